@@ -1,0 +1,3 @@
+module github.com/agentarbor/arbor
+
+go 1.26.8

@@ -1,0 +1,54 @@
+package llm
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrorCode classifies a failed model call.
+type ErrorCode string
+
+// The codes of [Error].
+const (
+	CodeUnreachable   ErrorCode = "unreachable"    // no connection, or it broke before an answer
+	CodeTimeout       ErrorCode = "timeout"        // one of the time limits passed
+	CodeTruncated     ErrorCode = "truncated"      // the answer ended before its terminal signal
+	CodeUnauthorized  ErrorCode = "unauthorized"   // 401, 403
+	CodeNotFound      ErrorCode = "not_found"      // 404: wrong base URL or model name
+	CodeBadRequest    ErrorCode = "bad_request"    // 400, 413, 422 and refusals before sending
+	CodeContextLength ErrorCode = "context_length" // the request is longer than the model's window
+	CodeRateLimited   ErrorCode = "rate_limited"   // 429
+	CodeServer        ErrorCode = "server_error"   // 5xx, or an error object inside an answer
+	CodeBadResponse   ErrorCode = "bad_response"   // the body is not what the protocol promises
+)
+
+// Error is a failed model call. Its text never holds the API key.
+type Error struct {
+	Code ErrorCode
+	// Status is the HTTP status, 0 if there was none.
+	Status int
+	// Message says what happened and what to do about it.
+	Message string
+	// Retryable is true when the same request may succeed later.
+	Retryable bool
+	// RetryAfter is how long the endpoint asked to wait; 0 if it did not.
+	RetryAfter time.Duration
+	// Err is the cause, if any.
+	Err error
+}
+
+func (e *Error) Error() string {
+	if e.Status != 0 {
+		return fmt.Sprintf("model call failed (%s, HTTP %d): %s", e.Code, e.Status, e.Message)
+	}
+	return fmt.Sprintf("model call failed (%s): %s", e.Code, e.Message)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Retryable reports whether err is a model error worth another attempt.
+func Retryable(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Retryable
+}

@@ -1,0 +1,109 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+)
+
+// Model is a language model. Implementations are safe for concurrent use.
+//
+// Generate asks for one answer. The sequence yields text and reasoning as they
+// arrive, each tool call once and whole, and last one terminal chunk whose
+// Finish is set; usage may come with any chunk, the last one counts. An error
+// ends the sequence; a sequence that ends with neither error nor terminal chunk
+// was cut off, and its caller must execute nothing of it. Breaking out of the
+// sequence cancels the request. Errors are [*Error] values, or the context's.
+type Model interface {
+	// Name is the model's name as the endpoint knows it.
+	Name() string
+	Generate(ctx context.Context, req *Request) iter.Seq2[Chunk, error]
+}
+
+// Request is all that a model sees. It is shared and read-only.
+type Request struct {
+	// System is the one system message at the front; empty means none.
+	System string
+	// Messages is the conversation, oldest first.
+	Messages []Message
+	// Tools are the functions the model may call, in a stable order.
+	Tools []ToolSpec
+	// Stream asks for deltas. Without it an adapter may still answer in pieces.
+	Stream bool
+	Settings
+}
+
+// Settings tune the generation. The zero value leaves all to the endpoint.
+type Settings struct {
+	// Temperature and TopP are sent when not nil, zero included.
+	Temperature *float64
+	TopP        *float64
+	// MaxTokens bounds the answer, in tokens; 0 means the endpoint's default.
+	MaxTokens int
+	// Stop holds strings that end the answer.
+	Stop []string
+	// ToolChoice steers tool calls; empty means auto.
+	ToolChoice ToolChoice
+	// ParallelToolCalls, when not nil, allows or forbids several calls in one answer.
+	ParallelToolCalls *bool
+	// ResponseFormat asks for JSON of a schema; nil means free text.
+	ResponseFormat *ResponseFormat
+}
+
+// ToolChoice is auto, none, required, or the name of the one tool to call.
+type ToolChoice string
+
+// The tool choices that are not a tool's name.
+const (
+	ToolChoiceAuto     ToolChoice = "auto"
+	ToolChoiceNone     ToolChoice = "none"
+	ToolChoiceRequired ToolChoice = "required"
+)
+
+// ResponseFormat asks the model to answer with JSON that follows Schema.
+type ResponseFormat struct {
+	Name   string
+	Schema json.RawMessage
+	Strict bool
+}
+
+// ToolSpec describes a tool to a model. Parameters is a JSON schema of type
+// object; empty means no parameters.
+type ToolSpec struct {
+	Name        string
+	Description string
+	Parameters  json.RawMessage
+}
+
+// Chunk is one piece of a streamed answer. More than one field may be set.
+type Chunk struct {
+	// Text and Reasoning are deltas.
+	Text      string
+	Reasoning string
+	// Call is a whole tool call.
+	Call *ToolCall
+	// Usage, when not nil, holds the totals of the answer so far.
+	Usage *Usage
+	// Model is the name the endpoint gave for the model that answered, if any.
+	Model string
+	// Finish is set on the terminal chunk only.
+	Finish FinishReason
+}
+
+// Usage counts tokens of one answer. CachedTokens is the part of InputTokens
+// that the provider read from its prompt cache.
+type Usage struct {
+	InputTokens, OutputTokens, CachedTokens int
+}
+
+// FinishReason says why a model stopped.
+type FinishReason string
+
+// The finish reasons of the chat-completions protocol. Endpoints disagree on
+// FinishStop and FinishToolCalls; what counts is whether calls are present.
+const (
+	FinishStop          FinishReason = "stop"
+	FinishToolCalls     FinishReason = "tool_calls"
+	FinishLength        FinishReason = "length"
+	FinishContentFilter FinishReason = "content_filter"
+)
