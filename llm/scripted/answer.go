@@ -1,0 +1,310 @@
+package scripted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// Answer is one scripted answer of a model. The zero value is an empty answer
+// that finishes with stop. Answers are values: one may stand in a script
+// several times.
+type Answer struct {
+	ops    []op
+	checks []func(*llm.Request) error
+	usage  *llm.Usage
+	finish llm.FinishReason
+	ended  bool // a fault ended the stream; later stream items are unreachable
+}
+
+// op is one step of the stream: a chunk, a wait, an error or the cut.
+type op struct {
+	chunk llm.Chunk
+	wait  func(context.Context) error
+	err   error
+	cut   bool
+}
+
+// Item is one piece of an [Answer]; see [Reply]. The zero value does nothing.
+type Item struct{ apply func(*Answer) }
+
+// Reply makes an answer of items. The order of items is the order of the
+// stream, whatever follows [Fail], [Status] or [Cut] is never reached; [Usage],
+// [Finish] and the expectations may stand anywhere.
+func Reply(items ...Item) Answer {
+	var a Answer
+	for _, it := range items {
+		if it.apply != nil {
+			it.apply(&a)
+		}
+	}
+	return a
+}
+
+func (a *Answer) push(o op) {
+	if !a.ended {
+		a.ops = append(a.ops, o)
+		a.ended = o.err != nil || o.cut
+	}
+}
+
+// Text streams each delta as a chunk of its own.
+func Text(deltas ...string) Item {
+	return Item{func(a *Answer) {
+		for _, d := range deltas {
+			a.push(op{chunk: llm.Chunk{Text: d}})
+		}
+	}}
+}
+
+// Think streams each delta of reasoning as a chunk of its own.
+func Think(deltas ...string) Item {
+	return Item{func(a *Answer) {
+		for _, d := range deltas {
+			a.push(op{chunk: llm.Chunk{Reasoning: d}})
+		}
+	}}
+}
+
+// Call is a tool call; its id is made from the agent's name and a counter.
+// Arguments are passed on word for word and need not be JSON.
+func Call(name, arguments string) Item { return CallID("", name, arguments) }
+
+// CallID is a tool call with an id of its own.
+func CallID(id, name, arguments string) Item {
+	return Item{func(a *Answer) {
+		a.push(op{chunk: llm.Chunk{Call: &llm.ToolCall{ID: id, Name: name, Arguments: arguments}}})
+	}}
+}
+
+// Usage sends token counts with the terminal chunk.
+func Usage(input, output, cached int) Item {
+	return Item{func(a *Answer) {
+		a.usage = &llm.Usage{InputTokens: input, OutputTokens: output, CachedTokens: cached}
+	}}
+}
+
+// Finish overrides the finish reason, which is tool_calls beside calls and else
+// stop. Any string will do, odd ones too.
+func Finish(reason llm.FinishReason) Item {
+	return Item{func(a *Answer) { a.finish = reason }}
+}
+
+// ModelName discloses the name of the model that answered.
+func ModelName(name string) Item {
+	return Item{func(a *Answer) { a.push(op{chunk: llm.Chunk{Model: name}}) }}
+}
+
+// Wait calls f at this point of the stream and goes on when it returns nil; its
+// error ends the stream. f must return when the context is done.
+func Wait(f func(context.Context) error) Item {
+	return Item{func(a *Answer) { a.push(op{wait: f}) }}
+}
+
+// WaitFor pauses the stream until ch is closed or gives a value, or the context
+// is done.
+func WaitFor[T any](ch <-chan T) Item {
+	return Wait(func(ctx context.Context) error {
+		select {
+		case <-ch:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+}
+
+// Cut ends the stream here without a terminal chunk, as a broken connection
+// does.
+func Cut() Item {
+	return Item{func(a *Answer) { a.push(op{cut: true}) }}
+}
+
+// Fail ends the stream here with err.
+func Fail(err error) Item {
+	return Item{func(a *Answer) { a.push(op{err: err}) }}
+}
+
+// Status ends the stream here with the *llm.Error that an endpoint's HTTP
+// status stands for. retryAfter is how long the endpoint asks to wait; 0 if it
+// does not say.
+func Status(status int, retryAfter time.Duration) Item {
+	e := &llm.Error{
+		Code:       statusCode(status),
+		Status:     status,
+		Message:    fmt.Sprintf("scripted fault: %d %s", status, http.StatusText(status)),
+		RetryAfter: retryAfter,
+	}
+	e.Retryable = retryable(e.Code) || status == http.StatusConflict
+	return Fail(e)
+}
+
+func statusCode(status int) llm.ErrorCode {
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return llm.CodeUnauthorized
+	case status == http.StatusNotFound:
+		return llm.CodeNotFound
+	case status == http.StatusRequestTimeout:
+		return llm.CodeTimeout
+	case status == http.StatusTooManyRequests:
+		return llm.CodeRateLimited
+	case status >= 500:
+		return llm.CodeServer
+	default:
+		return llm.CodeBadRequest
+	}
+}
+
+func retryable(code llm.ErrorCode) bool {
+	switch code {
+	case llm.CodeUnreachable, llm.CodeTimeout, llm.CodeTruncated, llm.CodeRateLimited, llm.CodeServer:
+		return true
+	}
+	return false
+}
+
+// Expect checks the request before the answer starts; an error is drift: the
+// call fails and [Script.Done] reports it.
+func Expect(check func(*llm.Request) error) Item {
+	return Item{func(a *Answer) { a.checks = append(a.checks, check) }}
+}
+
+// ExpectUser demands that the last user message contains text.
+func ExpectUser(text string) Item {
+	return Expect(func(r *llm.Request) error {
+		for _, m := range slices.Backward(r.Messages) {
+			if m.Role == llm.RoleUser {
+				return contains("the last user message", m.PlainText(), text)
+			}
+		}
+		return errors.New("the request has no user message")
+	})
+}
+
+// ExpectSystem demands that the system message contains text.
+func ExpectSystem(text string) Item {
+	return Expect(func(r *llm.Request) error { return contains("the system message", r.System, text) })
+}
+
+// ExpectResult demands that the last tool result contains text.
+func ExpectResult(text string) Item {
+	return Expect(func(r *llm.Request) error {
+		for _, m := range slices.Backward(r.Messages) {
+			for _, p := range slices.Backward(m.Parts) {
+				if res, ok := p.(llm.ToolResult); ok {
+					return contains("the last tool result", res.Output, text)
+				}
+			}
+		}
+		return errors.New("the request has no tool result")
+	})
+}
+
+// ExpectTools demands that exactly these tools are offered, in any order.
+func ExpectTools(names ...string) Item {
+	want := slices.Sorted(slices.Values(names))
+	return Expect(func(r *llm.Request) error {
+		got := make([]string, len(r.Tools))
+		for i, t := range r.Tools {
+			got[i] = t.Name
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("the tools offered are [%s], not [%s]", strings.Join(got, " "), strings.Join(want, " "))
+		}
+		return nil
+	})
+}
+
+func contains(what, got, want string) error {
+	if strings.Contains(got, want) {
+		return nil
+	}
+	return fmt.Errorf("%s is %q and does not contain %q", what, got, want)
+}
+
+// compile returns the steps of a's stream, the terminal chunk included, with
+// ids for the calls that have none; firstCall is the number of the first.
+func (a Answer) compile(agent string, firstCall int) answer {
+	c := answer{checks: a.checks, ops: slices.Clone(a.ops)}
+	finish := llm.FinishStop
+	for i, o := range c.ops {
+		if o.chunk.Call == nil {
+			continue
+		}
+		finish = llm.FinishToolCalls
+		call := *o.chunk.Call
+		if call.ID == "" {
+			call.ID = fmt.Sprintf("call_%s_%d", agent, firstCall+c.calls)
+		}
+		c.calls++
+		c.ops[i].chunk.Call = &call
+	}
+	if a.finish != "" {
+		finish = a.finish
+	}
+	if !a.ended {
+		c.ops = append(c.ops, op{chunk: llm.Chunk{Usage: a.usage, Finish: finish}})
+	}
+	return c
+}
+
+// answer is a compiled Answer: shared by all calls that get it, never changed.
+type answer struct {
+	ops    []op
+	checks []func(*llm.Request) error
+	calls  int
+}
+
+func (c *answer) check(req *llm.Request) error {
+	for _, f := range c.checks {
+		if err := f(req); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stream plays the answer. A text chunk costs no allocation; calls and usage
+// are copied, because a consumer may keep and change them.
+func (c *answer) stream(ctx context.Context, yield func(llm.Chunk, error) bool) {
+	for i := range c.ops {
+		o := &c.ops[i]
+		if err := ctx.Err(); err != nil {
+			yield(llm.Chunk{}, err)
+			return
+		}
+		switch {
+		case o.cut:
+			return
+		case o.err != nil:
+			yield(llm.Chunk{}, o.err)
+			return
+		case o.wait != nil:
+			if err := o.wait(ctx); err != nil {
+				yield(llm.Chunk{}, err)
+				return
+			}
+			continue
+		}
+		chunk := o.chunk
+		if chunk.Call != nil {
+			call := *chunk.Call
+			chunk.Call = &call
+		}
+		if chunk.Usage != nil {
+			usage := *chunk.Usage
+			chunk.Usage = &usage
+		}
+		if !yield(chunk, nil) {
+			return
+		}
+	}
+}

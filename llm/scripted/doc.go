@@ -1,0 +1,56 @@
+// Package scripted is a language model for tests: it answers each agent with
+// what a script says, in order, and fails loudly when the calls and the script
+// drift apart. It imports only llm, opens no connection, reads no clock and
+// never guesses an answer.
+//
+// A [Script] holds, per agent, an ordered list of answers. [Script.Model] gives
+// the llm.Model of one agent, whose Name is the agent's name; the func that
+// [Script.Models] returns finds models by name, for code that serves several
+// (such as llm/openai/endpoint). Every iteration of a Generate sequence is one
+// call and takes one answer. A call beyond the script, or one that breaks an
+// expectation, is a non-retryable *llm.Error that wraps [ErrDrift];
+// [Script.Done] reports those again, and every answer that nobody asked for.
+//
+//	script := scripted.New().
+//		Add("support", scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"billing"}`))).
+//		Add("billing", scripted.Reply(scripted.Text("I see ", "two charges.")))
+//
+// # Script text
+//
+// [Parse] reads the same from text. An answer starts at the beginning of a line
+// with the agent's name and a colon, and goes on over all following lines that
+// are indented. Blank lines, and lines whose first sign is #, are ignored. An
+// answer is a list of items, and their order is the order of the stream:
+//
+//	"Hello " "there."          two deltas of text; the strings are Go's, quoted with " or `
+//	think "The user is upset"  a delta of reasoning
+//	call lookup {"id": 1}      a tool call; the JSON is passed on word for word
+//	call lookup#c1 {"id": 1}   the same with an id; without one, ids are call_AGENT_1, call_AGENT_2, …
+//	call lookup raw "{oops"    a tool call whose arguments are any string
+//	call now                   a tool call with empty arguments
+//	finish=length              the finish reason; default tool_calls beside calls, else stop
+//	usage=12/7  usage=12/7/4   input/output[/cached] tokens, sent with the last chunk
+//	model=gpt-x-2026           the model's name that the endpoint discloses
+//	fault=cut                  the stream ends here, without a terminal chunk
+//	fault=status:503           the call fails here with this HTTP status
+//	fault=status:429/2s        the same; the endpoint asks to wait two seconds
+//	fault=timeout              the call fails here with this llm.ErrorCode
+//	expect user "charged"      the last user message must contain this
+//	expect system "billing"    the system message must contain this
+//	expect result "refunded"   the last tool result must contain this
+//	expect tools a,b           exactly these tools must be offered, in any order; none means no tools
+//	always                     give this answer to every further call; the agent's last answer only
+//
+// For example:
+//
+//	# The coordinator hands over, the specialist answers.
+//	support: expect user "charged twice" call transfer_to_agent {"agent_name": "billing"}
+//	billing: call lookup#c1 {"id": 1} call lookup#c2 {"id": 2} usage=40/12
+//	billing:
+//	    think "Both are there."
+//	    "I see " "two charges."
+//	billing: "part" fault=cut
+//
+// An answer whose items come to nothing is an empty answer that finishes with
+// stop. Nothing can follow a fault.
+package scripted

@@ -1,0 +1,287 @@
+package scripted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// ErrDrift is wrapped by every error that says that the calls made are not
+// those that the script foresaw.
+var ErrDrift = errors.New("scripted: the calls and the script drifted apart")
+
+// Script holds the answers of agents and counts what was asked for. It is safe
+// for concurrent use; the order among different agents does not matter.
+type Script struct {
+	mu     sync.Mutex
+	record bool
+	agents map[string]*part
+	drift  []error
+}
+
+// part is one agent's share of the script.
+type part struct {
+	answers []answer
+	calls   int // tool calls in answers, for their ids
+	asked   int // calls of the model so far
+	rest    func(*llm.Request) *answer
+	reqs    []*llm.Request
+}
+
+// Option configures a [Script].
+type Option func(*Script)
+
+// WithRecording keeps a copy of every request, for [Script.Requests].
+func WithRecording() Option { return func(s *Script) { s.record = true } }
+
+// New returns an empty script.
+func New(opts ...Option) *Script {
+	s := &Script{agents: map[string]*part{}}
+	for _, o := range opts {
+		o(s)
+	}
+	return s
+}
+
+func (s *Script) part(agent string) *part {
+	p := s.agents[agent]
+	if p == nil {
+		p = &part{}
+		s.agents[agent] = p
+	}
+	return p
+}
+
+// Add appends answers to those of an agent and returns s.
+func (s *Script) Add(agent string, answers ...Answer) *Script {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.part(agent)
+	for _, a := range answers {
+		c := a.compile(agent, p.calls+1)
+		p.calls += c.calls
+		p.answers = append(p.answers, c)
+	}
+	return s
+}
+
+// Always gives a to every call of the agent that has no listed answer, and
+// returns s. Tool calls without an id of their own have the same id each time.
+func (s *Script) Always(agent string, a Answer) *Script {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.part(agent)
+	c := a.compile(agent, p.calls+1)
+	p.calls += c.calls
+	p.rest = func(*llm.Request) *answer { return &c }
+	return s
+}
+
+// Func lets f answer every call of the agent that has no listed answer, and
+// returns s. f may run in several goroutines at once.
+func (s *Script) Func(agent string, f func(*llm.Request) Answer) *Script {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.part(agent)
+	p.rest = func(req *llm.Request) *answer {
+		a := f(req)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		c := a.compile(agent, p.calls+1)
+		p.calls += c.calls
+		return &c
+	}
+	return s
+}
+
+// Model returns the model that answers for an agent; it is never nil. An agent
+// that the script does not know gets a model whose calls fail.
+func (s *Script) Model(agent string) llm.Model { return &model{s, agent} }
+
+// Models returns a func that finds the model of an agent by its name. It finds
+// one for every name, so that a wrong one fails with the script's own words.
+func (s *Script) Models() func(name string) (llm.Model, bool) {
+	return func(name string) (llm.Model, bool) { return s.Model(name), true }
+}
+
+// Agents returns the names of the agents in the script, sorted.
+func (s *Script) Agents() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.agents))
+}
+
+// Requests returns what an agent's model was asked, oldest first; nothing
+// unless the script was made with [WithRecording].
+func (s *Script) Requests(agent string) []*llm.Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.agents[agent]; p != nil {
+		return slices.Clone(p.reqs)
+	}
+	return nil
+}
+
+// Done returns nil if every listed answer was asked for and no call drifted
+// from the script; otherwise an error that lists all of it and wraps
+// [ErrDrift].
+func (s *Script) Done() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var problems []string
+	for _, err := range s.drift {
+		problems = append(problems, err.Error())
+	}
+	for _, agent := range slices.Sorted(maps.Keys(s.agents)) {
+		if p := s.agents[agent]; p.asked < len(p.answers) {
+			problems = append(problems, fmt.Sprintf("agent %q was asked %s, but its script has %s",
+				agent, count(p.asked, "time"), count(len(p.answers), "answer")))
+		}
+	}
+	if problems == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrDrift, strings.Join(problems, "; "))
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// next takes the answer to a call, or says why there is none.
+func (s *Script) next(agent string, req *llm.Request) (*answer, error) {
+	s.mu.Lock()
+	p := s.agents[agent]
+	if p == nil {
+		names := strings.Join(slices.Sorted(maps.Keys(s.agents)), ", ")
+		if names == "" {
+			names = "nobody"
+		}
+		defer s.mu.Unlock()
+		return nil, s.drifted(fmt.Errorf("the script has no answers for agent %q, only for %s", agent, names))
+	}
+	p.asked++
+	n := p.asked
+	if s.record {
+		p.reqs = append(p.reqs, copyRequest(req))
+	}
+	var a *answer
+	if n <= len(p.answers) {
+		a = &p.answers[n-1]
+	}
+	rest, listed := p.rest, len(p.answers)
+	s.mu.Unlock()
+
+	if a == nil && rest != nil {
+		a = rest(req)
+	}
+	var err error
+	if a == nil {
+		err = fmt.Errorf("call %d of agent %q is beyond its script, which has %s", n, agent, count(listed, "answer"))
+	} else if err = a.check(req); err != nil {
+		err = fmt.Errorf("call %d of agent %q: %w", n, agent, err)
+	}
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return nil, s.drifted(err)
+	}
+	return a, nil
+}
+
+// drifted notes a problem for Done and makes it the call's error. s.mu is held.
+func (s *Script) drifted(err error) error {
+	s.drift = append(s.drift, err)
+	return &llm.Error{Code: llm.CodeBadRequest, Message: err.Error(), Err: fmt.Errorf("%w: %w", ErrDrift, err)}
+}
+
+type model struct {
+	script *Script
+	agent  string
+}
+
+func (m *model) Name() string { return m.agent }
+
+func (m *model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		a, err := m.script.next(m.agent, req)
+		if err != nil {
+			yield(llm.Chunk{}, err)
+			return
+		}
+		a.stream(ctx, yield)
+	}
+}
+
+// Always returns a model that gives the same answer to every call, for
+// benchmarks: it takes no lock, and a text chunk costs no allocation.
+func Always(name string, a Answer) llm.Model {
+	c := a.compile(name, 1)
+	return &funcModel{name, func(*llm.Request) *answer { return &c }}
+}
+
+// Func returns a model that answers each call with what f makes of the request.
+// f may run in several goroutines at once.
+func Func(name string, f func(*llm.Request) Answer) llm.Model {
+	return &funcModel{name, func(req *llm.Request) *answer {
+		c := f(req).compile(name, 1)
+		return &c
+	}}
+}
+
+type funcModel struct {
+	name string
+	next func(*llm.Request) *answer
+}
+
+func (m *funcModel) Name() string { return m.name }
+
+func (m *funcModel) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		a := m.next(req)
+		if err := a.check(req); err != nil {
+			yield(llm.Chunk{}, &llm.Error{
+				Code:    llm.CodeBadRequest,
+				Message: fmt.Sprintf("model %q: %v", m.name, err),
+				Err:     fmt.Errorf("%w: %w", ErrDrift, err),
+			})
+			return
+		}
+		a.stream(ctx, yield)
+	}
+}
+
+// copyRequest copies everything that a caller could still change; strings and
+// parts are values already, and the bytes of media and schemas are shared.
+func copyRequest(req *llm.Request) *llm.Request {
+	c := *req
+	c.Messages = slices.Clone(req.Messages)
+	for i := range c.Messages {
+		c.Messages[i].Parts = slices.Clone(c.Messages[i].Parts)
+	}
+	c.Tools = slices.Clone(req.Tools)
+	c.Stop = slices.Clone(req.Stop)
+	c.Temperature = clonePtr(req.Temperature)
+	c.TopP = clonePtr(req.TopP)
+	c.ParallelToolCalls = clonePtr(req.ParallelToolCalls)
+	c.ResponseFormat = clonePtr(req.ResponseFormat)
+	return &c
+}
+
+func clonePtr[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
+}
