@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"net/http"
 	"slices"
 	"strings"
@@ -242,7 +243,7 @@ func (a Answer) compile(agent string, firstCall int) answer {
 		finish = llm.FinishToolCalls
 		call := *o.chunk.Call
 		if call.ID == "" {
-			call.ID = fmt.Sprintf("call_%s_%d", agent, firstCall+c.calls)
+			call.ID = fmt.Sprintf("call_%s_%d", shortName(agent), firstCall+c.calls)
 		}
 		c.calls++
 		c.ops[i].chunk.Call = &call
@@ -254,6 +255,17 @@ func (a Answer) compile(agent string, firstCall int) answer {
 		c.ops = append(c.ops, op{chunk: llm.Chunk{Usage: a.usage, Finish: finish}})
 	}
 	return c
+}
+
+// shortName keeps ids within the 40 characters that OpenAI allows, and different
+// for agents whose long names begin alike.
+func shortName(agent string) string {
+	if len(agent) <= 24 {
+		return agent
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(agent)) // a hash never fails
+	return fmt.Sprintf("%s_%08x", agent[:15], h.Sum32())
 }
 
 // answer is a compiled Answer: shared by all calls that get it, never changed.

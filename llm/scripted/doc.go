@@ -26,6 +26,7 @@
 //	think "The user is upset"  a delta of reasoning
 //	call lookup {"id": 1}      a tool call; the JSON is passed on word for word
 //	call lookup#c1 {"id": 1}   the same with an id; without one, ids are call_AGENT_1, call_AGENT_2, …
+//	                           (a name of more than 24 characters is shortened)
 //	call lookup raw "{oops"    a tool call whose arguments are any string
 //	call now                   a tool call with empty arguments
 //	finish=length              the finish reason; default tool_calls beside calls, else stop

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -225,6 +226,20 @@ func TestCallsAreNotShared(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "1", second[0].Call.ID)
 	require.Equal(t, 1, second[1].Usage.InputTokens)
+}
+
+func TestIDsOfLongNamesStayShortAndDistinct(t *testing.T) {
+	long := strings.Repeat("specialist-", 5)
+	s := scripted.New()
+	ids := map[string]bool{}
+	for _, agent := range []string{long + "a", long + "b"} {
+		s.Add(agent, scripted.Reply(scripted.Call("f", "{}")))
+		got, err := ask(s.Model(agent), &llm.Request{})
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(got[0].Call.ID), 40)
+		ids[got[0].Call.ID] = true
+	}
+	require.Len(t, ids, 2)
 }
 
 func TestConcurrentUse(t *testing.T) {

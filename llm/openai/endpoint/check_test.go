@@ -1,0 +1,193 @@
+package endpoint_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/llm/openai/endpoint"
+)
+
+// body makes a request of one user message, a tool and whatever else is given;
+// a later key wins.
+func body(fields string) string {
+	const tool = `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`
+	m := map[string]json.RawMessage{}
+	for _, part := range []string{`"model":"m","messages":[{"role":"user","content":"hi"}]`, tool, fields} {
+		if part == "" {
+			continue
+		}
+		if err := json.Unmarshal([]byte("{"+part+"}"), &m); err != nil {
+			panic(err)
+		}
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+func msgs(list ...string) string { return body(`"messages":[` + strings.Join(list, ",") + `]`) }
+
+const (
+	user = `{"role":"user","content":"hi"}`
+	sys  = `{"role":"system","content":"be good"}`
+	ask1 = `{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]}`
+	ask2 = `{"role":"assistant","content":null,"tool_calls":[{"id":"2","type":"function","function":{"name":"f","arguments":"{}"}},` +
+		`{"id":"3","type":"function","function":{"name":"f","arguments":" {\"a\":1}"}}]}`
+	done1 = `{"role":"tool","tool_call_id":"1","content":""}`
+	done2 = `{"role":"tool","tool_call_id":"2","content":"ok"}`
+	done3 = `{"role":"tool","tool_call_id":"3","content":[{"type":"text","text":"ok"}]}`
+)
+
+func call(id, name, args string) string {
+	b, err := json.Marshal(map[string]any{"id": id, "type": "function", "function": map[string]string{"name": name, "arguments": args}})
+	if err != nil {
+		panic(err)
+	}
+	return `{"role":"assistant","tool_calls":[` + string(b) + `]}`
+}
+
+func schema(s string) string {
+	return body(`"tools":[{"type":"function","function":{"name":"f","parameters":` + s + `}}]`)
+}
+
+var goodBodies = map[string]string{
+	"simple":        body(""),
+	"history":       msgs(sys, user, ask1, done1, ask2, done2, done3, `{"role":"assistant","content":"done"}`, user),
+	"results moved": msgs(user, ask2, done3, done2),
+	"parts": msgs(`{"role":"user","content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}},` +
+		`{"type":"image_url","image_url":{"url":"https://x/y.png"}},{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,AA=="}}]}`),
+	"reasoning": msgs(user, `{"role":"assistant","content":"a","reasoning_content":"b"}`, user),
+	"settings": body(`"temperature":0,"top_p":0,"max_tokens":5,"stop":["a"],"stream":true,"stream_options":{"include_usage":true},` +
+		`"tool_choice":{"type":"function","function":{"name":"f"}},"parallel_tool_calls":false,` +
+		`"response_format":{"type":"json_schema","json_schema":{"name":"r","strict":true,"schema":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}}}`),
+	"schema": schema(`{"type":"object","properties":{"a":{"type":["array","null"],"items":{"type":"string"}},"b":{"anyOf":[{"type":"null"},{"enum":[1]}]}},"required":["a"]}`),
+}
+
+func TestCheckBodyAccepts(t *testing.T) {
+	for name, b := range goodBodies {
+		t.Run(name, func(t *testing.T) { require.NoError(t, endpoint.CheckBody([]byte(b))) })
+	}
+}
+
+func TestCheckBodyRefuses(t *testing.T) {
+	cases := map[string]struct{ body, want string }{
+		"garbage":            {`{oops`, "the body is not JSON"},
+		"trailing":           {body("") + "{}", "goes on after its JSON value"},
+		"no object":          {`[]`, "the body is no JSON object"},
+		"no model":           {body(`"model":""`), "model: must be a non-empty string"},
+		"unknown field":      {body(`"functions":[]`), "functions: unknown field"},
+		"no messages":        {body(`"messages":[]`), "messages: must be a non-empty array"},
+		"odd message":        {msgs(`1`), "messages[0]: must be an object"},
+		"role":               {msgs(`{"role":"developer","content":"x"}`), `messages[0].role: is "developer"`},
+		"message field":      {msgs(`{"role":"user","content":"x","color":1}`), "messages[0].color: unknown field"},
+		"second system":      {msgs(sys, sys, user), "messages[1]: a system message can only be the first message"},
+		"late system":        {msgs(user, sys), "messages[1]: a system message can only be the first message"},
+		"empty system":       {msgs(`{"role":"system","content":""}`, user), "messages[0].content: must not be empty"},
+		"empty user":         {msgs(`{"role":"user","content":""}`), "messages[0].content: must not be empty"},
+		"no content":         {msgs(`{"role":"user"}`), "messages[0].content: must be a string or a list"},
+		"no parts":           {msgs(`{"role":"user","content":[]}`), "messages[0].content: must not be an empty list"},
+		"empty part":         {msgs(`{"role":"user","content":[{"type":"text","text":""}]}`), "content[0].text: must be a non-empty string"},
+		"odd part":           {msgs(`{"role":"user","content":[{"type":"image","url":"x"}]}`), `content[0].type: is "image"`},
+		"bad image":          {msgs(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"x.png"}}]}`), "must be a web address or a base64 data URL"},
+		"string image":       {msgs(`{"role":"user","content":[{"type":"image_url","image_url":"x"}]}`), "image_url: must be an object"},
+		"bad file":           {msgs(`{"role":"user","content":[{"type":"file","file":{"file_data":"data:text/plain;base64,AA=="}}]}`), "must hold a file_id, or a filename"},
+		"name":               {msgs(`{"role":"user","content":"x","name":"a b"}`), "messages[0].name: does not match"},
+		"empty assistant":    {msgs(user, `{"role":"assistant","content":""}`, user), "messages[1]: an assistant message needs content or tool_calls"},
+		"bare assistant":     {msgs(user, `{"role":"assistant"}`, user), "messages[1]: an assistant message needs content or tool_calls"},
+		"empty calls":        {msgs(user, `{"role":"assistant","content":"a","tool_calls":[]}`, user), "tool_calls: must be a non-empty array"},
+		"last assistant":     {msgs(user, `{"role":"assistant","content":"a"}`), "messages[1]: the last message must not be the assistant's"},
+		"open call":          {msgs(user, ask1), `messages[1]: the call "1" is not answered`},
+		"open call inside":   {msgs(user, ask2, done3, user), `messages[1]: the call "2" is not answered`},
+		"late result":        {msgs(user, ask1, user, done1), `messages[3]: the call "1" was answered before, or not by`},
+		"orphan":             {msgs(user, done1), `messages[1]: no assistant message before it holds the call "1"`},
+		"twice answered":     {msgs(user, ask1, done1, done1), `messages[3]: the call "1" was answered before`},
+		"no call id":         {msgs(user, ask1, `{"role":"tool","content":"x"}`), "messages[2].tool_call_id: must be a non-empty string"},
+		"tool no content":    {msgs(user, ask1, `{"role":"tool","tool_call_id":"1"}`), "messages[2].content: must be a string"},
+		"call id empty":      {msgs(user, call("", "f", "{}")), "tool_calls[0].id: must be a non-empty string"},
+		"call id long":       {msgs(user, call(strings.Repeat("x", 41), "f", "{}")), "tool_calls[0].id: has 41 characters"},
+		"call id twice":      {msgs(user, ask1, done1, ask1, done1), `messages[3].tool_calls[0].id: "1" is the id of two calls`},
+		"call name":          {msgs(user, call("1", "f.g", "{}"), done1), `function.name: "f.g" does not match`},
+		"call args":          {msgs(user, call("1", "f", "{oops"), done1), `function.arguments: does not hold a JSON object: "{oops"`},
+		"call args empty":    {msgs(user, call("1", "f", ""), done1), "function.arguments: does not hold a JSON object"},
+		"call args list":     {msgs(user, call("1", "f", "[]"), done1), "function.arguments: does not hold a JSON object"},
+		"call args object":   {msgs(user, `{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":{}}}]}`, done1), "function.arguments: must be a string"},
+		"call type":          {msgs(user, `{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}}]}`, done1), `tool_calls[0].type: must be "function"`},
+		"empty tools":        {body(`"tools":[]`), "tools: must be a non-empty array"},
+		"same tools":         {body(`"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"f"}}]`), `tools[1].function.name: "f" is the name of two tools`},
+		"tool name":          {body(`"tools":[{"type":"function","function":{"name":"a b"}}]`), `tools[0].function.name: "a b" does not match`},
+		"tool type":          {body(`"tools":[{"function":{"name":"a"}}]`), `tools[0].type: must be "function"`},
+		"schema type":        {schema(`{"type":"string"}`), `parameters.type: must be "object"`},
+		"schema none":        {schema(`null`), "parameters: must be a JSON schema"},
+		"schema array":       {schema(`{"type":"object","properties":{"a":{"type":"array"}}}`), "parameters.properties.a: an array needs items"},
+		"schema odd type":    {schema(`{"type":"object","properties":{"a":{"type":"int"}}}`), "properties.a.type: int is no type"},
+		"schema required":    {schema(`{"type":"object","required":"a"}`), "parameters.required: must be a list of strings"},
+		"schema enum":        {schema(`{"type":"object","properties":{"a":{"enum":[]}}}`), "properties.a.enum: must be a non-empty list"},
+		"choice odd":         {body(`"tool_choice":"f"`), `tool_choice: is "f"`},
+		"choice unknown":     {body(`"tool_choice":{"type":"function","function":{"name":"g"}}`), `tool_choice.function.name: "g" is none of the tools`},
+		"choice no tools":    {`{"model":"m","messages":[` + user + `],"tool_choice":"auto"}`, "tool_choice: is allowed only when tools are given"},
+		"parallel no tools":  {`{"model":"m","messages":[` + user + `],"parallel_tool_calls":true}`, "parallel_tool_calls: is allowed only when tools are given"},
+		"temperature":        {body(`"temperature":3`), "temperature: is 3 and must be between 0 and 2"},
+		"top_p":              {body(`"top_p":"x"`), "top_p: must be a number"},
+		"max_tokens":         {body(`"max_tokens":0`), "max_tokens: is 0"},
+		"max_tokens broken":  {body(`"max_tokens":1.5`), "max_tokens: must be an integer"},
+		"both max":           {body(`"max_tokens":1,"max_completion_tokens":1`), "max_tokens: cannot stand beside"},
+		"stop":               {body(`"stop":["a","b","c","d","e"]`), "stop: must hold 1 to 4 strings"},
+		"stop empty":         {body(`"stop":""`), "stop: must be a non-empty string"},
+		"stream":             {body(`"stream":1`), "stream: must be true or false"},
+		"stream options":     {body(`"stream_options":{"include_usage":true}`), "stream_options: is allowed only when stream is true"},
+		"format":             {body(`"response_format":{"type":"xml"}`), "response_format.type: must be"},
+		"format json word":   {body(`"response_format":{"type":"json_object"}`), `needs the word "json"`},
+		"format name":        {body(`"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"object"}}}`), `json_schema.name: "" does not match`},
+		"format not strict":  {body(`"response_format":{"type":"json_schema","json_schema":{"name":"r","strict":true,"schema":{"type":"object","properties":{"a":{}}}}}`), `schema.required: must hold "a" in a strict schema`},
+		"format no additons": {body(`"response_format":{"type":"json_schema","json_schema":{"name":"r","strict":true,"schema":{"type":"object"}}}`), "additionalProperties: must be false in a strict schema"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			err := endpoint.CheckBody([]byte(c.body))
+			var check *endpoint.CheckError
+			require.ErrorAs(t, err, &check)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func TestCheckBodyReportsEverythingAtOnce(t *testing.T) {
+	err := endpoint.CheckBody([]byte(msgs(`{"role":"user","content":""}`, sys, done1, ask1)))
+	var check *endpoint.CheckError
+	require.ErrorAs(t, err, &check)
+	require.Equal(t, []string{"messages[0].content", "messages[1]", "messages[2]", "messages[3]", "messages[3]"},
+		params(check))
+}
+
+func params(e *endpoint.CheckError) []string {
+	var all []string
+	for _, v := range e.Violations {
+		all = append(all, v.Param)
+	}
+	return all
+}
+
+func FuzzCheckBody(f *testing.F) {
+	for _, b := range goodBodies {
+		f.Add([]byte(b))
+	}
+	f.Add([]byte(msgs(user, ask2, done3, user)))
+	f.Add([]byte(strings.Repeat("[", 100)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		err := endpoint.CheckBody(data)
+		if err == nil {
+			require.True(t, json.Valid(data))
+			return
+		}
+		var check *endpoint.CheckError
+		require.True(t, errors.As(err, &check))
+		require.NotEmpty(t, check.Violations)
+		require.NotEmpty(t, err.Error())
+	})
+}

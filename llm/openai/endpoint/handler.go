@@ -1,0 +1,317 @@
+package endpoint
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// Option configures [Handler] and [Start].
+type Option func(*handler)
+
+// WithNames lists the models that GET /v1/models shows; without it the list is
+// empty, because a lookup func cannot be listed.
+func WithNames(names ...string) Option {
+	return func(h *handler) { h.names = append(h.names, names...) }
+}
+
+// WithAPIKey refuses requests that do not carry this bearer token.
+func WithAPIKey(key string) Option { return func(h *handler) { h.key = key } }
+
+// WithMaxBody bounds the body of a request, in bytes; default 32 MiB.
+func WithMaxBody(n int64) Option { return func(h *handler) { h.maxBody = n } }
+
+// WithRecorder calls f with the body of each chat request, before it is
+// checked. f must not keep or change the bytes, and may be called in several
+// goroutines at once.
+func WithRecorder(f func(body []byte)) Option { return func(h *handler) { h.record = f } }
+
+// Models returns a lookup func for models, by their names. Of two models with
+// one name the later is found.
+func Models(models ...llm.Model) func(name string) (llm.Model, bool) {
+	byName := make(map[string]llm.Model, len(models))
+	for _, m := range models {
+		byName[m.Name()] = m
+	}
+	return func(name string) (llm.Model, bool) {
+		m, ok := byName[name]
+		return m, ok
+	}
+}
+
+// Handler serves the models that a lookup func finds by a request's model name.
+// The func must be safe for concurrent use.
+func Handler(models func(name string) (llm.Model, bool), opts ...Option) http.Handler {
+	h := &handler{models: models, maxBody: 32 << 20}
+	for _, o := range opts {
+		o(h)
+	}
+	mux := http.NewServeMux()
+	for _, prefix := range []string{"", "/v1"} {
+		mux.HandleFunc("POST "+prefix+"/chat/completions", h.chat)
+		mux.HandleFunc("GET "+prefix+"/models", h.list)
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, http.StatusNotFound, wireError{
+			Message: fmt.Sprintf("unknown request: %s %s", r.Method, r.URL.Path), Type: "invalid_request_error", Code: "unknown_url",
+		})
+	})
+	return h.authorize(mux)
+}
+
+type handler struct {
+	models  func(string) (llm.Model, bool)
+	names   []string
+	key     string
+	maxBody int64
+	record  func([]byte)
+	answers atomic.Int64
+	server  *Server // nil for a Handler of its own
+}
+
+func (h *handler) authorize(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if h.key != "" && subtle.ConstantTimeCompare([]byte(got), []byte(h.key)) != 1 {
+			fail(w, http.StatusUnauthorized, wireError{
+				Message: "the API key is missing or wrong", Type: "invalid_request_error", Code: "invalid_api_key",
+			})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (h *handler) list(w http.ResponseWriter, _ *http.Request) {
+	type entry struct {
+		ID      string `json:"id"`
+		Object  string `json:"object"`
+		Created int64  `json:"created"`
+		OwnedBy string `json:"owned_by"`
+	}
+	data := make([]entry, len(h.names))
+	for i, n := range h.names {
+		data[i] = entry{ID: n, Object: "model", OwnedBy: "arbor"}
+	}
+	reply(w, http.StatusOK, map[string]any{"object": "list", "data": data})
+}
+
+func (h *handler) chat(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.maxBody))
+	if err != nil {
+		status := http.StatusBadRequest
+		if tooBig := (*http.MaxBytesError)(nil); errors.As(err, &tooBig) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		fail(w, status, wireError{Message: "reading the body: " + err.Error(), Type: "invalid_request_error"})
+		return
+	}
+	if h.record != nil {
+		h.record(body)
+	}
+	if err := CheckBody(body); err != nil {
+		e := wireError{Message: err.Error(), Type: "invalid_request_error"}
+		if check := (*CheckError)(nil); errors.As(err, &check) {
+			e.Param = check.Violations[0].Param
+		}
+		fail(w, http.StatusBadRequest, e)
+		return
+	}
+	wire, req, err := parseRequest(body)
+	if err != nil {
+		fail(w, http.StatusBadRequest, wireError{Message: err.Error(), Type: "invalid_request_error"})
+		return
+	}
+	model, ok := h.models(wire.Model)
+	if !ok {
+		fail(w, http.StatusNotFound, wireError{
+			Message: fmt.Sprintf("the model %q does not exist", wire.Model),
+			Type:    "invalid_request_error", Param: "model", Code: "model_not_found",
+		})
+		return
+	}
+	answer := wireAnswer{
+		ID:      fmt.Sprintf("chatcmpl-%d", h.answers.Add(1)),
+		Created: time.Now().Unix(),
+		Model:   wire.Model,
+	}
+	if wire.Stream {
+		h.streamed(r.Context(), w, model, req, newStream(w, answer, wire.StreamOptions.IncludeUsage))
+	} else {
+		h.whole(r.Context(), w, model, req, answer)
+	}
+}
+
+func (h *handler) streamed(ctx context.Context, w http.ResponseWriter, model llm.Model, req *llm.Request, s *stream) {
+	var last *llm.Usage
+	finished := false
+	for c, err := range model.Generate(ctx, req) {
+		if err != nil {
+			s.fail(err)
+			return
+		}
+		if c.Usage != nil {
+			last = c.Usage
+		}
+		if err := s.chunk(c); err != nil {
+			return // the client is gone
+		}
+		finished = finished || c.Finish != ""
+	}
+	if !finished {
+		s.cut()
+	}
+	_ = s.done(last) // if this fails the client is gone
+}
+
+// cut breaks the connection in the middle of the answer.
+func (s *stream) cut() {
+	_ = s.start() // if this fails the connection is broken already
+	panic(http.ErrAbortHandler)
+}
+
+// fail sends a model's error the way a real endpoint shows the same trouble.
+func (s *stream) fail(err error) {
+	var e *llm.Error
+	isModel := errors.As(err, &e)
+	switch {
+	case isModel && e.Code == llm.CodeTruncated:
+		s.cut()
+	case isModel && e.Code == llm.CodeBadResponse && e.Status == 0:
+		_ = s.raw("data: {\"choices\": oops\n\n")
+	case !s.started:
+		failWith(s.w, err)
+	case isModel && e.Code == llm.CodeUnreachable, !isModel && errors.Is(err, context.Canceled):
+		s.cut()
+	default:
+		_, shape := errorShape(err)
+		_ = s.event(map[string]wireError{"error": shape}) // if this fails the client is gone
+	}
+}
+
+func (h *handler) whole(ctx context.Context, w http.ResponseWriter, model llm.Model, req *llm.Request, answer wireAnswer) {
+	out := &wireOutput{Role: "assistant"}
+	var text, reasoning strings.Builder
+	var finish llm.FinishReason
+	truncated := func() {
+		// A length that is never reached makes the client see a body cut short.
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", "1000")
+		_, _ = io.WriteString(w, `{"choices": [`)
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	for c, err := range model.Generate(ctx, req) {
+		var e *llm.Error
+		switch {
+		case err == nil:
+		case errors.As(err, &e) && e.Code == llm.CodeTruncated:
+			truncated()
+		case e != nil && e.Code == llm.CodeBadResponse && e.Status == 0:
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"choices": oops`)
+			return
+		default:
+			failWith(w, err)
+			return
+		}
+		text.WriteString(c.Text)
+		reasoning.WriteString(c.Reasoning)
+		if c.Call != nil {
+			out.ToolCalls = append(out.ToolCalls, toolCall(c.Call, nil))
+		}
+		if c.Usage != nil {
+			answer.Usage = usage(c.Usage)
+		}
+		if c.Model != "" {
+			answer.Model = c.Model
+		}
+		if c.Finish != "" {
+			finish = c.Finish
+		}
+	}
+	if finish == "" {
+		truncated()
+	}
+	content := text.String()
+	out.Content, out.Reasoning = &content, reasoning.String()
+	answer.Object = "chat.completion"
+	answer.Choices = []wireChoice{{Message: out, FinishReason: &finish}}
+	reply(w, http.StatusOK, answer)
+}
+
+// wireError is the error object of the protocol.
+type wireError struct {
+	Message string `json:"message"`
+	Type    string `json:"type"`
+	Param   string `json:"param,omitempty"`
+	Code    string `json:"code,omitempty"`
+}
+
+// errorShape returns the status and the error object for a model's error.
+func errorShape(err error) (int, wireError) {
+	var e *llm.Error
+	if !errors.As(err, &e) {
+		return http.StatusInternalServerError, wireError{Message: err.Error(), Type: "server_error"}
+	}
+	status, shape := http.StatusInternalServerError, wireError{Message: e.Message, Type: "server_error"}
+	switch e.Code {
+	case llm.CodeTimeout:
+		status, shape.Type, shape.Code = http.StatusRequestTimeout, "timeout", "timeout"
+	case llm.CodeUnauthorized:
+		status, shape.Type, shape.Code = http.StatusUnauthorized, "invalid_request_error", "invalid_api_key"
+	case llm.CodeNotFound:
+		status, shape.Type, shape.Code = http.StatusNotFound, "invalid_request_error", "model_not_found"
+	case llm.CodeBadRequest:
+		status, shape.Type = http.StatusBadRequest, "invalid_request_error"
+	case llm.CodeContextLength:
+		status, shape.Type, shape.Code = http.StatusBadRequest, "invalid_request_error", "context_length_exceeded"
+	case llm.CodeRateLimited:
+		status, shape.Type, shape.Code = http.StatusTooManyRequests, "rate_limit_error", "rate_limit_exceeded"
+	}
+	if e.Status >= 400 && e.Status <= 599 {
+		status = e.Status
+	}
+	return status, shape
+}
+
+// failWith answers with a model's error, before anything else was sent.
+func failWith(w http.ResponseWriter, err error) {
+	var e *llm.Error
+	if errors.As(err, &e) {
+		if e.Code == llm.CodeUnreachable {
+			panic(http.ErrAbortHandler) // the connection breaks before an answer
+		}
+		if e.RetryAfter > 0 {
+			// Seconds are the standard; the milliseconds, which OpenAI's own
+			// clients read too, keep a short wait short.
+			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+			w.Header().Set("Retry-After-Ms", strconv.FormatInt(e.RetryAfter.Milliseconds(), 10))
+		}
+	}
+	status, shape := errorShape(err)
+	fail(w, status, shape)
+}
+
+func fail(w http.ResponseWriter, status int, e wireError) {
+	reply(w, status, map[string]wireError{"error": e})
+}
+
+func reply(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // if this fails the client is gone
+}
