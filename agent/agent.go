@@ -1,0 +1,126 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+)
+
+// Agent is a node of a tree: an LLM agent, a function, a workflow, a router, a
+// graph, or a remote agent. Agents are immutable after construction and know no
+// parent, so one value may serve many sessions at once.
+type Agent interface {
+	// Name is unique in the tree: 1 to 64 characters of a-z, A-Z, 0-9, _ and -.
+	Name() string
+	// Description tells other agents, and their models, what this one is for.
+	Description() string
+	// SubAgents returns the children in the order in which they were given.
+	SubAgents() []Agent
+	// FindAgent returns the agent of that name in this subtree, itself included,
+	// or nil.
+	FindAgent(name string) Agent
+	// Run does one step from the log and returns: one model answer, or one batch
+	// of tools. It yields [Continue] last if it wants another step; else the run
+	// is finished, with the reason of a [Finish] yielded last, or "stop". An error
+	// ends the run; what was yielded before it stays.
+	Run(ctx context.Context, inv *Invocation) iter.Seq2[*Event, error]
+}
+
+// RunFunc is one step of a function agent.
+type RunFunc func(ctx context.Context, inv *Invocation) iter.Seq2[*Event, error]
+
+// Option configures an agent made by [New].
+type Option func(*funcAgent)
+
+// WithSubAgents gives a function agent children. Wrap one in [Via] to put
+// options on the edge to it.
+func WithSubAgents(children ...Agent) Option {
+	return func(a *funcAgent) { a.edges = append(a.edges, EdgesOf(children)...) }
+}
+
+// WithTransferPolicy says where a function agent may transfer to.
+func WithTransferPolicy(p TransferPolicy) Option {
+	return func(a *funcAgent) { a.policy = p }
+}
+
+// New makes an agent of a Go function. The function is one step: after a crash
+// it is run again, with inv.Attempt() greater than 1. It may transfer by
+// yielding a [Transfer] event that names a legal target.
+func New(name, description string, run RunFunc, opts ...Option) (Agent, error) {
+	a := &funcAgent{name: name, description: description, run: run}
+	for _, opt := range opts {
+		opt(a)
+	}
+	if run == nil {
+		return nil, fmt.Errorf("agent %q: the run function is nil", name)
+	}
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	for _, e := range a.edges {
+		if e.To == nil {
+			return nil, fmt.Errorf("agent %q: a sub-agent is nil", name)
+		}
+	}
+	return a, nil
+}
+
+type funcAgent struct {
+	name, description string
+	edges             []Edge
+	policy            TransferPolicy
+	run               RunFunc
+}
+
+func (a *funcAgent) Name() string                   { return a.name }
+func (a *funcAgent) Description() string            { return a.description }
+func (a *funcAgent) SubAgents() []Agent             { return AgentsOf(a.edges) }
+func (a *funcAgent) Edges() []Edge                  { return a.edges }
+func (a *funcAgent) FindAgent(name string) Agent    { return Find(a, name) }
+func (a *funcAgent) TransferPolicy() TransferPolicy { return a.policy }
+func (a *funcAgent) Run(ctx context.Context, inv *Invocation) iter.Seq2[*Event, error] {
+	return a.run(ctx, inv)
+}
+
+// Find looks for a name in the subtree of root, depth first, root included. It
+// is what implementations of FindAgent call. It survives cycles, which
+// [NewTree] refuses.
+func Find(root Agent, name string) Agent {
+	return find(root, name, make(map[Agent]bool))
+}
+
+func find(a Agent, name string, seen map[Agent]bool) Agent {
+	if a == nil || seen[a] {
+		return nil
+	}
+	if a.Name() == name {
+		return a
+	}
+	seen[a] = true
+	for _, child := range a.SubAgents() {
+		if found := find(child, name, seen); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// CheckName reports whether name may be an agent's name.
+func CheckName(name string) error {
+	if name == "" {
+		return errors.New("an agent has no name")
+	}
+	if len(name) > 64 {
+		return fmt.Errorf("agent name %q has %d characters: at most 64 are allowed", name[:64]+"…", len(name))
+	}
+	for _, c := range name {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-') {
+			return fmt.Errorf("agent name %q holds %q: only letters a-z and A-Z, digits, _ and - are allowed", name, c)
+		}
+	}
+	if name == "user" || name == "human" {
+		return fmt.Errorf("agent name %q is reserved", name)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The errors that end a turn, or refuse a transfer. Test with errors.Is.
+var (
+	// ErrTransferRejected: an agent kept asking for transfers that are not legal.
+	ErrTransferRejected = errors.New("transfer rejected")
+	// ErrUnknownTarget: no agent of that name may be transferred to.
+	ErrUnknownTarget = errors.New("unknown transfer target")
+	// ErrTransferLimit: the turn has used up its transfers, or runs in a circle.
+	ErrTransferLimit = errors.New("transfer limit reached")
+	// ErrTargetNotReady: the target is legal but cannot start.
+	ErrTargetNotReady = errors.New("transfer target not ready")
+	// ErrLimit: another limit of the turn is reached; [LimitError] says which.
+	ErrLimit = errors.New("limit reached")
+	// ErrSessionBusy: another turn holds the session.
+	ErrSessionBusy = errors.New("session is busy with another turn")
+	// ErrConflict: the log has moved on, or the lease was lost; nothing was stored.
+	ErrConflict = errors.New("session was changed by another writer")
+	// ErrOutputTruncated: a model's answer with tool calls was cut off by its
+	// length limit, twice.
+	ErrOutputTruncated = errors.New("model output truncated")
+	// ErrBadInput: the user's message cannot be accepted.
+	ErrBadInput = errors.New("bad input")
+)
+
+// RunError is the error that ends a turn while an agent runs. It wraps the
+// cause; Code is the code of the error event in the log.
+type RunError struct {
+	Agent string
+	Code  string
+	Err   error
+}
+
+func (e *RunError) Error() string { return fmt.Sprintf("agent %s: %v", e.Agent, e.Err) }
+func (e *RunError) Unwrap() error { return e.Err }
+
+// LimitError says which limit of a turn was reached. It is an ErrLimit.
+type LimitError struct {
+	Name  string // such as "model calls"
+	Limit int64
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("limit reached: %s, at most %d a turn", e.Name, e.Limit)
+}
+
+// Is makes errors.Is(err, ErrLimit) true.
+func (e *LimitError) Is(target error) bool { return target == ErrLimit }

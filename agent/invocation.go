@@ -1,0 +1,123 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"log/slog"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// SessionKey names a session. Every store is keyed by all three parts.
+type SessionKey struct {
+	App, User, ID string
+}
+
+func (k SessionKey) String() string { return k.App + "/" + k.User + "/" + k.ID }
+
+// Session is the read-only view of the running session that agents get. It is
+// for use by the agent's step only, on the goroutine that runs it.
+type Session interface {
+	Key() SessionKey
+	// Seq is the position of the last stored event.
+	Seq() int64
+	// Events yields the stored events after a position, oldest first, those of
+	// all scopes.
+	Events(ctx context.Context, after int64) iter.Seq2[*Event, error]
+	// State returns the value of a state key, and whether there is one. See the
+	// [State] event for the prefixes of scopes.
+	State(key string) (any, bool)
+	// Memo keeps a value beside the cached session, such as an incremental
+	// reducer over its log: the first call for a key stores what create returns.
+	// A memo may be dropped at any time and is never shared between sessions.
+	Memo(key any, create func() any) any
+}
+
+// Runtime is what an agent may ask of the runner that runs it.
+type Runtime interface {
+	// Run runs another agent in a new scope of the same session: same log, own
+	// history, own active agent. The caller yields the events on. cause is the
+	// parent id of the scope's first run, such as the id of the tool call.
+	Run(ctx context.Context, a Agent, cause string, input llm.Content) iter.Seq2[*Event, error]
+	// CheckTransfer reports whether from may hand its conversation to the agent
+	// named to at this moment: nil, or an error that wraps ErrUnknownTarget,
+	// ErrTransferRejected, ErrTransferLimit or ErrTargetNotReady. It changes nothing.
+	CheckTransfer(ctx context.Context, inv *Invocation, to string) error
+}
+
+// Invocation is what an agent's step knows of its turn. It is valid during the
+// step only.
+type Invocation struct{ p InvocationParams }
+
+// InvocationParams are the parts of an Invocation; a runner, or a test of an
+// agent, fills them in.
+type InvocationParams struct {
+	Node    *Node
+	Tree    *Tree
+	Session Session
+	Runtime Runtime
+	TurnID  string
+	RunID   string
+	Scope   string
+	// Input is what a run in an inner scope was started with.
+	Input json.RawMessage
+	// Attempt counts how often the run's current step was begun, from 1; it is
+	// greater after a crash.
+	Attempt int
+	// Streaming asks for partial events.
+	Streaming bool
+	// NewID returns an id that is unique in the session.
+	NewID  func() string
+	Logger *slog.Logger
+}
+
+// NewInvocation makes an Invocation.
+func NewInvocation(p InvocationParams) *Invocation {
+	if p.Attempt == 0 {
+		p.Attempt = 1
+	}
+	if p.Logger == nil {
+		p.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Invocation{p}
+}
+
+// Node is the running agent in its tree.
+func (i *Invocation) Node() *Node { return i.p.Node }
+
+// Agent is the running agent.
+func (i *Invocation) Agent() Agent { return i.p.Node.Agent }
+
+// Tree is the whole tree.
+func (i *Invocation) Tree() *Tree { return i.p.Tree }
+
+// Session is the session, read-only.
+func (i *Invocation) Session() Session { return i.p.Session }
+
+// Runtime runs other agents and checks transfers.
+func (i *Invocation) Runtime() Runtime { return i.p.Runtime }
+
+// TurnID names the user's turn.
+func (i *Invocation) TurnID() string { return i.p.TurnID }
+
+// RunID names this activation of the agent.
+func (i *Invocation) RunID() string { return i.p.RunID }
+
+// Scope names the inner conversation, "" for the user's own.
+func (i *Invocation) Scope() string { return i.p.Scope }
+
+// Input is what a run in an inner scope was started with, nil elsewhere.
+func (i *Invocation) Input() json.RawMessage { return i.p.Input }
+
+// Attempt counts the starts of this step, from 1.
+func (i *Invocation) Attempt() int { return i.p.Attempt }
+
+// Streaming reports whether partial events are wanted.
+func (i *Invocation) Streaming() bool { return i.p.Streaming }
+
+// NewID returns an id that is unique in the session.
+func (i *Invocation) NewID() string { return i.p.NewID() }
+
+// Logger is the runner's logger; it is never nil.
+func (i *Invocation) Logger() *slog.Logger { return i.p.Logger }

@@ -1,0 +1,97 @@
+package agent
+
+import "context"
+
+// TransferPolicy says where an agent may transfer to besides its own children,
+// which are always allowed. The zero value allows nothing more. (Both are
+// opt-in, as redpanda-data/ai-sdk-go issue 95 asks.)
+type TransferPolicy struct {
+	AllowTransferToParent bool
+	AllowTransferToPeers  bool
+}
+
+// Transferrer is implemented by agents that have a transfer policy.
+type Transferrer interface{ TransferPolicy() TransferPolicy }
+
+// Readier is implemented by agents that may be unable to start, such as remote
+// ones. Ready is asked before a transfer to the agent is committed; an error
+// keeps the conversation where it is.
+type Readier interface {
+	Ready(ctx context.Context) error
+}
+
+// Workflow is implemented by agents that only conduct others, such as sequences
+// and graphs: a child cannot transfer up to one.
+type Workflow interface{ Workflow() }
+
+// Edge is the way from a parent to a child, with the options that lie on it.
+type Edge struct {
+	To Agent
+	// ShowReason shows the transfer's reason to the target.
+	ShowReason bool
+	// History is the view policy that replaces the target's own on this edge. It
+	// is opaque here; package view gives and reads it.
+	History any
+}
+
+// EdgeOption changes an edge. View policies of package view are edge options.
+type EdgeOption interface{ ApplyEdge(*Edge) }
+
+type edgeOptionFunc func(*Edge)
+
+func (f edgeOptionFunc) ApplyEdge(e *Edge) { f(e) }
+
+// ShowReason lets the target of the edge read why it was handed the conversation.
+func ShowReason() EdgeOption {
+	return edgeOptionFunc(func(e *Edge) { e.ShowReason = true })
+}
+
+// Via wraps a child with options for the edge that leads to it. The wrapper is
+// for WithSubAgents; elsewhere it behaves like the child itself.
+func Via(child Agent, opts ...EdgeOption) Agent {
+	e := Edge{To: child}
+	if inner, ok := child.(*edgeAgent); ok {
+		e = inner.edge
+	}
+	for _, o := range opts {
+		o.ApplyEdge(&e)
+	}
+	return &edgeAgent{Agent: e.To, edge: e}
+}
+
+type edgeAgent struct {
+	Agent
+	edge Edge
+}
+
+// EdgesOf turns children, some of them wrapped by [Via], into edges.
+func EdgesOf(children []Agent) []Edge {
+	edges := make([]Edge, len(children))
+	for i, c := range children {
+		if e, ok := c.(*edgeAgent); ok {
+			edges[i] = e.edge
+		} else {
+			edges[i] = Edge{To: c}
+		}
+	}
+	return edges
+}
+
+// AgentsOf returns the children that edges lead to.
+func AgentsOf(edges []Edge) []Agent {
+	agents := make([]Agent, len(edges))
+	for i, e := range edges {
+		agents[i] = e.To
+	}
+	return agents
+}
+
+func edgesOf(a Agent) []Edge {
+	if e, ok := a.(interface{ Edges() []Edge }); ok {
+		return e.Edges()
+	}
+	return EdgesOf(a.SubAgents())
+}
+
+// TransferTool is the name of the built-in tool by which a model transfers.
+const TransferTool = "transfer_to_agent"

@@ -1,0 +1,201 @@
+package agent
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+)
+
+// Tree is the index of a validated tree of agents: paths, parents, edges and
+// who may transfer to whom. It is immutable and safe for concurrent use.
+type Tree struct {
+	nodes  []*Node // in tree order: depth first, children as given
+	byName map[string]*Node
+}
+
+// Node is an agent in its place.
+type Node struct {
+	Agent  Agent
+	Path   string // names from the root, joined by "/"
+	Parent *Node  // nil for the root
+	Edge   Edge   // the edge that leads here; for the root only To is set
+	Depth  int    // 0 for the root
+
+	order   int
+	kids    []*Node
+	targets []*Node
+}
+
+// Targets returns the nodes the agent may transfer to, in tree order. The slice
+// is shared and must not be changed.
+func (n *Node) Targets() []*Node { return n.targets }
+
+// Children returns the nodes of the sub-agents. The slice is shared.
+func (n *Node) Children() []*Node { return n.kids }
+
+// MayTransferTo reports whether a transfer to target is within the policy. It
+// is what both the offer of the transfer tool and its execution ask.
+func (n *Node) MayTransferTo(target *Node) bool {
+	if target == nil || target == n {
+		return false
+	}
+	if target.Parent == n {
+		return true
+	}
+	var p TransferPolicy
+	if t, ok := n.Agent.(Transferrer); ok {
+		p = t.TransferPolicy()
+	}
+	if n.Parent == nil {
+		return false
+	}
+	if target == n.Parent {
+		_, workflow := target.Agent.(Workflow)
+		return p.AllowTransferToParent && !workflow
+	}
+	_, workflow := n.Parent.Agent.(Workflow)
+	return p.AllowTransferToPeers && target.Parent == n.Parent && !workflow
+}
+
+func (n *Node) findTargets() {
+	near := slices.Clone(n.kids)
+	if n.Parent != nil {
+		near = append(append(near, n.Parent), n.Parent.kids...)
+	}
+	for _, other := range near {
+		if n.MayTransferTo(other) {
+			n.targets = append(n.targets, other)
+		}
+	}
+	slices.SortFunc(n.targets, func(a, b *Node) int { return a.order - b.order })
+}
+
+// Problem is one thing that is wrong with a tree.
+type Problem struct {
+	Agent   string // the agent it is about
+	Path    string // where it stands
+	Message string
+}
+
+func (p Problem) String() string {
+	if p.Path == "" {
+		return p.Message
+	}
+	return p.Path + ": " + p.Message
+}
+
+// TreeError lists all problems of a tree at once.
+type TreeError struct{ Problems []Problem }
+
+func (e *TreeError) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = p.String()
+	}
+	return "the tree of agents is not valid:\n  " + strings.Join(lines, "\n  ")
+}
+
+// Checker is implemented by agents that can only be checked in their place, for
+// example against the names of the agents they may transfer to.
+type Checker interface{ CheckNode(n *Node) []string }
+
+// NewTree validates and indexes the tree below root. The error is a
+// [*TreeError] that reports every problem: bad, reserved and duplicate names,
+// agents with two parents, cycles, and what the agents' own checks find.
+func NewTree(root Agent) (*Tree, error) {
+	if root == nil {
+		return nil, &TreeError{[]Problem{{Message: "the root agent is nil"}}}
+	}
+	if e, ok := root.(*edgeAgent); ok {
+		root = e.Agent
+	}
+	b := &treeBuilder{tree: &Tree{byName: make(map[string]*Node)}, place: make(map[Agent]*Node), on: make(map[Agent]bool)}
+	b.add(root, nil, Edge{To: root})
+	for _, n := range b.tree.nodes {
+		n.findTargets()
+	}
+	for _, n := range b.tree.nodes {
+		if c, ok := n.Agent.(Checker); ok {
+			for _, msg := range c.CheckNode(n) {
+				b.problem(n.Agent.Name(), n.Path, "%s", msg)
+			}
+		}
+	}
+	if len(b.problems) > 0 {
+		slices.SortStableFunc(b.problems, func(x, y Problem) int { return strings.Compare(x.Path, y.Path) })
+		return nil, &TreeError{b.problems}
+	}
+	return b.tree, nil
+}
+
+type treeBuilder struct {
+	tree     *Tree
+	place    map[Agent]*Node
+	on       map[Agent]bool // on the way from the root to here
+	problems []Problem
+}
+
+func (b *treeBuilder) problem(agent, path, format string, args ...any) {
+	b.problems = append(b.problems, Problem{agent, path, fmt.Sprintf(format, args...)})
+}
+
+func (b *treeBuilder) add(a Agent, parent *Node, edge Edge) {
+	name := a.Name()
+	path := name
+	if parent != nil {
+		path = parent.Path + "/" + name
+	}
+	if b.on[a] {
+		b.problem(name, path, "the agent %q is its own ancestor: a tree has no cycles", name)
+		return
+	}
+	if first := b.place[a]; first != nil {
+		b.problem(name, path, "the agent %q has two parents: it stands at %s already", name, first.Path)
+		return
+	}
+	if err := CheckName(name); err != nil {
+		b.problem(name, path, "%s", err)
+	}
+	n := &Node{Agent: a, Path: path, Parent: parent, Edge: edge, order: len(b.tree.nodes)}
+	if parent != nil {
+		n.Depth = parent.Depth + 1
+		parent.kids = append(parent.kids, n)
+	}
+	if other := b.tree.byName[name]; other != nil {
+		b.problem(name, path, "the name %q is taken by %s: names are unique in a tree", name, other.Path)
+	} else {
+		b.tree.byName[name] = n
+	}
+	b.tree.nodes = append(b.tree.nodes, n)
+	b.place[a] = n
+	b.on[a] = true
+	for _, e := range edgesOf(a) {
+		if e.To == nil {
+			b.problem(name, path, "a sub-agent of %q is nil", name)
+			continue
+		}
+		b.add(e.To, n, e)
+	}
+	b.on[a] = false
+}
+
+// Root returns the root's node.
+func (t *Tree) Root() *Node { return t.nodes[0] }
+
+// Node returns the node of a name, or nil.
+func (t *Tree) Node(name string) *Node { return t.byName[name] }
+
+// Len returns the number of agents.
+func (t *Tree) Len() int { return len(t.nodes) }
+
+// Walk visits all nodes in tree order: parents before their children.
+func (t *Tree) Walk() iter.Seq[*Node] {
+	return func(yield func(*Node) bool) {
+		for _, n := range t.nodes {
+			if !yield(n) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package session
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// Fold is what a runner must know of a log, kept up event by event: who is
+// active, which run is open, which calls wait for a result, what the turn has
+// used. It is a function of the log alone, and its size does not grow with it.
+// The zero value is the fold of an empty log.
+type Fold struct {
+	Seq  int64
+	Turn Turn
+
+	conversation Scope
+	inner        map[string]*Scope // of the current turn
+	state        map[string]any
+}
+
+// Turn counts what the current user turn has used, over all scopes.
+type Turn struct {
+	ID         string
+	UserRunID  string
+	Started    time.Time
+	Transfers  int
+	ModelCalls int
+	ToolCalls  int
+	// LimitHits counts the transfers that were answered "limit reached".
+	LimitHits int
+}
+
+// Scope is the state of one conversation: the user's, or an inner one.
+type Scope struct {
+	// Active is the target of the last committed transfer, "" before the first.
+	Active string
+	// LastEnd is the run whose harness_end is the last one.
+	LastEnd string
+	// Run is the last run that was started; its ID is "" if there was none this turn.
+	Run Run
+
+	pairs []hop // committed since text or another tool's result came
+}
+
+type hop struct{ from, to string }
+
+// Run is the state of one activation of an agent.
+type Run struct {
+	ID, Agent, Path, TurnID string
+	Open                    bool
+	Finish                  agent.FinishReason
+	Target                  string
+	// Answers counts the model's recorded answers, Strikes the transfers refused.
+	Answers, Strikes int
+	// Pending are the calls without a result, in request order.
+	Pending []Call
+}
+
+// Call is a tool call without a result.
+type Call struct{ ID, Name string }
+
+// The codes by which the fold knows a notice again.
+const (
+	// NoticeTransferLimit: a transfer was answered "limit reached".
+	NoticeTransferLimit = "transfer_limit"
+)
+
+// Scope returns the state of a scope; "" is the user's conversation. The result
+// is valid until the next Apply.
+func (f *Fold) Scope(name string) *Scope {
+	if name == "" {
+		return &f.conversation
+	}
+	s := f.inner[name]
+	if s == nil {
+		if f.inner == nil {
+			f.inner = make(map[string]*Scope)
+		}
+		s = &Scope{}
+		f.inner[name] = s
+	}
+	return s
+}
+
+// Open returns the names of the scopes whose last run is open, the
+// conversation first, then the inner ones in name order.
+func (f *Fold) Open() []string {
+	var names []string
+	for name, s := range f.inner {
+		if s.Run.Open {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	if f.conversation.Run.Open {
+		names = slices.Insert(names, 0, "")
+	}
+	return names
+}
+
+// State returns a value of the turn's or the session's state.
+func (f *Fold) State(key string) (any, bool) {
+	v, ok := f.state[key]
+	return v, ok
+}
+
+// Unfinished reports whether the last turn was cut off: its user event has no
+// run, a run is open, or a transfer's target has not started.
+func (f *Fold) Unfinished() bool {
+	run := &f.conversation.Run
+	return f.Turn.ID != "" && (run.Open || run.TurnID != f.Turn.ID || run.Finish == agent.FinishReasonTransfer)
+}
+
+// Repeats reports whether a transfer from one agent to another was committed
+// before in this turn with neither text nor another tool's result since.
+func (s *Scope) Repeats(from, to string) bool {
+	return slices.Contains(s.pairs, hop{from, to})
+}
+
+// Apply takes in the next stored event. Events at or below Seq are ignored, so
+// that redelivery is harmless.
+func (f *Fold) Apply(e *agent.Event) {
+	if e.Partial || e.Seq <= f.Seq {
+		return
+	}
+	f.Seq = e.Seq
+	if user, ok := e.Data.(*agent.User); ok && user != nil {
+		f.Turn = Turn{ID: e.TurnID, UserRunID: e.RunID, Started: e.Time}
+		f.conversation.pairs = f.conversation.pairs[:0]
+		clear(f.inner)
+		for key := range f.state {
+			if strings.HasPrefix(key, "turn:") {
+				delete(f.state, key)
+			}
+		}
+		return
+	}
+	s := f.Scope(e.Scope)
+	switch d := e.Data.(type) {
+	case *agent.HarnessStart:
+		s.Run = Run{ID: e.RunID, Agent: e.Agent, Path: e.Path, TurnID: e.TurnID, Open: true, Pending: s.Run.Pending[:0]}
+	case *agent.HarnessEnd:
+		s.Run.Open, s.Run.Finish, s.Run.Target = false, d.FinishReason, d.Target
+		s.LastEnd = e.RunID
+	case *agent.Text:
+		if strings.TrimSpace(d.Content) != "" {
+			s.pairs = s.pairs[:0]
+		}
+	case *agent.ToolCall:
+		s.Run.Pending = append(s.Run.Pending, Call{ID: e.ID, Name: d.Name})
+	case *agent.ToolResult:
+		if i := slices.IndexFunc(s.Run.Pending, func(c Call) bool { return c.ID == e.ID }); i >= 0 {
+			s.Run.Pending = slices.Delete(s.Run.Pending, i, i+1)
+		}
+		f.Turn.ToolCalls++
+		if d.Name != agent.TransferTool {
+			s.pairs = s.pairs[:0]
+		}
+	case *agent.Transfer:
+		f.transfer(s, d)
+	case *agent.Usage:
+		f.Turn.ModelCalls++
+		s.Run.Answers++
+	case *agent.Discard:
+		f.Turn.ModelCalls++
+	case *agent.Notice:
+		if d.Code == NoticeTransferLimit {
+			f.Turn.LimitHits++
+			s.Run.Strikes-- // the attempt is a limit's, not the model's mistake
+		}
+	case *agent.State:
+		f.setState(d.Delta)
+	}
+}
+
+func (f *Fold) transfer(s *Scope, t *agent.Transfer) {
+	switch t.Outcome {
+	case agent.TransferCommitted:
+		s.Active = t.To
+		s.pairs = append(s.pairs, hop{t.From, t.To})
+		f.Turn.Transfers++
+	case agent.TransferRejected:
+		s.Run.Strikes++
+	}
+}
+
+func (f *Fold) setState(delta map[string]any) {
+	if f.state == nil {
+		f.state = make(map[string]any)
+	}
+	for key, value := range delta {
+		switch {
+		case strings.HasPrefix(key, "user:"), strings.HasPrefix(key, "app:"):
+		case value == nil:
+			delete(f.state, key)
+		default:
+			f.state[key] = value
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package session
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// Key names a session.
+type Key = agent.SessionKey
+
+// The parts of a key that [ID] fills in.
+const (
+	DefaultApp  = "app"
+	DefaultUser = "local"
+)
+
+// ID returns the key of a session of the default app and user.
+func ID(id string) Key { return Key{App: DefaultApp, User: DefaultUser, ID: id} }
+
+// LeaseTTL is how long a lease lives without renewal, by the store's clock. The
+// lease of a process that died on the same host is replaced at once.
+const LeaseTTL = 15 * time.Second
+
+// Owner says who holds a lease.
+type Owner struct {
+	Host string
+	PID  int
+	// Started tells two processes of one PID apart: the process's start time in
+	// whatever unit its system counts.
+	Started int64
+}
+
+// Lease is the right to append to one session. Token grows with every lease of
+// the session, so that a writer whose lease was taken over can append nothing.
+type Lease struct {
+	Token int64
+	// Seq is the position of the session's last event when the lease was taken.
+	Seq int64
+}
+
+// Info describes a stored session.
+type Info struct {
+	Key     Key
+	Seq     int64 // number of events
+	Created time.Time
+	Updated time.Time
+}
+
+// Store keeps sessions. Implementations are safe for concurrent use, and two
+// values of one database, in one or in several processes, behave like one.
+//
+// Stored events are immutable: a store may hand out the payloads it was given.
+type Store interface {
+	// Load yields the events after a position, oldest first. A session that does
+	// not exist has no events.
+	Load(ctx context.Context, key Key, after int64) iter.Seq2[*agent.Event, error]
+	// Append stores events whose Seq are expectedSeq+1 and so on, all or none. It
+	// returns an error that is [agent.ErrConflict] when the log is not at
+	// expectedSeq or the lease is no longer the current one. State events write
+	// through to the user's and the app's state in the same transaction.
+	Append(ctx context.Context, key Key, expectedSeq int64, lease Lease, events ...*agent.Event) error
+	// Acquire takes the session's lease, or returns an error that is
+	// [agent.ErrSessionBusy].
+	Acquire(ctx context.Context, key Key, owner Owner) (Lease, error)
+	// Renew prolongs a lease, or returns an agent.ErrConflict if it was lost.
+	Renew(ctx context.Context, key Key, lease Lease) error
+	// Release gives a lease back. Releasing a lost lease does nothing.
+	Release(ctx context.Context, key Key, lease Lease) error
+	// SharedState returns the keys with the prefixes "user:" and "app:" that the
+	// session's user and app have.
+	SharedState(ctx context.Context, key Key) (map[string]any, error)
+	// List returns the sessions whose app and user are those of the filter (empty
+	// parts match all), most recently updated first.
+	List(ctx context.Context, filter Key) ([]Info, error)
+	// Delete removes a session and its events. The user's and app's state stay.
+	Delete(ctx context.Context, key Key) error
+	// Close releases what the store holds; it must not be used afterwards.
+	Close() error
+}
