@@ -1,0 +1,135 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Context is a tool call's context.Context, with what the call may know of its
+// session. It is valid until the call returns.
+type Context struct {
+	context.Context
+	call *call
+}
+
+// CallInfo is what a Context is made of. An agent fills it in; a test of a tool
+// can leave all of it empty.
+type CallInfo struct {
+	Session session.Key
+	Agent   string
+	RunID   string
+	CallID  string
+	Logger  *slog.Logger
+	// State reads the session's state; nil reads nothing. It must be safe for
+	// concurrent use.
+	State func(key string) (any, bool)
+	// Progress takes what the tool reports while it runs; nil drops it.
+	Progress func(content json.RawMessage)
+	// RunAgent runs an agent in a scope of its own and returns its last words.
+	RunAgent func(ctx context.Context, a agent.Agent, input llm.Content) (string, error)
+}
+
+type call struct {
+	CallInfo
+	mu           sync.Mutex
+	delta        map[string]any
+	lastProgress time.Time
+}
+
+// ProgressInterval is the least time between two reports of one call that are
+// kept; others are dropped.
+const ProgressInterval = 100 * time.Millisecond
+
+// NewContext makes the context of one call.
+func NewContext(ctx context.Context, info CallInfo) Context {
+	if info.Logger == nil {
+		info.Logger = slog.New(slog.DiscardHandler)
+	}
+	return Context{ctx, &call{CallInfo: info}}
+}
+
+// Session returns the session's key.
+func (c Context) Session() session.Key { return c.call.Session }
+
+// Agent returns the name of the agent whose model called.
+func (c Context) Agent() string { return c.call.Agent }
+
+// CallID returns the id of the call.
+func (c Context) CallID() string { return c.call.CallID }
+
+// IdempotencyKey is the same for every execution of this call, also after a
+// crash, and differs between calls: runId/callId.
+func (c Context) IdempotencyKey() string { return c.call.RunID + "/" + c.call.CallID }
+
+// Logger returns the runner's logger.
+func (c Context) Logger() *slog.Logger { return c.call.Logger }
+
+// Get returns a value of the session's state, this call's own changes included.
+func (c Context) Get(key string) (any, bool) {
+	c.call.mu.Lock()
+	v, ok := c.call.delta[key]
+	c.call.mu.Unlock()
+	switch {
+	case ok:
+		return v, v != nil
+	case c.call.State == nil:
+		return nil, false
+	}
+	return c.call.State(key)
+}
+
+// Set changes the session's state; nil deletes the key. The change is stored
+// together with the call's result, also a failed one's. Keys with the prefixes
+// "turn:", "user:" and "app:" belong to those scopes.
+func (c Context) Set(key string, value any) {
+	c.call.mu.Lock()
+	defer c.call.mu.Unlock()
+	if c.call.delta == nil {
+		c.call.delta = make(map[string]any)
+	}
+	c.call.delta[key] = value
+}
+
+// Progress reports how far the call is. Reports that follow each other within
+// ProgressInterval are dropped.
+func (c Context) Progress(content any) {
+	if c.call.Progress == nil {
+		return
+	}
+	c.call.mu.Lock()
+	now := time.Now()
+	tooSoon := !c.call.lastProgress.IsZero() && now.Sub(c.call.lastProgress) < ProgressInterval
+	if !tooSoon {
+		c.call.lastProgress = now
+	}
+	c.call.mu.Unlock()
+	if !tooSoon {
+		c.call.Progress(agent.EncodeJSON(content))
+	}
+}
+
+// RunAgent runs an agent in a scope of its own: it sees input and nothing of
+// the conversation, and its last words are returned.
+func (c Context) RunAgent(a agent.Agent, input string) (string, error) {
+	if c.call.RunAgent == nil {
+		return "", errors.New("agents cannot be run from here")
+	}
+	return c.call.RunAgent(c.Context, a, llm.Content{Text: input})
+}
+
+// stateDelta returns the changes the call made, nil if none.
+func (c Context) stateDelta() map[string]any {
+	c.call.mu.Lock()
+	defer c.call.mu.Unlock()
+	delta := c.call.delta
+	c.call.delta = nil
+	return delta
+}

@@ -1,0 +1,129 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// Result is the outcome of one call.
+type Result struct {
+	Output  json.RawMessage
+	IsError bool
+	// State holds the changes the call made to the session's state, nil if none.
+	State map[string]any
+}
+
+// grace is how long a tool may take to return after its context has ended. A
+// tool that ignores its context is then left to itself, and its result with it.
+const grace = 2 * time.Second
+
+// Execute runs one call: it validates the input, guards against panics, bounds
+// time and output. What goes wrong is a Result the model can read. The error is
+// the context's own, when the caller's context ended before the tool did; the
+// outcome of the call is then unknown.
+func Execute(ctx context.Context, t Tool, info CallInfo, input json.RawMessage) (Result, error) {
+	ti := t.Info()
+	if v, ok := t.(interface {
+		validate(json.RawMessage) error
+	}); ok {
+		if err := v.validate(input); err != nil {
+			return failed(err.Error()), nil
+		}
+	}
+	timeout := ti.Timeout
+	if timeout == 0 {
+		timeout = DefaultTimeout
+	}
+	callCtx, cancel := context.WithCancel(ctx)
+	if timeout > 0 {
+		callCtx, cancel = context.WithTimeout(ctx, timeout)
+	}
+	defer cancel()
+
+	c := NewContext(callCtx, info)
+	done := make(chan Result, 1)
+	go func() { done <- guarded(c, t, ti, input) }()
+	var res Result
+	select {
+	case res = <-done:
+	case <-callCtx.Done():
+		select {
+		case res = <-done:
+		case <-time.After(grace):
+			c.Logger().Warn("a tool ignores the end of its context and is left running", "tool", ti.Name, "call", info.CallID)
+			res = failed("the tool did not stop in time; its outcome is unknown")
+		}
+	}
+	if err := ctx.Err(); err != nil && res.IsError {
+		return Result{}, err
+	}
+	if res.IsError && errors.Is(callCtx.Err(), context.DeadlineExceeded) {
+		res.Output = agent.EncodeJSON(fmt.Sprintf("the tool %s timed out after %s; its outcome is unknown", ti.Name, timeout))
+	}
+	res.State = c.stateDelta()
+	return res, nil
+}
+
+func guarded(c Context, t Tool, info Info, input json.RawMessage) (res Result) {
+	defer func() {
+		if r := recover(); r != nil {
+			c.Logger().Error("a tool panicked", "tool", info.Name, "call", c.CallID(), "panic", r, "stack", string(debug.Stack()))
+			res = failed(fmt.Sprintf("the tool %s failed with an internal error", info.Name))
+		}
+	}()
+	out, err := t.Call(c, input)
+	if err != nil {
+		return failed(capText(err.Error(), info.MaxOutput))
+	}
+	return Result{Output: encode(out, info.MaxOutput)}
+}
+
+func failed(message string) Result {
+	return Result{Output: agent.EncodeJSON(strings.ToValidUTF8(message, "\uFFFD")), IsError: true}
+}
+
+func encode(out any, limit int) json.RawMessage {
+	switch v := out.(type) {
+	case string:
+		return agent.EncodeJSON(capText(strings.ToValidUTF8(v, "\uFFFD"), limit))
+	case json.RawMessage:
+		if !json.Valid(v) {
+			return agent.EncodeJSON(capText(strings.ToValidUTF8(string(v), "\uFFFD"), limit))
+		}
+		return capJSON(v, limit)
+	}
+	return capJSON(agent.EncodeJSON(out), limit)
+}
+
+// capJSON turns a value that is too long into a string of its beginning.
+func capJSON(v json.RawMessage, limit int) json.RawMessage {
+	if limit == 0 {
+		limit = DefaultMaxOutput
+	}
+	if len(v) <= limit {
+		return v
+	}
+	return agent.EncodeJSON(capText(string(v), limit))
+}
+
+func capText(s string, limit int) string {
+	if limit == 0 {
+		limit = DefaultMaxOutput
+	}
+	if len(s) <= limit {
+		return s
+	}
+	n := limit
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return fmt.Sprintf("%s\n[cut here: %d of %d bytes shown]", s[:n], n, len(s))
+}

@@ -1,0 +1,113 @@
+package tools
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	schemagen "github.com/invopop/jsonschema"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// Option configures a tool made by [Func].
+type Option func(*Info)
+
+// Idempotent marks a tool that may be run again after a crash.
+func Idempotent() Option { return func(i *Info) { i.Idempotent = true } }
+
+// Timeout bounds one call of the tool.
+func Timeout(d time.Duration) Option { return func(i *Info) { i.Timeout = d } }
+
+// MaxOutput bounds the tool's output in bytes.
+func MaxOutput(n int) Option { return func(i *Info) { i.MaxOutput = n } }
+
+// Func makes a tool of a Go function. In is a struct: its JSON schema is what
+// the model sees, with descriptions, enums and limits from `jsonschema` tags,
+// and fields without omitempty are required. The schema is enforced before fn
+// is called. The error says what is wrong with the name or with In.
+func Func[In, Out any](name, description string, fn func(ctx Context, in In) (Out, error), opts ...Option) (Tool, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	if fn == nil {
+		return nil, fmt.Errorf("tool %q: the function is nil", name)
+	}
+	schema, err := SchemaOf[In]()
+	if err != nil {
+		return nil, fmt.Errorf("tool %q: %w", name, err)
+	}
+	t := &funcTool[In, Out]{fn: fn}
+	t.info = Info{ToolSpec: llm.ToolSpec{Name: name, Description: description, Parameters: schema}}
+	for _, o := range opts {
+		o(&t.info)
+	}
+	return New(t.info, func(ctx Context, input json.RawMessage) (any, error) { return t.call(ctx, input) })
+}
+
+type funcTool[In, Out any] struct {
+	info Info
+	fn   func(Context, In) (Out, error)
+}
+
+func (t *funcTool[In, Out]) call(ctx Context, input json.RawMessage) (any, error) {
+	var in In
+	if err := json.Unmarshal(input, &in); err != nil {
+		return nil, fmt.Errorf("arguments: %w", err)
+	}
+	out, err := t.fn(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// SchemaOf returns the JSON schema of a struct type, without references.
+func SchemaOf[T any]() (schema json.RawMessage, err error) {
+	typ := reflect.TypeFor[T]()
+	for typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	if typ.Kind() != reflect.Struct {
+		return nil, fmt.Errorf("the input type %s is no struct", typ)
+	}
+	defer func() {
+		if r := recover(); r != nil { // the generator panics on types without a JSON form
+			err = fmt.Errorf("no JSON schema can be made of %s: %v", typ, r)
+		}
+	}()
+	r := schemagen.Reflector{DoNotReference: true, ExpandedStruct: true, Anonymous: true}
+	s := r.ReflectFromType(typ)
+	s.Version = ""
+	return json.Marshal(s)
+}
+
+// New makes a tool of a schema and a function that takes raw JSON, for tools
+// whose parameters are known at run time only. The schema must be of an object;
+// an empty one allows no parameters.
+func New(info Info, call func(ctx Context, input json.RawMessage) (any, error)) (Tool, error) {
+	if err := CheckName(info.Name); err != nil {
+		return nil, err
+	}
+	if len(info.Parameters) == 0 {
+		info.Parameters = json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)
+	}
+	check, err := compile(info.Parameters)
+	if err != nil {
+		return nil, fmt.Errorf("tool %q: %w", info.Name, err)
+	}
+	return &rawTool{info, call, check}, nil
+}
+
+type rawTool struct {
+	info  Info
+	fn    func(Context, json.RawMessage) (any, error)
+	check *validator
+}
+
+func (t *rawTool) Info() Info { return t.info }
+func (t *rawTool) Call(ctx Context, input json.RawMessage) (any, error) {
+	return t.fn(ctx, input)
+}
+func (t *rawTool) validate(input json.RawMessage) error { return t.check.validate(input) }

@@ -1,0 +1,89 @@
+package tools
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// Tool is something a model can call. Implementations are safe for concurrent use.
+type Tool interface {
+	Info() Info
+	// Call runs the tool. Input is a JSON object that the schema allows, if the
+	// tool was reached through [Execute]. A string or json.RawMessage is the
+	// output as it is; any other value is encoded as JSON. The error's text is
+	// what the model reads.
+	Call(ctx Context, input json.RawMessage) (any, error)
+}
+
+// Info describes a tool to the model and to those who run it.
+type Info struct {
+	llm.ToolSpec
+	// Idempotent tools may be run again when a crash left their outcome unknown.
+	Idempotent bool
+	// Timeout bounds one call; 0 means DefaultTimeout, a negative value none.
+	Timeout time.Duration
+	// MaxOutput bounds the output in bytes; 0 means DefaultMaxOutput. What is
+	// longer is cut, and says so.
+	MaxOutput int
+}
+
+// The limits of a tool that sets none.
+const (
+	DefaultTimeout   = 60 * time.Second
+	DefaultMaxOutput = 64 << 10
+)
+
+var nameRE = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+
+// CheckName reports whether a tool may have this name.
+func CheckName(name string) error {
+	if !nameRE.MatchString(name) {
+		return fmt.Errorf("tool name %q: 1 to 64 letters, digits, _ and - are allowed", name)
+	}
+	return nil
+}
+
+// Registry holds tools by name. It is filled before use and read-only then.
+type Registry struct{ tools map[string]Tool }
+
+// NewRegistry makes a registry of tools; two of one name are an error.
+func NewRegistry(all ...Tool) (*Registry, error) {
+	r := &Registry{tools: make(map[string]Tool, len(all))}
+	for _, t := range all {
+		name := t.Info().Name
+		if err := CheckName(name); err != nil {
+			return nil, err
+		}
+		if r.tools[name] != nil {
+			return nil, fmt.Errorf("tool %q is registered twice", name)
+		}
+		r.tools[name] = t
+	}
+	return r, nil
+}
+
+// Get returns the tool of a name, or nil. A nil registry has none.
+func (r *Registry) Get(name string) Tool {
+	if r == nil {
+		return nil
+	}
+	return r.tools[name]
+}
+
+// Names returns all names, sorted.
+func (r *Registry) Names() []string {
+	if r == nil {
+		return nil
+	}
+	names := make([]string, 0, len(r.tools))
+	for name := range r.tools {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,82 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+// validator checks arguments against a tool's schema and reports all
+// violations, which is what a model needs to correct itself in one go.
+type validator struct {
+	schema *jsonschema.Schema
+	rawOK  bool // the schema itself has a property "raw"
+}
+
+func compile(schema json.RawMessage) (*validator, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		return nil, fmt.Errorf("parameters are not JSON: %w", err)
+	}
+	object, ok := doc.(map[string]any)
+	if !ok || object["type"] != "object" {
+		return nil, errors.New(`parameters must be a JSON schema of type "object"`)
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(jsonschema.SchemeURLLoader{}) // no schema is read from files or the network
+	const url = "mem:///parameters.json"
+	if err := c.AddResource(url, doc); err != nil {
+		return nil, fmt.Errorf("parameters: %w", err)
+	}
+	compiled, err := c.Compile(url)
+	if err != nil {
+		return nil, fmt.Errorf("parameters: %w", err)
+	}
+	props, _ := object["properties"].(map[string]any)
+	_, rawOK := props["raw"]
+	return &validator{compiled, rawOK}, nil
+}
+
+func (v *validator) validate(input json.RawMessage) error {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(input))
+	if err != nil {
+		return fmt.Errorf("the arguments are not JSON: %v", err)
+	}
+	if object, ok := doc.(map[string]any); ok && len(object) == 1 && !v.rawOK {
+		if raw, ok := object["raw"].(string); ok {
+			return fmt.Errorf("the arguments are not a JSON object: %q", cut(raw, 200))
+		}
+	}
+	err = v.schema.Validate(doc)
+	var invalid *jsonschema.ValidationError
+	if errors.As(err, &invalid) {
+		return errors.New("the arguments do not fit the schema: " + strings.Join(violations(invalid), "; "))
+	}
+	return err
+}
+
+func violations(e *jsonschema.ValidationError) []string {
+	if len(e.Causes) > 0 {
+		var all []string
+		for _, c := range e.Causes {
+			all = append(all, violations(c)...)
+		}
+		return all
+	}
+	where := "/" + strings.Join(e.InstanceLocation, "/")
+	return []string{where + ": " + e.ErrorKind.LocalizedString(message.NewPrinter(language.English))}
+}
+
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
