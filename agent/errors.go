@@ -51,3 +51,16 @@ func (e *LimitError) Error() string {
 
 // Is makes errors.Is(err, ErrLimit) true.
 func (e *LimitError) Is(target error) bool { return target == ErrLimit }
+
+// TransferLimitError is an ErrTransferLimit. Final is false for the first
+// refused transfer of a turn, which the agent answers with a result for its
+// model, and true for the next, which ends the turn.
+type TransferLimitError struct {
+	Reason string
+	Final  bool
+}
+
+func (e *TransferLimitError) Error() string { return "transfer limit reached: " + e.Reason }
+
+// Is makes errors.Is(err, ErrTransferLimit) true.
+func (e *TransferLimitError) Is(target error) bool { return target == ErrTransferLimit }

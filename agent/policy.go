@@ -95,3 +95,7 @@ func edgesOf(a Agent) []Edge {
 
 // TransferTool is the name of the built-in tool by which a model transfers.
 const TransferTool = "transfer_to_agent"
+
+// NoticeTransferLimit is the code of the notice that stands beside a transfer
+// which was answered "limit reached".
+const NoticeTransferLimit = "transfer_limit"

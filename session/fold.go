@@ -62,12 +62,6 @@ type Run struct {
 // Call is a tool call without a result.
 type Call struct{ ID, Name string }
 
-// The codes by which the fold knows a notice again.
-const (
-	// NoticeTransferLimit: a transfer was answered "limit reached".
-	NoticeTransferLimit = "transfer_limit"
-)
-
 // Scope returns the state of a scope; "" is the user's conversation. The result
 // is valid until the next Apply.
 func (f *Fold) Scope(name string) *Scope {
@@ -167,7 +161,7 @@ func (f *Fold) Apply(e *agent.Event) {
 	case *agent.Discard:
 		f.Turn.ModelCalls++
 	case *agent.Notice:
-		if d.Code == NoticeTransferLimit {
+		if d.Code == agent.NoticeTransferLimit {
 			f.Turn.LimitHits++
 			s.Run.Strikes-- // the attempt is a limit's, not the model's mistake
 		}

@@ -1,0 +1,246 @@
+package llmagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/tools/transfer"
+	"github.com/agentarbor/arbor/view"
+)
+
+// Agent is an LLM agent. It is immutable and safe for concurrent use.
+type Agent struct {
+	name         string
+	description  string
+	instructions InstructionFunc
+	model        llm.Model
+	tools        []tools.Tool
+	byName       map[string]tools.Tool
+	edges        []agent.Edge
+	children     []agent.Agent
+	policy       agent.TransferPolicy
+	transferText string
+	settings     llm.Settings
+	history      view.Policy
+	parallel     int
+
+	offers sync.Map // *agent.Node → *offer: what a place in a tree adds
+}
+
+// offer is what the agent's model is offered at one place in a tree.
+type offer struct {
+	tools    []llm.ToolSpec
+	transfer string // the instruction about transfers, "" without targets
+}
+
+// InstructionFunc returns the system prompt for one invocation. An error ends
+// the run.
+type InstructionFunc func(ctx context.Context, inv *agent.Invocation) (string, error)
+
+// Option configures an Agent.
+type Option func(*Agent)
+
+// WithDescription tells other agents what this one is for.
+func WithDescription(d string) Option { return func(a *Agent) { a.description = d } }
+
+// WithTools gives the agent's model tools, in this order.
+func WithTools(t ...tools.Tool) Option { return func(a *Agent) { a.tools = append(a.tools, t...) } }
+
+// WithSubAgents gives the agent children. Wrap one in agent.Via to put options
+// on the edge to it.
+func WithSubAgents(children ...agent.Agent) Option {
+	return func(a *Agent) { a.edges = append(a.edges, agent.EdgesOf(children)...) }
+}
+
+// WithTransferPolicy allows transfers to the parent and to peers.
+func WithTransferPolicy(p agent.TransferPolicy) Option { return func(a *Agent) { a.policy = p } }
+
+// WithTransferInstruction replaces transfer.Instruction; "" leaves it out.
+func WithTransferInstruction(text string) Option { return func(a *Agent) { a.transferText = text } }
+
+// WithInstructionFunc makes the system prompt a function of the invocation; the
+// text given to New is then unused.
+func WithInstructionFunc(f InstructionFunc) Option { return func(a *Agent) { a.instructions = f } }
+
+// WithSettings tunes the generation: temperature, token limit, tool choice, stop
+// strings, response format.
+func WithSettings(s llm.Settings) Option { return func(a *Agent) { a.settings = s } }
+
+// WithHistory says how much of the conversation the model sees; view.Full is
+// the default.
+func WithHistory(p view.Policy) Option { return func(a *Agent) { a.history = p } }
+
+// WithParallelTools bounds how many tools of one answer run at once; the
+// default is 8, and 1 runs them one after the other.
+func WithParallelTools(n int) Option { return func(a *Agent) { a.parallel = n } }
+
+// New makes an agent. The error names the agent and everything that is wrong
+// with it. Names of tools are checked against transfer targets when the tree is
+// built.
+func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, error) {
+	a := &Agent{name: name, model: model, transferText: transfer.Instruction, parallel: 8}
+	a.instructions = func(context.Context, *agent.Invocation) (string, error) { return instructions, nil }
+	for _, o := range opts {
+		o(a)
+	}
+	a.children = agent.AgentsOf(a.edges)
+	a.byName = make(map[string]tools.Tool, len(a.tools))
+	var errs []error
+	if err := agent.CheckName(name); err != nil {
+		errs = append(errs, err)
+	}
+	if model == nil {
+		errs = append(errs, errors.New("the model is nil"))
+	}
+	if a.instructions == nil {
+		errs = append(errs, errors.New("the instruction function is nil"))
+	}
+	if a.parallel < 1 {
+		errs = append(errs, fmt.Errorf("%d tools in parallel: at least 1 is needed", a.parallel))
+	}
+	for i, c := range a.children {
+		if c == nil {
+			errs = append(errs, fmt.Errorf("sub-agent %d is nil", i))
+		}
+	}
+	for i, t := range a.tools {
+		if t == nil {
+			errs = append(errs, fmt.Errorf("tool %d is nil", i))
+			continue
+		}
+		switch n := t.Info().Name; {
+		case n == agent.TransferTool:
+			errs = append(errs, fmt.Errorf("the tool name %s is reserved", n))
+		case tools.CheckName(n) != nil:
+			errs = append(errs, tools.CheckName(n))
+		case a.byName[n] != nil:
+			errs = append(errs, fmt.Errorf("there are two tools %q", n))
+		default:
+			a.byName[n] = t
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("agent %q: %w", name, err)
+	}
+	return a, nil
+}
+
+// Name implements agent.Agent.
+func (a *Agent) Name() string { return a.name }
+
+// Description implements agent.Agent.
+func (a *Agent) Description() string { return a.description }
+
+// SubAgents implements agent.Agent.
+func (a *Agent) SubAgents() []agent.Agent { return a.children }
+
+// Edges returns the ways to the children.
+func (a *Agent) Edges() []agent.Edge { return a.edges }
+
+// FindAgent implements agent.Agent.
+func (a *Agent) FindAgent(name string) agent.Agent { return agent.Find(a, name) }
+
+// TransferPolicy implements agent.Transferrer.
+func (a *Agent) TransferPolicy() agent.TransferPolicy { return a.policy }
+
+// Model returns the agent's model.
+func (a *Agent) Model() llm.Model { return a.model }
+
+// Tools returns the agent's tools, the built-in transfer tool not among them.
+func (a *Agent) Tools() []tools.Tool { return a.tools }
+
+// CheckNode implements agent.Checker: a tool must not have the name of an agent
+// that can be transferred to.
+func (a *Agent) CheckNode(n *agent.Node) []string {
+	var problems []string
+	for _, t := range n.Targets() {
+		if a.byName[t.Agent.Name()] != nil {
+			problems = append(problems, fmt.Sprintf("the tool %q of agent %q is named like an agent it can transfer to", t.Agent.Name(), a.name))
+		}
+	}
+	return problems
+}
+
+// Run implements agent.Agent: one model answer, or the tools of the last one.
+func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+	return func(yield func(*agent.Event, error) bool) {
+		v, err := a.view(ctx, inv)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if calls := v.Pending(); len(calls) > 0 {
+			a.runTools(ctx, inv, v.Strikes(), calls, yield)
+			return
+		}
+		a.ask(ctx, inv, v.Messages(), yield)
+	}
+}
+
+type viewKey struct{ agent, scope string }
+
+// view returns the agent's view of the running scope, brought up to date with
+// what was stored since it was last looked at.
+func (a *Agent) view(ctx context.Context, inv *agent.Invocation) (*view.View, error) {
+	s := inv.Session()
+	v := s.Memo(viewKey{a.name, inv.Scope()}, func() any {
+		return view.New(inv.Node(), a.history, inv.Scope())
+	}).(*view.View)
+	for e, err := range s.Events(ctx, v.Seq()) {
+		if err != nil {
+			return nil, err
+		}
+		v.Apply(e)
+	}
+	return v, nil
+}
+
+func (a *Agent) offer(n *agent.Node) *offer {
+	if o, ok := a.offers.Load(n); ok {
+		return o.(*offer)
+	}
+	o := &offer{tools: make([]llm.ToolSpec, 0, len(a.tools)+1)}
+	for _, t := range a.tools {
+		o.tools = append(o.tools, t.Info().ToolSpec)
+	}
+	if spec, ok := transfer.Offer(n); ok {
+		o.tools = append(o.tools, spec)
+		o.transfer = a.transferText
+	}
+	stored, _ := a.offers.LoadOrStore(n, o)
+	return stored.(*offer)
+}
+
+// Request returns what the agent's model would be asked now.
+func (a *Agent) Request(ctx context.Context, inv *agent.Invocation) (*llm.Request, error) {
+	v, err := a.view(ctx, inv)
+	if err != nil {
+		return nil, err
+	}
+	return a.request(ctx, inv, v.Messages())
+}
+
+func (a *Agent) request(ctx context.Context, inv *agent.Invocation, messages []llm.Message) (*llm.Request, error) {
+	system, err := a.instructions(ctx, inv)
+	if err != nil {
+		return nil, fmt.Errorf("instructions: %w", err)
+	}
+	o := a.offer(inv.Node())
+	if o.transfer != "" {
+		if system != "" {
+			system += "\n\n"
+		}
+		system += o.transfer
+	}
+	req := &llm.Request{System: system, Messages: messages, Tools: o.tools, Stream: inv.Streaming(), Settings: a.settings}
+	if len(o.tools) == 0 {
+		req.ToolChoice, req.ParallelToolCalls = "", nil
+	}
+	return req, nil
+}

@@ -1,0 +1,255 @@
+package llmagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/tools/transfer"
+)
+
+// maxAttempts bounds how often one answer is asked for when its stream breaks.
+// The model's own retries, before the first byte, are its adapter's.
+const maxAttempts = 3
+
+// ask gets one answer from the model and yields it: reasoning, text, calls and
+// the usage that closes it, joined into one write. An attempt that is cut off
+// is discarded and asked for again.
+func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, messages []llm.Message, yield func(*agent.Event, error) bool) {
+	req, err := a.request(ctx, inv, messages)
+	if err != nil {
+		yield(nil, err)
+		return
+	}
+	truncated := false
+	for attempt := 1; ; attempt++ {
+		ans := answer{inv: inv, attempt: attempt, yield: yield}
+		err := ans.read(ctx, a.model, req)
+		if ans.stopped {
+			return
+		}
+		var code, message string
+		switch {
+		case err == nil && ans.finish == llm.FinishLength && len(ans.calls) > 0:
+			code, message = "output_truncated", "the answer was cut off by its length limit before its tool calls were complete"
+			if truncated {
+				err = &agent.RunError{Agent: a.name, Code: code, Err: fmt.Errorf("%w: %s, twice; raise the token limit", agent.ErrOutputTruncated, message)}
+			}
+			truncated = true
+		case err == nil:
+			ans.deliver(inv, a.model.Name(), a.targetByToolName)
+			return
+		case ctx.Err() != nil:
+			yield(nil, ctx.Err())
+			return
+		default:
+			code, message = errorCode(err), err.Error()
+		}
+		if err != nil && (!ans.begun || !llm.Retryable(err) || attempt == maxAttempts) {
+			// A failed call that showed nothing leaves nothing to discard.
+			if ans.begun || truncated {
+				if !yield(&agent.Event{Data: &agent.Discard{Code: code, Message: message, IDs: ans.ids()}, More: true}, nil) {
+					return
+				}
+			}
+			yield(nil, err)
+			return
+		}
+		if !yield(&agent.Event{Data: &agent.Discard{Code: code, Message: message, IDs: ans.ids()}}, nil) {
+			return
+		}
+	}
+}
+
+func errorCode(err error) string {
+	var e *llm.Error
+	if errors.As(err, &e) {
+		return string(e.Code)
+	}
+	return "model_error"
+}
+
+// targetByToolName returns the legal target that a call names by using the bare
+// name as if it were a tool, or nil.
+func (a *Agent) targetByToolName(n *agent.Node, name string) *agent.Node {
+	if a.byName[name] != nil || name == agent.TransferTool {
+		return nil
+	}
+	i := slices.IndexFunc(n.Targets(), func(t *agent.Node) bool { return t.Agent.Name() == name })
+	if i < 0 {
+		return nil
+	}
+	return n.Targets()[i]
+}
+
+// answer collects one attempt at an answer.
+type answer struct {
+	inv     *agent.Invocation
+	attempt int
+	yield   func(*agent.Event, error) bool
+
+	text, reasoning block
+	calls           []llm.ToolCall
+	usage           llm.Usage
+	model           string
+	finish          llm.FinishReason
+	begun           bool // the endpoint sent something
+	stopped         bool // the consumer wants no more
+}
+
+// block is text that arrives in pieces, under one id.
+type block struct {
+	id    string
+	first string // the only piece, while there is just one
+	rest  strings.Builder
+}
+
+func (b *block) add(s string) {
+	switch {
+	case b.rest.Len() > 0:
+		b.rest.WriteString(s)
+	case b.first == "":
+		b.first = s
+	default:
+		b.rest.Grow(4 * (len(b.first) + len(s)))
+		b.rest.WriteString(b.first)
+		b.rest.WriteString(s)
+	}
+}
+
+func (b *block) String() string {
+	if b.rest.Len() > 0 {
+		return b.rest.String()
+	}
+	return b.first
+}
+
+// read takes in the stream. It returns an error when the stream fails or ends
+// without its terminal signal; nothing of it may then be executed.
+func (ans *answer) read(ctx context.Context, model llm.Model, req *llm.Request) error {
+	for chunk, err := range model.Generate(ctx, req) {
+		if err != nil {
+			return err
+		}
+		ans.begun = true
+		if chunk.Reasoning != "" && !ans.delta(&ans.reasoning, chunk.Reasoning, true) {
+			return nil
+		}
+		if chunk.Text != "" && !ans.delta(&ans.text, chunk.Text, false) {
+			return nil
+		}
+		if chunk.Call != nil {
+			ans.calls = append(ans.calls, *chunk.Call)
+		}
+		if chunk.Usage != nil {
+			ans.usage = *chunk.Usage
+		}
+		if chunk.Model != "" {
+			ans.model = chunk.Model
+		}
+		if chunk.Finish != "" {
+			ans.finish = chunk.Finish
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if ans.finish == "" {
+		return &llm.Error{Code: llm.CodeTruncated, Retryable: true, Message: "the answer ended before its terminal signal"}
+	}
+	return nil
+}
+
+// delta shows a piece of a block and reports whether to go on.
+func (ans *answer) delta(b *block, s string, thinking bool) bool {
+	b.add(s)
+	if !ans.inv.Streaming() {
+		return true
+	}
+	if b.id == "" {
+		b.id = ans.inv.NewID()
+	}
+	var e *agent.Event
+	if thinking {
+		p := &struct {
+			e agent.Event
+			d agent.Reasoning
+		}{d: agent.Reasoning{Content: s}}
+		e, p.e.Data = &p.e, &p.d
+	} else {
+		p := &struct {
+			e agent.Event
+			d agent.Text
+		}{d: agent.Text{Content: s}}
+		e, p.e.Data = &p.e, &p.d
+	}
+	e.ID, e.Partial, e.Attempt = b.id, true, ans.attempt
+	if !ans.yield(e, nil) {
+		ans.stopped = true
+	}
+	return !ans.stopped
+}
+
+// ids returns the ids under which deltas were shown.
+func (ans *answer) ids() []string {
+	var ids []string
+	for _, b := range []*block{&ans.reasoning, &ans.text} {
+		if b.id != "" {
+			ids = append(ids, b.id)
+		}
+	}
+	return ids
+}
+
+// deliver yields the whole answer, and what the runner shall do next.
+func (ans *answer) deliver(inv *agent.Invocation, modelName string, byToolName func(*agent.Node, string) *agent.Node) {
+	if r := ans.reasoning.String(); r != "" {
+		if !ans.yield(&agent.Event{ID: ans.reasoning.id, Data: &agent.Reasoning{Content: r}, More: true}, nil) {
+			return
+		}
+	}
+	if t := ans.text.String(); t != "" {
+		if !ans.yield(&agent.Event{ID: ans.text.id, Data: &agent.Text{Content: t}, More: true}, nil) {
+			return
+		}
+	}
+	for _, c := range ans.calls {
+		data := &agent.ToolCall{Name: c.Name, Input: agent.ObjectInput(c.Arguments)}
+		if t := byToolName(inv.Node(), c.Name); t != nil {
+			reason, _ := transfer.Parse(data.Input)
+			data.Name = agent.TransferTool
+			data.Input = agent.EncodeJSON(struct {
+				AgentName string `json:"agent_name"`
+				Reason    string `json:"reason,omitempty"`
+			}{t.Agent.Name(), reason.Reason})
+		}
+		if !toolName(data.Name) {
+			data.Input = agent.EncodeJSON(map[string]string{"name": clean(data.Name), "arguments": clean(c.Arguments)})
+			data.Name = malformedTool
+		}
+		if !ans.yield(&agent.Event{ID: c.ID, Data: data, More: true}, nil) {
+			return
+		}
+	}
+	if ans.model == "" {
+		ans.model = modelName
+	}
+	last := &agent.Event{Data: &agent.Usage{InputTokens: ans.usage.InputTokens, OutputTokens: ans.usage.OutputTokens,
+		CachedTokens: ans.usage.CachedTokens, Model: ans.model}}
+	last.More = len(ans.calls) == 0 // then the runner's harness_end joins this write
+	if !ans.yield(last, nil) {
+		return
+	}
+	switch {
+	case len(ans.calls) > 0:
+		ans.yield(&agent.Event{Data: &agent.Continue{}}, nil)
+	case ans.finish == llm.FinishLength:
+		ans.yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonLength}}, nil)
+	case ans.finish == llm.FinishContentFilter:
+		ans.yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonContentFilter}}, nil)
+	}
+}

@@ -1,0 +1,7 @@
+// Package llmagent is the agent that a language model drives: view → model →
+// tools, one step at a time. A step either asks the model once, or runs the
+// tools of its last answer and decides about transfers.
+//
+// It imports llm, agent, view and tools. It keeps no state between steps but an
+// incremental view beside the session, and never stores anything itself.
+package llmagent

@@ -1,0 +1,271 @@
+package llmagent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/tools/transfer"
+	"github.com/agentarbor/arbor/view"
+)
+
+// maxStrikes is how many refused transfers of one run are answered; one more
+// ends it.
+const maxStrikes = 3
+
+// malformedTool stands in the log for a call whose tool name no endpoint would
+// take back; the name itself is kept in its input.
+const malformedTool = "malformed_tool_name"
+
+func toolName(name string) bool { return tools.CheckName(name) == nil }
+
+func clean(s string) string {
+	if len(s) > 1000 {
+		s = s[:1000]
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// runTools settles the calls of one answer: first the tools, in parallel, each
+// result stored as it comes; then the transfers, in one write.
+func (a *Agent) runTools(ctx context.Context, inv *agent.Invocation, strikes int, calls []view.Call, yield func(*agent.Event, error) bool) {
+	var plain, transfers []view.Call
+	for _, c := range calls {
+		if c.Name == agent.TransferTool {
+			transfers = append(transfers, c)
+		} else {
+			plain = append(plain, c)
+		}
+	}
+	if len(plain) > 0 && !a.execute(ctx, inv, plain, yield) {
+		return
+	}
+	if len(transfers) > 0 {
+		a.decide(ctx, inv, strikes, transfers, yield)
+		return
+	}
+	yield(&agent.Event{Data: &agent.Continue{}}, nil)
+}
+
+// execute runs tools and yields each result as it settles. It reports whether
+// to go on, and returns only when no tool runs any more.
+func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, calls []view.Call, yield func(*agent.Event, error) bool) bool {
+	if len(calls) == 1 && a.quick(calls[0], inv) {
+		return yield(a.refuse(calls[0], inv), nil)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// Every event of a call goes through this channel to the one goroutine that
+	// may yield.
+	events := make(chan []*agent.Event)
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, a.parallel)
+	send := func(e ...*agent.Event) bool {
+		select {
+		case events <- e:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	for _, c := range calls {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			select {
+			case slots <- struct{}{}:
+				defer func() { <-slots }()
+			case <-ctx.Done():
+				return
+			}
+			if out := a.call(ctx, inv, c, send); out != nil {
+				send(out...)
+			}
+		}()
+	}
+	go func() { wg.Wait(); close(events) }()
+	goOn := true
+	for batch := range events {
+		for _, e := range batch {
+			if goOn && !yield(e, nil) {
+				goOn = false
+				cancel()
+			}
+		}
+	}
+	if goOn && ctx.Err() != nil {
+		yield(nil, ctx.Err())
+		return false
+	}
+	return goOn
+}
+
+// quick reports whether a call is answered without running anything.
+func (a *Agent) quick(c view.Call, inv *agent.Invocation) bool {
+	t := a.byName[c.Name]
+	return t == nil || inv.Attempt() > 1 && !t.Info().Idempotent
+}
+
+// refuse answers a call that is not run.
+func (a *Agent) refuse(c view.Call, inv *agent.Invocation) *agent.Event {
+	message := "this call was interrupted and its outcome is unknown: check before you repeat it"
+	if a.byName[c.Name] == nil {
+		names := make([]string, 0, len(a.tools)+1)
+		for _, t := range a.offer(inv.Node()).tools {
+			names = append(names, t.Name)
+		}
+		message = fmt.Sprintf("there is no tool %q. The tools: %s", c.Name, strings.Join(names, ", "))
+		if len(names) == 0 {
+			message = fmt.Sprintf("there is no tool %q: you have no tools", c.Name)
+		}
+	}
+	return result(c, agent.EncodeJSON(message), true)
+}
+
+func result(c view.Call, output json.RawMessage, isError bool) *agent.Event {
+	return &agent.Event{ID: c.ID, Data: &agent.ToolResult{Name: c.Name, Output: output, IsError: isError}}
+}
+
+// call runs one tool and returns the events that settle it, or nil when the
+// turn was cancelled meanwhile.
+func (a *Agent) call(ctx context.Context, inv *agent.Invocation, c view.Call, send func(...*agent.Event) bool) []*agent.Event {
+	if a.quick(c, inv) {
+		return []*agent.Event{a.refuse(c, inv)}
+	}
+	info := tools.CallInfo{
+		Session: inv.Session().Key(), Agent: a.name, RunID: inv.RunID(), CallID: c.ID,
+		Logger: inv.Logger(), State: inv.Session().State,
+		Progress: func(content json.RawMessage) {
+			send(&agent.Event{Data: &agent.ToolProgress{ToolCallID: c.ID, Name: c.Name, Content: content}})
+		},
+		RunAgent: func(ctx context.Context, inner agent.Agent, input llm.Content) (string, error) {
+			return runInner(ctx, inv, inner, c.ID, input, send)
+		},
+	}
+	res, err := tools.Execute(ctx, a.byName[c.Name], info, c.Input)
+	if err != nil {
+		return nil
+	}
+	settled := result(c, res.Output, res.IsError)
+	if len(res.State) > 0 {
+		return []*agent.Event{{Data: &agent.State{Delta: res.State}, More: true}, settled}
+	}
+	return []*agent.Event{settled}
+}
+
+// runInner runs an agent in a scope of its own and returns its last words.
+func runInner(ctx context.Context, inv *agent.Invocation, inner agent.Agent, cause string, input llm.Content, send func(...*agent.Event) bool) (string, error) {
+	last := ""
+	for e, err := range inv.Runtime().Run(ctx, inner, cause, input) {
+		if err != nil {
+			return "", err
+		}
+		if t, ok := e.Data.(*agent.Text); ok && !e.Partial {
+			last = t.Content
+		}
+		if !send(e) {
+			return "", context.Cause(ctx)
+		}
+	}
+	return last, nil
+}
+
+// decide settles the transfer calls of one answer. The first legal one wins;
+// all are answered in the same write as the transfer itself.
+func (a *Agent) decide(ctx context.Context, inv *agent.Invocation, strikes int, calls []view.Call, yield func(*agent.Event, error) bool) {
+	d := decision{agent: a, inv: inv}
+	for _, c := range calls {
+		d.settle(ctx, c)
+	}
+	if err := ctx.Err(); err != nil {
+		yield(nil, err) // cancelled before the commit: nothing switches
+		return
+	}
+	if d.winner != nil {
+		d.add(&agent.Event{Data: d.winner})
+	} else if d.err == nil && strikes+d.strikes > maxStrikes {
+		d.err = fmt.Errorf("%w: %d attempts in one run, the last: %s", agent.ErrTransferRejected, strikes+d.strikes, d.last)
+	}
+	for i, e := range d.events {
+		e.More = i < len(d.events)-1 || d.err != nil
+		if !yield(e, nil) {
+			return
+		}
+	}
+	switch {
+	case d.err != nil:
+		yield(nil, d.err)
+	case d.winner == nil:
+		yield(&agent.Event{Data: &agent.Continue{}}, nil)
+	}
+}
+
+type decision struct {
+	agent   *Agent
+	inv     *agent.Invocation
+	events  []*agent.Event
+	winner  *agent.Transfer
+	strikes int
+	last    string // what the last refused call was told
+	err     error  // ends the run
+}
+
+func (d *decision) add(e *agent.Event) { d.events = append(d.events, e) }
+
+func (d *decision) settle(ctx context.Context, c view.Call) {
+	call, err := transfer.Parse(c.Input)
+	if err != nil {
+		err = fmt.Errorf("%w: %s. %s", agent.ErrUnknownTarget, err, transfer.Legal(d.inv.Node(), ""))
+	}
+	var target *agent.Node
+	if err == nil {
+		target, err = transfer.Resolve(d.inv.Node(), d.inv.Tree(), call)
+	}
+	if d.winner != nil {
+		if target != nil && target.Agent.Name() == d.winner.To {
+			d.answer(c, "Transferred to "+d.winner.To+".", false)
+			return
+		}
+		d.answer(c, "not executed: the conversation went to "+d.winner.To, true)
+		d.record(c, call, agent.TransferConflict)
+		return
+	}
+	if err == nil {
+		err = d.inv.Runtime().CheckTransfer(ctx, d.inv, target.Agent.Name())
+	}
+	var limit *agent.TransferLimitError
+	switch {
+	case err == nil:
+		d.winner = &agent.Transfer{From: d.agent.name, To: target.Agent.Name(), Reason: call.Reason, ToolCallID: c.ID, Outcome: agent.TransferCommitted}
+		d.answer(c, "Transferred to "+d.winner.To+".", false)
+	case errors.As(err, &limit):
+		d.answer(c, "limit reached: answer yourself ("+limit.Reason+")", true)
+		d.record(c, call, agent.TransferRejected)
+		d.add(&agent.Event{Data: &agent.Notice{Code: agent.NoticeTransferLimit, Message: limit.Error()}})
+		if limit.Final {
+			d.err = err
+		}
+	case errors.Is(err, agent.ErrTargetNotReady):
+		d.answer(c, err.Error(), true)
+		d.record(c, call, agent.TransferFailed)
+	default:
+		d.strikes++
+		d.last = err.Error()
+		d.answer(c, d.last, true)
+		d.record(c, call, agent.TransferRejected)
+	}
+}
+
+func (d *decision) answer(c view.Call, text string, isError bool) {
+	d.add(result(c, agent.EncodeJSON(text), isError))
+}
+
+func (d *decision) record(c view.Call, call transfer.Call, outcome agent.TransferOutcome) {
+	d.add(&agent.Event{Data: &agent.Transfer{From: d.agent.name, To: clean(call.Target), Reason: call.Reason, ToolCallID: c.ID, Outcome: outcome}})
+}

@@ -1,0 +1,219 @@
+// Package transfer is the built-in tool transfer_to_agent: what is offered to a
+// model ([Offer]), how its call is read ([Parse]), how a name that is almost
+// right is mended ([Repair]), and which transfers are legal ([Resolve]).
+//
+// It imports agent and llm. It decides about one call; committing a transfer is
+// the agent's and the runner's part.
+package transfer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// Instruction is what an agent that has targets is told about transfers, unless
+// it brings words of its own.
+const Instruction = "You may hand this conversation to another agent by calling " + agent.TransferTool +
+	". Do so when another agent is better suited to the user's request. Do not announce it and do not explain it:" +
+	" the other agent reads the whole conversation and answers. When you are the right one, answer yourself."
+
+// Offer returns the tool for an agent in its place, and false if the agent has
+// nobody to transfer to. Targets stand in tree order, names and descriptions
+// byte for byte as they were given.
+func Offer(n *agent.Node) (llm.ToolSpec, bool) {
+	targets := n.Targets()
+	if len(targets) == 0 {
+		return llm.ToolSpec{}, false
+	}
+	var b strings.Builder
+	b.WriteString("Hands the conversation to another agent, who sees all of it and answers in your place. The agents:")
+	names := make([]string, len(targets))
+	for i, t := range targets {
+		names[i] = t.Agent.Name()
+		b.WriteString("\n- " + names[i])
+		if d := t.Agent.Description(); d != "" {
+			b.WriteString(": " + d)
+		}
+	}
+	type property struct {
+		Type        string   `json:"type"`
+		Enum        []string `json:"enum,omitempty"`
+		Description string   `json:"description"`
+	}
+	schema := struct {
+		Type       string `json:"type"`
+		Properties struct {
+			AgentName property `json:"agent_name"`
+			Reason    property `json:"reason"`
+		} `json:"properties"`
+		Required             []string `json:"required"`
+		AdditionalProperties bool     `json:"additionalProperties"`
+	}{Type: "object", Required: []string{"agent_name"}}
+	schema.Properties.AgentName = property{"string", names, "The agent that takes over"}
+	schema.Properties.Reason = property{"string", nil, "Why, in a few words"}
+	return llm.ToolSpec{Name: agent.TransferTool, Description: b.String(), Parameters: agent.EncodeJSON(schema)}, true
+}
+
+// Call is a transfer that a model asks for.
+type Call struct {
+	Target string
+	Reason string
+}
+
+// Parse reads the arguments of a call. Surrounding space is dropped, and a JSON
+// string that holds the JSON object is opened; anything else that is not an
+// object with the string agent_name is an error for the model to read.
+func Parse(input json.RawMessage) (Call, error) {
+	var wrapped struct {
+		Raw       *string         `json:"raw"`
+		AgentName json.RawMessage `json:"agent_name"`
+		Reason    json.RawMessage `json:"reason"`
+	}
+	if err := json.Unmarshal(input, &wrapped); err != nil {
+		return Call{}, errors.New("the arguments are not a JSON object")
+	}
+	if wrapped.Raw != nil && wrapped.AgentName == nil {
+		inner, ok := unwrap(*wrapped.Raw)
+		if !ok {
+			return Call{}, errors.New("the arguments are not a JSON object")
+		}
+		return Parse(inner)
+	}
+	var c Call
+	switch {
+	case len(wrapped.AgentName) == 0 || bytes.Equal(wrapped.AgentName, []byte("null")):
+		return Call{}, errors.New("agent_name is missing")
+	case json.Unmarshal(wrapped.AgentName, &c.Target) != nil:
+		return Call{}, errors.New("agent_name is not a string")
+	}
+	if json.Unmarshal(wrapped.Reason, &c.Reason) != nil {
+		c.Reason = "" // a reason that is no string is no reason to refuse
+	}
+	c.Target = strings.TrimSpace(c.Target)
+	c.Reason = strings.TrimSpace(c.Reason)
+	return c, nil
+}
+
+// unwrap opens a JSON string of a JSON object, once.
+func unwrap(raw string) (json.RawMessage, bool) {
+	var text string
+	if json.Unmarshal([]byte(raw), &text) != nil {
+		return nil, false
+	}
+	inner := json.RawMessage(strings.TrimSpace(text))
+	if len(inner) == 0 || inner[0] != '{' || !json.Valid(inner) {
+		return nil, false
+	}
+	var again struct{ Raw *string }
+	if json.Unmarshal(inner, &again) == nil && again.Raw != nil {
+		return nil, false
+	}
+	return inner, true
+}
+
+// Repair returns the agent that a name means: exactly, or the only legal target
+// (or the agent itself) that differs from it in case alone.
+func Repair(n *agent.Node, tree *agent.Tree, name string) *agent.Node {
+	if exact := tree.Node(name); exact != nil {
+		return exact
+	}
+	var found *agent.Node
+	for _, t := range append([]*agent.Node{n}, n.Targets()...) {
+		if strings.EqualFold(t.Agent.Name(), name) {
+			if found != nil {
+				return nil
+			}
+			found = t
+		}
+	}
+	return found
+}
+
+// Resolve returns the legal target that a call means, or an error that tells
+// the model what to do instead.
+func Resolve(n *agent.Node, tree *agent.Tree, c Call) (*agent.Node, error) {
+	target := Repair(n, tree, c.Target)
+	switch {
+	case target == n:
+		return nil, fmt.Errorf("you are %s: you are already handling this conversation; answer it yourself: %w", n.Agent.Name(), agent.ErrTransferRejected)
+	case n.MayTransferTo(target):
+		return target, nil
+	case target == nil:
+		return nil, &UnknownTarget{Name: c.Target, node: n, why: "there is no agent " + quote(c.Target)}
+	}
+	return nil, &UnknownTarget{Name: c.Target, node: n, why: "you may not transfer to " + quote(c.Target)}
+}
+
+// UnknownTarget is a refused target. It is an agent.ErrUnknownTarget.
+type UnknownTarget struct {
+	Name string
+	node *agent.Node
+	why  string
+}
+
+func (e *UnknownTarget) Error() string { return e.why + ". " + Legal(e.node, e.Name) }
+
+// Is makes errors.Is(err, agent.ErrUnknownTarget) and
+// errors.Is(err, agent.ErrTransferRejected) true.
+func (e *UnknownTarget) Is(target error) bool {
+	return target == agent.ErrUnknownTarget || target == agent.ErrTransferRejected
+}
+
+// Legal is the sentence that names the legal targets, and the one that is
+// nearest to a name which is not legal.
+func Legal(n *agent.Node, name string) string {
+	var names []string
+	nearest, best := "", len(name)/2+1
+	for _, t := range n.Targets() {
+		names = append(names, t.Agent.Name())
+		if d := distance(strings.ToLower(name), strings.ToLower(t.Agent.Name())); d < best {
+			nearest, best = t.Agent.Name(), d
+		}
+	}
+	if len(names) == 0 {
+		return "You have nobody to transfer to: answer yourself."
+	}
+	s := "You can transfer to: " + strings.Join(names, ", ") + "."
+	if nearest != "" {
+		s += " Did you mean " + nearest + "?"
+	}
+	return s
+}
+
+func quote(name string) string {
+	if len(name) > 80 {
+		name = strings.ToValidUTF8(name[:80], "") + "…"
+	}
+	return fmt.Sprintf("%q", name)
+}
+
+// distance is the number of letters to change, add or drop; names beyond 64
+// letters are no agent's and count as far away.
+func distance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return 64
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range a {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range b {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			next := min(row[j]+1, row[j+1]+1, diagonal+cost)
+			diagonal, row[j+1] = row[j+1], next
+		}
+	}
+	return row[len(b)]
+}

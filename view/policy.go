@@ -1,0 +1,77 @@
+package view
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// Policy says how much of the conversation an agent's model sees. The zero
+// value is [Full]. A policy is also an edge option for agent.Via, where it
+// replaces the agent's own.
+type Policy struct {
+	turns     int // 0: all
+	hideFacts bool
+	hideOther bool
+	keep      func(*agent.Event) bool
+}
+
+// Full shows everything: the user's words, the agent's own turns as they were,
+// other agents' words with their names, and a line for each of their tool calls.
+func Full() Policy { return Policy{} }
+
+// TextOnly leaves out what other agents' tools did.
+func TextOnly() Policy { return Policy{hideFacts: true} }
+
+// Own leaves out all that other agents said and did.
+func Own() Policy { return Policy{hideFacts: true, hideOther: true} }
+
+// LastTurns shows the last n user turns at least. It trims in steps, from 2n
+// turns down to n, so that the beginning of the request stays the same for n
+// turns. n below 1 counts as 1.
+func LastTurns(n int) Policy { return Policy{turns: max(n, 1)} }
+
+// Func shows of other agents' events only those that keep allows. keep must be
+// a pure function of the event.
+func Func(keep func(e *agent.Event) bool) Policy { return Policy{keep: keep} }
+
+// ApplyEdge implements agent.EdgeOption.
+func (p Policy) ApplyEdge(e *agent.Edge) { e.History = p }
+
+// For returns the policy that holds for an agent in its place: that of the edge
+// if it has one, else own.
+func For(n *agent.Node, own Policy) Policy {
+	if p, ok := n.Edge.History.(Policy); ok {
+		return p
+	}
+	return own
+}
+
+// Parse reads a policy's name: full, text_only, own or last_turns:N.
+func Parse(s string) (Policy, error) {
+	switch name, arg, _ := strings.Cut(s, ":"); {
+	case s == "full":
+		return Full(), nil
+	case s == "text_only":
+		return TextOnly(), nil
+	case s == "own":
+		return Own(), nil
+	case name == "last_turns":
+		if n, err := strconv.Atoi(strings.TrimSpace(arg)); err == nil && n > 0 {
+			return LastTurns(n), nil
+		}
+	}
+	return Policy{}, fmt.Errorf("view %q: full, text_only, own or last_turns:N are known, with N from 1", s)
+}
+
+func (p Policy) shows(e *agent.Event) bool {
+	switch {
+	case p.hideOther:
+		return false
+	case p.keep != nil:
+		return p.keep(e)
+	}
+	return true
+}

@@ -1,0 +1,298 @@
+package view
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// FactLimit bounds, in bytes, each of the two parts of the line that tells an
+// agent about another agent's tool call: its arguments and its output.
+const FactLimit = 400
+
+// View is what one agent sees of one scope of a log. It is not safe for
+// concurrent use; the messages it hands out are.
+type View struct {
+	agent      string
+	scope      string
+	policy     Policy
+	showReason bool
+
+	seq     int64
+	msgs    []llm.Message
+	turns   []int // where each shown user turn begins; kept for LastTurns only
+	open    answer
+	acted   bool // the agent has had a run in this scope
+	strikes int
+}
+
+// answer is what an agent's model said at once, with the results so far. It
+// becomes messages when it is complete, so that results stand in request order
+// and what a transfer hides is known.
+type answer struct {
+	agent     string
+	text      string
+	reasoning string
+	show      bool
+	calls     []call
+}
+
+type call struct {
+	Call
+	result  string
+	isError bool
+	settled bool
+	hidden  bool
+}
+
+// Call is a tool call of the agent that has no result yet.
+type Call struct {
+	ID, Name string
+	Input    json.RawMessage
+}
+
+// New returns the empty view of an agent in its place, for one scope.
+func New(n *agent.Node, own Policy, scope string) *View {
+	return &View{agent: n.Agent.Name(), scope: scope, policy: For(n, own), showReason: n.Edge.ShowReason}
+}
+
+// Seq is the position of the last event that was applied.
+func (v *View) Seq() int64 { return v.seq }
+
+// Strikes counts the transfers that were refused in the agent's current run,
+// those beyond a limit not among them.
+func (v *View) Strikes() int { return v.strikes }
+
+// Messages returns the conversation as the agent's model may see it now. The
+// slice is shared: it must not be changed, and later events only append.
+func (v *View) Messages() []llm.Message {
+	if !slices.ContainsFunc(v.open.calls, func(c call) bool { return !c.settled }) {
+		v.flush()
+	}
+	return v.msgs[:len(v.msgs):len(v.msgs)]
+}
+
+// Pending returns the agent's calls that have no result, in request order.
+func (v *View) Pending() []Call {
+	if v.open.agent != v.agent {
+		return nil
+	}
+	var pending []Call
+	for i := range v.open.calls {
+		if c := &v.open.calls[i]; !c.settled {
+			pending = append(pending, c.Call)
+		}
+	}
+	return pending
+}
+
+// Apply takes in the next stored event. Partial events, events at or below Seq
+// and those of other scopes change nothing.
+func (v *View) Apply(e *agent.Event) {
+	if e.Partial || e.Seq <= v.seq {
+		return
+	}
+	v.seq = e.Seq
+	if e.Scope != v.scope {
+		return
+	}
+	mine := e.Agent == v.agent
+	switch d := e.Data.(type) {
+	case *agent.User:
+		v.flush()
+		v.newTurn()
+		v.add(llm.Message{Role: llm.RoleUser, Content: d.Content})
+	case *agent.HarnessStart:
+		v.flush()
+		if len(d.Input) > 0 && len(v.msgs) == 0 {
+			v.add(llm.UserText(agent.OutputText(d.Input)))
+		}
+		if mine {
+			v.acted, v.strikes = true, 0
+		}
+	case *agent.HarnessEnd:
+		v.flush()
+	case *agent.Text:
+		a := v.answer(e, mine)
+		if a.text != "" {
+			v.flush()
+			a = v.answer(e, mine)
+		}
+		a.text = d.Content
+		a.show = mine || v.policy.shows(e)
+	case *agent.Reasoning:
+		if mine {
+			v.answer(e, mine).reasoning += d.Content
+		}
+	case *agent.ToolCall:
+		a := v.answer(e, mine)
+		hidden := !mine && (d.Name == agent.TransferTool || v.policy.hideFacts || !v.policy.shows(e))
+		a.calls = append(a.calls, call{Call: Call{ID: e.ID, Name: d.Name, Input: d.Input}, hidden: hidden})
+	case *agent.ToolResult:
+		if c := v.find(e.ID); c != nil && !c.settled {
+			c.result, c.isError, c.settled = agent.OutputText(d.Output), d.IsError, true
+		}
+	case *agent.Usage:
+		if len(v.open.calls) == 0 {
+			v.flush()
+		}
+	case *agent.Transfer:
+		v.transfer(d, mine)
+	case *agent.Notice:
+		if mine && d.Code == agent.NoticeTransferLimit {
+			v.strikes--
+		}
+	}
+}
+
+func (v *View) transfer(t *agent.Transfer, mine bool) {
+	switch t.Outcome {
+	case agent.TransferCommitted, agent.TransferConflict:
+		if c := v.find(t.ToolCallID); mine && c != nil {
+			c.hidden = true
+		}
+		// A call that repeats the committed one is part of it.
+		for i := range v.open.calls {
+			if c := &v.open.calls[i]; mine && t.Outcome == agent.TransferCommitted && c.Name == agent.TransferTool && !c.isError {
+				c.hidden = true
+			}
+		}
+	case agent.TransferRejected:
+		if mine {
+			v.strikes++
+		}
+	}
+	if t.Outcome == agent.TransferCommitted && t.To == v.agent && (v.acted || v.showReason) {
+		v.flush()
+		line := "[" + t.From + "] handed the conversation to you."
+		if v.showReason && t.Reason != "" {
+			line = "[" + t.From + "] handed the conversation to you: " + t.Reason
+		}
+		if v.showReason && len(t.Payload) > 0 {
+			line += " " + clip(string(t.Payload), FactLimit)
+		}
+		v.add(llm.UserText(line))
+	}
+}
+
+// answer returns the open answer to which the event belongs, after closing one
+// that it does not continue.
+func (v *View) answer(e *agent.Event, mine bool) *answer {
+	if len(v.open.calls) > 0 {
+		if _, isCall := e.Data.(*agent.ToolCall); !isCall || v.open.calls[0].settled {
+			v.flush()
+		}
+	}
+	if v.open.agent != e.Agent {
+		v.flush()
+		v.open.agent = e.Agent
+	}
+	return &v.open
+}
+
+func (v *View) find(id string) *call {
+	for i := range v.open.calls {
+		if v.open.calls[i].ID == id {
+			return &v.open.calls[i]
+		}
+	}
+	return nil
+}
+
+// flush turns the open answer into messages.
+func (v *View) flush() {
+	a := &v.open
+	if a.agent == "" {
+		return
+	}
+	if a.agent == v.agent {
+		v.addNative(a)
+	} else {
+		v.addAttributed(a)
+	}
+	*a = answer{calls: a.calls[:0]}
+}
+
+func (v *View) addNative(a *answer) {
+	var shown int
+	for i := range a.calls {
+		if !a.calls[i].hidden {
+			shown++
+		}
+	}
+	if shown == 0 {
+		if a.text != "" {
+			v.add(llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: a.text}})
+		}
+		return
+	}
+	parts := make([]llm.Part, 0, shown+1)
+	if a.reasoning != "" {
+		parts = append(parts, llm.Reasoning{Text: a.reasoning})
+	}
+	for i := range a.calls {
+		if c := &a.calls[i]; !c.hidden {
+			parts = append(parts, llm.ToolCall{ID: c.ID, Name: c.Name, Arguments: string(c.Input)})
+		}
+	}
+	v.add(llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: a.text, Parts: parts}})
+	for i := range a.calls {
+		if c := &a.calls[i]; !c.hidden {
+			v.add(llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{
+				llm.ToolResult{CallID: c.ID, Name: c.Name, Output: c.result, IsError: c.isError}}}})
+		}
+	}
+}
+
+func (v *View) addAttributed(a *answer) {
+	if a.show && strings.TrimSpace(a.text) != "" {
+		v.add(llm.UserText("[" + a.agent + "] " + a.text))
+	}
+	for i := range a.calls {
+		c := &a.calls[i]
+		if c.hidden {
+			continue
+		}
+		verb := "): "
+		if c.isError {
+			verb = ") failed: "
+		}
+		v.add(llm.UserText("[" + a.agent + "] called " + c.Name + "(" + clip(string(c.Input), FactLimit) + verb + clip(c.result, FactLimit)))
+	}
+}
+
+func (v *View) add(m llm.Message) { v.msgs = append(v.msgs, m) }
+
+// newTurn notes the beginning of a user turn and trims what the policy no
+// longer shows. Trimmed messages go into a new slice, because the old one is
+// shared with requests under way.
+func (v *View) newTurn() {
+	n := v.policy.turns
+	if n == 0 {
+		return
+	}
+	if len(v.turns) == 2*n {
+		first := v.turns[n]
+		v.msgs = slices.Clone(v.msgs[first:])
+		v.turns = slices.Clone(v.turns[n:])
+		for i := range v.turns {
+			v.turns[i] -= first
+		}
+	}
+	v.turns = append(v.turns, len(v.msgs))
+}
+
+// clip cuts s to at most n bytes at the border of a character, and says so.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
