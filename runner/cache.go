@@ -1,0 +1,92 @@
+package runner
+
+import (
+	"context"
+	"sync"
+
+	"github.com/agentarbor/arbor/session"
+)
+
+// warm is a session that was used lately: its fold, and what agents keep beside
+// it. Nobody but the turn that took it from the cache uses it.
+type warm struct {
+	key   session.Key
+	fold  session.Fold
+	memos map[any]any
+	calls map[string]struct{} // the ids of all tool calls
+
+	prev, next *warm // in the cache, by last use
+}
+
+// cache keeps a bounded number of warm sessions, dropping the one that was used
+// least recently.
+type cache struct {
+	mu    sync.Mutex
+	bound int
+	byKey map[session.Key]*warm
+	ends  warm // ends.next is the most recent, ends.prev the least
+}
+
+func newCache(bound int) *cache {
+	c := &cache{bound: bound, byKey: make(map[session.Key]*warm)}
+	c.ends.next, c.ends.prev = &c.ends, &c.ends
+	return c
+}
+
+// take removes the session from the cache and returns it, or nil.
+func (c *cache) take(key session.Key) *warm {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.byKey[key]
+	if w != nil {
+		c.unlink(w)
+	}
+	return w
+}
+
+// put gives a session back. If another one took its place meanwhile, the one
+// that knows more of the log stays.
+func (c *cache) put(w *warm) {
+	if c.bound <= 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if other := c.byKey[w.key]; other != nil {
+		if other.fold.Seq >= w.fold.Seq {
+			return
+		}
+		c.unlink(other)
+	}
+	if len(c.byKey) >= c.bound {
+		c.unlink(c.ends.prev)
+	}
+	c.byKey[w.key] = w
+	w.prev, w.next = &c.ends, c.ends.next
+	w.prev.next, w.next.prev = w, w
+}
+
+func (c *cache) unlink(w *warm) {
+	delete(c.byKey, w.key)
+	w.prev.next, w.next.prev = w.next, w.prev
+	w.prev, w.next = nil, nil
+}
+
+// warm returns the session, brought up to date with the store. seq is the
+// position of its last event if that is known, else negative.
+func (r *Runner) warm(ctx context.Context, key session.Key, seq int64) (*warm, error) {
+	w := r.cache.take(key)
+	if w == nil || seq >= 0 && w.fold.Seq > seq { // deleted and begun anew
+		w = &warm{key: key}
+	}
+	if w.fold.Seq == seq {
+		return w, nil
+	}
+	for e, err := range r.store.Load(ctx, key, w.fold.Seq) {
+		if err != nil {
+			return nil, err
+		}
+		w.apply(e)
+	}
+	return w, nil
+}

@@ -1,0 +1,361 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
+)
+
+// lane runs one scope of a turn: the conversation, or an inner one. Its loop is
+// flat: a transfer changes what the next step reads from the log, and nothing
+// nests.
+type lane struct {
+	t      *turn
+	ctx    context.Context // ends with the turn, an inner scope's also with its tool call
+	cancel context.CancelCauseFunc
+	scope  string
+	tree   *agent.Tree
+	// deliver hands a partial event on, or with nil all that was stored since. It
+	// reports whether the consumer wants more.
+	deliver func(e *agent.Event) bool
+
+	joined    []*agent.Event // held back until the write they belong to is whole
+	steps     int            // of the current run in this process
+	stopped   bool           // the consumer broke out of its loop
+	consuming bool           // the consumer's code runs, not ours
+}
+
+// run takes steps until the scope's last run has ended for good.
+func (l *lane) run() error {
+	for {
+		done, err := l.step()
+		if done || err != nil || l.stopped {
+			return err
+		}
+	}
+}
+
+// step does exactly one step of the scope: it starts the target of a committed
+// transfer if that is due, then runs one model answer or one batch of tools of
+// the active agent. It reports whether the turn is over.
+func (l *lane) step() (done bool, err error) {
+	run, turn := l.state()
+	if run.ID == "" || run.TurnID != turn.ID {
+		return true, nil // nothing to go on with
+	}
+	if !run.Open {
+		if run.Finish != agent.FinishReasonTransfer {
+			return true, nil
+		}
+		n := l.tree.Node(run.Target)
+		if n == nil {
+			n = l.tree.Root()
+		}
+		if err := l.append([]*agent.Event{l.t.start(n, turn.ID, endNode(run.ID), l.scope, nil)}); err != nil || l.stopped {
+			return false, err
+		}
+		l.steps = 0
+		run, turn = l.state()
+	}
+	n := l.tree.Node(run.Agent)
+	if n == nil {
+		return false, l.fail(run, &agent.RunError{Agent: run.Agent, Code: "agent_gone", Err: fmt.Errorf("the agent is no longer in the tree")})
+	}
+	if err := l.withinLimits(run, turn); err != nil {
+		return false, l.fail(run, err)
+	}
+	l.steps++
+	out, err := l.runAgent(n, run)
+	switch {
+	case l.stopped:
+		return false, nil
+	case err != nil:
+		return false, l.failed(run, err)
+	case out.transfer != nil:
+		end := &agent.Event{Data: &agent.HarnessEnd{AgentID: run.Agent, FinishReason: agent.FinishReasonTransfer, Target: out.transfer.To}}
+		return false, l.commit(run, end)
+	case out.more:
+		return false, l.commit(run)
+	}
+	if out.finish.Reason == "" {
+		out.finish.Reason = agent.FinishReasonStop
+	}
+	end := &agent.Event{Data: &agent.HarnessEnd{AgentID: run.Agent, FinishReason: out.finish.Reason, Output: out.finish.Output}}
+	return true, l.commit(run, end)
+}
+
+// state copies what the step needs of the fold.
+func (l *lane) state() (session.Run, session.Turn) {
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	return l.t.w.fold.Scope(l.scope).Run, l.t.w.fold.Turn
+}
+
+// outcome is how an agent's step ended.
+type outcome struct {
+	more     bool
+	finish   agent.Finish
+	transfer *agent.Transfer
+}
+
+// runAgent runs one step of an agent and stores what it yields. The events of
+// the last, still open write stay in l.joined.
+func (l *lane) runAgent(n *agent.Node, run session.Run) (out outcome, err error) {
+	defer func() {
+		if l.consuming {
+			return // a panic of the consumer's own code is the consumer's
+		}
+		if p := recover(); p != nil {
+			l.t.r.logger.Error("an agent panicked", "agent", run.Agent, "panic", p, "stack", string(debug.Stack()))
+			err = &agent.RunError{Agent: run.Agent, Code: "internal", Err: fmt.Errorf("internal error: %v", p)}
+		}
+	}()
+	inv := agent.NewInvocation(agent.InvocationParams{Node: n, Tree: l.tree, Session: l.t, Runtime: l, TurnID: run.TurnID, RunID: run.ID,
+		Scope: l.scope, Attempt: l.t.attempt, Streaming: l.t.r.streaming, NewID: l.t.r.newID, Logger: l.t.r.logger})
+	l.t.attempt = 1
+	for e, err := range n.Agent.Run(l.ctx, inv) {
+		if err != nil {
+			return out, err
+		}
+		switch d := e.Data.(type) {
+		case nil:
+			return out, fmt.Errorf("the agent yielded an event without payload")
+		case *agent.Continue:
+			return outcome{more: true}, nil
+		case *agent.Finish:
+			return outcome{finish: *d}, nil
+		case *agent.User, *agent.HarnessStart, *agent.HarnessEnd:
+			return out, fmt.Errorf("the agent yielded a %s event, which only the runner may", e.Type())
+		case *agent.Transfer:
+			if d.Outcome == agent.TransferCommitted && e.Seq == 0 {
+				if err := l.legal(inv, d); err != nil {
+					return out, err
+				}
+				l.joined = append(l.joined, l.stamp(run, e))
+				return outcome{transfer: d}, nil
+			}
+		}
+		switch {
+		case e.Seq != 0: // of an inner scope, stored already
+			if !l.flushDelivery() {
+				return out, nil
+			}
+		case e.Partial:
+			if !l.show(run, e) {
+				return out, nil
+			}
+		default:
+			more := e.More
+			l.joined = append(l.joined, l.stamp(run, e))
+			if !more {
+				if err := l.commit(run); err != nil || l.stopped {
+					return out, err
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// legal checks a transfer that an agent yields as committed, so that function
+// agents are held to the rules that bind models.
+func (l *lane) legal(inv *agent.Invocation, d *agent.Transfer) error {
+	if d.From == "" {
+		d.From = inv.Agent().Name()
+	}
+	err := l.CheckTransfer(l.ctx, inv, d.To)
+	if errors.Is(err, agent.ErrUnknownTarget) {
+		return fmt.Errorf("%w: %w", agent.ErrTransferRejected, err)
+	}
+	return err
+}
+
+// CheckTransfer implements agent.Runtime.
+func (l *lane) CheckTransfer(ctx context.Context, inv *agent.Invocation, to string) error {
+	target := l.tree.Node(to)
+	if !inv.Node().MayTransferTo(target) {
+		return fmt.Errorf("%s may not transfer to %q: %w", inv.Agent().Name(), to, agent.ErrUnknownTarget)
+	}
+	if limit := l.t.r.limits.Transfers; limit > 0 {
+		l.t.mu.Lock()
+		turn := l.t.w.fold.Turn
+		circle := l.t.w.fold.Scope(l.scope).Repeats(inv.Agent().Name(), to)
+		l.t.mu.Unlock()
+		final := turn.LimitHits > 0
+		if turn.Transfers >= limit {
+			return &agent.TransferLimitError{Reason: fmt.Sprintf("at most %d transfers a turn", limit), Final: final}
+		}
+		if circle {
+			return &agent.TransferLimitError{Reason: fmt.Sprintf("%s handed over to %s before in this turn, and nothing was said since", inv.Agent().Name(), to), Final: final}
+		}
+	}
+	if a, ok := target.Agent.(agent.Readier); ok {
+		if err := a.Ready(ctx); err != nil {
+			return fmt.Errorf("%w: %s: %w", agent.ErrTargetNotReady, to, err)
+		}
+	}
+	return nil
+}
+
+// withinLimits reports the limit that forbids the next step, if one does.
+func (l *lane) withinLimits(run session.Run, turn session.Turn) error {
+	limits := l.t.r.limits
+	answers := len(run.Pending) == 0
+	switch {
+	case answers && limits.ModelCalls > 0 && turn.ModelCalls >= limits.ModelCalls:
+		return &agent.LimitError{Name: "model calls", Limit: int64(limits.ModelCalls)}
+	case answers && limits.Steps > 0 && max(run.Answers, (l.steps+1)/2) >= limits.Steps:
+		return &agent.LimitError{Name: "answers of one agent", Limit: int64(limits.Steps)}
+	case !answers && limits.ToolCalls > 0 && turn.ToolCalls+len(run.Pending) > limits.ToolCalls:
+		return &agent.LimitError{Name: "tool calls", Limit: int64(limits.ToolCalls)}
+	}
+	return nil
+}
+
+// failed ends a run with the error of its agent's step. A cancelled turn stores
+// nothing; a time limit that cancelled it does.
+func (l *lane) failed(run session.Run, err error) error {
+	if cause := context.Cause(l.ctx); cause != nil {
+		if !errors.Is(cause, agent.ErrLimit) {
+			return cause
+		}
+		err = cause
+	}
+	if errors.Is(err, agent.ErrConflict) {
+		return err // the log belongs to another writer now
+	}
+	return l.fail(run, err)
+}
+
+// fail stores the error event and the run's end, together with the answers to
+// calls that will never get another, and returns the turn's error.
+func (l *lane) fail(run session.Run, err error) error {
+	failure := &agent.Failure{Code: errorCode(err), Message: err.Error(), Retryable: llm.Retryable(err)}
+	reason := agent.FinishReasonError
+	if errors.Is(err, agent.ErrLimit) || errors.Is(err, agent.ErrTransferLimit) {
+		reason = agent.FinishReasonLimit
+	}
+	for _, c := range l.pending() {
+		e := &agent.Event{ID: c.ID, Data: &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON("not executed: " + err.Error()), IsError: true}}
+		l.joined = append(l.joined, l.stamp(run, e))
+	}
+	for _, d := range []agent.EventData{failure, &agent.HarnessEnd{AgentID: run.Agent, FinishReason: reason}} {
+		l.joined = append(l.joined, l.stamp(run, &agent.Event{Data: d}))
+	}
+	events := l.joined
+	l.joined = nil
+	if storeErr := l.t.append(context.WithoutCancel(l.ctx), events); storeErr != nil {
+		return errors.Join(err, storeErr)
+	}
+	l.flushDelivery()
+	var runErr *agent.RunError
+	if errors.As(err, &runErr) {
+		return err
+	}
+	return &agent.RunError{Agent: run.Agent, Code: failure.Code, Err: err}
+}
+
+// pending returns the calls that have a result neither in the log nor in the
+// write that is being put together. Calls of that write itself are among them.
+func (l *lane) pending() []session.Call {
+	run, _ := l.state()
+	pending := append([]session.Call(nil), run.Pending...)
+	for _, e := range l.joined {
+		switch d := e.Data.(type) {
+		case *agent.ToolCall:
+			pending = append(pending, session.Call{ID: e.ID, Name: d.Name})
+		case *agent.ToolResult:
+			for i := range pending {
+				if pending[i].ID == e.ID {
+					pending = append(pending[:i], pending[i+1:]...)
+					break
+				}
+			}
+		}
+	}
+	return pending
+}
+
+func errorCode(err error) string {
+	var runErr *agent.RunError
+	var modelErr *llm.Error
+	switch {
+	case errors.As(err, &runErr):
+		return runErr.Code
+	case errors.Is(err, agent.ErrTransferLimit):
+		return "transfer_limit"
+	case errors.Is(err, agent.ErrTransferRejected):
+		return "transfer_rejected"
+	case errors.Is(err, agent.ErrLimit):
+		return "limit"
+	case errors.As(err, &modelErr):
+		return string(modelErr.Code)
+	}
+	return "agent_error"
+}
+
+// commit stores the joined events and the given ones in one write, and delivers
+// them.
+func (l *lane) commit(run session.Run, closing ...*agent.Event) error {
+	for _, e := range closing {
+		l.joined = append(l.joined, l.stamp(run, e))
+	}
+	events := l.joined
+	l.joined = nil
+	return l.append(events)
+}
+
+func (l *lane) append(events []*agent.Event) error {
+	if err := l.t.append(l.ctx, events); err != nil {
+		return err
+	}
+	l.flushDelivery()
+	return nil
+}
+
+func (l *lane) flushDelivery() bool { return l.show(session.Run{}, nil) }
+
+// show hands on a partial event, or with nil what was stored, and notes whether
+// the consumer wants more.
+func (l *lane) show(run session.Run, e *agent.Event) bool {
+	if e != nil {
+		if e.RunID == "" {
+			l.stamp(run, e)
+			e.Time = l.t.r.now().UTC()
+		}
+	}
+	if !l.deliver(e) {
+		l.stopped = true
+		l.cancel(context.Canceled)
+	}
+	return !l.stopped
+}
+
+// hand runs the consumer's code for one event.
+func (l *lane) hand(e *agent.Event, yield func(*agent.Event, error) bool) bool {
+	l.consuming = true
+	goOn := yield(e, nil)
+	l.consuming = false
+	return goOn
+}
+
+// stamp fills in what an event of a run shares with the others.
+func (l *lane) stamp(run session.Run, e *agent.Event) *agent.Event {
+	e.TurnID, e.RunID, e.Scope, e.Agent, e.Path = run.TurnID, run.ID, l.scope, run.Agent, run.Path
+	return e
+}
+
+// inputJSON is what an inner scope was given, as its first event keeps it.
+func inputJSON(c llm.Content) json.RawMessage {
+	if len(c.Parts) == 0 {
+		return agent.EncodeJSON(c.Text)
+	}
+	return agent.EncodeJSON(strings.TrimSpace(c.PlainText()))
+}

@@ -1,0 +1,187 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Runner runs turns of one tree on the sessions of one store. It is safe for
+// concurrent use; two turns on one session at once exclude each other.
+type Runner struct {
+	tree  *agent.Tree
+	store session.Store
+	cache *cache
+
+	limits     Limits
+	streaming  bool
+	resumeRoot bool
+	wait       time.Duration
+	logger     *slog.Logger
+	now        func() time.Time
+	newID      func() string
+	owner      session.Owner
+}
+
+// Limits bound one turn, over all agents and inner scopes. Zero switches a
+// limit off; start from [DefaultLimits] to change just one.
+type Limits struct {
+	// Transfers bounds committed transfers; without it nothing looks for circles.
+	Transfers int
+	// ModelCalls bounds the answers asked of models, discarded ones included.
+	ModelCalls int
+	// ToolCalls bounds the results of tools.
+	ToolCalls int
+	// Steps bounds the answers of one run of one agent.
+	Steps int
+	// Time bounds the wall time of the turn.
+	Time time.Duration
+}
+
+// DefaultLimits are the limits of a runner that sets none: 8 transfers, 50 model
+// calls, 200 tool calls, 25 answers a run, and no bound on time.
+func DefaultLimits() Limits {
+	return Limits{Transfers: 8, ModelCalls: 50, ToolCalls: 200, Steps: 25}
+}
+
+// Option configures a Runner.
+type Option func(*Runner)
+
+// WithStreaming also delivers partial events, as models produce them.
+func WithStreaming() Option { return func(r *Runner) { r.streaming = true } }
+
+// WithLimits replaces the limits of a turn.
+func WithLimits(l Limits) Option { return func(r *Runner) { r.limits = l } }
+
+// WithWait makes a turn wait so long for a busy session before it gives up with
+// agent.ErrSessionBusy. The default is not to wait.
+func WithWait(d time.Duration) Option { return func(r *Runner) { r.wait = d } }
+
+// WithLogger sets the logger; by default nothing is logged.
+func WithLogger(l *slog.Logger) Option { return func(r *Runner) { r.logger = l } }
+
+// WithClock sets the clock that events are stamped with.
+func WithClock(now func() time.Time) Option { return func(r *Runner) { r.now = now } }
+
+// WithIDs sets the source of ids. It must be safe for concurrent use and never
+// repeat an id within a session.
+func WithIDs(newID func() string) Option { return func(r *Runner) { r.newID = newID } }
+
+// WithCache bounds how many recently used sessions are kept warm; 0 keeps none.
+// The default is 1024.
+func WithCache(sessions int) Option { return func(r *Runner) { r.cache = newCache(sessions) } }
+
+// ResumeRoot starts every turn at the root, whoever was active before.
+func ResumeRoot() Option { return func(r *Runner) { r.resumeRoot = true } }
+
+// New makes a runner for the tree below root. The error reports every problem
+// of the tree at once, as an *agent.TreeError.
+func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error) {
+	tree, err := agent.NewTree(root)
+	if err != nil {
+		return nil, err
+	}
+	if store == nil {
+		return nil, errors.New("runner: the store is nil")
+	}
+	r := &Runner{tree: tree, store: store, cache: newCache(1024), limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler),
+		now: time.Now, newID: randomID, owner: session.Self()}
+	for _, o := range opts {
+		o(r)
+	}
+	if r.limits.Transfers < 0 || r.limits.ModelCalls < 0 || r.limits.ToolCalls < 0 || r.limits.Steps < 0 || r.limits.Time < 0 {
+		return nil, errors.New("runner: a limit is negative; 0 switches it off")
+	}
+	return r, nil
+}
+
+// Tree returns the validated tree.
+func (r *Runner) Tree() *agent.Tree { return r.tree }
+
+// Run gives the user's message to the session's active agent and yields what
+// happens, stored events in the order of the log, until the turn is over. The
+// message's content is stored word for word.
+//
+// An error comes last and ends the turn: agent.ErrBadInput and
+// agent.ErrSessionBusy before anything was stored; an *agent.RunError when an
+// agent failed or a limit was reached, with an error event before it; else the
+// store's or the context's. The session stays usable after each. Breaking out of
+// the loop cancels the turn and stores nothing more.
+func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message) iter.Seq2[*agent.Event, error] {
+	return func(yield func(*agent.Event, error) bool) {
+		if err := checkMessage(key, msg); err != nil {
+			yield(nil, err)
+			return
+		}
+		r.turn(ctx, key, yield, func(t *turn) error { return t.begin(msg) })
+	}
+}
+
+// Resume continues a turn that a crash or a cancellation cut off, from the log
+// alone: what is recorded is not asked for again. A tool whose outcome is
+// unknown is run again only if it is idempotent. Without an unfinished turn the
+// sequence is empty.
+func (r *Runner) Resume(ctx context.Context, key session.Key) iter.Seq2[*agent.Event, error] {
+	return func(yield func(*agent.Event, error) bool) {
+		if err := checkKey(key); err != nil {
+			yield(nil, err)
+			return
+		}
+		r.turn(ctx, key, yield, (*turn).resume)
+	}
+}
+
+// Active returns the name of the agent that would answer the session's next
+// message.
+func (r *Runner) Active(ctx context.Context, key session.Key) (string, error) {
+	w, err := r.warm(ctx, key, -1)
+	if err != nil {
+		return "", err
+	}
+	defer r.cache.put(w)
+	n, _ := r.active(&w.fold)
+	return n.Agent.Name(), nil
+}
+
+// Preview returns what the model of an agent would be asked if the session went
+// on with it now; nil for an agent without a model of its own. It also warms the
+// session up.
+func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (*llm.Request, error) {
+	n := r.tree.Node(name)
+	if n == nil {
+		return nil, fmt.Errorf("runner: no agent %q in the tree", name)
+	}
+	w, err := r.warm(ctx, key, -1)
+	if err != nil {
+		return nil, err
+	}
+	defer r.cache.put(w)
+	a, ok := n.Agent.(interface {
+		Request(context.Context, *agent.Invocation) (*llm.Request, error)
+	})
+	if !ok {
+		return nil, nil
+	}
+	t := &turn{r: r, w: w, ctx: ctx}
+	return a.Request(ctx, agent.NewInvocation(agent.InvocationParams{Node: n, Tree: r.tree, Session: t, Streaming: r.streaming, NewID: r.newID, Logger: r.logger}))
+}
+
+// active returns the node that answers next, and whether the log names an agent
+// that is no longer in the tree.
+func (r *Runner) active(f *session.Fold) (n *agent.Node, gone bool) {
+	name := f.Scope("").Active
+	if name == "" || r.resumeRoot {
+		return r.tree.Root(), false
+	}
+	if n := r.tree.Node(name); n != nil {
+		return n, false
+	}
+	return r.tree.Root(), true
+}

@@ -1,0 +1,86 @@
+package runner
+
+import (
+	"context"
+	"iter"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// Run implements agent.Runtime: it runs an agent in a new scope of the same
+// session and yields the scope's events, stored already. It may be called from
+// the goroutine of a tool; the conversation's lane delivers the events.
+func (l *lane) Run(ctx context.Context, a agent.Agent, cause string, input llm.Content) iter.Seq2[*agent.Event, error] {
+	return func(yield func(*agent.Event, error) bool) {
+		tree, err := l.t.innerTree(a)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		inner := &lane{t: l.t, ctx: ctx, cancel: cancel, scope: l.t.r.newID(), tree: tree}
+		defer inner.close()
+		seen := l.t.Seq()
+		inner.deliver = func(e *agent.Event) bool {
+			if ctx.Err() != nil {
+				return false
+			}
+			if e != nil {
+				return inner.hand(e, yield)
+			}
+			for e, err := range l.t.Events(ctx, seen) {
+				if err != nil {
+					return false
+				}
+				seen = e.Seq
+				if e.Scope == inner.scope && !inner.hand(e, yield) {
+					return false
+				}
+			}
+			return true
+		}
+		_, turn := l.state()
+		if err := inner.append([]*agent.Event{l.t.start(tree.Root(), turn.ID, cause, inner.scope, inputJSON(input))}); err != nil {
+			yield(nil, err)
+			return
+		}
+		if err := inner.run(); err != nil && !inner.stopped {
+			yield(nil, err)
+		}
+	}
+}
+
+// close ends a run that is still open because its tool call ended first. When
+// the whole turn was cancelled nothing is stored.
+func (l *lane) close() {
+	l.t.mu.Lock()
+	var events []*agent.Event
+	if l.t.w.fold.Scope(l.scope).Run.Open {
+		events = l.t.closeScope(nil, l.scope, "not executed: the call of this agent was cancelled")
+	}
+	l.t.mu.Unlock()
+	if err := l.t.append(l.t.ctx, events); err != nil {
+		l.t.r.logger.Warn("an inner run stays open", "scope", l.scope, "error", err)
+	}
+}
+
+// innerTree validates the tree of an agent that runs in a scope of its own,
+// once a turn.
+func (t *turn) innerTree(a agent.Agent) (*agent.Tree, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if tree := t.inner[a.Name()]; tree != nil && tree.Root().Agent == a {
+		return tree, nil
+	}
+	tree, err := agent.NewTree(a)
+	if err != nil {
+		return nil, err
+	}
+	if t.inner == nil {
+		t.inner = make(map[string]*agent.Tree)
+	}
+	t.inner[a.Name()] = tree
+	return tree, nil
+}

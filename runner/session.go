@@ -1,0 +1,112 @@
+package runner
+
+import (
+	"context"
+	"iter"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// The methods in this file make a turn the agent.Session of its agents. Tools
+// that run in parallel, and agents inside them, may call them at once.
+
+// apply takes a stored event into what is kept of the session.
+func (w *warm) apply(e *agent.Event) {
+	w.fold.Apply(e)
+	if _, ok := e.Data.(*agent.ToolCall); ok {
+		if w.calls == nil {
+			w.calls = make(map[string]struct{})
+		}
+		w.calls[e.ID] = struct{}{}
+	}
+}
+
+// Key implements agent.Session.
+func (t *turn) Key() session.Key { return t.w.key }
+
+// Seq implements agent.Session.
+func (t *turn) Seq() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.w.fold.Seq
+}
+
+// Events implements agent.Session. The events of this turn are at hand, earlier
+// ones come from the store.
+func (t *turn) Events(ctx context.Context, after int64) iter.Seq2[*agent.Event, error] {
+	return func(yield func(*agent.Event, error) bool) {
+		t.mu.Lock()
+		log, seq := t.log, t.w.fold.Seq
+		t.mu.Unlock()
+		if after >= seq {
+			return
+		}
+		if first := seq - int64(len(log)); after < first {
+			for e, err := range t.r.store.Load(ctx, t.w.key, after) {
+				if err == nil && e.Seq > first {
+					break
+				}
+				if !yield(e, err) || err != nil {
+					return
+				}
+				after = e.Seq
+			}
+		}
+		for _, e := range log[max(0, len(log)-int(seq-after)):] {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// State implements agent.Session.
+func (t *turn) State(key string) (any, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !strings.HasPrefix(key, "user:") && !strings.HasPrefix(key, "app:") {
+		return t.w.fold.State(key)
+	}
+	if t.shared == nil {
+		shared, err := t.r.store.SharedState(t.ctx, t.w.key)
+		if err != nil {
+			t.r.logger.Error("the state of user and app cannot be read", "session", t.w.key.String(), "error", err)
+			return nil, false
+		}
+		t.shared = shared
+	}
+	v, ok := t.shared[key]
+	return v, ok
+}
+
+// Memo implements agent.Session.
+func (t *turn) Memo(key any, create func() any) any {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if v, ok := t.w.memos[key]; ok {
+		return v
+	}
+	if t.w.memos == nil {
+		t.w.memos = make(map[any]any)
+	}
+	v := create()
+	t.w.memos[key] = v
+	return v
+}
+
+// learn keeps the shared state that is at hand in step with what was stored.
+func (t *turn) learn(e *agent.Event) {
+	if s, ok := e.Data.(*agent.State); ok && t.shared != nil {
+		for key, value := range s.Delta {
+			switch {
+			case !strings.HasPrefix(key, "user:") && !strings.HasPrefix(key, "app:"):
+			case value == nil:
+				delete(t.shared, key)
+			default:
+				t.shared[key] = value
+			}
+		}
+	}
+}

@@ -1,0 +1,277 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
+)
+
+// turn is one user turn under way, the lease held. It is shared by the lanes
+// that run in it: the conversation's, and those of inner scopes.
+type turn struct {
+	r      *Runner
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	lease  session.Lease
+
+	mu     sync.Mutex // guards what follows, and the warm session
+	w      *warm
+	log    []*agent.Event // what this turn has stored
+	shared map[string]any // state of user and app, nil until it is read
+	inner  map[string]*agent.Tree
+
+	delivered int // how much of log the consumer has; the conversation's lane only
+	attempt   int // of the first step: 2 when it continues a run that was cut off
+}
+
+// turn takes the lease, brings the session up to date, opens the turn with
+// begin and runs it to its end.
+func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Event, error) bool, begin func(*turn) error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	lease, err := r.acquire(ctx, key)
+	if err != nil {
+		yield(nil, err)
+		return
+	}
+	t := &turn{r: r, ctx: ctx, cancel: cancel, lease: lease, attempt: 1}
+	renewal := t.keepLease(key)
+	defer func() {
+		renewal.stop()
+		if err := r.store.Release(context.WithoutCancel(ctx), key, lease); err != nil {
+			r.logger.Warn("the lease could not be given back", "session", key.String(), "error", err)
+		}
+	}()
+	if t.w, err = r.warm(ctx, key, lease.Seq); err != nil {
+		yield(nil, err)
+		return
+	}
+	defer func() { r.cache.put(t.w) }()
+	if r.limits.Time > 0 {
+		limit := &agent.LimitError{Name: "seconds of wall time", Limit: int64(r.limits.Time.Seconds())}
+		timer := time.AfterFunc(r.limits.Time, func() { cancel(limit) })
+		defer timer.Stop()
+	}
+	if err := begin(t); err != nil {
+		yield(nil, err)
+		return
+	}
+	l := &lane{t: t, ctx: ctx, cancel: cancel, tree: r.tree}
+	l.deliver = func(e *agent.Event) bool { return t.toConsumer(l, e, yield) }
+	if !l.flushDelivery() {
+		return
+	}
+	if err := l.run(); err != nil && !l.stopped {
+		yield(nil, err)
+	}
+}
+
+// toConsumer hands over a partial event, or with nil all stored events that the
+// consumer does not have yet, in the order of the log.
+func (t *turn) toConsumer(l *lane, e *agent.Event, yield func(*agent.Event, error) bool) bool {
+	if e != nil {
+		return l.hand(e, yield)
+	}
+	for {
+		t.mu.Lock()
+		rest := t.log[t.delivered:]
+		t.mu.Unlock()
+		if len(rest) == 0 {
+			return true
+		}
+		for _, e := range rest {
+			t.delivered++
+			if !l.hand(e, yield) {
+				return false
+			}
+		}
+	}
+}
+
+func (r *Runner) acquire(ctx context.Context, key session.Key) (session.Lease, error) {
+	lease, err := r.store.Acquire(ctx, key, r.owner)
+	if r.wait <= 0 || !errors.Is(err, agent.ErrSessionBusy) {
+		return lease, err
+	}
+	deadline := time.NewTimer(r.wait)
+	defer deadline.Stop()
+	tick := time.NewTicker(25 * time.Millisecond)
+	defer tick.Stop()
+	for errors.Is(err, agent.ErrSessionBusy) {
+		select {
+		case <-ctx.Done():
+			return lease, ctx.Err()
+		case <-deadline.C:
+			return lease, err
+		case <-tick.C:
+			lease, err = r.store.Acquire(ctx, key, r.owner)
+		}
+	}
+	return lease, err
+}
+
+// renewal prolongs a lease in the background until it is stopped.
+type renewal struct {
+	mu      sync.Mutex
+	stopped bool
+	timer   *time.Timer
+}
+
+func (t *turn) keepLease(key session.Key) *renewal {
+	n := &renewal{}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.timer = time.AfterFunc(session.LeaseTTL/3, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.stopped {
+			return
+		}
+		err := t.r.store.Renew(t.ctx, key, t.lease)
+		if errors.Is(err, agent.ErrConflict) {
+			t.cancel(err)
+			return
+		}
+		if err != nil { // perhaps the next one gets through before the lease ends
+			t.r.logger.Warn("the lease could not be renewed", "session", key.String(), "error", err)
+		}
+		n.timer.Reset(session.LeaseTTL / 3)
+	})
+	return n
+}
+
+func (n *renewal) stop() {
+	n.timer.Stop()
+	n.mu.Lock()
+	n.stopped = true
+	n.mu.Unlock()
+}
+
+// begin stores the user's event, after closing what the last turn left open,
+// and starts the active agent: all in one write.
+func (t *turn) begin(msg llm.Message) error {
+	var events []*agent.Event
+	if t.w.fold.Unfinished() {
+		events = t.closing("the turn was interrupted; the outcome of this call is unknown")
+	}
+	user := &agent.Event{TurnID: t.r.newID(), RunID: t.r.newID(), Agent: "user", Data: &agent.User{Content: msg.Content}}
+	last := t.w.fold.Scope("").LastEnd
+	if n := len(events); n > 0 {
+		last = events[n-1].RunID
+	}
+	if last != "" {
+		user.ParentID = endNode(last)
+	}
+	events = append(events, user)
+	n, gone := t.r.active(&t.w.fold)
+	if gone {
+		events = append(events, &agent.Event{TurnID: user.TurnID, RunID: user.RunID, Agent: "user", Data: &agent.Notice{Code: "agent_gone",
+			Message: fmt.Sprintf("the agent %q is no longer in the tree: %s answers", t.w.fold.Scope("").Active, n.Agent.Name())}})
+	}
+	events = append(events, t.start(n, user.TurnID, user.RunID+":user", "", nil))
+	return t.append(t.ctx, events)
+}
+
+// resume closes inner scopes that were cut off; the open run goes on in run.
+func (t *turn) resume() error {
+	f := &t.w.fold
+	if !f.Unfinished() {
+		return nil
+	}
+	if f.Scope("").Run.Open {
+		t.attempt = 2
+	}
+	var events []*agent.Event
+	for _, scope := range f.Open() {
+		if scope != "" {
+			events = t.closeScope(events, scope, "the run was interrupted; the outcome of this call is unknown")
+		}
+	}
+	return t.append(t.ctx, events)
+}
+
+// start makes the event that opens a run.
+func (t *turn) start(n *agent.Node, turnID, parentID, scope string, input []byte) *agent.Event {
+	return &agent.Event{TurnID: turnID, RunID: t.r.newID(), Scope: scope, ParentID: parentID, Agent: n.Agent.Name(), Path: n.Path,
+		Data: &agent.HarnessStart{AgentID: n.Agent.Name(), Input: input}}
+}
+
+// closing makes the events that end all open runs of an interrupted turn, the
+// conversation's last.
+func (t *turn) closing(message string) []*agent.Event {
+	var events []*agent.Event
+	open := t.w.fold.Open()
+	for i := len(open) - 1; i >= 0; i-- {
+		events = t.closeScope(events, open[i], message)
+	}
+	return events
+}
+
+func (t *turn) closeScope(events []*agent.Event, scope, message string) []*agent.Event {
+	run := &t.w.fold.Scope(scope).Run
+	envelope := agent.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path}
+	for _, c := range run.Pending {
+		e := envelope
+		e.ID, e.Data = c.ID, &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON(message), IsError: true}
+		events = append(events, &e)
+	}
+	e := envelope
+	e.Data = &agent.HarnessEnd{AgentID: run.Agent, FinishReason: agent.FinishReasonCanceled}
+	return append(events, &e)
+}
+
+func endNode(runID string) string { return runID + ":harness_end" }
+
+// append stores events in one atomic write and takes them into the fold. Seq,
+// time and missing ids are given here.
+func (t *turn) append(ctx context.Context, events []*agent.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	now := t.r.now().UTC()
+	for i, e := range events {
+		e.Seq = t.w.fold.Seq + int64(i) + 1
+		e.More = false
+		e.Time = now
+		if call, ok := e.Data.(*agent.ToolCall); ok && call != nil {
+			if _, taken := t.w.calls[e.ID]; taken || !usableID(e.ID) || repeated(events[:i], e.ID) {
+				e.ID = t.r.newID()
+			}
+		}
+		if e.ID == "" {
+			e.ID = t.r.newID()
+		}
+	}
+	if err := t.r.store.Append(ctx, t.w.key, t.w.fold.Seq, t.lease, events...); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return fmt.Errorf("nothing was stored: %w", err)
+	}
+	for _, e := range events {
+		t.w.apply(e)
+		t.learn(e)
+	}
+	t.log = append(t.log, events...)
+	return nil
+}
+
+func repeated(events []*agent.Event, id string) bool {
+	for _, e := range events {
+		if e.ID == id {
+			return true
+		}
+	}
+	return false
+}
