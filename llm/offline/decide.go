@@ -1,0 +1,186 @@
+package offline
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+const transferTool = "transfer_to_agent"
+
+var (
+	attributed  = regexp.MustCompile(`^\[([A-Za-z0-9_-]{1,64})\] (handed the conversation to you(:?))?`)
+	listLine    = regexp.MustCompile(`^\s*- ([A-Za-z0-9_-]+)(?::(.*))?\s*$`)
+	identifiers = regexp.MustCompile(`[A-Za-z0-9_-]+`)
+	reads       = stemSet("check count describe fetch find get list look lookup query read report retrieve search show status summarize view")
+	changes     = stemSet(`add approve book buy cancel change clear close create delete disable drop edit enable execute insert kill merge modify
+		move order pay post publish purge put refund reject remove rename replace reset restart revoke send set stop submit update upload write`)
+	negations = stemSet("cannot dont never no not t without")
+)
+
+// turn is what the messages tell of the user's latest words and since then.
+type turn struct {
+	text    string
+	results []llm.ToolResult
+	worked  bool            // a tool of this agent has answered
+	settled bool            // it spoke, was refused, or got the conversation back: no handing on
+	from    map[string]bool // agents whose words stand after the user's
+}
+
+func readTurn(messages []llm.Message) turn {
+	t, arrivals := turn{from: map[string]bool{}}, 0
+	for i := len(messages) - 1; i >= 0; i-- {
+		m, text := messages[i], messages[i].PlainText()
+		for _, p := range m.Parts {
+			if r, ok := p.(llm.ToolResult); ok {
+				t.results, t.worked = slices.Insert(t.results, 0, r), t.worked || r.Name != transferTool
+			}
+		}
+		line := attributed.FindStringSubmatch(text)
+		switch {
+		case m.Role != llm.RoleUser:
+			t.settled = true
+		case line == nil || i == 0:
+			t.text = strings.ToValidUTF8(text, "\ufffd")
+			return t
+		default:
+			t.from[line[1]] = true
+			if line[2] != "" {
+				arrivals++ // the first may be shown for its reason, others are returns
+				t.settled = t.settled || line[3] == "" || arrivals > 1
+			}
+		}
+	}
+	return t
+}
+
+// options returns what the request lets an agent call and, without a name, the
+// agent itself: its instructions, except for the sentences on a target's work.
+func options(req *llm.Request) []option {
+	var all []option
+	targets := map[string]bool{transferTool: true}
+	for _, spec := range req.Tools {
+		if spec.Name != transferTool {
+			all = append(all, option{name: spec.Name, spec: spec, doc: split(spec.Name + " " + spec.Description)})
+			continue
+		}
+		descriptions, name := map[string]string{}, ""
+		for line := range strings.Lines(spec.Description) {
+			if m := listLine.FindStringSubmatch(line); m != nil {
+				name, line = m[1], m[2]
+			}
+			descriptions[name] += " " + line
+		}
+		if s, err := compile(spec.Parameters); err == nil && s.Properties["agent_name"] != nil {
+			for _, o := range choices(s.Properties["agent_name"]) {
+				name, _ := o.value.(string)
+				targets[name] = true
+				all = append(all, option{name: name, spec: spec, doc: split(name + descriptions[name])})
+			}
+		}
+	}
+	var own []word
+	for _, sentence := range sentenceEnd.Split(req.System, -1) {
+		if !slices.ContainsFunc(identifiers.FindAllString(sentence, -1), func(w string) bool { return targets[w] }) {
+			own = append(own, split(sentence)...)
+		}
+	}
+	return append(all, option{doc: own})
+}
+
+// decide returns the call to make, or what to reply instead, or neither.
+func (m *Model) decide(req *llm.Request, t turn) (*llm.ToolCall, string, error) {
+	forced := req.ToolChoice != "" && req.ToolChoice != llm.ToolChoiceAuto
+	if req.ToolChoice == llm.ToolChoiceNone || !forced && t.worked {
+		return nil, "", nil
+	}
+	var agents, calls []option
+	said, rival := split(t.text), 0.0
+	for _, o := range rank(said, options(req)) {
+		switch isAgent := o.spec.Name == transferTool; {
+		case o.name == "":
+			rival = max(rival, o.score)
+		case forced && req.ToolChoice != llm.ToolChoiceRequired && o.spec.Name != string(req.ToolChoice):
+		case isAgent && (forced || !t.settled && !t.from[o.name]):
+			agents = append(agents, o)
+		case !isAgent && (forced || o.score > 0 && asksFor(said, o)):
+			calls, rival = append(calls, o), max(rival, o.score)
+		}
+	}
+	if len(agents) > 1 {
+		rival = max(rival, agents[1].score)
+	}
+	if len(agents) > 0 && agents[0].score > m.margin*rival {
+		calls = slices.Insert(calls, 0, agents[0])
+	} else if len(agents) > 0 && forced {
+		calls = append(calls, agents[0])
+	}
+	reply := ""
+	for _, invent := range []bool{false, forced} {
+		for _, o := range calls {
+			var arguments, missing string
+			if o.spec.Name == transferTool {
+				data, _ := json.Marshal(map[string]string{"agent_name": o.name, "reason": reason(said, o.doc)})
+				arguments = string(data)
+			} else {
+				arguments, missing = fill(o.spec.Parameters, said, t.text, invent)
+			}
+			if missing == "" {
+				return &llm.ToolCall{ID: fmt.Sprintf("call_%d_%s", len(req.Messages), o.name), Name: o.spec.Name, Arguments: arguments}, "", nil
+			}
+			reply = cmp.Or(reply, fmt.Sprintf("To call %s I need %s: please give that in your next message.", o.name, missing))
+		}
+	}
+	if forced {
+		return nil, "", &llm.Error{Code: llm.CodeBadRequest, Message: fmt.Sprintf("the offline model finds no call for the tool choice %q", req.ToolChoice)}
+	}
+	return nil, reply, nil
+}
+
+// asksFor reports whether the user may mean the tool. If its name, or else its
+// description's first word, has a verb of change before any of reading, the user
+// must have said that verb, and not in the negative.
+func asksFor(said []word, o option) bool {
+	first, _, _ := strings.Cut(o.spec.Description, " ")
+	for _, v := range split(o.name + " " + first) {
+		verb := stem(v.text)
+		if reads[verb] {
+			return true
+		}
+		if changes[verb] {
+			i := slices.IndexFunc(said, func(w word) bool { return stem(w.text) == verb })
+			return i >= 0 && !negated(said[:i])
+		}
+	}
+	return true
+}
+
+// negated reports whether a negation stands shortly before.
+func negated(before []word) bool {
+	return slices.ContainsFunc(before[max(0, len(before)-4):], func(w word) bool { return negations[w.text] })
+}
+
+// reason quotes the user's words that speak for a target: the longest run of
+// them, or where none stand together the first few.
+func reason(said, doc []word) string {
+	var all, run, longest []string
+	for _, w := range said {
+		if !w.in(doc) {
+			run = nil
+			continue
+		}
+		all, run = append(all, cut(w.text, 40)), append(run, cut(w.text, 40))
+		if len(run) > len(longest) {
+			longest = run
+		}
+	}
+	if len(longest) < 2 {
+		longest = all
+	}
+	return strings.Join(longest[:min(4, len(longest))], ", ")
+}

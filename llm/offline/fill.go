@@ -1,0 +1,261 @@
+package offline
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+var (
+	sentenceEnd = regexp.MustCompile(`[.!?;]+(\s+|$)|\n+`)
+	quoted      = regexp.MustCompile("[\"“„«`]([^\"“”„«»`]+)[\"“”»`]")
+	number      = regexp.MustCompile(`^-?(0|[1-9]\d{0,17})(\.\d{1,17})?$`)
+	ids         = regexp.MustCompile(`^[\w-]*\d[\w-]*$`)
+	codes       = regexp.MustCompile(ids.String()) // as ids, but may be counted in words
+	names       = regexp.MustCompile(`^\p{Lu}[\p{L}\p{M}'’ -]+$`)
+	emails      = regexp.MustCompile(`^\S+@\S+\.\S+$`)
+	dates       = regexp.MustCompile(`^\d{4}-\d\d-\d\d(T\S+)?$`)
+	punctuation = ".,;:!?()[]{}<>\"'“”„«»`#$€£"
+	// shapes tells by a word of a property's name or format what its value looks like.
+	shapes = map[string]*regexp.Regexp{"email": emails, "mail": emails, "date": dates, "day": dates, "uuid": ids, "id": ids, "ids": ids, "code": ids,
+		"number": codes, "key": ids, "name": names, "customer": names, "person": names, "city": names, "country": names, "company": names}
+	numerals = map[string]string{"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10"}
+	// blanks are tried for what a response needs and the text does not have.
+	blanks = []any{"", false, 0, 1, 10, 100, 1000, -1, 0.5, []any{}, "1970-01-01", "1970-01-01T00:00:00Z", "00:00:00Z", "PT0S", "nobody@example.invalid",
+		"00000000-0000-0000-0000-000000000000", "about:blank", "0.0.0.0", "::", "localhost", "-", strings.Repeat("-", 10), strings.Repeat("-", 100)}
+)
+
+// sureness says how much must speak for a value.
+type sureness int
+
+const (
+	optional sureness = iota // the text names the property
+	another                  // the text has one more of the kind
+	needed
+)
+
+// filler makes values for JSON schemas from a text, using each word once.
+type filler struct {
+	text    string // for strings of no particular shape
+	words   []word
+	quotes  [][]string
+	invent  bool     // use blanks
+	missing []string // needed members without a value
+	used    map[any]bool
+	steps   int
+}
+
+// fill returns JSON that the schema accepts, or else the names of what is missing.
+// It looks into the first thousand words: who needs more pastes a document.
+func fill(schema json.RawMessage, words []word, text string, invent bool) (arguments, missing string) {
+	f := &filler{text: text, words: words[:min(1000, len(words))], quotes: quoted.FindAllStringSubmatch(text, 100), invent: invent, used: map[any]bool{}}
+	if s, err := compile(schema); err == nil {
+		if v, ok := f.value("", s, needed, 0); ok {
+			data, _ := json.Marshal(v) // JSON's own types do not fail
+			return string(data), ""
+		}
+	}
+	return "", cmp.Or(strings.Join(f.missing, " and "), "values that its schema allows")
+}
+
+func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
+	if len(schema) == 0 {
+		schema = json.RawMessage(`{"type":"object"}`)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	c.UseLoader(jsonschema.SchemeURLLoader{}) // nothing is opened for a reference
+	if err = cmp.Or(err, c.AddResource("mem:///schema.json", doc)); err != nil {
+		return nil, err
+	}
+	return c.Compile("mem:///schema.json")
+}
+
+// respond makes what a response format asks for, of what was told or else of the
+// user's text; and of blanks alone where something in the text does not fit.
+func respond(schema json.RawMessage, user, told string) (string, error) {
+	for _, words := range [][]word{split(user + "\n" + told), nil} {
+		if answer, missing := fill(schema, words, cmp.Or(told, user), true); missing == "" {
+			return answer, nil
+		}
+	}
+	return "", &llm.Error{Code: llm.CodeBadRequest, Message: "the offline model finds no answer for this response schema"}
+}
+
+// value returns a value that the schema accepts, or false.
+func (f *filler) value(key string, s *jsonschema.Schema, sure sureness, depth int) (any, bool) {
+	if f.steps++; s == nil || depth > 8 || f.steps > 5000 { // a schema may contain itself
+		return nil, false
+	}
+	all := f.candidates(key, s, sure, depth)
+	for _, again := range []bool{false, f.invent && sure == needed} { // better twice than nothing
+		for _, c := range all {
+			if (c.from == nil || !f.used[c.from] || again) && s.Validate(c.value) == nil {
+				f.used[c.from] = true
+				return c.value, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// candidate is a value that may do, and what of the text it uses up, if anything.
+type candidate struct{ from, value any }
+
+// candidates are values for a property: what the text has, then what the schema
+// has, then blanks.
+func (f *filler) candidates(key string, s *jsonschema.Schema, sure sureness, depth int) (all []candidate) {
+	for _, o := range rank(f.words, choices(s)) {
+		if o.score > 0 || f.invent && sure == needed {
+			all = append(all, candidate{key + "=" + o.name, o.value})
+		}
+	}
+	for _, part := range slices.Concat([]*jsonschema.Schema{s.Ref}, s.AllOf, s.AnyOf, s.OneOf) {
+		if v, ok := f.value(key, part, sure, depth+1); ok && v != nil {
+			all = append(all, candidate{nil, v})
+		}
+	}
+	if s.Properties != nil {
+		if v, ok := f.object(s, sure, depth); ok {
+			all = append(all, candidate{nil, v})
+		}
+	} else if s.Items != nil || s.Items2020 != nil {
+		if v := f.array(key, s, sure, depth); len(v) > 0 || f.invent && sure == needed {
+			all = append(all, candidate{nil, v})
+		}
+	} else if len(all) == 0 {
+		all = f.seen(key, s, sure)
+	}
+	if sure < needed {
+		return all
+	}
+	for _, own := range []*any{s.Const, s.Default, new(any)} { // null last
+		if own != nil {
+			all = append(all, candidate{nil, *own})
+		}
+	}
+	all = append(all, candidate{nil, map[string]any{}})
+	for i := 0; f.invent && i < len(blanks); i++ {
+		all = append(all, candidate{nil, blanks[i]})
+	}
+	return all
+}
+
+// seen are the values that the text has for a property: behind a word that names
+// it, then elsewhere, and for a needed string without a shape the whole text.
+func (f *filler) seen(key string, s *jsonschema.Schema, sure sureness) []candidate {
+	about := split(key)
+	if s.Format != nil {
+		about = append(about, split(s.Format.Name)...)
+	}
+	var shape *regexp.Regexp
+	for _, w := range about {
+		shape = cmp.Or(shapes[w.text], shape)
+	}
+	var near, far []candidate
+	free, anywhere := shape == nil || shape == names, sure > optional || shape == emails || shape == dates
+	named := slices.IndexFunc(f.words, func(w word) bool { return w.in(about) })
+	for i, w := range f.words {
+		var found []candidate
+		field, behind := strings.Trim(w.field, punctuation), named >= 0 && i > named && i <= named+3
+		if n := numerals[w.text]; n != "" && shape != ids { // "cancel one of them" names none
+			field = n
+		}
+		if number.MatchString(field) {
+			found = append(found, candidate{i, json.Number(field)})
+		}
+		if shape == names && (i == 0 || w.stem == "") {
+			field = "" // a capital letter that may only begin a sentence
+		} else if shape == names && i+1 < len(f.words) && names.MatchString(w.field) && names.MatchString(strings.Trim(f.words[i+1].field, punctuation)) {
+			field = strings.Trim(w.field+" "+f.words[i+1].field, punctuation)
+		}
+		if shape != nil && shape.MatchString(field) || free && behind && ids.MatchString(field) {
+			found = append(found, candidate{i, field})
+		}
+		if behind {
+			near = append(near, found...)
+		} else if anywhere {
+			far = append(far, found...)
+		}
+	}
+	near = append(near, far...)
+	for i := 0; free && (anywhere || named >= 0) && i < len(f.quotes); i++ {
+		near = append(near, candidate{-1 - i, f.quotes[i][1]})
+	}
+	if named >= 0 {
+		near = append(near, candidate{key, !negated(f.words[:named])})
+	}
+	if free && f.text != "" && sure == needed {
+		near = append(near, candidate{nil, f.text})
+	}
+	return near
+}
+
+// choices returns an enum's values with their own words and those of the
+// sentences of the description that name them.
+func choices(s *jsonschema.Schema) (options []option) {
+	if s.Enum == nil {
+		return nil
+	}
+	for _, v := range s.Enum.Values {
+		o := option{name: fmt.Sprint(v), value: v, doc: split(fmt.Sprint(v))}
+		for _, sentence := range sentenceEnd.Split(s.Description, -1) {
+			if strings.Contains(sentence, o.name) {
+				o.doc = append(o.doc, split(sentence)...)
+			}
+		}
+		options = append(options, o)
+	}
+	return options
+}
+
+// object fills the required members in their order, then the others by name.
+func (f *filler) object(s *jsonschema.Schema, sure sureness, depth int) (any, bool) {
+	out, complete := map[string]any{}, true
+	for _, key := range s.Required {
+		v, ok := f.value(key, cmp.Or(s.Properties[key], &jsonschema.Schema{}), sure, depth+1)
+		if ok {
+			out[key] = v
+		} else if complete = false; sure == needed {
+			f.missing = append(f.missing, key)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Properties)) {
+		if slices.Contains(s.Required, key) {
+			continue
+		}
+		if v, ok := f.value(key, s.Properties[key], optional, depth+1); ok {
+			out[key] = v
+		}
+	}
+	return out, complete && (sure == needed || len(out) > 0)
+}
+
+// array holds what the text has of its items' kind, and in an invented one
+// as many more as the schema wants.
+func (f *filler) array(key string, s *jsonschema.Schema, sure sureness, depth int) []any {
+	items, _ := s.Items.(*jsonschema.Schema)
+	out := []any{}
+	for len(out) < 16 && (s.MaxItems == nil || len(out) < *s.MaxItems) {
+		each := another
+		if len(out) == 0 || f.invent && s.Validate(out) != nil {
+			each = sure
+		}
+		v, ok := f.value(key, cmp.Or(s.Items2020, items), each, depth+1)
+		if !ok {
+			break
+		}
+		out = append(out, v)
+	}
+	return out
+}

@@ -1,0 +1,165 @@
+// Package offline is an [llm.Model] that needs neither key nor network, to try a
+// tree before there is an endpoint. It understands no language and says so: it
+// compares the user's words with the descriptions in the request (BM25), and
+// hands over, calls a tool with values found in the text, or makes a sentence
+// of tool results. It knows no tree, keeps nothing between calls, and answers
+// equal requests alike.
+//
+// It relies on two conventions: the description of the tool transfer_to_agent
+// lists its targets in lines "- NAME: DESCRIPTION", and user messages with other
+// agents' words begin with "[NAME] ", "[NAME] handed the conversation to you" too.
+//
+// It imports llm and a JSON schema validator, and opens no file or connection.
+package offline
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"regexp"
+	"strings"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// Model is the offline model, safe for concurrent use. Make it with [New].
+type Model struct{ margin float64 }
+
+// Option changes a [Model] at construction.
+type Option func(*Model)
+
+// WithMargin sets how many times a target's score must exceed the agent's own
+// and the next target's before the conversation is handed over. Default: 1.2.
+func WithMargin(ratio float64) Option { return func(m *Model) { m.margin = ratio } }
+
+// New returns an offline model.
+func New(opts ...Option) *Model {
+	m := &Model{margin: 1.2}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// Name returns "offline".
+func (*Model) Name() string { return "offline" }
+
+// Generate answers with one tool call, or with text: word by word if the request
+// asks for a stream. Usage counts the words of instructions and messages, not of
+// tools, there being no tokens. Of the settings only the tool choice and the
+// response format matter. Errors are the context's, or bad_request if nothing
+// satisfies one of these two.
+func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		text, call, err := m.answer(req)
+		chunks, last := []llm.Chunk{{Text: text}}, llm.Chunk{Finish: llm.FinishStop, Model: m.Name(), Usage: usage(req, text)}
+		if call != nil {
+			chunks, last.Finish, last.Usage = []llm.Chunk{{Call: call}}, llm.FinishToolCalls, usage(req, call.Arguments)
+		} else if req.Stream {
+			chunks = nil
+			for word := range strings.SplitAfterSeq(text, " ") {
+				chunks = append(chunks, llm.Chunk{Text: word})
+			}
+		}
+		for _, c := range append(chunks, last) {
+			if err = cmp.Or(ctx.Err(), err); err != nil {
+				yield(llm.Chunk{}, err)
+				return
+			}
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+func usage(req *llm.Request, answer string) *llm.Usage {
+	in := len(strings.Fields(req.System))
+	for _, m := range req.Messages {
+		in += len(strings.Fields(m.PlainText()))
+	}
+	return &llm.Usage{InputTokens: in, OutputTokens: len(strings.Fields(answer))}
+}
+
+func (m *Model) answer(req *llm.Request) (string, *llm.ToolCall, error) {
+	t := readTurn(req.Messages)
+	call, reply, err := m.decide(req, t)
+	told := describe(t.results)
+	if err == nil && call == nil && req.ResponseFormat != nil {
+		reply, err = respond(req.ResponseFormat.Schema, t.text, told)
+	}
+	return cmp.Or(reply, told, about(req.System)), call, err
+}
+
+// about says what the model is and which instructions it cannot follow.
+func about(system string) string {
+	return fmt.Sprintf("I am the offline model: I compare words and understand no language, and I find nothing to do with yours."+
+		" The instructions of this agent begin %q. Set OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL for a real model.",
+		cut(sentenceEnd.Split(strings.TrimSpace(system), 2)[0], 160))
+}
+
+// speaks matches texts that need no label in a row: dates, phrases and words.
+var speaks = regexp.MustCompile(`^\d{4}-\d\d-\d\d|\S \S|^\D+$`)
+
+// describe makes a sentence of each tool result: rows of JSON with their members
+// in the order of the JSON text, anything else in quotes, cut at 600 characters.
+func describe(results []llm.ToolResult) string {
+	var sentences []string
+	for _, r := range results {
+		told := `"` + strings.Trim(strings.TrimSpace(r.Output), `"`) + `"`
+		if json.Valid([]byte(r.Output)) && strings.ContainsAny(r.Output[:1], "{[") {
+			d := json.NewDecoder(strings.NewReader(r.Output))
+			d.UseNumber()
+			told = phrase(d, "")
+		}
+		verb := map[bool]string{true: "failed:", false: "returned"}[r.IsError]
+		sentences = append(sentences, fmt.Sprintf("%s %s %s.", cmp.Or(r.Name, "The tool"), verb, cut(told, 600)))
+	}
+	return strings.Join(sentences, " ")
+}
+
+// phrase tells the next value of valid JSON, which stands under key.
+func phrase(d *json.Decoder, key string) string {
+	token, _ := d.Token()
+	label := strings.TrimSuffix(strings.ReplaceAll(key, "_", " "), " id")
+	told := strings.Join(strings.Fields(fmt.Sprint(token)), " ")
+	switch token := token.(type) {
+	case string:
+		if speaks.MatchString(told) {
+			label = ""
+		}
+	case json.Delim:
+		var parts []string
+		for d.More() {
+			var member json.Token
+			if token == '{' {
+				member, _ = d.Token()
+			}
+			name, _ := member.(string)
+			parts = append(parts, phrase(d, name))
+		}
+		_, _ = d.Token() // the closing bracket
+		if told = strings.Join(parts, ", "); token == '[' {
+			label, told = fmt.Sprintf("%d %s:", len(parts), cmp.Or(label, "rows")), strings.Join(parts, "; ")
+			if len(parts) == 1 {
+				label = strings.TrimSuffix(label, "s:") + ":"
+			}
+		} else if key != "" {
+			told = "(" + told + ")"
+		}
+	}
+	if token == nil || told == "" {
+		told = "none"
+	}
+	return strings.TrimSpace(label + " " + told)
+}
+
+// cut shortens s to n characters.
+func cut(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n]) + "…"
+	}
+	return s
+}
