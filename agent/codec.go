@@ -176,6 +176,10 @@ func ObjectInput(arguments string) json.RawMessage {
 // EncodeJSON encodes v without HTML escapes. A value that has no JSON form
 // becomes a string that says so, so that what happened is never lost.
 func EncodeJSON(v any) json.RawMessage {
+	if s, ok := v.(string); ok && plain(s) {
+		b := make([]byte, 0, len(s)+2)
+		return append(append(append(b, '"'), s...), '"')
+	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
@@ -188,11 +192,24 @@ func EncodeJSON(v any) json.RawMessage {
 // OutputText returns a tool's output as the text a model reads: a JSON string's
 // content, any other value as its JSON.
 func OutputText(output json.RawMessage) string {
-	if len(output) > 0 && output[0] == '"' {
+	if len(output) > 1 && output[0] == '"' {
+		if inner := output[1 : len(output)-1]; plain(inner) {
+			return string(inner)
+		}
 		var s string
 		if json.Unmarshal(output, &s) == nil {
 			return s
 		}
 	}
 	return string(output)
+}
+
+// plain reports whether s is the same inside a JSON string as outside.
+func plain[T ~string | ~[]byte](s T) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' || s[i] == '"' || s[i] == '\\' {
+			return false
+		}
+	}
+	return true
 }

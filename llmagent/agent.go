@@ -30,6 +30,8 @@ type Agent struct {
 	history      view.Policy
 	parallel     int
 
+	ownView any // the memo key of the view of the user's conversation
+
 	offers sync.Map // *agent.Node → *offer: what a place in a tree adds
 }
 
@@ -84,7 +86,7 @@ func WithParallelTools(n int) Option { return func(a *Agent) { a.parallel = n } 
 // with it. Names of tools are checked against transfer targets when the tree is
 // built.
 func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, error) {
-	a := &Agent{name: name, model: model, transferText: transfer.Instruction, parallel: 8}
+	a := &Agent{name: name, model: model, ownView: viewKey{name, ""}, transferText: transfer.Instruction, parallel: 8}
 	a.instructions = func(context.Context, *agent.Invocation) (string, error) { return instructions, nil }
 	for _, o := range opts {
 		o(a)
@@ -185,20 +187,21 @@ func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent
 
 type viewKey struct{ agent, scope string }
 
+func (a *Agent) viewKey(scope string) any {
+	if scope == "" {
+		return a.ownView // boxed once
+	}
+	return viewKey{a.name, scope}
+}
+
 // view returns the agent's view of the running scope, brought up to date with
 // what was stored since it was last looked at.
 func (a *Agent) view(ctx context.Context, inv *agent.Invocation) (*view.View, error) {
 	s := inv.Session()
-	v := s.Memo(viewKey{a.name, inv.Scope()}, func() any {
+	v := s.Memo(a.viewKey(inv.Scope()), func() any {
 		return view.New(inv.Node(), a.history, inv.Scope())
 	}).(*view.View)
-	for e, err := range s.Events(ctx, v.Seq()) {
-		if err != nil {
-			return nil, err
-		}
-		v.Apply(e)
-	}
-	return v, nil
+	return v, v.CatchUp(s.Events(ctx, v.Seq()))
 }
 
 func (a *Agent) offer(n *agent.Node) *offer {

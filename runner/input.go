@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/agentarbor/arbor/agent"
@@ -56,15 +57,32 @@ func checkMessage(key session.Key, msg llm.Message) error {
 
 const idLetters = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// randomID returns 12 letters, 60 random bits.
-func randomID() string {
-	var b [12]byte
-	n := rand.Uint64()
-	for i := range b {
-		b[i] = idLetters[n&31]
-		n >>= 5
+// idPool makes random ids, several at a time, because a turn needs many. It is
+// safe for concurrent use.
+type idPool struct {
+	mu   sync.Mutex
+	rest string
+}
+
+const idLen = 12 // 60 random bits
+
+func (p *idPool) next() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rest == "" {
+		var b [8 * idLen]byte
+		for i := 0; i < len(b); i += idLen {
+			n := rand.Uint64()
+			for j := range idLen {
+				b[i+j] = idLetters[n&31]
+				n >>= 5
+			}
+		}
+		p.rest = string(b[:])
 	}
-	return string(b[:])
+	id := p.rest[:idLen]
+	p.rest = p.rest[idLen:]
+	return id
 }
 
 // usableID reports whether an endpoint's call id can stand in a log and go back

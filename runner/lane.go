@@ -26,6 +26,12 @@ type lane struct {
 	// reports whether the consumer wants more.
 	deliver func(e *agent.Event) bool
 
+	takes   func(*agent.Event, error) bool // the method take, bound once
+	current session.Run                    // whose step runs
+	inv     *agent.Invocation
+	out     outcome
+	err     error
+
 	joined    []*agent.Event // held back until the write they belong to is whole
 	steps     int            // of the current run in this process
 	stopped   bool           // the consumer broke out of its loop
@@ -117,51 +123,59 @@ func (l *lane) runAgent(n *agent.Node, run session.Run) (out outcome, err error)
 			err = &agent.RunError{Agent: run.Agent, Code: "internal", Err: fmt.Errorf("internal error: %v", p)}
 		}
 	}()
-	inv := agent.NewInvocation(agent.InvocationParams{Node: n, Tree: l.tree, Session: l.t, Runtime: l, TurnID: run.TurnID, RunID: run.ID,
-		Scope: l.scope, Attempt: l.t.attempt, Streaming: l.t.r.streaming, NewID: l.t.r.newID, Logger: l.t.r.logger})
+	l.current, l.out, l.err = run, outcome{}, nil
+	l.inv = agent.NewInvocation(agent.InvocationParams{Node: n, Tree: l.tree, Session: l.t, Runtime: l, TurnID: run.TurnID, RunID: run.ID,
+		Scope: l.scope, Attempt: l.t.attempt, Streaming: l.t.r.streaming, NewID: l.t.newID, Logger: l.t.r.logger})
 	l.t.attempt = 1
-	for e, err := range n.Agent.Run(l.ctx, inv) {
-		if err != nil {
-			return out, err
+	if l.takes == nil {
+		l.takes = l.take
+	}
+	n.Agent.Run(l.ctx, l.inv)(l.takes)
+	return l.out, l.err
+}
+
+// take receives what the agent's step yields, and reports whether to go on.
+func (l *lane) take(e *agent.Event, err error) bool {
+	if err == nil && (e == nil || e.Data == nil) {
+		err = errors.New("the agent yielded an event without payload")
+	}
+	if err != nil {
+		l.err = err
+		return false
+	}
+	switch d := e.Data.(type) {
+	case *agent.Continue:
+		l.out.more = true
+		return false
+	case *agent.Finish:
+		l.out.finish = *d
+		return false
+	case *agent.User, *agent.HarnessStart, *agent.HarnessEnd:
+		if e.Seq == 0 {
+			l.err = fmt.Errorf("the agent yielded a %s event, which only the runner may", e.Type())
+			return false
 		}
-		switch d := e.Data.(type) {
-		case nil:
-			return out, fmt.Errorf("the agent yielded an event without payload")
-		case *agent.Continue:
-			return outcome{more: true}, nil
-		case *agent.Finish:
-			return outcome{finish: *d}, nil
-		case *agent.User, *agent.HarnessStart, *agent.HarnessEnd:
-			return out, fmt.Errorf("the agent yielded a %s event, which only the runner may", e.Type())
-		case *agent.Transfer:
-			if d.Outcome == agent.TransferCommitted && e.Seq == 0 {
-				if err := l.legal(inv, d); err != nil {
-					return out, err
-				}
-				l.joined = append(l.joined, l.stamp(run, e))
-				return outcome{transfer: d}, nil
+	case *agent.Transfer:
+		if d.Outcome == agent.TransferCommitted && e.Seq == 0 {
+			if l.err = l.legal(l.inv, d); l.err == nil {
+				l.joined = append(l.joined, l.stamp(l.current, e))
+				l.out.transfer = d
 			}
-		}
-		switch {
-		case e.Seq != 0: // of an inner scope, stored already
-			if !l.flushDelivery() {
-				return out, nil
-			}
-		case e.Partial:
-			if !l.show(run, e) {
-				return out, nil
-			}
-		default:
-			more := e.More
-			l.joined = append(l.joined, l.stamp(run, e))
-			if !more {
-				if err := l.commit(run); err != nil || l.stopped {
-					return out, err
-				}
-			}
+			return false
 		}
 	}
-	return out, nil
+	switch {
+	case e.Seq != 0: // of an inner scope, stored already
+		return l.flushDelivery()
+	case e.Partial:
+		return l.show(l.current, e)
+	}
+	more := e.More
+	l.joined = append(l.joined, l.stamp(l.current, e))
+	if !more {
+		l.err = l.commit(l.current)
+	}
+	return l.err == nil && !l.stopped
 }
 
 // legal checks a transfer that an agent yields as committed, so that function
@@ -308,7 +322,7 @@ func (l *lane) commit(run session.Run, closing ...*agent.Event) error {
 		l.joined = append(l.joined, l.stamp(run, e))
 	}
 	events := l.joined
-	l.joined = nil
+	l.joined = l.joined[:0]
 	return l.append(events)
 }
 

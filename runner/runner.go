@@ -26,7 +26,7 @@ type Runner struct {
 	wait       time.Duration
 	logger     *slog.Logger
 	now        func() time.Time
-	newID      func() string
+	newID      func() string // nil: random ids
 	owner      session.Owner
 }
 
@@ -92,7 +92,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 		return nil, errors.New("runner: the store is nil")
 	}
 	r := &Runner{tree: tree, store: store, cache: newCache(1024), limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler),
-		now: time.Now, newID: randomID, owner: session.Self()}
+		now: time.Now, owner: session.Self()}
 	for _, o := range opts {
 		o(r)
 	}
@@ -169,8 +169,8 @@ func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (*ll
 	if !ok {
 		return nil, nil
 	}
-	t := &turn{r: r, w: w, ctx: ctx}
-	return a.Request(ctx, agent.NewInvocation(agent.InvocationParams{Node: n, Tree: r.tree, Session: t, Streaming: r.streaming, NewID: r.newID, Logger: r.logger}))
+	t := &turn{r: r, w: w, ctx: ctx, newID: new(idPool).next}
+	return a.Request(ctx, agent.NewInvocation(agent.InvocationParams{Node: n, Tree: r.tree, Session: t, Streaming: r.streaming, NewID: t.newID, Logger: r.logger}))
 }
 
 // active returns the node that answers next, and whether the log names an agent

@@ -20,7 +20,7 @@ func (l *lane) Run(ctx context.Context, a agent.Agent, cause string, input llm.C
 		}
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		inner := &lane{t: l.t, ctx: ctx, cancel: cancel, scope: l.t.r.newID(), tree: tree}
+		inner := &lane{t: l.t, ctx: ctx, cancel: cancel, scope: l.t.newID(), tree: tree}
 		defer inner.close()
 		seen := l.t.Seq()
 		inner.deliver = func(e *agent.Event) bool {

@@ -19,6 +19,7 @@ type turn struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	lease  session.Lease
+	newID  func() string
 
 	mu     sync.Mutex // guards what follows, and the warm session
 	w      *warm
@@ -41,6 +42,10 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 		return
 	}
 	t := &turn{r: r, ctx: ctx, cancel: cancel, lease: lease, attempt: 1}
+	t.newID = r.newID
+	if t.newID == nil {
+		t.newID = new(idPool).next
+	}
 	renewal := t.keepLease(key)
 	defer func() {
 		renewal.stop()
@@ -160,7 +165,7 @@ func (t *turn) begin(msg llm.Message) error {
 	if t.w.fold.Unfinished() {
 		events = t.closing("the turn was interrupted; the outcome of this call is unknown")
 	}
-	user := &agent.Event{TurnID: t.r.newID(), RunID: t.r.newID(), Agent: "user", Data: &agent.User{Content: msg.Content}}
+	user := &agent.Event{TurnID: t.newID(), RunID: t.newID(), Agent: "user", Data: &agent.User{Content: msg.Content}}
 	last := t.w.fold.Scope("").LastEnd
 	if n := len(events); n > 0 {
 		last = events[n-1].RunID
@@ -198,7 +203,7 @@ func (t *turn) resume() error {
 
 // start makes the event that opens a run.
 func (t *turn) start(n *agent.Node, turnID, parentID, scope string, input []byte) *agent.Event {
-	return &agent.Event{TurnID: turnID, RunID: t.r.newID(), Scope: scope, ParentID: parentID, Agent: n.Agent.Name(), Path: n.Path,
+	return &agent.Event{TurnID: turnID, RunID: t.newID(), Scope: scope, ParentID: parentID, Agent: n.Agent.Name(), Path: n.Path,
 		Data: &agent.HarnessStart{AgentID: n.Agent.Name(), Input: input}}
 }
 
@@ -246,11 +251,11 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 		e.Time = now
 		if call, ok := e.Data.(*agent.ToolCall); ok && call != nil {
 			if _, taken := t.w.calls[e.ID]; taken || !usableID(e.ID) || repeated(events[:i], e.ID) {
-				e.ID = t.r.newID()
+				e.ID = t.newID()
 			}
 		}
 		if e.ID == "" {
-			e.ID = t.r.newID()
+			e.ID = t.newID()
 		}
 	}
 	if err := t.r.store.Append(ctx, t.w.key, t.w.fold.Seq, t.lease, events...); err != nil {

@@ -2,6 +2,7 @@ package view
 
 import (
 	"encoding/json"
+	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -43,7 +44,7 @@ type answer struct {
 
 type call struct {
 	Call
-	result  string
+	result  json.RawMessage
 	isError bool
 	settled bool
 	hidden  bool
@@ -90,6 +91,19 @@ func (v *View) Pending() []Call {
 	return pending
 }
 
+// CatchUp applies a sequence of events, and returns its error if it has one.
+func (v *View) CatchUp(events iter.Seq2[*agent.Event, error]) (failed error) {
+	events(func(e *agent.Event, err error) bool {
+		if err != nil {
+			failed = err
+			return false
+		}
+		v.Apply(e)
+		return true
+	})
+	return failed
+}
+
 // Apply takes in the next stored event. Partial events, events at or below Seq
 // and those of other scopes change nothing.
 func (v *View) Apply(e *agent.Event) {
@@ -134,7 +148,7 @@ func (v *View) Apply(e *agent.Event) {
 		a.calls = append(a.calls, call{Call: Call{ID: e.ID, Name: d.Name, Input: d.Input}, hidden: hidden})
 	case *agent.ToolResult:
 		if c := v.find(e.ID); c != nil && !c.settled {
-			c.result, c.isError, c.settled = agent.OutputText(d.Output), d.IsError, true
+			c.result, c.isError, c.settled = d.Output, d.IsError, true
 		}
 	case *agent.Usage:
 		if len(v.open.calls) == 0 {
@@ -243,7 +257,7 @@ func (v *View) addNative(a *answer) {
 	for i := range a.calls {
 		if c := &a.calls[i]; !c.hidden {
 			v.add(llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{
-				llm.ToolResult{CallID: c.ID, Name: c.Name, Output: c.result, IsError: c.isError}}}})
+				llm.ToolResult{CallID: c.ID, Name: c.Name, Output: agent.OutputText(c.result), IsError: c.isError}}}})
 		}
 	}
 }
@@ -261,7 +275,7 @@ func (v *View) addAttributed(a *answer) {
 		if c.isError {
 			verb = ") failed: "
 		}
-		v.add(llm.UserText("[" + a.agent + "] called " + c.Name + "(" + clip(string(c.Input), FactLimit) + verb + clip(c.result, FactLimit)))
+		v.add(llm.UserText("[" + a.agent + "] called " + c.Name + "(" + clip(string(c.Input), FactLimit) + verb + clip(agent.OutputText(c.result), FactLimit)))
 	}
 }
 

@@ -62,14 +62,24 @@ func Offer(n *agent.Node) (llm.ToolSpec, bool) {
 
 // Call is a transfer that a model asks for.
 type Call struct {
-	Target string
-	Reason string
+	Target string `json:"agent_name"`
+	Reason string `json:"reason"`
 }
 
 // Parse reads the arguments of a call. Surrounding space is dropped, and a JSON
 // string that holds the JSON object is opened; anything else that is not an
 // object with the string agent_name is an error for the model to read.
 func Parse(input json.RawMessage) (Call, error) {
+	var c Call
+	if json.Unmarshal(input, &c) == nil && c.Target != "" {
+		c.Target, c.Reason = strings.TrimSpace(c.Target), strings.TrimSpace(c.Reason)
+		return c, nil
+	}
+	return parseOdd(input)
+}
+
+// parseOdd reads arguments that are not just as the schema has them.
+func parseOdd(input json.RawMessage) (Call, error) {
 	var wrapped struct {
 		Raw       *string         `json:"raw"`
 		AgentName json.RawMessage `json:"agent_name"`

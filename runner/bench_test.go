@@ -1,0 +1,296 @@
+package runner_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+const complaint = "I am charged twice for my subscription"
+
+// chain returns the tree a0 → a1 → … → a(depth): every coordinator's model
+// transfers to the next agent, the last one answers with the given text deltas.
+func chain(b testing.TB, depth int, words ...string) agent.Agent {
+	var below agent.Agent
+	for i := depth; i >= 0; i-- {
+		name := fmt.Sprintf("a%d", i)
+		answer := scripted.Reply(scripted.Text(words...))
+		var opts []llmagent.Option
+		if below != nil {
+			answer = scripted.Reply(scripted.Call(agent.TransferTool, fmt.Sprintf(`{"agent_name":"a%d"}`, i+1)))
+			opts = append(opts, llmagent.WithSubAgents(below))
+		}
+		a, err := llmagent.New(name, "You are "+name+".", scripted.Always(name, answer), opts...)
+		if err != nil {
+			b.Fatal(err)
+		}
+		below = a
+	}
+	return below
+}
+
+func newRunner(b testing.TB, root agent.Agent, store session.Store, opts ...runner.Option) *runner.Runner {
+	r, err := runner.New(root, store, opts...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+func turn(b testing.TB, r *runner.Runner, key session.Key) (last *agent.Event) {
+	for e, err := range r.Run(context.Background(), key, llm.UserText(complaint)) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		last = e
+	}
+	return last
+}
+
+// BenchmarkTransferTurn measures one turn of a new session: the root hands over
+// level by level, the last agent answers one sentence.
+func BenchmarkTransferTurn(b *testing.B) {
+	for _, depth := range []int{1, 8} {
+		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
+			root := chain(b, depth, "I see two charges and refund one.")
+			store := session.NewMemory()
+			r := newRunner(b, root, store, runner.WithCache(1))
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				key := session.ID(fmt.Sprint("s", i))
+				i++
+				turn(b, r, key)
+				if i%1000 == 0 {
+					b.StopTimer()
+					store = session.NewMemory()
+					r = newRunner(b, root, store, runner.WithCache(1))
+					b.StartTimer()
+				}
+			}
+		})
+	}
+}
+
+// past returns the events of a session of so many turns: a transfer to a1 in
+// the first, plain answers of a1 then.
+func past(b testing.TB, root agent.Agent, turns int) []*agent.Event {
+	store := session.NewMemory()
+	r := newRunner(b, root, store)
+	key := session.ID("past")
+	for range turns {
+		turn(b, r, key)
+	}
+	var events []*agent.Event
+	for e, err := range store.Load(context.Background(), key, 0) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// putBack stores a session's past under a new key and warms it up.
+func putBack(b testing.TB, r *runner.Runner, store session.Store, key session.Key, events []*agent.Event) {
+	ctx := context.Background()
+	lease, err := store.Acquire(ctx, key, session.Owner{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := store.Append(ctx, key, 0, lease, events...); err != nil {
+		b.Fatal(err)
+	}
+	if err := store.Release(ctx, key, lease); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := r.Preview(ctx, key, "a1"); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkResumeTurn measures one more turn on a warm session of exactly so
+// many turns. A turn leaves one more behind, so each measured turn gets a
+// session of its own, put back outside the timer.
+func BenchmarkResumeTurn(b *testing.B) {
+	for _, history := range []int{10, 100, 1000, 4000} {
+		b.Run(fmt.Sprintf("history=%d", history), func(b *testing.B) {
+			root := chain(b, 1, "I see two charges and refund one.")
+			events := past(b, root, history)
+			store := session.NewMemory()
+			r := newRunner(b, root, store, runner.WithCache(2))
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				b.StopTimer()
+				key := session.ID(fmt.Sprint("s", i))
+				putBack(b, r, store, key, events)
+				b.StartTimer()
+				turn(b, r, key)
+				b.StopTimer()
+				if err := store.Delete(context.Background(), key); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+		})
+	}
+}
+
+// BenchmarkStream1000 measures a transfer and a streamed answer of 1,000 deltas.
+func BenchmarkStream1000(b *testing.B) {
+	words := make([]string, 1000)
+	for i := range words {
+		words[i] = "word "
+	}
+	root := chain(b, 1, words...)
+	b.ReportAllocs()
+	i := 0
+	store := session.NewMemory()
+	r := newRunner(b, root, store, runner.WithStreaming(), runner.WithCache(1))
+	for b.Loop() {
+		key := session.ID(fmt.Sprint("s", i))
+		i++
+		partial := 0
+		for e, err := range r.Run(context.Background(), key, llm.UserText(complaint)) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			if e.Partial {
+				partial++
+			}
+		}
+		if partial != 1000 {
+			b.Fatalf("%d deltas", partial)
+		}
+		if i%1000 == 0 {
+			b.StopTimer()
+			store = session.NewMemory()
+			r = newRunner(b, root, store, runner.WithStreaming(), runner.WithCache(1))
+			b.StartTimer()
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/chunk")
+}
+
+// BenchmarkPingPong measures one turn in which two agents hand the conversation
+// to and fro so many times, the limit switched off.
+func BenchmarkPingPong(b *testing.B) {
+	for _, hops := range []int{200, 1600} {
+		b.Run(fmt.Sprintf("hops=%d", hops), func(b *testing.B) {
+			left := 0
+			model := func(name, other string) llm.Model {
+				hand := scripted.Reply(scripted.Call(agent.TransferTool, fmt.Sprintf(`{"agent_name":%q}`, other)))
+				done := scripted.Reply(scripted.Text("Enough."))
+				return scripted.Func(name, func(*llm.Request) scripted.Answer {
+					if left--; left < 0 {
+						return done
+					}
+					return hand
+				})
+			}
+			pong, err := llmagent.New("pong", "Pong.", model("pong", "ping"), llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
+			if err != nil {
+				b.Fatal(err)
+			}
+			ping, err := llmagent.New("ping", "Ping.", model("ping", "pong"), llmagent.WithSubAgents(pong))
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				left = hops
+				store := session.NewMemory()
+				r := newRunner(b, ping, store, runner.WithLimits(runner.Limits{}), runner.WithCache(1))
+				i++
+				last := turn(b, r, session.ID("s"))
+				if _, ok := last.Data.(*agent.HarnessEnd); !ok || left != -1 {
+					b.Fatalf("%d hops are left", left)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkSessionBytes measures what stays in memory of a session of 5 turns:
+// in the store alone, and with the runner's cache.
+func BenchmarkSessionBytes(b *testing.B) {
+	const sessions = 2000
+	measure := func(cached int) float64 {
+		root := chain(b, 1, "I see two charges and refund one.")
+		store := session.NewMemory()
+		r := newRunner(b, root, store, runner.WithCache(cached))
+		before := heap()
+		for i := range sessions {
+			key := session.ID(fmt.Sprint("s", i))
+			for range 5 {
+				turn(b, r, key)
+			}
+		}
+		after := heap()
+		runtime.KeepAlive(store)
+		runtime.KeepAlive(r)
+		return float64(after-before) / sessions
+	}
+	var store, both float64
+	for range b.N {
+		store = measure(0)
+		both = measure(sessions)
+	}
+	b.ReportMetric(store, "store-B/session")
+	b.ReportMetric(both, "cached-B/session")
+}
+
+func heap() int64 {
+	for range 3 {
+		runtime.GC()
+		time.Sleep(time.Millisecond) // finalizers and sync.Pool victims
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestAllocationBudget holds the hot paths to their budgets; allocations, unlike
+// times, are the same on every machine.
+func TestAllocationBudget(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates on its own")
+	}
+	words := strings.SplitAfter(strings.Repeat("word ", 1000), " ")[:1000]
+	for _, c := range []struct {
+		name   string
+		root   agent.Agent
+		opts   []runner.Option
+		budget float64
+	}{
+		{"transfer turn", chain(t, 1, "I see two charges."), nil, 150},
+		{"eight levels deep", chain(t, 8, "I see two charges."), nil, 700},
+		{"1,000 chunks", chain(t, 1, words...), []runner.Option{runner.WithStreaming()}, 2000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store := session.NewMemory()
+			r := newRunner(t, c.root, store, append(c.opts, runner.WithCache(1))...)
+			i := 0
+			allocs := testing.AllocsPerRun(200, func() {
+				i++
+				turn(t, r, session.ID(fmt.Sprint("s", i)))
+			})
+			t.Logf("%.0f allocations", allocs)
+			if allocs > c.budget {
+				t.Errorf("%.0f allocations, the budget is %.0f", allocs, c.budget)
+			}
+		})
+	}
+}
