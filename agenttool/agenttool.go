@@ -1,0 +1,103 @@
+// Package agenttool makes a tool of an agent: call and return, where a transfer
+// would hand the conversation over.
+//
+// The agent runs in a scope of its own in the same session's log. It sees the
+// input that the calling model wrote and nothing of the conversation, and its
+// last words are the tool's output. A transfer inside moves that inner
+// conversation only. (With a transfer the target sees the conversation, with an
+// agent tool it does not: redpanda-data/ai-sdk-go issue 95.)
+//
+// It imports agent and tools. It runs nothing itself: the runner does, behind
+// tools.Context.RunAgent, so that the limits of a turn count inner runs too.
+package agenttool
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// Option configures a tool made by [New].
+type Option func(*tools.Info)
+
+// WithName names the tool; the default is the agent's name. A tool must not have
+// the name of an agent to which its owner can transfer.
+func WithName(name string) Option { return func(i *tools.Info) { i.Name = name } }
+
+// WithDescription replaces the agent's description for the calling model.
+func WithDescription(d string) Option { return func(i *tools.Info) { i.Description = d } }
+
+// WithTimeout bounds one call. The default, and any value that is not positive,
+// is no bound besides those of the turn. When the time is up the inner run is
+// closed as canceled and the calling model reads an error.
+func WithTimeout(d time.Duration) Option {
+	return func(i *tools.Info) {
+		if d <= 0 {
+			d = -1
+		}
+		i.Timeout = d
+	}
+}
+
+// WithMaxOutput bounds the answer in bytes; 0 means tools.DefaultMaxOutput. What
+// is longer is cut, and says so.
+func WithMaxOutput(n int) Option { return func(i *tools.Info) { i.MaxOutput = n } }
+
+// Idempotent allows a call to be run again, from its beginning, when a crash left
+// its outcome unknown. Give it only to agents whose tools may all be repeated.
+func Idempotent() Option { return func(i *tools.Info) { i.Idempotent = true } }
+
+// Input is what the calling model gives.
+type Input struct {
+	Input string `json:"input" jsonschema:"minLength=1,description=The task\\, with everything that is needed to do it: the agent sees nothing of this conversation"`
+}
+
+// New makes a tool of an agent and of all below it. The tool is safe for
+// concurrent use: several calls in one answer run side by side, each in its own
+// scope.
+//
+// Whatever ends the inner run without an answer (a failure, a limit of the turn,
+// an agent that says nothing) is an error result for the calling model, which
+// then goes on as far as the limits allow. Canceling the turn cancels the inner
+// run.
+//
+// The error of New says what is wrong with the name, or is the *agent.TreeError
+// of the agents below a.
+func New(a agent.Agent, opts ...Option) (tools.Tool, error) {
+	if a == nil {
+		return nil, errors.New("agent tool: the agent is nil")
+	}
+	tree, err := agent.NewTree(a)
+	if err != nil {
+		return nil, fmt.Errorf("agent tool: %w", err)
+	}
+	a = tree.Root().Agent // without the options of an edge, which it has none of here
+	schema, err := tools.SchemaOf[Input]()
+	if err != nil {
+		return nil, fmt.Errorf("agent tool %q: %w", a.Name(), err)
+	}
+	info := tools.Info{Timeout: -1}
+	info.Name, info.Description, info.Parameters = a.Name(), a.Description(), schema
+	for _, o := range opts {
+		o(&info)
+	}
+	return tools.New(info, func(ctx tools.Context, input json.RawMessage) (any, error) {
+		var in Input
+		if err := json.Unmarshal(input, &in); err != nil {
+			return nil, fmt.Errorf("arguments: %w", err)
+		}
+		answer, err := ctx.RunAgent(a, in.Input)
+		if err != nil {
+			return nil, err
+		}
+		if strings.TrimSpace(answer) == "" {
+			return nil, fmt.Errorf("the agent %s ended without an answer", a.Name())
+		}
+		return answer, nil
+	})
+}

@@ -1,0 +1,515 @@
+package agenttool_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+)
+
+func scopesOf(events []*agent.Event) (scopes []string) {
+	for _, e := range find[*agent.HarnessStart](events) {
+		if e.Scope != "" {
+			scopes = append(scopes, e.Scope)
+		}
+	}
+	return scopes
+}
+
+// meet returns an item that waits until n streams have come to it.
+func meet(n int) func() scripted.Item {
+	arrived := make(chan struct{}, n)
+	all := make(chan struct{})
+	return func() scripted.Item {
+		return scripted.Wait(func(ctx context.Context) error {
+			arrived <- struct{}{}
+			if len(arrived) == n {
+				close(all)
+			}
+			select {
+			case <-all:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}
+}
+
+// Two agent tools run at the same time: neither goes on before the other has
+// begun, each in a scope of its own.
+func TestParallel(t *testing.T) {
+	for _, streaming := range []bool{false, true} {
+		t.Run(fmt.Sprint("streaming=", streaming), func(t *testing.T) {
+			both, again := meet(2), meet(2)
+			lookup, err := tools.Func("lookup", "Looks up.", func(_ tools.Context, in struct {
+				ID int `json:"id"`
+			}) (string, error) {
+				return fmt.Sprint("found ", in.ID), nil
+			})
+			require.NoError(t, err)
+			s := scripted.New(scripted.WithRecording()).
+				Add("support",
+					scripted.Reply(scripted.CallID("c1", "left", `{"input":"go left"}`), scripted.CallID("c2", "right", `{"input":"go right"}`)),
+					scripted.Reply(scripted.ExpectResult("right done"), scripted.Text("Both done."))).
+				Add("left",
+					scripted.Reply(scripted.Text("le", "ft"), both(), scripted.Text("ing"), scripted.Call("lookup", `{"id":1}`)),
+					scripted.Reply(again(), scripted.ExpectResult("found 1"), scripted.Text("left ", "done"))).
+				Add("right",
+					scripted.Reply(scripted.Text("ri", "ght"), both(), scripted.Text("ing"), scripted.Call("lookup", `{"id":2}`)),
+					scripted.Reply(again(), scripted.ExpectResult("found 2"), scripted.Text("right ", "done")))
+			support := newAgent(t, s, "support", llmagent.WithTools(
+				newTool(t, newAgent(t, s, "left", llmagent.WithTools(lookup))),
+				newTool(t, newAgent(t, s, "right", llmagent.WithTools(lookup)))))
+			store := session.NewMemory()
+			var opts []runner.Option
+			if streaming {
+				opts = append(opts, runner.WithStreaming())
+			}
+			events, err := turn(t, newRunner(t, support, store, opts...), store, "hello")
+			require.NoError(t, err)
+			require.NoError(t, s.Done())
+
+			scopes := scopesOf(events)
+			require.Len(t, scopes, 2)
+			require.NotEqual(t, scopes[0], scopes[1])
+			for _, scope := range scopes {
+				inner := inScope(events, scope)
+				name := inner[0].Agent
+				call := map[string]string{"left": "c1", "right": "c2"}[name]
+				require.Equal(t, call, inner[0].ParentID)
+				require.Equal(t, []string{"harness_start", "text", "tool_call", "usage", "tool_result", "text", "usage", "harness_end"}, bare(types(inner)))
+				require.Equal(t, name+" done", agent.OutputText(result(t, events, call).Output))
+				require.Equal(t, []llm.Message{llm.UserText("go " + name)}, s.Requests(name)[0].Messages)
+				require.NotContains(t, fmt.Sprint(s.Requests(name)[1].Messages), "hello")
+			}
+			// Both were open at once.
+			starts, ends := find[*agent.HarnessStart](events), find[*agent.HarnessEnd](events)
+			require.Less(t, starts[2].Seq, ends[0].Seq)
+			// The calling model reads its results in the order of its calls.
+			last := s.Requests("support")[1].Messages
+			require.Equal(t, "c1", last[len(last)-2].Parts[0].(llm.ToolResult).CallID)
+			require.Equal(t, "c2", last[len(last)-1].Parts[0].(llm.ToolResult).CallID)
+		})
+	}
+}
+
+func bare(types []string) (bare []string) {
+	for _, t := range types {
+		_, typ, _ := strings.Cut(t, " ")
+		bare = append(bare, typ)
+	}
+	return bare
+}
+
+// The same agent called twice in one answer has two scopes that know nothing of
+// each other.
+func TestSameAgentTwice(t *testing.T) {
+	s := scripted.New().
+		Add("support",
+			scripted.Reply(scripted.CallID("c1", "echo", `{"input":"one"}`), scripted.CallID("c2", "echo", `{"input":"two"}`)),
+			scripted.Reply(scripted.Text("ok"))).
+		Func("echo", func(r *llm.Request) scripted.Answer {
+			if len(r.Messages) != 1 {
+				return scripted.Reply(scripted.Text(fmt.Sprint("sees too much: ", r.Messages)))
+			}
+			return scripted.Reply(scripted.Text("echo " + r.Messages[0].Text))
+		})
+	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "echo"))))
+	store := session.NewMemory()
+	r := newRunner(t, support, store)
+	events, err := turn(t, r, store, "hello")
+	require.NoError(t, err)
+	require.Equal(t, "echo one", agent.OutputText(result(t, events, "c1").Output))
+	require.Equal(t, "echo two", agent.OutputText(result(t, events, "c2").Output))
+
+	// Nor does a call in the next turn know of an earlier one.
+	s.Add("support", scripted.Reply(scripted.CallID("c3", "echo", `{"input":"three"}`)), scripted.Reply(scripted.Text("ok")))
+	events, err = turn(t, r, store, "again")
+	require.NoError(t, err)
+	require.Equal(t, "echo three", agent.OutputText(result(t, events, "c3").Output))
+}
+
+func TestNested(t *testing.T) {
+	inside := make(chan struct{})
+	s := scripted.New(scripted.WithRecording()).
+		Add("outer",
+			scripted.Reply(scripted.CallID("c1", "middle", `{"input":"for the middle"}`)),
+			scripted.Reply(scripted.ExpectResult("middle says so"), scripted.Text("done"))).
+		Add("middle",
+			scripted.Reply(scripted.Text("thinking "), scripted.CallID("c2", "inner", `{"input":"for the inner"}`)),
+			scripted.Reply(scripted.ExpectResult("inner says so"), scripted.Text("middle says so"))).
+		Add("inner",
+			scripted.Reply(scripted.Text("calling "), scripted.CallID("c3", "slow", `{}`)),
+			scripted.Reply(scripted.Text("inner ", "says so")))
+	slow, err := tools.Func("slow", "Waits.", func(ctx tools.Context, _ struct{}) (string, error) {
+		select {
+		case <-inside:
+			return "waited", nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	})
+	require.NoError(t, err)
+	inner := newAgent(t, s, "inner", llmagent.WithTools(slow))
+	middle := newAgent(t, s, "middle", llmagent.WithTools(newTool(t, inner)))
+	outer := newAgent(t, s, "outer", llmagent.WithTools(newTool(t, middle)))
+	store := session.NewMemory()
+	r := newRunner(t, outer, store, runner.WithStreaming())
+
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	started := make(map[string]bool)
+	var events []*agent.Event
+	for e, err := range r.Run(ctx, key, llm.UserText("hello")) {
+		require.NoError(t, err)
+		if _, ok := e.Data.(*agent.HarnessStart); ok {
+			started[e.RunID] = true
+		}
+		if e.Agent != "user" {
+			require.True(t, started[e.RunID], "a %s event of %s before its run's start", e.Type(), e.Agent)
+		}
+		if call, ok := e.Data.(*agent.ToolCall); ok && call.Name == "slow" {
+			close(inside) // the innermost call is delivered while it runs, not after it
+		}
+		if !e.Partial {
+			events = append(events, e)
+		}
+	}
+	require.NoError(t, s.Done())
+	checkLog(t, log(t, store))
+	require.Equal(t, log(t, store), events)
+
+	starts := find[*agent.HarnessStart](events)
+	require.Len(t, starts, 3)
+	require.Equal(t, []string{"c1", "c2"}, []string{starts[1].ParentID, starts[2].ParentID})
+	require.NotEqual(t, starts[1].Scope, starts[2].Scope)
+	require.Equal(t, []llm.Message{llm.UserText("for the middle")}, s.Requests("middle")[0].Messages)
+	require.Equal(t, []llm.Message{llm.UserText("for the inner")}, s.Requests("inner")[0].Messages)
+	require.Equal(t, "inner says so", agent.OutputText(result(t, events, "c2").Output))
+	require.Equal(t, "middle says so", agent.OutputText(result(t, events, "c1").Output))
+}
+
+// A transfer inside moves the inner conversation only.
+func TestInnerTransfer(t *testing.T) {
+	s := scripted.New(scripted.WithRecording()).
+		Add("support",
+			scripted.Reply(scripted.CallID("c1", "desk", `{"input":"refund 42"}`)),
+			scripted.Reply(scripted.ExpectResult("refunded"), scripted.Text("It is done.")),
+			scripted.Reply(scripted.Text("Still support."))).
+		Add("desk", scripted.Reply(scripted.Text("One moment."), scripted.Call("transfer_to_agent", `{"agent_name":"clerk"}`))).
+		Add("clerk", scripted.Reply(scripted.Text("42 is refunded.")))
+	clerk := newAgent(t, s, "clerk")
+	desk := newAgent(t, s, "desk", llmagent.WithSubAgents(clerk))
+	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, desk)))
+	store := session.NewMemory()
+	r := newRunner(t, support, store)
+	events, err := turn(t, r, store, "hello")
+	require.NoError(t, err)
+
+	transfers := find[*agent.Transfer](events)
+	require.Len(t, transfers, 1)
+	scopes := scopesOf(events)
+	require.Equal(t, []string{scopes[0], scopes[0]}, scopes, "source and target share the scope")
+	require.Equal(t, scopes[0], transfers[0].Scope)
+	starts := find[*agent.HarnessStart](inScope(events, scopes[0]))
+	require.Equal(t, "clerk", starts[1].Agent)
+	require.Equal(t, starts[0].RunID+":harness_end", starts[1].ParentID)
+	require.Equal(t, "desk/clerk", starts[1].Path)
+	require.Empty(t, starts[1].Data.(*agent.HarnessStart).Input, "the input stands once, at the scope's first run")
+	require.Equal(t, "42 is refunded.", agent.OutputText(result(t, events, "c1").Output))
+	require.Contains(t, fmt.Sprint(s.Requests("clerk")[0].Messages), "refund 42", "the target sees the inner conversation")
+	require.NotContains(t, fmt.Sprint(s.Requests("clerk")[0].Messages), "hello")
+
+	active, err := r.Active(context.Background(), key)
+	require.NoError(t, err)
+	require.Equal(t, "support", active)
+	_, err = turn(t, r, store, "and now?")
+	require.NoError(t, err)
+	require.NoError(t, s.Done())
+}
+
+// The words that a source said before it handed over are no answer.
+func TestInnerTransferToSilence(t *testing.T) {
+	s := scripted.New().
+		Add("support",
+			scripted.Reply(scripted.CallID("c1", "desk", `{"input":"refund 42"}`)),
+			scripted.Reply(scripted.Text("Sorry."))).
+		Add("desk", scripted.Reply(scripted.Text("One moment."), scripted.Call("transfer_to_agent", `{"agent_name":"clerk"}`))).
+		Add("clerk", scripted.Reply())
+	desk := newAgent(t, s, "desk", llmagent.WithSubAgents(newAgent(t, s, "clerk")))
+	store := session.NewMemory()
+	events, err := turn(t, newRunner(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, desk))), store), store, "hello")
+	require.NoError(t, err)
+	res := result(t, events, "c1")
+	require.True(t, res.IsError, "%s", res.Output)
+	require.Contains(t, string(res.Output), "without an answer")
+}
+
+func TestInnerFailure(t *testing.T) {
+	s := scripted.New().
+		Add("support",
+			scripted.Reply(scripted.CallID("c1", "research", `{"input":"x"}`), scripted.CallID("c2", "echo", `{"input":"y"}`)),
+			scripted.Reply(scripted.Text("One of two."))).
+		Add("research", scripted.Reply(scripted.Text("par"), scripted.Status(400, 0))).
+		Add("echo", scripted.Reply(scripted.Text("y")))
+	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "research")), newTool(t, newAgent(t, s, "echo"))))
+	store := session.NewMemory()
+	events, err := turn(t, newRunner(t, support, store, runner.WithStreaming()), store, "hello")
+	require.NoError(t, err, "what fails inside is the calling model's to handle")
+	require.NoError(t, s.Done())
+	res := result(t, events, "c1")
+	require.True(t, res.IsError)
+	require.Contains(t, string(res.Output), "agent research")
+	require.Contains(t, string(res.Output), "400")
+	require.False(t, result(t, events, "c2").IsError, "the other call is not touched")
+	failures := find[*agent.Failure](events)
+	require.Len(t, failures, 1)
+	require.Equal(t, "research", failures[0].Agent)
+	require.NotEmpty(t, failures[0].Scope)
+	for _, e := range find[*agent.HarnessEnd](events) {
+		if e.Agent == "research" {
+			require.Equal(t, agent.FinishReasonError, e.Data.(*agent.HarnessEnd).FinishReason)
+		}
+	}
+}
+
+func TestInnerPanic(t *testing.T) {
+	s := scripted.New().
+		Add("support", scripted.Reply(scripted.CallID("c1", "bad", `{"input":"x"}`)), scripted.Reply(scripted.Text("Sorry.")))
+	bad, err := agent.New("bad", "Panics", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] { panic("boom") })
+	require.NoError(t, err)
+	store := session.NewMemory()
+	events, err := turn(t, newRunner(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, bad))), store), store, "hello")
+	require.NoError(t, err)
+	require.True(t, result(t, events, "c1").IsError)
+}
+
+// Limits count over the whole turn: a limit that an inner run reaches is an
+// error for the calling model, whose own next answer then is beyond it too.
+func TestLimits(t *testing.T) {
+	s := scripted.New().
+		Add("support", scripted.Reply(scripted.CallID("c1", "loop", `{"input":"x"}`))).
+		Always("loop", scripted.Reply(scripted.Call("again", `{}`)))
+	again, err := tools.Func("again", "Again.", func(tools.Context, struct{}) (string, error) { return "again", nil })
+	require.NoError(t, err)
+	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "loop", llmagent.WithTools(again)))))
+	store := session.NewMemory()
+	limits := runner.DefaultLimits()
+	limits.ModelCalls = 4
+	r := newRunner(t, support, store, runner.WithLimits(limits))
+	events, err := turn(t, r, store, "hello")
+	require.ErrorIs(t, err, agent.ErrLimit)
+	require.Len(t, find[*agent.Usage](events), 4)
+	require.Contains(t, string(result(t, events, "c1").Output), "limit reached")
+	ends := find[*agent.HarnessEnd](events)
+	require.Len(t, ends, 2)
+	for _, e := range ends {
+		require.Equal(t, agent.FinishReasonLimit, e.Data.(*agent.HarnessEnd).FinishReason)
+	}
+	s.Add("support", scripted.Reply(scripted.Text("Fine again.")))
+	_, err = turn(t, r, store, "and now?")
+	require.NoError(t, err)
+}
+
+// A limit of one run, unlike those of the turn, leaves the calling model free.
+func TestStepsOfInnerRun(t *testing.T) {
+	s := scripted.New().
+		Add("support", scripted.Reply(scripted.CallID("c1", "loop", `{"input":"x"}`)), scripted.Reply(scripted.Text("I stop."))).
+		Always("loop", scripted.Reply(scripted.Call("again", `{}`)))
+	again, err := tools.Func("again", "Again.", func(tools.Context, struct{}) (string, error) { return "again", nil })
+	require.NoError(t, err)
+	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "loop", llmagent.WithTools(again)))))
+	store := session.NewMemory()
+	limits := runner.DefaultLimits()
+	limits.Steps = 3
+	events, err := turn(t, newRunner(t, support, store, runner.WithLimits(limits)), store, "hello")
+	require.NoError(t, err)
+	require.True(t, result(t, events, "c1").IsError)
+	require.Len(t, find[*agent.Usage](events), 5)
+}
+
+func TestTimeoutClosesInnerRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scripted.New().
+			Add("support", scripted.Reply(scripted.CallID("c1", "slow", `{"input":"x"}`)), scripted.Reply(scripted.ExpectResult("timed out"), scripted.Text("Too slow."))).
+			Add("slow", scripted.Reply(scripted.Text("I "), scripted.WaitFor(make(chan int)), scripted.Text("am late.")))
+		support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "slow"), agenttool.WithTimeout(time.Hour))))
+		store := session.NewMemory()
+		events, err := turn(t, newRunner(t, support, store, runner.WithStreaming()), store, "hello")
+		require.NoError(t, err)
+		require.NoError(t, s.Done())
+		require.True(t, result(t, events, "c1").IsError)
+		ends := find[*agent.HarnessEnd](events)
+		require.Equal(t, "slow", ends[0].Agent)
+		require.Equal(t, agent.FinishReasonCanceled, ends[0].Data.(*agent.HarnessEnd).FinishReason)
+	})
+}
+
+// Without an option there is no time limit: an agent may take longer than the
+// default of other tools.
+func TestNoDefaultTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scripted.New().
+			Add("support", scripted.Reply(scripted.CallID("c1", "slow", `{"input":"x"}`)), scripted.Reply(scripted.Text("ok"))).
+			Add("slow", scripted.Reply(scripted.WaitFor(time.After(tools.DefaultTimeout*100)), scripted.Text("At last.")))
+		support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "slow"))))
+		store := session.NewMemory()
+		events, err := turn(t, newRunner(t, support, store), store, "hello")
+		require.NoError(t, err)
+		require.Equal(t, "At last.", agent.OutputText(result(t, events, "c1").Output))
+	})
+}
+
+// A canceled turn stores nothing more, leaves no goroutine (the bubble of
+// synctest would not end), and the next turn is valid.
+func TestCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scripted.New(scripted.WithRecording()).
+			Add("support", scripted.Reply(scripted.CallID("c1", "slow", `{"input":"x"}`), scripted.CallID("c2", "slow", `{"input":"y"}`))).
+			Always("slow", scripted.Reply(scripted.Text("I "), scripted.WaitFor(make(chan int))))
+		support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "slow"))))
+		store := session.NewMemory()
+		r := newRunner(t, support, store, runner.WithStreaming())
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cause := errors.New("the user went away")
+		go func() {
+			synctest.Wait()
+			cancel(cause)
+		}()
+		var last error
+		for _, err := range r.Run(ctx, key, llm.UserText("hello")) {
+			last = err
+		}
+		require.ErrorIs(t, last, cause)
+		before := log(t, store)
+		require.Empty(t, find[*agent.HarnessEnd](before))
+		synctest.Wait()
+		require.Len(t, log(t, store), len(before), "nothing is stored after a cancellation")
+
+		s.Add("support", scripted.Reply(scripted.Text("Here again.")))
+		events, err := turn(t, r, store, "are you there?")
+		require.NoError(t, err)
+		checkNext(t, events, s.Requests("support"))
+	})
+}
+
+// checkNext checks the turn after one that was cut off: all is closed, and the
+// calling model reads a result of each of its calls.
+func checkNext(t *testing.T, events []*agent.Event, requests []*llm.Request) {
+	t.Helper()
+	last := requests[len(requests)-1]
+	open := make(map[string]bool)
+	for _, m := range last.Messages {
+		for _, p := range m.Parts {
+			switch p := p.(type) {
+			case llm.ToolCall:
+				open[p.ID] = true
+			case llm.ToolResult:
+				require.True(t, open[p.CallID])
+				delete(open, p.CallID)
+			}
+		}
+	}
+	require.Empty(t, open, "calls without a result on the wire")
+	require.Equal(t, agent.FinishReasonStop, events[len(events)-1].Data.(*agent.HarnessEnd).FinishReason)
+}
+
+// The consumer may break after any event. What was delivered stays, everything
+// that was open is closed with the next user event, and the next turn works.
+func TestBreakAnywhere(t *testing.T) {
+	total := -1
+	for n := 1; total < 0 || n <= total; n++ {
+		s := scripted.New(scripted.WithRecording()).
+			Add("support",
+				scripted.Reply(scripted.CallID("c1", "left", `{"input":"go left"}`), scripted.CallID("c2", "right", `{"input":"go right"}`)),
+				scripted.Reply(scripted.Text("Both ", "done."))).
+			Add("left", scripted.Reply(scripted.Text("le", "ft"), scripted.CallID("c3", "deep", `{"input":"dig"}`)), scripted.Reply(scripted.Text("left done"))).
+			Add("right", scripted.Reply(scripted.Text("ri", "ght"), scripted.Call("transfer_to_agent", `{"agent_name":"clerk"}`))).
+			Add("clerk", scripted.Reply(scripted.Text("right done"))).
+			Add("deep", scripted.Reply(scripted.Text("deep", "er")))
+		left := newAgent(t, s, "left", llmagent.WithTools(newTool(t, newAgent(t, s, "deep"))))
+		right := newAgent(t, s, "right", llmagent.WithSubAgents(newAgent(t, s, "clerk")))
+		support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, left), newTool(t, right)))
+		store := session.NewMemory()
+		r := newRunner(t, support, store, runner.WithStreaming())
+		seen, broke := 0, false
+		var delivered []*agent.Event
+		for e, err := range r.Run(context.Background(), key, llm.UserText("hello")) {
+			require.NoError(t, err)
+			if !e.Partial {
+				delivered = append(delivered, e)
+			}
+			if seen++; seen == n {
+				broke = true
+				break
+			}
+		}
+		if !broke {
+			total = seen
+		}
+		stored := log(t, store)
+		require.GreaterOrEqual(t, len(stored), len(delivered))
+		require.Equal(t, stored[:len(delivered)], delivered)
+
+		// The next turn, of a runner that knows only the store.
+		next := scripted.New(scripted.WithRecording()).Always("support", scripted.Reply(scripted.Text("Here again.")))
+		support = newAgent(t, next, "support", llmagent.WithTools(newTool(t, left), newTool(t, right)))
+		events, err := turn(t, newRunner(t, support, store), store, "are you there?")
+		require.NoError(t, err, "after a break at event %d", n)
+		checkNext(t, events, next.Requests("support"))
+		runs := make(map[string]bool)
+		for _, e := range log(t, store) {
+			switch e.Data.(type) {
+			case *agent.HarnessStart:
+				runs[e.RunID] = true
+			case *agent.HarnessEnd:
+				delete(runs, e.RunID)
+			}
+		}
+		require.Empty(t, runs, "open runs after a break at event %d", n)
+	}
+	require.Greater(t, total, 30)
+}
+
+// A call that a crash cut off is not run again by Resume: the agent behind it
+// may have acted.
+func TestResume(t *testing.T) {
+	s := scripted.New().
+		Add("support", scripted.Reply(scripted.CallID("c1", "slow", `{"input":"x"}`)), scripted.Reply(scripted.ExpectResult("unknown"), scripted.Text("I will check."))).
+		Add("slow", scripted.Reply(scripted.WaitFor(make(chan int)), scripted.Text("never finished")))
+	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "slow"))))
+	store := session.NewMemory()
+	r := newRunner(t, support, store)
+	for e, err := range r.Run(context.Background(), key, llm.UserText("hello")) {
+		require.NoError(t, err)
+		if e.Scope != "" {
+			break
+		}
+	}
+	var events []*agent.Event
+	for e, err := range newRunner(t, support, store).Resume(context.Background(), key) {
+		require.NoError(t, err)
+		events = append(events, e)
+	}
+	require.True(t, result(t, events, "c1").IsError)
+	ends := find[*agent.HarnessEnd](events)
+	require.Equal(t, "slow", ends[0].Agent)
+	require.Equal(t, agent.FinishReasonCanceled, ends[0].Data.(*agent.HarnessEnd).FinishReason)
+	checkLog(t, log(t, store))
+}
