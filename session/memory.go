@@ -1,13 +1,16 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
@@ -18,7 +21,17 @@ type Memory struct {
 	now      func() time.Time
 	mu       sync.RWMutex // guards the maps, not the logs
 	sessions map[Key]*memorySession
-	shared   map[string]any // by scope: see sharedKey
+	shared   map[sharedKey]any
+	// tokens is the last token of any session. One count for all, so that a
+	// session that is deleted and made again never repeats a token.
+	tokens atomic.Int64
+}
+
+// sharedKey names a piece of state that sessions share: a user's, or an app's.
+type sharedKey struct {
+	app, user string
+	ofUser    bool
+	name      string
 }
 
 // MemoryOption configures a [Memory].
@@ -30,7 +43,7 @@ func WithClock(now func() time.Time) MemoryOption { return func(m *Memory) { m.n
 
 // NewMemory makes an empty store.
 func NewMemory(opts ...MemoryOption) *Memory {
-	m := &Memory{now: time.Now, sessions: make(map[Key]*memorySession), shared: make(map[string]any)}
+	m := &Memory{now: time.Now, sessions: make(map[Key]*memorySession), shared: make(map[sharedKey]any)}
 	for _, o := range opts {
 		o(m)
 	}
@@ -61,6 +74,7 @@ type memoryRecord struct {
 
 type memoryRun struct {
 	turnID, runID, scope, parentID, agent, path string
+	attempt                                     int
 	first                                       int64 // seq of the run's first event, which carries parentID
 }
 
@@ -70,16 +84,25 @@ const (
 	lastPage  = 32
 )
 
-func (m *Memory) session(key Key, create bool) *memorySession {
+// noTime stands for the zero time in a record: as a number of nanoseconds it
+// would be year 1754 or so.
+const noTime = math.MinInt64
+
+// session returns nil if there is no such session.
+func (m *Memory) session(key Key) *memorySession {
 	m.mu.RLock()
-	s := m.sessions[key]
-	m.mu.RUnlock()
-	if s != nil || !create {
+	defer m.mu.RUnlock()
+	return m.sessions[key]
+}
+
+func (m *Memory) createSession(key Key) *memorySession {
+	if s := m.session(key); s != nil {
 		return s
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s = m.sessions[key]; s == nil {
+	s := m.sessions[key]
+	if s == nil {
 		s = &memorySession{}
 		m.sessions[key] = s
 	}
@@ -89,10 +112,15 @@ func (m *Memory) session(key Key, create bool) *memorySession {
 // Load implements [Store]. It holds no lock while it yields.
 func (m *Memory) Load(ctx context.Context, key Key, after int64) iter.Seq2[*agent.Event, error] {
 	return func(yield func(*agent.Event, error) bool) {
-		s := m.session(key, false)
+		if err := ctx.Err(); err != nil {
+			yield(nil, err)
+			return
+		}
+		s := m.session(key)
 		if s == nil {
 			return
 		}
+		after := max(after, 0)
 		s.mu.Lock()
 		pages, seq := s.pages, s.seq
 		// The last page may grow under our hands; its length here is the snapshot.
@@ -145,7 +173,10 @@ func locate(n int64) (page, index int) {
 
 func (r *memoryRecord) event(seq int64) *agent.Event {
 	e := &agent.Event{Seq: seq, ID: r.id, TurnID: r.run.turnID, RunID: r.run.runID, Scope: r.run.scope,
-		Agent: r.run.agent, Path: r.run.path, Time: time.Unix(0, r.nano).UTC(), Data: r.data}
+		Agent: r.run.agent, Path: r.run.path, Attempt: r.run.attempt, Data: r.data}
+	if r.nano != noTime {
+		e.Time = time.Unix(0, r.nano).UTC()
+	}
 	if seq == r.run.first {
 		e.ParentID = r.run.parentID
 	}
@@ -157,19 +188,23 @@ func (m *Memory) Append(ctx context.Context, key Key, expectedSeq int64, lease L
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s := m.session(key, true)
+	if err := CheckEvents(key, expectedSeq, events); err != nil {
+		return err
+	}
+	s := m.session(key)
+	if s == nil {
+		return lost(key)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.held || s.token != lease.Token {
-		return fmt.Errorf("session %s: the lease was lost: %w", key, agent.ErrConflict)
+		return lost(key)
 	}
 	if s.seq != expectedSeq {
 		return fmt.Errorf("session %s: the log is at %d, not at %d: %w", key, s.seq, expectedSeq, agent.ErrConflict)
 	}
-	for i, e := range events {
-		if e.Seq != expectedSeq+int64(i)+1 {
-			return fmt.Errorf("session %s: event %s has seq %d instead of %d", key, e.ID, e.Seq, expectedSeq+int64(i)+1)
-		}
+	if len(events) == 0 {
+		return nil
 	}
 	for _, e := range events {
 		s.add(e)
@@ -184,39 +219,41 @@ func (m *Memory) Append(ctx context.Context, key Key, expectedSeq int64, lease L
 	return nil
 }
 
+func lost(key Key) error {
+	return fmt.Errorf("session %s: the lease was lost: %w", key, agent.ErrConflict)
+}
+
 func (s *memorySession) add(e *agent.Event) {
-	if r := s.run; r == nil || r.runID != e.RunID || r.turnID != e.TurnID || r.scope != e.Scope || r.agent != e.Agent || r.path != e.Path || e.ParentID != "" {
-		s.run = &memoryRun{turnID: e.TurnID, runID: e.RunID, scope: e.Scope, parentID: e.ParentID, agent: e.Agent, path: e.Path, first: e.Seq}
+	if r := s.run; r == nil || r.runID != e.RunID || r.turnID != e.TurnID || r.scope != e.Scope || r.agent != e.Agent || r.path != e.Path || r.attempt != e.Attempt || e.ParentID != "" {
+		s.run = &memoryRun{turnID: e.TurnID, runID: e.RunID, scope: e.Scope, parentID: e.ParentID, agent: e.Agent, path: e.Path,
+			attempt: e.Attempt, first: e.Seq}
 	}
 	p, i := locate(s.seq)
 	if i == 0 {
 		s.pages = append(s.pages, make([]memoryRecord, 0, pageSize(p)))
 	}
-	s.pages[p] = append(s.pages[p], memoryRecord{id: e.ID, run: s.run, nano: e.Time.UnixNano(), data: e.Data})
-	s.seq++
-}
-
-// sharedKey names a piece of state that sessions share, or returns "".
-func sharedKey(key Key, name string) string {
-	switch {
-	case strings.HasPrefix(name, "user:"):
-		return key.App + "\x00" + key.User + "\x00" + name
-	case strings.HasPrefix(name, "app:"):
-		return key.App + "\x00\x00" + name
+	nano := int64(noTime)
+	if !e.Time.IsZero() {
+		nano = e.Time.UnixNano()
 	}
-	return ""
+	s.pages[p] = append(s.pages[p], memoryRecord{id: e.ID, run: s.run, nano: nano, data: e.Data})
+	s.seq++
 }
 
 func (m *Memory) share(key Key, delta map[string]any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, value := range delta {
-		k := sharedKey(key, name)
+		k := sharedKey{app: key.App, name: name}
 		switch {
-		case k == "":
-		case value == nil:
+		case strings.HasPrefix(name, "user:"):
+			k.user, k.ofUser = key.User, true
+		case !strings.HasPrefix(name, "app:"):
+			continue
+		}
+		if value == nil {
 			delete(m.shared, k)
-		default:
+		} else {
 			m.shared[k] = value
 		}
 	}
@@ -224,16 +261,18 @@ func (m *Memory) share(key Key, delta map[string]any) {
 
 // SharedState implements [Store].
 func (m *Memory) SharedState(ctx context.Context, key Key) (map[string]any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	out := make(map[string]any)
 	for k, v := range m.shared {
-		parts := strings.SplitN(k, "\x00", 3)
-		if parts[0] == key.App && (parts[1] == "" || parts[1] == key.User) {
-			out[parts[2]] = v
+		if k.app == key.App && (!k.ofUser || k.user == key.User) {
+			out[k.name] = v
 		}
 	}
-	return out, ctx.Err()
+	return out, nil
 }
 
 // Acquire implements [Store]. All owners are of this process, so only the
@@ -242,33 +281,39 @@ func (m *Memory) Acquire(ctx context.Context, key Key, _ Owner) (Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return Lease{}, err
 	}
-	s := m.session(key, true)
+	s := m.createSession(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := m.now()
 	if s.held && now.Before(s.expires) {
 		return Lease{}, fmt.Errorf("session %s: %w", key, agent.ErrSessionBusy)
 	}
-	s.token++
+	s.token = m.tokens.Add(1)
 	s.held, s.expires = true, now.Add(LeaseTTL)
 	return Lease{Token: s.token, Seq: s.seq}, nil
 }
 
 // Renew implements [Store].
 func (m *Memory) Renew(ctx context.Context, key Key, lease Lease) error {
-	s := m.session(key, true)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s := m.session(key)
+	if s == nil {
+		return lost(key)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.held || s.token != lease.Token {
-		return fmt.Errorf("session %s: the lease was lost: %w", key, agent.ErrConflict)
+		return lost(key)
 	}
 	s.expires = m.now().Add(LeaseTTL)
-	return ctx.Err()
+	return nil
 }
 
 // Release implements [Store].
 func (m *Memory) Release(_ context.Context, key Key, lease Lease) error {
-	if s := m.session(key, false); s != nil {
+	if s := m.session(key); s != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.token == lease.Token {
@@ -280,6 +325,9 @@ func (m *Memory) Release(_ context.Context, key Key, lease Lease) error {
 
 // List implements [Store].
 func (m *Memory) List(ctx context.Context, filter Key) ([]Info, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	m.mu.RLock()
 	sessions := maps.Clone(m.sessions)
 	m.mu.RUnlock()
@@ -295,24 +343,28 @@ func (m *Memory) List(ctx context.Context, filter Key) ([]Info, error) {
 		s.mu.Unlock()
 	}
 	slices.SortFunc(out, CompareInfo)
-	return out, ctx.Err()
+	return out, nil
 }
 
 // CompareInfo orders sessions as [Store.List] returns them: most recently
-// updated first, ties by key.
+// updated first, ties by app, user and id.
 func CompareInfo(a, b Info) int {
 	if c := b.Updated.Compare(a.Updated); c != 0 {
 		return c
 	}
-	return strings.Compare(a.Key.String(), b.Key.String())
+	return cmp.Or(
+		strings.Compare(a.Key.App, b.Key.App), strings.Compare(a.Key.User, b.Key.User), strings.Compare(a.Key.ID, b.Key.ID))
 }
 
 // Delete implements [Store].
 func (m *Memory) Delete(ctx context.Context, key Key) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.sessions, key)
-	return ctx.Err()
+	return nil
 }
 
 // Close implements [Store]; it does nothing.

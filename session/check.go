@@ -1,0 +1,29 @@
+package session
+
+import (
+	"fmt"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// CheckEvents reports what forbids to store a batch, wherever the log stands:
+// an event without payload, a partial event, a control value, or a gap in the
+// positions. Stores call it before they write anything.
+func CheckEvents(key Key, expectedSeq int64, events []*agent.Event) error {
+	for i, e := range events {
+		want := expectedSeq + int64(i) + 1
+		switch {
+		case e == nil || e.Data == nil:
+			return fmt.Errorf("session %s: event %d of the batch has no payload", key, i+1)
+		case e.Partial:
+			return fmt.Errorf("session %s: event %s is partial: only complete events are stored", key, e.ID)
+		case e.Seq != want:
+			return fmt.Errorf("session %s: event %s has seq %d instead of %d", key, e.ID, e.Seq, want)
+		}
+		switch e.Data.(type) {
+		case *agent.Continue, *agent.Finish:
+			return fmt.Errorf("session %s: a %s event is never stored", key, e.Type())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,32 @@
+package sessiontest
+
+import (
+	"sync"
+	"time"
+)
+
+// Clock is a clock that stands still until it is advanced, for stores that take
+// a function like time.Now. It is safe for concurrent use.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock makes a clock that shows a fixed moment of the year 2026.
+func NewClock() *Clock {
+	return &Clock{now: time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)}
+}
+
+// Now returns the clock's time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves the clock.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}

@@ -1,0 +1,165 @@
+package sessiontest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+func isBusy(err error) bool     { return errors.Is(err, agent.ErrSessionBusy) }
+func isConflict(err error) bool { return errors.Is(err, agent.ErrConflict) }
+
+var concurrencyTests = []test{
+	{"many sessions at once", func(f *fixture) {
+		const sessions, turns, batch = 30, 6, 5
+		var wg sync.WaitGroup
+		for i := range sessions {
+			wg.Go(func() {
+				key := session.Key{App: f.app, User: fmt.Sprint(i % 3), ID: fmt.Sprint(i)}
+				for turn := range turns {
+					if err := f.turn(f.store, key, turn*batch, batch); err != nil {
+						f.Errorf("session %d: %v", i, err)
+						return
+					}
+				}
+			})
+		}
+		wg.Go(func() { // readers disturb nobody
+			for range 20 {
+				if _, err := f.store.List(f.Context(), session.Key{App: f.app}); err != nil {
+					f.Error(err)
+				}
+				if _, err := f.store.SharedState(f.Context(), session.Key{App: f.app, User: "1"}); err != nil {
+					f.Error(err)
+				}
+			}
+		})
+		wg.Wait()
+		infos := f.list(session.Key{App: f.app})
+		require.Len(f, infos, sessions)
+		for _, i := range infos {
+			require.EqualValues(f, turns*batch, i.Seq)
+			f.complete(i.Key, turns*batch)
+		}
+	}},
+	{"one of two appends at a position wins", func(f *fixture) {
+		lease := f.acquire(f.key)
+		for seq := int64(0); seq < 40; seq += 2 {
+			errs := make([]error, 2)
+			var wg sync.WaitGroup
+			for i := range errs {
+				wg.Go(func() {
+					errs[i] = f.store.Append(f.Context(), f.key, seq, lease, events(seq, texts(2, fmt.Sprintf("%d-", i))...)...)
+				})
+			}
+			wg.Wait()
+			winner := 0
+			if errs[0] != nil {
+				winner = 1
+			}
+			require.NoError(f, errs[winner])
+			require.ErrorIs(f, errs[1-winner], agent.ErrConflict)
+			log := f.contents(f.key)
+			require.Len(f, log, int(seq)+2)
+			require.Equal(f, []string{fmt.Sprintf("%d-0", winner), fmt.Sprintf("%d-1", winner)}, log[seq:])
+		}
+	}},
+	{"many writers on one session take turns", func(f *fixture) {
+		f.contend(f.store, f.store)
+	}},
+}
+
+// contend has goroutines on both stores fight for one session until 40 batches
+// are in, and requires that none was lost or doubled.
+func (f *fixture) contend(a, b session.Store) {
+	const batches, size = 40, 3
+	next := make(chan int, batches)
+	for i := range batches {
+		next <- i
+	}
+	close(next)
+	var wg sync.WaitGroup
+	for i := range 6 {
+		store := a
+		if i%2 == 1 {
+			store = b
+		}
+		wg.Go(func() {
+			for n := range next {
+				for {
+					err := f.tagged(store, n, size)
+					if isBusy(err) {
+						continue
+					}
+					if err != nil {
+						f.Errorf("batch %d: %v", n, err)
+					}
+					break
+				}
+			}
+		})
+	}
+	wg.Wait()
+	seen := make(map[string]bool)
+	for i, s := range f.contents(f.key) {
+		var n, k int
+		_, err := fmt.Sscanf(s, "%d-%d", &n, &k)
+		require.NoError(f, err)
+		require.Equal(f, i%size, k, "a batch was torn apart")
+		require.False(f, seen[s], "%s came twice", s)
+		seen[s] = true
+	}
+	require.Len(f, seen, batches*size)
+}
+
+func (f *fixture) tagged(store session.Store, n, size int) error {
+	lease, err := store.Acquire(f.Context(), f.key, session.Self())
+	if err != nil {
+		return err
+	}
+	if err := store.Append(f.Context(), f.key, lease.Seq, lease, events(lease.Seq, texts(size, fmt.Sprintf("%d-", n))...)...); err != nil {
+		return err
+	}
+	return store.Release(f.Context(), f.key, lease)
+}
+
+// turn appends the texts number from to from+n-1, with the lease of a turn.
+func (f *fixture) turn(store session.Store, key session.Key, from, n int) error {
+	lease, err := store.Acquire(f.Context(), key, session.Self())
+	if err != nil {
+		return err
+	}
+	if lease.Seq != int64(from) {
+		return fmt.Errorf("the log is at %d instead of %d", lease.Seq, from)
+	}
+	batch := events(lease.Seq, texts(n, "")...)
+	for _, e := range batch {
+		e.Data = text(fmt.Sprintf("%s %d", key, e.Seq))
+	}
+	batch[n-1].Data = &agent.State{Delta: map[string]any{"user:last": key.ID, "app:n": float64(from)}}
+	if err := store.Append(f.Context(), key, lease.Seq, lease, batch...); err != nil {
+		return err
+	}
+	if err := store.Renew(f.Context(), key, lease); err != nil {
+		return err
+	}
+	return store.Release(f.Context(), key, lease)
+}
+
+// complete requires what turn wrote, without gaps.
+func (f *fixture) complete(key session.Key, n int) {
+	f.Helper()
+	log := f.load(key, 0)
+	require.Len(f, log, n)
+	for i, e := range log {
+		require.EqualValues(f, i+1, e.Seq)
+		if e.Type() == agent.TypeText {
+			require.Equal(f, fmt.Sprintf("%s %d", key, i+1), e.Text())
+		}
+	}
+}

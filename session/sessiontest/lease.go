@@ -1,0 +1,206 @@
+package sessiontest
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+var leaseTests = []test{
+	{"one holder at a time", func(f *fixture) {
+		lease := f.acquire(f.key)
+		f.busy(f.key)
+		f.append(f.key, 0, lease, text("a"))
+		f.busy(f.key)
+		f.release(f.key, lease)
+		second := f.acquire(f.key)
+		require.Greater(f, second.Token, lease.Token)
+		require.EqualValues(f, 1, second.Seq)
+		f.busy(f.key)
+	}},
+	{"sessions have leases of their own", func(f *fixture) {
+		f.acquire(f.key)
+		f.acquire(session.Key{App: f.app, User: f.key.User, ID: "s2"})
+		f.acquire(session.Key{App: f.app, User: "bob", ID: f.key.ID})
+		f.acquire(session.Key{App: "other-" + f.app, User: f.key.User, ID: f.key.ID})
+		f.busy(f.key)
+	}},
+	{"a writer without the lease stores nothing", func(f *fixture) {
+		f.refused(f.key, 0, session.Lease{})
+		f.refused(f.key, 0, session.Lease{Token: 1})
+		f.write(f.key, text("a"))
+		f.refused(f.key, 1, session.Lease{})
+		lease := f.acquire(f.key)
+		for _, token := range []int64{0, -1, -lease.Token, lease.Token - 1, lease.Token + 1, lease.Token << 32} {
+			f.refused(f.key, 1, session.Lease{Token: token, Seq: 1})
+		}
+		f.append(f.key, 1, lease, text("b"))
+	}},
+	{"another session's lease is worth nothing", func(f *fixture) {
+		other := session.Key{App: f.app, User: f.key.User, ID: "s2"}
+		lease, theirs := f.acquire(f.key), f.acquire(other)
+		f.refused(f.key, 0, theirs)
+		f.refused(other, 0, lease)
+		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, theirs), agent.ErrConflict)
+		require.NoError(f, f.store.Release(f.Context(), f.key, theirs))
+		f.busy(f.key)
+		f.append(f.key, 0, lease, text("a"))
+		f.append(other, 0, theirs, text("b"))
+	}},
+	{"a released lease is lost", func(f *fixture) {
+		lease := f.acquire(f.key)
+		seq := f.append(f.key, 0, lease, text("a"))
+		f.release(f.key, lease)
+		f.refused(f.key, seq, lease)
+		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, lease), agent.ErrConflict)
+		next := f.acquire(f.key)
+		f.refused(f.key, seq, lease)
+		f.release(f.key, lease) // the old one again: nothing happens
+		f.busy(f.key)
+		f.append(f.key, seq, next, text("b"))
+	}},
+	{"releasing what is not held does nothing", func(f *fixture) {
+		f.release(f.key, session.Lease{})
+		f.release(f.key, session.Lease{Token: 7})
+		lease := f.acquire(f.key)
+		f.release(f.key, session.Lease{})
+		f.release(f.key, session.Lease{Token: lease.Token + 1})
+		f.busy(f.key)
+		f.release(f.key, lease)
+		f.release(f.key, lease)
+		f.acquire(f.key)
+	}},
+	{"renewing what is not held is a conflict", func(f *fixture) {
+		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, session.Lease{Token: 1}), agent.ErrConflict)
+		lease := f.acquire(f.key)
+		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, session.Lease{Token: lease.Token + 1}), agent.ErrConflict)
+		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, session.Lease{}), agent.ErrConflict)
+		require.NoError(f, f.store.Renew(f.Context(), f.key, lease))
+	}},
+	{"a lease ends by the store's clock", func(f *fixture) {
+		f.pass(time.Second)
+		lease := f.acquire(f.key)
+		f.pass(session.LeaseTTL - time.Millisecond)
+		f.busy(f.key)
+		f.pass(time.Millisecond)
+		require.Greater(f, f.acquire(f.key).Token, lease.Token)
+	}},
+	{"renewing prolongs, appending does not", func(f *fixture) {
+		lease := f.acquire(f.key)
+		f.pass(session.LeaseTTL - time.Second)
+		require.NoError(f, f.store.Renew(f.Context(), f.key, lease))
+		f.pass(session.LeaseTTL - time.Second)
+		f.busy(f.key)
+		f.append(f.key, 0, lease, text("a"))
+		f.pass(time.Second)
+		f.acquire(f.key)
+		f.refused(f.key, 1, lease)
+	}},
+	{"an expired lease that nobody took is still the current one", func(f *fixture) {
+		lease := f.acquire(f.key)
+		f.pass(10 * session.LeaseTTL)
+		f.append(f.key, 0, lease, text("a"))
+		require.NoError(f, f.store.Renew(f.Context(), f.key, lease))
+		f.busy(f.key)
+	}},
+	{"a stale writer is fenced off", func(f *fixture) {
+		stale := f.acquire(f.key)
+		seq := f.append(f.key, 0, stale, text("a"), state("user:x", 1))
+		f.pass(session.LeaseTTL)
+		owner := f.acquire(f.key)
+		require.Greater(f, owner.Token, stale.Token)
+		require.Equal(f, seq, owner.Seq)
+
+		f.refused(f.key, seq, stale)
+		require.ErrorIs(f, f.store.Append(f.Context(), f.key, seq, stale, event(seq+1, state("user:x", 2))), agent.ErrConflict)
+		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, stale), agent.ErrConflict)
+		f.release(f.key, stale)
+		f.busy(f.key)
+		seq = f.append(f.key, seq, owner, text("b"))
+		f.refused(f.key, seq, stale)
+
+		f.release(f.key, owner)
+		f.refused(f.key, seq, stale)
+		f.pass(10 * session.LeaseTTL)
+		f.refused(f.key, seq, stale)
+		shared, err := f.store.SharedState(f.Context(), f.key)
+		require.NoError(f, err)
+		require.EqualValues(f, 1, shared["user:x"])
+	}},
+	{"a writer is fenced off from a session made anew", func(f *fixture) {
+		stale := f.acquire(f.key)
+		f.append(f.key, 0, stale, text("a"))
+		require.NoError(f, f.store.Delete(f.Context(), f.key))
+		f.refused(f.key, 0, stale)
+		f.refused(f.key, 1, stale)
+		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, stale), agent.ErrConflict)
+		for range 3 { // as many leases as the stale writer had, and more
+			lease := f.acquire(f.key)
+			require.Zero(f, lease.Seq)
+			require.Greater(f, lease.Token, stale.Token)
+			f.refused(f.key, 0, stale)
+			f.release(f.key, stale)
+			f.busy(f.key)
+			f.release(f.key, lease)
+		}
+	}},
+	{"one of many acquires wins", func(f *fixture) {
+		for range 5 {
+			var wins, busy atomic.Int64
+			var lease session.Lease
+			var wg sync.WaitGroup
+			for range 16 {
+				wg.Go(func() {
+					l, err := f.store.Acquire(f.Context(), f.key, session.Self())
+					if err == nil {
+						wins.Add(1)
+						lease = l
+					} else if isBusy(err) {
+						busy.Add(1)
+					} else {
+						f.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			require.EqualValues(f, 1, wins.Load())
+			require.EqualValues(f, 15, busy.Load())
+			f.release(f.key, lease)
+		}
+	}},
+	{"a dead owner is replaced at once", func(f *fixture) {
+		if !f.deadOwners {
+			f.Skip("needs the option WithDeadOwners")
+		}
+		me := session.Self()
+		dead := session.Owner{Host: me.Host, PID: 1 << 30, Started: 1} // above every system's highest PID
+		if session.Alive(dead) {
+			f.Skip("this system does not tell whether a process is alive")
+		}
+		var last session.Lease
+		for range 3 {
+			lease, err := f.store.Acquire(f.Context(), f.key, dead)
+			require.NoError(f, err)
+			require.Greater(f, lease.Token, last.Token)
+			f.append(f.key, lease.Seq, lease, text("a"))
+			if last.Token != 0 {
+				f.refused(f.key, lease.Seq+1, last)
+			}
+			last = lease
+		}
+		f.acquire(f.key)
+		f.busy(f.key)
+
+		elsewhere := session.Key{App: f.app, User: "ann", ID: "elsewhere"}
+		_, err := f.store.Acquire(f.Context(), elsewhere, session.Owner{Host: "not-" + me.Host, PID: dead.PID, Started: 1})
+		require.NoError(f, err)
+		f.busy(elsewhere)
+		f.pass(session.LeaseTTL)
+		f.acquire(elsewhere)
+	}},
+}

@@ -1,0 +1,144 @@
+package sessiontest
+
+import (
+	"context"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+var logTests = []test{
+	{"a session that does not exist is empty", func(f *fixture) {
+		require.Empty(f, f.load(f.key, 0))
+		require.Empty(f, f.load(f.key, 10))
+		shared, err := f.store.SharedState(f.Context(), f.key)
+		require.NoError(f, err)
+		require.Empty(f, shared)
+		require.Zero(f, f.acquire(f.key).Seq)
+		require.Empty(f, f.load(f.key, 0))
+	}},
+	{"what is appended is loaded in order", func(f *fixture) {
+		lease := f.acquire(f.key)
+		seq := f.append(f.key, 0, lease, text("a"))
+		seq = f.append(f.key, seq, lease, text("b"), text("c"), text("d"))
+		seq = f.append(f.key, seq, lease, text("e"))
+		require.EqualValues(f, 5, seq)
+		require.Equal(f, []string{"a", "b", "c", "d", "e"}, f.contents(f.key))
+		f.release(f.key, lease)
+		require.EqualValues(f, 5, f.acquire(f.key).Seq)
+	}},
+	{"an append at another position is a conflict", func(f *fixture) {
+		lease := f.acquire(f.key)
+		f.refused(f.key, 1, lease)
+		f.append(f.key, 0, lease, texts(3, "a")...)
+		for _, seq := range []int64{0, 1, 2, 4, 5, 100} {
+			f.refused(f.key, seq, lease)
+		}
+		f.append(f.key, 3, lease, text("goes on"))
+	}},
+	{"a batch with one bad event stores nothing", func(f *fixture) {
+		lease := f.acquire(f.key)
+		seq := f.append(f.key, 0, lease, text("a"))
+		good := func() []*agent.Event { return events(seq, text("b"), state("app:b", 1), text("c")) }
+		for name, spoil := range map[string]func([]*agent.Event) []*agent.Event{
+			"gap":        func(b []*agent.Event) []*agent.Event { b[2].Seq++; return b },
+			"repetition": func(b []*agent.Event) []*agent.Event { b[2].Seq--; return b },
+			"zero":       func(b []*agent.Event) []*agent.Event { b[0].Seq = 0; return b },
+			"no payload": func(b []*agent.Event) []*agent.Event { b[2].Data = nil; return b },
+			"nil":        func(b []*agent.Event) []*agent.Event { b[2] = nil; return b },
+			"partial":    func(b []*agent.Event) []*agent.Event { b[2].Partial = true; return b },
+			"continue":   func(b []*agent.Event) []*agent.Event { b[2].Data = &agent.Continue{}; return b },
+			"finish":     func(b []*agent.Event) []*agent.Event { b[2].Data = &agent.Finish{}; return b },
+		} {
+			err := f.store.Append(f.Context(), f.key, seq, lease, spoil(good())...)
+			require.Error(f, err, name)
+			require.NotErrorIs(f, err, agent.ErrConflict, name)
+			require.Equal(f, []string{"a"}, f.contents(f.key), name)
+			shared, err := f.store.SharedState(f.Context(), f.key)
+			require.NoError(f, err)
+			require.Empty(f, shared, name)
+		}
+		f.append(f.key, seq, lease, text("b")) // the session is none the worse
+	}},
+	{"an empty batch checks and stores nothing", func(f *fixture) {
+		lease := f.acquire(f.key)
+		require.NoError(f, f.store.Append(f.Context(), f.key, 0, lease))
+		require.ErrorIs(f, f.store.Append(f.Context(), f.key, 1, lease), agent.ErrConflict)
+		f.append(f.key, 0, lease, text("a"))
+		require.NoError(f, f.store.Append(f.Context(), f.key, 1, lease))
+		require.ErrorIs(f, f.store.Append(f.Context(), f.key, 0, lease), agent.ErrConflict)
+		f.release(f.key, lease)
+		require.ErrorIs(f, f.store.Append(f.Context(), f.key, 1, lease), agent.ErrConflict)
+	}},
+	{"keys differ in app, user and id", func(f *fixture) {
+		other := "other-" + f.app
+		keys := []session.Key{
+			{App: f.app, User: "u", ID: "i"}, {App: other, User: "u", ID: "i"}, {App: f.app, User: "v", ID: "i"}, {App: f.app, User: "u", ID: "j"},
+			{App: f.app, User: "i", ID: "u"}, {App: f.app}, {App: f.app, User: "u"}, {App: f.app, ID: "i"},
+			{App: f.app, User: "U", ID: "i"}, {App: f.app, User: "u", ID: "I"}, {App: f.app, User: "u", ID: "i "},
+		}
+		for _, k := range keys {
+			f.write(k, text(k.String()), text("end"))
+		}
+		for _, k := range keys {
+			require.Equal(f, []string{k.String(), "end"}, f.contents(k))
+		}
+	}},
+	{"keys may hold any characters", func(f *fixture) {
+		odd := []string{"", "a", "/", "a/b", "a\x00b", "\x00", "%", "a%", "_", "'; --", `"`, `\`, "\n", "ä", "a\u0308", "שלום", "👩‍👧", "a b", " ", ".", "..",
+			"x\u202ey", "%2F", "null", "0", "\t"}
+		i := 0
+		for _, user := range odd {
+			for _, id := range odd {
+				i++
+				f.write(session.Key{App: f.app, User: user, ID: id}, &agent.Compaction{UpTo: int64(i)})
+			}
+		}
+		i = 0
+		for _, user := range odd {
+			for _, id := range odd {
+				i++
+				log := f.load(session.Key{App: f.app, User: user, ID: id}, 0)
+				require.Len(f, log, 1, "%q %q", user, id)
+				require.EqualValues(f, i, log[0].Data.(*agent.Compaction).UpTo, "%q %q", user, id)
+			}
+		}
+		infos, err := f.store.List(f.Context(), session.Key{App: f.app, User: "a%"})
+		require.NoError(f, err)
+		require.Len(f, infos, len(odd))
+	}},
+	{"a canceled context stores nothing and is the error", func(f *fixture) {
+		lease := f.acquire(f.key)
+		f.append(f.key, 0, lease, text("a"))
+		ctx, cancel := context.WithCancel(f.Context())
+		cancel()
+		require.ErrorIs(f, f.store.Append(ctx, f.key, 1, lease, event(2, text("b"))), context.Canceled)
+		_, err := f.store.Acquire(ctx, session.Key{App: f.app, User: "x", ID: "y"}, session.Self())
+		require.ErrorIs(f, err, context.Canceled)
+		require.ErrorIs(f, f.store.Renew(ctx, f.key, lease), context.Canceled)
+		require.ErrorIs(f, f.store.Delete(ctx, f.key), context.Canceled)
+		_, err = f.store.List(ctx, session.Key{App: f.app})
+		require.ErrorIs(f, err, context.Canceled)
+		_, err = f.store.SharedState(ctx, f.key)
+		require.ErrorIs(f, err, context.Canceled)
+		count := 0
+		for e, err := range f.store.Load(ctx, f.key, 0) {
+			require.Nil(f, e)
+			require.ErrorIs(f, err, context.Canceled)
+			count++
+		}
+		require.Equal(f, 1, count)
+		require.Equal(f, []string{"a"}, f.contents(f.key))
+		f.append(f.key, 1, lease, text("goes on"))
+	}},
+	{"a deadline that has passed is the error", func(f *fixture) {
+		lease := f.acquire(f.key)
+		ctx, cancel := context.WithDeadline(f.Context(), time.Now().Add(-time.Second))
+		defer cancel()
+		require.ErrorIs(f, f.store.Append(ctx, f.key, 0, lease, event(1, text("a"))), context.DeadlineExceeded)
+		require.Empty(f, f.load(f.key, 0))
+	}},
+}

@@ -1,0 +1,187 @@
+// Package sessiontest is the suite that every session store must pass. A store's
+// own test calls [Run] with a function that opens an empty one:
+//
+//	func TestStore(t *testing.T) {
+//		clock := sessiontest.NewClock()
+//		sessiontest.Run(t, func(t *testing.T) session.Store {
+//			return session.NewMemory(session.WithClock(clock.Now))
+//		}, sessiontest.WithAdvance(clock.Advance))
+//	}
+//
+// It imports session, agent and testify. It knows no store, asks for nothing
+// beyond the interface [session.Store], and needs no empty database: each test
+// works on an app name of its own.
+package sessiontest
+
+import (
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Option tells the suite more about the stores that it tests. What an option
+// makes testable is skipped without it.
+type Option func(*suite)
+
+// WithAdvance gives the function that lets time pass on the clock of all open
+// stores; [Clock] has one. Without it, the expiry of leases is not tested.
+func WithAdvance(advance func(time.Duration)) Option {
+	return func(s *suite) { s.advance = advance }
+}
+
+// WithReopen gives the function that closes a store and opens what it has stored
+// again. It makes the suite test that things last.
+func WithReopen(reopen func(t *testing.T, old session.Store) session.Store) Option {
+	return func(s *suite) { s.reopen = reopen }
+}
+
+// WithPeer gives the function that opens another value on the data of a store
+// that stays open, as a second process would. It makes the suite test that the
+// two behave like one.
+func WithPeer(peer func(t *testing.T, of session.Store) session.Store) Option {
+	return func(s *suite) { s.peer = peer }
+}
+
+// WithDeadOwners says that the store replaces the lease of a process that died
+// on the same host at once, as [session.Alive] judges it.
+func WithDeadOwners() Option { return func(s *suite) { s.deadOwners = true } }
+
+type suite struct {
+	open       func(*testing.T) session.Store
+	advance    func(time.Duration)
+	reopen     func(*testing.T, session.Store) session.Store
+	peer       func(*testing.T, session.Store) session.Store
+	deadOwners bool
+}
+
+// Run runs the suite, one subtest for each rule. open returns an open store;
+// the suite closes it. Run it under the race detector.
+func Run(t *testing.T, open func(t *testing.T) session.Store, opts ...Option) {
+	s := &suite{open: open}
+	for _, opt := range opts {
+		opt(s)
+	}
+	for _, group := range []struct {
+		name  string
+		tests []test
+	}{
+		{"log", logTests}, {"load", loadTests}, {"payload", payloadTests}, {"lease", leaseTests}, {"state", stateTests},
+		{"list", listTests}, {"concurrency", concurrencyTests}, {"durable", durableTests}, {"peer", peerTests},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			for _, test := range group.tests {
+				t.Run(test.name, func(t *testing.T) { s.run(t, test) })
+			}
+		})
+	}
+}
+
+type test struct {
+	name string
+	run  func(*fixture)
+}
+
+func (s *suite) run(t *testing.T, test test) {
+	f := &fixture{T: t, suite: s, app: "app-" + rand.Text()}
+	f.store = f.mustOpen(s.open(t))
+	f.key = session.Key{App: f.app, User: "ann", ID: "s1"}
+	test.run(f)
+}
+
+// fixture is one test's store and app.
+type fixture struct {
+	*testing.T
+	*suite
+	store session.Store
+	app   string
+	key   session.Key // of the session that most tests use
+}
+
+func (f *fixture) mustOpen(s session.Store) session.Store {
+	f.Helper()
+	require.NotNil(f, s)
+	f.Cleanup(func() { _ = s.Close() }) // it may be closed already
+	return s
+}
+
+// pass lets time pass, or skips the test if the suite cannot.
+func (f *fixture) pass(d time.Duration) {
+	f.Helper()
+	if f.advance == nil {
+		f.Skip("needs the option WithAdvance")
+	}
+	f.advance(d)
+}
+
+func (f *fixture) acquire(key session.Key) session.Lease {
+	f.Helper()
+	lease, err := f.store.Acquire(f.Context(), key, session.Self())
+	require.NoError(f, err)
+	return lease
+}
+
+// append stores events behind seq and returns the new end of the log.
+func (f *fixture) append(key session.Key, seq int64, lease session.Lease, data ...agent.EventData) int64 {
+	f.Helper()
+	require.NoError(f, f.store.Append(f.Context(), key, seq, lease, events(seq, data...)...))
+	return seq + int64(len(data))
+}
+
+// write is a turn of its own: acquire, append, release.
+func (f *fixture) write(key session.Key, data ...agent.EventData) {
+	f.Helper()
+	lease := f.acquire(key)
+	f.append(key, lease.Seq, lease, data...)
+	f.release(key, lease)
+}
+
+func (f *fixture) release(key session.Key, lease session.Lease) {
+	f.Helper()
+	require.NoError(f, f.store.Release(f.Context(), key, lease))
+}
+
+func (f *fixture) load(key session.Key, after int64) []*agent.Event {
+	f.Helper()
+	return load(f.T, f.store, key, after)
+}
+
+func load(t *testing.T, store session.Store, key session.Key, after int64) []*agent.Event {
+	t.Helper()
+	var out []*agent.Event
+	for e, err := range store.Load(t.Context(), key, after) {
+		require.NoError(t, err)
+		out = append(out, e)
+	}
+	return out
+}
+
+// contents returns the words of a session's text events.
+func (f *fixture) contents(key session.Key) []string {
+	f.Helper()
+	out := []string{}
+	for i, e := range f.load(key, 0) {
+		require.Equal(f, int64(i+1), e.Seq)
+		out = append(out, e.Text())
+	}
+	return out
+}
+
+// refused requires that a batch is a conflict, and that the log stays as it is.
+func (f *fixture) refused(key session.Key, seq int64, lease session.Lease) {
+	f.Helper()
+	before := f.contents(key)
+	err := f.store.Append(f.Context(), key, seq, lease, events(seq, text("refused"), text("refused too"))...)
+	require.ErrorIs(f, err, agent.ErrConflict)
+	require.Equal(f, before, f.contents(key))
+}
+
+func (f *fixture) busy(key session.Key) {
+	f.Helper()
+	_, err := f.store.Acquire(f.Context(), key, session.Self())
+	require.ErrorIs(f, err, agent.ErrSessionBusy)
+}

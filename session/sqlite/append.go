@@ -1,0 +1,175 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// logWriter is the connection for changes that must last.
+type logWriter struct {
+	begin, commit, rollback *sql.Stmt
+	advance, insert, holder *sql.Stmt
+	setState, dropState     *sql.Stmt
+	deleteSession           *sql.Stmt
+}
+
+func newLogWriter(ctx context.Context, db *sql.DB) (*logWriter, error) {
+	conn, err := db.Conn(ctx) // it goes when db is closed
+	if err != nil {
+		return nil, err
+	}
+	p := preparer{ctx: ctx, on: conn}
+	w := &logWriter{
+		begin:    p.prepare("BEGIN IMMEDIATE"),
+		commit:   p.prepare("COMMIT"),
+		rollback: p.prepare("ROLLBACK"),
+		advance: p.prepare(`UPDATE session SET seq = ?, updated = ?, created = coalesce(created, ?)
+			WHERE key = ? AND lease_token = ? AND lease_expires IS NOT NULL AND seq = ? AND app = ? AND user = ? AND id = ?`),
+		insert: p.prepare("INSERT INTO event (session, seq, json) VALUES (?, ?, ?)"),
+		holder: p.prepare(`SELECT seq FROM session
+			WHERE key = ? AND lease_token = ? AND lease_expires IS NOT NULL AND app = ? AND user = ? AND id = ?`),
+		setState: p.prepare(`INSERT INTO state (app, scope, user, name, value) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET value = excluded.value`),
+		dropState:     p.prepare("DELETE FROM state WHERE app = ? AND scope = ? AND user = ? AND name = ?"),
+		deleteSession: p.prepare("DELETE FROM session WHERE app = ? AND user = ? AND id = ?"),
+	}
+	return w, p.err
+}
+
+// A lease's token names the session's row too, so that no two leases of a file
+// have the same.
+func token(key, n int64) int64              { return key<<32 | n }
+func splitToken(token int64) (key, n int64) { return token >> 32, token & (1<<32 - 1) }
+func lost(key session.Key) error {
+	return fmt.Errorf("session %s: the lease was lost: %w", key, agent.ErrConflict)
+}
+
+// Append implements [session.Store]. It is one transaction and one fsync. A
+// context that ends while it waits for its turn ends it; one that ends later
+// does not.
+func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*agent.Event) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := session.CheckEvents(key, expectedSeq, events); err != nil {
+		return err
+	}
+	// Encoding is done before the turn, which others wait for.
+	encoded := make([]string, len(events))
+	var changes []stateChange
+	for i, e := range events {
+		b, err := e.MarshalJSON()
+		if err != nil {
+			return fmt.Errorf("session %s: %w", key, err)
+		}
+		encoded[i] = string(b)
+		if st, ok := e.Data.(*agent.State); ok {
+			if changes, err = appendChanges(changes, key, st.Delta); err != nil {
+				return fmt.Errorf("session %s: event %s: %w", key, e.ID, err)
+			}
+		}
+	}
+	err := s.write(ctx, func() error { return s.append(key, expectedSeq, lease, encoded, changes) })
+	return s.explain("append to", err)
+}
+
+func (s *Store) append(key session.Key, expectedSeq int64, lease session.Lease, encoded []string, changes []stateChange) (err error) {
+	ctx, w := context.Background(), s.log
+	if _, err := w.begin.ExecContext(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_, _ = w.rollback.ExecContext(ctx) // fails if SQLite has done so itself
+		}
+	}()
+	row, n := splitToken(lease.Token)
+	if len(encoded) > 0 {
+		now := s.now().UnixNano()
+		result, err := w.advance.ExecContext(ctx, expectedSeq+int64(len(encoded)), now, now, row, n, expectedSeq, key.App, key.User, key.ID)
+		if err != nil {
+			return err
+		}
+		if changed, err := result.RowsAffected(); err != nil {
+			return err
+		} else if changed == 1 {
+			return s.insert(row, expectedSeq, encoded, changes)
+		}
+	}
+	// Nothing to store, or nothing that may be: say which.
+	var seq int64
+	held, err := queryOne(ctx, w.holder, []any{row, n, key.App, key.User, key.ID}, &seq)
+	switch {
+	case err != nil:
+		return err
+	case !held:
+		return lost(key)
+	case seq != expectedSeq:
+		return fmt.Errorf("session %s: the log is at %d, not at %d: %w", key, seq, expectedSeq, agent.ErrConflict)
+	}
+	_, err = w.commit.ExecContext(ctx)
+	return err
+}
+
+func (s *Store) insert(row, seq int64, encoded []string, changes []stateChange) error {
+	ctx, w := context.Background(), s.log
+	for i, text := range encoded {
+		if _, err := w.insert.ExecContext(ctx, row, seq+int64(i)+1, text); err != nil {
+			return err
+		}
+	}
+	for _, c := range changes {
+		var err error
+		if c.value == nil {
+			_, err = w.dropState.ExecContext(ctx, c.app, c.scope, c.user, c.name)
+		} else {
+			_, err = w.setState.ExecContext(ctx, c.app, c.scope, c.user, c.name, string(c.value))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := w.commit.ExecContext(ctx)
+	return err
+}
+
+// stateChange is a change of one name in the shared state; a nil value deletes.
+type stateChange struct {
+	app, scope, user, name string
+	value                  []byte
+}
+
+func appendChanges(changes []stateChange, key session.Key, delta map[string]any) ([]stateChange, error) {
+	for name, value := range delta {
+		c := stateChange{app: key.App, scope: "app", name: name}
+		switch {
+		case strings.HasPrefix(name, "user:"):
+			c.scope, c.user = "user", key.User
+		case !strings.HasPrefix(name, "app:"):
+			continue
+		}
+		if value != nil {
+			var err error
+			if c.value, err = json.Marshal(value); err != nil {
+				return nil, fmt.Errorf("state %q: %w", name, err)
+			}
+		}
+		changes = append(changes, c)
+	}
+	return changes, nil
+}
+
+// Delete implements [session.Store].
+func (s *Store) Delete(ctx context.Context, key session.Key) error {
+	err := s.write(ctx, func() error {
+		_, err := s.log.deleteSession.ExecContext(context.Background(), key.App, key.User, key.ID) // its events follow
+		return err
+	})
+	return s.explain("delete from", err)
+}

@@ -1,0 +1,36 @@
+// Package sqlite keeps sessions in one SQLite file, through the pure Go driver
+// modernc.org/sqlite. Any number of goroutines, of [Store] values and of
+// processes of one host may use the file at the same time. It imports session
+// and agent, and runs no agents.
+//
+// # What survives
+//
+// When Append or Delete has returned nil, the change survives the death of the
+// process and, as far as the system's fsync keeps its word, a crash of the system
+// and a loss of power: the file is in WAL mode with synchronous=FULL, so every
+// such commit waits for one fsync of the write-ahead log. On macOS fsync does not
+// reach past the cache of the drive. An append that was cut off by a crash is
+// there whole or not at all. If Append returns an error of the disk, as opposed
+// to [agent.ErrConflict] or the context's, its events are not in the log that
+// this and other processes see, but a crash before the next commit may bring them
+// back; load the session again before going on.
+//
+// Leases are written with synchronous=NORMAL: without an fsync of their own.
+// The log of changes is one sequence, of which a crash of the system can only cut
+// off an end, and the fsync of an append covers everything before it. So a lease
+// that was lost in such a crash is one under which nothing was stored that
+// survived. Its token may then be given out a second time, which is harmless:
+// WAL needs memory that all users of the file share, so that all of them ran on
+// the system that crashed and no writer with the first token can be left. A
+// crash of the process alone loses nothing. What is not covered is a writer that
+// is thawed from a snapshot of its memory beside a file that is older than the
+// snapshot.
+//
+// The file must be on a local disk: WAL does not work over network file systems.
+// A process that uses the store must not open the database file by other means,
+// such as os.Open: closing it would drop the locks of POSIX systems that SQLite
+// holds on it. To copy the file, use the sqlite3 program's ".backup", or another
+// process.
+//
+// New files have the permissions 0600, since sessions hold what people said.
+package sqlite

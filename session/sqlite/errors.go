@@ -1,0 +1,63 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	driver "modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// code returns SQLite's result code of an error, without its extension, or -1.
+func code(err error) int {
+	var e *driver.Error
+	if errors.As(err, &e) {
+		return e.Code() & 0xff
+	}
+	return -1
+}
+
+// isBusy reports whether another connection stands in the way for a moment. The
+// second code is a race in the setting up of a write-ahead log.
+func isBusy(err error) bool {
+	switch code(err) {
+	case codes.SQLITE_BUSY, codes.SQLITE_PROTOCOL:
+		return true
+	}
+	return false
+}
+
+// explain makes the one error that callers see of what went wrong with the file:
+// its name, what is the matter, and what to do.
+func (s *Store) explain(doing string, err error) error {
+	if err == nil || errors.Is(err, agent.ErrConflict) || errors.Is(err, agent.ErrSessionBusy) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	advice := ""
+	switch code(err) {
+	case codes.SQLITE_BUSY, codes.SQLITE_PROTOCOL, codes.SQLITE_LOCKED:
+		advice = fmt.Sprintf("other programs kept it locked for %s: wait for them, or end them", s.wait)
+	case codes.SQLITE_NOTADB:
+		advice = "it is no SQLite database: give the path of another file"
+	case codes.SQLITE_CORRUPT:
+		advice = "it is damaged: restore it from a backup, or save what is left with the sqlite3 program's .recover"
+	case codes.SQLITE_FULL:
+		advice = "the disk is full: make room"
+	case codes.SQLITE_READONLY:
+		advice = "it cannot be written: check the permissions of the file, of the files beside it that end in -wal and -shm, and of their folder"
+	case codes.SQLITE_CANTOPEN, codes.SQLITE_PERM, codes.SQLITE_AUTH:
+		advice = "it cannot be opened: check that it still exists, the permissions of the file and of its folder, and the limit of open files"
+	case codes.SQLITE_IOERR:
+		advice = "the disk or its file system failed: check them, and the space that is left"
+	case codes.SQLITE_TOOBIG:
+		advice = "one event is too large for SQLite"
+	}
+	if advice == "" {
+		return fmt.Errorf("sqlite: %s %s: %w", doing, s.path, err)
+	}
+	return fmt.Errorf("sqlite: %s %s: %s: %w", doing, s.path, advice, err)
+}

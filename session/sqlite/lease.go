@@ -1,0 +1,125 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// leaseWriter is the connection for leases. Each of its statements is a
+// transaction of its own.
+type leaseWriter struct {
+	take, holder, replace, create *sql.Stmt
+	renew, release                *sql.Stmt
+}
+
+func newLeaseWriter(ctx context.Context, db *sql.DB) (*leaseWriter, error) {
+	conn, err := db.Conn(ctx) // it goes when db is closed
+	if err != nil {
+		return nil, err
+	}
+	p := preparer{ctx: ctx, on: conn}
+	const take = "UPDATE session SET lease_token = lease_token + 1, lease_host = ?, lease_pid = ?, lease_started = ?, lease_expires = ? "
+	w := &leaseWriter{
+		take: p.prepare(take + `WHERE app = ? AND user = ? AND id = ? AND (lease_expires IS NULL OR lease_expires <= ?)
+			RETURNING key, lease_token, seq`),
+		holder: p.prepare(`SELECT key, lease_token, lease_host, lease_pid, lease_started, lease_expires FROM session
+			WHERE app = ? AND user = ? AND id = ? AND lease_expires IS NOT NULL`),
+		replace: p.prepare(take + "WHERE key = ? AND lease_token = ? AND lease_expires IS NOT NULL RETURNING key, lease_token, seq"),
+		create: p.prepare(`INSERT INTO session (app, user, id, lease_token, lease_host, lease_pid, lease_started, lease_expires)
+			VALUES (?, ?, ?, 1, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING key, lease_token, seq`),
+		renew: p.prepare(`UPDATE session SET lease_expires = ?
+			WHERE key = ? AND lease_token = ? AND lease_expires IS NOT NULL AND app = ? AND user = ? AND id = ?`),
+		release: p.prepare(`UPDATE session SET lease_expires = NULL
+			WHERE key = ? AND lease_token = ? AND lease_expires IS NOT NULL AND app = ? AND user = ? AND id = ?`),
+	}
+	return w, p.err
+}
+
+// Acquire implements [session.Store]. It takes a lease over when [session.Alive]
+// says that its owner is dead.
+func (s *Store) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
+	var lease session.Lease
+	err := s.write(ctx, func() (err error) {
+		lease, err = s.acquire(key, owner)
+		return err
+	})
+	return lease, s.explain("acquire a lease in", err)
+}
+
+func (s *Store) acquire(key session.Key, owner session.Owner) (session.Lease, error) {
+	ctx, w := context.Background(), s.leases
+	now := s.now()
+	expires := now.Add(session.LeaseTTL).UnixNano()
+	// Other processes may change the row between the statements. Each statement
+	// is right by itself; who loses a race begins again.
+	for {
+		lease, ok, err := takeLease(w.take, owner.Host, owner.PID, owner.Started, expires, key.App, key.User, key.ID, now.UnixNano())
+		if ok || err != nil {
+			return lease, err
+		}
+		var row, n, until int64
+		var holder session.Owner
+		held, err := queryOne(ctx, w.holder, []any{key.App, key.User, key.ID}, &row, &n, &holder.Host, &holder.PID, &holder.Started, &until)
+		switch {
+		case err != nil:
+			return session.Lease{}, err
+		case !held:
+			lease, ok, err = takeLease(w.create, key.App, key.User, key.ID, owner.Host, owner.PID, owner.Started, expires)
+		case session.Alive(holder):
+			return session.Lease{}, fmt.Errorf("session %s: process %d on %s holds it, until %s if it does not renew: %w",
+				key, holder.PID, holder.Host, time.Unix(0, until).UTC().Format(time.RFC3339), agent.ErrSessionBusy)
+		default:
+			lease, ok, err = takeLease(w.replace, owner.Host, owner.PID, owner.Started, expires, row, n)
+		}
+		if ok || err != nil {
+			return lease, err
+		}
+	}
+}
+
+func takeLease(stmt *sql.Stmt, args ...any) (lease session.Lease, ok bool, err error) {
+	var row, n int64
+	ok, err = queryOne(context.Background(), stmt, args, &row, &n, &lease.Seq)
+	if !ok || err != nil {
+		return session.Lease{}, false, err
+	}
+	lease.Token = token(row, n)
+	return lease, true, nil
+}
+
+// Renew implements [session.Store].
+func (s *Store) Renew(ctx context.Context, key session.Key, lease session.Lease) error {
+	err := s.write(ctx, func() error {
+		held, err := s.changeLease(s.leases.renew, key, lease, s.now().Add(session.LeaseTTL).UnixNano())
+		if err == nil && !held {
+			return lost(key)
+		}
+		return err
+	})
+	return s.explain("renew a lease in", err)
+}
+
+// Release implements [session.Store]. It also works with a context that has
+// ended, since turns that were canceled give their lease back too.
+func (s *Store) Release(ctx context.Context, key session.Key, lease session.Lease) error {
+	err := s.write(context.WithoutCancel(ctx), func() error {
+		_, err := s.changeLease(s.leases.release, key, lease)
+		return err
+	})
+	return s.explain("release a lease in", err)
+}
+
+func (s *Store) changeLease(stmt *sql.Stmt, key session.Key, lease session.Lease, args ...any) (held bool, err error) {
+	row, n := splitToken(lease.Token)
+	result, err := stmt.ExecContext(context.Background(), append(args, row, n, key.App, key.User, key.ID)...)
+	if err != nil {
+		return false, err
+	}
+	changed, err := result.RowsAffected()
+	return changed == 1, err
+}

@@ -1,0 +1,93 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// applicationID stands in the file's header and says that a database is ours:
+// "Arbo" in ASCII.
+const applicationID = 0x4172626f
+
+// checkFile refuses another program's database before anything is written to it.
+func checkFile(ctx context.Context, db *sql.DB) error {
+	var id, tables int64
+	err := db.QueryRowContext(ctx, "SELECT (SELECT application_id FROM pragma_application_id), (SELECT count(*) FROM sqlite_master)").Scan(&id, &tables)
+	if err != nil {
+		return err
+	}
+	if id == applicationID || id == 0 && tables == 0 {
+		return nil
+	}
+	return errors.New("it is an SQLite database of another program: give the path of another file")
+}
+
+// migrate brings the schema up to date, in one transaction. Each file of the
+// folder migrations, in the order of their names, is one version.
+func migrate(ctx context.Context, db *sql.DB) error {
+	files, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return err
+	}
+	return migrateTo(ctx, db, migrations, files)
+}
+
+func migrateTo(ctx context.Context, db *sql.DB, fsys fs.FS, files []string) error {
+	if version, err := schemaVersion(ctx, db); err != nil || version == len(files) {
+		return err
+	} else if version > len(files) {
+		return fmt.Errorf("a newer version of this program wrote it (schema %d, and this program knows %d): update this program", version, len(files))
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	defer conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // fails after COMMIT
+	if _, err := conn.ExecContext(ctx, fmt.Sprintf(`PRAGMA application_id = %d;
+		CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT`, applicationID)); err != nil {
+		return err
+	}
+	version, err := schemaVersion(ctx, conn) // another process may have been quicker
+	if err != nil {
+		return err
+	}
+	for n := version + 1; n <= len(files); n++ {
+		script, err := fs.ReadFile(fsys, files[n-1])
+		if err != nil {
+			return err
+		}
+		name := path.Base(files[n-1])
+		if _, err := conn.ExecContext(ctx, string(script)); err != nil {
+			return fmt.Errorf("schema %s: %w", name, err)
+		}
+		if _, err := conn.ExecContext(ctx, "INSERT INTO schema_version (version, name) VALUES (?, ?)", n, name); err != nil {
+			return err
+		}
+	}
+	_, err = conn.ExecContext(ctx, "COMMIT")
+	return err
+}
+
+// schemaVersion returns 0 for a new file.
+func schemaVersion(ctx context.Context, q interface {
+	QueryRowContext(context.Context, string, ...any) *sql.Row
+}) (version int, err error) {
+	var exists bool
+	if err := q.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE name = 'schema_version'").Scan(&exists); err != nil || !exists {
+		return 0, err
+	}
+	err = q.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM schema_version").Scan(&version)
+	return version, err
+}

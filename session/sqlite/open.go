@@ -1,0 +1,120 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// checkPath returns the absolute form of a path, so that a later change of the
+// working folder does not matter, and refuses what can be no database. It looks
+// without opening: see the package's documentation on locks.
+func checkPath(path string) (string, error) {
+	switch {
+	case path == "":
+		return "", errors.New("sqlite: the path of the database file is empty")
+	case strings.HasPrefix(path, ":memory:"), strings.HasPrefix(path, "file:"):
+		return "", fmt.Errorf("sqlite: %q is no path of a file: give a plain path, or use session.NewMemory for a store without one", path)
+	case strings.ContainsRune(path, 0):
+		return "", fmt.Errorf("sqlite: the path %q holds a zero byte", path)
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("sqlite: %w", err)
+	}
+	info, err := os.Stat(abs)
+	switch {
+	case err == nil && info.IsDir():
+		return "", fmt.Errorf("sqlite: %s is a folder: give the path of a file in it", abs)
+	case err == nil && !info.Mode().IsRegular():
+		return "", fmt.Errorf("sqlite: %s is no regular file: give the path of a database file, or of one to be made", abs)
+	case err == nil:
+		return abs, nil
+	case errors.Is(err, fs.ErrPermission):
+		return "", fmt.Errorf("sqlite: no permission to look at %s: check the permissions of the folders that lead to it: %w", abs, err)
+	}
+	dir := filepath.Dir(abs)
+	info, err = os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("sqlite: the folder %s does not exist: create it, or choose another place for %s: %w", dir, filepath.Base(abs), err)
+	case err != nil:
+		return "", fmt.Errorf("sqlite: the folder of %s: %w", abs, err)
+	case !info.IsDir():
+		return "", fmt.Errorf("sqlite: %s is no folder, so %s cannot be in it", dir, filepath.Base(abs))
+	}
+	return abs, nil
+}
+
+// firstDSN names the file to the first connection, which makes it if it is
+// missing. SQLite gives a new file the permissions of the file modeof, and so we
+// hold out an empty one that only its owner may read: the database is never
+// there with wider ones, and nobody opens and closes it beside SQLite.
+func (s *Store) firstDSN() (dsn string, cleanUp func(), err error) {
+	if _, err := os.Stat(s.path); err == nil {
+		return s.dsn("FULL"), func() {}, nil
+	}
+	pattern, err := os.CreateTemp(filepath.Dir(s.path), ".arbor-*") // 0600
+	if err != nil {
+		return "", nil, fmt.Errorf("no file can be made in its folder: check the folder's permissions and the space on its disk: %w", err)
+	}
+	cleanUp = func() { _ = os.Remove(pattern.Name()) }
+	if err := pattern.Close(); err != nil {
+		cleanUp()
+		return "", nil, err
+	}
+	return s.dsn("FULL", "mode", "rwc", "modeof", pattern.Name()), cleanUp, nil
+}
+
+// dsn names the file to a connection that writes. It does not wait for other
+// processes; whileBusy does.
+func (s *Store) dsn(synchronous string, more ...string) string {
+	return s.uri(append([]string{"_synchronous", synchronous, "_foreign_keys", "on", "_busy_timeout", "0"}, more...))
+}
+
+func (s *Store) readDSN() string {
+	return s.uri([]string{"_query_only", "on", "_busy_timeout", fmt.Sprint(max(s.wait, time.Millisecond).Milliseconds())})
+}
+
+func (s *Store) uri(params []string) string {
+	q := url.Values{"mode": {"rw"}, "_dqs": {"0"}, "_defensive": {"1"}, "_error_rc": {"1"}}
+	for i := 0; i < len(params); i += 2 {
+		q.Set(params[i], params[i+1])
+	}
+	path := filepath.ToSlash(s.path)
+	if !strings.HasPrefix(path, "/") { // C:/…
+		path = "/" + path
+	}
+	// SQLite reads %20 as a space, but not +.
+	query := strings.ReplaceAll(q.Encode(), "+", "%20")
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: query}).String()
+}
+
+func readers() int { return max(4, runtime.GOMAXPROCS(0)) }
+
+// prepareFile makes sure that the file is ours, in WAL mode and of the newest
+// schema. Every step can fail while other processes open a new file too, and can
+// be repeated.
+func prepareFile(ctx context.Context, db *sql.DB) error {
+	if err := checkFile(ctx, db); err != nil {
+		return err
+	}
+	var mode string
+	if err := db.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return fmt.Errorf("its file system does not allow a write-ahead log (the journal mode stays %q): use a local disk", mode)
+	}
+	return migrate(ctx, db)
+}

@@ -1,0 +1,179 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/agentarbor/arbor/session"
+)
+
+// Store is a [session.Store] in a file. It is safe for concurrent use. The zero
+// value is not usable.
+type Store struct {
+	path string
+	now  func() time.Time
+	wait time.Duration
+
+	// turn holds a token while nobody writes. SQLite lets one connection write at
+	// a time; queueing here is cheaper and fairer than its polling, which is left
+	// for the contest with other processes.
+	turn   chan struct{}
+	closed chan struct{}
+	close  func() error
+
+	log    *logWriter   // every commit waits for an fsync
+	leases *leaseWriter // commits do not; see the package's documentation
+	reader *reader
+}
+
+var _ session.Store = (*Store)(nil)
+
+// Option configures a [Store].
+type Option func(*Store)
+
+// WithClock sets the clock by which leases expire and sessions are dated. All
+// users of a file need the same; the default is time.Now.
+func WithClock(now func() time.Time) Option { return func(s *Store) { s.now = now } }
+
+// WithBusyTimeout sets how long a write, or the opening, waits for other
+// processes that are writing to the file, before it fails. The default is 10 s.
+func WithBusyTimeout(d time.Duration) Option { return func(s *Store) { s.wait = d } }
+
+// Open opens a file, or makes a new one, in a folder that exists. The error says
+// what is wrong with the file and what to do; it wraps fs.ErrNotExist,
+// fs.ErrPermission and the like where they are the cause.
+func Open(path string, opts ...Option) (*Store, error) {
+	s := &Store{now: time.Now, wait: 10 * time.Second, turn: make(chan struct{}, 1), closed: make(chan struct{})}
+	for _, opt := range opts {
+		opt(s)
+	}
+	if s.now == nil {
+		return nil, errors.New("sqlite: the clock is nil")
+	}
+	var err error
+	if s.path, err = checkPath(path); err != nil {
+		return nil, err
+	}
+	if err := s.open(); err != nil {
+		return nil, s.explain("open", err)
+	}
+	s.turn <- struct{}{}
+	return s, nil
+}
+
+// Close closes the store after the write that is under way, if any. Loads that
+// are under way fail. Closing twice does nothing.
+func (s *Store) Close() error { return s.close() }
+
+func (s *Store) open() (err error) {
+	var closers []func() error
+	closeAll := func() error {
+		var errs []error
+		for i := range closers {
+			errs = append(errs, closers[len(closers)-1-i]())
+		}
+		return errors.Join(errs...)
+	}
+	defer func() {
+		if err != nil {
+			_ = closeAll()
+		}
+	}()
+	connect := func(dsn string, connections int) (*sql.DB, error) {
+		db, err := sql.Open("sqlite", dsn)
+		if err != nil {
+			return nil, err
+		}
+		closers = append(closers, db.Close)
+		db.SetMaxOpenConns(connections)
+		db.SetMaxIdleConns(connections)
+		return db, nil
+	}
+	ctx := context.Background()
+
+	// The first connection makes the file and brings it up to date, so that the
+	// others find it ready.
+	dsn, cleanUp, err := s.firstDSN()
+	if err != nil {
+		return err
+	}
+	defer cleanUp()
+	db, err := connect(dsn, 1)
+	if err != nil {
+		return err
+	}
+	if err := s.whileBusy(ctx, func() error { return prepareFile(ctx, db) }); err != nil {
+		return err
+	}
+	if s.log, err = newLogWriter(ctx, db); err != nil {
+		return err
+	}
+	if db, err = connect(s.dsn("NORMAL"), 1); err != nil {
+		return err
+	}
+	if s.leases, err = newLeaseWriter(ctx, db); err != nil {
+		return err
+	}
+	if db, err = connect(s.readDSN(), readers()); err != nil {
+		return err
+	}
+	if s.reader, err = newReader(ctx, db); err != nil {
+		return err
+	}
+	s.close = sync.OnceValue(func() error {
+		<-s.turn // and never give it back
+		close(s.closed)
+		if err := closeAll(); err != nil {
+			return fmt.Errorf("sqlite: close %s: %w", s.path, err)
+		}
+		return nil
+	})
+	return nil
+}
+
+// errClosed is what a closed store answers.
+var errClosed = errors.New("the store is closed")
+
+// write runs fn when it is this goroutine's turn to write, again and again while
+// another process keeps it from starting. fn must not have changed anything when
+// it returns a busy error. The context counts until fn has started its change.
+func (s *Store) write(ctx context.Context, fn func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case <-s.turn:
+	case <-s.closed:
+		return errClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { s.turn <- struct{}{} }()
+	return s.whileBusy(ctx, fn)
+}
+
+// whileBusy repeats fn while it fails because another process is writing. The
+// pauses are short, for that process may free the file for moments only.
+func (s *Store) whileBusy(ctx context.Context, fn func() error) error {
+	err := fn()
+	if !isBusy(err) {
+		return err
+	}
+	deadline := time.Now().Add(s.wait)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for pause := 100 * time.Microsecond; isBusy(err) && time.Now().Before(deadline); pause = min(2*pause, 2*time.Millisecond) {
+		timer.Reset(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		err = fn()
+	}
+	return err
+}
