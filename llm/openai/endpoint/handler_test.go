@@ -123,8 +123,9 @@ func TestStreamIsFlushed(t *testing.T) {
 
 // A client that goes away cancels the model's context.
 func TestClientGone(t *testing.T) {
-	gone := make(chan error, 1)
+	waiting, gone := make(chan struct{}), make(chan error, 1)
 	m := scripted.Always("m", scripted.Reply(scripted.Text("first"), scripted.Wait(func(ctx context.Context) error {
+		close(waiting)
 		<-ctx.Done()
 		gone <- ctx.Err()
 		return ctx.Err()
@@ -136,6 +137,7 @@ func TestClientGone(t *testing.T) {
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
 	defer resp.Body.Close()
+	<-waiting
 	cancel()
 	require.ErrorIs(t, <-gone, context.Canceled)
 }

@@ -1,0 +1,205 @@
+package openai
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// The tests of this file are named after defects of go-openai v1.43.0 that this
+// package works around. If a newer version mends one, its test still must pass.
+
+func TestDefect1_EndWithoutDoneIsNoGoodEnd(t *testing.T) {
+	e := fails(t, serve(t, bodyOf(text("part"))), helloS)
+	require.Equal(t, llm.CodeTruncated, e.Code)
+	require.True(t, e.Retryable)
+
+	got, err := ask(t, serve(t, bodyOf(text("all")+delta(`{}`, "stop"))), helloS)
+	require.NoError(t, err, "a finish_reason is enough")
+	require.Equal(t, result{Text: "all", Model: "m-1", Finish: llm.FinishStop}, got)
+
+	got, err = ask(t, serve(t, bodyOf(text("all")+done)), helloS)
+	require.NoError(t, err, "and so is [DONE]")
+	require.Equal(t, llm.FinishStop, got.Finish)
+}
+
+func TestDefect2_LastLineWithoutNewline(t *testing.T) {
+	last := `data: {"choices":[{"index":0,"delta":{"content":"!"},"finish_reason":"length"}]}`
+	got, err := ask(t, serve(t, bodyOf(text("hi")+last)), helloS)
+	require.NoError(t, err)
+	require.Equal(t, "hi!", got.Text)
+	require.Equal(t, llm.FinishLength, got.Finish)
+
+	got, err = ask(t, serve(t, bodyOf(text("hi")+"data: [DONE]")), helloS)
+	require.NoError(t, err)
+	require.Equal(t, "hi", got.Text)
+}
+
+func TestDefect3_ErrorsUnderStatus200(t *testing.T) {
+	cases := map[string]struct {
+		body string
+		code llm.ErrorCode
+		want string
+	}{
+		"first":          {`data: {"error":{"message":"overloaded","type":"server_error"}}` + "\n\n", llm.CodeServer, "overloaded"},
+		"later":          {text("a") + `data: {"error":{"message":"overloaded"}}` + "\n\n", llm.CodeServer, "overloaded"},
+		"other order":    {`data: {"id":"1","error":{"message":"overloaded","code":"rate_limit_exceeded"},"choices":[]}` + "\n\n", llm.CodeRateLimited, "overloaded"},
+		"text":           {`data: {"error":"overloaded"}` + "\n\n", llm.CodeServer, "overloaded"},
+		"event name":     {"event: error\ndata: {\"message\":\"overloaded\"}\n\n", llm.CodeServer, "overloaded"},
+		"event text":     {"event: error\ndata: overloaded\n\n", llm.CodeServer, "overloaded"},
+		"object":         {`data: {"object":"error","message":"overloaded","code":503}` + "\n\n", llm.CodeServer, "overloaded"},
+		"without data":   {text("a") + `{"error":{"message":"overloaded"}}` + "\n", llm.CodeServer, "overloaded"},
+		"finish error":   {delta(`{}`, "error") + done, llm.CodeServer, "finish_reason is error"},
+		"number":         {`data: {"error":{"message":"no","code":401}}` + "\n\n", llm.CodeUnauthorized, "no (401)"},
+		"context":        {`data: {"error":{"message":"no","code":"context_length_exceeded"}}` + "\n\n", llm.CodeContextLength, "no"},
+		"provider":       {`data: {"error":{"message":"Provider returned error","metadata":{"raw":"the GPU burns"}}}` + "\n\n", llm.CodeServer, "Provider returned error: the GPU burns"},
+		"json":           {`{"error":{"message":"overloaded"}}`, llm.CodeServer, "overloaded"},
+		"json detail":    {`{"detail":[{"loc":["body"],"msg":"field required"}]}`, llm.CodeServer, "field required"},
+		"json list":      {`[{"error":{"message":"overloaded","code":400}}]`, llm.CodeBadRequest, "overloaded"},
+		"json odd":       {`{"status":"ok"}`, llm.CodeBadResponse, "holds no choices"},
+		"html":           {"<!DOCTYPE html><html><head><title>Sign in &amp; go</title></head></html>", llm.CodeBadResponse, `a web page with the title "Sign in & go"; is OPENAI_BASE_URL right? It usually ends in /v1`},
+		"plain":          {"It works!", llm.CodeBadResponse, "neither JSON nor an event stream): It works!"},
+		"garbage":        {"data: {oops\n\n" + done, llm.CodeBadResponse, "{oops"},
+		"odd types":      {`data: {"choices":"none"}` + "\n\n" + done, llm.CodeBadResponse, "choices"},
+		"no choices":     {`data: {"choices":[]}` + "\n\n" + done, llm.CodeBadResponse, "holds no choices"},
+		"json then more": {`{"choices":[]} {"x":1}`, llm.CodeBadResponse, "goes on after its JSON object"},
+		"json garbage":   {`{"choices": oops}`, llm.CodeBadResponse, "oops"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			for _, req := range []*llm.Request{hello, helloS} {
+				e := fails(t, serve(t, jsonOf(c.body)), req)
+				require.Equal(t, c.code, e.Code)
+				require.Contains(t, e.Message, c.want)
+				require.Contains(t, e.Message, "127.0.0.1")
+			}
+		})
+	}
+	// null is no error, wherever it stands
+	got, err := ask(t, serve(t, bodyOf(`data: {"error":null,"choices":[{"delta":{"content":"ok"},"finish_reason":"stop"}]}`+"\n\n"+done)), helloS)
+	require.NoError(t, err)
+	require.Equal(t, "ok", got.Text)
+}
+
+func TestDefect4_ManyKeepAliveComments(t *testing.T) {
+	got, err := ask(t, serve(t, bodyOf(repeat(": keep-alive\n\n", 1000)+text("ok")+repeat("\n", 1000)+delta(`{}`, "stop")+done)), helloS)
+	require.NoError(t, err)
+	require.Equal(t, "ok", got.Text)
+}
+
+func TestDefect5_ZeroTemperatureIsSent(t *testing.T) {
+	zero, small := 0.0, 0.0000001
+	for _, stream := range []bool{true, false} {
+		req := &llm.Request{Messages: hello.Messages, Stream: stream}
+		body := sent(t, "m", req)
+		require.NotContains(t, body, "temperature")
+		require.NotContains(t, body, "top_p")
+		req.Temperature, req.TopP = &zero, &small
+		body = sent(t, "m", req)
+		require.Contains(t, body, "temperature")
+		require.Equal(t, 0.0, body["temperature"])
+		require.Equal(t, small, body["top_p"])
+	}
+}
+
+func TestDefect6_EmptyContentAndArgumentsAreSent(t *testing.T) {
+	req := &llm.Request{Messages: []llm.Message{
+		llm.UserText("hi"),
+		{Role: llm.RoleAssistant, Content: llm.Content{Parts: []llm.Part{llm.ToolCall{ID: "1", Name: "f"}, llm.ToolCall{ID: "2", Name: "g", Arguments: " "}}}},
+		{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{llm.ToolResult{CallID: "1"}}}},
+		{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{llm.ToolResult{CallID: "2", Output: "out"}}}},
+		llm.UserText(""),
+	}}
+	messages, err := json.Marshal(sent(t, "m", req)["messages"])
+	require.NoError(t, err)
+	require.JSONEq(t, `[
+		{"role":"user","content":"hi"},
+		{"role":"assistant","content":null,"tool_calls":[
+			{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}},
+			{"id":"2","type":"function","function":{"name":"g","arguments":"{}"}}]},
+		{"role":"tool","tool_call_id":"1","content":""},
+		{"role":"tool","tool_call_id":"2","content":"out"},
+		{"role":"user","content":""}]`, string(messages))
+}
+
+func TestDefect7_ArgumentsAsObject(t *testing.T) {
+	calls := `{"tool_calls":[{"index":0,"id":"1","function":{"name":"f","arguments":{"a": [1, 2]}}}]}`
+	for _, body := range []string{delta(calls, "tool_calls") + done, `{"choices":[{"message":` + calls + `,"finish_reason":"tool_calls"}]}`} {
+		for _, req := range []*llm.Request{hello, helloS} {
+			got, err := ask(t, serve(t, jsonOf(body)), req)
+			require.NoError(t, err)
+			require.Equal(t, []llm.ToolCall{{ID: "1", Name: "f", Arguments: `{"a": [1, 2]}`}}, got.Calls)
+		}
+	}
+}
+
+func TestDefect8_MissingIndexAndReasoningField(t *testing.T) {
+	body := delta(`{"reasoning":"let me "}`, "") + delta(`{"reasoning_content":"see","reasoning":"see"}`, "") +
+		delta(`{"tool_calls":[{"id":"1","function":{"name":"f","arguments":"{\"a\""}}]}`, "") +
+		delta(`{"tool_calls":[{"function":{"arguments":":1}"}}]}`, "") +
+		delta(`{"tool_calls":[{"id":"2","function":{"name":"g","arguments":"{}"}}]}`, "tool_calls") + done
+	got, err := ask(t, serve(t, bodyOf(body)), helloS)
+	require.NoError(t, err)
+	require.Equal(t, "let me see", got.Reasoning)
+	require.Equal(t, []llm.ToolCall{{ID: "1", Name: "f", Arguments: `{"a":1}`}, {ID: "2", Name: "g", Arguments: "{}"}}, got.Calls)
+
+	got, err = ask(t, serve(t, jsonOf(`{"choices":[{"message":{"content":"a","reasoning":"b"},"finish_reason":"stop"}]}`)), hello)
+	require.NoError(t, err)
+	require.Equal(t, "b", got.Reasoning)
+}
+
+func TestDefect9_RetriesAndRetryAfter(t *testing.T) {
+	var calls atomic.Int32
+	h := func(w http.ResponseWriter, r *http.Request) {
+		switch calls.Add(1) {
+		case 1:
+			w.Header().Set("Retry-After-Ms", "1")
+			w.WriteHeader(429)
+		case 2:
+			w.WriteHeader(503)
+		default:
+			bodyOf(text("ok")+done)(w, r)
+		}
+	}
+	got, err := ask(t, serve(t, h, WithRetries(2)), helloS)
+	require.NoError(t, err)
+	require.Equal(t, "ok", got.Text)
+	require.EqualValues(t, 3, calls.Load())
+
+	e := fails(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(429)
+	}), helloS)
+	require.Equal(t, 7*time.Second, e.RetryAfter)
+}
+
+func TestDefect10_ParametersAreTheEndpointsToJudge(t *testing.T) {
+	temperature := 0.3
+	req := &llm.Request{Messages: hello.Messages, Tools: []llm.ToolSpec{{Name: "f"}}}
+	req.Temperature, req.MaxTokens = &temperature, 9
+	for _, model := range []string{"o1-mini", "o3", "o4-mini", "gpt-5", "gpt-6-sol", "gpt-6-astra"} {
+		body := sent(t, model, req)
+		require.Equal(t, model, body["model"])
+		require.Equal(t, 0.3, body["temperature"])
+		require.Equal(t, 9.0, body["max_completion_tokens"])
+		require.NotContains(t, body, "max_tokens")
+		require.Len(t, body["tools"], 1)
+	}
+	require.Equal(t, 9.0, sent(t, "llama", req)["max_tokens"])
+
+	// and what it says about them is one clear error
+	m := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(400)
+		_, _ = io.WriteString(w, `{"error":{"message":"use the Responses API","code":"unsupported"}}`)
+	})
+	e := fails(t, m, req)
+	require.Equal(t, llm.CodeBadRequest, e.Code)
+	require.Contains(t, e.Message, "use the Responses API (unsupported)")
+}

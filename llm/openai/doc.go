@@ -1,0 +1,29 @@
+// Package openai is the llm.Model for endpoints that speak OpenAI's
+// chat-completions protocol: OpenAI itself, DeepSeek, OpenRouter, vLLM, Ollama,
+// llama.cpp and many more. It stands on github.com/sashabaranov/go-openai, which
+// builds and sends requests and reads server-sent events. Where that library
+// loses something, transport.go and quirks.go stand between it and the network.
+// Besides, it imports llm and cenkalti/backoff.
+//
+// [New] makes a model, [FromEnv] makes one from OPENAI_BASE_URL, OPENAI_API_KEY
+// and OPENAI_MODEL, and [Model.Named] gives another model of the same endpoint.
+//
+// What a Model does when something goes wrong:
+//
+//   - Failures before the answer begins (no connection, 408, 409, 429 and 5xx)
+//     are tried again with full jitter; a Retry-After header is obeyed up to a
+//     limit. Once a status of success has arrived nothing is repeated, because
+//     the caller may have shown part of the answer.
+//   - An answer that ends without its terminal signal is an *llm.Error with
+//     llm.CodeTruncated. Tool calls are handed out only after that signal, so
+//     that no half answer can have an effect.
+//   - Four time limits ([Timeouts]) and a size limit bound every answer.
+//   - Every error is an *llm.Error that says what happened, where, and what to
+//     do about it; a context that ends gives the context's own error.
+//
+// A Model never prints, logs or returns its API key, nor the passwords, query
+// values and secret headers it was configured with; an endpoint that echoes
+// them is edited. It follows no redirects, which could carry secrets elsewhere.
+// It never repairs what a model wrote, beyond the shape that the protocol
+// demands, and keeps no state between calls but idle connections.
+package openai

@@ -1,0 +1,49 @@
+package openai
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ErrNoEndpoint says that none of the environment variables of [FromEnv] is
+// set, so that the caller can take a model that needs no endpoint.
+var ErrNoEndpoint = errors.New("openai: no endpoint is configured: OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL are not set")
+
+// FromEnv returns the model that the environment describes: OPENAI_BASE_URL
+// (default https://api.openai.com/v1), OPENAI_API_KEY and OPENAI_MODEL, looked
+// up with getenv, usually os.Getenv. An address without a key is right for
+// endpoints that need none: no Authorization header is sent.
+//
+// The fallback is the model's name if OPENAI_MODEL is empty, for callers that
+// know one from elsewhere; it may be empty. Options given count more than the
+// environment.
+//
+// If none of the three is set the error is [ErrNoEndpoint]. A key or an address
+// without a model, and a model without either, is an error that names the
+// missing variable.
+func FromEnv(getenv func(string) string, fallback string, opts ...Option) (*Model, error) {
+	get := func(name string) string { return strings.TrimSpace(getenv(name)) }
+	base, key, model := get("OPENAI_BASE_URL"), get("OPENAI_API_KEY"), get("OPENAI_MODEL")
+	switch {
+	case base == "" && key == "" && model == "":
+		return nil, ErrNoEndpoint
+	case base == "" && key == "":
+		return nil, errors.New("openai: OPENAI_MODEL is set, but neither OPENAI_API_KEY nor OPENAI_BASE_URL is: " +
+			"set the key of OpenAI, or the address of another endpoint")
+	case model == "" && fallback == "":
+		set := "OPENAI_BASE_URL"
+		if base == "" {
+			set = "OPENAI_API_KEY"
+		}
+		return nil, fmt.Errorf("openai: %s is set, but no model is named: set OPENAI_MODEL to one that the endpoint serves", set)
+	case model == "":
+		model = fallback
+	}
+	env := []Option{WithAPIKey(key)}
+	if base != "" {
+		env = append(env, WithBaseURL(base))
+	}
+	return New(model, slices.Concat(env, opts)...)
+}

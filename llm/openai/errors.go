@@ -1,0 +1,354 @@
+package openai
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// errorf makes an error about this endpoint. All errors of this package that
+// reach a caller are made here, so that none can hold a secret.
+func (c *client) errorf(code llm.ErrorCode, cause error, format string, args ...any) *llm.Error {
+	return &llm.Error{
+		Code:    code,
+		Message: c.redact(c.where + ": " + fmt.Sprintf(format, args...)),
+		Err:     c.redactCause(cause),
+	}
+}
+
+const redacted = "[secret]"
+
+func (c *client) redact(s string) string {
+	for _, secret := range c.secrets {
+		s = strings.ReplaceAll(s, secret, redacted)
+	}
+	return s
+}
+
+// redactCause returns err, or an error of the same words without secrets.
+func (c *client) redactCause(err error) error {
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err // the rest repeats the address, with its query
+	}
+	if err == nil {
+		return nil
+	}
+	if s := err.Error(); c.redact(s) != s {
+		return errors.New(c.redact(s))
+	}
+	return err
+}
+
+// withEscapedForms adds the forms in which an endpoint may echo a secret, and
+// puts longer ones first, so that no part of one is left over.
+func withEscapedForms(secrets []string) []string {
+	all := slices.Clone(secrets)
+	for _, s := range secrets {
+		plain := strconv.Quote(s)
+		escaped, _ := json.Marshal(s) // a string cannot fail to encode
+		all = append(all, plain[1:len(plain)-1], string(escaped[1:len(escaped)-1]),
+			url.QueryEscape(s), url.PathEscape(s), html.EscapeString(s))
+	}
+	slices.SortFunc(all, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+	})
+	return slices.Compact(all)
+}
+
+func secretHeader(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc([]string{"auth", "key", "token", "secret", "cookie", "password"}, func(word string) bool {
+		return strings.Contains(name, word)
+	})
+}
+
+const checkURL = "is OPENAI_BASE_URL right? It usually ends in /v1"
+
+func (c *client) networkError(err error) *llm.Error {
+	code, retry, advice := llm.CodeUnreachable, true, "is the endpoint running, and is OPENAI_BASE_URL right?"
+	what := "no connection"
+	var dns *net.DNSError
+	var cert *tls.CertificateVerificationError
+	var timeout net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		what = "the connection was refused"
+	case errors.As(err, &dns):
+		what, retry = "the host's name was not resolved", !dns.IsNotFound
+	case errors.As(err, &cert):
+		what, retry, advice = "its certificate is not trusted", false, "install the authority that signed it, or check OPENAI_BASE_URL"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		what, retry, advice = "it speaks HTTP, not HTTPS", false, "OPENAI_BASE_URL should begin with http://"
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrUnexpectedEOF):
+		what, advice = "the connection broke before an answer", "try again later"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		code, what, advice = llm.CodeTimeout, "the HTTP client's own time limit passed", "raise it if the endpoint is slow"
+	}
+	cause := c.redactCause(err)
+	e := c.errorf(code, cause, "%s (%v); %s", what, cause, advice)
+	e.Retryable = retry
+	return e
+}
+
+func (c *client) timeoutError(limit *limitError) *llm.Error {
+	advice := "raise the limit with WithTimeouts if the endpoint is slow"
+	if limit.phase == phaseConnect {
+		advice = "is the endpoint running, and is OPENAI_BASE_URL right?"
+	}
+	e := c.errorf(llm.CodeTimeout, limit, "%v; %s", limit, advice)
+	e.Retryable = true
+	return e
+}
+
+func (c *client) truncated(cause error) *llm.Error {
+	e := c.errorf(llm.CodeTruncated, cause, "the answer ended with neither [DONE] nor a finish_reason; nothing of it counts, try again")
+	if cause != nil {
+		e = c.errorf(llm.CodeTruncated, cause, "the answer was cut off (%v); nothing of it counts, try again", cause)
+	}
+	e.Retryable = true
+	return e
+}
+
+func (c *client) tooLong() *llm.Error {
+	return c.errorf(llm.CodeBadResponse, nil,
+		"the answer is longer than %d bytes and was given up; limit it with MaxTokens, or raise the bound with WithMaxAnswerBytes", c.maxBytes)
+}
+
+func (c *client) badEvent(data []byte, cause error) *llm.Error {
+	if cause == nil {
+		cause = errors.New("it is no JSON")
+	}
+	return c.errorf(llm.CodeBadResponse, cause, "the answer is not what the chat-completions protocol promises (%v): %s; %s",
+		cause, c.excerpt(data), checkURL)
+}
+
+var htmlTitle = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
+
+func isHTML(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) }
+
+// pageWords describes a web page, which is no reading matter for a log.
+func (c *client) pageWords(page []byte) string {
+	if m := htmlTitle.FindSubmatch(page); m != nil {
+		return "a web page with the title " + strconv.Quote(c.excerpt([]byte(html.UnescapeString(string(m[1])))))
+	}
+	return "a web page"
+}
+
+func (c *client) htmlError(page []byte) *llm.Error {
+	return c.errorf(llm.CodeBadResponse, nil, "the answer is %s; %s", c.pageWords(page), checkURL)
+}
+
+// excerpt returns the beginning of what an endpoint wrote, in one line and
+// without secrets, which are removed first lest half a one be left over.
+func (c *client) excerpt(data []byte) string {
+	const most = 300
+	s := c.redact(string(data))
+	s = s[:min(len(s), 4*most)] // data may end within a secret
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
+	if r := []rune(s); len(r) > most {
+		s = string(r[:most]) + "…"
+	}
+	return s
+}
+
+// apiError is the error object of the protocol, or what endpoints send instead.
+type apiError struct{ Message, Type, Code string }
+
+// parseError reads an error object, its text alone, or a body that holds either
+// under error, message or detail. It is never nil.
+func parseError(data []byte) *apiError { return parseErrorAt(data, 0) }
+
+func parseErrorAt(data []byte, depth int) *apiError {
+	var o struct {
+		Error    json.RawMessage `json:"error"`
+		Message  flexText        `json:"message"`
+		Detail   flexText        `json:"detail"`
+		Type     flexText        `json:"type"`
+		Code     flexText        `json:"code"`
+		Metadata struct {
+			Raw flexText `json:"raw"` // OpenRouter: what its provider said
+		} `json:"metadata"`
+	}
+	data = bytes.TrimSpace(data)
+	if depth > 4 { // each level costs another scan
+		return &apiError{Message: string(data)}
+	}
+	if len(data) > 0 && data[0] == '[' {
+		var list []json.RawMessage
+		if json.Unmarshal(data, &list) == nil && len(list) > 0 {
+			return parseErrorAt(list[0], depth+1)
+		}
+	}
+	if json.Unmarshal(data, &o) != nil {
+		var text flexText
+		if json.Unmarshal(data, &text) != nil {
+			text = flexText(data)
+		}
+		return &apiError{Message: string(text)}
+	}
+	if len(o.Error) > 0 && string(o.Error) != "null" {
+		return parseErrorAt(o.Error, depth+1)
+	}
+	e := &apiError{Message: string(cmp.Or(o.Message, o.Detail)), Type: string(o.Type), Code: string(o.Code)}
+	if o.Metadata.Raw != "" {
+		e.Message += ": " + string(o.Metadata.Raw)
+	}
+	if e.Message == "" {
+		e.Message = string(data)
+	}
+	return e
+}
+
+// objectError is an error that came under a status of success.
+func (c *client) objectError(a *apiError) *llm.Error {
+	e := c.errorf(llm.CodeServer, nil, "the endpoint reported an error inside its answer: %s", c.words(a))
+	e.Retryable = true
+	if status, err := strconv.Atoi(a.Code); err == nil && status >= 400 && status <= 599 {
+		e.Code, e.Retryable = classify(status, a)
+		return e
+	}
+	switch word := a.Code + " " + a.Type; {
+	case isContextLength(a):
+		e.Code, e.Retryable = llm.CodeContextLength, false
+	case strings.Contains(word, "rate_limit"):
+		e.Code = llm.CodeRateLimited
+	case strings.Contains(word, "timeout"):
+		e.Code = llm.CodeTimeout
+	case strings.Contains(word, "api_key"), strings.Contains(word, "authentication"), strings.Contains(word, "permission"):
+		e.Code, e.Retryable = llm.CodeUnauthorized, false
+	case strings.Contains(word, "not_found"):
+		e.Code, e.Retryable = llm.CodeNotFound, false
+	case strings.Contains(word, "invalid_request"):
+		e.Code, e.Retryable = llm.CodeBadRequest, false
+	}
+	return e
+}
+
+func (c *client) words(a *apiError) string {
+	s := c.excerpt([]byte(a.Message))
+	if s == "" {
+		s = "without a word"
+	}
+	if a.Code != "" {
+		s += " (" + c.excerpt([]byte(a.Code)) + ")"
+	}
+	return s
+}
+
+func isContextLength(a *apiError) bool {
+	if a.Code == "context_length_exceeded" || a.Type == "exceed_context_size_error" {
+		return true
+	}
+	m := strings.ToLower(a.Message)
+	return slices.ContainsFunc([]string{"maximum context length", "context length exceeded", "exceeds the context", "context window",
+		"exceed the available context size", "exceeds the available context size", "prompt is too long", "input is too long"},
+		func(s string) bool { return strings.Contains(m, s) })
+}
+
+// classify says what a status means, and whether it may pass.
+func classify(status int, a *apiError) (llm.ErrorCode, bool) {
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return llm.CodeUnauthorized, false
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status < 400:
+		return llm.CodeNotFound, false
+	case status == http.StatusRequestTimeout:
+		return llm.CodeTimeout, true
+	case status == http.StatusConflict:
+		return llm.CodeBadRequest, true
+	case status == http.StatusTooManyRequests:
+		return llm.CodeRateLimited, a.Code != "insufficient_quota" // that one lasts until somebody pays
+	case status >= 500:
+		return llm.CodeServer, true
+	case isContextLength(a):
+		return llm.CodeContextLength, false
+	}
+	return llm.CodeBadRequest, false
+}
+
+// statusError reads the response to a request that failed.
+func (c *client) statusError(resp *http.Response, body io.Reader) *llm.Error {
+	// Half a body is better than none, so its error does not count.
+	data, _ := io.ReadAll(io.LimitReader(body, 64<<10))
+	a := &apiError{}
+	words := c.pageWords(data)
+	if !isHTML(data) {
+		a = parseError(data)
+		words = c.words(a)
+	}
+	code, retry := classify(resp.StatusCode, a)
+	e := c.errorf(code, nil, "%s: %s%s", statusWords(resp.StatusCode), words, c.advice(code, resp))
+	e.Status, e.Retryable = resp.StatusCode, retry
+	if retry {
+		e.RetryAfter = retryAfter(resp.Header, time.Now())
+	}
+	if e.RetryAfter > c.maxRetryAfter {
+		e.Message += fmt.Sprintf("; it asks to wait %v, which is longer than this client waits", e.RetryAfter.Round(time.Second))
+	}
+	return e
+}
+
+func statusWords(status int) string {
+	if text := http.StatusText(status); text != "" {
+		return text
+	}
+	return "status " + strconv.Itoa(status)
+}
+
+// advice says what to do about a failed request.
+func (c *client) advice(code llm.ErrorCode, resp *http.Response) string {
+	switch {
+	case resp.StatusCode < 400:
+		if to, err := resp.Location(); err == nil {
+			return "; it redirects to " + to.Host + to.EscapedPath() + "; set OPENAI_BASE_URL to where it has gone"
+		}
+		return "; " + checkURL
+	case code == llm.CodeNotFound:
+		return "; " + checkURL + ". Does the endpoint serve this model?"
+	case code == llm.CodeUnauthorized && c.key == "":
+		return "; no API key was sent: set OPENAI_API_KEY"
+	case code == llm.CodeUnauthorized:
+		return "; is OPENAI_API_KEY right for this endpoint?"
+	case code == llm.CodeContextLength, resp.StatusCode == http.StatusRequestEntityTooLarge:
+		return "; shorten the conversation"
+	}
+	return ""
+}
+
+// retryAfter reads how long a response asks to wait, 0 if it does not say or
+// makes no sense. The milliseconds are OpenAI's own header.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	const most = 1000 * time.Hour // more would overflow, and means never
+	for _, f := range []struct {
+		name string
+		unit time.Duration
+	}{{"Retry-After-Ms", time.Millisecond}, {"Retry-After", time.Second}} {
+		if n, err := strconv.ParseFloat(h.Get(f.name), 64); err == nil && n > 0 {
+			return time.Duration(min(n*float64(f.unit), float64(most)))
+		}
+	}
+	at, err := http.ParseTime(h.Get("Retry-After"))
+	if err != nil {
+		return 0
+	}
+	if server, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = server // its clock may differ from ours
+	}
+	return max(0, min(at.Sub(now), most))
+}

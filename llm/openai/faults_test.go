@@ -1,0 +1,226 @@
+package openai
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// The fault matrix: whatever an endpoint does, one clear error comes of it, with
+// the right code, and nothing that was not whole.
+func TestFaultMatrix(t *testing.T) {
+	status := func(status int, body string, header ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			for i := 0; i+1 < len(header); i += 2 {
+				w.Header().Set(header[i], header[i+1])
+			}
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	object := func(message, kind, code string) string {
+		return fmt.Sprintf(`{"error":{"message":%q,"type":%q,"param":null,"code":%q}}`, message, kind, code)
+	}
+	inADay := time.Now().Add(24 * time.Hour).UTC().Format(http.TimeFormat)
+	cases := map[string]struct {
+		h     http.HandlerFunc
+		code  llm.ErrorCode
+		http  int
+		retry bool
+		want  string
+		after time.Duration
+	}{
+		"400":               {status(400, object("bad thing", "invalid_request_error", "")), llm.CodeBadRequest, 400, false, "Bad Request: bad thing", 0},
+		"400 context":       {status(400, object("This model's maximum context length is 8192 tokens", "invalid_request_error", "context_length_exceeded")), llm.CodeContextLength, 400, false, "shorten the conversation", 0},
+		"400 llama.cpp":     {status(400, `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`), llm.CodeContextLength, 400, false, "shorten", 0},
+		"400 text":          {status(400, "no\nsuch\tthing"), llm.CodeBadRequest, 400, false, "no such thing", 0},
+		"400 nothing":       {status(400, ""), llm.CodeBadRequest, 400, false, "without a word", 0},
+		"401":               {status(401, object("Incorrect API key provided: "+testKey, "invalid_request_error", "invalid_api_key")), llm.CodeUnauthorized, 401, false, "Incorrect API key provided: [secret] (invalid_api_key); is OPENAI_API_KEY right", 0},
+		"403":               {status(403, `{"detail":"Forbidden"}`), llm.CodeUnauthorized, 403, false, "Forbidden: Forbidden; is OPENAI_API_KEY right", 0},
+		"404":               {status(404, "404 page not found"), llm.CodeNotFound, 404, false, "is OPENAI_BASE_URL right? It usually ends in /v1. Does the endpoint serve this model?", 0},
+		"405":               {status(405, ""), llm.CodeNotFound, 405, false, "is OPENAI_BASE_URL right?", 0},
+		"redirect":          {status(301, "", "Location", "https://other.example/v1/chat/completions?token=x"), llm.CodeNotFound, 301, false, "it redirects to other.example/v1/chat/completions; set OPENAI_BASE_URL", 0},
+		"408":               {status(408, ""), llm.CodeTimeout, 408, true, "Request Timeout", 0},
+		"409":               {status(409, ""), llm.CodeBadRequest, 409, true, "Conflict", 0},
+		"413":               {status(413, "<html>too big"), llm.CodeBadRequest, 413, false, "a web page; shorten the conversation", 0},
+		"422":               {status(422, `{"detail":[{"loc":["body","messages"],"msg":"field required"}]}`), llm.CodeBadRequest, 422, false, "field required", 0},
+		"429":               {status(429, object("slow down", "", "rate_limit_exceeded")), llm.CodeRateLimited, 429, true, "slow down", 0},
+		"429 quota":         {status(429, object("pay", "", "insufficient_quota")), llm.CodeRateLimited, 429, false, "pay (insufficient_quota)", 0},
+		"429 seconds":       {status(429, "", "Retry-After", "3"), llm.CodeRateLimited, 429, true, "", 3 * time.Second},
+		"429 date":          {status(429, "", "Retry-After", inADay), llm.CodeRateLimited, 429, true, "it asks to wait 2", 24 * time.Hour},
+		"429 absurd":        {status(429, "", "Retry-After", "99999999999999999999"), llm.CodeRateLimited, 429, true, "longer than this client waits", 1000 * time.Hour},
+		"429 negative":      {status(429, "", "Retry-After", "-5"), llm.CodeRateLimited, 429, true, "", 0},
+		"429 nonsense":      {status(429, "", "Retry-After", "soon"), llm.CodeRateLimited, 429, true, "", 0},
+		"500":               {status(500, object("broken", "server_error", "")), llm.CodeServer, 500, true, "broken", 0},
+		"502 HTML":          {status(502, "<html><head><title>502 Bad\nGateway</title></head><body>"+repeat("x", 1000)), llm.CodeServer, 502, true, `a web page with the title "502 Bad Gateway"`, 0},
+		"503":               {status(503, "", "Retry-After", "1.5"), llm.CodeServer, 503, true, "Service Unavailable", 1500 * time.Millisecond},
+		"529":               {status(529, "overloaded"), llm.CodeServer, 529, true, "status 529: overloaded", 0},
+		"reset":             {reset, llm.CodeUnreachable, 0, true, "the connection broke before an answer", 0},
+		"closed":            {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, llm.CodeUnreachable, 0, true, "the connection broke before an answer", 0},
+		"empty":             {func(http.ResponseWriter, *http.Request) {}, llm.CodeTruncated, 0, true, "neither [DONE] nor a finish_reason", 0},
+		"cut at once":       {cutAfter(""), llm.CodeTruncated, 0, true, "cut off (unexpected EOF)", 0},
+		"cut after text":    {cutAfter(text("par")), llm.CodeTruncated, 0, true, "cut off", 0},
+		"cut in a line":     {cutAfter(text("par") + "data: {\"choi"), llm.CodeTruncated, 0, true, "cut off", 0},
+		"end in a line":     {bodyOf(text("par") + "data: {\"choi"), llm.CodeTruncated, 0, true, "neither", 0},
+		"cut in arguments":  {cutAfter(toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{\"a\""}}`)), llm.CodeTruncated, 0, true, "cut off", 0},
+		"cut after a call":  {cutAfter(toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{}"}}`)), llm.CodeTruncated, 0, true, "cut off", 0},
+		"end after a call":  {bodyOf(toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{}"}}`)), llm.CodeTruncated, 0, true, "neither", 0},
+		"end in JSON":       {jsonOf(`{"choices":[{"message":{"content":"a`), llm.CodeTruncated, 0, true, "cut off", 0},
+		"garbage":           {bodyOf(text("a") + "data: {oops}\n\n" + done), llm.CodeBadResponse, 0, false, "{oops}", 0},
+		"error in stream":   {bodyOf(text("a") + "data: " + object("burning "+testKey, "server_error", "") + "\n\n"), llm.CodeServer, 0, true, "burning [secret]", 0},
+		"redirect nowhere":  {status(300, ""), llm.CodeNotFound, 300, false, "is OPENAI_BASE_URL right", 0},
+		"key split":         {status(400, repeat("x", 290)+testKey+repeat("y", 100)), llm.CodeBadRequest, 400, false, "x[secret]y", 0},
+		"402 out of credit": {status(402, object("Insufficient Balance", "", "")), llm.CodeBadRequest, 402, false, "Payment Required: Insufficient Balance", 0},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			for _, req := range []*llm.Request{hello, helloS} {
+				got, err := ask(t, serve(t, c.h), req)
+				var e *llm.Error
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, c.code, e.Code)
+				require.Equal(t, c.http, e.Status)
+				require.Equal(t, c.retry, e.Retryable)
+				require.Contains(t, e.Message, c.want)
+				require.InDelta(t, c.after, e.RetryAfter, float64(2*time.Second))
+				require.Regexp(t, `^127\.0\.0\.1:\d+/v1/chat/completions: `, e.Message)
+				require.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), testKey)
+				require.Less(t, len(e.Message), 1000)
+				require.Empty(t, got.Calls)
+			}
+		})
+	}
+}
+
+// reset closes the connection so that the client gets a TCP reset.
+func reset(w http.ResponseWriter, _ *http.Request) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	_ = conn.(*net.TCPConn).SetLinger(0)
+	_ = conn.Close()
+}
+
+func TestRefused(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := l.Addr().String()
+	require.NoError(t, l.Close())
+	m, err := New("m", WithBaseURL("http://user:hunter22@"+addr+"/v1?sig=topsecret"), WithRetries(1), WithRetryDelay(0, 0))
+	require.NoError(t, err)
+	e := fails(t, m, helloS)
+	require.Equal(t, llm.CodeUnreachable, e.Code)
+	require.ErrorIs(t, e, syscall.ECONNREFUSED)
+	require.Contains(t, e.Message, addr+"/v1/chat/completions: the connection was refused")
+	require.Contains(t, e.Message, "is the endpoint running, and is OPENAI_BASE_URL right?")
+	require.Contains(t, e.Message, "(tried 2 times)")
+	for err := error(e); err != nil; err = errors.Unwrap(err) {
+		require.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), "hunter22")
+		require.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), "topsecret")
+	}
+}
+
+func TestWrongScheme(t *testing.T) {
+	m := serve(t, bodyOf(done))
+	m, err := New("m", WithBaseURL("https://"+strings.TrimSuffix(m.endpoint().where, "/chat/completions")), WithRetries(3))
+	require.NoError(t, err)
+	e := fails(t, m, helloS)
+	require.Equal(t, llm.CodeUnreachable, e.Code)
+	require.False(t, e.Retryable)
+	require.Contains(t, e.Message, "it speaks HTTP, not HTTPS")
+}
+
+func TestUnknownHost(t *testing.T) {
+	dns := &net.DNSError{Err: "no such host", Name: "nowhere.invalid", IsNotFound: true}
+	client := &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) { return nil, dns })}
+	m, err := New("m", WithBaseURL("http://nowhere.invalid/v1"), WithHTTPClient(client))
+	require.NoError(t, err)
+	e := fails(t, m, hello)
+	require.Equal(t, llm.CodeUnreachable, e.Code)
+	require.False(t, e.Retryable)
+	require.Contains(t, e.Message, "nowhere.invalid/v1/chat/completions: the host's name was not resolved")
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// An answer of 50 MB, or without end, is given up at the limit.
+func TestHugeAnswers(t *testing.T) {
+	const mb = 1 << 20
+	var written atomic.Int64
+	forever := func(unit string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			for range 50 * mb / len(unit) {
+				if _, err := io.WriteString(w, unit); err != nil {
+					return
+				}
+				written.Add(int64(len(unit)))
+			}
+		}
+	}
+	line := text(repeat("x", 1000))
+	cases := map[string]http.HandlerFunc{
+		"text":     forever(line),
+		"comments": forever(": " + repeat("x", 1000) + "\n"),
+		"one line": func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "data: ")
+			forever(repeat("x", 1000))(w, r)
+		},
+		"one event": forever("data: [\n"),
+		"json": func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"`)
+			forever(repeat("x", 1000))(w, r)
+		},
+		"arguments": forever(toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"` + repeat("x", 1000) + `"}}`)),
+		"spaces":    forever(repeat(" ", 1000)),
+	}
+	for name, h := range cases {
+		t.Run(name, func(t *testing.T) {
+			for _, req := range []*llm.Request{hello, helloS} {
+				written.Store(0)
+				var e *llm.Error
+				for _, err := range serve(t, h, WithMaxAnswerBytes(mb)).Generate(t.Context(), req) {
+					if err != nil {
+						require.ErrorAs(t, err, &e)
+					}
+				}
+				require.NotNil(t, e)
+				require.Equal(t, llm.CodeBadResponse, e.Code)
+				require.False(t, e.Retryable)
+				require.Contains(t, e.Message, "longer than 1048576 bytes")
+				require.Contains(t, e.Message, "WithMaxAnswerBytes")
+				require.Less(t, written.Load(), int64(30*mb), "the rest is not read; much is the sockets' buffers")
+			}
+		})
+	}
+	// Under the limit it is a long answer like any other.
+	got, err := ask(t, serve(t, bodyOf(repeat(line, 1500)+done), WithMaxAnswerBytes(2*mb)), helloS)
+	require.NoError(t, err)
+	require.Len(t, got.Text, 1_500_000)
+	// A huge body of an error is not read to its end.
+	e := fails(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(500)
+		forever("boom ")(w, r)
+	}), hello)
+	require.Equal(t, llm.CodeServer, e.Code)
+}
+
+// Once the finish reason is there, the answer is whole, whatever happens next.
+func TestBreakAfterFinishReason(t *testing.T) {
+	got, err := ask(t, serve(t, cutAfter(text("all")+delta(`{}`, "stop"))), helloS)
+	require.NoError(t, err)
+	require.Equal(t, "all", got.Text)
+}

@@ -1,0 +1,182 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	goopenai "github.com/sashabaranov/go-openai"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// Model is a model of an OpenAI-compatible endpoint. It is safe for concurrent
+// use, and prints without secrets in every format. Make one with [New].
+type Model struct {
+	name string
+	// A func, because fmt looks into everything else: a format such as %q, for a
+	// struct that holds a Model in an unexported field, would print the key.
+	endpoint func() *client
+}
+
+var _ llm.Model = (*Model)(nil)
+
+// client is what all models of one endpoint share.
+type client struct {
+	config
+	api      *goopenai.Client
+	query    string   // sent with every request
+	where    string   // host and path of the endpoint, for people
+	secrets  []string // never to be shown
+	official bool     // OpenAI's own endpoint
+	nonce    string   // marks places of a body that the transport fills in
+}
+
+// New returns the model with this name at an endpoint. The name is sent as it
+// is; whether the endpoint knows it shows at the first call. Without options the
+// endpoint is OpenAI's, and no key is sent.
+func New(model string, opts ...Option) (*Model, error) {
+	if strings.TrimSpace(model) == "" {
+		return nil, errors.New("openai: the model's name is empty")
+	}
+	c := &client{config: defaults(), nonce: randomHex()}
+	for _, o := range opts {
+		o(&c.config)
+	}
+	u, err := c.check()
+	if err != nil {
+		return nil, fmt.Errorf("openai: %w", err)
+	}
+	c.timeouts = c.timeouts.withDefaults()
+	c.secrets = secretsOf(&c.config, u)
+	c.query, u.RawQuery, u.Fragment = u.RawQuery, "", ""
+
+	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/chat/completions")
+	u.RawPath = ""
+	c.where = u.Host + u.EscapedPath() + "/chat/completions"
+	c.official = u.Hostname() == "api.openai.com"
+	c.http = prepareHTTP(c.http)
+
+	// The library never learns the key: it would print it with its client.
+	conf := goopenai.DefaultConfig("")
+	conf.BaseURL = u.String()
+	conf.HTTPClient = doer{c}
+	c.api = goopenai.NewClientWithConfig(conf)
+	return &Model{name: model, endpoint: func() *client { return c }}, nil
+}
+
+// prepareHTTP copies a client so that it follows no redirects, or makes one.
+func prepareHTTP(given *http.Client) *http.Client {
+	var h http.Client
+	if given != nil {
+		h = *given
+	} else if t, ok := http.DefaultTransport.(*http.Transport); ok {
+		t = t.Clone()
+		t.MaxIdleConnsPerHost = 32 // all calls go to one host
+		t.DialContext = endWithAttempt(t.DialContext)
+		h.Transport = t
+	}
+	h.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &h
+}
+
+// Name is the model's name as the endpoint knows it.
+func (m *Model) Name() string { return m.name }
+
+// Named returns another model of the same endpoint, with the same options and
+// connections.
+func (m *Model) Named(name string) *Model { return &Model{name: name, endpoint: m.endpoint} }
+
+// String names the model and its endpoint, without secrets.
+func (m Model) String() string {
+	if m.endpoint == nil {
+		return "openai.Model()"
+	}
+	return fmt.Sprintf("openai.Model(%s at %s)", m.name, m.endpoint().where)
+}
+
+// GoString is String: the Go syntax of a Model would hold its key.
+func (m Model) GoString() string { return m.String() }
+
+// LogValue is what a slog.Logger shows: name and endpoint.
+func (m Model) LogValue() slog.Value {
+	if m.endpoint == nil {
+		return slog.StringValue(m.String())
+	}
+	return slog.GroupValue(slog.String("model", m.name), slog.String("endpoint", m.endpoint().where))
+}
+
+// errStop says that the consumer has broken out of the sequence.
+var errStop = errors.New("openai: the consumer stopped")
+
+// Generate asks the endpoint for one answer; see llm.Model. The request is sent
+// when the sequence is iterated, and once per iteration.
+func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		err := m.generate(ctx, req, func(c llm.Chunk) error {
+			if !yield(c, nil) {
+				return errStop
+			}
+			return nil
+		})
+		if err == nil || errors.Is(err, errStop) {
+			return
+		}
+		if cerr := ctx.Err(); cerr != nil {
+			err = cerr
+		}
+		yield(llm.Chunk{}, err)
+	}
+}
+
+func (m *Model) generate(ctx context.Context, req *llm.Request, yield func(llm.Chunk) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c := m.endpoint()
+	wire, patch, err := c.buildRequest(m.name, req)
+	if err != nil {
+		return err
+	}
+	a, err := c.sendWithRetries(ctx, wire, patch)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	return a.read(yield)
+}
+
+func secretsOf(c *config, u *url.URL) []string {
+	var s []string
+	add := func(secret string) {
+		if len(secret) >= 4 { // shorter ones would tear words apart, and hide little
+			s = append(s, secret)
+		}
+	}
+	add(c.key)
+	if password, ok := u.User.Password(); ok {
+		add(password)
+	}
+	for _, values := range u.Query() {
+		for _, v := range values {
+			add(v)
+		}
+	}
+	for name, values := range c.header {
+		if !secretHeader(name) {
+			continue
+		}
+		for _, v := range values {
+			add(v)
+			if _, token, ok := strings.Cut(v, " "); ok {
+				add(token) // of "Bearer TOKEN"
+			}
+		}
+	}
+	return withEscapedForms(s)
+}

@@ -1,0 +1,158 @@
+package openai
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const defaultBaseURL = "https://api.openai.com/v1"
+
+// Timeouts bound one attempt at an answer. A field of zero keeps the default, a
+// negative one means no limit.
+type Timeouts struct {
+	// Connect is the time until a connection stands, name resolution and TLS
+	// included. Default 10 s.
+	Connect time.Duration
+	// FirstByte is the time from a connection to the first byte of a streamed
+	// answer. Default 2 min. It does not apply to answers that are not streamed,
+	// whose first byte comes when the whole answer is made.
+	FirstByte time.Duration
+	// Idle is the longest silence within an answer. Default 1 min. Keep-alive
+	// comments end a silence. The time a consumer takes does not count.
+	Idle time.Duration
+	// Attempt is the time from the start of an attempt to the end of the
+	// answer, the consumer's time included. Default 10 min.
+	Attempt time.Duration
+}
+
+func (t Timeouts) withDefaults() Timeouts {
+	for _, f := range []struct {
+		d   *time.Duration
+		def time.Duration
+	}{{&t.Connect, 10 * time.Second}, {&t.FirstByte, 2 * time.Minute}, {&t.Idle, time.Minute}, {&t.Attempt, 10 * time.Minute}} {
+		if *f.d == 0 {
+			*f.d = f.def
+		}
+	}
+	return t
+}
+
+type config struct {
+	baseURL       string
+	key           string
+	header        http.Header
+	http          *http.Client
+	timeouts      Timeouts
+	retries       int
+	retryBase     time.Duration
+	retryMax      time.Duration
+	maxRetryAfter time.Duration
+	maxBytes      int64
+	echo          bool
+	log           *slog.Logger
+}
+
+func defaults() config {
+	return config{
+		baseURL:       defaultBaseURL,
+		header:        http.Header{},
+		retries:       2,
+		retryBase:     500 * time.Millisecond,
+		retryMax:      8 * time.Second,
+		maxRetryAfter: time.Minute,
+		maxBytes:      16 << 20,
+		log:           slog.New(slog.DiscardHandler),
+	}
+}
+
+// Option configures a [Model].
+type Option func(*config)
+
+// WithBaseURL sets the address of the endpoint, which usually ends in /v1;
+// default https://api.openai.com/v1. A query in it is sent with every request.
+func WithBaseURL(url string) Option { return func(c *config) { c.baseURL = strings.TrimSpace(url) } }
+
+// WithAPIKey sets the bearer token. Without a key no Authorization header is
+// sent.
+func WithAPIKey(key string) Option { return func(c *config) { c.key = strings.TrimSpace(key) } }
+
+// WithHeader sends a header with every request. It may be given several times;
+// of one name the last counts.
+func WithHeader(name, value string) Option { return func(c *config) { c.header.Set(name, value) } }
+
+// WithHTTPClient sets the client whose transport, cookies and time limit are
+// used; redirects are never followed. Without it each [New] makes a connection
+// pool of its own.
+func WithHTTPClient(client *http.Client) Option { return func(c *config) { c.http = client } }
+
+// WithTimeouts sets the time limits.
+func WithTimeouts(t Timeouts) Option { return func(c *config) { c.timeouts = t } }
+
+// WithRetries sets how often a failed request is tried again before an answer
+// has begun; default 2, 0 is never.
+func WithRetries(n int) Option { return func(c *config) { c.retries = n } }
+
+// WithRetryDelay sets the bounds of the wait before a retry: a random time up
+// to base, which doubles with each further retry, but never above limit. The
+// default is 500 ms and 8 s.
+func WithRetryDelay(base, limit time.Duration) Option {
+	return func(c *config) { c.retryBase, c.retryMax = base, limit }
+}
+
+// WithMaxRetryAfter sets the longest wait that an endpoint may ask for; default
+// 1 min. If it asks for more, the call fails at once and the error's RetryAfter
+// says how long, because an earlier retry would be in vain.
+func WithMaxRetryAfter(d time.Duration) Option { return func(c *config) { c.maxRetryAfter = d } }
+
+// WithMaxAnswerBytes bounds the size of an answer on the wire; default 16 MiB.
+func WithMaxAnswerBytes(n int64) Option { return func(c *config) { c.maxBytes = n } }
+
+// WithReasoningEcho sends an assistant's reasoning back, as reasoning_content.
+// Few endpoints want this and some refuse it, so the default is not to.
+func WithReasoningEcho() Option { return func(c *config) { c.echo = true } }
+
+// WithLogger logs each attempt at level debug and each retry at level warn.
+// Neither messages nor secrets are logged. Default: nothing is logged.
+func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
+
+// check says what is wrong with the configuration, without naming secrets, and
+// returns the parsed base URL.
+func (c *config) check() (*url.URL, error) {
+	var problems []error
+	u, err := url.Parse(c.baseURL)
+	switch {
+	case err != nil:
+		// The parser's error repeats the address, and with it what is secret in it.
+		problems = append(problems, errors.New("the base URL cannot be parsed"))
+	case u.Scheme != "http" && u.Scheme != "https":
+		problems = append(problems, errors.New("the base URL must begin with http:// or https://"))
+	case u.Host == "":
+		problems = append(problems, errors.New("the base URL names no host"))
+	}
+	if strings.ContainsFunc(c.key, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		problems = append(problems, errors.New("the API key holds a space, a line break or a sign that no key can have"))
+	}
+	for name, values := range c.header {
+		if strings.ContainsAny(strings.Join(values, ""), "\r\n\x00") {
+			problems = append(problems, fmt.Errorf("the header %s holds a line break", name))
+		}
+	}
+	if c.retries < 0 {
+		problems = append(problems, errors.New("the number of retries is negative"))
+	}
+	if c.retryBase < 0 || c.retryMax < c.retryBase {
+		problems = append(problems, errors.New("the retry delay must be zero or more, and its limit no less than its base"))
+	}
+	if c.maxBytes <= 0 {
+		problems = append(problems, errors.New("the size limit of an answer must be above zero"))
+	}
+	if c.log == nil {
+		problems = append(problems, errors.New("the logger is nil"))
+	}
+	return u, errors.Join(problems...)
+}

@@ -1,0 +1,101 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	goopenai "github.com/sashabaranov/go-openai"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// sendWithRetries sends a request until an answer begins, or trying again is of
+// no use.
+func (c *client) sendWithRetries(ctx context.Context, wire goopenai.ChatCompletionRequest, p *patch) (*attempt, error) {
+	tries := 0
+	a, err := backoff.Retry(ctx, func() (*attempt, error) {
+		tries++
+		start := time.Now()
+		a, err := c.try(ctx, wire, p)
+		c.log.LogAttrs(ctx, slog.LevelDebug, "model call",
+			slog.String("model", p.model), slog.String("endpoint", c.where), slog.Int("attempt", tries),
+			slog.Duration("took", time.Since(start)), slog.Any("error", err))
+		if err == nil {
+			return a, nil
+		}
+		var e *llm.Error
+		switch {
+		case ctx.Err() != nil, a.answered, !errors.As(err, &e), !again(e), e.RetryAfter > c.maxRetryAfter:
+			return nil, backoff.Permanent(err)
+		case e.RetryAfter > 0:
+			return nil, &waitError{err, &backoff.RetryAfterError{Duration: e.RetryAfter}}
+		}
+		return nil, err
+	},
+		backoff.WithBackOff(&fullJitter{base: c.retryBase, limit: c.retryMax}),
+		backoff.WithMaxTries(uint(c.retries)+1),
+		backoff.WithMaxElapsedTime(0), // the number of tries bounds it, and the context
+		backoff.WithNotify(func(err error, wait time.Duration) {
+			c.log.LogAttrs(ctx, slog.LevelWarn, "model call is tried again",
+				slog.String("model", p.model), slog.String("endpoint", c.where), slog.Int("failed", tries),
+				slog.Duration("wait", wait), slog.Any("error", err))
+		}),
+	)
+	if err == nil {
+		return a, nil
+	}
+	if cerr := ctx.Err(); cerr != nil {
+		return nil, cerr
+	}
+	var e *llm.Error
+	if !errors.As(err, &e) {
+		return nil, err
+	}
+	if tries > 1 {
+		e.Message += fmt.Sprintf(" (tried %d times)", tries)
+	}
+	return nil, e // without what the loop has wrapped around it
+}
+
+// again reports whether a failure that came before an answer is worth another
+// request. A silent endpoint is not: it has taken the request, may still be
+// working on it, and has used up a long time already.
+func again(e *llm.Error) bool {
+	var limit *limitError
+	if errors.As(e, &limit) {
+		return limit.phase == phaseConnect
+	}
+	return e.Retryable
+}
+
+// waitError is a failure whose endpoint said how long to wait.
+type waitError struct {
+	error
+	wait *backoff.RetryAfterError
+}
+
+func (e *waitError) Unwrap() []error { return []error{e.error, e.wait} }
+
+// fullJitter waits a random time between zero and a bound that doubles, so that
+// clients which failed together do not come back together; see "Exponential
+// Backoff And Jitter" in the AWS Architecture Blog.
+type fullJitter struct {
+	base, limit time.Duration
+	bound       time.Duration
+}
+
+func (j *fullJitter) Reset() { j.bound = j.base }
+
+func (j *fullJitter) NextBackOff() time.Duration {
+	if j.bound <= 0 {
+		return 0
+	}
+	wait := rand.N(j.bound + 1)
+	j.bound = min(2*j.bound, j.limit)
+	return wait
+}

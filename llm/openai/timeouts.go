@@ -1,0 +1,115 @@
+package openai
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptrace"
+	"sync"
+	"time"
+)
+
+// phase is what an attempt is waiting for.
+type phase int
+
+const (
+	phaseConnect phase = iota
+	phaseFirstByte
+	phaseIdle
+	phaseAttempt
+)
+
+// limitError says which time limit ended an attempt.
+type limitError struct {
+	phase phase
+	limit time.Duration
+}
+
+func (e *limitError) Error() string {
+	switch e.phase {
+	case phaseConnect:
+		return fmt.Sprintf("no connection within %v", e.limit)
+	case phaseFirstByte:
+		return fmt.Sprintf("no answer began within %v", e.limit)
+	case phaseIdle:
+		return fmt.Sprintf("the answer stalled: nothing came for %v", e.limit)
+	}
+	return fmt.Sprintf("the answer was not complete within %v", e.limit)
+}
+
+// watchdog cancels an attempt that waits longer than its present phase allows.
+// It holds no goroutine, only a timer.
+type watchdog struct {
+	mu     sync.Mutex
+	limits Timeouts
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	phase  phase
+	armed  bool
+}
+
+func newWatchdog(limits Timeouts, cancel context.CancelCauseFunc) *watchdog {
+	w := &watchdog{limits: limits, cancel: cancel}
+	w.timer = time.AfterFunc(time.Hour, w.fire)
+	w.timer.Stop()
+	return w
+}
+
+func (w *watchdog) fire() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.armed { // else the wait ended just now
+		w.cancel(&limitError{w.phase, w.limit()})
+	}
+}
+
+func (w *watchdog) limit() time.Duration {
+	switch w.phase {
+	case phaseConnect:
+		return w.limits.Connect
+	case phaseFirstByte:
+		return w.limits.FirstByte
+	}
+	return w.limits.Idle
+}
+
+// enter starts a wait.
+func (w *watchdog) enter(p phase) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.phase = p
+	if d := w.limit(); d > 0 {
+		w.armed = true
+		w.timer.Reset(d)
+	} else {
+		w.armed = false
+		w.timer.Stop()
+	}
+}
+
+// pause ends a wait.
+func (w *watchdog) pause() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.armed = false
+	w.timer.Stop()
+}
+
+// hurry lowers the longest silence allowed from here on.
+func (w *watchdog) hurry(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.limits.Idle <= 0 || d < w.limits.Idle {
+		w.limits.Idle = d
+	}
+}
+
+func (w *watchdog) close() { w.pause() }
+
+// trace tells the time for a connection from the time for an answer. A
+// transport that reports nothing has no connection to wait for.
+func (w *watchdog) trace(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { w.enter(phaseConnect) },
+		GotConn: func(httptrace.GotConnInfo) { w.enter(phaseFirstByte) },
+	})
+}
