@@ -49,6 +49,9 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, messages []llm.M
 		default:
 			code, message = errorCode(err), err.Error()
 		}
+		if code == string(llm.CodeTruncated) {
+			ans.begun = true // an answer was under way, even if none of it was shown
+		}
 		if err != nil && (!ans.begun || !llm.Retryable(err) || attempt == maxAttempts) {
 			// A failed call that showed nothing leaves nothing to discard.
 			if ans.begun || truncated {
@@ -220,12 +223,7 @@ func (ans *answer) deliver(inv *agent.Invocation, modelName string, byToolName f
 	for _, c := range ans.calls {
 		data := &agent.ToolCall{Name: c.Name, Input: agent.ObjectInput(c.Arguments)}
 		if t := byToolName(inv.Node(), c.Name); t != nil {
-			reason, _ := transfer.Parse(data.Input)
-			data.Name = agent.TransferTool
-			data.Input = agent.EncodeJSON(struct {
-				AgentName string `json:"agent_name"`
-				Reason    string `json:"reason,omitempty"`
-			}{t.Agent.Name(), reason.Reason})
+			data.Name, data.Input = agent.TransferTool, transfer.Input(t, data.Input)
 		}
 		if !toolName(data.Name) {
 			data.Input = agent.EncodeJSON(map[string]string{"name": clean(data.Name), "arguments": clean(c.Arguments)})

@@ -150,6 +150,11 @@ func (r *Runner) Active(ctx context.Context, key session.Key) (string, error) {
 	return n.Agent.Name(), nil
 }
 
+// History yields all stored events of a session, oldest first.
+func (r *Runner) History(ctx context.Context, key session.Key) iter.Seq2[*agent.Event, error] {
+	return r.store.Load(ctx, key, 0)
+}
+
 // Preview returns what the model of an agent would be asked if the session went
 // on with it now; nil for an agent without a model of its own. It also warms the
 // session up.

@@ -110,6 +110,18 @@ func parseOdd(input json.RawMessage) (Call, error) {
 	return c, nil
 }
 
+// Input makes the arguments of a transfer to target of those of a call that used
+// the target's bare name as a tool: its reason is kept.
+func Input(target *agent.Node, bare json.RawMessage) json.RawMessage {
+	args := struct {
+		AgentName string `json:"agent_name"`
+		Reason    string `json:"reason,omitempty"`
+	}{}
+	_ = json.Unmarshal(bare, &args) // what cannot be read is no reason
+	args.AgentName = target.Agent.Name()
+	return agent.EncodeJSON(args)
+}
+
 // unwrap opens a JSON string of a JSON object, once.
 func unwrap(raw string) (json.RawMessage, bool) {
 	var text string

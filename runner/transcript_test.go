@@ -1,0 +1,394 @@
+package runner_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/openai"
+	"github.com/agentarbor/arbor/llm/openai/endpoint"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/view"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected events and wire of the transcripts")
+
+// A transcript is a txtar file: the agents of a tree, what their models answer,
+// what the user says, and then what must come out: the stored events and the
+// requests on the wire. Each is played four times, with the models in process
+// and behind a real HTTP endpoint, streamed and not, and must come out the same.
+//
+//	-- agents --       one a line, children indented: NAME [parent] [peers] [TOOL…] [| DESCRIPTION]
+//	-- script --       see package llm/scripted
+//	-- user --         one message a line
+//	-- events --       written by -update
+//	-- wire --         written by -update
+type transcript struct {
+	file    string
+	archive *txtar.Archive
+}
+
+func (tr *transcript) section(name string) string {
+	for _, f := range tr.archive.Files {
+		if f.Name == name {
+			return string(f.Data)
+		}
+	}
+	return ""
+}
+
+func (tr *transcript) set(name, data string) {
+	for i, f := range tr.archive.Files {
+		if f.Name == name {
+			tr.archive.Files[i].Data = []byte(data)
+			return
+		}
+	}
+	tr.archive.Files = append(tr.archive.Files, txtar.File{Name: name, Data: []byte(data)})
+}
+
+func transcripts(t testing.TB) []*transcript {
+	files, err := filepath.Glob("testdata/transfer/*.txtar")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	var all []*transcript
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		require.NoError(t, err)
+		all = append(all, &transcript{file, archive})
+	}
+	return all
+}
+
+// testTools are the tools that agents of transcripts can have. Tools named
+// second… wait for one that is named first… so that parallel calls settle in a
+// known order.
+func testTools(t testing.TB) *tools.Registry {
+	type in struct {
+		ID int `json:"id,omitempty"`
+	}
+	tool := func(name string, f func(tools.Context, in) (any, error)) tools.Tool {
+		made, err := tools.Func(name, "Does "+name+".", f)
+		require.NoError(t, err)
+		return made
+	}
+	var firsts sync.Map // run → channel closed by "first"
+	gate := func(ctx tools.Context) chan struct{} {
+		run, _, _ := strings.Cut(ctx.IdempotencyKey(), "/")
+		ch, _ := firsts.LoadOrStore(run, make(chan struct{}))
+		return ch.(chan struct{})
+	}
+	r, err := tools.NewRegistry(
+		tool("lookup", func(_ tools.Context, in in) (any, error) { return map[string]any{"id": in.ID, "amount": 19}, nil }),
+		tool("broken", func(tools.Context, in) (any, error) { return nil, errors.New("the database is on fire") }),
+		tool("panics", func(tools.Context, in) (any, error) { panic("boom") }),
+		tool("remember", func(ctx tools.Context, in in) (any, error) { ctx.Set("seen", in.ID); return "noted", nil }),
+		tool("first", func(ctx tools.Context, in in) (any, error) {
+			// Its own result is stored after this returns; second waits a little longer
+			// for that by reading the state that comes with it.
+			ctx.Set("turn:first", true)
+			close(gate(ctx))
+			return "first", nil
+		}),
+		tool("second", func(ctx tools.Context, in in) (any, error) {
+			<-gate(ctx)
+			for {
+				if _, ok := ctx.Get("turn:first"); ok {
+					return "second", nil
+				}
+				time.Sleep(time.Microsecond)
+			}
+		}),
+	)
+	require.NoError(t, err)
+	return r
+}
+
+// parseTree builds the tree of a transcript.
+func parseTree(t testing.TB, text string, model func(name string) llm.Model) agent.Agent {
+	type spec struct {
+		depth int
+		name  string
+		desc  string
+		words []string
+		kids  []agent.Agent
+	}
+	registry := testTools(t)
+	build := func(s *spec) agent.Agent {
+		opts := []llmagent.Option{llmagent.WithDescription(s.desc), llmagent.WithSubAgents(s.kids...)}
+		var policy agent.TransferPolicy
+		for _, w := range s.words {
+			switch w {
+			case "parent":
+				policy.AllowTransferToParent = true
+			case "peers":
+				policy.AllowTransferToPeers = true
+			default:
+				require.NotNil(t, registry.Get(w), w)
+				opts = append(opts, llmagent.WithTools(registry.Get(w)))
+			}
+		}
+		a, err := llmagent.New(s.name, "You are "+s.name+".", model(s.name), append(opts, llmagent.WithTransferPolicy(policy))...)
+		require.NoError(t, err)
+		return a
+	}
+	var open []*spec
+	closeTo := func(depth int) {
+		for len(open) > 1 && open[len(open)-1].depth >= depth {
+			last := open[len(open)-1]
+			open = open[:len(open)-1]
+			parent := open[len(open)-1]
+			parent.kids = append(parent.kids, build(last))
+		}
+	}
+	for line := range strings.Lines(text) {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		head, desc, _ := strings.Cut(line, "|")
+		words := strings.Fields(head)
+		s := &spec{depth: len(line) - len(strings.TrimLeft(line, " ")), name: words[0], words: words[1:], desc: strings.TrimSpace(desc)}
+		closeTo(s.depth)
+		open = append(open, s)
+	}
+	closeTo(1)
+	require.Len(t, open, 1, "one root")
+	return build(open[0])
+}
+
+// counter makes ids that are the same in every run.
+func counter() func() string {
+	var mu sync.Mutex
+	n := 0
+	return func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		return "i" + strconv.Itoa(n)
+	}
+}
+
+// checked refuses requests that an endpoint would refuse.
+type checked struct{ llm.Model }
+
+func (m checked) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	if err := view.Check(req); err != nil {
+		return func(yield func(llm.Chunk, error) bool) {
+			yield(llm.Chunk{}, &llm.Error{Code: llm.CodeBadRequest, Message: "wire check: " + err.Error()})
+		}
+	}
+	return m.Model.Generate(ctx, req)
+}
+
+type mode struct {
+	name         string
+	http, stream bool
+}
+
+var modes = []mode{{"in process", false, false}, {"in process, streamed", false, true}, {"http", true, false}, {"http, streamed", true, true}}
+
+// play runs a transcript and returns what came out.
+func (tr *transcript) play(t *testing.T, m mode) (events, wire string) {
+	var mu sync.Mutex
+	var requests bytes.Buffer
+	script, err := scripted.Parse([]byte(tr.section("script")))
+	require.NoError(t, err)
+	recorded := func(name string) llm.Model {
+		return recorder{script.Model(name), func(req *llm.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			writeRequest(&requests, name, req)
+		}}
+	}
+	model := func(name string) llm.Model { return checked{recorded(name)} }
+	if m.http {
+		server, err := endpoint.Start(func(name string) (llm.Model, bool) { return recorded(name), true })
+		require.NoError(t, err)
+		defer server.Close()
+		model = func(name string) llm.Model {
+			client, err := openai.New(name, openai.WithBaseURL(server.URL()), openai.WithRetries(0))
+			require.NoError(t, err)
+			return checked{client}
+		}
+	}
+	opts := []runner.Option{runner.WithIDs(counter())}
+	if m.stream {
+		opts = append(opts, runner.WithStreaming())
+	}
+	r, err := runner.New(parseTree(t, tr.section("agents"), model), session.NewMemory(), opts...)
+	require.NoError(t, err)
+
+	key := session.ID("s1")
+	var out strings.Builder
+	for message := range strings.Lines(tr.section("user")) {
+		var stored []*agent.Event
+		var failed string
+		deltas := make(map[string]string)
+		for e, err := range r.Run(context.Background(), key, llm.UserText(strings.TrimSuffix(message, "\n"))) {
+			if err != nil {
+				failed = fmt.Sprintf("error: %s\n", errorNames(err))
+				continue
+			}
+			if e.Partial {
+				deltas[e.ID] += partialText(e)
+				continue
+			}
+			if d := partialText(e); m.stream && d != "" {
+				require.Equal(t, d, deltas[e.ID], "deltas and the complete event differ")
+			}
+			stored = append(stored, e)
+		}
+		for _, e := range stored {
+			writeEvent(&out, e)
+		}
+		out.WriteString(failed)
+	}
+	require.NoError(t, script.Done())
+	checkLog(t, r, load(t, r, key))
+	return out.String(), requests.String()
+}
+
+func partialText(e *agent.Event) string {
+	switch d := e.Data.(type) {
+	case *agent.Text:
+		return d.Content
+	case *agent.Reasoning:
+		return d.Content
+	}
+	return ""
+}
+
+type recorder struct {
+	llm.Model
+	record func(*llm.Request)
+}
+
+func (r recorder) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	r.record(req)
+	return r.Model.Generate(ctx, req)
+}
+
+func errorNames(err error) string {
+	var names []string
+	for name, target := range map[string]error{"ErrTransferRejected": agent.ErrTransferRejected, "ErrTransferLimit": agent.ErrTransferLimit,
+		"ErrLimit": agent.ErrLimit, "ErrOutputTruncated": agent.ErrOutputTruncated} {
+		if errors.Is(err, target) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var re *agent.RunError
+	if errors.As(err, &re) {
+		names = append(names, "agent="+re.Agent, "code="+re.Code)
+	}
+	return strings.Join(names, " ")
+}
+
+// writeEvent writes a stored event as one line. Ids of runs and texts count up
+// in order, but differ with streaming, so runs stand by their agents' names.
+func writeEvent(w *strings.Builder, e *agent.Event) {
+	fmt.Fprintf(w, "%d %s %s", e.Seq, e.Agent, e.Type())
+	switch d := e.Data.(type) {
+	case *agent.User:
+		fmt.Fprintf(w, " %q", d.Content.PlainText())
+	case *agent.Text:
+		fmt.Fprintf(w, " %q", d.Content)
+	case *agent.Reasoning:
+		fmt.Fprintf(w, " %q", d.Content)
+	case *agent.ToolCall:
+		fmt.Fprintf(w, " #%s %s %s", e.ID, d.Name, d.Input)
+	case *agent.ToolResult:
+		verb := ""
+		if d.IsError {
+			verb = " error"
+		}
+		fmt.Fprintf(w, " #%s %s%s %s", e.ID, d.Name, verb, d.Output)
+	case *agent.Transfer:
+		fmt.Fprintf(w, " %s → %s: %s", d.From, d.To, d.Outcome)
+		if d.Reason != "" {
+			fmt.Fprintf(w, " (%s)", d.Reason)
+		}
+	case *agent.HarnessEnd:
+		fmt.Fprintf(w, " %s", d.FinishReason)
+		if d.Target != "" {
+			fmt.Fprintf(w, " → %s", d.Target)
+		}
+	case *agent.HarnessStart, *agent.Usage:
+	case *agent.Discard:
+		fmt.Fprintf(w, " %s", d.Code)
+	case *agent.Failure:
+		fmt.Fprintf(w, " %s", d.Code)
+	default:
+		fmt.Fprintf(w, " %s", agent.EncodeJSON(d))
+	}
+	w.WriteByte('\n')
+}
+
+func writeRequest(w *bytes.Buffer, name string, req *llm.Request) {
+	fmt.Fprintf(w, "to %s\n", name)
+	for _, t := range req.Tools {
+		fmt.Fprintf(w, "  tool %s", t.Name)
+		if t.Name == agent.TransferTool {
+			fmt.Fprintf(w, " %q", t.Description[strings.Index(t.Description, "The agents:"):])
+		}
+		w.WriteByte('\n')
+	}
+	for _, m := range req.Messages {
+		fmt.Fprintf(w, "  %s", m.Role)
+		if m.Text != "" {
+			fmt.Fprintf(w, " %q", m.Text)
+		}
+		for _, p := range m.Parts {
+			switch p := p.(type) {
+			case llm.ToolCall:
+				fmt.Fprintf(w, " call #%s %s %s", p.ID, p.Name, p.Arguments)
+			case llm.ToolResult:
+				fmt.Fprintf(w, " #%s %s", p.CallID, p.Output)
+			case llm.Reasoning: // goes on the wire only where an endpoint wants it
+			default:
+				fmt.Fprintf(w, " %T", p)
+			}
+		}
+		w.WriteByte('\n')
+	}
+}
+
+func TestTranscripts(t *testing.T) {
+	for _, tr := range transcripts(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(tr.file), ".txtar"), func(t *testing.T) {
+			if *update {
+				events, wire := tr.play(t, modes[0])
+				tr.set("events", events)
+				tr.set("wire", wire)
+				require.NoError(t, os.WriteFile(tr.file, txtar.Format(tr.archive), 0o644))
+			}
+			for _, m := range modes {
+				t.Run(m.name, func(t *testing.T) {
+					events, wire := tr.play(t, m)
+					require.Equal(t, tr.section("events"), events)
+					require.Equal(t, tr.section("wire"), wire)
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,582 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+)
+
+var s1 = session.ID("s1")
+
+// say runs a turn to its end and returns the stored events and the error.
+func say(r *runner.Runner, key session.Key, text string) ([]*agent.Event, error) {
+	return collect(r.Run(context.Background(), key, llm.UserText(text)))
+}
+
+func collect(seq iter.Seq2[*agent.Event, error]) (events []*agent.Event, failed error) {
+	for e, err := range seq {
+		if err != nil {
+			failed = err
+		} else if !e.Partial {
+			events = append(events, e)
+		}
+	}
+	return events, failed
+}
+
+func lastText(events []*agent.Event) (agentName, text string) {
+	for _, e := range events {
+		if t := e.Text(); t != "" {
+			agentName, text = e.Agent, t
+		}
+	}
+	return agentName, text
+}
+
+func tree(t testing.TB, agents, script string) (agent.Agent, *scripted.Script) {
+	s, err := scripted.Parse([]byte(script))
+	require.NoError(t, err)
+	return parseTree(t, agents, func(name string) llm.Model { return checked{s.Model(name)} }), s
+}
+
+func newRun(t testing.TB, root agent.Agent, opts ...runner.Option) *runner.Runner {
+	r, err := runner.New(root, session.NewMemory(), opts...)
+	require.NoError(t, err)
+	return r
+}
+
+// lenient answers "ok" where the script has nothing to say.
+type lenient struct{ llm.Model }
+
+func (m lenient) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		for c, err := range m.Model.Generate(ctx, req) {
+			if errors.Is(err, scripted.ErrDrift) {
+				c, err = llm.Chunk{Text: "ok", Finish: llm.FinishStop}, nil
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// TestBreakAnywhere breaks out of every transcript's first turn after each
+// event, streamed or not, and goes on with the next turn or with Resume.
+func TestBreakAnywhere(t *testing.T) {
+	for _, tr := range transcripts(t) {
+		for _, m := range modes[:2] {
+			for _, resume := range []bool{false, true} {
+				for n := 1; ; n++ {
+					script, err := scripted.Parse([]byte(tr.section("script")))
+					require.NoError(t, err)
+					var opts []runner.Option
+					if m.stream {
+						opts = append(opts, runner.WithStreaming())
+					}
+					r := newRun(t, parseTree(t, tr.section("agents"), func(name string) llm.Model { return checked{lenient{script.Model(name)}} }), opts...)
+					seen := 0
+					for _, err := range r.Run(context.Background(), s1, llm.UserText("Hello")) {
+						if seen++; err != nil || seen == n {
+							break
+						}
+					}
+					before := load(t, r, s1)
+					if resume {
+						_, err := collect(r.Resume(context.Background(), s1))
+						if err != nil {
+							var re *agent.RunError
+							require.ErrorAs(t, err, &re)
+						}
+						again, err := collect(r.Resume(context.Background(), s1))
+						require.NoError(t, err)
+						require.Empty(t, again, "nothing is left to resume")
+					}
+					events, err := say(r, s1, "Go on")
+					if err != nil { // the script may end the second turn with an error of its own
+						var re *agent.RunError
+						require.ErrorAs(t, err, &re, "%s, break after %d", tr.file, n)
+						require.NotEqual(t, "bad_request", re.Code, "%v", err)
+					}
+					require.NotEmpty(t, events)
+					after := load(t, r, s1)
+					require.Equal(t, before, after[:len(before)], "the past is never changed")
+					checkLog(t, r, after)
+					if seen < n {
+						break
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestNoGoroutineIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		started := make(chan struct{})
+		slow, err := tools.Func("slow", "Waits.", func(ctx tools.Context, _ struct{}) (string, error) {
+			close(started)
+			<-ctx.Done()
+			return "", ctx.Err()
+		})
+		require.NoError(t, err)
+		s := scripted.New().Add("solo", scripted.Reply(scripted.Call("slow", "{}"), scripted.Call("slow2", "{}")), scripted.Reply(scripted.Text("Hi.")))
+		a, err := llmagent.New("solo", "", s.Model("solo"), llmagent.WithTools(slow))
+		require.NoError(t, err)
+		r := newRun(t, a)
+		for e, err := range r.Run(t.Context(), s1, llm.UserText("x")) {
+			require.NoError(t, err)
+			if _, ok := e.Data.(*agent.ToolResult); ok { // of the tool that does not exist
+				<-started
+				break
+			}
+		}
+		events, err := say(r, s1, "And?")
+		require.NoError(t, err)
+		require.Equal(t, agent.TypeToolResult, events[0].Type())
+		require.Contains(t, string(events[0].Data.(*agent.ToolResult).Output), "interrupted")
+		require.Equal(t, agent.FinishReasonCanceled, events[1].Data.(*agent.HarnessEnd).FinishReason)
+		checkLog(t, r, load(t, r, s1))
+		synctest.Wait() // the bubble fails if a goroutine stays
+	})
+}
+
+func TestCancelBetweenDecisionAndCommit(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+	root, _ := tree(t, "support\n  billing", `
+support: call transfer_to_agent#c1 {"agent_name": "billing"}
+billing: "Hello."`)
+	r := newRun(t, root)
+	var last error
+	for e, err := range r.Run(ctx, s1, llm.UserText("Hi")) {
+		if last = err; err == nil && e.Type() == agent.TypeUsage {
+			cancel()
+		}
+	}
+	require.ErrorIs(t, last, context.Canceled)
+	name, err := r.Active(context.Background(), s1)
+	require.NoError(t, err)
+	require.Equal(t, "support", name, "nothing switched")
+
+	events, err := collect(r.Resume(context.Background(), s1))
+	require.NoError(t, err)
+	who, text := lastText(events)
+	require.Equal(t, "billing: Hello.", who+": "+text)
+	checkLog(t, r, load(t, r, s1))
+}
+
+func TestResumeStartsTheTargetWithoutAskingTheSource(t *testing.T) {
+	root, script := tree(t, "support\n  billing", `
+support: call transfer_to_agent#c1 {"agent_name": "billing"}
+billing: "Hello."`)
+	store := session.NewMemory()
+	r, err := runner.New(root, store)
+	require.NoError(t, err)
+	for e, err := range r.Run(context.Background(), s1, llm.UserText("Hi")) {
+		require.NoError(t, err)
+		if end, ok := e.Data.(*agent.HarnessEnd); ok && end.FinishReason == agent.FinishReasonTransfer {
+			break
+		}
+	}
+	fresh, err := runner.New(root, store) // another process
+	require.NoError(t, err)
+	events, err := collect(fresh.Resume(context.Background(), s1))
+	require.NoError(t, err)
+	require.Equal(t, agent.TypeHarnessStart, events[0].Type())
+	require.Equal(t, "billing", events[0].Agent)
+	require.NoError(t, script.Done())
+	checkLog(t, fresh, load(t, fresh, s1))
+}
+
+func TestInterruptedToolIsNotRunAgainUnlessIdempotent(t *testing.T) {
+	for _, idempotent := range []bool{false, true} {
+		var runs atomic.Int32
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		var opts []tools.Option
+		if idempotent {
+			opts = append(opts, tools.Idempotent())
+		}
+		keys := make(map[string]bool)
+		pay, err := tools.Func("pay", "Pays.", func(c tools.Context, _ struct{}) (string, error) {
+			keys[c.IdempotencyKey()] = true
+			if runs.Add(1) == 1 {
+				cancel()
+				<-c.Done()
+				return "", c.Err()
+			}
+			return "paid", nil
+		}, opts...)
+		require.NoError(t, err)
+		s := scripted.New().Add("solo", scripted.Reply(scripted.Call("pay", "{}")), scripted.Reply(scripted.Text("Done.")))
+		a, err := llmagent.New("solo", "", s.Model("solo"), llmagent.WithTools(pay))
+		require.NoError(t, err)
+		r := newRun(t, a)
+		_, err = collect(r.Run(ctx, s1, llm.UserText("Pay")))
+		require.ErrorIs(t, err, context.Canceled)
+		events, err := collect(r.Resume(context.Background(), s1))
+		require.NoError(t, err)
+		result := events[0].Data.(*agent.ToolResult)
+		if idempotent {
+			require.EqualValues(t, 2, runs.Load())
+			require.Equal(t, `"paid"`, string(result.Output))
+			require.Len(t, keys, 1, "both executions have the same idempotency key")
+		} else {
+			require.EqualValues(t, 1, runs.Load())
+			require.True(t, result.IsError)
+			require.Contains(t, string(result.Output), "unknown")
+		}
+		checkLog(t, r, load(t, r, s1))
+	}
+}
+
+func TestAgentThatLeftTheTree(t *testing.T) {
+	store := session.NewMemory()
+	root, _ := tree(t, "support\n  billing", `
+support: call transfer_to_agent#c1 {"agent_name": "billing"}
+billing: "Hello."`)
+	r, err := runner.New(root, store)
+	require.NoError(t, err)
+	_, err = say(r, s1, "Hi")
+	require.NoError(t, err)
+
+	root, _ = tree(t, "support\n  tech", `support: "I am here."`)
+	r, err = runner.New(root, store)
+	require.NoError(t, err)
+	events, err := say(r, s1, "And now?")
+	require.NoError(t, err)
+	require.Equal(t, "agent_gone", events[1].Data.(*agent.Notice).Code)
+	who, _ := lastText(events)
+	require.Equal(t, "support", who)
+	checkLog(t, r, load(t, r, s1))
+}
+
+func TestResumeRoot(t *testing.T) {
+	root, _ := tree(t, "support\n  billing", `
+support: call transfer_to_agent#c1 {"agent_name": "billing"}
+billing: "Hello."
+support: "Root again."`)
+	r := newRun(t, root, runner.ResumeRoot())
+	_, err := say(r, s1, "Hi")
+	require.NoError(t, err)
+	events, err := say(r, s1, "And now?")
+	require.NoError(t, err)
+	who, _ := lastText(events)
+	require.Equal(t, "support", who)
+}
+
+func TestLimits(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		limits runner.Limits
+		script string
+	}{
+		{"model calls", runner.Limits{ModelCalls: 3}, `solo: call lookup {} always`},
+		{"answers of one agent", runner.Limits{Steps: 3}, `solo: call lookup {} always`},
+		{"tool calls", runner.Limits{ToolCalls: 5}, `solo: call lookup {} call lookup {} always`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			root, _ := tree(t, "solo lookup", c.script)
+			r := newRun(t, root, runner.WithLimits(c.limits))
+			for range 2 { // the session stays usable
+				events, err := say(r, s1, "Go")
+				require.ErrorIs(t, err, agent.ErrLimit)
+				var limit *agent.LimitError
+				require.ErrorAs(t, err, &limit)
+				require.Equal(t, c.name, limit.Name)
+				end := events[len(events)-1].Data.(*agent.HarnessEnd)
+				require.Equal(t, agent.FinishReasonLimit, end.FinishReason)
+				require.Equal(t, "limit", events[len(events)-2].Data.(*agent.Failure).Code)
+				checkLog(t, r, load(t, r, s1))
+			}
+		})
+	}
+}
+
+func TestTimeLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scripted.New().Add("solo", scripted.Reply(scripted.Wait(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })), scripted.Reply(scripted.Text("Hi.")))
+		a, err := llmagent.New("solo", "", s.Model("solo"))
+		require.NoError(t, err)
+		r := newRun(t, a, runner.WithLimits(runner.Limits{Time: time.Minute}))
+		events, err := say(r, s1, "Go")
+		require.ErrorIs(t, err, agent.ErrLimit)
+		require.Equal(t, agent.FinishReasonLimit, events[len(events)-1].Data.(*agent.HarnessEnd).FinishReason)
+		_, err = say(r, s1, "Again")
+		require.NoError(t, err)
+	})
+}
+
+func TestTheLeaseIsKeptDuringALongTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scripted.New().Add("solo", scripted.Reply(scripted.Wait(func(ctx context.Context) error { time.Sleep(time.Hour); return ctx.Err() }), scripted.Text("Hi.")))
+		a, err := llmagent.New("solo", "", s.Model("solo"))
+		require.NoError(t, err)
+		r := newRun(t, a)
+		done := make(chan error)
+		go func() {
+			_, err := say(r, s1, "Go")
+			done <- err
+		}()
+		time.Sleep(time.Minute)
+		_, err = say(r, s1, "Me too")
+		require.ErrorIs(t, err, agent.ErrSessionBusy)
+		require.NoError(t, <-done)
+	})
+}
+
+func TestWaitForABusySession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scripted.New().Add("solo", scripted.Reply(scripted.Wait(func(context.Context) error { time.Sleep(time.Second); return nil }), scripted.Text("first")), scripted.Reply(scripted.Text("second")))
+		a, err := llmagent.New("solo", "", s.Model("solo"))
+		require.NoError(t, err)
+		r := newRun(t, a, runner.WithWait(5*time.Second))
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				_, err := say(r, s1, "Go")
+				require.NoError(t, err)
+			})
+		}
+		wg.Wait()
+		checkLog(t, r, load(t, r, s1))
+	})
+}
+
+func TestBadInput(t *testing.T) {
+	root, _ := tree(t, "solo", `solo: "never"`)
+	r := newRun(t, root)
+	for _, text := range []string{"", " \n\t", "\xff"} {
+		events, err := say(r, s1, text)
+		require.ErrorIs(t, err, agent.ErrBadInput)
+		require.Empty(t, events)
+	}
+	_, err := say(r, session.Key{App: "a", ID: "x"}, "Hi")
+	require.ErrorIs(t, err, agent.ErrBadInput)
+	require.Empty(t, load(t, r, s1), "nothing was stored")
+}
+
+func TestTextIsCarriedWordForWord(t *testing.T) {
+	for _, text := range []string{
+		strings.Repeat("0123456789", 12_000), "a\x00\x01\x1b[31mb", "שלום \u202e עולם", "{{.System}} ${HOME} %s {agent_name}",
+		"<script>&amp;</script>", "</s><|im_end|>", `{"agent_name":"billing"}`, "line\nline\r\n",
+	} {
+		var got string
+		m := scripted.Func("solo", func(req *llm.Request) scripted.Answer {
+			got = req.Messages[len(req.Messages)-1].Text
+			return scripted.Reply(scripted.Text(got))
+		})
+		a, err := llmagent.New("solo", "", m)
+		require.NoError(t, err)
+		r := newRun(t, a)
+		events, err := say(r, s1, text)
+		require.NoError(t, err)
+		require.Equal(t, text, got)
+		_, said := lastText(events)
+		require.Equal(t, text, said)
+	}
+}
+
+// TestConcurrentSessions runs many sessions on one runner at once.
+func TestConcurrentSessions(t *testing.T) {
+	const sessions, turns = 1000, 3
+	billing, err := llmagent.New("billing", "", scripted.Always("billing", scripted.Reply(scripted.Text("I see ", "it."))))
+	require.NoError(t, err)
+	support, err := llmagent.New("support", "", scripted.Always("support", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`))), llmagent.WithSubAgents(billing))
+	require.NoError(t, err)
+	before := runtime.NumGoroutine()
+	r := newRun(t, support, runner.WithStreaming(), runner.WithCache(100))
+	var wg sync.WaitGroup
+	for i := range sessions {
+		wg.Go(func() {
+			for n := range turns {
+				_, err := say(r, session.ID(fmt.Sprint(i)), fmt.Sprintf("turn %d of %d", n, i))
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i := range sessions {
+		events := load(t, r, session.ID(fmt.Sprint(i)))
+		require.Len(t, events, 11+5*(turns-1))
+		if i%100 == 0 {
+			checkLog(t, r, events)
+		}
+	}
+	require.LessOrEqual(t, runtime.NumGoroutine(), before+1)
+}
+
+func function(t testing.TB, name string, f agent.RunFunc, opts ...agent.Option) agent.Agent {
+	a, err := agent.New(name, "A function.", f, opts...)
+	require.NoError(t, err)
+	return a
+}
+
+func TestFunctionAgents(t *testing.T) {
+	yieldAll := func(events ...*agent.Event) agent.RunFunc {
+		return func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
+			return func(yield func(*agent.Event, error) bool) {
+				for _, e := range events {
+					copied := *e
+					if !yield(&copied, nil) {
+						return
+					}
+				}
+			}
+		}
+	}
+	to := func(name string) *agent.Event {
+		return &agent.Event{Data: &agent.Transfer{To: name, Outcome: agent.TransferCommitted}}
+	}
+	text := &agent.Event{Data: &agent.Text{Content: "hello"}}
+	echo := function(t, "echo", yieldAll(text))
+
+	t.Run("transfers", func(t *testing.T) {
+		r := newRun(t, function(t, "root", yieldAll(text, to("echo")), agent.WithSubAgents(echo)))
+		events, err := say(r, s1, "Hi")
+		require.NoError(t, err)
+		who, _ := lastText(events)
+		require.Equal(t, "echo", who)
+		checkLog(t, r, load(t, r, s1))
+	})
+	t.Run("illegal target", func(t *testing.T) {
+		r := newRun(t, function(t, "root", yieldAll(to("nobody"))))
+		_, err := say(r, s1, "Hi")
+		require.ErrorIs(t, err, agent.ErrTransferRejected)
+		checkLog(t, r, load(t, r, s1))
+	})
+	t.Run("forbidden events", func(t *testing.T) {
+		for _, d := range []agent.EventData{&agent.User{}, &agent.HarnessStart{}, &agent.HarnessEnd{}, nil} {
+			r := newRun(t, function(t, "root", yieldAll(&agent.Event{Data: d})))
+			_, err := say(r, s1, "Hi")
+			require.Error(t, err)
+			checkLog(t, r, load(t, r, s1))
+		}
+	})
+	t.Run("panic", func(t *testing.T) {
+		r := newRun(t, function(t, "root", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] { panic("boom") }))
+		_, err := say(r, s1, "Hi")
+		var re *agent.RunError
+		require.ErrorAs(t, err, &re)
+		require.Equal(t, "internal", re.Code)
+		checkLog(t, r, load(t, r, s1))
+	})
+	t.Run("the consumer's panic is its own", func(t *testing.T) {
+		r := newRun(t, echo)
+		require.PanicsWithValue(t, "mine", func() {
+			for range r.Run(context.Background(), s1, llm.UserText("Hi")) {
+				panic("mine")
+			}
+		})
+		_, err := say(r, s1, "Hi")
+		require.NoError(t, err, "the lease was given back")
+	})
+	t.Run("endless", func(t *testing.T) {
+		r := newRun(t, function(t, "root", yieldAll(&agent.Event{Data: &agent.Continue{}})))
+		_, err := say(r, s1, "Hi")
+		require.ErrorIs(t, err, agent.ErrLimit)
+	})
+	t.Run("attempt after a crash", func(t *testing.T) {
+		var attempts []int
+		r := newRun(t, function(t, "root", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+			attempts = append(attempts, inv.Attempt())
+			return yieldAll(text)(nil, nil)
+		}))
+		for range r.Run(context.Background(), s1, llm.UserText("Hi")) {
+			break
+		}
+		_, err := collect(r.Resume(context.Background(), s1))
+		require.NoError(t, err)
+		require.Equal(t, []int{2}, attempts, "the break came before the first step; only Resume ran one")
+	})
+	t.Run("not ready", func(t *testing.T) {
+		s := scripted.New().Add("root", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"echo"}`)), scripted.Reply(scripted.ExpectResult("unplugged"), scripted.Text("Then I answer.")))
+		root, err := llmagent.New("root", "", s.Model("root"), llmagent.WithSubAgents(unready{echo}))
+		require.NoError(t, err)
+		r := newRun(t, root)
+		events, err := say(r, s1, "Hi")
+		require.NoError(t, err)
+		who, _ := lastText(events)
+		require.Equal(t, "root", who)
+		require.Equal(t, agent.TransferFailed, events[5].Data.(*agent.Transfer).Outcome)
+		checkLog(t, r, load(t, r, s1))
+	})
+}
+
+type unready struct{ agent.Agent }
+
+func (unready) Ready(context.Context) error { return errors.New("unplugged") }
+
+func TestState(t *testing.T) {
+	var got []any
+	note, err := tools.Func("note", "Notes.", func(c tools.Context, _ struct{}) (string, error) {
+		for _, k := range []string{"turn:a", "b", "user:c", "app:d"} {
+			v, _ := c.Get(k)
+			got = append(got, v)
+			c.Set(k, k)
+		}
+		return "ok", nil
+	})
+	require.NoError(t, err)
+	a, err := llmagent.New("solo", "", scripted.Func("solo", func(req *llm.Request) scripted.Answer {
+		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+			return scripted.Reply(scripted.Text("ok"))
+		}
+		return scripted.Reply(scripted.Call("note", "{}"))
+	}), llmagent.WithTools(note))
+	require.NoError(t, err)
+	r := newRun(t, a)
+	for _, key := range []session.Key{s1, s1, session.ID("s2"), {App: session.DefaultApp, User: "other", ID: "s1"}} {
+		_, err := say(r, key, "Hi")
+		require.NoError(t, err)
+	}
+	require.Equal(t, []any{
+		nil, nil, nil, nil, // the first turn finds nothing
+		nil, "b", "user:c", "app:d", // the turn's state ended with it
+		nil, nil, "user:c", "app:d", // another session of the user
+		nil, nil, nil, "app:d", // another user
+	}, got)
+}
+
+func TestTreeProblemsAllAtOnce(t *testing.T) {
+	m := scripted.Always("m", scripted.Reply(scripted.Text("x")))
+	must := func(name string, opts ...llmagent.Option) agent.Agent {
+		a, err := llmagent.New(name, "", m, opts...)
+		require.NoError(t, err)
+		return a
+	}
+	tool, err := tools.Func("twice", "A tool named like a target.", func(tools.Context, struct{}) (string, error) { return "", nil })
+	require.NoError(t, err)
+	shared := must("twice")
+	root := must("root", llmagent.WithTools(tool), llmagent.WithSubAgents(shared, must("b", llmagent.WithSubAgents(shared)), must("b")))
+	_, err = runner.New(root, session.NewMemory())
+	var te *agent.TreeError
+	require.ErrorAs(t, err, &te)
+	require.Len(t, te.Problems, 3, err.Error())
+
+	_, err = llmagent.New("human", "", nil, llmagent.WithTools(tool, tool))
+	require.ErrorContains(t, err, "reserved")
+	require.ErrorContains(t, err, "model is nil")
+	require.ErrorContains(t, err, "two tools")
+}
