@@ -161,7 +161,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 
 func TestCancelBetweenDecisionAndCommit(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
+	defer cancel()
 	root, _ := tree(t, "support\n  billing", `
 support: call transfer_to_agent#c1 {"agent_name": "billing"}
 billing: "Hello."`)
