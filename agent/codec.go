@@ -5,7 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // envelope is the part of the JSON object that all events share.
@@ -29,11 +33,14 @@ var envelopeFields = []string{"seq", "id", "turnId", "runId", "scope", "parentId
 // MarshalJSON writes the event as one flat object: the envelope's fields, then
 // the payload's. Control values have no JSON form and are an error.
 func (e *Event) MarshalJSON() ([]byte, error) {
-	switch e.Data.(type) {
-	case nil:
+	u, unknown := e.Data.(*Unknown)
+	switch {
+	case e.Data == nil || unknown && u == nil:
 		return nil, errors.New("agent: an event without payload has no JSON form")
-	case *Continue, *Finish:
+	case isControl(e.Type()):
 		return nil, fmt.Errorf("agent: a %s event is never stored and has no JSON form", e.Type())
+	case e.Type() == "":
+		return nil, fmt.Errorf("agent: event %s has no type", e.ID)
 	}
 	env := envelope{Seq: e.Seq, ID: e.ID, TurnID: e.TurnID, RunID: e.RunID, Scope: e.Scope, ParentID: e.ParentID,
 		Type: e.Type(), Agent: e.Agent, Path: e.Path, Partial: e.Partial, Attempt: e.Attempt}
@@ -49,8 +56,16 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 	}
 	buf.Truncate(buf.Len() - 2) // the closing brace and the newline
 	start := buf.Len()
-	if u, ok := e.Data.(*Unknown); ok {
-		buf.Write(u.Raw)
+	if unknown {
+		raw := u.Raw
+		if len(raw) == 0 {
+			raw = json.RawMessage("{}")
+		}
+		raw, err := withoutEnvelope(raw)
+		if err != nil {
+			return nil, fmt.Errorf("agent: payload of %s event %s: %w", e.Type(), e.ID, err)
+		}
+		buf.Write(raw)
 	} else {
 		if err := enc.Encode(e.Data); err != nil {
 			return nil, fmt.Errorf("agent: payload of %s event %s: %w", e.Type(), e.ID, err)
@@ -58,6 +73,9 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 		buf.Truncate(buf.Len() - 1)
 	}
 	out := buf.Bytes()
+	if !utf8.Valid(out) { // raw JSON of others, which is not checked for it
+		out = append(out[:start:start], bytes.ToValidUTF8(out[start:], []byte("\ufffd"))...)
+	}
 	switch payload := out[start:]; {
 	case len(payload) < 2 || payload[0] != '{':
 		return nil, fmt.Errorf("agent: payload of %s event %s is not a JSON object", e.Type(), e.ID)
@@ -69,8 +87,13 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 	}
 }
 
+func isControl(typ string) bool {
+	return typ == (*Continue)(nil).EventType() || typ == (*Finish)(nil).EventType()
+}
+
 // UnmarshalJSON reads what MarshalJSON writes. An object without id, seq or
-// time is accepted; an unknown type is kept as [Unknown].
+// time is accepted; an unknown type is kept as [Unknown]. On an error the event
+// is not changed.
 func (e *Event) UnmarshalJSON(data []byte) error {
 	var env envelope
 	if err := json.Unmarshal(data, &env); err != nil {
@@ -79,10 +102,16 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	if env.Type == "" {
 		return errors.New(`agent: event: the field "type" is missing`)
 	}
-	*e = Event{Seq: env.Seq, ID: env.ID, TurnID: env.TurnID, RunID: env.RunID, Scope: env.Scope, ParentID: env.ParentID,
+	if isControl(env.Type) {
+		return fmt.Errorf("agent: event: a %s event has no JSON form", env.Type)
+	}
+	decoded := Event{Seq: env.Seq, ID: env.ID, TurnID: env.TurnID, RunID: env.RunID, Scope: env.Scope, ParentID: env.ParentID,
 		Agent: env.Agent, Path: env.Path, Partial: env.Partial, Attempt: env.Attempt}
 	if env.Time != nil {
-		e.Time = env.Time.UTC()
+		decoded.Time = env.Time.UTC()
+		if y := decoded.Time.Year(); y < 0 || y > 9999 {
+			return fmt.Errorf("agent: event: the time %s is outside the years 0 to 9999", env.Time)
+		}
 	}
 	payload := newPayload(env.Type)
 	if payload == nil {
@@ -90,13 +119,15 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 		if err != nil {
 			return err
 		}
-		e.Data = &Unknown{Type: env.Type, Raw: raw}
+		decoded.Data = &Unknown{Type: env.Type, Raw: raw}
+		*e = decoded
 		return nil
 	}
 	if err := json.Unmarshal(data, payload); err != nil {
 		return fmt.Errorf("agent: payload of %s event %s: %w", env.Type, env.ID, err)
 	}
-	e.Data = payload
+	decoded.Data = payload
+	*e = decoded
 	return nil
 }
 
@@ -142,21 +173,47 @@ func newPayload(typ string) EventData {
 	return nil
 }
 
+// withoutEnvelope returns the fields of a JSON object that are not the
+// envelope's, in their order, without spaces.
 func withoutEnvelope(data []byte) (json.RawMessage, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(data, &fields); err != nil {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if t, err := dec.Token(); err != nil {
 		return nil, fmt.Errorf("agent: event: %w", err)
-	}
-	for _, name := range envelopeFields {
-		delete(fields, name)
+	} else if t != json.Delim('{') {
+		return nil, errors.New("agent: event: not a JSON object")
 	}
 	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(fields); err != nil {
-		return nil, err
+	buf.WriteByte('{')
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return nil, fmt.Errorf("agent: event: %w", err)
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, fmt.Errorf("agent: event: %w", err)
+		}
+		// Package json ignores case where it looks for the envelope's fields.
+		if slices.ContainsFunc(envelopeFields, func(f string) bool { return strings.EqualFold(f, name.(string)) }) {
+			continue
+		}
+		if buf.Len() > 1 {
+			buf.WriteByte(',')
+		}
+		buf.Write(EncodeJSON(name))
+		buf.WriteByte(':')
+		if err := json.Compact(&buf, value); err != nil {
+			return nil, fmt.Errorf("agent: event: %w", err)
+		}
 	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+	if _, err := dec.Token(); err != nil { // the closing brace
+		return nil, fmt.Errorf("agent: event: %w", err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, errors.New("agent: event: more than one JSON value")
+	}
+	buf.WriteByte('}')
+	return buf.Bytes(), nil
 }
 
 // ObjectInput returns a model's tool arguments as the JSON object that a
@@ -192,8 +249,8 @@ func EncodeJSON(v any) json.RawMessage {
 // OutputText returns a tool's output as the text a model reads: a JSON string's
 // content, any other value as its JSON.
 func OutputText(output json.RawMessage) string {
-	if len(output) > 1 && output[0] == '"' {
-		if inner := output[1 : len(output)-1]; plain(inner) {
+	if last := len(output) - 1; last > 0 && output[0] == '"' && output[last] == '"' {
+		if inner := output[1:last]; plain(inner) {
 			return string(inner)
 		}
 		var s string
