@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,11 +91,11 @@ func (l *lane) step() (done bool, err error) {
 	case out.more:
 		return false, l.commit(run)
 	}
-	if out.finish.Reason == "" {
-		out.finish.Reason = agent.FinishReasonStop
+	end := l.t.r.fixedOf(n).stop
+	if (out.finish.Reason != "" && out.finish.Reason != agent.FinishReasonStop) || out.finish.Output != nil {
+		end = &agent.HarnessEnd{AgentID: run.Agent, FinishReason: cmp.Or(out.finish.Reason, agent.FinishReasonStop), Output: out.finish.Output}
 	}
-	end := &agent.Event{Data: &agent.HarnessEnd{AgentID: run.Agent, FinishReason: out.finish.Reason, Output: out.finish.Output}}
-	return true, l.commit(run, end)
+	return true, l.commit(run, &agent.Event{Data: end})
 }
 
 // state copies what the step needs of the fold.

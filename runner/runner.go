@@ -19,6 +19,7 @@ type Runner struct {
 	tree  *agent.Tree
 	store session.Store
 	cache *cache
+	fixed map[*agent.Node]fixed // of the runner's own tree; read-only
 
 	limits     Limits
 	streaming  bool
@@ -28,6 +29,25 @@ type Runner struct {
 	now        func() time.Time
 	newID      func() string // nil: random ids
 	owner      session.Owner
+}
+
+// fixed are the payloads that all runs of an agent share.
+type fixed struct {
+	start *agent.HarnessStart
+	stop  *agent.HarnessEnd
+}
+
+func newFixed(name string) fixed {
+	return fixed{&agent.HarnessStart{AgentID: name}, &agent.HarnessEnd{AgentID: name, FinishReason: agent.FinishReasonStop}}
+}
+
+// fixedOf returns the shared payloads of a node, or new ones for an agent that
+// runs in a scope with a tree of its own.
+func (r *Runner) fixedOf(n *agent.Node) fixed {
+	if f, ok := r.fixed[n]; ok {
+		return f
+	}
+	return newFixed(n.Agent.Name())
 }
 
 // Limits bound one turn, over all agents and inner scopes. Zero switches a
@@ -88,10 +108,15 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 	if err != nil {
 		return nil, err
 	}
+	// The payloads that are the same in every run of an agent are made once.
+	payloads := make(map[*agent.Node]fixed, tree.Len())
+	for n := range tree.Walk() {
+		payloads[n] = newFixed(n.Agent.Name())
+	}
 	if store == nil {
 		return nil, errors.New("runner: the store is nil")
 	}
-	r := &Runner{tree: tree, store: store, cache: newCache(1024), limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler),
+	r := &Runner{tree: tree, fixed: payloads, store: store, cache: newCache(1024), limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler),
 		now: time.Now, owner: session.Self()}
 	for _, o := range opts {
 		o(r)

@@ -203,8 +203,11 @@ func (t *turn) resume() error {
 
 // start makes the event that opens a run.
 func (t *turn) start(n *agent.Node, turnID, parentID, scope string, input []byte) *agent.Event {
-	return &agent.Event{TurnID: turnID, RunID: t.newID(), Scope: scope, ParentID: parentID, Agent: n.Agent.Name(), Path: n.Path,
-		Data: &agent.HarnessStart{AgentID: n.Agent.Name(), Input: input}}
+	data := t.r.fixedOf(n).start
+	if input != nil {
+		data = &agent.HarnessStart{AgentID: n.Agent.Name(), Input: input}
+	}
+	return &agent.Event{TurnID: turnID, RunID: t.newID(), Scope: scope, ParentID: parentID, Agent: n.Agent.Name(), Path: n.Path, Data: data}
 }
 
 // closing makes the events that end all open runs of an interrupted turn, the

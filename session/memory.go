@@ -58,6 +58,7 @@ type memorySession struct {
 	pages            [][]memoryRecord
 	seq              int64
 	run              *memoryRun // of the last record
+	places           []*memoryPlace
 	created, updated time.Time
 
 	token   int64
@@ -73,15 +74,23 @@ type memoryRecord struct {
 }
 
 type memoryRun struct {
-	turnID, runID, scope, parentID, agent, path string
-	attempt                                     int
-	first                                       int64 // seq of the run's first event, which carries parentID
+	turnID, runID, parentID string
+	attempt                 int
+	first                   int64 // seq of the run's first event, which carries parentID
+	*memoryPlace
 }
 
-// A page's size doubles from firstPage to lastPage records, then stays.
+// memoryPlace is who speaks where; a session has few of them.
+type memoryPlace struct{ scope, agent, path string }
+
+// maxPlaces bounds the places that are remembered to be shared.
+const maxPlaces = 8
+
+// The first pages are small, because most sessions are short.
 const (
-	firstPage = 8
-	lastPage  = 32
+	smallPages = 4
+	smallPage  = 8
+	largePage  = 32
 )
 
 // noTime stands for the zero time in a record: as a number of nanoseconds it
@@ -153,22 +162,19 @@ func (m *Memory) Load(ctx context.Context, key Key, after int64) iter.Seq2[*agen
 }
 
 func pageSize(p int) int {
-	if p >= 2 {
-		return lastPage
+	if p < smallPages {
+		return smallPage
 	}
-	return firstPage << p
+	return largePage
 }
 
 // locate returns the page and the index of record n, counted from 0.
 func locate(n int64) (page, index int) {
-	switch {
-	case n < firstPage:
-		return 0, int(n)
-	case n < 3*firstPage:
-		return 1, int(n - firstPage)
+	if n < smallPages*smallPage {
+		return int(n / smallPage), int(n % smallPage)
 	}
-	n -= 3 * firstPage
-	return 2 + int(n/lastPage), int(n % lastPage)
+	n -= smallPages * smallPage
+	return smallPages + int(n/largePage), int(n % largePage)
 }
 
 func (r *memoryRecord) event(seq int64) *agent.Event {
@@ -223,10 +229,24 @@ func lost(key Key) error {
 	return fmt.Errorf("session %s: the lease was lost: %w", key, agent.ErrConflict)
 }
 
+// place returns where the event stands, shared with earlier events where it can.
+func (s *memorySession) place(e *agent.Event) *memoryPlace {
+	p := memoryPlace{e.Scope, e.Agent, e.Path}
+	for _, known := range s.places {
+		if *known == p {
+			return known
+		}
+	}
+	if len(s.places) < maxPlaces {
+		s.places = append(s.places, &p)
+	}
+	return &p
+}
+
 func (s *memorySession) add(e *agent.Event) {
 	if r := s.run; r == nil || r.runID != e.RunID || r.turnID != e.TurnID || r.scope != e.Scope || r.agent != e.Agent || r.path != e.Path || r.attempt != e.Attempt || e.ParentID != "" {
-		s.run = &memoryRun{turnID: e.TurnID, runID: e.RunID, scope: e.Scope, parentID: e.ParentID, agent: e.Agent, path: e.Path,
-			attempt: e.Attempt, first: e.Seq}
+		s.run = &memoryRun{turnID: e.TurnID, runID: e.RunID, parentID: e.ParentID, attempt: e.Attempt, first: e.Seq,
+			memoryPlace: s.place(e)}
 	}
 	p, i := locate(s.seq)
 	if i == 0 {
