@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+func (p *program) chatCommand() *cobra.Command {
+	cmd := p.withPath(&cobra.Command{
+		Short: "Talk to the tree, line by line",
+		Long: `Talks to the tree: each line is a message. An interrupt (Ctrl-C) ends the turn under
+way, a second one the program. Lines that begin with a slash are commands, /help
+lists them; // at the beginning stands for a message's own slash.`,
+	}, "chat", 0, p.chat)
+	p.turnFlags(cmd)
+	return cmd
+}
+
+const chatHelp = `/agents   the tree, with the agent that would answer next
+/session  the session's id, and how to come back to it
+/resume   go on with a turn that was cut off
+/help     this list
+/quit     leave (so does Ctrl-D)`
+
+func (p *program) chat(cmd *cobra.Command, path string, _ []string) error {
+	c, err := p.converse(path)
+	if err != nil {
+		return err
+	}
+	historyFile := ""
+	if c.persistent() {
+		historyFile = c.db.path + ".history"
+	}
+	in, err := p.lines(historyFile)
+	if err != nil {
+		return err
+	}
+	if err := c.greet(cmd.Context()); err != nil {
+		return err
+	}
+	return c.loop(cmd.Context(), in)
+}
+
+// greet says which session this is, and whether its last turn was cut off.
+func (c *conversation) greet(ctx context.Context) error {
+	fold, err := c.db.fold(ctx, c.key)
+	if err != nil {
+		return err
+	}
+	c.notice()
+	c.p.say("session %s; /help lists the commands", c.key.ID)
+	if fold.Unfinished() {
+		c.p.say("the last turn was cut off: /resume goes on with it, a new message leaves it as it is")
+	}
+	return nil
+}
+
+// loop answers line after line. Its error is the last turn's if nobody sits at
+// a terminal, so that a script learns of it.
+func (c *conversation) loop(ctx context.Context, in lines) error {
+	_, person := in.(*editor)
+	interrupted := false
+	var last error
+	for !c.p.interrupts.over() {
+		line, err := in.next(ctx)
+		switch {
+		case errors.Is(err, errInterrupt) && interrupted:
+			return statusError(StatusInterrupted)
+		case errors.Is(err, errInterrupt):
+			interrupted = true
+			c.p.say("Ctrl-C once more, or /quit, to leave")
+			continue
+		case errors.Is(err, io.EOF):
+			if person {
+				return nil
+			}
+			return last
+		case err != nil:
+			return err
+		}
+		interrupted = false
+		quit, err := c.line(ctx, strings.TrimSpace(line))
+		switch {
+		case quit && person:
+			return nil
+		case quit:
+			return last
+		case errors.Is(err, context.Canceled) && ctx.Err() == nil:
+			c.p.say("interrupted: /resume goes on with this turn, a new message leaves it as it is")
+			err = statusError(StatusInterrupted)
+		case c.p.out.failed() != nil || ctx.Err() != nil:
+			return err
+		}
+		c.p.report(err)
+		if last = nil; err != nil {
+			last = statusError(status(err))
+		}
+	}
+	return statusError(StatusInterrupted)
+}
+
+// line does what one line asks for.
+func (c *conversation) line(ctx context.Context, line string) (quit bool, err error) {
+	switch {
+	case line == "":
+		return false, nil
+	case strings.HasPrefix(line, "//"):
+		line = line[1:]
+	case strings.HasPrefix(line, "/"):
+		return c.slash(ctx, line)
+	}
+	msg, err := checkMessage(line)
+	if err != nil {
+		return false, err
+	}
+	return false, c.turn(ctx, func(ctx context.Context) iter.Seq2[*agent.Event, error] { return c.Run(ctx, c.key, msg) })
+}
+
+func (c *conversation) slash(ctx context.Context, line string) (quit bool, err error) {
+	switch name := strings.Fields(line)[0]; name {
+	case "/quit", "/exit":
+		return true, nil
+	case "/help":
+		fmt.Fprintln(c.p.Stdout, chatHelp)
+	case "/agents":
+		active, err := c.Active(ctx, c.key)
+		if err != nil {
+			return false, err
+		}
+		drawMarked(c.p.Stdout, c.Tree(), c.p.lookOf(c.p.Stdout), active)
+	case "/session":
+		fmt.Fprintf(c.p.Stdout, "session %s", c.key.ID)
+		if c.persistent() {
+			fmt.Fprintf(c.p.Stdout, " in %s; to come back: %s", oneLine(c.db.path), c.again("chat"))
+		}
+		fmt.Fprintln(c.p.Stdout)
+	case "/resume":
+		some := false
+		err := c.turn(ctx, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+			return noting(c.Resume(ctx, c.key), &some)
+		})
+		if err == nil && !some {
+			c.p.say("the last turn is complete: there is nothing to go on with")
+		}
+		return false, err
+	default:
+		c.p.say("unknown command %s; /help lists the commands, and // begins a message with a slash", cut(name, 40))
+	}
+	return false, nil
+}

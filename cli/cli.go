@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// Option configures [Main] and [Run].
+type Option func(*program)
+
+// WithName sets the command's name in help, messages and the default database's
+// path. The default is "arbor".
+func WithName(name string) Option { return func(p *program) { p.name = name } }
+
+// WithTree gives the command its tree: the commands then take no PATH, and no
+// --model, because the tree's agents have their models already.
+func WithTree(root agent.Agent) Option {
+	return func(p *program) {
+		p.build = func(llm.Model) (agent.Agent, error) { return root, nil }
+		p.ownModel = true
+	}
+}
+
+// WithTreeFunc gives the command its tree, made for the model that the flags and
+// the environment name, or for the offline model. The commands then take no
+// PATH. For tree and lint the model is one that answers nothing.
+func WithTreeFunc(build func(model llm.Model) (agent.Agent, error)) Option {
+	return func(p *program) { p.build, p.ownModel = build, false }
+}
+
+// WithFiles gives the command a folder of Markdown agents from a file system,
+// usually an embedded one. The commands then take no PATH.
+func WithFiles(fsys fs.FS, dir string) Option {
+	return func(p *program) { p.files, p.dir = fsys, dir }
+}
+
+// WithTools registers tools that Markdown agents can name.
+func WithTools(tools ...tools.Tool) Option {
+	return func(p *program) { p.tools = append(p.tools, tools...) }
+}
+
+// Streams are what a command reads and writes. Whether a stream is a terminal is
+// asked of those that are an *os.File.
+type Streams struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Getenv looks up an environment variable; nil finds none.
+	Getenv func(name string) string
+}
+
+// Main runs the command with the process's arguments, streams and environment
+// and ends the process with its status. The first interrupt or termination
+// signal ends the turn under way, the second one the program.
+func Main(opts ...Option) {
+	in := watchSignals(os.Exit)
+	streams := Streams{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}
+	os.Exit(run(context.Background(), os.Args[1:], streams, in, opts))
+}
+
+// Run runs the command with these arguments, without the program's name, and
+// returns its exit status. The end of ctx is like an interrupt: the turn is cut
+// off cleanly and the status is 130.
+func Run(ctx context.Context, args []string, streams Streams, opts ...Option) int {
+	return run(ctx, args, streams, &interrupts{}, opts)
+}
+
+func run(ctx context.Context, args []string, streams Streams, in *interrupts, opts []Option) int {
+	p := &program{Streams: streams, name: "arbor", interrupts: in}
+	if p.Getenv == nil {
+		p.Getenv = func(string) string { return "" }
+	}
+	for _, o := range opts {
+		o(p)
+	}
+	p.out = &firstError{w: p.Stdout}
+	p.Stdout = p.out
+	defer p.close()
+	cmd := p.command()
+	cmd.SetArgs(append([]string{}, args...)) // nil would mean the process's own
+	err := cmd.ExecuteContext(ctx)
+	if !p.began {
+		err = asUsage(err)
+	}
+	if err == nil {
+		err = p.out.failed()
+	}
+	return p.finish(err)
+}
+
+// program is one execution of the command.
+type program struct {
+	Streams
+	name       string
+	interrupts *interrupts
+
+	build    func(llm.Model) (agent.Agent, error) // nil unless given
+	ownModel bool
+	files    fs.FS // nil unless given
+	dir      string
+	tools    []tools.Tool
+
+	out    *firstError // Stdout
+	flags  flags
+	began  bool // the command line was right, and the command has begun
+	closer []func()
+}
+
+// embedded reports whether the tree is part of the program, so that commands
+// take no PATH.
+func (p *program) embedded() bool { return p.build != nil || p.files != nil }
+
+// atEnd registers what is to be closed when the command is over.
+func (p *program) atEnd(f func()) { p.closer = append(p.closer, f) }
+
+func (p *program) close() {
+	for i := len(p.closer) - 1; i >= 0; i-- {
+		p.closer[i]()
+	}
+	p.closer = nil
+}
+
+// firstError keeps a writer's first error and writes nothing after it, so that
+// a reader that went away is noticed however the output was made.
+type firstError struct {
+	w   io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+// failed returns the error, nil if all was written.
+func (f *firstError) failed() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
+func (f *firstError) Write(b []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		return 0, f.err
+	}
+	n, err := f.w.Write(b)
+	f.err = err
+	return n, err
+}

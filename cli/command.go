@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flags are the values of all commands' flags.
+type flags struct {
+	session, db, model string
+	tree, export       string // --format of two commands
+	json               bool
+}
+
+// command builds the tree of commands.
+func (p *program) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:               p.name,
+		Short:             "Run trees of agents that hand a conversation on to each other",
+		Long:              p.help(),
+		Version:           version(),
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRun:  func(*cobra.Command, []string) { p.began = true },
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		RunE:              noCommand,
+	}
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.SetIn(p.Stdin)
+	root.SetOut(p.Stdout)
+	root.SetErr(p.Stderr)
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(p.runCommand(), p.chatCommand(), p.resumeCommand(), p.treeCommand(), p.lintCommand(), p.sessionsCommand())
+	return root
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(unknown version)"
+}
+
+func (p *program) help() string {
+	path := "PATH is a folder of Markdown agents.\n\n"
+	if p.embedded() {
+		path = ""
+	}
+	return fmt.Sprintf(`%[1]s runs trees of LLM agents. An agent that another one is better suited than
+hands it the conversation; the other one answers, and stays in charge.
+
+%[2]sThe model comes from the environment:
+  OPENAI_BASE_URL  address of an OpenAI-compatible endpoint (default: OpenAI's own)
+  OPENAI_API_KEY   its key; without one no Authorization header is sent
+  OPENAI_MODEL     the model of all agents that name none
+If none of them is set, the offline model answers: it uses no network, compares
+words and understands nothing, and standard error says so.
+
+Sessions are kept in a SQLite file, by default %[3]s
+below $XDG_STATE_HOME or ~/.local/state.
+
+Exit status: 0 answered, 2 bad input or configuration, 3 the model or a tool
+failed or transfers were rejected, 4 a limit was reached, 5 waiting for an
+approval, 6 the session is busy, 130 interrupted.`, p.name, path, p.stateFile())
+}
+
+// noCommand is what a command does that has only subcommands.
+func noCommand(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return unknownCommand(cmd, args[0])
+	}
+	cmd.SetOut(cmd.ErrOrStderr())
+	_ = cmd.Help()
+	return statusError(StatusUsage)
+}
+
+func unknownCommand(cmd *cobra.Command, name string) error {
+	cmd.SuggestionsMinimumDistance = 2
+	msg := fmt.Sprintf("unknown command %q for %q", name, cmd.CommandPath())
+	if s := cmd.SuggestionsFor(name); len(s) > 0 {
+		msg += "; did you mean " + strings.Join(s, " or ") + "?"
+	}
+	return usagef("%s", msg)
+}
+
+// asUsage turns an error of the command line's parser into one of ours, with a
+// suggestion in one line.
+func asUsage(err error) error {
+	if err == nil {
+		return nil
+	}
+	msg, suggestions, _ := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
+	if names := strings.Fields(suggestions); len(names) > 0 {
+		msg += "; did you mean " + strings.Join(names, " or ") + "?"
+	}
+	return usagef("%s", strings.TrimSpace(msg))
+}
+
+// flagError adds the nearest flag's name to an unknown one.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	hint := "see " + cmd.CommandPath() + " --help"
+	if errors.As(err, &unknown) {
+		given := unknown.GetSpecifiedName()
+		best, distance := "", 3
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if d := editDistance(given, f.Name); d < distance && !f.Hidden {
+				best, distance = f.Name, d
+			}
+		})
+		if best != "" {
+			hint = "did you mean --" + best + "?"
+		}
+	}
+	return usagef("%w; %s", err, hint)
+}
+
+// editDistance counts the letters to insert, delete or replace between two words.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j]+1, row[j+1]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}
+
+// withPath makes a command that works on a tree: its usage begins with PATH
+// unless the tree is part of the program, and run gets the path and the rest of
+// the arguments, of which there may be at most extra.
+func (p *program) withPath(cmd *cobra.Command, use string, extra int, run func(cmd *cobra.Command, path string, args []string) error) *cobra.Command {
+	words := strings.Fields(use)
+	if !p.embedded() {
+		words = slices.Insert(words, 1, "PATH")
+	}
+	cmd.Use = strings.Join(words, " ")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		path := ""
+		if !p.embedded() {
+			if len(args) == 0 {
+				return usagef("PATH is missing: name a folder of Markdown agents; see %s --help", cmd.CommandPath())
+			}
+			path, args = args[0], args[1:]
+		}
+		if len(args) > extra {
+			hint := "see " + cmd.CommandPath() + " --help"
+			if extra > 0 {
+				hint = "put a message of several words in quotes"
+			}
+			return usagef("%s too many: %q; %s", count(len(args)-extra, "argument"), args[extra], hint)
+		}
+		return run(cmd, path, args)
+	}
+	return cmd
+}
+
+func (p *program) dbFlag(fs *pflag.FlagSet) {
+	fs.StringVar(&p.flags.db, "db", "", "SQLite `FILE` that holds the sessions, or "+memoryDB+" (default "+p.stateFile()+" in the state directory)")
+}
+
+func (p *program) turnFlags(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&p.flags.session, "session", "", "`ID` of the session to go on with, or to begin (default: a new one)")
+	p.dbFlag(fs)
+	if !p.ownModel {
+		fs.StringVar(&p.flags.model, "model", "", "`NAME` of the model for all agents, in place of OPENAI_MODEL and of the names in the files")
+	}
+}

@@ -1,0 +1,279 @@
+package cli_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/llm/scripted"
+)
+
+// Wrong command lines and configurations end with status 2 and one clear line.
+func TestBadInput(t *testing.T) {
+	for name, tt := range map[string]struct {
+		args  []string
+		env   []string
+		stdin string
+		say   string
+	}{
+		"unknown command":        {args: []string{"rnu", "x"}, say: `unknown command "rnu" for "arbor"; did you mean run?`},
+		"unknown flag":           {args: []string{"run", desk, "--sesion", "x", "hi"}, say: "unknown flag: --sesion; did you mean --session?"},
+		"far from any flag":      {args: []string{"run", desk, "--zzzzzzz", "hi"}, say: "unknown flag: --zzzzzzz; see arbor run --help"},
+		"flag without its value": {args: []string{"run", desk, "hi", "--session"}, say: "flag needs an argument: --session"},
+		"unknown subcommand":     {args: []string{"sessions", "shwo", "x", "--json"}, say: `unknown command "shwo" for "arbor sessions"; did you mean show?`},
+		"no path":                {args: []string{"run"}, say: "PATH is missing"},
+		"no folder":              {args: []string{"run", "no/such/folder", "hi"}, say: "no/such/folder: there is no such file or folder"},
+		"two messages":           {args: []string{"run", desk, "hi", "there"}, say: `1 argument too many: "there"; put a message of several words in quotes`},
+		"empty message":          {args: []string{"run", desk, ""}, say: "the message is empty"},
+		"blank message":          {args: []string{"run", desk, "-"}, stdin: " \n\t\n", say: "the message is empty"},
+		"empty standard input":   {args: []string{"run", desk}, say: "the message is empty"},
+		"no UTF-8":               {args: []string{"run", desk, "a\xffb"}, say: "the message is not valid UTF-8"},
+		"no UTF-8 on stdin":      {args: []string{"run", desk}, stdin: "a\xffb", say: "the message is not valid UTF-8"},
+		"bad session":            {args: []string{"run", desk, "hi", "--session", "a\nb"}, say: "without control characters"},
+		"other database":         {args: []string{"run", desk, "hi", "--db", "postgres://h/db"}, say: "only SQLite files are supported"},
+		"database is a folder":   {args: []string{"run", desk, "hi", "--db", "testdata"}, say: "cannot be opened"},
+		"database is no such":    {args: []string{"run", desk, "hi", "--db", "testdata/desk/billing.md"}, say: "billing.md"},
+		"tree format":            {args: []string{"tree", desk, "--format", "png"}, say: "text, mermaid, dot and json are possible"},
+		"export format":          {args: []string{"sessions", "export", "x", "--format", "png"}, say: "jsonl and md are possible"},
+		"resume what":            {args: []string{"resume", desk}, say: "--session is missing"},
+		"resume nothing":         {args: []string{"resume", desk, "--session", "nobody"}, say: `there is no session "nobody"`},
+		"show what":              {args: []string{"sessions", "show"}, say: "ID is missing"},
+		"show nothing":           {args: []string{"sessions", "show", "x", "--db", "no/such.db"}, say: "no/such.db: there is no such sessions' file"},
+		"key without a model":    {args: []string{"run", desk, "hi"}, env: []string{"OPENAI_API_KEY=sk-secret-0123456789"}, say: "set OPENAI_MODEL"},
+		"url without a model":    {args: []string{"run", desk, "hi"}, env: []string{"OPENAI_BASE_URL=http://127.0.0.1:1"}, say: "set OPENAI_MODEL"},
+		"model without endpoint": {args: []string{"run", desk, "hi"}, env: []string{"OPENAI_MODEL=m"}, say: "OPENAI_BASE_URL"},
+		"--model alone":          {args: []string{"run", desk, "hi", "--model", "m"}, say: "--model is given, but there is no endpoint"},
+		"url of another kind":    {args: []string{"run", desk, "hi"}, env: []string{"OPENAI_BASE_URL=ftp://x", "OPENAI_MODEL=m"}, say: "http://"},
+		"broken tree":            {args: []string{"run", "testdata/broken", "hi"}, say: "problems in the agents' files"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := invocation{env: tt.env, stdin: tt.stdin}.run(t, tt.args...)
+			require.Equal(t, cli.StatusUsage, got.status, got.err)
+			require.Contains(t, got.err, tt.say)
+			require.Empty(t, got.out)
+			require.True(t, strings.HasPrefix(got.err, "arbor: "), got.err)
+			require.NotContains(t, got.err, "sk-secret")
+			if name != "broken tree" {
+				require.Equal(t, 1, strings.Count(got.err, "\n"), got.err)
+			}
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	got := invocation{}.run(t)
+	require.Equal(t, cli.StatusUsage, got.status)
+	require.Empty(t, got.out)
+	require.Contains(t, got.err, "Exit status:")
+	got = invocation{}.run(t, "--help")
+	require.Equal(t, 0, got.status)
+	require.Empty(t, got.err)
+	for _, word := range []string{"OPENAI_BASE_URL", "arbor/arbor.db", "~/.local/state", "130", "chat", "lint"} {
+		require.Contains(t, got.out, word)
+	}
+	require.Equal(t, 0, invocation{}.run(t, "--version").status)
+}
+
+// Without an endpoint the offline model answers, and standard error says so;
+// the next process goes on where the conversation stands.
+func TestOfflineAcrossProcesses(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	got := invocation{home: home}.run(t, "run", desk, "an invoice shows two charges", "--session", "s1")
+	require.Equal(t, 0, got.status, got.err)
+	require.Equal(t, 1, strings.Count(got.err, "\n"), got.err)
+	require.Contains(t, got.err, "no model is used")
+	require.Contains(t, got.err, "OPENAI_MODEL")
+	require.Contains(t, got.out, "support → billing (")
+	require.Contains(t, got.out, "\nbilling: ")
+
+	got = invocation{home: home}.run(t, "run", desk, "hello again", "--session", "s1")
+	require.Equal(t, 0, got.status, got.err)
+	require.True(t, strings.HasPrefix(got.out, "billing: "), got.out)
+
+	info, err := os.Stat(filepath.Join(home, ".local", "state", "arbor", "arbor.db"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
+func TestStateDirectory(t *testing.T) {
+	t.Parallel()
+	state := t.TempDir()
+	got := invocation{env: []string{"XDG_STATE_HOME=" + state}}.run(t, "run", desk, "hello")
+	require.Equal(t, 0, got.status, got.err)
+	require.FileExists(t, filepath.Join(state, "arbor", "arbor.db"))
+	require.Regexp(t, `session (s-[0-9a-f]{10}); to go on: arbor run testdata/desk --session s-[0-9a-f]{10} "…"`, got.err)
+
+	got = invocation{}.run(t, "run", desk, "hello", "--db", ":memory:")
+	require.Equal(t, 0, got.status, got.err)
+	require.NotContains(t, got.err, "to go on", "nothing is kept, so there is nothing to go on with")
+}
+
+// With --json, standard output holds events and nothing else, as they are.
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	words := "a <b> & \"c\" \u2028 \x01 שלום"
+	got := invocation{env: serve(t, answers(
+		scripted.Reply(scripted.Text("looking "), scripted.Call("transfer_to_agent", `{"agent_name":"tech","reason":"<x>"}`)),
+		scripted.Reply(scripted.Think("hm"), scripted.Text("x ", "< y"))))}.run(t, "run", desk, words, "--json")
+	require.Equal(t, 0, got.status, got.err)
+	require.Contains(t, got.err, "to go on")
+	require.Contains(t, got.out, `"reason":"<x>"`)
+	var types []string
+	lines := bufio.NewScanner(strings.NewReader(got.out))
+	for lines.Scan() {
+		var e agent.Event
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &e), lines.Text())
+		back, err := e.MarshalJSON()
+		require.NoError(t, err)
+		require.Equal(t, lines.Text(), string(back))
+		types = append(types, e.Type())
+		if u, ok := e.Data.(*agent.User); ok {
+			require.Equal(t, words, u.Content.Text)
+		}
+	}
+	require.Equal(t, "user harness_start text tool_call usage tool_result transfer harness_end harness_start reasoning text usage harness_end", strings.Join(types, " "))
+}
+
+func TestJSONOfErrors(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"run", desk, "--json", ""}, {"run", "none", "--json", "hi"}, {"run", "testdata/broken", "--json", "hi"}} {
+		got := invocation{}.run(t, args...)
+		require.Equal(t, cli.StatusUsage, got.status)
+		require.Empty(t, got.out)
+		require.NotEmpty(t, got.err)
+	}
+}
+
+// What the user says reaches the model and the log word for word, however it
+// comes in.
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("0123456789abcde ", 120<<10/16)
+	for name, tt := range map[string]struct {
+		args        []string
+		stdin, want string
+	}{
+		"argument":        {args: []string{"{{.Name}} ${HOME} %s שלום \x1b[1m"}, stdin: "not this", want: "{{.Name}} ${HOME} %s שלום \x1b[1m"},
+		"dashes":          {args: []string{"--", "--json"}, want: "--json"},
+		"standard input":  {stdin: "two\nlines\n", want: "two\nlines"},
+		"dash":            {args: []string{"-"}, stdin: "from \x02 a pipe\r\n\n", want: "from \x02 a pipe\r\n"},
+		"120 KB argument": {args: []string{long}, want: long},
+		"120 KB of stdin": {stdin: long, want: long},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			script := answers(scripted.Reply(scripted.Text("ok")))
+			got := invocation{env: serve(t, script), stdin: tt.stdin}.run(t, append([]string{"run", desk, "--db", ":memory:"}, tt.args...)...)
+			require.Equal(t, 0, got.status, got.err)
+			require.Equal(t, "support: ok\n", got.out)
+			require.NoError(t, script.Done())
+			msgs := script.Requests("model")[0].Messages
+			require.Equal(t, tt.want, msgs[len(msgs)-1].Text)
+		})
+	}
+}
+
+func TestTree(t *testing.T) {
+	t.Parallel()
+	for format, want := range map[string]string{
+		"text": `support  Finds the right specialist
+├─ billing  Charges, invoices and refunds
+│      may also hand over to: support
+└─ tech  Errors, outages and slow connections
+       may also hand over to: support
+`,
+		"mermaid": `flowchart TD
+    n0["support"]
+    n1["billing"]
+    n2["tech"]
+    n0 --> n1
+    n0 --> n2
+    n1 -.-> n0
+    n2 -.-> n0
+`,
+		"dot": `digraph agents {
+  n0 [label="support", shape=box];
+  n1 [label="billing", shape=box];
+  n2 [label="tech", shape=box];
+  n0 -> n1;
+  n0 -> n2;
+  n1 -> n0 [style=dashed, constraint=false];
+  n2 -> n0 [style=dashed, constraint=false];
+}
+`,
+	} {
+		got := invocation{}.run(t, "tree", desk, "--format", format)
+		require.Equal(t, 0, got.status, got.err)
+		require.Empty(t, got.err, "no model is needed for a drawing")
+		require.Equal(t, want, got.out)
+	}
+	got := invocation{}.run(t, "tree", desk, "--format", "json")
+	require.JSONEq(t, `{"name":"support","path":"support","description":"Finds the right specialist","targets":["billing","tech"],"subAgents":[
+		{"name":"billing","path":"support/billing","description":"Charges, invoices and refunds","targets":["support"]},
+		{"name":"tech","path":"support/tech","description":"Errors, outages and slow connections","targets":["support"]}]}`, got.out)
+}
+
+func TestLint(t *testing.T) {
+	t.Parallel()
+	got := invocation{}.run(t, "lint", desk)
+	require.Equal(t, outcome{0, "ok: 3 agents\n", ""}, got)
+
+	got = invocation{}.run(t, "lint", "testdata/broken")
+	require.Equal(t, cli.StatusUsage, got.status)
+	require.Regexp(t, `(?m)^testdata/broken/root\.md:3: .*colour`, got.out)
+	require.Regexp(t, `(?m)^testdata/broken/root\.md:4: .*ghost`, got.out)
+	require.Regexp(t, `(?m)^testdata/broken/child\.md:4: .*no_such_tool`, got.out)
+	require.Equal(t, "arbor: 3 problems\n", got.err)
+
+	got = invocation{program: "twice"}.run(t, "lint")
+	require.Equal(t, cli.StatusUsage, got.status)
+	require.Equal(t, 2, strings.Count(got.out, "\n"), got.out)
+	require.Contains(t, got.out, `same/same: the name "same" is taken`)
+	require.Contains(t, got.out, `same/user: agent name "user" is reserved`)
+	got = invocation{program: "twice"}.run(t, "run", "hi")
+	require.Equal(t, cli.StatusUsage, got.status)
+	require.Contains(t, got.err, "2 problems in the tree of agents\n")
+}
+
+// A program with a tree of its own takes no PATH.
+func TestOwnTree(t *testing.T) {
+	t.Parallel()
+	got := invocation{program: "embedded"}.run(t, "run", "my invoice", "--db", ":memory:")
+	require.Equal(t, 0, got.status, got.err)
+	require.Contains(t, got.out, "support → billing")
+	require.True(t, strings.HasPrefix(got.err, "helpdesk: no model is used"), got.err)
+
+	env := serve(t, answers(scripted.Reply(scripted.Text("hello"))))
+	got = invocation{program: "func", env: env}.run(t, "run", "hi", "--db", ":memory:")
+	require.Equal(t, outcome{0, "solo: hello\n", ""}, got)
+	require.Equal(t, outcome{0, "solo\n", ""}, invocation{program: "func"}.run(t, "tree"))
+
+	got = invocation{program: "rude"}.run(t, "run", "hi", "--db", ":memory:", "--model", "m")
+	require.Equal(t, cli.StatusUsage, got.status, "a tree with models of its own has no --model")
+}
+
+// Model names stand in the files, in OPENAI_MODEL and behind --model, from weak
+// to strong for agents that name none, and --model above all.
+func TestModelNames(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "solo.md"), []byte("---\nname: solo\nmodel: named\n---\nYou are alone.\n"), 0o600))
+	script := scripted.New().Add("named", scripted.Reply(scripted.Text("from the file"))).Add("given", scripted.Reply(scripted.Text("from the flag")))
+	env := serve(t, script)[:1]
+	got := invocation{env: env}.run(t, "run", dir, "hi", "--db", ":memory:")
+	require.Equal(t, outcome{0, "solo: from the file\n", ""}, got)
+	got = invocation{env: env}.run(t, "run", dir, "hi", "--db", ":memory:", "--model", "given")
+	require.Equal(t, outcome{0, "solo: from the flag\n", ""}, got)
+	got = invocation{}.run(t, "run", dir, "hi", "--db", ":memory:")
+	require.Contains(t, got.err, "no model is used", "a name is no endpoint")
+}

@@ -1,0 +1,19 @@
+// Package cli is the arbor command as a package, so that a program with a tree
+// of its own gets all of it: run, chat, resume, tree, lint and sessions, with
+// their flags, output and exit statuses.
+//
+//	func main() { cli.Main(cli.WithTree(root)) }
+//
+// [Main] is for func main; [Run] is the same for tests: it takes the arguments
+// and streams, handles no signals and returns the status.
+//
+// Standard output holds the conversation and nothing else; with --json it holds
+// one event a line. Messages about the command itself go to standard error. What
+// models, tools and users wrote is printed for people with its control
+// characters made visible, so that no text can drive a terminal; --json carries
+// it word for word.
+//
+// The package imports the runner, the stores, agentfile and the models that the
+// environment can name. It decides nothing about a conversation: whatever it
+// shows is read from events. It never prints or stores an API key.
+package cli

@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/tools"
+)
+
+func (p *program) treeCommand() *cobra.Command {
+	cmd := p.withPath(&cobra.Command{
+		Short: "Draw the tree of agents",
+		Long: `Draws the tree: agents, what they are for, their tools, and to whom else than its
+own children an agent may hand over. No model is called or needed.`,
+	}, "tree", 0, func(_ *cobra.Command, path string, _ []string) error {
+		draw := map[string]func(io.Writer, *agent.Tree, look){"text": drawText, "mermaid": drawMermaid, "dot": drawDOT, "json": drawJSON}[p.flags.tree]
+		if draw == nil {
+			return usagef("--format %s: text, mermaid, dot and json are possible", oneLine(p.flags.tree))
+		}
+		tree, err := p.loadTree(path, unused)
+		if err != nil {
+			return err
+		}
+		draw(p.Stdout, tree, p.lookOf(p.Stdout))
+		return nil
+	})
+	cmd.Flags().StringVar(&p.flags.tree, "format", "text", "text, mermaid, dot or json")
+	return cmd
+}
+
+// beyond returns the targets of an agent that are not its children.
+func beyond(n *agent.Node) []string {
+	var names []string
+	for _, t := range n.Targets() {
+		if t.Parent != n {
+			names = append(names, t.Agent.Name())
+		}
+	}
+	return names
+}
+
+func toolNames(a agent.Agent) []string {
+	var names []string
+	if a, ok := a.(interface{ Tools() []tools.Tool }); ok {
+		for _, t := range a.Tools() {
+			names = append(names, t.Info().Name)
+		}
+	}
+	return names
+}
+
+func drawText(w io.Writer, tree *agent.Tree, l look) { drawMarked(w, tree, l, "") }
+
+// drawMarked draws the tree with a mark at the agent that is active.
+func drawMarked(w io.Writer, tree *agent.Tree, l look, active string) {
+	var draw func(n *agent.Node, first, rest string)
+	draw = func(n *agent.Node, first, rest string) {
+		name := n.Agent.Name()
+		line := first + l.paint(cyan, name)
+		if name == active {
+			line += l.paint(green, " ← active")
+		}
+		if d := oneLine(n.Agent.Description()); d != "" {
+			line += "  " + d
+		}
+		fmt.Fprintln(w, line)
+		under := rest
+		if len(n.Children()) > 0 {
+			under += "│ "
+		} else {
+			under += "  "
+		}
+		if t := toolNames(n.Agent); len(t) > 0 {
+			fmt.Fprintln(w, l.paint(faint, under+"  tools: "+strings.Join(t, ", ")))
+		}
+		if b := beyond(n); len(b) > 0 {
+			fmt.Fprintln(w, l.paint(faint, under+"  may also hand over to: "+strings.Join(b, ", ")))
+		}
+		for i, child := range n.Children() {
+			if i == len(n.Children())-1 {
+				draw(child, rest+"└─ ", rest+"   ")
+			} else {
+				draw(child, rest+"├─ ", rest+"│  ")
+			}
+		}
+	}
+	draw(tree.Root(), "", "")
+}
+
+// numbered gives each node an identifier that every drawing language accepts.
+func numbered(tree *agent.Tree) map[*agent.Node]string {
+	ids := make(map[*agent.Node]string)
+	for n := range tree.Walk() {
+		ids[n] = fmt.Sprintf("n%d", len(ids))
+	}
+	return ids
+}
+
+func drawMermaid(w io.Writer, tree *agent.Tree, _ look) {
+	ids := numbered(tree)
+	fmt.Fprintln(w, "flowchart TD")
+	for n := range tree.Walk() {
+		fmt.Fprintf(w, "    %s[\"%s\"]\n", ids[n], n.Agent.Name())
+	}
+	for n := range tree.Walk() {
+		for _, t := range n.Targets() {
+			arrow := "-.->"
+			if t.Parent == n {
+				arrow = "-->"
+			}
+			fmt.Fprintf(w, "    %s %s %s\n", ids[n], arrow, ids[t])
+		}
+	}
+}
+
+func drawDOT(w io.Writer, tree *agent.Tree, _ look) {
+	ids := numbered(tree)
+	fmt.Fprintln(w, "digraph agents {")
+	for n := range tree.Walk() {
+		fmt.Fprintf(w, "  %s [label=%q, shape=box];\n", ids[n], n.Agent.Name())
+	}
+	for n := range tree.Walk() {
+		for _, t := range n.Targets() {
+			dashed := " [style=dashed, constraint=false]"
+			if t.Parent == n {
+				dashed = ""
+			}
+			fmt.Fprintf(w, "  %s -> %s%s;\n", ids[n], ids[t], dashed)
+		}
+	}
+	fmt.Fprintln(w, "}")
+}
+
+// jsonNode is the form of tree --format json.
+type jsonNode struct {
+	Name        string      `json:"name"`
+	Path        string      `json:"path"`
+	Description string      `json:"description,omitempty"`
+	Model       string      `json:"model,omitempty"`
+	Tools       []string    `json:"tools,omitempty"`
+	Targets     []string    `json:"targets,omitempty"`
+	SubAgents   []*jsonNode `json:"subAgents,omitempty"`
+}
+
+func drawJSON(w io.Writer, tree *agent.Tree, _ look) { writeJSON(w, nodeJSON(tree.Root())) }
+
+func nodeJSON(n *agent.Node) *jsonNode {
+	j := &jsonNode{Name: n.Agent.Name(), Path: n.Path, Description: n.Agent.Description(), Tools: toolNames(n.Agent)}
+	if a, ok := n.Agent.(interface{ Model() llm.Model }); ok && a.Model() != nil {
+		j.Model = a.Model().Name()
+	}
+	for _, t := range n.Targets() {
+		j.Targets = append(j.Targets, t.Agent.Name())
+	}
+	for _, child := range n.Children() {
+		j.SubAgents = append(j.SubAgents, nodeJSON(child))
+	}
+	return j
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentfile"
+)
+
+// The exit statuses of the command.
+const (
+	StatusAnswered    = 0
+	StatusUsage       = 2   // bad input or configuration
+	StatusFailed      = 3   // the model or a tool failed, or transfers were rejected
+	StatusLimit       = 4   // a limit of the turn was reached
+	StatusApproval    = 5   // the turn waits for an approval
+	StatusBusy        = 6   // another turn holds the session
+	StatusInterrupted = 130 // by a signal, or because nobody reads the output
+)
+
+// usageError is a mistake of whoever called the command, or in its
+// configuration.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// statusError ends the command with a status after everything was said.
+type statusError int
+
+func (e statusError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// status returns the exit status that an error stands for.
+func status(err error) int {
+	var (
+		said  statusError
+		usage usageError
+		tree  *agent.TreeError
+		files *agentfile.Error
+	)
+	switch {
+	case err == nil:
+		return StatusAnswered
+	case errors.As(err, &said):
+		return int(said)
+	case errors.Is(err, context.Canceled), errors.Is(err, syscall.EPIPE):
+		return StatusInterrupted
+	case errors.As(err, &usage), errors.As(err, &tree), errors.As(err, &files), errors.Is(err, agent.ErrBadInput):
+		return StatusUsage
+	case errors.Is(err, agent.ErrLimit), errors.Is(err, agent.ErrTransferLimit):
+		return StatusLimit
+	case errors.Is(err, agent.ErrSessionBusy), errors.Is(err, agent.ErrConflict):
+		return StatusBusy
+	}
+	return StatusFailed
+}
+
+// finish tells the user about an error and returns the status.
+func (p *program) finish(err error) int {
+	p.report(err)
+	return status(err)
+}
+
+// report writes an error to standard error: one line, or one line a problem.
+func (p *program) report(err error) {
+	var (
+		said  statusError
+		tree  *agent.TreeError
+		files *agentfile.Error
+	)
+	switch {
+	case err == nil, errors.As(err, &said), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, context.Canceled):
+		p.say("interrupted")
+	case errors.As(err, &files):
+		lines := fileProblems(files)
+		p.say("%s in the agents' files", count(len(lines), "problem"))
+		for _, line := range lines {
+			fmt.Fprintln(p.Stderr, oneLine(line))
+		}
+	case errors.As(err, &tree):
+		p.say("%s in the tree of agents", count(len(tree.Problems), "problem"))
+		for _, problem := range tree.Problems {
+			fmt.Fprintln(p.Stderr, oneLine(problem.String()))
+		}
+	default:
+		p.say("%s", strings.TrimSpace(err.Error()))
+	}
+}
+
+// say writes one line about the command itself to standard error.
+func (p *program) say(format string, args ...any) {
+	fmt.Fprintf(p.Stderr, "%s: %s\n", p.name, oneLine(fmt.Sprintf(format, args...)))
+}
+
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentfile"
+)
+
+func (p *program) lintCommand() *cobra.Command {
+	return p.withPath(&cobra.Command{
+		Short: "Report every problem of a tree, with file and line",
+		Long: `Checks a tree and prints every problem on a line of its own, as file:line: message.
+The status is then 2. No model is called or needed.`,
+	}, "lint", 0, func(_ *cobra.Command, path string, _ []string) error {
+		tree, err := p.loadTree(path, unused)
+		if err == nil {
+			fmt.Fprintf(p.Stdout, "ok: %s\n", count(tree.Len(), "agent"))
+			return nil
+		}
+		var files *agentfile.Error
+		var bad *agent.TreeError
+		var lines []string
+		switch {
+		case errors.As(err, &files):
+			lines = fileProblems(files)
+		case errors.As(err, &bad):
+			for _, problem := range bad.Problems {
+				lines = append(lines, problem.String())
+			}
+		default:
+			return err
+		}
+		for _, line := range lines {
+			fmt.Fprintln(p.Stdout, oneLine(line))
+		}
+		p.say("%s", count(len(lines), "problem"))
+		return statusError(StatusUsage)
+	})
+}

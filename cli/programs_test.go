@@ -1,0 +1,82 @@
+package cli_test
+
+import (
+	"context"
+	"iter"
+	"os"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llmagent"
+)
+
+// programs are commands with a tree of their own, each run by the test binary in
+// a process of its own, named by ARBOR_TEST_PROGRAM.
+var programs = map[string]func(){
+	// rude says what no terminal should obey.
+	"rude": func() {
+		cli.Main(cli.WithName("rude"), cli.WithTree(node("rude", text("\x1b]0;owned\a\x1b[2Jfine\r\n\u202eright-to-left\u0085 שלום"))))
+	},
+	// stubborn does not end when its context does.
+	"stubborn": func() { cli.Main(cli.WithTree(node("stubborn", text("working"), nil))) },
+	// pause waits for an approval.
+	"pause": func() {
+		relay := &agent.Event{Data: &agent.Relay{Kind: "permission", ToolCallID: "c1", Tool: "refund", Params: []byte(`{"id":7}`)}}
+		cli.Main(cli.WithTree(node("pause", relay, &agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonInputRequired}})))
+	},
+	// endless never comes to an end.
+	"endless": func() { cli.Main(cli.WithTree(node("endless", &agent.Event{Data: &agent.Continue{}}))) },
+	// twice has two agents of one name, and one with a reserved name.
+	"twice": func() {
+		child, grandchild := node("same"), node("user")
+		root, err := agent.New("same", "", never, agent.WithSubAgents(child, grandchild))
+		if err != nil {
+			os.Exit(99)
+		}
+		cli.Main(cli.WithTree(root))
+	},
+	"func": func() {
+		cli.Main(cli.WithTreeFunc(func(model llm.Model) (agent.Agent, error) {
+			return llmagent.New("solo", "You are alone.", model)
+		}))
+	},
+	"embedded": func() { cli.Main(cli.WithName("helpdesk"), cli.WithFiles(os.DirFS("testdata"), "desk")) },
+}
+
+func text(s string) *agent.Event { return &agent.Event{Data: &agent.Text{Content: s}} }
+
+func never(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
+	return func(func(*agent.Event, error) bool) {}
+}
+
+// node makes an agent that yields these events; nil stands for blocking for ever.
+func node(name string, events ...*agent.Event) agent.Agent {
+	run := func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			for _, e := range events {
+				if e == nil {
+					select {}
+				}
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+	a, err := agent.New(name, "", run)
+	if err != nil { // a reserved name: leave the complaint to the tree
+		return reserved{name}
+	}
+	return a
+}
+
+type reserved struct{ name string }
+
+func (r reserved) Name() string                 { return r.name }
+func (r reserved) Description() string          { return "" }
+func (r reserved) SubAgents() []agent.Agent     { return nil }
+func (r reserved) FindAgent(string) agent.Agent { return nil }
+func (r reserved) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+	return never(ctx, inv)
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+func (p *program) runCommand() *cobra.Command {
+	cmd := p.withPath(&cobra.Command{
+		Short: "Run one turn: say MESSAGE and print the answer",
+		Long: `Runs one turn of a session: the active agent answers MESSAGE, or hands over.
+Without MESSAGE, or for -, the message is read from standard input. Put -- before
+a message that begins with a dash.`,
+	}, "run [MESSAGE|-]", 1, p.runTurn)
+	p.turnFlags(cmd)
+	cmd.Flags().BoolVar(&p.flags.json, "json", false, "print one event a line, as JSON")
+	return cmd
+}
+
+func (p *program) runTurn(cmd *cobra.Command, path string, args []string) error {
+	msg, err := p.message(args)
+	if err != nil {
+		return err
+	}
+	c, err := p.converse(path)
+	if err != nil {
+		return err
+	}
+	err = c.turn(cmd.Context(), func(ctx context.Context) iter.Seq2[*agent.Event, error] { return c.Run(ctx, c.key, msg) })
+	switch {
+	case cutOff(err) && c.persistent():
+		p.say("interrupted; to go on: %s", c.again("resume"))
+		return statusError(StatusInterrupted)
+	case p.flags.session == "" && c.persistent() && p.out.failed() == nil:
+		p.report(err)
+		p.say("session %s; to go on: %s", c.key.ID, c.again("run", `"…"`))
+		return statusError(status(err))
+	}
+	return err
+}
+
+// resumeWait is how long resume waits for the session's lease.
+const resumeWait = 20 * time.Second
+
+func (p *program) resumeCommand() *cobra.Command {
+	cmd := p.withPath(&cobra.Command{
+		Short: "Go on with a turn that was cut off",
+		Long: `Goes on with the last turn of a session where an interrupt, a crash or a pause cut
+it off. What was recorded is not asked for again. If another process holds the
+session, resume waits up to 20 s for it, then ends with status 6.`,
+	}, "resume --session ID", 0, p.resumeTurn)
+	p.turnFlags(cmd)
+	cmd.Flags().BoolVar(&p.flags.json, "json", false, "print one event a line, as JSON")
+	return cmd
+}
+
+func (p *program) resumeTurn(cmd *cobra.Command, path string, _ []string) error {
+	if p.flags.session == "" {
+		return usagef("--session is missing: %s sessions ls lists the sessions", p.name)
+	}
+	c, err := p.converse(path, runner.WithWait(resumeWait))
+	if err != nil {
+		return err
+	}
+	fold, err := c.db.fold(cmd.Context(), c.key)
+	if err != nil {
+		return err
+	}
+	if fold.Seq == 0 {
+		return usagef("there is no session %q in %s", c.key.ID, c.db.path)
+	}
+	some := false
+	err = c.turn(cmd.Context(), func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+		return noting(c.Resume(ctx, c.key), &some)
+	})
+	switch {
+	case cutOff(err):
+		p.say("interrupted; to go on: %s", c.again("resume"))
+		return statusError(StatusInterrupted)
+	case err == nil && !some && waitsForApproval(fold):
+		p.say("the turn waits for an approval")
+		return statusError(StatusApproval)
+	case err == nil && !some:
+		p.say("the last turn of session %s is complete: there is nothing to go on with", c.key.ID)
+	}
+	return err
+}
+
+func waitsForApproval(f *session.Fold) bool {
+	return f.Scope("").Run.Finish == agent.FinishReasonInputRequired
+}
+
+// noting reports in some whether the sequence yielded something.
+func noting(seq iter.Seq2[*agent.Event, error], some *bool) iter.Seq2[*agent.Event, error] {
+	return func(yield func(*agent.Event, error) bool) {
+		for e, err := range seq {
+			*some = true
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentfile"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// loadTree builds and checks the tree: the program's own, or the one at path.
+// resolve gives the model of a name, and for "" the default one.
+func (p *program) loadTree(path string, resolve func(name string) (llm.Model, error)) (*agent.Tree, error) {
+	if p.build != nil {
+		return p.builtTree(resolve)
+	}
+	opts := []agentfile.Option{agentfile.WithModel(resolve), agentfile.WithTools(p.tools...)}
+	load := func() (*agentfile.Tree, error) { return agentfile.LoadFS(p.files, p.dir, opts...) }
+	if p.files == nil {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return nil, usagef("%s: there is no such file or folder", path)
+		}
+		load = func() (*agentfile.Tree, error) { return agentfile.Load(path, opts...) }
+	}
+	tree, err := load()
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return tree.Index(), nil
+}
+
+// builtTree makes the tree of [WithTree] or [WithTreeFunc].
+func (p *program) builtTree(resolve func(name string) (llm.Model, error)) (*agent.Tree, error) {
+	var model llm.Model
+	if !p.ownModel {
+		var err error
+		if model, err = resolve(""); err != nil {
+			return nil, usageError{err}
+		}
+	}
+	root, err := p.build(model)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return agent.NewTree(root)
+}
+
+// fileProblems returns the lines file:line: message.
+func fileProblems(err *agentfile.Error) []string {
+	lines := make([]string, len(err.Problems))
+	for i, problem := range err.Problems {
+		lines[i] = problem.String()
+	}
+	return lines
+}

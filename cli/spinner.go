@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// spinner shows on the current line of a terminal that something is under way.
+// A nil spinner shows nothing. It must be hidden before anything else is
+// written to the same terminal.
+type spinner struct {
+	w    io.Writer
+	look look
+
+	mu    sync.Mutex
+	label string
+	stop  chan struct{} // not nil while a goroutine draws
+	done  chan struct{}
+}
+
+var frames = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+
+// spinnerDelay keeps quick answers free of flicker.
+const (
+	spinnerDelay = 150 * time.Millisecond
+	spinnerTick  = 100 * time.Millisecond
+)
+
+func newSpinner(w io.Writer, l look) *spinner {
+	if !l.live {
+		return nil
+	}
+	return &spinner{w: w, look: l}
+}
+
+// show begins to draw, or changes the label.
+func (s *spinner) show(label string) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.label = cut(oneLine(label), 60)
+	if s.stop != nil {
+		return
+	}
+	s.stop, s.done = make(chan struct{}), make(chan struct{})
+	go s.draw(s.stop, s.done)
+}
+
+func (s *spinner) draw(stop, done chan struct{}) {
+	defer close(done)
+	wait := time.NewTimer(spinnerDelay)
+	defer wait.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			if i > 0 {
+				fmt.Fprint(s.w, "\r\x1b[K")
+			}
+			return
+		case <-wait.C:
+		}
+		s.mu.Lock()
+		label := s.label
+		s.mu.Unlock()
+		fmt.Fprintf(s.w, "\r\x1b[K%c %s", frames[i%len(frames)], s.look.paint(faint, label))
+		wait.Reset(spinnerTick)
+	}
+}
+
+// hide erases the line and returns when nothing more will be drawn.
+func (s *spinner) hide() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	stop, done := s.stop, s.done
+	s.stop, s.done = nil, nil
+	s.mu.Unlock()
+	if stop != nil {
+		close(stop)
+		<-done
+	}
+}

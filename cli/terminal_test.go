@@ -1,0 +1,239 @@
+//go:build unix
+
+package cli_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/llm/scripted"
+)
+
+// screen is a terminal with a command in it.
+type screen struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	tty *os.File
+
+	mu   sync.Mutex
+	more *sync.Cond
+	all  string
+	end  bool
+}
+
+func (i invocation) onScreen(t *testing.T, args ...string) *screen {
+	t.Helper()
+	s := &screen{t: t, cmd: i.command(t, args...)}
+	s.more = sync.NewCond(&s.mu)
+	tty, err := pty.StartWithSize(s.cmd, &pty.Winsize{Rows: 24, Cols: 100})
+	require.NoError(t, err)
+	s.tty = tty
+	t.Cleanup(func() { _ = tty.Close() })
+	go s.read()
+	return s
+}
+
+func (s *screen) read() {
+	buf := make([]byte, 4096)
+	for {
+		n, err := s.tty.Read(buf)
+		s.mu.Lock()
+		s.all += string(buf[:n])
+		s.end = err != nil // the command has ended
+		s.more.Broadcast()
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// until waits for a text and returns what was written up to it; that is then
+// forgotten. "" stands for the end.
+func (s *screen) until(text string) string {
+	s.t.Helper()
+	late := false
+	timer := time.AfterFunc(20*time.Second, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		late = true
+		s.more.Broadcast()
+	})
+	defer timer.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !s.end && (text == "" || !strings.Contains(s.all, text)) {
+		require.False(s.t, late, "%q is not in %q", text, s.all)
+		s.more.Wait()
+	}
+	i := len(s.all)
+	if text != "" {
+		require.Contains(s.t, s.all, text)
+		i = strings.Index(s.all, text) + len(text)
+	}
+	seen := s.all[:i]
+	s.all = s.all[i:]
+	return seen
+}
+
+func (s *screen) enter(text string) {
+	s.t.Helper()
+	_, err := s.tty.WriteString(text)
+	require.NoError(s.t, err)
+}
+
+func (s *screen) status() int {
+	s.t.Helper()
+	s.until("")
+	_ = s.cmd.Wait()
+	return s.cmd.ProcessState.ExitCode()
+}
+
+var colour = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+
+// On a terminal names are coloured and a spinner turns; NO_COLOR takes the
+// colours, TERM=dumb all escape codes.
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	for name, env := range map[string][]string{"colours": nil, "no colours": {"NO_COLOR=1"}, "dumb": {"TERM=dumb"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer, _, release := slow("Your line is fine.")
+			script := answers(scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"tech","reason":"line"}`)), answer)
+			s := invocation{env: append(serve(t, script), env...)}.onScreen(t, "run", desk, "hi", "--db", ":memory:")
+			seen := s.until("(line)")
+			if name != "dumb" {
+				seen += s.until("⠋ ")
+				seen += s.until("⠙ ")
+			}
+			close(release)
+			seen += s.until("")
+			require.Equal(t, 0, s.status())
+			switch name {
+			case "colours":
+				require.Contains(t, seen, "\x1b[32msupport → tech\x1b[0m (line)")
+				require.Contains(t, seen, "\x1b[1;36mtech\x1b[0m: Your line is fine.")
+				require.Contains(t, seen, "\r\x1b[K", "the spinner is erased")
+			case "no colours":
+				require.NotRegexp(t, colour, seen)
+				require.Contains(t, seen, "\r\x1b[Ktech: Your line is fine.")
+			case "dumb":
+				require.Equal(t, "support → tech (line)\r\ntech: Your line is fine.\r\n", seen)
+			}
+		})
+	}
+}
+
+// Without a message a terminal is not read from.
+func TestTerminalNeedsMessage(t *testing.T) {
+	t.Parallel()
+	s := invocation{}.onScreen(t, "run", desk)
+	s.until("the message is missing")
+	require.Equal(t, cli.StatusUsage, s.status())
+}
+
+// What agents say cannot drive the terminal.
+func TestControlCharacters(t *testing.T) {
+	t.Parallel()
+	want := "rude: ␛]0;owned␇␛[2Jfine\n�right-to-left� שלום\n"
+	in := invocation{program: "rude", home: t.TempDir(), env: []string{"NO_COLOR=1"}}
+	require.Equal(t, outcome{0, want, ""}, in.run(t, "run", "hi", "--session", "s1"))
+	require.Equal(t, "user: hi\n"+want, in.run(t, "sessions", "show", "s1").out)
+	require.NotContains(t, in.run(t, "sessions", "export", "s1", "--format", "md").out, "\x1b")
+	s := in.onScreen(t, "run", "hi", "--session", "s1")
+	seen := strings.ReplaceAll(s.until(""), "\r\n", "\n")
+	require.Contains(t, seen, want)
+}
+
+func TestChatOnTerminal(t *testing.T) {
+	t.Parallel()
+	slowly, asked, release := slow("never")
+	defer close(release)
+	script := answers(
+		scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"tech"}`)),
+		scripted.Reply(scripted.Text("Which router?")), slowly, scripted.Reply(scripted.Text("Resumed.")))
+	home := t.TempDir()
+	in := invocation{home: home, env: append(serve(t, script), "NO_COLOR=1")}
+	s := in.onScreen(t, "chat", desk, "--session", "s1")
+	s.until("session s1; /help lists the commands")
+	s.until("you> ")
+	s.enter("my line is slow\r")
+	s.until("support → tech")
+	s.until("tech: Which router?")
+	s.until("you> ")
+	s.enter("/agents\r")
+	s.until("tech ← active")
+	s.until("you> ")
+	s.enter("the blue one\r")
+	receive(t, asked)
+	s.enter("\x03") // Ctrl-C ends the turn, not the chat
+	s.until("interrupted: /resume goes on with this turn")
+	s.until("you> ")
+	s.enter("/resume\r")
+	s.until("tech: Resumed.")
+	s.until("you> ")
+	s.enter("\x03")
+	s.until("Ctrl-C once more")
+	s.enter("/quit\r")
+	require.Equal(t, 0, s.status())
+
+	history := filepath.Join(home, ".local", "state", "arbor", "arbor.db.history")
+	data, err := os.ReadFile(history)
+	require.NoError(t, err)
+	require.Equal(t, "my line is slow\n/agents\nthe blue one\n/resume\n/quit\n", string(data))
+	info, err := os.Stat(history)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+
+	s = in.onScreen(t, "chat", desk, "--session", "s1")
+	s.until("you> ")
+	s.enter("\x1b[A\x1b[A\x1b[A") // three lines up in the history
+	s.until("the blue one")
+	s.enter("\x03")
+	s.until("Ctrl-C once more")
+	s.enter("\x03")
+	require.Equal(t, cli.StatusInterrupted, s.status())
+
+	s = in.onScreen(t, "chat", desk, "--session", "s1")
+	s.until("you> ")
+	s.enter("\x04")
+	require.Equal(t, 0, s.status())
+}
+
+// Without a terminal chat reads lines and prints no prompt.
+func TestChatOnPipes(t *testing.T) {
+	t.Parallel()
+	script := answers(scripted.Reply(scripted.Text("one")), scripted.Reply(scripted.Text("two")))
+	lines := "/help\n\nfirst\n/agents\n/session\n/nonsense\n//slash\n"
+	got := invocation{env: serve(t, script), stdin: lines}.run(t, "chat", desk, "--session", "s1")
+	require.Equal(t, 0, got.status, got.err)
+	require.NotContains(t, got.out+got.err, "\x1b")
+	require.Contains(t, got.out, "/quit     leave")
+	require.Contains(t, got.out, "support: one\nsupport ← active  Finds the right specialist\n")
+	require.Contains(t, got.out, "to come back: arbor chat testdata/desk --session s1\n")
+	require.Contains(t, got.err, "unknown command /nonsense; /help lists the commands")
+	require.True(t, strings.HasSuffix(got.out, "support: two\n"), got.out)
+	require.Equal(t, "/slash", script.Requests("model")[1].Messages[2].Text)
+
+	// The status is the last turn's.
+	got = invocation{env: serve(t, answers()), stdin: "hi"}.run(t, "chat", desk)
+	require.Equal(t, cli.StatusFailed, got.status)
+}
+
+// A discarded answer is said to be discarded, on a terminal or not.
+func TestDiscardedAnswer(t *testing.T) {
+	t.Parallel()
+	script := answers(scripted.Reply(scripted.Text("half an ans"), scripted.Cut()), scripted.Reply(scripted.Text("whole")))
+	got := invocation{env: serve(t, script)}.run(t, "run", desk, "hi", "--db", ":memory:")
+	require.Equal(t, outcome{0, "support: half an ans\n(answer discarded, asking again)\nsupport: whole\n", ""}, got)
+}

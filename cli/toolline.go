@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// How much of a tool call is shown to people, in characters and rows.
+const (
+	maxArgument = 60
+	maxResult   = 160
+	maxRows     = 4
+)
+
+// callLine tells a tool call in one line: name(argument="value", …).
+func callLine(call *agent.ToolCall) string {
+	var args []string
+	for _, m := range members(call.Input) {
+		args = append(args, oneLine(m.key)+"="+cut(oneLine(string(m.value)), maxArgument))
+	}
+	return oneLine(call.Name) + "(" + cut(strings.Join(args, ", "), maxResult) + ")"
+}
+
+// resultLines tells a tool's result: in one line, or for a list of objects in a
+// line that counts them and a line for each of the first ones.
+func resultLines(result *agent.ToolResult) (line string, rows []string) {
+	if result.IsError {
+		return "failed: " + cut(oneLine(agent.OutputText(result.Output)), maxResult), nil
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(result.Output, &list) == nil && list != nil {
+		if rows = table(list); rows != nil || len(list) == 0 {
+			return count(len(list), "row"), rows
+		}
+	}
+	if row := pairs(result.Output); row != "" {
+		return cut(row, maxResult), nil
+	}
+	return cut(oneLine(agent.OutputText(result.Output)), maxResult), nil
+}
+
+// table returns the rows of a list of objects, nil for any other list.
+func table(list []json.RawMessage) []string {
+	var rows []string
+	for i, item := range list {
+		row := pairs(item)
+		switch {
+		case row == "":
+			return nil
+		case i < maxRows:
+			rows = append(rows, cut(row, maxResult))
+		case i == maxRows:
+			rows = append(rows, fmt.Sprintf("… and %d more", len(list)-maxRows))
+		}
+	}
+	return rows
+}
+
+// pairs tells an object in one line, "" for anything else: key: value, …
+func pairs(object json.RawMessage) string {
+	var parts []string
+	for _, m := range members(object) {
+		parts = append(parts, oneLine(m.key)+": "+oneLine(agent.OutputText(m.value)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+type member struct {
+	key   string
+	value json.RawMessage
+}
+
+// members returns the members of a JSON object in their order, nil for anything
+// else.
+func members(object json.RawMessage) []member {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil
+	}
+	var all []member
+	for d.More() {
+		t, err := d.Token()
+		key, ok := t.(string)
+		var value json.RawMessage
+		if err != nil || !ok || d.Decode(&value) != nil {
+			return nil
+		}
+		all = append(all, member{key, value})
+	}
+	return all
+}

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// conversation is a session with the tree that answers in it.
+type conversation struct {
+	*runner.Runner
+	p    *program
+	db   *database
+	key  session.Key
+	path string // of the tree, "" if it is part of the program
+	out  sink
+
+	models *endpointModels // nil if the tree has models of its own
+	noted  bool            // the user knows whether a model is used
+}
+
+// sink takes the events of a turn.
+type sink interface {
+	event(e *agent.Event)
+	finish()
+}
+
+// converse loads the tree, opens the database and puts both together.
+func (p *program) converse(path string, opts ...runner.Option) (*conversation, error) {
+	key, err := p.sessionKey()
+	if err != nil {
+		return nil, err
+	}
+	var models *endpointModels
+	resolve, missing := unused, false
+	if !p.ownModel {
+		if models, err = p.models(); err != nil {
+			return nil, err
+		}
+		resolve = func(name string) (llm.Model, error) { return models.named(name, func() { missing = true }) }
+	}
+	tree, err := p.loadTree(path, resolve)
+	if err != nil {
+		return nil, err
+	}
+	if missing {
+		return nil, models.missing
+	}
+	db, err := p.openDB(true)
+	if err != nil {
+		return nil, err
+	}
+	if !p.flags.json {
+		opts = append(opts, runner.WithStreaming())
+	}
+	c := &conversation{p: p, db: db, key: key, path: path}
+	if c.Runner, err = runner.New(tree.Root().Agent, db.Store, opts...); err != nil {
+		return nil, err
+	}
+	if c.out = (jsonLines{p.Stdout}); !p.flags.json {
+		c.out = newPrinter(p.Stdout, p.lookOf(p.Stdout), c.Tree())
+	}
+	c.models = models
+	return c, nil
+}
+
+// turn shows the events of one turn and returns how it ended. The first signal
+// cancels it.
+func (c *conversation) turn(ctx context.Context, events func(context.Context) iter.Seq2[*agent.Event, error]) error {
+	c.notice()
+	ctx, done := c.p.interrupts.turn(ctx)
+	defer done()
+	var end agent.FinishReason
+	var failure error
+	for e, err := range events(ctx) {
+		if err != nil {
+			failure = err
+			break
+		}
+		c.out.event(e)
+		if d, ok := e.Data.(*agent.HarnessEnd); ok && e.Scope == "" {
+			end = d.FinishReason
+		}
+		if failure = c.p.out.failed(); failure != nil {
+			break
+		}
+	}
+	c.out.finish()
+	switch {
+	case failure != nil && ctx.Err() != nil, failure == nil && ctx.Err() != nil && !answered(end):
+		return context.Canceled
+	case failure == nil && end == agent.FinishReasonInputRequired:
+		c.p.say("the turn waits for an approval")
+		return statusError(StatusApproval)
+	}
+	return failure
+}
+
+func answered(end agent.FinishReason) bool {
+	return end != "" && end != agent.FinishReasonTransfer && end != agent.FinishReasonCanceled
+}
+
+// cutOff reports whether an error leaves a turn that resume can go on with.
+func cutOff(err error) bool { return errors.Is(err, context.Canceled) }
+
+// again tells the command line that goes on with the session.
+func (c *conversation) again(command string, rest ...string) string {
+	words := []string{c.p.name, command}
+	if c.path != "" {
+		words = append(words, quoteArg(c.path))
+	}
+	words = append(words, "--session", quoteArg(c.key.ID))
+	if c.p.flags.db != "" {
+		words = append(words, "--db", quoteArg(c.p.flags.db))
+	}
+	return strings.Join(append(words, rest...), " ")
+}
+
+// quoteArg quotes an argument for a POSIX shell, if that is needed.
+func quoteArg(s string) string {
+	safe := func(r rune) bool {
+		return r < 0x80 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@%+,", r))
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !safe(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+func (c *conversation) persistent() bool { return c.db.path != memoryDB }
+
+// jsonLines writes one event a line, as it is stored.
+type jsonLines struct {
+	w io.Writer
+}
+
+func (j jsonLines) event(e *agent.Event) { writeJSON(j.w, e) }
+func (j jsonLines) finish()              {}
+
+// writeJSON writes a value and a line break in one write. Errors of the writer
+// are the writer's to keep; events always have a JSON form.
+func writeJSON(w io.Writer, v any) {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v)
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+func TestVisible(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain\ttext\n":      "plain\ttext\n",
+		"a\r\nb\rc":          "a\nbc",
+		"\x1b[31mred\x00":    "␛[31mred␀",
+		"\x7f\u009b31m\x80":  "␡�31m�",
+		"שלום \u200f\u202ex": "שלום \u200f�x",
+	} {
+		require.Equal(t, want, visible(in))
+	}
+	require.Equal(t, "a b ␛", oneLine(" a\n\r\n b\t\x1b "))
+}
+
+func FuzzVisible(f *testing.F) {
+	f.Add("a\x1b[2J\u009b\xff\r\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		got := visible(s)
+		require.True(t, utf8.ValidString(got))
+		for _, r := range got {
+			require.False(t, unicode.IsControl(r) && r != '\n' && r != '\t', "%q", got)
+		}
+		require.NotContains(t, oneLine(s), "\n")
+		require.LessOrEqual(t, utf8.RuneCountInString(cut(s, 5)), 5)
+	})
+}
+
+func TestToolLines(t *testing.T) {
+	call := &agent.ToolCall{Name: "find", Input: json.RawMessage(`{"z":"last\nfirst","a":[1,{"b":2}],"n":null}`)}
+	require.Equal(t, `find(z="last\nfirst", a=[1,{"b":2}], n=null)`, callLine(call))
+	require.Equal(t, "find()", callLine(&agent.ToolCall{Name: "find", Input: json.RawMessage(`{}`)}))
+	long := callLine(&agent.ToolCall{Name: "find", Input: agent.EncodeJSON(map[string]string{"a": strings.Repeat("x", 1000)})})
+	require.Less(t, utf8.RuneCountInString(long), 80)
+
+	for output, want := range map[string][]string{
+		`"two\nwords"`:                {"two words"},
+		`{"ok":true,"id":"x1"}`:       {"ok: true, id: x1"},
+		`[{"id":1,"b":"c"},{"id":2}]`: {"2 rows", "id: 1, b: c", "id: 2"},
+		`[]`:                          {"0 rows"},
+		`[1,2]`:                       {"[1,2]"},
+		`null`:                        {"null"},
+		`{}`:                          {"{}"},
+		`[{"i":1},{"i":2},{"i":3},{"i":4},{"i":5},{"i":6}]`: {"6 rows", "i: 1", "i: 2", "i: 3", "i: 4", "… and 2 more"},
+	} {
+		line, rows := resultLines(&agent.ToolResult{Output: json.RawMessage(output)})
+		require.Equal(t, want, append([]string{line}, rows...), output)
+	}
+	line, _ := resultLines(&agent.ToolResult{Output: json.RawMessage(`"boom"`), IsError: true})
+	require.Equal(t, "failed: boom", line)
+}
+
+func TestEditDistance(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"db", "", 2}, {"sesion", "session", 1}, {"jsno", "json", 2}, {"format", "format", 0}} {
+		require.Equal(t, tt.want, editDistance(tt.a, tt.b))
+		require.Equal(t, tt.want, editDistance(tt.b, tt.a))
+	}
+}
+
+func TestQuoteArg(t *testing.T) {
+	for in, want := range map[string]string{"s-1a": "s-1a", "my tree": "'my tree'", "it's": `'it'\''s'`, "": "''", "a\"$b": `'a"$b'`} {
+		require.Equal(t, want, quoteArg(in))
+	}
+}

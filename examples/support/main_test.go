@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMain runs the example itself if it is told to, so that each turn of the
+// test is a process of its own.
+func TestMain(m *testing.M) {
+	if os.Getenv("SUPPORT_TEST_PROGRAM") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+func support(t *testing.T, home string, args ...string) (stdout, stderr string) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd.Env = []string{"HOME=" + home, "SUPPORT_TEST_PROGRAM=1"}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	require.NoError(t, cmd.Run(), errs.String())
+	return out.String(), errs.String()
+}
+
+// The example's first command without any endpoint: a transfer, a call, two rows
+// of the database, a sentence made of them, and one line that no model is used.
+func TestChargedTwice(t *testing.T) {
+	home := t.TempDir()
+	out, errs := support(t, home, "run", "I'm being charged twice for my subscription", "--session", "s1")
+	want, err := os.ReadFile(filepath.Join("testdata", "charged_twice.golden"))
+	require.NoError(t, err)
+	require.Equal(t, string(want), out)
+	require.Equal(t, 1, strings.Count(errs, "\n"), errs)
+	require.True(t, strings.HasPrefix(errs, "support: no model is used"), errs)
+
+	// The next message, in a new process, is the specialist's.
+	out, _ = support(t, home, "run", "Please refund charge ch_1004", "--session", "s1")
+	require.Equal(t, "  refund_charge(charge_id=\"ch_1004\") → Charge ch_1004 is refunded.\n"+
+		"billing: refund_charge returned \"Charge ch_1004 is refunded.\".\n", out)
+}
+
+func TestRouting(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]string{
+		"what did I order":                       "support → billing",
+		"my Wi-Fi router is slow":                "tech → network",
+		"the migration of my database failed":    "tech → database",
+		"single sign-on fails with a bad token":  "tech → auth",
+		"please change my email address":         "support → account",
+		"hello, is anybody there":                "support: I am the offline model",
+		"refund the charge ch_9999 that I found": "there is no charge",
+	} {
+		t.Run(message, func(t *testing.T) {
+			t.Parallel()
+			out, _ := support(t, t.TempDir(), "run", message, "--db", ":memory:")
+			require.Contains(t, out, want)
+		})
+	}
+}
+
+func TestTreeIsSound(t *testing.T) {
+	out, errs := support(t, t.TempDir(), "lint")
+	require.Equal(t, "ok: 7 agents\n", out)
+	require.Empty(t, errs)
+}
