@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -121,27 +123,34 @@ func putBack(b testing.TB, r *runner.Runner, store session.Store, key session.Ke
 
 // BenchmarkResumeTurn measures one more turn on a warm session of exactly so
 // many turns. A turn leaves one more behind, so each measured turn gets a
-// session of its own, put back outside the timer.
+// session of its own; they are put back outside the timer, some at a time, and
+// the garbage of doing so is collected there too.
 func BenchmarkResumeTurn(b *testing.B) {
+	const batch = 50
 	for _, history := range []int{10, 100, 1000, 4000} {
 		b.Run(fmt.Sprintf("history=%d", history), func(b *testing.B) {
 			root := chain(b, 1, "I see two charges and refund one.")
 			events := past(b, root, history)
 			store := session.NewMemory()
-			r := newRunner(b, root, store, runner.WithCache(2))
+			r := newRunner(b, root, store, runner.WithCache(batch))
+			keys := make([]session.Key, batch)
 			b.ReportAllocs()
 			b.ResetTimer()
-			for i := range b.N {
+			for done := 0; done < b.N; done += batch {
 				b.StopTimer()
-				key := session.ID(fmt.Sprint("s", i))
-				putBack(b, r, store, key, events)
-				b.StartTimer()
-				turn(b, r, key)
-				b.StopTimer()
-				if err := store.Delete(context.Background(), key); err != nil {
-					b.Fatal(err)
+				todo := keys[:min(batch, b.N-done)]
+				for i := range todo {
+					if err := store.Delete(context.Background(), keys[i]); err != nil {
+						b.Fatal(err)
+					}
+					keys[i] = session.ID(fmt.Sprint("s", done+i))
+					putBack(b, r, store, keys[i], events)
 				}
+				runtime.GC()
 				b.StartTimer()
+				for _, key := range todo {
+					turn(b, r, key)
+				}
 			}
 		})
 	}
@@ -293,4 +302,28 @@ func TestAllocationBudget(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCostDoesNotGrowWithHistory compares the allocations of one more turn on a
+// short and on a long session.
+func TestCostDoesNotGrowWithHistory(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates on its own")
+	}
+	root := chain(t, 1, "I see two charges and refund one.")
+	cost := func(history int) float64 {
+		events := past(t, root, history)
+		store := session.NewMemory()
+		r := newRunner(t, root, store)
+		var keys []session.Key
+		for i := range 21 { // one for the call that AllocsPerRun does not count
+			keys = append(keys, session.ID(fmt.Sprint("s", i)))
+			putBack(t, r, store, keys[i], events)
+		}
+		return testing.AllocsPerRun(20, func() {
+			turn(t, r, keys[0])
+			keys = keys[1:]
+		})
+	}
+	require.InDelta(t, cost(10), cost(1000), 2)
 }
