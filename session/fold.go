@@ -39,7 +39,8 @@ type Scope struct {
 	Active string
 	// LastEnd is the run whose harness_end is the last one.
 	LastEnd string
-	// Run is the last run that was started; its ID is "" if there was none this turn.
+	// Run is the last run that was started, in the conversation of whichever turn:
+	// Run.TurnID says. Its ID is "" before the first.
 	Run Run
 
 	pairs []hop // committed since text or another tool's result came
@@ -135,7 +136,11 @@ func (f *Fold) Apply(e *agent.Event) {
 	s := f.Scope(e.Scope)
 	switch d := e.Data.(type) {
 	case *agent.HarnessStart:
-		s.Run = Run{ID: e.RunID, Agent: e.Agent, Path: e.Path, TurnID: e.TurnID, Open: true, Pending: s.Run.Pending[:0]}
+		pending := s.Run.Pending
+		if paused := !s.Run.Open && s.Run.Finish == agent.FinishReasonInputRequired; !paused || s.Run.TurnID != e.TurnID {
+			pending = pending[:0]
+		} // else the run takes up what the paused one waited for
+		s.Run = Run{ID: e.RunID, Agent: e.Agent, Path: e.Path, TurnID: e.TurnID, Open: true, Pending: pending}
 	case *agent.HarnessEnd:
 		s.Run.Open, s.Run.Finish, s.Run.Target = false, d.FinishReason, d.Target
 		s.LastEnd = e.RunID

@@ -1,0 +1,386 @@
+package session_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
+)
+
+// logOf numbers events, and fills in what a test leaves out.
+func logOf(events ...*agent.Event) []*agent.Event {
+	for i, e := range events {
+		e.Seq, e.Time = int64(i+1), time.Unix(int64(i), 0).UTC()
+		if e.ID == "" {
+			e.ID = fmt.Sprintf("e%d", e.Seq)
+		}
+	}
+	return events
+}
+
+func foldOf(events ...*agent.Event) *session.Fold {
+	f := new(session.Fold)
+	for _, e := range logOf(events...) {
+		f.Apply(e)
+	}
+	return f
+}
+
+func user(turn string) *agent.Event {
+	return &agent.Event{TurnID: turn, RunID: "u-" + turn, Agent: "user", Data: &agent.User{Content: llm.Content{Text: "hi"}}}
+}
+
+// run makes the events of one run; in(scope) moves them.
+type run struct{ turn, id, agent, scope string }
+
+func (r run) event(data agent.EventData) *agent.Event {
+	return &agent.Event{TurnID: r.turn, RunID: r.id, Scope: r.scope, Agent: r.agent, Path: "root/" + r.agent, Data: data}
+}
+func (r run) start() *agent.Event { return r.event(&agent.HarnessStart{AgentID: r.agent}) }
+func (r run) text(s string) *agent.Event {
+	return r.event(&agent.Text{Content: s})
+}
+func (r run) call(id, name string) *agent.Event {
+	e := r.event(&agent.ToolCall{Name: name, Input: []byte("{}")})
+	e.ID = id
+	return e
+}
+func (r run) result(id, name string) *agent.Event {
+	e := r.event(&agent.ToolResult{Name: name, Output: []byte(`"ok"`)})
+	e.ID = id
+	return e
+}
+func (r run) transfer(to string, outcome agent.TransferOutcome) *agent.Event {
+	return r.event(&agent.Transfer{From: r.agent, To: to, Outcome: outcome})
+}
+func (r run) usage() *agent.Event { return r.event(&agent.Usage{}) }
+func (r run) state(k string, v any) *agent.Event {
+	return r.event(&agent.State{Delta: map[string]any{k: v}})
+}
+func (r run) end(reason agent.FinishReason, target string) *agent.Event {
+	return r.event(&agent.HarnessEnd{AgentID: r.agent, FinishReason: reason, Target: target})
+}
+
+// hand is a committed transfer as the runner writes it, answer included.
+func (r run) hand(to string) []*agent.Event {
+	id := "call-" + r.id
+	return []*agent.Event{r.call(id, agent.TransferTool), r.usage(), r.result(id, agent.TransferTool),
+		r.transfer(to, agent.TransferCommitted), r.end(agent.FinishReasonTransfer, to)}
+}
+
+func join(parts ...any) (out []*agent.Event) {
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *agent.Event:
+			out = append(out, p)
+		case []*agent.Event:
+			out = append(out, p...)
+		}
+	}
+	return out
+}
+
+var (
+	support = run{turn: "t1", id: "r1", agent: "support"}
+	billing = run{turn: "t1", id: "r2", agent: "billing"}
+	inner   = run{turn: "t1", id: "r3", agent: "tech", scope: "c1"}
+)
+
+func TestFoldOfAnEmptyLog(t *testing.T) {
+	var f session.Fold
+	require.Zero(t, f.Seq)
+	require.Zero(t, f.Turn)
+	require.False(t, f.Unfinished())
+	require.Empty(t, f.Open())
+	require.Empty(t, f.Scope("").Active)
+	require.Empty(t, f.Scope("c1").Run.ID)
+	require.False(t, f.Scope("").Repeats("a", "b"))
+	_, ok := f.State("x")
+	require.False(t, ok)
+}
+
+func TestFoldActive(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		events []*agent.Event
+		want   string
+	}{
+		{"nobody before the first transfer", join(user("t1"), support.start(), support.text("hi"), support.end("stop", "")), ""},
+		{"the target of a committed transfer", join(user("t1"), support.start(), support.hand("billing")), "billing"},
+		{"a refused attempt changes nothing", join(user("t1"), support.start(), support.transfer("tech", agent.TransferRejected)), ""},
+		{"nor does one that lost, or failed", join(user("t1"), support.start(), support.transfer("billing", agent.TransferCommitted),
+			support.transfer("tech", agent.TransferConflict), support.transfer("tech", agent.TransferFailed)), "billing"},
+		{"the last of several", join(user("t1"), support.start(), support.hand("billing"), billing.start(), billing.hand("support")), "support"},
+		{"it stays over turns", join(user("t1"), support.start(), support.hand("billing"), billing.start(), billing.end("stop", ""), user("t2"), user("t3")), "billing"},
+		{"a transfer inside another scope is that scope's", join(user("t1"), support.start(), inner.start(), inner.hand("other")), ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			require.Equal(t, tt.want, foldOf(tt.events...).Scope("").Active)
+		})
+	}
+	f := foldOf(join(user("t1"), support.start(), inner.start(), inner.hand("other"))...)
+	require.Equal(t, "other", f.Scope("c1").Active)
+	f.Apply(&agent.Event{Seq: f.Seq + 1, TurnID: "t2", RunID: "u2", Data: &agent.User{}})
+	require.Empty(t, f.Scope("c1").Active, "inner scopes end with their turn")
+}
+
+func TestFoldRuns(t *testing.T) {
+	f := foldOf(join(user("t1"), support.start(), support.text("a"), support.usage())...)
+	require.Equal(t, session.Run{ID: "r1", Agent: "support", Path: "root/support", TurnID: "t1", Open: true, Answers: 1}, f.Scope("").Run)
+	require.Empty(t, f.Scope("").LastEnd)
+	require.Equal(t, []string{""}, f.Open())
+	require.True(t, f.Unfinished())
+
+	f = foldOf(join(user("t1"), support.start(), support.hand("billing"))...)
+	require.False(t, f.Scope("").Run.Open)
+	require.Equal(t, agent.FinishReasonTransfer, f.Scope("").Run.Finish)
+	require.Equal(t, "billing", f.Scope("").Run.Target)
+	require.Equal(t, "r1", f.Scope("").LastEnd)
+	require.Empty(t, f.Open())
+	require.True(t, f.Unfinished(), "the target has not started")
+
+	f = foldOf(join(user("t1"), support.start(), support.hand("billing"), billing.start(), billing.usage(), billing.end("stop", ""))...)
+	require.Equal(t, "r2", f.Scope("").LastEnd)
+	require.Equal(t, 1, f.Scope("").Run.Answers, "answers are counted for each run")
+	require.False(t, f.Unfinished())
+
+	f = foldOf(join(user("t1"), support.start(), support.end("stop", ""), user("t2"))...)
+	require.True(t, f.Unfinished(), "the turn has no run yet")
+	require.Equal(t, "r1", f.Scope("").LastEnd)
+	for _, reason := range []agent.FinishReason{"stop", "input_required", "length", "content_filter", "limit", "error", "canceled"} {
+		f = foldOf(join(user("t1"), support.start(), support.end(reason, ""))...)
+		require.False(t, f.Unfinished(), reason)
+	}
+}
+
+func TestFoldOpenScopes(t *testing.T) {
+	second := run{turn: "t1", id: "r4", agent: "tech", scope: "c0"}
+	f := foldOf(join(user("t1"), support.start(), inner.start(), second.start())...)
+	require.Equal(t, []string{"", "c0", "c1"}, f.Open())
+	require.Equal(t, "r4", f.Scope("c0").Run.ID)
+	f = foldOf(join(user("t1"), support.start(), inner.start(), second.start(), inner.end("stop", ""))...)
+	require.Equal(t, []string{"", "c0"}, f.Open())
+	require.Equal(t, "r3", f.Scope("c1").LastEnd)
+	require.Empty(t, f.Scope("").LastEnd)
+	f = foldOf(join(user("t1"), support.start(), inner.start(), support.end("canceled", ""))...)
+	require.Equal(t, []string{"c1"}, f.Open())
+}
+
+func TestFoldPendingCalls(t *testing.T) {
+	pending := func(events ...*agent.Event) []session.Call {
+		calls := foldOf(append(join(user("t1"), support.start()), events...)...).Scope("").Run.Pending
+		if len(calls) == 0 {
+			return nil
+		}
+		return calls
+	}
+	a, b, c := session.Call{ID: "a", Name: "x"}, session.Call{ID: "b", Name: "y"}, session.Call{ID: "c", Name: "x"}
+	calls := func() []*agent.Event {
+		return []*agent.Event{support.call("a", "x"), support.call("b", "y"), support.call("c", "x"), support.usage()}
+	}
+	require.Equal(t, []session.Call{a, b, c}, pending(calls()...))
+	require.Equal(t, []session.Call{a, c}, pending(append(calls(), support.result("b", "y"))...))
+	require.Equal(t, []session.Call{a, b}, pending(append(calls(), support.result("c", "x"), support.result("never", "z"))...))
+	require.Empty(t, pending(append(calls(), support.result("c", "x"), support.result("a", "x"), support.result("b", "y"))...))
+	require.Equal(t, []session.Call{{ID: "d", Name: "z"}}, pending(append(calls(), support.result("c", "x"), support.result("a", "x"), support.result("b", "y"), support.call("d", "z"))...))
+
+	require.Empty(t, pending(append(calls(), support.end("error", ""), billing.start())...), "another run has calls of its own")
+	resumed := run{turn: "t1", id: "r9", agent: "support"}
+	require.Equal(t, []session.Call{a, c}, pending(append(calls(), support.result("b", "y"), support.end(agent.FinishReasonInputRequired, ""), resumed.start())...),
+		"what a paused run waits for, the run that resumes it waits for")
+	require.Equal(t, []session.Call{c}, pending(append(calls(), support.result("b", "y"), support.end(agent.FinishReasonInputRequired, ""), resumed.start(), support.result("a", "x"))...),
+		"its results keep the paused run's id")
+	next := run{turn: "t2", id: "r9", agent: "support"}
+	require.Empty(t, pending(append(calls(), support.end(agent.FinishReasonInputRequired, ""), user("t2"), next.start())...), "a new turn waits for nothing")
+
+	f := foldOf(join(user("t1"), support.start(), support.call("a", "x"), inner.start(), inner.call("a2", "x"))...)
+	require.Equal(t, []session.Call{a}, f.Scope("").Run.Pending)
+	require.Equal(t, []session.Call{{ID: "a2", Name: "x"}}, f.Scope("c1").Run.Pending)
+}
+
+func TestFoldCounts(t *testing.T) {
+	limit := support.event(&agent.Notice{Code: agent.NoticeTransferLimit})
+	f := foldOf(join(
+		user("t1"), support.start(), support.usage(), support.transfer("x", agent.TransferRejected), support.usage(), support.transfer("x", agent.TransferRejected),
+		support.transfer("y", agent.TransferRejected), limit, support.transfer("y", agent.TransferFailed),
+		support.event(&agent.Discard{}), support.event(&agent.Notice{Code: "other"}),
+		support.call("a", "x"), support.call("b", "x"), support.result("a", "x"), support.result("b", "x"),
+		inner.start(), inner.usage(), inner.transfer("z", agent.TransferCommitted), inner.result("c", "x"),
+	)...)
+	require.Equal(t, session.Turn{ID: "t1", UserRunID: "u-t1", Started: time.Unix(0, 0).UTC(), Transfers: 1, ModelCalls: 4, ToolCalls: 3, LimitHits: 1}, f.Turn)
+	require.Equal(t, 2, f.Scope("").Run.Strikes, "an attempt that a limit refused is no strike")
+	require.Equal(t, 2, f.Scope("").Run.Answers)
+	require.Zero(t, f.Scope("c1").Run.Strikes)
+	require.Equal(t, 1, f.Scope("c1").Run.Answers)
+
+	f = foldOf(join(user("t1"), support.start(), support.usage(), support.transfer("x", agent.TransferRejected), support.hand("billing"), billing.start())...)
+	require.Zero(t, f.Scope("").Run.Strikes, "a run begins with none")
+	require.Equal(t, 2, f.Turn.ModelCalls)
+
+	f = foldOf(join(user("t1"), support.start(), support.usage(), limit, support.end("stop", ""), user("t2"))...)
+	require.Equal(t, session.Turn{ID: "t2", UserRunID: "u-t2", Started: time.Unix(5, 0).UTC()}, f.Turn)
+}
+
+func TestFoldRepeats(t *testing.T) {
+	there, back := support.hand("billing"), billing.hand("support")
+	again := func(events ...*agent.Event) bool {
+		return foldOf(append(join(user("t1"), support.start(), there, billing.start(), back), events...)...).Scope("").Repeats("support", "billing")
+	}
+	require.True(t, again())
+	require.True(t, again(support.start(), support.text(" \n"), support.event(&agent.Reasoning{Content: "hm"}), support.usage()), "blank text says nothing")
+	require.False(t, again(support.start(), support.text("I see.")), "text resets the pairs")
+	require.False(t, again(support.start(), support.call("x", "lookup"), support.result("x", "lookup")), "another tool's result does too")
+	require.True(t, again(support.start(), support.call("x", "lookup")), "a call alone does not")
+	require.True(t, again(support.start(), support.result("x", agent.TransferTool)))
+	require.False(t, again(user("t2")), "a new turn does")
+	require.True(t, again(inner.start(), inner.text("elsewhere"), inner.result("y", "lookup")), "another scope does not")
+
+	f := foldOf(join(user("t1"), support.start(), there, billing.start(), back)...)
+	require.True(t, f.Scope("").Repeats("billing", "support"))
+	require.False(t, f.Scope("").Repeats("billing", "tech"))
+	require.False(t, f.Scope("c1").Repeats("support", "billing"))
+	f = foldOf(join(user("t1"), support.start(), support.transfer("billing", agent.TransferRejected), support.transfer("billing", agent.TransferFailed))...)
+	require.False(t, f.Scope("").Repeats("support", "billing"), "only committed transfers count")
+}
+
+func TestFoldState(t *testing.T) {
+	f := foldOf(join(user("t1"), support.start(), support.state("a", 1), support.state("turn:b", 2), support.state("user:c", 3), support.state("app:d", 4),
+		inner.state("e", "from inside"), support.state("gone", 5), support.state("gone", nil), support.state("nil", nil))...)
+	requireState := func(want map[string]any) {
+		t.Helper()
+		for _, key := range []string{"a", "turn:b", "user:c", "app:d", "e", "gone", "nil"} {
+			v, ok := f.State(key)
+			wanted, has := want[key]
+			require.Equal(t, has, ok, key)
+			require.Equal(t, wanted, v, key)
+		}
+	}
+	requireState(map[string]any{"a": 1, "turn:b": 2, "e": "from inside"})
+	f.Apply(&agent.Event{Seq: f.Seq + 1, TurnID: "t2", Data: &agent.User{}})
+	requireState(map[string]any{"a": 1, "e": "from inside"})
+}
+
+func TestFoldIgnoresPartialEvents(t *testing.T) {
+	f := foldOf(join(user("t1"), support.start())...)
+	before := *f
+	delta := support.usage()
+	delta.Seq, delta.Partial = 99, true
+	f.Apply(delta)
+	require.Equal(t, before, *f)
+}
+
+// drawLog draws a log that is not always sensible, since a fold must not depend
+// on a runner that makes no mistakes.
+func drawLog(t *rapid.T) []*agent.Event {
+	n := rapid.IntRange(0, 60).Draw(t, "events")
+	events := make([]*agent.Event, n)
+	pick := func(label string, from ...string) string { return rapid.SampledFrom(from).Draw(t, label) }
+	turn := "t0"
+	for i := range events {
+		r := run{turn: turn, id: pick("run", "r1", "r2", "r3"), agent: pick("agent", "a", "b", "c"), scope: pick("scope", "", "", "", "c1", "c2")}
+		var e *agent.Event
+		switch rapid.IntRange(0, 12).Draw(t, "kind") {
+		case 0:
+			turn = fmt.Sprintf("t%d", i)
+			e = user(turn)
+		case 1:
+			e = r.start()
+		case 2:
+			e = r.text(pick("text", "", " ", "words"))
+		case 3:
+			e = r.call(pick("id", "x", "y", "z"), pick("tool", "lookup", agent.TransferTool))
+		case 4:
+			e = r.result(pick("id", "x", "y", "z"), pick("tool", "lookup", agent.TransferTool))
+		case 5:
+			e = r.transfer(pick("to", "a", "b", "c"), agent.TransferOutcome(pick("outcome", "committed", "rejected", "conflict", "failed")))
+		case 6:
+			e = r.usage()
+		case 7:
+			e = r.event(&agent.Discard{Code: "retry"})
+		case 8:
+			e = r.event(&agent.Notice{Code: pick("code", agent.NoticeTransferLimit, "other")})
+		case 9:
+			var value any
+			if v := rapid.IntRange(0, 3).Draw(t, "value"); v > 0 {
+				value = float64(v)
+			}
+			e = r.state(pick("key", "k", "turn:k", "user:k", "app:k"), value)
+		case 10:
+			e = r.end(agent.FinishReason(pick("reason", "stop", "transfer", "input_required", "error")), pick("target", "", "b"))
+		case 11:
+			e = r.event(&agent.Unknown{Type: "new", Raw: []byte("{}")})
+		default:
+			e = r.event(&agent.Reasoning{Content: "hm"})
+		}
+		events[i] = e
+	}
+	return logOf(events...)
+}
+
+// TestFoldIsAFunctionOfTheLog: however the log arrives, in one go or bit by bit
+// with parts of it delivered again, from memory or through JSON, and whatever was
+// asked of the fold in between, the fold is the same.
+func TestFoldIsAFunctionOfTheLog(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		log := drawLog(t)
+		var whole, again, read session.Fold
+		for _, e := range log {
+			whole.Apply(e)
+		}
+		for i, e := range log {
+			again.Apply(e)
+			for from := rapid.IntRange(0, i+1).Draw(t, "again from"); from <= i; from++ {
+				again.Apply(log[from])
+			}
+			b, err := e.MarshalJSON()
+			require.NoError(t, err)
+			var stored agent.Event
+			require.NoError(t, stored.UnmarshalJSON(b))
+			read.Apply(&stored)
+		}
+		require.EqualValues(t, len(log), whole.Seq)
+		require.Equal(t, whole, again)
+		require.Equal(t, whole, read)
+
+		for _, scope := range []string{"", "c1", "c2"} { // invariants, whatever the log says
+			s := whole.Scope(scope)
+			require.LessOrEqual(t, len(s.Run.Pending), len(log))
+			seen := 0
+			for _, name := range whole.Open() {
+				if name == scope {
+					seen++
+				}
+			}
+			require.Equal(t, s.Run.Open, seen == 1)
+		}
+		require.LessOrEqual(t, whole.Turn.Transfers+whole.Turn.ModelCalls+whole.Turn.ToolCalls, len(log))
+	})
+}
+
+// TestFoldDoesNotChangeItsInput: events are shared with other readers.
+func TestFoldDoesNotChangeItsInput(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		log := drawLog(t)
+		var before []string
+		for _, e := range log {
+			b, err := e.MarshalJSON()
+			require.NoError(t, err)
+			before = append(before, string(b))
+		}
+		var f session.Fold
+		for _, e := range log {
+			f.Apply(e)
+		}
+		for i, e := range log {
+			b, err := e.MarshalJSON()
+			require.NoError(t, err)
+			require.Equal(t, before[i], string(b))
+		}
+	})
+}
