@@ -1,0 +1,94 @@
+package agentfile
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxFile is the largest file in bytes that is read as an agent; maxFrontMatter
+// bounds the part between the lines ---.
+const (
+	MaxFile        = 1 << 20
+	maxFrontMatter = 32 << 10
+)
+
+// split cuts a file into front matter and body. ok is false for a file that has
+// no front matter and so is no agent. The front matter starts on line 2 of the
+// file; lines end in \n in both parts, however they ended in the file. A problem
+// says what is wrong with a file that has a front matter, nothing of which is
+// then returned.
+func split(data []byte) (front, body string, ok bool, at pos, problem string) {
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		return "", "", true, pos{1, 0}, "the file is UTF-16: save it as UTF-8"
+	}
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	first, rest, more := cutLine(data)
+	if !isRule(first) || !more {
+		return "", "", false, pos{}, ""
+	}
+	if len(data) > MaxFile {
+		return "", "", true, pos{1, 0}, "the file is larger than 1 MiB, which is the most an agent's file may have"
+	}
+	if line := badUTF8(data); line > 0 {
+		return "", "", true, pos{line, 0}, "the line is not UTF-8"
+	}
+	rest = bytes.ReplaceAll(rest, []byte("\r\n"), []byte("\n"))
+	for left := rest; len(left) > 0; {
+		line, next, _ := cutLine(left)
+		if isRule(line) {
+			front := rest[:len(rest)-len(left)]
+			if len(front) > maxFrontMatter {
+				return "", "", true, pos{1, 0}, "the front matter is larger than 32 KiB: long texts belong into the body"
+			}
+			return string(front), trimBlankLines(string(next)), true, pos{}, ""
+		}
+		left = next
+	}
+	return "", "", true, pos{1, 0}, "the front matter that begins here has no end: a line --- is missing"
+}
+
+// cutLine returns the first line without its end, the rest, and whether the line
+// had an end.
+func cutLine(data []byte) (line, rest []byte, ended bool) {
+	line, rest, ended = bytes.Cut(data, []byte("\n"))
+	return bytes.TrimSuffix(line, []byte("\r")), rest, ended
+}
+
+// isRule reports whether a line opens or closes a front matter. Spaces after it
+// cannot be seen in an editor, and so do not count.
+func isRule(line []byte) bool { return string(bytes.TrimRight(line, " \t")) == "---" }
+
+func badUTF8(data []byte) (line int) {
+	if utf8.Valid(data) {
+		return 0
+	}
+	for line = 1; ; line++ {
+		head, rest, _ := bytes.Cut(data, []byte("\n"))
+		if !utf8.Valid(head) {
+			return line
+		}
+		data = rest
+	}
+}
+
+// trimBlankLines removes lines of white space around a text and nothing else.
+func trimBlankLines(s string) string {
+	for {
+		line, rest, more := strings.Cut(s, "\n")
+		if strings.Trim(line, blank) != "" {
+			break
+		}
+		if !more {
+			return ""
+		}
+		s = rest
+	}
+	end := len(strings.TrimRight(s, blank))
+	if i := strings.IndexByte(s[end:], '\n'); i >= 0 {
+		return s[:end+i]
+	}
+	return s
+}
+
+const blank = " \t\r\n"

@@ -1,0 +1,193 @@
+package agentfile
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/tools/transfer"
+)
+
+var update = flag.Bool("update", false, "rewrite the expectations in testdata and docs/agentfile.md")
+
+// namedModel is a model that knows its name and must never be asked.
+type namedModel string
+
+func (m namedModel) Name() string { return string(m) }
+func (m namedModel) Generate(context.Context, *llm.Request) iter.Seq2[llm.Chunk, error] {
+	panic("a model was called while a tree was loaded")
+}
+
+// resolve knows every model but those whose name begins with "no-".
+func resolve(name string) (llm.Model, error) {
+	if strings.HasPrefix(name, "no-") {
+		return nil, errors.New("the endpoint does not serve it")
+	}
+	return namedModel(name), nil
+}
+
+func testTools(t testing.TB, names ...string) Option {
+	list := make([]tools.Tool, 0, len(names))
+	for _, name := range names {
+		tool, err := tools.Func(name, "A tool.", func(tools.Context, struct{}) (string, error) { return "", nil })
+		require.NoError(t, err)
+		list = append(list, tool)
+	}
+	return WithTools(list...)
+}
+
+// TestGolden loads each folder in testdata/*.txtar. The archive's last file is
+// what must come of it: "problems", or "tree".
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			require.NoError(t, err)
+			fsys, want := fstest.MapFS{"agents": {Mode: os.ModeDir | 0o755}}, txtar.File{}
+			var inputs []txtar.File
+			for _, f := range archive.Files {
+				if f.Name == "problems" || f.Name == "tree" {
+					want = f
+					continue
+				}
+				inputs = append(inputs, f)
+				fsys["agents/"+f.Name] = &fstest.MapFile{Data: f.Data}
+			}
+			opts := []Option{WithModel(resolve), testTools(t, "lookup_order", "refund", "billing", agent.TransferTool)}
+
+			got := txtar.File{Name: "tree"}
+			tree, err := LoadFS(fsys, "agents", opts...)
+			if err != nil {
+				var files *Error
+				require.ErrorAs(t, err, &files)
+				require.NotEmpty(t, files.Problems)
+				got = txtar.File{Name: "problems", Data: []byte(err.Error() + "\n")}
+			} else {
+				got.Data = []byte(draw(t, tree))
+			}
+			if *update {
+				archive.Files = append(inputs, got)
+				require.NoError(t, os.WriteFile(file, txtar.Format(archive), 0o644))
+				return
+			}
+			require.Equal(t, want.Name+"\n"+string(want.Data), got.Name+"\n"+string(got.Data))
+
+			problems, err := CheckFS(fsys, "agents", opts...)
+			require.NoError(t, err)
+			require.Equal(t, got.Name == "tree", len(problems) == 0, "Check and Load must agree")
+			if got.Name == "tree" {
+				return
+			}
+
+			// The same folder on a disk gives the same problems, below its path.
+			dir := filepath.Join(t.TempDir(), "agents")
+			require.NoError(t, os.CopyFS(dir, must(fsys.Sub("agents"))))
+			onDisk, err := Check(dir, opts...)
+			require.NoError(t, err)
+			for i, p := range onDisk {
+				require.True(t, strings.HasPrefix(p.File, dir), p.File)
+				onDisk[i].File = filepath.ToSlash("agents" + strings.TrimPrefix(p.File, dir))
+				onDisk[i].Message = strings.ReplaceAll(p.Message, dir, "agents")
+			}
+			require.Equal(t, problems, onDisk)
+		})
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// draw writes what a tree's agents are and what their models would be told.
+func draw(t *testing.T, tree *Tree) string {
+	var b strings.Builder
+	for n := range tree.Index().Walk() {
+		a := n.Agent.(*llmagent.Agent)
+		source, ok := tree.Source(a.Name())
+		require.True(t, ok)
+		fmt.Fprintf(&b, "%s%s (%s:%d)\n", strings.Repeat("  ", n.Depth), a.Name(), source.File, source.Line)
+		line := func(what, value string) {
+			if value != "" {
+				fmt.Fprintf(&b, "%s  %s: %s\n", strings.Repeat("  ", n.Depth), what, value)
+			}
+		}
+		req := request(t, tree, n)
+		prompt := strings.TrimSuffix(strings.TrimSuffix(req.System, transfer.Instruction), "\n\n")
+		var offered, targets []string
+		for _, s := range req.Tools {
+			offered = append(offered, s.Name)
+		}
+		for _, target := range n.Targets() {
+			targets = append(targets, target.Agent.Name())
+		}
+		line("description", a.Description())
+		line("model", a.Model().Name())
+		line("tools", strings.Join(offered, ", "))
+		line("may transfer to", strings.Join(targets, ", "))
+		line("prompt", fmt.Sprintf("%q", prompt))
+		line("settings", settings(req.Settings))
+	}
+	return b.String()
+}
+
+func settings(s llm.Settings) string {
+	var parts []string
+	add := func(format string, v any) { parts = append(parts, fmt.Sprintf(format, v)) }
+	if s.Temperature != nil {
+		add("temperature %g", *s.Temperature)
+	}
+	if s.TopP != nil {
+		add("top_p %g", *s.TopP)
+	}
+	if s.MaxTokens != 0 {
+		add("max_tokens %d", s.MaxTokens)
+	}
+	if s.Stop != nil {
+		add("stop %q", s.Stop)
+	}
+	if s.ToolChoice != "" {
+		add("tool_choice %s", s.ToolChoice)
+	}
+	if s.ParallelToolCalls != nil {
+		add("parallel_tool_calls %t", *s.ParallelToolCalls)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// request returns what an agent's model would be asked in an empty session.
+func request(t *testing.T, tree *Tree, n *agent.Node) *llm.Request {
+	inv := agent.NewInvocation(agent.InvocationParams{Node: n, Tree: tree.Index(), Session: emptySession{}})
+	req, err := n.Agent.(*llmagent.Agent).Request(t.Context(), inv)
+	require.NoError(t, err)
+	return req
+}
+
+type emptySession struct{}
+
+func (emptySession) Key() agent.SessionKey               { return agent.SessionKey{} }
+func (emptySession) Seq() int64                          { return 0 }
+func (emptySession) State(string) (any, bool)            { return nil, false }
+func (emptySession) Memo(key any, create func() any) any { return create() }
+func (emptySession) Events(context.Context, int64) iter.Seq2[*agent.Event, error] {
+	return func(func(*agent.Event, error) bool) {}
+}

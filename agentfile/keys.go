@@ -1,0 +1,229 @@
+package agentfile
+
+import (
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/tools/summarize"
+	"github.com/agentarbor/arbor/view"
+)
+
+// key is one key of the front matter. The table that keys returns is the only
+// description there is: the parser, the checks of types, the suggestions for
+// misspelt keys and the reference page all read it.
+type key struct {
+	name    string
+	typ     string // as the reference and the messages call it: "a text"
+	example string
+	meaning string
+	def     string // the default, in words
+	// read stores a value, or reports what is wrong with it.
+	read func(p *parser, k *key, n ast.Node)
+	// keys are the keys of a mapping, which needs no read.
+	keys []key
+}
+
+func keys() []key {
+	return []key{
+		{name: "name", typ: "a text", example: "billing", def: "the file's name without `.md`",
+			meaning: "The agent's name: 1 to 64 letters, digits, `_` and `-`, unique in the tree. `user` and `human` are reserved.",
+			read:    text(func(d *definition) *string { return &d.name })},
+		{name: "description", typ: "a text", example: "Refunds and invoices", def: "empty",
+			meaning: "What the agent is for. Other agents' models read it when they decide whom to hand the conversation to.",
+			read:    text(func(d *definition) *string { return &d.description })},
+		{name: "model", typ: "a text", example: "gpt-4o-mini", def: "the program's default model",
+			meaning: "The name of the model that the agent uses.",
+			read:    text(func(d *definition) *string { return &d.model })},
+		{name: "subagents", typ: "a list of names", example: "[billing, tech]", def: "the agents in the folder that is named like the file",
+			meaning: "The agents this one can hand the conversation to, in this order. If the key is there, only the listed agents count.",
+			read: func(p *parser, k *key, n ast.Node) {
+				before := len(p.report.problems)
+				p.d.subagents, p.d.listed = p.names(k, n), true
+				p.d.unsure = p.d.unsure || len(p.report.problems) > before
+			}},
+		{name: "transfer", typ: "a mapping", def: "neither",
+			meaning: "Whom the agent may hand the conversation to besides its sub-agents.",
+			keys: []key{
+				{name: "parent", typ: "true or false", example: "true", def: "false",
+					meaning: "Back to its parent.",
+					read:    boolean(func(d *definition, b bool) { d.policy.AllowTransferToParent = b })},
+				{name: "peers", typ: "true or false", example: "true", def: "false",
+					meaning: "To the other sub-agents of its parent.",
+					read:    boolean(func(d *definition, b bool) { d.policy.AllowTransferToPeers = b })},
+			}},
+		{name: "tools", typ: "a list of names", example: "[" + summarize.Name + "]", def: "none",
+			meaning: "The tools the agent can call: those that the program registers, and the built-in `" + summarize.Name + "`, which uses the agent's own model.",
+			read:    func(p *parser, k *key, n ast.Node) { p.d.tools = p.names(k, n) }},
+		{name: "history", typ: "a text or a mapping", example: "{last_turns: 6}", def: "`full`",
+			meaning: "How much of the conversation the agent's model sees: `full`; `text_only`, without what other agents' tools did; `own`, without what other agents said and did; or `last_turns: N`, at least the last N turns of the user.",
+			read:    history},
+		{name: "settings", typ: "a mapping", def: "the endpoint's own",
+			meaning: "How the model answers.",
+			keys: []key{
+				{name: "temperature", typ: "a number", example: "0.2", def: "the endpoint's own",
+					meaning: "From 0 to 2; lower is steadier.",
+					read:    number(0, 2, func(d *definition) **float64 { return &d.settings.Temperature })},
+				{name: "top_p", typ: "a number", example: "0.9", def: "the endpoint's own",
+					meaning: "From 0 to 1: nucleus sampling.",
+					read:    number(0, 1, func(d *definition) **float64 { return &d.settings.TopP })},
+				{name: "max_tokens", typ: "a whole number", example: "500", def: "the endpoint's own",
+					meaning: "The most tokens of one answer, from 1.",
+					read: func(p *parser, k *key, n ast.Node) {
+						if v, ok := p.integer(k, n); ok && p.atLeastOne(k, n, v) {
+							p.d.settings.MaxTokens = int(v)
+						}
+					}},
+				{name: "stop", typ: "a list of texts", example: `["END"]`, def: "none",
+					meaning: "Texts that end an answer.",
+					read: func(p *parser, k *key, n ast.Node) {
+						for _, s := range p.list(k, n) {
+							p.d.settings.Stop = append(p.d.settings.Stop, s.value)
+						}
+					}},
+				{name: "tool_choice", typ: "a text", example: "required", def: "`auto`",
+					meaning: "`auto`, `none`, `required`, or the name of the one tool to call.",
+					read: func(p *parser, k *key, n ast.Node) {
+						v, _ := p.text(k, n)
+						p.d.settings.ToolChoice = llm.ToolChoice(v)
+					}},
+				{name: "parallel_tool_calls", typ: "true or false", example: "false", def: "the endpoint's own",
+					meaning: "Whether one answer may hold several tool calls.",
+					read:    boolean(func(d *definition, b bool) { d.settings.ParallelToolCalls = &b })},
+			}},
+		notAvailable("mcp", "Tools of MCP servers."),
+		notAvailable("a2a", "A remote agent in place of a prompt."),
+		notAvailable("graph", "A graph of agents in place of a prompt."),
+	}
+}
+
+// notAvailable is a key that is planned: it is refused by name, so that nobody
+// believes that it works.
+func notAvailable(name, meaning string) key {
+	return key{name: name, typ: "", meaning: meaning + " Not available in this version: the key is refused.",
+		read: func(p *parser, k *key, n ast.Node) {
+			p.add(p.keyAt, "the key %q is not available in this version", p.name)
+		}}
+}
+
+func text(field func(*definition) *string) func(*parser, *key, ast.Node) {
+	return func(p *parser, k *key, n ast.Node) {
+		if v, ok := p.text(k, n); ok {
+			*field(p.d) = v
+		}
+	}
+}
+
+func boolean(set func(*definition, bool)) func(*parser, *key, ast.Node) {
+	return func(p *parser, k *key, n ast.Node) {
+		if b, ok := n.(*ast.BoolNode); ok {
+			set(p.d, b.Value)
+			return
+		}
+		p.wrongType(k, n)
+	}
+}
+
+func number(low, high float64, field func(*definition) **float64) func(*parser, *key, ast.Node) {
+	return func(p *parser, k *key, n ast.Node) {
+		v, ok := p.number(k, n)
+		switch {
+		case !ok:
+		case v < low || v > high:
+			p.add(p.at(n), "%s must be a number from %g to %g, not %g", p.name, low, high, v)
+		default:
+			*field(p.d) = &v
+		}
+	}
+}
+
+func history(p *parser, k *key, n ast.Node) {
+	pairs, isMap := mapping(n)
+	if !isMap {
+		v, ok := p.text(k, n)
+		if !ok {
+			return
+		}
+		policy, err := view.Parse(v)
+		if err != nil {
+			p.add(p.at(n), "history %q is not known: full, text_only, own or {last_turns: N} with N from 1 are%s",
+				v, didYouMean(v, []string{"full", "text_only", "own", "last_turns"}))
+			return
+		}
+		p.d.history = policy
+		return
+	}
+	p.pairs([]key{{name: "last_turns", typ: "a whole number", read: func(p *parser, k *key, n ast.Node) {
+		if v, ok := p.integer(k, n); ok && p.atLeastOne(k, n, v) {
+			p.d.history = view.LastTurns(int(v))
+		}
+	}}}, "history.", pairs)
+	if len(pairs) == 0 {
+		p.add(p.at(n), "history is an empty mapping: {last_turns: N} is meant")
+	}
+}
+
+// item is a name in a list, with its place.
+type item struct {
+	value string
+	at    pos
+}
+
+// definition is what one file says about its agent.
+type definition struct {
+	file string // relative to the folder, with slashes
+	base string // the file's name without folder and .md
+	// broken is true when the front matter could not be read, so that the
+	// agent's sub-agents are not known.
+	broken bool
+	unsure bool // its sub-agents are not known, for that or another reason
+
+	name        string
+	description string
+	model       string
+	subagents   []item
+	listed      bool // the key subagents is there
+	policy      agent.TransferPolicy
+	tools       []item
+	history     view.Policy
+	settings    llm.Settings
+	body        string
+
+	at map[string]pos // where a key's value stands, by its dotted name
+
+	children []*edge
+	parents  []*edge
+	doubled  bool // another file has the name already
+	hinted   bool // a misspelt sub-agent is probably this one
+}
+
+// pos returns where the agent's name stands, or the file's first line.
+func (d *definition) pos() pos {
+	if at, ok := d.at["name"]; ok {
+		return at
+	}
+	return pos{1, 0}
+}
+
+// folder is where the agent's sub-agents stand if it lists none.
+func (d *definition) folder() string { return d.file[:len(d.file)-len(".md")] }
+
+// allKeys returns the names of all keys, those of mappings with their mapping's
+// name in front.
+func allKeys(table []key, prefix string) (names []string) {
+	for _, k := range table {
+		names = append(names, prefix+k.name)
+		names = append(names, allKeys(k.keys, prefix+k.name+".")...)
+	}
+	return names
+}
+
+// leaf cuts the mapping's name from a dotted key.
+func leaf(dotted string) (mapping, name string) {
+	if i := strings.LastIndexByte(dotted, '.'); i >= 0 {
+		return dotted[:i], dotted[i+1:]
+	}
+	return "", dotted
+}

@@ -1,0 +1,242 @@
+package agentfile
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/view"
+)
+
+// write makes a folder of files and returns its path.
+func write(t *testing.T, files map[string]string) string {
+	dir := t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+	}
+	return dir
+}
+
+// problems loads a folder that must not load, and returns the lines without dir.
+func problems(t *testing.T, dir string) []string {
+	_, err := Load(dir, WithModel(resolve))
+	var files *Error
+	require.ErrorAs(t, err, &files)
+	return strings.Split(strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), ""), "\n")
+}
+
+func loadOne(t *testing.T, text string) *Tree {
+	tree, err := Load(write(t, map[string]string{"a.md": text}), WithModel(resolve))
+	require.NoError(t, err)
+	return tree
+}
+
+func prompt(t *testing.T, tree *Tree) string { return request(t, tree, tree.Index().Root()).System }
+
+func TestBodyIsWordForWord(t *testing.T) {
+	for text, want := range map[string]string{
+		"---\n---\nOne line":                                       "One line",
+		"---\n---\n\n \t\n  indented\n\nlast  \n\n\n":              "  indented\n\nlast  ",
+		"---\n---\n---\nrule above\n---\nand below\n---\n":         "---\nrule above\n---\nand below\n---",
+		"---\r\nname: x\r\n---\r\nWindows\r\n\r\nlines\r\n":        "Windows\n\nlines",
+		"\ufeff---\nname: x\n---\nmarked":                          "marked",
+		"---  \n---\t\ninvisible ends":                             "invisible ends",
+		"---\n---":                                                 "",
+		"---\n---\n<b>{{.X}} & \"ü\" 日本\x00</b>":                   "<b>{{.X}} & \"ü\" 日本\x00</b>",
+		"---\n---\n## System Prompt\na\n## Behavior Guidelines\nb": "## System Prompt\na\n## Behavior Guidelines\nb",
+	} {
+		require.Equal(t, want, prompt(t, loadOne(t, text)), "%q", text)
+	}
+}
+
+func TestFilesThatCannotBeRead(t *testing.T) {
+	big := "---\nname: big\n---\n" + strings.Repeat("x", MaxFile)
+	for text, want := range map[string]string{
+		"---\nname: a\n---\nok\nbad \xff\n": "a.md:5: the line is not UTF-8",
+		"---\r\nname: \xe9\r\n---\r\n":      "a.md:2: the line is not UTF-8",
+		"\xff\xfe-\x00-\x00-\x00\n\x00":     "a.md:1: the file is UTF-16: save it as UTF-8",
+		big:                                 "a.md:1: the file is larger than 1 MiB, which is the most an agent's file may have",
+		"---\ndescription: " + strings.Repeat("x", 40<<10) + "\n---\n": "a.md:1: the front matter is larger than 32 KiB: long texts belong into the body",
+		"---\r\nname: a\r\nnmae: b\r\n---\r\n":                         `a.md:3: unknown key "nmae"; did you mean "name"?`,
+		"\ufeff---\nnmae: b\n---\n":                                    `a.md:2: unknown key "nmae"; did you mean "name"?`,
+		"---\nname: a":                                                 "a.md:1: the front matter that begins here has no end: a line --- is missing",
+	} {
+		require.Equal(t, []string{want}, problems(t, write(t, map[string]string{"a.md": text})), "%.80q", text)
+	}
+	// Neither the size nor the coding of a file that is no agent matters.
+	dir := write(t, map[string]string{"a.md": "---\n---\n", "BIG.md": strings.Repeat("x\n", 5<<20), "latin.md": "caf\xe9"})
+	_, err := Load(dir, WithModel(resolve))
+	require.NoError(t, err)
+}
+
+func TestPaths(t *testing.T) {
+	dir := write(t, map[string]string{"a.md": "---\n---\n"})
+	file := filepath.Join(dir, "a.md")
+	for path, want := range map[string]string{
+		filepath.Join(dir, "none"): "there is no such folder",
+		file:                       "this is a file: give the folder that holds the agents",
+	} {
+		problems, err := Check(path)
+		require.NoError(t, err)
+		require.Equal(t, []Problem{{File: path, Message: want}}, problems)
+		_, err = Load(path, WithModel(resolve))
+		require.EqualError(t, err, path+": "+want)
+	}
+	_, err := Check("")
+	require.ErrorContains(t, err, "the path is empty")
+	_, err = LoadFS(nil, ".")
+	require.ErrorContains(t, err, "the file system is nil")
+
+	t.Chdir(dir)
+	require.NoError(t, os.WriteFile("a.md", []byte("---\nx: y\n---\n"), 0o644))
+	found, err := Check(".")
+	require.NoError(t, err)
+	require.Equal(t, []Problem{{File: "a.md", Line: 2, Col: 1, Message: found[0].Message}}, found)
+	tree, err := LoadFS(fstest.MapFS{"b.md": {Data: []byte("---\n---\n")}}, "./", WithModel(resolve))
+	require.NoError(t, err)
+	source, ok := tree.Source("b")
+	require.True(t, ok)
+	require.Equal(t, Source{"b.md", 1}, source)
+}
+
+func TestTooDeep(t *testing.T) {
+	dir := write(t, map[string]string{strings.Repeat("d/", 40) + "a.md": "---\n---\n", "b.md": "---\n---\n"})
+	require.Contains(t, problems(t, dir)[0], "nested more than 32 levels deep")
+}
+
+func TestHistoryForms(t *testing.T) {
+	for text, want := range map[string]view.Policy{
+		"full": view.Full(), "text_only": view.TextOnly(), "own": view.Own(),
+		"last_turns:6": view.LastTurns(6), `"last_turns: 6"`: view.LastTurns(6),
+		"{last_turns: 6}": view.LastTurns(6), "\n  last_turns: 6": view.LastTurns(6),
+	} {
+		r := &report{given: func(f string) string { return f }}
+		d := parse(r, "a.md", []byte("---\nhistory: "+text+"\n---\n"))
+		require.Empty(t, r.problems, text)
+		require.Equal(t, want, d.history, text)
+	}
+}
+
+// TestModelsAndTools shows that a name is resolved once, that summarize_text
+// uses the agent's model, and that registered tools come before built-in ones.
+func TestModelsAndTools(t *testing.T) {
+	dir := write(t, map[string]string{
+		"a.md":   "---\nmodel: m1\ntools: [summarize_text]\n---\n",
+		"a/b.md": "---\nmodel: m1\n---\n", "a/c.md": "---\n---\n", "a/d.md": "---\n---\n",
+	})
+	asked := map[string]int{}
+	count := func(name string) (llm.Model, error) { asked[name]++; return namedModel(name), nil }
+	tree, err := Load(dir, WithModel(count))
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{"m1": 1, "": 1}, asked)
+	require.Same(t, tree.Index().Root().Agent, tree.Root())
+
+	mine, err := tools.Func("summarize_text", "Mine.", func(tools.Context, struct{}) (string, error) { return "", nil })
+	require.NoError(t, err)
+	tree, err = Load(dir, WithModel(count), WithTools(mine))
+	require.NoError(t, err)
+	require.Equal(t, []tools.Tool{mine}, tree.Root().(*llmagent.Agent).Tools())
+}
+
+func TestOptions(t *testing.T) {
+	dir := write(t, map[string]string{"a.md": "---\n---\n", "a/b.md": "---\nmodel: m\n---\n"})
+	_, err := Load(dir)
+	require.ErrorContains(t, err, "use WithModel")
+	found, err := Check(dir)
+	require.NoError(t, err)
+	require.Empty(t, found)
+
+	// The default model is no file's fault; a model that a file names is.
+	cause := errors.New("set OPENAI_MODEL")
+	_, err = Load(dir, WithModel(func(string) (llm.Model, error) { return nil, cause }))
+	var files *Error
+	require.ErrorAs(t, err, &files)
+	require.Equal(t, filepath.Join(dir, "a", "b.md")+`:2: the model "m" cannot be used: set OPENAI_MODEL`, err.Error())
+	noDefault := WithModel(func(name string) (llm.Model, error) {
+		if name == "" {
+			return nil, cause
+		}
+		return namedModel(name), nil
+	})
+	_, err = Load(dir, noDefault)
+	require.ErrorIs(t, err, cause)
+	require.NotErrorAs(t, err, &files)
+	_, err = Check(dir, noDefault)
+	require.ErrorIs(t, err, cause)
+	_, err = Load(dir, WithModel(func(string) (llm.Model, error) { return nil, nil }))
+	require.ErrorContains(t, err, "no such model")
+
+	_, err = Load(dir, WithModel(resolve), WithTools(nil))
+	require.ErrorContains(t, err, "tool 0 is nil")
+	_, err = Load(dir, WithModel(resolve), testTools(t, "x", "x"))
+	require.ErrorContains(t, err, `"x" is registered twice`)
+}
+
+// TestColumns shows where in a line a problem is, counted in characters.
+func TestColumns(t *testing.T) {
+	dir := write(t, map[string]string{"a.md": "---\ntools: [\"é\", nix]\n  \ntransfer: {parent: 1, pears: true}\nsettings:\n  top_p: 3\n---\n"})
+	found, err := Check(dir)
+	require.NoError(t, err)
+	var at []pos
+	for _, p := range found {
+		at = append(at, pos{p.Line, p.Col})
+	}
+	require.Equal(t, []pos{{2, 9}, {2, 14}, {4, 20}, {4, 23}, {6, 10}}, at)
+}
+
+func TestOrderIsStable(t *testing.T) {
+	files := fstest.MapFS{}
+	for _, name := range strings.Split("q w e r t y u i o p a s d f g h j k l", " ") {
+		files[name+".md"] = &fstest.MapFile{Data: []byte("---\nx: 1\ny: 2\nsubagents: [q, nobody]\ntools: [z]\n---\n")}
+	}
+	first, err := CheckFS(files, ".")
+	require.NoError(t, err)
+	for range 20 {
+		again, err := CheckFS(files, ".")
+		require.NoError(t, err)
+		require.Equal(t, first, again)
+	}
+}
+
+func TestReferenceIsCurrent(t *testing.T) {
+	const file = "../docs/agentfile.md"
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(Reference()), 0o644))
+	}
+	page, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(page, []byte(Reference())), "docs/agentfile.md is out of date: go test ./agentfile -update")
+	for _, k := range allKeys(keys(), "") {
+		require.Contains(t, Reference(), "| `"+k+"` |")
+	}
+}
+
+// TestHelpdesk loads the example, which has no Go code of its own.
+func TestHelpdesk(t *testing.T) {
+	tree, err := Load("../examples/helpdesk", WithModel(resolve))
+	require.NoError(t, err)
+	var paths []string
+	for n := range tree.Index().Walk() {
+		paths = append(paths, n.Path)
+		require.NotEmpty(t, n.Agent.Description())
+		require.NotEmpty(t, request(t, tree, n).System)
+	}
+	require.Equal(t, []string{"support", "support/billing", "support/tech", "support/tech/auth", "support/tech/database",
+		"support/tech/network", "support/account"}, paths)
+	require.IsType(t, &llmagent.Agent{}, tree.Root())
+	require.Equal(t, agent.TransferPolicy{}, tree.Root().(*llmagent.Agent).TransferPolicy())
+	source, _ := tree.Source("auth")
+	require.Equal(t, Source{filepath.FromSlash("../examples/helpdesk/tech/auth.md"), 2}, source)
+}

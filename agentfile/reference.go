@@ -1,0 +1,32 @@
+package agentfile
+
+import (
+	_ "embed"
+	"strings"
+)
+
+//go:embed reference.md
+var referenceText string
+
+// Reference returns the reference page about agents' files, in Markdown. Its
+// tables are made of the description that drives the parser; docs/agentfile.md
+// is this text.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString("| key | value | default | meaning |\n|---|---|---|---|\n")
+	for _, k := range keys() {
+		row(&b, "", k)
+		for _, inner := range k.keys {
+			row(&b, k.name+".", inner)
+		}
+	}
+	return strings.ReplaceAll(referenceText, "<!-- keys -->\n", b.String())
+}
+
+func row(b *strings.Builder, prefix string, k key) {
+	value := k.typ
+	if k.example != "" {
+		value += ", such as `" + k.example + "`"
+	}
+	b.WriteString("| `" + prefix + k.name + "` | " + value + " | " + k.def + " | " + k.meaning + " |\n")
+}

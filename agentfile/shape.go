@@ -1,0 +1,245 @@
+package agentfile
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// edge leads from an agent to a sub-agent. at is the place in the parent's file.
+type edge struct {
+	parent, child *definition
+	at            pos
+	back          bool // it closes a cycle
+}
+
+// shape finds out which agent is whose sub-agent and returns the root, or nil if
+// there is not exactly one. What is wrong is reported.
+func shape(r *report, defs []*definition) *definition {
+	byName, byFolder := names(r, defs), map[string][]*definition{}
+	for _, d := range defs {
+		byFolder[path.Dir(d.file)] = append(byFolder[path.Dir(d.file)], d)
+	}
+	for _, d := range defs {
+		if d.listed {
+			listed(r, d, defs, byName)
+			continue
+		}
+		for _, child := range byFolder[d.folder()] {
+			connect(d, child, pos{1, 0})
+		}
+	}
+	roots := cycles(r, defs)
+	parents(r, defs)
+	return root(r, defs, roots)
+}
+
+// names checks the agents' names; of two equal ones the first file's counts.
+func names(r *report, defs []*definition) map[string]*definition {
+	byName := make(map[string]*definition, len(defs))
+	for _, d := range defs {
+		_, named := d.at["name"]
+		if err := agent.CheckName(d.name); err != nil {
+			hint := ""
+			if !named {
+				hint = "; the name is taken from the file's: set the key name"
+			}
+			r.add(d.file, d.pos(), "%s%s", err, hint)
+		}
+		if other := byName[d.name]; other != nil {
+			d.doubled = true
+			r.add(d.file, d.pos(), "the name %q is taken by %s: names are unique in a tree", d.name, r.place(other.file, other.pos()))
+			continue
+		}
+		byName[d.name] = d
+	}
+	return byName
+}
+
+// listed connects an agent to the sub-agents that it lists, by name or, where
+// no agent has that name, by the name of the file.
+func listed(r *report, d *definition, defs []*definition, byName map[string]*definition) {
+	for _, i := range d.subagents {
+		child := byName[i.value]
+		if child == nil {
+			child = byBase(defs, i.value)
+		}
+		if child != nil {
+			if slices.ContainsFunc(d.children, func(e *edge) bool { return e.child == child }) {
+				r.add(d.file, i.at, "subagents names %q twice", child.name)
+				continue
+			}
+			connect(d, child, i.at)
+			continue
+		}
+		known := make([]string, 0, len(defs))
+		for _, other := range defs {
+			if other != d {
+				known = append(known, other.name)
+			}
+		}
+		if meant := nearest(i.value, known); meant != "" {
+			byName[meant].hinted = true
+		}
+		r.add(d.file, i.at, "there is no agent %q%s", i.value, didYouMean(i.value, known))
+	}
+}
+
+// byBase returns the one agent whose file is called so, nil if there are more.
+func byBase(defs []*definition, base string) (found *definition) {
+	for _, d := range defs {
+		if d.base == base {
+			if found != nil {
+				return nil
+			}
+			found = d
+		}
+	}
+	return found
+}
+
+func connect(parent, child *definition, at pos) {
+	e := &edge{parent: parent, child: child, at: at}
+	parent.children = append(parent.children, e)
+	child.parents = append(child.parents, e)
+}
+
+// cycles marks and reports the edges that lead back to an ancestor, and returns
+// the agents that are nobody's sub-agent. It starts at those, so that a cycle is
+// reported where it is closed.
+func cycles(r *report, defs []*definition) (roots []*definition) {
+	for _, d := range defs {
+		if len(d.parents) == 0 {
+			roots = append(roots, d)
+		}
+	}
+	type state struct{ done, on bool }
+	states := make(map[*definition]*state, len(defs))
+	var way []*definition
+	var visit func(d *definition)
+	visit = func(d *definition) {
+		s := &state{on: true}
+		states[d] = s
+		way = append(way, d)
+		for _, e := range d.children {
+			switch other := states[e.child]; {
+			case other == nil:
+				visit(e.child)
+			case other.on:
+				e.back = true
+				from := slices.Index(way, e.child)
+				why := "a tree has no cycles"
+				if len(roots) == 0 {
+					why = "there is no root, which is an agent that is nobody's sub-agent"
+				}
+				r.add(d.file, e.at, "the sub-agents run in a circle, %s: %s", circle(way[from:]), why)
+			}
+		}
+		s.on = false
+		way = way[:len(way)-1]
+	}
+	for _, d := range slices.Concat(roots, defs) {
+		if states[d] == nil {
+			visit(d)
+		}
+	}
+	return roots
+}
+
+func circle(way []*definition) string {
+	names := make([]string, 0, len(way)+1)
+	for _, d := range way {
+		names = append(names, d.name)
+	}
+	if len(names) > 12 {
+		names = append(append(names[:6:6], "…"), names[len(names)-5:]...)
+	}
+	return strings.Join(append(names, way[0].name), " → ")
+}
+
+// parents reports agents that have more than one parent.
+func parents(r *report, defs []*definition) {
+	for _, d := range defs {
+		var real []*edge
+		for _, e := range d.parents {
+			if !e.back {
+				real = append(real, e)
+			}
+		}
+		// A parent by its folder has no line of its own to be blamed.
+		slices.SortStableFunc(real, func(a, b *edge) int {
+			return cmp.Or(cmp.Compare(byList(a), byList(b)), cmp.Compare(a.parent.file, b.parent.file))
+		})
+		for i := 1; i < len(real); i++ {
+			first := real[0]
+			where := "by the folder " + r.given(first.parent.folder())
+			if first.parent.listed {
+				where = r.place(first.parent.file, first.at)
+			}
+			r.add(real[i].parent.file, real[i].at, "the agent %q has two parents: it is a sub-agent of %q already (%s)",
+				d.name, first.parent.name, where)
+		}
+	}
+}
+
+func byList(e *edge) int {
+	if e.parent.listed {
+		return 1
+	}
+	return 0
+}
+
+// root returns the one root. With more, the one with the largest tree is taken
+// to be meant and the others are reported, except those whose parent cannot be
+// known because of another problem.
+func root(r *report, defs, roots []*definition) *definition {
+	if len(roots) == 1 {
+		return roots[0]
+	}
+	if slices.ContainsFunc(defs, func(d *definition) bool { return d.unsure }) {
+		return nil
+	}
+	roots = slices.DeleteFunc(slices.Clone(roots), func(d *definition) bool { return d.doubled || d.hinted })
+	if len(roots) < 2 {
+		return nil
+	}
+	main, most := roots[0], 0
+	for _, d := range roots {
+		if n := size(d, map[*definition]bool{}); n > most {
+			main, most = d, n
+		}
+	}
+	listing := map[string]string{}
+	for _, d := range defs {
+		if d.listed {
+			listing[d.folder()] = d.file
+		}
+	}
+	for _, d := range roots {
+		if d == main {
+			continue
+		}
+		hint := ""
+		if file := listing[path.Dir(d.file)]; file != "" {
+			hint = "; " + r.given(file) + " has a list subagents, so its folder does not count"
+		}
+		r.add(d.file, d.pos(), "the agent %q is nobody's sub-agent, and neither is %q (%s): a tree has one root%s",
+			d.name, main.name, r.place(main.file, main.pos()), hint)
+	}
+	return nil
+}
+
+func size(d *definition, seen map[*definition]bool) int {
+	if seen[d] {
+		return 0
+	}
+	seen[d] = true
+	n := 1
+	for _, e := range d.children {
+		n += size(e.child, seen)
+	}
+	return n
+}
