@@ -1,0 +1,172 @@
+package a2a
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/view"
+)
+
+// The defaults of a remote agent that sets nothing else.
+const (
+	DefaultCardTTL     = 5 * time.Minute
+	DefaultCardTimeout = 10 * time.Second
+	DefaultTimeout     = 15 * time.Minute
+	DefaultIdleTimeout = 2 * time.Minute
+	DefaultMaxResponse = 16 << 20
+)
+
+// maxCard bounds an agent card in bytes.
+const maxCard = 1 << 20
+
+// Option configures a remote agent.
+type Option func(*remote)
+
+// WithDescription tells other agents what the remote one is for. The default is
+// its name: a description that its card may hold is not known before the card is
+// fetched, and what a peer says of itself is not put before models unseen.
+func WithDescription(d string) Option { return func(r *remote) { r.description = d } }
+
+// WithHTTPClient sets the HTTP client. Its transport, cookie jar and timeout are
+// used; redirects are followed within one origin only.
+func WithHTTPClient(c *http.Client) Option { return func(r *remote) { r.base = c } }
+
+// WithHeader sends a header with every request, credentials included. It goes to
+// the origin (scheme, host, port) of the card's URL and to trusted origins,
+// wherever the card may point.
+func WithHeader(name, value string) Option {
+	return func(r *remote) { r.header.Add(name, value) }
+}
+
+// WithBearer sends a bearer token, as WithHeader does.
+func WithBearer(token string) Option {
+	return func(r *remote) { r.header.Set("Authorization", "Bearer "+token) }
+}
+
+// WithTrustedOrigin lets the headers of WithHeader go to another origin too, such
+// as https://api.example.com, for cards that point elsewhere.
+func WithTrustedOrigin(origin string) Option {
+	return func(r *remote) { r.origins = append(r.origins, origin) }
+}
+
+// WithCardTTL sets how long a fetched card is used before it is fetched again. 0
+// fetches it for every use. A card is also fetched again after a call failed.
+func WithCardTTL(d time.Duration) Option { return func(r *remote) { r.cards.ttl = d } }
+
+// WithCardTimeout bounds one fetch of the card.
+func WithCardTimeout(d time.Duration) Option { return func(r *remote) { r.cards.timeout = d } }
+
+// WithTimeout bounds one answer, polling included; 0 is no bound besides the
+// turn's.
+func WithTimeout(d time.Duration) Option { return func(r *remote) { r.timeout = d } }
+
+// WithIdleTimeout bounds how long the remote agent may send nothing at all, not
+// even a keep-alive, while a response is open; 0 is no bound.
+func WithIdleTimeout(d time.Duration) Option { return func(r *remote) { r.idle = d } }
+
+// WithMaxResponse bounds the body of one response in bytes, a whole stream
+// included.
+func WithMaxResponse(n int64) Option { return func(r *remote) { r.maxBody = n } }
+
+// WithHistory says what of the conversation the remote agent gets to see of what
+// is new. The default is view.TextOnly: the words of the user and, attributed,
+// of other agents, not what their tools did. A policy on the edge replaces it.
+func WithHistory(p view.Policy) Option { return func(r *remote) { r.history = p } }
+
+type remote struct {
+	name, description string
+	history           view.Policy
+	base              *http.Client
+	header            http.Header
+	origins           []string
+	timeout, idle     time.Duration
+	maxBody           int64
+	client            *http.Client
+	cards             cards
+}
+
+// Remote makes an agent of the peer whose agent card stands at cardURL. A URL
+// without a path stands for the well-known path of cards on that host. A user
+// and password in it are sent as basic authentication and shown nowhere.
+//
+// Nothing is fetched before the first use. The agent is an agent.Readier: while
+// the card cannot be fetched, or offers no JSON-RPC interface of A2A 1.0, a
+// transfer to it is refused and the conversation stays where it is. It has no
+// sub-agents, may transfer nowhere, and is safe for concurrent use. Errors of its
+// runs are *agent.RunError values that wrap an [*Error].
+func Remote(name, cardURL string, opts ...Option) (agent.Agent, error) {
+	r := &remote{name: name, description: name, history: view.TextOnly(), header: make(http.Header),
+		timeout: DefaultTimeout, idle: DefaultIdleTimeout, maxBody: DefaultMaxResponse}
+	r.cards.ttl, r.cards.timeout = DefaultCardTTL, DefaultCardTimeout
+	var errs []error
+	if err := agent.CheckName(name); err != nil {
+		errs = append(errs, err)
+	}
+	u, err := url.Parse(cardURL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		// The text of a parse error would repeat the URL, credentials and all.
+		return nil, errors.Join(append(errs, fmt.Errorf("remote agent %q: the card's URL is not an absolute http or https URL", name))...)
+	}
+	if u.User != nil {
+		password, _ := u.User.Password()
+		basic := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
+		r.header.Set("Authorization", "Basic "+basic)
+		u.User = nil
+	}
+	u.Fragment = ""
+	for _, o := range opts {
+		o(r)
+	}
+	if r.description == "" {
+		r.description = name
+	}
+	r.origins = append(r.origins, origin(u))
+	for i, o := range r.origins {
+		ou, err := url.Parse(o)
+		if err != nil || ou.Host == "" {
+			errs = append(errs, fmt.Errorf("remote agent %q: trusted origin %d is not an origin such as https://example.com", name, i))
+			continue
+		}
+		r.origins[i] = origin(ou)
+	}
+	if r.cards.ttl < 0 || r.cards.timeout <= 0 || r.timeout < 0 || r.idle < 0 || r.maxBody <= 0 {
+		errs = append(errs, fmt.Errorf("remote agent %q: a time or size limit is out of range", name))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	r.cards.url, r.cards.shown = u, shownURL(u)
+	r.client = r.newClient()
+	r.cards.client = r.client
+	return r, nil
+}
+
+func (r *remote) Name() string             { return r.name }
+func (r *remote) Description() string      { return r.description }
+func (r *remote) SubAgents() []agent.Agent { return nil }
+func (r *remote) FindAgent(name string) agent.Agent {
+	if name == r.name {
+		return r
+	}
+	return nil
+}
+
+// origin is the part of a URL that credentials are bound to.
+func origin(u *url.URL) string {
+	host, port := strings.ToLower(u.Hostname()), u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return u.Scheme + "://" + host + ":" + port
+}
+
+// shownURL is a URL as errors and logs may show it: queries can hold keys.
+func shownURL(u *url.URL) string {
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}

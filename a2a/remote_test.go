@@ -1,0 +1,732 @@
+package a2a_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// server is a real A2A server on loopback, whose agent does what the test says.
+type server struct {
+	*httptest.Server
+	card *sdk.AgentCard
+
+	mu       sync.Mutex
+	execute  func(ctx context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool)
+	got      []*sdk.Message
+	canceled []sdk.TaskID
+	cards    int
+	headers  []http.Header
+	cardGate chan struct{}
+	wrap     func(http.Handler) http.Handler
+}
+
+func (s *server) Execute(ctx context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) {
+		s.mu.Lock()
+		s.got = append(s.got, ec.Message)
+		execute := s.execute
+		s.mu.Unlock()
+		execute(ctx, ec, yield)
+	}
+}
+
+func (s *server) Cancel(_ context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) {
+		s.mu.Lock()
+		s.canceled = append(s.canceled, ec.TaskID)
+		s.mu.Unlock()
+		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCanceled, nil), nil)
+	}
+}
+
+func (s *server) messages() []*sdk.Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.got
+}
+
+func (s *server) fetches() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cards
+}
+
+func (s *server) cardURL() string { return s.URL + "/.well-known/agent-card.json" }
+
+func newServer(t *testing.T, streaming bool, execute func(context.Context, *a2asrv.ExecutorContext, func(sdk.Event, error) bool)) *server {
+	t.Helper()
+	s := &server{execute: execute}
+	rpc := a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(s))
+	mux := http.NewServeMux()
+	mux.HandleFunc("/rpc", func(w http.ResponseWriter, req *http.Request) {
+		s.mu.Lock()
+		s.headers = append(s.headers, req.Header.Clone())
+		wrap := s.wrap
+		s.mu.Unlock()
+		if wrap != nil {
+			wrap(rpc).ServeHTTP(w, req)
+			return
+		}
+		rpc.ServeHTTP(w, req)
+	})
+	mux.HandleFunc("/.well-known/agent-card.json", func(w http.ResponseWriter, req *http.Request) {
+		s.mu.Lock()
+		s.cards++
+		s.headers = append(s.headers, req.Header.Clone())
+		gate := s.cardGate
+		s.mu.Unlock()
+		if gate != nil {
+			<-gate
+		}
+		a2asrv.NewStaticAgentCardHandler(s.card).ServeHTTP(w, req)
+	})
+	s.Server = httptest.NewServer(mux)
+	t.Cleanup(s.Server.Close)
+	s.card = &sdk.AgentCard{Name: "Billing", Description: "Says what it likes", Version: "1",
+		SupportedInterfaces: []*sdk.AgentInterface{sdk.NewAgentInterface(s.URL+"/rpc", sdk.TransportProtocolJSONRPC)},
+		Capabilities:        sdk.AgentCapabilities{Streaming: streaming}}
+	return s
+}
+
+func newRemote(t *testing.T, url string, opts ...a2a.Option) agent.Agent {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	r, err := a2a.Remote("billing", url, append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: transport})}, opts...)...)
+	require.NoError(t, err)
+	return r
+}
+
+// tree is a support agent that hands over to the remote one when it is asked
+// anything.
+func tree(t *testing.T, s *scripted.Script, remote agent.Agent) agent.Agent {
+	t.Helper()
+	support, err := llmagent.New("support", "You route.", s.Model("support"), llmagent.WithSubAgents(remote))
+	require.NoError(t, err)
+	return support
+}
+
+func transfer() scripted.Answer {
+	return scripted.Reply(scripted.Text("One moment."), scripted.CallID("t1", "transfer_to_agent", `{"agent_name":"billing"}`))
+}
+
+type fixture struct {
+	*runner.Runner
+	store session.Store
+}
+
+func newRunner(t *testing.T, root agent.Agent, opts ...runner.Option) *fixture {
+	t.Helper()
+	store := session.NewMemory()
+	r, err := runner.New(root, store, opts...)
+	require.NoError(t, err)
+	return &fixture{r, store}
+}
+
+var key = session.ID("s1")
+
+// turn runs a turn and returns its stored events, the streamed text, and its error.
+func (f *fixture) turn(text string) (events []*agent.Event, streamed string, err error) {
+	for e, turnErr := range f.Run(context.Background(), key, llm.UserText(text)) {
+		switch {
+		case turnErr != nil:
+			err = turnErr
+		case e.Partial:
+			if e.Agent == "billing" {
+				streamed += e.Text()
+			}
+		default:
+			events = append(events, e)
+		}
+	}
+	return events, streamed, err
+}
+
+func find[T agent.EventData](events []*agent.Event) (found []T) {
+	for _, e := range events {
+		if d, ok := e.Data.(T); ok {
+			found = append(found, d)
+		}
+	}
+	return found
+}
+
+// said returns what the remote agent said, of stored events.
+func said(events []*agent.Event) (texts []string) {
+	for _, e := range events {
+		if e.Agent == "billing" && e.Type() == agent.TypeText {
+			texts = append(texts, e.Text())
+		}
+	}
+	return texts
+}
+
+func texts(m *sdk.Message) (texts []string) {
+	for _, p := range m.Parts {
+		texts = append(texts, p.Text())
+	}
+	return texts
+}
+
+func lastEnd(events []*agent.Event) agent.FinishReason {
+	ends := find[*agent.HarnessEnd](events)
+	return ends[len(ends)-1].FinishReason
+}
+
+// completes answers with an artifact in pieces, then a snapshot of it.
+func completes(pieces ...string) func(context.Context, *a2asrv.ExecutorContext, func(sdk.Event, error) bool) {
+	return func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
+		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateWorking, nil), nil)
+		first := sdk.NewArtifactEvent(ec, sdk.NewTextPart(pieces[0]))
+		yield(first, nil)
+		for _, p := range pieces[1:] {
+			yield(sdk.NewArtifactUpdateEvent(ec, first.Artifact.ID, sdk.NewTextPart(p)), nil)
+		}
+		snapshot := sdk.NewArtifactUpdateEvent(ec, first.Artifact.ID, sdk.NewTextPart(strings.Join(pieces, "")))
+		snapshot.Append, snapshot.LastChunk = false, true
+		yield(snapshot, nil)
+		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, nil), nil)
+	}
+}
+
+func TestTransferAndFollowUp(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		for _, streaming := range []bool{true, false} {
+			t.Run(fmt.Sprintf("server streams=%v runner streams=%v", streams, streaming), func(t *testing.T) {
+				srv := newServer(t, streams, completes("I see ", "two ", "charges."))
+				s := scripted.New().Add("support", transfer())
+				var opts []runner.Option
+				if streaming {
+					opts = append(opts, runner.WithStreaming())
+				}
+				f := newRunner(t, tree(t, s, newRemote(t, srv.cardURL())), opts...)
+				events, streamed, err := f.turn("I was charged twice")
+				require.NoError(t, err)
+				require.Equal(t, []string{"I see two charges."}, said(events))
+				if streaming {
+					require.Equal(t, "I see two charges.", streamed)
+				} else {
+					require.Empty(t, streamed)
+				}
+				require.Equal(t, agent.FinishReasonStop, lastEnd(events))
+				require.Equal(t, []string{"I was charged twice", "[support] One moment."}, texts(srv.messages()[0]))
+				require.Empty(t, srv.messages()[0].TaskID)
+				handles := find[*agent.RemoteTask](events)
+				last := handles[len(handles)-1]
+				require.Equal(t, "completed", last.Status)
+				require.Equal(t, srv.URL+"/rpc", last.URL)
+				require.NotEmpty(t, last.ContextID)
+
+				srv.mu.Lock()
+				srv.execute = completes("Refunded.")
+				srv.mu.Unlock()
+				events, _, err = f.turn("Refund the second one")
+				require.NoError(t, err)
+				require.NoError(t, s.Done(), "the coordinator is not asked again")
+				require.Equal(t, []string{"Refunded."}, said(events))
+				second := srv.messages()[1]
+				require.Equal(t, []string{"Refund the second one"}, texts(second), "only the new words")
+				require.Equal(t, last.ContextID, second.ContextID)
+				require.NotEqual(t, last.TaskID, find[*agent.RemoteTask](events)[0].TaskID, "a completed task gets no new words")
+				require.Equal(t, 1, srv.fetches(), "the card is fetched once")
+			})
+		}
+	}
+}
+
+// The handle of a task is stored before its end is waited for.
+func TestHandleIsStoredFirst(t *testing.T) {
+	release := make(chan struct{})
+	srv := newServer(t, true, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
+		<-release
+		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, sdk.NewMessageForTask(sdk.MessageRoleAgent, ec, sdk.NewTextPart("Done."))), nil)
+	})
+	f := newRunner(t, newRemote(t, srv.cardURL()))
+	var statuses []string
+	for e, err := range f.Run(context.Background(), key, llm.UserText("hi")) {
+		require.NoError(t, err)
+		if h, ok := e.Data.(*agent.RemoteTask); ok {
+			if statuses = append(statuses, h.Status); len(statuses) == 1 {
+				close(release)
+			}
+		}
+	}
+	require.Equal(t, []string{"working", "completed"}, statuses)
+}
+
+func TestMessageAnswer(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		srv := newServer(t, streams, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+			m := sdk.NewMessage(sdk.MessageRoleAgent, sdk.NewTextPart("Just words."))
+			m.ContextID = ec.ContextID
+			yield(m, nil)
+		})
+		f := newRunner(t, newRemote(t, srv.cardURL()), runner.WithStreaming())
+		events, _, err := f.turn("hi")
+		require.NoError(t, err)
+		require.Equal(t, []string{"Just words."}, said(events))
+		_, _, err = f.turn("and?")
+		require.NoError(t, err)
+		require.Equal(t, []string{"and?"}, texts(srv.messages()[1]))
+		require.Equal(t, find[*agent.RemoteTask](events)[0].ContextID, srv.messages()[1].ContextID)
+		require.NotEmpty(t, srv.messages()[1].ContextID)
+	}
+}
+
+// An unreachable remote keeps the conversation where it is.
+func TestUnreachable(t *testing.T) {
+	srv := newServer(t, true, completes("x"))
+	url := strings.Replace(srv.cardURL(), "http://", "http://ann:hunter2@", 1) + "?key=hunter3"
+	srv.Close()
+	s := scripted.New().Add("support", transfer(), scripted.Reply(scripted.ExpectResult("not ready"), scripted.Text("Billing is closed.")))
+	f := newRunner(t, tree(t, s, newRemote(t, url)))
+	events, _, err := f.turn("I was charged twice")
+	require.NoError(t, err)
+	require.NoError(t, s.Done())
+	transfers := find[*agent.Transfer](events)
+	require.Len(t, transfers, 1)
+	require.Equal(t, agent.TransferFailed, transfers[0].Outcome)
+	active, err := f.Active(context.Background(), key)
+	require.NoError(t, err)
+	require.Equal(t, "support", active)
+	for _, r := range find[*agent.ToolResult](events) {
+		require.Contains(t, string(r.Output), srv.URL+"/.well-known/agent-card.json")
+		require.NotContains(t, string(r.Output), "hunter")
+	}
+}
+
+// A failed fetch is not kept: the next transfer finds the remote that is back.
+func TestRefetchAfterFailure(t *testing.T) {
+	srv := newServer(t, true, completes("Here."))
+	down := true
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if down {
+			http.Error(w, "down", http.StatusServiceUnavailable)
+			return
+		}
+		srv.Config.Handler.ServeHTTP(w, req)
+	}))
+	defer front.Close()
+	remote := newRemote(t, front.URL) // without a path: the well-known one
+	ready := remote.(agent.Readier)
+	var e *a2a.Error
+	require.ErrorAs(t, ready.Ready(context.Background()), &e)
+	require.Equal(t, http.StatusServiceUnavailable, e.Status)
+	down = false
+	require.NoError(t, ready.Ready(context.Background()))
+	require.NoError(t, ready.Ready(context.Background()))
+	require.Equal(t, 1, srv.fetches())
+}
+
+func TestCardTTL(t *testing.T) {
+	srv := newServer(t, true, completes("Here."))
+	ready := newRemote(t, srv.cardURL(), a2a.WithCardTTL(0)).(agent.Readier)
+	require.NoError(t, ready.Ready(context.Background()))
+	require.NoError(t, ready.Ready(context.Background()))
+	require.Equal(t, 2, srv.fetches())
+}
+
+func TestConcurrentFirstUses(t *testing.T) {
+	srv := newServer(t, true, completes("Here."))
+	gate := make(chan struct{})
+	srv.cardGate = gate
+	ready := newRemote(t, srv.cardURL()).(agent.Readier)
+	var wg sync.WaitGroup
+	errs := make([]error, 20)
+	begun := make(chan struct{}, len(errs))
+	for i := range errs {
+		wg.Go(func() {
+			begun <- struct{}{}
+			errs[i] = ready.Ready(context.Background())
+		})
+	}
+	for range errs {
+		<-begun
+	}
+	close(gate)
+	wg.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1, srv.fetches())
+}
+
+// Whoever leads the fetch may go away; the others still get the card.
+func TestLeaderOfFetchIsCanceled(t *testing.T) {
+	srv := newServer(t, true, completes("Here."))
+	gate := make(chan struct{})
+	srv.cardGate = gate
+	ready := newRemote(t, srv.cardURL()).(agent.Readier)
+	ctx, cancel := context.WithCancel(context.Background())
+	leader, follower := make(chan error, 1), make(chan error, 1)
+	go func() { leader <- ready.Ready(ctx) }()
+	require.Eventually(t, func() bool { return srv.fetches() == 1 }, 5*time.Second, time.Millisecond)
+	go func() { follower <- ready.Ready(context.Background()) }()
+	cancel()
+	require.ErrorIs(t, <-leader, context.Canceled)
+	close(gate)
+	require.NoError(t, <-follower)
+}
+
+func TestFailingTasks(t *testing.T) {
+	for state, code := range map[sdk.TaskState]a2a.ErrorCode{
+		sdk.TaskStateFailed: a2a.CodeTaskFailed, sdk.TaskStateRejected: a2a.CodeTaskRejected, sdk.TaskStateCanceled: a2a.CodeTaskCanceled} {
+		t.Run(string(state), func(t *testing.T) {
+			srv := newServer(t, true, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+				yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
+				yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("half an ans")), nil)
+				yield(sdk.NewStatusUpdateEvent(ec, state, sdk.NewMessageForTask(sdk.MessageRoleAgent, ec, sdk.NewTextPart("no funds"))), nil)
+			})
+			f := newRunner(t, newRemote(t, srv.cardURL()), runner.WithStreaming())
+			events, streamed, err := f.turn("pay")
+			var e *a2a.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, code, e.Code)
+			require.Contains(t, e.Error(), "no funds")
+			var run *agent.RunError
+			require.ErrorAs(t, err, &run)
+			require.Equal(t, "half an ans", streamed)
+			require.Empty(t, said(events))
+			require.Len(t, find[*agent.Discard](events), 1, "what was shown is void")
+			require.Equal(t, string(code), find[*agent.Failure](events)[0].Code)
+			require.Equal(t, agent.FinishReasonError, lastEnd(events))
+
+			srv.mu.Lock()
+			srv.execute = completes("Paid.")
+			srv.mu.Unlock()
+			events, _, err = f.turn("again")
+			require.NoError(t, err)
+			require.Equal(t, []string{"Paid."}, said(events))
+			require.Empty(t, srv.messages()[1].TaskID, "a new task")
+			require.NotEmpty(t, srv.messages()[1].ContextID, "in the same context")
+		})
+	}
+}
+
+// A question is a normal answer; the user's next words go to the same task, and
+// what the task held before is no part of the answer to them.
+func TestInputRequired(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		t.Run(fmt.Sprint("streams=", streams), func(t *testing.T) {
+			srv := newServer(t, streams, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+				if ec.StoredTask == nil {
+					yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
+					yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("Two charges found.")), nil)
+					yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateInputRequired, sdk.NewMessageForTask(sdk.MessageRoleAgent, ec, sdk.NewTextPart("Which one?"))), nil)
+					return
+				}
+				yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("Refunded.")), nil)
+				yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, nil), nil)
+			})
+			f := newRunner(t, newRemote(t, srv.cardURL()), runner.WithStreaming())
+			events, _, err := f.turn("refund")
+			require.NoError(t, err)
+			require.Equal(t, []string{"Two charges found.\n\nWhich one?"}, said(events))
+			require.Equal(t, agent.FinishReasonStop, lastEnd(events))
+			handles := find[*agent.RemoteTask](events)
+			require.Equal(t, "input_required", handles[len(handles)-1].Status)
+
+			events, streamed, err := f.turn("the second")
+			require.NoError(t, err)
+			require.Equal(t, []string{"Refunded."}, said(events))
+			require.Equal(t, "Refunded.", streamed)
+			require.Equal(t, handles[0].TaskID, string(srv.messages()[1].TaskID))
+			require.Equal(t, []string{"the second"}, texts(srv.messages()[1]))
+
+			_, _, err = f.turn("thanks")
+			require.NoError(t, err)
+			require.NotEqual(t, handles[0].TaskID, string(srv.messages()[2].TaskID), "the task is over now")
+			require.Equal(t, handles[0].ContextID, srv.messages()[2].ContextID)
+		})
+	}
+}
+
+// Canceling the turn, or breaking out of it, cancels the task at the peer.
+func TestCancel(t *testing.T) {
+	for _, breaks := range []bool{false, true} {
+		t.Run(fmt.Sprint("break=", breaks), func(t *testing.T) {
+			srv := newServer(t, true, func(ctx context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+				yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
+				yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("thinking")), nil)
+				<-ctx.Done()
+			})
+			f := newRunner(t, newRemote(t, srv.cardURL()), runner.WithStreaming())
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			var last error
+			for e, err := range f.Run(ctx, key, llm.UserText("hi")) {
+				last = err
+				if err == nil && e.Partial {
+					if breaks {
+						break
+					}
+					cancel()
+				}
+			}
+			if !breaks {
+				require.ErrorIs(t, last, context.Canceled)
+			}
+			srv.mu.Lock()
+			require.Len(t, srv.canceled, 1)
+			srv.execute = completes("Here again.")
+			srv.mu.Unlock()
+			events, _, err := f.turn("are you there?")
+			require.NoError(t, err)
+			require.Equal(t, []string{"Here again."}, said(events))
+			require.Equal(t, []string{"hi", "are you there?"}, texts(srv.messages()[1]), "it never answered the first words")
+		})
+	}
+}
+
+// A run that a crash cut off takes its task up again instead of sending twice.
+func TestResumeRejoinsTask(t *testing.T) {
+	store := session.NewMemory()
+	srv := newServer(t, false, completes("Done meanwhile."))
+	remote := newRemote(t, srv.cardURL())
+	// What a crash leaves behind: the handle is stored, the run is open.
+	r, err := runner.New(remote, store)
+	require.NoError(t, err)
+	_, _, err = (&fixture{r, store}).turn("first")
+	require.NoError(t, err)
+	crashed := session.NewMemory()
+	lease, err := crashed.Acquire(context.Background(), key, session.Self())
+	require.NoError(t, err)
+	var seq int64
+	for e, err := range store.Load(context.Background(), key, 0) {
+		require.NoError(t, err)
+		copied := *e
+		if h, ok := e.Data.(*agent.RemoteTask); ok {
+			copied.Data = &agent.RemoteTask{TaskID: h.TaskID, ContextID: h.ContextID, Status: "working", URL: h.URL}
+		}
+		require.NoError(t, crashed.Append(context.Background(), key, seq, lease, &copied))
+		seq++
+		if e.Type() == agent.TypeRemoteTask {
+			break
+		}
+	}
+	require.NoError(t, crashed.Release(context.Background(), key, lease))
+	r, err = runner.New(remote, crashed)
+	require.NoError(t, err)
+	var events []*agent.Event
+	for e, err := range r.Resume(context.Background(), key) {
+		require.NoError(t, err)
+		events = append(events, e)
+	}
+	require.Equal(t, []string{"Done meanwhile."}, said(events))
+	require.Len(t, srv.messages(), 1, "nothing is sent a second time")
+}
+
+// A stream that breaks is not the end of its task.
+func TestBrokenStreamIsPolled(t *testing.T) {
+	srv := newServer(t, true, completes("All ", "of it."))
+	srv.wrap = func(rpc http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			if req.Header.Get("Accept") != "text/event-stream" {
+				rpc.ServeHTTP(w, req)
+				return
+			}
+			rec := httptest.NewRecorder()
+			rpc.ServeHTTP(rec, req)
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.Header().Set("Content-Length", "100000")
+			body := rec.Body.String()
+			_, _ = w.Write([]byte(body[:strings.Index(body, "\n\n")+2]))
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		})
+	}
+	f := newRunner(t, newRemote(t, srv.cardURL()), runner.WithStreaming())
+	events, streamed, err := f.turn("hi")
+	require.NoError(t, err)
+	require.Equal(t, []string{"All of it."}, said(events))
+	require.Equal(t, "All of it.", streamed)
+	require.Len(t, srv.messages(), 1)
+}
+
+func TestBadPeers(t *testing.T) {
+	for name, c := range map[string]struct {
+		handler http.HandlerFunc
+		code    a2a.ErrorCode
+		opts    []a2a.Option
+	}{
+		"plain JSON error instead of a stream": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json; charset=utf-8")
+			fmt.Fprint(w, "{\"jsonrpc\":\"2.0\",\"id\":\"1\",\n\"error\":{\"code\":-32004,\"message\":\"not today\"}}")
+		}, a2a.CodeProtocol, nil},
+		"HTML": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>hello</html>") }, a2a.CodeProtocol, nil},
+		"broken JSON": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, "{")
+		}, a2a.CodeProtocol, nil},
+		"unauthorized": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, a2a.CodeUnauthorized, nil},
+		"server error": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, a2a.CodeUnreachable, nil},
+		"too large": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for range 100 {
+				fmt.Fprint(w, ": "+strings.Repeat("x", 1000)+"\n\n")
+			}
+		}, a2a.CodeTooLarge, []a2a.Option{a2a.WithMaxResponse(10_000)}},
+		"silence": {func(w http.ResponseWriter, req *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.(http.Flusher).Flush()
+			<-req.Context().Done()
+		}, a2a.CodeTimeout, []a2a.Option{a2a.WithIdleTimeout(20 * time.Millisecond)}},
+		"too slow": {func(_ http.ResponseWriter, req *http.Request) {
+			buf := make([]byte, 1)
+			for { // the body must be read before the server notices that the client has gone
+				if _, err := req.Body.Read(buf); err != nil {
+					break
+				}
+			}
+			<-req.Context().Done()
+		}, a2a.CodeTimeout, []a2a.Option{a2a.WithTimeout(50 * time.Millisecond)}},
+		"elsewhere": {func(w http.ResponseWriter, req *http.Request) {
+			http.Redirect(w, req, "http://127.0.0.1:1/", http.StatusTemporaryRedirect)
+		}, a2a.CodeUnreachable, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := newServer(t, true, nil)
+			srv.wrap = func(http.Handler) http.Handler { return c.handler }
+			f := newRunner(t, newRemote(t, srv.cardURL()+"?key=hunter2", c.opts...))
+			events, _, err := f.turn("hi")
+			var e *a2a.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, c.code, e.Code, "%v", err)
+			require.Contains(t, err.Error(), srv.cardURL())
+			require.NotContains(t, err.Error(), "hunter2")
+			require.Equal(t, agent.FinishReasonError, lastEnd(events))
+		})
+	}
+}
+
+func TestCardsThatOfferNothing(t *testing.T) {
+	for name, card := range map[string]string{
+		"no JSON":          `<html>`,
+		"0.3":              `{"name":"x","protocolVersion":"0.3.0","url":"http://127.0.0.1:1/rpc"}`,
+		"gRPC only":        `{"name":"x","supportedInterfaces":[{"url":"http://127.0.0.1:1","protocolBinding":"GRPC","protocolVersion":"1.0"}]}`,
+		"0.3 interface":    `{"name":"x","supportedInterfaces":[{"url":"http://127.0.0.1:1","protocolBinding":"JSONRPC","protocolVersion":"0.3"}]}`,
+		"a file as target": `{"name":"x","supportedInterfaces":[{"url":"file:///etc/passwd","protocolBinding":"JSONRPC","protocolVersion":"1.0"}]}`,
+		"too large":        `{"name":"` + strings.Repeat("x", 2<<20) + `"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, card) }))
+			defer srv.Close()
+			err := newRemote(t, srv.URL).(agent.Readier).Ready(context.Background())
+			var e *a2a.Error
+			require.ErrorAs(t, err, &e)
+			if name != "too large" {
+				require.Equal(t, a2a.CodeCard, e.Code)
+			}
+		})
+	}
+}
+
+// Credentials go to the card's origin and to trusted ones only.
+func TestCredentials(t *testing.T) {
+	for _, trusted := range []bool{false, true} {
+		elsewhere := newServer(t, true, completes("ok"))
+		srv := newServer(t, true, nil)
+		srv.card = elsewhere.card
+		opts := []a2a.Option{a2a.WithBearer("hunter2"), a2a.WithHeader("X-Key", "k")}
+		if trusted {
+			opts = append(opts, a2a.WithTrustedOrigin(elsewhere.URL))
+		}
+		_, _, err := newRunner(t, newRemote(t, srv.cardURL(), opts...)).turn("hi")
+		require.NoError(t, err)
+		require.Equal(t, "Bearer hunter2", srv.headers[0].Get("Authorization"))
+		require.Equal(t, "k", srv.headers[0].Get("X-Key"))
+		require.Equal(t, trusted, elsewhere.headers[0].Get("Authorization") != "")
+		require.Equal(t, "1.0", elsewhere.headers[0].Get("A2A-Version"))
+	}
+}
+
+// A peer that asks for a transfer in its metadata changes nothing.
+func TestMetadataDoesNotRoute(t *testing.T) {
+	srv := newServer(t, true, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		m := sdk.NewMessage(sdk.MessageRoleAgent, sdk.NewTextPart("Fine."))
+		m.SetMeta("transfer_to_agent", "support")
+		m.SetMeta("type", "transfer")
+		yield(m, nil)
+	})
+	f := newRunner(t, tree(t, scripted.New().Add("support", transfer()), newRemote(t, srv.cardURL())))
+	events, _, err := f.turn("hi")
+	require.NoError(t, err)
+	require.Len(t, find[*agent.Transfer](events), 1)
+	active, err := f.Active(context.Background(), key)
+	require.NoError(t, err)
+	require.Equal(t, "billing", active)
+}
+
+func TestConstruction(t *testing.T) {
+	r := newRemote(t, "https://example.com", a2a.WithDescription("Refunds"))
+	require.Equal(t, "billing", r.Name())
+	require.Equal(t, "Refunds", r.Description())
+	require.Equal(t, "billing", newRemote(t, "https://example.com").Description())
+	require.Empty(t, r.SubAgents())
+	require.Equal(t, r, r.FindAgent("billing"))
+	require.Nil(t, r.FindAgent("other"))
+	for _, url := range []string{"", "example.com", "ftp://example.com", "https://", "http://user:hunter2@exa mple.com"} {
+		_, err := a2a.Remote("billing", url)
+		require.Error(t, err, url)
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+	_, err := a2a.Remote("not a name", "https://example.com", a2a.WithTimeout(-1))
+	require.ErrorContains(t, err, "not a name")
+	require.ErrorContains(t, err, "out of range")
+	_, err = a2a.Remote("billing", "https://example.com", a2a.WithTrustedOrigin("example.com"))
+	require.ErrorContains(t, err, "trusted origin")
+}
+
+// pipe is a peer in memory, so that a bubble of synctest sees every goroutine.
+type pipe func(*http.Request) (*http.Response, error)
+
+func (p pipe) RoundTrip(req *http.Request) (*http.Response, error) { return p(req) }
+
+// No goroutine outlives a turn: the bubble would not end.
+func TestNoGoroutineStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := pipe(func(req *http.Request) (*http.Response, error) {
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		})
+		r, err := a2a.Remote("billing", "http://peer.test", a2a.WithHTTPClient(&http.Client{Transport: hang}))
+		require.NoError(t, err)
+		f := newRunner(t, r)
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() {
+			synctest.Wait()
+			cancel()
+		}()
+		for _, err := range f.Run(ctx, key, llm.UserText("hi")) {
+			if err != nil {
+				require.ErrorIs(t, err, context.Canceled)
+			}
+		}
+		_, _, err = f.turn("again") // the time limit of the card ends this one
+		var e *a2a.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, a2a.CodeTimeout, e.Code)
+	})
+}
