@@ -262,8 +262,8 @@ func TestOwnTree(t *testing.T) {
 	require.Equal(t, cli.StatusUsage, got.status, "a tree with models of its own has no --model")
 }
 
-// Model names stand in the files, in OPENAI_MODEL and behind --model, from weak
-// to strong for agents that name none, and --model above all.
+// A name in the files will do where OPENAI_MODEL is not set, and --model counts
+// more than both.
 func TestModelNames(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

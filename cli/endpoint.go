@@ -15,7 +15,7 @@ import (
 type endpointModels struct {
 	base     *openai.Model
 	override string // --model
-	standard string // OPENAI_MODEL, "" if unset
+	key      string // OPENAI_API_KEY
 	offline  bool
 	// missing is the error of an agent without a model, kept so that all other
 	// problems of a tree are told first.
@@ -25,11 +25,11 @@ type endpointModels struct {
 // models reads the environment. Without an endpoint it serves the offline model
 // on loopback, so that the way of a request is always the same.
 func (p *program) models() (*endpointModels, error) {
-	m := &endpointModels{override: p.flags.model}
+	m := &endpointModels{override: p.flags.model, key: p.Getenv("OPENAI_API_KEY")}
 	base, err := openai.FromEnv(p.Getenv, m.override)
 	switch {
 	case err == nil:
-		m.base, m.standard = base, base.Name()
+		m.base = base
 		return m, nil
 	case errors.Is(err, openai.ErrNoEndpoint) && m.override == "":
 		return m, p.serveOffline(m)
@@ -78,9 +78,9 @@ func (m *endpointModels) named(name string, needed func()) (llm.Model, error) {
 		needed()
 		return noModel{}, nil
 	case name == "":
-		return m.base, nil
+		name = m.base.Name()
 	}
-	return m.base.Named(name), nil
+	return guard(m.base.Named(name), m.key), nil
 }
 
 // noModel stands where a model is named but not called.

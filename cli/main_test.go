@@ -116,7 +116,9 @@ func serve(t *testing.T, script *scripted.Script) []string {
 }
 
 // answers is a script of the model's answers.
-func answers(items ...scripted.Answer) *scripted.Script { return scripted.New(scripted.WithRecording()).Add("model", items...) }
+func answers(items ...scripted.Answer) *scripted.Script {
+	return scripted.New(scripted.WithRecording()).Add("model", items...)
+}
 
 // slow returns an answer that begins when release is closed, and a channel that
 // is closed when the model was asked.

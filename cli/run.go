@@ -78,6 +78,9 @@ func (p *program) resumeTurn(cmd *cobra.Command, path string, _ []string) error 
 	}
 	some := false
 	err = c.turn(cmd.Context(), func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+		if out, ok := c.out.(*printer); ok {
+			out.wait("waiting for the session")
+		}
 		return noting(c.Resume(ctx, c.key), &some)
 	})
 	switch {
