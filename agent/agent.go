@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 )
 
 // Agent is a node of a tree: an LLM agent, a function, a workflow, a router, a
@@ -63,6 +64,7 @@ func New(name, description string, run RunFunc, opts ...Option) (Agent, error) {
 			return nil, fmt.Errorf("agent %q: a sub-agent is nil", name)
 		}
 	}
+	a.index = Index(a)
 	return a, nil
 }
 
@@ -71,39 +73,40 @@ type funcAgent struct {
 	edges             []Edge
 	policy            TransferPolicy
 	run               RunFunc
+	index             map[string]Agent
 }
 
 func (a *funcAgent) Name() string                   { return a.name }
 func (a *funcAgent) Description() string            { return a.description }
 func (a *funcAgent) SubAgents() []Agent             { return AgentsOf(a.edges) }
 func (a *funcAgent) Edges() []Edge                  { return a.edges }
-func (a *funcAgent) FindAgent(name string) Agent    { return Find(a, name) }
+func (a *funcAgent) FindAgent(name string) Agent    { return a.index[name] }
 func (a *funcAgent) TransferPolicy() TransferPolicy { return a.policy }
 func (a *funcAgent) Run(ctx context.Context, inv *Invocation) iter.Seq2[*Event, error] {
 	return a.run(ctx, inv)
 }
 
-// Find looks for a name in the subtree of root, depth first, root included. It
-// is what implementations of FindAgent call. It survives cycles, which
-// [NewTree] refuses.
-func Find(root Agent, name string) Agent {
-	return find(root, name, make(map[Agent]bool))
-}
-
-func find(a Agent, name string, seen map[Agent]bool) Agent {
-	if a == nil || seen[a] {
-		return nil
-	}
-	if a.Name() == name {
-		return a
-	}
-	seen[a] = true
-	for _, child := range a.SubAgents() {
-		if found := find(child, name, seen); found != nil {
-			return found
+// Index maps the names of root's subtree, root included, to its agents; of two
+// agents of one name the first, depth first, counts. It is what constructors
+// build for FindAgent. It survives cycles, which [NewTree] refuses.
+func Index(root Agent) map[string]Agent {
+	index := make(map[string]Agent)
+	seen := make(map[Agent]bool)
+	var add func(Agent)
+	add = func(a Agent) {
+		if a == nil || !reflect.ValueOf(a).Comparable() || seen[a] {
+			return
+		}
+		seen[a] = true
+		if index[a.Name()] == nil {
+			index[a.Name()] = a
+		}
+		for _, child := range a.SubAgents() {
+			add(child)
 		}
 	}
-	return nil
+	add(root)
+	return index
 }
 
 // CheckName reports whether name may be an agent's name.

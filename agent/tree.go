@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"iter"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -145,6 +146,10 @@ func (b *treeBuilder) add(a Agent, parent *Node, edge Edge) {
 	path := name
 	if parent != nil {
 		path = parent.Path + "/" + name
+	}
+	if !reflect.ValueOf(a).Comparable() {
+		b.problem(name, path, "the agent %q has the type %T, whose values cannot be compared: use a pointer", name, a)
+		return
 	}
 	if b.on[a] {
 		b.problem(name, path, "the agent %q is its own ancestor: a tree has no cycles", name)

@@ -23,6 +23,7 @@ type Agent struct {
 	tools        []tools.Tool
 	byName       map[string]tools.Tool
 	edges        []agent.Edge
+	index        map[string]agent.Agent // of the subtree
 	children     []agent.Agent
 	policy       agent.TransferPolicy
 	transferText string
@@ -130,6 +131,7 @@ func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, er
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("agent %q: %w", name, err)
 	}
+	a.index = agent.Index(a)
 	return a, nil
 }
 
@@ -146,7 +148,7 @@ func (a *Agent) SubAgents() []agent.Agent { return a.children }
 func (a *Agent) Edges() []agent.Edge { return a.edges }
 
 // FindAgent implements agent.Agent.
-func (a *Agent) FindAgent(name string) agent.Agent { return agent.Find(a, name) }
+func (a *Agent) FindAgent(name string) agent.Agent { return a.index[name] }
 
 // TransferPolicy implements agent.Transferrer.
 func (a *Agent) TransferPolicy() agent.TransferPolicy { return a.policy }

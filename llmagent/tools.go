@@ -114,7 +114,7 @@ func (a *Agent) quick(c view.Call, inv *agent.Invocation) bool {
 
 // refuse answers a call that is not run.
 func (a *Agent) refuse(c view.Call, inv *agent.Invocation) *agent.Event {
-	message := "this call was interrupted and its outcome is unknown: check before you repeat it"
+	message := "interrupted; outcome unknown; check before you repeat it"
 	if a.byName[c.Name] == nil {
 		names := make([]string, 0, len(a.tools)+1)
 		for _, t := range a.offer(inv.Node()).tools {
@@ -159,19 +159,34 @@ func (a *Agent) call(ctx context.Context, inv *agent.Invocation, c view.Call, se
 	return []*agent.Event{settled}
 }
 
-// runInner runs an agent in a scope of its own and returns its last words.
+// runInner runs an agent in a scope of its own and returns the last words of
+// the agent that answers in it; what an agent said before it handed over is no
+// answer.
 func runInner(ctx context.Context, inv *agent.Invocation, inner agent.Agent, cause string, input llm.Content, send func(...*agent.Event) bool) (string, error) {
-	last := ""
+	last, scope := "", ""
 	for e, err := range inv.Runtime().Run(ctx, inner, cause, input) {
 		if err != nil {
 			return "", err
 		}
-		if t, ok := e.Data.(*agent.Text); ok && !e.Partial {
-			last = t.Content
+		if scope == "" {
+			scope = e.Scope // its first event comes before those of scopes inside it
+		}
+		if e.Scope == scope && !e.Partial {
+			switch d := e.Data.(type) {
+			case *agent.Text:
+				last = d.Content
+			case *agent.Transfer:
+				if d.Outcome == agent.TransferCommitted {
+					last = ""
+				}
+			}
 		}
 		if !send(e) {
 			return "", context.Cause(ctx)
 		}
+	}
+	if strings.TrimSpace(last) == "" {
+		return "", fmt.Errorf("the agent %s ended without an answer", inner.Name())
 	}
 	return last, nil
 }

@@ -55,6 +55,20 @@ func checkMessage(key session.Key, msg llm.Message) error {
 	return nil
 }
 
+// stored returns content as the log keeps it: text that stands beside parts is
+// the first of them, as in the JSON form, so that a warm and a cold session send
+// the same. The parts are copied, because the caller may go on using its slice.
+func stored(c llm.Content) llm.Content {
+	if len(c.Parts) == 0 {
+		return llm.Content{Text: c.Text}
+	}
+	parts := make([]llm.Part, 0, len(c.Parts)+1)
+	if c.Text != "" {
+		parts = append(parts, llm.TextPart{Text: c.Text})
+	}
+	return llm.Content{Parts: append(parts, c.Parts...)}
+}
+
 const idLetters = "0123456789abcdefghjkmnpqrstvwxyz"
 
 // idPool makes random ids, several at a time, because a turn needs many. It is

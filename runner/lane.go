@@ -23,8 +23,8 @@ type lane struct {
 	cancel context.CancelCauseFunc
 	scope  string
 	tree   *agent.Tree
-	// deliver hands a partial event on, or with nil all that was stored since. It
-	// reports whether the consumer wants more.
+	// deliver hands an event of an agent on, or with nil all that this lane has
+	// stored since. It reports whether the consumer wants more.
 	deliver func(e *agent.Event) bool
 
 	takes   func(*agent.Event, error) bool // the method take, bound once
@@ -166,9 +166,7 @@ func (l *lane) take(e *agent.Event, err error) bool {
 		}
 	}
 	switch {
-	case e.Seq != 0: // of an inner scope, stored already
-		return l.flushDelivery()
-	case e.Partial:
+	case e.Seq != 0, e.Partial: // stored already, of an inner scope; or never to be
 		return l.show(l.current, e)
 	}
 	more := e.More
@@ -337,8 +335,8 @@ func (l *lane) append(events []*agent.Event) error {
 
 func (l *lane) flushDelivery() bool { return l.show(session.Run{}, nil) }
 
-// show hands on a partial event, or with nil what was stored, and notes whether
-// the consumer wants more.
+// show hands on a partial event, one that an inner scope has stored, or with nil
+// what was stored here, and notes whether the consumer wants more.
 func (l *lane) show(run session.Run, e *agent.Event) bool {
 	if e != nil {
 		if e.RunID == "" {

@@ -77,10 +77,10 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 	}
 }
 
-// toConsumer hands over a partial event, or with nil all stored events that the
+// toConsumer hands over a partial event, or else all stored events that the
 // consumer does not have yet, in the order of the log.
 func (t *turn) toConsumer(l *lane, e *agent.Event, yield func(*agent.Event, error) bool) bool {
-	if e != nil {
+	if e != nil && e.Partial {
 		return l.hand(e, yield)
 	}
 	for {
@@ -163,9 +163,9 @@ func (n *renewal) stop() {
 func (t *turn) begin(msg llm.Message) error {
 	var events []*agent.Event
 	if t.w.fold.Unfinished() {
-		events = t.closing("the turn was interrupted; the outcome of this call is unknown")
+		events = t.closing("interrupted; outcome unknown")
 	}
-	user := &agent.Event{TurnID: t.newID(), RunID: t.newID(), Agent: "user", Data: &agent.User{Content: msg.Content}}
+	user := &agent.Event{TurnID: t.newID(), RunID: t.newID(), Agent: "user", Data: &agent.User{Content: stored(msg.Content)}}
 	last := t.w.fold.Scope("").LastEnd
 	if n := len(events); n > 0 {
 		last = events[n-1].RunID
@@ -195,7 +195,7 @@ func (t *turn) resume() error {
 	var events []*agent.Event
 	for _, scope := range f.Open() {
 		if scope != "" {
-			events = t.closeScope(events, scope, "the run was interrupted; the outcome of this call is unknown")
+			events = t.closeScope(events, scope, "interrupted; outcome unknown")
 		}
 	}
 	return t.append(t.ctx, events)
