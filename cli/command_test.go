@@ -28,6 +28,8 @@ func TestBadInput(t *testing.T) {
 		"far from any flag":      {args: []string{"run", desk, "--zzzzzzz", "hi"}, say: "unknown flag: --zzzzzzz; see arbor run --help"},
 		"flag without its value": {args: []string{"run", desk, "hi", "--session"}, say: "flag needs an argument: --session"},
 		"unknown subcommand":     {args: []string{"sessions", "shwo", "x", "--json"}, say: `unknown command "shwo" for "arbor sessions"; did you mean show?`},
+		"unknown help":           {args: []string{"help", "rnu"}, say: `unknown command "rnu" for "arbor"; did you mean run?`},
+		"unknown help below":     {args: []string{"help", "sessions", "lss"}, say: `unknown command "lss" for "arbor sessions"; did you mean ls?`},
 		"no path":                {args: []string{"run"}, say: "PATH is missing"},
 		"no folder":              {args: []string{"run", "no/such/folder", "hi"}, say: "no/such/folder: there is no such file or folder"},
 		"two messages":           {args: []string{"run", desk, "hi", "there"}, say: `1 argument too many: "there"; put a message of several words in quotes`},
@@ -80,6 +82,8 @@ func TestHelp(t *testing.T) {
 	for _, word := range []string{"OPENAI_BASE_URL", "arbor/arbor.db", "~/.local/state", "130", "chat", "lint"} {
 		require.Contains(t, got.out, word)
 	}
+	require.Equal(t, got.out, invocation{}.run(t, "help").out)
+	require.Contains(t, invocation{}.run(t, "help", "sessions", "ls").out, "arbor sessions ls [flags]")
 	require.Equal(t, 0, invocation{}.run(t, "--version").status)
 }
 

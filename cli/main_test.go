@@ -62,7 +62,7 @@ func (i invocation) command(t *testing.T, args ...string) *exec.Cmd {
 	if i.home == "" {
 		i.home = t.TempDir()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, arbor, args...)
 	cmd.Env = append([]string{"HOME=" + i.home, "PATH=" + os.Getenv("PATH"), "TERM=xterm"}, i.env...)
@@ -140,7 +140,7 @@ func receive(t *testing.T, ch <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-ch:
-	case <-time.After(20 * time.Second):
-		require.FailNow(t, "nothing happened for 20 s")
+	case <-time.After(time.Minute):
+		require.FailNow(t, "nothing happened for a minute")
 	}
 }

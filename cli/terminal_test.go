@@ -63,7 +63,7 @@ func (s *screen) read() {
 func (s *screen) until(text string) string {
 	s.t.Helper()
 	late := false
-	timer := time.AfterFunc(20*time.Second, func() {
+	timer := time.AfterFunc(time.Minute, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		late = true
