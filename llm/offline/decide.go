@@ -100,11 +100,12 @@ func (m *Model) decide(req *llm.Request, t turn) (*llm.ToolCall, string, error) 
 		return nil, "", nil
 	}
 	var agents, calls []option
+	var own []word
 	said, rival := split(t.text), 0.0
 	for _, o := range rank(said, options(req)) {
 		switch isAgent := o.spec.Name == transferTool; {
 		case o.name == "":
-			rival = max(rival, o.score)
+			own, rival = o.doc, max(rival, o.score)
 		case forced && req.ToolChoice != llm.ToolChoiceRequired && o.spec.Name != string(req.ToolChoice):
 		case isAgent && (forced || !t.settled && !t.from[o.name]):
 			agents = append(agents, o)
@@ -115,7 +116,7 @@ func (m *Model) decide(req *llm.Request, t turn) (*llm.ToolCall, string, error) 
 	if len(agents) > 1 {
 		rival = max(rival, agents[1].score)
 	}
-	if len(agents) > 0 && agents[0].score > m.margin*rival {
+	if len(agents) > 0 && agents[0].score > m.margin*rival && adds(said, agents[0].doc, own) {
 		calls = slices.Insert(calls, 0, agents[0])
 	} else if len(agents) > 0 && forced {
 		calls = append(calls, agents[0])
@@ -140,6 +141,12 @@ func (m *Model) decide(req *llm.Request, t turn) (*llm.ToolCall, string, error) 
 		return nil, "", &llm.Error{Code: llm.CodeBadRequest, Message: fmt.Sprintf("the offline model finds no call for the tool choice %q", req.ToolChoice)}
 	}
 	return nil, reply, nil
+}
+
+// adds reports whether a target speaks to a word of the user's that the agent
+// itself does not speak to.
+func adds(said, target, own []word) bool {
+	return slices.ContainsFunc(said, func(w word) bool { return w.in(target) && !w.in(own) })
 }
 
 // asksFor reports whether the user may mean the tool. If its name, or else its
