@@ -2,6 +2,7 @@ package agentfile
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,7 +32,7 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		fsys, lines := fstest.MapFS{}, map[string]int{}
 		for _, file := range txtar.Parse(data).Files {
-			if _, seen := fsys[file.Name]; !seen {
+			if _, seen := fsys[file.Name]; !seen && file.Name != "." && fs.ValidPath(file.Name) {
 				fsys[file.Name] = &fstest.MapFile{Data: file.Data}
 				lines[file.Name] = strings.Count(string(file.Data), "\n") + 1
 			}
@@ -56,6 +57,30 @@ func FuzzLoad(f *testing.F) {
 				t.Fatalf("%s: there are %d lines", p, count)
 			case !isFile && p.Line != 0:
 				t.Fatalf("%s: there is no such file", p)
+			}
+		}
+	})
+}
+
+// FuzzFrontMatter parses one front matter, which reaches further into YAML.
+func FuzzFrontMatter(f *testing.F) {
+	for _, front := range []string{"name: 'a\n b'\nx: y\n", "? a\n: b\n", "d: |\n  b\ntools:\n  - x\n  - \n", "{a: [1, 2], b: \"\\u00e9\"}",
+		"transfer: {parent: true, peers: no}\nhistory: {last_turns: 6}\nsettings:\n  stop: [a]\n  top_p: .5\n", "a: >-\n\n  x\n\n y: z\n", "a: &b c\n<<: *b\n"} {
+		f.Add(front)
+	}
+	f.Fuzz(func(t *testing.T, front string) {
+		text := "---\n" + front + "\n---\nbody"
+		r := &report{given: func(file string) string { return file }}
+		d := parse(r, "a.md", []byte(text))
+		if d == nil {
+			t.Fatal("an agent without definition")
+		}
+		if d.broken && len(r.problems) == 0 {
+			t.Fatal("broken, but without a problem")
+		}
+		for _, p := range r.problems {
+			if p.Line < 1 || p.Line > strings.Count(text, "\n")+1 || p.Col < 0 || strings.Contains(p.Message, "\n") {
+				t.Fatalf("%+v", p)
 			}
 		}
 	})

@@ -112,8 +112,7 @@ func result(err error) ([]Problem, error) {
 type loader struct {
 	config
 	fsys   fs.FS
-	dir    string              // in fsys
-	given  func(string) string // a file as messages name it
+	dir    string // in fsys
 	report report
 	root   *definition
 	models map[string]llm.Model

@@ -15,7 +15,11 @@ func nearest(name string, known []string) string {
 	plain := plainName(name)
 	best, distance := "", max(1, len([]rune(plain))/3)+1
 	for _, k := range known {
-		d := edits([]rune(plain), []rune(plainName(k)))
+		other := plainName(k)
+		if diff := len([]rune(plain)) - len([]rune(other)); max(diff, -diff) >= distance {
+			continue
+		}
+		d := edits([]rune(plain), []rune(other))
 		if d < distance {
 			best, distance = k, d
 		}

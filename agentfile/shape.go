@@ -116,19 +116,17 @@ func cycles(r *report, defs []*definition) (roots []*definition) {
 			roots = append(roots, d)
 		}
 	}
-	type state struct{ done, on bool }
-	states := make(map[*definition]*state, len(defs))
+	seen, on := make(map[*definition]bool, len(defs)), make(map[*definition]bool)
 	var way []*definition
 	var visit func(d *definition)
 	visit = func(d *definition) {
-		s := &state{on: true}
-		states[d] = s
+		seen[d], on[d] = true, true
 		way = append(way, d)
 		for _, e := range d.children {
-			switch other := states[e.child]; {
-			case other == nil:
+			switch {
+			case !seen[e.child]:
 				visit(e.child)
-			case other.on:
+			case on[e.child]:
 				e.back = true
 				from := slices.Index(way, e.child)
 				why := "a tree has no cycles"
@@ -138,11 +136,11 @@ func cycles(r *report, defs []*definition) (roots []*definition) {
 				r.add(d.file, e.at, "the sub-agents run in a circle, %s: %s", circle(way[from:]), why)
 			}
 		}
-		s.on = false
+		on[d] = false
 		way = way[:len(way)-1]
 	}
 	for _, d := range slices.Concat(roots, defs) {
-		if states[d] == nil {
+		if !seen[d] {
 			visit(d)
 		}
 	}
