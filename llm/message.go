@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -128,7 +129,7 @@ type wirePart struct {
 // file parts. Other parts have no JSON form here and are an error.
 func (c Content) MarshalJSON() ([]byte, error) {
 	if len(c.Parts) == 0 {
-		return json.Marshal(c.Text)
+		return encode(c.Text)
 	}
 	var parts []wirePart
 	if c.Text != "" {
@@ -144,7 +145,16 @@ func (c Content) MarshalJSON() ([]byte, error) {
 			return nil, fmt.Errorf("llm: %T is no part of user content", p)
 		}
 	}
-	return json.Marshal(parts)
+	return encode(parts)
+}
+
+// encode writes JSON without HTML escapes: what users say is kept as it is.
+func encode(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
