@@ -69,7 +69,7 @@ var loadTests = []test{
 	}},
 	{"breaking out frees what the load holds", func(f *fixture) {
 		f.write(f.key, texts(400, "a")...)
-		for range 200 {
+		for range 50 {
 			for e, err := range f.store.Load(f.Context(), f.key, 0) {
 				require.NoError(f, err)
 				if e.Seq == 3 {

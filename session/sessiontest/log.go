@@ -87,28 +87,25 @@ var logTests = []test{
 			require.Equal(f, []string{k.String(), "end"}, f.contents(k))
 		}
 	}},
-	{"keys may hold any characters", func(f *fixture) {
-		odd := []string{"", "a", "/", "a/b", "a\x00b", "\x00", "%", "a%", "_", "'; --", `"`, `\`, "\n", "ä", "a\u0308", "שלום", "👩‍👧", "a b", " ", ".", "..",
+	{"keys may hold any characters but NUL", func(f *fixture) {
+		odd := []string{"", "a", "/", "a/b", "%", "a%", "_", "'; --", `"`, `\`, "\n", "ä", "a\u0308", "שלום", "👩‍👧", "a b", " ", ".", "..",
 			"x\u202ey", "%2F", "null", "0", "\t"}
-		i := 0
-		for _, user := range odd {
-			for _, id := range odd {
-				i++
-				f.write(session.Key{App: f.app, User: user, ID: id}, &agent.Compaction{UpTo: int64(i)})
-			}
+		var keys []session.Key
+		for i, s := range odd {
+			keys = append(keys, session.Key{App: f.app, User: s, ID: "id"}, session.Key{App: f.app, User: "user", ID: s},
+				session.Key{App: f.app, User: s, ID: odd[(i+1)%len(odd)]}, session.Key{App: f.app + s, User: "app", ID: "id"})
 		}
-		i = 0
-		for _, user := range odd {
-			for _, id := range odd {
-				i++
-				log := f.load(session.Key{App: f.app, User: user, ID: id}, 0)
-				require.Len(f, log, 1, "%q %q", user, id)
-				require.EqualValues(f, i, log[0].Data.(*agent.Compaction).UpTo, "%q %q", user, id)
-			}
+		for i, key := range keys {
+			f.write(key, &agent.Compaction{UpTo: int64(i)})
+		}
+		for i, key := range keys {
+			log := f.load(key, 0)
+			require.Len(f, log, 1, "%q", key)
+			require.EqualValues(f, i, log[0].Data.(*agent.Compaction).UpTo, "%q", key)
 		}
 		infos, err := f.store.List(f.Context(), session.Key{App: f.app, User: "a%"})
 		require.NoError(f, err)
-		require.Len(f, infos, len(odd))
+		require.Len(f, infos, 2)
 	}},
 	{"a canceled context stores nothing and is the error", func(f *fixture) {
 		lease := f.acquire(f.key)

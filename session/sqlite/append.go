@@ -19,13 +19,8 @@ type logWriter struct {
 	deleteSession           *sql.Stmt
 }
 
-func newLogWriter(ctx context.Context, db *sql.DB) (*logWriter, error) {
-	conn, err := db.Conn(ctx) // it goes when db is closed
-	if err != nil {
-		return nil, err
-	}
-	p := preparer{ctx: ctx, on: conn}
-	w := &logWriter{
+func newLogWriter(p *preparer) *logWriter {
+	return &logWriter{
 		begin:    p.prepare("BEGIN IMMEDIATE"),
 		commit:   p.prepare("COMMIT"),
 		rollback: p.prepare("ROLLBACK"),
@@ -39,7 +34,6 @@ func newLogWriter(ctx context.Context, db *sql.DB) (*logWriter, error) {
 		dropState:     p.prepare("DELETE FROM state WHERE app = ? AND scope = ? AND user = ? AND name = ?"),
 		deleteSession: p.prepare("DELETE FROM session WHERE app = ? AND user = ? AND id = ?"),
 	}
-	return w, p.err
 }
 
 // A lease's token names the session's row too, so that no two leases of a file

@@ -17,14 +17,9 @@ type leaseWriter struct {
 	renew, release                *sql.Stmt
 }
 
-func newLeaseWriter(ctx context.Context, db *sql.DB) (*leaseWriter, error) {
-	conn, err := db.Conn(ctx) // it goes when db is closed
-	if err != nil {
-		return nil, err
-	}
-	p := preparer{ctx: ctx, on: conn}
+func newLeaseWriter(p *preparer) *leaseWriter {
 	const take = "UPDATE session SET lease_token = lease_token + 1, lease_host = ?, lease_pid = ?, lease_started = ?, lease_expires = ? "
-	w := &leaseWriter{
+	return &leaseWriter{
 		take: p.prepare(take + `WHERE app = ? AND user = ? AND id = ? AND (lease_expires IS NULL OR lease_expires <= ?)
 			RETURNING key, lease_token, seq`),
 		holder: p.prepare(`SELECT key, lease_token, lease_host, lease_pid, lease_started, lease_expires FROM session
@@ -37,7 +32,6 @@ func newLeaseWriter(ctx context.Context, db *sql.DB) (*leaseWriter, error) {
 		release: p.prepare(`UPDATE session SET lease_expires = NULL
 			WHERE key = ? AND lease_token = ? AND lease_expires IS NOT NULL AND app = ? AND user = ? AND id = ?`),
 	}
-	return w, p.err
 }
 
 // Acquire implements [session.Store]. It takes a lease over when [session.Alive]

@@ -16,6 +16,9 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
+// smallest is the size of the smallest database: one page.
+const smallest = 512
+
 // checkPath returns the absolute form of a path, so that a later change of the
 // working folder does not matter, and refuses what can be no database. It looks
 // without opening: see the package's documentation on locks.
@@ -38,6 +41,8 @@ func checkPath(path string) (string, error) {
 		return "", fmt.Errorf("sqlite: %s is a folder: give the path of a file in it", abs)
 	case err == nil && !info.Mode().IsRegular():
 		return "", fmt.Errorf("sqlite: %s is no regular file: give the path of a database file, or of one to be made", abs)
+	case err == nil && info.Size() > 0 && info.Size() < smallest:
+		return "", fmt.Errorf("sqlite: %s is no SQLite database: give the path of another file", abs) // SQLite would overwrite it
 	case err == nil:
 		return abs, nil
 	case errors.Is(err, fs.ErrPermission):

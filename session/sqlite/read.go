@@ -17,9 +17,8 @@ import (
 // writer; nobody holds one while a caller's code runs.
 type reader struct{ find, page, state, list *sql.Stmt }
 
-func newReader(ctx context.Context, db *sql.DB) (*reader, error) {
-	p := preparer{ctx: ctx, on: db}
-	r := &reader{
+func newReader(p *preparer) *reader {
+	return &reader{
 		find: p.prepare("SELECT key, seq FROM session WHERE app = ? AND user = ? AND id = ?"),
 		page: p.prepare("SELECT seq, json FROM event WHERE session = ? AND seq > ? AND seq <= ? ORDER BY seq"),
 		state: p.prepare(`SELECT name, value FROM state WHERE app = ? AND scope = 'app' AND user = ''
@@ -28,7 +27,6 @@ func newReader(ctx context.Context, db *sql.DB) (*reader, error) {
 			WHERE seq > 0 AND (?1 = '' OR app = ?1) AND (?2 = '' OR user = ?2) AND (?3 = '' OR id = ?3)
 			ORDER BY updated DESC, app, user, id`),
 	}
-	return r, p.err
 }
 
 // A page of a load begins small, since many callers break out early, and grows

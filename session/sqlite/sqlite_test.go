@@ -1,15 +1,27 @@
 package sqlite_test
 
 import (
+	"context"
+	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
+
+// TestMain lets the test's own program play the other processes of some tests.
+func TestMain(m *testing.M) {
+	if role := os.Getenv("ARBOR_TEST_ROLE"); role != "" {
+		os.Exit(playRole(role))
+	}
+	os.Exit(m.Run())
+}
 
 func open(t testing.TB, path string, opts ...sqlite.Option) *sqlite.Store {
 	t.Helper()
@@ -17,6 +29,18 @@ func open(t testing.TB, path string, opts ...sqlite.Option) *sqlite.Store {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
+}
+
+func newFile(t testing.TB) string { return filepath.Join(t.TempDir(), "sessions.db") }
+
+func contents(t testing.TB, s session.Store, key session.Key) []string {
+	t.Helper()
+	var out []string
+	for e, err := range s.Load(t.Context(), key, 0) {
+		require.NoError(t, err)
+		out = append(out, e.Text())
+	}
+	return out
 }
 
 func TestStore(t *testing.T) {
@@ -28,7 +52,7 @@ func TestStore(t *testing.T) {
 		return s
 	}
 	sessiontest.Run(t,
-		func(t *testing.T) session.Store { return openAt(t, filepath.Join(t.TempDir(), "sessions.db")) },
+		func(t *testing.T) session.Store { return openAt(t, newFile(t)) },
 		sessiontest.WithAdvance(clock.Advance),
 		sessiontest.WithDeadOwners(),
 		sessiontest.WithPeer(func(t *testing.T, of session.Store) session.Store { return openAt(t, paths[of]) }),
@@ -36,4 +60,127 @@ func TestStore(t *testing.T) {
 			require.NoError(t, old.Close())
 			return openAt(t, paths[old])
 		}))
+}
+
+// TestZeroBytesInKeys goes beyond the suite, whose stores may refuse them.
+func TestZeroBytesInKeys(t *testing.T) {
+	for name, s := range map[string]session.Store{"memory": session.NewMemory(), "sqlite": open(t, newFile(t))} {
+		keys := []session.Key{{App: "a", User: "b\x00c", ID: "d"}, {App: "a\x00b", User: "c", ID: "d"}, {App: "a", User: "b", ID: "c\x00d"},
+			{App: "a", User: "b", ID: "c"}, {App: "a", User: "", ID: "\x00"}, {App: "a", User: "\x00", ID: ""}, {App: "a\xff", User: "b", ID: "c"}}
+		for _, key := range keys {
+			lease, err := s.Acquire(t.Context(), key, session.Self())
+			require.NoError(t, err)
+			events := batch(0, 1)
+			events[0].Data = &agent.State{Delta: map[string]any{"user:k": key.String()}}
+			require.NoError(t, s.Append(t.Context(), key, 0, lease, events...))
+		}
+		for _, key := range keys {
+			require.Len(t, contents(t, s, key), 1, name)
+			shared, err := s.SharedState(t.Context(), key)
+			require.NoError(t, err)
+			want := key.String()
+			if key.App == "a" && key.User == "b" {
+				want = keys[3].String() // the last of the two that share the user
+			}
+			if name == "sqlite" {
+				want = string([]rune(want)) // JSON holds no bytes that are no UTF-8
+			}
+			require.Equal(t, map[string]any{"user:k": want}, shared, name)
+		}
+	}
+}
+
+func TestClose(t *testing.T) {
+	path := newFile(t)
+	s, err := sqlite.Open(path)
+	require.NoError(t, err)
+	key := session.ID("s")
+	lease, err := s.Acquire(t.Context(), key, session.Self())
+	require.NoError(t, err)
+	require.NoError(t, s.Append(t.Context(), key, 0, lease, batch(0, 500)...))
+
+	var last error
+	count := 0
+	for e, err := range s.Load(t.Context(), key, 0) { // closed while it reads
+		if last = err; err == nil {
+			count++
+			if e.Seq == 1 {
+				require.NoError(t, s.Close())
+			}
+		}
+	}
+	require.ErrorContains(t, last, "the store is closed")
+	require.ErrorContains(t, last, path)
+	require.NotZero(t, count)
+
+	require.NoError(t, s.Close(), "closing twice")
+	closed := func(err error) { t.Helper(); require.ErrorContains(t, err, "the store is closed") }
+	closed(s.Append(t.Context(), key, 500, lease, batch(500, 1)...))
+	_, err = s.Acquire(t.Context(), key, session.Self())
+	closed(err)
+	closed(s.Renew(t.Context(), key, lease))
+	closed(s.Release(t.Context(), key, lease))
+	closed(s.Delete(t.Context(), key))
+	_, err = s.List(t.Context(), session.Key{})
+	closed(err)
+	_, err = s.SharedState(t.Context(), key)
+	closed(err)
+
+	names, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+	require.NoError(t, err)
+	require.Equal(t, []string{path}, names, "the last to close leaves one file")
+}
+
+func TestCloseWaitsForWriters(t *testing.T) {
+	path := newFile(t)
+	s, err := sqlite.Open(path)
+	require.NoError(t, err)
+	key := session.ID("s")
+	lease, err := s.Acquire(t.Context(), key, session.Self())
+	require.NoError(t, err)
+	stored := int64(0)
+	started := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			if s.Append(t.Context(), key, stored, lease, batch(stored, 1)...) != nil {
+				return
+			}
+			if stored++; stored == 3 {
+				close(started)
+			}
+		}
+	})
+	<-started
+	require.NoError(t, s.Close())
+	wg.Wait()
+	require.Len(t, contents(t, open(t, path), key), int(stored), "what was stored is there, and nothing else")
+}
+
+// TestReleaseAfterCancel: a turn that was canceled gives its lease back too.
+func TestReleaseAfterCancel(t *testing.T) {
+	s := open(t, newFile(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	key := session.ID("s")
+	lease, err := s.Acquire(ctx, key, session.Self())
+	require.NoError(t, err)
+	cancel()
+	require.NoError(t, s.Release(ctx, key, lease))
+	_, err = s.Acquire(t.Context(), key, session.Self())
+	require.NoError(t, err)
+}
+
+// TestWithoutJSONForm: what cannot be encoded stores nothing of its batch.
+func TestWithoutJSONForm(t *testing.T) {
+	s := open(t, newFile(t))
+	key := session.ID("s")
+	lease, err := s.Acquire(t.Context(), key, session.Self())
+	require.NoError(t, err)
+	events := batch(0, 2)
+	for _, name := range []string{"own", "user:shared"} {
+		events[1].Data = &agent.State{Delta: map[string]any{name: func() {}}}
+		require.ErrorContains(t, s.Append(t.Context(), key, 0, lease, events...), "e2")
+	}
+	require.Empty(t, contents(t, s, key))
+	require.NoError(t, s.Append(t.Context(), key, 0, lease, batch(0, 2)...))
 }

@@ -3,16 +3,21 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 )
 
 // preparer prepares statements on one connection, or on each connection of a
-// pool, and keeps the first error.
+// pool. It keeps the first error, and the statements, which must be closed before
+// their connection: SQLite keeps a connection open for the sake of a statement.
 type preparer struct {
 	ctx context.Context
 	on  interface {
 		PrepareContext(context.Context, string) (*sql.Stmt, error)
 	}
-	err error
+	whileBusy func(context.Context, func() error) error
+
+	stmts []*sql.Stmt
+	err   error
 }
 
 func (p *preparer) prepare(query string) *sql.Stmt {
@@ -20,8 +25,23 @@ func (p *preparer) prepare(query string) *sql.Stmt {
 		return nil
 	}
 	var stmt *sql.Stmt
-	stmt, p.err = p.on.PrepareContext(p.ctx, query)
+	p.err = p.whileBusy(p.ctx, func() (err error) { // it may have to read the schema
+		stmt, err = p.on.PrepareContext(p.ctx, query)
+		return err
+	})
+	if p.err != nil {
+		return nil
+	}
+	p.stmts = append(p.stmts, stmt)
 	return stmt
+}
+
+func (p *preparer) close() error {
+	var errs []error
+	for _, stmt := range p.stmts {
+		errs = append(errs, stmt.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // queryOne runs a statement with at most one row of results and scans it. It

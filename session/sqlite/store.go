@@ -71,7 +71,7 @@ func (s *Store) Close() error { return s.close() }
 
 func (s *Store) open() (err error) {
 	var closers []func() error
-	closeAll := func() error {
+	closeAll := func() error { // the last first
 		var errs []error
 		for i := range closers {
 			errs = append(errs, closers[len(closers)-1-i]())
@@ -83,6 +83,7 @@ func (s *Store) open() (err error) {
 			_ = closeAll()
 		}
 	}()
+	ctx := context.Background()
 	connect := func(dsn string, connections int) (*sql.DB, error) {
 		db, err := sql.Open("sqlite", dsn)
 		if err != nil {
@@ -93,7 +94,16 @@ func (s *Store) open() (err error) {
 		db.SetMaxIdleConns(connections)
 		return db, nil
 	}
-	ctx := context.Background()
+	// A writer holds its connection, which saves taking it from a pool each time.
+	writer := func(db *sql.DB) (*preparer, error) {
+		conn, err := db.Conn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p := &preparer{ctx: ctx, on: conn, whileBusy: s.whileBusy}
+		closers = append(closers, conn.Close, p.close)
+		return p, nil
+	}
 
 	// The first connection makes the file and brings it up to date, so that the
 	// others find it ready.
@@ -109,20 +119,29 @@ func (s *Store) open() (err error) {
 	if err := s.whileBusy(ctx, func() error { return prepareFile(ctx, db) }); err != nil {
 		return err
 	}
-	if s.log, err = newLogWriter(ctx, db); err != nil {
+	p, err := writer(db)
+	if err != nil {
 		return err
+	}
+	if s.log = newLogWriter(p); p.err != nil {
+		return p.err
 	}
 	if db, err = connect(s.dsn("NORMAL"), 1); err != nil {
 		return err
 	}
-	if s.leases, err = newLeaseWriter(ctx, db); err != nil {
+	if p, err = writer(db); err != nil {
 		return err
+	}
+	if s.leases = newLeaseWriter(p); p.err != nil {
+		return p.err
 	}
 	if db, err = connect(s.readDSN(), readers()); err != nil {
 		return err
 	}
-	if s.reader, err = newReader(ctx, db); err != nil {
-		return err
+	p = &preparer{ctx: ctx, on: db, whileBusy: s.whileBusy}
+	closers = append(closers, p.close)
+	if s.reader = newReader(p); p.err != nil {
+		return p.err
 	}
 	s.close = sync.OnceValue(func() error {
 		<-s.turn // and never give it back

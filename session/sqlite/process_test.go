@@ -1,0 +1,317 @@
+package sqlite_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sqlite"
+)
+
+// playRole is what the test's program does as another process. It says "ready"
+// once it runs and begins at the first line of its standard input.
+func playRole(role string) int {
+	play := map[string]func(path, name string) error{"turns": playTurns, "open": playOpen, "append": playAppend}[role]
+	fmt.Println("ready")
+	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+		return 2
+	}
+	if err := play(os.Getenv("ARBOR_TEST_FILE"), os.Getenv("ARBOR_TEST_NAME")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+type process struct {
+	*exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	errors *strings.Builder
+}
+
+// startProcess returns when the process is ready.
+func startProcess(t *testing.T, role, path, name string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.Command(os.Args[0]), errors: new(strings.Builder)}
+	p.Env = append(os.Environ(), "ARBOR_TEST_ROLE="+role, "ARBOR_TEST_FILE="+path, "ARBOR_TEST_NAME="+name)
+	p.Stderr = p.errors
+	var err error
+	p.in, err = p.StdinPipe()
+	require.NoError(t, err)
+	out, err := p.StdoutPipe()
+	require.NoError(t, err)
+	p.out = bufio.NewReader(out)
+	require.NoError(t, p.Start())
+	t.Cleanup(func() { _ = p.Process.Kill() }) // does nothing when it has ended
+	line, err := p.out.ReadString('\n')
+	require.NoError(t, err, p.errors)
+	require.Equal(t, "ready\n", line)
+	return p
+}
+
+func (p *process) begin(t *testing.T) {
+	t.Helper()
+	_, err := p.in.Write([]byte("\n"))
+	require.NoError(t, err)
+}
+
+func (p *process) finish(t *testing.T) {
+	t.Helper()
+	_, err := io.Copy(io.Discard, p.out)
+	require.NoError(t, err)
+	require.NoError(t, p.Wait(), p.errors)
+}
+
+func text(seq int64, content string) *agent.Event {
+	e := batch(seq-1, 1)[0]
+	e.Data = &agent.Text{Content: content}
+	return e
+}
+
+// turn appends n texts in a turn of its own, as soon as nobody else has one.
+func turn(ctx context.Context, s session.Store, key session.Key, n int, content func(i int) string) error {
+	for {
+		lease, err := s.Acquire(ctx, key, session.Self())
+		if errors.Is(err, agent.ErrSessionBusy) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		var events []*agent.Event
+		for i := range n {
+			events = append(events, text(lease.Seq+int64(i)+1, content(i)))
+		}
+		if err := s.Append(ctx, key, lease.Seq, lease, events...); err != nil {
+			return err
+		}
+		return s.Release(ctx, key, lease)
+	}
+}
+
+const (
+	turnSessions = 30
+	turnCount    = 4
+	turnEvents   = 3
+)
+
+// playTurns runs turns on all sessions at once.
+func playTurns(path, name string) error {
+	s, err := sqlite.Open(path)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, turnSessions)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() {
+			for k := range turnCount {
+				errs[i] = errors.Join(errs[i], turn(context.Background(), s, session.ID(strconv.Itoa(i)), turnEvents,
+					func(n int) string { return fmt.Sprintf("%s %d", name, k*turnEvents+n) }))
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errors.Join(errs...), s.Close())
+}
+
+// TestTwoProcesses: two processes write to the same thirty sessions at once.
+func TestTwoProcesses(t *testing.T) {
+	path := newFile(t)
+	a, b := startProcess(t, "turns", path, "a"), startProcess(t, "turns", path, "b")
+	a.begin(t)
+	b.begin(t)
+	a.finish(t)
+	b.finish(t)
+
+	s := open(t, path)
+	infos, err := s.List(t.Context(), session.Key{})
+	require.NoError(t, err)
+	require.Len(t, infos, turnSessions)
+	for _, info := range infos {
+		log := contents(t, s, info.Key) // Load refuses gaps
+		require.Len(t, log, 2*turnCount*turnEvents)
+		next := map[string]int{}
+		for i, content := range log {
+			name, n, _ := strings.Cut(content, " ")
+			require.Equal(t, strconv.Itoa(next[name]), n, "each process's events are all there, in order")
+			next[name]++
+			if i%turnEvents != 0 {
+				require.Equal(t, log[i-1][:2], content[:2], "a batch was torn apart")
+			}
+		}
+	}
+}
+
+// playOpen opens the file, which may not exist, and writes one session.
+func playOpen(path, name string) error {
+	s, err := sqlite.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(turn(context.Background(), s, session.ID(name), 2, func(int) string { return name }), s.Close())
+}
+
+// TestManyProcessesOpenANewFile: the switch to a write-ahead log and the schema
+// are a race that every process must survive.
+func TestManyProcessesOpenANewFile(t *testing.T) {
+	for range 4 {
+		path := newFile(t)
+		var all []*process
+		for i := range 6 {
+			all = append(all, startProcess(t, "open", path, strconv.Itoa(i)))
+		}
+		for _, p := range all {
+			p.begin(t)
+		}
+		for _, p := range all {
+			p.finish(t)
+		}
+		s := open(t, path)
+		for i := range all {
+			require.Len(t, contents(t, s, session.ID(strconv.Itoa(i))), 2)
+		}
+		require.Equal(t, "1", scalar(t, raw(t, path), "SELECT count(*) FROM schema_version"))
+		entries, err := os.ReadDir(filepath.Dir(path))
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(entries), 3, "the database, -wal and -shm: %v", entries)
+	}
+}
+
+// TestManyStoresOpenANewFile is the same within one process.
+func TestManyStoresOpenANewFile(t *testing.T) {
+	path := newFile(t)
+	var wg sync.WaitGroup
+	errs := make([]error, 12)
+	for i := range errs {
+		wg.Go(func() { errs[i] = playOpen(path, strconv.Itoa(i)) })
+	}
+	wg.Wait()
+	require.NoError(t, errors.Join(errs...))
+	s := open(t, path)
+	for i := range errs {
+		require.Len(t, contents(t, s, session.ID(strconv.Itoa(i))), 2)
+	}
+}
+
+const crashSessions = 3
+
+func crashContent(session int, seq int64) string {
+	return fmt.Sprintf("session %d event %d", session, seq)
+}
+
+// playAppend appends to its sessions until it is killed. It says "+ SESSION SEQ"
+// before it asks for an append up to SEQ, and "= SESSION SEQ" after.
+func playAppend(path, _ string) error {
+	s, err := sqlite.Open(path)
+	if err != nil {
+		return err
+	}
+	errs := make(chan error, crashSessions)
+	for i := range crashSessions {
+		go func() {
+			key := session.ID(strconv.Itoa(i))
+			lease, err := s.Acquire(context.Background(), key, session.Self())
+			for seq := lease.Seq; err == nil; {
+				var events []*agent.Event
+				for n := range 1 + seq%4 {
+					events = append(events, text(seq+n+1, crashContent(i, seq+n+1)))
+				}
+				end := seq + int64(len(events))
+				_, _ = fmt.Printf("+ %d %d\n", i, end)
+				if err = s.Append(context.Background(), key, seq, lease, events...); err == nil {
+					_, err = fmt.Printf("= %d %d\n", i, end)
+				}
+				seq = end
+			}
+			errs <- err
+		}()
+	}
+	return <-errs
+}
+
+// TestKilledWriters kills writers at random moments. Whatever the moment, the
+// file is sound, what was acknowledged is there, nothing else is but the batch
+// in flight, and the next process takes over at once.
+func TestKilledWriters(t *testing.T) {
+	kills := 32
+	if testing.Short() {
+		kills = 5
+	}
+	path := newFile(t)
+	asked, acknowledged := make([]int64, crashSessions), make([]int64, crashSessions)
+	total := 0
+	for range kills {
+		p := startProcess(t, "append", path, "")
+		p.begin(t)
+		// Some die before they have opened the file, most in the middle of work.
+		moment := time.Duration(rand.Int64N(int64(60 * time.Millisecond)))
+		killer := time.AfterFunc(moment, func() { _ = p.Process.Kill() })
+		defer killer.Stop()
+		total += readAcknowledged(t, p.out, asked, acknowledged)
+		require.Error(t, p.Wait(), p.errors)
+		require.Empty(t, p.errors.String())
+
+		s := open(t, path)
+		for i := range crashSessions {
+			key := session.ID(strconv.Itoa(i))
+			log := contents(t, s, key)
+			for n, content := range log {
+				require.Equal(t, crashContent(i, int64(n+1)), content)
+			}
+			stored := int64(len(log))
+			require.Contains(t, []int64{acknowledged[i], asked[i]}, stored, "session %d, killed after %s", i, moment)
+			asked[i], acknowledged[i] = stored, stored
+
+			lease, err := s.Acquire(t.Context(), key, session.Self()) // the dead owner's
+			require.NoError(t, err)
+			require.Equal(t, stored, lease.Seq)
+			require.NoError(t, s.Release(t.Context(), key, lease))
+		}
+		db := raw(t, path)
+		require.Equal(t, "ok", scalar(t, db, "PRAGMA integrity_check"))
+		require.Equal(t, "0", scalar(t, db, "SELECT count(*) FROM pragma_foreign_key_check"))
+		require.NoError(t, db.Close())
+		require.NoError(t, s.Close())
+	}
+	require.Greater(t, total, kills, "the writers were killed before they wrote anything")
+	t.Logf("%d appends in %d lives", total, kills)
+}
+
+func readAcknowledged(t *testing.T, out *bufio.Reader, asked, acknowledged []int64) (count int) {
+	t.Helper()
+	for {
+		line, err := out.ReadString('\n')
+		if err != nil { // the last line may be cut off by the kill
+			return count
+		}
+		var what string
+		var i int
+		var seq int64
+		_, err = fmt.Sscanf(line, "%1s %d %d", &what, &i, &seq)
+		require.NoError(t, err, line)
+		if what == "+" {
+			asked[i] = seq
+		} else {
+			require.Equal(t, asked[i], seq)
+			acknowledged[i] = seq
+			count++
+		}
+	}
+}
