@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
@@ -34,6 +35,7 @@ type lane struct {
 	err     error
 
 	joined    []*agent.Event // held back until the write they belong to is whole
+	shown     []string       // ids of deltas whose complete event is not stored yet
 	steps     int            // of the current run in this process
 	stopped   bool           // the consumer broke out of its loop
 	consuming bool           // the consumer's code runs, not ours
@@ -86,6 +88,7 @@ func (l *lane) step() (done bool, err error) {
 	case err != nil:
 		return false, l.failed(run, err)
 	case out.transfer != nil:
+		l.answerPending(run, "not executed: the agent handed the conversation over")
 		end := &agent.Event{Data: &agent.HarnessEnd{AgentID: run.Agent, FinishReason: agent.FinishReasonTransfer, Target: out.transfer.To}}
 		return false, l.commit(run, end)
 	case out.more:
@@ -154,6 +157,15 @@ func (l *lane) take(e *agent.Event, err error) bool {
 	case *agent.User, *agent.HarnessStart, *agent.HarnessEnd:
 		if e.Seq == 0 {
 			l.err = fmt.Errorf("the agent yielded a %s event, which only the runner may", e.Type())
+			return false
+		}
+	case *agent.ToolCall:
+		if e.Seq == 0 {
+			l.t.identify(e, l.joined) // now, so that the agent knows what to answer
+		}
+	case *agent.ToolResult:
+		if e.Seq == 0 && !l.awaits(e.ID) {
+			l.err = fmt.Errorf("the agent yielded a tool_result for %q, which is no call that waits for one", e.ID)
 			return false
 		}
 	case *agent.Transfer:
@@ -255,11 +267,12 @@ func (l *lane) fail(run session.Run, err error) error {
 	if errors.Is(err, agent.ErrLimit) || errors.Is(err, agent.ErrTransferLimit) {
 		reason = agent.FinishReasonLimit
 	}
-	for _, c := range l.pending() {
-		e := &agent.Event{ID: c.ID, Data: &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON("not executed: " + err.Error()), IsError: true}}
-		l.joined = append(l.joined, l.stamp(run, e))
+	l.answerPending(run, "not executed: "+err.Error())
+	ends := []agent.EventData{failure, &agent.HarnessEnd{AgentID: run.Agent, FinishReason: reason}}
+	if void := l.void(failure.Code, "the answer was not completed"); void != nil {
+		ends = append([]agent.EventData{void}, ends...)
 	}
-	for _, d := range []agent.EventData{failure, &agent.HarnessEnd{AgentID: run.Agent, FinishReason: reason}} {
+	for _, d := range ends {
 		l.joined = append(l.joined, l.stamp(run, &agent.Event{Data: d}))
 	}
 	events := l.joined
@@ -273,6 +286,32 @@ func (l *lane) fail(run session.Run, err error) error {
 		return err
 	}
 	return &agent.RunError{Agent: run.Agent, Code: failure.Code, Err: err}
+}
+
+// void returns what tells the consumer to drop the deltas of an answer that
+// will not be completed, nil if it was shown none.
+func (l *lane) void(code, message string) agent.EventData {
+	settle(&l.shown, l.joined)
+	if len(l.shown) == 0 {
+		return nil
+	}
+	ids := l.shown
+	l.shown = nil
+	return &agent.Discard{Code: code, Message: message, IDs: ids}
+}
+
+// settle takes the ids of stored blocks, and of discarded ones, out of shown.
+func settle(shown *[]string, stored []*agent.Event) {
+	for _, e := range stored {
+		if len(*shown) == 0 {
+			return
+		}
+		ids := []string{e.ID}
+		if d, ok := e.Data.(*agent.Discard); ok && d != nil {
+			ids = d.IDs
+		}
+		*shown = slices.DeleteFunc(*shown, func(id string) bool { return slices.Contains(ids, id) })
+	}
 }
 
 // pending returns the calls that have a result neither in the log nor in the
@@ -294,6 +333,27 @@ func (l *lane) pending() []session.Call {
 		}
 	}
 	return pending
+}
+
+// answerPending gives every call that still waits for a result one, in the
+// write that is being put together.
+func (l *lane) answerPending(run session.Run, message string) {
+	for _, c := range l.pending() {
+		e := &agent.Event{ID: c.ID, Data: &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON(message), IsError: true}}
+		l.joined = append(l.joined, l.stamp(run, e))
+	}
+}
+
+// awaits reports whether a call of this id waits for its result.
+func (l *lane) awaits(id string) bool {
+	for i := len(l.joined) - 1; i >= 0; i-- {
+		if e := l.joined[i]; e.ID == id {
+			_, isCall := e.Data.(*agent.ToolCall)
+			return isCall
+		}
+	}
+	run, _ := l.state()
+	return slices.ContainsFunc(run.Pending, func(c session.Call) bool { return c.ID == id })
 }
 
 func errorCode(err error) string {
@@ -329,6 +389,7 @@ func (l *lane) append(events []*agent.Event) error {
 	if err := l.t.append(l.ctx, events); err != nil {
 		return err
 	}
+	settle(&l.shown, events)
 	l.flushDelivery()
 	return nil
 }
@@ -342,6 +403,9 @@ func (l *lane) show(run session.Run, e *agent.Event) bool {
 		if e.RunID == "" {
 			l.stamp(run, e)
 			e.Time = l.t.r.now().UTC()
+			if !slices.Contains(l.shown, e.ID) {
+				l.shown = append(l.shown, e.ID)
+			}
 		}
 	}
 	if !l.deliver(e) {

@@ -57,8 +57,12 @@ func (l *lane) Run(ctx context.Context, a agent.Agent, cause string, input llm.C
 func (l *lane) close() {
 	l.t.mu.Lock()
 	var events []*agent.Event
-	if l.t.w.fold.Scope(l.scope).Run.Open {
-		events = l.t.closeScope(nil, l.scope, "not executed: the call of this agent was cancelled")
+	if run := l.t.w.fold.Scope(l.scope).Run; run.Open {
+		l.joined = nil // never stored
+		if void := l.void("canceled", "the call of this agent was cancelled"); void != nil {
+			events = append(events, l.stamp(run, &agent.Event{Data: void}))
+		}
+		events = l.t.closeScope(events, l.scope, "not executed: the call of this agent was cancelled")
 	}
 	l.t.mu.Unlock()
 	if err := l.t.append(l.t.ctx, events); err != nil {

@@ -252,10 +252,9 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 		e.Seq = t.w.fold.Seq + int64(i) + 1
 		e.More = false
 		e.Time = now
-		if call, ok := e.Data.(*agent.ToolCall); ok && call != nil {
-			if _, taken := t.w.calls[e.ID]; taken || !usableID(e.ID) || repeated(events[:i], e.ID) {
-				e.ID = t.newID()
-			}
+		e.Data = canonical(e.Data)
+		if _, ok := e.Data.(*agent.ToolCall); ok {
+			t.name(e, events[:i])
 		}
 		if e.ID == "" {
 			e.ID = t.newID()
@@ -273,6 +272,20 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 	}
 	t.log = append(t.log, events...)
 	return nil
+}
+
+// identify gives a tool call an id of its own if the endpoint's cannot stand in
+// the log after the events before it. It is settled when the call is stored.
+func (t *turn) identify(e *agent.Event, before []*agent.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.name(e, before)
+}
+
+func (t *turn) name(e *agent.Event, before []*agent.Event) {
+	if _, taken := t.w.calls[e.ID]; taken || !usableID(e.ID) || repeated(before, e.ID) {
+		e.ID = t.newID()
+	}
 }
 
 func repeated(events []*agent.Event, id string) bool {
