@@ -1,0 +1,215 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sqlite"
+)
+
+// openAsNobody opens a file in another process, which is no root even if the
+// test is, and returns the error's text.
+func openAsNobody(t *testing.T, path string) string {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe") // whatever the permissions on the way to the test's program
+	cmd.Env = append(os.Environ(), "ARBOR_TEST_ROLE=open", "ARBOR_TEST_FILE="+path, "ARBOR_TEST_NAME=s")
+	cmd.Dir = "/"
+	cmd.Stdin = strings.NewReader("\n")
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	var exit *exec.ExitError
+	require.ErrorAs(t, cmd.Run(), &exit, stderr.String())
+	require.Equal(t, 1, exit.ExitCode(), stderr.String())
+	return strings.TrimSpace(stderr.String())
+}
+
+func TestPermissions(t *testing.T) {
+	dir := t.TempDir()
+	for _, d := range []string{dir, filepath.Dir(dir)} { // the other user must get here
+		require.NoError(t, os.Chmod(d, 0o755))
+	}
+	if os.Getuid() == 0 {
+		for d := dir; d != "/"; d = filepath.Dir(d) {
+			info, err := os.Stat(d)
+			require.NoError(t, err)
+			if info.Mode().Perm()&1 == 0 {
+				t.Skipf("another user cannot enter %s", d)
+			}
+		}
+	}
+	at := func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }
+	folder := func(name string, mode os.FileMode) string {
+		require.NoError(t, os.Mkdir(at(name), 0o755))
+		t.Cleanup(func() { _ = os.Chmod(at(name), 0o755) })
+		if mode == 0 {
+			open(t, at(name, "x.db"))
+		}
+		require.NoError(t, os.Chmod(at(name), mode))
+		return name
+	}
+	file := func(name string, fileMode, folderMode os.FileMode) string {
+		require.NoError(t, os.Mkdir(at(name), 0o777))
+		s, err := sqlite.Open(at(name, "x.db"))
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+		require.NoError(t, os.Chmod(at(name, "x.db"), fileMode))
+		require.NoError(t, os.Chmod(at(name), folderMode))
+		t.Cleanup(func() { _ = os.Chmod(at(name), 0o755) })
+		return at(name, "x.db")
+	}
+	for _, tt := range []struct {
+		name, path string
+		says       []string
+	}{
+		{"a folder that may not be written", at(folder("sealed", 0o555), "x.db"), []string{"no file can be made in its folder", "permission"}},
+		{"a folder that may not be entered", at(folder("closed", 0), "x.db"), []string{"no permission", "folders that lead to it"}},
+		{"a file that may not be read", file("secret", 0, 0o777), []string{"check", "permissions"}},
+		{"a file that may not be written", file("readonly", 0o444, 0o777), []string{"cannot be written", "check the permissions"}},
+		{"a read-only file in a read-only folder", file("both", 0o444, 0o555), []string{"check", "permissions"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			text := openAsNobody(t, tt.path)
+			require.Contains(t, text, tt.path)
+			for _, s := range tt.says {
+				require.Contains(t, text, s)
+			}
+			require.Equal(t, 1, strings.Count(text, "sqlite:"), text)
+			require.NotContains(t, text, "\n")
+		})
+	}
+}
+
+// smallDisk mounts a file system of its own, which only root may.
+func smallDisk(t *testing.T, size string, flags uintptr) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, "size="+size); errors.Is(err, syscall.EPERM) {
+		t.Skip("no right to mount a file system")
+	} else {
+		require.NoError(t, err)
+	}
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, 0)) })
+	return dir
+}
+
+func TestFullDisk(t *testing.T) {
+	dir := smallDisk(t, "1m", 0)
+	path := filepath.Join(dir, "x.db")
+	s := open(t, path)
+	key := session.ID("s")
+	lease, err := s.Acquire(t.Context(), key, session.Self())
+	require.NoError(t, err)
+	filler := filepath.Join(dir, "filler")
+	require.NoError(t, os.WriteFile(filler, make([]byte, 500<<10), 0o600))
+	seq := int64(0)
+	for err == nil {
+		require.Less(t, seq, int64(100), "the disk never got full")
+		big := text(seq+1, strings.Repeat("x", 20<<10))
+		if err = s.Append(t.Context(), key, seq, lease, text(seq+1, "small"), withSeq(big, seq+2)); err == nil {
+			seq += 2
+		}
+	}
+	require.ErrorContains(t, err, path)
+	require.ErrorContains(t, err, "the disk is full: make room")
+	require.NotErrorIs(t, err, agent.ErrConflict)
+	require.Len(t, contents(t, s, key), int(seq), "the batch that failed left nothing")
+
+	_, err = sqlite.Open(filepath.Join(dir, "new.db"))
+	require.ErrorContains(t, err, "new.db")
+	require.ErrorContains(t, err, "disk")
+
+	require.NoError(t, os.Remove(filler)) // and all is well again
+	require.NoError(t, s.Append(t.Context(), key, seq, lease, batch(seq, 3)...))
+	require.Len(t, contents(t, s, key), int(seq)+3)
+}
+
+func withSeq(e *agent.Event, seq int64) *agent.Event {
+	e.Seq = seq
+	return e
+}
+
+func TestReadOnlyFileSystem(t *testing.T) {
+	dir := smallDisk(t, "8m", 0)
+	path := filepath.Join(dir, "x.db")
+	s, err := sqlite.Open(path)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	require.NoError(t, syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+	for path, says := range map[string]string{path: "permissions of the file, of its folder and of the file system", filepath.Join(dir, "new.db"): "read-only file system"} {
+		_, err := sqlite.Open(path)
+		require.ErrorContains(t, err, path)
+		require.ErrorContains(t, err, says)
+	}
+}
+
+// TestLossOfPower cuts the write-ahead log at every commit and in the middle of
+// commits, as a crash of the system can, and requires of each remainder that it
+// is a state the store was in: whole batches, and a lease for what is stored.
+func TestLossOfPower(t *testing.T) {
+	path := newFile(t)
+	s := open(t, path)
+	key := session.ID("s")
+	ends := map[int]bool{0: true}
+	last := session.Lease{}
+	for seq := int64(0); seq < 60; {
+		lease, err := s.Acquire(t.Context(), key, session.Self())
+		require.NoError(t, err)
+		for _, n := range []int{1, 4, 7} {
+			require.NoError(t, s.Append(t.Context(), key, seq, lease, batch(seq, n)...))
+			seq += int64(n)
+			ends[int(seq)] = true
+		}
+		require.NoError(t, s.Renew(t.Context(), key, lease))
+		require.NoError(t, s.Release(t.Context(), key, lease))
+		last = lease
+	}
+	// This process does not use the store any more, whose locks reading drops.
+	main, err := os.ReadFile(path)
+	require.NoError(t, err)
+	wal, err := os.ReadFile(path + "-wal")
+	require.NoError(t, err)
+	pageSize := int(binary.BigEndian.Uint32(wal[8:]))
+	const header, frameHeader = 32, 24
+
+	seen := map[int]bool{}
+	length, token := 0, int64(0)
+	for cut := header; cut <= len(wal); cut += frameHeader + pageSize {
+		for _, torn := range []int{0, 700} { // at the frame's end, or within the next one
+			copied := filepath.Join(t.TempDir(), "x.db")
+			require.NoError(t, os.WriteFile(copied, main, 0o600))
+			require.NoError(t, os.WriteFile(copied+"-wal", wal[:min(cut+torn, len(wal))], 0o600))
+			s, err := sqlite.Open(copied)
+			require.NoError(t, err, "cut at %d", cut+torn)
+			log := contents(t, s, key)
+			require.True(t, ends[len(log)], "%d events are no end of a batch", len(log))
+			require.GreaterOrEqual(t, len(log), length)
+			length, seen[len(log)] = len(log), true
+
+			lease, err := s.Acquire(t.Context(), key, session.Owner{Host: "elsewhere", PID: 1})
+			if err != nil {
+				require.ErrorIs(t, err, agent.ErrSessionBusy) // this process is alive: its lease was held at the cut
+			} else {
+				require.GreaterOrEqual(t, lease.Token, token)
+				require.EqualValues(t, len(log), lease.Seq)
+				token = lease.Token
+			}
+			require.NoError(t, s.Close())
+		}
+	}
+	require.Equal(t, ends, seen)
+	require.Greater(t, token, last.Token)
+}
