@@ -513,3 +513,22 @@ func TestResume(t *testing.T) {
 	require.Equal(t, agent.FinishReasonCanceled, ends[0].Data.(*agent.HarnessEnd).FinishReason)
 	checkLog(t, log(t, store))
 }
+
+// Scopes that run side by side share the turn's limits: a model call that is
+// under way counts before its answer is stored.
+func TestLimitsOfParallelScopes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scripted.New().
+			Add("support", scripted.Reply(scripted.CallID("c1", "slow", `{"input":"x"}`), scripted.CallID("c2", "slow", `{"input":"y"}`), scripted.CallID("c3", "slow", `{"input":"z"}`))).
+			Func("slow", func(*llm.Request) scripted.Answer {
+				return scripted.Reply(scripted.WaitFor(time.After(time.Second)), scripted.Text("At last."))
+			})
+		support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "slow"))))
+		store := session.NewMemory()
+		limits := runner.DefaultLimits()
+		limits.ModelCalls = 2
+		events, err := turn(t, newRunner(t, support, store, runner.WithLimits(limits)), store, "hello")
+		require.ErrorIs(t, err, agent.ErrLimit)
+		require.Len(t, find[*agent.Usage](events), 2, "answers that models gave")
+	})
+}
