@@ -37,6 +37,8 @@ type lane struct {
 	joined    []*agent.Event // held back until the write they belong to is whole
 	shown     []string       // ids of deltas whose complete event is not stored yet
 	steps     int            // of the current run in this process
+	again     bool           // the next step goes on with a run that was cut off
+	session   agent.Session  // what the scope's agents see of the session
 	stopped   bool           // the consumer broke out of its loop
 	consuming bool           // the consumer's code runs, not ours
 }
@@ -80,6 +82,9 @@ func (l *lane) step() (done bool, err error) {
 	if err := l.withinLimits(run, turn); err != nil {
 		return false, l.fail(run, err)
 	}
+	if l.scope != "" {
+		defer l.t.answered(l.scope)
+	}
 	l.steps++
 	out, err := l.runAgent(n, run)
 	switch {
@@ -88,12 +93,12 @@ func (l *lane) step() (done bool, err error) {
 	case err != nil:
 		return false, l.failed(run, err)
 	case out.transfer != nil:
-		l.answerPending(run, "not executed: the agent handed the conversation over")
 		end := &agent.Event{Data: &agent.HarnessEnd{AgentID: run.Agent, FinishReason: agent.FinishReasonTransfer, Target: out.transfer.To}}
 		return false, l.commit(run, end)
 	case out.more:
 		return false, l.commit(run)
 	}
+	l.answerPending(run, "not executed: the agent ended its run")
 	end := l.t.r.fixedOf(n).stop
 	if (out.finish.Reason != "" && out.finish.Reason != agent.FinishReasonStop) || out.finish.Output != nil {
 		end = &agent.HarnessEnd{AgentID: run.Agent, FinishReason: cmp.Or(out.finish.Reason, agent.FinishReasonStop), Output: out.finish.Output}
@@ -128,9 +133,13 @@ func (l *lane) runAgent(n *agent.Node, run session.Run) (out outcome, err error)
 		}
 	}()
 	l.current, l.out, l.err = run, outcome{}, nil
-	l.inv = agent.NewInvocation(agent.InvocationParams{Node: n, Tree: l.tree, Session: l.t, Runtime: l, TurnID: run.TurnID, RunID: run.ID,
-		Scope: l.scope, Attempt: l.t.attempt, Streaming: l.t.r.streaming, NewID: l.t.newID, Logger: l.t.r.logger})
-	l.t.attempt = 1
+	attempt := 1
+	if l.again {
+		attempt = 2
+	}
+	l.again = false
+	l.inv = agent.NewInvocation(agent.InvocationParams{Node: n, Tree: l.tree, Session: l.session, Runtime: l, TurnID: run.TurnID, RunID: run.ID,
+		Scope: l.scope, Attempt: attempt, Streaming: l.t.r.streaming, NewID: l.t.newID, Logger: l.t.r.logger})
 	if l.takes == nil {
 		l.takes = l.take
 	}
@@ -171,6 +180,7 @@ func (l *lane) take(e *agent.Event, err error) bool {
 	case *agent.Transfer:
 		if d.Outcome == agent.TransferCommitted && e.Seq == 0 {
 			if l.err = l.legal(l.inv, d); l.err == nil {
+				l.answerPending(l.current, "not executed: the agent handed the conversation over")
 				l.joined = append(l.joined, l.stamp(l.current, e))
 				l.out.transfer = d
 			}
@@ -234,7 +244,7 @@ func (l *lane) withinLimits(run session.Run, turn session.Turn) error {
 	limits := l.t.r.limits
 	answers := len(run.Pending) == 0
 	switch {
-	case answers && limits.ModelCalls > 0 && turn.ModelCalls >= limits.ModelCalls:
+	case answers && limits.ModelCalls > 0 && !l.mayAsk(turn):
 		return &agent.LimitError{Name: "model calls", Limit: int64(limits.ModelCalls)}
 	case answers && limits.Steps > 0 && max(run.Answers, (l.steps+1)/2) >= limits.Steps:
 		return &agent.LimitError{Name: "answers of one agent", Limit: int64(limits.Steps)}
@@ -242,6 +252,26 @@ func (l *lane) withinLimits(run session.Run, turn session.Turn) error {
 		return &agent.LimitError{Name: "tool calls", Limit: int64(limits.ToolCalls)}
 	}
 	return nil
+}
+
+// mayAsk reports whether one more model call is within the limit. Inner scopes
+// run side by side, so a call of theirs counts from here on, not only when its
+// answer is stored.
+func (l *lane) mayAsk(turn session.Turn) bool {
+	limit := l.t.r.limits.ModelCalls
+	if l.scope == "" {
+		return turn.ModelCalls < limit
+	}
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	if l.t.w.fold.Turn.ModelCalls+len(l.t.asking) >= limit {
+		return false
+	}
+	if l.t.asking == nil {
+		l.t.asking = make(map[string]struct{})
+	}
+	l.t.asking[l.scope] = struct{}{}
+	return true
 }
 
 // failed ends a run with the error of its agent's step. A cancelled turn stores

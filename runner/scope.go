@@ -23,6 +23,7 @@ func (l *lane) Run(ctx context.Context, a agent.Agent, cause string, input llm.C
 		inner := &lane{t: l.t, ctx: ctx, cancel: cancel, scope: l.t.newID(), tree: tree}
 		defer inner.close()
 		seen := l.t.Seq()
+		inner.session = &scopeSession{turn: l.t, after: seen}
 		inner.deliver = func(e *agent.Event) bool {
 			if ctx.Err() != nil {
 				return false
@@ -87,4 +88,31 @@ func (t *turn) innerTree(a agent.Agent) (*agent.Tree, error) {
 	}
 	t.inner[a.Name()] = tree
 	return tree, nil
+}
+
+// scopeSession is the session as agents of an inner scope get it: it begins where
+// the scope does, and what they keep beside it goes with the scope. So a call of
+// an agent costs the same in a long conversation, and leaves nothing behind.
+type scopeSession struct {
+	*turn
+	after int64
+	memos map[any]any
+}
+
+// Events implements agent.Session.
+func (s *scopeSession) Events(ctx context.Context, after int64) iter.Seq2[*agent.Event, error] {
+	return s.turn.Events(ctx, max(after, s.after))
+}
+
+// Memo implements agent.Session.
+func (s *scopeSession) Memo(key any, create func() any) any {
+	v, ok := s.memos[key]
+	if !ok {
+		if s.memos == nil {
+			s.memos = make(map[any]any)
+		}
+		v = create()
+		s.memos[key] = v
+	}
+	return v
 }

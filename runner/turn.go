@@ -26,9 +26,10 @@ type turn struct {
 	log    []*agent.Event // what this turn has stored
 	shared map[string]any // state of user and app, nil until it is read
 	inner  map[string]*agent.Tree
+	asking map[string]struct{} // inner scopes whose model is asked, its answer not stored yet
 
-	delivered int // how much of log the consumer has; the conversation's lane only
-	attempt   int // of the first step: 2 when it continues a run that was cut off
+	delivered int  // how much of log the consumer has; the conversation's lane only
+	resumed   bool // the conversation's open run was cut off before this turn took it up
 }
 
 // turn takes the lease, brings the session up to date, opens the turn with
@@ -41,7 +42,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 		yield(nil, err)
 		return
 	}
-	t := &turn{r: r, ctx: ctx, cancel: cancel, lease: lease, attempt: 1}
+	t := &turn{r: r, ctx: ctx, cancel: cancel, lease: lease}
 	t.newID = r.newID
 	if t.newID == nil {
 		t.newID = new(idPool).next
@@ -67,7 +68,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 		yield(nil, err)
 		return
 	}
-	l := &lane{t: t, ctx: ctx, cancel: cancel, tree: r.tree}
+	l := &lane{t: t, session: t, ctx: ctx, cancel: cancel, tree: r.tree, again: t.resumed}
 	l.deliver = func(e *agent.Event) bool { return t.toConsumer(l, e, yield) }
 	if !l.flushDelivery() {
 		return
@@ -190,7 +191,7 @@ func (t *turn) resume() error {
 		return nil
 	}
 	if f.Scope("").Run.Open {
-		t.attempt = 2
+		t.resumed = true
 	}
 	var events []*agent.Event
 	for _, scope := range f.Open() {
@@ -269,6 +270,9 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 	for _, e := range events {
 		t.w.apply(e)
 		t.learn(e)
+		if _, ok := e.Data.(*agent.Usage); ok {
+			delete(t.asking, e.Scope)
+		}
 	}
 	t.log = append(t.log, events...)
 	return nil
@@ -295,4 +299,11 @@ func repeated(events []*agent.Event, id string) bool {
 		}
 	}
 	return false
+}
+
+// answered notes that a scope's model is no longer being asked.
+func (t *turn) answered(scope string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.asking, scope)
 }
