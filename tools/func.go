@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	schemagen "github.com/invopop/jsonschema"
@@ -72,6 +73,9 @@ func SchemaOf[T any]() (schema json.RawMessage, err error) {
 	if typ.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("the input type %s is no struct", typ)
 	}
+	if recursive(typ, nil) {
+		return nil, fmt.Errorf("the input type %s contains itself: a schema without references cannot say that", typ)
+	}
 	defer func() {
 		if r := recover(); r != nil { // the generator panics on types without a JSON form
 			err = fmt.Errorf("no JSON schema can be made of %s: %v", typ, r)
@@ -83,6 +87,30 @@ func SchemaOf[T any]() (schema json.RawMessage, err error) {
 	return json.Marshal(s)
 }
 
+// recursive reports whether a type holds itself, which would send the generator
+// into a recursion that no guard catches.
+func recursive(t reflect.Type, within []reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		if slices.Contains(within, t) {
+			return true
+		}
+		return recursive(t.Elem(), append(within, t))
+	case reflect.Struct:
+		if slices.Contains(within, t) {
+			return true
+		}
+		within = append(within, t)
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if (f.IsExported() || f.Anonymous) && f.Tag.Get("json") != "-" && f.Tag.Get("jsonschema") != "-" && recursive(f.Type, within) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // New makes a tool of a schema and a function that takes raw JSON, for tools
 // whose parameters are known at run time only. The schema must be of an object;
 // an empty one allows no parameters.
@@ -92,6 +120,12 @@ func New(info Info, call func(ctx Context, input json.RawMessage) (any, error)) 
 	}
 	if len(info.Parameters) == 0 {
 		info.Parameters = json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)
+	}
+	if call == nil {
+		return nil, fmt.Errorf("tool %q: the function is nil", info.Name)
+	}
+	if info.MaxOutput < 0 {
+		return nil, fmt.Errorf("tool %q: the output limit %d is negative", info.Name, info.MaxOutput)
 	}
 	check, err := compile(info.Parameters)
 	if err != nil {

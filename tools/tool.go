@@ -2,6 +2,7 @@ package tools
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -27,6 +28,8 @@ type Info struct {
 	Idempotent bool
 	// Timeout bounds one call; 0 means DefaultTimeout, a negative value none.
 	Timeout time.Duration
+	// Approval is what the tool itself demands of every call: nothing, or Ask.
+	Approval Decision
 	// MaxOutput bounds the output in bytes; 0 means DefaultMaxOutput. What is
 	// longer is cut, and says so.
 	MaxOutput int
@@ -55,6 +58,9 @@ type Registry struct{ tools map[string]Tool }
 func NewRegistry(all ...Tool) (*Registry, error) {
 	r := &Registry{tools: make(map[string]Tool, len(all))}
 	for _, t := range all {
+		if t == nil {
+			return nil, errors.New("a tool is nil")
+		}
 		name := t.Info().Name
 		if err := CheckName(name); err != nil {
 			return nil, err
