@@ -1,0 +1,312 @@
+package doctest
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/cli"
+)
+
+// TestTranscripts holds docs/transfer.md against the transcripts that it names.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "runner", "testdata", "transfer", "*.txtar"))
+	require.NoError(t, err)
+	var there []string
+	for _, f := range files {
+		there = append(there, filepath.Base(f))
+	}
+	p := doc(t, "transfer.md")
+	named := regexp.MustCompile(`[a-z0-9-]+\.txtar`).FindAllString(p.text, -1)
+	require.ElementsMatch(t, there, unique(named))
+
+	tests := regexp.MustCompile("`(Test[A-Za-z]+)`").FindAllStringSubmatch(p.text, -1)
+	require.NotEmpty(t, tests)
+	for _, m := range tests {
+		require.True(t, anyFileHas(t, "func "+m[1]+"(t *testing.T)"), "%s names %s, which does not exist", p.path, m[1])
+	}
+}
+
+// anyFileHas looks for a text in the tests of the packages that run agents.
+func anyFileHas(t *testing.T, text string) bool {
+	t.Helper()
+	for _, dir := range []string{"runner", "llmagent", "agenttool", "view", "tools/transfer"} {
+		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(dir), "*_test.go"))
+		require.NoError(t, err)
+		for _, f := range files {
+			data, err := os.ReadFile(f)
+			require.NoError(t, err)
+			if strings.Contains(string(data), text) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+type goMod struct {
+	Go      string
+	Require []struct {
+		Path     string
+		Indirect bool
+	}
+}
+
+func goModule(t testing.TB) (m goMod) {
+	t.Helper()
+	out, err := goCommand(t, root, "mod", "edit", "-json").Output()
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(out, &m))
+	return m
+}
+
+// TestDependencies compares docs/dependencies.md with the direct requirements.
+func TestDependencies(t *testing.T) {
+	var direct []string
+	for _, r := range goModule(t).Require {
+		if !r.Indirect {
+			direct = append(direct, r.Path)
+		}
+	}
+	var listed []string
+	p := doc(t, "dependencies.md")
+	for _, h := range p.headings(2) {
+		if strings.HasPrefix(h, "`") {
+			listed = append(listed, strings.Trim(h, "`"))
+			text := p.section(t, "## "+h)
+			for _, word := range []string{"**What for.**", "**Why this one.**", "**What it costs.**"} {
+				require.Contains(t, text, word, h)
+			}
+		}
+	}
+	require.ElementsMatch(t, direct, listed)
+}
+
+func help(t *testing.T, args ...string) string {
+	t.Helper()
+	var out strings.Builder
+	status := cli.Run(t.Context(), append(args, "--help"), cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: io.Discard})
+	require.Zero(t, status)
+	return out.String()
+}
+
+var (
+	usageLine  = regexp.MustCompile(`(?m)^Usage:\n  (.+?)(?: \[flags\])?$`)
+	subcommand = regexp.MustCompile(`(?m)^  ([a-z]+)  +\S`)
+	flag       = regexp.MustCompile(`(?m)^ +(?:-[a-z], )?(--[a-z]+)`)
+	docFlag    = regexp.MustCompile("(?m)^\\| `(--[a-z]+)")
+)
+
+// TestCommandPage compares docs/command.md with what the command says about
+// itself: usage lines, flags and exit statuses.
+func TestCommandPage(t *testing.T) {
+	p := doc(t, "command.md")
+	var usages []string
+	var visit func(args ...string)
+	visit = func(args ...string) {
+		text := help(t, args...)
+		if _, list, ok := strings.Cut(text, "Available Commands:\n"); ok {
+			list, _, _ = strings.Cut(list, "\n\n")
+			for _, m := range subcommand.FindAllStringSubmatch(list, -1) {
+				if m[1] != "help" {
+					visit(append(slices.Clone(args), m[1])...)
+				}
+			}
+			return
+		}
+		usage := usageLine.FindStringSubmatch(text)
+		require.NotNil(t, usage, text)
+		usages = append(usages, "`"+usage[1]+"`")
+		var want, got []string
+		_, flags, _ := strings.Cut(text, "Flags:\n")
+		for _, m := range flag.FindAllStringSubmatch(flags, -1) {
+			if m[1] != "--help" {
+				want = append(want, m[1])
+			}
+		}
+		for _, m := range docFlag.FindAllStringSubmatch(p.section(t, "## `"+usage[1]+"`"), -1) {
+			got = append(got, m[1])
+		}
+		require.ElementsMatch(t, want, got, usage[1])
+	}
+	visit()
+	var documented []string
+	for _, h := range p.headings(2) {
+		if strings.HasPrefix(h, "`arbor ") {
+			documented = append(documented, h)
+		}
+	}
+	require.ElementsMatch(t, usages, documented)
+
+	_, statuses, ok := strings.Cut(help(t), "Exit status:")
+	require.True(t, ok)
+	statuses, _, _ = strings.Cut(statuses, "\n\n")
+	require.ElementsMatch(t, regexp.MustCompile(`\d+`).FindAllString(statuses, -1), firstCells(p.section(t, "## Exit status")))
+}
+
+// TestEventsPage compares docs/events.md with package agent: types, fields,
+// finish reasons and outcomes.
+func TestEventsPage(t *testing.T) {
+	p := doc(t, "events.md")
+	types := constants(t, "agent/event.go", "Type")
+	var documented []string
+	for _, h := range p.headings(3) {
+		name := strings.Trim(h, "`")
+		documented = append(documented, name)
+		var e agent.Event
+		require.NoError(t, json.Unmarshal([]byte(`{"type":"`+name+`"}`), &e))
+		var fields []string
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(e.Data).Elem()) {
+			tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			fields = append(fields, tag)
+		}
+		require.ElementsMatch(t, fields, firstCells(p.section(t, "### "+h)), name)
+	}
+	require.ElementsMatch(t, types, documented)
+
+	whole := agent.Event{Seq: 1, ID: "a", TurnID: "b", RunID: "c", Scope: "d", ParentID: "e", Agent: "f", Path: "g",
+		Time: time.Unix(0, 0), Partial: true, Attempt: 1, Data: &agent.Text{}}
+	data, err := json.Marshal(&whole)
+	require.NoError(t, err)
+	var object map[string]any
+	require.NoError(t, json.Unmarshal(data, &object))
+	delete(object, "content")
+	var envelope []string
+	for name := range object {
+		envelope = append(envelope, name)
+	}
+	require.ElementsMatch(t, envelope, firstCells(p.section(t, "## The envelope")))
+
+	require.ElementsMatch(t, constants(t, "agent/event.go", "FinishReason"), firstCells(p.section(t, "## Finish reasons")))
+	require.ElementsMatch(t, constants(t, "agent/event.go", "Transfer"), firstCells(p.section(t, "## Outcomes of a transfer")))
+}
+
+// TestModelsPage compares docs/models.md with the options of the adapter and
+// the codes of errors.
+func TestModelsPage(t *testing.T) {
+	p := doc(t, "models.md")
+	require.ElementsMatch(t, constants(t, "llm/errors.go", "Code"), firstCells(p.section(t, "## Errors and what to do")))
+	data, err := os.ReadFile(filepath.Join(root, "llm", "openai", "options.go"))
+	require.NoError(t, err)
+	var options []string
+	for _, m := range regexp.MustCompile(`(?m)^func (With\w+)\(`).FindAllStringSubmatch(string(data), -1) {
+		options = append(options, m[1])
+	}
+	require.ElementsMatch(t, options, firstCells(p.section(t, "## Options")))
+}
+
+// TestBenchmarksPage finds every benchmark of the runner in docs/benchmarks.md.
+func TestBenchmarksPage(t *testing.T) {
+	p := doc(t, "benchmarks.md")
+	data, err := os.ReadFile(filepath.Join(root, "runner", "bench_test.go"))
+	require.NoError(t, err)
+	for _, m := range regexp.MustCompile(`(?m)^func Benchmark(\w+)\(`).FindAllStringSubmatch(string(data), -1) {
+		require.Contains(t, p.text, "`"+m[1])
+	}
+}
+
+// TestReadme compares the README with the quickstart, whose heart it shows, and
+// its map with the packages there are.
+func TestReadme(t *testing.T) {
+	p := read(t, filepath.Join(root, "README.md"))
+	data, err := os.ReadFile(filepath.Join(root, "examples", "quickstart", "main.go"))
+	require.NoError(t, err)
+	shown := 0
+	for _, b := range p.blocks {
+		if b.lang == "go" {
+			shown++
+			require.Contains(t, dedent(string(data)), strings.TrimSpace(dedent(b.code)), "the quickstart differs")
+			require.LessOrEqual(t, strings.Count(b.code, "\n"), 20)
+		}
+	}
+	require.Equal(t, 1, shown)
+	require.ElementsMatch(t, packages(t), firstCells(p.section(t, "## The packages")))
+}
+
+// dedent removes the space at the beginning of all lines.
+func dedent(s string) string { return regexp.MustCompile(`(?m)^[\t ]+`).ReplaceAllString(s, "") }
+
+var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+// TestLinks follows the links within the repository.
+func TestLinks(t *testing.T) {
+	all := pages(t)
+	for _, name := range []string{"AGENTS.md", "CONTRIBUTING.md"} {
+		all = append(all, read(t, filepath.Join(root, name)))
+	}
+	for _, p := range all {
+		for _, m := range link.FindAllStringSubmatch(p.text, -1) {
+			target, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			to := p
+			if target != "" {
+				file := filepath.Join(root, filepath.Dir(p.path), target)
+				_, err := os.Stat(file)
+				require.NoError(t, err, "%s links to %s", p.path, m[1])
+				if anchor == "" {
+					continue
+				}
+				to = read(t, file)
+			}
+			var anchors []string
+			for _, h := range to.headings(0) {
+				anchors = append(anchors, slug(h))
+			}
+			require.Contains(t, anchors, anchor, "%s links to %s", p.path, m[1])
+		}
+	}
+}
+
+// slug is the anchor of a heading on code hosts.
+func slug(heading string) string {
+	s := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(heading), "")
+	return strings.ReplaceAll(s, " ", "-")
+}
+
+// constants returns the values of a file's string constants whose names have a
+// prefix.
+func constants(t *testing.T, file, prefix string) []string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, filepath.FromSlash(file)), nil, 0)
+	require.NoError(t, err)
+	var values []string
+	for _, d := range parsed.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.CONST {
+			continue
+		}
+		for _, s := range g.Specs {
+			v := s.(*ast.ValueSpec)
+			if !strings.HasPrefix(v.Names[0].Name, prefix) || len(v.Values) == 0 {
+				continue
+			}
+			value, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+			require.NoError(t, err)
+			values = append(values, value)
+		}
+	}
+	require.NotEmpty(t, values)
+	return values
+}
+
+func unique(s []string) []string {
+	s = slices.Clone(s)
+	slices.Sort(s)
+	return slices.Compact(s)
+}

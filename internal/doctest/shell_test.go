@@ -1,0 +1,151 @@
+package doctest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/offline"
+	"github.com/agentarbor/arbor/llm/openai/endpoint"
+)
+
+// localEndpoint is what pages call the address of an endpoint of the reader's.
+const localEndpoint = "http://localhost:11434/v1"
+
+// TestCommands runs the shell blocks of each page, in their order.
+func TestCommands(t *testing.T) {
+	bin := t.TempDir()
+	built := sync.OnceValue(func() error {
+		out, err := goCommand(t, root, "build", "-o", filepath.Join(bin, exe("arbor")), "./cmd/arbor").CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	for _, p := range pages(t) {
+		t.Run(p.path, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for _, b := range p.blocks {
+				if b.lang != "sh" || b.has("ci") {
+					continue
+				}
+				require.NoError(t, built())
+				runBlock(t, p, b, bin, dir)
+			}
+		})
+	}
+}
+
+func runBlock(t *testing.T, p *page, b block, bin, dir string) {
+	t.Helper()
+	env := append(environment(t, dir), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	code := b.code
+	if b.has("endpoint") {
+		server := serve(t)
+		code = strings.ReplaceAll(code, localEndpoint, server.URL())
+		env = append(env, "OPENAI_BASE_URL="+server.URL())
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-e", "-u", "-o", "pipefail", "-c", code)
+	cmd.Env = env
+	cmd.Dir = dir
+	if b.has("repo") {
+		cmd.Dir = root
+	}
+	cmd.WaitDelay = 5 * time.Second // for what the shell may have left behind
+	out, err := cmd.CombinedOutput()
+	status := "0"
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		status = fmt.Sprint(exit.ExitCode())
+	} else {
+		require.NoError(t, err)
+	}
+	require.Equal(t, b.status(), status, "%s:%d printed:\n%s", p.path, b.line, out)
+	if b.output != nil {
+		requireOutput(t, *b.output, string(out))
+	}
+}
+
+// serve starts an endpoint that has the offline model under every name.
+func serve(t *testing.T) *endpoint.Server {
+	t.Helper()
+	model := offline.New()
+	server, err := endpoint.Start(func(string) (llm.Model, bool) { return model, true })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Close()) })
+	return server
+}
+
+// goEnv is what the go command must keep when its home folder is another one.
+var goEnv = sync.OnceValues(func() ([]string, error) {
+	names := []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOROOT"}
+	out, err := exec.Command("go", append([]string{"env"}, names...)...).Output()
+	if err != nil {
+		return nil, err
+	}
+	var env []string
+	for i, value := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		env = append(env, names[i]+"="+value)
+	}
+	return env, nil
+})
+
+// environment is a new machine's: no key, no network, an empty home.
+func environment(t testing.TB, dir string) []string {
+	t.Helper()
+	env, err := goEnv()
+	require.NoError(t, err)
+	home := filepath.Join(dir, ".home")
+	require.NoError(t, os.MkdirAll(home, 0o700))
+	return append([]string{
+		"HOME=" + home, "XDG_STATE_HOME=" + filepath.Join(home, "state"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir,
+		"GOPROXY=off", "GOFLAGS=-buildvcs=false", "GOTOOLCHAIN=local", "GOWORK=off",
+		"HTTP_PROXY=http://127.0.0.1:9", "HTTPS_PROXY=http://127.0.0.1:9", "NO_PROXY=127.0.0.1,localhost",
+	}, env...)
+}
+
+func goCommand(t testing.TB, dir string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = dir
+	cmd.Env = environment(t, t.TempDir())
+	return cmd
+}
+
+func exe(name string) string {
+	if os.PathSeparator == '\\' {
+		return name + ".exe"
+	}
+	return name
+}
+
+// TestCommandsOfCI finds the commands that only .ci/run executes.
+func TestCommandsOfCI(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join(root, ".ci", "run"))
+	require.NoError(t, err)
+	found := 0
+	for _, p := range pages(t) {
+		for _, b := range p.blocks {
+			if b.lang != "sh" || !b.has("ci") {
+				continue
+			}
+			for line := range strings.Lines(b.code) {
+				found++
+				require.Contains(t, string(script), strings.TrimSpace(line), "%s:%d", p.path, b.line)
+			}
+		}
+	}
+	require.NotZero(t, found)
+}
