@@ -30,6 +30,8 @@ type Agent struct {
 	settings     llm.Settings
 	history      view.Policy
 	parallel     int
+	rules        *tools.Policy
+	askTransfer  bool
 
 	ownView any // the memo key of the view of the user's conversation
 
@@ -78,6 +80,13 @@ func WithSettings(s llm.Settings) Option { return func(a *Agent) { a.settings = 
 // WithHistory says how much of the conversation the model sees; view.Full is
 // the default.
 func WithHistory(p view.Policy) Option { return func(a *Agent) { a.history = p } }
+
+// WithToolPolicy decides by rules which calls run, wait for an approval, or are
+// denied, besides what the tools themselves demand.
+func WithToolPolicy(p *tools.Policy) Option { return func(a *Agent) { a.rules = p } }
+
+// WithTransferApproval makes every transfer of the agent wait for an approval.
+func WithTransferApproval() Option { return func(a *Agent) { a.askTransfer = true } }
 
 // WithParallelTools bounds how many tools of one answer run at once; the
 // default is 8, and 1 runs them one after the other.

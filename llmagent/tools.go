@@ -43,7 +43,12 @@ func (a *Agent) runTools(ctx context.Context, inv *agent.Invocation, strikes int
 			plain = append(plain, c)
 		}
 	}
-	if len(plain) > 0 && !a.execute(ctx, inv, plain, yield) {
+	now, later := a.sort(inv, plain)
+	if len(now) > 0 && !a.execute(ctx, inv, now, yield) {
+		return
+	}
+	if len(later) > 0 {
+		pause(later, yield)
 		return
 	}
 	if len(transfers) > 0 {
@@ -109,12 +114,15 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, calls []view
 // quick reports whether a call is answered without running anything.
 func (a *Agent) quick(c view.Call, inv *agent.Invocation) bool {
 	t := a.byName[c.Name]
-	return t == nil || inv.Attempt() > 1 && !t.Info().Idempotent
+	return t == nil || inv.Attempt() > 1 && !t.Info().Idempotent || a.denied(c, inv) != ""
 }
 
 // refuse answers a call that is not run.
 func (a *Agent) refuse(c view.Call, inv *agent.Invocation) *agent.Event {
 	message := "interrupted; outcome unknown; check before you repeat it"
+	if told := a.denied(c, inv); told != "" {
+		message = told
+	}
 	if a.byName[c.Name] == nil {
 		names := make([]string, 0, len(a.tools)+1)
 		for _, t := range a.offer(inv.Node()).tools {
@@ -202,6 +210,10 @@ func (a *Agent) decide(ctx context.Context, inv *agent.Invocation, strikes int, 
 		yield(nil, err) // cancelled before the commit: nothing switches
 		return
 	}
+	if d.asked != nil {
+		pause(d.asked, yield)
+		return
+	}
 	if d.winner != nil {
 		d.add(&agent.Event{Data: d.winner})
 	} else if d.err == nil && strikes+d.strikes > maxStrikes {
@@ -226,6 +238,7 @@ type decision struct {
 	inv     *agent.Invocation
 	events  []*agent.Event
 	winner  *agent.Transfer
+	asked   []view.Call // the transfer that waits for an approval
 	strikes int
 	last    string // what the last refused call was told
 	err     error  // ends the run
@@ -256,6 +269,13 @@ func (d *decision) settle(ctx context.Context, c view.Call) {
 	}
 	var limit *agent.TransferLimitError
 	switch {
+	case err == nil && d.agent.askTransfer && c.Answer == nil:
+		if d.asked == nil { // the first legal one is the one to ask about
+			d.asked = []view.Call{c}
+		}
+	case err == nil && c.Answer != nil && !c.Answer.Approved:
+		d.answer(c, refusal(c.Answer), true)
+		d.record(c, call, agent.TransferFailed)
 	case err == nil:
 		d.winner = &agent.Transfer{From: d.agent.name, To: target.Agent.Name(), Reason: call.Reason, ToolCallID: c.ID, Outcome: agent.TransferCommitted}
 		d.answer(c, "Transferred to "+d.winner.To+".", false)

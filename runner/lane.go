@@ -98,7 +98,9 @@ func (l *lane) step() (done bool, err error) {
 	case out.more:
 		return false, l.commit(run)
 	}
-	l.answerPending(run, "not executed: the agent ended its run")
+	if out.finish.Reason != agent.FinishReasonInputRequired { // else they wait for an approval
+		l.answerPending(run, "not executed: the agent ended its run")
+	}
 	end := l.t.r.fixedOf(n).stop
 	if (out.finish.Reason != "" && out.finish.Reason != agent.FinishReasonStop) || out.finish.Output != nil {
 		end = &agent.HarnessEnd{AgentID: run.Agent, FinishReason: cmp.Or(out.finish.Reason, agent.FinishReasonStop), Output: out.finish.Output}

@@ -379,7 +379,7 @@ func (w *world) play() {
 			r = w.runner()
 		}
 		if rapid.IntRange(0, 2).Draw(w.rt, "resume") == 2 {
-			log = w.act(r, log, false, r.Resume)
+			log = w.act(r, log, false, func(ctx context.Context, key session.Key) iter.Seq2[*agent.Event, error] { return r.Resume(ctx, key) })
 		} else {
 			w.turn++
 			msg := w.message()

@@ -153,13 +153,19 @@ func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message) iter
 // alone: what is recorded is not asked for again. A tool whose outcome is
 // unknown is run again only if it is idempotent. Without an unfinished turn the
 // sequence is empty.
-func (r *Runner) Resume(ctx context.Context, key session.Key) iter.Seq2[*agent.Event, error] {
+//
+// A turn that waits for approvals goes on with the decisions given, in this
+// process, also days after the question; what is not decided keeps waiting. A
+// call that was decided and settled before is not run again: its recorded result
+// is yielded. An error that is [ErrNoApproval] says that nobody asked about a
+// call; nothing is stored then.
+func (r *Runner) Resume(ctx context.Context, key session.Key, decisions ...Decision) iter.Seq2[*agent.Event, error] {
 	return func(yield func(*agent.Event, error) bool) {
 		if err := checkKey(key); err != nil {
 			yield(nil, err)
 			return
 		}
-		r.turn(ctx, key, yield, (*turn).resume)
+		r.turn(ctx, key, yield, func(t *turn) error { return t.resume(decisions) })
 	}
 }
 

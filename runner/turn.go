@@ -28,8 +28,9 @@ type turn struct {
 	inner  map[string]*agent.Tree
 	asking map[string]struct{} // inner scopes whose model is asked, its answer not stored yet
 
-	delivered int  // how much of log the consumer has; the conversation's lane only
-	resumed   bool // the conversation's open run was cut off before this turn took it up
+	delivered int            // how much of log the consumer has; the conversation's lane only
+	recalled  []*agent.Event // results that a repeated decision asks for again
+	resumed   bool           // the conversation's open run was cut off before this turn took it up
 }
 
 // turn takes the lease, brings the session up to date, opens the turn with
@@ -70,6 +71,11 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 	}
 	l := &lane{t: t, session: t, ctx: ctx, cancel: cancel, tree: r.tree, again: t.resumed}
 	l.deliver = func(e *agent.Event) bool { return t.toConsumer(l, e, yield) }
+	for _, e := range t.recalled {
+		if !l.hand(e, yield) {
+			return
+		}
+	}
 	if !l.flushDelivery() {
 		return
 	}
@@ -163,13 +169,16 @@ func (n *renewal) stop() {
 // and starts the active agent: all in one write.
 func (t *turn) begin(msg llm.Message) error {
 	var events []*agent.Event
-	if t.w.fold.Unfinished() {
+	switch {
+	case t.w.fold.Unfinished():
 		events = t.closing("interrupted; outcome unknown")
+	case t.w.fold.Paused():
+		events = t.closeScope(nil, "", "withdrawn: the user went on")
 	}
 	user := &agent.Event{TurnID: t.newID(), RunID: t.newID(), Agent: "user", Data: &agent.User{Content: stored(msg.Content)}}
 	last := t.w.fold.Scope("").LastEnd
-	if n := len(events); n > 0 {
-		last = events[n-1].RunID
+	if t.w.fold.Unfinished() && len(events) > 0 {
+		last = events[len(events)-1].RunID
 	}
 	if last != "" {
 		user.ParentID = endNode(last)
@@ -184,9 +193,13 @@ func (t *turn) begin(msg llm.Message) error {
 	return t.append(t.ctx, events)
 }
 
-// resume closes inner scopes that were cut off; the open run goes on in run.
-func (t *turn) resume() error {
+// resume takes up a turn that was cut off, or one that waits for approvals.
+// Inner scopes that were cut off are closed; the open run goes on in run.
+func (t *turn) resume(decisions []Decision) error {
 	f := &t.w.fold
+	if len(decisions) > 0 || f.Paused() {
+		return t.decide(decisions)
+	}
 	if !f.Unfinished() {
 		return nil
 	}
@@ -227,8 +240,11 @@ func (t *turn) closeScope(events []*agent.Event, scope, message string) []*agent
 	envelope := agent.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path}
 	for _, c := range run.Pending {
 		e := envelope
-		e.ID, e.Data = c.ID, &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON(message), IsError: true}
+		e.ID, e.RunID, e.Data = c.ID, c.RunID, &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON(message), IsError: true}
 		events = append(events, &e)
+	}
+	if !run.Open { // paused: its end is in the log
+		return events
 	}
 	e := envelope
 	e.Data = &agent.HarnessEnd{AgentID: run.Agent, FinishReason: agent.FinishReasonCanceled}
@@ -254,6 +270,11 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 		e.More = false
 		e.Time = now
 		e.Data = canonical(e.Data)
+		if _, ok := e.Data.(*agent.ToolResult); ok {
+			if c := t.w.fold.Scope(e.Scope).Run.Call(e.ID); c != nil {
+				e.RunID = c.RunID // of the run that made the call, which a pause may have ended
+			}
+		}
 		if _, ok := e.Data.(*agent.ToolCall); ok {
 			t.name(e, events[:i])
 		}

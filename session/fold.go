@@ -60,8 +60,14 @@ type Run struct {
 	Pending []Call
 }
 
-// Call is a tool call without a result.
-type Call struct{ ID, Name string }
+// Call is a tool call without a result. RunID is the run whose model made it,
+// which a paused run's successor may settle. Relay is the id of the question
+// about it, if one was asked, and Resolved says that it was answered.
+type Call struct {
+	ID, Name, RunID string
+	Relay           string
+	Resolved        bool
+}
 
 // Scope returns the state of a scope; "" is the user's conversation. The result
 // is valid until the next Apply.
@@ -78,6 +84,22 @@ func (f *Fold) Scope(name string) *Scope {
 		f.inner[name] = s
 	}
 	return s
+}
+
+// Call returns the pending call of an id, or nil.
+func (r *Run) Call(id string) *Call {
+	for i := range r.Pending {
+		if r.Pending[i].ID == id {
+			return &r.Pending[i]
+		}
+	}
+	return nil
+}
+
+// Paused reports whether the conversation waits for approvals.
+func (f *Fold) Paused() bool {
+	run := &f.conversation.Run
+	return !run.Open && run.TurnID == f.Turn.ID && run.Finish == agent.FinishReasonInputRequired && len(run.Pending) > 0
 }
 
 // Open returns the names of the scopes whose last run is open, the
@@ -149,7 +171,17 @@ func (f *Fold) Apply(e *agent.Event) {
 			s.pairs = s.pairs[:0]
 		}
 	case *agent.ToolCall:
-		s.Run.Pending = append(s.Run.Pending, Call{ID: e.ID, Name: d.Name})
+		s.Run.Pending = append(s.Run.Pending, Call{ID: e.ID, Name: d.Name, RunID: e.RunID})
+	case *agent.Relay:
+		if c := s.Run.Call(d.ToolCallID); c != nil {
+			c.Relay = e.ID
+		}
+	case *agent.RelayResolved:
+		for i := range s.Run.Pending {
+			if c := &s.Run.Pending[i]; c.Relay == d.RelayID {
+				c.Resolved = true
+			}
+		}
 	case *agent.ToolResult:
 		if i := slices.IndexFunc(s.Run.Pending, func(c Call) bool { return c.ID == e.ID }); i >= 0 {
 			s.Run.Pending = slices.Delete(s.Run.Pending, i, i+1)

@@ -54,6 +54,12 @@ type call struct {
 type Call struct {
 	ID, Name string
 	Input    json.RawMessage
+	// Asked is set when an approval was asked for, Answer when it was given or
+	// refused.
+	Asked  bool
+	Answer *agent.RelayResolved
+
+	relay string
 }
 
 // New returns the empty view of an agent in its place, for one scope.
@@ -121,7 +127,9 @@ func (v *View) Apply(e *agent.Event) {
 		v.newTurn()
 		v.add(llm.Message{Role: llm.RoleUser, Content: d.Content})
 	case *agent.HarnessStart:
-		v.flush()
+		if !v.waits(e.Agent) {
+			v.flush()
+		}
 		if len(d.Input) > 0 && len(v.msgs) == 0 {
 			v.add(llm.UserText(agent.OutputText(d.Input)))
 		}
@@ -129,7 +137,19 @@ func (v *View) Apply(e *agent.Event) {
 			v.acted, v.strikes = true, 0
 		}
 	case *agent.HarnessEnd:
-		v.flush()
+		if d.FinishReason != agent.FinishReasonInputRequired || !v.waits(e.Agent) {
+			v.flush()
+		}
+	case *agent.Relay:
+		if c := v.find(d.ToolCallID); c != nil {
+			c.Asked, c.relay = true, e.ID
+		}
+	case *agent.RelayResolved:
+		for i := range v.open.calls {
+			if c := &v.open.calls[i]; c.Asked && c.relay == d.RelayID {
+				c.Answer = d
+			}
+		}
 	case *agent.Text:
 		a := v.answer(e, mine)
 		if a.text != "" {
@@ -206,6 +226,12 @@ func (v *View) answer(e *agent.Event, mine bool) *answer {
 		v.open.agent = e.Agent
 	}
 	return &v.open
+}
+
+// waits reports whether a paused run of the agent left calls without results,
+// which its next run takes up.
+func (v *View) waits(agentName string) bool {
+	return v.open.agent == agentName && slices.ContainsFunc(v.open.calls, func(c call) bool { return !c.settled })
 }
 
 func (v *View) find(id string) *call {

@@ -1,0 +1,63 @@
+package llmagent
+
+import (
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/view"
+)
+
+// sort parts the calls that can be settled now from those that wait for an
+// approval.
+func (a *Agent) sort(inv *agent.Invocation, calls []view.Call) (now, later []view.Call) {
+	for _, c := range calls {
+		if c.Answer == nil && a.decision(c) == tools.Ask && inv.Scope() == "" {
+			later = append(later, c)
+		} else {
+			now = append(now, c)
+		}
+	}
+	return now, later
+}
+
+func (a *Agent) decision(c view.Call) tools.Decision {
+	if t := a.byName[c.Name]; t != nil {
+		return a.rules.Decide(t.Info(), c.Input)
+	}
+	return tools.Allow
+}
+
+// denied returns why a call must not run, "" if it may. Nobody can be asked
+// from an inner scope, because only the conversation can pause.
+func (a *Agent) denied(c view.Call, inv *agent.Invocation) string {
+	switch decision := a.decision(c); {
+	case decision == tools.Deny:
+		return "denied: this call is not allowed"
+	case c.Answer != nil && !c.Answer.Approved:
+		return refusal(c.Answer)
+	case decision == tools.Ask && c.Answer == nil && inv.Scope() != "":
+		return "denied: this call needs an approval, which cannot be asked for inside of another tool"
+	}
+	return ""
+}
+
+func refusal(r *agent.RelayResolved) string {
+	if r.Reason == "" {
+		return "denied"
+	}
+	return "denied: " + r.Reason
+}
+
+// pause yields a question for each call about which none was
+// asked before, and ends the run until somebody answers.
+func pause(calls []view.Call, yield func(*agent.Event, error) bool) {
+	for _, c := range calls {
+		if c.Asked {
+			continue
+		}
+		e := &agent.Event{Data: &agent.Relay{Kind: "permission", ToolCallID: c.ID, Tool: c.Name, Params: c.Input}, More: true}
+		if !yield(e, nil) {
+			return
+		}
+	}
+	yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonInputRequired}}, nil)
+}

@@ -1,0 +1,93 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// ErrNoApproval: nobody asked for an approval of the call, or it was withdrawn.
+var ErrNoApproval = errors.New("no approval was asked for")
+
+// Decision answers the question whether a call may run.
+type Decision struct {
+	CallID   string
+	Approved bool
+	// Reason is told to the model when the call is denied.
+	Reason string
+	// By says who decided; it is kept in the log.
+	By string
+}
+
+// Approve lets a call run that waits for an approval.
+func Approve(callID string) Decision { return Decision{CallID: callID, Approved: true} }
+
+// Deny refuses a call that waits for an approval.
+func Deny(callID, reason string) Decision { return Decision{CallID: callID, Reason: reason} }
+
+// decide stores the decisions and opens a run that takes up what the paused one
+// waited for, in one write. Decisions that were made before only deliver the
+// recorded results.
+func (t *turn) decide(decisions []Decision) error {
+	run := &t.w.fold.Scope("").Run
+	paused := t.w.fold.Paused()
+	var events []*agent.Event
+	var settled []string
+	for _, d := range decisions {
+		c := run.Call(d.CallID)
+		switch {
+		case c == nil || c.Relay == "" || !paused && !c.Resolved:
+			settled = append(settled, d.CallID)
+		case c.Resolved: // and still to be run: the log goes on from there
+		case slices.ContainsFunc(events, func(e *agent.Event) bool { return e.Data.(*agent.RelayResolved).RelayID == c.Relay }):
+			return fmt.Errorf("call %q is decided twice: %w", d.CallID, agent.ErrBadInput)
+		default:
+			events = append(events, &agent.Event{TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path,
+				Data: &agent.RelayResolved{RelayID: c.Relay, Approved: d.Approved, Reason: d.Reason, By: d.By}})
+		}
+	}
+	if len(settled) > 0 {
+		if err := t.recall(settled); err != nil {
+			return err
+		}
+	}
+	if !paused || len(events) == 0 {
+		if len(decisions) == len(settled) && !t.w.fold.Unfinished() {
+			return nil
+		}
+		return t.resume(nil)
+	}
+	n := t.r.tree.Node(run.Agent)
+	if n == nil {
+		n = t.r.tree.Root()
+		events = t.closeScope(events, "", fmt.Sprintf("not executed: the agent %s is no longer in the tree", run.Agent))
+	}
+	return t.append(t.ctx, append(events, t.start(n, run.TurnID, endNode(run.ID), "", nil)))
+}
+
+// recall queues the recorded results of calls that were decided and settled
+// before, so that a second decision gets what the first one got.
+func (t *turn) recall(calls []string) error {
+	asked := make(map[string]bool)
+	results := make(map[string]*agent.Event)
+	for e, err := range t.r.store.Load(t.ctx, t.w.key, 0) {
+		if err != nil {
+			return err
+		}
+		switch d := e.Data.(type) {
+		case *agent.Relay:
+			asked[d.ToolCallID] = true
+		case *agent.ToolResult:
+			results[e.ID] = e
+		}
+	}
+	for _, id := range calls {
+		if !asked[id] || results[id] == nil {
+			return fmt.Errorf("call %q of session %s: %w", id, t.w.key, ErrNoApproval)
+		}
+		t.recalled = append(t.recalled, results[id])
+	}
+	return nil
+}

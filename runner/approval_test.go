@@ -1,0 +1,226 @@
+package runner_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sqlite"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// cashier is a tree support → billing whose agent "support" has the tool refund,
+// which waits for an approval, and lookup, which does not.
+type cashier struct {
+	t       *testing.T
+	script  *scripted.Script
+	refunds []int
+	store   session.Store
+	opts    []llmagent.Option
+}
+
+func newCashier(t *testing.T, script string, opts ...llmagent.Option) *cashier {
+	s, err := scripted.Parse([]byte(script))
+	require.NoError(t, err)
+	store, err := sqlite.Open(filepath.Join(t.TempDir(), "s.db"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	return &cashier{t: t, script: s, store: store, opts: opts}
+}
+
+// process returns a runner that knows nothing but what is stored.
+func (c *cashier) process() *runner.Runner {
+	type in struct {
+		Amount int `json:"amount"`
+	}
+	refund, err := tools.Func("refund", "Refunds.", func(_ tools.Context, in in) (string, error) {
+		c.refunds = append(c.refunds, in.Amount)
+		return fmt.Sprintf("refunded %d", in.Amount), nil
+	}, tools.NeedsApproval())
+	require.NoError(c.t, err)
+	lookup, err := tools.Func("lookup", "Looks.", func(tools.Context, struct{}) (string, error) { return "found", nil })
+	require.NoError(c.t, err)
+	billing, err := llmagent.New("billing", "", checked{c.script.Model("billing")})
+	require.NoError(c.t, err)
+	support, err := llmagent.New("support", "", checked{c.script.Model("support")},
+		append([]llmagent.Option{llmagent.WithTools(refund, lookup), llmagent.WithSubAgents(billing)}, c.opts...)...)
+	require.NoError(c.t, err)
+	r, err := runner.New(support, c.store)
+	require.NoError(c.t, err)
+	return r
+}
+
+func (c *cashier) resume(decisions ...runner.Decision) ([]*agent.Event, error) {
+	r := c.process()
+	events, err := collect(r.Resume(context.Background(), s1, decisions...))
+	checkLog(c.t, r, load(c.t, r, s1))
+	return events, err
+}
+
+func (c *cashier) say(text string) []*agent.Event {
+	r := c.process()
+	events, err := say(r, s1, text)
+	require.NoError(c.t, err)
+	checkLog(c.t, r, load(c.t, r, s1))
+	return events
+}
+
+func endOf(events []*agent.Event) agent.FinishReason {
+	return events[len(events)-1].Data.(*agent.HarnessEnd).FinishReason
+}
+
+const refundAndHandOver = `
+support: call lookup#c1 {} call refund#c2 {"amount": 19} call transfer_to_agent#c3 {"agent_name": "billing"}
+billing: expect user "refund" "Done."
+billing: "Bye."`
+
+func TestApprovalPausesBeforeTheTransfer(t *testing.T) {
+	c := newCashier(t, refundAndHandOver)
+	events := c.say("Money back")
+	require.Equal(t, agent.FinishReasonInputRequired, endOf(events))
+	relay := events[len(events)-2].Data.(*agent.Relay)
+	require.Equal(t, "refund", relay.Tool)
+	require.Equal(t, "c2", relay.ToolCallID)
+	require.Empty(t, c.refunds)
+
+	none, err := c.resume()
+	require.NoError(t, err)
+	require.Empty(t, none, "nobody has decided yet")
+	_, err = c.resume(runner.Approve("c9"))
+	require.ErrorIs(t, err, runner.ErrNoApproval)
+	_, err = c.resume(runner.Approve("c1"))
+	require.ErrorIs(t, err, runner.ErrNoApproval, "lookup was never asked about")
+
+	events, err = c.resume(runner.Approve("c2"))
+	require.NoError(t, err)
+	require.Equal(t, []int{19}, c.refunds)
+	who, text := lastText(events)
+	require.Equal(t, "billing Done.", who+" "+text)
+	require.Equal(t, agent.TypeRelayResolved, events[0].Type())
+	require.Equal(t, events[0].RunID+":harness_end", events[1].ParentID, "the new run is caused by the paused one's end")
+	require.Equal(t, events[0].RunID, events[2].RunID, "the result belongs to the run that called")
+
+	again, err := c.resume(runner.Approve("c2"))
+	require.NoError(t, err)
+	require.Len(t, again, 1, "the recorded result")
+	require.Equal(t, `"refunded 19"`, string(again[0].Data.(*agent.ToolResult).Output))
+	require.Equal(t, []int{19}, c.refunds, "once")
+
+	who, _ = lastText(c.say("And now?"))
+	require.Equal(t, "billing", who)
+	require.NoError(t, c.script.Done())
+}
+
+func TestDeniedCall(t *testing.T) {
+	c := newCashier(t, `
+support: call refund#c1 {"amount": 19}
+support: expect result "too much" "Sorry."`)
+	c.say("Money back")
+	events, err := c.resume(runner.Deny("c1", "too much"))
+	require.NoError(t, err)
+	require.Equal(t, agent.FinishReasonStop, endOf(events))
+	require.Empty(t, c.refunds)
+	require.NoError(t, c.script.Done())
+}
+
+func TestTheUserGoesOnInsteadOfAnApproval(t *testing.T) {
+	c := newCashier(t, `
+support: call refund#c1 {"amount": 19}
+support: expect result "withdrawn" "As you like."`)
+	c.say("Money back")
+	events := c.say("Never mind")
+	require.Contains(t, string(events[0].Data.(*agent.ToolResult).Output), "withdrawn: the user went on")
+	again, err := c.resume(runner.Approve("c1"))
+	require.NoError(t, err)
+	require.Len(t, again, 1)
+	require.Empty(t, c.refunds, "a withdrawn call never runs")
+}
+
+func TestSeveralApprovals(t *testing.T) {
+	c := newCashier(t, `
+support: call refund#c1 {"amount": 1} call refund#c2 {"amount": 2}
+support: "Both."`)
+	c.say("Money back")
+	events, err := c.resume(runner.Approve("c2"))
+	require.NoError(t, err)
+	require.Equal(t, agent.FinishReasonInputRequired, endOf(events))
+	require.Equal(t, []int{2}, c.refunds)
+	events, err = c.resume(runner.Approve("c1"))
+	require.NoError(t, err)
+	require.Equal(t, agent.FinishReasonStop, endOf(events))
+	require.Equal(t, []int{2, 1}, c.refunds)
+	require.NoError(t, c.script.Done())
+}
+
+func TestTransferApproval(t *testing.T) {
+	for _, approve := range []bool{true, false} {
+		script := `
+support: call transfer_to_agent#c1 {"agent_name": "billing"}
+`
+		decision := runner.Approve("c1")
+		if approve {
+			script += `billing: "Hello."`
+		} else {
+			script += `support: expect result "not now" "Then I answer."`
+			decision = runner.Deny("c1", "not now")
+		}
+		c := newCashier(t, script, llmagent.WithTransferApproval())
+		require.Equal(t, agent.FinishReasonInputRequired, endOf(c.say("Hi")))
+		events, err := c.resume(decision)
+		require.NoError(t, err)
+		who, _ := lastText(events)
+		require.Equal(t, map[bool]string{true: "billing", false: "support"}[approve], who)
+		require.NoError(t, c.script.Done())
+	}
+}
+
+func TestPolicyRules(t *testing.T) {
+	policy, err := tools.NewPolicy(
+		tools.Rule{Tool: "refund", Args: map[string]string{"amount": `^\d{4,}$`}, Decision: tools.Deny},
+		tools.Rule{Tool: "look*", Decision: tools.Ask})
+	require.NoError(t, err)
+	c := newCashier(t, `
+support: call refund#c1 {"amount": 5000} call lookup#c2 {}
+support: expect result "found" "Fine."`, llmagent.WithToolPolicy(policy))
+	events := c.say("Money back")
+	require.Equal(t, agent.FinishReasonInputRequired, endOf(events))
+	_, err = c.resume(runner.Approve("c1"))
+	require.ErrorIs(t, err, runner.ErrNoApproval, "a denial is not asked about")
+	events, err = c.resume(runner.Approve("c2"))
+	require.NoError(t, err)
+	require.Equal(t, agent.FinishReasonStop, endOf(events))
+	require.Empty(t, c.refunds)
+}
+
+// TestBreakAnywhereInApproval breaks out of the resumed turn after each event.
+// The refund is made at most once, and what follows is a valid turn.
+func TestBreakAnywhereInApproval(t *testing.T) {
+	for n := 1; ; n++ {
+		c := newCashier(t, refundAndHandOver+"\nsupport: \"Unknown.\"")
+		c.say("Money back")
+		seen := 0
+		for _, err := range c.process().Resume(context.Background(), s1, runner.Approve("c2")) {
+			require.NoError(t, err)
+			if seen++; seen == n {
+				break
+			}
+		}
+		_, err := c.resume(runner.Approve("c2"))
+		require.NoError(t, err)
+		_, err = c.resume()
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(c.refunds), 1)
+		c.say("And now?")
+		if seen < n {
+			return
+		}
+	}
+}
