@@ -1,0 +1,61 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
+)
+
+// A store appends under a lease, at a position that the writer knows. A writer
+// that is behind stores nothing.
+func ExampleStore() {
+	ctx, key := context.Background(), session.ID("s1")
+	store := session.NewMemory()
+	lease, err := store.Acquire(ctx, key, session.Self())
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = store.Acquire(ctx, key, session.Self())
+	fmt.Println("busy:", errors.Is(err, agent.ErrSessionBusy))
+
+	hello := &agent.Event{Seq: 1, ID: "a", Data: &agent.User{Content: llm.Content{Text: "Hello"}}}
+	if err := store.Append(ctx, key, 0, lease, hello); err != nil {
+		log.Fatal(err)
+	}
+	err = store.Append(ctx, key, 0, lease, hello)
+	fmt.Println("conflict:", errors.Is(err, agent.ErrConflict))
+
+	for e, err := range store.Load(ctx, key, 0) {
+		fmt.Println(e.Seq, e.Type(), err)
+	}
+	// Output:
+	// busy: true
+	// conflict: true
+	// 1 user <nil>
+}
+
+// A fold is what follows from a log: here who would answer next, and that the
+// turn is not over, because that agent has yet to begin.
+func ExampleFold() {
+	var f session.Fold
+	for i, data := range []agent.EventData{
+		&agent.User{Content: llm.Content{Text: "I was charged twice"}},
+		&agent.HarnessStart{AgentID: "support"},
+		&agent.Transfer{From: "support", To: "billing", Outcome: agent.TransferCommitted},
+		&agent.HarnessEnd{AgentID: "support", FinishReason: agent.FinishReasonTransfer, Target: "billing"},
+	} {
+		f.Apply(&agent.Event{Seq: int64(i + 1), TurnID: "t1", RunID: "r1", Agent: "support", Data: data})
+	}
+	fmt.Println("active:", f.Scope("").Active)
+	fmt.Println("transfers in this turn:", f.Turn.Transfers)
+	fmt.Println("unfinished:", f.Unfinished())
+	// Output:
+	// active: billing
+	// transfers in this turn: 1
+	// unfinished: true
+}
