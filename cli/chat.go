@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/runner"
 )
 
 func (p *program) chatCommand() *cobra.Command {
@@ -24,17 +25,20 @@ lists them; // at the beginning stands for a message's own slash.`,
 	return cmd
 }
 
-const chatHelp = `/agents   the tree, with the agent that would answer next
-/session  the session's id, and how to come back to it
-/resume   go on with a turn that was cut off
-/help     this list
-/quit     leave (so does Ctrl-D)`
+const chatHelp = `/agents        the tree, with the agent that would answer next
+/session       the session's id, and how to come back to it
+/resume        go on with a turn that was cut off
+/approve CALL  let a call run that waits for an approval
+/deny CALL WHY refuse it
+/help          this list
+/quit          leave (so does Ctrl-D)`
 
 func (p *program) chat(cmd *cobra.Command, path string, _ []string) error {
 	c, err := p.converse(path)
 	if err != nil {
 		return err
 	}
+	c.chatting = true
 	historyFile := ""
 	if c.persistent() {
 		historyFile = c.db.path + ".history"
@@ -142,17 +146,34 @@ func (c *conversation) slash(ctx context.Context, line string) (quit bool, err e
 			fmt.Fprintf(c.p.Stdout, " in %s; to come back: %s", oneLine(c.db.path), c.again("chat"))
 		}
 		fmt.Fprintln(c.p.Stdout)
-	case "/resume":
-		some := false
-		err := c.turn(ctx, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
-			return noting(c.Resume(ctx, c.key), &some)
-		})
-		if err == nil && !some {
-			c.p.say("the last turn is complete: there is nothing to go on with")
-		}
-		return false, err
+	case "/resume", "/approve", "/deny":
+		return false, c.goOn(ctx, line)
 	default:
 		c.p.say("unknown command %s; /help lists the commands, and // begins a message with a slash", cut(name, 40))
 	}
 	return false, nil
+}
+
+// goOn resumes the last turn: /resume, /approve CALL, /deny CALL REASON.
+func (c *conversation) goOn(ctx context.Context, line string) error {
+	name, rest, _ := strings.Cut(line, " ")
+	call, reason, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	var decisions []runner.Decision
+	switch {
+	case name == "/resume":
+	case call == "":
+		return usagef("%s needs the call: %[1]s CALL", name)
+	case name == "/approve":
+		decisions = append(decisions, runner.Approve(call))
+	default:
+		decisions = append(decisions, runner.Deny(call, strings.TrimSpace(reason)))
+	}
+	some := false
+	err := c.turn(ctx, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+		return noting(c.Resume(ctx, c.key, decisions...), &some)
+	})
+	if err == nil && !some {
+		c.p.say("the last turn is complete or waits for an approval: there is nothing to go on with")
+	}
+	return err
 }

@@ -16,6 +16,8 @@ type flags struct {
 	session, db, model string
 	tree, export       string // --format of two commands
 	json               bool
+	approve, deny      []string // calls
+	reason             string
 }
 
 // command builds the tree of commands.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentfile"
+	"github.com/agentarbor/arbor/runner"
 )
 
 // The exit statuses of the command.
@@ -50,7 +51,7 @@ func status(err error) int {
 		return int(said)
 	case errors.Is(err, context.Canceled), errors.Is(err, syscall.EPIPE):
 		return StatusInterrupted
-	case errors.As(err, &usage), errors.As(err, &tree), errors.As(err, &files), errors.Is(err, agent.ErrBadInput):
+	case errors.As(err, &usage), errors.As(err, &tree), errors.As(err, &files), errors.Is(err, agent.ErrBadInput), errors.Is(err, runner.ErrNoApproval):
 		return StatusUsage
 	case errors.Is(err, agent.ErrLimit), errors.Is(err, agent.ErrTransferLimit):
 		return StatusLimit

@@ -157,8 +157,12 @@ func (p *printer) discard(d *agent.Discard) {
 
 func (p *printer) result(e *agent.Event, d *agent.ToolResult) {
 	i := slices.IndexFunc(p.calls, func(c pendingCall) bool { return c.id == e.ID })
-	if i < 0 {
-		return // a transfer's, or of a call that was not shown
+	if i < 0 { // a transfer's, or of a call that another process showed
+		if !p.isTransfer(d.Name) {
+			told, _ := resultLines(d)
+			p.line("%s%s → %s", indent(e.Scope), p.look.paint(faint, oneLine(d.Name)), told)
+		}
+		return
 	}
 	c := p.calls[i]
 	p.calls = slices.Delete(p.calls, i, i+1)

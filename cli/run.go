@@ -9,7 +9,6 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
 )
 
 func (p *program) runCommand() *cobra.Command {
@@ -54,9 +53,16 @@ func (p *program) resumeCommand() *cobra.Command {
 		Short: "Go on with a turn that was cut off",
 		Long: `Goes on with the last turn of a session where an interrupt, a crash or a pause cut
 it off. What was recorded is not asked for again. If another process holds the
-session, resume waits up to 20 s for it, then ends with status 6.`,
+session, resume waits up to 20 s for it, then ends with status 6.
+
+A turn that waits for approvals goes on with the calls that --approve and --deny
+name; an approved tool runs here. Deciding twice changes nothing: the recorded
+result is shown again.`,
 	}, "resume --session ID", 0, p.resumeTurn)
 	p.turnFlags(cmd)
+	cmd.Flags().StringArrayVar(&p.flags.approve, "approve", nil, "let the `CALL` run that waits for an approval; may be repeated")
+	cmd.Flags().StringArrayVar(&p.flags.deny, "deny", nil, "refuse the `CALL` that waits for an approval; may be repeated")
+	cmd.Flags().StringVar(&p.flags.reason, "reason", "", "`TEXT` that tells the model why calls are denied")
 	cmd.Flags().BoolVar(&p.flags.json, "json", false, "print one event a line, as JSON")
 	return cmd
 }
@@ -64,6 +70,16 @@ session, resume waits up to 20 s for it, then ends with status 6.`,
 func (p *program) resumeTurn(cmd *cobra.Command, path string, _ []string) error {
 	if p.flags.session == "" {
 		return usagef("--session is missing: %s sessions ls lists the sessions", p.name)
+	}
+	var decisions []runner.Decision
+	for _, call := range p.flags.approve {
+		decisions = append(decisions, runner.Approve(call))
+	}
+	for _, call := range p.flags.deny {
+		decisions = append(decisions, runner.Deny(call, p.flags.reason))
+	}
+	if p.flags.reason != "" && len(p.flags.deny) == 0 {
+		return usagef("--reason goes with --deny")
 	}
 	c, err := p.converse(path, runner.WithWait(resumeWait))
 	if err != nil {
@@ -81,23 +97,25 @@ func (p *program) resumeTurn(cmd *cobra.Command, path string, _ []string) error 
 		if out, ok := c.out.(*printer); ok {
 			out.wait("waiting for the session")
 		}
-		return noting(c.Resume(ctx, c.key), &some)
+		return noting(c.Resume(ctx, c.key, decisions...), &some)
 	})
 	switch {
 	case cutOff(err):
 		p.say("interrupted; to go on: %s", c.again("resume"))
 		return statusError(StatusInterrupted)
-	case err == nil && !some && waitsForApproval(fold):
-		p.say("the turn waits for an approval")
+	case err == nil && !some && fold.Scope("").Run.Finish == agent.FinishReasonInputRequired:
+		var calls []string
+		for _, call := range fold.Scope("").Run.Pending {
+			if call.Relay != "" {
+				calls = append(calls, call.ID)
+			}
+		}
+		c.waiting(calls)
 		return statusError(StatusApproval)
 	case err == nil && !some:
 		p.say("the last turn of session %s is complete: there is nothing to go on with", c.key.ID)
 	}
 	return err
-}
-
-func waitsForApproval(f *session.Fold) bool {
-	return f.Scope("").Run.Finish == agent.FinishReasonInputRequired
 }
 
 // noting reports in some whether the sequence yielded something.

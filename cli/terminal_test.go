@@ -218,7 +218,7 @@ func TestChatOnPipes(t *testing.T) {
 	got := invocation{env: serve(t, script), stdin: lines}.run(t, "chat", desk, "--session", "s1")
 	require.Equal(t, 0, got.status, got.err)
 	require.NotContains(t, got.out+got.err, "\x1b")
-	require.Contains(t, got.out, "/quit     leave")
+	require.Contains(t, got.out, "/quit          leave")
 	require.Contains(t, got.out, "support: one\nsupport ← active  Finds the right specialist\n")
 	require.Contains(t, got.out, "to come back: arbor chat testdata/desk --session s1\n")
 	require.Contains(t, got.err, "unknown command /nonsense; /help lists the commands")

@@ -25,6 +25,8 @@ type conversation struct {
 
 	models *endpointModels // nil if the tree has models of its own
 	noted  bool            // the user knows whether a model is used
+
+	chatting bool // answers are typed, not given as flags
 }
 
 // sink takes the events of a turn.
@@ -79,6 +81,7 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 	ctx, done := c.p.interrupts.turn(ctx)
 	defer done()
 	var end agent.FinishReason
+	var asked []string
 	var failure error
 	for e, err := range events(ctx) {
 		if err != nil {
@@ -86,8 +89,13 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 			break
 		}
 		c.out.event(e)
-		if d, ok := e.Data.(*agent.HarnessEnd); ok && e.Scope == "" {
-			end = d.FinishReason
+		switch d := e.Data.(type) {
+		case *agent.HarnessEnd:
+			if e.Scope == "" {
+				end = d.FinishReason
+			}
+		case *agent.Relay:
+			asked = append(asked, d.ToolCallID)
 		}
 		if failure = c.p.out.failed(); failure != nil {
 			break
@@ -98,10 +106,26 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 	case failure != nil && ctx.Err() != nil, failure == nil && ctx.Err() != nil && !answered(end):
 		return context.Canceled
 	case failure == nil && end == agent.FinishReasonInputRequired:
-		c.p.say("the turn waits for an approval")
+		c.waiting(asked)
 		return statusError(StatusApproval)
 	}
 	return failure
+}
+
+// waiting tells how to decide about the calls that were asked about.
+func (c *conversation) waiting(calls []string) {
+	switch {
+	case len(calls) == 0:
+		c.p.say("the turn waits for an approval")
+	case c.chatting:
+		for _, call := range calls {
+			c.p.say("the turn waits: /approve %[1]s or /deny %[1]s REASON", oneLine(call))
+		}
+	default:
+		for _, call := range calls {
+			c.p.say("the turn waits for an approval: %s, or --deny %s --reason TEXT", c.again("resume", "--approve", quoteArg(call)), quoteArg(call))
+		}
+	}
 }
 
 func answered(end agent.FinishReason) bool {

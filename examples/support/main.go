@@ -55,7 +55,7 @@ func main() {
 			return "", fmt.Errorf("there is no charge %s that is not refunded yet", in.ChargeID)
 		}
 		return "Charge " + in.ChargeID + " is refunded.", nil
-	})
+	}, tools.NeedsApproval())
 	must(err)
 	cli.Main(cli.WithName("support"), cli.WithFiles(agents, "support"), cli.WithTools(charges, orders, refund))
 }

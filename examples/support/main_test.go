@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/cli"
 )
 
 // TestMain runs the example itself if it is told to, so that each turn of the
@@ -28,7 +31,12 @@ func support(t *testing.T, home string, args ...string) (stdout, stderr string) 
 	cmd.Env = []string{"HOME=" + home, "SUPPORT_TEST_PROGRAM=1"}
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	require.NoError(t, cmd.Run(), errs.String())
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == cli.StatusApproval {
+		err = nil
+	}
+	require.NoError(t, err, errs.String())
 	return out.String(), errs.String()
 }
 
@@ -44,9 +52,18 @@ func TestChargedTwice(t *testing.T) {
 	require.True(t, strings.HasPrefix(errs, "support: no model is used"), errs)
 
 	// The next message, in a new process, is the specialist's.
-	out, _ = support(t, home, "run", "Please refund charge ch_1004", "--session", "s1")
-	require.Equal(t, "  refund_charge(charge_id=\"ch_1004\") → Charge ch_1004 is refunded.\n"+
+	out, errs = support(t, home, "run", "Please refund charge ch_1004", "--session", "s1")
+	require.Contains(t, out, "refund_charge(charge_id=\"ch_1004\") → waits for approval")
+	_, call, found := strings.Cut(errs, "--approve ")
+	require.True(t, found, errs)
+	call, _, _ = strings.Cut(call, ",")
+
+	// And the refund is made by whoever approves it, in yet another one, once.
+	out, _ = support(t, home, "resume", "--session", "s1", "--approve", call)
+	require.Equal(t, "  refund_charge → Charge ch_1004 is refunded.\n"+
 		"billing: refund_charge returned \"Charge ch_1004 is refunded.\".\n", out)
+	out, _ = support(t, home, "resume", "--session", "s1", "--approve", call)
+	require.Equal(t, "  refund_charge → Charge ch_1004 is refunded.\n", out)
 }
 
 func TestRouting(t *testing.T) {
@@ -58,7 +75,7 @@ func TestRouting(t *testing.T) {
 		"single sign-on fails with a bad token":  "tech → auth",
 		"please change my email address":         "support → account",
 		"hello, is anybody there":                "support: I am the offline model",
-		"refund the charge ch_9999 that I found": "there is no charge",
+		"refund the charge ch_9999 that I found": "waits for approval",
 	} {
 		t.Run(message, func(t *testing.T) {
 			t.Parallel()
