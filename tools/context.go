@@ -89,13 +89,18 @@ func (c Context) Get(key string) (any, bool) {
 // Set changes the session's state; nil deletes the key. The change is stored
 // together with the call's result, also a failed one's. Keys with the prefixes
 // "turn:", "user:" and "app:" belong to those scopes.
+//
+// The value is kept as what its JSON is read back as, so that Get returns the
+// same before and after a restart: every number is a float64, a struct a map.
 func (c Context) Set(key string, value any) {
+	var plain any
+	_ = json.Unmarshal(agent.EncodeJSON(value), &plain) // what EncodeJSON returns is JSON
 	c.call.mu.Lock()
 	defer c.call.mu.Unlock()
 	if c.call.delta == nil {
 		c.call.delta = make(map[string]any)
 	}
-	c.call.delta[key] = value
+	c.call.delta[key] = plain
 }
 
 // Progress reports how far the call is. Reports that follow each other within

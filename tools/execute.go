@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,7 +51,11 @@ func Execute(ctx context.Context, t Tool, info CallInfo, input json.RawMessage) 
 
 	c := NewContext(callCtx, info)
 	done := make(chan Result, 1)
-	go func() { done <- guarded(c, t, ti, input) }()
+	go func() {
+		res := broken(ti) // if the tool ends its goroutine by runtime.Goexit
+		defer func() { done <- res }()
+		res = guarded(c, t, ti, input)
+	}()
 	var res Result
 	select {
 	case res = <-done:
@@ -76,29 +81,35 @@ func guarded(c Context, t Tool, info Info, input json.RawMessage) (res Result) {
 	defer func() {
 		if r := recover(); r != nil {
 			c.Logger().Error("a tool panicked", "tool", info.Name, "call", c.CallID(), "panic", r, "stack", string(debug.Stack()))
-			res = failed(fmt.Sprintf("the tool %s failed with an internal error", info.Name))
+			res = broken(info)
 		}
 	}()
 	out, err := t.Call(c, input)
 	if err != nil {
-		return failed(capText(err.Error(), info.MaxOutput))
+		return failed(capText(valid(err.Error()), info.MaxOutput))
 	}
 	return Result{Output: encode(out, info.MaxOutput)}
 }
 
 func failed(message string) Result {
-	return Result{Output: agent.EncodeJSON(strings.ToValidUTF8(message, "\uFFFD")), IsError: true}
+	return Result{Output: agent.EncodeJSON(valid(message)), IsError: true}
 }
+
+func broken(info Info) Result {
+	return failed(fmt.Sprintf("the tool %s failed with an internal error", info.Name))
+}
+
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func encode(out any, limit int) json.RawMessage {
 	switch v := out.(type) {
 	case string:
-		return agent.EncodeJSON(capText(strings.ToValidUTF8(v, "\uFFFD"), limit))
+		return agent.EncodeJSON(capText(valid(v), limit))
 	case json.RawMessage:
 		if !json.Valid(v) {
-			return agent.EncodeJSON(capText(strings.ToValidUTF8(string(v), "\uFFFD"), limit))
+			return agent.EncodeJSON(capText(valid(string(v)), limit))
 		}
-		return capJSON(v, limit)
+		return capJSON(bytes.ToValidUTF8(v, []byte("\uFFFD")), limit)
 	}
 	return capJSON(agent.EncodeJSON(out), limit)
 }
