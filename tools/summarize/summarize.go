@@ -3,7 +3,6 @@
 package summarize
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,7 +28,7 @@ func New(model llm.Model) (tools.Tool, error) {
 	if model == nil {
 		return nil, errors.New("summarize_text: the model is nil")
 	}
-	return tools.Func(Name, "Summarizes a long text into a short one.", func(ctx tools.Context, in input) (json.RawMessage, error) {
+	return tools.Func(Name, "Summarizes a long text into a short one.", func(ctx tools.Context, in input) (string, error) {
 		if in.MaxWords == 0 {
 			in.MaxWords = 100
 		}
@@ -38,18 +37,25 @@ func New(model llm.Model) (tools.Tool, error) {
 			Messages: []llm.Message{llm.UserText(in.Text)},
 		}
 		var b strings.Builder
-		finished := false
+		var finish llm.FinishReason
 		for chunk, err := range model.Generate(ctx, req) {
 			if err != nil {
-				return nil, fmt.Errorf("the summary could not be made: %w", err)
+				return "", fmt.Errorf("the summary could not be made: %w", err)
 			}
 			b.WriteString(chunk.Text)
-			finished = finished || chunk.Finish != ""
+			if chunk.Finish != "" {
+				finish = chunk.Finish
+			}
 		}
-		if !finished || strings.TrimSpace(b.String()) == "" {
-			return nil, errors.New("the model gave no summary")
+		summary := strings.TrimSpace(b.String())
+		switch {
+		case finish == llm.FinishContentFilter:
+			return "", errors.New("the summary was withheld by the model's content filter")
+		case finish == "" || summary == "":
+			return "", errors.New("the model gave no summary")
+		case finish == llm.FinishLength:
+			summary += "\n[cut here: the model reached its length limit]"
 		}
-		out, err := json.Marshal(strings.TrimSpace(b.String()))
-		return out, err
+		return summary, nil
 	}, tools.Idempotent())
 }

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
@@ -219,7 +220,7 @@ func quote(name string) string {
 // letters are no agent's and count as far away.
 func distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
-		return 64
+		return math.MaxInt
 	}
 	row := make([]int, len(b)+1)
 	for j := range row {

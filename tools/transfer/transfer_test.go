@@ -1,0 +1,245 @@
+package transfer_test
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/tools/transfer"
+)
+
+func nobody(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] { return nil }
+
+func node(t testing.TB, name, description string, p agent.TransferPolicy, kids ...agent.Agent) agent.Agent {
+	a, err := agent.New(name, description, nobody, agent.WithSubAgents(kids...), agent.WithTransferPolicy(p))
+	require.NoError(t, err)
+	return a
+}
+
+var (
+	closed = agent.TransferPolicy{}
+	open   = agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}
+)
+
+const odd = "Refunds & <b>invoices</b> \"quoted\" 发票\n  second line\\u0026 \u2028 {agent_name}"
+
+// support → billing → (refunds, invoices); tech; Billing-EU and billing-eu.
+func support(t testing.TB) *agent.Tree {
+	tree, err := agent.NewTree(node(t, "support", "Routes", open,
+		node(t, "billing", odd, open, node(t, "refunds", "", open), node(t, "invoices", "Bills", closed)),
+		node(t, "tech", "Computers", agent.TransferPolicy{AllowTransferToParent: true}),
+		node(t, "Desk-EU", "", closed), node(t, "desk-eu", "", closed)))
+	require.NoError(t, err)
+	return tree
+}
+
+func TestOffer(t *testing.T) {
+	tree := support(t)
+	for name, want := range map[string][]string{
+		"support":  {"billing", "tech", "Desk-EU", "desk-eu"},
+		"billing":  {"support", "refunds", "invoices", "tech", "Desk-EU", "desk-eu"},
+		"refunds":  {"billing", "invoices"},
+		"tech":     {"support"},
+		"invoices": nil,
+	} {
+		spec, ok := transfer.Offer(tree.Node(name))
+		require.Equal(t, want != nil, ok, name)
+		if !ok {
+			require.Empty(t, spec)
+			continue
+		}
+		require.Equal(t, "transfer_to_agent", spec.Name)
+		var s struct {
+			Type       string
+			Properties map[string]struct {
+				Type string
+				Enum []string
+			}
+			Required             []string
+			AdditionalProperties *bool
+		}
+		require.NoError(t, json.Unmarshal(spec.Parameters, &s))
+		require.Equal(t, "object", s.Type)
+		require.Equal(t, want, s.Properties["agent_name"].Enum, "tree order")
+		require.Equal(t, "string", s.Properties["reason"].Type)
+		require.Equal(t, []string{"agent_name"}, s.Required)
+		require.False(t, *s.AdditionalProperties)
+		var listed []string
+		for _, line := range strings.Split(spec.Description, "\n- ")[1:] {
+			listed = append(listed, strings.SplitN(strings.SplitN(line, ":", 2)[0], "\n", 2)[0])
+		}
+		require.Equal(t, want, listed)
+
+		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(spec.Parameters)))
+		require.NoError(t, err)
+		c := jsonschema.NewCompiler()
+		require.NoError(t, c.AddResource("mem:///s.json", doc))
+		schema, err := c.Compile("mem:///s.json")
+		require.NoError(t, err)
+		require.NoError(t, schema.Validate(map[string]any{"agent_name": want[0], "reason": "x"}))
+		require.Error(t, schema.Validate(map[string]any{"agent_name": "somebody"}))
+		require.Error(t, schema.Validate(map[string]any{}))
+	}
+	spec, _ := transfer.Offer(tree.Node("support"))
+	require.Equal(t, "Hands the conversation to another agent, who sees all of it and answers in your place. The agents:\n- billing: "+odd+
+		"\n- tech: Computers\n- Desk-EU\n- desk-eu", spec.Description)
+	again, _ := transfer.Offer(support(t).Node("support"))
+	require.Equal(t, spec, again, "the same tree is offered byte for byte the same")
+}
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct {
+		in, target, reason string
+	}{
+		{`{"agent_name":"billing","reason":"money"}`, "billing", "money"},
+		{`{"agent_name":"  billing\n","reason":" money "}`, "billing", "money"},
+		{`{"agent_name":"billing"}`, "billing", ""},
+		{`{"agent_name":"billing","reason":null}`, "billing", ""},
+		{`{"agent_name":"billing","reason":3}`, "billing", ""},
+		{`{"agent_name":"billing","reason":{"a":1},"more":[]}`, "billing", ""},
+		{`{"agent_name":"a","agent_name":"b"}`, "b", ""},
+		{`{"raw":"\"{\\\"agent_name\\\":\\\"billing\\\",\\\"reason\\\":\\\"r\\\"}\""}`, "billing", "r"},
+		{`{"raw":"\" {\\\"agent_name\\\":\\\"billing\\\",\\\"reason\\\":5} \""}`, "billing", ""},
+		{`{"agent_name":"billing","raw":"x"}`, "billing", ""},
+		{`{"agent_name":""}`, "", ""},
+		{`{"agent_name":"  "}`, "", ""},
+	} {
+		got, err := transfer.Parse(json.RawMessage(c.in))
+		require.NoError(t, err, c.in)
+		require.Equal(t, transfer.Call{Target: c.target, Reason: c.reason}, got, c.in)
+	}
+	for in, want := range map[string]string{
+		`{}`:                                     "agent_name is missing",
+		`{"reason":"x"}`:                         "agent_name is missing",
+		`{"agent_name":null}`:                    "agent_name is missing",
+		`{"agent_name":3}`:                       "agent_name is not a string",
+		`{"agent_name":["a"]}`:                   "agent_name is not a string",
+		`{"agent_name":{"a":1}}`:                 "agent_name is not a string",
+		`{"raw":"{oops"}`:                        "not a JSON object",
+		`{"raw":""}`:                             "not a JSON object",
+		`{"raw":"billing"}`:                      "not a JSON object",
+		`{"raw":"\"billing\""}`:                  "not a JSON object",
+		`{"raw":"[\"billing\"]"}`:                "not a JSON object",
+		`{"raw":"\"{}\""}`:                       "agent_name is missing",
+		`{"raw":"\"{\\\"raw\\\":\\\"{}\\\"}\""}`: "not a JSON object",
+		`[]`:                                     "not a JSON object",
+		`"text"`:                                 "not a JSON object",
+		`null`:                                   "agent_name is missing",
+		``:                                       "not a JSON object",
+		`{`:                                      "not a JSON object",
+	} {
+		got, err := transfer.Parse(json.RawMessage(in))
+		require.ErrorContains(t, err, want, in)
+		require.Empty(t, got, in)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{`{"agent_name":"billing","reason":"x"}`, `{"agent_name":3}`, `{"raw":"\"{\\\"agent_name\\\":\\\"b\\\"}\""}`, `"{}"`, `{"raw":"{\"raw\":\"{}\"}"}`, "null", "{oops", "\xff"} {
+		f.Add(s)
+	}
+	tree := support(f)
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, in := range []json.RawMessage{json.RawMessage(s), agent.ObjectInput(s)} {
+			call, err := transfer.Parse(in)
+			if err != nil {
+				require.Empty(t, call)
+				require.NotEmpty(t, err.Error())
+			}
+			require.Equal(t, strings.TrimSpace(call.Target), call.Target)
+			again, err2 := transfer.Parse(in)
+			require.Equal(t, call, again)
+			require.Equal(t, err == nil, err2 == nil)
+			for n := range tree.Walk() {
+				target, err := transfer.Resolve(n, tree, call)
+				require.Equal(t, err == nil, target != nil)
+				if target != nil {
+					require.Contains(t, n.Targets(), target)
+					require.True(t, strings.EqualFold(target.Agent.Name(), call.Target))
+				} else {
+					require.ErrorIs(t, err, agent.ErrTransferRejected)
+					require.Less(t, len(err.Error()), 1000, "a model's own words do not come back at length")
+				}
+			}
+			repaired, err := transfer.Parse(transfer.Input(tree.Root(), in))
+			require.NoError(t, err)
+			require.Equal(t, "support", repaired.Target)
+		}
+	})
+}
+
+func TestInputKeepsTheReason(t *testing.T) {
+	n := support(t).Node("billing")
+	require.Equal(t, `{"agent_name":"billing","reason":"a & b"}`, string(transfer.Input(n, json.RawMessage(`{"reason":"a & b","agent_name":"tech"}`))))
+	for _, bare := range []string{`{}`, `{"raw":"oops"}`, `null`, ``, `{"reason":""}`} {
+		require.Equal(t, `{"agent_name":"billing"}`, string(transfer.Input(n, json.RawMessage(bare))), bare)
+	}
+}
+
+func TestRepair(t *testing.T) {
+	tree := support(t)
+	n := tree.Node("support")
+	for name, want := range map[string]string{
+		"billing": "billing", "BILLING": "billing", "Support": "support", "Desk-EU": "Desk-EU", "desk-eu": "desk-eu",
+		"DESK-EU": "", // two targets differ in nothing but case
+		"refunds": "refunds",
+		"Refunds": "", // not a target: nothing to repair to
+		"billin":  "", // near is not the same
+		"":        "",
+	} {
+		got := transfer.Repair(n, tree, name)
+		if want == "" {
+			require.Nil(t, got, name)
+		} else {
+			require.Equal(t, want, got.Agent.Name(), name)
+		}
+	}
+}
+
+func TestResolve(t *testing.T) {
+	tree := support(t)
+	n := tree.Node("refunds")
+	target, err := transfer.Resolve(n, tree, transfer.Call{Target: "Billing"})
+	require.NoError(t, err)
+	require.Equal(t, "billing", target.Agent.Name())
+	for name, want := range map[string]string{
+		"refunds":                 "already handling",
+		"REFUNDS":                 "already handling",
+		"support":                 `may not transfer to "support". You can transfer to: billing, invoices.`,
+		"tech":                    `may not transfer to "tech"`,
+		"nobody":                  `no agent "nobody"`,
+		"bilingg":                 "Did you mean billing?",
+		"":                        `no agent ""`,
+		"a\"b\n":                  `no agent "a\"b\n"`,
+		strings.Repeat("é", 1000): "…",
+	} {
+		target, err := transfer.Resolve(n, tree, transfer.Call{Target: name})
+		require.Nil(t, target, name)
+		require.ErrorIs(t, err, agent.ErrTransferRejected, name)
+		require.ErrorContains(t, err, want, name)
+		if name != "refunds" && name != "REFUNDS" {
+			var unknown *transfer.UnknownTarget
+			require.ErrorAs(t, err, &unknown)
+			require.ErrorIs(t, err, agent.ErrUnknownTarget)
+			require.Equal(t, name, unknown.Name)
+		}
+	}
+}
+
+func TestLegalNamesTheNearest(t *testing.T) {
+	tree := support(t)
+	const all = "You can transfer to: billing, tech, Desk-EU, desk-eu."
+	for name, want := range map[string]string{
+		"biling": all + " Did you mean billing?", "Teck": all + " Did you mean tech?", "techsupport": all, "": all, "x": all,
+		"billing_agent": all + " Did you mean billing?", strings.Repeat("billing", 20): all,
+	} {
+		require.Equal(t, want, transfer.Legal(tree.Root(), name), name)
+	}
+	require.Equal(t, "You have nobody to transfer to: answer yourself.", transfer.Legal(tree.Node("invoices"), "billing"))
+}
