@@ -159,9 +159,9 @@ func (f *Fold) Apply(e *agent.Event) {
 	switch d := e.Data.(type) {
 	case *agent.HarnessStart:
 		pending := s.Run.Pending
-		if paused := !s.Run.Open && s.Run.Finish == agent.FinishReasonInputRequired; !paused || s.Run.TurnID != e.TurnID {
-			pending = pending[:0]
-		} // else the run takes up what the paused one waited for
+		if s.Run.Finish != agent.FinishReasonInputRequired || s.Run.TurnID != e.TurnID {
+			pending = pending[:0] // only what resumes a paused run waits for that one's calls
+		}
 		s.Run = Run{ID: e.RunID, Agent: e.Agent, Path: e.Path, TurnID: e.TurnID, Open: true, Pending: pending}
 	case *agent.HarnessEnd:
 		s.Run.Open, s.Run.Finish, s.Run.Target = false, d.FinishReason, d.Target
@@ -178,7 +178,7 @@ func (f *Fold) Apply(e *agent.Event) {
 		}
 	case *agent.RelayResolved:
 		for i := range s.Run.Pending {
-			if c := &s.Run.Pending[i]; c.Relay == d.RelayID {
+			if c := &s.Run.Pending[i]; c.Relay != "" && c.Relay == d.RelayID {
 				c.Resolved = true
 			}
 		}

@@ -180,7 +180,7 @@ func TestFoldPendingCalls(t *testing.T) {
 		}
 		return calls
 	}
-	a, b, c := session.Call{ID: "a", Name: "x"}, session.Call{ID: "b", Name: "y"}, session.Call{ID: "c", Name: "x"}
+	a, b, c := session.Call{ID: "a", Name: "x", RunID: "r1"}, session.Call{ID: "b", Name: "y", RunID: "r1"}, session.Call{ID: "c", Name: "x", RunID: "r1"}
 	calls := func() []*agent.Event {
 		return []*agent.Event{support.call("a", "x"), support.call("b", "y"), support.call("c", "x"), support.usage()}
 	}
@@ -188,7 +188,7 @@ func TestFoldPendingCalls(t *testing.T) {
 	require.Equal(t, []session.Call{a, c}, pending(append(calls(), support.result("b", "y"))...))
 	require.Equal(t, []session.Call{a, b}, pending(append(calls(), support.result("c", "x"), support.result("never", "z"))...))
 	require.Empty(t, pending(append(calls(), support.result("c", "x"), support.result("a", "x"), support.result("b", "y"))...))
-	require.Equal(t, []session.Call{{ID: "d", Name: "z"}}, pending(append(calls(), support.result("c", "x"), support.result("a", "x"), support.result("b", "y"), support.call("d", "z"))...))
+	require.Equal(t, []session.Call{{ID: "d", Name: "z", RunID: "r1"}}, pending(append(calls(), support.result("c", "x"), support.result("a", "x"), support.result("b", "y"), support.call("d", "z"))...))
 
 	require.Empty(t, pending(append(calls(), support.end("error", ""), billing.start())...), "another run has calls of its own")
 	resumed := run{turn: "t1", id: "r9", agent: "support"}
@@ -201,7 +201,42 @@ func TestFoldPendingCalls(t *testing.T) {
 
 	f := foldOf(join(user("t1"), support.start(), support.call("a", "x"), inner.start(), inner.call("a2", "x"))...)
 	require.Equal(t, []session.Call{a}, f.Scope("").Run.Pending)
-	require.Equal(t, []session.Call{{ID: "a2", Name: "x"}}, f.Scope("c1").Run.Pending)
+	require.Equal(t, []session.Call{{ID: "a2", Name: "x", RunID: "r3"}}, f.Scope("c1").Run.Pending)
+}
+
+func TestFoldApprovals(t *testing.T) {
+	ask := func(id, call string) *agent.Event {
+		e := support.event(&agent.Relay{Kind: "permission", ToolCallID: call, Tool: "x"})
+		e.ID = id
+		return e
+	}
+	resolve := func(id string) *agent.Event { return support.event(&agent.RelayResolved{RelayID: id, Approved: true}) }
+	paused := func() []*agent.Event {
+		return join(user("t1"), support.start(), support.call("a", "x"), support.call("b", "y"), support.usage(), support.result("b", "y"),
+			ask("p1", "a"), ask("p2", "never"), support.end(agent.FinishReasonInputRequired, ""))
+	}
+	f := foldOf(paused()...)
+	require.True(t, f.Paused())
+	require.False(t, f.Unfinished())
+	require.Equal(t, []session.Call{{ID: "a", Name: "x", RunID: "r1", Relay: "p1"}}, f.Scope("").Run.Pending)
+	require.Equal(t, "p1", f.Scope("").Run.Call("a").Relay)
+	require.Nil(t, f.Scope("").Run.Call("b"))
+
+	require.False(t, foldOf(append(paused(), resolve("p2"), resolve(""))...).Scope("").Run.Call("a").Resolved)
+	f = foldOf(append(paused(), resolve("p1"))...)
+	require.True(t, f.Scope("").Run.Call("a").Resolved)
+	require.True(t, f.Paused(), "until it is resumed")
+	resumed := run{turn: "t1", id: "r9", agent: "support"}
+	f = foldOf(append(paused(), resolve("p1"), resumed.start())...)
+	require.False(t, f.Paused())
+	require.Equal(t, []session.Call{{ID: "a", Name: "x", RunID: "r1", Relay: "p1", Resolved: true}}, f.Scope("").Run.Pending)
+
+	require.False(t, foldOf(append(paused(), user("t2"))...).Paused(), "the user went on")
+	require.False(t, foldOf(append(paused(), support.result("a", "x"))...).Paused())
+	require.False(t, foldOf(join(user("t1"), support.start(), support.call("a", "x"), ask("p1", "a"))...).Paused(), "the run is open")
+	require.False(t, foldOf().Paused())
+	f = foldOf(join(user("t1"), support.start(), support.call("a", "x"), resolve(""))...)
+	require.False(t, f.Scope("").Run.Call("a").Resolved, "nobody asked")
 }
 
 func TestFoldCounts(t *testing.T) {
@@ -285,7 +320,7 @@ func drawLog(t *rapid.T) []*agent.Event {
 	for i := range events {
 		r := run{turn: turn, id: pick("run", "r1", "r2", "r3"), agent: pick("agent", "a", "b", "c"), scope: pick("scope", "", "", "", "c1", "c2")}
 		var e *agent.Event
-		switch rapid.IntRange(0, 12).Draw(t, "kind") {
+		switch rapid.IntRange(0, 14).Draw(t, "kind") {
 		case 0:
 			turn = fmt.Sprintf("t%d", i)
 			e = user(turn)
@@ -314,6 +349,11 @@ func drawLog(t *rapid.T) []*agent.Event {
 		case 10:
 			e = r.end(agent.FinishReason(pick("reason", "stop", "transfer", "input_required", "error")), pick("target", "", "b"))
 		case 11:
+			e = r.event(&agent.Relay{Kind: "permission", ToolCallID: pick("id", "x", "y", "z"), Tool: "lookup"})
+			e.ID = pick("relay", "p", "q")
+		case 12:
+			e = r.event(&agent.RelayResolved{RelayID: pick("relay", "p", "q")})
+		case 13:
 			e = r.event(&agent.Unknown{Type: "new", Raw: []byte("{}")})
 		default:
 			e = r.event(&agent.Reasoning{Content: "hm"})

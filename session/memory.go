@@ -218,7 +218,7 @@ func (m *Memory) Append(ctx context.Context, key Key, expectedSeq int64, lease L
 			m.share(key, st.Delta)
 		}
 	}
-	s.updated = m.now()
+	s.updated = m.now().UTC()
 	if s.created.IsZero() {
 		s.created = s.updated
 	}
