@@ -1,0 +1,100 @@
+package benchmarks
+
+import (
+	"fmt"
+	"strings"
+)
+
+// TransferTool is the name of the tool by which all four frameworks transfer.
+const TransferTool = "transfer_to_agent"
+
+// Message is what the user says in every turn.
+const Message = "I am charged twice for my subscription"
+
+// Sentence is what the last agent of a chain answers.
+const Sentence = "I see two charges and refund one."
+
+// Answer is one answer of a model: a transfer, or text in pieces.
+type Answer struct {
+	Transfer string
+	Pieces   []string
+	Text     string // the pieces together
+}
+
+// Scenario is a tree in which each agent has at most one child, and the script
+// of its models.
+type Scenario struct {
+	Agents []string // the root first; each is the parent of the next
+	Stream bool     // the user sees deltas
+	Loop   bool     // agents transfer to their parents too, more often than a limit would let them
+
+	// Calls counts the questions asked of models, and Seen is the number of
+	// messages in the last one. They show that a framework did the work.
+	Calls, Seen int
+
+	answer func(agent string) Answer
+}
+
+// Ask is a question of that many messages to the model of an agent.
+func (s *Scenario) Ask(agent string, messages int) Answer {
+	s.Calls++
+	s.Seen = messages
+	return s.answer(agent)
+}
+
+// Chain is the tree a0 → a1 → … → a(depth). The model of each coordinator
+// transfers to the next agent; the last one answers in these pieces.
+func Chain(depth int, pieces ...string) *Scenario {
+	s := &Scenario{}
+	answers := make(map[string]Answer, depth+1)
+	for i := range depth + 1 {
+		name := fmt.Sprintf("a%d", i)
+		s.Agents = append(s.Agents, name)
+		if i < depth {
+			answers[name] = Answer{Transfer: fmt.Sprintf("a%d", i+1)}
+		} else {
+			answers[name] = text(pieces...)
+		}
+	}
+	s.answer = func(agent string) Answer { return answers[agent] }
+	return s
+}
+
+// Streamed is a chain of two agents whose last one answers so many words, one
+// piece each.
+func Streamed(words int) *Scenario {
+	pieces := make([]string, words)
+	for i := range pieces {
+		pieces[i] = "word "
+	}
+	s := Chain(1, pieces...)
+	s.Stream = true
+	return s
+}
+
+// PingPong is a tree of two agents that hand the conversation to and fro so
+// many times a turn; then the one who has it answers.
+func PingPong(hops int) *Scenario {
+	s := &Scenario{Agents: []string{"ping", "pong"}, Loop: true}
+	left := hops
+	toPing, toPong, done := Answer{Transfer: "ping"}, Answer{Transfer: "pong"}, text(Sentence)
+	s.answer = func(agent string) Answer {
+		if left--; left < 0 {
+			left = hops // for the next turn
+			return done
+		}
+		if agent == "ping" {
+			return toPong
+		}
+		return toPing
+	}
+	return s
+}
+
+func text(pieces ...string) Answer {
+	return Answer{Pieces: pieces, Text: strings.Join(pieces, "")}
+}
+
+func instruction(agent string) string { return "You are " + agent + "." }
+
+func description(agent string) string { return "Answers what concerns " + agent + "." }
