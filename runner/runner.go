@@ -145,7 +145,7 @@ func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message) iter
 			yield(nil, err)
 			return
 		}
-		r.turn(ctx, key, yield, func(t *turn) error { return t.begin(msg) })
+		r.turn(ctx, key, yield, func(t *turn) error { return t.begin(msg) }, (*lane).run)
 	}
 }
 
@@ -165,7 +165,7 @@ func (r *Runner) Resume(ctx context.Context, key session.Key, decisions ...Decis
 			yield(nil, err)
 			return
 		}
-		r.turn(ctx, key, yield, func(t *turn) error { return t.resume(decisions) })
+		r.turn(ctx, key, yield, func(t *turn) error { return t.resume(decisions) }, (*lane).run)
 	}
 }
 

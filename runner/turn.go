@@ -34,8 +34,8 @@ type turn struct {
 }
 
 // turn takes the lease, brings the session up to date, opens the turn with
-// begin and runs it to its end.
-func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Event, error) bool, begin func(*turn) error) {
+// begin and lets run take its steps.
+func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Event, error) bool, begin func(*turn) error, run func(*lane) error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	lease, err := r.acquire(ctx, key)
@@ -79,7 +79,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 	if !l.flushDelivery() {
 		return
 	}
-	if err := l.run(); err != nil && !l.stopped {
+	if err := run(l); err != nil && !l.stopped {
 		yield(nil, err)
 	}
 }

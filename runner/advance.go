@@ -1,0 +1,65 @@
+package runner
+
+import (
+	"context"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Begin stores the user's message and starts the active agent, but takes no
+// step: an engine that makes turns durable goes on with [Runner.Advance]. It
+// returns what it stored. Errors are those of Run before anything was stored.
+func (r *Runner) Begin(ctx context.Context, key session.Key, msg llm.Message) ([]*agent.Event, error) {
+	if err := checkMessage(key, msg); err != nil {
+		return nil, err
+	}
+	return r.collect(ctx, key, func(t *turn) error { return t.begin(msg) }, func(*lane) error { return nil })
+}
+
+// Advance does exactly one step of the session's turn: one model answer, or one
+// batch of tools with the transfer that ends it. It returns what the step stored
+// and whether the turn is over; Run and Resume are loops of such steps. On a
+// session whose turn is over it does nothing and reports true.
+//
+// Attempt counts the tries of this step, from 1. From the second on, a tool whose
+// outcome is unknown is run again only if it is idempotent.
+func (r *Runner) Advance(ctx context.Context, key session.Key, attempt int) (events []*agent.Event, done bool, err error) {
+	if err := checkKey(key); err != nil {
+		return nil, false, err
+	}
+	begin := func(t *turn) error {
+		if attempt > 1 {
+			return t.resume(nil)
+		}
+		return nil
+	}
+	events, err = r.collect(ctx, key, begin, func(l *lane) (err error) {
+		if done, err = l.step(); err == nil && !done {
+			done = l.over()
+		}
+		return err
+	})
+	return events, done, err
+}
+
+// collect runs a part of a turn and returns what it stored.
+func (r *Runner) collect(ctx context.Context, key session.Key, begin func(*turn) error, run func(*lane) error) (events []*agent.Event, failed error) {
+	r.turn(ctx, key, func(e *agent.Event, err error) bool {
+		switch {
+		case err != nil:
+			failed = err
+		case !e.Partial:
+			events = append(events, e)
+		}
+		return true
+	}, begin, run)
+	return events, failed
+}
+
+// over reports whether the scope's last run has ended for good.
+func (l *lane) over() bool {
+	run, _ := l.state()
+	return !run.Open && run.Finish != agent.FinishReasonTransfer
+}

@@ -1,0 +1,62 @@
+package runner_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// TestAdvance drives a turn step by step, each in a process of its own, and
+// compares with the undisturbed run.
+func TestAdvance(t *testing.T) {
+	const agents, script = "support lookup\n  billing lookup", `
+support: "One moment." call lookup#c1 {"id": 1} call transfer_to_agent#c2 {"agent_name": "billing"}
+billing: call lookup#c3 {"id": 2}
+billing: "Done."`
+	ctx := context.Background()
+	root, _ := tree(t, agents, script)
+	whole := newRun(t, root, runner.WithIDs(counter()))
+	want, err := say(whole, s1, "Hi")
+	require.NoError(t, err)
+
+	root, s := tree(t, agents, script)
+	store := session.NewMemory()
+	ids := counter()
+	process := func() *runner.Runner {
+		r, err := runner.New(root, store, runner.WithIDs(ids))
+		require.NoError(t, err)
+		return r
+	}
+	got, err := process().Begin(ctx, s1, llm.UserText("Hi"))
+	require.NoError(t, err)
+	var steps []int
+	for done := false; !done; {
+		var events []*agent.Event
+		events, done, err = process().Advance(ctx, s1, 1)
+		require.NoError(t, err)
+		steps = append(steps, len(events))
+		got = append(got, events...)
+	}
+	require.Equal(t, []int{4, 4, 3, 1, 3}, steps)
+	require.Equal(t, len(want), len(got))
+	for i := range want {
+		require.Equal(t, want[i].Type(), got[i].Type())
+		require.Equal(t, want[i].Data, got[i].Data)
+	}
+	require.NoError(t, s.Done())
+	checkLog(t, process(), got)
+
+	events, done, err := process().Advance(ctx, s1, 1)
+	require.NoError(t, err)
+	require.True(t, done, "the turn is over")
+	require.Empty(t, events)
+	_, done, err = process().Advance(ctx, session.ID("new"), 1)
+	require.NoError(t, err)
+	require.True(t, done)
+}
