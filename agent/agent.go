@@ -45,6 +45,10 @@ func WithTransferPolicy(p TransferPolicy) Option {
 	return func(a *funcAgent) { a.policy = p }
 }
 
+// WithReturn says who answers after a function agent that the conversation was
+// handed to.
+func WithReturn(p ReturnPolicy) Option { return func(a *funcAgent) { a.returns = p } }
+
 // New makes an agent of a Go function. The function is one step: after a crash
 // it is run again, with inv.Attempt() greater than 1. It may transfer by
 // yielding a [Transfer] event that names a legal target.
@@ -72,6 +76,7 @@ type funcAgent struct {
 	name, description string
 	edges             []Edge
 	policy            TransferPolicy
+	returns           ReturnPolicy
 	run               RunFunc
 	index             map[string]Agent
 }
@@ -82,6 +87,7 @@ func (a *funcAgent) SubAgents() []Agent             { return AgentsOf(a.edges) }
 func (a *funcAgent) Edges() []Edge                  { return a.edges }
 func (a *funcAgent) FindAgent(name string) Agent    { return a.index[name] }
 func (a *funcAgent) TransferPolicy() TransferPolicy { return a.policy }
+func (a *funcAgent) Return() ReturnPolicy           { return a.returns }
 func (a *funcAgent) Run(ctx context.Context, inv *Invocation) iter.Seq2[*Event, error] {
 	return a.run(ctx, inv)
 }

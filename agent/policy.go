@@ -13,6 +13,22 @@ type TransferPolicy struct {
 // Transferrer is implemented by agents that have a transfer policy.
 type Transferrer interface{ TransferPolicy() TransferPolicy }
 
+// ReturnPolicy says who answers the user's next message after an agent that the
+// conversation was handed to has answered.
+type ReturnPolicy int
+
+// The return policies.
+const (
+	// StayActive keeps the agent in charge until it hands on. It is the default.
+	StayActive ReturnPolicy = iota
+	// ReturnToParent starts the next turn at the agent's parent; nothing more is
+	// called now.
+	ReturnToParent
+)
+
+// Returner is implemented by agents that have a return policy.
+type Returner interface{ Return() ReturnPolicy }
+
 // Readier is implemented by agents that may be unable to start, such as remote
 // ones. Ready is asked before a transfer to the agent is committed; an error
 // keeps the conversation where it is.

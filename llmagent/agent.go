@@ -26,6 +26,7 @@ type Agent struct {
 	index        map[string]agent.Agent // of the subtree
 	children     []agent.Agent
 	policy       agent.TransferPolicy
+	returns      agent.ReturnPolicy
 	transferText string
 	settings     llm.Settings
 	history      view.Policy
@@ -65,6 +66,9 @@ func WithSubAgents(children ...agent.Agent) Option {
 
 // WithTransferPolicy allows transfers to the parent and to peers.
 func WithTransferPolicy(p agent.TransferPolicy) Option { return func(a *Agent) { a.policy = p } }
+
+// WithReturn says who answers the next message after this agent has answered.
+func WithReturn(p agent.ReturnPolicy) Option { return func(a *Agent) { a.returns = p } }
 
 // WithTransferInstruction replaces transfer.Instruction; "" leaves it out.
 func WithTransferInstruction(text string) Option { return func(a *Agent) { a.transferText = text } }
@@ -161,6 +165,9 @@ func (a *Agent) FindAgent(name string) agent.Agent { return a.index[name] }
 
 // TransferPolicy implements agent.Transferrer.
 func (a *Agent) TransferPolicy() agent.TransferPolicy { return a.policy }
+
+// Return implements agent.Returner.
+func (a *Agent) Return() agent.ReturnPolicy { return a.returns }
 
 // Model returns the agent's model.
 func (a *Agent) Model() llm.Model { return a.model }

@@ -216,8 +216,15 @@ func (r *Runner) active(f *session.Fold) (n *agent.Node, gone bool) {
 	if name == "" || r.resumeRoot {
 		return r.tree.Root(), false
 	}
-	if n := r.tree.Node(name); n != nil {
-		return n, false
+	if n = r.tree.Node(name); n == nil {
+		return r.tree.Root(), true
 	}
-	return r.tree.Root(), true
+	for n.Parent != nil {
+		a, ok := n.Agent.(agent.Returner)
+		if !ok || a.Return() != agent.ReturnToParent {
+			break
+		}
+		n = n.Parent
+	}
+	return n, false
 }

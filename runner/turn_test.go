@@ -580,3 +580,29 @@ func TestTreeProblemsAllAtOnce(t *testing.T) {
 	require.ErrorContains(t, err, "model is nil")
 	require.ErrorContains(t, err, "two tools")
 }
+
+func TestReturnToParent(t *testing.T) {
+	s, err := scripted.Parse([]byte(`
+support: call transfer_to_agent {"agent_name": "tech"}
+tech: call transfer_to_agent {"agent_name": "network"}
+network: "Pull the plug."
+support: expect user "And now?" "Tell me more."`))
+	require.NoError(t, err)
+	network, err := llmagent.New("network", "", s.Model("network"), llmagent.WithReturn(agent.ReturnToParent))
+	require.NoError(t, err)
+	tech, err := llmagent.New("tech", "", s.Model("tech"), llmagent.WithReturn(agent.ReturnToParent), llmagent.WithSubAgents(network))
+	require.NoError(t, err)
+	support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(tech))
+	require.NoError(t, err)
+	r := newRun(t, support)
+	_, err = say(r, s1, "It does not work")
+	require.NoError(t, err)
+	active, err := r.Active(context.Background(), s1)
+	require.NoError(t, err)
+	require.Equal(t, "support", active, "the parent's own policy counts too")
+	events, err := say(r, s1, "And now?")
+	require.NoError(t, err)
+	who, _ := lastText(events)
+	require.Equal(t, "support", who)
+	require.NoError(t, s.Done())
+}
