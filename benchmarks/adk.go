@@ -19,9 +19,9 @@ const (
 	userID  = "user"
 )
 
-// adk runs ADK-Go with its session service in memory. It finds by itself the
+// adkSystem runs ADK-Go with its session service in memory. It finds by itself the
 // agent that answered last.
-type adk struct {
+type adkSystem struct {
 	root     agent.Agent
 	config   agent.RunConfig
 	sessions session.Service
@@ -43,7 +43,7 @@ func newADK(s *Scenario) (System, error) {
 		}
 		below = []agent.Agent{a}
 	}
-	a := &adk{root: below[0], config: agent.RunConfig{StreamingMode: agent.StreamingModeNone}}
+	a := &adkSystem{root: below[0], config: agent.RunConfig{StreamingMode: agent.StreamingModeNone}}
 	if s.Stream {
 		a.config.StreamingMode = agent.StreamingModeSSE
 	}
@@ -76,7 +76,7 @@ func (m adkModel) GenerateContent(_ context.Context, req *model.LLMRequest, stre
 	}
 }
 
-func (a *adk) Turn(ctx context.Context, id, message string) (Reply, error) {
+func (a *adkSystem) Turn(ctx context.Context, id, message string) (Reply, error) {
 	var reply Reply
 	for e, err := range a.runner.Run(ctx, userID, id, genai.NewContentFromText(message, genai.RoleUser), a.config) {
 		if err != nil {
@@ -98,7 +98,7 @@ func (a *adk) Turn(ctx context.Context, id, message string) (Reply, error) {
 	return reply, nil
 }
 
-func (a *adk) Past(ctx context.Context, id string) (Past, error) {
+func (a *adkSystem) Past(ctx context.Context, id string) (Past, error) {
 	found, err := a.sessions.Get(ctx, &session.GetRequest{AppName: appName, UserID: userID, SessionID: id})
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (a *adk) Past(ctx context.Context, id string) (Past, error) {
 	return events, nil
 }
 
-func (a *adk) PutBack(ctx context.Context, id string, past Past) error {
+func (a *adkSystem) PutBack(ctx context.Context, id string, past Past) error {
 	made, err := a.sessions.Create(ctx, &session.CreateRequest{AppName: appName, UserID: userID, SessionID: id})
 	if err != nil {
 		return err
@@ -123,9 +123,9 @@ func (a *adk) PutBack(ctx context.Context, id string, past Past) error {
 	return nil
 }
 
-func (a *adk) Warm(context.Context, string) error { return nil }
+func (a *adkSystem) Warm(context.Context, string) error { return nil }
 
-func (a *adk) Forget() error {
+func (a *adkSystem) Forget() error {
 	a.sessions = session.InMemoryService()
 	var err error
 	a.runner, err = runner.New(runner.Config{

@@ -12,9 +12,9 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// arbor runs with the store in memory and the default options, but for the
+// arborSystem runs with the store in memory and the default options, but for the
 // limits in a scenario that is a loop.
-type arbor struct {
+type arborSystem struct {
 	scenario *Scenario
 	root     agent.Agent
 	store    *session.Memory
@@ -37,7 +37,7 @@ func newArbor(s *Scenario) (System, error) {
 		}
 		below = a
 	}
-	a := &arbor{scenario: s, root: below}
+	a := &arborSystem{scenario: s, root: below}
 	return a, a.Forget()
 }
 
@@ -58,7 +58,7 @@ func arborModel(s *Scenario, name string) llm.Model {
 	})
 }
 
-func (a *arbor) Turn(ctx context.Context, id, message string) (Reply, error) {
+func (a *arborSystem) Turn(ctx context.Context, id, message string) (Reply, error) {
 	var reply Reply
 	for e, err := range a.runner.Run(ctx, session.ID(id), llm.UserText(message)) {
 		if err != nil {
@@ -76,7 +76,7 @@ func (a *arbor) Turn(ctx context.Context, id, message string) (Reply, error) {
 	return reply, nil
 }
 
-func (a *arbor) Past(ctx context.Context, id string) (Past, error) {
+func (a *arborSystem) Past(ctx context.Context, id string) (Past, error) {
 	var events []*agent.Event
 	for e, err := range a.store.Load(ctx, session.ID(id), 0) {
 		if err != nil {
@@ -87,7 +87,7 @@ func (a *arbor) Past(ctx context.Context, id string) (Past, error) {
 	return events, nil
 }
 
-func (a *arbor) PutBack(ctx context.Context, id string, past Past) error {
+func (a *arborSystem) PutBack(ctx context.Context, id string, past Past) error {
 	events := past.([]*agent.Event)
 	key := session.ID(id)
 	lease, err := a.store.Acquire(ctx, key, session.Owner{})
@@ -102,7 +102,7 @@ func (a *arbor) PutBack(ctx context.Context, id string, past Past) error {
 
 // Warm reads the session's log, which the runner does in the first turn of a
 // session in a process.
-func (a *arbor) Warm(ctx context.Context, id string) error {
+func (a *arborSystem) Warm(ctx context.Context, id string) error {
 	key := session.ID(id)
 	name, err := a.runner.Active(ctx, key)
 	if err != nil {
@@ -112,7 +112,7 @@ func (a *arbor) Warm(ctx context.Context, id string) error {
 	return err
 }
 
-func (a *arbor) Forget() error {
+func (a *arborSystem) Forget() error {
 	a.store = session.NewMemory()
 	var opts []runner.Option
 	if a.scenario.Stream {

@@ -25,6 +25,8 @@ func All() []Framework {
 	return []Framework{
 		{"arbor", "Arbor", "github.com/agentarbor/arbor", newArbor},
 		{"adk", "ADK-Go", "google.golang.org/adk/v2", newADK},
+		{"eino", "Eino", "github.com/cloudwego/eino", newEino},
+		{"trpc", "tRPC-Agent-Go", "trpc.group/trpc-go/trpc-agent-go", newTRPC},
 	}
 }
 
