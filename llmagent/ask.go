@@ -12,7 +12,8 @@ import (
 	"github.com/agentarbor/arbor/tools/transfer"
 )
 
-// maxAttempts bounds how often one answer is asked for when its stream breaks.
+// maxAttempts bounds how often one answer is asked for when its stream breaks;
+// an answer that is too long in the last attempt gets one more.
 // The model's own retries, before the first byte, are its adapter's.
 const maxAttempts = 3
 
@@ -52,7 +53,7 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, messages []llm.M
 		if code == string(llm.CodeTruncated) {
 			ans.begun = true // an answer was under way, even if none of it was shown
 		}
-		if err != nil && (!ans.begun || !llm.Retryable(err) || attempt == maxAttempts) {
+		if err != nil && (!ans.begun || !llm.Retryable(err) || attempt >= maxAttempts) {
 			// A failed call that showed nothing leaves nothing to discard.
 			if ans.begun || truncated {
 				if !yield(&agent.Event{Data: &agent.Discard{Code: code, Message: message, IDs: ans.ids()}, More: true}, nil) {

@@ -1,0 +1,237 @@
+package llmagent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/tools/transfer"
+)
+
+func nothing(tools.Context) (any, error) { return "nothing", nil }
+
+func TestSettingsReachTheModel(t *testing.T) {
+	zero, half, yes := 0.0, 0.5, true
+	settings := llm.Settings{Temperature: &zero, TopP: &half, MaxTokens: 7, Stop: []string{"END"}, ToolChoice: "note", ParallelToolCalls: &yes,
+		ResponseFormat: &llm.ResponseFormat{Name: "r", Schema: json.RawMessage(`{}`), Strict: true}}
+	with := newSolo(t, nil, []llmagent.Option{llmagent.WithSettings(settings), llmagent.WithTools(tool(t, "note", nothing))})
+	_, err := with.say(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, settings, with.script.requests[0].Settings)
+	require.False(t, with.script.requests[0].Stream)
+	require.Equal(t, "Be kind.", with.script.requests[0].System, "nothing about transfers without targets")
+	require.Len(t, with.script.requests[0].Tools, 1)
+
+	without := newSolo(t, nil, []llmagent.Option{llmagent.WithSettings(settings)}, runner.WithStreaming())
+	_, err = without.say(context.Background())
+	require.NoError(t, err)
+	got := without.script.requests[0]
+	require.True(t, got.Stream)
+	require.Empty(t, got.Tools)
+	require.Empty(t, got.ToolChoice, "endpoints refuse a tool choice without tools")
+	require.Nil(t, got.ParallelToolCalls)
+	require.Equal(t, 7, got.MaxTokens)
+}
+
+func TestInstructions(t *testing.T) {
+	leaf, err := llmagent.New("leaf", "", &model{}, llmagent.WithDescription("A leaf"))
+	require.NoError(t, err)
+	for _, c := range []struct {
+		text string
+		opts []llmagent.Option
+		want string
+	}{
+		{"", nil, transfer.Instruction},
+		{"Do {this} %s.", nil, "Do {this} %s.\n\n" + transfer.Instruction},
+		{"Do.", []llmagent.Option{llmagent.WithTransferInstruction("Hand over.")}, "Do.\n\nHand over."},
+		{"Do.", []llmagent.Option{llmagent.WithTransferInstruction("")}, "Do."},
+		{"Unused.", []llmagent.Option{llmagent.WithInstructionFunc(func(_ context.Context, inv *agent.Invocation) (string, error) {
+			return "I am " + inv.Agent().Name() + " at " + inv.Node().Path, nil
+		})}, "I am root at root\n\n" + transfer.Instruction},
+	} {
+		m := &model{}
+		root, err := llmagent.New("root", c.text, m, append(c.opts, llmagent.WithSubAgents(leaf), llmagent.WithTools(tool(t, "note", nothing)))...)
+		require.NoError(t, err)
+		r, err := runner.New(root, session.NewMemory())
+		require.NoError(t, err)
+		s := &solo{t: t, runner: r, script: m}
+		_, err = s.say(context.Background())
+		require.NoError(t, err)
+		require.Equal(t, c.want, m.requests[0].System)
+		require.Equal(t, agent.TransferTool, m.requests[0].Tools[1].Name, "the transfer tool is the last")
+	}
+}
+
+func TestAnInstructionFuncThatFails(t *testing.T) {
+	broken := errors.New("the template is broken")
+	fail := true
+	s := newSolo(t, nil, []llmagent.Option{llmagent.WithInstructionFunc(func(context.Context, *agent.Invocation) (string, error) {
+		if fail {
+			return "", broken
+		}
+		return "Better.", nil
+	})})
+	events, err := s.say(context.Background())
+	require.ErrorIs(t, err, broken)
+	var re *agent.RunError
+	require.ErrorAs(t, err, &re)
+	require.Equal(t, "solo", re.Agent)
+	require.Empty(t, s.script.requests, "the model is not asked")
+	require.Contains(t, payloads[*agent.Failure](events)[0].Message, "instructions: the template is broken")
+	require.Equal(t, agent.FinishReasonError, payloads[*agent.HarnessEnd](events)[0].FinishReason)
+	fail = false
+	_, err = s.say(context.Background())
+	require.NoError(t, err, "the session stays usable")
+	require.Equal(t, "Better.", s.script.requests[0].System)
+}
+
+func TestUsageAndModelName(t *testing.T) {
+	s := newSolo(t, replies(reply(scripted.Text("a")), reply(scripted.Text("b"), scripted.Usage(5, 3, 2), scripted.ModelName("real-2026"))), nil)
+	for _, want := range []agent.Usage{{Model: "configured"}, {InputTokens: 5, OutputTokens: 3, CachedTokens: 2, Model: "real-2026"}} {
+		events, err := s.say(context.Background())
+		require.NoError(t, err)
+		require.Equal(t, []*agent.Usage{&want}, payloads[*agent.Usage](events), "one usage closes every answer")
+	}
+}
+
+func TestReasoningAlone(t *testing.T) {
+	s := newSolo(t, replies(reply(scripted.Think("Let me ", "see.")), reply(), reply(scripted.Finish(llm.FinishLength)), reply(scripted.Text("half"), scripted.Finish(llm.FinishLength)),
+		reply(scripted.Finish(llm.FinishContentFilter))), nil)
+	for _, want := range []agent.FinishReason{agent.FinishReasonStop, agent.FinishReasonStop, agent.FinishReasonLength, agent.FinishReasonLength, agent.FinishReasonContentFilter} {
+		events, err := s.say(context.Background())
+		require.NoError(t, err)
+		require.Equal(t, want, payloads[*agent.HarnessEnd](events)[0].FinishReason)
+		require.Len(t, payloads[*agent.Usage](events), 1)
+	}
+	require.Equal(t, "Let me see.", payloads[*agent.Reasoning](s.log())[0].Content)
+	_, err := s.say(context.Background())
+	require.NoError(t, err, "answers without words leave no empty message behind")
+	require.Len(t, s.script.requests[5].Messages, 7, "six of the user, one answer")
+}
+
+func TestCallIDs(t *testing.T) {
+	long, ctrl := strings.Repeat("x", 65), "a\nb"
+	s := newSolo(t, replies(
+		reply(scripted.CallID("c1", "note", "{}"), scripted.CallID("c1", "note", "{}"), scripted.CallID(long, "note", "{}"), scripted.CallID(ctrl, "note", "{}"),
+			scripted.CallID("é", "note", "{}"), scripted.CallID(" ", "note", "{}"), scripted.CallID("call/1:2", "note", "{}")),
+		reply(scripted.CallID("c1", "note", "{}"))),
+		[]llmagent.Option{llmagent.WithTools(tool(t, "note", nothing))})
+	events, err := s.say(context.Background())
+	require.NoError(t, err)
+	got := ids[*agent.ToolCall](events)
+	require.Len(t, got, 8)
+	require.Equal(t, "c1", got[0], "what is usable is kept")
+	require.Equal(t, "call/1:2", got[6])
+	require.NotEqual(t, "c1", got[7], "an endpoint that counts anew in each answer")
+	seen := make(map[string]bool)
+	for _, id := range got {
+		require.False(t, seen[id])
+		seen[id] = true
+		require.NotContains(t, []string{"", " ", "é", long, ctrl}, id)
+	}
+	require.ElementsMatch(t, got, ids[*agent.ToolResult](events))
+}
+
+func TestOddCalls(t *testing.T) {
+	huge := `{"text":"` + strings.Repeat("ä", 1<<20) + `"}`
+	for _, c := range []struct {
+		name, tool, args string
+		stored, input    string
+		result           string
+	}{
+		{"a space in the name", "no te", `{"a":1}`, "malformed_tool_name", `{"arguments":"{\"a\":1}","name":"no te"}`, "there is no tool"},
+		{"no name", "", ``, "malformed_tool_name", `{"arguments":"","name":""}`, "there is no tool"},
+		{"bad bytes", "\xff\xfe", `{}`, "malformed_tool_name", `{"arguments":"{}","name":"�"}`, "there is no tool"},
+		{"a long name", strings.Repeat("n", 65), `{}`, "malformed_tool_name", `{"arguments":"{}","name":"` + strings.Repeat("n", 65) + `"}`, "there is no tool"},
+		{"an unknown tool", "nota", `{}`, "nota", `{}`, `there is no tool "nota". The tools: note`},
+		{"no arguments", "note", ``, "note", `{}`, "nothing"},
+		{"spaces around", "note", " {} \n", "note", `{}`, "nothing"},
+		{"no object", "note", `[1]`, "note", `{"raw":"[1]"}`, "not a JSON object"},
+		{"no JSON", "note", `{"a":`, "note", `{"raw":"{\"a\":"}`, "not a JSON object"},
+		{"a string of JSON", "note", `"{}"`, "note", `{"raw":"\"{}\""}`, "not a JSON object"},
+		{"huge", "note", huge, "note", huge, "do not fit the schema"},
+		{"huge, no JSON", "note", huge[1:], "note", "", "not a JSON object"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSolo(t, replies(reply(scripted.Call(c.tool, c.args))), []llmagent.Option{llmagent.WithTools(tool(t, "note", nothing))})
+			events, err := s.say(context.Background())
+			require.NoError(t, err)
+			call := payloads[*agent.ToolCall](events)[0]
+			require.Equal(t, c.stored, call.Name)
+			if c.input != "" {
+				require.Equal(t, c.input, string(call.Input))
+			}
+			result := payloads[*agent.ToolResult](events)[0]
+			require.Contains(t, agent.OutputText(result.Output), c.result)
+			require.Less(t, len(result.Output), 1000, "what the model wrote does not come back at length")
+			require.Len(t, s.script.requests, 2, "the model reads what was wrong and goes on")
+		})
+	}
+}
+
+func TestManyCallsInOneAnswer(t *testing.T) {
+	items := make([]scripted.Item, 201)
+	for i := range items {
+		items[i] = scripted.Call("note", "{}")
+	}
+	s := newSolo(t, replies(reply(items[:200]...)), []llmagent.Option{llmagent.WithTools(tool(t, "note", nothing))})
+	events, err := s.say(context.Background())
+	require.NoError(t, err)
+	require.Len(t, payloads[*agent.ToolResult](events), 200)
+	require.Len(t, s.script.requests[1].Messages, 1+1+200)
+
+	s = newSolo(t, replies(reply(items...)), []llmagent.Option{llmagent.WithTools(tool(t, "note", nothing))})
+	events, err = s.say(context.Background())
+	require.ErrorIs(t, err, agent.ErrLimit)
+	for _, r := range payloads[*agent.ToolResult](events) {
+		require.True(t, r.IsError)
+		require.Contains(t, string(r.Output), "not executed")
+	}
+	require.Len(t, payloads[*agent.ToolResult](events), 201, "every call is answered, so that the next turn works")
+	_, err = s.say(context.Background())
+	require.NoError(t, err)
+}
+
+func TestConstruction(t *testing.T) {
+	note := tool(t, "note", nothing)
+	for name, c := range map[string]struct {
+		agent string
+		model llm.Model
+		opts  []llmagent.Option
+		want  string
+	}{
+		"name":         {"a b", &model{}, nil, "only letters"},
+		"model":        {"a", nil, nil, "the model is nil"},
+		"nil tool":     {"a", &model{}, []llmagent.Option{llmagent.WithTools(note, nil)}, "tool 1 is nil"},
+		"two tools":    {"a", &model{}, []llmagent.Option{llmagent.WithTools(note, note)}, `two tools "note"`},
+		"reserved":     {"a", &model{}, []llmagent.Option{llmagent.WithTools(tool(t, agent.TransferTool, nothing))}, "reserved"},
+		"nil child":    {"a", &model{}, []llmagent.Option{llmagent.WithSubAgents(nil)}, "sub-agent 0 is nil"},
+		"instructions": {"a", &model{}, []llmagent.Option{llmagent.WithInstructionFunc(nil)}, "instruction function is nil"},
+		"parallel":     {"a", &model{}, []llmagent.Option{llmagent.WithParallelTools(0)}, "at least 1"},
+	} {
+		a, err := llmagent.New(c.agent, "", c.model, c.opts...)
+		require.Nil(t, a, name)
+		require.ErrorContains(t, err, c.want, name)
+		require.ErrorContains(t, err, fmt.Sprintf("agent %q", c.agent), name)
+	}
+	m := &model{}
+	a, err := llmagent.New("a", "", m, llmagent.WithTools(note), llmagent.WithDescription("d"))
+	require.NoError(t, err)
+	require.Same(t, m, a.Model())
+	require.Equal(t, []tools.Tool{note}, a.Tools())
+	require.Equal(t, "d", a.Description())
+	require.Nil(t, a.FindAgent("b"))
+	require.Equal(t, agent.Agent(a), a.FindAgent("a"))
+}
