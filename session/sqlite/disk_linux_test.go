@@ -165,7 +165,7 @@ func TestLossOfPower(t *testing.T) {
 	key := session.ID("s")
 	ends := map[int]bool{0: true}
 	last := session.Lease{}
-	for seq := int64(0); seq < 60; {
+	for seq := int64(0); seq < 36; {
 		lease, err := s.Acquire(t.Context(), key, session.Self())
 		require.NoError(t, err)
 		for _, n := range []int{1, 4, 7} {

@@ -171,7 +171,7 @@ func playOpen(path, name string) error {
 // TestManyProcessesOpenANewFile: the switch to a write-ahead log and the schema
 // are a race that every process must survive.
 func TestManyProcessesOpenANewFile(t *testing.T) {
-	for range 4 {
+	for range 2 {
 		path := newFile(t)
 		var all []*process
 		for i := range 6 {
