@@ -94,14 +94,21 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, calls []view
 			}
 		}()
 	}
-	go func() { wg.Wait(); close(events) }()
+	// events is never closed: what a tool has left running may still send.
+	settled := make(chan struct{})
+	go func() { wg.Wait(); close(settled) }()
 	goOn := true
-	for batch := range events {
-		for _, e := range batch {
-			if goOn && !yield(e, nil) {
-				goOn = false
-				cancel()
+	for running := true; running; {
+		select {
+		case batch := <-events:
+			for _, e := range batch {
+				if goOn && !yield(e, nil) {
+					goOn = false
+					cancel()
+				}
 			}
+		case <-settled:
+			running = false
 		}
 	}
 	if goOn && ctx.Err() != nil {

@@ -35,6 +35,7 @@ type lane struct {
 	err     error
 
 	joined    []*agent.Event // held back until the write they belong to is whole
+	ready     string         // the target that said in this step that it can start
 	shown     []string       // ids of deltas whose complete event is not stored yet
 	steps     int            // of the current run in this process
 	again     bool           // the next step goes on with a run that was cut off
@@ -134,7 +135,7 @@ func (l *lane) runAgent(n *agent.Node, run session.Run) (out outcome, err error)
 			err = &agent.RunError{Agent: run.Agent, Code: "internal", Err: fmt.Errorf("internal error: %v", p)}
 		}
 	}()
-	l.current, l.out, l.err = run, outcome{}, nil
+	l.current, l.out, l.err, l.ready = run, outcome{}, nil, ""
 	attempt := 1
 	if l.again {
 		attempt = 2
@@ -207,7 +208,10 @@ func (l *lane) legal(inv *agent.Invocation, d *agent.Transfer) error {
 	if d.From == "" {
 		d.From = inv.Agent().Name()
 	}
-	err := l.CheckTransfer(l.ctx, inv, d.To)
+	err := l.allowed(inv, d.To)
+	if err == nil && l.ready != d.To {
+		err = l.isReady(l.ctx, d.To)
+	}
 	if errors.Is(err, agent.ErrUnknownTarget) {
 		return fmt.Errorf("%w: %w", agent.ErrTransferRejected, err)
 	}
@@ -216,6 +220,26 @@ func (l *lane) legal(inv *agent.Invocation, d *agent.Transfer) error {
 
 // CheckTransfer implements agent.Runtime.
 func (l *lane) CheckTransfer(ctx context.Context, inv *agent.Invocation, to string) error {
+	if err := l.allowed(inv, to); err != nil {
+		return err
+	}
+	return l.isReady(ctx, to)
+}
+
+// isReady asks the target whether it can start, and remembers that it can: a
+// target that was promised to a model must not be asked again before the commit.
+func (l *lane) isReady(ctx context.Context, to string) error {
+	if a, ok := l.tree.Node(to).Agent.(agent.Readier); ok {
+		if err := a.Ready(ctx); err != nil {
+			return fmt.Errorf("%w: %s: %w", agent.ErrTargetNotReady, to, err)
+		}
+	}
+	l.ready = to
+	return nil
+}
+
+// allowed holds a transfer against the policy and the limits.
+func (l *lane) allowed(inv *agent.Invocation, to string) error {
 	target := l.tree.Node(to)
 	if !inv.Node().MayTransferTo(target) {
 		return fmt.Errorf("%s may not transfer to %q: %w", inv.Agent().Name(), to, agent.ErrUnknownTarget)
@@ -231,11 +255,6 @@ func (l *lane) CheckTransfer(ctx context.Context, inv *agent.Invocation, to stri
 		}
 		if circle {
 			return &agent.TransferLimitError{Reason: fmt.Sprintf("%s handed over to %s before in this turn, and nothing was said since", inv.Agent().Name(), to), Final: final}
-		}
-	}
-	if a, ok := target.Agent.(agent.Readier); ok {
-		if err := a.Ready(ctx); err != nil {
-			return fmt.Errorf("%w: %s: %w", agent.ErrTargetNotReady, to, err)
 		}
 	}
 	return nil
@@ -287,6 +306,9 @@ func (l *lane) failed(run session.Run, err error) error {
 	}
 	if errors.Is(err, agent.ErrConflict) {
 		return err // the log belongs to another writer now
+	}
+	if len(run.Pending) > 0 { // the step ran their tools, and some may have done their work
+		l.answerPending(run, "interrupted; outcome unknown; check before you repeat it", agent.TransferTool)
 	}
 	return l.fail(run, err)
 }
@@ -368,9 +390,12 @@ func (l *lane) pending() []session.Call {
 }
 
 // answerPending gives every call that still waits for a result one, in the
-// write that is being put together.
-func (l *lane) answerPending(run session.Run, message string) {
+// write that is being put together; calls of the tools named are left out.
+func (l *lane) answerPending(run session.Run, message string, except ...string) {
 	for _, c := range l.pending() {
+		if slices.Contains(except, c.Name) {
+			continue
+		}
 		e := &agent.Event{ID: c.ID, Data: &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON(message), IsError: true}}
 		l.joined = append(l.joined, l.stamp(run, e))
 	}

@@ -42,6 +42,7 @@ type call struct {
 	mu           sync.Mutex
 	delta        map[string]any
 	lastProgress time.Time
+	ended        bool
 }
 
 // ProgressInterval is the least time between two reports of one call that are
@@ -104,19 +105,19 @@ func (c Context) Set(key string, value any) {
 }
 
 // Progress reports how far the call is. Reports that follow each other within
-// ProgressInterval are dropped.
+// ProgressInterval, or come after the call's end, are dropped.
 func (c Context) Progress(content any) {
 	if c.call.Progress == nil {
 		return
 	}
 	c.call.mu.Lock()
 	now := time.Now()
-	tooSoon := !c.call.lastProgress.IsZero() && now.Sub(c.call.lastProgress) < ProgressInterval
-	if !tooSoon {
+	drop := c.call.ended || !c.call.lastProgress.IsZero() && now.Sub(c.call.lastProgress) < ProgressInterval
+	if !drop {
 		c.call.lastProgress = now
 	}
 	c.call.mu.Unlock()
-	if !tooSoon {
+	if !drop {
 		c.call.Progress(agent.EncodeJSON(content))
 	}
 }
@@ -128,6 +129,13 @@ func (c Context) RunAgent(a agent.Agent, input string) (string, error) {
 		return "", errors.New("agents cannot be run from here")
 	}
 	return c.call.RunAgent(c.Context, a, llm.Content{Text: input})
+}
+
+// end makes what the call has left running harmless.
+func (c Context) end() {
+	c.call.mu.Lock()
+	defer c.call.mu.Unlock()
+	c.call.ended = true
 }
 
 // stateDelta returns the changes the call made, nil if none.

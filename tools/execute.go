@@ -44,12 +44,14 @@ func Execute(ctx context.Context, t Tool, info CallInfo, input json.RawMessage) 
 		timeout = DefaultTimeout
 	}
 	callCtx, cancel := context.WithCancel(ctx)
-	if timeout > 0 {
-		callCtx, cancel = context.WithTimeout(ctx, timeout)
-	}
 	defer cancel()
+	if timeout > 0 {
+		callCtx, cancel = context.WithTimeout(callCtx, timeout)
+		defer cancel()
+	}
 
 	c := NewContext(callCtx, info)
+	defer c.end()
 	done := make(chan Result, 1)
 	go func() {
 		res := broken(ti) // if the tool ends its goroutine by runtime.Goexit

@@ -1,0 +1,181 @@
+package llmagent_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+)
+
+func TestToolsRunInParallelUpToABound(t *testing.T) {
+	for _, c := range []struct {
+		opts []llmagent.Option
+		most int32
+		took time.Duration
+	}{
+		{nil, 8, 2 * time.Second},
+		{[]llmagent.Option{llmagent.WithParallelTools(1)}, 1, 10 * time.Second},
+		{[]llmagent.Option{llmagent.WithParallelTools(3)}, 3, 4 * time.Second},
+		{[]llmagent.Option{llmagent.WithParallelTools(100)}, 10, time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var now, most atomic.Int32
+			work := tool(t, "work", func(tools.Context) (any, error) {
+				n := now.Add(1)
+				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+				}
+				time.Sleep(time.Second)
+				now.Add(-1)
+				return "done", nil
+			})
+			items := make([]scripted.Item, 10)
+			for i := range items {
+				items[i] = scripted.Call("work", "{}")
+			}
+			s := newSolo(t, replies(reply(items...)), append(c.opts, llmagent.WithTools(work)))
+			begin := time.Now()
+			_, err := s.say(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, c.most, most.Load())
+			require.Equal(t, c.took, time.Since(begin))
+		})
+	}
+}
+
+func TestResultsComeAsTheySettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var wait []tools.Tool
+		for name, d := range map[string]time.Duration{"slow": 3 * time.Second, "quick": time.Second, "middling": 2 * time.Second} {
+			wait = append(wait, tool(t, name, func(tools.Context) (any, error) { time.Sleep(d); return name, nil }))
+		}
+		s := newSolo(t, replies(reply(scripted.CallID("c1", "slow", "{}"), scripted.CallID("c2", "none", "{}"), scripted.CallID("c3", "quick", "{}"), scripted.CallID("c4", "middling", "{}"))),
+			[]llmagent.Option{llmagent.WithTools(wait...)})
+		begin := time.Now()
+		var order []string
+		var at []time.Duration
+		for e, err := range s.runner.Run(t.Context(), key, llm.UserText("Hello")) {
+			require.NoError(t, err)
+			if _, ok := e.Data.(*agent.ToolResult); ok {
+				order, at = append(order, e.ID), append(at, time.Since(begin))
+				require.Equal(t, e.Seq, int64(len(s.log())), "stored when it is delivered")
+			}
+		}
+		require.Equal(t, []string{"c2", "c3", "c4", "c1"}, order)
+		require.Equal(t, []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second}, at)
+		var asked []string
+		for _, m := range s.script.requests[1].Messages {
+			if m.Role == llm.RoleTool {
+				asked = append(asked, m.Parts[0].(llm.ToolResult).CallID)
+			}
+		}
+		require.Equal(t, []string{"c1", "c2", "c3", "c4"}, asked, "the model reads them in the order of its calls")
+	})
+}
+
+func TestStateAndProgressOfACall(t *testing.T) {
+	work := tool(t, "work", func(c tools.Context) (any, error) {
+		c.Progress(map[string]int{"step": 1})
+		c.Progress("dropped, too soon")
+		c.Set("k", 1)
+		return nil, errors.New("failed all the same")
+	})
+	s := newSolo(t, replies(reply(scripted.CallID("c1", "work", "{}"))), []llmagent.Option{llmagent.WithTools(work)})
+	events, err := s.say(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, []*agent.ToolProgress{{ToolCallID: "c1", Name: "work", Content: []byte(`{"step":1}`)}}, payloads[*agent.ToolProgress](events))
+	require.NotEqual(t, []string{"c1"}, ids[*agent.ToolProgress](events), "it has an id of its own")
+	for i, e := range events {
+		if d, ok := e.Data.(*agent.State); ok {
+			require.Equal(t, map[string]any{"k": 1.0}, d.Delta)
+			require.Equal(t, agent.TypeToolResult, events[i+1].Type(), "in one write with the result")
+			require.Equal(t, e.Time, events[i+1].Time)
+		}
+	}
+	require.True(t, payloads[*agent.ToolResult](events)[0].IsError)
+}
+
+// TestProgressAfterTheEnd reports from a goroutine that a tool left behind,
+// while other calls still run and when all is over. Both must be harmless.
+func TestProgressAfterTheEnd(t *testing.T) {
+	for range 50 { // what a select does with two ways open is chance
+		synctest.Test(t, func(t *testing.T) {
+			var left sync.WaitGroup
+			leaves := tool(t, "leaves", func(c tools.Context) (any, error) {
+				left.Go(func() {
+					for range 10 {
+						time.Sleep(time.Second)
+						c.Progress("late")
+					}
+				})
+				return "done", nil
+			})
+			slow := tool(t, "slow", func(tools.Context) (any, error) { time.Sleep(3 * time.Second); return "done", nil })
+			s := newSolo(t, replies(reply(scripted.Call("leaves", "{}"), scripted.Call("slow", "{}"))), []llmagent.Option{llmagent.WithTools(leaves, slow)})
+			events, err := s.say(t.Context())
+			require.NoError(t, err)
+			left.Wait()
+			require.Empty(t, payloads[*agent.ToolProgress](events), "a call that has its result reports no progress")
+		})
+	}
+}
+
+// moody is ready only the first time it is asked.
+type moody struct {
+	agent.Agent
+	asked atomic.Int32
+}
+
+func (m *moody) Ready(context.Context) error {
+	if m.asked.Add(1) > 1 {
+		return errors.New("gone again")
+	}
+	return nil
+}
+
+// A target is asked once for each transfer: what was answered "Transferred" must
+// not fail between the answer and the commit.
+func TestATargetIsAskedOnceWhetherItIsReady(t *testing.T) {
+	leaf, err := llmagent.New("leaf", "", &model{})
+	require.NoError(t, err)
+	target := &moody{Agent: leaf}
+	m := &model{answers: replies(reply(scripted.Call(agent.TransferTool, `{"agent_name":"leaf"}`)))}
+	root, err := llmagent.New("root", "", m, llmagent.WithSubAgents(target))
+	require.NoError(t, err)
+	r, err := runner.New(root, session.NewMemory())
+	require.NoError(t, err)
+	s := &solo{t: t, runner: r, script: m}
+	events, err := s.say(context.Background())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, target.asked.Load())
+	require.Equal(t, agent.TransferCommitted, payloads[*agent.Transfer](events)[0].Outcome)
+	require.Equal(t, "leaf", events[len(events)-1].Agent)
+}
+
+// A call that was under way when a limit ended the turn may have done its work.
+func TestALimitDoesNotDenyWhatMayHaveHappened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		paid := false
+		pay := tool(t, "pay", func(c tools.Context) (any, error) { paid = true; <-c.Done(); return nil, c.Err() })
+		s := newSolo(t, replies(reply(scripted.Call("pay", "{}"))), []llmagent.Option{llmagent.WithTools(pay)},
+			runner.WithLimits(runner.Limits{Time: time.Minute}))
+		events, err := s.say(t.Context())
+		require.ErrorIs(t, err, agent.ErrLimit)
+		require.True(t, paid)
+		told := agent.OutputText(payloads[*agent.ToolResult](events)[0].Output)
+		require.Contains(t, told, "outcome unknown")
+		require.NotContains(t, told, "not executed")
+	})
+}
