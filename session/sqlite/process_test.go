@@ -257,14 +257,24 @@ func TestKilledWriters(t *testing.T) {
 	path := newFile(t)
 	asked, acknowledged := make([]int64, crashSessions), make([]int64, crashSessions)
 	total := 0
-	for range kills {
+	for n := range kills {
 		p := startProcess(t, "append", path, "")
+		// Every fourth dies while it opens the file, or soon after; the others after
+		// a number of appends that is drawn, and a bit.
+		after, bit := rand.IntN(60), time.Duration(rand.Int64N(int64(time.Millisecond)))
+		if n%4 == 0 {
+			after, bit = 0, time.Duration(rand.Int64N(int64(15*time.Millisecond)))
+		}
+		kill := func() { time.AfterFunc(bit, func() { _ = p.Process.Kill() }) }
 		p.begin(t)
-		// Some die before they have opened the file, most in the middle of work.
-		moment := time.Duration(rand.Int64N(int64(60 * time.Millisecond)))
-		killer := time.AfterFunc(moment, func() { _ = p.Process.Kill() })
-		defer killer.Stop()
-		total += readAcknowledged(t, p.out, asked, acknowledged)
+		if after == 0 {
+			kill()
+		}
+		total += readAcknowledged(t, p.out, asked, acknowledged, func(count int) {
+			if count == after {
+				kill()
+			}
+		})
 		require.Error(t, p.Wait(), p.errors)
 		require.Empty(t, p.errors.String())
 
@@ -276,7 +286,7 @@ func TestKilledWriters(t *testing.T) {
 				require.Equal(t, crashContent(i, int64(n+1)), content)
 			}
 			stored := int64(len(log))
-			require.Contains(t, []int64{acknowledged[i], asked[i]}, stored, "session %d, killed after %s", i, moment)
+			require.Contains(t, []int64{acknowledged[i], asked[i]}, stored, "session %d, killed %s after %d appends", i, bit, after)
 			asked[i], acknowledged[i] = stored, stored
 
 			lease, err := s.Acquire(t.Context(), key, session.Self()) // the dead owner's
@@ -294,7 +304,7 @@ func TestKilledWriters(t *testing.T) {
 	t.Logf("%d appends in %d lives", total, kills)
 }
 
-func readAcknowledged(t *testing.T, out *bufio.Reader, asked, acknowledged []int64) (count int) {
+func readAcknowledged(t *testing.T, out *bufio.Reader, asked, acknowledged []int64, each func(count int)) (count int) {
 	t.Helper()
 	for {
 		line, err := out.ReadString('\n')
@@ -312,6 +322,7 @@ func readAcknowledged(t *testing.T, out *bufio.Reader, asked, acknowledged []int
 			require.Equal(t, asked[i], seq)
 			acknowledged[i] = seq
 			count++
+			each(count)
 		}
 	}
 }
