@@ -3,15 +3,12 @@ package runner
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"strings"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -202,30 +199,6 @@ func (l *lane) take(e *agent.Event, err error) bool {
 	return l.err == nil && !l.stopped
 }
 
-// legal checks a transfer that an agent yields as committed, so that function
-// agents are held to the rules that bind models.
-func (l *lane) legal(inv *agent.Invocation, d *agent.Transfer) error {
-	if d.From == "" {
-		d.From = inv.Agent().Name()
-	}
-	err := l.allowed(inv, d.To)
-	if err == nil && l.ready != d.To {
-		err = l.isReady(l.ctx, d.To)
-	}
-	if errors.Is(err, agent.ErrUnknownTarget) {
-		return fmt.Errorf("%w: %w", agent.ErrTransferRejected, err)
-	}
-	return err
-}
-
-// CheckTransfer implements agent.Runtime.
-func (l *lane) CheckTransfer(ctx context.Context, inv *agent.Invocation, to string) error {
-	if err := l.allowed(inv, to); err != nil {
-		return err
-	}
-	return l.isReady(ctx, to)
-}
-
 // isReady asks the target whether it can start, and remembers that it can: a
 // target that was promised to a model must not be asked again before the commit.
 func (l *lane) isReady(ctx context.Context, to string) error {
@@ -258,177 +231,6 @@ func (l *lane) allowed(inv *agent.Invocation, to string) error {
 		}
 	}
 	return nil
-}
-
-// withinLimits reports the limit that forbids the next step, if one does.
-func (l *lane) withinLimits(run session.Run, turn session.Turn) error {
-	limits := l.t.r.limits
-	answers := len(run.Pending) == 0
-	switch {
-	case answers && limits.ModelCalls > 0 && !l.mayAsk(turn):
-		return &agent.LimitError{Name: "model calls", Limit: int64(limits.ModelCalls)}
-	case answers && limits.Steps > 0 && max(run.Answers, (l.steps+1)/2) >= limits.Steps:
-		return &agent.LimitError{Name: "answers of one agent", Limit: int64(limits.Steps)}
-	case !answers && limits.ToolCalls > 0 && turn.ToolCalls+len(run.Pending) > limits.ToolCalls:
-		return &agent.LimitError{Name: "tool calls", Limit: int64(limits.ToolCalls)}
-	}
-	return nil
-}
-
-// mayAsk reports whether one more model call is within the limit. Inner scopes
-// run side by side, so a call of theirs counts from here on, not only when its
-// answer is stored.
-func (l *lane) mayAsk(turn session.Turn) bool {
-	limit := l.t.r.limits.ModelCalls
-	if l.scope == "" {
-		return turn.ModelCalls < limit
-	}
-	l.t.mu.Lock()
-	defer l.t.mu.Unlock()
-	if l.t.w.fold.Turn.ModelCalls+len(l.t.asking) >= limit {
-		return false
-	}
-	if l.t.asking == nil {
-		l.t.asking = make(map[string]struct{})
-	}
-	l.t.asking[l.scope] = struct{}{}
-	return true
-}
-
-// failed ends a run with the error of its agent's step. A cancelled turn stores
-// nothing; a time limit that cancelled it does.
-func (l *lane) failed(run session.Run, err error) error {
-	if cause := context.Cause(l.ctx); cause != nil {
-		if !errors.Is(cause, agent.ErrLimit) {
-			return cause
-		}
-		err = cause
-	}
-	if errors.Is(err, agent.ErrConflict) {
-		return err // the log belongs to another writer now
-	}
-	if len(run.Pending) > 0 { // the step ran their tools, and some may have done their work
-		l.answerPending(run, "interrupted; outcome unknown; check before you repeat it", agent.TransferTool)
-	}
-	return l.fail(run, err)
-}
-
-// fail stores the error event and the run's end, together with the answers to
-// calls that will never get another, and returns the turn's error.
-func (l *lane) fail(run session.Run, err error) error {
-	failure := &agent.Failure{Code: errorCode(err), Message: err.Error(), Retryable: llm.Retryable(err)}
-	reason := agent.FinishReasonError
-	if errors.Is(err, agent.ErrLimit) || errors.Is(err, agent.ErrTransferLimit) {
-		reason = agent.FinishReasonLimit
-	}
-	l.answerPending(run, "not executed: "+err.Error())
-	ends := []agent.EventData{failure, &agent.HarnessEnd{AgentID: run.Agent, FinishReason: reason}}
-	if void := l.void(failure.Code, "the answer was not completed"); void != nil {
-		ends = append([]agent.EventData{void}, ends...)
-	}
-	for _, d := range ends {
-		l.joined = append(l.joined, l.stamp(run, &agent.Event{Data: d}))
-	}
-	events := l.joined
-	l.joined = nil
-	if storeErr := l.t.append(context.WithoutCancel(l.ctx), events); storeErr != nil {
-		return errors.Join(err, storeErr)
-	}
-	l.flushDelivery()
-	var runErr *agent.RunError
-	if errors.As(err, &runErr) {
-		return err
-	}
-	return &agent.RunError{Agent: run.Agent, Code: failure.Code, Err: err}
-}
-
-// void returns what tells the consumer to drop the deltas of an answer that
-// will not be completed, nil if it was shown none.
-func (l *lane) void(code, message string) agent.EventData {
-	settle(&l.shown, l.joined)
-	if len(l.shown) == 0 {
-		return nil
-	}
-	ids := l.shown
-	l.shown = nil
-	return &agent.Discard{Code: code, Message: message, IDs: ids}
-}
-
-// settle takes the ids of stored blocks, and of discarded ones, out of shown.
-func settle(shown *[]string, stored []*agent.Event) {
-	for _, e := range stored {
-		if len(*shown) == 0 {
-			return
-		}
-		ids := []string{e.ID}
-		if d, ok := e.Data.(*agent.Discard); ok && d != nil {
-			ids = d.IDs
-		}
-		*shown = slices.DeleteFunc(*shown, func(id string) bool { return slices.Contains(ids, id) })
-	}
-}
-
-// pending returns the calls that have a result neither in the log nor in the
-// write that is being put together. Calls of that write itself are among them.
-func (l *lane) pending() []session.Call {
-	run, _ := l.state()
-	pending := append([]session.Call(nil), run.Pending...)
-	for _, e := range l.joined {
-		switch d := e.Data.(type) {
-		case *agent.ToolCall:
-			pending = append(pending, session.Call{ID: e.ID, Name: d.Name})
-		case *agent.ToolResult:
-			for i := range pending {
-				if pending[i].ID == e.ID {
-					pending = append(pending[:i], pending[i+1:]...)
-					break
-				}
-			}
-		}
-	}
-	return pending
-}
-
-// answerPending gives every call that still waits for a result one, in the
-// write that is being put together; calls of the tools named are left out.
-func (l *lane) answerPending(run session.Run, message string, except ...string) {
-	for _, c := range l.pending() {
-		if slices.Contains(except, c.Name) {
-			continue
-		}
-		e := &agent.Event{ID: c.ID, Data: &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON(message), IsError: true}}
-		l.joined = append(l.joined, l.stamp(run, e))
-	}
-}
-
-// awaits reports whether a call of this id waits for its result.
-func (l *lane) awaits(id string) bool {
-	for i := len(l.joined) - 1; i >= 0; i-- {
-		if e := l.joined[i]; e.ID == id {
-			_, isCall := e.Data.(*agent.ToolCall)
-			return isCall
-		}
-	}
-	run, _ := l.state()
-	return slices.ContainsFunc(run.Pending, func(c session.Call) bool { return c.ID == id })
-}
-
-func errorCode(err error) string {
-	var runErr *agent.RunError
-	var modelErr *llm.Error
-	switch {
-	case errors.As(err, &runErr):
-		return runErr.Code
-	case errors.Is(err, agent.ErrTransferLimit):
-		return "transfer_limit"
-	case errors.Is(err, agent.ErrTransferRejected):
-		return "transfer_rejected"
-	case errors.Is(err, agent.ErrLimit):
-		return "limit"
-	case errors.As(err, &modelErr):
-		return string(modelErr.Code)
-	}
-	return "agent_error"
 }
 
 // commit stores the joined events and the given ones in one write, and delivers
@@ -484,12 +286,4 @@ func (l *lane) hand(e *agent.Event, yield func(*agent.Event, error) bool) bool {
 func (l *lane) stamp(run session.Run, e *agent.Event) *agent.Event {
 	e.TurnID, e.RunID, e.Scope, e.Agent, e.Path = run.TurnID, run.ID, l.scope, run.Agent, run.Path
 	return e
-}
-
-// inputJSON is what an inner scope was given, as its first event keeps it.
-func inputJSON(c llm.Content) json.RawMessage {
-	if len(c.Parts) == 0 {
-		return agent.EncodeJSON(c.Text)
-	}
-	return agent.EncodeJSON(strings.TrimSpace(c.PlainText()))
 }

@@ -50,27 +50,6 @@ func (r *Runner) fixedOf(n *agent.Node) fixed {
 	return newFixed(n.Agent.Name())
 }
 
-// Limits bound one turn, over all agents and inner scopes. Zero switches a
-// limit off; start from [DefaultLimits] to change just one.
-type Limits struct {
-	// Transfers bounds committed transfers; without it nothing looks for circles.
-	Transfers int
-	// ModelCalls bounds the answers asked of models, discarded ones included.
-	ModelCalls int
-	// ToolCalls bounds the results of tools.
-	ToolCalls int
-	// Steps bounds the answers of one run of one agent.
-	Steps int
-	// Time bounds the wall time of the turn.
-	Time time.Duration
-}
-
-// DefaultLimits are the limits of a runner that sets none: 8 transfers, 50 model
-// calls, 200 tool calls, 25 answers a run, and no bound on time.
-func DefaultLimits() Limits {
-	return Limits{Transfers: 8, ModelCalls: 50, ToolCalls: 200, Steps: 25}
-}
-
 // Option configures a Runner.
 type Option func(*Runner)
 

@@ -2,7 +2,9 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
+	"strings"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
@@ -115,4 +117,12 @@ func (s *scopeSession) Memo(key any, create func() any) any {
 		s.memos[key] = v
 	}
 	return v
+}
+
+// inputJSON is what an inner scope was given, as its first event keeps it.
+func inputJSON(c llm.Content) json.RawMessage {
+	if len(c.Parts) == 0 {
+		return agent.EncodeJSON(c.Text)
+	}
+	return agent.EncodeJSON(strings.TrimSpace(c.PlainText()))
 }
