@@ -77,7 +77,7 @@ func (c *cyclic) Edges() []agent.Edge      { return agent.EdgesOf(c.kids) }
 
 type byValue struct {
 	agent.Agent
-	notComparable []int
+	_ []int // not comparable
 }
 
 func TestTreeReportsAllProblems(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 type flags struct {
 	session, db, model string
 	tree, export       string // --format of two commands
-	json               bool
+	json, usage        bool
 	approve, deny      []string // calls
 	reason             string
 }

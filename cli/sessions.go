@@ -26,6 +26,7 @@ func (p *program) sessionsCommand() *cobra.Command {
 	ls.Flags().BoolVar(&p.flags.json, "json", false, "print one session a line, as JSON")
 	show := &cobra.Command{Use: "show ID", Short: "Print what was said and done in a session", Args: exactly("ID"), RunE: p.showSession}
 	show.Flags().BoolVar(&p.flags.json, "json", false, "print one event a line, as JSON")
+	show.Flags().BoolVar(&p.flags.usage, "usage", false, "print what each agent's models have used instead")
 	export := &cobra.Command{Use: "export ID", Short: "Write a session as events or as Markdown", Args: exactly("ID"), RunE: p.exportSession}
 	export.Flags().StringVar(&p.flags.export, "format", "jsonl", "jsonl or md")
 	cmd.AddCommand(ls, show, export)
@@ -129,7 +130,10 @@ func (p *program) stored(ctx context.Context, id string) (*database, session.Key
 
 func (p *program) showSession(cmd *cobra.Command, args []string) error {
 	out := sink(jsonLines{p.Stdout})
-	if !p.flags.json {
+	switch {
+	case p.flags.usage:
+		out = &ledger{w: p.Stdout, json: p.flags.json}
+	case !p.flags.json:
 		l := p.lookOf(p.Stdout)
 		l.live = false
 		printer := newPrinter(p.Stdout, l, nil)
