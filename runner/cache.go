@@ -14,6 +14,7 @@ type warm struct {
 	fold  session.Fold
 	memos map[any]any
 	calls map[string]struct{} // the ids of all tool calls
+	born  int64               // the incarnation of the session, 0 if no lease was seen yet
 
 	prev, next *warm // in the cache, by last use
 }
@@ -72,15 +73,18 @@ func (c *cache) unlink(w *warm) {
 	w.prev, w.next = nil, nil
 }
 
-// warm returns the session, brought up to date with the store. seq is the
-// position of its last event if that is known, else negative.
-func (r *Runner) warm(ctx context.Context, key session.Key, seq int64) (*warm, error) {
+// warm returns the session, brought up to date with the store. A lease, if there
+// is one, tells how far its log goes, and whether it was deleted and begun anew.
+func (r *Runner) warm(ctx context.Context, key session.Key, lease *session.Lease) (*warm, error) {
 	w := r.cache.take(key)
-	if w == nil || seq >= 0 && w.fold.Seq > seq { // deleted and begun anew
+	if w == nil || lease != nil && (w.fold.Seq > lease.Seq || w.born != 0 && w.born != lease.Incarnation) {
 		w = &warm{key: key}
 	}
-	if w.fold.Seq == seq {
-		return w, nil
+	if lease != nil {
+		w.born = lease.Incarnation
+		if w.fold.Seq == lease.Seq {
+			return w, nil
+		}
 	}
 	for e, err := range r.store.Load(ctx, key, w.fold.Seq) {
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -232,9 +233,30 @@ func (w *world) agent(name string, kids []agent.Agent) agent.Agent {
 }
 
 // function is a function agent: it says the texts of a plan, and transfers
-// without asking first.
-func (w *world) function(_ context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+// without asking first. Calls that an earlier step of its run has left, before
+// or after a crash, it answers first.
+func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
 	return func(yield func(*agent.Event, error) bool) {
+		var open []string
+		for e, err := range inv.Session().Events(ctx, 0) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			switch e.Data.(type) {
+			case *agent.ToolCall:
+				if e.RunID == inv.RunID() {
+					open = append(open, e.ID)
+				}
+			case *agent.ToolResult:
+				open = slices.DeleteFunc(open, func(id string) bool { return id == e.ID })
+			}
+		}
+		for _, id := range open {
+			if !yield(&agent.Event{ID: id, Data: &agent.ToolResult{Name: "own", Output: json.RawMessage(`"forgotten"`)}}, nil) {
+				return
+			}
+		}
 		p := w.next()
 		for _, s := range p.Texts {
 			if !yield(&agent.Event{Data: &agent.Text{Content: s}}, nil) {

@@ -151,7 +151,7 @@ func (r *Runner) Resume(ctx context.Context, key session.Key, decisions ...Decis
 // Active returns the name of the agent that would answer the session's next
 // message.
 func (r *Runner) Active(ctx context.Context, key session.Key) (string, error) {
-	w, err := r.warm(ctx, key, -1)
+	w, err := r.warm(ctx, key, nil)
 	if err != nil {
 		return "", err
 	}
@@ -173,7 +173,7 @@ func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (*ll
 	if n == nil {
 		return nil, fmt.Errorf("runner: no agent %q in the tree", name)
 	}
-	w, err := r.warm(ctx, key, -1)
+	w, err := r.warm(ctx, key, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 			r.logger.Warn("the lease could not be given back", "session", key.String(), "error", err)
 		}
 	}()
-	if t.w, err = r.warm(ctx, key, lease.Seq); err != nil {
+	if t.w, err = r.warm(ctx, key, &lease); err != nil {
 		yield(nil, err)
 		return
 	}

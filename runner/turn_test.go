@@ -606,3 +606,31 @@ support: expect user "And now?" "Tell me more."`))
 	require.Equal(t, "support", who)
 	require.NoError(t, s.Done())
 }
+
+// A session that was deleted and made anew shares nothing with the old one, also
+// when its log has the same length and the runner knew the old one.
+func TestDeletedSessionIsForgotten(t *testing.T) {
+	root, _ := tree(t, "support\n  billing", `
+support: call transfer_to_agent {"agent_name": "billing"}
+billing: "Hello."
+support: call transfer_to_agent {"agent_name": "billing"}
+billing: "Hello again."
+support: "I am the root."`)
+	store := session.NewMemory()
+	r, err := runner.New(root, store)
+	require.NoError(t, err)
+	events, err := say(r, s1, "Hi")
+	require.NoError(t, err)
+	require.NoError(t, store.Delete(context.Background(), s1))
+	other, err := runner.New(root, store)
+	require.NoError(t, err)
+	again, err := say(other, s1, "Hi")
+	require.NoError(t, err)
+	require.Len(t, again, len(events))
+	require.NoError(t, store.Delete(context.Background(), s1))
+	events, err = say(r, s1, "Who is there?")
+	require.NoError(t, err)
+	who, _ := lastText(events)
+	require.Equal(t, "support", who)
+	checkLog(t, r, load(t, r, s1))
+}

@@ -61,6 +61,7 @@ type memorySession struct {
 	places           []*memoryPlace
 	created, updated time.Time
 
+	born    int64 // a token of its own
 	token   int64
 	held    bool
 	expires time.Time
@@ -112,7 +113,7 @@ func (m *Memory) createSession(key Key) *memorySession {
 	defer m.mu.Unlock()
 	s := m.sessions[key]
 	if s == nil {
-		s = &memorySession{}
+		s = &memorySession{born: m.tokens.Add(1)}
 		m.sessions[key] = s
 	}
 	return s
@@ -310,7 +311,7 @@ func (m *Memory) Acquire(ctx context.Context, key Key, _ Owner) (Lease, error) {
 	}
 	s.token = m.tokens.Add(1)
 	s.held, s.expires = true, now.Add(LeaseTTL)
-	return Lease{Token: s.token, Seq: s.seq}, nil
+	return Lease{Token: s.token, Seq: s.seq, Incarnation: s.born}, nil
 }
 
 // Renew implements [Store].

@@ -41,6 +41,18 @@ var leaseTests = []test{
 		}
 		f.append(f.key, 1, lease, text("b"))
 	}},
+	{"a session made anew is another incarnation", func(f *fixture) {
+		first := f.acquire(f.key)
+		f.append(f.key, 0, first, text("a"))
+		f.release(f.key, first)
+		second := f.acquire(f.key)
+		require.Equal(f, first.Incarnation, second.Incarnation)
+		f.release(f.key, second)
+		require.NoError(f, f.store.Delete(f.Context(), f.key))
+		third := f.acquire(f.key)
+		require.NotEqual(f, first.Incarnation, third.Incarnation)
+		require.Zero(f, third.Seq)
+	}},
 	{"another session's lease is worth nothing", func(f *fixture) {
 		other := session.Key{App: f.app, User: f.key.User, ID: "s2"}
 		lease, theirs := f.acquire(f.key), f.acquire(other)

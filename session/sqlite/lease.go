@@ -82,7 +82,7 @@ func takeLease(stmt *sql.Stmt, args ...any) (lease session.Lease, ok bool, err e
 	if !ok || err != nil {
 		return session.Lease{}, false, err
 	}
-	lease.Token = token(row, n)
+	lease.Token, lease.Incarnation = token(row, n), row
 	return lease, true, nil
 }
 
