@@ -1,0 +1,159 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agentarbor/arbor/benchmarks"
+)
+
+//go:embed page.md
+var template string
+
+// scenario is a row of the page's tables: the benchmark, for Arbor and for the
+// others.
+type scenario struct{ title, arbor, peers string }
+
+var scenarios = []scenario{
+	{"transfer turn: root → specialist → text", "TransferTurn/depth=1", ""},
+	{"eight levels deep", "TransferTurn/depth=8", ""},
+	{"next turn, 10 turns of history", "NextTurn/history=10", ""},
+	{"next turn, 100 turns", "NextTurn/history=100", ""},
+	{"next turn, 1,000 turns", "NextTurn/history=1000", ""},
+	{"next turn, 4,000 turns", "NextTurn/history=4000", ""},
+	{"first turn of a process, 10 turns", "NextTurnCold/history=10", "NextTurn/history=10"},
+	{"first turn of a process, 100 turns", "NextTurnCold/history=100", "NextTurn/history=100"},
+	{"first turn of a process, 1,000 turns", "NextTurnCold/history=1000", "NextTurn/history=1000"},
+	{"first turn of a process, 4,000 turns", "NextTurnCold/history=4000", "NextTurn/history=4000"},
+	{"transfer, then 1,000 chunks", "Stream/chunks=1000", ""},
+	{"ping-pong, 200 hops", "PingPong/hops=200", ""},
+	{"ping-pong, 1,600 hops", "PingPong/hops=1600", ""},
+}
+
+func (s scenario) figures(m *measured, framework string) []figure {
+	name := s.arbor
+	if framework != "arbor" && s.peers != "" {
+		name = s.peers
+	}
+	return m.figures[name][framework]
+}
+
+// page fills the template in.
+func page(m *measured, versions map[string]string) string {
+	var peers []string
+	for _, f := range benchmarks.All() {
+		if f.Name != "arbor" {
+			peers = append(peers, fmt.Sprintf("- %s: `%s` %s", f.Title, f.Module, versions[f.Name]))
+		}
+	}
+	return strings.NewReplacer(
+		"{{machine}}", m.machine,
+		"{{peers}}", strings.Join(peers, "\n"),
+		"{{times}}", table(m, true, func(own, _ []figure) string {
+			values := each(own, ns)
+			return fmt.Sprintf("%s (%s–%s)", duration(median(values)), duration(slices.Min(values)), duration(slices.Max(values)))
+		}),
+		"{{ratios}}", table(m, false, func(own, arbor []figure) string {
+			return times(ratio(own, arbor, ns)) + " / " + times(ratio(own, arbor, allocs)) + " / " + times(ratio(own, arbor, size))
+		}),
+		"{{memory}}", table(m, true, func(own, _ []figure) string {
+			return thousands(median(each(own, allocs))) + ", " + thousands(median(each(own, size))/1000) + " kB"
+		}),
+		"{{wins}}", wins(m),
+	).Replace(template)
+}
+
+// table has a row for each scenario and a column for each framework.
+func table(m *measured, withArbor bool, cell func(own, arbor []figure) string) string {
+	head, rule := "| |", "|---|"
+	for _, f := range benchmarks.All() {
+		if withArbor || f.Name != "arbor" {
+			head += " " + f.Title + " |"
+			rule += "---|"
+		}
+	}
+	rows := []string{head, rule}
+	for _, s := range scenarios {
+		row := "| " + s.title + " |"
+		for _, f := range benchmarks.All() {
+			own := s.figures(m, f.Name)
+			switch {
+			case f.Name == "arbor" && !withArbor:
+			case own == nil:
+				row += " – |"
+			default:
+				row += " " + cell(own, s.figures(m, "arbor")) + " |"
+			}
+		}
+		if strings.Trim(strings.TrimPrefix(row, "| "+s.title), " |–") != "" {
+			rows = append(rows, row)
+		}
+	}
+	return strings.Join(rows, "\n")
+}
+
+// wins names every figure that is better than Arbor's.
+func wins(m *measured) string {
+	var found []string
+	for _, s := range scenarios {
+		for _, f := range benchmarks.All() {
+			own, arbor := s.figures(m, f.Name), s.figures(m, "arbor")
+			if f.Name == "arbor" || own == nil {
+				continue
+			}
+			var better []string
+			for _, of := range []struct {
+				what  string
+				value func(figure) float64
+			}{{"of the time", ns}, {"of the allocations", allocs}, {"of the bytes", size}} {
+				if r := ratio(own, arbor, of.value); r < 1 {
+					better = append(better, fmt.Sprintf("%.0f %% %s", math.Max(1, r*100), of.what))
+				}
+			}
+			if better != nil {
+				found = append(found, fmt.Sprintf("- %s: %s needs %s.", s.title, f.Title, strings.Join(better, ", ")))
+			}
+		}
+	}
+	if found == nil {
+		return "In none of these scenarios does a peer need less time, fewer allocations or fewer bytes."
+	}
+	return "Compared with Arbor's figures, in the median of the rounds:\n\n" + strings.Join(found, "\n")
+}
+
+// duration prints nanoseconds in the largest fitting unit.
+func duration(ns float64) string {
+	for _, unit := range []struct {
+		name string
+		ns   float64
+	}{{"s", 1e9}, {"ms", 1e6}, {"µs", 1e3}} {
+		if ns >= unit.ns {
+			return digits(ns/unit.ns) + " " + unit.name
+		}
+	}
+	return digits(ns) + " ns"
+}
+
+// times prints a ratio.
+func times(r float64) string { return digits(r) + " ×" }
+
+// digits prints a number with two digits, or all those before the point.
+func digits(v float64) string {
+	if v >= 9.95 {
+		return thousands(v)
+	}
+	return strconv.FormatFloat(v, 'f', 1, 64)
+}
+
+// thousands prints a whole number with commas.
+func thousands(v float64) string {
+	s := strconv.FormatFloat(v, 'f', 0, 64)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
