@@ -99,7 +99,7 @@ func measure(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if err := bench("-test.bench=NextTurn", "-test.benchtime=100x", fmt.Sprintf("-test.count=%d", rounds)); err != nil {
+	if err := bench("-test.bench=NextTurn", "-test.benchtime=200x", fmt.Sprintf("-test.count=%d", rounds)); err != nil {
 		return nil, err
 	}
 	return all.Bytes(), nil
