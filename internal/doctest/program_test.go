@@ -23,7 +23,7 @@ const module = "github.com/agentarbor/arbor"
 // this one, as a reader's own would, and runs the whole programs.
 func TestPrograms(t *testing.T) {
 	dir := userModule(t)
-	env := append(environment(t, t.TempDir()), "GOFLAGS=-mod=mod -buildvcs=false")
+	env := append(environment(t), "GOFLAGS=-mod=mod -buildvcs=false")
 	goRun := func(args ...string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), "go", args...)
 		cmd.Dir, cmd.Env = dir, env

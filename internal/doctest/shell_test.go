@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,21 +36,21 @@ func TestCommands(t *testing.T) {
 	for _, p := range pages(t) {
 		t.Run(p.path, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
+			dir, env := t.TempDir(), environment(t)
+			env = append(env, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 			for _, b := range p.blocks {
 				if b.lang != "sh" || b.has("ci") {
 					continue
 				}
 				require.NoError(t, built())
-				runBlock(t, p, b, bin, dir)
+				runBlock(t, p, b, dir, slices.Clone(env))
 			}
 		})
 	}
 }
 
-func runBlock(t *testing.T, p *page, b block, bin, dir string) {
+func runBlock(t *testing.T, p *page, b block, dir string, env []string) {
 	t.Helper()
-	env := append(environment(t, dir), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	code := b.code
 	if b.has("endpoint") {
 		server := serve(t)
@@ -103,14 +104,17 @@ var goEnv = sync.OnceValues(func() ([]string, error) {
 })
 
 // environment is a new machine's: no key, no network, an empty home.
-func environment(t testing.TB, dir string) []string {
+func environment(t testing.TB) []string {
 	t.Helper()
 	env, err := goEnv()
 	require.NoError(t, err)
-	home := filepath.Join(dir, ".home")
-	require.NoError(t, os.MkdirAll(home, 0o700))
+	// The go command may go on counting for itself in the home folder after it has
+	// ended, so that a cleanup which insists on an empty folder would fail.
+	home, err := os.MkdirTemp("", "arbor-home-")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(home) })
 	return append([]string{
-		"HOME=" + home, "XDG_STATE_HOME=" + filepath.Join(home, "state"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir,
+		"HOME=" + home, "XDG_STATE_HOME=" + filepath.Join(home, "state"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(),
 		"GOPROXY=off", "GOFLAGS=-buildvcs=false", "GOTOOLCHAIN=local", "GOWORK=off",
 		"HTTP_PROXY=http://127.0.0.1:9", "HTTPS_PROXY=http://127.0.0.1:9", "NO_PROXY=127.0.0.1,localhost",
 	}, env...)
@@ -120,7 +124,7 @@ func goCommand(t testing.TB, dir string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = dir
-	cmd.Env = environment(t, t.TempDir())
+	cmd.Env = environment(t)
 	return cmd
 }
 
