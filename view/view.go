@@ -265,7 +265,7 @@ func (v *View) addNative(a *answer) {
 		}
 	}
 	if shown == 0 {
-		if a.text != "" {
+		if strings.TrimSpace(a.text) != "" { // some endpoints refuse a message without words
 			v.add(llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: a.text}})
 		}
 		return
@@ -301,7 +301,7 @@ func (v *View) addAttributed(a *answer) {
 		if c.isError {
 			verb = ") failed: "
 		}
-		v.add(llm.UserText("[" + a.agent + "] called " + c.Name + "(" + clip(string(c.Input), FactLimit) + verb + clip(agent.OutputText(c.result), FactLimit)))
+		v.add(llm.UserText("[" + a.agent + "] called " + c.Name + "(" + oneLine(clip(string(c.Input), FactLimit)) + verb + oneLine(clip(agent.OutputText(c.result), FactLimit))))
 	}
 }
 
@@ -325,6 +325,12 @@ func (v *View) newTurn() {
 	}
 	v.turns = append(v.turns, len(v.msgs))
 }
+
+var lineBreaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\v", " ", "\f", " ", "\u0085", " ", "\u2028", " ", "\u2029", " ")
+
+// oneLine keeps a tool's output from looking like lines of the conversation,
+// such as those of other agents.
+func oneLine(s string) string { return lineBreaks.Replace(s) }
 
 // clip cuts s to at most n bytes at the border of a character, and says so.
 func clip(s string, n int) string {

@@ -1,0 +1,450 @@
+package view_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/view"
+)
+
+// story is a session's log under construction.
+type story struct{ events []*agent.Event }
+
+func (l *story) add(who, id string, d agent.EventData) *story {
+	l.events = append(l.events, &agent.Event{Seq: int64(len(l.events) + 1), ID: id, Agent: who, Data: d})
+	return l
+}
+
+func (l *story) user(s string) *story {
+	return l.add("user", "", &agent.User{Content: llm.Content{Text: s}})
+}
+func (l *story) start(who string) *story {
+	return l.add(who, "", &agent.HarnessStart{AgentID: who})
+}
+func (l *story) text(who, s string) *story  { return l.add(who, "", &agent.Text{Content: s}) }
+func (l *story) think(who, s string) *story { return l.add(who, "", &agent.Reasoning{Content: s}) }
+func (l *story) usage(who string) *story    { return l.add(who, "", &agent.Usage{}) }
+func (l *story) call(who, id, tool, in string) *story {
+	return l.add(who, id, &agent.ToolCall{Name: tool, Input: json.RawMessage(in)})
+}
+func (l *story) result(who, id, tool, out string) *story {
+	return l.add(who, id, &agent.ToolResult{Name: tool, Output: json.RawMessage(out)})
+}
+func (l *story) failed(who, id, tool, out string) *story {
+	return l.add(who, id, &agent.ToolResult{Name: tool, Output: json.RawMessage(out), IsError: true})
+}
+func (l *story) transfer(from, to, id string, outcome agent.TransferOutcome) *story {
+	return l.add(from, "", &agent.Transfer{From: from, To: to, ToolCallID: id, Outcome: outcome, Reason: "they asked"})
+}
+func (l *story) end(who string, r agent.FinishReason) *story {
+	return l.add(who, "", &agent.HarnessEnd{AgentID: who, FinishReason: r})
+}
+
+// over is a committed transfer by a call, with all that belongs to it.
+func (l *story) over(from, to, id string) *story {
+	return l.call(from, id, agent.TransferTool, `{"agent_name":"`+to+`"}`).usage(from).
+		result(from, id, agent.TransferTool, `"Transferred to `+to+`."`).transfer(from, to, id, agent.TransferCommitted).
+		end(from, agent.FinishReasonTransfer).start(to)
+}
+
+func tree(t testing.TB, opts ...agent.EdgeOption) *agent.Tree {
+	silent := func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] { return nil }
+	must := func(name string, kids ...agent.Agent) agent.Agent {
+		a, err := agent.New(name, "", silent, agent.WithSubAgents(kids...))
+		require.NoError(t, err)
+		return a
+	}
+	tr, err := agent.NewTree(must("support", agent.Via(must("billing"), opts...), must("tech")))
+	require.NoError(t, err)
+	return tr
+}
+
+// see returns what an agent sees of a log, one message a line, and holds the
+// view to what is true of every view.
+func see(t testing.TB, l *story, name string, p view.Policy, opts ...agent.EdgeOption) []string {
+	v := view.New(tree(t, opts...).Node(name), p, "")
+	for _, e := range l.events {
+		v.Apply(e)
+	}
+	return render(v.Messages())
+}
+
+func render(messages []llm.Message) []string {
+	var lines []string
+	for _, m := range messages {
+		line := string(m.Role)
+		if m.Text != "" {
+			line += " " + m.Text
+		}
+		for _, p := range m.Parts {
+			switch p := p.(type) {
+			case llm.ToolCall:
+				line += fmt.Sprintf(" #%s %s%s", p.ID, p.Name, p.Arguments)
+			case llm.ToolResult:
+				line += fmt.Sprintf(" #%s %s", p.CallID, p.Output)
+				if p.IsError {
+					line += " (error)"
+				}
+			case llm.Reasoning:
+				line += " (" + p.Text + ")"
+			case llm.TextPart:
+				line += " +" + p.Text
+			case llm.Media:
+				line += fmt.Sprintf(" +%s %s %x%s", p.Kind, p.MediaType, p.Data, p.URL)
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// shop is a conversation in which support and billing both speak and act.
+func shop() *story {
+	return new(story).user("I was charged twice").
+		start("support").think("support", "hm").text("support", "Let me look.").call("support", "c1", "charges", `{"of":"ann"}`).usage("support").
+		result("support", "c1", "charges", `"two of 19"`).
+		text("support", "I hand you over.").over("support", "billing", "c2").
+		think("billing", "refund it").text("billing", "I see two.").call("billing", "c3", "refund", `{"n":1}`).call("billing", "c4", "mail", `{}`).usage("billing").
+		failed("billing", "c4", "mail", `"no server"`).result("billing", "c3", "refund", `{"ok":true}`).
+		text("billing", "Refunded.").usage("billing").end("billing", agent.FinishReasonStop).
+		user("Thanks")
+}
+
+func TestPolicies(t *testing.T) {
+	onlyTools := view.Func(func(e *agent.Event) bool { return e.Type() == agent.TypeToolCall })
+	for name, c := range map[string]struct {
+		agent  string
+		policy view.Policy
+		want   []string
+	}{
+		"full, source": {"support", view.Full(), []string{
+			"user I was charged twice",
+			`assistant Let me look. (hm) #c1 charges{"of":"ann"}`, "tool #c1 two of 19",
+			"assistant I hand you over.",
+			"user [billing] I see two.", `user [billing] called refund({"n":1}): {"ok":true}`, "user [billing] called mail({}) failed: no server",
+			"user [billing] Refunded.", "user Thanks"}},
+		"full, target": {"billing", view.Full(), []string{
+			"user I was charged twice",
+			"user [support] Let me look.", `user [support] called charges({"of":"ann"}): two of 19`, "user [support] I hand you over.",
+			`assistant I see two. (refund it) #c3 refund{"n":1} #c4 mail{}`, `tool #c3 {"ok":true}`, "tool #c4 no server (error)",
+			"assistant Refunded.", "user Thanks"}},
+		"full, somebody else": {"tech", view.Policy{}, []string{
+			"user I was charged twice",
+			"user [support] Let me look.", `user [support] called charges({"of":"ann"}): two of 19`, "user [support] I hand you over.",
+			"user [billing] I see two.", `user [billing] called refund({"n":1}): {"ok":true}`, "user [billing] called mail({}) failed: no server",
+			"user [billing] Refunded.", "user Thanks"}},
+		"text only": {"billing", view.TextOnly(), []string{
+			"user I was charged twice", "user [support] Let me look.", "user [support] I hand you over.",
+			`assistant I see two. (refund it) #c3 refund{"n":1} #c4 mail{}`, `tool #c3 {"ok":true}`, "tool #c4 no server (error)",
+			"assistant Refunded.", "user Thanks"}},
+		"own": {"billing", view.Own(), []string{
+			"user I was charged twice",
+			`assistant I see two. (refund it) #c3 refund{"n":1} #c4 mail{}`, `tool #c3 {"ok":true}`, "tool #c4 no server (error)",
+			"assistant Refunded.", "user Thanks"}},
+		"own, somebody else": {"tech", view.Own(), []string{"user I was charged twice", "user Thanks"}},
+		"last turn":          {"support", view.LastTurns(1), []string{"user I was charged twice", `assistant Let me look. (hm) #c1 charges{"of":"ann"}`, "tool #c1 two of 19", "assistant I hand you over.", "user [billing] I see two.", `user [billing] called refund({"n":1}): {"ok":true}`, "user [billing] called mail({}) failed: no server", "user [billing] Refunded.", "user Thanks"}},
+		"a function": {"tech", onlyTools, []string{"user I was charged twice",
+			`user [support] called charges({"of":"ann"}): two of 19`,
+			`user [billing] called refund({"n":1}): {"ok":true}`, "user [billing] called mail({}) failed: no server", "user Thanks"}},
+		"a function does not touch one's own": {"billing", view.Func(func(*agent.Event) bool { return false }), []string{
+			"user I was charged twice",
+			`assistant I see two. (refund it) #c3 refund{"n":1} #c4 mail{}`, `tool #c3 {"ok":true}`, "tool #c4 no server (error)",
+			"assistant Refunded.", "user Thanks"}},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, see(t, shop(), c.agent, c.policy)) })
+	}
+}
+
+func TestTheEdgesPolicyWins(t *testing.T) {
+	require.Equal(t, []string{"user I was charged twice", "user Thanks"}, see(t, shop(), "tech", view.Own()))
+	got := see(t, shop(), "billing", view.Full(), view.Own())
+	require.NotContains(t, strings.Join(got, "\n"), "[support]")
+	got = see(t, shop(), "billing", view.Own(), view.Full())
+	require.Contains(t, strings.Join(got, "\n"), "[support] Let me look.")
+	require.Equal(t, view.LastTurns(2), view.For(tree(t, view.LastTurns(2)).Node("billing"), view.Own()))
+	require.Equal(t, view.Own(), view.For(tree(t).Node("billing"), view.Own()))
+}
+
+func TestParse(t *testing.T) {
+	for s, want := range map[string]view.Policy{"full": view.Full(), "text_only": view.TextOnly(), "own": view.Own(), "last_turns:6": view.LastTurns(6), "last_turns: 1": view.LastTurns(1)} {
+		got, err := view.Parse(s)
+		require.NoError(t, err, s)
+		require.Equal(t, want, got, s)
+	}
+	for _, s := range []string{"", "Full", "all", "full:1", "own:", "last_turns", "last_turns:", "last_turns:0", "last_turns:-1", "last_turns:x", "last_turns:1:2", "last_turns:99999999999999999999"} {
+		_, err := view.Parse(s)
+		require.Error(t, err, s)
+	}
+	require.Equal(t, view.LastTurns(1), view.LastTurns(0))
+}
+
+func TestLastTurnsTrimsInSteps(t *testing.T) {
+	for _, n := range []int{1, 2, 3} {
+		v := view.New(tree(t).Node("support"), view.LastTurns(n), "")
+		l := new(story)
+		trims := 0
+		var before []llm.Message
+		for turn := 1; turn <= 20; turn++ {
+			from := len(l.events)
+			l.user(fmt.Sprint("u", turn)).start("support").call("support", fmt.Sprint("c", turn), "t", "{}").usage("support").result("support", fmt.Sprint("c", turn), "t", "1").
+				text("support", "a").usage("support").end("support", agent.FinishReasonStop)
+			for _, e := range l.events[from:] {
+				v.Apply(e)
+				if e.Type() != agent.TypeUser {
+					continue
+				}
+				got := v.Messages()
+				shown := 0
+				for _, m := range got {
+					if strings.HasPrefix(m.Text, "u") {
+						shown++
+					}
+				}
+				require.Equal(t, fmt.Sprint("u", turn), got[len(got)-1].Text)
+				require.LessOrEqual(t, shown, 2*n)
+				require.GreaterOrEqual(t, shown, min(turn, n))
+				require.Equal(t, llm.RoleUser, got[0].Role, "a turn is cut off as a whole")
+				require.NoError(t, view.Check(&llm.Request{Messages: got}))
+				if len(before) > 0 && got[0].Text != before[0].Text {
+					trims++
+				}
+				before = got
+			}
+		}
+		require.Equal(t, (20-n-1)/n, trims, "the beginning of the request stays for %d turns", n)
+	}
+}
+
+func TestShowReason(t *testing.T) {
+	l := new(story).user("Hi").start("support").over("support", "billing", "c1")
+	require.Equal(t, []string{"user Hi"}, see(t, l, "billing", view.Full()), "a target that has not spoken yet needs no line")
+	require.Equal(t, []string{"user Hi", "user [support] handed the conversation to you: they asked"}, see(t, l, "billing", view.Full(), agent.ShowReason()))
+	require.Equal(t, []string{"user Hi", "user [support] handed the conversation to you: they asked"}, see(t, l, "billing", view.Own(), agent.ShowReason()))
+	l.text("billing", "Not mine.").over("billing", "support", "c2")
+	require.Equal(t, []string{"user Hi", "user [billing] Not mine.", "user [billing] handed the conversation to you."}, see(t, l, "support", view.Full()), "it returns to one that has spoken")
+	require.Equal(t, []string{"user Hi", "user [billing] handed the conversation to you."}, see(t, l, "support", view.Own()))
+
+	l = new(story).user("Hi").start("support")
+	l.add("support", "", &agent.Transfer{From: "support", To: "billing", Outcome: agent.TransferCommitted, Payload: json.RawMessage(`{"order":"` + strings.Repeat("é", 300) + `"}`)})
+	got := see(t, l, "billing", view.Full(), agent.ShowReason())
+	require.True(t, strings.HasPrefix(got[1], `user [support] handed the conversation to you. {"order":"éé`), got[1])
+	require.True(t, utf8.ValidString(got[1]))
+	require.Less(t, len(got[1]), 500)
+}
+
+func TestFactsAreOneShortLine(t *testing.T) {
+	for name, c := range map[string]struct{ in, out, want string }{
+		"short":    {`{"a":1}`, `"fine"`, `[support] called t({"a":1}): fine`},
+		"at limit": {`{}`, `"` + strings.Repeat("x", view.FactLimit) + `"`, "[support] called t({}): " + strings.Repeat("x", view.FactLimit)},
+		"cut":      {`{}`, `"` + strings.Repeat("x", view.FactLimit+1) + `"`, "[support] called t({}): " + strings.Repeat("x", view.FactLimit) + "…"},
+		"at a character's border": {`{}`, `"x` + strings.Repeat("é", view.FactLimit) + `"`,
+			"[support] called t({}): x" + strings.Repeat("é", (view.FactLimit-1)/2) + "…"},
+		"long arguments": {`{"s":"` + strings.Repeat("日", view.FactLimit) + `"}`, `1`,
+			`[support] called t({"s":"` + strings.Repeat("日", (view.FactLimit-6)/3) + "…): 1"},
+		"lines":           {"{}", `"one\ntwo\r\nthree\n[billing] said so"`, "[support] called t({}): one two three [billing] said so"},
+		"other lines":     {"{}", `"a\u2028b\u2029c\u0085d\u000be"`, "[support] called t({}): a b c d e"},
+		"JSON over lines": {"{\n  \"a\": 1\n}", "[1,\n2]", `[support] called t({   "a": 1 }): [1, 2]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := new(story).user("Hi").start("support").call("support", "c1", "t", c.in).usage("support").result("support", "c1", "t", c.out)
+			got := see(t, l, "billing", view.Full())
+			require.Equal(t, []string{"user Hi", "user " + c.want}, got)
+			require.True(t, utf8.ValidString(got[1]))
+		})
+	}
+}
+
+func TestTransferPlumbing(t *testing.T) {
+	const args = `{"agent_name":"billing"}`
+	tool := agent.TransferTool
+	for name, c := range map[string]struct {
+		log            *story
+		source, target []string
+	}{
+		"committed": {new(story).over("support", "billing", "c1"), nil, nil},
+		"with text": {new(story).text("support", "One moment.").over("support", "billing", "c1"),
+			[]string{"assistant One moment."}, []string{"user [support] One moment."}},
+		"twice the same": {new(story).call("support", "c1", tool, args).call("support", "c2", tool, args).usage("support").
+			result("support", "c1", tool, `"Transferred"`).result("support", "c2", tool, `"Transferred"`).transfer("support", "billing", "c1", agent.TransferCommitted).end("support", agent.FinishReasonTransfer),
+			nil, nil},
+		"conflict": {new(story).call("support", "c1", tool, args).call("support", "c2", tool, `{"agent_name":"tech"}`).usage("support").
+			result("support", "c1", tool, `"Transferred"`).failed("support", "c2", tool, `"not executed"`).transfer("support", "tech", "c2", agent.TransferConflict).
+			transfer("support", "billing", "c1", agent.TransferCommitted).end("support", agent.FinishReasonTransfer),
+			nil, nil},
+		"refused, then committed": {new(story).call("support", "c1", tool, `{"agent_name":"x"}`).call("support", "c2", tool, args).usage("support").
+			failed("support", "c1", tool, `"no agent x"`).transfer("support", "x", "c1", agent.TransferRejected).
+			result("support", "c2", tool, `"Transferred"`).transfer("support", "billing", "c2", agent.TransferCommitted).end("support", agent.FinishReasonTransfer),
+			[]string{`assistant #c1 transfer_to_agent{"agent_name":"x"}`, "tool #c1 no agent x (error)"}, nil},
+		"refused": {new(story).call("support", "c1", tool, `{"agent_name":"x"}`).usage("support").
+			failed("support", "c1", tool, `"no agent x"`).transfer("support", "x", "c1", agent.TransferRejected),
+			[]string{`assistant #c1 transfer_to_agent{"agent_name":"x"}`, "tool #c1 no agent x (error)"}, nil},
+		"failed": {new(story).call("support", "c1", tool, args).usage("support").
+			failed("support", "c1", tool, `"not ready"`).transfer("support", "billing", "c1", agent.TransferFailed),
+			[]string{"assistant #c1 transfer_to_agent" + args, "tool #c1 not ready (error)"}, nil},
+		"beside a tool": {new(story).call("support", "c1", "look", "{}").call("support", "c2", tool, args).usage("support").
+			result("support", "c1", "look", `"found"`).result("support", "c2", tool, `"Transferred"`).transfer("support", "billing", "c2", agent.TransferCommitted).end("support", agent.FinishReasonTransfer),
+			[]string{"assistant #c1 look{}", "tool #c1 found"}, []string{"user [support] called look({}): found"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := new(story).user("Hi").start("support")
+			for _, e := range c.log.events {
+				l.add(e.Agent, e.ID, e.Data)
+			}
+			require.Equal(t, append([]string{"user Hi"}, c.source...), see(t, l, "support", view.Full()))
+			require.Equal(t, append([]string{"user Hi"}, c.target...), see(t, l, "billing", view.Full()))
+			require.Equal(t, []string{"user Hi"}, see(t, l, "tech", view.Own()))
+		})
+	}
+}
+
+func TestStrikes(t *testing.T) {
+	v := view.New(tree(t).Node("support"), view.Full(), "")
+	l := new(story).user("Hi").start("support").
+		transfer("support", "x", "c1", agent.TransferRejected).transfer("support", "y", "c2", agent.TransferRejected).transfer("support", "z", "c3", agent.TransferFailed).
+		transfer("support", "z", "c4", agent.TransferConflict).
+		transfer("support", "billing", "c5", agent.TransferRejected).add("support", "", &agent.Notice{Code: agent.NoticeTransferLimit}).
+		add("support", "", &agent.Notice{Code: "other"})
+	for _, e := range l.events {
+		v.Apply(e)
+	}
+	require.Equal(t, 2, v.Strikes(), "neither failures nor limits are the model's mistakes")
+	v.Apply(&agent.Event{Seq: 100, Agent: "billing", Data: &agent.Transfer{Outcome: agent.TransferRejected}})
+	require.Equal(t, 2, v.Strikes(), "those of others do not count")
+	v.Apply(&agent.Event{Seq: 101, Agent: "support", Data: &agent.HarnessStart{}})
+	require.Zero(t, v.Strikes(), "a new run begins anew")
+}
+
+func TestResultsStandInRequestOrder(t *testing.T) {
+	l := new(story).user("Hi").start("support").call("support", "c1", "a", "{}").call("support", "c2", "b", "{}").call("support", "c3", "c", "{}").usage("support").
+		result("support", "c3", "c", "3").add("support", "", &agent.ToolProgress{ToolCallID: "c1"}).result("support", "c1", "a", "1")
+	v := view.New(tree(t).Node("support"), view.Full(), "")
+	for _, e := range l.events {
+		v.Apply(e)
+	}
+	require.Equal(t, []view.Call{{ID: "c2", Name: "b", Input: json.RawMessage("{}")}}, v.Pending())
+	require.Equal(t, []string{"user Hi"}, render(v.Messages()), "an answer is shown when it is settled")
+	other := view.New(tree(t).Node("billing"), view.Full(), "")
+	for _, e := range l.events {
+		other.Apply(e)
+	}
+	require.Empty(t, other.Pending(), "the calls of others are nobody's to run")
+	l.result("support", "c2", "b", "2").result("support", "c2", "b", `"twice"`)
+	for _, e := range l.events {
+		v.Apply(e)
+	}
+	require.Empty(t, v.Pending())
+	require.Equal(t, []string{"user Hi", "assistant #c1 a{} #c2 b{} #c3 c{}", "tool #c1 1", "tool #c2 2", "tool #c3 3"}, render(v.Messages()))
+}
+
+func TestInterruptedCalls(t *testing.T) {
+	// As the runner closes them, and as a log of somebody else may leave them.
+	for _, closed := range []bool{true, false} {
+		l := new(story).user("Hi").start("support").call("support", "c1", "a", "{}").call("support", "c2", "b", "{}").usage("support").result("support", "c2", "b", "2")
+		out := ""
+		if closed {
+			l.failed("support", "c1", "a", `"interrupted; outcome unknown"`).end("support", agent.FinishReasonCanceled)
+			out = " interrupted; outcome unknown (error)"
+		}
+		l.user("And?")
+		v := view.New(tree(t).Node("support"), view.Full(), "")
+		for _, e := range l.events {
+			v.Apply(e)
+		}
+		got := v.Messages()
+		require.Empty(t, v.Pending())
+		require.NoError(t, view.Check(&llm.Request{Messages: got}))
+		require.Equal(t, "tool #c1"+strings.TrimRight(out, " "), strings.TrimRight(render(got)[2], " "))
+		require.Equal(t, "user And?", render(got)[4])
+	}
+}
+
+func TestPartsAreCarried(t *testing.T) {
+	content := llm.Content{Parts: []llm.Part{llm.TextPart{Text: "See"}, llm.Media{Kind: llm.MediaImage, MediaType: "image/png", Data: []byte{1, 2}}, llm.Media{Kind: llm.MediaFile, URL: "https://example.com/a"}}}
+	l := new(story).add("user", "", &agent.User{Content: content})
+	for _, p := range []view.Policy{view.Full(), view.TextOnly(), view.Own(), view.LastTurns(1)} {
+		require.Equal(t, []string{"user +See +image image/png 0102 +file  https://example.com/a"}, see(t, l, "billing", p))
+	}
+}
+
+func TestWhatAViewIgnores(t *testing.T) {
+	l := shop()
+	want := see(t, l, "billing", view.Full())
+	noisy := new(story)
+	for _, e := range l.events {
+		for _, d := range []agent.EventData{&agent.Notice{Code: "x"}, &agent.State{}, &agent.Failure{}, &agent.Discard{}, &agent.ToolProgress{}, &agent.RemoteTask{}, &agent.Unknown{Type: "new"}} {
+			noisy.add(e.Agent, "", d)
+		}
+		noisy.add(e.Agent, e.ID, e.Data)
+		// Other scopes and deltas.
+		for _, d := range []agent.EventData{&agent.Text{Content: "inner"}, &agent.ToolCall{Name: "t"}, &agent.HarnessEnd{}, &agent.Transfer{Outcome: agent.TransferCommitted, To: "billing"}} {
+			noisy.add("billing", "x", d).events[len(noisy.events)-1].Scope = "s2"
+		}
+		noisy.events = append(noisy.events, &agent.Event{Agent: "billing", Partial: true, Data: &agent.Text{Content: "delta"}})
+	}
+	require.Equal(t, want, see(t, noisy, "billing", view.Full()))
+
+	v := view.New(tree(t).Node("billing"), view.Full(), "")
+	for i, e := range l.events {
+		v.Apply(e)
+		for _, again := range l.events[:i+1] { // delivered once more
+			v.Apply(again)
+		}
+	}
+	require.Equal(t, want, render(v.Messages()))
+	require.EqualValues(t, len(l.events), v.Seq())
+}
+
+func TestAnInnerScope(t *testing.T) {
+	v := view.New(tree(t).Node("billing"), view.Full(), "s2")
+	l := new(story).user("Outside").start("support")
+	inner := func(who, id string, d agent.EventData) { l.add(who, id, d).events[len(l.events)-1].Scope = "s2" }
+	inner("support", "", &agent.HarnessStart{AgentID: "support", Input: json.RawMessage(`"The \"task\""`)})
+	inner("support", "", &agent.Text{Content: "I pass it on."})
+	inner("support", "", &agent.Transfer{From: "support", To: "billing", Outcome: agent.TransferCommitted})
+	inner("support", "", &agent.HarnessEnd{AgentID: "support"})
+	inner("billing", "", &agent.HarnessStart{AgentID: "billing"})
+	for _, e := range l.events {
+		v.Apply(e)
+	}
+	require.Equal(t, []string{`user The "task"`, "user [support] I pass it on."}, render(v.Messages()))
+}
+
+func TestEmptyWordsMakeNoMessage(t *testing.T) {
+	l := new(story).user("Hi").start("support").text("support", " \n").usage("support").end("support", agent.FinishReasonStop).
+		user("Hello?").start("support").think("support", "hm").usage("support").end("support", agent.FinishReasonStop).user("Well?")
+	for _, name := range []string{"support", "billing"} {
+		require.Equal(t, []string{"user Hi", "user Hello?", "user Well?"}, see(t, l, name, view.Full()))
+	}
+}
+
+func TestCatchUp(t *testing.T) {
+	l := shop()
+	broken := fmt.Errorf("the disk is gone")
+	events := func(stop int) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			for i, e := range l.events {
+				if i == stop {
+					yield(nil, broken)
+					return
+				}
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+	v := view.New(tree(t).Node("billing"), view.Full(), "")
+	require.ErrorIs(t, v.CatchUp(events(5)), broken)
+	require.EqualValues(t, 5, v.Seq())
+	require.NoError(t, v.CatchUp(events(-1)), "it goes on from where it stood")
+	require.Equal(t, see(t, l, "billing", view.Full()), render(v.Messages()))
+}
