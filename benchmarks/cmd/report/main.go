@@ -95,11 +95,11 @@ func measure(ctx context.Context) ([]byte, error) {
 		return nil
 	}
 	for range rounds {
-		if err := bench("-test.bench=TransferTurn|Stream|PingPong", "-test.benchtime=200ms"); err != nil {
+		if err := bench("-test.bench=TransferTurn|Stream|PingPong", "-test.benchtime=100ms"); err != nil {
 			return nil, err
 		}
 	}
-	if err := bench("-test.bench=NextTurn", "-test.benchtime=200x", fmt.Sprintf("-test.count=%d", rounds)); err != nil {
+	if err := bench("-test.bench=NextTurn", "-test.benchtime=100x", fmt.Sprintf("-test.count=%d", rounds)); err != nil {
 		return nil, err
 	}
 	return all.Bytes(), nil
