@@ -108,11 +108,14 @@ func environment(t testing.TB) []string {
 	t.Helper()
 	env, err := goEnv()
 	require.NoError(t, err)
-	// The go command may go on counting for itself in the home folder after it has
-	// ended, so that a cleanup which insists on an empty folder would fail.
 	home, err := os.MkdirTemp("", "arbor-home-")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	// Else the go command counts its uses in the home folder, even after it has
+	// ended, and may do so while the folder is removed.
+	telemetry := filepath.Join(home, ".config", "go", "telemetry")
+	require.NoError(t, os.MkdirAll(telemetry, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(telemetry, "mode"), []byte("off"), 0o600))
 	return append([]string{
 		"HOME=" + home, "XDG_STATE_HOME=" + filepath.Join(home, "state"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(),
 		"GOPROXY=off", "GOFLAGS=-buildvcs=false", "GOTOOLCHAIN=local", "GOWORK=off",
