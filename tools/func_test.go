@@ -33,6 +33,8 @@ type order struct {
 	private int
 }
 
+var _ = order{}.private // no part of the schema
+
 const goodOrder = `{"id":1,"kind":"refund","ship":{"city":"Oslo"}}`
 
 func call(t testing.TB, tool tools.Tool, input string) tools.Result {
