@@ -179,3 +179,21 @@ func TestALimitDoesNotDenyWhatMayHaveHappened(t *testing.T) {
 		require.NotContains(t, told, "not executed")
 	})
 }
+
+// An agent that is run with nothing would ask its model with an empty message.
+func TestAnInnerAgentNeedsWords(t *testing.T) {
+	inner := &model{}
+	helper, err := llmagent.New("helper", "", inner)
+	require.NoError(t, err)
+	for _, input := range []string{"", " \n"} {
+		ask := tool(t, "ask", func(c tools.Context) (any, error) { return c.RunAgent(helper, input) })
+		s := newSolo(t, replies(reply(scripted.Call("ask", "{}"))), []llmagent.Option{llmagent.WithTools(ask)})
+		events, err := s.say(context.Background())
+		require.NoError(t, err)
+		result := payloads[*agent.ToolResult](events)[0]
+		require.True(t, result.IsError)
+		require.Contains(t, string(result.Output), "no words")
+		require.Empty(t, inner.requests)
+		require.NoError(t, inner.bad)
+	}
+}

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"strings"
 
@@ -15,6 +16,10 @@ import (
 // the goroutine of a tool; the conversation's lane delivers the events.
 func (l *lane) Run(ctx context.Context, a agent.Agent, cause string, input llm.Content) iter.Seq2[*agent.Event, error] {
 	return func(yield func(*agent.Event, error) bool) {
+		if strings.TrimSpace(input.PlainText()) == "" {
+			yield(nil, fmt.Errorf("the input of the agent %s has no words: %w", a.Name(), agent.ErrBadInput))
+			return
+		}
 		tree, err := l.t.innerTree(a)
 		if err != nil {
 			yield(nil, err)
