@@ -177,17 +177,17 @@ func TestDamagedEvent(t *testing.T) {
 	lease, err := s.Acquire(t.Context(), key, session.Self())
 	require.NoError(t, err)
 	require.NoError(t, s.Append(t.Context(), key, 0, lease, batch(0, 5)...))
-	for change, says := range map[string]string{
-		"UPDATE event SET json = '{' WHERE seq = 4":                        "event 4",
-		"UPDATE event SET json = json_set(json, '$.seq', 9) WHERE seq = 3": "event 3, which says 9",
-		"DELETE FROM event WHERE seq = 2":                                  "stands where 2",
+	for _, damage := range []struct{ change, says string }{ // each one nearer to the beginning
+		{"UPDATE event SET json = '{' WHERE seq = 4", "event 4"},
+		{"UPDATE event SET json = json_set(json, '$.seq', 9) WHERE seq = 3", "event 3, which says 9"},
+		{"DELETE FROM event WHERE seq = 2", "stands where 2"},
 	} {
-		raw(t, path, change)
+		raw(t, path, damage.change)
 		var last error
 		for _, err := range s.Load(t.Context(), key, 0) {
 			last = err
 		}
-		require.ErrorContains(t, last, says)
+		require.ErrorContains(t, last, damage.says)
 		require.ErrorContains(t, last, path)
 	}
 }
