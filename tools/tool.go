@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/agentarbor/arbor/llm"
@@ -41,11 +41,12 @@ const (
 	DefaultMaxOutput = 64 << 10
 )
 
-var nameRE = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-
 // CheckName reports whether a tool may have this name.
 func CheckName(name string) error {
-	if !nameRE.MatchString(name) {
+	bad := func(c rune) bool {
+		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-')
+	}
+	if name == "" || len(name) > 64 || strings.ContainsFunc(name, bad) {
 		return fmt.Errorf("tool name %q: 1 to 64 letters, digits, _ and - are allowed", name)
 	}
 	return nil
