@@ -224,3 +224,20 @@ func TestBreakAnywhereInApproval(t *testing.T) {
 		}
 	}
 }
+
+// When the agent that waits has left the tree, its calls are answered and the
+// root goes on; nothing runs that the tree no longer has.
+func TestApprovalOfAnAgentThatLeftTheTree(t *testing.T) {
+	c := newCashier(t, `support: call refund#c1 {"amount": 19}`)
+	c.say("Money back")
+	root, script := tree(t, "front", `front: expect user "not executed" "I take over."`)
+	r, err := runner.New(root, c.store)
+	require.NoError(t, err)
+	events, err := collect(r.Resume(context.Background(), s1, runner.Approve("c1")))
+	require.NoError(t, err)
+	who, text := lastText(events)
+	require.Equal(t, "front I take over.", who+" "+text)
+	require.Empty(t, c.refunds)
+	checkLog(t, r, load(t, r, s1))
+	require.NoError(t, script.Done())
+}

@@ -111,13 +111,17 @@ func testTools(t testing.TB) *tools.Registry {
 			return "first", nil
 		}),
 		tool("second", func(ctx tools.Context, in in) (any, error) {
-			<-gate(ctx)
-			for {
+			select {
+			case <-gate(ctx):
+			case <-ctx.Done():
+			}
+			for ctx.Err() == nil { // the store tells nobody; the result is there within microseconds
 				if _, ok := ctx.Get("turn:first"); ok {
 					return "second", nil
 				}
 				time.Sleep(time.Microsecond)
 			}
+			return nil, ctx.Err()
 		}),
 	)
 	require.NoError(t, err)
