@@ -17,6 +17,9 @@ var (
 	ErrTargetNotReady = errors.New("transfer target not ready")
 	// ErrLimit: another limit of the turn is reached; [LimitError] says which.
 	ErrLimit = errors.New("limit reached")
+	// ErrUnknownPrice: a budget in money cannot be kept, because no price of the
+	// model is known.
+	ErrUnknownPrice = errors.New("unknown price")
 	// ErrSessionBusy: another turn holds the session.
 	ErrSessionBusy = errors.New("session is busy with another turn")
 	// ErrConflict: the log has moved on, or the lease was lost; nothing was stored.

@@ -44,6 +44,13 @@ type Runtime interface {
 	// named to at this moment: nil, or an error that wraps ErrUnknownTarget,
 	// ErrTransferRejected, ErrTransferLimit or ErrTargetNotReady. It changes nothing.
 	CheckTransfer(ctx context.Context, inv *Invocation, to string) error
+	// Ask asks a model on behalf of a running agent: within the turn's limits and
+	// budgets, through the interceptors. What it yields is what Model.Generate
+	// does; beside that, an error that is ErrLimit or ErrUnknownPrice says that
+	// the model was not asked.
+	Ask(ctx context.Context, inv *Invocation, model llm.Model, req *llm.Request) iter.Seq2[llm.Chunk, error]
+	// Call runs one call of a tool through the interceptors.
+	Call(ctx context.Context, c ToolCallInfo, run ToolFunc) (*ToolResult, error)
 }
 
 // Invocation is what an agent's step knows of its turn. It is valid during the
