@@ -29,6 +29,8 @@ type Runner struct {
 	now        func() time.Time
 	newID      func() string // nil: random ids
 	owner      session.Owner
+
+	interceptors []agent.Interceptor
 }
 
 // fixed are the payloads that all runs of an agent share.
@@ -124,7 +126,11 @@ func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message) iter
 			yield(nil, err)
 			return
 		}
-		r.turn(ctx, key, yield, func(t *turn) error { return t.begin(msg) }, (*lane).run)
+		r.intercepted(ctx, agent.TurnInfo{Session: key, Message: &msg, Root: r.tree.Root().Agent.Name()}, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+			return func(yield func(*agent.Event, error) bool) {
+				r.turn(ctx, key, yield, func(t *turn) error { return t.begin(msg) }, (*lane).run)
+			}
+		})(yield)
 	}
 }
 

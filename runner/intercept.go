@@ -1,0 +1,56 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// WithInterceptors wraps turns, model calls and tool calls; the first
+// interceptor is the outermost. Those of a second WithInterceptors come inside.
+func WithInterceptors(interceptors ...agent.Interceptor) Option {
+	return func(r *Runner) { r.interceptors = append(r.interceptors, interceptors...) }
+}
+
+// intercepted wraps a turn's events with the interceptors.
+func (r *Runner) intercepted(ctx context.Context, info agent.TurnInfo, turn agent.TurnFunc) iter.Seq2[*agent.Event, error] {
+	for i := len(r.interceptors) - 1; i >= 0; i-- {
+		outer, inner := r.interceptors[i], turn
+		turn = func(ctx context.Context) iter.Seq2[*agent.Event, error] { return outer.Turn(ctx, info, inner) }
+	}
+	return turn(ctx)
+}
+
+// Ask implements agent.Runtime.
+func (l *lane) Ask(ctx context.Context, inv *agent.Invocation, model llm.Model, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	if err := l.reserve(inv, model, req); err != nil {
+		return func(yield func(llm.Chunk, error) bool) { yield(llm.Chunk{}, err) }
+	}
+	if len(l.t.r.interceptors) == 0 {
+		return model.Generate(ctx, req)
+	}
+	call := agent.ModelFunc(model.Generate)
+	for i := len(l.t.r.interceptors) - 1; i >= 0; i-- {
+		outer, inner := l.t.r.interceptors[i], call
+		call = func(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+			return outer.ModelCall(ctx, agent.ModelCallInfo{Invocation: inv, Model: model, Request: req}, inner)
+		}
+	}
+	return call(ctx, req)
+}
+
+// Call implements agent.Runtime.
+func (l *lane) Call(ctx context.Context, c agent.ToolCallInfo, run agent.ToolFunc) (*agent.ToolResult, error) {
+	for i := len(l.t.r.interceptors) - 1; i >= 0; i-- {
+		outer, inner := l.t.r.interceptors[i], run
+		run = func(ctx context.Context, input json.RawMessage) (*agent.ToolResult, error) {
+			c := c
+			c.Input = input
+			return outer.ToolCall(ctx, c, inner)
+		}
+	}
+	return run(ctx, c.Input)
+}
