@@ -55,6 +55,29 @@ func (e *LimitError) Error() string {
 // Is makes errors.Is(err, ErrLimit) true.
 func (e *LimitError) Is(target error) bool { return target == ErrLimit }
 
+// BudgetError says which budget the next model call would exceed, or which one
+// the turn's time has used up. It is an ErrLimit.
+type BudgetError struct {
+	Of     string // whose budget: "the turn", "the session" or "the agent billing"
+	Unit   string // "tokens", "cost" or "seconds"
+	Budget float64
+	Used   float64 // what is spent and what other calls have reserved
+	Needs  float64 // what the next call was expected to use, 0 for time
+}
+
+func (e *BudgetError) Error() string {
+	switch e.Unit {
+	case "seconds":
+		return fmt.Sprintf("budget spent: %s has used its %g seconds", e.Of, e.Budget)
+	case "cost":
+		return fmt.Sprintf("budget spent: %s has cost %g of %g, and the next answer costs about %g", e.Of, e.Used, e.Budget, e.Needs)
+	}
+	return fmt.Sprintf("budget spent: %s has used %g of %g %s, and the next answer needs about %g", e.Of, e.Used, e.Budget, e.Unit, e.Needs)
+}
+
+// Is makes errors.Is(err, ErrLimit) true.
+func (e *BudgetError) Is(target error) bool { return target == ErrLimit }
+
 // TransferLimitError is an ErrTransferLimit. Final is false for the first
 // refused transfer of a turn, which the agent answers with a result for its
 // model, and true for the next, which ends the turn.

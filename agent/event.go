@@ -142,10 +142,12 @@ type (
 		Message string `json:"message"`
 	}
 	// Discard voids a model attempt: the deltas with these ids are to be dropped.
+	// Usage is what the attempt used, if the endpoint said so.
 	Discard struct {
 		Code    string   `json:"code"`
 		Message string   `json:"message"`
 		IDs     []string `json:"ids,omitempty"`
+		Usage   *Usage   `json:"usage,omitempty"`
 	}
 	// Failure is the payload of an "error" event.
 	Failure struct {

@@ -115,3 +115,7 @@ const TransferTool = "transfer_to_agent"
 // NoticeTransferLimit is the code of the notice that stands beside a transfer
 // which was answered "limit reached".
 const NoticeTransferLimit = "transfer_limit"
+
+// NoticeResumed is the code of the notice that a run which was cut off is gone
+// on with, where a budget of time must know.
+const NoticeResumed = "resumed"

@@ -1,9 +1,11 @@
 package llmagent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -29,7 +31,7 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, messages []llm.M
 	truncated := false
 	for attempt := 1; ; attempt++ {
 		ans := answer{inv: inv, attempt: attempt, yield: yield}
-		err := ans.read(ctx, a.model, req)
+		err := ans.read(ctx, inv.Runtime().Ask(ctx, inv, a.model, req))
 		if ans.stopped {
 			return
 		}
@@ -56,14 +58,14 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, messages []llm.M
 		if err != nil && (!ans.begun || !llm.Retryable(err) || attempt >= maxAttempts) {
 			// A failed call that showed nothing leaves nothing to discard.
 			if ans.begun || truncated {
-				if !yield(&agent.Event{Data: &agent.Discard{Code: code, Message: message, IDs: ans.ids()}, More: true}, nil) {
+				if !yield(&agent.Event{Data: &agent.Discard{Code: code, Message: message, IDs: ans.ids(), Usage: ans.used(a.model.Name())}, More: true}, nil) {
 					return
 				}
 			}
 			yield(nil, err)
 			return
 		}
-		if !yield(&agent.Event{Data: &agent.Discard{Code: code, Message: message, IDs: ans.ids()}}, nil) {
+		if !yield(&agent.Event{Data: &agent.Discard{Code: code, Message: message, IDs: ans.ids(), Usage: ans.used(a.model.Name())}}, nil) {
 			return
 		}
 	}
@@ -134,8 +136,8 @@ func (b *block) String() string {
 
 // read takes in the stream. It returns an error when the stream fails or ends
 // without its terminal signal; nothing of it may then be executed.
-func (ans *answer) read(ctx context.Context, model llm.Model, req *llm.Request) error {
-	for chunk, err := range model.Generate(ctx, req) {
+func (ans *answer) read(ctx context.Context, chunks iter.Seq2[llm.Chunk, error]) error {
+	for chunk, err := range chunks {
 		if err != nil {
 			return err
 		}
@@ -209,6 +211,21 @@ func (ans *answer) ids() []string {
 	return ids
 }
 
+// usageOf returns what the answer used; modelName stands in for a model that the
+// endpoint does not name.
+func (ans *answer) usageOf(modelName string) *agent.Usage {
+	return &agent.Usage{InputTokens: ans.usage.InputTokens, OutputTokens: ans.usage.OutputTokens,
+		CachedTokens: ans.usage.CachedTokens, Model: cmp.Or(ans.model, modelName)}
+}
+
+// used returns what an answer that came to nothing used, nil if that is unknown.
+func (ans *answer) used(modelName string) *agent.Usage {
+	if ans.usage == (llm.Usage{}) {
+		return nil
+	}
+	return ans.usageOf(modelName)
+}
+
 // deliver yields the whole answer, and what the runner shall do next.
 func (ans *answer) deliver(inv *agent.Invocation, modelName string, byToolName func(*agent.Node, string) *agent.Node) {
 	if r := ans.reasoning.String(); r != "" {
@@ -234,11 +251,7 @@ func (ans *answer) deliver(inv *agent.Invocation, modelName string, byToolName f
 			return
 		}
 	}
-	if ans.model == "" {
-		ans.model = modelName
-	}
-	last := &agent.Event{Data: &agent.Usage{InputTokens: ans.usage.InputTokens, OutputTokens: ans.usage.OutputTokens,
-		CachedTokens: ans.usage.CachedTokens, Model: ans.model}}
+	last := &agent.Event{Data: ans.usageOf(modelName)}
 	last.More = len(ans.calls) == 0 // then the runner's harness_end joins this write
 	if !ans.yield(last, nil) {
 		return

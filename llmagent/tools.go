@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -68,17 +69,18 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, calls []view
 	defer cancel()
 	// Every event of a call goes through this channel to the one goroutine that
 	// may yield.
-	events := make(chan []*agent.Event)
+	reports := make(chan report)
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, a.parallel)
-	send := func(e ...*agent.Event) bool {
+	tell := func(r report) bool {
 		select {
-		case events <- e:
+		case reports <- r:
 			return true
 		case <-ctx.Done():
 			return false
 		}
 	}
+	send := func(e ...*agent.Event) bool { return tell(report{events: e}) }
 	for _, c := range calls {
 		wg.Add(1)
 		go func() {
@@ -89,23 +91,30 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, calls []view
 			case <-ctx.Done():
 				return
 			}
-			if out := a.call(ctx, inv, c, send); out != nil {
-				send(out...)
+			events, err := a.call(ctx, inv, c, send)
+			if ctx.Err() == nil {
+				tell(report{events, err})
 			}
 		}()
 	}
-	// events is never closed: what a tool has left running may still send.
+	// reports is never closed: what a tool has left running may still send.
 	settled := make(chan struct{})
 	go func() { wg.Wait(); close(settled) }()
 	goOn := true
 	for running := true; running; {
 		select {
-		case batch := <-events:
-			for _, e := range batch {
+		case r := <-reports:
+			for _, e := range r.events {
 				if goOn && !yield(e, nil) {
 					goOn = false
-					cancel()
 				}
+			}
+			if r.err != nil && goOn {
+				goOn = false
+				yield(nil, r.err)
+			}
+			if !goOn {
+				cancel()
 			}
 		case <-settled:
 			running = false
@@ -116,6 +125,12 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, calls []view
 		return false
 	}
 	return goOn
+}
+
+// report is what a running call tells the goroutine that may yield.
+type report struct {
+	events []*agent.Event
+	err    error // ends the run
 }
 
 // quick reports whether a call is answered without running anything.
@@ -147,11 +162,11 @@ func result(c view.Call, output json.RawMessage, isError bool) *agent.Event {
 	return &agent.Event{ID: c.ID, Data: &agent.ToolResult{Name: c.Name, Output: output, IsError: isError}}
 }
 
-// call runs one tool and returns the events that settle it, or nil when the
-// turn was cancelled meanwhile.
-func (a *Agent) call(ctx context.Context, inv *agent.Invocation, c view.Call, send func(...*agent.Event) bool) []*agent.Event {
+// call runs one tool and returns the events that settle it, or an error that
+// ends the run.
+func (a *Agent) call(ctx context.Context, inv *agent.Invocation, c view.Call, send func(...*agent.Event) bool) ([]*agent.Event, error) {
 	if a.quick(c, inv) {
-		return []*agent.Event{a.refuse(c, inv)}
+		return []*agent.Event{a.refuse(c, inv)}, nil
 	}
 	info := tools.CallInfo{
 		Session: inv.Session().Key(), Agent: a.name, RunID: inv.RunID(), CallID: c.ID,
@@ -163,15 +178,24 @@ func (a *Agent) call(ctx context.Context, inv *agent.Invocation, c view.Call, se
 			return runInner(ctx, inv, inner, c.ID, input, send)
 		},
 	}
-	res, err := tools.Execute(ctx, a.byName[c.Name], info, c.Input)
+	var state map[string]any
+	res, err := inv.Runtime().Call(ctx, agent.ToolCallInfo{Invocation: inv, ID: c.ID, Name: c.Name, Input: c.Input},
+		func(ctx context.Context, input json.RawMessage) (*agent.ToolResult, error) {
+			res, err := tools.Execute(ctx, a.byName[c.Name], info, input)
+			if err != nil {
+				return nil, err
+			}
+			state = res.State
+			return &agent.ToolResult{Name: c.Name, Output: res.Output, IsError: res.IsError}, nil
+		})
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	settled := result(c, res.Output, res.IsError)
-	if len(res.State) > 0 {
-		return []*agent.Event{{Data: &agent.State{Delta: res.State}, More: true}, settled}
+	if len(state) > 0 {
+		return []*agent.Event{{Data: &agent.State{Delta: state}, More: true}, settled}, nil
 	}
-	return []*agent.Event{settled}
+	return []*agent.Event{settled}, nil
 }
 
 // runInner runs an agent in a scope of its own and returns the last words of
@@ -211,13 +235,16 @@ func runInner(ctx context.Context, inv *agent.Invocation, inner agent.Agent, cau
 func (a *Agent) decide(ctx context.Context, inv *agent.Invocation, strikes int, calls []view.Call, yield func(*agent.Event, error) bool) {
 	d := decision{agent: a, inv: inv}
 	for _, c := range calls {
-		d.settle(ctx, c)
+		if err := d.call(ctx, c); err != nil {
+			yield(nil, err)
+			return
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		yield(nil, err) // cancelled before the commit: nothing switches
 		return
 	}
-	if d.asked != nil {
+	if len(d.asked) > 0 {
 		pause(d.asked, yield)
 		return
 	}
@@ -253,6 +280,37 @@ type decision struct {
 
 func (d *decision) add(e *agent.Event) { d.events = append(d.events, e) }
 
+// call settles one call through the interceptors. One of them may turn a
+// transfer into an error: it is not committed then.
+func (d *decision) call(ctx context.Context, c view.Call) error {
+	n, winner, ran := len(d.events), d.winner, false
+	res, err := d.inv.Runtime().Call(ctx, agent.ToolCallInfo{Invocation: d.inv, ID: c.ID, Name: c.Name, Input: c.Input},
+		func(ctx context.Context, input json.RawMessage) (*agent.ToolResult, error) {
+			ran, c.Input = true, input
+			d.settle(ctx, c)
+			if len(d.events) == n {
+				return &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON("waits for an approval")}, nil
+			}
+			return d.events[n].Data.(*agent.ToolResult), nil
+		})
+	switch settled := len(d.events) > n; {
+	case err != nil:
+		return err
+	case ran && !settled && !res.IsError:
+		return nil
+	case settled && (!res.IsError || d.winner == winner):
+		d.events[n].Data = res
+		return nil
+	}
+	d.events, d.winner = d.events[:n], winner
+	d.asked = slices.DeleteFunc(d.asked, func(asked view.Call) bool { return asked.ID == c.ID })
+	d.add(result(c, res.Output, res.IsError))
+	if call, err := transfer.Parse(c.Input); err == nil && res.IsError {
+		d.record(c, call, agent.TransferFailed)
+	}
+	return nil
+}
+
 func (d *decision) settle(ctx context.Context, c view.Call) {
 	call, err := transfer.Parse(c.Input)
 	if err != nil {
@@ -277,7 +335,7 @@ func (d *decision) settle(ctx context.Context, c view.Call) {
 	var limit *agent.TransferLimitError
 	switch {
 	case err == nil && d.agent.askTransfer && c.Answer == nil:
-		if d.asked == nil { // the first legal one is the one to ask about
+		if len(d.asked) == 0 { // the first legal one is the one to ask about
 			d.asked = []view.Call{c}
 		}
 	case err == nil && c.Answer != nil && !c.Answer.Approved:

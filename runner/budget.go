@@ -1,11 +1,216 @@
 package runner
 
 import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
 )
 
-// reserve makes sure that one more model call is within the limits.
-func (l *lane) reserve(*agent.Invocation, llm.Model, *llm.Request) error {
+// Budget bounds what may be spent. Zero sets no bound.
+type Budget struct {
+	// Tokens bounds input and output tokens together, discarded answers included.
+	Tokens int64
+	// Cost bounds what the answers cost, in the currency of the price table.
+	Cost float64
+	// Time bounds how long agents run. Waiting for an approval is not counted.
+	Time time.Duration
+}
+
+// Budgets bound what sessions spend. Before a model is asked, the tokens of the
+// request (an estimate) and those its settings allow for the answer are
+// reserved; what the endpoint then reports is what counts. So an answer without
+// Settings.MaxTokens can exceed a budget by its own length, and nothing by more.
+//
+// A budget that is spent ends the turn with an *agent.BudgetError. That of a
+// turn is new with the next one; those of sessions and agents last as long as
+// the session. What inner scopes use is counted.
+type Budgets struct {
+	Turn, Session Budget
+	// Agents bounds what single agents use in a session, by name.
+	Agents map[string]Budget
+}
+
+// WithBudgets sets budgets; by default there are none.
+func WithBudgets(b Budgets) Option { return func(r *Runner) { r.budgets = b } }
+
+// WithPrices sets the prices by which a budget of cost is kept. A model without
+// a price is not asked then: the turn ends with agent.ErrUnknownPrice.
+func WithPrices(p llm.Prices) Option { return func(r *Runner) { r.prices = p } }
+
+// checkBudgets checks what the options have set, and notes what must be watched.
+func (r *Runner) checkBudgets() error {
+	all := []Budget{r.budgets.Turn, r.budgets.Session}
+	for _, b := range r.budgets.Agents {
+		all = append(all, b)
+	}
+	for _, b := range all {
+		if b.Tokens < 0 || b.Time < 0 || !(b.Cost >= 0) {
+			return errors.New("runner: a budget is negative or no number; 0 sets no bound")
+		}
+		r.budgeted.tokens = r.budgeted.tokens || b.Tokens > 0
+		r.budgeted.cost = r.budgeted.cost || b.Cost > 0
+		r.budgeted.time = r.budgeted.time || b.Time > 0
+	}
+	if err := r.prices.Check(); err != nil {
+		return fmt.Errorf("runner: %w", err)
+	}
 	return nil
+}
+
+// budgeted says which units have a budget at all; without one nothing is
+// counted.
+type budgeted struct{ tokens, cost, time bool }
+
+// amount is what is spent, or reserved for a call under way.
+type amount struct {
+	agent  string
+	tokens int64
+	cost   float64
+}
+
+func (a *amount) add(b amount) { a.tokens, a.cost = a.tokens+b.tokens, a.cost+b.cost }
+
+// reserve makes sure that one more model call is within the limits and the
+// budgets. Inner scopes run side by side, so what a call of theirs may use
+// counts from here on, not only when its answer is stored.
+func (l *lane) reserve(inv *agent.Invocation, model llm.Model, req *llm.Request) error {
+	r, limit := l.t.r, l.t.r.limits.ModelCalls
+	next := amount{agent: inv.Agent().Name()}
+	if r.budgeted.tokens || r.budgeted.cost {
+		var err error
+		if next, err = r.expect(next.agent, model, req); err != nil {
+			return err
+		}
+	}
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	calls := l.t.w.fold.Turn.ModelCalls + len(l.t.asking)
+	if _, mine := l.t.asking[l.scope]; mine {
+		calls--
+	}
+	if limit > 0 && calls >= limit {
+		return &agent.LimitError{Name: "model calls", Limit: int64(limit)}
+	}
+	if r.budgeted.tokens || r.budgeted.cost {
+		if err := l.afford(next); err != nil {
+			return err
+		}
+	}
+	if l.scope != "" {
+		if l.t.asking == nil {
+			l.t.asking = make(map[string]amount)
+		}
+		l.t.asking[l.scope] = next
+	}
+	return nil
+}
+
+// expect estimates what a call will use.
+func (r *Runner) expect(agentName string, model llm.Model, req *llm.Request) (amount, error) {
+	u := llm.Usage{InputTokens: llm.CountRequest(req, llm.EstimateTokens), OutputTokens: req.MaxTokens}
+	a := amount{agent: agentName, tokens: int64(u.InputTokens + u.OutputTokens)}
+	if r.budgeted.cost {
+		var known bool
+		if a.cost, known = r.prices.Cost(model.Name(), u); !known {
+			return a, unknownPrice(model.Name())
+		}
+	}
+	return a, nil
+}
+
+func unknownPrice(model string) error {
+	return fmt.Errorf("%w: the model %q has none, so the budget of cost cannot be kept; set it with runner.WithPrices", agent.ErrUnknownPrice, model)
+}
+
+// afford holds the next call against every budget that it falls under.
+func (l *lane) afford(next amount) error {
+	r := l.t.r
+	var turn, session, own amount
+	for _, s := range l.t.w.fold.Spent() {
+		if s.Answers > 0 && s.Session == (llm.Usage{}) {
+			return fmt.Errorf("%w: the endpoint of %q reports no usage, so no budget can be kept", agent.ErrUnknownPrice, s.Model)
+		}
+		t, all := r.spent(s.Turn), r.spent(s.Session)
+		if r.budgeted.cost {
+			var known bool
+			if t.cost, known = r.prices.Cost(s.Model, s.Turn); !known {
+				return unknownPrice(s.Model)
+			}
+			all.cost, _ = r.prices.Cost(s.Model, s.Session)
+		}
+		turn.add(t)
+		session.add(all)
+		if s.Agent == next.agent {
+			own.add(all)
+		}
+	}
+	for scope, a := range l.t.asking {
+		if scope == l.scope {
+			continue
+		}
+		turn.add(a)
+		session.add(a)
+		if a.agent == next.agent {
+			own.add(a)
+		}
+	}
+	return errors.Join(r.budgets.Turn.allows("the turn", turn, next), r.budgets.Session.allows("the session", session, next),
+		r.budgets.Agents[next.agent].allows("the agent "+next.agent, own, next))
+}
+
+func (r *Runner) spent(u llm.Usage) amount {
+	return amount{tokens: int64(u.InputTokens) + int64(u.OutputTokens)}
+}
+
+// allows returns nil or the *agent.BudgetError of the first unit that would be
+// exceeded.
+func (b Budget) allows(of string, used, next amount) error {
+	switch {
+	case b.Tokens > 0 && used.tokens+next.tokens > b.Tokens:
+		return &agent.BudgetError{Of: of, Unit: "tokens", Budget: float64(b.Tokens), Used: float64(used.tokens), Needs: float64(next.tokens)}
+	case b.Cost > 0 && used.cost+next.cost > b.Cost:
+		return &agent.BudgetError{Of: of, Unit: "cost", Budget: b.Cost, Used: used.cost, Needs: next.cost}
+	}
+	return nil
+}
+
+// watch ends the step when the first budget of time is used up. The caller
+// stops it.
+func (l *lane) watch(run session.Run) (stop func() bool) {
+	l.t.mu.Lock()
+	times, outer, began := l.t.w.fold.Times(), l.t.w.fold.Scope("").Began(), l.t.w.fold.Scope(l.scope).Began()
+	var own time.Duration
+	for _, t := range times.Agents {
+		if t.Agent == run.Agent {
+			own = t.Session
+		}
+	}
+	l.t.mu.Unlock()
+	now := l.t.r.now()
+	running := now.Sub(outer)
+	b := l.t.r.budgets
+	left, spent := time.Duration(math.MaxInt64), error(nil)
+	for _, c := range []struct {
+		of     string
+		budget time.Duration
+		used   time.Duration
+	}{
+		{"the turn", b.Turn.Time, times.Turn + running},
+		{"the session", b.Session.Time, times.Session + running},
+		{"the agent " + run.Agent, b.Agents[run.Agent].Time, own + now.Sub(began)},
+	} {
+		if c.budget > 0 && c.budget-c.used < left {
+			left = c.budget - c.used
+			spent = &agent.BudgetError{Of: c.of, Unit: "seconds", Budget: c.budget.Seconds(), Used: c.budget.Seconds()}
+		}
+	}
+	if spent == nil {
+		return func() bool { return true }
+	}
+	return time.AfterFunc(max(0, left), func() { l.cancel(spent) }).Stop
 }

@@ -138,8 +138,12 @@ func errorCode(err error) string {
 		return "transfer_limit"
 	case errors.Is(err, agent.ErrTransferRejected):
 		return "transfer_rejected"
+	case errors.As(err, new(*agent.BudgetError)):
+		return "budget"
 	case errors.Is(err, agent.ErrLimit):
 		return "limit"
+	case errors.Is(err, agent.ErrUnknownPrice):
+		return "unknown_price"
 	case errors.As(err, &modelErr):
 		return string(modelErr.Code)
 	}

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 
 	"github.com/agentarbor/arbor/agent"
@@ -44,6 +45,9 @@ func (l *lane) Ask(ctx context.Context, inv *agent.Invocation, model llm.Model, 
 
 // Call implements agent.Runtime.
 func (l *lane) Call(ctx context.Context, c agent.ToolCallInfo, run agent.ToolFunc) (*agent.ToolResult, error) {
+	if len(l.t.r.interceptors) == 0 {
+		return run(ctx, c.Input)
+	}
 	for i := len(l.t.r.interceptors) - 1; i >= 0; i-- {
 		outer, inner := l.t.r.interceptors[i], run
 		run = func(ctx context.Context, input json.RawMessage) (*agent.ToolResult, error) {
@@ -52,5 +56,14 @@ func (l *lane) Call(ctx context.Context, c agent.ToolCallInfo, run agent.ToolFun
 			return outer.ToolCall(ctx, c, inner)
 		}
 	}
-	return run(ctx, c.Input)
+	res, err := run(ctx, c.Input)
+	switch {
+	case err != nil:
+		return nil, err
+	case res == nil:
+		return nil, fmt.Errorf("an interceptor answered the call of %s with neither a result nor an error", c.Name)
+	case !json.Valid(res.Output):
+		res = &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON(string(res.Output)), IsError: res.IsError}
+	}
+	return res, nil
 }

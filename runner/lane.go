@@ -84,6 +84,9 @@ func (l *lane) step() (done bool, err error) {
 		defer l.t.answered(l.scope)
 	}
 	l.steps++
+	if l.t.r.budgeted.time {
+		defer l.watch(run)()
+	}
 	out, err := l.runAgent(n, run)
 	switch {
 	case l.stopped:

@@ -60,7 +60,7 @@ func (l *lane) withinLimits(run session.Run, turn session.Turn) error {
 	limits := l.t.r.limits
 	answers := len(run.Pending) == 0
 	switch {
-	case answers && limits.ModelCalls > 0 && !l.mayAsk(turn):
+	case answers && limits.ModelCalls > 0 && turn.ModelCalls >= limits.ModelCalls:
 		return &agent.LimitError{Name: "model calls", Limit: int64(limits.ModelCalls)}
 	case answers && limits.Steps > 0 && max(run.Answers, (l.steps+1)/2) >= limits.Steps:
 		return &agent.LimitError{Name: "answers of one agent", Limit: int64(limits.Steps)}
@@ -68,24 +68,4 @@ func (l *lane) withinLimits(run session.Run, turn session.Turn) error {
 		return &agent.LimitError{Name: "tool calls", Limit: int64(limits.ToolCalls)}
 	}
 	return nil
-}
-
-// mayAsk reports whether one more model call is within the limit. Inner scopes
-// run side by side, so a call of theirs counts from here on, not only when its
-// answer is stored.
-func (l *lane) mayAsk(turn session.Turn) bool {
-	limit := l.t.r.limits.ModelCalls
-	if l.scope == "" {
-		return turn.ModelCalls < limit
-	}
-	l.t.mu.Lock()
-	defer l.t.mu.Unlock()
-	if l.t.w.fold.Turn.ModelCalls+len(l.t.asking) >= limit {
-		return false
-	}
-	if l.t.asking == nil {
-		l.t.asking = make(map[string]struct{})
-	}
-	l.t.asking[l.scope] = struct{}{}
-	return true
 }

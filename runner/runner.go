@@ -31,6 +31,9 @@ type Runner struct {
 	owner      session.Owner
 
 	interceptors []agent.Interceptor
+	budgets      Budgets
+	prices       llm.Prices
+	budgeted     budgeted
 }
 
 // fixed are the payloads that all runs of an agent share.
@@ -104,6 +107,9 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 	}
 	if r.limits.Transfers < 0 || r.limits.ModelCalls < 0 || r.limits.ToolCalls < 0 || r.limits.Steps < 0 || r.limits.Time < 0 {
 		return nil, errors.New("runner: a limit is negative; 0 switches it off")
+	}
+	if err := r.checkBudgets(); err != nil {
+		return nil, err
 	}
 	return r, nil
 }

@@ -26,7 +26,7 @@ type turn struct {
 	log    []*agent.Event // what this turn has stored
 	shared map[string]any // state of user and app, nil until it is read
 	inner  map[string]*agent.Tree
-	asking map[string]struct{} // inner scopes whose model is asked, its answer not stored yet
+	asking map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
 
 	delivered int            // how much of log the consumer has; the conversation's lane only
 	recalled  []*agent.Event // results that a repeated decision asks for again
@@ -212,6 +212,11 @@ func (t *turn) resume(decisions []Decision) error {
 			events = t.closeScope(events, scope, "interrupted; outcome unknown")
 		}
 	}
+	if t.resumed && t.r.budgeted.time {
+		run := f.Scope("").Run
+		events = append(events, &agent.Event{TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path,
+			Data: &agent.Notice{Code: agent.NoticeResumed, Message: "the run was cut off and goes on here"}})
+	}
 	return t.append(t.ctx, events)
 }
 
@@ -261,7 +266,10 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := context.Cause(ctx); err != nil {
+	switch err := context.Cause(ctx); {
+	case errors.Is(err, agent.ErrLimit):
+		ctx = context.WithoutCancel(ctx) // what is done is kept; the next step ends the turn
+	case err != nil:
 		return err
 	}
 	now := t.r.now().UTC()
@@ -282,7 +290,11 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 			e.ID = t.newID()
 		}
 	}
-	if err := t.r.store.Append(ctx, t.w.key, t.w.fold.Seq, t.lease, events...); err != nil {
+	err := t.r.store.Append(ctx, t.w.key, t.w.fold.Seq, t.lease, events...)
+	if err != nil && errors.Is(context.Cause(ctx), agent.ErrLimit) { // the limit came while it wrote
+		err = t.r.store.Append(context.WithoutCancel(ctx), t.w.key, t.w.fold.Seq, t.lease, events...)
+	}
+	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
@@ -291,7 +303,8 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 	for _, e := range events {
 		t.w.apply(e)
 		t.learn(e)
-		if _, ok := e.Data.(*agent.Usage); ok {
+		switch e.Data.(type) {
+		case *agent.Usage, *agent.Discard:
 			delete(t.asking, e.Scope)
 		}
 	}

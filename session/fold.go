@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
 )
 
 // Fold is what a runner must know of a log, kept up event by event: who is
@@ -19,7 +20,39 @@ type Fold struct {
 	conversation Scope
 	inner        map[string]*Scope // of the current turn
 	state        map[string]any
+	spent        []Spent
+	time         Times
 }
+
+// Spent is what one agent has used of one model, discarded answers included.
+// Answers counts the recorded ones.
+type Spent struct {
+	Agent, Model string
+	Answers      int
+	Session      llm.Usage // since the session began
+	Turn         llm.Usage // in the current turn
+}
+
+// Times is how long the conversation's runs took. What lies between a crash and
+// the resumption is not counted if the log has a notice about it.
+type Times struct {
+	Session, Turn time.Duration
+	Agents        []AgentTime
+}
+
+// AgentTime is how long the runs of one agent took in the session, those in
+// inner scopes included.
+type AgentTime struct {
+	Agent   string
+	Session time.Duration
+}
+
+// Spent returns what models have used, by agent and model in the order of their
+// first answers. The slice is shared: it is valid until the next Apply.
+func (f *Fold) Spent() []Spent { return f.spent }
+
+// Times returns how long ended runs took; the slice in it is shared.
+func (f *Fold) Times() Times { return f.time }
 
 // Turn counts what the current user turn has used, over all scopes.
 type Turn struct {
@@ -44,7 +77,13 @@ type Scope struct {
 	Run Run
 
 	pairs []hop // committed since text or another tool's result came
+
+	began, seen int64 // Unix nanoseconds: since when the run runs, and when its last event was stored
 }
+
+// Began is since when an open run has been running: its start, or when it was
+// taken up again.
+func (s *Scope) Began() time.Time { return time.Unix(0, s.began) }
 
 type hop struct{ from, to string }
 
@@ -147,6 +186,10 @@ func (f *Fold) Apply(e *agent.Event) {
 	if user, ok := e.Data.(*agent.User); ok && user != nil {
 		f.Turn = Turn{ID: e.TurnID, UserRunID: e.RunID, Started: e.Time}
 		f.conversation.pairs = f.conversation.pairs[:0]
+		f.time.Turn = 0
+		for i := range f.spent {
+			f.spent[i].Turn = llm.Usage{}
+		}
 		clear(f.inner)
 		for key := range f.state {
 			if strings.HasPrefix(key, "turn:") {
@@ -156,6 +199,8 @@ func (f *Fold) Apply(e *agent.Event) {
 		return
 	}
 	s := f.Scope(e.Scope)
+	before := s.seen
+	s.seen = e.Time.UnixNano()
 	switch d := e.Data.(type) {
 	case *agent.HarnessStart:
 		pending := s.Run.Pending
@@ -163,9 +208,15 @@ func (f *Fold) Apply(e *agent.Event) {
 			pending = pending[:0] // only what resumes a paused run waits for that one's calls
 		}
 		s.Run = Run{ID: e.RunID, Agent: e.Agent, Path: e.Path, TurnID: e.TurnID, Open: true, Pending: pending}
+		s.began = s.seen
 	case *agent.HarnessEnd:
 		s.Run.Open, s.Run.Finish, s.Run.Target = false, d.FinishReason, d.Target
 		s.LastEnd = e.RunID
+		if d.FinishReason == agent.FinishReasonCanceled {
+			f.took(e, before) // written when somebody found the run cut off
+		} else {
+			f.took(e, s.seen)
+		}
 	case *agent.Text:
 		if strings.TrimSpace(d.Content) != "" {
 			s.pairs = s.pairs[:0]
@@ -195,12 +246,20 @@ func (f *Fold) Apply(e *agent.Event) {
 	case *agent.Usage:
 		f.Turn.ModelCalls++
 		s.Run.Answers++
+		f.spend(e.Agent, d, 1)
 	case *agent.Discard:
 		f.Turn.ModelCalls++
+		if d.Usage != nil {
+			f.spend(e.Agent, d.Usage, 0)
+		}
 	case *agent.Notice:
-		if d.Code == agent.NoticeTransferLimit {
+		switch d.Code {
+		case agent.NoticeTransferLimit:
 			f.Turn.LimitHits++
 			s.Run.Strikes-- // the attempt is a limit's, not the model's mistake
+		case agent.NoticeResumed:
+			f.took(e, before)
+			s.began = s.seen
 		}
 	case *agent.State:
 		f.setState(d.Delta)
@@ -216,6 +275,37 @@ func (f *Fold) transfer(s *Scope, t *agent.Transfer) {
 	case agent.TransferRejected:
 		s.Run.Strikes++
 	}
+}
+
+// spend adds what an answer used.
+func (f *Fold) spend(agentName string, u *agent.Usage, answers int) {
+	i := slices.IndexFunc(f.spent, func(s Spent) bool { return s.Agent == agentName && s.Model == u.Model })
+	if i < 0 {
+		i = len(f.spent)
+		f.spent = append(f.spent, Spent{Agent: agentName, Model: u.Model})
+	}
+	s := &f.spent[i]
+	s.Answers += answers
+	for _, sum := range []*llm.Usage{&s.Session, &s.Turn} {
+		sum.InputTokens += u.InputTokens
+		sum.OutputTokens += u.OutputTokens
+		sum.CachedTokens += u.CachedTokens
+	}
+}
+
+// took adds the time for which the run of an event has run until now.
+func (f *Fold) took(e *agent.Event, until int64) {
+	d := time.Duration(max(0, until-f.Scope(e.Scope).began))
+	if e.Scope == "" {
+		f.time.Session += d
+		f.time.Turn += d
+	}
+	i := slices.IndexFunc(f.time.Agents, func(t AgentTime) bool { return t.Agent == e.Agent })
+	if i < 0 {
+		i = len(f.time.Agents)
+		f.time.Agents = append(f.time.Agents, AgentTime{Agent: e.Agent})
+	}
+	f.time.Agents[i].Session += d
 }
 
 func (f *Fold) setState(delta map[string]any) {

@@ -1,0 +1,269 @@
+package runner_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// spender answers with so many tokens each time; the first answer hands over if
+// there is a target.
+func spender(t testing.TB, name string, in, out int, opts ...llmagent.Option) *llmagent.Agent {
+	items := []scripted.Item{scripted.Text("done"), scripted.Usage(in, out, 0)}
+	a, err := llmagent.New(name, "", scripted.Always(name+"-model", scripted.Reply(items...)), opts...)
+	require.NoError(t, err)
+	return a
+}
+
+func paidDesk(t testing.TB) agent.Agent {
+	billing := spender(t, "billing", 300, 100)
+	a, err := llmagent.New("support", "", scripted.Always("support-model", scripted.Reply(
+		scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`), scripted.Usage(100, 50, 0))), llmagent.WithSubAgents(billing))
+	require.NoError(t, err)
+	return a
+}
+
+func TestTokenBudgets(t *testing.T) {
+	// A turn uses 150 tokens of support, in the first turn only, and 400 of billing.
+	for name, c := range map[string]struct {
+		budgets runner.Budgets
+		of      string
+		turns   int // that are answered before one ends at the budget
+	}{
+		"none":            {runner.Budgets{}, "", 5},
+		"session":         {runner.Budgets{Session: runner.Budget{Tokens: 1000}}, "the session", 3},
+		"turn, too small": {runner.Budgets{Turn: runner.Budget{Tokens: 150}}, "the turn", 0},
+		"turn, enough":    {runner.Budgets{Turn: runner.Budget{Tokens: 1000}}, "", 5},
+		"agent":           {runner.Budgets{Agents: map[string]runner.Budget{"billing": {Tokens: 900}, "support": {Tokens: 400}}}, "the agent billing", 3},
+		"reserved first":  {runner.Budgets{Session: runner.Budget{Tokens: 1}}, "the session", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := session.NewMemory()
+			r := newRunner(t, paidDesk(t), store, runner.WithBudgets(c.budgets))
+			for range c.turns {
+				_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
+				require.NoError(t, err)
+				r = newRunner(t, paidDesk(t), store, runner.WithBudgets(c.budgets)) // what is spent stands in the log
+			}
+			events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
+			checkLog(t, r, load(t, r, s1))
+			if c.of == "" {
+				require.NoError(t, err)
+				return
+			}
+			var budget *agent.BudgetError
+			require.ErrorAs(t, err, &budget)
+			require.ErrorIs(t, err, agent.ErrLimit)
+			require.Equal(t, c.of, budget.Of)
+			require.Equal(t, "tokens", budget.Unit)
+			require.Greater(t, budget.Used+budget.Needs, budget.Budget)
+			require.Equal(t, "budget", events[len(events)-2].Data.(*agent.Failure).Code)
+			require.Equal(t, agent.FinishReasonLimit, events[len(events)-1].Data.(*agent.HarnessEnd).FinishReason)
+		})
+	}
+}
+
+// TestBudgetReservesTheAnswer: what the settings allow for an answer must fit,
+// before the model is asked.
+func TestBudgetReservesTheAnswer(t *testing.T) {
+	root := spender(t, "solo", 1, 1, llmagent.WithSettings(llm.Settings{MaxTokens: 500}))
+	r := newRunner(t, root, session.NewMemory(), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 400}}))
+	_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
+	var budget *agent.BudgetError
+	require.ErrorAs(t, err, &budget)
+	require.GreaterOrEqual(t, budget.Needs, 500.0)
+	require.Zero(t, budget.Used)
+}
+
+func TestCostBudget(t *testing.T) {
+	budgets := runner.WithBudgets(runner.Budgets{Session: runner.Budget{Cost: 0.01}})
+	prices := llm.Prices{"support-model": {Input: 10, Output: 20}, "billing-model": {Input: 10, Output: 20}}
+	// support: 100×10 + 50×20 = 0.002; billing: 300×10 + 100×20 = 0.005 a turn.
+	r := newRunner(t, paidDesk(t), session.NewMemory(), budgets, runner.WithPrices(prices))
+	for range 2 {
+		_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
+		require.NoError(t, err)
+	}
+	_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
+	var budget *agent.BudgetError
+	require.ErrorAs(t, err, &budget)
+	require.Equal(t, "cost", budget.Unit)
+	require.InDelta(t, 0.012, budget.Used, 1e-9)
+
+	t.Run("unknown price", func(t *testing.T) {
+		r := newRunner(t, paidDesk(t), session.NewMemory(), budgets, runner.WithPrices(llm.Prices{"support-model": {Input: 1}}))
+		events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
+		require.ErrorIs(t, err, agent.ErrUnknownPrice)
+		require.ErrorContains(t, err, `"billing-model"`)
+		require.Equal(t, "unknown_price", events[len(events)-2].Data.(*agent.Failure).Code)
+	})
+	t.Run("no usage", func(t *testing.T) {
+		silent, err := llmagent.New("silent", "", scripted.Always("m", scripted.Reply(scripted.Text("hm"))))
+		require.NoError(t, err)
+		r := newRunner(t, silent, session.NewMemory(), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 1e6}}))
+		_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
+		require.NoError(t, err, "nobody knows before the first answer")
+		_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
+		require.ErrorContains(t, err, "reports no usage")
+	})
+}
+
+// TestDiscardedAnswersCount: an answer that came to nothing was paid for.
+func TestDiscardedAnswersCount(t *testing.T) {
+	cut := scripted.Reply(scripted.Call("x", "{}"), scripted.Usage(100, 400, 0), scripted.Finish(llm.FinishLength))
+	solo, err := llmagent.New("solo", "", scripted.Always("m", cut))
+	require.NoError(t, err)
+	r := newRunner(t, solo, session.NewMemory(), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 501}}))
+	_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
+	var budget *agent.BudgetError
+	require.ErrorAs(t, err, &budget)
+	require.Equal(t, 500.0, budget.Used)
+}
+
+// TestRetriesCountAgainstTheLimit: a broken stream is asked for again only as
+// often as the turn's limit of model calls allows.
+func TestRetriesCountAgainstTheLimit(t *testing.T) {
+	solo, err := llmagent.New("solo", "", scripted.Always("m", scripted.Reply(scripted.Text("half"), scripted.Cut())))
+	require.NoError(t, err)
+	r := newRunner(t, solo, session.NewMemory(), runner.WithLimits(runner.Limits{ModelCalls: 2}))
+	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
+	require.ErrorIs(t, err, agent.ErrLimit)
+	var discards int
+	for _, e := range events {
+		if _, ok := e.Data.(*agent.Discard); ok {
+			discards++
+		}
+	}
+	require.Equal(t, 2, discards)
+}
+
+// TestBudgetsOfParallelScopes: agents that run side by side see what the others
+// have reserved.
+func TestBudgetsOfParallelScopes(t *testing.T) {
+	inner := spender(t, "helper", 10, 10, llmagent.WithSettings(llm.Settings{MaxTokens: 300}))
+	tool, err := agenttool.New(inner)
+	require.NoError(t, err)
+	calls := scripted.Reply(scripted.Call("helper", `{"input":"a"}`), scripted.Call("helper", `{"input":"b"}`), scripted.Usage(1, 1, 0))
+	root, err := llmagent.New("root", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+			return scripted.Reply(scripted.Text("done"), scripted.Usage(1, 1, 0))
+		}
+		return calls
+	}), llmagent.WithTools(tool))
+	require.NoError(t, err)
+	for tokens, failed := range map[int64]int{1000: 0, 250: 2} {
+		r := newRunner(t, root, session.NewMemory(), runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"helper": {Tokens: tokens}}}))
+		events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
+		require.NoError(t, err)
+		var got int
+		for _, e := range events {
+			if d, ok := e.Data.(*agent.ToolResult); ok && d.IsError {
+				require.Contains(t, string(d.Output), "budget spent")
+				got++
+			}
+		}
+		require.Equal(t, failed, got, "%d tokens", tokens)
+		checkLog(t, r, load(t, r, s1))
+	}
+}
+
+func TestTimeBudget(t *testing.T) {
+	slow := func(d time.Duration) tools.Tool {
+		tool, err := tools.Func("wait", "Waits.", func(c tools.Context, _ struct{}) (string, error) {
+			select {
+			case <-time.After(d):
+			case <-c.Done():
+			}
+			return "waited", c.Err()
+		})
+		require.NoError(t, err)
+		return tool
+	}
+	root := func(d time.Duration) agent.Agent {
+		a, err := llmagent.New("root", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+			if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+				return scripted.Reply(scripted.Text("done"))
+			}
+			return scripted.Reply(scripted.Call("wait", "{}"))
+		}), llmagent.WithTools(slow(d)))
+		require.NoError(t, err)
+		return a
+	}
+	for name, c := range map[string]struct {
+		budgets runner.Budgets
+		of      string
+		turns   int
+	}{
+		"turn":    {runner.Budgets{Turn: runner.Budget{Time: 5 * time.Second}}, "the turn", 0},
+		"session": {runner.Budgets{Session: runner.Budget{Time: 25 * time.Second}}, "the session", 2},
+		"agent":   {runner.Budgets{Agents: map[string]runner.Budget{"root": {Time: 35 * time.Second}}}, "the agent root", 3},
+		"enough":  {runner.Budgets{Turn: runner.Budget{Time: 15 * time.Second}}, "", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := session.NewMemory()
+				r := newRunner(t, root(10*time.Second), store, runner.WithBudgets(c.budgets))
+				for range c.turns {
+					_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
+					require.NoError(t, err)
+					time.Sleep(time.Hour) // between turns nothing runs
+					r = newRunner(t, root(10*time.Second), store, runner.WithBudgets(c.budgets))
+				}
+				_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
+				checkLog(t, r, load(t, r, s1))
+				if c.of == "" {
+					require.NoError(t, err)
+					return
+				}
+				var budget *agent.BudgetError
+				require.ErrorAs(t, err, &budget)
+				require.Equal(t, c.of, budget.Of)
+				require.Equal(t, "seconds", budget.Unit)
+			})
+		})
+	}
+
+	t.Run("what lies between a crash and the resumption is not counted", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			budgets := runner.WithBudgets(runner.Budgets{Session: runner.Budget{Time: time.Minute}})
+			store := session.NewMemory()
+			r := newRunner(t, root(10*time.Second), store, budgets)
+			for e, err := range r.Run(context.Background(), s1, llm.UserText("Hello")) {
+				require.NoError(t, err)
+				if _, ok := e.Data.(*agent.ToolCall); ok {
+					break // as if the process died here
+				}
+			}
+			time.Sleep(24 * time.Hour)
+			r = newRunner(t, root(10*time.Second), store, budgets)
+			events, err := collect(r.Resume(context.Background(), s1))
+			require.NoError(t, err)
+			require.Equal(t, agent.NoticeResumed, events[0].Data.(*agent.Notice).Code)
+			_, err = collect(r.Run(context.Background(), s1, llm.UserText("Again")))
+			require.NoError(t, err)
+		})
+	})
+}
+
+func TestBudgetsAreChecked(t *testing.T) {
+	for _, opt := range []runner.Option{
+		runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: -1}}),
+		runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"a": {Cost: -1}}}),
+		runner.WithPrices(llm.Prices{"m": {Input: -1}}),
+	} {
+		_, err := runner.New(paidDesk(t), session.NewMemory(), opt)
+		require.Error(t, err)
+	}
+}
