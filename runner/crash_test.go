@@ -1,262 +1,286 @@
 package runner_test
 
 import (
-	"context"
+	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
-	"iter"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/llm"
-	"github.com/agentarbor/arbor/llm/scripted"
-	"github.com/agentarbor/arbor/llmagent"
-	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/sqlite"
-	"github.com/agentarbor/arbor/tools"
 )
 
-var crashes = flag.Int("crashes", 10, "how many processes TestCrash kills at random instants")
+var crashes = flag.Int("crashes", 60, "how many processes TestCrash kills at least; from 500 on, at every point there is")
 
-// cashDesk is a tree whose models and tools are functions of what they see, so that
-// another process goes on as the first one would have. Every call of a model or
-// tool leaves a line in the file at path before it does anything.
-func cashDesk(path string) (agent.Agent, error) {
-	note := func(format string, args ...any) {
-		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err == nil {
-			_, err = fmt.Fprintf(f, format+"\n", args...)
-		}
-		if err != nil {
-			panic(err)
-		}
-		_ = f.Close()
-	}
-	model := func(name string, answer func(last llm.Message) scripted.Answer) llm.Model {
-		return scripted.Func(name, func(req *llm.Request) scripted.Answer {
-			note("model %s %d", name, len(req.Messages))
-			return answer(req.Messages[len(req.Messages)-1])
-		})
-	}
-	tool := func(name string, opts ...tools.Option) (tools.Tool, error) {
-		return tools.Func(name, "Does "+name+".", func(c tools.Context, _ struct{}) (string, error) {
-			note("tool %s %s", name, c.IdempotencyKey())
-			c.Set(name, true)
-			return name + " done", nil
-		}, opts...)
-	}
-	lookup, err := tool("lookup", tools.Idempotent())
-	if err != nil {
-		return nil, err
-	}
-	pay, err := tool("pay")
-	if err != nil {
-		return nil, err
-	}
-	billing, err := llmagent.New("billing", "", model("billing", func(last llm.Message) scripted.Answer {
-		if last.Role == llm.RoleTool {
-			return scripted.Reply(scripted.Text("Paid."))
-		}
-		return scripted.Reply(scripted.Text("I pay. "), scripted.Call("pay", "{}"))
-	}), llmagent.WithTools(pay))
-	if err != nil {
-		return nil, err
-	}
-	return llmagent.New("support", "", model("support", func(last llm.Message) scripted.Answer {
-		if last.Role == llm.RoleTool {
-			return scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`))
-		}
-		return scripted.Reply(scripted.Text("Let me see."), scripted.Call("lookup", "{}"), scripted.Call("lookup", "{}"))
-	}), llmagent.WithTools(lookup), llmagent.WithSubAgents(billing))
+// killPoint is where a process of TestCrash kills itself: when something has
+// happened for the N-th time in it. The zero value lets it live.
+type killPoint struct {
+	On string // see killOn
+	N  int
 }
 
-// TestCrashChild is the process that TestCrash kills: it begins or resumes the
-// turn and, if so told, kills itself when it gets its n-th event.
-func TestCrashChild(t *testing.T) {
-	dir := os.Getenv("ARBOR_CRASH_DIR")
-	if dir == "" {
-		t.Skip("run by TestCrash")
+const (
+	onEvent   = "event"   // the consumer gets an event, or a delta of one
+	onCall    = "call"    // a model is asked, or a tool runs, and has not answered
+	onWrite   = "write"   // the store is about to be written: lease, events, or the lease's end
+	onWritten = "written" // the store was written, and nobody knows yet
+)
+
+func (p killPoint) String() string {
+	if p.N == 0 {
+		return "at the end"
 	}
-	var killAt int
-	_, err := fmt.Sscan(os.Getenv("ARBOR_CRASH_AT"), &killAt)
-	require.NoError(t, err)
-	events, err := crashTurn(dir)
-	require.NoError(t, err)
-	n := 0
-	for _, err := range events {
-		require.NoError(t, err)
-		if n++; n == killAt {
-			require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGKILL))
+	return fmt.Sprintf("%s %d", p.On, p.N)
+}
+
+// odometer counts what happens in a process, and ends the process at its point.
+type odometer struct {
+	kill   killPoint
+	counts [4]atomic.Int64
+}
+
+func (o *odometer) pass(on string) {
+	for i, kind := range []string{onEvent, onCall, onWrite, onWritten} {
+		if kind != on {
+			continue
+		}
+		if n := o.counts[i].Add(1); o.kill.On == on && n == int64(o.kill.N) {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
 		}
 	}
 }
 
-// crashTurn begins the turn if nothing of it is stored, else resumes it.
-func crashTurn(dir string) (iter.Seq2[*agent.Event, error], error) {
-	root, err := cashDesk(filepath.Join(dir, "calls"))
-	if err != nil {
-		return nil, err
-	}
-	store, err := sqlite.Open(filepath.Join(dir, "s.db"))
-	if err != nil {
-		return nil, err
-	}
-	r, err := runner.New(root, store)
-	if err != nil {
-		return nil, err
-	}
-	return func(yield func(*agent.Event, error) bool) {
-		defer store.Close()
-		seq := r.Resume(context.Background(), s1)
-		if begun := len(stored1(r)) > 0; !begun {
-			seq = r.Run(context.Background(), s1, llm.UserText("Pay"))
+// points returns all places at which a process that did the same could be killed.
+func (o *odometer) points() (all []killPoint) {
+	for i, on := range []string{onEvent, onCall, onWrite, onWritten} {
+		for n := range int(o.counts[i].Load()) {
+			all = append(all, killPoint{on, n + 1})
 		}
-		seq(yield)
-	}, nil
+	}
+	return all
 }
 
-func stored1(r *runner.Runner) (events []*agent.Event) {
-	for e, err := range r.History(context.Background(), s1) {
-		if err != nil {
-			panic(err)
+// crashOrder is what a process of TestCrash is told to do.
+type crashOrder struct {
+	Story, Dir string
+	Kill       killPoint
+}
+
+// TestCrashChild is the process that TestCrash kills: it goes on with a story
+// from wherever the log is, to the story's end or to its own.
+func TestCrashChild(t *testing.T) {
+	text := os.Getenv("ARBOR_CRASH")
+	if text == "" {
+		t.Skip("run by TestCrash")
+	}
+	var order crashOrder
+	require.NoError(t, json.Unmarshal([]byte(text), &order))
+	for _, s := range crashStories {
+		if s.name == order.Story {
+			fmt.Println("begins")
+			require.NoError(t, s.play(order.Dir, &odometer{kill: order.Kill}))
 		}
-		events = append(events, e)
 	}
-	return events
 }
 
-// crashed is what is known of a session after a process died: its log, and how
-// often models and tools were called.
-type crashed struct {
-	events                 []*agent.Event
-	models, lookups, pays  int
-	usages, found, payDone int
+// child is a running process of TestCrash.
+type child struct {
+	cmd    *exec.Cmd
+	out    io.Reader
+	output bytes.Buffer
 }
 
-func inspect(t *testing.T, dir string) crashed {
-	var c crashed
-	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
-	if !os.IsNotExist(err) {
-		require.NoError(t, err)
-	}
-	c.models = strings.Count(string(calls), "model ")
-	c.lookups = strings.Count(string(calls), "tool lookup")
-	c.pays = strings.Count(string(calls), "tool pay")
-	store, err := sqlite.Open(filepath.Join(dir, "s.db"))
+// begin starts a process and waits until it is about to begin.
+func begin(t *testing.T, order crashOrder) *child {
+	text, err := json.Marshal(order)
 	require.NoError(t, err)
-	defer store.Close()
-	for e, err := range store.Load(context.Background(), s1, 0) {
-		require.NoError(t, err)
-		c.events = append(c.events, e)
-		switch d := e.Data.(type) {
-		case *agent.Usage:
-			c.usages++
-		case *agent.ToolResult:
-			switch d.Name {
-			case "lookup":
-				c.found++
-			case "pay":
-				c.payDone++
-			}
-		}
-	}
+	c := &child{cmd: exec.Command(os.Args[0], "-test.run=^TestCrashChild$")}
+	c.cmd.Env = append(os.Environ(), "ARBOR_CRASH="+string(text), "GORACE=atexit_sleep_ms=0")
+	c.cmd.Stderr = &c.output
+	c.out, err = c.cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.cmd.Start())
+	_, err = io.ReadFull(c.out, make([]byte, len("begins\n")))
+	require.NoError(t, err)
 	return c
 }
 
-// shape writes a log without what differs between two runs of one turn: ids,
-// times, the order in which parallel tools settled, and whether the outcome of
-// the tool that is not idempotent is known.
-func shape(events []*agent.Event) string {
-	var b strings.Builder
-	for _, e := range events {
-		switch d := e.Data.(type) {
-		case *agent.ToolResult:
-			fmt.Fprintf(&b, "%s result of %s\n", e.Agent, d.Name)
-		case *agent.State: // of a call whose outcome may be unknown
-		case *agent.ToolCall:
-			fmt.Fprintf(&b, "%s call %s %s\n", e.Agent, d.Name, d.Input)
-		case *agent.Transfer:
-			fmt.Fprintf(&b, "%s → %s %s\n", d.From, d.To, d.Outcome)
-		default:
-			fmt.Fprintf(&b, "%s %s %s\n", e.Agent, e.Type(), agent.EncodeJSON(d))
-		}
+// end waits for the process's end and reports whether it was killed. One that
+// was not killed must have come to the end of the story.
+func (c *child) end(t *testing.T) (killed bool) {
+	rest, err := io.ReadAll(c.out)
+	require.NoError(t, err)
+	err = c.cmd.Wait()
+	status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	require.True(t, ok)
+	if status.Signaled() && status.Signal() == syscall.SIGKILL {
+		return true
 	}
-	return b.String()
+	require.NoError(t, err, "%s\n%s", rest, &c.output)
+	return false
 }
 
-// TestCrash kills a real process with SIGKILL after each event of a turn, and
-// at random instants, resumes the turn, and compares with an undisturbed run:
-// nothing is lost, nothing is there twice, nothing that was recorded is asked
-// for again, and the payment is made at most once.
+// TestCrash kills real processes with SIGKILL: after each event that a consumer
+// gets, while each model is asked and each tool runs, before and after each write
+// of the store, at random instants, and while another process waits for the
+// session. Other processes go on, and are killed too. What comes out is compared
+// with a run that nobody disturbed: nothing is lost, nothing is there twice,
+// nothing that was recorded is asked for or run again.
 func TestCrash(t *testing.T) {
-	undisturbed := t.TempDir()
-	events, err := crashTurn(undisturbed)
-	require.NoError(t, err)
-	whole, err := collect(events)
-	require.NoError(t, err)
-	want := shape(whole)
-
-	root, err := cashDesk(filepath.Join(undisturbed, "none"))
-	require.NoError(t, err)
-	memory, err := runner.New(root, session.NewMemory())
-	require.NoError(t, err)
-
-	finish := func(t *testing.T, dir string) {
-		before := inspect(t, dir)
-		events, err := crashTurn(dir)
-		require.NoError(t, err)
-		_, err = collect(events)
-		require.NoError(t, err)
-		after := inspect(t, dir)
-		require.Equal(t, want, shape(after.events))
-		checkLog(t, memory, after.events)
-		require.Equal(t, shape(before.events), shape(after.events[:len(before.events)]), "what was recorded stays")
-		require.Equal(t, after.usages-before.usages, after.models-before.models, "models are asked only for what is not recorded")
-		require.Equal(t, after.found-before.found, after.lookups-before.lookups, "tools run only for what is not recorded")
-		require.LessOrEqual(t, after.pays, 1, "the payment is made at most once")
-	}
-	child := func(dir string, killAt int) *exec.Cmd {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestCrashChild$")
-		cmd.Env = append(os.Environ(), "ARBOR_CRASH_DIR="+dir, fmt.Sprint("ARBOR_CRASH_AT=", killAt), "GORACE=atexit_sleep_ms=0")
-		return cmd
-	}
-	for n := 1; n <= len(whole); n++ {
-		t.Run(fmt.Sprintf("after event %d", n), func(t *testing.T) {
-			dir := t.TempDir()
-			err := child(dir, n).Run()
-			require.ErrorContains(t, err, "killed")
-			for again := 1; again <= 2; again++ { // and kill those that resume, too
-				_ = child(dir, again).Run()
-			}
-			finish(t, dir)
-		})
-	}
-	t.Run("at random instants", func(t *testing.T) {
-		random := rand.New(rand.NewPCG(1, 2))
-		started := time.Now()
-		require.NoError(t, child(t.TempDir(), -1).Run())
-		life := time.Since(started)
-		for range *crashes {
-			dir := t.TempDir()
-			for range 1 + random.IntN(3) {
-				cmd := child(dir, -1)
-				require.NoError(t, cmd.Start())
-				timer := time.AfterFunc(time.Duration(random.Int64N(int64(life))), func() { _ = cmd.Process.Kill() })
-				_ = cmd.Wait()
-				timer.Stop()
-			}
-			finish(t, dir)
+	share := (*crashes + len(crashStories) - 1) / len(crashStories)
+	counts := make([]atomic.Int64, len(crashStories))
+	t.Run("stories", func(t *testing.T) {
+		for i := range crashStories {
+			t.Run(crashStories[i].name, func(t *testing.T) {
+				t.Parallel()
+				newCampaign(t, &crashStories[i], share, &counts[i], uint64(i)).run()
+			})
 		}
 	})
+	all := int64(0)
+	for i := range counts {
+		all += counts[i].Load()
+		t.Logf("%4d processes were killed in %q", counts[i].Load(), crashStories[i].name)
+	}
+	t.Logf("%4d processes were killed", all)
+	if !t.Failed() {
+		require.GreaterOrEqual(t, all, int64(*crashes), "fewer processes were killed than -crashes asks for")
+	}
+}
+
+// campaign kills processes in one story until there were enough.
+type campaign struct {
+	*testing.T
+	story  *crashStory
+	share  int
+	killed *atomic.Int64
+	random *rand.Rand
+
+	base   string // a folder for the sessions' folders
+	n      int
+	whole  record // of the undisturbed run
+	want   []line
+	points []killPoint
+	life   time.Duration // of a process that nobody kills, from where it begins
+}
+
+func newCampaign(t *testing.T, s *crashStory, share int, killed *atomic.Int64, seed uint64) *campaign {
+	c := &campaign{T: t, story: s, share: share, killed: killed, random: rand.New(rand.NewPCG(seed, 7)), base: t.TempDir()}
+	dir := c.newDir()
+	o := &odometer{}
+	require.NoError(t, s.play(dir, o))
+	c.points = o.points()
+	c.whole = inspect(t, dir)
+	c.want = account(c.whole.events)
+	c.checkRecord(c.whole)
+	c.checkEnd(dir, c.whole)
+
+	process := begin(t, crashOrder{Story: s.name, Dir: c.newDir()})
+	started := time.Now()
+	require.False(t, process.end(t))
+	c.life = time.Since(started)
+	return c
+}
+
+func (c *campaign) newDir() string {
+	c.n++
+	dir := filepath.Join(c.base, strconv.Itoa(c.n))
+	require.NoError(c, os.Mkdir(dir, 0o700))
+	return dir
+}
+
+// run kills at the points first, or at some that are spread over them, and then
+// at random instants.
+func (c *campaign) run() {
+	points := c.points
+	if most := max(1, c.share/3); *crashes < 500 && len(points) > most {
+		spread := make([]killPoint, most)
+		for i := range spread {
+			spread[i] = points[(2*i+1)*len(points)/(2*most)]
+		}
+		points = spread
+	}
+	for i, p := range points {
+		c.session(fmt.Sprint("at ", p), func(dir string, before record) record {
+			before = c.checked(dir, before, c.kill(dir, p))
+			// Whoever goes on may be killed too.
+			return c.checked(dir, before, c.kill(dir, killPoint{[]string{onEvent, onCall, onWrite, onWritten}[i%4], 1 + i%3}))
+		})
+	}
+	enough := max(int64(c.share), c.killed.Load()+int64(c.share/3))
+	for tries := 0; c.killed.Load() < enough; tries++ {
+		require.Less(c, tries, 20+c.share, "processes end before they are killed")
+		if tries%3 == 2 && len(c.story.messages) == 1 {
+			c.session("beside another process", c.contest)
+			continue
+		}
+		c.session("at random instants", func(dir string, before record) record {
+			for range 1 + c.random.IntN(3) {
+				process := begin(c.T, crashOrder{Story: c.story.name, Dir: dir})
+				c.killLater(process, before)
+				before = c.checked(dir, before, c.count(process))
+			}
+			return before
+		})
+	}
+}
+
+// contest lets two processes go on with one turn at once, and kills one of them.
+func (c *campaign) contest(dir string, before record) record {
+	before = c.checked(dir, before, c.kill(dir, killPoint{onEvent, 1 + c.random.IntN(4)}))
+	one, other := begin(c.T, crashOrder{Story: c.story.name, Dir: dir}), begin(c.T, crashOrder{Story: c.story.name, Dir: dir})
+	c.killLater(one, before)
+	killed := c.count(one)
+	require.False(c, other.end(c.T), "who waited for the session comes to the end")
+	return c.checked(dir, before, killed)
+}
+
+// session runs a session that is disturbed, then goes on with it to the end,
+// and compares.
+func (c *campaign) session(name string, disturb func(dir string, before record) record) {
+	passed := c.Run(name, func(t *testing.T) {
+		outer := c.T
+		c.T = t
+		defer func() { c.T = outer }()
+		dir := c.newDir()
+		before := disturb(dir, record{})
+		require.NoError(t, c.story.play(dir, &odometer{}))
+		after := c.checked(dir, before, false)
+		requireAccount(t, c.want, account(after.events), c.story)
+		c.checkEnd(dir, after)
+		require.NoError(t, os.RemoveAll(dir))
+	})
+	if !passed {
+		c.FailNow()
+	}
+}
+
+// kill starts a process that kills itself at a point, if it gets there.
+func (c *campaign) kill(dir string, at killPoint) (killed bool) {
+	return c.count(begin(c.T, crashOrder{Story: c.story.name, Dir: dir, Kill: at}))
+}
+
+// killLater kills a process at a random instant of the life it would have.
+func (c *campaign) killLater(p *child, before record) {
+	left := 1 - float64(len(before.events))/float64(len(c.whole.events)+1)
+	instant := time.Duration(c.random.Float64() * left * float64(c.life))
+	timer := time.AfterFunc(instant, func() { _ = p.cmd.Process.Kill() })
+	c.Cleanup(func() { timer.Stop() })
+}
+
+func (c *campaign) count(p *child) (killed bool) {
+	if killed = p.end(c.T); killed {
+		c.killed.Add(1)
+	}
+	return killed
 }

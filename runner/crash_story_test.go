@@ -1,0 +1,327 @@
+package runner_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sqlite"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// crashStory is a conversation that processes of TestCrash go on with from
+// wherever the log is. Its models and tools are functions of what they see, so
+// that another process does what the first one would have done.
+type crashStory struct {
+	name      string
+	messages  []string
+	decisions map[int][]bool // by turn, from 1: the answers to its questions, in their order
+	streaming bool
+	asks      int      // so many models may be asked at once
+	once      []string // tools that must not run again when their outcome is unknown
+	tree      func(*stage) (agent.Agent, error)
+}
+
+var crashStories = []crashStory{
+	{name: "cash desk", messages: []string{"Pay"}, asks: 1, once: []string{"pay"}, tree: cashDesk},
+	{name: "approvals", messages: []string{"Money back", "Thanks"}, asks: 1, once: []string{"refund"}, tree: refundDesk,
+		decisions: map[int][]bool{1: {true, false, true}}},
+	{name: "approval of one turn", messages: []string{"Money back"}, asks: 1, once: []string{"refund"}, tree: refundDesk,
+		decisions: map[int][]bool{1: {true, true, true}}},
+	{name: "approval of transfers", messages: []string{"Billing, please", "Now, please"}, asks: 1, tree: guardedDesk,
+		decisions: map[int][]bool{1: {false}, 2: {true}}},
+	{name: "agent tools", messages: []string{"Find out"}, asks: 2, once: []string{"audit", "stamp"}, tree: researchDesk},
+	{name: "several hops and turns", messages: []string{"Where is it?", "Cancel it", "And hello"}, asks: 1, streaming: true, once: []string{"cancel"}, tree: orderDesk},
+}
+
+// play goes on with the story to its end, as a program would that knows only
+// what is stored.
+func (s *crashStory) play(dir string, o *odometer) error {
+	root, err := s.tree(&stage{path: filepath.Join(dir, "calls"), odometer: o})
+	if err != nil {
+		return err
+	}
+	store, err := sqlite.Open(filepath.Join(dir, "s.db"))
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	opts := []runner.Option{runner.WithWait(20 * time.Second)}
+	if s.streaming {
+		opts = append(opts, runner.WithStreaming())
+	}
+	r, err := runner.New(root, watchedStore{store, o}, opts...)
+	if err != nil {
+		return err
+	}
+	for range 50 {
+		turn, err := s.next(r)
+		if turn == nil || err != nil {
+			return err
+		}
+		for _, err := range turn {
+			if err != nil {
+				return err
+			}
+			o.pass(onEvent)
+		}
+	}
+	return fmt.Errorf("the story does not end")
+}
+
+// next returns what is to be done now, nil at the story's end.
+func (s *crashStory) next(r *runner.Runner) (iter.Seq2[*agent.Event, error], error) {
+	ctx := context.Background()
+	var fold session.Fold
+	turns := 0
+	var asked []*agent.Event // the questions of this turn
+	decided := make(map[string]bool)
+	for e, err := range r.History(ctx, s1) {
+		if err != nil {
+			return nil, err
+		}
+		fold.Apply(e)
+		switch d := e.Data.(type) {
+		case *agent.User:
+			turns++
+			asked = nil
+		case *agent.Relay:
+			asked = append(asked, e)
+		case *agent.RelayResolved:
+			decided[d.RelayID] = true
+		}
+	}
+	var again []runner.Decision
+	for i, e := range asked {
+		d := decision(e.Data.(*agent.Relay).ToolCallID, s.decisions[turns][i])
+		if !decided[e.ID] {
+			if fold.Paused() { // one question at a time, as if each had its own to answer it
+				return r.Resume(ctx, s1, d), nil
+			}
+			continue
+		}
+		again = append(again, d)
+	}
+	switch {
+	case fold.Unfinished(): // who decided does not know whether it was heard, and says it again
+		return r.Resume(ctx, s1, again...), nil
+	case turns < len(s.messages):
+		return r.Run(ctx, s1, llm.UserText(s.messages[turns])), nil
+	}
+	return nil, nil
+}
+
+func decision(call string, approve bool) runner.Decision {
+	if approve {
+		return runner.Approve(call)
+	}
+	return runner.Deny(call, "not today")
+}
+
+// watchedStore tells the odometer of every write.
+type watchedStore struct {
+	session.Store
+	odometer *odometer
+}
+
+func (s watchedStore) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
+	s.odometer.pass(onWrite)
+	lease, err := s.Store.Acquire(ctx, key, owner)
+	s.odometer.pass(onWritten)
+	return lease, err
+}
+
+func (s watchedStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+	s.odometer.pass(onWrite)
+	err := s.Store.Append(ctx, key, seq, lease, events...)
+	s.odometer.pass(onWritten)
+	return err
+}
+
+func (s watchedStore) Release(ctx context.Context, key session.Key, lease session.Lease) error {
+	s.odometer.pass(onWrite)
+	err := s.Store.Release(ctx, key, lease)
+	s.odometer.pass(onWritten)
+	return err
+}
+
+// stage makes the models and tools of a story. Each call of one leaves a line in
+// the file at path before it does anything.
+type stage struct {
+	path     string
+	odometer *odometer
+	err      error // the first that making an agent or a tool failed with
+}
+
+func (d *stage) note(format string, args ...any) {
+	f, err := os.OpenFile(d.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintf(f, format+"\n", args...)
+	}
+	if err != nil {
+		panic(err)
+	}
+	_ = f.Close()
+	d.odometer.pass(onCall)
+}
+
+func (d *stage) tool(name string, opts ...tools.Option) tools.Tool {
+	t, err := tools.Func(name, "Does "+name+".", func(c tools.Context, _ struct{}) (string, error) {
+		d.note("tool %s %s", name, c.CallID())
+		c.Set(name, true)
+		c.Set("user:"+name, c.CallID())
+		return name + " done", nil
+	}, opts...)
+	d.failed(err)
+	return t
+}
+
+func (d *stage) agentTool(a agent.Agent, opts ...agenttool.Option) tools.Tool {
+	if d.err != nil {
+		return nil
+	}
+	t, err := agenttool.New(a, opts...)
+	d.failed(err)
+	return t
+}
+
+// agent makes an agent whose model answers according to the last message it is
+// shown and to what the user has said so far.
+func (d *stage) agent(name string, answer func(said string, last llm.Message) []scripted.Item, opts ...llmagent.Option) agent.Agent {
+	if d.err != nil {
+		return nil
+	}
+	a, err := llmagent.New(name, "", scripted.Func(name, func(req *llm.Request) scripted.Answer {
+		d.note("model %s", name)
+		var said strings.Builder
+		for _, m := range req.Messages {
+			if m.Role == llm.RoleUser {
+				said.WriteString(m.PlainText() + "\n")
+			}
+		}
+		return scripted.Reply(answer(said.String(), req.Messages[len(req.Messages)-1])...)
+	}), append(opts, llmagent.WithDescription("Is "+name+"."))...)
+	d.failed(err)
+	return a
+}
+
+func (d *stage) failed(err error) {
+	if d.err == nil {
+		d.err = err
+	}
+}
+
+func to(name string) scripted.Item {
+	return scripted.Call(agent.TransferTool, fmt.Sprintf(`{"agent_name":%q}`, name))
+}
+
+type items = []scripted.Item
+
+// cashDesk looks twice at once, hands over, and pays.
+func cashDesk(d *stage) (agent.Agent, error) {
+	billing := d.agent("billing", func(_ string, last llm.Message) items {
+		if last.Role == llm.RoleTool {
+			return items{scripted.Text("Paid.")}
+		}
+		return items{scripted.Text("I pay. "), scripted.Call("pay", "{}")}
+	}, llmagent.WithTools(d.tool("pay")))
+	return d.agent("support", func(_ string, last llm.Message) items {
+		if last.Role == llm.RoleTool {
+			return items{to("billing")}
+		}
+		return items{scripted.Text("Let me see."), scripted.Call("lookup", "{}"), scripted.Call("lookup", "{}")}
+	}, llmagent.WithTools(d.tool("lookup", tools.Idempotent())), llmagent.WithSubAgents(billing)), d.err
+}
+
+// refundDesk wants to run one tool that needs no approval and two calls of one
+// that does, then hands over to an agent that asks for one more.
+func refundDesk(d *stage) (agent.Agent, error) {
+	refund := d.tool("refund", tools.NeedsApproval())
+	billing := d.agent("billing", func(said string, last llm.Message) items {
+		switch {
+		case strings.Contains(said, "Thanks"):
+			return items{scripted.Text("You are welcome.")}
+		case last.Role == llm.RoleTool:
+			return items{scripted.Text("That is all.")}
+		}
+		return items{scripted.Text("One more."), scripted.Call("refund", `{}`)}
+	}, llmagent.WithTools(refund))
+	return d.agent("support", func(string, llm.Message) items {
+		return items{scripted.Text("Let me see."), scripted.Call("lookup", "{}"), scripted.Call("refund", "{}"), scripted.Call("refund", "{}"), to("billing")}
+	}, llmagent.WithTools(d.tool("lookup", tools.Idempotent()), refund), llmagent.WithSubAgents(billing)), d.err
+}
+
+// guardedDesk may hand over only if somebody approves.
+func guardedDesk(d *stage) (agent.Agent, error) {
+	billing := d.agent("billing", func(string, llm.Message) items { return items{scripted.Text("Hello.")} })
+	return d.agent("support", func(_ string, last llm.Message) items {
+		if last.Role == llm.RoleTool {
+			return items{scripted.Text("Then I answer.")}
+		}
+		return items{scripted.Text("I hand over."), to("billing")}
+	}, llmagent.WithTransferApproval(), llmagent.WithSubAgents(billing)), d.err
+}
+
+// researchDesk calls two agents as tools at once: one that may be run again from
+// its beginning, which hands over inside, and one that may not.
+func researchDesk(d *stage) (agent.Agent, error) {
+	archive := d.agent("archive", func(_ string, last llm.Message) items {
+		if last.Role == llm.RoleTool {
+			return items{scripted.Text("It is in the archive.")}
+		}
+		return items{scripted.Call("lookup", "{}")}
+	}, llmagent.WithTools(d.tool("lookup", tools.Idempotent())))
+	research := d.agent("research", func(string, llm.Message) items {
+		return items{scripted.Text("The archive knows."), to("archive")}
+	}, llmagent.WithSubAgents(archive))
+	audit := d.agent("audit", func(_ string, last llm.Message) items {
+		if last.Role == llm.RoleTool {
+			return items{scripted.Text("Stamped.")}
+		}
+		return items{scripted.Call("stamp", "{}")}
+	}, llmagent.WithTools(d.tool("stamp")))
+	return d.agent("support", func(_ string, last llm.Message) items {
+		if last.Role == llm.RoleTool {
+			return items{scripted.Text("Found and stamped.")}
+		}
+		return items{scripted.Call("research", `{"input":"Find it"}`), scripted.Call("audit", `{"input":"Stamp it"}`)}
+	}, llmagent.WithTools(d.agentTool(research, agenttool.Idempotent()), d.agentTool(audit))), d.err
+}
+
+// orderDesk is three levels deep; its last agent hands back to the second one in
+// a later turn. Texts come in deltas, and texts stand beside transfers.
+func orderDesk(d *stage) (agent.Agent, error) {
+	invoices := d.agent("invoices", func(said string, _ llm.Message) items {
+		if strings.Contains(said, "Cancel it") {
+			return items{scripted.Text("Not ", "mine."), to("orders")}
+		}
+		return items{scripted.Think("Seven?"), scripted.Text("Invoice 7 ", "is open.")}
+	}, llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
+	orders := d.agent("orders", func(said string, last llm.Message) items {
+		switch {
+		case strings.Contains(said, "And hello"):
+			return items{scripted.Text("Hello.")}
+		case strings.Contains(said, "Cancel it") && last.Role == llm.RoleTool:
+			return items{scripted.Text("Cancelled.")}
+		case strings.Contains(said, "Cancel it"):
+			return items{scripted.Text("I cancel. "), scripted.Call("cancel", "{}")}
+		case last.Role == llm.RoleTool:
+			return items{scripted.Text("This is ", "for invoices."), to("invoices")}
+		}
+		return items{scripted.Text("I look."), scripted.Call("lookup", "{}")}
+	}, llmagent.WithTools(d.tool("lookup", tools.Idempotent()), d.tool("cancel")), llmagent.WithSubAgents(invoices))
+	return d.agent("front", func(string, llm.Message) items {
+		return items{scripted.Text("One ", "moment."), to("orders")}
+	}, llmagent.WithSubAgents(orders)), d.err
+}
