@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 	"time"
 
-	schemagen "github.com/invopop/jsonschema"
-
+	"github.com/agentarbor/arbor/internal/schema"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -35,12 +33,12 @@ func Func[In, Out any](name, description string, fn func(ctx Context, in In) (Ou
 	if fn == nil {
 		return nil, fmt.Errorf("tool %q: the function is nil", name)
 	}
-	schema, err := SchemaOf[In]()
+	parameters, err := SchemaOf[In]()
 	if err != nil {
 		return nil, fmt.Errorf("tool %q: %w", name, err)
 	}
 	t := &funcTool[In, Out]{fn: fn}
-	t.info = Info{ToolSpec: llm.ToolSpec{Name: name, Description: description, Parameters: schema}}
+	t.info = Info{ToolSpec: llm.ToolSpec{Name: name, Description: description, Parameters: parameters}}
 	for _, o := range opts {
 		o(&t.info)
 	}
@@ -65,51 +63,7 @@ func (t *funcTool[In, Out]) call(ctx Context, input json.RawMessage) (any, error
 }
 
 // SchemaOf returns the JSON schema of a struct type, without references.
-func SchemaOf[T any]() (schema json.RawMessage, err error) {
-	typ := reflect.TypeFor[T]()
-	for typ.Kind() == reflect.Pointer {
-		typ = typ.Elem()
-	}
-	if typ.Kind() != reflect.Struct {
-		return nil, fmt.Errorf("the input type %s is no struct", typ)
-	}
-	if recursive(typ, nil) {
-		return nil, fmt.Errorf("the input type %s contains itself: a schema without references cannot say that", typ)
-	}
-	defer func() {
-		if r := recover(); r != nil { // the generator panics on types without a JSON form
-			err = fmt.Errorf("no JSON schema can be made of %s: %v", typ, r)
-		}
-	}()
-	r := schemagen.Reflector{DoNotReference: true, ExpandedStruct: true, Anonymous: true}
-	s := r.ReflectFromType(typ)
-	s.Version = ""
-	return json.Marshal(s)
-}
-
-// recursive reports whether a type holds itself, which would send the generator
-// into a recursion that no guard catches.
-func recursive(t reflect.Type, within []reflect.Type) bool {
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		if slices.Contains(within, t) {
-			return true
-		}
-		return recursive(t.Elem(), append(within, t))
-	case reflect.Struct:
-		if slices.Contains(within, t) {
-			return true
-		}
-		within = append(within, t)
-		for i := range t.NumField() {
-			f := t.Field(i)
-			if (f.IsExported() || f.Anonymous) && f.Tag.Get("json") != "-" && f.Tag.Get("jsonschema") != "-" && recursive(f.Type, within) {
-				return true
-			}
-		}
-	}
-	return false
-}
+func SchemaOf[T any]() (json.RawMessage, error) { return schema.Of(reflect.TypeFor[T]()) }
 
 // New makes a tool of a schema and a function that takes raw JSON, for tools
 // whose parameters are known at run time only. The schema must be of an object;
@@ -127,7 +81,7 @@ func New(info Info, call func(ctx Context, input json.RawMessage) (any, error)) 
 	if info.MaxOutput < 0 {
 		return nil, fmt.Errorf("tool %q: the output limit %d is negative", info.Name, info.MaxOutput)
 	}
-	check, err := compile(info.Parameters)
+	check, err := schema.Compile(info.Parameters)
 	if err != nil {
 		return nil, fmt.Errorf("tool %q: %w", info.Name, err)
 	}
@@ -137,11 +91,11 @@ func New(info Info, call func(ctx Context, input json.RawMessage) (any, error)) 
 type rawTool struct {
 	info  Info
 	fn    func(Context, json.RawMessage) (any, error)
-	check *validator
+	check *schema.Validator
 }
 
 func (t *rawTool) Info() Info { return t.info }
 func (t *rawTool) Call(ctx Context, input json.RawMessage) (any, error) {
 	return t.fn(ctx, input)
 }
-func (t *rawTool) validate(input json.RawMessage) error { return t.check.validate(input) }
+func (t *rawTool) validate(input json.RawMessage) error { return t.check.Validate(input) }

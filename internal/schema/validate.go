@@ -1,4 +1,7 @@
-package tools
+// Package schema makes JSON schemas of Go types and holds JSON against them. It
+// is what tools' arguments and the inputs of transfers share, and imports nothing
+// of this module.
+package schema
 
 import (
 	"bytes"
@@ -12,14 +15,15 @@ import (
 	"golang.org/x/text/message"
 )
 
-// validator checks arguments against a tool's schema and reports all
+// Validator checks arguments against a tool's schema and reports all
 // violations, which is what a model needs to correct itself in one go.
-type validator struct {
+type Validator struct {
 	schema *jsonschema.Schema
 	rawOK  bool // the schema itself has a property "raw"
 }
 
-func compile(schema json.RawMessage) (*validator, error) {
+// Compile reads a JSON schema, which must be one of an object.
+func Compile(schema json.RawMessage) (*Validator, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	if err != nil {
 		return nil, fmt.Errorf("parameters are not JSON: %w", err)
@@ -41,10 +45,12 @@ func compile(schema json.RawMessage) (*validator, error) {
 	}
 	props, _ := object["properties"].(map[string]any)
 	_, rawOK := props["raw"]
-	return &validator{compiled, rawOK}, nil
+	return &Validator{compiled, rawOK}, nil
 }
 
-func (v *validator) validate(input json.RawMessage) error {
+// Validate returns an error that names every violation of the schema, in words
+// for a model.
+func (v *Validator) Validate(input json.RawMessage) error {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(input))
 	if err != nil {
 		return fmt.Errorf("the arguments are not JSON: %v", err)
