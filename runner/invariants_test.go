@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,87 +22,270 @@ func load(t testing.TB, r *runner.Runner, key session.Key) []*agent.Event {
 }
 
 // checkLog holds a log against what is true of every log: positions without
-// gaps, ids once, one result for every call before its run's model answers
-// again, runs that start once and end once, each caused by something before it,
-// and every committed transfer followed by its target.
+// gaps, ids once, one result for every call before a model of its scope answers
+// again, one question and one decision about a call at most, runs that start
+// once and end once, each caused by something before it, and every committed
+// transfer followed by its target.
 func checkLog(t testing.TB, r *runner.Runner, events []*agent.Event) {
-	type run struct {
-		agent   string
-		ended   bool
-		paused  bool
-		pending map[string]bool
-	}
-	runs := make(map[string]*run)
-	seen := make(map[string]bool) // graph nodes
-	ids := make(map[string]bool)
-	open := make(map[string]string) // scope → open run
-	active := make(map[string]string)
+	checkLogOf(t, r, events, false)
+}
+
+// checkLogOf is checkLog for runners that were made with ResumeRoot, too.
+func checkLogOf(t testing.TB, r *runner.Runner, events []*agent.Event, resumeRoot bool) {
+	c := &logCheck{t: t, tree: r.Tree(), resumeRoot: resumeRoot, runs: make(map[string]*runCheck), scopes: make(map[string]*scopeCheck),
+		ids: make(map[string]bool), nodes: make(map[string]bool)}
 	for i, e := range events {
-		require.EqualValues(t, i+1, e.Seq)
-		require.False(t, e.Partial)
-		require.NotEmpty(t, e.ID)
-		require.NotEmpty(t, e.TurnID)
-		require.NotEmpty(t, e.RunID)
-		require.False(t, e.Time.IsZero())
-		_, isResult := e.Data.(*agent.ToolResult)
-		if !isResult {
-			require.False(t, ids[e.ID], "the id %s stands twice", e.ID)
-			ids[e.ID] = true
+		var next *agent.Event
+		if i+1 < len(events) {
+			next = events[i+1]
 		}
-		seen[e.ID] = true
-		if e.ParentID != "" {
-			require.True(t, seen[e.ParentID], "seq %d: its parent %s was never seen", e.Seq, e.ParentID)
+		c.seq = i + 1
+		c.event(e, next)
+	}
+}
+
+// logCheck reads a log once. It shares nothing with the fold, so that each can
+// find the other wrong.
+type logCheck struct {
+	t          testing.TB
+	tree       *agent.Tree
+	resumeRoot bool
+	seq        int
+	turn       string
+	userNode   string
+	runs       map[string]*runCheck
+	scopes     map[string]*scopeCheck
+	ids        map[string]bool // of all events but results, which share their call's
+	nodes      map[string]bool // of the graph of runs: what may have caused one
+}
+
+type runCheck struct {
+	agent string
+	ended bool
+}
+
+type scopeCheck struct {
+	cause   string // what the scope was opened by, "" for the conversation
+	open    string // the open run
+	paused  string // the run that waits for approvals
+	last    string // the run that ended last in this turn
+	active  string // the target of the last transfer
+	pending map[string]*callCheck
+}
+
+// callCheck is a call without a result.
+type callCheck struct {
+	run, tool string
+	whole     bool // the answer that it is part of is over
+	relay     string
+	resolved  bool
+}
+
+func (c *logCheck) fail(format string, args ...any) {
+	c.t.Fatalf("seq %d: %s", c.seq, fmt.Sprintf(format, args...))
+}
+
+func (c *logCheck) event(e, next *agent.Event) {
+	if e.Seq != int64(c.seq) || e.Partial || e.ID == "" || e.TurnID == "" || e.RunID == "" || e.Time.IsZero() {
+		c.fail("the envelope is not whole: %+v", e)
+	}
+	if _, isResult := e.Data.(*agent.ToolResult); !isResult {
+		if c.ids[e.ID] {
+			c.fail("the id %s stands twice", e.ID)
 		}
-		if _, ok := e.Data.(*agent.User); ok {
-			require.Empty(t, open, "seq %d: runs are open when the user speaks", e.Seq)
-			for _, u := range runs {
-				require.Empty(t, u.pending, "seq %d: calls have no result when the user speaks", e.Seq)
+		c.ids[e.ID] = true
+	}
+	if e.ParentID != "" && !c.nodes[e.ParentID] {
+		c.fail("its parent %s was never seen", e.ParentID)
+	}
+	c.nodes[e.ID] = true
+	s := c.scopes[e.Scope]
+	if s == nil {
+		s = &scopeCheck{pending: make(map[string]*callCheck)}
+		c.scopes[e.Scope] = s
+	}
+	switch e.Data.(type) {
+	case *agent.User:
+		c.user(e, s)
+		return
+	case *agent.HarnessStart:
+		c.start(e, s)
+		return
+	}
+	if e.Agent == "user" {
+		return // a notice of the runner's
+	}
+	run := c.runs[e.RunID]
+	if run == nil || run.agent != e.Agent {
+		c.fail("%s of %s in a run that it never started", e.Type(), e.Agent)
+	}
+	switch d := e.Data.(type) {
+	case *agent.ToolResult: // may settle what a paused run asked
+		c.result(e, d, s)
+		return
+	case *agent.RelayResolved:
+		c.resolved(e, d, s)
+		return
+	}
+	if run.ended || s.open != e.RunID {
+		c.fail("%s of a run that is not open", e.Type())
+	}
+	switch d := e.Data.(type) {
+	case *agent.Reasoning, *agent.ToolCall, *agent.Usage:
+		c.answer(s)
+	case *agent.Text:
+		if len(s.pending) > 0 {
+			c.fail("the agent speaks before its calls have results")
+		}
+	case *agent.Relay:
+		call := s.pending[d.ToolCallID]
+		if call == nil || call.relay != "" || call.tool != d.Tool {
+			c.fail("a question about %s, which is no open call that nobody asked about", d.ToolCallID)
+		}
+		call.relay = e.ID
+	case *agent.Transfer:
+		if d.Outcome == agent.TransferCommitted {
+			s.active = d.To
+			if next == nil {
+				c.fail("a commit without the run's end")
 			}
-			seen[e.RunID+":user"] = true
-			continue
-		}
-		if _, ok := e.Data.(*agent.HarnessStart); ok {
-			require.Nil(t, runs[e.RunID], "seq %d: the run starts twice", e.Seq)
-			require.Empty(t, open[e.Scope], "seq %d: another run of the scope is open", e.Seq)
-			require.NotEmpty(t, e.ParentID)
-			if to := active[e.Scope]; to != "" && r.Tree().Node(to) != nil {
-				require.Equal(t, to, e.Agent, "seq %d: not the agent the conversation went to", e.Seq)
+			if end, ok := next.Data.(*agent.HarnessEnd); !ok || end.FinishReason != agent.FinishReasonTransfer || end.Target != d.To {
+				c.fail("a commit without the run's end")
 			}
-			runs[e.RunID] = &run{agent: e.Agent, pending: make(map[string]bool)}
-			open[e.Scope] = e.RunID
-			continue
 		}
-		if e.Agent == "user" {
-			continue // a notice of the runner's
-		}
-		u := runs[e.RunID]
-		require.NotNil(t, u, "seq %d: %s of a run that never started", e.Seq, e.Type())
-		switch e.Data.(type) {
-		case *agent.ToolResult, *agent.RelayResolved: // may settle what a paused run asked
-			require.True(t, !u.ended || u.paused, "seq %d: %s of a run that has ended", e.Seq, e.Type())
-		default:
-			require.False(t, u.ended, "seq %d: %s of a run that has ended", e.Seq, e.Type())
-		}
-		require.Equal(t, u.agent, e.Agent)
-		switch d := e.Data.(type) {
-		case *agent.ToolCall:
-			u.pending[e.ID] = true
-		case *agent.ToolResult:
-			require.True(t, u.pending[e.ID], "seq %d: a result without a call, or a second one", e.Seq)
-			delete(u.pending, e.ID)
-		case *agent.Text:
-			require.Empty(t, u.pending, "seq %d: the model answered before its calls had results", e.Seq)
-		case *agent.Transfer:
-			if d.Outcome == agent.TransferCommitted {
-				active[e.Scope] = d.To
-				end, ok := events[i+1].Data.(*agent.HarnessEnd)
-				require.True(t, ok && end.FinishReason == agent.FinishReasonTransfer && end.Target == d.To, "seq %d: a commit without the run's end", e.Seq)
-			}
-		case *agent.HarnessEnd:
-			u.ended, u.paused = true, d.FinishReason == agent.FinishReasonInputRequired
-			require.True(t, u.paused || len(u.pending) == 0, "seq %d: a run ends with calls that have no result", e.Seq)
-			delete(open, e.Scope)
-			seen[e.RunID+":harness_end"] = true
+	case *agent.HarnessEnd:
+		c.end(e, d, s, run)
+	}
+	switch d := e.Data.(type) {
+	case *agent.ToolCall:
+		s.pending[e.ID] = &callCheck{run: e.RunID, tool: d.Name}
+	case *agent.Usage:
+		for _, call := range s.pending {
+			call.whole = true
 		}
 	}
+}
+
+func (c *logCheck) user(e *agent.Event, conversation *scopeCheck) {
+	for name, s := range c.scopes {
+		if s.open != "" || len(s.pending) > 0 {
+			c.fail("runs or calls of the scope %q are open when the user speaks: %s %v", name, s.open, s.pending)
+		}
+	}
+	clear(c.scopes)
+	c.scopes[""] = conversation
+	conversation.paused, conversation.last = "", ""
+	c.turn, c.userNode = e.TurnID, e.RunID+":user"
+	c.nodes[c.userNode] = true
+}
+
+func (c *logCheck) start(e *agent.Event, s *scopeCheck) {
+	if c.runs[e.RunID] != nil || s.open != "" || e.TurnID != c.turn {
+		c.fail("the run %s starts twice, beside %q, or in another turn", e.RunID, s.open)
+	}
+	cause := s.last + ":harness_end"
+	switch {
+	case s.last != "":
+	case e.Scope == "":
+		cause = c.userNode
+	default: // whatever called the inner agent
+		cause = e.ParentID
+		s.cause = cause
+	}
+	if e.ParentID == "" || e.ParentID != cause {
+		c.fail("the run was caused by %q, not by %s", e.ParentID, cause)
+	}
+	if s.paused == "" && len(s.pending) > 0 {
+		c.fail("a run starts before all calls have results: %v", s.pending)
+	}
+	if e.Scope == "" && s.paused == "" && c.tree.Node(e.Agent) != nil {
+		if n := c.responsible(s); n != nil && n.Agent.Name() != e.Agent {
+			c.fail("%s starts, but the conversation went to %s", e.Agent, n.Agent.Name())
+		}
+	}
+	if e.Scope != "" && s.active != "" && s.active != e.Agent {
+		c.fail("%s starts, but the inner conversation went to %s", e.Agent, s.active)
+	}
+	c.runs[e.RunID] = &runCheck{agent: e.Agent}
+	s.open, s.paused = e.RunID, ""
+}
+
+// responsible returns who must start next in the conversation, nil if the tree
+// is not the one of that time.
+func (c *logCheck) responsible(s *scopeCheck) *agent.Node {
+	n := c.tree.Root()
+	if s.active != "" {
+		n = c.tree.Node(s.active)
+	}
+	if n == nil || s.last != "" { // in mid-turn nobody returns
+		return n
+	}
+	if c.resumeRoot {
+		return c.tree.Root()
+	}
+	return returned(n)
+}
+
+// returned follows the agents' return policies up the tree.
+func returned(n *agent.Node) *agent.Node {
+	for n.Parent != nil {
+		if a, ok := n.Agent.(agent.Returner); !ok || a.Return() != agent.ReturnToParent {
+			break
+		}
+		n = n.Parent
+	}
+	return n
+}
+
+// answer says that something of a model's next answer comes.
+func (c *logCheck) answer(s *scopeCheck) {
+	for id, call := range s.pending {
+		if call.whole {
+			c.fail("the model answered before the call %s had a result", id)
+		}
+	}
+}
+
+func (c *logCheck) result(e *agent.Event, d *agent.ToolResult, s *scopeCheck) {
+	call := s.pending[e.ID]
+	if call == nil || call.run != e.RunID || call.tool != d.Name {
+		c.fail("a result of %s without a call, a second one, or one of another run", d.Name)
+	}
+	delete(s.pending, e.ID)
+	for name, inner := range c.scopes {
+		if inner.cause == e.ID && name != "" && inner.open != "" {
+			c.fail("the call has a result while its scope %s is open", name)
+		}
+	}
+}
+
+func (c *logCheck) resolved(e *agent.Event, d *agent.RelayResolved, s *scopeCheck) {
+	if e.Scope != "" || s.paused == "" || s.paused != e.RunID {
+		c.fail("a decision while nothing waits for one")
+	}
+	for _, call := range s.pending {
+		if call.relay == d.RelayID && !call.resolved {
+			call.resolved = true
+			return
+		}
+	}
+	c.fail("a decision about %s, which nobody asked or somebody decided", d.RelayID)
+}
+
+func (c *logCheck) end(e *agent.Event, d *agent.HarnessEnd, s *scopeCheck, run *runCheck) {
+	if d.FinishReason == agent.FinishReasonInputRequired {
+		asks := false
+		for _, call := range s.pending {
+			asks = asks || call.relay != "" && !call.resolved
+		}
+		if e.Scope != "" || !asks {
+			c.fail("a run waits for a decision that nobody can make")
+		}
+		s.paused = e.RunID
+	} else if len(s.pending) > 0 {
+		c.fail("a run ends with calls that have no result: %v", s.pending)
+	}
+	run.ended = true
+	s.open, s.last = "", e.RunID
+	c.nodes[e.RunID+":harness_end"] = true
 }

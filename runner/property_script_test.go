@@ -1,0 +1,273 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"iter"
+	"slices"
+	"strings"
+
+	"pgregory.net/rapid"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/view"
+)
+
+// plan is one answer of a model.
+type plan struct {
+	Texts, Thoughts []string
+	Calls           []plannedCall
+	Usage           bool
+	Finish          llm.FinishReason
+	End             string // "", cut, fail (retryable), refuse, panic
+}
+
+type plannedCall struct{ ID, Name, Args string }
+
+// next takes the next plan of the script; when there is none left, models say
+// "ok".
+func (w *world) next() plan {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.at == len(w.script) {
+		return plan{Texts: []string{"ok"}}
+	}
+	p := w.script[w.at]
+	w.at++
+	w.panics = w.panics || p.End == "panic"
+	return p
+}
+
+// inner is the plan of a model in an inner scope. Such scopes run side by side,
+// so it is a function of the request alone: the script from some point on.
+func (w *world) inner(req *llm.Request) plan {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(req.Messages[0].Text))
+	i := int(h.Sum32()%8) + len(req.Messages) - 1
+	if i >= len(w.script) {
+		return plan{Texts: []string{"ok"}}
+	}
+	return w.script[i]
+}
+
+// plannedModel is the model of one agent. Inner ones are asked in several scopes.
+type plannedModel struct {
+	name  string
+	inner bool
+	trims bool // its agent's view does
+}
+
+func (m *plannedModel) Name() string { return m.name }
+
+func (m *plannedModel) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		w := worldOf(ctx)
+		m.check(w, req)
+		var p plan
+		if m.inner {
+			p = w.inner(req)
+		} else {
+			p = w.next()
+		}
+		p.stream(ctx, yield)
+	}
+}
+
+func (p plan) stream(ctx context.Context, yield func(llm.Chunk, error) bool) {
+	for _, c := range p.chunks() {
+		if err := ctx.Err(); err != nil {
+			yield(llm.Chunk{}, err)
+			return
+		}
+		if !yield(c, nil) {
+			return
+		}
+	}
+	switch p.End {
+	case "panic":
+		panic("the model's adapter panics")
+	case "fail":
+		yield(llm.Chunk{}, &llm.Error{Code: llm.CodeServer, Status: 503, Retryable: true, Message: "busy"})
+	case "refuse":
+		yield(llm.Chunk{}, &llm.Error{Code: llm.CodeRateLimited, Status: 429, Message: "no quota"})
+	}
+}
+
+func (p plan) chunks() []llm.Chunk {
+	var chunks []llm.Chunk
+	for _, s := range p.Thoughts {
+		chunks = append(chunks, llm.Chunk{Reasoning: s})
+	}
+	for _, s := range p.Texts {
+		chunks = append(chunks, llm.Chunk{Text: s})
+	}
+	for _, c := range p.Calls {
+		chunks = append(chunks, llm.Chunk{Call: &llm.ToolCall{ID: c.ID, Name: c.Name, Arguments: c.Args}})
+	}
+	if p.End == "" {
+		last := llm.Chunk{Finish: p.Finish}
+		if last.Finish == "" {
+			last.Finish = llm.FinishStop
+		}
+		if p.Usage {
+			last.Usage = &llm.Usage{InputTokens: 3, OutputTokens: 2}
+		}
+		chunks = append(chunks, last)
+	}
+	return chunks
+}
+
+// shown is the last request of an agent.
+type shown struct {
+	turn     int
+	messages []llm.Message
+}
+
+// check holds a request against the wire rules, and against the agent's last
+// one: a conversation only grows at its end.
+func (m *plannedModel) check(w *world, req *llm.Request) {
+	if err := view.Check(req); err != nil {
+		w.problem("request of %s: %v\n%v", m.name, err, req.Messages)
+	}
+	who := m.name
+	if m.inner {
+		who = req.System // which names the scope
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last, ok := w.last[who]
+	if ok && (!m.trims || last.turn == w.turn) {
+		if len(last.messages) > len(req.Messages) || !sameMessages(last.messages, req.Messages[:len(last.messages)]) {
+			w.problems = append(w.problems, fmt.Sprintf("request of %s does not continue its last one:\n%v\n%v", who, last.messages, req.Messages))
+		}
+	}
+	w.last[who] = shown{w.turn, req.Messages}
+}
+
+// function is a function agent: it says the texts of a plan, and transfers
+// without asking first. Calls that an earlier step of its run has left, before
+// or after a crash, it answers first.
+func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+	return func(yield func(*agent.Event, error) bool) {
+		var open []string
+		for e, err := range inv.Session().Events(ctx, 0) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			switch e.Data.(type) {
+			case *agent.ToolCall:
+				if e.RunID == inv.RunID() {
+					open = append(open, e.ID)
+				}
+			case *agent.ToolResult:
+				open = slices.DeleteFunc(open, func(id string) bool { return id == e.ID })
+			}
+		}
+		for _, id := range open {
+			if !yield(&agent.Event{ID: id, Data: &agent.ToolResult{Name: "own", Output: json.RawMessage(`"forgotten"`)}}, nil) {
+				return
+			}
+		}
+		p := w.next()
+		for _, s := range p.Texts {
+			if !yield(&agent.Event{Data: &agent.Text{Content: s}}, nil) {
+				return
+			}
+		}
+		for _, c := range p.Calls {
+			var args struct {
+				To string `json:"agent_name"`
+			}
+			_ = json.Unmarshal([]byte(c.Args), &args)
+			switch c.Name {
+			case agent.TransferTool:
+				if !yield(&agent.Event{Data: &agent.Transfer{To: args.To, Outcome: agent.TransferCommitted}}, nil) {
+					return
+				}
+			case "fine": // a call and its result
+				call := &agent.Event{ID: c.ID, Data: &agent.ToolCall{Name: "own", Input: agent.ObjectInput(c.Args)}}
+				if !yield(call, nil) || !yield(&agent.Event{ID: call.ID, Data: &agent.ToolResult{Name: "own", Output: json.RawMessage(`1`)}}, nil) {
+					return
+				}
+			case "remember":
+				if !yield(&agent.Event{Data: &agent.State{Delta: map[string]any{"seen": true}}, More: true}, nil) {
+					return
+				}
+			case "broken": // a call that it forgets
+				if !yield(&agent.Event{ID: c.ID, Data: &agent.ToolCall{Name: "own", Input: agent.ObjectInput(c.Args)}, More: p.Usage}, nil) {
+					return
+				}
+			}
+		}
+		switch {
+		case p.End == "panic":
+			panic("the function panics")
+		case p.End != "":
+			yield(nil, &llm.Error{Code: llm.CodeServer, Message: "broken function"})
+		case p.Finish == llm.FinishToolCalls:
+			yield(&agent.Event{Data: &agent.Continue{}}, nil)
+		}
+	}
+}
+
+// The parts of plans that do not depend on the tree.
+var (
+	someWords  = rapid.SampledFrom([]string{"Hello.", " ", "", "é世界", "[a0] said", "line\nline", "bad \xff byte"})
+	someIDs    = rapid.SampledFrom([]string{"", "c1", "c1", "c2", "bad id\n", strings.Repeat("x", 70)})
+	someTools  = rapid.SampledFrom([]string{"fine", "again", "broken", "panics", "remember", "nested"})
+	oddTools   = rapid.SampledFrom([]string{agent.TransferTool, "fine", "nested", "unknown", "bad name", "\xff", strings.Repeat("n", 65)})
+	plainArgs  = rapid.SampledFrom([]string{"", `{"n": 3}`, `{"input": "do it"}`, `{"input": " "}`})
+	someFinish = rapid.SampledFrom([]llm.FinishReason{llm.FinishLength, llm.FinishToolCalls, llm.FinishContentFilter, "weird"})
+	someEnds   = rapid.SampledFrom([]string{"cut", "cut", "fail", "refuse", "panic"})
+	someOdds   = rapid.IntRange(0, 5)
+	oneInFour  = rapid.IntRange(0, 3)
+)
+
+func (w *world) plans() *rapid.Generator[plan] {
+	name := rapid.SampledFrom(append([]string{"nobody", "", "A0", " a0 "}, w.names...))
+	args := rapid.OneOf(
+		rapid.SampledFrom([]string{"", "{}", `{"n": 3}`, `{"n": "x"}`, "[1]", "{oops", `"text"`, "null", `{"input":"do it"}`, "{\"n\": 1,\n\"x\": \"\xff\"}"}),
+		rapid.Map(name, func(n string) string { return fmt.Sprintf(`{"agent_name": %q, "reason": "because\nof it"}`, n) }),
+		rapid.Map(name, func(n string) string { return fmt.Sprintf("%q", fmt.Sprintf(`{"agent_name": %q}`, n)) }),
+		rapid.SampledFrom([]string{`{"agent_name": 3}`, `{"agent_name": null}`, `{"reason": "x"}`}),
+	)
+	call := rapid.Custom(func(t *rapid.T) plannedCall {
+		c := plannedCall{ID: someIDs.Draw(t, "id")}
+		switch someOdds.Draw(t, "kind") {
+		case 0, 1:
+			c.Name = agent.TransferTool
+			c.Args = fmt.Sprintf(`{"agent_name": %q}`, name.Draw(t, "target"))
+		case 2, 3:
+			c.Name, c.Args = someTools.Draw(t, "tool"), plainArgs.Draw(t, "args")
+		case 4:
+			c.Name, c.Args = name.Draw(t, "bare name"), args.Draw(t, "args")
+		default:
+			c.Name, c.Args = oddTools.Draw(t, "odd tool"), args.Draw(t, "args")
+		}
+		return c
+	})
+	words, calls := rapid.SliceOfN(someWords, 1, 3), rapid.SliceOfN(call, 1, 4)
+	return rapid.Custom(func(t *rapid.T) plan {
+		p := plan{Usage: rapid.Bool().Draw(t, "usage")}
+		if oneInFour.Draw(t, "think") == 3 {
+			p.Thoughts = words.Draw(t, "thoughts")
+		}
+		if rapid.Bool().Draw(t, "speak") {
+			p.Texts = words.Draw(t, "texts")
+		}
+		if oneInFour.Draw(t, "act") > 0 {
+			p.Calls = calls.Draw(t, "calls")
+		}
+		if oneInFour.Draw(t, "odd finish") == 3 {
+			p.Finish = someFinish.Draw(t, "finish")
+		}
+		if someOdds.Draw(t, "odd end") == 5 {
+			p.End = someEnds.Draw(t, "end")
+		}
+		return p
+	})
+}
