@@ -16,6 +16,7 @@ type Policy struct {
 	hideFacts bool
 	hideOther bool
 	keep      func(*agent.Event) bool
+	redact    func(string) string
 }
 
 // Full shows everything: the user's words, the agent's own turns as they were,
@@ -41,12 +42,16 @@ func Func(keep func(e *agent.Event) bool) Policy { return Policy{keep: keep} }
 func (p Policy) ApplyEdge(e *agent.Edge) { e.History = p }
 
 // For returns the policy that holds for an agent in its place: that of the edge
-// if it has one, else own.
+// if it has one, else own. An edge cannot lift what own redacts: its own
+// redaction comes after that.
 func For(n *agent.Node, own Policy) Policy {
-	if p, ok := n.Edge.History.(Policy); ok {
-		return p
+	p, ok := n.Edge.History.(Policy)
+	if !ok {
+		return own
 	}
-	return own
+	edge := p.redact
+	p.redact = own.redact
+	return p.Redact(edge)
 }
 
 // Parse reads a policy's name: full, text_only, own or last_turns:N.

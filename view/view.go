@@ -24,11 +24,12 @@ type View struct {
 	showReason bool
 
 	seq     int64
-	msgs    []llm.Message
-	turns   []int // where each shown user turn begins; kept for LastTurns only
+	shown   shown
 	open    answer
 	acted   bool // the agent has had a run in this scope
 	strikes int
+	use     use
+	dropped dropped
 }
 
 // answer is what an agent's model said at once, with the results so far. It
@@ -40,6 +41,7 @@ type answer struct {
 	reasoning string
 	show      bool
 	calls     []call
+	last      int64 // the seq of its last event
 }
 
 type call struct {
@@ -64,7 +66,9 @@ type Call struct {
 
 // New returns the empty view of an agent in its place, for one scope.
 func New(n *agent.Node, own Policy, scope string) *View {
-	return &View{agent: n.Agent.Name(), scope: scope, policy: For(n, own), showReason: n.Edge.ShowReason}
+	v := &View{agent: n.Agent.Name(), scope: scope, policy: For(n, own), showReason: n.Edge.ShowReason}
+	v.shown.init()
+	return v
 }
 
 // Seq is the position of the last event that was applied.
@@ -77,10 +81,10 @@ func (v *View) Strikes() int { return v.strikes }
 // Messages returns the conversation as the agent's model may see it now. The
 // slice is shared: it must not be changed, and later events only append.
 func (v *View) Messages() []llm.Message {
-	if !slices.ContainsFunc(v.open.calls, func(c call) bool { return !c.settled }) {
+	if !v.open.waits() {
 		v.flush()
 	}
-	return v.msgs[:len(v.msgs):len(v.msgs)]
+	return v.shown.messages()
 }
 
 // Pending returns the agent's calls that have no result, in request order.
@@ -124,14 +128,13 @@ func (v *View) Apply(e *agent.Event) {
 	switch d := e.Data.(type) {
 	case *agent.User:
 		v.flush()
-		v.newTurn()
-		v.add(llm.Message{Role: llm.RoleUser, Content: d.Content})
+		v.addTurn(llm.Message{Role: llm.RoleUser, Content: v.policy.redactContent(d.Content)}, e.Seq)
 	case *agent.HarnessStart:
 		if !v.waits(e.Agent) {
 			v.flush()
 		}
-		if len(d.Input) > 0 && len(v.msgs) == 0 {
-			v.add(llm.UserText(agent.OutputText(d.Input)))
+		if len(d.Input) > 0 && len(v.shown.msgs) == 0 {
+			v.addTurn(llm.UserText(v.policy.redactUser(agent.OutputText(d.Input))), e.Seq)
 		}
 		if mine {
 			v.acted, v.strikes = true, 0
@@ -156,26 +159,32 @@ func (v *View) Apply(e *agent.Event) {
 			v.flush()
 			a = v.answer(e, mine)
 		}
-		a.text = d.Content
+		a.text, a.last = d.Content, e.Seq
 		a.show = mine || v.policy.shows(e)
 	case *agent.Reasoning:
 		if mine {
-			v.answer(e, mine).reasoning += d.Content
+			a := v.answer(e, mine)
+			a.reasoning += d.Content
+			a.last = e.Seq
 		}
 	case *agent.ToolCall:
 		a := v.answer(e, mine)
+		a.last = e.Seq
 		hidden := !mine && (d.Name == agent.TransferTool || v.policy.hideFacts || !v.policy.shows(e))
 		a.calls = append(a.calls, call{Call: Call{ID: e.ID, Name: d.Name, Input: d.Input}, hidden: hidden})
 	case *agent.ToolResult:
 		if c := v.find(e.ID); c != nil && !c.settled {
 			c.result, c.isError, c.settled = d.Output, d.IsError, true
+			v.open.last = e.Seq
 		}
 	case *agent.Usage:
-		if len(v.open.calls) == 0 {
-			v.flush()
+		v.usage(d, e.Seq, mine)
+	case *agent.Compaction:
+		if mine {
+			v.compact(d, e.Seq)
 		}
 	case *agent.Transfer:
-		v.transfer(d, mine)
+		v.transfer(d, e.Seq, mine)
 	case *agent.Notice:
 		if mine && d.Code == agent.NoticeTransferLimit {
 			v.strikes--
@@ -183,7 +192,7 @@ func (v *View) Apply(e *agent.Event) {
 	}
 }
 
-func (v *View) transfer(t *agent.Transfer, mine bool) {
+func (v *View) transfer(t *agent.Transfer, seq int64, mine bool) {
 	switch t.Outcome {
 	case agent.TransferCommitted, agent.TransferConflict:
 		if c := v.find(t.ToolCallID); mine && c != nil {
@@ -204,12 +213,12 @@ func (v *View) transfer(t *agent.Transfer, mine bool) {
 		v.flush()
 		line := "[" + t.From + "] handed the conversation to you."
 		if v.showReason && t.Reason != "" {
-			line = "[" + t.From + "] handed the conversation to you: " + t.Reason
+			line = "[" + t.From + "] handed the conversation to you: " + v.policy.redactText(t.Reason)
 		}
 		if v.showReason && len(t.Payload) > 0 {
-			line += " " + clip(string(t.Payload), FactLimit)
+			line += " " + clip(string(v.policy.redactJSON(t.Payload)), FactLimit)
 		}
-		v.add(llm.UserText(line))
+		v.add(llm.UserText(line), seq)
 	}
 }
 
@@ -230,8 +239,11 @@ func (v *View) answer(e *agent.Event, mine bool) *answer {
 
 // waits reports whether a paused run of the agent left calls without results,
 // which its next run takes up.
-func (v *View) waits(agentName string) bool {
-	return v.open.agent == agentName && slices.ContainsFunc(v.open.calls, func(c call) bool { return !c.settled })
+func (v *View) waits(agentName string) bool { return v.open.agent == agentName && v.open.waits() }
+
+// waits reports whether a call of the answer has no result.
+func (a *answer) waits() bool {
+	return slices.ContainsFunc(a.calls, func(c call) bool { return !c.settled })
 }
 
 func (v *View) find(id string) *call {
@@ -264,33 +276,38 @@ func (v *View) addNative(a *answer) {
 			shown++
 		}
 	}
+	p := v.policy
+	text := p.redactText(a.text)
 	if shown == 0 {
-		if strings.TrimSpace(a.text) != "" { // some endpoints refuse a message without words
-			v.add(llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: a.text}})
+		if strings.TrimSpace(text) != "" { // some endpoints refuse a message without words
+			v.add(llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: text}}, a.last)
 		}
 		return
 	}
 	parts := make([]llm.Part, 0, shown+1)
 	if a.reasoning != "" {
-		parts = append(parts, llm.Reasoning{Text: a.reasoning})
+		parts = append(parts, llm.Reasoning{Text: p.redactText(a.reasoning)})
 	}
 	for i := range a.calls {
 		if c := &a.calls[i]; !c.hidden {
-			parts = append(parts, llm.ToolCall{ID: c.ID, Name: c.Name, Arguments: string(c.Input)})
+			parts = append(parts, llm.ToolCall{ID: c.ID, Name: c.Name, Arguments: string(p.redactJSON(c.Input))})
 		}
 	}
-	v.add(llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: a.text, Parts: parts}})
+	v.add(llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: text, Parts: parts}}, a.last)
 	for i := range a.calls {
 		if c := &a.calls[i]; !c.hidden {
 			v.add(llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{
-				llm.ToolResult{CallID: c.ID, Name: c.Name, Output: agent.OutputText(c.result), IsError: c.isError}}}})
+				llm.ToolResult{CallID: c.ID, Name: c.Name, Output: p.redactText(agent.OutputText(c.result)), IsError: c.isError}}}}, a.last)
 		}
 	}
 }
 
 func (v *View) addAttributed(a *answer) {
-	if a.show && strings.TrimSpace(a.text) != "" {
-		v.add(llm.UserText("[" + a.agent + "] " + a.text))
+	p := v.policy
+	if a.show {
+		if text := p.redactText(a.text); strings.TrimSpace(text) != "" {
+			v.add(llm.UserText("["+a.agent+"] "+text), a.last)
+		}
 	}
 	for i := range a.calls {
 		c := &a.calls[i]
@@ -301,29 +318,31 @@ func (v *View) addAttributed(a *answer) {
 		if c.isError {
 			verb = ") failed: "
 		}
-		v.add(llm.UserText("[" + a.agent + "] called " + c.Name + "(" + oneLine(clip(string(c.Input), FactLimit)) + verb + oneLine(clip(agent.OutputText(c.result), FactLimit))))
+		// Redaction comes before the cut, so that it sees whole words.
+		in, out := string(p.redactJSON(c.Input)), p.redactText(agent.OutputText(c.result))
+		v.add(llm.UserText("["+a.agent+"] called "+c.Name+"("+oneLine(clip(in, FactLimit))+verb+oneLine(clip(out, FactLimit))), a.last)
 	}
 }
 
-func (v *View) add(m llm.Message) { v.msgs = append(v.msgs, m) }
+// add shows a message of the group of events that ends at seq. A group that a
+// compaction has dropped before it was complete is not shown.
+func (v *View) add(m llm.Message, seq int64) {
+	if seq > v.dropped.upTo {
+		v.shown.add(m, seq, false)
+	}
+}
 
-// newTurn notes the beginning of a user turn and trims what the policy no
-// longer shows. Trimmed messages go into a new slice, because the old one is
-// shared with requests under way.
-func (v *View) newTurn() {
-	n := v.policy.turns
-	if n == 0 {
-		return
+// addTurn shows the message that begins a user turn, after trimming what the
+// policy no longer shows.
+func (v *View) addTurn(m llm.Message, seq int64) {
+	if n := v.policy.turns; n > 0 && v.shown.turns == 2*n {
+		v.shown.trim(n)
+		v.dropped.summary = "" // it stood for turns before those
+		v.use.reported = 0
 	}
-	if len(v.turns) == 2*n {
-		first := v.turns[n]
-		v.msgs = slices.Clone(v.msgs[first:])
-		v.turns = slices.Clone(v.turns[n:])
-		for i := range v.turns {
-			v.turns[i] -= first
-		}
+	if seq > v.dropped.upTo {
+		v.shown.add(m, seq, true)
 	}
-	v.turns = append(v.turns, len(v.msgs))
 }
 
 var lineBreaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\v", " ", "\f", " ", "\u0085", " ", "\u2028", " ", "\u2029", " ")

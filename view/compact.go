@@ -1,0 +1,99 @@
+package view
+
+import (
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// LeftOut stands at the front of a view after a compaction without a summary,
+// SummaryHead before the words of one that has a summary.
+const (
+	LeftOut     = "[The earlier part of this conversation was left out.]"
+	SummaryHead = "[Summary of the earlier part of this conversation]\n"
+)
+
+// dropped is what the compactions so far have left out.
+type dropped struct {
+	upTo    int64
+	summary string // of the last compaction, as the log has it
+	at      int64  // the seq of the last compaction
+	tries   int    // compactions since the agent's last answer
+}
+
+// compact drops all groups of events that end at or before the compaction's
+// UpTo, except the user's last message, and stands its summary at the front.
+// A group is a user's message, an answer with the results of all its calls, or a
+// line about a transfer: dropped as a whole or not at all. A compaction that
+// reaches less far than the one before it replaces its summary only.
+func (v *View) compact(c *agent.Compaction, seq int64) {
+	v.dropped.upTo = max(v.dropped.upTo, min(c.UpTo, seq))
+	v.dropped.summary, v.dropped.at = c.Summary, seq
+	v.dropped.tries++
+	v.use.reported = 0
+	front := llm.UserText(LeftOut)
+	if c.Summary != "" {
+		front.Text = SummaryHead + v.policy.redactText(c.Summary)
+	}
+	v.shown.keep(&front, v.shown.after(v.dropped.upTo))
+}
+
+// Summary returns the summary that stands at the front of the view, as it is in
+// the log; "" if there is none.
+func (v *View) Summary() string { return v.dropped.summary }
+
+// Compactions says how often the view was compacted since the agent's last
+// answer.
+func (v *View) Compactions() int { return v.dropped.tries }
+
+// Oldest proposes what to drop so that the messages that stay have at most keep
+// tokens: the position to which a compaction has to reach, and the messages that
+// it would drop, among them an earlier summary and, if the cut is inside of the
+// current turn, the user's message that stays. It returns 0 if nothing can be
+// dropped.
+//
+// Whole turns go first, and the current one stays, even if it has more tokens.
+// Within says to go on inside of it then: answers with their results go, oldest
+// first; the newest stays, because the agent has not yet seen its results. The
+// slice is shared and must not be changed.
+func (v *View) Oldest(keep int, within bool) (upTo int64, messages []llm.Message) {
+	v.Messages() // takes in an answer that is complete
+	s := &v.shown
+	front, user := s.front(), s.lastTurn()
+	cut, left := front, s.tokens
+	if front > 0 {
+		left -= int(s.marks[0].tokens) // another takes its place
+	}
+	for cut < user && left > keep {
+		for more := true; more; more = cut < user && !s.marks[cut].turn {
+			left -= int(s.marks[cut].tokens)
+			cut++
+		}
+	}
+	drops := cut - front
+	if within {
+		for group := max(user+1, front); left > keep; {
+			next := s.group(group)
+			if next >= len(s.marks) {
+				break
+			}
+			for ; group < next; group++ {
+				left -= int(s.marks[group].tokens)
+				drops++
+			}
+			cut = next
+		}
+	}
+	if drops <= 0 {
+		return 0, nil
+	}
+	return s.marks[cut-1].seq, s.msgs[:cut:cut]
+}
+
+// group returns the index after the group to which message i belongs.
+func (s *shown) group(i int) int {
+	end := i + 1
+	for end < len(s.marks) && s.marks[end].seq == s.marks[i].seq {
+		end++
+	}
+	return end
+}

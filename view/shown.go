@@ -1,0 +1,113 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// shown is the list of messages that a view hands out, with what it must know of
+// each. Messages are only appended: what is dropped makes a new list, because the
+// old one is shared with requests under way.
+type shown struct {
+	msgs  []llm.Message
+	marks []mark // one for each message; not shared
+	turns int    // how many marks begin a turn
+
+	count  llm.TokenCounter // nil: tokens are not counted
+	tokens int              // of all messages
+
+	few [4]mark // the first marks, without an allocation of their own
+}
+
+// mark says where a message comes from. The messages of one group, such as an
+// answer with the results of its calls, have the same seq: that of the group's
+// last event. Marks ascend; 0 is the message at the front that stands for what
+// was dropped.
+type mark struct {
+	seq    int64
+	tokens int32
+	turn   bool // it begins a user turn
+}
+
+func (s *shown) init() { s.marks = s.few[:0] }
+
+func (s *shown) messages() []llm.Message { return s.msgs[:len(s.msgs):len(s.msgs)] }
+
+func (s *shown) add(m llm.Message, seq int64, turn bool) {
+	s.addMark(s.measure(&m, mark{seq: seq, turn: turn}))
+	s.msgs = append(s.msgs, m)
+}
+
+func (s *shown) measure(m *llm.Message, k mark) mark {
+	if s.count != nil {
+		k.tokens = int32(min(llm.CountMessage(m, s.count), 1<<30))
+	}
+	return k
+}
+
+func (s *shown) addMark(k mark) {
+	s.marks = append(s.marks, k)
+	s.tokens += int(k.tokens)
+	if k.turn {
+		s.turns++
+	}
+}
+
+// trim keeps the last turns.
+func (s *shown) trim(turns int) {
+	if i := s.turn(turns); i >= 0 {
+		s.keep(nil, i)
+	}
+}
+
+// turn returns where the n-th turn from the end begins, -1 if there are fewer.
+func (s *shown) turn(n int) int {
+	for i := len(s.marks) - 1; i >= 0; i-- {
+		if s.marks[i].turn {
+			if n--; n == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// front reports how many messages stand for what was dropped: 0 or 1.
+func (s *shown) front() int {
+	if len(s.marks) > 0 && s.marks[0].seq == 0 {
+		return 1
+	}
+	return 0
+}
+
+// keep begins a new list with a message for what is dropped, if there is one,
+// the user's last message, and all messages from index first on.
+func (s *shown) keep(front *llm.Message, first int) {
+	msgs, marks, user := s.msgs, s.marks, s.lastTurn()
+	s.msgs = make([]llm.Message, 0, len(msgs)-first+8)
+	s.marks = make([]mark, 0, len(msgs)-first+8)
+	s.tokens, s.turns = 0, 0
+	if front != nil {
+		s.addMark(s.measure(front, mark{}))
+		s.msgs = append(s.msgs, *front)
+	}
+	if user >= 0 && user < first {
+		s.addMark(marks[user])
+		s.msgs = append(s.msgs, msgs[user])
+	}
+	for i := first; i < len(msgs); i++ {
+		s.addMark(marks[i])
+		s.msgs = append(s.msgs, msgs[i])
+	}
+}
+
+// lastTurn returns where the newest turn begins, -1 if none does.
+func (s *shown) lastTurn() int { return s.turn(1) }
+
+// after returns the index of the first message of the groups that end after seq.
+func (s *shown) after(seq int64) int {
+	i, _ := slices.BinarySearchFunc(s.marks, seq+1, func(k mark, seq int64) int { return cmp.Compare(k.seq, seq) })
+	return i
+}
