@@ -1,0 +1,228 @@
+package telemetry
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// run is one run of an agent and its span invoke_agent.
+//
+// A run of the conversation begins with the event that says so: the consumer
+// gets it before the agent is asked. The events of inner scopes come later than
+// the calls they report, so an inner run begins with its first call of a model or
+// a tool; or, if it makes none, with an event of it, back-dated.
+type run struct {
+	id, scope   string
+	agent, path string
+	parent      trace.Span
+	under       *call     // the tool call around an inner run
+	heard       time.Time // when its first event was seen, if that came first
+
+	// base is the span that the run's code found in its context at the first call;
+	// where it finds another one later, it has started that itself.
+	base trace.SpanContext
+
+	span      trace.Span // nil until it begins
+	described bool
+	stopped   time.Time // when it was over, if that is known before the event
+	ended     bool
+
+	failure string // the code of its error event
+	usage   llm.Usage
+	used    bool // an endpoint has told its usage
+}
+
+func (t *turn) find(id string) *run {
+	for n := len(t.runs) - 1; n >= 0; n-- {
+		if t.runs[n].id == id {
+			return t.runs[n]
+		}
+	}
+	return nil
+}
+
+// heard notes that a run has started.
+func (t *turn) heard(e *agent.Event) {
+	if e.Scope == "" {
+		t.finish = ""
+	}
+	if t.find(e.RunID) != nil {
+		return
+	}
+	r := t.add(&run{id: e.RunID, scope: e.Scope, agent: e.Agent, path: e.Path}, e.TurnID)
+	if e.Scope == "" {
+		t.beginRun(t.ctx, r)
+		return
+	}
+	r.heard = time.Now()
+	r.parent, r.under = t.cause(r, e.ParentID)
+}
+
+func (t *turn) add(r *run, turnID string) *run {
+	t.runs = append(t.runs, r)
+	if t.id == "" {
+		t.id = turnID
+	}
+	r.parent = t.span
+	return r
+}
+
+// cause finds out what an inner run stands under: its tool call, or what the
+// run before it in its scope does, or the run that started it.
+func (t *turn) cause(r *run, parentID string) (trace.Span, *call) {
+	for _, c := range t.calls {
+		if c.id == parentID {
+			return c.span, c
+		}
+	}
+	id, end := strings.CutSuffix(parentID, ":harness_end")
+	if before := t.find(id); end && before != nil {
+		return before.parent, before.under
+	}
+	id, start := strings.CutSuffix(parentID, ":harness_start")
+	if around := t.find(id); start && around != nil && around.span != nil {
+		return around.span, around.under
+	}
+	return t.span, nil
+}
+
+// spoke begins the span of a run that has made no call: that of an agent without
+// a model, or of one that goes on after a crash, whose start lies in an earlier
+// part of the turn.
+func (t *turn) spoke(e *agent.Event) {
+	r := t.find(e.RunID)
+	if r == nil && e.Scope == "" {
+		r = t.add(&run{id: e.RunID, agent: e.Agent, path: e.Path}, e.TurnID)
+	}
+	if r != nil && r.span == nil {
+		t.beginRun(t.ctx, r)
+	}
+}
+
+// of returns the run that makes a call, its span begun; nil when the turn is
+// over.
+func (t *turn) of(ctx context.Context, inv *agent.Invocation) *run {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return nil
+	}
+	r := t.find(inv.RunID())
+	if r == nil {
+		r = t.add(&run{id: inv.RunID(), scope: inv.Scope(), agent: inv.Agent().Name(), path: inv.Node().Path}, inv.TurnID())
+	}
+	if r.span == nil {
+		if r.scope == "" {
+			t.beginRun(t.ctx, r)
+		} else {
+			r.parent, r.under = t.agents.real(trace.SpanFromContext(ctx)), t.placeOf(ctx).call
+			r.base = r.parent.SpanContext()
+			t.beginRun(ctx, r)
+		}
+	}
+	return r
+}
+
+func (t *turn) beginRun(ctx context.Context, r *run) {
+	start := r.heard
+	if start.IsZero() {
+		start = time.Now()
+	}
+	for _, before := range t.runs {
+		if before.scope == r.scope && before != r && before.stopped.IsZero() {
+			before.stopped = start // a scope has one run at a time
+		}
+	}
+	if ctx != t.ctx || r.parent != t.span {
+		ctx = trace.ContextWithSpan(ctx, r.parent)
+	}
+	_, r.span = t.tracer.Start(ctx, opAgent+" "+r.agent, trace.WithTimestamp(start), trace.WithAttributes(attribute.String(keyOperation, opAgent), attribute.String(keyAgentName, r.agent),
+		attribute.String(keyAgentID, r.path), attribute.String(keyConversation, t.conversation), attribute.String(keyRunID, r.id)))
+	if r.scope == "" {
+		t.agents.run.Store(r)
+	}
+}
+
+// describe adds what only a call of the run's model tells.
+func (t *turn) describe(r *run, c agent.ModelCallInfo, provider string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.described || r.ended || !r.span.IsRecording() {
+		return
+	}
+	r.described = true
+	r.span.SetAttributes(attribute.String(keyProvider, provider), attribute.String(keyRequestModel, c.Model.Name()))
+	if d := c.Invocation.Agent().Description(); d != "" {
+		r.span.SetAttributes(attribute.String(keyAgentDescription, d))
+	}
+}
+
+// spend adds the usage of one attempt at an answer to the run's.
+func (t *turn) spend(r *run, u llm.Usage) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.used = true
+	r.usage.InputTokens += u.InputTokens
+	r.usage.OutputTokens += u.OutputTokens
+	r.usage.CachedTokens += u.CachedTokens
+}
+
+// over ends a run's span as its event says.
+func (t *turn) over(e *agent.Event, d *agent.HarnessEnd) {
+	if e.Scope == "" {
+		t.finish = d.FinishReason
+		t.agents.run.Store(nil)
+	}
+	r := t.find(e.RunID)
+	if r == nil || r.ended {
+		return // of an earlier turn, which this one has closed
+	}
+	if r.span == nil {
+		t.beginRun(t.ctx, r)
+	}
+	if r.span.IsRecording() {
+		r.span.SetAttributes(attribute.StringSlice(keyFinishReasons, []string{string(d.FinishReason)}))
+		if d.Target != "" {
+			r.span.SetAttributes(attribute.String(keyTarget, d.Target))
+		}
+	}
+	if d.FinishReason == agent.FinishReasonError || d.FinishReason == agent.FinishReasonLimit {
+		if r.failure == "" {
+			r.failure = otherError
+		}
+		t.fail(r.span, r.failure, nil)
+	}
+	t.endRun(r, false)
+}
+
+func (t *turn) endRun(r *run, brokenOff bool) {
+	r.ended = true
+	if r.span.IsRecording() {
+		if r.used {
+			r.span.SetAttributes(usageAttributes(r.usage)...)
+		}
+		if brokenOff {
+			r.span.SetAttributes(attribute.Bool(keyBrokenOff, true))
+		}
+	}
+	if r.stopped.IsZero() {
+		r.span.End()
+	} else {
+		r.span.End(trace.WithTimestamp(r.stopped))
+	}
+}
+
+func usageAttributes(u llm.Usage) []attribute.KeyValue {
+	attributes := []attribute.KeyValue{attribute.Int(keyInputTokens, u.InputTokens), attribute.Int(keyOutputTokens, u.OutputTokens)}
+	if u.CachedTokens > 0 {
+		attributes = append(attributes, attribute.Int(keyCachedTokens, u.CachedTokens))
+	}
+	return attributes
+}

@@ -1,0 +1,84 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// call is one call of a tool, around the runs of agents that it starts.
+type call struct {
+	id    string
+	span  trace.Span
+	place place
+	ended time.Time
+}
+
+// ToolCall implements agent.Interceptor: every call is a span below the run that
+// makes it. Only a transfer stands beside that run, because it belongs to neither
+// of the two agents.
+func (i *interceptor) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (res *agent.ToolResult, err error) {
+	ctx, now := i.call(ctx, c)
+	how := panicked // unless it gets to say otherwise
+	defer func() { i.called(ctx, now, how, res, err) }()
+	res, err = next(ctx, c.Input)
+	how = completed
+	return res, err
+}
+
+func (i *interceptor) call(ctx context.Context, c agent.ToolCallInfo) (context.Context, *call) {
+	now := &call{id: c.ID}
+	t := i.placeOf(ctx).turn
+	var r *run
+	if t != nil {
+		r = t.of(ctx, c.Invocation)
+	}
+	switch {
+	case r == nil:
+	case c.Name == agent.TransferTool:
+		ctx = trace.ContextWithSpan(ctx, r.parent)
+	default:
+		ctx = t.within(ctx, r)
+	}
+	ctx, now.span = i.tracer.Start(ctx, opTool+" "+c.Name, trace.WithAttributes(
+		attribute.String(keyOperation, opTool), attribute.String(keyToolName, c.Name), attribute.String(keyToolCallID, c.ID)))
+	if now.span.IsRecording() {
+		now.span.SetAttributes(attribute.String(keyToolType, "function"), attribute.String(keyAgentName, c.Invocation.Agent().Name()))
+		if t != nil {
+			now.span.SetAttributes(attribute.String(keyConversation, t.conversation))
+		}
+		if i.content {
+			now.span.SetAttributes(attribute.String(keyToolArguments, string(c.Input)))
+		}
+	}
+	if r == nil {
+		return ctx, now
+	}
+	now.place = place{t, now}
+	t.mu.Lock()
+	t.calls = append(t.calls, now)
+	t.mu.Unlock()
+	return context.WithValue(ctx, placeKey{i}, &now.place), now
+}
+
+func (i *interceptor) called(ctx context.Context, c *call, how ending, res *agent.ToolResult, err error) {
+	if t := c.place.turn; t != nil {
+		t.stop(c, time.Now())
+	}
+	switch {
+	case how == panicked:
+		i.fail(c.span, "panic", nil)
+	case err != nil:
+		i.fail(c.span, errorClass(ctx, err), err)
+	case res != nil && res.IsError:
+		i.fail(c.span, "tool_error", nil)
+	}
+	if i.content && res != nil && c.span.IsRecording() {
+		c.span.SetAttributes(attribute.String(keyToolResult, string(res.Output)))
+	}
+	c.span.End()
+}
