@@ -47,15 +47,14 @@ func (v *View) Compactions() int { return v.dropped.tries }
 
 // Oldest proposes what to drop so that the messages that stay have at most keep
 // tokens: the position to which a compaction has to reach, and the messages that
-// it would drop, among them an earlier summary and, if the cut is inside of the
-// current turn, the user's message that stays. It returns 0 if nothing can be
-// dropped.
+// it drops or replaces, an earlier summary among them. It returns 0 if nothing
+// can be dropped. The slice is shared and must not be changed.
 //
-// Whole turns go first, and the current one stays, even if it has more tokens.
-// Within says to go on inside of it then: answers with their results go, oldest
-// first; the newest stays, because the agent has not yet seen its results. The
-// slice is shared and must not be changed.
-func (v *View) Oldest(keep int, within bool) (upTo int64, messages []llm.Message) {
+// Whole turns go first, and the current one stays. If that alone has more than
+// most tokens, answers with their results go as well, oldest first: the user's
+// message stays, though it is among the messages returned, and the newest
+// answer, because the agent has not yet seen its results.
+func (v *View) Oldest(keep, most int) (upTo int64, messages []llm.Message) {
 	v.Messages() // takes in an answer that is complete
 	s := &v.shown
 	front, user := s.front(), s.lastTurn()
@@ -70,7 +69,7 @@ func (v *View) Oldest(keep int, within bool) (upTo int64, messages []llm.Message
 		}
 	}
 	drops := cut - front
-	if within {
+	if left > most {
 		for group := max(user+1, front); left > keep; {
 			next := s.group(group)
 			if next >= len(s.marks) {

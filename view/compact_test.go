@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -176,7 +177,11 @@ func TestOldest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := view4(c.log)
-			upTo, messages := v.Oldest(c.keep, c.within)
+			most := math.MaxInt
+			if c.within {
+				most = c.keep
+			}
+			upTo, messages := v.Oldest(c.keep, most)
 			require.Equal(t, c.upTo, upTo)
 			require.Equal(t, c.drops, render(messages))
 			if upTo == 0 {
@@ -193,7 +198,7 @@ func TestOldest(t *testing.T) {
 			require.LessOrEqual(t, len(got), len(kept)+2)
 			after, _ := v.Tokens()
 			require.Less(t, after, tokens+len(view.LeftOut)+llm.MessageTokens)
-			if again, _ := v.Oldest(c.keep, c.within); again != 0 {
+			if again, _ := v.Oldest(c.keep, most); again != 0 {
 				t.Errorf("a compaction up to %d leaves more to drop, up to %d", upTo, again)
 			}
 		})
