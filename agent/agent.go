@@ -49,6 +49,16 @@ func WithTransferPolicy(p TransferPolicy) Option {
 // handed to.
 func WithReturn(p ReturnPolicy) Option { return func(a *funcAgent) { a.returns = p } }
 
+// WithRoutes gives a function agent ways on that need no model.
+func WithRoutes(routes ...Route) Option {
+	return func(a *funcAgent) { a.routes = append(a.routes, routes...) }
+}
+
+// WithGuards checks what comes to a function agent and what it says.
+func WithGuards(guards ...Guard) Option {
+	return func(a *funcAgent) { a.guards = append(a.guards, guards...) }
+}
+
 // New makes an agent of a Go function. The function is one step: after a crash
 // it is run again, with inv.Attempt() greater than 1. It may transfer by
 // yielding a [Transfer] event that names a legal target.
@@ -77,6 +87,8 @@ type funcAgent struct {
 	edges             []Edge
 	policy            TransferPolicy
 	returns           ReturnPolicy
+	routes            []Route
+	guards            []Guard
 	run               RunFunc
 	index             map[string]Agent
 }
@@ -88,6 +100,8 @@ func (a *funcAgent) Edges() []Edge                  { return a.edges }
 func (a *funcAgent) FindAgent(name string) Agent    { return a.index[name] }
 func (a *funcAgent) TransferPolicy() TransferPolicy { return a.policy }
 func (a *funcAgent) Return() ReturnPolicy           { return a.returns }
+func (a *funcAgent) Routes() []Route                { return a.routes }
+func (a *funcAgent) Guards() []Guard                { return a.guards }
 func (a *funcAgent) Run(ctx context.Context, inv *Invocation) iter.Seq2[*Event, error] {
 	return a.run(ctx, inv)
 }

@@ -69,6 +69,10 @@ type InvocationParams struct {
 	Scope   string
 	// Input is what a run in an inner scope was started with.
 	Input json.RawMessage
+	// Message is what the user said in this turn, for runs of the conversation.
+	Message llm.Content
+	// Payload is what the transfer that started the run carried.
+	Payload json.RawMessage
 	// Attempt counts how often the run's current step was begun, from 1; it is
 	// greater after a crash.
 	Attempt int
@@ -116,6 +120,10 @@ func (i *Invocation) Scope() string { return i.p.Scope }
 
 // Input is what a run in an inner scope was started with, nil elsewhere.
 func (i *Invocation) Input() json.RawMessage { return i.p.Input }
+
+// Message is what the user said in this turn; empty in an inner scope, where
+// Input stands in its place.
+func (i *Invocation) Message() llm.Content { return i.p.Message }
 
 // Attempt counts the starts of this step, from 1.
 func (i *Invocation) Attempt() int { return i.p.Attempt }

@@ -48,6 +48,12 @@ type Edge struct {
 	// History is the view policy that replaces the target's own on this edge. It
 	// is opaque here; package view gives and reads it.
 	History any
+	// When makes the edge a route; see the option of that name.
+	When Condition
+	// Input is what a transfer over the edge must carry; nil wants nothing.
+	Input *TransferInput
+	// Guards check what goes over the edge; see [GuardedBy].
+	Guards []Guard
 }
 
 // EdgeOption changes an edge. View policies of package view are edge options.
@@ -119,3 +125,7 @@ const NoticeTransferLimit = "transfer_limit"
 // NoticeResumed is the code of the notice that a run which was cut off is gone
 // on with, where a budget of time must know.
 const NoticeResumed = "resumed"
+
+// TransferToolNamer is implemented by agents whose model calls the transfer tool
+// by another name. In the log it is always [TransferTool].
+type TransferToolNamer interface{ TransferToolName() string }

@@ -26,6 +26,8 @@ type Node struct {
 	order   int
 	kids    []*Node
 	targets []*Node
+	routes  []NodeRoute
+	guards  []Guard
 }
 
 // Targets returns the nodes the agent may transfer to, in tree order. The slice
@@ -38,25 +40,17 @@ func (n *Node) Children() []*Node { return n.kids }
 // MayTransferTo reports whether a transfer to target is within the policy. It
 // is what both the offer of the transfer tool and its execution ask.
 func (n *Node) MayTransferTo(target *Node) bool {
-	if target == nil || target == n {
-		return false
-	}
-	if target.Parent == n {
-		return true
+	if !n.neighbours(target) || target.Parent == n {
+		return n.neighbours(target)
 	}
 	var p TransferPolicy
 	if t, ok := n.Agent.(Transferrer); ok {
 		p = t.TransferPolicy()
 	}
-	if n.Parent == nil {
-		return false
-	}
 	if target == n.Parent {
-		_, workflow := target.Agent.(Workflow)
-		return p.AllowTransferToParent && !workflow
+		return p.AllowTransferToParent
 	}
-	_, workflow := n.Parent.Agent.(Workflow)
-	return p.AllowTransferToPeers && target.Parent == n.Parent && !workflow
+	return p.AllowTransferToPeers
 }
 
 func (n *Node) findTargets() {
@@ -103,7 +97,8 @@ type Checker interface{ CheckNode(n *Node) []string }
 
 // NewTree validates and indexes the tree below root. The error is a
 // [*TreeError] that reports every problem: bad, reserved and duplicate names,
-// agents with two parents, cycles, and what the agents' own checks find.
+// agents with two parents, cycles, routes that lead nowhere or in a circle, and
+// what the agents' own checks find.
 func NewTree(root Agent) (*Tree, error) {
 	if root == nil {
 		return nil, &TreeError{[]Problem{{Message: "the root agent is nil"}}}
@@ -115,7 +110,13 @@ func NewTree(root Agent) (*Tree, error) {
 	b.add(root, nil, Edge{To: root})
 	for _, n := range b.tree.nodes {
 		n.findTargets()
+		b.findRoutes(n)
+		b.findGuards(n)
+		if n.Edge.Input != nil && n.Edge.Input.err != nil {
+			b.problem(n.Agent.Name(), n.Path, "the transfer input of %q: %s", n.Agent.Name(), n.Edge.Input.err)
+		}
 	}
+	b.checkRoutes()
 	for _, n := range b.tree.nodes {
 		if c, ok := n.Agent.(Checker); ok {
 			for _, msg := range c.CheckNode(n) {

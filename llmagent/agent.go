@@ -1,10 +1,12 @@
 package llmagent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"sync"
 
 	"github.com/agentarbor/arbor/agent"
@@ -28,6 +30,10 @@ type Agent struct {
 	policy       agent.TransferPolicy
 	returns      agent.ReturnPolicy
 	transferText string
+	transferName string // of the transfer tool on the wire
+	transferInfo string // its description
+	routes       []agent.Route
+	guards       []agent.Guard
 	settings     llm.Settings
 	history      view.Policy
 	parallel     int
@@ -73,6 +79,24 @@ func WithReturn(p agent.ReturnPolicy) Option { return func(a *Agent) { a.returns
 // WithTransferInstruction replaces transfer.Instruction; "" leaves it out.
 func WithTransferInstruction(text string) Option { return func(a *Agent) { a.transferText = text } }
 
+// WithTransferTool gives the transfer tool another name and description on the
+// wire; an empty one leaves what it is. The list of targets follows the
+// description, the default instruction names the tool by its new name, and in
+// the log it is always agent.TransferTool.
+func WithTransferTool(name, description string) Option {
+	return func(a *Agent) { a.transferName, a.transferInfo = name, description }
+}
+
+// WithRoutes gives the agent ways on that need no model: agent.OnStop.
+func WithRoutes(routes ...agent.Route) Option {
+	return func(a *Agent) { a.routes = append(a.routes, routes...) }
+}
+
+// WithGuards checks what comes to the agent and what it says.
+func WithGuards(guards ...agent.Guard) Option {
+	return func(a *Agent) { a.guards = append(a.guards, guards...) }
+}
+
 // WithInstructionFunc makes the system prompt a function of the invocation; the
 // text given to New is then unused.
 func WithInstructionFunc(f InstructionFunc) Option { return func(a *Agent) { a.instructions = f } }
@@ -105,11 +129,18 @@ func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, er
 	for _, o := range opts {
 		o(a)
 	}
+	a.transferName, a.transferInfo = cmp.Or(a.transferName, agent.TransferTool), cmp.Or(a.transferInfo, transfer.Description)
+	if a.transferText == transfer.Instruction {
+		a.transferText = strings.ReplaceAll(a.transferText, agent.TransferTool, a.transferName)
+	}
 	a.children = agent.AgentsOf(a.edges)
 	a.byName = make(map[string]tools.Tool, len(a.tools))
 	var errs []error
 	if err := agent.CheckName(name); err != nil {
 		errs = append(errs, err)
+	}
+	if err := tools.CheckName(a.transferName); err != nil {
+		errs = append(errs, fmt.Errorf("the transfer tool: %w", err))
 	}
 	if model == nil {
 		errs = append(errs, errors.New("the model is nil"))
@@ -131,7 +162,7 @@ func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, er
 			continue
 		}
 		switch n := t.Info().Name; {
-		case n == agent.TransferTool:
+		case n == agent.TransferTool, n == a.transferName:
 			errs = append(errs, fmt.Errorf("the tool name %s is reserved", n))
 		case tools.CheckName(n) != nil:
 			errs = append(errs, tools.CheckName(n))
@@ -169,6 +200,15 @@ func (a *Agent) TransferPolicy() agent.TransferPolicy { return a.policy }
 // Return implements agent.Returner.
 func (a *Agent) Return() agent.ReturnPolicy { return a.returns }
 
+// Routes implements agent.Routed.
+func (a *Agent) Routes() []agent.Route { return a.routes }
+
+// Guards implements agent.Guarded.
+func (a *Agent) Guards() []agent.Guard { return a.guards }
+
+// TransferToolName implements agent.TransferToolNamer.
+func (a *Agent) TransferToolName() string { return a.transferName }
+
 // Model returns the agent's model.
 func (a *Agent) Model() llm.Model { return a.model }
 
@@ -180,8 +220,8 @@ func (a *Agent) Tools() []tools.Tool { return a.tools }
 func (a *Agent) CheckNode(n *agent.Node) []string {
 	var problems []string
 	for _, t := range n.Targets() {
-		if a.byName[t.Agent.Name()] != nil {
-			problems = append(problems, fmt.Sprintf("the tool %q of agent %q is named like an agent it can transfer to", t.Agent.Name(), a.name))
+		if name := t.Agent.Name(); a.byName[name] != nil || a.transferName == name {
+			problems = append(problems, fmt.Sprintf("the tool %q of agent %q is named like an agent it can transfer to", name, a.name))
 		}
 	}
 	return problems
@@ -230,7 +270,7 @@ func (a *Agent) offer(n *agent.Node) *offer {
 	for _, t := range a.tools {
 		o.tools = append(o.tools, t.Info().ToolSpec)
 	}
-	if spec, ok := transfer.Offer(n); ok {
+	if spec, ok := transfer.OfferAs(n, a.transferName, a.transferInfo); ok {
 		o.tools = append(o.tools, spec)
 		o.transfer = a.transferText
 	}

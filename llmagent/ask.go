@@ -44,7 +44,7 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, messages []llm.M
 			}
 			truncated = true
 		case err == nil:
-			ans.deliver(inv, a.model.Name(), a.targetByToolName)
+			ans.deliver(inv, a)
 			return
 		case ctx.Err() != nil:
 			yield(nil, ctx.Err())
@@ -226,8 +226,9 @@ func (ans *answer) used(modelName string) *agent.Usage {
 	return ans.usageOf(modelName)
 }
 
-// deliver yields the whole answer, and what the runner shall do next.
-func (ans *answer) deliver(inv *agent.Invocation, modelName string, byToolName func(*agent.Node, string) *agent.Node) {
+// deliver yields the whole answer of an agent's model, and what the runner shall
+// do next.
+func (ans *answer) deliver(inv *agent.Invocation, a *Agent) {
 	if r := ans.reasoning.String(); r != "" {
 		if !ans.yield(&agent.Event{ID: ans.reasoning.id, Data: &agent.Reasoning{Content: r}, More: true}, nil) {
 			return
@@ -240,8 +241,11 @@ func (ans *answer) deliver(inv *agent.Invocation, modelName string, byToolName f
 	}
 	for _, c := range ans.calls {
 		data := &agent.ToolCall{Name: c.Name, Input: agent.ObjectInput(c.Arguments)}
-		if t := byToolName(inv.Node(), c.Name); t != nil {
+		if t := a.targetByToolName(inv.Node(), c.Name); t != nil {
 			data.Name, data.Input = agent.TransferTool, transfer.Input(t, data.Input)
+		}
+		if c.Name == a.transferName {
+			data.Name = agent.TransferTool
 		}
 		if !toolName(data.Name) {
 			data.Input = agent.EncodeJSON(map[string]string{"name": clean(data.Name), "arguments": clean(c.Arguments)})
@@ -251,7 +255,7 @@ func (ans *answer) deliver(inv *agent.Invocation, modelName string, byToolName f
 			return
 		}
 	}
-	last := &agent.Event{Data: ans.usageOf(modelName)}
+	last := &agent.Event{Data: ans.usageOf(a.model.Name())}
 	last.More = len(ans.calls) == 0 // then the runner's harness_end joins this write
 	if !ans.yield(last, nil) {
 		return

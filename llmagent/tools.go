@@ -343,6 +343,9 @@ func (d *decision) settle(ctx context.Context, c view.Call) {
 		d.record(c, call, agent.TransferFailed)
 	case err == nil:
 		d.winner = &agent.Transfer{From: d.agent.name, To: target.Agent.Name(), Reason: call.Reason, ToolCallID: c.ID, Outcome: agent.TransferCommitted}
+		if target.Edge.Input != nil {
+			d.winner.Payload = call.Input
+		}
 		d.answer(c, "Transferred to "+d.winner.To+".", false)
 	case errors.As(err, &limit):
 		d.answer(c, "limit reached: answer yourself ("+limit.Reason+")", true)

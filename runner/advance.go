@@ -15,7 +15,7 @@ func (r *Runner) Begin(ctx context.Context, key session.Key, msg llm.Message) ([
 	if err := checkMessage(key, msg); err != nil {
 		return nil, err
 	}
-	return r.collect(ctx, key, func(t *turn) error { return t.begin(msg) }, func(*lane) error { return nil })
+	return r.collect(ctx, key, &msg, func(t *turn) error { return t.begin(msg) }, func(*lane) error { return nil })
 }
 
 // Advance does exactly one step of the session's turn: one model answer, or one
@@ -35,7 +35,7 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, attempt int) (eve
 		}
 		return nil
 	}
-	events, err = r.collect(ctx, key, begin, func(l *lane) (err error) {
+	events, err = r.collect(ctx, key, nil, begin, func(l *lane) (err error) {
 		if done, err = l.step(); err == nil && !done {
 			done = l.over()
 		}
@@ -45,16 +45,15 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, attempt int) (eve
 }
 
 // collect runs a part of a turn and returns what it stored.
-func (r *Runner) collect(ctx context.Context, key session.Key, begin func(*turn) error, run func(*lane) error) (events []*agent.Event, failed error) {
-	r.turn(ctx, key, func(e *agent.Event, err error) bool {
+func (r *Runner) collect(ctx context.Context, key session.Key, msg *llm.Message, begin func(*turn) error, run func(*lane) error) (events []*agent.Event, failed error) {
+	for e, err := range r.events(ctx, key, msg, begin, run) {
 		switch {
 		case err != nil:
 			failed = err
 		case !e.Partial:
 			events = append(events, e)
 		}
-		return true
-	}, begin, run)
+	}
 	return events, failed
 }
 

@@ -138,6 +138,8 @@ func errorCode(err error) string {
 		return "transfer_limit"
 	case errors.Is(err, agent.ErrTransferRejected):
 		return "transfer_rejected"
+	case errors.As(err, new(*agent.TripwireError)):
+		return "tripwire"
 	case errors.As(err, new(*agent.BudgetError)):
 		return "budget"
 	case errors.Is(err, agent.ErrLimit):

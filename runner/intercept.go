@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"runtime/debug"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
 )
 
 // WithInterceptors wraps turns, model calls and tool calls; the first
@@ -16,8 +18,12 @@ func WithInterceptors(interceptors ...agent.Interceptor) Option {
 	return func(r *Runner) { r.interceptors = append(r.interceptors, interceptors...) }
 }
 
-// intercepted wraps a turn's events with the interceptors.
-func (r *Runner) intercepted(ctx context.Context, info agent.TurnInfo, turn agent.TurnFunc) iter.Seq2[*agent.Event, error] {
+// events are what a turn yields, or a part of one, to its consumer.
+func (r *Runner) events(ctx context.Context, key session.Key, msg *llm.Message, begin func(*turn) error, run func(*lane) error) iter.Seq2[*agent.Event, error] {
+	turn := agent.TurnFunc(func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) { r.turn(ctx, key, yield, begin, run) }
+	})
+	info := agent.TurnInfo{Session: key, Message: msg, Root: r.tree.Root().Agent.Name()}
 	for i := len(r.interceptors) - 1; i >= 0; i-- {
 		outer, inner := r.interceptors[i], turn
 		turn = func(ctx context.Context) iter.Seq2[*agent.Event, error] { return outer.Turn(ctx, info, inner) }
@@ -44,10 +50,16 @@ func (l *lane) Ask(ctx context.Context, inv *agent.Invocation, model llm.Model, 
 }
 
 // Call implements agent.Runtime.
-func (l *lane) Call(ctx context.Context, c agent.ToolCallInfo, run agent.ToolFunc) (*agent.ToolResult, error) {
+func (l *lane) Call(ctx context.Context, c agent.ToolCallInfo, run agent.ToolFunc) (_ *agent.ToolResult, failed error) {
 	if len(l.t.r.interceptors) == 0 {
 		return run(ctx, c.Input)
 	}
+	defer func() { // tools run on goroutines of their own
+		if p := recover(); p != nil {
+			l.t.r.logger.Error("an interceptor panicked", "tool", c.Name, "panic", p, "stack", string(debug.Stack()))
+			failed = &agent.RunError{Agent: c.Invocation.Agent().Name(), Code: "internal", Err: fmt.Errorf("internal error: %v", p)}
+		}
+	}()
 	for i := len(l.t.r.interceptors) - 1; i >= 0; i-- {
 		outer, inner := l.t.r.interceptors[i], run
 		run = func(ctx context.Context, input json.RawMessage) (*agent.ToolResult, error) {

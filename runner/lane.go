@@ -31,6 +31,9 @@ type lane struct {
 	out     outcome
 	err     error
 
+	guards  []agent.Guard // of the agent whose step runs
+	tripped error         // what a guard said about words of the open write
+
 	joined    []*agent.Event // held back until the write they belong to is whole
 	ready     string         // the target that said in this step that it can start
 	shown     []string       // ids of deltas whose complete event is not stored yet
@@ -102,6 +105,15 @@ func (l *lane) step() (done bool, err error) {
 	if out.finish.Reason != agent.FinishReasonInputRequired { // else they wait for an approval
 		l.answerPending(run, "not executed: the agent ended its run")
 	}
+	if stopped := cmp.Or(out.finish.Reason, agent.FinishReasonStop) == agent.FinishReasonStop; stopped && len(n.Routes()) > 0 {
+		switch to, err := l.route(n, run); {
+		case err != nil:
+			return false, l.failed(run, err)
+		case to != nil:
+			return false, l.commit(run, to, &agent.Event{Data: &agent.HarnessEnd{AgentID: run.Agent, FinishReason: agent.FinishReasonTransfer,
+				Target: to.Data.(*agent.Transfer).To, Output: out.finish.Output}})
+		}
+	}
 	end := l.t.r.fixedOf(n).stop
 	if (out.finish.Reason != "" && out.finish.Reason != agent.FinishReasonStop) || out.finish.Output != nil {
 		end = &agent.HarnessEnd{AgentID: run.Agent, FinishReason: cmp.Or(out.finish.Reason, agent.FinishReasonStop), Output: out.finish.Output}
@@ -126,28 +138,53 @@ type outcome struct {
 // runAgent runs one step of an agent and stores what it yields. The events of
 // the last, still open write stay in l.joined.
 func (l *lane) runAgent(n *agent.Node, run session.Run) (out outcome, err error) {
-	defer func() {
-		if l.consuming {
-			return // a panic of the consumer's own code is the consumer's
-		}
-		if p := recover(); p != nil {
-			l.t.r.logger.Error("an agent panicked", "agent", run.Agent, "panic", p, "stack", string(debug.Stack()))
-			err = &agent.RunError{Agent: run.Agent, Code: "internal", Err: fmt.Errorf("internal error: %v", p)}
-		}
-	}()
+	defer l.recovered(run, &err)
 	l.current, l.out, l.err, l.ready = run, outcome{}, nil, ""
+	l.guards, l.tripped = n.Guards(), nil
 	attempt := 1
 	if l.again {
 		attempt = 2
 	}
 	l.again = false
-	l.inv = agent.NewInvocation(agent.InvocationParams{Node: n, Tree: l.tree, Session: l.session, Runtime: l, TurnID: run.TurnID, RunID: run.ID,
-		Scope: l.scope, Attempt: attempt, Streaming: l.t.r.streaming, NewID: l.t.newID, Logger: l.t.r.logger})
+	params := agent.InvocationParams{Node: n, Tree: l.tree, Session: l.session, Runtime: l, TurnID: run.TurnID, RunID: run.ID,
+		Scope: l.scope, Attempt: attempt, Streaming: l.t.r.streaming, NewID: l.t.newID, Logger: l.t.r.logger}
+	l.origin(run, &params)
+	l.inv = agent.NewInvocation(params)
 	if l.takes == nil {
 		l.takes = l.take
 	}
+	if len(l.guards) > 0 && l.steps == 1 {
+		if err := l.guardIn(run); err != nil {
+			return l.out, err
+		}
+	}
 	n.Agent.Run(l.ctx, l.inv)(l.takes)
-	return l.out, l.err
+	return l.out, cmp.Or(l.err, l.tripped)
+}
+
+// recovered turns a panic of an agent, or of what it was given, into an error.
+func (l *lane) recovered(run session.Run, err *error) {
+	if l.consuming {
+		return // a panic of the consumer's own code is the consumer's
+	}
+	if p := recover(); p != nil {
+		l.t.r.logger.Error("an agent panicked", "agent", run.Agent, "panic", p, "stack", string(debug.Stack()))
+		*err = &agent.RunError{Agent: run.Agent, Code: "internal", Err: fmt.Errorf("internal error: %v", p)}
+	}
+}
+
+// origin fills in what a run was started with.
+func (l *lane) origin(run session.Run, p *agent.InvocationParams) {
+	if run.Transfer != nil {
+		p.Payload = run.Transfer.Payload
+	}
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	if l.scope != "" {
+		p.Input = l.t.w.fold.Scope(l.scope).Input
+	} else if user := l.t.w.fold.Turn.User; user != nil {
+		p.Message = user.Content
+	}
 }
 
 // take receives what the agent's step yields, and reports whether to go on.
@@ -190,14 +227,22 @@ func (l *lane) take(e *agent.Event, err error) bool {
 			return false
 		}
 	}
-	switch {
-	case e.Seq != 0, e.Partial: // stored already, of an inner scope; or never to be
+	if e.Seq != 0 || e.Partial { // stored already, of an inner scope; or never to be
 		return l.show(l.current, e)
 	}
-	more := e.More
-	l.joined = append(l.joined, l.stamp(l.current, e))
-	if !more {
-		l.err = l.commit(l.current)
+	more, tripped := e.More, error(nil)
+	if len(l.guards) > 0 {
+		e, tripped = l.guard(e)
+	}
+	if e != nil {
+		l.joined = append(l.joined, l.stamp(l.current, e))
+	}
+	switch {
+	case more:
+	case l.tripped != nil:
+		l.err = l.tripped
+	default:
+		l.err = cmp.Or(l.commit(l.current), tripped)
 	}
 	return l.err == nil && !l.stopped
 }
@@ -220,18 +265,26 @@ func (l *lane) allowed(inv *agent.Invocation, to string) error {
 	if !inv.Node().MayTransferTo(target) {
 		return fmt.Errorf("%s may not transfer to %q: %w", inv.Agent().Name(), to, agent.ErrUnknownTarget)
 	}
-	if limit := l.t.r.limits.Transfers; limit > 0 {
-		l.t.mu.Lock()
-		turn := l.t.w.fold.Turn
-		circle := l.t.w.fold.Scope(l.scope).Repeats(inv.Agent().Name(), to)
-		l.t.mu.Unlock()
-		final := turn.LimitHits > 0
-		if turn.Transfers >= limit {
-			return &agent.TransferLimitError{Reason: fmt.Sprintf("at most %d transfers a turn", limit), Final: final}
-		}
-		if circle {
-			return &agent.TransferLimitError{Reason: fmt.Sprintf("%s handed over to %s before in this turn, and nothing was said since", inv.Agent().Name(), to), Final: final}
-		}
+	return l.withinTransfers(inv.Agent().Name(), to)
+}
+
+// withinTransfers holds one more transfer against the limit of the turn, and
+// against those that were made in it.
+func (l *lane) withinTransfers(from, to string) error {
+	limit := l.t.r.limits.Transfers
+	if limit == 0 {
+		return nil
+	}
+	l.t.mu.Lock()
+	turn := l.t.w.fold.Turn
+	circle := l.t.w.fold.Scope(l.scope).Repeats(from, to)
+	l.t.mu.Unlock()
+	final := turn.LimitHits > 0
+	switch {
+	case turn.Transfers >= limit:
+		return &agent.TransferLimitError{Reason: fmt.Sprintf("at most %d transfers a turn", limit), Final: final}
+	case circle:
+		return &agent.TransferLimitError{Reason: fmt.Sprintf("%s handed over to %s before in this turn, and nothing was said since", from, to), Final: final}
 	}
 	return nil
 }

@@ -38,6 +38,11 @@ func (l *lane) legal(inv *agent.Invocation, d *agent.Transfer) error {
 		d.From = inv.Agent().Name()
 	}
 	err := l.allowed(inv, d.To)
+	if err == nil {
+		if err = l.tree.Node(d.To).Edge.Input.Check(d.Payload); err != nil {
+			return fmt.Errorf("%w: %w", agent.ErrTransferRejected, err)
+		}
+	}
 	if err == nil && l.ready != d.To {
 		err = l.isReady(l.ctx, d.To)
 	}

@@ -132,11 +132,7 @@ func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message) iter
 			yield(nil, err)
 			return
 		}
-		r.intercepted(ctx, agent.TurnInfo{Session: key, Message: &msg, Root: r.tree.Root().Agent.Name()}, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
-			return func(yield func(*agent.Event, error) bool) {
-				r.turn(ctx, key, yield, func(t *turn) error { return t.begin(msg) }, (*lane).run)
-			}
-		})(yield)
+		r.events(ctx, key, &msg, func(t *turn) error { return t.begin(msg) }, (*lane).run)(yield)
 	}
 }
 
@@ -156,7 +152,7 @@ func (r *Runner) Resume(ctx context.Context, key session.Key, decisions ...Decis
 			yield(nil, err)
 			return
 		}
-		r.turn(ctx, key, yield, func(t *turn) error { return t.resume(decisions) }, (*lane).run)
+		r.events(ctx, key, nil, func(t *turn) error { return t.resume(decisions) }, (*lane).run)(yield)
 	}
 }
 

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -64,6 +65,8 @@ type Turn struct {
 	ToolCalls  int
 	// LimitHits counts the transfers that were answered "limit reached".
 	LimitHits int
+	// User is what the user said.
+	User *agent.User
 }
 
 // Scope is the state of one conversation: the user's, or an inner one.
@@ -75,8 +78,11 @@ type Scope struct {
 	// Run is the last run that was started, in the conversation of whichever turn:
 	// Run.TurnID says. Its ID is "" before the first.
 	Run Run
+	// Input is what an inner scope was started with.
+	Input json.RawMessage
 
-	pairs []hop // committed since text or another tool's result came
+	handed *agent.Transfer // the last committed one
+	pairs  []hop           // committed since text or another tool's result came
 
 	began, seen int64 // Unix nanoseconds: since when the run runs, and when its last event was stored
 }
@@ -97,6 +103,8 @@ type Run struct {
 	Answers, Strikes int
 	// Pending are the calls without a result, in request order.
 	Pending []Call
+	// Transfer is the transfer that started the run, nil if none did.
+	Transfer *agent.Transfer
 }
 
 // Call is a tool call without a result. RunID is the run whose model made it,
@@ -184,7 +192,7 @@ func (f *Fold) Apply(e *agent.Event) {
 	}
 	f.Seq = e.Seq
 	if user, ok := e.Data.(*agent.User); ok && user != nil {
-		f.Turn = Turn{ID: e.TurnID, UserRunID: e.RunID, Started: e.Time}
+		f.Turn = Turn{ID: e.TurnID, UserRunID: e.RunID, Started: e.Time, User: user}
 		f.conversation.pairs = f.conversation.pairs[:0]
 		f.time.Turn = 0
 		for i := range f.spent {
@@ -203,11 +211,17 @@ func (f *Fold) Apply(e *agent.Event) {
 	s.seen = e.Time.UnixNano()
 	switch d := e.Data.(type) {
 	case *agent.HarnessStart:
-		pending := s.Run.Pending
-		if s.Run.Finish != agent.FinishReasonInputRequired || s.Run.TurnID != e.TurnID {
-			pending = pending[:0] // only what resumes a paused run waits for that one's calls
+		last := s.Run
+		s.Run = Run{ID: e.RunID, Agent: e.Agent, Path: e.Path, TurnID: e.TurnID, Open: true, Pending: last.Pending[:0]}
+		switch same := last.TurnID == e.TurnID; {
+		case same && last.Finish == agent.FinishReasonInputRequired: // it resumes a paused run
+			s.Run.Pending, s.Run.Transfer = last.Pending, last.Transfer
+		case same && last.Finish == agent.FinishReasonTransfer && s.handed != nil && s.handed.To == e.Agent:
+			s.Run.Transfer = s.handed
 		}
-		s.Run = Run{ID: e.RunID, Agent: e.Agent, Path: e.Path, TurnID: e.TurnID, Open: true, Pending: pending}
+		if len(d.Input) > 0 {
+			s.Input = d.Input
+		}
 		s.began = s.seen
 	case *agent.HarnessEnd:
 		s.Run.Open, s.Run.Finish, s.Run.Target = false, d.FinishReason, d.Target
@@ -269,7 +283,7 @@ func (f *Fold) Apply(e *agent.Event) {
 func (f *Fold) transfer(s *Scope, t *agent.Transfer) {
 	switch t.Outcome {
 	case agent.TransferCommitted:
-		s.Active = t.To
+		s.Active, s.handed = t.To, t
 		s.pairs = append(s.pairs, hop{t.From, t.To})
 		f.Turn.Transfers++
 	case agent.TransferRejected:

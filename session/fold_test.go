@@ -248,7 +248,7 @@ func TestFoldCounts(t *testing.T) {
 		support.call("a", "x"), support.call("b", "x"), support.result("a", "x"), support.result("b", "x"),
 		inner.start(), inner.usage(), inner.transfer("z", agent.TransferCommitted), inner.result("c", "x"),
 	)...)
-	require.Equal(t, session.Turn{ID: "t1", UserRunID: "u-t1", Started: time.Unix(0, 0).UTC(), Transfers: 1, ModelCalls: 4, ToolCalls: 3, LimitHits: 1}, f.Turn)
+	require.Equal(t, session.Turn{ID: "t1", UserRunID: "u-t1", Started: time.Unix(0, 0).UTC(), Transfers: 1, ModelCalls: 4, ToolCalls: 3, LimitHits: 1, User: &agent.User{Content: llm.Content{Text: "hi"}}}, f.Turn)
 	require.Equal(t, 2, f.Scope("").Run.Strikes, "an attempt that a limit refused is no strike")
 	require.Equal(t, 2, f.Scope("").Run.Answers)
 	require.Zero(t, f.Scope("c1").Run.Strikes)
@@ -259,7 +259,7 @@ func TestFoldCounts(t *testing.T) {
 	require.Equal(t, 2, f.Turn.ModelCalls)
 
 	f = foldOf(join(user("t1"), support.start(), support.usage(), limit, support.end("stop", ""), user("t2"))...)
-	require.Equal(t, session.Turn{ID: "t2", UserRunID: "u-t2", Started: time.Unix(5, 0).UTC()}, f.Turn)
+	require.Equal(t, session.Turn{ID: "t2", UserRunID: "u-t2", Started: time.Unix(5, 0).UTC(), User: &agent.User{Content: llm.Content{Text: "hi"}}}, f.Turn)
 }
 
 func TestFoldRepeats(t *testing.T) {
@@ -423,4 +423,34 @@ func TestFoldDoesNotChangeItsInput(t *testing.T) {
 			require.Equal(t, before[i], string(b))
 		}
 	})
+}
+
+func TestFoldSpending(t *testing.T) {
+	a, b := run{"t1", "r1", "a", ""}, run{"t1", "r2", "b", "inner"}
+	use := func(r run, model string, in, out int) *agent.Event {
+		return r.event(&agent.Usage{InputTokens: in, OutputTokens: out, CachedTokens: 1, Model: model})
+	}
+	first := []*agent.Event{user("t1"), a.start(), use(a, "m", 10, 5), b.start(), use(b, "m", 20, 5), use(a, "n", 1, 1),
+		a.event(&agent.Discard{Code: "cut", Usage: &agent.Usage{InputTokens: 7, Model: "m"}}), a.event(&agent.Discard{Code: "cut"})}
+	f := foldOf(first...)
+	require.Equal(t, []session.Spent{
+		{Agent: "a", Model: "m", Answers: 1, Session: llm.Usage{InputTokens: 17, OutputTokens: 5, CachedTokens: 1}, Turn: llm.Usage{InputTokens: 17, OutputTokens: 5, CachedTokens: 1}},
+		{Agent: "b", Model: "m", Answers: 1, Session: llm.Usage{InputTokens: 20, OutputTokens: 5, CachedTokens: 1}, Turn: llm.Usage{InputTokens: 20, OutputTokens: 5, CachedTokens: 1}},
+		{Agent: "a", Model: "n", Answers: 1, Session: llm.Usage{InputTokens: 1, OutputTokens: 1, CachedTokens: 1}, Turn: llm.Usage{InputTokens: 1, OutputTokens: 1, CachedTokens: 1}},
+	}, f.Spent())
+	second := run{"t2", "r3", "a", ""}
+	f = foldOf(append(first, user("t2"), second.start(), use(second, "m", 3, 2))...)
+	require.Equal(t, llm.Usage{InputTokens: 20, OutputTokens: 7, CachedTokens: 2}, f.Spent()[0].Session)
+	require.Equal(t, llm.Usage{InputTokens: 3, OutputTokens: 2, CachedTokens: 1}, f.Spent()[0].Turn)
+	require.Zero(t, f.Spent()[1].Turn)
+}
+
+// TestFoldTimes: the events of logOf are a second apart.
+func TestFoldTimes(t *testing.T) {
+	a, b, inner := run{"t1", "r1", "a", ""}, run{"t2", "r2", "b", ""}, run{"t1", "r3", "c", "inner"}
+	f := foldOf(user("t1"), a.start(), inner.start(), inner.text("x"), inner.end(agent.FinishReasonStop, ""), a.end(agent.FinishReasonStop, ""),
+		user("t2"), b.start(), b.text("x"), b.event(&agent.Notice{Code: agent.NoticeResumed}), b.text("y"), b.text("z"), b.end(agent.FinishReasonCanceled, ""))
+	require.Equal(t, session.Times{Session: 7 * time.Second, Turn: 3 * time.Second, Agents: []session.AgentTime{
+		{Agent: "c", Session: 2 * time.Second}, {Agent: "a", Session: 4 * time.Second}, {Agent: "b", Session: 3 * time.Second}}}, f.Times(),
+		"neither the second before the resumption counts, nor the one before a run is found cut off")
 }

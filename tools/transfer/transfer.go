@@ -24,16 +24,26 @@ const Instruction = "You may hand this conversation to another agent by calling 
 	". Do so when another agent is better suited to the user's request. Do not announce it and do not explain it:" +
 	" the other agent reads the whole conversation and answers. When you are the right one, answer yourself."
 
+// Description is what a model is told about the tool, unless its agent brings
+// words of its own. The targets follow.
+const Description = "Hands the conversation to another agent, who sees all of it and answers in your place. The agents:"
+
 // Offer returns the tool for an agent in its place, and false if the agent has
 // nobody to transfer to. Targets stand in tree order, names and descriptions
-// byte for byte as they were given.
+// byte for byte as they were given. The inputs that targets need have the
+// property "input".
 func Offer(n *agent.Node) (llm.ToolSpec, bool) {
+	return OfferAs(n, agent.TransferTool, Description)
+}
+
+// OfferAs is Offer with a name and a description of one's own.
+func OfferAs(n *agent.Node, name, description string) (llm.ToolSpec, bool) {
 	targets := n.Targets()
 	if len(targets) == 0 {
 		return llm.ToolSpec{}, false
 	}
 	var b strings.Builder
-	b.WriteString("Hands the conversation to another agent, who sees all of it and answers in your place. The agents:")
+	b.WriteString(description)
 	names := make([]string, len(targets))
 	for i, t := range targets {
 		names[i] = t.Agent.Name()
@@ -52,19 +62,49 @@ func Offer(n *agent.Node) (llm.ToolSpec, bool) {
 		Properties struct {
 			AgentName property `json:"agent_name"`
 			Reason    property `json:"reason"`
+			Input     any      `json:"input,omitempty"`
 		} `json:"properties"`
 		Required             []string `json:"required"`
 		AdditionalProperties bool     `json:"additionalProperties"`
 	}{Type: "object", Required: []string{"agent_name"}}
 	schema.Properties.AgentName = property{"string", names, "The agent that takes over"}
 	schema.Properties.Reason = property{"string", nil, "Why, in a few words"}
-	return llm.ToolSpec{Name: agent.TransferTool, Description: b.String(), Parameters: agent.EncodeJSON(schema)}, true
+	var all bool
+	if schema.Properties.Input, all = inputs(targets); all {
+		schema.Required = append(schema.Required, "input")
+	}
+	return llm.ToolSpec{Name: name, Description: b.String(), Parameters: agent.EncodeJSON(schema)}, true
+}
+
+// inputs returns the schema of what transfers to the targets carry, nil if they
+// carry nothing, and whether every one of them must carry something.
+func inputs(targets []*agent.Node) (schema any, all bool) {
+	type titled struct {
+		Description string            `json:"description"`
+		AllOf       []json.RawMessage `json:"allOf"`
+	}
+	var wanted []titled
+	for _, t := range targets {
+		if in := t.Edge.Input; in != nil {
+			wanted = append(wanted, titled{"For " + t.Agent.Name(), []json.RawMessage{in.Schema}})
+		}
+	}
+	switch {
+	case len(wanted) == 0:
+		return nil, false
+	case len(wanted) == 1:
+		return wanted[0].AllOf[0], len(targets) == 1
+	}
+	return struct {
+		AnyOf []titled `json:"anyOf"`
+	}{wanted}, len(wanted) == len(targets)
 }
 
 // Call is a transfer that a model asks for.
 type Call struct {
-	Target string `json:"agent_name"`
-	Reason string `json:"reason"`
+	Target string          `json:"agent_name"`
+	Reason string          `json:"reason"`
+	Input  json.RawMessage `json:"input"`
 }
 
 // Parse reads the arguments of a call. Surrounding space is dropped, and a JSON
@@ -85,6 +125,7 @@ func parseOdd(input json.RawMessage) (Call, error) {
 		Raw       *string         `json:"raw"`
 		AgentName json.RawMessage `json:"agent_name"`
 		Reason    json.RawMessage `json:"reason"`
+		Input     json.RawMessage `json:"input"`
 	}
 	if err := json.Unmarshal(input, &wrapped); err != nil {
 		return Call{}, errors.New("the arguments are not a JSON object")
@@ -96,7 +137,7 @@ func parseOdd(input json.RawMessage) (Call, error) {
 		}
 		return Parse(inner)
 	}
-	var c Call
+	c := Call{Input: wrapped.Input}
 	switch {
 	case len(wrapped.AgentName) == 0 || bytes.Equal(wrapped.AgentName, []byte("null")):
 		return Call{}, errors.New("agent_name is missing")
@@ -115,8 +156,9 @@ func parseOdd(input json.RawMessage) (Call, error) {
 // the target's bare name as a tool: its reason is kept.
 func Input(target *agent.Node, bare json.RawMessage) json.RawMessage {
 	args := struct {
-		AgentName string `json:"agent_name"`
-		Reason    string `json:"reason,omitempty"`
+		AgentName string          `json:"agent_name"`
+		Reason    string          `json:"reason,omitempty"`
+		Input     json.RawMessage `json:"input,omitempty"`
 	}{}
 	_ = json.Unmarshal(bare, &args) // what cannot be read is no reason
 	args.AgentName = target.Agent.Name()
@@ -166,6 +208,9 @@ func Resolve(n *agent.Node, tree *agent.Tree, c Call) (*agent.Node, error) {
 	case target == n:
 		return nil, fmt.Errorf("you are %s: you are already handling this conversation; answer it yourself: %w", n.Agent.Name(), agent.ErrTransferRejected)
 	case n.MayTransferTo(target):
+		if err := target.Edge.Input.Check(c.Input); err != nil {
+			return nil, fmt.Errorf("the input for %s: %w: %w", target.Agent.Name(), err, agent.ErrTransferRejected)
+		}
 		return target, nil
 	case target == nil:
 		return nil, &UnknownTarget{Name: c.Target, node: n, why: "there is no agent " + quote(c.Target)}

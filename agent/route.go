@@ -1,0 +1,154 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Route is a way on that needs no model: when the agent's run stops, the
+// conversation goes to the target in the same turn. It may lead to a child, the
+// parent or a sibling, whatever the transfer policy allows the model; a parent
+// that only conducts others is no target.
+type Route struct {
+	To   string
+	When Condition // nil: always
+}
+
+// Condition decides, when an agent's run has stopped, whether a route is taken.
+// Answer is what the agent said last in its run. A condition should depend on
+// the session and the answer alone. An error ends the turn; the answer is kept.
+type Condition func(ctx context.Context, inv *Invocation, answer string) (bool, error)
+
+// OnStop makes a route to the agent named target: it is taken whenever the run
+// stops, or with a condition when that holds.
+func OnStop(target string, when ...Condition) Route {
+	switch len(when) {
+	case 0:
+		return Route{To: target}
+	case 1:
+		return Route{target, when[0]}
+	}
+	return Route{target, func(ctx context.Context, inv *Invocation, answer string) (bool, error) {
+		for _, c := range when {
+			if ok, err := c(ctx, inv, answer); !ok || err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	}}
+}
+
+// When makes the edge to a child a route as well: when the parent's run stops
+// and the condition holds, the conversation goes down the edge.
+func When(c Condition) EdgeOption {
+	return edgeOptionFunc(func(e *Edge) { e.When = c })
+}
+
+// Routed is implemented by agents that have routes of their own, besides those
+// on the edges to their children.
+type Routed interface{ Routes() []Route }
+
+// TransferTypeRoute is the TransferType of a transfer that a route made.
+const TransferTypeRoute = "route"
+
+// NodeRoute is a route of an agent in its place.
+type NodeRoute struct {
+	To   *Node
+	When Condition // nil: always
+}
+
+// Routes returns the ways on that need no model, in the order in which they are
+// tried: those on edges first. The slice is shared.
+func (n *Node) Routes() []NodeRoute { return n.routes }
+
+func (b *treeBuilder) findRoutes(n *Node) {
+	for _, kid := range n.kids {
+		if kid.Edge.When != nil {
+			n.routes = append(n.routes, NodeRoute{kid, kid.Edge.When})
+		}
+	}
+	var own []Route
+	if r, ok := n.Agent.(Routed); ok {
+		own = r.Routes()
+	}
+	for _, route := range own {
+		to := b.tree.byName[route.To]
+		if !n.neighbours(to) {
+			b.problem(n.Agent.Name(), n.Path, "the route to %q leads nowhere: routes lead to a child, the parent or a sibling", route.To)
+			continue
+		}
+		n.routes = append(n.routes, NodeRoute{to, route.When})
+	}
+	// Only whoever decides about a transfer can give it an input.
+	for _, r := range n.routes {
+		if r.To.Edge.Input != nil {
+			b.problem(n.Agent.Name(), n.Path, "the route to %s cannot carry the input that transfers to it need", r.To.Agent.Name())
+		}
+	}
+}
+
+// neighbours reports whether a transfer from n to other is possible at all.
+func (n *Node) neighbours(other *Node) bool {
+	if other == nil || other == n {
+		return false
+	}
+	if other.Parent == n {
+		return true
+	}
+	if n.Parent == nil {
+		return false
+	}
+	_, workflow := n.Parent.Agent.(Workflow)
+	return !workflow && (other == n.Parent || other.Parent == n.Parent)
+}
+
+// checkRoutes reports routes that lead in a circle, whatever their conditions:
+// in a circle without a model nothing would ever decide to stop.
+func (b *treeBuilder) checkRoutes() {
+	const inside, done = 1, 2
+	state := make(map[*Node]int)
+	var way []*Node
+	var visit func(n *Node)
+	visit = func(n *Node) {
+		state[n] = inside
+		way = append(way, n)
+		for _, r := range n.routes {
+			switch state[r.To] {
+			case 0:
+				visit(r.To)
+			case inside:
+				var names []string
+				for _, on := range way[slices.Index(way, r.To):] {
+					names = append(names, on.Agent.Name())
+				}
+				b.problem(n.Agent.Name(), n.Path, "routes lead in a circle: %s", strings.Join(append(names, r.To.Agent.Name()), " → "))
+			}
+		}
+		way = way[:len(way)-1]
+		state[n] = done
+	}
+	for _, n := range b.tree.nodes {
+		if state[n] == 0 {
+			visit(n)
+		}
+	}
+}
+
+// Route returns the first route that is to be taken after an answer, nil if
+// none is.
+func (n *Node) Route(ctx context.Context, inv *Invocation, answer string) (*Node, error) {
+	for _, r := range n.routes {
+		if r.When == nil {
+			return r.To, nil
+		}
+		switch ok, err := r.When(ctx, inv, answer); {
+		case err != nil:
+			return nil, fmt.Errorf("the condition of the route to %s: %w", r.To.Agent.Name(), err)
+		case ok:
+			return r.To, nil
+		}
+	}
+	return nil, nil
+}

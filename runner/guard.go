@@ -1,0 +1,108 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
+)
+
+// guardIn asks the guards about what a run was started with.
+func (l *lane) guardIn(run session.Run) error {
+	in := agent.Ingress{Kind: agent.IngressUser, Content: l.inv.Message(), Transfer: run.Transfer}
+	if l.scope != "" {
+		in.Kind, in.Content = agent.IngressInput, llm.Content{Text: agent.OutputText(l.inv.Input())}
+	}
+	if run.Transfer != nil {
+		in.Kind = agent.IngressTransfer
+	}
+	return l.admit(in)
+}
+
+func (l *lane) admit(in agent.Ingress) error {
+	for _, g := range l.guards {
+		if g.In == nil {
+			continue
+		}
+		if err := g.In(l.ctx, l.inv, in); err != nil {
+			return &agent.TripwireError{Guard: g.Name, Agent: l.current.Agent, Kind: in.Kind, Err: err}
+		}
+	}
+	return nil
+}
+
+// guard asks the guards about an event that is to be stored. Words that they
+// refuse are dropped, and l.tripped says so when the write is whole: what else
+// the answer holds, its usage above all, is kept. A refused result of a tool is
+// replaced, because every call has one, and the error is returned.
+func (l *lane) guard(e *agent.Event) (*agent.Event, error) {
+	switch d := e.Data.(type) {
+	case *agent.Text:
+		for _, g := range l.guards {
+			if g.Out == nil {
+				continue
+			}
+			if err := g.Out(l.ctx, l.inv, d.Content); err != nil {
+				l.tripped = &agent.TripwireError{Guard: g.Name, Agent: l.current.Agent, Err: err}
+				return nil, nil
+			}
+		}
+	case *agent.ToolResult:
+		if d.Name == agent.TransferTool {
+			return e, nil
+		}
+		err := l.admit(agent.Ingress{Kind: agent.IngressTool, Content: llm.Content{Text: agent.OutputText(d.Output)}, Tool: d.Name, CallID: e.ID})
+		if trip, ok := err.(*agent.TripwireError); ok {
+			e.Data = &agent.ToolResult{Name: d.Name, Output: agent.EncodeJSON("withheld by the guard " + trip.Guard), IsError: true}
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+// route returns the transfer that a stopped run makes without a model, nil if
+// it makes none. A target that cannot start leaves the run stopped, with a
+// record of the attempt in the write that is being put together.
+func (l *lane) route(n *agent.Node, run session.Run) (transfer *agent.Event, err error) {
+	defer l.recovered(run, &err)
+	to, err := n.Route(l.ctx, l.inv, l.answer(run))
+	if err != nil || to == nil {
+		return nil, err
+	}
+	record := &agent.Transfer{From: run.Agent, To: to.Agent.Name(), Outcome: agent.TransferCommitted, TransferType: agent.TransferTypeRoute}
+	err = l.withinTransfers(run.Agent, record.To)
+	if err == nil {
+		err = l.isReady(l.ctx, record.To)
+	}
+	var limit *agent.TransferLimitError
+	switch {
+	case errors.As(err, &limit):
+		limit.Final = true
+		return nil, limit
+	case err != nil:
+		record.Outcome = agent.TransferFailed
+		l.joined = append(l.joined, l.stamp(run, &agent.Event{Data: record}),
+			l.stamp(run, &agent.Event{Data: &agent.Notice{Code: "route_failed", Message: err.Error()}}))
+		return nil, context.Cause(l.ctx)
+	}
+	return &agent.Event{Data: record}, nil
+}
+
+// answer is what the run said last.
+func (l *lane) answer(run session.Run) string {
+	l.t.mu.Lock()
+	log := l.t.log
+	l.t.mu.Unlock()
+	for _, events := range [][]*agent.Event{l.joined, log} {
+		for _, e := range slices.Backward(events) {
+			if t, ok := e.Data.(*agent.Text); ok && e.RunID == run.ID && strings.TrimSpace(t.Content) != "" {
+				return t.Content
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,136 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+func says(t testing.TB, name, text string, opts ...llmagent.Option) *llmagent.Agent {
+	a, err := llmagent.New(name, "", scripted.Always(name, scripted.Reply(scripted.Text(text))), opts...)
+	require.NoError(t, err)
+	return a
+}
+
+// said writes who said what, and who handed over to whom.
+func said(events []*agent.Event) string {
+	var lines []string
+	for _, e := range events {
+		switch d := e.Data.(type) {
+		case *agent.Text:
+			lines = append(lines, e.Agent+": "+d.Content)
+		case *agent.Transfer:
+			lines = append(lines, d.From+" → "+d.To+" "+string(d.Outcome)+" "+d.TransferType)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func answers(want string) agent.Condition {
+	return func(_ context.Context, _ *agent.Invocation, answer string) (bool, error) { return answer == want, nil }
+}
+
+func TestRoutes(t *testing.T) {
+	never := func(context.Context, *agent.Invocation, string) (bool, error) { return false, nil }
+	for name, c := range map[string]struct {
+		root agent.Agent
+		want string
+		next string // who is active afterwards
+	}{
+		"to a child, always": {says(t, "writer", "A draft.", llmagent.WithSubAgents(says(t, "editor", "Edited.")), llmagent.WithRoutes(agent.OnStop("editor"))),
+			"writer: A draft.\nwriter → editor committed route\neditor: Edited.", "editor"},
+		"down an edge whose condition holds": {says(t, "writer", "A draft.", llmagent.WithSubAgents(agent.Via(says(t, "lawyer", "Fine."), agent.When(answers("Sue me."))), agent.Via(says(t, "editor", "Edited."), agent.When(answers("A draft."))))),
+			"writer: A draft.\nwriter → editor committed route\neditor: Edited.", "editor"},
+		"none holds": {says(t, "writer", "A draft.", llmagent.WithSubAgents(says(t, "editor", "Edited.")), llmagent.WithRoutes(agent.OnStop("editor", answers("A draft."), never))),
+			"writer: A draft.", "writer"},
+		"to a sibling, whatever the policy": {says(t, "root", "Begin.", llmagent.WithSubAgents(
+			says(t, "one", "One.", llmagent.WithRoutes(agent.OnStop("two"))), says(t, "two", "Two.")), llmagent.WithRoutes(agent.OnStop("one"))),
+			"root: Begin.\nroot → one committed route\none: One.\none → two committed route\ntwo: Two.", "two"},
+		"and return": {says(t, "writer", "A draft.", llmagent.WithSubAgents(says(t, "editor", "Edited.", llmagent.WithReturn(agent.ReturnToParent))), llmagent.WithRoutes(agent.OnStop("editor"))),
+			"writer: A draft.\nwriter → editor committed route\neditor: Edited.", "writer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRunner(t, c.root, session.NewMemory())
+			events, err := collect(r.Run(context.Background(), s1, llm.UserText("Write")))
+			require.NoError(t, err)
+			require.Equal(t, c.want, said(events))
+			checkLog(t, r, load(t, r, s1))
+			active, err := r.Active(context.Background(), s1)
+			require.NoError(t, err)
+			require.Equal(t, c.next, active)
+			_, err = collect(r.Run(context.Background(), s1, llm.UserText("Again")))
+			require.NoError(t, err)
+			checkLog(t, r, load(t, r, s1))
+		})
+	}
+}
+
+func TestARouteThatFails(t *testing.T) {
+	boom := errors.New("boom")
+	for name, when := range map[string]agent.Condition{
+		"error": func(context.Context, *agent.Invocation, string) (bool, error) { return false, boom },
+		"panic": func(context.Context, *agent.Invocation, string) (bool, error) { panic("boom") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRunner(t, says(t, "writer", "A draft.", llmagent.WithSubAgents(says(t, "editor", "Edited.")), llmagent.WithRoutes(agent.OnStop("editor", when))), session.NewMemory())
+			events, err := collect(r.Run(context.Background(), s1, llm.UserText("Write")))
+			require.ErrorContains(t, err, "boom")
+			require.Equal(t, "writer: A draft.", said(events), "the answer is kept")
+			checkLog(t, r, load(t, r, s1))
+		})
+	}
+	t.Run("the limit of transfers", func(t *testing.T) {
+		r := newRunner(t, says(t, "a", "A.", llmagent.WithSubAgents(says(t, "b", "B.", llmagent.WithSubAgents(says(t, "c", "C.")), llmagent.WithRoutes(agent.OnStop("c")))),
+			llmagent.WithRoutes(agent.OnStop("b"))), session.NewMemory(), runner.WithLimits(runner.Limits{Transfers: 1}))
+		events, err := collect(r.Run(context.Background(), s1, llm.UserText("Go")))
+		require.ErrorIs(t, err, agent.ErrTransferLimit)
+		require.Equal(t, "a: A.\na → b committed route\nb: B.", said(events))
+		checkLog(t, r, load(t, r, s1))
+	})
+	t.Run("a target that cannot start", func(t *testing.T) {
+		r := newRunner(t, says(t, "a", "A.", llmagent.WithSubAgents(closed{says(t, "b", "B.")}), llmagent.WithRoutes(agent.OnStop("b"))), session.NewMemory())
+		events, err := collect(r.Run(context.Background(), s1, llm.UserText("Go")))
+		require.NoError(t, err)
+		require.Equal(t, "a: A.\na → b failed route", said(events))
+		checkLog(t, r, load(t, r, s1))
+	})
+}
+
+type closed struct{ agent.Agent }
+
+func (closed) Ready(context.Context) error { return errors.New("it is closed") }
+
+// TestARouteIsPartOfTheAnswer: answer, transfer and the run's end are one write,
+// so that no crash comes between them.
+func TestARouteIsPartOfTheAnswer(t *testing.T) {
+	store := &batches{Store: session.NewMemory()}
+	r := newRunner(t, says(t, "a", "A.", llmagent.WithSubAgents(says(t, "b", "B.")), llmagent.WithRoutes(agent.OnStop("b"))), store)
+	_, err := collect(r.Run(context.Background(), s1, llm.UserText("Go")))
+	require.NoError(t, err)
+	require.Equal(t, []string{"user harness_start", "text usage transfer harness_end", "harness_start", "text usage harness_end"}, store.wrote)
+}
+
+// batches notes the types of the events of each write.
+type batches struct {
+	session.Store
+	wrote []string
+}
+
+func (b *batches) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+	var types []string
+	for _, e := range events {
+		types = append(types, e.Type())
+	}
+	b.wrote = append(b.wrote, strings.Join(types, " "))
+	return b.Store.Append(ctx, key, seq, lease, events...)
+}
