@@ -148,6 +148,21 @@ func (c *campaign) checkEnd(dir string, r record) {
 	require.NoError(c, err)
 	checkLog(c.T, run, r.events)
 
+	open := make(map[string]bool) // runs without their end, calls without their result, in any scope
+	for _, e := range r.events {
+		switch e.Data.(type) {
+		case *agent.HarnessStart:
+			open[e.RunID] = true
+		case *agent.HarnessEnd:
+			delete(open, e.RunID)
+		case *agent.ToolCall:
+			open[e.ID] = true
+		case *agent.ToolResult:
+			delete(open, e.ID)
+		}
+	}
+	require.Empty(c, open)
+
 	ctx := context.Background()
 	events, err := collect(run.Resume(ctx, s1))
 	require.NoError(c, err)

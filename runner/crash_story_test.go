@@ -104,6 +104,9 @@ func (s *crashStory) next(r *runner.Runner) (iter.Seq2[*agent.Event, error], err
 	}
 	var again []runner.Decision
 	for i, e := range asked {
+		if i >= len(s.decisions[turns]) {
+			return nil, fmt.Errorf("a question that nobody expects: %s", agent.EncodeJSON(e.Data))
+		}
 		d := decision(e.Data.(*agent.Relay).ToolCallID, s.decisions[turns][i])
 		if !decided[e.ID] {
 			if fold.Paused() { // one question at a time, as if each had its own to answer it
