@@ -299,7 +299,7 @@ func (d *decision) call(ctx context.Context, c view.Call) error {
 	case ran && !settled && !res.IsError:
 		return nil
 	case settled && (!res.IsError || d.winner == winner):
-		d.events[n].Data = res
+		d.events[n] = result(c, res.Output, res.IsError)
 		return nil
 	}
 	d.events, d.winner = d.events[:n], winner

@@ -1,0 +1,194 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+)
+
+var errCard = errors.New("a card number")
+
+// noCards trips on the word 4111, and notes by which ways it was asked.
+func noCards(asked *[]string) agent.Guard {
+	check := func(text string) error {
+		if strings.Contains(text, "4111") {
+			return errCard
+		}
+		return nil
+	}
+	return agent.Guard{Name: "no-cards",
+		In: func(_ context.Context, inv *agent.Invocation, in agent.Ingress) error {
+			*asked = append(*asked, inv.Agent().Name()+" "+string(in.Kind))
+			return check(in.Content.PlainText())
+		},
+		Out: func(_ context.Context, inv *agent.Invocation, text string) error {
+			*asked = append(*asked, inv.Agent().Name()+" says")
+			return check(text)
+		}}
+}
+
+func handsTo(t testing.TB, target string, child agent.Agent, opts ...llmagent.Option) agent.Agent {
+	a, err := llmagent.New("support", "", scripted.Always("support", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"`+target+`"}`))),
+		append(opts, llmagent.WithSubAgents(child))...)
+	require.NoError(t, err)
+	return a
+}
+
+func lookupTool(t testing.TB, output string) tools.Tool {
+	tool, err := tools.Func("lookup", "Looks up.", func(tools.Context, struct{}) (string, error) { return output, nil })
+	require.NoError(t, err)
+	return tool
+}
+
+// looks calls lookup once, then says done.
+func looks(t testing.TB, output string, opts ...llmagent.Option) agent.Agent {
+	a, err := llmagent.New("looker", "", scripted.Func("looker", func(req *llm.Request) scripted.Answer {
+		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+			return scripted.Reply(scripted.Text("done"))
+		}
+		return scripted.Reply(scripted.Call("lookup", "{}"), scripted.Call("lookup", "{}"))
+	}), append(opts, llmagent.WithTools(lookupTool(t, output)), llmagent.WithParallelTools(1))...)
+	require.NoError(t, err)
+	return a
+}
+
+func TestGuards(t *testing.T) {
+	for name, c := range map[string]struct {
+		root  func(t *testing.T, g agent.Guard) agent.Agent
+		user  string
+		asked string
+		kind  agent.IngressKind
+		agent string // that tripped, "" if none did
+		said  string
+	}{
+		"nothing to refuse": {func(t *testing.T, g agent.Guard) agent.Agent {
+			return says(t, "solo", "Hello.", llmagent.WithGuards(g))
+		},
+			"Hi", "solo user, solo says", "", "", "solo: Hello."},
+		"the user's words": {func(t *testing.T, g agent.Guard) agent.Agent {
+			return says(t, "solo", "Hello.", llmagent.WithGuards(g))
+		},
+			"My card is 4111", "solo user", agent.IngressUser, "solo", ""},
+		"after a transfer": {func(t *testing.T, g agent.Guard) agent.Agent {
+			return handsTo(t, "billing", says(t, "billing", "Hello.", llmagent.WithGuards(g)))
+		}, "My card is 4111", "billing transfer", agent.IngressTransfer, "billing", "support → billing committed "},
+		"after a transfer, on the edge": {func(t *testing.T, g agent.Guard) agent.Agent {
+			return handsTo(t, "billing", agent.Via(says(t, "billing", "Hello."), agent.GuardedBy(g)))
+		}, "My card is 4111", "billing transfer", agent.IngressTransfer, "billing", "support → billing committed "},
+		"after a route": {func(t *testing.T, g agent.Guard) agent.Agent {
+			return says(t, "one", "One.", llmagent.WithSubAgents(says(t, "two", "Two.", llmagent.WithGuards(g))), llmagent.WithRoutes(agent.OnStop("two")))
+		}, "My card is 4111", "two transfer", agent.IngressTransfer, "two", "one: One.\none → two committed route"},
+		"the agent's words": {func(t *testing.T, g agent.Guard) agent.Agent {
+			return says(t, "solo", "Yours is 4111.", llmagent.WithGuards(g))
+		}, "Hi", "solo user, solo says", "", "solo", ""},
+		"a tool's result": {func(t *testing.T, g agent.Guard) agent.Agent { return looks(t, "4111", llmagent.WithGuards(g)) },
+			"Hi", "looker user, looker tool", agent.IngressTool, "looker", ""},
+		"a function agent": {func(t *testing.T, g agent.Guard) agent.Agent {
+			a, err := agent.New("function", "", func(context.Context, *agent.Invocation) iterSeq { return yields(&agent.Text{Content: "4111"}) }, agent.WithGuards(g))
+			require.NoError(t, err)
+			return a
+		}, "Hi", "function user, function says", "", "function", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, streaming := range []bool{false, true} {
+				var asked []string
+				var opts []runner.Option
+				if streaming {
+					opts = append(opts, runner.WithStreaming())
+				}
+				r := newRunner(t, c.root(t, noCards(&asked)), session.NewMemory(), opts...)
+				events, err := collect(r.Run(context.Background(), s1, llm.UserText(c.user)))
+				log := load(t, r, s1)
+				checkLog(t, r, log)
+				require.Equal(t, c.asked, strings.Join(asked, ", "))
+				require.Equal(t, c.said, said(log))
+				if c.agent == "" {
+					require.NoError(t, err)
+					continue
+				}
+				var trip *agent.TripwireError
+				require.ErrorAs(t, err, &trip)
+				require.ErrorIs(t, err, errCard)
+				require.Equal(t, agent.TripwireError{Guard: "no-cards", Agent: c.agent, Kind: c.kind, Err: errCard}, *trip)
+				require.Equal(t, "tripwire", log[len(log)-2].Data.(*agent.Failure).Code)
+				for _, e := range log[1:] {
+					data, err := e.MarshalJSON()
+					require.NoError(t, err)
+					require.NotContains(t, string(data), `4111`, "what the guard refused is not stored again")
+				}
+				// What was shown of refused words is taken back.
+				shown := map[string]bool{}
+				for _, e := range events {
+					switch d := e.Data.(type) {
+					case *agent.Text:
+						shown[e.ID] = e.Partial
+					case *agent.Discard:
+						for _, id := range d.IDs {
+							delete(shown, id)
+						}
+					}
+				}
+				for id, open := range shown {
+					require.False(t, open, "the delta %s is neither completed nor taken back", id)
+				}
+				// The next turn works.
+				asked = nil
+				_, _ = collect(r.Run(context.Background(), s1, llm.UserText("And now?")))
+				require.NotEmpty(t, asked)
+				checkLog(t, r, load(t, r, s1))
+			}
+		})
+	}
+}
+
+// TestRefusedWordsWerePaidFor: the usage of an answer whose words a guard
+// refused is in the log, and its calls are answered without being run.
+func TestRefusedWordsWerePaidFor(t *testing.T) {
+	var asked []string
+	a, err := llmagent.New("solo", "", scripted.Always("m", scripted.Reply(scripted.Text("4111"), scripted.Call("lookup", "{}"), scripted.Usage(10, 5, 0))),
+		llmagent.WithTools(lookupTool(t, "x")), llmagent.WithGuards(noCards(&asked)))
+	require.NoError(t, err)
+	r := newRunner(t, a, session.NewMemory())
+	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
+	require.ErrorIs(t, err, errCard)
+	var types []string
+	for _, e := range events {
+		types = append(types, e.Type())
+	}
+	require.Equal(t, "user harness_start tool_call usage tool_result error harness_end", strings.Join(types, " "))
+	require.Equal(t, 10, events[3].Data.(*agent.Usage).InputTokens)
+}
+
+// TestGuardsOfInnerScopes: the input of an agent tool is an ingress, and a
+// tripwire inside fails the tool's call, not the turn.
+func TestGuardsOfInnerScopes(t *testing.T) {
+	var asked []string
+	inner := says(t, "inner", "fine", llmagent.WithGuards(noCards(&asked)))
+	tool, err := agenttool.New(inner)
+	require.NoError(t, err)
+	root, err := llmagent.New("root", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+			return scripted.Reply(scripted.Text("done"))
+		}
+		return scripted.Reply(scripted.Call("inner", `{"input":"4111"}`))
+	}), llmagent.WithTools(tool))
+	require.NoError(t, err)
+	r := newRunner(t, root, session.NewMemory())
+	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
+	require.NoError(t, err)
+	require.Equal(t, []string{"inner input"}, asked)
+	require.Equal(t, "root: done", said(events))
+	checkLog(t, r, load(t, r, s1))
+}

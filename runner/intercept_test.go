@@ -1,0 +1,281 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+)
+
+type iterSeq = iter.Seq2[*agent.Event, error]
+
+// yields is a step of a function agent.
+func yields(data ...agent.EventData) iterSeq {
+	return func(yield func(*agent.Event, error) bool) {
+		for _, d := range data {
+			if !yield(&agent.Event{Data: d}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// spy notes what it wraps, before and after.
+type spy struct {
+	name string
+	mu   *sync.Mutex
+	log  *[]string
+}
+
+func (s spy) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*s.log = append(*s.log, s.name+" "+fmt.Sprintf(format, args...))
+}
+
+func (s spy) Turn(ctx context.Context, t agent.TurnInfo, next agent.TurnFunc) iterSeq {
+	return func(yield func(*agent.Event, error) bool) {
+		s.note("turn of %s", t.Root)
+		defer s.note("turn ends")
+		next(ctx)(yield)
+	}
+}
+
+func (s spy) ModelCall(ctx context.Context, c agent.ModelCallInfo, next agent.ModelFunc) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		s.note("model %s of %s", c.Model.Name(), c.Invocation.Agent().Name())
+		defer s.note("model %s ends", c.Model.Name())
+		next(ctx, c.Request)(yield)
+	}
+}
+
+func (s spy) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+	s.note("tool %s %s", c.Name, c.Input)
+	defer s.note("tool %s ends", c.Name)
+	return next(ctx, c.Input)
+}
+
+// TestInterceptors: the onion's order, and that everything passes through it:
+// turns, attempts of models, tools, transfers, and what runs in inner scopes.
+func TestInterceptors(t *testing.T) {
+	inner, err := agenttool.New(says(t, "inner", "yes"))
+	require.NoError(t, err)
+	billing, err := llmagent.New("billing", "", scripted.Func("bm", func(req *llm.Request) scripted.Answer {
+		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+			return scripted.Reply(scripted.Text("Done."))
+		}
+		return scripted.Reply(scripted.Call("inner", `{"input":"go"}`))
+	}), llmagent.WithTools(inner))
+	require.NoError(t, err)
+	var mu sync.Mutex
+	var log []string
+	a, b := spy{"a", &mu, &log}, spy{"b", &mu, &log}
+	r := newRunner(t, handsTo(t, "billing", billing), session.NewMemory(), runner.WithInterceptors(a), runner.WithInterceptors(b))
+	_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
+	require.NoError(t, err)
+	require.Equal(t, `a turn of support
+b turn of support
+a model support of support
+b model support of support
+b model support ends
+a model support ends
+a tool transfer_to_agent {"agent_name":"billing"}
+b tool transfer_to_agent {"agent_name":"billing"}
+b tool transfer_to_agent ends
+a tool transfer_to_agent ends
+a model bm of billing
+b model bm of billing
+b model bm ends
+a model bm ends
+a tool inner {"input":"go"}
+b tool inner {"input":"go"}
+a model inner of inner
+b model inner of inner
+b model inner ends
+a model inner ends
+b tool inner ends
+a tool inner ends
+a model bm of billing
+b model bm of billing
+b model bm ends
+a model bm ends
+b turn ends
+a turn ends`, strings.Join(log, "\n"))
+
+	log = nil
+	_, _, err = r.Advance(context.Background(), s1, 1)
+	require.NoError(t, err)
+	_, err = collect(r.Resume(context.Background(), s1))
+	require.NoError(t, err)
+	require.Equal(t, strings.Repeat("a turn of support\nb turn of support\nb turn ends\na turn ends\n", 2), strings.Join(log, "\n")+"\n")
+}
+
+// meddler changes what passes through it.
+type meddler struct {
+	agent.Passthrough
+	model func(ctx context.Context, c agent.ModelCallInfo, next agent.ModelFunc) iter.Seq2[llm.Chunk, error]
+	tool  func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error)
+}
+
+func (m meddler) ModelCall(ctx context.Context, c agent.ModelCallInfo, next agent.ModelFunc) iter.Seq2[llm.Chunk, error] {
+	if m.model == nil {
+		return next(ctx, c.Request)
+	}
+	return m.model(ctx, c, next)
+}
+
+func (m meddler) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+	if m.tool == nil {
+		return next(ctx, c.Input)
+	}
+	return m.tool(ctx, c, next)
+}
+
+func TestInterceptorsThatMeddle(t *testing.T) {
+	boom := errors.New("boom")
+	refuse := func(name string) func(context.Context, agent.ToolCallInfo, agent.ToolFunc) (*agent.ToolResult, error) {
+		return func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+			if c.Name == name {
+				return &agent.ToolResult{Output: json.RawMessage(`"not today"`), IsError: true}, nil
+			}
+			return next(ctx, c.Input)
+		}
+	}
+	looker := func(t *testing.T) agent.Agent { return looks(t, "secret") }
+	support := func(t *testing.T) agent.Agent {
+		n := 0
+		a, err := llmagent.New("support", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
+			if n++; n == 1 {
+				return scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`))
+			}
+			return scripted.Reply(scripted.Text("Then I answer."))
+		}), llmagent.WithSubAgents(says(t, "billing", "Hello.")))
+		require.NoError(t, err)
+		return a
+	}
+	for name, c := range map[string]struct {
+		root    func(*testing.T) agent.Agent
+		meddler meddler
+		said    string
+		results string
+		err     error
+		code    string
+	}{
+		"another answer": {looker, meddler{model: func(context.Context, agent.ModelCallInfo, agent.ModelFunc) iter.Seq2[llm.Chunk, error] {
+			return func(yield func(llm.Chunk, error) bool) {
+				yield(llm.Chunk{Text: "cached", Finish: llm.FinishStop}, nil)
+			}
+		}}, "looker: cached", "", nil, ""},
+		"another request": {looker, meddler{model: func(ctx context.Context, c agent.ModelCallInfo, next agent.ModelFunc) iter.Seq2[llm.Chunk, error] {
+			req := *c.Request
+			req.Messages = []llm.Message{{Role: llm.RoleTool}}
+			return next(ctx, &req)
+		}}, "looker: done", "", nil, ""},
+		"a refused call": {looker, meddler{tool: refuse("lookup")}, "looker: done", `"not today" "not today"`, nil, ""},
+		"other arguments": {looker, meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+			return next(ctx, json.RawMessage(`{"x":1}`))
+		}}, "looker: done", `"the arguments do not fit the schema: /: additional properties 'x' not allowed" "the arguments do not fit the schema: /: additional properties 'x' not allowed"`, nil, ""},
+		"another result, no JSON": {looker, meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+			res, err := next(ctx, c.Input)
+			return &agent.ToolResult{Output: json.RawMessage(strings.Trim(string(res.Output), `"`)), IsError: res.IsError}, err
+		}}, "looker: done", `"secret" "secret"`, nil, ""},
+		"neither result nor error": {looker, meddler{tool: func(context.Context, agent.ToolCallInfo, agent.ToolFunc) (*agent.ToolResult, error) { return nil, nil }},
+			"", `"interrupted; outcome unknown; check before you repeat it" "interrupted; outcome unknown; check before you repeat it"`, nil, "agent_error"},
+		"an error of a tool call": {looker, meddler{tool: func(context.Context, agent.ToolCallInfo, agent.ToolFunc) (*agent.ToolResult, error) { return nil, boom }},
+			"", `"interrupted; outcome unknown; check before you repeat it" "interrupted; outcome unknown; check before you repeat it"`, boom, "agent_error"},
+		"a panic in a tool call": {looker, meddler{tool: func(context.Context, agent.ToolCallInfo, agent.ToolFunc) (*agent.ToolResult, error) { panic("boom") }},
+			"", `"interrupted; outcome unknown; check before you repeat it" "interrupted; outcome unknown; check before you repeat it"`, nil, "internal"},
+		"a panic in a model call": {looker, meddler{model: func(context.Context, agent.ModelCallInfo, agent.ModelFunc) iter.Seq2[llm.Chunk, error] { panic("boom") }},
+			"", "", nil, "internal"},
+		"a transfer refused before": {support, meddler{tool: refuse(agent.TransferTool)}, "support → billing failed \nsupport: Then I answer.", `"not today"`, nil, ""},
+		"a transfer refused afterwards": {support, meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+			if _, err := next(ctx, c.Input); err != nil {
+				return nil, err
+			}
+			return &agent.ToolResult{Output: json.RawMessage(`"not today"`), IsError: true}, nil
+		}}, "support → billing failed \nsupport: Then I answer.", `"not today"`, nil, ""},
+		"a transfer to somebody else": {support, meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+			return next(ctx, json.RawMessage(`{"agent_name":"nobody"}`))
+		}}, "support → nobody rejected \nsupport: Then I answer.", `"there is no agent \"nobody\". You can transfer to: billing."`, nil, ""},
+		"an error of a transfer": {support, meddler{tool: func(context.Context, agent.ToolCallInfo, agent.ToolFunc) (*agent.ToolResult, error) { return nil, boom }},
+			"", `"not executed: boom"`, boom, "agent_error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRunner(t, c.root(t), session.NewMemory(), runner.WithInterceptors(c.meddler))
+			_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
+			log := load(t, r, s1)
+			checkLog(t, r, log)
+			require.Equal(t, c.said, said(log))
+			var results []string
+			for _, e := range log {
+				if d, ok := e.Data.(*agent.ToolResult); ok {
+					results = append(results, string(d.Output))
+				}
+			}
+			require.Equal(t, c.results, strings.Join(results, " "))
+			if c.code == "" {
+				require.NoError(t, err)
+				return
+			}
+			var re *agent.RunError
+			require.ErrorAs(t, err, &re)
+			require.Equal(t, c.code, re.Code)
+			if c.err != nil {
+				require.ErrorIs(t, err, c.err)
+			}
+		})
+	}
+}
+
+// TestAnInterceptedTransferThatAsks: a transfer that waits for an approval is
+// settled when it is decided.
+func TestAnInterceptedTransferThatAsks(t *testing.T) {
+	var mu sync.Mutex
+	var log []string
+	r := newRunner(t, handsTo(t, "billing", says(t, "billing", "Hello."), llmagent.WithTransferApproval()), session.NewMemory(), runner.WithInterceptors(spy{"a", &mu, &log}))
+	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
+	require.NoError(t, err)
+	require.Equal(t, "", said(events))
+	var call string
+	for _, e := range events {
+		if d, ok := e.Data.(*agent.Relay); ok {
+			call = d.ToolCallID
+		}
+	}
+	events, err = collect(r.Resume(context.Background(), s1, runner.Approve(call)))
+	require.NoError(t, err)
+	require.Equal(t, "support → billing committed \nbilling: Hello.", said(events))
+	checkLog(t, r, load(t, r, s1))
+}
+
+// TestASlowInterceptorIsCancelled: tools that wait in an interceptor end with
+// the turn.
+func TestASlowInterceptorIsCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	tool, err := tools.Func("x", "", func(tools.Context, struct{}) (string, error) { return "", nil })
+	require.NoError(t, err)
+	a, err := llmagent.New("a", "", scripted.Always("m", scripted.Reply(scripted.Call("x", "{}"))), llmagent.WithTools(tool))
+	require.NoError(t, err)
+	r := newRunner(t, a, session.NewMemory(), runner.WithInterceptors(meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+		cancel()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}))
+	_, err = collect(r.Run(ctx, s1, llm.UserText("Hi")))
+	require.ErrorIs(t, err, context.Canceled)
+}

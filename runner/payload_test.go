@@ -1,0 +1,183 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/view"
+)
+
+type refundCase struct {
+	Order  int    `json:"order" jsonschema:"description=The order's number"`
+	Urgent bool   `json:"urgent,omitempty"`
+	Note   string `json:"note,omitempty"`
+}
+
+// TestTransferInput: what a transfer must carry is shown to the model, checked,
+// kept in the event and read by the target.
+func TestTransferInput(t *testing.T) {
+	var got refundCase
+	function, err := agent.New("refunds", "Refunds", func(_ context.Context, inv *agent.Invocation) iterSeq {
+		in, ok, err := agent.InputOf[refundCase](inv)
+		if err != nil || !ok {
+			return yields(&agent.Text{Content: "nothing was given"})
+		}
+		got = in
+		return yields(&agent.Text{Content: "Refunded."})
+	})
+	require.NoError(t, err)
+	var requests []*llm.Request
+	answers := []scripted.Answer{
+		scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"refunds"}`)),
+		scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"refunds","input":{"order":"seven"}}`)),
+		scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"refunds","input":{"order": 7, "urgent": true}}`)),
+	}
+	root, err := llmagent.New("support", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+		requests = append(requests, req)
+		return answers[len(requests)-1]
+	}), llmagent.WithSubAgents(agent.Via(function, agent.WithTransferInput[refundCase]())))
+	require.NoError(t, err)
+	r := newRunner(t, root, session.NewMemory())
+	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Refund 7")))
+	require.NoError(t, err)
+	checkLog(t, r, load(t, r, s1))
+	require.Equal(t, refundCase{Order: 7, Urgent: true}, got)
+	require.Equal(t, "support → refunds rejected \nsupport → refunds rejected \nsupport → refunds committed \nrefunds: Refunded.", said(events))
+	var results []string
+	for _, e := range events {
+		switch d := e.Data.(type) {
+		case *agent.ToolResult:
+			results = append(results, string(d.Output))
+		case *agent.Transfer:
+			if d.Outcome == agent.TransferCommitted {
+				require.JSONEq(t, `{"order":7,"urgent":true}`, string(d.Payload))
+			}
+		}
+	}
+	require.Contains(t, results[0], "needs an input of this schema")
+	require.Contains(t, results[1], "/order: got string, want integer")
+
+	var parameters struct {
+		Properties map[string]json.RawMessage
+		Required   []string
+	}
+	require.NoError(t, json.Unmarshal(requests[0].Tools[0].Parameters, &parameters))
+	require.Contains(t, string(parameters.Properties["input"]), "The order's number")
+	require.Equal(t, []string{"agent_name", "input"}, parameters.Required)
+	for _, req := range requests {
+		require.NoError(t, view.Check(req))
+	}
+
+	// The next turn begins there without a transfer, and so without an input.
+	events, err = collect(r.Run(context.Background(), s1, llm.UserText("Again")))
+	require.NoError(t, err)
+	require.Equal(t, "refunds: nothing was given", said(events))
+}
+
+// TestTransferInputsOfSeveralTargets: one property tells them apart, and only
+// targets that want an input need one.
+func TestTransferInputsOfSeveralTargets(t *testing.T) {
+	type track struct {
+		Parcel string `json:"parcel"`
+	}
+	var seen *llm.Request
+	parcels, err := llmagent.New("parcels", "", scripted.Func("p", func(req *llm.Request) scripted.Answer {
+		seen = req
+		return scripted.Reply(scripted.Text("On its way."))
+	}))
+	require.NoError(t, err)
+	var offered llm.ToolSpec
+	root, err := llmagent.New("support", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+		offered = req.Tools[0]
+		return scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"parcels","reason":"lost","input":{"parcel":"P1"}}`))
+	}), llmagent.WithSubAgents(
+		agent.Via(says(t, "refunds", "Refunded."), agent.WithTransferInput[refundCase]()),
+		agent.Via(parcels, agent.WithTransferInput[track](), agent.ShowReason()),
+		says(t, "other", "Other.")))
+	require.NoError(t, err)
+	r := newRunner(t, root, session.NewMemory())
+	_, err = collect(r.Run(context.Background(), s1, llm.UserText("Where is it?")))
+	require.NoError(t, err)
+	require.Contains(t, string(offered.Parameters), `"anyOf":[{"description":"For refunds"`)
+	require.Contains(t, string(offered.Parameters), `"required":["agent_name"]`)
+	require.Equal(t, `[support] handed the conversation to you: lost {"parcel":"P1"}`, seen.Messages[len(seen.Messages)-1].PlainText())
+}
+
+// TestTransferInputOfAFunction: a function agent that transfers is held to the
+// type, too.
+func TestTransferInputOfAFunction(t *testing.T) {
+	for payload, want := range map[string]string{`{"order":1}`: "", `{"order":"x"}`: "got string, want integer", "": "needs an input"} {
+		root, err := agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq {
+			return yields(&agent.Transfer{To: "refunds", Outcome: agent.TransferCommitted, Payload: json.RawMessage(payload)})
+		}, agent.WithSubAgents(agent.Via(says(t, "refunds", "Refunded."), agent.WithTransferInput[refundCase]())))
+		require.NoError(t, err)
+		r := newRunner(t, root, session.NewMemory())
+		_, err = collect(r.Run(context.Background(), s1, llm.UserText("Go")))
+		checkLog(t, r, load(t, r, s1))
+		if want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, agent.ErrTransferRejected)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestTransferToolOfOnesOwn: on the wire the tool has the name and description
+// that the agent gives it, in the log it has its own, also when it was refused.
+func TestTransferToolOfOnesOwn(t *testing.T) {
+	var requests []*llm.Request
+	answers := []scripted.Answer{
+		scripted.Reply(scripted.Call("hand_over", `{"agent_name":"nobody"}`)),
+		scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"nobody"}`)),
+		scripted.Reply(scripted.Call("hand_over", `{"agent_name":"billing"}`)),
+	}
+	root, err := llmagent.New("support", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+		requests = append(requests, req)
+		return answers[len(requests)-1]
+	}), llmagent.WithSubAgents(says(t, "billing", "Hello.")), llmagent.WithTransferTool("hand_over", "Passes the caller on to:"))
+	require.NoError(t, err)
+	r := newRunner(t, root, session.NewMemory())
+	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
+	require.NoError(t, err)
+	require.Equal(t, "support → nobody rejected \nsupport → nobody rejected \nsupport → billing committed \nbilling: Hello.", said(events))
+	for _, e := range events {
+		switch d := e.Data.(type) {
+		case *agent.ToolCall:
+			require.Equal(t, agent.TransferTool, d.Name)
+		case *agent.ToolResult:
+			require.Equal(t, agent.TransferTool, d.Name)
+		}
+	}
+	last := requests[2]
+	require.Equal(t, "hand_over", last.Tools[0].Name)
+	require.Equal(t, "Passes the caller on to:\n- billing", last.Tools[0].Description)
+	require.Contains(t, last.System, "by calling hand_over.")
+	require.NotContains(t, last.System, agent.TransferTool)
+	require.NoError(t, view.Check(last))
+	for _, m := range last.Messages {
+		for _, p := range m.Parts {
+			switch p := p.(type) {
+			case llm.ToolCall:
+				require.Equal(t, "hand_over", p.Name)
+			case llm.ToolResult:
+				require.Equal(t, "hand_over", p.Name)
+			}
+		}
+	}
+	for _, name := range []string{"bad name", strings.Repeat("x", 65)} {
+		_, err := llmagent.New("a", "", scripted.Always("m", scripted.Reply()), llmagent.WithTransferTool(name, ""))
+		require.ErrorContains(t, err, "the transfer tool")
+	}
+	_, err = llmagent.New("a", "", scripted.Always("m", scripted.Reply()), llmagent.WithTools(lookupTool(t, "")), llmagent.WithTransferTool("lookup", ""))
+	require.ErrorContains(t, err, "lookup is reserved")
+}
