@@ -98,17 +98,13 @@ var faults = []fault{
 		code: llm.CodeBadResponse, shown: true, want: "{oops}"},
 	{name: "A page of HTML with the status 200", serve: func(b *breakage) { b.write("<html><title>Please log in</title></html>") },
 		code: llm.CodeBadResponse, want: `a web page with the title "Please log in"`},
-	{name: "An error object in the answer", only: "streamed", serve: errorObject,
+	{name: "An error object in place of an answer", serve: func(b *breakage) { b.object() },
+		again: theAdapter, code: llm.CodeServer, retryable: true, want: "burning"},
+	{name: "An error object in the stream, after some text", only: "streamed", serve: func(b *breakage) { b.text(); b.object() },
 		again: theAgent, code: llm.CodeServer, retryable: true, shown: true, want: "burning"},
-	{name: "An error object in the answer", only: "whole", serve: errorObject, code: llm.CodeServer, retryable: true, want: "burning"},
 	{name: "An answer of 50 MB", serve: func(b *breakage) { b.endless(50 << 20) },
 		opts: []openai.Option{openai.WithMaxAnswerBytes(limit)},
 		code: llm.CodeBadResponse, shown: true, want: "longer than 1048576 bytes"},
-}
-
-func errorObject(b *breakage) {
-	object := `{"error":{"message":"burning","type":"server_error","code":null}}`
-	b.textOrElse(object, "data: "+object+"\n\n")
 }
 
 func status(code int, body string, header ...string) func(*breakage) {
@@ -166,6 +162,15 @@ func (b *breakage) textOrElse(whole, rest string) {
 	}
 	b.text()
 	b.write(rest)
+}
+
+// object reports an error under the status 200.
+func (b *breakage) object() {
+	object := `{"error":{"message":"burning","type":"server_error","code":null}}`
+	if b.streamed {
+		object = "data: " + object + "\n\n"
+	}
+	b.write(object)
 }
 
 func (b *breakage) call(complete bool) {

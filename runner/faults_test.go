@@ -428,11 +428,11 @@ func faultTable() string {
 }
 
 func (f *fault) title() string {
-	switch f.only {
-	case "streamed":
-		return f.name + ", streamed"
-	case "whole":
+	switch {
+	case f.only == "whole":
 		return f.name + ", not streamed"
+	case f.only == "streamed" && !strings.Contains(f.name, "stream"):
+		return f.name + ", streamed"
 	}
 	return f.name
 }

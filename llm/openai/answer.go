@@ -13,75 +13,108 @@ import (
 // come is usage and [DONE], which some endpoints never send.
 const afterFinish = 5 * time.Second
 
+// reading is what is known of an answer so far.
+type reading struct {
+	ev      event
+	chunks  []llm.Chunk // made of the last event, not handed out yet
+	calls   callList
+	usage   *llm.Usage
+	model   string
+	finish  string
+	choice  bool // the answer holds one
+	refused bool // it is an error object
+}
+
+// event takes in one event of the answer; io.EOF at a regular end.
+func (a *attempt) event() error {
+	r := &a.reading
+	r.chunks = r.chunks[:0]
+	data, err := a.next()
+	if err == io.EOF {
+		return err
+	}
+	if err != nil {
+		if r.finish == "" {
+			return err
+		}
+		a.client.log.LogAttrs(a.ctx, slog.LevelDebug, "an answer broke off after its finish reason, and counts", slog.Any("error", err))
+		return io.EOF
+	}
+	r.ev.reset()
+	if err := json.Unmarshal(data, &r.ev); err != nil {
+		return a.client.badEvent(data, err)
+	}
+	if e := r.ev.failure(a.body.json); e != nil {
+		r.refused = true
+		return a.client.objectError(e)
+	}
+	if u := r.ev.usage(); u != nil {
+		r.usage = u
+	}
+	if r.ev.Model != "" {
+		r.model = string(r.ev.Model)
+	}
+	for i := range r.ev.Choices {
+		c := &r.ev.Choices[i]
+		if c.Index != 0 {
+			continue // only one answer was asked for
+		}
+		r.choice = true
+		for _, out := range [...]*output{&c.Delta, &c.Message} {
+			chunk := llm.Chunk{Text: out.text(), Reasoning: out.reasoning()}
+			if chunk.Text != "" || chunk.Reasoning != "" {
+				r.chunks = append(r.chunks, chunk)
+			}
+			r.calls.addAll(out, out == &c.Message)
+		}
+		if c.FinishReason != "" {
+			r.finish = string(c.FinishReason)
+			a.watch.hurry(afterFinish)
+		}
+	}
+	return nil
+}
+
+// begin takes in events until there is something to hand out, or no more. Its
+// error is that the endpoint reports one in place of an answer: nobody has seen
+// anything then, so that the request may be sent again like one that was refused
+// by a status. All other errors wait for read.
+func (a *attempt) begin() error {
+	for a.err == nil && len(a.reading.chunks) == 0 {
+		a.err = a.event()
+	}
+	if a.reading.refused {
+		return a.err
+	}
+	return nil
+}
+
 // read hands out the answer. Text and reasoning go as they come; calls, usage
 // and the finish reason only when the answer has ended as it should.
 func (a *attempt) read(yield func(llm.Chunk) error) error {
-	var (
-		ev     event
-		calls  callList
-		usage  *llm.Usage
-		model  string
-		finish string
-		choice bool // the answer holds one
-	)
-	for {
-		data, err := a.next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			if finish == "" {
+	r := &a.reading
+	for ; a.err == nil; a.err = a.event() {
+		for _, chunk := range r.chunks {
+			if err := yield(chunk); err != nil {
 				return err
 			}
-			a.client.log.LogAttrs(a.ctx, slog.LevelDebug, "an answer broke off after its finish reason, and counts", slog.Any("error", err))
-			break
 		}
-		ev.reset()
-		if err := json.Unmarshal(data, &ev); err != nil {
-			return a.client.badEvent(data, err)
-		}
-		if e := ev.failure(a.body.json); e != nil {
-			return a.client.objectError(e)
-		}
-		if u := ev.usage(); u != nil {
-			usage = u
-		}
-		if ev.Model != "" {
-			model = string(ev.Model)
-		}
-		for i := range ev.Choices {
-			c := &ev.Choices[i]
-			if c.Index != 0 {
-				continue // only one answer was asked for
-			}
-			choice = true
-			for _, out := range [...]*output{&c.Delta, &c.Message} {
-				chunk := llm.Chunk{Text: out.text(), Reasoning: out.reasoning()}
-				if chunk.Text != "" || chunk.Reasoning != "" {
-					if err := yield(chunk); err != nil {
-						return err
-					}
-				}
-				calls.addAll(out, out == &c.Message)
-			}
-			if c.FinishReason != "" {
-				finish = string(c.FinishReason)
-				a.watch.hurry(afterFinish)
-			}
-		}
+	}
+	if a.err != io.EOF {
+		return a.err
 	}
 	switch {
-	case finish == "" && !a.body.done:
+	case r.finish == "" && !a.body.done:
 		return a.client.truncated(nil)
-	case !choice:
+	case !r.choice:
 		return a.client.errorf(llm.CodeBadResponse, nil, "the answer holds no choices; does this endpoint speak the chat-completions protocol?")
-	case finish == "error":
+	case r.finish == "error":
 		return a.client.objectError(&apiError{Message: "finish_reason is error, without an explanation"})
 	}
-	for call := range calls.all() {
+	for call := range r.calls.all() {
 		if err := yield(llm.Chunk{Call: &call}); err != nil {
 			return err
 		}
 	}
-	return yield(llm.Chunk{Usage: usage, Model: model, Finish: finishReason(finish, len(calls.calls) > 0)})
+	return yield(llm.Chunk{Usage: r.usage, Model: r.model, Finish: finishReason(r.finish, len(r.calls.calls) > 0)})
 }

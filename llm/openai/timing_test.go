@@ -253,7 +253,7 @@ func TestWhatIsTriedAgain(t *testing.T) {
 		}, WithRetries(2))
 	}
 	// Once an answer has begun nothing is repeated, however it goes on.
-	for _, part := range []string{"", text("a"), "data: {\"error\":\"x\"}\n\n"} {
+	for _, part := range []string{"", text("a"), text("a") + "data: {\"error\":\"x\"}\n\n"} {
 		n := 0
 		bubble(t, func(w http.ResponseWriter, r *http.Request) {
 			n++
@@ -265,6 +265,31 @@ func TestWhatIsTriedAgain(t *testing.T) {
 				require.Equal(t, 1, n)
 			}
 		}, WithRetries(2))
+	}
+	// An error that stands in place of an answer has shown nobody anything, and is
+	// tried again as if its status had said so.
+	role := delta(`{"role":"assistant","content":""}`, "")
+	call := toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{"}}`)
+	for body, requests := range map[string]int{
+		"data: {\"error\":\"x\"}\n\n":                                          3,
+		role + call + "data: {\"error\":{\"message\":\"x\",\"code\":503}}\n\n": 3,
+		"data: {\"error\":{\"message\":\"x\",\"code\":400}}\n\n":               1,
+		`{"error":{"message":"x","code":429}}`:                                 3,
+		`{"error":{"message":"x","code":"invalid_api_key"}}`:                   1,
+	} {
+		n := 0
+		bubble(t, func(w http.ResponseWriter, r *http.Request) {
+			n++
+			if body[0] == '{' {
+				jsonOf(body)(w, r)
+			} else {
+				bodyOf(body)(w, r)
+			}
+		}, func(t *testing.T, m *Model) {
+			e := fails(t, m, helloS)
+			require.Equal(t, requests, n, body)
+			require.Equal(t, requests > 1, e.Retryable)
+		}, WithRetries(2), WithRetryDelay(0, 0))
 	}
 	// A connection that broke before that is tried again.
 	n := 0

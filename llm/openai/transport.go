@@ -183,9 +183,11 @@ type attempt struct {
 	cancel   context.CancelCauseFunc
 	stop     context.CancelFunc // of the limit for the whole attempt
 	watch    *watchdog
-	answered bool        // a status of success has arrived: no retry from here on
+	answered bool        // an answer has begun: no retry from here on
 	body     *answerBody // set with answered
 	events   *goopenai.ChatCompletionStream
+	reading  reading
+	err      error // why there are no more events
 }
 
 // try sends a request once and returns when the answer begins.
@@ -213,6 +215,10 @@ func (c *client) try(ctx context.Context, wire goopenai.ChatCompletionRequest, p
 	a.watch.pause()
 	if err != nil {
 		err = a.explain(err)
+	} else if err = a.begin(); err != nil {
+		a.answered = false
+	}
+	if err != nil {
 		a.close()
 		return a, err
 	}
