@@ -16,6 +16,7 @@ type flags struct {
 	session, db, model string
 	tree, export       string // --format of two commands
 	json, usage        bool
+	prices             string
 	approve, deny      []string // calls
 	reason             string
 }

@@ -3,28 +3,37 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
+	"github.com/goccy/go-yaml"
+
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
 )
 
 // ledger is a sink that adds up what the models of each agent have used.
 type ledger struct {
-	w    io.Writer
-	json bool
-	rows []*ledgerRow // in the order in which agents first answered
+	w      io.Writer
+	json   bool
+	prices llm.Prices   // nil: no costs are shown
+	rows   []*ledgerRow // in the order in which agents first answered
 }
 
 // ledgerRow counts an agent's answers and tokens. Cached tokens are input tokens
-// that came from a provider's cache.
+// that came from a provider's cache. Cost is that of the answers whose model has
+// a price; Unpriced names the models that have none.
 type ledgerRow struct {
-	Agent        string `json:"agent"`
-	Answers      int    `json:"answers"`
-	Discarded    int    `json:"discarded"`
-	InputTokens  int    `json:"inputTokens"`
-	CachedTokens int    `json:"cachedTokens"`
-	OutputTokens int    `json:"outputTokens"`
+	Agent        string   `json:"agent"`
+	Answers      int      `json:"answers"`
+	Discarded    int      `json:"discarded"`
+	InputTokens  int      `json:"inputTokens"`
+	CachedTokens int      `json:"cachedTokens"`
+	OutputTokens int      `json:"outputTokens"`
+	Cost         *float64 `json:"cost,omitempty"`
+	Unpriced     []string `json:"unpriced,omitempty"`
 }
 
 func (l *ledger) event(e *agent.Event) {
@@ -32,11 +41,30 @@ func (l *ledger) event(e *agent.Event) {
 	case *agent.Usage:
 		r := l.row(e.Agent)
 		r.Answers++
-		r.InputTokens += d.InputTokens
-		r.CachedTokens += d.CachedTokens
-		r.OutputTokens += d.OutputTokens
+		l.spend(r, d)
 	case *agent.Discard:
-		l.row(e.Agent).Discarded++
+		r := l.row(e.Agent)
+		r.Discarded++
+		if d.Usage != nil {
+			l.spend(r, d.Usage)
+		}
+	}
+}
+
+func (l *ledger) spend(r *ledgerRow, u *agent.Usage) {
+	r.InputTokens += u.InputTokens
+	r.CachedTokens += u.CachedTokens
+	r.OutputTokens += u.OutputTokens
+	if l.prices == nil {
+		return
+	}
+	if r.Cost == nil {
+		r.Cost = new(float64)
+	}
+	cost, known := l.prices.Cost(u.Model, llm.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens})
+	*r.Cost += cost
+	if !known && !slices.Contains(r.Unpriced, u.Model) {
+		r.Unpriced = append(r.Unpriced, u.Model)
 	}
 }
 
@@ -57,16 +85,58 @@ func (l *ledger) finish() {
 		return
 	}
 	table := tabwriter.NewWriter(l.w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "AGENT\tANSWERS\tDISCARDED\tINPUT\tCACHED\tOUTPUT")
-	sum := ledgerRow{Agent: "total"}
+	head := "AGENT\tANSWERS\tDISCARDED\tINPUT\tCACHED\tOUTPUT"
+	if l.prices != nil {
+		head += "\tCOST"
+	}
+	fmt.Fprintln(table, head)
+	sum := &ledgerRow{Agent: "total", Cost: new(float64)}
 	for _, r := range l.rows {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\n", oneLine(r.Agent), r.Answers, r.Discarded, r.InputTokens, r.CachedTokens, r.OutputTokens)
+		l.print(table, r)
 		sum.Answers += r.Answers
 		sum.Discarded += r.Discarded
 		sum.InputTokens += r.InputTokens
 		sum.CachedTokens += r.CachedTokens
 		sum.OutputTokens += r.OutputTokens
+		if r.Cost != nil {
+			*sum.Cost += *r.Cost
+		}
+		for _, model := range r.Unpriced {
+			if !slices.Contains(sum.Unpriced, model) {
+				sum.Unpriced = append(sum.Unpriced, model)
+			}
+		}
 	}
-	fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\n", sum.Agent, sum.Answers, sum.Discarded, sum.InputTokens, sum.CachedTokens, sum.OutputTokens)
+	l.print(table, sum)
 	_ = table.Flush() // errors of the writer are the writer's to keep
+}
+
+func (l *ledger) print(w io.Writer, r *ledgerRow) {
+	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d", oneLine(r.Agent), r.Answers, r.Discarded, r.InputTokens, r.CachedTokens, r.OutputTokens)
+	switch {
+	case l.prices == nil:
+	case len(r.Unpriced) > 0:
+		fmt.Fprintf(w, "\tunknown: no price for %s", oneLine(strings.Join(r.Unpriced, ", ")))
+	case r.Cost != nil:
+		fmt.Fprintf(w, "\t%.6g", *r.Cost)
+	default:
+		fmt.Fprint(w, "\t0")
+	}
+	fmt.Fprintln(w)
+}
+
+// readPrices reads a table of prices: YAML, or JSON, which is YAML too.
+func readPrices(path string) (llm.Prices, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, usagef("--prices: %w", err)
+	}
+	prices := llm.Prices{}
+	if err := yaml.UnmarshalWithOptions(data, &prices, yaml.Strict()); err != nil {
+		return nil, usagef("--prices %s: %s", path, yaml.FormatError(err, false, true))
+	}
+	if err := prices.Check(); err != nil {
+		return nil, usagef("--prices %s: %w", path, err)
+	}
+	return prices, nil
 }

@@ -27,6 +27,7 @@ func (p *program) sessionsCommand() *cobra.Command {
 	show := &cobra.Command{Use: "show ID", Short: "Print what was said and done in a session", Args: exactly("ID"), RunE: p.showSession}
 	show.Flags().BoolVar(&p.flags.json, "json", false, "print one event a line, as JSON")
 	show.Flags().BoolVar(&p.flags.usage, "usage", false, "print what each agent's models have used instead")
+	show.Flags().StringVar(&p.flags.prices, "prices", "", "with --usage, a YAML or JSON file of prices, to print costs as well")
 	export := &cobra.Command{Use: "export ID", Short: "Write a session as events or as Markdown", Args: exactly("ID"), RunE: p.exportSession}
 	export.Flags().StringVar(&p.flags.export, "format", "jsonl", "jsonl or md")
 	cmd.AddCommand(ls, show, export)
@@ -131,8 +132,17 @@ func (p *program) stored(ctx context.Context, id string) (*database, session.Key
 func (p *program) showSession(cmd *cobra.Command, args []string) error {
 	out := sink(jsonLines{p.Stdout})
 	switch {
+	case p.flags.prices != "" && !p.flags.usage:
+		return usagef("--prices goes with --usage")
 	case p.flags.usage:
-		out = &ledger{w: p.Stdout, json: p.flags.json}
+		l := &ledger{w: p.Stdout, json: p.flags.json}
+		if p.flags.prices != "" {
+			var err error
+			if l.prices, err = readPrices(p.flags.prices); err != nil {
+				return err
+			}
+		}
+		out = l
 	case !p.flags.json:
 		l := p.lookOf(p.Stdout)
 		l.live = false

@@ -112,7 +112,7 @@ func (l *lane) reserve(inv *agent.Invocation, model llm.Model, req *llm.Request)
 
 // expect estimates what a call will use.
 func (r *Runner) expect(agentName string, model llm.Model, req *llm.Request) (amount, error) {
-	u := llm.Usage{InputTokens: llm.CountRequest(req, llm.EstimateTokens), OutputTokens: req.MaxTokens}
+	u := llm.Usage{InputTokens: llm.CountRequest(req, r.tokens), OutputTokens: req.MaxTokens}
 	a := amount{agent: agentName, tokens: int64(u.InputTokens + u.OutputTokens)}
 	if r.budgeted.cost {
 		var known bool

@@ -34,6 +34,7 @@ type Runner struct {
 	budgets      Budgets
 	prices       llm.Prices
 	budgeted     budgeted
+	tokens       llm.TokenCounter
 }
 
 // fixed are the payloads that all runs of an agent share.
@@ -82,6 +83,11 @@ func WithIDs(newID func() string) Option { return func(r *Runner) { r.newID = ne
 // The default is 1024.
 func WithCache(sessions int) Option { return func(r *Runner) { r.cache = newCache(sessions) } }
 
+// WithTokenCounter sets how tokens are counted before the endpoint has said how
+// many there are: in previews, and to reserve budgets. The default is
+// llm.EstimateTokens.
+func WithTokenCounter(c llm.TokenCounter) Option { return func(r *Runner) { r.tokens = c } }
+
 // ResumeRoot starts every turn at the root, whoever was active before.
 func ResumeRoot() Option { return func(r *Runner) { r.resumeRoot = true } }
 
@@ -101,7 +107,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 		return nil, errors.New("runner: the store is nil")
 	}
 	r := &Runner{tree: tree, fixed: payloads, store: store, cache: newCache(1024), limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler),
-		now: time.Now, owner: session.Self()}
+		now: time.Now, owner: session.Self(), tokens: llm.EstimateTokens}
 	for _, o := range opts {
 		o(r)
 	}
@@ -173,10 +179,17 @@ func (r *Runner) History(ctx context.Context, key session.Key) iter.Seq2[*agent.
 	return r.store.Load(ctx, key, 0)
 }
 
+// Preview is what the model of an agent would be asked.
+type Preview struct {
+	*llm.Request
+	// Tokens is the size of the request, by the runner's token counter.
+	Tokens int
+}
+
 // Preview returns what the model of an agent would be asked if the session went
 // on with it now; nil for an agent without a model of its own. It also warms the
 // session up.
-func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (*llm.Request, error) {
+func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (*Preview, error) {
 	n := r.tree.Node(name)
 	if n == nil {
 		return nil, fmt.Errorf("runner: no agent %q in the tree", name)
@@ -193,7 +206,11 @@ func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (*ll
 		return nil, nil
 	}
 	t := &turn{r: r, w: w, ctx: ctx, newID: new(idPool).next}
-	return a.Request(ctx, agent.NewInvocation(agent.InvocationParams{Node: n, Tree: r.tree, Session: t, Streaming: r.streaming, NewID: t.newID, Logger: r.logger}))
+	req, err := a.Request(ctx, agent.NewInvocation(agent.InvocationParams{Node: n, Tree: r.tree, Session: t, Streaming: r.streaming, NewID: t.newID, Logger: r.logger}))
+	if err != nil {
+		return nil, err
+	}
+	return &Preview{req, llm.CountRequest(req, r.tokens)}, nil
 }
 
 // active returns the node that answers next, and whether the log names an agent
