@@ -43,7 +43,7 @@ const half, wrong = "Half an answ", "707070707070"
 
 // limit bounds answers while an endpoint is sick, so that not all 50 MB of an
 // answer have to be read. Without it the bound is 16 MiB, tested in llm/openai.
-const limit = 1 << 20
+const limit = 256 << 10
 
 var faults = []fault{
 	{name: "The connection is refused", again: theAdapter, code: llm.CodeUnreachable, retryable: true, want: "the connection was refused"},
@@ -104,7 +104,7 @@ var faults = []fault{
 		again: theAgent, code: llm.CodeServer, retryable: true, shown: true, want: "burning"},
 	{name: "An answer of 50 MB", serve: func(b *breakage) { b.endless(50 << 20) },
 		opts: []openai.Option{openai.WithMaxAnswerBytes(limit)},
-		code: llm.CodeBadResponse, shown: true, want: "longer than 1048576 bytes"},
+		code: llm.CodeBadResponse, shown: true, want: "longer than 262144 bytes"},
 }
 
 func status(code int, body string, header ...string) func(*breakage) {

@@ -140,7 +140,7 @@ func (s *sick) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // for requests that go wrong only, so that no good answer is late on a slow
 // machine.
 func (s *sick) model(name string) (llm.Model, error) {
-	opts := []openai.Option{openai.WithBaseURL(s.server.URL + "/v1"), openai.WithRetryDelay(0, 0)}
+	opts := []openai.Option{openai.WithBaseURL(s.server.URL + "/v1"), openai.WithRetryDelay(0, 0), openai.WithHTTPClient(s.server.Client())}
 	if s.fault.serve == nil {
 		opts = append(opts, openai.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if s.strikes(attempt{agent: name, at: time.Now()}) {
@@ -150,8 +150,8 @@ func (s *sick) model(name string) (llm.Model, error) {
 		}}}))
 	}
 	well, err := openai.New(name, opts...)
-	if err != nil {
-		return nil, err
+	if err != nil || s.fault.opts == nil {
+		return well, err
 	}
 	ill, err := openai.New(name, append(opts, s.fault.opts...)...)
 	return sickModel{well, ill, s}, err

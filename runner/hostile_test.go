@@ -230,10 +230,10 @@ func requireSameShape(t testing.TB, want, got llm.Message) {
 	}
 }
 
-// TestHostileContent tells the story with each of the texts, with the models in
-// process and behind a real endpoint, streamed and not.
+// TestHostileContent tells the story with each of the texts and the models behind
+// a real endpoint, streamed and not. FuzzHostile has them in process.
 func TestHostileContent(t *testing.T) {
-	for _, m := range modes {
+	for _, m := range modes[2:] {
 		t.Run(m.name, func(t *testing.T) {
 			want := tellStory(t, harmless, m)
 			require.Equal(t, []string{"billing", "billing", "shipping", "support"}, want.active)
