@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -85,10 +84,10 @@ func collect(turn func(func(*agent.Event, error) bool)) (events []*agent.Event, 
 func (b *bench) tree() string {
 	b.t.Helper()
 	require.Zero(b.t, b.spans.open(), "every span ends")
-	return draw(b.t, b.spans.Ended())
+	return draw(b.t, b.spans.Ended(), byStart)
 }
 
-func draw(t testing.TB, spans []sdktrace.ReadOnlySpan) string {
+func draw(t testing.TB, spans []sdktrace.ReadOnlySpan, order func(a, b sdktrace.ReadOnlySpan) int) string {
 	t.Helper()
 	children := make(map[trace.SpanID][]sdktrace.ReadOnlySpan)
 	byID := make(map[trace.SpanID]sdktrace.ReadOnlySpan)
@@ -109,9 +108,7 @@ func draw(t testing.TB, spans []sdktrace.ReadOnlySpan) string {
 	var out strings.Builder
 	var visit func(id trace.SpanID, depth int)
 	visit = func(id trace.SpanID, depth int) {
-		slices.SortStableFunc(children[id], func(a, b sdktrace.ReadOnlySpan) int {
-			return cmp.Or(a.StartTime().Compare(b.StartTime()), cmp.Compare(a.Name(), b.Name()))
-		})
+		slices.SortStableFunc(children[id], order)
 		for _, s := range children[id] {
 			fmt.Fprintf(&out, "%s%s%s\n", strings.Repeat("  ", depth), s.Name(), remarks(s))
 			visit(s.SpanContext().SpanID(), depth+1)
@@ -121,11 +118,17 @@ func draw(t testing.TB, spans []sdktrace.ReadOnlySpan) string {
 	return out.String()
 }
 
+func byStart(a, b sdktrace.ReadOnlySpan) int {
+	return cmp.Or(a.StartTime().Compare(b.StartTime()), cmp.Compare(a.Name(), b.Name()))
+}
+
+// byName is for what runs at the same time.
+func byName(a, b sdktrace.ReadOnlySpan) int {
+	return cmp.Or(cmp.Compare(a.Name(), b.Name()), a.StartTime().Compare(b.StartTime()))
+}
+
 func remarks(s sdktrace.ReadOnlySpan) string {
 	var text string
-	if s.Status().Code == codes.Error {
-		text = " !" + attr(s, "error.type").AsString()
-	}
 	for _, a := range s.Attributes() {
 		switch a.Key {
 		case "gen_ai.response.finish_reasons":
@@ -135,6 +138,9 @@ func remarks(s sdktrace.ReadOnlySpan) string {
 		case "arbor.broken_off":
 			text += " broken off"
 		}
+	}
+	if class := attr(s, "error.type").AsString(); class != "" {
+		text += " !" + class
 	}
 	return text
 }
@@ -156,7 +162,7 @@ func (b *bench) named(name string) (found []sdktrace.ReadOnlySpan) {
 			found = append(found, s)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b sdktrace.ReadOnlySpan) int { return a.StartTime().Compare(b.StartTime()) })
+	slices.SortStableFunc(found, byStart)
 	return found
 }
 

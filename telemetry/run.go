@@ -140,7 +140,7 @@ func (t *turn) beginRun(ctx context.Context, r *run) {
 			before.stopped = start // a scope has one run at a time
 		}
 	}
-	if ctx != t.ctx || r.parent != t.span {
+	if r.scope != "" {
 		ctx = trace.ContextWithSpan(ctx, r.parent)
 	}
 	_, r.span = t.tracer.Start(ctx, opAgent+" "+r.agent, trace.WithTimestamp(start), trace.WithAttributes(attribute.String(keyOperation, opAgent), attribute.String(keyAgentName, r.agent),

@@ -149,41 +149,31 @@ func (i *interceptor) fail(span trace.Span, class string, err error) {
 
 // see takes notice of what the turn yields.
 func (t *turn) see(e *agent.Event, err error) {
-	if err != nil {
-		t.mu.Lock()
-		t.err = err
-		t.mu.Unlock()
+	if err == nil && (e == nil || e.Partial) {
 		return
 	}
-	if e == nil || e.Partial {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		t.err = err
 		return
 	}
 	switch d := e.Data.(type) {
 	case *agent.HarnessStart:
-		t.mu.Lock()
 		t.heard(e)
-		t.mu.Unlock()
 	case *agent.Text:
-		t.mu.Lock()
 		t.spoke(e)
 		if t.content && e.Scope == "" {
 			t.answer = d.Content
 		}
-		t.mu.Unlock()
 	case *agent.Reasoning, *agent.ToolCall, *agent.Transfer:
-		t.mu.Lock()
 		t.spoke(e)
-		t.mu.Unlock()
 	case *agent.Failure:
-		t.mu.Lock()
 		if r := t.find(e.RunID); r != nil {
 			r.failure = d.Code
 		}
-		t.mu.Unlock()
 	case *agent.HarnessEnd:
-		t.mu.Lock()
 		t.over(e, d)
-		t.mu.Unlock()
 	}
 }
 

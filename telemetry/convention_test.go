@@ -1,0 +1,78 @@
+package telemetry
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric/noop"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/semconv/v1.41.0/genaiconv"
+)
+
+// The names are those of the conventions as their own Go package has them.
+func TestNamesAreThoseOfTheConventions(t *testing.T) {
+	require.Equal(t, semconv.SchemaURL, schemaURL)
+	theirs := map[string]attribute.Key{
+		keyOperation: semconv.GenAIOperationNameKey, keyProvider: semconv.GenAIProviderNameKey, keyConversation: semconv.GenAIConversationIDKey,
+		keyWorkflow: semconv.GenAIWorkflowNameKey, keyErrorType: semconv.ErrorTypeKey, keyUser: semconv.UserIDKey,
+		keyAgentName: semconv.GenAIAgentNameKey, keyAgentID: semconv.GenAIAgentIDKey, keyAgentDescription: semconv.GenAIAgentDescriptionKey,
+		keyToolName: semconv.GenAIToolNameKey, keyToolType: semconv.GenAIToolTypeKey, keyToolCallID: semconv.GenAIToolCallIDKey,
+		keyToolArguments: semconv.GenAIToolCallArgumentsKey, keyToolResult: semconv.GenAIToolCallResultKey,
+		keyRequestModel: semconv.GenAIRequestModelKey, keyStream: semconv.GenAIRequestStreamKey, keyTemperature: semconv.GenAIRequestTemperatureKey,
+		keyTopP: semconv.GenAIRequestTopPKey, keyMaxTokens: semconv.GenAIRequestMaxTokensKey, keyOutputType: semconv.GenAIOutputTypeKey,
+		keyResponseModel: semconv.GenAIResponseModelKey, keyFinishReasons: semconv.GenAIResponseFinishReasonsKey,
+		keyFirstChunk: semconv.GenAIResponseTimeToFirstChunkKey, keyInputTokens: semconv.GenAIUsageInputTokensKey,
+		keyOutputTokens: semconv.GenAIUsageOutputTokensKey, keyCachedTokens: semconv.GenAIUsageCacheReadInputTokensKey, keyTokenType: semconv.GenAITokenTypeKey,
+		keySystem: semconv.GenAISystemInstructionsKey, keyInputMessages: semconv.GenAIInputMessagesKey, keyOutputMessages: semconv.GenAIOutputMessagesKey,
+	}
+	for ours, their := range theirs {
+		require.Equal(t, string(their), ours)
+	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(theirs)), constants(t, "key", func(v string) bool { return !strings.HasPrefix(v, "arbor.") }), "the list here is whole")
+
+	operations := []attribute.KeyValue{semconv.GenAIOperationNameInvokeWorkflow, semconv.GenAIOperationNameInvokeAgent, semconv.GenAIOperationNameExecuteTool, semconv.GenAIOperationNameChat}
+	for i, ours := range []string{opWorkflow, opAgent, opTool, opChat} {
+		require.Equal(t, operations[i].Value.AsString(), ours)
+	}
+	require.Equal(t, semconv.ErrorTypeOther.Value.AsString(), otherError)
+}
+
+func TestMetricsAreThoseOfTheConventions(t *testing.T) {
+	m := noop.Meter{}
+	tokens, err := genaiconv.NewClientTokenUsage(m)
+	require.NoError(t, err)
+	duration, err := genaiconv.NewClientOperationDuration(m)
+	require.NoError(t, err)
+	first, err := genaiconv.NewClientOperationTimeToFirstChunk(m)
+	require.NoError(t, err)
+	require.Equal(t, []string{tokens.Name(), duration.Name(), first.Name()}, []string{metricTokens, metricDuration, metricFirstChunk})
+	require.Equal(t, []string{"{token}", "s", "s"}, []string{tokens.Unit(), duration.Unit(), first.Unit()})
+}
+
+// constants returns the string constants of convention.go whose name begins so.
+func constants(t *testing.T, prefix string, keep func(string) bool) (values []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "convention.go", nil, 0)
+	require.NoError(t, err)
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, prefix) {
+			return true
+		}
+		value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		require.NoError(t, err)
+		if keep(value) {
+			values = append(values, value)
+		}
+		return true
+	})
+	return values
+}
