@@ -70,6 +70,8 @@ func TestCompaction(t *testing.T) {
 			result("support", "c2", "look", `"found"`), lines(sum("S"), shownTurn(2)[:3])},
 		"while a call is open that nobody answers": {new(story).turn(1).user("q2").start("support").call("support", "c2", "look", "{}").usage("support").compact("support", 12, "S").
 			user("q3"), lines(sum("S"), "user q2", "user q3")},
+		"less than before, while a call is open": {new(story).turn(1).user("q2").start("support").call("support", "c2", "look", "{}").usage("support").
+			compact("support", 12, "S").compact("support", 1, "T").user("q3"), lines(sum("T"), "user q2", "user q3")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, see(t, c.log, "support", view.Full()))
@@ -241,6 +243,15 @@ func TestTokens(t *testing.T) {
 	require.Zero(t, v.Compactions())
 	after, _ := step(func() { l.user("1") })
 	require.Equal(t, messages+1+llm.MessageTokens, after)
+
+	trimmed := view.New(tree(t).Node("support"), view.LastTurns(1), "")
+	for i := range 4 {
+		trimmed.Apply(&agent.Event{Seq: int64(2*i + 1), Data: &agent.User{Content: llm.Content{Text: "q"}}})
+		if _, request := trimmed.Tokens(); (request == 0) != (i != 1) {
+			t.Errorf("turn %d: %d tokens; nothing is known of a request that was trimmed", i, request)
+		}
+		trimmed.Apply(&agent.Event{Seq: int64(2*i + 2), Agent: "support", Data: &agent.Usage{InputTokens: 50}})
+	}
 
 	plain := view.New(tree(t).Node("support"), view.Full(), "")
 	plain.Apply(&agent.Event{Seq: 1, Data: &agent.User{Content: llm.Content{Text: strings.Repeat("x", 100)}}})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -33,101 +34,195 @@ func (w *writes) Append(ctx context.Context, key session.Key, seq int64, lease s
 	return w.Store.Append(ctx, key, seq, lease, events...)
 }
 
-// TestIncrementalViews has a real runner write random logs and compares, after
-// every write, a view that was asked for its messages all along with
-// one that reads the same log at once.
+// randomLog has a real runner write a random log. It returns that with the tree,
+// and where each atomic write ends, which is where somebody may look at it.
+func randomLog(rt *rapid.T, own ...tools.Tool) (tree *agent.Tree, log []*agent.Event, ends map[int64]bool) {
+	names := []string{"root", "left", "right", "leaf"}
+	answer := func(req *llm.Request) scripted.Answer {
+		if rapid.IntRange(0, 2).Draw(rt, "answer") == 0 {
+			return scripted.Reply(scripted.Text("ok"))
+		}
+		var items []scripted.Item
+		if rapid.Bool().Draw(rt, "think") {
+			items = append(items, scripted.Think("hm"))
+		}
+		if rapid.Bool().Draw(rt, "speak") {
+			items = append(items, scripted.Text(rapid.SampledFrom([]string{"Well.", " ", "[root] x"}).Draw(rt, "text")))
+		}
+		for range rapid.IntRange(0, 3).Draw(rt, "calls") {
+			if rapid.Bool().Draw(rt, "transfer") {
+				items = append(items, scripted.Call(agent.TransferTool, fmt.Sprintf(`{"agent_name":%q,"reason":"r"}`, rapid.SampledFrom(append(names, "x")).Draw(rt, "to"))))
+			} else {
+				items = append(items, scripted.Call(rapid.SampledFrom([]string{"fine", "broken", "none"}).Draw(rt, "tool"), "{}"))
+			}
+		}
+		if rapid.Bool().Draw(rt, "usage") {
+			items = append(items, scripted.Usage(rapid.IntRange(1, 500).Draw(rt, "input"), 5, 0))
+		}
+		if rapid.IntRange(0, 9).Draw(rt, "cut") == 9 {
+			items = append(items, scripted.Cut())
+		}
+		return scripted.Reply(items...)
+	}
+	open := agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}
+	must := func(name string, kids ...agent.Agent) agent.Agent {
+		a, err := llmagent.New(name, "", scripted.Func(name, answer), llmagent.WithSubAgents(kids...), llmagent.WithTransferPolicy(open),
+			llmagent.WithTools(own...), llmagent.WithParallelTools(1))
+		require.NoError(rt, err)
+		return a
+	}
+	root := must("root", agent.Via(must("left", must("leaf")), agent.ShowReason()), must("right"))
+	store := &writes{Store: session.NewMemory(), ends: make(map[int64]bool)}
+	r, err := runner.New(root, store)
+	require.NoError(rt, err)
+	key := session.ID("s")
+	for turn := range rapid.IntRange(1, 6).Draw(rt, "turns") {
+		stop, n := rapid.IntRange(0, 40).Draw(rt, "stop"), 0
+		for _, err := range r.Run(context.Background(), key, llm.UserText(fmt.Sprint("turn ", turn))) {
+			if n++; err != nil || n == stop {
+				break
+			}
+		}
+	}
+	for e, err := range r.History(context.Background(), key) {
+		require.NoError(rt, err)
+		log = append(log, e)
+	}
+	return r.Tree(), log, store.ends
+}
+
+// compacted puts compactions of random agents between the writes of a log.
+func compacted(rt *rapid.T, tree *agent.Tree, log []*agent.Event, ends map[int64]bool) ([]*agent.Event, map[int64]bool) {
+	var agents []string
+	for n := range tree.Walk() {
+		agents = append(agents, n.Agent.Name())
+	}
+	var more []*agent.Event
+	moreEnds := make(map[int64]bool)
+	add := func(e *agent.Event) int64 {
+		c := *e
+		c.Seq = int64(len(more) + 1)
+		more = append(more, &c)
+		return c.Seq
+	}
+	for _, e := range log {
+		seq := add(e)
+		if moreEnds[seq] = ends[e.Seq]; ends[e.Seq] && rapid.IntRange(0, 5).Draw(rt, "compact") == 5 {
+			upTo := rapid.Int64Range(-1, seq+3).Draw(rt, "upTo")
+			seq = add(&agent.Event{Agent: rapid.SampledFrom(agents).Draw(rt, "of"), Data: &agent.Compaction{UpTo: upTo, Summary: rapid.SampledFrom([]string{"", "Sum."}).Draw(rt, "summary")}})
+			if rapid.Bool().Draw(rt, "its usage") {
+				seq = add(&agent.Event{Agent: more[len(more)-1].Agent, Data: &agent.Usage{InputTokens: 9}})
+			}
+			moreEnds[seq] = true
+		}
+	}
+	return more, moreEnds
+}
+
+// TestIncrementalViews compares, after every write of a random log, a view that
+// was asked for its messages all along with one that reads the same log at once,
+// and holds both to what is true of every view.
 func TestIncrementalViews(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.nofailfile", "true")) // a failure prints its seed
-	names := []string{"root", "left", "right", "leaf"}
 	fine, err := tools.Func("fine", "", func(tools.Context, struct{}) (string, error) { return "fine\nindeed", nil })
 	require.NoError(t, err)
 	broken, err := tools.Func("broken", "", func(tools.Context, struct{}) (string, error) { return "", errors.New("on fire") })
 	require.NoError(t, err)
 
 	rapid.Check(t, func(rt *rapid.T) {
-		answer := func(req *llm.Request) scripted.Answer {
-			if rapid.IntRange(0, 2).Draw(rt, "answer") == 0 {
-				return scripted.Reply(scripted.Text("ok"))
-			}
-			var items []scripted.Item
-			if rapid.Bool().Draw(rt, "think") {
-				items = append(items, scripted.Think("hm"))
-			}
-			if rapid.Bool().Draw(rt, "speak") {
-				items = append(items, scripted.Text(rapid.SampledFrom([]string{"Well.", " ", "[root] x"}).Draw(rt, "text")))
-			}
-			for range rapid.IntRange(0, 3).Draw(rt, "calls") {
-				if rapid.Bool().Draw(rt, "transfer") {
-					items = append(items, scripted.Call(agent.TransferTool, fmt.Sprintf(`{"agent_name":%q,"reason":"r"}`, rapid.SampledFrom(append(names, "x")).Draw(rt, "to"))))
-				} else {
-					items = append(items, scripted.Call(rapid.SampledFrom([]string{"fine", "broken", "none"}).Draw(rt, "tool"), "{}"))
-				}
-			}
-			if rapid.IntRange(0, 9).Draw(rt, "cut") == 9 {
-				items = append(items, scripted.Cut())
-			}
-			return scripted.Reply(items...)
-		}
-		open := agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}
-		must := func(name string, kids ...agent.Agent) agent.Agent {
-			a, err := llmagent.New(name, "", scripted.Func(name, answer), llmagent.WithSubAgents(kids...), llmagent.WithTransferPolicy(open),
-				llmagent.WithTools(fine, broken), llmagent.WithParallelTools(1))
-			require.NoError(rt, err)
-			return a
-		}
-		root := must("root", agent.Via(must("left", must("leaf")), agent.ShowReason()), must("right"))
-		store := &writes{Store: session.NewMemory(), ends: make(map[int64]bool)}
-		r, err := runner.New(root, store)
-		require.NoError(rt, err)
-		key := session.ID("s")
-		for turn := range rapid.IntRange(1, 6).Draw(rt, "turns") {
-			stop, n := rapid.IntRange(0, 40).Draw(rt, "stop"), 0
-			for _, err := range r.Run(context.Background(), key, llm.UserText(fmt.Sprint("turn ", turn))) {
-				if n++; err != nil || n == stop {
-					break
-				}
-			}
-		}
-		var log []*agent.Event
-		for e, err := range r.History(context.Background(), key) {
-			require.NoError(rt, err)
-			log = append(log, e)
+		tree, log, ends := randomLog(rt, fine, broken)
+		if rapid.Bool().Draw(rt, "compactions") {
+			log, ends = compacted(rt, tree, log, ends)
 		}
 		for _, policy := range []string{"full", "text_only", "own", "last_turns:1", "last_turns:2"} {
 			p, err := view.Parse(policy)
 			require.NoError(rt, err)
-			for node := range r.Tree().Walk() {
-				v := view.New(node, p, "")
-				var before []llm.Message
-				user := false
-				for i, e := range log {
-					v.Apply(e)
-					if _, ok := e.Data.(*agent.User); ok {
-						user = true
-					}
-					if !store.ends[e.Seq] {
-						continue // nobody ever sees half of a write
-					}
-					got := v.Messages()
-					fresh := view.New(node, p, "")
-					for _, e := range log[:i+1] {
-						fresh.Apply(e)
-					}
-					same := reflect.DeepEqual(render(fresh.Messages()), render(got)) && reflect.DeepEqual(fresh.Pending(), v.Pending()) && fresh.Strikes() == v.Strikes()
-					if !same {
-						rt.Fatalf("%s of %s at seq %d:\n%q\n%q", policy, node.Agent.Name(), e.Seq, render(fresh.Messages()), render(got))
-					}
-					if grows := len(before) <= len(got) && slices.Equal(render(before), render(got[:len(before)])); !grows && !(user && policy[0] == 'l') {
-						rt.Fatalf("%s of %s at seq %d does not grow at its end:\n%q\n%q", policy, node.Agent.Name(), e.Seq, render(before), render(got))
-					}
-					if user {
-						if err := view.Check(&llm.Request{Messages: got}); err != nil {
-							rt.Fatalf("%s of %s at seq %d: %v", policy, node.Agent.Name(), e.Seq, err)
-						}
-					}
-					before, user = got, false
-				}
+			for node := range tree.Walk() {
+				follow(rt, policy, p, node, log, ends)
 			}
 		}
 	})
+}
+
+// follow looks at a view of an agent after every write of a log.
+func follow(rt *rapid.T, policy string, p view.Policy, node *agent.Node, log []*agent.Event, ends map[int64]bool) {
+	newView := func() *view.View {
+		v := view.New(node, p, "")
+		v.Count(nil)
+		return v
+	}
+	v := newView()
+	var before []llm.Message
+	var wasBefore []string
+	user, shrunk, last := false, false, ""
+	for i, e := range log {
+		v.Apply(e)
+		switch d := e.Data.(type) {
+		case *agent.User:
+			user, last = true, d.Content.Text
+		case *agent.Compaction:
+			shrunk = shrunk || e.Agent == node.Agent.Name()
+		}
+		if !ends[e.Seq] {
+			continue // nobody ever sees half of a write
+		}
+		got := v.Messages()
+		lines := render(got)
+		at := func() string { return fmt.Sprintf("%s of %s at seq %d", policy, node.Agent.Name(), e.Seq) }
+		fresh := newView()
+		for _, e := range log[:i+1] {
+			fresh.Apply(e)
+		}
+		if want := render(fresh.Messages()); !reflect.DeepEqual(want, lines) || !reflect.DeepEqual(fresh.Pending(), v.Pending()) || fresh.Strikes() != v.Strikes() {
+			rt.Fatalf("%s:\n%q\n%q", at(), want, lines)
+		}
+		count, request := v.Tokens()
+		freshCount, freshRequest := fresh.Tokens()
+		if want := llm.CountRequest(&llm.Request{Messages: got}, nil) - llm.ReplyTokens; count != want || freshCount != want || request != freshRequest {
+			rt.Fatalf("%s: %d tokens, and %d from scratch, are %d; the request has %d and %d", at(), count, freshCount, want, request, freshRequest)
+		}
+		if grows := len(before) <= len(got) && slices.Equal(wasBefore, lines[:len(before)]); !grows && !shrunk && !(user && policy[0] == 'l') {
+			rt.Fatalf("%s does not grow at its end:\n%q\n%q", at(), wasBefore, lines)
+		}
+		if !slices.Equal(wasBefore, render(before)) {
+			rt.Fatalf("%s: messages that were handed out have changed:\n%q\n%q", at(), wasBefore, render(before))
+		}
+		if last != "" && !slices.Contains(lines, "user "+last) {
+			rt.Fatalf("%s: the user's last words are not shown:\n%q", at(), lines)
+		}
+		req := &llm.Request{Messages: got}
+		if !user { // nobody would be asked now
+			req.Messages = append(got, llm.UserText("And?"))
+		}
+		if err := view.Check(req); err != nil {
+			rt.Fatalf("%s: %v", at(), err)
+		}
+		for _, most := range []int{0, 20, math.MaxInt} {
+			cutsWhole(rt, at, v, node, p, log[:i+1], most)
+		}
+		before, wasBefore, user, shrunk = got, lines, false, false
+	}
+}
+
+// cutsWhole applies the compaction that a view proposes, and checks that the rest
+// is a request as good as before.
+func cutsWhole(rt *rapid.T, at func() string, v *view.View, node *agent.Node, p view.Policy, log []*agent.Event, most int) {
+	upTo, old := v.Oldest(20, most)
+	if upTo == 0 {
+		return
+	}
+	all := render(v.Messages())
+	cut := view.New(node, p, "")
+	for _, e := range log {
+		cut.Apply(e)
+	}
+	cut.Apply(&agent.Event{Seq: v.Seq() + 1, Agent: node.Agent.Name(), Data: &agent.Compaction{UpTo: upTo, Summary: "Sum."}})
+	got := cut.Messages()
+	lines, rest := render(got), all[len(old):]
+	if lines[0] != "user "+view.SummaryHead+"Sum." || !slices.Equal(lines[len(lines)-len(rest):], rest) || len(lines) > len(rest)+2 {
+		rt.Fatalf("%s: up to %d leaves\n%q\nof\n%q", at(), upTo, lines, all)
+	}
+	if err := view.Check(&llm.Request{Messages: append(got, llm.UserText("And?"))}); err != nil {
+		rt.Fatalf("%s, cut at %d: %v", at(), upTo, err)
+	}
 }
