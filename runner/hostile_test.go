@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
@@ -83,9 +84,9 @@ type story struct {
 	active   []string // after each turn
 }
 
-// tellStory has the user, tools, their arguments, state and progress, reasons of
-// transfers, the models and the descriptions all say the same text, while the
-// models transfer exactly three times: support to billing in the first turn, billing
+// tellStory has the user, tools, their arguments, state and progress, an agent
+// tool, reasons of transfers, the models and the descriptions all say the same
+// text, while the models transfer exactly three times: support to billing in the first turn, billing
 // to shipping in the third, shipping to support in the fourth. All agents
 // could transfer everywhere at any time.
 func tellStory(t testing.TB, text string, m mode) *story {
@@ -96,11 +97,13 @@ func tellStory(t testing.TB, text string, m mode) *story {
 	}
 	fetch := scripted.Call("fetch", `{"page":`+string(reason)+`}`)
 	breaks := scripted.Call("breaks", `{"page":`+string(reason)+`}`)
+	ask := scripted.Call("clerk", `{"input":`+string(reason)+`}`)
 	say := scripted.Text(text)
 	script := scripted.New().
 		Add("support", scripted.Reply(fetch), scripted.Reply(breaks), scripted.Reply(scripted.Think(text), say, to("billing")), scripted.Reply(say)).
-		Add("billing", scripted.Reply(say, fetch), scripted.Reply(say), scripted.Reply(scripted.Think(text), say), scripted.Reply(say, to("shipping"))).
-		Add("shipping", scripted.Reply(breaks), scripted.Reply(say), scripted.Reply(to("support")))
+		Add("billing", scripted.Reply(say, fetch), scripted.Reply(say), scripted.Reply(scripted.Think(text), ask), scripted.Reply(say), scripted.Reply(say, to("shipping"))).
+		Add("shipping", scripted.Reply(breaks), scripted.Reply(say), scripted.Reply(to("support"))).
+		Add("clerk", scripted.Reply(say))
 
 	s := &story{}
 	var mu sync.Mutex
@@ -158,8 +161,12 @@ func hostileTree(t testing.TB, text string, model func(string) llm.Model) agent.
 	require.NoError(t, err)
 	breaks, err := tools.Func("breaks", text, func(_ tools.Context, in in) (any, error) { return nil, errors.New(text) })
 	require.NoError(t, err)
+	inner, err := llmagent.New("clerk", "You are clerk.", model("clerk"), llmagent.WithDescription(text), llmagent.WithTools(fetch))
+	require.NoError(t, err)
+	clerk, err := agenttool.New(inner)
+	require.NoError(t, err)
 	must := func(name string, kids ...agent.Agent) agent.Agent {
-		a, err := llmagent.New(name, "You are "+name+".", model(name), llmagent.WithDescription(text), llmagent.WithTools(fetch, breaks),
+		a, err := llmagent.New(name, "You are "+name+".", model(name), llmagent.WithDescription(text), llmagent.WithTools(fetch, breaks, clerk),
 			llmagent.WithSubAgents(kids...),
 			llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}))
 		require.NoError(t, err)
