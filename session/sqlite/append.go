@@ -44,9 +44,10 @@ func lost(key session.Key) error {
 	return fmt.Errorf("session %s: the lease was lost: %w", key, agent.ErrConflict)
 }
 
-// Append implements [session.Store]. It is one transaction and one fsync. A
-// context that ends while it waits for its turn ends it; one that ends later
-// does not.
+// Append implements [session.Store]. Its events are one transaction, or a part of
+// one that stores what others append at the same time; either way it returns
+// after the fsync. A context that ends while it waits for its turn ends it; one
+// that ends later does not.
 func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*agent.Event) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -55,70 +56,62 @@ func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, 
 		return err
 	}
 	// Encoding is done before the turn, which others wait for.
-	encoded := make([]string, len(events))
-	var changes []stateChange
+	a := &appending{key: key, seq: expectedSeq, lease: lease, encoded: make([]string, len(events)), done: make(chan struct{})}
 	for i, e := range events {
 		b, err := e.MarshalJSON()
 		if err != nil {
 			return fmt.Errorf("session %s: %w", key, err)
 		}
-		encoded[i] = string(b)
+		a.encoded[i] = string(b)
 		if st, ok := e.Data.(*agent.State); ok {
-			if changes, err = appendChanges(changes, key, st.Delta); err != nil {
+			if a.changes, err = appendChanges(a.changes, key, st.Delta); err != nil {
 				return fmt.Errorf("session %s: event %s: %w", key, e.ID, err)
 			}
 		}
 	}
-	err := s.write(ctx, func() error { return s.append(key, expectedSeq, lease, encoded, changes) })
-	return s.explain("append to", err)
+	return s.explain("append to", s.group(ctx, a))
 }
 
-func (s *Store) append(key session.Key, expectedSeq int64, lease session.Lease, encoded []string, changes []stateChange) (err error) {
+// append makes the changes of one append in the transaction that is open. If it
+// returns a conflict it has changed nothing; after another error the transaction
+// must be rolled back.
+func (s *Store) append(a *appending) error {
 	ctx, w := context.Background(), s.log
-	if _, err := w.begin.ExecContext(ctx); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_, _ = w.rollback.ExecContext(ctx) // fails if SQLite has done so itself
-		}
-	}()
-	row, n := splitToken(lease.Token)
-	if len(encoded) > 0 {
+	row, n := splitToken(a.lease.Token)
+	if len(a.encoded) > 0 {
 		now := s.now().UnixNano()
-		result, err := w.advance.ExecContext(ctx, expectedSeq+int64(len(encoded)), now, now, row, n, expectedSeq, key.App, key.User, key.ID)
+		result, err := w.advance.ExecContext(ctx, a.seq+int64(len(a.encoded)), now, now, row, n, a.seq, a.key.App, a.key.User, a.key.ID)
 		if err != nil {
 			return err
 		}
 		if changed, err := result.RowsAffected(); err != nil {
 			return err
 		} else if changed == 1 {
-			return s.insert(row, expectedSeq, encoded, changes)
+			return s.insert(row, a)
 		}
 	}
 	// Nothing to store, or nothing that may be: say which.
 	var seq int64
-	held, err := queryOne(ctx, w.holder, []any{row, n, key.App, key.User, key.ID}, &seq)
+	held, err := queryOne(ctx, w.holder, []any{row, n, a.key.App, a.key.User, a.key.ID}, &seq)
 	switch {
 	case err != nil:
 		return err
 	case !held:
-		return lost(key)
-	case seq != expectedSeq:
-		return fmt.Errorf("session %s: the log is at %d, not at %d: %w", key, seq, expectedSeq, agent.ErrConflict)
+		return lost(a.key)
+	case seq != a.seq:
+		return fmt.Errorf("session %s: the log is at %d, not at %d: %w", a.key, seq, a.seq, agent.ErrConflict)
 	}
-	_, err = w.commit.ExecContext(ctx)
-	return err
+	return nil
 }
 
-func (s *Store) insert(row, seq int64, encoded []string, changes []stateChange) error {
+func (s *Store) insert(row int64, a *appending) error {
 	ctx, w := context.Background(), s.log
-	for i, text := range encoded {
-		if _, err := w.insert.ExecContext(ctx, row, seq+int64(i)+1, text); err != nil {
+	for i, text := range a.encoded {
+		if _, err := w.insert.ExecContext(ctx, row, a.seq+int64(i)+1, text); err != nil {
 			return err
 		}
 	}
-	for _, c := range changes {
+	for _, c := range a.changes {
 		var err error
 		if c.value == nil {
 			_, err = w.dropState.ExecContext(ctx, c.app, c.scope, c.user, c.name)
@@ -129,8 +122,7 @@ func (s *Store) insert(row, seq int64, encoded []string, changes []stateChange) 
 			return err
 		}
 	}
-	_, err := w.commit.ExecContext(ctx)
-	return err
+	return nil
 }
 
 // stateChange is a change of one name in the shared state; a nil value deletes.

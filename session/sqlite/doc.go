@@ -8,12 +8,14 @@
 // When Append or Delete has returned nil, the change survives the death of the
 // process and, as far as the system's fsync keeps its word, a crash of the system
 // and a loss of power: the file is in WAL mode with synchronous=FULL, so every
-// such commit waits for one fsync of the write-ahead log. On macOS fsync does not
-// reach past the cache of the drive. An append that was cut off by a crash is
-// there whole or not at all. If Append returns an error of the disk, as opposed
-// to [agent.ErrConflict] or the context's, its events are not in the log that
-// this and other processes see, but a crash before the next commit may bring them
-// back; load the session again before going on.
+// such commit waits for one fsync of the write-ahead log; Open makes sure of both
+// settings. Appends that come while another is being written are committed
+// together, so that a thousand sessions do not wait for a thousand fsyncs. On
+// macOS fsync does not reach past the cache of the drive. An append that was cut
+// off by a crash is there whole or not at all. If Append returns an error of the
+// disk, as opposed to [agent.ErrConflict] or the context's, its events are not in
+// the log that this and other processes see, but a crash before the next commit
+// may bring them back; load the session again before going on.
 //
 // Leases are written with synchronous=NORMAL: without an fsync of their own.
 // The log of changes is one sequence, of which a crash of the system can only cut

@@ -121,5 +121,14 @@ func prepareFile(ctx context.Context, db *sql.DB) error {
 	if mode != "wal" {
 		return fmt.Errorf("its file system does not allow a write-ahead log (the journal mode stays %q): use a local disk", mode)
 	}
+	// What the package promises of a loss of power hangs on this setting, and a
+	// driver that did not know the parameter would pass over it.
+	var synchronous int
+	if err := db.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&synchronous); err != nil {
+		return err
+	}
+	if synchronous < 2 { // FULL
+		return fmt.Errorf("the driver does not wait for the disk (synchronous is %d)", synchronous)
+	}
 	return migrate(ctx, db)
 }

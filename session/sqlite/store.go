@@ -25,6 +25,7 @@ type Store struct {
 	closed chan struct{}
 	close  func() error
 
+	queue  queue        // of appends
 	log    *logWriter   // every commit waits for an fsync
 	leases *leaseWriter // commits do not; see the package's documentation
 	reader *reader

@@ -1,0 +1,158 @@
+package sqlite_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sqlite"
+)
+
+// commits counts the transactions in the write-ahead log, which must not have
+// begun anew. (Nothing locks that file, so that reading it drops no locks.)
+func commits(t *testing.T, path string) (n int) {
+	t.Helper()
+	wal, err := os.ReadFile(path + "-wal")
+	require.NoError(t, err)
+	pageSize := int(binary.BigEndian.Uint32(wal[8:]))
+	for at := 32; at+24 <= len(wal); at += 24 + pageSize {
+		if binary.BigEndian.Uint32(wal[at+4:]) != 0 { // the last frame of a transaction
+			n++
+		}
+	}
+	return n
+}
+
+// waiting are appends that all wait for another program, which holds the file.
+type waiting struct {
+	t     *testing.T
+	s     *sqlite.Store
+	wg    sync.WaitGroup
+	ready sync.WaitGroup
+}
+
+func (w *waiting) append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) *error {
+	err := new(error)
+	w.ready.Add(1)
+	w.wg.Go(func() {
+		w.ready.Done()
+		*err = w.s.Append(ctx, key, seq, lease, events...)
+	})
+	return err
+}
+
+// TestGroupsOfAppends: appends that wait are stored together, and what is wrong
+// with one of them is not the others' loss.
+func TestGroupsOfAppends(t *testing.T) {
+	const sessions = 40
+	path := newFile(t)
+	s := open(t, path)
+	acquire := func(name string) (session.Key, session.Lease) {
+		key := session.ID(name)
+		lease, err := s.Acquire(t.Context(), key, session.Self())
+		require.NoError(t, err)
+		return key, lease
+	}
+	other := raw(t, path)
+	for _, broken := range []bool{false, true} {
+		name := func(what any) string { return fmt.Sprint(what, broken) }
+		var keys []session.Key
+		var leases []session.Lease
+		for i := range sessions {
+			key, lease := acquire(name(i))
+			keys, leases = append(keys, key), append(leases, lease)
+		}
+		staleKey, stale := acquire(name("stale"))
+		leftKey, left := acquire(name("left"))
+		lostKey, lost := acquire(name("lost"))
+		require.NoError(t, s.Release(t.Context(), lostKey, lost))
+		damagedKey, damaged := acquire(name("damaged"))
+		if broken {
+			_, err := other.Exec("INSERT INTO event (session, seq, json) SELECT key, 2, '{}' FROM session WHERE id = ?", damagedKey.ID)
+			require.NoError(t, err)
+		}
+		before := commits(t, path)
+
+		_, err := other.Exec("BEGIN IMMEDIATE")
+		require.NoError(t, err)
+		w := &waiting{t: t, s: s}
+		var errs []*error
+		for i, key := range keys {
+			events := batch(0, 2)
+			events[1].Data = &agent.State{Delta: map[string]any{"user:" + key.ID: i}}
+			errs = append(errs, w.append(t.Context(), key, 0, leases[i], events...))
+		}
+		twice := w.append(t.Context(), staleKey, 7, stale, batch(7, 1)...)
+		late := w.append(t.Context(), lostKey, 0, lost, batch(0, 1)...)
+		bad := w.append(t.Context(), damagedKey, 0, damaged, batch(0, 3)...)
+		w.ready.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() { gone <- s.Append(ctx, leftKey, 0, left, batch(0, 1)...) }()
+		cancel()
+		require.ErrorIs(t, <-gone, context.Canceled, "who waits may leave while the file is held")
+		_, err = other.Exec("ROLLBACK")
+		require.NoError(t, err)
+		w.wg.Wait()
+
+		for i, key := range keys {
+			require.NoError(t, *errs[i])
+			require.Len(t, contents(t, s, key), 2)
+			require.NoError(t, s.Append(t.Context(), key, 2, leases[i], batch(2, 1)...), "and the log goes on")
+		}
+		shared, err := s.SharedState(t.Context(), keys[0])
+		require.NoError(t, err)
+		for i, key := range keys {
+			require.EqualValues(t, i, shared["user:"+key.ID])
+		}
+		require.ErrorIs(t, *twice, agent.ErrConflict)
+		require.ErrorIs(t, *late, agent.ErrConflict)
+		require.Empty(t, contents(t, s, staleKey))
+		require.Empty(t, contents(t, s, lostKey))
+		require.Empty(t, contents(t, s, leftKey))
+		if broken {
+			require.ErrorContains(t, *bad, path)
+			require.NotErrorIs(t, *bad, agent.ErrConflict)
+			require.Equal(t, "0", scalar(t, other, "SELECT seq FROM session WHERE id = '"+damagedKey.ID+"'"), "nothing of it is stored")
+			continue
+		}
+		require.NoError(t, *bad)
+		after := commits(t, path) - sessions // the appends that went on were alone
+		require.Less(t, after-before, sessions/2, "so many transactions for %d appends", sessions+1)
+	}
+}
+
+// TestCloseEndsWaitingAppends: what waits when the store is closed is stored or
+// fails, and its goroutine does not hang.
+func TestCloseEndsWaitingAppends(t *testing.T) {
+	path := newFile(t)
+	s, err := sqlite.Open(path)
+	require.NoError(t, err)
+	var keys []session.Key
+	var errs []*error
+	w := &waiting{t: t, s: s}
+	for i := range 20 {
+		key := session.ID(fmt.Sprint(i))
+		lease, err := s.Acquire(t.Context(), key, session.Self())
+		require.NoError(t, err)
+		keys, errs = append(keys, key), append(errs, w.append(t.Context(), key, 0, lease, batch(0, 1)...))
+	}
+	require.NoError(t, s.Close())
+	w.wg.Wait()
+	again := open(t, path)
+	for i, key := range keys {
+		if *errs[i] == nil {
+			require.Len(t, contents(t, again, key), 1)
+		} else {
+			require.ErrorContains(t, *errs[i], "the store is closed")
+			require.Empty(t, contents(t, again, key))
+		}
+	}
+}
