@@ -1,0 +1,19 @@
+//go:build !race
+
+package telemetry_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// With providers that do nothing, the six spans of a transfer cost few
+// allocations beside the turn's own. The race detector has its own.
+func TestAllocationsOfTracing(t *testing.T) {
+	with := backends(t)
+	count := func(name string) float64 { return testing.AllocsPerRun(200, transfers(t, with[name])) }
+	without := count("passthrough")
+	require.LessOrEqual(t, count("noop")-without, 65.0)
+	require.LessOrEqual(t, count("sdk")-without, 125.0)
+}

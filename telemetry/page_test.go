@@ -1,0 +1,26 @@
+package telemetry
+
+import (
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// docs/telemetry.md names every attribute and every metric, and no other.
+func TestThePageIsComplete(t *testing.T) {
+	page, err := os.ReadFile("../docs/telemetry.md")
+	require.NoError(t, err)
+	named := make(map[string]bool)
+	for _, m := range regexp.MustCompile("`((?:gen_ai|arbor|error|user)\\.[a-z_.]+)`").FindAllStringSubmatch(string(page), -1) {
+		named[m[1]] = true
+	}
+	all := func(string) bool { return true }
+	want := append(constants(t, "key", all), constants(t, "metric", all)...)
+	var got []string
+	for name := range named {
+		got = append(got, name)
+	}
+	require.ElementsMatch(t, want, got)
+}
