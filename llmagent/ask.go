@@ -103,8 +103,9 @@ type answer struct {
 	usage           llm.Usage
 	model           string
 	finish          llm.FinishReason
-	begun           bool // the endpoint sent something
-	stopped         bool // the consumer wants no more
+	begun           bool  // the endpoint sent something
+	stopped         bool  // the consumer wants no more
+	failed          error // of the stream
 }
 
 // block is text that arrives in pieces, under one id.
@@ -137,37 +138,42 @@ func (b *block) String() string {
 // read takes in the stream. It returns an error when the stream fails or ends
 // without its terminal signal; nothing of it may then be executed.
 func (ans *answer) read(ctx context.Context, chunks iter.Seq2[llm.Chunk, error]) error {
-	for chunk, err := range chunks {
-		if err != nil {
-			return err
-		}
-		ans.begun = true
-		if chunk.Reasoning != "" && !ans.delta(&ans.reasoning, chunk.Reasoning, true) {
-			return nil
-		}
-		if chunk.Text != "" && !ans.delta(&ans.text, chunk.Text, false) {
-			return nil
-		}
-		if chunk.Call != nil {
-			ans.calls = append(ans.calls, *chunk.Call)
-		}
-		if chunk.Usage != nil {
-			ans.usage = *chunk.Usage
-		}
-		if chunk.Model != "" {
-			ans.model = chunk.Model
-		}
-		if chunk.Finish != "" {
-			ans.finish = chunk.Finish
-		}
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if ans.finish == "" {
+	chunks(ans.take) // the loop written out: its body would be several allocations
+	switch {
+	case ans.failed != nil:
+		return ans.failed
+	case ans.stopped:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case ans.finish == "":
 		return &llm.Error{Code: llm.CodeTruncated, Retryable: true, Message: "the answer ended before its terminal signal"}
 	}
 	return nil
+}
+
+// take takes in one chunk, and reports whether to go on.
+func (ans *answer) take(chunk llm.Chunk, err error) bool {
+	if err != nil {
+		ans.failed = err
+		return false
+	}
+	ans.begun = true
+	if chunk.Reasoning != "" && !ans.delta(&ans.reasoning, chunk.Reasoning, true) {
+		return false
+	}
+	if chunk.Text != "" && !ans.delta(&ans.text, chunk.Text, false) {
+		return false
+	}
+	if chunk.Call != nil {
+		ans.calls = append(ans.calls, *chunk.Call)
+	}
+	if chunk.Usage != nil {
+		ans.usage = *chunk.Usage
+	}
+	ans.model = cmp.Or(chunk.Model, ans.model)
+	ans.finish = cmp.Or(chunk.Finish, ans.finish)
+	return true
 }
 
 // delta shows a piece of a block and reports whether to go on.
@@ -213,8 +219,8 @@ func (ans *answer) ids() []string {
 
 // usageOf returns what the answer used; modelName stands in for a model that the
 // endpoint does not name.
-func (ans *answer) usageOf(modelName string) *agent.Usage {
-	return &agent.Usage{InputTokens: ans.usage.InputTokens, OutputTokens: ans.usage.OutputTokens,
+func (ans *answer) usageOf(modelName string) agent.Usage {
+	return agent.Usage{InputTokens: ans.usage.InputTokens, OutputTokens: ans.usage.OutputTokens,
 		CachedTokens: ans.usage.CachedTokens, Model: cmp.Or(ans.model, modelName)}
 }
 
@@ -223,7 +229,8 @@ func (ans *answer) used(modelName string) *agent.Usage {
 	if ans.usage == (llm.Usage{}) {
 		return nil
 	}
-	return ans.usageOf(modelName)
+	u := ans.usageOf(modelName)
+	return &u
 }
 
 // deliver yields the whole answer of an agent's model, and what the runner shall
@@ -235,12 +242,21 @@ func (ans *answer) deliver(inv *agent.Invocation, a *Agent) {
 		}
 	}
 	if t := ans.text.String(); t != "" {
-		if !ans.yield(&agent.Event{ID: ans.text.id, Data: &agent.Text{Content: t}, More: true}, nil) {
+		text := &struct {
+			e agent.Event
+			d agent.Text
+		}{d: agent.Text{Content: t}}
+		text.e = agent.Event{ID: ans.text.id, Data: &text.d, More: true}
+		if !ans.yield(&text.e, nil) {
 			return
 		}
 	}
 	for _, c := range ans.calls {
-		data := &agent.ToolCall{Name: c.Name, Input: agent.ObjectInput(c.Arguments)}
+		call := &struct {
+			e agent.Event
+			d agent.ToolCall
+		}{d: agent.ToolCall{Name: c.Name, Input: agent.ObjectInput(c.Arguments)}}
+		data := &call.d
 		if t := a.targetByToolName(inv.Node(), c.Name); t != nil {
 			data.Name, data.Input = agent.TransferTool, transfer.Input(t, data.Input)
 		}
@@ -251,13 +267,17 @@ func (ans *answer) deliver(inv *agent.Invocation, a *Agent) {
 			data.Input = agent.EncodeJSON(map[string]string{"name": clean(data.Name), "arguments": clean(c.Arguments)})
 			data.Name = malformedTool
 		}
-		if !ans.yield(&agent.Event{ID: c.ID, Data: data, More: true}, nil) {
+		call.e = agent.Event{ID: c.ID, Data: data, More: true}
+		if !ans.yield(&call.e, nil) {
 			return
 		}
 	}
-	last := &agent.Event{Data: ans.usageOf(a.model.Name())}
-	last.More = len(ans.calls) == 0 // then the runner's harness_end joins this write
-	if !ans.yield(last, nil) {
+	last := &struct { // one allocation for the event and what it holds, as above
+		e agent.Event
+		d agent.Usage
+	}{d: ans.usageOf(a.model.Name())}
+	last.e = agent.Event{Data: &last.d, More: len(ans.calls) == 0} // then the runner's harness_end joins this write
+	if !ans.yield(&last.e, nil) {
 		return
 	}
 	switch {

@@ -159,7 +159,12 @@ func (a *Agent) refuse(c view.Call, inv *agent.Invocation) *agent.Event {
 }
 
 func result(c view.Call, output json.RawMessage, isError bool) *agent.Event {
-	return &agent.Event{ID: c.ID, Data: &agent.ToolResult{Name: c.Name, Output: output, IsError: isError}}
+	r := &struct {
+		e agent.Event
+		d agent.ToolResult
+	}{d: agent.ToolResult{Name: c.Name, Output: output, IsError: isError}}
+	r.e = agent.Event{ID: c.ID, Data: &r.d}
+	return &r.e
 }
 
 // call runs one tool and returns the events that settle it, or an error that
@@ -299,7 +304,9 @@ func (d *decision) call(ctx context.Context, c view.Call) error {
 	case ran && !settled && !res.IsError:
 		return nil
 	case settled && (!res.IsError || d.winner == winner):
-		d.events[n] = result(c, res.Output, res.IsError)
+		if res != d.events[n].Data {
+			d.events[n] = result(c, res.Output, res.IsError)
+		}
 		return nil
 	}
 	d.events, d.winner = d.events[:n], winner

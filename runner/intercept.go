@@ -20,6 +20,9 @@ func WithInterceptors(interceptors ...agent.Interceptor) Option {
 
 // events are what a turn yields, or a part of one, to its consumer.
 func (r *Runner) events(ctx context.Context, key session.Key, msg *llm.Message, begin func(*turn) error, run func(*lane) error) iter.Seq2[*agent.Event, error] {
+	if len(r.interceptors) == 0 {
+		return func(yield func(*agent.Event, error) bool) { r.turn(ctx, key, yield, begin, run) }
+	}
 	turn := agent.TurnFunc(func(ctx context.Context) iter.Seq2[*agent.Event, error] {
 		return func(yield func(*agent.Event, error) bool) { r.turn(ctx, key, yield, begin, run) }
 	})

@@ -296,6 +296,9 @@ func (f *Fold) spend(agentName string, u *agent.Usage, answers int) {
 	i := slices.IndexFunc(f.spent, func(s Spent) bool { return s.Agent == agentName && s.Model == u.Model })
 	if i < 0 {
 		i = len(f.spent)
+		if i == 0 {
+			f.spent = make([]Spent, 0, 2)
+		}
 		f.spent = append(f.spent, Spent{Agent: agentName, Model: u.Model})
 	}
 	s := &f.spent[i]
@@ -317,6 +320,9 @@ func (f *Fold) took(e *agent.Event, until int64) {
 	i := slices.IndexFunc(f.time.Agents, func(t AgentTime) bool { return t.Agent == e.Agent })
 	if i < 0 {
 		i = len(f.time.Agents)
+		if i == 0 {
+			f.time.Agents = make([]AgentTime, 0, 2)
+		}
 		f.time.Agents = append(f.time.Agents, AgentTime{Agent: e.Agent})
 	}
 	f.time.Agents[i].Session += d

@@ -22,6 +22,8 @@ type View struct {
 	scope      string
 	policy     Policy
 	showReason bool
+	// transferTool is the name of the transfer tool on the wire, "" for its own.
+	transferTool string
 
 	seq     int64
 	shown   shown
@@ -67,6 +69,9 @@ type Call struct {
 // New returns the empty view of an agent in its place, for one scope.
 func New(n *agent.Node, own Policy, scope string) *View {
 	v := &View{agent: n.Agent.Name(), scope: scope, policy: For(n, own), showReason: n.Edge.ShowReason}
+	if a, ok := n.Agent.(agent.TransferToolNamer); ok {
+		v.transferTool = a.TransferToolName()
+	}
 	v.shown.init()
 	return v
 }
@@ -290,16 +295,24 @@ func (v *View) addNative(a *answer) {
 	}
 	for i := range a.calls {
 		if c := &a.calls[i]; !c.hidden {
-			parts = append(parts, llm.ToolCall{ID: c.ID, Name: c.Name, Arguments: string(p.redactJSON(c.Input))})
+			parts = append(parts, llm.ToolCall{ID: c.ID, Name: v.wireName(c.Name), Arguments: string(p.redactJSON(c.Input))})
 		}
 	}
 	v.add(llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: text, Parts: parts}}, a.last)
 	for i := range a.calls {
 		if c := &a.calls[i]; !c.hidden {
 			v.add(llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{
-				llm.ToolResult{CallID: c.ID, Name: c.Name, Output: p.redactText(agent.OutputText(c.result)), IsError: c.isError}}}}, a.last)
+				llm.ToolResult{CallID: c.ID, Name: v.wireName(c.Name), Output: p.redactText(agent.OutputText(c.result)), IsError: c.isError}}}}, a.last)
 		}
 	}
+}
+
+// wireName is the name by which the agent's model knows a tool.
+func (v *View) wireName(name string) string {
+	if name == agent.TransferTool && v.transferTool != "" {
+		return v.transferTool
+	}
+	return name
 }
 
 func (v *View) addAttributed(a *answer) {
