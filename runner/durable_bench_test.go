@@ -204,7 +204,7 @@ func BenchmarkDurableSessions(b *testing.B) {
 			if err := errors.Join(failed...); err != nil {
 				b.Fatal(err)
 			}
-			checkDurable(b, d, sessions, b.N)
+			written := checkDurable(b, d, sessions, b.N)
 			all := times(slices.Concat(took...))
 			b.ReportMetric(wall.Seconds(), "wall-s")
 			b.ReportMetric(float64(len(all))/wall.Seconds(), "turns/s")
@@ -212,20 +212,26 @@ func BenchmarkDurableSessions(b *testing.B) {
 			b.ReportMetric(all.at(.5)/1e6, "p50-ms")
 			b.ReportMetric(all.at(.99)/1e6, "p99-ms")
 			b.ReportMetric(float64(d.appends.Load())/float64(len(all)), "appends/turn")
+			b.ReportMetric(written/float64(d.events.Load()), "json-B/event")
 			b.ReportMetric(d.close(b), "file-B/event")
 		})
 	}
 }
 
 // checkDurable looks into the file: every turn of every session is there, and
-// ended well.
-func checkDurable(b *testing.B, d *durable, sessions, turns int) {
+// ended well. It returns how many bytes of JSON that is.
+func checkDurable(b *testing.B, d *durable, sessions, turns int) (written float64) {
 	for i := range sessions {
 		said, ended := 0, 0
 		for e, err := range d.file.Load(context.Background(), session.ID(fmt.Sprint("s", i)), 0) {
 			if err != nil {
 				b.Fatal(err)
 			}
+			text, err := e.MarshalJSON()
+			if err != nil {
+				b.Fatal(err)
+			}
+			written += float64(len(text))
 			switch data := e.Data.(type) {
 			case *agent.User:
 				said++
@@ -239,6 +245,7 @@ func checkDurable(b *testing.B, d *durable, sessions, turns int) {
 			b.Fatalf("session %d has %d turns, of which %d ended: there should be %d", i, said, ended, turns)
 		}
 	}
+	return written
 }
 
 // BenchmarkDurableMemory measures what stays in memory of a session of 10 turns
