@@ -65,7 +65,6 @@ type runCheck struct {
 }
 
 type scopeCheck struct {
-	cause   string // what the scope was opened by, "" for the conversation
 	open    string // the open run
 	paused  string // the run that waits for approvals
 	last    string // the run that ended last in this turn
@@ -190,7 +189,6 @@ func (c *logCheck) start(e *agent.Event, s *scopeCheck) {
 		cause = c.userNode
 	default: // whatever called the inner agent
 		cause = e.ParentID
-		s.cause = cause
 	}
 	if e.ParentID == "" || e.ParentID != cause {
 		c.fail("the run was caused by %q, not by %s", e.ParentID, cause)
@@ -252,11 +250,6 @@ func (c *logCheck) result(e *agent.Event, d *agent.ToolResult, s *scopeCheck) {
 		c.fail("a result of %s without a call, a second one, or one of another run", d.Name)
 	}
 	delete(s.pending, e.ID)
-	for name, inner := range c.scopes {
-		if inner.cause == e.ID && name != "" && inner.open != "" {
-			c.fail("the call has a result while its scope %s is open", name)
-		}
-	}
 }
 
 func (c *logCheck) resolved(e *agent.Event, d *agent.RelayResolved, s *scopeCheck) {
@@ -284,6 +277,11 @@ func (c *logCheck) end(e *agent.Event, d *agent.HarnessEnd, s *scopeCheck, run *
 		s.paused = e.RunID
 	} else if len(s.pending) > 0 {
 		c.fail("a run ends with calls that have no result: %v", s.pending)
+	}
+	for name, inner := range c.scopes {
+		if e.Scope == "" && name != "" && inner.open != "" {
+			c.fail("the run ends before the scope %s that it has opened", name)
+		}
 	}
 	run.ended = true
 	s.open, s.last = "", e.RunID

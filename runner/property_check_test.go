@@ -3,104 +3,15 @@ package runner_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"iter"
 	"strings"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
 )
-
-// act runs or resumes a turn, with a break or a cancellation at a random event,
-// and checks all that must hold afterwards.
-func (w *world) act(r *runner.Runner, fresh bool, start func(context.Context, session.Key) iter.Seq2[*agent.Event, error]) {
-	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), worldKey{}, w))
-	defer cancel()
-	stopAt, how := 0, ""
-	if rapid.IntRange(0, 2).Draw(w.rt, "stop") == 2 {
-		how = rapid.SampledFrom([]string{"break", "cancel"}).Draw(w.rt, "how")
-		stopAt = rapid.IntRange(1, 30).Draw(w.rt, "stop at")
-	}
-	var delivered []*agent.Event
-	var failed error
-	deltas, settled := make(map[string]string), make(map[string]bool)
-	n, stopped := 0, false
-	for e, err := range start(ctx, s1) {
-		if failed != nil {
-			w.t.Fatalf("something comes after the error %v", failed)
-		}
-		n++
-		switch {
-		case err != nil:
-			require.Nil(w.t, e)
-			failed = err
-		case e.Partial:
-			require.True(w.t, w.streaming)
-			require.False(w.t, settled[e.ID], "a delta of a block that is over")
-			require.Positive(w.t, e.Attempt)
-			deltas[e.ID] += partialText(e)
-		default:
-			delivered = append(delivered, e)
-			switch d := e.Data.(type) {
-			case *agent.Text, *agent.Reasoning:
-				if shown, ok := deltas[e.ID]; ok {
-					require.Equal(w.t, strings.ToValidUTF8(shown, "\uFFFD"), partialText(e))
-				}
-				settled[e.ID] = true
-			case *agent.Discard:
-				for _, id := range d.IDs {
-					require.Contains(w.t, deltas, id)
-					require.False(w.t, settled[id])
-					settled[id] = true
-				}
-			}
-		}
-		if n == stopAt {
-			stopped = true
-			if how == "break" {
-				break
-			}
-			cancel()
-		}
-	}
-	if len(w.problems) > 0 {
-		w.t.Fatalf("%s", strings.Join(w.problems, "\n"))
-	}
-	before := len(w.log)
-	w.read(r)
-	after := w.log
-	for key, runs := range w.runs {
-		if runs > 1 {
-			w.t.Fatalf("the tool call %s was executed %d times", key, runs)
-		}
-	}
-	w.checkError(failed, stopped)
-	checkLog(w.t, r, after)
-	if fresh && !stopped {
-		require.NotEmpty(w.t, delivered)
-	}
-	// What is delivered is what is stored, from the first new event on.
-	require.LessOrEqual(w.t, before+len(delivered), len(after))
-	for i, e := range delivered {
-		w.requireSame(before+i, e)
-	}
-	if !stopped {
-		require.Len(w.t, after, before+len(delivered))
-		for id := range deltas {
-			require.True(w.t, settled[id], "the deltas of %s came to nothing", id)
-		}
-		if len(after) > 0 {
-			require.Equal(w.t, agent.TypeHarnessEnd, after[len(after)-1].Type())
-		}
-	}
-	w.checkWarm(r)
-}
 
 // read loads the log, which must go on from where it was.
 func (w *world) read(r *runner.Runner) {
@@ -109,10 +20,12 @@ func (w *world) read(r *runner.Runner) {
 	for i := range w.log {
 		w.requireSame(i, log[i])
 	}
-	for _, e := range log[len(w.log):] {
-		w.known = append(w.known, w.encode(e))
-	}
+	added := log[len(w.log):]
 	w.log = log
+	for _, e := range added {
+		w.known = append(w.known, w.encode(e))
+		w.story.add(e, w.happened)
+	}
 }
 
 // checkPast holds the log against what it was when each event was first seen,
@@ -133,38 +46,187 @@ func (w *world) encode(e *agent.Event) string {
 
 // requireSame compares an event with the i-th of the log.
 func (w *world) requireSame(i int, got *agent.Event) {
-	if i < len(w.log) {
-		e := *w.log[i]
-		if e.More = got.More; e == *got {
-			return // one payload, which checkPast looks at
-		}
+	e := *w.log[i]
+	if e.More = got.More; e == *got {
+		return // one payload, which checkPast looks at
 	}
 	if have := w.encode(got); have != w.known[i] {
 		w.t.Fatalf("seq %d is not what was stored:\n%s\n%s", i+1, w.known[i], have)
 	}
 }
 
-func (w *world) checkError(err error, stopped bool) {
-	if err == nil || stopped && errors.Is(err, context.Canceled) {
+// checkDelivery: what is delivered is what is stored, from the first new event
+// on, after the results that a repeated decision asks for.
+func (w *world) checkDelivery(got *delivery, a act, before int, cut bool) {
+	events := got.events
+	for _, e := range a.recalled {
+		if len(events) == 0 || len(a.refused) > 0 {
+			break
+		}
+		require.Equal(w.t, e.ID, events[0].ID, "a recorded result is not the one that comes")
+		w.requireSame(int(e.Seq)-1, events[0])
+		events = events[1:]
+	}
+	added := w.log[before:]
+	if len(events) > len(added) {
+		w.t.Fatalf("%d events were delivered and %d stored", len(events), len(added))
+	}
+	for i, e := range events {
+		w.requireSame(before+i, e)
+	}
+	if len(a.refused) > 0 && len(added)+len(got.events) > 0 {
+		w.t.Fatalf("%d events of a refused call were stored", len(added))
+	}
+	if cut {
 		return
 	}
-	var re *agent.RunError
-	require.ErrorAs(w.t, err, &re)
-	switch re.Code {
-	case "transfer_limit":
-		require.ErrorIs(w.t, err, agent.ErrTransferLimit)
-	case "transfer_rejected":
-		require.ErrorIs(w.t, err, agent.ErrTransferRejected)
-	case "limit":
-		require.ErrorIs(w.t, err, agent.ErrLimit)
-	case "output_truncated":
-		require.ErrorIs(w.t, err, agent.ErrOutputTruncated)
-	case "internal":
-		require.True(w.t, w.panics, "%v", err)
-	default:
-		var me *llm.Error
-		require.ErrorAs(w.t, err, &me)
-		require.Contains(w.t, []llm.ErrorCode{llm.CodeTruncated, llm.CodeServer, llm.CodeRateLimited}, me.Code)
+	if len(events) < len(added) {
+		w.t.Fatalf("%d events were delivered and %d stored", len(events), len(added))
+	}
+	for id := range got.deltas {
+		if !got.settled[id] {
+			w.t.Fatalf("the deltas of %s came to nothing", id)
+		}
+	}
+	if a.said != nil {
+		w.checkSaid(a.said, added)
+	}
+	if a.whole && w.story.unfinished && len(a.refused) == 0 && !a.mayFail {
+		w.t.Fatal("the turn is not over")
+	}
+}
+
+// checkSaid looks for the user's message, which is stored word for word, and for
+// the agent that answers it.
+func (w *world) checkSaid(msg *llm.Message, added []*agent.Event) {
+	for i, e := range added {
+		if u, ok := e.Data.(*agent.User); ok {
+			require.Equal(w.t, msg.PlainText(), u.Content.PlainText())
+			require.Greater(w.t, len(added), i+1)
+			require.Equal(w.t, agent.TypeHarnessStart, added[i+1].Type())
+			return
+		}
+	}
+	w.t.Fatal("the user's message is not in the log")
+}
+
+// checkCalls: a tool runs for a call only if it may, once unless it can be
+// repeated, and no result is made up.
+func (w *world) checkCalls() {
+	for id, x := range w.ran {
+		c := w.story.calls[id]
+		if c == nil || c.tool != x.info.Name || c.agent != x.agent {
+			w.t.Fatalf("%s ran for the call %s of %s, which is not recorded", x.info.Name, id, x.agent)
+		}
+		if x.times > 1 && (!x.info.Idempotent || x.times > 1+w.cuts) {
+			w.t.Fatalf("the call %s of %s was executed %d times", id, c.tool, x.times)
+		}
+		if !w.allowed(c, x.info) {
+			w.t.Fatalf("the call %s of %s was executed without leave", id, c.tool)
+		}
+	}
+	box, _ := propertyTools()
+	for id, c := range w.story.calls {
+		if c.scopes > 1 && (c.tool != "nested_again" || c.scopes > 1+w.cuts) {
+			w.t.Fatalf("the call %s of %s was executed %d times", id, c.tool, c.scopes)
+		}
+		if c.scope != "" || !w.traits[c.agent].model {
+			continue
+		}
+		for _, t := range box {
+			info := t.Info()
+			if info.Name != c.tool {
+				continue
+			}
+			if c.scopes > 0 && !w.allowed(c, info) {
+				w.t.Fatalf("the call %s of %s was executed without leave", id, c.tool)
+			}
+			if w.traits[c.agent].rules.Decide(info, c.input) == tools.Deny {
+				w.happened["a call forbidden by a rule"] = true
+				require.Nil(w.t, c.question, "nobody is asked about what is forbidden")
+			}
+			if c.result != nil && !c.result.Data.(*agent.ToolResult).IsError && w.ran[id] == nil && c.scopes == 0 {
+				w.t.Fatalf("the call %s of %s has a result, but was never executed", id, c.tool)
+			}
+		}
+	}
+	for _, e := range w.log {
+		if d, ok := e.Data.(*agent.Transfer); ok && d.Outcome == agent.TransferCommitted && d.TransferType != agent.TransferTypeRoute && e.Scope == "" && w.traits[e.Agent].asks {
+			c := w.story.calls[d.ToolCallID]
+			if c.question == nil || c.question.resolved == nil || !c.question.resolved.Approved {
+				w.t.Fatalf("seq %d: a transfer that nobody approved", e.Seq)
+			}
+		}
+	}
+}
+
+// checkRoutes: the condition of a route gets what its agent said last in the
+// run, as it stands in the log. The runs are those that have begun since.
+func (w *world) checkRoutes(before int) {
+	for _, r := range w.routed {
+		begun, ended, last := false, false, ""
+		for _, e := range w.log[before:] {
+			if e.RunID != r.run {
+				continue
+			}
+			switch d := e.Data.(type) {
+			case *agent.HarnessStart:
+				begun = true
+			case *agent.Text:
+				if strings.TrimSpace(d.Content) != "" {
+					last = d.Content
+				}
+			case *agent.HarnessEnd:
+				ended = true
+			}
+		}
+		if begun && ended && last != strings.ToValidUTF8(r.answer, "\uFFFD") {
+			w.t.Fatalf("the condition of a route got the answer %q, and not %q", r.answer, last)
+		}
+	}
+	w.routed = w.routed[:0]
+}
+
+// allowed reports whether a call may have been executed by now.
+func (w *world) allowed(c *callStory, info tools.Info) bool {
+	if c.scope != "" {
+		return info.Approval == tools.Allow // nobody can be asked in there, and no agent has rules
+	}
+	switch w.traits[c.agent].rules.Decide(info, c.input) {
+	case tools.Deny:
+		return false
+	case tools.Ask:
+		return c.question != nil && c.question.resolved != nil && c.question.resolved.Approved
+	}
+	return true
+}
+
+// checkCounts compares how often models and tools were called with what was
+// stored in the meantime, and both with the limits.
+func (w *world) checkCounts(added []*agent.Event) {
+	answers, failures := 0, 0
+	for _, e := range added {
+		switch d := e.Data.(type) {
+		case *agent.Usage:
+			answers++
+		case *agent.Discard:
+			// An answer that a guard refused has its usage as well, and after an
+			// answer that was cut off one more may have been forbidden.
+			if d.Code != "tripwire" && d.Code != "model_error" {
+				answers++
+			}
+		case *agent.Failure:
+			failures++
+		}
+	}
+	if w.asked < answers || w.asked > answers+failures {
+		w.t.Fatalf("models were asked %d times, %d answers and %d failures are recorded", w.asked, answers, failures)
+	}
+	if limit := w.limits.ModelCalls; limit > 0 && answers > limit {
+		w.t.Fatalf("models gave %d answers in a turn, where %d are allowed", answers, limit)
+	}
+	if limit := w.limits.ToolCalls; limit > 0 && w.acted > limit {
+		w.t.Fatalf("%d tools ran in a turn, where %d are allowed", w.acted, limit)
 	}
 }
 
@@ -172,17 +234,20 @@ func (w *world) checkError(err error, stopped bool) {
 // the log, and both with the log itself.
 func (w *world) checkWarm(r *runner.Runner) {
 	cold := w.runner()
-	active := w.names[0]
-	for _, e := range w.log {
-		if d, ok := e.Data.(*agent.Transfer); ok && d.Outcome == agent.TransferCommitted && e.Scope == "" {
-			active = d.To
+	n := r.Tree().Root()
+	if w.story.active != "" && !w.resumeRoot {
+		n = returned(r.Tree().Node(w.story.active))
+		if n.Agent.Name() != w.story.active {
+			w.happened["a return to the parent"] = true
 		}
+	} else if w.story.active != "" && w.story.active != n.Agent.Name() {
+		w.happened["a return to the root"] = true
 	}
 	ctx := context.Background()
 	for _, who := range []*runner.Runner{r, cold} {
 		got, err := who.Active(ctx, s1)
 		require.NoError(w.t, err)
-		require.Equal(w.t, active, got)
+		require.Equal(w.t, n.Agent.Name(), got)
 	}
 	for _, name := range w.names {
 		a, err := r.Preview(ctx, s1, name)
@@ -237,22 +302,4 @@ func samePart(a, b llm.Part) bool {
 	}
 	y, ok := b.(llm.Media)
 	return ok && x.Kind == y.Kind && x.MediaType == y.MediaType && x.URL == y.URL && x.Name == y.Name && bytes.Equal(x.Data, y.Data)
-}
-
-// codecStore keeps of each event what its JSON form keeps.
-type codecStore struct{ session.Store }
-
-func (s codecStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
-	decoded := make([]*agent.Event, len(events))
-	for i, e := range events {
-		data, err := json.Marshal(e)
-		if err != nil {
-			return err
-		}
-		decoded[i] = new(agent.Event)
-		if err := json.Unmarshal(data, decoded[i]); err != nil {
-			return err
-		}
-	}
-	return s.Store.Append(ctx, key, seq, lease, decoded...)
 }

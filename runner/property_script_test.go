@@ -22,7 +22,7 @@ type plan struct {
 	Calls           []plannedCall
 	Usage           bool
 	Finish          llm.FinishReason
-	End             string // "", cut, fail (retryable), refuse, panic
+	End             string // "", cut, fail (retryable), refuse, panic, stop (cancels the turn)
 }
 
 type plannedCall struct{ ID, Name, Args string }
@@ -65,19 +65,42 @@ func (m *plannedModel) Name() string { return m.name }
 func (m *plannedModel) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		w := worldOf(ctx)
+		w.mu.Lock()
+		w.asked++
+		w.mu.Unlock()
 		m.check(w, req)
-		var p plan
 		if m.inner {
-			p = w.inner(req)
-		} else {
-			p = w.next()
+			w.inner(req).stream(ctx, innerTargets[m.name], yield)
+			return
 		}
-		p.stream(ctx, yield)
+		w.next().stream(ctx, w.targets(m.name), yield)
 	}
 }
 
-func (p plan) stream(ctx context.Context, yield func(llm.Chunk, error) bool) {
-	for _, c := range p.chunks() {
+// aim puts the name of a legal target where arguments say "@0" or so.
+func aim(args string, targets []string) string {
+	before, after, found := strings.Cut(args, "@")
+	if !found {
+		return args
+	}
+	name := "nobody"
+	if len(targets) > 0 {
+		name = targets[int(after[0]-'0')%len(targets)]
+	}
+	return before + name + after[1:]
+}
+
+// targets returns where an agent of the conversation may transfer to.
+func (w *world) targets(name string) []string {
+	var names []string
+	for _, n := range w.processes[0].Tree().Node(name).Targets() {
+		names = append(names, n.Agent.Name())
+	}
+	return names
+}
+
+func (p plan) stream(ctx context.Context, targets []string, yield func(llm.Chunk, error) bool) {
+	for _, c := range p.chunks(targets) {
 		if err := ctx.Err(); err != nil {
 			yield(llm.Chunk{}, err)
 			return
@@ -87,6 +110,9 @@ func (p plan) stream(ctx context.Context, yield func(llm.Chunk, error) bool) {
 		}
 	}
 	switch p.End {
+	case "stop":
+		worldOf(ctx).halt()
+		yield(llm.Chunk{}, ctx.Err())
 	case "panic":
 		panic("the model's adapter panics")
 	case "fail":
@@ -96,7 +122,7 @@ func (p plan) stream(ctx context.Context, yield func(llm.Chunk, error) bool) {
 	}
 }
 
-func (p plan) chunks() []llm.Chunk {
+func (p plan) chunks(targets []string) []llm.Chunk {
 	var chunks []llm.Chunk
 	for _, s := range p.Thoughts {
 		chunks = append(chunks, llm.Chunk{Reasoning: s})
@@ -105,7 +131,7 @@ func (p plan) chunks() []llm.Chunk {
 		chunks = append(chunks, llm.Chunk{Text: s})
 	}
 	for _, c := range p.Calls {
-		chunks = append(chunks, llm.Chunk{Call: &llm.ToolCall{ID: c.ID, Name: c.Name, Arguments: c.Args}})
+		chunks = append(chunks, llm.Chunk{Call: &llm.ToolCall{ID: c.ID, Name: c.Name, Arguments: aim(c.Args, targets)}})
 	}
 	if p.End == "" {
 		last := llm.Chunk{Finish: p.Finish}
@@ -182,7 +208,7 @@ func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*
 			var args struct {
 				To string `json:"agent_name"`
 			}
-			_ = json.Unmarshal([]byte(c.Args), &args)
+			_ = json.Unmarshal([]byte(aim(c.Args, w.targets(inv.Agent().Name()))), &args)
 			switch c.Name {
 			case agent.TransferTool:
 				if !yield(&agent.Event{Data: &agent.Transfer{To: args.To, Outcome: agent.TransferCommitted}}, nil) {
@@ -206,6 +232,9 @@ func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*
 		switch {
 		case p.End == "panic":
 			panic("the function panics")
+		case p.End == "stop":
+			w.halt()
+			yield(nil, ctx.Err())
 		case p.End != "":
 			yield(nil, &llm.Error{Code: llm.CodeServer, Message: "broken function"})
 		case p.Finish == llm.FinishToolCalls:
@@ -218,17 +247,19 @@ func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*
 var (
 	someWords  = rapid.SampledFrom([]string{"Hello.", " ", "", "é世界", "[a0] said", "line\nline", "bad \xff byte"})
 	someIDs    = rapid.SampledFrom([]string{"", "c1", "c1", "c2", "bad id\n", strings.Repeat("x", 70)})
-	someTools  = rapid.SampledFrom([]string{"fine", "again", "broken", "panics", "remember", "nested"})
+	someTools  = rapid.SampledFrom([]string{"fine", "nested", "ask", "again", "broken", "remember", "nested_again", "panics", "stop"})
 	oddTools   = rapid.SampledFrom([]string{agent.TransferTool, "fine", "nested", "unknown", "bad name", "\xff", strings.Repeat("n", 65)})
-	plainArgs  = rapid.SampledFrom([]string{"", `{"n": 3}`, `{"input": "do it"}`, `{"input": " "}`})
+	plainArgs  = rapid.SampledFrom([]string{"", `{"n": 3}`, `{"n": 4}`})
+	aims       = rapid.SampledFrom([]string{`{"agent_name": "@0"}`, `{"agent_name": "@1"}`, `{"agent_name": "@2", "reason": "so", "input": {"n": 1}}`, ""})
+	innerArgs  = rapid.SampledFrom([]string{`{"input": "do it"}`, `{"input": "do that"}`, `{"input": "and this"}`, `{"input": " "}`})
 	someFinish = rapid.SampledFrom([]llm.FinishReason{llm.FinishLength, llm.FinishToolCalls, llm.FinishContentFilter, "weird"})
-	someEnds   = rapid.SampledFrom([]string{"cut", "cut", "fail", "refuse", "panic"})
+	someEnds   = rapid.SampledFrom([]string{"cut", "cut", "fail", "refuse", "panic", "stop"})
 	someOdds   = rapid.IntRange(0, 5)
 	oneInFour  = rapid.IntRange(0, 3)
 )
 
 func (w *world) plans() *rapid.Generator[plan] {
-	name := rapid.SampledFrom(append([]string{"nobody", "", "A0", " a0 "}, w.names...))
+	name := rapid.SampledFrom(append(w.names[:len(w.names):len(w.names)], "left", "nobody", "", "A0", " a0 "))
 	args := rapid.OneOf(
 		rapid.SampledFrom([]string{"", "{}", `{"n": 3}`, `{"n": "x"}`, "[1]", "{oops", `"text"`, "null", `{"input":"do it"}`, "{\"n\": 1,\n\"x\": \"\xff\"}"}),
 		rapid.Map(name, func(n string) string { return fmt.Sprintf(`{"agent_name": %q, "reason": "because\nof it"}`, n) }),
@@ -239,10 +270,16 @@ func (w *world) plans() *rapid.Generator[plan] {
 		c := plannedCall{ID: someIDs.Draw(t, "id")}
 		switch someOdds.Draw(t, "kind") {
 		case 0, 1:
-			c.Name = agent.TransferTool
-			c.Args = fmt.Sprintf(`{"agent_name": %q}`, name.Draw(t, "target"))
+			c.Name, c.Args = agent.TransferTool, aims.Draw(t, "aim")
+			if c.Args == "" {
+				c.Args = fmt.Sprintf(`{"agent_name": %q}`, name.Draw(t, "target"))
+			}
 		case 2, 3:
-			c.Name, c.Args = someTools.Draw(t, "tool"), plainArgs.Draw(t, "args")
+			if c.Name = someTools.Draw(t, "tool"); strings.HasPrefix(c.Name, "nested") {
+				c.Args = innerArgs.Draw(t, "args")
+			} else {
+				c.Args = plainArgs.Draw(t, "args")
+			}
 		case 4:
 			c.Name, c.Args = name.Draw(t, "bare name"), args.Draw(t, "args")
 		default:
@@ -265,7 +302,7 @@ func (w *world) plans() *rapid.Generator[plan] {
 		if oneInFour.Draw(t, "odd finish") == 3 {
 			p.Finish = someFinish.Draw(t, "finish")
 		}
-		if someOdds.Draw(t, "odd end") == 5 {
+		if oneInTen.Draw(t, "odd end") == 9 {
 			p.End = someEnds.Draw(t, "end")
 		}
 		return p

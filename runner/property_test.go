@@ -4,9 +4,10 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"iter"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -14,9 +15,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // shards is how many parts the cases of TestProperties are dealt to. It does not
@@ -24,7 +24,8 @@ import (
 const shards = 16
 
 // TestProperties plays random conversations on random trees of agents with
-// random models and holds them against what is always true.
+// random models, breaks, cancels, crashes and decides about approvals at random,
+// and holds all of it against what is always true.
 //
 // -rapid.checks=N plays N cases in all, side by side on all processors. They are
 // the same in every run; -rapid.seed=S plays others, one after the other, the
@@ -45,6 +46,8 @@ func TestProperties(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.nofailfile", "true")) // a failure prints its seed
 	gc := debug.SetGCPercent(400)                            // the cases are small, and short-lived
 	t.Cleanup(func() { debug.SetGCPercent(gc) })
+	seen := &tally{counts: make(map[string]int)}
+	t.Cleanup(func() { seen.report(t, total) })
 	var flags sync.Mutex
 	for i := range parts {
 		checks := total*(i+1)/parts - total*i/parts
@@ -66,7 +69,9 @@ func TestProperties(t *testing.T) {
 					locked = false
 					flags.Unlock()
 				}
-				newWorld(rapidTB{t, rt}, rt).play()
+				w := newWorld(rapidTB{t, rt}, rt)
+				w.play()
+				seen.add(w)
 			})
 		})
 	}
@@ -92,32 +97,95 @@ func (t rapidTB) Errorf(format string, args ...any) { t.rt.Errorf(format, args..
 func (t rapidTB) FailNow()                          { t.rt.FailNow() }
 func (t rapidTB) Fatalf(format string, args ...any) { t.rt.Fatalf(format, args...) }
 
+// tally counts what cases have come to, because checks of what never happens
+// prove nothing.
+type tally struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (y *tally) add(w *world) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for what := range w.happened {
+		y.counts[what]++
+	}
+}
+
+func (y *tally) report(t *testing.T, total int) {
+	var lines []string
+	for what, n := range y.counts {
+		lines = append(lines, fmt.Sprintf("%6d %s", n, what))
+	}
+	slices.Sort(lines)
+	t.Logf("of %d cases had\n%s", total, strings.Join(lines, "\n"))
+	if total < 10_000 || t.Failed() {
+		return
+	}
+	for _, what := range mustHappen {
+		if y.counts[what] < total/2000 {
+			t.Errorf("only %d of %d cases had %s", y.counts[what], total, what)
+		}
+	}
+}
+
 // world is one random case: a tree, what its models will say, and what was seen.
 type world struct {
-	t         testing.TB
-	rt        *rapid.T
-	names     []string // of the agents in the tree
-	root      agent.Agent
-	store     session.Store
-	opts      []runner.Option
-	streaming bool
-	ids       int64 // given out so far
+	t          testing.TB
+	rt         *rapid.T
+	names      []string          // of the agents in the tree
+	traits     map[string]traits // by agent
+	root       agent.Agent
+	store      *propertyStore
+	opts       []runner.Option
+	limits     runner.Limits
+	streaming  bool
+	resumeRoot bool
+	processes  []*runner.Runner
+	ids        int64 // given out so far
 
-	log   []*agent.Event // as it was last loaded
-	known []string       // the JSON of each event when it was first seen
+	log     []*agent.Event // as it was last loaded
+	known   []string       // the JSON of each event when it was first seen
+	cuts    int            // actions that were cut off
+	attempt int            // the next try of the step that comes next
+	story   logStory
 
 	mu       sync.Mutex // models and tools run in parallel
 	script   []plan     // what models say
 	at       int        // how many plans of it the conversation has used
 	turn     int
+	stop     context.CancelFunc // of the action under way
+	stopped  bool               // a model or a tool has called stop
 	problems []string
 	panics   bool
-	runs     map[string]int   // executions of tools that are not idempotent, by key
-	last     map[string]shown // the last request of each agent
+	asked    int                   // how often models were asked in this action
+	acted    int                   // how many tools ran in this action
+	ran      map[string]*execution // by call
+	last     map[string]shown      // the last request of each agent
+	routed   []routed              // conditions that were asked in this action
+	happened map[string]bool
+}
+
+// routed is a question to the condition of a route.
+type routed struct{ run, answer string }
+
+// traits are what checks must know of an agent.
+type traits struct {
+	rules *tools.Policy
+	asks  bool // before it transfers
+	model bool
+}
+
+// execution is what is known of a call that a tool has run for.
+type execution struct {
+	info  tools.Info
+	agent string
+	times int
 }
 
 func newWorld(t testing.TB, rt *rapid.T) *world {
-	return &world{t: t, rt: rt, runs: make(map[string]int), last: make(map[string]shown)}
+	return &world{t: t, rt: rt, traits: make(map[string]traits), attempt: 1, ran: make(map[string]*execution),
+		last: make(map[string]shown), happened: make(map[string]bool)}
 }
 
 // worldKey is under which models and tools, which all cases share, find the
@@ -139,35 +207,65 @@ func (w *world) newID() string {
 	return "i" + strconv.FormatInt(w.ids, 10)
 }
 
+// halt cancels the action under way, from within.
+func (w *world) halt() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped = true
+	w.stop()
+}
+
 func (w *world) play() {
+	defer func() {
+		if w.rt.Failed() {
+			w.tell()
+		}
+	}()
 	w.tree()
-	w.store = session.NewMemory()
-	if rapid.Bool().Draw(w.rt, "codec") {
-		w.store = codecStore{w.store}
-	}
+	w.store = newPropertyStore(rapid.Bool().Draw(w.rt, "codec"))
 	w.opts = append(w.opts, runner.WithIDs(w.newID))
 	if w.streaming = rapid.Bool().Draw(w.rt, "streaming"); w.streaming {
 		w.opts = append(w.opts, runner.WithStreaming())
 	}
-	if rapid.IntRange(0, 3).Draw(w.rt, "small limits") == 3 {
-		limit := rapid.IntRange(0, 4)
-		w.opts = append(w.opts, runner.WithLimits(runner.Limits{Transfers: limit.Draw(w.rt, "transfers"),
-			ModelCalls: limit.Draw(w.rt, "model calls"), ToolCalls: limit.Draw(w.rt, "tool calls"), Steps: limit.Draw(w.rt, "steps")}))
+	switch w.limits = runner.DefaultLimits(); oneInFour.Draw(w.rt, "limits") {
+	case 2:
+		w.limits.Transfers = 1 + oneInFour.Draw(w.rt, "transfers")
+	case 3:
+		w.limits = runner.Limits{Transfers: someLimit.Draw(w.rt, "transfers"), ModelCalls: someLimit.Draw(w.rt, "model calls"),
+			ToolCalls: someLimit.Draw(w.rt, "tool calls"), Steps: someLimit.Draw(w.rt, "steps")}
 	}
-	r := w.runner()
-	for range rapid.IntRange(1, 5).Draw(w.rt, "actions") {
-		if rapid.IntRange(0, 2).Draw(w.rt, "another process") == 2 {
-			r = w.runner()
-		}
-		if rapid.IntRange(0, 2).Draw(w.rt, "resume") == 2 {
-			w.act(r, false, func(ctx context.Context, key session.Key) iter.Seq2[*agent.Event, error] { return r.Resume(ctx, key) })
-		} else {
-			w.turn++
-			msg := w.message()
-			w.act(r, true, func(ctx context.Context, key session.Key) iter.Seq2[*agent.Event, error] { return r.Run(ctx, key, msg) })
-		}
+	w.opts = append(w.opts, runner.WithLimits(w.limits))
+	if w.resumeRoot = oneInTen.Draw(w.rt, "resume root") == 9; w.resumeRoot {
+		w.opts = append(w.opts, runner.ResumeRoot())
+	}
+	if oneInTen.Draw(w.rt, "no cache") == 9 {
+		w.opts = append(w.opts, runner.WithCache(0))
+	}
+	for range rapid.IntRange(1, 6).Draw(w.rt, "actions") {
+		w.action(w.process())
 	}
 	w.checkPast()
+}
+
+// tell writes down the log of a case that has failed.
+func (w *world) tell() {
+	for e, err := range w.store.Load(context.Background(), s1, 0) {
+		data, _ := e.MarshalJSON()
+		w.rt.Logf("%s %v", data, err)
+	}
+}
+
+var someLimit = rapid.IntRange(0, 4)
+
+// process returns one of up to three runners on the session, which hold what
+// they knew of it when they ran last.
+func (w *world) process() *runner.Runner {
+	i := rapid.IntRange(0, 2).Draw(w.rt, "process")
+	if i >= len(w.processes) {
+		w.processes = append(w.processes, w.runner())
+		return w.processes[len(w.processes)-1]
+	}
+	return w.processes[i]
 }
 
 func (w *world) runner() *runner.Runner {
@@ -175,11 +273,3 @@ func (w *world) runner() *runner.Runner {
 	require.NoError(w.t, err)
 	return r
 }
-
-var userMessages = rapid.SampledFrom([]llm.Message{
-	llm.UserText("Hello"), llm.UserText("a\x00 \u202e<b>\n"),
-	llm.UserParts(llm.TextPart{Text: "See"}, llm.Media{Kind: llm.MediaImage, MediaType: "image/png", Data: []byte{1, 2}}),
-	{Role: llm.RoleUser, Content: llm.Content{Text: "Both", Parts: []llm.Part{llm.Media{Kind: llm.MediaFile, MediaType: "text/plain", URL: "https://example.com/a.txt", Name: "a"}}}},
-})
-
-func (w *world) message() llm.Message { return userMessages.Draw(w.rt, "message") }

@@ -17,11 +17,14 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-var treeSizes = rapid.OneOf(rapid.IntRange(1, 6), rapid.IntRange(1, 6), rapid.IntRange(1, 6), rapid.IntRange(7, 50))
+var treeSizes = rapid.OneOf(rapid.IntRange(1, 6), rapid.IntRange(2, 6), rapid.IntRange(2, 6), rapid.IntRange(7, 50))
 
 // tree builds a random tree of at most 50 agents, at most 6 deep.
 func (w *world) tree() {
 	n := treeSizes.Draw(w.rt, "agents")
+	if n >= 40 {
+		w.happened["forty agents"] = true
+	}
 	parent, depth := make([]int, n), make([]int, n)
 	for i := range n {
 		w.names = append(w.names, "a"+strconv.Itoa(i))
@@ -33,10 +36,20 @@ func (w *world) tree() {
 			depth[i] = depth[parent[i]] + 1
 		}
 	}
-	w.script = rapid.SliceOfN(w.plans(), 0, 24).Draw(w.rt, "plans")
-	kids := make([][]agent.Agent, n)
+	w.script = rapid.SliceOfN(w.plans(), 2*someOdds.Draw(w.rt, "plans at least"), 24).Draw(w.rt, "plans")
+	kids, inputs := make([][]agent.Agent, n), make([]bool, n)
 	for i := n - 1; i >= 0; i-- {
-		a := w.agent(w.names[i], kids[i])
+		history := someHistory.Draw(w.rt, "history")
+		var routes []agent.Route
+		for j := i + 1; j < n; j++ { // to children and later siblings: never in a circle
+			if (parent[j] == i || i > 0 && parent[j] == parent[i]) && oneInTen.Draw(w.rt, "route") == 9 {
+				if inputs[j] {
+					continue // which a route cannot carry
+				}
+				routes = append(routes, agent.OnStop(w.names[j], w.condition))
+			}
+		}
+		a := w.agent(w.names[i], history, routes, kids[i])
 		if i == 0 {
 			w.root = a
 			break
@@ -45,33 +58,119 @@ func (w *world) tree() {
 		if oneInFour.Draw(w.rt, "show reason") == 3 {
 			opts = append(opts, agent.ShowReason())
 		}
+		if history.onEdge {
+			opts = append(opts, history.policy)
+		}
+		switch oneInTen.Draw(w.rt, "edge") {
+		case 7:
+			opts = append(opts, agent.GuardedBy(propertyGuard))
+		case 8:
+			opts = append(opts, someInput)
+			inputs[i] = true
+		case 9:
+			opts = append(opts, agent.When(w.condition))
+		}
 		kids[parent[i]] = append([]agent.Agent{agent.Via(a, opts...)}, kids[parent[i]]...)
 	}
 }
 
+// viewChoice is how much of the conversation an agent sees. On an edge the policy
+// takes the place of the agent's own.
+type viewChoice struct {
+	policy view.Policy
+	trims  bool
+	onEdge bool
+}
+
 var (
-	someHistory = rapid.SampledFrom([]string{"full", "full", "text_only", "own", "last_turns:1", "last_turns:2"})
-	oneInTen    = rapid.IntRange(0, 9)
-	someSlots   = rapid.IntRange(1, 3)
+	someHistory = rapid.SampledFrom([]viewChoice{{policy: view.Full()}, {policy: view.Full()}, {policy: view.TextOnly()}, {policy: view.Own()},
+		{view.LastTurns(1), true, false}, {view.LastTurns(2), true, false}, {view.LastTurns(2), true, true}, {policy: view.TextOnly(), onEdge: true}})
+	somePolicy = rapid.SampledFrom(propertyPolicies())
+	oneInTen   = rapid.IntRange(0, 9)
+	someSlots  = rapid.IntRange(1, 3)
 )
 
-func (w *world) agent(name string, kids []agent.Agent) agent.Agent {
+// propertyPolicies returns rules about tools, most often none.
+func propertyPolicies() []*tools.Policy {
+	all := make([]*tools.Policy, 4)
+	for _, rules := range [][]tools.Rule{
+		{{Tool: "fine", Decision: tools.Ask}},
+		{{Tool: "*", Decision: tools.Ask}},
+		{{Tool: "nested*", Decision: tools.Ask}, {Tool: "again", Decision: tools.Deny}},
+		{{Tool: "*", Args: map[string]string{"n": "^3$"}, Decision: tools.Deny}, {Tool: "again", Decision: tools.Ask}},
+		{{Tool: "ask", Decision: tools.Deny}, {Tool: "remember", Decision: tools.Ask}, {Tool: "fine", Decision: tools.Allow}},
+	} {
+		p, err := tools.NewPolicy(rules...)
+		if err != nil {
+			panic(err) // of the test itself
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+var (
+	errGuard     = errors.New("not this")
+	errCondition = errors.New("no way on")
+	someInput    = agent.WithTransferInput[struct {
+		N int `json:"n"`
+	}]()
+	// propertyGuard refuses some words of its agent, some of users and of tools.
+	propertyGuard = agent.Guard{Name: "guard",
+		In: func(_ context.Context, _ *agent.Invocation, in agent.Ingress) error {
+			if text := in.Content.PlainText(); text == "asked" || text == "Both" {
+				return errGuard
+			}
+			return nil
+		},
+		Out: func(_ context.Context, _ *agent.Invocation, text string) error {
+			if strings.Contains(text, "é") {
+				return errGuard
+			}
+			return nil
+		}}
+)
+
+// condition is that of all routes: some words lead on, and some are an error.
+func (w *world) condition(_ context.Context, inv *agent.Invocation, answer string) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.routed = append(w.routed, routed{inv.RunID(), answer})
+	if strings.Contains(answer, "line") {
+		return false, errCondition
+	}
+	return strings.Contains(answer, "o"), nil
+}
+
+func (w *world) agent(name string, history viewChoice, routes []agent.Route, kids []agent.Agent) agent.Agent {
 	policy := agent.TransferPolicy{
 		AllowTransferToParent: rapid.Bool().Draw(w.rt, "to parent"), AllowTransferToPeers: rapid.Bool().Draw(w.rt, "to peers")}
+	returns := agent.StayActive
+	if oneInFour.Draw(w.rt, "returns") == 2 {
+		returns = agent.ReturnToParent
+	}
 	if oneInTen.Draw(w.rt, "function agent") == 9 {
-		a, err := agent.New(name, "A function.", w.function, agent.WithSubAgents(kids...), agent.WithTransferPolicy(policy))
+		w.traits[name] = traits{}
+		a, err := agent.New(name, "A function.", w.function, agent.WithSubAgents(kids...), agent.WithTransferPolicy(policy), agent.WithReturn(returns),
+			agent.WithRoutes(routes...))
 		require.NoError(w.t, err)
 		return a
 	}
-	history := someHistory.Draw(w.rt, "history")
-	p, err := view.Parse(history)
+	box, err := propertyTools()
 	require.NoError(w.t, err)
-	toolbox, err := propertyTools()
-	require.NoError(w.t, err)
-	m := &plannedModel{name: name, trims: strings.HasPrefix(history, "last")}
-	a, err := llmagent.New(name, "You are "+name+".", m, llmagent.WithDescription("Agent "+name), llmagent.WithSubAgents(kids...),
-		llmagent.WithTransferPolicy(policy), llmagent.WithHistory(p), llmagent.WithTools(toolbox...),
-		llmagent.WithParallelTools(someSlots.Draw(w.rt, "parallel")))
+	t := traits{rules: somePolicy.Draw(w.rt, "rules"), asks: oneInFour.Draw(w.rt, "transfers are approved") == 3, model: true}
+	w.traits[name] = t
+	m := &plannedModel{name: name, trims: history.trims}
+	opts := []llmagent.Option{llmagent.WithDescription("Agent " + name), llmagent.WithSubAgents(kids...),
+		llmagent.WithTransferPolicy(policy), llmagent.WithReturn(returns), llmagent.WithRoutes(routes...), llmagent.WithTools(box...), llmagent.WithToolPolicy(t.rules),
+		llmagent.WithParallelTools(someSlots.Draw(w.rt, "parallel"))}
+	if t.asks {
+		opts = append(opts, llmagent.WithTransferApproval())
+	}
+	if !history.onEdge {
+		opts = append(opts, llmagent.WithHistory(history.policy))
+	}
+	a, err := llmagent.New(name, "You are "+name+".", m, opts...)
 	require.NoError(w.t, err)
 	return a
 }
@@ -82,36 +181,71 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 		N int `json:"n,omitempty"`
 	}
 	var errs []error
-	once := func(name string, f func(tools.Context, in) (any, error), opts ...tools.Option) tools.Tool {
+	tool := func(name string, f func(tools.Context, in) (any, error), opts ...tools.Option) tools.Tool {
+		var info tools.Info
 		t, err := tools.Func(name, "Does "+name+".", func(ctx tools.Context, in in) (any, error) {
-			if w := worldOf(ctx); len(opts) == 0 {
-				w.mu.Lock()
-				w.runs[ctx.IdempotencyKey()]++
-				w.mu.Unlock()
-			}
+			worldOf(ctx).runs(ctx, info)
 			return f(ctx, in)
 		}, opts...)
+		if err == nil {
+			info = t.Info()
+		}
 		errs = append(errs, err)
 		return t
 	}
-	fine := once("fine", func(_ tools.Context, in in) (any, error) { return map[string]int{"n": in.N}, nil })
-	inner, err := llmagent.New("inner", "", &plannedModel{name: "inner", inner: true}, llmagent.WithTools(fine),
-		llmagent.WithInstructionFunc(func(_ context.Context, inv *agent.Invocation) (string, error) { return "inner " + inv.Scope(), nil }))
-	if err != nil {
-		return nil, err
+	inner := func(name string, opts ...llmagent.Option) agent.Agent {
+		a, err := llmagent.New(name, "", &plannedModel{name: name, inner: true}, append(opts,
+			llmagent.WithInstructionFunc(func(_ context.Context, inv *agent.Invocation) (string, error) {
+				return name + " in " + inv.Scope(), nil
+			}))...)
+		errs = append(errs, err)
+		return a
 	}
-	nested, err := agenttool.New(inner, agenttool.WithName("nested"))
-	errs = append(errs, err)
+	nested := func(a agent.Agent, opts ...agenttool.Option) tools.Tool {
+		t, err := agenttool.New(a, opts...)
+		errs = append(errs, err)
+		return t
+	}
+	fine := tool("fine", func(_ tools.Context, in in) (any, error) { return map[string]int{"n": in.N}, nil })
+	again := tool("again", func(tools.Context, in) (any, error) { return "again", nil }, tools.Idempotent())
+	ask := tool("ask", func(tools.Context, in) (any, error) { return "asked", nil }, tools.NeedsApproval())
+	// Agents inside of agent tools, in two levels. One has the name of an agent of
+	// the conversation, all can be handed over to.
+	deep := nested(inner("deep_inner", llmagent.WithTools(fine, again)), agenttool.WithName("nested"))
+	both := agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}
+	tree := inner("inner", llmagent.WithTools(fine, ask, deep), llmagent.WithSubAgents(
+		inner("left", llmagent.WithTransferPolicy(both), llmagent.WithTools(fine)),
+		inner("a1", llmagent.WithTransferPolicy(both), llmagent.WithTools(deep))))
 	return []tools.Tool{
-		fine,
-		once("again", func(tools.Context, in) (any, error) { return "again", nil }, tools.Idempotent()),
-		once("broken", func(tools.Context, in) (any, error) { return nil, errors.New("on fire\nall of it") }),
-		once("panics", func(tools.Context, in) (any, error) { panic("boom") }),
-		once("remember", func(c tools.Context, in in) (any, error) {
+		fine, again, ask,
+		tool("broken", func(tools.Context, in) (any, error) { return nil, errors.New("on fire\nall of it") }),
+		tool("panics", func(tools.Context, in) (any, error) { panic("boom") }),
+		tool("remember", func(c tools.Context, in in) (any, error) {
 			c.Set("seen", in.N)
 			c.Progress(in.N)
 			return strings.Repeat("é", 300), nil
 		}),
-		nested,
+		tool("stop", func(c tools.Context, _ in) (any, error) {
+			worldOf(c).halt()
+			return "stopped", nil
+		}),
+		nested(tree, agenttool.WithName("nested")),
+		nested(inner("alone", llmagent.WithTools(again)), agenttool.WithName("nested_again"), agenttool.Idempotent()),
 	}, errors.Join(errs...)
 })
+
+// innerTargets says who may transfer to whom in the inner tree.
+var innerTargets = map[string][]string{"inner": {"left", "a1"}, "left": {"inner", "a1"}, "a1": {"inner", "left"}}
+
+// runs notes that a tool runs.
+func (w *world) runs(ctx tools.Context, info tools.Info) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.acted++
+	x := w.ran[ctx.CallID()]
+	if x == nil {
+		x = &execution{info: info, agent: ctx.Agent()}
+		w.ran[ctx.CallID()] = x
+	}
+	x.times++
+}

@@ -1,0 +1,332 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+)
+
+// act is one call of a runner's method, and what is known of it beforehand.
+type act struct {
+	start func(ctx context.Context) iter.Seq2[*agent.Event, error]
+	// whole: it goes on to the end of the turn, and its consumer can break out.
+	whole bool
+	// said is what the user says.
+	said *llm.Message
+	// recalled are results that were recorded before and come first.
+	recalled []*agent.Event
+	// refused are the errors of which it must fail with one, storing nothing.
+	refused []error
+	// mayFail: it may fail with ErrNoApproval, because the turn was cut off and is
+	// to be resumed before it is decided.
+	mayFail bool
+}
+
+var (
+	whenFresh      = rapid.SampledFrom([]string{"run", "run", "run", "begin", "resume", "advance", "decide"})
+	whenPaused     = rapid.SampledFrom([]string{"decide", "decide", "decide", "decide", "run", "resume", "advance", "begin"})
+	whenUnfinished = rapid.SampledFrom([]string{"advance", "resume", "advance", "resume", "run", "decide", "begin"})
+)
+
+// action does one thing that a program may do with a session.
+func (w *world) action(r *runner.Runner) {
+	choice := whenFresh
+	switch {
+	case w.story.paused:
+		choice = whenPaused
+	case w.story.unfinished:
+		choice = whenUnfinished
+	}
+	what := choice.Draw(w.rt, "action")
+	w.happened[what] = true
+	switch what {
+	case "run":
+		msg := w.message()
+		w.act(r, act{whole: true, said: &msg, start: func(ctx context.Context) iter.Seq2[*agent.Event, error] { return r.Run(ctx, s1, msg) }})
+	case "begin":
+		msg := w.message()
+		w.act(r, act{said: &msg, start: func(ctx context.Context) iter.Seq2[*agent.Event, error] { return whole(r.Begin(ctx, s1, msg)) }})
+	case "resume":
+		w.act(r, act{whole: true, start: func(ctx context.Context) iter.Seq2[*agent.Event, error] { return r.Resume(ctx, s1) }})
+	case "advance":
+		w.advance(r)
+	case "decide":
+		w.decide(r)
+	}
+}
+
+// whole makes a sequence of what a method returns at once.
+func whole(events []*agent.Event, err error) iter.Seq2[*agent.Event, error] {
+	return func(yield func(*agent.Event, error) bool) {
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+var userMessages = rapid.SampledFrom([]llm.Message{
+	llm.UserText("Hello"), llm.UserText("a\x00 \u202e<b>\n"),
+	llm.UserParts(llm.TextPart{Text: "See"}, llm.Media{Kind: llm.MediaImage, MediaType: "image/png", Data: []byte{1, 2}}),
+	{Role: llm.RoleUser, Content: llm.Content{Text: "Both", Parts: []llm.Part{llm.Media{Kind: llm.MediaFile, MediaType: "text/plain", URL: "https://example.com/a.txt", Name: "a"}}}},
+})
+
+func (w *world) message() llm.Message {
+	w.turn++
+	return userMessages.Draw(w.rt, "message")
+}
+
+// advance takes some steps of the turn, as an engine would that makes turns
+// durable: it says which try of the step each is.
+func (w *world) advance(r *runner.Runner) {
+	for range rapid.IntRange(1, 6).Draw(w.rt, "steps") {
+		attempt, done := w.attempt, false
+		if oneInTen.Draw(w.rt, "one more try") == 9 {
+			attempt++ // the engine does not know that the last one came through
+		}
+		clean := w.act(r, act{start: func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+			events, over, err := r.Advance(ctx, s1, attempt)
+			done = over
+			return whole(events, err)
+		}})
+		if !clean {
+			return
+		}
+		if done == w.story.unfinished {
+			w.t.Fatalf("Advance says %v about the end of the turn, the log does not", done)
+		}
+		if done {
+			return
+		}
+	}
+}
+
+var decisions = rapid.SampledFrom([]string{"approve", "deny", ""})
+
+// decide resumes with decisions: about what waits for one, about what somebody
+// decided before, and about what nobody asked.
+func (w *world) decide(r *runner.Runner) {
+	var given []runner.Decision
+	questions := w.story.questions
+	for _, q := range questions[max(0, len(questions)-6):] {
+		switch decisions.Draw(w.rt, "decision") {
+		case "approve":
+			given = append(given, runner.Approve(q.call.id))
+		case "deny":
+			given = append(given, runner.Deny(q.call.id, "because\nof it"))
+		}
+	}
+	if len(given) > 0 && oneInTen.Draw(w.rt, "twice") == 9 {
+		given = append(given, given[0])
+	}
+	if oneInTen.Draw(w.rt, "about nothing") == 9 {
+		given = append(given, runner.Approve("nothing"))
+	}
+	a := act{whole: true, start: func(ctx context.Context) iter.Seq2[*agent.Event, error] { return r.Resume(ctx, s1, given...) }}
+	fresh := make(map[*question]runner.Decision)
+	for _, d := range given {
+		c := w.story.calls[d.CallID]
+		switch {
+		case c == nil || c.question == nil:
+			a.refused = append(a.refused, runner.ErrNoApproval)
+		case c.result != nil:
+			a.recalled = append(a.recalled, c.result)
+			w.happened["a decision that comes again"] = true
+		case c.question.resolved != nil: // the turn was cut off since
+		case !w.story.paused:
+			a.mayFail = true
+		case fresh[c.question] != runner.Decision{}:
+			a.refused = append(a.refused, agent.ErrBadInput)
+		default:
+			fresh[c.question] = d
+		}
+	}
+	if !w.act(r, a) || len(a.refused) > 0 {
+		return
+	}
+	for q, d := range fresh {
+		if q.resolved == nil || q.resolved.Approved != d.Approved || q.resolved.Reason != d.Reason {
+			w.t.Fatalf("the decision %v was not taken: %v", d, q.resolved)
+		}
+	}
+}
+
+var (
+	someStops = rapid.SampledFrom([]string{"", "", "", "", "break", "cancel", "store dies", "answer lost", "busy", "peek"})
+	stopAts   = rapid.IntRange(1, 30)
+	writeAts  = rapid.IntRange(1, 8)
+)
+
+// act calls a runner, disturbs it at random, and checks all that must hold
+// afterwards. It reports whether nothing has cut it off and it has not failed.
+func (w *world) act(r *runner.Runner, a act) bool {
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), worldKey{}, w))
+	defer cancel()
+	w.stop, w.stopped, w.asked, w.acted = cancel, false, 0, 0
+	how, at := someStops.Draw(w.rt, "disturb"), 0
+	switch how {
+	case "":
+	case "store dies", "answer lost":
+		w.store.dieAt(writeAts.Draw(w.rt, "write"), how == "answer lost")
+	default:
+		if at = stopAts.Draw(w.rt, "at"); !a.whole {
+			how = ""
+		}
+	}
+	got := delivery{w: w, whole: a.whole, deltas: make(map[string]string), settled: make(map[string]bool)}
+	n, broken := 0, false
+	for e, err := range a.start(ctx) {
+		got.take(e, err)
+		if n++; n != at || err != nil {
+			continue
+		}
+		if how == "break" {
+			broken = true
+			break
+		}
+		w.disturb(ctx, r, how)
+	}
+	died := w.store.revive()
+	if died || broken {
+		w.happened[how] = true
+	}
+	cut := died || broken || w.stopped
+	if len(w.problems) > 0 {
+		w.t.Fatalf("%s", strings.Join(w.problems, "\n"))
+	}
+	before := len(w.log)
+	w.read(r)
+	w.checkError(got.err, a, died)
+	checkLogOf(w.t, r, w.log, w.resumeRoot)
+	w.checkDelivery(&got, a, before, cut)
+	w.checkCalls()
+	w.checkRoutes(before)
+	if !cut {
+		w.checkCounts(w.log[before:])
+	}
+	w.checkWarm(r)
+	switch {
+	case cut:
+		w.cuts++
+		w.attempt = 2
+	case len(w.log) > before:
+		w.attempt = 1 // a refused call leaves the step as it was
+	}
+	return !cut && got.err == nil
+}
+
+// disturb does something while a turn runs.
+func (w *world) disturb(ctx context.Context, r *runner.Runner, how string) {
+	switch how {
+	case "cancel":
+		w.halt()
+	case "busy":
+		events, err := collect(w.runner().Resume(ctx, s1))
+		require.ErrorIs(w.t, err, agent.ErrSessionBusy)
+		require.Empty(w.t, events)
+	case "peek":
+		_, err := r.Preview(ctx, s1, w.names[len(w.names)/2])
+		require.NoError(w.t, err)
+		_, err = r.Active(ctx, s1)
+		require.NoError(w.t, err)
+	default:
+		return
+	}
+	w.happened[how] = true
+}
+
+// delivery is what a consumer got.
+type delivery struct {
+	w       *world
+	whole   bool           // deltas are delivered, too
+	events  []*agent.Event // without partial ones
+	err     error
+	deltas  map[string]string
+	settled map[string]bool
+}
+
+func (d *delivery) take(e *agent.Event, err error) {
+	t := d.w.t
+	if d.err != nil {
+		t.Fatalf("something comes after the error %v", d.err)
+	}
+	switch {
+	case err != nil:
+		require.Nil(t, e)
+		d.err = err
+		return
+	case e.Partial && e.Agent == "deep_inner":
+		return // two agent tools deep, deltas come by a longer way than what is stored
+	case e.Partial:
+		if !d.w.streaming || d.settled[e.ID] || e.Attempt < 1 {
+			t.Fatalf("a delta that nobody asked for, of a block that is over, or without attempt: %+v", e)
+		}
+		d.deltas[e.ID] += partialText(e)
+		return
+	}
+	d.events = append(d.events, e)
+	switch data := e.Data.(type) {
+	case *agent.Text, *agent.Reasoning:
+		if shown, ok := d.deltas[e.ID]; ok {
+			require.Equal(t, strings.ToValidUTF8(shown, "\uFFFD"), partialText(e))
+		}
+		d.settled[e.ID] = true
+	case *agent.Discard:
+		for _, id := range data.IDs {
+			_, shown := d.deltas[id]
+			if d.whole && e.Agent != "deep_inner" && (!shown || d.settled[id]) {
+				t.Fatalf("%s is discarded, which was not shown or is settled", id)
+			}
+			d.settled[id] = true
+		}
+	}
+}
+
+func (w *world) checkError(err error, a act, died bool) {
+	if len(a.refused) > 0 && (err != nil || !w.stopped) {
+		for _, want := range a.refused {
+			if errors.Is(err, want) {
+				return
+			}
+		}
+		w.t.Fatalf("%v should have been one of %v", err, a.refused)
+	}
+	if err == nil || a.mayFail && (errors.Is(err, runner.ErrNoApproval) || errors.Is(err, agent.ErrBadInput)) || w.stopped && errors.Is(err, context.Canceled) || died && errors.Is(err, errStoreDied) {
+		return
+	}
+	var re *agent.RunError
+	require.ErrorAs(w.t, err, &re)
+	switch re.Code {
+	case "transfer_limit":
+		require.ErrorIs(w.t, err, agent.ErrTransferLimit)
+	case "transfer_rejected":
+		require.ErrorIs(w.t, err, agent.ErrTransferRejected)
+	case "limit":
+		require.ErrorIs(w.t, err, agent.ErrLimit)
+	case "output_truncated":
+		require.ErrorIs(w.t, err, agent.ErrOutputTruncated)
+	case "internal":
+		require.True(w.t, w.panics, "%v", err)
+	case "tripwire":
+		require.ErrorIs(w.t, err, errGuard)
+	case "agent_error":
+		require.ErrorIs(w.t, err, errCondition)
+	default:
+		var me *llm.Error
+		require.ErrorAs(w.t, err, &me)
+		require.Contains(w.t, []llm.ErrorCode{llm.CodeTruncated, llm.CodeServer, llm.CodeRateLimited}, me.Code)
+	}
+	w.happened["error "+re.Code] = true
+}

@@ -1,0 +1,83 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+var errStoreDied = errors.New("the store died")
+
+// propertyStore can keep of each event only what its JSON form keeps, and can
+// die at a write: before it, or after it with the answer lost. To the session
+// that is what a crash of the process is.
+type propertyStore struct {
+	session.Store
+	codec bool
+
+	mu   sync.Mutex
+	left int  // writes until it dies, negative: it lives
+	lost bool // the last write is made, its answer is lost
+	died bool
+}
+
+func newPropertyStore(codec bool) *propertyStore {
+	return &propertyStore{Store: session.NewMemory(), codec: codec, left: -1}
+}
+
+// dieAt makes the store die at the n-th write from now on.
+func (s *propertyStore) dieAt(n int, lost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left, s.lost, s.died = n, lost, false
+}
+
+// revive brings the store back and reports whether it had died.
+func (s *propertyStore) revive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	died := s.died
+	s.left, s.died = -1, false
+	return died
+}
+
+func (s *propertyStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+	s.mu.Lock()
+	if s.left > 0 {
+		s.left--
+	}
+	dead, dies := s.died, s.left == 0
+	if dies {
+		s.died = true
+	}
+	s.mu.Unlock()
+	if dead || dies && !s.lost {
+		return errStoreDied
+	}
+	if err := s.append(ctx, key, seq, lease, events); err != nil || !dies {
+		return err
+	}
+	return errStoreDied
+}
+
+func (s *propertyStore) append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events []*agent.Event) error {
+	if !s.codec {
+		return s.Store.Append(ctx, key, seq, lease, events...)
+	}
+	decoded := make([]*agent.Event, len(events))
+	for i, e := range events {
+		data, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		decoded[i] = new(agent.Event)
+		if err := json.Unmarshal(data, decoded[i]); err != nil {
+			return err
+		}
+	}
+	return s.Store.Append(ctx, key, seq, lease, decoded...)
+}
