@@ -44,7 +44,9 @@ func backends(t testing.TB) map[string][]agent.Interceptor {
 // support hands over to billing.
 func transfers(t testing.TB, interceptors []agent.Interceptor) func() {
 	t.Helper()
-	say := func(name string, items ...scripted.Item) llm.Model { return scripted.Always(name, scripted.Reply(items...)) }
+	say := func(name string, items ...scripted.Item) llm.Model {
+		return scripted.Always(name, scripted.Reply(items...))
+	}
 	billing, err := llmagent.New("billing", "You handle refunds.", say("billing", scripted.Text("I see two charges and refund one.")))
 	if err != nil {
 		t.Fatal(err)

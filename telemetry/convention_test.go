@@ -1,6 +1,9 @@
 package telemetry
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -15,6 +18,9 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/semconv/v1.41.0/genaiconv"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
 )
 
 // The names are those of the conventions as their own Go package has them.
@@ -55,6 +61,40 @@ func TestMetricsAreThoseOfTheConventions(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{tokens.Name(), duration.Name(), first.Name()}, []string{metricTokens, metricDuration, metricFirstChunk})
 	require.Equal(t, []string{"{token}", "s", "s"}, []string{tokens.Unit(), duration.Unit(), first.Unit()})
+}
+
+func TestClassesOfErrors(t *testing.T) {
+	live := context.Background()
+	left, leave := context.WithCancelCause(live)
+	leave(errors.New("the user has left"))
+	late, end := context.WithTimeout(live, -1)
+	defer end()
+	model := &llm.Error{Code: llm.CodeRateLimited}
+	for _, c := range []struct {
+		ctx   context.Context
+		err   error
+		class string
+	}{
+		{live, &agent.RunError{Code: "internal", Err: model}, "internal"},
+		{live, &agent.RunError{Err: model}, "rate_limited"},
+		{live, fmt.Errorf("asked: %w", model), "rate_limited"},
+		{live, agent.ErrSessionBusy, "session_busy"},
+		{live, agent.ErrConflict, "conflict"},
+		{live, agent.ErrBadInput, "bad_input"},
+		{live, &agent.TransferLimitError{}, "transfer_limit"},
+		{live, agent.ErrTransferRejected, "transfer_rejected"},
+		{live, &agent.TripwireError{}, "tripwire"},
+		{live, &agent.BudgetError{}, "budget"},
+		{live, &agent.LimitError{}, "limit"},
+		{live, agent.ErrUnknownPrice, "unknown_price"},
+		{live, context.DeadlineExceeded, "timeout"},
+		{late, errors.New("gone"), "timeout"},
+		{live, context.Canceled, "canceled"},
+		{left, context.Cause(left), "canceled"},
+		{live, errors.New("gone"), "_OTHER"},
+	} {
+		require.Equal(t, c.class, errorClass(c.ctx, c.err), "%v", c.err)
+	}
 }
 
 // constants returns the string constants of convention.go whose name begins so.

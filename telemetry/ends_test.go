@@ -5,11 +5,14 @@ import (
 	"errors"
 	"iter"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -298,4 +301,58 @@ invoke_workflow support broken off
 invoke_workflow support
   invoke_agent plain stop
 `, b.tree())
+}
+
+// A durable engine runs a turn step by step: each step is a trace, and each has
+// the span of the run that it is a step of.
+func TestStepByStep(t *testing.T) {
+	ctx, key := context.Background(), session.ID("s1")
+	s := scripted.New().Add("support", scripted.Reply(scripted.Call("lookup", `{}`)), scripted.Reply(scripted.Text("Done.")))
+	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, "lookup", ok))), nil)
+	_, err := b.runner.Begin(ctx, key, llm.UserText(question))
+	require.NoError(t, err)
+	for done := false; !done; {
+		_, done, err = b.runner.Advance(ctx, key, 1)
+		require.NoError(t, err)
+	}
+	require.Equal(t, `invoke_workflow support
+  invoke_agent support
+invoke_workflow support
+  invoke_agent support
+    chat support tool_calls
+invoke_workflow support
+  invoke_agent support
+    execute_tool lookup
+invoke_workflow support
+  invoke_agent support stop
+    chat support stop
+`, b.tree())
+	runs := make(map[string]bool)
+	for _, s := range b.named("invoke_agent support") {
+		runs[attr(s, "arbor.run.id").AsString()] = true
+	}
+	require.Len(t, runs, 1)
+}
+
+// An agent tool whose time is up: the inner run was closed, and says so.
+func TestAnInnerRunRunsOutOfTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scripted.New().
+			Add("support", scripted.Reply(scripted.Call("desk", `{"input":"look into it"}`)), scripted.Reply(scripted.Text("Nobody answers."))).
+			Add("desk", scripted.Reply(scripted.Wait(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })))
+		slow, err := agenttool.New(newAgent(t, s, "desk"), agenttool.WithTimeout(time.Minute))
+		require.NoError(t, err)
+		b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(slow)), nil)
+		_, err = b.say(context.Background(), session.ID("s1"))
+		require.NoError(t, err)
+		require.Equal(t, `invoke_workflow support
+  invoke_agent support stop
+    chat support tool_calls
+    execute_tool desk !tool_error
+      invoke_agent desk canceled
+        chat desk !timeout
+    chat support stop
+`, b.tree())
+		require.Equal(t, time.Minute, b.one("execute_tool desk").EndTime().Sub(b.one("execute_tool desk").StartTime()))
+	})
 }

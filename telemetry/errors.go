@@ -9,7 +9,8 @@ import (
 )
 
 // errorClass returns the error.type of an error, which is never empty: the code
-// of a failed run or of a failed model call, or one of the words below.
+// of a failed run or of a failed model call, or one of the words below. They are
+// the same that the runner writes into the log's error events, as far as it does.
 func errorClass(ctx context.Context, err error) string {
 	var run *agent.RunError
 	var model *llm.Error
@@ -26,6 +27,12 @@ func errorClass(ctx context.Context, err error) string {
 		return "bad_input"
 	case errors.Is(err, agent.ErrTransferLimit):
 		return "transfer_limit"
+	case errors.Is(err, agent.ErrTransferRejected):
+		return "transfer_rejected"
+	case errors.As(err, new(*agent.TripwireError)):
+		return "tripwire"
+	case errors.As(err, new(*agent.BudgetError)):
+		return "budget"
 	case errors.Is(err, agent.ErrLimit):
 		return "limit"
 	case errors.Is(err, agent.ErrUnknownPrice):

@@ -163,6 +163,44 @@ func TestAnInnerAgentWithoutCalls(t *testing.T) {
 	}
 }
 
+// An inner agent's own code finds the tool call's span, and the calls that it
+// makes within a span of its own stay below that.
+func TestAnInnerAgentWithSpansOfItsOwn(t *testing.T) {
+	var tracer trace.Tracer
+	s := scripted.New().
+		Add("support", scripted.Reply(scripted.Call("thinker", `{"input":"think"}`)), scripted.Reply(scripted.Text("Done."))).
+		Always("model", scripted.Reply(scripted.Text("Thought.")))
+	thinker, err := agent.New("thinker", "Thinks twice.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			ask := func(ctx context.Context) {
+				for _, err := range inv.Runtime().Ask(ctx, inv, s.Model("model"), &llm.Request{Messages: []llm.Message{llm.UserText("Think.")}}) {
+					require.NoError(t, err)
+				}
+			}
+			ask(ctx)
+			ctx, span := tracer.Start(ctx, "second thoughts")
+			defer span.End()
+			ask(ctx)
+			yield(&agent.Event{Data: &agent.Text{Content: "I thought."}}, nil)
+		}
+	})
+	require.NoError(t, err)
+	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(agentTool(t, thinker))), nil)
+	tracer = b.tracers.Tracer("mine")
+	_, err = b.say(context.Background(), session.ID("s1"))
+	require.NoError(t, err)
+	require.Equal(t, `invoke_workflow support
+  invoke_agent support stop
+    chat support tool_calls
+    execute_tool thinker
+      invoke_agent thinker stop
+        chat model stop
+      second thoughts
+        chat model stop
+    chat support stop
+`, b.tree())
+}
+
 // Tools find their own span in the context.
 func TestToolsFindTheirSpan(t *testing.T) {
 	var seen trace.SpanContext

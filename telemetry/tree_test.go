@@ -30,6 +30,7 @@ func TestATransfer(t *testing.T) {
     execute_tool refund
     chat billing stop
 `, b.tree())
+	require.False(t, b.one("invoke_agent support").EndTime().After(b.one("invoke_agent billing").StartTime()), "one agent is in charge at a time")
 
 	require.Equal(t, map[string]string{"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": "support", "gen_ai.conversation.id": "s1",
 		"arbor.turn.id": "an id", "arbor.turn.finish_reason": "stop"}, attributes(b.one("invoke_workflow support")))
@@ -93,4 +94,5 @@ func TestAgentsInAgents(t *testing.T) {
         chat clerk stop
     chat support stop
 `, b.tree())
+	require.False(t, b.one("invoke_agent desk").EndTime().After(b.one("invoke_agent clerk").StartTime()), "also inside")
 }
