@@ -39,6 +39,7 @@ type Agent struct {
 	parallel     int
 	rules        *tools.Policy
 	askTransfer  bool
+	compaction   *compaction // nil: never
 
 	ownView any // the memo key of the view of the user's conversation
 
@@ -151,6 +152,9 @@ func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, er
 	if a.parallel < 1 {
 		errs = append(errs, fmt.Errorf("%d tools in parallel: at least 1 is needed", a.parallel))
 	}
+	if err := a.compaction.check(a.settings.MaxTokens); err != nil {
+		errs = append(errs, err)
+	}
 	for i, c := range a.children {
 		if c == nil {
 			errs = append(errs, fmt.Errorf("sub-agent %d is nil", i))
@@ -239,6 +243,10 @@ func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent
 			a.runTools(ctx, inv, v.Strikes(), calls, yield)
 			return
 		}
+		if a.compaction != nil {
+			a.askWithin(ctx, inv, v, yield)
+			return
+		}
 		a.ask(ctx, inv, v.Messages(), yield)
 	}
 }
@@ -257,7 +265,11 @@ func (a *Agent) viewKey(scope string) any {
 func (a *Agent) view(ctx context.Context, inv *agent.Invocation) (*view.View, error) {
 	s := inv.Session()
 	v := s.Memo(a.viewKey(inv.Scope()), func() any {
-		return view.New(inv.Node(), a.history, inv.Scope())
+		v := view.New(inv.Node(), a.history, inv.Scope())
+		if a.compaction != nil {
+			v.Count(a.compaction.Count)
+		}
+		return v
 	}).(*view.View)
 	return v, v.CatchUp(s.Events(ctx, v.Seq()))
 }

@@ -1,0 +1,309 @@
+package llmagent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/view"
+)
+
+// NoticeCompactionFailed is the code of the notice that the earlier part of a
+// conversation was left out of an agent's view without a summary, because the
+// model that was to write it failed.
+const NoticeCompactionFailed = "compaction_failed"
+
+// Compaction says when and how the view of an agent is made shorter. The log
+// keeps everything, and other agents' views stay as they are.
+type Compaction struct {
+	// Window is the model's context window in tokens, input and output together.
+	// It must be given.
+	Window int
+	// At is the share of the window from which on a request is too near to its
+	// end; 0 means 0.8. Settings.MaxTokens, if set, always stays free.
+	At float64
+	// Keep is the share of the window up to which recent messages stay; 0 means
+	// 0.5. It must be less than At.
+	Keep float64
+	// Summarizer writes a summary of what is left out. It may be a cheaper model
+	// with a window of the same size. Without it there is no summary.
+	Summarizer llm.Model
+	// Count counts tokens where the endpoint has not reported any; nil is
+	// llm.EstimateTokens.
+	Count llm.TokenCounter
+}
+
+// WithCompaction makes the agent's view shorter when its request nears the
+// model's window, or when the endpoint says that it is too long. It is a step of
+// its own, which stores a compaction event: whole old turns go first, then, if
+// the current one alone is too long, its oldest answers with the results of
+// their calls. The user's last message and the newest answer always stay.
+//
+// The summary is asked for within the limits and budgets of the turn, and is a
+// model call of the agent. If it fails, the old messages are left out all the
+// same, and a notice says so. If nothing can be left out any more, the model is
+// asked anyway.
+//
+// For an endpoint that reports no usage, an instruction function is called once
+// more in every step, because its text counts.
+func WithCompaction(c Compaction) Option {
+	c.At, c.Keep = cmp.Or(c.At, 0.8), cmp.Or(c.Keep, 0.5)
+	if c.Count == nil {
+		c.Count = llm.EstimateTokens
+	}
+	return func(a *Agent) { a.compaction = &compaction{Compaction: c} }
+}
+
+// compaction is what an agent keeps of its settings.
+type compaction struct {
+	Compaction
+	last atomic.Pointer[frame]
+}
+
+// frame is the part of a request that is the same in every step as a rule, with
+// its tokens.
+type frame struct {
+	system string
+	tools  []llm.ToolSpec
+	tokens int
+}
+
+// check reports settings that cannot work.
+func (c *compaction) check(maxTokens int) error {
+	switch {
+	case c == nil:
+		return nil
+	case c.Window <= 0:
+		return errors.New("compaction: the model's window is not given")
+	case !(0 < c.Keep && c.Keep < c.At && c.At <= 1):
+		return fmt.Errorf("compaction: keep %v and at %v are no shares of the window, with keep the smaller one", c.Keep, c.At)
+	case maxTokens >= c.Window:
+		return fmt.Errorf("compaction: an answer of %d tokens leaves nothing of a window of %d", maxTokens, c.Window)
+	}
+	return nil
+}
+
+// limit is the number of tokens from which on a request is too long.
+func (c *compaction) limit(maxTokens int) int {
+	return min(int(c.At*float64(c.Window)), c.Window-maxTokens)
+}
+
+// maxSummary bounds a summary, in tokens.
+func (c *compaction) maxSummary() int { return min(c.Window/8, 2000) }
+
+// compactions bounds how often a view is compacted between two answers of the
+// agent because the endpoint asks for it.
+const compactions = 2
+
+// askWithin asks the model unless the view has to be compacted first.
+func (a *Agent) askWithin(ctx context.Context, inv *agent.Invocation, v *view.View, yield func(*agent.Event, error) bool) {
+	near, err := a.near(ctx, inv, v)
+	if err != nil {
+		yield(nil, err)
+		return
+	}
+	if near && a.compact(ctx, inv, v, false, yield) {
+		return
+	}
+	a.ask(ctx, inv, v.Messages(), func(e *agent.Event, err error) bool {
+		if err != nil && errorCode(err) == string(llm.CodeContextLength) && v.Compactions() < compactions && a.compact(ctx, inv, v, true, yield) {
+			return false
+		}
+		return yield(e, err)
+	})
+}
+
+// near reports whether the next request is too near to the end of the window.
+func (a *Agent) near(ctx context.Context, inv *agent.Invocation, v *view.View) (bool, error) {
+	messages, request := v.Tokens()
+	if request == 0 {
+		frame, err := a.frame(ctx, inv)
+		if err != nil {
+			return false, err
+		}
+		request = frame + messages
+	}
+	return request > a.compaction.limit(a.settings.MaxTokens), nil
+}
+
+// frame counts what a request has beside its messages.
+func (a *Agent) frame(ctx context.Context, inv *agent.Invocation) (int, error) {
+	req, err := a.request(ctx, inv, nil)
+	if err != nil {
+		return 0, err
+	}
+	c := a.compaction
+	if f := c.last.Load(); f != nil && f.system == req.System && sameTools(f.tools, req.Tools) {
+		return f.tokens, nil
+	}
+	f := &frame{req.System, req.Tools, llm.CountRequest(req, c.Count)}
+	c.last.Store(f)
+	return f.tokens, nil
+}
+
+// sameTools reports whether two lists are one: they are made once for each place
+// in a tree.
+func sameTools(a, b []llm.ToolSpec) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// compact leaves out the oldest messages of the view, and yields what is to be
+// stored of it. Harder leaves out more, whatever the count says. It reports
+// false, having done nothing, if nothing can be left out.
+func (a *Agent) compact(ctx context.Context, inv *agent.Invocation, v *view.View, harder bool, yield func(*agent.Event, error) bool) bool {
+	fixed, err := a.frame(ctx, inv)
+	if err != nil {
+		yield(nil, err)
+		return true
+	}
+	upTo, old := a.oldest(v, fixed, harder)
+	if upTo == 0 {
+		return false
+	}
+	done := &agent.Compaction{UpTo: upTo}
+	var usage *agent.Usage
+	var failure error
+	if a.compaction.Summarizer != nil {
+		s := summary{agent: a, inv: inv, yield: yield}
+		failure = s.write(ctx, old)
+		switch {
+		case s.stopped:
+			return true
+		case failure != nil && (ctx.Err() != nil || errors.Is(failure, agent.ErrLimit) || errors.Is(failure, agent.ErrUnknownPrice)):
+			yield(nil, cmp.Or(ctx.Err(), failure))
+			return true
+		case failure == nil:
+			done.Summary, usage = s.text, s.usage
+		}
+	}
+	if done.Summary == "" && v.Summary() != "" { // the earlier one is better than none
+		done.Summary = strings.TrimSuffix(v.Summary(), gap) + gap
+	}
+	events := []*agent.Event{{Data: done}}
+	if usage != nil {
+		events = append(events, &agent.Event{Data: usage})
+	}
+	if failure != nil {
+		events = append(events, &agent.Event{Data: &agent.Notice{Code: NoticeCompactionFailed,
+			Message: "the earlier part of the conversation is left out without a summary: " + failure.Error()}})
+	}
+	for i, e := range events {
+		e.More = i < len(events)-1
+		if !yield(e, nil) {
+			return true
+		}
+	}
+	yield(&agent.Event{Data: &agent.Continue{}}, nil)
+	return true
+}
+
+// gap ends a summary that is older than what was left out last.
+const gap = "\n[What was said after that was left out.]"
+
+// oldest decides what to leave out. Fixed is what a request has beside its
+// messages, in tokens.
+func (a *Agent) oldest(v *view.View, fixed int, harder bool) (upTo int64, old []llm.Message) {
+	c := a.compaction
+	messages, request := v.Tokens()
+	counted := fixed + messages
+	limit := c.limit(a.settings.MaxTokens)
+	keep := int(float64(limit) * c.Keep / c.At)
+	if request > counted { // the counter rates texts lower than the model does
+		share := float64(counted) / float64(request)
+		limit, keep = int(share*float64(limit)), int(share*float64(keep))
+	}
+	if c.Summarizer != nil || v.Summary() != "" {
+		limit -= c.maxSummary()
+	}
+	if harder { // the count, or the window, is wrong
+		keep = min(keep, counted) / 2
+		limit = keep
+	}
+	// A long system message must not take all the room.
+	return v.Oldest(max(keep-fixed, keep/4), max(limit-fixed, keep/4))
+}
+
+// summary is the making of one summary.
+type summary struct {
+	agent   *Agent
+	inv     *agent.Invocation
+	yield   func(*agent.Event, error) bool
+	text    string
+	usage   *agent.Usage
+	stopped bool // the consumer wants no more
+}
+
+// write asks for the summary, once more if the answer breaks off. An attempt
+// that was under way and failed is recorded, as it has its cost.
+func (s *summary) write(ctx context.Context, old []llm.Message) error {
+	c := s.agent.compaction
+	req := &llm.Request{
+		System:   fmt.Sprintf(summaryInstruction, max(20, c.maxSummary()*3/5)),
+		Messages: []llm.Message{llm.UserText(transcript(old))},
+	}
+	for attempt := 1; ; attempt++ {
+		begun, err := s.read(ctx, req)
+		if err == nil {
+			return nil
+		}
+		if begun {
+			void := &agent.Discard{Code: errorCode(err), Message: err.Error()}
+			if s.usage.InputTokens+s.usage.OutputTokens > 0 {
+				void.Usage = s.usage
+			}
+			if !s.yield(&agent.Event{Data: void, More: true}, nil) {
+				s.stopped = true
+				return err
+			}
+		}
+		if !begun || !llm.Retryable(err) || attempt > 1 || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (s *summary) read(ctx context.Context, req *llm.Request) (begun bool, err error) {
+	c := s.agent.compaction
+	s.usage = &agent.Usage{Model: c.Summarizer.Name()}
+	var text strings.Builder
+	var finish llm.FinishReason
+	for chunk, err := range s.inv.Runtime().Ask(ctx, s.inv, c.Summarizer, req) {
+		if err != nil {
+			return begun, err
+		}
+		begun = true
+		text.WriteString(chunk.Text)
+		if u := chunk.Usage; u != nil {
+			s.usage.InputTokens, s.usage.OutputTokens, s.usage.CachedTokens = u.InputTokens, u.OutputTokens, u.CachedTokens
+		}
+		s.usage.Model = cmp.Or(chunk.Model, s.usage.Model)
+		finish = cmp.Or(chunk.Finish, finish)
+	}
+	s.text = strings.ToValidUTF8(strings.TrimSpace(text.String()), "\uFFFD")
+	switch {
+	case ctx.Err() != nil:
+		return begun, ctx.Err()
+	case finish == "":
+		return true, &llm.Error{Code: llm.CodeTruncated, Retryable: true, Message: "the summary ended before its terminal signal"}
+	case finish == llm.FinishContentFilter:
+		return true, &llm.Error{Code: llm.CodeBadResponse, Message: "the summary was held back by a content filter"}
+	case s.text == "":
+		return true, &llm.Error{Code: llm.CodeBadResponse, Message: "the summary is empty"}
+	}
+	s.text = c.clip(s.text)
+	return true, nil
+}
+
+// clip cuts a summary that is too long.
+func (c *compaction) clip(text string) string {
+	most := c.maxSummary()
+	for n := c.Count(text); n > most && text != ""; n = c.Count(text) {
+		text = strings.ToValidUTF8(text[:min(len(text)*most/n, len(text)-1)], "")
+	}
+	return text
+}

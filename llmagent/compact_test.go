@@ -1,0 +1,504 @@
+package llmagent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/view"
+)
+
+// endpoint is a model with a window: it refuses what is longer, as an endpoint
+// does, keeps the requests, and holds each against the rules of the protocol.
+type endpoint struct {
+	t      testing.TB
+	name   string
+	window int                    // 0: unlimited
+	count  func(*llm.Request) int // how many tokens a request has for it; nil: it reports no usage
+	answer func(*llm.Request) []scripted.Item
+
+	mu       sync.Mutex
+	requests []*llm.Request
+}
+
+func (e *endpoint) Name() string { return e.name }
+
+func (e *endpoint) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	e.mu.Lock()
+	e.requests = append(e.requests, req)
+	n := len(e.requests)
+	e.mu.Unlock()
+	if err := view.Check(req); err != nil {
+		e.t.Errorf("request %d of %s: %v", n, e.name, err)
+	}
+	tokens := llm.CountRequest(req, nil)
+	if e.count != nil {
+		tokens = e.count(req)
+	}
+	items := e.answer(req)
+	if e.window > 0 && tokens > e.window {
+		items = []scripted.Item{scripted.Fail(&llm.Error{Code: llm.CodeContextLength, Status: 400, Message: "too long"})}
+	} else if e.count != nil {
+		items = append(items, scripted.Usage(tokens, 10, 0))
+	}
+	// The ids of calls are made from the name.
+	return scripted.Always(fmt.Sprintf("%s-%d", e.name, n), scripted.Reply(items...)).Generate(ctx, req)
+}
+
+func (e *endpoint) last() *llm.Request { return e.requests[len(e.requests)-1] }
+
+func says(words string) func(*llm.Request) []scripted.Item {
+	return func(*llm.Request) []scripted.Item { return []scripted.Item{scripted.Text(words)} }
+}
+
+// working calls the tool look until it has seen so many results since the user
+// spoke, then answers.
+func working(looks int) func(*llm.Request) []scripted.Item {
+	seen := 0
+	return func(req *llm.Request) []scripted.Item {
+		if last := req.Messages[len(req.Messages)-1]; last.Role == llm.RoleUser {
+			seen = 0
+		} else {
+			seen++
+		}
+		if seen < looks {
+			return []scripted.Item{scripted.Text("Let me look. "), scripted.Call("look", "{}")}
+		}
+		return []scripted.Item{scripted.Text("That is all I found. " + strings.Repeat("Indeed. ", 10))}
+	}
+}
+
+func looking(t testing.TB, size int) tools.Tool {
+	return tool(t, "look", func(tools.Context) (any, error) { return strings.Repeat("word ", size/5), nil })
+}
+
+func build(t testing.TB, store session.Store, m llm.Model, c llmagent.Compaction, opts ...llmagent.Option) *runner.Runner {
+	a, err := llmagent.New("solo", "Be kind.", m, append(opts, llmagent.WithCompaction(c))...)
+	require.NoError(t, err)
+	r, err := runner.New(a, store)
+	require.NoError(t, err)
+	return r
+}
+
+func turn(r *runner.Runner, words string) (events []*agent.Event, failed error) {
+	for e, err := range r.Run(context.Background(), key, llm.UserText(words)) {
+		if err != nil {
+			failed = err
+		} else {
+			events = append(events, e)
+		}
+	}
+	return events, failed
+}
+
+func words(req *llm.Request) string {
+	var b strings.Builder
+	for _, m := range req.Messages {
+		b.WriteString(m.PlainText() + "\n")
+	}
+	return b.String()
+}
+
+func types(events []*agent.Event) (names []string) {
+	for _, e := range events {
+		names = append(names, e.Type())
+	}
+	return names
+}
+
+// TestALongConversation goes on far beyond the model's window. Every request
+// fits in, none is refused, the summary is handed on, and a process that reads
+// the log anew sees what the old one saw.
+func TestALongConversation(t *testing.T) {
+	const window, turns = 2000, 40
+	counted := func(req *llm.Request) int { return llm.CountRequest(req, nil) }
+	more := func(req *llm.Request) int { return llm.CountRequest(req, nil) * 13 / 10 }
+	for name, c := range map[string]struct {
+		count     func(*llm.Request) int
+		summarize bool
+		history   view.Policy
+	}{
+		"usage unknown":             {nil, true, view.Full()},
+		"usage as counted":          {counted, true, view.Full()},
+		"usage higher than counted": {more, true, view.Full()},
+		"without a summary":         {counted, false, view.Full()},
+		"the last turns":            {nil, true, view.LastTurns(3)},
+		"redacted":                  {nil, true, view.Full().Redact(strings.ToUpper)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			model := &endpoint{t: t, name: "m", window: window, count: c.count, answer: working(3)}
+			small := &endpoint{t: t, name: "small", window: window, answer: says("They asked about things, and I looked.")}
+			settings := llmagent.Compaction{Window: window}
+			if c.summarize {
+				settings.Summarizer = small
+			}
+			store := session.NewMemory()
+			opts := []llmagent.Option{llmagent.WithTools(looking(t, 300)), llmagent.WithHistory(c.history)}
+			r := build(t, store, model, settings, opts...)
+			stored := 0
+			for i := range turns {
+				question := fmt.Sprintf("Question %d", i)
+				events, err := turn(r, question)
+				require.NoError(t, err)
+				stored += len(events)
+				require.Contains(t, strings.ToLower(words(model.last())), strings.ToLower(question), "the user's last words are always there")
+				said := payloads[*agent.Text](events)
+				require.Contains(t, said[len(said)-1].Content, "That is all I found")
+
+				warm, err := r.Preview(context.Background(), key, "solo")
+				require.NoError(t, err)
+				cold, err := build(t, store, model, settings, opts...).Preview(context.Background(), key, "solo")
+				require.NoError(t, err)
+				require.Equal(t, warm, cold)
+			}
+			var log []*agent.Event
+			for e, err := range r.History(context.Background(), key) {
+				require.NoError(t, err)
+				log = append(log, e)
+			}
+			require.Len(t, log, stored, "the log keeps everything")
+			require.Len(t, payloads[*agent.User](log), turns)
+			done := payloads[*agent.Compaction](log)
+			require.Greater(t, len(done), 3)
+			require.Less(t, len(done), turns/2, "a compaction makes room for a while")
+			require.Empty(t, payloads[*agent.Notice](log))
+			require.Empty(t, payloads[*agent.Failure](log))
+			require.Len(t, payloads[*agent.Usage](log), len(model.requests)+len(small.requests), "each answer is closed by its usage, summaries too")
+			if !c.summarize {
+				require.Contains(t, words(model.last()), view.LeftOut)
+				return
+			}
+			require.Len(t, small.requests, len(done))
+			if name == "the last turns" {
+				return // there a summary goes with the turns that it stood for
+			}
+			require.Contains(t, strings.ToLower(words(model.last())), "i looked.")
+			require.Contains(t, strings.ToLower(words(small.last())), "they asked about things", "an earlier summary is summarised too")
+			for _, line := range strings.Split(strings.TrimSpace(small.last().Messages[0].Text), "\n") {
+				require.True(t, json.Valid([]byte(line)), line)
+			}
+		})
+	}
+}
+
+// TestALongTurn has one turn grow beyond the window: its oldest answers go, with
+// the results of their calls.
+func TestALongTurn(t *testing.T) {
+	const window = 1500
+	model := &endpoint{t: t, name: "m", window: window, answer: working(30)}
+	small := &endpoint{t: t, name: "small", answer: says("Looked so far.")}
+	r := build(t, session.NewMemory(), model, llmagent.Compaction{Window: window, Summarizer: small}, llmagent.WithTools(looking(t, 400)))
+	r, err := runner.New(r.Tree().Root().Agent, session.NewMemory(), runner.WithLimits(runner.Limits{}))
+	require.NoError(t, err)
+	events, err := turn(r, "Look thirty times")
+	require.NoError(t, err)
+	require.Len(t, payloads[*agent.ToolResult](events), 30)
+	require.Greater(t, len(payloads[*agent.Compaction](events)), 2)
+	for _, req := range model.requests {
+		require.Contains(t, words(req), "Look thirty times")
+	}
+	for _, req := range model.requests[1:] {
+		require.Equal(t, llm.RoleTool, req.Messages[len(req.Messages)-1].Role, "the newest results are always shown")
+	}
+}
+
+// TestTooLongAnyway has nothing that could be left out: the endpoint decides.
+func TestTooLongAnyway(t *testing.T) {
+	model := &endpoint{t: t, name: "m", window: 1000, answer: says("Well.")}
+	r := build(t, session.NewMemory(), model, llmagent.Compaction{Window: 1000})
+	_, err := turn(r, strings.Repeat("word ", 1500))
+	var failed *llm.Error
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, llm.CodeContextLength, failed.Code)
+	require.Len(t, model.requests, 1)
+	events, err := turn(r, "Shorter, then")
+	require.NoError(t, err, "the session stays usable")
+	require.Len(t, payloads[*agent.Compaction](events), 1)
+	require.Equal(t, view.LeftOut+"\nShorter, then\n", words(model.last()))
+}
+
+// TestTheEndpointSaysTooLong has a window that is smaller than the settings say.
+func TestTheEndpointSaysTooLong(t *testing.T) {
+	for _, looks := range []int{1, 12} { // many turns, and long ones
+		model := &endpoint{t: t, name: "m", window: 1200, answer: working(looks)}
+		small := &endpoint{t: t, name: "small", answer: says("Short.")}
+		r := build(t, session.NewMemory(), model, llmagent.Compaction{Window: 100_000, Summarizer: small}, llmagent.WithTools(looking(t, 400)))
+		var compacted, answered int
+		for i := range 36 / looks {
+			events, err := turn(r, fmt.Sprint("Question ", i))
+			require.NoError(t, err)
+			compacted += len(payloads[*agent.Compaction](events))
+			answered += len(payloads[*agent.Usage](events))
+		}
+		require.NotZero(t, compacted)
+		require.Equal(t, answered, len(model.requests), "as many are refused as there are summaries")
+	}
+	// It gives up in the end.
+	store := session.NewMemory()
+	wide := &endpoint{t: t, name: "wide", answer: says("Well.")}
+	for i := range 8 {
+		_, err := turn(build(t, store, wide, llmagent.Compaction{Window: 100_000}), fmt.Sprint("Question ", i))
+		require.NoError(t, err)
+	}
+	model := &endpoint{t: t, name: "m", window: 1, answer: says("never")}
+	events, err := turn(build(t, store, model, llmagent.Compaction{Window: 100_000}), "Well?")
+	var failed *llm.Error
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, llm.CodeContextLength, failed.Code)
+	require.Len(t, payloads[*agent.Compaction](events), 2)
+	require.Len(t, model.requests, 3)
+}
+
+// full returns a runner whose next turn must compact, and that has a summary
+// already. The next one is small's to write.
+func full(t testing.TB, small *endpoint) (r *runner.Runner, model *endpoint, store session.Store) {
+	store = session.NewMemory()
+	counted := func(req *llm.Request) int { return llm.CountRequest(req, nil) }
+	model = &endpoint{t: t, name: "m", window: 1000, count: counted, answer: says(strings.Repeat("word ", 100))}
+	settings := llmagent.Compaction{Window: 1000, Summarizer: &endpoint{t: t, name: "first", count: counted, answer: says("The first summary.")}}
+	r = build(t, store, model, settings)
+	compactions := 0
+	for i := 0; ; i++ {
+		req, err := r.Preview(context.Background(), key, "solo")
+		require.NoError(t, err)
+		if compactions > 0 && llm.CountRequest(req.Request, nil) > 795 {
+			break
+		}
+		events, err := turn(r, fmt.Sprint("Question ", i))
+		require.NoError(t, err)
+		compactions += len(payloads[*agent.Compaction](events))
+		require.Less(t, i, 50)
+	}
+	settings.Summarizer = small
+	return build(t, store, model, settings), model, store
+}
+
+func TestTheSummarizerFails(t *testing.T) {
+	items := func(items ...scripted.Item) func(*llm.Request) []scripted.Item {
+		return func(*llm.Request) []scripted.Item { return items }
+	}
+	for name, c := range map[string]struct {
+		answer   func(*llm.Request) []scripted.Item
+		asked    int
+		discards int
+		says     string
+	}{
+		"refused":              {items(scripted.Fail(&llm.Error{Code: llm.CodeUnauthorized, Message: "bad key"})), 1, 0, "bad key"},
+		"another error":        {items(scripted.Fail(errors.New("on fire"))), 1, 0, "on fire"},
+		"nothing":              {says("  \n"), 1, 1, "empty"},
+		"cut off twice":        {items(scripted.Text("They"), scripted.Cut()), 2, 2, "terminal signal"},
+		"held back":            {items(scripted.Text("They"), scripted.Finish(llm.FinishContentFilter)), 1, 1, "content filter"},
+		"a call, and no words": {items(scripted.Call("look", "{}")), 1, 1, "empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			small := &endpoint{t: t, name: "small", answer: c.answer}
+			r, model, _ := full(t, small)
+			events, err := turn(r, "And now?")
+			require.NoError(t, err, "the turn goes on")
+			require.Len(t, small.requests, c.asked)
+			notices := payloads[*agent.Notice](events)
+			require.Len(t, notices, 1)
+			require.Equal(t, llmagent.NoticeCompactionFailed, notices[0].Code)
+			require.Contains(t, notices[0].Message, c.says)
+			require.Len(t, payloads[*agent.Discard](events), c.discards, "an attempt that was under way counts")
+			require.Len(t, payloads[*agent.Usage](events), 1, "only that of the answer")
+			done := payloads[*agent.Compaction](events)
+			require.Len(t, done, 1)
+			require.Equal(t, "The first summary.\n[What was said after that was left out.]", done[0].Summary, "the earlier summary is better than none")
+			require.Contains(t, words(model.last()), "The first summary.")
+			require.Contains(t, words(model.last()), "And now?")
+		})
+	}
+	t.Run("then works again", func(t *testing.T) {
+		n := 0
+		small := &endpoint{t: t, name: "small", answer: func(*llm.Request) []scripted.Item {
+			if n++; n == 1 {
+				return []scripted.Item{scripted.Text("They"), scripted.Cut()}
+			}
+			return []scripted.Item{scripted.Think("hm"), scripted.Text("The ", "second."), scripted.ModelName("small-2026"), scripted.Usage(70, 80, 9), scripted.Finish(llm.FinishLength)}
+		}}
+		r, _, _ := full(t, small)
+		events, err := turn(r, "And now?")
+		require.NoError(t, err)
+		require.Len(t, small.requests, 2, "what breaks off is asked for once more")
+		require.Empty(t, payloads[*agent.Notice](events))
+		require.Equal(t, "The second.", payloads[*agent.Compaction](events)[0].Summary)
+		require.Equal(t, &agent.Usage{InputTokens: 70, OutputTokens: 80, CachedTokens: 9, Model: "small-2026"}, payloads[*agent.Usage](events)[0])
+		require.Len(t, payloads[*agent.Discard](events), 1)
+	})
+}
+
+func TestASummaryThatIsTooLong(t *testing.T) {
+	small := &endpoint{t: t, name: "small", answer: says(strings.Repeat("длинный ", 2000))}
+	r, model, _ := full(t, small)
+	events, err := turn(r, "And now?")
+	require.NoError(t, err)
+	got := payloads[*agent.Compaction](events)[0].Summary
+	require.LessOrEqual(t, llm.EstimateTokens(got), 1000/8)
+	require.Greater(t, llm.EstimateTokens(got), 1000/10)
+	require.LessOrEqual(t, llm.CountRequest(model.last(), nil), 800)
+}
+
+// TestASummaryIsWithinLimits: what holds for model calls holds for summaries.
+func TestASummaryIsWithinLimits(t *testing.T) {
+	small := &endpoint{t: t, name: "small", answer: says("A summary.")}
+	r, model, store := full(t, small)
+	before := len(model.requests)
+	limited, err := runner.New(r.Tree().Root().Agent, store, runner.WithLimits(runner.Limits{ModelCalls: 1}))
+	require.NoError(t, err)
+	events, err := turn(limited, "And now?")
+	require.ErrorIs(t, err, agent.ErrLimit)
+	require.Len(t, small.requests, 1)
+	require.Len(t, model.requests, before, "the summary was the one call")
+	require.Len(t, payloads[*agent.Compaction](events), 1, "and is kept")
+
+	small = &endpoint{t: t, name: "small", answer: says("A summary.")}
+	r, _, store = full(t, small)
+	poor, err := runner.New(r.Tree().Root().Agent, store, runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 10}}))
+	require.NoError(t, err)
+	events, err = turn(poor, "And now?")
+	require.ErrorIs(t, err, agent.ErrLimit)
+	require.Empty(t, small.requests)
+	require.Empty(t, payloads[*agent.Compaction](events), "a budget is no reason to forget")
+}
+
+type watcher struct {
+	agent.Passthrough
+	mu    sync.Mutex
+	asked []string
+}
+
+func (w *watcher) ModelCall(ctx context.Context, c agent.ModelCallInfo, next agent.ModelFunc) iter.Seq2[llm.Chunk, error] {
+	w.mu.Lock()
+	w.asked = append(w.asked, c.Model.Name())
+	w.mu.Unlock()
+	return next(ctx, c.Request)
+}
+
+func TestInterceptorsSeeSummaries(t *testing.T) {
+	r, _, store := full(t, &endpoint{t: t, name: "small", answer: says("A summary.")})
+	w := &watcher{}
+	r, err := runner.New(r.Tree().Root().Agent, store, runner.WithInterceptors(w), runner.WithStreaming())
+	require.NoError(t, err)
+	partial := 0
+	for e, err := range r.Run(context.Background(), key, llm.UserText("And now?")) {
+		require.NoError(t, err)
+		if e.Partial {
+			partial++
+		}
+	}
+	require.Equal(t, []string{"small", "m"}, w.asked)
+	require.Equal(t, 1, partial, "a summary is not shown as it is written")
+}
+
+// TestACompactionIsAStep takes one step at a time, goes on in another process,
+// and breaks one off.
+func TestACompactionIsAStep(t *testing.T) {
+	ctx := context.Background()
+	small := &endpoint{t: t, name: "small", answer: says("A summary.")}
+	r, model, store := full(t, small)
+	before := len(model.requests)
+	_, err := r.Begin(ctx, key, llm.UserText("And now?"))
+	require.NoError(t, err)
+	events, done, err := r.Advance(ctx, key, 1)
+	require.NoError(t, err)
+	require.False(t, done)
+	require.Equal(t, []string{agent.TypeCompaction, agent.TypeUsage}, types(events))
+	require.Len(t, model.requests, before)
+
+	other := build(t, store, model, llmagent.Compaction{Window: 1000, Summarizer: small})
+	_, done, err = other.Advance(ctx, key, 2)
+	require.NoError(t, err)
+	require.True(t, done)
+	require.Len(t, small.requests, 1, "a summary that is stored is not asked for again")
+	require.Contains(t, words(model.last()), "A summary.")
+
+	canceled, cancel := context.WithCancel(ctx)
+	r, model, _ = full(t, &endpoint{t: t, name: "small", answer: func(*llm.Request) []scripted.Item {
+		cancel()
+		return []scripted.Item{scripted.Wait(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })}
+	}})
+	before = len(model.requests)
+	var kept []*agent.Event
+	var failed error
+	for e, err := range r.Run(canceled, key, llm.UserText("And now?")) {
+		if failed = err; err == nil {
+			kept = append(kept, e)
+		}
+	}
+	require.ErrorIs(t, failed, context.Canceled)
+	require.Equal(t, []string{agent.TypeUser, agent.TypeHarnessStart}, types(kept), "a cancelled summary leaves nothing behind")
+	require.Len(t, model.requests, before)
+}
+
+func TestCompactionSettings(t *testing.T) {
+	m := scripted.Always("m", scripted.Reply(scripted.Text("ok")))
+	for _, c := range []struct {
+		set  llmagent.Compaction
+		max  int
+		says string
+	}{
+		{llmagent.Compaction{}, 0, "window is not given"},
+		{llmagent.Compaction{Window: -1}, 0, "window is not given"},
+		{llmagent.Compaction{Window: 1000, At: 1.5}, 0, "no shares"},
+		{llmagent.Compaction{Window: 1000, At: 0.4}, 0, "no shares"},
+		{llmagent.Compaction{Window: 1000, Keep: 0.9}, 0, "no shares"},
+		{llmagent.Compaction{Window: 1000, Keep: -0.1}, 0, "no shares"},
+		{llmagent.Compaction{Window: 1000}, 1000, "leaves nothing"},
+		{llmagent.Compaction{Window: 1000}, 999, ""},
+		{llmagent.Compaction{Window: 1000, At: 1, Keep: 0.99}, 0, ""},
+	} {
+		_, err := llmagent.New("solo", "", m, llmagent.WithCompaction(c.set), llmagent.WithSettings(llm.Settings{MaxTokens: c.max}))
+		if c.says == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, c.says)
+		}
+	}
+
+	// The answer's tokens stay free.
+	model := &endpoint{t: t, name: "m", answer: says(strings.Repeat("word ", 100))}
+	r := build(t, session.NewMemory(), model, llmagent.Compaction{Window: 1000}, llmagent.WithSettings(llm.Settings{MaxTokens: 500}))
+	for i := range 10 {
+		_, err := turn(r, fmt.Sprint("Question ", i))
+		require.NoError(t, err)
+		require.LessOrEqual(t, llm.CountRequest(model.last(), nil), 500)
+	}
+}
+
+// TestAStepThatNeedsNoCompaction costs what it costs without the option, also
+// when the conversation is long.
+func TestAStepThatNeedsNoCompaction(t *testing.T) {
+	cost := func(history int, opts ...llmagent.Option) float64 {
+		a, err := llmagent.New("solo", "Be kind.", scripted.Always("m", scripted.Reply(scripted.Text("ok"), scripted.Usage(100, 10, 0))), opts...)
+		require.NoError(t, err)
+		r, err := runner.New(a, session.NewMemory())
+		require.NoError(t, err)
+		for range history {
+			_, err := turn(r, "Hello")
+			require.NoError(t, err)
+		}
+		return testing.AllocsPerRun(50, func() {
+			for _, err := range r.Run(context.Background(), key, llm.UserText("Hello")) {
+				require.NoError(t, err)
+			}
+		})
+	}
+	on := llmagent.WithCompaction(llmagent.Compaction{Window: 1_000_000})
+	require.InDelta(t, cost(600), cost(600, on), 3)
+	require.InDelta(t, cost(10, on), cost(600, on), 3)
+}
