@@ -15,7 +15,7 @@ type fault struct {
 	name string // as docs/faults.md calls it
 	only string // "streamed" or "whole": the form of answer that it concerns; both if empty
 
-	// serve answers a request badly. A nil one is a connection that is refused.
+	// serve answers a request badly. Without it the connection is refused.
 	serve func(b *breakage)
 	opts  []openai.Option // of the model, while its endpoint is sick
 
@@ -79,10 +79,10 @@ var faults = []fault{
 		opts: []openai.Option{openai.WithTimeouts(openai.Timeouts{FirstByte: time.Second, Attempt: time.Second})},
 		code: llm.CodeTimeout, retryable: true, want: "WithTimeouts"},
 	{name: "Silence in the middle of an answer", only: "streamed", serve: (*breakage).stall,
-		opts:  []openai.Option{openai.WithTimeouts(openai.Timeouts{Idle: time.Second / 2})},
+		opts:  []openai.Option{openai.WithTimeouts(openai.Timeouts{Idle: time.Second})},
 		again: theAgent, code: llm.CodeTimeout, retryable: true, shown: true, want: "stalled"},
 	{name: "Silence in the middle of an answer", only: "whole", serve: (*breakage).stall,
-		opts: []openai.Option{openai.WithTimeouts(openai.Timeouts{Idle: time.Second / 2})},
+		opts: []openai.Option{openai.WithTimeouts(openai.Timeouts{Idle: time.Second})},
 		code: llm.CodeTimeout, retryable: true, want: "stalled"},
 	{name: "Cut off after some text", serve: func(b *breakage) { b.text(); b.cut() },
 		again: theAgent, code: llm.CodeTruncated, retryable: true, shown: true, want: "cut off"},

@@ -36,11 +36,11 @@ type sick struct {
 	problems []error // violations of the protocol in requests
 }
 
-// attempt is a request, or a connection that was refused.
+// attempt is a request that was sent, or would have been on a connection.
 type attempt struct {
 	agent string
 	at    time.Time
-	body  []byte // nil if it was refused
+	body  []byte
 	bad   bool
 }
 
@@ -80,9 +80,7 @@ func (s *sick) strikes(a attempt) bool {
 		}
 		s.skip--
 	}
-	if a.body != nil || a.bad {
-		s.attempts = append(s.attempts, a)
-	}
+	s.attempts = append(s.attempts, a)
 	return a.bad
 }
 
@@ -102,16 +100,20 @@ func (s *sick) strikesNext(agent string) bool {
 	return agent == s.agent && s.skip <= 0 && s.left != 0
 }
 
-func (s *sick) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// badly marks the requests that the server is to answer badly.
+const badly = "X-Badly"
+
+// RoundTrip sends a request. What goes wrong is decided and counted here, where
+// requests are sent, and not where they arrive: a client that has run out of
+// patience may be gone by then.
+func (s *sick) RoundTrip(r *http.Request) (*http.Response, error) {
+	defer r.Body.Close()
 	body, err := io.ReadAll(r.Body)
-	var head struct {
-		Model  string `json:"model"`
-		Stream bool   `json:"stream"`
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = json.Unmarshal(body, &head)
-	}
-	if err == nil {
+	var head struct{ Model string }
+	if err = json.Unmarshal(body, &head); err == nil {
 		err = endpoint.CheckBody(body)
 	}
 	if err != nil {
@@ -119,36 +121,42 @@ func (s *sick) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.problems = append(s.problems, err)
 		s.mu.Unlock()
 	}
-	a := attempt{agent: head.Model, at: time.Now(), body: body}
-	if s.fault.serve == nil { // strikes was asked when the connection was made
-		s.mu.Lock()
-		s.attempts = append(s.attempts, a)
-		s.mu.Unlock()
-	} else if s.strikes(a) {
-		b := &breakage{w: w, r: r, streamed: head.Stream, tool: "refund", input: fmt.Sprintf(`{"order":%s}`, wrong)}
-		if head.Model == "coordinator" {
-			b.tool, b.input = agent.TransferTool, fmt.Sprintf(`{"agent_name":"shipping","reason":%q}`, wrong)
-		}
-		s.fault.serve(b)
+	r = r.Clone(r.Context())
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	switch bad := s.strikes(attempt{agent: head.Model, at: time.Now(), body: body}); {
+	case bad && s.fault.serve == nil:
+		r.URL.Host = s.closed.LocalAddr().String()
+	case bad:
+		r.Header.Set(badly, "yes")
+	}
+	return s.server.Client().Transport.RoundTrip(r)
+}
+
+func (s *sick) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get(badly) == "" {
+		s.good.ServeHTTP(w, r)
 		return
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	s.good.ServeHTTP(w, r)
+	var head struct {
+		Model  string
+		Stream bool
+	}
+	if err := json.NewDecoder(r.Body).Decode(&head); err != nil {
+		return // the client is gone
+	}
+	_, _ = io.Copy(io.Discard, r.Body) // else the server does not see the client go
+	b := &breakage{w: w, r: r, streamed: head.Stream, tool: "refund", input: fmt.Sprintf(`{"order":%s}`, wrong)}
+	if head.Model == "coordinator" {
+		b.tool, b.input = agent.TransferTool, fmt.Sprintf(`{"agent_name":"shipping","reason":%q}`, wrong)
+	}
+	s.fault.serve(b)
 }
 
 // model returns an agent's model at this endpoint. The options of the fault hold
 // for requests that go wrong only, so that no good answer is late on a slow
 // machine.
 func (s *sick) model(name string) (llm.Model, error) {
-	opts := []openai.Option{openai.WithBaseURL(s.server.URL + "/v1"), openai.WithRetryDelay(0, 0), openai.WithHTTPClient(s.server.Client())}
-	if s.fault.serve == nil {
-		opts = append(opts, openai.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if s.strikes(attempt{agent: name, at: time.Now()}) {
-				addr = s.closed.LocalAddr().String()
-			}
-			return new(net.Dialer).DialContext(ctx, network, addr)
-		}}}))
-	}
+	opts := []openai.Option{openai.WithBaseURL(s.server.URL + "/v1"), openai.WithRetryDelay(0, 0), openai.WithHTTPClient(&http.Client{Transport: s})}
 	well, err := openai.New(name, opts...)
 	if err != nil || s.fault.opts == nil {
 		return well, err
