@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -214,6 +215,36 @@ func TestALongTurn(t *testing.T) {
 	for _, req := range model.requests[1:] {
 		require.Equal(t, llm.RoleTool, req.Messages[len(req.Messages)-1].Role, "the newest results are always shown")
 	}
+}
+
+// TestAnAgentToolOutgrowsItsWindow: the scope of an agent tool has a view of its
+// own, whose task stays.
+func TestAnAgentToolOutgrowsItsWindow(t *testing.T) {
+	const window = 1500
+	inner := &endpoint{t: t, name: "inner", window: window, answer: working(20)}
+	worker, err := llmagent.New("worker", "Work.", inner, llmagent.WithTools(looking(t, 400)),
+		llmagent.WithCompaction(llmagent.Compaction{Window: window, Summarizer: &endpoint{t: t, name: "small", answer: says("Looked so far.")}}))
+	require.NoError(t, err)
+	work, err := agenttool.New(worker, agenttool.WithName("work"))
+	require.NoError(t, err)
+	outer := &endpoint{t: t, name: "outer", answer: func(req *llm.Request) []scripted.Item {
+		if len(req.Messages) > 1 {
+			return []scripted.Item{scripted.Text("Done.")}
+		}
+		return []scripted.Item{scripted.Call("work", `{"input":"Look twenty times"}`)}
+	}}
+	a, err := llmagent.New("solo", "Be kind.", outer, llmagent.WithTools(work))
+	require.NoError(t, err)
+	r, err := runner.New(a, session.NewMemory(), runner.WithLimits(runner.Limits{}))
+	require.NoError(t, err)
+	events, err := turn(r, "Do it")
+	require.NoError(t, err)
+	require.Greater(t, len(payloads[*agent.Compaction](events)), 1)
+	for _, req := range inner.requests {
+		require.Contains(t, words(req), "Look twenty times")
+	}
+	require.Contains(t, words(inner.last()), "Looked so far.")
+	require.Equal(t, "Do it\n\n\n", words(outer.last()), "the conversation is as it was")
 }
 
 // TestTooLongAnyway has nothing that could be left out: the endpoint decides.
