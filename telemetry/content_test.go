@@ -130,6 +130,16 @@ func TestBrokenArguments(t *testing.T) {
 		attr(b.named("chat support")[0], "gen_ai.output.messages").AsString())
 }
 
+// The turn's answer is what the conversation was told, not what an agent told
+// another one.
+func TestATurnWithoutAnAnswer(t *testing.T) {
+	s := scripted.New().Add("support", scripted.Reply(scripted.Call("desk", `{"input":"look"}`)), scripted.Reply()).Add("desk", scripted.Reply(scripted.Text("Found.")))
+	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(agentTool(t, newAgent(t, s, "desk")))), []telemetry.Option{telemetry.WithContent()})
+	_, err := b.say(context.Background(), session.ID("s1"))
+	require.NoError(t, err)
+	require.NotContains(t, attributes(b.one("invoke_workflow support")), "gen_ai.output.messages")
+}
+
 // Spans that are not sampled cost no content.
 func TestUnsampledTurns(t *testing.T) {
 	s := scripted.New().Always("support", scripted.Reply(scripted.Usage(3, 2, 0), scripted.Text("Hello.")))
