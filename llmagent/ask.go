@@ -219,8 +219,8 @@ func (ans *answer) ids() []string {
 
 // usageOf returns what the answer used; modelName stands in for a model that the
 // endpoint does not name.
-func (ans *answer) usageOf(modelName string) agent.Usage {
-	return agent.Usage{InputTokens: ans.usage.InputTokens, OutputTokens: ans.usage.OutputTokens,
+func (ans *answer) usageOf(modelName string) *agent.Usage {
+	return &agent.Usage{InputTokens: ans.usage.InputTokens, OutputTokens: ans.usage.OutputTokens,
 		CachedTokens: ans.usage.CachedTokens, Model: cmp.Or(ans.model, modelName)}
 }
 
@@ -229,8 +229,7 @@ func (ans *answer) used(modelName string) *agent.Usage {
 	if ans.usage == (llm.Usage{}) {
 		return nil
 	}
-	u := ans.usageOf(modelName)
-	return &u
+	return ans.usageOf(modelName)
 }
 
 // deliver yields the whole answer of an agent's model, and what the runner shall
@@ -242,21 +241,12 @@ func (ans *answer) deliver(inv *agent.Invocation, a *Agent) {
 		}
 	}
 	if t := ans.text.String(); t != "" {
-		text := &struct {
-			e agent.Event
-			d agent.Text
-		}{d: agent.Text{Content: t}}
-		text.e = agent.Event{ID: ans.text.id, Data: &text.d, More: true}
-		if !ans.yield(&text.e, nil) {
+		if !ans.yield(&agent.Event{ID: ans.text.id, Data: &agent.Text{Content: t}, More: true}, nil) {
 			return
 		}
 	}
 	for _, c := range ans.calls {
-		call := &struct {
-			e agent.Event
-			d agent.ToolCall
-		}{d: agent.ToolCall{Name: c.Name, Input: agent.ObjectInput(c.Arguments)}}
-		data := &call.d
+		data := &agent.ToolCall{Name: c.Name, Input: agent.ObjectInput(c.Arguments)}
 		if t := a.targetByToolName(inv.Node(), c.Name); t != nil {
 			data.Name, data.Input = agent.TransferTool, transfer.Input(t, data.Input)
 		}
@@ -267,17 +257,13 @@ func (ans *answer) deliver(inv *agent.Invocation, a *Agent) {
 			data.Input = agent.EncodeJSON(map[string]string{"name": clean(data.Name), "arguments": clean(c.Arguments)})
 			data.Name = malformedTool
 		}
-		call.e = agent.Event{ID: c.ID, Data: data, More: true}
-		if !ans.yield(&call.e, nil) {
+		if !ans.yield(&agent.Event{ID: c.ID, Data: data, More: true}, nil) {
 			return
 		}
 	}
-	last := &struct { // one allocation for the event and what it holds, as above
-		e agent.Event
-		d agent.Usage
-	}{d: ans.usageOf(a.model.Name())}
-	last.e = agent.Event{Data: &last.d, More: len(ans.calls) == 0} // then the runner's harness_end joins this write
-	if !ans.yield(&last.e, nil) {
+	last := &agent.Event{Data: ans.usageOf(a.model.Name())}
+	last.More = len(ans.calls) == 0 // then the runner's harness_end joins this write
+	if !ans.yield(last, nil) {
 		return
 	}
 	switch {

@@ -159,12 +159,7 @@ func (a *Agent) refuse(c view.Call, inv *agent.Invocation) *agent.Event {
 }
 
 func result(c view.Call, output json.RawMessage, isError bool) *agent.Event {
-	r := &struct {
-		e agent.Event
-		d agent.ToolResult
-	}{d: agent.ToolResult{Name: c.Name, Output: output, IsError: isError}}
-	r.e = agent.Event{ID: c.ID, Data: &r.d}
-	return &r.e
+	return &agent.Event{ID: c.ID, Data: &agent.ToolResult{Name: c.Name, Output: output, IsError: isError}}
 }
 
 // call runs one tool and returns the events that settle it, or an error that

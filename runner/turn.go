@@ -43,7 +43,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 		yield(nil, err)
 		return
 	}
-	t := &turn{r: r, ctx: ctx, cancel: cancel, lease: lease}
+	t := &turn{r: r, ctx: ctx, cancel: cancel, lease: lease, log: make([]*agent.Event, 0, 16)}
 	t.newID = r.newID
 	if t.newID == nil {
 		t.newID = new(idPool).next
@@ -69,7 +69,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 		yield(nil, err)
 		return
 	}
-	l := &lane{t: t, session: t, ctx: ctx, cancel: cancel, tree: r.tree, again: t.resumed}
+	l := &lane{t: t, session: t, ctx: ctx, cancel: cancel, tree: r.tree, again: t.resumed, joined: make([]*agent.Event, 0, 8)}
 	l.deliver = func(e *agent.Event) bool { return t.toConsumer(l, e, yield) }
 	for _, e := range t.recalled {
 		if !l.hand(e, yield) {

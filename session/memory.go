@@ -238,10 +238,14 @@ func (s *memorySession) place(e *agent.Event) *memoryPlace {
 			return known
 		}
 	}
-	if len(s.places) < maxPlaces {
-		s.places = append(s.places, &p)
+	fresh := &memoryPlace{e.Scope, e.Agent, e.Path}
+	if s.places == nil {
+		s.places = make([]*memoryPlace, 0, 4)
 	}
-	return &p
+	if len(s.places) < maxPlaces {
+		s.places = append(s.places, fresh)
+	}
+	return fresh
 }
 
 func (s *memorySession) add(e *agent.Event) {
@@ -250,6 +254,9 @@ func (s *memorySession) add(e *agent.Event) {
 			memoryPlace: s.place(e)}
 	}
 	p, i := locate(s.seq)
+	if s.pages == nil {
+		s.pages = make([][]memoryRecord, 0, 2)
+	}
 	if i == 0 {
 		s.pages = append(s.pages, make([]memoryRecord, 0, pageSize(p)))
 	}
