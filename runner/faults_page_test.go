@@ -1,0 +1,81 @@
+package runner_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const faultsPage = "../docs/faults.md"
+
+// TestFaultsPage compares the table of docs/faults.md with the cases above, in
+// both directions. -update writes it.
+func TestFaultsPage(t *testing.T) {
+	page, err := os.ReadFile(faultsPage)
+	require.NoError(t, err)
+	before, rest, ok := strings.Cut(string(page), "| the endpoint |")
+	require.True(t, ok, "the page has no table of faults")
+	_, after, ok := strings.Cut(rest, "\n\n")
+	require.True(t, ok)
+	want := before + faultTable() + "\n" + after
+	if *update {
+		require.NoError(t, os.WriteFile(faultsPage, []byte(want), 0o644))
+		return
+	}
+	require.Equal(t, want, string(page))
+}
+
+func faultTable() string {
+	var b strings.Builder
+	b.WriteString("| the endpoint | if it does so once | if it goes on | code | retryable |\n|---|---|---|---|---|\n")
+	for i := range faults {
+		f := &faults[i]
+		fmt.Fprintf(&b, "| %s | %s | %s | `%s` | %s |\n", f.title(), f.once(), f.goesOn(), f.code, yesNo(f.retryable))
+	}
+	return b.String()
+}
+
+func (f *fault) title() string {
+	switch {
+	case f.only == "whole":
+		return f.name + ", not streamed"
+	case f.only == "streamed" && !strings.Contains(f.name, "stream"):
+		return f.name + ", streamed"
+	}
+	return f.name
+}
+
+func (f *fault) once() string {
+	back := ""
+	if f.shown {
+		back = ", what was shown of it is taken back,"
+	}
+	switch {
+	case f.again == theAgent:
+		return "The attempt is discarded" + back + " and the request is sent again. The turn goes on."
+	case f.again == theAdapter && f.waits > 0:
+		return "The request is sent again after the wait that was asked for. The turn goes on."
+	case f.again == theAdapter:
+		return "The request is sent again. The turn goes on."
+	case f.shown:
+		return "What was shown is taken back. The turn fails."
+	}
+	return "The turn fails."
+}
+
+func (f *fault) goesOn() string {
+	if f.again == nobody {
+		return "The same."
+	}
+	return fmt.Sprintf("The turn fails after %d requests.", maxRequests)
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
