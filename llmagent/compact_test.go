@@ -217,6 +217,56 @@ func TestALongTurn(t *testing.T) {
 	}
 }
 
+// TestRoomForTheSummary lets a request fill the window, with summaries as long
+// as they may be: none is too long for it.
+func TestRoomForTheSummary(t *testing.T) {
+	const window = 1500
+	counted := func(req *llm.Request) int { return llm.CountRequest(req, nil) }
+	for _, summarize := range []bool{true, false} {
+		for size := 100; size < 300; size += 20 {
+			model := &endpoint{t: t, name: "m", window: window, count: counted, answer: working(40)}
+			small := &endpoint{t: t, name: "small", answer: says(strings.Repeat("word ", 1000))}
+			settings := llmagent.Compaction{Window: window, At: 1}
+			if summarize {
+				settings.Summarizer = small
+			}
+			r := build(t, session.NewMemory(), model, settings, llmagent.WithTools(looking(t, size)))
+			r, err := runner.New(r.Tree().Root().Agent, session.NewMemory(), runner.WithLimits(runner.Limits{}))
+			require.NoError(t, err)
+			events, err := turn(r, "Look forty times")
+			require.NoError(t, err)
+			require.NotEmpty(t, payloads[*agent.Compaction](events))
+			require.Len(t, model.requests, 41, "none was refused")
+			require.Len(t, payloads[*agent.Usage](events), 41+len(small.requests))
+		}
+	}
+}
+
+// TestALongSystemMessage must not take all the room, and counts anew when it
+// changes.
+func TestALongSystemMessage(t *testing.T) {
+	length := 2200
+	instructions := llmagent.WithInstructionFunc(func(context.Context, *agent.Invocation) (string, error) { return strings.Repeat("word", length/4), nil })
+	model := &endpoint{t: t, name: "m", window: 1000, answer: says("Well, well.")}
+	r := build(t, session.NewMemory(), model, llmagent.Compaction{Window: 1000}, instructions)
+	var compacted int
+	for i := range 40 {
+		events, err := turn(r, fmt.Sprint("Question ", i))
+		require.NoError(t, err)
+		if now := len(payloads[*agent.Compaction](events)); now > 0 && i > 0 {
+			compacted += now
+			require.Contains(t, words(model.last()), fmt.Sprint("Question ", i-1))
+		}
+	}
+	require.NotZero(t, compacted)
+	require.Less(t, compacted, 10)
+	length = 2900
+	events, err := turn(r, "And now?")
+	require.NoError(t, err)
+	require.Len(t, payloads[*agent.Compaction](events), 1)
+	require.LessOrEqual(t, llm.CountRequest(model.last(), nil), 1000)
+}
+
 // TestAnAgentToolOutgrowsItsWindow: the scope of an agent tool has a view of its
 // own, whose task stays.
 func TestAnAgentToolOutgrowsItsWindow(t *testing.T) {
@@ -354,6 +404,18 @@ func TestTheSummarizerFails(t *testing.T) {
 			require.Contains(t, words(model.last()), "And now?")
 		})
 	}
+	t.Run("again and again", func(t *testing.T) {
+		r, _, _ := full(t, &endpoint{t: t, name: "small", answer: items(scripted.Fail(errors.New("on fire")))})
+		failed := 0
+		for failed < 3 {
+			events, err := turn(r, "And now?")
+			require.NoError(t, err)
+			for _, c := range payloads[*agent.Compaction](events) {
+				failed++
+				require.Equal(t, "The first summary.\n[What was said after that was left out.]", c.Summary)
+			}
+		}
+	})
 	t.Run("then works again", func(t *testing.T) {
 		n := 0
 		small := &endpoint{t: t, name: "small", answer: func(*llm.Request) []scripted.Item {

@@ -1,8 +1,10 @@
 // Package view decides what an agent's model sees of a session: a [View] is an
 // incremental reducer over the log for one agent in one scope, a [Policy] says
-// how much of the others it shows, and [Check] holds a request against the rules
-// that endpoints enforce.
+// how much of the others it shows and what is redacted, and [Check] holds a
+// request against the rules that endpoints enforce.
 //
-// It imports agent and llm. It reads events only, never a store, and a view
-// grows at its end alone, so that a provider's prompt cache keeps hitting.
+// It imports agent and llm. It reads events only, never a store, and changes
+// none. A view grows at its end alone, so that a provider's prompt cache keeps
+// hitting; the exceptions are [LastTurns], which trims in steps, and compaction
+// events.
 package view
