@@ -15,7 +15,6 @@ type call struct {
 	id    string
 	span  trace.Span
 	place place
-	ended time.Time
 }
 
 // ToolCall implements agent.Interceptor: every call is a span below the run that

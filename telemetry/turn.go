@@ -182,7 +182,6 @@ func (t *turn) see(e *agent.Event, err error) {
 func (t *turn) stop(c *call, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c.ended = now
 	for _, r := range t.runs {
 		if r.under == c && r.stopped.IsZero() {
 			r.stopped = now
