@@ -1,0 +1,174 @@
+package llmagent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// full returns a runner whose next turn must compact, and that has a summary
+// already. The next one is small's to write.
+func full(t testing.TB, small *endpoint) (r *runner.Runner, model *endpoint, store session.Store) {
+	store = session.NewMemory()
+	counted := func(req *llm.Request) int { return llm.CountRequest(req, nil) }
+	model = &endpoint{t: t, name: "m", window: 1000, count: counted, answer: says(strings.Repeat("word ", 100))}
+	settings := llmagent.Compaction{Window: 1000, Summarizer: &endpoint{t: t, name: "first", count: counted, answer: says("The first summary.")}}
+	r = build(t, store, model, settings)
+	compactions := 0
+	for i := 0; ; i++ {
+		req, err := r.Preview(context.Background(), key, "solo")
+		require.NoError(t, err)
+		if compactions > 0 && llm.CountRequest(req.Request, nil) > 795 {
+			break
+		}
+		events, err := turn(r, fmt.Sprint("Question ", i))
+		require.NoError(t, err)
+		compactions += len(payloads[*agent.Compaction](events))
+		require.Less(t, i, 50)
+	}
+	settings.Summarizer = small
+	return build(t, store, model, settings), model, store
+}
+
+func TestTheSummarizerFails(t *testing.T) {
+	items := func(items ...scripted.Item) func(*llm.Request) []scripted.Item {
+		return func(*llm.Request) []scripted.Item { return items }
+	}
+	for name, c := range map[string]struct {
+		answer   func(*llm.Request) []scripted.Item
+		asked    int
+		discards int
+		says     string
+	}{
+		"refused":              {items(scripted.Fail(&llm.Error{Code: llm.CodeUnauthorized, Message: "bad key"})), 1, 0, "bad key"},
+		"another error":        {items(scripted.Fail(errors.New("on fire"))), 1, 0, "on fire"},
+		"nothing":              {says("  \n"), 1, 1, "empty"},
+		"cut off twice":        {items(scripted.Text("They"), scripted.Cut()), 2, 2, "terminal signal"},
+		"held back":            {items(scripted.Text("They"), scripted.Finish(llm.FinishContentFilter)), 1, 1, "content filter"},
+		"a call, and no words": {items(scripted.Call("look", "{}")), 1, 1, "empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			small := &endpoint{t: t, name: "small", answer: c.answer}
+			r, model, _ := full(t, small)
+			events, err := turn(r, "And now?")
+			require.NoError(t, err, "the turn goes on")
+			require.Len(t, small.requests, c.asked)
+			notices := payloads[*agent.Notice](events)
+			require.Len(t, notices, 1)
+			require.Equal(t, llmagent.NoticeCompactionFailed, notices[0].Code)
+			require.Contains(t, notices[0].Message, c.says)
+			require.Len(t, payloads[*agent.Discard](events), c.discards, "an attempt that was under way counts")
+			require.Len(t, payloads[*agent.Usage](events), 1, "only that of the answer")
+			done := payloads[*agent.Compaction](events)
+			require.Len(t, done, 1)
+			require.Equal(t, "The first summary.\n[What was said after that was left out.]", done[0].Summary, "the earlier summary is better than none")
+			require.Contains(t, words(model.last()), "The first summary.")
+			require.Contains(t, words(model.last()), "And now?")
+		})
+	}
+	t.Run("again and again", func(t *testing.T) {
+		r, _, _ := full(t, &endpoint{t: t, name: "small", answer: items(scripted.Fail(errors.New("on fire")))})
+		failed := 0
+		for failed < 3 {
+			events, err := turn(r, "And now?")
+			require.NoError(t, err)
+			for _, c := range payloads[*agent.Compaction](events) {
+				failed++
+				require.Equal(t, "The first summary.\n[What was said after that was left out.]", c.Summary)
+			}
+		}
+	})
+	t.Run("then works again", func(t *testing.T) {
+		n := 0
+		small := &endpoint{t: t, name: "small", answer: func(*llm.Request) []scripted.Item {
+			if n++; n == 1 {
+				return []scripted.Item{scripted.Text("They"), scripted.Cut()}
+			}
+			return []scripted.Item{scripted.Think("hm"), scripted.Text("The ", "second."), scripted.ModelName("small-2026"), scripted.Usage(70, 80, 9), scripted.Finish(llm.FinishLength)}
+		}}
+		r, _, _ := full(t, small)
+		events, err := turn(r, "And now?")
+		require.NoError(t, err)
+		require.Len(t, small.requests, 2, "what breaks off is asked for once more")
+		require.Empty(t, payloads[*agent.Notice](events))
+		require.Equal(t, "The second.", payloads[*agent.Compaction](events)[0].Summary)
+		require.Equal(t, &agent.Usage{InputTokens: 70, OutputTokens: 80, CachedTokens: 9, Model: "small-2026"}, payloads[*agent.Usage](events)[0])
+		require.Len(t, payloads[*agent.Discard](events), 1)
+	})
+}
+
+func TestASummaryThatIsTooLong(t *testing.T) {
+	small := &endpoint{t: t, name: "small", answer: says(strings.Repeat("длинный ", 2000))}
+	r, model, _ := full(t, small)
+	events, err := turn(r, "And now?")
+	require.NoError(t, err)
+	got := payloads[*agent.Compaction](events)[0].Summary
+	require.LessOrEqual(t, llm.EstimateTokens(got), 1000/8)
+	require.Greater(t, llm.EstimateTokens(got), 1000/10)
+	require.LessOrEqual(t, llm.CountRequest(model.last(), nil), 800)
+}
+
+// TestASummaryIsWithinLimits: what holds for model calls holds for summaries.
+func TestASummaryIsWithinLimits(t *testing.T) {
+	small := &endpoint{t: t, name: "small", answer: says("A summary.")}
+	r, model, store := full(t, small)
+	before := len(model.requests)
+	limited, err := runner.New(r.Tree().Root().Agent, store, runner.WithLimits(runner.Limits{ModelCalls: 1}))
+	require.NoError(t, err)
+	events, err := turn(limited, "And now?")
+	require.ErrorIs(t, err, agent.ErrLimit)
+	require.Len(t, small.requests, 1)
+	require.Len(t, model.requests, before, "the summary was the one call")
+	require.Len(t, payloads[*agent.Compaction](events), 1, "and is kept")
+
+	small = &endpoint{t: t, name: "small", answer: says("A summary.")}
+	r, _, store = full(t, small)
+	poor, err := runner.New(r.Tree().Root().Agent, store, runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 10}}))
+	require.NoError(t, err)
+	events, err = turn(poor, "And now?")
+	require.ErrorIs(t, err, agent.ErrLimit)
+	require.Empty(t, small.requests)
+	require.Empty(t, payloads[*agent.Compaction](events), "a budget is no reason to forget")
+}
+
+type watcher struct {
+	agent.Passthrough
+	mu    sync.Mutex
+	asked []string
+}
+
+func (w *watcher) ModelCall(ctx context.Context, c agent.ModelCallInfo, next agent.ModelFunc) iter.Seq2[llm.Chunk, error] {
+	w.mu.Lock()
+	w.asked = append(w.asked, c.Model.Name())
+	w.mu.Unlock()
+	return next(ctx, c.Request)
+}
+
+func TestInterceptorsSeeSummaries(t *testing.T) {
+	r, _, store := full(t, &endpoint{t: t, name: "small", answer: says("A summary.")})
+	w := &watcher{}
+	r, err := runner.New(r.Tree().Root().Agent, store, runner.WithInterceptors(w), runner.WithStreaming())
+	require.NoError(t, err)
+	partial := 0
+	for e, err := range r.Run(context.Background(), key, llm.UserText("And now?")) {
+		require.NoError(t, err)
+		if e.Partial {
+			partial++
+		}
+	}
+	require.Equal(t, []string{"small", "m"}, w.asked)
+	require.Equal(t, 1, partial, "a summary is not shown as it is written")
+}
