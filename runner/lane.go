@@ -218,6 +218,11 @@ func (l *lane) take(e *agent.Event, err error) bool {
 			return false
 		}
 	case *agent.Transfer:
+		if name := l.inv.Agent().Name(); e.Seq == 0 && d.From != name { // nobody hands over in another's name
+			own := *d
+			own.From, d = name, &own
+			e.Data = d
+		}
 		if d.Outcome == agent.TransferCommitted && e.Seq == 0 {
 			if l.err = l.legal(l.inv, d); l.err == nil {
 				l.answerPending(l.current, "not executed: the agent handed the conversation over")

@@ -34,9 +34,6 @@ func DefaultLimits() Limits {
 // legal checks a transfer that an agent yields as committed, so that function
 // agents are held to the rules that bind models.
 func (l *lane) legal(inv *agent.Invocation, d *agent.Transfer) error {
-	if d.From == "" {
-		d.From = inv.Agent().Name()
-	}
 	err := l.allowed(inv, d.To)
 	if err == nil {
 		if err = l.tree.Node(d.To).Edge.Input.Check(d.Payload); err != nil {

@@ -134,3 +134,17 @@ func (b *batches) Append(ctx context.Context, key session.Key, seq int64, lease 
 	b.wrote = append(b.wrote, strings.Join(types, " "))
 	return b.Store.Append(ctx, key, seq, lease, events...)
 }
+
+// TestNobodyHandsOverInAnothersName: a function agent's transfer is its own,
+// whatever it says.
+func TestNobodyHandsOverInAnothersName(t *testing.T) {
+	transfer := &agent.Transfer{From: "billing", To: "billing", Outcome: agent.TransferCommitted}
+	root, err := agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq { return yields(transfer) },
+		agent.WithSubAgents(says(t, "billing", "Hello.")))
+	require.NoError(t, err)
+	r := newRunner(t, root, session.NewMemory())
+	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Go")))
+	require.NoError(t, err)
+	require.Equal(t, "root → billing committed \nbilling: Hello.", said(events))
+	require.Equal(t, "billing", transfer.From, "what the agent yielded is not changed")
+}

@@ -19,6 +19,7 @@ const FactLimit = 400
 // concurrent use; the messages it hands out are.
 type View struct {
 	agent      string
+	node       *agent.Node
 	scope      string
 	policy     Policy
 	showReason bool
@@ -68,7 +69,7 @@ type Call struct {
 
 // New returns the empty view of an agent in its place, for one scope.
 func New(n *agent.Node, own Policy, scope string) *View {
-	v := &View{agent: n.Agent.Name(), scope: scope, policy: For(n, own), showReason: n.Edge.ShowReason}
+	v := &View{agent: n.Agent.Name(), node: n, scope: scope, policy: For(n, own), showReason: n.Edge.ShowReason}
 	if a, ok := n.Agent.(agent.TransferToolNamer); ok {
 		v.transferTool = a.TransferToolName()
 	}
@@ -133,13 +134,13 @@ func (v *View) Apply(e *agent.Event) {
 	switch d := e.Data.(type) {
 	case *agent.User:
 		v.flush()
-		v.addTurn(llm.Message{Role: llm.RoleUser, Content: v.policy.redactContent(d.Content)}, e.Seq)
+		v.addTurn(llm.Message{Role: llm.RoleUser, Content: v.userWords(v.policy.redactContent(d.Content))}, e.Seq)
 	case *agent.HarnessStart:
 		if !v.waits(e.Agent) {
 			v.flush()
 		}
 		if len(d.Input) > 0 && len(v.shown.msgs) == 0 {
-			v.addTurn(llm.UserText(v.policy.redactUser(agent.OutputText(d.Input))), e.Seq)
+			v.addTurn(llm.UserText(v.attribute("user", v.policy.redactUser(agent.OutputText(d.Input)), false)), e.Seq)
 		}
 		if mine {
 			v.acted, v.strikes = true, 0
@@ -218,10 +219,10 @@ func (v *View) transfer(t *agent.Transfer, seq int64, mine bool) {
 		v.flush()
 		line := "[" + t.From + "] handed the conversation to you."
 		if v.showReason && t.Reason != "" {
-			line = "[" + t.From + "] handed the conversation to you: " + v.policy.redactText(t.Reason)
+			line = "[" + t.From + "] handed the conversation to you: " + oneLine(clip(v.policy.redactText(t.Reason), FactLimit))
 		}
 		if v.showReason && len(t.Payload) > 0 {
-			line += " " + clip(string(v.policy.redactJSON(t.Payload)), FactLimit)
+			line += " " + oneLine(clip(string(v.policy.redactJSON(t.Payload)), FactLimit))
 		}
 		v.add(llm.UserText(line), seq)
 	}
@@ -319,7 +320,7 @@ func (v *View) addAttributed(a *answer) {
 	p := v.policy
 	if a.show {
 		if text := p.redactText(a.text); strings.TrimSpace(text) != "" {
-			v.add(llm.UserText("["+a.agent+"] "+text), a.last)
+			v.add(llm.UserText("["+a.agent+"] "+v.attribute(a.agent, text, true)), a.last)
 		}
 	}
 	for i := range a.calls {
