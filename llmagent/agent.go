@@ -20,7 +20,8 @@ import (
 type Agent struct {
 	name         string
 	description  string
-	instructions InstructionFunc
+	prompt       string          // as given to New
+	instructions InstructionFunc // returns the prompt unless an option says otherwise
 	model        llm.Model
 	tools        []tools.Tool
 	byName       map[string]tools.Tool
@@ -50,6 +51,8 @@ type Agent struct {
 type offer struct {
 	tools    []llm.ToolSpec
 	transfer string // the instruction about transfers, "" without targets
+	prompt   string // the agent's fixed instructions
+	system   string // prompt and transfer, joined
 }
 
 // InstructionFunc returns the system prompt for one invocation. An error ends
@@ -125,7 +128,7 @@ func WithParallelTools(n int) Option { return func(a *Agent) { a.parallel = n } 
 // with it. Names of tools are checked against transfer targets when the tree is
 // built.
 func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, error) {
-	a := &Agent{name: name, model: model, ownView: viewKey{name, ""}, transferText: transfer.Instruction, parallel: 8}
+	a := &Agent{name: name, prompt: instructions, model: model, ownView: viewKey{name, ""}, transferText: transfer.Instruction, parallel: 8}
 	a.instructions = func(context.Context, *agent.Invocation) (string, error) { return instructions, nil }
 	for _, o := range opts {
 		o(a)
@@ -264,14 +267,20 @@ func (a *Agent) viewKey(scope string) any {
 // what was stored since it was last looked at.
 func (a *Agent) view(ctx context.Context, inv *agent.Invocation) (*view.View, error) {
 	s := inv.Session()
-	v := s.Memo(a.viewKey(inv.Scope()), func() any {
-		v := view.New(inv.Node(), a.history, inv.Scope())
-		if a.compaction != nil {
-			v.Count(a.compaction.Count)
-		}
-		return v
-	}).(*view.View)
+	key := a.viewKey(inv.Scope())
+	v, ok := s.Memo(key, nil).(*view.View)
+	if !ok {
+		v = s.Memo(key, func() any { return a.newView(inv) }).(*view.View)
+	}
 	return v, v.CatchUp(s.Events(ctx, v.Seq()))
+}
+
+func (a *Agent) newView(inv *agent.Invocation) *view.View {
+	v := view.New(inv.Node(), a.history, inv.Scope())
+	if a.compaction != nil {
+		v.Count(a.compaction.Count)
+	}
+	return v
 }
 
 func (a *Agent) offer(n *agent.Node) *offer {
@@ -286,6 +295,7 @@ func (a *Agent) offer(n *agent.Node) *offer {
 		o.tools = append(o.tools, spec)
 		o.transfer = a.transferText
 	}
+	o.prompt, o.system = a.prompt, paragraphs(a.prompt, o.transfer)
 	stored, _ := a.offers.LoadOrStore(n, o)
 	return stored.(*offer)
 }
@@ -305,15 +315,21 @@ func (a *Agent) request(ctx context.Context, inv *agent.Invocation, messages []l
 		return nil, fmt.Errorf("instructions: %w", err)
 	}
 	o := a.offer(inv.Node())
-	if o.transfer != "" {
-		if system != "" {
-			system += "\n\n"
-		}
-		system += o.transfer
+	if system == o.prompt {
+		system = o.system
+	} else {
+		system = paragraphs(system, o.transfer)
 	}
 	req := &llm.Request{System: system, Messages: messages, Tools: o.tools, Stream: inv.Streaming(), Settings: a.settings}
 	if len(o.tools) == 0 {
 		req.ToolChoice, req.ParallelToolCalls = "", nil
 	}
 	return req, nil
+}
+
+func paragraphs(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "\n\n" + b
 }

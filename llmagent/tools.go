@@ -233,7 +233,7 @@ func runInner(ctx context.Context, inv *agent.Invocation, inner agent.Agent, cau
 // decide settles the transfer calls of one answer. The first legal one wins;
 // all are answered in the same write as the transfer itself.
 func (a *Agent) decide(ctx context.Context, inv *agent.Invocation, strikes int, calls []view.Call, yield func(*agent.Event, error) bool) {
-	d := decision{agent: a, inv: inv}
+	d := decision{agent: a, inv: inv, events: make([]*agent.Event, 0, 2*len(calls))}
 	for _, c := range calls {
 		if err := d.call(ctx, c); err != nil {
 			yield(nil, err)

@@ -87,21 +87,27 @@ func settle(shown *[]string, stored []*agent.Event) {
 // write that is being put together. Calls of that write itself are among them.
 func (l *lane) pending() []session.Call {
 	run, _ := l.state()
-	pending := append([]session.Call(nil), run.Pending...)
+	var pending []session.Call
+	for _, c := range run.Pending {
+		if !l.settles(c.ID) {
+			pending = append(pending, c)
+		}
+	}
 	for _, e := range l.joined {
-		switch d := e.Data.(type) {
-		case *agent.ToolCall:
+		if d, ok := e.Data.(*agent.ToolCall); ok && !l.settles(e.ID) {
 			pending = append(pending, session.Call{ID: e.ID, Name: d.Name})
-		case *agent.ToolResult:
-			for i := range pending {
-				if pending[i].ID == e.ID {
-					pending = append(pending[:i], pending[i+1:]...)
-					break
-				}
-			}
 		}
 	}
 	return pending
+}
+
+// settles reports whether the write that is being put together has the result
+// of a call.
+func (l *lane) settles(callID string) bool {
+	return slices.ContainsFunc(l.joined, func(e *agent.Event) bool {
+		_, ok := e.Data.(*agent.ToolResult)
+		return ok && e.ID == callID
+	})
 }
 
 // answerPending gives every call that still waits for a result one, in the

@@ -114,7 +114,7 @@ func (s *scopeSession) Events(ctx context.Context, after int64) iter.Seq2[*agent
 // Memo implements agent.Session.
 func (s *scopeSession) Memo(key any, create func() any) any {
 	v, ok := s.memos[key]
-	if !ok {
+	if !ok && create != nil {
 		if s.memos == nil {
 			s.memos = make(map[any]any)
 		}

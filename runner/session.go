@@ -43,16 +43,9 @@ func (t *turn) Events(ctx context.Context, after int64) iter.Seq2[*agent.Event, 
 		if after >= seq {
 			return
 		}
-		if first := seq - int64(len(log)); after < first {
-			for e, err := range t.r.store.Load(ctx, t.w.key, after) {
-				if err == nil && e.Seq > first {
-					break
-				}
-				if !yield(e, err) || err != nil {
-					return
-				}
-				after = e.Seq
-			}
+		first := seq - int64(len(log))
+		if after < first && !t.earlier(ctx, after, first, yield) {
+			return
 		}
 		for _, e := range log[max(0, len(log)-int(seq-after)):] {
 			if !yield(e, nil) {
@@ -60,6 +53,20 @@ func (t *turn) Events(ctx context.Context, after int64) iter.Seq2[*agent.Event, 
 			}
 		}
 	}
+}
+
+// earlier yields the events between two positions, the second included, from
+// the store. It reports whether to go on.
+func (t *turn) earlier(ctx context.Context, after, until int64, yield func(*agent.Event, error) bool) bool {
+	for e, err := range t.r.store.Load(ctx, t.w.key, after) {
+		if err == nil && e.Seq > until {
+			break
+		}
+		if !yield(e, err) || err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // State implements agent.Session.
@@ -85,7 +92,7 @@ func (t *turn) State(key string) (any, bool) {
 func (t *turn) Memo(key any, create func() any) any {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if v, ok := t.w.memos[key]; ok {
+	if v, ok := t.w.memos[key]; ok || create == nil {
 		return v
 	}
 	if t.w.memos == nil {

@@ -26,6 +26,9 @@ type View struct {
 	// transferTool is the name of the transfer tool on the wire, "" for its own.
 	transferTool string
 
+	applies func(*agent.Event, error) bool // the method apply, bound once
+	failed  error                          // of the events that are being applied
+
 	seq     int64
 	shown   shown
 	open    answer
@@ -109,15 +112,21 @@ func (v *View) Pending() []Call {
 
 // CatchUp applies a sequence of events, and returns its error if it has one.
 func (v *View) CatchUp(events iter.Seq2[*agent.Event, error]) (failed error) {
-	events(func(e *agent.Event, err error) bool {
-		if err != nil {
-			failed = err
-			return false
-		}
-		v.Apply(e)
-		return true
-	})
+	if v.applies == nil {
+		v.applies = v.apply
+	}
+	events(v.applies)
+	failed, v.failed = v.failed, nil
 	return failed
+}
+
+func (v *View) apply(e *agent.Event, err error) bool {
+	if err != nil {
+		v.failed = err
+		return false
+	}
+	v.Apply(e)
+	return true
 }
 
 // Apply takes in the next stored event. Partial events, events at or below Seq
