@@ -24,7 +24,37 @@ func (w *world) read(r *runner.Runner) {
 	w.log = log
 	for _, e := range added {
 		w.known = append(w.known, w.encode(e))
+		w.checkLimits(e)
 		w.story.add(e, w.happened)
+	}
+}
+
+// checkLimits holds the next event of the log against the limits and what came
+// before it.
+func (w *world) checkLimits(e *agent.Event) {
+	s, limits := &w.story, w.limits
+	switch d := e.Data.(type) {
+	case *agent.Usage:
+		switch run := s.runs[e.RunID]; {
+		case limits.Steps > 0 && run.answers >= limits.Steps:
+			w.t.Fatalf("seq %d: answer %d of a run that may have %d", e.Seq, run.answers+1, limits.Steps)
+		case run.strikes > 3:
+			w.t.Fatalf("seq %d: an answer after %d transfers that were refused", e.Seq, run.strikes)
+		}
+	case *agent.HarnessEnd:
+		for _, text := range s.promised[e.Scope] {
+			if text != "Transferred to "+d.Target+"." {
+				w.t.Fatalf("seq %d: a call was told %q, but the conversation went to %q", e.Seq, text, d.Target)
+			}
+		}
+	case *agent.Transfer:
+		switch {
+		case d.Outcome != agent.TransferCommitted || limits.Transfers == 0:
+		case s.transfers >= limits.Transfers:
+			w.t.Fatalf("seq %d: transfer %d of a turn that may have %d", e.Seq, s.transfers+1, limits.Transfers)
+		case e.Scope == "" && s.hops[[2]string{d.From, d.To}]:
+			w.t.Fatalf("seq %d: %s handed over to %s before, and nothing was said or done since", e.Seq, d.From, d.To)
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package runner_test
 
 import (
+	"strings"
+
 	"github.com/agentarbor/arbor/agent"
 )
 
@@ -14,7 +16,15 @@ type logStory struct {
 	questions  []*question // in the order in which they were asked
 	byRelay    map[string]*question
 	scopes     map[string]bool
+	runs       map[string]*runStory
+	promised   map[string][]string // what calls were told that brought the run's end about, by scope
+
+	transfers int                // of this turn, in all scopes
+	hops      map[[2]string]bool // of the conversation, since somebody said or did something
 }
+
+// runStory counts the answers of a run, and the transfers that were refused in it.
+type runStory struct{ answers, strikes int }
 
 type callStory struct {
 	id, scope, agent, tool string
@@ -29,16 +39,31 @@ type question struct {
 	resolved *agent.RelayResolved
 }
 
+func newStory() logStory {
+	return logStory{calls: make(map[string]*callStory), byRelay: make(map[string]*question), scopes: make(map[string]bool),
+		runs: make(map[string]*runStory), promised: make(map[string][]string), hops: make(map[[2]string]bool)}
+}
+
 // add takes in the next event, and notes what has happened.
 func (s *logStory) add(e *agent.Event, happened map[string]bool) {
-	if s.calls == nil {
-		s.calls, s.byRelay, s.scopes = make(map[string]*callStory), make(map[string]*question), make(map[string]bool)
-	}
 	conversation := e.Scope == ""
 	switch d := e.Data.(type) {
 	case *agent.User:
-		s.unfinished, s.paused = true, false
+		s.unfinished, s.paused, s.transfers = true, false, 0
+		clear(s.hops)
+	case *agent.Text:
+		if conversation && strings.TrimSpace(d.Content) != "" {
+			clear(s.hops)
+		}
+	case *agent.Usage:
+		s.runs[e.RunID].answers++
+	case *agent.Notice:
+		if d.Code == agent.NoticeTransferLimit {
+			s.runs[e.RunID].strikes--
+			happened["a transfer beyond the limit"] = true
+		}
 	case *agent.HarnessStart:
+		s.runs[e.RunID] = &runStory{}
 		if conversation {
 			s.unfinished, s.paused = true, false
 		} else if !s.scopes[e.Scope] {
@@ -52,13 +77,19 @@ func (s *logStory) add(e *agent.Event, happened map[string]bool) {
 			}
 		}
 	case *agent.HarnessEnd:
+		delete(s.promised, e.Scope)
 		if conversation {
 			s.unfinished, s.paused = d.FinishReason == agent.FinishReasonTransfer, d.FinishReason == agent.FinishReasonInputRequired
 		}
 	case *agent.Transfer:
-		if d.Outcome == agent.TransferCommitted {
+		switch d.Outcome {
+		case agent.TransferRejected:
+			s.runs[e.RunID].strikes++
+		case agent.TransferCommitted:
+			s.transfers++
 			if conversation {
 				s.active = d.To
+				s.hops[[2]string{d.From, d.To}] = true
 				happened["a transfer"] = true
 				if d.TransferType == agent.TransferTypeRoute {
 					happened["a route"] = true
@@ -75,6 +106,11 @@ func (s *logStory) add(e *agent.Event, happened map[string]bool) {
 	case *agent.ToolResult:
 		c := s.calls[e.ID]
 		c.result = e
+		if d.Name == agent.TransferTool && !d.IsError {
+			s.promised[e.Scope] = append(s.promised[e.Scope], agent.OutputText(d.Output))
+		} else if conversation {
+			clear(s.hops)
+		}
 		if q := c.question; q != nil {
 			switch {
 			case q.resolved == nil:
@@ -107,6 +143,7 @@ var mustHappen = []string{
 	"run", "begin", "resume", "advance", "decide", "break", "cancel", "store dies", "answer lost", "busy", "peek",
 	"a route", "a transfer with an input", "error tripwire", "error agent_error",
 	"a transfer", "a transfer in an agent tool", "an agent tool", "an agent tool inside of another",
+	"a transfer beyond the limit",
 	"a question withdrawn", "a call approved, a tool", "a call denied, a tool", "a call approved, a transfer", "a call denied, a transfer",
 	"a decision that comes again", "a call forbidden by a rule", "a return to the parent", "a return to the root", "forty agents",
 	"error transfer_limit", "error transfer_rejected", "error limit", "error output_truncated", "error internal", "error server_error", "error rate_limited",

@@ -184,7 +184,7 @@ type execution struct {
 }
 
 func newWorld(t testing.TB, rt *rapid.T) *world {
-	return &world{t: t, rt: rt, traits: make(map[string]traits), attempt: 1, ran: make(map[string]*execution),
+	return &world{t: t, rt: rt, traits: make(map[string]traits), attempt: 1, story: newStory(), ran: make(map[string]*execution),
 		last: make(map[string]shown), happened: make(map[string]bool)}
 }
 
