@@ -1,11 +1,6 @@
 package runner
 
 import (
-	"context"
-	"errors"
-	"slices"
-	"strings"
-
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
@@ -62,47 +57,4 @@ func (l *lane) guard(e *agent.Event) (*agent.Event, error) {
 		}
 	}
 	return e, nil
-}
-
-// route returns the transfer that a stopped run makes without a model, nil if
-// it makes none. A target that cannot start leaves the run stopped, with a
-// record of the attempt in the write that is being put together.
-func (l *lane) route(n *agent.Node, run session.Run) (transfer *agent.Event, err error) {
-	defer l.recovered(run, &err)
-	to, err := n.Route(l.ctx, l.inv, l.answer(run))
-	if err != nil || to == nil {
-		return nil, err
-	}
-	record := &agent.Transfer{From: run.Agent, To: to.Agent.Name(), Outcome: agent.TransferCommitted, TransferType: agent.TransferTypeRoute}
-	err = l.withinTransfers(run.Agent, record.To)
-	if err == nil {
-		err = l.isReady(l.ctx, record.To)
-	}
-	var limit *agent.TransferLimitError
-	switch {
-	case errors.As(err, &limit):
-		limit.Final = true
-		return nil, limit
-	case err != nil:
-		record.Outcome = agent.TransferFailed
-		l.joined = append(l.joined, l.stamp(run, &agent.Event{Data: record}),
-			l.stamp(run, &agent.Event{Data: &agent.Notice{Code: "route_failed", Message: err.Error()}}))
-		return nil, context.Cause(l.ctx)
-	}
-	return &agent.Event{Data: record}, nil
-}
-
-// answer is what the run said last.
-func (l *lane) answer(run session.Run) string {
-	l.t.mu.Lock()
-	log := l.t.log
-	l.t.mu.Unlock()
-	for _, events := range [][]*agent.Event{l.joined, log} {
-		for _, e := range slices.Backward(events) {
-			if t, ok := e.Data.(*agent.Text); ok && e.RunID == run.ID && strings.TrimSpace(t.Content) != "" {
-				return t.Content
-			}
-		}
-	}
-	return ""
 }
