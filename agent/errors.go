@@ -3,6 +3,8 @@ package agent
 import (
 	"errors"
 	"fmt"
+
+	"github.com/agentarbor/arbor/llm"
 )
 
 // The errors that end a turn, or refuse a transfer. Test with errors.Is.
@@ -90,3 +92,29 @@ func (e *TransferLimitError) Error() string { return "transfer limit reached: " 
 
 // Is makes errors.Is(err, ErrTransferLimit) true.
 func (e *TransferLimitError) Is(target error) bool { return target == ErrTransferLimit }
+
+// ErrorCode returns the code by which the log's error events name what ended a
+// run, and "" for an error of an agent's own.
+func ErrorCode(err error) string {
+	var run *RunError
+	var model *llm.Error
+	switch {
+	case errors.As(err, &run) && run.Code != "":
+		return run.Code
+	case errors.Is(err, ErrTransferLimit):
+		return "transfer_limit"
+	case errors.Is(err, ErrTransferRejected):
+		return "transfer_rejected"
+	case errors.As(err, new(*TripwireError)):
+		return "tripwire"
+	case errors.As(err, new(*BudgetError)):
+		return "budget"
+	case errors.Is(err, ErrLimit):
+		return "limit"
+	case errors.Is(err, ErrUnknownPrice):
+		return "unknown_price"
+	case errors.As(err, &model):
+		return string(model.Code)
+	}
+	return ""
+}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -134,26 +135,4 @@ func (l *lane) awaits(id string) bool {
 	return slices.ContainsFunc(run.Pending, func(c session.Call) bool { return c.ID == id })
 }
 
-func errorCode(err error) string {
-	var runErr *agent.RunError
-	var modelErr *llm.Error
-	switch {
-	case errors.As(err, &runErr):
-		return runErr.Code
-	case errors.Is(err, agent.ErrTransferLimit):
-		return "transfer_limit"
-	case errors.Is(err, agent.ErrTransferRejected):
-		return "transfer_rejected"
-	case errors.As(err, new(*agent.TripwireError)):
-		return "tripwire"
-	case errors.As(err, new(*agent.BudgetError)):
-		return "budget"
-	case errors.Is(err, agent.ErrLimit):
-		return "limit"
-	case errors.Is(err, agent.ErrUnknownPrice):
-		return "unknown_price"
-	case errors.As(err, &modelErr):
-		return string(modelErr.Code)
-	}
-	return "agent_error"
-}
+func errorCode(err error) string { return cmp.Or(agent.ErrorCode(err), "agent_error") }
