@@ -196,7 +196,7 @@ func (w *world) act(r *runner.Runner, a act) bool {
 			broken = true
 			break
 		}
-		w.disturb(ctx, r, how)
+		w.disturb(r, how)
 	}
 	died := w.store.revive()
 	if died || broken {
@@ -228,7 +228,8 @@ func (w *world) act(r *runner.Runner, a act) bool {
 }
 
 // disturb does something while a turn runs.
-func (w *world) disturb(ctx context.Context, r *runner.Runner, how string) {
+func (w *world) disturb(r *runner.Runner, how string) {
+	ctx := context.Background()
 	switch how {
 	case "cancel":
 		w.halt()
@@ -313,12 +314,14 @@ func (w *world) checkError(err error, a act, died bool) {
 		require.ErrorIs(w.t, err, agent.ErrTransferLimit)
 	case "transfer_rejected":
 		require.ErrorIs(w.t, err, agent.ErrTransferRejected)
-	case "limit":
+	case "limit", "budget":
 		require.ErrorIs(w.t, err, agent.ErrLimit)
 	case "output_truncated":
 		require.ErrorIs(w.t, err, agent.ErrOutputTruncated)
 	case "internal":
 		require.True(w.t, w.panics, "%v", err)
+	case "unknown_price": // a budget, where models do not say what they use
+		require.ErrorIs(w.t, err, agent.ErrUnknownPrice)
 	case "tripwire":
 		require.ErrorIs(w.t, err, errGuard)
 	case "agent_error":
@@ -326,7 +329,7 @@ func (w *world) checkError(err error, a act, died bool) {
 	default:
 		var me *llm.Error
 		require.ErrorAs(w.t, err, &me)
-		require.Contains(w.t, []llm.ErrorCode{llm.CodeTruncated, llm.CodeServer, llm.CodeRateLimited}, me.Code)
+		require.Contains(w.t, []llm.ErrorCode{llm.CodeTruncated, llm.CodeServer, llm.CodeRateLimited, llm.CodeContextLength}, me.Code)
 	}
 	w.happened["error "+re.Code] = true
 }

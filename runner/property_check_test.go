@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -234,7 +235,7 @@ func (w *world) allowed(c *callStory, info tools.Info) bool {
 // checkCounts compares how often models and tools were called with what was
 // stored in the meantime, and both with the limits.
 func (w *world) checkCounts(added []*agent.Event) {
-	answers, failures := 0, 0
+	answers, failures, compactions := 0, 0, 0
 	for _, e := range added {
 		switch d := e.Data.(type) {
 		case *agent.Usage:
@@ -247,12 +248,18 @@ func (w *world) checkCounts(added []*agent.Event) {
 			}
 		case *agent.Failure:
 			failures++
+		case *agent.Compaction:
+			compactions++ // in place of a refused request, perhaps
+		case *agent.Notice:
+			if d.Code == llmagent.NoticeCompactionFailed {
+				failures++
+			}
 		}
 	}
-	if w.asked < answers || w.asked > answers+failures {
-		w.t.Fatalf("models were asked %d times, %d answers and %d failures are recorded", w.asked, answers, failures)
+	if w.asked < answers || w.asked > answers+failures+compactions {
+		w.t.Fatalf("models were asked %d times, %d answers, %d failures and %d compactions are recorded", w.asked, answers, failures, compactions)
 	}
-	if limit := w.limits.ModelCalls; limit > 0 && answers > limit {
+	if limit := w.limits.ModelCalls; limit > 0 && answers > limit+compactions {
 		w.t.Fatalf("models gave %d answers in a turn, where %d are allowed", answers, limit)
 	}
 	if limit := w.limits.ToolCalls; limit > 0 && w.acted > limit {

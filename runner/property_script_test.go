@@ -22,7 +22,7 @@ type plan struct {
 	Calls           []plannedCall
 	Usage           bool
 	Finish          llm.FinishReason
-	End             string // "", cut, fail (retryable), refuse, panic, stop (cancels the turn)
+	End             string // "", cut, fail (retryable), refuse, long (for the window), panic, stop (cancels the turn)
 }
 
 type plannedCall struct{ ID, Name, Args string }
@@ -55,9 +55,10 @@ func (w *world) inner(req *llm.Request) plan {
 
 // plannedModel is the model of one agent. Inner ones are asked in several scopes.
 type plannedModel struct {
-	name  string
-	inner bool
-	trims bool // its agent's view does
+	name     string
+	inner    bool
+	trims    bool // its agent's view does, when a turn begins
+	compacts bool // and at any time
 }
 
 func (m *plannedModel) Name() string { return m.name }
@@ -65,9 +66,7 @@ func (m *plannedModel) Name() string { return m.name }
 func (m *plannedModel) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		w := worldOf(ctx)
-		w.mu.Lock()
-		w.asked++
-		w.mu.Unlock()
+		w.countAsked()
 		m.check(w, req)
 		if m.inner {
 			w.inner(req).stream(ctx, innerTargets[m.name], yield)
@@ -117,6 +116,8 @@ func (p plan) stream(ctx context.Context, targets []string, yield func(llm.Chunk
 		panic("the model's adapter panics")
 	case "fail":
 		yield(llm.Chunk{}, &llm.Error{Code: llm.CodeServer, Status: 503, Retryable: true, Message: "busy"})
+	case "long":
+		yield(llm.Chunk{}, &llm.Error{Code: llm.CodeContextLength, Status: 400, Message: "too long"})
 	case "refuse":
 		yield(llm.Chunk{}, &llm.Error{Code: llm.CodeRateLimited, Status: 429, Message: "no quota"})
 	}
@@ -139,7 +140,7 @@ func (p plan) chunks(targets []string) []llm.Chunk {
 			last.Finish = llm.FinishStop
 		}
 		if p.Usage {
-			last.Usage = &llm.Usage{InputTokens: 3, OutputTokens: 2}
+			last.Usage = &llm.Usage{InputTokens: 1500, OutputTokens: 20}
 		}
 		chunks = append(chunks, last)
 	}
@@ -165,12 +166,42 @@ func (m *plannedModel) check(w *world, req *llm.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last, ok := w.last[who]
-	if ok && (!m.trims || last.turn == w.turn) {
+	compacted := m.compacts && (strings.HasPrefix(req.Messages[0].Text, view.LeftOut) || strings.HasPrefix(req.Messages[0].Text, view.SummaryHead))
+	if ok && !compacted && (!m.trims || last.turn == w.turn) {
 		if len(last.messages) > len(req.Messages) || !sameMessages(last.messages, req.Messages[:len(last.messages)]) {
 			w.problems = append(w.problems, fmt.Sprintf("request of %s does not continue its last one:\n%v\n%v", who, last.messages, req.Messages))
 		}
 	}
 	w.last[who] = shown{w.turn, req.Messages}
+}
+
+func (w *world) countAsked() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked++
+}
+
+// summarizer writes the summaries of compactions, if it does not fail.
+type summarizer struct{}
+
+func (summarizer) Name() string { return "summarizer" }
+
+func (summarizer) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		w := worldOf(ctx)
+		w.countAsked()
+		if err := view.Check(req); err != nil {
+			w.problem("request of the summarizer: %v\n%v", err, req.Messages)
+		}
+		switch len(req.Messages[0].Text) % 4 {
+		case 0:
+			yield(llm.Chunk{}, &llm.Error{Code: llm.CodeServer, Message: "busy"})
+		case 1:
+			yield(llm.Chunk{Text: "They talked, \xff.", Finish: llm.FinishStop}, nil)
+		default:
+			yield(llm.Chunk{Text: "They talked.", Finish: llm.FinishStop, Usage: &llm.Usage{InputTokens: 9, OutputTokens: 3}}, nil)
+		}
+	}
 }
 
 // function is a function agent: it says the texts of a plan, and transfers
@@ -253,7 +284,7 @@ var (
 	aims       = rapid.SampledFrom([]string{`{"agent_name": "@0"}`, `{"agent_name": "@1"}`, `{"agent_name": "@2", "reason": "so", "input": {"n": 1}}`, ""})
 	innerArgs  = rapid.SampledFrom([]string{`{"input": "do it"}`, `{"input": "do that"}`, `{"input": "and this"}`, `{"input": " "}`})
 	someFinish = rapid.SampledFrom([]llm.FinishReason{llm.FinishLength, llm.FinishToolCalls, llm.FinishContentFilter, "weird"})
-	someEnds   = rapid.SampledFrom([]string{"cut", "cut", "fail", "refuse", "panic", "stop"})
+	someEnds   = rapid.SampledFrom([]string{"cut", "cut", "fail", "refuse", "panic", "stop", "long"})
 	someOdds   = rapid.IntRange(0, 5)
 	oneInFour  = rapid.IntRange(0, 3)
 )
@@ -289,7 +320,7 @@ func (w *world) plans() *rapid.Generator[plan] {
 	})
 	words, calls := rapid.SliceOfN(someWords, 1, 3), rapid.SliceOfN(call, 1, 4)
 	return rapid.Custom(func(t *rapid.T) plan {
-		p := plan{Usage: rapid.Bool().Draw(t, "usage")}
+		p := plan{Usage: oneInTen.Draw(t, "no usage") < 9}
 		if oneInFour.Draw(t, "think") == 3 {
 			p.Thoughts = words.Draw(t, "thoughts")
 		}

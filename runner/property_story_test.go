@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llmagent"
 )
 
 // logStory is what a log says about who is active, what waits and what was called,
@@ -57,7 +58,15 @@ func (s *logStory) add(e *agent.Event, happened map[string]bool) {
 		}
 	case *agent.Usage:
 		s.runs[e.RunID].answers++
+	case *agent.Compaction:
+		happened["a compaction"] = true
+		if d.Summary != "" {
+			happened["a compaction with a summary"] = true
+		}
 	case *agent.Notice:
+		if d.Code == llmagent.NoticeCompactionFailed {
+			happened["a compaction whose summary failed"] = true
+		}
 		if d.Code == agent.NoticeTransferLimit {
 			s.runs[e.RunID].strikes--
 			happened["a transfer beyond the limit"] = true
@@ -141,10 +150,11 @@ func kind(toolName string) string {
 // mustHappen are the things without which the properties say little.
 var mustHappen = []string{
 	"run", "begin", "resume", "advance", "decide", "break", "cancel", "store dies", "answer lost", "busy", "peek",
+	"a compaction", "a compaction with a summary", "a compaction whose summary failed",
 	"a route", "a transfer with an input", "error tripwire", "error agent_error",
 	"a transfer", "a transfer in an agent tool", "an agent tool", "an agent tool inside of another",
 	"a transfer beyond the limit",
 	"a question withdrawn", "a call approved, a tool", "a call denied, a tool", "a call approved, a transfer", "a call denied, a transfer",
 	"a decision that comes again", "a call forbidden by a rule", "a return to the parent", "a return to the root", "forty agents",
-	"error transfer_limit", "error transfer_rejected", "error limit", "error output_truncated", "error internal", "error server_error", "error rate_limited",
+	"error transfer_limit", "error transfer_rejected", "error limit", "error budget", "error output_truncated", "error internal", "error server_error", "error rate_limited",
 }

@@ -238,7 +238,12 @@ func (w *world) play() {
 	if w.resumeRoot = oneInTen.Draw(w.rt, "resume root") == 9; w.resumeRoot {
 		w.opts = append(w.opts, runner.ResumeRoot())
 	}
-	if oneInTen.Draw(w.rt, "no cache") == 9 {
+	switch oneInTen.Draw(w.rt, "option") {
+	case 7:
+		w.opts = append(w.opts, runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 4000}, Session: runner.Budget{Tokens: 20_000}}))
+	case 8:
+		w.opts = append(w.opts, runner.WithInterceptors(agent.Passthrough{}, agent.Passthrough{}))
+	case 9:
 		w.opts = append(w.opts, runner.WithCache(0))
 	}
 	for range rapid.IntRange(1, 6).Draw(w.rt, "actions") {

@@ -85,6 +85,9 @@ type viewChoice struct {
 var (
 	someHistory = rapid.SampledFrom([]viewChoice{{policy: view.Full()}, {policy: view.Full()}, {policy: view.TextOnly()}, {policy: view.Own()},
 		{view.LastTurns(1), true, false}, {view.LastTurns(2), true, false}, {view.LastTurns(2), true, true}, {policy: view.TextOnly(), onEdge: true}})
+	// The tools alone have more than a thousand tokens.
+	someCompaction = rapid.SampledFrom([]llmagent.Compaction{{}, {}, {}, {}, {}, {}, {Window: 2000}, {Window: 1800, Keep: 0.1, Summarizer: summarizer{}},
+		{Window: 1600, Summarizer: summarizer{}}, {Window: 400}})
 	somePolicy = rapid.SampledFrom(propertyPolicies())
 	oneInTen   = rapid.IntRange(0, 9)
 	someSlots  = rapid.IntRange(1, 3)
@@ -161,9 +164,14 @@ func (w *world) agent(name string, history viewChoice, routes []agent.Route, kid
 	t := traits{rules: somePolicy.Draw(w.rt, "rules"), asks: oneInFour.Draw(w.rt, "transfers are approved") == 3, model: true}
 	w.traits[name] = t
 	m := &plannedModel{name: name, trims: history.trims}
+	compaction := someCompaction.Draw(w.rt, "compaction")
 	opts := []llmagent.Option{llmagent.WithDescription("Agent " + name), llmagent.WithSubAgents(kids...),
 		llmagent.WithTransferPolicy(policy), llmagent.WithReturn(returns), llmagent.WithRoutes(routes...), llmagent.WithTools(box...), llmagent.WithToolPolicy(t.rules),
 		llmagent.WithParallelTools(someSlots.Draw(w.rt, "parallel"))}
+	if compaction.Window > 0 {
+		m.compacts = true
+		opts = append(opts, llmagent.WithCompaction(compaction))
+	}
 	if t.asks {
 		opts = append(opts, llmagent.WithTransferApproval())
 	}
