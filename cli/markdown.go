@@ -52,6 +52,8 @@ func (m *markdown) event(e *agent.Event) {
 		}
 	case *agent.Notice:
 		m.note("%s", d.Message)
+	case *agent.Compaction:
+		m.note("%s", compacted(e, d))
 	case *agent.Failure:
 		m.note("%s failed: %s", e.Agent, d.Message)
 	}

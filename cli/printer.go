@@ -67,6 +67,8 @@ func (p *printer) event(e *agent.Event) {
 		p.transfer(e, d)
 	case *agent.Notice:
 		p.line("%s", p.look.paint(faint, "("+oneLine(d.Message)+")"))
+	case *agent.Compaction:
+		p.line("%s", p.look.paint(faint, "("+compacted(e, d)+")"))
 	case *agent.Discard:
 		p.discard(d)
 	case *agent.Failure:
@@ -142,6 +144,14 @@ func (p *printer) text(e *agent.Event, words string) {
 		delete(p.streamed, e.ID)
 		p.closeLine()
 	}
+}
+
+// compacted says that an agent's view was cut; people keep seeing all of it.
+func compacted(e *agent.Event, d *agent.Compaction) string {
+	if d.Summary == "" {
+		return e.Agent + " no longer sees the oldest part of the conversation"
+	}
+	return e.Agent + " now sees a summary of the oldest part of the conversation"
 }
 
 func (p *printer) discard(d *agent.Discard) {

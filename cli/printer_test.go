@@ -54,8 +54,10 @@ func TestPrinter(t *testing.T) {
 		"reasoning":           {[]*agent.Event{{Data: &agent.Reasoning{Content: "hm"}}, {Data: &agent.Usage{}}, {Data: &agent.State{}}}, ""},
 		"inner scope":         {[]*agent.Event{inner(call("1", "f", `{}`)), inner(whole("2", "x", "secret")), inner(result("1", "f", `"one"`)), inner(end("canceled"))}, "    f() → one\n"},
 		"notice":              {[]*agent.Event{{Data: &agent.Notice{Message: "gone"}}}, "(gone)\n"},
-		"cut off by length":   {[]*agent.Event{whole("1", "a", "So"), end(agent.FinishReasonLength)}, "a: So\n(the model's answer was cut off at its length limit)\n"},
-		"the user, live":      {[]*agent.Event{{Data: &agent.User{Content: llm.Content{Text: "hi"}}}}, ""},
+		"compacted": {[]*agent.Event{{Agent: "a", Data: &agent.Compaction{}}, {Agent: "a", Data: &agent.Compaction{Summary: "s"}}},
+			"(a no longer sees the oldest part of the conversation)\n(a now sees a summary of the oldest part of the conversation)\n"},
+		"cut off by length": {[]*agent.Event{whole("1", "a", "So"), end(agent.FinishReasonLength)}, "a: So\n(the model's answer was cut off at its length limit)\n"},
+		"the user, live":    {[]*agent.Event{{Data: &agent.User{Content: llm.Content{Text: "hi"}}}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
