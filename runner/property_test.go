@@ -27,12 +27,18 @@ const shards = 16
 // random models, breaks, cancels, crashes and decides about approvals at random,
 // and holds all of it against what is always true.
 //
-// -rapid.checks=N plays N cases in all, side by side on all processors. They are
-// the same in every run; -rapid.seed=S plays others, one after the other, the
-// first of which is the one that a failure named with this seed.
+// -rapid.checks=N plays N cases in all, side by side on all processors; without
+// it they are few. They are the same in every run. -rapid.seed=S plays others,
+// one after the other, first the one of which a failure has printed this seed.
 func TestProperties(t *testing.T) {
-	total, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
-	require.NoError(t, err)
+	total := 500
+	flag.Visit(func(f *flag.Flag) {
+		if f.Name == "rapid.checks" {
+			n, err := strconv.Atoi(f.Value.String())
+			require.NoError(t, err)
+			total = n
+		}
+	})
 	seed, err := strconv.ParseUint(flag.Lookup("rapid.seed").Value.String(), 10, 64)
 	require.NoError(t, err)
 	parts := shards
@@ -62,7 +68,7 @@ func TestProperties(t *testing.T) {
 			locked := true
 			require.NoError(st, flag.Set("rapid.checks", strconv.Itoa(checks)))
 			if seed == 0 {
-				require.NoError(st, flag.Set("rapid.seed", strconv.Itoa((i+1)<<40)))
+				require.NoError(st, flag.Set("rapid.seed", strconv.FormatUint(uint64(i+1)<<40, 10)))
 			}
 			rapid.Check(shard{st, t.Name()}, func(rt *rapid.T) {
 				if locked {
