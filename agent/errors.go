@@ -106,7 +106,7 @@ func ErrorCode(err error) string {
 	case errors.Is(err, ErrTransferRejected):
 		return "transfer_rejected"
 	case errors.As(err, new(*TripwireError)):
-		return "tripwire"
+		return CodeTripwire
 	case errors.As(err, new(*BudgetError)):
 		return "budget"
 	case errors.Is(err, ErrLimit):

@@ -7,6 +7,10 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
+// CodeTripwire is the code of the error event of a turn that a guard ended, and of
+// the discard that takes back the words which it refused.
+const CodeTripwire = "tripwire"
+
 // Guard checks what reaches an agent and what leaves it. An error of a check is
 // a tripwire: it ends the turn with a [*TripwireError], and nothing more is asked
 // or run. Checks may call models or services of their own; a nil one lets

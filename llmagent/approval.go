@@ -6,6 +6,10 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
+// nobodyToAsk is what a model is told whose agent runs in an inner scope: only
+// the conversation can pause.
+const nobodyToAsk = "denied: this call needs an approval, which cannot be asked for inside of another tool"
+
 // sort parts the calls that can be settled now from those that wait for an
 // approval.
 func (a *Agent) sort(inv *agent.Invocation, calls []view.Call) (now, later []view.Call) {
@@ -35,7 +39,7 @@ func (a *Agent) denied(c view.Call, inv *agent.Invocation) string {
 	case c.Answer != nil && !c.Answer.Approved:
 		return refusal(c.Answer)
 	case decision == tools.Ask && c.Answer == nil && inv.Scope() != "":
-		return "denied: this call needs an approval, which cannot be asked for inside of another tool"
+		return nobodyToAsk
 	}
 	return ""
 }

@@ -56,8 +56,9 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, messages []llm.M
 			ans.begun = true // an answer was under way, even if none of it was shown
 		}
 		if err != nil && (!ans.begun || !llm.Retryable(err) || attempt >= maxAttempts) {
-			// A failed call that showed nothing leaves nothing to discard.
-			if ans.begun || truncated {
+			// A failed call that showed nothing leaves nothing to discard. In an inner
+			// scope the turn goes on, and the log must say that a model was asked.
+			if ans.begun || inv.Scope() != "" && agent.ErrorCode(err) == code {
 				if !yield(&agent.Event{Data: &agent.Discard{Code: code, Message: message, IDs: ans.ids(), Usage: ans.used(a.model.Name())}, More: true}, nil) {
 					return
 				}

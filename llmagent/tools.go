@@ -336,6 +336,9 @@ func (d *decision) settle(ctx context.Context, c view.Call) {
 	}
 	var limit *agent.TransferLimitError
 	switch {
+	case err == nil && d.agent.askTransfer && c.Answer == nil && d.inv.Scope() != "":
+		d.answer(c, nobodyToAsk, true)
+		d.record(c, call, agent.TransferFailed)
 	case err == nil && d.agent.askTransfer && c.Answer == nil:
 		if len(d.asked) == 0 { // the first legal one is the one to ask about
 			d.asked = []view.Call{c}

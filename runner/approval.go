@@ -38,7 +38,7 @@ func (t *turn) decide(decisions []Decision) error {
 	for _, d := range decisions {
 		c := run.Call(d.CallID)
 		switch {
-		case c == nil || c.Relay == "" || !paused && !c.Resolved:
+		case c == nil || c.Relay == "":
 			settled = append(settled, d.CallID)
 		case c.Resolved: // and still to be run: the log goes on from there
 		case slices.ContainsFunc(events, func(e *agent.Event) bool { return e.Data.(*agent.RelayResolved).RelayID == c.Relay }):
@@ -56,6 +56,10 @@ func (t *turn) decide(decisions []Decision) error {
 	if !paused || len(events) == 0 {
 		if len(decisions) == len(settled) && !t.w.fold.Unfinished() {
 			return nil
+		}
+		// The run that another decision opened was cut off; it goes on with this one.
+		if err := t.append(t.ctx, events); err != nil {
+			return err
 		}
 		return t.resume(nil)
 	}

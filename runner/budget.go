@@ -93,6 +93,11 @@ func (l *lane) reserve(inv *agent.Invocation, model llm.Model, req *llm.Request)
 	if _, mine := l.t.asking[l.scope]; mine {
 		calls--
 	}
+	for _, e := range l.joined {
+		if _, ok := e.Data.(*agent.Discard); ok { // it will be stored with what comes of this call
+			calls++
+		}
+	}
 	if limit > 0 && calls >= limit {
 		return &agent.LimitError{Name: "model calls", Limit: int64(limit)}
 	}

@@ -122,7 +122,7 @@ func (w *world) checkDelivery(got *delivery, a act, before int, cut bool) {
 	if a.said != nil {
 		w.checkSaid(a.said, added)
 	}
-	if a.whole && w.story.unfinished && len(a.refused) == 0 && !a.mayFail {
+	if a.whole && w.story.unfinished && len(a.refused) == 0 {
 		w.t.Fatal("the turn is not over")
 	}
 }
@@ -192,17 +192,15 @@ func (w *world) checkCalls() {
 }
 
 // checkRoutes: the condition of a route gets what its agent said last in the
-// run, as it stands in the log. The runs are those that have begun since.
-func (w *world) checkRoutes(before int) {
+// run, as it stands in the log.
+func (w *world) checkRoutes() {
 	for _, r := range w.routed {
-		begun, ended, last := false, false, ""
-		for _, e := range w.log[before:] {
+		ended, last := false, ""
+		for _, e := range w.log {
 			if e.RunID != r.run {
 				continue
 			}
 			switch d := e.Data.(type) {
-			case *agent.HarnessStart:
-				begun = true
 			case *agent.Text:
 				if strings.TrimSpace(d.Content) != "" {
 					last = d.Content
@@ -211,7 +209,7 @@ func (w *world) checkRoutes(before int) {
 				ended = true
 			}
 		}
-		if begun && ended && last != strings.ToValidUTF8(r.answer, "\uFFFD") {
+		if ended && last != r.answer {
 			w.t.Fatalf("the condition of a route got the answer %q, and not %q", r.answer, last)
 		}
 	}
@@ -241,9 +239,7 @@ func (w *world) checkCounts(added []*agent.Event) {
 		case *agent.Usage:
 			answers++
 		case *agent.Discard:
-			// An answer that a guard refused has its usage as well, and after an
-			// answer that was cut off one more may have been forbidden.
-			if d.Code != "tripwire" && d.Code != "model_error" {
+			if d.Code != agent.CodeTripwire { // such an answer has its usage as well
 				answers++
 			}
 		case *agent.Failure:
@@ -259,7 +255,7 @@ func (w *world) checkCounts(added []*agent.Event) {
 	if w.asked < answers || w.asked > answers+failures+compactions {
 		w.t.Fatalf("models were asked %d times, %d answers, %d failures and %d compactions are recorded", w.asked, answers, failures, compactions)
 	}
-	if limit := w.limits.ModelCalls; limit > 0 && answers > limit+compactions {
+	if limit := w.limits.ModelCalls; limit > 0 && answers > limit {
 		w.t.Fatalf("models gave %d answers in a turn, where %d are allowed", answers, limit)
 	}
 	if limit := w.limits.ToolCalls; limit > 0 && w.acted > limit {

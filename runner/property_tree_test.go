@@ -223,7 +223,7 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 	both := agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}
 	tree := inner("inner", llmagent.WithTools(fine, ask, deep), llmagent.WithSubAgents(
 		inner("left", llmagent.WithTransferPolicy(both), llmagent.WithTools(fine)),
-		inner("a1", llmagent.WithTransferPolicy(both), llmagent.WithTools(deep))))
+		inner("a1", llmagent.WithTransferPolicy(both), llmagent.WithTransferApproval(), llmagent.WithTools(deep))))
 	return []tools.Tool{
 		fine, again, ask,
 		tool("broken", func(tools.Context, in) (any, error) { return nil, errors.New("on fire\nall of it") }),

@@ -15,7 +15,7 @@ import (
 // record of the attempt in the write that is being put together.
 func (l *lane) route(n *agent.Node, run session.Run) (transfer *agent.Event, err error) {
 	defer l.recovered(run, &err)
-	to, err := n.Route(l.ctx, l.inv, l.answer(run))
+	to, err := n.Route(l.ctx, l.inv, l.answer())
 	if err != nil || to == nil {
 		return nil, err
 	}
@@ -38,17 +38,13 @@ func (l *lane) route(n *agent.Node, run session.Run) (transfer *agent.Event, err
 	return &agent.Event{Data: record}, nil
 }
 
-// answer is what the run said last.
-func (l *lane) answer(run session.Run) string {
-	l.t.mu.Lock()
-	log := l.t.log
-	l.t.mu.Unlock()
-	for _, events := range [][]*agent.Event{l.joined, log} {
-		for _, e := range slices.Backward(events) {
-			if t, ok := e.Data.(*agent.Text); ok && e.RunID == run.ID && strings.TrimSpace(t.Content) != "" {
-				return t.Content
-			}
+// answer is what the run said last, as the log has it.
+func (l *lane) answer() string {
+	for _, e := range slices.Backward(l.joined) {
+		if t, ok := e.Data.(*agent.Text); ok && strings.TrimSpace(t.Content) != "" {
+			return validText(t.Content)
 		}
 	}
-	return ""
+	run, _ := l.state()
+	return run.Said
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,9 +29,10 @@ type turn struct {
 	inner  map[string]*agent.Tree
 	asking map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
 
-	delivered int            // how much of log the consumer has; the conversation's lane only
-	recalled  []*agent.Event // results that a repeated decision asks for again
-	resumed   bool           // the conversation's open run was cut off before this turn took it up
+	delivered int                 // how much of log the consumer has; the conversation's lane only
+	whole     map[string]struct{} // the blocks of inner scopes that it has to the end
+	recalled  []*agent.Event      // results that a repeated decision asks for again
+	resumed   bool                // the conversation's open run was cut off before this turn took it up
 }
 
 // turn takes the lease, brings the session up to date, opens the turn with
@@ -88,6 +90,9 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 // consumer does not have yet, in the order of the log.
 func (t *turn) toConsumer(l *lane, e *agent.Event, yield func(*agent.Event, error) bool) bool {
 	if e != nil && e.Partial {
+		if _, late := t.whole[e.ID]; late { // it was slower on its way out of an inner scope
+			return true
+		}
 		return l.hand(e, yield)
 	}
 	for {
@@ -99,10 +104,31 @@ func (t *turn) toConsumer(l *lane, e *agent.Event, yield func(*agent.Event, erro
 		}
 		for _, e := range rest {
 			t.delivered++
+			t.close(e)
 			if !l.hand(e, yield) {
 				return false
 			}
 		}
+	}
+}
+
+// close notes that no delta of an inner scope's block may follow any more.
+func (t *turn) close(e *agent.Event) {
+	if e.Scope == "" || !t.r.streaming {
+		return
+	}
+	var ids []string
+	switch d := e.Data.(type) {
+	case *agent.Text, *agent.Reasoning:
+		ids = []string{e.ID}
+	case *agent.Discard:
+		ids = d.IDs
+	}
+	for _, id := range ids {
+		if t.whole == nil {
+			t.whole = make(map[string]struct{})
+		}
+		t.whole[id] = struct{}{}
 	}
 }
 
@@ -207,7 +233,7 @@ func (t *turn) resume(decisions []Decision) error {
 		t.resumed = true
 	}
 	var events []*agent.Event
-	for _, scope := range f.Open() {
+	for _, scope := range slices.Backward(f.Open()) {
 		if scope != "" {
 			events = t.closeScope(events, scope, "interrupted; outcome unknown")
 		}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -81,6 +82,7 @@ type Scope struct {
 	// Input is what an inner scope was started with.
 	Input json.RawMessage
 
+	first  int64           // the seq at which the scope was opened
 	handed *agent.Transfer // the last committed one
 	pairs  []hop           // committed since text or another tool's result came
 
@@ -103,6 +105,8 @@ type Run struct {
 	Answers, Strikes int
 	// Pending are the calls without a result, in request order.
 	Pending []Call
+	// Said is what the agent said last in the run.
+	Said string
 	// Transfer is the transfer that started the run, nil if none did.
 	Transfer *agent.Transfer
 }
@@ -150,7 +154,8 @@ func (f *Fold) Paused() bool {
 }
 
 // Open returns the names of the scopes whose last run is open, the
-// conversation first, then the inner ones in name order.
+// conversation first, then the inner ones as they were opened: a scope stands
+// before those inside it.
 func (f *Fold) Open() []string {
 	var names []string
 	for name, s := range f.inner {
@@ -158,7 +163,7 @@ func (f *Fold) Open() []string {
 			names = append(names, name)
 		}
 	}
-	slices.Sort(names)
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(f.inner[a].first, f.inner[b].first) })
 	if f.conversation.Run.Open {
 		names = slices.Insert(names, 0, "")
 	}
@@ -222,6 +227,9 @@ func (f *Fold) Apply(e *agent.Event) {
 		if len(d.Input) > 0 {
 			s.Input = d.Input
 		}
+		if s.first == 0 {
+			s.first = e.Seq
+		}
 		s.began = s.seen
 	case *agent.HarnessEnd:
 		s.Run.Open, s.Run.Finish, s.Run.Target = false, d.FinishReason, d.Target
@@ -233,7 +241,7 @@ func (f *Fold) Apply(e *agent.Event) {
 		}
 	case *agent.Text:
 		if strings.TrimSpace(d.Content) != "" {
-			s.pairs = s.pairs[:0]
+			s.pairs, s.Run.Said = s.pairs[:0], d.Content
 		}
 	case *agent.ToolCall:
 		s.Run.Pending = append(s.Run.Pending, Call{ID: e.ID, Name: d.Name, RunID: e.RunID})
@@ -262,7 +270,9 @@ func (f *Fold) Apply(e *agent.Event) {
 		s.Run.Answers++
 		f.spend(e.Agent, d, 1)
 	case *agent.Discard:
-		f.Turn.ModelCalls++
+		if d.Code != agent.CodeTripwire { // else a usage counts the answer
+			f.Turn.ModelCalls++
+		}
 		if d.Usage != nil {
 			f.spend(e.Agent, d.Usage, 0)
 		}

@@ -1,0 +1,297 @@
+package runner_test
+
+// The cases in this file were found by random conversations; see TestProperties.
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// scriptedAgent is an agent of a script.
+func scriptedAgent(t *testing.T, name string, answers []scripted.Answer, opts ...llmagent.Option) *llmagent.Agent {
+	a, err := llmagent.New(name, "", scripted.New().Add(name, answers...).Model(name), opts...)
+	require.NoError(t, err)
+	return a
+}
+
+func agentTool(t *testing.T, a agent.Agent) tools.Tool {
+	made, err := agenttool.New(a)
+	require.NoError(t, err)
+	return made
+}
+
+func seq(answers ...scripted.Answer) []scripted.Answer { return answers }
+
+// An agent with WithTransferApproval inside of an agent tool: nobody can be asked, so its transfer is denied.
+func TestInnerTransferThatNeedsAnApproval(t *testing.T) {
+	leaf := scriptedAgent(t, "leaf", seq(scripted.Reply(scripted.Text("Leaf."))))
+	inner := scriptedAgent(t, "inner", seq(scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"leaf"}`)), scripted.Reply(scripted.Text("I answer."))),
+		llmagent.WithSubAgents(leaf), llmagent.WithTransferApproval())
+	root := scriptedAgent(t, "root", seq(scripted.Reply(scripted.Call("inner", `{"input":"go"}`)), scripted.Reply(scripted.Text("Done."))),
+		llmagent.WithTools(agentTool(t, inner)))
+	r := newRun(t, root)
+	_, err := say(r, s1, "Hi")
+	require.NoError(t, err)
+	checkLog(t, r, load(t, r, s1))
+}
+
+// Only attempts that were made are discarded.
+func TestOneDiscardAnAttempt(t *testing.T) {
+	asked := 0
+	m := scripted.Func("m", func(*llm.Request) scripted.Answer {
+		asked++
+		return scripted.Reply(scripted.Call("x", "{}"), scripted.Finish(llm.FinishLength))
+	})
+	a, err := llmagent.New("solo", "", m)
+	require.NoError(t, err)
+	r := newRun(t, a, runner.WithLimits(runner.Limits{ModelCalls: 1}))
+	events, err := say(r, s1, "Hi")
+	require.ErrorIs(t, err, agent.ErrLimit)
+	discards := 0
+	for _, e := range events {
+		if _, ok := e.Data.(*agent.Discard); ok {
+			discards++
+		}
+	}
+	require.Equal(t, asked, discards)
+}
+
+// signals says when the words of the agent deep are stored.
+type signals struct {
+	session.Store
+	stored chan struct{}
+}
+
+func (s *signals) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+	err := s.Store.Append(ctx, key, seq, lease, events...)
+	for _, e := range events {
+		if e.Agent == "deep" && e.Text() != "" {
+			close(s.stored)
+		}
+	}
+	return err
+}
+
+// Deltas of agents two agent tools deep do not come after the complete event.
+func TestNoDeltaAfterTheWhole(t *testing.T) {
+	deep := scriptedAgent(t, "deep", seq(scripted.Reply(scripted.Text("Deep."))))
+	inner := scriptedAgent(t, "inner", seq(scripted.Reply(scripted.Call("deep", `{"input":"go"}`)), scripted.Reply(scripted.Text("Inner."))), llmagent.WithTools(agentTool(t, deep)))
+	root := scriptedAgent(t, "root", seq(scripted.Reply(scripted.Call("inner", `{"input":"go"}`)), scripted.Reply(scripted.Text("Done."))), llmagent.WithTools(agentTool(t, inner)))
+	store := &signals{Store: session.NewMemory(), stored: make(chan struct{})}
+	r := newRunner(t, root, store, runner.WithStreaming())
+	whole := make(map[string]bool)
+	for e, err := range r.Run(context.Background(), s1, llm.UserText("Hi")) {
+		require.NoError(t, err)
+		if e.Partial {
+			require.False(t, whole[e.ID], "a delta of %s after its complete event", e.Agent)
+		} else if _, ok := e.Data.(*agent.Text); ok {
+			whole[e.ID] = true
+		}
+		if _, ok := e.Data.(*agent.HarnessStart); ok && e.Agent == "deep" { // a slow consumer
+			<-store.stored
+		}
+	}
+}
+
+// A second question can be decided while the run that the first decision opened is cut off.
+func TestDecisionAfterACrash(t *testing.T) {
+	c := newCashier(t, `
+support: call refund#c1 {"amount": 1} call refund#c2 {"amount": 2}
+support: "Both."`)
+	c.say("Money back")
+	for _, err := range c.process().Resume(context.Background(), s1, runner.Approve("c1")) {
+		require.NoError(t, err)
+		break // the process dies
+	}
+	_, err := c.resume(runner.Approve("c2"))
+	require.NoError(t, err)
+}
+
+// Failed model calls of agent tools count against the limit.
+func TestFailedCallsOfAgentToolsCount(t *testing.T) {
+	asked := 0
+	broken, err := llmagent.New("broken", "", modelFunc(func(_ context.Context, _ *llm.Request) iter.Seq2[llm.Chunk, error] {
+		asked++
+		return func(yield func(llm.Chunk, error) bool) {
+			yield(llm.Chunk{}, &llm.Error{Code: llm.CodeServer, Message: "busy"})
+		}
+	}))
+	require.NoError(t, err)
+	call := scripted.Call("broken", `{"input":"go"}`)
+	root := scriptedAgent(t, "root", seq(scripted.Reply(call, call, call, call), scripted.Reply(scripted.Text("Done."))), llmagent.WithTools(agentTool(t, broken)), llmagent.WithParallelTools(1))
+	r := newRun(t, root, runner.WithLimits(runner.Limits{ModelCalls: 3}))
+	_, err = say(r, s1, "Hi")
+	require.LessOrEqual(t, asked+1, 3, "%v", err)
+}
+
+type modelFunc func(context.Context, *llm.Request) iter.Seq2[llm.Chunk, error]
+
+func (m modelFunc) Name() string { return "m" }
+func (m modelFunc) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return m(ctx, req)
+}
+
+// resume closes the scopes inside a scope before that one.
+func TestInnerScopesCloseFirst(t *testing.T) {
+	n := 0
+	ids := func() string { n++; return fmt.Sprintf("%06d", n) } // the inner scope's id is less than the one of the scope in it
+	wait, err := tools.Func("wait", "", func(ctx tools.Context, _ struct{}) (string, error) { <-ctx.Done(); return "", ctx.Err() })
+	require.NoError(t, err)
+	deep := scriptedAgent(t, "deep", seq(scripted.Reply(scripted.Call("wait", "{}"))), llmagent.WithTools(wait))
+	inner := scriptedAgent(t, "inner", seq(scripted.Reply(scripted.Call("deep", `{"input":"go"}`))), llmagent.WithTools(agentTool(t, deep)))
+	root := scriptedAgent(t, "root", seq(scripted.Reply(scripted.Call("inner", `{"input":"go"}`)), scripted.Reply(scripted.Text("Done."))), llmagent.WithTools(agentTool(t, inner)))
+	r := newRun(t, root, runner.WithIDs(ids))
+	for e, err := range r.Run(context.Background(), s1, llm.UserText("Hi")) {
+		require.NoError(t, err)
+		if e.Agent == "deep" && e.Type() == agent.TypeUsage {
+			break
+		}
+	}
+	_, err = collect(r.Resume(context.Background(), s1))
+	require.NoError(t, err)
+	open := make(map[string]string) // call → its scope, while that is open
+	runs := make(map[string]string)
+	for _, e := range load(t, r, s1) {
+		switch e.Data.(type) {
+		case *agent.HarnessStart:
+			if e.Scope != "" {
+				open[e.ParentID], runs[e.RunID] = e.Scope, e.ParentID
+			}
+		case *agent.HarnessEnd:
+			delete(open, runs[e.RunID])
+		case *agent.ToolResult:
+			require.Empty(t, open[e.ID], "the call is answered while its scope is open")
+		}
+	}
+}
+
+// A route's condition gets the same answer when the turn is advanced step by step.
+func TestRouteAfterAdvance(t *testing.T) {
+	for _, advance := range []bool{false, true} {
+		lookup, err := tools.Func("lookup", "", func(tools.Context, struct{}) (string, error) { return "found", nil })
+		require.NoError(t, err)
+		editor := scriptedAgent(t, "editor", seq(scripted.Reply(scripted.Text("Edited."))))
+		root := scriptedAgent(t, "writer", seq(scripted.Reply(scripted.Text("A draft."), scripted.Call("lookup", "{}")), scripted.Reply()),
+			llmagent.WithTools(lookup), llmagent.WithSubAgents(agent.Via(editor, agent.When(answers("A draft.")))))
+		r, err := runner.New(root, session.NewMemory())
+		require.NoError(t, err)
+		if advance {
+			_, err = r.Begin(context.Background(), s1, llm.UserText("Hi"))
+			require.NoError(t, err)
+			for done := false; !done; {
+				_, done, err = r.Advance(context.Background(), s1, 1)
+				require.NoError(t, err)
+			}
+		} else {
+			_, err = say(r, s1, "Hi")
+			require.NoError(t, err)
+		}
+		name, err := r.Active(context.Background(), s1)
+		require.NoError(t, err)
+		require.Equal(t, "editor", name, "advance: %v", advance)
+	}
+}
+
+// A guard's In is asked once a run, also in steps of Advance.
+func TestGuardIsAskedOnceARun(t *testing.T) {
+	for _, advance := range []bool{false, true} {
+		asked := 0
+		guard := agent.Guard{Name: "g", In: func(_ context.Context, _ *agent.Invocation, in agent.Ingress) error {
+			if in.Kind == agent.IngressUser {
+				asked++
+			}
+			return nil
+		}}
+		root := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.Call("none", "{}")), scripted.Reply(scripted.Text("Hi."))), llmagent.WithGuards(guard))
+		r := newRun(t, root)
+		var err error
+		if advance {
+			_, err = r.Begin(context.Background(), s1, llm.UserText("Hi"))
+			require.NoError(t, err)
+			for done := false; !done; {
+				_, done, err = r.Advance(context.Background(), s1, 1)
+				require.NoError(t, err)
+			}
+		} else {
+			_, err = say(r, s1, "Hi")
+		}
+		require.NoError(t, err)
+		require.Equal(t, 1, asked, "advance: %v", advance)
+	}
+}
+
+// A route's condition sees the words of the log.
+func TestRouteGetsTheStoredAnswer(t *testing.T) {
+	got := ""
+	see := func(_ context.Context, _ *agent.Invocation, answer string) (bool, error) {
+		got = answer
+		return false, nil
+	}
+	root := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.Text("bad \xff byte"))), llmagent.WithSubAgents(agent.Via(scriptedAgent(t, "leaf", nil), agent.When(see))))
+	r := newRun(t, root)
+	events, err := say(r, s1, "Hi")
+	require.NoError(t, err)
+	_, text := lastText(events)
+	require.Equal(t, text, got)
+}
+
+// A summary is not asked for beyond the limit of model calls.
+func TestSummaryWithinTheLimit(t *testing.T) {
+	asked := 0
+	failing := modelFunc(func(context.Context, *llm.Request) iter.Seq2[llm.Chunk, error] {
+		asked++
+		return func(yield func(llm.Chunk, error) bool) {
+			if asked == 1 {
+				yield(llm.Chunk{Text: "Hello.", Finish: llm.FinishStop}, nil)
+			} else if yield(llm.Chunk{Text: "Hel"}, nil) {
+				yield(llm.Chunk{}, &llm.Error{Code: llm.CodeContextLength, Status: 400, Message: "too long"})
+			}
+		}
+	})
+	summaries := 0
+	summarizer := modelFunc(func(context.Context, *llm.Request) iter.Seq2[llm.Chunk, error] {
+		summaries++
+		return func(yield func(llm.Chunk, error) bool) { yield(llm.Chunk{Text: "Sum.", Finish: llm.FinishStop}, nil) }
+	})
+	a, err := llmagent.New("solo", "", failing, llmagent.WithCompaction(llmagent.Compaction{Window: 1000, Summarizer: summarizer}))
+	require.NoError(t, err)
+	r := newRun(t, a, runner.WithLimits(runner.Limits{ModelCalls: 1}))
+	_, err = say(r, s1, "Hi")
+	require.NoError(t, err)
+	_, err = say(r, s1, "Hi")
+	require.ErrorIs(t, err, agent.ErrLimit)
+	require.LessOrEqual(t, asked-1+summaries, 1, "model calls of the second turn")
+}
+
+// An answer that a guard refuses counts once, streamed or not.
+func TestRefusedAnswerCountsOnce(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		guard := agent.Guard{Name: "g", Out: func(context.Context, *agent.Invocation, string) error { return context.DeadlineExceeded }}
+		a := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.Text("Hi."), scripted.Usage(5, 3, 0))), llmagent.WithGuards(guard))
+		var opts []runner.Option
+		if stream {
+			opts = append(opts, runner.WithStreaming())
+		}
+		r := newRun(t, a, opts...)
+		_, err := say(r, s1, "Hi")
+		require.Error(t, err)
+		var f session.Fold
+		for _, e := range load(t, r, s1) {
+			f.Apply(e)
+		}
+		require.Equal(t, 1, f.Turn.ModelCalls, "stream: %v", stream)
+	}
+}
