@@ -249,9 +249,9 @@ func TestBusySession(t *testing.T) {
 }
 
 // When nobody reads standard output any more, the turn ends without noise, and
-// the session stays usable.
+// the session stays usable. It does not run beside other tests: a process that
+// they fork has all our files open until it executes, the pipe among them.
 func TestBrokenPipe(t *testing.T) {
-	t.Parallel()
 	answer, asked, release := slow("too late")
 	in := invocation{home: t.TempDir(), env: serve(t, answers(answer, scripted.Reply(scripted.Text("next"))))}
 	cmd := in.command(t, "run", desk, "hi", "--session", "s1")
