@@ -106,7 +106,7 @@ func help(t *testing.T, args ...string) string {
 
 var (
 	usageLine  = regexp.MustCompile(`(?m)^Usage:\n  (.+?)(?: \[flags\])?$`)
-	subcommand = regexp.MustCompile(`(?m)^  ([a-z]+)  +\S`)
+	subcommand = regexp.MustCompile(`(?m)^  ([a-z]+) +\S`)
 	flag       = regexp.MustCompile(`(?m)^ +(?:-[a-z], )?(--[a-z]+)`)
 	docFlag    = regexp.MustCompile("(?m)^\\| `(--[a-z]+)")
 )

@@ -1,0 +1,184 @@
+package conversation
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// event is what the reducer reads of an event, wherever it came from.
+type event struct {
+	kind        Kind // the type, also of events that make no node
+	id          string
+	runID       string
+	parentID    string
+	agent, path string
+	seq         int64
+	time        time.Time
+	partial     bool
+
+	// One of both holds the payload: data as the program made it, or fields as
+	// they were received, by the names of payloadFields.
+	data   agent.EventData
+	fields []field
+
+	relayID  string   // of relay_resolved
+	approved bool     // of relay_resolved
+	ids      []string // of discard
+}
+
+// field is one member of a JSON object.
+type field struct {
+	name  string
+	value json.RawMessage
+}
+
+// lookup returns a member's value, nil if it is absent. Of a name that stands
+// twice the last one counts, as in JavaScript.
+func lookup(fields []field, name string) json.RawMessage {
+	for _, f := range slices.Backward(fields) {
+		if f.name == name {
+			return f.value
+		}
+	}
+	return nil
+}
+
+// ofEvent reads an event of the program. The payload is shared, not copied:
+// after delivery events are immutable.
+func ofEvent(e *agent.Event) event {
+	in := event{kind: Kind(e.Type()), id: e.ID, runID: e.RunID, parentID: e.ParentID, agent: e.Agent, path: e.Path,
+		seq: e.Seq, time: e.Time, partial: e.Partial, data: e.Data}
+	switch d := e.Data.(type) {
+	case *agent.RelayResolved:
+		in.relayID, in.approved = d.RelayID, d.Approved
+	case *agent.Discard:
+		in.ids = d.IDs
+	}
+	return in
+}
+
+// ofJSON reads an event from one JSON object. Members of the wrong type count
+// as absent.
+func ofJSON(line []byte) (event, error) {
+	var in event
+	members, err := object(line)
+	if err != nil {
+		return in, err
+	}
+	str := func(name string) string { return unquote(lookup(members, name)) }
+	in.kind = Kind(str("type"))
+	in.id, in.runID, in.parentID = str("id"), str("runId"), str("parentId")
+	in.agent, in.path = str("agent"), str("path")
+	in.seq, _ = strconv.ParseInt(string(lookup(members, "seq")), 10, 64)
+	in.time, _ = time.Parse(time.RFC3339Nano, str("time"))
+	in.partial = string(lookup(members, "partial")) == "true"
+	switch in.kind {
+	case agent.TypeRelayResolved:
+		in.relayID, in.approved = str("relayId"), string(lookup(members, "approved")) == "true"
+	case agent.TypeDiscard:
+		var ids []json.RawMessage
+		_ = json.Unmarshal(lookup(members, "ids"), &ids)
+		for _, raw := range ids {
+			in.ids = append(in.ids, unquote(raw))
+		}
+	default:
+		for _, name := range payloadFields(in.kind) {
+			if value := lookup(members, name); value != nil {
+				in.fields = append(in.fields, field{name, compact(value)}) // a copy: the line is the caller's
+			}
+		}
+	}
+	return in, nil
+}
+
+// object splits a JSON object into its members.
+func object(line []byte) ([]field, error) {
+	line = bytes.TrimSpace(line)
+	if !json.Valid(line) {
+		var v any
+		return nil, fmt.Errorf("conversation: event: %w", json.Unmarshal(line, &v))
+	}
+	if line[0] != '{' {
+		return nil, errors.New("conversation: event: not a JSON object")
+	}
+	members := make([]field, 0, 12)
+	rest := line[1:]
+	for {
+		rest = bytes.TrimLeft(rest, " \t\r\n,")
+		if rest[0] == '}' {
+			return members, nil
+		}
+		n := valueEnd(rest)
+		name := unquote(rest[:n])
+		rest = bytes.TrimLeft(rest[n:], " \t\r\n:")
+		n = valueEnd(rest)
+		members = append(members, field{name, rest[:n:n]})
+		rest = rest[n:]
+	}
+}
+
+// valueEnd returns the length of the JSON value at the beginning of valid JSON.
+func valueEnd(s []byte) int {
+	depth := 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			for i++; s[i] != '"'; i++ {
+				if s[i] == '\\' {
+					i++
+				}
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return i
+			}
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(s)
+}
+
+// compact returns a copy of valid JSON without spaces between values. What is
+// not UTF-8 becomes U+FFFD.
+func compact(raw json.RawMessage) json.RawMessage {
+	var buf bytes.Buffer
+	buf.Grow(len(raw))
+	_ = json.Compact(&buf, raw) // raw was found valid
+	if !utf8.Valid(buf.Bytes()) {
+		return bytes.ToValidUTF8(buf.Bytes(), []byte("\ufffd"))
+	}
+	return buf.Bytes()
+}
+
+// piece returns the words of a text or reasoning event, ready to be appended.
+func (e *event) piece() []byte {
+	switch d := e.data.(type) {
+	case *agent.Text:
+		return inside(quote(d.Content))
+	case *agent.Reasoning:
+		return inside(quote(d.Content))
+	}
+	if raw := lookup(e.fields, "content"); len(raw) > 0 && raw[0] == '"' {
+		return inside(raw)
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package conversation
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// none is the place of what does not exist.
+const none int32 = -1
+
+// Graph is an immutable graph of events: the zero value is the empty graph, and
+// [Graph.Reduce] makes a larger one. Edges go from earlier to later, and there
+// is never a circle. It is safe for concurrent use.
+type Graph struct {
+	nodes   vector[node] // nil where a node was discarded
+	runs    vector[run]
+	live    int // nodes that are not nil
+	waiting int // runs whose parent is not there yet
+
+	// The run of the latest event, if there are runs. As most events are of the
+	// same run as the one before, its record stands here, and the one in runs is
+	// old, until another run's turn comes.
+	latest    int32
+	latestRun *run
+
+	names atomic.Pointer[index]
+}
+
+// New returns the empty graph.
+func New() *Graph { return &Graph{} }
+
+// node is a node and its links. It is immutable; a change makes a copy, which is
+// why what never changes stands in body.
+type node struct {
+	id         string
+	body       *body
+	words      words // of a block of several pieces, in place of the body's content
+	run        int32
+	prev, next int32   // in the run
+	spawned    *branch // runs that hang on this node, the latest first
+	complete   bool    // a whole event has come, not only deltas
+	streamed   bool    // deltas have come
+	relay      relayState
+}
+
+// body is what an event says.
+type body struct {
+	kind        Kind
+	agent, path string
+	seq         int64
+	time        time.Time
+	event       string // the event's id where the node's id does not tell it: of usage and errors
+	data        agent.EventData
+	fields      []field
+}
+
+type relayState uint8
+
+const (
+	relayOpen relayState = iota
+	relayApproved
+	relayDenied
+)
+
+// branch is a list of runs.
+type branch struct {
+	run  int32
+	rest *branch
+}
+
+// run is what the reducer knows of a run. It is immutable.
+type run struct {
+	id          string
+	first, last int32 // nodes; none if all were discarded
+	parent      int32 // the node that the run hangs on, or none
+	waitsFor    string
+	root        int32 // see Graph.rootOf
+	seq         int64 // the last one seen
+	usages      int32
+	errors      int32
+}
+
+func bodyOf(e *event) *body {
+	b := &body{kind: e.kind, agent: e.agent, path: e.path, seq: e.seq, time: e.time, data: e.data, fields: e.fields}
+	if e.kind == KindUsage || e.kind == KindError {
+		b.event = e.id
+	}
+	return b
+}
+
+// edit returns a copy that can be changed until it is handed out.
+func (g *Graph) edit() *Graph {
+	next := &Graph{nodes: g.nodes, runs: g.runs, live: g.live, waiting: g.waiting, latest: g.latest, latestRun: g.latestRun}
+	next.names.Store(g.index())
+	return next
+}
+
+// index returns the graph's index. One that holds mostly what other graphs have
+// added is replaced, which costs as much as was added to it in the meantime.
+func (g *Graph) index() *index {
+	x := g.names.Load()
+	if x != nil && x.entries() <= 4*(g.live+g.runs.n)+64 {
+		return x
+	}
+	fresh := new(index)
+	for i := range int32(g.runs.n) {
+		r := g.runAt(i)
+		fresh.add(&fresh.runs, r.id, i)
+		if r.waitsFor != "" {
+			fresh.add(&fresh.waiting, r.waitsFor, i)
+		}
+		for place := r.first; place != none; {
+			n := g.nodes.get(int(place))
+			fresh.add(&fresh.nodes, n.id, place)
+			if n.body.event != "" {
+				fresh.add(&fresh.keys, redeliveryKey(r.id, n.body), place)
+			}
+			place = n.next
+		}
+	}
+	// If another call was faster, its index is as good.
+	if !g.names.CompareAndSwap(x, fresh) {
+		return g.names.Load()
+	}
+	return fresh
+}
+
+// redeliveryKey finds the usage or error node of a run by its event's id.
+func redeliveryKey(runID string, b *body) string {
+	return string(b.kind) + "\x00" + runID + "\x00" + b.event
+}
+
+// find returns the place of a node, or none.
+func (g *Graph) find(id string) int32 {
+	x := g.index()
+	return x.find(&x.nodes, id, func(place int32) bool {
+		n := g.at(place)
+		return n != nil && n.id == id
+	})
+}
+
+// at returns the node at a place, nil if there is none.
+func (g *Graph) at(place int32) *node {
+	if place < 0 || int(place) >= g.nodes.n {
+		return nil
+	}
+	return g.nodes.get(int(place))
+}
+
+// runAt returns the run at a place.
+func (g *Graph) runAt(place int32) *run {
+	if place == g.latest && g.latestRun != nil {
+		return g.latestRun
+	}
+	return g.runs.get(int(place))
+}
+
+func (g *Graph) setRun(place int32, r *run) {
+	if place == g.latest {
+		g.latestRun = r
+		return
+	}
+	g.runs.set(int(place), r)
+}
+
+// makeLatest makes a run the one whose record stands in the graph itself.
+func (g *Graph) makeLatest(place int32) {
+	if place == g.latest {
+		return
+	}
+	if g.latestRun != nil {
+		g.runs.set(int(g.latest), g.latestRun)
+	}
+	g.latest, g.latestRun = place, nil
+}
+
+// findRun returns the place of a run, or none.
+func (g *Graph) findRun(id string) int32 {
+	if g.runs.n > 0 && g.runAt(g.latest).id == id {
+		return g.latest
+	}
+	x := g.index()
+	return x.find(&x.runs, id, func(place int32) bool {
+		return int(place) < g.runs.n && g.runAt(place).id == id
+	})
+}
+
+// parentOf returns the place of a node's parent, or none. A node has at most one.
+func (g *Graph) parentOf(n *node) int32 {
+	if n.prev != none {
+		return n.prev
+	}
+	return g.runAt(n.run).parent
+}

@@ -1,0 +1,190 @@
+package conversation
+
+import (
+	"iter"
+	"slices"
+	"strings"
+)
+
+// Len returns the number of nodes.
+func (g *Graph) Len() int { return g.live }
+
+// Node returns a node by its id.
+func (g *Graph) Node(id string) (Node, bool) {
+	place := g.find(id)
+	if place == none {
+		return Node{}, false
+	}
+	return g.view(place), true
+}
+
+// Nodes returns all nodes in the order in which they were first seen.
+func (g *Graph) Nodes() iter.Seq[Node] {
+	return func(yield func(Node) bool) {
+		for place := range g.places() {
+			if !yield(g.view(place)) {
+				return
+			}
+		}
+	}
+}
+
+// places returns the places of all nodes in the order of first sight.
+func (g *Graph) places() iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		for place := range int32(g.nodes.n) {
+			if g.at(place) != nil && !yield(place) {
+				return
+			}
+		}
+	}
+}
+
+// Runs returns the ids of all runs that have nodes, in the order in which they
+// were first seen.
+func (g *Graph) Runs() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for ri := range g.runs.n {
+			if r := g.runAt(int32(ri)); r.first != none && !yield(r.id) {
+				return
+			}
+		}
+	}
+}
+
+// Children returns the nodes that a node has an edge to, in the order in which
+// they were first seen.
+func (g *Graph) Children(id string) []Node { return g.views(g.children(g.find(id))) }
+
+// Parents returns the nodes that have an edge to a node: none or one.
+func (g *Graph) Parents(id string) []Node {
+	n := g.at(g.find(id))
+	if n == nil {
+		return nil
+	}
+	if parent := g.parentOf(n); parent != none {
+		return []Node{g.view(parent)}
+	}
+	return nil
+}
+
+// Run returns the nodes of a run in their order.
+func (g *Graph) Run(runID string) []Node { return g.views(g.run(runID)) }
+
+// Last returns the last node of a run.
+func (g *Graph) Last(runID string) (Node, bool) {
+	if ri := g.findRun(runID); ri != none {
+		if last := g.runAt(ri).last; last != none {
+			return g.view(last), true
+		}
+	}
+	return Node{}, false
+}
+
+// Text returns the words of a run: the content of its text nodes, joined.
+func (g *Graph) Text(runID string) string {
+	var b strings.Builder
+	for _, place := range g.run(runID) {
+		if n := g.at(place); n.body.kind == KindText {
+			b.WriteString(n.text())
+		}
+	}
+	return b.String()
+}
+
+// ToolCalls returns the tool_call nodes of a run in their order.
+func (g *Graph) ToolCalls(runID string) []Node {
+	calls := g.run(runID)
+	return g.views(slices.DeleteFunc(calls, func(place int32) bool { return g.at(place).body.kind != KindToolCall }))
+}
+
+// Walk visits a node and everything below it in depth, each node once and every
+// parent before its children. An unknown id visits nothing.
+func (g *Graph) Walk(id string) iter.Seq[Node] {
+	return func(yield func(Node) bool) {
+		if start := g.find(id); start != none {
+			g.walk([]int32{start}, yield)
+		}
+	}
+}
+
+// Topological visits all nodes, each once and every parent before its children:
+// depth first, from the roots in the order in which they were first seen. Events
+// that came in an unusual order are the reason why [Graph.Nodes] does not do.
+func (g *Graph) Topological() iter.Seq[Node] {
+	return func(yield func(Node) bool) {
+		for place := range g.places() {
+			if g.parentOf(g.at(place)) == none && !g.walk([]int32{place}, yield) {
+				return
+			}
+		}
+	}
+}
+
+// walk goes in depth without recursion: conversations are long. As no node has
+// two parents, none is met twice.
+func (g *Graph) walk(stack []int32, yield func(Node) bool) bool {
+	for len(stack) > 0 {
+		place := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if !yield(g.view(place)) {
+			return false
+		}
+		children := g.children(place)
+		slices.Reverse(children)
+		stack = append(stack, children...)
+	}
+	return true
+}
+
+// PathToRoot returns a node and all that it hangs on, up to the root.
+func (g *Graph) PathToRoot(id string) []Node {
+	var path []Node
+	for place := g.find(id); place != none; place = g.parentOf(g.at(place)) {
+		path = append(path, g.view(place))
+	}
+	return path
+}
+
+// children returns the places of a node's children; none has none.
+func (g *Graph) children(place int32) []int32 {
+	n := g.at(place)
+	if n == nil {
+		return nil
+	}
+	var found []int32
+	for b := n.spawned; b != nil; b = b.rest {
+		if first := g.runAt(b.run).first; first != none {
+			found = append(found, first)
+		}
+	}
+	if n.next != none {
+		found = append(found, n.next)
+	}
+	slices.Sort(found) // places are in the order of first sight
+	return found
+}
+
+// run returns the places of a run's nodes.
+func (g *Graph) run(id string) []int32 {
+	ri := g.findRun(id)
+	if ri == none {
+		return nil
+	}
+	var found []int32
+	for place := g.runAt(ri).first; place != none; place = g.at(place).next {
+		found = append(found, place)
+	}
+	return found
+}
+
+func (g *Graph) views(places []int32) []Node {
+	if len(places) == 0 {
+		return nil
+	}
+	nodes := make([]Node, len(places))
+	for i, place := range places {
+		nodes[i] = g.view(place)
+	}
+	return nodes
+}

@@ -1,0 +1,293 @@
+package conversation
+
+import (
+	"strconv"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// Reduce returns the graph with an event. The graph itself stays as it was. An
+// event that changes nothing returns the graph itself: one of a type that makes
+// no node, one without a runId, or one that was seen before.
+//
+// The graph keeps e's payload and does not copy it: after delivery an event must
+// not change.
+func (g *Graph) Reduce(e *agent.Event) *Graph {
+	if e == nil || e.Data == nil {
+		return g
+	}
+	in := ofEvent(e)
+	return g.reduce(&in)
+}
+
+// ReduceJSON is Reduce for the JSON form of an event. It keeps the payload's
+// fields as they were received: what is null, empty or absent stays so. Events
+// may lack id, seq and time. The error says that the line is not a JSON object;
+// the graph is then returned unchanged.
+func (g *Graph) ReduceJSON(line []byte) (*Graph, error) {
+	in, err := ofJSON(line)
+	if err != nil {
+		return g, err
+	}
+	return g.reduce(&in), nil
+}
+
+func (g *Graph) reduce(e *event) *Graph {
+	if e.runID == "" || !e.kind.makesNode() && e.kind != agent.TypeDiscard && e.kind != agent.TypeRelayResolved {
+		return g
+	}
+	ri := g.findRun(e.runID)
+	if ri != none && e.seq > 0 && e.seq <= g.runAt(ri).seq {
+		return g
+	}
+	next := g.edit()
+	var changed bool
+	switch {
+	case e.kind == agent.TypeDiscard:
+		changed = ri != none && next.discard(ri, e)
+	case e.kind == agent.TypeRelayResolved:
+		changed = next.resolve(e)
+	default:
+		changed = next.take(ri, e)
+	}
+	if !changed {
+		return g
+	}
+	return next
+}
+
+// The methods below change a graph that nobody else has seen.
+
+// take adds a node for an event, or changes the one that is there.
+func (g *Graph) take(ri int32, e *event) bool {
+	if ri == none {
+		ri = int32(g.runs.n)
+		g.runs.add(&run{id: e.runID, first: none, last: none, parent: none, root: ri})
+		x := g.names.Load()
+		x.add(&x.runs, e.runID, ri)
+	}
+	g.makeLatest(ri)
+	r := *g.runAt(ri)
+	r.seq = max(r.seq, e.seq)
+	place, id := g.placeOf(ri, &r, e)
+	if place == none {
+		g.append(ri, r, id, e)
+		return true
+	}
+	n := *g.at(place)
+	switch {
+	case e.partial && n.complete:
+		return false // a delta that comes late
+	case !n.body.kind.isBlock() || n.body.kind != e.kind || !e.partial && n.streamed:
+		// Something whole stands for what was there. What was decided about a
+		// relay is not undecided by it.
+		if n.body.kind != e.kind {
+			n.streamed, n.relay = e.partial, relayOpen
+		}
+		n.body, n.words = bodyOf(e), words{}
+	default:
+		n.extend(e)
+	}
+	n.complete = n.complete || !e.partial
+	n.streamed = n.streamed || e.partial
+	if n.body.event != "" {
+		x := g.names.Load()
+		x.add(&x.keys, redeliveryKey(r.id, n.body), place)
+	}
+	g.nodes.set(int(place), &n)
+	g.setRun(ri, &r)
+	return true
+}
+
+// extend appends the words of an event, if it has some, to a block.
+func (n *node) extend(e *event) {
+	piece := e.piece()
+	if piece == nil {
+		return
+	}
+	if n.words.buf == nil {
+		n.words = n.words.plus((&event{data: n.body.data, fields: n.body.fields}).piece())
+	}
+	n.words = n.words.plus(piece)
+}
+
+// placeOf returns the place of the node that an event is about, or none and the
+// id of a new one. It counts new usage and error events in r.
+func (g *Graph) placeOf(ri int32, r *run, e *event) (place int32, id string) {
+	switch e.kind {
+	case KindUsage, KindError:
+		if e.id != "" {
+			x, key := g.names.Load(), redeliveryKey(r.id, &body{kind: e.kind, event: e.id})
+			place = x.find(&x.keys, key, func(place int32) bool {
+				n := g.at(place)
+				return n != nil && n.run == ri && n.body.kind == e.kind && n.body.event == e.id
+			})
+			if place != none {
+				return place, ""
+			}
+		}
+		if e.kind == KindUsage {
+			r.usages++
+			id = r.id + ":usage:" + strconv.Itoa(int(r.usages))
+			break
+		}
+		r.errors++
+		id = r.id + ":error"
+		if r.errors > 1 {
+			id += ":" + strconv.Itoa(int(r.errors))
+		}
+	case KindToolResult:
+		if e.id == "" {
+			break
+		}
+		call, id := g.owned(ri, r.id, e.id)
+		if call == none {
+			id = e.id // not a call of this run
+		}
+		return g.owned(ri, r.id, id+":result")
+	default:
+		id = e.id
+	}
+	if id == "" || e.kind == KindUser || e.kind == KindHarnessStart || e.kind == KindHarnessEnd {
+		id = r.id + ":" + string(e.kind)
+	}
+	return g.owned(ri, r.id, id)
+}
+
+// owned returns the place of a run's node, or none and the id that the node
+// would have: an id that another run has taken gets the run's id in front.
+func (g *Graph) owned(ri int32, runID, id string) (int32, string) {
+	for {
+		place := g.find(id)
+		if place == none || g.at(place).run == ri {
+			return place, id
+		}
+		id = runID + ":" + id
+	}
+}
+
+// append adds a node at the end of its run.
+func (g *Graph) append(ri int32, r run, id string, e *event) {
+	place := int32(g.nodes.n)
+	n := &node{id: id, body: bodyOf(e), run: ri, prev: r.last, next: none, complete: !e.partial, streamed: e.partial}
+	first := r.first == none
+	if first {
+		r.first = place
+	} else {
+		last := *g.at(r.last)
+		last.next = place
+		g.nodes.set(int(r.last), &last)
+	}
+	r.last = place
+	if first && r.parent == none && e.parentID != "" {
+		g.hangOn(ri, &r, e.parentID)
+	}
+	g.setRun(ri, &r)
+	g.nodes.add(n)
+	g.live++
+	x := g.names.Load()
+	x.add(&x.nodes, id, place)
+	if n.body.event != "" {
+		x.add(&x.keys, redeliveryKey(r.id, n.body), place)
+	}
+	if g.waiting > 0 {
+		g.arrived(id, place)
+		if first {
+			g.arrived(r.id, place)
+		}
+	}
+}
+
+// hangOn makes the cross-run edge of a run that has just got its first node, or
+// notes that its parent is not there yet. A parent's id can be a node's or a
+// run's.
+func (g *Graph) hangOn(ri int32, r *run, parentID string) {
+	place := g.find(parentID)
+	if place == none {
+		if pi := g.findRun(parentID); pi != none {
+			place = g.runAt(pi).last
+		}
+	}
+	if place == none {
+		if r.waitsFor == "" {
+			g.waiting++
+		}
+		r.waitsFor = parentID
+		x := g.names.Load()
+		x.add(&x.waiting, parentID, ri)
+		return
+	}
+	// A run without nodes has nothing below it: this cannot close a circle.
+	g.link(ri, r, place)
+	r.root = g.rootOf(g.at(place).run)
+}
+
+// link hangs a run on a node.
+func (g *Graph) link(ri int32, r *run, place int32) {
+	parent := *g.at(place)
+	parent.spawned = &branch{ri, parent.spawned}
+	g.nodes.set(int(place), &parent)
+	r.parent = place
+	if r.waitsFor != "" {
+		r.waitsFor = ""
+		g.waiting--
+	}
+}
+
+// arrived completes the edges of the runs that wait for an id. An edge that would
+// close a circle is left out for good.
+func (g *Graph) arrived(id string, place int32) {
+	x := g.names.Load()
+	for _, wi := range x.all(&x.waiting, id) {
+		if int(wi) >= g.runs.n || g.runAt(wi).waitsFor != id {
+			continue
+		}
+		w := *g.runAt(wi)
+		root := g.rootOf(g.at(place).run)
+		if root == wi && w.first != none {
+			w.waitsFor = ""
+			g.waiting--
+		} else {
+			g.link(wi, &w, place)
+			w.root = root
+		}
+		g.setRun(wi, &w)
+	}
+}
+
+// rootOf returns the run at the root of a run's tree, for which its own root is
+// itself. Runs that hang on each other form trees, and a run that waits for its
+// parent is a root; an edge from a node below it would close a circle.
+func (g *Graph) rootOf(ri int32) int32 {
+	root := ri
+	for g.runAt(root).root != root {
+		root = g.runAt(root).root
+	}
+	// What was walked once is short from then on.
+	for r := g.runAt(ri); r.root != root && ri != root; r = g.runAt(ri) {
+		short := *r
+		short.root = root
+		g.setRun(ri, &short)
+		ri = r.root
+	}
+	return root
+}
+
+// resolve sets the state of a relay.
+func (g *Graph) resolve(e *event) bool {
+	place, _ := g.owned(g.findRun(e.runID), e.runID, e.relayID)
+	if place == none {
+		place = g.find(e.relayID) // another run's
+	}
+	if place == none || g.at(place).body.kind != KindRelay {
+		return false
+	}
+	n := *g.at(place)
+	n.relay = relayDenied
+	if e.approved {
+		n.relay = relayApproved
+	}
+	g.nodes.set(int(place), &n)
+	g.saw(e.runID, e.seq)
+	return true
+}
