@@ -2,8 +2,11 @@ package runner
 
 import (
 	"context"
+	"iter"
+	"runtime/debug"
 	"sync"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -93,4 +96,34 @@ func (r *Runner) warm(ctx context.Context, key session.Key, lease *session.Lease
 		w.apply(e)
 	}
 	return w, nil
+}
+
+// forget drops what agents keep beside the session: after a panic it may be half
+// done.
+func (t *turn) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.w.memos = nil
+}
+
+// keepUp gives the views that this turn has used its last events, which would
+// have to be read from the store when the session goes on.
+func (t *turn) keepUp() {
+	defer func() {
+		if p := recover(); p != nil { // of a policy's own function
+			t.forget()
+			t.r.logger.Error("a view panicked", "session", t.w.key.String(), "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	first := t.w.fold.Seq - int64(len(t.log))
+	events := t.Events(t.ctx, first) // from memory: nothing can fail
+	for _, memo := range t.w.memos {
+		v, ok := memo.(interface {
+			Seq() int64
+			CatchUp(iter.Seq2[*agent.Event, error]) error
+		})
+		if ok && v.Seq() >= first {
+			_ = v.CatchUp(events)
+		}
+	}
 }

@@ -61,7 +61,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 		yield(nil, err)
 		return
 	}
-	defer func() { r.cache.put(t.w) }()
+	defer func() { t.keepUp(); r.cache.put(t.w) }()
 	if r.limits.Time > 0 {
 		limit := &agent.LimitError{Name: "seconds of wall time", Limit: int64(r.limits.Time.Seconds())}
 		timer := time.AfterFunc(r.limits.Time, func() { cancel(limit) })

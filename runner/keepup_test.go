@@ -1,0 +1,64 @@
+package runner_test
+
+import (
+	"context"
+	"iter"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/view"
+)
+
+// readStore counts what is read of logs.
+type readStore struct {
+	session.Store
+	loads atomic.Int64
+}
+
+func (s *readStore) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*agent.Event, error] {
+	s.loads.Add(1)
+	return s.Store.Load(ctx, key, after)
+}
+
+// A warm session's log is not read again: what the last turn stored is at hand.
+func TestAWarmTurnReadsNothing(t *testing.T) {
+	s := &readStore{Store: session.NewMemory()}
+	r := newRunner(t, chain(t, 1, "I refund one."), s)
+	turn(t, r, s1)
+	s.loads.Store(0)
+	for range 3 {
+		turn(t, r, s1)
+	}
+	require.Zero(t, s.loads.Load())
+}
+
+// TestAPolicyThatPanics: a panic of a view's own function ends the turn with an
+// error, and what was half done is not gone on with.
+func TestAPolicyThatPanics(t *testing.T) {
+	broken := true
+	policy := view.Full().Redact(func(s string) string {
+		if broken {
+			panic("no words")
+		}
+		return s
+	})
+	r := newRunner(t, says(t, "solo", "Hello.", llmagent.WithHistory(policy)), session.NewMemory())
+	_, err := collect(r.Run(context.Background(), s1, llm.UserText("one")))
+	require.ErrorContains(t, err, "no words")
+	broken = false
+	_, err = collect(r.Run(context.Background(), s1, llm.UserText("two")))
+	require.NoError(t, err)
+	checkLog(t, r, load(t, r, s1))
+	preview, err := r.Preview(context.Background(), s1, "solo")
+	require.NoError(t, err)
+	require.Equal(t, []llm.Message{llm.UserText("one"), llm.UserText("two"), {Role: llm.RoleAssistant, Content: llm.Content{Text: "Hello."}}}, preview.Messages)
+
+	broken = true // when the turn is over, while the view is kept up
+	_, _ = collect(r.Run(context.Background(), s1, llm.UserText("three")))
+}
