@@ -64,7 +64,10 @@ func WithGuards(guards ...Guard) Option {
 // yielding a [Transfer] event that names a legal target.
 func New(name, description string, run RunFunc, opts ...Option) (Agent, error) {
 	a := &funcAgent{name: name, description: description, run: run}
-	for _, opt := range opts {
+	for i, opt := range opts {
+		if opt == nil {
+			return nil, fmt.Errorf("agent %q: option %d is nil", name, i)
+		}
 		opt(a)
 	}
 	if run == nil {

@@ -22,6 +22,9 @@ var (
 	// ErrUnknownPrice: a budget in money cannot be kept, because no price of the
 	// model is known.
 	ErrUnknownPrice = errors.New("unknown price")
+	// ErrUnknownUsage: a budget cannot be kept, because an endpoint does not say
+	// what its answers use.
+	ErrUnknownUsage = errors.New("unknown usage")
 	// ErrSessionBusy: another turn holds the session.
 	ErrSessionBusy = errors.New("session is busy with another turn")
 	// ErrConflict: the log has moved on, or the lease was lost; nothing was stored.
@@ -113,6 +116,8 @@ func ErrorCode(err error) string {
 		return "limit"
 	case errors.Is(err, ErrUnknownPrice):
 		return "unknown_price"
+	case errors.Is(err, ErrUnknownUsage):
+		return "unknown_usage"
 	case errors.As(err, &model):
 		return string(model.Code)
 	}

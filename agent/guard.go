@@ -21,7 +21,8 @@ type Guard struct {
 	// answer it, also after a transfer; what an agent of an inner scope was given;
 	// and each result of the agent's tools.
 	In func(ctx context.Context, inv *Invocation, in Ingress) error
-	// Out checks each text of the agent before it is stored. With streaming, the
+	// Out checks each text of the agent, and each summary made for it, before it is
+	// stored. With streaming, the
 	// consumer has seen its deltas by then, and is told to drop them.
 	Out func(ctx context.Context, inv *Invocation, text string) error
 }
@@ -52,6 +53,7 @@ type TripwireError struct {
 	Guard, Agent string
 	// Kind is the way in, "" if it was the agent's own words that the guard refused.
 	Kind IngressKind
+	Tool string // whose result it was, for IngressTool
 	Err  error
 }
 
@@ -63,10 +65,14 @@ func (e *TripwireError) Error() string {
 	case IngressInput:
 		what = "the input of " + e.Agent
 	case IngressTool:
-		what = "the result of a tool of " + e.Agent
+		what = "the result of the tool " + e.Tool + " of " + e.Agent
 	}
 	return fmt.Sprintf("the guard %q refused %s: %v", e.Guard, what, e.Err)
 }
+
+// Withheld is what a model may be told: the guard's own error may quote what the
+// guard has refused.
+func (e *TripwireError) Withheld() string { return "withheld by the guard " + e.Guard }
 
 // Unwrap returns the guard's own error.
 func (e *TripwireError) Unwrap() error { return e.Err }

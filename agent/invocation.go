@@ -47,8 +47,9 @@ type Runtime interface {
 	CheckTransfer(ctx context.Context, inv *Invocation, to string) error
 	// Ask asks a model on behalf of a running agent: within the turn's limits and
 	// budgets, through the interceptors. What it yields is what Model.Generate
-	// does; beside that, an error that is ErrLimit or ErrUnknownPrice says that
-	// the model was not asked.
+	// does; beside that, an error that is ErrLimit, ErrUnknownPrice or ErrUnknownUsage says that
+	// the model was not asked. A run asks one model at a time: limits and budgets
+	// do not see calls of one run that are made side by side.
 	Ask(ctx context.Context, inv *Invocation, model llm.Model, req *llm.Request) iter.Seq2[llm.Chunk, error]
 	// Call runs one call of a tool through the interceptors.
 	Call(ctx context.Context, c ToolCallInfo, run ToolFunc) (*ToolResult, error)

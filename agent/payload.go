@@ -16,8 +16,8 @@ type TransferInput struct {
 	err    error
 }
 
-// WithTransferInput makes every transfer over the edge carry a value of T, a
-// struct. The transfer tool shows the model its JSON schema, what does not fit
+// WithTransferInput makes every transfer over the edge, from the parent to the
+// child, carry a value of T, a struct. The transfer tool shows the model its JSON schema, what does not fit
 // goes back to the model, and what fits is kept in the transfer event. The
 // target's model sees it if the edge has [ShowReason]; a function agent reads it
 // with [InputOf]. A T of which no schema can be made is a problem of the tree.
@@ -28,6 +28,15 @@ func WithTransferInput[T any]() EdgeOption {
 		in.check, in.err = schema.Compile(in.Schema)
 	}
 	return edgeOptionFunc(func(e *Edge) { e.Input = in })
+}
+
+// InputFor returns what a transfer from n to target must carry, nil if nothing:
+// only the edge from a parent to its child can want something.
+func (n *Node) InputFor(target *Node) *TransferInput {
+	if target.Parent != n {
+		return nil
+	}
+	return target.Edge.Input
 }
 
 // Check holds a payload against the type. A nil TransferInput wants none. The

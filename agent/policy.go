@@ -76,7 +76,9 @@ func Via(child Agent, opts ...EdgeOption) Agent {
 		e = inner.edge
 	}
 	for _, o := range opts {
-		o.ApplyEdge(&e)
+		if o != nil {
+			o.ApplyEdge(&e)
+		}
 	}
 	return &edgeAgent{Agent: e.To, edge: e}
 }

@@ -24,6 +24,7 @@ type Condition func(ctx context.Context, inv *Invocation, answer string) (bool, 
 // OnStop makes a route to the agent named target: it is taken whenever the run
 // stops, or with a condition when that holds.
 func OnStop(target string, when ...Condition) Route {
+	when = slices.DeleteFunc(slices.Clone(when), func(c Condition) bool { return c == nil })
 	switch len(when) {
 	case 0:
 		return Route{To: target}
@@ -42,7 +43,11 @@ func OnStop(target string, when ...Condition) Route {
 
 // When makes the edge to a child a route as well: when the parent's run stops
 // and the condition holds, the conversation goes down the edge.
+// A nil condition always holds.
 func When(c Condition) EdgeOption {
+	if c == nil {
+		c = func(context.Context, *Invocation, string) (bool, error) { return true, nil }
+	}
 	return edgeOptionFunc(func(e *Edge) { e.When = c })
 }
 
@@ -83,7 +88,7 @@ func (b *treeBuilder) findRoutes(n *Node) {
 	}
 	// Only whoever decides about a transfer can give it an input.
 	for _, r := range n.routes {
-		if r.To.Edge.Input != nil {
+		if n.InputFor(r.To) != nil {
 			b.problem(n.Agent.Name(), n.Path, "the route to %s cannot carry the input that transfers to it need", r.To.Agent.Name())
 		}
 	}

@@ -20,7 +20,7 @@ type Node struct {
 	Agent  Agent
 	Path   string // names from the root, joined by "/"
 	Parent *Node  // nil for the root
-	Edge   Edge   // the edge that leads here; for the root only To is set
+	Edge   Edge   // the edge that leads here; a root may have one as well, made by Via
 	Depth  int    // 0 for the root
 
 	order   int
@@ -103,11 +103,12 @@ func NewTree(root Agent) (*Tree, error) {
 	if root == nil {
 		return nil, &TreeError{[]Problem{{Message: "the root agent is nil"}}}
 	}
+	edge := Edge{To: root}
 	if e, ok := root.(*edgeAgent); ok {
-		root = e.Agent
+		root, edge = e.Agent, e.edge
 	}
 	b := &treeBuilder{tree: &Tree{byName: make(map[string]*Node)}, place: make(map[Agent]*Node), on: make(map[Agent]bool)}
-	b.add(root, nil, Edge{To: root})
+	b.add(root, nil, edge)
 	for _, n := range b.tree.nodes {
 		n.findTargets()
 		b.findRoutes(n)

@@ -72,11 +72,9 @@ func New(a agent.Agent, opts ...Option) (tools.Tool, error) {
 	if a == nil {
 		return nil, errors.New("agent tool: the agent is nil")
 	}
-	tree, err := agent.NewTree(a)
-	if err != nil {
+	if _, err := agent.NewTree(a); err != nil {
 		return nil, fmt.Errorf("agent tool: %w", err)
 	}
-	a = tree.Root().Agent // without the options of an edge, which it has none of here
 	schema, err := tools.SchemaOf[Input]()
 	if err != nil {
 		return nil, fmt.Errorf("agent tool %q: %w", a.Name(), err)

@@ -135,6 +135,9 @@ func readPrices(path string) (llm.Prices, error) {
 	if err := yaml.UnmarshalWithOptions(data, &prices, yaml.Strict()); err != nil {
 		return nil, usagef("--prices %s: %s", path, yaml.FormatError(err, false, true))
 	}
+	if len(prices) == 0 {
+		return nil, usagef("--prices %s: there are no prices in it", path)
+	}
 	if err := prices.Check(); err != nil {
 		return nil, usagef("--prices %s: %w", path, err)
 	}

@@ -48,7 +48,8 @@ func (p Prices) Cost(model string, u Usage) (cost float64, ok bool) {
 	if cached == 0 {
 		cached = price.Input
 	}
-	return (float64(u.InputTokens-u.CachedTokens)*price.Input + float64(u.CachedTokens)*cached + float64(u.OutputTokens)*price.Output) / 1e6, true
+	hits := min(u.CachedTokens, u.InputTokens) // some endpoints count them apart
+	return (float64(u.InputTokens-hits)*price.Input + float64(hits)*cached + float64(u.OutputTokens)*price.Output) / 1e6, true
 }
 
 // Check returns an error that names every price which is no amount of money.

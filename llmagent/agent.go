@@ -130,7 +130,12 @@ func WithParallelTools(n int) Option { return func(a *Agent) { a.parallel = n } 
 func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, error) {
 	a := &Agent{name: name, prompt: instructions, model: model, ownView: viewKey{name, ""}, transferText: transfer.Instruction, parallel: 8}
 	a.instructions = func(context.Context, *agent.Invocation) (string, error) { return instructions, nil }
-	for _, o := range opts {
+	var errs []error
+	for i, o := range opts {
+		if o == nil {
+			errs = append(errs, fmt.Errorf("option %d is nil", i))
+			continue
+		}
 		o(a)
 	}
 	a.transferName, a.transferInfo = cmp.Or(a.transferName, agent.TransferTool), cmp.Or(a.transferInfo, transfer.Description)
@@ -139,7 +144,6 @@ func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, er
 	}
 	a.children = agent.AgentsOf(a.edges)
 	a.byName = make(map[string]tools.Tool, len(a.tools))
-	var errs []error
 	if err := agent.CheckName(name); err != nil {
 		errs = append(errs, err)
 	}

@@ -100,8 +100,14 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, calls []view
 	// reports is never closed: what a tool has left running may still send.
 	settled := make(chan struct{})
 	go func() { wg.Wait(); close(settled) }()
-	goOn := true
-	for running := true; running; {
+	goOn, running := true, true
+	defer func() {
+		if running { // yield panicked: the turn ends, and nothing may run on beyond it
+			cancel()
+			<-settled
+		}
+	}()
+	for running {
 		select {
 		case r := <-reports:
 			for _, e := range r.events {
@@ -283,9 +289,11 @@ func (d *decision) add(e *agent.Event) { d.events = append(d.events, e) }
 // call settles one call through the interceptors. One of them may turn a
 // transfer into an error: it is not committed then.
 func (d *decision) call(ctx context.Context, c view.Call) error {
-	n, winner, ran := len(d.events), d.winner, false
+	n, winner, ran, before := len(d.events), d.winner, false, *d
 	res, err := d.inv.Runtime().Call(ctx, agent.ToolCallInfo{Invocation: d.inv, ID: c.ID, Name: c.Name, Input: c.Input},
 		func(ctx context.Context, input json.RawMessage) (*agent.ToolResult, error) {
+			*d = before // an interceptor may try again
+			d.events = d.events[:n:n]
 			ran, c.Input = true, input
 			d.settle(ctx, c)
 			if len(d.events) == n {
@@ -348,7 +356,7 @@ func (d *decision) settle(ctx context.Context, c view.Call) {
 		d.record(c, call, agent.TransferFailed)
 	case err == nil:
 		d.winner = &agent.Transfer{From: d.agent.name, To: target.Agent.Name(), Reason: call.Reason, ToolCallID: c.ID, Outcome: agent.TransferCommitted}
-		if target.Edge.Input != nil {
+		if d.inv.Node().InputFor(target) != nil {
 			d.winner.Payload = call.Input
 		}
 		d.answer(c, "Transferred to "+d.winner.To+".", false)

@@ -33,7 +33,7 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, attempt int) (eve
 		if attempt > 1 {
 			return t.resume(nil)
 		}
-		return nil
+		return t.append(t.ctx, t.takenUp()) // between two steps nothing runs
 	}
 	events, err = r.collect(ctx, key, nil, begin, func(l *lane) (err error) {
 		if done, err = l.step(); err == nil && !done {

@@ -68,6 +68,7 @@ func (t *turn) decide(decisions []Decision) error {
 		n = t.r.tree.Root()
 		events = t.closeScope(events, "", fmt.Sprintf("not executed: the agent %s is no longer in the tree", run.Agent))
 	}
+	events = append(t.closing("interrupted; outcome unknown"), events...) // inner scopes, if any could not be closed
 	return t.append(t.ctx, append(events, t.start(n, run.TurnID, endNode(run.ID), "", nil)))
 }
 

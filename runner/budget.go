@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -119,7 +120,7 @@ func (l *lane) reserve(inv *agent.Invocation, model llm.Model, req *llm.Request)
 func (r *Runner) expect(agentName string, model llm.Model, req *llm.Request) (amount, error) {
 	u := llm.Usage{InputTokens: llm.CountRequest(req, r.tokens), OutputTokens: req.MaxTokens}
 	a := amount{agent: agentName, tokens: int64(u.InputTokens + u.OutputTokens)}
-	if r.budgeted.cost {
+	if r.budgets.Turn.Cost > 0 || r.budgets.Session.Cost > 0 || r.budgets.Agents[agentName].Cost > 0 {
 		var known bool
 		if a.cost, known = r.prices.Cost(model.Name(), u); !known {
 			return a, unknownPrice(model.Name())
@@ -134,42 +135,45 @@ func unknownPrice(model string) error {
 
 // afford holds the next call against every budget that it falls under.
 func (l *lane) afford(next amount) error {
-	r := l.t.r
-	var turn, session, own amount
-	for _, s := range l.t.w.fold.Spent() {
-		if s.Answers > 0 && s.Session == (llm.Usage{}) {
-			return fmt.Errorf("%w: the endpoint of %q reports no usage, so no budget can be kept", agent.ErrUnknownPrice, s.Model)
-		}
-		t, all := r.spent(s.Turn), r.spent(s.Session)
-		if r.budgeted.cost {
-			var known bool
-			if t.cost, known = r.prices.Cost(s.Model, s.Turn); !known {
-				return unknownPrice(s.Model)
-			}
-			all.cost, _ = r.prices.Cost(s.Model, s.Session)
-		}
-		turn.add(t)
-		session.add(all)
-		if s.Agent == next.agent {
-			own.add(all)
-		}
-	}
-	for scope, a := range l.t.asking {
-		if scope == l.scope {
-			continue
-		}
-		turn.add(a)
-		session.add(a)
-		if a.agent == next.agent {
-			own.add(a)
-		}
-	}
-	return errors.Join(r.budgets.Turn.allows("the turn", turn, next), r.budgets.Session.allows("the session", session, next),
-		r.budgets.Agents[next.agent].allows("the agent "+next.agent, own, next))
+	b := l.t.r.budgets
+	everybody := func(string) bool { return true }
+	own := func(name string) bool { return name == next.agent }
+	return cmp.Or(
+		l.within(b.Turn, "the turn", next, everybody, func(s session.Spent) session.Use { return s.Turn }),
+		l.within(b.Session, "the session", next, everybody, func(s session.Spent) session.Use { return s.Session }),
+		l.within(b.Agents[next.agent], "the agent "+next.agent, next, own, func(s session.Spent) session.Use { return s.Session }))
 }
 
-func (r *Runner) spent(u llm.Usage) amount {
-	return amount{tokens: int64(u.InputTokens) + int64(u.OutputTokens)}
+// within holds the next call against one budget. Only what falls under it has to
+// have a price and a usage.
+func (l *lane) within(b Budget, of string, next amount, counts func(agentName string) bool, use func(session.Spent) session.Use) error {
+	if b.Tokens == 0 && b.Cost == 0 {
+		return nil
+	}
+	var used amount
+	for _, s := range l.t.w.fold.Spent() {
+		u := use(s)
+		switch {
+		case !counts(s.Agent), u == session.Use{}:
+			continue
+		case u.Usage == llm.Usage{}:
+			return fmt.Errorf("%w: the endpoint of the model %q does not report any, so the budget of %s cannot be kept; lift it, or use an endpoint that reports usage", agent.ErrUnknownUsage, s.Model, of)
+		}
+		a := amount{tokens: int64(u.InputTokens) + int64(u.OutputTokens)}
+		if b.Cost > 0 {
+			var known bool
+			if a.cost, known = l.t.r.prices.Cost(s.Model, u.Usage); !known {
+				return unknownPrice(s.Model)
+			}
+		}
+		used.add(a)
+	}
+	for scope, a := range l.t.asking {
+		if scope != l.scope && counts(a.agent) {
+			used.add(a)
+		}
+	}
+	return b.allows(of, used, next)
 }
 
 // allows returns nil or the *agent.BudgetError of the first unit that would be
@@ -186,7 +190,7 @@ func (b Budget) allows(of string, used, next amount) error {
 
 // watch ends the step when the first budget of time is used up. The caller
 // stops it.
-func (l *lane) watch(run session.Run) (stop func() bool) {
+func (l *lane) watch(run session.Run) (stop func() bool, spent error) {
 	l.t.mu.Lock()
 	times, outer, began := l.t.w.fold.Times(), l.t.w.fold.Scope("").Began(), l.t.w.fold.Scope(l.scope).Began()
 	var own time.Duration
@@ -199,7 +203,7 @@ func (l *lane) watch(run session.Run) (stop func() bool) {
 	now := l.t.r.now()
 	running := now.Sub(outer)
 	b := l.t.r.budgets
-	left, spent := time.Duration(math.MaxInt64), error(nil)
+	left := time.Duration(math.MaxInt64)
 	for _, c := range []struct {
 		of     string
 		budget time.Duration
@@ -214,8 +218,12 @@ func (l *lane) watch(run session.Run) (stop func() bool) {
 			spent = &agent.BudgetError{Of: c.of, Unit: "seconds", Budget: c.budget.Seconds(), Used: c.budget.Seconds()}
 		}
 	}
-	if spent == nil {
-		return func() bool { return true }
+	switch {
+	case spent == nil:
+		return func() bool { return true }, nil
+	case left <= 0: // a timer would fire too late to keep a model from being asked
+		return nil, spent
 	}
-	return time.AfterFunc(max(0, left), func() { l.cancel(spent) }).Stop
+	over := spent
+	return time.AfterFunc(left, func() { l.cancel(over) }).Stop, nil
 }

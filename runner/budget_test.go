@@ -112,11 +112,11 @@ func TestCostBudget(t *testing.T) {
 	t.Run("no usage", func(t *testing.T) {
 		silent, err := llmagent.New("silent", "", scripted.Always("m", scripted.Reply(scripted.Text("hm"))))
 		require.NoError(t, err)
-		r := newRunner(t, silent, session.NewMemory(), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 1e6}}))
+		r := newRunner(t, silent, session.NewMemory(), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1e6}}))
 		_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
 		require.NoError(t, err, "nobody knows before the first answer")
 		_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
-		require.ErrorContains(t, err, "reports no usage")
+		require.ErrorIs(t, err, agent.ErrUnknownUsage)
 	})
 }
 

@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"slices"
+
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
@@ -24,7 +26,20 @@ func (l *lane) admit(in agent.Ingress) error {
 			continue
 		}
 		if err := g.In(l.ctx, l.inv, in); err != nil {
-			return &agent.TripwireError{Guard: g.Name, Agent: l.current.Agent, Kind: in.Kind, Err: err}
+			return &agent.TripwireError{Guard: g.Name, Agent: l.current.Agent, Kind: in.Kind, Tool: in.Tool, Err: err}
+		}
+	}
+	return nil
+}
+
+// release asks the guards about words of the agent.
+func (l *lane) release(text string) error {
+	for _, g := range l.guards {
+		if g.Out == nil || text == "" {
+			continue
+		}
+		if err := g.Out(l.ctx, l.inv, text); err != nil {
+			return &agent.TripwireError{Guard: g.Name, Agent: l.current.Agent, Err: err}
 		}
 	}
 	return nil
@@ -37,14 +52,12 @@ func (l *lane) admit(in agent.Ingress) error {
 func (l *lane) guard(e *agent.Event) (*agent.Event, error) {
 	switch d := e.Data.(type) {
 	case *agent.Text:
-		for _, g := range l.guards {
-			if g.Out == nil {
-				continue
-			}
-			if err := g.Out(l.ctx, l.inv, d.Content); err != nil {
-				l.tripped = &agent.TripwireError{Guard: g.Name, Agent: l.current.Agent, Err: err}
-				return nil, nil
-			}
+		if l.tripped = l.release(d.Content); l.tripped != nil {
+			return nil, nil
+		}
+	case *agent.Compaction:
+		if l.tripped = l.release(d.Summary); l.tripped != nil {
+			return nil, nil
 		}
 	case *agent.ToolResult:
 		if d.Name == agent.TransferTool {
@@ -52,7 +65,9 @@ func (l *lane) guard(e *agent.Event) (*agent.Event, error) {
 		}
 		err := l.admit(agent.Ingress{Kind: agent.IngressTool, Content: llm.Content{Text: agent.OutputText(d.Output)}, Tool: d.Name, CallID: e.ID})
 		if trip, ok := err.(*agent.TripwireError); ok {
-			e.Data = &agent.ToolResult{Name: d.Name, Output: agent.EncodeJSON("withheld by the guard " + trip.Guard), IsError: true}
+			// What the tool wanted to keep goes with its result.
+			l.joined = slices.DeleteFunc(l.joined, func(e *agent.Event) bool { _, ok := e.Data.(*agent.State); return ok })
+			e.Data = &agent.ToolResult{Name: d.Name, Output: agent.EncodeJSON(trip.Withheld()), IsError: true}
 			return e, err
 		}
 	}

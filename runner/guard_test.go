@@ -121,7 +121,8 @@ func TestGuards(t *testing.T) {
 				var trip *agent.TripwireError
 				require.ErrorAs(t, err, &trip)
 				require.ErrorIs(t, err, errCard)
-				require.Equal(t, agent.TripwireError{Guard: "no-cards", Agent: c.agent, Kind: c.kind, Err: errCard}, *trip)
+				require.Equal(t, agent.TripwireError{Guard: "no-cards", Agent: c.agent, Kind: c.kind, Tool: trip.Tool, Err: errCard}, *trip)
+				require.Equal(t, c.kind == agent.IngressTool, trip.Tool == "lookup")
 				require.Equal(t, "tripwire", log[len(log)-2].Data.(*agent.Failure).Code)
 				for _, e := range log[1:] {
 					data, err := e.MarshalJSON()

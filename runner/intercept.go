@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"runtime/debug"
@@ -31,7 +32,12 @@ func (r *Runner) events(ctx context.Context, key session.Key, msg *llm.Message, 
 		outer, inner := r.interceptors[i], turn
 		turn = func(ctx context.Context) iter.Seq2[*agent.Event, error] { return outer.Turn(ctx, info, inner) }
 	}
-	return turn(ctx)
+	if events := turn(ctx); events != nil {
+		return events
+	}
+	return func(yield func(*agent.Event, error) bool) {
+		yield(nil, errors.New("an interceptor gave no events of the turn"))
+	}
 }
 
 // Ask implements agent.Runtime.

@@ -88,7 +88,11 @@ func (l *lane) step() (done bool, err error) {
 	}
 	l.steps++
 	if l.t.r.budgeted.time {
-		defer l.watch(run)()
+		stop, spent := l.watch(run)
+		if spent != nil {
+			return false, l.fail(run, spent)
+		}
+		defer stop()
 	}
 	out, err := l.runAgent(n, run)
 	switch {
@@ -271,19 +275,19 @@ func (l *lane) allowed(inv *agent.Invocation, to string) error {
 	if !inv.Node().MayTransferTo(target) {
 		return fmt.Errorf("%s may not transfer to %q: %w", inv.Agent().Name(), to, agent.ErrUnknownTarget)
 	}
-	return l.withinTransfers(inv.Agent().Name(), to)
+	return l.withinTransfers(inv.Agent().Name(), to, false)
 }
 
 // withinTransfers holds one more transfer against the limit of the turn, and
 // against those that were made in it.
-func (l *lane) withinTransfers(from, to string) error {
+func (l *lane) withinTransfers(from, to string, spoke bool) error {
 	limit := l.t.r.limits.Transfers
 	if limit == 0 {
 		return nil
 	}
 	l.t.mu.Lock()
 	turn := l.t.w.fold.Turn
-	circle := l.t.w.fold.Scope(l.scope).Repeats(from, to)
+	circle := !spoke && l.t.w.fold.Scope(l.scope).Repeats(from, to)
 	l.t.mu.Unlock()
 	final := turn.LimitHits > 0
 	switch {

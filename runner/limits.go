@@ -36,7 +36,7 @@ func DefaultLimits() Limits {
 func (l *lane) legal(inv *agent.Invocation, d *agent.Transfer) error {
 	err := l.allowed(inv, d.To)
 	if err == nil {
-		if err = l.tree.Node(d.To).Edge.Input.Check(d.Payload); err != nil {
+		if err = inv.Node().InputFor(l.tree.Node(d.To)).Check(d.Payload); err != nil {
 			return fmt.Errorf("%w: %w", agent.ErrTransferRejected, err)
 		}
 	}

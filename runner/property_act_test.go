@@ -313,8 +313,8 @@ func (w *world) checkError(err error, a act, died bool) {
 		require.ErrorIs(w.t, err, agent.ErrOutputTruncated)
 	case "internal":
 		require.True(w.t, w.panics, "%v", err)
-	case "unknown_price": // a budget, where models do not say what they use
-		require.ErrorIs(w.t, err, agent.ErrUnknownPrice)
+	case "unknown_usage": // a budget, where models do not say what they use
+		require.ErrorIs(w.t, err, agent.ErrUnknownUsage)
 	case "tripwire":
 		require.ErrorIs(w.t, err, errGuard)
 	case "agent_error":

@@ -20,7 +20,7 @@ func (l *lane) route(n *agent.Node, run session.Run) (transfer *agent.Event, err
 		return nil, err
 	}
 	record := &agent.Transfer{From: run.Agent, To: to.Agent.Name(), Outcome: agent.TransferCommitted, TransferType: agent.TransferTypeRoute}
-	err = l.withinTransfers(run.Agent, record.To)
+	err = l.withinTransfers(run.Agent, record.To, l.spoke())
 	if err == nil {
 		err = l.isReady(l.ctx, record.To)
 	}
@@ -36,6 +36,14 @@ func (l *lane) route(n *agent.Node, run session.Run) (transfer *agent.Event, err
 		return nil, context.Cause(l.ctx)
 	}
 	return &agent.Event{Data: record}, nil
+}
+
+// spoke reports whether the write that is being put together has words in it.
+func (l *lane) spoke() bool {
+	return slices.ContainsFunc(l.joined, func(e *agent.Event) bool {
+		t, ok := e.Data.(*agent.Text)
+		return ok && strings.TrimSpace(t.Content) != ""
+	})
 }
 
 // answer is what the run said last, as the log has it.

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"runtime/debug"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
@@ -35,6 +38,9 @@ type Runner struct {
 	prices       llm.Prices
 	budgeted     budgeted
 	tokens       llm.TokenCounter
+
+	innerMu sync.Mutex
+	inner   map[agent.Agent]*agent.Tree // of agents that run in scopes of their own
 }
 
 // fixed are the payloads that all runs of an agent share.
@@ -108,8 +114,14 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 	}
 	r := &Runner{tree: tree, fixed: payloads, store: store, cache: newCache(1024), limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler),
 		now: time.Now, owner: session.Self(), tokens: llm.EstimateTokens}
-	for _, o := range opts {
+	for i, o := range opts {
+		if o == nil {
+			return nil, fmt.Errorf("runner: option %d is nil", i)
+		}
 		o(r)
+	}
+	if r.now == nil || r.logger == nil || slices.Contains(r.interceptors, nil) {
+		return nil, errors.New("runner: a clock, a logger or an interceptor is nil")
 	}
 	if r.limits.Transfers < 0 || r.limits.ModelCalls < 0 || r.limits.ToolCalls < 0 || r.limits.Steps < 0 || r.limits.Time < 0 {
 		return nil, errors.New("runner: a limit is negative; 0 switches it off")
@@ -189,7 +201,7 @@ type Preview struct {
 // Preview returns what the model of an agent would be asked if the session went
 // on with it now; nil for an agent without a model of its own. It also warms the
 // session up.
-func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (*Preview, error) {
+func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (preview *Preview, failed error) {
 	n := r.tree.Node(name)
 	if n == nil {
 		return nil, fmt.Errorf("runner: no agent %q in the tree", name)
@@ -206,7 +218,21 @@ func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (*Pr
 		return nil, nil
 	}
 	t := &turn{r: r, w: w, ctx: ctx, newID: new(idPool).next}
-	req, err := a.Request(ctx, agent.NewInvocation(agent.InvocationParams{Node: n, Tree: r.tree, Session: t, Streaming: r.streaming, NewID: t.newID, Logger: r.logger}))
+	defer func() {
+		if p := recover(); p != nil {
+			t.forget()
+			r.logger.Error("an agent panicked", "agent", name, "panic", p, "stack", string(debug.Stack()))
+			failed = &agent.RunError{Agent: name, Code: "internal", Err: fmt.Errorf("internal error: %v", p)}
+		}
+	}()
+	l := &lane{t: t, session: t, ctx: ctx, tree: r.tree}
+	run := w.fold.Scope("").Run
+	params := agent.InvocationParams{Node: n, Tree: r.tree, Session: t, Runtime: l, Streaming: r.streaming, NewID: t.newID, Logger: r.logger}
+	if run.Open && run.Agent == name {
+		params.TurnID, params.RunID = run.TurnID, run.ID
+		l.origin(run, &params)
+	}
+	req, err := a.Request(ctx, agent.NewInvocation(params))
 	if err != nil {
 		return nil, err
 	}

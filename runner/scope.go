@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"reflect"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
@@ -20,7 +21,7 @@ func (l *lane) Run(ctx context.Context, a agent.Agent, cause string, input llm.C
 			yield(nil, fmt.Errorf("the input of the agent %s has no words: %w", a.Name(), agent.ErrBadInput))
 			return
 		}
-		tree, err := l.t.innerTree(a)
+		tree, err := l.t.r.innerTree(a)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -78,22 +79,29 @@ func (l *lane) close() {
 	}
 }
 
-// innerTree validates the tree of an agent that runs in a scope of its own,
-// once a turn.
-func (t *turn) innerTree(a agent.Agent) (*agent.Tree, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if tree := t.inner[a.Name()]; tree != nil && tree.Root().Agent == a {
+// maxInner bounds the trees that a runner keeps of agents in scopes of their own.
+// Agents that a program makes anew for every call would fill it.
+const maxInner = 256
+
+// innerTree returns the validated tree of an agent that runs in a scope of its
+// own. It is kept, because agents keep things beside their nodes.
+func (r *Runner) innerTree(a agent.Agent) (*agent.Tree, error) {
+	r.innerMu.Lock()
+	defer r.innerMu.Unlock()
+	if !reflect.ValueOf(a).Comparable() {
+		return agent.NewTree(a) // which says what is wrong with it
+	}
+	if tree := r.inner[a]; tree != nil {
 		return tree, nil
 	}
 	tree, err := agent.NewTree(a)
 	if err != nil {
 		return nil, err
 	}
-	if t.inner == nil {
-		t.inner = make(map[string]*agent.Tree)
+	if r.inner == nil || len(r.inner) >= maxInner {
+		r.inner = make(map[agent.Agent]*agent.Tree)
 	}
-	t.inner[a.Name()] = tree
+	r.inner[a] = tree
 	return tree, nil
 }
 

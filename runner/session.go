@@ -91,14 +91,20 @@ func (t *turn) State(key string) (any, bool) {
 // Memo implements agent.Session.
 func (t *turn) Memo(key any, create func() any) any {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if v, ok := t.w.memos[key]; ok || create == nil {
+	v, ok := t.w.memos[key]
+	t.mu.Unlock()
+	if ok || create == nil {
 		return v
+	}
+	v = create() // it may look at the session
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if other, ok := t.w.memos[key]; ok {
+		return other
 	}
 	if t.w.memos == nil {
 		t.w.memos = make(map[any]any)
 	}
-	v := create()
 	t.w.memos[key] = v
 	return v
 }

@@ -24,9 +24,8 @@ type turn struct {
 
 	mu     sync.Mutex // guards what follows, and the warm session
 	w      *warm
-	log    []*agent.Event // what this turn has stored
-	shared map[string]any // state of user and app, nil until it is read
-	inner  map[string]*agent.Tree
+	log    []*agent.Event    // what this turn has stored
+	shared map[string]any    // state of user and app, nil until it is read
 	asking map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
 
 	delivered int                 // how much of log the consumer has; the conversation's lane only
@@ -64,6 +63,9 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 	defer func() { t.keepUp(); r.cache.put(t.w) }()
 	if r.limits.Time > 0 {
 		limit := &agent.LimitError{Name: "seconds of wall time", Limit: int64(r.limits.Time.Seconds())}
+		if r.limits.Time < time.Second {
+			limit = &agent.LimitError{Name: "milliseconds of wall time", Limit: r.limits.Time.Milliseconds()}
+		}
 		timer := time.AfterFunc(r.limits.Time, func() { cancel(limit) })
 		defer timer.Stop()
 	}
@@ -194,18 +196,16 @@ func (n *renewal) stop() {
 // begin stores the user's event, after closing what the last turn left open,
 // and starts the active agent: all in one write.
 func (t *turn) begin(msg llm.Message) error {
-	var events []*agent.Event
-	switch {
-	case t.w.fold.Unfinished():
-		events = t.closing("interrupted; outcome unknown")
-	case t.w.fold.Paused():
-		events = t.closeScope(nil, "", "withdrawn: the user went on")
+	conversation := t.w.fold.Scope("")
+	last := conversation.LastEnd
+	if conversation.Run.Open {
+		last = conversation.Run.ID
+	}
+	events := t.closing("interrupted; outcome unknown")
+	if t.w.fold.Paused() {
+		events = t.closeScope(events, "", "withdrawn: the user went on")
 	}
 	user := &agent.Event{TurnID: t.newID(), RunID: t.newID(), Agent: "user", Data: &agent.User{Content: stored(msg.Content)}}
-	last := t.w.fold.Scope("").LastEnd
-	if t.w.fold.Unfinished() && len(events) > 0 {
-		last = events[len(events)-1].RunID
-	}
 	if last != "" {
 		user.ParentID = endNode(last)
 	}
@@ -238,12 +238,18 @@ func (t *turn) resume(decisions []Decision) error {
 			events = t.closeScope(events, scope, "interrupted; outcome unknown")
 		}
 	}
-	if t.resumed && t.r.budgeted.time {
-		run := f.Scope("").Run
-		events = append(events, &agent.Event{TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path,
-			Data: &agent.Notice{Code: agent.NoticeResumed, Message: "the run was cut off and goes on here"}})
+	return t.append(t.ctx, append(events, t.takenUp()...))
+}
+
+// takenUp makes the notice that an open run goes on here, if a budget of time
+// has to know since when nothing ran.
+func (t *turn) takenUp() []*agent.Event {
+	run := t.w.fold.Scope("").Run
+	if !run.Open || !t.r.budgeted.time {
+		return nil
 	}
-	return t.append(t.ctx, events)
+	return []*agent.Event{{TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path,
+		Data: &agent.Notice{Code: agent.NoticeResumed, Message: "the run goes on here"}}}
 }
 
 // start makes the event that opens a run.

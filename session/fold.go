@@ -26,13 +26,17 @@ type Fold struct {
 	time         Times
 }
 
-// Spent is what one agent has used of one model, discarded answers included.
-// Answers counts the recorded ones.
+// Spent is what one agent has used of one model.
 type Spent struct {
-	Agent, Model string
-	Answers      int
-	Session      llm.Usage // since the session began
-	Turn         llm.Usage // in the current turn
+	Agent, Model  string
+	Session, Turn Use // since the session began, and in the current turn
+}
+
+// Use counts recorded answers, and the tokens of all that were paid for,
+// discarded ones included.
+type Use struct {
+	Answers int
+	llm.Usage
 }
 
 // Times is how long the conversation's runs took. What lies between a crash and
@@ -201,7 +205,7 @@ func (f *Fold) Apply(e *agent.Event) {
 		f.conversation.pairs = f.conversation.pairs[:0]
 		f.time.Turn = 0
 		for i := range f.spent {
-			f.spent[i].Turn = llm.Usage{}
+			f.spent[i].Turn = Use{}
 		}
 		clear(f.inner)
 		for key := range f.state {
@@ -312,8 +316,8 @@ func (f *Fold) spend(agentName string, u *agent.Usage, answers int) {
 		f.spent = append(f.spent, Spent{Agent: agentName, Model: u.Model})
 	}
 	s := &f.spent[i]
-	s.Answers += answers
-	for _, sum := range []*llm.Usage{&s.Session, &s.Turn} {
+	for _, sum := range []*Use{&s.Session, &s.Turn} {
+		sum.Answers += answers
 		sum.InputTokens += u.InputTokens
 		sum.OutputTokens += u.OutputTokens
 		sum.CachedTokens += u.CachedTokens

@@ -132,7 +132,7 @@ func TestFoldActive(t *testing.T) {
 
 func TestFoldRuns(t *testing.T) {
 	f := foldOf(join(user("t1"), support.start(), support.text("a"), support.usage())...)
-	require.Equal(t, session.Run{ID: "r1", Agent: "support", Path: "root/support", TurnID: "t1", Open: true, Answers: 1}, f.Scope("").Run)
+	require.Equal(t, session.Run{ID: "r1", Agent: "support", Path: "root/support", TurnID: "t1", Open: true, Answers: 1, Said: "a"}, f.Scope("").Run)
 	require.Empty(t, f.Scope("").LastEnd)
 	require.Equal(t, []string{""}, f.Open())
 	require.True(t, f.Unfinished())
@@ -162,7 +162,7 @@ func TestFoldRuns(t *testing.T) {
 func TestFoldOpenScopes(t *testing.T) {
 	second := run{turn: "t1", id: "r4", agent: "tech", scope: "c0"}
 	f := foldOf(join(user("t1"), support.start(), inner.start(), second.start())...)
-	require.Equal(t, []string{"", "c0", "c1"}, f.Open())
+	require.Equal(t, []string{"", "c1", "c0"}, f.Open(), "as they were opened")
 	require.Equal(t, "r4", f.Scope("c0").Run.ID)
 	f = foldOf(join(user("t1"), support.start(), inner.start(), second.start(), inner.end("stop", ""))...)
 	require.Equal(t, []string{"", "c0"}, f.Open())
@@ -434,14 +434,14 @@ func TestFoldSpending(t *testing.T) {
 		a.event(&agent.Discard{Code: "cut", Usage: &agent.Usage{InputTokens: 7, Model: "m"}}), a.event(&agent.Discard{Code: "cut"})}
 	f := foldOf(first...)
 	require.Equal(t, []session.Spent{
-		{Agent: "a", Model: "m", Answers: 1, Session: llm.Usage{InputTokens: 17, OutputTokens: 5, CachedTokens: 1}, Turn: llm.Usage{InputTokens: 17, OutputTokens: 5, CachedTokens: 1}},
-		{Agent: "b", Model: "m", Answers: 1, Session: llm.Usage{InputTokens: 20, OutputTokens: 5, CachedTokens: 1}, Turn: llm.Usage{InputTokens: 20, OutputTokens: 5, CachedTokens: 1}},
-		{Agent: "a", Model: "n", Answers: 1, Session: llm.Usage{InputTokens: 1, OutputTokens: 1, CachedTokens: 1}, Turn: llm.Usage{InputTokens: 1, OutputTokens: 1, CachedTokens: 1}},
+		{Agent: "a", Model: "m", Session: session.Use{Answers: 1, Usage: llm.Usage{InputTokens: 17, OutputTokens: 5, CachedTokens: 1}}, Turn: session.Use{Answers: 1, Usage: llm.Usage{InputTokens: 17, OutputTokens: 5, CachedTokens: 1}}},
+		{Agent: "b", Model: "m", Session: session.Use{Answers: 1, Usage: llm.Usage{InputTokens: 20, OutputTokens: 5, CachedTokens: 1}}, Turn: session.Use{Answers: 1, Usage: llm.Usage{InputTokens: 20, OutputTokens: 5, CachedTokens: 1}}},
+		{Agent: "a", Model: "n", Session: session.Use{Answers: 1, Usage: llm.Usage{InputTokens: 1, OutputTokens: 1, CachedTokens: 1}}, Turn: session.Use{Answers: 1, Usage: llm.Usage{InputTokens: 1, OutputTokens: 1, CachedTokens: 1}}},
 	}, f.Spent())
 	second := run{"t2", "r3", "a", ""}
 	f = foldOf(append(first, user("t2"), second.start(), use(second, "m", 3, 2))...)
-	require.Equal(t, llm.Usage{InputTokens: 20, OutputTokens: 7, CachedTokens: 2}, f.Spent()[0].Session)
-	require.Equal(t, llm.Usage{InputTokens: 3, OutputTokens: 2, CachedTokens: 1}, f.Spent()[0].Turn)
+	require.Equal(t, session.Use{Answers: 2, Usage: llm.Usage{InputTokens: 20, OutputTokens: 7, CachedTokens: 2}}, f.Spent()[0].Session)
+	require.Equal(t, session.Use{Answers: 1, Usage: llm.Usage{InputTokens: 3, OutputTokens: 2, CachedTokens: 1}}, f.Spent()[0].Turn)
 	require.Zero(t, f.Spent()[1].Turn)
 }
 

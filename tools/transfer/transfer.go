@@ -70,7 +70,7 @@ func OfferAs(n *agent.Node, name, description string) (llm.ToolSpec, bool) {
 	schema.Properties.AgentName = property{"string", names, "The agent that takes over"}
 	schema.Properties.Reason = property{"string", nil, "Why, in a few words"}
 	var all bool
-	if schema.Properties.Input, all = inputs(targets); all {
+	if schema.Properties.Input, all = inputs(n, targets); all {
 		schema.Required = append(schema.Required, "input")
 	}
 	return llm.ToolSpec{Name: name, Description: b.String(), Parameters: agent.EncodeJSON(schema)}, true
@@ -78,14 +78,14 @@ func OfferAs(n *agent.Node, name, description string) (llm.ToolSpec, bool) {
 
 // inputs returns the schema of what transfers to the targets carry, nil if they
 // carry nothing, and whether every one of them must carry something.
-func inputs(targets []*agent.Node) (schema any, all bool) {
+func inputs(n *agent.Node, targets []*agent.Node) (schema any, all bool) {
 	type titled struct {
 		Description string            `json:"description"`
 		AllOf       []json.RawMessage `json:"allOf"`
 	}
 	var wanted []titled
 	for _, t := range targets {
-		if in := t.Edge.Input; in != nil {
+		if in := n.InputFor(t); in != nil {
 			wanted = append(wanted, titled{"For " + t.Agent.Name(), []json.RawMessage{in.Schema}})
 		}
 	}
@@ -208,7 +208,7 @@ func Resolve(n *agent.Node, tree *agent.Tree, c Call) (*agent.Node, error) {
 	case target == n:
 		return nil, fmt.Errorf("you are %s: you are already handling this conversation; answer it yourself: %w", n.Agent.Name(), agent.ErrTransferRejected)
 	case n.MayTransferTo(target):
-		if err := target.Edge.Input.Check(c.Input); err != nil {
+		if err := n.InputFor(target).Check(c.Input); err != nil {
 			return nil, fmt.Errorf("the input for %s: %w: %w", target.Agent.Name(), err, agent.ErrTransferRejected)
 		}
 		return target, nil
