@@ -123,3 +123,21 @@ func ErrorCode(err error) string {
 	}
 	return ""
 }
+
+// ForModel returns what a model may read of an error that ended another run, or
+// its own last one: not what a guard has refused, which the guard's error may
+// quote, and not what a panic happened to say.
+func ForModel(err error) string {
+	var run *RunError
+	var trip *TripwireError
+	switch {
+	case errors.As(err, &trip):
+		return trip.Withheld()
+	case errors.As(err, &run) && run.Code == CodeInternal:
+		return "agent " + run.Agent + ": internal error"
+	}
+	return err.Error()
+}
+
+// CodeInternal is the code of a run that ended with a panic.
+const CodeInternal = "internal"

@@ -211,7 +211,7 @@ func runInner(ctx context.Context, inv *agent.Invocation, inner agent.Agent, cau
 	last, scope := "", ""
 	for e, err := range inv.Runtime().Run(ctx, inner, cause, input) {
 		if err != nil {
-			return "", err
+			return "", innerError{err}
 		}
 		if scope == "" {
 			scope = e.Scope // its first event comes before those of scopes inside it
@@ -235,6 +235,13 @@ func runInner(ctx context.Context, inv *agent.Invocation, inner agent.Agent, cau
 	}
 	return last, nil
 }
+
+// innerError is the error of an inner run in words that the calling model may
+// read.
+type innerError struct{ error }
+
+func (e innerError) Error() string { return agent.ForModel(e.error) }
+func (e innerError) Unwrap() error { return e.error }
 
 // decide settles the transfer calls of one answer. The first legal one wins;
 // all are answered in the same write as the transfer itself.

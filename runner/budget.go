@@ -27,7 +27,8 @@ type Budget struct {
 // reserved; what the endpoint then reports is what counts. So an answer without
 // Settings.MaxTokens can exceed a budget by its own length, and nothing by more.
 //
-// A budget that is spent ends the turn with an *agent.BudgetError. That of a
+// A budget that is spent ends the turn with an *agent.BudgetError; in an agent
+// tool it ends that call, and the calling model reads why. The budget of a
 // turn is new with the next one; those of sessions and agents last as long as
 // the session. What inner scopes use is counted.
 type Budgets struct {

@@ -37,7 +37,7 @@ func (l *lane) fail(run session.Run, err error) error {
 	if errors.Is(err, agent.ErrLimit) || errors.Is(err, agent.ErrTransferLimit) {
 		reason = agent.FinishReasonLimit
 	}
-	l.answerPending(run, "not executed: "+told(err))
+	l.answerPending(run, "not executed: "+agent.ForModel(err))
 	ends := []agent.EventData{failure, &agent.HarnessEnd{AgentID: run.Agent, FinishReason: reason}}
 	if void := l.void(failure.Code, "the answer was not completed"); void != nil {
 		ends = append([]agent.EventData{void}, ends...)
@@ -56,15 +56,6 @@ func (l *lane) fail(run session.Run, err error) error {
 		return err
 	}
 	return &agent.RunError{Agent: run.Agent, Code: failure.Code, Err: err}
-}
-
-// told is what models may read of an error.
-func told(err error) string {
-	var trip *agent.TripwireError
-	if errors.As(err, &trip) {
-		return trip.Withheld()
-	}
-	return err.Error()
 }
 
 // void returns what tells the consumer to drop the deltas of an answer that

@@ -66,7 +66,7 @@ func (l *lane) Call(ctx context.Context, c agent.ToolCallInfo, run agent.ToolFun
 	defer func() { // tools run on goroutines of their own
 		if p := recover(); p != nil {
 			l.t.r.logger.Error("an interceptor panicked", "tool", c.Name, "panic", p, "stack", string(debug.Stack()))
-			failed = &agent.RunError{Agent: c.Invocation.Agent().Name(), Code: "internal", Err: fmt.Errorf("internal error: %v", p)}
+			failed = &agent.RunError{Agent: c.Invocation.Agent().Name(), Code: agent.CodeInternal, Err: fmt.Errorf("internal error: %v", p)}
 		}
 	}()
 	for i := len(l.t.r.interceptors) - 1; i >= 0; i-- {

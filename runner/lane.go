@@ -174,7 +174,7 @@ func (l *lane) recovered(run session.Run, err *error) {
 	if p := recover(); p != nil {
 		l.t.forget()
 		l.t.r.logger.Error("an agent panicked", "agent", run.Agent, "panic", p, "stack", string(debug.Stack()))
-		*err = &agent.RunError{Agent: run.Agent, Code: "internal", Err: fmt.Errorf("internal error: %v", p)}
+		*err = &agent.RunError{Agent: run.Agent, Code: agent.CodeInternal, Err: fmt.Errorf("internal error: %v", p)}
 	}
 }
 

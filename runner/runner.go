@@ -222,7 +222,7 @@ func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (pre
 		if p := recover(); p != nil {
 			t.forget()
 			r.logger.Error("an agent panicked", "agent", name, "panic", p, "stack", string(debug.Stack()))
-			failed = &agent.RunError{Agent: name, Code: "internal", Err: fmt.Errorf("internal error: %v", p)}
+			failed = &agent.RunError{Agent: name, Code: agent.CodeInternal, Err: fmt.Errorf("internal error: %v", p)}
 		}
 	}()
 	l := &lane{t: t, session: t, ctx: ctx, tree: r.tree}
