@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	graph "github.com/agentarbor/arbor/conversation" // the name is a type of this package
+	"github.com/agentarbor/arbor/llm"
 )
 
 func (p *program) conversationCommand() *cobra.Command {
@@ -30,28 +32,84 @@ func (p *program) conversationCommand() *cobra.Command {
 			return p.reduceConversation(project, asJSON)
 		},
 	}
-	reduce.Flags().StringVar(&project, "project", "graph", "what to print: graph")
+	reduce.Flags().StringVar(&project, "project", "graph", "what to print: graph, thread, messages or dag")
 	reduce.Flags().BoolVar(&asJSON, "json", false, "print it in one line")
 	cmd.AddCommand(reduce)
 	return cmd
 }
 
 func (p *program) reduceConversation(project string, oneLine bool) error {
-	if project != "graph" {
-		return usagef("--project %s: graph is possible", project)
+	if !slices.Contains([]string{"graph", "thread", "messages", "dag"}, project) {
+		return usagef("--project %s: graph, thread, messages and dag are possible", project)
 	}
 	g, err := p.readConversation()
 	if err != nil {
 		return err
 	}
+	var out any = g
+	var active graph.Active // the newest branch everywhere
+	switch project {
+	case "thread":
+		out = struct {
+			Thread []graph.ViewNode `json:"thread"`
+		}{append([]graph.ViewNode{}, graph.Thread(g, active, graph.ThreadOptions{})...)}
+	case "messages":
+		out = struct {
+			Messages []jsonMessage `json:"messages"`
+		}{jsonMessages(graph.Messages(g, active))}
+	case "dag":
+		out = graph.DAG(g, active)
+	}
 	if oneLine {
-		writeJSON(p.Stdout, g)
+		writeJSON(p.Stdout, out)
 		return nil
 	}
 	enc := json.NewEncoder(p.Stdout)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return enc.Encode(g)
+	return enc.Encode(out)
+}
+
+// jsonMessage is the form of --project messages.
+type jsonMessage struct {
+	Role       llm.Role   `json:"role"`
+	Content    any        `json:"content"` // null in an assistant's message without words
+	ToolCalls  []jsonCall `json:"tool_calls,omitempty"`
+	ToolCallID string     `json:"tool_call_id,omitempty"`
+}
+
+type jsonCall struct {
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+func jsonMessages(messages []llm.Message) []jsonMessage {
+	out := []jsonMessage{}
+	for _, m := range messages {
+		j := jsonMessage{Role: m.Role}
+		switch m.Role {
+		case llm.RoleUser:
+			j.Content = m.Content
+		case llm.RoleAssistant:
+			if m.Text != "" {
+				j.Content = m.Text
+			}
+			for _, part := range m.Parts {
+				if c, ok := part.(llm.ToolCall); ok {
+					j.ToolCalls = append(j.ToolCalls, jsonCall{c.ID, c.Name, json.RawMessage(c.Arguments)})
+				}
+			}
+		case llm.RoleTool:
+			for _, part := range m.Parts {
+				if r, ok := part.(llm.ToolResult); ok {
+					j.Content, j.ToolCallID = r.Output, r.CallID
+				}
+			}
+		}
+		out = append(out, j)
+	}
+	return out
 }
 
 // readConversation reduces the events of standard input. Empty lines are

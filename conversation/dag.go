@@ -1,0 +1,199 @@
+package conversation
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// The measures of a drawing, in its own units.
+const (
+	BoxWidth  = 200
+	BoxHeight = 40
+	GapX      = 40 // between columns
+	GapY      = 30 // between layers
+
+	labelLength = 28 // in letters
+)
+
+// Layout is a drawing of a graph: boxes that do not overlap, and edges between
+// them. Equal graphs have equal drawings.
+type Layout struct {
+	Nodes []Box  `json:"nodes"`
+	Edges []Edge `json:"edges"`
+}
+
+// Box is a node's place. X and Y are its upper left corner; Y grows downwards.
+type Box struct {
+	ID string `json:"id"`
+	// Label is one short line.
+	Label string `json:"label"`
+	// Kind is the node's, or "run" for a collapsed run, or "summary".
+	Kind   string `json:"kind"`
+	X      int    `json:"x"`
+	Y      int    `json:"y"`
+	Width  int    `json:"width"`
+	Height int    `json:"height"`
+}
+
+// Edge leads from one box to another, by their ids.
+type Edge struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// DAG draws what is on the path, with the sub-agents inside of it, in layers:
+// every box stands one layer below its parent. What goes on in a run stays in one
+// column, and what hangs on it stands in columns to the right, so that a drawing
+// takes time in proportion to the boxes.
+func DAG(g *Graph, active Active) Layout {
+	d := drawing{g: g, active: active, boxOf: make(map[int32]int)}
+	summary, before, steps := active.summarized(g)
+	if len(before) > 0 {
+		for _, s := range before {
+			for _, place := range g.inStep(s) {
+				d.boxOf[place] = 0
+			}
+		}
+		d.add(none, Box{ID: g.at(g.runAt(before[0].run).first).id, Label: line(summary), Kind: RoleSummary})
+	}
+	d.runs(steps)
+	return d.layout()
+}
+
+type drawing struct {
+	g      *Graph
+	active Active
+	boxes  []Box
+	kids   [][]int // by box; the first one stays in the column
+	roots  []int
+	boxOf  map[int32]int // by place
+}
+
+// add puts a box below that of a place, or below none.
+func (d *drawing) add(parent int32, b Box) int {
+	i := len(d.boxes)
+	b.Width, b.Height = BoxWidth, BoxHeight
+	d.boxes = append(d.boxes, b)
+	d.kids = append(d.kids, nil)
+	if above, ok := d.boxOf[parent]; ok && parent != none {
+		d.kids[above] = append(d.kids[above], i)
+	} else {
+		d.roots = append(d.roots, i)
+	}
+	return i
+}
+
+// runs adds the boxes of runs, and of what began inside of them. A list of what
+// is still to be done takes the place of recursion, because agents can nest
+// deeply.
+func (d *drawing) runs(steps []step) {
+	g := d.g
+	todo := [][]step{steps}
+	for len(todo) > 0 {
+		steps := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, s := range steps {
+			r := g.runAt(s.run)
+			places := g.inStep(s)
+			if d.active.collapsed[r.id] {
+				first := g.at(r.first)
+				i := d.add(r.parent, Box{ID: first.id, Label: line((threader{g: g}).agent(r)), Kind: "run"})
+				for _, place := range places {
+					d.boxOf[place] = i
+				}
+				continue
+			}
+			for _, place := range places {
+				n := g.at(place)
+				d.boxOf[place] = d.add(g.parentOf(n), Box{ID: n.id, Label: n.label(), Kind: string(n.body.kind)})
+				for _, ri := range g.spawnedBy(place) {
+					if !g.follows(ri) {
+						todo = append(todo, d.active.onward(g, ri))
+					}
+				}
+			}
+		}
+	}
+}
+
+// layout gives each box a column and a layer. A column begins with one box and
+// goes down by one box a layer, so that no two boxes meet.
+func (d *drawing) layout() Layout {
+	out := Layout{Nodes: d.boxes, Edges: []Edge{}}
+	if out.Nodes == nil {
+		out.Nodes = []Box{}
+	}
+	type place struct {
+		box, layer int
+		beside     bool // begins a column
+	}
+	var stack []place
+	for i := len(d.roots) - 1; i >= 0; i-- {
+		stack = append(stack, place{d.roots[i], 0, true})
+	}
+	column := make([]int, len(d.boxes))
+	columns := 0
+	for len(stack) > 0 {
+		p := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if p.beside {
+			column[p.box] = columns
+			columns++
+		}
+		b := &out.Nodes[p.box]
+		b.X, b.Y = column[p.box]*(BoxWidth+GapX), p.layer*(BoxHeight+GapY)
+		kids := d.kids[p.box]
+		for i := len(kids) - 1; i >= 0; i-- {
+			if i == 0 {
+				column[kids[0]] = column[p.box]
+			}
+			stack = append(stack, place{kids[i], p.layer + 1, i > 0})
+		}
+		for _, kid := range kids {
+			out.Edges = append(out.Edges, Edge{b.ID, d.boxes[kid].ID})
+		}
+	}
+	return out
+}
+
+// label says in a few words what a node is.
+func (n *node) label() string {
+	switch d := n.data().(type) {
+	case *agent.User:
+		return line(d.Content.PlainText())
+	case *agent.Text:
+		return line(d.Content)
+	case *agent.Reasoning:
+		return line(d.Content)
+	case *agent.ToolCall:
+		return line(d.Name)
+	case *agent.ToolResult:
+		return line(d.Name)
+	case *agent.ToolProgress:
+		return line(d.Name)
+	case *agent.Relay:
+		return line(d.Tool)
+	case *agent.Failure:
+		return line(d.Message)
+	case *agent.HarnessStart:
+		return line(d.AgentID)
+	case *agent.HarnessEnd:
+		return line(d.AgentID)
+	}
+	return string(n.body.kind)
+}
+
+// line returns the beginning of a text in one line.
+func line(text string) string {
+	if len(text) > 8*labelLength {
+		text = text[:8*labelLength] // more than enough, and never a long text
+	}
+	text = strings.ToValidUTF8(text, "")
+	letters := []rune(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " "))
+	if len(letters) > labelLength {
+		return string(letters[:labelLength-1]) + "…"
+	}
+	return string(letters)
+}

@@ -1,0 +1,292 @@
+package conversation
+
+import (
+	"encoding/json"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// Status says how far something has come.
+type Status string
+
+// The values of a status.
+const (
+	StatusStreaming Status = "streaming" // more is to come
+	StatusComplete  Status = "complete"
+	StatusError     Status = "error"
+)
+
+// The roles of view nodes.
+const (
+	RoleUser      = "user"
+	RoleAssistant = "assistant"
+	RoleSummary   = "summary" // what stands for the messages before; see [Active.Summarize]
+)
+
+// ViewNode is one message of a chat window: what the user said, or one answer of
+// a model with its calls and their results. Fields without a value are empty.
+type ViewNode struct {
+	// ID is that of the first graph node that it shows.
+	ID    string `json:"id"`
+	RunID string `json:"runId"`
+	Role  string `json:"role"`
+	Agent string `json:"agent,omitempty"`
+	Text  string `json:"text,omitempty"`
+	// Content is the user's content as it was received, if it is not just text.
+	Content   json.RawMessage `json:"content,omitempty"`
+	Reasoning string          `json:"reasoning,omitempty"`
+	ToolCalls []ViewCall      `json:"toolCalls,omitempty"`
+	// Branches are the runs that began inside of this one without a call, such as
+	// the children of a workflow.
+	Branches [][]ViewNode `json:"branches,omitempty"`
+	Status   Status       `json:"status"`
+	Error    string       `json:"error,omitempty"`
+	// Alternatives are, on a run's first view node and if there are several, the
+	// first nodes of the runs that can stand here, this one among them, from the
+	// oldest to the newest; [Active.Switch] chooses.
+	Alternatives []string `json:"alternatives,omitempty"`
+}
+
+// ViewCall is a call of a tool.
+type ViewCall struct {
+	ID       string            `json:"id"`
+	Name     string            `json:"name"`
+	Input    json.RawMessage   `json:"input,omitempty"`
+	Output   json.RawMessage   `json:"output,omitempty"`
+	IsError  bool              `json:"isError,omitempty"`
+	Progress []json.RawMessage `json:"progress,omitempty"`
+	// Approval is "pending", "approved" or "denied" if somebody is asked.
+	Approval string `json:"approval,omitempty"`
+	// Branches are what sub-agents do inside of the call, one list a run and those
+	// that follow it.
+	Branches [][]ViewNode `json:"branches,omitempty"`
+	Status   Status       `json:"status"`
+}
+
+// ThreadOptions say what [Thread] leaves out. The zero value leaves out nothing.
+type ThreadOptions struct {
+	// HideReasoning leaves out what models thought.
+	HideReasoning bool
+	// CollapseTools keeps of calls their ids, names and status.
+	CollapseTools bool
+}
+
+// Thread returns the conversation on the path as a chat window shows it. An
+// agent that has begun and said nothing yet has a view node without words.
+func Thread(g *Graph, active Active, opts ThreadOptions) []ViewNode {
+	t := threader{g, active, opts}
+	summary, before, steps := active.summarized(g)
+	var out []ViewNode
+	if len(before) > 0 {
+		first := g.runAt(before[0].run)
+		out = append(out, ViewNode{ID: g.at(first.first).id, RunID: first.id, Role: RoleSummary, Text: summary, Status: StatusComplete})
+	}
+	return append(out, t.thread(steps)...)
+}
+
+type threader struct {
+	g      *Graph
+	active Active
+	opts   ThreadOptions
+}
+
+func (t threader) thread(steps []step) []ViewNode {
+	var out []ViewNode
+	for _, s := range steps {
+		nodes := t.step(s)
+		if len(nodes) > 0 {
+			nodes[0].Alternatives = t.alternatives(s.run)
+		}
+		out = append(out, nodes...)
+	}
+	return out
+}
+
+func (t threader) alternatives(ri int32) []string {
+	if !t.g.follows(ri) {
+		return nil
+	}
+	runs := t.g.followers(t.g.at(t.g.runAt(ri).parent).run)
+	if len(runs) < 2 {
+		return nil
+	}
+	ids := make([]string, len(runs))
+	for i, run := range runs {
+		ids[i] = t.g.at(t.g.runAt(run).first).id
+	}
+	return ids
+}
+
+// step returns the view nodes of a run. A result ends an answer: words and calls
+// behind it are the next one.
+func (t threader) step(s step) []ViewNode {
+	g, r := t.g, t.g.runAt(s.run)
+	collapsed := t.active.collapsed[r.id]
+	places := g.inStep(s)
+	var out []ViewNode
+	answered, ended := false, false
+	calls := make(map[string][2]int) // node id → view node and call
+	at := func(n *node) *ViewNode {
+		if len(out) == 0 || answered {
+			out = append(out, ViewNode{ID: n.id, RunID: r.id, Role: RoleAssistant, Agent: t.agent(r), Status: StatusComplete})
+			answered = false
+		}
+		return &out[len(out)-1]
+	}
+	callOf := func(id string) *ViewCall {
+		for _, id := range []string{r.id + ":" + id, id} {
+			if i, ok := calls[id]; ok {
+				return &out[i[0]].ToolCalls[i[1]]
+			}
+		}
+		return nil
+	}
+	for _, place := range places {
+		n := g.at(place)
+		switch n.body.kind {
+		case KindUser:
+			out = append(out, t.user(n, r.id))
+			ended = true
+		case KindText:
+			at(n).Text += n.text()
+		case KindReasoning:
+			if !collapsed && !t.opts.HideReasoning {
+				at(n).Reasoning += n.text()
+			}
+		case KindToolCall:
+			if collapsed {
+				continue
+			}
+			v := at(n)
+			v.ToolCalls = append(v.ToolCalls, t.call(n))
+			calls[n.id] = [2]int{len(out) - 1, len(v.ToolCalls) - 1}
+		case KindToolResult:
+			answered = true
+		case KindToolProgress, KindRelay:
+			if c := callOf(toolCallID(n)); c != nil {
+				t.during(c, n)
+			}
+		case KindError:
+			v := at(n)
+			v.Status = StatusError
+			if f, ok := n.data().(*agent.Failure); ok {
+				v.Error = f.Message
+			}
+		case KindHarnessEnd:
+			ended = true
+		}
+		if branches := t.branches(place); len(branches) > 0 && !collapsed {
+			if i, ok := calls[n.id]; ok {
+				out[i[0]].ToolCalls[i[1]].Branches = branches
+			} else {
+				v := at(n)
+				v.Branches = append(v.Branches, branches...)
+			}
+		}
+	}
+	t.finish(out, ended || s.cut != none)
+	if len(out) == 0 && !ended && s.cut == none {
+		out = []ViewNode{{ID: g.at(r.first).id, RunID: r.id, Role: RoleAssistant, Agent: t.agent(r), Status: StatusStreaming}}
+	}
+	return out
+}
+
+// finish sets what can be said only at the end: in a run that goes on, its last
+// view node and its open calls are streaming; in one that is over, a call that
+// nobody answered and nobody can decide about has failed.
+func (t threader) finish(out []ViewNode, ended bool) {
+	for i := range out {
+		v := &out[i]
+		for j := range v.ToolCalls {
+			c := &v.ToolCalls[j]
+			switch {
+			case c.Status != StatusStreaming && c.Approval == "pending":
+				c.Approval = "" // it went on without a decision that was recorded
+			case c.Status == StatusStreaming && ended && c.Approval != "pending":
+				c.Status = StatusError
+			}
+			if t.opts.CollapseTools {
+				*c = ViewCall{ID: c.ID, Name: c.Name, Status: c.Status}
+			}
+		}
+		if i == len(out)-1 && !ended && v.Status != StatusError {
+			v.Status = StatusStreaming
+		}
+	}
+}
+
+func (t threader) user(n *node, runID string) ViewNode {
+	v := ViewNode{ID: n.id, RunID: runID, Role: RoleUser, Agent: n.body.agent, Status: StatusComplete}
+	user, _ := n.data().(*agent.User)
+	if user == nil {
+		return v
+	}
+	v.Text = user.Content.PlainText()
+	if len(user.Content.Parts) > 0 {
+		v.Content = lookup(n.payload(), "content")
+	}
+	return v
+}
+
+func (t threader) call(n *node) ViewCall {
+	c := ViewCall{ID: n.id, Status: StatusStreaming}
+	if call, ok := n.data().(*agent.ToolCall); ok {
+		c.Name, c.Input = call.Name, call.Input
+	}
+	if place := t.g.resultOf(n); place != none {
+		c.Status = StatusComplete
+		if r, ok := t.g.at(place).data().(*agent.ToolResult); ok {
+			c.Output, c.IsError = r.Output, r.IsError
+			if r.IsError {
+				c.Status = StatusError
+			}
+		}
+	}
+	return c
+}
+
+// during adds to a call what happens while it runs.
+func (t threader) during(c *ViewCall, n *node) {
+	switch d := n.data().(type) {
+	case *agent.ToolProgress:
+		c.Progress = append(c.Progress, d.Content)
+	case *agent.Relay:
+		if c.Approval = (Node{n: n}).State(); c.Approval == "" {
+			c.Approval = "pending"
+		}
+	}
+}
+
+func toolCallID(n *node) string {
+	switch d := n.data().(type) {
+	case *agent.ToolProgress:
+		return d.ToolCallID
+	case *agent.Relay:
+		return d.ToolCallID
+	}
+	return ""
+}
+
+// branches returns the threads of the runs that a node has begun inside of its
+// own run.
+func (t threader) branches(place int32) [][]ViewNode {
+	var out [][]ViewNode
+	for _, ri := range t.g.spawnedBy(place) {
+		if !t.g.follows(ri) {
+			out = append(out, t.thread(t.active.onward(t.g, ri)))
+		}
+	}
+	return out
+}
+
+// agent returns who speaks in a run.
+func (t threader) agent(r *run) string {
+	first := t.g.at(r.first)
+	if first.body.agent != "" {
+		return first.body.agent
+	}
+	if d, ok := first.data().(*agent.HarnessStart); ok {
+		return d.AgentID
+	}
+	return ""
+}
