@@ -273,14 +273,21 @@ func (d *delivery) take(e *agent.Event, err error) {
 	d.events = append(d.events, e)
 	switch data := e.Data.(type) {
 	case *agent.Text, *agent.Reasoning:
-		if shown, ok := d.deltas[e.ID]; ok {
-			require.Equal(t, strings.ToValidUTF8(shown, "\uFFFD"), partialText(e))
+		shown, ok := d.deltas[e.ID]
+		switch shown = strings.ToValidUTF8(shown, "\uFFFD"); {
+		case !ok:
+		case e.Agent == "deep_inner": // late deltas are dropped; see below
+			require.True(t, strings.HasPrefix(partialText(e), shown))
+		default:
+			require.Equal(t, shown, partialText(e))
 		}
 		d.settled[e.ID] = true
 	case *agent.Discard:
 		for _, id := range data.IDs {
 			_, shown := d.deltas[id]
-			if d.whole && (!shown || d.settled[id]) {
+			// Two agent tools deep, deltas come by a longer way than what is stored, and
+			// are dropped if they come too late.
+			if d.whole && (!shown && e.Agent != "deep_inner" || d.settled[id]) {
 				t.Fatalf("%s is discarded, which was not shown or is settled", id)
 			}
 			d.settled[id] = true
