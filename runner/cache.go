@@ -15,7 +15,7 @@ import (
 type warm struct {
 	key   session.Key
 	fold  session.Fold
-	memos map[any]any
+	memos memos
 	calls map[string]struct{} // the ids of all tool calls
 	born  int64               // the incarnation of the session, 0 if no lease was seen yet
 
@@ -98,6 +98,26 @@ func (r *Runner) warm(ctx context.Context, key session.Key, lease *session.Lease
 	return w, nil
 }
 
+// memos are what agents keep beside a session: few, so that a list is smaller
+// and no slower than a map.
+type memos []struct{ key, value any }
+
+func (m memos) get(key any) (value any, ok bool) {
+	for i := range m {
+		if m[i].key == key {
+			return m[i].value, true
+		}
+	}
+	return nil, false
+}
+
+func (m *memos) put(key, value any) {
+	if *m == nil {
+		*m = make(memos, 0, 2)
+	}
+	*m = append(*m, struct{ key, value any }{key, value})
+}
+
 // forget drops what agents keep beside the session: after a panic it may be half
 // done.
 func (t *turn) forget() {
@@ -118,7 +138,7 @@ func (t *turn) keepUp() {
 	first := t.w.fold.Seq - int64(len(t.log))
 	events := t.Events(t.ctx, first) // from memory: nothing can fail
 	for _, memo := range t.w.memos {
-		v, ok := memo.(interface {
+		v, ok := memo.value.(interface {
 			Seq() int64
 			CatchUp(iter.Seq2[*agent.Event, error]) error
 		})

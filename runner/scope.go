@@ -111,7 +111,7 @@ func (r *Runner) innerTree(a agent.Agent) (*agent.Tree, error) {
 type scopeSession struct {
 	*turn
 	after int64
-	memos map[any]any
+	memos memos
 }
 
 // Events implements agent.Session.
@@ -121,13 +121,10 @@ func (s *scopeSession) Events(ctx context.Context, after int64) iter.Seq2[*agent
 
 // Memo implements agent.Session.
 func (s *scopeSession) Memo(key any, create func() any) any {
-	v, ok := s.memos[key]
+	v, ok := s.memos.get(key)
 	if !ok && create != nil {
-		if s.memos == nil {
-			s.memos = make(map[any]any)
-		}
 		v = create()
-		s.memos[key] = v
+		s.memos.put(key, v)
 	}
 	return v
 }

@@ -91,7 +91,7 @@ func (t *turn) State(key string) (any, bool) {
 // Memo implements agent.Session.
 func (t *turn) Memo(key any, create func() any) any {
 	t.mu.Lock()
-	v, ok := t.w.memos[key]
+	v, ok := t.w.memos.get(key)
 	t.mu.Unlock()
 	if ok || create == nil {
 		return v
@@ -99,13 +99,10 @@ func (t *turn) Memo(key any, create func() any) any {
 	v = create() // it may look at the session
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if other, ok := t.w.memos[key]; ok {
+	if other, ok := t.w.memos.get(key); ok {
 		return other
 	}
-	if t.w.memos == nil {
-		t.w.memos = make(map[any]any)
-	}
-	t.w.memos[key] = v
+	t.w.memos.put(key, v)
 	return v
 }
 
