@@ -267,3 +267,100 @@ func TestBudgetsAreChecked(t *testing.T) {
 		require.Error(t, err)
 	}
 }
+
+// TestASpentTimeBudgetAsksNoModel: a budget of time that the log says is spent
+// ends a turn before anything is asked, whoever spent it and when.
+func TestASpentTimeBudgetAsksNoModel(t *testing.T) {
+	for name, c := range map[string]struct {
+		budgets runner.Budgets
+		of      string
+	}{
+		"session": {runner.Budgets{Session: runner.Budget{Time: time.Minute}}, "the session"},
+		"agent":   {runner.Budgets{Agents: map[string]runner.Budget{"solo": {Time: time.Minute}}}, "the agent solo"},
+		"exactly": {runner.Budgets{Session: runner.Budget{Time: time.Hour}}, "the session"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := session.NewMemory()
+			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			clock := runner.WithClock(func() time.Time { return now })
+			asked := 0
+			solo, err := llmagent.New("solo", "", scripted.Func("m", func(*llm.Request) scripted.Answer {
+				asked++
+				now = now.Add(time.Hour)
+				return scripted.Reply(scripted.Text("At last."))
+			}))
+			require.NoError(t, err)
+			_, err = say(newRunner(t, solo, store, clock), s1, "Hi")
+			require.NoError(t, err)
+			require.Equal(t, 1, asked)
+			r := newRunner(t, solo, store, clock, runner.WithBudgets(c.budgets))
+			for range 3 {
+				events, err := say(r, s1, "And now?")
+				var budget *agent.BudgetError
+				require.ErrorAs(t, err, &budget)
+				require.Equal(t, c.of, budget.Of)
+				require.Equal(t, "seconds", budget.Unit)
+				require.Equal(t, agent.FinishReasonLimit, endOf(events))
+			}
+			require.Equal(t, 1, asked, "a model is asked although the time is spent")
+			checkLog(t, r, load(t, r, s1))
+		})
+	}
+}
+
+// TestBudgetsOfOthers: a price and a usage are needed only for what falls under a
+// budget that needs them.
+func TestBudgetsOfOthers(t *testing.T) {
+	answer := func(model string, usage ...scripted.Item) *llmagent.Agent {
+		a, err := llmagent.New("solo", "", scripted.Always(model, scripted.Reply(append(usage, scripted.Text("Hello."))...)))
+		require.NoError(t, err)
+		return a
+	}
+	used := scripted.Usage(10, 5, 0)
+	prices := llm.Prices{"priced": {Input: 1, Output: 1}}
+	for name, c := range map[string]struct {
+		before, now *llmagent.Agent // who answers two turns each
+		budgets     runner.Budgets
+		err         error
+	}{
+		"tokens of another, no usage": {answer("priced"), answer("priced"), runner.Budgets{Agents: map[string]runner.Budget{"billing": {Tokens: 1000}}}, nil},
+		"cost of another, no price":   {answer("local", used), answer("local", used), runner.Budgets{Agents: map[string]runner.Budget{"billing": {Cost: 1}}}, nil},
+		"cost of another, no usage":   {answer("local"), answer("local"), runner.Budgets{Agents: map[string]runner.Budget{"billing": {Cost: 1}}}, nil},
+		"a turn, no price before it":  {answer("old", used), answer("priced", used), runner.Budgets{Turn: runner.Budget{Cost: 1}}, nil},
+		"a turn, no usage before it":  {answer("old"), answer("priced", used), runner.Budgets{Turn: runner.Budget{Tokens: 1000}}, nil},
+		"tokens only, no price":       {answer("local", used), answer("local", used), runner.Budgets{Session: runner.Budget{Tokens: 1000}}, nil},
+		"tokens of a turn beside cost of another": {answer("local", used), answer("local", used),
+			runner.Budgets{Turn: runner.Budget{Tokens: 1000}, Agents: map[string]runner.Budget{"billing": {Cost: 1}}}, nil},
+		"a session, no price before":    {answer("old", used), answer("priced", used), runner.Budgets{Session: runner.Budget{Cost: 1}}, agent.ErrUnknownPrice},
+		"a session, no usage before":    {answer("old"), answer("priced", used), runner.Budgets{Session: runner.Budget{Tokens: 1000}}, agent.ErrUnknownUsage},
+		"the agent's own, no price now": {answer("old", used), answer("local", used), runner.Budgets{Agents: map[string]runner.Budget{"solo": {Cost: 1}}}, agent.ErrUnknownPrice},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := session.NewMemory()
+			for range 2 {
+				_, err := say(newRunner(t, c.before, store), s1, "Hi")
+				require.NoError(t, err)
+			}
+			r := newRunner(t, c.now, store, runner.WithPrices(prices), runner.WithBudgets(c.budgets))
+			for range 2 {
+				_, err := say(r, s1, "Hi")
+				require.ErrorIs(t, err, c.err)
+			}
+		})
+	}
+}
+
+// TestTimeLimitsSayHowLong: the error of a limit below a second does not speak of
+// 0 seconds.
+func TestTimeLimitsSayHowLong(t *testing.T) {
+	for limit, want := range map[time.Duration]string{50 * time.Millisecond: "50 a turn", 90 * time.Second: "90 a turn"} {
+		synctest.Test(t, func(t *testing.T) {
+			solo, err := llmagent.New("solo", "", scripted.Always("m", scripted.Reply(scripted.Wait(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }))))
+			require.NoError(t, err)
+			r := newRunner(t, solo, session.NewMemory(), runner.WithLimits(runner.Limits{Time: limit}))
+			_, err = say(r, s1, "Hi")
+			require.ErrorIs(t, err, agent.ErrLimit)
+			require.ErrorContains(t, err, want)
+		})
+	}
+}
