@@ -160,3 +160,26 @@ func BenchmarkAgainstCopies(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkProjections projects conversations of different lengths.
+func BenchmarkProjections(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		g := New()
+		var s stream
+		for g.Len() < n {
+			g = g.Reduce(s.next())
+		}
+		for name, project := range map[string]func(){
+			"thread":     func() { Thread(g, Active{}, ThreadOptions{}) },
+			"messages":   func() { Messages(g, Active{}) },
+			"dag":        func() { DAG(g, Active{}) },
+			"hypergraph": func() { g.Hypergraph() },
+		} {
+			b.Run(fmt.Sprintf("%s/nodes=%d", name, n), func(b *testing.B) {
+				for b.Loop() {
+					project()
+				}
+			})
+		}
+	}
+}

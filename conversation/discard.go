@@ -22,21 +22,19 @@ func (g *Graph) discard(ri int32, e *event) bool {
 // drop takes a node out: what came after it follows what came before it. Runs
 // that hang on it hang on its parent then, or on nothing if it has none.
 func (g *Graph) drop(place int32) {
-	n := g.at(place)
+	n, following := g.at(place), g.nextOf(place)
 	r := *g.runAt(n.run)
 	if n.prev == none {
-		r.first = n.next
+		r.first = following
 	} else {
-		prev := *g.at(n.prev)
-		prev.next = n.next
-		g.nodes.set(int(n.prev), &prev)
+		g.setNext(n.prev, following)
 	}
-	if n.next == none {
+	if following == none {
 		r.last = n.prev
 	} else {
-		next := *g.at(n.next)
+		next := g.at(following).copy()
 		next.prev = n.prev
-		g.nodes.set(int(n.next), &next)
+		g.nodes.set(int(following), next)
 	}
 	g.setRun(n.run, &r)
 	parent := n.prev
@@ -48,9 +46,9 @@ func (g *Graph) drop(place int32) {
 	if n.spawned == nil {
 		return
 	}
-	var heir node
+	heir := &node{}
 	if parent != none {
-		heir = *g.at(parent)
+		heir = g.at(parent).copy()
 	}
 	for b := n.spawned; b != nil; b = b.rest {
 		child := *g.runAt(b.run)
@@ -59,7 +57,7 @@ func (g *Graph) drop(place int32) {
 		heir.spawned = &branch{b.run, heir.spawned}
 	}
 	if parent != none {
-		g.nodes.set(int(parent), &heir)
+		g.nodes.set(int(parent), heir)
 	}
 }
 

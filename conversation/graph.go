@@ -31,18 +31,19 @@ type Graph struct {
 // New returns the empty graph.
 func New() *Graph { return &Graph{} }
 
-// node is a node and its links. It is immutable; a change makes a copy, which is
-// why what never changes stands in body.
+// node is a node and its links. But for next it is immutable: a change makes a
+// copy, which is why what never changes stands in body.
 type node struct {
-	id         string
-	body       *body
-	words      words // of a block of several pieces, in place of the body's content
-	run        int32
-	prev, next int32   // in the run
-	spawned    *branch // runs that hang on this node, the latest first
-	complete   bool    // a whole event has come, not only deltas
-	streamed   bool    // deltas have come
-	relay      relayState
+	id       string
+	body     *body
+	words    words // of a block of several pieces, in place of the body's content
+	run      int32
+	prev     int32   // in the run
+	next     int32   // a hint that is set once, see Graph.nextOf
+	spawned  *branch // runs that hang on this node, the latest first
+	complete bool    // a whole event has come, not only deltas
+	streamed bool    // deltas have come
+	relay    relayState
 }
 
 // body is what an event says.
@@ -101,7 +102,7 @@ func (g *Graph) edit() *Graph {
 // added is replaced, which costs as much as was added to it in the meantime.
 func (g *Graph) index() *index {
 	x := g.names.Load()
-	if x != nil && x.entries() <= 4*(g.live+g.runs.n)+64 {
+	if x != nil && x.size.Load() <= int64(4*(g.live+g.runs.n)+64) {
 		return x
 	}
 	fresh := new(index)
@@ -117,7 +118,7 @@ func (g *Graph) index() *index {
 			if n.body.event != "" {
 				fresh.add(&fresh.keys, redeliveryKey(r.id, n.body), place)
 			}
-			place = n.next
+			place = g.nextOf(place)
 		}
 	}
 	// If another call was faster, its index is as good.
@@ -185,6 +186,35 @@ func (g *Graph) findRun(id string) int32 {
 	return x.find(&x.runs, id, func(place int32) bool {
 		return int(place) < g.runs.n && g.runAt(place).id == id
 	})
+}
+
+// copy returns a node that can be changed.
+func (n *node) copy() *node {
+	return &node{id: n.id, body: n.body, words: n.words, run: n.run, prev: n.prev, next: atomic.LoadInt32(&n.next),
+		spawned: n.spawned, complete: n.complete, streamed: n.streamed, relay: n.relay}
+}
+
+// nextOf returns the node that comes after a node in its run, or none. The first
+// graph that appends something writes where it is into the node that it shares
+// with all others. Whether that place is the successor in this graph too, tells
+// the node there.
+func (g *Graph) nextOf(place int32) int32 {
+	next := atomic.LoadInt32(&g.at(place).next)
+	if n := g.at(next); n != nil && n.prev == place {
+		return next
+	}
+	return none
+}
+
+// setNext says what comes after a node.
+func (g *Graph) setNext(place, next int32) {
+	n := g.at(place)
+	if next != none && atomic.CompareAndSwapInt32(&n.next, none, next) || atomic.LoadInt32(&n.next) == next {
+		return
+	}
+	n = n.copy()
+	n.next = next
+	g.nodes.set(int(place), n)
 }
 
 // parentOf returns the place of a node's parent, or none. A node has at most one.

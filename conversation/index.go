@@ -3,6 +3,7 @@ package conversation
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // An index finds places by name for a whole family of graphs: all that grew
@@ -15,11 +16,11 @@ import (
 // a graph does when most of the entries are not its own; see [Graph.index].
 type index struct {
 	mu      sync.Mutex
-	nodes   hints // by node id
-	runs    hints // by run id
-	keys    hints // usage and error nodes by run and event id, see redeliveryKey
-	waiting hints // runs by the id of the parent that was not there
-	size    int   // entries in all of them
+	nodes   hints        // by node id
+	runs    hints        // by run id
+	keys    hints        // usage and error nodes by run and event id, see redeliveryKey
+	waiting hints        // runs by the id of the parent that was not there
+	size    atomic.Int64 // entries in all of them
 }
 
 // hints map a name to one place, and seldom to more.
@@ -83,7 +84,7 @@ func (x *index) add(h *hints, name string, place int32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if h.add(name, place) {
-		x.size++
+		x.size.Add(1)
 	}
 }
 
@@ -97,10 +98,4 @@ func (x *index) all(h *hints, name string) []int32 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return h.all(name)
-}
-
-func (x *index) entries() int {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.size
 }

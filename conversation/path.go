@@ -31,11 +31,11 @@ func (a Active) onward(g *Graph, ri int32) []step {
 		next := a.follower(g, ri)
 		cut := none
 		if next != none {
-			if parent := g.runAt(next).parent; !g.at(parent).isEnd() {
+			if parent := g.runAt(next).parent; !g.isEnd(parent) {
 				cut = parent
 			}
 		} else if end, ok := a.ends[g.runAt(ri).id]; ok {
-			if place := g.find(end.node); place != none && !g.at(place).isEnd() {
+			if place := g.find(end.node); place != none && !g.isEnd(place) {
 				cut = place
 			}
 		}
@@ -69,7 +69,7 @@ func (a Active) follower(g *Graph, ri int32) int32 {
 // followers returns the runs that follow a run: the alternatives.
 func (g *Graph) followers(ri int32) []int32 {
 	var found []int32
-	for place := g.runAt(ri).first; place != none; place = g.at(place).next {
+	for place := g.runAt(ri).first; place != none; place = g.nextOf(place) {
 		for _, ni := range g.spawnedBy(place) {
 			if g.follows(ni) {
 				found = append(found, ni)
@@ -98,17 +98,17 @@ func (g *Graph) spawnedBy(place int32) []int32 {
 // user, or hangs on the end of a run. A run without a parent follows nothing.
 func (g *Graph) follows(ri int32) bool {
 	r := g.runAt(ri)
-	return r.parent != none && r.first != none && (g.at(r.first).body.kind == KindUser || g.at(r.parent).isEnd())
+	return r.parent != none && r.first != none && (g.at(r.first).body.kind == KindUser || g.isEnd(r.parent))
 }
 
 // isEnd reports whether a node closes what somebody had to say: what hangs on it
 // follows the whole run.
-func (n *node) isEnd() bool {
-	switch n.body.kind {
+func (g *Graph) isEnd(place int32) bool {
+	switch g.at(place).body.kind {
 	case KindUser, KindHarnessEnd:
 		return true
 	case KindError:
-		return n.next == none
+		return g.nextOf(place) == none
 	}
 	return false
 }
@@ -128,7 +128,7 @@ func (a Active) summarized(g *Graph) (summary string, before, steps []step) {
 // inStep returns the places of a step's nodes.
 func (g *Graph) inStep(s step) []int32 {
 	var found []int32
-	for place := g.runAt(s.run).first; place != none; place = g.at(place).next {
+	for place := g.runAt(s.run).first; place != none; place = g.nextOf(place) {
 		found = append(found, place)
 		if place == s.cut {
 			break

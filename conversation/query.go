@@ -158,8 +158,8 @@ func (g *Graph) children(place int32) []int32 {
 			found = append(found, first)
 		}
 	}
-	if n.next != none {
-		found = append(found, n.next)
+	if next := g.nextOf(place); next != none {
+		found = append(found, next)
 	}
 	slices.Sort(found) // places are in the order of first sight
 	return found
@@ -172,7 +172,7 @@ func (g *Graph) run(id string) []int32 {
 		return nil
 	}
 	var found []int32
-	for place := g.runAt(ri).first; place != none; place = g.at(place).next {
+	for place := g.runAt(ri).first; place != none; place = g.nextOf(place) {
 		found = append(found, place)
 	}
 	return found

@@ -74,7 +74,7 @@ func (g *Graph) take(ri int32, e *event) bool {
 		g.append(ri, r, id, e)
 		return true
 	}
-	n := *g.at(place)
+	n := g.at(place).copy()
 	switch {
 	case e.partial && n.complete:
 		return false // a delta that comes late
@@ -94,7 +94,7 @@ func (g *Graph) take(ri int32, e *event) bool {
 		x := g.names.Load()
 		x.add(&x.keys, redeliveryKey(r.id, n.body), place)
 	}
-	g.nodes.set(int(place), &n)
+	g.nodes.set(int(place), n)
 	g.setRun(ri, &r)
 	return true
 }
@@ -174,9 +174,7 @@ func (g *Graph) append(ri int32, r run, id string, e *event) {
 	if first {
 		r.first = place
 	} else {
-		last := *g.at(r.last)
-		last.next = place
-		g.nodes.set(int(r.last), &last)
+		g.setNext(r.last, place)
 	}
 	r.last = place
 	if first && r.parent == none && e.parentID != "" {
@@ -224,9 +222,9 @@ func (g *Graph) hangOn(ri int32, r *run, parentID string) {
 
 // link hangs a run on a node.
 func (g *Graph) link(ri int32, r *run, place int32) {
-	parent := *g.at(place)
+	parent := g.at(place).copy()
 	parent.spawned = &branch{ri, parent.spawned}
-	g.nodes.set(int(place), &parent)
+	g.nodes.set(int(place), parent)
 	r.parent = place
 	if r.waitsFor != "" {
 		r.waitsFor = ""
@@ -282,12 +280,12 @@ func (g *Graph) resolve(e *event) bool {
 	if place == none || g.at(place).body.kind != KindRelay {
 		return false
 	}
-	n := *g.at(place)
+	n := g.at(place).copy()
 	n.relay = relayDenied
 	if e.approved {
 		n.relay = relayApproved
 	}
-	g.nodes.set(int(place), &n)
+	g.nodes.set(int(place), n)
 	g.saw(e.runID, e.seq)
 	return true
 }

@@ -1,0 +1,192 @@
+package conversation
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// TestVector compares vectors that grow from each other with slices.
+func TestVector(t *testing.T) {
+	type pair struct {
+		v vector[int]
+		s []int
+	}
+	check := func(t require.TestingT, p pair) {
+		require.Equal(t, len(p.s), p.v.n)
+		for i, want := range p.s {
+			require.Equal(t, want, *p.v.get(i))
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		all := []pair{{}}
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			p := all[rapid.IntRange(0, len(all)-1).Draw(t, "from")]
+			p.s = append([]int(nil), p.s...)
+			if len(p.s) > 0 && rapid.Bool().Draw(t, "set") {
+				i, x := rapid.IntRange(0, len(p.s)-1).Draw(t, "at"), rapid.Int().Draw(t, "x")
+				p.v.set(i, &x)
+				p.s[i] = x
+			} else {
+				for range rapid.IntRange(1, 300).Draw(t, "items") {
+					x := len(p.s)
+					p.v.add(&x)
+					p.s = append(p.s, x)
+				}
+			}
+			all = append(all, p)
+		}
+		for _, p := range all {
+			check(t, p)
+		}
+	})
+
+	var v vector[int]
+	const n = 1<<20 + 1000 // more than one tree
+	for i := range n {
+		v.add(&i)
+	}
+	old := v
+	for _, i := range []int{0, 15, 16, 255, 4096, 1<<16 - 1, 1<<20 - 1, 1 << 20, n - 1} {
+		x := -i - 1
+		v.set(i, &x)
+		require.Equal(t, -i-1, *v.get(i))
+		require.Equal(t, i, *old.get(i))
+	}
+}
+
+// TestOldGraphsStay keeps graphs of a long stream, with deltas in it, and looks at
+// them again at the end.
+func TestOldGraphsStay(t *testing.T) {
+	var s stream
+	g := New()
+	kept := map[int]*Graph{}
+	for i := range 30_000 {
+		if e := s.next(); i%7 == 3 && e.Type() == agent.TypeText {
+			for range 3 {
+				g = g.Reduce(&agent.Event{ID: e.ID, RunID: e.RunID, Partial: true, Data: &agent.Text{Content: "…"}})
+			}
+		} else {
+			g = g.Reduce(e)
+		}
+		if i < 3 || i == 17 || i == 1000 || i == 20_000 {
+			kept[i] = g
+		}
+	}
+	for i, old := range kept {
+		var s stream
+		again := New()
+		for j := range i + 1 {
+			if e := s.next(); j%7 == 3 && e.Type() == agent.TypeText {
+				for range 3 {
+					again = again.Reduce(&agent.Event{ID: e.ID, RunID: e.RunID, Partial: true, Data: &agent.Text{Content: "…"}})
+				}
+			} else {
+				again = again.Reduce(e)
+			}
+		}
+		require.Equal(t, asJSON(t, again), asJSON(t, old))
+		requireSound(t, old)
+	}
+}
+
+// TestManyForksOfOneGraph: what is tried out and thrown away leaves nothing behind
+// that grows.
+func TestManyForksOfOneGraph(t *testing.T) {
+	g := fold(t, start, text("r", "t", "x"))
+	for i := range 10_000 {
+		line := text("r", fmt.Sprintf("try%d", i), "y")
+		if i%2 == 0 {
+			line = text(fmt.Sprintf("run%d", i), "t", "y")
+		}
+		fork, err := g.ReduceJSON([]byte(line))
+		require.NoError(t, err)
+		require.Equal(t, 3, fork.Len())
+		_, ok := fork.Node(fmt.Sprintf("try%d", i-1))
+		require.False(t, ok, "another fork's")
+	}
+	require.Less(t, g.names.Load().size.Load(), int64(200))
+	require.Equal(t, "r:harness_start t=x r:harness_start>t", drawn(g))
+}
+
+// TestDiscardedAttempts: so do attempts without end.
+func TestDiscardedAttempts(t *testing.T) {
+	g := fold(t, start)
+	for range 10_000 {
+		for _, line := range []string{partial("r", "t", "x"), `{"type":"discard","runId":"r","ids":["t"]}`} {
+			var err error
+			g, err = g.ReduceJSON([]byte(line))
+			require.NoError(t, err)
+		}
+	}
+	require.Equal(t, "r:harness_start", drawn(g))
+	require.Less(t, g.names.Load().size.Load(), int64(200))
+}
+
+// TestConcurrentUse reduces one graph in several directions at once, while others
+// read it.
+func TestConcurrentUse(t *testing.T) {
+	g := fold(t, start, partial("r", "t", "x"))
+	before := asJSON(t, g)
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			mine := g
+			for j := range 200 {
+				for _, line := range []string{partial("r", "t", fmt.Sprint(i)), text("r", fmt.Sprintf("n%d", j), fmt.Sprint(i)), text(fmt.Sprintf("run%d", i), fmt.Sprintf("m%d", j), "y")} {
+					mine, _ = mine.ReduceJSON([]byte(line))
+				}
+			}
+			if n, _ := mine.Node("t"); n.Text() != "x"+strings.Repeat(fmt.Sprint(i), 200) {
+				t.Errorf("another fork's words: %s", n.Text())
+			}
+			requireSound(t, mine)
+			if mine.Len() != 402 {
+				t.Errorf("%d nodes", mine.Len())
+			}
+		})
+	}
+	wg.Go(func() {
+		for range 20 {
+			if asJSON(t, g) != before {
+				t.Error("the graph has changed")
+			}
+		}
+	})
+	wg.Wait()
+}
+
+// TestCostDoesNotGrow counts what is allocated for a turn's events in a short and
+// in a long conversation. The index, which is a map, grows now and then, so that
+// a little is allowed for it.
+func TestCostDoesNotGrow(t *testing.T) {
+	var s stream
+	g := New()
+	cost := func() float64 {
+		var before, after runtime.MemStats
+		const turns = 300
+		events := make([]*agent.Event, 10*turns)
+		for i := range events {
+			events[i] = s.next()
+		}
+		runtime.ReadMemStats(&before)
+		for _, e := range events {
+			g = g.Reduce(e)
+		}
+		runtime.ReadMemStats(&after)
+		return float64(after.Mallocs-before.Mallocs) / float64(len(events))
+	}
+	first := cost()
+	for range 20 {
+		cost()
+	}
+	require.Less(t, cost(), first*1.2+1)
+	require.Less(t, first, 12.0, "allocations an event")
+}
