@@ -209,9 +209,9 @@ func TestModelsPage(t *testing.T) {
 	require.ElementsMatch(t, options, firstCells(p.section(t, "## Options")))
 }
 
-// TestBenchmarksPage finds every benchmark of the runner in docs/benchmarks.md.
-func TestBenchmarksPage(t *testing.T) {
-	p := doc(t, "benchmarks.md")
+// TestPerformancePage finds every benchmark of the runner in docs/performance.md.
+func TestPerformancePage(t *testing.T) {
+	p := doc(t, "performance.md")
 	data, err := os.ReadFile(filepath.Join(root, "runner", "bench_test.go"))
 	require.NoError(t, err)
 	for _, m := range regexp.MustCompile(`(?m)^func Benchmark(\w+)\(`).FindAllStringSubmatch(string(data), -1) {

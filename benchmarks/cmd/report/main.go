@@ -1,4 +1,4 @@
-// Command report runs the benchmarks of this module and writes docs/peers.md
+// Command report runs the benchmarks of this module and writes docs/benchmarks.md
 // from what they measured. Run it in the folder benchmarks:
 //
 //	go run ./cmd/report
@@ -25,7 +25,7 @@ const rounds = 5
 
 func main() {
 	var (
-		out     = flag.String("o", filepath.Join("..", "docs", "peers.md"), "the page to write")
+		out     = flag.String("o", filepath.Join("..", "docs", "benchmarks.md"), "the page to write")
 		results = flag.String("results", "results.txt", "the file for what go test prints")
 		render  = flag.Bool("render", false, "only write the page, from the results of the last time")
 	)
