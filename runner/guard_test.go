@@ -87,6 +87,12 @@ func TestGuards(t *testing.T) {
 		"after a transfer, on the edge": {func(t *testing.T, g agent.Guard) agent.Agent {
 			return handsTo(t, "billing", agent.Via(says(t, "billing", "Hello."), agent.GuardedBy(g)))
 		}, "My card is 4111", "billing transfer", agent.IngressTransfer, "billing", "support → billing committed "},
+		"on the root's edge": {func(t *testing.T, g agent.Guard) agent.Agent {
+			return agent.Via(says(t, "solo", "Hello."), agent.GuardedBy(g))
+		}, "My card is 4111", "solo user", agent.IngressUser, "solo", ""},
+		"the words of the root, on its edge": {func(t *testing.T, g agent.Guard) agent.Agent {
+			return agent.Via(says(t, "solo", "Yours is 4111."), agent.GuardedBy(g))
+		}, "Hi", "solo user, solo says", "", "solo", ""},
 		"after a route": {func(t *testing.T, g agent.Guard) agent.Agent {
 			return says(t, "one", "One.", llmagent.WithSubAgents(says(t, "two", "Two.", llmagent.WithGuards(g))), llmagent.WithRoutes(agent.OnStop("two")))
 		}, "My card is 4111", "two transfer", agent.IngressTransfer, "two", "one: One.\none → two committed route"},
@@ -173,23 +179,35 @@ func TestRefusedWordsWerePaidFor(t *testing.T) {
 }
 
 // TestGuardsOfInnerScopes: the input of an agent tool is an ingress, and a
-// tripwire inside fails the tool's call, not the turn.
+// tripwire inside fails the tool's call, not the turn. It is the same whether the
+// guard is the agent's own or that of the edge which was made a tool of.
 func TestGuardsOfInnerScopes(t *testing.T) {
-	var asked []string
-	inner := says(t, "inner", "fine", llmagent.WithGuards(noCards(&asked)))
-	tool, err := agenttool.New(inner)
-	require.NoError(t, err)
-	root, err := llmagent.New("root", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
-		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
-			return scripted.Reply(scripted.Text("done"))
-		}
-		return scripted.Reply(scripted.Call("inner", `{"input":"4111"}`))
-	}), llmagent.WithTools(tool))
-	require.NoError(t, err)
-	r := newRunner(t, root, session.NewMemory())
-	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
-	require.NoError(t, err)
-	require.Equal(t, []string{"inner input"}, asked)
-	require.Equal(t, "root: done", said(events))
-	checkLog(t, r, load(t, r, s1))
+	for name, guarded := range map[string]func(agent.Guard) agent.Agent{
+		"its own": func(g agent.Guard) agent.Agent { return says(t, "inner", "fine", llmagent.WithGuards(g)) },
+		"of the edge": func(g agent.Guard) agent.Agent {
+			return agent.Via(says(t, "inner", "fine"), agent.GuardedBy(g))
+		},
+		"of a function's edge": func(g agent.Guard) agent.Agent {
+			return agent.Via(function(t, "inner", func(context.Context, *agent.Invocation) iterSeq { return yields(&agent.Text{Content: "fine"}) }), agent.GuardedBy(g))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked []string
+			tool, err := agenttool.New(guarded(noCards(&asked)))
+			require.NoError(t, err)
+			root, err := llmagent.New("root", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
+				if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+					return scripted.Reply(scripted.Text("done"))
+				}
+				return scripted.Reply(scripted.Call("inner", `{"input":"4111"}`))
+			}), llmagent.WithTools(tool))
+			require.NoError(t, err)
+			r := newRunner(t, root, session.NewMemory())
+			events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
+			require.NoError(t, err)
+			require.Equal(t, []string{"inner input"}, asked)
+			require.Equal(t, "root: done", said(events))
+			checkLog(t, r, load(t, r, s1))
+		})
+	}
 }
