@@ -32,17 +32,18 @@ func (l *lane) admit(in agent.Ingress) error {
 	return nil
 }
 
-// release asks the guards about words of the agent.
-func (l *lane) release(text string) error {
+// released asks the guards about words of the agent. After words that they have
+// refused, no others of the same write are.
+func (l *lane) released(text string) bool {
 	for _, g := range l.guards {
-		if g.Out == nil || text == "" {
+		if l.tripped != nil || g.Out == nil || text == "" {
 			continue
 		}
 		if err := g.Out(l.ctx, l.inv, text); err != nil {
-			return &agent.TripwireError{Guard: g.Name, Agent: l.current.Agent, Err: err}
+			l.tripped = &agent.TripwireError{Guard: g.Name, Agent: l.current.Agent, Err: err}
 		}
 	}
-	return nil
+	return l.tripped == nil
 }
 
 // guard asks the guards about an event that is to be stored. Words that they
@@ -52,11 +53,11 @@ func (l *lane) release(text string) error {
 func (l *lane) guard(e *agent.Event) (*agent.Event, error) {
 	switch d := e.Data.(type) {
 	case *agent.Text:
-		if l.tripped = l.release(d.Content); l.tripped != nil {
+		if !l.released(d.Content) {
 			return nil, nil
 		}
 	case *agent.Compaction:
-		if l.tripped = l.release(d.Summary); l.tripped != nil {
+		if !l.released(d.Summary) {
 			return nil, nil
 		}
 	case *agent.ToolResult:

@@ -279,3 +279,31 @@ func TestASlowInterceptorIsCancelled(t *testing.T) {
 	_, err = collect(r.Run(ctx, s1, llm.UserText("Hi")))
 	require.ErrorIs(t, err, context.Canceled)
 }
+
+// TestRefusedWordsBesideOthers: what stands in one write with refused words is
+// refused with them, a transfer above all.
+func TestRefusedWordsBesideOthers(t *testing.T) {
+	for name, events := range map[string][]*agent.Event{
+		"more words": {{Data: &agent.Text{Content: "4111"}, More: true}, {Data: &agent.Text{Content: "fine"}}},
+		"a transfer": {{Data: &agent.Text{Content: "4111"}, More: true}, {Data: &agent.Transfer{To: "billing", Outcome: agent.TransferCommitted}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked []string
+			root, err := agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq {
+				return func(yield func(*agent.Event, error) bool) {
+					for _, e := range events {
+						if !yield(e, nil) {
+							return
+						}
+					}
+				}
+			}, agent.WithGuards(noCards(&asked)), agent.WithSubAgents(says(t, "billing", "Hello.")))
+			require.NoError(t, err)
+			r := newRunner(t, root, session.NewMemory())
+			_, err = collect(r.Run(context.Background(), s1, llm.UserText("Go")))
+			require.ErrorIs(t, err, errCard)
+			require.Empty(t, said(load(t, r, s1)))
+			checkLog(t, r, load(t, r, s1))
+		})
+	}
+}

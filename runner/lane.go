@@ -229,6 +229,9 @@ func (l *lane) take(e *agent.Event, err error) bool {
 			e.Data = d
 		}
 		if d.Outcome == agent.TransferCommitted && e.Seq == 0 {
+			if l.tripped != nil { // words of the same write were refused
+				return false
+			}
 			if l.err = l.legal(l.inv, d); l.err == nil {
 				l.answerPending(l.current, "not executed: the agent handed the conversation over")
 				l.joined = append(l.joined, l.stamp(l.current, e))
