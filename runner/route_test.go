@@ -106,6 +106,43 @@ func TestARouteThatFails(t *testing.T) {
 	})
 }
 
+// TestARouteAfterNewWordsIsNoCircle: an agent that gets the conversation back and
+// says something new may go the same way again; one that says nothing may not.
+func TestARouteAfterNewWordsIsNoCircle(t *testing.T) {
+	for name, c := range map[string]struct {
+		second scripted.Answer
+		want   string
+		err    error
+	}{
+		"new words": {scripted.Reply(scripted.Text("Draft 2.")),
+			"writer: Draft 1.\nwriter → editor committed route\neditor → writer committed \nwriter: Draft 2.\nwriter → editor committed route\neditor: Fine.", nil},
+		"no words": {scripted.Reply(),
+			"writer: Draft 1.\nwriter → editor committed route\neditor → writer committed ", agent.ErrTransferLimit},
+		"blanks": {scripted.Reply(scripted.Text(" \n")),
+			"writer: Draft 1.\nwriter → editor committed route\neditor → writer committed \nwriter:  \n", agent.ErrTransferLimit},
+	} {
+		for _, steps := range []bool{false, true} {
+			editor := scriptedAgent(t, "editor", seq(scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"writer"}`)), scripted.Reply(scripted.Text("Fine."))),
+				llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
+			writer := scriptedAgent(t, "writer", seq(scripted.Reply(scripted.Text("Draft 1.")), c.second), llmagent.WithSubAgents(editor), llmagent.WithRoutes(agent.OnStop("editor")))
+			r := newRun(t, writer)
+			var err error
+			if steps {
+				_, err = r.Begin(context.Background(), s1, llm.UserText("Write"))
+				for done := false; !done && err == nil; {
+					_, done, err = r.Advance(context.Background(), s1, 1)
+				}
+			} else {
+				_, err = say(r, s1, "Write")
+			}
+			require.ErrorIs(t, err, c.err, "%s, in steps: %v", name, steps)
+			log := load(t, r, s1)
+			checkLog(t, r, log)
+			require.Equal(t, c.want, said(log), "%s, in steps: %v", name, steps)
+		}
+	}
+}
+
 type closed struct{ agent.Agent }
 
 func (closed) Ready(context.Context) error { return errors.New("it is closed") }
