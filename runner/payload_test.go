@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/view"
 )
@@ -130,6 +132,55 @@ func TestTransferInputOfAFunction(t *testing.T) {
 		require.ErrorIs(t, err, agent.ErrTransferRejected)
 		require.ErrorContains(t, err, want)
 	}
+}
+
+// TestTransferInputIsForTheWayDown: only a transfer from the parent carries what
+// the edge to a child wants. Those from below and from the side go without, are
+// not told of it, and what they bring all the same is dropped.
+func TestTransferInputIsForTheWayDown(t *testing.T) {
+	var offered []string
+	hands := func(name, arguments string, opts ...llmagent.Option) *llmagent.Agent {
+		a, err := llmagent.New(name, "", scripted.Func(name, func(req *llm.Request) scripted.Answer {
+			offered = append(offered, string(req.Tools[0].Parameters))
+			return scripted.Reply(scripted.Call(agent.TransferTool, arguments))
+		}), append(opts, llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}))...)
+		require.NoError(t, err)
+		return a
+	}
+	var given []string
+	next := []string{"leaf", "peer", ""}
+	middle := function(t, "middle", func(_ context.Context, inv *agent.Invocation) iterSeq {
+		in, ok, err := agent.InputOf[refundCase](inv)
+		require.NoError(t, err)
+		given = append(given, fmt.Sprint(in.Order, ok))
+		to := next[0]
+		next = next[1:]
+		if to == "" {
+			return yields(&agent.Text{Content: "Done."})
+		}
+		return yields(&agent.Transfer{To: to, Outcome: agent.TransferCommitted})
+	}, agent.WithSubAgents(hands("leaf", `{"agent_name":"middle","input":{"order":2}}`)),
+		agent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToPeers: true}))
+	root := hands("root", `{"agent_name":"middle","input":{"order":1}}`, llmagent.WithSubAgents(
+		agent.Via(middle, agent.WithTransferInput[refundCase]()), hands("peer", `{"agent_name":"middle"}`)))
+	r := newRun(t, root)
+	events, err := say(r, s1, "Hi")
+	require.NoError(t, err)
+	require.Equal(t, "root → middle committed \nmiddle → leaf committed \nleaf → middle committed \nmiddle → peer committed \npeer → middle committed \nmiddle: Done.", said(events))
+	require.Equal(t, []string{"1 true", "0 false", "0 false"}, given)
+	require.Contains(t, offered[0], `"input"`)
+	for _, parameters := range offered[1:] {
+		require.NotContains(t, parameters, `"input"`)
+	}
+	checkLog(t, r, load(t, r, s1))
+
+	t.Run("routes from below and from the side need none", func(t *testing.T) {
+		middle := function(t, "middle", func(context.Context, *agent.Invocation) iterSeq { return yields(&agent.Text{Content: "Middle."}) },
+			agent.WithSubAgents(says(t, "leaf", "Leaf.", llmagent.WithRoutes(agent.OnStop("middle")))))
+		root := says(t, "root", "Root.", llmagent.WithSubAgents(agent.Via(middle, agent.WithTransferInput[refundCase]()), says(t, "peer", "Peer.", llmagent.WithRoutes(agent.OnStop("middle")))))
+		_, err := runner.New(root, session.NewMemory())
+		require.NoError(t, err)
+	})
 }
 
 // TestTransferToolOfOnesOwn: on the wire the tool has the name and description
