@@ -307,3 +307,84 @@ func TestRefusedWordsBesideOthers(t *testing.T) {
 		})
 	}
 }
+
+// TestInterceptorsThatTryAgain: what an interceptor does a second time is what
+// counts, and the log has it once.
+func TestInterceptorsThatTryAgain(t *testing.T) {
+	twice := meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+		if _, err := next(ctx, c.Input); err != nil {
+			return nil, err
+		}
+		return next(ctx, c.Input)
+	}}
+	better := meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+		res, err := next(ctx, c.Input)
+		if err == nil && res.IsError {
+			return next(ctx, json.RawMessage(`{"agent_name":"billing"}`))
+		}
+		return res, err
+	}}
+	worse := meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+		if _, err := next(ctx, c.Input); err != nil {
+			return nil, err
+		}
+		return next(ctx, json.RawMessage(`{"agent_name":"nobody"}`))
+	}}
+	transfers := func(arguments ...string) func() agent.Agent {
+		return func() agent.Agent {
+			var calls []scripted.Item
+			for _, a := range arguments {
+				calls = append(calls, scripted.Call(agent.TransferTool, a))
+			}
+			return scriptedAgent(t, "support", seq(scripted.Reply(calls...), scripted.Reply(scripted.Text("Then I answer."))), llmagent.WithSubAgents(says(t, "billing", "Hello.")))
+		}
+	}
+	const toBilling, toNobody = `{"agent_name":"billing"}`, `{"agent_name":"nobody"}`
+	for name, c := range map[string]struct {
+		root    func() agent.Agent
+		meddler meddler
+		said    string
+		results int
+	}{
+		"a transfer":                      {transfers(toBilling), twice, "support → billing committed \nbilling: Hello.", 1},
+		"a refused transfer":              {transfers(toNobody), twice, "support → nobody rejected \nsupport: Then I answer.", 1},
+		"a refused transfer, then a good": {transfers(toNobody), better, "support → billing committed \nbilling: Hello.", 1},
+		"a good transfer, then a refused": {transfers(toBilling), worse, "support → nobody rejected \nsupport: Then I answer.", 1},
+		"two transfers":                   {transfers(toNobody, toBilling), twice, "support → nobody rejected \nsupport → billing committed \nbilling: Hello.", 2},
+		"one transfer too many":           {transfers(toBilling, toBilling), twice, "support → billing committed \nbilling: Hello.", 2},
+		"a tool":                          {func() agent.Agent { return looks(t, "found") }, twice, "looker: done", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRun(t, c.root(), runner.WithInterceptors(c.meddler))
+			_, err := say(r, s1, "Hi")
+			require.NoError(t, err)
+			log := load(t, r, s1)
+			checkLog(t, r, log)
+			require.Equal(t, c.said, said(log))
+			results := 0
+			for _, e := range log {
+				if _, ok := e.Data.(*agent.ToolResult); ok {
+					results++
+				}
+			}
+			require.Equal(t, c.results, results)
+		})
+	}
+
+	t.Run("a transfer that asks", func(t *testing.T) {
+		r := newRun(t, handsTo(t, "billing", says(t, "billing", "Hello."), llmagent.WithTransferApproval()), runner.WithInterceptors(twice))
+		events, err := say(r, s1, "Hi")
+		require.NoError(t, err)
+		var asked []string
+		for _, e := range events {
+			if d, ok := e.Data.(*agent.Relay); ok {
+				asked = append(asked, d.ToolCallID)
+			}
+		}
+		require.Len(t, asked, 1)
+		events, err = collect(r.Resume(context.Background(), s1, runner.Approve(asked[0])))
+		require.NoError(t, err)
+		require.Equal(t, "support → billing committed \nbilling: Hello.", said(events))
+		checkLog(t, r, load(t, r, s1))
+	})
+}
