@@ -83,8 +83,8 @@ type run struct {
 	errors      int32
 }
 
-func bodyOf(e *event) *body {
-	b := &body{kind: e.kind, agent: e.agent, path: e.path, seq: e.seq, time: e.time, data: e.data, fields: e.fields}
+func bodyOf(e *event) body {
+	b := body{kind: e.kind, agent: e.agent, path: e.path, seq: e.seq, time: e.time, data: e.data, fields: e.fields}
 	if e.kind == KindUsage || e.kind == KindError {
 		b.event = e.id
 	}
@@ -105,7 +105,7 @@ func (g *Graph) index() *index {
 	if x != nil && x.size.Load() <= int64(4*(g.live+g.runs.n)+64) {
 		return x
 	}
-	fresh := new(index)
+	fresh := newIndex()
 	for i := range int32(g.runs.n) {
 		r := g.runAt(i)
 		fresh.add(&fresh.runs, r.id, i)

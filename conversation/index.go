@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 // that nobody holds any more has added stays until the index is made anew, which
 // a graph does when most of the entries are not its own; see [Graph.index].
 type index struct {
+	seed    maphash.Seed
 	mu      sync.Mutex
 	nodes   hints        // by node id
 	runs    hints        // by run id
@@ -23,18 +25,22 @@ type index struct {
 	size    atomic.Int64 // entries in all of them
 }
 
-// hints map a name to one place, and seldom to more.
+func newIndex() *index { return &index{seed: maphash.MakeSeed()} }
+
+// hints map the hash of a name to one place, and seldom to more. As every hint is
+// checked, names that share a hash do no harm, and the maps are small and of no
+// interest to the garbage collector.
 type hints struct {
-	first map[string]int32
-	more  map[string][]int32
+	first map[uint64]int32
+	more  map[uint64][]int32
 }
 
-func (h *hints) add(name string, place int32) bool {
+func (h *hints) add(name uint64, place int32) bool {
 	first, ok := h.first[name]
 	switch {
 	case !ok:
 		if h.first == nil {
-			h.first = make(map[string]int32)
+			h.first = make(map[uint64]int32)
 		}
 		h.first[name] = place
 		return true
@@ -46,14 +52,14 @@ func (h *hints) add(name string, place int32) bool {
 		return false
 	}
 	if h.more == nil {
-		h.more = make(map[string][]int32)
+		h.more = make(map[uint64][]int32)
 	}
 	h.more[name] = append(more, place)
 	return true
 }
 
 // find returns the latest place for which holds is true, or none.
-func (h *hints) find(name string, holds func(place int32) bool) int32 {
+func (h *hints) find(name uint64, holds func(place int32) bool) int32 {
 	first, ok := h.first[name]
 	if !ok {
 		return none
@@ -72,7 +78,7 @@ func (h *hints) find(name string, holds func(place int32) bool) int32 {
 }
 
 // all returns every place in the order in which they came.
-func (h *hints) all(name string) []int32 {
+func (h *hints) all(name uint64) []int32 {
 	first, ok := h.first[name]
 	if !ok {
 		return nil
@@ -83,7 +89,7 @@ func (h *hints) all(name string) []int32 {
 func (x *index) add(h *hints, name string, place int32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if h.add(name, place) {
+	if h.add(maphash.String(x.seed, name), place) {
 		x.size.Add(1)
 	}
 }
@@ -91,11 +97,11 @@ func (x *index) add(h *hints, name string, place int32) {
 func (x *index) find(h *hints, name string, holds func(place int32) bool) int32 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return h.find(name, holds)
+	return h.find(maphash.String(x.seed, name), holds)
 }
 
 func (x *index) all(h *hints, name string) []int32 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return h.all(name)
+	return h.all(maphash.String(x.seed, name))
 }

@@ -49,7 +49,7 @@ func (n *node) text() string {
 	if !n.body.kind.isBlock() {
 		return ""
 	}
-	if n.words.buf != nil {
+	if n.words.last != nil {
 		return unquote(n.words.json())
 	}
 	switch d := n.body.data.(type) {
@@ -88,9 +88,9 @@ func (n Node) Data() agent.EventData {
 func (n *node) data() agent.EventData {
 	b := n.body
 	switch {
-	case b.kind == KindText && (n.words.buf != nil || b.data == nil):
+	case b.kind == KindText && (n.words.last != nil || b.data == nil):
 		return &agent.Text{Content: n.text()}
-	case b.kind == KindReasoning && (n.words.buf != nil || b.data == nil):
+	case b.kind == KindReasoning && (n.words.last != nil || b.data == nil):
 		return &agent.Reasoning{Content: n.text()}
 	case b.data != nil:
 		return b.data
@@ -119,7 +119,7 @@ func (n *node) payload() []field {
 	out := make([]field, 0, len(fields)+1)
 	for _, name := range payloadFields(b.kind) {
 		value := lookup(fields, name)
-		if name == "content" && n.words.buf != nil {
+		if name == "content" && n.words.last != nil {
 			value = n.words.json()
 		}
 		if value != nil {

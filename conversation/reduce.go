@@ -84,7 +84,8 @@ func (g *Graph) take(ri int32, e *event) bool {
 		if n.body.kind != e.kind {
 			n.streamed, n.relay = e.partial, relayOpen
 		}
-		n.body, n.words = bodyOf(e), words{}
+		b := bodyOf(e)
+		n.body, n.words = &b, words{}
 	default:
 		n.extend(e)
 	}
@@ -105,7 +106,7 @@ func (n *node) extend(e *event) {
 	if piece == nil {
 		return
 	}
-	if n.words.buf == nil {
+	if n.words.last == nil {
 		n.words = n.words.plus((&event{data: n.body.data, fields: n.body.fields}).piece())
 	}
 	n.words = n.words.plus(piece)
@@ -169,7 +170,12 @@ func (g *Graph) owned(ri int32, runID, id string) (int32, string) {
 // append adds a node at the end of its run.
 func (g *Graph) append(ri int32, r run, id string, e *event) {
 	place := int32(g.nodes.n)
-	n := &node{id: id, body: bodyOf(e), run: ri, prev: r.last, next: none, complete: !e.partial, streamed: e.partial}
+	made := &struct { // both in one piece of memory
+		node node
+		body body
+	}{body: bodyOf(e)}
+	n := &made.node
+	*n = node{id: id, body: &made.body, run: ri, prev: r.last, next: none, complete: !e.partial, streamed: e.partial}
 	first := r.first == none
 	if first {
 		r.first = place

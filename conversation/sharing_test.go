@@ -130,6 +130,43 @@ func TestDiscardedAttempts(t *testing.T) {
 	require.Less(t, g.names.Load().size.Load(), int64(200))
 }
 
+// TestWords compares words that grow from each other with strings.
+func TestWords(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type pair struct {
+			w words
+			s string
+		}
+		all := []pair{{words{}.plus(nil), ""}}
+		for range rapid.IntRange(1, 50).Draw(t, "steps") {
+			p := all[len(all)-1]
+			if rapid.IntRange(0, 4).Draw(t, "fork") == 0 {
+				p = all[rapid.IntRange(0, len(all)-1).Draw(t, "from")]
+			}
+			piece := strings.Repeat(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "letter"), rapid.IntRange(0, 200).Draw(t, "times"))
+			all = append(all, pair{p.w.plus([]byte(piece)), p.s + piece})
+		}
+		for _, p := range all {
+			require.Equal(t, `"`+p.s+`"`, string(p.w.json()))
+		}
+	})
+}
+
+// TestForksOfALongText: trying every delta twice does not copy the text.
+func TestForksOfALongText(t *testing.T) {
+	var before, after runtime.MemStats
+	g := fold(t, partial("r", "t", strings.Repeat("x", 100_000)))
+	runtime.ReadMemStats(&before)
+	for range 1000 {
+		delta := &agent.Event{ID: "t", RunID: "r", Partial: true, Data: &agent.Text{Content: "y"}}
+		g.Reduce(delta)
+		g = g.Reduce(delta)
+	}
+	runtime.ReadMemStats(&after)
+	require.Len(t, g.Text("r"), 101_000)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(10_000_000))
+}
+
 // TestConcurrentUse reduces one graph in several directions at once, while others
 // read it.
 func TestConcurrentUse(t *testing.T) {

@@ -11,39 +11,60 @@ import (
 // inside of a JSON string, escapes and all, because a piece may end in half of a
 // surrogate pair. The zero value has none. It is safe for concurrent use.
 //
-// Pieces are written behind each other into one buffer. Every value knows how
-// much of it is its own, and only the longest one can be extended in place.
+// Pieces are written behind each other into a buffer, and a full buffer is
+// followed by another one. Every value knows how much of its last buffer is its
+// own, and only the longest one can write behind that; another one begins a
+// buffer of its own there. So nothing is ever copied to append something.
 type words struct {
-	buf *buffer
-	n   int
+	last *buffer
+	n    int // bytes of the last buffer
 }
 
 type buffer struct {
-	used atomic.Int64
-	data []byte // of fixed length
+	before words
+	used   atomic.Int64
+	data   []byte // of fixed length
 }
+
+// The length of buffers, in bytes: they double, within limits.
+const (
+	minBuffer = 64
+	maxBuffer = 32 << 10
+)
 
 // plus returns the words with a piece behind them.
 func (w words) plus(piece []byte) words {
-	n := w.n + len(piece)
-	if w.buf == nil || n > len(w.buf.data) || !w.buf.used.CompareAndSwap(int64(w.n), int64(n)) {
-		next := &buffer{data: make([]byte, max(64, 2*n))}
-		next.used.Store(int64(n))
-		if w.buf != nil {
-			copy(next.data, w.buf.data[:w.n])
+	length := minBuffer
+	if w.last != nil {
+		n := w.n + len(piece)
+		if n <= len(w.last.data) && w.last.used.CompareAndSwap(int64(w.n), int64(n)) {
+			copy(w.last.data[w.n:], piece)
+			return words{w.last, n}
 		}
-		w.buf = next
+		if n > len(w.last.data) {
+			length = min(2*len(w.last.data), maxBuffer)
+		}
 	}
-	copy(w.buf.data[w.n:], piece)
-	return words{w.buf, n}
+	next := &buffer{before: w, data: make([]byte, max(length, len(piece)))}
+	next.used.Store(int64(len(piece)))
+	copy(next.data, piece)
+	return words{next, len(piece)}
 }
 
 // json returns the words as a JSON string.
 func (w words) json() json.RawMessage {
-	out := make([]byte, 0, w.n+2)
-	out = append(out, '"')
-	out = append(out, w.buf.data[:w.n]...)
-	return append(out, '"')
+	length := 2
+	for part := w; part.last != nil; part = part.last.before {
+		length += part.n
+	}
+	out := make([]byte, length)
+	out[0], out[length-1] = '"', '"'
+	end := length - 1
+	for part := w; part.last != nil; part = part.last.before {
+		end -= part.n
+		copy(out[end:], part.last.data[:part.n])
+	}
+	return out
 }
 
 // inside returns what stands between the quotes of a JSON string.
