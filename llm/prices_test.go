@@ -28,6 +28,20 @@ func TestPrices(t *testing.T) {
 	require.False(t, ok)
 }
 
+// TestCostIsNeverNegative: some endpoints count cached tokens beside the input,
+// not as a part of it. No more than the input can have come from the cache.
+func TestCostIsNeverNegative(t *testing.T) {
+	prices := llm.Prices{"m": {Input: 1, CachedInput: 0.1, Output: 1}, "no discount": {Input: 1, Output: 1}}
+	for model, want := range map[string]float64{"m": (10*0.1 + 5) / 1e6, "no discount": (10 + 5) / 1e6} {
+		cost, ok := prices.Cost(model, llm.Usage{InputTokens: 10, CachedTokens: 1000, OutputTokens: 5})
+		require.True(t, ok)
+		require.InDelta(t, want, cost, 1e-12, model)
+	}
+	cost, ok := prices.Cost("m", llm.Usage{CachedTokens: 1000})
+	require.True(t, ok)
+	require.Zero(t, cost)
+}
+
 func TestPricesCheck(t *testing.T) {
 	require.NoError(t, llm.Prices{"a": {Input: 1}}.Check())
 	err := llm.Prices{"a": {Input: -1}, "b": {Output: math.NaN()}, "c": {CachedInput: math.Inf(1)}}.Check()
