@@ -214,6 +214,7 @@ func TestConstruction(t *testing.T) {
 	}{
 		"name":         {"a b", &model{}, nil, "only letters"},
 		"model":        {"a", nil, nil, "the model is nil"},
+		"nil option":   {"a", &model{}, []llmagent.Option{llmagent.WithTools(note), nil, nil}, "option 1 is nil"},
 		"nil tool":     {"a", &model{}, []llmagent.Option{llmagent.WithTools(note, nil)}, "tool 1 is nil"},
 		"two tools":    {"a", &model{}, []llmagent.Option{llmagent.WithTools(note, note)}, `two tools "note"`},
 		"reserved":     {"a", &model{}, []llmagent.Option{llmagent.WithTools(tool(t, agent.TransferTool, nothing))}, "reserved"},
@@ -226,8 +227,12 @@ func TestConstruction(t *testing.T) {
 		require.ErrorContains(t, err, c.want, name)
 		require.ErrorContains(t, err, fmt.Sprintf("agent %q", c.agent), name)
 	}
+	_, err := llmagent.New("a", "", nil, nil, llmagent.WithParallelTools(0))
+	for _, want := range []string{"option 0 is nil", "the model is nil", "at least 1"} {
+		require.ErrorContains(t, err, want, "all problems at once")
+	}
 	m := &model{}
-	a, err := llmagent.New("a", "", m, llmagent.WithTools(note), llmagent.WithDescription("d"))
+	a, err := llmagent.New("a", "", m, llmagent.WithToolPolicy(nil), llmagent.WithTools(note), llmagent.WithDescription("d"))
 	require.NoError(t, err)
 	require.Same(t, m, a.Model())
 	require.Equal(t, []tools.Tool{note}, a.Tools())
