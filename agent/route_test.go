@@ -62,3 +62,62 @@ func TestRoutesAreChecked(t *testing.T) {
 		})
 	}
 }
+
+// TestNilsOnEdges: an option that is nil changes nothing, and a condition that is
+// nil holds.
+func TestNilsOnEdges(t *testing.T) {
+	yes := func(context.Context, *agent.Invocation, string) (bool, error) { return true, nil }
+	no := func(context.Context, *agent.Invocation, string) (bool, error) { return false, nil }
+	for name, c := range map[string]struct {
+		root agent.Agent
+		want string // the way on, "" if there is none
+	}{
+		"no option":                      {made(t, "a", agent.WithSubAgents(agent.Via(made(t, "b"), nil))), ""},
+		"an edge's condition":            {made(t, "a", agent.WithSubAgents(agent.Via(made(t, "b"), nil, agent.When(nil)))), "b"},
+		"a route's condition":            {made(t, "a", agent.WithSubAgents(made(t, "b")), agent.WithRoutes(agent.OnStop("b", nil))), "b"},
+		"two conditions":                 {made(t, "a", agent.WithSubAgents(made(t, "b")), agent.WithRoutes(agent.OnStop("b", nil, nil))), "b"},
+		"nil beside one":                 {made(t, "a", agent.WithSubAgents(made(t, "b")), agent.WithRoutes(agent.OnStop("b", nil, yes))), "b"},
+		"nil beside one that is not met": {made(t, "a", agent.WithSubAgents(made(t, "b")), agent.WithRoutes(agent.OnStop("b", no, nil))), ""},
+		"nil among three":                {made(t, "a", agent.WithSubAgents(made(t, "b")), agent.WithRoutes(agent.OnStop("b", yes, nil, no))), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree, err := agent.NewTree(c.root)
+			require.NoError(t, err)
+			to, err := tree.Root().Route(context.Background(), nil, "done")
+			require.NoError(t, err)
+			if c.want == "" {
+				require.Nil(t, to)
+				return
+			}
+			require.NotNil(t, to)
+			require.Equal(t, c.want, to.Agent.Name())
+		})
+	}
+	conditions := []agent.Condition{nil, yes}
+	agent.OnStop("b", conditions...)
+	require.Nil(t, conditions[0], "the caller's slice is left alone")
+
+	_, err := agent.New("a", "", quiet, nil)
+	require.Error(t, err)
+	_, err = agent.New("a", "", quiet, agent.WithSubAgents(agent.Via(nil)))
+	require.ErrorContains(t, err, "a sub-agent is nil")
+}
+
+// TestTheRootsEdge: an edge to the root is kept, with its guards after the root's
+// own.
+func TestTheRootsEdge(t *testing.T) {
+	own, edge := agent.Guard{Name: "own"}, agent.Guard{Name: "edge"}
+	root := made(t, "a", agent.WithGuards(own))
+	tree, err := agent.NewTree(agent.Via(root, agent.GuardedBy(edge), agent.ShowReason()))
+	require.NoError(t, err)
+	require.Same(t, root, tree.Root().Agent)
+	require.True(t, tree.Root().Edge.ShowReason)
+	var names []string
+	for _, g := range tree.Root().Guards() {
+		names = append(names, g.Name)
+	}
+	require.Equal(t, []string{"own", "edge"}, names)
+
+	_, err = agent.NewTree(agent.Via(root, agent.GuardedBy(agent.Guard{})))
+	require.ErrorContains(t, err, "has no name", "it is checked like any other")
+}
