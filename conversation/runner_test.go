@@ -1,0 +1,105 @@
+package conversation_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/view"
+)
+
+// TestStreamAndLogAreEqual: what a client sees of two turns, deltas and given up
+// attempts included, the same without deltas, and the stored log, written and
+// read as JSON or not, all reduce to one graph; so does a client's view of the
+// first turn with the log of the second.
+func TestStreamAndLogAreEqual(t *testing.T) {
+	script, err := scripted.Parse([]byte(`
+support: "One " "moment." call lookup#k1 {"id": 1} call ask_expert#k2 {"input": "Is it right?"}
+expert: think "Let me " think "see." "It " "is."
+support: "I gue" fault=cut
+support: call transfer_to_agent#k3 {"agent_name": "billing"}
+billing: "Your money " "comes back."
+billing: "You are " "welcome."
+`))
+	require.NoError(t, err)
+	model := script.Model
+	expert, err := llmagent.New("expert", "You know.", model("expert"))
+	require.NoError(t, err)
+	ask, err := agenttool.New(expert, agenttool.WithName("ask_expert"))
+	require.NoError(t, err)
+	lookup, err := tools.Func("lookup", "Looks something up.", func(_ tools.Context, in struct {
+		ID int `json:"id"`
+	}) (string, error) {
+		return "two charges", nil
+	})
+	require.NoError(t, err)
+	billing, err := llmagent.New("billing", "You pay back.", model("billing"))
+	require.NoError(t, err)
+	support, err := llmagent.New("support", "You route.", model("support"), llmagent.WithTools(lookup, ask), llmagent.WithSubAgents(billing))
+	require.NoError(t, err)
+	store, key := session.NewMemory(), session.ID("s1")
+	r, err := runner.New(support, store, runner.WithStreaming())
+	require.NoError(t, err)
+
+	client, whole, partials, discards := conversation.New(), conversation.New(), 0, 0
+	var afterOne *conversation.Graph
+	for _, text := range []string{"I was charged twice", "Thanks"} {
+		for e, err := range r.Run(t.Context(), key, llm.UserText(text)) {
+			require.NoError(t, err)
+			client = client.Reduce(e)
+			if _, ok := e.Data.(*agent.Discard); ok {
+				discards++
+			}
+			if e.Partial {
+				partials++
+				continue
+			}
+			whole = whole.Reduce(e)
+		}
+		if afterOne == nil {
+			afterOne = client
+		}
+	}
+	require.NoError(t, script.Done())
+	require.Positive(t, partials)
+	require.Positive(t, discards)
+
+	stored, parsed := conversation.New(), conversation.New()
+	again := afterOne
+	for e, err := range store.Load(t.Context(), key, 0) {
+		require.NoError(t, err)
+		stored, again = stored.Reduce(e), again.Reduce(e)
+		line, err := json.Marshal(e)
+		require.NoError(t, err)
+		parsed, err = parsed.ReduceJSON(line)
+		require.NoError(t, err)
+	}
+	want, err := json.Marshal(stored)
+	require.NoError(t, err)
+	for name, g := range map[string]*conversation.Graph{"client": client, "without deltas": whole, "from JSON": parsed, "reconnected": again} {
+		got, err := json.Marshal(g)
+		require.NoError(t, err)
+		require.JSONEq(t, string(want), string(got), name)
+	}
+
+	thread := conversation.Thread(stored, conversation.Active{}, conversation.ThreadOptions{})
+	var lines []string
+	for _, v := range thread {
+		require.Equal(t, conversation.StatusComplete, v.Status)
+		lines = append(lines, v.Agent+": "+v.Text)
+	}
+	require.Equal(t, []string{"user: I was charged twice", "support: One moment.", "support: ", "billing: Your money comes back.", "user: Thanks", "billing: You are welcome."}, lines)
+	require.Len(t, thread[1].ToolCalls, 2)
+	require.Equal(t, "It is.", thread[1].ToolCalls[1].Branches[0][0].Text)
+	require.NoError(t, view.Check(&llm.Request{Messages: append(conversation.Messages(stored, conversation.Active{}), llm.UserText("And?"))}))
+}
