@@ -308,6 +308,23 @@ func TestASpentTimeBudgetAsksNoModel(t *testing.T) {
 	}
 }
 
+// TestTimeBetweenSteps: an engine that drives a turn step by step may take its
+// time between two steps; no agent runs in it.
+func TestTimeBetweenSteps(t *testing.T) {
+	store := session.NewMemory()
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	r := newRunner(t, looks(t, "found"), store, runner.WithClock(func() time.Time { return now }), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Time: time.Minute}}))
+	_, err := r.Begin(context.Background(), s1, llm.UserText("Hi"))
+	require.NoError(t, err)
+	for done := false; !done; {
+		now = now.Add(time.Hour)
+		_, done, err = r.Advance(context.Background(), s1, 1)
+		require.NoError(t, err)
+	}
+	require.Equal(t, "looker: done", said(load(t, r, s1)))
+	checkLog(t, r, load(t, r, s1))
+}
+
 // TestBudgetsOfOthers: a price and a usage are needed only for what falls under a
 // budget that needs them.
 func TestBudgetsOfOthers(t *testing.T) {
