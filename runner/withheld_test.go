@@ -173,3 +173,30 @@ func TestWithheldResultsKeepNoState(t *testing.T) {
 	}
 	require.Equal(t, []map[string]any{{"order": "7"}}, kept)
 }
+
+// TestRefusedSummariesAreNotKept: a summary is words of a model as well, and a
+// guard of the agent that it was made for is asked.
+func TestRefusedSummariesAreNotKept(t *testing.T) {
+	long := strings.Repeat("words ", 60)
+	a, err := llmagent.New("solo", "", scripted.Always("m", scripted.Reply(scripted.Text(long))), llmagent.WithGuards(quoting()),
+		llmagent.WithCompaction(llmagent.Compaction{Window: 300, Summarizer: scripted.Always("sums", scripted.Reply(scripted.Text("The card is 4111.")))}))
+	require.NoError(t, err)
+	r := newRun(t, a)
+	var trip *agent.TripwireError
+	for range 5 {
+		if _, err := say(r, s1, "Go on."); err != nil {
+			require.ErrorAs(t, err, &trip)
+		}
+	}
+	require.NotNil(t, trip, "no summary was made")
+	log := load(t, r, s1)
+	checkLog(t, r, log)
+	for _, e := range log {
+		if d, ok := e.Data.(*agent.Compaction); ok {
+			require.NotContains(t, d.Summary, "4111")
+		}
+	}
+	preview, err := r.Preview(t.Context(), s1, "solo")
+	require.NoError(t, err)
+	require.NotContains(t, fmt.Sprintf("%+v", preview.Messages), "4111")
+}
