@@ -183,6 +183,32 @@ func TestTransferInputIsForTheWayDown(t *testing.T) {
 	})
 }
 
+// TestTransferInputSurvivesAnApproval: the input of a transfer that waits for a
+// decision reaches the target, also when another process goes on.
+func TestTransferInputSurvivesAnApproval(t *testing.T) {
+	var got refundCase
+	var given bool
+	refunds := function(t, "refunds", func(_ context.Context, inv *agent.Invocation) iterSeq {
+		var err error
+		got, given, err = agent.InputOf[refundCase](inv)
+		require.NoError(t, err)
+		return yields(&agent.Text{Content: "Refunded."})
+	})
+	root := scriptedAgent(t, "support", seq(scripted.Reply(scripted.CallID("t1", agent.TransferTool, `{"agent_name":"refunds","input":{"order":7}}`))),
+		llmagent.WithTransferApproval(), llmagent.WithSubAgents(agent.Via(refunds, agent.WithTransferInput[refundCase]())))
+	store := session.NewMemory()
+	_, err := say(newRunner(t, root, store), s1, "Refund 7")
+	require.NoError(t, err)
+	require.False(t, given)
+	r := newRunner(t, root, store)
+	events, err := collect(r.Resume(context.Background(), s1, runner.Approve("t1")))
+	require.NoError(t, err)
+	require.Equal(t, "support → refunds committed \nrefunds: Refunded.", said(events))
+	require.True(t, given)
+	require.Equal(t, refundCase{Order: 7}, got)
+	checkLog(t, r, load(t, r, s1))
+}
+
 // TestTransferToolOfOnesOwn: on the wire the tool has the name and description
 // that the agent gives it, in the log it has its own, also when it was refused.
 func TestTransferToolOfOnesOwn(t *testing.T) {
