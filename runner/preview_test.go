@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -83,4 +84,49 @@ func TestPreviewIsWhatIsSent(t *testing.T) {
 			checkLog(t, r, load(t, r, s1))
 		})
 	}
+}
+
+// TestPreviewsThatCannotBe: what an agent is made of may fail here, too, and the
+// session goes on all the same.
+func TestPreviewsThatCannotBe(t *testing.T) {
+	broken := true
+	boom := errors.New("boom")
+	moody := func(fails func() (string, error)) llmagent.Option {
+		return llmagent.WithInstructionFunc(func(context.Context, *agent.Invocation) (string, error) {
+			if broken {
+				return fails()
+			}
+			return "Be kind.", nil
+		})
+	}
+	root := says(t, "root", "Hello.", llmagent.WithSubAgents(
+		says(t, "panics", "", moody(func() (string, error) { panic("no words") })),
+		says(t, "fails", "", moody(func() (string, error) { return "", boom })),
+		function(t, "function", func(context.Context, *agent.Invocation) iterSeq { return yields() })))
+	r := newRun(t, root)
+	_, err := say(r, s1, "Hi")
+	require.NoError(t, err)
+	ctx := context.Background()
+
+	_, err = r.Preview(ctx, s1, "nobody")
+	require.ErrorContains(t, err, `"nobody"`)
+	preview, err := r.Preview(ctx, s1, "function")
+	require.NoError(t, err)
+	require.Nil(t, preview, "it has no model")
+	_, err = r.Preview(ctx, s1, "fails")
+	require.ErrorIs(t, err, boom)
+	_, err = r.Preview(ctx, s1, "panics")
+	var failed *agent.RunError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, agent.RunError{Agent: "panics", Code: agent.CodeInternal, Err: failed.Err}, *failed)
+
+	broken = false
+	for _, name := range []string{"fails", "panics", "root"} {
+		preview, err = r.Preview(ctx, s1, name)
+		require.NoError(t, err)
+		require.Len(t, preview.Messages, 2, name)
+	}
+	_, err = say(r, s1, "And now?")
+	require.NoError(t, err)
+	checkLog(t, r, load(t, r, s1))
 }
