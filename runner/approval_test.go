@@ -4,7 +4,11 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -240,4 +244,45 @@ func TestApprovalOfAnAgentThatLeftTheTree(t *testing.T) {
 	require.Empty(t, c.refunds)
 	checkLog(t, r, load(t, r, s1))
 	require.NoError(t, script.Done())
+}
+
+// TestSeveralApproversAtOnce: whoever decides first runs the call; the others
+// get its recorded result.
+func TestSeveralApproversAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ran atomic.Int32
+		pay, err := tools.Func("pay", "", func(tools.Context, struct{}) (string, error) {
+			ran.Add(1)
+			time.Sleep(time.Second) // of the test's bubble
+			return "paid", nil
+		}, tools.NeedsApproval())
+		require.NoError(t, err)
+		root := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.CallID("c1", "pay", "{}")), scripted.Reply(scripted.Text("Paid."))), llmagent.WithTools(pay))
+		store := session.NewMemory()
+		_, err = say(newRunner(t, root, store), s1, "Pay")
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		for range 4 {
+			r := newRunner(t, root, store, runner.WithWait(time.Minute))
+			wg.Go(func() {
+				events, err := collect(r.Resume(context.Background(), s1, runner.Approve("c1")))
+				if err != nil {
+					t.Error(err)
+				}
+				results := 0
+				for _, e := range events {
+					if d, ok := e.Data.(*agent.ToolResult); ok && string(d.Output) == `"paid"` {
+						results++
+					}
+				}
+				if results != 1 {
+					t.Errorf("%d results of the call", results)
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, 1, ran.Load())
+		r := newRunner(t, root, store)
+		checkLog(t, r, load(t, r, s1))
+	})
 }
