@@ -172,6 +172,7 @@ func (t threader) step(s step) []ViewNode {
 			if f, ok := n.data().(*agent.Failure); ok {
 				v.Error = f.Message
 			}
+			ended = g.nextOf(place) == none
 		case KindHarnessEnd:
 			ended = true
 		}

@@ -123,6 +123,9 @@ func TestThreadStatus(t *testing.T) {
 	require.Equal(t, "approved", c.Approval)
 	s, _ = status(start, text("r", "t", "x"), `{"type":"error","runId":"r","message":"m"}`, end)
 	require.Equal(t, StatusError, s)
+	s, c = status(start, call, `{"type":"error","runId":"r","message":"m"}`)
+	require.Equal(t, StatusError, s)
+	require.Equal(t, StatusError, c.Status, "the run has failed")
 	require.Empty(t, Thread(fold(t, start, end), Active{}, ThreadOptions{}), "nothing was said")
 }
 
