@@ -300,7 +300,6 @@ func (d *decision) call(ctx context.Context, c view.Call) error {
 	res, err := d.inv.Runtime().Call(ctx, agent.ToolCallInfo{Invocation: d.inv, ID: c.ID, Name: c.Name, Input: c.Input},
 		func(ctx context.Context, input json.RawMessage) (*agent.ToolResult, error) {
 			*d = before // an interceptor may try again
-			d.events = d.events[:n:n]
 			ran, c.Input = true, input
 			d.settle(ctx, c)
 			if len(d.events) == n {

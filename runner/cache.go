@@ -89,13 +89,20 @@ func (r *Runner) warm(ctx context.Context, key session.Key, lease *session.Lease
 			return w, nil
 		}
 	}
-	for e, err := range r.store.Load(ctx, key, w.fold.Seq) {
+	if err := w.load(r.store.Load(ctx, key, w.fold.Seq)); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *warm) load(events iter.Seq2[*agent.Event, error]) error {
+	for e, err := range events {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		w.apply(e)
 	}
-	return w, nil
+	return nil
 }
 
 // memos are what agents keep beside a session: few, so that a list is smaller

@@ -34,14 +34,15 @@ type lane struct {
 	guards  []agent.Guard // of the agent whose step runs
 	tripped error         // what a guard said about words of the open write
 
-	joined    []*agent.Event // held back until the write they belong to is whole
-	ready     string         // the target that said in this step that it can start
-	shown     []string       // ids of deltas whose complete event is not stored yet
-	steps     int            // of the current run in this process
-	again     bool           // the next step goes on with a run that was cut off
-	session   agent.Session  // what the scope's agents see of the session
-	stopped   bool           // the consumer broke out of its loop
-	consuming bool           // the consumer's code runs, not ours
+	room      [4]*agent.Event // for a small write
+	joined    []*agent.Event  // held back until the write they belong to is whole
+	ready     string          // the target that said in this step that it can start
+	shown     []string        // ids of deltas whose complete event is not stored yet
+	steps     int             // of the current run in this process
+	again     bool            // the next step goes on with a run that was cut off
+	session   agent.Session   // what the scope's agents see of the session
+	stopped   bool            // the consumer broke out of its loop
+	consuming bool            // the consumer's code runs, not ours
 }
 
 // run takes steps until the scope's last run has ended for good.

@@ -24,7 +24,9 @@ type turn struct {
 
 	mu     sync.Mutex // guards what follows, and the warm session
 	w      *warm
-	log    []*agent.Event    // what this turn has stored
+	log    []*agent.Event   // what this turn has stored
+	room   [16]*agent.Event // for a short log
+	ids    idPool
 	shared map[string]any    // state of user and app, nil until it is read
 	asking map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
 
@@ -44,10 +46,10 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 		yield(nil, err)
 		return
 	}
-	t := &turn{r: r, ctx: ctx, cancel: cancel, lease: lease, log: make([]*agent.Event, 0, 16)}
-	t.newID = r.newID
+	t := &turn{r: r, ctx: ctx, cancel: cancel, lease: lease, newID: r.newID}
+	t.log = t.room[:0]
 	if t.newID == nil {
-		t.newID = new(idPool).next
+		t.newID = t.ids.next
 	}
 	renewal := t.keepLease(key)
 	defer func() {
@@ -73,7 +75,8 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 		yield(nil, err)
 		return
 	}
-	l := &lane{t: t, session: t, ctx: ctx, cancel: cancel, tree: r.tree, again: t.resumed, joined: make([]*agent.Event, 0, 8)}
+	l := &lane{t: t, session: t, ctx: ctx, cancel: cancel, tree: r.tree, again: t.resumed}
+	l.joined = l.room[:0]
 	l.deliver = func(e *agent.Event) bool { return t.toConsumer(l, e, yield) }
 	for _, e := range t.recalled {
 		if !l.hand(e, yield) {
@@ -205,6 +208,7 @@ func (t *turn) begin(msg llm.Message) error {
 	if t.w.fold.Paused() {
 		events = t.closeScope(events, "", "withdrawn: the user went on")
 	}
+	events = slices.Grow(events, 2)
 	user := &agent.Event{TurnID: t.newID(), RunID: t.newID(), Agent: "user", Data: &agent.User{Content: stored(msg.Content)}}
 	if last != "" {
 		user.ParentID = endNode(last)
