@@ -121,3 +121,10 @@ func TestTheRootsEdge(t *testing.T) {
 	_, err = agent.NewTree(agent.Via(root, agent.GuardedBy(agent.Guard{})))
 	require.ErrorContains(t, err, "has no name", "it is checked like any other")
 }
+
+func TestNoRoot(t *testing.T) {
+	for _, root := range []agent.Agent{nil, agent.Via(nil)} {
+		_, err := agent.NewTree(root)
+		require.ErrorContains(t, err, "the root agent is nil")
+	}
+}

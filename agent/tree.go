@@ -100,12 +100,12 @@ type Checker interface{ CheckNode(n *Node) []string }
 // agents with two parents, cycles, routes that lead nowhere or in a circle, and
 // what the agents' own checks find.
 func NewTree(root Agent) (*Tree, error) {
-	if root == nil {
-		return nil, &TreeError{[]Problem{{Message: "the root agent is nil"}}}
-	}
 	edge := Edge{To: root}
 	if e, ok := root.(*edgeAgent); ok {
 		root, edge = e.Agent, e.edge
+	}
+	if root == nil {
+		return nil, &TreeError{[]Problem{{Message: "the root agent is nil"}}}
 	}
 	b := &treeBuilder{tree: &Tree{byName: make(map[string]*Node)}, place: make(map[Agent]*Node), on: make(map[Agent]bool)}
 	b.add(root, nil, edge)

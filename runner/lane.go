@@ -158,7 +158,7 @@ func (l *lane) runAgent(n *agent.Node, run session.Run) (out outcome, err error)
 	if l.takes == nil {
 		l.takes = l.take
 	}
-	if first := l.steps == 1 && run.Answers == 0 && len(run.Pending) == 0 && run.Said == ""; first && len(l.guards) > 0 {
+	if first := l.steps == 1 && run.Answers == 0 && len(run.Pending) == 0 && run.Said == "" && !run.TakesUp; first && len(l.guards) > 0 {
 		if err := l.guardIn(run); err != nil {
 			return l.out, err
 		}

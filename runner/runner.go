@@ -226,11 +226,17 @@ func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (pre
 		}
 	}()
 	l := &lane{t: t, session: t, ctx: ctx, tree: r.tree}
-	run := w.fold.Scope("").Run
+	conversation := w.fold.Scope("")
+	run, paused := conversation.Run, w.fold.Paused()
 	params := agent.InvocationParams{Node: n, Tree: r.tree, Session: t, Runtime: l, Streaming: r.streaming, NewID: t.newID, Logger: r.logger}
-	if run.Open && run.Agent == name {
+	switch {
+	case run.TurnID != w.fold.Turn.ID: // the turn is over
+	case (run.Open || paused) && run.Agent == name:
 		params.TurnID, params.RunID = run.TurnID, run.ID
 		l.origin(run, &params)
+	case !run.Open && run.Finish == agent.FinishReasonTransfer && run.Target == name: // it has not started yet
+		params.TurnID = run.TurnID
+		l.origin(session.Run{Transfer: conversation.Handed()}, &params)
 	}
 	req, err := a.Request(ctx, agent.NewInvocation(params))
 	if err != nil {

@@ -65,7 +65,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 	defer func() { t.keepUp(); r.cache.put(t.w) }()
 	if r.limits.Time > 0 {
 		limit := &agent.LimitError{Name: "seconds of wall time", Limit: int64(r.limits.Time.Seconds())}
-		if r.limits.Time < time.Second {
+		if r.limits.Time%time.Second != 0 {
 			limit = &agent.LimitError{Name: "milliseconds of wall time", Limit: r.limits.Time.Milliseconds()}
 		}
 		timer := time.AfterFunc(r.limits.Time, func() { cancel(limit) })

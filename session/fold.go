@@ -93,6 +93,9 @@ type Scope struct {
 	began, seen int64 // Unix nanoseconds: since when the run runs, and when its last event was stored
 }
 
+// Handed returns the last committed transfer, nil before the first.
+func (s *Scope) Handed() *agent.Transfer { return s.handed }
+
 // Began is since when an open run has been running: its start, or when it was
 // taken up again.
 func (s *Scope) Began() time.Time { return time.Unix(0, s.began) }
@@ -109,6 +112,8 @@ type Run struct {
 	Answers, Strikes int
 	// Pending are the calls without a result, in request order.
 	Pending []Call
+	// TakesUp says that the run goes on where one that waited for approvals ended.
+	TakesUp bool
 	// Said is what the agent said last in the run.
 	Said string
 	// Transfer is the transfer that started the run, nil if none did.
@@ -224,7 +229,7 @@ func (f *Fold) Apply(e *agent.Event) {
 		s.Run = Run{ID: e.RunID, Agent: e.Agent, Path: e.Path, TurnID: e.TurnID, Open: true, Pending: last.Pending[:0]}
 		switch same := last.TurnID == e.TurnID; {
 		case same && last.Finish == agent.FinishReasonInputRequired: // it resumes a paused run
-			s.Run.Pending, s.Run.Transfer = last.Pending, last.Transfer
+			s.Run.Pending, s.Run.Transfer, s.Run.TakesUp = last.Pending, last.Transfer, true
 		case same && last.Finish == agent.FinishReasonTransfer && s.handed != nil && s.handed.To == e.Agent:
 			s.Run.Transfer = s.handed
 		}
