@@ -107,11 +107,17 @@ func (w *warm) load(events iter.Seq2[*agent.Event, error]) error {
 
 // memos are what agents keep beside a session: few, so that a list is smaller
 // and no slower than a map.
-type memos []struct{ key, value any }
+type memos []memo
+
+type memo struct {
+	key, value any
+	used       bool // in the turn under way
+}
 
 func (m memos) get(key any) (value any, ok bool) {
 	for i := range m {
 		if m[i].key == key {
+			m[i].used = true
 			return m[i].value, true
 		}
 	}
@@ -122,7 +128,7 @@ func (m *memos) put(key, value any) {
 	if *m == nil {
 		*m = make(memos, 0, 2)
 	}
-	*m = append(*m, struct{ key, value any }{key, value})
+	*m = append(*m, memo{key, value, true})
 }
 
 // forget drops what agents keep beside the session: after a panic it may be half
@@ -144,13 +150,15 @@ func (t *turn) keepUp() {
 	}()
 	first := t.w.fold.Seq - int64(len(t.log))
 	events := t.Events(t.ctx, first) // from memory: nothing can fail
-	for _, memo := range t.w.memos {
-		v, ok := memo.value.(interface {
+	for i := range t.w.memos {
+		m := &t.w.memos[i]
+		v, ok := m.value.(interface {
 			Seq() int64
 			CatchUp(iter.Seq2[*agent.Event, error]) error
 		})
-		if ok && v.Seq() >= first {
+		if ok && m.used && v.Seq() >= first {
 			_ = v.CatchUp(events)
 		}
+		m.used = false
 	}
 }

@@ -38,7 +38,7 @@ func (s *shown) messages() []llm.Message { return s.msgs[:len(s.msgs):len(s.msgs
 func (s *shown) add(m llm.Message, seq int64, turn bool) {
 	s.addMark(s.measure(&m, mark{seq: seq, turn: turn}))
 	if s.msgs == nil {
-		s.msgs = make([]llm.Message, 0, 4)
+		s.msgs = make([]llm.Message, 0, 2)
 	}
 	s.msgs = append(s.msgs, m)
 }
