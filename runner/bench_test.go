@@ -282,9 +282,9 @@ func TestAllocationBudget(t *testing.T) {
 		opts   []runner.Option
 		budget float64
 	}{
-		{"transfer turn", chain(t, 1, "I see two charges."), nil, 130},
-		{"eight levels deep", chain(t, 8, "I see two charges."), nil, 550},
-		{"1,000 chunks", chain(t, 1, words...), []runner.Option{runner.WithStreaming()}, 1300},
+		{"transfer turn", chain(t, 1, "I see two charges."), nil, 115},
+		{"eight levels deep", chain(t, 8, "I see two charges."), nil, 480},
+		{"1,000 chunks", chain(t, 1, words...), []runner.Option{runner.WithStreaming()}, 1200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store := session.NewMemory()
