@@ -30,8 +30,7 @@ type Session interface {
 	State(key string) (any, bool)
 	// Memo keeps a value beside the cached session, such as an incremental
 	// reducer over its log: the first call for a key stores what create returns.
-	// With a nil create, a key without a value gives nil. A memo may be dropped at
-	// any time and is never shared between sessions.
+	// A memo may be dropped at any time and is never shared between sessions.
 	Memo(key any, create func() any) any
 }
 

@@ -53,6 +53,8 @@ type offer struct {
 	transfer string // the instruction about transfers, "" without targets
 	prompt   string // the agent's fixed instructions
 	system   string // prompt and transfer, joined
+
+	view func() any // makes the view of the user's conversation
 }
 
 // InstructionFunc returns the system prompt for one invocation. An error ends
@@ -271,16 +273,17 @@ func (a *Agent) viewKey(scope string) any {
 // what was stored since it was last looked at.
 func (a *Agent) view(ctx context.Context, inv *agent.Invocation) (*view.View, error) {
 	s := inv.Session()
-	key := a.viewKey(inv.Scope())
-	v, ok := s.Memo(key, nil).(*view.View)
-	if !ok {
-		v = s.Memo(key, func() any { return a.newView(inv) }).(*view.View)
+	create := a.offer(inv.Node()).view // made once
+	if scope := inv.Scope(); scope != "" {
+		n := inv.Node()
+		create = func() any { return a.newView(n, scope) }
 	}
+	v := s.Memo(a.viewKey(inv.Scope()), create).(*view.View)
 	return v, v.CatchUp(s.Events(ctx, v.Seq()))
 }
 
-func (a *Agent) newView(inv *agent.Invocation) *view.View {
-	v := view.New(inv.Node(), a.history, inv.Scope())
+func (a *Agent) newView(n *agent.Node, scope string) *view.View {
+	v := view.New(n, a.history, scope)
 	if a.compaction != nil {
 		v.Count(a.compaction.Count)
 	}
@@ -291,7 +294,7 @@ func (a *Agent) offer(n *agent.Node) *offer {
 	if o, ok := a.offers.Load(n); ok {
 		return o.(*offer)
 	}
-	o := &offer{tools: make([]llm.ToolSpec, 0, len(a.tools)+1)}
+	o := &offer{tools: make([]llm.ToolSpec, 0, len(a.tools)+1), view: func() any { return a.newView(n, "") }}
 	for _, t := range a.tools {
 		o.tools = append(o.tools, t.Info().ToolSpec)
 	}

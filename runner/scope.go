@@ -122,7 +122,7 @@ func (s *scopeSession) Events(ctx context.Context, after int64) iter.Seq2[*agent
 // Memo implements agent.Session.
 func (s *scopeSession) Memo(key any, create func() any) any {
 	v, ok := s.memos.get(key)
-	if !ok && create != nil {
+	if !ok {
 		v = create()
 		s.memos.put(key, v)
 	}

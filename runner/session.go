@@ -93,7 +93,7 @@ func (t *turn) Memo(key any, create func() any) any {
 	t.mu.Lock()
 	v, ok := t.w.memos.get(key)
 	t.mu.Unlock()
-	if ok || create == nil {
+	if ok {
 		return v
 	}
 	v = create() // it may look at the session
