@@ -47,7 +47,10 @@ func WithPrices(p llm.Prices) Option { return func(r *Runner) { r.prices = p } }
 // checkBudgets checks what the options have set, and notes what must be watched.
 func (r *Runner) checkBudgets() error {
 	all := []Budget{r.budgets.Turn, r.budgets.Session}
-	for _, b := range r.budgets.Agents {
+	for name, b := range r.budgets.Agents {
+		if r.tree.Node(name) == nil {
+			r.logger.Warn("a budget names an agent that is not in the tree: it holds only for one inside of an agent tool", "agent", name)
+		}
 		all = append(all, b)
 	}
 	for _, b := range all {

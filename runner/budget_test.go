@@ -2,6 +2,8 @@ package runner_test
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -380,4 +382,13 @@ func TestTimeLimitsSayHowLong(t *testing.T) {
 			require.ErrorContains(t, err, want)
 		})
 	}
+}
+
+// TestABudgetForNobody: a name that is not in the tree may be a slip.
+func TestABudgetForNobody(t *testing.T) {
+	var log strings.Builder
+	newRunner(t, paidDesk(t), session.NewMemory(), runner.WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
+		runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"billing": {Tokens: 1}, "biling": {Tokens: 1}}}))
+	require.Equal(t, 1, strings.Count(log.String(), "level=WARN"))
+	require.Contains(t, log.String(), "agent=biling")
 }
