@@ -111,7 +111,7 @@ type memos []memo
 
 type memo struct {
 	key, value any
-	used       bool // in the turn under way
+	used       bool // since the active agent began, in the turn under way
 }
 
 func (m memos) get(key any) (value any, ok bool) {
@@ -131,6 +131,13 @@ func (m *memos) put(key, value any) {
 	*m = append(*m, memo{key, value, true})
 }
 
+// rest notes that another agent is active now.
+func (m memos) rest() {
+	for i := range m {
+		m[i].used = false
+	}
+}
+
 // forget drops what agents keep beside the session: after a panic it may be half
 // done.
 func (t *turn) forget() {
@@ -139,8 +146,9 @@ func (t *turn) forget() {
 	t.w.memos = nil
 }
 
-// keepUp gives the views that this turn has used its last events, which would
-// have to be read from the store when the session goes on.
+// keepUp gives the view of the active agent the turn's last events, which would
+// have to be read from the store when the session goes on. Agents that have
+// handed over may not be asked again for long: theirs wait until they are.
 func (t *turn) keepUp() {
 	defer func() {
 		if p := recover(); p != nil { // of a policy's own function
@@ -151,7 +159,7 @@ func (t *turn) keepUp() {
 	first := t.w.fold.Seq - int64(len(t.log))
 	events := t.Events(t.ctx, first) // from memory: nothing can fail
 	for i := range t.w.memos {
-		m := &t.w.memos[i]
+		m := t.w.memos[i]
 		v, ok := m.value.(interface {
 			Seq() int64
 			CatchUp(iter.Seq2[*agent.Event, error]) error
@@ -159,6 +167,6 @@ func (t *turn) keepUp() {
 		if ok && m.used && v.Seq() >= first {
 			_ = v.CatchUp(events)
 		}
-		m.used = false
 	}
+	t.w.memos.rest()
 }

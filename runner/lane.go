@@ -75,6 +75,11 @@ func (l *lane) step() (done bool, err error) {
 			return false, err
 		}
 		l.steps = 0
+		if l.scope == "" {
+			l.t.mu.Lock()
+			l.t.w.memos.rest()
+			l.t.mu.Unlock()
+		}
 		run, turn = l.state()
 	}
 	n := l.tree.Node(run.Agent)
