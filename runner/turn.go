@@ -22,6 +22,9 @@ type turn struct {
 	lease  session.Lease
 	newID  func() string
 
+	conversation lane // runs it
+	renewal      renewal
+
 	mu     sync.Mutex // guards what follows, and the warm session
 	w      *warm
 	log    []*agent.Event   // what this turn has stored
@@ -75,7 +78,8 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 		yield(nil, err)
 		return
 	}
-	l := &lane{t: t, session: t, ctx: ctx, cancel: cancel, tree: r.tree, again: t.resumed}
+	l := &t.conversation
+	*l = lane{t: t, session: t, ctx: ctx, cancel: cancel, tree: r.tree, again: t.resumed}
 	l.joined = l.room[:0]
 	l.deliver = func(e *agent.Event) bool { return t.toConsumer(l, e, yield) }
 	for _, e := range t.recalled {
@@ -167,7 +171,7 @@ type renewal struct {
 }
 
 func (t *turn) keepLease(key session.Key) *renewal {
-	n := &renewal{}
+	n := &t.renewal
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.timer = time.AfterFunc(session.LeaseTTL/3, func() {
