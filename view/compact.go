@@ -32,7 +32,7 @@ func (v *View) compact(c *agent.Compaction, seq int64) {
 	v.use.reported = 0
 	front := llm.UserText(LeftOut)
 	if c.Summary != "" {
-		front.Text = SummaryHead + v.policy.redactText(c.Summary)
+		front.Text = SummaryHead + v.attribute("summary", v.policy.redactText(c.Summary), false)
 	}
 	v.shown.keep(&front, v.shown.after(v.dropped.upTo))
 }
