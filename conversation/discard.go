@@ -24,6 +24,9 @@ func (g *Graph) discard(ri int32, e *event) bool {
 func (g *Graph) drop(place int32) {
 	n, following := g.at(place), g.nextOf(place)
 	r := *g.runAt(n.run)
+	if !n.complete {
+		r.open--
+	}
 	if n.prev == none {
 		r.first = following
 	} else {

@@ -16,8 +16,9 @@ const none int32 = -1
 type Graph struct {
 	nodes   vector[node] // nil where a node was discarded
 	runs    vector[run]
-	live    int // nodes that are not nil
-	waiting int // runs whose parent is not there yet
+	live    int   // nodes that are not nil
+	waiting int   // runs whose parent is not there yet
+	whole   int32 // the last place at which a node became whole
 
 	// The run of the latest event, if there are runs. As most events are of the
 	// same run as the one before, its record stands here, and the one in runs is
@@ -78,6 +79,7 @@ type run struct {
 	parent      int32 // the node that the run hangs on, or none
 	waitsFor    string
 	root        int32 // see Graph.rootOf
+	open        int32 // nodes of which only deltas have come
 	seq         int64 // the last one seen
 	usages      int32
 	errors      int32
@@ -93,7 +95,7 @@ func bodyOf(e *event) body {
 
 // edit returns a copy that can be changed until it is handed out.
 func (g *Graph) edit() *Graph {
-	next := &Graph{nodes: g.nodes, runs: g.runs, live: g.live, waiting: g.waiting, latest: g.latest, latestRun: g.latestRun}
+	next := &Graph{nodes: g.nodes, runs: g.runs, live: g.live, waiting: g.waiting, whole: g.whole, latest: g.latest, latestRun: g.latestRun}
 	next.names.Store(g.index())
 	return next
 }

@@ -71,6 +71,11 @@ func (g *Graph) take(ri int32, e *event) bool {
 	r.seq = max(r.seq, e.seq)
 	place, id := g.placeOf(ri, &r, e)
 	if place == none {
+		if e.kind == KindHarnessEnd && e.seq > 0 && r.open > 0 {
+			g.setRun(ri, &r)
+			g.dropOpen(ri)
+			r = *g.runAt(ri)
+		}
 		g.append(ri, r, id, e)
 		return true
 	}
@@ -89,6 +94,7 @@ func (g *Graph) take(ri int32, e *event) bool {
 	default:
 		n.extend(e)
 	}
+	completed := !n.complete && !e.partial
 	n.complete = n.complete || !e.partial
 	n.streamed = n.streamed || e.partial
 	if n.body.event != "" {
@@ -96,7 +102,16 @@ func (g *Graph) take(ri int32, e *event) bool {
 		x.add(&x.keys, redeliveryKey(r.id, n.body), place)
 	}
 	g.nodes.set(int(place), n)
+	if completed {
+		r.open--
+	}
 	g.setRun(ri, &r)
+	if completed {
+		if e.seq > 0 && place < g.whole {
+			place = g.settle(place)
+		}
+		g.whole = max(g.whole, place)
+	}
 	return true
 }
 
@@ -183,6 +198,11 @@ func (g *Graph) append(ri int32, r run, id string, e *event) {
 		g.setNext(r.last, place)
 	}
 	r.last = place
+	if e.partial {
+		r.open++
+	} else {
+		g.whole = place
+	}
 	if first && r.parent == none && e.parentID != "" {
 		g.hangOn(ri, &r, e.parentID)
 	}

@@ -21,8 +21,7 @@ import (
 // TestStreamAndLogAreEqual: what a client sees of two turns, deltas and given up
 // attempts included, the same without deltas, and the stored log, written and
 // read as JSON or not, all reduce to one graph; so does a client's view of the
-// first turn with the log of the second. (Nodes of calls that run side by side can
-// be seen in another order before they are stored; here nothing does.)
+// first turn with the log of the second.
 func TestStreamAndLogAreEqual(t *testing.T) {
 	script, err := scripted.Parse([]byte(`
 support: "One " "moment." call lookup#k1 {"id": 1}

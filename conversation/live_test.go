@@ -1,0 +1,256 @@
+package conversation_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/view"
+)
+
+// improviser is a model that says and does whatever chance wants: words and
+// thoughts in any order, several calls at once, transfers, streams that break off
+// or fail. It is safe for concurrent use, as agents run side by side.
+type improviser struct {
+	name    string
+	targets []string // it may hand over to
+	chance  *chance
+}
+
+// chance is a source of random numbers that goroutines share. Which of them comes
+// first is not in its hands, so that a run cannot be repeated exactly; what is
+// checked has to hold for all.
+type chance struct {
+	mu  sync.Mutex
+	rng *rand.Rand
+}
+
+func (c *chance) n(n int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rng.IntN(n)
+}
+
+func (m *improviser) Name() string { return m.name }
+
+func (m *improviser) Generate(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		for range m.chance.n(5) {
+			chunk := llm.Chunk{Text: fmt.Sprintf("%s says %d. ", m.name, m.chance.n(100))}
+			if m.chance.n(2) == 0 {
+				chunk = llm.Chunk{Reasoning: "hm "}
+			}
+			if !yield(chunk, nil) {
+				return
+			}
+			for range m.chance.n(4) {
+				runtime.Gosched()
+			}
+		}
+		switch m.chance.n(12) {
+		case 0: // cut off
+			return
+		case 1:
+			yield(llm.Chunk{}, &llm.Error{Code: llm.CodeTimeout, Retryable: m.chance.n(2) == 0, Message: "too slow"})
+			return
+		}
+		finish := llm.FinishStop
+		if !yield(llm.Chunk{Text: "Well. "}, nil) {
+			return
+		}
+		if m.chance.n(3) > 0 {
+			for range m.chance.n(4) {
+				finish = llm.FinishToolCalls
+				tool := req.Tools[m.chance.n(len(req.Tools))].Name
+				args := `{"input":"go on"}`
+				if tool == agent.TransferTool {
+					args = fmt.Sprintf(`{"agent_name":%q}`, append(m.targets, "nobody")[m.chance.n(len(m.targets)+1)])
+				}
+				if !yield(llm.Chunk{Call: &llm.ToolCall{ID: fmt.Sprint("k", m.chance.n(6)), Name: tool, Arguments: args}}, nil) {
+					return
+				}
+			}
+		}
+		yield(llm.Chunk{Finish: finish, Usage: &llm.Usage{InputTokens: 3, OutputTokens: 4}}, nil)
+	}
+}
+
+// desk is a tree whose agents have tools that run side by side, agents as tools
+// two levels deep, tools that report progress and one that waits for an approval.
+func desk(t *testing.T, c *chance) agent.Agent {
+	type in struct {
+		Input string `json:"input"`
+	}
+	look, err := tools.Func("look", "Looks.", func(ctx tools.Context, _ in) (string, error) {
+		ctx.Progress(50)
+		runtime.Gosched()
+		if c.n(5) == 0 {
+			return "", errors.New("nothing to see")
+		}
+		return "seen", nil
+	})
+	require.NoError(t, err)
+	pay, err := tools.Func("pay", "Pays.", func(tools.Context, in) (string, error) { return "paid", nil }, tools.NeedsApproval())
+	require.NoError(t, err)
+	model := func(name string, targets ...string) llm.Model { return &improviser{name, targets, c} }
+	clerk, err := llmagent.New("clerk", "You look.", model("clerk"), llmagent.WithTools(look))
+	require.NoError(t, err)
+	askClerk, err := agenttool.New(clerk, agenttool.WithName("ask_clerk"))
+	require.NoError(t, err)
+	expert, err := llmagent.New("expert", "You know.", model("expert"), llmagent.WithTools(look, askClerk))
+	require.NoError(t, err)
+	askExpert, err := agenttool.New(expert, agenttool.WithName("ask_expert"))
+	require.NoError(t, err)
+	billing, err := llmagent.New("billing", "You bill.", model("billing", "support"), llmagent.WithTools(look, askExpert, pay),
+		llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
+	require.NoError(t, err)
+	support, err := llmagent.New("support", "You route.", model("support", "billing"), llmagent.WithTools(look, askExpert, askClerk), llmagent.WithSubAgents(billing))
+	require.NoError(t, err)
+	return support
+}
+
+// client reduces what it is given, and keeps what it needs to compare.
+type client struct {
+	live, whole *conversation.Graph
+	last        int64 // seq
+	waiting     []string
+	ended       bool // what was delivered is all that was stored
+	seen        map[string]int
+}
+
+func (c *client) take(e *agent.Event) {
+	c.live = c.live.Reduce(e)
+	if !e.Partial {
+		c.whole = c.whole.Reduce(e)
+	}
+	c.last = max(c.last, e.Seq)
+	c.seen[e.Type()]++
+	if e.Partial {
+		c.seen["partial"]++
+	}
+	if e.Scope != "" {
+		c.seen["scope"]++
+	}
+	if d, ok := e.Data.(*agent.Relay); ok {
+		c.waiting = append(c.waiting, d.ToolCallID)
+	}
+}
+
+// turn consumes a turn, or its beginning: stop says after how many events the
+// client goes away.
+func (c *client) turn(t *testing.T, events iter.Seq2[*agent.Event, error], stop int) {
+	c.ended, c.waiting = true, nil
+	for e, err := range events {
+		if err != nil {
+			var run *agent.RunError
+			require.ErrorAs(t, err, &run)
+			return
+		}
+		c.take(e)
+		if stop--; stop == 0 {
+			c.ended = false
+			c.seen["cut"]++
+			return
+		}
+	}
+}
+
+// catchUp is a reconnect: the events that were stored and not delivered.
+func (c *client) catchUp(t *testing.T, store session.Store, key session.Key) {
+	for e, err := range store.Load(t.Context(), key, c.last) {
+		require.NoError(t, err)
+		c.take(e)
+	}
+}
+
+// TestLiveGraphIsStoredGraph runs random conversations with deltas, calls that run
+// side by side, agents in agents, discarded attempts, failures, approvals,
+// transfers, and clients that go away in the middle and come back. After every
+// turn that was not cut off, the graph of the client is that of the log, byte for
+// byte. Goroutines make every run another one, so that this is no rapid test: it
+// could not repeat what failed.
+func TestLiveGraphIsStoredGraph(t *testing.T) {
+	seen := map[string]int{}
+	for seed := range uint64(120) {
+		c := &chance{rng: rand.New(rand.NewPCG(seed, 1))}
+		store, key := session.NewMemory(), session.ID("s")
+		r, err := runner.New(desk(t, c), store, runner.WithStreaming(), runner.WithLimits(runner.Limits{Transfers: 4, ModelCalls: 20, ToolCalls: 30, Steps: 6}))
+		require.NoError(t, err)
+		me := &client{live: conversation.New(), whole: conversation.New(), seen: seen}
+		for range 1 + c.n(4) {
+			stop := -1
+			if c.n(4) == 0 {
+				stop = 1 + c.n(40)
+			}
+			me.turn(t, r.Run(t.Context(), key, llm.UserText("Hello")), stop)
+			for range 3 {
+				switch {
+				case !me.ended && c.n(2) == 0:
+					me.catchUp(t, store, key)
+					me.turn(t, r.Resume(t.Context(), key), -1)
+				case me.ended && len(me.waiting) > 0 && c.n(3) > 0:
+					decisions := []runner.Decision{runner.Approve(me.waiting[0])}
+					for _, id := range me.waiting[1:] {
+						decisions = append(decisions, runner.Deny(id, "no"))
+					}
+					me.turn(t, r.Resume(t.Context(), key, decisions...), -1)
+				}
+			}
+			me.catchUp(t, store, key)
+			if me.ended {
+				requireSameAsLog(t, me, store, key)
+			}
+		}
+	}
+	for _, what := range []string{"partial", agent.TypeDiscard, agent.TypeTransfer, agent.TypeError, agent.TypeRelayResolved, agent.TypeToolProgress, "scope", "cut"} {
+		require.Positive(t, seen[what], what)
+	}
+}
+
+func requireSameAsLog(t *testing.T, me *client, store session.Store, key session.Key) {
+	stored, parsed := conversation.New(), conversation.New()
+	for e, err := range store.Load(t.Context(), key, 0) {
+		require.NoError(t, err)
+		stored = stored.Reduce(e)
+		line, err := json.Marshal(e)
+		require.NoError(t, err)
+		parsed, err = parsed.ReduceJSON(line)
+		require.NoError(t, err)
+	}
+	want := marshal(t, stored)
+	require.Equal(t, want, marshal(t, me.whole), "without deltas")
+	require.Equal(t, want, marshal(t, me.live), "with deltas")
+	require.JSONEq(t, want, marshal(t, parsed), "read from JSON")
+	thread := func(g *conversation.Graph) string {
+		return marshal(t, conversation.Thread(g, conversation.Active{}, conversation.ThreadOptions{}))
+	}
+	require.Equal(t, thread(stored), thread(me.live))
+	require.Equal(t, conversation.DAG(stored, conversation.Active{}), conversation.DAG(me.live, conversation.Active{}))
+	require.Equal(t, stored.Hypergraph(), me.live.Hypergraph())
+	messages := conversation.Messages(me.live, conversation.Active{})
+	require.Equal(t, conversation.Messages(stored, conversation.Active{}), messages)
+	require.NoError(t, view.Check(&llm.Request{Messages: append(slices.Clip(messages), llm.UserText("And?"))}))
+}
+
+func marshal(t *testing.T, v any) string {
+	raw, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(raw)
+}
