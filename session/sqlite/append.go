@@ -16,7 +16,7 @@ type logWriter struct {
 	begin, commit, rollback *sql.Stmt
 	advance, insert, holder *sql.Stmt
 	setState, dropState     *sql.Stmt
-	deleteSession           *sql.Stmt
+	*forkWriter
 }
 
 func newLogWriter(p *preparer) *logWriter {
@@ -25,14 +25,14 @@ func newLogWriter(p *preparer) *logWriter {
 		commit:   p.prepare("COMMIT"),
 		rollback: p.prepare("ROLLBACK"),
 		advance: p.prepare(`UPDATE session SET seq = ?, updated = ?, created = coalesce(created, ?)
-			WHERE key = ? AND lease_token = ? AND lease_expires IS NOT NULL AND seq = ? AND app = ? AND user = ? AND id = ?`),
+			WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL AND seq = ? AND app = ? AND user = ? AND id = ?`),
 		insert: p.prepare("INSERT INTO event (session, seq, json) VALUES (?, ?, ?)"),
 		holder: p.prepare(`SELECT seq FROM session
-			WHERE key = ? AND lease_token = ? AND lease_expires IS NOT NULL AND app = ? AND user = ? AND id = ?`),
+			WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL AND app = ? AND user = ? AND id = ?`),
 		setState: p.prepare(`INSERT INTO state (app, scope, user, name, value) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET value = excluded.value`),
-		dropState:     p.prepare("DELETE FROM state WHERE app = ? AND scope = ? AND user = ? AND name = ?"),
-		deleteSession: p.prepare("DELETE FROM session WHERE app = ? AND user = ? AND id = ?"),
+		dropState:  p.prepare("DELETE FROM state WHERE app = ? AND scope = ? AND user = ? AND name = ?"),
+		forkWriter: newForkWriter(p),
 	}
 }
 
@@ -149,13 +149,4 @@ func appendChanges(changes []stateChange, key session.Key, delta map[string]any)
 		changes = append(changes, c)
 	}
 	return changes, nil
-}
-
-// Delete implements [session.Store].
-func (s *Store) Delete(ctx context.Context, key session.Key) error {
-	err := s.write(ctx, func() error {
-		_, err := s.log.deleteSession.ExecContext(context.Background(), key.App, key.User, key.ID) // its events follow
-		return err
-	})
-	return s.explain("delete from", err)
 }

@@ -18,19 +18,19 @@ type leaseWriter struct {
 }
 
 func newLeaseWriter(p *preparer) *leaseWriter {
-	const take = "UPDATE session SET lease_token = lease_token + 1, lease_host = ?, lease_pid = ?, lease_started = ?, lease_expires = ? "
+	const take = "UPDATE session SET lease_token = lease_token + 1, lease_host = ?, lease_pid = ?, lease_started = ?, lease_until = ? "
 	return &leaseWriter{
-		take: p.prepare(take + `WHERE app = ? AND user = ? AND id = ? AND (lease_expires IS NULL OR lease_expires <= ?)
+		take: p.prepare(take + `WHERE app = ? AND user = ? AND id = ? AND (lease_until IS NULL OR lease_until <= ?)
 			RETURNING key, lease_token, seq`),
-		holder: p.prepare(`SELECT key, lease_token, lease_host, lease_pid, lease_started, lease_expires FROM session
-			WHERE app = ? AND user = ? AND id = ? AND lease_expires IS NOT NULL`),
-		replace: p.prepare(take + "WHERE key = ? AND lease_token = ? AND lease_expires IS NOT NULL RETURNING key, lease_token, seq"),
-		create: p.prepare(`INSERT INTO session (app, user, id, lease_token, lease_host, lease_pid, lease_started, lease_expires)
+		holder: p.prepare(`SELECT key, lease_token, lease_host, lease_pid, lease_started, lease_until FROM session
+			WHERE app = ? AND user = ? AND id = ? AND lease_until IS NOT NULL`),
+		replace: p.prepare(take + "WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL RETURNING key, lease_token, seq"),
+		create: p.prepare(`INSERT INTO session (app, user, id, lease_token, lease_host, lease_pid, lease_started, lease_until)
 			VALUES (?, ?, ?, 1, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING key, lease_token, seq`),
-		renew: p.prepare(`UPDATE session SET lease_expires = ?
-			WHERE key = ? AND lease_token = ? AND lease_expires IS NOT NULL AND app = ? AND user = ? AND id = ?`),
-		release: p.prepare(`UPDATE session SET lease_expires = NULL
-			WHERE key = ? AND lease_token = ? AND lease_expires IS NOT NULL AND app = ? AND user = ? AND id = ?`),
+		renew: p.prepare(`UPDATE session SET lease_until = ?
+			WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL AND app = ? AND user = ? AND id = ?`),
+		release: p.prepare(`UPDATE session SET lease_until = NULL
+			WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL AND app = ? AND user = ? AND id = ?`),
 	}
 }
 

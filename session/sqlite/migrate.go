@@ -40,7 +40,7 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	return migrateTo(ctx, db, migrations, files)
 }
 
-func migrateTo(ctx context.Context, db *sql.DB, fsys fs.FS, files []string) error {
+func migrateTo(ctx context.Context, db *sql.DB, fsys fs.FS, files []string) (err error) {
 	if version, err := schemaVersion(ctx, db); err != nil || version == len(files) {
 		return err
 	} else if version > len(files) {
@@ -51,6 +51,16 @@ func migrateTo(ctx context.Context, db *sql.DB, fsys fs.FS, files []string) erro
 		return err
 	}
 	defer conn.Close()
+	// SQLite can change little of a table but by making a new one, and while it
+	// enforces foreign keys, to drop the old one deletes what refers to it. The
+	// setting cannot be changed within the transaction.
+	if _, err := conn.ExecContext(ctx, "PRAGMA foreign_keys = OFF"); err != nil {
+		return err
+	}
+	defer func() {
+		_, on := conn.ExecContext(context.WithoutCancel(ctx), "PRAGMA foreign_keys = ON")
+		err = errors.Join(err, on)
+	}()
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
@@ -75,6 +85,13 @@ func migrateTo(ctx context.Context, db *sql.DB, fsys fs.FS, files []string) erro
 		if _, err := conn.ExecContext(ctx, "INSERT INTO schema_version (version, name) VALUES (?, ?)", n, name); err != nil {
 			return err
 		}
+	}
+	var broken int
+	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM pragma_foreign_key_check").Scan(&broken); err != nil {
+		return err
+	}
+	if broken > 0 {
+		return fmt.Errorf("it is damaged: %d rows belong to sessions that do not exist: restore it from a backup", broken)
 	}
 	_, err = conn.ExecContext(ctx, "COMMIT")
 	return err

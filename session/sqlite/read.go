@@ -15,17 +15,26 @@ import (
 
 // reader is a pool of connections that only read. WAL lets them read beside a
 // writer; nobody holds one while a caller's code runs.
-type reader struct{ find, page, state, list *sql.Stmt }
+type reader struct{ find, line, page, state, list *sql.Stmt }
 
 func newReader(p *preparer) *reader {
 	return &reader{
-		find: p.prepare("SELECT key, seq FROM session WHERE app = ? AND user = ? AND id = ?"),
+		find: p.prepare("SELECT key, seq, coalesce(parent_seq, 0) FROM session WHERE app = ? AND user = ? AND id = ?"),
+		line: p.prepare(`WITH RECURSIVE line (key, parent, after, upto) AS (
+				SELECT key, parent_key, coalesce(parent_seq, 0), seq FROM session WHERE key = ?1
+				UNION ALL
+				SELECT s.key, s.parent_key, coalesce(s.parent_seq, 0), line.after FROM line JOIN session s ON s.key = line.parent
+				WHERE line.after > ?2)
+			SELECT key, upto FROM line WHERE upto > max(after, ?2) ORDER BY upto`),
 		page: p.prepare("SELECT seq, json FROM event WHERE session = ? AND seq > ? AND seq <= ? ORDER BY seq"),
 		state: p.prepare(`SELECT name, value FROM state WHERE app = ? AND scope = 'app' AND user = ''
 			UNION ALL SELECT name, value FROM state WHERE app = ? AND scope = 'user' AND user = ?`),
-		list: p.prepare(`SELECT app, user, id, seq, created, updated FROM session
-			WHERE seq > 0 AND (?1 = '' OR app = ?1) AND (?2 = '' OR user = ?2) AND (?3 = '' OR id = ?3)
-			ORDER BY updated DESC, app, user, id`),
+		list: p.prepare(`SELECT s.app, s.user, s.id, s.seq, s.created, s.updated,
+				coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user, ''), coalesce(p.id, '')
+			FROM session s LEFT JOIN session p ON p.key = s.parent_key
+			WHERE s.id IS NOT NULL AND s.created IS NOT NULL
+				AND (?1 = '' OR s.app = ?1) AND (?2 = '' OR s.user = ?2) AND (?3 = '' OR s.id = ?3)
+			ORDER BY s.updated DESC, s.app, s.user, s.id`),
 	}
 }
 
@@ -48,31 +57,79 @@ func (s *Store) Load(ctx context.Context, key session.Key, after int64) iter.Seq
 	}
 }
 
+// segment is a part of a log that stands in one session's rows.
+type segment struct{ row, end int64 }
+
 func (s *Store) load(ctx context.Context, key session.Key, after int64, yield func(*agent.Event, error) bool) error {
-	var row, end int64
-	if found, err := queryOne(ctx, s.reader.find, []any{key.App, key.User, key.ID}, &row, &end); err != nil || !found {
+	var row struct{ key, seq, shared int64 }
+	if found, err := queryOne(ctx, s.reader.find, []any{key.App, key.User, key.ID}, &row.key, &row.seq, &row.shared); err != nil || !found {
 		return s.readError(ctx, err)
 	}
-	var page []*agent.Event
-	for size := int64(firstPage); after < end; size = min(2*size, lastPage) {
-		var err error
-		if page, err = s.readPage(ctx, page[:0], row, after, min(after+size, end)); err != nil {
-			return fmt.Errorf("session %s: %w", key, s.readError(ctx, err))
+	l := loading{Store: s, key: key, after: after, size: firstPage, yield: yield}
+	if after >= row.shared { // no fork, or nothing that it shares
+		_, err := l.segment(ctx, segment{row.key, row.seq})
+		return err
+	}
+	var line []segment
+	err := s.each(ctx, s.reader.line, []any{row.key, after}, func(rows *sql.Rows) error {
+		var part segment
+		if err := rows.Scan(&part.row, &part.end); err != nil {
+			return err
 		}
-		if len(page) == 0 {
-			return fmt.Errorf("session %s was deleted while it was loaded: %w", key, agent.ErrConflict)
+		part.end = min(part.end, row.seq) // what came since is not loaded
+		line = append(line, part)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("session %s: %w", key, err)
+	}
+	if len(line) == 0 {
+		return deleted(key)
+	}
+	for _, part := range line {
+		if goOn, err := l.segment(ctx, part); err != nil || !goOn {
+			return err
 		}
-		for _, e := range page {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if !yield(e, nil) {
-				return nil
-			}
-		}
-		after += int64(len(page))
 	}
 	return nil
+}
+
+func deleted(key session.Key) error {
+	return fmt.Errorf("session %s was deleted while it was loaded: %w", key, agent.ErrConflict)
+}
+
+// loading is a load that has come as far as after.
+type loading struct {
+	*Store
+	key   session.Key
+	after int64
+	page  []*agent.Event
+	size  int64 // of the next page
+	yield func(*agent.Event, error) bool
+}
+
+// segment yields what is left until the end of a segment. It reports whether the
+// caller wants more.
+func (l *loading) segment(ctx context.Context, part segment) (goOn bool, err error) {
+	for l.after < part.end {
+		if l.page, err = l.readPage(ctx, l.page[:0], part.row, l.after, min(l.after+l.size, part.end)); err != nil {
+			return false, fmt.Errorf("session %s: %w", l.key, l.readError(ctx, err))
+		}
+		if len(l.page) == 0 {
+			return false, deleted(l.key)
+		}
+		for _, e := range l.page {
+			if err := ctx.Err(); err != nil {
+				return false, err
+			}
+			if !l.yield(e, nil) {
+				return false, nil
+			}
+		}
+		l.after += int64(len(l.page))
+		l.size = min(2*l.size, lastPage)
+	}
+	return true, nil
 }
 
 func (s *Store) readPage(ctx context.Context, page []*agent.Event, row, after, end int64) ([]*agent.Event, error) {
@@ -148,7 +205,8 @@ func (s *Store) List(ctx context.Context, filter session.Key) ([]session.Info, e
 	err := s.each(ctx, s.reader.list, []any{filter.App, filter.User, filter.ID}, func(rows *sql.Rows) error {
 		var i session.Info
 		var created, updated int64
-		if err := rows.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated); err != nil {
+		if err := rows.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated,
+			&i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID); err != nil {
 			return err
 		}
 		i.Created, i.Updated = time.Unix(0, created).UTC(), time.Unix(0, updated).UTC()

@@ -1,0 +1,143 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// forkWriter is the log writer's statements that make sessions out of others and
+// take them away.
+type forkWriter struct {
+	keeper, create, occupant *sql.Stmt
+	find, hide, trim         *sql.Stmt
+	remove, hidden, shared   *sql.Stmt
+}
+
+func newForkWriter(p *preparer) *forkWriter {
+	return &forkWriter{
+		// From the session up to the one whose own log holds the position.
+		keeper: p.prepare(`WITH RECURSIVE line (key, parent, shared) AS (
+				SELECT key, parent_key, parent_seq FROM session
+				WHERE app = ?1 AND user = ?2 AND id = ?3 AND created IS NOT NULL AND ?4 BETWEEN 0 AND seq
+				UNION ALL
+				SELECT s.key, s.parent_key, s.parent_seq FROM line JOIN session s ON s.key = line.parent WHERE ?4 <= line.shared)
+			SELECT key FROM line WHERE parent IS NULL OR ?4 > shared`),
+		create: p.prepare(`INSERT INTO session (app, user, id, seq, created, updated, parent_key, parent_seq) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?4)`),
+		occupant: p.prepare(`SELECT key, created IS NOT NULL, coalesce(lease_until, 0), coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
+			FROM session WHERE app = ? AND user = ? AND id = ?`),
+		find: p.prepare("SELECT key FROM session WHERE app = ? AND user = ? AND id = ?"),
+		hide: p.prepare(`UPDATE session SET app = NULL, user = NULL, id = NULL, seq = 0, created = NULL, updated = NULL,
+			lease_host = NULL, lease_pid = NULL, lease_started = NULL, lease_until = NULL WHERE key = ?`),
+		shared: p.prepare("SELECT parent_seq FROM session WHERE parent_key = ? ORDER BY parent_seq DESC LIMIT 1"),
+		trim:   p.prepare("DELETE FROM event WHERE session = ? AND seq > ?"),
+		remove: p.prepare("DELETE FROM session WHERE key = ? RETURNING coalesce(parent_key, 0)"), // its events follow
+		hidden: p.prepare("SELECT id IS NULL FROM session WHERE key = ?"),
+	}
+}
+
+// Fork implements [session.Store]. It returns after an fsync. It copies nothing:
+// the new session's row refers to the one whose own log holds the last event that
+// is shared, and looking that up takes a step for each fork on the way there.
+func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.Key) error {
+	err := s.write(ctx, func() error {
+		return s.transaction(func() error { return s.fork(of, seq, to) })
+	})
+	return s.explain("fork a session in", err)
+}
+
+// transaction makes changes that must last, all or none. It must be the caller's
+// turn to write.
+func (s *Store) transaction(change func() error) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	err := change()
+	if err == nil {
+		_, err = s.log.commit.ExecContext(context.Background())
+	}
+	if err != nil {
+		_, _ = s.log.rollback.ExecContext(context.Background()) // fails if SQLite has done so itself
+	}
+	return err
+}
+
+func (s *Store) fork(of session.Key, seq int64, to session.Key) error {
+	ctx, w := context.Background(), s.log
+	var parent int64
+	found, err := queryOne(ctx, w.keeper, []any{of.App, of.User, of.ID, seq}, &parent)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return fmt.Errorf("session %s has no position %d to fork at: %w", of, seq, agent.ErrBadInput)
+	}
+	now := s.now()
+	var old struct {
+		key, until int64
+		exists     bool
+		holder     session.Owner
+	}
+	found, err = queryOne(ctx, w.occupant, []any{to.App, to.User, to.ID}, &old.key, &old.exists, &old.until, &old.holder.Host, &old.holder.PID, &old.holder.Started)
+	switch {
+	case err != nil:
+		return err
+	case found && (old.exists || old.until > now.UnixNano() && session.Alive(old.holder)):
+		return fmt.Errorf("session %s exists already: %w", to, agent.ErrConflict)
+	case found: // it was leased once; who still thinks so must not write to the fork
+		if err := s.collect(old.key); err != nil {
+			return err
+		}
+	}
+	_, err = w.create.ExecContext(ctx, to.App, to.User, to.ID, seq, now.UnixNano(), parent)
+	return err
+}
+
+// Delete implements [session.Store]. What forks share stays, where nobody finds
+// it but through them.
+func (s *Store) Delete(ctx context.Context, key session.Key) error {
+	err := s.write(ctx, func() error {
+		return s.transaction(func() error {
+			var row int64
+			found, err := queryOne(context.Background(), s.log.find, []any{key.App, key.User, key.ID}, &row)
+			if err != nil || !found {
+				return err
+			}
+			return s.collect(row)
+		})
+	})
+	return s.explain("delete from", err)
+}
+
+// collect takes a session's name away, and everything that only this session
+// led to: its events that no fork shares, its row if it has no forks, and the
+// same of a deleted session whose last fork it was.
+func (s *Store) collect(row int64) error {
+	ctx, w := context.Background(), s.log
+	if _, err := w.hide.ExecContext(ctx, row); err != nil {
+		return err
+	}
+	for {
+		var shared int64
+		hasForks, err := queryOne(ctx, w.shared, []any{row}, &shared)
+		if err != nil {
+			return err
+		}
+		if hasForks {
+			_, err := w.trim.ExecContext(ctx, row, shared)
+			return err
+		}
+		var parent int64
+		if _, err := queryOne(ctx, w.remove, []any{row}, &parent); err != nil || parent == 0 {
+			return err
+		}
+		var hidden bool
+		if _, err := queryOne(ctx, w.hidden, []any{parent}, &hidden); err != nil || !hidden {
+			return err
+		}
+		row = parent
+	}
+}
