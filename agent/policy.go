@@ -124,6 +124,11 @@ const TransferTool = "transfer_to_agent"
 // which was answered "limit reached".
 const NoticeTransferLimit = "transfer_limit"
 
+// NoticeForked is the code of the notice beside the start of a run that takes up,
+// in a fork, what a run of the shared past had left open. That run goes on in the
+// other session alone, so that no run has two ends.
+const NoticeForked = "forked"
+
 // NoticeResumed is the code of the notice that a run which was cut off is gone
 // on with, where a budget of time must know.
 const NoticeResumed = "resumed"

@@ -205,7 +205,7 @@ func (l *lane) watch(run session.Run) (stop func() bool, spent error) {
 	}
 	l.t.mu.Unlock()
 	now := l.t.r.now()
-	running := now.Sub(outer)
+	running := max(0, now.Sub(outer)) // the log's times may be ahead of a clock that stands still
 	b := l.t.r.budgets
 	left := time.Duration(math.MaxInt64)
 	for _, c := range []struct {
@@ -215,7 +215,7 @@ func (l *lane) watch(run session.Run) (stop func() bool, spent error) {
 	}{
 		{"the turn", b.Turn.Time, times.Turn + running},
 		{"the session", b.Session.Time, times.Session + running},
-		{"the agent " + run.Agent, b.Agents[run.Agent].Time, own + now.Sub(began)},
+		{"the agent " + run.Agent, b.Agents[run.Agent].Time, own + max(0, now.Sub(began))},
 	} {
 		if c.budget > 0 && c.budget-c.used < left {
 			left = c.budget - c.used

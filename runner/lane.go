@@ -60,8 +60,14 @@ func (l *lane) run() error {
 // the active agent. It reports whether the turn is over.
 func (l *lane) step() (done bool, err error) {
 	run, turn := l.state()
-	if run.ID == "" || run.TurnID != turn.ID {
-		return true, nil // nothing to go on with
+	switch {
+	case turn.ID == "":
+		return true, nil // nobody has said anything
+	case run.TurnID != turn.ID && l.scope == "": // a message that was stored without anybody to answer it
+		if err := l.append(l.t.answer(nil, turn.ID, turn.UserRunID)); err != nil || l.stopped {
+			return false, err
+		}
+		run, turn = l.state()
 	}
 	if !run.Open {
 		if run.Finish != agent.FinishReasonTransfer {
@@ -351,6 +357,9 @@ func (l *lane) show(run session.Run, e *agent.Event) bool {
 
 // hand runs the consumer's code for one event.
 func (l *lane) hand(e *agent.Event, yield func(*agent.Event, error) bool) bool {
+	if e.Partial && l.t.r.tail != nil {
+		l.t.publish(e)
+	}
 	l.consuming = true
 	goOn := yield(e, nil)
 	l.consuming = false

@@ -21,6 +21,7 @@ import (
 type Runner struct {
 	tree  *agent.Tree
 	store session.Store
+	tail  session.Tail // the store, if others can follow sessions through it
 	cache *cache
 	fixed map[*agent.Node]fixed // of the runner's own tree; read-only
 
@@ -114,6 +115,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 	}
 	r := &Runner{tree: tree, fixed: payloads, store: store, cache: newCache(1024), limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler),
 		now: time.Now, owner: session.Self(), tokens: llm.EstimateTokens}
+	r.tail, _ = store.(session.Tail)
 	for i, o := range opts {
 		if o == nil {
 			return nil, fmt.Errorf("runner: option %d is nil", i)

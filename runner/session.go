@@ -120,3 +120,11 @@ func (t *turn) learn(e *agent.Event) {
 		}
 	}
 }
+
+// publish shows a partial event to those who follow the session. What they miss
+// comes when it is whole.
+func (t *turn) publish(e *agent.Event) {
+	if err := t.r.tail.Publish(t.ctx, t.w.key, e); err != nil && t.ctx.Err() == nil {
+		t.r.logger.Warn("a partial event could not be published", "session", t.w.key.String(), "error", err)
+	}
+}

@@ -74,6 +74,10 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 		timer := time.AfterFunc(r.limits.Time, func() { cancel(limit) })
 		defer timer.Stop()
 	}
+	if err := t.branch(); err != nil {
+		yield(nil, err)
+		return
+	}
 	if err := begin(t); err != nil {
 		yield(nil, err)
 		return
@@ -217,14 +221,17 @@ func (t *turn) begin(msg llm.Message) error {
 	if last != "" {
 		user.ParentID = endNode(last)
 	}
-	events = append(events, user)
+	return t.append(t.ctx, t.answer(append(events, user), user.TurnID, user.RunID))
+}
+
+// answer starts the agent that answers a user event.
+func (t *turn) answer(events []*agent.Event, turnID, userRunID string) []*agent.Event {
 	n, gone := t.r.active(&t.w.fold)
 	if gone {
-		events = append(events, &agent.Event{TurnID: user.TurnID, RunID: user.RunID, Agent: "user", Data: &agent.Notice{Code: "agent_gone",
+		events = append(events, &agent.Event{TurnID: turnID, RunID: userRunID, Agent: "user", Data: &agent.Notice{Code: "agent_gone",
 			Message: fmt.Sprintf("the agent %q is no longer in the tree: %s answers", t.w.fold.Scope("").Active, n.Agent.Name())}})
 	}
-	events = append(events, t.start(n, user.TurnID, user.RunID+":user", "", nil))
-	return t.append(t.ctx, events)
+	return append(events, t.start(n, turnID, userRunID+":user", "", nil))
 }
 
 // resume takes up a turn that was cut off, or one that waits for approvals.
@@ -312,7 +319,12 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 	case err != nil:
 		return err
 	}
+	// Times never go back, and no two writes have the same: a position where the
+	// time changes is one at which the log has stood.
 	now := t.r.now().UTC()
+	if last := t.w.fold.Latest; !now.After(last) {
+		now = last.Add(1)
+	}
 	for i, e := range events {
 		e.Seq = t.w.fold.Seq + int64(i) + 1
 		e.More = false
@@ -340,6 +352,7 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 		}
 		return fmt.Errorf("nothing was stored: %w", err)
 	}
+	t.w.wrote = true
 	for _, e := range events {
 		t.w.apply(e)
 		t.learn(e)

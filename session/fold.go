@@ -3,7 +3,9 @@ package session
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +20,8 @@ import (
 type Fold struct {
 	Seq  int64
 	Turn Turn
+	// Latest is the time of the last event.
+	Latest time.Time
 
 	conversation Scope
 	inner        map[string]*Scope // of the current turn
@@ -87,6 +91,7 @@ type Scope struct {
 	Input json.RawMessage
 
 	first  int64           // the seq at which the scope was opened
+	node   node            // the last one
 	handed *agent.Transfer // the last committed one
 	pairs  []hop           // committed since text or another tool's result came
 
@@ -101,6 +106,28 @@ func (s *Scope) Handed() *agent.Transfer { return s.handed }
 func (s *Scope) Began() time.Time { return time.Unix(0, s.began) }
 
 type hop struct{ from, to string }
+
+// node is an event that the conversation graph has a node of.
+type node struct {
+	id, run, typ string
+	n            int // of its type in its run, where that counts
+}
+
+// LastNode returns the id of the last node that the scope has in the conversation
+// graph: what a run that follows there names as its parent.
+func (s *Scope) LastNode() string {
+	switch s.node.typ {
+	case "":
+		return ""
+	case agent.TypeToolResult:
+		return s.node.id + ":result"
+	case agent.TypeUsage:
+		return s.node.run + ":usage:" + strconv.Itoa(s.node.n)
+	case agent.TypeHarnessStart, agent.TypeHarnessEnd, agent.TypeError:
+		return s.node.run + ":" + s.node.typ
+	}
+	return s.node.id
+}
 
 // Run is the state of one activation of an agent.
 type Run struct {
@@ -185,6 +212,9 @@ func (f *Fold) State(key string) (any, bool) {
 	return v, ok
 }
 
+// States returns a copy of the turn's and the session's state.
+func (f *Fold) States() map[string]any { return maps.Clone(f.state) }
+
 // Unfinished reports whether the last turn was cut off: its user event has no
 // run, a run is open, or a transfer's target has not started.
 func (f *Fold) Unfinished() bool {
@@ -204,7 +234,7 @@ func (f *Fold) Apply(e *agent.Event) {
 	if e.Partial || e.Seq <= f.Seq {
 		return
 	}
-	f.Seq = e.Seq
+	f.Seq, f.Latest = e.Seq, e.Time
 	if user, ok := e.Data.(*agent.User); ok && user != nil {
 		f.Turn = Turn{ID: e.TurnID, UserRunID: e.RunID, Started: e.Time, User: user}
 		f.conversation.pairs = f.conversation.pairs[:0]
@@ -223,11 +253,16 @@ func (f *Fold) Apply(e *agent.Event) {
 	s := f.Scope(e.Scope)
 	before := s.seen
 	s.seen = e.Time.UnixNano()
+	s.mark(e)
 	switch d := e.Data.(type) {
 	case *agent.HarnessStart:
 		last := s.Run
 		s.Run = Run{ID: e.RunID, Agent: e.Agent, Path: e.Path, TurnID: e.TurnID, Open: true, Pending: last.Pending[:0]}
 		switch same := last.TurnID == e.TurnID; {
+		case same && last.Open: // a fork goes on with it here
+			s.Run.Pending, s.Run.Transfer = last.Pending, last.Transfer
+			s.Run.TakesUp = last.TakesUp || last.Answers > 0 || len(last.Pending) > 0 || last.Said != ""
+			f.took(e, before)
 		case same && last.Finish == agent.FinishReasonInputRequired: // it resumes a paused run
 			s.Run.Pending, s.Run.Transfer, s.Run.TakesUp = last.Pending, last.Transfer, true
 		case same && last.Finish == agent.FinishReasonTransfer && s.handed != nil && s.handed.To == e.Agent:
@@ -290,6 +325,11 @@ func (f *Fold) Apply(e *agent.Event) {
 		case agent.NoticeTransferLimit:
 			f.Turn.LimitHits++
 			s.Run.Strikes-- // the attempt is a limit's, not the model's mistake
+		case agent.NoticeForked: // nothing of the past is written to any more
+			for i := range s.Run.Pending {
+				s.Run.Pending[i].RunID = e.RunID
+			}
+			clear(f.inner)
 		case agent.NoticeResumed:
 			f.took(e, before)
 			s.began = s.seen
@@ -297,6 +337,23 @@ func (f *Fold) Apply(e *agent.Event) {
 	case *agent.State:
 		f.setState(d.Delta)
 	}
+}
+
+// mark notes the event if the conversation graph has a node of it.
+func (s *Scope) mark(e *agent.Event) {
+	n := node{id: e.ID, run: e.RunID, typ: e.Type()}
+	switch e.Data.(type) {
+	case *agent.Usage:
+		n.n = 1
+		if s.node.run == e.RunID {
+			n.n += s.Run.Answers
+		}
+	case *agent.HarnessStart, *agent.HarnessEnd, *agent.Failure, *agent.Text, *agent.Reasoning, *agent.ToolCall, *agent.ToolResult,
+		*agent.ToolProgress, *agent.Relay:
+	default:
+		return
+	}
+	s.node = n
 }
 
 func (f *Fold) transfer(s *Scope, t *agent.Transfer) {

@@ -55,7 +55,8 @@ func NewMemory(opts ...MemoryOption) *Memory {
 // never copied when it grows.
 type memorySession struct {
 	mu               sync.Mutex
-	pages            [][]memoryRecord
+	past             *memoryPast      // of a fork
+	pages            [][]memoryRecord // from the first event that is not shared
 	seq              int64
 	run              *memoryRun // of the last record
 	places           []*memoryPlace
@@ -65,6 +66,22 @@ type memorySession struct {
 	token   int64
 	held    bool
 	expires time.Time
+}
+
+// memoryPast is what a fork shares. Logs only grow, so that the other session may
+// go on, or be deleted.
+type memoryPast struct {
+	of  *memorySession
+	key Key // of it
+	seq int64
+}
+
+// shared is the number of events that are another session's.
+func (s *memorySession) shared() int64 {
+	if s.past == nil {
+		return 0
+	}
+	return s.past.seq
 }
 
 type memoryRecord struct {
@@ -130,36 +147,55 @@ func (m *Memory) Load(ctx context.Context, key Key, after int64) iter.Seq2[*agen
 		if s == nil {
 			return
 		}
-		after := max(after, 0)
-		s.mu.Lock()
-		pages, seq := s.pages, s.seq
-		// The last page may grow under our hands; its length here is the snapshot.
-		var last []memoryRecord
-		if len(pages) > 0 {
-			last = pages[len(pages)-1]
+		after, until := max(after, 0), s.length()
+		var pasts []memoryPast // that are shared, the latest first, but for the part before them
+		for s.past != nil && after < s.past.seq {
+			pasts = append(pasts, memoryPast{of: s, seq: until})
+			until, s = min(until, s.past.seq), s.past.of
 		}
-		s.mu.Unlock()
-		if after >= seq {
+		if after < until && !s.yield(ctx, after, until, yield) {
 			return
 		}
-		p, i := locate(after)
-		for n := after + 1; n <= seq; n++ {
-			page := last
-			if p < len(pages)-1 {
-				page = pages[p]
-			}
-			if err := ctx.Err(); err != nil {
-				yield(nil, err)
+		for _, part := range slices.Backward(pasts) {
+			if after = part.of.past.seq; after < part.seq && !part.of.yield(ctx, after, part.seq, yield) {
 				return
-			}
-			if !yield(page[i].event(n), nil) {
-				return
-			}
-			if i++; i == pageSize(p) {
-				p, i = p+1, 0
 			}
 		}
 	}
+}
+
+func (s *memorySession) length() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seq
+}
+
+// yield yields own events between two positions, the second included. It holds no
+// lock while it does.
+func (s *memorySession) yield(ctx context.Context, after, until int64, yield func(*agent.Event, error) bool) bool {
+	s.mu.Lock()
+	pages := s.pages
+	// The last page may grow under our hands; its length here is the snapshot.
+	last := pages[len(pages)-1]
+	s.mu.Unlock()
+	p, i := locate(after - s.shared())
+	for n := after + 1; n <= until; n++ {
+		page := last
+		if p < len(pages)-1 {
+			page = pages[p]
+		}
+		if err := ctx.Err(); err != nil {
+			yield(nil, err)
+			return false
+		}
+		if !yield(page[i].event(n), nil) {
+			return false
+		}
+		if i++; i == pageSize(p) {
+			p, i = p+1, 0
+		}
+	}
+	return true
 }
 
 func pageSize(p int) int {
@@ -253,7 +289,7 @@ func (s *memorySession) add(e *agent.Event) {
 		s.run = &memoryRun{turnID: e.TurnID, runID: e.RunID, parentID: e.ParentID, attempt: e.Attempt, first: e.Seq,
 			memoryPlace: s.place(e)}
 	}
-	p, i := locate(s.seq)
+	p, i := locate(s.seq - s.shared())
 	if s.pages == nil {
 		s.pages = make([][]memoryRecord, 0, 2)
 	}
@@ -321,6 +357,43 @@ func (m *Memory) Acquire(ctx context.Context, key Key, _ Owner) (Lease, error) {
 	return Lease{Token: s.token, Seq: s.seq, Incarnation: s.born}, nil
 }
 
+// Fork implements [Store].
+func (m *Memory) Fork(ctx context.Context, of Key, seq int64, to Key) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	parent := m.session(of)
+	if parent == nil || seq < 0 || seq > parent.length() || !parent.exists() {
+		return fmt.Errorf("session %s has no position %d to fork at: %w", of, seq, agent.ErrBadInput)
+	}
+	key := of
+	for parent.past != nil && seq <= parent.past.seq {
+		parent, key = parent.past.of, parent.past.key
+	}
+	now := m.now().UTC()
+	fork := &memorySession{past: &memoryPast{of: parent, key: key, seq: seq}, seq: seq, created: now, updated: now, born: m.tokens.Add(1)}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if old := m.sessions[to]; old != nil && (old.exists() || old.leased(now)) {
+		return fmt.Errorf("session %s exists already: %w", to, agent.ErrConflict)
+	}
+	m.sessions[to] = fork
+	return nil
+}
+
+// exists tells a session from one that only was leased.
+func (s *memorySession) exists() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seq > 0 || s.past != nil
+}
+
+func (s *memorySession) leased(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held && now.Before(s.expires)
+}
+
 // Renew implements [Store].
 func (m *Memory) Renew(ctx context.Context, key Key, lease Lease) error {
 	if err := ctx.Err(); err != nil {
@@ -365,8 +438,12 @@ func (m *Memory) List(ctx context.Context, filter Key) ([]Info, error) {
 			continue
 		}
 		s.mu.Lock()
-		if s.seq > 0 {
-			out = append(out, Info{Key: key, Seq: s.seq, Created: s.created, Updated: s.updated})
+		if s.seq > 0 || s.past != nil {
+			info := Info{Key: key, Seq: s.seq, Created: s.created, Updated: s.updated, ParentSeq: s.shared()}
+			if s.past != nil && sessions[s.past.key] == s.past.of {
+				info.Parent = s.past.key
+			}
+			out = append(out, info)
 		}
 		s.mu.Unlock()
 	}

@@ -50,6 +50,11 @@ type Info struct {
 	Seq     int64 // number of events
 	Created time.Time
 	Updated time.Time
+	// Parent is zero unless the session is a fork: then it is the session whose
+	// own log holds the last event that the two share, which is the one at
+	// ParentSeq. It is zero too when that session was deleted; ParentSeq stays.
+	Parent    Key
+	ParentSeq int64
 }
 
 // Store keeps sessions. Implementations are safe for concurrent use, and two
@@ -72,11 +77,19 @@ type Store interface {
 	Renew(ctx context.Context, key Key, lease Lease) error
 	// Release gives a lease back. Releasing a lost lease does nothing.
 	Release(ctx context.Context, key Key, lease Lease) error
+	// Fork makes a session that begins with the first seq events of another, whose
+	// storage they share: nothing is copied, and it costs the same for a log of any
+	// length. Seq 0 shares no event, but still names the parent. Leases and shared
+	// state are not touched, and the other session goes on as before; deleting it
+	// leaves a fork all it shares. It returns an error that is [agent.ErrBadInput]
+	// when there is no such session or position, and [agent.ErrConflict] when the
+	// new session exists already: it has events, is a fork, or is leased.
+	Fork(ctx context.Context, of Key, seq int64, to Key) error
 	// SharedState returns the keys with the prefixes "user:" and "app:" that the
 	// session's user and app have.
 	SharedState(ctx context.Context, key Key) (map[string]any, error)
-	// List returns the sessions whose app and user are those of the filter (empty
-	// parts match all), most recently updated first.
+	// List returns the sessions that have events or are forks and whose key has the
+	// parts of the filter (empty parts match all), most recently updated first.
 	List(ctx context.Context, filter Key) ([]Info, error)
 	// Delete removes a session and its events. The user's and app's state stay.
 	Delete(ctx context.Context, key Key) error

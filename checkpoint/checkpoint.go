@@ -1,0 +1,136 @@
+package checkpoint
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Sessions gives access to the past of a store's sessions. It is safe for
+// concurrent use, also while turns run.
+type Sessions struct {
+	store session.Store
+	now   func() time.Time
+	newID func() string
+}
+
+// Option configures [Sessions].
+type Option func(*Sessions)
+
+// WithClock sets the clock that dates new events; the default is time.Now.
+func WithClock(now func() time.Time) Option { return func(s *Sessions) { s.now = now } }
+
+// WithIDs sets where the ids of new events come from; the default is random ones.
+func WithIDs(newID func() string) Option { return func(s *Sessions) { s.newID = newID } }
+
+// New returns the sessions of a store.
+func New(store session.Store, opts ...Option) (*Sessions, error) {
+	s := &Sessions{store: store, now: time.Now, newID: func() string { return strings.ToLower(rand.Text()[:12]) }}
+	for _, o := range opts {
+		o(s)
+	}
+	if store == nil || s.now == nil || s.newID == nil {
+		return nil, errors.New("checkpoint: the store, the clock or the source of ids is nil")
+	}
+	return s, nil
+}
+
+// Checkpoint is a position at which a session's log has stood.
+type Checkpoint struct {
+	// Seq is the position of its last event.
+	Seq int64
+	// Time is when that was stored.
+	Time time.Time
+	// Active is the agent that had the conversation then: the target of the last
+	// transfer, or "" before the first, when it was the root.
+	Active string
+	// Events are those since the checkpoint before.
+	Events []*agent.Event
+}
+
+// History yields the checkpoints of a session, oldest first. A session that does
+// not exist has none.
+func (s *Sessions) History(ctx context.Context, key session.Key) iter.Seq2[Checkpoint, error] {
+	return func(yield func(Checkpoint, error) bool) {
+		var c Checkpoint
+		var active string
+		for e, err := range s.store.Load(ctx, key, 0) {
+			if err != nil {
+				yield(Checkpoint{}, err)
+				return
+			}
+			if n := len(c.Events); n > 0 && between(c.Events[n-1], e) {
+				c.Active = active
+				if !yield(c, nil) {
+					return
+				}
+				c.Events = nil
+			}
+			if t, ok := e.Data.(*agent.Transfer); ok && t.Outcome == agent.TransferCommitted && e.Scope == "" {
+				active = t.To
+			}
+			c.Seq, c.Time, c.Events = e.Seq, e.Time, append(c.Events, e)
+		}
+		if len(c.Events) > 0 {
+			c.Active = active
+			yield(c, nil)
+		}
+	}
+}
+
+// between reports whether a checkpoint lies between two events of a log.
+func between(e, next *agent.Event) bool {
+	return e.Type() == agent.TypeUser || next.Type() == agent.TypeUser || !e.Time.Equal(next.Time)
+}
+
+// check reports whether a session has a checkpoint at a position. It reads two
+// events, whatever the length of the log.
+func (s *Sessions) check(ctx context.Context, key session.Key, seq int64) error {
+	if seq == 0 {
+		return nil
+	}
+	var at *agent.Event
+	for e, err := range s.store.Load(ctx, key, seq-1) {
+		switch {
+		case err != nil:
+			return err
+		case at == nil:
+			at = e
+			continue
+		case !between(at, e):
+			return s.notOne(ctx, key, seq)
+		}
+		return nil
+	}
+	if at == nil || seq < 0 {
+		return noPosition(key, seq)
+	}
+	return nil
+}
+
+func noPosition(key session.Key, seq int64) error {
+	return fmt.Errorf("session %s has no position %d: %w", key, seq, agent.ErrBadInput)
+}
+
+// notOne is the error of a position inside of a step; it names those around it.
+func (s *Sessions) notOne(ctx context.Context, key session.Key, seq int64) error {
+	before := int64(0)
+	for c, err := range s.History(ctx, key) {
+		if err != nil {
+			return err
+		}
+		if c.Seq > seq {
+			return fmt.Errorf("session %s: position %d is in the middle of a step, which begins after %d and ends at %d: %w",
+				key, seq, before, c.Seq, agent.ErrBadInput)
+		}
+		before = c.Seq
+	}
+	return noPosition(key, seq)
+}

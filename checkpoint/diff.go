@@ -1,0 +1,130 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"iter"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Diff is how two sessions differ.
+type Diff struct {
+	// Common is the number of events that both begin with.
+	Common int64
+	// Shared says that these are one and the same: the sessions are forks of one
+	// conversation. Otherwise they say and do the same, under other ids.
+	Shared bool
+	// A and B are what follows in each.
+	A, B Side
+}
+
+// Same reports whether neither session has anything that the other lacks.
+func (d *Diff) Same() bool { return len(d.A.Events) == 0 && len(d.B.Events) == 0 }
+
+// Side is what one of two sessions has for itself.
+type Side struct {
+	Key    session.Key
+	Events []*agent.Event
+	// Fold is the state of the whole log: who is active, the state, what was used.
+	Fold *session.Fold
+}
+
+// Diff compares two sessions event by event. Events are the same if they are of one
+// agent and say the same; positions, times and ids may differ. The error is
+// [agent.ErrBadInput] if one of them does not exist.
+func (s *Sessions) Diff(ctx context.Context, a, b session.Key) (*Diff, error) {
+	d := &Diff{Shared: true, A: Side{Key: a, Fold: &session.Fold{}}, B: Side{Key: b, Fold: &session.Fold{}}}
+	next, stop := iter.Pull2(s.store.Load(ctx, b, 0))
+	defer stop()
+	same := true
+	for e, err := range s.store.Load(ctx, a, 0) {
+		if err != nil {
+			return nil, err
+		}
+		d.A.Fold.Apply(e)
+		if same {
+			other, err, ok := next()
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				d.B.Fold.Apply(other)
+			}
+			if same = ok && alike(e, other); same {
+				d.Common++
+				d.Shared = d.Shared && e.ID == other.ID && e.RunID == other.RunID && e.Time.Equal(other.Time)
+				continue
+			}
+			if ok {
+				d.B.Events = append(d.B.Events, other)
+			}
+		}
+		d.A.Events = append(d.A.Events, e)
+	}
+	for {
+		other, err, ok := next()
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			break
+		}
+		d.B.Fold.Apply(other)
+		d.B.Events = append(d.B.Events, other)
+	}
+	for _, side := range []*Side{&d.A, &d.B} {
+		if side.Fold.Seq > 0 {
+			continue
+		}
+		if infos, err := s.store.List(ctx, side.Key); err != nil {
+			return nil, err
+		} else if len(infos) == 0 {
+			return nil, noPosition(side.Key, 1)
+		}
+	}
+	d.Shared = d.Shared && d.Common > 0
+	return d, nil
+}
+
+// alike reports whether two events are the same but for where and when they stand.
+func alike(a, b *agent.Event) bool {
+	if a.Type() != b.Type() || a.Agent != b.Agent || a.Path != b.Path || (a.Scope == "") != (b.Scope == "") {
+		return false
+	}
+	said, err := json.Marshal(anonymous(a.Data))
+	if err != nil {
+		return false
+	}
+	other, err := json.Marshal(anonymous(b.Data))
+	return err == nil && bytes.Equal(said, other)
+}
+
+// anonymous returns a payload without the ids in it.
+func anonymous(data agent.EventData) agent.EventData {
+	switch d := data.(type) {
+	case *agent.ToolProgress:
+		c := *d
+		c.ToolCallID = ""
+		return &c
+	case *agent.Relay:
+		c := *d
+		c.ToolCallID = ""
+		return &c
+	case *agent.RelayResolved:
+		c := *d
+		c.RelayID = ""
+		return &c
+	case *agent.Transfer:
+		c := *d
+		c.ToolCallID = ""
+		return &c
+	case *agent.Discard:
+		c := *d
+		c.IDs = nil
+		return &c
+	}
+	return data
+}

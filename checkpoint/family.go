@@ -1,0 +1,71 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Family returns a session with all that it was forked from and all their forks, a
+// parent before its forks. Sessions whose parent was deleted begin a family of their
+// own.
+func (s *Sessions) Family(ctx context.Context, key session.Key) ([]session.Info, error) {
+	all, err := s.store.List(ctx, session.Key{})
+	if err != nil {
+		return nil, err
+	}
+	byKey := make(map[session.Key]session.Info, len(all))
+	forks := make(map[session.Key][]session.Info)
+	for _, info := range slices.Backward(all) { // the oldest first
+		byKey[info.Key] = info
+		if info.Parent != (session.Key{}) {
+			forks[info.Parent] = append(forks[info.Parent], info)
+		}
+	}
+	first, ok := byKey[key]
+	if !ok {
+		return nil, fmt.Errorf("there is no session %s: %w", key, agent.ErrBadInput)
+	}
+	for first.Parent != (session.Key{}) {
+		first = byKey[first.Parent]
+	}
+	family := []session.Info{first}
+	for i := 0; i < len(family); i++ {
+		family = append(family, forks[family[i].Key]...)
+	}
+	return family, nil
+}
+
+// Graph returns the conversation of a session's whole family, its forks side by
+// side as branches, and the path through it that is the session's own.
+func (s *Sessions) Graph(ctx context.Context, key session.Key) (*conversation.Graph, conversation.Active, error) {
+	var path conversation.Active
+	family, err := s.Family(ctx, key)
+	if err != nil {
+		return nil, path, err
+	}
+	g, tip := conversation.New(), ""
+	for _, info := range family {
+		after := info.ParentSeq
+		if info.Parent == (session.Key{}) || info.Key == key {
+			after = 0
+		}
+		for e, err := range s.store.Load(ctx, info.Key, after) {
+			if err != nil {
+				return nil, path, err
+			}
+			g = g.Reduce(e)
+			if last, ok := g.Last(e.RunID); ok && info.Key == key && e.Scope == "" {
+				tip = last.ID
+			}
+		}
+	}
+	if tip != "" {
+		path, err = path.Branch(g, tip)
+	}
+	return g, path, err
+}

@@ -1,0 +1,102 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Fork makes a session that has the events of another until a checkpoint, and goes
+// on by itself from there. Both share what they have in common, so that a fork costs
+// the same wherever it is taken; the other session is not touched, and may be in the
+// middle of a turn.
+//
+// Resume goes on with a turn that the checkpoint stands in the middle of, as after a
+// crash: what is recorded is not asked for again, and a tool whose outcome is not
+// recorded runs again only if it is idempotent. To have a message answered again, fork
+// behind it. Run says something new.
+//
+// The error is [agent.ErrBadInput] if the position is no checkpoint of the session,
+// and [agent.ErrConflict] if the new session exists.
+func (s *Sessions) Fork(ctx context.Context, of session.Key, seq int64, to session.Key) error {
+	if err := s.check(ctx, of, seq); err != nil {
+		return err
+	}
+	return s.store.Fork(ctx, of, seq, to)
+}
+
+// Edit makes a session in which a user message of another says something else. It
+// shares the past before that message, and the message waits for its answer: Resume
+// gives it. seq is the message's position. Beside the errors of [Sessions.Fork],
+// [agent.ErrBadInput] says that no user message stands there, or that content is
+// empty.
+func (s *Sessions) Edit(ctx context.Context, of session.Key, seq int64, content llm.Content, to session.Key) error {
+	if content.Text == "" && len(content.Parts) == 0 {
+		return fmt.Errorf("the message is empty: %w", agent.ErrBadInput)
+	}
+	old, err := s.event(ctx, of, seq)
+	if err != nil {
+		return err
+	}
+	if _, ok := old.Data.(*agent.User); !ok {
+		return fmt.Errorf("session %s: no user message stands at %d, but a %s event: %w", of, seq, old.Type(), agent.ErrBadInput)
+	}
+	last := time.Time{}
+	if seq > 1 {
+		before, err := s.event(ctx, of, seq-1)
+		if err != nil {
+			return err
+		}
+		last = before.Time
+	}
+	if err := s.store.Fork(ctx, of, seq-1, to); err != nil {
+		return err
+	}
+	said := &agent.Event{TurnID: s.newID(), RunID: s.newID(), ParentID: old.ParentID, Agent: old.Agent, Path: old.Path, Data: &agent.User{Content: content}}
+	if err := s.write(ctx, to, seq-1, last, said); err != nil {
+		return errors.Join(err, s.store.Delete(context.WithoutCancel(ctx), to)) // else it could not be tried again
+	}
+	return nil
+}
+
+// event returns the event of a position.
+func (s *Sessions) event(ctx context.Context, key session.Key, seq int64) (*agent.Event, error) {
+	if seq > 0 {
+		for e, err := range s.store.Load(ctx, key, seq-1) {
+			return e, err
+		}
+	}
+	return nil, noPosition(key, seq)
+}
+
+// write stores events behind a position of a session with a lease, as a turn would.
+// It is one write, but each step in it, which ends with an event without More, gets
+// a time of its own.
+func (s *Sessions) write(ctx context.Context, key session.Key, seq int64, last time.Time, events ...*agent.Event) error {
+	lease, err := s.store.Acquire(ctx, key, session.Self())
+	if err != nil {
+		return err
+	}
+	now := s.now().UTC()
+	if !now.After(last) {
+		now = last.Add(1)
+	}
+	for i, e := range events {
+		e.Seq, e.Time = seq+int64(i)+1, now
+		if !e.More {
+			now = now.Add(1)
+		}
+		e.More = false
+		if e.ID == "" {
+			e.ID = s.newID()
+		}
+	}
+	return errors.Join(
+		s.store.Append(ctx, key, seq, lease, events...),
+		s.store.Release(context.WithoutCancel(ctx), key, lease))
+}

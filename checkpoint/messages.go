@@ -1,0 +1,162 @@
+package checkpoint
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Import makes a session of messages, such as those that [conversation.Messages]
+// gives, or another program's. All that assistants say becomes the named agent's,
+// which should be the root of the tree that goes on with it. If the last message is
+// the user's, Resume answers it.
+//
+// The error is [agent.ErrBadInput] if the messages are no conversation that a model
+// could be shown, and [agent.ErrConflict] if the session exists.
+func (s *Sessions) Import(ctx context.Context, to session.Key, agentName string, messages []llm.Message) error {
+	if err := agent.CheckName(agentName); err != nil {
+		return fmt.Errorf("%w: %w", err, agent.ErrBadInput)
+	}
+	i := importing{s: s, agent: agentName, seen: make(map[string]bool)}
+	for n, m := range messages {
+		if err := i.message(m); err != nil {
+			return fmt.Errorf("message %d: %w: %w", n+1, err, agent.ErrBadInput)
+		}
+	}
+	i.end()
+	if len(i.events) == 0 {
+		return fmt.Errorf("there are no messages: %w", agent.ErrBadInput)
+	}
+	if infos, err := s.store.List(ctx, to); err != nil {
+		return err
+	} else if len(infos) > 0 {
+		return fmt.Errorf("session %s exists already: %w", to, agent.ErrConflict)
+	}
+	return s.write(ctx, to, 0, time.Time{}, i.events...)
+}
+
+// importing makes events of messages.
+type importing struct {
+	s     *Sessions
+	agent string
+	seen  map[string]bool // ids of calls
+
+	events   []*agent.Event
+	turn     string
+	run      string // of the agent, "" if none is open
+	lastNode string // that the next run follows
+	waiting  []pending
+}
+
+type pending struct{ theirs, id, name string }
+
+func (i *importing) message(m llm.Message) error {
+	switch m.Role {
+	case llm.RoleUser:
+		i.end()
+		if m.Text == "" && len(m.Parts) == 0 {
+			return fmt.Errorf("it is empty")
+		}
+		i.turn = i.s.newID()
+		run := i.s.newID()
+		i.events = append(i.events, &agent.Event{TurnID: i.turn, RunID: run, ParentID: i.lastNode, Agent: "user", Data: &agent.User{Content: m.Content}})
+		i.lastNode = run + ":user"
+	case llm.RoleAssistant:
+		return i.answer(m)
+	case llm.RoleTool:
+		for _, p := range m.Parts {
+			if r, ok := p.(llm.ToolResult); ok {
+				return i.result(r)
+			}
+		}
+		return fmt.Errorf("it has no tool result")
+	default:
+		return fmt.Errorf("the role %q is not user, assistant or tool", m.Role)
+	}
+	return nil
+}
+
+func (i *importing) add(data agent.EventData) *agent.Event {
+	e := &agent.Event{TurnID: i.turn, RunID: i.run, Agent: i.agent, Path: i.agent, Data: data}
+	i.events = append(i.events, e)
+	return e
+}
+
+func (i *importing) answer(m llm.Message) error {
+	if i.turn == "" {
+		return fmt.Errorf("a conversation begins with the user's words")
+	}
+	if i.run == "" {
+		i.run = i.s.newID()
+		i.add(&agent.HarnessStart{AgentID: i.agent}).ParentID = i.lastNode
+	}
+	i.settle()
+	if m.Text != "" {
+		i.add(&agent.Text{Content: m.Text}).More = true
+	}
+	for _, p := range m.Parts {
+		switch p := p.(type) {
+		case llm.TextPart:
+			i.add(&agent.Text{Content: p.Text}).More = true
+		case llm.Reasoning:
+		case llm.ToolCall:
+			if p.Name == "" {
+				return fmt.Errorf("a tool call has no name")
+			}
+			e := i.add(&agent.ToolCall{Name: p.Name, Input: arguments(p.Arguments)})
+			if e.ID = p.ID; e.ID == "" || i.seen[e.ID] {
+				e.ID = i.s.newID()
+			}
+			e.More = true
+			i.seen[e.ID] = true
+			i.waiting = append(i.waiting, pending{p.ID, e.ID, p.Name})
+		default:
+			return fmt.Errorf("an assistant does not say a %T", p)
+		}
+	}
+	i.add(&agent.Usage{})
+	return nil
+}
+
+// arguments returns a call's arguments as the log keeps them.
+func arguments(s string) json.RawMessage {
+	var object map[string]json.RawMessage
+	if json.Unmarshal([]byte(s), &object) == nil && object != nil {
+		return json.RawMessage(s)
+	}
+	return agent.EncodeJSON(map[string]string{"raw": s})
+}
+
+func (i *importing) result(r llm.ToolResult) error {
+	for n, w := range i.waiting {
+		if w.theirs == r.CallID {
+			i.waiting = append(i.waiting[:n:n], i.waiting[n+1:]...)
+			i.add(&agent.ToolResult{Name: w.name, Output: agent.EncodeJSON(r.Output), IsError: r.IsError}).ID = w.id
+			return nil
+		}
+	}
+	return fmt.Errorf("no call %.64q waits for a result", r.CallID)
+}
+
+// settle answers the calls that got no result.
+func (i *importing) settle() {
+	for _, w := range i.waiting {
+		i.add(&agent.ToolResult{Name: w.name, Output: agent.EncodeJSON(conversation.NoResult), IsError: true}).ID = w.id
+	}
+	i.waiting = nil
+}
+
+// end ends the agent's run, if one is open.
+func (i *importing) end() {
+	i.settle()
+	if i.run != "" {
+		i.add(&agent.HarnessEnd{AgentID: i.agent, FinishReason: agent.FinishReasonStop})
+		i.lastNode, i.run = i.run+":harness_end", ""
+	}
+}
