@@ -19,7 +19,9 @@ type reader struct{ find, line, page, state, list *sql.Stmt }
 
 func newReader(p *preparer) *reader {
 	return &reader{
-		find: p.prepare("SELECT key, seq, coalesce(parent_seq, 0) FROM session WHERE app = ? AND user = ? AND id = ?"),
+		// The key of a fork that shares events comes with a minus: a column more would
+		// cost every load.
+		find: p.prepare("SELECT iif(parent_seq > 0, -key, key) AS key, seq FROM session WHERE app = ? AND user = ? AND id = ?"),
 		line: p.prepare(`WITH RECURSIVE line (key, parent, after, upto) AS (
 				SELECT key, parent_key, coalesce(parent_seq, 0), seq FROM session WHERE key = ?1
 				UNION ALL
@@ -61,22 +63,25 @@ func (s *Store) Load(ctx context.Context, key session.Key, after int64) iter.Seq
 type segment struct{ row, end int64 }
 
 func (s *Store) load(ctx context.Context, key session.Key, after int64, yield func(*agent.Event, error) bool) error {
-	var row struct{ key, seq, shared int64 }
-	if found, err := queryOne(ctx, s.reader.find, []any{key.App, key.User, key.ID}, &row.key, &row.seq, &row.shared); err != nil || !found {
+	var row, seq int64
+	if found, err := queryOne(ctx, s.reader.find, []any{key.App, key.User, key.ID}, &row, &seq); err != nil || !found {
 		return s.readError(ctx, err)
 	}
-	l := loading{Store: s, key: key, after: after, size: firstPage, yield: yield}
-	if after >= row.shared { // no fork, or nothing that it shares
-		_, err := l.segment(ctx, segment{row.key, row.seq})
+	l := loading{Store: s, key: key, after: after, size: firstPage}
+	if row > 0 {
+		_, err := l.segment(ctx, segment{row, seq}, yield)
 		return err
 	}
+	if after >= seq {
+		return nil
+	}
 	var line []segment
-	err := s.each(ctx, s.reader.line, []any{row.key, after}, func(rows *sql.Rows) error {
+	err := s.each(ctx, s.reader.line, []any{-row, after}, func(rows *sql.Rows) error {
 		var part segment
 		if err := rows.Scan(&part.row, &part.end); err != nil {
 			return err
 		}
-		part.end = min(part.end, row.seq) // what came since is not loaded
+		part.end = min(part.end, seq) // what came since is not loaded
 		line = append(line, part)
 		return nil
 	})
@@ -87,7 +92,7 @@ func (s *Store) load(ctx context.Context, key session.Key, after int64, yield fu
 		return deleted(key)
 	}
 	for _, part := range line {
-		if goOn, err := l.segment(ctx, part); err != nil || !goOn {
+		if goOn, err := l.segment(ctx, part, yield); err != nil || !goOn {
 			return err
 		}
 	}
@@ -105,12 +110,11 @@ type loading struct {
 	after int64
 	page  []*agent.Event
 	size  int64 // of the next page
-	yield func(*agent.Event, error) bool
 }
 
 // segment yields what is left until the end of a segment. It reports whether the
 // caller wants more.
-func (l *loading) segment(ctx context.Context, part segment) (goOn bool, err error) {
+func (l *loading) segment(ctx context.Context, part segment, yield func(*agent.Event, error) bool) (goOn bool, err error) {
 	for l.after < part.end {
 		if l.page, err = l.readPage(ctx, l.page[:0], part.row, l.after, min(l.after+l.size, part.end)); err != nil {
 			return false, fmt.Errorf("session %s: %w", l.key, l.readError(ctx, err))
@@ -122,7 +126,7 @@ func (l *loading) segment(ctx context.Context, part segment) (goOn bool, err err
 			if err := ctx.Err(); err != nil {
 				return false, err
 			}
-			if !l.yield(e, nil) {
+			if !yield(e, nil) {
 				return false, nil
 			}
 		}
