@@ -203,16 +203,40 @@ type Preview struct {
 // Preview returns what the model of an agent would be asked if the session went
 // on with it now; nil for an agent without a model of its own. It also warms the
 // session up.
-func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (preview *Preview, failed error) {
-	n := r.tree.Node(name)
-	if n == nil {
-		return nil, fmt.Errorf("runner: no agent %q in the tree", name)
-	}
+func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (*Preview, error) {
 	w, err := r.warm(ctx, key, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer r.cache.put(w)
+	return r.preview(ctx, w, name)
+}
+
+// PreviewAt returns what the model of an agent would have been asked when the
+// session's log was at a position: the agent's view as it was then. The error is
+// [agent.ErrBadInput] if the log has no such position.
+func (r *Runner) PreviewAt(ctx context.Context, key session.Key, seq int64, name string) (*Preview, error) {
+	w := &warm{key: key}
+	for e, err := range r.store.Load(ctx, key, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Seq > seq {
+			break
+		}
+		w.apply(e)
+	}
+	if w.fold.Seq != seq {
+		return nil, fmt.Errorf("session %s has no position %d: %w", key, seq, agent.ErrBadInput)
+	}
+	return r.preview(ctx, w, name)
+}
+
+func (r *Runner) preview(ctx context.Context, w *warm, name string) (preview *Preview, failed error) {
+	n := r.tree.Node(name)
+	if n == nil {
+		return nil, fmt.Errorf("runner: no agent %q in the tree", name)
+	}
 	a, ok := n.Agent.(interface {
 		Request(context.Context, *agent.Invocation) (*llm.Request, error)
 	})
