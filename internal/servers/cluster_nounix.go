@@ -1,0 +1,33 @@
+//go:build !unix
+
+package servers
+
+import "fmt"
+
+// Postgres is a temporary PostgreSQL server, which only Unix systems can start
+// here.
+type Postgres struct{}
+
+func start(...string) (*Postgres, error) {
+	return nil, fmt.Errorf("a temporary PostgreSQL server is %w on this system: name a server in %s", errMissing, PostgresURL)
+}
+
+func (p *Postgres) remove() error { return nil }
+
+// Own gives a file or folder to the account that runs the server.
+func (p *Postgres) Own(string) error { return nil }
+
+// URL returns the address of a database for the server's superuser.
+func (p *Postgres) URL(string) string { return "" }
+
+// Start starts the server again.
+func (p *Postgres) Start() error { return errMissing }
+
+// Stop shuts the server down.
+func (p *Postgres) Stop() error { return errMissing }
+
+// StopImmediately has the server drop everything.
+func (p *Postgres) StopImmediately() error { return errMissing }
+
+// Kill kills the server's main process.
+func (p *Postgres) Kill() error { return errMissing }
