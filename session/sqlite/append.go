@@ -17,6 +17,7 @@ type logWriter struct {
 	advance, insert, holder *sql.Stmt
 	setState, dropState     *sql.Stmt
 	*forkWriter
+	*messageWriter
 }
 
 func newLogWriter(p *preparer) *logWriter {
@@ -32,7 +33,7 @@ func newLogWriter(p *preparer) *logWriter {
 		setState: p.prepare(`INSERT INTO state (app, scope, user, name, value) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET value = excluded.value`),
 		dropState:  p.prepare("DELETE FROM state WHERE app = ? AND scope = ? AND user = ? AND name = ?"),
-		forkWriter: newForkWriter(p),
+		forkWriter: newForkWriter(p), messageWriter: newMessageWriter(p),
 	}
 }
 
@@ -69,6 +70,7 @@ func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, 
 			}
 		}
 	}
+	a.messages, a.ends = messagesOf(events)
 	return s.explain("append to", s.group(ctx, a))
 }
 
@@ -110,6 +112,9 @@ func (s *Store) insert(row int64, a *appending) error {
 		if _, err := w.insert.ExecContext(ctx, row, a.seq+int64(i)+1, text); err != nil {
 			return err
 		}
+	}
+	if err := w.writeMessages(row, a); err != nil {
+		return err
 	}
 	for _, c := range a.changes {
 		var err error

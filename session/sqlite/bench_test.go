@@ -3,12 +3,14 @@ package sqlite_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -26,41 +28,104 @@ func batch(seq int64, n int) []*agent.Event {
 	return events
 }
 
+// times are durations that are asked for their order.
+type times []time.Duration
+
+func (t times) at(share float64) float64 {
+	slices.Sort(t)
+	return float64(t[min(int(share*float64(len(t))), len(t)-1)].Nanoseconds())
+}
+
+func (t times) report(b *testing.B) {
+	b.ReportMetric(t.at(.5), "p50-ns")
+	b.ReportMetric(t.at(.99), "p99-ns")
+}
+
 // BenchmarkAppend stores five events in one batch: one transaction, one fsync.
 func BenchmarkAppend(b *testing.B) {
 	s := open(b, filepath.Join(b.TempDir(), "bench.db"))
 	key := session.ID("s")
 	lease, err := s.Acquire(b.Context(), key, session.Self())
 	require.NoError(b, err)
+	var took times
 	b.ReportAllocs()
 	for seq := int64(0); b.Loop(); seq += 5 {
-		if err := s.Append(b.Context(), key, seq, lease, batch(seq, 5)...); err != nil {
+		events := batch(seq, 5)
+		start := time.Now()
+		if err := s.Append(b.Context(), key, seq, lease, events...); err != nil {
 			b.Fatal(err)
 		}
+		took = append(took, time.Since(start))
 	}
+	took.report(b)
 }
 
-// BenchmarkTurn is what a turn asks of the store: lease, five appends of one to
-// three events, lease back.
+// oneTurn makes the appends of a session's turn of a number, as the runner writes them: the user's message and
+// the start of the run; the answer and the end. A transfer puts the call, the
+// transfer with the end of the run, and the start of the next one in between.
+func oneTurn(n, seq int64, transfer bool) [][]*agent.Event {
+	at := seq
+	id := func(name string) string { return fmt.Sprintf("%s%d", name, n) }
+	event := func(run, who, parent string, data agent.EventData) *agent.Event {
+		at++
+		return &agent.Event{Seq: at, ID: fmt.Sprintf("e%d", at), TurnID: id("turn"), RunID: run, ParentID: parent, Agent: who, Path: who,
+			Time: time.Unix(1_800_000_000, at).UTC(), Data: data}
+	}
+	user, a, b := id("user"), id("a"), id("b")
+	before := ""
+	switch {
+	case n > 0 && transfer:
+		before = fmt.Sprintf("b%d:harness_end", n-1)
+	case n > 0:
+		before = fmt.Sprintf("a%d:harness_end", n-1)
+	}
+	answer := func(run, who string) []*agent.Event {
+		return []*agent.Event{event(run, who, "", batch(0, 1)[0].Data), event(run, who, "", &agent.Usage{InputTokens: 900, OutputTokens: 40}),
+			event(run, who, "", &agent.HarnessEnd{AgentID: who, FinishReason: agent.FinishReasonStop})}
+	}
+	appends := [][]*agent.Event{{event(user, "user", before, &agent.User{Content: llm.Content{Text: "I was charged twice for order 7."}}),
+		event(a, "support", user+":user", &agent.HarnessStart{AgentID: "support"})}}
+	if !transfer {
+		return append(appends, answer(a, "support"))
+	}
+	return append(appends,
+		[]*agent.Event{event(a, "support", "", &agent.ToolCall{Name: agent.TransferTool, Input: []byte(`{"agent":"billing"}`)}),
+			event(a, "support", "", &agent.Usage{InputTokens: 900, OutputTokens: 40})},
+		[]*agent.Event{event(a, "support", "", &agent.Transfer{From: "support", To: "billing", Outcome: agent.TransferCommitted}),
+			event(a, "support", "", &agent.HarnessEnd{AgentID: "support", FinishReason: agent.FinishReasonTransfer, Target: "billing"})},
+		[]*agent.Event{event(b, "billing", a+":harness_end", &agent.HarnessStart{AgentID: "billing"})},
+		answer(b, "billing"))
+}
+
+// BenchmarkTurn is what a turn asks of the store: lease, two or five appends,
+// lease back.
 func BenchmarkTurn(b *testing.B) {
-	s := open(b, filepath.Join(b.TempDir(), "bench.db"))
-	key := session.ID("s")
-	b.ReportAllocs()
-	for b.Loop() {
-		lease, err := s.Acquire(b.Context(), key, session.Self())
-		if err != nil {
-			b.Fatal(err)
-		}
-		seq := lease.Seq
-		for _, n := range []int{2, 3, 1, 3, 2} {
-			if err := s.Append(b.Context(), key, seq, lease, batch(seq, n)...); err != nil {
-				b.Fatal(err)
+	for name, transfer := range map[string]bool{"plain": false, "transfer": true} {
+		b.Run(name, func(b *testing.B) {
+			s := open(b, filepath.Join(b.TempDir(), "bench.db"))
+			key := session.ID("s")
+			var took times
+			b.ReportAllocs()
+			for n, seq := int64(0), int64(0); b.Loop(); n++ {
+				appends := oneTurn(n, seq, transfer)
+				start := time.Now()
+				lease, err := s.Acquire(b.Context(), key, session.Self())
+				if err != nil {
+					b.Fatal(err)
+				}
+				for _, events := range appends {
+					if err := s.Append(b.Context(), key, seq, lease, events...); err != nil {
+						b.Fatal(err)
+					}
+					seq += int64(len(events))
+				}
+				if err := s.Release(b.Context(), key, lease); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(start))
 			}
-			seq += int64(n)
-		}
-		if err := s.Release(b.Context(), key, lease); err != nil {
-			b.Fatal(err)
-		}
+			took.report(b)
+		})
 	}
 }
 

@@ -24,7 +24,7 @@ func newForkWriter(p *preparer) *forkWriter {
 				SELECT key, parent_key, parent_seq FROM session
 				WHERE app = ?1 AND user = ?2 AND id = ?3 AND created IS NOT NULL AND ?4 BETWEEN 0 AND seq
 				UNION ALL
-				SELECT s.key, s.parent_key, s.parent_seq FROM line JOIN session s ON s.key = line.parent WHERE ?4 <= line.shared)
+				SELECT s.key, s.parent_key, s.parent_seq FROM line CROSS JOIN session s ON s.key = line.parent WHERE ?4 <= line.shared)
 			SELECT key FROM line WHERE parent IS NULL OR ?4 > shared`),
 		create: p.prepare(`INSERT INTO session (app, user, id, seq, created, updated, parent_key, parent_seq) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?4)`),
 		occupant: p.prepare(`SELECT key, created IS NOT NULL, coalesce(lease_until, 0), coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
@@ -127,8 +127,10 @@ func (s *Store) collect(row int64) error {
 			return err
 		}
 		if hasForks {
-			_, err := w.trim.ExecContext(ctx, row, shared)
-			return err
+			if _, err := w.trim.ExecContext(ctx, row, shared); err != nil {
+				return err
+			}
+			return w.trimMessages(row, shared)
 		}
 		var parent int64
 		if _, err := queryOne(ctx, w.remove, []any{row}, &parent); err != nil || parent == 0 {

@@ -25,7 +25,7 @@ func newReader(p *preparer) *reader {
 		line: p.prepare(`WITH RECURSIVE line (key, parent, after, upto) AS (
 				SELECT key, parent_key, coalesce(parent_seq, 0), seq FROM session WHERE key = ?1
 				UNION ALL
-				SELECT s.key, s.parent_key, coalesce(s.parent_seq, 0), line.after FROM line JOIN session s ON s.key = line.parent
+				SELECT s.key, s.parent_key, coalesce(s.parent_seq, 0), line.after FROM line CROSS JOIN session s ON s.key = line.parent
 				WHERE line.after > ?2)
 			SELECT key, upto FROM line WHERE upto > max(after, ?2) ORDER BY upto`),
 		page: p.prepare("SELECT seq, json FROM event WHERE session = ? AND seq > ? AND seq <= ? ORDER BY seq"),

@@ -68,3 +68,73 @@ END;
 CREATE TRIGGER session_delete_of_schema_1 BEFORE DELETE ON session WHEN OLD.id IS NOT NULL BEGIN
 	SELECT RAISE(ABORT, 'a newer version of this program has brought the file up to date: end this one, and start the newer version');
 END;
+
+-- One row a message: what a user said, or what an agent did in one activation.
+-- Both are a run of events, whose id is the message's.
+--
+-- A message stands with the session in whose own log it began: those of a fork
+-- are its own, and its parent's with a first_seq up to parent_seq, and so on.
+-- parent_message_id is the message that holds the cause, which can stand with
+-- another session of the line: what the run's first event names as parentId. So a
+-- user's turn and an edited one in a fork are two rows with one parent_message_id.
+--
+-- completed says that the run has ended; last_seq is the position of its end then,
+-- and that of its first event before. scope is empty in the conversation itself.
+CREATE TABLE message (
+	session           INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
+	id                TEXT    NOT NULL,
+	parent_message_id TEXT,
+	role              TEXT    NOT NULL CHECK (role IN ('user', 'agent')),
+	agent             TEXT    NOT NULL,
+	scope             TEXT    NOT NULL,
+	turn_id           TEXT    NOT NULL,
+	first_seq         INTEGER NOT NULL,
+	last_seq          INTEGER NOT NULL,
+	completed         INTEGER NOT NULL CHECK (completed IN (0, 1)),
+	PRIMARY KEY (session, id)
+) STRICT, WITHOUT ROWID;
+
+-- The messages of the logs that are there. An event that is no JSON is passed
+-- over: its session cannot be loaded, but all others can.
+INSERT INTO message (session, id, parent_message_id, role, agent, scope, turn_id, first_seq, last_seq, completed)
+WITH
+mark AS MATERIALIZED ( -- the events that begin or end a run
+	SELECT session, seq, json ->> 'type' AS type, json ->> 'runId' AS run, coalesce(json ->> 'parentId', '') AS parent,
+		coalesce(json ->> 'agent', '') AS agent, coalesce(json ->> 'scope', '') AS scope, coalesce(json ->> 'turnId', '') AS turn
+	FROM event
+	WHERE iif(json_valid(json), json ->> 'runId' <> ''
+		AND (json ->> 'type' IN ('user', 'harness_start', 'harness_end') OR json ->> 'parentId' <> ''), FALSE)
+),
+begun AS MATERIALIZED ( -- with the values of the event of the least seq
+	SELECT session, run, min(seq) AS seq, type, parent, agent, scope, turn FROM mark
+	WHERE type IN ('user', 'harness_start') OR parent <> ''
+	GROUP BY session, run
+),
+ended AS MATERIALIZED (
+	SELECT session, run, max(seq) AS seq FROM mark WHERE type = 'harness_end' GROUP BY session, run
+),
+caused AS MATERIALIZED ( -- parentId is RUN:TYPE, RUN:TYPE:NUMBER, the id of an event of the turn, or a run
+	SELECT session, run, seq, CASE
+		WHEN parent = '' THEN NULL
+		WHEN substr(parent, -5) = ':user' THEN substr(parent, 1, length(parent) - 5)
+		WHEN substr(parent, -14) = ':harness_start' THEN substr(parent, 1, length(parent) - 14)
+		WHEN substr(parent, -12) = ':harness_end' THEN substr(parent, 1, length(parent) - 12)
+		WHEN substr(parent, -6) = ':error' THEN substr(parent, 1, length(parent) - 6)
+		WHEN rtrim(parent, '0123456789') <> parent AND substr(rtrim(parent, '0123456789'), -7) IN (':usage:', ':error:')
+			THEN substr(rtrim(parent, '0123456789'), 1, length(rtrim(parent, '0123456789')) - 7)
+		ELSE coalesce((
+			SELECT e.json ->> 'runId' FROM event e
+			WHERE e.session = b.session AND e.seq < b.seq
+				AND e.seq >= (SELECT max(u.seq) FROM begun u WHERE u.session = b.session AND u.seq < b.seq AND u.type = 'user')
+				AND iif(json_valid(e.json), e.json ->> 'turnId' = b.turn
+					AND e.json ->> 'id' = iif(substr(b.parent, -7) = ':result', substr(b.parent, 1, length(b.parent) - 7), b.parent), FALSE)
+			ORDER BY e.seq DESC LIMIT 1), parent)
+		END AS by
+	FROM begun b
+)
+SELECT b.session, b.run, p.run, iif(b.type = 'user', 'user', 'agent'), b.agent, b.scope, b.turn, b.seq,
+	coalesce(e.seq, b.seq), b.type = 'user' OR e.seq IS NOT NULL
+FROM begun b
+JOIN caused c ON c.session = b.session AND c.run = b.run
+LEFT JOIN begun p ON p.session = b.session AND p.run = c.by AND p.seq < b.seq
+LEFT JOIN ended e ON e.session = b.session AND e.run = b.run;
