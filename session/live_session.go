@@ -1,0 +1,243 @@
+package session
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// liveSession is what a [Live] holds of one session.
+type liveSession struct {
+	users int // that joined; guarded by Live.mu
+
+	mu          sync.Mutex
+	lease       int64 // the token of the lease that was taken through this Live, 0 if none
+	incarnation int64 // of the last lease
+	// seq is the last stored event that followers may be shown, and part counts the
+	// partial events since. While somebody appends here, seq alone says how far the
+	// log has come: what was published before the append has to be shown before it.
+	seq, part int64
+	parts     []livePart
+	bytes     int
+	blocks    OpenBlocks
+
+	appending int           // appends under way
+	version   uint64        // changes when an append begins or ends
+	deletions int           // how often the session was deleted
+	changed   chan struct{} // closed at the next change; nil if nobody waits
+}
+
+// unknown is a session's seq before anybody has looked.
+const unknown = -1
+
+type livePart struct {
+	at    Position
+	event *agent.Event
+	size  int
+}
+
+func (s *liveSession) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lease == 0 && len(s.parts) == 0
+}
+
+// wake tells followers that something changed. The caller holds the mutex, as for
+// all methods below whose comment says nothing else.
+func (s *liveSession) wake() {
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}
+
+// advance notes that the log has an event of the position.
+func (s *liveSession) advance(seq int64) {
+	if seq > s.seq {
+		s.seq, s.part = seq, 0
+		s.wake()
+	}
+}
+
+// add shows a partial event, which must be the session's own.
+func (s *liveSession) add(l *Live, e *agent.Event) {
+	s.part++
+	p := livePart{Position{s.seq, s.part}, e, partSize(e)}
+	s.parts = append(s.parts, p)
+	s.bytes += p.size
+	for len(s.parts) > l.maxParts || s.bytes > l.maxBytes {
+		s.dropFirst()
+	}
+}
+
+func (s *liveSession) dropFirst() {
+	s.bytes -= s.parts[0].size
+	s.parts[0] = livePart{} // else the memory behind it stays in use
+	s.parts = s.parts[1:]
+	if len(s.parts) == 0 {
+		s.parts = nil
+	}
+}
+
+// discard voids the blocks that nobody will complete.
+func (s *liveSession) discard(l *Live) {
+	for _, e := range s.blocks.Discard(time.Now()) {
+		s.add(l, e)
+	}
+}
+
+// drop forgets the partial events up to a position. It takes the mutex.
+func (s *liveSession) drop(until Position) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.parts) > 0 && !s.parts[0].at.after(until) {
+		s.dropFirst()
+	}
+}
+
+func (p Position) after(o Position) bool { return p.Seq > o.Seq || p.Seq == o.Seq && p.Part > o.Part }
+
+// acquired takes the mutex, and so do all methods below.
+func (s *liveSession) acquired(l *Live, lease Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.incarnation != 0 && s.incarnation != lease.Incarnation || s.incarnation == 0 && lease.Seq < s.seq {
+		s.reset()
+	}
+	s.incarnation, s.lease = lease.Incarnation, lease.Token
+	s.version++
+	s.advance(lease.Seq)
+	s.discard(l) // of a turn whose lease was taken over
+	s.wake()
+}
+
+// released reports whether the lease was the session's, and up to where partial
+// events belong to it.
+func (s *liveSession) released(l *Live, lease Lease) (until Position, was bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lease == 0 || s.lease != lease.Token {
+		return Position{}, false
+	}
+	s.lease = 0
+	s.discard(l)
+	s.wake()
+	return Position{s.seq, s.part}, true
+}
+
+func (s *liveSession) appends() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.appending++
+	s.version++
+}
+
+// appended ends what appends began; events is nil if nothing was stored.
+func (s *liveSession) appended(events []*agent.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.appending--
+	s.version++
+	for _, e := range events {
+		s.blocks.Settle(e)
+		s.advance(e.Seq)
+	}
+}
+
+// found notes that the log reaches as far as a position.
+func (s *liveSession) found(seq int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++
+	s.advance(seq)
+}
+
+// saw does the same for what somebody found in the store who began to look when the
+// session had the version. If it has another by now, what he saw may be an append of
+// this process before which something else has to be shown; then nothing is done, as
+// the append itself will tell.
+func (s *liveSession) saw(seq int64, version uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.version == version {
+		s.advance(seq)
+	}
+}
+
+// looks returns the version for saw; ok is false while an append is under way.
+func (s *liveSession) looks() (version uint64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version, s.appending == 0
+}
+
+// publish reports whether anybody of this process holds the lease.
+func (s *liveSession) publish(l *Live, events []*agent.Event) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lease == 0 {
+		return false
+	}
+	own := make([]agent.Event, len(events)) // the caller's may change
+	for i, e := range events {
+		own[i] = *e
+		if s.blocks.Show(&own[i]) {
+			s.add(l, &own[i])
+		}
+	}
+	s.wake()
+	return true
+}
+
+func (s *liveSession) deleted() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reset()
+	s.lease, s.incarnation = 0, 0
+}
+
+// reset forgets a session that was deleted. The caller holds the mutex.
+func (s *liveSession) reset() {
+	s.seq, s.part, s.parts, s.bytes = unknown, 0, nil, 0
+	s.blocks = OpenBlocks{}
+	s.version++
+	s.deletions++
+	s.wake()
+}
+
+// liveState is what a follower sees at a moment.
+type liveState struct {
+	seq       int64
+	deletions int
+	parts     []livePart      // those that follow the position asked for, a batch of them
+	changed   <-chan struct{} // closed at the next change
+}
+
+// after returns the state for a follower who is at a position. The slice buf is used
+// for the parts.
+func (s *liveSession) after(at Position, buf []livePart) liveState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	state := liveState{seq: s.seq, deletions: s.deletions, changed: s.changed, parts: buf[:0]}
+	i, found := slices.BinarySearchFunc(s.parts, at, func(p livePart, at Position) int {
+		switch {
+		case p.at.after(at):
+			return 1
+		case at.after(p.at):
+			return -1
+		}
+		return 0
+	})
+	if found {
+		i++
+	}
+	for ; i < len(s.parts) && s.parts[i].at.Seq == at.Seq && len(state.parts) < cap(buf); i++ {
+		state.parts = append(state.parts, s.parts[i])
+	}
+	return state
+}

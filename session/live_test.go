@@ -1,0 +1,55 @@
+package session_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/session/sqlite"
+)
+
+func newLive(t testing.TB, store session.Store, opts ...session.LiveOption) *session.Live {
+	t.Helper()
+	l, err := session.NewLive(store, opts...)
+	require.NoError(t, err)
+	return l
+}
+
+func openSQLite(t testing.TB, path string, clock *sessiontest.Clock) *sqlite.Store {
+	t.Helper()
+	s, err := sqlite.Open(path, sqlite.WithClock(clock.Now))
+	require.NoError(t, err)
+	return s
+}
+
+func TestLiveTail(t *testing.T) {
+	t.Run("memory", func(t *testing.T) {
+		clock := sessiontest.NewClock()
+		sessiontest.RunTail(t, func(t *testing.T) sessiontest.Followed {
+			return newLive(t, session.NewMemory(session.WithClock(clock.Now)))
+		}, sessiontest.WithTailAdvance(clock.Advance))
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		clock := sessiontest.NewClock()
+		paths := make(map[sessiontest.Followed]string)
+		sessiontest.RunTail(t, func(t *testing.T) sessiontest.Followed {
+			path := filepath.Join(t.TempDir(), "sessions.db")
+			l := newLive(t, openSQLite(t, path, clock), session.WithPoll(10*time.Millisecond))
+			paths[l] = path
+			return l
+		}, sessiontest.WithTailAdvance(clock.Advance), sessiontest.WithPlainStore(func(t *testing.T, of sessiontest.Followed) session.Store {
+			return openSQLite(t, paths[of], clock)
+		}))
+	})
+}
+
+func TestLiveStore(t *testing.T) {
+	clock := sessiontest.NewClock()
+	sessiontest.Run(t, func(t *testing.T) session.Store {
+		return newLive(t, session.NewMemory(session.WithClock(clock.Now)))
+	}, sessiontest.WithAdvance(clock.Advance))
+}

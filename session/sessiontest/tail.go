@@ -1,0 +1,338 @@
+package sessiontest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"iter"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Followed is a store whose sessions can be followed while they run.
+type Followed interface {
+	session.Store
+	session.Tail
+}
+
+// TailOption tells [RunTail] more about the tails that it tests. What an option makes
+// testable is skipped without it.
+type TailOption func(*tailSuite)
+
+// WithCuts sets how often a client is cut off at random places of a running stream;
+// the default is 1,000.
+func WithCuts(n int) TailOption { return func(s *tailSuite) { s.cuts = n } }
+
+// WithTailAdvance gives the function that lets time pass on the clock by which the
+// leases of all open stores expire.
+func WithTailAdvance(advance func(time.Duration)) TailOption {
+	return func(s *tailSuite) { s.advance = advance }
+}
+
+// WithTailPeer gives the function that opens another tail on the data of one that
+// stays open, as a second machine would. It makes the suite test that partial events
+// published through one are seen through the other.
+func WithTailPeer(peer func(t *testing.T, of Followed) Followed) TailOption {
+	return func(s *tailSuite) { s.peer = peer }
+}
+
+// WithPlainStore gives the function that opens the store below a tail once more,
+// without a tail. It makes the suite test that what is stored past the tail is seen.
+func WithPlainStore(plain func(t *testing.T, of Followed) session.Store) TailOption {
+	return func(s *tailSuite) { s.plain = plain }
+}
+
+type tailSuite struct {
+	open    func(*testing.T) Followed
+	cuts    int
+	advance func(time.Duration)
+	peer    func(*testing.T, Followed) Followed
+	plain   func(*testing.T, Followed) session.Store
+}
+
+// RunTail runs the suite that every [session.Tail] must pass, one subtest for each
+// rule. open returns an open tail around an open store; the suite closes it. It must
+// keep the partial events of a turn for at least some seconds after its end. The suite
+// imports conversation too: what followers see must reduce to the store's own graph.
+func RunTail(t *testing.T, open func(t *testing.T) Followed, opts ...TailOption) {
+	s := &tailSuite{open: open, cuts: 1000}
+	for _, opt := range opts {
+		opt(s)
+	}
+	for _, group := range []struct {
+		name  string
+		tests []tailTest
+	}{
+		{"follow", followTests}, {"interrupted", interruptedTests}, {"end", endTests}, {"reconnect", reconnectTests}, {"others", otherTests},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			for _, test := range group.tests {
+				t.Run(test.name, func(t *testing.T) { s.run(t, test) })
+			}
+		})
+	}
+}
+
+type tailTest struct {
+	name string
+	run  func(*tailFixture)
+}
+
+func (s *tailSuite) run(t *testing.T, test tailTest) {
+	f := &tailFixture{T: t, tailSuite: s, app: "app-" + rand.Text()}
+	f.store = f.mustOpen(s.open(t))
+	f.key = session.Key{App: f.app, User: "ann", ID: "s1"}
+	test.run(f)
+}
+
+type tailFixture struct {
+	*testing.T
+	*tailSuite
+	store Followed
+	app   string
+	key   session.Key
+
+	lease session.Lease // of key, by begin
+	seq   int64
+}
+
+func (f *tailFixture) mustOpen(s Followed) Followed {
+	f.Helper()
+	require.NotNil(f, s)
+	f.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// begin takes the lease of the fixture's session.
+func (f *tailFixture) begin() {
+	f.Helper()
+	lease, err := f.store.Acquire(f.Context(), f.key, session.Self())
+	require.NoError(f, err)
+	f.lease, f.seq = lease, lease.Seq
+}
+
+// add stores events under the lease.
+func (f *tailFixture) add(data ...agent.EventData) {
+	f.Helper()
+	f.addEvents(events(f.seq, data...)...)
+}
+
+func (f *tailFixture) addEvents(list ...*agent.Event) {
+	f.Helper()
+	for i, e := range list {
+		e.Seq = f.seq + int64(i) + 1
+	}
+	require.NoError(f, f.store.Append(f.Context(), f.key, f.seq, f.lease, list...))
+	f.seq += int64(len(list))
+}
+
+// show publishes deltas of a block of text.
+func (f *tailFixture) show(id string, words ...string) {
+	f.Helper()
+	for _, w := range words {
+		require.NoError(f, f.store.Publish(f.Context(), f.key, delta(id, w)))
+	}
+}
+
+func (f *tailFixture) end() {
+	f.Helper()
+	require.NoError(f, f.store.Release(f.Context(), f.key, f.lease))
+}
+
+func delta(id, words string) *agent.Event {
+	return &agent.Event{ID: id, TurnID: "t1", RunID: "r1", Agent: "support", Path: "support", Time: recorded, Partial: true, Attempt: 1, Data: text(words)}
+}
+
+// block is the complete event of streamed deltas.
+func block(id, words string) *agent.Event {
+	e := event(0, text(words))
+	e.ID = id
+	return e
+}
+
+// patience is how long the suite waits for an entry before it calls it lost.
+const patience = 20 * time.Second
+
+// follower is a client that takes one entry after the other.
+type follower struct {
+	f    *tailFixture
+	next func() (session.Entry, error, bool)
+	stop func()
+	last string
+}
+
+// follow begins to follow the fixture's session. The client is cut off when the test
+// ends.
+func (f *tailFixture) follow(after string) *follower {
+	f.Helper()
+	return f.followOn(f.store, f.key, after)
+}
+
+func (f *tailFixture) followOn(tail session.Tail, key session.Key, after string) *follower {
+	f.Helper()
+	ctx, cancel := context.WithTimeout(f.Context(), patience)
+	next, stop := iter.Pull2(tail.Follow(ctx, key, after))
+	c := &follower{f: f, next: next, last: after, stop: func() { stop(); cancel() }}
+	f.Cleanup(c.stop)
+	return c
+}
+
+// take returns the next n entries.
+func (c *follower) take(n int) []session.Entry {
+	c.f.Helper()
+	out := make([]session.Entry, 0, n)
+	for range n {
+		e, err, ok := c.next()
+		require.True(c.f, ok, "the follower ended")
+		require.NoError(c.f, err, "after %q", c.last)
+		c.last = e.ID
+		out = append(out, e)
+	}
+	return out
+}
+
+// until takes entries up to the stored event of a position.
+func (c *follower) until(seq int64) []session.Entry {
+	c.f.Helper()
+	var out []session.Entry
+	for {
+		e := c.take(1)[0]
+		if out = append(out, e); e.Event.Seq >= seq {
+			return out
+		}
+	}
+}
+
+// fails requires that the follower ends with an error, and returns it.
+func (c *follower) fails() error {
+	c.f.Helper()
+	_, err, ok := c.next()
+	require.True(c.f, ok, "it ended without an error")
+	require.Error(c.f, err)
+	_, _, ok = c.next()
+	require.False(c.f, ok, "something came after the error")
+	return err
+}
+
+// words is what entries say, stored events marked.
+func words(entries []session.Entry) []string {
+	out := make([]string, len(entries))
+	for i, e := range entries {
+		switch out[i] = e.Event.Text(); {
+		case !e.Event.Partial:
+			out[i] += "."
+		case e.Event.Type() == agent.TypeDiscard:
+			out[i] = "void"
+			for _, id := range e.Event.Data.(*agent.Discard).IDs {
+				out[i] += " " + id
+			}
+		}
+	}
+	return out
+}
+
+// sound requires what holds for every sequence of entries: ids grow, stored events
+// come in order without gaps after the position from, and partial events stand
+// where they were published.
+func (f *tailFixture) sound(entries []session.Entry, from session.Position) {
+	f.Helper()
+	at := from
+	for _, e := range entries {
+		p, err := session.ParsePosition(e.ID)
+		require.NoError(f, err)
+		require.Equal(f, e.ID, p.String())
+		require.True(f, p.Seq > at.Seq || p.Seq == at.Seq && p.Part > at.Part, "%s follows %s", p, at)
+		if e.Event.Partial {
+			require.Zero(f, e.Event.Seq)
+			require.NotZero(f, p.Part)
+			require.Equal(f, at.Seq, p.Seq, "a partial event skips stored ones")
+		} else {
+			require.Equal(f, at.Seq+1, p.Seq)
+			require.Equal(f, session.Position{Seq: e.Event.Seq}, p)
+		}
+		at = p
+	}
+}
+
+// sameEntries compares what two clients got, as they would see it in JSON.
+func (f *tailFixture) sameEntries(want, got []session.Entry) {
+	f.Helper()
+	require.Equal(f, f.lines(want), f.lines(got))
+}
+
+func (f *tailFixture) lines(entries []session.Entry) []string {
+	f.Helper()
+	list := make([]*agent.Event, len(entries))
+	for i, e := range entries {
+		list[i] = e.Event
+	}
+	out := toJSON(f.T, list)
+	for i, e := range entries {
+		out[i] = e.ID + " " + out[i]
+	}
+	return out
+}
+
+// stored returns the log as entries.
+func (f *tailFixture) stored(key session.Key) []session.Entry {
+	f.Helper()
+	var out []session.Entry
+	for _, e := range load(f.T, f.store, key, 0) {
+		out = append(out, session.Entry{ID: session.Position{Seq: e.Seq}.String(), Event: e})
+	}
+	return out
+}
+
+func complete(entries []session.Entry) []session.Entry {
+	return slices.DeleteFunc(slices.Clone(entries), func(e session.Entry) bool { return e.Event.Partial })
+}
+
+// sameGraph requires that entries reduce to the graph of the stored log.
+func (f *tailFixture) sameGraph(key session.Key, entries []session.Entry) {
+	f.Helper()
+	require.Equal(f, graphOf(f.T, f.stored(key)), graphOf(f.T, entries))
+}
+
+// graphOf reduces entries. What depends only on the order in which parallel runs are
+// seen is evened out.
+func graphOf(t *testing.T, entries []session.Entry) any {
+	t.Helper()
+	g := conversation.New()
+	for _, e := range entries {
+		g = g.Reduce(e.Event)
+	}
+	b, err := json.Marshal(g)
+	require.NoError(t, err)
+	var out map[string]any
+	require.NoError(t, json.Unmarshal(b, &out))
+	for name, list := range out {
+		if list, ok := list.([]any); ok {
+			lines := make([]string, len(list))
+			for i, v := range list {
+				if node, ok := v.(map[string]any); ok { // of the envelope, the delta's stays
+					for _, field := range []string{"seq", "time", "attempt", "partial"} {
+						delete(node, field)
+					}
+				}
+				b, err := json.Marshal(v)
+				require.NoError(t, err)
+				lines[i] = string(b)
+			}
+			slices.Sort(lines)
+			out[name] = lines
+		}
+	}
+	return out
+}
+
+func isCanceled(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

@@ -1,0 +1,373 @@
+package sessiontest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// step is one thing that a turn does: it publishes, or it stores.
+type step []*agent.Event
+
+func (f *tailFixture) step(s step) {
+	f.Helper()
+	list := make([]*agent.Event, len(s))
+	for i, e := range s {
+		own := *e
+		list[i] = &own
+	}
+	if list[0].Partial {
+		require.NoError(f, f.store.Publish(f.Context(), f.key, list...))
+	} else {
+		f.addEvents(list...)
+	}
+}
+
+// story is turns as a runner makes them: answers in parts, attempts that are given
+// up, tools, and agents inside that speak at the same time.
+type story struct {
+	steps  []step
+	events int64 // stored ones
+	shown  int   // entries that a follower gets
+	rng    *rand.Rand
+	n      int
+}
+
+// newStory makes as many steps as are asked for, and those that end the last turn.
+func newStory(seed uint64, steps int) *story {
+	s := &story{rng: rand.New(rand.NewPCG(seed, 7))}
+	for len(s.steps) < steps {
+		s.turn()
+	}
+	return s
+}
+
+func (s *story) id(kind string) string { s.n++; return fmt.Sprintf("%s%d", kind, s.n) }
+
+func (s *story) do(list ...*agent.Event) {
+	s.steps = append(s.steps, list)
+	s.shown += len(list)
+	if !list[0].Partial {
+		s.events += int64(len(list))
+	}
+}
+
+func (s *story) turn() {
+	turn, run := s.id("t"), s.id("r")
+	in := func(id string, data agent.EventData) *agent.Event {
+		return &agent.Event{ID: id, TurnID: turn, RunID: run, Agent: "support", Path: "support", Time: recorded, Data: data}
+	}
+	user := in(s.id("u"), &agent.User{})
+	user.RunID, user.Agent = s.id("ur"), "user"
+	start := in(s.id("s"), &agent.HarnessStart{AgentID: "support"})
+	start.ParentID = user.RunID + ":user"
+	s.do(user, start)
+	for range 1 + s.rng.IntN(3) {
+		if s.rng.IntN(4) == 0 { // an attempt that comes to nothing
+			id := s.id("b")
+			s.deltas(in, id, false)
+			s.do(in(s.id("d"), &agent.Discard{Code: "retry", Message: "again", IDs: []string{id}}))
+		}
+		var answer []*agent.Event
+		for _, thinks := range []bool{true, false} {
+			id := s.id("b")
+			answer = append(answer, s.deltas(in, id, thinks))
+		}
+		call := s.id("c")
+		s.do(append(answer, in(call, &agent.ToolCall{Name: "look", Input: []byte("{}")}), in(s.id("x"), &agent.Usage{}))...)
+		s.inside(turn, call)
+		s.do(in(call, &agent.ToolResult{Name: "look", Output: []byte(`"seen"`)}))
+	}
+	s.do(in(s.id("e"), &agent.HarnessEnd{AgentID: "support", FinishReason: agent.FinishReasonStop}))
+}
+
+type stamp func(id string, data agent.EventData) *agent.Event
+
+// deltas publishes a block, and returns its complete event.
+func (s *story) deltas(in stamp, id string, thinks bool) *agent.Event {
+	all := ""
+	data := func(words string) agent.EventData {
+		if thinks {
+			return &agent.Reasoning{Content: words}
+		}
+		return text(words)
+	}
+	for range 1 + s.rng.IntN(8) {
+		var batch []*agent.Event
+		for range 1 + s.rng.IntN(2) {
+			word := s.id(" w")
+			all += word
+			e := in(id, data(word))
+			e.Partial, e.Attempt = true, 1
+			batch = append(batch, e)
+		}
+		s.do(batch...)
+	}
+	return in(id, data(all))
+}
+
+// inside has two agents speak at the same time inside a call.
+func (s *story) inside(turn, call string) {
+	if s.rng.IntN(3) > 0 {
+		return
+	}
+	var runs []stamp
+	for range 2 {
+		scope, run := s.id("scope"), s.id("r")
+		in := func(id string, data agent.EventData) *agent.Event {
+			return &agent.Event{ID: id, TurnID: turn, RunID: run, Scope: scope, Agent: "inner", Path: "inner", Time: recorded, Data: data}
+		}
+		start := in(s.id("s"), &agent.HarnessStart{AgentID: "inner"})
+		start.ParentID = call
+		s.do(start)
+		runs = append(runs, in)
+	}
+	ids, all := []string{s.id("b"), s.id("b")}, []string{"", ""}
+	for range 2 + s.rng.IntN(10) {
+		i := s.rng.IntN(2)
+		word := s.id(" w")
+		all[i] += word
+		e := runs[i](ids[i], text(word))
+		e.Partial, e.Attempt = true, 1
+		s.do(e)
+		if s.rng.IntN(6) == 0 { // the block is complete, and another begins
+			s.do(runs[i](ids[i], text(all[i])))
+			ids[i], all[i] = s.id("b"), ""
+		}
+	}
+	for i, in := range runs {
+		if all[i] != "" {
+			s.do(in(ids[i], text(all[i])))
+		}
+		s.do(in(s.id("e"), &agent.HarnessEnd{AgentID: "inner", FinishReason: agent.FinishReasonStop}))
+	}
+}
+
+// collect follows up to the stored event of a position. It may run on a goroutine of
+// its own.
+func (f *tailFixture) collect(tail session.Tail, key session.Key, after string, until int64) (out []session.Entry) {
+	ctx, cancel := context.WithTimeout(f.Context(), 10*patience)
+	defer cancel()
+	for e, err := range tail.Follow(ctx, key, after) {
+		if err != nil {
+			f.Errorf("after %d entries: %v", len(out), err)
+			return out
+		}
+		if out = append(out, e); e.Event.Seq == until {
+			return out
+		}
+	}
+	f.Errorf("the follower ended after %d entries", len(out))
+	return out
+}
+
+var reconnectTests = []tailTest{
+	{"at every entry", func(f *tailFixture) {
+		story := newStory(2, 60)
+		f.begin()
+		for _, step := range story.steps {
+			f.step(step)
+		}
+		f.end()
+		all := f.collect(f.store, f.key, "", story.events)
+		require.Len(f, all, story.shown)
+		f.sound(all, session.Position{})
+		f.sameGraph(f.key, all)
+		for i, e := range all {
+			if i < len(all)-1 {
+				f.sameEntries(all[i+1:], f.collect(f.store, f.key, e.ID, story.events))
+			}
+		}
+	}},
+	{"after partial events that are gone", func(f *tailFixture) {
+		f.begin()
+		f.add(text("a"), text("b"))
+		got := f.follow("1-5").take(1)
+		require.Equal(f, []string{"b."}, words(got))
+		c := f.follow("2-9")
+		f.add(text("c"))
+		require.Equal(f, []string{"c."}, words(c.take(1)))
+	}},
+	{"at random, while it runs", func(f *tailFixture) { f.cutAtRandom(f.store) }},
+}
+
+// cutAtRandom cuts a client off again and again while a stream runs, and requires that
+// it got what another got who was never cut off. It reconnects to any of the tails.
+func (f *tailFixture) cutAtRandom(tails ...session.Tail) {
+	story := newStory(3, 0)
+	for story.shown < 27*f.cuts/10 {
+		story.turn()
+	}
+	rng := rand.New(rand.NewPCG(4, 4))
+
+	// The writer runs ahead of the client by a number of entries that changes, so that
+	// cuts hit the end of the stream as well as what lies behind it.
+	ahead := make(chan struct{}, story.shown+64)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	stop := make(chan struct{})
+	defer close(stop)
+	f.begin()
+	wg.Go(func() {
+		for _, step := range story.steps {
+			for range step {
+				select {
+				case <-ahead:
+				case <-stop:
+					return
+				}
+			}
+			list := make([]*agent.Event, len(step))
+			for i, e := range step {
+				own := *e
+				own.Seq = 0
+				if !e.Partial {
+					own.Seq = f.seq + int64(i) + 1
+				}
+				list[i] = &own
+			}
+			var err error
+			if step[0].Partial {
+				err = f.store.Publish(f.Context(), f.key, list...)
+			} else if err = f.store.Append(f.Context(), f.key, f.seq, f.lease, list...); err == nil {
+				f.seq += int64(len(list))
+			}
+			if err != nil {
+				f.Error(err)
+				return
+			}
+		}
+	})
+	var whole []session.Entry
+	wg.Go(func() { whole = f.collect(f.store, f.key, "", story.events) })
+
+	const least = 8 // entries of the largest step, and some
+	for range least {
+		ahead <- struct{}{}
+	}
+	var got []session.Entry
+	extra, cuts, last := 0, 0, ""
+	for done := false; !done; {
+		c := f.followOn(tails[rng.IntN(len(tails))], f.key, last)
+		for range rng.IntN(6) {
+			e := c.take(1)[0]
+			got = append(got, e)
+			if done = e.Event.Seq == story.events; done {
+				break
+			}
+			switch want := rng.IntN(40); {
+			case want > extra:
+				extra++
+				ahead <- struct{}{}
+				ahead <- struct{}{}
+			case want < extra-20:
+				extra--
+			default:
+				ahead <- struct{}{}
+			}
+		}
+		c.stop()
+		last = c.last
+		cuts++
+	}
+	f.Logf("%d entries, %d cuts", len(got), cuts)
+	wg.Wait()
+	require.GreaterOrEqual(f, cuts, f.cuts)
+	f.sound(whole, session.Position{})
+	f.sameEntries(whole, got)
+	require.Len(f, got, story.shown)
+	require.Equal(f, graphOf(f.T, whole), graphOf(f.T, got))
+	f.sameGraph(f.key, got)
+}
+
+var otherTests = []tailTest{
+	{"another machine sees what is published here", func(f *tailFixture) {
+		peer := f.other()
+		c, here := f.followOn(peer, f.key, ""), f.follow("")
+		story := newStory(5, 100)
+		f.begin()
+		for _, step := range story.steps {
+			f.step(step)
+		}
+		f.end()
+		got := c.until(story.events)
+		f.sound(got, session.Position{})
+		require.Len(f, got, story.shown)
+		f.sameEntries(here.until(story.events), got)
+	}},
+	{"a client that reconnects to another machine, at random", func(f *tailFixture) { f.cutAtRandom(f.store, f.other()) }},
+	{"a session moves to another machine", func(f *tailFixture) {
+		peer := f.other()
+		c := f.follow("")
+		f.begin()
+		f.add(text("a"))
+		f.show("b1", "here")
+		f.addEvents(block("b1", "here"))
+		f.show("b2", "half")
+		f.end()
+		f.store = peer
+		f.begin()
+		f.show("b3", "there")
+		f.addEvents(block("b3", "there"))
+		f.end()
+		got := c.until(3)
+		require.Equal(f, []string{"a.", "here", "here.", "half", "void b2", "there", "there."}, words(got))
+		f.sound(got, session.Position{})
+		f.sameGraph(f.key, got)
+	}},
+	{"another machine takes a lease over", func(f *tailFixture) {
+		peer := f.other()
+		if f.advance == nil {
+			f.Skip("needs the option WithTailAdvance")
+		}
+		c := f.follow("")
+		f.begin()
+		f.add(text("a"))
+		f.show("b1", "half")
+		got := c.take(2)
+		stale := f.store
+		f.advance(session.LeaseTTL)
+		f.store = peer
+		f.begin()
+		got = append(got, c.take(1)...)
+		_ = stale.Publish(f.Context(), f.key, delta("b1", " more"), delta("b9", "of a stale writer")) // it does not know yet
+		f.show("b2", "anew")
+		f.addEvents(block("b2", "anew"))
+		f.end()
+		got = append(got, c.until(2)...)
+		require.Equal(f, []string{"a.", "half", "void b1", "anew", "anew."}, words(got))
+		f.sound(got, session.Position{})
+		f.sameGraph(f.key, got)
+		f.sameEntries(got, f.follow("").until(2))
+	}},
+	{"what is stored past the tail is seen", func(f *tailFixture) {
+		if f.plain == nil {
+			f.Skip("needs the option WithPlainStore")
+		}
+		plain := f.plain(f.T, f.store)
+		f.Cleanup(func() { _ = plain.Close() })
+		c := f.follow("")
+		for i := range int64(3) {
+			lease, err := plain.Acquire(f.Context(), f.key, session.Self())
+			require.NoError(f, err)
+			require.NoError(f, plain.Append(f.Context(), f.key, i, lease, event(i+1, text(fmt.Sprint(i)))))
+			require.NoError(f, plain.Release(f.Context(), f.key, lease))
+			require.Equal(f, []string{fmt.Sprint(i) + "."}, words(c.take(1)))
+		}
+		require.NoError(f, plain.Delete(f.Context(), f.key))
+		require.ErrorIs(f, c.fails(), agent.ErrConflict)
+	}},
+}
+
+func (f *tailFixture) other() Followed {
+	if f.peer == nil {
+		f.Skip("needs the option WithTailPeer")
+	}
+	return f.mustOpen(f.peer(f.T, f.store))
+}
