@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,37 +24,60 @@ func (p *program) conversationCommand() *cobra.Command {
 		Args:               cobra.ArbitraryArgs,
 		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // the unknown command is the news
 	}
-	var project string
-	var asJSON bool
+	var how reduction
 	reduce := &cobra.Command{
 		Use:   "reduce",
 		Short: "Read events from standard input, one JSON object a line, and print what follows from them",
 		Args:  exactly(),
 		RunE: func(*cobra.Command, []string) error {
-			return p.reduceConversation(project, asJSON)
+			return p.reduceConversation(how)
 		},
 	}
-	reduce.Flags().StringVar(&project, "project", "graph", "what to print: graph, thread, messages or dag")
-	reduce.Flags().BoolVar(&asJSON, "json", false, "print it in one line")
+	reduce.Flags().StringVar(&how.project, "project", "graph", "what to print: graph, thread, messages or dag")
+	reduce.Flags().StringVar(&how.active, "active", "", "the path through a conversation that branches, for thread, messages and dag: a file, or its JSON (default: the newest branch everywhere)")
+	reduce.Flags().StringSliceVar(&how.hide, "hide", nil, "what a thread leaves out: reasoning, or all of calls but ids, names and status: tools")
+	reduce.Flags().BoolVar(&how.oneLine, "json", false, "print it in one line")
 	cmd.AddCommand(reduce)
 	return cmd
 }
 
-func (p *program) reduceConversation(project string, oneLine bool) error {
-	if !slices.Contains([]string{"graph", "thread", "messages", "dag"}, project) {
-		return usagef("--project %s: graph, thread, messages and dag are possible", project)
+// reduction is what the flags say.
+type reduction struct {
+	project string
+	active  string
+	hide    []string
+	oneLine bool
+}
+
+func (p *program) reduceConversation(how reduction) error {
+	if !slices.Contains([]string{"graph", "thread", "messages", "dag"}, how.project) {
+		return usagef("--project %s: graph, thread, messages and dag are possible", how.project)
+	}
+	var options graph.ThreadOptions
+	for _, what := range how.hide {
+		switch what {
+		case "reasoning":
+			options.HideReasoning = true
+		case "tools":
+			options.CollapseTools = true
+		default:
+			return usagef("--hide %s: reasoning and tools are possible", what)
+		}
+	}
+	active, err := readActive(how.active)
+	if err != nil {
+		return err
 	}
 	g, err := p.readConversation()
 	if err != nil {
 		return err
 	}
-	var out any = g
-	var active graph.Active // the newest branch everywhere
-	switch project {
+	var out any = g // all of it: nothing is ever taken out
+	switch how.project {
 	case "thread":
 		out = struct {
 			Thread []graph.ViewNode `json:"thread"`
-		}{append([]graph.ViewNode{}, graph.Thread(g, active, graph.ThreadOptions{})...)}
+		}{append([]graph.ViewNode{}, graph.Thread(g, active, options)...)}
 	case "messages":
 		out = struct {
 			Messages []jsonMessage `json:"messages"`
@@ -60,7 +85,7 @@ func (p *program) reduceConversation(project string, oneLine bool) error {
 	case "dag":
 		out = graph.DAG(g, active)
 	}
-	if oneLine {
+	if how.oneLine {
 		writeJSON(p.Stdout, out)
 		return nil
 	}
@@ -68,6 +93,24 @@ func (p *program) reduceConversation(project string, oneLine bool) error {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(out)
+}
+
+// readActive reads the path that --active gives, as JSON or as a file's name; ""
+// is the newest branch everywhere.
+func readActive(flag string) (active graph.Active, err error) {
+	text := []byte(strings.TrimSpace(flag))
+	if len(text) == 0 {
+		return active, nil
+	}
+	if text[0] != '{' {
+		if text, err = os.ReadFile(flag); err != nil {
+			return active, usagef("--active: neither a JSON object nor a file that can be read: %w", err)
+		}
+	}
+	if err := json.Unmarshal(text, &active); err != nil {
+		return active, usagef("--active: %w", err)
+	}
+	return active, nil
 }
 
 // jsonMessage is the form of --project messages.

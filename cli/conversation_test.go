@@ -65,6 +65,53 @@ func TestConversationProjections(t *testing.T) {
 	}
 }
 
+// TestConversationActive: a path is given as JSON or as a file.
+func TestConversationActive(t *testing.T) {
+	events := `{"type":"user","runId":"u","content":"Hello"}
+{"type":"harness_start","runId":"r","agentId":"a","parentId":"u:user"}
+{"type":"reasoning","id":"h","runId":"r","content":"hm"}
+{"type":"tool_call","id":"k","runId":"r","name":"look","input":{}}
+{"type":"tool_result","id":"k","runId":"r","name":"look","output":"x"}
+{"type":"text","id":"t1","runId":"r","content":"First."}
+{"type":"harness_end","runId":"r"}
+{"type":"harness_start","runId":"s","agentId":"a","parentId":"u:user"}
+{"type":"text","id":"t2","runId":"s","content":"Second."}
+{"type":"harness_end","runId":"s"}`
+	file := filepath.Join(t.TempDir(), "active.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"next":{"u":"r"},"collapsed":["r"]}`+"\n"), 0o600))
+	for _, c := range []struct{ want, not, args string }{
+		{"Second.", "First.", ""},
+		{"First.", "Second.", `{"next":{"u":"r"}}`},
+		{"look", "Second.", `{"next":{"u":"r"}}`},
+		{"First.", "look", file},
+		{"Second.", "First.", `{}`},
+	} {
+		for _, project := range []string{"thread", "messages", "dag"} {
+			if project == "dag" && c.args == file {
+				continue // where a folded run is one box
+			}
+			got := invocation{stdin: events}.run(t, "conversation", "reduce", "--json", "--project", project, "--active", c.args)
+			require.Equal(t, cli.StatusAnswered, got.status, got.err)
+			require.Contains(t, got.out, c.want, project)
+			require.NotContains(t, got.out, c.not, project)
+		}
+	}
+	whole := invocation{stdin: events}.run(t, "conversation", "reduce", "--json")
+	require.Equal(t, whole, invocation{stdin: events}.run(t, "conversation", "reduce", "--json", "--active", file), "the graph is always all of it")
+
+	got := invocation{stdin: events}.run(t, "conversation", "reduce", "--json", "--project", "thread", "--active", `{"next":{"u":"r"}}`, "--hide", "reasoning,tools")
+	require.Equal(t, cli.StatusAnswered, got.status, got.err)
+	require.NotContains(t, got.out, "reasoning")
+	require.Contains(t, got.out, `"toolCalls":[{"id":"k","name":"look","status":"complete"}]`)
+
+	for _, bad := range []string{"no/such/file", `{"next":1}`, `{"next"`, "[]"} {
+		got := invocation{stdin: events}.run(t, "conversation", "reduce", "--project", "thread", "--active", bad)
+		require.Equal(t, cli.StatusUsage, got.status)
+		require.Empty(t, got.out)
+		require.Contains(t, got.err, "--active")
+	}
+}
+
 func TestConversationReduceBadInput(t *testing.T) {
 	got := invocation{stdin: "{\"type\":\"user\",\"runId\":\"u\"}\n\n[]\n"}.run(t, "conversation", "reduce")
 	require.Equal(t, cli.StatusUsage, got.status)
@@ -74,6 +121,10 @@ func TestConversationReduceBadInput(t *testing.T) {
 	got = invocation{}.run(t, "conversation", "reduce", "--project", "grpah")
 	require.Equal(t, cli.StatusUsage, got.status)
 	require.Contains(t, got.err, "--project grpah")
+
+	got = invocation{}.run(t, "conversation", "reduce", "--hide", "reasoning,text")
+	require.Equal(t, cli.StatusUsage, got.status)
+	require.Contains(t, got.err, "--hide text")
 
 	got = invocation{}.run(t, "conversation", "reduce")
 	require.Equal(t, cli.StatusAnswered, got.status)

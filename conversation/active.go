@@ -21,53 +21,80 @@ var ErrRunExists = errors.New("conversation: the run exists")
 // newest everywhere. An Active is immutable, and its methods return new values;
 // nothing is ever taken out of a graph. It is safe for concurrent use.
 //
-// It knows runs by their ids, so that it serves every graph that has grown from
-// the one for which it was made. What it says about runs that a graph does not
-// have is not looked at.
+// It knows runs and nodes by their ids, so that it serves every graph that has
+// grown from the one for which it was made, and every other one of the same
+// events: that of a client and that of the log. What it says about runs that a
+// graph does not have is not looked at. [Active.MarshalJSON] describes the form
+// in which it travels.
 type Active struct {
-	next      map[string]string // run → the run that follows it; "" → the root
+	next      map[string]string // run → the run that follows it
+	begins    map[string]bool   // runs without a parent that were chosen among those beside them
+	beside    map[string]string // run that Edit made → the one that it stands beside; both have no parent
 	ends      map[string]ending // run → where the path ends unless something newer follows
 	collapsed map[string]bool   // runs
 	summaries map[string]string // run → what stands for it and for all before it
 }
 
-// ending says that a path ends at a node, and that only runs which came later
-// can follow.
+// ending says that a path ends at a node, or with its run if there is no node,
+// and that only runs that were not there yet can follow.
 type ending struct {
-	node  string
-	after int32 // places below are older
+	node    string
+	without map[string]bool // runs
 }
 
 // Switch returns the path that leads through a node. Its further way is as
-// before. The error is [ErrNoNode].
+// before, unless that turned off before the node. The error is [ErrNoNode].
 func (a Active) Switch(g *Graph, id string) (Active, error) {
 	place := g.find(id)
 	if place == none {
 		return a, fmt.Errorf("%w: %q", ErrNoNode, id)
 	}
-	next, ends := clone(a.next), clone(a.ends)
+	a.next, a.ends = clone(a.next), clone(a.ends)
 	ri := g.at(place).run
-	_, chosen := next[""]
-	if place == g.runAt(ri).first && g.at(place).body.kind == KindUser && g.runAt(ri).parent == none {
-		chosen = true // one of several beginnings, and the others are not wanted
-	}
-	for {
+	a.keep(g, ri, place)
+	for g.runAt(ri).parent != none {
 		r := g.runAt(ri)
-		if r.parent == none {
-			if chosen {
-				next[""] = r.id
-			}
-			break
-		}
 		above := g.at(r.parent).run
 		if g.follows(ri) {
-			next[g.runAt(above).id] = r.id
-			delete(ends, g.runAt(above).id)
+			a.next[g.runAt(above).id] = r.id
+			delete(a.ends, g.runAt(above).id)
+		} else {
+			a.keep(g, above, r.parent)
 		}
 		ri = above
 	}
-	a.next, a.ends = next, ends
+	for b := a.beginnings(g); ri != none; ri = b.before[ri] {
+		beside := b.after[b.before[ri]]
+		if len(beside) < 2 {
+			continue
+		}
+		a.begins = clone(a.begins)
+		for _, other := range beside {
+			delete(a.begins, g.runAt(other).id)
+		}
+		a.begins[g.runAt(ri).id] = true
+	}
 	return a, nil
+}
+
+// keep changes what follows a run if it turns off before a node of the run: to
+// the newest run that follows behind the node, or else to none. It writes into
+// the maps.
+func (a Active) keep(g *Graph, ri, place int32) {
+	if cut := a.cut(g, ri, a.follower(g, ri)); cut == none || cut >= place { // places of a run are in its order
+		return
+	}
+	run := g.runAt(ri).id
+	delete(a.next, run)
+	delete(a.ends, run)
+	all := g.followers(ri)
+	for i := len(all) - 1; i >= 0; i-- {
+		if cut := a.cut(g, ri, all[i]); cut == none || cut >= place {
+			a.next[run] = g.runAt(all[i]).id
+			return
+		}
+	}
+	a.ends[run] = ending{without: g.runIDs(all)}
 }
 
 // Branch returns the path that ends at a node, so that what comes next begins a
@@ -78,11 +105,10 @@ func (a Active) Branch(g *Graph, id string) (Active, error) {
 	if err != nil {
 		return a, err
 	}
-	run := g.runAt(g.at(g.find(id)).run).id
-	a.next = clone(a.next)
+	ri := g.at(g.find(id)).run
+	run := g.runAt(ri).id
 	delete(a.next, run)
-	a.ends = clone(a.ends)
-	a.ends[run] = ending{id, int32(g.nodes.n)}
+	a.ends[run] = ending{id, g.runIDs(g.followers(ri))}
 	return a, nil
 }
 
@@ -104,14 +130,18 @@ func (a Active) Edit(g *Graph, id, runID string, content llm.Content) (*Graph, A
 		e.ParentID = g.at(r.parent).id
 	}
 	edited := g.Reduce(e)
+	if r.parent == none {
+		a.beside = clone(a.beside)
+		a.beside[runID] = r.id
+	}
 	last, _ := edited.Last(runID)
 	next, err := a.Switch(edited, last.ID)
 	return edited, next, err
 }
 
 // Collapse returns the path on which the run of a node is folded to what it
-// said: without its calls, results, reasoning and sub-agents. The error is
-// [ErrNoNode].
+// said: without its calls, results, reasoning and sub-agents. [Active.Expand]
+// undoes it. The error is [ErrNoNode].
 func (a Active) Collapse(g *Graph, id string) (Active, error) {
 	place := g.find(id)
 	if place == none {
@@ -123,7 +153,9 @@ func (a Active) Collapse(g *Graph, id string) (Active, error) {
 }
 
 // Summarize returns the path on which a text stands for the run of a node and
-// for all that precedes it on the path. The error is [ErrNoNode].
+// for all that precedes it on the path. It stands nowhere as long as the path
+// does not lead through that run, and nowhere for a run inside of another one.
+// [Active.Expand] undoes it. The error is [ErrNoNode].
 func (a Active) Summarize(g *Graph, id, summary string) (Active, error) {
 	place := g.find(id)
 	if place == none {
@@ -131,6 +163,35 @@ func (a Active) Summarize(g *Graph, id, summary string) (Active, error) {
 	}
 	a.summaries = clone(a.summaries)
 	a.summaries[g.runAt(g.at(place).run).id] = summary
+	return a, nil
+}
+
+// Expand returns the path on which the run of a node is shown in full: it undoes
+// Collapse, of that run and of those that it works inside of, and the summaries
+// on the path that stand for it, also for runs beside it. Where there is nothing
+// to undo the path is as before. The error is [ErrNoNode].
+func (a Active) Expand(g *Graph, id string) (Active, error) {
+	place := g.find(id)
+	if place == none {
+		return a, fmt.Errorf("%w: %q", ErrNoNode, id)
+	}
+	a.collapsed, a.summaries = clone(a.collapsed), clone(a.summaries)
+	outer := g.at(place).run // the run on the path itself
+	delete(a.collapsed, g.runAt(outer).id)
+	for ri := outer; g.runAt(ri).parent != none; {
+		above := g.at(g.runAt(ri).parent).run
+		if !g.follows(ri) {
+			outer = above
+			delete(a.collapsed, g.runAt(outer).id)
+		}
+		ri = above
+	}
+	hidden := false
+	for _, s := range a.path(g) {
+		if hidden = hidden || s.run == outer; hidden {
+			delete(a.summaries, g.runAt(s.run).id)
+		}
+	}
 	return a, nil
 }
 

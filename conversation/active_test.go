@@ -1,6 +1,9 @@
 package conversation
 
 import (
+	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -180,4 +183,141 @@ func TestSeveralBeginnings(t *testing.T) {
 	a, err := Active{}.Switch(g, "t1")
 	require.NoError(t, err)
 	require.Equal(t, "u a | a b | u c | a d", said(g, a))
+}
+
+func TestExpand(t *testing.T) {
+	g := fold(t, twoAnswers...)
+	a, err := Active{}.Switch(g, "t1")
+	require.NoError(t, err)
+	full := said(g, a)
+	folded, err := a.Collapse(g, "k")
+	require.NoError(t, err)
+	open, err := folded.Expand(g, "t2") // any node of the run
+	require.NoError(t, err)
+	require.Equal(t, full, said(g, open))
+	require.Equal(t, "u Hello | a A | u More | a A more", said(g, folded), "the old value is as it was")
+
+	short, err := folded.Summarize(g, "t1", "They greeted.")
+	require.NoError(t, err)
+	short, err = short.Summarize(g, "u2:user", "More was wanted.")
+	require.NoError(t, err)
+	require.Equal(t, "s More was wanted. | a A more", said(g, short))
+	partly, err := short.Expand(g, "u2:user") // it stands behind the first of the two
+	require.NoError(t, err)
+	require.Equal(t, "s They greeted. | u More | a A more", said(g, partly))
+	open, err = short.Expand(g, Thread(g, short, ThreadOptions{})[0].ID) // what the window shows of the summaries
+	require.NoError(t, err)
+	require.Equal(t, "u Hello | a A | u More | a A more", said(g, open))
+	open, err = open.Expand(g, "k")
+	require.NoError(t, err)
+	require.Equal(t, full, said(g, open))
+
+	same, err := a.Expand(g, "b1:harness_end")
+	require.NoError(t, err)
+	require.Equal(t, asJSON(t, a), asJSON(t, same), "there is nothing to undo")
+	_, err = a.Expand(g, "nothing")
+	require.ErrorIs(t, err, ErrNoNode)
+
+	// What works inside of a folded run is shown again by unfolding that run.
+	g = subagent(t)
+	folded, err = Active{}.Collapse(g, "tc-1")
+	require.NoError(t, err)
+	require.Len(t, DAG(g, folded).Nodes, 2)
+	open, err = folded.Expand(g, "c1")
+	require.NoError(t, err)
+	require.Equal(t, DAG(g, Active{}), DAG(g, open))
+}
+
+// TestSwitchBehindATurning: where a message hangs in the middle of an answer, the
+// rest of the answer can still be reached.
+func TestSwitchBehindATurning(t *testing.T) {
+	g := fold(t, append(slices.Clip(twoAnswers), `{"type":"user","runId":"u3","content":"Else","parentId":"k"}`)...)
+	a, err := Active{}.Switch(g, "u3:user")
+	require.NoError(t, err)
+	require.Equal(t, "u Hello | a A | u More | a  look() | u Else", said(g, a))
+	a, err = a.Switch(g, "k")
+	require.NoError(t, err)
+	require.Equal(t, "u3:user", a.Tip(g), "the further way is as before")
+	a, err = a.Switch(g, "t2")
+	require.NoError(t, err)
+	require.Equal(t, "u Hello | a A | u More | a  look() | a A more", said(g, a))
+	require.Equal(t, "a2:harness_end", a.Tip(g))
+	g = reduceOne(t, g, map[string]any{"type": "user", "runId": "u4", "content": "Thanks", "parentId": "a2:harness_end"})
+	require.Equal(t, "u4:user", a.Tip(g), "what comes later follows")
+	back, err := a.Switch(g, "u3:user")
+	require.NoError(t, err)
+	back, err = back.Switch(g, "t2")
+	require.NoError(t, err)
+	require.Equal(t, "u4:user", back.Tip(g), "a run that follows behind the node is better than none")
+}
+
+// TestActiveJSON: the form in which a path travels.
+func TestActiveJSON(t *testing.T) {
+	g := fold(t, append(slices.Clip(twoAnswers), `{"type":"user","runId":"u9","content":"Again"}`)...)
+	require.Equal(t, "{}", asJSON(t, Active{}))
+	a, err := Active{}.Switch(g, "u2:user")
+	require.NoError(t, err)
+	require.Equal(t, `{"next":{"a1":"u2","u1":"a1"}}`, asJSON(t, a))
+	a, err = a.Branch(g, "a1:harness_end")
+	require.NoError(t, err)
+	a, err = a.Collapse(g, "t3")
+	require.NoError(t, err)
+	a, err = a.Summarize(g, "t1", "<short>")
+	require.NoError(t, err)
+	g, a, err = a.Edit(g, "u9:user", "u10", llm.Content{Text: "Once more"})
+	require.NoError(t, err)
+	const want = `{"next":{"u1":"a1"},"begins":["u10"],"beside":{"u10":"u9"},"ends":{"a1":{"node":"a1:harness_end","without":["u2"]}},"collapsed":["b1"],"summaries":{"a1":"<short>"}}`
+	require.Equal(t, want, strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(asJSON(t, a)))
+
+	var read Active
+	require.NoError(t, json.Unmarshal([]byte(want), &read))
+	require.Equal(t, a, read)
+	require.Equal(t, "s <short> | u Once more", said(g, read))
+	for _, nothing := range []string{"null", "{}", `{"later":1}`, `{"next":{},"ends":{},"begins":[]}`} {
+		require.NoError(t, json.Unmarshal([]byte(nothing), &read))
+		require.Equal(t, said(g, Active{}), said(g, read))
+		require.Equal(t, "{}", asJSON(t, read))
+	}
+	require.NoError(t, json.Unmarshal([]byte(want), &read))
+	for _, bad := range []string{`{"next":["a"]}`, `[]`, `"a"`, `{"ends":{"a":"b"}}`} {
+		require.Error(t, json.Unmarshal([]byte(bad), &read), bad)
+		require.Equal(t, a, read, "as before")
+	}
+	// What a graph does not have is not looked at.
+	require.NoError(t, json.Unmarshal([]byte(`{"next":{"x":"y","u1":"x","a1":"u1"},"begins":["z"],"beside":{"u9":"q","q":"u1"},"ends":{"b1":{"node":"t1"},"z":{}},"collapsed":["z"],"summaries":{"z":""}}`), &read))
+	require.Equal(t, said(g, Active{}), said(g, read))
+}
+
+// TestBeginningsBesideEachOther: of messages without a parent that stand beside
+// each other one is on the path, with what followed it.
+func TestBeginningsBesideEachOther(t *testing.T) {
+	turn := func(n int) []string {
+		return []string{fmt.Sprintf(`{"type":"user","runId":"u%d","content":"q%d"}`, n, n), fmt.Sprintf(`{"type":"harness_start","runId":"a%d","parentId":"u%d"}`, n, n),
+			text(fmt.Sprintf("a%d", n), fmt.Sprintf("t%d", n), fmt.Sprintf("r%d", n))}
+	}
+	g := fold(t, slices.Concat(turn(1), turn(2), turn(3))...)
+	require.Equal(t, "u q1 | a r1 | u q2 | a r2 | u q3 | a r3", said(g, Active{}))
+	g, a, err := Active{}.Edit(g, "u2:user", "u4", llm.Content{Text: "q4"})
+	require.NoError(t, err)
+	require.Equal(t, "u q1 | a r1 | u q4", said(g, a))
+	require.Equal(t, []string{"u2:user", "u4:user"}, Thread(g, a, ThreadOptions{})[2].Alternatives)
+	for _, line := range slices.Concat(turn(4)[1:], turn(5)) {
+		g, _ = g.ReduceJSON([]byte(line))
+	}
+	require.Equal(t, "u q1 | a r1 | u q4 | a r4 | u q5 | a r5", said(g, a))
+	back, err := a.Switch(g, "t2")
+	require.NoError(t, err)
+	require.Equal(t, "u q1 | a r1 | u q2 | a r2 | u q3 | a r3", said(g, back))
+	again, err := back.Switch(g, "t5")
+	require.NoError(t, err)
+	require.Equal(t, said(g, a), said(g, again))
+
+	// The first messages of a session and of its fork at 0.
+	g = fold(t, `{"type":"user","runId":"u1","content":"one","seq":1}`, `{"type":"harness_start","runId":"a1","parentId":"u1:user","seq":2}`,
+		`{"type":"user","runId":"u2","content":"other","seq":1}`, `{"type":"harness_start","runId":"a2","parentId":"u2:user","seq":2}`)
+	require.Equal(t, "u other | a ", said(g, Active{}))
+	require.Equal(t, []string{"u1:user", "u2:user"}, Thread(g, Active{}, ThreadOptions{})[0].Alternatives)
+	back, err = Active{}.Switch(g, "a1:harness_start")
+	require.NoError(t, err)
+	require.Equal(t, "u one | a ", said(g, back))
 }

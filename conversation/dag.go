@@ -85,37 +85,24 @@ func (d *drawing) add(parent int32, b Box) int {
 	return i
 }
 
-// runs adds the boxes of runs, and of what began inside of them. A list of what
-// is still to be done takes the place of recursion, because agents can nest
-// deeply.
+// runs adds the boxes of runs, and of what began inside of them.
 func (d *drawing) runs(steps []step) {
 	g := d.g
-	todo := [][]step{steps}
-	for len(todo) > 0 {
-		steps := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		for _, s := range steps {
+	d.active.visit(g, steps, func(s step, collapsed bool) {
+		places := g.inStep(s)
+		if collapsed {
 			r := g.runAt(s.run)
-			places := g.inStep(s)
-			if d.active.collapsed[r.id] {
-				first := g.at(r.first)
-				i := d.add(r.parent, Box{ID: first.id, Label: line((threader{g: g}).agent(r)), Kind: "run"})
-				for _, place := range places {
-					d.boxOf[place] = i
-				}
-				continue
-			}
+			i := d.add(r.parent, Box{ID: g.at(r.first).id, Label: line((&threader{g: g}).agent(r)), Kind: "run"})
 			for _, place := range places {
-				n := g.at(place)
-				d.boxOf[place] = d.add(g.parentOf(n), Box{ID: n.id, Label: n.label(), Kind: string(n.body.kind)})
-				for _, ri := range g.spawnedBy(place) {
-					if !g.follows(ri) {
-						todo = append(todo, d.active.onward(g, ri))
-					}
-				}
+				d.boxOf[place] = i
 			}
+			return
 		}
-	}
+		for _, place := range places {
+			n := g.at(place)
+			d.boxOf[place] = d.add(g.parentOf(n), Box{ID: n.id, Label: n.label(), Kind: string(n.body.kind)})
+		}
+	})
 }
 
 // layout gives each box a column and a layer. A column begins with one box and

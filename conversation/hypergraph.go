@@ -31,11 +31,34 @@ type Hyperedge struct {
 
 // Hypergraph derives the three tiers. As long as nothing is discarded it only
 // grows with the graph: a chunk stays in its block, and a block in its message.
-func (g *Graph) Hypergraph() Hypergraph {
+//
+// It is of the whole graph; [HypergraphOf] has one path only.
+func (g *Graph) Hypergraph() Hypergraph { return g.hypergraph(func(int32) bool { return true }) }
+
+// HypergraphOf derives the three tiers of what is on the path, with the
+// sub-agents inside of it. Of a collapsed run only the words are left, and
+// nothing of what a summary stands for.
+func HypergraphOf(g *Graph, active Active) Hypergraph {
+	shown := make(map[int32]bool)
+	_, _, steps := active.summarized(g)
+	active.visit(g, steps, func(s step, collapsed bool) {
+		for _, place := range g.inStep(s) {
+			if kind := g.at(place).body.kind; !collapsed || kind == KindText || kind == KindUser {
+				shown[place] = true
+			}
+		}
+	})
+	return g.hypergraph(func(place int32) bool { return shown[place] })
+}
+
+func (g *Graph) hypergraph(has func(place int32) bool) Hypergraph {
 	h := Hypergraph{Chunks: []string{}, Blocks: []string{}, Messages: []string{}, Edges: []Hyperedge{}}
 	chunks := make(map[string][]string) // by block
 	blocks := make(map[int32][]string)  // by run
 	for place := range g.places() {
+		if !has(place) {
+			continue
+		}
 		n := g.at(place)
 		block := "block:" + n.id
 		if n.body.kind == KindUsage {
@@ -53,12 +76,12 @@ func (g *Graph) Hypergraph() Hypergraph {
 	}
 	for ri := range int32(g.runs.n) {
 		r := g.runAt(ri)
-		if r.first == none {
+		if blocks[ri] == nil {
 			continue
 		}
 		h.Messages = append(h.Messages, "message:"+r.id)
 		h.Edges = append(h.Edges, Hyperedge{BlockToMessage, blocks[ri], "message:" + r.id})
-		if r.parent != none {
+		if r.parent != none && blocks[g.at(r.parent).run] != nil {
 			h.Edges = append(h.Edges, Hyperedge{ParentMessage, []string{"message:" + r.id}, "message:" + g.runAt(g.at(r.parent).run).id})
 		}
 	}

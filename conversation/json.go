@@ -2,7 +2,6 @@ package conversation
 
 import (
 	"bytes"
-
 	"encoding/json"
 )
 

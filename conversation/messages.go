@@ -3,6 +3,7 @@ package conversation
 import (
 	"encoding/json"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
@@ -16,37 +17,58 @@ const NoResult = "This call has no result: it was not finished, and what it did 
 // user's messages, what agents said, their calls, and behind each answer one
 // result for each of its calls, in their order. A call without a result gets one
 // that says so. Reasoning, errors, and what sub-agents did inside of a call are
-// left out. Names and arguments that endpoints refuse are made acceptable.
+// left out.
 //
-// Where the last message is the assistant's, the user's next one is still to be
-// added before a model is asked.
+// Whatever events came, complete or cut off, and whatever the path is, the
+// messages can be sent to an endpoint, or put into another session:
+//
+//   - A user's message has words or parts, and these are text and media. A summary
+//     is a user's message.
+//   - An assistant's message has words, or calls, or both; its parts are calls.
+//     The id of a call stands once in all messages. It is the node's if that has 1
+//     to 64 printable ASCII characters and no space, and else call_1, call_2 and
+//     so on. Names have 1 to 64 letters, digits, underscores and hyphens, and
+//     arguments are JSON objects.
+//   - Directly behind an assistant's message with calls stand messages of the role
+//     tool, each with one result, in the order of the calls. The result of a call
+//     that has none is [NoResult], as an error. Nothing else has that role.
+//   - No other roles and no other parts occur, and no message is empty.
+//
+// Where the last message is the assistant's or a result, the user's next one is
+// still to be added before a model is asked. The messages share memory with the
+// graph and must not be changed.
 func Messages(g *Graph, active Active) []llm.Message {
-	var out []llm.Message
+	w := writer{g: g}
 	summary, _, steps := active.summarized(g)
 	if summary != "" {
-		out = append(out, llm.UserText(summary))
+		w.out = append(w.out, llm.UserText(summary))
 	}
 	for _, s := range steps {
-		collapsed := active.collapsed[g.runAt(s.run).id]
-		out = append(out, g.messages(s, collapsed)...)
+		w.step(s, active.collapsed[g.runAt(s.run).id])
 	}
-	return out
+	return w.out
 }
 
-func (g *Graph) messages(s step, collapsed bool) []llm.Message {
-	var out []llm.Message
+// writer collects messages.
+type writer struct {
+	g     *Graph
+	out   []llm.Message
+	named int // calls whose nodes' ids do not do
+}
+
+func (w *writer) step(s step, collapsed bool) {
 	var open answer
-	for _, place := range g.inStep(s) {
-		n := g.at(place)
+	for _, place := range w.g.inStep(s) {
+		n := w.g.at(place)
 		switch n.body.kind {
 		case KindUser:
+			w.answer(s, &open)
 			if m := userMessage(n); m.Text != "" || len(m.Parts) > 0 {
-				out = append(out, m)
+				w.out = append(w.out, m)
 			}
 		case KindText:
 			if open.answered {
-				out = append(out, open.messages(g)...)
-				open = answer{}
+				w.answer(s, &open)
 			}
 			open.text.WriteString(n.text())
 		case KindToolCall:
@@ -54,15 +76,14 @@ func (g *Graph) messages(s step, collapsed bool) []llm.Message {
 				continue
 			}
 			if open.answered {
-				out = append(out, open.messages(g)...)
-				open = answer{}
+				w.answer(s, &open)
 			}
 			open.calls = append(open.calls, n)
 		case KindToolResult:
 			open.answered = true
 		}
 	}
-	return append(out, open.messages(g)...)
+	w.answer(s, &open)
 }
 
 func userMessage(n *node) llm.Message {
@@ -87,27 +108,44 @@ type answer struct {
 	answered bool
 }
 
-func (a *answer) messages(g *Graph) []llm.Message {
-	text := a.text.String()
-	if text == "" && len(a.calls) == 0 {
-		return nil
+// answer writes an answer, if there is one, and begins the next.
+func (w *writer) answer(s step, a *answer) {
+	text, calls := a.text.String(), a.calls
+	*a = answer{}
+	if text == "" && len(calls) == 0 {
+		return
 	}
 	m := llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: text}}
-	out := []llm.Message{m}
-	for _, n := range a.calls {
+	var results []llm.Message
+	for _, n := range calls {
 		call, _ := n.data().(*agent.ToolCall)
-		name := acceptable(call.Name)
-		out[0].Parts = append(out[0].Parts, llm.ToolCall{ID: n.id, Name: name, Arguments: arguments(call.Input)})
-		result := llm.ToolResult{CallID: n.id, Name: name, Output: NoResult, IsError: true}
-		if place := g.resultOf(n); place != none {
-			if r, ok := g.at(place).data().(*agent.ToolResult); ok {
+		id, name := w.callID(n.id), acceptable(call.Name)
+		m.Parts = append(m.Parts, llm.ToolCall{ID: id, Name: name, Arguments: arguments(call.Input)})
+		result := llm.ToolResult{CallID: id, Name: name, Output: NoResult, IsError: true}
+		if place := w.g.resultOf(s, n); place != none {
+			if r, ok := w.g.at(place).data().(*agent.ToolResult); ok {
 				result.Output, result.IsError = agent.OutputText(r.Output), r.IsError
 			}
 		}
-		out = append(out, llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{result}}})
+		results = append(results, llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{result}}})
 	}
-	return out
+	w.out = append(append(w.out, m), results...)
 }
+
+// callID returns a node's id as endpoints accept it.
+func (w *writer) callID(id string) string {
+	if wireID.MatchString(id) {
+		return id
+	}
+	for {
+		w.named++
+		if id = "call_" + strconv.Itoa(w.named); w.g.find(id) == none {
+			return id
+		}
+	}
+}
+
+var wireID = regexp.MustCompile(`^[!-~]{1,64}$`)
 
 func arguments(input json.RawMessage) string {
 	if string(input) == "null" {

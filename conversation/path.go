@@ -4,24 +4,74 @@ package conversation
 type step struct {
 	run int32
 	cut int32 // the last node that counts; none if all do
+	// by are the runs that take up the calls which the run has left open where it
+	// was cut off, see Graph.continues.
+	by []int32
 }
 
-// path returns the runs on the path, from the root. Several beginnings are
-// several parts of one conversation, unless one was chosen.
+// path returns the runs on the path, from the root.
 func (a Active) path(g *Graph) []step {
 	var steps []step
-	chosen := none
-	if id, ok := a.next[""]; ok {
-		chosen = g.findRun(id)
-	}
-	for ri := range int32(g.runs.n) {
-		r := g.runAt(ri)
-		if r.first == none || r.parent != none || chosen != none && ri != chosen && g.at(r.first).body.kind == KindUser {
-			continue
-		}
+	b := a.beginnings(g)
+	for ri := b.choose(g, a, none); ri != none; ri = b.choose(g, a, ri) {
 		steps = append(steps, a.onward(g, ri)...)
 	}
 	return steps
+}
+
+// beginnings are the runs without a parent. They are parts of one conversation:
+// each follows the one that was seen before it. But some stand beside each other,
+// where the one that was seen first stands: what Edit made stands beside what it
+// was made of, and so do two messages of the user with the same seq, because a log
+// has every seq once: they are the first ones of a session and of a fork that
+// shares nothing with it.
+type beginnings struct {
+	before map[int32]int32   // the one that each follows, or none
+	after  map[int32][]int32 // those that follow one, or none
+}
+
+func (a Active) beginnings(g *Graph) beginnings {
+	type first struct {
+		seq    int64
+		parent string // that is not there yet
+	}
+	b := beginnings{make(map[int32]int32), make(map[int32][]int32)}
+	bySeq := make(map[first]int32)
+	last := none
+	for ri := range int32(g.runs.n) {
+		r := g.runAt(ri)
+		if r.first == none || r.parent != none {
+			continue
+		}
+		before := last
+		if n := g.at(r.first); n.body.kind == KindUser {
+			key := first{n.body.seq, r.waitsFor}
+			if other, ok := bySeq[key]; ok && key.seq > 0 {
+				before = b.before[other]
+			} else if other, ok := a.beside[r.id]; ok {
+				if before, ok = b.before[g.findRun(other)]; !ok {
+					before = last // the other one is not here
+				}
+			} else {
+				bySeq[key] = ri
+			}
+		}
+		b.before[ri] = before
+		b.after[before] = append(b.after[before], ri)
+		last = ri
+	}
+	return b
+}
+
+// choose returns the one that follows a beginning on the path, or none.
+func (b beginnings) choose(g *Graph, a Active, ri int32) int32 {
+	chosen := none
+	for _, next := range b.after[ri] {
+		if chosen = next; a.begins[g.runAt(next).id] {
+			break
+		}
+	}
+	return chosen
 }
 
 // onward returns a run and those that follow it, one after the other.
@@ -29,20 +79,30 @@ func (a Active) onward(g *Graph, ri int32) []step {
 	var steps []step
 	for ri != none {
 		next := a.follower(g, ri)
-		cut := none
-		if next != none {
-			if parent := g.runAt(next).parent; !g.isEnd(parent) {
-				cut = parent
-			}
-		} else if end, ok := a.ends[g.runAt(ri).id]; ok {
-			if place := g.find(end.node); place != none && !g.isEnd(place) {
-				cut = place
-			}
-		}
-		steps = append(steps, step{ri, cut})
+		steps = append(steps, step{run: ri, cut: a.cut(g, ri, next)})
 		ri = next
 	}
+	for i := len(steps) - 2; i >= 0; i-- {
+		if next := steps[i+1]; g.continues(next.run) {
+			steps[i].by = append([]int32{next.run}, next.by...)
+		}
+	}
 	return steps
+}
+
+// cut returns the last node of a run that counts if another run, or none, follows
+// it; none if all do.
+func (a Active) cut(g *Graph, ri, next int32) int32 {
+	cut := none
+	if next != none {
+		cut = g.runAt(next).parent
+	} else if end, ok := a.ends[g.runAt(ri).id]; ok {
+		cut = g.find(end.node)
+	}
+	if cut != none && (g.at(cut).run != ri || g.isEnd(cut)) {
+		return none
+	}
+	return cut
 }
 
 // follower returns the run that follows a run on the path, or none.
@@ -54,13 +114,11 @@ func (a Active) follower(g *Graph, ri int32) int32 {
 			return ni
 		}
 	}
-	newest, after := none, none
-	if end, ok := a.ends[id]; ok {
-		after = end.after - 1
-	}
+	newest, first := none, none
+	without := a.ends[id].without
 	for _, ni := range g.followers(ri) {
-		if first := g.runAt(ni).first; first > after {
-			newest, after = ni, first
+		if g.runAt(ni).first > first && !without[g.runAt(ni).id] {
+			newest, first = ni, g.runAt(ni).first
 		}
 	}
 	return newest
@@ -95,10 +153,29 @@ func (g *Graph) spawnedBy(place int32) []int32 {
 
 // follows reports whether a run follows the one that it hangs on, rather than
 // being a part of what that one does: whether it is the user's, or answers the
-// user, or hangs on the end of a run. A run without a parent follows nothing.
+// user, or hangs on the end of a run, or takes up one that was cut off. A run
+// without a parent follows nothing.
 func (g *Graph) follows(ri int32) bool {
 	r := g.runAt(ri)
-	return r.parent != none && r.first != none && (g.at(r.first).body.kind == KindUser || g.isEnd(r.parent))
+	return r.parent != none && r.first != none && (g.at(r.first).body.kind == KindUser || g.isEnd(r.parent) || g.continues(ri))
+}
+
+// continues reports whether a run takes up another one where that one was cut
+// off, as it happens in a fork in the middle of a run: it is the same agent's, and
+// hangs on what that agent said or learnt. What works inside of a run hangs on a
+// call, or on the run's start.
+func (g *Graph) continues(ri int32) bool {
+	r := g.runAt(ri)
+	if r.parent == none || r.first == none {
+		return false
+	}
+	switch g.at(r.parent).body.kind {
+	case KindText, KindReasoning, KindToolResult, KindToolProgress, KindRelay, KindUsage, KindError:
+	default:
+		return false
+	}
+	first, cut := g.at(r.first).body, g.at(g.runAt(g.at(r.parent).run).first).body
+	return first.kind == KindHarnessStart && first.agent != "" && first.agent == cut.agent && first.path == cut.path
 }
 
 // isEnd reports whether a node closes what somebody had to say: what hangs on it
@@ -137,5 +214,50 @@ func (g *Graph) inStep(s step) []int32 {
 	return found
 }
 
-// resultOf returns the place of a call's result, wherever it stands, or none.
-func (g *Graph) resultOf(call *node) int32 { return g.find(call.id + ":result") }
+// visit calls f for the steps and for what began inside of them, but for what is
+// inside of collapsed runs. A list of what is still to be done takes the place of
+// recursion, because agents can nest deeply.
+func (a Active) visit(g *Graph, steps []step, f func(s step, collapsed bool)) {
+	todo := [][]step{steps}
+	for len(todo) > 0 {
+		steps := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, s := range steps {
+			collapsed := a.collapsed[g.runAt(s.run).id]
+			f(s, collapsed)
+			if collapsed {
+				continue
+			}
+			for _, place := range g.inStep(s) {
+				for _, ri := range g.spawnedBy(place) {
+					if !g.follows(ri) {
+						todo = append(todo, a.onward(g, ri))
+					}
+				}
+			}
+		}
+	}
+}
+
+// resultOf returns the place of the result of a call that is made in a step, or
+// none. It can stand anywhere, but if another run takes up this one, its results
+// count.
+func (g *Graph) resultOf(s step, call *node) int32 {
+	for _, ri := range s.by {
+		for _, id := range []string{g.runAt(ri).id + ":" + call.id + ":result", call.id + ":result"} {
+			if place := g.find(id); place != none && g.at(place).run == ri {
+				return place
+			}
+		}
+	}
+	return g.find(call.id + ":result")
+}
+
+// runIDs returns the ids of runs.
+func (g *Graph) runIDs(runs []int32) map[string]bool {
+	ids := make(map[string]bool, len(runs))
+	for _, ri := range runs {
+		ids[g.runAt(ri).id] = true
+	}
+	return ids
+}

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/agentarbor/arbor/agent"
 )
@@ -73,24 +74,45 @@ type ThreadOptions struct {
 
 // Thread returns the conversation on the path as a chat window shows it. An
 // agent that has begun and said nothing yet has a view node without words.
+//
+// It takes time in proportion to what it shows, however deeply agents nest. The
+// JSON of a very deep thread is another matter: many parsers give up after some
+// thousand levels.
 func Thread(g *Graph, active Active, opts ThreadOptions) []ViewNode {
-	t := threader{g, active, opts}
+	t := threader{g: g, active: active, opts: opts, beginnings: active.beginnings(g)}
 	summary, before, steps := active.summarized(g)
 	var out []ViewNode
 	if len(before) > 0 {
 		first := g.runAt(before[0].run)
 		out = append(out, ViewNode{ID: g.at(first.first).id, RunID: first.id, Role: RoleSummary, Text: summary, Status: StatusComplete})
 	}
-	return append(out, t.thread(steps)...)
+	out = append(out, t.thread(steps)...)
+	// Agents can nest deeply: a list of what is still to be done takes the place of
+	// recursion.
+	for len(t.todo) > 0 {
+		b := t.todo[len(t.todo)-1]
+		t.todo = t.todo[:len(t.todo)-1]
+		*b.to = append([]ViewNode{}, t.thread(active.onward(g, b.run))...)
+	}
+	return out
 }
 
 type threader struct {
 	g      *Graph
 	active Active
 	opts   ThreadOptions
+	todo   []nested
+
+	beginnings beginnings
 }
 
-func (t threader) thread(steps []step) []ViewNode {
+// nested is a thread inside of another one that is still to be made.
+type nested struct {
+	run int32
+	to  *[]ViewNode
+}
+
+func (t *threader) thread(steps []step) []ViewNode {
 	var out []ViewNode
 	for _, s := range steps {
 		nodes := t.step(s)
@@ -102,11 +124,14 @@ func (t threader) thread(steps []step) []ViewNode {
 	return out
 }
 
-func (t threader) alternatives(ri int32) []string {
-	if !t.g.follows(ri) {
-		return nil
+func (t *threader) alternatives(ri int32) []string {
+	var runs []int32
+	switch {
+	case t.g.follows(ri):
+		runs = t.g.followers(t.g.at(t.g.runAt(ri).parent).run)
+	case t.g.runAt(ri).parent == none:
+		runs = t.beginnings.after[t.beginnings.before[ri]]
 	}
-	runs := t.g.followers(t.g.at(t.g.runAt(ri).parent).run)
 	if len(runs) < 2 {
 		return nil
 	}
@@ -117,49 +142,59 @@ func (t threader) alternatives(ri int32) []string {
 	return ids
 }
 
+// draft is a view node while it is made.
+type draft struct {
+	ViewNode
+	text, reasoning []byte
+	inside          []int32   // runs that began inside of it without a call
+	inCalls         [][]int32 // and in each of its calls
+}
+
 // step returns the view nodes of a run. A result ends an answer: words and calls
 // behind it are the next one.
-func (t threader) step(s step) []ViewNode {
+func (t *threader) step(s step) []ViewNode {
 	g, r := t.g, t.g.runAt(s.run)
 	collapsed := t.active.collapsed[r.id]
-	places := g.inStep(s)
-	var out []ViewNode
+	var drafts []draft
 	answered, ended := false, false
-	calls := make(map[string][2]int) // node id → view node and call
-	at := func(n *node) *ViewNode {
-		if len(out) == 0 || answered {
-			out = append(out, ViewNode{ID: n.id, RunID: r.id, Role: RoleAssistant, Agent: t.agent(r), Status: StatusComplete})
+	calls := make(map[string][2]int) // node id → draft and call
+	at := func(n *node) *draft {
+		if len(drafts) == 0 || answered || drafts[len(drafts)-1].Role == RoleUser {
+			ended = false
+			drafts = append(drafts, draft{ViewNode: ViewNode{ID: n.id, RunID: r.id, Role: RoleAssistant, Agent: t.agent(r), Status: StatusComplete}})
 			answered = false
 		}
-		return &out[len(out)-1]
+		return &drafts[len(drafts)-1]
 	}
 	callOf := func(id string) *ViewCall {
 		for _, id := range []string{r.id + ":" + id, id} {
 			if i, ok := calls[id]; ok {
-				return &out[i[0]].ToolCalls[i[1]]
+				return &drafts[i[0]].ToolCalls[i[1]]
 			}
 		}
 		return nil
 	}
-	for _, place := range places {
+	for _, place := range g.inStep(s) {
 		n := g.at(place)
 		switch n.body.kind {
 		case KindUser:
-			out = append(out, t.user(n, r.id))
+			drafts = append(drafts, draft{ViewNode: t.user(n, r.id)})
 			ended = true
 		case KindText:
-			at(n).Text += n.text()
+			d := at(n)
+			d.text = append(d.text, n.text()...)
 		case KindReasoning:
 			if !collapsed && !t.opts.HideReasoning {
-				at(n).Reasoning += n.text()
+				d := at(n)
+				d.reasoning = append(d.reasoning, n.text()...)
 			}
 		case KindToolCall:
 			if collapsed {
 				continue
 			}
-			v := at(n)
-			v.ToolCalls = append(v.ToolCalls, t.call(n))
-			calls[n.id] = [2]int{len(out) - 1, len(v.ToolCalls) - 1}
+			d := at(n)
+			d.ToolCalls, d.inCalls = append(d.ToolCalls, t.call(s, n)), append(d.inCalls, nil)
+			calls[n.id] = [2]int{len(drafts) - 1, len(d.ToolCalls) - 1}
 		case KindToolResult:
 			answered = true
 		case KindToolProgress, KindRelay:
@@ -167,37 +202,61 @@ func (t threader) step(s step) []ViewNode {
 				t.during(c, n)
 			}
 		case KindError:
-			v := at(n)
-			v.Status = StatusError
+			d := at(n)
+			d.Status = StatusError
 			if f, ok := n.data().(*agent.Failure); ok {
-				v.Error = f.Message
+				d.Error = f.Message
 			}
 			ended = g.nextOf(place) == none
 		case KindHarnessEnd:
 			ended = true
 		}
-		if branches := t.branches(place); len(branches) > 0 && !collapsed {
+		if inside := t.inside(place); len(inside) > 0 && !collapsed {
 			if i, ok := calls[n.id]; ok {
-				out[i[0]].ToolCalls[i[1]].Branches = branches
+				drafts[i[0]].inCalls[i[1]] = inside
 			} else {
-				v := at(n)
-				v.Branches = append(v.Branches, branches...)
+				d := at(n)
+				d.inside = append(d.inside, inside...)
 			}
 		}
 	}
-	t.finish(out, ended || s.cut != none)
-	if len(out) == 0 && !ended && s.cut == none {
-		out = []ViewNode{{ID: g.at(r.first).id, RunID: r.id, Role: RoleAssistant, Agent: t.agent(r), Status: StatusStreaming}}
+	if len(drafts) == 0 && !ended && s.cut == none {
+		return []ViewNode{{ID: g.at(r.first).id, RunID: r.id, Role: RoleAssistant, Agent: t.agent(r), Status: StatusStreaming}}
 	}
-	return out
+	return t.finish(drafts, ended || s.cut != none)
+}
+
+// inside returns the runs that a node has begun inside of its own run.
+func (t *threader) inside(place int32) []int32 {
+	return slices.DeleteFunc(t.g.spawnedBy(place), t.g.follows)
+}
+
+// later notes that the threads of runs are still to be made, and returns the list
+// in which they will stand.
+func (t *threader) later(runs []int32) [][]ViewNode {
+	if len(runs) == 0 {
+		return nil
+	}
+	threads := make([][]ViewNode, len(runs))
+	for i, ri := range runs {
+		t.todo = append(t.todo, nested{ri, &threads[i]})
+	}
+	return threads
 }
 
 // finish sets what can be said only at the end: in a run that goes on, its last
 // view node and its open calls are streaming; in one that is over, a call that
 // nobody answered and nobody can decide about has failed.
-func (t threader) finish(out []ViewNode, ended bool) {
-	for i := range out {
+func (t *threader) finish(drafts []draft, ended bool) []ViewNode {
+	out := make([]ViewNode, len(drafts))
+	for i := range drafts {
+		d := &drafts[i]
+		out[i] = d.ViewNode
 		v := &out[i]
+		if v.Role == RoleAssistant {
+			v.Text, v.Reasoning = string(d.text), string(d.reasoning)
+		}
+		v.Branches = t.later(d.inside)
 		for j := range v.ToolCalls {
 			c := &v.ToolCalls[j]
 			switch {
@@ -208,15 +267,18 @@ func (t threader) finish(out []ViewNode, ended bool) {
 			}
 			if t.opts.CollapseTools {
 				*c = ViewCall{ID: c.ID, Name: c.Name, Status: c.Status}
+			} else {
+				c.Branches = t.later(d.inCalls[j])
 			}
 		}
 		if i == len(out)-1 && !ended && v.Status != StatusError {
 			v.Status = StatusStreaming
 		}
 	}
+	return out
 }
 
-func (t threader) user(n *node, runID string) ViewNode {
+func (t *threader) user(n *node, runID string) ViewNode {
 	v := ViewNode{ID: n.id, RunID: runID, Role: RoleUser, Agent: n.body.agent, Status: StatusComplete}
 	user, _ := n.data().(*agent.User)
 	if user == nil {
@@ -229,12 +291,12 @@ func (t threader) user(n *node, runID string) ViewNode {
 	return v
 }
 
-func (t threader) call(n *node) ViewCall {
+func (t *threader) call(s step, n *node) ViewCall {
 	c := ViewCall{ID: n.id, Status: StatusStreaming}
 	if call, ok := n.data().(*agent.ToolCall); ok {
 		c.Name, c.Input = call.Name, call.Input
 	}
-	if place := t.g.resultOf(n); place != none {
+	if place := t.g.resultOf(s, n); place != none {
 		c.Status = StatusComplete
 		if r, ok := t.g.at(place).data().(*agent.ToolResult); ok {
 			c.Output, c.IsError = r.Output, r.IsError
@@ -247,7 +309,7 @@ func (t threader) call(n *node) ViewCall {
 }
 
 // during adds to a call what happens while it runs.
-func (t threader) during(c *ViewCall, n *node) {
+func (t *threader) during(c *ViewCall, n *node) {
 	switch d := n.data().(type) {
 	case *agent.ToolProgress:
 		c.Progress = append(c.Progress, d.Content)
@@ -268,20 +330,8 @@ func toolCallID(n *node) string {
 	return ""
 }
 
-// branches returns the threads of the runs that a node has begun inside of its
-// own run.
-func (t threader) branches(place int32) [][]ViewNode {
-	var out [][]ViewNode
-	for _, ri := range t.g.spawnedBy(place) {
-		if !t.g.follows(ri) {
-			out = append(out, t.thread(t.active.onward(t.g, ri)))
-		}
-	}
-	return out
-}
-
 // agent returns who speaks in a run.
-func (t threader) agent(r *run) string {
+func (t *threader) agent(r *run) string {
 	first := t.g.at(r.first)
 	if first.body.agent != "" {
 		return first.body.agent

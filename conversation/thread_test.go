@@ -2,11 +2,16 @@ package conversation
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
 )
 
 // TestThreadCases compares the threads of the cases with testdata/threads.json.
@@ -146,4 +151,61 @@ func TestThreadBranches(t *testing.T) {
 	require.Equal(t, StatusStreaming, out[0].Branches[1][0].Status)
 	require.Equal(t, "after", out[1].Text)
 	require.Equal(t, "a after", asked(g, Active{}))
+}
+
+// mallocs counts what f allocates.
+func mallocs(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.Mallocs - before.Mallocs
+}
+
+// TestDeepSubAgents: agents in agents in agents, 100,000 levels of them, need no
+// deep stack, and cost in proportion to their number. (A stack that grows beyond
+// the bound ends the program.)
+func TestDeepSubAgents(t *testing.T) {
+	nest := func(levels int) *Graph {
+		g := New()
+		for i := range levels {
+			run, parent := fmt.Sprint("run", i), fmt.Sprint("call", i-1)
+			g = g.Reduce(&agent.Event{RunID: run, ParentID: parent, Agent: "x", Data: &agent.HarnessStart{AgentID: "x"}})
+			g = g.Reduce(&agent.Event{RunID: run, ID: fmt.Sprint("call", i), Agent: "x", Data: &agent.ToolCall{Name: "ask", Input: json.RawMessage(`{}`)}})
+		}
+		return g
+	}
+	small, large := nest(10_000), nest(100_000)
+	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20))
+	for name, project := range map[string]func(*Graph){
+		"thread":     func(g *Graph) { Thread(g, Active{}, ThreadOptions{}) },
+		"dag":        func(g *Graph) { DAG(g, Active{}) },
+		"messages":   func(g *Graph) { Messages(g, Active{}) },
+		"hypergraph": func(g *Graph) { HypergraphOf(g, Active{}) },
+		"switch": func(g *Graph) {
+			last := ""
+			for run := range g.Runs() {
+				last = run
+			}
+			a, err := Active{}.Switch(g, last+":harness_start")
+			require.NoError(t, err)
+			a, err = a.Expand(g, last+":harness_start")
+			require.NoError(t, err)
+			a.Tip(g)
+		},
+	} {
+		few, many := mallocs(func() { project(small) }), mallocs(func() { project(large) })
+		require.Less(t, many, 12*few+1000, name)
+	}
+	levels := 0
+	for thread := Thread(large, Active{}, ThreadOptions{}); len(thread) > 0; levels++ {
+		require.Len(t, thread, 1)
+		require.Len(t, thread[0].ToolCalls, 1)
+		if thread[0].ToolCalls[0].Branches == nil {
+			levels++
+			break
+		}
+		thread = thread[0].ToolCalls[0].Branches[0]
+	}
+	require.Equal(t, 100_000, levels)
 }
