@@ -79,7 +79,8 @@ func newMessageWriter(p *preparer) *messageWriter {
 						UNION ALL
 						SELECT s.parent_key, s.parent_seq FROM line CROSS JOIN session s ON s.key = line.key WHERE s.parent_key IS NOT NULL)
 					SELECT m.id FROM line CROSS JOIN message m ON m.session = line.key AND m.id = ?3 AND m.first_seq <= line.upto)),
-			?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING`),
+			?4, ?5, ?6, ?7, ?8, ?9, ?10)
+			ON CONFLICT DO UPDATE SET last_seq = excluded.last_seq, completed = 1 WHERE excluded.completed = 1 AND excluded.role = 'agent'`),
 		complete: p.prepare("UPDATE message SET last_seq = ?, completed = 1 WHERE session = ? AND id = ?"),
 		recent: p.prepare(`SELECT coalesce(json ->> 'id', ''), coalesce(json ->> 'runId', ''), coalesce(json ->> 'turnId', '')
 			FROM event WHERE session = ? AND seq <= ? ORDER BY seq DESC`),

@@ -1,0 +1,325 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/session/sqlite"
+)
+
+// version1 makes a file as the program with the first schema left it: with
+// testdata/version1.sql, which that program's file was dumped to.
+func version1(t testing.TB, more ...string) (path string) {
+	t.Helper()
+	script, err := os.ReadFile("testdata/version1.sql")
+	require.NoError(t, err)
+	path = newFile(t)
+	db := raw(t, path, append([]string{string(script), fmt.Sprintf("PRAGMA application_id = %d", 0x4172626f), "PRAGMA journal_mode = WAL"}, more...)...)
+	require.Equal(t, "1", scalar(t, db, "SELECT max(version) FROM schema_version"))
+	require.NoError(t, db.Close())
+	return path
+}
+
+// dump returns the rows of a query, a line each.
+func dump(t testing.TB, path, query string) string {
+	t.Helper()
+	db := raw(t, path)
+	defer db.Close()
+	rows, err := db.Query(query)
+	require.NoError(t, err, query)
+	columns, err := rows.Columns()
+	require.NoError(t, err)
+	values, dest := make([]any, len(columns)), make([]any, len(columns))
+	for i := range values {
+		dest[i] = &values[i]
+	}
+	var out bytes.Buffer
+	for rows.Next() {
+		require.NoError(t, rows.Scan(dest...))
+		for i, v := range values {
+			if i > 0 {
+				out.WriteByte('|')
+			}
+			if v != nil {
+				fmt.Fprint(&out, v)
+			}
+		}
+		out.WriteByte('\n')
+	}
+	require.NoError(t, errors.Join(rows.Err(), rows.Close()))
+	return out.String()
+}
+
+// sound requires that a file is whole, and holds nothing that nothing leads to.
+func sound(t testing.TB, path string) {
+	t.Helper()
+	db := raw(t, path)
+	defer db.Close()
+	require.Equal(t, "ok", scalar(t, db, "PRAGMA integrity_check"))
+	for what, query := range map[string]string{
+		"rows that refer to none":              "SELECT count(*) FROM pragma_foreign_key_check",
+		"deleted sessions without forks":       "SELECT count(*) FROM session s WHERE id IS NULL AND NOT EXISTS (SELECT 1 FROM session f WHERE f.parent_key = s.key)",
+		"forks that hang too low":              "SELECT count(*) FROM session f JOIN session p ON p.key = f.parent_key WHERE p.parent_key IS NOT NULL AND f.parent_seq <= p.parent_seq",
+		"events behind the end or in the past": "SELECT count(*) FROM event e JOIN session s ON s.key = e.session WHERE s.id IS NOT NULL AND (e.seq > s.seq OR e.seq <= coalesce(s.parent_seq, 0))",
+		"sessions without all of their events": "SELECT count(*) FROM session s WHERE id IS NOT NULL AND (SELECT count(*) FROM event WHERE session = key) <> seq - coalesce(parent_seq, 0)",
+		"events that only deleted ones had": `SELECT count(*) FROM event e JOIN session s ON s.key = e.session
+			WHERE s.id IS NULL AND e.seq > (SELECT max(f.parent_seq) FROM session f WHERE f.parent_key = s.key)`,
+		"deleted ones that lack shared events": `SELECT count(*) FROM session s WHERE id IS NULL
+			AND (SELECT count(*) FROM event WHERE session = key) <> (SELECT max(f.parent_seq) FROM session f WHERE f.parent_key = s.key) - coalesce(s.parent_seq, 0)`,
+		"messages without their events": `SELECT count(*) FROM message m WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.session = m.session AND e.seq = m.first_seq AND e.json ->> 'runId' = m.id)
+			OR NOT EXISTS (SELECT 1 FROM event e WHERE e.session = m.session AND e.seq = m.last_seq AND e.json ->> 'runId' = m.id)`,
+	} {
+		require.Equal(t, "0", scalar(t, db, query), what)
+	}
+}
+
+// messages returns the table of messages of a session, in the order of the log.
+func messages(t testing.TB, path string, key session.Key) string {
+	t.Helper()
+	return dump(t, path, fmt.Sprintf(`SELECT m.id, parent_message_id, role, agent, scope, turn_id, first_seq, last_seq, completed
+		FROM message m JOIN session s ON s.key = m.session WHERE app = '%s' AND user = '%s' AND s.id = '%s' ORDER BY first_seq`, key.App, key.User, key.ID))
+}
+
+const schema = "SELECT type, name, tbl_name, replace(sql, '\"', '') FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%' ORDER BY name"
+
+func TestMigrateFromVersion1(t *testing.T) {
+	path := version1(t)
+	const events = "SELECT * FROM event ORDER BY session, seq"
+	const sessions = "SELECT key, app, user, id, seq, created, updated, lease_token, lease_host, lease_pid, lease_started, %s FROM session ORDER BY key"
+	const state = "SELECT * FROM state ORDER BY app, scope, user, name"
+	wantEvents, wantSessions, wantState := dump(t, path, events), dump(t, path, fmt.Sprintf(sessions, "lease_expires")), dump(t, path, state)
+	require.NotEmpty(t, wantState)
+
+	clock := sessiontest.NewClock() // as far as it had come
+	clock.Advance(3 * time.Minute)
+	s := open(t, path, sqlite.WithClock(clock.Now))
+	require.Equal(t, wantEvents, dump(t, path, events))
+	require.Equal(t, wantSessions, dump(t, path, fmt.Sprintf(sessions, "lease_until")))
+	require.Equal(t, wantState, dump(t, path, state))
+	sound(t, path)
+	fresh := newFile(t)
+	other := open(t, fresh)
+	require.Equal(t, dump(t, fresh, schema), dump(t, path, schema))
+	require.Equal(t, "1\n2\n", dump(t, path, "SELECT version FROM schema_version ORDER BY version"))
+
+	infos, err := s.List(t.Context(), session.Key{})
+	require.NoError(t, err)
+	require.Len(t, infos, 4, "and not the one that was only leased")
+	for i, want := range []session.Info{
+		{Key: session.Key{App: "shop", User: "ann", ID: "held"}, Seq: 4},
+		{Key: session.Key{App: "shop", User: "bob", ID: "ünï/'cø\"dé\n"}, Seq: 70},
+		{Key: session.Key{App: "shop", User: "ann", ID: "odd"}, Seq: 32},
+		{Key: session.ID("story"), Seq: 29},
+	} {
+		want.Created = clock.Now().Add(-time.Duration(i) * time.Minute)
+		want.Updated = want.Created
+		require.Equal(t, want, infos[i])
+
+		// What the migration made of the log is what storing the log makes.
+		log := loadAll(t, s, want.Key)
+		require.Len(t, log, int(want.Seq))
+		for _, n := range []int{1, 3, 100} {
+			copied := session.Key{App: "copy", User: fmt.Sprint(n), ID: fmt.Sprint(i)}
+			appendAll(t, other, copied, log, n)
+			if i != 1 { // whose name is not for SQL
+				require.Equal(t, messages(t, fresh, copied), messages(t, path, want.Key))
+			}
+		}
+	}
+	require.Empty(t, dump(t, path, "SELECT * FROM message m JOIN session s ON s.key = m.session WHERE s.user = 'bob'"), "a run without beginning")
+	shared, err := s.SharedState(t.Context(), infos[1].Key)
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"user:name": "Bob", "app:n": 7.0}, shared)
+
+	// The lease that somebody held is held, and runs out.
+	_, err = s.Acquire(t.Context(), infos[0].Key, session.Self())
+	require.ErrorIs(t, err, agent.ErrSessionBusy)
+	require.ErrorContains(t, err, "another.example")
+	clock.Advance(session.LeaseTTL)
+	lease, err := s.Acquire(t.Context(), infos[0].Key, session.Self())
+	require.NoError(t, err)
+	require.Equal(t, session.Lease{Token: 5<<32 | 2, Seq: 4, Incarnation: 5}, lease)
+	require.NoError(t, s.Append(t.Context(), infos[0].Key, 4, lease, batch(4, 2)...))
+
+	// Keys go on where they were, and not where the last one is that is left.
+	lease, err = s.Acquire(t.Context(), session.ID("deleted"), session.Self())
+	require.NoError(t, err)
+	require.EqualValues(t, 8, lease.Incarnation)
+
+	// And the foreign keys are back in force.
+	require.NoError(t, s.Fork(t.Context(), infos[2].Key, 20, session.ID("fork")))
+	require.NoError(t, s.Delete(t.Context(), infos[2].Key))
+	require.Len(t, contents(t, s, session.ID("fork")), 20)
+	sound(t, path)
+}
+
+// TestMigrationIsWholeOrNot: a file that cannot be brought up to date stays as it
+// is, so that the program that wrote it goes on.
+func TestMigrationIsWholeOrNot(t *testing.T) {
+	path := version1(t, "PRAGMA foreign_keys = OFF", `INSERT INTO event VALUES (99, 1, '{}')`)
+	everything := func() string {
+		return dump(t, path, schema) + dump(t, path, "SELECT * FROM event") + dump(t, path, "SELECT * FROM session") + dump(t, path, "SELECT * FROM sqlite_sequence")
+	}
+	before := everything()
+	for range 2 {
+		_, err := sqlite.Open(path)
+		require.ErrorContains(t, err, path)
+		require.ErrorContains(t, err, "1 rows belong to sessions that do not exist")
+	}
+	require.Equal(t, before, everything())
+	raw(t, path, "DELETE FROM event WHERE session = 99")
+	require.Len(t, contents(t, open(t, path), session.ID("story")), 29)
+}
+
+// TestMigrateDamagedEvent: what cannot be read is the loss of one session.
+func TestMigrateDamagedEvent(t *testing.T) {
+	path := version1(t, "UPDATE event SET json = '{' WHERE session = 2 AND seq = 1")
+	s := open(t, path)
+	for _, err := range s.Load(t.Context(), session.ID("story"), 0) {
+		require.ErrorContains(t, err, "event 1 is damaged")
+	}
+	require.Len(t, contents(t, s, session.Key{App: "shop", User: "ann", ID: "odd"}), 32)
+	require.NoError(t, s.Delete(t.Context(), session.ID("story")))
+	sound(t, path)
+}
+
+// TestManyMigrateAtOnce: programs that start together all find the file ready.
+func TestManyMigrateAtOnce(t *testing.T) {
+	path := version1(t)
+	errs := make([]error, 8)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() { errs[i] = playOpen(path, fmt.Sprint(i)) })
+	}
+	wg.Wait()
+	require.NoError(t, errors.Join(errs...))
+	s := open(t, path)
+	for i := range errs {
+		require.Len(t, contents(t, s, session.ID(fmt.Sprint(i))), 2)
+	}
+	require.Len(t, contents(t, s, session.ID("story")), 29)
+	require.Equal(t, "1\n2\n", dump(t, path, "SELECT version FROM schema_version ORDER BY version"))
+	sound(t, path)
+}
+
+// program1 is what a program that knows only the first schema has prepared while
+// it opened the file.
+type program1 struct {
+	t *testing.T
+	*sql.DB
+	stmts map[string]*sql.Stmt
+}
+
+func openProgram1(t *testing.T, path string) *program1 {
+	p := &program1{t: t, DB: raw(t, path, "PRAGMA foreign_keys = ON"), stmts: map[string]*sql.Stmt{}}
+	const take = "UPDATE session SET lease_token = lease_token + 1, lease_host = ?, lease_pid = ?, lease_started = ?, lease_expires = ? "
+	for name, query := range map[string]string{
+		"advance": `UPDATE session SET seq = ?, updated = ?, created = coalesce(created, ?)
+			WHERE key = ? AND lease_token = ? AND lease_expires IS NOT NULL AND seq = ? AND app = ? AND user = ? AND id = ?`,
+		"holder": `SELECT seq FROM session WHERE key = ? AND lease_token = ? AND lease_expires IS NOT NULL AND app = ? AND user = ? AND id = ?`,
+		"delete": "DELETE FROM session WHERE app = ? AND user = ? AND id = ?",
+		"take": take + `WHERE app = ? AND user = ? AND id = ? AND (lease_expires IS NULL OR lease_expires <= ?)
+			RETURNING key, lease_token, seq`,
+		"create": `INSERT INTO session (app, user, id, lease_token, lease_host, lease_pid, lease_started, lease_expires)
+			VALUES (?, ?, ?, 1, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING key, lease_token, seq`,
+		"renew": `UPDATE session SET lease_expires = ?
+			WHERE key = ? AND lease_token = ? AND lease_expires IS NOT NULL AND app = ? AND user = ? AND id = ?`,
+		"release": `UPDATE session SET lease_expires = NULL
+			WHERE key = ? AND lease_token = ? AND lease_expires IS NOT NULL AND app = ? AND user = ? AND id = ?`,
+		"find": "SELECT key, seq FROM session WHERE app = ? AND user = ? AND id = ?",
+		"page": "SELECT seq, json FROM event WHERE session = ? AND seq > ? AND seq <= ? ORDER BY seq",
+		"list": `SELECT app, user, id, seq, created, updated FROM session
+			WHERE seq > 0 AND (?1 = '' OR app = ?1) AND (?2 = '' OR user = ?2) AND (?3 = '' OR id = ?3)
+			ORDER BY updated DESC, app, user, id`,
+	} {
+		stmt, err := p.Prepare(query)
+		require.NoError(t, err, name)
+		t.Cleanup(func() { require.NoError(t, stmt.Close()) })
+		p.stmts[name] = stmt
+	}
+	return p
+}
+
+// rows runs a statement and returns the number of rows that it yields.
+func (p *program1) rows(name string, args ...any) (n int, err error) {
+	rows, err := p.stmts[name].Query(args...)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		n++
+	}
+	return n, rows.Err()
+}
+
+func (p *program1) changes(name string, args ...any) int64 {
+	result, err := p.stmts[name].Exec(args...)
+	require.NoError(p.t, err, name)
+	n, err := result.RowsAffected()
+	require.NoError(p.t, err)
+	return n
+}
+
+// TestProgramOfVersion1GoesOn: a program that opened the file before it was
+// brought up to date loses its leases, is told why it gets no others, and can
+// spoil nothing. It can read the sessions that are no forks.
+func TestProgramOfVersion1GoesOn(t *testing.T) {
+	path := version1(t)
+	old := openProgram1(t, path)
+	clock := sessiontest.NewClock()
+	now := clock.Now().UnixNano()
+	n, err := old.rows("take", "old.example", 1, 2, now+int64(session.LeaseTTL), "app", "local", "story", now)
+	require.NoError(t, err)
+	require.Equal(t, 1, n, "before, it gets a lease")
+
+	s := open(t, path, sqlite.WithClock(clock.Now))
+	story := session.ID("story")
+	_, err = s.Acquire(t.Context(), story, session.Self())
+	require.ErrorIs(t, err, agent.ErrSessionBusy, "the old program's lease is respected")
+
+	ofStory := []any{2, 3, "app", "local", "story"}
+	require.Zero(t, old.changes("renew", append([]any{now}, ofStory...)...), "a lease that was lost")
+	require.Zero(t, old.changes("advance", 30, now, now, 2, 3, 29, "app", "local", "story"), "so nothing is appended")
+	n, err = old.rows("holder", ofStory...)
+	require.NoError(t, err)
+	require.Zero(t, n, "and the error is a conflict")
+	require.Zero(t, old.changes("release", ofStory...))
+	const says = "a newer version of this program has brought the file up to date"
+	_, err = old.rows("take", "old.example", 1, 2, now, "app", "local", "story", now)
+	require.ErrorContains(t, err, says)
+	_, err = old.rows("create", "app", "local", "new", "old.example", 1, 2, now)
+	require.ErrorContains(t, err, says)
+	_, err = old.stmts["delete"].Exec("app", "local", "story")
+	require.ErrorContains(t, err, says)
+
+	clock.Advance(session.LeaseTTL) // which it could not renew
+	lease, err := s.Acquire(t.Context(), story, session.Self())
+	require.NoError(t, err)
+	require.NoError(t, s.Append(t.Context(), story, 29, lease, batch(29, 3)...))
+	require.NoError(t, s.Fork(t.Context(), story, 31, session.ID("fork")))
+	require.NoError(t, s.Delete(t.Context(), session.Key{App: "shop", User: "bob", ID: "ünï/'cø\"dé\n"}))
+	n, err = old.rows("page", 2, 0, 100)
+	require.NoError(t, err)
+	require.Equal(t, 32, n, "it reads what is new")
+	require.NoError(t, s.Delete(t.Context(), story))
+	n, err = old.rows("find", "app", "local", "story")
+	require.NoError(t, err)
+	require.Zero(t, n, "and misses what was deleted")
+	n, err = old.rows("list", "", "", "")
+	require.NoError(t, err)
+	require.Equal(t, 3, n, "two are left, and the fork")
+	require.Len(t, contents(t, s, session.ID("fork")), 31)
+	sound(t, path)
+}

@@ -1,0 +1,151 @@
+package sqlite_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// counter makes ids that are the same in every run of a test.
+func counter(prefix string) func() string {
+	n := 0
+	return func() string {
+		n++
+		return fmt.Sprintf("%s%d", prefix, n)
+	}
+}
+
+// tell runs two turns, with a tool, an agent as a tool and a transfer, and
+// returns what a client sees of them, deltas included.
+func tell(t *testing.T, store session.Store, key session.Key) (live []*agent.Event) {
+	t.Helper()
+	script, err := scripted.Parse([]byte(`
+support: "One " "moment." call lookup#k1 {"id": 1}
+support: call ask_expert#k2 {"input": "Is it right?"}
+expert: think "Let me " think "see." "It " "is."
+support: "I gue" fault=cut
+support: call transfer_to_agent#k3 {"agent_name": "billing"}
+billing: "Your money " "comes back."
+billing: "You are " "welcome."
+`))
+	require.NoError(t, err)
+	expert, err := llmagent.New("expert", "You know.", script.Model("expert"))
+	require.NoError(t, err)
+	ask, err := agenttool.New(expert, agenttool.WithName("ask_expert"))
+	require.NoError(t, err)
+	lookup, err := tools.Func("lookup", "Looks something up.", func(_ tools.Context, in struct {
+		ID int `json:"id"`
+	}) (string, error) {
+		return "two charges", nil
+	})
+	require.NoError(t, err)
+	billing, err := llmagent.New("billing", "You pay back.", script.Model("billing"))
+	require.NoError(t, err)
+	support, err := llmagent.New("support", "You route.", script.Model("support"), llmagent.WithTools(lookup, ask), llmagent.WithSubAgents(billing))
+	require.NoError(t, err)
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	r, err := runner.New(support, store, runner.WithStreaming(), runner.WithIDs(counter(key.ID+"-")), runner.WithClock(func() time.Time {
+		now = now.Add(time.Millisecond)
+		return now
+	}))
+	require.NoError(t, err)
+	for _, text := range []string{"I was charged twice", "Thanks"} {
+		for e, err := range r.Run(t.Context(), key, llm.UserText(text)) {
+			require.NoError(t, err)
+			live = append(live, e)
+		}
+	}
+	require.NoError(t, script.Done())
+	return live
+}
+
+// odd is a log of runs with every kind of parentId, those included that no
+// runner of ours writes.
+func odd() (events []*agent.Event) {
+	turn := ""
+	add := func(run, id, parent string, data agent.EventData) {
+		seq := int64(len(events) + 1)
+		if id == "" {
+			id = fmt.Sprint("odd", seq)
+		}
+		if data.EventType() == agent.TypeUser {
+			turn = run
+		}
+		events = append(events, &agent.Event{Seq: seq, ID: id, TurnID: turn, RunID: run, ParentID: parent, Agent: "agent-of-" + run,
+			Time: time.Unix(1_800_000_000, seq).UTC(), Data: data})
+	}
+	user := func(run, parent string) { add(run, "", parent, &agent.User{Content: llm.Content{Text: "Hi"}}) }
+	start := func(run, parent string) { add(run, "", parent, &agent.HarnessStart{AgentID: "x"}) }
+	end := func(run string) {
+		add(run, "", "", &agent.HarnessEnd{AgentID: "x", FinishReason: agent.FinishReasonStop})
+	}
+	words := func(run, id, parent string) { add(run, id, parent, &agent.Text{Content: "said by " + run}) }
+
+	words("before", "", "") // a run that begins with neither a start nor a parent has no row
+	user("u1", "")
+	start("a", "u1:user")
+	words("a", "block", "")
+	add("a", "call", "", &agent.ToolCall{Name: "f", Input: []byte("{}")})
+	add("a", "", "", &agent.Usage{})
+	start("by-call", "call")
+	end("by-call")
+	add("a", "call", "", &agent.ToolResult{Name: "f", Output: []byte("1")})
+	start("by-result", "call:result")
+	start("by-block", "block")
+	start("by-usage", "a:usage:1")
+	add("a", "", "", &agent.Failure{Code: "x"})
+	start("by-error", "a:error")
+	add("a", "", "", &agent.Failure{Code: "x"})
+	start("by-error-2", "a:error:2")
+	start("by-start", "a:harness_start")
+	start("by-run", "a")
+	words("without-start", "", "a:harness_start")
+	start("by-nothing", "no such id")
+	start("by-no-run", "nobody:harness_end")
+	start("by-itself", "by-itself")
+	start("by-what-comes", "later:user")
+	end("a")
+	start("a", "") // again
+	end("a")
+	user("later", "a:harness_end")
+	start("by-call-of-last-turn", "call")
+	start("with:colon", "later:user")
+	start("by-colon", "with:colon:harness_start")
+	start("by-run-with-colon", "with:colon")
+	start("open", "later:user")
+	return events
+}
+
+// appendAll appends a log in one turn, n events at a time.
+func appendAll(t testing.TB, s session.Store, key session.Key, events []*agent.Event, n int) {
+	t.Helper()
+	lease, err := s.Acquire(t.Context(), key, session.Self())
+	require.NoError(t, err)
+	for seq := lease.Seq; len(events) > 0; {
+		batch := events[:min(n, len(events))]
+		require.NoError(t, s.Append(t.Context(), key, seq, lease, batch...))
+		seq += int64(len(batch))
+		events = events[len(batch):]
+	}
+	require.NoError(t, s.Release(t.Context(), key, lease))
+}
+
+func loadAll(t testing.TB, s session.Store, key session.Key) (events []*agent.Event) {
+	t.Helper()
+	for e, err := range s.Load(t.Context(), key, 0) {
+		require.NoError(t, err)
+		events = append(events, e)
+	}
+	return events
+}
