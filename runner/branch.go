@@ -12,24 +12,13 @@ import (
 // forks make one graph.
 func (t *turn) branch() error {
 	run := &t.w.fold.Scope("").Run
-	if t.w.wrote || !run.Open && !t.w.fold.Paused() {
-		return nil
-	}
-	infos, err := t.r.store.List(t.ctx, t.w.key)
-	if err != nil {
-		return err
-	}
-	if len(infos) != 1 || infos[0].ParentSeq != t.w.fold.Seq {
-		return nil // it is no fork, or has gone on since
-	}
-	of := "a session that was deleted"
-	if infos[0].Parent.ID != "" {
-		of = "session " + infos[0].Parent.String()
+	if !t.lease.Fork || t.lease.Shared != t.w.fold.Seq || !run.Open && !t.w.fold.Paused() {
+		return nil // it is no fork, has gone on since, or nothing is open
 	}
 	start := &agent.Event{TurnID: run.TurnID, RunID: t.newID(), ParentID: t.w.fold.Scope("").LastNode(), Agent: run.Agent, Path: run.Path,
 		Data: &agent.HarnessStart{AgentID: run.Agent}}
 	notice := *start
 	notice.ParentID = ""
-	notice.Data = &agent.Notice{Code: agent.NoticeForked, Message: fmt.Sprintf("this goes on from position %d of %s", infos[0].ParentSeq, of)}
+	notice.Data = &agent.Notice{Code: agent.NoticeForked, Message: fmt.Sprintf("the fork goes on from position %d", t.lease.Shared)}
 	return t.append(t.ctx, []*agent.Event{start, &notice})
 }

@@ -18,7 +18,6 @@ type warm struct {
 	memos memos
 	calls map[string]struct{} // the ids of all tool calls
 	born  int64               // the incarnation of the session, 0 if no lease was seen yet
-	wrote bool                // something was stored since the session is kept here
 
 	prev, next *warm // in the cache, by last use
 }

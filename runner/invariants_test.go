@@ -97,7 +97,7 @@ func (c *logCheck) event(e, next *agent.Event) {
 	if e.ParentID != "" && !c.nodes[e.ParentID] {
 		c.fail("its parent %s was never seen", e.ParentID)
 	}
-	c.nodes[e.ID] = true
+	c.node(e)
 	s := c.scopes[e.Scope]
 	if s == nil {
 		s = &scopeCheck{pending: make(map[string]*callCheck)}
@@ -108,6 +108,12 @@ func (c *logCheck) event(e, next *agent.Event) {
 		c.user(e, s)
 		return
 	case *agent.HarnessStart:
+		if next != nil {
+			if n, ok := next.Data.(*agent.Notice); ok && n.Code == agent.NoticeForked {
+				c.takeUp(e, s)
+				return
+			}
+		}
 		c.start(e, s)
 		return
 	}
@@ -161,6 +167,47 @@ func (c *logCheck) event(e, next *agent.Event) {
 	case *agent.Usage:
 		for _, call := range s.pending {
 			call.whole = true
+		}
+	}
+}
+
+// node notes the node of the conversation graph that the event makes.
+func (c *logCheck) node(e *agent.Event) {
+	switch e.Data.(type) {
+	case *agent.ToolResult:
+		c.nodes[e.ID+":result"] = true
+	case *agent.Usage:
+		n := 1
+		for c.nodes[fmt.Sprintf("%s:usage:%d", e.RunID, n)] {
+			n++
+		}
+		c.nodes[fmt.Sprintf("%s:usage:%d", e.RunID, n)] = true
+	case *agent.HarnessStart, *agent.HarnessEnd, *agent.Failure:
+		c.nodes[e.RunID+":"+e.Type()] = true
+	default:
+		c.nodes[e.ID] = true
+	}
+}
+
+// takeUp: a run of a fork goes on with one of the shared past, which gets no end
+// here, nor do the scopes inside of it.
+func (c *logCheck) takeUp(e *agent.Event, s *scopeCheck) {
+	open := c.runs[s.open]
+	if s.paused != "" {
+		open = c.runs[s.paused]
+	}
+	if e.Scope != "" || open == nil || open.agent != e.Agent || c.runs[e.RunID] != nil || e.TurnID != c.turn {
+		c.fail("the run %s takes up nothing", e.RunID)
+	}
+	for _, call := range s.pending {
+		call.run, call.whole = e.RunID, true
+	}
+	open.ended = true
+	c.runs[e.RunID] = &runCheck{agent: e.Agent}
+	s.open, s.paused = e.RunID, ""
+	for name := range c.scopes {
+		if name != "" {
+			delete(c.scopes, name)
 		}
 	}
 }

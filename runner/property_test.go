@@ -16,6 +16,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -256,7 +257,12 @@ func (w *world) play() {
 		w.action(w.process())
 	}
 	w.checkPast()
+	for i := range someForks.Draw(w.rt, "forks") {
+		w.fork(session.ID("fork" + strconv.Itoa(i)))
+	}
 }
+
+var someForks = rapid.SampledFrom([]int{0, 0, 1, 2})
 
 // tell writes down the log of a case that has failed.
 func (w *world) tell() {

@@ -352,7 +352,6 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 		}
 		return fmt.Errorf("nothing was stored: %w", err)
 	}
-	t.w.wrote = true
 	for _, e := range events {
 		t.w.apply(e)
 		t.learn(e)
@@ -366,10 +365,15 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 }
 
 // identify gives a tool call an id of its own if the endpoint's cannot stand in
-// the log after the events before it. It is settled when the call is stored.
+// the log after the events before it. In a fork none can: some endpoints only count,
+// and two forks are branches of one conversation. It is settled when the call is stored.
 func (t *turn) identify(e *agent.Event, before []*agent.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.lease.Fork {
+		e.ID = t.newID()
+		return
+	}
 	t.name(e, before)
 }
 

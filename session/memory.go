@@ -354,7 +354,7 @@ func (m *Memory) Acquire(ctx context.Context, key Key, _ Owner) (Lease, error) {
 	}
 	s.token = m.tokens.Add(1)
 	s.held, s.expires = true, now.Add(LeaseTTL)
-	return Lease{Token: s.token, Seq: s.seq, Incarnation: s.born}, nil
+	return Lease{Token: s.token, Seq: s.seq, Fork: s.past != nil, Shared: s.shared(), Incarnation: s.born}, nil
 }
 
 // Fork implements [Store].

@@ -39,6 +39,10 @@ type Lease struct {
 	Token int64
 	// Seq is the position of the session's last event when the lease was taken.
 	Seq int64
+	// Fork says that the session is a fork, and Shared how many events it shares with
+	// the one it was forked from.
+	Fork   bool
+	Shared int64
 	// Incarnation differs between a session and one of the same key that was
 	// deleted before, so that nobody takes what is known of the one for the other.
 	Incarnation int64

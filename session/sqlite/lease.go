@@ -21,12 +21,12 @@ func newLeaseWriter(p *preparer) *leaseWriter {
 	const take = "UPDATE session SET lease_token = lease_token + 1, lease_host = ?, lease_pid = ?, lease_started = ?, lease_until = ? "
 	return &leaseWriter{
 		take: p.prepare(take + `WHERE app = ? AND user = ? AND id = ? AND (lease_until IS NULL OR lease_until <= ?)
-			RETURNING key, lease_token, seq, coalesce(parent_seq, 0)`),
+			RETURNING key, lease_token, seq, coalesce(parent_seq, -1)`),
 		holder: p.prepare(`SELECT key, lease_token, lease_host, lease_pid, lease_started, lease_until FROM session
 			WHERE app = ? AND user = ? AND id = ? AND lease_until IS NOT NULL`),
-		replace: p.prepare(take + "WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL RETURNING key, lease_token, seq, coalesce(parent_seq, 0)"),
+		replace: p.prepare(take + "WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL RETURNING key, lease_token, seq, coalesce(parent_seq, -1)"),
 		create: p.prepare(`INSERT INTO session (app, user, id, lease_token, lease_host, lease_pid, lease_started, lease_until)
-			VALUES (?, ?, ?, 1, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING key, lease_token, seq, coalesce(parent_seq, 0)`),
+			VALUES (?, ?, ?, 1, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING key, lease_token, seq, coalesce(parent_seq, -1)`),
 		renew: p.prepare(`UPDATE session SET lease_until = ?
 			WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL AND app = ? AND user = ? AND id = ?`),
 		release: p.prepare(`UPDATE session SET lease_until = NULL
@@ -77,12 +77,13 @@ func (s *Store) acquire(key session.Key, owner session.Owner) (session.Lease, er
 }
 
 func takeLease(stmt *sql.Stmt, args ...any) (lease session.Lease, ok bool, err error) {
-	var row, n int64
-	ok, err = queryOne(context.Background(), stmt, args, &row, &n, &lease.Seq, &lease.Shared)
+	var row, n, shared int64
+	ok, err = queryOne(context.Background(), stmt, args, &row, &n, &lease.Seq, &shared)
 	if !ok || err != nil {
 		return session.Lease{}, false, err
 	}
 	lease.Token, lease.Incarnation = token(row, n), row
+	lease.Fork, lease.Shared = shared >= 0, max(shared, 0)
 	return lease, true, nil
 }
 

@@ -1,0 +1,460 @@
+package checkpoint_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/checkpoint"
+	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sqlite"
+	"github.com/agentarbor/arbor/tools"
+)
+
+var (
+	s1   = session.ID("s1")
+	fork = session.ID("fork")
+)
+
+// desk is a tree support → billing on a store, and what was asked of it.
+type desk struct {
+	t      testing.TB
+	store  session.Store
+	past   *checkpoint.Sessions
+	runner *runner.Runner
+	asked  []string // agents whose models were asked
+	looked int      // how often the tool ran
+}
+
+// newDesk makes a desk whose coordinator looks something up, then hands over to
+// billing, which answers; whoever is asked again says how many messages it saw.
+func newDesk(t testing.TB, store session.Store) *desk {
+	d := &desk{t: t, store: store}
+	lookup, err := tools.Func("lookup", "Looks something up.", func(ctx tools.Context, _ struct{}) (string, error) {
+		d.looked++
+		return "two charges", nil
+	})
+	require.NoError(t, err)
+	model := func(name string, f func(*llm.Request) scripted.Answer) llm.Model {
+		return scripted.Func(name, func(req *llm.Request) scripted.Answer {
+			d.asked = append(d.asked, name)
+			return f(req)
+		})
+	}
+	billing, err := llmagent.New("billing", "", model("billing", func(req *llm.Request) scripted.Answer {
+		return scripted.Reply(scripted.Text(fmt.Sprintf("Paid back. You said: %s", lastUser(req.Messages))))
+	}))
+	require.NoError(t, err)
+	support, err := llmagent.New("support", "", model("support", func(req *llm.Request) scripted.Answer {
+		if last := req.Messages[len(req.Messages)-1]; last.Role == llm.RoleTool {
+			return scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`))
+		}
+		return scripted.Reply(scripted.Text("Let me see."), scripted.Call("lookup", "{}"))
+	}), llmagent.WithTools(lookup), llmagent.WithSubAgents(billing))
+	require.NoError(t, err)
+	d.runner, err = runner.New(support, store)
+	require.NoError(t, err)
+	d.past, err = checkpoint.New(store)
+	require.NoError(t, err)
+	return d
+}
+
+func lastUser(messages []llm.Message) (said string) {
+	for _, m := range messages {
+		if m.Role == llm.RoleUser && !strings.HasPrefix(m.PlainText(), "[") {
+			said = m.PlainText()
+		}
+	}
+	return said
+}
+
+func (d *desk) say(key session.Key, text string) []*agent.Event {
+	d.t.Helper()
+	return d.collect(d.runner.Run(context.Background(), key, llm.UserText(text)))
+}
+
+func (d *desk) resume(key session.Key) []*agent.Event {
+	d.t.Helper()
+	return d.collect(d.runner.Resume(context.Background(), key))
+}
+
+func (d *desk) collect(seq iter.Seq2[*agent.Event, error]) (events []*agent.Event) {
+	d.t.Helper()
+	for e, err := range seq {
+		require.NoError(d.t, err)
+		events = append(events, e)
+	}
+	return events
+}
+
+func (d *desk) log(key session.Key) []*agent.Event {
+	d.t.Helper()
+	return d.collect(d.store.Load(context.Background(), key, 0))
+}
+
+func (d *desk) history(key session.Key) (all []checkpoint.Checkpoint) {
+	d.t.Helper()
+	for c, err := range d.past.History(context.Background(), key) {
+		require.NoError(d.t, err)
+		all = append(all, c)
+	}
+	return all
+}
+
+func types(events []*agent.Event) string {
+	var out []string
+	for _, e := range events {
+		out = append(out, e.Type())
+	}
+	return strings.Join(out, " ")
+}
+
+// onStores runs a test on a store in memory and on one in a file.
+func onStores(t *testing.T, test func(t *testing.T, d *desk)) {
+	t.Run("memory", func(t *testing.T) { test(t, newDesk(t, session.NewMemory())) })
+	t.Run("sqlite", func(t *testing.T) {
+		store, err := sqlite.Open(filepath.Join(t.TempDir(), "s.db"))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, store.Close()) })
+		test(t, newDesk(t, store))
+	})
+}
+
+func TestHistory(t *testing.T) {
+	onStores(t, func(t *testing.T, d *desk) {
+		require.Empty(t, d.history(s1))
+		d.say(s1, "I was charged twice.")
+		var got []string
+		last := int64(0)
+		for _, c := range d.history(s1) {
+			require.Equal(t, last+int64(len(c.Events)), c.Seq)
+			require.Equal(t, c.Time, c.Events[len(c.Events)-1].Time)
+			last = c.Seq
+			got = append(got, fmt.Sprintf("%d [%s] %s", c.Seq, c.Active, types(c.Events)))
+		}
+		require.Equal(t, []string{
+			"1 [] user",
+			"2 [] harness_start",
+			"5 [] text tool_call usage",
+			"6 [] tool_result",
+			"8 [] tool_call usage",
+			"11 [billing] tool_result transfer harness_end",
+			"12 [billing] harness_start",
+			"15 [billing] text usage harness_end",
+		}, got)
+		n := 0
+		for range d.past.History(context.Background(), s1) { // may be left
+			if n++; n == 2 {
+				break
+			}
+		}
+	})
+}
+
+func TestAt(t *testing.T) {
+	onStores(t, func(t *testing.T, d *desk) {
+		d.say(s1, "I was charged twice.")
+		ctx := context.Background()
+		m, err := d.past.At(ctx, s1, 5)
+		require.NoError(t, err)
+		require.EqualValues(t, 5, m.Seq)
+		require.Equal(t, s1, m.Key)
+		require.Equal(t, "", m.Active)
+		require.Equal(t, "support", m.Fold.Scope("").Run.Agent)
+		require.Equal(t, "lookup", m.Fold.Scope("").Run.Pending[0].Name)
+		require.Equal(t, "text tool_call usage", types(m.Events))
+		require.Equal(t, 5, m.Graph.Len())
+		m, err = d.past.At(ctx, s1, 15)
+		require.NoError(t, err)
+		require.Equal(t, "billing", m.Active)
+		m, err = d.past.At(ctx, s1, 0)
+		require.NoError(t, err)
+		require.Zero(t, m.Graph.Len())
+
+		asked := len(d.asked)
+		before, err := d.runner.PreviewAt(ctx, s1, 6, "support")
+		require.NoError(t, err)
+		require.Len(t, before.Messages, 3)
+		require.Equal(t, llm.RoleTool, before.Messages[2].Role)
+		theirs, err := d.runner.PreviewAt(ctx, s1, 6, "billing")
+		require.NoError(t, err)
+		require.Contains(t, theirs.Messages[1].PlainText(), "[support] Let me see.")
+		require.Len(t, d.asked, asked)
+
+		for _, seq := range []int64{-1, 16} {
+			_, err = d.past.At(ctx, s1, seq)
+			require.ErrorIs(t, err, agent.ErrBadInput)
+			_, err = d.runner.PreviewAt(ctx, s1, seq, "support")
+			require.ErrorIs(t, err, agent.ErrBadInput)
+		}
+		_, err = d.past.At(ctx, session.ID("nobody"), 0)
+		require.ErrorIs(t, err, agent.ErrBadInput)
+	})
+}
+
+func TestState(t *testing.T) {
+	store := session.NewMemory()
+	past, err := checkpoint.New(store)
+	require.NoError(t, err)
+	ctx := context.Background()
+	lease, err := store.Acquire(ctx, s1, session.Self())
+	require.NoError(t, err)
+	for seq, delta := range []map[string]any{{"mood": "calm", "user:name": "Ann"}, {"mood": "angry", "n": 1.0}, {"mood": nil}} {
+		require.NoError(t, store.Append(ctx, s1, int64(seq), lease, &agent.Event{Seq: int64(seq) + 1, ID: fmt.Sprint(seq), TurnID: "t", RunID: "r", Agent: "a",
+			Time: time.Unix(int64(seq)+1, 0), Data: &agent.State{Delta: delta}}))
+	}
+	for seq, want := range []map[string]any{{}, {"mood": "calm"}, {"mood": "angry", "n": 1.0}, {"n": 1.0}} {
+		m, err := past.At(ctx, s1, int64(seq))
+		require.NoError(t, err)
+		got := m.State()
+		if got == nil {
+			got = map[string]any{}
+		}
+		require.Equal(t, want, got)
+	}
+}
+
+// TestForkAtEveryCheckpoint: whatever is recorded is not asked for again, the rest
+// is, and the session it was forked from stays as it was.
+func TestForkAtEveryCheckpoint(t *testing.T) {
+	onStores(t, func(t *testing.T, d *desk) {
+		d.say(s1, "I was charged twice.")
+		whole := d.log(s1)
+		for seq, want := range map[int64]struct {
+			asked  string
+			looked int
+		}{
+			0: {"", 0}, 1: {"support support billing", 1}, 2: {"support support billing", 1},
+			5: {"support billing", 0}, // what became of the call is not known here
+			6: {"support billing", 0}, 8: {"billing", 0}, 11: {"billing", 0}, 12: {"billing", 0}, 15: {"", 0},
+		} {
+			to := session.ID(fmt.Sprint("fork at ", seq))
+			require.NoError(t, d.past.Fork(context.Background(), s1, seq, to))
+			d.asked, d.looked = nil, 0
+			d.resume(to)
+			require.Equal(t, want.asked, strings.Join(d.asked, " "), seq)
+			require.Equal(t, want.looked, d.looked, seq)
+			d.asked = nil
+			d.resume(to)
+			require.Empty(t, d.asked, "it is over")
+			log := d.log(to)
+			require.Equal(t, types(whole[:seq]), types(log[:seq]))
+			if seq > 0 {
+				require.Equal(t, "Paid back. You said: I was charged twice.", said(log))
+				d.say(to, "Thanks.")
+				require.Equal(t, "Paid back. You said: Thanks.", said(d.log(to)))
+			}
+			require.Equal(t, whole, d.log(s1))
+		}
+	})
+}
+
+func said(log []*agent.Event) (text string) {
+	for _, e := range log {
+		if e.Type() == agent.TypeText {
+			text = e.Text()
+		}
+	}
+	return text
+}
+
+func TestForkInTheMiddleOfAStep(t *testing.T) {
+	d := newDesk(t, session.NewMemory())
+	d.say(s1, "I was charged twice.")
+	ctx := context.Background()
+	for seq, around := range map[int64]string{3: "after 2 and ends at 5", 4: "after 2 and ends at 5", 7: "after 6 and ends at 8",
+		9: "after 8 and ends at 11", 10: "after 8 and ends at 11", 13: "after 12 and ends at 15"} {
+		err := d.past.Fork(ctx, s1, seq, fork)
+		require.ErrorIs(t, err, agent.ErrBadInput)
+		require.ErrorContains(t, err, around)
+	}
+	for _, seq := range []int64{-1, 16, 100} {
+		require.ErrorIs(t, d.past.Fork(ctx, s1, seq, fork), agent.ErrBadInput)
+	}
+	require.ErrorIs(t, d.past.Fork(ctx, session.ID("nobody"), 0, fork), agent.ErrBadInput)
+	require.ErrorIs(t, d.past.Fork(ctx, s1, 15, s1), agent.ErrConflict)
+	infos, err := d.store.List(ctx, session.Key{})
+	require.NoError(t, err)
+	require.Len(t, infos, 1)
+}
+
+func TestEdit(t *testing.T) {
+	onStores(t, func(t *testing.T, d *desk) {
+		ctx := context.Background()
+		d.say(s1, "I was charged twice.")
+		d.say(s1, "Thanks.")
+		whole := d.log(s1)
+		require.Equal(t, agent.TypeUser, whole[15].Type())
+		require.NoError(t, d.past.Edit(ctx, s1, 16, llm.Content{Text: "And the other one?"}, fork))
+		log := d.log(fork)
+		require.Len(t, log, 16)
+		require.True(t, log[15].Time.After(log[14].Time))
+		require.Equal(t, whole[15].ParentID, log[15].ParentID)
+		require.NotEqual(t, whole[15].RunID, log[15].RunID)
+		d.asked = nil
+		d.resume(fork)
+		require.Equal(t, []string{"billing"}, d.asked)
+		require.Equal(t, "Paid back. You said: And the other one?", said(d.log(fork)))
+		require.Equal(t, whole, d.log(s1))
+
+		first := session.ID("first")
+		require.NoError(t, d.past.Edit(ctx, s1, 1, llm.Content{Text: "Hello."}, first))
+		d.asked = nil
+		d.resume(first)
+		require.Equal(t, []string{"support", "support", "billing"}, d.asked)
+
+		g, path, err := d.past.Graph(ctx, fork) // two messages side by side, and two at the beginning
+		require.NoError(t, err)
+		require.Len(t, g.Children(whole[14].RunID+":harness_end"), 2)
+		require.Equal(t, "Paid back. You said: And the other one?", lastOf(conversation.Messages(g, path)))
+		g, path, err = d.past.Graph(ctx, s1)
+		require.NoError(t, err)
+		require.Equal(t, "Paid back. You said: Thanks.", lastOf(conversation.Messages(g, path)))
+		require.Equal(t, conversation.Messages(alone(whole), conversation.Active{}), conversation.Messages(g, path))
+		g, path, err = d.past.Graph(ctx, first)
+		require.NoError(t, err)
+		require.Equal(t, conversation.Messages(alone(d.log(first)), conversation.Active{}), conversation.Messages(g, path))
+
+		for _, seq := range []int64{-1, 0, 2, 15, 100} {
+			require.ErrorIs(t, d.past.Edit(ctx, s1, seq, llm.Content{Text: "x"}, session.ID("none")), agent.ErrBadInput, seq)
+		}
+		require.ErrorIs(t, d.past.Edit(ctx, s1, 16, llm.Content{}, session.ID("none")), agent.ErrBadInput)
+		require.ErrorIs(t, d.past.Edit(ctx, s1, 16, llm.Content{Text: "x"}, fork), agent.ErrConflict)
+		infos, err := d.store.List(ctx, session.Key{})
+		require.NoError(t, err)
+		require.Len(t, infos, 3)
+	})
+}
+
+func alone(log []*agent.Event) *conversation.Graph {
+	g := conversation.New()
+	for _, e := range log {
+		g = g.Reduce(e)
+	}
+	return g
+}
+
+func lastOf(messages []llm.Message) string { return messages[len(messages)-1].PlainText() }
+
+func TestFamily(t *testing.T) {
+	onStores(t, func(t *testing.T, d *desk) {
+		ctx := context.Background()
+		d.say(s1, "Hi.")
+		d.say(session.ID("other"), "Hi.")
+		require.NoError(t, d.past.Fork(ctx, s1, 15, fork))
+		d.say(fork, "And now?")
+		second := session.ID("second")
+		require.NoError(t, d.past.Fork(ctx, fork, 16, second))
+		for _, key := range []session.Key{s1, fork, second} {
+			infos, err := d.past.Family(ctx, key)
+			require.NoError(t, err)
+			require.Len(t, infos, 3)
+			require.Equal(t, []session.Key{s1, fork, second}, []session.Key{infos[0].Key, infos[1].Key, infos[2].Key})
+		}
+		_, err := d.past.Family(ctx, session.ID("nobody"))
+		require.ErrorIs(t, err, agent.ErrBadInput)
+	})
+}
+
+func TestDiff(t *testing.T) {
+	onStores(t, func(t *testing.T, d *desk) {
+		ctx := context.Background()
+		d.say(s1, "I was charged twice.")
+		d.say(s1, "Thanks.")
+		require.NoError(t, d.past.Edit(ctx, s1, 16, llm.Content{Text: "And the other one?"}, fork))
+		d.resume(fork)
+		diff, err := d.past.Diff(ctx, s1, fork)
+		require.NoError(t, err)
+		require.EqualValues(t, 15, diff.Common)
+		require.True(t, diff.Shared)
+		require.False(t, diff.Same())
+		require.Len(t, diff.A.Events, 5)
+		require.Len(t, diff.B.Events, 5)
+		require.Equal(t, "Paid back. You said: And the other one?", said(diff.B.Events))
+		require.Equal(t, "billing", diff.B.Fold.Scope("").Active)
+		require.EqualValues(t, 20, diff.A.Fold.Seq)
+
+		twin := session.ID("twin") // says the same, but shares nothing
+		d.say(twin, "I was charged twice.")
+		d.say(twin, "Thanks.")
+		diff, err = d.past.Diff(ctx, twin, s1)
+		require.NoError(t, err)
+		require.True(t, diff.Same())
+		require.False(t, diff.Shared)
+		require.EqualValues(t, 20, diff.Common)
+
+		short := session.ID("short")
+		require.NoError(t, d.past.Fork(ctx, s1, 11, short))
+		for _, keys := range [][2]session.Key{{s1, short}, {short, s1}} {
+			diff, err = d.past.Diff(ctx, keys[0], keys[1])
+			require.NoError(t, err)
+			require.EqualValues(t, 11, diff.Common)
+			require.Equal(t, 9, len(diff.A.Events)+len(diff.B.Events))
+		}
+		empty := session.ID("empty")
+		require.NoError(t, d.past.Fork(ctx, s1, 0, empty))
+		diff, err = d.past.Diff(ctx, empty, s1)
+		require.NoError(t, err)
+		require.Zero(t, diff.Common)
+		require.Len(t, diff.B.Events, 20)
+		_, err = d.past.Diff(ctx, s1, session.ID("nobody"))
+		require.ErrorIs(t, err, agent.ErrBadInput)
+		require.ErrorContains(t, err, "nobody")
+	})
+}
+
+func TestReplay(t *testing.T) {
+	d := newDesk(t, session.NewMemory())
+	d.say(s1, "I was charged twice.")
+	whole, asked := d.log(s1), len(d.asked)
+	for _, until := range []int64{0, 1, 7, 15} {
+		require.Equal(t, whole[:until], append([]*agent.Event{}, d.collect(d.past.Replay(context.Background(), s1, until))...))
+	}
+	require.Len(t, d.asked, asked)
+	require.Equal(t, 1, d.looked)
+}
+
+// TestEditThatCannotBeStored leaves nothing behind, so that it can be tried again.
+func TestEditThatCannotBeStored(t *testing.T) {
+	store := &failing{Store: session.NewMemory()}
+	d := newDesk(t, store)
+	d.say(s1, "Hi.")
+	ctx := context.Background()
+	store.fails = true
+	require.ErrorContains(t, d.past.Edit(ctx, s1, 1, llm.Content{Text: "Hello"}, fork), "no room")
+	store.fails = false
+	require.NoError(t, d.past.Edit(ctx, s1, 1, llm.Content{Text: "Hello"}, fork))
+}
+
+type failing struct {
+	session.Store
+	fails bool
+}
+
+func (f *failing) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+	if f.fails {
+		return fmt.Errorf("no room")
+	}
+	return f.Store.Append(ctx, key, seq, lease, events...)
+}
+
+func TestNew(t *testing.T) {
+	_, err := checkpoint.New(nil)
+	require.Error(t, err)
+	_, err = checkpoint.New(session.NewMemory(), checkpoint.WithClock(nil))
+	require.Error(t, err)
+	_, err = checkpoint.New(session.NewMemory(), checkpoint.WithIDs(nil))
+	require.Error(t, err)
+}

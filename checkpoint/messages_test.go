@@ -1,0 +1,107 @@
+package checkpoint_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/view"
+)
+
+// TestImportedMessagesGoOn: what a conversation projects to can be imported, gives
+// the same messages again, and goes on.
+func TestImportedMessagesGoOn(t *testing.T) {
+	onStores(t, func(t *testing.T, d *desk) {
+		ctx := context.Background()
+		d.say(s1, "I was charged twice.")
+		d.say(s1, "Thanks.")
+		for _, c := range d.history(s1) {
+			m, err := d.past.At(ctx, s1, c.Seq)
+			require.NoError(t, err)
+			messages := conversation.Messages(m.Graph, conversation.Active{})
+			to := session.ID(fmt.Sprint("imported at ", c.Seq))
+			require.NoError(t, d.past.Import(ctx, to, "support", messages))
+			again := conversation.Messages(alone(d.log(to)), conversation.Active{})
+			require.Equal(t, plain(messages), plain(again))
+			d.asked = nil
+			d.resume(to)
+			if last := messages[len(messages)-1].Role; last == llm.RoleUser {
+				require.NotEmpty(t, d.asked)
+			} else {
+				require.Empty(t, d.asked)
+			}
+			d.say(to, "Go on.")
+			require.Equal(t, "Paid back. You said: Go on.", said(d.log(to)))
+			preview, err := d.runner.Preview(ctx, to, "support")
+			require.NoError(t, err)
+			require.NoError(t, view.Check(preview.Request))
+		}
+	})
+}
+
+// plain leaves out what an import may change: the ids of calls.
+func plain(messages []llm.Message) (out []llm.Message) {
+	for _, m := range messages {
+		m.Parts = append([]llm.Part(nil), m.Parts...)
+		for i, p := range m.Parts {
+			switch p := p.(type) {
+			case llm.ToolCall:
+				p.ID = ""
+				m.Parts[i] = p
+			case llm.ToolResult:
+				p.CallID = ""
+				m.Parts[i] = p
+			}
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+func TestImport(t *testing.T) {
+	d := newDesk(t, session.NewMemory())
+	ctx := context.Background()
+	call := func(id string) llm.ToolCall { return llm.ToolCall{ID: id, Name: "lookup", Arguments: "{}"} }
+	assistant := func(text string, parts ...llm.Part) llm.Message {
+		return llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: text, Parts: parts}}
+	}
+	result := func(id string) llm.Message {
+		return llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{llm.ToolResult{CallID: id, Name: "lookup", Output: "found"}}}}
+	}
+	for name, messages := range map[string][]llm.Message{
+		"none":                       nil,
+		"an assistant first":         {assistant("Hello")},
+		"a result without a call":    {llm.UserText("Hi"), result("c1")},
+		"a second result":            {llm.UserText("Hi"), assistant("", call("c1")), result("c1"), result("c1")},
+		"a result after the answer":  {llm.UserText("Hi"), assistant("", call("c1")), assistant("Done"), result("c1")},
+		"a call without a name":      {llm.UserText("Hi"), assistant("", llm.ToolCall{ID: "c1"})},
+		"a role that there is not":   {{Role: "system", Content: llm.Content{Text: "Be nice."}}},
+		"an empty message":           {llm.UserText("")},
+		"a tool message without one": {llm.UserText("Hi"), {Role: llm.RoleTool}},
+		"an image of an assistant's": {llm.UserText("Hi"), assistant("", llm.Media{Kind: llm.MediaImage})},
+	} {
+		require.ErrorIs(t, d.past.Import(ctx, fork, "support", messages), agent.ErrBadInput, name)
+	}
+	hi := []llm.Message{llm.UserText("Hi")}
+	require.ErrorIs(t, d.past.Import(ctx, fork, "not a name", hi), agent.ErrBadInput)
+	infos, err := d.store.List(ctx, session.Key{})
+	require.NoError(t, err)
+	require.Empty(t, infos)
+
+	// Ids that stand twice, arguments that are no object, calls without a result.
+	require.NoError(t, d.past.Import(ctx, fork, "support", []llm.Message{llm.UserText("Hi"),
+		assistant("Let me see.", call("c"), llm.ToolCall{ID: "d", Name: "lookup", Arguments: "{oops"}), result("c"),
+		assistant("", call("c"), call("")), result("c"), result(""), assistant("Done.")}))
+	require.ErrorIs(t, d.past.Import(ctx, fork, "support", hi), agent.ErrConflict)
+	d.say(fork, "And?")
+	preview, err := d.runner.Preview(ctx, fork, "support")
+	require.NoError(t, err)
+	require.NoError(t, view.Check(preview.Request))
+	require.Len(t, d.history(fork), 18)
+}

@@ -1,0 +1,182 @@
+package runner_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/checkpoint"
+	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+var afterFork = rapid.SampledFrom([]string{"resume", "run", "decide", "resume", "edit"})
+
+// fork goes on from a random checkpoint in a session of its own, and holds both
+// sessions against what is always true of forks.
+func (w *world) fork(to session.Key) {
+	ctx := context.WithValue(context.Background(), worldKey{}, w)
+	past, err := checkpoint.New(w.store, checkpoint.WithIDs(w.newID))
+	require.NoError(w.t, err)
+	var seqs, said []int64
+	for c, err := range past.History(ctx, s1) {
+		require.NoError(w.t, err)
+		seqs = append(seqs, c.Seq)
+		if c.Events[0].Type() == agent.TypeUser {
+			said = append(said, c.Seq)
+		}
+	}
+	if len(seqs) == 0 {
+		return
+	}
+	what := afterFork.Draw(w.rt, "after the fork")
+	var seq int64
+	if what == "edit" {
+		seq = rapid.SampledFrom(said).Draw(w.rt, "message")
+		require.NoError(w.t, past.Edit(ctx, s1, seq, w.message().Content, to))
+		seq--
+	} else {
+		seq = rapid.SampledFrom(seqs).Draw(w.rt, "checkpoint")
+		require.NoError(w.t, past.Fork(ctx, s1, seq, to))
+	}
+	w.happened["a fork"] = true
+
+	// What models and tools know of the session is not what they know of the fork.
+	last, ran := w.last, w.ran
+	w.last, w.ran = make(map[string]shown), make(map[string]*execution)
+	defer func() { w.last, w.ran = last, ran }()
+	fold := &session.Fold{}
+	for _, e := range w.log[:seq] {
+		fold.Apply(e)
+	}
+	open, paused := fold.Scope("").Run.Open, fold.Paused()
+	if open && slices.ContainsFunc(fold.Open(), func(scope string) bool { return scope != "" }) {
+		w.happened["a fork inside of an agent tool"] = true
+	}
+	if paused {
+		w.happened["a fork that waits for a decision"] = true
+	}
+	for range 2 {
+		w.goOn(ctx, to, what)
+	}
+
+	shared, own := load(w.t, w.runner(), to), []*agent.Event(nil)
+	shared, own = shared[:seq], shared[seq:]
+	require.Equal(w.t, w.known[:seq], w.encoded(shared))
+	require.Equal(w.t, w.known, w.encoded(load(w.t, w.runner(), s1)), "the fork has changed the session")
+	checkLogOf(w.t, w.runner(), slices.Concat(shared, own), w.resumeRoot)
+	theirs := make(map[string]bool)
+	for _, e := range w.log {
+		theirs[e.RunID] = true
+	}
+	for _, e := range own {
+		require.False(w.t, theirs[e.RunID], "the run %s is written to in both sessions", e.RunID)
+	}
+	if len(own) > 0 && (open || paused) {
+		w.happened["a fork that takes up a run"] = true
+		require.Equal(w.t, agent.TypeHarnessStart, own[0].Type())
+		require.Equal(w.t, agent.NoticeForked, own[1].Data.(*agent.Notice).Code)
+	}
+
+	// Together they are one conversation, whichever is read first.
+	one, other := reduced(w.log, shared, own), reduced(shared, own, w.log)
+	require.Equal(w.t, content(w.t, one), content(w.t, other))
+	require.Equal(w.t, reduced(w.log).Len()+reduced(shared, own).Len()-reduced(shared).Len(), one.Len())
+	if len(own) > 0 {
+		starts := one.Parents(own[0].RunID + ":" + own[0].Type())
+		if own[0].ParentID == "" {
+			require.Empty(w.t, starts)
+		} else {
+			require.Len(w.t, starts, 1)
+			require.Equal(w.t, own[0].ParentID, starts[0].ID)
+		}
+	}
+}
+
+// goOn does something with a fork.
+func (w *world) goOn(ctx context.Context, key session.Key, what string) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w.stop, w.stopped = cancel, false
+	r := w.runner()
+	var err error
+	switch what {
+	case "run":
+		_, err = collect(r.Run(ctx, key, w.message()))
+	case "decide":
+		_, err = collect(r.Resume(ctx, key, w.openDecisions(key)...))
+	default:
+		_, err = collect(r.Resume(ctx, key))
+	}
+	if len(w.problems) > 0 {
+		w.t.Fatalf("%s", strings.Join(w.problems, "\n"))
+	}
+	w.checkError(err, act{}, false)
+}
+
+func reduced(logs ...[]*agent.Event) *conversation.Graph {
+	g := conversation.New()
+	for _, log := range logs {
+		for _, e := range log {
+			g = g.Reduce(e)
+		}
+	}
+	return g
+}
+
+// content returns a graph's nodes and edges in an order of their own. Two branches
+// may answer the same call; which of the results has the plain id, and which the
+// one with its run in front, depends on which was there first, as does which of two
+// decisions about one question the node shows.
+func content(t require.TestingT, g *conversation.Graph) []string {
+	name := func(n conversation.Node) string { return n.RunID + " " + strings.TrimPrefix(n.ID, n.RunID+":") }
+	var out []string
+	for n := range g.Nodes() {
+		data, err := json.Marshal(n)
+		require.NoError(t, err)
+		_, data, _ = bytes.Cut(data, []byte(","))
+		if n.Kind == conversation.KindRelay {
+			data = decided.ReplaceAll(data, nil)
+		}
+		out = append(out, name(n)+" "+string(data))
+		for _, child := range g.Children(n.ID) {
+			out = append(out, name(n)+" -> "+name(child))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+var decided = regexp.MustCompile(`"state":"(approved|denied)",`)
+
+func (w *world) encoded(events []*agent.Event) []string {
+	out := make([]string, len(events))
+	for i, e := range events {
+		out[i] = w.encode(e)
+	}
+	return out
+}
+
+// openDecisions approves every call that waits for a decision.
+func (w *world) openDecisions(key session.Key) []runner.Decision {
+	fold := &session.Fold{}
+	for e, err := range w.store.Load(context.Background(), key, 0) {
+		require.NoError(w.t, err)
+		fold.Apply(e)
+	}
+	var decisions []runner.Decision
+	for _, c := range fold.Scope("").Run.Pending {
+		if c.Relay != "" && !c.Resolved {
+			decisions = append(decisions, runner.Approve(c.ID))
+		}
+	}
+	return decisions
+}
