@@ -24,6 +24,9 @@ import (
 // The error is [agent.ErrBadInput] if the position is no checkpoint of the session,
 // and [agent.ErrConflict] if the new session exists.
 func (s *Sessions) Fork(ctx context.Context, of session.Key, seq int64, to session.Key) error {
+	if err := session.CheckKey(to); err != nil {
+		return err
+	}
 	if err := s.check(ctx, of, seq); err != nil {
 		return err
 	}
@@ -33,11 +36,14 @@ func (s *Sessions) Fork(ctx context.Context, of session.Key, seq int64, to sessi
 // Edit makes a session in which a user message of another says something else. It
 // shares the past before that message, and the message waits for its answer: Resume
 // gives it. seq is the message's position. Beside the errors of [Sessions.Fork],
-// [agent.ErrBadInput] says that no user message stands there, or that content is
-// empty.
+// [agent.ErrBadInput] says that no user message stands there, or that this is none:
+// see [llm.CheckUser].
 func (s *Sessions) Edit(ctx context.Context, of session.Key, seq int64, content llm.Content, to session.Key) error {
-	if content.Text == "" && len(content.Parts) == 0 {
-		return fmt.Errorf("the message is empty: %w", agent.ErrBadInput)
+	if err := session.CheckKey(to); err != nil {
+		return err
+	}
+	if err := llm.CheckUser(llm.Message{Role: llm.RoleUser, Content: content}); err != nil {
+		return fmt.Errorf("%w: %w", err, agent.ErrBadInput)
 	}
 	old, err := s.event(ctx, of, seq)
 	if err != nil {
@@ -57,7 +63,7 @@ func (s *Sessions) Edit(ctx context.Context, of session.Key, seq int64, content 
 	if err := s.store.Fork(ctx, of, seq-1, to); err != nil {
 		return err
 	}
-	said := &agent.Event{TurnID: s.newID(), RunID: s.newID(), ParentID: old.ParentID, Agent: old.Agent, Path: old.Path, Data: &agent.User{Content: content}}
+	said := &agent.Event{TurnID: s.newID(), RunID: s.newID(), ParentID: old.ParentID, Agent: old.Agent, Path: old.Path, Data: &agent.User{Content: content.Stored()}}
 	if err := s.write(ctx, to, seq-1, last, said); err != nil {
 		return errors.Join(err, s.store.Delete(context.WithoutCancel(ctx), to)) // else it could not be tried again
 	}

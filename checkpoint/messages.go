@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
@@ -20,6 +21,9 @@ import (
 // The error is [agent.ErrBadInput] if the messages are no conversation that a model
 // could be shown, and [agent.ErrConflict] if the session exists.
 func (s *Sessions) Import(ctx context.Context, to session.Key, agentName string, messages []llm.Message) error {
+	if err := session.CheckKey(to); err != nil {
+		return err
+	}
 	if err := agent.CheckName(agentName); err != nil {
 		return fmt.Errorf("%w: %w", err, agent.ErrBadInput)
 	}
@@ -60,12 +64,12 @@ func (i *importing) message(m llm.Message) error {
 	switch m.Role {
 	case llm.RoleUser:
 		i.end()
-		if m.Text == "" && len(m.Parts) == 0 {
-			return fmt.Errorf("it is empty")
+		if err := llm.CheckUser(m); err != nil {
+			return err
 		}
 		i.turn = i.s.newID()
 		run := i.s.newID()
-		i.events = append(i.events, &agent.Event{TurnID: i.turn, RunID: run, ParentID: i.lastNode, Agent: "user", Data: &agent.User{Content: m.Content}})
+		i.events = append(i.events, &agent.Event{TurnID: i.turn, RunID: run, ParentID: i.lastNode, Agent: "user", Data: &agent.User{Content: m.Content.Stored()}})
 		i.lastNode = run + ":user"
 	case llm.RoleAssistant:
 		return i.answer(m)
@@ -98,12 +102,12 @@ func (i *importing) answer(m llm.Message) error {
 	}
 	i.settle()
 	if m.Text != "" {
-		i.add(&agent.Text{Content: m.Text}).More = true
+		i.add(&agent.Text{Content: valid(m.Text)}).More = true
 	}
 	for _, p := range m.Parts {
 		switch p := p.(type) {
 		case llm.TextPart:
-			i.add(&agent.Text{Content: p.Text}).More = true
+			i.add(&agent.Text{Content: valid(p.Text)}).More = true
 		case llm.Reasoning:
 		case llm.ToolCall:
 			if p.Name == "" {
@@ -124,20 +128,23 @@ func (i *importing) answer(m llm.Message) error {
 	return nil
 }
 
+// valid returns text as its JSON form keeps it.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
 // arguments returns a call's arguments as the log keeps them.
 func arguments(s string) json.RawMessage {
 	var object map[string]json.RawMessage
 	if json.Unmarshal([]byte(s), &object) == nil && object != nil {
 		return json.RawMessage(s)
 	}
-	return agent.EncodeJSON(map[string]string{"raw": s})
+	return agent.EncodeJSON(map[string]string{"raw": valid(s)})
 }
 
 func (i *importing) result(r llm.ToolResult) error {
 	for n, w := range i.waiting {
 		if w.theirs == r.CallID {
 			i.waiting = append(i.waiting[:n:n], i.waiting[n+1:]...)
-			i.add(&agent.ToolResult{Name: w.name, Output: agent.EncodeJSON(r.Output), IsError: r.IsError}).ID = w.id
+			i.add(&agent.ToolResult{Name: w.name, Output: agent.EncodeJSON(valid(r.Output)), IsError: r.IsError}).ID = w.id
 			return nil
 		}
 	}

@@ -26,7 +26,7 @@ func (r *Runner) Begin(ctx context.Context, key session.Key, msg llm.Message) ([
 // Attempt counts the tries of this step, from 1. From the second on, a tool whose
 // outcome is unknown is run again only if it is idempotent.
 func (r *Runner) Advance(ctx context.Context, key session.Key, attempt int) (events []*agent.Event, done bool, err error) {
-	if err := checkKey(key); err != nil {
+	if err := session.CheckKey(key); err != nil {
 		return nil, false, err
 	}
 	begin := func(t *turn) error {

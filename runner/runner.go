@@ -168,7 +168,7 @@ func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message) iter
 // call; nothing is stored then.
 func (r *Runner) Resume(ctx context.Context, key session.Key, decisions ...Decision) iter.Seq2[*agent.Event, error] {
 	return func(yield func(*agent.Event, error) bool) {
-		if err := checkKey(key); err != nil {
+		if err := session.CheckKey(key); err != nil {
 			yield(nil, err)
 			return
 		}

@@ -217,7 +217,7 @@ func (t *turn) begin(msg llm.Message) error {
 		events = t.closeScope(events, "", "withdrawn: the user went on")
 	}
 	events = slices.Grow(events, 2)
-	user := &agent.Event{TurnID: t.newID(), RunID: t.newID(), Agent: "user", Data: &agent.User{Content: stored(msg.Content)}}
+	user := &agent.Event{TurnID: t.newID(), RunID: t.newID(), Agent: "user", Data: &agent.User{Content: msg.Content.Stored()}}
 	if last != "" {
 		user.ParentID = endNode(last)
 	}

@@ -2,9 +2,22 @@ package session
 
 import (
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/agentarbor/arbor/agent"
 )
+
+// CheckKey reports what forbids a key to name a session that is run: its parts are 1
+// to 255 bytes of UTF-8 each, without NUL. The error is [agent.ErrBadInput].
+func CheckKey(key Key) error {
+	for _, part := range []string{key.App, key.User, key.ID} {
+		if part == "" || len(part) > 255 || !utf8.ValidString(part) || strings.ContainsRune(part, 0) {
+			return fmt.Errorf("session key %q: app, user and id are 1 to 255 bytes of UTF-8 each, without NUL: %w", key, agent.ErrBadInput)
+		}
+	}
+	return nil
+}
 
 // CheckEvents reports what forbids to store a batch, wherever the log stands:
 // an event without payload, a partial event, a control value, or a gap in the

@@ -1,0 +1,55 @@
+package llm
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// CheckUser reports what forbids to send a message as the user's: another role, no
+// words and no media, text that is not valid UTF-8, parts that users do not send, and
+// media that lack a kind or have both data and a URL, or neither.
+func CheckUser(m Message) error {
+	if m.Role != RoleUser {
+		return fmt.Errorf("the message has the role %q, not user", m.Role)
+	}
+	if !utf8.ValidString(m.Text) {
+		return errors.New("the message is not valid UTF-8")
+	}
+	empty := strings.TrimSpace(m.Text) == ""
+	for i, p := range m.Parts {
+		switch p := p.(type) {
+		case TextPart:
+			if !utf8.ValidString(p.Text) {
+				return fmt.Errorf("part %d of the message is not valid UTF-8", i)
+			}
+			empty = empty && strings.TrimSpace(p.Text) == ""
+		case Media:
+			if (p.Kind != MediaImage && p.Kind != MediaFile) || (len(p.Data) == 0) == (p.URL == "") {
+				return fmt.Errorf("part %d of the message needs a kind, and either data or a URL", i)
+			}
+			empty = false
+		default:
+			return fmt.Errorf("part %d of the message is a %T: users send text, images and files", i, p)
+		}
+	}
+	if empty {
+		return errors.New("the message is empty")
+	}
+	return nil
+}
+
+// Stored returns the content as logs keep it: text that stands beside parts is the
+// first of them, as in the JSON form, so that whoever reads it back sends the same.
+// The parts are copied, because a caller may go on using its slice.
+func (c Content) Stored() Content {
+	if len(c.Parts) == 0 {
+		return Content{Text: c.Text}
+	}
+	parts := make([]Part, 0, len(c.Parts)+1)
+	if c.Text != "" {
+		parts = append(parts, TextPart{Text: c.Text})
+	}
+	return Content{Parts: append(parts, c.Parts...)}
+}
