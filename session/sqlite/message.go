@@ -18,8 +18,7 @@ import (
 type message struct {
 	id, parent               string // parent is the first event's parentId
 	role, agent, scope, turn string
-	first, last              int64
-	completed                bool
+	first, last              int64 // last is 0 while the run goes on
 }
 
 // messageEnd completes the row of a run that began in an earlier append.
@@ -37,9 +36,9 @@ func messagesOf(events []*agent.Event) (begun []message, ended []messageEnd) {
 		}
 		typ := e.Type()
 		if typ == agent.TypeUser || typ == agent.TypeHarnessStart || e.ParentID != "" {
-			m := message{id: e.RunID, parent: e.ParentID, role: "agent", agent: e.Agent, scope: e.Scope, turn: e.TurnID, first: e.Seq, last: e.Seq}
+			m := message{id: e.RunID, parent: e.ParentID, role: "agent", agent: e.Agent, scope: e.Scope, turn: e.TurnID, first: e.Seq}
 			if typ == agent.TypeUser {
-				m.role, m.completed = "user", true
+				m.role, m.agent, m.last = "user", "", e.Seq
 			}
 			begun = append(begun, m)
 		}
@@ -50,7 +49,7 @@ func messagesOf(events []*agent.Event) (begun []message, ended []messageEnd) {
 		end := messageEnd{e.RunID, e.Seq}
 		for i := range begun {
 			if m := &begun[i]; m.id == end.id {
-				m.last, m.completed = end.seq, true
+				m.last = end.seq
 				end.id = ""
 				break
 			}
@@ -79,14 +78,14 @@ func newMessageWriter(p *preparer) *messageWriter {
 						UNION ALL
 						SELECT s.parent_key, s.parent_seq FROM line CROSS JOIN session s ON s.key = line.key WHERE s.parent_key IS NOT NULL)
 					SELECT m.id FROM line CROSS JOIN message m ON m.session = line.key AND m.id = ?3 AND m.first_seq <= line.upto)),
-			?4, ?5, ?6, ?7, ?8, ?9, ?10)
+			?4, nullif(?5, ''), nullif(?6, ''), nullif(?7, ''), ?8, nullif(?9, 0), ?9 <> 0)
 			ON CONFLICT DO UPDATE SET last_seq = excluded.last_seq, completed = 1 WHERE excluded.completed = 1 AND excluded.role = 'agent'`),
-		complete: p.prepare("UPDATE message SET last_seq = ?, completed = 1 WHERE session = ? AND id = ?"),
+		complete: p.prepare("UPDATE message SET last_seq = max(coalesce(last_seq, 0), ?), completed = 1 WHERE session = ? AND id = ?"),
 		recent: p.prepare(`SELECT coalesce(json ->> 'id', ''), coalesce(json ->> 'runId', ''), coalesce(json ->> 'turnId', '')
 			FROM event WHERE session = ? AND seq <= ? ORDER BY seq DESC`),
 		above:  p.prepare("SELECT parent_key, parent_seq FROM session WHERE key = ? AND parent_key IS NOT NULL"),
 		drop:   p.prepare("DELETE FROM message WHERE session = ? AND first_seq > ?"),
-		reopen: p.prepare("UPDATE message SET last_seq = first_seq, completed = 0 WHERE session = ? AND last_seq > ?"),
+		reopen: p.prepare("UPDATE message SET last_seq = NULL, completed = 0 WHERE session = ? AND last_seq > ?"),
 	}
 }
 
@@ -102,7 +101,7 @@ func (w *messageWriter) writeMessages(row int64, a *appending) error {
 			}
 			parent = run
 		}
-		if _, err := w.add.ExecContext(ctx, row, m.id, parent, m.role, m.agent, m.scope, m.turn, m.first, m.last, m.completed); err != nil {
+		if _, err := w.add.ExecContext(ctx, row, m.id, parent, m.role, m.agent, m.scope, m.turn, m.first, m.last); err != nil {
 			return err
 		}
 	}

@@ -78,7 +78,7 @@ func sound(t testing.TB, path string) {
 		"deleted ones that lack shared events": `SELECT count(*) FROM session s WHERE id IS NULL
 			AND (SELECT count(*) FROM event WHERE session = key) <> (SELECT max(f.parent_seq) FROM session f WHERE f.parent_key = s.key) - coalesce(s.parent_seq, 0)`,
 		"messages without their events": `SELECT count(*) FROM message m WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.session = m.session AND e.seq = m.first_seq AND e.json ->> 'runId' = m.id)
-			OR NOT EXISTS (SELECT 1 FROM event e WHERE e.session = m.session AND e.seq = m.last_seq AND e.json ->> 'runId' = m.id)`,
+			OR completed AND NOT EXISTS (SELECT 1 FROM event e WHERE e.session = m.session AND e.seq = m.last_seq AND e.json ->> 'runId' = m.id)`,
 	} {
 		require.Equal(t, "0", scalar(t, db, query), what)
 	}

@@ -78,20 +78,21 @@ END;
 -- another session of the line: what the run's first event names as parentId. So a
 -- user's turn and an edited one in a fork are two rows with one parent_message_id.
 --
--- completed says that the run has ended; last_seq is the position of its end then,
--- and that of its first event before. scope is empty in the conversation itself.
+-- completed says that the run has ended, and last_seq is the position of its end
+-- then. agent is NULL for what a user said, and scope in the conversation itself.
 CREATE TABLE message (
 	session           INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
 	id                TEXT    NOT NULL,
 	parent_message_id TEXT,
 	role              TEXT    NOT NULL CHECK (role IN ('user', 'agent')),
-	agent             TEXT    NOT NULL,
-	scope             TEXT    NOT NULL,
-	turn_id           TEXT    NOT NULL,
+	agent             TEXT,
+	scope             TEXT,
+	turn_id           TEXT,
 	first_seq         INTEGER NOT NULL,
-	last_seq          INTEGER NOT NULL,
+	last_seq          INTEGER,
 	completed         INTEGER NOT NULL CHECK (completed IN (0, 1)),
-	PRIMARY KEY (session, id)
+	PRIMARY KEY (session, id),
+	CHECK (completed = (last_seq IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 
 -- The messages of the logs that are there. An event that is no JSON is passed
@@ -132,8 +133,8 @@ caused AS MATERIALIZED ( -- parentId is RUN:TYPE, RUN:TYPE:NUMBER, the id of an 
 		END AS by
 	FROM begun b
 )
-SELECT b.session, b.run, p.run, iif(b.type = 'user', 'user', 'agent'), b.agent, b.scope, b.turn, b.seq,
-	coalesce(e.seq, b.seq), b.type = 'user' OR e.seq IS NOT NULL
+SELECT b.session, b.run, p.run, iif(b.type = 'user', 'user', 'agent'), iif(b.type = 'user', NULL, nullif(b.agent, '')),
+	nullif(b.scope, ''), nullif(b.turn, ''), b.seq, coalesce(e.seq, iif(b.type = 'user', b.seq, NULL)), b.type = 'user' OR e.seq IS NOT NULL
 FROM begun b
 JOIN caused c ON c.session = b.session AND c.run = b.run
 LEFT JOIN begun p ON p.session = b.session AND p.run = c.by AND p.seq < b.seq
