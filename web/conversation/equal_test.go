@@ -1,0 +1,129 @@
+// Package conversation_test holds the reducer for browsers against the one in Go:
+// both must make the same graph of every stream of events. It has no code besides
+// its tests, and nothing imports it.
+package conversation_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/conversation"
+)
+
+var (
+	streams = flag.Int("streams", 200, "random streams to reduce in Go and in JavaScript")
+	seed    = flag.Uint64("seed", 1, "what the random streams depend on")
+)
+
+// TestSameGraph reduces streams in Go and in JavaScript. The graphs must be the
+// same, byte for byte if JavaScript gets the events as text. If it gets them as
+// values, they must be what JSON.parse makes of Go's.
+func TestSameGraph(t *testing.T) {
+	js := startReducer(t)
+	for _, file := range cases(t) {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+		require.Empty(t, js.difference(t, lines), file)
+	}
+	for i := range *streams {
+		lines := newGenerator(*seed, i).stream()
+		wrong := js.difference(t, lines)
+		if wrong == "" {
+			continue
+		}
+		// Leave out whatever the difference does not need.
+		for k := 0; k < len(lines); {
+			fewer := append(append([]string{}, lines[:k]...), lines[k+1:]...)
+			if d := js.difference(t, fewer); d != "" {
+				lines, wrong, k = fewer, d, 0
+			} else {
+				k++
+			}
+		}
+		t.Errorf("stream %d of seed %d, without what the difference does not need:\n%s\n%s", i, *seed, strings.Join(lines, "\n"), wrong)
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func cases(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("../../conversation/testdata/cases/*.jsonl")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	return files
+}
+
+// reducer is a process that reduces streams in JavaScript.
+type reducer struct {
+	in  io.Writer
+	out *bufio.Reader
+}
+
+func startReducer(t *testing.T) *reducer {
+	t.Helper()
+	const how = "npm --prefix web/conversation ci --ignore-scripts && npm --prefix web/conversation run build"
+	missing := ""
+	if _, err := exec.LookPath("node"); err != nil {
+		missing = "node is not installed; with Node.js 18 or later: "
+	} else if _, err := os.Stat("dist/index.js"); err != nil {
+		missing = "web/conversation is not built: "
+	}
+	if missing != "" {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(missing + how)
+		}
+		t.Skip(missing + how)
+	}
+	cmd := exec.CommandContext(t.Context(), "node", "test/reducer.mjs")
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { // the context is done by now, and the process with it
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	return &reducer{in, bufio.NewReader(out)}
+}
+
+// difference reduces a stream in both languages and returns "" or what differs.
+func (r *reducer) difference(t *testing.T, lines []string) string {
+	t.Helper()
+	g := conversation.New()
+	for _, line := range lines {
+		if next, err := g.ReduceJSON([]byte(line)); err == nil {
+			g = next
+		}
+	}
+	want, err := g.MarshalJSON()
+	require.NoError(t, err)
+	request, err := json.Marshal(map[string]any{"events": lines, "want": string(want)})
+	require.NoError(t, err)
+	_, err = r.in.Write(append(request, '\n'))
+	require.NoError(t, err)
+	answer, err := r.out.ReadBytes('\n')
+	require.NoError(t, err, "node ended")
+	var got struct{ Graph, Values string }
+	require.NoError(t, json.Unmarshal(answer, &got))
+	switch {
+	case got.Graph != string(want):
+		return "Go:         " + string(want) + "\nJavaScript: " + got.Graph
+	case got.Values != "":
+		return "of values, " + got.Values
+	}
+	return ""
+}

@@ -1,0 +1,10 @@
+/**
+ * The conversation graph of Arbor: a stream of events becomes an immutable graph,
+ * by the same rules as in Go's package conversation.
+ *
+ * @packageDocumentation
+ */
+export type { Event } from "./event.js";
+export { type Flat, type Graph, empty, stringify } from "./graph.js";
+export type { Kind, Node } from "./node.js";
+export { reduce, reduceJSON } from "./reduce.js";

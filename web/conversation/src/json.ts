@@ -1,0 +1,92 @@
+// JSON as text: what JSON.parse does not tell.
+
+/**
+ * Returns the members of a JSON object, as they are written, by their names. Of a
+ * name that stands twice the last one counts. The text must be one JSON object.
+ */
+export function members(text: string): Map<string, string> {
+  const found = new Map<string, string>();
+  let i = skip(text, 0, " \t\r\n") + 1; // behind the brace
+  for (;;) {
+    i = skip(text, i, " \t\r\n,");
+    if (text[i] === "}") return found;
+    let end = valueEnd(text, i);
+    const name = JSON.parse(text.slice(i, end)) as string;
+    i = skip(text, end, " \t\r\n:");
+    end = valueEnd(text, i);
+    found.set(name, compact(text.slice(i, end)));
+    i = end;
+  }
+}
+
+function skip(text: string, i: number, what: string): number {
+  while (what.includes(text[i]!)) i++;
+  return i;
+}
+
+function stringEnd(text: string, i: number): number {
+  for (i++; text[i] !== '"'; i++) {
+    if (text[i] === "\\") i++;
+  }
+  return i + 1;
+}
+
+// valueEnd returns where the value ends that begins at i.
+function valueEnd(text: string, i: number): number {
+  let depth = 0;
+  while (i < text.length) {
+    switch (text[i]) {
+      case '"':
+        i = stringEnd(text, i);
+        if (depth === 0) return i;
+        continue;
+      case "{":
+      case "[":
+        depth++;
+        break;
+      case "}":
+      case "]":
+        if (depth === 0) return i;
+        if (--depth === 0) return i + 1;
+        break;
+      case ",":
+      case ":":
+      case " ":
+      case "\t":
+      case "\r":
+      case "\n":
+        if (depth === 0) return i;
+        break;
+    }
+    i++;
+  }
+  return i;
+}
+
+// compact leaves out the space between values.
+function compact(text: string): string {
+  let out = "";
+  let from = 0;
+  for (let i = 0; i < text.length; ) {
+    const c = text[i];
+    if (c === '"') {
+      i = stringEnd(text, i);
+    } else if (c === " " || c === "\t" || c === "\r" || c === "\n") {
+      out += text.slice(from, i);
+      from = ++i;
+    } else {
+      i++;
+    }
+  }
+  return from === 0 ? text : out + text.slice(from);
+}
+
+/** Returns a string as JSON, as the command arbor writes it. */
+export function quote(s: string): string {
+  return JSON.stringify(wellFormed(s)).replace(/[\u2028\u2029]/g, (c) => (c === "\u2028" ? "\\u2028" : "\\u2029"));
+}
+
+/** Returns a string with U+FFFD for each half of a surrogate pair that stands alone. */
+export function wellFormed(s: string): string {
+  return /[\ud800-\udfff]/.test(s) ? s.replace(/\p{Surrogate}/gu, "\ufffd") : s;
+}

@@ -1,0 +1,126 @@
+import type { Content } from "./node.js";
+import { Trie } from "./trie.js";
+import { Vector } from "./vector.js";
+
+/** The place of what does not exist. */
+export const none = -1;
+
+/**
+ * What a graph holds. Nodes and runs have places, which are numbers in the order
+ * of first sight; a place is never used again. All of it is immutable.
+ */
+export interface State {
+  readonly nodes: Vector<Item | null>; // null where a node was discarded
+  readonly runs: Vector<Run>;
+  readonly size: number; // nodes that are not null
+  readonly whole: number; // the last place at which a node became whole
+  readonly byId: Trie<number>; // nodes by id
+  readonly byEvent: Trie<number>; // usage and error nodes, see eventKey; some are out of date
+  readonly byRun: Trie<number>; // runs by id
+  readonly waiting: Trie<List>; // runs by the id of the parent that is not there; some are out of date
+}
+
+/** A node and its links. */
+export interface Item {
+  readonly content: Content;
+  readonly run: number;
+  readonly prev: number; // in the run
+  readonly next: number; // in the run
+  readonly spawned: List | null; // runs that hang on this node, the latest first
+  readonly complete: boolean; // a whole event has come, not only deltas
+  readonly streamed: boolean; // deltas have come
+}
+
+/** A list of runs. */
+export interface List {
+  readonly run: number;
+  readonly rest: List | null;
+}
+
+export interface Run {
+  readonly id: string;
+  readonly first: number; // nodes; none if all were discarded
+  readonly last: number;
+  readonly parent: number; // the node that the run hangs on
+  readonly waitsFor: string; // the parent that is not there yet
+  readonly open: number; // nodes of which only deltas have come
+  readonly seq: number; // the last one seen
+  readonly usages: number;
+  readonly errors: number;
+}
+
+export const noState: State = {
+  nodes: Vector.empty(),
+  runs: Vector.empty(),
+  size: 0,
+  whole: 0,
+  byId: Trie.empty(),
+  byEvent: Trie.empty(),
+  byRun: Trie.empty(),
+  waiting: Trie.empty(),
+};
+
+/** Finds the usage or error node of a run by its event's id. */
+export function eventKey(kind: string, run: number, id: string): string {
+  return `${kind} ${run} ${id}`;
+}
+
+/** The node at a place where there is one. */
+export function at(s: State, place: number): Item {
+  const item = s.nodes.get(place);
+  if (!item) throw new Error(`conversation: no node at ${place}`); // the state is broken
+  return item;
+}
+
+export function runAt(s: State, place: number): Run {
+  const run = s.runs.get(place);
+  if (!run) throw new Error(`conversation: no run at ${place}`); // the state is broken
+  return run;
+}
+
+/** The place of a node, or none. */
+export function find(s: State, id: string): number {
+  return s.byId.get(id) ?? none;
+}
+
+/** The place of a run, or none. */
+export function findRun(s: State, id: string): number {
+  return s.byRun.get(id) ?? none;
+}
+
+/**
+ * Returns the place of a run's node, or none and the id that the node would have:
+ * an id that another run has taken gets the run's id in front.
+ */
+export function owned(s: State, ri: number, runId: string, id: string): { place: number; id: string } {
+  for (;;) {
+    const place = find(s, id);
+    if (place === none || at(s, place).run === ri) return { place, id };
+    id = `${runId}:${id}`;
+  }
+}
+
+/** The place of a node's parent, or none. A node has at most one. */
+export function parentOf(s: State, item: Item): number {
+  return item.prev !== none ? item.prev : runAt(s, item.run).parent;
+}
+
+/** The places of a node's children in the order of first sight. */
+export function childrenOf(s: State, item: Item): number[] {
+  const found: number[] = [];
+  for (let list = item.spawned; list !== null; list = list.rest) {
+    const { first } = runAt(s, list.run);
+    if (first !== none) found.push(first);
+  }
+  if (item.next !== none) found.push(item.next);
+  return found.length > 1 ? found.sort((a, b) => a - b) : found;
+}
+
+/** The nodes of a run, by its place, in their order. */
+export function* inRun(s: State, run: number): Generator<[number, Item]> {
+  for (let place = runAt(s, run).first; place !== none; ) {
+    const item = at(s, place);
+    yield [place, item];
+    place = item.next;
+  }
+}

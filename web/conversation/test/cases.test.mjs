@@ -1,0 +1,23 @@
+// The cases of Go's package conversation, of which there is one copy.
+import assert from "node:assert/strict";
+import { readFileSync, readdirSync } from "node:fs";
+import test from "node:test";
+import { empty, reduce, reduceJSON, stringify } from "../dist/index.js";
+import { difference } from "./compare.mjs";
+
+const folder = new URL("../../../conversation/testdata/cases/", import.meta.url);
+const names = readdirSync(folder).filter((name) => name.endsWith(".jsonl"));
+assert.notEqual(names.length, 0);
+
+for (const name of names) {
+  const lines = readFileSync(new URL(name, folder), "utf8").split("\n").filter((line) => line.trim() !== "");
+  const { flat } = JSON.parse(readFileSync(new URL(name.replace(".jsonl", ".expected.json"), folder), "utf8"));
+  test(name, () => {
+    const ofText = lines.reduce(reduceJSON, empty);
+    const ofValues = lines.reduce((graph, line) => reduce(graph, JSON.parse(line)), empty);
+    assert.equal(difference(flat, ofText.flat()), "");
+    assert.equal(difference(flat, ofValues.flat()), "");
+    assert.equal(difference(flat, JSON.parse(stringify(ofText))), "");
+    assert.equal(difference(flat, JSON.parse(JSON.stringify(ofText))), "");
+  });
+}
