@@ -1,0 +1,239 @@
+package sqlite_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// TestChainOfForks: two hundred forks, each of the one before, are one log, and
+// whatever is deleted leaves the others all of theirs.
+func TestChainOfForks(t *testing.T) {
+	const forks = 200
+	path := newFile(t)
+	s := open(t, path)
+	r := rand.New(rand.NewPCG(7, 7))
+	key := func(i int) session.Key { return session.ID(fmt.Sprint(i)) }
+	appendAll(t, s, key(0), batch(0, 5), 5)
+	logs := [][]string{contents(t, s, key(0))}
+	for i := 1; i <= forks; i++ {
+		end := int64(len(logs[i-1]))
+		seq := end - min(end, r.Int64N(3)) // at its end, or a bit before
+		require.NoError(t, s.Fork(t.Context(), key(i-1), seq, key(i)))
+		var own []*agent.Event
+		log := append([]string(nil), logs[i-1][:seq]...)
+		for n := range 1 + r.Int64N(4) {
+			own = append(own, text(seq+n+1, fmt.Sprintf("%d of %d", n, i)))
+			log = append(log, own[n].Text())
+		}
+		appendAll(t, s, key(i), own, 2)
+		logs = append(logs, log)
+	}
+	last := key(forks)
+	require.Equal(t, logs[forks], contents(t, s, last))
+	for _, after := range []int{0, 1, 5, 6, len(logs[forks]) / 2, len(logs[forks]) - 1, len(logs[forks])} {
+		rest := []string{}
+		for e, err := range s.Load(t.Context(), last, int64(after)) {
+			require.NoError(t, err)
+			rest = append(rest, e.Text())
+		}
+		require.Equal(t, logs[forks][after:], rest)
+	}
+	require.NoError(t, s.Fork(t.Context(), last, 3, session.ID("early")))
+	infos, err := s.List(t.Context(), session.ID("early"))
+	require.NoError(t, err)
+	require.Equal(t, key(0), infos[0].Parent, "it hangs on the one that holds the position")
+
+	order := r.Perm(forks + 1)
+	for n, i := range order {
+		require.NoError(t, s.Delete(t.Context(), key(i)))
+		require.Empty(t, contents(t, s, key(i)))
+		if n%20 != 0 {
+			continue
+		}
+		sound(t, path)
+		for _, left := range order[n+1:] {
+			require.Equal(t, logs[left], contents(t, s, key(left)))
+		}
+	}
+	require.Equal(t, logs[0][:3], contents(t, s, session.ID("early")))
+	require.Equal(t, "2|3\n", dump(t, path, "SELECT (SELECT count(*) FROM session), count(*) FROM event"))
+	require.NoError(t, s.Delete(t.Context(), session.ID("early")))
+	require.Equal(t, "0|0|0\n", dump(t, path, "SELECT (SELECT count(*) FROM session), (SELECT count(*) FROM event), count(*) FROM message"))
+}
+
+// TestForkCostsTheSame: forking a session of 10,000 events writes what forking
+// one of ten writes, wherever it is forked.
+func TestForkCostsTheSame(t *testing.T) {
+	path := newFile(t)
+	s := open(t, path)
+	short, long := session.ID("short"), session.ID("long")
+	appendAll(t, s, short, batch(0, 10), 10)
+	appendAll(t, s, long, batch(0, 10_000), 2500)
+	db := raw(t, path)
+	const forks = 40
+	cost := func(of session.Key, seq int64, name string) (wal, pages int64) {
+		_, err := db.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
+		require.NoError(t, err)
+		var before, after int64
+		require.NoError(t, db.QueryRow("PRAGMA page_count").Scan(&before))
+		for i := range forks {
+			require.NoError(t, s.Fork(t.Context(), of, seq, session.ID(fmt.Sprintf("%s%04d", name, i))))
+		}
+		info, err := os.Stat(path + "-wal")
+		require.NoError(t, err)
+		require.NoError(t, db.QueryRow("PRAGMA page_count").Scan(&after))
+		return info.Size(), after - before
+	}
+	_, _ = cost(short, 10, "warm") // the first need pages
+	wal, pages := cost(short, 10, "a")
+	for i, seq := range []int64{10, 5_000, 10_000} {
+		longWAL, longPages := cost(long, seq, fmt.Sprint("b", i))
+		require.InEpsilon(t, wal, longWAL, .15, "at %d", seq) // a page is split here or there
+		require.InDelta(t, pages, longPages, 2, "at %d", seq)
+		require.Less(t, longWAL/forks, int64(20<<10), "a fork writes a few pages")
+	}
+	require.Equal(t, "10010", scalar(t, db, "SELECT count(*) FROM event"))
+	require.Len(t, contents(t, s, session.ID("b20000")), 10_000)
+}
+
+// TestForkOverADeadLease: a process that died before it stored anything keeps
+// nobody from the key.
+func TestForkOverADeadLease(t *testing.T) {
+	path := newFile(t)
+	s := open(t, path)
+	appendAll(t, s, session.ID("s"), batch(0, 2), 2)
+	to := session.ID("to")
+	dead := session.Owner{Host: session.Self().Host, PID: 1 << 30, Started: 1}
+	if session.Alive(dead) {
+		t.Skip("this system does not tell whether a process is alive")
+	}
+	stale, err := s.Acquire(t.Context(), to, dead)
+	require.NoError(t, err)
+	require.NoError(t, s.Fork(t.Context(), session.ID("s"), 2, to))
+	require.ErrorIs(t, s.Append(t.Context(), to, 2, stale, batch(2, 1)...), agent.ErrConflict)
+	require.ErrorIs(t, s.Append(t.Context(), to, 0, stale, batch(0, 1)...), agent.ErrConflict)
+	lease, err := s.Acquire(t.Context(), to, session.Self())
+	require.NoError(t, err)
+	require.NotEqual(t, stale.Incarnation, lease.Incarnation)
+	require.Len(t, contents(t, s, to), 2)
+	sound(t, path)
+}
+
+// TestDeleteWhileAForkIsLoaded: the load fails, and has no gap before.
+func TestDeleteWhileAForkIsLoaded(t *testing.T) {
+	for name, deleted := range map[string][]string{"the fork": {"fork"}, "the fork and its parent": {"fork", "s"}, "the parent and its fork": {"s", "fork"}} {
+		t.Run(name, func(t *testing.T) {
+			path := newFile(t)
+			s := open(t, path)
+			appendAll(t, s, session.ID("s"), batch(0, 200), 200)
+			fork := session.ID("fork")
+			require.NoError(t, s.Fork(t.Context(), session.ID("s"), 150, fork))
+			appendAll(t, s, fork, batch(150, 100), 100)
+			var last error
+			count := int64(0)
+			for e, err := range s.Load(t.Context(), fork, 0) {
+				if last = err; err != nil {
+					continue
+				}
+				count++
+				require.Equal(t, count, e.Seq)
+				if count == 10 {
+					for _, id := range deleted {
+						require.NoError(t, s.Delete(t.Context(), session.ID(id)))
+					}
+				}
+			}
+			require.ErrorIs(t, last, agent.ErrConflict)
+			require.ErrorContains(t, last, "was deleted while it was loaded")
+			require.Less(t, count, int64(250))
+			sound(t, path)
+		})
+	}
+	t.Run("the parent", func(t *testing.T) { // whose fork keeps what it needs
+		s := open(t, newFile(t))
+		appendAll(t, s, session.ID("s"), batch(0, 200), 200)
+		require.NoError(t, s.Fork(t.Context(), session.ID("s"), 150, session.ID("fork")))
+		count := 0
+		for _, err := range s.Load(t.Context(), session.ID("fork"), 0) {
+			require.NoError(t, err)
+			if count++; count == 10 {
+				require.NoError(t, s.Delete(t.Context(), session.ID("s")))
+			}
+		}
+		require.Equal(t, 150, count)
+	})
+}
+
+// TestForkErrors: what goes wrong with the file names the file.
+func TestForkErrors(t *testing.T) {
+	path := newFile(t)
+	s := open(t, path)
+	appendAll(t, s, session.ID("s"), batch(0, 2), 2)
+	raw(t, path, "CREATE TRIGGER broken BEFORE INSERT ON session BEGIN SELECT RAISE(ABORT, 'as in a test'); END")
+	err := s.Fork(t.Context(), session.ID("s"), 1, session.ID("to"))
+	require.ErrorContains(t, err, "fork a session in "+path)
+	require.ErrorContains(t, err, "as in a test")
+	require.False(t, errors.Is(err, agent.ErrConflict) || errors.Is(err, agent.ErrBadInput))
+	raw(t, path, "DROP TRIGGER broken")
+	require.NoError(t, s.Fork(t.Context(), session.ID("s"), 1, session.ID("to")), "and nothing is left open")
+}
+
+// BenchmarkFork forks sessions of different length at their ends.
+func BenchmarkFork(b *testing.B) {
+	for _, events := range []int{10, 10_000} {
+		b.Run(fmt.Sprint("events=", events), func(b *testing.B) {
+			s := open(b, filepath.Join(b.TempDir(), "bench.db"))
+			key := session.ID("s")
+			appendAll(b, s, key, batch(0, events), events)
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				if err := s.Fork(b.Context(), key, int64(events), session.ID(fmt.Sprint("fork", n))); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkLoadFork reads a log of 1,000 events that are spread over forks of
+// forks.
+func BenchmarkLoadFork(b *testing.B) {
+	for _, forks := range []int{0, 1, 10, 100} {
+		b.Run(fmt.Sprint("forks=", forks), func(b *testing.B) {
+			s := open(b, filepath.Join(b.TempDir(), "bench.db"))
+			key := session.ID("s")
+			each := 1000 / (forks + 1)
+			appendAll(b, s, key, batch(0, each+1000%(forks+1)), 1000)
+			for i := range forks {
+				fork, seq := session.ID(fmt.Sprint("fork", i)), int64(1000-(forks-i)*each)
+				if err := s.Fork(b.Context(), key, seq, fork); err != nil {
+					b.Fatal(err)
+				}
+				appendAll(b, s, fork, batch(seq, each), 1000)
+				key = fork
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				n := 0
+				for _, err := range s.Load(b.Context(), key, 0) {
+					if err != nil {
+						b.Fatal(err)
+					}
+					n++
+				}
+				if n != 1000 {
+					b.Fatal(n)
+				}
+			}
+		})
+	}
+}
