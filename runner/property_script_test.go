@@ -217,7 +217,7 @@ func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*
 			}
 			switch e.Data.(type) {
 			case *agent.ToolCall:
-				if e.RunID == inv.RunID() {
+				if e.Agent == inv.Agent().Name() && e.TurnID == inv.TurnID() && e.Scope == inv.Scope() { // a fork goes on in a run of its own
 					open = append(open, e.ID)
 				}
 			case *agent.ToolResult:
