@@ -1,0 +1,227 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Append is one statement, and so one round trip, one transaction and one commit.
+// Its parts hang on the first one, which locks the session's row and finds nothing
+// unless lease and position are right.
+const (
+	headSQL = `WITH head AS (
+		UPDATE arbor.session SET seq = seq + cardinality($7::text[]),
+			updated = coalesce($8, statement_timestamp()), created = coalesce(created, $8, statement_timestamp())
+		WHERE key = $1 AND lease_token = $2 AND lease_until IS NOT NULL AND seq = $3 AND app = $4 AND user_id = $5 AND id = $6
+		RETURNING key
+	), new_event AS (
+		INSERT INTO arbor.event (session, seq, json)
+		SELECT head.key, $3 + e.n, e.json::json FROM head, unnest($7::text[]) WITH ORDINALITY AS e (json, n)
+	)`
+	// A run begins and ends in one session: a fork takes an open one up in a run of
+	// its own.
+	messageSQL = `, m AS (
+		SELECT * FROM json_to_recordset($9::json) AS m (id text, parent text, role text, agent text, scope text, turn text,
+			first bigint, last bigint, completed timestamptz)
+	), began AS (
+		INSERT INTO arbor.message AS old (session, id, parent_message_id, role, agent, scope, turn_id, first_seq, last_seq, completed)
+		SELECT head.key, m.id, m.parent, m.role, m.agent, m.scope, m.turn, m.first, m.last, m.completed FROM head, m WHERE m.first IS NOT NULL
+		ON CONFLICT (session, id) DO UPDATE
+			SET last_seq = coalesce(excluded.last_seq, old.last_seq), completed = coalesce(excluded.completed, old.completed)
+	), ended AS (
+		UPDATE arbor.message o SET last_seq = m.last, completed = m.completed FROM head, m
+		WHERE m.first IS NULL AND o.session = head.key AND o.id = m.id
+	)`
+	// In the order of the key, so that no two appends wait for each other. What is
+	// not there need not be deleted.
+	stateSQL = `, new_state AS (
+		INSERT INTO arbor.state (app, scope, user_id, name, value)
+		SELECT $4, c.scope, c.user_id, c.name, c.value
+		FROM head, (
+			SELECT scope, CASE scope WHEN 'user' THEN $5 ELSE '' END AS user_id, name, value::json
+			FROM unnest($%d::text[], $%d::bytea[], $%d::text[]) AS c (scope, name, value)) c
+		WHERE c.value IS NOT NULL OR EXISTS (
+			SELECT FROM arbor.state o WHERE o.app = $4 AND o.scope = c.scope AND o.user_id = c.user_id AND o.name = c.name)
+		ORDER BY c.scope, c.user_id, c.name
+		ON CONFLICT (app, scope, user_id, name) DO UPDATE SET value = excluded.value
+	)`
+	tailSQL   = ` SELECT count(*) FROM head`
+	holderSQL = `SELECT seq FROM arbor.session
+		WHERE key = $1 AND lease_token = $2 AND lease_until IS NOT NULL AND app = $3 AND user_id = $4 AND id = $5`
+	storedSQL = `SELECT json FROM arbor.event WHERE session = $1 AND seq > $2 AND seq <= $3 ORDER BY seq`
+)
+
+// appending is an append that is ready to be sent.
+type appending struct {
+	key    session.Key
+	row, n int64 // of the lease
+	seq    int64 // the expected position
+	events []string
+	sql    string
+	args   []any
+}
+
+// Append implements [session.Store]. It returns after the server's commit, which
+// waits for its disk. If the connection breaks, Append connects again and finds
+// out whether its events are stored, so that they are there exactly once when it
+// returns nil. With another error, the context's included, it may be unknown
+// whether they are: the next lease's Seq tells.
+func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*agent.Event) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := session.CheckEvents(key, expectedSeq, events); err != nil {
+		return err
+	}
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	a := &appending{key: key, seq: expectedSeq}
+	a.row, a.n = splitToken(lease.Token)
+	if len(events) == 0 {
+		return s.explain("append to", s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error { return a.refused(ctx, conn) }))
+	}
+	err := s.encode(ctx, a, events)
+	if err == nil {
+		err = s.store(ctx, a)
+	}
+	return s.explain("append to", err)
+}
+
+func (s *Store) encode(ctx context.Context, a *appending, events []*agent.Event) error {
+	a.events = make([]string, len(events))
+	changes := make(map[stateName]*string)
+	for i, e := range events {
+		b, err := e.MarshalJSON()
+		if err != nil {
+			return fmt.Errorf("session %s: %w", a.key, err)
+		}
+		a.events[i] = strings.ToValidUTF8(string(b), "\uFFFD")
+		if st, ok := e.Data.(*agent.State); ok {
+			if err := addChanges(changes, st.Delta); err != nil {
+				return fmt.Errorf("session %s: event %s: %w", a.key, e.ID, err)
+			}
+		}
+	}
+	messages, err := messagesOf(events, func(id string) (run string, err error) {
+		err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+			run, err = runOf(ctx, conn, a.row, a.seq, id)
+			return err
+		})
+		return run, err
+	})
+	if err != nil {
+		return err
+	}
+	a.sql = headSQL
+	a.args = []any{a.row, a.n, a.seq, a.key.App, a.key.User, a.key.ID, a.events, s.time()}
+	if len(messages) > 0 {
+		a.sql += messageSQL
+		a.args = append(a.args, string(agent.EncodeJSON(messages)))
+	}
+	if len(changes) > 0 {
+		n := len(a.args)
+		a.sql += fmt.Sprintf(stateSQL, n+1, n+2, n+3)
+		a.args = append(a.args, changeArgs(changes)...)
+	}
+	a.sql += tailSQL
+	return nil
+}
+
+// store sends the append until it is known what has become of it. A try whose
+// answer was lost may have been stored, or still be under way on the server, and
+// then holds the lock of the session's row or waits for it. Whichever comes second
+// finds the position taken and stores nothing; if what stands there is what was to
+// be stored, all is well.
+func (s *Store) store(ctx context.Context, a *appending) error {
+	unknown := false
+	return s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		var stored int
+		err := conn.QueryRow(ctx, a.sql, a.args...).Scan(&stored)
+		switch {
+		case err != nil:
+			// What the error means is judged where the connection is; the next try is
+			// careful in any case.
+			unknown = true
+			return err
+		case stored == 1:
+			return nil
+		case unknown:
+			if there, err := a.isStored(ctx, conn); there || err != nil {
+				return err
+			}
+		}
+		return a.refused(ctx, conn)
+	})
+}
+
+// refused says why an append was refused. It returns nil if nothing is in its way.
+func (a *appending) refused(ctx context.Context, conn *pgx.Conn) error {
+	var seq int64
+	err := conn.QueryRow(ctx, holderSQL, a.row, a.n, a.key.App, a.key.User, a.key.ID).Scan(&seq)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return lost(a.key)
+	case err != nil:
+		return err
+	case seq != a.seq:
+		return fmt.Errorf("session %s: the log is at %d, not at %d: %w", a.key, seq, a.seq, agent.ErrConflict)
+	case len(a.events) > 0: // it was in the way a moment ago
+		return fmt.Errorf("session %s: another append was under way: %w", a.key, agent.ErrConflict)
+	}
+	return nil
+}
+
+// isStored reports whether the events stand in the session's log, byte for byte.
+func (a *appending) isStored(ctx context.Context, conn *pgx.Conn) (bool, error) {
+	rows, err := conn.Query(ctx, storedSQL, a.row, a.seq, a.seq+int64(len(a.events)))
+	if err != nil {
+		return false, err
+	}
+	stored, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return err == nil && slices.Equal(stored, a.events), err
+}
+
+// stateName is a name of the shared state.
+type stateName struct{ scope, name string }
+
+// addChanges notes what a delta does to the shared state; nil deletes. The last
+// change of a name is the one that counts.
+func addChanges(changes map[stateName]*string, delta map[string]any) error {
+	for name, value := range delta {
+		scope, _, _ := strings.Cut(name, ":")
+		if scope == name || scope != "user" && scope != "app" {
+			continue
+		}
+		var encoded *string
+		if value != nil {
+			b, err := json.Marshal(value)
+			if err != nil {
+				return fmt.Errorf("state %q: %w", name, err)
+			}
+			v := strings.ToValidUTF8(string(b), "\uFFFD")
+			encoded = &v
+		}
+		changes[stateName{scope, name}] = encoded
+	}
+	return nil
+}
+
+func changeArgs(changes map[stateName]*string) []any {
+	var scopes []string
+	var names [][]byte
+	var values []*string
+	for n, value := range changes {
+		scopes, names, values = append(scopes, n.scope), append(names, []byte(n.name)), append(values, value)
+	}
+	return []any{scopes, names, values}
+}

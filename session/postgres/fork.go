@@ -1,0 +1,142 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Locks are taken from a session to its parent, never back, so that nobody waits
+// in a circle. While a session's row is locked, the sessions that it shares events
+// with stay, and the part that is shared.
+const (
+	originSQL = `SELECT key FROM arbor.session
+		WHERE app = $1 AND user_id = $2 AND id = $3 AND created IS NOT NULL AND $4 BETWEEN 0 AND seq FOR KEY SHARE`
+	// From the session up to the one whose own log holds the position.
+	keeperSQL = `WITH RECURSIVE line (key, parent, shared) AS (
+			SELECT key, parent_key, parent_seq FROM arbor.session WHERE key = $1
+			UNION ALL
+			SELECT s.key, s.parent_key, s.parent_seq FROM line JOIN arbor.session s ON s.key = line.parent WHERE $2 <= line.shared)
+		SELECT key FROM line WHERE parent IS NULL OR $2 > shared`
+	occupantSQL = `SELECT key, created IS NOT NULL, fork_nonce, lease_until > coalesce($4, clock_timestamp()), lease_host, lease_pid, lease_started
+		FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3 FOR UPDATE`
+	forkSQL = `INSERT INTO arbor.session (app, user_id, id, seq, created, updated, parent_key, parent_seq, fork_nonce)
+		SELECT $1, $2, $3, $4, now, now, $5, $4, $6 FROM (SELECT coalesce($7, statement_timestamp()) AS now) AS clock`
+
+	nameSQL = `SELECT key FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3`
+	hideSQL = `UPDATE arbor.session SET app = NULL, user_id = NULL, id = NULL, seq = 0, created = NULL, updated = NULL,
+		lease_host = NULL, lease_pid = NULL, lease_started = NULL, lease_until = NULL WHERE key = $1 AND id IS NOT NULL`
+	partSQL        = `SELECT parent_seq FROM arbor.session WHERE parent_key = $1 ORDER BY parent_seq DESC LIMIT 1`
+	trimEventSQL   = `DELETE FROM arbor.event WHERE session = $1 AND seq > $2`
+	trimMessageSQL = `DELETE FROM arbor.message WHERE session = $1 AND first_seq > $2`
+	removeSQL      = `DELETE FROM arbor.session WHERE key = $1 RETURNING coalesce(parent_key, 0)` // its events follow
+	hiddenSQL      = `SELECT id IS NULL FROM arbor.session WHERE key = $1 FOR UPDATE`
+)
+
+// Fork implements [session.Store]. It copies nothing: the new session's row refers
+// to the one whose own log holds the last event that is shared, and looking that
+// up takes a step for each fork on the way there.
+func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.Key) error {
+	if err := errors.Join(checkKey(of), checkKey(to)); err != nil {
+		return err
+	}
+	nonce := rand.Int64()
+	err := s.transaction(ctx, func(ctx context.Context, tx pgx.Tx) error { return s.fork(ctx, tx, of, seq, to, nonce) })
+	return s.explain("fork a session in", err)
+}
+
+func (s *Store) fork(ctx context.Context, tx pgx.Tx, of session.Key, seq int64, to session.Key, nonce int64) error {
+	var origin, parent int64
+	err := tx.QueryRow(ctx, originSQL, of.App, of.User, of.ID, seq).Scan(&origin)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("session %s has no position %d to fork at: %w", of, seq, agent.ErrBadInput)
+	}
+	if err != nil {
+		return err
+	}
+	if err := tx.QueryRow(ctx, keeperSQL, origin, seq).Scan(&parent); err != nil {
+		return err
+	}
+	var old struct {
+		key                 int64
+		exists              bool
+		nonce, pid, started *int64
+		leased              *bool
+		host                *string
+	}
+	err = tx.QueryRow(ctx, occupantSQL, to.App, to.User, to.ID, s.time()).Scan(&old.key, &old.exists, &old.nonce, &old.leased, &old.host, &old.pid, &old.started)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+	case err != nil:
+		return err
+	case old.nonce != nil && *old.nonce == nonce: // an earlier try, whose answer was lost
+		return nil
+	case old.exists || old.leased != nil && *old.leased && session.Alive(session.Owner{Host: *old.host, PID: int(*old.pid), Started: *old.started}):
+		return fmt.Errorf("session %s exists already: %w", to, agent.ErrConflict)
+	default: // it was leased once; who still thinks so must not write to the fork
+		if err := collect(ctx, tx, old.key); err != nil {
+			return err
+		}
+	}
+	_, err = tx.Exec(ctx, forkSQL, to.App, to.User, to.ID, seq, parent, nonce, s.time())
+	return err
+}
+
+// Delete implements [session.Store]. What forks share stays, where nobody finds it
+// but through them.
+func (s *Store) Delete(ctx context.Context, key session.Key) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	// The row is looked up once: if the answer of a try is lost, the name may be
+	// another session's by the next.
+	var row int64
+	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, nameSQL, key.App, key.User, key.ID).Scan(&row)
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err == nil {
+		err = s.transaction(ctx, func(ctx context.Context, tx pgx.Tx) error { return collect(ctx, tx, row) })
+	}
+	return s.explain("delete from", err)
+}
+
+// collect takes a session's name away, and everything that only this session led
+// to: its events that no fork shares, its row if it has no forks, and the same of
+// a deleted session whose last fork it was.
+func collect(ctx context.Context, tx pgx.Tx, row int64) error {
+	if tag, err := tx.Exec(ctx, hideSQL, row); err != nil || tag.RowsAffected() == 0 {
+		return err
+	}
+	for {
+		var part int64
+		err := tx.QueryRow(ctx, partSQL, row).Scan(&part)
+		if err == nil { // it has forks
+			_, err := tx.Exec(ctx, trimEventSQL, row, part)
+			if err == nil {
+				_, err = tx.Exec(ctx, trimMessageSQL, row, part)
+			}
+			return err
+		}
+		var parent int64
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = tx.QueryRow(ctx, removeSQL, row).Scan(&parent)
+		}
+		if err != nil || parent == 0 {
+			return err
+		}
+		var hidden bool
+		if err := tx.QueryRow(ctx, hiddenSQL, parent).Scan(&hidden); err != nil || !hidden {
+			return err
+		}
+		row = parent
+	}
+}

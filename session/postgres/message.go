@@ -1,0 +1,230 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// message is what a batch of events says about one run: that it began (First is
+// set), that it ended (Last is set), or both. See the migration for the fields.
+// Ids are such as the runner makes; one with characters that PostgreSQL cannot
+// keep is changed.
+type message struct {
+	ID        string     `json:"id"`
+	Parent    *string    `json:"parent"`
+	Role      string     `json:"role"`
+	Agent     *string    `json:"agent"`
+	Scope     *string    `json:"scope"`
+	Turn      *string    `json:"turn"`
+	First     *int64     `json:"first"`
+	Last      *int64     `json:"last"`
+	Completed *time.Time `json:"completed"`
+}
+
+// messagesOf returns what events say about messages, in the order of the first
+// mentions. runOf looks up the run of an earlier event by its id, "" if there is
+// none.
+func messagesOf(events []*agent.Event, runOf func(id string) (string, error)) ([]*message, error) {
+	var out []*message
+	mentioned := func(e *agent.Event) *message {
+		id := text(e.RunID)
+		for _, m := range out {
+			if m.ID == id {
+				return m
+			}
+		}
+		m := &message{ID: id, Role: "agent", Agent: optional(e.Agent), Scope: optional(e.Scope), Turn: optional(e.TurnID)}
+		out = append(out, m)
+		return m
+	}
+	for i, e := range events {
+		switch e.Data.(type) {
+		case *agent.User:
+			m := mentioned(e)
+			m.Role, m.Agent, m.First = "user", nil, &e.Seq
+			m.end(e)
+		case *agent.HarnessStart:
+			if m := mentioned(e); m.First == nil {
+				m.First = &e.Seq
+			}
+		case *agent.HarnessEnd:
+			mentioned(e).end(e)
+		}
+		if e.ParentID == "" {
+			continue
+		}
+		m := mentioned(e)
+		if m.First == nil {
+			m.First = &e.Seq
+		}
+		run, err := parentRun(e.ParentID, events[:i], runOf)
+		if err != nil {
+			return nil, err
+		}
+		m.Parent = optional(run)
+	}
+	return out, nil
+}
+
+func (m *message) end(e *agent.Event) {
+	at := e.Time.UTC()
+	if at.Year() < 1 { // PostgreSQL counts them differently
+		at = time.Time{}
+	}
+	m.Last, m.Completed = &e.Seq, &at
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	s = text(s)
+	return &s
+}
+
+// ownNodes are the nodes that a conversation graph names after their run: RUN:user,
+// RUN:usage:2 and so on.
+var ownNodes = regexp.MustCompile(`^(.*):(?:user|harness_start|harness_end|usage:[0-9]+|error(?::[0-9]+)?)$`)
+
+// parentRun returns the run of the node that a parentId names: one that is named
+// after its run, or that of an event.
+func parentRun(id string, before []*agent.Event, runOf func(string) (string, error)) (string, error) {
+	if m := ownNodes.FindStringSubmatch(id); m != nil {
+		return m[1], nil
+	}
+	id = strings.TrimSuffix(id, ":result")
+	for _, e := range before {
+		if e.ID == id {
+			return e.RunID, nil
+		}
+	}
+	return runOf(id)
+}
+
+// callSQL finds the events that may have an id: those in whose text it stands as
+// one. The line is the session and those that it is a fork of, as far as it shares
+// their events.
+const callSQL = `WITH RECURSIVE line (key, parent, after, upto) AS (
+		SELECT key, parent_key, coalesce(parent_seq, 0), $2::bigint FROM arbor.session WHERE key = $1
+		UNION ALL
+		SELECT s.key, s.parent_key, coalesce(s.parent_seq, 0), line.after FROM line JOIN arbor.session s ON s.key = line.parent)
+	SELECT e.json FROM line JOIN arbor.event e ON e.session = line.key AND e.seq > line.after AND e.seq <= line.upto
+	WHERE position($3 in e.json::text) > 0 ORDER BY e.seq DESC`
+
+// runOf returns the run of the last event with an id in the first seq events of a
+// session, "" if there is none. It is asked for the first event of an agent that
+// is called as a tool, unless the call is in the same batch, and of a fork that takes
+// up a run.
+func runOf(ctx context.Context, conn *pgx.Conn, row, seq int64, id string) (string, error) {
+	rows, err := conn.Query(ctx, callSQL, row, seq, needle(id))
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var stored string
+		if err := rows.Scan(&stored); err != nil {
+			return "", err
+		}
+		if e := new(agent.Event); e.UnmarshalJSON([]byte(stored)) == nil && e.ID == id {
+			return e.RunID, nil
+		}
+	}
+	return "", rows.Err()
+}
+
+func needle(id string) string { return `"id":` + text(string(agent.EncodeJSON(id))) }
+
+// fillMessages makes the messages of the sessions that are there when the table
+// is new.
+func fillMessages(ctx context.Context, tx *sql.Tx) error {
+	// A program of the version before may still write; what it writes now would be
+	// missing.
+	if _, err := tx.ExecContext(ctx, "LOCK TABLE arbor.session, arbor.event IN EXCLUSIVE MODE"); err != nil {
+		return err
+	}
+	for row := int64(0); ; {
+		err := tx.QueryRowContext(ctx, "SELECT key FROM arbor.session WHERE key > $1 ORDER BY key LIMIT 1", row).Scan(&row)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := fillSession(ctx, tx, row); err != nil {
+			return fmt.Errorf("make the messages of session %d: %w", row, err)
+		}
+	}
+}
+
+// fillSession takes a session's own events in pages. What one page does not know
+// of an earlier one is looked up as Append does.
+func fillSession(ctx context.Context, tx *sql.Tx, row int64) error {
+	for after := int64(-1); ; {
+		page, err := fillPage(ctx, tx, row, after)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		before := page[0].Seq - 1
+		messages, err := messagesOf(page, func(id string) (string, error) { return runOfTx(ctx, tx, row, before, id) })
+		if err != nil {
+			return err
+		}
+		if len(messages) > 0 {
+			_, err := tx.ExecContext(ctx, `WITH head AS (SELECT key FROM arbor.session WHERE key = $1)`+
+				strings.ReplaceAll(messageSQL, "$9", "$2")+` SELECT count(*) FROM head`, row, string(agent.EncodeJSON(messages)))
+			if err != nil {
+				return err
+			}
+		}
+		after = page[len(page)-1].Seq
+	}
+}
+
+func fillPage(ctx context.Context, tx *sql.Tx, row, after int64) (page []*agent.Event, err error) {
+	rows, err := tx.QueryContext(ctx, "SELECT seq, json::text FROM arbor.event WHERE session = $1 AND seq > $2 ORDER BY seq LIMIT $3", row, after, lastPage)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var seq int64
+		var stored string
+		if err := rows.Scan(&seq, &stored); err != nil {
+			return nil, err
+		}
+		e := new(agent.Event)
+		if err := e.UnmarshalJSON([]byte(stored)); err != nil {
+			return nil, fmt.Errorf("event %d is damaged: %w", seq, err)
+		}
+		page = append(page, e)
+	}
+	return page, rows.Err()
+}
+
+func runOfTx(ctx context.Context, tx *sql.Tx, row, seq int64, id string) (run string, err error) {
+	rows, err := tx.QueryContext(ctx, strings.Replace(callSQL, "e.json FROM", "e.json::text FROM", 1), row, seq, needle(id))
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var stored string
+		if err := rows.Scan(&stored); err != nil {
+			return "", err
+		}
+		if e := new(agent.Event); e.UnmarshalJSON([]byte(stored)) == nil && e.ID == id {
+			return e.RunID, nil
+		}
+	}
+	return "", rows.Err()
+}

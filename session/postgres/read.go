@@ -1,0 +1,253 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+const (
+	// The first page comes with the session's row: most loads need no more.
+	findSQL = `SELECT s.key, s.seq, coalesce(s.parent_seq, 0), e.seq, e.json::text
+		FROM arbor.session s LEFT JOIN LATERAL (
+			SELECT seq, json FROM arbor.event WHERE session = s.key AND seq > $4 AND $4 >= coalesce(s.parent_seq, 0) ORDER BY seq LIMIT $5
+		) e ON true
+		WHERE s.app = $1 AND s.user_id = $2 AND s.id = $3 ORDER BY e.seq`
+	lineSQL = `WITH RECURSIVE line (key, parent, after, upto) AS (
+			SELECT key, parent_key, coalesce(parent_seq, 0), seq FROM arbor.session WHERE key = $1 AND id IS NOT NULL
+			UNION ALL
+			SELECT s.key, s.parent_key, coalesce(s.parent_seq, 0), line.after FROM line JOIN arbor.session s ON s.key = line.parent
+			WHERE line.after > $2)
+		SELECT key, upto FROM line WHERE upto > greatest(after, $2) ORDER BY upto`
+	pageSQL   = `SELECT seq, json::text FROM arbor.event WHERE session = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4`
+	sharedSQL = `SELECT name, value::text FROM arbor.state
+		WHERE app = $1 AND value IS NOT NULL AND (scope = 'app' AND user_id = '' OR scope = 'user' AND user_id = $2)`
+	listSQL = `SELECT s.app, s.user_id, s.id, s.seq, s.created, s.updated,
+			coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user_id, ''), coalesce(p.id, '')
+		FROM arbor.session s LEFT JOIN arbor.session p ON p.key = s.parent_key
+		WHERE s.id IS NOT NULL AND s.created IS NOT NULL
+			AND ($1 = '' OR s.app = $1) AND ($2 = '' OR s.user_id = $2) AND ($3 = '' OR s.id = $3)
+		ORDER BY s.updated DESC, s.app, s.user_id, s.id`
+)
+
+// A page of a load begins small, since many callers break out early, and grows
+// to lastPage events, or to as many as pageBytes hold if they are as large as the
+// last ones.
+const (
+	firstPage = 64
+	lastPage  = 512
+	pageBytes = 1 << 20
+)
+
+// Load implements [session.Store]. It reads the events that are there when it
+// begins, page by page, and holds no connection while it yields. A session that is
+// deleted meanwhile ends it with an error that is [agent.ErrConflict].
+func (s *Store) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*agent.Event, error] {
+	return func(yield func(*agent.Event, error) bool) {
+		err := checkKey(key)
+		if err == nil {
+			err = s.load(ctx, key, max(after, 0), yield)
+		}
+		if err != nil {
+			yield(nil, s.explain("load from", err))
+		}
+	}
+}
+
+// segment is a part of a log that stands in one session's rows.
+type segment struct{ row, end int64 }
+
+// loading is a load that has come as far as after.
+type loading struct {
+	*Store
+	key   session.Key
+	after int64
+	page  []*agent.Event
+	bytes int   // of the page's JSON
+	size  int64 // of the next page, in events
+}
+
+func (s *Store) load(ctx context.Context, key session.Key, after int64, yield func(*agent.Event, error) bool) error {
+	l := &loading{Store: s, key: key, after: after, size: firstPage}
+	var whole segment
+	var shared int64
+	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		whole, l.page, l.bytes = segment{}, l.page[:0], 0
+		rows, err := conn.Query(ctx, findSQL, key.App, key.User, key.ID, after, l.size)
+		if err != nil {
+			return err
+		}
+		var seq *int64
+		var stored []byte
+		_, err = pgx.ForEachRow(rows, []any{&whole.row, &whole.end, &shared, &seq, &stored}, func() error {
+			if seq == nil {
+				return nil
+			}
+			return l.take(*seq, stored)
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if goOn, err := l.yield(ctx, yield); err != nil || !goOn || l.after >= whole.end {
+		return err
+	}
+	line := []segment{whole}
+	if l.after < shared {
+		if line, err = l.line(ctx, whole); err != nil {
+			return err
+		}
+	}
+	for _, part := range line {
+		if goOn, err := l.segment(ctx, part, yield); err != nil || !goOn {
+			return err
+		}
+	}
+	return nil
+}
+
+// line returns where the rest of a fork's log stands, in order.
+func (l *loading) line(ctx context.Context, whole segment) (line []segment, err error) {
+	err = l.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, lineSQL, whole.row, l.after)
+		if err != nil {
+			return err
+		}
+		line, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (part segment, err error) {
+			err = row.Scan(&part.row, &part.end)
+			part.end = min(part.end, whole.end) // what came since is not loaded
+			return part, err
+		})
+		return err
+	})
+	if err == nil && len(line) == 0 {
+		err = deleted(l.key)
+	}
+	return line, err
+}
+
+func deleted(key session.Key) error {
+	return fmt.Errorf("session %s was deleted while it was loaded: %w", key, agent.ErrConflict)
+}
+
+// segment yields what is left until the end of a segment. It reports whether the
+// caller wants more.
+func (l *loading) segment(ctx context.Context, part segment, yield func(*agent.Event, error) bool) (goOn bool, err error) {
+	for l.after < part.end {
+		if err := l.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error { return l.read(ctx, conn, part) }); err != nil {
+			return false, err
+		}
+		if len(l.page) == 0 {
+			return false, deleted(l.key)
+		}
+		if goOn, err := l.yield(ctx, yield); err != nil || !goOn {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (l *loading) read(ctx context.Context, conn *pgx.Conn, part segment) error {
+	l.page, l.bytes = l.page[:0], 0
+	rows, err := conn.Query(ctx, pageSQL, part.row, l.after, part.end, l.size)
+	if err != nil {
+		return err
+	}
+	var seq int64
+	var stored []byte
+	_, err = pgx.ForEachRow(rows, []any{&seq, &stored}, func() error { return l.take(seq, stored) })
+	return err
+}
+
+// take adds an event to the page. The bytes are valid for the moment only.
+func (l *loading) take(seq int64, stored []byte) error {
+	e := new(agent.Event)
+	if err := e.UnmarshalJSON(stored); err != nil {
+		return fmt.Errorf("session %s: event %d is damaged: %w", l.key, seq, err)
+	}
+	if want := l.after + int64(len(l.page)) + 1; seq != want || e.Seq != want {
+		return fmt.Errorf("session %s: the log is damaged: event %d, which says %d, stands where %d should be", l.key, seq, e.Seq, want)
+	}
+	l.page = append(l.page, e)
+	l.bytes += len(stored)
+	return nil
+}
+
+// yield gives the page to the caller. It reports whether the caller wants more.
+func (l *loading) yield(ctx context.Context, yield func(*agent.Event, error) bool) (goOn bool, err error) {
+	for _, e := range l.page {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		if !yield(e, nil) {
+			return false, nil
+		}
+	}
+	if n := int64(len(l.page)); n > 0 {
+		l.after += n
+		l.size = max(1, min(2*l.size, lastPage, n*pageBytes/int64(l.bytes)))
+	}
+	return true, nil
+}
+
+// SharedState implements [session.Store].
+func (s *Store) SharedState(ctx context.Context, key session.Key) (map[string]any, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	out := make(map[string]any)
+	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		clear(out)
+		rows, err := conn.Query(ctx, sharedSQL, key.App, key.User)
+		if err != nil {
+			return err
+		}
+		var name, stored []byte
+		_, err = pgx.ForEachRow(rows, []any{&name, &stored}, func() error {
+			var value any
+			if err := json.Unmarshal(stored, &value); err != nil {
+				return fmt.Errorf("the shared state %q is damaged: %w", name, err)
+			}
+			out[string(name)] = value
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return nil, s.explain("read the shared state in", err)
+	}
+	return out, nil
+}
+
+// List implements [session.Store].
+func (s *Store) List(ctx context.Context, filter session.Key) ([]session.Info, error) {
+	if err := checkKey(filter); err != nil {
+		return nil, err
+	}
+	var out []session.Info
+	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, listSQL, filter.App, filter.User, filter.ID)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (i session.Info, err error) {
+			var created, updated time.Time
+			err = row.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated, &i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID)
+			i.Created, i.Updated = created.UTC(), updated.UTC()
+			return i, err
+		})
+		return err
+	})
+	if err != nil {
+		return nil, s.explain("list the sessions in", err)
+	}
+	return out, nil
+}

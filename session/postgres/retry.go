@@ -1,0 +1,128 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/puddle/v2"
+)
+
+// outage is a failure that may pass. unknown says that the change may have been
+// made nevertheless: the connection broke before the server's answer came.
+type outage struct {
+	error
+	unknown bool
+}
+
+func (o *outage) Unwrap() error { return o.error }
+
+// isUnknown reports whether the change that failed may have been made.
+func isUnknown(err error) bool {
+	var o *outage
+	return errors.As(err, &o) && o.unknown
+}
+
+// errClosed is what a closed store answers.
+var errClosed = errors.New("the store is closed")
+
+// Pauses between tries: short at first, since the next connection is often good,
+// then long enough not to keep a server that starts from its work.
+const (
+	firstPause = 5 * time.Millisecond
+	lastPause  = 500 * time.Millisecond
+)
+
+// retry runs op, on a connection of the pool, again and again while it fails for
+// reasons that may pass. The time for that counts from the first failure; the
+// wait for a connection that others use is not limited. op must bear to be
+// repeated after a failure that isUnknown.
+func (s *Store) retry(ctx context.Context, op func(context.Context, *pgx.Conn) error) error {
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.MaxInterval = firstPause, lastPause
+	var failed time.Time
+	for {
+		err := s.try(ctx, op)
+		if o := (*outage)(nil); !errors.As(err, &o) {
+			return err
+		}
+		if failed.IsZero() {
+			failed = time.Now()
+		}
+		pause := pauses.NextBackOff()
+		if time.Since(failed)+pause > s.retryT {
+			if s.retryT == 0 {
+				return err
+			}
+			return fmt.Errorf("gave up after %s: %w", s.retryT, err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// try runs op once. Its error is an outage if it may pass.
+func (s *Store) try(ctx context.Context, op func(context.Context, *pgx.Conn) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	pooled, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return s.acquireError(ctx, err)
+	}
+	defer pooled.Release() // which drops a connection that is broken
+	conn := pooled.Conn()
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if s.retryT > 0 {
+		limited, cancel = context.WithTimeout(ctx, s.retryT)
+	}
+	defer cancel()
+	switch err = op(limited, conn); {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case limited.Err() != nil:
+		return &outage{fmt.Errorf("the server did not answer for %s", s.retryT), true}
+	case isConflict(err):
+		return err
+	case conn.IsClosed():
+		return &outage{err, !pgconn.SafeToRetry(err)}
+	}
+	switch code(err) {
+	case serializationFailure, deadlockDetected, lockNotAvailable, readOnlyTransaction, cachedPlan, uniqueViolation, foreignKeyViolation:
+		return &outage{err, false}
+	}
+	return err
+}
+
+func (s *Store) acquireError(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, puddle.ErrClosedPool):
+		return errClosed
+	}
+	switch code(err) {
+	case "", adminShutdown, crashShutdown, cannotConnectNow, tooManyConnections:
+		return &outage{err, false}
+	}
+	return err
+}
+
+// transaction runs op in a transaction whose statements each see what was
+// committed before, whatever the database's default.
+func (s *Store) transaction(ctx context.Context, op func(context.Context, pgx.Tx) error) error {
+	return s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
+			return op(ctx, tx)
+		})
+	})
+}

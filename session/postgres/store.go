@@ -1,0 +1,138 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/agentarbor/arbor/session"
+)
+
+// Store is a [session.Store] in a PostgreSQL database. It is safe for concurrent
+// use. The zero value is not usable.
+type Store struct {
+	name   string // of the database in errors, without user and password
+	pool   *pgxpool.Pool
+	retryT time.Duration
+	now    func() time.Time // nil: the server's clock
+}
+
+var _ session.Store = (*Store)(nil)
+
+// Option configures a [Store].
+type Option func(*Store)
+
+// WithRetryTime sets how long a call goes on trying after a first failure that
+// may pass, such as a lost connection, before it returns an error. A server that
+// does not answer for so long counts as one. The default is 10 s; 0 tries once.
+// The caller's context ends the trying in any case.
+func WithRetryTime(d time.Duration) Option { return func(s *Store) { s.retryT = d } }
+
+// defaultConnections is the size of the pool if the URL does not say
+// pool_max_conns: enough for the server to commit several appends at once.
+const defaultConnections = 10
+
+// Open connects to the database that a URL names, such as
+//
+//	postgres://user:password@host:5432/database?sslmode=verify-full
+//
+// and makes the schema arbor in it, or brings it up to date. The parameters are
+// those of pgx: pool_max_conns is the number of connections, 10 by default. What
+// the URL leaves out comes from the variables PGHOST, PGPASSWORD and so on. No
+// error holds the password.
+func Open(ctx context.Context, url string, opts ...Option) (*Store, error) {
+	s := &Store{retryT: 10 * time.Second}
+	for i, opt := range opts {
+		if opt == nil {
+			return nil, fmt.Errorf("postgres: option %d is nil", i)
+		}
+		opt(s)
+	}
+	if s.retryT < 0 {
+		return nil, errors.New("postgres: the time for retries is negative; 0 tries once")
+	}
+	config, err := parse(url)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	s.name = name(config.ConnConfig)
+	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return nil, s.explain("open", err)
+	}
+	if err := s.prepare(ctx); err != nil {
+		s.pool.Close()
+		return nil, s.explain("open", err)
+	}
+	return s, nil
+}
+
+// Close closes the store after the calls that are under way. A loop over Load
+// fails at its next page. Closing twice does nothing.
+func (s *Store) Close() error {
+	s.pool.Close()
+	return nil
+}
+
+// parse reads the URL. What pgx says of a bad one may quote it, so that the
+// password is cut out, and what cannot be read at all is not quoted.
+func parse(raw string) (*pgxpool.Config, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return nil, errors.New("the URL of the database cannot be read: it has the form postgres://user:password@host:5432/database, " +
+			"and in a password all but letters and digits is written as %XX")
+	}
+	config, err := pgxpool.ParseConfig(raw)
+	if err != nil {
+		return nil, fmt.Errorf("the URL of the database is wrong: %s", redact(err.Error(), u))
+	}
+	c := config.ConnConfig
+	if c.RuntimeParams["application_name"] == "" {
+		c.RuntimeParams["application_name"] = "arbor"
+	}
+	q := u.Query()
+	if !q.Has("pool_max_conns") {
+		config.MaxConns = max(config.MaxConns, defaultConnections)
+	}
+	if !q.Has("connect_timeout") {
+		c.ConnectTimeout = 10 * time.Second
+	}
+	return config, nil
+}
+
+func redact(text string, u *url.URL) string {
+	q := u.Query()
+	secrets := []string{q.Get("password"), q.Get("sslpassword")}
+	if p, ok := u.User.Password(); ok {
+		_, escaped, _ := strings.Cut(u.User.String(), ":")
+		secrets = append(secrets, p, escaped)
+	}
+	for _, secret := range secrets {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "…")
+			text = strings.ReplaceAll(text, url.QueryEscape(secret), "…")
+		}
+	}
+	return text
+}
+
+func name(c *pgx.ConnConfig) string {
+	return net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))) + "/" + c.Database
+}
+
+// time is what the statements get as the time: nothing, and then take the
+// server's.
+func (s *Store) time() *time.Time {
+	if s.now == nil {
+		return nil
+	}
+	now := s.now()
+	return &now
+}
