@@ -38,8 +38,20 @@ type improviser struct {
 // first is not in its hands, so that a run cannot be repeated exactly; what is
 // checked has to hold for all.
 type chance struct {
-	mu  sync.Mutex
-	rng *rand.Rand
+	mu    sync.Mutex
+	rng   *rand.Rand
+	calls int // made so far, if every call shall have an id of its own
+}
+
+// callID is an id as endpoints give them: some use the same ones again and again.
+func (c *chance) callID() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.calls == 0 {
+		return fmt.Sprint("k", c.rng.IntN(6))
+	}
+	c.calls++
+	return fmt.Sprint("k", c.calls)
 }
 
 func (c *chance) n(n int) int {
@@ -83,7 +95,7 @@ func (m *improviser) Generate(_ context.Context, req *llm.Request) iter.Seq2[llm
 				if tool == agent.TransferTool {
 					args = fmt.Sprintf(`{"agent_name":%q}`, append(m.targets, "nobody")[m.chance.n(len(m.targets)+1)])
 				}
-				if !yield(llm.Chunk{Call: &llm.ToolCall{ID: fmt.Sprint("k", m.chance.n(6)), Name: tool, Arguments: args}}, nil) {
+				if !yield(llm.Chunk{Call: &llm.ToolCall{ID: m.chance.callID(), Name: tool, Arguments: args}}, nil) {
 					return
 				}
 			}

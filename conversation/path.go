@@ -162,15 +162,15 @@ func (g *Graph) follows(ri int32) bool {
 
 // continues reports whether a run takes up another one where that one was cut
 // off, as it happens in a fork in the middle of a run: it is the same agent's, and
-// hangs on what that agent said or learnt. What works inside of a run hangs on a
-// call, or on the run's start.
+// hangs on what that agent said, used or learnt, or on its start. What works inside
+// of a run is another agent's, or hangs on a call.
 func (g *Graph) continues(ri int32) bool {
 	r := g.runAt(ri)
 	if r.parent == none || r.first == none {
 		return false
 	}
 	switch g.at(r.parent).body.kind {
-	case KindText, KindReasoning, KindToolResult, KindToolProgress, KindRelay, KindUsage, KindError:
+	case KindHarnessStart, KindText, KindReasoning, KindToolResult, KindToolProgress, KindRelay, KindUsage, KindError:
 	default:
 		return false
 	}
@@ -240,17 +240,22 @@ func (a Active) visit(g *Graph, steps []step, f func(s step, collapsed bool)) {
 }
 
 // resultOf returns the place of the result of a call that is made in a step, or
-// none. It can stand anywhere, but if another run takes up this one, its results
-// count.
+// none. It can stand anywhere; but if another run takes up this one, its results
+// come first, and else those of the run itself: in a graph of several sessions a
+// call can have several.
 func (g *Graph) resultOf(s step, call *node) int32 {
-	for _, ri := range s.by {
-		for _, id := range []string{g.runAt(ri).id + ":" + call.id + ":result", call.id + ":result"} {
+	for _, ri := range append(s.by[:len(s.by):len(s.by)], call.run) {
+		for _, id := range []string{call.id + ":result", g.runAt(ri).id + ":" + call.id + ":result"} {
 			if place := g.find(id); place != none && g.at(place).run == ri {
 				return place
 			}
 		}
 	}
-	return g.find(call.id + ":result")
+	place := g.find(call.id + ":result")
+	if place != none && g.continues(g.at(place).run) {
+		return none // the answer that the call got in a fork, off the path
+	}
+	return place
 }
 
 // runIDs returns the ids of runs.

@@ -216,6 +216,7 @@ func (g *Graph) append(ri int32, r run, id string, e *event) {
 	}
 	if g.waiting > 0 {
 		g.arrived(id, place)
+		g.arrived(r.id+":"+id, place)
 		if first {
 			g.arrived(r.id, place)
 		}
@@ -226,7 +227,7 @@ func (g *Graph) append(ri int32, r run, id string, e *event) {
 // notes that its parent is not there yet. A parent's id can be a node's or a
 // run's.
 func (g *Graph) hangOn(ri int32, r *run, parentID string) {
-	place := g.find(parentID)
+	place := g.named(parentID)
 	if place == none {
 		if pi := g.findRun(parentID); pi != none {
 			place = g.runAt(pi).last
@@ -244,6 +245,24 @@ func (g *Graph) hangOn(ri int32, r *run, parentID string) {
 	// A run without nodes has nothing below it: this cannot close a circle.
 	g.link(ri, r, place)
 	r.root = g.rootOf(g.at(place).run)
+}
+
+// named returns the node that a parentId means, or none: the one of that id, or
+// else, as RUN:ID, that run's node ID. So an event can say which node it means
+// where several runs have one of the id, as a call has results in several forks.
+func (g *Graph) named(id string) int32 {
+	place := g.find(id)
+	for i := 0; place == none && i < len(id); i++ {
+		if id[i] != ':' {
+			continue
+		}
+		if ri := g.findRun(id[:i]); ri != none {
+			if place = g.find(id[i+1:]); place != none && g.at(place).run != ri {
+				place = none
+			}
+		}
+	}
+	return place
 }
 
 // link hangs a run on a node.

@@ -71,6 +71,10 @@ func TestRules(t *testing.T) {
 		{"an edge that would close a circle is left out", []string{`{"type":"text","id":"a","runId":"r","parentId":"b"}`, `{"type":"text","id":"b","runId":"s","parentId":"a"}`,
 			`{"type":"text","id":"c","runId":"q","parentId":"c"}`, `{"type":"text","id":"d","runId":"p","parentId":"p"}`},
 			"a b c d a>b"},
+		{"a parent can be named with its run in front, which tells nodes of one id apart", []string{`{"type":"tool_call","id":"k","runId":"r"}`,
+			`{"type":"harness_start","runId":"q","parentId":"r:k"}`, `{"type":"harness_start","runId":"p","parentId":"s:k"}`, `{"type":"harness_start","runId":"o","parentId":"t:k"}`,
+			`{"type":"tool_call","id":"k","runId":"s"}`, text("t", "x", ""), `{"type":"harness_start","runId":"n","parentId":"t:x"}`, `{"type":"harness_start","runId":"m","parentId":"r:x"}`},
+			"k q:harness_start p:harness_start o:harness_start s:k x n:harness_start m:harness_start k>q:harness_start s:k>p:harness_start x>n:harness_start"},
 		{"a redelivered event takes its node's place", []string{start, `{"type":"tool_call","id":"k","runId":"r","name":"old"}`, end, `{"type":"tool_call","id":"k","runId":"r","name":"new"}`},
 			"r:harness_start k r:harness_end r:harness_start>k k>r:harness_end"},
 		{"a taken id gets its run in front", []string{

@@ -1,0 +1,265 @@
+package conversation_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/checkpoint"
+	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/view"
+)
+
+// family is a session, its forks, and forks of those.
+type family struct {
+	t        *testing.T
+	inMiddle int // forks were taken in the middle of a run: 1, and one that hangs on a result: 2
+	c        *chance
+	store    session.Store
+	sessions *checkpoint.Sessions
+	runner   *runner.Runner
+	keys     []session.Key
+}
+
+func newFamily(t *testing.T, c *chance) *family {
+	f := &family{t: t, c: c, store: session.NewMemory(), keys: []session.Key{session.ID("s0")}}
+	var err error
+	f.sessions, err = checkpoint.New(f.store)
+	require.NoError(t, err)
+	f.runner, err = runner.New(desk(t, c), f.store, runner.WithLimits(runner.Limits{Transfers: 4, ModelCalls: 12, ToolCalls: 20, Steps: 5}))
+	require.NoError(t, err)
+	return f
+}
+
+// say runs a turn, or what was left of one if there are no words; now and then the
+// client goes away in the middle.
+func (f *family) say(key session.Key, words string) {
+	events := f.runner.Resume(f.t.Context(), key)
+	if words != "" {
+		events = f.runner.Run(f.t.Context(), key, llm.UserText(words))
+	}
+	stop := -1
+	if f.c.n(4) == 0 {
+		stop = 1 + f.c.n(20)
+	}
+	for _, err := range events {
+		var run *agent.RunError
+		if err != nil {
+			require.ErrorAs(f.t, err, &run)
+		}
+		if stop--; stop == 0 {
+			break
+		}
+	}
+}
+
+// fork makes a session of an earlier moment of another one and goes on with it.
+func (f *family) fork() {
+	of, to := f.keys[f.c.n(len(f.keys))], session.ID(fmt.Sprint("s", len(f.keys)))
+	var moments, users []int64
+	last := "" // type of the last event of the conversation itself that has a node
+	where := map[int64]string{}
+	for c, err := range f.sessions.History(f.t.Context(), of) {
+		require.NoError(f.t, err)
+		for _, e := range c.Events {
+			switch e.Type() {
+			case agent.TypeUser:
+				users = append(users, e.Seq)
+				last = e.Type()
+			case agent.TypeHarnessStart, agent.TypeUsage, agent.TypeToolResult, agent.TypeToolProgress, agent.TypeHarnessEnd:
+				if e.Scope == "" {
+					last = e.Type()
+				}
+			}
+		}
+		where[c.Seq] = last
+		switch last {
+		case agent.TypeUser, agent.TypeHarnessEnd:
+		case agent.TypeToolResult, agent.TypeToolProgress:
+			// A call can have a result in every fork that was taken before it had one, and
+			// which of them a run hangs on is said by the result's id alone: see the rule
+			// for ids that another run has taken.
+			if f.inMiddle > 0 {
+				continue
+			}
+		default:
+			if f.inMiddle == 2 || of != f.keys[0] {
+				continue
+			}
+		}
+		moments = append(moments, c.Seq)
+	}
+	words := fmt.Sprint("Hello, this is ", to.ID)
+	if f.c.n(3) == 0 {
+		require.NoError(f.t, f.sessions.Edit(f.t.Context(), of, users[f.c.n(len(users))], llm.Content{Text: words}, to))
+		f.say(to, "")
+	} else {
+		if len(moments) == 0 {
+			return
+		}
+		at := moments[f.c.n(len(moments))]
+		require.NoError(f.t, f.sessions.Fork(f.t.Context(), of, at, to))
+		switch where[at] {
+		case agent.TypeUser, agent.TypeHarnessEnd:
+		case agent.TypeToolResult, agent.TypeToolProgress:
+			f.inMiddle = 2
+		default:
+			f.inMiddle = 1
+		}
+		if f.c.n(2) == 0 || slices.Contains(users, at) { // a message is answered before the next one
+			f.say(to, "")
+		}
+	}
+	f.keys = append(f.keys, to)
+	for range f.c.n(3) {
+		f.say(to, words)
+	}
+}
+
+// reduce adds the whole log of a session to a graph.
+func (f *family) reduce(g *conversation.Graph, key session.Key) *conversation.Graph {
+	for e, err := range f.store.Load(f.t.Context(), key, 0) {
+		require.NoError(f.t, err)
+		g = g.Reduce(e)
+	}
+	return g
+}
+
+// name is what a node is called in any graph of several sessions. Ids do not do: of
+// two sessions in which a call has a result, the one that is reduced first gives
+// its node the id.
+func name(n conversation.Node) string { return fmt.Sprint(n.RunID, " ", n.Kind, " ", n.Seq) }
+
+// facts lists the nodes of a graph with what they say and what they hang on, by
+// names. What was decided about a relay is left out, because two forks can decide
+// differently.
+func facts(t *testing.T, g *conversation.Graph) []string {
+	var all []string
+	for n := range g.Nodes() {
+		var fields map[string]any
+		require.NoError(t, json.Unmarshal([]byte(marshal(t, n)), &fields))
+		delete(fields, "id")
+		delete(fields, "state")
+		fact := name(n) + " " + marshal(t, fields) + " under"
+		for _, p := range g.Parents(n.ID) {
+			fact += " " + name(p)
+		}
+		all = append(all, fact)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// readable is a conversation without the ids of calls.
+func readable(messages []llm.Message) string {
+	var b strings.Builder
+	order := map[string]int{}
+	for _, m := range messages {
+		fmt.Fprintf(&b, "%s: %s", m.Role, m.Content.PlainText())
+		for _, p := range m.Parts {
+			switch p := p.(type) {
+			case llm.ToolCall:
+				order[p.ID] = len(order)
+				fmt.Fprintf(&b, " %d=%s(%s)", order[p.ID], p.Name, p.Arguments)
+			case llm.ToolResult:
+				fmt.Fprintf(&b, " %d:%s %v", order[p.CallID], p.Output, p.IsError)
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// TestForksMakeOneGraph reduces a session and its forks, which were taken at any
+// checkpoint, also in the middle of a run, into one graph: nothing of any of them
+// is lost or stands twice, whichever comes first, and the path to where a session
+// ends shows that session as a graph of its own would.
+func TestForksMakeOneGraph(t *testing.T) {
+	seen := map[string]int{}
+	for seed := range uint64(60) {
+		c := &chance{rng: rand.New(rand.NewPCG(seed, 2)), calls: 1}
+		f := newFamily(t, c)
+		for i := range 1 + c.n(3) {
+			f.say(f.keys[0], fmt.Sprint("Hello ", i))
+		}
+		for range 1 + c.n(3) {
+			f.fork()
+		}
+		own := map[session.Key]*conversation.Graph{}
+		together := map[string]bool{}
+		for _, key := range f.keys {
+			own[key] = f.reduce(conversation.New(), key)
+			for _, fact := range facts(t, own[key]) {
+				together[fact] = true
+			}
+		}
+		want := slices.Sorted(maps.Keys(together))
+		for range 4 {
+			family := conversation.New()
+			for _, i := range c.perm(len(f.keys)) {
+				family = f.reduce(family, f.keys[i])
+			}
+			before := marshal(t, family)
+			for _, key := range f.keys {
+				family = f.reduce(family, key)
+			}
+			require.Equal(t, before, marshal(t, family), "all of it again")
+			require.Equal(t, want, facts(t, family))
+			for key, alone := range own {
+				want := readable(conversation.Messages(alone, conversation.Active{}))
+				if strings.Contains(want, conversation.NoResult) {
+					continue // it was cut off, and the family may know what became of its calls
+				}
+				tip, _ := alone.Node(conversation.Active{}.Tip(alone))
+				for n := range family.Nodes() {
+					if name(n) != name(tip) {
+						continue
+					}
+					path, err := conversation.Active{}.Branch(family, n.ID)
+					require.NoError(t, err)
+					messages := conversation.Messages(family, path)
+					require.Equal(t, want, readable(messages), "seed %d, %s", seed, key)
+					require.NoError(t, view.Check(&llm.Request{Messages: append(slices.Clip(messages), llm.UserText("And?"))}))
+					seen["paths"]++
+				}
+			}
+		}
+		for n := range f.reduceAll().Nodes() {
+			if start, ok := n.Data().(*agent.HarnessStart); ok && start != nil {
+				for _, p := range f.reduceAll().Parents(n.ID) {
+					if p.Agent == n.Agent {
+						seen["taken up at "+string(p.Kind)]++
+					}
+				}
+			}
+		}
+	}
+	require.Positive(t, seen["paths"])
+	for _, kind := range []conversation.Kind{conversation.KindHarnessStart, conversation.KindUsage, conversation.KindToolResult} {
+		require.Positive(t, seen["taken up at "+string(kind)], kind)
+	}
+}
+
+func (f *family) reduceAll() *conversation.Graph {
+	g := conversation.New()
+	for _, key := range f.keys {
+		g = f.reduce(g, key)
+	}
+	return g
+}
+
+func (c *chance) perm(n int) []int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rng.Perm(n)
+}
