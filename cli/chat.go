@@ -34,16 +34,12 @@ const chatHelp = `/agents        the tree, with the agent that would answer next
 /quit          leave (so does Ctrl-D)`
 
 func (p *program) chat(cmd *cobra.Command, path string, _ []string) error {
-	c, err := p.converse(path)
+	c, err := p.converse(cmd.Context(), path)
 	if err != nil {
 		return err
 	}
 	c.chatting = true
-	historyFile := ""
-	if c.persistent() {
-		historyFile = c.db.path + ".history"
-	}
-	in, err := p.lines(historyFile)
+	in, err := p.lines(p.historyFile(c.db))
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,16 @@ type flags struct {
 	prices             string
 	approve, deny      []string // calls
 	reason             string
+
+	at             int64 // whether it is given is asked of the command
+	to             string
+	last           bool
+	state          bool
+	view, treePath string
+	speed          float64
+	agent          string
+	after          string
+	untilEnd       bool
 }
 
 // command builds the tree of commands.

@@ -28,7 +28,7 @@ func (p *program) runTurn(cmd *cobra.Command, path string, args []string) error 
 	if err != nil {
 		return err
 	}
-	c, err := p.converse(path)
+	c, err := p.converse(cmd.Context(), path)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (p *program) resumeTurn(cmd *cobra.Command, path string, _ []string) error 
 	if p.flags.reason != "" && len(p.flags.deny) == 0 {
 		return usagef("--reason goes with --deny")
 	}
-	c, err := p.converse(path, runner.WithWait(resumeWait))
+	c, err := p.converse(cmd.Context(), path, runner.WithWait(resumeWait))
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (p *program) resumeTurn(cmd *cobra.Command, path string, _ []string) error 
 		return err
 	}
 	if fold.Seq == 0 {
-		return usagef("there is no session %q in %s", c.key.ID, c.db.path)
+		return usageError{noSession{c.key.ID, c.db.path}}
 	}
 	some := false
 	err = c.turn(cmd.Context(), func(ctx context.Context) iter.Seq2[*agent.Event, error] {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,7 +17,7 @@ import (
 func (p *program) sessionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                "sessions",
-		Short:              "List, show and export sessions",
+		Short:              "List, show, fork, compare, export and import sessions",
 		RunE:               noCommand,
 		Args:               cobra.ArbitraryArgs,
 		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // the unknown command is the news
@@ -24,13 +25,8 @@ func (p *program) sessionsCommand() *cobra.Command {
 	p.dbFlag(cmd.PersistentFlags())
 	ls := &cobra.Command{Use: "ls", Short: "List the sessions, the latest first", Args: exactly(), RunE: p.listSessions}
 	ls.Flags().BoolVar(&p.flags.json, "json", false, "print one session a line, as JSON")
-	show := &cobra.Command{Use: "show ID", Short: "Print what was said and done in a session", Args: exactly("ID"), RunE: p.showSession}
-	show.Flags().BoolVar(&p.flags.json, "json", false, "print one event a line, as JSON")
-	show.Flags().BoolVar(&p.flags.usage, "usage", false, "print what each agent's models have used instead")
-	show.Flags().StringVar(&p.flags.prices, "prices", "", "with --usage, a YAML or JSON file of prices, to print costs as well")
-	export := &cobra.Command{Use: "export ID", Short: "Write a session as events or as Markdown", Args: exactly("ID"), RunE: p.exportSession}
-	export.Flags().StringVar(&p.flags.export, "format", "jsonl", "jsonl or md")
-	cmd.AddCommand(ls, show, export)
+	cmd.AddCommand(ls, p.showCommand(), p.historyCommand(), p.forkCommand(), p.editCommand(), p.diffCommand(), p.replayCommand(),
+		p.exportCommand(), p.importCommand(), p.followCommand())
 	return cmd
 }
 
@@ -55,10 +51,13 @@ type jsonSession struct {
 	Events  int64     `json:"events"`
 	Created time.Time `json:"created"`
 	Updated time.Time `json:"updated"`
+	// Of a fork: the session whose log holds the last shared event, and its position.
+	Parent    string `json:"parent,omitempty"`
+	ParentSeq int64  `json:"parentSeq,omitempty"`
 }
 
 func (p *program) listSessions(cmd *cobra.Command, _ []string) error {
-	db, err := p.openDB(false)
+	db, err := p.openDB(cmd.Context(), false)
 	if errors.Is(err, errNoFile) && p.flags.db == "" {
 		p.say("there are no sessions yet")
 		return nil
@@ -72,7 +71,7 @@ func (p *program) listSessions(cmd *cobra.Command, _ []string) error {
 	}
 	if p.flags.json {
 		for _, s := range all {
-			writeJSON(p.Stdout, jsonSession{s.Key.ID, s.Key.App, s.Key.User, s.Seq, s.Created.UTC(), s.Updated.UTC()})
+			writeJSON(p.Stdout, jsonSession{s.Key.ID, s.Key.App, s.Key.User, s.Seq, s.Created.UTC(), s.Updated.UTC(), s.Parent.ID, s.ParentSeq})
 		}
 		return nil
 	}
@@ -81,12 +80,24 @@ func (p *program) listSessions(cmd *cobra.Command, _ []string) error {
 		return nil
 	}
 	table := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tEVENTS\tCREATED\tUPDATED")
+	head, forks := "ID\tEVENTS\tCREATED\tUPDATED", slices.ContainsFunc(all, isFork)
+	if forks {
+		head += "\tFORK OF"
+	}
+	fmt.Fprintln(table, head)
 	for _, s := range all {
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s\n", oneLine(shownID(s.Key)), s.Seq, stamp(s.Created), stamp(s.Updated))
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s", oneLine(shownID(s.Key)), s.Seq, stamp(s.Created), stamp(s.Updated))
+		if isFork(s) {
+			fmt.Fprintf(table, "\t%s at %d", oneLine(shownID(s.Parent)), s.ParentSeq)
+		} else if forks {
+			fmt.Fprint(table, "\t")
+		}
+		fmt.Fprintln(table)
 	}
 	return table.Flush()
 }
+
+func isFork(s session.Info) bool { return s.Parent != (session.Key{}) }
 
 // shownID leaves out the parts of a key that the command fills in itself.
 func shownID(key session.Key) string {
@@ -100,84 +111,44 @@ func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
 // stored opens the database and finds a session by its id: the command's own,
 // else the only one of any app and user that has it.
-func (p *program) stored(ctx context.Context, id string) (*database, session.Key, error) {
-	key := session.ID(id)
+func (p *program) stored(ctx context.Context, id string) (*database, session.Info, error) {
 	if err := checkSession(id); err != nil {
-		return nil, key, err
+		return nil, session.Info{}, err
 	}
-	db, err := p.openDB(false)
+	db, err := p.openDB(ctx, false)
 	if err != nil {
-		return nil, key, err
+		return nil, session.Info{}, err
+	}
+	info, err := db.find(ctx, id)
+	return db, info, err
+}
+
+func (db *database) find(ctx context.Context, id string) (none session.Info, err error) {
+	if err := checkSession(id); err != nil {
+		return none, err
 	}
 	found, err := db.List(ctx, session.Key{ID: id})
 	switch {
 	case err != nil:
-		return nil, key, err
+		return none, err
 	case len(found) == 0:
-		return nil, key, usagef("there is no session %q in %s", id, db.path)
+		return none, usageError{noSession{id, db.path}}
 	}
 	var names []string
 	for _, s := range found {
-		if s.Key == key {
-			return db, key, nil
+		if s.Key == session.ID(id) {
+			return s, nil
 		}
 		names = append(names, s.Key.String())
 	}
 	if len(found) > 1 {
-		return nil, key, usagef("%d sessions have the id %q: %s", len(found), id, strings.Join(names, ", "))
+		return none, usagef("%d sessions have the id %q: %s", len(found), id, strings.Join(names, ", "))
 	}
-	return db, found[0].Key, nil
+	return found[0], nil
 }
 
-func (p *program) showSession(cmd *cobra.Command, args []string) error {
-	out := sink(jsonLines{p.Stdout})
-	switch {
-	case p.flags.prices != "" && !p.flags.usage:
-		return usagef("--prices goes with --usage")
-	case p.flags.usage:
-		l := &ledger{w: p.Stdout, json: p.flags.json}
-		if p.flags.prices != "" {
-			var err error
-			if l.prices, err = readPrices(p.flags.prices); err != nil {
-				return err
-			}
-		}
-		out = l
-	case !p.flags.json:
-		l := p.lookOf(p.Stdout)
-		l.live = false
-		printer := newPrinter(p.Stdout, l, nil)
-		printer.transcript = true
-		out = printer
-	}
-	return p.replay(cmd.Context(), args[0], out)
-}
+// noSession is the error of an id that nothing is stored under.
+type noSession struct{ id, db string }
 
-func (p *program) exportSession(cmd *cobra.Command, args []string) error {
-	switch p.flags.export {
-	case "jsonl":
-		return p.replay(cmd.Context(), args[0], jsonLines{p.Stdout})
-	case "md":
-		return p.replay(cmd.Context(), args[0], &markdown{w: p.Stdout, title: args[0]})
-	}
-	return usagef("--format %s: jsonl and md are possible", oneLine(p.flags.export))
-}
-
-// replay sends the events of a stored session to a sink.
-func (p *program) replay(ctx context.Context, id string, out sink) error {
-	db, key, err := p.stored(ctx, id)
-	if err != nil {
-		return err
-	}
-	for e, err := range db.Load(ctx, key, 0) {
-		if err != nil {
-			return err
-		}
-		out.event(e)
-		if err := p.out.failed(); err != nil {
-			return err
-		}
-	}
-	out.finish()
-	return nil
-}
+func (e noSession) Error() string        { return fmt.Sprintf("there is no session %q in %s", e.id, e.db) }
+func (e noSession) Is(target error) bool { return target == errNoSession }

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
@@ -22,14 +20,8 @@ const memoryDB = ":memory:"
 // stateFile is the default database below the state directory.
 func (p *program) stateFile() string { return p.name + "/" + p.name + ".db" }
 
-// dbPath returns the database to use: --db, or the default one.
-func (p *program) dbPath() (string, error) {
-	if p.flags.db != "" {
-		if scheme, _, ok := strings.Cut(p.flags.db, "://"); ok {
-			return "", usagef("--db %s://…: only SQLite files are supported", scheme)
-		}
-		return p.flags.db, nil
-	}
+// defaultFile returns the default database.
+func (p *program) defaultFile() (string, error) {
 	state := p.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(state) { // as the XDG base directory specification asks
 		home := p.Getenv("HOME")
@@ -47,23 +39,47 @@ func (p *program) dbPath() (string, error) {
 // database is an open store.
 type database struct {
 	session.Store
-	path string // memoryDB if nothing is kept
+	path   string // as messages show it; memoryDB if nothing is kept
+	remote bool   // it is no file
 }
 
-var errNoFile = errors.New("there is no such sessions' file")
+var (
+	errNoFile    = errors.New("there is no such sessions' file")
+	errNoSession = errors.New("there is no such session")
+)
 
-// openDB opens the database and closes it at the end of the command. What it
-// creates only its owner can read, because it holds conversations. Without
-// create a missing file is an error that is errNoFile.
-func (p *program) openDB(create bool) (*database, error) {
-	path, err := p.dbPath()
+// openDB opens the database and closes it at the end of the command.
+func (p *program) openDB(ctx context.Context, create bool) (*database, error) {
+	db, err := p.openStore(ctx, create)
 	if err != nil {
 		return nil, err
 	}
-	db := &database{path: path}
-	if path == memoryDB {
-		db.Store = session.NewMemory()
-		return db, nil
+	p.atEnd(func() { _ = db.Close() }) // of what db.Store is then
+	return db, nil
+}
+
+func (p *program) openStore(ctx context.Context, create bool) (*database, error) {
+	if p.flags.db == memoryDB {
+		return &database{Store: session.NewMemory(), path: memoryDB}, nil
+	}
+	if scheme, _, ok := strings.Cut(p.flags.db, "://"); ok {
+		if scheme != "postgres" && scheme != "postgresql" {
+			return nil, usagef("--db %s://…: only SQLite files are supported", cut(scheme, 20))
+		}
+		return p.openPostgres(ctx)
+	}
+	return p.openFile(create)
+}
+
+// openFile opens a SQLite file. What it creates only its owner can read, because it
+// holds conversations. Without create a missing file is an error that is errNoFile.
+func (p *program) openFile(create bool) (*database, error) {
+	path := p.flags.db
+	if path == "" {
+		var err error
+		if path, err = p.defaultFile(); err != nil {
+			return nil, err
+		}
 	}
 	if create {
 		if p.flags.db == "" {
@@ -82,11 +98,27 @@ func (p *program) openDB(create bool) (*database, error) {
 		}
 		return nil, usageError{err}
 	}
-	if db.Store, err = sqlite.Open(path); err != nil {
+	store, err := sqlite.Open(path)
+	if err != nil {
 		return nil, usagef("the sessions' file %s cannot be used: %w", path, err)
 	}
-	p.atEnd(func() { _ = db.Close() })
-	return db, nil
+	return &database{Store: store, path: path}, nil
+}
+
+// historyFile returns where chat keeps what was typed: beside the sessions, and if
+// these are elsewhere, where they would be; "" for nowhere.
+func (p *program) historyFile(db *database) string {
+	switch {
+	case db.path == memoryDB:
+		return ""
+	case !db.remote:
+		return db.path + ".history"
+	}
+	path, err := p.defaultFile()
+	if err != nil || os.MkdirAll(filepath.Dir(path), 0o700) != nil {
+		return "" // chat works without
+	}
+	return path + ".history"
 }
 
 // fold reads a session's log and returns what it amounts to.
@@ -105,16 +137,17 @@ func (db *database) fold(ctx context.Context, key session.Key) (*session.Fold, e
 func (p *program) sessionKey() (session.Key, error) {
 	id := p.flags.session
 	if id == "" {
-		var random [5]byte
-		_, _ = rand.Read(random[:]) // it never fails
-		return session.ID("s-" + hex.EncodeToString(random[:])), nil
+		return session.ID("s-" + randomHex(5)), nil
 	}
 	return session.ID(id), checkSession(id)
 }
 
+// maxSessionID bounds a session's id, in bytes.
+const maxSessionID = 200
+
 func checkSession(id string) error {
-	if len(id) > 200 || !utf8.ValidString(id) || strings.TrimSpace(id) != id || id == "" || strings.ContainsFunc(id, unicode.IsControl) {
-		return usagef("session %q: an id has 1 to 200 bytes of text without control characters and without space around it", cut(id, 40))
+	if len(id) > maxSessionID || !utf8.ValidString(id) || strings.TrimSpace(id) != id || id == "" || strings.ContainsFunc(id, unicode.IsControl) {
+		return usagef("session %q: an id has 1 to %d bytes of text without control characters and without space around it", cut(id, 40), maxSessionID)
 	}
 	return nil
 }

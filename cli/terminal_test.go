@@ -134,6 +134,24 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
+// On a terminal a replay takes its time, and can be interrupted.
+func TestReplayOnTerminal(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.env = []string{"NO_COLOR=1", "TERM=dumb"}
+	screen := s.onScreen(t, "sessions", "replay", "story", "--speed", "300", "--db", s.db)
+	seen := strings.ReplaceAll(screen.until(""), "\r\n", "\n")
+	require.Equal(t, 0, screen.status())
+	require.Equal(t, s.sessions(t, "show", "story").out, seen)
+
+	screen = s.onScreen(t, "sessions", "replay", "story", "--db", s.db)
+	screen.until("user: I was charged twice")
+	screen.enter("\x03")
+	seen = screen.until("")
+	require.Equal(t, cli.StatusInterrupted, screen.status())
+	require.NotContains(t, seen, "billing failed")
+}
+
 // Without a message a terminal is not read from.
 func TestTerminalNeedsMessage(t *testing.T) {
 	t.Parallel()

@@ -36,7 +36,7 @@ type sink interface {
 }
 
 // converse loads the tree, opens the database and puts both together.
-func (p *program) converse(path string, opts ...runner.Option) (*conversation, error) {
+func (p *program) converse(ctx context.Context, path string, opts ...runner.Option) (*conversation, error) {
 	key, err := p.sessionKey()
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (p *program) converse(path string, opts ...runner.Option) (*conversation, e
 	if missing {
 		return nil, models.missing
 	}
-	db, err := p.openDB(true)
+	db, err := p.openDB(ctx, true)
 	if err != nil {
 		return nil, err
 	}
@@ -137,15 +137,28 @@ func cutOff(err error) bool { return errors.Is(err, context.Canceled) }
 
 // again tells the command line that goes on with the session.
 func (c *conversation) again(command string, rest ...string) string {
-	words := []string{c.p.name, command}
-	if c.path != "" {
-		words = append(words, quoteArg(c.path))
+	return c.p.commandLine(command, quotePath(c.path), append([]string{"--session", quoteArg(c.key.ID)}, rest...)...)
+}
+
+// commandLine tells a command line for the database in use. The arguments are
+// quoted already; the path may be empty.
+func (p *program) commandLine(command, path string, rest ...string) string {
+	words := []string{p.name, command}
+	if path != "" {
+		words = append(words, path)
 	}
-	words = append(words, "--session", quoteArg(c.key.ID))
-	if c.p.flags.db != "" {
-		words = append(words, "--db", quoteArg(c.p.flags.db))
+	words = append(words, rest...)
+	if p.flags.db != "" {
+		words = append(words, "--db", quoteArg(withoutPassword(p.flags.db)))
 	}
-	return strings.Join(append(words, rest...), " ")
+	return strings.Join(words, " ")
+}
+
+func quotePath(path string) string {
+	if path == "" {
+		return ""
+	}
+	return quoteArg(path)
 }
 
 // quoteArg quotes an argument for a POSIX shell, if that is needed.

@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/checkpoint"
+)
+
+func (p *program) diffCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "diff A B",
+		Short: "Print how two sessions differ",
+		Long: `Prints how many events two sessions begin with in common, what follows in each, and
+how they differ in the end: who is active, the state, the tokens used. Events are
+the same if the same agent says or does the same; times and ids may differ. The
+status is 0 whether they differ or not.`,
+		Args: exactly("A", "B"),
+		RunE: p.diffSessions,
+	}
+	cmd.Flags().BoolVar(&p.flags.json, "json", false, "print one object, as JSON")
+	return cmd
+}
+
+// jsonDiff is the form of sessions diff --json.
+type jsonDiff struct {
+	Common int64    `json:"common"`
+	Shared bool     `json:"shared"`
+	Same   bool     `json:"same"`
+	A      jsonSide `json:"a"`
+	B      jsonSide `json:"b"`
+}
+
+type jsonSide struct {
+	jsonMoment
+	Events []*agent.Event `json:"events"`
+}
+
+func sideJSON(s checkpoint.Side) jsonSide {
+	return jsonSide{momentJSON(s.Key, s.Fold), append([]*agent.Event{}, s.Events...)}
+}
+
+func (p *program) diffSessions(cmd *cobra.Command, args []string) error {
+	a, err := p.past(cmd.Context(), args[0])
+	if err != nil {
+		return err
+	}
+	b, err := a.db.find(cmd.Context(), args[1])
+	if err != nil {
+		return err
+	}
+	d, err := a.Diff(cmd.Context(), a.Key, b.Key)
+	if err != nil {
+		return err
+	}
+	if p.flags.json {
+		writeJSON(p.Stdout, jsonDiff{d.Common, d.Shared, d.Same(), sideJSON(d.A), sideJSON(d.B)})
+		return nil
+	}
+	common, err := a.common(cmd, d)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(p.Stdout, common)
+	for _, s := range []checkpoint.Side{d.A, d.B} {
+		p.printSide(s)
+	}
+	return p.printEnds(d)
+}
+
+// common tells what two sessions begin with.
+func (s *past) common(cmd *cobra.Command, d *checkpoint.Diff) (string, error) {
+	told := "Nothing is in common."
+	if d.Common > 0 {
+		how := "They begin with the same"
+		if d.Shared {
+			how = "They share the first"
+		}
+		var last []*agent.Event
+		for c, err := range s.History(cmd.Context(), s.Key) {
+			if err != nil {
+				return "", err
+			}
+			for _, e := range c.Events { // a step may be the same in part
+				if e.Seq <= d.Common {
+					last = c.Events[:e.Seq-c.Events[0].Seq+1]
+				}
+			}
+			if c.Seq >= d.Common {
+				break
+			}
+		}
+		told = fmt.Sprintf("%s %s, until: %s", how, count(int(d.Common), "event"), stepLine(last))
+	}
+	if d.Same() {
+		told += "\nThere is no difference."
+	}
+	return told, nil
+}
+
+// printSide prints what one session has for itself.
+func (p *program) printSide(s checkpoint.Side) {
+	if len(s.Events) == 0 {
+		return
+	}
+	out := p.transcript()
+	title := fmt.Sprintf("--- %s, from %d to %d", oneLine(shownID(s.Key)), s.Events[0].Seq, s.Fold.Seq)
+	fmt.Fprintf(p.Stdout, "\n%s\n", out.look.paint(bold, title))
+	for _, e := range s.Events {
+		out.event(e)
+	}
+	out.finish()
+}
+
+// printEnds prints what differs in the end.
+func (p *program) printEnds(d *checkpoint.Diff) error {
+	var rows [][3]string
+	row := func(what, a, b string) {
+		if a != b {
+			rows = append(rows, [3]string{what, a, b})
+		}
+	}
+	fa, fb := d.A.Fold, d.B.Fold
+	row("events", fmt.Sprint(fa.Seq), fmt.Sprint(fb.Seq))
+	row("active", activeOf(fa), activeOf(fb))
+	sa, sb := fa.States(), fb.States()
+	keys := slices.Collect(maps.Keys(sa))
+	for key := range sb {
+		if _, both := sa[key]; !both {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		row("state "+key, stateWords(sa, key), stateWords(sb, key))
+	}
+	ua, ub := used(fa), used(fb)
+	row("answers", fmt.Sprint(ua.Answers), fmt.Sprint(ub.Answers))
+	row("input tokens", fmt.Sprint(ua.InputTokens), fmt.Sprint(ub.InputTokens))
+	row("output tokens", fmt.Sprint(ua.OutputTokens), fmt.Sprint(ub.OutputTokens))
+	if len(rows) == 0 {
+		return nil
+	}
+	fmt.Fprintln(p.Stdout)
+	table := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "AT THE END\t%s\t%s\n", oneLine(shownID(d.A.Key)), oneLine(shownID(d.B.Key)))
+	for _, r := range rows {
+		for i, cell := range r {
+			if r[i] = cut(oneLine(cell), maxWords); r[i] == "" {
+				r[i] = "-"
+			}
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\n", r[0], r[1], r[2])
+	}
+	return table.Flush()
+}
+
+// stateWords tells a value of the state, "" if there is none.
+func stateWords(state map[string]any, key string) string {
+	value, ok := state[key]
+	if !ok {
+		return ""
+	}
+	return agent.OutputText(agent.EncodeJSON(value))
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+func (p *program) followCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "follow ID",
+		Short: "Print what happens in a session while it happens",
+		Long: `Prints what was said and done in a session, and then what is, until an interrupt.
+Another process runs the session. The database is looked into a few times a second,
+so that answers come whole. The session need not exist yet.`,
+		Args: exactly("ID"),
+		RunE: p.followSession,
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&p.flags.after, "after", "", "begin behind this `ENTRY`, such as 12-0, or 12 for the event of that position")
+	fs.BoolVar(&p.flags.json, "json", false, `print one entry a line, as JSON: {"id": …, "event": …}`)
+	fs.BoolVar(&p.flags.untilEnd, "until-end", false, "end when the turn is over")
+	return cmd
+}
+
+// pollInterval is how often follow looks into a database that has no live tail.
+const pollInterval = 250 * time.Millisecond
+
+// jsonEntry is the form of sessions follow --json.
+type jsonEntry struct {
+	ID    string       `json:"id"`
+	Event *agent.Event `json:"event"`
+}
+
+func (p *program) followSession(cmd *cobra.Command, args []string) error {
+	after, err := session.ParsePosition(p.flags.after)
+	if err != nil {
+		return usagef("--after: %w", err)
+	}
+	if p.flags.db == memoryDB {
+		return usagef("--db %s: no other process could write to it; give a file or the address of a database", memoryDB)
+	}
+	db, err := p.openDB(cmd.Context(), false)
+	if err != nil {
+		return err
+	}
+	info, err := db.find(cmd.Context(), args[0])
+	switch {
+	case errors.Is(err, errNoSession):
+		info.Key = session.ID(args[0])
+		p.say("there is no session %q yet: waiting for it", args[0])
+	case err != nil:
+		return err
+	}
+	tail, err := db.tail()
+	if err != nil {
+		return err
+	}
+	ctx, done := p.interrupts.turn(cmd.Context())
+	defer done()
+	err = p.follow(ctx, tail, info, after)
+	if ctx.Err() != nil {
+		return statusError(StatusInterrupted)
+	}
+	return err
+}
+
+// follow prints entries until the context ends, or with --until-end until what is
+// stored is printed and the turn is over.
+func (p *program) follow(ctx context.Context, tail followed, info session.Info, after session.Position) error {
+	fold := &session.Fold{}
+	if p.flags.untilEnd {
+		for e, err := range tail.Load(ctx, info.Key, 0) {
+			if err != nil {
+				return err
+			}
+			if e.Seq > after.Seq {
+				break
+			}
+			fold.Apply(e)
+		}
+	}
+	out := newPrinter(p.Stdout, p.lookOf(p.Stdout), nil)
+	out.transcript = true
+	defer out.spin.hide()
+	for entry, err := range tail.Follow(ctx, info.Key, p.flags.after) {
+		if err != nil {
+			return err
+		}
+		if p.flags.json {
+			writeJSON(p.Stdout, jsonEntry{entry.ID, entry.Event})
+		} else {
+			out.event(entry.Event)
+		}
+		if err := p.out.failed(); err != nil {
+			return err
+		}
+		fold.Apply(entry.Event)
+		if p.flags.untilEnd && !entry.Event.Partial && fold.Seq >= info.Seq && fold.Turn.ID != "" && !fold.Unfinished() {
+			out.finish()
+			return nil
+		}
+	}
+	return nil
+}
+
+// followed is a store that can be followed.
+type followed interface {
+	session.Store
+	session.Tail
+}
+
+// tail returns the database as one that can be followed: by its live tail, or by
+// looking into it.
+func (db *database) tail() (followed, error) {
+	if t, ok := db.Store.(followed); ok {
+		return t, nil
+	}
+	live, err := session.NewLive(db.Store, session.WithPoll(pollInterval))
+	if err != nil {
+		return nil, err
+	}
+	db.Store = live
+	return live, nil
+}

@@ -1,0 +1,142 @@
+package cli_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/llm/scripted"
+)
+
+// following is a command that prints while it runs.
+type following struct {
+	*running
+	lines chan string // closed at the end
+}
+
+func (i invocation) following(t *testing.T, args ...string) *following {
+	t.Helper()
+	f := &following{&running{Cmd: i.command(t, args...)}, make(chan string, 1000)}
+	out, w := io.Pipe()
+	f.Stdout, f.Stderr = w, &f.err
+	require.NoError(t, f.Start())
+	go func() {
+		defer close(f.lines)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			f.lines <- s.Text()
+		}
+	}()
+	t.Cleanup(func() { _ = w.Close() })
+	return f
+}
+
+// until waits for a line that holds a text.
+func (f *following) until(t *testing.T, text string) string {
+	t.Helper()
+	late := time.After(time.Minute)
+	for {
+		select {
+		case line, ok := <-f.lines:
+			require.True(t, ok, "it ended before %q", text)
+			if strings.Contains(line, text) {
+				return line
+			}
+		case <-late:
+			require.FailNow(t, "not there after a minute", "%q", text)
+		}
+	}
+}
+
+func entry(t *testing.T, line string) (id string, e agent.Event) {
+	t.Helper()
+	var got struct {
+		ID    string
+		Event *agent.Event
+	}
+	got.Event = &e
+	require.NoError(t, json.Unmarshal([]byte(line), &got), line)
+	return got.ID, e
+}
+
+// What is stored comes first, and then what another process does, each event once.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	f := s.following(t, "sessions", "follow", "story", "--db", s.db)
+	f.until(t, "user: I was charged twice")
+	f.until(t, "billing failed")
+	run := s.run(t, "run", desk, "thank you", "--session", "story", "--db", s.db)
+	require.Equal(t, 0, run.status, run.err)
+	f.until(t, "user: thank you")
+	f.until(t, "billing: I am the offline model")
+	require.NoError(t, f.Process.Signal(syscall.SIGINT))
+	require.Equal(t, cli.StatusInterrupted, f.wait(t).status)
+	require.Empty(t, f.err.String())
+}
+
+func TestFollowEntries(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	got := s.sessions(t, "follow", "story", "--json", "--after", "25", "--until-end")
+	lines := strings.Split(strings.TrimSpace(got.out), "\n")
+	require.Len(t, lines, 2)
+	id, e := entry(t, lines[1])
+	require.Equal(t, "27-0", id)
+	require.Equal(t, agent.TypeHarnessEnd, e.Type())
+	got = s.sessions(t, "follow", "story", "--json", "--until-end", "--after", "20-0")
+	require.Equal(t, 7, strings.Count(got.out, "\n"), "not the end of the turn before")
+	require.Equal(t, s.sessions(t, "show", "story").out, s.sessions(t, "follow", "story", "--until-end").out)
+
+	got = s.try(t, "follow", "story", "--json", "--after", "28")
+	require.Equal(t, cli.StatusUsage, got.status, got.err)
+	require.Contains(t, got.err, "28")
+}
+
+// A session can be waited for, and the end of its turn too, whatever comes in
+// between.
+func TestFollowUntilTheEnd(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	f := s.following(t, "sessions", "follow", "new", "--db", s.db, "--until-end", "--json")
+	slowly, asked, release := slow("Done.")
+	env := serve(t, answers(scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"tech"}`)), slowly))
+	run := invocation{env: env}.start(t, "run", desk, "hello", "--session", "new", "--db", s.db)
+	f.until(t, `"target":"tech"`)
+	receive(t, asked)
+	close(release)
+	require.Equal(t, 0, run.wait(t).status)
+	f.until(t, `"finishReason":"stop"`)
+	require.Equal(t, 0, f.wait(t).status, f.err.String())
+	require.Equal(t, "arbor: there is no session \"new\" yet: waiting for it\n", f.err.String())
+
+	// At the end of a turn, the next one is waited for.
+	f = s.following(t, "sessions", "follow", "story", "--after", "27-0", "--db", s.db, "--until-end")
+	require.Equal(t, 0, s.run(t, "run", desk, "again", "--session", "story", "--db", s.db).status)
+	f.until(t, "user: again")
+	require.Equal(t, 0, f.wait(t).status, f.err.String())
+}
+
+// Nobody reads the output any more.
+func TestFollowIntoAClosedPipe(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	cmd := s.command(t, "sessions", "follow", "story", "--db", filepath.Clean(s.db))
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	_, err = bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	require.NoError(t, out.Close())
+	require.Equal(t, 0, s.run(t, "run", desk, "again", "--session", "story", "--db", s.db).status)
+	_ = cmd.Wait()
+	require.Equal(t, cli.StatusInterrupted, cmd.ProcessState.ExitCode())
+}

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/session"
+)
+
+func (p *program) historyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "history ID",
+		Short: "List the positions that a session can be forked at",
+		Long: `Lists the checkpoints of a session, one a line: the position, when it was reached,
+what was done in the step that ends there, and which agent then had the
+conversation.`,
+		Args: exactly("ID"),
+		RunE: p.showHistory,
+	}
+	cmd.Flags().BoolVar(&p.flags.json, "json", false, "print one checkpoint a line, as JSON")
+	return cmd
+}
+
+// jsonCheckpoint is the form of sessions history --json.
+type jsonCheckpoint struct {
+	Seq    int64     `json:"seq"`
+	Time   time.Time `json:"time"`
+	What   string    `json:"what"`
+	Active string    `json:"active,omitempty"`
+	Events int       `json:"events"`
+	// Shared says that it is one of the session from which this one was forked.
+	Shared bool `json:"shared,omitempty"`
+}
+
+func (p *program) showHistory(cmd *cobra.Command, args []string) error {
+	s, err := p.past(cmd.Context(), args[0])
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	if !p.flags.json {
+		fmt.Fprintln(table, "SEQ\tTIME\tACTIVE\tWHAT")
+	}
+	fold := &session.Fold{}
+	for c, err := range s.History(cmd.Context(), s.Key) {
+		if err != nil {
+			return err
+		}
+		for _, e := range c.Events {
+			fold.Apply(e)
+		}
+		line := jsonCheckpoint{c.Seq, c.Time.UTC(), stepLine(c.Events), activeOf(fold), len(c.Events), c.Seq <= s.ParentSeq}
+		if p.flags.json {
+			writeJSON(p.Stdout, line)
+			continue
+		}
+		active := oneLine(line.Active)
+		if active == "" {
+			active = "-"
+		}
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", line.Seq, stamp(line.Time), active, line.What)
+	}
+	if p.flags.json {
+		return nil
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if isFork(s.Info) {
+		p.say("a fork of %s, with which it shares all until %d", shownID(s.Parent), s.ParentSeq)
+	}
+	return nil
+}

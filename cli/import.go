@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/checkpoint"
+)
+
+// maxImport bounds what is imported, in bytes.
+const maxImport = 64 << 20
+
+func (p *program) importCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "import FILE|-",
+		Short: "Make a session of another program's messages",
+		Long: `Makes a session of messages in the format of chat completions: a JSON array of them,
+or one a line. All that an assistant says in them becomes the words of the agent
+that --agent names. The new session's id is printed.`,
+		Args: exactly("FILE"),
+		RunE: p.importMessages,
+	}
+	cmd.Flags().StringVar(&p.flags.agent, "agent", "", "`NAME` of the agent that said what assistants say: the root of your tree")
+	cmd.Flags().StringVar(&p.flags.to, "to", "", "`ID` of the new session (default: a random one)")
+	return cmd
+}
+
+func (p *program) importMessages(cmd *cobra.Command, args []string) error {
+	if p.flags.agent == "" {
+		return usagef("--agent is missing: name the agent that said what the assistant says, which is the root of your tree")
+	}
+	if err := agent.CheckName(p.flags.agent); err != nil {
+		return usagef("--agent: %w", err)
+	}
+	p.flags.session = p.flags.to
+	to, err := p.sessionKey()
+	if err != nil {
+		return err
+	}
+	data, err := p.readAll(args[0])
+	if err != nil {
+		return err
+	}
+	name := args[0]
+	if name == "-" {
+		name = "standard input"
+	}
+	messages, system, err := readChat(data)
+	if err != nil {
+		return usagef("%s: %w", name, err)
+	}
+	if p.flags.db == memoryDB {
+		return usagef("--db %s keeps nothing that could be gone on with: give a file", memoryDB)
+	}
+	db, err := p.openDB(cmd.Context(), true)
+	if err != nil {
+		return err
+	}
+	sessions, err := checkpoint.New(db.Store)
+	if err != nil {
+		return err
+	}
+	err = sessions.Import(cmd.Context(), to, p.flags.agent, messages)
+	switch {
+	case errors.Is(err, agent.ErrConflict):
+		return usagef("session %q exists already: give another id with --to", to.ID)
+	case errors.Is(err, agent.ErrBadInput) && system > 0:
+		return usagef("%s, without %s: %w", name, count(system, "system message"), err)
+	case errors.Is(err, agent.ErrBadInput):
+		return usagef("%s: %w", name, err)
+	case err != nil:
+		return err
+	}
+	news := "it has " + count(len(messages), "message")
+	if system > 0 {
+		news += fmt.Sprintf("; %s left out, because agents have instructions of their own", count(system, "system message"))
+	}
+	return p.begun(cmd.Context(), db, to, news)
+}
+
+// readAll reads a file, or standard input for "-".
+func (p *program) readAll(name string) ([]byte, error) {
+	in := p.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	if in == nil {
+		return nil, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxImport+1))
+	switch {
+	case err != nil:
+		return nil, usagef("%s cannot be read: %w", name, err)
+	case len(data) > maxImport:
+		return nil, usagef("%s is longer than %d MiB", name, maxImport>>20)
+	}
+	return data, nil
+}

@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"html/template"
+	"slices"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/checkpoint"
+	graph "github.com/agentarbor/arbor/conversation" // the name is a type of this package
+	"github.com/agentarbor/arbor/llm"
+)
+
+//go:embed page.html
+var pageSource string
+
+// pageTemplate escapes whatever it is given by where it stands.
+var pageTemplate = template.Must(template.New("page").Parse(pageSource))
+
+// htmlPage is a session as page.html shows it.
+type htmlPage struct {
+	Title   string
+	Facts   string
+	Entries []htmlEntry
+}
+
+// htmlEntry is what an agent or the user said, or a line between.
+type htmlEntry struct {
+	Line string // what happened, if it is not something that was said
+
+	Who, Text, Reasoning string
+	Hue                  int // of who speaks; 0 is the user's
+	Media                []string
+	Calls                []htmlCall
+	Branches             [][]htmlEntry
+	Note                 string // why there is no more
+}
+
+type htmlCall struct {
+	Name, Line, Status string
+	Input, Output      string
+	Progress           []string
+	Failed             bool
+	Branches           [][]htmlEntry
+}
+
+// writePage writes the session as a page.
+func (s *past) writePage(ctx context.Context, m *checkpoint.Moment, at int64) error {
+	thread := graph.Thread(m.Graph, graph.Active{}, graph.ThreadOptions{})
+	page := pager{hues: map[string]int{"user": 0}, calls: make(map[string]bool), lines: make(map[string][]string)}
+	shown := make(map[string]bool)
+	eachNode(thread, func(v *graph.ViewNode) { shown[v.RunID] = true })
+	if at > 0 {
+		for e, err := range s.Replay(ctx, s.Key, at) {
+			if err != nil {
+				return err
+			}
+			page.collect(m.Graph, shown, e)
+		}
+	}
+	out := htmlPage{Title: "Session " + oneLine(shownID(s.Key)), Entries: page.entries(thread)}
+	if m.Fold != nil {
+		out.Facts = s.moment(m.Fold)
+	}
+	var b bytes.Buffer // so that half a page is never written
+	if err := pageTemplate.Execute(&b, out); err != nil {
+		return err
+	}
+	_, err := s.p.Stdout.Write(b.Bytes())
+	return err
+}
+
+// eachNode visits the nodes of a thread and those inside of them.
+func eachNode(thread []graph.ViewNode, visit func(*graph.ViewNode)) {
+	for i := range thread {
+		v := &thread[i]
+		visit(v)
+		for _, b := range v.Branches {
+			eachNode(b, visit)
+		}
+		for _, c := range v.ToolCalls {
+			for _, b := range c.Branches {
+				eachNode(b, visit)
+			}
+		}
+	}
+}
+
+// pager makes a page of a thread. What a thread does not show, because it is no
+// node of the graph, stands as lines where it happened.
+type pager struct {
+	hues  map[string]int
+	calls map[string]bool     // of transfers, which are told as lines
+	lines map[string][]string // by the call or the run behind which they stand
+}
+
+func (p *pager) collect(g *graph.Graph, shown map[string]bool, e *agent.Event) {
+	line, behind := "", e.RunID
+	switch d := e.Data.(type) {
+	case *agent.Transfer:
+		line = d.From + " → " + d.To
+		if d.Outcome != agent.TransferCommitted {
+			line += " " + string(d.Outcome)
+		}
+		if d.Reason != "" {
+			line += " (" + d.Reason + ")"
+		}
+		if d.ToolCallID != "" {
+			p.calls[d.ToolCallID] = true
+			if d.Outcome != agent.TransferCommitted {
+				behind = d.ToolCallID
+			}
+		}
+	case *agent.Notice:
+		line = d.Message
+	case *agent.Compaction:
+		line = compacted(e, d)
+	default:
+		return
+	}
+	if behind == e.RunID && !shown[behind] { // a run that only handed over shows nothing itself
+		behind = ""
+		if last, ok := g.Last(e.RunID); ok {
+			for _, n := range g.PathToRoot(last.ID) {
+				if shown[n.RunID] {
+					behind = n.RunID
+					break
+				}
+			}
+		}
+	}
+	p.lines[behind] = append(p.lines[behind], oneLine(line))
+}
+
+func (p *pager) entries(thread []graph.ViewNode) []htmlEntry {
+	var out []htmlEntry
+	told := func(id string) {
+		for _, line := range p.lines[id] {
+			out = append(out, htmlEntry{Line: line})
+		}
+		delete(p.lines, id)
+	}
+	told("")
+	for i, v := range thread {
+		entry := p.entry(v)
+		if entry.Text != "" || entry.Reasoning != "" || entry.Note != "" || len(entry.Media)+len(entry.Calls)+len(entry.Branches) > 0 {
+			out = append(out, entry)
+		}
+		for _, c := range v.ToolCalls {
+			told(c.ID)
+		}
+		if !slices.ContainsFunc(thread[i+1:], func(w graph.ViewNode) bool { return w.RunID == v.RunID }) {
+			told(v.RunID)
+		}
+	}
+	return out
+}
+
+func (p *pager) entry(v graph.ViewNode) htmlEntry {
+	e := htmlEntry{Who: oneLine(v.Agent), Text: visible(v.Text), Reasoning: visible(v.Reasoning)}
+	if v.Role == graph.RoleUser {
+		e.Who = "user"
+	}
+	if e.Who == "" {
+		e.Who = v.Role
+	}
+	e.Hue = p.hue(e.Who)
+	var content llm.Content
+	if v.Content != nil && json.Unmarshal(v.Content, &content) == nil {
+		for _, part := range content.Parts {
+			if m, ok := part.(llm.Media); ok {
+				e.Media = append(e.Media, oneLine(mediaWords(m)))
+			}
+		}
+	}
+	for _, c := range v.ToolCalls {
+		if !p.calls[c.ID] {
+			e.Calls = append(e.Calls, p.call(c))
+		}
+	}
+	for _, b := range v.Branches {
+		e.Branches = append(e.Branches, p.entries(b))
+	}
+	switch v.Status {
+	case graph.StatusError:
+		e.Note = oneLine("failed: " + v.Error)
+	case graph.StatusStreaming:
+		e.Note = "not finished"
+	}
+	return e
+}
+
+// hue returns the number of a speaker's colour, of which there are eight besides
+// the user's.
+func (p *pager) hue(who string) int {
+	h, ok := p.hues[who]
+	if !ok {
+		h = (len(p.hues)-1)%8 + 1
+		p.hues[who] = h
+	}
+	return h
+}
+
+func (p *pager) call(c graph.ViewCall) htmlCall {
+	out := htmlCall{Name: oneLine(c.Name), Line: callLine(&agent.ToolCall{Name: c.Name, Input: c.Input}),
+		Input: visible(indented(c.Input)), Failed: c.Status == graph.StatusError}
+	switch {
+	case c.Approval == "pending":
+		out.Status = "waits for approval"
+	case c.Output == nil && c.Status == graph.StatusStreaming:
+		out.Status = "not finished"
+	case c.Output == nil:
+		out.Status = "no result"
+	case c.IsError:
+		out.Status = "failed"
+	case c.Approval != "":
+		out.Status = c.Approval
+	}
+	if c.Output != nil {
+		out.Output = visible(indented(c.Output))
+	}
+	for _, progress := range c.Progress {
+		out.Progress = append(out.Progress, oneLine(agent.OutputText(progress)))
+	}
+	for _, b := range c.Branches {
+		out.Branches = append(out.Branches, p.entries(b))
+	}
+	return out
+}
+
+// indented writes JSON for people: text as text, all else with its structure.
+func indented(data json.RawMessage) string {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		return text
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, data, "", "  ") != nil {
+		return string(data)
+	}
+	return b.String()
+}

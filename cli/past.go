@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/checkpoint"
+	"github.com/agentarbor/arbor/session"
+)
+
+// past is a stored session with access to all that it was.
+type past struct {
+	*checkpoint.Sessions
+	session.Info
+	p  *program
+	db *database
+}
+
+// past opens the database and finds a session.
+func (p *program) past(ctx context.Context, id string) (*past, error) {
+	db, info, err := p.stored(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	sessions, err := checkpoint.New(db.Store)
+	if err != nil {
+		return nil, err
+	}
+	return &past{sessions, info, p, db}, nil
+}
+
+// atFlag adds --at. Whether it was given is asked of the command.
+func (p *program) atFlag(cmd *cobra.Command, usage string) {
+	cmd.Flags().Int64Var(&p.flags.at, "at", 0, usage)
+}
+
+// position returns --at, or the end of the log.
+func (s *past) position(cmd *cobra.Command) (int64, error) {
+	if !cmd.Flags().Changed("at") {
+		return s.Seq, nil
+	}
+	if at := s.p.flags.at; at >= 0 && at <= s.Seq {
+		return at, nil
+	}
+	return 0, usagef("--at %d: session %s has the positions 0 to %d", s.p.flags.at, shownID(s.Key), s.Seq)
+}
+
+// replay sends the events until a position to a sink, and returns what they
+// amount to.
+func (s *past) replay(ctx context.Context, until int64, out sink) (*session.Fold, error) {
+	fold := &session.Fold{}
+	if until > 0 { // a fork may share nothing, and then has no events
+		for e, err := range s.Replay(ctx, s.Key, until) {
+			if err != nil {
+				return nil, err
+			}
+			fold.Apply(e)
+			out.event(e)
+			if err := s.p.out.failed(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	out.finish()
+	return fold, nil
+}
+
+// target returns the key of a new session: that of --to, or one like the session's
+// own.
+func (s *past) target() (session.Key, error) {
+	to := s.Key
+	if s.p.flags.to != "" {
+		to.ID = s.p.flags.to
+		return to, checkSession(to.ID)
+	}
+	stem := to.ID
+	for len(stem) > maxSessionID-8 {
+		_, size := utf8.DecodeLastRuneInString(stem)
+		stem = stem[:len(stem)-size]
+	}
+	to.ID = strings.TrimSpace(stem) + "-" + randomHex(3)
+	return to, nil
+}
+
+// explain adds to an error of checkpoints what can be done about it.
+func (s *past) explain(err error, to session.Key) error {
+	switch {
+	case errors.Is(err, agent.ErrConflict):
+		return usagef("session %q exists already: give another id with --to", to.ID)
+	case errors.Is(err, agent.ErrBadInput):
+		return usagef("%w; %s lists the positions", err, s.p.commandLine("sessions history", "", quoteArg(s.Key.ID)))
+	}
+	return err
+}
+
+// begun prints a new session's id, and for people how to go on with it.
+func (p *program) begun(ctx context.Context, db *database, key session.Key, news string) error {
+	if _, err := p.Stdout.Write([]byte(oneLine(key.ID) + "\n")); err != nil {
+		return err
+	}
+	fold, err := db.fold(ctx, key)
+	switch {
+	case err != nil:
+		return err
+	case key != session.ID(key.ID):
+		p.say("%s", news)
+	case fold.Unfinished() || fold.Paused():
+		p.say("%s; to have the turn there answered: %s", news, p.again("resume", key))
+	default:
+		p.say("%s; to go on: %s", news, p.again("run", key, `"…"`))
+	}
+	return nil
+}
+
+// again tells the command line that goes on with a session of any tree.
+func (p *program) again(command string, key session.Key, rest ...string) string {
+	path := "PATH"
+	if p.embedded() {
+		path = ""
+	}
+	return p.commandLine(command, path, append([]string{"--session", quoteArg(key.ID)}, rest...)...)
+}
+
+// activeOf returns the agent that has the conversation: before the first transfer
+// the root, which is known once it has begun to run.
+func activeOf(f *session.Fold) string {
+	c := f.Scope("")
+	if c.Active != "" {
+		return c.Active
+	}
+	return c.Run.Agent
+}
+
+func randomHex(bytes int) string {
+	random := make([]byte, bytes)
+	_, _ = rand.Read(random) // it never fails
+	return hex.EncodeToString(random)
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+func (p *program) replayCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "replay ID",
+		Short: "Play a session to the terminal as it went",
+		Long: `Plays a session as it went: what was said and done, with the pauses between. Pauses
+of more than two seconds are cut to two, and there are none if standard output is no
+terminal. No model is asked and no tool runs.`,
+		Args: exactly("ID"),
+		RunE: p.replaySession,
+	}
+	p.atFlag(cmd, "position at which to stop (default: the end)")
+	cmd.Flags().Float64Var(&p.flags.speed, "speed", 1, "`TIMES` as fast as it went; 0 leaves out the pauses")
+	return cmd
+}
+
+// maxPause is the longest pause of a replay.
+const maxPause = 2 * time.Second
+
+func (p *program) replaySession(cmd *cobra.Command, args []string) error {
+	if s := p.flags.speed; s < 0 || math.IsNaN(s) {
+		return usagef("--speed %v: it is 0, or how many times as fast as it went", s)
+	}
+	s, err := p.past(cmd.Context(), args[0])
+	if err != nil {
+		return err
+	}
+	at, err := s.position(cmd)
+	if err != nil {
+		return err
+	}
+	out := newPrinter(p.Stdout, p.lookOf(p.Stdout), nil)
+	out.transcript = true
+	ctx, done := p.interrupts.turn(cmd.Context())
+	defer done()
+	play := &player{printer: out, ctx: ctx, speed: p.flags.speed}
+	if !isTerminal(p.Stdout) {
+		play.speed = 0
+	}
+	_, err = s.replay(ctx, at, play)
+	if ctx.Err() != nil {
+		out.spin.hide()
+		return statusError(StatusInterrupted)
+	}
+	return err
+}
+
+// player prints events with the pauses that lay between them.
+type player struct {
+	*printer
+	ctx   context.Context // its end is the end of all pauses
+	speed float64
+	last  time.Time
+}
+
+func (p *player) event(e *agent.Event) {
+	if !p.last.IsZero() {
+		sleep(p.ctx, pause(e.Time.Sub(p.last), p.speed))
+	}
+	p.last = e.Time
+	if p.ctx.Err() == nil {
+		p.printer.event(e)
+	}
+}
+
+// pause returns how long a replay waits for what took so long; speed 0 waits for
+// nothing.
+func pause(took time.Duration, speed float64) time.Duration {
+	if speed <= 0 || took <= 0 {
+		return 0
+	}
+	if scaled := float64(took) / speed; scaled < float64(maxPause) {
+		return time.Duration(scaled)
+	}
+	return maxPause
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,334 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+func (p *program) showCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Print what was said and done in a session",
+		Long: `Prints what was said and done in a session, until any position: with --at 7 all that
+had been stored when its seventh event was. --state and --view print what else the
+session was then.`,
+		Args: exactly("ID"),
+		RunE: p.showSession,
+	}
+	fs := cmd.Flags()
+	p.atFlag(cmd, "position until which the session is shown (default: the end)")
+	fs.BoolVar(&p.flags.json, "json", false, "print one event a line, as JSON")
+	fs.BoolVar(&p.flags.state, "state", false, "print instead who is active, the state, the calls that wait and the tokens used, as one JSON object")
+	fs.StringVar(&p.flags.view, "view", "", "print instead what the model of `AGENT` would be asked there")
+	if !p.embedded() {
+		fs.StringVar(&p.flags.treePath, "tree", "", "with --view, the folder of the agents")
+	}
+	fs.BoolVar(&p.flags.usage, "usage", false, "print instead what each agent's models have used")
+	fs.StringVar(&p.flags.prices, "prices", "", "with --usage, a YAML or JSON file of prices, to print costs as well")
+	return cmd
+}
+
+func (p *program) showSession(cmd *cobra.Command, args []string) error {
+	switch {
+	case p.flags.prices != "" && !p.flags.usage:
+		return usagef("--prices goes with --usage")
+	case p.flags.treePath != "" && p.flags.view == "":
+		return usagef("--tree goes with --view")
+	case p.flags.state && p.flags.usage || p.flags.view != "" && (p.flags.state || p.flags.usage):
+		return usagef("--state, --view and --usage exclude each other")
+	}
+	out, err := p.shown()
+	if err != nil {
+		return err
+	}
+	s, err := p.past(cmd.Context(), args[0])
+	if err != nil {
+		return err
+	}
+	at, err := s.position(cmd)
+	if err != nil {
+		return err
+	}
+	if p.flags.view != "" {
+		return s.showView(cmd, at)
+	}
+	fold, err := s.replay(cmd.Context(), at, out)
+	switch {
+	case err != nil:
+		return err
+	case p.flags.state:
+		return p.printJSON(momentJSON(s.Key, fold))
+	case cmd.Flags().Changed("at") && !p.flags.json && !p.flags.usage:
+		p.say("%s", s.moment(fold))
+	}
+	return nil
+}
+
+// shown returns what the flags of show want to be done with the events.
+func (p *program) shown() (sink, error) {
+	switch {
+	case p.flags.state || p.flags.view != "":
+		return nothing{}, nil
+	case p.flags.usage:
+		l := &ledger{w: p.Stdout, json: p.flags.json}
+		if p.flags.prices != "" {
+			var err error
+			if l.prices, err = readPrices(p.flags.prices); err != nil {
+				return nil, err
+			}
+		}
+		return l, nil
+	case p.flags.json:
+		return jsonLines{p.Stdout}, nil
+	}
+	return p.transcript(), nil
+}
+
+// nothing is a sink that shows nothing.
+type nothing struct{}
+
+func (nothing) event(*agent.Event) {}
+func (nothing) finish()            {}
+
+// transcript returns a printer of stored events.
+func (p *program) transcript() *printer {
+	l := p.lookOf(p.Stdout)
+	l.live = false
+	out := newPrinter(p.Stdout, l, nil)
+	out.transcript = true
+	return out
+}
+
+// moment tells in one line what a session was.
+func (s *past) moment(f *session.Fold) string {
+	told := fmt.Sprintf("at position %d of %d", f.Seq, s.Seq)
+	if !f.Latest.IsZero() {
+		told += ", " + stamp(f.Latest)
+	}
+	if active := activeOf(f); active != "" {
+		told += "; active: " + active
+	}
+	if states := f.States(); len(states) > 0 {
+		told += "; state: " + string(agent.EncodeJSON(states))
+	}
+	var waiting []string
+	for _, c := range pendingCalls(f) {
+		waiting = append(waiting, c.Name)
+	}
+	if len(waiting) > 0 {
+		told += "; waiting: " + strings.Join(waiting, ", ")
+	}
+	sum := used(f)
+	return told + fmt.Sprintf("; tokens: %d in, %d out", sum.InputTokens, sum.OutputTokens)
+}
+
+// used adds up what all models have used.
+func used(f *session.Fold) (sum session.Use) {
+	for _, u := range f.Spent() {
+		sum.Answers += u.Session.Answers
+		sum.InputTokens += u.Session.InputTokens
+		sum.CachedTokens += u.Session.CachedTokens
+		sum.OutputTokens += u.Session.OutputTokens
+	}
+	return sum
+}
+
+// jsonMoment is the form of sessions show --state.
+type jsonMoment struct {
+	Session string         `json:"session"`
+	Seq     int64          `json:"seq"`
+	Time    time.Time      `json:"time,omitzero"`
+	Active  string         `json:"active,omitempty"`
+	Turn    string         `json:"turn"` // none, open, waiting or over
+	State   map[string]any `json:"state"`
+	Pending []jsonPending  `json:"pending"`
+	Used    []jsonUse      `json:"used"`
+}
+
+// jsonPending is a call that has no result yet.
+type jsonPending struct {
+	CallID   string `json:"callId"`
+	Name     string `json:"name"`
+	RunID    string `json:"runId"`
+	Approval bool   `json:"approval,omitempty"` // somebody is asked about it
+}
+
+// jsonUse is what an agent has used of a model.
+type jsonUse struct {
+	Agent        string `json:"agent"`
+	Model        string `json:"model,omitempty"`
+	Answers      int    `json:"answers"`
+	InputTokens  int    `json:"inputTokens"`
+	CachedTokens int    `json:"cachedTokens"`
+	OutputTokens int    `json:"outputTokens"`
+}
+
+func momentJSON(key session.Key, f *session.Fold) jsonMoment {
+	m := jsonMoment{Session: key.ID, Seq: f.Seq, Time: f.Latest.UTC(), Active: activeOf(f), Turn: "over",
+		State: f.States(), Pending: pendingCalls(f), Used: []jsonUse{}}
+	if f.Latest.IsZero() {
+		m.Time = time.Time{}
+	}
+	if m.State == nil {
+		m.State = map[string]any{}
+	}
+	switch {
+	case f.Turn.ID == "":
+		m.Turn = "none"
+	case f.Paused():
+		m.Turn = "waiting"
+	case f.Unfinished():
+		m.Turn = "open"
+	}
+	for _, u := range f.Spent() {
+		m.Used = append(m.Used, jsonUse{u.Agent, u.Model, u.Session.Answers, u.Session.InputTokens, u.Session.CachedTokens, u.Session.OutputTokens})
+	}
+	return m
+}
+
+// pendingCalls returns the calls that wait, in the conversation and in what agents
+// do inside of their calls.
+func pendingCalls(f *session.Fold) []jsonPending {
+	calls := []jsonPending{}
+	scopes := f.Open()
+	if !slices.Contains(scopes, "") {
+		scopes = append([]string{""}, scopes...)
+	}
+	for _, scope := range scopes {
+		run := f.Scope(scope).Run
+		for _, c := range run.Pending {
+			calls = append(calls, jsonPending{c.ID, c.Name, c.RunID, c.Relay != "" && !c.Resolved})
+		}
+	}
+	return calls
+}
+
+// printJSON writes one object: in one line with --json, else indented.
+func (p *program) printJSON(v any) error {
+	if p.flags.json {
+		writeJSON(p.Stdout, v)
+		return nil
+	}
+	enc := json.NewEncoder(p.Stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// jsonView is the form of sessions show --view: a request of the chat completions
+// protocol.
+type jsonView struct {
+	Agent    string        `json:"agent"`
+	Seq      int64         `json:"seq"`
+	Tokens   int           `json:"tokens"`
+	Messages []chatMessage `json:"messages"`
+	Tools    []chatTool    `json:"tools"`
+}
+
+type chatTool struct {
+	Type     string `json:"type"`
+	Function struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description,omitempty"`
+		Parameters  json.RawMessage `json:"parameters,omitempty"`
+	} `json:"function"`
+}
+
+// showView prints what an agent's model was shown at a position. No model is
+// called.
+func (s *past) showView(cmd *cobra.Command, at int64) error {
+	p, name := s.p, s.p.flags.view
+	if !p.embedded() && p.flags.treePath == "" {
+		return usagef("--view needs --tree PATH, the folder of the agents")
+	}
+	tree, err := p.loadTree(p.flags.treePath, unused)
+	if err != nil {
+		return err
+	}
+	if tree.Node(name) == nil {
+		var names []string
+		for n := range tree.Walk() {
+			names = append(names, n.Agent.Name())
+		}
+		return usagef("--view %s: there is no such agent; the tree has %s", name, strings.Join(names, ", "))
+	}
+	r, err := runner.New(tree.Root().Agent, s.db.Store)
+	if err != nil {
+		return err
+	}
+	preview, err := r.PreviewAt(cmd.Context(), s.Key, at, name)
+	switch {
+	case err != nil:
+		return err
+	case preview == nil:
+		return usagef("--view %s: this agent has no model of its own, and so no view", name)
+	case p.flags.json:
+		v := jsonView{Agent: name, Seq: at, Tokens: preview.Tokens, Messages: chatMessages(preview.Messages), Tools: []chatTool{}}
+		if preview.System != "" {
+			v.Messages = slices.Insert(v.Messages, 0, chatMessage{Role: "system", Content: preview.System})
+		}
+		for _, t := range preview.Tools {
+			c := chatTool{Type: "function"}
+			c.Function.Name, c.Function.Description, c.Function.Parameters = t.Name, t.Description, t.Parameters
+			v.Tools = append(v.Tools, c)
+		}
+		writeJSON(p.Stdout, v)
+		return nil
+	}
+	printView(p.Stdout, p.lookOf(p.Stdout), preview.Request)
+	p.say("what the model of %s is shown at position %d of %d: %s, %s, %s", name, at, s.Seq,
+		count(len(preview.Messages), "message"), count(len(preview.Tools), "tool"), count(preview.Tokens, "token"))
+	return nil
+}
+
+// printView prints a request for people.
+func printView(w io.Writer, l look, req *llm.Request) {
+	say := func(role, words string) {
+		fmt.Fprintf(w, "%s: %s\n", l.paint(cyan, role), visible(strings.TrimSpace(words)))
+	}
+	if req.System != "" {
+		say("system", req.System)
+	}
+	for _, m := range req.Messages {
+		if words := m.PlainText(); words != "" {
+			say(string(m.Role), words)
+		}
+		for _, part := range m.Parts {
+			switch part := part.(type) {
+			case llm.Media:
+				fmt.Fprintf(w, "  (%s)\n", oneLine(mediaWords(part)))
+			case llm.ToolCall:
+				fmt.Fprintf(w, "  %s calls %s\n", m.Role, callLine(&agent.ToolCall{Name: part.Name, Input: agent.ObjectInput(part.Arguments)}))
+			case llm.ToolResult:
+				say("tool "+oneLine(part.Name), part.Output)
+			}
+		}
+	}
+	var tools []string
+	for _, t := range req.Tools {
+		tools = append(tools, oneLine(t.Name))
+	}
+	if len(tools) > 0 {
+		fmt.Fprintf(w, "%s\n", l.paint(faint, "(tools: "+strings.Join(tools, ", ")+")"))
+	}
+}
+
+// mediaWords tells of an image or a file.
+func mediaWords(m llm.Media) string {
+	words := []string{string(m.Kind), m.MediaType, m.Name}
+	if m.URL != "" {
+		words = append(words, m.URL)
+	}
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
+}

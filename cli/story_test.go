@@ -1,0 +1,115 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sqlite"
+)
+
+// storyAt is when the story begins.
+var storyAt = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// story is a session with all that a page can show, in steps of one write each:
+// tools, a sub-agent inside of a call, state, a transfer, a failure, and markup in
+// everybody's words.
+func story() [][]*agent.Event {
+	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
+	turn, run, scope := "", "", ""
+	e := func(who, id string, data agent.EventData) *agent.Event {
+		path := map[string]string{"support": "support", "billing": "support/billing", "researcher": "support/researcher"}[who]
+		return &agent.Event{ID: id, TurnID: turn, RunID: run, Scope: scope, Agent: who, Path: path, Data: data}
+	}
+	in := func(t, r, s string) { turn, run, scope = t, r, s }
+	under := func(parent string, e *agent.Event) *agent.Event { e.ParentID = parent; return e }
+
+	var steps [][]*agent.Event
+	step := func(events ...*agent.Event) { steps = append(steps, events) }
+	in("t1", "u1", "")
+	user := e("user", "e1", &agent.User{Content: llm.Content{Text: "I was charged twice"}})
+	in("t1", "r1", "")
+	step(user, under("u1:user", e("support", "e2", &agent.HarnessStart{AgentID: "support"})))
+	step(e("support", "e3", &agent.Text{Content: "One <moment>."}),
+		e("support", "c1", &agent.ToolCall{Name: "lookup", Input: raw(`{"order":7,"note":"<script>alert(1)</script>"}`)}),
+		e("support", "c2", &agent.ToolCall{Name: "research", Input: raw(`{"question":"why?"}`)}),
+		e("support", "e6", &agent.Usage{InputTokens: 100, OutputTokens: 10, Model: "m"}))
+	step(e("support", "c1", &agent.ToolResult{Name: "lookup", Output: raw(`[{"id":"ch_1","amount":"20 €"},{"id":"ch_2","amount":"20 €"}]`)}))
+	in("t1", "i1", "c2")
+	step(under("c2", e("researcher", "e8", &agent.HarnessStart{AgentID: "researcher", Input: raw(`"why?"`)})))
+	step(e("researcher", "e9", &agent.Text{Content: "A retry </div> of the shop."}), e("researcher", "e10", &agent.Usage{InputTokens: 30, OutputTokens: 3}),
+		e("researcher", "e11", &agent.HarnessEnd{AgentID: "researcher", FinishReason: agent.FinishReasonStop}))
+	in("t1", "r1", "")
+	step(e("support", "c2", &agent.ToolResult{Name: "research", Output: raw(`"A retry </div> of the shop."`)}))
+	step(e("support", "e13", &agent.State{Delta: map[string]any{"order": "7 & more", "turn:tries": 1}}))
+	step(e("support", "c3", &agent.ToolCall{Name: agent.TransferTool, Input: raw(`{"agent_name":"billing","reason":"a <double> charge"}`)}),
+		e("support", "e15", &agent.Usage{InputTokens: 150, OutputTokens: 8, Model: "m"}))
+	step(e("support", "c3", &agent.ToolResult{Name: agent.TransferTool, Output: raw(`"Transferred to billing."`)}),
+		e("support", "e17", &agent.Transfer{From: "support", To: "billing", Reason: "a <double> charge", ToolCallID: "c3", Outcome: agent.TransferCommitted}),
+		e("support", "e18", &agent.HarnessEnd{AgentID: "support", FinishReason: agent.FinishReasonTransfer, Target: "billing"}))
+	in("t1", "r2", "")
+	step(under("r1:harness_end", e("billing", "e19", &agent.HarnessStart{AgentID: "billing"})))
+	step(e("billing", "e20", &agent.Reasoning{Content: "Two & two."}), e("billing", "e21", &agent.Text{Content: "<b>Refunded</b> \"ch_2\".\nAnything else?"}),
+		e("billing", "e22", &agent.Usage{InputTokens: 200, CachedTokens: 150, OutputTokens: 12, Model: "m"}),
+		e("billing", "e23", &agent.HarnessEnd{AgentID: "billing", FinishReason: agent.FinishReasonStop}))
+	in("t2", "u2", "")
+	user = under("r2:harness_end", e("user", "e24", &agent.User{Content: llm.Content{Parts: []llm.Part{
+		llm.TextPart{Text: "And <script>alert(2)</script>?"}, llm.Media{Kind: llm.MediaImage, MediaType: "image/png", URL: "https://example.com/a.png"}}}}))
+	in("t2", "r3", "")
+	step(user, under("u2:user", e("billing", "e25", &agent.HarnessStart{AgentID: "billing"})))
+	step(e("billing", "e26", &agent.Failure{Code: "model_error", Message: "no <answer> \x1b[31mcame"}),
+		e("billing", "e27", &agent.HarnessEnd{AgentID: "billing", FinishReason: agent.FinishReasonError}))
+	return steps
+}
+
+// write stores steps as a session, three seconds after each other.
+func write(t *testing.T, store session.Store, key session.Key, steps [][]*agent.Event) {
+	t.Helper()
+	lease, err := store.Acquire(t.Context(), key, session.Self())
+	require.NoError(t, err)
+	seq := int64(0)
+	for i, step := range steps {
+		for j, e := range step {
+			e.Seq, e.Time = seq+int64(j)+1, storyAt.Add(time.Duration(i)*3*time.Second)
+		}
+		require.NoError(t, store.Append(t.Context(), key, seq, lease, step...))
+		seq += int64(len(step))
+	}
+	require.NoError(t, store.Release(t.Context(), key, lease))
+}
+
+// told is a command with the story in its database.
+type told struct {
+	invocation
+	db string
+}
+
+func tell(t *testing.T) told {
+	t.Helper()
+	db := filepath.Join(t.TempDir(), "story.db")
+	store, err := sqlite.Open(db)
+	require.NoError(t, err)
+	write(t, store, session.ID("story"), story())
+	require.NoError(t, store.Close())
+	return told{invocation{home: t.TempDir()}, db}
+}
+
+// sessions runs a command about sessions that must end well, and returns what it
+// printed.
+func (s told) sessions(t *testing.T, args ...string) outcome {
+	t.Helper()
+	got := s.try(t, args...)
+	require.Equal(t, 0, got.status, got.err)
+	return got
+}
+
+func (s told) try(t *testing.T, args ...string) outcome {
+	t.Helper()
+	return s.run(t, append(append([]string{"sessions"}, args...), "--db", s.db)...)
+}
