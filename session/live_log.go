@@ -76,6 +76,15 @@ func (r *LogReader) Look(ctx context.Context) (seq int64, full bool, err error) 
 	return r.Seq + int64(len(r.page)), full, nil
 }
 
+// Newest returns the time of the last event that was read ahead, and the zero time if
+// there is none.
+func (r *LogReader) Newest() time.Time {
+	if len(r.page) == 0 {
+		return time.Time{}
+	}
+	return r.page[len(r.page)-1].Time
+}
+
 // LastID returns the id of the event at Seq, "" if it is not known.
 func (r *LogReader) LastID() string { return r.last.id }
 

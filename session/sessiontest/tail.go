@@ -128,7 +128,7 @@ func (f *tailFixture) add(data ...agent.EventData) {
 func (f *tailFixture) addEvents(list ...*agent.Event) {
 	f.Helper()
 	for i, e := range list {
-		e.Seq = f.seq + int64(i) + 1
+		e.Seq, e.Time = f.seq+int64(i)+1, time.Now().UTC() // a tail may ask how old an event is
 	}
 	require.NoError(f, f.store.Append(f.Context(), f.key, f.seq, f.lease, list...))
 	f.seq += int64(len(list))

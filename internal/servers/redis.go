@@ -1,0 +1,186 @@
+package servers
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// RedisURL is the environment variable that names a Redis server for the tests, for
+// example redis://localhost:6379. Without it a temporary server is started.
+const RedisURL = "ARBOR_TEST_REDIS"
+
+// Redis is a temporary Redis server without persistence: what it holds is gone when it
+// stops. It ends with the test's process even if that is killed: a second process,
+// which waits for the end of a pipe, kills the server then.
+type Redis struct {
+	program  string
+	dir      string
+	port     int
+	settings []string
+
+	mu     sync.Mutex
+	server *exec.Cmd
+	output *bytes.Buffer
+	watch  *exec.Cmd
+	pipe   io.Closer
+}
+
+// sharedRedis is the server that all tests of a binary use; see shared.
+var sharedRedis = sync.OnceValues(func() (*Redis, error) { return startRedis() })
+
+// SharedRedis returns the URL of a Redis server that all tests of the binary share: the
+// one that [RedisURL] names, or a temporary one, which is started now. Tests use names
+// of their own in it. The test is skipped if there is no Redis, and fails instead if CI
+// is true.
+func SharedRedis(t testing.TB) string {
+	t.Helper()
+	if given := os.Getenv(RedisURL); given != "" {
+		return given
+	}
+	r, err := sharedRedis()
+	must(t, err)
+	return r.URL()
+}
+
+// NewRedis starts a temporary Redis server of the test's own, which it may stop, kill
+// and start again. Settings are arguments of redis-server. It is not the server that
+// [RedisURL] names.
+func NewRedis(t testing.TB, settings ...string) *Redis {
+	t.Helper()
+	r, err := startRedis(settings...)
+	must(t, err)
+	t.Cleanup(func() {
+		if err := r.remove(); err != nil {
+			t.Errorf("end the temporary Redis server: %v", err)
+		}
+	})
+	return r
+}
+
+func startRedis(settings ...string) (_ *Redis, err error) {
+	r := &Redis{settings: settings}
+	if r.program, err = exec.LookPath("redis-server"); err != nil {
+		return nil, fmt.Errorf("redis-server is %w: install it (Debian: apt-get install redis-server), or name a server in %s", errMissing, RedisURL)
+	}
+	if r.dir, err = os.MkdirTemp("", "arbor-redis-*"); err != nil {
+		return nil, err
+	}
+	for range 5 { // another program may take the port first
+		if r.port, err = freeRedisPort(); err != nil {
+			break
+		}
+		if err = r.Start(); err == nil {
+			return r, nil
+		}
+	}
+	return nil, errors.Join(err, os.RemoveAll(r.dir))
+}
+
+func freeRedisPort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
+
+// Address returns the server's host and port.
+func (r *Redis) Address() string { return fmt.Sprintf("127.0.0.1:%d", r.port) }
+
+// URL returns the server's address as a URL without a password.
+func (r *Redis) URL() string { return "redis://" + r.Address() }
+
+// Start starts the server again, on the same port and empty. It returns when the server
+// answers.
+func (r *Redis) Start() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.server != nil {
+		return errors.New("the Redis server runs already")
+	}
+	args := append([]string{"--port", fmt.Sprint(r.port), "--bind", "127.0.0.1", "--dir", r.dir, "--save", "", "--appendonly", "no"}, r.settings...)
+	r.output = new(bytes.Buffer)
+	server := exec.Command(r.program, args...)
+	server.Stdout, server.Stderr = r.output, r.output
+	if err := server.Start(); err != nil {
+		return err
+	}
+	r.server = server
+	if err := r.startWatch(server.Process.Pid); err != nil {
+		return errors.Join(err, r.kill())
+	}
+	deadline := time.Now().Add(startTime)
+	for !r.answers() {
+		if time.Now().After(deadline) || server.Process == nil {
+			err := r.kill()
+			return errors.Join(fmt.Errorf("redis-server does not answer: %s", bytes.TrimSpace(r.output.Bytes())), err)
+		}
+		time.Sleep(pollPeriod)
+	}
+	return nil
+}
+
+// answers reports whether the server replies to a command; a refusal is a reply too.
+func (r *Redis) answers() bool {
+	conn, err := net.DialTimeout("tcp", r.Address(), time.Second)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(time.Second))
+	if _, err := io.WriteString(conn, "PING\r\n"); err != nil {
+		return false
+	}
+	reply := make([]byte, 64)
+	n, err := conn.Read(reply)
+	return err == nil && !strings.HasPrefix(string(reply[:n]), "-LOADING")
+}
+
+// startWatch starts the process that outlives a killed test.
+func (r *Redis) startWatch(pid int) error {
+	watch := exec.Command("sh", "-c", `trap "" INT TERM HUP; read _; kill -9 "$1" 2>/dev/null; true`, "sh", fmt.Sprint(pid))
+	pipe, err := watch.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := watch.Start(); err != nil {
+		return errors.Join(err, pipe.Close())
+	}
+	r.watch, r.pipe = watch, pipe
+	return nil
+}
+
+// Kill kills the server, which loses all it holds. It returns when the server is gone.
+func (r *Redis) Kill() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kill()
+}
+
+func (r *Redis) kill() error {
+	if r.server == nil {
+		return nil
+	}
+	err := r.server.Process.Kill()
+	if errors.Is(err, os.ErrProcessDone) {
+		err = nil
+	}
+	_ = r.server.Wait() // it says that the server was killed
+	r.server = nil
+	if r.watch != nil {
+		err = errors.Join(err, r.pipe.Close(), r.watch.Wait())
+		r.watch, r.pipe = nil, nil
+	}
+	return err
+}
+
+func (r *Redis) remove() error { return errors.Join(r.Kill(), os.RemoveAll(r.dir)) }

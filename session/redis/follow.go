@@ -1,0 +1,371 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	driver "github.com/redis/go-redis/v9"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// The codes of the notices that tell a follower about Redis. They are partial events,
+// which are never stored, with the id of the entry before.
+const (
+	// NoticeDegraded: Redis cannot be reached. Stored events come when the store is
+	// looked at, and no partial ones.
+	NoticeDegraded = "tail_degraded"
+	// NoticeRestored: Redis is back, and partial events come again.
+	NoticeRestored = "tail_restored"
+)
+
+// grace is how long a follower who finds fresh events in the store waits for them to
+// come through Redis, after the partial events that were published before them.
+const (
+	grace = 500 * time.Millisecond
+	fresh = 5 * time.Second
+)
+
+// Follow implements [session.Tail]. Each follower has a connection to Redis of its
+// own. He goes at his own pace, and slows nobody down. He ends with an error that is
+// [agent.ErrConflict] when the session is deleted, with one that is
+// [agent.ErrBadInput] when the log has no event of the position to go on from, as it is
+// after the session was deleted and made anew, and with the store's error when that
+// fails.
+func (t *Tail) Follow(ctx context.Context, key session.Key, after string) iter.Seq2[session.Entry, error] {
+	return func(yield func(session.Entry, error) bool) {
+		pos, err := session.ParsePosition(after)
+		if err != nil {
+			yield(session.Entry{}, err)
+			return
+		}
+		f := &follower{Tail: t, name: streamName(t.prefix, key), part: pos.Part, yield: yield,
+			log: session.LogReader{Store: t.underlying, Key: key, Seq: pos.Seq}}
+		if err := f.run(ctx); err != nil && !errors.Is(err, errStopped) {
+			if t.isClosed() {
+				err = errClosed
+			}
+			yield(session.Entry{}, fmt.Errorf("session %s: %w", key, err))
+		}
+	}
+}
+
+// errStopped says that the consumer has broken out of its loop.
+var errStopped = errors.New("stopped")
+
+// follower is one call of Follow. The stream leads: it says what comes when, and how
+// far the log has come. The store has the stored events, and fills what the stream
+// does not have.
+type follower struct {
+	*Tail
+	name  string
+	log   session.LogReader
+	part  int64
+	yield func(session.Entry, error) bool
+
+	conn   connection
+	cursor string // in the stream
+	token  int64  // the newest lease that was seen
+	void   int64  // entries of this lease and of older ones are of a session that was deleted
+
+}
+
+func (f *follower) run(ctx context.Context) error {
+	// Requests to Redis get a context without a deadline, since one that passes a
+	// moment before ours would look like a failure of Redis.
+	f.conn.requests, f.conn.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	defer f.end()
+	defer context.AfterFunc(ctx, f.end)()
+	defer context.AfterFunc(f.life, f.end)()
+
+	if _, _, err := f.log.Look(ctx); err != nil {
+		return err
+	}
+	f.rewind()
+	for {
+		err := f.live(ctx)
+		if over := f.over(ctx); over != nil {
+			return over
+		}
+		if !errors.Is(err, errLost) {
+			return err
+		}
+		if err := f.alone(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// over returns the error that ends the follower if the context or the Tail has ended.
+func (f *follower) over(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case f.isClosed():
+		return errClosed
+	}
+	return nil
+}
+
+// rewind makes the follower read the stream from the entry of his position on. What
+// he has seen is left out, but it says whose lease is the newest.
+func (f *follower) rewind() { f.cursor, f.token, f.void = before(f.log.Seq), 0, 0 }
+
+const atOnce = -1 // instead of a time to wait
+
+// live follows the stream until Redis is lost, or for good.
+func (f *follower) live(ctx context.Context) error {
+	seldom := 5 * f.poll
+	var waited int64 // for events of the store up to this one to come through the stream
+	for wait := time.Duration(atOnce); ; {
+		list, err := f.read(wait)
+		if err != nil {
+			return errLost
+		}
+		for _, m := range list {
+			f.cursor = m.ID
+			e, ok := parseEntry(m)
+			if !ok {
+				continue
+			}
+			if err := f.take(ctx, e); err != nil {
+				return err
+			}
+		}
+		if len(list) > 0 {
+			waited = 0
+			continue
+		}
+		end, full, err := f.log.Look(ctx)
+		if err != nil {
+			return err
+		}
+		wait = seldom
+		if end <= f.log.Seq {
+			continue
+		}
+		if end > waited && f.underWay() {
+			waited, wait = end, grace
+			continue
+		}
+		if err := f.fill(ctx, end); err != nil {
+			return err
+		}
+		if full {
+			wait = atOnce
+		}
+	}
+}
+
+// underWay reports whether the events that the store has and the stream does not may
+// be on their way through Redis.
+func (f *follower) underWay() bool {
+	f.mu.Lock()
+	s := f.sessions[f.log.Key]
+	f.mu.Unlock()
+	if s != nil || time.Since(f.log.Newest()).Abs() < fresh {
+		return true
+	}
+	list, err := f.client().XRevRangeN(f.conn.requests, f.name, "+", "-", 1).Result()
+	if err != nil || len(list) == 0 {
+		return false
+	}
+	last, ok := parseEntry(list[0])
+	unread := last.at.Seq > f.log.Seq || last.at.Seq == f.log.Seq && last.id != f.cursor // it came just now
+	return ok && (unread || !last.release)
+}
+
+// alone follows the store until Redis is back.
+func (f *follower) alone(ctx context.Context) error {
+	f.drop()
+	if err := f.notice(ctx, NoticeDegraded, "live words cannot be shown at the moment: complete answers still appear"); err != nil {
+		return err
+	}
+	pause := f.poll
+	look := time.Now().Add(pause)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			timer.Reset(f.poll)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-f.life.Done():
+			return errClosed
+		}
+		for full := true; full; {
+			var end int64
+			var err error
+			if end, full, err = f.log.Look(ctx); err != nil {
+				return err
+			}
+			if err := f.fill(ctx, end); err != nil {
+				return err
+			}
+		}
+		if time.Now().Before(look) {
+			continue
+		}
+		if _, err := f.read(atOnce); err == nil {
+			return f.notice(ctx, NoticeRestored, "live words are shown again")
+		}
+		f.drop()
+		pause = min(2*pause, max(longestWait, f.poll))
+		look = time.Now().Add(pause)
+	}
+}
+
+// take deals with one entry of the stream.
+func (f *follower) take(ctx context.Context, e entry) error {
+	if e.deleted {
+		return f.deleted(ctx)
+	}
+	if e.token != 0 && e.token <= f.void || e.at.Seq < f.log.Seq {
+		return nil
+	}
+	stale := e.token < f.token
+	f.token = max(f.token, e.token)
+	if e.at.Part > 0 && (e.event == "" || stale) {
+		return nil
+	}
+	if err := f.fill(ctx, e.at.Seq); err != nil {
+		return err
+	}
+	if f.log.Seq < e.at.Seq || e.at.Part == 0 && e.mark != "" && f.log.LastID() != "" && e.mark != f.log.LastID() {
+		// The stream has more than the store, or something else: it is that of a session
+		// that was deleted, and made anew perhaps.
+		f.void = max(f.void, e.token)
+		_, _, err := f.log.Look(ctx)
+		return err
+	}
+	if e.at.Part <= f.part {
+		return nil
+	}
+	event, ok := f.decode(e)
+	if !ok {
+		return nil
+	}
+	f.part = e.at.Part
+	return f.show(ctx, session.Entry{ID: e.at.String(), Event: event})
+}
+
+// deleted deals with the news that a session was deleted, which only those who wait
+// at that moment get; the others find out when they look into the store.
+func (f *follower) deleted(ctx context.Context) error {
+	if _, _, err := f.log.Look(ctx); err != nil {
+		return err
+	}
+	if f.log.Seq == 0 {
+		f.log.Forget()
+		f.part = 0
+	}
+	f.rewind()
+	return nil
+}
+
+// fill shows the stored events up to a position, as far as the store has them.
+func (f *follower) fill(ctx context.Context, until int64) error {
+	for f.log.Seq < until {
+		if err := f.over(ctx); err != nil {
+			return err
+		}
+		e, err := f.log.Next(ctx)
+		if e == nil || err != nil {
+			return err
+		}
+		f.part = 0
+		if err := f.show(ctx, session.Entry{ID: session.Position{Seq: e.Seq}.String(), Event: e}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *follower) notice(ctx context.Context, code, message string) error {
+	at := session.Position{Seq: f.log.Seq, Part: f.part}.String()
+	return f.show(ctx, session.Entry{ID: at, Event: &agent.Event{ID: code + ":" + at, Time: time.Now().UTC(), Partial: true,
+		Data: &agent.Notice{Code: code, Message: message}}})
+}
+
+func (f *follower) show(ctx context.Context, e session.Entry) error {
+	if err := f.over(ctx); err != nil {
+		return err
+	}
+	if !f.yield(e, nil) {
+		return errStopped
+	}
+	return nil
+}
+
+// decode returns the partial event of an entry.
+func (t *Tail) decode(e entry) (*agent.Event, bool) {
+	event := new(agent.Event)
+	if err := event.UnmarshalJSON([]byte(e.event)); err != nil {
+		t.logger.Debug("redis: an entry cannot be read", "id", e.id, "error", err)
+		return nil, false
+	}
+	return event, event.Partial && event.Seq == 0
+}
+
+// errLost says that Redis cannot be reached.
+var errLost = errors.New("redis is lost")
+
+// read returns entries behind the cursor. If there are none it waits for some.
+func (f *follower) read(wait time.Duration) ([]driver.XMessage, error) {
+	streams, err := f.client().XRead(f.conn.requests, &driver.XReadArgs{Streams: []string{f.name, f.cursor}, Count: 256, Block: wait}).Result()
+	if errors.Is(err, driver.Nil) || err == nil && len(streams) == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return streams[0].Messages, nil
+}
+
+// connection is a follower's own. Waiting in Redis ends when it is closed.
+type connection struct {
+	requests context.Context
+	cancel   context.CancelFunc
+
+	mu    sync.Mutex
+	now   driver.UniversalClient // nil if there is none
+	ended bool
+}
+
+func (f *follower) client() driver.UniversalClient {
+	c := &f.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.now == nil {
+		c.now = f.dialer.dial()
+		if c.ended {
+			_ = c.now.Close() // and so every request fails
+		}
+	}
+	return c.now
+}
+
+// drop closes the connection; the next request makes a new one.
+func (f *follower) drop() {
+	f.conn.mu.Lock()
+	defer f.conn.mu.Unlock()
+	if f.conn.now != nil {
+		_ = f.conn.now.Close()
+		f.conn.now = nil
+	}
+}
+
+// end closes the connection for good. It may be called at any time.
+func (f *follower) end() {
+	f.conn.mu.Lock()
+	f.conn.ended = true
+	f.conn.mu.Unlock()
+	f.conn.cancel()
+	f.drop()
+}

@@ -1,0 +1,73 @@
+package redis_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/redis"
+	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/session/sqlite"
+)
+
+func newTail(t testing.TB, url string, store session.Store, opts ...redis.Option) *redis.Tail {
+	t.Helper()
+	tail, err := redis.New(t.Context(), url, store, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, tail.Close()) })
+	return tail
+}
+
+// shared is a store that several tails can be put around; it stays open.
+type shared struct{ session.Store }
+
+func (shared) Close() error { return nil }
+
+func TestTail(t *testing.T) {
+	url := servers.SharedRedis(t)
+	t.Run("memory", func(t *testing.T) {
+		clock := sessiontest.NewClock()
+		below := make(map[sessiontest.Followed]session.Store)
+		around := func(t *testing.T, store session.Store) sessiontest.Followed {
+			tail := newTail(t, url, shared{store}, redis.WithPoll(20*time.Millisecond))
+			below[tail] = store
+			return tail
+		}
+		sessiontest.RunTail(t, func(t *testing.T) sessiontest.Followed {
+			return around(t, session.NewMemory(session.WithClock(clock.Now)))
+		}, sessiontest.WithTailAdvance(clock.Advance),
+			sessiontest.WithTailPeer(func(t *testing.T, of sessiontest.Followed) sessiontest.Followed { return around(t, below[of]) }),
+			sessiontest.WithPlainStore(func(t *testing.T, of sessiontest.Followed) session.Store { return shared{below[of]} }))
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		clock := sessiontest.NewClock()
+		paths := make(map[sessiontest.Followed]string)
+		openAt := func(t *testing.T, path string) session.Store {
+			s, err := sqlite.Open(path, sqlite.WithClock(clock.Now))
+			require.NoError(t, err)
+			return s
+		}
+		around := func(t *testing.T, path string) sessiontest.Followed {
+			tail := newTail(t, url, openAt(t, path), redis.WithPoll(20*time.Millisecond))
+			paths[tail] = path
+			return tail
+		}
+		sessiontest.RunTail(t, func(t *testing.T) sessiontest.Followed {
+			return around(t, filepath.Join(t.TempDir(), "sessions.db"))
+		}, sessiontest.WithTailAdvance(clock.Advance),
+			sessiontest.WithTailPeer(func(t *testing.T, of sessiontest.Followed) sessiontest.Followed { return around(t, paths[of]) }),
+			sessiontest.WithPlainStore(func(t *testing.T, of sessiontest.Followed) session.Store { return openAt(t, paths[of]) }))
+	})
+}
+
+func TestStore(t *testing.T) {
+	url := servers.SharedRedis(t)
+	clock := sessiontest.NewClock()
+	sessiontest.Run(t, func(t *testing.T) session.Store {
+		return newTail(t, url, session.NewMemory(session.WithClock(clock.Now)))
+	}, sessiontest.WithAdvance(clock.Advance))
+}
