@@ -77,7 +77,7 @@ If none of them is set, the offline model answers: it uses no network, compares
 words and understands nothing, and standard error says so.
 
 Sessions are kept in a SQLite file, by default %[3]s
-below $XDG_STATE_HOME or ~/.local/state.
+below $XDG_STATE_HOME or ~/.local/state, or with --db postgres://… in a database.
 
 Exit status: 0 answered, 2 bad input or configuration, 3 the model or a tool
 failed or transfers were rejected, 4 a limit was reached, 5 waiting for an
@@ -201,7 +201,7 @@ func (p *program) withPath(cmd *cobra.Command, use string, extra int, run func(c
 }
 
 func (p *program) dbFlag(fs *pflag.FlagSet) {
-	fs.StringVar(&p.flags.db, "db", "", "SQLite `FILE` that holds the sessions, or "+memoryDB+" (default "+p.stateFile()+" in the state directory)")
+	fs.StringVar(&p.flags.db, "db", "", "SQLite `FILE` that holds the sessions, the postgres:// address of a database, or "+memoryDB+" (default "+p.stateFile()+" in the state directory)")
 }
 
 func (p *program) turnFlags(cmd *cobra.Command) {

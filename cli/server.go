@@ -4,12 +4,18 @@ import (
 	"context"
 	"net/url"
 	"strings"
+
+	"github.com/agentarbor/arbor/session/postgres"
 )
 
 // openPostgres connects to the database of an address.
 func (p *program) openPostgres(ctx context.Context) (*database, error) {
 	shown := withoutPassword(p.flags.db)
-	return nil, usagef("--db %s: only SQLite files are supported", shown)
+	store, err := postgres.Open(ctx, p.flags.db)
+	if err != nil {
+		return nil, usagef("the sessions' database %s cannot be used: %w", shown, err)
+	}
+	return &database{Store: store, path: shown, remote: true}, nil
 }
 
 // withoutPassword returns the address of a server as messages show it. What cannot

@@ -64,7 +64,7 @@ func (p *program) openStore(ctx context.Context, create bool) (*database, error)
 	}
 	if scheme, _, ok := strings.Cut(p.flags.db, "://"); ok {
 		if scheme != "postgres" && scheme != "postgresql" {
-			return nil, usagef("--db %s://…: only SQLite files are supported", cut(scheme, 20))
+			return nil, usagef("--db %s://…: a SQLite file or a postgres:// address is possible", cut(scheme, 20))
 		}
 		return p.openPostgres(ctx)
 	}
