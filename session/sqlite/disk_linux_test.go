@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"os"
 	"os/exec"
@@ -154,62 +153,4 @@ func TestReadOnlyFileSystem(t *testing.T) {
 		require.ErrorContains(t, err, path)
 		require.ErrorContains(t, err, says)
 	}
-}
-
-// TestLossOfPower cuts the write-ahead log at every commit and in the middle of
-// commits, as a crash of the system can, and requires of each remainder that it
-// is a state the store was in: whole batches, and a lease for what is stored.
-func TestLossOfPower(t *testing.T) {
-	path := newFile(t)
-	s := open(t, path)
-	key := session.ID("s")
-	ends := map[int]bool{0: true}
-	last := session.Lease{}
-	for seq := int64(0); seq < 36; {
-		lease, err := s.Acquire(t.Context(), key, session.Self())
-		require.NoError(t, err)
-		for _, n := range []int{1, 4, 7} {
-			require.NoError(t, s.Append(t.Context(), key, seq, lease, batch(seq, n)...))
-			seq += int64(n)
-			ends[int(seq)] = true
-		}
-		require.NoError(t, s.Renew(t.Context(), key, lease))
-		require.NoError(t, s.Release(t.Context(), key, lease))
-		last = lease
-	}
-	// This process does not use the store any more, whose locks reading drops.
-	main, err := os.ReadFile(path)
-	require.NoError(t, err)
-	wal, err := os.ReadFile(path + "-wal")
-	require.NoError(t, err)
-	pageSize := int(binary.BigEndian.Uint32(wal[8:]))
-	const header, frameHeader = 32, 24
-
-	seen := map[int]bool{}
-	length, token := 0, int64(0)
-	for cut := header; cut <= len(wal); cut += frameHeader + pageSize {
-		for _, torn := range []int{0, 700} { // at the frame's end, or within the next one
-			copied := filepath.Join(t.TempDir(), "x.db")
-			require.NoError(t, os.WriteFile(copied, main, 0o600))
-			require.NoError(t, os.WriteFile(copied+"-wal", wal[:min(cut+torn, len(wal))], 0o600))
-			s, err := sqlite.Open(copied)
-			require.NoError(t, err, "cut at %d", cut+torn)
-			log := contents(t, s, key)
-			require.True(t, ends[len(log)], "%d events are no end of a batch", len(log))
-			require.GreaterOrEqual(t, len(log), length)
-			length, seen[len(log)] = len(log), true
-
-			lease, err := s.Acquire(t.Context(), key, session.Owner{Host: "elsewhere", PID: 1})
-			if err != nil {
-				require.ErrorIs(t, err, agent.ErrSessionBusy) // this process is alive: its lease was held at the cut
-			} else {
-				require.GreaterOrEqual(t, lease.Token, token)
-				require.EqualValues(t, len(log), lease.Seq)
-				token = lease.Token
-			}
-			require.NoError(t, s.Close())
-		}
-	}
-	require.Equal(t, ends, seen)
-	require.Greater(t, token, last.Token)
 }
