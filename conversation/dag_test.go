@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -11,35 +12,88 @@ import (
 	"pgregory.net/rapid"
 )
 
-// requireDrawn checks that boxes do not meet, that edges lead down, and that
-// every edge has its boxes.
+// requireDrawn checks that no two boxes meet, that edges lead down by one layer at
+// least, and that every edge has its boxes.
 func requireDrawn(t require.TestingT, l Layout) {
 	at := map[string]Box{}
-	cells := map[[2]int]string{}
 	for _, b := range l.Nodes {
 		_, twice := at[b.ID]
 		require.False(t, twice, b.ID)
 		at[b.ID] = b
 		require.Positive(t, b.Width)
 		require.Positive(t, b.Height)
-		// Boxes are of one size, so that they meet only within neighbouring cells.
-		cell := [2]int{b.X / b.Width, b.Y / b.Height}
-		for dx := -1; dx <= 1; dx++ {
-			for dy := -1; dy <= 1; dy++ {
-				o, ok := at[cells[[2]int{cell[0] + dx, cell[1] + dy}]]
-				apart := b.X+b.Width <= o.X || o.X+o.Width <= b.X || b.Y+b.Height <= o.Y || o.Y+o.Height <= b.Y
-				require.True(t, !ok || apart, "%v and %v overlap", b, o)
-			}
-		}
-		cells[cell] = b.ID
 	}
+	a, b, meet := overlap(l.Nodes)
+	require.False(t, meet, "%v and %v overlap", a, b)
 	for _, e := range l.Edges {
 		from, ok := at[e.From]
 		require.True(t, ok)
 		to, ok := at[e.To]
 		require.True(t, ok)
-		require.Less(t, from.Y, to.Y)
+		require.LessOrEqual(t, from.Y+from.Height, to.Y)
 	}
+}
+
+// overlap returns two boxes that meet, if there are any: a line sweeps from the
+// left to the right, and the boxes that it crosses are kept in the order of their
+// upper edges. As they do not meet, one more can meet its neighbours only.
+func overlap(boxes []Box) (a, b Box, meet bool) {
+	type edge struct {
+		x      int
+		begins bool
+		box    Box
+	}
+	var edges []edge
+	for _, b := range boxes {
+		edges = append(edges, edge{b.X, true, b}, edge{b.X + b.Width, false, b})
+	}
+	slices.SortStableFunc(edges, func(e, f edge) int {
+		if e.x == f.x && e.begins != f.begins { // one may begin where another one ends
+			if e.begins {
+				return 1
+			}
+			return -1
+		}
+		return e.x - f.x
+	})
+	var crossed []Box
+	for _, e := range edges {
+		i, found := slices.BinarySearchFunc(crossed, e.box, func(b, c Box) int { return b.Y - c.Y })
+		if !e.begins {
+			crossed = slices.Delete(crossed, i, i+1)
+			continue
+		}
+		if found {
+			return crossed[i], e.box, true
+		}
+		if i > 0 && crossed[i-1].Y+crossed[i-1].Height > e.box.Y {
+			return crossed[i-1], e.box, true
+		}
+		if i < len(crossed) && e.box.Y+e.box.Height > crossed[i].Y {
+			return crossed[i], e.box, true
+		}
+		crossed = slices.Insert(crossed, i, e.box)
+	}
+	return a, b, false
+}
+
+// TestOverlap: the sweep finds what comparing every two boxes finds.
+func TestOverlap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		number := rapid.IntRange(0, 30)
+		var boxes []Box
+		for i := range rapid.IntRange(0, 6).Draw(t, "boxes") {
+			boxes = append(boxes, Box{ID: fmt.Sprint(i), X: number.Draw(t, "x"), Y: number.Draw(t, "y"), Width: 1 + number.Draw(t, "width")/3, Height: 1 + number.Draw(t, "height")/3})
+		}
+		want := false
+		for i, a := range boxes {
+			for _, b := range boxes[:i] {
+				want = want || a.X < b.X+b.Width && b.X < a.X+a.Width && a.Y < b.Y+b.Height && b.Y < a.Y+a.Height
+			}
+		}
+		_, _, got := overlap(boxes)
+		require.Equal(t, want, got)
+	})
 }
 
 // TestDAGDoesNotOverlap draws random graphs and compares with the edges of the
@@ -114,32 +168,96 @@ func large(n int) *Graph {
 	return g
 }
 
+// shapes are graphs of 5,000 nodes and more that a layout could stumble over.
+func shapes() map[string]*Graph {
+	add := func(g *Graph, run, id, parent string) *Graph {
+		g, _ = g.ReduceJSON([]byte(fmt.Sprintf(`{"type":"tool_call","id":%q,"runId":%q,"parentId":%q}`, id, run, parent)))
+		return g
+	}
+	chain, wide, deep, roots, late, tree, comb := New(), New(), New(), New(), New(), New(), New()
+	wide = add(wide, "r", "root", "")
+	for i := range 5000 {
+		id := fmt.Sprint(i)
+		chain = add(chain, "r", id, "")
+		deep = add(deep, "run"+id, id, fmt.Sprint(i-1))
+		roots = add(roots, "run"+id, id, "")
+		tree = add(tree, "run"+id, id, fmt.Sprint((i-1)/3))
+		// Every parent comes after its children, each with two runs that wait for it.
+		late = add(late, "run"+id, id, fmt.Sprint((i+5000)/2))
+		// A chain with a chain of two at every node.
+		comb = add(comb, fmt.Sprint("run", i%3*i), id, fmt.Sprint(i-i%3))
+	}
+	for i := range 2000 {
+		wide = add(wide, fmt.Sprint("run", i), fmt.Sprint(i), "root")
+		wide = add(wide, fmt.Sprint("run", i), fmt.Sprint(i, "b"), "")
+		wide = add(wide, fmt.Sprint("inner", i), fmt.Sprint(i, "c"), fmt.Sprint(i))
+	}
+	return map[string]*Graph{"mixed": large(10_000), "chain": chain, "wide": wide, "deep": deep, "roots": roots, "late": late, "tree": tree, "comb": comb}
+}
+
 func TestDAGOfFiveThousandNodes(t *testing.T) {
-	chain := New()
-	for i := range 5000 {
-		chain, _ = chain.ReduceJSON([]byte(text("r", fmt.Sprint(i), "x")))
-	}
-	wide := New()
-	wide, _ = wide.ReduceJSON([]byte(start))
-	for i := range 5000 {
-		wide, _ = wide.ReduceJSON([]byte(fmt.Sprintf(`{"type":"harness_start","runId":"%d","parentId":"r:harness_start"}`, i)))
-	}
-	deep := New()
-	for i := range 5000 {
-		deep, _ = deep.ReduceJSON([]byte(fmt.Sprintf(`{"type":"tool_call","id":"%d","runId":"run%d","parentId":"%d"}`, i, i, i-1)))
-	}
-	for name, g := range map[string]*Graph{"mixed": large(10_000), "chain": chain, "wide": wide, "deep": deep} {
+	for name, g := range shapes() {
 		begin := time.Now()
 		l := DAG(g, Active{})
 		require.Less(t, time.Since(begin), 2*time.Second, "%s: a few milliseconds are usual", name)
 		if name == "mixed" {
 			require.Greater(t, len(l.Nodes), 2000, "one branch of several")
 		} else {
+			require.GreaterOrEqual(t, len(l.Nodes), 5000, name)
 			require.Len(t, l.Nodes, g.Len(), name)
+			edges := 0
+			for n := range g.Nodes() {
+				edges += len(g.Parents(n.ID))
+			}
+			require.Len(t, l.Edges, edges, name)
 		}
 		requireDrawn(t, l)
 		require.Equal(t, l, DAG(g, Active{}))
 	}
+	first, second := large(5000), large(5000)
+	require.Equal(t, DAG(first, Active{}), DAG(second, Active{}), "equal graphs, equal drawings")
+}
+
+// TestProjectionsAreLinear counts what projections of 1,000 and of 10,000 nodes of
+// a conversation allocate; slices and maps grow in leaps. It would not see a loop in a loop that allocates
+// nothing; the benchmark does.
+func TestProjectionsAreLinear(t *testing.T) {
+	for name, make := range map[string]func(n int) *Graph{
+		"turns": func(n int) *Graph {
+			g := New()
+			for s := (stream{}); g.Len() < n; {
+				g = g.Reduce(s.next())
+			}
+			return g
+		},
+		"one run": func(n int) *Graph {
+			g := New()
+			for i := range n {
+				g, _ = g.ReduceJSON([]byte(text("r", fmt.Sprint(i), strings.Repeat("word ", 20))))
+			}
+			return g
+		},
+	} {
+		small, large := make(1000), make(10_000)
+		for projection, project := range map[string]func(*Graph){
+			"thread":     func(g *Graph) { Thread(g, Active{}, ThreadOptions{}) },
+			"messages":   func(g *Graph) { Messages(g, Active{}) },
+			"dag":        func(g *Graph) { DAG(g, Active{}) },
+			"hypergraph": func(g *Graph) { HypergraphOf(g, Active{}) },
+		} {
+			few, many := allocated(func() { project(small) }), allocated(func() { project(large) })
+			require.Less(t, many, 25*few+100_000, "%s of %s: bytes", projection, name)
+		}
+	}
+}
+
+// allocated counts the bytes that f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }
 
 func TestLabel(t *testing.T) {
@@ -163,6 +281,32 @@ func TestHypergraph(t *testing.T) {
 	require.Contains(t, h.Edges, Hyperedge{ChunkToBlock, []string{"agent-1:usage:1", "agent-1:usage:2"}, "usage:agent-1"})
 	require.Contains(t, h.Edges, Hyperedge{BlockToMessage, []string{"block:user-1:user"}, "message:user-1"})
 	require.Contains(t, h.Edges, Hyperedge{ParentMessage, []string{"message:agent-1"}, "message:user-1"})
+}
+
+// TestHypergraphOfAPath: what is on the path, with the sub-agents inside of it.
+func TestHypergraphOfAPath(t *testing.T) {
+	g := fold(t, twoAnswers...)
+	h := HypergraphOf(g, Active{})
+	require.Equal(t, []string{"u1:user", "b1:harness_start", "t3", "b1:harness_end"}, h.Chunks)
+	require.Equal(t, []string{"message:u1", "message:b1"}, h.Messages)
+	require.Contains(t, h.Edges, Hyperedge{ParentMessage, []string{"message:b1"}, "message:u1"})
+	require.Contains(t, h.Edges, Hyperedge{BlockToMessage, []string{"block:b1:harness_start", "block:t3", "block:b1:harness_end"}, "message:b1"})
+
+	a, err := Active{}.Switch(g, "t2")
+	require.NoError(t, err)
+	a, err = a.Collapse(g, "k")
+	require.NoError(t, err)
+	a, err = a.Summarize(g, "t1", "They greeted each other.")
+	require.NoError(t, err)
+	h = HypergraphOf(g, a)
+	require.Equal(t, Hypergraph{Chunks: []string{"u2:user", "t2"}, Blocks: []string{"block:u2:user", "block:t2"}, Messages: []string{"message:u2", "message:a2"},
+		Edges: []Hyperedge{{ChunkToBlock, []string{"u2:user"}, "block:u2:user"}, {ChunkToBlock, []string{"t2"}, "block:t2"},
+			{BlockToMessage, []string{"block:u2:user"}, "message:u2"}, {BlockToMessage, []string{"block:t2"}, "message:a2"},
+			{ParentMessage, []string{"message:a2"}, "message:u2"}}}, h)
+
+	g = subagent(t)
+	require.Equal(t, g.Hypergraph(), HypergraphOf(g, Active{}), "without branches it is all of it")
+	require.Equal(t, Hypergraph{Chunks: []string{}, Blocks: []string{}, Messages: []string{}, Edges: []Hyperedge{}}, HypergraphOf(New(), Active{}))
 }
 
 // TestHypergraphGrows: every chunk is in one block and every block in one

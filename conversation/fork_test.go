@@ -186,7 +186,7 @@ func readable(messages []llm.Message) string {
 // ends shows that session as a graph of its own would.
 func TestForksMakeOneGraph(t *testing.T) {
 	seen := map[string]int{}
-	for seed := range uint64(60) {
+	for seed := range uint64(30) {
 		c := &chance{rng: rand.New(rand.NewPCG(seed, 2)), calls: 1}
 		f := newFamily(t, c)
 		for i := range 1 + c.n(3) {
@@ -262,4 +262,60 @@ func (c *chance) perm(n int) []int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.rng.Perm(n)
+}
+
+// TestMessagesGoOnElsewhere puts the messages of any path into a new session: the
+// graph of that one has the same messages, and its next turn runs.
+func TestMessagesGoOnElsewhere(t *testing.T) {
+	turns := 0
+	for seed := range uint64(12) {
+		c := &chance{rng: rand.New(rand.NewPCG(seed, 3)), calls: 1}
+		f := newFamily(t, c)
+		for i := range 1 + c.n(3) {
+			f.say(f.keys[0], fmt.Sprint("Hello ", i))
+		}
+		f.fork()
+		g := f.reduceAll()
+		nodes := slices.Collect(g.Nodes())
+		for i := range 8 {
+			path, err := conversation.Active{}.Branch(g, nodes[c.n(len(nodes))].ID)
+			require.NoError(t, err)
+			if i%3 == 0 {
+				path, err = path.Summarize(g, nodes[c.n(len(nodes))].ID, "They greeted each other.")
+				require.NoError(t, err)
+			}
+			messages := conversation.Messages(g, path)
+			if len(messages) == 0 || messages[0].Role != llm.RoleUser {
+				continue
+			}
+			key := session.ID(fmt.Sprint("import", seed, i))
+			require.NoError(t, f.sessions.Import(t.Context(), key, "support", messages))
+			imported := f.reduce(conversation.New(), key)
+			require.Equal(t, joined(messages), joined(conversation.Messages(imported, conversation.Active{})))
+			for _, err := range f.runner.Run(t.Context(), key, llm.UserText("Go on.")) {
+				var run *agent.RunError
+				if err != nil {
+					require.ErrorAs(t, err, &run)
+				}
+			}
+			after := readable(conversation.Messages(f.reduce(conversation.New(), key), conversation.Active{}))
+			require.Contains(t, after, "user: Go on.\n")
+			turns++
+		}
+	}
+	require.Greater(t, turns, 30)
+}
+
+// joined is readable with the words of an assistant in one message where they stand
+// in several, one after the other.
+func joined(messages []llm.Message) string {
+	var out []llm.Message
+	for _, m := range messages {
+		if n := len(out) - 1; n >= 0 && m.Role == llm.RoleAssistant && out[n].Role == llm.RoleAssistant {
+			out[n].Text, out[n].Parts = out[n].Text+m.Text, append(slices.Clip(out[n].Parts), m.Parts...)
+			continue
+		}
+		out = append(out, m)
+	}
+	return readable(out)
 }

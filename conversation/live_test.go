@@ -256,9 +256,30 @@ func requireSameAsLog(t *testing.T, me *client, store session.Store, key session
 	require.Equal(t, thread(stored), thread(me.live))
 	require.Equal(t, conversation.DAG(stored, conversation.Active{}), conversation.DAG(me.live, conversation.Active{}))
 	require.Equal(t, stored.Hypergraph(), me.live.Hypergraph())
+	require.Equal(t, conversation.HypergraphOf(stored, conversation.Active{}), conversation.HypergraphOf(me.live, conversation.Active{}))
+	nodes := slices.Collect(stored.Nodes())
+	for i := 0; i < len(nodes); i += 1 + len(nodes)/5 {
+		requirePathTravels(t, me.live, stored, nodes[i].ID)
+	}
 	messages := conversation.Messages(me.live, conversation.Active{})
 	require.Equal(t, conversation.Messages(stored, conversation.Active{}), messages)
 	require.NoError(t, view.Check(&llm.Request{Messages: append(slices.Clip(messages), llm.UserText("And?"))}))
+}
+
+// requirePathTravels makes a path on the graph of the client and takes it, as JSON,
+// to that of the log.
+func requirePathTravels(t *testing.T, live, stored *conversation.Graph, id string) {
+	path, err := conversation.Active{}.Branch(live, id)
+	require.NoError(t, err)
+	path, err = path.Summarize(live, live.PathToRoot(id)[len(live.PathToRoot(id))-1].ID, "They greeted each other.")
+	require.NoError(t, err)
+	var there conversation.Active
+	require.NoError(t, json.Unmarshal([]byte(marshal(t, path)), &there))
+	require.Equal(t, conversation.Messages(live, path), conversation.Messages(stored, there))
+	require.Equal(t, conversation.DAG(live, path), conversation.DAG(stored, there))
+	require.Equal(t, path.Tip(live), there.Tip(stored))
+	next := &agent.Event{RunID: "next", ParentID: there.Tip(stored), Data: &agent.User{Content: llm.Content{Text: "What else?"}}}
+	require.Equal(t, conversation.DAG(live.Reduce(next), path), conversation.DAG(stored.Reduce(next), there), "what comes later")
 }
 
 func marshal(t *testing.T, v any) string {

@@ -137,7 +137,7 @@ func conversationEvents(t *rapid.T, stored bool) [][]string {
 		add := func(e map[string]any) {
 			e["runId"] = run
 			seq++
-			if stored {
+			if stored && e["partial"] == nil {
 				e["seq"] = seq
 			}
 			if len(events) == 0 {
@@ -156,6 +156,9 @@ func conversationEvents(t *rapid.T, stored bool) [][]string {
 			parents = append(parents, id)
 			switch rapid.IntRange(0, 3).Draw(t, "step") {
 			case 0:
+				for range rapid.IntRange(0, 2).Draw(t, "deltas") {
+					add(map[string]any{"type": "text", "id": id, "content": "x", "partial": true})
+				}
 				add(map[string]any{"type": "text", "id": id, "content": rapid.StringN(0, 3, -1).Draw(t, "words")})
 			case 1:
 				add(map[string]any{"type": "tool_call", "id": id, "name": "x", "input": map[string]any{}})

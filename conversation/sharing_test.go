@@ -3,6 +3,7 @@ package conversation
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -198,6 +199,49 @@ func TestConcurrentUse(t *testing.T) {
 		}
 	})
 	wg.Wait()
+}
+
+// TestConcurrentForksArePure: goroutines take one graph of random events into
+// different directions, again with random events, and back to graphs in between;
+// each gets what a graph without relatives would get, and nobody changes what
+// another one holds. The race detector looks on.
+func TestConcurrentForksArePure(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(n int) []string {
+			var events []string
+			for range n {
+				events = append(events, anyEvent(t))
+			}
+			return events
+		}
+		common := append(branchedEvents(t), draw(rapid.IntRange(0, 20).Draw(t, "more"))...)
+		base := reduceAll(t, common)
+		before := asJSONOf(t, base)
+		own := make([][]string, 4)
+		for i := range own {
+			own[i] = draw(rapid.IntRange(1, 25).Draw(t, "own"))
+		}
+		results := make([]*Graph, len(own))
+		var wg sync.WaitGroup
+		for i := range own {
+			wg.Go(func() {
+				results[i] = base
+				for j, line := range own[i] {
+					results[i], _ = results[i].ReduceJSON([]byte(line))
+					_, _ = base.ReduceJSON([]byte(own[(i+1)%len(own)][j%len(own[(i+1)%len(own)])])) // tried and thrown away
+					for n := range base.Nodes() {
+						base.Children(n.ID)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(t, before, asJSONOf(t, base))
+		for i, g := range results {
+			require.Equal(t, asJSONOf(t, reduceAll(t, slices.Concat(common, own[i]))), asJSONOf(t, g))
+			requireSound(t, g)
+		}
+	})
 }
 
 // TestCostDoesNotGrow counts what is allocated for a turn's events in a short and
