@@ -109,21 +109,44 @@ func (r *reducer) difference(t *testing.T, lines []string) string {
 			g = next
 		}
 	}
-	want, err := g.MarshalJSON()
+	graph, err := g.MarshalJSON()
 	require.NoError(t, err)
-	request, err := json.Marshal(map[string]any{"events": lines, "want": string(want)})
-	require.NoError(t, err)
-	_, err = r.in.Write(append(request, '\n'))
+	q := request{Events: lines, Graph: string(graph)}
+	order := 0
+	for range g.Topological() {
+		order++
+	}
+	if order == g.Len() { // else there is a circle, in which a view would lose its way
+		q.Views = views(t, g, uint64(len(graph)))
+	}
+	if wrong := r.ask(t, q); wrong != "" {
+		return "Go:         the graph: " + string(graph) + "\nJavaScript: " + wrong
+	}
+	require.Equal(t, g.Len(), order)
+	return ""
+}
+
+// request is a line to the process.
+type request struct {
+	Events []string `json:"events"`
+	Graph  string   `json:"graph"`
+	Views  []view   `json:"views,omitempty"`
+}
+
+func (r *reducer) ask(t *testing.T, q request) string {
+	t.Helper()
+	_, err := r.in.Write(append(marshal(t, q), '\n'))
 	require.NoError(t, err)
 	answer, err := r.out.ReadBytes('\n')
 	require.NoError(t, err, "node ended")
-	var got struct{ Graph, Values string }
-	require.NoError(t, json.Unmarshal(answer, &got))
-	switch {
-	case got.Graph != string(want):
-		return "Go:         " + string(want) + "\nJavaScript: " + got.Graph
-	case got.Values != "":
-		return "of values, " + got.Values
-	}
-	return ""
+	var wrong string
+	require.NoError(t, json.Unmarshal(answer, &wrong))
+	return wrong
+}
+
+func marshal(t *testing.T, v any) []byte {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	require.NoError(t, err)
+	return raw
 }

@@ -22,7 +22,7 @@ func newGenerator(seed uint64, number int) *generator {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, uint64(number)))}
 	switch number % 4 {
 	case 0, 1:
-		g.runs = []string{"r", "s", "q", "p", "a"}
+		g.runs = []string{"r", "s", "q", "p", "a", "r:a"}
 		g.ids = []string{"", "a", "b", "c", "d", "r", "s", "q", "r:a", "s:a:result", "r:user", "r:usage:1", "s:error:2", "q:harness_start", "a:result", ":result"}
 	case 2:
 		g.runs = []string{"10", "9", "__proto__", "constructor", "\u2028", "é😀", `\ud800`, `a\u0000b`}
@@ -129,7 +129,11 @@ func (g *generator) event() string {
 		o.text("id", pick(g, g.ids...))
 	}
 	if g.oneIn(2) {
-		o.text("parentId", pick(g, append(g.ids, g.runs...)...))
+		parent := pick(g, append(g.ids, g.runs...)...)
+		if g.oneIn(3) {
+			parent = pick(g, g.runs...) + ":" + parent
+		}
+		o.text("parentId", parent)
 	}
 	if g.oneIn(3) {
 		o.add("partial", pick(g, "true", "true", "true", "false", "null", "1", `"true"`))
@@ -197,13 +201,20 @@ func (g *generator) time() string {
 // conversation returns what a runner sends about some runs, mixed, with attempts
 // that were given up, and with a part of the stored events sent again.
 func (g *generator) conversation() []string {
-	stored := g.oneIn(2)
+	stored, oneAgent, fork := g.oneIn(2), g.oneIn(2), g.oneIn(4)
 	seq := 0
 	parents := []string{""}
 	var runs [][]string
 	for i := range 1 + g.IntN(6) {
 		run := fmt.Sprintf("run%d", i)
 		parent := pick(g, parents...)
+		if fork && g.oneIn(2) {
+			seq = 0 // as in a session that shares nothing with the one before
+		}
+		agent := "support"
+		if !oneAgent {
+			agent = run
+		}
 		var lines []string
 		add := func(kind, id string, partial bool, payload ...string) {
 			o := &object{g: g}
@@ -222,7 +233,7 @@ func (g *generator) conversation() []string {
 				o.add("seq", strconv.Itoa(seq))
 				o.text("time", g.time())
 			}
-			o.text("agent", "agent"+run)
+			o.text("agent", agent)
 			for i := 0; i < len(payload); i += 2 {
 				o.add(payload[i], payload[i+1])
 			}

@@ -6,5 +6,9 @@
  */
 export type { Event } from "./event.js";
 export { type Flat, type Graph, empty, stringify } from "./graph.js";
+export { type Call, type Message, messages, noResult } from "./messages.js";
 export type { Kind, Node } from "./node.js";
+export type { Active } from "./path.js";
+export type { Part } from "./payload.js";
 export { reduce, reduceJSON } from "./reduce.js";
+export { type Status, type ThreadOptions, type ViewCall, type ViewNode, thread } from "./thread.js";

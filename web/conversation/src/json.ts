@@ -90,3 +90,8 @@ export function quote(s: string): string {
 export function wellFormed(s: string): string {
   return /[\ud800-\udfff]/.test(s) ? s.replace(/\p{Surrogate}/gu, "\ufffd") : s;
 }
+
+/** Says whether a value is a JSON object. */
+export function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

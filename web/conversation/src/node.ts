@@ -166,7 +166,7 @@ function inside(f: Field): string {
 }
 
 /** A member's value as JSON. */
-function fieldJSON(f: Field): string {
+export function fieldJSON(f: Field): string {
   if (f.half !== undefined) return `"${inside(f)}"`;
   return f.json ?? JSON.stringify(f.value) ?? "null"; // a function has no JSON
 }

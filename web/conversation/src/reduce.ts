@@ -147,6 +147,8 @@ function append(s: State, ri: number, id: string, e: Read): State {
   const content = contentOf(id, e, "");
   const run = runAt(s, ri);
   const isFirst = run.first === none;
+  const hangs = isFirst && run.parent === none && e.parentId !== "";
+  const parent = hangs ? named(s, e.parentId) : none;
   let { nodes, byEvent } = s;
   if (!isFirst) nodes = nodes.set(run.last, { ...at(s, run.last), next: place });
   nodes = nodes.push({ content, run: ri, prev: run.last, next: none, spawned: null, complete: !e.partial, streamed: e.partial });
@@ -161,21 +163,29 @@ function append(s: State, ri: number, id: string, e: Read): State {
     size: s.size + 1,
     whole: e.partial ? s.whole : place,
   };
-  if (isFirst && run.parent === none && e.parentId !== "") s = hangOn(s, ri, place, e.parentId);
+  if (hangs) s = parent === none ? wait(s, ri, e.parentId) : link(s, ri, parent); // nothing is below the run yet
   s = arrived(s, id, place);
+  s = arrived(s, `${run.id}:${id}`, place);
   return isFirst ? arrived(s, run.id, place) : s;
 }
 
-// hangOn makes the cross-run edge of a run that has just got its first node, or
-// notes that its parent is not there yet. The parent's id can be a node's or a
-// run's, and what came with this event is not there yet either.
-function hangOn(s: State, ri: number, first: number, parentId: string): State {
-  let parent = find(s, parentId);
-  if (parent === none || parent === first) {
-    const above = findRun(s, parentId);
-    parent = above === none || above === ri ? none : runAt(s, above).last;
+// named returns the place of the node that a parentId means, or none: the node of
+// that id; or, as RUN:ID, that run's node ID, where several runs have one of the
+// id; or a run's last node.
+function named(s: State, parentId: string): number {
+  const place = find(s, parentId);
+  if (place !== none) return place;
+  for (let i = parentId.indexOf(":"); i >= 0; i = parentId.indexOf(":", i + 1)) {
+    const ri = findRun(s, parentId.slice(0, i));
+    const place = ri === none ? none : find(s, parentId.slice(i + 1));
+    if (place !== none && at(s, place).run === ri) return place;
   }
-  if (parent !== none) return link(s, ri, parent); // nothing is below the run yet
+  const ri = findRun(s, parentId);
+  return ri === none ? none : runAt(s, ri).last;
+}
+
+// wait notes that the parent of a run is not there yet.
+function wait(s: State, ri: number, parentId: string): State {
   return {
     ...s,
     runs: s.runs.set(ri, { ...runAt(s, ri), waitsFor: parentId }),

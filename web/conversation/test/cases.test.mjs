@@ -2,12 +2,14 @@
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import test from "node:test";
-import { empty, reduce, reduceJSON, stringify } from "../dist/index.js";
+import { empty, messages, reduce, reduceJSON, stringify, thread } from "../dist/index.js";
 import { difference } from "./compare.mjs";
 
 const folder = new URL("../../../conversation/testdata/cases/", import.meta.url);
 const names = readdirSync(folder).filter((name) => name.endsWith(".jsonl"));
 assert.notEqual(names.length, 0);
+
+const threads = JSON.parse(readFileSync(new URL("../threads.json", folder), "utf8"));
 
 for (const name of names) {
   const lines = readFileSync(new URL(name, folder), "utf8").split("\n").filter((line) => line.trim() !== "");
@@ -19,5 +21,8 @@ for (const name of names) {
     assert.equal(difference(flat, ofValues.flat()), "");
     assert.equal(difference(flat, JSON.parse(stringify(ofText))), "");
     assert.equal(difference(flat, JSON.parse(JSON.stringify(ofText))), "");
+    assert.equal(difference(threads[name.replace(".jsonl", "")], thread(ofText)), "");
+    const roles = messages(ofText).map((message) => message.role);
+    assert.equal(roles.filter((role) => role === "tool").length, ofText.toJSON().nodes.filter((node) => node.kind === "tool_call").length);
   });
 }

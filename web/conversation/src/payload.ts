@@ -1,0 +1,65 @@
+// What projections read of payloads. Members of the wrong type count as absent.
+import { isObject, wellFormed } from "./json.js";
+import { type Content, fieldJSON } from "./node.js";
+
+/** A member that should be a string. */
+export function textField(content: Content, name: string): string {
+  const value = content.field(name)?.value;
+  return typeof value === "string" ? wellFormed(value) : "";
+}
+
+/** A member as the text that a model reads: a string as it is, anything else as its JSON. */
+export function outputText(content: Content, name: string): string {
+  const f = content.field(name);
+  if (f === undefined) return "";
+  return typeof f.value === "string" ? wellFormed(f.value) : fieldJSON(f);
+}
+
+/** A part of what a user said: text, an image or a file. data is in base64. */
+export interface Part {
+  readonly type: string;
+  readonly text?: string;
+  readonly mediaType?: string;
+  readonly data?: string;
+  readonly url?: string;
+  readonly name?: string;
+}
+
+/**
+ * What a user said, as text or as parts. Content of a form that is not Arbor's is
+ * still what the user said, and becomes text.
+ */
+export function userContent(content: Content): string | Part[] {
+  const value = content.field("content")?.value;
+  if (value === undefined || value === null) return "";
+  if (Array.isArray(value)) {
+    const parts = value.map(readPart);
+    if (!parts.includes(undefined)) return parts.length === 0 ? "" : (parts as Part[]);
+  }
+  return outputText(content, "content");
+}
+
+const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+
+// readPart returns undefined for what is no part.
+function readPart(value: unknown): Part | undefined {
+  if (!isObject(value)) return undefined;
+  const got = { type: "", text: "", mediatype: "", data: "", url: "", name: "" };
+  for (const [name, member] of Object.entries(value)) {
+    const key = name.toLowerCase(); // as the server reads it
+    if (!Object.hasOwn(got, key) || member === null) continue;
+    if (typeof member !== "string") return undefined;
+    got[key as keyof typeof got] = wellFormed(member);
+  }
+  got.data = got.data.replace(/[\r\n]/g, "");
+  if (!base64.test(got.data)) return undefined;
+  if (got.type === "text") return { type: "text", ...(got.text !== "" && { text: got.text }) };
+  if (got.type !== "image" && got.type !== "file") return undefined;
+  return {
+    type: got.type,
+    ...(got.mediatype !== "" && { mediaType: got.mediatype }),
+    ...(got.data !== "" && { data: got.data }),
+    ...(got.url !== "" && { url: got.url }),
+    ...(got.name !== "" && { name: got.name }),
+  };
+}
