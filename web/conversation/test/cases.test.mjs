@@ -22,7 +22,8 @@ for (const name of names) {
     assert.equal(difference(flat, JSON.parse(stringify(ofText))), "");
     assert.equal(difference(flat, JSON.parse(JSON.stringify(ofText))), "");
     assert.equal(difference(threads[name.replace(".jsonl", "")], thread(ofText)), "");
-    const roles = messages(ofText).map((message) => message.role);
-    assert.equal(roles.filter((role) => role === "tool").length, ofText.toJSON().nodes.filter((node) => node.kind === "tool_call").length);
+    const asked = messages(ofText);
+    const results = asked.filter((message) => message.role === "tool").map((message) => message.tool_call_id);
+    assert.deepEqual(results, asked.flatMap((message) => message.tool_calls ?? []).map((call) => call.id), "one result for each call");
   });
 }
