@@ -126,12 +126,12 @@ caused AS MATERIALIZED ( -- parentId is RUN:TYPE, RUN:TYPE:NUMBER, the id of an 
 		ELSE coalesce((
 			SELECT e.json ->> 'runId' FROM event e
 			WHERE e.session = b.session AND e.seq < b.seq
-				AND e.seq >= (SELECT max(u.seq) FROM begun u WHERE u.session = b.session AND u.seq < b.seq AND u.type = 'user')
+				AND e.seq >= b.turn_seq
 				AND iif(json_valid(e.json), e.json ->> 'turnId' = b.turn
 					AND e.json ->> 'id' = iif(substr(b.parent, -7) = ':result', substr(b.parent, 1, length(b.parent) - 7), b.parent), FALSE)
 			ORDER BY e.seq DESC LIMIT 1), parent)
 		END AS by
-	FROM begun b
+	FROM (SELECT *, max(iif(type = 'user', seq, 0)) OVER (PARTITION BY session ORDER BY seq) AS turn_seq FROM begun) b
 )
 SELECT b.session, b.run, p.run, iif(b.type = 'user', 'user', 'agent'), iif(b.type = 'user', NULL, nullif(b.agent, '')),
 	nullif(b.scope, ''), nullif(b.turn, ''), b.seq, coalesce(e.seq, iif(b.type = 'user', b.seq, NULL)), b.type = 'user' OR e.seq IS NOT NULL
