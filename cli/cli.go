@@ -60,6 +60,7 @@ type Streams struct {
 // signal ends the turn under way, the second one the program.
 func Main(opts ...Option) {
 	in := watchSignals(os.Exit)
+	quietRedis()
 	streams := Streams{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}
 	os.Exit(run(context.Background(), os.Args[1:], streams, in, opts))
 }
@@ -107,6 +108,7 @@ type program struct {
 	tools    []tools.Tool
 
 	out    *firstError // Stdout
+	saying sync.Mutex  // guards Stderr
 	flags  flags
 	began  bool // the command line was right, and the command has begun
 	closer []func()

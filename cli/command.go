@@ -19,6 +19,7 @@ type flags struct {
 	prices             string
 	approve, deny      []string // calls
 	reason             string
+	redis              string
 
 	at             int64 // whether it is given is asked of the command
 	to             string
@@ -204,10 +205,15 @@ func (p *program) dbFlag(fs *pflag.FlagSet) {
 	fs.StringVar(&p.flags.db, "db", "", "SQLite `FILE` that holds the sessions, the postgres:// address of a database, or "+memoryDB+" (default "+p.stateFile()+" in the state directory)")
 }
 
+func (p *program) redisFlag(fs *pflag.FlagSet) {
+	fs.StringVar(&p.flags.redis, "redis", "", "redis:// `URL` of a server through which sessions are followed word by word")
+}
+
 func (p *program) turnFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&p.flags.session, "session", "", "`ID` of the session to go on with, or to begin (default: a new one)")
 	p.dbFlag(fs)
+	p.redisFlag(fs)
 	if !p.ownModel {
 		fs.StringVar(&p.flags.model, "model", "", "`NAME` of the model for all agents, in place of OPENAI_MODEL and of the names in the files")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"syscall"
 
@@ -94,9 +95,13 @@ func (p *program) report(err error) {
 	}
 }
 
-// say writes one line about the command itself to standard error.
+// say writes one line about the command itself to standard error. It may be called
+// from any goroutine.
 func (p *program) say(format string, args ...any) {
-	fmt.Fprintf(p.Stderr, "%s: %s\n", p.name, oneLine(fmt.Sprintf(format, args...)))
+	line := fmt.Sprintf("%s: %s\n", p.name, oneLine(fmt.Sprintf(format, args...)))
+	p.saying.Lock()
+	defer p.saying.Unlock()
+	_, _ = io.WriteString(p.Stderr, line) // there is nowhere else to tell of an error
 }
 
 func count(n int, noun string) string {

@@ -16,8 +16,9 @@ func (p *program) followCommand() *cobra.Command {
 		Use:   "follow ID",
 		Short: "Print what happens in a session while it happens",
 		Long: `Prints what was said and done in a session, and then what is, until an interrupt.
-Another process runs the session. The database is looked into a few times a second,
-so that answers come whole. The session need not exist yet.`,
+Another process runs the session. With --redis here and there the answers come word
+by word; without it they come whole, because then the database is looked into a few
+times a second. The session need not exist yet.`,
 		Args: exactly("ID"),
 		RunE: p.followSession,
 	}
@@ -25,6 +26,7 @@ so that answers come whole. The session need not exist yet.`,
 	fs.StringVar(&p.flags.after, "after", "", "begin behind this `ENTRY`, such as 12-0, or 12 for the event of that position")
 	fs.BoolVar(&p.flags.json, "json", false, `print one entry a line, as JSON: {"id": …, "event": …}`)
 	fs.BoolVar(&p.flags.untilEnd, "until-end", false, "end when the turn is over")
+	p.redisFlag(fs)
 	return cmd
 }
 

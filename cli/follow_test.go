@@ -25,9 +25,20 @@ type following struct {
 
 func (i invocation) following(t *testing.T, args ...string) *following {
 	t.Helper()
+	return i.reading(t, func(f *following, w io.Writer) { f.Stdout, f.Stderr = w, &f.err }, args...)
+}
+
+// hearing is like following for what a command says to standard error.
+func (i invocation) hearing(t *testing.T, args ...string) *following {
+	t.Helper()
+	return i.reading(t, func(f *following, w io.Writer) { f.Stdout, f.Stderr = &f.out, w }, args...)
+}
+
+func (i invocation) reading(t *testing.T, connect func(*following, io.Writer), args ...string) *following {
+	t.Helper()
 	f := &following{&running{Cmd: i.command(t, args...)}, make(chan string, 1000)}
 	out, w := io.Pipe()
-	f.Stdout, f.Stderr = w, &f.err
+	connect(f, w)
 	require.NoError(t, f.Start())
 	go func() {
 		defer close(f.lines)

@@ -48,14 +48,15 @@ var (
 	errNoSession = errors.New("there is no such session")
 )
 
-// openDB opens the database and closes it at the end of the command.
+// openDB opens the database and closes it at the end of the command. With --redis
+// it can be followed live.
 func (p *program) openDB(ctx context.Context, create bool) (*database, error) {
 	db, err := p.openStore(ctx, create)
 	if err != nil {
 		return nil, err
 	}
 	p.atEnd(func() { _ = db.Close() }) // of what db.Store is then
-	return db, nil
+	return db, p.goLive(ctx, db)
 }
 
 func (p *program) openStore(ctx context.Context, create bool) (*database, error) {

@@ -137,7 +137,11 @@ func cutOff(err error) bool { return errors.Is(err, context.Canceled) }
 
 // again tells the command line that goes on with the session.
 func (c *conversation) again(command string, rest ...string) string {
-	return c.p.commandLine(command, quotePath(c.path), append([]string{"--session", quoteArg(c.key.ID)}, rest...)...)
+	words := append([]string{"--session", quoteArg(c.key.ID)}, rest...)
+	if c.p.flags.redis != "" {
+		words = append(words, "--redis", quoteArg(withoutPassword(c.p.flags.redis)))
+	}
+	return c.p.commandLine(command, quotePath(c.path), words...)
 }
 
 // commandLine tells a command line for the database in use. The arguments are
