@@ -85,7 +85,7 @@ export function readEvent(event: object, raw?: Map<string, string>): Read {
     }
     fields.push({ name, value, json, half });
   }
-  const ids = get("ids");
+  const ids = type === "discard" ? get("ids") : undefined;
   return {
     type,
     kind: names === undefined ? undefined : (type as Kind),
@@ -98,9 +98,9 @@ export function readEvent(event: object, raw?: Map<string, string>): Read {
     time: utc(str(get("time"))),
     partial: get("partial") === true,
     fields,
-    relayId: str(get("relayId")),
-    approved: get("approved") === true,
-    ids: type === "discard" && Array.isArray(ids) ? ids.map(str) : [],
+    relayId: type === "relay_resolved" ? str(get("relayId")) : "",
+    approved: type === "relay_resolved" && get("approved") === true,
+    ids: Array.isArray(ids) ? ids.map(str) : [],
   };
 }
 

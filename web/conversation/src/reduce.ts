@@ -3,7 +3,7 @@ import { type Event, type Read, parseEvent, readEvent } from "./event.js";
 import { Graph } from "./graph.js";
 import { Content, isBlock } from "./node.js";
 import { settle } from "./settle.js";
-import { type Run, type State, at, eventKey, find, findRun, none, owned, runAt } from "./state.js";
+import { type Draft, type Run, type State, at, changeItem, changeRun, draftOf, eventKey, find, findRun, none, owned, runAt } from "./state.js";
 
 /**
  * Returns the graph with an event. The graph itself stays as it was. An event
@@ -28,48 +28,43 @@ function reduceRead(graph: Graph, e: Read): Graph {
   if (e.runId === "") return graph;
   const ri = findRun(before, e.runId);
   if (ri !== none && e.seq > 0 && e.seq <= runAt(before, ri).seq) return graph;
-  let after = before;
+  const d = draftOf(before);
+  let changed = false;
   if (e.kind !== undefined) {
-    after = take(before, ri, e);
+    changed = take(d, ri, e);
   } else if (e.type === "discard" && ri !== none) {
-    after = discard(before, ri, e.ids);
+    changed = discard(d, ri, e.ids);
   } else if (e.type === "relay_resolved") {
-    after = resolve(before, ri, e);
+    changed = resolve(d, ri, e);
   }
-  if (after === before) return graph;
-  if (e.kind === undefined && ri !== none) after = saw(after, ri, e.seq);
-  return new Graph(after);
+  if (!changed) return graph;
+  if (e.kind === undefined && ri !== none && e.seq > runAt(d, ri).seq) changeRun(d, ri, { seq: e.seq });
+  return new Graph(d);
 }
 
-// The functions below return another state, or the same one if nothing changes.
-
-// saw notes the last seq of a run.
-function saw(s: State, ri: number, seq: number): State {
-  const run = runAt(s, ri);
-  return seq > run.seq ? { ...s, runs: s.runs.set(ri, { ...run, seq }) } : s;
-}
+// The functions below change a draft. Those of one kind of event say whether they
+// did; if not, the draft is thrown away.
 
 // take adds a node for an event, or changes the one that is there.
-function take(before: State, ri: number, e: Read): State {
-  let s = before;
+function take(d: Draft, ri: number, e: Read): boolean {
   if (ri === none) {
-    ri = s.runs.length;
-    const run: Run = { id: e.runId, first: none, last: none, parent: none, waitsFor: "", open: 0, seq: 0, usages: 0, errors: 0 };
-    s = { ...s, runs: s.runs.push(run), byRun: s.byRun.set(e.runId, ri) };
+    ri = d.runs.length;
+    d.runs = d.runs.push({ id: e.runId, first: none, last: none, parent: none, waitsFor: "", open: 0, seq: 0, usages: 0, errors: 0 });
+    d.byRun = d.byRun.set(e.runId, ri);
   }
-  const run = runAt(s, ri);
-  const { place, id, usages, errors } = placeOf(s, ri, run, e);
-  if (e.seq > run.seq || usages !== run.usages || errors !== run.errors) {
-    s = { ...s, runs: s.runs.set(ri, { ...run, seq: Math.max(run.seq, e.seq), usages, errors }) };
-  }
+  const run = runAt(d, ri);
+  const { place, id, usages, errors } = placeOf(d, ri, run, e);
+  const seq = Math.max(run.seq, e.seq);
   if (place === none) {
-    if (e.kind === "harness_end" && e.seq > 0) s = dropOpen(s, ri);
-    return append(s, ri, id, e);
+    if (e.kind === "harness_end" && e.seq > 0) dropOpen(d, ri);
+    if (seq !== run.seq || usages !== run.usages || errors !== run.errors) changeRun(d, ri, { seq, usages, errors });
+    append(d, ri, id, e);
+    return true;
   }
 
-  const item = at(s, place);
+  const item = at(d, place);
   const old = item.content;
-  if (e.partial && item.complete) return before; // a delta that comes late
+  if (e.partial && item.complete) return false; // a delta that comes late
   let { content, streamed } = item;
   if (!isBlock(old.kind) || old.kind !== e.kind || (!e.partial && streamed)) {
     // Something whole stands for what was there. What was decided about a relay
@@ -80,16 +75,17 @@ function take(before: State, ri: number, e: Read): State {
   } else {
     content = old.plus(e.fields);
   }
-  const changed = { ...item, content, complete: item.complete || !e.partial, streamed: streamed || e.partial };
-  s = {
-    ...s,
-    nodes: s.nodes.set(place, changed),
-    byEvent: content.event === "" ? s.byEvent : s.byEvent.set(eventKey(content.kind, ri, content.event), place),
-  };
-  if (item.complete || e.partial) return s;
-  s = { ...s, runs: s.runs.set(ri, { ...runAt(s, ri), open: run.open - 1 }) };
-  if (e.seq > 0 && place < s.whole) s = settle(s, place);
-  return { ...s, whole: Math.max(s.whole, find(s, content.id)) };
+  changeItem(d, place, { content, complete: item.complete || !e.partial, streamed: streamed || e.partial });
+  if (content.event !== "") d.byEvent = d.byEvent.set(eventKey(content.kind, ri, content.event), place);
+  const completed = !item.complete && !e.partial;
+  if (completed || seq !== run.seq || usages !== run.usages || errors !== run.errors) {
+    changeRun(d, ri, { seq, usages, errors, open: completed ? run.open - 1 : run.open });
+  }
+  if (completed) {
+    if (e.seq > 0 && place < d.whole) settle(d, place);
+    d.whole = Math.max(d.whole, find(d, content.id));
+  }
+  return true;
 }
 
 function contentOf(id: string, e: Read, state: "" | "approved" | "denied"): Content {
@@ -138,35 +134,33 @@ function placeOf(s: State, ri: number, run: Run, e: Read): Destination {
       break;
   }
   if (id === "") id = `${run.id}:${e.kind}`;
-  return { ...owned(s, ri, run.id, id), usages, errors };
+  const to = owned(s, ri, run.id, id);
+  return { place: to.place, id: to.id, usages, errors };
 }
 
 // append adds a node at the end of its run.
-function append(s: State, ri: number, id: string, e: Read): State {
-  const place = s.nodes.length;
+function append(d: Draft, ri: number, id: string, e: Read): void {
+  const place = d.nodes.length;
+  const run = runAt(d, ri);
   const content = contentOf(id, e, "");
-  const run = runAt(s, ri);
   const isFirst = run.first === none;
   const hangs = isFirst && run.parent === none && e.parentId !== "";
-  const parent = hangs ? named(s, e.parentId) : none;
-  let { nodes, byEvent } = s;
-  if (!isFirst) nodes = nodes.set(run.last, { ...at(s, run.last), next: place });
-  nodes = nodes.push({ content, run: ri, prev: run.last, next: none, spawned: null, complete: !e.partial, streamed: e.partial });
-  if (content.event !== "") byEvent = byEvent.set(eventKey(content.kind, ri, content.event), place);
-  const grown: Run = { ...run, first: isFirst ? place : run.first, last: place, open: run.open + (e.partial ? 1 : 0) };
-  s = {
-    ...s,
-    nodes,
-    byEvent,
-    runs: s.runs.set(ri, grown),
-    byId: s.byId.set(id, place),
-    size: s.size + 1,
-    whole: e.partial ? s.whole : place,
-  };
-  if (hangs) s = parent === none ? wait(s, ri, e.parentId) : link(s, ri, parent); // nothing is below the run yet
-  s = arrived(s, id, place);
-  s = arrived(s, `${run.id}:${id}`, place);
-  return isFirst ? arrived(s, run.id, place) : s;
+  const parent = hangs ? named(d, e.parentId) : none;
+  if (!isFirst) changeItem(d, run.last, { next: place });
+  d.nodes = d.nodes.push({ content, run: ri, prev: run.last, next: none, spawned: null, complete: !e.partial, streamed: e.partial });
+  changeRun(d, ri, { first: isFirst ? place : run.first, last: place, open: e.partial ? run.open + 1 : run.open });
+  d.byId = d.byId.set(id, place);
+  if (content.event !== "") d.byEvent = d.byEvent.set(eventKey(content.kind, ri, content.event), place);
+  d.size++;
+  if (!e.partial) d.whole = place;
+  if (hangs) {
+    if (parent === none) wait(d, ri, e.parentId);
+    else link(d, ri, parent); // nothing is below the run yet
+  }
+  if (d.waiting.isEmpty) return;
+  arrived(d, id, place);
+  arrived(d, `${run.id}:${id}`, place);
+  if (isFirst) arrived(d, run.id, place);
 }
 
 // named returns the place of the node that a parentId means, or none: the node of
@@ -185,48 +179,41 @@ function named(s: State, parentId: string): number {
 }
 
 // wait notes that the parent of a run is not there yet.
-function wait(s: State, ri: number, parentId: string): State {
-  return {
-    ...s,
-    runs: s.runs.set(ri, { ...runAt(s, ri), waitsFor: parentId }),
-    waiting: s.waiting.set(parentId, { run: ri, rest: s.waiting.get(parentId) ?? null }),
-  };
+function wait(d: Draft, ri: number, parentId: string): void {
+  changeRun(d, ri, { waitsFor: parentId });
+  d.waiting = d.waiting.set(parentId, { run: ri, rest: d.waiting.get(parentId) ?? null });
 }
 
 // link hangs a run on a node.
-function link(s: State, ri: number, parent: number): State {
-  const above = at(s, parent);
-  return {
-    ...s,
-    nodes: s.nodes.set(parent, { ...above, spawned: { run: ri, rest: above.spawned } }),
-    runs: s.runs.set(ri, { ...runAt(s, ri), parent, waitsFor: "" }),
-  };
+function link(d: Draft, ri: number, parent: number): void {
+  changeItem(d, parent, { spawned: { run: ri, rest: at(d, parent).spawned } });
+  changeRun(d, ri, { parent, waitsFor: "" });
 }
 
 // arrived completes the edges of the runs that wait for an id. An edge that would
 // close a circle is left out for good.
-function arrived(s: State, id: string, place: number): State {
-  let list = s.waiting.get(id) ?? null;
-  if (list === null) return s;
+function arrived(d: Draft, id: string, place: number): void {
+  let list = d.waiting.get(id) ?? null;
+  if (list === null) return;
+  d.waiting = d.waiting.remove(id);
   // This walk is the only thing whose cost depends on the graph: on how many runs
   // hang on each other above a parent that came late.
   const above = new Set<number>();
-  for (let node = place; node !== none; node = runAt(s, at(s, node).run).parent) above.add(at(s, node).run);
+  for (let node = place; node !== none; node = runAt(d, at(d, node).run).parent) above.add(at(d, node).run);
   for (; list !== null; list = list.rest) {
-    const run = runAt(s, list.run);
-    if (run.waitsFor !== id) continue;
-    s = above.has(list.run) ? { ...s, runs: s.runs.set(list.run, { ...run, waitsFor: "" }) } : link(s, list.run, place);
+    if (runAt(d, list.run).waitsFor !== id) continue;
+    if (above.has(list.run)) changeRun(d, list.run, { waitsFor: "" });
+    else link(d, list.run, place);
   }
-  return { ...s, waiting: s.waiting.remove(id) };
 }
 
 // resolve sets the state of a relay.
-function resolve(s: State, ri: number, e: Read): State {
-  let { place } = owned(s, ri, e.runId, e.relayId);
-  if (place === none) place = find(s, e.relayId); // another run's
-  if (place === none) return s;
-  const item = at(s, place);
-  if (item.content.kind !== "relay") return s;
-  const content = item.content.with({ state: e.approved ? "approved" : "denied" });
-  return { ...s, nodes: s.nodes.set(place, { ...item, content }) };
+function resolve(d: Draft, ri: number, e: Read): boolean {
+  let { place } = owned(d, ri, e.runId, e.relayId);
+  if (place === none) place = find(d, e.relayId); // another run's
+  if (place === none) return false;
+  const { content } = at(d, place);
+  if (content.kind !== "relay") return false;
+  changeItem(d, place, { content: content.with({ state: e.approved ? "approved" : "denied" }) });
+  return true;
 }

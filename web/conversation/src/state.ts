@@ -20,6 +20,14 @@ export interface State {
   readonly waiting: Trie<List>; // runs by the id of the parent that is not there; some are out of date
 }
 
+/** A state that nobody else has seen: it can be changed until it is handed out. */
+export type Draft = { -readonly [K in keyof State]: State[K] };
+
+export function draftOf(s: State): Draft {
+  const { nodes, runs, size, whole, byId, byEvent, byRun, waiting } = s;
+  return { nodes, runs, size, whole, byId, byEvent, byRun, waiting };
+}
+
 /** A node and its links. */
 export interface Item {
   readonly content: Content;
@@ -76,6 +84,38 @@ export function runAt(s: State, place: number): Run {
   const run = s.runs.get(place);
   if (!run) throw new Error(`conversation: no run at ${place}`); // the state is broken
   return run;
+}
+
+// The copies below name each member, which is several times as fast as to spread an
+// object, and they are made for every event.
+
+/** Changes a node's links, or what it says. */
+export function changeItem(d: Draft, place: number, change: Partial<Item>): void {
+  const item = at(d, place);
+  d.nodes = d.nodes.set(place, {
+    content: change.content ?? item.content,
+    run: item.run,
+    prev: change.prev ?? item.prev,
+    next: change.next ?? item.next,
+    spawned: change.spawned ?? item.spawned,
+    complete: change.complete ?? item.complete,
+    streamed: change.streamed ?? item.streamed,
+  });
+}
+
+export function changeRun(d: Draft, place: number, change: Partial<Run>): void {
+  const run = runAt(d, place);
+  d.runs = d.runs.set(place, {
+    id: run.id,
+    first: change.first ?? run.first,
+    last: change.last ?? run.last,
+    parent: change.parent ?? run.parent,
+    waitsFor: change.waitsFor ?? run.waitsFor,
+    open: change.open ?? run.open,
+    seq: change.seq ?? run.seq,
+    usages: change.usages ?? run.usages,
+    errors: change.errors ?? run.errors,
+  });
 }
 
 /** The place of a node, or none. */

@@ -5,7 +5,7 @@ const form = /^(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+
  * and "" for anything else. A Date would not do: it holds milliseconds.
  */
 export function utc(time: string): string {
-  const m = form.exec(time);
+  const m = time === "" ? null : form.exec(time);
   if (m === null) return "";
   const [year, month, day, hour, minute, second] = m.slice(1, 7).map(Number) as [number, number, number, number, number, number];
   const offsetHours = Number(m[9] ?? 0);

@@ -33,6 +33,10 @@ export class Trie<V> {
     return new Trie<V>({ bitmap: 0, kids: [] });
   }
 
+  get isEmpty(): boolean {
+    return this.root.bitmap === 0;
+  }
+
   get(key: string): V | undefined {
     const hash = hashOf(key);
     let at: Item<V> = this.root;
