@@ -92,7 +92,10 @@ func (p *program) reduceConversation(how reduction) error {
 	enc := json.NewEncoder(p.Stdout)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return enc.Encode(out)
+	if enc.Encode(out) != nil { // agents nest more deeply than the library indents
+		writeJSON(p.Stdout, out)
+	}
+	return nil
 }
 
 // readActive reads the path that --active gives, as JSON or as a file's name; ""

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -110,6 +111,18 @@ func TestConversationActive(t *testing.T) {
 		require.Empty(t, got.out)
 		require.Contains(t, got.err, "--active")
 	}
+}
+
+// TestConversationOfDeepAgents: what cannot be indented is printed all the same.
+func TestConversationOfDeepAgents(t *testing.T) {
+	var events strings.Builder
+	const levels = 2500
+	for i := range levels {
+		fmt.Fprintf(&events, `{"type":"tool_call","id":"k%d","runId":"r%d","parentId":"k%d","name":"ask","input":{}}`+"\n", i, i, i-1)
+	}
+	got := invocation{stdin: events.String()}.run(t, "conversation", "reduce", "--project", "thread")
+	require.Equal(t, cli.StatusAnswered, got.status, got.err)
+	require.Equal(t, levels, strings.Count(got.out, `"toolCalls"`))
 }
 
 func TestConversationReduceBadInput(t *testing.T) {

@@ -3,6 +3,7 @@ package conversation_test
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -15,6 +16,8 @@ import (
 	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/conversation"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/view"
@@ -262,6 +265,60 @@ func (c *chance) perm(n int) []int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.rng.Perm(n)
+}
+
+// TestEditedTurns: messages that were said anew, in forks, stand beside the first
+// ones in one graph, whichever session comes first.
+func TestEditedTurns(t *testing.T) {
+	model := scripted.New().Add("solo", scripted.Reply(scripted.Text("One.")), scripted.Reply(scripted.Text("Two.")), scripted.Reply(scripted.Text("Two again.")), scripted.Reply(scripted.Text("One again.")))
+	solo, err := llmagent.New("solo", "You answer.", model.Model("solo"))
+	require.NoError(t, err)
+	f := &family{t: t, store: session.NewMemory(), keys: []session.Key{session.ID("s0"), session.ID("s1"), session.ID("s2")}}
+	f.sessions, err = checkpoint.New(f.store)
+	require.NoError(t, err)
+	f.runner, err = runner.New(solo, f.store)
+	require.NoError(t, err)
+	run := func(events iter.Seq2[*agent.Event, error]) {
+		for _, err := range events {
+			require.NoError(t, err)
+		}
+	}
+	run(f.runner.Run(t.Context(), f.keys[0], llm.UserText("First")))
+	run(f.runner.Run(t.Context(), f.keys[0], llm.UserText("Second")))
+	require.NoError(t, f.sessions.Edit(t.Context(), f.keys[0], 6, llm.Content{Text: "Second, edited"}, f.keys[1]))
+	run(f.runner.Resume(t.Context(), f.keys[1]))
+	require.NoError(t, f.sessions.Edit(t.Context(), f.keys[0], 1, llm.Content{Text: "First, edited"}, f.keys[2]))
+	run(f.runner.Resume(t.Context(), f.keys[2]))
+	require.NoError(t, model.Done())
+
+	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		g, users := conversation.New(), map[string]string{}
+		for _, i := range order {
+			g = f.reduce(g, f.keys[i])
+		}
+		for n := range g.Nodes() {
+			if n.Kind == conversation.KindUser {
+				users[n.Data().(*agent.User).Content.Text] = n.ID
+			}
+		}
+		require.Len(t, users, 4)
+		require.Equal(t, g.Parents(users["Second"]), g.Parents(users["Second, edited"]))
+		require.Len(t, g.Parents(users["Second"]), 1)
+		for words, want := range map[string]string{
+			"Second":         "user: First|assistant: One.|user: Second|assistant: Two.|",
+			"Second, edited": "user: First|assistant: One.|user: Second, edited|assistant: Two again.|",
+			"First, edited":  "user: First, edited|assistant: One again.|",
+		} {
+			path, err := conversation.Active{}.Switch(g, users[words])
+			require.NoError(t, err)
+			require.Equal(t, want, strings.ReplaceAll(readable(conversation.Messages(g, path)), "\n", "|"), "order %v", order)
+			thread := conversation.Thread(g, path, conversation.ThreadOptions{})
+			require.ElementsMatch(t, []string{users["First"], users["First, edited"]}, thread[0].Alternatives)
+			if len(thread) > 2 {
+				require.ElementsMatch(t, []string{users["Second"], users["Second, edited"]}, thread[2].Alternatives)
+			}
+		}
+	}
 }
 
 // TestMessagesGoOnElsewhere puts the messages of any path into a new session: the

@@ -167,10 +167,15 @@ func (c *client) take(e *agent.Event) {
 
 // turn consumes a turn, or its beginning: stop says after how many events the
 // client goes away.
-func (c *client) turn(t *testing.T, events iter.Seq2[*agent.Event, error], stop int) {
+func (c *client) turn(t *testing.T, turn func(ctx context.Context) iter.Seq2[*agent.Event, error], stop int) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	c.ended, c.waiting = true, nil
-	for e, err := range events {
+	for e, err := range turn(ctx) {
 		if err != nil {
+			if !c.ended && errors.Is(err, context.Canceled) {
+				return
+			}
 			var run *agent.RunError
 			require.ErrorAs(t, err, &run)
 			return
@@ -178,8 +183,12 @@ func (c *client) turn(t *testing.T, events iter.Seq2[*agent.Event, error], stop 
 		c.take(e)
 		if stop--; stop == 0 {
 			c.ended = false
-			c.seen["cut"]++
-			return
+			if e.Seq%2 == 0 {
+				c.seen["cut"]++
+				return
+			}
+			c.seen["canceled"]++
+			cancel() // and take what still comes
 		}
 	}
 }
@@ -205,24 +214,29 @@ func TestLiveGraphIsStoredGraph(t *testing.T) {
 		store, key := session.NewMemory(), session.ID("s")
 		r, err := runner.New(desk(t, c), store, runner.WithStreaming(), runner.WithLimits(runner.Limits{Transfers: 4, ModelCalls: 20, ToolCalls: 30, Steps: 6}))
 		require.NoError(t, err)
+		resume := func(ctx context.Context) iter.Seq2[*agent.Event, error] { return r.Resume(ctx, key) }
 		me := &client{live: conversation.New(), whole: conversation.New(), seen: seen}
 		for range 1 + c.n(4) {
 			stop := -1
 			if c.n(4) == 0 {
 				stop = 1 + c.n(40)
 			}
-			me.turn(t, r.Run(t.Context(), key, llm.UserText("Hello")), stop)
+			me.turn(t, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+				return r.Run(ctx, key, llm.UserText("Hello"))
+			}, stop)
 			for range 3 {
 				switch {
 				case !me.ended && c.n(2) == 0:
 					me.catchUp(t, store, key)
-					me.turn(t, r.Resume(t.Context(), key), -1)
+					me.turn(t, resume, -1)
 				case me.ended && len(me.waiting) > 0 && c.n(3) > 0:
 					decisions := []runner.Decision{runner.Approve(me.waiting[0])}
 					for _, id := range me.waiting[1:] {
 						decisions = append(decisions, runner.Deny(id, "no"))
 					}
-					me.turn(t, r.Resume(t.Context(), key, decisions...), -1)
+					me.turn(t, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+						return r.Resume(ctx, key, decisions...)
+					}, -1)
 				}
 			}
 			me.catchUp(t, store, key)
@@ -231,7 +245,7 @@ func TestLiveGraphIsStoredGraph(t *testing.T) {
 			}
 		}
 	}
-	for _, what := range []string{"partial", agent.TypeDiscard, agent.TypeTransfer, agent.TypeError, agent.TypeRelayResolved, agent.TypeToolProgress, "scope", "cut"} {
+	for _, what := range []string{"partial", agent.TypeDiscard, agent.TypeTransfer, agent.TypeError, agent.TypeRelayResolved, agent.TypeToolProgress, "scope", "cut", "canceled"} {
 		require.Positive(t, seen[what], what)
 	}
 }
