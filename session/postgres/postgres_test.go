@@ -1,11 +1,16 @@
 package postgres_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
@@ -26,6 +31,73 @@ func open(t testing.TB, url string, opts ...postgres.Option) *postgres.Store {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
+}
+
+// run runs SQL beside the store, and returns the one value of its result, if any, as
+// text.
+func run(t testing.TB, url, sql string, args ...any) (out string) {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), url)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	rows, err := conn.Query(context.Background(), sql, args...)
+	require.NoError(t, err)
+	for rows.Next() {
+		v, err := rows.Values()
+		require.NoError(t, err)
+		if len(v) > 0 {
+			out = fmt.Sprint(v[0])
+		}
+	}
+	require.NoError(t, rows.Err(), sql)
+	return out
+}
+
+// batch makes n events of ordinary size that follow the position seq.
+func batch(seq int64, n int) []*agent.Event {
+	events := make([]*agent.Event, n)
+	for i := range events {
+		at := seq + int64(i) + 1
+		events[i] = &agent.Event{
+			Seq: at, ID: fmt.Sprintf("e%d", at), TurnID: "t1", RunID: "r1", Agent: "billing", Path: "support/billing",
+			Time: time.Unix(1_800_000_000, at).UTC(),
+			Data: &agent.Text{Content: "I see two charges of 24.90 on your card, both from the third of March. I have asked for one to be paid back."},
+		}
+	}
+	return events
+}
+
+// saying makes an event at a position.
+func saying(seq int64, content string) *agent.Event {
+	e := batch(seq-1, 1)[0]
+	e.Data = &agent.Text{Content: content}
+	return e
+}
+
+func load(t testing.TB, s session.Store, key session.Key) (out []*agent.Event) {
+	t.Helper()
+	for e, err := range s.Load(t.Context(), key, 0) {
+		require.NoError(t, err)
+		require.EqualValues(t, len(out)+1, e.Seq)
+		out = append(out, e)
+	}
+	return out
+}
+
+func contents(t testing.TB, s session.Store, key session.Key) []string {
+	t.Helper()
+	out := []string{}
+	for _, e := range load(t, s, key) {
+		out = append(out, e.Text())
+	}
+	return out
+}
+
+func acquire(t testing.TB, s session.Store, key session.Key) session.Lease {
+	t.Helper()
+	lease, err := s.Acquire(t.Context(), key, session.Self())
+	require.NoError(t, err)
+	return lease
 }
 
 func TestStore(t *testing.T) {

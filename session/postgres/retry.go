@@ -90,7 +90,7 @@ func (s *Store) try(ctx context.Context, op func(context.Context, *pgx.Conn) err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case limited.Err() != nil:
-		return &outage{fmt.Errorf("the server did not answer for %s", s.retryT), true}
+		return &outage{fmt.Errorf("the server did not answer for %s", s.retryT), code(err) != queryCanceled}
 	case isConflict(err):
 		return err
 	case conn.IsClosed():
@@ -117,12 +117,15 @@ func (s *Store) acquireError(ctx context.Context, err error) error {
 	return err
 }
 
-// transaction runs op in a transaction whose statements each see what was
-// committed before, whatever the database's default.
+// begin starts a transaction whose statements each see what was committed before,
+// whatever the database's default. A server that does not learn of a lost
+// connection would keep the locks of its transaction for hours: this one ends when
+// nothing more comes.
+const begin = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL idle_in_transaction_session_timeout = '2s'`
+
+// transaction runs op in a transaction.
 func (s *Store) transaction(ctx context.Context, op func(context.Context, pgx.Tx) error) error {
 	return s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
-			return op(ctx, tx)
-		})
+		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error { return op(ctx, tx) })
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/agentarbor/arbor/session"
@@ -39,6 +41,9 @@ func WithRetryTime(d time.Duration) Option { return func(s *Store) { s.retryT = 
 // defaultConnections is the size of the pool if the URL does not say
 // pool_max_conns: enough for the server to commit several appends at once.
 const defaultConnections = 10
+
+// cancelTime is how long a canceled call waits for the server to say so.
+const cancelTime = time.Second
 
 // Open connects to the database that a URL names, such as
 //
@@ -96,6 +101,11 @@ func parse(raw string) (*pgxpool.Config, error) {
 	c := config.ConnConfig
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "arbor"
+	}
+	// A call whose context ends is canceled on the server too, so that it is known
+	// not to be done, and the connection stays.
+	c.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: cancelTime}
 	}
 	q := u.Query()
 	if !q.Has("pool_max_conns") {

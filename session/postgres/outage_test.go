@@ -1,0 +1,397 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/postgres"
+)
+
+// TestBrokenAppend breaks the connection of an append at every moment that there
+// is. Each time it is stored exactly once, also if a request that was given up gets
+// to the server later.
+func TestBrokenAppend(t *testing.T) {
+	url := servers.Database(t)
+	w := newWire(t, url)
+	s := open(t, w.url)
+	run(t, url, `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		IF NEW.json::text LIKE '%break me%' THEN PERFORM pg_sleep(0.2); END IF; RETURN NEW; END $$`)
+	run(t, url, `CREATE TRIGGER slow BEFORE INSERT ON arbor.event FOR EACH ROW EXECUTE FUNCTION slow()`)
+	for f, name := range []string{"lost request", "lost answer", "hung up", "delayed request"} {
+		t.Run(name, func(t *testing.T) {
+			key := session.ID(name)
+			lease := acquire(t, s, key)
+			require.NoError(t, s.Append(t.Context(), key, 0, lease, saying(1, "first")))
+			struck := w.strike(t, fate(f), "break me")
+			start := time.Now()
+			require.NoError(t, s.Append(t.Context(), key, 1, lease, saying(2, "break me"), saying(3, "and me")))
+			struck()
+			require.Less(t, time.Since(start), 5*time.Second)
+			want := []string{"first", "break me", "and me"}
+			require.Equal(t, want, contents(t, s, key))
+			if fate(f) == delayRequest {
+				w.release()
+				require.Equal(t, want, contents(t, s, key))
+			}
+			require.NoError(t, s.Append(t.Context(), key, 3, lease, saying(4, "goes on")))
+
+			// What another has stored at the position is a conflict, not one's own.
+			struck = w.strike(t, fate(f), "break me")
+			require.ErrorIs(t, s.Append(t.Context(), key, 1, lease, saying(2, "break me"), saying(3, "not me")), agent.ErrConflict)
+			struck()
+			require.Equal(t, append(want, "goes on"), contents(t, s, key))
+			if fate(f) == delayRequest {
+				w.release()
+			}
+		})
+	}
+}
+
+// TestLateAppend: an append that its caller gave up may be stored later, but never
+// beside what came instead of it.
+func TestLateAppend(t *testing.T) {
+	w := newWire(t, servers.Database(t))
+	s := open(t, w.url, postgres.WithRetryTime(0))
+	for _, instead := range []bool{false, true} {
+		key := session.ID(fmt.Sprint(instead))
+		lease := acquire(t, s, key)
+		struck := w.strike(t, delayRequest, "late")
+		err := s.Append(t.Context(), key, 0, lease, saying(1, "late"))
+		struck()
+		require.ErrorContains(t, err, "it is not known whether the change was made")
+		require.NotErrorIs(t, err, agent.ErrConflict)
+		want := "late"
+		if instead {
+			want = "instead"
+			require.NoError(t, s.Append(t.Context(), key, 0, lease, saying(1, want)))
+		}
+		w.release()
+		require.Equal(t, []string{want}, contents(t, s, key))
+	}
+}
+
+// TestBrokenCalls breaks the connections of the other calls.
+func TestBrokenCalls(t *testing.T) {
+	url := servers.Database(t)
+	w := newWire(t, url)
+	s := open(t, w.url)
+	of := session.ID("of")
+	lease := acquire(t, s, of)
+	require.NoError(t, s.Append(t.Context(), of, 0, lease, batch(0, 5)...))
+	for f, name := range []string{"lost request", "lost answer", "hung up", "delayed request"} {
+		t.Run(name, func(t *testing.T) {
+			late := func(struck func()) {
+				struck()
+				if fate(f) == delayRequest {
+					w.release()
+				}
+			}
+			key := session.ID("leased " + name)
+			for range 2 { // made, then taken
+				struck := w.strike(t, fate(f), key.ID)
+				lease := acquire(t, s, key)
+				_, err := s.Acquire(t.Context(), key, session.Self())
+				require.ErrorIs(t, err, agent.ErrSessionBusy)
+				late(struck)
+				require.NoError(t, s.Append(t.Context(), key, lease.Seq, lease, saying(lease.Seq+1, "mine")))
+				struck = w.strike(t, fate(f), key.ID)
+				require.NoError(t, s.Renew(t.Context(), key, lease))
+				late(struck)
+				struck = w.strike(t, fate(f), key.ID)
+				require.NoError(t, s.Release(t.Context(), key, lease))
+				late(struck)
+			}
+			struck := w.strike(t, fate(f), key.ID)
+			require.Equal(t, []string{"mine", "mine"}, contents(t, s, key))
+			late(struck)
+
+			fork := session.ID("forked " + name)
+			// The second statement of the transaction that names the fork makes it; the
+			// commit, which names nothing, is cut below.
+			struck = w.strike(t, fate(f), fork.ID)
+			require.NoError(t, s.Fork(t.Context(), of, 3, fork))
+			late(struck)
+			require.Len(t, load(t, s, fork), 3)
+			require.ErrorIs(t, s.Fork(t.Context(), of, 3, fork), agent.ErrConflict)
+			for _, commit := range []session.Key{session.ID("committed " + name)} {
+				struck = w.strike(t, fate(f), "commit\x00")
+				require.NoError(t, s.Fork(t.Context(), of, 4, commit))
+				late(struck)
+				require.Len(t, load(t, s, commit), 4)
+				struck = w.strike(t, fate(f), "commit\x00")
+				require.NoError(t, s.Delete(t.Context(), commit))
+				late(struck)
+				require.Empty(t, load(t, s, commit))
+			}
+			require.Len(t, load(t, s, of), 5)
+		})
+	}
+}
+
+// TestTerminatedConnections ends the server's side of all connections at random
+// moments, while four sessions are written.
+func TestTerminatedConnections(t *testing.T) {
+	url := servers.Database(t)
+	s := open(t, url)
+	const sessions, appends = 4, 50
+	done := make(chan struct{})
+	var killer, writers sync.WaitGroup
+	killed := 0
+	killer.Go(func() {
+		conn, err := pgx.Connect(context.Background(), url)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close(context.Background())
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Duration(rand.IntN(20)) * time.Millisecond):
+			}
+			var n int
+			err := conn.QueryRow(context.Background(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+				WHERE datname = current_database() AND pid <> pg_backend_pid()`).Scan(&n)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			killed += n
+		}
+	})
+	for i := range sessions {
+		writers.Go(func() {
+			key := session.ID(fmt.Sprint(i))
+			lease, err := s.Acquire(t.Context(), key, session.Self())
+			for seq := int64(0); err == nil && seq < 2*appends; seq += 2 {
+				state := saying(seq+2, "")
+				state.Data = &agent.State{Delta: map[string]any{"app:last": i, "user:last": seq}}
+				err = s.Append(t.Context(), key, seq, lease, saying(seq+1, fmt.Sprint(seq/2)), state)
+			}
+			if err != nil {
+				t.Error(i, err)
+			}
+		})
+	}
+	writers.Wait()
+	close(done)
+	killer.Wait()
+	t.Logf("%d connections were ended during %d appends", killed, sessions*appends)
+	require.Greater(t, killed, 10)
+	for i := range sessions {
+		log := contents(t, s, session.ID(fmt.Sprint(i)))
+		require.Len(t, log, 2*appends)
+		for n := range appends {
+			require.Equal(t, fmt.Sprint(n), log[2*n])
+		}
+	}
+}
+
+// TestSerializable: a database whose transactions are serializable by default
+// refuses many, which are then repeated.
+func TestSerializable(t *testing.T) {
+	url := servers.Database(t)
+	run(t, url, `DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET default_transaction_isolation = serializable'; END $$`)
+	s := open(t, url)
+	require.Equal(t, "serializable", run(t, url, "SHOW default_transaction_isolation"))
+	var wg sync.WaitGroup
+	const sessions, appends = 8, 20
+	for i := range sessions {
+		wg.Go(func() {
+			key := session.ID(fmt.Sprint(i))
+			lease, err := s.Acquire(t.Context(), key, session.Self())
+			for seq := int64(0); err == nil && seq < appends; seq++ {
+				e := saying(seq+1, "")
+				e.Data = &agent.State{Delta: map[string]any{"app:n": i, "app:m": i, "user:k": seq}}
+				if err = s.Append(t.Context(), key, seq, lease, e); err == nil && seq == 10 {
+					err = s.Fork(t.Context(), key, seq, session.ID(fmt.Sprint("fork", i)))
+				}
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for i := range sessions {
+		require.Len(t, load(t, s, session.ID(fmt.Sprint(i))), appends)
+		require.Len(t, load(t, s, session.ID(fmt.Sprint("fork", i))), 10)
+	}
+	require.NoError(t, s.Close())
+	require.Eventually(t, func() bool {
+		return run(t, url, "SELECT (xact_rollback > 0)::text FROM pg_stat_database WHERE datname = current_database()") == "true"
+	}, 10*time.Second, 50*time.Millisecond, "no transaction was refused: the test tests nothing")
+}
+
+// blocker holds locks beside the store.
+type blocker struct {
+	*testing.T
+	pgx.Tx
+}
+
+func block(t *testing.T, url, sql string, args ...any) *blocker {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	tx, err := conn.Begin(context.Background())
+	require.NoError(t, err)
+	_, err = tx.Exec(context.Background(), sql, args...)
+	require.NoError(t, err)
+	return &blocker{t, tx}
+}
+
+// blocks waits until somebody waits for the locks.
+func (b *blocker) blocks(url string) {
+	b.Helper()
+	require.Eventually(b, func() bool {
+		return run(b, url, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") != "0"
+	}, 10*time.Second, 5*time.Millisecond)
+}
+
+// TestDeadlock: the server ends one of two that wait for each other; if it is the
+// append, that is made again.
+func TestDeadlock(t *testing.T) {
+	url := servers.Database(t)
+	s, key := open(t, url), session.ID("s")
+	lease := acquire(t, s, key)
+	change := func(seq int64) *agent.Event {
+		e := saying(seq, "")
+		e.Data = &agent.State{Delta: map[string]any{"app:a": seq, "app:b": seq}}
+		return e
+	}
+	require.NoError(t, s.Append(t.Context(), key, 0, lease, change(1)))
+	other := block(t, url, "UPDATE arbor.state SET value = '0' WHERE name = 'app:b'")
+	done := make(chan error, 1)
+	go func() { done <- s.Append(t.Context(), key, 1, lease, change(2)) }()
+	other.blocks(url)
+	_, err := other.Exec(t.Context(), "UPDATE arbor.state SET value = '0' WHERE name = 'app:a'")
+	require.NoError(t, err, "the append is the one that waits longer")
+	require.NoError(t, other.Commit(t.Context()))
+	require.NoError(t, <-done)
+	require.Len(t, load(t, s, key), 2)
+	shared, err := s.SharedState(t.Context(), key)
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"app:a": 2.0, "app:b": 2.0}, shared)
+	require.Equal(t, "1", run(t, url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"))
+}
+
+// TestLocked: who waits for a lock is woken by the context, or gives up in time.
+func TestLocked(t *testing.T) {
+	url := servers.Database(t)
+	s, hasty := open(t, url), open(t, url, postgres.WithRetryTime(200*time.Millisecond))
+	key := session.ID("s")
+	lease := acquire(t, s, key)
+	require.NoError(t, s.Append(t.Context(), key, 0, lease, saying(1, "a")))
+	calls := map[string]func(context.Context, session.Store) error{
+		"append": func(ctx context.Context, s session.Store) error { return s.Append(ctx, key, 1, lease, saying(2, "b")) },
+		"acquire": func(ctx context.Context, s session.Store) error {
+			_, err := s.Acquire(ctx, key, session.Self())
+			return err
+		},
+		"renew":  func(ctx context.Context, s session.Store) error { return s.Renew(ctx, key, lease) },
+		"delete": func(ctx context.Context, s session.Store) error { return s.Delete(ctx, key) },
+		"fork":   func(ctx context.Context, s session.Store) error { return s.Fork(ctx, key, 1, session.ID("fork")) },
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			other := block(t, url, "SELECT FROM arbor.session WHERE id = 's' FOR UPDATE")
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- call(ctx, s) }()
+			if name == "acquire" {
+				require.ErrorIs(t, <-done, agent.ErrSessionBusy, "to see who holds it needs no lock")
+				require.NoError(t, other.Rollback(t.Context()))
+				cancel()
+				return
+			}
+			other.blocks(url)
+			cancel()
+			require.ErrorIs(t, <-done, context.Canceled)
+
+			start := time.Now()
+			err := call(t.Context(), hasty)
+			require.ErrorContains(t, err, "did not answer for 200ms")
+			require.ErrorContains(t, err, "gave up after 200ms")
+			require.NotContains(t, err.Error(), "not known", "the server has confirmed the cancellation")
+			require.Less(t, time.Since(start), 5*time.Second)
+			require.NoError(t, other.Rollback(t.Context()))
+		})
+	}
+	require.NoError(t, s.Append(t.Context(), key, 1, lease, saying(2, "c")))
+	require.Equal(t, []string{"a", "c"}, contents(t, s, key))
+}
+
+// TestRefusedConnections: a server that is out of connections for a moment.
+func TestRefusedConnections(t *testing.T) {
+	p := servers.NewPostgres(t, "max_connections=8", "superuser_reserved_connections=2")
+	url := p.Database(t)
+	run(t, url, "CREATE ROLE bob LOGIN")
+	run(t, url, `DO $$ BEGIN EXECUTE 'GRANT CREATE ON DATABASE ' || current_database() || ' TO bob'; END $$`)
+	bob := strings.Replace(url, "postgres@", "bob@", 1)
+	s := open(t, bob+"&pool_max_conns=2")
+	key := session.ID("s")
+	lease := acquire(t, s, key)
+	var others []*pgx.Conn
+	for {
+		conn, err := pgx.Connect(t.Context(), bob)
+		if err != nil {
+			require.ErrorContains(t, err, "53300")
+			break
+		}
+		others = append(others, conn)
+	}
+	_, err := postgres.Open(t.Context(), bob, postgres.WithRetryTime(100*time.Millisecond))
+	require.ErrorContains(t, err, "raise its max_connections, or lower pool_max_conns")
+
+	run(t, url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'arbor'")
+	require.Eventually(t, func() bool { // the place of the store's
+		conn, err := pgx.Connect(t.Context(), bob)
+		if err == nil {
+			others = append(others, conn)
+		}
+		return err == nil
+	}, 10*time.Second, 5*time.Millisecond)
+	time.AfterFunc(300*time.Millisecond, func() {
+		for _, c := range others {
+			_ = c.Close(context.Background())
+		}
+	})
+	require.NoError(t, s.Append(t.Context(), key, 0, lease, saying(1, "a")))
+	require.Len(t, load(t, s, key), 1)
+}
+
+// TestNoAnswerAtAll: without a server, calls fail when the time is over, and say so.
+func TestNoAnswerAtAll(t *testing.T) {
+	p := servers.NewPostgres(t)
+	s := open(t, p.Database(t), postgres.WithRetryTime(300*time.Millisecond))
+	key := session.ID("s")
+	lease := acquire(t, s, key)
+	require.NoError(t, p.Stop())
+	for name, err := range map[string]error{
+		"append": s.Append(t.Context(), key, 0, lease, saying(1, "a")),
+		"renew":  s.Renew(t.Context(), key, lease),
+		"fork":   s.Fork(t.Context(), key, 0, session.ID("f")),
+		"delete": s.Delete(t.Context(), key),
+		"list":   func() error { _, err := s.List(t.Context(), session.Key{}); return err }(),
+	} {
+		require.ErrorContains(t, err, "the server cannot be reached", name)
+		require.ErrorContains(t, err, "gave up after 300ms", name)
+		require.False(t, errors.Is(err, agent.ErrConflict) || errors.Is(err, agent.ErrSessionBusy), name)
+	}
+	require.NoError(t, p.Start())
+	require.NoError(t, s.Append(t.Context(), key, 0, lease, saying(1, "a")))
+}
