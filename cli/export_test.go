@@ -53,6 +53,10 @@ func TestExportPage(t *testing.T) {
 	require.Regexp(t, `(?s)<summary>research\(.*?<div class="inner">.*?researcher.*?A retry &lt;/div&gt;`, page, "the sub-agent stands inside of its call")
 	require.Contains(t, page, `<p class="line">support → billing (a &lt;double&gt; charge)</p>`)
 
+	s.sessions(t, "fork", "story", "--at", "12", "--to", "fork")
+	require.Equal(t, 0, s.run(t, "resume", desk, "--session", "fork", "--db", s.db).status)
+	require.Regexp(t, `(?s)One &lt;moment&gt;.*<p class="line">the fork goes on from position 12</p>.*lookup returned`, s.sessions(t, "export", "fork", "--format", "html").out)
+
 	page = s.sessions(t, "export", "story", "--format", "html", "--at", "6").out
 	require.Contains(t, page, "not finished")
 	require.NotContains(t, page, "billing")
@@ -121,7 +125,7 @@ func TestImportGoesOn(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(exported), 0o600))
 	got := s.sessions(t, "import", file, "--agent", "support", "--to", "copy")
 	require.Equal(t, "copy\n", got.out)
-	require.Equal(t, "arbor: it has 8 messages; to have the turn there answered: arbor resume PATH --session copy --db "+s.db+"\n", got.err)
+	require.Equal(t, "arbor: session copy has 8 messages; to go on: arbor resume PATH --session copy --db "+s.db+"\n", got.err)
 	require.Equal(t, canonical(t, exported), canonical(t, s.sessions(t, "export", "copy", "--format", "openai").out))
 
 	run := s.run(t, "resume", desk, "--session", "copy", "--db", s.db)
@@ -163,7 +167,7 @@ func TestImportForms(t *testing.T) {
 		db := filepath.Join(t.TempDir(), "new.db")
 		got := invocation{stdin: in}.run(t, "sessions", "import", "-", "--agent", "root", "--to", "s", "--db", db)
 		require.Equal(t, 0, got.status, got.err)
-		require.Contains(t, got.err, "it has 2 messages; 1 system message left out, because agents have instructions of their own; to go on: arbor run", name)
+		require.Contains(t, got.err, "session s has 2 messages; 1 system message left out, because agents have instructions of their own; to go on: arbor run", name)
 		require.Equal(t, "user: Hi\nroot: Hello.\n", invocation{}.run(t, "sessions", "show", "s", "--db", db).out)
 		info, err := os.Stat(db)
 		require.NoError(t, err)

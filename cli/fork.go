@@ -46,7 +46,7 @@ func (p *program) forkSession(cmd *cobra.Command, args []string) error {
 	if err := s.Fork(cmd.Context(), s.Key, at, to); err != nil {
 		return s.explain(err, to)
 	}
-	return p.begun(cmd.Context(), s.db, to, fmt.Sprintf("it shares %s with %s", count(int(at), "event"), shownID(s.Key)))
+	return p.begun(cmd.Context(), s.db, to, fmt.Sprintf("shares %s with %s", count(int(at), "event"), shownID(s.Key)))
 }
 
 func (p *program) editCommand() *cobra.Command {
@@ -108,7 +108,7 @@ func (p *program) editSession(cmd *cobra.Command, args []string) error {
 	if err := s.Edit(cmd.Context(), s.Key, at, msg.Content, to); err != nil {
 		return s.explain(err, to)
 	}
-	return p.begun(cmd.Context(), s.db, to, fmt.Sprintf("it shares %s with %s", count(int(at)-1, "event"), shownID(s.Key)))
+	return p.begun(cmd.Context(), s.db, to, fmt.Sprintf("shares %s with %s", count(int(at)-1, "event"), shownID(s.Key)))
 }
 
 // userMessages returns the positions of what the user said.

@@ -76,7 +76,7 @@ func (p *program) importMessages(cmd *cobra.Command, args []string) error {
 	case err != nil:
 		return err
 	}
-	news := "it has " + count(len(messages), "message")
+	news := "has " + count(len(messages), "message")
 	if system > 0 {
 		news += fmt.Sprintf("; %s left out, because agents have instructions of their own", count(system, "system message"))
 	}

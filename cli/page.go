@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"html/template"
-	"slices"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/checkpoint"
@@ -51,17 +50,27 @@ type htmlCall struct {
 func (s *past) writePage(ctx context.Context, m *checkpoint.Moment, at int64) error {
 	thread := graph.Thread(m.Graph, graph.Active{}, graph.ThreadOptions{})
 	page := pager{hues: map[string]int{"user": 0}, calls: make(map[string]bool), lines: make(map[string][]string)}
-	shown := make(map[string]bool)
-	eachNode(thread, func(v *graph.ViewNode) { shown[v.RunID] = true })
 	if at > 0 {
+		begins := make(map[string]bool)
+		eachNode(thread, func(v *graph.ViewNode) { begins[v.ID] = true })
+		last := make(map[string]string) // scope → the node that is shown last
 		for e, err := range s.Replay(ctx, s.Key, at) {
 			if err != nil {
 				return err
 			}
-			page.collect(m.Graph, shown, e)
+			for _, id := range []string{e.ID, e.RunID + ":" + e.Type()} {
+				if begins[id] {
+					last[e.Scope] = id
+				}
+			}
+			behind, ok := last[e.Scope]
+			if !ok {
+				behind = last[""]
+			}
+			page.collect(e, behind)
 		}
 	}
-	out := htmlPage{Title: "Session " + oneLine(shownID(s.Key)), Entries: page.entries(thread)}
+	out := htmlPage{Title: "Session " + oneLine(shownID(s.Key)), Entries: append(page.told(""), page.entries(thread)...)}
 	if m.Fold != nil {
 		out.Facts = s.moment(m.Fold)
 	}
@@ -94,11 +103,13 @@ func eachNode(thread []graph.ViewNode, visit func(*graph.ViewNode)) {
 type pager struct {
 	hues  map[string]int
 	calls map[string]bool     // of transfers, which are told as lines
-	lines map[string][]string // by the call or the run behind which they stand
+	lines map[string][]string // by the node behind which they stand
 }
 
-func (p *pager) collect(g *graph.Graph, shown map[string]bool, e *agent.Event) {
-	line, behind := "", e.RunID
+// collect takes a line of the event, if it is one of those that a thread does not
+// show, to stand behind a node.
+func (p *pager) collect(e *agent.Event, behind string) {
+	line := ""
 	switch d := e.Data.(type) {
 	case *agent.Transfer:
 		line = d.From + " → " + d.To
@@ -108,12 +119,7 @@ func (p *pager) collect(g *graph.Graph, shown map[string]bool, e *agent.Event) {
 		if d.Reason != "" {
 			line += " (" + d.Reason + ")"
 		}
-		if d.ToolCallID != "" {
-			p.calls[d.ToolCallID] = true
-			if d.Outcome != agent.TransferCommitted {
-				behind = d.ToolCallID
-			}
-		}
+		p.calls[d.ToolCallID] = true
 	case *agent.Notice:
 		line = d.Message
 	case *agent.Compaction:
@@ -121,40 +127,26 @@ func (p *pager) collect(g *graph.Graph, shown map[string]bool, e *agent.Event) {
 	default:
 		return
 	}
-	if behind == e.RunID && !shown[behind] { // a run that only handed over shows nothing itself
-		behind = ""
-		if last, ok := g.Last(e.RunID); ok {
-			for _, n := range g.PathToRoot(last.ID) {
-				if shown[n.RunID] {
-					behind = n.RunID
-					break
-				}
-			}
-		}
-	}
 	p.lines[behind] = append(p.lines[behind], oneLine(line))
 }
 
 func (p *pager) entries(thread []graph.ViewNode) []htmlEntry {
 	var out []htmlEntry
-	told := func(id string) {
-		for _, line := range p.lines[id] {
-			out = append(out, htmlEntry{Line: line})
-		}
-		delete(p.lines, id)
-	}
-	told("")
-	for i, v := range thread {
+	for _, v := range thread {
 		entry := p.entry(v)
 		if entry.Text != "" || entry.Reasoning != "" || entry.Note != "" || len(entry.Media)+len(entry.Calls)+len(entry.Branches) > 0 {
 			out = append(out, entry)
 		}
-		for _, c := range v.ToolCalls {
-			told(c.ID)
-		}
-		if !slices.ContainsFunc(thread[i+1:], func(w graph.ViewNode) bool { return w.RunID == v.RunID }) {
-			told(v.RunID)
-		}
+		out = append(out, p.told(v.ID)...)
+	}
+	return out
+}
+
+// told returns the lines that stand behind a node.
+func (p *pager) told(id string) []htmlEntry {
+	var out []htmlEntry
+	for _, line := range p.lines[id] {
+		out = append(out, htmlEntry{Line: line})
 	}
 	return out
 }

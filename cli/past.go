@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"io"
 	"strings"
 	"unicode/utf8"
 
@@ -100,23 +101,41 @@ func (s *past) explain(err error, to session.Key) error {
 	return err
 }
 
-// begun prints a new session's id, and for people how to go on with it.
+// begun prints a new session's id, and for people what it is and how to go on with
+// it.
 func (p *program) begun(ctx context.Context, db *database, key session.Key, news string) error {
-	if _, err := p.Stdout.Write([]byte(oneLine(key.ID) + "\n")); err != nil {
+	if _, err := io.WriteString(p.Stdout, key.ID+"\n"); err != nil {
 		return err
 	}
 	fold, err := db.fold(ctx, key)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case key != session.ID(key.ID):
-		p.say("%s", news)
-	case fold.Unfinished() || fold.Paused():
-		p.say("%s; to have the turn there answered: %s", news, p.again("resume", key))
-	default:
-		p.say("%s; to go on: %s", news, p.again("run", key, `"…"`))
 	}
+	news = "session " + shownID(key) + " " + news
+	waiting := approvals(fold)
+	switch {
+	case key != session.ID(key.ID): // not one that run could name
+	case fold.Paused() && len(waiting) > 0:
+		call := quoteArg(waiting[0])
+		news += "; it waits for an approval: " + p.again("resume", key, "--approve", call) + ", or --deny " + call + " --reason TEXT"
+	case fold.Unfinished() || fold.Paused():
+		news += "; to go on: " + p.again("resume", key)
+	default:
+		news += "; to go on: " + p.again("run", key, `"…"`)
+	}
+	p.say("%s", news)
 	return nil
+}
+
+// approvals returns the calls that somebody is asked about.
+func approvals(f *session.Fold) []string {
+	var calls []string
+	for _, call := range f.Scope("").Run.Pending {
+		if call.Relay != "" && !call.Resolved {
+			calls = append(calls, call.ID)
+		}
+	}
+	return calls
 }
 
 // again tells the command line that goes on with a session of any tree.

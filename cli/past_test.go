@@ -2,6 +2,8 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/llm/scripted"
 )
 
 func TestHistory(t *testing.T) {
@@ -136,12 +139,12 @@ func TestFork(t *testing.T) {
 	before := s.sessions(t, "export", "story").out
 	got := s.sessions(t, "fork", "story", "--at", "23", "--to", "other")
 	require.Equal(t, "other\n", got.out)
-	require.Equal(t, "arbor: it shares 23 events with story; to go on: arbor run PATH --session other \"…\" --db "+s.db+"\n", got.err)
+	require.Equal(t, "arbor: session other shares 23 events with story; to go on: arbor run PATH --session other \"…\" --db "+s.db+"\n", got.err)
 	got = s.sessions(t, "fork", "story", "--at", "12")
 	require.Regexp(t, `^story-[0-9a-f]{6}\n$`, got.out)
 	middle := strings.TrimSpace(got.out)
 	require.Contains(t, got.err, "arbor resume PATH --session "+middle+" --db "+s.db)
-	require.Contains(t, s.sessions(t, "fork", "story").err, "it shares 27 events")
+	require.Contains(t, s.sessions(t, "fork", "story").err, " shares 27 events")
 	require.Equal(t, "none\n", s.sessions(t, "fork", "story", "--at", "0", "--to", "none").out)
 	require.Empty(t, s.sessions(t, "show", "none").out)
 	require.Equal(t, "[]\n", s.sessions(t, "export", "none", "--format", "openai").out)
@@ -163,12 +166,76 @@ func TestFork(t *testing.T) {
 	require.Equal(t, before, s.sessions(t, "export", "story").out, "the other session stays as it is")
 }
 
+// Wherever a session is forked, the fork goes on, and what was said in it can be
+// carried over.
+func TestForkAnywhere(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	for _, at := range []string{"0", "1", "2", "6", "7", "8", "11", "12", "13", "15", "18", "19", "23", "24", "25", "27"} {
+		t.Run(at, func(t *testing.T) {
+			run := func(stdin string, args ...string) string {
+				t.Helper()
+				var out, say strings.Builder
+				streams := cli.Streams{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &say}
+				require.Equal(t, 0, cli.Run(t.Context(), append(args, "--db", s.db), streams), say.String())
+				return out.String()
+			}
+			said := []string{"I was charged twice"}
+			if at == "0" {
+				said = nil
+			}
+			for i, goOn := range [][]string{{"resume", desk}, {"run", desk, "my invoice"}} {
+				id := fmt.Sprintf("fork%s-%d", at, i)
+				require.Equal(t, id+"\n", run("", "sessions", "fork", "story", "--at", at, "--to", id))
+				run("", append(goOn, "--session", id)...)
+				if i == 1 {
+					said = append(said, "my invoice")
+				}
+				messages := run("", "sessions", "export", id, "--format", "openai")
+				for _, words := range said {
+					require.Contains(t, messages, `{"role":"user","content":"`+words+`"}`)
+				}
+				if len(said) > 0 {
+					run(messages, "sessions", "import", "-", "--agent", "support", "--to", id+"-copy")
+					require.Equal(t, canonical(t, messages), canonical(t, run("", "sessions", "export", id+"-copy", "--format", "openai")))
+				}
+				if at != "8" { // there the sub-agent is left unfinished
+					require.NotContains(t, run("", "sessions", "export", id, "--format", "html"), "not finished")
+				}
+				run("", "sessions", "diff", "story", id)
+			}
+		})
+	}
+}
+
+// A fork of a session that waits for an approval waits for one of its own.
+func TestForkThatWaits(t *testing.T) {
+	t.Parallel()
+	s := told{invocation{program: "careful", home: t.TempDir()}, filepath.Join(t.TempDir(), "s.db")}
+	s.env = serve(t, answers(scripted.Reply(scripted.Call("refund", "{}")), scripted.Reply(scripted.Text("Refunded.")), scripted.Reply(scripted.Text("Not refunded."))))
+	run := s.run(t, "run", "refund it", "--session", "a", "--db", s.db)
+	require.Equal(t, cli.StatusApproval, run.status, run.err)
+	call := regexp.MustCompile(`--approve (\S+) `).FindStringSubmatch(run.err)[1]
+	fork := s.sessions(t, "fork", "a", "--to", "b")
+	require.Contains(t, fork.err, "session b shares 6 events with a; it waits for an approval: careful resume --session b --approve "+call+" --db "+s.db+", or --deny "+call+" --reason TEXT\n")
+
+	run = s.run(t, "resume", "--session", "b", "--db", s.db)
+	require.Equal(t, cli.StatusApproval, run.status, run.err)
+	require.Contains(t, run.err, "careful resume --session b --approve "+call+" --db "+s.db)
+	run = s.run(t, "resume", "--session", "b", "--approve", call, "--db", s.db)
+	require.Equal(t, 0, run.status, run.err)
+	require.Contains(t, run.out, "refund → done")
+	run = s.run(t, "resume", "--session", "a", "--deny", call, "--db", s.db)
+	require.Equal(t, 0, run.status, run.err)
+	require.Contains(t, run.out, "Not refunded.")
+}
+
 func TestEdit(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
 	got := s.sessions(t, "edit", "story", "--at", "1", "My router is slow", "--to", "slow")
 	require.Equal(t, "slow\n", got.out)
-	require.Contains(t, got.err, "it shares 0 events with story; to have the turn there answered: arbor resume PATH --session slow")
+	require.Contains(t, got.err, "session slow shares 0 events with story; to go on: arbor resume PATH --session slow")
 	run := s.run(t, "resume", desk, "--session", "slow", "--db", s.db)
 	require.Equal(t, 0, run.status, run.err)
 	require.Contains(t, run.out, "support → tech")

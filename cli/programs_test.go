@@ -9,6 +9,7 @@ import (
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/tools"
 )
 
 // programs are commands with a tree of their own, each run by the test binary in
@@ -39,6 +40,16 @@ var programs = map[string]func(){
 	"func": func() {
 		cli.Main(cli.WithTreeFunc(func(model llm.Model) (agent.Agent, error) {
 			return llmagent.New("solo", "You are alone.", model)
+		}))
+	},
+	// careful has a tool that needs an approval.
+	"careful": func() {
+		cli.Main(cli.WithName("careful"), cli.WithTreeFunc(func(model llm.Model) (agent.Agent, error) {
+			refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "done", nil }, tools.NeedsApproval())
+			if err != nil {
+				return nil, err
+			}
+			return llmagent.New("careful", "You refund.", model, llmagent.WithTools(refund))
 		}))
 	},
 	"embedded": func() { cli.Main(cli.WithName("helpdesk"), cli.WithFiles(os.DirFS("testdata"), "desk")) },

@@ -89,8 +89,10 @@ func (p *program) resumeTurn(cmd *cobra.Command, path string, _ []string) error 
 	if err != nil {
 		return err
 	}
-	if fold.Seq == 0 {
-		return usageError{noSession{c.key.ID, c.db.path}}
+	if fold.Seq == 0 { // a fork that shares nothing is there all the same
+		if _, err := c.db.find(cmd.Context(), c.key.ID); err != nil {
+			return err
+		}
 	}
 	some := false
 	err = c.turn(cmd.Context(), func(ctx context.Context) iter.Seq2[*agent.Event, error] {
@@ -104,13 +106,7 @@ func (p *program) resumeTurn(cmd *cobra.Command, path string, _ []string) error 
 		p.say("interrupted; to go on: %s", c.again("resume"))
 		return statusError(StatusInterrupted)
 	case err == nil && !some && fold.Scope("").Run.Finish == agent.FinishReasonInputRequired:
-		var calls []string
-		for _, call := range fold.Scope("").Run.Pending {
-			if call.Relay != "" {
-				calls = append(calls, call.ID)
-			}
-		}
-		c.waiting(calls)
+		c.waiting(approvals(fold))
 		return statusError(StatusApproval)
 	case err == nil && !some:
 		p.say("the last turn of session %s is complete: there is nothing to go on with", c.key.ID)

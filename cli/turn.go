@@ -106,6 +106,13 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 	case failure != nil && ctx.Err() != nil, failure == nil && ctx.Err() != nil && !answered(end):
 		return context.Canceled
 	case failure == nil && end == agent.FinishReasonInputRequired:
+		if len(asked) == 0 { // they were asked about before the turn was taken up
+			fold, err := c.db.fold(ctx, c.key)
+			if err != nil {
+				return err
+			}
+			asked = approvals(fold)
+		}
 		c.waiting(asked)
 		return statusError(StatusApproval)
 	}
