@@ -209,7 +209,7 @@ func (c *client) catchUp(t *testing.T, store session.Store, key session.Key) {
 // could not repeat what failed.
 func TestLiveGraphIsStoredGraph(t *testing.T) {
 	seen := map[string]int{}
-	for seed := range uint64(120) {
+	for seed := range uint64(60) {
 		c := &chance{rng: rand.New(rand.NewPCG(seed, 1))}
 		store, key := session.NewMemory(), session.ID("s")
 		r, err := runner.New(desk(t, c), store, runner.WithStreaming(), runner.WithLimits(runner.Limits{Transfers: 4, ModelCalls: 20, ToolCalls: 30, Steps: 6}))
