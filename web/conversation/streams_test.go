@@ -23,10 +23,10 @@ func newGenerator(seed uint64, number int) *generator {
 	switch number % 4 {
 	case 0, 1:
 		g.runs = []string{"r", "s", "q", "p", "a", "r:a"}
-		g.ids = []string{"", "a", "b", "c", "d", "r", "s", "q", "r:a", "s:a:result", "r:user", "r:usage:1", "s:error:2", "q:harness_start", "a:result", ":result"}
+		g.ids = []string{"", "a", "b", "c", "d", "r", "s", "q", "r:a", "s:a:result", "r:user", "r:usage:1", "s:error:2", "q:harness_start", "a:result", ":result", "call_1"}
 	case 2:
 		g.runs = []string{"10", "9", "__proto__", "constructor", "\u2028", "é😀", `\ud800`, `a\u0000b`}
-		g.ids = []string{"1", "0", "01", "-1", "__proto__", "constructor", "toString", "hasOwnProperty", "10", "9:user", `\ud83d`, `\ude00`, "\ufffd", `\u0061`, "a", `\"`, `\\`, "<&>", "\x7f"}
+		g.ids = []string{"1", "0", "01", "-1", "__proto__", "constructor", "toString", "hasOwnProperty", "10", "9:user", `\ud83d`, `\ude00`, "\ufffd", `\u0061`, "a", `\"`, `\\`, "<&>", "\x7f", "call_1", "call_2", "a b", "", strings.Repeat("x", 65)}
 	case 3:
 		g.strict = true
 	}
@@ -177,12 +177,44 @@ func (g *generator) payload(o *object, kind string) {
 			return
 		}
 	}
+	if g.oneIn(2) {
+		switch kind {
+		case "user":
+			o.add("content", g.content())
+		case "tool_progress", "relay":
+			o.text("toolCallId", pick(g, g.ids...))
+		case "tool_call":
+			o.add("name", pick(g, `"look"`, `"find it, é😀"`, `""`, `"`+strings.Repeat("n", 70)+`"`))
+		}
+	}
 	for _, name := range []string{"content", "name", "input", "output", "isError", "toolCallId", "kind", "tool", "params", "agentId", "finishReason", "target",
 		"inputTokens", "outputTokens", "cachedTokens", "model", "code", "message", "retryable", "metadata", "state", "foo"} {
 		if g.oneIn(4) {
 			o.add(name, g.value(2))
 		}
 	}
+}
+
+// content returns what a user says: parts, in good form or not.
+func (g *generator) content() string {
+	var parts []string
+	for range g.IntN(3) {
+		part := []string{`"` + pick(g, "type", "type", "Type") + `":"` + pick(g, "text", "text", "image", "file", "odd") + `"`}
+		for _, name := range []string{"text", "mediaType", "data", "url", "name", "more"} {
+			if g.oneIn(3) {
+				value := pick(g, `""`, `"x"`, `"\ud83d"`, "null")
+				if name == "data" {
+					value = pick(g, `""`, `"YWI="`, `"YW\nI="`, `"YWI"`, `"-"`, "null", "7")
+				}
+				part = append(part, `"`+pick(g, name, name, strings.ToUpper(name))+`":`+value)
+			}
+		}
+		parts = append(parts, "{"+strings.Join(part, ",")+"}")
+	}
+	if g.oneIn(6) {
+		parts = append(parts, pick(g, "null", "7", `"x"`, "[]", "{}"))
+	}
+	return "[" + strings.Join(parts, " , ") + "]"
 }
 
 // time returns a time, in good form or not.
@@ -204,6 +236,7 @@ func (g *generator) conversation() []string {
 	stored, oneAgent, fork := g.oneIn(2), g.oneIn(2), g.oneIn(4)
 	seq := 0
 	parents := []string{""}
+	var calls []string
 	var runs [][]string
 	for i := range 1 + g.IntN(6) {
 		run := fmt.Sprintf("run%d", i)
@@ -215,6 +248,7 @@ func (g *generator) conversation() []string {
 		if !oneAgent {
 			agent = run
 		}
+		path := pick(g, "", "", "", "x")
 		var lines []string
 		add := func(kind, id string, partial bool, payload ...string) {
 			o := &object{g: g}
@@ -234,6 +268,9 @@ func (g *generator) conversation() []string {
 				o.text("time", g.time())
 			}
 			o.text("agent", agent)
+			if path != "" {
+				o.text("path", path)
+			}
 			for i := 0; i < len(payload); i += 2 {
 				o.add(payload[i], payload[i+1])
 			}
@@ -266,6 +303,7 @@ func (g *generator) conversation() []string {
 				add(kind, id, false, "content", `"`+whole+`"`)
 			case 2, 3:
 				call, _ := json.Marshal(id)
+				calls = append(calls, id)
 				add("tool_call", id, false, "name", pick(g, `"look"`, `"find it"`, `""`), "input", pick(g, "{}", `{"q":"x","n":2.50}`, "null", `"x"`))
 				if g.oneIn(3) {
 					add("tool_progress", id+"p", false, "toolCallId", string(call), "name", `"look"`, "content", g.value(1))
@@ -284,6 +322,10 @@ func (g *generator) conversation() []string {
 			case 5:
 				add("error", "e"+id, false, "code", `"c"`, "message", `"It broke."`)
 			case 6:
+				if len(calls) > 0 { // of this run or of one that it takes up
+					add("tool_result", pick(g, calls...), false, "name", `"look"`, "output", `"`+id+`"`)
+					break
+				}
 				add("notice", "", false, "text", `"x"`)
 			}
 		}

@@ -2,7 +2,9 @@ package conversation_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,7 +15,13 @@ import (
 
 // view is what a path through a graph shows.
 type view struct {
+	// Change makes the path of the one before it, at a node; of an edit, Run is the
+	// new run.
+	Change   string                  `json:"change"`
+	ID       string                  `json:"id"`
+	Run      string                  `json:"run"`
 	Active   conversation.Active     `json:"active"`
+	Tip      string                  `json:"tip"`
 	Options  map[string]bool         `json:"options"`
 	Thread   []conversation.ViewNode `json:"thread"`
 	Messages []map[string]any        `json:"messages"`
@@ -23,40 +31,54 @@ type view struct {
 func views(t *testing.T, g *conversation.Graph, seed uint64) []view {
 	t.Helper()
 	chance := rand.New(rand.NewPCG(seed, 2))
-	var ids []string
-	for n := range g.Nodes() {
-		ids = append(ids, n.ID)
-	}
 	var active conversation.Active
-	all := []view{viewOf(g, active, false, false)}
-	for range 3 {
-		if len(ids) == 0 {
+	all := []view{{}}
+	all[0].fill(g, active, false, false)
+	for i := range 4 {
+		if g.Len() == 0 {
 			break
 		}
-		id := ids[chance.IntN(len(ids))]
+		nodes := slices.Collect(g.Nodes())
+		n := nodes[chance.IntN(len(nodes))]
+		v := view{ID: n.ID}
 		var err error
 		switch chance.IntN(6) {
 		case 0, 1:
-			active, err = active.Switch(g, id)
+			v.Change = "switchTo"
+			active, err = active.Switch(g, n.ID)
 		case 2:
-			active, err = active.Branch(g, id)
+			v.Change = "branch"
+			active, err = active.Branch(g, n.ID)
 		case 3:
-			active, err = active.Collapse(g, id)
+			v.Change = "collapse"
+			active, err = active.Collapse(g, n.ID)
 		case 4:
-			active, err = active.Summarize(g, id, "In short.")
+			v.Change = "summarize"
+			active, err = active.Summarize(g, n.ID, "In short.")
 		case 5:
-			active, err = active.Expand(g, id)
+			v.Change = "expand"
+			active, err = active.Expand(g, n.ID)
 		}
 		require.NoError(t, err)
-		all = append(all, viewOf(g, active, chance.IntN(3) == 0, chance.IntN(3) == 0))
+		if n.Kind == conversation.KindUser && chance.IntN(2) == 0 {
+			run := fmt.Sprint("edit", i)
+			edited, next, err := all[len(all)-1].Active.Edit(g, n.ID, run, llm.Content{Text: "Again."})
+			if err == nil { // it is the first of its run
+				v.Change, v.Run, g, active = "edit", run, edited, next
+			}
+		}
+		v.fill(g, active, chance.IntN(3) == 0, chance.IntN(3) == 0)
+		all = append(all, v)
 	}
 	return all
 }
 
-func viewOf(g *conversation.Graph, active conversation.Active, hideReasoning, collapseTools bool) view {
+func (v *view) fill(g *conversation.Graph, active conversation.Active, hideReasoning, collapseTools bool) {
 	options := conversation.ThreadOptions{HideReasoning: hideReasoning, CollapseTools: collapseTools}
-	return view{active, map[string]bool{"hideReasoning": hideReasoning, "collapseTools": collapseTools},
-		append([]conversation.ViewNode{}, conversation.Thread(g, active, options)...), messagesOf(g, active)}
+	v.Active, v.Tip = active, active.Tip(g)
+	v.Options = map[string]bool{"hideReasoning": hideReasoning, "collapseTools": collapseTools}
+	v.Thread = append([]conversation.ViewNode{}, conversation.Thread(g, active, options)...)
+	v.Messages = messagesOf(g, active)
 }
 
 // messagesOf returns messages in the form that the command prints.

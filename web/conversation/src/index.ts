@@ -4,6 +4,7 @@
  *
  * @packageDocumentation
  */
+export { branch, collapse, edit, expand, summarize, switchTo, tip } from "./active.js";
 export type { Event } from "./event.js";
 export { type Flat, type Graph, empty, stringify } from "./graph.js";
 export { type Call, type Message, messages, noResult } from "./messages.js";

@@ -39,6 +39,18 @@ function entries<T>(value: Readonly<Record<string, T>> | undefined): Map<string,
   return new Map(isObject(value) ? (Object.entries(value) as [string, T][]) : []);
 }
 
+// record returns plain data, in which any id is safe, or undefined if it is empty.
+function record<T>(map: ReadonlyMap<string, T>): Record<string, T> | undefined {
+  if (map.size === 0) return undefined;
+  const out = Object.create(null) as Record<string, T>;
+  for (const [id, value] of map) out[id] = value;
+  return out;
+}
+
+function list(ids: ReadonlySet<string>): string[] | undefined {
+  return ids.size === 0 ? undefined : [...ids].sort();
+}
+
 /** A path through one graph. */
 export class Path {
   readonly next: Map<string, string>;
@@ -58,6 +70,21 @@ export class Path {
     this.ends = new Map(Array.from(entries(active.ends), ([run, end]) => [run, { node: end.node ?? "", without: new Set(end.without) }]));
     this.collapsed = new Set(active.collapsed);
     this.summaries = entries(active.summaries);
+  }
+
+  /** The path as data, without what is empty. */
+  active(): Active {
+    const ends = new Map<string, object>();
+    for (const [run, { node, without }] of this.ends) ends.set(run, { ...(node !== "" && { node }), ...(without.size > 0 && { without: list(without) }) });
+    const all = {
+      next: record(this.next),
+      begins: list(this.begins),
+      beside: record(this.beside),
+      ends: record(ends),
+      collapsed: list(this.collapsed),
+      summaries: record(this.summaries),
+    };
+    return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
   }
 
   id(ri: number): string {

@@ -1,9 +1,12 @@
 // Reduces streams for the Go test: a line with {"events": [text, …], "graph": text,
-// "views": [{"active", "options", "thread", "messages"}, …]} comes in, and a line
-// with what differs goes out, "" if nothing does.
+// "views": [{"change", "id", "active", "tip", "options", "thread", "messages"}, …]}
+// comes in, where each path is the one before it after a change, and a line with
+// what differs goes out, "" if nothing does.
 import { createInterface } from "node:readline";
-import { empty, messages, reduce, reduceJSON, stringify, thread } from "../dist/index.js";
+import { branch, collapse, edit, empty, expand, messages, reduce, reduceJSON, stringify, summarize, switchTo, thread, tip } from "../dist/index.js";
 import { difference, unreadable } from "./compare.mjs";
+
+const changes = { switchTo, branch, collapse, expand, summarize: (graph, active, id) => summarize(graph, active, id, "In short.") };
 
 function compare({ events, graph, views }) {
   let asText = empty;
@@ -24,10 +27,18 @@ function compare({ events, graph, views }) {
   if (stringify(asText) !== graph) return `the graph: ${stringify(asText)}`;
   let wrong = difference(JSON.parse(graph), asValues.flat());
   if (wrong !== "") return `the graph of values, ${wrong}`;
+  let active = {};
   for (const view of views ?? []) {
-    wrong = difference(view.thread, thread(asText, view.active, view.options));
+    if (view.change === "edit") {
+      ({ graph: asText, active } = edit(asText, active, view.id, view.run, "Again."));
+    } else if (view.change !== "") {
+      active = changes[view.change](asText, active, view.id);
+    }
+    wrong = difference(view.active, active) || difference(view.tip, tip(asText, active));
+    if (wrong !== "") return `the path of ${JSON.stringify(view)}, ${wrong}`;
+    wrong = difference(view.thread, thread(asText, active, view.options));
     if (wrong !== "") return `the thread of ${JSON.stringify(view)}, ${wrong}`;
-    wrong = difference(view.messages, messages(asText, view.active));
+    wrong = difference(view.messages, messages(asText, active));
     if (wrong !== "") return `the messages of ${JSON.stringify(view)}, ${wrong}`;
   }
   return "";
