@@ -386,3 +386,36 @@ func TestUserAndAgentInOneRun(t *testing.T) {
 	require.Equal(t, "a Welcome. | u Hello | a Hi.", asked(g, Active{}))
 	require.Equal(t, StatusStreaming, Thread(g, Active{}, ThreadOptions{})[2].Status)
 }
+
+// FuzzActive reads paths from anywhere: no panic, the form of what was read is
+// stable, and whatever it says, a graph can be shown by it.
+func FuzzActive(f *testing.F) {
+	for _, seed := range []string{"{}", "null", `{"next":{"u1":"a1","a1":"u1"}}`, `{"next":{"":"u1"},"begins":[""],"beside":{"u1":"u1","u2":"u1"}}`,
+		`{"ends":{"a2":{"node":"k","without":["b1","b1"]},"a1":{"node":"t3"},"u1":{}},"collapsed":["a2"],"summaries":{"a1":"","u9":"x"}}`} {
+		f.Add([]byte(seed))
+	}
+	var g *Graph
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if g == nil {
+			g = fold(t, append(slices.Clip(twoAnswers), `{"type":"user","runId":"u9","content":"Again"}`, `{"type":"user","runId":"u3","parentId":"k"}`)...)
+		}
+		var a, again Active
+		if json.Unmarshal(text, &a) != nil {
+			require.Equal(t, Active{}, a)
+			return
+		}
+		raw := asJSON(t, a)
+		require.NoError(t, json.Unmarshal([]byte(raw), &again))
+		require.Equal(t, raw, asJSON(t, again))
+		require.Equal(t, projected(t, g, a), projected(t, g, again))
+		requireWire(t, Messages(g, a))
+		requireDrawn(t, DAG(g, a))
+		for n := range g.Nodes() {
+			for _, operation := range []func(*Graph, string) (Active, error){a.Switch, a.Branch, a.Collapse, a.Expand} {
+				next, err := operation(g, n.ID)
+				require.NoError(t, err)
+				projected(t, g, next)
+			}
+		}
+	})
+}
