@@ -5,7 +5,7 @@
 //
 // # What survives
 //
-// When Append or Delete has returned nil, the change survives the death of the
+// When Append, Fork or Delete has returned nil, the change survives the death of the
 // process and, as far as the system's fsync keeps its word, a crash of the system
 // and a loss of power: the file is in WAL mode with synchronous=FULL, so every
 // such commit waits for one fsync of the write-ahead log; Open makes sure of both

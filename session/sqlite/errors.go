@@ -33,7 +33,7 @@ func isBusy(err error) bool {
 // explain makes the one error that callers see of what went wrong with the file:
 // its name, what is the matter, and what to do.
 func (s *Store) explain(doing string, err error) error {
-	if err == nil || errors.Is(err, agent.ErrConflict) || errors.Is(err, agent.ErrSessionBusy) ||
+	if err == nil || errors.Is(err, agent.ErrConflict) || errors.Is(err, agent.ErrSessionBusy) || errors.Is(err, agent.ErrBadInput) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,12 +57,12 @@ func TestChainOfForks(t *testing.T) {
 	for n, i := range order {
 		require.NoError(t, s.Delete(t.Context(), key(i)))
 		require.Empty(t, contents(t, s, key(i)))
-		if n%20 != 0 {
+		if n%40 != 0 {
 			continue
 		}
 		sound(t, path)
-		for _, left := range order[n+1:] {
-			require.Equal(t, logs[left], contents(t, s, key(left)))
+		for j := n + 1; j < len(order); j += 10 {
+			require.Equal(t, logs[order[j]], contents(t, s, key(order[j])))
 		}
 	}
 	require.Equal(t, logs[0][:3], contents(t, s, session.ID("early")))
@@ -171,6 +172,49 @@ func TestDeleteWhileAForkIsLoaded(t *testing.T) {
 		}
 		require.Equal(t, 150, count)
 	})
+}
+
+// TestForksAtOnce: sessions are forked, written and deleted through two stores of
+// one file at the same time. A fork has what its parent had, or there is none.
+func TestForksAtOnce(t *testing.T) {
+	path := newFile(t)
+	stores := []session.Store{open(t, path), open(t, path)}
+	root := session.ID("root")
+	appendAll(t, stores[0], root, batch(0, 20), 20)
+	var wg sync.WaitGroup
+	for i := range 6 {
+		s, r := stores[i%2], rand.New(rand.NewPCG(1, uint64(i)))
+		wg.Go(func() {
+			for range 25 {
+				of := root
+				if n := r.IntN(8); n > 0 {
+					of = session.ID(fmt.Sprint("fork", n))
+				}
+				to := session.ID(fmt.Sprint("fork", 1+r.IntN(8)))
+				seq := r.Int64N(21)
+				switch err := s.Fork(t.Context(), of, seq, to); {
+				case errors.Is(err, agent.ErrConflict): // it is there
+					if err := s.Delete(t.Context(), to); err != nil {
+						t.Error(err)
+					}
+				case err != nil && !errors.Is(err, agent.ErrBadInput): // its parent is not
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for seq := int64(20); seq < 80; seq += 2 { // who writes all the while is not disturbed
+		appendAll(t, stores[0], root, batch(seq, 2), 2)
+	}
+	wg.Wait()
+	sound(t, path)
+	infos, err := stores[1].List(t.Context(), session.Key{})
+	require.NoError(t, err)
+	whole := contents(t, stores[1], root)
+	require.Len(t, whole, 80)
+	for _, info := range infos {
+		require.Equal(t, whole[:info.Seq], append([]string{}, contents(t, stores[0], info.Key)...))
+	}
 }
 
 // TestForkErrors: what goes wrong with the file names the file.
