@@ -15,13 +15,17 @@ import (
 
 // reader is a pool of connections that only read. WAL lets them read beside a
 // writer; nobody holds one while a caller's code runs.
-type reader struct{ find, line, page, state, list *sql.Stmt }
+type reader struct{ find, line, page, state, list, info *sql.Stmt }
 
 func newReader(p *preparer) *reader {
+	const infos = `SELECT s.app, s.user, s.id, s.seq, s.created, s.updated,
+			coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user, ''), coalesce(p.id, '')
+		FROM session s LEFT JOIN session p ON p.key = s.parent_key
+		WHERE s.id IS NOT NULL AND s.created IS NOT NULL`
 	return &reader{
 		// The key of a fork that shares events comes with a minus: a column more would
 		// cost every load.
-		find: p.prepare("SELECT iif(parent_seq > 0, -key, key) AS key, seq FROM session WHERE app = ? AND user = ? AND id = ?"),
+		find: p.prepare("SELECT iif(parent_seq > 0, -key, key), seq FROM session WHERE app = ? AND user = ? AND id = ?"),
 		line: p.prepare(`WITH RECURSIVE line (key, parent, after, upto) AS (
 				SELECT key, parent_key, coalesce(parent_seq, 0), seq FROM session WHERE key = ?1
 				UNION ALL
@@ -31,12 +35,9 @@ func newReader(p *preparer) *reader {
 		page: p.prepare("SELECT seq, json FROM event WHERE session = ? AND seq > ? AND seq <= ? ORDER BY seq"),
 		state: p.prepare(`SELECT name, value FROM state WHERE app = ? AND scope = 'app' AND user = ''
 			UNION ALL SELECT name, value FROM state WHERE app = ? AND scope = 'user' AND user = ?`),
-		list: p.prepare(`SELECT s.app, s.user, s.id, s.seq, s.created, s.updated,
-				coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user, ''), coalesce(p.id, '')
-			FROM session s LEFT JOIN session p ON p.key = s.parent_key
-			WHERE s.id IS NOT NULL AND s.created IS NOT NULL
-				AND (?1 = '' OR s.app = ?1) AND (?2 = '' OR s.user = ?2) AND (?3 = '' OR s.id = ?3)
+		list: p.prepare(infos + ` AND (?1 = '' OR s.app = ?1) AND (?2 = '' OR s.user = ?2) AND (?3 = '' OR s.id = ?3)
 			ORDER BY s.updated DESC, s.app, s.user, s.id`),
+		info: p.prepare(infos + " AND s.app = ?1 AND s.user = ?2 AND s.id = ?3"), // which asks the index
 	}
 }
 
@@ -206,7 +207,11 @@ func (s *Store) SharedState(ctx context.Context, key session.Key) (map[string]an
 // List implements [session.Store].
 func (s *Store) List(ctx context.Context, filter session.Key) ([]session.Info, error) {
 	var out []session.Info
-	err := s.each(ctx, s.reader.list, []any{filter.App, filter.User, filter.ID}, func(rows *sql.Rows) error {
+	stmt := s.reader.list
+	if filter.App != "" && filter.User != "" && filter.ID != "" {
+		stmt = s.reader.info
+	}
+	err := s.each(ctx, stmt, []any{filter.App, filter.User, filter.ID}, func(rows *sql.Rows) error {
 		var i session.Info
 		var created, updated int64
 		if err := rows.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated,
