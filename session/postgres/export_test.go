@@ -1,6 +1,21 @@
 package postgres
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // WithClock replaces the server's clock.
 func WithClock(now func() time.Time) Option { return func(s *Store) { s.now = now } }
+
+// Migrate brings the schema up to a version that may be an older one.
+func Migrate(ctx context.Context, url string, version int64) error {
+	config, err := parse(url)
+	if err != nil {
+		return err
+	}
+	return migrate(ctx, config.ConnConfig, version)
+}
+
+// SchemaVersion is the newest version.
+const SchemaVersion = schemaVersion

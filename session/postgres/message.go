@@ -50,12 +50,11 @@ func messagesOf(events []*agent.Event, runOf func(id string) (string, error)) ([
 		switch e.Data.(type) {
 		case *agent.User:
 			m := mentioned(e)
-			m.Role, m.Agent, m.First = "user", nil, &e.Seq
+			m.Role, m.Agent = "user", nil
+			m.begin(e)
 			m.end(e)
 		case *agent.HarnessStart:
-			if m := mentioned(e); m.First == nil {
-				m.First = &e.Seq
-			}
+			mentioned(e).begin(e)
 		case *agent.HarnessEnd:
 			mentioned(e).end(e)
 		}
@@ -63,9 +62,7 @@ func messagesOf(events []*agent.Event, runOf func(id string) (string, error)) ([
 			continue
 		}
 		m := mentioned(e)
-		if m.First == nil {
-			m.First = &e.Seq
-		}
+		m.begin(e)
 		run, err := parentRun(e.ParentID, events[:i], runOf)
 		if err != nil {
 			return nil, err
@@ -73,6 +70,12 @@ func messagesOf(events []*agent.Event, runOf func(id string) (string, error)) ([
 		m.Parent = optional(run)
 	}
 	return out, nil
+}
+
+func (m *message) begin(e *agent.Event) {
+	if m.First == nil {
+		m.First = &e.Seq
+	}
 }
 
 func (m *message) end(e *agent.Event) {

@@ -1,0 +1,194 @@
+package postgres_test
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/postgres"
+)
+
+// version1 is what pg_dump made of a database of the first version.
+//
+//go:embed testdata/version1.sql
+var version1 string
+
+// rows returns what a query yields, each row as text.
+func rows(t testing.TB, url, sql string) (out []string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	result, err := conn.Query(t.Context(), sql)
+	require.NoError(t, err)
+	for result.Next() {
+		out = append(out, "")
+		for _, v := range result.RawValues() {
+			out[len(out)-1] += fmt.Sprintf("%q ", v)
+		}
+	}
+	require.NoError(t, result.Err())
+	return out
+}
+
+// contentSQL is everything that a database of the first version holds.
+var contentSQL = []string{"SELECT * FROM arbor.session ORDER BY key", "SELECT * FROM arbor.event ORDER BY session, seq", "SELECT * FROM arbor.state ORDER BY 1, 2, 3, 4"}
+
+func loadDump(t testing.TB, url string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	_, err = conn.PgConn().Exec(t.Context(), version1).ReadAll()
+	require.NoError(t, err)
+}
+
+// TestMigrateForward opens a database of the first version. All that was there is
+// there as it was, with the messages that a new database would have, and goes on.
+func TestMigrateForward(t *testing.T) {
+	url := servers.Database(t)
+	loadDump(t, url)
+	var before [][]string
+	for _, sql := range contentSQL {
+		content := rows(t, url, sql)
+		require.NotEmpty(t, content)
+		before = append(before, content)
+	}
+	s := open(t, url)
+	require.Equal(t, fmt.Sprint(postgres.SchemaVersion), run(t, url, "SELECT max(version_id) FROM arbor.goose_db_version"))
+	for i, sql := range contentSQL {
+		require.Equal(t, before[i], rows(t, url, sql))
+	}
+	infos, err := s.List(t.Context(), session.Key{})
+	require.NoError(t, err)
+	require.Len(t, infos, 7)
+	forks := 0
+	for _, info := range infos {
+		log := load(t, s, info.Key)
+		require.Len(t, log, int(info.Seq))
+		if info.Key.ID != "payloads" && info.Key.ID != "long" { // which are no conversations
+			requireMessages(t, url, info.Key, log, info.ParentSeq)
+		}
+		if info.ParentSeq > 0 {
+			forks++
+		}
+	}
+	require.Equal(t, 3, forks)
+
+	// The table that is filled is the table that appends write.
+	filled := rows(t, url, "SELECT * FROM arbor.message ORDER BY session, first_seq, id")
+	require.Greater(t, len(filled), 15)
+	run(t, url, "TRUNCATE arbor.message")
+	for _, key := range rowKeys(t, url) {
+		var events []*agent.Event
+		for _, text := range rowEvents(t, url, key) {
+			e := new(agent.Event)
+			require.NoError(t, e.UnmarshalJSON([]byte(text)))
+			events = append(events, e)
+		}
+		replay(t, s, url, key, events)
+	}
+	require.Equal(t, filled, rows(t, url, "SELECT * FROM arbor.message ORDER BY session, first_seq, id"))
+
+	r := newRunner(t, s)
+	for _, info := range infos {
+		_, err := s.Acquire(t.Context(), info.Key, session.Self())
+		if info.Key.ID == "payloads" { // its lease was held
+			run(t, url, "UPDATE arbor.session SET lease_until = clock_timestamp() WHERE id = 'payloads'")
+			continue
+		}
+		require.NoError(t, err)
+		run(t, url, "UPDATE arbor.session SET lease_until = NULL WHERE id = $1", info.Key.ID)
+		if info.Key.ID == "long" { // no turns
+			continue
+		}
+		for _, err := range r.Resume(t.Context(), info.Key) {
+			require.NoError(t, err)
+		}
+		for _, err := range r.Run(t.Context(), info.Key, llm.UserText("It goes on")) {
+			require.NoError(t, err)
+		}
+		requireMessages(t, url, info.Key, load(t, s, info.Key), info.ParentSeq)
+	}
+	lease := acquire(t, s, session.ID("new"))
+	require.Greater(t, lease.Token>>32, int64(8), "keys of the old database do not come again")
+}
+
+func rowKeys(t testing.TB, url string) (keys []int64) {
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	result, err := conn.Query(t.Context(), "SELECT key FROM arbor.session ORDER BY key")
+	require.NoError(t, err)
+	keys, err = pgx.CollectRows(result, pgx.RowTo[int64])
+	require.NoError(t, err)
+	return keys
+}
+
+func rowEvents(t testing.TB, url string, key int64) (events []string) {
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	result, err := conn.Query(t.Context(), "SELECT json::text FROM arbor.event WHERE session = $1 ORDER BY seq", key)
+	require.NoError(t, err)
+	events, err = pgx.CollectRows(result, pgx.RowTo[string])
+	require.NoError(t, err)
+	return events
+}
+
+// replay appends a session's own events once more, one at a time.
+func replay(t testing.TB, s session.Store, url string, key int64, events []*agent.Event) {
+	t.Helper()
+	if len(events) == 0 {
+		return
+	}
+	hidden := run(t, url, "SELECT id IS NULL FROM arbor.session WHERE key = $1", key) == "true"
+	if hidden {
+		run(t, url, "UPDATE arbor.session SET app = 'replay', user_id = 'replay', id = 'replay', created = now(), updated = now() WHERE key = $1", key)
+		defer run(t, url, "UPDATE arbor.session SET app = NULL, user_id = NULL, id = NULL, seq = 0, created = NULL, updated = NULL, lease_until = NULL WHERE key = $1", key)
+	}
+	run(t, url, "DELETE FROM arbor.event WHERE session = $1", key)
+	run(t, url, "UPDATE arbor.session SET seq = $2, lease_until = NULL WHERE key = $1", key, events[0].Seq-1)
+	var name session.Key
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	require.NoError(t, conn.QueryRow(t.Context(), "SELECT app, user_id, id FROM arbor.session WHERE key = $1", key).Scan(&name.App, &name.User, &name.ID))
+	lease := acquire(t, s, name)
+	for _, e := range events {
+		require.NoError(t, s.Append(t.Context(), name, e.Seq-1, lease, e))
+	}
+	require.NoError(t, s.Release(t.Context(), name, lease))
+}
+
+// TestMigrateStepByStep: a program that stops between two steps leaves a database
+// that the next one goes on with.
+func TestMigrateStepByStep(t *testing.T) {
+	for version := int64(1); version <= postgres.SchemaVersion; version++ {
+		url := servers.Database(t)
+		loadDump(t, url)
+		require.NoError(t, postgres.Migrate(t.Context(), url, version))
+		s := open(t, url)
+		log := load(t, s, session.ID("story"))
+		requireMessages(t, url, session.ID("story"), log, 0)
+	}
+}
+
+// TestNewerSchema: a program of this version leaves a newer database alone.
+func TestNewerSchema(t *testing.T) {
+	url := servers.Database(t)
+	require.NoError(t, open(t, url).Close())
+	run(t, url, "INSERT INTO arbor.goose_db_version (version_id, is_applied) VALUES ($1, true)", postgres.SchemaVersion+1)
+	_, err := postgres.Open(t.Context(), url)
+	require.ErrorContains(t, err, "a newer version of this program made its schema arbor")
+	require.ErrorContains(t, err, "update this program")
+	require.ErrorContains(t, err, "postgres: open 127.0.0.1:")
+}
