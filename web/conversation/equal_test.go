@@ -50,10 +50,7 @@ func TestSameGraph(t *testing.T) {
 				k++
 			}
 		}
-		t.Errorf("stream %d of seed %d, without what the difference does not need:\n%s\n%s", i, *seed, strings.Join(lines, "\n"), wrong)
-		if t.Failed() {
-			return
-		}
+		t.Fatalf("stream %d of seed %d, without what the difference does not need:\n%s\n%s", i, *seed, strings.Join(lines, "\n"), wrong)
 	}
 }
 

@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { Trie } from "../dist/trie.js";
+import { Vector } from "../dist/vector.js";
+import { random } from "./random.mjs";
+
+test("a trie is a map, and old ones stay", () => {
+  // Pairs have one FNV-1a hash each.
+  const keys = ["costarring", "liquor", "declinate", "macallums", "altarage", "zinke", "", "__proto__"];
+  for (let i = 0; i < 2000; i++) keys.push(`key ${i}`);
+  const n = random(1);
+  let trie = Trie.empty();
+  const map = new Map();
+  const past = [];
+  for (let i = 0; i < 20_000; i++) {
+    const key = n(2) === 0 ? keys[n(8)] : keys[n(keys.length)];
+    if (n(3) === 0) {
+      trie = trie.remove(key);
+      map.delete(key);
+    } else {
+      trie = trie.set(key, i);
+      map.set(key, i);
+    }
+    assert.equal(trie.isEmpty, map.size === 0);
+    if (i % 4000 === 0) past.push([trie, new Map(map)]);
+  }
+  past.push([trie, map]);
+  for (const [trie, map] of past) {
+    for (const key of [...keys, "never"]) assert.equal(trie.get(key), map.get(key), key);
+  }
+  assert(keys.reduce((trie, key) => trie.remove(key), trie).isEmpty);
+});
+
+test("a vector is a list, and old ones stay", () => {
+  const n = random(2);
+  let vector = Vector.empty();
+  const list = [];
+  const past = [];
+  for (let i = 0; i < 70_000; i++) {
+    if (n(4) === 0 && list.length > 0) {
+      const place = n(list.length);
+      vector = vector.set(place, i);
+      list[place] = i;
+    } else {
+      vector = vector.push(i);
+      list.push(i);
+    }
+    if ([0, 31, 32, 33, 1055, 1056, 1057, 20_000].includes(i)) past.push([vector, list.slice()]);
+  }
+  past.push([vector, list]);
+  for (const [vector, list] of past) {
+    assert.equal(vector.length, list.length);
+    list.forEach((item, place) => assert.equal(vector.get(place), item));
+    assert.equal(vector.get(-1), undefined);
+    assert.equal(vector.get(list.length), undefined);
+  }
+});
