@@ -230,6 +230,29 @@ func TestForkThatWaits(t *testing.T) {
 	require.Contains(t, run.out, "Not refunded.")
 }
 
+// A session can be looked at and forked while another process is in a turn of it,
+// and the turn does not notice.
+func TestForkWhileATurnRuns(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	slowly, asked, release := slow("Which router?")
+	run := invocation{env: serve(t, answers(scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"tech"}`)), slowly))}.
+		start(t, "run", desk, "my line is slow", "--session", "s1", "--db", s.db)
+	receive(t, asked)
+	require.Contains(t, s.sessions(t, "show", "s1", "--at", "7").err, "active: tech")
+	require.Contains(t, s.sessions(t, "show", "s1", "--state", "--json").out, `"turn":"open"`)
+	s.sessions(t, "fork", "s1", "--at", "1", "--to", "s2")
+	s.sessions(t, "fork", "s1", "--to", "s3")
+	s.sessions(t, "edit", "s1", "my invoice", "--last", "--to", "s4")
+	for _, id := range []string{"s2", "s3", "s4"} {
+		got := s.run(t, "resume", desk, "--session", id, "--db", s.db)
+		require.Equal(t, 0, got.status, got.err)
+	}
+	close(release)
+	require.Equal(t, outcome{0, "support → tech\ntech: Which router?\n", ""}, run.wait(t))
+	require.Regexp(t, `(?m)^active +tech +billing$`, s.sessions(t, "diff", "s1", "s4").out)
+}
+
 func TestEdit(t *testing.T) {
 	t.Parallel()
 	s := tell(t)

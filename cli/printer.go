@@ -219,6 +219,7 @@ func (p *printer) end(e *agent.Event, d *agent.HarnessEnd) {
 	if e.Scope != "" {
 		return
 	}
+	p.spin.hide() // who follows a session may see nothing more for long
 	told := ""
 	switch d.FinishReason {
 	case agent.FinishReasonLength:
