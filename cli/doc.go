@@ -13,7 +13,8 @@
 // characters made visible, so that no text can drive a terminal; --json carries
 // it word for word.
 //
-// The package imports the runner, the stores, agentfile and the models that the
-// environment can name. It decides nothing about a conversation: whatever it
-// shows is read from events. It never prints or stores an API key.
+// The package imports the runner, the stores, checkpoint, conversation, agentfile
+// and the models that the environment can name. It decides nothing about a
+// conversation: whatever it shows is read from events. It never prints or stores an
+// API key, and never prints the password of a server's address.
 package cli

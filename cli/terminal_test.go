@@ -152,6 +152,20 @@ func TestReplayOnTerminal(t *testing.T) {
 	require.NotContains(t, seen, "billing failed")
 }
 
+func TestFollowOnTerminal(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.env = []string{"NO_COLOR=1"}
+	screen := s.onScreen(t, "sessions", "follow", "story", "--db", s.db)
+	screen.until("(billing failed")
+	require.Equal(t, 0, s.run(t, "run", desk, "thank you", "--session", "story", "--db", s.db).status)
+	screen.until("user: thank you")
+	screen.until("billing: I am the offline model")
+	screen.enter("\x03")
+	screen.until("")
+	require.Equal(t, cli.StatusInterrupted, screen.status())
+}
+
 // Without a message a terminal is not read from.
 func TestTerminalNeedsMessage(t *testing.T) {
 	t.Parallel()
