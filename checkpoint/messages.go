@@ -54,6 +54,7 @@ type importing struct {
 	events   []*agent.Event
 	turn     string
 	run      string // of the agent, "" if none is open
+	said     bool   // something in it, without a result since
 	lastNode string // that the next run follows
 	waiting  []pending
 }
@@ -96,11 +97,15 @@ func (i *importing) answer(m llm.Message) error {
 	if i.turn == "" {
 		return fmt.Errorf("a conversation begins with the user's words")
 	}
+	i.settle()
+	if i.said { // two messages, and not one
+		i.end()
+	}
 	if i.run == "" {
 		i.run = i.s.newID()
 		i.add(&agent.HarnessStart{AgentID: i.agent}).ParentID = i.lastNode
 	}
-	i.settle()
+	i.said = true
 	if m.Text != "" {
 		i.add(&agent.Text{Content: valid(m.Text)}).More = true
 	}
@@ -144,6 +149,7 @@ func (i *importing) result(r llm.ToolResult) error {
 	for n, w := range i.waiting {
 		if w.theirs == r.CallID {
 			i.waiting = append(i.waiting[:n:n], i.waiting[n+1:]...)
+			i.said = false
 			i.add(&agent.ToolResult{Name: w.name, Output: agent.EncodeJSON(valid(r.Output)), IsError: r.IsError}).ID = w.id
 			return nil
 		}
@@ -154,6 +160,7 @@ func (i *importing) result(r llm.ToolResult) error {
 // settle answers the calls that got no result.
 func (i *importing) settle() {
 	for _, w := range i.waiting {
+		i.said = false
 		i.add(&agent.ToolResult{Name: w.name, Output: agent.EncodeJSON(conversation.NoResult), IsError: true}).ID = w.id
 	}
 	i.waiting = nil
@@ -164,6 +171,6 @@ func (i *importing) end() {
 	i.settle()
 	if i.run != "" {
 		i.add(&agent.HarnessEnd{AgentID: i.agent, FinishReason: agent.FinishReasonStop})
-		i.lastNode, i.run = i.run+":harness_end", ""
+		i.lastNode, i.run, i.said = i.run+":harness_end", "", false
 	}
 }

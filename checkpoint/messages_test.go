@@ -45,6 +45,22 @@ func TestImportedMessagesGoOn(t *testing.T) {
 	})
 }
 
+// TestAssistantsOneAfterTheOther: what two agents said stays two messages.
+func TestAssistantsOneAfterTheOther(t *testing.T) {
+	d := newDesk(t, session.NewMemory())
+	said := func(text string) llm.Message {
+		return llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: text}}
+	}
+	messages := []llm.Message{llm.UserText("Hi"), said("One moment."), said("Here I am."), llm.UserText("Well?")}
+	require.NoError(t, d.past.Import(context.Background(), fork, "support", messages))
+	require.Equal(t, messages, conversation.Messages(alone(d.log(fork)), conversation.Active{}))
+	d.resume(fork)
+	preview, err := d.runner.Preview(context.Background(), fork, "support")
+	require.NoError(t, err)
+	require.NoError(t, view.Check(preview.Request))
+	require.Contains(t, preview.Messages[2].PlainText(), "Here I am.")
+}
+
 // plain leaves out what an import may change: the ids of calls.
 func plain(messages []llm.Message) (out []llm.Message) {
 	for _, m := range messages {

@@ -26,7 +26,6 @@ import (
 // family is a session, its forks, and forks of those.
 type family struct {
 	t        *testing.T
-	inMiddle int // forks were taken in the middle of a run: 1, and one that hangs on a result: 2
 	c        *chance
 	store    session.Store
 	sessions *checkpoint.Sessions
@@ -70,56 +69,21 @@ func (f *family) say(key session.Key, words string) {
 func (f *family) fork() {
 	of, to := f.keys[f.c.n(len(f.keys))], session.ID(fmt.Sprint("s", len(f.keys)))
 	var moments, users []int64
-	last := "" // type of the last event of the conversation itself that has a node
-	where := map[int64]string{}
 	for c, err := range f.sessions.History(f.t.Context(), of) {
 		require.NoError(f.t, err)
-		for _, e := range c.Events {
-			switch e.Type() {
-			case agent.TypeUser:
-				users = append(users, e.Seq)
-				last = e.Type()
-			case agent.TypeHarnessStart, agent.TypeUsage, agent.TypeToolResult, agent.TypeToolProgress, agent.TypeHarnessEnd:
-				if e.Scope == "" {
-					last = e.Type()
-				}
-			}
-		}
-		where[c.Seq] = last
-		switch last {
-		case agent.TypeUser, agent.TypeHarnessEnd:
-		case agent.TypeToolResult, agent.TypeToolProgress:
-			// A call can have a result in every fork that was taken before it had one, and
-			// which of them a run hangs on is said by the result's id alone: see the rule
-			// for ids that another run has taken.
-			if f.inMiddle > 0 {
-				continue
-			}
-		default:
-			if f.inMiddle == 2 || of != f.keys[0] {
-				continue
-			}
-		}
 		moments = append(moments, c.Seq)
+		if c.Events[0].Type() == agent.TypeUser {
+			users = append(users, c.Seq)
+		}
 	}
 	words := fmt.Sprint("Hello, this is ", to.ID)
 	if f.c.n(3) == 0 {
 		require.NoError(f.t, f.sessions.Edit(f.t.Context(), of, users[f.c.n(len(users))], llm.Content{Text: words}, to))
 		f.say(to, "")
 	} else {
-		if len(moments) == 0 {
-			return
-		}
 		at := moments[f.c.n(len(moments))]
 		require.NoError(f.t, f.sessions.Fork(f.t.Context(), of, at, to))
-		switch where[at] {
-		case agent.TypeUser, agent.TypeHarnessEnd:
-		case agent.TypeToolResult, agent.TypeToolProgress:
-			f.inMiddle = 2
-		default:
-			f.inMiddle = 1
-		}
-		if f.c.n(2) == 0 || slices.Contains(users, at) { // a message is answered before the next one
+		if f.c.n(2) == 0 {
 			f.say(to, "")
 		}
 	}

@@ -78,7 +78,6 @@ type run struct {
 	first, last int32 // nodes; none if all were discarded
 	parent      int32 // the node that the run hangs on, or none
 	waitsFor    string
-	root        int32 // see Graph.rootOf
 	open        int32 // nodes of which only deltas have come
 	seq         int64 // the last one seen
 	usages      int32

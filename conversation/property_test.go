@@ -251,6 +251,29 @@ func TestOrderOfIndependentRunsIsIrrelevant(t *testing.T) {
 	})
 }
 
+// TestDiscardsAndLateParents: what hung on a node that was discarded is judged by
+// where it hangs now, when a parent comes late.
+func TestDiscardsAndLateParents(t *testing.T) {
+	circle := reduceAll(t, []string{
+		`{"type":"text","id":"a","runId":"r","partial":true}`,
+		`{"type":"text","id":"b","runId":"s","partial":true,"parentId":"a"}`,
+		`{"type":"discard","runId":"r","ids":["a"]}`,
+		`{"type":"discard","runId":"s","ids":["b"]}`,
+		`{"type":"text","id":"c","runId":"s","parentId":"z"}`,
+		`{"type":"text","id":"d","runId":"q","parentId":"c"}`,
+		`{"type":"text","id":"z","runId":"q"}`})
+	requireSound(t, circle)
+	require.Empty(t, circle.Parents("c"))
+	good := reduceAll(t, []string{
+		`{"type":"text","id":"a","runId":"r","partial":true,"parentId":"x"}`,
+		`{"type":"text","id":"b","runId":"s","parentId":"a"}`,
+		`{"type":"discard","runId":"r","ids":["a"]}`,
+		`{"type":"text","id":"c","runId":"r"}`,
+		`{"type":"text","id":"x","runId":"s"}`})
+	requireSound(t, good)
+	require.Len(t, good.Parents("c"), 1)
+}
+
 func reduceAll(t require.TestingT, events []string) *Graph {
 	g := New()
 	for _, line := range events {

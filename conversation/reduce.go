@@ -62,7 +62,7 @@ func (g *Graph) reduce(e *event) *Graph {
 func (g *Graph) take(ri int32, e *event) bool {
 	if ri == none {
 		ri = int32(g.runs.n)
-		g.runs.add(&run{id: e.runID, first: none, last: none, parent: none, root: ri})
+		g.runs.add(&run{id: e.runID, first: none, last: none, parent: none})
 		x := g.names.Load()
 		x.add(&x.runs, e.runID, ri)
 	}
@@ -244,7 +244,6 @@ func (g *Graph) hangOn(ri int32, r *run, parentID string) {
 	}
 	// A run without nodes has nothing below it: this cannot close a circle.
 	g.link(ri, r, place)
-	r.root = g.rootOf(g.at(place).run)
 }
 
 // named returns the node that a parentId means, or none: the one of that id, or
@@ -286,34 +285,26 @@ func (g *Graph) arrived(id string, place int32) {
 			continue
 		}
 		w := *g.runAt(wi)
-		root := g.rootOf(g.at(place).run)
-		if root == wi && w.first != none {
+		if g.below(place, wi) {
 			w.waitsFor = ""
 			g.waiting--
 		} else {
 			g.link(wi, &w, place)
-			w.root = root
 		}
 		g.setRun(wi, &w)
 	}
 }
 
-// rootOf returns the run at the root of a run's tree, for which its own root is
-// itself. Runs that hang on each other form trees, and a run that waits for its
-// parent is a root; an edge from a node below it would close a circle.
-func (g *Graph) rootOf(ri int32) int32 {
-	root := ri
-	for g.runAt(root).root != root {
-		root = g.runAt(root).root
+// below reports whether a node is one of a run's, or hangs on one of them: an
+// edge from it to the run would close a circle. It walks from run to run, which
+// costs something only where a parent came late.
+func (g *Graph) below(place, ri int32) bool {
+	for ; place != none; place = g.runAt(g.at(place).run).parent {
+		if g.at(place).run == ri {
+			return true
+		}
 	}
-	// What was walked once is short from then on.
-	for r := g.runAt(ri); r.root != root && ri != root; r = g.runAt(ri) {
-		short := *r
-		short.root = root
-		g.setRun(ri, &short)
-		ri = r.root
-	}
-	return root
+	return false
 }
 
 // resolve sets the state of a relay.

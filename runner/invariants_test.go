@@ -175,7 +175,7 @@ func (c *logCheck) event(e, next *agent.Event) {
 func (c *logCheck) node(e *agent.Event) {
 	switch e.Data.(type) {
 	case *agent.ToolResult:
-		c.nodes[e.ID+":result"] = true
+		c.nodes[e.RunID+":"+e.ID+":result"] = true
 	case *agent.Usage:
 		n := 1
 		for c.nodes[fmt.Sprintf("%s:usage:%d", e.RunID, n)] {

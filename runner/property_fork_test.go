@@ -96,7 +96,8 @@ func (w *world) fork(to session.Key) {
 			require.Empty(w.t, starts)
 		} else {
 			require.Len(w.t, starts, 1)
-			require.Equal(w.t, own[0].ParentID, starts[0].ID)
+			id, run := starts[0].ID, starts[0].RunID
+			require.Contains(w.t, []string{id, run + ":" + id}, own[0].ParentID)
 		}
 	}
 }

@@ -218,7 +218,10 @@ func (t *turn) begin(msg llm.Message) error {
 	}
 	events = slices.Grow(events, 2)
 	user := &agent.Event{TurnID: t.newID(), RunID: t.newID(), Agent: "user", Data: &agent.User{Content: msg.Content.Stored()}}
-	if last != "" {
+	switch turn := &t.w.fold.Turn; {
+	case turn.ID != "" && turn.ID != conversation.Run.TurnID: // nobody answered the message before
+		user.ParentID = turn.UserRunID + ":user"
+	case last != "":
 		user.ParentID = endNode(last)
 	}
 	return t.append(t.ctx, t.answer(append(events, user), user.TurnID, user.RunID))

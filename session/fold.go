@@ -114,13 +114,14 @@ type node struct {
 }
 
 // LastNode returns the id of the last node that the scope has in the conversation
-// graph: what a run that follows there names as its parent.
+// graph, what a run that follows there names as its parent. A result is named with
+// its run in front, because the same call can have others in other forks.
 func (s *Scope) LastNode() string {
 	switch s.node.typ {
 	case "":
 		return ""
 	case agent.TypeToolResult:
-		return s.node.id + ":result"
+		return s.node.run + ":" + s.node.id + ":result"
 	case agent.TypeUsage:
 		return s.node.run + ":usage:" + strconv.Itoa(s.node.n)
 	case agent.TypeHarnessStart, agent.TypeHarnessEnd, agent.TypeError:
