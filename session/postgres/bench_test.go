@@ -1,0 +1,200 @@
+package postgres_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/session"
+)
+
+// The benchmarks in this file are those of session/sqlite, on a server on the same
+// machine: what a network adds comes on top, once for each call.
+
+// durations are reported by their order.
+type durations struct {
+	mu  sync.Mutex
+	all []time.Duration
+}
+
+func (d *durations) since(start time.Time) {
+	took := time.Since(start)
+	d.mu.Lock()
+	d.all = append(d.all, took)
+	d.mu.Unlock()
+}
+
+func (d *durations) report(b *testing.B, of string) {
+	slices.Sort(d.all)
+	for _, p := range []int{50, 99} {
+		b.ReportMetric(float64(d.all[min(len(d.all)*p/100, len(d.all)-1)].Nanoseconds()), fmt.Sprintf("p%d-ns/%s", p, of))
+	}
+}
+
+// BenchmarkAppend stores five events in one batch: one statement, one commit.
+func BenchmarkAppend(b *testing.B) {
+	s := open(b, servers.Database(b))
+	key := session.ID("s")
+	lease := acquire(b, s, key)
+	var took durations
+	b.ReportAllocs()
+	for seq := int64(0); b.Loop(); seq += 5 {
+		start := time.Now()
+		if err := s.Append(b.Context(), key, seq, lease, batch(seq, 5)...); err != nil {
+			b.Fatal(err)
+		}
+		took.since(start)
+	}
+	took.report(b, "append")
+}
+
+// benchTurn is what a turn asks of the store: lease, five appends of one to three
+// events, lease back.
+func benchTurn(b *testing.B, s session.Store, key session.Key, took *durations) error {
+	lease, err := s.Acquire(b.Context(), key, session.Self())
+	if err != nil {
+		return err
+	}
+	seq := lease.Seq
+	for _, n := range []int{2, 3, 1, 3, 2} {
+		start := time.Now()
+		if err := s.Append(b.Context(), key, seq, lease, batch(seq, n)...); err != nil {
+			return err
+		}
+		took.since(start)
+		seq += int64(n)
+	}
+	return s.Release(b.Context(), key, lease)
+}
+
+func BenchmarkTurn(b *testing.B) {
+	s := open(b, servers.Database(b))
+	key := session.ID("s")
+	var appends, turns durations
+	b.ReportAllocs()
+	for b.Loop() {
+		start := time.Now()
+		if err := benchTurn(b, s, key, &appends); err != nil {
+			b.Fatal(err)
+		}
+		turns.since(start)
+	}
+	appends.report(b, "append")
+	turns.report(b, "turn")
+}
+
+// BenchmarkTurns has many sessions write at the same time.
+func BenchmarkTurns(b *testing.B) {
+	for _, connections := range []int{4, 10, 30} {
+		b.Run(fmt.Sprint("connections=", connections), func(b *testing.B) {
+			s := open(b, servers.Database(b)+fmt.Sprint("&pool_max_conns=", connections))
+			b.ReportAllocs()
+			b.SetParallelism(15) // times the number of processors
+			ids := make(chan int, 1000)
+			for i := range cap(ids) {
+				ids <- i
+			}
+			var appends durations
+			b.RunParallel(func(pb *testing.PB) {
+				key := session.ID(fmt.Sprint(<-ids))
+				for pb.Next() {
+					if err := benchTurn(b, s, key, &appends); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			appends.report(b, "append")
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "turns/s")
+		})
+	}
+}
+
+// BenchmarkRunner runs turns of a tree that hands over, looks things up and answers.
+func BenchmarkRunner(b *testing.B) {
+	s := open(b, servers.Database(b))
+	r := newRunner(b, s)
+	var took durations
+	events := 0
+	for n := 0; b.Loop(); n++ {
+		start := time.Now()
+		out, err := turn(b.Context(), r, session.ID(fmt.Sprint(n/10)), "I was charged twice")
+		if err != nil {
+			b.Fatal(err)
+		}
+		took.since(start)
+		events += len(out)
+	}
+	took.report(b, "turn")
+	b.ReportMetric(float64(events)/float64(b.N), "events/turn")
+}
+
+// BenchmarkLoad reads a log of 1,000 events.
+func BenchmarkLoad(b *testing.B) {
+	s := open(b, servers.Database(b))
+	key := session.ID("s")
+	lease := acquire(b, s, key)
+	require.NoError(b, s.Append(b.Context(), key, 0, lease, batch(0, 1000)...))
+	b.ReportAllocs()
+	for b.Loop() {
+		n := 0
+		for _, err := range s.Load(b.Context(), key, 0) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}
+		if n != 1000 {
+			b.Fatal(n)
+		}
+	}
+}
+
+// BenchmarkFork forks sessions of different lengths at their ends, and reports what
+// the server writes for it.
+func BenchmarkFork(b *testing.B) {
+	for _, length := range []int64{10, 10_000} {
+		b.Run(fmt.Sprint("events=", length), func(b *testing.B) {
+			url := servers.Database(b)
+			s := open(b, url)
+			key := session.ID("s")
+			lease := acquire(b, s, key)
+			for seq := int64(0); seq < length; seq += min(500, length) {
+				require.NoError(b, s.Append(b.Context(), key, seq, lease, batch(seq, int(min(500, length)))...))
+			}
+			require.NoError(b, s.Fork(b.Context(), key, length, session.ID("first")))
+			run(b, url, "CHECKPOINT")
+			run(b, url, "INSERT INTO arbor.session (app) VALUES (NULL)") // so that the pages are in the log
+			require.NoError(b, s.Fork(b.Context(), key, length, session.ID("second")))
+			before := written(b, url)
+			var took durations
+			n := 0
+			for ; b.Loop(); n++ {
+				start := time.Now()
+				if err := s.Fork(b.Context(), key, length, session.ID(fmt.Sprint("fork", n))); err != nil {
+					b.Fatal(err)
+				}
+				took.since(start)
+			}
+			took.report(b, "fork")
+			b.ReportMetric(float64(written(b, url)-before)/float64(n), "wal-B/fork")
+		})
+	}
+}
+
+// BenchmarkOpen opens a database that is there.
+func BenchmarkOpen(b *testing.B) {
+	url := servers.Database(b)
+	open(b, url)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := open(b, url).Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
