@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,8 +14,11 @@ import (
 )
 
 // Locks are taken from a session to its parent, never back, so that nobody waits
-// in a circle. While a session's row is locked, the sessions that it shares events
-// with stay, and the part that is shared.
+// in a circle; what stands at a fork's own key is locked only if it is no session
+// yet, and so nobody's parent. (One circle is left: a fork waits for its key, whose
+// session is being deleted, a child of the one that is forked. The server ends one
+// of the two, which is then tried again.) While a session's row is locked, the sessions that it
+// shares events with stay, and the part that is shared.
 const (
 	originSQL = `SELECT key FROM arbor.session
 		WHERE app = $1 AND user_id = $2 AND id = $3 AND created IS NOT NULL AND $4 BETWEEN 0 AND seq FOR KEY SHARE`
@@ -24,9 +28,11 @@ const (
 			UNION ALL
 			SELECT s.key, s.parent_key, s.parent_seq FROM line JOIN arbor.session s ON s.key = line.parent WHERE $2 <= line.shared)
 		SELECT key FROM line WHERE parent IS NULL OR $2 > shared`
-	occupantSQL = `SELECT key, created IS NOT NULL, fork_nonce, lease_until > coalesce($4, clock_timestamp()), lease_host, lease_pid, lease_started
-		FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3 FOR UPDATE`
-	forkSQL = `INSERT INTO arbor.session (app, user_id, id, seq, created, updated, parent_key, parent_seq, fork_nonce)
+	occupantSQL = `SELECT key, created IS NOT NULL, fork_nonce, coalesce(lease_until > coalesce($4, clock_timestamp()), false),
+			coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
+		FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3`
+	lockLeasedSQL = ` AND created IS NULL FOR UPDATE`
+	forkSQL       = `INSERT INTO arbor.session (app, user_id, id, seq, created, updated, parent_key, parent_seq, fork_nonce)
 		SELECT $1, $2, $3, $4, now, now, $5, $4, $6 FROM (SELECT coalesce($7, statement_timestamp()) AS now) AS clock`
 
 	nameSQL = `SELECT key FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3`
@@ -63,29 +69,47 @@ func (s *Store) fork(ctx context.Context, tx pgx.Tx, of session.Key, seq int64, 
 	if err := tx.QueryRow(ctx, keeperSQL, origin, seq).Scan(&parent); err != nil {
 		return err
 	}
-	var old struct {
-		key                 int64
-		exists              bool
-		nonce, pid, started *int64
-		leased              *bool
-		host                *string
-	}
-	err = tx.QueryRow(ctx, occupantSQL, to.App, to.User, to.ID, s.time()).Scan(&old.key, &old.exists, &old.nonce, &old.leased, &old.host, &old.pid, &old.started)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-	case err != nil:
-		return err
-	case old.nonce != nil && *old.nonce == nonce: // an earlier try, whose answer was lost
-		return nil
-	case old.exists || old.leased != nil && *old.leased && session.Alive(session.Owner{Host: *old.host, PID: int(*old.pid), Started: *old.started}):
-		return fmt.Errorf("session %s exists already: %w", to, agent.ErrConflict)
-	default: // it was leased once; who still thinks so must not write to the fork
-		if err := collect(ctx, tx, old.key); err != nil {
+	for _, lock := range []string{"", lockLeasedSQL} {
+		old, err := occupant(ctx, tx, to, lock, s.time())
+		if err != nil {
 			return err
+		}
+		if old == nil {
+			break
+		}
+		if old.nonce != nil && *old.nonce == nonce { // an earlier try, whose answer was lost
+			return nil
+		}
+		if old.exists || old.leased && session.Alive(old.holder) {
+			return fmt.Errorf("session %s exists already: %w", to, agent.ErrConflict)
+		}
+		if lock != "" { // it was leased once; who still thinks so must not write to the fork
+			if err := collect(ctx, tx, old.key); err != nil {
+				return err
+			}
 		}
 	}
 	_, err = tx.Exec(ctx, forkSQL, to.App, to.User, to.ID, seq, parent, nonce, s.time())
 	return err
+}
+
+// occupied is what stands at a key.
+type occupied struct {
+	key            int64
+	nonce          *int64
+	exists, leased bool
+	holder         session.Owner
+}
+
+// occupant returns what stands at a key, nil if nothing does.
+func occupant(ctx context.Context, tx pgx.Tx, key session.Key, lock string, now *time.Time) (*occupied, error) {
+	var o occupied
+	err := tx.QueryRow(ctx, occupantSQL+lock, key.App, key.User, key.ID, now).
+		Scan(&o.key, &o.exists, &o.nonce, &o.leased, &o.holder.Host, &o.holder.PID, &o.holder.Started)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	return &o, err
 }
 
 // Delete implements [session.Store]. What forks share stays, where nobody finds it
