@@ -36,6 +36,11 @@
 // complete. They are voided by a partial discard event: by the process itself when it
 // gives the lease back, else by the next one that takes the lease.
 //
+// The streams belong to the store: who replaces it by an empty one, as an in-memory
+// store is after every start, gives it another prefix, or removes the streams; else
+// partial events are lost until the old ones have expired. Stored events come in any
+// case.
+//
 // Partial events are what models said: whoever can read the Redis server can read
 // them until the streams expire.
 package redis

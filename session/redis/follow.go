@@ -141,6 +141,9 @@ func (f *follower) live(ctx context.Context) error {
 			waited = 0
 			continue
 		}
+		if f.void > 0 { // the stream of the session as it is now may have begun meanwhile
+			f.rewind()
+		}
 		end, full, err := f.log.Look(ctx)
 		if err != nil {
 			return err

@@ -5,10 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/postgres"
 	"github.com/agentarbor/arbor/session/redis"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -62,6 +64,42 @@ func TestTail(t *testing.T) {
 			sessiontest.WithTailPeer(func(t *testing.T, of sessiontest.Followed) sessiontest.Followed { return around(t, paths[of]) }),
 			sessiontest.WithPlainStore(func(t *testing.T, of sessiontest.Followed) session.Store { return openAt(t, paths[of]) }))
 	})
+}
+
+// TestTailInBrief runs against an imitation of Redis, which is everywhere.
+func TestTailInBrief(t *testing.T) {
+	url := "redis://" + miniredis.RunT(t).Addr()
+	sessiontest.RunTail(t, func(t *testing.T) sessiontest.Followed {
+		return newTail(t, url, session.NewMemory(), redis.WithPoll(20*time.Millisecond))
+	}, sessiontest.WithCuts(50))
+}
+
+func openPostgres(t *testing.T, url string) session.Store {
+	s, err := postgres.Open(t.Context(), url)
+	require.NoError(t, err)
+	return s
+}
+
+func TestTailOnPostgres(t *testing.T) {
+	url, database := servers.SharedRedis(t), servers.Database(t)
+	around := func(t *testing.T) sessiontest.Followed {
+		return newTail(t, url, openPostgres(t, database), redis.WithPoll(20*time.Millisecond))
+	}
+	sessiontest.RunTail(t, around, sessiontest.WithTailDeadOwners(),
+		sessiontest.WithTailPeer(func(t *testing.T, _ sessiontest.Followed) sessiontest.Followed { return around(t) }),
+		sessiontest.WithPlainStore(func(t *testing.T, _ sessiontest.Followed) session.Store { return openPostgres(t, database) }))
+}
+
+func TestStoreOnPostgres(t *testing.T) {
+	url, database := servers.SharedRedis(t), servers.Database(t)
+	around := func(t *testing.T) session.Store { return newTail(t, url, openPostgres(t, database)) }
+	sessiontest.Run(t, around,
+		sessiontest.WithDeadOwners(),
+		sessiontest.WithPeer(func(t *testing.T, _ session.Store) session.Store { return around(t) }),
+		sessiontest.WithReopen(func(t *testing.T, old session.Store) session.Store {
+			require.NoError(t, old.Close())
+			return around(t)
+		}))
 }
 
 func TestStore(t *testing.T) {

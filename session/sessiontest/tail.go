@@ -50,12 +50,17 @@ func WithPlainStore(plain func(t *testing.T, of Followed) session.Store) TailOpt
 	return func(s *tailSuite) { s.plain = plain }
 }
 
+// WithTailDeadOwners says that the store replaces the lease of a process that died on
+// the same host at once. It serves in the place of WithTailAdvance.
+func WithTailDeadOwners() TailOption { return func(s *tailSuite) { s.deadOwners = true } }
+
 type tailSuite struct {
-	open    func(*testing.T) Followed
-	cuts    int
-	advance func(time.Duration)
-	peer    func(*testing.T, Followed) Followed
-	plain   func(*testing.T, Followed) session.Store
+	open       func(*testing.T) Followed
+	cuts       int
+	deadOwners bool
+	advance    func(time.Duration)
+	peer       func(*testing.T, Followed) Followed
+	plain      func(*testing.T, Followed) session.Store
 }
 
 // RunTail runs the suite that every [session.Tail] must pass, one subtest for each
@@ -114,9 +119,33 @@ func (f *tailFixture) mustOpen(s Followed) Followed {
 // begin takes the lease of the fixture's session.
 func (f *tailFixture) begin() {
 	f.Helper()
-	lease, err := f.store.Acquire(f.Context(), f.key, session.Self())
+	f.beginAs(session.Self())
+}
+
+func (f *tailFixture) beginAs(owner session.Owner) {
+	f.Helper()
+	lease, err := f.store.Acquire(f.Context(), f.key, owner)
 	require.NoError(f, err)
 	f.lease, f.seq = lease, lease.Seq
+}
+
+// beginToLose takes a lease that lose makes others able to take over.
+func (f *tailFixture) beginToLose() {
+	f.Helper()
+	owner := session.Self()
+	if f.advance == nil {
+		owner.PID, owner.Started = 1<<30, 1 // above every system's highest PID
+		if !f.deadOwners || session.Alive(owner) {
+			f.Skip("needs the option WithTailAdvance, or WithTailDeadOwners")
+		}
+	}
+	f.beginAs(owner)
+}
+
+func (f *tailFixture) lose() {
+	if f.advance != nil {
+		f.advance(session.LeaseTTL)
+	}
 }
 
 // add stores events under the lease.

@@ -325,16 +325,13 @@ var otherTests = []tailTest{
 	}},
 	{"another machine takes a lease over", func(f *tailFixture) {
 		peer := f.other()
-		if f.advance == nil {
-			f.Skip("needs the option WithTailAdvance")
-		}
 		c := f.follow("")
-		f.begin()
+		f.beginToLose()
 		f.add(text("a"))
 		f.show("b1", "half")
 		got := c.take(2)
 		stale := f.store
-		f.advance(session.LeaseTTL)
+		f.lose()
 		f.store = peer
 		f.begin()
 		got = append(got, c.take(1)...)

@@ -204,18 +204,15 @@ var interruptedTests = []tailTest{
 		f.sameGraph(f.key, got)
 	}},
 	{"a lease that is taken over voids what was shown", func(f *tailFixture) {
-		if f.advance == nil {
-			f.Skip("needs the option WithTailAdvance")
-		}
 		c := f.follow("")
-		f.begin()
+		f.beginToLose()
 		f.add(text("a"))
 		f.show("b1", "half")
 		e := event(0, text("of another scope"))
 		e.RunID, e.Scope = "r2", "c1"
 		f.addEvents(e)
 		got := c.take(3)
-		f.advance(session.LeaseTTL)
+		f.lose()
 		f.begin()
 		got = append(got, c.take(1)...)
 		f.show("b2", "anew")

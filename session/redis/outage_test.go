@@ -1,0 +1,587 @@
+package redis_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	driver "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/redis"
+	"github.com/agentarbor/arbor/session/sessiontest"
+)
+
+// The tests in this file take Redis away in all kinds of ways.
+
+const patience = 20 * time.Second
+
+// log is what a logger was told.
+type log struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func (l *log) option() redis.Option { return redis.WithLogger(slog.New(slog.NewTextHandler(l, nil))) }
+
+// writer is a turn's worth of writing to one session.
+type writer struct {
+	t     testing.TB
+	tail  *redis.Tail
+	key   session.Key
+	lease session.Lease
+	seq   int64
+}
+
+func begin(t testing.TB, tail *redis.Tail, key session.Key) *writer {
+	t.Helper()
+	lease, err := tail.Acquire(t.Context(), key, session.Self())
+	require.NoError(t, err)
+	return &writer{t, tail, key, lease, lease.Seq}
+}
+
+func (w *writer) event(id, words string) *agent.Event {
+	return &agent.Event{ID: id, TurnID: "t", RunID: "r", Agent: "a", Path: "a", Time: time.Now().UTC(), Data: &agent.Text{Content: words}}
+}
+
+func (w *writer) add(id, words string) {
+	w.t.Helper()
+	e := w.event(id, words)
+	e.Seq = w.seq + 1
+	require.NoError(w.t, w.tail.Append(w.t.Context(), w.key, w.seq, w.lease, e))
+	w.seq++
+}
+
+func (w *writer) show(id, words string) {
+	w.t.Helper()
+	e := w.event(id, words)
+	e.Partial = true
+	require.NoError(w.t, w.tail.Publish(w.t.Context(), w.key, e))
+}
+
+func (w *writer) end() {
+	w.t.Helper()
+	require.NoError(w.t, w.tail.Release(w.t.Context(), w.key, w.lease))
+}
+
+// client follows a session in the background.
+type client struct {
+	t   testing.TB
+	mu  sync.Mutex
+	got []session.Entry
+	err error
+	end chan struct{}
+	cut context.CancelFunc
+}
+
+func follow(t testing.TB, tail session.Tail, key session.Key, after string) *client {
+	ctx, cut := context.WithCancel(t.Context())
+	c := &client{t: t, end: make(chan struct{}), cut: cut}
+	go func() {
+		defer close(c.end)
+		for e, err := range tail.Follow(ctx, key, after) {
+			c.mu.Lock()
+			if err != nil {
+				c.err = err
+			} else {
+				c.got = append(c.got, e)
+			}
+			c.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() { cut(); <-c.end })
+	return c
+}
+
+func (c *client) entries() []session.Entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.got[:len(c.got):len(c.got)]
+}
+
+// words is what the client has seen: deltas as they are, stored events with a dot,
+// notices by their code.
+func (c *client) words() []string {
+	var out []string
+	for _, e := range c.entries() {
+		switch d := e.Event.Data.(type) {
+		case *agent.Notice:
+			out = append(out, d.Code)
+		case *agent.Discard:
+			out = append(out, "void "+strings.Join(d.IDs, " "))
+		default:
+			s := e.Event.Text()
+			if !e.Event.Partial {
+				s += "."
+			}
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (c *client) sees(words ...string) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool { return strings.Join(c.words(), "|") == strings.Join(words, "|") }, patience, time.Millisecond,
+		"want %q, has %q", words, lazy(func() string { return fmt.Sprintf("%q", c.words()) }))
+}
+
+func (c *client) seesLast(word string) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		words := c.words()
+		return len(words) > 0 && words[len(words)-1] == word
+	}, patience, time.Millisecond, "want %q, has %q", word, lazy(func() string { return fmt.Sprintf("%q", c.words()) }))
+}
+
+type lazy func() string
+
+func (l lazy) String() string { return l() }
+
+// sound requires that a client has every stored event once and in order, that its ids
+// never fall, and that what it sees reduces to the graph of the log.
+func (c *client) sound(store session.Store, key session.Key) {
+	c.t.Helper()
+	var at session.Position
+	next := int64(1)
+	g := conversation.New()
+	for _, e := range c.entries() {
+		p, err := session.ParsePosition(e.ID)
+		require.NoError(c.t, err)
+		require.False(c.t, p.Seq < at.Seq || p.Seq == at.Seq && p.Part < at.Part, "%s after %s", p, at)
+		if _, notice := e.Event.Data.(*agent.Notice); !notice {
+			require.NotEqual(c.t, at, p)
+		}
+		at = p
+		if !e.Event.Partial {
+			require.Equal(c.t, next, e.Event.Seq)
+			next++
+		}
+		g = g.Reduce(e.Event)
+	}
+	want := conversation.New()
+	for e, err := range store.Load(c.t.Context(), key, 0) {
+		require.NoError(c.t, err)
+		want = want.Reduce(e)
+	}
+	require.Equal(c.t, nodes(c.t, want), nodes(c.t, g))
+}
+
+func nodes(t testing.TB, g *conversation.Graph) []string {
+	var out []string
+	for n := range g.Nodes() {
+		out = append(out, fmt.Sprint(n.ID, " ", n.RunID, " ", n.Kind))
+	}
+	return out
+}
+
+func TestRestartInMidStream(t *testing.T) {
+	server := servers.NewRedis(t)
+	var heard log
+	tail := newTail(t, server.URL(), session.NewMemory(), redis.WithPoll(20*time.Millisecond), heard.option())
+	key := session.ID("s")
+	c := follow(t, tail, key, "")
+	w := begin(t, tail, key)
+	w.add("e1", "one")
+	w.show("b1", "half")
+	c.sees("one.", "half")
+
+	require.NoError(t, server.Kill())
+	c.sees("one.", "half", redis.NoticeDegraded)
+	require.Equal(t, c.entries()[1].ID, c.entries()[2].ID, "a client that is cut off now goes on from the entry before")
+	began := time.Now()
+	for range 50 {
+		w.show("b1", " lost")
+	}
+	w.add("b1", "half lost")
+	w.add("e3", "three")
+	require.Less(t, time.Since(began), 2*time.Second, "a turn waits for Redis")
+	c.sees("one.", "half", redis.NoticeDegraded, "half lost.", "three.")
+	late := follow(t, tail, key, "1-0") // while Redis is down
+	late.sees(redis.NoticeDegraded, "half lost.", "three.")
+	require.Eventually(t, func() bool { return strings.Contains(heard.String(), "are not published") }, patience, time.Millisecond)
+
+	require.NoError(t, server.Start())
+	c.seesLast(redis.NoticeRestored)
+	late.seesLast(redis.NoticeRestored)
+	require.Eventually(t, func() bool { // the writer finds out at its own pace
+		w.show("b4", "x")
+		return strings.HasSuffix(strings.Join(c.words(), ""), "x")
+	}, patience, 10*time.Millisecond)
+	w.add("b4", "all of it")
+	w.show("b5", "again")
+	c.seesLast("again")
+	late.seesLast("again")
+	w.add("b5", "again")
+	w.end()
+	c.seesLast("again.")
+	late.seesLast("again.")
+	c.sound(tail, key)
+
+	require.Equal(t, 1, strings.Count(heard.String(), "level=WARN"), heard.String())
+	require.Equal(t, 1, strings.Count(heard.String(), "level=INFO"), heard.String())
+
+	// A client that was cut off at any entry gets the complete events that follow.
+	for _, e := range c.entries() {
+		p, err := session.ParsePosition(e.ID)
+		require.NoError(t, err)
+		again := follow(t, tail, key, e.ID)
+		require.Eventually(t, func() bool {
+			n := int64(0)
+			for _, e := range again.entries() {
+				if !e.Event.Partial {
+					n++
+				}
+			}
+			return n == w.seq-p.Seq
+		}, patience, time.Millisecond)
+		again.cut()
+	}
+}
+
+// TestRestartsUnderLoad kills the server again and again while many turns run: every
+// follower gets each stored event once and in order.
+func TestRestartsUnderLoad(t *testing.T) {
+	server := servers.NewRedis(t)
+	tail := newTail(t, server.URL(), session.NewMemory(), redis.WithPoll(10*time.Millisecond))
+	const sessions, turns = 6, 150
+	stop, killing := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(killing)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(100 * time.Millisecond):
+				if err := server.Kill(); err != nil {
+					t.Error(err)
+				}
+				if err := server.Start(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}()
+	clients := make([]*client, sessions)
+	var wg sync.WaitGroup
+	for i := range sessions {
+		key := session.ID(fmt.Sprint(i))
+		clients[i] = follow(t, tail, key, "")
+		wg.Go(func() {
+			for n := range turns {
+				w := begin(t, tail, key)
+				for d := range 5 {
+					w.show(fmt.Sprint("b", n), fmt.Sprint(d))
+				}
+				w.add(fmt.Sprint("b", n), "01234")
+				w.show(fmt.Sprint("x", n), "cut off")
+				w.end()
+				time.Sleep(10 * time.Millisecond) // a pace at which some restarts come in between
+			}
+		})
+	}
+	wg.Wait()
+	close(stop)
+	<-killing
+	for i, c := range clients {
+		key := session.ID(fmt.Sprint(i))
+		require.Eventually(t, func() bool {
+			n := 0
+			for _, e := range c.entries() {
+				if !e.Event.Partial {
+					n++
+				}
+			}
+			return n == turns
+		}, patience, time.Millisecond)
+		c.order(key)
+	}
+}
+
+// order requires that a client has every stored event once and in order.
+func (c *client) order(key session.Key) {
+	c.t.Helper()
+	next := int64(1)
+	for _, e := range c.entries() {
+		if !e.Event.Partial {
+			require.Equal(c.t, next, e.Event.Seq, key.String())
+			next++
+		}
+	}
+}
+
+func TestEmptiedInMidStream(t *testing.T) {
+	server := servers.NewRedis(t)
+	tail := newTail(t, server.URL(), session.NewMemory(), redis.WithPoll(20*time.Millisecond))
+	key := session.ID("s")
+	c := follow(t, tail, key, "")
+	w := begin(t, tail, key)
+	w.add("e1", "one")
+	w.show("b1", "a")
+	c.sees("one.", "a")
+	require.NoError(t, raw(t, server.URL()).FlushAll(t.Context()).Err())
+	w.show("b1", "b")
+	w.add("b1", "ab")
+	w.show("b2", "c")
+	c.sees("one.", "a", "b", "ab.", "c")
+	w.add("b2", "c")
+	w.end()
+	c.seesLast("c.")
+	c.sound(tail, key)
+}
+
+func raw(t testing.TB, url string) *driver.Client {
+	t.Helper()
+	opts, err := driver.ParseURL(url)
+	require.NoError(t, err)
+	r := driver.NewClient(opts)
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// TestSlowRedis: a server that answers nobody for a while holds no turn up, and what
+// the queue cannot take is dropped, partial events only.
+func TestSlowRedis(t *testing.T) {
+	server := servers.NewRedis(t)
+	var heard log
+	tail := newTail(t, server.URL(), session.NewMemory(), redis.WithPoll(20*time.Millisecond), redis.WithMaxQueue(100, 1<<20), heard.option())
+	key := session.ID("s")
+	c := follow(t, tail, key, "")
+	w := begin(t, tail, key)
+	w.add("e1", "one")
+	c.sees("one.")
+	require.NoError(t, raw(t, server.URL()).Do(t.Context(), "CLIENT", "PAUSE", 1500, "ALL").Err())
+	began := time.Now()
+	for i := range 1000 {
+		w.show("b", fmt.Sprint(" ", i))
+	}
+	w.add("b", "all words")
+	w.add("e3", "three")
+	require.Less(t, time.Since(began), time.Second)
+	c.seesLast("three.")
+	require.Equal(t, 1, strings.Count(heard.String(), "level=WARN"), heard.String())
+	require.Contains(t, heard.String(), "partial events are lost")
+	w.show("d", "again")
+	c.seesLast("again")
+	w.add("d", "again")
+	c.seesLast("again.")
+	require.Less(t, len(c.entries()), 600)
+	w.end()
+	c.sound(tail, key)
+}
+
+// TestForeignValue: something else stands under the name of a stream.
+func TestForeignValue(t *testing.T) {
+	server := servers.NewRedis(t)
+	var heard log
+	tail := newTail(t, server.URL(), session.NewMemory(), redis.WithPoll(10*time.Millisecond), heard.option())
+	require.NoError(t, raw(t, server.URL()).Set(t.Context(), "arbor:{app/local/s}", "x", 0).Err())
+	c := follow(t, tail, session.ID("s"), "")
+	other := follow(t, tail, session.ID("other"), "")
+	for _, id := range []string{"s", "other"} {
+		w := begin(t, tail, session.ID(id))
+		w.add("e1", "one")
+		w.show("b", "two")
+		w.add("b", "two")
+		w.end()
+	}
+	c.sees(redis.NoticeDegraded, "one.", "two.")
+	other.sees("one.", "two", "two.")
+	require.Equal(t, 1, strings.Count(heard.String(), "level=WARN"), heard.String())
+	require.Contains(t, heard.String(), "arbor:{app/local/s}")
+}
+
+// TestDeletedWhileRedisIsDown: nobody is shown what a deleted session has left in
+// Redis.
+func TestDeletedWhileRedisIsDown(t *testing.T) {
+	server := servers.NewRedis(t)
+	store := session.NewMemory()
+	key := session.ID("s")
+	r := raw(t, server.URL())
+	name := "arbor:{app/local/s}"
+
+	// What a tail that could not remove it has left: the lease's token was 1.
+	for _, e := range []driver.XAddArgs{
+		{Stream: name, ID: "1-0", Values: []any{"t", 1, "m", "old1"}},
+		{Stream: name, ID: "1-1", Values: []any{"t", 1, "e", `{"id":"x","runId":"r","type":"text","partial":true,"content":"of the deleted"}`}},
+		{Stream: name, ID: "2-0", Values: []any{"t", 1, "m", "old2"}},
+		{Stream: name, ID: "2-1", Values: []any{"t", 1, "e", `{"id":"y","runId":"r","type":"text","partial":true,"content":"of the deleted"}`}},
+	} {
+		require.NoError(t, r.XAdd(t.Context(), &e).Err())
+	}
+	// The session was made anew past Redis.
+	for range 3 { // so that tokens are newer
+		lease, err := store.Acquire(t.Context(), key, session.Self())
+		require.NoError(t, err)
+		require.NoError(t, store.Release(t.Context(), key, lease))
+	}
+	lease, err := store.Acquire(t.Context(), key, session.Self())
+	require.NoError(t, err)
+	e := &agent.Event{Seq: 1, ID: "new1", RunID: "r", Time: time.Now().UTC(), Data: &agent.Text{Content: "new"}}
+	require.NoError(t, store.Append(t.Context(), key, 0, lease, e))
+	require.NoError(t, store.Release(t.Context(), key, lease))
+
+	tail := newTail(t, server.URL(), store, redis.WithPoll(20*time.Millisecond))
+	c, on := follow(t, tail, key, ""), follow(t, tail, key, "1-0")
+	c.sees("new.")
+	w := begin(t, tail, key)
+	w.show("b", "fresh")
+	c.sees("new.", "fresh")
+	on.sees("fresh")
+	w.add("b", "fresh")
+	w.show("b2", "more")
+	c.sees("new.", "fresh", "fresh.", "more")
+	on.sees("fresh", "fresh.", "more")
+}
+
+// proxy stands between a tail and Redis, and can be cut.
+type proxy struct {
+	listener net.Listener
+	target   string
+	mu       sync.Mutex
+	cut      bool
+	conns    []net.Conn
+}
+
+func newProxy(t testing.TB, target string) *proxy {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &proxy{listener: l, target: target}
+	t.Cleanup(func() { _ = l.Close(); p.set(true) })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.serve(conn)
+		}
+	}()
+	return p
+}
+
+func (p *proxy) serve(conn net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	server, err := net.Dial("tcp", p.target)
+	if err != nil || p.cut {
+		_ = conn.Close()
+		return
+	}
+	p.conns = append(p.conns, conn, server)
+	go func() { _, _ = io.Copy(conn, server); _ = conn.Close() }()
+	go func() { _, _ = io.Copy(server, conn); _ = server.Close() }()
+}
+
+func (p *proxy) set(cut bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = cut
+	if cut {
+		for _, c := range p.conns {
+			_ = c.Close()
+		}
+		p.conns = nil
+	}
+}
+
+// TestWriterIsCutOff: the writer's machine loses Redis, which goes on, and the
+// followers of another machine still get what is stored.
+func TestWriterIsCutOff(t *testing.T) {
+	server := servers.NewRedis(t)
+	p := newProxy(t, server.Address())
+	store := shared{session.NewMemory()}
+	here := newTail(t, "redis://"+p.listener.Addr().String(), store, redis.WithPoll(20*time.Millisecond))
+	there := newTail(t, server.URL(), store, redis.WithPoll(20*time.Millisecond))
+	key := session.ID("s")
+	c := follow(t, there, key, "")
+	w := begin(t, here, key)
+	w.add("e1", "one")
+	w.show("b", "half")
+	c.sees("one.", "half")
+	p.set(true)
+	w.show("b", " lost")
+	w.add("b", "half lost")
+	w.add("e3", "three")
+	c.sees("one.", "half", "half lost.", "three.")
+	require.NoError(t, here.Delete(t.Context(), key)) // what Redis has of it stays for now
+	<-c.end
+	require.ErrorIs(t, c.err, agent.ErrConflict)
+
+	r := raw(t, server.URL())
+	n, err := r.Exists(t.Context(), "arbor:{app/local/s}").Result()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n)
+	p.set(false)
+	require.Eventually(t, func() bool {
+		n, err := r.Exists(t.Context(), "arbor:{app/local/s}").Result()
+		return err == nil && n == 0
+	}, patience, 5*time.Millisecond)
+
+	anew := follow(t, there, key, "")
+	w = begin(t, here, key)
+	w.add("f1", "anew")
+	w.show("c", "and live")
+	anew.sees("anew.", "and live")
+	w.end()
+}
+
+// TestLeaseTakenOverWhileCutOff: a machine that has lost Redis, and then its lease,
+// publishes nothing more when Redis is back.
+func TestLeaseTakenOverWhileCutOff(t *testing.T) {
+	server := servers.NewRedis(t)
+	p := newProxy(t, server.Address())
+	clock := sessiontest.NewClock()
+	store := shared{session.NewMemory(session.WithClock(clock.Now))}
+	here := newTail(t, "redis://"+p.listener.Addr().String(), store, redis.WithPoll(20*time.Millisecond))
+	there := newTail(t, server.URL(), store, redis.WithPoll(20*time.Millisecond))
+	key := session.ID("s")
+	c := follow(t, there, key, "")
+	stale := begin(t, here, key)
+	stale.add("e1", "one")
+	stale.show("b", "half")
+	c.sees("one.", "half")
+	p.set(true)
+	stale.show("b", " lost")
+	clock.Advance(session.LeaseTTL)
+	w := begin(t, there, key)
+	c.sees("one.", "half", "void b")
+	p.set(false)
+	for range 40 { // while it finds its way back
+		stale.show("b", " stale")
+		time.Sleep(5 * time.Millisecond)
+	}
+	w.show("c", "new")
+	w.add("c", "new")
+	w.end()
+	c.sees("one.", "half", "void b", "new", "new.")
+	c.sound(store, key)
+	require.ErrorIs(t, here.Renew(t.Context(), key, stale.lease), agent.ErrConflict)
+	require.NoError(t, here.Publish(t.Context(), key))
+	e := stale.event("b", "x")
+	e.Partial = true
+	require.ErrorIs(t, here.Publish(t.Context(), key, e), agent.ErrConflict)
+}

@@ -1,0 +1,230 @@
+package redis_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	mathrand "math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/internal/servers"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/redis"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// follows is a tail, made by the function that each of these tests is run with.
+type follows interface {
+	session.Store
+	session.Tail
+}
+
+func eachTail(t *testing.T, run func(t *testing.T, tail follows)) {
+	t.Run("live", func(t *testing.T) {
+		l, err := session.NewLive(session.NewMemory(), session.WithPoll(20*time.Millisecond))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, l.Close()) })
+		run(t, l)
+	})
+	t.Run("redis", func(t *testing.T) {
+		prefix := rand.Text()
+		run(t, newTail(t, servers.SharedRedis(t), session.NewMemory(), redis.WithPrefix(prefix), redis.WithPoll(20*time.Millisecond)))
+	})
+}
+
+// tree makes a tree in which agents transfer, think, call tools and speak inside each
+// other, two at a time, and whose endpoint fails in mid-answer.
+func tree(t *testing.T) (agent.Agent, *scripted.Script) {
+	script, err := scripted.Parse([]byte(`
+support: "One " "moment." call lookup#k1 {"id": 1}
+support: call ask_expert#k2 {"input": "Is it right?"} call ask_clerk#k3 {"input": "Is it there?"}
+expert: think "Let me " think "see." "It " "is " "right."
+clerk: "It " "is " "there."
+support: "I gue" fault=cut
+support: call transfer_to_agent#k4 {"agent_name": "billing"}
+billing: "Your money " "comes back."
+billing: "You are " "welcome."
+`))
+	require.NoError(t, err)
+	var inside []tools.Tool
+	for _, name := range []string{"expert", "clerk"} {
+		a, err := llmagent.New(name, "You know.", script.Model(name))
+		require.NoError(t, err)
+		tool, err := agenttool.New(a, agenttool.WithName("ask_"+name))
+		require.NoError(t, err)
+		inside = append(inside, tool)
+	}
+	lookup, err := tools.Func("lookup", "Looks something up.", func(tools.Context, struct {
+		ID int `json:"id"`
+	}) (string, error) {
+		return "two charges", nil
+	})
+	require.NoError(t, err)
+	billing, err := llmagent.New("billing", "You pay back.", script.Model("billing"))
+	require.NoError(t, err)
+	support, err := llmagent.New("support", "You route.", script.Model("support"), llmagent.WithTools(append(inside, lookup)...), llmagent.WithSubAgents(billing))
+	require.NoError(t, err)
+	return support, script
+}
+
+// TestFollowTheRunner: what followers see of real turns reduces to the graph of the
+// log, also for those that are cut off again and again, and to what the caller saw.
+func TestFollowTheRunner(t *testing.T) {
+	eachTail(t, func(t *testing.T, tail follows) {
+		root, script := tree(t)
+		r, err := runner.New(root, tail, runner.WithStreaming())
+		require.NoError(t, err)
+		key := session.ID("s")
+		c := follow(t, tail, key, "")
+
+		var wg sync.WaitGroup
+		running, over := context.WithCancel(t.Context())
+		results := make([][]session.Entry, 4)
+		for i := range results {
+			wg.Go(func() {
+				rng := mathrand.New(mathrand.NewPCG(uint64(i), 1))
+				for last := ""; running.Err() == nil; {
+					n := rng.IntN(4)
+					for e, err := range tail.Follow(running, key, last) {
+						if err != nil {
+							break
+						}
+						results[i], last = append(results[i], e), e.ID
+						if n--; n < 0 {
+							break
+						}
+					}
+				}
+			})
+		}
+		for _, text := range []string{"I was charged twice", "Thanks"} {
+			for _, err := range r.Run(t.Context(), key, llm.UserText(text)) {
+				require.NoError(t, err)
+			}
+		}
+		require.NoError(t, script.Done())
+		n := int64(0)
+		for _, err := range tail.Load(t.Context(), key, 0) {
+			require.NoError(t, err)
+			n++
+		}
+		require.Eventually(t, func() bool {
+			list := c.entries()
+			return len(list) > 0 && list[len(list)-1].Event.Seq == n
+		}, patience, time.Millisecond)
+		over()
+		wg.Wait()
+		c.sound(tail, key)
+		end := c.entries()[len(c.entries())-1].ID
+		for i, got := range results { // what was not asked for yet
+			last := ""
+			if len(got) > 0 {
+				last = got[len(got)-1].ID
+			}
+			if last == end {
+				continue
+			}
+			for e, err := range tail.Follow(t.Context(), key, last) {
+				require.NoError(t, err)
+				if results[i] = append(results[i], e); e.ID == end {
+					break
+				}
+			}
+		}
+
+		var seen []string
+		for _, e := range c.entries() {
+			if e.Event.Partial && e.Event.Scope == "" {
+				seen = append(seen, e.Event.Text())
+			}
+		}
+		require.Equal(t, []string{"One ", "moment.", "I gue", "Your money ", "comes back.", "You are ", "welcome."}, seen)
+		for _, got := range results {
+			require.Equal(t, ids(c.entries()), ids(got))
+			other := &client{t: t, got: got}
+			other.sound(tail, key)
+		}
+	})
+}
+
+func ids(entries []session.Entry) []string {
+	out := make([]string, len(entries))
+	for i, e := range entries {
+		out[i] = e.ID + " " + e.Event.Type() + " " + e.Event.Text()
+	}
+	return out
+}
+
+// TestCancelInMidAnswer: a turn that is canceled while a model speaks leaves followers
+// with the graph of the log, and so does the next turn.
+func TestCancelInMidAnswer(t *testing.T) {
+	eachTail(t, func(t *testing.T, tail follows) {
+		hold := make(chan struct{})
+		script := scripted.New().Add("solo",
+			scripted.Reply(scripted.Text("Half ", "an "), scripted.WaitFor(hold), scripted.Text("answer")),
+			scripted.Reply(scripted.Text("A ", "whole ", "one.")))
+		solo, err := llmagent.New("solo", "", script.Model("solo"))
+		require.NoError(t, err)
+		r, err := runner.New(solo, tail, runner.WithStreaming())
+		require.NoError(t, err)
+		key := session.ID("s")
+		c := follow(t, tail, key, "")
+		shown := ""
+		for e, err := range r.Run(t.Context(), key, llm.UserText("Hi")) {
+			require.NoError(t, err)
+			if e.Partial {
+				shown = e.ID
+				if e.Text() == "an " {
+					break
+				}
+			}
+		}
+		c.seesLast("void " + shown)
+		c.sound(tail, key)
+		for _, err := range r.Run(t.Context(), key, llm.UserText("And now?")) {
+			require.NoError(t, err)
+		}
+		c.seesLast(".") // the run's end
+		require.Eventually(t, func() bool { return strings.Contains(fmt.Sprint(c.words()), "A whole one.") }, patience, time.Millisecond)
+		c.seesLast(".")
+		c.sound(tail, key)
+	})
+}
+
+// TestTurnsDoNotWaitForRedis: turns go on, complete and correct, while Redis is gone.
+func TestTurnsDoNotWaitForRedis(t *testing.T) {
+	server := servers.NewRedis(t)
+	tail := newTail(t, server.URL(), session.NewMemory(), redis.WithPoll(20*time.Millisecond))
+	require.NoError(t, server.Kill())
+	root, script := tree(t)
+	r, err := runner.New(root, tail, runner.WithStreaming())
+	require.NoError(t, err)
+	key := session.ID("s")
+	c := follow(t, tail, key, "")
+	began := time.Now()
+	for _, text := range []string{"I was charged twice", "Thanks"} {
+		for _, err := range r.Run(t.Context(), key, llm.UserText(text)) {
+			require.NoError(t, err)
+		}
+	}
+	require.Less(t, time.Since(began), 2*time.Second)
+	require.NoError(t, script.Done())
+	n := 0
+	for _, err := range tail.Load(t.Context(), key, 0) {
+		require.NoError(t, err)
+		n++
+	}
+	require.Eventually(t, func() bool { return len(c.entries()) == n+1 }, patience, time.Millisecond)
+	c.sound(tail, key)
+}
