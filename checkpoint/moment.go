@@ -65,7 +65,15 @@ func (s *Sessions) Replay(ctx context.Context, key session.Key, until int64) ite
 			}
 			at = e.Seq
 		}
-		if at == 0 || until < 0 || at < until {
+		if at == 0 && until == 0 { // a fork may have no events yet
+			if infos, err := s.store.List(ctx, key); err != nil {
+				yield(nil, err)
+				return
+			} else if len(infos) > 0 {
+				return
+			}
+		}
+		if at == 0 || at != until {
 			yield(nil, noPosition(key, until))
 		}
 	}

@@ -107,8 +107,8 @@ func help(t *testing.T, args ...string) string {
 var (
 	usageLine  = regexp.MustCompile(`(?m)^Usage:\n  (.+?)(?: \[flags\])?$`)
 	subcommand = regexp.MustCompile(`(?m)^  ([a-z]+) +\S`)
-	flag       = regexp.MustCompile(`(?m)^ +(?:-[a-z], )?(--[a-z]+)`)
-	docFlag    = regexp.MustCompile("(?m)^\\| `(--[a-z]+)")
+	flag       = regexp.MustCompile(`(?m)^ +(?:-[a-z], )?(--[a-z-]+)`)
+	docFlag    = regexp.MustCompile("(?m)^\\| `(--[a-z-]+)")
 )
 
 // TestCommandPage compares docs/command.md with what the command says about
