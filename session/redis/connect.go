@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -13,12 +14,46 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// dialer makes clients of one Redis. They connect when they are used first. A client
-// that has failed is closed and replaced by another one, so that none of go-redis's own
-// retries run in the background.
+// dialer makes clients of one Redis. A client that has failed is closed and replaced
+// by another one, so that none of go-redis's own retries run in the background.
 type dialer struct {
-	address string
-	dial    func() driver.UniversalClient
+	address string // in errors and logs
+	node    string // of a single server, "" if there are several
+	network string
+	dial    dialFunc
+	client  func(dialFunc) driver.UniversalClient
+}
+
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// connect makes a client. If a single server is not there, that is an error here and
+// not one that go-redis reports in its own way at every attempt. Each connection is
+// given to keep, if that is not nil, which reports false for one that must not be.
+func (d *dialer) connect(ctx context.Context, keep func(net.Conn) bool) (driver.UniversalClient, error) {
+	kept := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := d.dial(ctx, network, address)
+		if err == nil && keep != nil && !keep(conn) {
+			_ = conn.Close()
+			return nil, net.ErrClosed
+		}
+		return conn, err
+	}
+	first := make(chan net.Conn, 1)
+	if d.node != "" {
+		conn, err := kept(ctx, d.network, d.node)
+		if err != nil {
+			return nil, err
+		}
+		first <- conn
+	}
+	return d.client(func(ctx context.Context, network, address string) (net.Conn, error) {
+		select {
+		case conn := <-first:
+			return conn, nil
+		default:
+			return kept(ctx, network, address)
+		}
+	}), nil
 }
 
 // urlDialer reads a URL. The error says nothing of the URL's parts, since one of
@@ -29,34 +64,51 @@ func urlDialer(url string) (*dialer, error) {
 		return nil, errors.New("redis: the URL cannot be read: it should look like redis://USER:PASSWORD@HOST:6379/0, or rediss:// with TLS, or unix:///PATH; " +
 			"special characters of a password are written as %XX")
 	}
-	tuneSimple(opts)
-	return &dialer{opts.Addr, func() driver.UniversalClient { return driver.NewClient(opts) }}, nil
+	opts.MaxRetries = -1 // ids make repetition harmless, and we repeat
+	opts.DialerRetries = 1
+	opts.DialTimeout = cmp.Or(opts.DialTimeout, dialTime)
+	opts.PoolSize, opts.PipelinePoolSize, opts.MinIdleConns = poolSize, -1, 0
+	opts.ReadBufferSize, opts.WriteBufferSize = bufferSize, bufferSize
+	opts.ContextTimeoutEnabled = true
+	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return &dialer{address: opts.Addr, node: opts.Addr, network: cmp.Or(opts.Network, "tcp"), dial: driver.NewDialer(opts),
+		client: func(dial dialFunc) driver.UniversalClient {
+			own := *opts
+			own.Dialer = dial
+			return driver.NewClient(&own)
+		}}, nil
 }
 
-func tuneSimple(o *driver.Options) {
-	o.MaxRetries = -1 // ids make repetition harmless, and we repeat
-	o.DialerRetries = 1
-	o.DialTimeout = cmp.Or(o.DialTimeout, 2*time.Second)
-	o.PoolSize, o.PipelinePoolSize, o.MinIdleConns = 2, -1, 0
-	o.ReadBufferSize, o.WriteBufferSize = cmp.Or(o.ReadBufferSize, 16<<10), cmp.Or(o.WriteBufferSize, 16<<10)
-	o.ContextTimeoutEnabled = true
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-}
+// A pool of more than one connection keeps go-redis from dialing in the background
+// after one failure.
+const (
+	poolSize   = 2
+	bufferSize = 16 << 10
+	dialTime   = 2 * time.Second
+)
 
 func optionsDialer(opts driver.UniversalOptions) *dialer {
-	o := opts
-	o.MaxRetries = -1
-	o.DialerRetries = 1
-	o.DialTimeout = cmp.Or(o.DialTimeout, 2*time.Second)
-	o.PoolSize, o.PipelinePoolSize, o.MinIdleConns = 2, -1, 0
-	o.ReadBufferSize, o.WriteBufferSize = cmp.Or(o.ReadBufferSize, 16<<10), cmp.Or(o.WriteBufferSize, 16<<10)
-	o.ContextTimeoutEnabled = true
-	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false // a replica may lag behind
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return &dialer{strings.Join(o.Addrs, ", "), func() driver.UniversalClient {
-		own := o
-		return driver.NewUniversalClient(&own)
-	}}
+	opts.MaxRetries = -1
+	opts.DialerRetries = 1
+	opts.DialTimeout = cmp.Or(opts.DialTimeout, dialTime)
+	opts.PoolSize, opts.PipelinePoolSize, opts.MinIdleConns = poolSize, -1, 0
+	opts.ReadBufferSize, opts.WriteBufferSize = cmp.Or(opts.ReadBufferSize, bufferSize), cmp.Or(opts.WriteBufferSize, bufferSize)
+	opts.ContextTimeoutEnabled = true
+	opts.ReadOnly, opts.RouteByLatency, opts.RouteRandomly = false, false, false // a replica may lag behind
+	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	d := &dialer{address: strings.Join(opts.Addrs, ", "), network: "tcp", dial: opts.Dialer,
+		client: func(dial dialFunc) driver.UniversalClient {
+			own := opts
+			own.Dialer = dial
+			return driver.NewUniversalClient(&own)
+		}}
+	if d.dial == nil {
+		d.dial = driver.NewDialer(opts.Simple())
+	}
+	if len(opts.Addrs) == 1 && opts.MasterName == "" && !opts.IsClusterMode {
+		d.node = opts.Addrs[0]
+	}
+	return d
 }
 
 // oldest is the first major version of Redis that is good enough.
@@ -64,11 +116,14 @@ const oldest = 7
 
 // check connects once and looks at the version.
 func (d *dialer) check(ctx context.Context) error {
-	client := d.dial()
-	defer client.Close()
-	info, err := client.Info(ctx, "server").Result()
-	if isReply(err) && !isRefusal(err) { // INFO itself may be forbidden
-		err = client.Ping(ctx).Err()
+	client, err := d.connect(ctx, nil)
+	info := ""
+	if err == nil {
+		defer client.Close()
+		info, err = client.Info(ctx, "server").Result()
+		if isReply(err) && !isRefusal(err) { // INFO itself may be forbidden
+			err = client.Ping(ctx).Err()
+		}
 	}
 	switch {
 	case isRefusal(err):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net"
 	"sync"
 	"time"
 
@@ -79,9 +80,10 @@ func (f *follower) run(ctx context.Context) error {
 	// Requests to Redis get a context without a deadline, since one that passes a
 	// moment before ours would look like a failure of Redis.
 	f.conn.requests, f.conn.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	defer f.end()
-	defer context.AfterFunc(ctx, f.end)()
-	defer context.AfterFunc(f.life, f.end)()
+	defer f.conn.drop()
+	defer f.conn.end()
+	defer context.AfterFunc(ctx, f.conn.end)()
+	defer context.AfterFunc(f.life, f.conn.end)()
 
 	if _, _, err := f.log.Look(ctx); err != nil {
 		return err
@@ -174,7 +176,11 @@ func (f *follower) underWay() bool {
 	if s != nil || time.Since(f.log.Newest()).Abs() < fresh {
 		return true
 	}
-	list, err := f.client().XRevRangeN(f.conn.requests, f.name, "+", "-", 1).Result()
+	client, err := f.client()
+	if err != nil {
+		return false
+	}
+	list, err := client.XRevRangeN(f.conn.requests, f.name, "+", "-", 1).Result()
 	if err != nil || len(list) == 0 {
 		return false
 	}
@@ -185,7 +191,7 @@ func (f *follower) underWay() bool {
 
 // alone follows the store until Redis is back.
 func (f *follower) alone(ctx context.Context) error {
-	f.drop()
+	f.conn.drop()
 	if err := f.notice(ctx, NoticeDegraded, "live words cannot be shown at the moment: complete answers still appear"); err != nil {
 		return err
 	}
@@ -218,7 +224,7 @@ func (f *follower) alone(ctx context.Context) error {
 		if _, err := f.read(atOnce); err == nil {
 			return f.notice(ctx, NoticeRestored, "live words are shown again")
 		}
-		f.drop()
+		f.conn.drop()
 		pause = min(2*pause, max(longestWait, f.poll))
 		look = time.Now().Add(pause)
 	}
@@ -321,7 +327,11 @@ var errLost = errors.New("redis is lost")
 
 // read returns entries behind the cursor. If there are none it waits for some.
 func (f *follower) read(wait time.Duration) ([]driver.XMessage, error) {
-	streams, err := f.client().XRead(f.conn.requests, &driver.XReadArgs{Streams: []string{f.name, f.cursor}, Count: 256, Block: wait}).Result()
+	client, err := f.client()
+	if err != nil {
+		return nil, err
+	}
+	streams, err := client.XRead(f.conn.requests, &driver.XReadArgs{Streams: []string{f.name, f.cursor}, Count: 256, Block: wait}).Result()
 	if errors.Is(err, driver.Nil) || err == nil && len(streams) == 0 {
 		return nil, nil
 	}
@@ -335,40 +345,56 @@ func (f *follower) read(wait time.Duration) ([]driver.XMessage, error) {
 type connection struct {
 	requests context.Context
 	cancel   context.CancelFunc
+	client   driver.UniversalClient // nil if there is none
 
 	mu    sync.Mutex
-	now   driver.UniversalClient // nil if there is none
+	open  []net.Conn
 	ended bool
 }
 
-func (f *follower) client() driver.UniversalClient {
-	c := &f.conn
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.now == nil {
-		c.now = f.dialer.dial()
-		if c.ended {
-			_ = c.now.Close() // and so every request fails
+// client returns the follower's client, and connects if there is none.
+func (f *follower) client() (driver.UniversalClient, error) {
+	if f.conn.client == nil {
+		var err error
+		if f.conn.client, err = f.dialer.connect(f.conn.requests, f.conn.keep); err != nil {
+			return nil, err
 		}
 	}
-	return c.now
+	return f.conn.client, nil
+}
+
+func (c *connection) keep(conn net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ended {
+		c.open = append(c.open, conn)
+	}
+	return !c.ended
 }
 
 // drop closes the connection; the next request makes a new one.
-func (f *follower) drop() {
-	f.conn.mu.Lock()
-	defer f.conn.mu.Unlock()
-	if f.conn.now != nil {
-		_ = f.conn.now.Close()
-		f.conn.now = nil
+func (c *connection) drop() {
+	if c.client != nil {
+		_ = c.client.Close()
+		c.client = nil
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closeAll()
 }
 
-// end closes the connection for good. It may be called at any time.
-func (f *follower) end() {
-	f.conn.mu.Lock()
-	f.conn.ended = true
-	f.conn.mu.Unlock()
-	f.conn.cancel()
-	f.drop()
+// end closes the connection for good. It may be called by anybody at any time.
+func (c *connection) end() {
+	c.cancel()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	c.closeAll()
+}
+
+func (c *connection) closeAll() {
+	for _, conn := range c.open {
+		_ = conn.Close() // it may be closed already
+	}
+	c.open = nil
 }

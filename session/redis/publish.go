@@ -170,14 +170,21 @@ func (p *publisher) lookAgain() {
 func (p *publisher) ping() error {
 	ctx, cancel := p.deadline()
 	defer cancel()
-	return p.connected().Ping(ctx).Err()
+	client, err := p.connected(ctx)
+	if err != nil {
+		return err
+	}
+	return client.Ping(ctx).Err()
 }
 
-func (p *publisher) connected() driver.UniversalClient {
+func (p *publisher) connected(ctx context.Context) (driver.UniversalClient, error) {
 	if p.client == nil {
-		p.client = p.dialer.dial()
+		var err error
+		if p.client, err = p.dialer.connect(ctx, nil); err != nil {
+			return nil, err
+		}
 	}
-	return p.client
+	return p.client, nil
 }
 
 func (p *publisher) disconnect() {
@@ -317,7 +324,11 @@ func (p *publisher) send(cmds *[]command) error {
 func (p *publisher) pipeline(cmds []command) (refused map[*stream][]command, err error) {
 	ctx, cancel := p.deadline()
 	defer cancel()
-	pipe := p.connected().Pipeline()
+	client, err := p.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pipe := client.Pipeline()
 	alive := make(map[*stream]bool) // whether the stream is to be kept alive
 	for _, c := range cmds {
 		switch name := c.s.name; c.kind {
@@ -379,7 +390,11 @@ func (p *publisher) giveUp(s *stream, err error) {
 func (p *publisher) top(s *stream) (last entry, ok bool, err error) {
 	ctx, cancel := p.deadline()
 	defer cancel()
-	list, err := p.connected().XRevRangeN(ctx, s.name, "+", "-", 1).Result()
+	client, err := p.connected(ctx)
+	if err != nil {
+		return entry{}, false, err
+	}
+	list, err := client.XRevRangeN(ctx, s.name, "+", "-", 1).Result()
 	if err != nil || len(list) == 0 {
 		return entry{}, false, err
 	}
@@ -475,11 +490,15 @@ func (p *publisher) greet(o *op) ([]command, error) {
 func (p *publisher) orphans(o *op) ([]op, error) {
 	ctx, cancel := p.deadline()
 	defer cancel()
+	client, err := p.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var blocks session.OpenBlocks
 	first := int64(-1)
 	const page = 500
 	for from := "-"; ; {
-		list, err := p.connected().XRangeN(ctx, o.s.name, from, "+", page).Result()
+		list, err := client.XRangeN(ctx, o.s.name, from, "+", page).Result()
 		if err != nil {
 			return nil, err
 		}
@@ -524,9 +543,11 @@ func (p *publisher) lastWishes() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closingTime)
 	defer cancel()
+	client, err := p.connected(ctx)
 	for name := range p.gone {
-		if p.connected().Del(ctx, name).Err() != nil {
+		if err != nil {
 			return
 		}
+		err = client.Del(ctx, name).Err()
 	}
 }

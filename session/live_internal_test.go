@@ -1,0 +1,222 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// The tests in this file look at time and at what a Live holds.
+
+func liveText(id, words string) *agent.Event {
+	return &agent.Event{ID: id, TurnID: "t", RunID: "r", Agent: "a", Time: time.Now().UTC(), Data: &agent.Text{Content: words}}
+}
+
+func liveDelta(id, words string) *agent.Event {
+	e := liveText(id, words)
+	e.Partial = true
+	return e
+}
+
+func liveAppend(t *testing.T, s Store, key Key, seq int64, lease Lease, e *agent.Event) {
+	t.Helper()
+	e.Seq = seq + 1
+	require.NoError(t, s.Append(context.Background(), key, seq, lease, e))
+}
+
+func TestLiveOptions(t *testing.T) {
+	_, err := NewLive(nil)
+	require.ErrorContains(t, err, "nil")
+	for _, opt := range []LiveOption{WithPoll(0), WithPoll(-1), WithLinger(-1), WithMaxPartial(-1, 0), WithMaxPartial(0, -1)} {
+		_, err := NewLive(NewMemory(), opt)
+		require.ErrorContains(t, err, "option")
+	}
+}
+
+// TestLivePolls: what another process stores is seen at the next look, and what this
+// one stores at once.
+func TestLivePolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, key := NewMemory(), ID("s")
+		l, err := NewLive(store)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		var mu sync.Mutex
+		var list []string
+		ids := func() []string {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(list)
+		}
+		done := make(chan error, 1)
+		go func() {
+			for e, err := range l.Follow(ctx, key, "") {
+				if err != nil {
+					done <- err
+					return
+				}
+				mu.Lock()
+				list = append(list, e.ID)
+				mu.Unlock()
+			}
+		}()
+		synctest.Wait()
+		lease, err := store.Acquire(ctx, key, Self()) // past the Live
+		require.NoError(t, err)
+		liveAppend(t, store, key, 0, lease, liveText("e1", "one"))
+		require.NoError(t, store.Release(ctx, key, lease))
+		time.Sleep(999 * time.Millisecond)
+		require.Empty(t, ids())
+		time.Sleep(2 * time.Millisecond)
+		require.Equal(t, []string{"1-0"}, ids())
+
+		lease, err = l.Acquire(ctx, key, Self())
+		require.NoError(t, err)
+		liveAppend(t, l, key, 1, lease, liveText("e2", "two"))
+		require.NoError(t, l.Publish(ctx, key, liveDelta("b", "x")))
+		require.Equal(t, []string{"1-0", "2-0", "2-1"}, ids())
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+		require.NoError(t, l.Close())
+	})
+}
+
+// TestLiveLingers: the partial events of a turn that has ended are there for a while,
+// and nothing is held after that.
+func TestLiveLingers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		l, err := NewLive(NewMemory(), WithLinger(10*time.Second))
+		require.NoError(t, err)
+		turn := func(key Key) {
+			lease, err := l.Acquire(ctx, key, Self())
+			require.NoError(t, err)
+			for i := range 100 {
+				id := fmt.Sprint("b", lease.Seq, i)
+				require.NoError(t, l.Publish(ctx, key, liveDelta(id, "x")))
+				liveAppend(t, l, key, lease.Seq+int64(i), lease, liveText(id, "x"))
+			}
+			require.NoError(t, l.Release(ctx, key, lease))
+		}
+		count := func(key Key, until int64) (n int) {
+			for e, err := range l.Follow(ctx, key, "") {
+				require.NoError(t, err)
+				if n++; e.Event.Seq == until {
+					return n
+				}
+			}
+			return -1
+		}
+		turn(ID("a"))
+		time.Sleep(6 * time.Second)
+		require.Equal(t, 200, count(ID("a"), 100))
+		turn(ID("a"))
+		turn(ID("b"))
+		time.Sleep(6 * time.Second)
+		require.Equal(t, 300, count(ID("a"), 200), "the first turn's are gone")
+		require.Equal(t, 200, count(ID("b"), 100))
+		time.Sleep(6 * time.Second)
+		require.Equal(t, 200, count(ID("a"), 200))
+		require.Empty(t, l.sessions)
+		require.Empty(t, l.ended)
+		require.NoError(t, l.Close())
+	})
+}
+
+// TestLiveIsBounded: the oldest partial events give way, and what is held is as much
+// as was allowed.
+func TestLiveIsBounded(t *testing.T) {
+	ctx, key := context.Background(), ID("s")
+	for name, opt := range map[string]LiveOption{"number": WithMaxPartial(50, 1<<30), "bytes": WithMaxPartial(1<<30, 50*(320+4))} {
+		t.Run(name, func(t *testing.T) {
+			l, err := NewLive(NewMemory(), opt)
+			require.NoError(t, err)
+			lease, err := l.Acquire(ctx, key, Self())
+			require.NoError(t, err)
+			liveAppend(t, l, key, 0, lease, liveText("e1", "one"))
+			for i := range 1000 {
+				require.NoError(t, l.Publish(ctx, key, liveDelta("b", fmt.Sprintf("%4d", i))))
+			}
+			s := l.sessions[key]
+			require.Len(t, s.parts, 50)
+			require.LessOrEqual(t, cap(s.parts), 200)
+			require.Equal(t, 50*(320+4), s.bytes)
+			liveAppend(t, l, key, 1, lease, liveText("b", "all"))
+			require.NoError(t, l.Release(ctx, key, lease))
+			var ids []string
+			for e, err := range l.Follow(ctx, key, "") {
+				require.NoError(t, err)
+				if ids = append(ids, e.ID); e.Event.Seq == 2 {
+					break
+				}
+			}
+			require.Len(t, ids, 52)
+			require.Equal(t, []string{"1-0", "1-951"}, ids[:2], "the first is the stored one, then come the newest")
+		})
+	}
+	t.Run("none", func(t *testing.T) {
+		l, err := NewLive(NewMemory(), WithMaxPartial(0, 0))
+		require.NoError(t, err)
+		lease, err := l.Acquire(ctx, key, Self())
+		require.NoError(t, err)
+		require.NoError(t, l.Publish(ctx, key, liveDelta("b", "x")))
+		liveAppend(t, l, key, 0, lease, liveText("b", "x"))
+		for e, err := range l.Follow(ctx, key, "") {
+			require.NoError(t, err)
+			require.Equal(t, "1-0", e.ID)
+			break
+		}
+	})
+}
+
+// TestLiveForgets: sessions that nobody writes to or follows cost nothing.
+func TestLiveForgets(t *testing.T) {
+	ctx := context.Background()
+	l, err := NewLive(NewMemory(), WithLinger(0))
+	require.NoError(t, err)
+	for i := range 100 {
+		key := ID(fmt.Sprint(i))
+		lease, err := l.Acquire(ctx, key, Self())
+		require.NoError(t, err)
+		_, err = l.Acquire(ctx, key, Self())
+		require.ErrorIs(t, err, agent.ErrSessionBusy)
+		require.NoError(t, l.Publish(ctx, key, liveDelta("b", "x")))
+		liveAppend(t, l, key, 0, lease, liveText("b", "x"))
+		require.NoError(t, l.Release(ctx, key, lease))
+		for range l.Follow(ctx, key, "") {
+			break
+		}
+	}
+	for range l.Follow(ctx, ID("0"), "") {
+		break
+	}
+	require.Empty(t, l.sessions)
+	require.Empty(t, l.ended)
+}
+
+// TestLiveAllocates is the budget for what every delta of every model goes through.
+func TestLiveAllocates(t *testing.T) {
+	ctx, key := context.Background(), ID("s")
+	l, err := NewLive(NewMemory())
+	require.NoError(t, err)
+	_, err = l.Acquire(ctx, key, Self())
+	require.NoError(t, err)
+	e := liveDelta("b", "word ")
+	for range 10_000 { // as full as it gets
+		require.NoError(t, l.Publish(ctx, key, e))
+	}
+	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() {
+		if err := l.Publish(ctx, key, e); err != nil {
+			t.Error(err)
+		}
+	}), 2.0)
+}
