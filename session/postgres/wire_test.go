@@ -33,6 +33,7 @@ type wire struct {
 	mark []byte
 	hit  chan struct{} // closed when the request came
 	late chan struct{} // closed to let a delayed request go on
+	over chan struct{} // closed at the test's end
 	done chan struct{} // closed when the server has answered it
 }
 
@@ -40,7 +41,7 @@ func newWire(t *testing.T, database string) *wire {
 	t.Helper()
 	u, err := url.Parse(database)
 	require.NoError(t, err)
-	w := &wire{server: u.Host}
+	w := &wire{server: u.Host, over: make(chan struct{})}
 	w.listener, err = net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	u.Host = w.listener.Addr().String()
@@ -56,6 +57,7 @@ func newWire(t *testing.T, database string) *wire {
 		}
 	})
 	t.Cleanup(func() {
+		close(w.over)
 		require.NoError(t, w.listener.Close())
 		wg.Wait() // the stores are closed before
 	})
@@ -154,7 +156,11 @@ func (w *wire) serve(client net.Conn) {
 			_, _ = server.Write(buf[:n])
 		case delayRequest:
 			_ = client.Close()
-			<-late
+			select {
+			case <-late:
+			case <-w.over:
+				return
+			}
 			_, _ = server.Write(buf[:n])
 			<-muted
 			close(done)
