@@ -58,17 +58,26 @@ func (t *turn) decide(decisions []Decision) error {
 			return nil
 		}
 		// The run that another decision opened was cut off; it goes on with this one.
-		if err := t.append(t.ctx, events); err != nil {
+		if err := t.branch(events...); err != nil {
 			return err
 		}
 		return t.resume(nil)
 	}
 	n := t.r.tree.Node(run.Agent)
+	branches := t.branches()
+	if branches {
+		if err := t.branch(events...); err != nil || n != nil {
+			return err
+		}
+		events = nil
+	}
 	if n == nil {
 		n = t.r.tree.Root()
 		events = t.closeScope(events, "", fmt.Sprintf("not executed: the agent %s is no longer in the tree", run.Agent))
 	}
-	events = append(t.closing("interrupted; outcome unknown"), events...) // inner scopes, if any could not be closed
+	if !branches {
+		events = append(t.closing(interrupted), events...) // inner scopes, if any could not be closed
+	}
 	return t.append(t.ctx, append(events, t.start(n, run.TurnID, endNode(run.ID), "", nil)))
 }
 

@@ -6,19 +6,29 @@ import (
 	"github.com/agentarbor/arbor/agent"
 )
 
-// branch opens a run of its own in a fork that was taken in the middle of one, or
-// where one waits for approvals: the new run takes up what that one left, which
-// stays as it is. So no run is written to in two sessions, and a conversation's
-// forks make one graph.
-func (t *turn) branch() error {
-	run := &t.w.fold.Scope("").Run
-	if !t.lease.Fork || t.lease.Shared != t.w.fold.Seq || !run.Open && !t.w.fold.Paused() {
-		return nil // it is no fork, has gone on since, or nothing is open
+// branches reports whether the session is a fork that was taken in the middle of a
+// run, or where one waits for approvals, and that nothing was stored in since.
+func (t *turn) branches() bool {
+	f := &t.w.fold
+	return t.lease.Fork && t.lease.Shared == f.Seq && (f.Scope("").Run.Open || f.Paused())
+}
+
+// branch opens a run of its own in such a fork: the new run takes up what the other
+// left, which stays as it is. So no run is written to in two sessions, and a
+// conversation's forks make one graph. The events, of the run that is open or waits,
+// are stored in the same write, in a fork as the new run's.
+func (t *turn) branch(events ...*agent.Event) error {
+	if !t.branches() {
+		return t.append(t.ctx, events)
 	}
+	run := &t.w.fold.Scope("").Run
 	start := &agent.Event{TurnID: run.TurnID, RunID: t.newID(), ParentID: t.w.fold.Scope("").LastNode(), Agent: run.Agent, Path: run.Path,
 		Data: &agent.HarnessStart{AgentID: run.Agent}}
 	notice := *start
 	notice.ParentID = ""
 	notice.Data = &agent.Notice{Code: agent.NoticeForked, Message: fmt.Sprintf("the fork goes on from position %d", t.lease.Shared)}
-	return t.append(t.ctx, []*agent.Event{start, &notice})
+	for _, e := range events {
+		e.RunID = start.RunID
+	}
+	return t.append(t.ctx, append([]*agent.Event{start, &notice}, events...))
 }

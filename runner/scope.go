@@ -71,7 +71,7 @@ func (l *lane) close() {
 		if void := l.void("canceled", "the call of this agent was cancelled"); void != nil {
 			events = append(events, l.stamp(run, &agent.Event{Data: void}))
 		}
-		events = l.t.closeScope(events, l.scope, "interrupted; outcome unknown")
+		events = l.t.closeScope(events, l.scope, interrupted)
 	}
 	l.t.mu.Unlock()
 	if err := l.t.append(l.t.ctx, events); err != nil {

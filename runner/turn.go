@@ -74,10 +74,6 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 		timer := time.AfterFunc(r.limits.Time, func() { cancel(limit) })
 		defer timer.Stop()
 	}
-	if err := t.branch(); err != nil {
-		yield(nil, err)
-		return
-	}
 	if err := begin(t); err != nil {
 		yield(nil, err)
 		return
@@ -207,14 +203,17 @@ func (n *renewal) stop() {
 // begin stores the user's event, after closing what the last turn left open,
 // and starts the active agent: all in one write.
 func (t *turn) begin(msg llm.Message) error {
+	if err := t.branch(); err != nil {
+		return err
+	}
 	conversation := t.w.fold.Scope("")
 	last := conversation.LastEnd
 	if conversation.Run.Open {
 		last = conversation.Run.ID
 	}
-	events := t.closing("interrupted; outcome unknown")
+	events := t.closing(interrupted)
 	if t.w.fold.Paused() {
-		events = t.closeScope(events, "", "withdrawn: the user went on")
+		events = t.closeScope(events, "", withdrawn)
 	}
 	events = slices.Grow(events, 2)
 	user := &agent.Event{TurnID: t.newID(), RunID: t.newID(), Agent: "user", Data: &agent.User{Content: msg.Content.Stored()}}
@@ -249,11 +248,14 @@ func (t *turn) resume(decisions []Decision) error {
 	}
 	if f.Scope("").Run.Open {
 		t.resumed = true
+		if err := t.branch(); err != nil {
+			return err
+		}
 	}
 	var events []*agent.Event
 	for _, scope := range slices.Backward(f.Open()) {
 		if scope != "" {
-			events = t.closeScope(events, scope, "interrupted; outcome unknown")
+			events = t.closeScope(events, scope, interrupted)
 		}
 	}
 	return t.append(t.ctx, append(events, t.takenUp()...))
@@ -279,6 +281,12 @@ func (t *turn) start(n *agent.Node, turnID, parentID, scope string, input []byte
 	return &agent.Event{TurnID: turnID, RunID: t.newID(), Scope: scope, ParentID: parentID, Agent: n.Agent.Name(), Path: n.Path, Data: data}
 }
 
+// What models are told about calls that got no result.
+const (
+	interrupted = "interrupted; outcome unknown"
+	withdrawn   = "withdrawn: the user went on"
+)
+
 // closing makes the events that end all open runs of an interrupted turn, the
 // conversation's last.
 func (t *turn) closing(message string) []*agent.Event {
@@ -294,8 +302,11 @@ func (t *turn) closeScope(events []*agent.Event, scope, message string) []*agent
 	run := &t.w.fold.Scope(scope).Run
 	envelope := agent.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path}
 	for _, c := range run.Pending {
-		e := envelope
-		e.ID, e.RunID, e.Data = c.ID, c.RunID, &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON(message), IsError: true}
+		e, told := envelope, message
+		if message == interrupted && c.Relay != "" && !c.Resolved { // it waits for an approval, and has not run
+			told = withdrawn
+		}
+		e.ID, e.RunID, e.Data = c.ID, c.RunID, &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON(told), IsError: true}
 		events = append(events, &e)
 	}
 	if !run.Open { // paused: its end is in the log

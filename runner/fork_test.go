@@ -1,0 +1,163 @@
+package runner_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+)
+
+var forked = session.ID("forked")
+
+// fork forks the cashier's session where it stands.
+func (c *cashier) fork() []*agent.Event {
+	past := load(c.t, c.process(), s1)
+	require.NoError(c.t, c.store.Fork(context.Background(), s1, int64(len(past)), forked))
+	return past
+}
+
+func (c *cashier) resumeFork(decisions ...runner.Decision) ([]*agent.Event, error) {
+	r := c.process()
+	events, err := collect(r.Resume(context.Background(), forked, decisions...))
+	checkLog(c.t, r, load(c.t, r, forked))
+	return events, err
+}
+
+// TestApprovalInAFork: a fork of a session that waits for an approval waits, too. The
+// call runs when it is approved there, whatever becomes of it in the other session.
+func TestApprovalInAFork(t *testing.T) {
+	c := newCashier(t, refundAndHandOver+"\nbilling: \"Done, too.\"")
+	c.say("Money back")
+	past := c.fork()
+	none, err := c.resumeFork()
+	require.NoError(t, err)
+	require.Empty(t, none, "nobody has decided yet")
+	_, done, err := c.process().Advance(context.Background(), forked, 1)
+	require.NoError(t, err)
+	require.True(t, done)
+	for _, id := range []string{"c9", "c1"} {
+		_, err = c.resumeFork(runner.Approve("c2"), runner.Approve(id))
+		require.ErrorIs(t, err, runner.ErrNoApproval)
+	}
+	_, err = c.resumeFork(runner.Approve("c2"), runner.Approve("c2"))
+	require.ErrorIs(t, err, agent.ErrBadInput)
+	require.Len(t, load(t, c.process(), forked), len(past), "nothing is stored until somebody decides")
+
+	events, err := c.resumeFork(runner.Approve("c2"))
+	require.NoError(t, err)
+	require.Equal(t, []int{19}, c.refunds)
+	who, text := lastText(events)
+	require.Equal(t, "billing Done.", who+" "+text)
+	require.Equal(t, agent.TypeHarnessStart, events[0].Type())
+	require.Equal(t, agent.TypeRelayResolved, events[2].Type())
+	require.Equal(t, events[0].Time, events[2].Time, "one write")
+	again, err := c.resumeFork(runner.Approve("c2"))
+	require.NoError(t, err)
+	require.Len(t, again, 1, "the recorded result")
+
+	require.Len(t, load(t, c.process(), s1), len(past))
+	_, err = c.resume(runner.Approve("c2"))
+	require.NoError(t, err)
+	require.Equal(t, []int{19, 19}, c.refunds)
+}
+
+func TestSeveralApprovalsInAFork(t *testing.T) {
+	c := newCashier(t, `
+support: call refund#c1 {"amount": 1} call refund#c2 {"amount": 2}
+support: "Both."`)
+	c.say("Money back")
+	c.fork()
+	events, err := c.resumeFork(runner.Approve("c2"))
+	require.NoError(t, err)
+	require.Equal(t, agent.FinishReasonInputRequired, endOf(events))
+	require.Equal(t, []int{2}, c.refunds)
+	events, err = c.resumeFork(runner.Approve("c1"))
+	require.NoError(t, err)
+	require.Equal(t, agent.FinishReasonStop, endOf(events))
+	require.Equal(t, []int{2, 1}, c.refunds)
+}
+
+// TestTheUserGoesOnInAFork: a call that waits for an approval there has not run, and
+// the model is not told that it may have.
+func TestTheUserGoesOnInAFork(t *testing.T) {
+	c := newCashier(t, `
+support: call refund#c1 {"amount": 19}
+support: expect result "withdrawn" "As you like."`)
+	c.say("Money back")
+	c.fork()
+	_, err := say(c.process(), forked, "Never mind")
+	require.NoError(t, err)
+	_, err = c.resumeFork(runner.Approve("c1"))
+	require.NoError(t, err)
+	require.Empty(t, c.refunds)
+}
+
+// TestTheUserGoesOnAfterACrash: of two calls one was approved and may have run when
+// the process died, and the other still waits.
+func TestTheUserGoesOnAfterACrash(t *testing.T) {
+	c := newCashier(t, `
+support: call refund#c1 {"amount": 1} call refund#c2 {"amount": 2}
+support: expect result "withdrawn" "As you like."`)
+	c.say("Money back")
+	for e, err := range c.process().Resume(context.Background(), s1, runner.Approve("c1")) {
+		require.NoError(t, err)
+		if e.Type() == agent.TypeHarnessStart {
+			break
+		}
+	}
+	events := c.say("Never mind")
+	told := make(map[string]string)
+	for _, e := range events {
+		if d, ok := e.Data.(*agent.ToolResult); ok {
+			told[e.ID] = agent.OutputText(d.Output)
+		}
+	}
+	require.Equal(t, map[string]string{"c1": "interrupted; outcome unknown", "c2": "withdrawn: the user went on"}, told)
+}
+
+// TestForkOfAnAgentThatLeftTheTree: its calls are answered, and the root goes on.
+func TestForkOfAnAgentThatLeftTheTree(t *testing.T) {
+	c := newCashier(t, `support: call refund#c1 {"amount": 19}`)
+	c.say("Money back")
+	past := c.fork()
+	root, script := tree(t, "front", `front: expect user "not executed" "I take over."`)
+	r := newRunner(t, root, c.store)
+	events, err := collect(r.Resume(context.Background(), forked, runner.Approve("c1")))
+	require.NoError(t, err)
+	who, text := lastText(events)
+	require.Equal(t, "front I take over.", who+" "+text)
+	require.Empty(t, c.refunds)
+	checkLog(t, r, load(t, r, forked))
+	for _, e := range events {
+		require.NotEqual(t, past[len(past)-1].RunID, e.RunID, "it is the other session's")
+	}
+	require.NoError(t, script.Done())
+}
+
+// TestForkAdvances: the first step in a fork does not run a tool that the other
+// session may have run, whatever try of the step it is.
+func TestForkAdvances(t *testing.T) {
+	ran := 0
+	pay, err := tools.Func("pay", "", func(tools.Context, struct{}) (string, error) { ran++; return "paid", nil })
+	require.NoError(t, err)
+	root := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.CallID("c1", "pay", "{}")), scripted.Reply(scripted.Text("Paid.")), scripted.Reply(scripted.Text("Perhaps."))), llmagent.WithTools(pay))
+	store := session.NewMemory()
+	r := newRunner(t, root, store)
+	_, err = say(r, s1, "Pay")
+	require.NoError(t, err)
+	ctx := context.Background()
+	require.NoError(t, store.Fork(ctx, s1, 4, forked))
+	for done := false; !done; {
+		_, done, err = r.Advance(ctx, forked, 1)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1, ran)
+	checkLog(t, r, load(t, r, forked))
+}
