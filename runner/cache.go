@@ -18,6 +18,7 @@ type warm struct {
 	memos memos
 	calls map[string]struct{} // the ids of all tool calls
 	born  int64               // the incarnation of the session, 0 if no lease was seen yet
+	last  string              // the id of the log's last event
 
 	prev, next *warm // in the cache, by last use
 }
@@ -78,31 +79,52 @@ func (c *cache) unlink(w *warm) {
 
 // warm returns the session, brought up to date with the store. A lease, if there
 // is one, tells how far its log goes, and whether it was deleted and begun anew.
+// Without one, or if what is known was learned without one, the store is asked for
+// the last known event, too, which tells the same.
 func (r *Runner) warm(ctx context.Context, key session.Key, lease *session.Lease) (*warm, error) {
 	w := r.cache.take(key)
 	if w == nil || lease != nil && (w.fold.Seq > lease.Seq || w.born != 0 && w.born != lease.Incarnation) {
 		w = &warm{key: key}
 	}
+	after := w.fold.Seq
+	if lease == nil || w.born == 0 {
+		after = max(0, after-1)
+	}
+	if lease != nil && after == lease.Seq {
+		w.born = lease.Incarnation
+		return w, nil
+	}
+	same, err := w.load(r.store.Load(ctx, key, after), after)
+	if err == nil && !same {
+		w = &warm{key: key}
+		_, err = w.load(r.store.Load(ctx, key, 0), 0)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if lease != nil {
 		w.born = lease.Incarnation
-		if w.fold.Seq == lease.Seq {
-			return w, nil
-		}
-	}
-	if err := w.load(r.store.Load(ctx, key, w.fold.Seq)); err != nil {
-		return nil, err
 	}
 	return w, nil
 }
 
-func (w *warm) load(events iter.Seq2[*agent.Event, error]) error {
+// load takes in the events after a position. It reports false if the last one that
+// is known, which is among them if it stands behind that, is no longer the same.
+func (w *warm) load(events iter.Seq2[*agent.Event, error], after int64) (same bool, err error) {
+	same = after == w.fold.Seq
 	for e, err := range events {
-		if err != nil {
-			return err
+		switch {
+		case err != nil:
+			return false, err
+		case e.Seq > w.fold.Seq:
+			w.apply(e)
+		case e.ID != w.last || !e.Time.Equal(w.fold.Latest):
+			return false, nil
+		default:
+			same = true
 		}
-		w.apply(e)
 	}
-	return nil
+	return same, nil
 }
 
 // memos are what agents keep beside a session: few, so that a list is smaller

@@ -15,6 +15,7 @@ import (
 // apply takes a stored event into what is kept of the session.
 func (w *warm) apply(e *agent.Event) {
 	w.fold.Apply(e)
+	w.last = e.ID
 	if _, ok := e.Data.(*agent.ToolCall); ok {
 		if w.calls == nil {
 			w.calls = make(map[string]struct{})

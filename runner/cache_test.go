@@ -1,0 +1,63 @@
+package runner_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// TestSessionMadeAnew: what is known of a session that was deleted is not taken for
+// one that has its key now, whether it was learned with a lease or without one.
+func TestSessionMadeAnew(t *testing.T) {
+	ctx := context.Background()
+	for _, turns := range []int{1, 2} { // of the new session
+		for _, ran := range []bool{false, true} {
+			for _, runs := range []bool{false, true} {
+				var sent *llm.Request
+				root, err := llmagent.New("solo", "", scripted.Func("solo", func(req *llm.Request) scripted.Answer {
+					sent = req
+					return scripted.Reply(scripted.Text("Hello."))
+				}))
+				require.NoError(t, err)
+				store := session.NewMemory()
+				r, other := newRunner(t, root, store), newRunner(t, root, store)
+				if ran {
+					_, err = say(r, s1, "Old words")
+					require.NoError(t, err)
+				} else {
+					_, err = say(other, s1, "Old words")
+					require.NoError(t, err)
+					_, err = r.Preview(ctx, s1, "solo")
+					require.NoError(t, err)
+				}
+				require.NoError(t, store.Delete(ctx, s1))
+				for range turns {
+					_, err = say(other, s1, "New words")
+					require.NoError(t, err)
+				}
+				if runs {
+					_, err = say(r, s1, "New words")
+					require.NoError(t, err)
+				} else {
+					preview, err := r.Preview(ctx, s1, "solo")
+					require.NoError(t, err)
+					sent = preview.Request
+				}
+				want := 2 * turns
+				if runs {
+					want++
+				}
+				require.Len(t, sent.Messages, want)
+				for _, m := range sent.Messages {
+					require.Contains(t, []string{"New words", "Hello."}, m.PlainText())
+				}
+			}
+		}
+	}
+}
