@@ -39,11 +39,6 @@ type Postgres struct {
 	ended  chan struct{} // closed when server has ended
 }
 
-const (
-	startTime  = 60 * time.Second
-	pollPeriod = 5 * time.Millisecond
-)
-
 // start makes a cluster and starts its server.
 func start(settings ...string) (_ *Postgres, err error) {
 	p := &Postgres{settings: settings}

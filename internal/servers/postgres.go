@@ -20,6 +20,12 @@ import (
 // allowed to create databases. Without it a temporary server is started.
 const PostgresURL = "ARBOR_TEST_POSTGRES"
 
+// How long a server may take to start, and how often it is looked at meanwhile.
+const (
+	startTime  = 60 * time.Second
+	pollPeriod = 5 * time.Millisecond
+)
+
 // errMissing says that a server is not there and cannot be started: the test is
 // skipped.
 var errMissing = errors.New("missing")

@@ -112,12 +112,12 @@ func (s *Store) encode(ctx context.Context, a *appending, events []*agent.Event)
 			}
 		}
 	}
-	messages, err := messagesOf(events, func(id string) (run string, err error) {
+	messages, err := messagesOf(events, func(id, run string) (found string, err error) {
 		err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
-			run, err = runOf(ctx, conn, a.row, a.seq, id)
+			found, err = runOf(ctx, conn, a.row, a.seq, id, run)
 			return err
 		})
-		return run, err
+		return found, err
 	})
 	if err != nil {
 		return err

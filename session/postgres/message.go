@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,9 +32,8 @@ type message struct {
 }
 
 // messagesOf returns what events say about messages, in the order of the first
-// mentions. runOf looks up the run of an earlier event by its id, "" if there is
-// none.
-func messagesOf(events []*agent.Event, runOf func(id string) (string, error)) ([]*message, error) {
+// mentions.
+func messagesOf(events []*agent.Event, runOf lookup) ([]*message, error) {
 	var out []*message
 	mentioned := func(e *agent.Event) *message {
 		id := text(e.RunID)
@@ -99,18 +99,35 @@ func optional(s string) *string {
 var ownNodes = regexp.MustCompile(`^(.*):(?:user|harness_start|harness_end|usage:[0-9]+|error(?::[0-9]+)?)$`)
 
 // parentRun returns the run of the node that a parentId names: one that is named
-// after its run, or that of an event.
-func parentRun(id string, before []*agent.Event, runOf func(string) (string, error)) (string, error) {
+// after its run, or that of an event. The id of an event may stand behind that of
+// its run, which a graph does to tell apart what two runs call the same.
+func parentRun(id string, before []*agent.Event, runOf lookup) (string, error) {
 	if m := ownNodes.FindStringSubmatch(id); m != nil {
 		return m[1], nil
 	}
 	id = strings.TrimSuffix(id, ":result")
-	for _, e := range before {
-		if e.ID == id {
+	run, err := runOfEvent(id, "", before, runOf)
+	if of, rest, ok := strings.Cut(id, ":"); ok && run == "" && err == nil {
+		return runOfEvent(rest, of, before, runOf)
+	}
+	return run, err
+}
+
+// lookup returns the run of the last earlier event with an id, of the run that is
+// asked for unless that is "". It returns "" if there is none.
+type lookup func(id, run string) (string, error)
+
+func runOfEvent(id, run string, before []*agent.Event, runOf lookup) (string, error) {
+	for _, e := range slices.Backward(before) {
+		if isCalled(e, id, run) {
 			return e.RunID, nil
 		}
 	}
-	return runOf(id)
+	return runOf(id, run)
+}
+
+func isCalled(e *agent.Event, id, run string) bool {
+	return e.ID == id && (run == "" || e.RunID == run)
 }
 
 // callSQL finds the events that may have an id: those in whose text it stands as
@@ -123,11 +140,10 @@ const callSQL = `WITH RECURSIVE line (key, parent, after, upto) AS (
 	SELECT e.json FROM line JOIN arbor.event e ON e.session = line.key AND e.seq > line.after AND e.seq <= line.upto
 	WHERE position($3 in e.json::text) > 0 ORDER BY e.seq DESC`
 
-// runOf returns the run of the last event with an id in the first seq events of a
-// session, "" if there is none. It is asked for the first event of an agent that
+// runOf looks an event up in the first seq events of a session. It is asked for the first event of an agent that
 // is called as a tool, unless the call is in the same batch, and of a fork that takes
 // up a run.
-func runOf(ctx context.Context, conn *pgx.Conn, row, seq int64, id string) (string, error) {
+func runOf(ctx context.Context, conn *pgx.Conn, row, seq int64, id, run string) (string, error) {
 	rows, err := conn.Query(ctx, callSQL, row, seq, needle(id))
 	if err != nil {
 		return "", err
@@ -138,7 +154,7 @@ func runOf(ctx context.Context, conn *pgx.Conn, row, seq int64, id string) (stri
 		if err := rows.Scan(&stored); err != nil {
 			return "", err
 		}
-		if e := new(agent.Event); e.UnmarshalJSON([]byte(stored)) == nil && e.ID == id {
+		if e := new(agent.Event); e.UnmarshalJSON([]byte(stored)) == nil && isCalled(e, id, run) {
 			return e.RunID, nil
 		}
 	}
@@ -178,7 +194,7 @@ func fillSession(ctx context.Context, tx *sql.Tx, row int64) error {
 			return err
 		}
 		before := page[0].Seq - 1
-		messages, err := messagesOf(page, func(id string) (string, error) { return runOfTx(ctx, tx, row, before, id) })
+		messages, err := messagesOf(page, func(id, run string) (string, error) { return runOfTx(ctx, tx, row, before, id, run) })
 		if err != nil {
 			return err
 		}
@@ -214,7 +230,7 @@ func fillPage(ctx context.Context, tx *sql.Tx, row, after int64) (page []*agent.
 	return page, rows.Err()
 }
 
-func runOfTx(ctx context.Context, tx *sql.Tx, row, seq int64, id string) (run string, err error) {
+func runOfTx(ctx context.Context, tx *sql.Tx, row, seq int64, id, run string) (string, error) {
 	rows, err := tx.QueryContext(ctx, strings.Replace(callSQL, "e.json FROM", "e.json::text FROM", 1), row, seq, needle(id))
 	if err != nil {
 		return "", err
@@ -225,7 +241,7 @@ func runOfTx(ctx context.Context, tx *sql.Tx, row, seq int64, id string) (run st
 		if err := rows.Scan(&stored); err != nil {
 			return "", err
 		}
-		if e := new(agent.Event); e.UnmarshalJSON([]byte(stored)) == nil && e.ID == id {
+		if e := new(agent.Event); e.UnmarshalJSON([]byte(stored)) == nil && isCalled(e, id, run) {
 			return e.RunID, nil
 		}
 	}

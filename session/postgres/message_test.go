@@ -203,6 +203,10 @@ func TestOddMessages(t *testing.T) {
 	add(&agent.HarnessStart{AgentID: "b"}, func(e *agent.Event) { e.RunID, e.ParentID = "four", "call2" }) // which there is not
 	add(&agent.HarnessStart{AgentID: "b"}, func(e *agent.Event) { e.RunID, e.ParentID = "five", "two:usage:12" })
 	add(&agent.HarnessStart{AgentID: "b"}, func(e *agent.Event) { e.RunID, e.ParentID = "six", "two:error:2" })
+	add(&agent.HarnessStart{AgentID: "b"}, func(e *agent.Event) { e.RunID, e.ParentID = "seven", `one:call"1\:result` })
+	add(&agent.HarnessStart{AgentID: "b"}, func(e *agent.Event) { e.RunID, e.ParentID = "eight", `two:call"1\:result` }) // which there is not
+	add(&agent.ToolCall{Name: "t", Input: []byte(`{}`)}, func(e *agent.Event) { e.ID, e.RunID = `f.x:0`, "two" })
+	add(&agent.HarnessStart{AgentID: "b"}, func(e *agent.Event) { e.RunID, e.ParentID = "nine", `f.x:0` })
 	add(&agent.HarnessEnd{AgentID: "b"}, func(e *agent.Event) { e.RunID, e.Time = "six", time.Time{} })
 	add(&agent.HarnessEnd{AgentID: "b"}, func(e *agent.Event) { e.RunID, e.Time = "five", time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC) })
 	parents := map[string]string{}
@@ -211,5 +215,6 @@ func TestOddMessages(t *testing.T) {
 		require.Equal(t, m.Last != 0, m.Completed != nil)
 		require.Equal(t, m.ID == "five" || m.ID == "six", m.Completed != nil, m.ID)
 	}
-	require.Equal(t, map[string]string{"a\uFFFD\uFFFD": "", "two": "one", "three": "one", "four": "", "five": "two", "six": "two"}, parents)
+	require.Equal(t, map[string]string{"a\uFFFD\uFFFD": "", "two": "one", "three": "one", "four": "", "five": "two", "six": "two",
+		"seven": "one", "eight": "", "nine": "two"}, parents)
 }

@@ -128,7 +128,7 @@ func mustPath(t testing.TB, database string) string {
 // TestPasswordsStayUnsaid: the errors of a store that was open.
 func TestPasswordsStayUnsaid(t *testing.T) {
 	p := servers.NewPostgres(t)
-	s := open(t, change(t, p.Database(t), func(u *url.URL) { u.User = url.UserPassword("postgres", "s3cr3t") }), postgres.WithRetryTime(20*time.Millisecond))
+	s := open(t, change(t, p.Database(t), func(u *url.URL) { u.User = url.UserPassword("postgres", "s3cr3t") }), postgres.WithRetryTime(time.Second))
 	key := session.ID("s")
 	lease := acquire(t, s, key)
 	require.NoError(t, p.StopImmediately())
