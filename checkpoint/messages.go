@@ -1,9 +1,11 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -75,12 +77,12 @@ func (i *importing) message(m llm.Message) error {
 	case llm.RoleAssistant:
 		return i.answer(m)
 	case llm.RoleTool:
-		for _, p := range m.Parts {
-			if r, ok := p.(llm.ToolResult); ok {
+		if len(m.Parts) == 1 {
+			if r, ok := m.Parts[0].(llm.ToolResult); ok {
 				return i.result(r)
 			}
 		}
-		return fmt.Errorf("it has no tool result")
+		return fmt.Errorf("it is not one tool result and nothing else")
 	default:
 		return fmt.Errorf("the role %q is not user, assistant or tool", m.Role)
 	}
@@ -115,11 +117,11 @@ func (i *importing) answer(m llm.Message) error {
 			i.add(&agent.Text{Content: valid(p.Text)}).More = true
 		case llm.Reasoning:
 		case llm.ToolCall:
-			if p.Name == "" {
-				return fmt.Errorf("a tool call has no name")
+			if !toolName.MatchString(p.Name) { // no endpoint would take it back
+				return fmt.Errorf("the tool name of a call is %.70q: 1 to 64 letters, digits, _ and - are allowed", p.Name)
 			}
 			e := i.add(&agent.ToolCall{Name: p.Name, Input: arguments(p.Arguments)})
-			if e.ID = p.ID; e.ID == "" || i.seen[e.ID] {
+			if e.ID = p.ID; i.seen[e.ID] || !usableID.MatchString(e.ID) {
 				e.ID = i.s.newID()
 			}
 			e.More = true
@@ -136,13 +138,21 @@ func (i *importing) answer(m llm.Message) error {
 // valid returns text as its JSON form keeps it.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// arguments returns a call's arguments as the log keeps them.
+// What models and endpoints take as the name of a tool and as the id of a call.
+var (
+	toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	usableID = regexp.MustCompile(`^[!-~]{1,64}$`)
+)
+
+// arguments returns a call's arguments as the log keeps them: an object without
+// spaces between its parts.
 func arguments(s string) json.RawMessage {
-	var object map[string]json.RawMessage
-	if json.Unmarshal([]byte(s), &object) == nil && object != nil {
-		return json.RawMessage(s)
+	raw := agent.ObjectInput(valid(s))
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return raw
 	}
-	return agent.EncodeJSON(map[string]string{"raw": valid(s)})
+	return b.Bytes()
 }
 
 func (i *importing) result(r llm.ToolResult) error {
@@ -169,6 +179,9 @@ func (i *importing) settle() {
 // end ends the agent's run, if one is open.
 func (i *importing) end() {
 	i.settle()
+	if i.said { // the last answer and the end of its run are one step
+		i.events[len(i.events)-1].More = true
+	}
 	if i.run != "" {
 		i.add(&agent.HarnessEnd{AgentID: i.agent, FinishReason: agent.FinishReasonStop})
 		i.lastNode, i.run, i.said = i.run+":harness_end", "", false

@@ -3,6 +3,8 @@ package checkpoint_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -100,6 +102,8 @@ func TestImport(t *testing.T) {
 		"a role that there is not":   {{Role: "system", Content: llm.Content{Text: "Be nice."}}},
 		"an empty message":           {llm.UserText("")},
 		"a tool message without one": {llm.UserText("Hi"), {Role: llm.RoleTool}},
+		"two results in one":         {llm.UserText("Hi"), assistant("", call("c1"), call("c2")), {Role: llm.RoleTool, Content: llm.Content{Parts: append(result("c1").Parts, result("c2").Parts...)}}},
+		"a name that no tool has":    {llm.UserText("Hi"), assistant("", llm.ToolCall{ID: "c1", Name: "get weather", Arguments: "{}"})},
 		"an image of an assistant's": {llm.UserText("Hi"), assistant("", llm.Media{Kind: llm.MediaImage})},
 	} {
 		require.ErrorIs(t, d.past.Import(ctx, fork, "support", messages), agent.ErrBadInput, name)
@@ -119,5 +123,52 @@ func TestImport(t *testing.T) {
 	preview, err := d.runner.Preview(ctx, fork, "support")
 	require.NoError(t, err)
 	require.NoError(t, view.Check(preview.Request))
-	require.Len(t, d.history(fork), 18)
+	require.Len(t, d.history(fork), 17)
+}
+
+// TestImportedCalls: a session made of messages asks its models the same wherever it
+// is kept, and what no endpoint would take is not in it.
+func TestImportedCalls(t *testing.T) {
+	onStores(t, func(t *testing.T, d *desk) {
+		ids := []string{"", "a b", strings.Repeat("x", 65), "\xff", "fine"}
+		var calls []llm.Part
+		messages := []llm.Message{llm.UserText("Hi"), {}}
+		for i, given := range []string{"", ` { "a" : 1 } `, "{\"b\":\"\xff\"}", "{oops", "[1]"} {
+			calls = append(calls, llm.ToolCall{ID: ids[i], Name: "lookup", Arguments: given})
+			messages = append(messages, llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{llm.ToolResult{CallID: ids[i], Output: "found"}}}})
+		}
+		messages[1] = llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Parts: calls}}
+		require.NoError(t, d.past.Import(context.Background(), fork, "support", append(messages, llm.UserText("And?"))))
+		preview, err := d.runner.Preview(context.Background(), fork, "support")
+		require.NoError(t, err)
+		require.NoError(t, view.Check(preview.Request))
+		var got []string
+		for _, p := range preview.Messages[1].Parts {
+			call := p.(llm.ToolCall)
+			got = append(got, call.Arguments)
+			require.Regexp(t, `^[!-~]{1,64}$`, call.ID)
+		}
+		require.Equal(t, []string{"{}", `{"a":1}`, "{\"b\":\"\uFFFD\"}", `{"raw":"{oops"}`, `{"raw":"[1]"}`}, got)
+	})
+}
+
+// TestForkOfImportedMessages: what is answered in them is not asked again, wherever
+// the session is forked.
+func TestForkOfImportedMessages(t *testing.T) {
+	d := newDesk(t, session.NewMemory())
+	ctx := context.Background()
+	said := func(text string) llm.Message {
+		return llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: text}}
+	}
+	require.NoError(t, d.past.Import(ctx, s1, "support", []llm.Message{llm.UserText("Hi"), said("One moment."), said("Here I am."), llm.UserText("Well?"), said("Yes?")}))
+	var positions []string
+	for _, c := range d.history(s1) {
+		to := session.ID(fmt.Sprint("fork at ", c.Seq))
+		require.NoError(t, d.past.Fork(ctx, s1, c.Seq, to))
+		d.asked = nil
+		d.resume(to)
+		positions = append(positions, fmt.Sprint(types(c.Events), " ", len(d.asked) > 0))
+	}
+	step := []string{"harness_start true", "text usage harness_end false"}
+	require.Equal(t, slices.Concat([]string{"user true"}, step, step, []string{"user true"}, step), positions)
 }
