@@ -204,19 +204,6 @@ func TestAt(t *testing.T) {
 	})
 }
 
-func TestAtTheBeginningOfAnEmptyFork(t *testing.T) {
-	onStores(t, func(t *testing.T, d *desk) {
-		d.say(s1, "Hi.")
-		require.NoError(t, d.past.Fork(t.Context(), s1, 0, fork))
-		m, err := d.past.At(t.Context(), fork, 0)
-		require.NoError(t, err)
-		require.Zero(t, m.Seq)
-		require.Empty(t, d.collect(d.past.Replay(t.Context(), fork, 0)))
-		_, err = d.past.At(t.Context(), fork, 1)
-		require.ErrorIs(t, err, agent.ErrBadInput)
-	})
-}
-
 func TestState(t *testing.T) {
 	store := session.NewMemory()
 	past, err := checkpoint.New(store)
@@ -451,9 +438,40 @@ func TestEditThatCannotBeStored(t *testing.T) {
 	require.NoError(t, d.past.Edit(ctx, s1, 1, llm.Content{Text: "Hello"}, fork))
 }
 
+// TestEditOfASessionThatOthersFound: who goes on with a session as soon as it is there
+// keeps it.
+func TestEditOfASessionThatOthersFound(t *testing.T) {
+	for _, busy := range []bool{true, false} {
+		store := &failing{Store: session.NewMemory()}
+		d := newDesk(t, store)
+		d.say(s1, "Hi.")
+		d.say(s1, "Thanks.")
+		store.forked = func() {
+			if busy {
+				_, err := store.Acquire(context.Background(), fork, session.Self())
+				require.NoError(t, err)
+				return
+			}
+			d.say(fork, "Mine.")
+		}
+		err := d.past.Edit(context.Background(), s1, 16, llm.Content{Text: "Hello"}, fork)
+		require.ErrorIs(t, err, map[bool]error{true: agent.ErrSessionBusy, false: agent.ErrConflict}[busy])
+		require.Equal(t, map[bool]int{true: 15, false: 20}[busy], len(d.log(fork)))
+	}
+}
+
 type failing struct {
 	session.Store
-	fails bool
+	fails  bool
+	forked func()
+}
+
+func (f *failing) Fork(ctx context.Context, of session.Key, seq int64, to session.Key) error {
+	err := f.Store.Fork(ctx, of, seq, to)
+	if f.forked != nil {
+		f.forked()
+	}
+	return err
 }
 
 func (f *failing) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {

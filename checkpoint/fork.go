@@ -64,7 +64,10 @@ func (s *Sessions) Edit(ctx context.Context, of session.Key, seq int64, content 
 		return err
 	}
 	said := &agent.Event{TurnID: s.newID(), RunID: s.newID(), ParentID: old.ParentID, Agent: old.Agent, Path: old.Path, Data: &agent.User{Content: content.Stored()}}
-	if err := s.write(ctx, to, seq-1, last, said); err != nil {
+	switch err := s.write(ctx, to, seq-1, last, said); {
+	case errors.Is(err, agent.ErrSessionBusy), errors.Is(err, agent.ErrConflict):
+		return err // somebody else has gone on with it already
+	case err != nil:
 		return errors.Join(err, s.store.Delete(context.WithoutCancel(ctx), to)) // else it could not be tried again
 	}
 	return nil
