@@ -128,8 +128,8 @@ func (d *dialer) check(ctx context.Context) error {
 	switch {
 	case isRefusal(err):
 		return fmt.Errorf("redis: %s refuses the user or the password: correct them: %w", d.address, err)
-	case ctx.Err() != nil:
-		return ctx.Err()
+	case err != nil && ended(ctx) != nil:
+		return ended(ctx)
 	case err != nil:
 		return fmt.Errorf("redis: %s cannot be reached: start Redis there, or correct its address: %w", d.address, err)
 	}
@@ -140,6 +140,15 @@ func (d *dialer) check(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// ended is the context's error, also in the moment in which its deadline has passed
+// and nobody but the connection knows.
+func ended(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
 }
 
 // version returns "" if the server does not say.

@@ -241,3 +241,37 @@ func TestPublishAllocates(t *testing.T) {
 	})
 	require.LessOrEqual(t, n, 3.0)
 }
+
+// TestCluster: a cluster, of one node here, takes the names of streams and pipelines of
+// several sessions.
+func TestCluster(t *testing.T) {
+	server := servers.NewRedis(t, "--cluster-enabled", "yes")
+	r := raw(t, server.URL())
+	require.NoError(t, r.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
+	require.Eventually(t, func() bool {
+		info, err := r.ClusterInfo(t.Context()).Result()
+		return err == nil && strings.Contains(info, "cluster_state:ok")
+	}, patience, time.Millisecond)
+	tail, err := redis.NewWithOptions(t.Context(), driver.UniversalOptions{Addrs: []string{server.Address()}, IsClusterMode: true}, session.NewMemory())
+	require.NoError(t, err)
+	defer tail.Close()
+	var clients []*client
+	var writers []*writer
+	for i := range 10 {
+		key := session.ID(fmt.Sprint(i))
+		clients = append(clients, follow(t, tail, key, ""))
+		writers = append(writers, begin(t, tail, key))
+	}
+	for _, w := range writers {
+		w.add("e1", "one")
+		w.show("b", "x")
+		w.add("b", "x")
+		w.end()
+	}
+	for i, c := range clients {
+		c.sees("one.", "x", "x.")
+		c.sound(tail, session.ID(fmt.Sprint(i)))
+		c.cut()
+		<-c.end
+	}
+}

@@ -16,7 +16,8 @@ type publisher struct {
 	*Tail
 	client driver.UniversalClient // nil if there is no connection
 	down   bool                   // Redis could not be reached; what comes is dropped
-	pause  time.Duration          // before the next look at a Redis that is down
+	pause  time.Duration          // between two looks at a Redis that is down
+	next   time.Time              // when to look again
 
 	gone map[string]struct{} // streams of deleted sessions that have to go yet
 }
@@ -31,28 +32,6 @@ const (
 // pauses are those before a batch is sent again. When they are used up Redis counts
 // as down.
 var pauses = [...]time.Duration{20 * time.Millisecond, 80 * time.Millisecond, 300 * time.Millisecond}
-
-// command is an entry on its way, or something else that is done to a stream.
-type command struct {
-	s     *stream
-	kind  commandKind
-	at    session.Position
-	token int64
-	field string
-	value any
-	part  bool // at may be moved behind what others have published
-}
-
-type commandKind int
-
-const (
-	add commandKind = iota
-	expire
-	expireSoon
-	trim
-	tombstone
-	remove
-)
 
 func (p *publisher) run() {
 	defer close(p.Tail.done)
@@ -73,13 +52,13 @@ func (p *publisher) run() {
 	}
 }
 
-// take waits for ops and returns some, oldest first; while Redis is down, it waits no
-// longer than until the next look. It returns nil when the Tail is closed and the
+// take waits for ops and returns some, oldest first, or all while Redis is down; then
+// it waits no longer than until the next look. It returns nil when the Tail is closed and the
 // queue is empty.
 func (p *publisher) take() []op {
 	var timer <-chan time.Time
 	if p.down {
-		t := time.NewTimer(p.pause)
+		t := time.NewTimer(time.Until(p.next))
 		defer t.Stop()
 		timer = t.C
 	}
@@ -91,7 +70,7 @@ func (p *publisher) take() []op {
 		}
 		batch := p.queue[:n:n]
 		if p.queue = p.queue[n:]; len(p.queue) == 0 {
-			p.queue, p.lost = nil, false
+			p.queue = nil
 		}
 		for _, o := range batch {
 			if o.kind == opPartial {
@@ -119,6 +98,9 @@ func (p *publisher) take() []op {
 func (p *publisher) finish(batch []op) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if len(p.queue) == 0 {
+		p.lost = false // Redis keeps up again
+	}
 	for _, o := range batch {
 		o.s.pending--
 		p.forget(o.s)
@@ -142,12 +124,13 @@ func (p *publisher) miss(batch []op) {
 
 // lookAgain goes on with a Redis that has come back.
 func (p *publisher) lookAgain() {
-	if p.isClosed() {
+	if p.isClosed() || time.Now().Before(p.next) {
 		return
 	}
 	if err := p.ping(); err != nil {
 		p.disconnect()
 		p.pause = min(2*p.pause, longestWait)
+		p.next = time.Now().Add(p.pause)
 		return
 	}
 	p.down = false
@@ -233,6 +216,7 @@ func (p *publisher) publish(batch []op) {
 	}
 	p.miss(batch)
 	p.down, p.pause = true, 100*time.Millisecond
+	p.next = time.Now().Add(p.pause)
 	p.disconnect()
 	if !p.isClosed() {
 		p.logger.Warn("redis: partial events are not published: followers see stored events alone until Redis is back",
@@ -256,284 +240,6 @@ func (p *publisher) again(do func() error) error {
 		err = do()
 	}
 	return err
-}
-
-// translate settles the ids of an op's entries.
-func (p *publisher) translate(cmds []command, o *op) []command {
-	s := o.s
-	if o.token != 0 && o.token == s.fenced {
-		return cmds
-	}
-	switch o.kind {
-	case opPartial:
-		data, err := o.event.MarshalJSON()
-		if err != nil { // it has no JSON form: nobody could be shown it
-			p.logger.Debug("redis: a partial event cannot be published", "session", s.key.String(), "error", err)
-			return cmds
-		}
-		return p.add(cmds, o, o.seq, fieldEvent, data)
-	case opStored:
-		if o.seq > s.at.Seq || o.token == 0 {
-			if o.seq > s.at.Seq {
-				s.at = session.Position{Seq: o.seq}
-			}
-			return append(cmds, command{s: s, at: session.Position{Seq: o.seq}, token: o.token, field: fieldMark, value: o.mark})
-		}
-	case opReleased:
-		cmds = p.add(cmds, o, o.seq, fieldRelease, o.start)
-		return append(cmds, command{s: s, kind: trim, at: session.Position{Seq: s.before}}, command{s: s, kind: expireSoon})
-	case opDeleted:
-		s.at, s.greeted, s.fenced = session.Position{}, 0, 0
-		return append(cmds, command{s: s, kind: tombstone}, command{s: s, kind: remove})
-	}
-	return cmds
-}
-
-// add appends an entry behind a position of the log.
-func (p *publisher) add(cmds []command, o *op, seq int64, field string, value any) []command {
-	if seq > o.s.at.Seq {
-		o.s.at = session.Position{Seq: seq}
-	}
-	o.s.at.Part++
-	return append(cmds, command{s: o.s, at: o.s.at, token: o.token, field: field, value: value, part: true})
-}
-
-// send sends commands in one pipeline. Those that were sent are gone from the list,
-// unless there is an error; then all can be sent again.
-func (p *publisher) send(cmds *[]command) error {
-	for tries := 0; len(*cmds) > 0; tries++ {
-		refused, err := p.pipeline(*cmds)
-		if err != nil {
-			return err
-		}
-		if *cmds = nil; len(refused) == 0 || tries == 3 {
-			return nil
-		}
-		for s, list := range refused {
-			again, err := p.settle(s, list)
-			if err != nil {
-				return err
-			}
-			*cmds = append(*cmds, again...)
-		}
-	}
-	return nil
-}
-
-// pipeline returns the entries that were refused since their stream has gone further.
-func (p *publisher) pipeline(cmds []command) (refused map[*stream][]command, err error) {
-	ctx, cancel := p.deadline()
-	defer cancel()
-	client, err := p.connected(ctx)
-	if err != nil {
-		return nil, err
-	}
-	pipe := client.Pipeline()
-	alive := make(map[*stream]bool) // whether the stream is to be kept alive
-	for _, c := range cmds {
-		switch name := c.s.name; c.kind {
-		case add:
-			args := &driver.XAddArgs{Stream: name, ID: c.at.String(), Values: []any{fieldToken, c.token, c.field, c.value}}
-			if c.field == fieldMark {
-				args.MaxLen, args.Approx = p.maxLen, true
-			}
-			pipe.XAdd(ctx, args)
-			alive[c.s] = true
-		case trim:
-			pipe.XTrimMinID(ctx, name, c.at.String())
-		case expireSoon:
-			pipe.PExpire(ctx, name, p.linger)
-			alive[c.s] = false
-		case tombstone:
-			pipe.XAdd(ctx, &driver.XAddArgs{Stream: name, ID: lastID, Values: []any{fieldDeleted, "1"}})
-		case remove:
-			pipe.Del(ctx, name)
-			alive[c.s] = false
-		}
-	}
-	for s, yes := range alive {
-		if yes {
-			pipe.PExpire(ctx, s.name, p.ttl)
-		}
-	}
-	replies, err := pipe.Exec(ctx)
-	if err != nil && !isReply(err) {
-		return nil, err
-	}
-	for i, c := range cmds {
-		switch err := replies[i].Err(); {
-		case err == nil:
-		case isOutOfOrder(err):
-			if refused == nil {
-				refused = make(map[*stream][]command)
-			}
-			if c.kind == add {
-				refused[c.s] = append(refused[c.s], c)
-			}
-		case isOfKey(err):
-			p.giveUp(c.s, err)
-		default:
-			return nil, err
-		}
-	}
-	return refused, nil
-}
-
-func (p *publisher) giveUp(s *stream, err error) {
-	if !s.broken {
-		s.broken = true
-		p.logger.Warn("redis: a session is not published: remove what stands under its name", "session", s.key.String(), "key", s.name, "error", err)
-	}
-}
-
-// top returns a stream's last entry; ok is false if there is none.
-func (p *publisher) top(s *stream) (last entry, ok bool, err error) {
-	ctx, cancel := p.deadline()
-	defer cancel()
-	client, err := p.connected(ctx)
-	if err != nil {
-		return entry{}, false, err
-	}
-	list, err := client.XRevRangeN(ctx, s.name, "+", "-", 1).Result()
-	if err != nil || len(list) == 0 {
-		return entry{}, false, err
-	}
-	last, ok = parseEntry(list[0])
-	return last, ok, nil
-}
-
-// settle decides about entries that a stream has refused: they are there already, or
-// come from a writer whose lease another has, and then nothing is left to do; or the
-// stream is one of a session that was deleted, or such a writer has been faster.
-func (p *publisher) settle(s *stream, refused []command) (again []command, err error) {
-	last, ok, err := p.top(s)
-	if isOfKey(err) {
-		p.giveUp(s, err)
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	token := refused[0].token
-	switch {
-	case ok && last.token > token:
-		s.fenced = token
-		return nil, nil
-	case ok && last.token == token:
-		return nil, nil
-	case !ok || last.at.Seq > refused[len(refused)-1].at.Seq:
-		return append([]command{{s: s, kind: remove}}, refused...), nil
-	}
-	for _, c := range refused {
-		if c.part && c.at.Seq == last.at.Seq {
-			last.at.Part++
-			c.at = last.at
-			again = append(again, c)
-		}
-	}
-	if last.at.Seq == s.at.Seq {
-		s.at.Part = max(s.at.Part, last.at.Part)
-	}
-	return again, nil
-}
-
-// greet announces the lease that an op was made under, and voids what the holder of an
-// earlier one has shown and left incomplete.
-func (p *publisher) greet(o *op) ([]command, error) {
-	s := o.s
-	last, ok, err := p.top(s)
-	if isOfKey(err) {
-		p.giveUp(s, err)
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var cmds []command
-	at := s.at
-	if o.kind != opStored && at.Seq < o.seq {
-		at = session.Position{Seq: o.seq}
-	}
-	var orphans []op
-	switch {
-	case !ok:
-	case last.token > o.token:
-		s.fenced = o.token
-		return nil, nil
-	case last.at.Seq > max(o.seq, at.Seq): // of a session that was deleted
-		cmds = append(cmds, command{s: s, kind: remove})
-	default:
-		if last.at.Seq == at.Seq {
-			at.Part = max(at.Part, last.at.Part)
-		} else if last.at.Seq > at.Seq {
-			at = last.at
-		}
-		if !last.release && last.token < o.token {
-			if orphans, err = p.orphans(o); err != nil {
-				return nil, err
-			}
-		}
-	}
-	s.greeted, s.at, s.before = o.token, at, o.seq
-	if ok && last.release {
-		s.before = min(last.start, o.seq)
-	}
-	for i := range orphans {
-		orphans[i].seq = at.Seq
-		cmds = p.translate(cmds, &orphans[i])
-	}
-	return p.add(cmds, o, at.Seq, fieldLease, "1"), nil
-}
-
-// orphans returns what voids the blocks of earlier leases for which there is nothing
-// in the log.
-func (p *publisher) orphans(o *op) ([]op, error) {
-	ctx, cancel := p.deadline()
-	defer cancel()
-	client, err := p.connected(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var blocks session.OpenBlocks
-	first := int64(-1)
-	const page = 500
-	for from := "-"; ; {
-		list, err := client.XRangeN(ctx, o.s.name, from, "+", page).Result()
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range list {
-			e, ok := parseEntry(m)
-			if !ok || e.event == "" || e.token >= o.token {
-				continue
-			}
-			if event, ok := p.decode(e); ok {
-				blocks.Show(event)
-				if first < 0 {
-					first = e.at.Seq
-				}
-			}
-		}
-		if len(list) < page {
-			break
-		}
-		from = "(" + list[len(list)-1].ID
-	}
-	if first < 0 {
-		return nil, nil
-	}
-	for e, err := range p.underlying.Load(ctx, o.s.key, first) {
-		if err != nil { // voiding too much would be worse than voiding nothing
-			p.logger.Warn("redis: what a turn left incomplete is not voided", "session", o.s.key.String(), "error", err)
-			return nil, nil
-		}
-		blocks.Settle(e)
-	}
-	var out []op
-	for _, e := range blocks.Discard(time.Now()) {
-		out = append(out, op{kind: opPartial, s: o.s, token: o.token, event: e})
-	}
-	return out, nil
 }
 
 // lastWishes removes the streams of deleted sessions, if it can.

@@ -32,7 +32,7 @@ type Tail struct {
 	sessions map[session.Key]*stream
 	queue    []op
 	queued   struct{ partial, bytes int }
-	lost     bool // partial events were dropped since the queue was empty last
+	lost     bool // partial events were dropped since Redis has kept up last
 	closing  bool
 
 	signal chan struct{}   // holds a token when the queue is to be looked at

@@ -28,7 +28,7 @@ type Followed interface {
 type TailOption func(*tailSuite)
 
 // WithCuts sets how often a client is cut off at random places of a running stream;
-// the default is 1,000.
+// the default is 1,000, and 100 with go test -short.
 func WithCuts(n int) TailOption { return func(s *tailSuite) { s.cuts = n } }
 
 // WithTailAdvance gives the function that lets time pass on the clock by which the
@@ -69,6 +69,9 @@ type tailSuite struct {
 // imports conversation too: what followers see must reduce to the store's own graph.
 func RunTail(t *testing.T, open func(t *testing.T) Followed, opts ...TailOption) {
 	s := &tailSuite{open: open, cuts: 1000}
+	if testing.Short() {
+		s.cuts = 100
+	}
 	for _, opt := range opts {
 		opt(s)
 	}

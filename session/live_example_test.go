@@ -1,0 +1,51 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// A client that was cut off goes on after the last entry it has seen.
+func ExampleNewLive() {
+	ctx, key := context.Background(), session.ID("s1")
+	live, err := session.NewLive(session.NewMemory())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer live.Close()
+
+	// What a runner does when it is given the Live as its store, with streaming.
+	lease, _ := live.Acquire(ctx, key, session.Self())
+	_ = live.Append(ctx, key, 0, lease, &agent.Event{Seq: 1, ID: "u", Data: &agent.User{}})
+	for _, word := range []string{"One ", "moment."} {
+		_ = live.Publish(ctx, key, &agent.Event{ID: "b", Partial: true, Data: &agent.Text{Content: word}})
+	}
+	_ = live.Append(ctx, key, 1, lease, &agent.Event{Seq: 2, ID: "b", Data: &agent.Text{Content: "One moment."}})
+
+	show := func(after string, n int) (last string) {
+		for entry, err := range live.Follow(ctx, key, after) {
+			if err != nil {
+				fmt.Println(err)
+				return last
+			}
+			fmt.Printf("%s %s %q\n", entry.ID, entry.Event.Type(), entry.Event.Text())
+			if last, n = entry.ID, n-1; n == 0 {
+				break
+			}
+		}
+		return last
+	}
+	last := show("", 2)
+	fmt.Println("cut off")
+	show(last, 2)
+	// Output:
+	// 1-0 user ""
+	// 1-1 text "One "
+	// cut off
+	// 1-2 text "moment."
+	// 2-0 text "One moment."
+}
