@@ -204,6 +204,19 @@ func TestAt(t *testing.T) {
 	})
 }
 
+func TestAtTheBeginningOfAnEmptyFork(t *testing.T) {
+	onStores(t, func(t *testing.T, d *desk) {
+		d.say(s1, "Hi.")
+		require.NoError(t, d.past.Fork(t.Context(), s1, 0, fork))
+		m, err := d.past.At(t.Context(), fork, 0)
+		require.NoError(t, err)
+		require.Zero(t, m.Seq)
+		require.Empty(t, d.collect(d.past.Replay(t.Context(), fork, 0)))
+		_, err = d.past.At(t.Context(), fork, 1)
+		require.ErrorIs(t, err, agent.ErrBadInput)
+	})
+}
+
 func TestState(t *testing.T) {
 	store := session.NewMemory()
 	past, err := checkpoint.New(store)
