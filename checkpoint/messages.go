@@ -17,8 +17,9 @@ import (
 
 // Import makes a session of messages, such as those that [conversation.Messages]
 // gives, or another program's. All that assistants say becomes the named agent's,
-// which should be the root of the tree that goes on with it. If the last message is
-// the user's, Resume answers it.
+// which should be the root of the tree that goes on with it; the calls by which
+// agents handed over are left out. If the last message is the user's, Resume answers
+// it.
 //
 // The error is [agent.ErrBadInput] if the messages are no conversation that a model
 // could be shown, and [agent.ErrConflict] if the session exists.
@@ -29,7 +30,7 @@ func (s *Sessions) Import(ctx context.Context, to session.Key, agentName string,
 	if err := agent.CheckName(agentName); err != nil {
 		return fmt.Errorf("%w: %w", err, agent.ErrBadInput)
 	}
-	i := importing{s: s, agent: agentName, seen: make(map[string]bool)}
+	i := importing{s: s, agent: agentName, seen: make(map[string]bool), left: make(map[string]bool)}
 	for n, m := range messages {
 		if err := i.message(m); err != nil {
 			return fmt.Errorf("message %d: %w: %w", n+1, err, agent.ErrBadInput)
@@ -59,6 +60,7 @@ type importing struct {
 	said     bool   // something in it, without a result since
 	lastNode string // that the next run follows
 	waiting  []pending
+	left     map[string]bool // calls of the last message that are left out
 }
 
 type pending struct{ theirs, id, name string }
@@ -100,6 +102,9 @@ func (i *importing) answer(m llm.Message) error {
 		return fmt.Errorf("a conversation begins with the user's words")
 	}
 	i.settle()
+	if m.Parts = i.withoutTransfers(m.Parts); len(i.left) > 0 && m.Text == "" && len(m.Parts) == 0 {
+		return nil
+	}
 	if i.said { // two messages, and not one
 		i.end()
 	}
@@ -135,6 +140,20 @@ func (i *importing) answer(m llm.Message) error {
 	return nil
 }
 
+// withoutTransfers leaves out the calls by which agents handed over: they were
+// another tree's, and no model finds them in its view.
+func (i *importing) withoutTransfers(parts []llm.Part) (kept []llm.Part) {
+	clear(i.left)
+	for _, p := range parts {
+		if c, ok := p.(llm.ToolCall); ok && c.Name == agent.TransferTool {
+			i.left[c.ID] = true
+		} else {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
 // valid returns text as its JSON form keeps it.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
@@ -163,6 +182,10 @@ func (i *importing) result(r llm.ToolResult) error {
 			i.add(&agent.ToolResult{Name: w.name, Output: agent.EncodeJSON(valid(r.Output)), IsError: r.IsError}).ID = w.id
 			return nil
 		}
+	}
+	if i.left[r.CallID] {
+		delete(i.left, r.CallID)
+		return nil
 	}
 	return fmt.Errorf("no call %.64q waits for a result", r.CallID)
 }
