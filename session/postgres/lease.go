@@ -33,7 +33,8 @@ func checkKey(key session.Key) error {
 const (
 	// takeSQL takes a lease that is free, that is the one of a dead owner ($9), or
 	// that an earlier try of the same call has taken, whose answer was lost. If none
-	// is, it tells who holds it.
+	// is, it tells who holds it. A try that the server comes to only when the lease was
+	// given back takes it for nobody; that ends by time.
 	takeSQL = `WITH taken AS (
 			UPDATE arbor.session SET
 				lease_token = CASE WHEN lease_until IS NOT NULL AND lease_nonce = $8 THEN lease_token ELSE lease_token + 1 END,

@@ -72,13 +72,15 @@ func TestLateAppend(t *testing.T) {
 		struck()
 		require.ErrorContains(t, err, "it is not known whether the change was made")
 		require.NotErrorIs(t, err, agent.ErrConflict)
-		want := "late"
 		if instead {
-			want = "instead"
-			require.NoError(t, s.Append(t.Context(), key, 0, lease, saying(1, want)))
+			require.NoError(t, s.Append(t.Context(), key, 0, lease, saying(1, "instead")))
 		}
 		w.release()
-		require.Equal(t, []string{want}, contents(t, s, key))
+		if log := contents(t, s, key); instead {
+			require.Equal(t, []string{"instead"}, log)
+		} else if len(log) > 0 { // the driver has the server cancel what it gives up, if it still can
+			require.Equal(t, []string{"late"}, log)
+		}
 	}
 }
 
@@ -286,7 +288,9 @@ func TestDeadlock(t *testing.T) {
 	shared, err := s.SharedState(t.Context(), key)
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"app:a": 2.0, "app:b": 2.0}, shared)
-	require.Equal(t, "1", run(t, url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"))
+	require.Eventually(t, func() bool {
+		return run(t, url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == "1"
+	}, 10*time.Second, 20*time.Millisecond)
 }
 
 // TestLocked: who waits for a lock is woken by the context, or gives up in time.
