@@ -23,6 +23,8 @@ type Fold struct {
 	// Latest is the time of the last event.
 	Latest time.Time
 
+	before int64 // when the last event was stored that is not of the same write, in Unix nanoseconds
+
 	conversation Scope
 	inner        map[string]*Scope // of the current turn
 	state        map[string]any
@@ -95,7 +97,7 @@ type Scope struct {
 	handed *agent.Transfer // the last committed one
 	pairs  []hop           // committed since text or another tool's result came
 
-	began, seen int64 // Unix nanoseconds: since when the run runs, and when its last event was stored
+	began int64 // since when the run runs, in Unix nanoseconds
 }
 
 // Handed returns the last committed transfer, nil before the first.
@@ -235,6 +237,9 @@ func (f *Fold) Apply(e *agent.Event) {
 	if e.Partial || e.Seq <= f.Seq {
 		return
 	}
+	if !e.Time.Equal(f.Latest) { // events of one write share their time
+		f.before = f.Latest.UnixNano()
+	}
 	f.Seq, f.Latest = e.Seq, e.Time
 	if user, ok := e.Data.(*agent.User); ok && user != nil {
 		f.Turn = Turn{ID: e.TurnID, UserRunID: e.RunID, Started: e.Time, User: user}
@@ -252,8 +257,6 @@ func (f *Fold) Apply(e *agent.Event) {
 		return
 	}
 	s := f.Scope(e.Scope)
-	before := s.seen
-	s.seen = e.Time.UnixNano()
 	s.mark(e)
 	switch d := e.Data.(type) {
 	case *agent.HarnessStart:
@@ -263,7 +266,7 @@ func (f *Fold) Apply(e *agent.Event) {
 		case same && last.Open: // a fork goes on with it here
 			s.Run.Pending, s.Run.Transfer = last.Pending, last.Transfer
 			s.Run.TakesUp = last.TakesUp || last.Answers > 0 || len(last.Pending) > 0 || last.Said != ""
-			f.took(e, before)
+			f.took(e, f.before)
 		case same && last.Finish == agent.FinishReasonInputRequired: // it resumes a paused run
 			s.Run.Pending, s.Run.Transfer, s.Run.TakesUp = last.Pending, last.Transfer, true
 		case same && last.Finish == agent.FinishReasonTransfer && s.handed != nil && s.handed.To == e.Agent:
@@ -275,14 +278,14 @@ func (f *Fold) Apply(e *agent.Event) {
 		if s.first == 0 {
 			s.first = e.Seq
 		}
-		s.began = s.seen
+		s.began = e.Time.UnixNano()
 	case *agent.HarnessEnd:
 		s.Run.Open, s.Run.Finish, s.Run.Target = false, d.FinishReason, d.Target
 		s.LastEnd = e.RunID
 		if d.FinishReason == agent.FinishReasonCanceled {
-			f.took(e, before) // written when somebody found the run cut off
+			f.took(e, f.before) // written when somebody found the run cut off
 		} else {
-			f.took(e, s.seen)
+			f.took(e, e.Time.UnixNano())
 		}
 	case *agent.Text:
 		if strings.TrimSpace(d.Content) != "" {
@@ -330,10 +333,15 @@ func (f *Fold) Apply(e *agent.Event) {
 			for i := range s.Run.Pending {
 				s.Run.Pending[i].RunID = e.RunID
 			}
+			for _, name := range f.Open() {
+				if name != "" {
+					f.took(&agent.Event{Scope: name, Agent: f.inner[name].Run.Agent}, f.before)
+				}
+			}
 			clear(f.inner)
 		case agent.NoticeResumed:
-			f.took(e, before)
-			s.began = s.seen
+			f.took(e, f.before)
+			s.began = e.Time.UnixNano()
 		}
 	case *agent.State:
 		f.setState(d.Delta)
@@ -389,7 +397,10 @@ func (f *Fold) spend(agentName string, u *agent.Usage, answers int) {
 
 // took adds the time for which the run of an event has run until now.
 func (f *Fold) took(e *agent.Event, until int64) {
-	d := time.Duration(max(0, until-f.Scope(e.Scope).began))
+	d := time.Duration(0)
+	if began := f.Scope(e.Scope).began; began > 0 { // else its start is not in the log
+		d = time.Duration(max(0, until-began))
+	}
 	if e.Scope == "" {
 		f.time.Session += d
 		f.time.Turn += d
