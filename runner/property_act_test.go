@@ -169,7 +169,7 @@ var (
 func (w *world) act(r *runner.Runner, a act) bool {
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), worldKey{}, w))
 	defer cancel()
-	w.stop, w.stopped, w.asked, w.acted = cancel, false, 0, 0
+	w.key, w.stop, w.stopped, w.asked, w.acted = s1, cancel, false, 0, 0
 	how, at := someStops.Draw(w.rt, "disturb"), 0
 	switch how {
 	case "":

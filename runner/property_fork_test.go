@@ -106,7 +106,7 @@ func (w *world) fork(to session.Key) {
 func (w *world) goOn(ctx context.Context, key session.Key, what string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w.stop, w.stopped = cancel, false
+	w.key, w.stop, w.stopped = key, cancel, false
 	r := w.runner()
 	var err error
 	switch what {

@@ -163,6 +163,9 @@ func (m *plannedModel) check(w *world, req *llm.Request) {
 	if m.inner {
 		who = req.System // which names the scope
 	}
+	if !m.inner {
+		w.notes(m.name, req)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last, ok := w.last[who]

@@ -169,6 +169,8 @@ type world struct {
 	acted    int                   // how many tools ran in this action
 	ran      map[string]*execution // by call
 	last     map[string]shown      // the last request of each agent
+	key      session.Key           // of the session that acts
+	sent     []sent                // what the conversation's models were asked
 	routed   []routed              // conditions that were asked in this action
 	happened map[string]bool
 }
@@ -260,6 +262,7 @@ func (w *world) play() {
 	for i := range someForks.Draw(w.rt, "forks") {
 		w.fork(session.ID("fork" + strconv.Itoa(i)))
 	}
+	w.checkSent()
 }
 
 var someForks = rapid.SampledFrom([]int{0, 0, 1, 2})
