@@ -1,0 +1,222 @@
+package expression
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/checker"
+	"github.com/expr-lang/expr/conf"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/parser"
+	"github.com/expr-lang/expr/parser/lexer"
+)
+
+// The bounds of an expression when it is compiled.
+const (
+	MaxSource = 4 << 10 // bytes of source
+	MaxNodes  = 500     // nodes of the syntax tree, those that are evaluated twice counted twice
+
+	maxPattern      = 512   // bytes of a regular expression
+	maxPatternNodes = 5_000 // instructions of a compiled one
+)
+
+// Program is a compiled expression. It is immutable and can be evaluated by any
+// number of goroutines at once.
+type Program struct {
+	source   string
+	node     ast.Node
+	patterns map[*ast.BinaryNode]pattern
+}
+
+type pattern struct {
+	*regexp.Regexp
+	size int // instructions
+}
+
+// Source returns the text that was compiled.
+func (p *Program) Source() string { return p.source }
+
+// CompileError is what is wrong with the source of an expression.
+type CompileError struct {
+	// Line and Column count from 1 in the source, Column in characters. They are
+	// 0 where the whole expression is to blame.
+	Line, Column int
+	Message      string
+}
+
+func (e *CompileError) Error() string {
+	switch {
+	case e.Line == 0:
+		return e.Message
+	case e.Line == 1:
+		return fmt.Sprintf("%s (column %d)", e.Message, e.Column)
+	}
+	return fmt.Sprintf("%s (line %d, column %d)", e.Message, e.Line, e.Column)
+}
+
+// names are the values that an expression sees, as the type checker wants them.
+type names struct {
+	Output any `expr:"output"`
+	Input  any `expr:"input"`
+}
+
+// Compile reads an expression of any type. The error is a [*CompileError].
+func Compile(source string) (*Program, error) { return compile(source, reflect.Invalid) }
+
+// CompileCondition reads an expression that is true or false. One whose type is
+// known only when it is evaluated, such as a field, is taken; one that is surely
+// something else is not. The error is a [*CompileError].
+func CompileCondition(source string) (*Program, error) { return compile(source, reflect.Bool) }
+
+func compile(source string, expect reflect.Kind) (p *Program, err error) {
+	defer func() { // a defect of the parser or the checker is an error of this expression
+		if r := recover(); r != nil {
+			p, err = nil, &CompileError{Message: fmt.Sprintf("the expression cannot be read: %v", r)}
+		}
+	}()
+	switch {
+	case strings.TrimSpace(source) == "":
+		return nil, &CompileError{Message: "the expression is empty"}
+	case len(source) > MaxSource:
+		return nil, &CompileError{Message: fmt.Sprintf("the expression has %d bytes, and %d are the most", len(source), MaxSource)}
+	case !utf8.ValidString(source):
+		return nil, &CompileError{Message: "the expression is not UTF-8"}
+	}
+	if err := checkTokens(source); err != nil {
+		return nil, err
+	}
+	config := conf.New(names{})
+	config.MaxNodes = MaxNodes
+	tree, err := parser.ParseWithConfig(source, config)
+	if err != nil {
+		return nil, syntaxError(source, err)
+	}
+	g := guard{source: []rune(source), patterns: map[*ast.BinaryNode]pattern{}}
+	// Before the type checker: a chain of comparisons holds its middle part twice,
+	// and nested ones make the checker's work exponential.
+	if err := g.node(tree.Node); err != nil {
+		return nil, err
+	}
+	config.Expect, config.ExpectAny = expect, true
+	if _, err := checker.Check(tree, config); err != nil {
+		return nil, typeError(source, err, expect)
+	}
+	return &Program{source, tree.Node, g.patterns}, nil
+}
+
+// checkTokens refuses what leaves no trace in the syntax tree.
+func checkTokens(source string) error {
+	tokens, err := lexer.Lex(file.NewSource(source))
+	if err != nil {
+		return syntaxError(source, err)
+	}
+	for _, t := range tokens {
+		switch {
+		case t.Is(lexer.Operator, ";"):
+			return errorAt([]rune(source), t.From, "an expression is one value: the semicolon must go")
+		case t.Is(lexer.Operator, "let"):
+			return errorAt([]rune(source), t.From, "let is not available: write the value where it is used")
+		case t.Is(lexer.Operator, "::"):
+			return errorAt([]rune(source), t.From, ":: is not available")
+		}
+	}
+	return nil
+}
+
+// errorAt makes an error at a position, in characters, of the source.
+func errorAt(source []rune, at int, format string, args ...any) error {
+	e := &CompileError{Line: 1, Column: 1, Message: fmt.Sprintf(format, args...)}
+	for _, r := range source[:max(0, min(at, len(source)))] {
+		e.Column++
+		if r == '\n' {
+			e.Line, e.Column = e.Line+1, 1
+		}
+	}
+	return e
+}
+
+var unexpected = regexp.MustCompile(`^unexpected token \w+\("(.*)"\)$`)
+
+// syntaxError says what the parser could not read, and what is probably meant.
+func syntaxError(source string, err error) error {
+	message, at := err.Error(), 0
+	var where *file.Error
+	if errors.As(err, &where) {
+		message, at = where.Message, where.From
+	}
+	if m := unexpected.FindStringSubmatch(message); m != nil {
+		message = "“" + strings.ReplaceAll(m[1], `\"`, `"`) + "” is unexpected here"
+	}
+	if message == "unexpected token EOF" {
+		message = "the expression ends too early"
+	}
+	if strings.Contains(message, "maximum allowed nodes") {
+		message = fmt.Sprintf("the expression has more than %d parts", MaxNodes)
+	}
+	if h := hint(source); h != "" {
+		message += "; " + h
+	}
+	return errorAt([]rune(source), at, "%s", message)
+}
+
+func typeError(source string, err error, expect reflect.Kind) error {
+	message, at := err.Error(), -1
+	var where *file.Error
+	if errors.As(err, &where) {
+		message, at = where.Message, where.From
+	}
+	if got, ok := strings.CutPrefix(message, "expected bool, but got "); ok && expect == reflect.Bool {
+		return &CompileError{Message: "a condition must be true or false, and this is " + typeName(got)}
+	}
+	if strings.Contains(message, "expected") && at < 0 {
+		return &CompileError{Message: message}
+	}
+	return errorAt([]rune(source), at, "%s", message)
+}
+
+// typeName says in words what Go's types are for JSON.
+func typeName(goType string) string {
+	switch {
+	case goType == "nil" || strings.Contains(goType, "nil"):
+		return "nothing"
+	case goType == "string":
+		return "a text"
+	case strings.HasPrefix(goType, "int"), strings.HasPrefix(goType, "float"):
+		return "a number"
+	case strings.HasPrefix(goType, "[]"), goType == "array":
+		return "a list"
+	case strings.HasPrefix(goType, "map"):
+		return "a mapping"
+	}
+	return goType
+}
+
+// compilePattern compiles the regular expression of matches, whose cost is known
+// because it stands in the source.
+func compilePattern(text string) (pattern, error) {
+	if len(text) > maxPattern {
+		return pattern{}, fmt.Errorf("the pattern has %d bytes, and %d are the most", len(text), maxPattern)
+	}
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return pattern{}, fmt.Errorf("the pattern cannot be read: %w", err)
+	}
+	compiled, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return pattern{}, fmt.Errorf("the pattern cannot be read: %w", err)
+	}
+	if len(compiled.Inst) > maxPatternNodes {
+		return pattern{}, errors.New("the pattern is too complex: its repetitions multiply")
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return pattern{}, fmt.Errorf("the pattern cannot be read: %w", err)
+	}
+	return pattern{re, len(compiled.Inst)}, nil
+}

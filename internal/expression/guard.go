@@ -1,0 +1,170 @@
+package expression
+
+import (
+	"fmt"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+// guard walks a syntax tree and refuses what an expression must not do. It counts
+// a part that stands in the tree twice each time that it is met, as evaluation
+// would.
+type guard struct {
+	source    []rune
+	patterns  map[*ast.BinaryNode]pattern
+	count     int
+	predicate bool // inside of one
+}
+
+func (g *guard) fail(n ast.Node, format string, args ...any) error {
+	return errorAt(g.source, n.Location().From, format, args...)
+}
+
+func (g *guard) all(nodes []ast.Node) error {
+	for _, n := range nodes {
+		if err := g.node(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *guard) node(n ast.Node) error {
+	if g.count++; g.count > MaxNodes {
+		return &CompileError{Message: fmt.Sprintf("the expression has more than %d parts", MaxNodes)}
+	}
+	switch n := n.(type) {
+	case *ast.NilNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.StringNode:
+		return nil
+	case *ast.IdentifierNode:
+		return g.identifier(n)
+	case *ast.UnaryNode:
+		return g.node(n.Node)
+	case *ast.BinaryNode:
+		return g.binary(n)
+	case *ast.ChainNode:
+		return g.node(n.Node)
+	case *ast.MemberNode:
+		return g.member(n)
+	case *ast.SliceNode:
+		parts := []ast.Node{n.Node}
+		if n.From != nil {
+			parts = append(parts, n.From)
+		}
+		if n.To != nil {
+			parts = append(parts, n.To)
+		}
+		return g.all(parts)
+	case *ast.CallNode:
+		return g.call(n)
+	case *ast.BuiltinNode:
+		return g.builtin(n)
+	case *ast.PredicateNode:
+		if g.predicate {
+			return g.fail(n, "a function over a list stands inside of another one: that is not available, because its cost would multiply")
+		}
+		g.predicate = true
+		err := g.node(n.Node)
+		g.predicate = false
+		return err
+	case *ast.PointerNode:
+		if n.Name != "" {
+			return g.fail(n, "#%s is not available: # is the item of the list", n.Name)
+		}
+		return nil
+	case *ast.ConditionalNode:
+		return g.all([]ast.Node{n.Cond, n.Exp1, n.Exp2})
+	case *ast.ArrayNode:
+		return g.all(n.Nodes)
+	case *ast.MapNode:
+		return g.all(n.Pairs)
+	case *ast.PairNode:
+		return g.all([]ast.Node{n.Key, n.Value})
+	case *ast.BytesNode:
+		return g.fail(n, "b'…' is not available: write a text")
+	case *ast.VariableDeclaratorNode:
+		return g.fail(n, "let is not available: write the value where it is used")
+	case *ast.SequenceNode:
+		return g.fail(n, "an expression is one value: the semicolon must go")
+	}
+	return &CompileError{Message: "the expression holds something that is not available"}
+}
+
+func (g *guard) identifier(n *ast.IdentifierNode) error {
+	switch n.Value {
+	case "output", "input":
+		return nil
+	case "$env":
+		return g.fail(n, "$env is not available: an expression sees output and input only")
+	}
+	if word, ok := foreignWords[n.Value]; ok {
+		return g.fail(n, "%q is not a word of this language: write %s", n.Value, word)
+	}
+	if h := hint(string(g.source)); h != "" {
+		return g.fail(n, "there is no %q: %s", n.Value, h)
+	}
+	return g.fail(n, "there is no %q: an expression sees output and input only; did you mean output.%s, or '%s' as a text?", n.Value, n.Value, n.Value)
+}
+
+func (g *guard) binary(n *ast.BinaryNode) error {
+	switch n.Operator {
+	case "..":
+		return g.fail(n, "ranges are not available")
+	case "matches":
+		text, ok := n.Right.(*ast.StringNode)
+		if !ok {
+			return g.fail(n, "the pattern of matches must be a text that stands in the expression")
+		}
+		p, err := compilePattern(text.Value)
+		if err != nil {
+			return g.fail(text, "%v", err)
+		}
+		g.patterns[n] = p
+	}
+	if err := g.node(n.Left); err != nil {
+		return err
+	}
+	return g.node(n.Right)
+}
+
+func (g *guard) member(n *ast.MemberNode) error {
+	if name, ok := n.Property.(*ast.StringNode); ok && name.Value == "length" && !g.bracket(n) {
+		return g.fail(n, `.length is not available: write len(…), or ["length"] for a field of that name`)
+	}
+	return g.all([]ast.Node{n.Node, n.Property})
+}
+
+// bracket reports whether a member is written a["b"], where a.b is the same tree.
+func (g *guard) bracket(n *ast.MemberNode) bool {
+	at := n.Location().From
+	return at >= 0 && at < len(g.source) && g.source[at] == '['
+}
+
+func (g *guard) call(n *ast.CallNode) error {
+	switch callee := n.Callee.(type) {
+	case *ast.MemberNode:
+		if name, ok := callee.Property.(*ast.StringNode); ok {
+			if instead, known := foreignMethods[name.Value]; known {
+				return g.fail(n, "values have no methods: write %s", instead)
+			}
+			return g.fail(n, "values have no methods, and so no %q", name.Value)
+		}
+	case *ast.IdentifierNode:
+		return g.fail(n, "there is no function %q%s", callee.Value, nearestFunction(callee.Value))
+	}
+	return g.fail(n, "this cannot be called")
+}
+
+func (g *guard) builtin(n *ast.BuiltinNode) error {
+	if !available(n.Name) {
+		why := ""
+		switch n.Name {
+		case "now", "date", "duration", "timezone":
+			why = ": an expression must give the same whenever it is evaluated, and so has no clock"
+		case "repeat", "groupBy", "sortBy", "reduce", "uniq", "sort", "flatten":
+			why = ": its cost cannot be bounded well enough"
+		}
+		return g.fail(n, "the function %q is not available%s", n.Name, why)
+	}
+	return g.all(n.Arguments)
+}

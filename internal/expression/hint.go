@@ -1,0 +1,79 @@
+package expression
+
+import (
+	"regexp"
+	"strings"
+)
+
+// What people write who know another language, and what is meant here. The first
+// that is found is said.
+var habits = []struct {
+	pattern *regexp.Regexp
+	hint    string
+}{
+	{regexp.MustCompile(`\$?\{\{|\$\{`), "write the expression alone, without ${{ }} around it"},
+	{regexp.MustCompile(`===`), "write == for equal"},
+	{regexp.MustCompile(`!==`), "write != for not equal"},
+	{regexp.MustCompile(`=>`), "a function is not written with =>: filter(output.items, .score > 1) names the item by the dot"},
+	{regexp.MustCompile(`<>`), "write != for not equal"},
+	{regexp.MustCompile(`\b(AND|OR|NOT|IN)\b`), "write and, or, not and in with small letters"},
+	{regexp.MustCompile(`\.length\b`), "write len(…) for the length"},
+	{regexp.MustCompile(`[^=!<>]=[^=]`), "write == for equal"},
+	{regexp.MustCompile(`\b(is|equals)\b`), "write == for equal"},
+	{regexp.MustCompile(`^\s*\w+(\s+\w+){2,}[\s.?!]*$`), "a sentence cannot be evaluated: an expression is such as output.intent == 'billing'"},
+}
+
+// hint guesses what was meant by a source that cannot be read; "" is no idea.
+func hint(source string) string {
+	plain := blankTexts(source)
+	for _, h := range habits {
+		if h.pattern.MatchString(plain) {
+			return h.hint
+		}
+	}
+	return ""
+}
+
+// blankTexts replaces what stands in quotes by spaces.
+func blankTexts(source string) string {
+	var out strings.Builder
+	quote, escaped := rune(0), false
+	for _, r := range source {
+		switch {
+		case quote == 0:
+			if r == '\'' || r == '"' || r == '`' {
+				quote = r
+			}
+			out.WriteRune(r)
+		case escaped:
+			escaped = false
+			out.WriteRune(' ')
+		case r == '\\' && quote != '`':
+			escaped = true
+			out.WriteRune(' ')
+		case r == quote:
+			quote = 0
+			out.WriteRune(r)
+		default:
+			out.WriteRune(' ')
+		}
+	}
+	return out.String()
+}
+
+// words of other languages that look like names here.
+var foreignWords = map[string]string{
+	"null": "nil", "None": "nil", "undefined": "nil", "NULL": "nil", "Nil": "nil",
+	"True": "true", "TRUE": "true", "False": "false", "FALSE": "false",
+}
+
+// methods of other languages and what to write instead.
+var foreignMethods = map[string]string{
+	"includes": "a contains b for texts, b in a for lists", "contains": "a contains b for texts, b in a for lists",
+	"startsWith": "a startsWith b", "startswith": "a startsWith b", "endsWith": "a endsWith b", "endswith": "a endsWith b",
+	"toLowerCase": "lower(a)", "lower": "lower(a)", "toUpperCase": "upper(a)", "upper": "upper(a)",
+	"trim": "trim(a)", "strip": "trim(a)", "length": "len(a)", "size": "len(a)", "len": "len(a)",
+	"toString": "string(a)", "match": "a matches 'pattern'", "test": "a matches 'pattern'", "split": "split(a, ',')",
+	"join": "join(a, ',')", "filter": "filter(a, .field > 1)", "map": "map(a, .field)", "some": "any(a, .field > 1)",
+	"every": "all(a, .field > 1)", "find": "find(a, .field > 1)", "get": "get(a, 'field')", "keys": "keys(a)",
+}
