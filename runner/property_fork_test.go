@@ -67,12 +67,26 @@ func (w *world) fork(to session.Key) {
 	for range 2 {
 		w.goOn(ctx, to, what)
 	}
-
 	shared, own := load(w.t, w.runner(), to), []*agent.Event(nil)
 	shared, own = shared[:seq], shared[seq:]
 	require.Equal(w.t, w.known[:seq], w.encoded(shared))
 	require.Equal(w.t, w.known, w.encoded(load(w.t, w.runner(), s1)), "the fork has changed the session")
 	checkLogOf(w.t, w.runner(), slices.Concat(shared, own), w.resumeRoot)
+	asked := make(map[string]bool) // in the fork
+	for _, e := range own {
+		if d, ok := e.Data.(*agent.Relay); ok {
+			asked[d.ToolCallID] = true
+		}
+	}
+	for id, x := range w.ran { // once, and not at all where the other session may have
+		pending := fold.Scope("").Run.Call(id) != nil
+		if (pending && open && !asked[id] || x.times > 1) && !x.info.Idempotent {
+			w.t.Fatalf("the call %s of %s was executed %d times in the fork", id, x.info.Name, x.times)
+		}
+		if pending && paused {
+			w.happened["a call approved in a fork"] = true
+		}
+	}
 	theirs := make(map[string]bool)
 	for _, e := range w.log {
 		theirs[e.RunID] = true
@@ -107,6 +121,9 @@ func (w *world) goOn(ctx context.Context, key session.Key, what string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w.key, w.stop, w.stopped = key, cancel, false
+	if oneInFour.Draw(w.rt, "dies") == 0 {
+		w.store.dieAt(forkWrites.Draw(w.rt, "write"), rapid.Bool().Draw(w.rt, "answer lost"))
+	}
 	r := w.runner()
 	var err error
 	switch what {
@@ -120,8 +137,14 @@ func (w *world) goOn(ctx context.Context, key session.Key, what string) {
 	if len(w.problems) > 0 {
 		w.t.Fatalf("%s", strings.Join(w.problems, "\n"))
 	}
-	w.checkError(err, act{}, false)
+	died := w.store.revive()
+	if died {
+		w.happened["a store that dies in a fork"] = true
+	}
+	w.checkError(err, act{}, died)
 }
+
+var forkWrites = rapid.IntRange(1, 3)
 
 func reduced(logs ...[]*agent.Event) *conversation.Graph {
 	g := conversation.New()

@@ -154,7 +154,7 @@ var mustHappen = []string{
 	"a route", "a transfer with an input", "error tripwire", "error agent_error",
 	"a transfer", "a transfer in an agent tool", "an agent tool", "an agent tool inside of another",
 	"a transfer beyond the limit",
-	"a fork", "a fork that takes up a run", "a fork inside of an agent tool", "a fork that waits for a decision",
+	"a fork", "a fork that takes up a run", "a fork inside of an agent tool", "a fork that waits for a decision", "a call approved in a fork", "a store that dies in a fork",
 	"a question withdrawn", "a call approved, a tool", "a call denied, a tool", "a call approved, a transfer", "a call denied, a transfer",
 	"a decision that comes again", "a call forbidden by a rule", "a return to the parent", "a return to the root", "forty agents",
 	"error transfer_limit", "error transfer_rejected", "error limit", "error budget", "error output_truncated", "error internal", "error server_error", "error rate_limited",
