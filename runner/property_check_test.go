@@ -192,12 +192,30 @@ func (w *world) checkCalls() {
 }
 
 // checkRoutes: the condition of a route gets what its agent said last in the
-// run, as it stands in the log.
+// run, or in the one that waited for an approval before it, as it stands in the log.
 func (w *world) checkRoutes() {
+	before, end := make(map[string]string), new(agent.Event)
+	for _, e := range w.log {
+		switch e.Data.(type) {
+		case *agent.HarnessStart:
+			d, ok := end.Data.(*agent.HarnessEnd)
+			if ok && e.Scope == "" && e.TurnID == end.TurnID && d.FinishReason == agent.FinishReasonInputRequired {
+				before[e.RunID] = end.RunID
+			}
+		case *agent.HarnessEnd:
+			if e.Scope == "" {
+				end = e
+			}
+		}
+	}
 	for _, r := range w.routed {
+		runs := make(map[string]bool)
+		for run := r.run; run != ""; run = before[run] {
+			runs[run] = true
+		}
 		ended, last := false, ""
 		for _, e := range w.log {
-			if e.RunID != r.run {
+			if !runs[e.RunID] {
 				continue
 			}
 			switch d := e.Data.(type) {
@@ -206,7 +224,7 @@ func (w *world) checkRoutes() {
 					last = d.Content
 				}
 			case *agent.HarnessEnd:
-				ended = true
+				ended = ended || e.RunID == r.run
 			}
 		}
 		if ended && last != r.answer {

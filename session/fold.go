@@ -144,7 +144,7 @@ type Run struct {
 	Pending []Call
 	// TakesUp says that the run goes on where one that waited for approvals ended.
 	TakesUp bool
-	// Said is what the agent said last in the run.
+	// Said is what the agent said last in the run, or in the one that it takes up.
 	Said string
 	// Transfer is the transfer that started the run, nil if none did.
 	Transfer *agent.Transfer
@@ -264,11 +264,11 @@ func (f *Fold) Apply(e *agent.Event) {
 		s.Run = Run{ID: e.RunID, Agent: e.Agent, Path: e.Path, TurnID: e.TurnID, Open: true, Pending: last.Pending[:0]}
 		switch same := last.TurnID == e.TurnID; {
 		case same && last.Open: // a fork goes on with it here
-			s.Run.Pending, s.Run.Transfer = last.Pending, last.Transfer
+			s.Run.Pending, s.Run.Transfer, s.Run.Said = last.Pending, last.Transfer, last.Said
 			s.Run.TakesUp = last.TakesUp || last.Answers > 0 || len(last.Pending) > 0 || last.Said != ""
 			f.took(e, f.before)
 		case same && last.Finish == agent.FinishReasonInputRequired: // it resumes a paused run
-			s.Run.Pending, s.Run.Transfer, s.Run.TakesUp = last.Pending, last.Transfer, true
+			s.Run.Pending, s.Run.Transfer, s.Run.Said, s.Run.TakesUp = last.Pending, last.Transfer, last.Said, true
 		case same && last.Finish == agent.FinishReasonTransfer && s.handed != nil && s.handed.To == e.Agent:
 			s.Run.Transfer = s.handed
 		}
