@@ -391,7 +391,7 @@ func TestDiff(t *testing.T) {
 		diff, err := d.past.Diff(ctx, s1, fork)
 		require.NoError(t, err)
 		require.EqualValues(t, 15, diff.Common)
-		require.True(t, diff.Shared)
+		require.EqualValues(t, 15, diff.Shared)
 		require.False(t, diff.Same())
 		require.Len(t, diff.A.Events, 5)
 		require.Len(t, diff.B.Events, 5)
@@ -405,7 +405,7 @@ func TestDiff(t *testing.T) {
 		diff, err = d.past.Diff(ctx, twin, s1)
 		require.NoError(t, err)
 		require.True(t, diff.Same())
-		require.False(t, diff.Shared)
+		require.Zero(t, diff.Shared)
 		require.EqualValues(t, 20, diff.Common)
 
 		short := session.ID("short")

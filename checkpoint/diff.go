@@ -14,9 +14,9 @@ import (
 type Diff struct {
 	// Common is the number of events that both begin with.
 	Common int64
-	// Shared says that these are one and the same: the sessions are forks of one
-	// conversation. Otherwise they say and do the same, under other ids.
-	Shared bool
+	// Shared is how many of these are one and the same, because the sessions are
+	// forks of one conversation. The others say and do the same, under other ids.
+	Shared int64
 	// A and B are what follows in each.
 	A, B Side
 }
@@ -36,7 +36,7 @@ type Side struct {
 // agent and say the same; positions, times and ids may differ. The error is
 // [agent.ErrBadInput] if one of them does not exist.
 func (s *Sessions) Diff(ctx context.Context, a, b session.Key) (*Diff, error) {
-	d := &Diff{Shared: true, A: Side{Key: a, Fold: &session.Fold{}}, B: Side{Key: b, Fold: &session.Fold{}}}
+	d := &Diff{A: Side{Key: a, Fold: &session.Fold{}}, B: Side{Key: b, Fold: &session.Fold{}}}
 	next, stop := iter.Pull2(s.store.Load(ctx, b, 0))
 	defer stop()
 	same := true
@@ -55,7 +55,9 @@ func (s *Sessions) Diff(ctx context.Context, a, b session.Key) (*Diff, error) {
 			}
 			if same = ok && alike(e, other); same {
 				d.Common++
-				d.Shared = d.Shared && e.ID == other.ID && e.RunID == other.RunID && e.Time.Equal(other.Time)
+				if d.Shared == d.Common-1 && e.ID == other.ID && e.RunID == other.RunID && e.Time.Equal(other.Time) {
+					d.Shared++
+				}
 				continue
 			}
 			if ok {
@@ -85,7 +87,6 @@ func (s *Sessions) Diff(ctx context.Context, a, b session.Key) (*Diff, error) {
 			return nil, noPosition(side.Key, 1)
 		}
 	}
-	d.Shared = d.Shared && d.Common > 0
 	return d, nil
 }
 

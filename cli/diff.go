@@ -30,7 +30,7 @@ status is 0 whether they differ or not.`,
 // jsonDiff is the form of sessions diff --json.
 type jsonDiff struct {
 	Common int64    `json:"common"`
-	Shared bool     `json:"shared"`
+	Shared int64    `json:"shared"`
 	Same   bool     `json:"same"`
 	A      jsonSide `json:"a"`
 	B      jsonSide `json:"b"`
@@ -78,7 +78,7 @@ func (s *past) common(cmd *cobra.Command, d *checkpoint.Diff) (string, error) {
 	told := "Nothing is in common."
 	if d.Common > 0 {
 		how := "They begin with the same"
-		if d.Shared {
+		if d.Shared == d.Common {
 			how = "They share the first"
 		}
 		var last []*agent.Event

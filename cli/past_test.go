@@ -307,9 +307,10 @@ $`), got.out)
 	require.Contains(t, s.sessions(t, "diff", "none", "short").out, "Nothing is in common.\n")
 
 	var d struct {
-		Common       int64
-		Shared, Same bool
-		A, B         struct {
+		Common int64
+		Shared int64
+		Same   bool
+		A, B   struct {
 			Session, Active string
 			Seq             int64
 			Events          []agent.Event
@@ -319,7 +320,7 @@ $`), got.out)
 	require.Equal(t, 1, strings.Count(got.out, "\n"))
 	require.NoError(t, json.Unmarshal([]byte(got.out), &d))
 	require.EqualValues(t, 12, d.Common)
-	require.True(t, d.Shared)
+	require.EqualValues(t, d.Common, d.Shared)
 	require.False(t, d.Same)
 	require.Equal(t, "support", d.A.Active)
 	require.Empty(t, d.A.Events)

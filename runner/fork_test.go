@@ -161,3 +161,35 @@ func TestForkAdvances(t *testing.T) {
 	require.Equal(t, 1, ran)
 	checkLog(t, r, load(t, r, forked))
 }
+
+// TestIdempotencyKeyInAFork: a call has one key wherever it is executed, so that what
+// it does outside is done once.
+func TestIdempotencyKeyInAFork(t *testing.T) {
+	var keys []string
+	note := func(ctx tools.Context, _ struct{}) (string, error) {
+		keys = append(keys, ctx.IdempotencyKey())
+		return "paid", nil
+	}
+	for name, made := range map[string]tools.Option{"again": tools.Idempotent(), "asked": tools.NeedsApproval()} {
+		keys = nil
+		pay, err := tools.Func("pay", "", note, made)
+		require.NoError(t, err)
+		root := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.CallID("c1", "pay", "{}")), scripted.Reply(scripted.Text("Paid.")), scripted.Reply(scripted.Text("Paid."))), llmagent.WithTools(pay))
+		store := session.NewMemory()
+		r := newRunner(t, root, store)
+		events, err := say(r, s1, "Pay")
+		require.NoError(t, err)
+		ctx := context.Background()
+		var decisions []runner.Decision
+		position := int64(4)
+		if name == "asked" {
+			decisions, position = append(decisions, runner.Approve("c1")), int64(len(events))
+		}
+		require.NoError(t, store.Fork(ctx, s1, position, forked))
+		for _, key := range []session.Key{s1, forked} {
+			_, err = collect(r.Resume(ctx, key, decisions...))
+			require.NoError(t, err)
+		}
+		require.Equal(t, []string{events[2].RunID + "/c1", events[2].RunID + "/c1"}, keys, name)
+	}
+}

@@ -61,7 +61,10 @@ type call struct {
 // Call is a tool call of the agent that has no result yet.
 type Call struct {
 	ID, Name string
-	Input    json.RawMessage
+	// RunID is the run whose model made the call. Another may settle it: the one that
+	// goes on after an approval, or in a fork.
+	RunID string
+	Input json.RawMessage
 	// Asked is set when an approval was asked for, Answer when it was given or
 	// refused.
 	Asked  bool
@@ -186,7 +189,7 @@ func (v *View) Apply(e *agent.Event) {
 		a := v.answer(e, mine)
 		a.last = e.Seq
 		hidden := !mine && (d.Name == agent.TransferTool || v.policy.hideFacts || !v.policy.shows(e))
-		a.calls = append(a.calls, call{Call: Call{ID: e.ID, Name: d.Name, Input: d.Input}, hidden: hidden})
+		a.calls = append(a.calls, call{Call: Call{ID: e.ID, Name: d.Name, RunID: e.RunID, Input: d.Input}, hidden: hidden})
 	case *agent.ToolResult:
 		if c := v.find(e.ID); c != nil && !c.settled {
 			c.result, c.isError, c.settled = d.Output, d.IsError, true
