@@ -76,7 +76,7 @@ func TestPrograms(t *testing.T) {
 	require.NoError(t, err, out)
 	for _, p := range programs {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, exe(p.name)))
-		cmd.Env = env
+		cmd.Env, cmd.Dir = env, t.TempDir()
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s: %s", p.where, out)
 		require.NotNil(t, p.block.output, "%s: a whole program needs an output block", p.where)
