@@ -66,7 +66,7 @@ func FuzzExpression(f *testing.F) {
 
 // FuzzLikeExpr compares evaluation with that of the library whose language this
 // is: where both give true or false, they give the same. Its optimizer is left out,
-// with which nil in [''] is true.
+// with which nil in [”] is true.
 func FuzzLikeExpr(f *testing.F) {
 	for _, s := range seeds {
 		f.Add(s)

@@ -1,0 +1,296 @@
+package agentgraph
+
+import (
+	"strconv"
+	"strings"
+)
+
+// checker holds a graph against the rules that its whole has to keep.
+type checker struct {
+	*reader
+	entrypoint, fallback field
+	entry                string
+	// unsure is true where an agent's id or an edge's end could not be read, so
+	// that reachability cannot be judged.
+	unsure bool
+
+	ids   map[string]int // of the first node with an id
+	names []string
+	out   [][]int // edges by their source
+}
+
+func (c *checker) check() {
+	g := c.graph
+	c.ids = make(map[string]int, len(g.Nodes))
+	c.names = make([]string, 0, len(g.Nodes))
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		if n.ID == "" {
+			continue
+		}
+		if first, twice := c.ids[n.ID]; twice {
+			c.add(CodeDuplicateID, index("spec.agents", i)+".id", n.Line, "the id %q stands on line %d already", short(n.ID), g.Nodes[first].Line)
+			continue
+		}
+		c.ids[n.ID] = i
+		c.names = append(c.names, n.ID)
+	}
+	maybe := c.edgeEnds()
+	fallback := -1
+	if g.OnError.Fallback != "" {
+		i, ok := c.ids[g.OnError.Fallback]
+		if ok {
+			fallback = i
+		} else {
+			c.add(CodeUnknownFallback, "spec.errorHandling.fallbackAgent", c.fallback.line(), "no agent has the id %q%s", short(g.OnError.Fallback), c.idHint(g.OnError.Fallback))
+		}
+	}
+	c.cycles()
+	if g.Entrypoint == "" {
+		return
+	}
+	entry, ok := c.ids[g.Entrypoint]
+	if !ok {
+		c.add(CodeUnknownEntrypoint, c.entry, c.entrypoint.line(), "no agent has the id %q%s", short(g.Entrypoint), c.idHint(g.Entrypoint))
+		return
+	}
+	if !c.unsure {
+		c.reach(entry, fallback, maybe)
+	}
+}
+
+// edgeEnds checks that edges lead from agents to agents. It returns the nodes that
+// may be meant by the ends that do not, so that they are not reported again as
+// nodes that no edge reaches.
+func (c *checker) edgeEnds() (maybe []int) {
+	g := c.graph
+	c.out = make([][]int, len(g.Nodes))
+	degree := make([]int, len(g.Nodes))
+	for _, e := range g.Edges {
+		if from, ok := c.ids[e.From]; ok {
+			degree[from]++
+		}
+	}
+	all := make([]int, 0, len(g.Edges)) // one slice for all
+	for i, d := range degree {
+		c.out[i] = all[len(all) : len(all) : len(all)+d]
+		all = all[:len(all)+d]
+	}
+	for i, e := range g.Edges {
+		from, fromOK := c.ids[e.From]
+		to, toOK := c.ids[e.To]
+		if e.From != "" && !fromOK {
+			c.add(CodeUnknownEdgeAgent, index("spec.edges", i)+".from", e.Line, "no agent has the id %q%s", short(e.From), c.idHint(e.From))
+			if toOK {
+				maybe = append(maybe, to)
+			}
+		}
+		if e.To != "" && !toOK {
+			hint := c.nearest(e.To, c.names)
+			c.add(CodeUnknownEdgeAgent, index("spec.edges", i)+".to", e.Line, "no agent has the id %q%s", short(e.To), c.idHint(e.To))
+			if meant, ok := c.ids[hint]; ok {
+				maybe = append(maybe, meant)
+			}
+			if meant := c.byRef(e.To); meant >= 0 {
+				maybe = append(maybe, meant)
+			}
+		}
+		if fromOK && toOK {
+			c.out[from] = append(c.out[from], i)
+		}
+	}
+	return maybe
+}
+
+// idHint says which id is probably meant.
+func (c *checker) idHint(name string) string {
+	if i := c.byRef(name); i >= 0 {
+		return "; that is an agentRef, and the agent's id is \"" + short(c.graph.Nodes[i].ID) + "\""
+	}
+	return c.didYouMean(name, c.names)
+}
+
+// byRef returns the node whose agentRef a name is, or -1.
+func (c *checker) byRef(name string) int {
+	if c.hints >= maxHints {
+		return -1
+	}
+	c.hints++
+	for i := range c.graph.Nodes {
+		if n := &c.graph.Nodes[i]; n.Ref == name && n.ID != "" {
+			return i
+		}
+	}
+	return -1
+}
+
+// cycles reports each edge that closes a circle, going from the entrypoint first.
+func (c *checker) cycles() {
+	g := c.graph
+	const (
+		fresh = iota
+		open
+		done
+	)
+	state := make([]uint8, len(g.Nodes))
+	type place struct{ node, next int }
+	var stack []place
+	visit := func(start int) {
+		if state[start] != fresh {
+			return
+		}
+		stack = append(stack[:0], place{start, 0})
+		state[start] = open
+		for len(stack) > 0 {
+			top := &stack[len(stack)-1]
+			if top.next == len(c.out[top.node]) {
+				state[top.node] = done
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			edge := c.out[top.node][top.next]
+			top.next++
+			to := c.ids[g.Edges[edge].To]
+			switch state[to] {
+			case fresh:
+				state[to] = open
+				stack = append(stack, place{to, 0})
+			case open:
+				ring := make([]string, 0, 16)
+				from := len(stack) - 1
+				for from > 0 && stack[from].node != to && len(stack)-from < maxRing {
+					from--
+				}
+				if stack[from].node != to {
+					ring = append(ring, short(g.Nodes[to].ID), "…")
+				}
+				for _, p := range stack[from:] {
+					ring = append(ring, short(g.Nodes[p.node].ID))
+				}
+				ring = append(ring, short(g.Nodes[to].ID))
+				c.add(CodeCycle, index("spec.edges", edge), g.Edges[edge].Line, "a graph has no circles, and here is one: %s", strings.Join(ring, " → "))
+			}
+		}
+	}
+	if entry, ok := c.ids[g.Entrypoint]; ok {
+		visit(entry)
+	}
+	for i := range g.Nodes {
+		visit(i)
+	}
+}
+
+// maxRing is the largest number of agents of a circle that a message names.
+const maxRing = 20
+
+// reach reports the agents to which no way leads from the entrypoint. The fallback
+// needs no way.
+func (c *checker) reach(entry, fallback int, maybe []int) {
+	g := c.graph
+	seen := make([]bool, len(g.Nodes))
+	var queue []int
+	mark := func(i int) {
+		if !seen[i] {
+			seen[i] = true
+			queue = append(queue, i)
+		}
+	}
+	walk := func() {
+		for len(queue) > 0 {
+			n := queue[len(queue)-1]
+			queue = queue[:len(queue)-1]
+			for _, e := range c.out[n] {
+				mark(c.ids[g.Edges[e].To])
+			}
+		}
+	}
+	mark(entry)
+	for _, m := range maybe {
+		mark(m)
+	}
+	walk()
+	behind := make([]bool, 0)
+	if fallback >= 0 && !seen[fallback] {
+		// What can be reached from the fallback alone never runs: its output is the
+		// end of a run, or stands for that of another agent.
+		before := append([]bool(nil), seen...)
+		mark(fallback)
+		walk()
+		behind, seen = seen, before
+		seen[fallback] = true
+	}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		if n.ID == "" || seen[i] || c.ids[n.ID] != i {
+			continue
+		}
+		why := "; an edge to it is missing"
+		if len(behind) > 0 && behind[i] {
+			why = ": an edge from the fallbackAgent is never taken"
+		}
+		c.add(CodeUnreachable, index("spec.agents", i), n.Line, "no way leads from the entrypoint %q to %q%s", short(g.Entrypoint), short(n.ID), why)
+	}
+}
+
+// refs checks that the agents exist.
+func (r *reader) refs(o *options) {
+	known := newRefs(o.refs)
+	for _, a := range r.agents {
+		if a.Name != "" {
+			name := a.Name
+			if a.Version != "" {
+				name += "@" + a.Version
+			}
+			known.add(name)
+		}
+	}
+	if o.anyRef {
+		return
+	}
+	for i, n := range r.graph.Nodes {
+		if n.Ref == "" || known.has(n.Ref) {
+			continue
+		}
+		if o.exists != nil && o.exists(n.Ref) {
+			continue
+		}
+		hint := r.didYouMean(n.Ref, known.names)
+		if len(known.names) == 0 {
+			hint = "; no agents were given, and the file holds none"
+		}
+		r.add(CodeUnknownAgentRef, "spec.agents["+strconv.Itoa(i)+"].agentRef", n.Line, "there is no agent %q%s", short(n.Ref), hint)
+	}
+}
+
+// refs is a set of agents' names, which may have versions.
+type refs struct {
+	exact map[string]bool
+	bare  map[string]bool // names of which some version is there
+	names []string
+}
+
+func newRefs(names []string) *refs {
+	s := &refs{map[string]bool{}, map[string]bool{}, nil}
+	for _, n := range names {
+		s.add(n)
+	}
+	return s
+}
+
+func (s *refs) add(name string) {
+	s.exact[name] = true
+	s.names = append(s.names, name)
+	if i := strings.LastIndexByte(name, '@'); i > 0 {
+		s.bare[name[:i]] = true
+	}
+}
+
+// has: a reference without a version is any version, and an agent without a version
+// stands for all.
+func (s *refs) has(ref string) bool {
+	if s.exact[ref] || s.bare[ref] {
+		return true
+	}
+	i := strings.LastIndexByte(ref, '@')
+	return i > 0 && s.exact[ref[:i]]
+}

@@ -1,0 +1,62 @@
+package agentgraph
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzLoad: no panic comes out, there is a graph or there are problems, and every
+// problem has a place that exists.
+func FuzzLoad(f *testing.F) {
+	files, err := filepath.Glob("testdata/ossa/*.yaml")
+	require.NoError(f, err)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		require.NoError(f, err)
+		f.Add(data)
+	}
+	for _, c := range readCases[invalidCase](f, "testdata/invalid.yaml") {
+		f.Add([]byte(c.Graph))
+	}
+	for _, c := range readCases[invalidCase](f, "testdata/exec.yaml") {
+		f.Add([]byte(c.Graph))
+	}
+	for _, s := range []string{"", "- - -\n", "{", "\"\\u", "a: !!", "&a *a", "%", "\t", "? a\n: b\n", "kind: &k AgentGraph\nmetadata: *k\nspec: {agents: &a [*a]}\n",
+		"kind: AgentGraph\nspec: {agents: [{id: &x a, config: &c {d: *c}}], edges: [*x, {from: , to: !!x }]}\n", head + "---\nkind: Agent\nmetadata: {name: x}\n"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		g, err := Load(data, WithRefs("x", "worker"))
+		if err == nil {
+			if len(g.Nodes) == 0 || g.Entrypoint == "" || g.Name == "" {
+				t.Fatalf("%+v", g)
+			}
+			return
+		}
+		var all *Error
+		if !errors.As(err, &all) || len(all.Problems) == 0 || g != nil {
+			t.Fatalf("%T %v", err, err)
+		}
+		lines := strings.Count(string(data), "\n") + 1
+		for i, p := range all.Problems {
+			if p.Line < 1 || p.Line > lines || p.Message == "" || p.Code == "" || strings.Contains(p.Message, "\n") {
+				t.Fatalf("%+v", p)
+			}
+			if strings.Contains(p.Message, "cannot be read as YAML") {
+				t.Fatalf("a panic: %+v", p)
+			}
+			if utf8.Valid(data) && !utf8.ValidString(p.Message) {
+				t.Fatalf("%q", p.Message)
+			}
+			if i > 0 && p.Line < all.Problems[i-1].Line {
+				t.Fatal("not sorted")
+			}
+		}
+	})
+}

@@ -1,0 +1,94 @@
+package agentgraph
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Code says what kind of problem a file has. Codes are stable; messages are not.
+type Code string
+
+// The codes of problems.
+const (
+	CodeBadExpression     Code = "bad_expression"     // a condition or a transform that does not compile
+	CodeBadMaxRetries     Code = "bad_max_retries"    // no whole number from 0
+	CodeBadStrategy       Code = "bad_strategy"       // none of fail-fast, continue and retry
+	CodeBadVersion        Code = "bad_version"        // metadata.version is no semantic version
+	CodeCycle             Code = "cycle"              // an edge that closes a circle
+	CodeDuplicateID       Code = "duplicate_id"       // an id that another agent has
+	CodeMissingField      Code = "missing_field"      // a required key that is absent or empty
+	CodeUnknownAgentRef   Code = "unknown_agent_ref"  // a reference to an agent that does not exist
+	CodeUnknownEdgeAgent  Code = "unknown_edge_agent" // an edge's end that is no agent's id
+	CodeUnknownEntrypoint Code = "unknown_entrypoint" // an entrypoint that is no agent's id
+	CodeUnknownFallback   Code = "unknown_fallback"   // a fallback that is no agent's id
+	CodeUnknownField      Code = "unknown_field"      // a key that means nothing here
+	CodeUnreachable       Code = "unreachable"        // an agent to which no way leads from the entrypoint
+	CodeWrongAPIVersion   Code = "wrong_api_version"  // not ossa.ai/v0.2.x
+	CodeWrongKind         Code = "wrong_kind"         // no AgentGraph, or something besides it and its agents
+	CodeYAML              Code = "yaml"               // text that is no YAML, or says something that cannot stand there
+)
+
+// Problem is one thing that is wrong with a file.
+type Problem struct {
+	Code Code `json:"code"`
+	// Path is the place in the graph's document, such as spec.edges[1].condition.
+	// It begins with documents[2]. in the third document of the file if that is not
+	// the graph's. It is empty where the whole file is meant.
+	Path string `json:"path"`
+	// Line counts from 1 in the file.
+	Line    int    `json:"line"`
+	Message string `json:"message"`
+}
+
+// String returns the problem as path: message [code], without an empty path.
+func (p Problem) String() string {
+	if p.Path == "" {
+		return fmt.Sprintf("%s [%s]", p.Message, p.Code)
+	}
+	return fmt.Sprintf("%s: %s [%s]", p.Path, p.Message, p.Code)
+}
+
+// Error is the error of Load for a file that is not as it must be. It holds every
+// problem, at least one, sorted by line, path and code.
+type Error struct {
+	File     string // as WithFile or LoadFile gave it; may be empty
+	Problems []Problem
+}
+
+// Error returns one problem a line, as file:line: path: message [code].
+func (e *Error) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = e.Line(p)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Line returns a problem of the file with the file's name and the line in front.
+func (e *Error) Line(p Problem) string { return fmt.Sprintf("%s:%d: %s", e.File, p.Line, p) }
+
+func sortProblems(all []Problem) {
+	slices.SortStableFunc(all, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Message, b.Message))
+	})
+}
+
+// maxMessage bounds a message in bytes: what it quotes may be as long as the file.
+const maxMessage = 600
+
+func (r *reader) add(code Code, path string, line int, format string, args ...any) {
+	r.problems = append(r.problems, r.problem(code, path, line, format, args...))
+}
+
+func (r *reader) problem(code Code, path string, line int, format string, args ...any) Problem {
+	message := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
+	}
+	if len(path) > maxMessage {
+		path = strings.ToValidUTF8(path[:maxMessage], "") + "…"
+	}
+	return Problem{code, r.prefix + path, min(max(line, 1), r.lines), message}
+}
