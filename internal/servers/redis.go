@@ -20,7 +20,7 @@ const RedisURL = "ARBOR_TEST_REDIS"
 
 // Redis is a temporary Redis server without persistence: what it holds is gone when it
 // stops. It ends with the test's process even if that is killed: a second process,
-// which waits for the end of a pipe, kills the server then.
+// which waits for the end of a pipe, kills the server then and removes its folder.
 type Redis struct {
 	program  string
 	dir      string
@@ -107,6 +107,9 @@ func (r *Redis) Start() error {
 	if r.server != nil {
 		return errors.New("the Redis server runs already")
 	}
+	if err := os.MkdirAll(r.dir, 0o700); err != nil { // the watch of an earlier start has removed it
+		return err
+	}
 	args := append([]string{"--port", fmt.Sprint(r.port), "--bind", "127.0.0.1", "--dir", r.dir, "--save", "", "--appendonly", "no"}, r.settings...)
 	r.output = new(bytes.Buffer)
 	server := exec.Command(r.program, args...)
@@ -147,7 +150,7 @@ func (r *Redis) answers() bool {
 
 // startWatch starts the process that outlives a killed test.
 func (r *Redis) startWatch(pid int) error {
-	watch := exec.Command("sh", "-c", `trap "" INT TERM HUP; read _; kill -9 "$1" 2>/dev/null; true`, "sh", fmt.Sprint(pid))
+	watch := exec.Command("sh", "-c", `trap "" INT TERM HUP; read _; kill -9 "$1" 2>/dev/null; rm -rf "$2"`, "sh", fmt.Sprint(pid), r.dir)
 	pipe, err := watch.StdinPipe()
 	if err != nil {
 		return err
