@@ -346,6 +346,9 @@ func (l *lane) show(run session.Run, e *agent.Event) bool {
 			if !slices.Contains(l.shown, e.ID) {
 				l.shown = append(l.shown, e.ID)
 			}
+			if e.Partial && l.t.r.tail != nil {
+				l.t.publish(e)
+			}
 		}
 	}
 	if !l.deliver(e) {
@@ -357,9 +360,6 @@ func (l *lane) show(run session.Run, e *agent.Event) bool {
 
 // hand runs the consumer's code for one event.
 func (l *lane) hand(e *agent.Event, yield func(*agent.Event, error) bool) bool {
-	if e.Partial && l.t.r.tail != nil {
-		l.t.publish(e)
-	}
 	l.consuming = true
 	goOn := yield(e, nil)
 	l.consuming = false

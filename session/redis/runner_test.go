@@ -150,6 +150,21 @@ func TestFollowTheRunner(t *testing.T) {
 			}
 		}
 		require.Equal(t, []string{"One ", "moment.", "I gue", "Your money ", "comes back.", "You are ", "welcome."}, seen)
+		// Each delta comes once, those of agents inside of a tool as well.
+		deltas, whole := make(map[string]string), make(map[string]string)
+		for _, e := range c.entries() {
+			switch {
+			case e.Event.Partial:
+				deltas[e.Event.ID] += e.Event.Text()
+			case e.Event.Type() == agent.TypeText:
+				whole[e.Event.ID] = e.Event.Text()
+			}
+		}
+		for id, words := range deltas {
+			if text, ok := whole[id]; ok {
+				require.Equal(t, text, words)
+			}
+		}
 		for _, got := range results {
 			require.Equal(t, ids(c.entries()), ids(got))
 			other := &client{t: t, got: got}
