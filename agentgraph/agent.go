@@ -2,6 +2,14 @@ package agentgraph
 
 import "github.com/goccy/go-yaml/ast"
 
+// ref is the most exact reference to the agent.
+func (a Agent) ref() string {
+	if a.Version == "" {
+		return a.Name
+	}
+	return a.Name + "@" + a.Version
+}
+
 // agentDocument reads a document of kind Agent. Its format has many more keys than
 // a graph needs, so that unknown ones are not reported.
 func (r *reader) agentDocument(n ast.Node) {

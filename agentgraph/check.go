@@ -224,7 +224,7 @@ func (c *checker) reach(entry, fallback int, maybe []int) {
 		if n.ID == "" || seen[i] || c.ids[n.ID] != i {
 			continue
 		}
-		why := "; an edge to it is missing"
+		why := ": it lacks an edge"
 		if len(behind) > 0 && behind[i] {
 			why = ": an edge from the fallbackAgent is never taken"
 		}
@@ -237,11 +237,7 @@ func (r *reader) refs(o *options) {
 	known := newRefs(o.refs)
 	for _, a := range r.agents {
 		if a.Name != "" {
-			name := a.Name
-			if a.Version != "" {
-				name += "@" + a.Version
-			}
-			known.add(name)
+			known.add(a.ref())
 		}
 	}
 	if o.anyRef {

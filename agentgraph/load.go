@@ -15,6 +15,7 @@ type options struct {
 	refs   []string
 	exists func(ref string) bool
 	anyRef bool
+	seen   func(Agent) // of each agent that the file holds
 }
 
 // WithFile names the file in errors.
@@ -58,6 +59,11 @@ func Load(data []byte, opts ...Option) (*Graph, error) {
 		}
 		if r.graph != nil {
 			r.refs(&o)
+		}
+		if o.seen != nil {
+			for _, a := range r.agents {
+				o.seen(a)
+			}
 		}
 	}
 	if len(r.problems) > 0 {

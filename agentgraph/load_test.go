@@ -110,19 +110,21 @@ func TestCasesOfRunsLoad(t *testing.T) {
 const head = "apiVersion: ossa.ai/v0.2.7\nkind: AgentGraph\nmetadata:\n  name: g\n  version: 1.0.0\nspec:\n  entrypoint: a\n" +
 	"  agents:\n    - {id: a, agentRef: x}\n    - {id: b, agentRef: x}\n  edges:\n    - from: a\n      to: b\n"
 
-// Each line is a change of head, and the problems that follow, as code path line.
-func TestProblems(t *testing.T) {
+type problemCase struct {
+	file string
+	want []string // code path:line
+	say  string
+}
+
+// problemCases are changes of head with the problems that follow.
+func problemCases() map[string]problemCase {
 	change := func(old, new string) string {
 		if !strings.Contains(head, old) {
 			panic(old)
 		}
 		return strings.Replace(head, old, new, 1)
 	}
-	for name, c := range map[string]struct {
-		file string
-		want []string // code path:line
-		say  string
-	}{
+	return map[string]problemCase{
 		"good":                   {file: head},
 		"good with comments":     {file: "# one\n---\n" + head + "# two\n...\n"},
 		"good with CRLF":         {file: strings.ReplaceAll(head, "\n", "\r\n")},
@@ -230,7 +232,11 @@ func TestProblems(t *testing.T) {
 		"agent without name":     {file: head + "---\napiVersion: ossa.ai/v0.2.7\nkind: Agent\nmetadata: {}\nspec: {role: r}\n", want: []string{"missing_field documents[1].metadata.name:17"}},
 		"agent twice":            {file: head + strings.Repeat("---\napiVersion: ossa.ai/v0.2.7\nkind: Agent\nmetadata: {name: q}\n", 2), want: []string{"duplicate_id documents[2].metadata.name:19"}},
 		"agent with a bad role":  {file: head + "---\napiVersion: ossa.ai/v0.2.7\nkind: Agent\nmetadata: {name: q}\nspec: {role: [1], llm: x, tools: []}\n", want: []string{"yaml documents[1].spec.llm:18", "yaml documents[1].spec.role:18"}},
-	} {
+	}
+}
+
+func TestProblems(t *testing.T) {
+	for name, c := range problemCases() {
 		t.Run(name, func(t *testing.T) {
 			g, err := Load([]byte(c.file), WithFile("g.yaml"), WithRefs("x", "translator"))
 			var got []string

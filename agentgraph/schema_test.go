@@ -1,0 +1,119 @@
+package agentgraph
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+)
+
+func compileSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	require.NoError(t, err)
+	c := jsonschema.NewCompiler()
+	require.NoError(t, c.AddResource("mem:///agentgraph.json", doc))
+	s, err := c.Compile("mem:///agentgraph.json")
+	require.NoError(t, err)
+	return s
+}
+
+// structural are the messages about keys, types and patterns. Those of the codes
+// below are always about them.
+var (
+	structural      = regexp.MustCompile(`must be a (text|list|mapping)|an? (agent|edge) must be|YAML reads|has no value|is empty|is missing|unknown key|not part of AgentGraph`)
+	structuralCodes = map[Code]bool{CodeMissingField: true, CodeUnknownField: true, CodeBadVersion: true, CodeBadStrategy: true,
+		CodeBadMaxRetries: true, CodeWrongAPIVersion: true, CodeWrongKind: true}
+	// What a schema cannot see: values that have no place in JSON, keys that
+	// repeat, and words that are too near to a key of an open mapping.
+	unseen = regexp.MustCompile(`repeated|no number that JSON has|did you mean "labels"`)
+)
+
+// TestSchema compares the schema with the parser: both refuse the same documents
+// for their structure.
+func TestSchema(t *testing.T) {
+	s := compileSchema(t)
+	files := map[string]string{}
+	paths, err := filepath.Glob("testdata/ossa/*.yaml")
+	require.NoError(t, err)
+	for _, p := range paths {
+		data, err := os.ReadFile(p)
+		require.NoError(t, err)
+		files[p] = string(data)
+	}
+	for _, name := range []string{"testdata/invalid.yaml", "testdata/exec.yaml"} {
+		for _, c := range readCases[invalidCase](t, name) {
+			files[name+" "+c.Name] = c.Graph
+		}
+	}
+	for name, c := range problemCases() {
+		files[name] = c.file
+	}
+	refused, taken := 0, 0
+	for name, file := range files {
+		r := &reader{lines: 1}
+		docs, ok := r.documents([]byte(file))
+		if !ok || len(docs) != 1 { // a schema is for one document
+			continue
+		}
+		r.anchorsOf(docs[0])
+		value := r.any(docs[0], "", 0)
+		bad := false
+		_, err := Load([]byte(file), WithAnyRef())
+		skip := false
+		for _, p := range Problems(err) {
+			switch {
+			case unseen.MatchString(p.Message), regexp.MustCompile("anchor").MatchString(p.Message):
+				skip = true
+			case structuralCodes[p.Code], structural.MatchString(p.Message):
+				bad = true
+			}
+		}
+		if skip {
+			continue
+		}
+		invalid := s.Validate(value)
+		require.Equal(t, bad, invalid != nil, "%s\n%v\n%v", name, err, invalid)
+		if bad {
+			refused++
+		} else {
+			taken++
+		}
+	}
+	require.Greater(t, refused, 50)
+	require.Greater(t, taken, 30)
+	t.Log(refused, taken)
+}
+
+// TestSchemaKeys: the schema and the parser's tables name the same keys.
+func TestSchemaKeys(t *testing.T) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	require.NoError(t, err)
+	at := func(v any, keys ...string) any {
+		for _, k := range keys {
+			v = v.(map[string]any)[k]
+		}
+		return v
+	}
+	spec := []string{"properties", "spec", "properties"}
+	for _, c := range []struct {
+		table table
+		path  []string
+	}{
+		{documentKeys, nil}, {metadataKeys, []string{"properties", "metadata"}}, {specKeys, []string{"properties", "spec"}},
+		{agentKeys, append(spec[:3:3], "agents", "items")}, {edgeKeys, append(spec[:3:3], "edges", "items")}, {errorKeys, append(spec[:3:3], "errorHandling")},
+	} {
+		object := at(doc, c.path...)
+		var keys []string
+		for k := range at(object, "properties").(map[string]any) {
+			keys = append(keys, k)
+		}
+		require.ElementsMatch(t, c.table.keys, keys, "%v", c.path)
+		_, closed := object.(map[string]any)["additionalProperties"]
+		require.Equal(t, !c.table.open, closed, "%v", c.path)
+	}
+}
