@@ -29,7 +29,7 @@ func (c *checker) check() {
 			continue
 		}
 		if first, twice := c.ids[n.ID]; twice {
-			c.add(CodeDuplicateID, index("spec.agents", i)+".id", n.Line, "the id %q stands on line %d already", short(n.ID), g.Nodes[first].Line)
+			c.add(CodeDuplicateID, index("spec.agents", i)+".id", c.nodeLines[i][0], "the id %q stands on line %d already", short(n.ID), c.nodeLines[first][0])
 			continue
 		}
 		c.ids[n.ID] = i
@@ -80,14 +80,14 @@ func (c *checker) edgeEnds() (maybe []int) {
 		from, fromOK := c.ids[e.From]
 		to, toOK := c.ids[e.To]
 		if e.From != "" && !fromOK {
-			c.add(CodeUnknownEdgeAgent, index("spec.edges", i)+".from", e.Line, "no agent has the id %q%s", short(e.From), c.idHint(e.From))
+			c.add(CodeUnknownEdgeAgent, index("spec.edges", i)+".from", c.edgeLines[i][0], "no agent has the id %q%s", short(e.From), c.idHint(e.From))
 			if toOK {
 				maybe = append(maybe, to)
 			}
 		}
 		if e.To != "" && !toOK {
 			hint := c.nearest(e.To, c.names)
-			c.add(CodeUnknownEdgeAgent, index("spec.edges", i)+".to", e.Line, "no agent has the id %q%s", short(e.To), c.idHint(e.To))
+			c.add(CodeUnknownEdgeAgent, index("spec.edges", i)+".to", c.edgeLines[i][1], "no agent has the id %q%s", short(e.To), c.idHint(e.To))
 			if meant, ok := c.ids[hint]; ok {
 				maybe = append(maybe, meant)
 			}
@@ -254,7 +254,7 @@ func (r *reader) refs(o *options) {
 		if len(known.names) == 0 {
 			hint = "; no agents were given, and the file holds none"
 		}
-		r.add(CodeUnknownAgentRef, "spec.agents["+strconv.Itoa(i)+"].agentRef", n.Line, "there is no agent %q%s", short(n.Ref), hint)
+		r.add(CodeUnknownAgentRef, "spec.agents["+strconv.Itoa(i)+"].agentRef", r.nodeLines[i][1], "there is no agent %q%s", short(n.Ref), hint)
 	}
 }
 

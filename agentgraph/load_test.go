@@ -90,7 +90,7 @@ func TestExamples(t *testing.T) {
 	for _, p := range Problems(err) {
 		require.Equal(t, CodeUnknownAgentRef, p.Code)
 	}
-	require.Contains(t, err.Error(), "testdata/ossa/support-router.yaml:8: spec.agents[0].agentRef: ")
+	require.Contains(t, err.Error(), "testdata/ossa/support-router.yaml:9: spec.agents[0].agentRef: ")
 
 	// The definition of the resource is no graph, and is told apart by its name.
 	_, err = LoadFile("testdata/ossa/resource-definition.yaml", WithAnyRef())
@@ -170,10 +170,10 @@ func problemCases() map[string]problemCase {
 		"no agents":              {file: "apiVersion: ossa.ai/v0.2.7\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\nspec:\n  entrypoint: a\n", want: []string{"missing_field spec.agents:4", "unknown_entrypoint spec.entrypoint:5"}},
 		"empty agents":           {file: "apiVersion: ossa.ai/v0.2.7\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\nspec:\n  agents: []\n  entrypoint:\n", want: []string{"missing_field spec.agents:4", "missing_field spec.entrypoint:6"}},
 		"agents as mapping":      {file: "apiVersion: ossa.ai/v0.2.7\nkind: AgentGraph\nmetadata: {name: g, version: 1.0.0}\nspec:\n  agents: {a: b}\n  entrypoint: a\n", want: []string{"yaml spec.agents:5", "unknown_entrypoint spec.entrypoint:6"}},
-		"agent as text":          {file: change("{id: b, agentRef: x}", "b"), want: []string{"yaml spec.agents[1]:10", "unknown_edge_agent spec.edges[0].to:12"}},
-		"no id":                  {file: change("{id: b, agentRef: x}", "{agentRef: x}"), want: []string{"missing_field spec.agents[1].id:10", "unknown_edge_agent spec.edges[0].to:12"}},
+		"agent as text":          {file: change("{id: b, agentRef: x}", "b"), want: []string{"yaml spec.agents[1]:10", "unknown_edge_agent spec.edges[0].to:13"}},
+		"no id":                  {file: change("{id: b, agentRef: x}", "{agentRef: x}"), want: []string{"missing_field spec.agents[1].id:10", "unknown_edge_agent spec.edges[0].to:13"}},
 		"no agentRef":            {file: change("{id: b, agentRef: x}", "{id: b}"), want: []string{"missing_field spec.agents[1].agentRef:10"}},
-		"number as id":           {file: change("{id: b, agentRef: x}", "{id: 1, agentRef: x}"), want: []string{"yaml spec.agents[1].id:10", "unknown_edge_agent spec.edges[0].to:12"}},
+		"number as id":           {file: change("{id: b, agentRef: x}", "{id: 1, agentRef: x}"), want: []string{"yaml spec.agents[1].id:10", "unknown_edge_agent spec.edges[0].to:13"}},
 		"unknown ref":            {file: change("{id: b, agentRef: x}", "{id: b, agentRef: translater}"), want: []string{"unknown_agent_ref spec.agents[1].agentRef:10"}, say: `did you mean "translator"`},
 		"config as list":         {file: change("{id: b, agentRef: x}", "{id: b, agentRef: x, config: [1]}"), want: []string{"yaml spec.agents[1].config:10"}},
 		"config with .nan":       {file: change("{id: b, agentRef: x}", "{id: b, agentRef: x, config: {k: [.nan]}}"), want: []string{"yaml spec.agents[1].config.k[0]:10"}},
@@ -186,13 +186,13 @@ func problemCases() map[string]problemCase {
 		"edge as text":           {file: change("    - from: a\n      to: b\n", "    - a -> b\n"), want: []string{"yaml spec.edges[0]:12"}},
 		"edge from a ref":        {file: change("from: a", "from: x"), want: []string{"unknown_edge_agent spec.edges[0].from:12"}, say: "that is an agentRef"},
 		"edge from a number":     {file: change("from: a", "from: 1"), want: []string{"unknown_edge_agent spec.edges[0].from:12"}},
-		"edge misspelt":          {file: change("to: b", "to: bb"), want: []string{"unknown_edge_agent spec.edges[0].to:12"}, say: `did you mean "b"`},
+		"edge misspelt":          {file: change("to: b", "to: bb"), want: []string{"unknown_edge_agent spec.edges[0].to:13"}, say: `did you mean "b"`},
 		"self edge":              {file: change("to: b", "to: a"), want: []string{"unreachable spec.agents[1]:10", "cycle spec.edges[0]:12"}, say: "a → a"},
 		"conditional back edge":  {file: head + "    - {from: b, to: a, condition: output.again}\n", want: []string{"cycle spec.edges[1]:14"}, say: "a → b → a"},
 		"no entrypoint":          {file: change("  entrypoint: a\n", ""), want: []string{"missing_field spec.entrypoint:6"}},
 		"entrypoint misspelt":    {file: change("entrypoint: a", "entrypoint: aa"), want: []string{"unknown_entrypoint spec.entrypoint:7"}, say: `did you mean "a"`},
 		"backwards":              {file: change("entrypoint: a", "entrypoint: b"), want: []string{"unreachable spec.agents[0]:9"}},
-		"fallback alone":         {file: change("      to: b\n", "      to: a2\n") + "  errorHandling: {fallbackAgent: b}\n", want: []string{"unknown_edge_agent spec.edges[0].to:12"}},
+		"fallback alone":         {file: change("      to: b\n", "      to: a2\n") + "  errorHandling: {fallbackAgent: b}\n", want: []string{"unknown_edge_agent spec.edges[0].to:13"}},
 		"behind the fallback":    {file: change("    - {id: b, agentRef: x}\n", "    - {id: b, agentRef: x}\n    - {id: f, agentRef: x}\n    - {id: n, agentRef: x}\n") + "    - {from: f, to: n}\n  errorHandling: {fallbackAgent: f}\n", want: []string{"unreachable spec.agents[3]:12"}, say: "from the fallbackAgent is never taken"},
 		"unknown fallback":       {file: head + "  errorHandling: {fallbackAgent: c}\n", want: []string{"unknown_fallback spec.errorHandling.fallbackAgent:14"}},
 		"strategy misspelt":      {file: head + "  errorHandling: {strategy: failfast}\n", want: []string{"bad_strategy spec.errorHandling.strategy:14"}, say: `did you mean "fail-fast"`},

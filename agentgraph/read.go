@@ -33,9 +33,11 @@ type reader struct {
 	said     map[string]bool
 	hints    int
 
-	graph    *Graph
-	agents   []Agent
-	compiled map[source]*compiled
+	graph *Graph
+	// Where the parts of nodes (id, agentRef) and of edges (from, to) stand.
+	nodeLines, edgeLines [][2]int
+	agents               []Agent
+	compiled             map[source]*compiled
 }
 
 // source is a text to compile, and what as.
@@ -218,6 +220,7 @@ func (r *reader) nodes(c *checker, f field, line int) {
 			r.add(CodeYAML, at, lineOf(n), "an agent must be a mapping with id and agentRef, not %s", describe(r.resolve(n)))
 			c.unsure = true
 			r.graph.Nodes = append(r.graph.Nodes, Node{Line: lineOf(n)})
+			r.nodeLines = append(r.nodeLines, [2]int{})
 			continue
 		}
 		node := Node{Line: lineOf(n)}
@@ -230,6 +233,7 @@ func (r *reader) nodes(c *checker, f field, line int) {
 			node.Config = r.mapping(v[2], at+".config")
 		}
 		r.graph.Nodes = append(r.graph.Nodes, node)
+		r.nodeLines = append(r.nodeLines, [2]int{v[0].line(), v[1].line()})
 	}
 }
 
@@ -256,6 +260,7 @@ func (r *reader) edges(c *checker, f field) {
 			edge.Transform = r.expression(v[3], at, "transform")
 		}
 		r.graph.Edges = append(r.graph.Edges, edge)
+		r.edgeLines = append(r.edgeLines, [2]int{v[0].line(), v[1].line()})
 	}
 }
 

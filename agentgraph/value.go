@@ -37,7 +37,12 @@ type field struct {
 
 func (f field) there() bool { return f.pair != nil }
 
+// line returns where the value stands, or the key if there is none, and 0 if the key
+// is not there.
 func (f field) line() int {
+	if !f.there() {
+		return 0
+	}
 	if isNull(f.value) {
 		return tokenLine(f.pair.Key.GetToken())
 	}

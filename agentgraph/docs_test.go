@@ -1,0 +1,37 @@
+package agentgraph
+
+import (
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPage compares docs/agentgraph.md with the codes and the keys.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../docs/agentgraph.md")
+	require.NoError(t, err)
+	var rows []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllSubmatch(page, -1) {
+		if string(m[1]) != "kind" && string(m[1]) != "apiVersion" {
+			rows = append(rows, string(m[1]))
+		}
+	}
+	source, err := os.ReadFile("problem.go")
+	require.NoError(t, err)
+	var codes []string
+	for _, m := range regexp.MustCompile(`(?m)^\tCode\w+ +Code = "(\w+)"`).FindAllSubmatch(source, -1) {
+		codes = append(codes, string(m[1]))
+	}
+	require.Len(t, codes, 16)
+	require.ElementsMatch(t, codes, rows)
+
+	for prefix, table := range map[string]table{"metadata.": metadataKeys, "spec.": specKeys, "spec.agents[].": agentKeys, "spec.edges[].": edgeKeys, "spec.errorHandling.": errorKeys} {
+		for _, key := range table.keys {
+			if prefix+key != "spec.errorHandling" { // its own keys are listed
+				require.Contains(t, string(page), "`"+prefix+key+"`")
+			}
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agentgraph"
+)
+
+func (p *program) graphCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:                "graph",
+		Short:              "Check graphs of agents (OSSA AgentGraph)",
+		RunE:               noCommand,
+		Args:               cobra.ArbitraryArgs,
+		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // the unknown command is the news
+	}
+	cmd.AddCommand(p.graphValidateCommand(), p.graphSchemaCommand())
+	return cmd
+}
+
+// graphAgents are the flags that say which agents exist.
+type graphAgents struct {
+	folder string
+	names  []string
+}
+
+func (p *program) graphValidateCommand() *cobra.Command {
+	var (
+		agents graphAgents
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "validate FILE",
+		Short: "Report every problem of a graph, with its line",
+		Long: `Checks a file with an AgentGraph and prints every problem on a line of its own, as
+file:line: path: message [code]. The status is then 2. Nothing is run.
+
+The agents of the graph must exist: in the same file, or in the file's folder, or
+where --agents and --refs say.`,
+		Args: exactly("FILE"),
+		RunE: func(_ *cobra.Command, args []string) error { return p.validateGraph(args[0], agents, asJSON) },
+	}
+	cmd.Flags().StringVar(&agents.folder, "agents", "", "`DIR` with the agents, in Markdown or as YAML documents of kind Agent")
+	cmd.Flags().StringSliceVar(&agents.names, "refs", nil, "`NAME,…` of agents that count as existing")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the problems as a JSON array of {code, path, line, message}")
+	return cmd
+}
+
+func (p *program) graphSchemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON schema of graphs, for editors",
+		Args:  exactly(),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := p.Stdout.Write(agentgraph.Schema())
+			return err
+		},
+	}
+}
+
+func (p *program) validateGraph(file string, agents graphAgents, asJSON bool) error {
+	refs, err := agents.refs(file)
+	if err != nil {
+		return err
+	}
+	graph, err := agentgraph.LoadFile(file, agentgraph.WithRefs(refs...))
+	var bad *agentgraph.Error
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return usagef("%s: there is no such file", file)
+	case err != nil && !errors.As(err, &bad):
+		return usagef("%s", strings.TrimPrefix(err.Error(), "agentgraph: "))
+	}
+	if asJSON {
+		problems := agentgraph.Problems(err)
+		if problems == nil {
+			problems = []agentgraph.Problem{}
+		}
+		data, err := json.Marshal(problems)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(p.Stdout, string(data))
+	}
+	if bad == nil {
+		for _, w := range graph.Warnings {
+			p.say("%s:%d: %s", file, w.Line, w.Message)
+		}
+		if !asJSON {
+			fmt.Fprintf(p.Stdout, "ok: %s, %s\n", count(len(graph.Nodes), "agent"), count(len(graph.Edges), "edge"))
+		}
+		return nil
+	}
+	if !asJSON {
+		for _, problem := range bad.Problems {
+			fmt.Fprintln(p.Stdout, oneLine(bad.Line(problem)))
+		}
+	}
+	p.say("%s", count(len(bad.Problems), "problem"))
+	return statusError(StatusUsage)
+}
+
+// refs returns the names of the agents that exist: those that the flags give, or
+// without any flag those in the folder of the graph's file.
+func (a graphAgents) refs(file string) ([]string, error) {
+	folder := a.folder
+	if folder == "" {
+		if len(a.names) > 0 {
+			return a.names, nil
+		}
+		folder = filepath.Dir(file)
+	}
+	found, err := agentgraph.FolderRefs(os.DirFS(folder))
+	switch {
+	case err == nil:
+		return append(found, a.names...), nil
+	case a.folder == "": // reading the file says what is wrong with its path
+		return nil, nil
+	}
+	return nil, usagef("--agents %s: the folder cannot be read: %w", a.folder, err)
+}
