@@ -27,9 +27,9 @@ func WithRefs(names ...string) Option {
 	return func(o *options) { o.refs = append(o.refs, names...) }
 }
 
-// WithResolver asks a function whether an agent exists that the file and WithRefs do
+// WithExists asks a function whether an agent exists that the file and WithRefs do
 // not have. ref is as it stands in the file.
-func WithResolver(exists func(ref string) bool) Option {
+func WithExists(exists func(ref string) bool) Option {
 	return func(o *options) { o.exists = exists }
 }
 
