@@ -128,4 +128,3 @@ func found(name string, list []any, i int) (any, error) {
 	}
 	return canonical(list[i])
 }
-

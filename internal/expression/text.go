@@ -108,4 +108,3 @@ func replace(m *machine, c *call) (any, error) {
 	}
 	return strings.ReplaceAll(s[0], s[1], s[2]), nil
 }
-
