@@ -3,6 +3,8 @@ package agentfile
 import (
 	"path"
 	"strings"
+
+	"github.com/agentarbor/arbor/internal/edits"
 )
 
 // nearest returns the known name that a misspelt one most probably means, or "".
@@ -19,7 +21,7 @@ func nearest(name string, known []string) string {
 		if diff := len([]rune(plain)) - len([]rune(other)); max(diff, -diff) >= distance {
 			continue
 		}
-		d := edits([]rune(plain), []rune(other))
+		d := edits.Distance([]rune(plain), []rune(other))
 		if d < distance {
 			best, distance = k, d
 		}
@@ -30,30 +32,6 @@ func nearest(name string, known []string) string {
 func plainName(s string) string {
 	s = strings.ToLower(path.Base(strings.TrimSpace(s)))
 	return strings.ReplaceAll(strings.TrimSuffix(s, ".md"), "-", "_")
-}
-
-// edits is the optimal string alignment distance: insertions, deletions,
-// replacements, and swaps of neighbours (en.wikipedia.org/wiki/Damerau-Levenshtein_distance).
-func edits(a, b []rune) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range a {
-		before, last, row = last, row, before
-		row[0] = i + 1
-		for j := range b {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			row[j+1] = min(last[j+1]+1, row[j]+1, last[j]+cost)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-	}
-	return row[len(b)]
 }
 
 // didYouMean ends a message about an unknown name.
