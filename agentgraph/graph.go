@@ -1,12 +1,17 @@
 package agentgraph
 
-import "github.com/agentarbor/arbor/internal/expression"
+import (
+	"time"
+
+	"github.com/agentarbor/arbor/internal/expression"
+)
 
 // Graph is a graph of agents without a problem: its ids are unique, its edges lead
 // from agents to agents without a circle, and all agents can be reached from the
 // entrypoint. It is shared: nobody may change it or what it holds.
 type Graph struct {
-	// APIVersion is ossa.ai/v0.2.7, or another v0.2 with a warning.
+	// APIVersion is ossa.ai/v0.2.7, another v0.2 with a warning, or arbor/v1. It is
+	// that of the file around it in a graph that stands inline in another one.
 	APIVersion                 string
 	Name, Version, Description string
 	// Metadata holds the other keys of the metadata block, such as labels; nothing
@@ -17,6 +22,9 @@ type Graph struct {
 	Edges      []Edge // in the order of the file
 	Entrypoint string // the id of the node that gets the run's input
 	OnError    ErrorHandling
+	// State are the keys of the state that the nodes of a run share, in the order of
+	// the file; only a graph of arbor/v1 has any.
+	State []StateKey
 
 	// Agents are the documents of kind Agent in the same file.
 	Agents []Agent
@@ -25,16 +33,96 @@ type Graph struct {
 	Warnings []Problem
 }
 
-// Node is one agent's place in a graph. Two nodes may have the same agent.
+// Node is one agent's place in a graph. Two nodes may have the same agent. Of its
+// fields, those from Graph to Retry can be set in a graph of arbor/v1 only.
 type Node struct {
 	ID  string
-	Ref string // the agent's name, or name@version
+	Ref string // the agent's name, or name@version; empty if there is a Graph
 	// Config overrides the agent's own configuration, mapping by mapping; nil is
 	// none. Its values are those of JSON, with whole numbers as int64, or uint64
 	// above the largest.
 	Config map[string]any
-	Line   int
+	// Graph stands in the place of an agent: its entrypoint gets the node's input, and
+	// what the run of it gives is the node's output. Nil is none.
+	Graph *Graph
+	// Loop calls the node again with its own output; nil is one call.
+	Loop *Loop
+	// Human asks a person before the node runs; nil asks nobody.
+	Human *Approval
+	// Next gives the ids of those targets of the node's edges that may be reached from
+	// it in this run: a text, or a list of texts. Edges to others are not taken,
+	// whatever their conditions say. Nil leaves it to the conditions.
+	Next *Expression
+	// Update are the node's writes to the shared state, made when it has finished,
+	// before its edges are looked at; in the order of the file.
+	Update []Update
+	// Timeout is what one call of the node may take; 0 is no limit of its own.
+	Timeout time.Duration
+	// Retry says how often the node is called again after an error, whatever the
+	// strategy of the graph; nil leaves it to the strategy.
+	Retry *RetryPolicy
+	Line  int
 }
+
+// Loop is the repetition of a node, whose output is its next input.
+type Loop struct {
+	// Until ends the loop if it holds for the output of a call.
+	Until *Expression
+	// Max is the largest number of calls, from 1 to [MaxLoop]. The last one's output
+	// stands, whether Until holds for it or not.
+	Max int
+}
+
+// MaxLoop is the largest limit that a loop can have.
+const MaxLoop = 1000
+
+// Approval is a question to a person.
+type Approval struct {
+	Ask string // what to ask; may be empty
+}
+
+// Update is a write to the shared state.
+type Update struct {
+	Key string // the name of one of the graph's state keys
+	// Value is evaluated on the node's output. The key's reducer joins it with what
+	// is there.
+	Value *Expression
+}
+
+// RetryPolicy is a node's own rule for errors.
+type RetryPolicy struct {
+	// Max is how often the node is called again; 0 is never.
+	Max int
+	// Backoff is the pause before the first of these calls. It doubles with each one.
+	// 0 is the pause of the graph.
+	Backoff time.Duration
+}
+
+// StateKey is one value of the state that the nodes of a run share.
+type StateKey struct {
+	Name    string
+	Reducer Reducer // ReduceReplace if the file does not say
+	// Initial is the value at the beginning of a run, as those of Node.Config; nil is
+	// none.
+	Initial any
+	Line    int
+}
+
+// Reducer joins a value that is written to a state key with the one that is there.
+// Nodes that run side by side write in an order that does not depend on which of
+// them is quicker.
+type Reducer string
+
+// The reducers. A key without a value takes the first one that is written, except
+// that ReduceAppend makes a list of it.
+const (
+	ReduceReplace Reducer = "replace" // the last one counts
+	ReduceAppend  Reducer = "append"  // a list gets one more item, or those of a list
+	ReduceMerge   Reducer = "merge"   // mappings, merged mapping by mapping
+	ReduceSum     Reducer = "sum"     // numbers
+	ReduceMin     Reducer = "min"     // numbers, the smallest
+	ReduceMax     Reducer = "max"     // numbers, the largest
+)
 
 // Edge leads from the output of a node to the input of another.
 type Edge struct {
@@ -44,8 +132,16 @@ type Edge struct {
 	Condition *Expression
 	// Transform makes what To gets of the output of From; nil is the output itself.
 	Transform *Expression
-	Line      int
+	// Priority makes the edge one of several of which a node takes one: of the edges
+	// of one source that have a priority only the first that holds is taken, the
+	// largest number first. It is from 1 to [MaxPriority], and 0 is none: such an
+	// edge does not compete. Only an edge of arbor/v1 has one.
+	Priority int
+	Line     int
 }
+
+// MaxPriority is the largest priority that an edge can have.
+const MaxPriority = 1_000_000
 
 // Strategy says what a run does when an agent fails.
 type Strategy string

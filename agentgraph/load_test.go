@@ -301,7 +301,7 @@ spec: {instructions: You are y.}
 `), WithRefs("z"))
 	require.NoError(t, err)
 	config := map[string]any{"threshold": 0.8, "big": int64(9007199254740993), "huge": uint64(18446744073709551615), "list": []any{int64(1), nil, true, "y"}, "deep": map[string]any{"k": "v"}}
-	require.Equal(t, []Node{{"a", "x@1.0.0", config, 11}, {"b", "y", config, 14}, {"f", "z", nil, 15}}, g.Nodes)
+	require.Equal(t, []Node{{ID: "a", Ref: "x@1.0.0", Config: config, Line: 11}, {ID: "b", Ref: "y", Config: config, Line: 14}, {ID: "f", Ref: "z", Line: 15}}, g.Nodes)
 	g.Nodes[0].Config["threshold"] = 1
 	require.InDelta(t, 0.8, g.Nodes[1].Config["threshold"], 0, "an alias is a copy")
 	require.Equal(t, ErrorHandling{Retry, 5, "f"}, g.OnError)
