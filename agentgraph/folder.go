@@ -120,7 +120,7 @@ func (f *folder) documents(file string) {
 	if !bytes.Contains(data, []byte("Agent")) {
 		return
 	}
-	found := func(a Agent) {
+	found := func(a AgentDocument) {
 		if a.Name != "" {
 			f.names = append(f.names, a.ref())
 		}

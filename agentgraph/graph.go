@@ -27,7 +27,7 @@ type Graph struct {
 	State []StateKey
 
 	// Agents are the documents of kind Agent in the same file.
-	Agents []Agent
+	Agents []AgentDocument
 	// Warnings are what is odd about the file and no reason to refuse it. Their
 	// codes are those of problems.
 	Warnings []Problem
@@ -164,8 +164,8 @@ type ErrorHandling struct {
 	Fallback   string   // the id of the node that is asked after an error; may be empty
 }
 
-// Agent is a document of kind Agent.
-type Agent struct {
+// AgentDocument is a document of kind Agent.
+type AgentDocument struct {
 	Name, Version string // Version may be empty
 	Description   string
 	Instructions  string         // spec.instructions, or spec.role

@@ -15,7 +15,7 @@ type options struct {
 	refs   []string
 	exists func(ref string) bool
 	anyRef bool
-	seen   func(Agent) // of each agent that the file holds
+	seen   func(AgentDocument) // of each agent that the file holds
 }
 
 // WithFile names the file in errors.

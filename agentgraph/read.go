@@ -36,7 +36,7 @@ type reader struct {
 	graph *Graph
 	// Where the parts of nodes (id, agentRef) and of edges (from, to) stand.
 	nodeLines, edgeLines [][2]int
-	agents               []Agent
+	agents               []AgentDocument
 	compiled             map[source]*compiled
 }
 

@@ -3,7 +3,7 @@ package agentgraph
 import "github.com/goccy/go-yaml/ast"
 
 // ref is the most exact reference to the agent.
-func (a Agent) ref() string {
+func (a AgentDocument) ref() string {
 	if a.Version == "" {
 		return a.Name
 	}
@@ -33,7 +33,7 @@ func (r *reader) agentDocument(n ast.Node) {
 		}
 		return found
 	}
-	a := Agent{Line: lineOf(n)}
+	a := AgentDocument{Line: lineOf(n)}
 	top := get(n, "", "apiVersion", "metadata", "spec")
 	if v, ok := r.required(top[0], "apiVersion", a.Line, CodeWrongAPIVersion); ok && !apiVersion.MatchString(v) {
 		r.add(CodeWrongAPIVersion, "apiVersion", top[0].line(), "apiVersion must be such as %s, not %q", APIVersion, short(v))
