@@ -66,15 +66,29 @@ type names struct {
 	Input  any `expr:"input"`
 }
 
-// Compile reads an expression of any type. The error is a [*CompileError].
-func Compile(source string) (*Program, error) { return compile(source, reflect.Invalid) }
+// namesWithState are those of a language with state.
+type namesWithState struct {
+	Output any `expr:"output"`
+	Input  any `expr:"input"`
+	State  any `expr:"state"`
+}
 
-// CompileCondition reads an expression that is true or false. One whose type is
-// known only when it is evaluated, such as a field, is taken; one that is surely
-// something else is not. The error is a [*CompileError].
-func CompileCondition(source string) (*Program, error) { return compile(source, reflect.Bool) }
+// want is what an expression has to give.
+type want int
 
-func compile(source string, expect reflect.Kind) (p *Program, err error) {
+const (
+	wantAny want = iota
+	wantTruth
+	wantTexts
+)
+
+// Compile is [Language.Compile] for output and input.
+func Compile(source string) (*Program, error) { return Language{}.Compile(source) }
+
+// CompileCondition is [Language.CompileCondition] for output and input.
+func CompileCondition(source string) (*Program, error) { return Language{}.CompileCondition(source) }
+
+func (l Language) compile(source string, want want) (p *Program, err error) {
 	defer func() { // a defect of the parser or the checker is an error of this expression
 		if r := recover(); r != nil {
 			p, err = nil, &CompileError{Message: fmt.Sprintf("the expression cannot be read: %v", r)}
@@ -92,20 +106,34 @@ func compile(source string, expect reflect.Kind) (p *Program, err error) {
 		return nil, err
 	}
 	config := conf.New(names{})
+	if l.state {
+		config = conf.New(namesWithState{})
+	}
 	config.MaxNodes = MaxNodes
 	tree, err := parser.ParseWithConfig(source, config)
 	if err != nil {
 		return nil, syntaxError(source, err)
 	}
-	g := guard{source: []rune(source), patterns: map[*ast.BinaryNode]pattern{}}
+	g := guard{source: []rune(source), language: l, patterns: map[*ast.BinaryNode]pattern{}}
 	// Before the type checker: a chain of comparisons holds its middle part twice,
 	// and nested ones make the checker's work exponential.
 	if err := g.node(tree.Node); err != nil {
 		return nil, err
 	}
-	config.Expect, config.ExpectAny = expect, true
-	if _, err := checker.Check(tree, config); err != nil {
-		return nil, typeError(source, err, expect)
+	config.ExpectAny = true
+	if want == wantTruth {
+		config.Expect = reflect.Bool
+	}
+	given, err := checker.Check(tree, config)
+	if err != nil {
+		return nil, typeError(source, err, want)
+	}
+	if want == wantTexts && given != nil {
+		switch given.Kind() {
+		case reflect.String, reflect.Slice, reflect.Array, reflect.Interface, reflect.Pointer:
+		default:
+			return nil, &CompileError{Message: "it must be a text or a list of texts, and this is " + typeName(given.String())}
+		}
 	}
 	return &Program{source, tree.Node, g.patterns}, nil
 }
@@ -165,13 +193,13 @@ func syntaxError(source string, err error) error {
 	return errorAt([]rune(source), at, "%s", message)
 }
 
-func typeError(source string, err error, expect reflect.Kind) error {
+func typeError(source string, err error, want want) error {
 	message, at := err.Error(), -1
 	var where *file.Error
 	if errors.As(err, &where) {
 		message, at = where.Message, where.From
 	}
-	if got, ok := strings.CutPrefix(message, "expected bool, but got "); ok && expect == reflect.Bool {
+	if got, ok := strings.CutPrefix(message, "expected bool, but got "); ok && want == wantTruth {
 		return &CompileError{Message: "a condition must be true or false, and this is " + typeName(got)}
 	}
 	if strings.Contains(message, "expected") && at < 0 {
@@ -187,6 +215,8 @@ func typeName(goType string) string {
 		return "nothing"
 	case goType == "string":
 		return "a text"
+	case goType == "bool":
+		return "true or false"
 	case strings.HasPrefix(goType, "int"), strings.HasPrefix(goType, "float"):
 		return "a number"
 	case strings.HasPrefix(goType, "[]"), goType == "array":

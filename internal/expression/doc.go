@@ -3,11 +3,12 @@
 // that of github.com/expr-lang/expr (expr-lang.org), whose parser and type checker
 // are used; evaluation is this package's own, because it has to be bounded.
 //
-// An expression sees two values, output and input, and nothing else: no clock, no
-// randomness, no environment, no methods of Go values. What it may cost is bounded
-// by constants: the length of its source and the number of its nodes when it is
-// compiled, steps and memory when it is evaluated. It never changes the values that
-// it is given, and what it returns shares no list or map with them.
+// An expression sees two values, output and input, and in a language with state also
+// this, and nothing else: no clock, no randomness, no environment, no methods of Go
+// values. What it may cost is bounded by constants: the length of its source and the
+// number of its nodes when it is compiled, steps and memory when it is evaluated. It
+// never changes the values that it is given, and what it returns shares no list or
+// map with them.
 //
-// The package imports nothing of this module.
+// Of this module the package imports internal/edits.
 package expression

@@ -19,8 +19,9 @@ const (
 )
 
 // Env is what an expression sees: values of JSON as Go's encoding/json makes them,
-// or with whole numbers of any Go type. They are only read.
-type Env struct{ Output, Input any }
+// or with whole numbers of any Go type. They are only read. State is for programs
+// that were compiled WithState.
+type Env struct{ Output, Input, State any }
 
 // EvalError says why an expression has no value for what it was given.
 type EvalError struct {
@@ -46,6 +47,32 @@ func (p *Program) Test(env Env) (bool, error) {
 		return v, nil
 	}
 	return false, &EvalError{p.source, "a condition must be true or false, and this is " + describe(v)}
+}
+
+// Texts evaluates an expression that is a text, a list of texts, or nil, which is
+// none. The error is an [*EvalError].
+func (p *Program) Texts(env Env) ([]string, error) {
+	v, err := p.run(env, true)
+	if err != nil {
+		return nil, err
+	}
+	switch v := v.(type) {
+	case nil:
+		return nil, nil
+	case string:
+		return []string{v}, nil
+	case []any:
+		out := make([]string, len(v))
+		for i, item := range v {
+			text, ok := item.(string)
+			if !ok {
+				return nil, &EvalError{p.source, "it must be a text or a list of texts, and its list holds " + describe(item)}
+			}
+			out[i] = text
+		}
+		return out, nil
+	}
+	return nil, &EvalError{p.source, "it must be a text or a list of texts, and is " + describe(v)}
 }
 
 // Value evaluates the expression. The result is nil, bool, string, int64, uint64
@@ -174,8 +201,11 @@ func (m *machine) eval(n ast.Node) (any, error) {
 	case *ast.StringNode:
 		return n.Value, nil
 	case *ast.IdentifierNode:
-		if n.Value == "input" {
+		switch n.Value {
+		case "input":
 			return canonical(m.env.Input)
+		case "state":
+			return canonical(m.env.State)
 		}
 		return canonical(m.env.Output)
 	case *ast.PointerNode:

@@ -18,7 +18,7 @@ var seeds = []string{
 	`{"data": output.extracted, "format": "json", (output.a): [1, 2.5, nil]}`, `output.a?.b?.c ?? input.d`, `1 < output.x <= 3`,
 	`output.a % 2 == 0 ? output.b : -output.c ** 2`, `if output.a { 1 } else { 'b' }`, `output.items | map(.name) | join(', ')`,
 	`fromJSON(toJSON(output)) == output`, `split(replace(lower(output.text), 'a', 'bb'), ' ')[1:-1]`, `max(output.n, [1, 2]) + min(3) * mean([1]) / sum([1, 2])`,
-	`keys(output)[0] + string(values(output)[0])`, `output.x === 'y'`, `user has billing questions`, `let x = 1; x`, `${{ output }}`, "`raw` == 'a'",
+	`keys(output)[0] + string(values(output)[0])`, `output.x === 'y'`, `user has billing questions`, `let x = 1; x`, `${{ output }}`, "`raw` == 'a'", `state.a + state["n"]`,
 }
 
 // FuzzExpression compiles and evaluates: no panic comes out, errors are of the two
@@ -34,7 +34,7 @@ func FuzzExpression(f *testing.F) {
 		}
 		before, err := json.Marshal(output)
 		require.NoError(t, err)
-		for _, compile := range []func(string) (*Program, error){Compile, CompileCondition} {
+		for _, compile := range []func(string) (*Program, error){Compile, CompileCondition, WithState("a", "n").Compile, WithState().CompileTexts} {
 			p, err := compile(source)
 			if err != nil {
 				var wrong *CompileError
@@ -43,7 +43,7 @@ func FuzzExpression(f *testing.F) {
 				}
 				continue
 			}
-			env := Env{Output: output, Input: output}
+			env := Env{Output: output, Input: output, State: output}
 			v, err := p.Value(env)
 			again, errAgain := p.Value(env)
 			require.Equal(t, err, errAgain)
@@ -57,6 +57,8 @@ func FuzzExpression(f *testing.F) {
 				t.Fatalf("%#v is not JSON: %v", v, err)
 			}
 			_, _ = p.Test(env)
+			_, _ = p.Texts(env)
+			_ = p.Constants()
 		}
 		after, err := json.Marshal(output)
 		require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 // would.
 type guard struct {
 	source    []rune
+	language  Language
 	patterns  map[*ast.BinaryNode]pattern
 	count     int
 	predicate bool // inside of one
@@ -94,8 +95,13 @@ func (g *guard) identifier(n *ast.IdentifierNode) error {
 	switch n.Value {
 	case "output", "input":
 		return nil
+	case "state":
+		if g.language.state {
+			return nil
+		}
+		return g.fail(n, "there is no state here: graphs of apiVersion arbor/v1 have one; did you mean output.state, or 'state' as a text?")
 	case "$env":
-		return g.fail(n, "$env is not available: an expression sees output and input only")
+		return g.fail(n, "$env is not available: an expression sees %s only", g.seen())
 	}
 	if word, ok := foreignWords[n.Value]; ok {
 		return g.fail(n, "%q is not a word of this language: write %s", n.Value, word)
@@ -103,7 +109,14 @@ func (g *guard) identifier(n *ast.IdentifierNode) error {
 	if h := hint(string(g.source)); h != "" {
 		return g.fail(n, "there is no %q: %s", n.Value, h)
 	}
-	return g.fail(n, "there is no %q: an expression sees output and input only; did you mean output.%s, or '%s' as a text?", n.Value, n.Value, n.Value)
+	return g.fail(n, "there is no %q: an expression sees %s only; did you mean output.%s, or '%s' as a text?", n.Value, g.seen(), n.Value, n.Value)
+}
+
+func (g *guard) seen() string {
+	if g.language.state {
+		return "output, input and state"
+	}
+	return "output and input"
 }
 
 func (g *guard) binary(n *ast.BinaryNode) error {
@@ -130,6 +143,9 @@ func (g *guard) binary(n *ast.BinaryNode) error {
 func (g *guard) member(n *ast.MemberNode) error {
 	if name, ok := n.Property.(*ast.StringNode); ok && name.Value == "length" && !g.bracket(n) {
 		return g.fail(n, `.length is not available: write len(…), or ["length"] for a field of that name`)
+	}
+	if err := g.stateKey(n); err != nil {
+		return err
 	}
 	return g.all([]ast.Node{n.Node, n.Property})
 }

@@ -1,0 +1,89 @@
+package expression
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+
+	"github.com/agentarbor/arbor/internal/edits"
+)
+
+// Language says what an expression sees. The zero value is output and input.
+type Language struct {
+	state bool
+	keys  []string
+}
+
+// WithState is a language in which expressions also see state, a mapping with these
+// keys. A key that the source names after state must be one of them; one that is
+// computed can be any, and is missing if it is none of them.
+func WithState(keys ...string) Language { return Language{true, keys} }
+
+// Compile reads an expression of any type. The error is a [*CompileError].
+func (l Language) Compile(source string) (*Program, error) { return l.compile(source, wantAny) }
+
+// CompileCondition reads an expression that is true or false. One whose type is
+// known only when it is evaluated, such as a field, is taken; one that is surely
+// something else is not. The error is a [*CompileError].
+func (l Language) CompileCondition(source string) (*Program, error) {
+	return l.compile(source, wantTruth)
+}
+
+// CompileTexts reads an expression that is a text, a list of texts, or nil. One
+// whose type is known only when it is evaluated is taken. The error is a
+// [*CompileError].
+func (l Language) CompileTexts(source string) (*Program, error) {
+	return l.compile(source, wantTexts)
+}
+
+// stateKey checks the name in state.name.
+func (g *guard) stateKey(n *ast.MemberNode) error {
+	base, ok := n.Node.(*ast.IdentifierNode)
+	if !ok || base.Value != "state" || !g.language.state {
+		return nil
+	}
+	name, ok := n.Property.(*ast.StringNode)
+	if !ok || slices.Contains(g.language.keys, name.Value) {
+		return nil
+	}
+	if len(g.language.keys) == 0 {
+		return g.fail(n, "the state has no key %q: it has no keys at all", short(name.Value))
+	}
+	best, distance := "", len(name.Value)/3+2
+	if len(name.Value) <= 100 {
+		for _, k := range g.language.keys {
+			if d := edits.Distance([]rune(name.Value), []rune(k)); d < distance {
+				best, distance = k, d
+			}
+		}
+	}
+	if best != "" {
+		return g.fail(n, "the state has no key %q; did you mean %q?", short(name.Value), best)
+	}
+	return g.fail(n, "the state has no key %q; it has %s", short(name.Value), short(strings.Join(g.language.keys, ", ")))
+}
+
+// Constants returns the texts that stand in the source as what the expression may
+// give: it itself, an item of its list, or what a condition or ?? chooses from.
+func (p *Program) Constants() []string { return constants(p.node, nil) }
+
+func constants(n ast.Node, found []string) []string {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return append(found, n.Value)
+	case *ast.ArrayNode:
+		for _, item := range n.Nodes {
+			found = constants(item, found)
+		}
+	case *ast.ConditionalNode:
+		return constants(n.Exp2, constants(n.Exp1, found))
+	case *ast.BinaryNode:
+		if n.Operator == "??" {
+			return constants(n.Right, constants(n.Left, found))
+		}
+	case *ast.ChainNode:
+		return constants(n.Node, found)
+	}
+	return found
+}

@@ -1,0 +1,75 @@
+package expression
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestState(t *testing.T) {
+	l := WithState("count", "notes")
+	env := Env{Output: decode(t, `{"key": "count", "n": 2}`), State: map[string]any{"count": 3, "notes": []any{"a"}}}
+	for source, want := range map[string]any{
+		`state.count + output.n`: int64(5), `state["notes"][0]`: "a", `state[output.key]`: int64(3), `state["no" + "ne"]`: nil,
+		`keys(state)`: []any{"count", "notes"}, `state?.count`: int64(3), `'count' in state`: true, `output.state`: nil,
+	} {
+		p, err := l.Compile(source)
+		require.NoError(t, err, source)
+		got, err := p.Value(env)
+		require.NoError(t, err, source)
+		require.Equal(t, want, got, source)
+	}
+	p, err := l.CompileCondition(`state.count > 2`)
+	require.NoError(t, err)
+	yes, err := p.Test(env)
+	require.NoError(t, err)
+	require.True(t, yes)
+	for source, say := range map[string]string{
+		`state.cuont`: `the state has no key "cuont"; did you mean "count"? (column 7)`, `state.other`: `it has count, notes`, `state["x"]`: `no key "x"`,
+		`state?.x`: `no key "x"`, `stat.count`: "sees output, input and state only", `output.n + state.x`: `no key "x"`,
+	} {
+		_, err := l.Compile(source)
+		var wrong *CompileError
+		require.True(t, errors.As(err, &wrong), source)
+		require.Contains(t, err.Error(), say)
+	}
+	_, err = WithState().Compile(`state.a`)
+	require.ErrorContains(t, err, "no keys at all")
+	for _, source := range []string{`state`, `state.count`, `output.a + state.b`} {
+		_, err := Compile(source)
+		require.ErrorContains(t, err, "there is no state here: graphs of apiVersion arbor/v1 have one", source)
+	}
+}
+
+func TestTexts(t *testing.T) {
+	for source, want := range map[string][]string{
+		`'a'`: {"a"}, `['a', "b"]`: {"a", "b"}, `nil`: nil, `[]`: {}, `output.to`: {"x"}, `output.list`: {"x", "y"},
+		`output.n > 1 ? 'a' : output.list`: {"a"}, `output.none ?? 'a'`: {"a"}, `filter(output.list, # == 'y')`: {"y"},
+	} {
+		p, err := Language{}.CompileTexts(source)
+		require.NoError(t, err, source)
+		got, err := p.Texts(Env{Output: decode(t, `{"to": "x", "list": ["x", "y"], "n": 2}`)})
+		require.NoError(t, err, source)
+		require.Equal(t, want, got, source)
+	}
+	for _, source := range []string{`1`, `output.a == 1`, `{"a": 1}`, `1.5`, `len(output)`} {
+		_, err := Language{}.CompileTexts(source)
+		require.ErrorContains(t, err, "it must be a text or a list of texts, and this is", source)
+	}
+	for _, source := range []string{`output.n`, `[1]`, `output`, `[['a']]`} {
+		p, err := Language{}.CompileTexts(source)
+		require.NoError(t, err, source)
+		_, err = p.Texts(Env{Output: decode(t, `{"n": 2}`)})
+		var wrong *EvalError
+		require.True(t, errors.As(err, &wrong), source)
+	}
+	for source, want := range map[string][]string{
+		`'a'`: {"a"}, `['a', output.b, 'c']`: {"a", "c"}, `output.x == 'z' ? 'a' : ['b']`: {"a", "b"}, `output.x ?? 'd'`: {"d"},
+		`output.a?.b ?? ['e']`: {"e"}, `'a' + 'b'`: nil, `output['a']`: nil, `(output.x ? nil : 'q')`: {"q"},
+	} {
+		p, err := Compile(source)
+		require.NoError(t, err)
+		require.Equal(t, want, p.Constants(), source)
+	}
+}
