@@ -13,12 +13,19 @@ import (
 type Language struct {
 	state bool
 	keys  []string
+	known map[string]bool
 }
 
 // WithState is a language in which expressions also see state, a mapping with these
 // keys. A key that the source names after state must be one of them; one that is
 // computed can be any, and is missing if it is none of them.
-func WithState(keys ...string) Language { return Language{true, keys} }
+func WithState(keys ...string) Language {
+	l := Language{true, slices.Clone(keys), make(map[string]bool, len(keys))}
+	for _, k := range keys {
+		l.known[k] = true
+	}
+	return l
+}
 
 // Compile reads an expression of any type. The error is a [*CompileError].
 func (l Language) Compile(source string) (*Program, error) { return l.compile(source, wantAny) }
@@ -37,6 +44,10 @@ func (l Language) CompileTexts(source string) (*Program, error) {
 	return l.compile(source, wantTexts)
 }
 
+// maxHint bounds the length of a misspelt key, and how many others it is compared
+// with: a file may hold very many such expressions.
+const maxHint = 30
+
 // stateKey checks the name in state.name.
 func (g *guard) stateKey(n *ast.MemberNode) error {
 	base, ok := n.Node.(*ast.IdentifierNode)
@@ -44,15 +55,18 @@ func (g *guard) stateKey(n *ast.MemberNode) error {
 		return nil
 	}
 	name, ok := n.Property.(*ast.StringNode)
-	if !ok || slices.Contains(g.language.keys, name.Value) {
+	if !ok || g.language.known[name.Value] {
 		return nil
 	}
 	if len(g.language.keys) == 0 {
 		return g.fail(n, "the state has no key %q: it has no keys at all", short(name.Value))
 	}
 	best, distance := "", len(name.Value)/3+2
-	if len(name.Value) <= 100 {
+	if len(name.Value) <= maxHint && len(g.language.keys) <= maxHint {
 		for _, k := range g.language.keys {
+			if diff := len(k) - len(name.Value); max(diff, -diff) >= distance {
+				continue
+			}
 			if d := edits.Distance([]rune(name.Value), []rune(k)); d < distance {
 				best, distance = k, d
 			}
