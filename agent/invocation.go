@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"iter"
 	"log/slog"
+	"time"
 
 	"github.com/agentarbor/arbor/llm"
 )
@@ -50,6 +51,9 @@ type Runtime interface {
 	// the model was not asked. A run asks one model at a time: limits and budgets
 	// do not see calls of one run that are made side by side.
 	Ask(ctx context.Context, inv *Invocation, model llm.Model, req *llm.Request) iter.Seq2[llm.Chunk, error]
+	// Group makes what a workflow runs its children by. Settle is the time within
+	// which what several children do counts as simultaneous.
+	Group(ctx context.Context, inv *Invocation, settle time.Duration) Group
 	// Call runs one call of a tool through the interceptors.
 	Call(ctx context.Context, c ToolCallInfo, run ToolFunc) (*ToolResult, error)
 }
@@ -74,6 +78,9 @@ type InvocationParams struct {
 	Message llm.Content
 	// Payload is what the transfer that started the run carried.
 	Payload json.RawMessage
+	// Since is a position in the log: behind it stands all that the run has stored, and
+	// the runs whose work it takes up.
+	Since int64
 	// Attempt counts how often the run's current step was begun, from 1; it is
 	// greater after a crash.
 	Attempt int
@@ -125,6 +132,10 @@ func (i *Invocation) Input() json.RawMessage { return i.p.Input }
 // Message is what the user said in this turn; empty in an inner scope, where
 // Input stands in its place.
 func (i *Invocation) Message() llm.Content { return i.p.Message }
+
+// Since is the position in the log behind which all stands that this run has stored,
+// and the runs whose work it takes up after a pause or in a fork.
+func (i *Invocation) Since() int64 { return i.p.Since }
 
 // Attempt counts the starts of this step, from 1.
 func (i *Invocation) Attempt() int { return i.p.Attempt }

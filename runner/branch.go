@@ -23,7 +23,7 @@ func (t *turn) branch(events ...*agent.Event) error {
 	}
 	run := &t.w.fold.Scope("").Run
 	start := &agent.Event{TurnID: run.TurnID, RunID: t.newID(), ParentID: t.w.fold.Scope("").LastNode(), Agent: run.Agent, Path: run.Path,
-		Data: &agent.HarnessStart{AgentID: run.Agent}}
+		Data: &agent.HarnessStart{AgentID: run.AgentID}}
 	notice := *start
 	notice.ParentID = ""
 	notice.Data = &agent.Notice{Code: agent.NoticeForked, Message: fmt.Sprintf("the fork goes on from position %d", t.lease.Shared)}

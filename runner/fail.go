@@ -38,7 +38,7 @@ func (l *lane) fail(run session.Run, err error) error {
 		reason = agent.FinishReasonLimit
 	}
 	l.answerPending(run, "not executed: "+agent.ForModel(err))
-	ends := []agent.EventData{failure, &agent.HarnessEnd{AgentID: run.Agent, FinishReason: reason}}
+	ends := []agent.EventData{failure, &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: reason}}
 	if void := l.void(failure.Code, "the answer was not completed"); void != nil {
 		ends = append([]agent.EventData{void}, ends...)
 	}
@@ -47,7 +47,7 @@ func (l *lane) fail(run session.Run, err error) error {
 	}
 	events := l.joined
 	l.joined = nil
-	if storeErr := l.t.append(context.WithoutCancel(l.ctx), events); storeErr != nil {
+	if storeErr := l.store(context.WithoutCancel(l.ctx), events); storeErr != nil {
 		return errors.Join(err, storeErr)
 	}
 	l.flushDelivery()

@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -24,6 +25,7 @@ type lane struct {
 	// deliver hands an event of an agent on, or with nil all that this lane has
 	// stored since. It reports whether the consumer wants more.
 	deliver func(e *agent.Event) bool
+	child   *child // not nil if a workflow runs the lane: what it stores and delivers goes there
 
 	takes   func(*agent.Event, error) bool // the method take, bound once
 	current session.Run                    // whose step runs
@@ -113,7 +115,7 @@ func (l *lane) step() (done bool, err error) {
 	case err != nil:
 		return false, l.failed(run, err)
 	case out.transfer != nil:
-		end := &agent.Event{Data: &agent.HarnessEnd{AgentID: run.Agent, FinishReason: agent.FinishReasonTransfer, Target: out.transfer.To}}
+		end := &agent.Event{Data: &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: agent.FinishReasonTransfer, Target: out.transfer.To}}
 		return false, l.commit(run, end)
 	case out.more:
 		return false, l.commit(run)
@@ -126,13 +128,13 @@ func (l *lane) step() (done bool, err error) {
 		case err != nil:
 			return false, l.failed(run, err)
 		case to != nil:
-			return false, l.commit(run, to, &agent.Event{Data: &agent.HarnessEnd{AgentID: run.Agent, FinishReason: agent.FinishReasonTransfer,
+			return false, l.commit(run, to, &agent.Event{Data: &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: agent.FinishReasonTransfer,
 				Target: to.Data.(*agent.Transfer).To, Output: out.finish.Output}})
 		}
 	}
 	end := l.t.r.fixedOf(n).stop
 	if (out.finish.Reason != "" && out.finish.Reason != agent.FinishReasonStop) || out.finish.Output != nil {
-		end = &agent.HarnessEnd{AgentID: run.Agent, FinishReason: cmp.Or(out.finish.Reason, agent.FinishReasonStop), Output: out.finish.Output}
+		end = &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: cmp.Or(out.finish.Reason, agent.FinishReasonStop), Output: out.finish.Output}
 	}
 	return true, l.commit(run, &agent.Event{Data: end})
 }
@@ -163,7 +165,7 @@ func (l *lane) runAgent(n *agent.Node, run session.Run) (out outcome, err error)
 	}
 	l.again = false
 	params := agent.InvocationParams{Node: n, Tree: l.tree, Session: l.session, Runtime: l, TurnID: run.TurnID, RunID: run.ID,
-		Scope: l.scope, Attempt: attempt, Streaming: l.t.r.streaming, NewID: l.t.newID, Logger: l.t.r.logger}
+		Scope: l.scope, Since: run.Since, Attempt: attempt, Streaming: l.t.r.streaming, NewID: l.t.newID, Logger: l.t.r.logger}
 	l.origin(run, &params)
 	l.inv = agent.NewInvocation(params)
 	if l.takes == nil {
@@ -218,7 +220,9 @@ func (l *lane) take(e *agent.Event, err error) bool {
 		l.out.more = true
 		return false
 	case *agent.Finish:
-		l.out.finish = *d
+		if l.out.finish = *d; d.Output != nil && !json.Valid(d.Output) {
+			l.err = errors.New("the agent gave an output that is no JSON")
+		}
 		return false
 	case *agent.User, *agent.HarnessStart, *agent.HarnessEnd:
 		if e.Seq == 0 {
@@ -326,12 +330,20 @@ func (l *lane) commit(run session.Run, closing ...*agent.Event) error {
 }
 
 func (l *lane) append(events []*agent.Event) error {
-	if err := l.t.append(l.ctx, events); err != nil {
+	if err := l.store(l.ctx, events); err != nil {
 		return err
 	}
 	settle(&l.shown, events)
 	l.flushDelivery()
 	return nil
+}
+
+// store stores events in one write.
+func (l *lane) store(ctx context.Context, events []*agent.Event) error {
+	if l.child != nil {
+		return l.child.store(ctx, events)
+	}
+	return l.t.append(ctx, events)
 }
 
 func (l *lane) flushDelivery() bool { return l.show(session.Run{}, nil) }
@@ -351,7 +363,11 @@ func (l *lane) show(run session.Run, e *agent.Event) bool {
 			}
 		}
 	}
-	if !l.deliver(e) {
+	deliver := l.deliver
+	if l.child != nil {
+		deliver = l.child.deliver
+	}
+	if !deliver(e) {
 		l.stopped = true
 		l.cancel(context.Canceled)
 	}

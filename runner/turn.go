@@ -237,7 +237,8 @@ func (t *turn) answer(events []*agent.Event, turnID, userRunID string) []*agent.
 }
 
 // resume takes up a turn that was cut off, or one that waits for approvals.
-// Inner scopes that were cut off are closed; the open run goes on in run.
+// Inner scopes that were cut off are closed, but those of workflows; the open run
+// goes on in run.
 func (t *turn) resume(decisions []Decision) error {
 	f := &t.w.fold
 	if len(decisions) > 0 || f.Paused() {
@@ -253,12 +254,28 @@ func (t *turn) resume(decisions []Decision) error {
 		}
 	}
 	var events []*agent.Event
-	for _, scope := range slices.Backward(f.Open()) {
-		if scope != "" {
+	open := f.Open()
+	kept := t.conducted(open)
+	for _, scope := range slices.Backward(open) {
+		if scope != "" && !kept[scope] {
 			events = t.closeScope(events, scope, interrupted)
 		}
 	}
 	return t.append(t.ctx, append(events, t.takenUp()...))
+}
+
+// conducted returns the open scopes that the conversation's own run, a workflow's, has
+// opened, and those that workflows in them have: they go on with it.
+func (t *turn) conducted(open []string) map[string]bool {
+	kept := make(map[string]bool)
+	runs := make(map[string]bool)
+	for _, scope := range open { // those around a scope stand before it
+		if scope == "" || runs[conductor(scope)] {
+			kept[scope] = true
+			runs[t.w.fold.Scope(scope).Run.ID] = true
+		}
+	}
+	return kept
 }
 
 // takenUp makes the notice that an open run goes on here, if a budget of time
@@ -313,7 +330,7 @@ func (t *turn) closeScope(events []*agent.Event, scope, message string) []*agent
 		return events
 	}
 	e := envelope
-	e.Data = &agent.HarnessEnd{AgentID: run.Agent, FinishReason: agent.FinishReasonCanceled}
+	e.Data = &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: agent.FinishReasonCanceled}
 	return append(events, &e)
 }
 

@@ -30,6 +30,7 @@ type Fold struct {
 	state        map[string]any
 	spent        []Spent
 	time         Times
+	timedAt      map[string]int // places in time.Agents, if there are many
 }
 
 // Spent is what one agent has used of one model.
@@ -103,6 +104,9 @@ type Scope struct {
 // Handed returns the last committed transfer, nil before the first.
 func (s *Scope) Handed() *agent.Transfer { return s.handed }
 
+// First is the position of the scope's first event.
+func (s *Scope) First() int64 { return s.first }
+
 // Began is since when an open run has been running: its start, or when it was
 // taken up again.
 func (s *Scope) Began() time.Time { return time.Unix(0, s.began) }
@@ -135,9 +139,14 @@ func (s *Scope) LastNode() string {
 // Run is the state of one activation of an agent.
 type Run struct {
 	ID, Agent, Path, TurnID string
-	Open                    bool
-	Finish                  agent.FinishReason
-	Target                  string
+	// AgentID is what the run's events call the agent; in a graph it is not the name.
+	AgentID string
+	// Since is the position before the run's start, or before that of the first run
+	// whose work it takes up.
+	Since  int64
+	Open   bool
+	Finish agent.FinishReason
+	Target string
 	// Answers counts the model's recorded answers, Strikes the transfers refused.
 	Answers, Strikes int
 	// Pending are the calls without a result, in request order.
@@ -159,9 +168,21 @@ type Call struct {
 	Resolved        bool
 }
 
-// Scope returns the state of a scope; "" is the user's conversation. The result
-// is valid until the next Apply.
+// Scope returns the state of a scope; "" is the user's conversation. An inner scope
+// whose last run has ended for good is forgotten: its state is that of a scope in
+// which nothing has run. The result is valid until the next Apply.
 func (f *Fold) Scope(name string) *Scope {
+	if name == "" {
+		return &f.conversation
+	}
+	if s := f.inner[name]; s != nil {
+		return s
+	}
+	return &Scope{}
+}
+
+// open returns the state of a scope to be changed.
+func (f *Fold) open(name string) *Scope {
 	if name == "" {
 		return &f.conversation
 	}
@@ -256,19 +277,21 @@ func (f *Fold) Apply(e *agent.Event) {
 		}
 		return
 	}
-	s := f.Scope(e.Scope)
+	s := f.open(e.Scope)
 	s.mark(e)
 	switch d := e.Data.(type) {
 	case *agent.HarnessStart:
 		last := s.Run
-		s.Run = Run{ID: e.RunID, Agent: e.Agent, Path: e.Path, TurnID: e.TurnID, Open: true, Pending: last.Pending[:0]}
+		s.Run = Run{ID: e.RunID, Agent: e.Agent, Path: e.Path, TurnID: e.TurnID, AgentID: d.AgentID, Since: e.Seq - 1, Open: true, Pending: last.Pending[:0]}
 		switch same := last.TurnID == e.TurnID; {
 		case same && last.Open: // a fork goes on with it here
 			s.Run.Pending, s.Run.Transfer, s.Run.Said = last.Pending, last.Transfer, last.Said
 			s.Run.TakesUp = last.TakesUp || last.Answers > 0 || len(last.Pending) > 0 || last.Said != ""
+			s.Run.Since = last.Since
 			f.took(e, f.before)
 		case same && last.Finish == agent.FinishReasonInputRequired: // it resumes a paused run
 			s.Run.Pending, s.Run.Transfer, s.Run.Said, s.Run.TakesUp = last.Pending, last.Transfer, last.Said, true
+			s.Run.Since = last.Since
 		case same && last.Finish == agent.FinishReasonTransfer && s.handed != nil && s.handed.To == e.Agent:
 			s.Run.Transfer = s.handed
 		}
@@ -286,6 +309,9 @@ func (f *Fold) Apply(e *agent.Event) {
 			f.took(e, f.before) // written when somebody found the run cut off
 		} else {
 			f.took(e, e.Time.UnixNano())
+		}
+		if e.Scope != "" && d.FinishReason != agent.FinishReasonTransfer && d.FinishReason != agent.FinishReasonInputRequired {
+			delete(f.inner, e.Scope)
 		}
 	case *agent.Text:
 		if strings.TrimSpace(d.Content) != "" {
@@ -405,15 +431,37 @@ func (f *Fold) took(e *agent.Event, until int64) {
 		f.time.Session += d
 		f.time.Turn += d
 	}
-	i := slices.IndexFunc(f.time.Agents, func(t AgentTime) bool { return t.Agent == e.Agent })
-	if i < 0 {
-		i = len(f.time.Agents)
-		if i == 0 {
-			f.time.Agents = make([]AgentTime, 0, 2)
+	f.time.Agents[f.timed(e.Agent)].Session += d
+}
+
+// manyAgents is from how many agents on they are looked up in a map. Only graphs
+// have so many.
+const manyAgents = 16
+
+// timed returns the place of an agent among those whose time is known.
+func (f *Fold) timed(name string) int {
+	n := len(f.time.Agents)
+	if n < manyAgents {
+		if i := slices.IndexFunc(f.time.Agents, func(t AgentTime) bool { return t.Agent == name }); i >= 0 {
+			return i
 		}
-		f.time.Agents = append(f.time.Agents, AgentTime{Agent: e.Agent})
+	} else if i, ok := f.timedAt[name]; ok {
+		return i
 	}
-	f.time.Agents[i].Session += d
+	if n == 0 {
+		f.time.Agents = make([]AgentTime, 0, 2)
+	}
+	f.time.Agents = append(f.time.Agents, AgentTime{Agent: name})
+	switch n++; {
+	case n == manyAgents:
+		f.timedAt = make(map[string]int, 2*manyAgents)
+		for i, t := range f.time.Agents {
+			f.timedAt[t.Agent] = i
+		}
+	case n > manyAgents:
+		f.timedAt[name] = n - 1
+	}
+	return n - 1
 }
 
 func (f *Fold) setState(delta map[string]any) {

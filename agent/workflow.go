@@ -1,0 +1,156 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Child is an agent that a workflow runs in a scope of its own, by way of a [Group].
+// It belongs to the group until its run has ended.
+type Child struct {
+	// Tree is the agent with all below it. Its root may be [Named], so that events
+	// carry the name that the agent has in the workflow.
+	Tree *Tree
+	// Ref is what the run's events give as agentId; "" is the root's name.
+	Ref string
+	// Key tells the scope from the others of the workflow's run: see [ChildScope].
+	Key string
+	// Order is the child's place among those that are heard at the same time.
+	Order int
+	// Cause is the parent id of the scope's first run: the harness_start of the
+	// workflow's run, or the harness_end of the run before.
+	Cause string
+	// Input is what the child gets: any JSON value.
+	Input json.RawMessage
+	// Resume goes on with the scope's open run, which was cut off, instead of opening
+	// the scope.
+	Resume bool
+	// Timeout bounds the run; 0 is no bound besides those of the turn.
+	Timeout time.Duration
+	// Data is the workflow's own.
+	Data any
+}
+
+// ChildScope names the scope of a child in the events of the log.
+func ChildScope(runID, key string) string { return runID + "." + key }
+
+// Ended is how the run of a child ended.
+type Ended struct {
+	Child *Child
+	RunID string
+	// Reason is how: FinishReasonStop, or why there is no output.
+	Reason FinishReason
+	// Output is what the child's run gave: that of its [Finish], else the last words
+	// of the agent that answered, as a JSON text. It is nil for any other reason.
+	Output json.RawMessage
+	// Err is the error of a run that failed; Message are its words in the log.
+	Err     error
+	Message string
+}
+
+// Group runs children of a workflow side by side. It is for the goroutine of the
+// workflow's step only, which yields nothing while it is in use.
+//
+// What children store, and how they end, is heard in an order that does not depend
+// on which of them is quicker, as far as they are equally quick: what comes within
+// the group's settle time counts as simultaneous and is taken in the order of
+// [Child.Order]. Ends are stored with the next starts, in one write.
+type Group interface {
+	// Start stores that the children begin, in the order given and in one write, then
+	// begins to run all of them.
+	Start(children ...*Child) error
+	// Next waits until children have ended and returns them; the slice is valid until
+	// the next call. It returns none when the time given is over, 0 for no bound, or
+	// when none runs. An error is no child's: the turn cannot go on.
+	Next(wait time.Duration) ([]Ended, error)
+	// Add stores events of the workflow's own run with the next write.
+	Add(events ...*Event)
+	// Stop cancels the children that run and waits for them. Their runs are recorded
+	// as canceled.
+	Stop() error
+	// Close stores what is not stored yet. Children that still run are cancelled, and
+	// waited for, but not recorded. It must be called.
+	Close() error
+}
+
+// Named returns the agent under another name, for a workflow in which it has one. All
+// else is the agent's own. Other interfaces than those of this package are not kept.
+func Named(a Agent, name string) Agent {
+	n := &named{Agent: a, name: name}
+	if _, ok := a.(Workflow); ok {
+		return &namedWorkflow{n}
+	}
+	return n
+}
+
+type named struct {
+	Agent
+	name string
+}
+
+type namedWorkflow struct{ *named }
+
+func (*namedWorkflow) Workflow() {}
+
+func (n *named) Name() string  { return n.name }
+func (n *named) Edges() []Edge { return edgesOf(n.Agent) }
+
+func (n *named) FindAgent(name string) Agent {
+	if name == n.name {
+		return n
+	}
+	if found := n.Agent.FindAgent(name); found != n.Agent {
+		return found
+	}
+	return nil
+}
+
+func (n *named) TransferPolicy() (p TransferPolicy) {
+	if a, ok := n.Agent.(Transferrer); ok {
+		p = a.TransferPolicy()
+	}
+	return p
+}
+
+func (n *named) Return() (p ReturnPolicy) {
+	if a, ok := n.Agent.(Returner); ok {
+		p = a.Return()
+	}
+	return p
+}
+
+func (n *named) Routes() (routes []Route) {
+	if a, ok := n.Agent.(Routed); ok {
+		routes = a.Routes()
+	}
+	return routes
+}
+
+func (n *named) Guards() (guards []Guard) {
+	if a, ok := n.Agent.(Guarded); ok {
+		guards = a.Guards()
+	}
+	return guards
+}
+
+func (n *named) Ready(ctx context.Context) error {
+	if a, ok := n.Agent.(Readier); ok {
+		return a.Ready(ctx)
+	}
+	return nil
+}
+
+func (n *named) CheckNode(node *Node) (problems []string) {
+	if a, ok := n.Agent.(Checker); ok {
+		problems = a.CheckNode(node)
+	}
+	return problems
+}
+
+func (n *named) TransferToolName() string {
+	if a, ok := n.Agent.(TransferToolNamer); ok {
+		return a.TransferToolName()
+	}
+	return TransferTool
+}

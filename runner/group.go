@@ -1,0 +1,428 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// errStopped is why a child's context ends that its workflow has stopped.
+var errStopped = errors.New("stopped by its workflow")
+
+// group runs the children of one workflow's run. Each has a lane and a goroutine.
+// What they store goes through the workflow's own lane, on the workflow's goroutine:
+// they hand it over and wait, so that the order of the log can be that of the
+// workflow where they are equally quick.
+type group struct {
+	l      *lane // the workflow's
+	run    string
+	turn   string
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	settle time.Duration
+	wg     sync.WaitGroup
+
+	live    map[*agent.Child]*child // that run
+	pending []*agent.Event          // ends that are not stored yet
+	ended   []agent.Ended
+	timer   *time.Timer
+
+	mu     sync.Mutex // guards what follows
+	inbox  []*child   // that wait to be heard, or are done
+	shows  []*child   // that wait for an event to be shown
+	need   int        // how many in the inbox are worth waking up for
+	wake   chan struct{}
+	closed error // why nothing is heard any more
+}
+
+// child is one run of a group.
+type child struct {
+	lane
+	scoped  scopeSession
+	group   *group
+	spec    *agent.Child
+	closing []*agent.Event // the last write, which ends the run
+	err     error
+	done    bool
+
+	write []*agent.Event // to be stored now
+	event *agent.Event   // to be shown
+	reply chan error
+}
+
+// Group implements agent.Runtime.
+func (l *lane) Group(ctx context.Context, inv *agent.Invocation, settle time.Duration) agent.Group {
+	g := &group{l: l, run: inv.RunID(), turn: inv.TurnID(), settle: settle, live: make(map[*agent.Child]*child), wake: make(chan struct{}, 1)}
+	g.ctx, g.cancel = context.WithCancelCause(ctx)
+	return g
+}
+
+// Start implements agent.Group.
+func (g *group) Start(children ...*agent.Child) error {
+	events := g.pending
+	g.pending = nil
+	begun := make([]*child, len(children))
+	starts := make([]*agent.Event, len(children))
+	for i, spec := range children {
+		n := spec.Tree.Root()
+		c := &child{group: g, spec: spec}
+		c.lane = lane{t: g.l.t, scope: agent.ChildScope(g.run, spec.Key), tree: spec.Tree, child: c}
+		c.joined = c.room[:0]
+		c.scoped.turn, c.session = g.l.t, &c.scoped
+		begun[i] = c
+		if spec.Resume {
+			g.l.t.mu.Lock()
+			s := g.l.t.w.fold.Scope(c.scope)
+			c.again, c.scoped.after = true, max(0, s.First()-1)
+			g.l.t.mu.Unlock()
+			continue
+		}
+		starts[i] = &agent.Event{TurnID: g.turn, RunID: g.l.t.newID(), Scope: c.scope, ParentID: spec.Cause, Agent: n.Agent.Name(), Path: n.Path,
+			Data: &agent.HarnessStart{AgentID: cmp.Or(spec.Ref, n.Agent.Name()), Input: spec.Input}}
+		events = append(events, starts[i])
+	}
+	if err := g.store(events); err != nil {
+		return err
+	}
+	for i, c := range begun {
+		if starts[i] != nil {
+			c.scoped.after = starts[i].Seq - 1
+		}
+		c.ctx, c.cancel = g.ctx, g.cancel
+		switch {
+		case c.spec.Timeout > 0:
+			over := &agent.LimitError{Name: "milliseconds of " + c.spec.Tree.Root().Agent.Name(), Limit: c.spec.Timeout.Milliseconds()}
+			ctx, cancel := context.WithCancelCause(g.ctx)
+			timer := time.AfterFunc(c.spec.Timeout, func() { cancel(over) })
+			c.ctx, c.cancel = ctx, func(cause error) { timer.Stop(); cancel(cause) }
+		case g.l.t.r.budgeted.time: // which ends one run alone
+			c.ctx, c.cancel = context.WithCancelCause(g.ctx)
+		}
+		g.live[c.spec] = c
+		g.wg.Go(c.runAll)
+	}
+	return nil
+}
+
+// store stores events by way of the workflow's lane.
+func (g *group) store(events []*agent.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	if err := g.l.append(events); err != nil {
+		return err
+	}
+	if g.l.stopped {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Next implements agent.Group.
+func (g *group) Next(wait time.Duration) ([]agent.Ended, error) {
+	if err := g.flush(); err != nil {
+		return nil, err
+	}
+	var due, settled <-chan time.Time
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		due = timer.C
+	}
+	over := g.ctx.Done()
+	g.ended = g.ended[:0]
+	for {
+		some, all, shown := g.listen()
+		switch {
+		case shown:
+			continue
+		case all, some && g.settle <= 0:
+			if err := g.take(); err != nil {
+				return nil, err
+			}
+			if len(g.ended) > 0 {
+				return g.ended, nil
+			}
+			settled = nil
+			continue
+		case len(g.live) == 0 && due == nil:
+			return nil, context.Cause(g.ctx)
+		case some && settled == nil:
+			if g.timer == nil {
+				g.timer = time.NewTimer(g.settle)
+				defer g.timer.Stop()
+			}
+			g.timer.Reset(g.settle)
+			settled = g.timer.C
+		}
+		select {
+		case <-g.wake:
+		case <-settled:
+			settled = nil
+			if err := g.take(); err != nil {
+				return nil, err
+			}
+			if len(g.ended) > 0 {
+				return g.ended, nil
+			}
+		case <-due:
+			return nil, nil
+		case <-over:
+			over, due = nil, nil
+			if cause := context.Cause(g.ctx); !errors.Is(cause, agent.ErrLimit) { // else the children end by it
+				g.drain(cause)
+				return nil, cause
+			}
+		}
+	}
+}
+
+// listen shows what children want to be shown. It reports whether some of them, and
+// whether all, wait to be heard.
+func (g *group) listen() (some, all, shown bool) {
+	g.mu.Lock()
+	shows := g.shows
+	g.shows = nil
+	some, all = len(g.inbox) > 0, len(g.inbox) > 0 && len(g.inbox) == len(g.live)
+	g.need = 1
+	if some {
+		g.need = len(g.live)
+	}
+	g.mu.Unlock()
+	for _, c := range shows {
+		var err error
+		if !g.l.show(g.l.current, c.event) {
+			err = context.Canceled
+		}
+		c.reply <- err
+	}
+	return some, all, len(shows) > 0
+}
+
+// take stores what the children in the inbox want stored, and takes in those that
+// are done.
+func (g *group) take() error {
+	g.mu.Lock()
+	batch := g.inbox
+	g.inbox = nil
+	g.mu.Unlock()
+	if len(batch) > 1 {
+		slices.SortFunc(batch, func(a, b *child) int { return cmp.Compare(a.spec.Order, b.spec.Order) })
+	}
+	var events []*agent.Event
+	for _, c := range batch {
+		if !c.done {
+			events = append(events, c.write...)
+		}
+	}
+	err := g.store(events)
+	for _, c := range batch {
+		if !c.done {
+			c.reply <- err
+			continue
+		}
+		delete(g.live, c.spec)
+		if len(c.closing) == 0 {
+			err = cmp.Or(err, c.err, context.Canceled)
+			continue
+		}
+		g.pending = append(g.pending, c.closing...)
+		end := c.closing[len(c.closing)-1].Data.(*agent.HarnessEnd)
+		ended := agent.Ended{Child: c.spec, RunID: c.closing[0].RunID, Reason: end.FinishReason, Output: end.Output, Err: c.err}
+		for _, e := range c.closing {
+			if f, ok := e.Data.(*agent.Failure); ok {
+				ended.Message = f.Message
+			}
+		}
+		g.ended = append(g.ended, ended)
+	}
+	return err
+}
+
+// drain cancels the children and waits for them. Nothing more is heard of them.
+func (g *group) drain(cause error) {
+	g.mu.Lock()
+	g.closed = cause
+	waiting := append(g.inbox, g.shows...)
+	g.inbox, g.shows = nil, nil
+	g.mu.Unlock()
+	g.cancel(cause)
+	for _, c := range waiting {
+		if !c.done {
+			c.reply <- cause
+		}
+	}
+	g.wg.Wait()
+}
+
+// Stop implements agent.Group.
+func (g *group) Stop() error {
+	g.drain(errStopped)
+	stopped := make(map[string]bool, len(g.live)) // scopes of this group, and runs inside them
+	for _, c := range g.live {
+		stopped[c.scope] = true
+		if void := c.void("canceled", "stopped by "+g.l.current.Agent); void != nil {
+			g.pending = append(g.pending, c.stamp(g.l.t.runOf(c.scope), &agent.Event{Data: void}))
+		}
+	}
+	clear(g.live)
+	t := g.l.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var scopes []string
+	for _, scope := range t.w.fold.Open() {
+		if stopped[scope] || stopped["run "+conductor(scope)] {
+			stopped["run "+t.w.fold.Scope(scope).Run.ID] = true
+			scopes = append(scopes, scope)
+		}
+	}
+	for _, scope := range slices.Backward(scopes) {
+		g.pending = t.closeScope(g.pending, scope, interrupted)
+	}
+	return nil
+}
+
+// Add implements agent.Group.
+func (g *group) Add(events ...*agent.Event) {
+	for _, e := range events {
+		g.pending = append(g.pending, g.l.stamp(g.l.current, e))
+	}
+}
+
+// Close implements agent.Group.
+func (g *group) Close() error {
+	if len(g.live) > 0 {
+		g.drain(cmp.Or(context.Cause(g.ctx), context.Canceled))
+		clear(g.live)
+	}
+	g.cancel(nil)
+	if g.l.stopped || g.l.consuming {
+		return nil
+	}
+	return g.flush()
+}
+
+// flush stores the ends that wait for the next start.
+func (g *group) flush() error {
+	pending := g.pending
+	g.pending = nil
+	return g.store(pending)
+}
+
+// conductor returns the run of the workflow that opened a scope, "" if none did: the
+// scope of an agent tool has an id of its own.
+func conductor(scope string) string {
+	head, _, ok := strings.Cut(scope, "/")
+	if i := strings.LastIndexByte(head, '.'); ok && i > 0 {
+		return head[:i]
+	}
+	return ""
+}
+
+func (t *turn) runOf(scope string) session.Run {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.w.fold.Scope(scope).Run
+}
+
+// runAll is a child's goroutine.
+func (c *child) runAll() {
+	err := c.lane.run()
+	if c.spec.Timeout > 0 || c.t.r.budgeted.time {
+		c.cancel(nil)
+	}
+	g := c.group
+	g.mu.Lock()
+	c.err, c.done = err, true
+	if g.closed == nil {
+		g.inbox = append(g.inbox, c)
+		g.alert()
+	}
+	g.mu.Unlock()
+}
+
+// alert wakes the workflow up if there is enough for it to do. The caller holds mu.
+func (g *group) alert() {
+	if len(g.inbox) < g.need && len(g.shows) == 0 {
+		return
+	}
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+}
+
+// store takes the place of the lane's own write: the events are stored by the
+// workflow, and those that end the run together with what comes of it.
+func (c *child) store(ctx context.Context, events []*agent.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	last := events[len(events)-1]
+	if end, ok := last.Data.(*agent.HarnessEnd); ok && end.FinishReason != agent.FinishReasonTransfer {
+		c.close(last, end, events)
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, agent.ErrLimit) {
+		return cause
+	}
+	c.write = events
+	return c.post(&c.group.inbox)
+}
+
+// deliver hands an event to the workflow's consumer, or with nil nothing: what is
+// stored is delivered by the workflow.
+func (c *child) deliver(e *agent.Event) bool {
+	if e == nil {
+		return true
+	}
+	c.event = e
+	return c.post(&c.group.shows) == nil
+}
+
+// post waits in a queue until the workflow has done what is asked of it.
+func (c *child) post(queue *[]*child) error {
+	g := c.group
+	if c.reply == nil {
+		c.reply = make(chan error, 1)
+	}
+	g.mu.Lock()
+	if err := g.closed; err != nil {
+		g.mu.Unlock()
+		return err
+	}
+	*queue = append(*queue, c)
+	g.alert()
+	g.mu.Unlock()
+	return <-c.reply
+}
+
+// close keeps the write that ends the run, with the run's output in it.
+func (c *child) close(e *agent.Event, end *agent.HarnessEnd, events []*agent.Event) {
+	own := *end
+	if e.Agent == c.tree.Root().Agent.Name() {
+		own.AgentID = cmp.Or(c.spec.Ref, own.AgentID)
+	}
+	if own.FinishReason == agent.FinishReasonStop && own.Output == nil {
+		said := ""
+		for _, e := range slices.Backward(events) {
+			if t, ok := e.Data.(*agent.Text); ok && strings.TrimSpace(t.Content) != "" {
+				said = t.Content
+				break
+			}
+		}
+		if said == "" {
+			said = c.t.runOf(c.scope).Said
+		}
+		own.Output = agent.EncodeJSON(said)
+	}
+	e.Data = &own
+	c.closing = events
+}
