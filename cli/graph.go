@@ -22,7 +22,7 @@ func (p *program) graphCommand() *cobra.Command {
 		Args:               cobra.ArbitraryArgs,
 		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // the unknown command is the news
 	}
-	cmd.AddCommand(p.graphValidateCommand(), p.graphSchemaCommand())
+	cmd.AddCommand(p.graphValidateCommand(), p.graphDrawCommand(), p.graphSchemaCommand())
 	return cmd
 }
 

@@ -1,0 +1,116 @@
+package graphdraw
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/agentarbor/arbor/agentgraph"
+)
+
+// What Mermaid draws unless it is configured otherwise. A page that shows larger
+// flowcharts must set maxTextSize and maxEdges.
+const (
+	MermaidMaxTextSize = 50_000 // characters
+	MermaidMaxEdges    = 500
+)
+
+// Mermaid writes a graph as a flowchart of Mermaid, https://mermaid.js.org, which many
+// sites show in Markdown. The error is that of w, or ErrInvalid.
+func Mermaid(w io.Writer, g *agentgraph.Graph) error {
+	d, err := newDrawing(g, 1)
+	if err != nil {
+		return err
+	}
+	return d.mermaid(w)
+}
+
+func (d *drawing) mermaid(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintln(b, "flowchart TD")
+	d.mermaidPart(b, "", "    ")
+	return b.Flush()
+}
+
+// mermaidPart writes a graph whose identifiers begin with a prefix. They are made of
+// numbers: Mermaid has many words that are no identifiers.
+func (d *drawing) mermaidPart(b *bufio.Writer, prefix, indent string) {
+	fmt.Fprintf(b, "%s%sinput([\"%s\"])\n", indent, prefix, inputText)
+	for i, n := range d.nodes {
+		if n.inner == nil {
+			fmt.Fprintf(b, "%s%sn%d[\"%s\"]\n", indent, prefix, i, mermaidText(n.lines))
+			continue
+		}
+		fmt.Fprintf(b, "%ssubgraph %sn%d[\"%s\"]\n", indent, prefix, i, mermaidText(n.lines))
+		fmt.Fprintf(b, "%s    direction TB\n", indent)
+		n.inner.mermaidPart(b, fmt.Sprintf("%sn%d_", prefix, i), indent+"    ")
+		fmt.Fprintf(b, "%send\n", indent)
+	}
+	fmt.Fprintf(b, "%s%sinput --> %sn%d\n", indent, prefix, prefix, d.entry)
+	for _, e := range d.edges {
+		label := ""
+		if len(e.lines) > 0 {
+			label = `|"` + mermaidText(e.lines) + `"|`
+		}
+		fmt.Fprintf(b, "%s%sn%d -->%s %sn%d\n", indent, prefix, e.from, label, prefix, e.to)
+	}
+	if d.fallback != none {
+		fmt.Fprintf(b, "%s%serror([\"%s\"])\n", indent, prefix, errorText)
+		fmt.Fprintf(b, "%s%serror -.-> %sn%d\n", indent, prefix, prefix, d.fallback)
+	}
+}
+
+// mermaidText escapes lines for a text in quotes.
+func mermaidText(lines []string) string {
+	var b strings.Builder
+	for i, line := range lines {
+		if i > 0 {
+			b.WriteString("<br>")
+		}
+		mermaidLine(&b, line)
+	}
+	return b.String()
+}
+
+// mermaidLine escapes one line. Mermaid reads HTML in texts, then Markdown, and before
+// both of them its own marks, such as #35; for a character by its number, and %%{ for
+// a directive. What could mean any of that is written by its number.
+func mermaidLine(b *strings.Builder, line string) {
+	start := true     // nothing but digits so far: "1." and "-" would begin a list
+	previous := ' '   // the character before
+	lastThree := "  " // the characters before in small letters, for the www. of a link
+	for i, r := range line {
+		next, _ := utf8.DecodeRuneInString(line[i+utf8.RuneLen(r):])
+		switch {
+		case r == '"':
+			b.WriteString("#quot;")
+		case r == '<':
+			b.WriteString("#lt;")
+		case r == '>':
+			b.WriteString("#gt;")
+		case r == '&':
+			b.WriteString("#amp;")
+		case strings.ContainsRune("#;:%$*`\\[]|~@{}", r),
+			r == 'ﬂ', r == '¶', // Mermaid's own signs for characters by number
+			r == '_' && (!wordly(previous) || !wordly(next)),
+			r == '.' && lastThree == "www",
+			start && r < utf8.RuneSelf && !wordly(r) && r != ' ':
+			fmt.Fprintf(b, "#%d;", r)
+		default:
+			b.WriteRune(r)
+		}
+		start = start && '0' <= r && r <= '9'
+		previous = r
+		lastThree = lastThree + strings.ToLower(string(r))
+		if len(lastThree) > 3 {
+			lastThree = lastThree[len(lastThree)-3:]
+		}
+	}
+}
+
+// wordly says whether an underline beside a character is part of a word.
+func wordly(r rune) bool {
+	return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+}

@@ -1,0 +1,168 @@
+package graphdraw
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/agentarbor/arbor/agentgraph"
+)
+
+// MaxDepth is how many graphs can stand within each other in a drawing.
+const MaxDepth = 32
+
+// ErrInvalid is an error about a graph that no file and no builder would give: an
+// edge to a node that is not there, a circle, or graphs that hold each other.
+var ErrInvalid = errors.New("graphdraw: the graph cannot be drawn")
+
+// The texts at the beginnings of the ways that do not come from a node.
+const (
+	inputText = "input"
+	errorText = "on error"
+)
+
+// How much of a text is shown, in letters.
+const (
+	maxName       = 36
+	maxExpression = 44
+	maxTip        = 200 // of a name, in a tooltip
+	maxTipSource  = 2000
+)
+
+// drawing is a graph with its texts, as all formats draw it.
+type drawing struct {
+	name     string // of the graph, with its version
+	nodes    []node
+	edges    []edge
+	entry    int
+	fallback int // none if there is none
+}
+
+const none = -1
+
+type node struct {
+	lines []string // the id, then what else is said about the node
+	tip   string   // more of the same
+	asks  bool     // whether a person is asked first
+	inner *drawing // the graph that stands in its place, or nil
+}
+
+type edge struct {
+	from, to int
+	lines    []string // none, or what is said about the edge
+	tip      string
+}
+
+func newDrawing(g *agentgraph.Graph, depth int) (*drawing, error) {
+	if depth > MaxDepth {
+		return nil, fmt.Errorf("%w: more than %d graphs stand within each other", ErrInvalid, MaxDepth)
+	}
+	d := &drawing{name: strings.TrimSpace(g.Name + " " + g.Version), entry: none, fallback: none}
+	index := make(map[string]int, len(g.Nodes))
+	for i, n := range g.Nodes {
+		if _, ok := index[n.ID]; ok {
+			return nil, fmt.Errorf("%w: two nodes have the id %q", ErrInvalid, short(n.ID, maxName))
+		}
+		index[n.ID] = i
+		drawn, err := newNode(n, depth)
+		if err != nil {
+			return nil, err
+		}
+		d.nodes = append(d.nodes, drawn)
+	}
+	find := func(id string) (int, error) {
+		if i, ok := index[id]; ok {
+			return i, nil
+		}
+		return none, fmt.Errorf("%w: there is no node %q", ErrInvalid, short(id, maxName))
+	}
+	for _, e := range g.Edges {
+		from, err := find(e.From)
+		if err != nil {
+			return nil, err
+		}
+		to, err := find(e.To)
+		if err != nil {
+			return nil, err
+		}
+		d.edges = append(d.edges, newEdge(e, from, to))
+	}
+	var err error
+	if d.entry, err = find(g.Entrypoint); err != nil {
+		return nil, err
+	}
+	if g.OnError.Fallback != "" {
+		if d.fallback, err = find(g.OnError.Fallback); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+func newNode(n agentgraph.Node, depth int) (drawn node, err error) {
+	drawn.lines = []string{short(n.ID, maxName)}
+	tips := []string{"id: " + short(n.ID, maxTip)}
+	if n.Ref != "" {
+		tips = append(tips, "agent: "+short(n.Ref, maxTip))
+		if n.Ref != n.ID {
+			drawn.lines = append(drawn.lines, short(n.Ref, maxName))
+		}
+	}
+	if l := n.Loop; l != nil {
+		if l.Until == nil {
+			drawn.lines = append(drawn.lines, fmt.Sprintf("loop: %d times", l.Max))
+		} else {
+			drawn.lines = append(drawn.lines, "loop until "+short(l.Until.Source(), maxExpression), fmt.Sprintf("at most %d times", l.Max))
+			tips = append(tips, "loop until: "+short(l.Until.Source(), maxTipSource))
+		}
+	}
+	if h := n.Human; h != nil {
+		drawn.asks = true
+		drawn.lines = append(drawn.lines, "waits for approval")
+		if h.Ask != "" {
+			tips = append(tips, "asks: "+short(h.Ask, maxTipSource))
+		}
+	}
+	if n.Next != nil {
+		drawn.lines = append(drawn.lines, "next: "+short(n.Next.Source(), maxExpression))
+		tips = append(tips, "next: "+short(n.Next.Source(), maxTipSource))
+	}
+	drawn.tip = strings.Join(tips, "\n")
+	if n.Graph != nil {
+		drawn.inner, err = newDrawing(n.Graph, depth+1)
+	}
+	return drawn, err
+}
+
+func newEdge(e agentgraph.Edge, from, to int) edge {
+	drawn := edge{from: from, to: to}
+	tips := []string{short(e.From, maxTip) + " → " + short(e.To, maxTip)}
+	if e.Priority > 0 {
+		drawn.lines = append(drawn.lines, fmt.Sprintf("priority %d", e.Priority))
+		tips = append(tips, drawn.lines[0])
+	}
+	if e.Condition != nil {
+		drawn.lines = append(drawn.lines, short(e.Condition.Source(), maxExpression))
+		tips = append(tips, "if: "+short(e.Condition.Source(), maxTipSource))
+	}
+	if e.Transform != nil {
+		drawn.lines = append(drawn.lines, "→ "+short(e.Transform.Source(), maxExpression))
+		tips = append(tips, "gives: "+short(e.Transform.Source(), maxTipSource))
+	}
+	drawn.tip = strings.Join(tips, "\n")
+	return drawn
+}
+
+// terminal returns a node from which no edge leads: a way out of the drawing.
+func (d *drawing) terminal() int {
+	leads := make([]bool, len(d.nodes))
+	for _, e := range d.edges {
+		leads[e.from] = true
+	}
+	for i := len(leads) - 1; i >= 0; i-- {
+		if !leads[i] {
+			return i
+		}
+	}
+	return 0
+}

@@ -1,0 +1,64 @@
+package graphdraw
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// short makes one line of a text and shows at most so many letters of it. Characters
+// that cannot be seen, and those that would turn the direction of what stands around
+// the text, are replaced by U+FFFD.
+func short(text string, most int) string {
+	text = strings.TrimSpace(text)
+	cut := len(text) > most*16
+	if cut { // never work on a long text
+		end := most * 16
+		for end > 0 && !utf8.RuneStart(text[end]) {
+			end--
+		}
+		text = text[:end]
+	}
+	var line []rune
+	space := false
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		i += size
+		switch {
+		case unicode.IsSpace(r):
+			space = len(line) > 0
+			continue
+		case unicode.IsControl(r), turns(r), r >= 0xFFFE && r&0xFFFE == 0xFFFE, unicode.Is(unicode.Co, r):
+			r = unicode.ReplacementChar
+		}
+		if space {
+			line = append(line, ' ')
+			space = false
+		}
+		line = append(line, r)
+		if len(line) > most {
+			break
+		}
+	}
+	if len(line) > most {
+		end := most - 1
+		for end > 1 && (unicode.Is(unicode.M, line[end]) || line[end] == zeroWidthJoiner || line[end-1] == zeroWidthJoiner) {
+			end-- // not in the middle of what is one letter
+		}
+		return strings.TrimRight(string(line[:end]), " ") + "…"
+	}
+	switch {
+	case cut:
+		return string(line) + "…"
+	case len(line) == 0:
+		return `""`
+	}
+	return string(line)
+}
+
+const zeroWidthJoiner = '\u200d'
+
+// turns says whether a character changes the direction of the text around it.
+func turns(r rune) bool {
+	return r == 0x061C || r == 0x200E || r == 0x200F || r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
+}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/agentgraph/graphdraw"
+)
+
+func (p *program) graphDrawCommand() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "draw FILE",
+		Short: "Draw a graph, with its conditions and transforms",
+		Long: `Draws a file with an AgentGraph: as a flowchart for Mermaid, in DOT for Graphviz, or
+as an SVG picture. The agents of the graph need not exist. A graph with problems is
+not drawn: they are printed as by validate, and the status is 2.`,
+		Args: exactly("FILE"),
+		RunE: func(_ *cobra.Command, args []string) error { return p.drawGraph(args[0], format) },
+	}
+	cmd.Flags().StringVar(&format, "format", "mermaid", "mermaid, dot or svg")
+	return cmd
+}
+
+func (p *program) drawGraph(file, format string) error {
+	draw := map[string]func(io.Writer, *agentgraph.Graph) error{"mermaid": graphdraw.Mermaid, "dot": graphdraw.DOT, "svg": graphdraw.SVG}[format]
+	if draw == nil {
+		return usagef("--format %s: mermaid, dot and svg are possible", oneLine(format))
+	}
+	graph, err := agentgraph.LoadFile(file, agentgraph.WithAnyRef())
+	var bad *agentgraph.Error
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return usagef("%s: there is no such file", file)
+	case errors.As(err, &bad):
+		for _, problem := range bad.Problems {
+			fmt.Fprintln(p.Stdout, oneLine(bad.Line(problem)))
+		}
+		p.say("%s", count(len(bad.Problems), "problem"))
+		return statusError(StatusUsage)
+	case err != nil:
+		return usagef("%s", strings.TrimPrefix(err.Error(), "agentgraph: "))
+	}
+	for _, w := range graph.Warnings {
+		p.say("%s:%d: %s", file, w.Line, w.Message)
+	}
+	var out bytes.Buffer
+	if err := draw(&out, graph); err != nil {
+		return usagef("%s: %s", file, strings.TrimPrefix(err.Error(), "graphdraw: "))
+	}
+	if format == "mermaid" {
+		if out.Len() > graphdraw.MermaidMaxTextSize || bytes.Count(out.Bytes(), []byte("->")) > graphdraw.MermaidMaxEdges {
+			p.say("Mermaid refuses flowcharts of this size unless maxTextSize and maxEdges are set; --format svg and dot have no such bounds")
+		}
+	}
+	_, err = p.Stdout.Write(out.Bytes())
+	return err
+}
