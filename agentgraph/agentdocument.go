@@ -35,7 +35,7 @@ func (r *reader) agentDocument(n ast.Node) {
 	}
 	a := AgentDocument{Line: lineOf(n)}
 	top := get(n, "", "apiVersion", "metadata", "spec")
-	if v, ok := r.required(top[0], "apiVersion", a.Line, CodeWrongAPIVersion); ok && !apiVersion.MatchString(v) {
+	if v, ok := r.required(top[0], "apiVersion", a.Line, CodeWrongAPIVersion); ok && v != APIVersionArbor && !apiVersion.MatchString(v) {
 		r.add(CodeWrongAPIVersion, "apiVersion", top[0].line(), "apiVersion must be such as %s, not %q", APIVersion, short(v))
 	}
 	if !top[1].there() || isNull(top[1].value) {
@@ -61,11 +61,5 @@ func (r *reader) agentDocument(n ast.Node) {
 			a.Spec = r.mapping(top[2], "spec")
 		}
 	}
-	for _, other := range r.agents {
-		if a.Name != "" && other.Name == a.Name && other.Version == a.Version {
-			r.add(CodeDuplicateID, "metadata.name", a.Line, "the agent %q stands on line %d already", short(a.Name), other.Line)
-			return
-		}
-	}
-	r.agents = append(r.agents, a)
+	r.agent(a)
 }

@@ -1,15 +1,12 @@
 package agentgraph
 
-import (
-	"strconv"
-	"strings"
-)
+import "strings"
 
 // checker holds a graph against the rules that its whole has to keep.
 type checker struct {
 	*reader
+	*draft
 	entrypoint, fallback field
-	entry                string
 	// unsure is true where an agent's id or an edge's end could not be read, so
 	// that reachability cannot be judged.
 	unsure bool
@@ -17,6 +14,8 @@ type checker struct {
 	ids   map[string]int // of the first node with an id
 	names []string
 	out   [][]int // edges by their source
+	// astray are edges whose target is unknown.
+	astray []int
 }
 
 func (c *checker) check() {
@@ -29,7 +28,7 @@ func (c *checker) check() {
 			continue
 		}
 		if first, twice := c.ids[n.ID]; twice {
-			c.add(CodeDuplicateID, index("spec.agents", i)+".id", c.nodeLines[i][0], "the id %q stands on line %d already", short(n.ID), c.nodeLines[first][0])
+			c.add(CodeDuplicateID, index(c.path("agents"), i)+".id", c.nodeLines[i].id, "the id %q stands on line %d already", short(n.ID), c.nodeLines[first].id)
 			continue
 		}
 		c.ids[n.ID] = i
@@ -42,16 +41,17 @@ func (c *checker) check() {
 		if ok {
 			fallback = i
 		} else {
-			c.add(CodeUnknownFallback, "spec.errorHandling.fallbackAgent", c.fallback.line(), "no agent has the id %q%s", short(g.OnError.Fallback), c.idHint(g.OnError.Fallback))
+			c.add(CodeUnknownFallback, c.path("errorHandling.fallbackAgent"), c.fallback.line(), "no agent has the id %q%s", short(g.OnError.Fallback), c.idHint(g.OnError.Fallback))
 		}
 	}
+	c.choices()
 	c.cycles()
 	if g.Entrypoint == "" {
 		return
 	}
 	entry, ok := c.ids[g.Entrypoint]
 	if !ok {
-		c.add(CodeUnknownEntrypoint, c.entry, c.entrypoint.line(), "no agent has the id %q%s", short(g.Entrypoint), c.idHint(g.Entrypoint))
+		c.add(CodeUnknownEntrypoint, c.path("entrypoint"), c.entrypoint.line(), "no agent has the id %q%s", short(g.Entrypoint), c.idHint(g.Entrypoint))
 		return
 	}
 	if !c.unsure {
@@ -80,14 +80,15 @@ func (c *checker) edgeEnds() (maybe []int) {
 		from, fromOK := c.ids[e.From]
 		to, toOK := c.ids[e.To]
 		if e.From != "" && !fromOK {
-			c.add(CodeUnknownEdgeAgent, index("spec.edges", i)+".from", c.edgeLines[i][0], "no agent has the id %q%s", short(e.From), c.idHint(e.From))
+			c.add(CodeUnknownEdgeAgent, index(c.path("edges"), i)+".from", c.edgeLines[i][0], "no agent has the id %q%s", short(e.From), c.idHint(e.From))
 			if toOK {
 				maybe = append(maybe, to)
 			}
 		}
 		if e.To != "" && !toOK {
+			c.astray = append(c.astray, i)
 			hint := c.nearest(e.To, c.names)
-			c.add(CodeUnknownEdgeAgent, index("spec.edges", i)+".to", c.edgeLines[i][1], "no agent has the id %q%s", short(e.To), c.idHint(e.To))
+			c.add(CodeUnknownEdgeAgent, index(c.path("edges"), i)+".to", c.edgeLines[i][1], "no agent has the id %q%s", short(e.To), c.idHint(e.To))
 			if meant, ok := c.ids[hint]; ok {
 				maybe = append(maybe, meant)
 			}
@@ -168,7 +169,7 @@ func (c *checker) cycles() {
 					ring = append(ring, short(g.Nodes[p.node].ID))
 				}
 				ring = append(ring, short(g.Nodes[to].ID))
-				c.add(CodeCycle, index("spec.edges", edge), g.Edges[edge].Line, "a graph has no circles, and here is one: %s", strings.Join(ring, " → "))
+				c.add(CodeCycle, index(c.path("edges"), edge), g.Edges[edge].Line, "a graph has no circles, and here is one: %s", strings.Join(ring, " → "))
 			}
 		}
 	}
@@ -228,33 +229,81 @@ func (c *checker) reach(entry, fallback int, maybe []int) {
 		if len(behind) > 0 && behind[i] {
 			why = ": an edge from the fallbackAgent is never taken"
 		}
-		c.add(CodeUnreachable, index("spec.agents", i), n.Line, "no way leads from the entrypoint %q to %q%s", short(g.Entrypoint), short(n.ID), why)
+		c.add(CodeUnreachable, index(c.path("agents"), i), n.Line, "no way leads from the entrypoint %q to %q%s", short(g.Entrypoint), short(n.ID), why)
 	}
 }
 
-// refs checks that the agents exist.
-func (r *reader) refs(o *options) {
-	known := newRefs(o.refs)
-	for _, a := range r.agents {
-		if a.Name != "" {
-			known.add(a.ref())
+// choices checks what decides between the edges of a node: priorities, which differ,
+// and constant ids in next, which are those of targets.
+func (c *checker) choices() {
+	if !c.arbor {
+		return
+	}
+	type place struct{ from, priority int }
+	first := map[place]int{}
+	for i, e := range c.graph.Edges {
+		from, ok := c.ids[e.From]
+		if e.Priority == 0 || !ok {
+			continue
+		}
+		p := place{from, e.Priority}
+		if other, twice := first[p]; twice {
+			c.add(CodeDuplicateID, index(c.path("edges"), i)+".priority", e.Line, "an edge from %q with the priority %d stands on line %d already: one of the two comes first", short(e.From), e.Priority, other)
+			continue
+		}
+		first[p] = e.Line
+	}
+	for i, n := range c.graph.Nodes {
+		if n.Next == nil || n.ID == "" || c.ids[n.ID] != i || c.unsure {
+			continue
+		}
+		targets, names, sure := map[string]bool{}, []string{}, true
+		for _, e := range c.out[i] {
+			to := c.graph.Edges[e].To
+			targets[to] = true
+			names = append(names, to)
+		}
+		for _, e := range c.astray {
+			sure = sure && c.graph.Edges[e].From != n.ID
+		}
+		at := index(c.path("agents"), i) + ".next"
+		switch {
+		case !sure: // the edge is reported
+		case len(targets) == 0:
+			c.add(CodeUnknownEdgeAgent, at, c.nodeLines[i].next, "next chooses among the edges from %q, and there are none", short(n.ID))
+		default:
+			for _, id := range n.Next.program.Constants() {
+				if !targets[id] {
+					hint := ": next chooses among edges, and makes none"
+					if _, known := c.ids[id]; !known {
+						hint = c.didYouMean(id, names)
+					}
+					c.add(CodeUnknownEdgeAgent, at, c.nodeLines[i].next, "no edge leads from %q to %q%s", short(n.ID), short(id), hint)
+				}
+			}
 		}
 	}
+}
+
+// refs checks that the agents of a file exist.
+func (r *reader) refs(o *options, known *refs) {
 	if o.anyRef {
 		return
 	}
-	for i, n := range r.graph.Nodes {
-		if n.Ref == "" || known.has(n.Ref) {
-			continue
+	for _, d := range r.drafts {
+		for i, n := range d.graph.Nodes {
+			if n.Ref == "" || known.has(n.Ref) {
+				continue
+			}
+			if o.exists != nil && o.exists(n.Ref) {
+				continue
+			}
+			hint := r.didYouMean(n.Ref, known.names)
+			if len(known.names) == 0 {
+				hint = "; no agents were given, and the file holds none"
+			}
+			r.add(CodeUnknownAgentRef, index(d.path("agents"), i)+".agentRef", d.nodeLines[i].ref, "there is no agent %q%s", short(n.Ref), hint)
 		}
-		if o.exists != nil && o.exists(n.Ref) {
-			continue
-		}
-		hint := r.didYouMean(n.Ref, known.names)
-		if len(known.names) == 0 {
-			hint = "; no agents were given, and the file holds none"
-		}
-		r.add(CodeUnknownAgentRef, "spec.agents["+strconv.Itoa(i)+"].agentRef", r.nodeLines[i][1], "there is no agent %q%s", short(n.Ref), hint)
 	}
 }
 

@@ -40,6 +40,7 @@ func (r *reader) documents(data []byte) (docs []ast.Node, ok bool) {
 		return nil, false
 	}
 	tokens := lexer.Tokenize(text)
+	r.most = len(tokens) + maxExpanded
 	if !r.bounded(tokens) {
 		return nil, false
 	}

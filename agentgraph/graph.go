@@ -174,9 +174,12 @@ type AgentDocument struct {
 	Line          int
 }
 
-// Expression is a compiled condition or transform. It is immutable and can be
+// Expression is a compiled condition, transform or other expression. It is immutable and can be
 // evaluated by any number of goroutines at once.
-type Expression struct{ program *expression.Program }
+type Expression struct {
+	program *expression.Program
+	state   map[string]any
+}
 
 // Source returns the text in the file.
 func (e *Expression) Source() string { return e.program.Source() }
@@ -187,12 +190,29 @@ func (e *Expression) Source() string { return e.program.Source() }
 // missing value, and whatever else has no answer, is an error. It takes a bounded
 // number of steps.
 func (e *Expression) Test(output, input any) (bool, error) {
-	return e.program.Test(expression.Env{Output: output, Input: input})
+	return e.program.Test(e.env(output, input))
 }
 
 // Value evaluates a transform. The result shares nothing with output and input; it
 // is nil, bool, string, int64, uint64 above the largest int64, float64, []any or
 // map[string]any. It takes a bounded number of steps and bytes.
 func (e *Expression) Value(output, input any) (any, error) {
-	return e.program.Value(expression.Env{Output: output, Input: input})
+	return e.program.Value(e.env(output, input))
+}
+
+// Choose evaluates what a node has as Next: the ids, or none. Whether they are ids
+// is not checked. It takes a bounded number of steps.
+func (e *Expression) Choose(output, input any) ([]string, error) {
+	return e.program.Texts(e.env(output, input))
+}
+
+// WithState returns the expression as it is evaluated with a shared state, whose
+// values are as those of output; without it every key of the state is missing. The
+// state is only read, and may not change while the expression is evaluated.
+func (e *Expression) WithState(state map[string]any) *Expression {
+	return &Expression{e.program, state}
+}
+
+func (e *Expression) env(output, input any) expression.Env {
+	return expression.Env{Output: output, Input: input, State: e.state}
 }

@@ -1,6 +1,7 @@
 package agentgraph
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,18 +16,26 @@ type table struct {
 	open bool // other keys are kept, unless they look like one of these
 	// meant says which key is probably meant by a word that resembles none.
 	meant map[string]string
-	// future are keys of features that this version of the format does not have.
-	future map[string]string
+	// future are keys of features that the version of the format does not have, or
+	// has elsewhere.
+	future map[string]feature
+	arbor  bool // the mapping is one of arbor/v1
 }
 
-const (
-	loops    = "loops are"
-	subgraph = "graphs within graphs are"
-	dynamic  = "edges that are made while the graph runs are"
-	shared   = "state that agents share is"
-	tracing  = "a key for traces and metrics is"
-	retries  = "a policy of an agent's own for errors, times and retries is"
-	people   = "waiting for a person is"
+// feature is what AgentGraph v0.2.7 does not have.
+type feature struct {
+	what string // what it is that is "not part of"
+	key  string // where arbor/v1 has it; "" is nowhere
+}
+
+var (
+	loops    = feature{"loops are", "loop of an agent"}
+	subgraph = feature{"graphs within graphs are", "graph of an agent"}
+	dynamic  = feature{"edges that are made while the graph runs are", "next of an agent, or priority of an edge"}
+	shared   = feature{"state that agents share is", "state of spec, and update of an agent"}
+	tracing  = feature{"a key for traces and metrics is", ""}
+	retries  = feature{"a policy of an agent's own for errors, times and retries is", "retry or timeout of an agent"}
+	people   = feature{"waiting for a person is", "when: human of an agent"}
 )
 
 var (
@@ -36,7 +45,7 @@ var (
 		keys: []string{"agents", "edges", "entrypoint", "errorHandling"},
 		meant: map[string]string{"nodes": "agents", "steps": "agents", "links": "edges", "connections": "edges", "start": "entrypoint",
 			"entry": "entrypoint", "startAt": "entrypoint", "onError": "errorHandling", "errors": "errorHandling", "error": "errorHandling"},
-		future: map[string]string{"loops": loops, "loop": loops, "maxIterations": loops, "subgraphs": subgraph, "subgraph": subgraph, "graphs": subgraph,
+		future: map[string]feature{"loops": loops, "loop": loops, "maxIterations": loops, "subgraphs": subgraph, "subgraph": subgraph, "graphs": subgraph,
 			"dynamicRouting": dynamic, "dynamicEdges": dynamic, "routing": dynamic, "router": dynamic, "state": shared, "sharedState": shared, "stateManagement": shared,
 			"reducers": shared, "memory": shared, "observability": tracing, "tracing": tracing, "metrics": tracing},
 	}
@@ -44,21 +53,45 @@ var (
 		keys: []string{"id", "agentRef", "config"},
 		meant: map[string]string{"name": "id", "ref": "agentRef", "agent": "agentRef", "agent_ref": "agentRef", "uses": "agentRef",
 			"configuration": "config", "settings": "config", "with": "config"},
-		future: map[string]string{"loop": loops, "loops": loops, "repeat": loops, "while": loops, "until": loops, "maxIterations": loops, "graph": subgraph, "graphRef": subgraph,
-			"subgraph": subgraph, "state": shared, "retry": retries, "retries": retries, "maxRetries": retries, "timeout": retries, "errorHandling": retries,
-			"when": people, "approval": people},
+		future: map[string]feature{"loop": loops, "loops": loops, "repeat": loops, "while": loops, "until": loops, "maxIterations": loops, "graph": subgraph, "graphRef": subgraph,
+			"subgraph": subgraph, "state": shared, "update": shared, "next": dynamic, "retry": retries, "retries": retries, "maxRetries": retries, "timeout": retries,
+			"errorHandling": retries, "when": people, "ask": people, "approval": people},
 	}
 	edgeKeys = table{
 		keys: []string{"from", "to", "condition", "transform"},
 		meant: map[string]string{"when": "condition", "if": "condition", "source": "from", "target": "to", "map": "transform",
 			"mapping": "transform", "expression": "condition"},
-		future: map[string]string{"loop": loops, "while": loops, "maxIterations": loops, "back": loops, "priority": dynamic, "dynamic": dynamic, "default": dynamic},
+		future: map[string]feature{"loop": loops, "while": loops, "maxIterations": loops, "back": loops, "priority": dynamic, "dynamic": dynamic, "default": dynamic},
 	}
 	errorKeys = table{
 		keys:  []string{"strategy", "maxRetries", "fallbackAgent"},
 		meant: map[string]string{"retries": "maxRetries", "max_retries": "maxRetries", "fallback": "fallbackAgent", "onError": "strategy"},
 	}
 )
+
+// The mappings that arbor/v1 has in place of those, or besides them.
+var (
+	arborSpecKeys = specKeys.extended([]string{"state"}, map[string]string{"sharedState": "state", "reducers": "state", "memory": "state"})
+	// The first three stand as in agentKeys.
+	arborAgentKeys = agentKeys.extended([]string{"graph", "loop", "when", "ask", "next", "update", "timeout", "retry"},
+		map[string]string{"loops": "loop", "repeat": "loop", "while": "loop", "until": "loop", "maxIterations": "loop", "graphRef": "graph", "subgraph": "graph",
+			"retries": "retry", "maxRetries": "retry", "errorHandling": "retry", "approval": "when", "human": "when", "state": "update", "question": "ask",
+			"route": "next", "router": "next", "goto": "next"})
+	arborEdgeKeys = edgeKeys.extended([]string{"priority"}, map[string]string{"order": "priority", "weight": "priority"})
+	loopKeys      = table{keys: []string{"until", "max"}, arbor: true,
+		meant: map[string]string{"maxIterations": "max", "limit": "max", "times": "max", "condition": "until", "while": "until"}}
+	retryKeys = table{keys: []string{"max", "backoff"}, arbor: true,
+		meant: map[string]string{"maxRetries": "max", "attempts": "max", "times": "max", "delay": "backoff", "wait": "backoff"}}
+	stateKeys = table{keys: []string{"reducer", "initial"}, arbor: true,
+		meant: map[string]string{"default": "initial", "value": "initial", "reduce": "reducer", "merge": "reducer"}}
+)
+
+// extended returns the table of arbor/v1.
+func (t table) extended(keys []string, meant map[string]string) table {
+	out := table{keys: slices.Concat(t.keys, keys), meant: maps.Clone(t.meant), future: t.future, arbor: true}
+	maps.Copy(out.meant, meant)
+	return out
+}
 
 // fields reads a mapping. The result is in the order of the table's keys; other
 // receives those of an open mapping. ok is false if it is no mapping.
@@ -102,13 +135,24 @@ func (r *reader) fields(n ast.Node, path string, t *table, found []field, other 
 
 func (r *reader) unknown(t *table, name, path string, p *ast.MappingValueNode) {
 	line, at := tokenLine(p.Key.GetToken()), join(path, name)
-	if feature, ok := t.future[name]; ok {
-		r.add(CodeUnknownField, at, line, "%q: %s not part of AgentGraph v0.2.7", name, feature)
-		return
-	}
+	future, ok := t.future[name]
 	hint := ""
-	if meant, ok := t.meant[name]; ok {
+	if meant := t.meant[name]; meant != "" {
 		hint = `; did you mean "` + meant + `"?`
+	} else if ok {
+		switch {
+		case !t.arbor && future.key != "":
+			hint = "; apiVersion " + APIVersionArbor + " has it: " + future.key
+		case t.arbor && future.key != "":
+			r.add(CodeUnknownField, at, line, "unknown key %q: %s has %s", name, APIVersionArbor, future.key)
+			return
+		}
+		version := "AgentGraph v0.2.7"
+		if t.arbor {
+			version += " nor of " + APIVersionArbor
+		}
+		r.add(CodeUnknownField, at, line, "%q: %s not part of %s%s", name, future.what, version, hint)
+		return
 	} else if hint = r.didYouMean(name, t.keys); hint == "" {
 		hint = "; the keys here are " + strings.Join(t.keys, ", ")
 	}

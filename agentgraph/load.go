@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path"
+	"path/filepath"
 )
 
 // Option configures Load and LoadFile.
@@ -16,6 +19,8 @@ type options struct {
 	exists func(ref string) bool
 	anyRef bool
 	seen   func(AgentDocument) // of each agent that the file holds
+	fsys   fs.FS
+	name   string // of the graph's own file in fsys
 }
 
 // WithFile names the file in errors.
@@ -36,60 +41,100 @@ func WithExists(exists func(ref string) bool) Option {
 // WithAnyRef takes every reference, for whoever wants the shape of a graph only.
 func WithAnyRef() Option { return func(o *options) { o.anyRef = true } }
 
+// WithFS says where the files are that a graph of arbor/v1 names in place of agents.
+// name is the graph's own file in fsys. Files are looked for in the folder of the
+// file that names them, and only in the folder of name and below it. LoadFile needs
+// no such option; without it, Load finds no files.
+func WithFS(fsys fs.FS, name string) Option {
+	return func(o *options) {
+		o.fsys, o.name = nil, path.Base(name)
+		if sub, err := fs.Sub(fsys, path.Dir(name)); err == nil {
+			o.fsys = sub
+		}
+	}
+}
+
 // Load reads and checks a graph. The error is an [*Error] with all problems; the
 // graph is then nil. Time and memory grow with the length of data, of which at most
-// [MaxFile] bytes are read.
+// [MaxFile] bytes are read, and of the files that it names.
 func Load(data []byte, opts ...Option) (*Graph, error) {
 	var o options
 	for _, opt := range opts {
 		opt(&o)
 	}
-	r := &reader{lines: 1, compiled: map[source]*compiled{}}
-	if docs, ok := r.documents(data); ok {
-		seen := 0
-		for i, doc := range docs {
-			r.document(doc, i, &seen)
-		}
-		if seen == 0 && len(r.problems) == 0 {
-			what := "the file is empty"
-			if len(docs) > 0 {
-				what = "the file holds agents only"
-			}
-			r.add(CodeWrongKind, "kind", 1, "%s: a document of kind AgentGraph is missing", what)
-		}
-		if r.graph != nil {
-			r.refs(&o)
-		}
-		if o.seen != nil {
-			for _, a := range r.agents {
-				o.seen(a)
+	all := &files{options: &o, open: []string{o.name}, drafts: map[string]*draft{}, known: map[string]string{}}
+	r := &reader{lines: 1, files: all}
+	r.read(data)
+	known := newRefs(o.refs)
+	for _, f := range all.readers {
+		for _, a := range f.agents {
+			if a.Name != "" {
+				known.add(a.ref())
 			}
 		}
 	}
-	if len(r.problems) > 0 {
-		sortProblems(r.problems)
-		return nil, &Error{o.file, r.problems}
+	var (
+		problems, warnings []Problem
+		agents             []AgentDocument
+	)
+	for _, f := range all.readers {
+		f.refs(&o, known)
+		problems, warnings, agents = append(problems, f.problems...), append(warnings, f.warnings...), append(agents, f.agents...)
 	}
-	r.graph.Agents, r.graph.Warnings = r.agents, r.warnings
-	return r.graph, nil
+	if o.seen != nil {
+		for _, a := range agents {
+			o.seen(a)
+		}
+	}
+	if len(problems) > 0 {
+		sortProblems(problems)
+		return nil, &Error{o.file, problems}
+	}
+	r.top.graph.Agents, r.top.graph.Warnings = agents, warnings
+	return r.top.graph, nil
 }
 
-// LoadFile is Load for a file. An error that is no [*Error] says why the file
+// read reads the documents of a file.
+func (r *reader) read(data []byte) {
+	r.files.readers = append(r.files.readers, r)
+	docs, ok := r.documents(data)
+	if !ok {
+		return
+	}
+	seen := 0
+	for i, doc := range docs {
+		r.document(doc, i, &seen)
+	}
+	if seen == 0 && len(r.problems) == 0 {
+		what := "the file is empty"
+		if len(docs) > 0 {
+			what = "the file holds agents only"
+		}
+		r.add(CodeWrongKind, "kind", 1, "%s: a document of kind AgentGraph is missing", what)
+	}
+}
+
+// LoadFile is Load for a file, whose folder is that of the files that it names. An error that is no [*Error] says why the file
 // cannot be read.
-func LoadFile(path string, opts ...Option) (*Graph, error) {
-	f, err := os.Open(path)
+func LoadFile(name string, opts ...Option) (*Graph, error) {
+	f, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("agentgraph: %w", err)
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("agentgraph: %s is a folder: name the file of a graph", path)
+		return nil, fmt.Errorf("agentgraph: %s is a folder: name the file of a graph", name)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("agentgraph: %w", err)
 	}
-	return Load(data, append([]Option{WithFile(path)}, opts...)...)
+	opts = append([]Option{WithFile(name)}, opts...)
+	if root, err := os.OpenRoot(filepath.Dir(name)); err == nil { // else there are no files to name
+		defer root.Close()
+		opts = append([]Option{WithFS(root.FS(), filepath.Base(name))}, opts...)
+	}
+	return Load(data, opts...)
 }
 
 // Problems returns the problems of an error of Load, or nil if it is about

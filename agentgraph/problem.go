@@ -3,6 +3,7 @@ package agentgraph
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -12,20 +13,20 @@ type Code string
 
 // The codes of problems.
 const (
-	CodeBadExpression     Code = "bad_expression"     // a condition or a transform that does not compile
+	CodeBadExpression     Code = "bad_expression"     // a condition, a transform or another expression that does not compile
 	CodeBadMaxRetries     Code = "bad_max_retries"    // no whole number from 0
 	CodeBadStrategy       Code = "bad_strategy"       // none of fail-fast, continue and retry
 	CodeBadVersion        Code = "bad_version"        // metadata.version is no semantic version
-	CodeCycle             Code = "cycle"              // an edge that closes a circle
-	CodeDuplicateID       Code = "duplicate_id"       // an id that another agent has
+	CodeCycle             Code = "cycle"              // an edge that closes a circle, or files that stand in each other
+	CodeDuplicateID       Code = "duplicate_id"       // an id that another agent has, or a priority that another edge has
 	CodeMissingField      Code = "missing_field"      // a required key that is absent or empty
-	CodeUnknownAgentRef   Code = "unknown_agent_ref"  // a reference to an agent that does not exist
+	CodeUnknownAgentRef   Code = "unknown_agent_ref"  // a reference to an agent, or to a file with a graph, that does not exist
 	CodeUnknownEdgeAgent  Code = "unknown_edge_agent" // an edge's end that is no agent's id
 	CodeUnknownEntrypoint Code = "unknown_entrypoint" // an entrypoint that is no agent's id
 	CodeUnknownFallback   Code = "unknown_fallback"   // a fallback that is no agent's id
 	CodeUnknownField      Code = "unknown_field"      // a key that means nothing here
 	CodeUnreachable       Code = "unreachable"        // an agent to which no way leads from the entrypoint
-	CodeWrongAPIVersion   Code = "wrong_api_version"  // not ossa.ai/v0.2.x
+	CodeWrongAPIVersion   Code = "wrong_api_version"  // neither ossa.ai/v0.2.x nor arbor/v1
 	CodeWrongKind         Code = "wrong_kind"         // no AgentGraph, or something besides it and its agents
 	CodeYAML              Code = "yaml"               // text that is no YAML, or says something that cannot stand there
 )
@@ -40,6 +41,9 @@ type Problem struct {
 	// Line counts from 1 in the file.
 	Line    int    `json:"line"`
 	Message string `json:"message"`
+	// File is the file that the problem is in, relative to the folder of the graph's
+	// own file and with slashes, if it is not that one but a graph within the graph.
+	File string `json:"file,omitempty"`
 }
 
 // String returns the problem as path: message [code], without an empty path.
@@ -51,7 +55,8 @@ func (p Problem) String() string {
 }
 
 // Error is the error of Load for a file that is not as it must be. It holds every
-// problem, at least one, sorted by line, path and code.
+// problem, at least one, sorted by file, line, path and code, those of the graph's
+// own file first.
 type Error struct {
 	File     string // as WithFile or LoadFile gave it; may be empty
 	Problems []Problem
@@ -66,12 +71,18 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Line returns a problem of the file with the file's name and the line in front.
-func (e *Error) Line(p Problem) string { return fmt.Sprintf("%s:%d: %s", e.File, p.Line, p) }
+// Line returns a problem of the file with its file's name and the line in front.
+func (e *Error) Line(p Problem) string {
+	file := e.File
+	if p.File != "" {
+		file = filepath.Join(filepath.Dir(e.File), filepath.FromSlash(p.File))
+	}
+	return fmt.Sprintf("%s:%d: %s", file, p.Line, p)
+}
 
 func sortProblems(all []Problem) {
 	slices.SortStableFunc(all, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Message, b.Message))
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Message, b.Message))
 	})
 }
 
@@ -90,5 +101,5 @@ func (r *reader) problem(code Code, path string, line int, format string, args .
 	if len(path) > maxMessage {
 		path = strings.ToValidUTF8(path[:maxMessage], "") + "…"
 	}
-	return Problem{code, r.prefix + path, min(max(line, 1), r.lines), message}
+	return Problem{code, r.prefix + path, min(max(line, 1), r.lines), message, r.file}
 }

@@ -14,6 +14,11 @@ import (
 // APIVersion is the version of the format that this package implements.
 const APIVersion = "ossa.ai/v0.2.7"
 
+// APIVersionArbor is that version with the extensions of this project: loops, graphs
+// within graphs, routing at run time, shared state, and times, retries and approvals
+// of single nodes.
+const APIVersionArbor = "arbor/v1"
+
 const (
 	kindGraph = "AgentGraph"
 	kindAgent = "Agent"
@@ -33,17 +38,51 @@ type reader struct {
 	said     map[string]bool
 	hints    int
 
-	graph *Graph
-	// Where the parts of nodes (id, agentRef) and of edges (from, to) stand.
-	nodeLines, edgeLines [][2]int
-	agents               []AgentDocument
-	compiled             map[source]*compiled
+	values, most int // that were made of the file, and may be made
+
+	file   string // for problems; empty for the graph's own file
+	depth  int    // of the file's graph in others
+	files  *files
+	arbor  bool   // the graph is one of arbor/v1
+	top    *draft // the file's graph
+	drafts []*draft
+	agents []AgentDocument
 }
+
+// draft is a graph that is being read: that of a document, or one that stands in
+// the place of an agent.
+type draft struct {
+	graph *Graph
+	base  string // the path of its spec
+	depth int    // 1 for the graph's own document
+	// Where the parts of nodes and of edges stand.
+	nodeLines []nodeLines
+	edgeLines [][2]int // from, to
+	state     expression.Language
+	keys      map[string]bool // of the state
+	compiled  map[source]*compiled
+	// nested is the depth of the graphs within it, and size the number of its nodes,
+	// those of graphs within it included.
+	nested, size int
+}
+
+type nodeLines struct{ id, ref, next int }
+
+func (d *draft) path(name string) string { return d.base + "." + name }
+
+// wanted is what an expression is for.
+type wanted int
+
+const (
+	condition wanted = iota // true or false
+	transform               // any value
+	choice                  // ids
+)
 
 // source is a text to compile, and what as.
 type source struct {
-	text      string
-	condition bool
+	text string
+	want wanted
 }
 
 type compiled struct {
@@ -78,17 +117,21 @@ func (r *reader) document(n ast.Node, number int, seen *int) {
 		}
 		r.add(CodeWrongKind, "kind", line, "%s", message)
 		*seen++
-	case r.graph != nil:
+	case r.top != nil:
 		r.prefix = other
 		r.add(CodeWrongKind, "kind", line, "a file holds one AgentGraph, and this is another one")
 		r.prefix = ""
 	default:
-		r.graph = &Graph{}
+		r.top = &draft{graph: &Graph{}, base: "spec", depth: r.depth + 1}
 		*seen++
 		r.fields(n, "", &documentKeys, f[:], nil)
 		r.apiVersion(f[0], lineOf(n))
 		r.metadata(f[2], lineOf(n))
-		r.spec(f[3], lineOf(n))
+		if !f[3].there() || isNull(f[3].value) {
+			r.add(CodeMissingField, "spec", lineOf(n), "spec is missing: it holds agents, edges and entrypoint")
+			return
+		}
+		r.spec(r.top, f[3])
 	}
 }
 
@@ -121,15 +164,18 @@ func (r *reader) apiVersion(f field, line int) {
 	if !ok {
 		return
 	}
-	r.graph.APIVersion = v
+	r.top.graph.APIVersion = v
 	m := apiVersion.FindStringSubmatch(v)
 	group, _, _ := strings.Cut(v, "/")
+	r.arbor = group == "arbor"
 	switch {
-	case v == APIVersion:
+	case v == APIVersion, v == APIVersionArbor:
+	case r.arbor:
+		r.add(CodeWrongAPIVersion, "apiVersion", f.line(), "apiVersion %q is not known: %s is", short(v), APIVersionArbor)
 	case m == nil && group == "ossa.ai":
 		r.add(CodeWrongAPIVersion, "apiVersion", f.line(), "apiVersion must be such as %s, not %q", APIVersion, short(v))
 	case m == nil:
-		r.add(CodeWrongAPIVersion, "apiVersion", f.line(), "apiVersion must be %s, not %q: only resources of ossa.ai are read", APIVersion, short(v))
+		r.add(CodeWrongAPIVersion, "apiVersion", f.line(), "apiVersion must be %s, not %q: only resources of ossa.ai are read, and those of %s", APIVersion, short(v), APIVersionArbor)
 	case m[1] == "0" && m[2] == "2":
 		r.warnings = append(r.warnings, r.problem(CodeWrongAPIVersion, "apiVersion", f.line(), "%s is read as %s, which may differ", v, APIVersion))
 	default:
@@ -149,7 +195,7 @@ func (r *reader) metadata(f field, line int) {
 		return
 	}
 	line = tokenLine(f.pair.Key.GetToken())
-	g := r.graph
+	g := r.top.graph
 	g.Name, _ = r.required(v[0], "metadata.name", line, CodeYAML)
 	g.Version = r.version(v[1], line)
 	g.Description = r.free(v[2], "metadata.description")
@@ -183,28 +229,34 @@ func (r *reader) version(f field, line int) string {
 	return v
 }
 
-func (r *reader) spec(f field, line int) {
-	if !f.there() || isNull(f.value) {
-		r.add(CodeMissingField, "spec", line, "spec is missing: it holds agents, edges and entrypoint")
+// spec reads a graph's agents, edges and the rest, and checks them.
+func (r *reader) spec(d *draft, f field) {
+	table := &specKeys
+	if r.arbor {
+		table = &arborSpecKeys
+	}
+	var v [5]field
+	if !r.fields(f.value, d.base, table, v[:len(table.keys)], nil) {
+		r.add(CodeYAML, d.base, f.line(), "%s must be a mapping, not %s", leaf(d.base), describe(f.value))
 		return
 	}
-	var v [4]field
-	if !r.fields(f.value, "spec", &specKeys, v[:], nil) {
-		r.add(CodeYAML, "spec", f.line(), "spec must be a mapping, not %s", describe(f.value))
-		return
+	r.drafts = append(r.drafts, d)
+	d.compiled = map[source]*compiled{}
+	line := tokenLine(f.pair.Key.GetToken())
+	if r.arbor {
+		r.state(d, v[4])
 	}
-	line = tokenLine(f.pair.Key.GetToken())
-	c := checker{reader: r}
+	c := checker{reader: r, draft: d}
 	r.nodes(&c, v[0], line)
 	r.edges(&c, v[1])
-	c.entrypoint, c.entry = v[2], "spec.entrypoint"
-	r.graph.Entrypoint, _ = r.required(v[2], c.entry, line, CodeUnknownEntrypoint)
+	c.entrypoint = v[2]
+	d.graph.Entrypoint, _ = r.required(v[2], d.path("entrypoint"), line, CodeUnknownEntrypoint)
 	r.errorHandling(&c, v[3])
 	c.check()
 }
 
 func (r *reader) nodes(c *checker, f field, line int) {
-	const path = "spec.agents"
+	path := c.path("agents")
 	items := r.items(f, path)
 	if len(items) == 0 {
 		if _, list := f.value.(*ast.SequenceNode); list || !f.there() || isNull(f.value) {
@@ -212,15 +264,23 @@ func (r *reader) nodes(c *checker, f field, line int) {
 		}
 		return
 	}
-	r.graph.Nodes = make([]Node, 0, len(items))
+	table := &agentKeys
+	if r.arbor {
+		table = &arborAgentKeys
+	}
+	c.graph.Nodes = make([]Node, 0, len(items))
 	for i, n := range items {
+		if !r.count() {
+			c.unsure = true
+			return
+		}
 		at := index(path, i)
-		var v [3]field
-		if !r.fields(n, at, &agentKeys, v[:], nil) {
+		var v [11]field
+		if !r.fields(n, at, table, v[:len(table.keys)], nil) {
 			r.add(CodeYAML, at, lineOf(n), "an agent must be a mapping with id and agentRef, not %s", describe(r.resolve(n)))
 			c.unsure = true
-			r.graph.Nodes = append(r.graph.Nodes, Node{Line: lineOf(n)})
-			r.nodeLines = append(r.nodeLines, [2]int{})
+			c.graph.Nodes = append(c.graph.Nodes, Node{Line: lineOf(n)})
+			c.nodeLines = append(c.nodeLines, nodeLines{})
 			continue
 		}
 		node := Node{Line: lineOf(n)}
@@ -228,27 +288,43 @@ func (r *reader) nodes(c *checker, f field, line int) {
 		if node.ID, ok = r.required(v[0], at+".id", node.Line, CodeYAML); !ok {
 			c.unsure = true
 		}
-		node.Ref, _ = r.required(v[1], at+".agentRef", node.Line, CodeUnknownAgentRef)
-		if v[2].there() {
-			node.Config = r.mapping(v[2], at+".config")
+		c.size++
+		if r.arbor && v[3].there() {
+			r.subgraph(c.draft, &node, at, v[:4])
+		} else {
+			node.Ref, _ = r.required(v[1], at+".agentRef", node.Line, CodeUnknownAgentRef)
+			if v[2].there() {
+				node.Config = r.mapping(v[2], at+".config")
+			}
 		}
-		r.graph.Nodes = append(r.graph.Nodes, node)
-		r.nodeLines = append(r.nodeLines, [2]int{v[0].line(), v[1].line()})
+		if r.arbor {
+			r.extensions(c.draft, &node, at, v[4:])
+		}
+		c.graph.Nodes = append(c.graph.Nodes, node)
+		c.nodeLines = append(c.nodeLines, nodeLines{v[0].line(), v[1].line(), v[7].line()})
 	}
 }
 
 func (r *reader) edges(c *checker, f field) {
-	const path = "spec.edges"
+	path := c.path("edges")
 	items := r.items(f, path)
 	if len(items) == 0 {
 		return
 	}
-	r.graph.Edges = make([]Edge, 0, len(items))
+	table := &edgeKeys
+	if r.arbor {
+		table = &arborEdgeKeys
+	}
+	c.graph.Edges = make([]Edge, 0, len(items))
 	for i, n := range items {
+		if !r.count() {
+			c.unsure = true
+			return
+		}
 		at := index(path, i)
-		var v [4]field
+		var v [5]field
 		edge := Edge{Line: lineOf(n)}
-		if !r.fields(n, at, &edgeKeys, v[:], nil) {
+		if !r.fields(n, at, table, v[:len(table.keys)], nil) {
 			r.add(CodeYAML, at, edge.Line, "an edge must be a mapping with from and to, not %s", describe(r.resolve(n)))
 			c.unsure = true
 		} else {
@@ -256,62 +332,69 @@ func (r *reader) edges(c *checker, f field) {
 			edge.From, from = r.required(v[0], at+".from", edge.Line, CodeUnknownEdgeAgent)
 			edge.To, to = r.required(v[1], at+".to", edge.Line, CodeUnknownEdgeAgent)
 			c.unsure = c.unsure || !from || !to
-			edge.Condition = r.expression(v[2], at, "condition")
-			edge.Transform = r.expression(v[3], at, "transform")
+			edge.Condition = r.expression(c.draft, v[2], at+".condition", condition)
+			edge.Transform = r.expression(c.draft, v[3], at+".transform", transform)
+			if v[4].there() {
+				edge.Priority, _ = r.whole(v[4], at+".priority", 1, MaxPriority, CodeYAML)
+			}
 		}
-		r.graph.Edges = append(r.graph.Edges, edge)
-		r.edgeLines = append(r.edgeLines, [2]int{v[0].line(), v[1].line()})
+		c.graph.Edges = append(c.graph.Edges, edge)
+		c.edgeLines = append(c.edgeLines, [2]int{v[0].line(), v[1].line()})
 	}
 }
 
-// expression compiles a condition or a transform. The same text is compiled once.
-func (r *reader) expression(f field, edge, name string) *Expression {
+// expression compiles a condition, a transform or another expression. The same text
+// is compiled once.
+func (r *reader) expression(d *draft, f field, path string, want wanted) *Expression {
 	if !f.there() {
 		return nil
 	}
 	text, ok := textOf(f.value)
 	if !ok {
-		path := edge + "." + name
 		switch f.value.(type) {
 		case *ast.MappingNode, *ast.MappingValueNode, *ast.SequenceNode:
-			r.add(CodeBadExpression, path, f.line(), "YAML reads %s here, and a %s is a text: put | before it and begin it on the next line, or put quotes around it", describe(f.value), name)
+			r.add(CodeBadExpression, path, f.line(), "YAML reads %s here, and a %s is a text: put | before it and begin it on the next line, or put quotes around it", describe(f.value), leaf(path))
 		default:
 			r.optional(f, path, CodeBadExpression)
 		}
 		return nil
 	}
-	key := source{text, name == "condition"}
-	c := r.compiled[key]
+	key := source{text, want}
+	c := d.compiled[key]
 	if c == nil {
-		compile := expression.Compile
-		if key.condition {
-			compile = expression.CompileCondition
+		compile := d.state.Compile
+		switch want {
+		case condition:
+			compile = d.state.CompileCondition
+		case choice:
+			compile = d.state.CompileTexts
 		}
 		c = &compiled{}
 		program, err := compile(text)
 		if err == nil {
-			c.expression = &Expression{program}
+			c.expression = &Expression{program: program}
 		} else if c.err, ok = err.(*expression.CompileError); !ok {
 			c.err = &expression.CompileError{Message: err.Error()}
 		}
-		r.compiled[key] = c
+		d.compiled[key] = c
 	}
 	if c.err != nil {
 		line := f.line()
 		if _, literal := f.value.(*ast.LiteralNode); literal {
 			line += max(c.err.Line, 0)
 		}
-		r.add(CodeBadExpression, edge+"."+name, line, "%q: %v", short(strings.TrimSpace(text)), c.err)
+		r.add(CodeBadExpression, path, line, "%q: %v", short(strings.TrimSpace(text)), c.err)
 	}
 	return c.expression
 }
 
 func (r *reader) errorHandling(c *checker, f field) {
-	r.graph.OnError = ErrorHandling{Strategy: FailFast, MaxRetries: DefaultMaxRetries}
+	handling := &c.graph.OnError
+	*handling = ErrorHandling{Strategy: FailFast, MaxRetries: DefaultMaxRetries}
 	if !f.there() || isNull(f.value) {
 		return
 	}
-	const path = "spec.errorHandling"
+	path := c.path("errorHandling")
 	var v [3]field
 	if !r.fields(f.value, path, &errorKeys, v[:], nil) {
 		r.add(CodeYAML, path, f.line(), "errorHandling must be a mapping, not %s", describe(f.value))
@@ -319,7 +402,7 @@ func (r *reader) errorHandling(c *checker, f field) {
 	}
 	if v[0].there() {
 		if s, ok := r.optional(v[0], path+".strategy", CodeBadStrategy); ok {
-			r.graph.OnError.Strategy = Strategy(s)
+			handling.Strategy = Strategy(s)
 			switch Strategy(s) {
 			case FailFast, Continue, Retry:
 			default:
@@ -329,18 +412,20 @@ func (r *reader) errorHandling(c *checker, f field) {
 		}
 	}
 	if v[1].there() {
-		r.maxRetries(v[1], path+".maxRetries")
+		if n, ok := r.whole(v[1], path+".maxRetries", 0, math.MaxInt32, CodeBadMaxRetries); ok {
+			handling.MaxRetries = n
+		}
 	}
 	if v[2].there() {
 		c.fallback = v[2]
-		r.graph.OnError.Fallback, _ = r.required(v[2], path+".fallbackAgent", 0, CodeUnknownFallback)
+		handling.Fallback, _ = r.required(v[2], path+".fallbackAgent", 0, CodeUnknownFallback)
 	}
 }
 
-func (r *reader) maxRetries(f field, path string) {
-	n, ok := f.value.(*ast.IntegerNode)
-	value := int64(-1)
-	if ok {
+// whole reads a whole number from least to most that is there.
+func (r *reader) whole(f field, path string, least, most int64, wrong Code) (int, bool) {
+	value := least - 1
+	if n, ok := f.value.(*ast.IntegerNode); ok {
 		switch i := n.Value.(type) {
 		case int64:
 			value = i
@@ -348,13 +433,16 @@ func (r *reader) maxRetries(f field, path string) {
 			value = int64(min(i, math.MaxInt64))
 		}
 	}
-	if value < 0 || value > math.MaxInt32 {
-		what := "nothing"
-		if f.value != nil {
-			what = describe(f.value)
-		}
-		r.add(CodeBadMaxRetries, path, f.line(), "maxRetries must be a whole number from 0, not %s", what)
-		return
+	if value >= least && value <= most {
+		return int(value), true
 	}
-	r.graph.OnError.MaxRetries = int(value)
+	what, span := "nothing", fmt.Sprintf("from %d to %d", least, most)
+	if f.value != nil {
+		what = describe(f.value)
+	}
+	if most == math.MaxInt32 {
+		span = fmt.Sprintf("from %d", least)
+	}
+	r.add(wrong, path, f.line(), "%s must be a whole number %s, not %s", leaf(path), span, what)
+	return 0, false
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -25,12 +26,13 @@ func compileSchema(t *testing.T) *jsonschema.Schema {
 // structural are the messages about keys, types and patterns. Those of the codes
 // below are always about them.
 var (
-	structural      = regexp.MustCompile(`must be a (text|list|mapping)|an? (agent|edge) must be|YAML reads|has no value|is empty|is missing|unknown key|not part of AgentGraph`)
+	structural      = regexp.MustCompile(`must be a (text|list|mapping)|an? (agent|edge) must be|YAML reads|has no value|is empty|is missing|unknown key|not part of AgentGraph|has both|takes none|must be a (whole number|time|mapping)|only the word human|letters, digits|the reducer must|initial value for`)
 	structuralCodes = map[Code]bool{CodeMissingField: true, CodeUnknownField: true, CodeBadVersion: true, CodeBadStrategy: true,
 		CodeBadMaxRetries: true, CodeWrongAPIVersion: true, CodeWrongKind: true}
 	// What a schema cannot see: values that have no place in JSON, keys that
 	// repeat, and words that are too near to a key of an open mapping.
-	unseen = regexp.MustCompile(`repeated|no number that JSON has|did you mean "labels"`)
+	// And which keys the state has.
+	unseen = regexp.MustCompile(`repeated|no number that JSON has|did you mean "labels"|the state has no key`)
 )
 
 // TestSchema compares the schema with the parser: both refuse the same documents
@@ -50,9 +52,15 @@ func TestSchema(t *testing.T) {
 			files[name+" "+c.Name] = c.Graph
 		}
 	}
+	for _, c := range readCases[arborCase](t, "testdata/invalid-arbor.yaml") {
+		files["arbor "+c.Name] = c.Graph
+	}
 	for name, c := range problemCases() {
 		files[name] = c.file
+		files[name+" as arbor/v1"] = strings.ReplaceAll(c.file, APIVersion, APIVersionArbor)
 	}
+	whole, _, _ := strings.Cut(arborGraph, "---")
+	files["whole of arbor/v1"] = strings.Replace(whole, "total: 1\n", "total: '1'\n", 1)
 	refused, taken := 0, 0
 	for name, file := range files {
 		r := &reader{lines: 1}
@@ -99,13 +107,17 @@ func TestSchemaKeys(t *testing.T) {
 		}
 		return v
 	}
-	spec := []string{"properties", "spec", "properties"}
+	spec, arbor := []string{"$defs", "spec", "properties"}, []string{"$defs", "arborSpec", "properties"}
+	agent := append(arbor[:3:3], "agents", "items", "properties")
 	for _, c := range []struct {
 		table table
 		path  []string
 	}{
-		{documentKeys, nil}, {metadataKeys, []string{"properties", "metadata"}}, {specKeys, []string{"properties", "spec"}},
+		{documentKeys, nil}, {metadataKeys, []string{"properties", "metadata"}}, {specKeys, []string{"$defs", "spec"}},
 		{agentKeys, append(spec[:3:3], "agents", "items")}, {edgeKeys, append(spec[:3:3], "edges", "items")}, {errorKeys, append(spec[:3:3], "errorHandling")},
+		{arborSpecKeys, []string{"$defs", "arborSpec"}}, {arborAgentKeys, append(arbor[:3:3], "agents", "items")},
+		{arborEdgeKeys, append(arbor[:3:3], "edges", "items")}, {errorKeys, append(arbor[:3:3], "errorHandling")},
+		{loopKeys, append(agent[:6:6], "loop")}, {retryKeys, append(agent[:6:6], "retry")}, {stateKeys, append(arbor[:3:3], "state", "additionalProperties")},
 	} {
 		object := at(doc, c.path...)
 		var keys []string

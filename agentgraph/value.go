@@ -107,6 +107,16 @@ func (r *reader) mapping(f field, path string) map[string]any {
 	return v
 }
 
+// count counts a value that is made of the file. Without aliases there are fewer of
+// them than tokens; with aliases a value can be met many times.
+func (r *reader) count() bool {
+	if r.values++; r.values > r.most {
+		r.once(nil, "aliases make the file more than %d values larger", maxExpanded)
+		return false
+	}
+	return true
+}
+
 // any converts a value of any kind. Within an alias every value counts, because
 // aliases of aliases grow without bound.
 func (r *reader) any(n ast.Node, path string, depth int) any {
@@ -124,6 +134,9 @@ func (r *reader) any(n ast.Node, path string, depth int) any {
 			r.within++
 			defer func() { r.within-- }()
 		}
+	}
+	if !r.count() {
+		return nil
 	}
 	if r.within > 0 {
 		if r.expanded++; r.expanded > maxExpanded {

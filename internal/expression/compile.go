@@ -132,7 +132,7 @@ func (l Language) compile(source string, want want) (p *Program, err error) {
 		switch given.Kind() {
 		case reflect.String, reflect.Slice, reflect.Array, reflect.Interface, reflect.Pointer:
 		default:
-			return nil, &CompileError{Message: "it must be a text or a list of texts, and this is " + typeName(given.String())}
+			return nil, &CompileError{Message: "a text or a list of texts is needed, and this is " + typeName(given.String())}
 		}
 	}
 	return &Program{source, tree.Node, g.patterns}, nil

@@ -66,13 +66,13 @@ func (p *Program) Texts(env Env) ([]string, error) {
 		for i, item := range v {
 			text, ok := item.(string)
 			if !ok {
-				return nil, &EvalError{p.source, "it must be a text or a list of texts, and its list holds " + describe(item)}
+				return nil, &EvalError{p.source, "a text or a list of texts is needed, and its list holds " + describe(item)}
 			}
 			out[i] = text
 		}
 		return out, nil
 	}
-	return nil, &EvalError{p.source, "it must be a text or a list of texts, and is " + describe(v)}
+	return nil, &EvalError{p.source, "a text or a list of texts is needed, and this is " + describe(v)}
 }
 
 // Value evaluates the expression. The result is nil, bool, string, int64, uint64

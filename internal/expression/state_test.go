@@ -55,7 +55,7 @@ func TestTexts(t *testing.T) {
 	}
 	for _, source := range []string{`1`, `output.a == 1`, `{"a": 1}`, `1.5`, `len(output)`} {
 		_, err := Language{}.CompileTexts(source)
-		require.ErrorContains(t, err, "it must be a text or a list of texts, and this is", source)
+		require.ErrorContains(t, err, "a text or a list of texts is needed, and this is", source)
 	}
 	for _, source := range []string{`output.n`, `[1]`, `output`, `[['a']]`} {
 		p, err := Language{}.CompileTexts(source)

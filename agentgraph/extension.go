@@ -1,0 +1,155 @@
+package agentgraph
+
+import (
+	"math"
+	"regexp"
+	"time"
+)
+
+// MaxTimeout is the longest time that a file can give, for a call or between calls.
+const MaxTimeout = 24 * time.Hour
+
+// duration is the form of time.ParseDuration without a sign.
+var duration = regexp.MustCompile(`^(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
+
+// extensions reads what arbor/v1 adds to an agent, but for graph.
+func (r *reader) extensions(d *draft, node *Node, at string, v []field) {
+	loop, when, ask, next, update, timeout, retry := v[0], v[1], v[2], v[3], v[4], v[5], v[6]
+	if loop.there() {
+		node.Loop = r.loop(d, loop, at+".loop")
+	}
+	if when.there() || ask.there() {
+		node.Human = r.approval(when, ask, at, node.Line)
+	}
+	node.Next = r.expression(d, next, at+".next", choice)
+	node.Update = r.updates(d, update, at+".update")
+	if timeout.there() {
+		node.Timeout = r.duration(timeout, at+".timeout")
+	}
+	if retry.there() {
+		node.Retry = r.retry(retry, at+".retry")
+	}
+}
+
+// object reads a mapping that has to be there once its key is.
+func (r *reader) object(f field, path string, t *table, found []field) bool {
+	if isNull(f.value) {
+		r.add(CodeMissingField, path, f.line(), "%s has no value", leaf(path))
+		return false
+	}
+	if !r.fields(f.value, path, t, found, nil) {
+		r.add(CodeYAML, path, f.line(), "%s must be a mapping, not %s", leaf(path), describe(f.value))
+		return false
+	}
+	return true
+}
+
+// missing reports a key that is not there.
+func (r *reader) missing(f field, path string, line int) bool {
+	if f.there() {
+		return false
+	}
+	r.add(CodeMissingField, path, line, "%s is missing", leaf(path))
+	return true
+}
+
+func (r *reader) loop(d *draft, f field, path string) *Loop {
+	var v [2]field
+	if !r.object(f, path, &loopKeys, v[:]) {
+		return nil
+	}
+	l := &Loop{}
+	line := tokenLine(f.pair.Key.GetToken())
+	if !r.missing(v[0], path+".until", line) {
+		l.Until = r.expression(d, v[0], path+".until", condition)
+	}
+	if !r.missing(v[1], path+".max", line) {
+		l.Max, _ = r.whole(v[1], path+".max", 1, MaxLoop, CodeYAML)
+	}
+	return l
+}
+
+func (r *reader) approval(when, ask field, at string, line int) *Approval {
+	a := &Approval{}
+	if when.there() {
+		if word, ok := r.required(when, at+".when", line, CodeYAML); ok && word != "human" {
+			r.add(CodeYAML, at+".when", when.line(), "when takes only the word human, not %q: a condition stands on an edge", short(word))
+		}
+	} else {
+		r.add(CodeMissingField, at+".when", line, "when is missing: ask is the question of when: human")
+	}
+	if ask.there() {
+		a.Ask, _ = r.required(ask, at+".ask", line, CodeYAML)
+	}
+	return a
+}
+
+func (r *reader) updates(d *draft, f field, path string) []Update {
+	if !f.there() || isNull(f.value) {
+		return nil
+	}
+	pairs, ok := pairsOf(f.value)
+	if !ok {
+		r.add(CodeYAML, path, f.line(), "update must be a mapping of keys of the state to expressions, not %s", describe(f.value))
+		return nil
+	}
+	var all []Update
+	seen := map[string]bool{}
+	for _, p := range pairs {
+		name, ok := r.keyName(p, path)
+		if !ok {
+			continue
+		}
+		at := join(path, name)
+		if seen[name] {
+			r.repeated(at, p)
+			continue
+		}
+		seen[name] = true
+		if !d.keys[name] {
+			names := make([]string, len(d.graph.State))
+			for i, k := range d.graph.State {
+				names[i] = k.Name
+			}
+			hint := r.didYouMean(name, names)
+			if len(names) == 0 {
+				hint = ": " + d.path("state") + " is where keys are declared, such as " + short(name) + ": {reducer: replace}"
+			}
+			r.add(CodeUnknownField, at, tokenLine(p.Key.GetToken()), "the state has no key %q%s", short(name), hint)
+		}
+		if e := r.expression(d, field{p, r.resolve(p.Value)}, at, transform); e != nil {
+			all = append(all, Update{name, e})
+		}
+	}
+	return all
+}
+
+func (r *reader) retry(f field, path string) *RetryPolicy {
+	var v [2]field
+	if !r.object(f, path, &retryKeys, v[:]) {
+		return nil
+	}
+	p := &RetryPolicy{}
+	if !r.missing(v[0], path+".max", tokenLine(f.pair.Key.GetToken())) {
+		p.Max, _ = r.whole(v[0], path+".max", 0, math.MaxInt32, CodeBadMaxRetries)
+	}
+	if v[1].there() {
+		p.Backoff = r.duration(v[1], path+".backoff")
+	}
+	return p
+}
+
+// duration reads a time that is there.
+func (r *reader) duration(f field, path string) time.Duration {
+	text, ok := textOf(f.value)
+	t, err := time.ParseDuration(text)
+	switch {
+	case !ok || !duration.MatchString(text):
+		r.add(CodeYAML, path, f.line(), `%s must be a time with a unit, such as "30s", "1m30s" or "500ms", not %s`, leaf(path), describe(f.value))
+	case err != nil || t <= 0 || t > MaxTimeout:
+		r.add(CodeYAML, path, f.line(), "%s is a time above 0 and up to 24h, which %s is not", leaf(path), short(text))
+	default:
+		return t
+	}
+	return 0
+}

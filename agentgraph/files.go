@@ -1,0 +1,131 @@
+package agentgraph
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// The bounds of graphs within graphs.
+const (
+	maxNested = 8        // graphs that stand in each other, the first included
+	maxNodes  = 100_000  // of a graph and all within it, each as often as it stands there
+	maxTotal  = 16 << 20 // bytes of all files of a graph
+)
+
+// files are the files of which a graph is made.
+type files struct {
+	options *options
+	open    []string // that are being read, each in the one before
+	drafts  map[string]*draft
+	bytes   int
+	readers []*reader         // of all files, the graph's own first
+	known   map[string]string // where agents stand
+}
+
+// include reads the file of a graph that stands in a node's place. A file is read
+// once.
+func (r *reader) include(d *draft, name, at string, f field) *draft {
+	all := r.files
+	wrong := func(code Code, format string, args ...any) *draft {
+		r.add(code, at, f.line(), format, args...)
+		return nil
+	}
+	if all.options.fsys == nil {
+		return wrong(CodeUnknownAgentRef, "the graph %q cannot be read: no folder was given to look in", short(name))
+	}
+	file := path.Join(path.Dir(all.open[len(all.open)-1]), name)
+	if strings.HasPrefix(name, "/") || strings.ContainsAny(name, "\\:\x00") || !fs.ValidPath(file) {
+		return wrong(CodeUnknownAgentRef, "the graph %q is not read: a file stands in the folder of the outermost graph or below it, and is named with slashes", short(name))
+	}
+	if i := slices.Index(all.open, file); i >= 0 {
+		return wrong(CodeCycle, "a graph cannot stand in itself: %s", strings.Join(append(slices.Clone(all.open[i:]), file), " → "))
+	}
+	inner, done := all.drafts[file]
+	if done && inner == nil { // its problems are reported
+		return nil
+	}
+	nested := 1
+	if done {
+		nested += inner.nested
+	}
+	if d.depth+nested > maxNested {
+		return wrong(CodeYAML, "graphs stand in each other at most %d deep", maxNested)
+	}
+	if done {
+		return inner
+	}
+	data, err := all.read(file)
+	if err != nil {
+		all.drafts[file] = nil
+		if errors.Is(err, fs.ErrNotExist) {
+			return wrong(CodeUnknownAgentRef, "there is no file %q", short(file))
+		}
+		return wrong(CodeUnknownAgentRef, "the file %q cannot be read: %v", short(file), err)
+	}
+	if all.bytes += len(data); all.bytes > maxTotal {
+		all.drafts[file] = nil
+		return wrong(CodeYAML, "the graph's files have more than %d MiB together", maxTotal>>20)
+	}
+	all.open = append(all.open, file)
+	sub := &reader{lines: 1, file: file, depth: d.depth, files: all}
+	sub.read(data)
+	all.open = all.open[:len(all.open)-1]
+	if inner = sub.top; inner != nil {
+		inner.graph.Agents, inner.graph.Warnings = sub.agents, sub.warnings
+	}
+	if len(sub.problems) > 0 {
+		inner = nil
+	}
+	all.drafts[file] = inner
+	return inner
+}
+
+func (a *files) read(name string) ([]byte, error) {
+	f, err := a.options.fsys.Open(name)
+	if err != nil {
+		return nil, plain(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, plain(err)
+	case info.IsDir():
+		return nil, errors.New("it is a folder")
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is no regular file")
+	}
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err != nil {
+		return nil, plain(err)
+	}
+	return data, nil
+}
+
+// plain leaves the path out of an error, which the message has already.
+func plain(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// agent notes an agent of a file. A name means the same agent in all files.
+func (r *reader) agent(a AgentDocument) {
+	key, place := a.Name+"\x00"+a.Version, fmt.Sprintf("line %d", a.Line)
+	if r.file != "" {
+		place += " of " + short(r.file)
+	}
+	if first, twice := r.files.known[key]; twice && a.Name != "" {
+		r.add(CodeDuplicateID, "metadata.name", a.Line, "the agent %q stands on %s already", short(a.Name), first)
+		return
+	}
+	r.files.known[key] = place
+	r.agents = append(r.agents, a)
+}

@@ -1,0 +1,100 @@
+package agentgraph
+
+import (
+	"regexp"
+
+	"github.com/agentarbor/arbor/internal/expression"
+)
+
+// identifier is the form of a state key's name, so that state.name is an expression.
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+
+// reducers and what their values are; the order is that of messages.
+var reducers = []struct {
+	name Reducer
+	fits func(v any) bool
+	what string
+}{
+	{ReduceReplace, func(any) bool { return true }, ""},
+	{ReduceAppend, func(v any) bool { _, ok := v.([]any); return ok }, "a list"},
+	{ReduceMerge, func(v any) bool { _, ok := v.(map[string]any); return ok }, "a mapping"},
+	{ReduceSum, isNumber, "a number"},
+	{ReduceMin, isNumber, "a number"},
+	{ReduceMax, isNumber, "a number"},
+}
+
+func isNumber(v any) bool {
+	switch v.(type) {
+	case int64, uint64, float64:
+		return true
+	}
+	return false
+}
+
+// state reads the keys of a graph's shared state.
+func (r *reader) state(d *draft, f field) {
+	d.keys = map[string]bool{}
+	defer func() {
+		names := make([]string, len(d.graph.State))
+		for i, k := range d.graph.State {
+			names[i] = k.Name
+		}
+		d.state = expression.WithState(names...)
+	}()
+	if !f.there() || isNull(f.value) {
+		return
+	}
+	path := d.path("state")
+	pairs, ok := pairsOf(f.value)
+	if !ok {
+		r.add(CodeYAML, path, f.line(), "state must be a mapping of names to {reducer, initial}, not %s", describe(f.value))
+		return
+	}
+	for _, p := range pairs {
+		name, ok := r.keyName(p, path)
+		if !ok {
+			continue
+		}
+		at, line := join(path, name), tokenLine(p.Key.GetToken())
+		if d.keys[name] {
+			r.repeated(at, p)
+			continue
+		}
+		d.keys[name] = true
+		if !identifier.MatchString(name) {
+			r.add(CodeYAML, at, line, "a key of the state must be a name of letters, digits and _, at most 64 of them, not %q", short(name))
+		}
+		key := StateKey{Name: name, Reducer: ReduceReplace, Line: line}
+		var v [2]field
+		if value := (field{p, r.resolve(p.Value)}); !isNull(value.value) && r.object(value, at, &stateKeys, v[:]) {
+			r.stateKey(&key, v[0], v[1], at)
+		}
+		d.graph.State = append(d.graph.State, key)
+	}
+}
+
+func (r *reader) stateKey(key *StateKey, reducer, initial field, at string) {
+	known := 0
+	if reducer.there() {
+		word, ok := r.required(reducer, at+".reducer", key.Line, CodeYAML)
+		known = -1
+		names := make([]string, len(reducers))
+		for i, x := range reducers {
+			if names[i] = string(x.name); names[i] == word {
+				known = i
+			}
+		}
+		if ok && known < 0 {
+			r.add(CodeYAML, at+".reducer", reducer.line(), "the reducer must be replace, append, merge, sum, min or max, not %q%s", short(word), r.didYouMean(word, names))
+		}
+		key.Reducer = Reducer(word)
+	}
+	if !initial.there() || isNull(initial.value) {
+		return
+	}
+	// As r.pair.Value, where an alias is still seen as one.
+	key.Initial = r.any(initial.pair.Value, at+".initial", 0)
+	if known >= 0 && !reducers[known].fits(key.Initial) {
+		r.add(CodeYAML, at+".initial", initial.line(), "the initial value for %s must be %s, not %s", key.Reducer, reducers[known].what, describe(initial.value))
+	}
+}

@@ -1,0 +1,47 @@
+package agentgraph
+
+import "github.com/goccy/go-yaml/ast"
+
+// subgraph reads the graph that stands in a node's place. v are the fields id,
+// agentRef, config and graph.
+func (r *reader) subgraph(d *draft, node *Node, at string, v []field) {
+	f, path := v[3], at+".graph"
+	line := tokenLine(f.pair.Key.GetToken()) // the value of a mapping begins below
+	if v[1].there() {
+		r.add(CodeYAML, path, line, "an agent has an agentRef or a graph, and this one has both")
+	} else if v[2].there() {
+		r.add(CodeYAML, at+".config", v[2].line(), "config is for an agentRef: a graph in an agent's place takes none")
+	}
+	switch f.value.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		if d.depth >= maxNested {
+			r.add(CodeYAML, path, line, "graphs stand in each other at most %d deep", maxNested)
+			return
+		}
+		inner := &draft{base: path, depth: d.depth + 1, graph: &Graph{APIVersion: d.graph.APIVersion, Name: node.ID, Version: d.graph.Version}}
+		r.spec(inner, f)
+		r.inside(d, inner, node, path, line)
+		return
+	case *ast.StringNode, *ast.LiteralNode, *ast.NullNode, nil:
+		name, ok := r.required(f, path, node.Line, CodeYAML)
+		if !ok {
+			return
+		}
+		if inner := r.include(d, name, path, f); inner != nil {
+			r.inside(d, inner, node, path, line)
+		}
+		return
+	}
+	r.add(CodeYAML, path, line, "graph must be a mapping with agents, edges and entrypoint, or the name of a file, not %s", describe(f.value))
+}
+
+// inside notes what a graph in a node's place adds.
+func (r *reader) inside(d, inner *draft, node *Node, path string, line int) {
+	node.Graph = inner.graph
+	d.nested = max(d.nested, inner.nested+1)
+	if d.size <= maxNodes {
+		if d.size += inner.size; d.size > maxNodes {
+			r.add(CodeYAML, path, line, "the graph and those within it have more than %d agents", maxNodes)
+		}
+	}
+}
