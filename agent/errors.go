@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/agentarbor/arbor/llm"
 )
@@ -19,6 +20,9 @@ var (
 	ErrTargetNotReady = errors.New("transfer target not ready")
 	// ErrLimit: another limit of the turn is reached; [LimitError] says which.
 	ErrLimit = errors.New("limit reached")
+	// ErrTimeout: an agent of a workflow took longer than it may; [TimeoutError] says
+	// which.
+	ErrTimeout = errors.New("timeout")
 	// ErrUnknownPrice: a budget in money cannot be kept, because no price of the
 	// model is known.
 	ErrUnknownPrice = errors.New("unknown price")
@@ -59,6 +63,19 @@ func (e *LimitError) Error() string {
 
 // Is makes errors.Is(err, ErrLimit) true.
 func (e *LimitError) Is(target error) bool { return target == ErrLimit }
+
+// TimeoutError says which agent of a workflow took too long. It is an ErrTimeout.
+type TimeoutError struct {
+	Agent string
+	After time.Duration
+}
+
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("%s had no answer after %s", e.Agent, e.After)
+}
+
+// Is makes errors.Is(err, ErrTimeout) true.
+func (e *TimeoutError) Is(target error) bool { return target == ErrTimeout }
 
 // BudgetError says which budget the next model call would exceed, or which one
 // the turn's time has used up. It is an ErrLimit.
@@ -114,6 +131,8 @@ func ErrorCode(err error) string {
 		return "budget"
 	case errors.Is(err, ErrLimit):
 		return "limit"
+	case errors.Is(err, ErrTimeout):
+		return "timeout"
 	case errors.Is(err, ErrUnknownPrice):
 		return "unknown_price"
 	case errors.Is(err, ErrUnknownUsage):

@@ -44,9 +44,10 @@ type Ended struct {
 	// Output is what the child's run gave: that of its [Finish], else the last words
 	// of the agent that answered, as a JSON text. It is nil for any other reason.
 	Output json.RawMessage
-	// Err is the error of a run that failed; Message are its words in the log.
-	Err     error
-	Message string
+	// Err is the error of a run that failed; Code and Message are those of its error
+	// event in the log.
+	Err           error
+	Code, Message string
 }
 
 // Group runs children of a workflow side by side. It is for the goroutine of the
@@ -69,9 +70,9 @@ type Group interface {
 	// Stop cancels the children that run and waits for them. Their runs are recorded
 	// as canceled.
 	Stop() error
-	// Close stores what is not stored yet. Children that still run are cancelled, and
-	// waited for, but not recorded. It must be called.
-	Close() error
+	// Close leaves what is not stored yet to the workflow's next write. Children that
+	// still run are cancelled, and waited for, but not recorded. It must be called.
+	Close()
 }
 
 // Named returns the agent under another name, for a workflow in which it has one. All

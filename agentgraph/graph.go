@@ -138,6 +138,9 @@ type Edge struct {
 	// edge does not compete. Only an edge of arbor/v1 has one.
 	Priority int
 	Line     int
+
+	when   func(Values) (bool, error) // in place of Condition, of a Builder
+	change func(Values) (any, error)  // in place of Transform
 }
 
 // MaxPriority is the largest priority that an edge can have.

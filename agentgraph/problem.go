@@ -71,8 +71,12 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Line returns a problem of the file with its file's name and the line in front.
+// Line returns a problem of the file with its file's name and the line in front. A
+// graph of a [Builder] has neither.
 func (e *Error) Line(p Problem) string {
+	if p.Line == 0 {
+		return p.String()
+	}
 	file := e.File
 	if p.File != "" {
 		file = filepath.Join(filepath.Dir(e.File), filepath.FromSlash(p.File))

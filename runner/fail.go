@@ -12,10 +12,10 @@ import (
 )
 
 // failed ends a run with the error of its agent's step. A cancelled turn stores
-// nothing; a time limit that cancelled it does.
+// nothing; a limit of time that cancelled it does.
 func (l *lane) failed(run session.Run, err error) error {
 	if cause := context.Cause(l.ctx); cause != nil {
-		if !errors.Is(cause, agent.ErrLimit) {
+		if !errors.Is(cause, agent.ErrLimit) && !errors.Is(cause, agent.ErrTimeout) {
 			return cause
 		}
 		err = cause

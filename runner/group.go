@@ -98,7 +98,7 @@ func (g *group) Start(children ...*agent.Child) error {
 		c.ctx, c.cancel = g.ctx, g.cancel
 		switch {
 		case c.spec.Timeout > 0:
-			over := &agent.LimitError{Name: "milliseconds of " + c.spec.Tree.Root().Agent.Name(), Limit: c.spec.Timeout.Milliseconds()}
+			over := &agent.TimeoutError{Agent: c.spec.Tree.Root().Agent.Name(), After: c.spec.Timeout}
 			ctx, cancel := context.WithCancelCause(g.ctx)
 			timer := time.AfterFunc(c.spec.Timeout, func() { cancel(over) })
 			c.ctx, c.cancel = ctx, func(cause error) { timer.Stop(); cancel(cause) }
@@ -234,11 +234,12 @@ func (g *group) take() error {
 			continue
 		}
 		g.pending = append(g.pending, c.closing...)
-		end := c.closing[len(c.closing)-1].Data.(*agent.HarnessEnd)
-		ended := agent.Ended{Child: c.spec, RunID: c.closing[0].RunID, Reason: end.FinishReason, Output: end.Output, Err: c.err}
+		last := c.closing[len(c.closing)-1]
+		end := last.Data.(*agent.HarnessEnd)
+		ended := agent.Ended{Child: c.spec, RunID: last.RunID, Reason: end.FinishReason, Output: end.Output, Err: c.err}
 		for _, e := range c.closing {
-			if f, ok := e.Data.(*agent.Failure); ok {
-				ended.Message = f.Message
+			if f, ok := e.Data.(*agent.Failure); ok && e.RunID == last.RunID {
+				ended.Code, ended.Message = f.Code, f.Message
 			}
 		}
 		g.ended = append(g.ended, ended)
@@ -297,16 +298,16 @@ func (g *group) Add(events ...*agent.Event) {
 }
 
 // Close implements agent.Group.
-func (g *group) Close() error {
+func (g *group) Close() {
 	if len(g.live) > 0 {
 		g.drain(cmp.Or(context.Cause(g.ctx), context.Canceled))
 		clear(g.live)
 	}
 	g.cancel(nil)
-	if g.l.stopped || g.l.consuming {
-		return nil
+	if !g.l.stopped && !g.l.consuming { // the workflow's next write takes them along
+		g.l.joined = append(g.l.joined, g.pending...)
 	}
-	return g.flush()
+	g.pending = nil
 }
 
 // flush stores the ends that wait for the next start.
@@ -405,15 +406,15 @@ func (c *child) post(queue *[]*child) error {
 }
 
 // close keeps the write that ends the run, with the run's output in it.
-func (c *child) close(e *agent.Event, end *agent.HarnessEnd, events []*agent.Event) {
+func (c *child) close(last *agent.Event, end *agent.HarnessEnd, events []*agent.Event) {
 	own := *end
-	if e.Agent == c.tree.Root().Agent.Name() {
+	if last.Agent == c.tree.Root().Agent.Name() {
 		own.AgentID = cmp.Or(c.spec.Ref, own.AgentID)
 	}
 	if own.FinishReason == agent.FinishReasonStop && own.Output == nil {
 		said := ""
 		for _, e := range slices.Backward(events) {
-			if t, ok := e.Data.(*agent.Text); ok && strings.TrimSpace(t.Content) != "" {
+			if t, ok := e.Data.(*agent.Text); ok && e.RunID == last.RunID && strings.TrimSpace(t.Content) != "" {
 				said = t.Content
 				break
 			}
@@ -423,6 +424,6 @@ func (c *child) close(e *agent.Event, end *agent.HarnessEnd, events []*agent.Eve
 		}
 		own.Output = agent.EncodeJSON(said)
 	}
-	e.Data = &own
+	last.Data = &own
 	c.closing = events
 }

@@ -1,0 +1,135 @@
+package agentgraph
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// Values are what a function on an edge sees: the output of the edge's source and the
+// input of the run, as encoding/json decodes them, but with numbers as json.Number.
+// They are the function's own.
+type Values struct{ Output, Input any }
+
+// guarded calls a function on an edge with values of its own. A panic is an error.
+func guarded[T any](f func(Values) (T, error), v *values) (out T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the function panicked: %v", p)
+		}
+	}()
+	return f(Values{Output: decode(v.output.raw), Input: decode(v.input.raw)})
+}
+
+// Builder makes a graph in Go: the same as a file, with agents and functions in place
+// of references and expressions. Its methods return it, and what is wrong is reported
+// by Build, all at once.
+type Builder struct {
+	graph  Graph
+	agents []AgentOption
+	errs   []error
+}
+
+// NewBuilder begins a graph. Its entrypoint is the first node unless Entrypoint says
+// otherwise, and its strategy is [FailFast].
+func NewBuilder(name string) *Builder {
+	return &Builder{graph: Graph{Name: name, OnError: ErrorHandling{Strategy: FailFast, MaxRetries: DefaultMaxRetries}}}
+}
+
+// Node adds a node. The id is what the graph's events and results call the agent; the
+// same agent may be given to several nodes.
+func (b *Builder) Node(id string, a agent.Agent) *Builder {
+	if a == nil {
+		b.errs = append(b.errs, fmt.Errorf("node %q: the agent is nil", id))
+		return b
+	}
+	b.graph.Nodes = append(b.graph.Nodes, Node{ID: id, Ref: a.Name()})
+	b.agents = append(b.agents, WithAgent(id, a))
+	if b.graph.Entrypoint == "" {
+		b.graph.Entrypoint = id
+	}
+	return b
+}
+
+// EdgeOption configures an edge of a [Builder].
+type EdgeOption func(*Edge)
+
+// When takes the edge only if a function says so. An error is one of routing, which
+// the graph's strategy handles.
+func When(holds func(Values) (bool, error)) EdgeOption { return func(e *Edge) { e.when = holds } }
+
+// Transform gives the target the function's value, which must have a JSON form, in
+// place of the source's output.
+func Transform(value func(Values) (any, error)) EdgeOption {
+	return func(e *Edge) { e.change = value }
+}
+
+// Edge adds an edge from one node to another.
+func (b *Builder) Edge(from, to string, opts ...EdgeOption) *Builder {
+	e := Edge{From: from, To: to}
+	for _, o := range opts {
+		if o == nil {
+			b.errs = append(b.errs, fmt.Errorf("edge %s->%s: an option is nil", from, to))
+			continue
+		}
+		o(&e)
+	}
+	b.graph.Edges = append(b.graph.Edges, e)
+	return b
+}
+
+// Entrypoint names the node that gets the run's input.
+func (b *Builder) Entrypoint(id string) *Builder {
+	b.graph.Entrypoint = id
+	return b
+}
+
+// OnError says what happens when an agent fails.
+func (b *Builder) OnError(h ErrorHandling) *Builder {
+	b.graph.OnError = h
+	return b
+}
+
+// Build makes the agent. The error has every problem: those of an [*Error], as Load
+// finds them, and those of options and agents.
+func (b *Builder) Build(opts ...AgentOption) (*Agent, error) {
+	g := b.graph
+	errs := b.errs
+	switch s := g.OnError.Strategy; {
+	case s == "":
+		g.OnError.Strategy = FailFast
+	case s != FailFast && s != Continue && s != Retry:
+		errs = append(errs, fmt.Errorf("there is no strategy %q", s))
+	}
+	if g.OnError.MaxRetries < 0 {
+		errs = append(errs, fmt.Errorf("%d retries: 0 is the least", g.OnError.MaxRetries))
+	}
+	if err := checkBuilt(&g); err != nil {
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
+	}
+	return New(&g, nil, append(b.agents[:len(b.agents):len(b.agents)], opts...)...)
+}
+
+// checkBuilt holds a graph against the rules that files must keep.
+func checkBuilt(g *Graph) error {
+	if len(g.Nodes) == 0 {
+		return errors.New("the graph has no nodes")
+	}
+	r := &reader{arbor: true}
+	d := &draft{graph: g, base: "spec", nodeLines: make([]nodeLines, len(g.Nodes)), edgeLines: make([][2]int, len(g.Edges))}
+	for i, n := range g.Nodes {
+		if n.ID == "" {
+			r.add(CodeMissingField, index("spec.agents", i)+".id", 0, "the id is empty")
+		}
+	}
+	(&checker{reader: r, draft: d}).check()
+	if len(r.problems) > 0 {
+		sortProblems(r.problems)
+		return &Error{Problems: r.problems}
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package agentgraph
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// data is a JSON value on its way through a graph. Its bytes are shared and never
+// changed; what expressions see is decoded from them once, and their results are
+// copies, so that no node's value is part of another's.
+type data struct {
+	raw   json.RawMessage
+	value any
+	known bool
+}
+
+// values are what a condition and a transform see.
+type values struct{ output, input *data }
+
+// dataOf takes a node's output: a text that is JSON, also between the marks of a code
+// block, counts as the value that it is.
+func dataOf(raw json.RawMessage) data {
+	if len(raw) == 0 {
+		return data{raw: json.RawMessage("null"), known: true}
+	}
+	if raw[0] != '"' {
+		return data{raw: raw}
+	}
+	text := strings.TrimSpace(agent.OutputText(raw))
+	if inner, ok := fenced(text); ok {
+		text = inner
+	}
+	if !mayBeJSON(text) || !json.Valid([]byte(text)) {
+		return data{raw: raw}
+	}
+	var b bytes.Buffer
+	if json.Compact(&b, []byte(text)) != nil {
+		return data{raw: raw}
+	}
+	return data{raw: b.Bytes()}
+}
+
+// mayBeJSON looks at the first character, because most texts are none.
+func mayBeJSON(text string) bool {
+	return text != "" && strings.IndexByte(`{["-0123456789tfn`, text[0]) >= 0
+}
+
+// fenced returns what stands in a code block, if the text is one.
+func fenced(text string) (string, bool) {
+	rest, ok := strings.CutPrefix(text, "```")
+	if !ok {
+		return "", false
+	}
+	rest, ok = strings.CutSuffix(rest, "```")
+	if !ok {
+		return "", false
+	}
+	if first, body, more := strings.Cut(rest, "\n"); more && !strings.ContainsAny(strings.TrimSpace(first), " {[\"") {
+		rest = body // the first line names the language
+	}
+	return strings.TrimSpace(rest), true
+}
+
+// decoded returns the value in Go, with numbers as json.Number. It is shared.
+func (d *data) decoded() any {
+	if !d.known {
+		d.value, d.known = decode(d.raw), true
+	}
+	return d.value
+}
+
+// decode returns a value of its own.
+func decode(raw json.RawMessage) any {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	_ = dec.Decode(&v) // what is not JSON does not get here
+	return v
+}
+
+// object puts values together under names, in this order; nil ones are left out.
+func object(names func(i int) string, values []json.RawMessage) json.RawMessage {
+	size := 2
+	for i, v := range values {
+		size += len(names(i)) + len(v) + 4
+	}
+	b := append(make([]byte, 0, size), '{')
+	for i, v := range values {
+		if v == nil {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, agent.EncodeJSON(names(i))...), ':'), v...)
+	}
+	return append(b, '}')
+}

@@ -1,0 +1,475 @@
+package agentgraph
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// flow is the state of one run. It starts nothing itself: it is told how calls ended,
+// and says which are to be made next. So it is the same function whether the ends
+// come from agents or, after a crash, from the log.
+type flow struct {
+	*plan
+	input data
+	nodes []nodeState
+
+	starts  []*call // to be made, in the order in which they became due
+	delayed []*call // to be made after a pause
+	order   []int   // nodes, as they were started
+
+	stopped *failure   // why nothing new begins
+	first   *failure   // the first error
+	saved   bool       // the fallback was asked to save the run, if there is one
+	rescued bool       // and it has given the run's output
+	errs    []*failure // all that went wrong
+	outputs int        // how many nodes have an output, or one that stands for it
+}
+
+type phase uint8
+
+const (
+	waiting phase = iota // for edges
+	due                  // to be started
+	running
+	finished
+	failed
+	skipped
+	cancelled
+)
+
+type nodeState struct {
+	phase    phase
+	left     int // edges that are not resolved
+	taken    bool
+	followed bool // one of its edges was taken
+	calls    int
+	cause    string            // the run after which it starts
+	parts    []json.RawMessage // by source, if there are several
+	input    json.RawMessage
+	output   data
+	has      bool // it has an output
+	ended    string
+	attempt  int // calls since its input came
+}
+
+// call is one run of a node's agent.
+type call struct {
+	agent.Child
+	node   int
+	number int // of the node's calls, from 1
+	// standIn is the node that the fallback is asked for, -1 for a node's own call.
+	standIn int
+	// rescue is the fallback's call that is to save the run.
+	rescue bool
+	begun  bool
+	pause  int // which retry it is, from 1: its pause grows
+}
+
+// failure is one thing that went wrong.
+type failure struct {
+	node     int
+	edge     int    // -1 if the node's agent failed
+	code     string // of the error event
+	message  string
+	err      error // nil if it comes from the log
+	limit    bool  // of the turn, which nobody can get around
+	attempts int
+	cause    string // the run that failed
+	input    json.RawMessage
+}
+
+func newFlow(p *plan, input json.RawMessage, cause string) *flow {
+	f := &flow{plan: p, input: dataOf(input), nodes: make([]nodeState, len(p.nodes)), order: make([]int, 0, len(p.nodes))}
+	for i := range p.nodes {
+		f.nodes[i].left = p.nodes[i].in
+	}
+	n := &f.nodes[p.entry]
+	n.input, n.cause = f.input.raw, cause
+	f.begin(p.entry)
+	return f
+}
+
+// begin makes a node's own call due.
+func (f *flow) begin(i int) *call {
+	n := &f.nodes[i]
+	n.phase = due
+	n.attempt++
+	c := f.call(i, n.input, n.cause)
+	f.starts = append(f.starts, c)
+	return c
+}
+
+func (f *flow) call(i int, input json.RawMessage, cause string) *call {
+	n := &f.nodes[i]
+	n.calls++
+	c := &call{node: i, number: n.calls, standIn: -1}
+	c.Tree, c.Ref, c.Order = f.plan.nodes[i].tree, f.plan.nodes[i].Ref, i
+	c.Key = strconv.Itoa(n.calls) + "/" + f.plan.nodes[i].ID
+	c.Cause, c.Input, c.Timeout, c.Data = cause, input, f.plan.nodes[i].Timeout, c
+	return c
+}
+
+// started notes that a call is made.
+func (f *flow) started(c *call) {
+	c.begun = true
+	n := &f.nodes[c.node]
+	if c.standIn >= 0 || c.rescue {
+		n.input = c.Input
+		f.order = append(f.order, c.node)
+		return
+	}
+	if n.attempt == 1 {
+		f.order = append(f.order, c.node)
+	}
+	n.phase = running
+}
+
+// outcome is how a call ended.
+type outcome struct {
+	run     string // the run whose harness_end is the call's last event
+	reason  agent.FinishReason
+	output  json.RawMessage
+	code    string
+	message string
+	err     error
+}
+
+// problem returns what is wrong with an outcome, "" if nothing is.
+func (o *outcome) problem() string {
+	switch o.reason {
+	case agent.FinishReasonStop:
+		return ""
+	case agent.FinishReasonInputRequired:
+		return "the agent waits for somebody, which no agent of a graph can do"
+	case agent.FinishReasonLength:
+		return "the answer was cut off at the model's limit of tokens"
+	case agent.FinishReasonContentFilter:
+		return "the endpoint's content filter cut the answer off"
+	}
+	if o.message != "" {
+		return o.message
+	}
+	return "the run ended with the reason " + string(o.reason)
+}
+
+// end takes in how a call ended.
+func (f *flow) end(c *call, o outcome) {
+	problem := o.problem()
+	switch {
+	case o.reason == agent.FinishReasonCanceled:
+		if c.standIn < 0 && !c.rescue {
+			f.nodes[c.node].phase = cancelled
+		}
+		return
+	case c.rescue:
+		f.rescueEnded(c, problem, o)
+		return
+	case c.standIn >= 0:
+		f.standInEnded(c, problem, o)
+		return
+	}
+	n := &f.nodes[c.node]
+	n.ended = o.run
+	if problem != "" {
+		fail := &failure{node: c.node, edge: -1, code: o.code, message: problem, err: o.err, limit: o.reason == agent.FinishReasonLimit, attempts: n.attempt, cause: o.run, input: n.input}
+		if f.stopped == nil && f.mayRetry(fail) {
+			n.phase, n.cause = due, endOf(o.run)
+			n.attempt++
+			again := f.call(c.node, n.input, n.cause)
+			again.pause = n.attempt - 1
+			f.delayed = append(f.delayed, again)
+			return
+		}
+		f.fail(fail)
+		return
+	}
+	f.finish(c.node, dataOf(o.output), o.run)
+}
+
+func endOf(run string) string { return run + ":harness_end" }
+
+// mayRetry reports whether a node whose call failed is called again. The limits of
+// the turn would only be met again.
+func (f *flow) mayRetry(fail *failure) bool {
+	return f.onError.Strategy == Retry && fail.attempts <= f.onError.MaxRetries && !fail.limit
+}
+
+// finish gives a node its output and takes its edges.
+func (f *flow) finish(i int, output data, run string) {
+	n := &f.nodes[i]
+	n.phase, n.output, n.has, n.ended = finished, output, true, run
+	f.outputs++
+	if f.stopped != nil {
+		return
+	}
+	f.leave(i, true)
+}
+
+// leave resolves the edges of a node; without an output none is taken.
+func (f *flow) leave(i int, ok bool) {
+	v := values{&f.nodes[i].output, &f.input}
+	for _, at := range f.plan.nodes[i].out {
+		e := &f.edges[at]
+		taken := false
+		if ok {
+			value, holds, err := f.cross(e, &v)
+			if err != nil {
+				f.misrouted(i, at, err)
+				if f.stopped != nil {
+					return
+				}
+			} else if holds {
+				taken = true
+				f.nodes[i].followed = true
+				f.arrive(e, value)
+			}
+		}
+		f.resolve(e.to, i, taken)
+	}
+}
+
+// cross evaluates an edge: whether it is taken, and with what.
+func (f *flow) cross(e *planEdge, v *values) (value json.RawMessage, taken bool, failed error) {
+	if e.test != nil {
+		holds, err := e.test(v)
+		if err != nil {
+			return nil, false, &routeError{e.name(), "condition", textIn(e.Condition), err}
+		}
+		if !holds {
+			return nil, false, nil
+		}
+	}
+	if e.change == nil {
+		return v.output.raw, true, nil
+	}
+	out, err := e.change(v)
+	if err == nil {
+		value, err = encode(out)
+	}
+	if err != nil {
+		return nil, false, &routeError{e.name(), "transform", textIn(e.Transform), err}
+	}
+	return value, true, nil
+}
+
+func textIn(e *Expression) string {
+	if e == nil {
+		return ""
+	}
+	return e.Source()
+}
+
+func encode(v any) (json.RawMessage, error) {
+	if _, err := json.Marshal(v); err != nil {
+		return nil, err
+	}
+	return agent.EncodeJSON(v), nil
+}
+
+// arrive gives the target of an edge that is taken its value. Of several edges from
+// one source the first one counts.
+func (f *flow) arrive(e *planEdge, value json.RawMessage) {
+	n := &f.nodes[e.to]
+	sources := f.plan.nodes[e.to].sources
+	if len(sources) == 1 {
+		if !n.taken {
+			n.input = value
+		}
+		return
+	}
+	if n.parts == nil {
+		n.parts = make([]json.RawMessage, len(sources))
+	}
+	if n.parts[e.slot] == nil {
+		n.parts[e.slot] = value
+	}
+}
+
+// resolve counts an edge to a node, and makes the node due, or skips it, when it was
+// the last one. What is skipped resolves its own edges.
+func (f *flow) resolve(to, from int, taken bool) {
+	n := &f.nodes[to]
+	n.left--
+	if taken {
+		n.taken, n.cause = true, endOf(f.nodes[from].ended)
+	}
+	if n.left > 0 {
+		return
+	}
+	if n.taken {
+		f.fill(to)
+		f.begin(to)
+		return
+	}
+	n.phase = skipped
+	skips := []int{to}
+	for len(skips) > 0 {
+		i := skips[len(skips)-1]
+		skips = skips[:len(skips)-1]
+		for _, at := range f.plan.nodes[i].out {
+			next := f.edges[at].to
+			m := &f.nodes[next]
+			if m.left--; m.left > 0 {
+				continue
+			}
+			if m.taken {
+				f.fill(next)
+				f.begin(next)
+				continue
+			}
+			m.phase = skipped
+			skips = append(skips, next)
+		}
+	}
+}
+
+// fill makes the input of a node with several sources.
+func (f *flow) fill(i int) {
+	n, sources := &f.nodes[i], f.plan.nodes[i].sources
+	if len(sources) > 1 {
+		n.input = object(func(k int) string { return f.plan.nodes[sources[k]].ID }, n.parts)
+		n.parts = nil
+	}
+}
+
+// misrouted handles an edge whose condition or transform has no value.
+func (f *flow) misrouted(i, edge int, err error) {
+	n := &f.nodes[i]
+	fail := &failure{node: i, edge: edge, message: err.Error(), err: err, attempts: n.attempt, cause: n.ended, input: n.input}
+	f.note(fail)
+	if f.onError.Strategy != Continue {
+		f.stop(fail)
+	}
+}
+
+func (f *flow) note(fail *failure) {
+	f.errs = append(f.errs, fail)
+	if f.first == nil {
+		f.first = fail
+	}
+}
+
+// fail handles a node whose agent failed for good.
+func (f *flow) fail(fail *failure) {
+	f.nodes[fail.node].phase = failed
+	f.note(fail)
+	switch {
+	case f.stopped != nil:
+	case f.onError.Strategy != Continue:
+		f.stop(fail)
+	case f.fallback >= 0 && f.fallback != fail.node:
+		c := f.call(f.fallback, f.report(fail), endOf(fail.cause))
+		c.standIn = fail.node
+		f.starts = append(f.starts, c)
+	default:
+		f.leave(fail.node, false)
+	}
+}
+
+// report is what a fallback is given.
+func (f *flow) report(fail *failure) json.RawMessage {
+	input := fail.input
+	if len(input) == 0 {
+		input = json.RawMessage("null")
+	}
+	return agent.EncodeJSON(struct {
+		Agent    string          `json:"agent"`
+		Error    string          `json:"error"`
+		Attempts int             `json:"attempts"`
+		Input    json.RawMessage `json:"input"`
+	}{f.plan.nodes[fail.node].ID, fail.forModel(), fail.attempts, input})
+}
+
+// forModel are the words that the fallback's model may read: neither what a guard has
+// refused nor what a panic happened to say.
+func (fail *failure) forModel() string {
+	switch fail.code {
+	case agent.CodeTripwire:
+		return "withheld by a guard"
+	case agent.CodeInternal:
+		return "internal error"
+	}
+	return fail.message
+}
+
+// stop lets nothing new begin. What runs is cancelled by the caller, who then calls
+// save.
+func (f *flow) stop(fail *failure) {
+	f.stopped = fail
+	for _, c := range slices.Concat(f.starts, f.delayed) {
+		if c.begun {
+			continue
+		}
+		n := &f.nodes[c.node]
+		n.calls-- // it is not made
+		if c.standIn < 0 {
+			n.phase = waiting
+			if n.attempt > 1 { // it failed before and was to be called again
+				n.phase = failed
+			}
+		}
+	}
+	f.starts, f.delayed = nil, nil
+}
+
+// save asks the fallback to save a run that was stopped, once.
+func (f *flow) save() {
+	fail := f.stopped
+	f.saved = true
+	if f.fallback < 0 || f.fallback == fail.node || fail.limit {
+		return
+	}
+	c := f.call(f.fallback, f.report(fail), endOf(fail.cause))
+	c.rescue = true
+	f.starts = append(f.starts, c)
+}
+
+func (f *flow) rescueEnded(c *call, problem string, o outcome) {
+	if problem != "" {
+		f.bothFailed(f.stopped, problem)
+		return
+	}
+	f.rescued = true
+	f.nodes[c.node].output, f.nodes[c.node].has = dataOf(o.output), true
+}
+
+// bothFailed adds the fallback's error to the one it was asked for.
+func (f *flow) bothFailed(fail *failure, problem string) {
+	fail.message = fmt.Sprintf("%s; and the fallback %s failed: %s", fail.message, f.plan.nodes[f.fallback].ID, problem)
+}
+
+// standInEnded gives a failed node the fallback's output for its own.
+func (f *flow) standInEnded(c *call, problem string, o outcome) {
+	if problem != "" {
+		for _, fail := range f.errs {
+			if fail.node == c.standIn && fail.edge < 0 {
+				f.bothFailed(fail, problem)
+			}
+		}
+		f.leave(c.standIn, false)
+		return
+	}
+	f.nodes[c.node].output, f.nodes[c.node].has = dataOf(o.output), true
+	n := &f.nodes[c.standIn]
+	n.output, n.has, n.ended = dataOf(o.output), true, o.run
+	f.outputs++
+	f.leave(c.standIn, true)
+}
+
+// due returns the calls to be made now, at most so many, in the order of the file.
+func (f *flow) due(most int) []*call {
+	batch := f.starts
+	if len(batch) > 1 {
+		slices.SortStableFunc(batch, func(a, b *call) int { return a.node - b.node })
+	}
+	if len(batch) <= most {
+		f.starts = nil
+		return batch
+	}
+	f.starts = batch[most:]
+	return batch[:most:most]
+}

@@ -1,0 +1,197 @@
+package agentgraph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// ErrUnknownRef is the error of a [Resolver] that knows no agent of that name.
+var ErrUnknownRef = errors.New("unknown agent")
+
+// Resolver makes the agent of one node. It is asked once for each node, so that two
+// nodes with one reference are agents of their own. ref is as it stands in the graph,
+// config the node's own, nil if it has none.
+type Resolver func(ref string, config map[string]any) (agent.Agent, error)
+
+// Resolvers asks several resolvers, until one knows the reference.
+func Resolvers(resolvers ...Resolver) Resolver {
+	return func(ref string, config map[string]any) (agent.Agent, error) {
+		for _, resolve := range resolvers {
+			if a, err := resolve(ref, config); !errors.Is(err, ErrUnknownRef) {
+				return a, err
+			}
+		}
+		return nil, fmt.Errorf("%w %q", ErrUnknownRef, ref)
+	}
+}
+
+// AgentOption configures an Agent.
+type AgentOption func(*Agent)
+
+// WithAgent gives a node its agent; no resolver is asked about it.
+func WithAgent(id string, a agent.Agent) AgentOption {
+	return func(g *Agent) { g.given[id] = a }
+}
+
+// WithConcurrency bounds how many nodes run at once. 0, the default, is no bound.
+func WithConcurrency(n int) AgentOption { return func(g *Agent) { g.concurrency = n } }
+
+// DefaultSettle is the settle time of an agent that is given none.
+const DefaultSettle = time.Millisecond
+
+// WithSettle sets the time within which what several nodes do counts as simultaneous:
+// it is then taken in the order of the file, so that a run has the same events in the
+// same order each time. A node that has something to store waits so long for others
+// that run. 0 takes everything as it comes.
+func WithSettle(d time.Duration) AgentOption { return func(g *Agent) { g.settle = d } }
+
+// WithBackoff sets the pause before a node is called again after an error, and the
+// longest one: pauses double, and each is up to half as long or half as much longer by
+// chance. The default is 500 ms and 30 s.
+func WithBackoff(first, most time.Duration) AgentOption {
+	return func(g *Agent) { g.backoff, g.maxBackoff = first, most }
+}
+
+// WithName names the agent; the default is the graph's name, with - in place of what an
+// agent's name cannot have.
+func WithName(name string) AgentOption { return func(g *Agent) { g.name = name } }
+
+// WithDescription says what the agent is for; the default is the graph's description.
+func WithDescription(d string) AgentOption { return func(g *Agent) { g.description = d } }
+
+// Agent runs a graph. It can stand wherever an agent can: as the root of a tree, as a
+// target of transfers, behind an agent tool, or as a node of another graph. It is
+// immutable and safe for concurrent use.
+//
+// Its input is what the user says, or what an inner scope is given. Each node runs in a
+// scope of its own, and sees nothing but what its edges give it. The run's output is
+// that of the one node at which every run ends, or else a mapping from the ids of those
+// at which it did end to their outputs. In a conversation the same is said as text.
+type Agent struct {
+	graph             *Graph
+	plan              *plan
+	name, description string
+	given             map[string]agent.Agent
+	concurrency       int
+	settle            time.Duration
+	backoff           time.Duration
+	maxBackoff        time.Duration
+}
+
+// New makes an agent of a graph that [Load] has returned. The error names every node
+// whose agent cannot be had, or is not valid.
+func New(g *Graph, resolve Resolver, opts ...AgentOption) (*Agent, error) {
+	if g == nil {
+		return nil, errors.New("agentgraph: the graph is nil")
+	}
+	a := &Agent{graph: g, plan: newPlan(g), name: legalName(g.Name), description: g.Description, given: make(map[string]agent.Agent),
+		settle: DefaultSettle, backoff: 500 * time.Millisecond, maxBackoff: 30 * time.Second}
+	for i, o := range opts {
+		if o == nil {
+			return nil, fmt.Errorf("graph %q: option %d is nil", g.Name, i)
+		}
+		o(a)
+	}
+	var errs []error
+	if err := agent.CheckName(a.name); err != nil {
+		errs = append(errs, err)
+	}
+	if a.concurrency < 0 || a.settle < 0 || a.backoff < 0 || a.maxBackoff < a.backoff {
+		errs = append(errs, errors.New("a bound or a time is negative, or the longest pause is shorter than the first"))
+	}
+	for id := range a.given {
+		if _, ok := a.plan.index[id]; !ok {
+			errs = append(errs, fmt.Errorf("an agent is given for the node %q, which the graph does not have", id))
+		}
+	}
+	for i := range a.plan.nodes {
+		if err := a.resolve(&a.plan.nodes[i], resolve); err != nil {
+			errs = append(errs, fmt.Errorf("node %q: %w", a.plan.nodes[i].ID, err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
+	}
+	return a, nil
+}
+
+// resolve gives a node its agent.
+func (a *Agent) resolve(n *planNode, resolve Resolver) error {
+	member := a.given[n.ID]
+	if member == nil && resolve != nil {
+		var err error
+		if member, err = resolve(n.Ref, n.Config); err != nil {
+			return err
+		}
+	}
+	if member == nil {
+		return fmt.Errorf("%w %q", ErrUnknownRef, n.Ref)
+	}
+	tree, err := agent.NewTree(agent.Named(member, n.ID))
+	if err != nil {
+		return err
+	}
+	n.tree = tree
+	return nil
+}
+
+// legalName makes an agent's name of a graph's.
+func legalName(name string) string {
+	name = strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' {
+			return c
+		}
+		return '-'
+	}, name)
+	return name[:min(len(name), 64)]
+}
+
+// Graph returns the graph.
+func (a *Agent) Graph() *Graph { return a.graph }
+
+// Name implements agent.Agent.
+func (a *Agent) Name() string { return a.name }
+
+// Description implements agent.Agent.
+func (a *Agent) Description() string { return a.description }
+
+// SubAgents implements agent.Agent. The nodes of a graph are no sub-agents: nobody can
+// transfer to one.
+func (a *Agent) SubAgents() []agent.Agent { return nil }
+
+// FindAgent implements agent.Agent.
+func (a *Agent) FindAgent(name string) agent.Agent {
+	if name == a.name {
+		return a
+	}
+	return nil
+}
+
+// Workflow implements agent.Workflow.
+func (a *Agent) Workflow() {}
+
+// Run implements agent.Agent: it runs the graph, or goes on where the log ends.
+func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+	return func(yield func(*agent.Event, error) bool) {
+		r := &run{agent: a, inv: inv}
+		if err := r.load(ctx); err != nil {
+			yield(nil, err)
+			return
+		}
+		if err := r.all(ctx); err != nil {
+			yield(nil, err)
+			return
+		}
+		output, words := r.flow.output()
+		if words != "" && inv.Scope() == "" && !yield(&agent.Event{Data: &agent.Text{Content: words}, More: true}, nil) {
+			return
+		}
+		yield(&agent.Event{Data: &agent.Finish{Output: output}}, nil)
+	}
+}

@@ -1,0 +1,129 @@
+package agentgraph
+
+import (
+	"fmt"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// plan is a graph as it is run: ids are numbers, and who waits for whom is counted.
+// It is made once and shared by all runs.
+type plan struct {
+	name     string
+	nodes    []planNode
+	edges    []planEdge
+	index    map[string]int
+	entry    int
+	fallback int // -1 for none
+	onError  ErrorHandling
+	// single is the only node whose output can be the end of a run, -1 if there are
+	// several.
+	single int
+}
+
+type planNode struct {
+	*Node
+	out []int // edges, in the order of the file
+	in  int   // how many edges lead here
+	// sources are the nodes with an edge to here, in the order of the edges.
+	sources []int
+	tree    *agent.Tree
+}
+
+type planEdge struct {
+	from, to int
+	slot     int // the place of from among the sources of to
+	test     func(*values) (bool, error)
+	change   func(*values) (any, error)
+	*Edge
+}
+
+// name is how errors call an edge.
+func (e *planEdge) name() string { return e.From + "->" + e.To }
+
+func newPlan(g *Graph) *plan {
+	p := &plan{name: g.Name, nodes: make([]planNode, len(g.Nodes)), edges: make([]planEdge, len(g.Edges)),
+		index: make(map[string]int, len(g.Nodes)), fallback: -1, onError: g.OnError, single: -1}
+	for i := range g.Nodes {
+		p.nodes[i].Node = &g.Nodes[i]
+		p.index[g.Nodes[i].ID] = i
+	}
+	type pair struct{ from, to int }
+	slots := make(map[pair]int, len(g.Edges))
+	for i := range g.Edges {
+		e := planEdge{from: p.index[g.Edges[i].From], to: p.index[g.Edges[i].To], Edge: &g.Edges[i]}
+		if c := e.Condition; c != nil {
+			e.test = func(v *values) (bool, error) { return c.Test(v.output.decoded(), v.input.decoded()) }
+		}
+		if t := e.Transform; t != nil {
+			e.change = func(v *values) (any, error) { return t.Value(v.output.decoded(), v.input.decoded()) }
+		}
+		if when := e.when; when != nil {
+			e.test = func(v *values) (bool, error) { return guarded(when, v) }
+		}
+		if change := e.Edge.change; change != nil {
+			e.change = func(v *values) (any, error) { return guarded(change, v) }
+		}
+		from, to := &p.nodes[e.from], &p.nodes[e.to]
+		slot, known := slots[pair{e.from, e.to}]
+		if !known {
+			slot = len(to.sources)
+			slots[pair{e.from, e.to}] = slot
+			to.sources = append(to.sources, e.from)
+		}
+		e.slot = slot
+		from.out = append(from.out, i)
+		to.in++
+		p.edges[i] = e
+	}
+	p.entry = p.index[g.Entrypoint]
+	if g.OnError.Fallback != "" {
+		p.fallback = p.index[g.OnError.Fallback]
+	}
+	p.single = p.onlyEnd()
+	return p
+}
+
+// onlyEnd returns the node at which every run ends that has no errors, or -1. A node
+// is an end if it is possible that none of its edges is taken.
+func (p *plan) onlyEnd() int {
+	end := -1
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		if i == p.fallback && n.in == 0 && i != p.entry {
+			continue
+		}
+		sure := false
+		for _, e := range n.out {
+			sure = sure || p.edges[e].test == nil
+		}
+		switch {
+		case sure:
+		case end >= 0:
+			return -1
+		default:
+			end = i
+		}
+	}
+	return end
+}
+
+// bare reports whether a node is there only to be asked after errors.
+func (p *plan) bare(i int) bool { return i == p.fallback && i != p.entry && p.nodes[i].in == 0 }
+
+// routeError is the error of a condition or a transform.
+type routeError struct {
+	edge   string
+	what   string // the expression
+	source string
+	err    error
+}
+
+func (e *routeError) Error() string {
+	if e.source == "" {
+		return fmt.Sprintf("the %s of the edge %s: %v", e.what, e.edge, e.err)
+	}
+	return fmt.Sprintf("the %s of the edge %s, %q: %v", e.what, e.edge, e.source, e.err)
+}
+
+func (e *routeError) Unwrap() error { return e.err }

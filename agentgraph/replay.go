@@ -1,0 +1,130 @@
+package agentgraph
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// replay brings the flow of one run to where a log ends: it tells it, in the order of
+// the log, which calls began and how they ended. The flow decides the same as it did
+// when the log was written.
+type replay struct {
+	flow    *flow
+	runs    []string         // of the graph: the first, and those that took up its work
+	due     map[string]*call // that have not begun, by key
+	begun   map[string]*call // that have not ended, by key
+	scopes  map[string]string
+	failed  map[string]*agent.Failure // of runs that have not ended
+	noticed int
+
+	starts, delayed int // how many of the flow's calls are in due
+}
+
+// newReplay begins the run of a graph with its input.
+func newReplay(p *plan, runID string, input json.RawMessage) *replay {
+	rp := &replay{flow: newFlow(p, input, runID+":harness_start"), runs: []string{runID}}
+	return rp
+}
+
+// takenUp notes that another run of the graph goes on with the work of the first.
+func (rp *replay) takenUp(runID string) { rp.runs = append(rp.runs, runID) }
+
+// apply takes in an event of the log. Those of other agents are ignored.
+func (rp *replay) apply(e *agent.Event) {
+	if n, ok := e.Data.(*agent.Notice); ok && n.Code == noticeRouting && slices.Contains(rp.runs, e.RunID) {
+		rp.noticed++
+		return
+	}
+	key, ok := rp.key(e.Scope)
+	if !ok {
+		return
+	}
+	switch d := e.Data.(type) {
+	case *agent.HarnessStart:
+		rp.start(key, e.Scope)
+	case *agent.Failure:
+		if rp.failed == nil {
+			rp.failed = make(map[string]*agent.Failure)
+		}
+		rp.failed[e.RunID] = d
+	case *agent.HarnessEnd:
+		if c := rp.begun[key]; c != nil && rp.scopes[key] == e.Scope && d.FinishReason != agent.FinishReasonTransfer {
+			o := outcome{run: e.RunID, reason: d.FinishReason, output: d.Output}
+			if fail := rp.failed[e.RunID]; fail != nil {
+				o.code, o.message = fail.Code, fail.Message
+				delete(rp.failed, e.RunID)
+			}
+			delete(rp.begun, key)
+			rp.flow.end(c, o)
+			if rp.flow.stopped != nil && !rp.flow.saved {
+				rp.starts, rp.delayed = 0, 0 // none of them is made
+				rp.due = nil
+				rp.flow.save()
+			}
+		}
+	}
+}
+
+// key returns the key of a call's scope.
+func (rp *replay) key(scope string) (string, bool) {
+	for _, run := range rp.runs {
+		if rest, ok := strings.CutPrefix(scope, run); ok && strings.HasPrefix(rest, ".") && strings.Contains(rest, "/") {
+			return rest[1:], true
+		}
+	}
+	return "", false
+}
+
+// start takes in that a call was made. One that was cut off by a fork is made again in
+// another scope.
+func (rp *replay) start(key, scope string) {
+	if rp.begun == nil {
+		rp.begun, rp.scopes = make(map[string]*call), make(map[string]string)
+	}
+	rp.index()
+	c := rp.due[key]
+	if c == nil && rp.begun[key] == nil {
+		return // of another version of the graph
+	}
+	if c != nil {
+		delete(rp.due, key)
+		rp.flow.started(c)
+		rp.begun[key] = c
+	}
+	rp.scopes[key] = scope
+}
+
+// index makes the calls that the flow wants made known by their keys.
+func (rp *replay) index() {
+	if rp.due == nil {
+		rp.due = make(map[string]*call)
+	}
+	for _, c := range rp.flow.starts[rp.starts:] {
+		rp.due[c.Key] = c
+	}
+	for _, c := range rp.flow.delayed[rp.delayed:] {
+		rp.due[c.Key] = c
+	}
+	rp.starts, rp.delayed = len(rp.flow.starts), len(rp.flow.delayed)
+}
+
+// rest ends the replay. It returns the calls that were cut off; what a run began
+// itself, it goes on with.
+func (rp *replay) rest(runID string) (cut []*call) {
+	f := rp.flow
+	made := func(c *call) bool { return c.begun }
+	f.starts = append(slices.DeleteFunc(f.starts, made), slices.DeleteFunc(f.delayed, made)...) // a crash was pause enough
+	f.delayed = nil
+	for key, c := range rp.begun {
+		if f.stopped != nil && !c.rescue {
+			continue
+		}
+		c.Resume = rp.scopes[key] == agent.ChildScope(runID, key)
+		cut = append(cut, c)
+	}
+	slices.SortFunc(cut, func(a, b *call) int { return a.Order - b.Order })
+	return cut
+}

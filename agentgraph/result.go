@@ -1,0 +1,216 @@
+package agentgraph
+
+import (
+	"encoding/json"
+	"iter"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// Status says what became of a run.
+type Status string
+
+// The statuses of a run.
+const (
+	Completed           Status = "completed"
+	CompletedWithErrors Status = "completed_with_errors" // under Continue
+	Failed              Status = "failed"
+	Recovered           Status = "recovered" // the fallback's output is the run's
+	Cancelled           Status = "cancelled" // it was cut off, and nobody has gone on with it
+)
+
+// Result is what became of one run, as the session's log has it. Lists of nodes are
+// in the order of the file, Order in that in which nodes began; nothing in it is nil
+// but Error.
+type Result struct {
+	Status Status `json:"status"`
+	// Order has a node once for its input, however often it was called, and the
+	// fallback each time when it was asked.
+	Order     []string                   `json:"order"`
+	Skipped   []string                   `json:"skipped"`   // no edge to them was taken
+	Failed    []string                   `json:"failed"`    // their agents gave errors to the last
+	Cancelled []string                   `json:"cancelled"` // they ran when the run was stopped
+	NotRun    []string                   `json:"notRun"`    // the run ended before
+	Calls     map[string]int             `json:"calls"`     // of every node
+	Inputs    map[string]json.RawMessage `json:"inputs"`    // of nodes that began
+	Outputs   map[string]json.RawMessage `json:"outputs"`
+	// Terminal are the outputs that went nowhere: the run's own.
+	Terminal map[string]json.RawMessage `json:"terminal"`
+	// Error is the one that ended the run, or else the first.
+	Error *ResultError `json:"error,omitempty"`
+}
+
+// ResultError is an error of a node's agent, or of an edge.
+type ResultError struct {
+	Agent   string `json:"agent,omitempty"` // a node's id
+	Edge    string `json:"edge,omitempty"`  // such as a->b
+	Message string `json:"message"`
+}
+
+// Results reads from a session's log what became of each run of this agent, the oldest
+// first: of the conversation, and of inner scopes in which it runs under its own name.
+// The graph must be the one that was run. An error is one of the events' sequence.
+func (a *Agent) Results(events iter.Seq2[*agent.Event, error]) ([]Result, error) {
+	type own struct {
+		*replay
+		turn   string
+		reason agent.FinishReason // of its last run
+		open   bool
+	}
+	var all []*own
+	last := make(map[string]*own) // by scope
+	user := json.RawMessage("null")
+	for e, err := range events {
+		if err != nil {
+			return nil, err
+		}
+		switch d := e.Data.(type) {
+		case *agent.User:
+			user = agent.EncodeJSON(d.Content.PlainText())
+		case *agent.HarnessStart:
+			if e.Agent != a.name {
+				break
+			}
+			if r := last[e.Scope]; r != nil && r.turn == e.TurnID && (r.open || r.reason == agent.FinishReasonInputRequired) {
+				r.takenUp(e.RunID)
+				r.open = true
+				continue
+			}
+			input := user
+			if e.Scope != "" {
+				input = d.Input
+			}
+			r := &own{replay: newReplay(a.plan, e.RunID, input), turn: e.TurnID, open: true}
+			last[e.Scope] = r
+			all = append(all, r)
+			continue
+		case *agent.HarnessEnd:
+			if r := last[e.Scope]; r != nil && e.Agent == a.name {
+				r.open, r.reason = false, d.FinishReason
+				continue
+			}
+		}
+		for _, r := range last {
+			r.apply(e)
+		}
+	}
+	results := make([]Result, len(all))
+	for i, r := range all {
+		r.rest("")
+		results[i] = r.flow.result()
+	}
+	return results, nil
+}
+
+// status says what has become of the run.
+func (f *flow) status() Status {
+	switch {
+	case f.rescued:
+		return Recovered
+	case f.stopped != nil:
+		return Failed
+	}
+	for i := range f.nodes {
+		if p := f.nodes[i].phase; p == due || p == running || p == cancelled {
+			return Cancelled
+		}
+	}
+	switch {
+	case f.first == nil:
+		return Completed
+	case f.outputs == 0:
+		return Failed
+	}
+	return CompletedWithErrors
+}
+
+func (f *flow) result() Result {
+	r := Result{Status: f.status(), Order: make([]string, len(f.order)), Skipped: []string{}, Failed: []string{}, Cancelled: []string{}, NotRun: []string{},
+		Calls: make(map[string]int, len(f.nodes)), Inputs: make(map[string]json.RawMessage), Outputs: make(map[string]json.RawMessage),
+		Terminal: make(map[string]json.RawMessage)}
+	for i, n := range f.order {
+		r.Order[i] = f.plan.nodes[n].ID
+	}
+	for i := range f.nodes {
+		n, id := &f.nodes[i], f.plan.nodes[i].ID
+		r.Calls[id] = n.calls
+		if n.calls > 0 && n.input != nil {
+			r.Inputs[id] = n.input
+		}
+		if n.has {
+			r.Outputs[id] = n.output.raw
+		}
+		switch n.phase {
+		case skipped:
+			r.Skipped = append(r.Skipped, id)
+		case failed:
+			r.Failed = append(r.Failed, id)
+		case cancelled, running:
+			r.Cancelled = append(r.Cancelled, id)
+		case waiting, due:
+			if !f.bare(i) {
+				r.NotRun = append(r.NotRun, id)
+			}
+		}
+	}
+	for _, i := range f.terminals() {
+		r.Terminal[f.plan.nodes[i].ID] = f.nodes[i].output.raw
+	}
+	if fail := f.cause(); fail != nil {
+		r.Error = &ResultError{Message: fail.message}
+		if fail.edge >= 0 {
+			r.Error.Edge = f.edges[fail.edge].name()
+		} else {
+			r.Error.Agent = f.plan.nodes[fail.node].ID
+		}
+	}
+	return r
+}
+
+// cause is the error that ended the run, or else the first, nil if there was none.
+func (f *flow) cause() *failure {
+	if f.stopped != nil {
+		return f.stopped
+	}
+	return f.first
+}
+
+// terminals are the nodes whose outputs are the run's.
+func (f *flow) terminals() (ends []int) {
+	switch f.status() {
+	case Failed:
+		return nil
+	case Recovered:
+		return []int{f.fallback}
+	}
+	for i := range f.nodes {
+		n := &f.nodes[i]
+		if n.has && !n.followed && (n.phase == finished || n.phase == failed) {
+			ends = append(ends, i)
+		}
+	}
+	return ends
+}
+
+// output returns the run's output, and what is said of it in a conversation.
+func (f *flow) output() (json.RawMessage, string) {
+	ends := f.terminals()
+	if len(ends) == 1 {
+		out := f.nodes[ends[0]].output.raw
+		words := agent.OutputText(out)
+		if f.single == ends[0] || f.single >= 0 && f.rescued {
+			return out, words
+		}
+		return object(func(int) string { return f.plan.nodes[ends[0]].ID }, []json.RawMessage{out}), words
+	}
+	values := make([]json.RawMessage, len(ends))
+	words := ""
+	for k, i := range ends {
+		values[k] = f.nodes[i].output.raw
+		if k > 0 {
+			words += "\n\n"
+		}
+		words += f.plan.nodes[i].ID + ": " + agent.OutputText(values[k])
+	}
+	return object(func(k int) string { return f.plan.nodes[ends[k]].ID }, values), words
+}

@@ -1,0 +1,195 @@
+package agentgraph
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// run is one run of a graph, in one process.
+type run struct {
+	agent   *Agent
+	inv     *agent.Invocation
+	flow    *flow
+	group   agent.Group
+	cut     []*call // that a crash cut off
+	running map[*call]struct{}
+	dues    []pause
+	noticed int // how many errors of routing the log has
+}
+
+// pause is a call that is to be made later.
+type pause struct {
+	until time.Time
+	call  *call
+}
+
+// load brings the flow to where the log ends.
+func (r *run) load(ctx context.Context) error {
+	input := r.inv.Input()
+	if r.inv.Scope() == "" {
+		input = agent.EncodeJSON(r.inv.Message().PlainText())
+	}
+	rp := newReplay(r.agent.plan, r.inv.RunID(), input)
+	first := true
+	for e, err := range r.inv.Session().Events(ctx, r.inv.Since()) {
+		if err != nil {
+			return err
+		}
+		if _, ok := e.Data.(*agent.HarnessStart); ok && e.Scope == r.inv.Scope() {
+			if first {
+				rp = newReplay(r.agent.plan, e.RunID, input)
+			} else {
+				rp.takenUp(e.RunID)
+			}
+			first = false
+			continue
+		}
+		rp.apply(e)
+	}
+	r.flow, r.noticed = rp.flow, rp.noticed
+	r.cut = rp.rest(r.inv.RunID())
+	return nil
+}
+
+// all makes calls until none is left.
+func (r *run) all(ctx context.Context) error {
+	r.running = make(map[*call]struct{})
+	r.group = r.inv.Runtime().Group(ctx, r.inv, r.agent.settle)
+	defer r.group.Close()
+	f := r.flow
+	for {
+		if err := r.start(); err != nil {
+			return err
+		}
+		if len(r.running) == 0 && len(r.dues) == 0 {
+			return f.failed()
+		}
+		ended, err := r.group.Next(r.wait())
+		if err != nil {
+			return err
+		}
+		for _, e := range ended {
+			c := e.Child.Data.(*call)
+			delete(r.running, c)
+			f.end(c, outcome{run: e.RunID, reason: e.Reason, output: e.Output, code: e.Code, message: e.Message, err: e.Err})
+		}
+		r.notice()
+		if f.stopped != nil && !f.saved {
+			if err := r.stop(); err != nil {
+				return err
+			}
+			f.save()
+		}
+	}
+}
+
+// start makes the calls that are due, as many as may run at once.
+func (r *run) start() error {
+	f, now := r.flow, time.Now()
+	for _, c := range f.delayed {
+		r.dues = append(r.dues, pause{now.Add(r.pause(c)), c})
+	}
+	f.delayed = nil
+	r.dues = slices.DeleteFunc(r.dues, func(p pause) bool {
+		if p.until.After(now) {
+			return false
+		}
+		f.starts = append(f.starts, p.call)
+		return true
+	})
+	most := math.MaxInt
+	if r.agent.concurrency > 0 {
+		most = max(0, r.agent.concurrency-len(r.running))
+	}
+	batch := r.cut
+	r.cut = nil
+	if len(batch) > most {
+		batch, r.cut = batch[:most], batch[most:]
+	}
+	batch = append(batch, f.due(most-len(batch))...)
+	if len(batch) == 0 {
+		return nil
+	}
+	children := make([]*agent.Child, len(batch))
+	for i, c := range batch {
+		if !c.begun {
+			f.started(c)
+		}
+		children[i] = &c.Child
+		r.running[c] = struct{}{}
+	}
+	return r.group.Start(children...)
+}
+
+// pause is how long to wait before a node is called again.
+func (r *run) pause(c *call) time.Duration {
+	b := backoff.ExponentialBackOff{InitialInterval: r.agent.backoff, MaxInterval: r.agent.maxBackoff, Multiplier: 2, RandomizationFactor: 0.5}
+	b.Reset()
+	d := time.Duration(0)
+	for range c.pause {
+		d = b.NextBackOff()
+	}
+	return max(0, d)
+}
+
+// wait is how long it is until a call is due, 0 if none is waited for.
+func (r *run) wait() time.Duration {
+	if len(r.dues) == 0 {
+		return 0
+	}
+	next := slices.MinFunc(r.dues, func(a, b pause) int { return a.until.Compare(b.until) })
+	return max(1, time.Until(next.until))
+}
+
+// notice puts errors of routing into the log, where they do not end the run.
+func (r *run) notice() {
+	seen := 0
+	for _, fail := range r.flow.errs {
+		if fail.edge < 0 || fail == r.flow.stopped {
+			continue
+		}
+		if seen++; seen > r.noticed {
+			r.noticed = seen
+			r.group.Add(&agent.Event{Data: &agent.Notice{Code: noticeRouting, Message: fail.message}})
+		}
+	}
+}
+
+// noticeRouting is the code of the notice about an edge whose condition or transform
+// has no value.
+const noticeRouting = "routing_error"
+
+// stop cancels what runs.
+func (r *run) stop() error {
+	if err := r.group.Stop(); err != nil {
+		return err
+	}
+	for c := range r.running {
+		r.flow.end(c, outcome{reason: agent.FinishReasonCanceled})
+	}
+	clear(r.running)
+	r.cut, r.dues = nil, nil
+	return nil
+}
+
+// failed returns the error of a run without an output.
+func (f *flow) failed() error {
+	fail := f.cause()
+	if f.status() != Failed || fail == nil {
+		return nil
+	}
+	return &agent.RunError{Agent: f.plan.nodes[fail.node].ID, Code: cmp.Or(fail.code, "graph_failed"), Err: fail}
+}
+
+// Error implements error, with what the log has of it.
+func (fail *failure) Error() string { return fail.message }
+
+// Unwrap returns the error itself, nil if it comes from the log.
+func (fail *failure) Unwrap() error { return fail.err }

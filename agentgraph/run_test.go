@@ -1,0 +1,142 @@
+package agentgraph_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// does makes an agent of a function from its input to its output.
+func does(t testing.TB, name string, f func(ctx context.Context, input any) (any, error)) agent.Agent {
+	t.Helper()
+	a, err := agent.New(name, "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			var input any
+			if err := json.Unmarshal(inv.Input(), &input); err != nil {
+				yield(nil, err)
+				return
+			}
+			out, err := f(ctx, input)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			yield(&agent.Event{Data: &agent.Finish{Output: agent.EncodeJSON(out)}}, nil)
+		}
+	})
+	require.NoError(t, err)
+	return a
+}
+
+// gives makes an agent that always gives the same.
+func gives(t testing.TB, out any) agent.Agent {
+	return does(t, "gives", func(context.Context, any) (any, error) { return out, nil })
+}
+
+// fails makes an agent whose first calls fail.
+func fails(t testing.TB, times int, message string, out any) agent.Agent {
+	var calls atomic.Int64
+	return does(t, "fails", func(context.Context, any) (any, error) {
+		if calls.Add(1) <= int64(times) {
+			return nil, errors.New(message)
+		}
+		return out, nil
+	})
+}
+
+// try runs a graph once, on a new session. It returns what became of the run, the
+// session's log, and the turn's error.
+func try(t testing.TB, a *agentgraph.Agent, input string, opts ...runner.Option) (agentgraph.Result, []*agent.Event, error) {
+	t.Helper()
+	r, err := runner.New(a, session.NewMemory(), opts...)
+	require.NoError(t, err)
+	var failed error
+	for _, err := range r.Run(context.Background(), session.ID("s"), llm.UserText(input)) {
+		failed = err
+	}
+	var events []*agent.Event
+	for e, err := range r.History(context.Background(), session.ID("s")) {
+		require.NoError(t, err)
+		events = append(events, e)
+	}
+	results, err := a.Results(r.History(context.Background(), session.ID("s")))
+	require.NoError(t, err)
+	require.Len(t, results, 1)
+	return results[0], events, failed
+}
+
+func TestSequence(t *testing.T) {
+	a, err := agentgraph.NewBuilder("seq").Node("A", gives(t, map[string]any{"a": 1})).Node("B", gives(t, "b")).Node("C", gives(t, 3)).
+		Edge("A", "B").Edge("B", "C").Build()
+	require.NoError(t, err)
+	result, events, err := try(t, a, `{"q":"x"}`)
+	require.NoError(t, err)
+	if testing.Verbose() {
+		for _, e := range events {
+			line, _ := json.Marshal(e)
+			t.Log(string(line))
+		}
+	}
+	require.Equal(t, agentgraph.Completed, result.Status)
+	require.Equal(t, []string{"A", "B", "C"}, result.Order)
+	require.JSONEq(t, `{"q":"x"}`, string(result.Inputs["A"]))
+	require.Equal(t, `"b"`, string(result.Inputs["C"]))
+	require.Equal(t, `3`, string(result.Terminal["C"]))
+}
+
+func TestDiamondRunsSideBySide(t *testing.T) {
+	met := make(chan struct{})
+	var here atomic.Int64
+	barrier := does(t, "barrier", func(ctx context.Context, in any) (any, error) {
+		if here.Add(1) == 2 {
+			close(met)
+		}
+		select {
+		case <-met:
+			return in, nil
+		case <-time.After(10 * time.Second):
+			return nil, errors.New("alone")
+		}
+	})
+	a, err := agentgraph.NewBuilder("dia").Node("A", gives(t, "a")).Node("B", barrier).Node("C", barrier).Node("D", gives(t, "d")).
+		Edge("A", "B").Edge("A", "C").Edge("B", "D").Edge("C", "D").Build()
+	require.NoError(t, err)
+	result, _, err := try(t, a, "go")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"B":"a","C":"a"}`, string(result.Inputs["D"]))
+}
+
+func TestFailFast(t *testing.T) {
+	a, err := agentgraph.NewBuilder("ff").Node("a", gives(t, 1)).Node("b", fails(t, 9, "boom", nil)).Node("c", gives(t, 3)).
+		Edge("a", "b").Edge("b", "c").Build()
+	require.NoError(t, err)
+	result, _, err := try(t, a, "go")
+	var failed *agent.RunError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, "b", failed.Agent)
+	require.Equal(t, agentgraph.Failed, result.Status)
+	require.Equal(t, []string{"c"}, result.NotRun)
+	require.Equal(t, &agentgraph.ResultError{Agent: "b", Message: "boom"}, result.Error)
+}
+
+func TestRetry(t *testing.T) {
+	a, err := agentgraph.NewBuilder("retries").Node("a", gives(t, 1)).Node("b", fails(t, 2, "boom", "x")).
+		Edge("a", "b").OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Retry, MaxRetries: 2}).Build(agentgraph.WithBackoff(time.Millisecond, time.Millisecond))
+	require.NoError(t, err)
+	result, _, err := try(t, a, "go")
+	require.NoError(t, err)
+	require.Equal(t, agentgraph.Completed, result.Status)
+	require.Equal(t, 3, result.Calls["b"])
+}
