@@ -3,6 +3,7 @@ package agentgraph
 import (
 	"encoding/json"
 	"iter"
+	"strings"
 
 	"github.com/agentarbor/arbor/agent"
 )
@@ -204,13 +205,13 @@ func (f *flow) output() (json.RawMessage, string) {
 		return object(func(int) string { return f.plan.nodes[ends[0]].ID }, []json.RawMessage{out}), words
 	}
 	values := make([]json.RawMessage, len(ends))
-	words := ""
+	var words strings.Builder
 	for k, i := range ends {
 		values[k] = f.nodes[i].output.raw
 		if k > 0 {
-			words += "\n\n"
+			words.WriteString("\n\n")
 		}
-		words += f.plan.nodes[i].ID + ": " + agent.OutputText(values[k])
+		words.WriteString(f.plan.nodes[i].ID + ": " + agent.OutputText(values[k]))
 	}
-	return object(func(k int) string { return f.plan.nodes[ends[k]].ID }, values), words
+	return object(func(k int) string { return f.plan.nodes[ends[k]].ID }, values), words.String()
 }
