@@ -1,0 +1,271 @@
+package graphtest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/agentarbor/arbor/agentgraph"
+)
+
+// Case is a graph with an input, mocks for its agents, and what is expected of the
+// run. docs/agentgraph.md describes the files of cases.
+type Case struct {
+	Name string
+	Note string // for people
+	// File and Line say where the case begins; they are empty if it is made in Go.
+	File string
+	Line int
+
+	Graph *agentgraph.Graph
+	// Input is what the entrypoint gets: anything that has a JSON form.
+	Input  any
+	Mocks  Mocks
+	Expect Expect
+}
+
+// Expect is what is compared with a run. What is nil, empty or 0 is not looked at,
+// except that an empty list or map that is not nil must be empty in the run.
+type Expect struct {
+	Status string
+	// Order is compared as it is, the other lists of ids whatever their order.
+	Order, Skipped, Failed, Cancelled, NotRun []string
+	// Parallel are groups of nodes of which all must have started before any of them
+	// ended. Their mocks wait for each other.
+	Parallel [][]string
+	// Calls, Inputs and Outputs are looked at for the ids that they name, Terminal is
+	// the whole. Values are the same if their JSON is, numbers if their values are.
+	Calls                     map[string]int
+	Inputs, Outputs, Terminal map[string]any
+	Error                     *ExpectError
+	// FallbackInputHas are texts that the JSON of the fallback's input holds.
+	FallbackInputHas []string
+	// ConfigSeen is the configuration of agents: a node's own, merged over the one in
+	// the document of its agent, if the graph's file has that. It is looked at for the
+	// keys that it names.
+	ConfigSeen map[string]map[string]any
+}
+
+// ExpectError is what is expected of the error that a run reports.
+type ExpectError struct {
+	Agent    string   // the id of the node that failed
+	Edge     string   // or the edge that could not be judged, as from->to
+	Contains []string // texts in its message
+}
+
+// LoadCases reads cases, one in each YAML document. The name of the file is for
+// errors, which are an [*Error] with all problems, those of graphs among them, and a
+// case's graphFile is relative to its folder.
+func LoadCases(data []byte, file string) ([]Case, error) {
+	r := &reader{file: file}
+	var cases []Case
+	lines := map[string]int{} // of names
+	docs := r.documents(data)
+	for _, doc := range docs {
+		body := r.parse(doc)
+		if body == nil {
+			continue
+		}
+		c := r.testCase(body)
+		if first := lines[c.Name]; c.Name != "" && first > 0 {
+			r.add(c.Line, "the name %q stands on line %d already", short(c.Name, 60), first)
+		}
+		lines[c.Name] = c.Line
+		cases = append(cases, c)
+	}
+	if len(cases) == 0 && len(r.problems) == 0 {
+		r.add(1, "the file holds no case: a case has name, graph, input, mock and expect, and a line with --- stands between two of them")
+	}
+	if err := asError(r.problems); err != nil {
+		return nil, err
+	}
+	return cases, nil
+}
+
+// LoadCaseFile is LoadCases for a file. An error that is no [*Error] says why it
+// cannot be read.
+func LoadCaseFile(path string) ([]Case, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("graphtest: %w", err)
+	}
+	return LoadCases(data, path)
+}
+
+// Unmocked returns the graph's nodes that have no mock.
+func (c *Case) Unmocked() []agentgraph.Node {
+	var out []agentgraph.Node
+	for _, n := range c.Graph.Nodes {
+		if _, ok := c.Mocks[n.ID]; !ok {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func (r *reader) testCase(body ast.Node) Case {
+	c := Case{File: r.file, Line: r.line(body)}
+	f := r.fields(body, "a case", nil, "name", "note", "graph", "graphFile", "input", "mock", "expect")
+	if f["name"] != nil {
+		c.Name = r.text(f["name"])
+	} else if _, ok := pairsOf(body); ok {
+		r.add(c.Line, "the case has no name")
+	}
+	if n := f["note"]; n != nil {
+		switch v := n.value.(type) {
+		case *ast.StringNode:
+			c.Note = v.Value
+		default:
+			if !isNull(v) {
+				c.Note = r.text(n)
+			}
+		}
+	}
+	if f["input"] != nil {
+		c.Input = r.any(f["input"].value, 0)
+	}
+	if f["mock"] != nil && !isNull(f["mock"].value) {
+		c.Mocks = r.mocks(f["mock"])
+	}
+	if f["expect"] != nil {
+		c.Expect = r.expect(f["expect"])
+	} else if _, ok := pairsOf(body); ok {
+		r.add(c.Line, "expect is missing: without it nothing is checked")
+	}
+	switch {
+	case f["graph"] != nil && f["graphFile"] != nil:
+		r.add(f["graphFile"].line, "graph and graphFile exclude each other")
+	case f["graph"] != nil:
+		c.Graph = r.graph(f["graph"])
+	case f["graphFile"] != nil:
+		c.Graph = r.graphFile(f["graphFile"])
+	default:
+		if _, ok := pairsOf(body); ok {
+			r.add(c.Line, "the case has no graph: give its text as graph, or its file as graphFile")
+		}
+	}
+	if c.Graph != nil {
+		r.known(&c, f)
+	}
+	return c
+}
+
+// graph loads a graph that stands in a case. The lines of its problems are those of
+// the case's file.
+func (r *reader) graph(p *pair) *agentgraph.Graph {
+	if _, ok := pairsOf(p.value); ok {
+		r.add(p.line, "graph must be a text: put | behind graph: and indent what follows, or name a file with graphFile")
+		return nil
+	}
+	text := r.text(p)
+	if text == "" {
+		return nil
+	}
+	g, err := agentgraph.Load([]byte(text), agentgraph.WithAnyRef())
+	if err == nil {
+		return g
+	}
+	for _, problem := range agentgraph.Problems(err) {
+		line, where := r.line(p.value), ""
+		if n, ok := p.value.(*ast.LiteralNode); ok && strings.HasPrefix(n.Start.Value, "|") {
+			line = r.before + tokenLine(n.Start) + problem.Line
+		} else {
+			where = fmt.Sprintf("line %d of ", problem.Line)
+		}
+		r.add(line, "%sthe graph: %s", where, problem)
+	}
+	return nil
+}
+
+func (r *reader) graphFile(p *pair) *agentgraph.Graph {
+	name := r.text(p)
+	if name == "" {
+		return nil
+	}
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(filepath.Dir(r.file), name)
+	}
+	g, err := agentgraph.LoadFile(name, agentgraph.WithAnyRef())
+	var bad *agentgraph.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &bad):
+		for _, problem := range bad.Problems {
+			r.add(p.line, "the graph: %s", bad.Line(problem))
+		}
+	case errors.Is(err, os.ErrNotExist):
+		r.add(p.line, "%s: there is no such file", name)
+	default:
+		r.add(p.line, "%s", strings.TrimPrefix(err.Error(), "agentgraph: "))
+	}
+	return g
+}
+
+// known reports ids in a case that its graph does not have.
+func (r *reader) known(c *Case, f map[string]*pair) {
+	ids := make([]string, len(c.Graph.Nodes))
+	for i, n := range c.Graph.Nodes {
+		ids[i] = n.ID
+	}
+	var bad *Error
+	if errors.As(c.Mocks.Check(c.Graph), &bad) {
+		r.problems = append(r.problems, bad.Problems...)
+	}
+	if f["expect"] == nil {
+		return
+	}
+	line := f["expect"].line
+	check := func(key string, names ...string) {
+		for _, id := range names {
+			if !slices.Contains(ids, id) && id != "" {
+				r.add(r.keyLine(f["expect"].value, key, line), "expect.%s: no agent of the graph has the id %q%s", key, short(id, 60), didYouMean(id, ids))
+			}
+		}
+	}
+	e := &c.Expect
+	check("order", e.Order...)
+	check("skipped", e.Skipped...)
+	check("failed", e.Failed...)
+	check("cancelled", e.Cancelled...)
+	check("notRun", e.NotRun...)
+	for _, group := range e.Parallel {
+		check("parallel", group...)
+		for _, id := range group {
+			if _, mocked := c.Mocks[id]; !mocked && slices.Contains(ids, id) {
+				r.add(r.keyLine(f["expect"].value, "parallel", line), "expect.parallel: %s has no mock that could wait for the others", id)
+			}
+		}
+	}
+	check("calls", sortedKeys(e.Calls)...)
+	check("inputs", sortedKeys(e.Inputs)...)
+	check("outputs", sortedKeys(e.Outputs)...)
+	check("terminal", sortedKeys(e.Terminal)...)
+	check("configSeen", sortedKeys(e.ConfigSeen)...)
+	if e.Error != nil {
+		check("error", e.Error.Agent)
+		if from, to, ok := strings.Cut(e.Error.Edge, "->"); ok {
+			check("error", strings.TrimSpace(from), strings.TrimSpace(to))
+		} else if e.Error.Edge != "" {
+			r.add(r.keyLine(f["expect"].value, "error", line), "expect.error: an edge is written as from->to, not %q", short(e.Error.Edge, 60))
+		}
+	}
+	if len(e.FallbackInputHas) > 0 && c.Graph.OnError.Fallback == "" {
+		r.add(r.keyLine(f["expect"].value, "fallbackInputHas", line), "expect.fallbackInputHas: the graph has no fallbackAgent")
+	}
+}
+
+// keyLine returns the line of a key of a mapping.
+func (r *reader) keyLine(n ast.Node, key string, otherwise int) int {
+	pairs, _ := pairsOf(n)
+	for _, p := range pairs {
+		if p.Key.GetToken().Value == key {
+			return r.before + tokenLine(p.Key.GetToken())
+		}
+	}
+	return otherwise
+}

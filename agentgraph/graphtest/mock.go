@@ -1,0 +1,252 @@
+package graphtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+)
+
+// Mock says what stands in for the agent of one node does. The zero value gives
+// null at once.
+type Mock struct {
+	// Output is what every call gives: anything that has a JSON form.
+	Output any
+	// Outputs, if there are some, are what calls give in their order. The last one
+	// is given again. Calls that fail do not count. It excludes Output.
+	Outputs []any
+	// Error, if it is not empty, is the error of the first Times calls, or with a
+	// Times of 0 of every call.
+	Error string
+	Times int
+	// Delay is how long a call takes, whether it fails or not. It ends with the
+	// call's context.
+	Delay time.Duration
+
+	file string
+	line int
+}
+
+// Agent makes the agent. It counts its calls from now on, over all runs that it is
+// part of, and finishes with the output without a word. It may be called by many
+// goroutines. The error says what contradicts itself, or has no JSON form.
+func (m Mock) Agent(name string) (agent.Agent, error) { return m.agent(name, nil) }
+
+// agent makes the agent. Its first call calls first, if that is not nil, and fails
+// with its error.
+func (m Mock) agent(name string, first func(context.Context) error) (agent.Agent, error) {
+	if said := m.contradiction(); said != "" {
+		return nil, fmt.Errorf("graphtest: the mock %s: %s", name, said)
+	}
+	values := m.Outputs
+	if len(values) == 0 {
+		values = []any{m.Output}
+	}
+	outputs := make([]json.RawMessage, len(values))
+	for i, v := range values {
+		var err error
+		if outputs[i], err = encode(v); err != nil {
+			return nil, fmt.Errorf("graphtest: the mock %s: its output has no JSON form: %w", name, err)
+		}
+	}
+	var calls atomic.Int64
+	call := func(ctx context.Context) (json.RawMessage, error) {
+		n := int(calls.Add(1))
+		if n == 1 && first != nil {
+			if err := first(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if err := sleep(ctx, m.Delay); err != nil {
+			return nil, err
+		}
+		if m.Error != "" && (m.Times == 0 || n <= m.Times) {
+			return nil, errors.New(m.Error)
+		}
+		return outputs[min(n-m.Times, len(outputs))-1], nil
+	}
+	return agent.New(name, "A mock.", func(ctx context.Context, _ *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			output, err := call(ctx)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonStop, Output: output}}, nil)
+		}
+	})
+}
+
+func (m Mock) contradiction() string {
+	switch {
+	case m.Output != nil && len(m.Outputs) > 0:
+		return "output and outputs exclude each other"
+	case m.Times < 0:
+		return "times must be at least 1"
+	case m.Times > 0 && m.Error == "":
+		return "times says how many calls fail, and error is missing"
+	case m.Error != "" && m.Times == 0 && (m.Output != nil || len(m.Outputs) > 0):
+		return "every call fails, so that no output is ever given: times says how many calls fail"
+	case m.Delay < 0:
+		return "the delay is negative"
+	}
+	return ""
+}
+
+// sleep waits, or returns why the context ended.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Mocks are mocks by the ids of their nodes.
+type Mocks map[string]Mock
+
+// LoadMocks reads YAML that maps ids of nodes to mocks, as in
+//
+//	classifier: {output: {intent: billing}}
+//	billing:    {error: is down, times: 2, output: done, delay: 50ms}
+//	general:    {outputs: [first, second]}
+//
+// The name of the file is for errors, which are an [*Error] with all problems.
+func LoadMocks(data []byte, file string) (Mocks, error) {
+	r := &reader{file: file}
+	docs := r.documents(data)
+	if len(docs) > 1 {
+		r.add(docs[1].before+1, "a file of mocks holds one document, and this is another one")
+	}
+	var mocks Mocks
+	if len(docs) > 0 {
+		if body := r.parse(docs[0]); body != nil {
+			mocks = r.mocks(&pair{"the file", docs[0].before + 1, body})
+		}
+	}
+	if len(mocks) == 0 && len(r.problems) == 0 {
+		r.add(1, "the file holds no mock: give the id of an agent, and what it gives, such as a: {output: 1}")
+	}
+	if err := asError(r.problems); err != nil {
+		return nil, err
+	}
+	return mocks, nil
+}
+
+// mockSynonyms are other words for the keys of a mock.
+var mockSynonyms = map[string]string{"failTimes": "times", "delayMs": "delay"}
+
+func (r *reader) mocks(p *pair) Mocks {
+	mocks := Mocks{}
+	for _, p := range r.pairs(p.value, p.key) {
+		mocks[p.key] = r.mock(p)
+	}
+	return mocks
+}
+
+func (r *reader) mock(p pair) Mock {
+	m := Mock{file: r.file, line: p.line}
+	known := len(r.problems)
+	f := r.fields(p.value, "the mock "+short(p.key, 60), mockSynonyms, "output", "outputs", "error", "times", "delay")
+	if f["outputs"] != nil {
+		for _, n := range r.list(f["outputs"]) {
+			m.Outputs = append(m.Outputs, r.any(n, 0))
+		}
+		if len(m.Outputs) == 0 && known == len(r.problems) {
+			r.add(f["outputs"].line, "outputs is empty")
+		}
+	}
+	if f["output"] != nil {
+		m.Output = r.any(f["output"].value, 0)
+	}
+	if f["error"] != nil {
+		m.Error = r.text(f["error"])
+	}
+	if f["times"] != nil {
+		m.Times = r.whole(f["times"], 1)
+	}
+	if d := f["delay"]; d != nil {
+		if _, number := numberOf(d.value); d.key == "delayMs" && !number {
+			r.add(d.line, "delayMs must be a number of milliseconds, not %s", describe(d.value))
+		} else {
+			m.Delay = r.duration(d)
+		}
+	}
+	if known != len(r.problems) {
+		return m
+	}
+	said := m.contradiction()
+	there := f["output"] != nil || f["outputs"] != nil
+	switch {
+	case said != "":
+	case f["output"] != nil && f["outputs"] != nil: // output: null
+		said = "output and outputs exclude each other"
+	case m.Error != "" && m.Times == 0 && there:
+		said = "every call fails, so that no output is ever given: times says how many calls fail"
+	case m.Times > 0 && !there:
+		said = "what is given after the error is missing: add output or outputs"
+	case m.Error == "" && !there:
+		said = "it says neither output nor outputs nor error"
+	}
+	if said != "" {
+		r.add(p.line, "the mock %s: %s", short(p.key, 60), said)
+	}
+	return m
+}
+
+// Check reports mocks whose ids the graph does not have. The error is an [*Error].
+func (m Mocks) Check(g *agentgraph.Graph) error {
+	ids := make([]string, len(g.Nodes))
+	for i, n := range g.Nodes {
+		ids[i] = n.ID
+	}
+	var problems []Problem
+	for id, mock := range m {
+		if !slices.Contains(ids, id) {
+			problems = append(problems, Problem{mock.file, max(mock.line, 1), fmt.Sprintf("no agent of the graph has the id %q%s", short(id, 60), didYouMean(id, ids))})
+		}
+	}
+	slices.SortFunc(problems, func(a, b Problem) int { return strings.Compare(a.Message, b.Message) })
+	return asError(problems)
+}
+
+// Agents returns the options that put the mocks in the places of the graph's
+// agents. A mock for an id that the graph does not have is an error.
+func (m Mocks) Agents(g *agentgraph.Graph) ([]agentgraph.AgentOption, error) { return m.agents(g, nil) }
+
+func (m Mocks) agents(g *agentgraph.Graph, first map[string]func(context.Context) error) ([]agentgraph.AgentOption, error) {
+	if err := m.Check(g); err != nil {
+		return nil, err
+	}
+	var opts []agentgraph.AgentOption
+	for _, n := range g.Nodes {
+		mock, ok := m[n.ID]
+		if !ok {
+			continue
+		}
+		name := n.ID
+		if agent.CheckName(name) != nil { // ids may be any text
+			name = "mock"
+		}
+		a, err := mock.agent(name, first[n.ID])
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, agentgraph.WithAgent(n.ID, a))
+	}
+	return opts, nil
+}

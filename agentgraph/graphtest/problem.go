@@ -1,0 +1,72 @@
+package graphtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/internal/edits"
+)
+
+// Problem is one thing that is wrong with a file of cases or of mocks.
+type Problem struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"` // from 1
+	Message string `json:"message"`
+}
+
+// String returns the problem as file:line: message.
+func (p Problem) String() string { return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Message) }
+
+// Error holds every problem of a file, at least one, sorted by line.
+type Error struct{ Problems []Problem }
+
+// Error returns one problem a line.
+func (e *Error) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// asError returns the problems as an error, nil if there are none.
+func asError(problems []Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(problems, func(a, b Problem) int { return a.Line - b.Line })
+	return &Error{problems}
+}
+
+// didYouMean ends a message about an unknown name.
+func didYouMean(name string, known []string) string {
+	if len(name) > 100 {
+		return ""
+	}
+	plain := []rune(strings.ToLower(name))
+	best, distance := "", max(1, len(plain)/3)+1
+	for _, k := range known {
+		if len(k) > 200 {
+			continue
+		}
+		if d := edits.Distance(plain, []rune(strings.ToLower(k))); d < distance {
+			best, distance = k, d
+		}
+	}
+	switch {
+	case best != "":
+		return `; did you mean "` + best + `"?`
+	case len(known) > 0 && len(known) <= 12:
+		return "; there are " + strings.Join(known, ", ")
+	}
+	return ""
+}
+
+// short cuts what a message quotes.
+func short(s string, most int) string {
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,180 @@
+package graphtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Option configures [Case.Run].
+type Option func(*options)
+
+type options struct {
+	resolve agentgraph.Resolver
+	agent   []agentgraph.AgentOption
+	barrier time.Duration
+}
+
+// WithResolver gives nodes without a mock their agents. Without it they are an error.
+func WithResolver(r agentgraph.Resolver) Option { return func(o *options) { o.resolve = r } }
+
+// WithAgentOptions are options of the graph's agent.
+func WithAgentOptions(opts ...agentgraph.AgentOption) Option {
+	return func(o *options) { o.agent = append(o.agent, opts...) }
+}
+
+// WithBarrier is how long the mocks of a group of Expect.Parallel wait for each other
+// before they fail. The default is 5 s.
+func WithBarrier(d time.Duration) Option { return func(o *options) { o.barrier = d } }
+
+// Outcome is what became of a case.
+type Outcome struct {
+	Result agentgraph.Result
+	Events []*agent.Event // of the session, in order
+	// Differences say how the run is not as expected, one a text, without line breaks.
+	Differences []string
+}
+
+// OK reports whether the run was as expected.
+func (o *Outcome) OK() bool { return len(o.Differences) == 0 }
+
+// Backoff is the pause before a failed agent is called again in a case, and the most
+// that it grows to: short, because nothing is overloaded in a test.
+const Backoff = time.Millisecond
+
+// Run runs a case and compares. An error says why there was nothing to compare: the
+// case is wrong, or ctx has ended.
+func (c *Case) Run(ctx context.Context, opts ...Option) (*Outcome, error) {
+	o := options{barrier: 5 * time.Second}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if c.Graph == nil {
+		return nil, fmt.Errorf("graphtest: the case %q has no graph", c.Name)
+	}
+	input, err := encode(c.Input)
+	if err != nil {
+		return nil, fmt.Errorf("graphtest: the input of the case %q has no JSON form: %w", c.Name, err)
+	}
+	agents, err := c.Mocks.agents(c.Graph, barriers(c.Expect.Parallel, o.barrier))
+	if err != nil {
+		return nil, err
+	}
+	resolve := o.resolve
+	if resolve == nil {
+		resolve = func(ref string, _ map[string]any) (agent.Agent, error) {
+			return nil, fmt.Errorf("there is no mock for it: %w", agentgraph.ErrUnknownRef)
+		}
+	}
+	all := append([]agentgraph.AgentOption{agentgraph.WithBackoff(Backoff, 4*Backoff)}, o.agent...)
+	graph, err := agentgraph.New(c.Graph, resolve, append(all, agents...)...)
+	if err != nil {
+		return nil, err
+	}
+	r, err := runner.New(graph, session.NewMemory())
+	if err != nil {
+		return nil, err
+	}
+	key := session.ID("case")
+	out := &Outcome{}
+	var failed error
+	for _, failed = range r.Run(ctx, key, llm.UserText(string(input))) {
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	for e, err := range r.History(ctx, key) {
+		if err != nil {
+			return nil, err
+		}
+		out.Events = append(out.Events, e)
+	}
+	results, err := graph.Results(func(yield func(*agent.Event, error) bool) {
+		for _, e := range out.Events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(results) != 1 {
+		return nil, fmt.Errorf("graphtest: the log of the case %q has %d runs of the graph, not one: %w", c.Name, len(results), failed)
+	}
+	out.Result = results[0]
+	out.Differences, err = c.compare(out)
+	if failed != nil && out.Result.Error == nil {
+		out.Differences = append(out.Differences, "the run ended with an error that its result does not have: "+oneLine(failed.Error()))
+	}
+	return out, err
+}
+
+// barrier is where the mocks of a group wait for each other.
+type barrier struct {
+	group []string
+	limit time.Duration
+	open  chan struct{}
+
+	mu      sync.Mutex
+	arrived []string
+}
+
+// barriers returns what the first call of each node of a group begins with.
+func barriers(groups [][]string, limit time.Duration) map[string]func(context.Context) error {
+	waits := make(map[string]func(context.Context) error)
+	for _, group := range groups {
+		b := &barrier{group: group, limit: limit, open: make(chan struct{})}
+		for _, id := range group {
+			before := waits[id]
+			waits[id] = func(ctx context.Context) error {
+				if before != nil { // the node is in two groups
+					if err := before(ctx); err != nil {
+						return err
+					}
+				}
+				return b.wait(ctx, id)
+			}
+		}
+	}
+	return waits
+}
+
+var errAlone = errors.New("nodes that are ready together have to run at the same time")
+
+func (b *barrier) wait(ctx context.Context, id string) error {
+	b.mu.Lock()
+	b.arrived = append(b.arrived, id)
+	if len(b.arrived) == len(b.group) {
+		close(b.open)
+	}
+	b.mu.Unlock()
+	timer := time.NewTimer(b.limit)
+	defer timer.Stop()
+	select {
+	case <-b.open:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var missing []string
+	for _, other := range b.group {
+		if !slices.Contains(b.arrived, other) {
+			missing = append(missing, other)
+		}
+	}
+	return fmt.Errorf("%s waited %v, and %s did not start: %w", id, b.limit, strings.Join(missing, ", "), errAlone)
+}

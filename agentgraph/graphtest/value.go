@@ -1,0 +1,114 @@
+package graphtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// encode writes a value as JSON without HTML escapes, in one line.
+func encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// decode reads JSON with its numbers as they stand there.
+func decode(data []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows the value")
+	}
+	return v, nil
+}
+
+func numberOf(n ast.Node) (string, bool) {
+	switch n.(type) {
+	case *ast.IntegerNode, *ast.FloatNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
+
+// sameJSON compares the JSON of two values. Numbers are the same if their values are:
+// 1, 1.0 and 1e0. An error is of what is no JSON.
+func sameJSON(a, b []byte) (bool, error) {
+	x, err := decode(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := decode(b)
+	if err != nil {
+		return false, err
+	}
+	return same(x, y), nil
+}
+
+func same(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for k, v := range a {
+			w, there := b[k]
+			if !there || !same(v, w) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, same)
+	case json.Number:
+		b, ok := b.(json.Number)
+		return ok && sameNumber(string(a), string(b))
+	}
+	return a == b
+}
+
+// sameNumber compares numbers exactly where they are whole or have few digits, and
+// as float64 where the exponent would make exactness expensive.
+func sameNumber(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, exact := rational(a)
+	y, too := rational(b)
+	if exact && too {
+		return x.Cmp(y) == 0
+	}
+	f, err := strconv.ParseFloat(a, 64)
+	g, err2 := strconv.ParseFloat(b, 64)
+	return err == nil && err2 == nil && !math.IsInf(f, 0) && f == g
+}
+
+func rational(s string) (*big.Rat, bool) {
+	if _, exp, ok := strings.Cut(strings.ToLower(s), "e"); ok {
+		if n, err := strconv.Atoi(exp); err != nil || n > 400 || n < -400 {
+			return nil, false
+		}
+	}
+	if len(s) > 1000 {
+		return nil, false
+	}
+	return new(big.Rat).SetString(s)
+}
