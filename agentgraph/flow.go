@@ -195,7 +195,14 @@ func endOf(run string) string { return run + ":harness_end" }
 // mayRetry reports whether a node whose call failed is called again. The limits of
 // the turn would only be met again.
 func (f *flow) mayRetry(fail *failure) bool {
-	return f.onError.Strategy == Retry && fail.attempts <= f.onError.MaxRetries && !fail.limit
+	most := 0
+	if f.onError.Strategy == Retry {
+		most = f.onError.MaxRetries
+	}
+	if own := f.plan.nodes[fail.node].Retry; own != nil {
+		most = own.Max
+	}
+	return fail.attempts <= most && !fail.limit
 }
 
 // finish gives a node its output and takes its edges.

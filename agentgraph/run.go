@@ -130,7 +130,11 @@ func (r *run) start() error {
 
 // pause is how long to wait before a node is called again.
 func (r *run) pause(c *call) time.Duration {
-	b := backoff.ExponentialBackOff{InitialInterval: r.agent.backoff, MaxInterval: r.agent.maxBackoff, Multiplier: 2, RandomizationFactor: 0.5}
+	first := r.agent.backoff
+	if own := r.flow.plan.nodes[c.node].Retry; own != nil && own.Backoff > 0 {
+		first = own.Backoff
+	}
+	b := backoff.ExponentialBackOff{InitialInterval: first, MaxInterval: max(first, r.agent.maxBackoff), Multiplier: 2, RandomizationFactor: 0.5}
 	b.Reset()
 	d := time.Duration(0)
 	for range c.pause {
