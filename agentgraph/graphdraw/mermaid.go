@@ -76,13 +76,16 @@ func mermaidText(lines []string) string {
 
 // mermaidLine escapes one line. Mermaid reads HTML in texts, then Markdown, and before
 // both of them its own marks, such as #35; for a character by its number, and %%{ for
-// a directive. What could mean any of that is written by its number.
+// a directive. What could mean any of that is written by its number. That is not
+// enough for what Mermaid looks for after it has put the characters in place: there,
+// an invisible character between them keeps them apart.
 func mermaidLine(b *strings.Builder, line string) {
-	start := true     // nothing but digits so far: "1." and "-" would begin a list
-	previous := ' '   // the character before
-	lastThree := "  " // the characters before in small letters, for the www. of a link
+	start := true    // nothing but digits so far: "1." and "-" would begin a list
+	previous := ' '  // the character before
+	lastThree := " " // the characters before in small letters, for the www. of a link
 	for i, r := range line {
-		next, _ := utf8.DecodeRuneInString(line[i+utf8.RuneLen(r):])
+		rest := line[i+utf8.RuneLen(r):]
+		next, _ := utf8.DecodeRuneInString(rest)
 		switch {
 		case r == '"':
 			b.WriteString("#quot;")
@@ -93,7 +96,6 @@ func mermaidLine(b *strings.Builder, line string) {
 		case r == '&':
 			b.WriteString("#amp;")
 		case strings.ContainsRune("#;:%$*`\\[]|~@{}", r),
-			r == 'ﬂ', r == '¶', // Mermaid's own signs for characters by number
 			r == '_' && (!wordly(previous) || !wordly(next)),
 			r == '.' && lastThree == "www",
 			start && r < utf8.RuneSelf && !wordly(r) && r != ' ':
@@ -101,14 +103,23 @@ func mermaidLine(b *strings.Builder, line string) {
 		default:
 			b.WriteRune(r)
 		}
+		if r == '\\' && next == 'n' || // a new line
+			r == ':' && strings.HasPrefix(rest, "fa-") || // an icon
+			r == '$' && next == '$' || // mathematics
+			r == 'ﬂ' || r == '¶' { // Mermaid's own signs for characters by number
+			fmt.Fprintf(b, "#%d;", wordJoiner)
+		}
 		start = start && '0' <= r && r <= '9'
 		previous = r
-		lastThree = lastThree + strings.ToLower(string(r))
+		lastThree += strings.ToLower(string(r))
 		if len(lastThree) > 3 {
 			lastThree = lastThree[len(lastThree)-3:]
 		}
 	}
 }
+
+// wordJoiner cannot be seen, and takes no room.
+const wordJoiner = '\u2060'
 
 // wordly says whether an underline beside a character is part of a word.
 func wordly(r rune) bool {

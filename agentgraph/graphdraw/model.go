@@ -127,6 +127,19 @@ func newNode(n agentgraph.Node, depth int) (drawn node, err error) {
 		drawn.lines = append(drawn.lines, "next: "+short(n.Next.Source(), maxExpression))
 		tips = append(tips, "next: "+short(n.Next.Source(), maxTipSource))
 	}
+	for _, u := range n.Update {
+		tip := "writes " + short(u.Key, maxTip)
+		if u.Value != nil {
+			tip += ": " + short(u.Value.Source(), maxTipSource)
+		}
+		tips = append(tips, tip)
+	}
+	if n.Timeout > 0 {
+		tips = append(tips, "timeout: "+n.Timeout.String())
+	}
+	if n.Retry != nil {
+		tips = append(tips, fmt.Sprintf("retries: %d", n.Retry.Max))
+	}
 	drawn.tip = strings.Join(tips, "\n")
 	if n.Graph != nil {
 		drawn.inner, err = newDrawing(n.Graph, depth+1)

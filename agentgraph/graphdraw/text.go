@@ -28,7 +28,7 @@ func short(text string, most int) string {
 		case unicode.IsSpace(r):
 			space = len(line) > 0
 			continue
-		case unicode.IsControl(r), turns(r), r >= 0xFFFE && r&0xFFFE == 0xFFFE, unicode.Is(unicode.Co, r):
+		case unicode.IsControl(r), invisible(r), r >= 0xFFFE && r&0xFFFE == 0xFFFE, unicode.Is(unicode.Co, r):
 			r = unicode.ReplacementChar
 		}
 		if space {
@@ -56,9 +56,15 @@ func short(text string, most int) string {
 	return string(line)
 }
 
-const zeroWidthJoiner = '\u200d'
+// What joins letters, and what keeps them from joining, is part of words and of
+// pictures.
+const (
+	zeroWidthNonJoiner = '\u200c'
+	zeroWidthJoiner    = '\u200d'
+)
 
-// turns says whether a character changes the direction of the text around it.
-func turns(r rune) bool {
-	return r == 0x061C || r == 0x200E || r == 0x200F || r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
+// invisible says whether a character only tells programs how to treat others, such as
+// those that change the direction of the text around them.
+func invisible(r rune) bool {
+	return unicode.Is(unicode.Cf, r) && r != zeroWidthJoiner && r != zeroWidthNonJoiner && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }
