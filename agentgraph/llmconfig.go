@@ -1,0 +1,285 @@
+package agentgraph
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	jsonschema "github.com/agentarbor/arbor/internal/schema"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// LLMConfig is a configuration as an LLM agent understands it. Its zero value says
+// nothing.
+type LLMConfig struct {
+	Model        string // a name; "" if the configuration does not say
+	Instructions string // in place of the agent's own; "" if the configuration does not say
+	// Settings are the model settings that the configuration names. A response format
+	// has no name: that is for the agent to give.
+	Settings llm.Settings
+	// Other are the keys that mean nothing to a model's endpoint. They are for the
+	// agent itself, and [LLMConfig.Prompt] tells the model about them.
+	Other map[string]any
+}
+
+// ConfigError is a configuration with a value that cannot be used.
+type ConfigError struct {
+	Key     string // such as temperature, or llm.temperature if it stands below llm
+	Message string // what it must be, and what it is
+}
+
+// Error returns the key and the message.
+func (e *ConfigError) Error() string { return "config." + e.Key + " " + e.Message }
+
+// ReadLLMConfig lays configurations over each other, later ones over earlier ones as
+// [MergeConfig] does, and reads what comes of it. Understood are model;
+// instructions, or role if there are none; and the settings temperature, topP,
+// maxTokens, stop, toolChoice, parallelToolCalls and responseFormat, which is a JSON
+// schema. Their names may be written with underscores as well, and they may stand in
+// a mapping llm. null is as good as absent. The error is a [*ConfigError].
+func ReadLLMConfig(layers ...map[string]any) (LLMConfig, error) {
+	var merged map[string]any
+	for _, layer := range layers {
+		named, err := canonicalConfig(layer)
+		if err != nil {
+			return LLMConfig{}, err
+		}
+		merged = MergeConfig(merged, named)
+	}
+	var c LLMConfig
+	role := ""
+	for _, key := range slices.Sorted(maps.Keys(merged)) {
+		v := merged[key]
+		read := configKeys[key]
+		if key == "role" {
+			read = func(_ *LLMConfig, v any) (wrong string) { role, wrong = settingText(v); return wrong }
+		}
+		switch {
+		case read == nil:
+			if c.Other == nil {
+				c.Other = map[string]any{}
+			}
+			c.Other[key] = v
+		case v != nil:
+			if wrong := read(&c, v); wrong != "" {
+				return LLMConfig{}, &ConfigError{key, wrong}
+			}
+		}
+	}
+	if c.Instructions == "" {
+		c.Instructions = role
+	}
+	return c, nil
+}
+
+// configKeys are the keys that an LLM agent understands, and how their values are
+// read. What they return says what is wrong with a value.
+var configKeys = map[string]func(c *LLMConfig, v any) string{
+	"model":             func(c *LLMConfig, v any) (wrong string) { c.Model, wrong = settingText(v); return wrong },
+	"instructions":      func(c *LLMConfig, v any) (wrong string) { c.Instructions, wrong = settingText(v); return wrong },
+	"role":              nil, // read by ReadLLMConfig
+	"temperature":       func(c *LLMConfig, v any) string { return setFraction(&c.Settings.Temperature, v, 2) },
+	"topP":              func(c *LLMConfig, v any) string { return setFraction(&c.Settings.TopP, v, 1) },
+	"maxTokens":         setMaxTokens,
+	"stop":              setStop,
+	"toolChoice":        func(c *LLMConfig, v any) string { return setToolChoice(&c.Settings, v) },
+	"parallelToolCalls": func(c *LLMConfig, v any) string { return setParallel(&c.Settings, v) },
+	"responseFormat":    func(c *LLMConfig, v any) string { return setResponseFormat(&c.Settings, v) },
+}
+
+// canonicalConfig gives the understood keys of a configuration one spelling, and takes
+// those below llm out of it.
+func canonicalConfig(layer map[string]any) (map[string]any, error) {
+	if layer == nil {
+		return nil, nil
+	}
+	named, from := make(map[string]any, len(layer)), map[string]string{}
+	add := func(prefix string, m map[string]any) (rest map[string]any, err error) {
+		rest = map[string]any{}
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			name := camelKey(key)
+			if _, understood := configKeys[name]; !understood {
+				rest[key] = m[key]
+				continue
+			}
+			if other, twice := from[name]; twice {
+				return nil, &ConfigError{prefix + key, "is given a second time: " + other + " is the same"}
+			}
+			named[name], from[name] = m[key], prefix+key
+		}
+		return rest, nil
+	}
+	rest, err := add("", layer)
+	if err != nil {
+		return nil, err
+	}
+	if v, there := rest["llm"]; there && v != nil {
+		below, ok := v.(map[string]any)
+		if !ok {
+			return nil, &ConfigError{"llm", "must be a mapping such as {model: gpt-4o-mini}, not " + showSetting(v)}
+		}
+		left, err := add("llm.", below)
+		if err != nil {
+			return nil, err
+		}
+		if rest["llm"] = left; len(left) == 0 {
+			delete(rest, "llm")
+		}
+	}
+	maps.Copy(named, rest)
+	return named, nil
+}
+
+// camelKey turns max_tokens into maxTokens.
+func camelKey(key string) string {
+	if !strings.Contains(key, "_") {
+		return key
+	}
+	words := strings.Split(key, "_")
+	for i, w := range words[1:] {
+		if w != "" {
+			words[i+1] = strings.ToUpper(w[:1]) + w[1:]
+		}
+	}
+	return strings.Join(words, "")
+}
+
+// Prompt is the system prompt of an agent with these instructions of its own: the
+// configuration's instructions take their place, and the keys that mean nothing to an
+// endpoint stand in a last line, as JSON.
+func (c LLMConfig) Prompt(own string) string {
+	if c.Instructions != "" {
+		own = c.Instructions
+	}
+	if len(c.Other) == 0 {
+		return own
+	}
+	line := "Configuration: " + string(configJSON(c.Other))
+	if strings.TrimSpace(own) == "" {
+		return line
+	}
+	return strings.TrimRight(own, "\n") + "\n\n" + line
+}
+
+// configJSON encodes a value that came from YAML or JSON. Of what JSON does not
+// have, which only a Go program can put there, it gives Go's notation.
+func configJSON(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return fmt.Appendf(nil, "%q", fmt.Sprint(v))
+	}
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// showSetting names a value in a message.
+func showSetting(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "nothing"
+	case map[string]any:
+		return "a mapping"
+	case []any:
+		return "a list"
+	case string:
+		return fmt.Sprintf("the text %q", short(v))
+	}
+	return fmt.Sprintf("%v", v)
+}
+
+func settingText(v any) (s, wrong string) {
+	s, ok := v.(string)
+	switch {
+	case !ok:
+		return "", "must be a text, not " + showSetting(v)
+	case strings.TrimSpace(s) == "":
+		return "", "is empty"
+	}
+	return s, ""
+}
+
+func setFraction(field **float64, v any, most float64) string {
+	f, ok := settingNumber(v)
+	if !ok || f < 0 || f > most || math.IsNaN(f) {
+		return fmt.Sprintf("must be a number from 0 to %g, not %s", most, showSetting(v))
+	}
+	*field = &f
+	return ""
+}
+
+// settingNumber reads a number of whatever type YAML, JSON or a Go program gives it.
+func settingNumber(v any) (float64, bool) {
+	switch v := v.(type) {
+	case int:
+		return float64(v), true
+	case int64:
+		return float64(v), true
+	case uint64:
+		return float64(v), true
+	case float64:
+		return v, true
+	case json.Number:
+		f, err := v.Float64()
+		return f, err == nil
+	}
+	return 0, false
+}
+
+func setMaxTokens(c *LLMConfig, v any) string {
+	f, ok := settingNumber(v)
+	if !ok || f < 1 || f > math.MaxInt32 || f != math.Trunc(f) {
+		return "must be a whole number from 1, not " + showSetting(v)
+	}
+	c.Settings.MaxTokens = int(f)
+	return ""
+}
+
+func setStop(c *LLMConfig, v any) string {
+	list, isList := v.([]any)
+	if s, ok := v.(string); ok {
+		list, isList = []any{s}, true
+	}
+	if !isList {
+		return "must be a list of texts, not " + showSetting(v)
+	}
+	for _, item := range list {
+		s, ok := item.(string)
+		if !ok || s == "" {
+			return "must be a list of texts, but one of them is " + showSetting(item)
+		}
+		c.Settings.Stop = append(c.Settings.Stop, s)
+	}
+	return ""
+}
+
+func setToolChoice(s *llm.Settings, v any) string {
+	choice, wrong := settingText(v)
+	s.ToolChoice = llm.ToolChoice(choice)
+	return wrong
+}
+
+func setParallel(s *llm.Settings, v any) string {
+	b, ok := v.(bool)
+	if !ok {
+		return "must be true or false, not " + showSetting(v)
+	}
+	s.ParallelToolCalls = &b
+	return ""
+}
+
+func setResponseFormat(s *llm.Settings, v any) string {
+	if _, ok := v.(map[string]any); !ok {
+		return "must be a JSON schema, which is a mapping, not " + showSetting(v)
+	}
+	raw := json.RawMessage(configJSON(v))
+	if err := jsonschema.Check(raw); err != nil {
+		return "must be a JSON schema: " + err.Error()
+	}
+	s.ResponseFormat = &llm.ResponseFormat{Schema: raw}
+	return ""
+}

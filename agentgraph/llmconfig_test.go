@@ -1,0 +1,101 @@
+package agentgraph
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+func TestReadLLMConfig(t *testing.T) {
+	c, err := ReadLLMConfig(
+		jsonConfig(t, `{"llm": {"model": "own", "temperature": 0.2, "max_tokens": 100}, "threshold": 0.5, "limits": {"a": 1, "b": 2}}`),
+		nil,
+		jsonConfig(t, `{"temperature": 0, "topP": 1, "maxTokens": 50, "stop": "END", "tool_choice": "none", "parallelToolCalls": false,
+			"limits": {"b": 3}, "role": "You are other.", "responseFormat": {"type": "object"}}`),
+	)
+	require.NoError(t, err)
+	zero, one, no := 0.0, 1.0, false
+	require.Equal(t, LLMConfig{
+		Model: "own", Instructions: "You are other.",
+		Settings: llm.Settings{Temperature: &zero, TopP: &one, MaxTokens: 50, Stop: []string{"END"}, ToolChoice: llm.ToolChoiceNone,
+			ParallelToolCalls: &no, ResponseFormat: &llm.ResponseFormat{Schema: json.RawMessage(`{"type":"object"}`)}},
+		Other: map[string]any{"threshold": 0.5, "limits": map[string]any{"a": 1.0, "b": 3.0}},
+	}, c)
+
+	c, err = ReadLLMConfig()
+	require.NoError(t, err)
+	require.Equal(t, LLMConfig{}, c)
+
+	// null takes back what the agent's own configuration says.
+	c, err = ReadLLMConfig(map[string]any{"temperature": 1, "instructions": "I", "role": "R"}, map[string]any{"temperature": nil, "instructions": nil})
+	require.NoError(t, err)
+	require.Nil(t, c.Settings.Temperature)
+	require.Equal(t, "R", c.Instructions)
+
+	// Numbers of a graph's file are int64, uint64 and float64.
+	for _, n := range []any{1, int64(1), uint64(1), 1.0, json.Number("1")} {
+		c, err = ReadLLMConfig(map[string]any{"maxTokens": n, "temperature": n})
+		require.NoError(t, err)
+		require.Equal(t, 1, c.Settings.MaxTokens)
+		require.Equal(t, 1.0, *c.Settings.Temperature)
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"temperature": "hot"}`:                       `config.temperature must be a number from 0 to 2, not the text "hot"`,
+		`{"temperature": 2.1}`:                         `config.temperature must be a number from 0 to 2, not 2.1`,
+		`{"top_p": -1}`:                                `config.topP must be a number from 0 to 1, not -1`,
+		`{"topP": true}`:                               `config.topP must be a number from 0 to 1, not true`,
+		`{"maxTokens": 0}`:                             `config.maxTokens must be a whole number from 1, not 0`,
+		`{"maxTokens": 1.5}`:                           `config.maxTokens must be a whole number from 1, not 1.5`,
+		`{"maxTokens": [1]}`:                           `config.maxTokens must be a whole number from 1, not a list`,
+		`{"model": 4}`:                                 `config.model must be a text, not 4`,
+		`{"model": " "}`:                               `config.model is empty`,
+		`{"instructions": {}}`:                         `config.instructions must be a text, not a mapping`,
+		`{"role": 1}`:                                  `config.role must be a text, not 1`,
+		`{"stop": ["a", 1]}`:                           `config.stop must be a list of texts, but one of them is 1`,
+		`{"stop": [""]}`:                               `config.stop must be a list of texts, but one of them is the text ""`,
+		`{"stop": 1}`:                                  `config.stop must be a list of texts, not 1`,
+		`{"toolChoice": []}`:                           `config.toolChoice must be a text, not a list`,
+		`{"parallelToolCalls": "no"}`:                  `config.parallelToolCalls must be true or false, not the text "no"`,
+		`{"responseFormat": "json"}`:                   `config.responseFormat must be a JSON schema, which is a mapping, not the text "json"`,
+		`{"responseFormat": {"type": 1}}`:              `config.responseFormat must be a JSON schema: /type: `,
+		`{"responseFormat": {"$ref": "file:///etc"}}`:  `config.responseFormat must be a JSON schema: `,
+		`{"maxTokens": 1, "max_tokens": 2}`:            `config.max_tokens is given a second time: maxTokens is the same`,
+		`{"temperature": 1, "llm": {"temperature":1}}`: `config.llm.temperature is given a second time: temperature is the same`,
+		`{"llm": "gpt-4o"}`:                            `config.llm must be a mapping such as {model: gpt-4o-mini}, not the text "gpt-4o"`,
+	} {
+		_, err := ReadLLMConfig(nil, jsonConfig(t, text))
+		var bad *ConfigError
+		require.True(t, errors.As(err, &bad), text)
+		require.Contains(t, err.Error(), want, text)
+	}
+}
+
+func TestPrompt(t *testing.T) {
+	for _, c := range []struct {
+		config    LLMConfig
+		own, want string
+	}{
+		{LLMConfig{}, "Own.\n", "Own.\n"},
+		{LLMConfig{Instructions: "Other."}, "Own.", "Other."},
+		{LLMConfig{Other: map[string]any{"b": "<&>", "a": []any{int64(1), nil}}}, "Own.\n", "Own.\n\nConfiguration: {\"a\":[1,null],\"b\":\"<&>\"}"},
+		{LLMConfig{Other: map[string]any{"a": 1}}, " ", "Configuration: {\"a\":1}"},
+		{LLMConfig{Other: map[string]any{"a": func() {}}}, "Own.", ""},
+	} {
+		got := c.config.Prompt(c.own)
+		if c.want != "" {
+			require.Equal(t, c.want, got)
+		}
+		require.NotContains(t, got[len(c.own):], "\n\n\n")
+	}
+	// What is left of llm is for the model too.
+	c, err := ReadLLMConfig(map[string]any{"llm": map[string]any{"seed": 7, "model": "m"}})
+	require.NoError(t, err)
+	require.Equal(t, `Configuration: {"llm":{"seed":7}}`, c.Prompt(""))
+}
