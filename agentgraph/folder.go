@@ -19,25 +19,77 @@ const (
 	maxFrontMatter = 32 << 10
 )
 
-// FolderRefs returns the names that agents in a folder have, for [WithRefs]: those of
-// Markdown agents, and those of documents of kind Agent in its files that end in
-// .yaml or .yml. As sub-agents do, Markdown agents may stand in a folder that is
-// named like their parent's file; other folders are not read. Files that hold no
-// agent, or cannot be understood, are left out: a reference to one of them is then
-// unknown.
-func FolderRefs(fsys fs.FS) ([]string, error) {
+// Folder is the agents that stand in a folder, for graphs to refer to.
+type Folder struct {
+	Agents []FolderAgent // in the order of the files, those of sub-folders behind their parent
+}
+
+// FolderAgent is one agent of a folder.
+type FolderAgent struct {
+	Name, Version string // Version is empty in Markdown, and may be in a document
+	File          string // in the folder, with slashes
+	// Document is nil for an agent in Markdown.
+	Document *AgentDocument
+	// Problems are what is wrong with the document.
+	Problems []Problem
+}
+
+// ReadFolder finds the agents in a folder: those in Markdown, and the documents of kind
+// Agent in files that end in .yaml or .yml. As sub-agents do, Markdown agents may stand
+// in a folder that is named like their parent's file; other folders are not read. Files
+// that hold no agent, or cannot be understood, are left out: a reference to one of them
+// is then unknown.
+func ReadFolder(fsys fs.FS) (*Folder, error) {
 	f := &folder{fsys: fsys}
 	if err := f.read(".", 0, true); err != nil {
 		return nil, fmt.Errorf("agentgraph: %w", err)
 	}
-	slices.Sort(f.names)
-	return slices.Compact(f.names), nil
+	return &f.Folder, nil
+}
+
+// Refs returns the names by which the agents can be referred to, with their versions
+// where they have one, for [WithRefs].
+func (f *Folder) Refs() []string {
+	names := make([]string, len(f.Agents))
+	for i, a := range f.Agents {
+		names[i] = AgentDocument{Name: a.Name, Version: a.Version}.ref()
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Find returns the agent that a reference means, by the rules of [ResolveDocuments]. The
+// error is [ErrUnknownRef], or names the places of two agents that are called the same.
+func (f *Folder) Find(ref string) (*FolderAgent, error) {
+	all := make([]refVersion, len(f.Agents))
+	for i, a := range f.Agents {
+		all[i] = refVersion{a.Name, a.Version}
+	}
+	found := pick(all, ref)
+	if found < 0 {
+		return nil, fmt.Errorf("%w %q: the folder holds no such agent", ErrUnknownRef, ref)
+	}
+	for i, a := range all {
+		if i != found && a == all[found] {
+			return nil, fmt.Errorf("two agents are called %q, in %s and in %s", ref, f.Agents[found].File, f.Agents[i].File)
+		}
+	}
+	return &f.Agents[found], nil
+}
+
+// FolderRefs returns the names of the agents in a folder, as [ReadFolder] finds them.
+func FolderRefs(fsys fs.FS) ([]string, error) {
+	f, err := ReadFolder(fsys)
+	if err != nil {
+		return nil, err
+	}
+	return f.Refs(), nil
 }
 
 type folder struct {
+	Folder
 	fsys  fs.FS
 	files int
-	names []string
 }
 
 func (f *folder) read(dir string, depth int, top bool) error {
@@ -62,7 +114,7 @@ func (f *folder) read(dir string, depth int, top bool) error {
 		if !ok {
 			continue
 		}
-		f.names = append(f.names, name)
+		f.Agents = append(f.Agents, FolderAgent{Name: name, File: file})
 		below := strings.TrimSuffix(file, ending)
 		if info, err := fs.Stat(f.fsys, below); err == nil && info.IsDir() && depth < maxFolderDepth {
 			if err := f.read(below, depth+1, false); err != nil {
@@ -75,6 +127,9 @@ func (f *folder) read(dir string, depth int, top bool) error {
 
 // open reads the beginning of a file.
 func (f *folder) open(file string, most int64) []byte {
+	if info, err := fs.Stat(f.fsys, file); err != nil || !info.Mode().IsRegular() {
+		return nil // opening a pipe would wait for a writer
+	}
 	r, err := f.fsys.Open(file)
 	if err != nil {
 		return nil
@@ -120,10 +175,20 @@ func (f *folder) documents(file string) {
 	if !bytes.Contains(data, []byte("Agent")) {
 		return
 	}
+	from := len(f.Agents)
 	found := func(a AgentDocument) {
 		if a.Name != "" {
-			f.names = append(f.names, a.ref())
+			f.Agents = append(f.Agents, FolderAgent{Name: a.Name, Version: a.Version, File: file, Document: &a})
 		}
 	}
-	_, _ = Load(data, WithAnyRef(), func(o *options) { o.seen = found }) // its problems are those of another file
+	// The other problems of the file are not those of its agents.
+	_, err := Load(data, WithAnyRef(), WithFile(file), func(o *options) { o.seen = found })
+	for _, p := range Problems(err) {
+		for i := len(f.Agents) - 1; i >= from && strings.HasPrefix(p.Path, "documents["); i-- {
+			if a := &f.Agents[i]; p.Line >= a.Document.Line {
+				a.Problems = append(a.Problems, p)
+				break
+			}
+		}
+	}
 }

@@ -1,0 +1,262 @@
+package agentgraph
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// DocumentAgents returns a resolver for the documents of kind Agent in the graph's own
+// file; see [ResolveDocuments].
+func (g *Graph) DocumentAgents(model func(name string) (llm.Model, error), t ...tools.Tool) Resolver {
+	return ResolveDocuments(g.Agents, model, t...)
+}
+
+// ResolveDocuments returns a resolver that makes LLM agents of documents of kind Agent.
+// A reference name@version is the document with that version, or one that has none; a
+// name alone is the document without a version, or the one with the highest.
+//
+// Each call makes a new agent. Its instructions are spec.instructions or spec.role; its
+// tools are those of t that spec.tools names; and its model and settings are those of
+// spec.llm, with spec.config over them and the node's configuration over both, as
+// [ReadLLMConfig] reads them. model gives the model of a name, and of "" the default
+// one. The error of a document that makes no agent is a [*DocumentError], and that of
+// a node's configuration a [*ConfigError].
+func ResolveDocuments(documents []AgentDocument, model func(name string) (llm.Model, error), t ...tools.Tool) Resolver {
+	all := make([]refVersion, len(documents))
+	for i, d := range documents {
+		all[i] = refVersion{d.Name, d.Version}
+	}
+	return func(ref string, config map[string]any) (agent.Agent, error) {
+		i := pick(all, ref)
+		if i < 0 {
+			return nil, fmt.Errorf("%w %q: the file holds no such document", ErrUnknownRef, ref)
+		}
+		return documents[i].agent(config, model, t)
+	}
+}
+
+// DocumentError says why a document of kind Agent makes no agent.
+type DocumentError struct {
+	File  string // as far as it is known; may be empty
+	Line  int    // where the document begins
+	Agent string // name, or name@version
+	Err   error
+}
+
+// Error returns the place, the agent and the cause.
+func (e *DocumentError) Error() string {
+	place := fmt.Sprintf("line %d", e.Line)
+	if e.File != "" {
+		place = fmt.Sprintf("%s:%d", e.File, e.Line)
+	}
+	return fmt.Sprintf("%s: the agent %q: %v", place, e.Agent, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *DocumentError) Unwrap() error { return e.Err }
+
+// agent makes the document's agent for a node with this configuration.
+func (a AgentDocument) agent(config map[string]any, model func(name string) (llm.Model, error), t []tools.Tool) (agent.Agent, error) {
+	bad := func(err error) error { return &DocumentError{Line: a.Line, Agent: a.ref(), Err: err} }
+	own, err := a.own()
+	if err != nil {
+		return nil, bad(err)
+	}
+	before, err := ReadLLMConfig(own...)
+	if err != nil {
+		return nil, bad(ofSpec(err))
+	}
+	c, err := ReadLLMConfig(append(own, config)...)
+	if err != nil {
+		return nil, err
+	}
+	if f := c.Settings.ResponseFormat; f != nil {
+		f.Name = a.Name
+	}
+	mine, err := a.tools(t)
+	if err != nil {
+		return nil, bad(err)
+	}
+	if wrong := toolChoice(c.Settings.ToolChoice, mine); wrong != "" {
+		err := &ConfigError{"toolChoice", wrong}
+		if before.Settings.ToolChoice == c.Settings.ToolChoice {
+			return nil, bad(ofSpec(err))
+		}
+		return nil, err
+	}
+	if model == nil {
+		return nil, bad(errors.New("there is nothing to ask for models: give DocumentAgents a function"))
+	}
+	m, err := model(c.Model)
+	if err == nil && m == nil {
+		err = errors.New("there is no such model")
+	}
+	if err != nil {
+		if c.Model == "" {
+			return nil, bad(fmt.Errorf("it names no model, and the default model cannot be used: %w", err))
+		}
+		cannot := fmt.Errorf("%q cannot be used: %w", c.Model, err)
+		if before.Model != c.Model {
+			return nil, &ConfigError{"model", cannot.Error()}
+		}
+		return nil, bad(fmt.Errorf("the model %w", cannot))
+	}
+	made, err := llmagent.New(a.Name, c.Prompt(a.Instructions), m,
+		llmagent.WithDescription(a.Description), llmagent.WithTools(mine...), llmagent.WithSettings(c.Settings))
+	if err != nil {
+		return nil, bad(errors.New(strings.TrimPrefix(err.Error(), fmt.Sprintf("agent %q: ", a.Name))))
+	}
+	return made, nil
+}
+
+// own returns the layers of the document's own configuration. Of spec.llm only what an
+// LLM agent understands counts, because providers have keys of their own.
+func (a AgentDocument) own() ([]map[string]any, error) {
+	var layers []map[string]any
+	if below, ok := a.Spec["llm"].(map[string]any); ok {
+		understood := map[string]any{}
+		for key, v := range below {
+			if _, known := configKeys[camelKey(key)]; known {
+				understood[key] = v
+			}
+		}
+		layers = append(layers, understood)
+	}
+	if v, there := a.Spec["config"]; there && v != nil {
+		config, ok := v.(map[string]any)
+		if !ok {
+			return nil, errors.New("spec.config must be a mapping, not " + showSetting(v))
+		}
+		layers = append(layers, config)
+	}
+	return layers, nil
+}
+
+// ofSpec says that a configuration is the document's and no node's.
+func ofSpec(err error) error {
+	var bad *ConfigError
+	if errors.As(err, &bad) {
+		return fmt.Errorf("spec: %s %s", bad.Key, bad.Message)
+	}
+	return err
+}
+
+// tools returns those of all tools that spec.tools names.
+func (a AgentDocument) tools(all []tools.Tool) (mine []tools.Tool, err error) {
+	v := a.Spec["tools"]
+	list, ok := v.([]any)
+	if !ok && v != nil {
+		return nil, errors.New("spec.tools must be a list of names, not " + showSetting(v))
+	}
+	for _, item := range list {
+		name, ok := item.(string)
+		if m, isMap := item.(map[string]any); isMap {
+			name, ok = m["name"].(string)
+		}
+		if !ok {
+			return nil, errors.New("spec.tools must be a list of names, but one of them is " + showSetting(item))
+		}
+		found := false
+		for _, t := range all {
+			if t.Info().Name == name {
+				mine, found = append(mine, t), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("spec.tools names %q, and the program has no such tool", short(name))
+		}
+	}
+	return mine, nil
+}
+
+// toolChoice returns what is wrong with the choice of a tool among these.
+func toolChoice(choice llm.ToolChoice, among []tools.Tool) string {
+	switch choice {
+	case "", llm.ToolChoiceAuto, llm.ToolChoiceNone, llm.ToolChoiceRequired:
+		return ""
+	}
+	if slices.ContainsFunc(among, func(t tools.Tool) bool { return t.Info().Name == string(choice) }) {
+		return ""
+	}
+	return fmt.Sprintf("%q is neither auto, none nor required, nor a tool of this agent", choice)
+}
+
+// refVersion is what references choose by.
+type refVersion struct{ name, version string }
+
+// pick returns the agent that a reference means, or -1: the one with just that name
+// and version; or for a name alone the one with the highest version, the first of
+// equals; or for a version that is not there an agent that has none, which stands for
+// all of them.
+func pick(all []refVersion, ref string) int {
+	best := -1
+	for i, a := range all {
+		switch {
+		case a.version == "" && a.name == ref, a.version != "" && a.name+"@"+a.version == ref:
+			return i
+		case a.name == ref && (best < 0 || compareVersions(a.version, all[best].version) > 0):
+			best = i
+		}
+	}
+	if at := strings.LastIndexByte(ref, '@'); best < 0 && at > 0 {
+		for i, a := range all {
+			if a.version == "" && a.name == ref[:at] {
+				return i
+			}
+		}
+	}
+	return best
+}
+
+// compareVersions orders versions as semver.org says. What is no version is below all.
+func compareVersions(a, b string) int {
+	x, y := semVer.FindStringSubmatch(a), semVer.FindStringSubmatch(b)
+	if x == nil || y == nil {
+		return cmp.Compare(len(x), len(y))
+	}
+	for i := 1; i <= 3; i++ {
+		if c := compareNumbers(x[i], y[i]); c != 0 {
+			return c
+		}
+	}
+	switch {
+	case x[4] == y[4]:
+		return 0
+	case x[4] == "":
+		return 1 // a version is above those that lead up to it
+	case y[4] == "":
+		return -1
+	}
+	p, q := strings.Split(x[4], "."), strings.Split(y[4], ".")
+	for i := range min(len(p), len(q)) {
+		n, m := isDigits(p[i]), isDigits(q[i])
+		c := 0
+		switch {
+		case n && m:
+			c = compareNumbers(p[i], q[i])
+		case n:
+			c = -1
+		case m:
+			c = 1
+		default:
+			c = cmp.Compare(p[i], q[i])
+		}
+		if c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(len(p), len(q))
+}
+
+func isDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }
+
+// compareNumbers compares numbers of any length that have no zeros in front.
+func compareNumbers(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
