@@ -467,14 +467,15 @@ func (f *flow) standInEnded(c *call, problem string, o outcome) {
 	f.leave(c.standIn, true)
 }
 
-// due returns the calls to be made now, at most so many, in the order of the file.
+// due returns the calls to be made now, at most so many, in the order of the file. The
+// slice is valid until the next call ends.
 func (f *flow) due(most int) []*call {
 	batch := f.starts
 	if len(batch) > 1 {
 		slices.SortStableFunc(batch, func(a, b *call) int { return a.node - b.node })
 	}
-	if len(batch) <= most {
-		f.starts = nil
+	if len(batch) <= most { // the slice is used again
+		f.starts = batch[:0]
 		return batch
 	}
 	f.starts = batch[most:]

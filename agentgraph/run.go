@@ -20,6 +20,7 @@ type run struct {
 	group   agent.Group
 	cut     []*call // that a crash cut off
 	running map[*call]struct{}
+	batch   []*agent.Child
 	dues    []pause
 	noticed int // how many errors of routing the log has
 }
@@ -108,24 +109,24 @@ func (r *run) start() error {
 	if r.agent.concurrency > 0 {
 		most = max(0, r.agent.concurrency-len(r.running))
 	}
-	batch := r.cut
-	r.cut = nil
-	if len(batch) > most {
-		batch, r.cut = batch[:most], batch[most:]
+	r.batch = r.batch[:0]
+	begin := func(calls []*call) {
+		for _, c := range calls {
+			if !c.begun {
+				f.started(c)
+			}
+			r.batch = append(r.batch, &c.Child)
+			r.running[c] = struct{}{}
+		}
 	}
-	batch = append(batch, f.due(most-len(batch))...)
-	if len(batch) == 0 {
+	cut := min(most, len(r.cut))
+	begin(r.cut[:cut])
+	r.cut = r.cut[cut:]
+	begin(f.due(most - cut))
+	if len(r.batch) == 0 {
 		return nil
 	}
-	children := make([]*agent.Child, len(batch))
-	for i, c := range batch {
-		if !c.begun {
-			f.started(c)
-		}
-		children[i] = &c.Child
-		r.running[c] = struct{}{}
-	}
-	return r.group.Start(children...)
+	return r.group.Start(r.batch...)
 }
 
 // pause is how long to wait before a node is called again.

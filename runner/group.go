@@ -30,12 +30,16 @@ type group struct {
 	wg     sync.WaitGroup
 
 	live    map[*agent.Child]*child // that run
-	pending []*agent.Event          // ends that are not stored yet
+	alone   *child                  // the only one, while it has no goroutine
+	begun   []*child
+	events  []*agent.Event // of a write that is put together
+	pending []*agent.Event // ends that are not stored yet
 	ended   []agent.Ended
 	timer   *time.Timer
 
 	mu     sync.Mutex // guards what follows
 	inbox  []*child   // that wait to be heard, or are done
+	batch  []*child   // the inbox before, not guarded
 	shows  []*child   // that wait for an event to be shown
 	need   int        // how many in the inbox are worth waking up for
 	wake   chan struct{}
@@ -48,7 +52,9 @@ type child struct {
 	scoped  scopeSession
 	group   *group
 	spec    *agent.Child
+	start   *agent.Event   // of its scope, nil if that was there
 	closing []*agent.Event // the last write, which ends the run
+	alone   bool           // it runs on the workflow's goroutine
 	err     error
 	done    bool
 
@@ -66,49 +72,74 @@ func (l *lane) Group(ctx context.Context, inv *agent.Invocation, settle time.Dur
 
 // Start implements agent.Group.
 func (g *group) Start(children ...*agent.Child) error {
-	events := g.pending
-	g.pending = nil
-	begun := make([]*child, len(children))
-	starts := make([]*agent.Event, len(children))
-	for i, spec := range children {
+	g.begun = g.begun[:0]
+	g.events, g.pending = append(g.events[:0], g.pending...), g.pending[:0]
+	for _, spec := range children {
 		n := spec.Tree.Root()
 		c := &child{group: g, spec: spec}
 		c.lane = lane{t: g.l.t, scope: agent.ChildScope(g.run, spec.Key), tree: spec.Tree, child: c}
 		c.joined = c.room[:0]
 		c.scoped.turn, c.session = g.l.t, &c.scoped
-		begun[i] = c
+		g.begun = append(g.begun, c)
 		if spec.Resume {
 			g.l.t.mu.Lock()
-			s := g.l.t.w.fold.Scope(c.scope)
-			c.again, c.scoped.after = true, max(0, s.First()-1)
+			c.again, c.scoped.after = true, max(0, g.l.t.w.fold.Scope(c.scope).First()-1)
 			g.l.t.mu.Unlock()
 			continue
 		}
-		starts[i] = &agent.Event{TurnID: g.turn, RunID: g.l.t.newID(), Scope: c.scope, ParentID: spec.Cause, Agent: n.Agent.Name(), Path: n.Path,
+		c.start = &agent.Event{TurnID: g.turn, RunID: g.l.t.newID(), Scope: c.scope, ParentID: spec.Cause, Agent: n.Agent.Name(), Path: n.Path,
 			Data: &agent.HarnessStart{AgentID: cmp.Or(spec.Ref, n.Agent.Name()), Input: spec.Input}}
-		events = append(events, starts[i])
+		g.events = append(g.events, c.start)
 	}
-	if err := g.store(events); err != nil {
+	if err := g.store(g.events); err != nil {
 		return err
 	}
-	for i, c := range begun {
-		if starts[i] != nil {
-			c.scoped.after = starts[i].Seq - 1
+	for _, c := range g.begun {
+		if c.start != nil {
+			c.scoped.after = c.start.Seq - 1
 		}
-		c.ctx, c.cancel = g.ctx, g.cancel
-		switch {
-		case c.spec.Timeout > 0:
-			over := &agent.TimeoutError{Agent: c.spec.Tree.Root().Agent.Name(), After: c.spec.Timeout}
-			ctx, cancel := context.WithCancelCause(g.ctx)
-			timer := time.AfterFunc(c.spec.Timeout, func() { cancel(over) })
-			c.ctx, c.cancel = ctx, func(cause error) { timer.Stop(); cancel(cause) }
-		case g.l.t.r.budgeted.time: // which ends one run alone
-			c.ctx, c.cancel = context.WithCancelCause(g.ctx)
-		}
+		c.bound()
 		g.live[c.spec] = c
+	}
+	if len(g.live) == 1 && len(g.begun) == 1 {
+		g.alone = g.begun[0]
+		return nil
+	}
+	g.accompany()
+	for _, c := range g.begun {
 		g.wg.Go(c.runAll)
 	}
 	return nil
+}
+
+// accompany gives the only child a goroutine, because others come to run beside it.
+func (g *group) accompany() {
+	if c := g.alone; c != nil {
+		g.alone = nil
+		g.wg.Go(c.runAll)
+	}
+}
+
+// bound gives a child its context: the group's, or one that can end by itself.
+func (c *child) bound() {
+	g := c.group
+	c.ctx, c.cancel = g.ctx, g.cancel
+	switch {
+	case c.spec.Timeout > 0:
+		over := &agent.TimeoutError{Agent: c.spec.Tree.Root().Agent.Name(), After: c.spec.Timeout}
+		ctx, cancel := context.WithCancelCause(g.ctx)
+		timer := time.AfterFunc(c.spec.Timeout, func() { cancel(over) })
+		c.ctx, c.cancel = ctx, func(cause error) { timer.Stop(); cancel(cause) }
+	case c.t.r.budgeted.time: // which ends one run alone
+		c.ctx, c.cancel = context.WithCancelCause(g.ctx)
+	}
+}
+
+// unbound frees what bound has made.
+func (c *child) unbound() {
+	if c.spec.Timeout > 0 || c.t.r.budgeted.time {
+		c.cancel(nil)
+	}
 }
 
 // store stores events by way of the workflow's lane.
@@ -138,6 +169,11 @@ func (g *group) Next(wait time.Duration) ([]agent.Ended, error) {
 	}
 	over := g.ctx.Done()
 	g.ended = g.ended[:0]
+	if c := g.alone; c != nil && due == nil {
+		g.alone = nil
+		return g.runAlone(c)
+	}
+	g.accompany()
 	for {
 		some, all, shown := g.listen()
 		switch {
@@ -184,6 +220,18 @@ func (g *group) Next(wait time.Duration) ([]agent.Ended, error) {
 	}
 }
 
+// runAlone runs the only child on the workflow's goroutine, which has nothing else to
+// do.
+func (g *group) runAlone(c *child) ([]agent.Ended, error) {
+	c.alone = true
+	c.err, c.done = c.lane.run(), true
+	c.unbound()
+	if err := g.over(c); err != nil {
+		return nil, err
+	}
+	return g.ended, nil
+}
+
 // listen shows what children want to be shown. It reports whether some of them, and
 // whether all, wait to be heard.
 func (g *group) listen() (some, all, shown bool) {
@@ -210,41 +258,46 @@ func (g *group) listen() (some, all, shown bool) {
 // are done.
 func (g *group) take() error {
 	g.mu.Lock()
-	batch := g.inbox
-	g.inbox = nil
+	g.batch, g.inbox = g.inbox, g.batch[:0]
 	g.mu.Unlock()
-	if len(batch) > 1 {
-		slices.SortFunc(batch, func(a, b *child) int { return cmp.Compare(a.spec.Order, b.spec.Order) })
+	if len(g.batch) > 1 {
+		slices.SortFunc(g.batch, func(a, b *child) int { return cmp.Compare(a.spec.Order, b.spec.Order) })
 	}
-	var events []*agent.Event
-	for _, c := range batch {
+	g.events = g.events[:0]
+	for _, c := range g.batch {
 		if !c.done {
-			events = append(events, c.write...)
+			g.events = append(g.events, c.write...)
 		}
 	}
-	err := g.store(events)
-	for _, c := range batch {
+	err := g.store(g.events)
+	for _, c := range g.batch {
 		if !c.done {
 			c.reply <- err
-			continue
+		} else {
+			err = cmp.Or(err, g.over(c))
 		}
-		delete(g.live, c.spec)
-		if len(c.closing) == 0 {
-			err = cmp.Or(err, c.err, context.Canceled)
-			continue
-		}
-		g.pending = append(g.pending, c.closing...)
-		last := c.closing[len(c.closing)-1]
-		end := last.Data.(*agent.HarnessEnd)
-		ended := agent.Ended{Child: c.spec, RunID: last.RunID, Reason: end.FinishReason, Output: end.Output, Err: c.err}
-		for _, e := range c.closing {
-			if f, ok := e.Data.(*agent.Failure); ok && e.RunID == last.RunID {
-				ended.Code, ended.Message = f.Code, f.Message
-			}
-		}
-		g.ended = append(g.ended, ended)
 	}
+	clear(g.batch)
 	return err
+}
+
+// over takes in how a child has ended. The error is one of the turn.
+func (g *group) over(c *child) error {
+	delete(g.live, c.spec)
+	if len(c.closing) == 0 {
+		return cmp.Or(c.err, context.Canceled)
+	}
+	g.pending = append(g.pending, c.closing...)
+	last := c.closing[len(c.closing)-1]
+	end := last.Data.(*agent.HarnessEnd)
+	ended := agent.Ended{Child: c.spec, RunID: last.RunID, Reason: end.FinishReason, Output: end.Output, Err: c.err}
+	for _, e := range c.closing {
+		if f, ok := e.Data.(*agent.Failure); ok && e.RunID == last.RunID {
+			ended.Code, ended.Message = f.Code, f.Message
+		}
+	}
+	g.ended = append(g.ended, ended)
+	return nil
 }
 
 // drain cancels the children and waits for them. Nothing more is heard of them.
@@ -261,6 +314,7 @@ func (g *group) drain(cause error) {
 		}
 	}
 	g.wg.Wait()
+	g.alone = nil // it never began to run
 }
 
 // Stop implements agent.Group.
@@ -312,9 +366,8 @@ func (g *group) Close() {
 
 // flush stores the ends that wait for the next start.
 func (g *group) flush() error {
-	pending := g.pending
-	g.pending = nil
-	return g.store(pending)
+	g.events, g.pending = append(g.events[:0], g.pending...), g.pending[:0]
+	return g.store(g.events)
 }
 
 // conductor returns the run of the workflow that opened a scope, "" if none did: the
@@ -336,9 +389,7 @@ func (t *turn) runOf(scope string) session.Run {
 // runAll is a child's goroutine.
 func (c *child) runAll() {
 	err := c.lane.run()
-	if c.spec.Timeout > 0 || c.t.r.budgeted.time {
-		c.cancel(nil)
-	}
+	c.unbound()
 	g := c.group
 	g.mu.Lock()
 	c.err, c.done = err, true
@@ -374,6 +425,12 @@ func (c *child) store(ctx context.Context, events []*agent.Event) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, agent.ErrLimit) {
 		return cause
 	}
+	if c.alone {
+		c.consuming = true
+		err := c.group.store(events)
+		c.consuming = false
+		return err
+	}
 	c.write = events
 	return c.post(&c.group.inbox)
 }
@@ -383,6 +440,12 @@ func (c *child) store(ctx context.Context, events []*agent.Event) error {
 func (c *child) deliver(e *agent.Event) bool {
 	if e == nil {
 		return true
+	}
+	if c.alone {
+		c.consuming = true
+		goOn := c.group.l.show(c.group.l.current, e)
+		c.consuming = false
+		return goOn
 	}
 	c.event = e
 	return c.post(&c.group.shows) == nil
@@ -407,11 +470,10 @@ func (c *child) post(queue *[]*child) error {
 
 // close keeps the write that ends the run, with the run's output in it.
 func (c *child) close(last *agent.Event, end *agent.HarnessEnd, events []*agent.Event) {
-	own := *end
 	if last.Agent == c.tree.Root().Agent.Name() {
-		own.AgentID = cmp.Or(c.spec.Ref, own.AgentID)
+		end.AgentID = cmp.Or(c.spec.Ref, end.AgentID)
 	}
-	if own.FinishReason == agent.FinishReasonStop && own.Output == nil {
+	if end.FinishReason == agent.FinishReasonStop && end.Output == nil {
 		said := ""
 		for _, e := range slices.Backward(events) {
 			if t, ok := e.Data.(*agent.Text); ok && e.RunID == last.RunID && strings.TrimSpace(t.Content) != "" {
@@ -422,8 +484,7 @@ func (c *child) close(last *agent.Event, end *agent.HarnessEnd, events []*agent.
 		if said == "" {
 			said = c.t.runOf(c.scope).Said
 		}
-		own.Output = agent.EncodeJSON(said)
+		end.Output = agent.EncodeJSON(said)
 	}
-	last.Data = &own
 	c.closing = events
 }

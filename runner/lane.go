@@ -132,8 +132,8 @@ func (l *lane) step() (done bool, err error) {
 				Target: to.Data.(*agent.Transfer).To, Output: out.finish.Output}})
 		}
 	}
-	end := l.t.r.fixedOf(n).stop
-	if (out.finish.Reason != "" && out.finish.Reason != agent.FinishReasonStop) || out.finish.Output != nil {
+	end := l.t.r.fixed[n].stop // shared
+	if end == nil || (out.finish.Reason != "" && out.finish.Reason != agent.FinishReasonStop) || out.finish.Output != nil {
 		end = &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: cmp.Or(out.finish.Reason, agent.FinishReasonStop), Output: out.finish.Output}
 	}
 	return true, l.commit(run, &agent.Event{Data: end})
