@@ -95,7 +95,7 @@ func (d *drawing) arrange() (*picture, error) {
 	p.Drawing, err = layered.Layout(boxes, edges)
 	switch {
 	case errors.Is(err, layered.ErrTooLarge):
-		return nil, fmt.Errorf("%w: %w; Mermaid and DOT have no such bound", ErrTooLarge, err)
+		return nil, fmt.Errorf("%w: its nodes, its edges and the layers that edges pass are more than %d; Mermaid and DOT have no such bound", ErrTooLarge, layered.MaxPlaces)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}

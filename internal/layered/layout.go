@@ -53,7 +53,7 @@ var (
 
 // Layout finds the places. The error is ErrTooLarge or ErrCycle, or is about an edge
 // whose box does not exist. Time and memory grow with the number of places, times a
-// logarithm, and are a few seconds and some 100 MB at most.
+// logarithm, and are about a second and 100 MB at most.
 func Layout(boxes []Size, edges []Edge) (Drawing, error) {
 	if len(boxes)+len(edges) > MaxPlaces {
 		return Drawing{}, fmt.Errorf("%w: %d boxes and %d edges", ErrTooLarge, len(boxes), len(edges))
