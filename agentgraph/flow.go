@@ -27,6 +27,8 @@ type flow struct {
 	rescued bool       // and it has given the run's output
 	errs    []*failure // all that went wrong
 	outputs int        // how many nodes have an output, or one that stands for it
+	// records are what the graph's own run puts into the log besides, in this order.
+	records []agent.EventData
 }
 
 type phase uint8
@@ -72,7 +74,8 @@ type call struct {
 // failure is one thing that went wrong.
 type failure struct {
 	node     int
-	edge     int    // -1 if the node's agent failed
+	edge     int    // -1 if it was none
+	routing  bool   // an edge, or the choice among edges, has failed, and not the node's agent
 	code     string // of the error event
 	message  string
 	err      error // nil if it comes from the log
@@ -219,24 +222,35 @@ func (f *flow) finish(i int, output data, run string) {
 // leave resolves the edges of a node; without an output none is taken.
 func (f *flow) leave(i int, ok bool) {
 	v := values{&f.nodes[i].output, &f.input}
+	chosen := decision{first: -1}
+	if ok && f.plan.nodes[i].chooses() {
+		if chosen = f.choose(i, &v); f.stopped != nil {
+			return
+		}
+	}
 	for _, at := range f.plan.nodes[i].out {
 		e := &f.edges[at]
-		taken := false
-		if ok {
-			value, holds, err := f.cross(e, &v)
-			if err != nil {
-				f.misrouted(i, at, err)
-				if f.stopped != nil {
-					return
-				}
-			} else if holds {
-				taken = true
-				f.nodes[i].followed = true
-				f.arrive(e, value)
+		value, taken := chosen.value, ok && at == chosen.first
+		if ok && e.Priority == 0 && chosen.allows(e) {
+			if value, taken = f.try(i, at, &v); f.stopped != nil {
+				return
 			}
+		}
+		if taken {
+			f.nodes[i].followed = true
+			f.arrive(e, value)
 		}
 		f.resolve(e.to, i, taken)
 	}
+}
+
+// try evaluates an edge of a node. An error is handled.
+func (f *flow) try(i, at int, v *values) (value json.RawMessage, taken bool) {
+	value, taken, err := f.cross(&f.edges[at], v)
+	if err != nil {
+		f.misrouted(i, at, err)
+	}
+	return value, taken && err == nil
 }
 
 // cross evaluates an edge: whether it is taken, and with what.
@@ -343,14 +357,17 @@ func (f *flow) fill(i int) {
 	}
 }
 
-// misrouted handles an edge whose condition or transform has no value.
+// misrouted handles an error in finding the way from a node that has an output. edge is
+// -1 if it is not that of one edge.
 func (f *flow) misrouted(i, edge int, err error) {
 	n := &f.nodes[i]
-	fail := &failure{node: i, edge: edge, message: err.Error(), err: err, attempts: n.attempt, cause: n.ended, input: n.input}
+	fail := &failure{node: i, edge: edge, routing: true, message: err.Error(), err: err, attempts: n.attempt, cause: n.ended, input: n.input}
 	f.note(fail)
 	if f.onError.Strategy != Continue {
 		f.stop(fail)
+		return
 	}
+	f.records = append(f.records, &agent.Notice{Code: noticeRouting, Message: fail.message})
 }
 
 func (f *flow) note(fail *failure) {
@@ -453,7 +470,7 @@ func (f *flow) bothFailed(fail *failure, problem string) {
 func (f *flow) standInEnded(c *call, problem string, o outcome) {
 	if problem != "" {
 		for _, fail := range f.errs {
-			if fail.node == c.standIn && fail.edge < 0 {
+			if fail.node == c.standIn && !fail.routing {
 				f.bothFailed(fail, problem)
 			}
 		}

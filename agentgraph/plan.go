@@ -27,6 +27,7 @@ type planNode struct {
 	in  int   // how many edges lead here
 	// sources are the nodes with an edge to here, in the order of the edges.
 	sources []int
+	ranked  []int // edges with a priority, the largest first
 	tree    *agent.Tree
 }
 
@@ -76,6 +77,9 @@ func newPlan(g *Graph) *plan {
 		to.in++
 		p.edges[i] = e
 	}
+	for i := range p.nodes {
+		p.nodes[i].rank(p.edges)
+	}
 	p.entry = p.index[g.Entrypoint]
 	if g.OnError.Fallback != "" {
 		p.fallback = p.index[g.OnError.Fallback]
@@ -95,7 +99,7 @@ func (p *plan) onlyEnd() int {
 		}
 		sure := false
 		for _, e := range n.out {
-			sure = sure || p.edges[e].test == nil
+			sure = sure || p.edges[e].test == nil && n.Next == nil
 		}
 		switch {
 		case sure:

@@ -12,13 +12,13 @@ import (
 // the log, which calls began and how they ended. The flow decides the same as it did
 // when the log was written.
 type replay struct {
-	flow    *flow
-	runs    []string         // of the graph: the first, and those that took up its work
-	due     map[string]*call // that have not begun, by key
-	begun   map[string]*call // that have not ended, by key
-	scopes  map[string]string
-	failed  map[string]*agent.Failure // of runs that have not ended
-	noticed int
+	flow     *flow
+	runs     []string         // of the graph: the first, and those that took up its work
+	due      map[string]*call // that have not begun, by key
+	begun    map[string]*call // that have not ended, by key
+	scopes   map[string]string
+	failed   map[string]*agent.Failure // of runs that have not ended
+	recorded int                       // how many of the flow's records are in the log
 
 	starts, delayed int // how many of the flow's calls are in due
 }
@@ -34,8 +34,8 @@ func (rp *replay) takenUp(runID string) { rp.runs = append(rp.runs, runID) }
 
 // apply takes in an event of the log. Those of other agents are ignored.
 func (rp *replay) apply(e *agent.Event) {
-	if n, ok := e.Data.(*agent.Notice); ok && n.Code == noticeRouting && slices.Contains(rp.runs, e.RunID) {
-		rp.noticed++
+	if isRecord(e) && slices.Contains(rp.runs, e.RunID) {
+		rp.recorded++
 		return
 	}
 	key, ok := rp.key(e.Scope)
@@ -66,6 +66,12 @@ func (rp *replay) apply(e *agent.Event) {
 			}
 		}
 	}
+}
+
+// isRecord reports whether an event can be one of the flow's records.
+func isRecord(e *agent.Event) bool {
+	n, ok := e.Data.(*agent.Notice)
+	return ok && n.Code == noticeRouting
 }
 
 // key returns the key of a call's scope.

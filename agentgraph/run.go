@@ -14,15 +14,15 @@ import (
 
 // run is one run of a graph, in one process.
 type run struct {
-	agent   *Agent
-	inv     *agent.Invocation
-	flow    *flow
-	group   agent.Group
-	cut     []*call // that a crash cut off
-	running map[*call]struct{}
-	batch   []*agent.Child
-	dues    []pause
-	noticed int // how many errors of routing the log has
+	agent    *Agent
+	inv      *agent.Invocation
+	flow     *flow
+	group    agent.Group
+	cut      []*call // that a crash cut off
+	running  map[*call]struct{}
+	batch    []*agent.Child
+	dues     []pause
+	recorded int // how many of the flow's records the log has
 }
 
 // pause is a call that is to be made later.
@@ -54,7 +54,7 @@ func (r *run) load(ctx context.Context) error {
 		}
 		rp.apply(e)
 	}
-	r.flow, r.noticed = rp.flow, rp.noticed
+	r.flow, r.recorded = rp.flow, rp.recorded
 	r.cut = rp.rest(r.inv.RunID())
 	return nil
 }
@@ -81,7 +81,7 @@ func (r *run) all(ctx context.Context) error {
 			delete(r.running, c)
 			f.end(c, outcome{run: e.RunID, reason: e.Reason, output: e.Output, code: e.Code, message: e.Message, err: e.Err})
 		}
-		r.notice()
+		r.record()
 		if f.stopped != nil && !f.saved {
 			if err := r.stop(); err != nil {
 				return err
@@ -153,18 +153,12 @@ func (r *run) wait() time.Duration {
 	return max(1, time.Until(next.until))
 }
 
-// notice puts errors of routing into the log, where they do not end the run.
-func (r *run) notice() {
-	seen := 0
-	for _, fail := range r.flow.errs {
-		if fail.edge < 0 || fail == r.flow.stopped {
-			continue
-		}
-		if seen++; seen > r.noticed {
-			r.noticed = seen
-			r.group.Add(&agent.Event{Data: &agent.Notice{Code: noticeRouting, Message: fail.message}})
-		}
+// record puts into the log what the flow has to say.
+func (r *run) record() {
+	for _, data := range r.flow.records[min(r.recorded, len(r.flow.records)):] {
+		r.group.Add(&agent.Event{Data: data})
 	}
+	r.recorded = len(r.flow.records)
 }
 
 // noticeRouting is the code of the notice about an edge whose condition or transform

@@ -1,0 +1,92 @@
+package agentgraph
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// decision is what a node decides about its edges before they are looked at one by one.
+type decision struct {
+	chosen bool     // the node has named targets
+	to     []string // them
+	first  int      // the edge with a priority that is taken, -1 for none
+	value  json.RawMessage
+}
+
+// allows reports whether an edge can be taken.
+func (c *decision) allows(e *planEdge) bool { return !c.chosen || slices.Contains(c.to, e.To) }
+
+// chooses reports whether a node has more to decide than its edges' conditions.
+func (n *planNode) chooses() bool { return n.Next != nil || len(n.ranked) > 0 }
+
+// rank notes the edges with a priority.
+func (n *planNode) rank(edges []planEdge) {
+	for _, at := range n.out {
+		if edges[at].Priority > 0 {
+			n.ranked = append(n.ranked, at)
+		}
+	}
+	slices.SortStableFunc(n.ranked, func(a, b int) int { return edges[b].Priority - edges[a].Priority })
+}
+
+// choose asks for the targets, then for the first edge with a priority that leads to
+// one of them and holds. Conditions behind it are not evaluated.
+func (f *flow) choose(i int, v *values) decision {
+	n := &f.plan.nodes[i]
+	c := decision{first: -1}
+	if n.Next != nil {
+		c.chosen = true
+		to, err := n.Next.Choose(v.output.decoded(), v.input.decoded())
+		if err == nil {
+			err = f.targets(n, to)
+		}
+		if err != nil {
+			f.misrouted(i, -1, &nodeError{n.ID, "next", n.Next.Source(), err})
+			return c // with no target
+		}
+		c.to = to
+	}
+	for _, at := range n.ranked {
+		if !c.allows(&f.edges[at]) {
+			continue
+		}
+		value, taken, err := f.cross(&f.edges[at], v)
+		if err != nil {
+			f.misrouted(i, at, err)
+			var route *routeError
+			if f.stopped != nil || errors.As(err, &route) && route.what == "transform" { // the edge was to be taken
+				return c
+			}
+			continue
+		}
+		if taken {
+			c.first, c.value = at, value
+			return c
+		}
+	}
+	return c
+}
+
+// targets checks that ids are those of targets.
+func (f *flow) targets(n *planNode, to []string) error {
+	for _, id := range to {
+		if !slices.ContainsFunc(n.out, func(at int) bool { return f.edges[at].To == id }) {
+			return fmt.Errorf("no edge leads to %q", short(id))
+		}
+	}
+	return nil
+}
+
+// nodeError is the error of an expression of a node.
+type nodeError struct {
+	node, what, source string
+	err                error
+}
+
+func (e *nodeError) Error() string {
+	return fmt.Sprintf("%s of the agent %s, %q: %v", e.what, e.node, e.source, e.err)
+}
+
+func (e *nodeError) Unwrap() error { return e.err }
