@@ -1,14 +1,18 @@
-// Package agentgraph reads graphs of agents: the resource AgentGraph of the Open
+// Package agentgraph runs graphs of agents: the resource AgentGraph of the Open
 // Standard for Software Agents (OSSA v0.2.7), a YAML file that names agents and the
-// edges along which their outputs go, and its extension arbor/v1. docs/agentgraph.md
-// describes the files.
+// edges along which their outputs go, and the same graphs made in Go.
+// docs/agentgraph.md describes the files and how graphs run.
 //
 // Load reads a file, checks all of it, compiles its conditions and transforms, and
-// reports every problem at once with its code, its path in the document and its
-// line. A graph that Load returns has no problem. Running one is not part of this
-// version.
+// reports every problem at once with its code, its path in the document and its line.
+// A graph that Load returns has no problem. New makes an agent of it, with the agents
+// that a Resolver finds; a Builder makes one in Go.
 //
-// The package imports goccy/go-yaml and, from this module, internal/expression
-// only. It makes no agents, calls no model, and reads no file besides the one or
-// the folder that it is given, and the files of graphs that stand in a graph.
+// A run is a function of its input and of how its nodes' calls ended, told in the order
+// of the session's log. So it goes on after a crash where the log ends, and Results
+// reads from a log what became of a run.
+//
+// The package imports agent, llmagent for the documents of kind Agent in a file, and
+// internal/expression. It runs nothing itself: the runner does, behind agent.Group. It
+// reads no file besides the one or the folder that it is given.
 package agentgraph
