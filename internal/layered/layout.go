@@ -73,6 +73,7 @@ func Layout(boxes []Size, edges []Edge) (Drawing, error) {
 	}
 	l.reorder()
 	l.coordinates()
+	l.together()
 	return l.drawing(), nil
 }
 

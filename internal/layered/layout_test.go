@@ -111,6 +111,14 @@ func TestShapes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, d.Boxes[1].X < d.Boxes[2].X, d.Boxes[4].X < d.Boxes[3].X)
 
+	// Parts that nothing connects stand side by side, and not far apart.
+	wide := Size{600, 40}
+	d, err = Layout([]Size{box, wide, wide, box, box}, []Edge{{From: 0, To: 1}, {From: 0, To: 2}, {From: 3, To: 4}})
+	require.NoError(t, err)
+	requireSound(t, []Size{box, wide, wide, box, box}, []Edge{{From: 0, To: 1}, {From: 0, To: 2}, {From: 3, To: 4}}, d)
+	require.Equal(t, d.Boxes[2].X+wide.Width+gapBoxes, d.Boxes[4].X)
+	require.Equal(t, d.Boxes[4].X+box.Width, d.Size.Width)
+
 	d, err = Layout(nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, Size{}, d.Size)
