@@ -24,6 +24,7 @@ type run struct {
 	parent      trace.Span
 	under       *call     // the tool call around an inner run
 	heard       time.Time // when its first event was seen, if that came first
+	placed      bool      // parent and under are what its first event says
 
 	// base is the span that the run's code found in its context at the first call;
 	// where it finds another one later, it has started that itself.
@@ -40,12 +41,7 @@ type run struct {
 }
 
 func (t *turn) find(id string) *run {
-	for n := len(t.runs) - 1; n >= 0; n-- {
-		if t.runs[n].id == id {
-			return t.runs[n]
-		}
-	}
-	return nil
+	return t.byID[id]
 }
 
 // heard notes that a run has started.
@@ -62,11 +58,15 @@ func (t *turn) heard(e *agent.Event) {
 		return
 	}
 	r.heard = time.Now()
-	r.parent, r.under = t.cause(r, e.ParentID)
+	r.parent, r.under, r.placed = t.cause(r, e.ParentID)
 }
 
 func (t *turn) add(r *run, turnID string) *run {
 	t.runs = append(t.runs, r)
+	if t.byID == nil {
+		t.byID, t.latest = make(map[string]*run), make(map[string]*run)
+	}
+	t.byID[r.id] = r
 	if t.id == "" {
 		t.id = turnID
 	}
@@ -76,21 +76,24 @@ func (t *turn) add(r *run, turnID string) *run {
 
 // cause finds out what an inner run stands under: its tool call, or what the
 // run before it in its scope does, or the run that started it.
-func (t *turn) cause(r *run, parentID string) (trace.Span, *call) {
+func (t *turn) cause(r *run, parentID string) (parent trace.Span, under *call, certain bool) {
 	for _, c := range t.calls {
 		if c.id == parentID {
-			return c.span, c
+			return c.span, c, false
 		}
 	}
 	id, end := strings.CutSuffix(parentID, ":harness_end")
 	if before := t.find(id); end && before != nil {
-		return before.parent, before.under
+		return before.parent, before.under, true
 	}
 	id, start := strings.CutSuffix(parentID, ":harness_start")
-	if around := t.find(id); start && around != nil && around.span != nil {
-		return around.span, around.under
+	if around := t.find(id); start && around != nil {
+		if around.span == nil { // a workflow inside another makes no calls of its own
+			t.beginRun(t.ctx, around)
+		}
+		return around.span, around.under, true
 	}
-	return t.span, nil
+	return t.span, nil, false
 }
 
 // spoke begins the span of a run that has made no call: that of an agent without
@@ -122,8 +125,11 @@ func (t *turn) of(ctx context.Context, inv *agent.Invocation) *run {
 		if r.scope == "" {
 			t.beginRun(t.ctx, r)
 		} else {
-			r.parent, r.under = t.agents.real(trace.SpanFromContext(ctx)), t.placeOf(ctx).call
-			r.base = r.parent.SpanContext()
+			found := t.agents.real(trace.SpanFromContext(ctx))
+			r.base = found.SpanContext()
+			if current := t.agents.run.Load(); !r.placed || current == nil || found != current.span { // or a span of the code around it
+				r.parent, r.under = found, t.placeOf(ctx).call
+			}
 			t.beginRun(ctx, r)
 		}
 	}
@@ -135,11 +141,10 @@ func (t *turn) beginRun(ctx context.Context, r *run) {
 	if start.IsZero() {
 		start = time.Now()
 	}
-	for _, before := range t.runs {
-		if before.scope == r.scope && before != r && before.stopped.IsZero() {
-			before.stopped = start // a scope has one run at a time
-		}
+	if before := t.latest[r.scope]; before != nil && before != r && before.stopped.IsZero() {
+		before.stopped = start // a scope has one run at a time
 	}
+	t.latest[r.scope] = r
 	if r.scope != "" {
 		ctx = trace.ContextWithSpan(ctx, r.parent)
 	}

@@ -24,9 +24,11 @@ type turn struct {
 	agents       current
 
 	mu     sync.Mutex
-	id     string  // in the log, once it is known
-	runs   []*run  // in the order in which they were heard of
-	calls  []*call // likewise
+	id     string // in the log, once it is known
+	runs   []*run // in the order in which they were heard of
+	byID   map[string]*run
+	latest map[string]*run // the last that has begun in a scope
+	calls  []*call         // likewise
 	ended  bool
 	err    error
 	finish agent.FinishReason // of the conversation's last run, "" while one is open

@@ -1,0 +1,45 @@
+package telemetry_test
+
+import (
+	"context"
+	"iter"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Every node of a graph has a span, which stands in that of the graph, also if the
+// graph is itself a node; the calls of its model stand in it.
+func TestNodesOfGraphs(t *testing.T) {
+	s := scripted.New().Add("writer", scripted.Reply(scripted.Text("Written."))).Add("judge", scripted.Reply(scripted.Text("Good.")))
+	plain, err := agent.New("plain", "", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			yield(&agent.Event{Data: &agent.Finish{Output: []byte("1")}}, nil)
+		}
+	})
+	require.NoError(t, err)
+	inner, err := agentgraph.NewBuilder("review").Node("first", plain).Node("judge", newAgent(t, s, "judge")).Edge("first", "judge").Build()
+	require.NoError(t, err)
+	graph, err := agentgraph.NewBuilder("article").Node("writer", newAgent(t, s, "writer")).Node("check", inner).Node("count", plain).
+		Edge("writer", "check").Edge("writer", "count").Build()
+	require.NoError(t, err)
+	b := newBench(t, graph, nil)
+	_, err = b.say(context.Background(), session.ID("s1"))
+	require.NoError(t, err)
+	require.Equal(t, `invoke_workflow article
+  invoke_agent article stop
+    invoke_agent writer stop
+      chat writer stop
+    invoke_agent check stop
+      invoke_agent first stop
+      invoke_agent judge stop
+        chat judge stop
+    invoke_agent count stop
+`, b.tree())
+	require.Zero(t, b.spans.open())
+}
