@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/agentarbor/arbor/agentgraph"
 )
@@ -17,12 +18,12 @@ import (
 func (p *program) graphCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                "graph",
-		Short:              "Check graphs of agents (OSSA AgentGraph)",
+		Short:              "Check, run and test graphs of agents (OSSA AgentGraph)",
 		RunE:               noCommand,
 		Args:               cobra.ArbitraryArgs,
 		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // the unknown command is the news
 	}
-	cmd.AddCommand(p.graphValidateCommand(), p.graphDrawCommand(), p.graphSchemaCommand())
+	cmd.AddCommand(p.graphValidateCommand(), p.graphRunCommand(), p.graphTestCommand(), p.graphDrawCommand(), p.graphSchemaCommand())
 	return cmd
 }
 
@@ -30,6 +31,11 @@ func (p *program) graphCommand() *cobra.Command {
 type graphAgents struct {
 	folder string
 	names  []string
+}
+
+func (a *graphAgents) flags(fs *pflag.FlagSet) {
+	fs.StringVar(&a.folder, "agents", "", "`DIR` with the agents, in Markdown or as YAML documents of kind Agent")
+	fs.StringSliceVar(&a.names, "refs", nil, "`NAME,…` of agents that count as existing")
 }
 
 func (p *program) graphValidateCommand() *cobra.Command {
@@ -48,8 +54,7 @@ where --agents and --refs say.`,
 		Args: exactly("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error { return p.validateGraph(args[0], agents, asJSON) },
 	}
-	cmd.Flags().StringVar(&agents.folder, "agents", "", "`DIR` with the agents, in Markdown or as YAML documents of kind Agent")
-	cmd.Flags().StringSliceVar(&agents.names, "refs", nil, "`NAME,…` of agents that count as existing")
+	agents.flags(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the problems as a JSON array of {code, path, line, message}")
 	return cmd
 }
@@ -72,34 +77,37 @@ func (p *program) validateGraph(file string, agents graphAgents, asJSON bool) er
 		return err
 	}
 	graph, err := agentgraph.LoadFile(file, agentgraph.WithRefs(refs...))
+	if err != nil {
+		return p.badGraph(file, err, asJSON)
+	}
+	if asJSON {
+		fmt.Fprintln(p.Stdout, "[]")
+	}
+	for _, w := range graph.Warnings {
+		p.say("%s:%d: %s", file, w.Line, w.Message)
+	}
+	if !asJSON {
+		fmt.Fprintf(p.Stdout, "ok: %s, %s\n", count(len(graph.Nodes), "agent"), count(len(graph.Edges), "edge"))
+	}
+	return nil
+}
+
+// badGraph prints the problems of a graph that could not be loaded, and returns the
+// command's error.
+func (p *program) badGraph(file string, err error, asJSON bool) error {
 	var bad *agentgraph.Error
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return usagef("%s: there is no such file", file)
-	case err != nil && !errors.As(err, &bad):
+	case !errors.As(err, &bad):
 		return usagef("%s", strings.TrimPrefix(err.Error(), "agentgraph: "))
-	}
-	if asJSON {
-		problems := agentgraph.Problems(err)
-		if problems == nil {
-			problems = []agentgraph.Problem{}
-		}
-		data, err := json.Marshal(problems)
+	case asJSON:
+		data, err := json.Marshal(bad.Problems)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintln(p.Stdout, string(data))
-	}
-	if bad == nil {
-		for _, w := range graph.Warnings {
-			p.say("%s:%d: %s", file, w.Line, w.Message)
-		}
-		if !asJSON {
-			fmt.Fprintf(p.Stdout, "ok: %s, %s\n", count(len(graph.Nodes), "agent"), count(len(graph.Edges), "edge"))
-		}
-		return nil
-	}
-	if !asJSON {
+	default:
 		for _, problem := range bad.Problems {
 			fmt.Fprintln(p.Stdout, oneLine(bad.Line(problem)))
 		}

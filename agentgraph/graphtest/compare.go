@@ -193,7 +193,7 @@ func configOf(g *agentgraph.Graph, id string) map[string]json.RawMessage {
 		for _, a := range g.Agents {
 			if a.Name == n.Ref || a.Name+"@"+a.Version == n.Ref {
 				own, _ := a.Spec["config"].(map[string]any)
-				config = merged(own, n.Config)
+				config = agentgraph.MergeConfig(own, n.Config)
 			}
 		}
 	}
@@ -204,19 +204,4 @@ func configOf(g *agentgraph.Graph, id string) map[string]json.RawMessage {
 		}
 	}
 	return seen
-}
-
-func merged(under, over map[string]any) map[string]any {
-	out := make(map[string]any, len(under)+len(over))
-	for k, v := range under {
-		out[k] = v
-	}
-	for k, v := range over {
-		below, isMap := out[k].(map[string]any)
-		if above, too := v.(map[string]any); isMap && too {
-			v = merged(below, above)
-		}
-		out[k] = v
-	}
-	return out
 }

@@ -1,0 +1,451 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/agentgraph/graphtest"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+)
+
+// graphRun is one execution of arbor graph run.
+type graphRun struct {
+	p           *program
+	file        string
+	agents      graphAgents
+	input, text string
+	given       func(flag string) bool
+	mockFile    string
+	resume      bool
+	approve     []string
+	deny        []string
+	reason      string
+}
+
+func (p *program) graphRunCommand() *cobra.Command {
+	g := &graphRun{p: p}
+	cmd := &cobra.Command{
+		Use:   "run FILE",
+		Short: "Run a graph and print what became of it",
+		Long: `Runs a graph on an input, which is JSON, and prints for each agent what became of
+it, and how the run ended. Without --input and --text the input is read from
+standard input.
+
+With --mock, agents give what a file says and no model is asked for them. Nothing
+is kept of the run, unless --session or --db is given.
+
+The status is 3 if the run failed, and 0 if it completed, with errors or without
+them, or if the fallback gave its output.`,
+		Args: exactly("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			g.file, g.given = args[0], cmd.Flags().Changed
+			return g.run(cmd.Context())
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&g.input, "input", "", "`JSON` that the entrypoint gets; @FILE reads a file, and - standard input")
+	fs.StringVar(&g.text, "text", "", "`TEXT` that the entrypoint gets, in place of --input")
+	fs.StringVar(&g.mockFile, "mock", "", "YAML `FILE` that says what agents give, by their ids")
+	g.agents.flags(fs)
+	fs.BoolVar(&g.resume, "resume", false, "go on with the run of --session that was cut off, or waits")
+	fs.StringArrayVar(&g.approve, "approve", nil, "with --resume, let the `CALL` go on that waits for an approval; may be repeated")
+	fs.StringArrayVar(&g.deny, "deny", nil, "with --resume, refuse the `CALL` that waits for an approval; may be repeated")
+	fs.StringVar(&g.reason, "reason", "", "`TEXT` that tells why calls are denied")
+	p.turnFlags(cmd)
+	fs.BoolVar(&p.flags.json, "json", false, "print one JSON object")
+	return cmd
+}
+
+func (g *graphRun) run(ctx context.Context) error {
+	p := g.p
+	if err := g.check(); err != nil {
+		return err
+	}
+	var input json.RawMessage
+	var err error
+	if !g.resume {
+		if input, err = g.readInput(); err != nil {
+			return err
+		}
+	}
+	var mocks graphtest.Mocks
+	if g.mockFile != "" {
+		if mocks, err = g.mocks(); err != nil {
+			return err
+		}
+	}
+	graph, err := g.load(mocks)
+	if err != nil {
+		return err
+	}
+	for _, w := range graph.Warnings {
+		p.say("%s:%d: %s", g.file, w.Line, w.Message)
+	}
+	opts, err := mocks.Agents(graph)
+	if err != nil {
+		return p.refuse(err)
+	}
+	root, models, err := g.build(graph, mocks, opts)
+	if err != nil {
+		return err
+	}
+	c, err := g.open(ctx, root, models)
+	if err != nil {
+		return err
+	}
+	return g.turn(ctx, c, root, input)
+}
+
+// check looks at what the flags say together.
+func (g *graphRun) check() error {
+	p := g.p
+	switch {
+	case g.given("input") && g.given("text"):
+		return usagef("--input and --text exclude each other")
+	case g.resume && (g.given("input") || g.given("text")):
+		return usagef("--resume goes on with the input that the run has: leave out --input and --text")
+	case g.resume && p.flags.session == "":
+		return usagef("--resume goes with --session: %s sessions ls lists the sessions", p.name)
+	case !g.resume && len(g.approve)+len(g.deny) > 0:
+		return usagef("--approve and --deny go with --resume")
+	case g.reason != "" && len(g.deny) == 0:
+		return usagef("--reason goes with --deny")
+	}
+	return nil
+}
+
+// readInput returns the input as JSON in one line.
+func (g *graphRun) readInput() (json.RawMessage, error) {
+	if g.given("text") {
+		if !utf8.ValidString(g.text) {
+			return nil, usagef("--text is not valid UTF-8")
+		}
+		return agent.EncodeJSON(g.text), nil
+	}
+	data, from := []byte(g.input), "--input"
+	var err error
+	switch name, file := strings.CutPrefix(g.input, "@"); {
+	case file:
+		from = name
+		var f *os.File
+		if f, err = os.Open(name); err == nil {
+			data, err = io.ReadAll(io.LimitReader(f, maxMessage+1))
+			_ = f.Close()
+		}
+	case !g.given("input") && (g.p.Stdin == nil || isTerminal(g.p.Stdin)):
+		return nil, usagef("the input is missing: give --input JSON or --text TEXT, or pipe JSON to standard input")
+	case !g.given("input"), g.input == "-":
+		from = "standard input"
+		if g.p.Stdin == nil {
+			return nil, usagef("there is no standard input")
+		}
+		data, err = io.ReadAll(io.LimitReader(g.p.Stdin, maxMessage+1))
+	}
+	if err != nil {
+		return nil, usagef("the input cannot be read: %w", err)
+	}
+	return checkInput(data, from)
+}
+
+// checkInput refuses what is no JSON, and says how a text is given.
+func checkInput(data []byte, from string) (json.RawMessage, error) {
+	text := strings.TrimSpace(strings.TrimPrefix(string(data), "\ufeff"))
+	switch {
+	case len(data) > maxMessage:
+		return nil, usagef("%s: the input is longer than %d MiB", from, maxMessage>>20)
+	case text == "":
+		return nil, usagef("%s: the input is empty: give JSON, such as '{}', or --text TEXT", from)
+	case !utf8.ValidString(text):
+		return nil, usagef("%s: the input is not valid UTF-8", from)
+	}
+	var raw json.RawMessage
+	if err := json.Unmarshal([]byte(text), &raw); err != nil {
+		return nil, usagef("%s is not JSON (%w): a text needs quotes of its own, such as '\"%s\"', or --text TEXT", from, err, cut(oneLine(strings.Trim(text, `"`)), 20))
+	}
+	return agent.EncodeJSON(raw), nil
+}
+
+func (g *graphRun) mocks() (graphtest.Mocks, error) {
+	data, err := os.ReadFile(g.mockFile)
+	if err != nil {
+		return nil, usagef("--mock: %w", err)
+	}
+	mocks, err := graphtest.LoadMocks(data, g.mockFile)
+	if err != nil {
+		return nil, g.p.refuse(err)
+	}
+	return mocks, nil
+}
+
+// load loads the graph. The references of nodes with mocks count as existing.
+func (g *graphRun) load(mocks graphtest.Mocks) (*agentgraph.Graph, error) {
+	refs, err := g.agents.refs(g.file)
+	if err != nil {
+		return nil, err
+	}
+	if len(mocks) > 0 {
+		shape, err := agentgraph.LoadFile(g.file, agentgraph.WithAnyRef())
+		if err == nil { // a misspelt id comes before the reference that lacks a mock
+			if err := mocks.Check(shape); err != nil {
+				return nil, g.p.refuse(err)
+			}
+			refs = append(refs, mockedRefs(shape.Nodes, mocks)...)
+		} else if legible(err) {
+			refs = append(refs, mockedRefs(nodesOf(g.file), mocks)...)
+		}
+	}
+	graph, err := agentgraph.LoadFile(g.file, agentgraph.WithRefs(refs...))
+	if err != nil {
+		return nil, g.p.badGraph(g.file, err, g.p.flags.json)
+	}
+	return graph, nil
+}
+
+func mockedRefs(nodes []agentgraph.Node, mocks graphtest.Mocks) (refs []string) {
+	for _, n := range nodes {
+		if _, ok := mocks[n.ID]; ok && n.Ref != "" {
+			refs = append(refs, n.Ref)
+		}
+	}
+	return refs
+}
+
+// legible reports whether a graph with problems is YAML all the same.
+func legible(err error) bool {
+	problems := agentgraph.Problems(err)
+	for _, problem := range problems {
+		if problem.Path == "" {
+			return false
+		}
+	}
+	return len(problems) > 0
+}
+
+// nodesOf returns the ids and references of a graph that has problems, as far as they
+// can be read.
+func nodesOf(file string) (nodes []agentgraph.Node) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data), yaml.AllowDuplicateMapKey())
+	for {
+		var doc struct {
+			Spec struct {
+				Agents []struct {
+					ID  string `yaml:"id"`
+					Ref string `yaml:"agentRef"`
+				} `yaml:"agents"`
+			} `yaml:"spec"`
+		}
+		if dec.Decode(&doc) != nil {
+			return nodes
+		}
+		for _, n := range doc.Spec.Agents {
+			nodes = append(nodes, agentgraph.Node{ID: n.ID, Ref: n.Ref})
+		}
+	}
+}
+
+// refuse tells of the problems of a file of mocks or of cases.
+func (p *program) refuse(err error) error {
+	var bad *graphtest.Error
+	if !errors.As(err, &bad) {
+		return usageError{err}
+	}
+	for _, problem := range bad.Problems {
+		fmt.Fprintln(p.Stderr, oneLine(problem.String()))
+	}
+	p.say("%s", count(len(bad.Problems), "problem"))
+	return statusError(StatusUsage)
+}
+
+// build makes the graph's agent. Models are looked for only if an agent may need one.
+func (g *graphRun) build(graph *agentgraph.Graph, mocks graphtest.Mocks, opts []agentgraph.AgentOption) (*agentgraph.Agent, *endpointModels, error) {
+	var (
+		models  *endpointModels
+		missing bool
+		err     error
+		resolve = agentgraph.Resolvers()
+	)
+	if slices.ContainsFunc(graph.Nodes, func(n agentgraph.Node) bool { _, mocked := mocks[n.ID]; return !mocked }) {
+		if models, err = g.p.models(); err != nil {
+			return nil, nil, err
+		}
+		named := func(name string) (llm.Model, error) { return models.named(name, func() { missing = true }) }
+		resolve = graph.DocumentAgents(named, g.p.tools...)
+	}
+	root, err := agentgraph.New(graph, resolve, opts...)
+	switch {
+	case err != nil:
+		return nil, nil, usagef("%s", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
+	case missing:
+		return nil, nil, models.missing
+	}
+	return root, models, nil
+}
+
+// open opens the session. Without a flag that names one, nothing is kept.
+func (g *graphRun) open(ctx context.Context, root agent.Agent, models *endpointModels) (*conversation, error) {
+	p := g.p
+	key, err := p.sessionKey()
+	if err != nil {
+		return nil, err
+	}
+	if p.flags.session == "" && p.flags.db == "" {
+		p.flags.db = memoryDB
+	}
+	db, err := p.openDB(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	c := &conversation{p: p, db: db, key: key, path: g.file, models: models}
+	var opts []runner.Option
+	if g.resume {
+		opts = append(opts, runner.WithWait(resumeWait))
+	}
+	c.Runner, err = runner.New(root, db.Store, opts...)
+	return c, err
+}
+
+// turn runs the graph, prints what came of it, and returns how it ended.
+func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.Agent, input json.RawMessage) error {
+	p := g.p
+	c.notice()
+	turn, done := p.interrupts.turn(ctx)
+	defer done()
+	some := !g.resume
+	events := c.Run(turn, c.key, llm.UserText(string(input)))
+	if g.resume {
+		if _, err := c.db.find(ctx, c.key.ID); err != nil {
+			return err
+		}
+		events = noting(c.Resume(turn, c.key, g.decisions()...), &some)
+	}
+	spin := newSpinner(p.Stdout, p.lookOf(p.Stdout))
+	var failed error
+	var asked []string
+	var end agent.FinishReason
+	said := map[string]string{} // errors of nodes
+	for e, err := range events {
+		if err != nil {
+			failed = err
+			break
+		}
+		switch d := e.Data.(type) {
+		case *agent.HarnessStart:
+			spin.show(e.Agent)
+		case *agent.Failure:
+			said[e.Agent] = d.Message
+		case *agent.Relay:
+			asked = append(asked, d.ToolCallID)
+		case *agent.HarnessEnd:
+			if e.Scope == "" {
+				end = d.FinishReason
+			}
+		}
+	}
+	spin.hide()
+	switch {
+	case turn.Err() != nil && !answered(end):
+		if c.persistent() {
+			p.say("interrupted; to go on: %s", g.again(c))
+			return statusError(StatusInterrupted)
+		}
+		return context.Canceled
+	case failed == nil && end == agent.FinishReasonInputRequired:
+		for _, call := range asked {
+			p.say("the run waits for an approval: %s --approve %s, or --deny %[2]s --reason TEXT", g.again(c), quoteArg(call))
+		}
+		return statusError(StatusApproval)
+	}
+	results, err := root.Results(c.db.Load(ctx, c.key, 0))
+	switch {
+	case err != nil:
+		return err
+	case len(results) == 0 && failed != nil: // it did not begin
+		return failed
+	case len(results) == 0:
+		return usagef("session %s holds no run of this graph", c.key.ID)
+	}
+	if !some {
+		p.say("the last run of session %s is over: there is nothing to go on with", c.key.ID)
+	}
+	result := results[len(results)-1]
+	if p.flags.json {
+		writeJSON(p.Stdout, result)
+	} else {
+		g.summary(root.Graph(), &result, said)
+	}
+	if p.flags.session == "" && c.persistent() {
+		p.say("session %s keeps the run", c.key.ID)
+	}
+	return g.ended(&result, failed)
+}
+
+// decisions are what the flags say about calls that wait.
+func (g *graphRun) decisions() (out []runner.Decision) {
+	for _, call := range g.approve {
+		out = append(out, runner.Approve(call))
+	}
+	for _, call := range g.deny {
+		out = append(out, runner.Deny(call, g.reason))
+	}
+	return out
+}
+
+// ended tells of errors and returns the status of a run.
+func (g *graphRun) ended(result *agentgraph.Result, failed error) error {
+	switch result.Status {
+	case "completed", "recovered":
+		return nil
+	case "completed_with_errors":
+		g.p.say("the run completed with errors%s", told(result.Error))
+		return nil
+	}
+	if failed != nil {
+		g.p.report(failed)
+		return statusError(status(failed))
+	}
+	g.p.say("the run failed%s", told(result.Error))
+	return statusError(StatusFailed)
+}
+
+func told(e *agentgraph.ResultError) string {
+	switch {
+	case e == nil:
+		return ""
+	case e.Edge != "":
+		return ": " + e.Message
+	}
+	return ": " + e.Agent + ": " + e.Message
+}
+
+// again tells the command line that goes on with the run.
+func (g *graphRun) again(c *conversation) string {
+	words := []string{"--resume"}
+	add := func(flag, value string) {
+		if value != "" {
+			words = append(words, flag, quoteArg(value))
+		}
+	}
+	add("--mock", g.mockFile)
+	add("--agents", g.agents.folder)
+	add("--refs", strings.Join(g.agents.names, ","))
+	add("--model", g.p.flags.model)
+	return c.again("graph run", words...)
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/agentgraph/graphtest"
+)
+
+func (p *program) graphTestCommand() *cobra.Command {
+	only := ""
+	cmd := &cobra.Command{
+		Use:   "test CASES…",
+		Short: "Run graphs with mock agents and compare what becomes of them",
+		Long: `Runs the cases in files of cases: graphs, inputs, mocks for their agents, and what
+is expected. It prints ok or FAIL for each case, and how a run is not as expected.
+
+The status is 3 if a case failed. If something is wrong with a file or with the
+graph of a case, nothing is run and the status is 2.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("CASES is missing: name a file of cases; see %s --help", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return p.testGraphs(cmd.Context(), args, only) },
+	}
+	cmd.Flags().StringVar(&only, "run", "", "`REGEXP` of the names of the cases to run")
+	cmd.Flags().BoolVar(&p.flags.json, "json", false, "print one JSON object a line for each case")
+	return cmd
+}
+
+// testedCase is what --json prints of a case.
+type testedCase struct {
+	File        string             `json:"file"`
+	Line        int                `json:"line"`
+	Name        string             `json:"name"`
+	OK          bool               `json:"ok"`
+	Differences []string           `json:"differences"`
+	Result      *agentgraph.Result `json:"result"`
+}
+
+func (p *program) testGraphs(ctx context.Context, files []string, only string) error {
+	wanted, err := regexp.Compile(only)
+	if err != nil {
+		return usagef("--run: %w", err)
+	}
+	cases, err := p.cases(files)
+	if err != nil {
+		return err
+	}
+	turn, done := p.interrupts.turn(ctx)
+	defer done()
+	ran, failed := 0, 0
+	for i := range cases {
+		c := &cases[i]
+		if !wanted.MatchString(c.Name) {
+			continue
+		}
+		out, err := c.Run(turn)
+		if turn.Err() != nil {
+			return context.Canceled
+		}
+		if err != nil {
+			return usagef("%s:%d: %s: %w", c.File, c.Line, c.Name, err)
+		}
+		if ran++; !out.OK() {
+			failed++
+		}
+		p.tested(c, out)
+		if err := p.out.failed(); err != nil {
+			return err
+		}
+	}
+	if ran == 0 {
+		return usagef("--run %s: none of %s has such a name", quoteArg(only), count(len(cases), "case"))
+	}
+	total := count(ran, "case") + " passed"
+	if failed > 0 {
+		total = fmt.Sprintf("%d of %s failed", failed, count(ran, "case"))
+	}
+	if p.flags.json {
+		p.say("%s", total)
+	} else {
+		fmt.Fprintln(p.Stdout, total)
+	}
+	if failed > 0 {
+		return statusError(StatusFailed)
+	}
+	return nil
+}
+
+// cases reads all files, and tells of all problems of all of them at once.
+func (p *program) cases(files []string) ([]graphtest.Case, error) {
+	var cases []graphtest.Case
+	var problems []graphtest.Problem
+	for _, file := range files {
+		found, err := graphtest.LoadCaseFile(file)
+		var bad *graphtest.Error
+		switch {
+		case errors.As(err, &bad):
+			problems = append(problems, bad.Problems...)
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, usagef("%s: there is no such file", file)
+		case err != nil:
+			return nil, usagef("%s", strings.TrimPrefix(err.Error(), "graphtest: "))
+		}
+		for _, c := range found {
+			for _, n := range c.Unmocked() {
+				problems = append(problems, graphtest.Problem{File: c.File, Line: c.Line, Message: fmt.Sprintf("the case %s: its agent %s has no mock", c.Name, n.ID)})
+			}
+		}
+		cases = append(cases, found...)
+	}
+	if len(problems) > 0 {
+		return nil, p.refuse(&graphtest.Error{Problems: problems})
+	}
+	return cases, nil
+}
+
+// tested prints what became of a case.
+func (p *program) tested(c *graphtest.Case, out *graphtest.Outcome) {
+	if p.flags.json {
+		t := testedCase{c.File, c.Line, c.Name, out.OK(), out.Differences, &out.Result}
+		if t.Differences == nil {
+			t.Differences = []string{}
+		}
+		writeJSON(p.Stdout, t)
+		return
+	}
+	look := p.lookOf(p.Stdout)
+	word := look.paint(green, "ok  ")
+	if !out.OK() {
+		word = look.paint(red, "FAIL")
+	}
+	fmt.Fprintf(p.Stdout, "%s %s\n", word, oneLine(c.Name))
+	for _, d := range out.Differences {
+		fmt.Fprintf(p.Stdout, "     %s\n", oneLine(d))
+	}
+}
