@@ -24,7 +24,8 @@ type group struct {
 	l      *lane // the workflow's
 	run    string
 	turn   string
-	ctx    context.Context
+	parent context.Context // of the workflow's step
+	ctx    context.Context // of the children, until they are stopped
 	cancel context.CancelCauseFunc
 	settle time.Duration
 	wg     sync.WaitGroup
@@ -65,7 +66,7 @@ type child struct {
 
 // Group implements agent.Runtime.
 func (l *lane) Group(ctx context.Context, inv *agent.Invocation, settle time.Duration) agent.Group {
-	g := &group{l: l, run: inv.RunID(), turn: inv.TurnID(), settle: settle, live: make(map[*agent.Child]*child), wake: make(chan struct{}, 1)}
+	g := &group{l: l, run: inv.RunID(), turn: inv.TurnID(), parent: ctx, settle: settle, live: make(map[*agent.Child]*child), wake: make(chan struct{}, 1)}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)
 	return g
 }
@@ -328,6 +329,8 @@ func (g *group) Stop() error {
 		}
 	}
 	clear(g.live)
+	g.ctx, g.cancel = context.WithCancelCause(g.parent) // others may begin
+	g.closed = nil
 	t := g.l.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
