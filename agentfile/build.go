@@ -1,7 +1,10 @@
 package agentfile
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/agentarbor/arbor/agent"
@@ -14,30 +17,53 @@ import (
 // builtin are the tools that need no registration.
 func builtin() []string { return []string{summarize.Name} }
 
-func (l *loader) checkTools(d *definition) {
+// checkDefinition reports what is wrong with an agent whose place in the tree is known.
+func (l *loader) checkDefinition(r *report, d *definition) {
+	switch {
+	case d.broken:
+	case d.isGraph:
+		if d.graph != "" {
+			l.graphAt(r, d.graph, d.file, d.at["graph"])
+		}
+	default:
+		l.checkTools(r, d)
+		l.checkModel(r, d)
+	}
+}
+
+func (l *loader) checkTools(r *report, d *definition) {
 	known := append(l.registry.Names(), builtin()...)
 	targets := d.targets()
+	for _, t := range d.tools {
+		switch {
+		case t.value == agent.TransferTool:
+			r.add(d.file, t.at, "%s is built in: every agent that has somebody to transfer to has it; remove it from the list", t.value)
+		case !slices.Contains(known, t.value):
+			r.add(d.file, t.at, "there is no tool %q%s", t.value, didYouMean(t.value, known))
+		case slices.Contains(targets, t.value):
+			r.add(d.file, t.at, "the tool %q has the name of an agent that %q can transfer to: rename one of them", t.value, d.name)
+		}
+	}
+	if wrong := l.toolChoice(d); wrong != "" {
+		r.add(d.file, d.at["settings.tool_choice"], "tool_choice %s", wrong)
+	}
+}
+
+// toolChoice returns what is wrong with an agent's tool choice.
+func (l *loader) toolChoice(d *definition) string {
 	var callable []string
 	for _, t := range d.tools {
 		callable = append(callable, t.value)
-		switch {
-		case t.value == agent.TransferTool:
-			l.report.add(d.file, t.at, "%s is built in: every agent that has somebody to transfer to has it; remove it from the list", t.value)
-		case !slices.Contains(known, t.value):
-			l.report.add(d.file, t.at, "there is no tool %q%s", t.value, didYouMean(t.value, known))
-		case slices.Contains(targets, t.value):
-			l.report.add(d.file, t.at, "the tool %q has the name of an agent that %q can transfer to: rename one of them", t.value, d.name)
-		}
 	}
-	if len(targets) > 0 {
+	if len(d.targets()) > 0 {
 		callable = append(callable, agent.TransferTool)
 	}
 	choice := string(d.settings.ToolChoice)
 	modes := []string{string(llm.ToolChoiceAuto), string(llm.ToolChoiceNone), string(llm.ToolChoiceRequired)}
-	if choice != "" && !slices.Contains(modes, choice) && !slices.Contains(callable, choice) {
-		l.report.add(d.file, d.at["settings.tool_choice"], "tool_choice %q is neither auto, none nor required, nor a tool of this agent%s",
-			choice, didYouMean(choice, append(modes, callable...)))
+	if choice == "" || slices.Contains(modes, choice) || slices.Contains(callable, choice) {
+		return ""
 	}
+	return fmt.Sprintf("%q is neither auto, none nor required, nor a tool of this agent%s", choice, didYouMean(choice, append(modes, callable...)))
 }
 
 // targets returns whom the agent may transfer to, by the rule of agent.Node.
@@ -60,24 +86,39 @@ func (d *definition) targets() (names []string) {
 
 // checkModel resolves the agent's model. That the default model is not to be had
 // is no file's fault, and is reported once by check.
-func (l *loader) checkModel(d *definition) {
-	if l.model == nil {
-		return
+func (l *loader) checkModel(r *report, d *definition) {
+	if _, err := l.modelOf(d.model); err != nil && d.model != "" {
+		r.add(d.file, d.at["model"], "the model %q cannot be used: %s", d.model, err)
 	}
-	_, known := l.models[d.model]
-	if _, failed := l.failed[d.model]; !known && !failed {
-		m, err := l.model(d.model)
+}
+
+// modelOf returns the model of a name, asked for once.
+func (l *loader) modelOf(name string) (llm.Model, error) {
+	if l.model == nil {
+		return absentModel(name), nil
+	}
+	if l.models[name] == nil && l.failed[name] == nil {
+		m, err := l.model(name)
 		if err == nil && m == nil {
 			err = errors.New("the program has no such model")
 		}
-		if err != nil {
-			l.failed[d.model] = err
-		} else {
-			l.models[d.model] = m
-		}
+		l.models[name], l.failed[name] = m, err
 	}
-	if err := l.failed[d.model]; err != nil && d.model != "" {
-		l.report.add(d.file, d.at["model"], "the model %q cannot be used: %s", d.model, err)
+	if l.failed[name] != nil && name == "" && l.tolerant {
+		return absentModel(name), nil
+	}
+	return l.models[name], l.failed[name]
+}
+
+// absentModel stands where models are not looked at, or where the lack of one is
+// reported later.
+type absentModel string
+
+func (m absentModel) Name() string { return string(m) }
+
+func (m absentModel) Generate(context.Context, *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		yield(llm.Chunk{}, &llm.Error{Code: llm.CodeBadRequest, Message: "agentfile: the agent was made without a model"})
 	}
 }
 
@@ -89,7 +130,7 @@ func (l *loader) load() (*Tree, error) {
 		return nil, err
 	}
 	t := &Tree{sources: map[string]Source{}}
-	root := l.build(l.root, t)
+	root := l.build(&l.report, l.root, t.sources)
 	if err := l.report.err(); err != nil {
 		return nil, err
 	}
@@ -108,33 +149,51 @@ func (l *loader) load() (*Tree, error) {
 
 // build makes an agent and its sub-agents. A problem is reported, and the agent
 // is then nil.
-func (l *loader) build(d *definition, t *Tree) agent.Agent {
-	t.sources[d.name] = Source{l.report.given(d.file), d.pos().line}
+func (l *loader) build(r *report, d *definition, sources map[string]Source) agent.Agent {
+	sources[d.name] = Source{r.given(d.file), d.pos().line}
+	var a agent.Agent
+	var err error
+	if d.isGraph {
+		a, err = l.graphs[d.graph].agent(d)
+	} else {
+		a, err = l.llmAgent(r, d, sources)
+	}
+	if err != nil {
+		r.add(d.file, d.pos(), "%s", err)
+		return nil
+	}
+	return a
+}
+
+func (l *loader) llmAgent(r *report, d *definition, sources map[string]Source) (agent.Agent, error) {
 	var children []agent.Agent
 	for _, e := range d.children {
-		if child := l.build(e.child, t); child != nil {
+		if child := l.build(r, e.child, sources); child != nil {
 			children = append(children, child)
 		}
 	}
-	model := l.models[d.model]
+	model, err := l.modelOf(d.model)
+	if err != nil {
+		if d.model == "" {
+			return nil, fmt.Errorf("the default model cannot be used: %w", err)
+		}
+		return nil, fmt.Errorf("the model %q cannot be used: %w", d.model, err)
+	}
 	list := make([]tools.Tool, 0, len(d.tools))
 	for _, i := range d.tools {
 		tool := l.registry.Get(i.value)
 		if tool == nil { // check has seen that it is the built-in one
-			var err error
 			if tool, err = summarize.New(model); err != nil {
-				l.report.add(d.file, i.at, "%s", err)
-				return nil
+				return nil, err
 			}
 		}
 		list = append(list, tool)
 	}
-	a, err := llmagent.New(d.name, d.body, model,
-		llmagent.WithDescription(d.description), llmagent.WithTools(list...), llmagent.WithSubAgents(children...),
-		llmagent.WithTransferPolicy(d.policy), llmagent.WithSettings(d.settings), llmagent.WithHistory(d.history))
-	if err != nil {
-		l.report.add(d.file, d.pos(), "%s", err)
-		return nil
+	settings := d.settings
+	if f := settings.ResponseFormat; f != nil {
+		settings.ResponseFormat = &llm.ResponseFormat{Name: d.name, Schema: f.Schema}
 	}
-	return a
+	return llmagent.New(d.name, d.body, model,
+		llmagent.WithDescription(d.description), llmagent.WithTools(list...), llmagent.WithSubAgents(children...),
+		llmagent.WithTransferPolicy(d.policy), llmagent.WithSettings(settings), llmagent.WithHistory(d.history))
 }

@@ -14,13 +14,13 @@ const (
 	maxFolders = 32
 )
 
-// reader reads the files of a folder.
+// reader finds the files of a folder.
 type reader struct {
-	fsys    fs.FS
-	report  *report
+	*loader
 	entries int
 	defs    []*definition // sorted by file
 	plain   []string      // .md files without front matter
+	yaml    []string      // files in the folder itself that may be graphs
 }
 
 var errTooMany = errors.New("too many entries")
@@ -51,40 +51,68 @@ func (r *reader) folder(dir, rel string, depth int) error {
 				return err
 			}
 		case len(name) > len(".md") && strings.EqualFold(path.Ext(name), ".md"):
-			r.file(path.Join(dir, name), at)
+			r.file(at)
+		case depth == 0 && isYAML(name):
+			r.yaml = append(r.yaml, at)
 		}
 	}
 	return nil
 }
 
-func (r *reader) file(name, rel string) {
-	info, err := fs.Stat(r.fsys, name) // follows links: to folders, in circles, to nowhere
-	if err == nil && !info.Mode().IsRegular() {
-		return // opening a pipe would wait for a writer
-	}
-	var data []byte
-	if err == nil {
-		data, err = r.read(name)
-	}
-	if err != nil {
-		r.report.add(rel, pos{1, 0}, "the file cannot be read: %s", cause(err))
+func (r *reader) file(rel string) {
+	s := r.markdown(rel)
+	if s == nil {
 		return
 	}
-	if d := parse(r.report, rel, data); d != nil {
-		r.defs = append(r.defs, d)
-	} else {
+	r.report.problems = append(r.report.problems, s.problems...)
+	switch {
+	case s.d != nil:
+		r.defs = append(r.defs, s.d)
+	case len(s.problems) == 0:
 		r.plain = append(r.plain, rel)
 	}
 }
 
-// read returns at most one byte more than an agent's file may have.
-func (r *reader) read(name string) ([]byte, error) {
-	f, err := r.fsys.Open(name)
+// source is a Markdown file that was read.
+type source struct {
+	d        *definition // nil without front matter, or if it cannot be read
+	problems []Problem
+}
+
+// markdown reads a file once. It returns nil for what is no regular file.
+func (l *loader) markdown(rel string) *source {
+	if s, done := l.sources[rel]; done {
+		return s
+	}
+	l.sources[rel] = nil
+	name := path.Join(l.dir, rel)
+	info, err := fs.Stat(l.fsys, name) // follows links: to folders, in circles, to nowhere
+	if err == nil && !info.Mode().IsRegular() {
+		return nil // opening a pipe would wait for a writer
+	}
+	var data []byte
+	if err == nil {
+		data, err = l.read(name, MaxFile)
+	}
+	r, s := &report{given: l.report.given}, &source{}
+	if err != nil {
+		r.add(rel, pos{1, 0}, "the file cannot be read: %s", cause(err))
+	} else {
+		s.d = parse(r, rel, data)
+	}
+	s.problems = r.problems
+	l.sources[rel] = s
+	return s
+}
+
+// read returns at most one byte more than a file may have.
+func (l *loader) read(name string, most int64) ([]byte, error) {
+	f, err := l.fsys.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, MaxFile+1))
+	return io.ReadAll(io.LimitReader(f, most+1))
 }
 
 // cause leaves out the path, which the message names already.
@@ -94,4 +122,10 @@ func cause(err error) error {
 		return p.Err
 	}
 	return err
+}
+
+// isYAML reports whether a file may hold a graph.
+func isYAML(name string) bool {
+	ending := path.Ext(name)
+	return ending == ".yaml" || ending == ".yml"
 }

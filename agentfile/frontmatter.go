@@ -91,4 +91,18 @@ func trimBlankLines(s string) string {
 	return s
 }
 
+// blankLines counts the lines of white space that follow a file's first lines.
+func blankLines(data []byte, after int) (n int) {
+	for line := range bytes.Lines(data) {
+		if after--; after >= 0 {
+			continue
+		}
+		if len(bytes.Trim(line, blank)) > 0 {
+			break
+		}
+		n++
+	}
+	return n
+}
+
 const blank = " \t\r\n"

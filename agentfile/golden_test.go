@@ -16,6 +16,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
@@ -50,8 +51,9 @@ func testTools(t testing.TB, names ...string) Option {
 	return WithTools(list...)
 }
 
-// TestGolden loads each folder in testdata/*.txtar. The archive's last file is
-// what must come of it: "problems", or "tree".
+// TestGolden loads each folder in testdata/*.txtar, or the file in it that the
+// comment's last line names after "load". The archive's last file is what must come of
+// it: "problems", or "tree".
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	require.NoError(t, err)
@@ -72,8 +74,12 @@ func TestGolden(t *testing.T) {
 			}
 			opts := []Option{WithModel(resolve), testTools(t, "lookup_order", "refund", "billing", agent.TransferTool)}
 
+			given := "agents"
+			if _, file, ok := strings.Cut(string(archive.Comment), "\nload "); ok {
+				given += "/" + strings.TrimSpace(file)
+			}
 			got := txtar.File{Name: "tree"}
-			tree, err := LoadFS(fsys, "agents", opts...)
+			tree, err := LoadFS(fsys, given, opts...)
 			if err != nil {
 				var files *Error
 				require.ErrorAs(t, err, &files)
@@ -89,7 +95,7 @@ func TestGolden(t *testing.T) {
 			}
 			require.Equal(t, want.Name+"\n"+string(want.Data), got.Name+"\n"+string(got.Data))
 
-			problems, err := CheckFS(fsys, "agents", opts...)
+			problems, err := CheckFS(fsys, given, opts...)
 			require.NoError(t, err)
 			require.Equal(t, got.Name == "tree", len(problems) == 0, "Check and Load must agree")
 			if got.Name == "tree" {
@@ -99,7 +105,7 @@ func TestGolden(t *testing.T) {
 			// The same folder on a disk gives the same problems, below its path.
 			dir := filepath.Join(t.TempDir(), "agents")
 			require.NoError(t, os.CopyFS(dir, must(fsys.Sub("agents"))))
-			onDisk, err := Check(dir, opts...)
+			onDisk, err := Check(dir+strings.TrimPrefix(given, "agents"), opts...)
 			require.NoError(t, err)
 			for i, p := range onDisk {
 				require.True(t, strings.HasPrefix(p.File, dir), p.File)
@@ -122,15 +128,22 @@ func must[T any](v T, err error) T {
 func draw(t *testing.T, tree *Tree) string {
 	var b strings.Builder
 	for n := range tree.Index().Walk() {
-		a := n.Agent.(*llmagent.Agent)
-		source, ok := tree.Source(a.Name())
+		source, ok := tree.Source(n.Agent.Name())
 		require.True(t, ok)
-		fmt.Fprintf(&b, "%s%s (%s:%d)\n", strings.Repeat("  ", n.Depth), a.Name(), source.File, source.Line)
+		fmt.Fprintf(&b, "%s%s (%s:%d)\n", strings.Repeat("  ", n.Depth), n.Agent.Name(), source.File, source.Line)
 		line := func(what, value string) {
 			if value != "" {
 				fmt.Fprintf(&b, "%s  %s: %s\n", strings.Repeat("  ", n.Depth), what, value)
 			}
 		}
+		line("description", n.Agent.Description())
+		if a, ok := n.Agent.(interface{ Graph() *agentgraph.Graph }); ok {
+			for _, n := range a.Graph().Nodes {
+				line("node", n.ID+" "+n.Ref)
+			}
+			continue
+		}
+		a := n.Agent.(*llmagent.Agent)
 		req := request(t, tree, n)
 		prompt := strings.TrimSuffix(strings.TrimSuffix(req.System, transfer.Instruction), "\n\n")
 		var offered, targets []string
@@ -140,7 +153,6 @@ func draw(t *testing.T, tree *Tree) string {
 		for _, target := range n.Targets() {
 			targets = append(targets, target.Agent.Name())
 		}
-		line("description", a.Description())
 		line("model", a.Model().Name())
 		line("tools", strings.Join(offered, ", "))
 		line("may transfer to", strings.Join(targets, ", "))
@@ -170,6 +182,9 @@ func settings(s llm.Settings) string {
 	}
 	if s.ParallelToolCalls != nil {
 		add("parallel_tool_calls %t", *s.ParallelToolCalls)
+	}
+	if s.ResponseFormat != nil {
+		add("response_format %s", s.ResponseFormat.Name+" "+string(s.ResponseFormat.Schema))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -92,10 +92,15 @@ func keys() []key {
 				{name: "parallel_tool_calls", typ: "true or false", example: "false", def: "the endpoint's own",
 					meaning: "Whether one answer may hold several tool calls.",
 					read:    boolean(func(d *definition, b bool) { d.settings.ParallelToolCalls = &b })},
+				{name: "response_format", typ: "a mapping", example: "{type: object, required: [intent], properties: {intent: {enum: [billing, other]}}}", def: "free text",
+					meaning: "A JSON schema: the agent answers with JSON that follows it.",
+					read:    responseFormat},
 			}},
+		{name: "graph", typ: "a text", example: "triage.yaml", def: "none",
+			meaning: "A file with a [graph of agents](agentgraph.md) that is the agent, in place of a prompt. The path begins in the folder of this file. Beside it only `name` and `description` are possible, and no body.",
+			read:    graphPath},
 		notAvailable("mcp", "Tools of MCP servers."),
 		notAvailable("a2a", "A remote agent in place of a prompt."),
-		notAvailable("graph", "A graph of agents in place of a prompt."),
 	}
 }
 
@@ -169,6 +174,9 @@ func history(p *parser, k *key, n ast.Node) {
 type item struct {
 	value string
 	at    pos
+	// Of a sub-agent that is the path of a graph: the file, or that it cannot be used.
+	graph string
+	void  bool
 }
 
 // definition is what one file says about its agent.
@@ -190,11 +198,15 @@ type definition struct {
 	history     view.Policy
 	settings    llm.Settings
 	body        string
+	bodyAt      pos
+	isGraph     bool   // the key graph is there
+	graph       string // the graph's file, relative to the folder
 
 	at map[string]pos // where a key's value stands, by its dotted name
 
 	children []*edge
 	parents  []*edge
+	inGraph  bool // a graph refers to it
 	doubled  bool // another file has the name already
 	hinted   bool // a misspelt sub-agent is probably this one
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
@@ -59,9 +60,11 @@ func (t *Tree) Source(name string) (Source, bool) {
 	return s, ok
 }
 
-// Load makes the tree of agents that the folder at path describes. The error is
-// an [*Error] with all problems of the files, or what is wrong with an option or
-// the default model. Nothing is called but the function of WithModel.
+// Load makes the tree of agents that the folder at path describes, or the graph of
+// agents in the file at path, which ends in .yaml or .yml. A folder without agents in
+// Markdown may hold one graph, too. The error is an [*Error] with all problems of the
+// files, or what is wrong with an option or the default model. Nothing is called but
+// the function of WithModel.
 func Load(path string, opts ...Option) (*Tree, error) {
 	l, err := open(path, opts)
 	if err != nil {
@@ -71,7 +74,7 @@ func Load(path string, opts ...Option) (*Tree, error) {
 }
 
 // LoadFS is Load for a folder of a file system, such as an embed.FS. dir is
-// "." for all of it.
+// "." for all of it; it may be the path of a graph.
 func LoadFS(fsys fs.FS, dir string, opts ...Option) (*Tree, error) {
 	l, err := openFS(fsys, dir, opts)
 	if err != nil {
@@ -80,8 +83,8 @@ func LoadFS(fsys fs.FS, dir string, opts ...Option) (*Tree, error) {
 	return l.load()
 }
 
-// Check returns every problem of the folder at path, sorted by file and line,
-// and none if Load would succeed. The error is about the options or the default
+// Check returns every problem of the folder or graph at path, sorted by file and
+// line, and none if Load would succeed. The error is about the options or the default
 // model, not about a file.
 func Check(path string, opts ...Option) ([]Problem, error) {
 	l, err := open(path, opts)
@@ -91,7 +94,7 @@ func Check(path string, opts ...Option) ([]Problem, error) {
 	return result(l.check())
 }
 
-// CheckFS is Check for a folder of a file system.
+// CheckFS is Check for a folder or graph of a file system.
 func CheckFS(fsys fs.FS, dir string, opts ...Option) ([]Problem, error) {
 	l, err := openFS(fsys, dir, opts)
 	if err != nil {
@@ -108,26 +111,35 @@ func result(err error) ([]Problem, error) {
 	return nil, err
 }
 
-// loader is one run of Load or Check.
+// loader is one run of Load or Check, or the state of a Resolver.
 type loader struct {
 	config
-	fsys   fs.FS
-	dir    string // in fsys
-	report report
-	root   *definition
-	models map[string]llm.Model
-	failed map[string]error
+	fsys     fs.FS
+	dir      string // in fsys: the folder of the tree
+	file     string // the graph that is the tree, in dir; "" for a folder of Markdown
+	report   report
+	root     *definition
+	sources  map[string]*source
+	graphs   map[string]*graphFile
+	folders  map[string]*agentFolder
+	listed   map[string]*definition // of graphs that stand in lists of sub-agents
+	models   map[string]llm.Model
+	failed   map[string]error
+	tolerant bool // that there is no default model is reported at the end
 }
 
 func open(dir string, opts []Option) (*loader, error) {
 	if dir == "" {
 		return nil, errors.New("agentfile: the path is empty")
 	}
-	given := func(rel string) string { return filepath.Join(dir, filepath.FromSlash(rel)) }
-	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-		return newLoader(os.DirFS(filepath.Dir(dir)), filepath.Base(dir), given, opts) // check says that it is a file
+	info, err := os.Stat(dir)
+	file, folder := "", dir
+	if err == nil && !info.IsDir() || isYAML(dir) && errors.Is(err, fs.ErrNotExist) {
+		folder, file = filepath.Split(dir)
+		folder = filepath.Clean(folder)
 	}
-	return newLoader(os.DirFS(dir), ".", given, opts)
+	given := func(rel string) string { return filepath.Join(folder, filepath.FromSlash(rel)) }
+	return newLoader(os.DirFS(folder), ".", file, given, opts)
 }
 
 func openFS(fsys fs.FS, dir string, opts []Option) (*loader, error) {
@@ -135,11 +147,17 @@ func openFS(fsys fs.FS, dir string, opts []Option) (*loader, error) {
 		return nil, errors.New("agentfile: the file system is nil")
 	}
 	dir = path.Clean(dir)
-	return newLoader(fsys, dir, func(rel string) string { return path.Join(dir, rel) }, opts)
+	info, err := fs.Stat(fsys, dir)
+	file := ""
+	if err == nil && !info.IsDir() || isYAML(dir) && errors.Is(err, fs.ErrNotExist) {
+		dir, file = path.Dir(dir), path.Base(dir)
+	}
+	return newLoader(fsys, dir, file, func(rel string) string { return path.Join(dir, rel) }, opts)
 }
 
-func newLoader(fsys fs.FS, dir string, given func(string) string, opts []Option) (*loader, error) {
-	l := &loader{fsys: fsys, dir: dir, report: report{given: given}, models: map[string]llm.Model{}, failed: map[string]error{}}
+func newLoader(fsys fs.FS, dir, file string, given func(string) string, opts []Option) (*loader, error) {
+	l := &loader{fsys: fsys, dir: dir, file: file, report: report{given: given}, sources: map[string]*source{}, graphs: map[string]*graphFile{},
+		folders: map[string]*agentFolder{}, listed: map[string]*definition{}, models: map[string]llm.Model{}, failed: map[string]error{}}
 	for _, o := range opts {
 		o(&l.config)
 	}
@@ -157,16 +175,21 @@ func newLoader(fsys fs.FS, dir string, given func(string) string, opts []Option)
 
 // check reads all files and reports what is wrong with them.
 func (l *loader) check() error {
-	info, err := fs.Stat(l.fsys, l.dir)
+	l.tolerant = true
+	info, err := fs.Stat(l.fsys, path.Join(l.dir, l.file))
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		l.report.add(".", pos{}, "there is no such folder")
 	case err == nil && info.IsDir():
 		l.checkFiles()
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		l.report.add(l.file, pos{}, "it cannot be read: %s", cause(err))
+	case err != nil && l.file != "":
+		l.report.add(l.file, pos{}, "there is no such file")
+	case isYAML(l.file):
+		l.checkGraph(l.file)
 	case err == nil:
-		l.report.add(".", pos{}, "this is a file: give the folder that holds the agents")
+		l.report.add(l.file, pos{}, "this is a file: give the folder that holds the agents, or a graph of agents, whose file ends in .yaml or .yml")
 	default:
-		l.report.add(".", pos{}, "the folder cannot be read: %s", cause(err))
+		l.report.add(".", pos{}, "there is no such folder")
 	}
 	if err := l.report.err(); err != nil {
 		return err
@@ -177,24 +200,57 @@ func (l *loader) check() error {
 	return nil
 }
 
+// checkGraph makes a graph's file the tree.
+func (l *loader) checkGraph(file string) {
+	g := l.graphAt(&l.report, file, file, pos{})
+	if g.graph == nil {
+		return
+	}
+	l.root = &definition{file: file, name: g.name, isGraph: true, graph: file}
+}
+
 func (l *loader) checkFiles() {
-	r := &reader{fsys: l.fsys, report: &l.report}
+	r := &reader{loader: l}
 	if r.folder(l.dir, ".", 0) != nil {
 		return
 	}
 	if len(r.defs) == 0 && len(l.report.problems) == 0 {
+		l.noMarkdown(r)
+		return
+	}
+	defs := r.defs
+	for _, d := range r.defs {
+		if d.isGraph { // before the shape of the tree, to which a graph's agents do not belong
+			l.checkDefinition(&l.report, d)
+		}
+		for _, g := range l.listGraphs(&l.report, d) {
+			if !slices.Contains(defs, g) {
+				defs = append(defs, g)
+			}
+		}
+	}
+	l.root = shape(&l.report, defs)
+	for _, d := range defs {
+		l.checkDefinition(&l.report, d)
+	}
+	if graphs := l.graphsOf(r.yaml); l.root == nil && len(graphs) > 0 {
+		l.report.add(".", pos{}, "the folder holds a graph of agents: to run it, give the path of its file, %s", l.report.given(graphs[0]))
+	}
+}
+
+// noMarkdown looks for a graph in a folder without Markdown agents.
+func (l *loader) noMarkdown(r *reader) {
+	graphs := l.graphsOf(r.yaml)
+	switch {
+	case len(graphs) == 1:
+		l.checkGraph(graphs[0])
+	case len(graphs) > 1:
+		l.report.add(".", pos{}, "the folder holds %d graphs of agents: give the path of one file, such as %s", len(graphs), l.report.given(graphs[0]))
+	default:
 		hint := ""
 		if len(r.plain) > 0 {
 			hint = fmt.Sprintf("; %s has none", l.report.given(r.plain[0]))
 		}
 		l.report.add(".", pos{}, "there are no agents: an agent is a file NAME.md that begins with front matter between two lines ---%s", hint)
-		return
-	}
-	l.root = shape(&l.report, r.defs)
-	for _, d := range r.defs {
-		if !d.broken {
-			l.checkTools(d)
-			l.checkModel(d)
-		}
 	}
 }

@@ -28,6 +28,8 @@ type parser struct {
 	// mapping's in front.
 	keyAt pos
 	name  string
+	// Where the keys of the front matter itself stand.
+	keys map[string]pos
 }
 
 // parse reads a file. It returns nil for a file without front matter, which is
@@ -46,7 +48,8 @@ func parse(r *report, file string, data []byte) *definition {
 		d.broken, d.unsure = true, true
 		return d
 	}
-	p := &parser{report: r, d: d, lines: strings.Count(front, "\n")}
+	p := &parser{report: r, d: d, keys: map[string]pos{}, lines: strings.Count(front, "\n")}
+	d.bodyAt = pos{p.lines + 3 + blankLines(data, p.lines+2), 0}
 	p.front(front)
 	return d
 }
@@ -100,6 +103,7 @@ func (p *parser) front(front string) {
 		}
 		seen = true
 		p.pairs(keys(), "", pairs)
+		p.graphAlone()
 	}
 }
 
@@ -170,6 +174,9 @@ func (p *parser) pairs(table []key, prefix string, pairs []*ast.MappingValueNode
 			continue
 		}
 		p.keyAt, p.name, p.d.at[prefix+name] = at, prefix+name, at
+		if prefix == "" {
+			p.keys[name] = at
+		}
 		if _, null := pair.Value.(*ast.NullNode); !null && pair.Value != nil {
 			p.d.at[prefix+name] = p.at(pair.Value)
 		}

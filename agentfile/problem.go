@@ -74,12 +74,12 @@ func (r *report) place(file string, at pos) string {
 	return fmt.Sprintf("%s:%d", r.given(file), at.line)
 }
 
-// err returns what was reported so far, sorted, or nil.
+// err returns what was reported so far, sorted and each problem once, or nil.
 func (r *report) err() error {
 	if len(r.problems) == 0 {
 		return nil
 	}
 	all := slices.Clone(r.problems)
 	sortProblems(all)
-	return &Error{all}
+	return &Error{slices.Compact(all)}
 }

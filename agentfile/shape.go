@@ -24,8 +24,11 @@ func shape(r *report, defs []*definition) *definition {
 		byFolder[path.Dir(d.file)] = append(byFolder[path.Dir(d.file)], d)
 	}
 	for _, d := range defs {
+		if d.isGraph {
+			continue
+		}
 		if d.listed {
-			listed(r, d, defs, byName)
+			listed(r, d, defs, defs, byName)
 			continue
 		}
 		for _, child := range byFolder[d.folder()] {
@@ -34,6 +37,10 @@ func shape(r *report, defs []*definition) *definition {
 	}
 	roots := cycles(r, defs)
 	parents(r, defs)
+	outside := slices.DeleteFunc(slices.Clone(roots), func(d *definition) bool { return d.inGraph })
+	if len(outside) > 0 {
+		roots = outside
+	}
 	return root(r, defs, roots)
 }
 
@@ -60,14 +67,13 @@ func names(r *report, defs []*definition) map[string]*definition {
 }
 
 // listed connects an agent to the sub-agents that it lists, by name or, where
-// no agent has that name, by the name of the file.
-func listed(r *report, d *definition, defs []*definition, byName map[string]*definition) {
+// no agent has that name, by the name of the file. Hints are about all agents.
+func listed(r *report, d *definition, defs, all []*definition, byName map[string]*definition) {
 	for _, i := range d.subagents {
-		child := byName[i.value]
-		if child == nil {
-			child = byBase(defs, i.value)
+		if i.void {
+			continue
 		}
-		if child != nil {
+		if child := i.child(defs, byName); child != nil {
 			if slices.ContainsFunc(d.children, func(e *edge) bool { return e.child == child }) {
 				r.add(d.file, i.at, "subagents names %q twice", child.name)
 				continue
@@ -75,17 +81,29 @@ func listed(r *report, d *definition, defs []*definition, byName map[string]*def
 			connect(d, child, i.at)
 			continue
 		}
-		known := make([]string, 0, len(defs))
-		for _, other := range defs {
-			if other != d {
+		known := make([]string, 0, len(all))
+		for _, other := range all {
+			if other.file != d.file {
 				known = append(known, other.name)
 			}
 		}
-		if meant := nearest(i.value, known); meant != "" {
-			byName[meant].hinted = true
+		if meant := byName[nearest(i.value, known)]; meant != nil {
+			meant.hinted = true
 		}
 		r.add(d.file, i.at, "there is no agent %q%s", i.value, didYouMean(i.value, known))
 	}
+}
+
+// child returns the agent that a list names, or nil.
+func (i item) child(defs []*definition, byName map[string]*definition) *definition {
+	if i.graph != "" {
+		at := slices.IndexFunc(defs, func(d *definition) bool { return d.file == i.graph })
+		return defs[at]
+	}
+	if d := byName[i.value]; d != nil {
+		return d
+	}
+	return byBase(defs, i.value)
 }
 
 // byBase returns the one agent whose file is called so, nil if there are more.

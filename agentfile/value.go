@@ -65,7 +65,7 @@ func (p *parser) list(k *key, n ast.Node) (items []item) {
 		case s == "":
 			p.add(at, "%s holds an empty text", p.name)
 		default:
-			items = append(items, item{s, at})
+			items = append(items, item{value: s, at: at})
 		}
 	}
 	return items

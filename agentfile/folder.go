@@ -1,0 +1,196 @@
+package agentfile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"reflect"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+)
+
+// agentFolder is the agents that graphs in a folder can refer to.
+type agentFolder struct {
+	*loader
+	dir   string // relative to the folder of the tree
+	list  *agentgraph.Folder
+	defs  []*definition
+	trees map[string]*smallTree // by the file of the root
+}
+
+// smallTree is an agent in Markdown with its sub-agents, apart from all others.
+type smallTree struct {
+	root     *definition
+	problems []Problem
+}
+
+// agentsIn finds the agents in a folder, once.
+func (l *loader) agentsIn(dir string) (*agentFolder, error) {
+	if f := l.folders[dir]; f != nil {
+		return f, nil
+	}
+	fsys, err := fs.Sub(l.fsys, path.Join(l.dir, dir))
+	if err != nil {
+		return nil, err
+	}
+	list, err := agentgraph.ReadFolder(fsys)
+	if err != nil {
+		return nil, err
+	}
+	f := &agentFolder{loader: l, dir: dir, list: list, trees: map[string]*smallTree{}}
+	for _, a := range list.Agents {
+		if a.Document != nil {
+			continue
+		}
+		if s := l.markdown(path.Join(dir, a.File)); s != nil && s.d != nil {
+			f.defs = append(f.defs, s.d)
+		}
+	}
+	l.folders[dir] = f
+	return f, nil
+}
+
+// resolve is an [agentgraph.Resolver].
+func (f *agentFolder) resolve(ref string, config map[string]any) (agent.Agent, error) {
+	a, err := f.list.Find(ref)
+	if err != nil {
+		return nil, err
+	}
+	file := path.Join(f.dir, a.File)
+	if a.Document == nil {
+		return f.markdownAgent(file, config)
+	}
+	if len(a.Problems) > 0 {
+		r := report{given: f.report.given}
+		for _, p := range a.Problems {
+			r.add(file, pos{p.Line, 0}, "%s", p)
+		}
+		return nil, r.err()
+	}
+	made, err := agentgraph.ResolveDocuments([]agentgraph.AgentDocument{*a.Document}, f.modelOf, f.tools...)(ref, config)
+	var document *agentgraph.DocumentError
+	if errors.As(err, &document) {
+		document.File = f.report.given(file)
+	}
+	return made, err
+}
+
+// markdownAgent makes the agent of a file, with its sub-agents, as a node's
+// configuration wants it.
+func (f *agentFolder) markdownAgent(file string, config map[string]any) (agent.Agent, error) {
+	tree := f.tree(file)
+	if len(tree.problems) > 0 {
+		return nil, (&report{problems: tree.problems}).err()
+	}
+	d, err := f.configured(tree.root, config)
+	if err != nil {
+		return nil, err
+	}
+	r := &report{given: f.report.given}
+	if d.model == tree.root.model && !d.isGraph {
+		f.checkModel(r, d)
+	} else if _, err := f.modelOf(d.model); err != nil && !d.isGraph {
+		return nil, &agentgraph.ConfigError{Key: "model", Message: fmt.Sprintf("%q cannot be used: %s", d.model, err)}
+	}
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	a := f.build(r, d, map[string]Source{})
+	return a, r.err()
+}
+
+// tree finds out which agents are below that of a file, and what is wrong with them. An
+// agent may be below several of a folder, or a node itself too: each tree is for itself.
+func (f *agentFolder) tree(file string) *smallTree {
+	if t := f.trees[file]; t != nil {
+		return t
+	}
+	s := f.sources[file]
+	if s == nil || s.d == nil {
+		return &smallTree{problems: []Problem{{File: f.report.given(file), Message: "the file is no agent"}}}
+	}
+	s.d.inGraph = true
+	r := &report{given: f.report.given}
+	t := &smallTree{root: f.subtree(r, s.d)}
+	for d := range members(t.root) {
+		if s := f.sources[d.file]; s != nil { // none of a graph in a list
+			r.problems = append(r.problems, s.problems...)
+		}
+		if d == t.root && !d.isGraph {
+			f.checkTools(r, d) // a node's configuration may change the model
+			continue
+		}
+		f.checkDefinition(r, d)
+	}
+	t.problems = r.problems
+	f.trees[file] = t
+	return t
+}
+
+// configured lays a node's configuration over an agent's own.
+func (l *loader) configured(d *definition, config map[string]any) (*definition, error) {
+	if len(config) == 0 {
+		return d, nil
+	}
+	if d.isGraph {
+		return nil, fmt.Errorf("the agent %q is a graph, and a graph has no configuration: configure its nodes", d.name)
+	}
+	own := d.config()
+	c, err := agentgraph.ReadLLMConfig(own, config)
+	if err != nil {
+		return nil, err
+	}
+	if f := c.Settings.ResponseFormat; f != nil && reflect.DeepEqual(decoded(f.Schema), own["responseFormat"]) {
+		c.Settings.ResponseFormat = d.settings.ResponseFormat // with its keys in order
+	}
+	changed := *d
+	changed.model, changed.settings, changed.body = c.Model, c.Settings, c.Prompt(d.body)
+	if wrong := l.toolChoice(&changed); wrong != "" {
+		return nil, &agentgraph.ConfigError{Key: "toolChoice", Message: wrong}
+	}
+	return &changed, nil
+}
+
+// config returns what the front matter says as a configuration.
+func (d *definition) config() map[string]any {
+	c := map[string]any{}
+	if d.model != "" {
+		c["model"] = d.model
+	}
+	s := d.settings
+	if s.Temperature != nil {
+		c["temperature"] = *s.Temperature
+	}
+	if s.TopP != nil {
+		c["topP"] = *s.TopP
+	}
+	if s.MaxTokens != 0 {
+		c["maxTokens"] = s.MaxTokens
+	}
+	if s.Stop != nil {
+		stop := make([]any, len(s.Stop))
+		for i, text := range s.Stop {
+			stop[i] = text
+		}
+		c["stop"] = stop
+	}
+	if s.ToolChoice != "" {
+		c["toolChoice"] = string(s.ToolChoice)
+	}
+	if s.ParallelToolCalls != nil {
+		c["parallelToolCalls"] = *s.ParallelToolCalls
+	}
+	if s.ResponseFormat != nil {
+		c["responseFormat"] = decoded(s.ResponseFormat.Schema)
+	}
+	return c
+}
+
+// decoded returns JSON that is known to be valid as a value.
+func decoded(data json.RawMessage) (v any) {
+	_ = json.Unmarshal(data, &v)
+	return v
+}

@@ -1,0 +1,241 @@
+package agentfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+)
+
+// graphFile is a graph's file, read and checked once.
+type graphFile struct {
+	file    string            // relative to the folder of the tree
+	graph   *agentgraph.Graph // nil if no agent can be made of the file
+	agents  *agentFolder      // beside the file
+	resolve agentgraph.Resolver
+	name    string // of the graph's agent, unless a front matter has another one
+	open    bool   // its agents are being checked
+	report  report
+}
+
+// graphAt reads and checks the graph that a place in another file names, and reports
+// what is wrong with it.
+func (l *loader) graphAt(r *report, file, from string, at pos) *graphFile {
+	g := l.graphs[file]
+	switch {
+	case g == nil:
+		g = &graphFile{file: file, report: report{given: l.report.given}, open: true}
+		l.graphs[file] = g
+		if problem := l.readGraph(g); problem != "" {
+			delete(l.graphs, file) // each place that names it is reported
+			r.add(from, at, "%s", problem)
+			return g
+		}
+		if g.graph != nil {
+			l.checkNodes(g)
+			g.tryOut()
+		}
+		g.open = false
+	case g.open:
+		r.add(from, at, "the graph in %s contains itself: this agent is one of its agents, or stands below one", l.report.given(file))
+		return g
+	}
+	r.problems = append(r.problems, g.report.problems...)
+	return g
+}
+
+// readGraph loads a graph's file. It returns what is wrong with the path.
+func (l *loader) readGraph(g *graphFile) (problem string) {
+	name := path.Join(l.dir, g.file)
+	info, err := fs.Stat(l.fsys, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Sprintf("there is no file %s%s", l.report.given(g.file), didYouMean(path.Base(g.file), l.yamlFiles(path.Dir(g.file))))
+	case err == nil && info.IsDir():
+		return l.report.given(g.file) + " is a folder: name the file of a graph"
+	case err == nil && !info.Mode().IsRegular():
+		return l.report.given(g.file) + " is no regular file"
+	}
+	var data []byte
+	if err == nil {
+		data, err = l.read(name, agentgraph.MaxFile)
+	}
+	if err != nil {
+		return fmt.Sprintf("%s cannot be read: %s", l.report.given(g.file), cause(err))
+	}
+	if g.agents, err = l.agentsIn(path.Dir(g.file)); err != nil {
+		return fmt.Sprintf("the agents beside %s cannot be read: %s", l.report.given(g.file), cause(err))
+	}
+	loaded, err := agentgraph.Load(data, agentgraph.WithFS(l.fsys, name), agentgraph.WithRefs(g.agents.list.Refs()...))
+	for _, p := range agentgraph.Problems(err) {
+		file := g.file
+		if p.File != "" {
+			file = path.Join(path.Dir(file), p.File)
+		}
+		g.report.add(file, pos{p.Line, 0}, "%s", p)
+	}
+	if err != nil {
+		return ""
+	}
+	g.graph = loaded
+	g.resolve = agentgraph.Resolvers(loaded.DocumentAgents(l.modelOf, l.tools...), g.agents.resolve)
+	return ""
+}
+
+// yamlFiles returns the names of the files in a folder that may be graphs.
+func (l *loader) yamlFiles(dir string) (names []string) {
+	entries, _ := fs.ReadDir(l.fsys, path.Join(l.dir, dir)) // it is for a hint only
+	for _, e := range entries {
+		if isYAML(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// checkNodes makes the agent of every node, and reports those that cannot be made.
+func (l *loader) checkNodes(g *graphFile) {
+	plain := map[string]bool{} // nodes without a configuration differ in nothing
+	var check func(graph *agentgraph.Graph, path string, line int)
+	check = func(graph *agentgraph.Graph, path string, line int) {
+		for _, n := range graph.Nodes {
+			at := line
+			if at == 0 {
+				at = n.Line
+			}
+			if n.Graph != nil { // whose own lines may be those of another file
+				check(n.Graph, path+n.ID+"/", at)
+			}
+			if n.Ref == "" || len(n.Config) == 0 && plain[n.Ref] {
+				continue
+			}
+			plain[n.Ref] = plain[n.Ref] || len(n.Config) == 0
+			if _, err := g.resolve(n.Ref, n.Config); err != nil {
+				g.blame(path+n.ID, at, err)
+			}
+		}
+	}
+	check(g.graph, "", 0)
+}
+
+// blame reports what keeps a node from having an agent, in the file where it is wrong.
+func (g *graphFile) blame(node string, line int, err error) {
+	var (
+		files    *Error
+		document *agentgraph.DocumentError
+		config   *agentgraph.ConfigError
+	)
+	switch {
+	case errors.As(err, &files):
+		g.report.problems = append(g.report.problems, files.Problems...)
+	case errors.As(err, &document):
+		message := fmt.Sprintf("the agent %q: %s", document.Agent, document.Err)
+		if document.File != "" {
+			g.report.problems = append(g.report.problems, Problem{File: document.File, Line: document.Line, Message: message})
+			return
+		}
+		if !slices.ContainsFunc(g.agents.list.Agents, func(a agentgraph.FolderAgent) bool {
+			return a.Document != nil && a.File == path.Base(g.file) && a.Document.Line == document.Line && strings.HasPrefix(document.Agent, a.Name)
+		}) { // the document is in the file of a graph within the graph
+			g.report.add(g.file, pos{line, 0}, "the node %q: %s", node, message)
+			return
+		}
+		g.report.add(g.file, pos{document.Line, 0}, "%s", message)
+	case errors.As(err, &config):
+		g.report.add(g.file, pos{line, 0}, "the node %q: %s", node, config)
+	default:
+		g.report.add(g.file, pos{line, 0}, "the node %q: %s", node, err)
+	}
+}
+
+// tryOut makes an agent of a graph whose nodes are as they must be, to find out what
+// else is wrong with it.
+func (g *graphFile) tryOut() {
+	if len(g.report.problems) == 0 {
+		a, err := agentgraph.New(g.graph, g.resolve)
+		if err == nil {
+			g.name = a.Name()
+			return
+		}
+		g.report.add(g.file, pos{1, 0}, "%s", err)
+	}
+	g.graph = nil
+}
+
+// agent makes the graph's agent. What the definition does not say is the graph's own.
+func (g *graphFile) agent(d *definition) (agent.Agent, error) {
+	opts := []agentgraph.AgentOption{agentgraph.WithName(d.name)}
+	if d.description != "" {
+		opts = append(opts, agentgraph.WithDescription(d.description))
+	}
+	a, err := agentgraph.New(g.graph, g.resolve, opts...)
+	if err != nil || len(d.parents) == 0 {
+		return a, err
+	}
+	return &target{a}, nil
+}
+
+// target is a graph that others transfer to. Nothing in it can hand the conversation
+// on, so that the user's next message is its parent's.
+type target struct{ *agentgraph.Agent }
+
+// Return implements agent.Returner.
+func (*target) Return() agent.ReturnPolicy { return agent.ReturnToParent }
+
+// FindAgent implements agent.Agent.
+func (t *target) FindAgent(name string) agent.Agent {
+	if name == t.Name() {
+		return t
+	}
+	return nil
+}
+
+// listGraphs returns the graphs whose files an agent lists among its sub-agents.
+func (l *loader) listGraphs(r *report, d *definition) (graphs []*definition) {
+	for i := range d.subagents {
+		item := &d.subagents[i]
+		if d.isGraph || !isYAML(item.value) {
+			continue
+		}
+		file, problem := within(d.file, item.value)
+		if problem != "" {
+			r.add(d.file, item.at, "%s", problem)
+			item.void, d.unsure = true, true
+			continue
+		}
+		g := l.graphAt(r, file, d.file, item.at)
+		if g.graph == nil {
+			item.void, d.unsure = true, true
+			continue
+		}
+		if l.listed[file] == nil {
+			l.listed[file] = &definition{file: file, name: g.name, isGraph: true, graph: file,
+				at: map[string]pos{"name": {1, 0}}}
+		}
+		item.graph = file
+		graphs = append(graphs, l.listed[file])
+	}
+	return graphs
+}
+
+var graphKind = regexp.MustCompile(`(?m)^kind:[ \t]*["']?AgentGraph\b`)
+
+// graphsOf returns those of some files that are graphs by their looks.
+func (l *loader) graphsOf(files []string) (graphs []string) {
+	for _, file := range files {
+		name := path.Join(l.dir, file)
+		if info, err := fs.Stat(l.fsys, name); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		if data, err := l.read(name, agentgraph.MaxFile); err == nil && graphKind.Match(data) {
+			graphs = append(graphs, file)
+		}
+	}
+	return graphs
+}

@@ -1,0 +1,139 @@
+package agentfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/agentarbor/arbor/internal/schema"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// graphPath reads the key graph.
+func graphPath(p *parser, k *key, n ast.Node) {
+	p.d.isGraph = true
+	v, ok := p.text(k, n)
+	if !ok {
+		return
+	}
+	file, problem := within(p.d.file, v)
+	if problem != "" {
+		p.add(p.at(n), "graph %s", problem)
+		return
+	}
+	p.d.graph = file
+}
+
+// within returns the path in the folder of the tree of what a file in it calls name,
+// or what is wrong with the name.
+func within(file, name string) (rel, problem string) {
+	switch rel = path.Join(path.Dir(file), name); {
+	case strings.Contains(name, `\`):
+		return "", strconv.Quote(name) + ": write a path with slashes"
+	case path.IsAbs(name), !fs.ValidPath(rel), rel == ".":
+		return "", strconv.Quote(name) + " leads out of the folder of the agents: the path begins in the folder of this file, and stays below that of the tree"
+	}
+	return rel, ""
+}
+
+// graphAlone reports what stands beside the key graph and means nothing there.
+func (p *parser) graphAlone() {
+	if !p.d.isGraph {
+		return
+	}
+	for _, k := range keys() {
+		at, there := p.keys[k.name]
+		switch k.name {
+		case "name", "description", "graph", "mcp", "a2a":
+			continue
+		}
+		if there {
+			p.add(at, "the key %q does not go with graph: the agents of the graph have their own", k.name)
+		}
+	}
+	if p.d.body != "" {
+		p.add(p.d.bodyAt, "the body must be empty: the key graph on line %d says what the agent is, and a graph has no system prompt", p.keys["graph"].line)
+	}
+}
+
+// responseFormat reads a JSON schema, with its keys in the order of the file.
+func responseFormat(p *parser, k *key, n ast.Node) {
+	if _, ok := mapping(n); !ok {
+		p.wrongType(k, n)
+		return
+	}
+	before := len(p.report.problems)
+	var b bytes.Buffer
+	p.json(&b, n)
+	if len(p.report.problems) > before {
+		return
+	}
+	if err := schema.Check(b.Bytes()); err != nil {
+		p.add(p.at(n), "%s must be a JSON schema: %s", p.name, err)
+		return
+	}
+	p.d.settings.ResponseFormat = &llm.ResponseFormat{Schema: b.Bytes()}
+}
+
+// json writes a value as JSON.
+func (p *parser) json(b *bytes.Buffer, n ast.Node) {
+	scalar := func(v any) {
+		data, err := json.Marshal(v)
+		if err != nil { // a number that is infinite or none
+			p.add(p.at(n), "%s holds %s, which JSON does not have", p.name, describe(n))
+			return
+		}
+		b.Write(data)
+	}
+	if pairs, ok := mapping(n); ok {
+		seen := map[string]bool{}
+		b.WriteByte('{')
+		for i, pair := range pairs {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			name := pair.Key.GetToken().Value
+			if seen[name] {
+				p.add(p.at(pair.Key), "the key %q is repeated", name)
+			}
+			seen[name] = true
+			data, _ := json.Marshal(name) // a text never fails
+			b.Write(data)
+			b.WriteByte(':')
+			p.json(b, pair.Value)
+		}
+		b.WriteByte('}')
+		return
+	}
+	switch n := n.(type) {
+	case *ast.SequenceNode:
+		b.WriteByte('[')
+		for i, v := range n.Values {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			p.json(b, v)
+		}
+		b.WriteByte(']')
+	case *ast.IntegerNode:
+		scalar(n.Value)
+	case *ast.FloatNode:
+		scalar(n.Value)
+	case *ast.BoolNode:
+		scalar(n.Value)
+	case *ast.NullNode, nil:
+		b.WriteString("null")
+	default:
+		s, ok := textOf(n)
+		if !ok {
+			p.add(p.at(n), "%s holds %s, which JSON does not have", p.name, describe(n))
+			return
+		}
+		scalar(s)
+	}
+}

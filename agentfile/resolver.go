@@ -1,0 +1,57 @@
+package agentfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+)
+
+// Resolver gives graphs the agents of a folder: those in Markdown, each with its
+// sub-agents, and the documents of kind Agent. The names that it knows are those of
+// [agentgraph.FolderRefs]; the error of another one is [agentgraph.ErrUnknownRef].
+//
+// Each call makes a new agent. The configuration of a node is laid over what the front
+// matter says, as [agentgraph.ReadLLMConfig] does it, and not over what is said about
+// sub-agents. The error of an agent that is not as it must be is an [*Error] with the
+// problems of its files, a [*agentgraph.DocumentError], or a [*agentgraph.ConfigError].
+// Files are read when Resolver is called, and graphs that are agents when they are first
+// needed. It may be called by several goroutines.
+func Resolver(dir string, opts ...Option) (agentgraph.Resolver, error) {
+	l, err := open(dir, opts)
+	if err != nil {
+		return nil, err
+	}
+	return l.resolver(dir)
+}
+
+// ResolverFS is Resolver for a folder of a file system.
+func ResolverFS(fsys fs.FS, dir string, opts ...Option) (agentgraph.Resolver, error) {
+	l, err := openFS(fsys, dir, opts)
+	if err != nil {
+		return nil, err
+	}
+	return l.resolver(dir)
+}
+
+func (l *loader) resolver(dir string) (agentgraph.Resolver, error) {
+	if l.config.model == nil {
+		return nil, errors.New("agentfile: agents need a model: use WithModel")
+	}
+	if l.file != "" {
+		return nil, fmt.Errorf("agentfile: %s is no folder", dir)
+	}
+	f, err := l.agentsIn(".")
+	if err != nil {
+		return nil, fmt.Errorf("agentfile: the folder %s cannot be read: %w", dir, cause(err))
+	}
+	var alone sync.Mutex
+	return func(ref string, config map[string]any) (agent.Agent, error) {
+		alone.Lock()
+		defer alone.Unlock()
+		return f.resolve(ref, config)
+	}, nil
+}

@@ -1,0 +1,81 @@
+package agentfile
+
+import (
+	"iter"
+	"path"
+)
+
+// subtree finds out which agents of the folder are below root, and returns copies that
+// are connected to each other and to nothing else. What is wrong with them is reported.
+func (f *agentFolder) subtree(r *report, root *definition) *definition {
+	byName, byFolder := map[string]*definition{}, map[string][]*definition{}
+	for _, d := range f.defs {
+		if byName[d.name] == nil {
+			byName[d.name] = d
+		}
+		byFolder[path.Dir(d.file)] = append(byFolder[path.Dir(d.file)], d)
+	}
+	copies := map[*definition]*definition{}
+	var all, originals []*definition
+	add := func(d *definition) {
+		if d == nil || copies[d] != nil {
+			return
+		}
+		c := *d
+		c.children, c.parents = nil, nil
+		copies[d] = &c
+		all, originals = append(all, &c), append(originals, d)
+	}
+	add(root)
+	for i := 0; i < len(originals); i++ {
+		d := originals[i]
+		switch {
+		case d.isGraph:
+		case d.listed:
+			known := append(f.listGraphs(r, d), f.defs...)
+			for _, name := range d.subagents {
+				if !name.void {
+					add(name.child(known, byName))
+				}
+			}
+		default:
+			for _, child := range byFolder[d.folder()] {
+				add(child)
+			}
+		}
+	}
+	own := names(r, all)
+	for i, d := range originals {
+		switch c := all[i]; {
+		case d.isGraph:
+		case d.listed:
+			c.subagents = d.subagents
+			listed(r, c, all, f.defs, own)
+		default:
+			for _, child := range byFolder[d.folder()] {
+				connect(c, copies[child], pos{1, 0})
+			}
+		}
+	}
+	cycles(r, all)
+	parents(r, all)
+	return copies[root]
+}
+
+// members yields the agents of a tree, each once.
+func members(root *definition) iter.Seq[*definition] {
+	return func(yield func(*definition) bool) {
+		seen := map[*definition]bool{root: true}
+		for queue := []*definition{root}; len(queue) > 0; queue = queue[1:] {
+			if !yield(queue[0]) {
+				return
+			}
+			for _, e := range queue[0].children {
+				if !seen[e.child] {
+					seen[e.child] = true
+					queue = append(queue, e.child)
+				}
+			}
+		}
+	}
+}
