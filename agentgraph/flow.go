@@ -55,7 +55,9 @@ type nodeState struct {
 	output   data
 	has      bool // it has an output
 	ended    string
-	attempt  int // calls since its input came
+	attempt  int             // calls since its input came
+	round    int             // of a loop, from 0
+	again    json.RawMessage // the input of a later round
 }
 
 // call is one run of a node's agent.
@@ -125,7 +127,7 @@ func (f *flow) started(c *call) {
 		f.order = append(f.order, c.node)
 		return
 	}
-	if n.attempt == 1 {
+	if n.attempt == 1 && n.round == 0 {
 		f.order = append(f.order, c.node)
 	}
 	n.phase = running
@@ -178,11 +180,11 @@ func (f *flow) end(c *call, o outcome) {
 	n := &f.nodes[c.node]
 	n.ended = o.run
 	if problem != "" {
-		fail := &failure{node: c.node, edge: -1, code: o.code, message: problem, err: o.err, limit: o.reason == agent.FinishReasonLimit, attempts: n.attempt, cause: o.run, input: n.input}
+		fail := &failure{node: c.node, edge: -1, code: o.code, message: problem, err: o.err, limit: o.reason == agent.FinishReasonLimit, attempts: n.attempt, cause: o.run, input: n.given()}
 		if f.stopped == nil && f.mayRetry(fail) {
 			n.phase, n.cause = due, endOf(o.run)
 			n.attempt++
-			again := f.call(c.node, n.input, n.cause)
+			again := f.call(c.node, n.given(), n.cause)
 			again.pause = n.attempt - 1
 			f.delayed = append(f.delayed, again)
 			return
@@ -190,7 +192,11 @@ func (f *flow) end(c *call, o outcome) {
 		f.fail(fail)
 		return
 	}
-	f.finish(c.node, dataOf(o.output), o.run)
+	output := dataOf(o.output)
+	if f.plan.nodes[c.node].Loop != nil && f.stopped == nil && f.loops(c.node, &output, o.run) {
+		return
+	}
+	f.finish(c.node, output, o.run)
 }
 
 func endOf(run string) string { return run + ":harness_end" }
@@ -431,9 +437,11 @@ func (f *flow) stop(fail *failure) {
 		n := &f.nodes[c.node]
 		n.calls-- // it is not made
 		if c.standIn < 0 {
-			n.phase = waiting
-			if n.attempt > 1 { // it failed before and was to be called again
+			switch n.phase = waiting; {
+			case n.attempt > 1: // it failed before and was to be called again
 				n.phase = failed
+			case n.round > 0:
+				n.phase = cancelled
 			}
 		}
 	}

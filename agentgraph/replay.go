@@ -71,7 +71,7 @@ func (rp *replay) apply(e *agent.Event) {
 // isRecord reports whether an event can be one of the flow's records.
 func isRecord(e *agent.Event) bool {
 	n, ok := e.Data.(*agent.Notice)
-	return ok && n.Code == noticeRouting
+	return ok && (n.Code == noticeRouting || n.Code == noticeLoop)
 }
 
 // key returns the key of a call's scope.

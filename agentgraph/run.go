@@ -65,6 +65,7 @@ func (r *run) all(ctx context.Context) error {
 	r.group = r.inv.Runtime().Group(ctx, r.inv, r.agent.settle)
 	defer r.group.Close()
 	f := r.flow
+	r.record()
 	for {
 		if err := r.start(); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,9 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
 )
 
 // build makes the agent of a graph of arbor/v1. Its references are names of agents.
@@ -198,4 +202,164 @@ func TestPriority(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "d"}, result.Order)
 	require.Equal(t, []string{"b", "c"}, result.Skipped)
+}
+
+// cutAnywhere runs a graph, then again from every position at which its log has stood
+// between two writes, as after a crash there. What becomes of it is the same each time.
+// Its agents give the same for the same input. It returns the uncut run.
+func cutAnywhere(t *testing.T, make func() *agentgraph.Agent, input string) (agentgraph.Result, []*agent.Event) {
+	t.Helper()
+	store, ctx := session.NewMemory(), context.Background()
+	a := make()
+	r, err := runner.New(a, store)
+	require.NoError(t, err)
+	said := failure(r.Run(ctx, session.ID("whole"), llm.UserText(input)))
+	read := func(id string) (events []*agent.Event, result agentgraph.Result) {
+		for e, err := range r.History(ctx, session.ID(id)) {
+			require.NoError(t, err)
+			events = append(events, e)
+		}
+		results, err := a.Results(r.History(ctx, session.ID(id)))
+		require.NoError(t, err)
+		require.Len(t, results, 1)
+		return events, results[0]
+	}
+	events, whole := read("whole")
+	cuts := 0
+	for i, e := range events[:len(events)-1] {
+		if i == 0 || e.Time.Equal(events[i+1].Time) {
+			continue
+		}
+		cuts++
+		fork, crash := session.ID(fmt.Sprintf("fork-%d", e.Seq)), session.ID(fmt.Sprintf("crash-%d", e.Seq))
+		require.NoError(t, store.Fork(ctx, session.ID("whole"), e.Seq, fork))
+		lease, err := store.Acquire(ctx, crash, session.Owner{Host: "test"})
+		require.NoError(t, err)
+		require.NoError(t, store.Append(ctx, crash, 0, lease, events[:i+1]...))
+		require.NoError(t, store.Release(ctx, crash, lease))
+		for _, key := range []session.Key{crash, fork} {
+			again, err := runner.New(make(), store)
+			require.NoError(t, err)
+			require.Equal(t, said, failure(again.Resume(ctx, key)), key.ID)
+			log, result := read(key.ID)
+			require.Equal(t, whole, result, key.ID)
+			var codes []string // but for those about the cut
+			for _, code := range notices(log) {
+				if code != agent.NoticeResumed && code != agent.NoticeForked {
+					codes = append(codes, code)
+				}
+			}
+			require.Equal(t, notices(events), codes, key.ID)
+			require.Equal(t, lastState(events), lastState(log), key.ID)
+		}
+	}
+	require.Positive(t, cuts)
+	return whole, events
+}
+
+func failure(events iter.Seq2[*agent.Event, error]) (message string) {
+	for _, err := range events {
+		if err != nil {
+			message = err.Error()
+		}
+	}
+	return message
+}
+
+// lastState is the session's state at the end of a log.
+func lastState(events []*agent.Event) map[string]any {
+	var f session.Fold
+	for _, e := range events {
+		f.Apply(e)
+	}
+	return f.States()
+}
+
+// adds makes an agent that adds one to a number.
+func adds(t testing.TB) agent.Agent {
+	return does(t, "adds", func(_ context.Context, in any) (any, error) { return in.(float64) + 1, nil })
+}
+
+func TestLoop(t *testing.T) {
+	const spec = `
+	entrypoint: a
+	agents:
+	  - {id: a, agentRef: x}
+	  - id: b
+	    agentRef: x
+	    loop: {until: %s, max: %d}
+	  - {id: c, agentRef: x}
+	edges: [{from: a, to: b}, {from: b, to: c}]
+`
+	make := func(until string, most int) func() *agentgraph.Agent {
+		return func() *agentgraph.Agent {
+			return build(t, fmt.Sprintf(spec, until, most), map[string]agent.Agent{"x": adds(t)})
+		}
+	}
+	result, events := cutAnywhere(t, make("output >= 5", 10), "1")
+	require.Equal(t, agentgraph.Completed, result.Status)
+	require.Equal(t, []string{"a", "b", "c"}, result.Order)
+	require.Equal(t, map[string]int{"a": 1, "b": 3, "c": 1}, result.Calls)
+	require.Equal(t, "2", string(result.Inputs["b"]), "what its edges gave it")
+	require.Equal(t, "5", string(result.Outputs["b"]))
+	require.Equal(t, "6", string(result.Terminal["c"]))
+	require.Empty(t, notices(events))
+	var inputs []string
+	for _, e := range events {
+		if s, ok := e.Data.(*agent.HarnessStart); ok && e.Agent == "b" {
+			inputs = append(inputs, string(s.Input))
+			require.Contains(t, e.Scope, fmt.Sprintf(".%d/b", len(inputs)), "a scope for each call")
+		}
+	}
+	require.Equal(t, []string{"2", "3", "4"}, inputs)
+
+	result, events = cutAnywhere(t, make("output >= 50", 3), "1")
+	require.Equal(t, agentgraph.Completed, result.Status)
+	require.Equal(t, "5", string(result.Outputs["b"]), "the last one stands")
+	require.Equal(t, 3, result.Calls["b"])
+	require.Equal(t, []string{"loop_limit"}, notices(events))
+
+	result, events = cutAnywhere(t, make("output >= 2", 1), "1")
+	require.Equal(t, 1, result.Calls["b"])
+	require.Empty(t, notices(events))
+
+	result, _ = cutAnywhere(t, make("output.x.y", 5), "1")
+	require.Equal(t, agentgraph.Failed, result.Status)
+	require.Equal(t, "b", result.Error.Agent)
+	require.Contains(t, result.Error.Message, `until of the agent b, "output.x.y"`)
+	require.Equal(t, 1, result.Calls["b"])
+}
+
+// TestLoopRetries: each call of a loop can be made again, and counts anew.
+func TestLoopRetries(t *testing.T) {
+	var calls atomic.Int64
+	flaky := does(t, "flaky", func(_ context.Context, in any) (any, error) {
+		if calls.Add(1)%2 == 1 {
+			return nil, errors.New("not now")
+		}
+		return in.(float64) + 1, nil
+	})
+	const spec = `
+	entrypoint: a
+	agents:
+	  - {id: a, agentRef: x, loop: {until: output == 4, max: 9}, retry: {max: %d, backoff: 1ms}}
+	  - {id: f, agentRef: f}
+	errorHandling: {strategy: continue, fallbackAgent: f}
+`
+	a := build(t, fmt.Sprintf(spec, 1), map[string]agent.Agent{"x": flaky, "f": gives(t, "saved")})
+	result, _, err := try(t, a, "1")
+	require.NoError(t, err)
+	require.Equal(t, 6, result.Calls["a"])
+	require.Equal(t, "4", string(result.Terminal["a"]))
+	require.Equal(t, []string{"a"}, result.Order)
+
+	calls.Store(1)
+	a = build(t, fmt.Sprintf(spec, 0), map[string]agent.Agent{"x": flaky, "f": gives(t, "saved")})
+	result, events, err := try(t, a, "1")
+	require.NoError(t, err)
+	require.Equal(t, 2, result.Calls["a"])
+	require.Equal(t, []string{"a", "f"}, result.Order)
+	require.JSONEq(t, `{"agent": "a", "error": "not now", "attempts": 1, "input": 2}`, string(result.Inputs["f"]), "of the call that failed")
+	require.Equal(t, `"saved"`, string(result.Terminal["a"]))
+	require.Empty(t, notices(events))
 }

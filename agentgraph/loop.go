@@ -1,0 +1,48 @@
+package agentgraph
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// noticeLoop is the code of the notice about a loop that its limit has ended.
+const noticeLoop = "loop_limit"
+
+// given is the input of the node's present call: what its edges gave it, or in a loop
+// its own output.
+func (n *nodeState) given() json.RawMessage {
+	if n.round > 0 {
+		return n.again
+	}
+	return n.input
+}
+
+// loops calls a node with a loop again that has given an output, and reports whether
+// it does. A call in which until has no value counts as failed.
+func (f *flow) loops(i int, output *data, run string) bool {
+	n, loop := &f.nodes[i], f.plan.nodes[i].Loop
+	done, err := f.holds(loop.Until, output)
+	switch {
+	case err != nil:
+		err = &nodeError{f.plan.nodes[i].ID, "until", loop.Until.Source(), err}
+		f.fail(&failure{node: i, edge: -1, message: err.Error(), err: err, attempts: n.attempt, cause: run, input: n.given()})
+		return true
+	case done:
+		return false
+	case n.round+1 >= loop.Max:
+		f.records = append(f.records, &agent.Notice{Code: noticeLoop,
+			Message: fmt.Sprintf("the loop of the agent %s ended after %d calls, before %q held", f.plan.nodes[i].ID, loop.Max, short(loop.Until.Source()))})
+		return false
+	}
+	n.round++
+	n.phase, n.attempt, n.again, n.cause = due, 1, output.raw, endOf(run)
+	f.starts = append(f.starts, f.call(i, n.again, n.cause))
+	return true
+}
+
+// holds evaluates a condition on an output.
+func (f *flow) holds(e *Expression, output *data) (bool, error) {
+	return e.Test(output.decoded(), f.input.decoded())
+}
