@@ -262,11 +262,11 @@ func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent
 
 type viewKey struct{ agent, scope string }
 
-func (a *Agent) viewKey(scope string) any {
+func (a *Agent) viewKey(n *agent.Node, scope string) any {
 	if scope == "" {
 		return a.ownView // boxed once
 	}
-	return viewKey{a.name, scope}
+	return viewKey{n.Agent.Name(), scope} // in a workflow the agent may have another name
 }
 
 // view returns the agent's view of the running scope, brought up to date with
@@ -278,7 +278,7 @@ func (a *Agent) view(ctx context.Context, inv *agent.Invocation) (*view.View, er
 		n := inv.Node()
 		create = func() any { return a.newView(n, scope) }
 	}
-	v := s.Memo(a.viewKey(inv.Scope()), create).(*view.View)
+	v := s.Memo(a.viewKey(inv.Node(), inv.Scope()), create).(*view.View)
 	return v, v.CatchUp(s.Events(ctx, v.Seq()))
 }
 

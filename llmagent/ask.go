@@ -40,7 +40,7 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, messages []llm.M
 		case err == nil && ans.finish == llm.FinishLength && len(ans.calls) > 0:
 			code, message = "output_truncated", "the answer was cut off by its length limit before its tool calls were complete"
 			if truncated {
-				err = &agent.RunError{Agent: a.name, Code: code, Err: fmt.Errorf("%w: %s, twice; raise the token limit", agent.ErrOutputTruncated, message)}
+				err = &agent.RunError{Agent: inv.Agent().Name(), Code: code, Err: fmt.Errorf("%w: %s, twice; raise the token limit", agent.ErrOutputTruncated, message)}
 			}
 			truncated = true
 		case err == nil:

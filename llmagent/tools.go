@@ -175,7 +175,7 @@ func (a *Agent) call(ctx context.Context, inv *agent.Invocation, c view.Call, se
 		return []*agent.Event{a.refuse(c, inv)}, nil
 	}
 	info := tools.CallInfo{
-		Session: inv.Session().Key(), Agent: a.name, RunID: c.RunID, CallID: c.ID,
+		Session: inv.Session().Key(), Agent: inv.Agent().Name(), RunID: c.RunID, CallID: c.ID,
 		Logger: inv.Logger(), State: inv.Session().State,
 		Progress: func(content json.RawMessage) {
 			send(&agent.Event{Data: &agent.ToolProgress{ToolCallID: c.ID, Name: c.Name, Content: content}})

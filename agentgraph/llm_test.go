@@ -1,0 +1,60 @@
+package agentgraph_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/tools"
+)
+
+func llmAgent(t testing.TB, s *scripted.Script, name string, opts ...llmagent.Option) agent.Agent {
+	t.Helper()
+	a, err := llmagent.New(name, "You are "+name+".", s.Model(name), opts...)
+	require.NoError(t, err)
+	return a
+}
+
+// An LLM agent in a graph sees its input and nothing else, has the node's id for its
+// name, and may call tools and hand over to agents of its own.
+func TestLLMAgentsAsNodes(t *testing.T) {
+	s := scripted.New(scripted.WithRecording())
+	s.Add("writing-agent", scripted.Reply(scripted.CallID("c1", "lookup", `{"word":"tree"}`)), scripted.Reply(scripted.Text("```json\n{\"draft\": \"about trees\"}\n```")))
+	s.Add("desk", scripted.Reply(scripted.CallID("c2", agent.TransferTool, `{"agent_name":"editor"}`)))
+	s.Add("editor", scripted.Reply(scripted.Text("Edited.")))
+	var asked tools.Context
+	lookup, err := tools.Func("lookup", "Looks a word up.", func(ctx tools.Context, in struct {
+		Word string `json:"word"`
+	}) (string, error) {
+		asked = ctx
+		return "wood", nil
+	})
+	require.NoError(t, err)
+	a, err := agentgraph.NewBuilder("article").
+		Node("writer", llmAgent(t, s, "writing-agent", llmagent.WithTools(lookup))).
+		Node("front", llmAgent(t, s, "desk", llmagent.WithSubAgents(llmAgent(t, s, "editor")))).
+		Edge("writer", "front", agentgraph.Transform(func(v agentgraph.Values) (any, error) { return v.Output.(map[string]any)["draft"], nil })).Build()
+	require.NoError(t, err)
+	result, events, err := try(t, a, "Write about trees.")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"draft":"about trees"}`, string(result.Outputs["writer"]))
+	require.Equal(t, `"about trees"`, string(result.Inputs["front"]))
+	require.Equal(t, `"Edited."`, string(result.Terminal["front"]))
+	require.Equal(t, "writer", asked.Agent())
+	require.Equal(t, []llm.Message{llm.UserText("Write about trees.")}, s.Requests("writing-agent")[0].Messages)
+	require.Equal(t, []llm.Message{llm.UserText("about trees")}, s.Requests("desk")[0].Messages)
+	require.Equal(t, "You are writing-agent.", s.Requests("writing-agent")[0].System, "nothing about transfers")
+	require.NoError(t, s.Done())
+	names := map[string]string{}
+	for _, e := range events {
+		if start, ok := e.Data.(*agent.HarnessStart); ok {
+			names[e.Agent] = start.AgentID
+		}
+	}
+	require.Equal(t, map[string]string{"article": "article", "writer": "writing-agent", "front": "desk", "editor": "editor"}, names)
+}
