@@ -65,6 +65,11 @@ func WithName(name string) AgentOption { return func(g *Agent) { g.name = name }
 // WithDescription says what the agent is for; the default is the graph's description.
 func WithDescription(d string) AgentOption { return func(g *Agent) { g.description = d } }
 
+// WithReturn says who answers the user's next message after a graph that the
+// conversation was handed to. The default is agent.ReturnToParent, because a graph
+// cannot hand on itself.
+func WithReturn(p agent.ReturnPolicy) AgentOption { return func(g *Agent) { g.returns = p } }
+
 // Agent runs a graph. It can stand wherever an agent can: as the root of a tree, as a
 // target of transfers, behind an agent tool, or as a node of another graph. It is
 // immutable and safe for concurrent use.
@@ -77,6 +82,7 @@ type Agent struct {
 	graph             *Graph
 	plan              *plan
 	name, description string
+	returns           agent.ReturnPolicy
 	given             map[string]agent.Agent
 	concurrency       int
 	settle            time.Duration
@@ -91,7 +97,7 @@ func New(g *Graph, resolve Resolver, opts ...AgentOption) (*Agent, error) {
 		return nil, errors.New("agentgraph: the graph is nil")
 	}
 	a := &Agent{graph: g, plan: newPlan(g), name: legalName(g.Name), description: g.Description, given: make(map[string]agent.Agent),
-		settle: DefaultSettle, backoff: 500 * time.Millisecond, maxBackoff: 30 * time.Second}
+		returns: agent.ReturnToParent, settle: DefaultSettle, backoff: 500 * time.Millisecond, maxBackoff: 30 * time.Second}
 	for i, o := range opts {
 		if o == nil {
 			return nil, fmt.Errorf("graph %q: option %d is nil", g.Name, i)
@@ -175,6 +181,9 @@ func (a *Agent) FindAgent(name string) agent.Agent {
 
 // Workflow implements agent.Workflow.
 func (a *Agent) Workflow() {}
+
+// Return implements agent.Returner.
+func (a *Agent) Return() agent.ReturnPolicy { return a.returns }
 
 // Run implements agent.Agent: it runs the graph, or goes on where the log ends.
 func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {

@@ -1,6 +1,7 @@
 package agentgraph_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -57,4 +60,28 @@ func TestLLMAgentsAsNodes(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]string{"article": "article", "writer": "writing-agent", "front": "desk", "editor": "editor"}, names)
+}
+
+// A coordinator hands the conversation to a graph, and has it again with the user's next
+// message.
+func TestGraphAsTransferTarget(t *testing.T) {
+	s := scripted.New().
+		Add("support", scripted.Reply(scripted.CallID("c1", agent.TransferTool, `{"agent_name":"report"}`)), scripted.Reply(scripted.Text("You are welcome."))).
+		Add("writer", scripted.Reply(scripted.Text("The report.")))
+	report, err := agentgraph.NewBuilder("report").Node("writer", llmAgent(t, s, "writer")).Build(agentgraph.WithDescription("Writes reports"))
+	require.NoError(t, err)
+	r, err := runner.New(llmAgent(t, s, "support", llmagent.WithSubAgents(report)), session.NewMemory())
+	require.NoError(t, err)
+	said := func(text string) (words []string) {
+		for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText(text)) {
+			require.NoError(t, err)
+			if e.Scope == "" && e.Text() != "" {
+				words = append(words, e.Agent+": "+e.Text())
+			}
+		}
+		return words
+	}
+	require.Equal(t, []string{"report: The report."}, said("A report, please."))
+	require.Equal(t, []string{"support: You are welcome."}, said("Thanks."))
+	require.NoError(t, s.Done())
 }
