@@ -143,6 +143,10 @@ type Edge struct {
 	change func(Values) (any, error)  // in place of Transform
 }
 
+// Functions reports whether the edge, of a [Builder], has Go functions in place of a
+// condition and of a transform.
+func (e *Edge) Functions() (condition, transform bool) { return e.when != nil, e.change != nil }
+
 // MaxPriority is the largest priority that an edge can have.
 const MaxPriority = 1_000_000
 

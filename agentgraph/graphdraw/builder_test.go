@@ -1,0 +1,26 @@
+package graphdraw_test
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/agentgraph/graphdraw"
+)
+
+// An edge that a Go function decides on does not look as if it were always taken.
+func TestFunctionsOnEdges(t *testing.T) {
+	a, err := agent.New("a", "", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] { return nil })
+	require.NoError(t, err)
+	graph, err := agentgraph.NewBuilder("g").Node("one", a).Node("two", a).
+		Edge("one", "two", agentgraph.When(func(agentgraph.Values) (bool, error) { return true, nil })).Build()
+	require.NoError(t, err)
+	var b strings.Builder
+	require.NoError(t, graphdraw.Mermaid(&b, graph.Graph()))
+	require.Contains(t, b.String(), "Go function")
+}
