@@ -3,6 +3,7 @@ package agentgraph
 import (
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,11 +13,12 @@ import (
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/agentgraph.md")
 	require.NoError(t, err)
+	_, problems, ok := strings.Cut(string(page), "\n## Problems\n")
+	require.True(t, ok)
+	problems, _, _ = strings.Cut(problems, "\n## ")
 	var rows []string
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllSubmatch(page, -1) {
-		if string(m[1]) != "kind" && string(m[1]) != "apiVersion" {
-			rows = append(rows, string(m[1]))
-		}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(problems, -1) {
+		rows = append(rows, m[1])
 	}
 	source, err := os.ReadFile("problem.go")
 	require.NoError(t, err)

@@ -34,7 +34,8 @@ func Resolvers(resolvers ...Resolver) Resolver {
 // AgentOption configures an Agent.
 type AgentOption func(*Agent)
 
-// WithAgent gives a node its agent; no resolver is asked about it.
+// WithAgent gives a node its agent; no resolver is asked about it. A node of a graph that
+// stands in a node's place is named by both ids with a slash between them.
 func WithAgent(id string, a agent.Agent) AgentOption {
 	return func(g *Agent) { g.given[id] = a }
 }
@@ -112,7 +113,7 @@ func New(g *Graph, resolve Resolver, opts ...AgentOption) (*Agent, error) {
 		errs = append(errs, errors.New("a bound or a time is negative, or the longest pause is shorter than the first"))
 	}
 	for id := range a.given {
-		if _, ok := a.plan.index[id]; !ok {
+		if !a.has(id) {
 			errs = append(errs, fmt.Errorf("an agent is given for the node %q, which the graph does not have", id))
 		}
 	}
@@ -130,11 +131,16 @@ func New(g *Graph, resolve Resolver, opts ...AgentOption) (*Agent, error) {
 // resolve gives a node its agent.
 func (a *Agent) resolve(n *planNode, resolve Resolver) error {
 	member := a.given[n.ID]
-	if member == nil && resolve != nil {
-		var err error
-		if member, err = resolve(n.Ref, n.Config); err != nil {
-			return err
-		}
+	var err error
+	switch {
+	case member != nil:
+	case n.Graph != nil:
+		member, err = a.inner(n, resolve)
+	case resolve != nil:
+		member, err = resolve(n.Ref, n.Config)
+	}
+	if err != nil {
+		return err
 	}
 	if member == nil {
 		return fmt.Errorf("%w %q", ErrUnknownRef, n.Ref)

@@ -74,6 +74,12 @@ func isRecord(e *agent.Event) bool {
 	return ok && (n.Code == noticeRouting || n.Code == noticeLoop)
 }
 
+// around reports whether a scope is that of a call of this run.
+func (rp *replay) around(scope string) bool {
+	_, ok := rp.key(scope)
+	return ok
+}
+
 // key returns the key of a call's scope.
 func (rp *replay) key(scope string) (string, bool) {
 	for _, run := range rp.runs {

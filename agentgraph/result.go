@@ -3,6 +3,7 @@ package agentgraph
 import (
 	"encoding/json"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
@@ -69,7 +70,7 @@ func (a *Agent) Results(events iter.Seq2[*agent.Event, error]) ([]Result, error)
 		case *agent.User:
 			user = agent.EncodeJSON(d.Content.PlainText())
 		case *agent.HarnessStart:
-			if e.Agent != a.name {
+			if e.Agent != a.name || slices.ContainsFunc(all, func(r *own) bool { return r.around(e.Scope) }) {
 				break
 			}
 			if r := last[e.Scope]; r != nil && r.turn == e.TurnID && (r.open || r.reason == agent.FinishReasonInputRequired) {

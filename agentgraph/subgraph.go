@@ -1,6 +1,12 @@
 package agentgraph
 
-import "github.com/goccy/go-yaml/ast"
+import (
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/agentarbor/arbor/agent"
+)
 
 // subgraph reads the graph that stands in a node's place. v are the fields id,
 // agentRef, config and graph.
@@ -44,4 +50,34 @@ func (r *reader) inside(d, inner *draft, node *Node, path string, line int) {
 			r.add(CodeYAML, path, line, "the graph and those within it have more than %d agents", maxNodes)
 		}
 	}
+}
+
+// inner makes the agent of the graph that stands in a node's place. What was set for
+// the graph around it holds for it as well.
+func (a *Agent) inner(n *planNode, resolve Resolver) (agent.Agent, error) {
+	opts := []AgentOption{WithName(legalName(n.ID)), WithConcurrency(a.concurrency), WithSettle(a.settle), WithBackoff(a.backoff, a.maxBackoff)}
+	for id, member := range a.given {
+		if rest, ok := strings.CutPrefix(id, n.ID+"/"); ok {
+			opts = append(opts, WithAgent(rest, member))
+		}
+	}
+	in, err := New(n.Graph, resolve, opts...)
+	if err != nil { // not in, which would be no nil
+		return nil, err
+	}
+	return in, nil
+}
+
+// has reports whether the graph has a node, or a graph in a node's place that may have
+// it.
+func (a *Agent) has(id string) bool {
+	if _, ok := a.plan.index[id]; ok {
+		return true
+	}
+	for i := range a.plan.nodes {
+		if n := &a.plan.nodes[i]; n.Graph != nil && strings.HasPrefix(id, n.ID+"/") {
+			return true
+		}
+	}
+	return false
 }
