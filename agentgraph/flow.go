@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/agentarbor/arbor/agent"
 )
@@ -71,6 +72,7 @@ type call struct {
 	rescue bool
 	begun  bool
 	pause  int // which retry it is, from 1: its pause grows
+	until  time.Time
 }
 
 // failure is one thing that went wrong.

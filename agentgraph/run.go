@@ -21,14 +21,7 @@ type run struct {
 	cut      []*call // that a crash cut off
 	running  map[*call]struct{}
 	batch    []*agent.Child
-	dues     []pause
 	recorded int // how many of the flow's records the log has
-}
-
-// pause is a call that is to be made later.
-type pause struct {
-	until time.Time
-	call  *call
 }
 
 // load brings the flow to where the log ends.
@@ -70,7 +63,7 @@ func (r *run) all(ctx context.Context) error {
 		if err := r.start(); err != nil {
 			return err
 		}
-		if len(r.running) == 0 && len(r.dues) == 0 {
+		if len(r.running) == 0 && len(f.delayed) == 0 {
 			return f.failed()
 		}
 		ended, err := r.group.Next(r.wait())
@@ -95,15 +88,14 @@ func (r *run) all(ctx context.Context) error {
 // start makes the calls that are due, as many as may run at once.
 func (r *run) start() error {
 	f, now := r.flow, time.Now()
-	for _, c := range f.delayed {
-		r.dues = append(r.dues, pause{now.Add(r.pause(c)), c})
-	}
-	f.delayed = nil
-	r.dues = slices.DeleteFunc(r.dues, func(p pause) bool {
-		if p.until.After(now) {
+	f.delayed = slices.DeleteFunc(f.delayed, func(c *call) bool {
+		if c.until.IsZero() {
+			c.until = now.Add(r.pause(c))
+		}
+		if c.until.After(now) {
 			return false
 		}
-		f.starts = append(f.starts, p.call)
+		f.starts = append(f.starts, c)
 		return true
 	})
 	most := math.MaxInt
@@ -147,10 +139,10 @@ func (r *run) pause(c *call) time.Duration {
 
 // wait is how long it is until a call is due, 0 if none is waited for.
 func (r *run) wait() time.Duration {
-	if len(r.dues) == 0 {
+	if len(r.flow.delayed) == 0 {
 		return 0
 	}
-	next := slices.MinFunc(r.dues, func(a, b pause) int { return a.until.Compare(b.until) })
+	next := slices.MinFunc(r.flow.delayed, func(a, b *call) int { return a.until.Compare(b.until) })
 	return max(1, time.Until(next.until))
 }
 
@@ -175,7 +167,7 @@ func (r *run) stop() error {
 		r.flow.end(c, outcome{reason: agent.FinishReasonCanceled})
 	}
 	clear(r.running)
-	r.cut, r.dues = nil, nil
+	r.cut = nil
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -139,4 +140,31 @@ func TestRetry(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, agentgraph.Completed, result.Status)
 	require.Equal(t, 3, result.Calls["b"])
+}
+
+// A node that waits to be called again is not, when the run stops meanwhile.
+func TestStopDuringAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		once := 0
+		flaky := does(t, "flaky", func(context.Context, any) (any, error) {
+			once++
+			return nil, errors.New("boom")
+		})
+		slow := does(t, "slow", func(context.Context, any) (any, error) {
+			time.Sleep(time.Second)
+			return map[string]any{}, nil
+		})
+		a, err := agentgraph.NewBuilder("pauses").Node("a", gives(t, 1)).Node("b", flaky).Node("c", slow).Node("d", gives(t, 2)).
+			Edge("a", "b").Edge("a", "c").
+			Edge("c", "d", agentgraph.When(func(agentgraph.Values) (bool, error) { return false, errors.New("no way") })).
+			OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Retry, MaxRetries: 3}).Build(agentgraph.WithBackoff(time.Minute, time.Minute))
+		require.NoError(t, err)
+		result, _, err := try(t, a, "go")
+		require.ErrorContains(t, err, "no way")
+		require.Equal(t, 1, once)
+		require.Equal(t, map[string]int{"a": 1, "b": 1, "c": 1, "d": 0}, result.Calls)
+		require.Equal(t, []string{"b"}, result.Failed)
+		require.Equal(t, []string{"d"}, result.NotRun)
+		require.Equal(t, "c->d", result.Error.Edge)
+	})
 }
