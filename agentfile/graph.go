@@ -174,26 +174,7 @@ func (g *graphFile) agent(d *definition) (agent.Agent, error) {
 	if d.description != "" {
 		opts = append(opts, agentgraph.WithDescription(d.description))
 	}
-	a, err := agentgraph.New(g.graph, g.resolve, opts...)
-	if err != nil || len(d.parents) == 0 {
-		return a, err
-	}
-	return &target{a}, nil
-}
-
-// target is a graph that others transfer to. Nothing in it can hand the conversation
-// on, so that the user's next message is its parent's.
-type target struct{ *agentgraph.Agent }
-
-// Return implements agent.Returner.
-func (*target) Return() agent.ReturnPolicy { return agent.ReturnToParent }
-
-// FindAgent implements agent.Agent.
-func (t *target) FindAgent(name string) agent.Agent {
-	if name == t.Name() {
-		return t
-	}
-	return nil
+	return agentgraph.New(g.graph, g.resolve, opts...)
 }
 
 // listGraphs returns the graphs whose files an agent lists among its sub-agents.

@@ -229,12 +229,9 @@ func (l *loader) checkFiles() {
 			}
 		}
 	}
-	l.root = shape(&l.report, defs)
+	l.root = shape(&l.report, defs, func() []string { return l.graphsOf(r.yaml) })
 	for _, d := range defs {
 		l.checkDefinition(&l.report, d)
-	}
-	if graphs := l.graphsOf(r.yaml); l.root == nil && len(graphs) > 0 {
-		l.report.add(".", pos{}, "the folder holds a graph of agents: to run it, give the path of its file, %s", l.report.given(graphs[0]))
 	}
 }
 

@@ -17,8 +17,9 @@ type edge struct {
 }
 
 // shape finds out which agent is whose sub-agent and returns the root, or nil if
-// there is not exactly one. What is wrong is reported.
-func shape(r *report, defs []*definition) *definition {
+// there is not exactly one. What is wrong is reported. graphs are those in the
+// folder, which may be meant where there is no tree.
+func shape(r *report, defs []*definition, graphs func() []string) *definition {
 	byName, byFolder := names(r, defs), map[string][]*definition{}
 	for _, d := range defs {
 		byFolder[path.Dir(d.file)] = append(byFolder[path.Dir(d.file)], d)
@@ -41,7 +42,7 @@ func shape(r *report, defs []*definition) *definition {
 	if len(outside) > 0 {
 		roots = outside
 	}
-	return root(r, defs, roots)
+	return root(r, defs, roots, graphs)
 }
 
 // names checks the agents' names; of two equal ones the first file's counts.
@@ -211,7 +212,7 @@ func byList(e *edge) int {
 // root returns the one root. With more, the one with the largest tree is taken
 // to be meant and the others are reported, except those whose parent cannot be
 // known because of another problem.
-func root(r *report, defs, roots []*definition) *definition {
+func root(r *report, defs, roots []*definition, graphs func() []string) *definition {
 	if len(roots) == 1 {
 		return roots[0]
 	}
@@ -220,6 +221,11 @@ func root(r *report, defs, roots []*definition) *definition {
 	}
 	roots = slices.DeleteFunc(slices.Clone(roots), func(d *definition) bool { return d.doubled || d.hinted })
 	if len(roots) < 2 {
+		return nil
+	}
+	if found := graphs(); len(found) > 0 {
+		r.add(".", pos{}, "%d agents are nobody's sub-agent, and a tree has one root; to run a graph of these agents, give the path of its file, such as %s",
+			len(roots), r.given(found[0]))
 		return nil
 	}
 	main, most := roots[0], 0
