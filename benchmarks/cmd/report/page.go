@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/benchmarks"
+	"github.com/agentarbor/arbor/benchmarks/graphs"
 )
 
 //go:embed page.md
@@ -43,7 +44,7 @@ func (s scenario) figures(m *measured, framework string) []figure {
 }
 
 // page fills the template in.
-func page(m *measured, versions map[string]string) string {
+func page(m *measured, g *graphFigures, versions map[string]string) string {
 	var peers []string
 	for _, f := range benchmarks.All() {
 		if f.Name != "arbor" {
@@ -64,6 +65,7 @@ func page(m *measured, versions map[string]string) string {
 			return thousands(median(each(own, allocs))) + ", " + thousands(median(each(own, size))/1000) + " kB"
 		}),
 		"{{wins}}", wins(m),
+		"{{graphs}}", graphSection(g, graphs.Engines()),
 	).Replace(template)
 }
 
@@ -105,17 +107,8 @@ func wins(m *measured) string {
 			if f.Name == "arbor" || own == nil {
 				continue
 			}
-			var better []string
-			for _, of := range []struct {
-				what  string
-				value func(figure) float64
-			}{{"of the time", ns}, {"of the allocations", allocs}, {"of the bytes", size}} {
-				if r := ratio(own, arbor, of.value); r < 1 {
-					better = append(better, fmt.Sprintf("%.0f %% %s", math.Max(1, r*100), of.what))
-				}
-			}
-			if better != nil {
-				found = append(found, fmt.Sprintf("- %s: %s needs %s.", s.title, f.Title, strings.Join(better, ", ")))
+			if better := advantages(own, arbor); better != "" {
+				found = append(found, fmt.Sprintf("- %s: %s needs %s.", s.title, f.Title, better))
 			}
 		}
 	}
@@ -123,6 +116,21 @@ func wins(m *measured) string {
 		return "In none of these scenarios does a peer need less time, fewer allocations or fewer bytes."
 	}
 	return "Compared with Arbor's figures, in the median of the rounds:\n\n" + strings.Join(found, "\n")
+}
+
+// advantages says what of the time, the allocations and the bytes is less than
+// Arbor's; it is empty if nothing is.
+func advantages(own, arbor []figure) string {
+	var better []string
+	for _, of := range []struct {
+		what  string
+		value func(figure) float64
+	}{{"of the time", ns}, {"of the allocations", allocs}, {"of the bytes", size}} {
+		if r := ratio(own, arbor, of.value); r < 1 {
+			better = append(better, fmt.Sprintf("%.0f %% %s", math.Max(1, r*100), of.what))
+		}
+	}
+	return strings.Join(better, ", ")
 }
 
 // duration prints nanoseconds in the largest fitting unit.

@@ -29,7 +29,7 @@ func TestParse(t *testing.T) {
 	require.Equal(t, 3000.0, median(each(both["arbor"], ns)))
 	require.Equal(t, 10.0, ratio(both["adk"], both["arbor"], allocs))
 
-	text := page(m, map[string]string{"adk": "v2.0.0"})
+	text := page(m, nil, map[string]string{"adk": "v2.0.0"})
 	require.Contains(t, text, "| transfer turn: root → specialist → text | 3.0 µs (1.0 µs–5.0 µs) | 30 µs (10 µs–50 µs) | – | – |")
 	require.Contains(t, text, "| transfer turn: root → specialist → text | 10 × / 10 × / 0.5 × | – | – |")
 	require.Contains(t, text, "ADK-Go needs 50 % of the bytes.")

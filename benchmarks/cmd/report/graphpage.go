@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/benchmarks/graphs"
+)
+
+// column is the head of an engine's column.
+func column(e graphs.Engine) string {
+	if e.Stored {
+		return e.Title
+	}
+	return e.Title + ", alone"
+}
+
+// base is the engine that another one is compared with: Arbor used in the same way,
+// or as it is used if it cannot be.
+func base(engines []graphs.Engine, of graphs.Engine) string {
+	const own = "github.com/agentarbor/arbor"
+	name := ""
+	for _, e := range engines {
+		if e.Module == own && (name == "" || e.Stored == of.Stored) {
+			name = e.Name
+		}
+	}
+	return name
+}
+
+// graphTable has a row for each shape in each size and a column for each engine.
+func graphTable(g *graphFigures, engines []graphs.Engine, s step, cell func(own, base *graphResult) string) string {
+	head, rule := "| |", "|---|"
+	for _, e := range engines {
+		head += " " + column(e) + " |"
+		rule += "---|"
+	}
+	rows := []string{head, rule}
+	for _, shape := range graphs.Shapes() {
+		for _, nodes := range g.nodes {
+			row := fmt.Sprintf("| %s of %s |", shape, thousands(float64(nodes)))
+			for _, e := range engines {
+				own := g.cases[graphKey{s, shape, nodes, e.Name}]
+				arbor := g.cases[graphKey{s, shape, nodes, base(engines, e)}]
+				switch {
+				case own == nil:
+					row += " – |"
+				case own.figures == nil:
+					row += " not run: about " + own.notRun + " |"
+				default:
+					row += " " + cell(own, arbor) + " |"
+				}
+			}
+			rows = append(rows, row)
+		}
+	}
+	return strings.Join(rows, "\n")
+}
+
+// timeCell is the time for each node.
+func timeCell(own, _ *graphResult) string { return duration(median(each(own.figures, ns))) }
+
+// memoryCell is what is allocated for each node.
+func memoryCell(own, _ *graphResult) string {
+	return digits(median(each(own.figures, allocs))) + ", " + digits(median(each(own.figures, size))/1000) + " kB"
+}
+
+// ratioCell compares time, allocations and bytes with those of Arbor.
+func ratioCell(own, arbor *graphResult) string {
+	if arbor == nil || arbor.figures == nil {
+		return "–"
+	}
+	if own == arbor {
+		return "1"
+	}
+	of := func(value func(figure) float64) string { return times(ratio(own.figures, arbor.figures, value)) }
+	return of(ns) + " / " + of(allocs) + " / " + of(size)
+}
+
+// eventCell is the number of events that are kept for each node.
+func eventCell(own, _ *graphResult) string { return digits(own.events) }
+
+// graphWins names every figure of a run that is better than Arbor's.
+func graphWins(g *graphFigures, engines []graphs.Engine) string {
+	var found []string
+	for _, shape := range graphs.Shapes() {
+		for _, nodes := range g.nodes {
+			for _, e := range engines {
+				own, arbor := g.cases[graphKey{stepRun, shape, nodes, e.Name}], g.cases[graphKey{stepRun, shape, nodes, base(engines, e)}]
+				if own == nil || arbor == nil || own == arbor || own.figures == nil || arbor.figures == nil {
+					continue
+				}
+				if better := advantages(own.figures, arbor.figures); better != "" {
+					found = append(found, fmt.Sprintf("- %s of %s: %s needs %s.", shape, thousands(float64(nodes)), column(e), better))
+				}
+			}
+		}
+	}
+	if found == nil {
+		return "To run one of these graphs, no peer needs less time, fewer allocations or fewer bytes than Arbor."
+	}
+	return "To run a graph, peers need less than Arbor here, in the median of the rounds:\n\n" + strings.Join(found, "\n")
+}
+
+// builders are the engines without those that build the same graph as one before.
+func builders(engines []graphs.Engine) []graphs.Engine {
+	var found []graphs.Engine
+	for _, e := range engines {
+		if !slices.ContainsFunc(found, func(f graphs.Engine) bool { return f.Module == e.Module }) {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// graphSection is the part of the page with the figures of the graph engines.
+func graphSection(g *graphFigures, engines []graphs.Engine) string {
+	if g == nil {
+		return "This version of the page has no figures: none were measured while the machine did nothing else. " +
+			"The command at the end of the page measures them."
+	}
+	return strings.Join([]string{
+		"Machine: " + g.machine + ". Each figure is the median of the rounds of one run of the benchmark, in one process, in which the " +
+			"engines took turns. All are for one node: those of a graph by the number of its nodes.",
+		"The time of a run, for each node:",
+		graphTable(g, engines, stepRun, timeCell),
+		"A run as a multiple of Arbor's: time / allocations / bytes allocated:",
+		graphTable(g, engines, stepRun, ratioCell),
+		graphWins(g, engines),
+		"Allocations and bytes of a run, for each node:",
+		graphTable(g, engines, stepRun, memoryCell),
+		"Events that a session holds after a run, for each node:",
+		graphTable(g, engines, stepRun, eventCell),
+		"To build and compile the graph, the time for each node:",
+		graphTable(g, builders(engines), stepBuild, timeCell),
+		"The same as a multiple of Arbor's; where a number is below 1, the peer is better:",
+		graphTable(g, builders(engines), stepBuild, ratioCell),
+	}, "\n\n")
+}
