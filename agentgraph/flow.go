@@ -48,8 +48,9 @@ type nodeState struct {
 	phase    phase
 	left     int // edges that are not resolved
 	taken    bool
-	followed bool // one of its edges was taken
-	calls    int
+	followed bool              // one of its edges was taken
+	calls    int               // that were wanted
+	made     int               // and begun
 	cause    string            // the run after which it starts
 	parts    []json.RawMessage // by source, if there are several
 	input    json.RawMessage
@@ -59,6 +60,8 @@ type nodeState struct {
 	attempt  int             // calls since its input came
 	round    int             // of a loop, from 0
 	again    json.RawMessage // the input of a later round
+	asked    json.RawMessage // what it was given as the fallback
+	answered data            // and gave; nothing if it has no raw
 }
 
 // call is one run of a node's agent.
@@ -71,8 +74,8 @@ type call struct {
 	// rescue is the fallback's call that is to save the run.
 	rescue bool
 	begun  bool
-	pause  int // which retry it is, from 1: its pause grows
-	until  time.Time
+	pause  int       // which retry it is, from 1: its pause grows
+	until  time.Time // when the pause is over, once it is known
 }
 
 // failure is one thing that went wrong.
@@ -124,8 +127,9 @@ func (f *flow) call(i int, input json.RawMessage, cause string) *call {
 func (f *flow) started(c *call) {
 	c.begun = true
 	n := &f.nodes[c.node]
+	n.made++
 	if c.standIn >= 0 || c.rescue {
-		n.input = c.Input
+		n.asked = c.Input
 		f.order = append(f.order, c.node)
 		return
 	}
@@ -468,7 +472,7 @@ func (f *flow) rescueEnded(c *call, problem string, o outcome) {
 		return
 	}
 	f.rescued = true
-	f.nodes[c.node].output, f.nodes[c.node].has = dataOf(o.output), true
+	f.nodes[c.node].answered = dataOf(o.output)
 }
 
 // bothFailed adds the fallback's error to the one it was asked for.
@@ -487,7 +491,7 @@ func (f *flow) standInEnded(c *call, problem string, o outcome) {
 		f.leave(c.standIn, false)
 		return
 	}
-	f.nodes[c.node].output, f.nodes[c.node].has = dataOf(o.output), true
+	f.nodes[c.node].answered = dataOf(o.output)
 	n := &f.nodes[c.standIn]
 	n.output, n.has, n.ended = dataOf(o.output), true, o.run
 	f.outputs++

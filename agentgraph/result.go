@@ -135,12 +135,12 @@ func (f *flow) result() Result {
 	}
 	for i := range f.nodes {
 		n, id := &f.nodes[i], f.plan.nodes[i].ID
-		r.Calls[id] = n.calls
-		if n.calls > 0 && n.input != nil {
-			r.Inputs[id] = n.input
+		r.Calls[id] = n.made
+		if n.made > 0 {
+			r.Inputs[id] = f.inputOf(i)
 		}
-		if n.has {
-			r.Outputs[id] = n.output.raw
+		if out := f.outputOf(i); out != nil {
+			r.Outputs[id] = out
 		}
 		switch n.phase {
 		case skipped:
@@ -150,13 +150,13 @@ func (f *flow) result() Result {
 		case cancelled, running:
 			r.Cancelled = append(r.Cancelled, id)
 		case waiting, due:
-			if !f.bare(i) {
+			if !f.bare(i) && n.made == 0 {
 				r.NotRun = append(r.NotRun, id)
 			}
 		}
 	}
 	for _, i := range f.terminals() {
-		r.Terminal[f.plan.nodes[i].ID] = f.nodes[i].output.raw
+		r.Terminal[f.plan.nodes[i].ID] = f.outputOf(i)
 	}
 	if fail := f.cause(); fail != nil {
 		r.Error = &ResultError{Message: fail.message}
@@ -194,11 +194,30 @@ func (f *flow) terminals() (ends []int) {
 	return ends
 }
 
+// inputOf is what a node was given: by its edges, or as the fallback if it saves the
+// run or has no part in it besides.
+func (f *flow) inputOf(i int) json.RawMessage {
+	n := &f.nodes[i]
+	if n.asked != nil && (f.stopped != nil || n.attempt == 0) {
+		return n.asked
+	}
+	return n.input
+}
+
+// outputOf is what a node gave, likewise; nil if it gave nothing.
+func (f *flow) outputOf(i int) json.RawMessage {
+	n := &f.nodes[i]
+	if n.has && (!f.rescued || i != f.fallback) {
+		return n.output.raw
+	}
+	return n.answered.raw
+}
+
 // output returns the run's output, and what is said of it in a conversation.
 func (f *flow) output() (json.RawMessage, string) {
 	ends := f.terminals()
 	if len(ends) == 1 {
-		out := f.nodes[ends[0]].output.raw
+		out := f.outputOf(ends[0])
 		words := agent.OutputText(out)
 		if f.single == ends[0] || f.single >= 0 && f.rescued {
 			return out, words
@@ -208,7 +227,7 @@ func (f *flow) output() (json.RawMessage, string) {
 	values := make([]json.RawMessage, len(ends))
 	var words strings.Builder
 	for k, i := range ends {
-		values[k] = f.nodes[i].output.raw
+		values[k] = f.outputOf(i)
 		if k > 0 {
 			words.WriteString("\n\n")
 		}

@@ -33,6 +33,7 @@ type group struct {
 	live    map[*agent.Child]*child // that run
 	alone   *child                  // the only one, while it has no goroutine
 	begun   []*child
+	count   int            // of all children
 	events  []*agent.Event // of a write that is put together
 	pending []*agent.Event // ends that are not stored yet
 	ended   []agent.Ended
@@ -53,6 +54,7 @@ type child struct {
 	scoped  scopeSession
 	group   *group
 	spec    *agent.Child
+	number  int            // of those of the group
 	start   *agent.Event   // of its scope, nil if that was there
 	closing []*agent.Event // the last write, which ends the run
 	alone   bool           // it runs on the workflow's goroutine
@@ -77,7 +79,8 @@ func (g *group) Start(children ...*agent.Child) error {
 	g.events, g.pending = append(g.events[:0], g.pending...), g.pending[:0]
 	for _, spec := range children {
 		n := spec.Tree.Root()
-		c := &child{group: g, spec: spec}
+		g.count++
+		c := &child{group: g, spec: spec, number: g.count}
 		c.lane = lane{t: g.l.t, scope: agent.ChildScope(g.run, spec.Key), tree: spec.Tree, child: c}
 		c.joined = c.room[:0]
 		c.scoped.turn, c.session = g.l.t, &c.scoped
@@ -262,7 +265,9 @@ func (g *group) take() error {
 	g.batch, g.inbox = g.inbox, g.batch[:0]
 	g.mu.Unlock()
 	if len(g.batch) > 1 {
-		slices.SortFunc(g.batch, func(a, b *child) int { return cmp.Compare(a.spec.Order, b.spec.Order) })
+		slices.SortFunc(g.batch, func(a, b *child) int {
+			return cmp.Or(cmp.Compare(a.spec.Order, b.spec.Order), cmp.Compare(a.number, b.number))
+		})
 	}
 	g.events = g.events[:0]
 	for _, c := range g.batch {
