@@ -38,7 +38,7 @@ func (f *flow) choose(i int, v *values) decision {
 	c := decision{first: -1}
 	if n.Next != nil {
 		c.chosen = true
-		to, err := n.Next.Choose(v.output.decoded(), v.input.decoded())
+		to, err := v.choose(n.Next)
 		if err == nil {
 			err = f.targets(n, to)
 		}

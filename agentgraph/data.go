@@ -17,8 +17,11 @@ type data struct {
 	known bool
 }
 
-// values are what a condition and a transform see.
-type values struct{ output, input *data }
+// values are what expressions see. state is nil in graphs that have none.
+type values struct {
+	output, input *data
+	state         map[string]any
+}
 
 // dataOf takes a node's output: a text that is JSON, also between the marks of a code
 // block, counts as the value that it is.

@@ -30,6 +30,8 @@ type flow struct {
 	outputs int        // how many nodes have an output, or one that stands for it
 	// records are what the graph's own run puts into the log besides, in this order.
 	records []agent.EventData
+	state   map[string]any  // shared by the nodes; nil if the graph has none
+	large   map[string]bool // keys of it that are not written to the log any more
 }
 
 type phase uint8
@@ -97,6 +99,7 @@ func newFlow(p *plan, input json.RawMessage, cause string) *flow {
 	for i := range p.nodes {
 		f.nodes[i].left = p.nodes[i].in
 	}
+	f.share(p.state)
 	n := &f.nodes[p.entry]
 	n.input, n.cause = f.input.raw, cause
 	f.begin(p.entry)
@@ -199,6 +202,9 @@ func (f *flow) end(c *call, o outcome) {
 		return
 	}
 	output := dataOf(o.output)
+	if len(f.plan.nodes[c.node].Update) > 0 && f.stopped == nil {
+		f.update(c.node, &output)
+	}
 	if f.plan.nodes[c.node].Loop != nil && f.stopped == nil && f.loops(c.node, &output, o.run) {
 		return
 	}
@@ -233,7 +239,7 @@ func (f *flow) finish(i int, output data, run string) {
 
 // leave resolves the edges of a node; without an output none is taken.
 func (f *flow) leave(i int, ok bool) {
-	v := values{&f.nodes[i].output, &f.input}
+	v := values{&f.nodes[i].output, &f.input, f.state}
 	chosen := decision{first: -1}
 	if ok && f.plan.nodes[i].chooses() {
 		if chosen = f.choose(i, &v); f.stopped != nil {

@@ -53,8 +53,9 @@ type Node struct {
 	// it in this run: a text, or a list of texts. Edges to others are not taken,
 	// whatever their conditions say. Nil leaves it to the conditions.
 	Next *Expression
-	// Update are the node's writes to the shared state, made when it has finished,
-	// before its edges are looked at; in the order of the file.
+	// Update are the node's writes to the shared state, made when a call of it has given
+	// an output, before anything else is made of that. All of them see the state as it
+	// was before.
 	Update []Update
 	// Timeout is what one call of the node may take; 0 is no limit of its own.
 	Timeout time.Duration
@@ -109,12 +110,13 @@ type StateKey struct {
 }
 
 // Reducer joins a value that is written to a state key with the one that is there.
-// Nodes that run side by side write in an order that does not depend on which of
-// them is quicker.
+// Nodes write in the order in which they end, and those that end together in the
+// order of the file.
 type Reducer string
 
 // The reducers. A key without a value takes the first one that is written, except
-// that ReduceAppend makes a list of it.
+// that ReduceAppend makes a list of it. A value that is missing is not written, except
+// by ReduceReplace.
 const (
 	ReduceReplace Reducer = "replace" // the last one counts
 	ReduceAppend  Reducer = "append"  // a list gets one more item, or those of a list

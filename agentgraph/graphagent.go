@@ -105,6 +105,7 @@ func New(g *Graph, resolve Resolver, opts ...AgentOption) (*Agent, error) {
 		}
 		o(a)
 	}
+	a.plan.name = a.name
 	var errs []error
 	if err := agent.CheckName(a.name); err != nil {
 		errs = append(errs, err)

@@ -23,7 +23,8 @@ func (n *nodeState) given() json.RawMessage {
 // it does. A call in which until has no value counts as failed.
 func (f *flow) loops(i int, output *data, run string) bool {
 	n, loop := &f.nodes[i], f.plan.nodes[i].Loop
-	done, err := f.holds(loop.Until, output)
+	v := values{output, &f.input, f.state}
+	done, err := v.test(loop.Until)
 	switch {
 	case err != nil:
 		err = &nodeError{f.plan.nodes[i].ID, "until", loop.Until.Source(), err}
@@ -40,9 +41,4 @@ func (f *flow) loops(i int, output *data, run string) bool {
 	n.phase, n.attempt, n.again, n.cause = due, 1, output.raw, endOf(run)
 	f.starts = append(f.starts, f.call(i, n.again, n.cause))
 	return true
-}
-
-// holds evaluates a condition on an output.
-func (f *flow) holds(e *Expression, output *data) (bool, error) {
-	return e.Test(output.decoded(), f.input.decoded())
 }

@@ -16,6 +16,9 @@ type plan struct {
 	entry    int
 	fallback int // -1 for none
 	onError  ErrorHandling
+	state    []StateKey
+	// reductions are those of the state's keys.
+	reductions map[string]reduction
 	// single is the only node whose output can be the end of a run, -1 if there are
 	// several.
 	single int
@@ -44,7 +47,8 @@ func (e *planEdge) name() string { return e.From + "->" + e.To }
 
 func newPlan(g *Graph) *plan {
 	p := &plan{name: g.Name, nodes: make([]planNode, len(g.Nodes)), edges: make([]planEdge, len(g.Edges)),
-		index: make(map[string]int, len(g.Nodes)), fallback: -1, onError: g.OnError, single: -1}
+		index: make(map[string]int, len(g.Nodes)), fallback: -1, onError: g.OnError, single: -1,
+		state: g.State, reductions: reductions(g.State)}
 	for i := range g.Nodes {
 		p.nodes[i].Node = &g.Nodes[i]
 		p.index[g.Nodes[i].ID] = i
@@ -54,10 +58,10 @@ func newPlan(g *Graph) *plan {
 	for i := range g.Edges {
 		e := planEdge{from: p.index[g.Edges[i].From], to: p.index[g.Edges[i].To], Edge: &g.Edges[i]}
 		if c := e.Condition; c != nil {
-			e.test = func(v *values) (bool, error) { return c.Test(v.output.decoded(), v.input.decoded()) }
+			e.test = func(v *values) (bool, error) { return v.test(c) }
 		}
 		if t := e.Transform; t != nil {
-			e.change = func(v *values) (any, error) { return t.Value(v.output.decoded(), v.input.decoded()) }
+			e.change = func(v *values) (any, error) { return v.value(t) }
 		}
 		if when := e.when; when != nil {
 			e.test = func(v *values) (bool, error) { return guarded(when, v) }

@@ -70,8 +70,13 @@ func (rp *replay) apply(e *agent.Event) {
 
 // isRecord reports whether an event can be one of the flow's records.
 func isRecord(e *agent.Event) bool {
-	n, ok := e.Data.(*agent.Notice)
-	return ok && (n.Code == noticeRouting || n.Code == noticeLoop)
+	switch d := e.Data.(type) {
+	case *agent.State:
+		return true
+	case *agent.Notice:
+		return d.Code == noticeRouting || d.Code == noticeLoop
+	}
+	return false
 }
 
 // around reports whether a scope is that of a call of this run.

@@ -23,7 +23,7 @@ const (
 
 // Result is what became of one run, as the session's log has it. Lists of nodes are
 // in the order of the file, Order in that in which nodes began; nothing in it is nil
-// but Error.
+// but Error and State.
 type Result struct {
 	Status Status `json:"status"`
 	// Order has a node once for its input, however often it was called, and the
@@ -38,6 +38,9 @@ type Result struct {
 	Outputs   map[string]json.RawMessage `json:"outputs"`
 	// Terminal are the outputs that went nowhere: the run's own.
 	Terminal map[string]json.RawMessage `json:"terminal"`
+	// State is the shared state at the end, without keys that have no value; nil if the
+	// graph has none.
+	State map[string]json.RawMessage `json:"state,omitempty"`
 	// Error is the one that ended the run, or else the first.
 	Error *ResultError `json:"error,omitempty"`
 }
@@ -157,6 +160,14 @@ func (f *flow) result() Result {
 	}
 	for _, i := range f.terminals() {
 		r.Terminal[f.plan.nodes[i].ID] = f.outputOf(i)
+	}
+	if f.state != nil {
+		r.State = make(map[string]json.RawMessage, len(f.state))
+		for k, v := range f.state {
+			if v != nil {
+				r.State[k] = agent.EncodeJSON(v)
+			}
+		}
 	}
 	if fail := f.cause(); fail != nil {
 		r.Error = &ResultError{Message: fail.message}

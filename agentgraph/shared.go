@@ -1,0 +1,194 @@
+package agentgraph
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/expression"
+)
+
+// maxPublished is the largest JSON form in bytes of a value of the shared state that is
+// written to the log on each change. The state itself needs none of these events: it
+// follows from the outputs in the log.
+const maxPublished = 16 << 10
+
+// reduction joins values of the shared state.
+type reduction struct {
+	reducer Reducer
+	// program gives the value of input, which is there, and output, which is new; for
+	// numbers only.
+	program *expression.Program
+}
+
+// arithmetic are the reducers of numbers.
+var arithmetic = map[Reducer]string{
+	ReduceSum: "input + output",
+	ReduceMin: "output < input ? output : input",
+	ReduceMax: "output > input ? output : input",
+}
+
+// reductions are those of a graph's state, nil without any. What Load returns has no
+// reducers but those that it knows.
+func reductions(keys []StateKey) map[string]reduction {
+	if len(keys) == 0 {
+		return nil
+	}
+	all := make(map[string]reduction, len(keys))
+	for _, k := range keys {
+		r := reduction{reducer: k.Reducer}
+		if source, ok := arithmetic[k.Reducer]; ok {
+			r.program, _ = expression.Compile(source) // a constant
+		}
+		all[k.Name] = r
+	}
+	return all
+}
+
+// join returns the value after a write. Values are shared and not changed, but for the
+// room behind the end of a list, which only the newest list has.
+func (r reduction) join(old, written any) (any, error) {
+	switch r.reducer {
+	case ReduceAppend:
+		if written == nil {
+			return old, nil
+		}
+		list, ok := old.([]any)
+		if !ok && old != nil {
+			return nil, fmt.Errorf("what is there is no list")
+		}
+		if more, ok := written.([]any); ok {
+			return append(list, more...), nil
+		}
+		return append(list, written), nil
+	case ReduceMerge:
+		more, ok := written.(map[string]any)
+		switch {
+		case written == nil:
+			return old, nil
+		case !ok:
+			return nil, fmt.Errorf("it must be a mapping to be merged")
+		}
+		there, ok := old.(map[string]any)
+		if !ok && old != nil {
+			return nil, fmt.Errorf("what is there is no mapping")
+		}
+		return merged(there, more), nil
+	case ReduceSum, ReduceMin, ReduceMax:
+		switch {
+		case written == nil:
+			return old, nil
+		case !isNumber(written):
+			return nil, fmt.Errorf("it must be a number for %s", r.reducer)
+		case old == nil:
+			return written, nil
+		}
+		v, err := r.program.Value(expression.Env{Output: written, Input: old})
+		if err != nil {
+			return nil, fmt.Errorf("%s: the result is too large, or no number", r.reducer)
+		}
+		return v, nil
+	}
+	return written, nil
+}
+
+// merged returns a mapping with the entries of two; where both have a mapping, these
+// are merged.
+func merged(there, more map[string]any) map[string]any {
+	out := make(map[string]any, len(there)+len(more))
+	maps.Copy(out, there)
+	for k, v := range more {
+		inner, ok := v.(map[string]any)
+		before, both := out[k].(map[string]any)
+		if ok && both {
+			v = merged(before, inner)
+		}
+		out[k] = v
+	}
+	return out
+}
+
+// share begins the shared state of a run.
+func (f *flow) share(keys []StateKey) {
+	if len(keys) == 0 {
+		return
+	}
+	f.state = make(map[string]any, len(keys))
+	initial := make(map[string]any)
+	for _, k := range keys {
+		if k.Initial != nil {
+			v := k.Initial
+			if list, ok := v.([]any); ok {
+				v = list[:len(list):len(list)] // which all runs share
+			}
+			f.state[k.Name], initial[k.Name] = v, v
+		}
+	}
+	f.publish(initial)
+}
+
+// update makes a node's writes to the shared state: all of them, or if one has an error
+// none. Their expressions see the state as it was before.
+func (f *flow) update(i int, output *data) {
+	n := &f.plan.nodes[i]
+	v := values{output, &f.input, f.state}
+	after := make(map[string]any, len(n.Update))
+	for _, u := range n.Update {
+		written, err := v.value(u.Value)
+		if err == nil {
+			after[u.Key], err = f.reductions[u.Key].join(f.state[u.Key], written)
+		}
+		if err != nil {
+			f.misrouted(i, -1, &nodeError{n.ID, "update of " + u.Key, u.Value.Source(), err})
+			return
+		}
+	}
+	maps.Copy(f.state, after)
+	f.publish(after)
+}
+
+// publish puts values of the shared state into the session's, where tools can see them.
+// Large values are left out, because a value that grows would be written again and
+// again.
+func (f *flow) publish(values map[string]any) {
+	if len(values) == 0 {
+		return
+	}
+	delta := make(map[string]any, len(values))
+	for k, v := range values {
+		if f.large[k] {
+			continue
+		}
+		if raw, err := json.Marshal(v); err != nil || len(raw) > maxPublished {
+			if f.large == nil {
+				f.large = make(map[string]bool)
+			}
+			v, f.large[k] = nil, true
+		}
+		delta["turn:"+f.plan.name+"."+k] = v
+	}
+	if len(delta) > 0 {
+		f.records = append(f.records, &agent.State{Delta: delta})
+	}
+}
+
+// test, value and choose evaluate expressions on the values.
+func (v *values) test(e *Expression) (bool, error) {
+	return v.with(e).Test(v.output.decoded(), v.input.decoded())
+}
+
+func (v *values) value(e *Expression) (any, error) {
+	return v.with(e).Value(v.output.decoded(), v.input.decoded())
+}
+
+func (v *values) choose(e *Expression) ([]string, error) {
+	return v.with(e).Choose(v.output.decoded(), v.input.decoded())
+}
+
+func (v *values) with(e *Expression) *Expression {
+	if v.state == nil {
+		return e
+	}
+	return e.WithState(v.state)
+}
