@@ -2,12 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -16,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agentgraph/graphtest"
 	"github.com/agentarbor/arbor/llm"
@@ -287,16 +290,33 @@ func (g *graphRun) build(graph *agentgraph.Graph, mocks graphtest.Mocks, opts []
 			return nil, nil, err
 		}
 		named := func(name string) (llm.Model, error) { return models.named(name, func() { missing = true }) }
-		resolve = graph.DocumentAgents(named, g.p.tools...)
+		beside, err := agentfile.Resolver(cmp.Or(g.agents.folder, filepath.Dir(g.file)), agentfile.WithModel(named), agentfile.WithTools(g.p.tools...))
+		if err != nil {
+			return nil, nil, usagef("%s", strings.TrimPrefix(err.Error(), "agentfile: "))
+		}
+		resolve = agentgraph.Resolvers(graph.DocumentAgents(named, g.p.tools...), beside)
 	}
 	root, err := agentgraph.New(graph, resolve, opts...)
 	switch {
 	case err != nil:
-		return nil, nil, usagef("%s", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
+		return nil, nil, g.p.noAgents(err)
 	case missing:
 		return nil, nil, models.missing
 	}
 	return root, models, nil
+}
+
+// noAgents tells why agents of a graph cannot be had, which may be many things.
+func (p *program) noAgents(err error) error {
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	if len(lines) == 1 {
+		return usageError{err}
+	}
+	for _, line := range lines {
+		fmt.Fprintln(p.Stderr, oneLine(line))
+	}
+	p.say("%s with the graph's agents", count(len(lines), "problem"))
+	return statusError(StatusUsage)
 }
 
 // open opens the session. Without a flag that names one, nothing is kept.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/llm/scripted"
 )
 
 // triage is a graph whose agents exist nowhere.
@@ -193,4 +194,38 @@ func TestGraphRunInterrupted(t *testing.T) {
 	require.Equal(t, cli.StatusInterrupted, status)
 	require.Equal(t, "arbor: interrupted\n", said.String(), "nothing is kept, so that there is nothing to go on with")
 	require.Empty(t, out.String())
+}
+
+// TestGraphRunAgents: agents without a mock are those of the graph's file and of its
+// folder, or of another one.
+func TestGraphRunAgents(t *testing.T) {
+	t.Parallel()
+	f := files(t, map[string]string{"billing.md": "---\nname: billing-support\n---\nYou handle refunds.\n", "general.md": "---\nname: general-support\n---\nYou answer.\n",
+		"g.yaml": triage + "---\napiVersion: ossa.ai/v0.2.7\nkind: Agent\nmetadata: {name: intent-classifier}\nspec: {role: You classify.}\n"})
+	script := answers(scripted.Reply(scripted.Text("```json\n{\"intent\": \"billing\"}\n```")), scripted.Reply(scripted.Text("All is well.")))
+	in := invocation{home: t.TempDir(), env: serve(t, script)}
+	got := in.run(t, "graph", "run", f["g.yaml"], "--text", "I was charged twice", "--session", "s1")
+	require.Equal(t, outcome{0, "classifier  done       {\"intent\":\"billing\"}\nbilling     done       \"All is well.\"\ngeneral     skipped\nstatus: completed\n", ""}, got)
+	require.NoError(t, script.Done())
+	asked := script.Requests("model")
+	require.Contains(t, asked[0].System, "You classify.")
+	require.Contains(t, asked[1].System, "You handle refunds.")
+	last := asked[1].Messages[len(asked[1].Messages)-1]
+	require.JSONEq(t, `{"intent":"billing"}`, last.Text)
+	require.Contains(t, in.run(t, "sessions", "export", "s1").out, `"agentId":"billing-support"`)
+
+	elsewhere := files(t, map[string]string{"g.yaml": triage, "m.yaml": "classifier: {output: {intent: other}}\nbilling: {output: 1}\n"})
+	script = answers(scripted.Reply(scripted.Text("42")))
+	got = invocation{env: serve(t, script)}.run(t, "graph", "run", elsewhere["g.yaml"], "--agents", filepath.Dir(f["g.yaml"]), "--mock", elsewhere["m.yaml"], "--input", "{}", "--json")
+	require.Equal(t, 0, got.status, got.err)
+	require.Contains(t, got.out, `"terminal":{"general":42}`)
+	require.NoError(t, script.Done())
+
+	got = invocation{env: []string{"OPENAI_BASE_URL=http://127.0.0.1:1"}}.run(t, "graph", "run", f["g.yaml"], "--input", "{}")
+	require.Equal(t, cli.StatusUsage, got.status)
+	require.Contains(t, got.err, "set OPENAI_MODEL")
+	require.NoError(t, os.WriteFile(f["general.md"], []byte("---\nname: general-support\ntols: [x]\n---\n"), 0o600))
+	got = invocation{}.run(t, "graph", "run", f["g.yaml"], "--input", "{}")
+	require.Equal(t, cli.StatusUsage, got.status)
+	require.Contains(t, got.err, `general.md:3: unknown key "tols"; did you mean "tools"?`)
 }

@@ -134,6 +134,7 @@ func TestBadCases(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                      "c:1: the file holds no case: a case has name, graph, input, mock and expect",
 		"---\n---\n":                            "c:1: the file holds no case",
+		"~":                                     "c:1: the file holds no case",
 		"[]":                                    "c:1: a case must be a mapping, not a list",
 		"name: x\n":                             "c:1: expect is missing: without it nothing is checked\nc:1: the case has no graph",
 		withGraph("name: x\nexpect: {}\n"):      "c:2: expect is empty: nothing would be checked",

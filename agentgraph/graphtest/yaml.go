@@ -11,6 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
@@ -77,7 +78,12 @@ func (r *reader) parse(d document) (body ast.Node) {
 			body = nil
 		}
 	}()
-	file, err := parser.ParseBytes([]byte(d.text), 0, parser.AllowDuplicateMapKey())
+	tokens := lexer.Tokenize(d.text)
+	if line := tooDeep(tokens); line > 0 {
+		r.add(d.before+line, "the file is nested more than %d levels deep", 2*maxDepth)
+		return nil
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		line, message := 1, err.Error()
 		var syntax yaml.Error
@@ -92,7 +98,7 @@ func (r *reader) parse(d document) (body ast.Node) {
 			continue
 		}
 		switch doc.Body.(type) {
-		case nil, *ast.CommentGroupNode, *ast.DirectiveNode:
+		case nil, *ast.CommentGroupNode, *ast.DirectiveNode, *ast.NullNode:
 			continue
 		}
 		if body != nil {
@@ -102,6 +108,46 @@ func (r *reader) parse(d document) (body ast.Node) {
 		body = doc.Body
 	}
 	return body
+}
+
+// tooDeep returns the line at which nesting is too deep for the parser, which takes
+// quadratic time for it; 0 if none is.
+func tooDeep(tokens token.Tokens) int {
+	var columns []int // of the open block collections
+	flow := 0
+	for i, t := range tokens {
+		if t.Position == nil {
+			continue
+		}
+		column := t.Position.Column
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			flow++
+			column = 0
+		case token.SequenceEndType, token.MappingEndType:
+			flow--
+			column = 0
+		case token.SequenceEntryType:
+		case token.MappingValueType:
+			if i > 0 && tokens[i-1].Position != nil && tokens[i-1].Position.Line == t.Position.Line {
+				column = tokens[i-1].Position.Column
+			}
+		default:
+			column = 0
+		}
+		if column > 0 && flow <= 0 {
+			for len(columns) > 0 && columns[len(columns)-1] > column {
+				columns = columns[:len(columns)-1]
+			}
+			if len(columns) == 0 || columns[len(columns)-1] < column {
+				columns = append(columns, column)
+			}
+		}
+		if len(columns)+flow > 2*maxDepth {
+			return t.Position.Line
+		}
+	}
+	return 0
 }
 
 func tokenLine(t *token.Token) int {
