@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -206,9 +205,9 @@ func (g *graphRun) load(mocks graphtest.Mocks) (*agentgraph.Graph, error) {
 			if err := mocks.Check(shape); err != nil {
 				return nil, g.p.refuse(err)
 			}
-			refs = append(refs, mockedRefs(shape.Nodes, mocks)...)
+			refs = append(refs, mocks.Refs(shape)...)
 		} else if legible(err) {
-			refs = append(refs, mockedRefs(nodesOf(g.file), mocks)...)
+			refs = append(refs, mockedRefs(g.file, mocks)...)
 		}
 	}
 	graph, err := agentgraph.LoadFile(g.file, agentgraph.WithRefs(refs...))
@@ -216,15 +215,6 @@ func (g *graphRun) load(mocks graphtest.Mocks) (*agentgraph.Graph, error) {
 		return nil, g.p.badGraph(g.file, err, g.p.flags.json)
 	}
 	return graph, nil
-}
-
-func mockedRefs(nodes []agentgraph.Node, mocks graphtest.Mocks) (refs []string) {
-	for _, n := range nodes {
-		if _, ok := mocks[n.ID]; ok && n.Ref != "" {
-			refs = append(refs, n.Ref)
-		}
-	}
-	return refs
 }
 
 // legible reports whether a graph with problems is YAML all the same.
@@ -238,9 +228,9 @@ func legible(err error) bool {
 	return len(problems) > 0
 }
 
-// nodesOf returns the ids and references of a graph that has problems, as far as they
-// can be read.
-func nodesOf(file string) (nodes []agentgraph.Node) {
+// mockedRefs returns the references of nodes with mocks in a graph that has problems,
+// as far as they can be read.
+func mockedRefs(file string, mocks graphtest.Mocks) (refs []string) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil
@@ -256,10 +246,12 @@ func nodesOf(file string) (nodes []agentgraph.Node) {
 			} `yaml:"spec"`
 		}
 		if dec.Decode(&doc) != nil {
-			return nodes
+			return refs
 		}
 		for _, n := range doc.Spec.Agents {
-			nodes = append(nodes, agentgraph.Node{ID: n.ID, Ref: n.Ref})
+			if _, ok := mocks[n.ID]; ok && n.Ref != "" {
+				refs = append(refs, n.Ref)
+			}
 		}
 	}
 }
@@ -285,7 +277,7 @@ func (g *graphRun) build(graph *agentgraph.Graph, mocks graphtest.Mocks, opts []
 		err     error
 		resolve = agentgraph.Resolvers()
 	)
-	if slices.ContainsFunc(graph.Nodes, func(n agentgraph.Node) bool { _, mocked := mocks[n.ID]; return !mocked }) {
+	if len(mocks.Unmocked(graph)) > 0 {
 		if models, err = g.p.models(); err != nil {
 			return nil, nil, err
 		}

@@ -113,7 +113,7 @@ func (p *program) cases(files []string) ([]graphtest.Case, error) {
 			return nil, usagef("%s", strings.TrimPrefix(err.Error(), "graphtest: "))
 		}
 		for _, c := range found {
-			for _, n := range c.Unmocked() {
+			for _, n := range c.Mocks.Unmocked(c.Graph) {
 				problems = append(problems, graphtest.Problem{File: c.File, Line: c.Line, Message: fmt.Sprintf("the case %s: its agent %s has no mock", c.Name, n.ID)})
 			}
 		}

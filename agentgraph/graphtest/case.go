@@ -97,17 +97,6 @@ func LoadCaseFile(path string) ([]Case, error) {
 	return LoadCases(data, path)
 }
 
-// Unmocked returns the graph's nodes that have no mock.
-func (c *Case) Unmocked() []agentgraph.Node {
-	var out []agentgraph.Node
-	for _, n := range c.Graph.Nodes {
-		if _, ok := c.Mocks[n.ID]; !ok {
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
 func (r *reader) testCase(body ast.Node) Case {
 	c := Case{File: r.file, Line: r.line(body)}
 	f := r.fields(body, "a case", nil, "name", "note", "graph", "graphFile", "input", "mock", "expect")

@@ -108,8 +108,12 @@ func shown(v json.RawMessage) string { return short(string(v), 400) }
 // ended.
 func (d *differences) overlap(events []*agent.Event, group []string) {
 	started := map[string]bool{}
+	run := "" // the graph's
 	for _, e := range events {
-		if e.Scope == "" || !slices.Contains(group, e.Agent) {
+		if _, ok := e.Data.(*agent.HarnessStart); ok && e.Scope == "" && run == "" {
+			run = e.RunID
+		}
+		if run == "" || !strings.HasPrefix(e.Scope, agent.ChildScope(run, "")) || !slices.Contains(group, e.Agent) {
 			continue
 		}
 		switch e.Data.(type) {

@@ -50,7 +50,7 @@ func TestGivenCases(t *testing.T) {
 	require.Equal(t, map[string]any{}, c.Input)
 	require.Equal(t, map[string]any{"from": "A"}, c.Mocks["A"].Output)
 	require.Equal(t, map[string]any{"from": "B"}, c.Expect.Inputs["D"].(map[string]any)["B"])
-	require.Empty(t, c.Unmocked())
+	require.Empty(t, c.Mocks.Unmocked(c.Graph))
 	require.Equal(t, map[string]int{"b": 3}, cases[8].Expect.Calls)
 	require.Equal(t, &ExpectError{Edge: "a->b", Contains: []string{"sentiment"}}, cases[10].Expect.Error)
 	more, err := LoadCaseFile("../testdata/exec-more.yaml")

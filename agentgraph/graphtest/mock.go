@@ -208,11 +208,33 @@ func (r *reader) mock(p pair) Mock {
 	return m
 }
 
+// place is a node in its place: of a node within a graph that stands in a node's place,
+// the id is that of both, as outer/inner.
+type place struct {
+	id   string
+	node *agentgraph.Node
+}
+
+// places returns the nodes of a graph, each with those of the graph in its place behind
+// it.
+func places(g *agentgraph.Graph) []place { return appendPlaces(nil, g, "") }
+
+func appendPlaces(out []place, g *agentgraph.Graph, prefix string) []place {
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		out = append(out, place{prefix + n.ID, n})
+		if n.Graph != nil {
+			out = appendPlaces(out, n.Graph, prefix+n.ID+"/")
+		}
+	}
+	return out
+}
+
 // Check reports mocks whose ids the graph does not have. The error is an [*Error].
 func (m Mocks) Check(g *agentgraph.Graph) error {
-	ids := make([]string, len(g.Nodes))
-	for i, n := range g.Nodes {
-		ids[i] = n.ID
+	var ids []string
+	for _, p := range places(g) {
+		ids = append(ids, p.id)
 	}
 	var problems []Problem
 	for id, mock := range m {
@@ -224,8 +246,41 @@ func (m Mocks) Check(g *agentgraph.Graph) error {
 	return asError(problems)
 }
 
-// Agents returns the options that put the mocks in the places of the graph's
-// agents. A mock for an id that the graph does not have is an error.
+// Unmocked returns the nodes that need an agent and have no mock. Of a graph in a node's
+// place, they are the nodes within it, with ids such as outer/inner.
+func (m Mocks) Unmocked(g *agentgraph.Graph) []agentgraph.Node { return m.unmocked(nil, g, "") }
+
+func (m Mocks) unmocked(out []agentgraph.Node, g *agentgraph.Graph, prefix string) []agentgraph.Node {
+	for _, n := range g.Nodes {
+		id := prefix + n.ID
+		_, mocked := m[id]
+		switch {
+		case mocked:
+		case n.Graph != nil:
+			out = m.unmocked(out, n.Graph, id+"/")
+		default:
+			n.ID = id
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Refs returns the references of the nodes that have mocks, for
+// [agentgraph.WithRefs]: nothing needs to stand behind them.
+func (m Mocks) Refs(g *agentgraph.Graph) (refs []string) {
+	for _, p := range places(g) {
+		if _, ok := m[p.id]; ok && p.node.Ref != "" {
+			refs = append(refs, p.node.Ref)
+		}
+	}
+	return refs
+}
+
+// Agents returns the options that put the mocks in the places of the graph's agents. A
+// mock can take the place of a node, or under an id such as outer/inner that of a node
+// of the graph that stands in a node's place. A mock for an id that the graph does not
+// have is an error.
 func (m Mocks) Agents(g *agentgraph.Graph) ([]agentgraph.AgentOption, error) { return m.agents(g, nil) }
 
 func (m Mocks) agents(g *agentgraph.Graph, first map[string]func(context.Context) error) ([]agentgraph.AgentOption, error) {
@@ -233,20 +288,20 @@ func (m Mocks) agents(g *agentgraph.Graph, first map[string]func(context.Context
 		return nil, err
 	}
 	var opts []agentgraph.AgentOption
-	for _, n := range g.Nodes {
-		mock, ok := m[n.ID]
+	for _, p := range places(g) {
+		mock, ok := m[p.id]
 		if !ok {
 			continue
 		}
-		name := n.ID
+		name := p.node.ID
 		if agent.CheckName(name) != nil { // ids may be any text
 			name = "mock"
 		}
-		a, err := mock.agent(name, first[n.ID])
+		a, err := mock.agent(name, first[p.id])
 		if err != nil {
 			return nil, err
 		}
-		opts = append(opts, agentgraph.WithAgent(n.ID, a))
+		opts = append(opts, agentgraph.WithAgent(p.id, a))
 	}
 	return opts, nil
 }
