@@ -63,7 +63,7 @@ func version() string {
 }
 
 func (p *program) help() string {
-	path := "PATH is a folder of Markdown agents.\n\n"
+	path := "PATH is a folder of Markdown agents, or the file of a graph of agents.\n\n"
 	if p.embedded() {
 		path = ""
 	}
@@ -185,7 +185,7 @@ func (p *program) withPath(cmd *cobra.Command, use string, extra int, run func(c
 		path := ""
 		if !p.embedded() {
 			if len(args) == 0 {
-				return usagef("PATH is missing: name a folder of Markdown agents; see %s --help", cmd.CommandPath())
+				return usagef("PATH is missing: name a folder of Markdown agents, or a graph's file; see %s --help", cmd.CommandPath())
 			}
 			path, args = args[0], args[1:]
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph/graphdraw"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -16,9 +17,10 @@ func (p *program) treeCommand() *cobra.Command {
 	cmd := p.withPath(&cobra.Command{
 		Short: "Draw the tree of agents",
 		Long: `Draws the tree: agents, what they are for, their tools, and to whom else than its
-own children an agent may hand over. No model is called or needed.`,
+own children an agent may hand over. Of an agent that is a graph the nodes and the
+edges are drawn. No model is called or needed.`,
 	}, "tree", 0, func(_ *cobra.Command, path string, _ []string) error {
-		draw := map[string]func(io.Writer, *agent.Tree, look){"text": drawText, "mermaid": drawMermaid, "dot": drawDOT, "json": drawJSON}[p.flags.tree]
+		draw := map[string]func(io.Writer, *agent.Tree, look) error{"text": drawText, "mermaid": drawMermaid, "dot": drawDOT, "json": drawJSON}[p.flags.tree]
 		if draw == nil {
 			return usagef("--format %s: text, mermaid, dot and json are possible", oneLine(p.flags.tree))
 		}
@@ -26,8 +28,7 @@ own children an agent may hand over. No model is called or needed.`,
 		if err != nil {
 			return err
 		}
-		draw(p.Stdout, tree, p.lookOf(p.Stdout))
-		return nil
+		return draw(p.Stdout, tree, p.lookOf(p.Stdout))
 	})
 	cmd.Flags().StringVar(&p.flags.tree, "format", "text", "text, mermaid, dot or json")
 	return cmd
@@ -54,7 +55,10 @@ func toolNames(a agent.Agent) []string {
 	return names
 }
 
-func drawText(w io.Writer, tree *agent.Tree, l look) { drawMarked(w, tree, l, "") }
+func drawText(w io.Writer, tree *agent.Tree, l look) error {
+	drawMarked(w, tree, l, "")
+	return nil
+}
 
 // drawMarked draws the tree with a mark at the agent that is active.
 func drawMarked(w io.Writer, tree *agent.Tree, l look, active string) {
@@ -81,6 +85,9 @@ func drawMarked(w io.Writer, tree *agent.Tree, l look, active string) {
 		if b := beyond(n); len(b) > 0 {
 			fmt.Fprintln(w, l.paint(faint, under+"  may also hand over to: "+strings.Join(b, ", ")))
 		}
+		if g := graphOf(n.Agent); g != nil {
+			drawNodes(w, g, l, under+"  ")
+		}
 		for i, child := range n.Children() {
 			if i == len(n.Children())-1 {
 				draw(child, rest+"└─ ", rest+"   ")
@@ -101,11 +108,20 @@ func numbered(tree *agent.Tree) map[*agent.Node]string {
 	return ids
 }
 
-func drawMermaid(w io.Writer, tree *agent.Tree, _ look) {
+func drawMermaid(w io.Writer, tree *agent.Tree, _ look) error {
 	ids := numbered(tree)
 	fmt.Fprintln(w, "flowchart TD")
 	for n := range tree.Walk() {
-		fmt.Fprintf(w, "    %s[\"%s\"]\n", ids[n], n.Agent.Name())
+		g := graphOf(n.Agent)
+		if g == nil {
+			fmt.Fprintf(w, "    %s[\"%s\"]\n", ids[n], n.Agent.Name())
+			continue
+		}
+		fmt.Fprintf(w, "    subgraph %s[\"%s\"]\n        direction TB\n", ids[n], n.Agent.Name())
+		if err := graphdraw.MermaidPart(w, g, ids[n]+"_", "        "); err != nil {
+			return err
+		}
+		fmt.Fprintln(w, "    end")
 	}
 	for n := range tree.Walk() {
 		for _, t := range n.Targets() {
@@ -116,43 +132,75 @@ func drawMermaid(w io.Writer, tree *agent.Tree, _ look) {
 			fmt.Fprintf(w, "    %s %s %s\n", ids[n], arrow, ids[t])
 		}
 	}
+	return nil
 }
 
-func drawDOT(w io.Writer, tree *agent.Tree, _ look) {
+func drawDOT(w io.Writer, tree *agent.Tree, _ look) error {
 	ids := numbered(tree)
 	fmt.Fprintln(w, "digraph agents {")
 	for n := range tree.Walk() {
-		fmt.Fprintf(w, "  %s [label=%q, shape=box];\n", ids[n], n.Agent.Name())
+		if graphOf(n.Agent) != nil {
+			fmt.Fprintln(w, "  compound=true;\n  node [shape=box];")
+			break
+		}
+	}
+	for n := range tree.Walk() {
+		g := graphOf(n.Agent)
+		if g == nil {
+			fmt.Fprintf(w, "  %s [label=%q, shape=box];\n", ids[n], n.Agent.Name())
+			continue
+		}
+		fmt.Fprintf(w, "  subgraph cluster_%s {\n    label=%q;\n", ids[n], n.Agent.Name())
+		if err := graphdraw.DOTPart(w, g, ids[n]+"_", "    "); err != nil {
+			return err
+		}
+		fmt.Fprintln(w, "  }")
 	}
 	for n := range tree.Walk() {
 		for _, t := range n.Targets() {
-			dashed := " [style=dashed, constraint=false]"
-			if t.Parent == n {
-				dashed = ""
+			to, list := ids[t], []string{}
+			if t.Parent != n {
+				list = append(list, "style=dashed", "constraint=false")
 			}
-			fmt.Fprintf(w, "  %s -> %s%s;\n", ids[n], ids[t], dashed)
+			if graphOf(t.Agent) != nil {
+				to += "_input"
+				list = append(list, "lhead=cluster_"+ids[t])
+			}
+			attributes := ""
+			if len(list) > 0 {
+				attributes = " [" + strings.Join(list, ", ") + "]"
+			}
+			fmt.Fprintf(w, "  %s -> %s%s;\n", ids[n], to, attributes)
 		}
 	}
 	fmt.Fprintln(w, "}")
+	return nil
 }
 
 // jsonNode is the form of tree --format json.
 type jsonNode struct {
-	Name        string      `json:"name"`
-	Path        string      `json:"path"`
-	Description string      `json:"description,omitempty"`
-	Model       string      `json:"model,omitempty"`
-	Tools       []string    `json:"tools,omitempty"`
-	Targets     []string    `json:"targets,omitempty"`
-	SubAgents   []*jsonNode `json:"subAgents,omitempty"`
+	Name        string   `json:"name"`
+	Path        string   `json:"path"`
+	Description string   `json:"description,omitempty"`
+	Model       string   `json:"model,omitempty"`
+	Tools       []string `json:"tools,omitempty"`
+	Targets     []string `json:"targets,omitempty"`
+	*jsonGraph
+	SubAgents []*jsonNode `json:"subAgents,omitempty"`
 }
 
-func drawJSON(w io.Writer, tree *agent.Tree, _ look) { writeJSON(w, nodeJSON(tree.Root())) }
+func drawJSON(w io.Writer, tree *agent.Tree, _ look) error {
+	writeJSON(w, nodeJSON(tree.Root()))
+	return nil
+}
 
 func nodeJSON(n *agent.Node) *jsonNode {
 	j := &jsonNode{Name: n.Agent.Name(), Path: n.Path, Description: n.Agent.Description(), Tools: toolNames(n.Agent)}
 	if a, ok := n.Agent.(interface{ Model() llm.Model }); ok && a.Model() != nil {
 		j.Model = a.Model().Name()
+	}
+	if g := graphOf(n.Agent); g != nil {
+		j.jsonGraph = graphJSON(g)
 	}
 	for _, t := range n.Targets() {
 		j.Targets = append(j.Targets, t.Agent.Name())

@@ -18,7 +18,7 @@ The status is then 2. No model is called or needed.`,
 	}, "lint", 0, func(_ *cobra.Command, path string, _ []string) error {
 		tree, err := p.loadTree(path, unused)
 		if err == nil {
-			fmt.Fprintf(p.Stdout, "ok: %s\n", count(tree.Len(), "agent"))
+			p.sound(tree)
 			return nil
 		}
 		var files *agentfile.Error
@@ -40,4 +40,26 @@ The status is then 2. No model is called or needed.`,
 		p.say("%s", count(len(lines), "problem"))
 		return statusError(StatusUsage)
 	})
+}
+
+// sound says what a tree without a problem has in it, and what is odd about it.
+func (p *program) sound(tree *agent.Tree) {
+	graphs, nodes := 0, 0
+	for n := range tree.Walk() {
+		g := graphOf(n.Agent)
+		if g == nil {
+			continue
+		}
+		graphs, nodes = graphs+1, nodes+countNodes(g)
+		for _, w := range g.Warnings {
+			p.say("the graph %s, line %d: %s", n.Agent.Name(), w.Line, w.Message)
+		}
+	}
+	line := count(tree.Len(), "agent")
+	if inGraphs := count(graphs, "graph") + " with " + count(nodes, "node"); graphs == tree.Len() {
+		line = inGraphs
+	} else if graphs > 0 {
+		line += ", of which " + inGraphs
+	}
+	fmt.Fprintf(p.Stdout, "ok: %s\n", line)
 }

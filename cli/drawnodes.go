@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+)
+
+// graphOf returns the graph that an agent runs, or nil.
+func graphOf(a agent.Agent) *agentgraph.Graph {
+	if g, ok := a.(interface{ Graph() *agentgraph.Graph }); ok {
+		return g.Graph()
+	}
+	return nil
+}
+
+// countNodes counts the nodes of a graph and of those within it.
+func countNodes(g *agentgraph.Graph) int {
+	n := len(g.Nodes)
+	for _, node := range g.Nodes {
+		if node.Graph != nil {
+			n += countNodes(node.Graph)
+		}
+	}
+	return n
+}
+
+// drawNodes lists the nodes of a graph in an order in which they could run, each with
+// where its edges lead.
+func drawNodes(w io.Writer, g *agentgraph.Graph, l look, indent string) {
+	out := make(map[string][]agentgraph.Edge, len(g.Nodes))
+	for _, e := range g.Edges {
+		out[e.From] = append(out[e.From], e)
+	}
+	for i, n := range inOrder(g) {
+		line := indent + oneLine(n.ID)
+		if n.Ref != "" && n.Ref != n.ID {
+			line += l.paint(faint, " ("+oneLine(n.Ref)+")")
+		}
+		plain := !slices.ContainsFunc(out[n.ID], func(e agentgraph.Edge) bool { return edgeText(e) != "" })
+		if plain && len(out[n.ID]) > 0 {
+			targets := make([]string, len(out[n.ID]))
+			for i, e := range out[n.ID] {
+				targets[i] = oneLine(e.To)
+			}
+			line += " → " + strings.Join(targets, ", ")
+		}
+		notes := nodeText(g, n)
+		if i > 0 && n.ID == g.Entrypoint { // elsewhere the first node is the first line
+			notes = strings.TrimSuffix("first; "+notes, "; ")
+		}
+		if notes != "" {
+			line += l.paint(faint, "  "+notes)
+		}
+		fmt.Fprintln(w, line)
+		if !plain {
+			for _, e := range out[n.ID] {
+				line := indent + "  → " + oneLine(e.To)
+				if text := edgeText(e); text != "" {
+					line += l.paint(faint, "  "+text)
+				}
+				fmt.Fprintln(w, line)
+			}
+		}
+		if n.Graph != nil {
+			drawNodes(w, n.Graph, l, indent+"    ")
+		}
+	}
+}
+
+// inOrder returns the nodes of a graph, sources before targets and else as in the file.
+func inOrder(g *agentgraph.Graph) []agentgraph.Node {
+	index := make(map[string]int, len(g.Nodes))
+	for i, n := range g.Nodes {
+		index[n.ID] = i
+	}
+	sources, targets := make([]int, len(g.Nodes)), make([][]int, len(g.Nodes))
+	for _, e := range g.Edges {
+		sources[index[e.To]]++
+		targets[index[e.From]] = append(targets[index[e.From]], index[e.To])
+	}
+	var order []agentgraph.Node
+	var place func(i int)
+	done := make([]bool, len(g.Nodes))
+	place = func(i int) {
+		done[i] = true
+		order = append(order, g.Nodes[i])
+		for _, t := range targets[i] {
+			if sources[t]--; sources[t] == 0 {
+				place(t)
+			}
+		}
+	}
+	for i := range g.Nodes {
+		if sources[i] == 0 && !done[i] {
+			place(i)
+		}
+	}
+	return order
+}
+
+// nodeText says what is special about a node.
+func nodeText(g *agentgraph.Graph, n agentgraph.Node) string {
+	var notes []string
+	if n.ID == g.OnError.Fallback {
+		notes = append(notes, "after an error")
+	}
+	if n.Human != nil {
+		notes = append(notes, "waits for an approval")
+	}
+	if n.Loop != nil {
+		text := fmt.Sprintf("at most %s", count(n.Loop.Max, "time"))
+		if n.Loop.Until != nil {
+			text = "until " + oneLine(n.Loop.Until.Source()) + ", " + text
+		}
+		notes = append(notes, text)
+	}
+	if n.Next != nil {
+		notes = append(notes, "goes to "+oneLine(n.Next.Source()))
+	}
+	return strings.Join(notes, "; ")
+}
+
+// edgeText says when an edge is taken and what goes over it; "" is always, and the
+// output itself.
+func edgeText(e agentgraph.Edge) string {
+	var notes []string
+	when, change := e.Functions()
+	switch {
+	case e.Condition != nil:
+		notes = append(notes, "if "+oneLine(e.Condition.Source()))
+	case when:
+		notes = append(notes, "if a function says so")
+	}
+	if e.Priority > 0 {
+		notes = append(notes, fmt.Sprintf("priority %d", e.Priority))
+	}
+	switch {
+	case e.Transform != nil:
+		notes = append(notes, "with "+oneLine(e.Transform.Source()))
+	case change:
+		notes = append(notes, "with a function's value")
+	}
+	return strings.Join(notes, "; ")
+}
+
+// jsonGraph is what tree --format json says of a graph.
+type jsonGraph struct {
+	Entrypoint string          `json:"entrypoint"`
+	Fallback   string          `json:"fallbackAgent,omitempty"`
+	Nodes      []jsonGraphNode `json:"nodes"`
+	Edges      []jsonGraphEdge `json:"edges"`
+}
+
+type jsonGraphNode struct {
+	ID       string `json:"id"`
+	AgentRef string `json:"agentRef,omitempty"`
+	*jsonGraph
+}
+
+type jsonGraphEdge struct {
+	From      string `json:"from"`
+	To        string `json:"to"`
+	Condition string `json:"condition,omitempty"`
+	Transform string `json:"transform,omitempty"`
+	Priority  int    `json:"priority,omitempty"`
+}
+
+func graphJSON(g *agentgraph.Graph) *jsonGraph {
+	j := &jsonGraph{Entrypoint: g.Entrypoint, Fallback: g.OnError.Fallback, Nodes: []jsonGraphNode{}, Edges: []jsonGraphEdge{}}
+	for _, n := range g.Nodes {
+		node := jsonGraphNode{ID: n.ID, AgentRef: n.Ref}
+		if n.Graph != nil {
+			node.jsonGraph = graphJSON(n.Graph)
+		}
+		j.Nodes = append(j.Nodes, node)
+	}
+	for _, e := range g.Edges {
+		edge := jsonGraphEdge{From: e.From, To: e.To, Priority: e.Priority}
+		if e.Condition != nil {
+			edge.Condition = e.Condition.Source()
+		}
+		if e.Transform != nil {
+			edge.Transform = e.Transform.Source()
+		}
+		j.Edges = append(j.Edges, edge)
+	}
+	return j
+}
