@@ -3,8 +3,8 @@
 //
 // The agent runs in a scope of its own in the same session's log. It sees the
 // input that the calling model wrote and nothing of the conversation, and its
-// last words are the tool's output. A transfer inside moves that inner
-// conversation only. (With a transfer the target sees the conversation, with an
+// last words are the tool's output, or what it finished with if it said nothing, as
+// a graph does. A transfer inside moves that inner conversation only. (With a transfer the target sees the conversation, with an
 // agent tool it does not: redpanda-data/ai-sdk-go issue 95.)
 //
 // It imports agent and tools. It runs nothing itself: the runner does, behind

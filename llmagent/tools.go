@@ -205,8 +205,8 @@ func (a *Agent) call(ctx context.Context, inv *agent.Invocation, c view.Call, se
 }
 
 // runInner runs an agent in a scope of its own and returns the last words of
-// the agent that answers in it; what an agent said before it handed over is no
-// answer.
+// the agent that answers in it, or else the output with which it has finished; what an
+// agent said before it handed over is no answer.
 func runInner(ctx context.Context, inv *agent.Invocation, inner agent.Agent, cause string, input llm.Content, send func(...*agent.Event) bool) (string, error) {
 	last, scope := "", ""
 	for e, err := range inv.Runtime().Run(ctx, inner, cause, input) {
@@ -223,6 +223,10 @@ func runInner(ctx context.Context, inv *agent.Invocation, inner agent.Agent, cau
 			case *agent.Transfer:
 				if d.Outcome == agent.TransferCommitted {
 					last = ""
+				}
+			case *agent.HarnessEnd:
+				if d.FinishReason == agent.FinishReasonStop && strings.TrimSpace(last) == "" && len(d.Output) > 0 {
+					last = agent.OutputText(d.Output) // of a graph, or a function, that has said nothing
 				}
 			}
 		}

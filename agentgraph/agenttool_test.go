@@ -1,0 +1,32 @@
+package agentgraph_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// TestGraphBehindTool: what a graph gives is the result of the tool that it stands
+// behind.
+func TestGraphBehindTool(t *testing.T) {
+	s := &scene{}
+	root := s.hasTool("root", "Done.", s.agentTool(s.inner("graph")))
+	require.NoError(t, s.err)
+	r, err := runner.New(root, session.NewMemory())
+	require.NoError(t, err)
+	output := ""
+	for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText("go")) {
+		require.NoError(t, err)
+		if d, ok := e.Data.(*agent.ToolResult); ok && e.Scope == "" {
+			require.False(t, d.IsError)
+			output = agent.OutputText(d.Output)
+		}
+	}
+	require.JSONEq(t, `{"left":{"side":"left"},"right":"right"}`, output)
+}
