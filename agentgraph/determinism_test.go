@@ -1,0 +1,147 @@
+package agentgraph_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+var repeats = flag.Int("repeats", 15, "how often TestDeterminism runs each graph")
+
+// TestDeterminism runs graphs again and again, and compares their whole logs: what is
+// in a log does not depend on which of several agents that are equally quick a
+// processor happens to prefer. -repeats=N runs each graph N times.
+//
+// Ids are counted here. Agents that run side by side draw theirs when they need them,
+// so that it is the scheduler's doing who gets which; ids say nothing but who is who,
+// and are compared as such: each is replaced by the place at which it comes first.
+//
+// The runs of agents behind tools are compared one by one. The calls of one answer run
+// side by side and store what they have to store at once, without anybody who says
+// which of them comes first.
+func TestDeterminism(t *testing.T) {
+	for name, build := range map[string]func(*scene) *agentgraph.Agent{
+		"diamond": func(s *scene) *agentgraph.Agent {
+			return s.grid(func(b *agentgraph.Builder, _ int) {
+				b.Edge("n0", "n1").Edge("n0", "n2").Edge("n1", "n3").Edge("n2", "n3")
+			}, 4)
+		},
+		"wide":    func(s *scene) *agentgraph.Agent { return s.grid(shapes["wide"], 50) },
+		"random":  func(s *scene) *agentgraph.Agent { return s.grid(shapes["random"], 60) },
+		"bounded": func(s *scene) *agentgraph.Agent { return s.grid(shapes["random"], 60, agentgraph.WithConcurrency(3)) },
+		"variety": func(s *scene) *agentgraph.Agent { return s.variety() },
+		"steady":  func(s *scene) *agentgraph.Agent { return s.steady() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, streaming := range []bool{false, true} {
+				first := ""
+				for i := range *repeats {
+					var log string
+					var err error
+					synctest.Test(t, func(t *testing.T) { log, err = playOnce(build, streaming) })
+					require.NoError(t, err)
+					if i == 0 {
+						first = log
+					}
+					if log != first {
+						t.Fatalf("run %d is another one than the first:\n%s", i, firstDifference(first, log))
+					}
+				}
+			}
+		})
+	}
+}
+
+// playOnce runs a graph in a session of its own and returns the log, its ids replaced.
+func playOnce(build func(*scene) *agentgraph.Agent, streaming bool) (string, error) {
+	s := &scene{}
+	a := build(s)
+	if s.err != nil {
+		return "", s.err
+	}
+	var n atomic.Int64
+	opts := []runner.Option{runner.WithIDs(func() string { return fmt.Sprintf("id-%d-", n.Add(1)) }), runner.WithClock(func() time.Time { return time.Unix(0, 0) })}
+	if streaming {
+		opts = append(opts, runner.WithStreaming())
+	}
+	r, err := runner.New(a, session.NewMemory(), opts...)
+	if err != nil {
+		return "", err
+	}
+	ctx, key := context.Background(), session.ID("s")
+	for _, err := range r.Run(ctx, key, llm.UserText("go")) {
+		if err != nil {
+			return "", err
+		}
+	}
+	parts := map[string]string{}       // by the call that has caused them
+	cause := map[string]string{"": ""} // of scopes
+	run := map[string]string{}         // to scopes
+	for e, err := range r.History(ctx, key) {
+		if err != nil {
+			return "", err
+		}
+		call, known := cause[e.Scope]
+		if !known {
+			if head, _, ofGraph := strings.Cut(e.Scope, "."); ofGraph {
+				call = cause[run[head]]
+			} else {
+				call = e.ParentID
+			}
+			cause[e.Scope] = call
+		}
+		run[e.RunID] = e.Scope
+		own := *e
+		own.Seq, own.Time = 0, time.Time{}
+		line, err := own.MarshalJSON()
+		if err != nil {
+			return "", err
+		}
+		parts[call] += string(line) + "\n"
+	}
+	log := ""
+	for _, call := range slices.Sorted(maps.Keys(parts)) {
+		log += parts[call]
+	}
+	return renamed(log), nil
+}
+
+var counted = regexp.MustCompile(`id-\d+-`)
+
+// renamed replaces each id by the place at which it comes first.
+func renamed(log string) string {
+	names := make(map[string]string)
+	return counted.ReplaceAllStringFunc(log, func(id string) string {
+		if names[id] == "" {
+			names[id] = fmt.Sprintf("#%d", len(names)+1)
+		}
+		return names[id]
+	})
+}
+
+// firstDifference returns the lines at which two logs part, with those before.
+func firstDifference(a, b string) string {
+	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(x), len(y)) {
+		if x[i] != y[i] {
+			return fmt.Sprintf("%s\n< %s\n> %s", strings.Join(x[max(0, i-4):i], "\n"), strings.Join(x[i:min(i+6, len(x))], "\n< "), strings.Join(y[i:min(i+6, len(y))], "\n> "))
+		}
+	}
+	return fmt.Sprintf("%d lines, and %d", len(x), len(y))
+}
