@@ -40,6 +40,9 @@ func (c *checker) check() {
 		i, ok := c.ids[g.OnError.Fallback]
 		if ok {
 			fallback = i
+			if g.Nodes[i].Human != nil {
+				c.add(CodeYAML, c.path("errorHandling.fallbackAgent"), c.fallback.line(), "%q waits for a person (when: human), and a fallbackAgent is called at once after an error", short(g.OnError.Fallback))
+			}
 		} else {
 			c.add(CodeUnknownFallback, c.path("errorHandling.fallbackAgent"), c.fallback.line(), "no agent has the id %q%s", short(g.OnError.Fallback), c.idHint(g.OnError.Fallback))
 		}

@@ -20,6 +20,9 @@ func (r *reader) extensions(d *draft, node *Node, at string, v []field) {
 	}
 	if when.there() || ask.there() {
 		node.Human = r.approval(when, ask, at, node.Line)
+		if when.there() && d.depth > 1 {
+			r.add(CodeYAML, at+".when", when.line(), "in a graph that stands in another one nobody can be asked: ask before the agent in whose place it stands")
+		}
 	}
 	node.Next = r.expression(d, next, at+".next", choice)
 	node.Update = r.updates(d, update, at+".update")

@@ -30,6 +30,8 @@ type flow struct {
 	outputs int        // how many nodes have an output, or one that stands for it
 	// records are what the graph's own run puts into the log besides, in this order.
 	records []agent.EventData
+	held    []int           // nodes that wait for an approval
+	inner   bool            // nobody can be asked for one
 	state   map[string]any  // shared by the nodes; nil if the graph has none
 	large   map[string]bool // keys of it that are not written to the log any more
 }
@@ -38,6 +40,7 @@ type phase uint8
 
 const (
 	waiting phase = iota // for edges
+	asking               // for an approval
 	due                  // to be started
 	running
 	finished
@@ -59,8 +62,9 @@ type nodeState struct {
 	output   data
 	has      bool // it has an output
 	ended    string
-	attempt  int             // calls since its input came
-	round    int             // of a loop, from 0
+	attempt  int // calls since its input came
+	round    int // of a loop, from 0
+	approved bool
 	again    json.RawMessage // the input of a later round
 	asked    json.RawMessage // what it was given as the fallback
 	answered data            // and gave; nothing if it has no raw
@@ -91,11 +95,12 @@ type failure struct {
 	limit    bool  // of the turn, which nobody can get around
 	attempts int
 	cause    string // the run that failed
+	after    string // or without one, the parent of the node's
 	input    json.RawMessage
 }
 
-func newFlow(p *plan, input json.RawMessage, cause string) *flow {
-	f := &flow{plan: p, input: dataOf(input), nodes: make([]nodeState, len(p.nodes)), order: make([]int, 0, len(p.nodes))}
+func newFlow(p *plan, input json.RawMessage, cause string, inner bool) *flow {
+	f := &flow{plan: p, inner: inner, input: dataOf(input), nodes: make([]nodeState, len(p.nodes)), order: make([]int, 0, len(p.nodes))}
 	for i := range p.nodes {
 		f.nodes[i].left = p.nodes[i].in
 	}
@@ -103,17 +108,19 @@ func newFlow(p *plan, input json.RawMessage, cause string) *flow {
 	n := &f.nodes[p.entry]
 	n.input, n.cause = f.input.raw, cause
 	f.begin(p.entry)
+	f.refuseAll()
 	return f
 }
 
-// begin makes a node's own call due.
-func (f *flow) begin(i int) *call {
+// begin makes a node's own call due, unless somebody has to be asked before.
+func (f *flow) begin(i int) {
+	if f.asks(i) {
+		return
+	}
 	n := &f.nodes[i]
 	n.phase = due
 	n.attempt++
-	c := f.call(i, n.input, n.cause)
-	f.starts = append(f.starts, c)
-	return c
+	f.starts = append(f.starts, f.call(i, n.input, n.cause))
 }
 
 func (f *flow) call(i int, input json.RawMessage, cause string) *call {
@@ -172,6 +179,11 @@ func (o *outcome) problem() string {
 
 // end takes in how a call ended.
 func (f *flow) end(c *call, o outcome) {
+	f.ended(c, o)
+	f.refuseAll()
+}
+
+func (f *flow) ended(c *call, o outcome) {
 	problem := o.problem()
 	switch {
 	case o.reason == agent.FinishReasonCanceled:
@@ -404,7 +416,7 @@ func (f *flow) fail(fail *failure) {
 	case f.onError.Strategy != Continue:
 		f.stop(fail)
 	case f.fallback >= 0 && f.fallback != fail.node:
-		c := f.call(f.fallback, f.report(fail), endOf(fail.cause))
+		c := f.call(f.fallback, f.report(fail), fail.parent())
 		c.standIn = fail.node
 		f.starts = append(f.starts, c)
 	default:
@@ -458,6 +470,10 @@ func (f *flow) stop(fail *failure) {
 		}
 	}
 	f.starts, f.delayed = nil, nil
+	for _, i := range f.held {
+		f.nodes[i].phase = waiting
+	}
+	f.held = nil
 }
 
 // save asks the fallback to save a run that was stopped, once.
@@ -467,7 +483,7 @@ func (f *flow) save() {
 	if f.fallback < 0 || f.fallback == fail.node || fail.limit {
 		return
 	}
-	c := f.call(f.fallback, f.report(fail), endOf(fail.cause))
+	c := f.call(f.fallback, f.report(fail), fail.parent())
 	c.rescue = true
 	f.starts = append(f.starts, c)
 }

@@ -200,8 +200,14 @@ func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent
 			yield(nil, err)
 			return
 		}
+		if !r.answer(yield) {
+			return
+		}
 		if err := r.all(ctx); err != nil {
 			yield(nil, err)
+			return
+		}
+		if r.pauses(yield) {
 			return
 		}
 		output, words := r.flow.output()

@@ -12,20 +12,22 @@ import (
 // the log, which calls began and how they ended. The flow decides the same as it did
 // when the log was written.
 type replay struct {
-	flow     *flow
-	runs     []string         // of the graph: the first, and those that took up its work
-	due      map[string]*call // that have not begun, by key
-	begun    map[string]*call // that have not ended, by key
-	scopes   map[string]string
-	failed   map[string]*agent.Failure // of runs that have not ended
-	recorded int                       // how many of the flow's records are in the log
+	flow      *flow
+	runs      []string         // of the graph: the first, and those that took up its work
+	due       map[string]*call // that have not begun, by key
+	begun     map[string]*call // that have not ended, by key
+	scopes    map[string]string
+	failed    map[string]*agent.Failure // of runs that have not ended
+	recorded  int                       // how many of the flow's records are in the log
+	questions []*question
 
 	starts, delayed int // how many of the flow's calls are in due
 }
 
 // newReplay begins the run of a graph with its input.
-func newReplay(p *plan, runID string, input json.RawMessage) *replay {
-	rp := &replay{flow: newFlow(p, input, runID+":harness_start"), runs: []string{runID}}
+func newReplay(p *plan, runID, scope string, input json.RawMessage) *replay {
+	rp := &replay{flow: newFlow(p, input, runID+":harness_start", scope != ""), runs: []string{runID}}
+	rp.settle()
 	return rp
 }
 
@@ -34,8 +36,12 @@ func (rp *replay) takenUp(runID string) { rp.runs = append(rp.runs, runID) }
 
 // apply takes in an event of the log. Those of other agents are ignored.
 func (rp *replay) apply(e *agent.Event) {
-	if isRecord(e) && slices.Contains(rp.runs, e.RunID) {
-		rp.recorded++
+	if slices.Contains(rp.runs, e.RunID) {
+		if isRecord(e) {
+			rp.recorded++
+		} else {
+			rp.hear(e)
+		}
 		return
 	}
 	key, ok := rp.key(e.Scope)
@@ -59,12 +65,17 @@ func (rp *replay) apply(e *agent.Event) {
 			}
 			delete(rp.begun, key)
 			rp.flow.end(c, o)
-			if rp.flow.stopped != nil && !rp.flow.saved {
-				rp.starts, rp.delayed = 0, 0 // none of them is made
-				rp.due = nil
-				rp.flow.save()
-			}
+			rp.settle()
 		}
+	}
+}
+
+// settle asks the fallback to save a run that was stopped.
+func (rp *replay) settle() {
+	if rp.flow.stopped != nil && !rp.flow.saved {
+		rp.starts, rp.delayed = 0, 0 // none of them is made
+		rp.due = nil
+		rp.flow.save()
 	}
 }
 

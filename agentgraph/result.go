@@ -18,6 +18,7 @@ const (
 	CompletedWithErrors Status = "completed_with_errors" // under Continue
 	Failed              Status = "failed"
 	Recovered           Status = "recovered" // the fallback's output is the run's
+	Waiting             Status = "waiting"   // for approvals of nodes; Resume goes on with it
 	Cancelled           Status = "cancelled" // it was cut off, and nobody has gone on with it
 )
 
@@ -85,7 +86,7 @@ func (a *Agent) Results(events iter.Seq2[*agent.Event, error]) ([]Result, error)
 			if e.Scope != "" {
 				input = d.Input
 			}
-			r := &own{replay: newReplay(a.plan, e.RunID, input), turn: e.TurnID, open: true}
+			r := &own{replay: newReplay(a.plan, e.RunID, e.Scope, input), turn: e.TurnID, open: true}
 			last[e.Scope] = r
 			all = append(all, r)
 			continue
@@ -121,6 +122,8 @@ func (f *flow) status() Status {
 		}
 	}
 	switch {
+	case len(f.held) > 0:
+		return Waiting
 	case f.first == nil:
 		return Completed
 	case f.outputs == 0:
@@ -152,7 +155,7 @@ func (f *flow) result() Result {
 			r.Failed = append(r.Failed, id)
 		case cancelled, running:
 			r.Cancelled = append(r.Cancelled, id)
-		case waiting, due:
+		case waiting, asking, due:
 			if !f.bare(i) && n.made == 0 {
 				r.NotRun = append(r.NotRun, id)
 			}

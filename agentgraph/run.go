@@ -14,14 +14,15 @@ import (
 
 // run is one run of a graph, in one process.
 type run struct {
-	agent    *Agent
-	inv      *agent.Invocation
-	flow     *flow
-	group    agent.Group
-	cut      []*call // that a crash cut off
-	running  map[*call]struct{}
-	batch    []*agent.Child
-	recorded int // how many of the flow's records the log has
+	agent     *Agent
+	inv       *agent.Invocation
+	flow      *flow
+	group     agent.Group
+	cut       []*call // that a crash cut off
+	running   map[*call]struct{}
+	batch     []*agent.Child
+	questions []*question
+	recorded  int // how many of the flow's records the log has
 }
 
 // load brings the flow to where the log ends.
@@ -30,7 +31,7 @@ func (r *run) load(ctx context.Context) error {
 	if r.inv.Scope() == "" {
 		input = agent.EncodeJSON(r.inv.Message().PlainText())
 	}
-	rp := newReplay(r.agent.plan, r.inv.RunID(), input)
+	rp := newReplay(r.agent.plan, r.inv.RunID(), r.inv.Scope(), input)
 	first := true
 	for e, err := range r.inv.Session().Events(ctx, r.inv.Since()) {
 		if err != nil {
@@ -38,7 +39,7 @@ func (r *run) load(ctx context.Context) error {
 		}
 		if _, ok := e.Data.(*agent.HarnessStart); ok && e.Scope == r.inv.Scope() {
 			if first {
-				rp = newReplay(r.agent.plan, e.RunID, input)
+				rp = newReplay(r.agent.plan, e.RunID, e.Scope, input)
 			} else {
 				rp.takenUp(e.RunID)
 			}
@@ -47,7 +48,7 @@ func (r *run) load(ctx context.Context) error {
 		}
 		rp.apply(e)
 	}
-	r.flow, r.recorded = rp.flow, rp.recorded
+	r.flow, r.recorded, r.questions = rp.flow, rp.recorded, rp.questions
 	r.cut = rp.rest(r.inv.RunID())
 	return nil
 }

@@ -1,0 +1,172 @@
+package agentgraph
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// ApprovalTool is the name of the call that asks for an approval of a node. Its input
+// is {agent, question, input}: the node's id, what is asked, and what the node would
+// get. No model makes it, and no tool of that name is run.
+const ApprovalTool = "approve_agent"
+
+// codeDenied is the code of a node's failure that a person has denied.
+const codeDenied = "denied"
+
+// nobodyToAsk is why a node fails that needs an approval in an inner scope: only the
+// conversation can pause.
+const nobodyToAsk = "the agent needs an approval, and inside of another agent nobody can be asked for one"
+
+// question is one that was put to a person.
+type question struct {
+	node    int
+	call    string // its id
+	relay   string
+	verdict *agent.RelayResolved
+	settled bool // the call has its result
+}
+
+// asks notes that a node waits for an approval, and reports whether it does.
+func (f *flow) asks(i int) bool {
+	n := &f.nodes[i]
+	if f.plan.nodes[i].Human == nil || n.approved {
+		return false
+	}
+	n.phase = asking
+	f.held = append(f.held, i)
+	return true
+}
+
+// decide takes in what a person has said about a node.
+func (f *flow) decide(i int, verdict *agent.RelayResolved) {
+	at := slices.Index(f.held, i)
+	if at < 0 || f.stopped != nil {
+		return
+	}
+	f.held = slices.Delete(f.held, at, at+1)
+	if verdict.Approved {
+		f.nodes[i].approved = true
+		f.begin(i)
+		return
+	}
+	why := "denied"
+	if verdict.Reason != "" {
+		why = "denied: " + verdict.Reason
+	}
+	f.refuse(i, why)
+}
+
+// refuse fails a node that must not run.
+func (f *flow) refuse(i int, why string) {
+	n := &f.nodes[i]
+	f.fail(&failure{node: i, edge: -1, code: codeDenied, message: why, after: n.cause, input: n.input})
+}
+
+// refuseAll fails the nodes that wait for an approval where nobody can be asked. It is
+// called when what made them wait has been taken in wholly.
+func (f *flow) refuseAll() {
+	for f.inner && len(f.held) > 0 && f.stopped == nil {
+		i := f.held[0]
+		f.held = f.held[1:]
+		f.refuse(i, nobodyToAsk)
+	}
+}
+
+// parent is what the failure was caused by, as the parent of a run.
+func (fail *failure) parent() string {
+	if fail.after != "" {
+		return fail.after
+	}
+	return endOf(fail.cause)
+}
+
+// hear takes in an event of the graph's own run about approvals.
+func (rp *replay) hear(e *agent.Event) {
+	find := func(ok func(q *question) bool) *question {
+		if i := slices.IndexFunc(rp.questions, func(q *question) bool { return ok(q) }); i >= 0 {
+			return rp.questions[i]
+		}
+		return nil
+	}
+	switch d := e.Data.(type) {
+	case *agent.ToolCall:
+		var input approvalInput
+		if d.Name != ApprovalTool || json.Unmarshal(d.Input, &input) != nil {
+			return
+		}
+		if node, ok := rp.flow.index[input.Agent]; ok {
+			rp.questions = append(rp.questions, &question{node: node, call: e.ID})
+		}
+	case *agent.Relay:
+		if q := find(func(q *question) bool { return q.call == d.ToolCallID }); q != nil {
+			q.relay = e.ID
+		}
+	case *agent.RelayResolved:
+		if q := find(func(q *question) bool { return q.relay == d.RelayID && q.verdict == nil }); q != nil {
+			q.verdict = d
+			rp.flow.decide(q.node, d)
+			rp.settle()
+		}
+	case *agent.ToolResult:
+		if q := find(func(q *question) bool { return q.call == e.ID }); q != nil {
+			q.settled = true
+		}
+	}
+}
+
+type approvalInput struct {
+	Agent    string          `json:"agent"`
+	Question string          `json:"question,omitempty"`
+	Input    json.RawMessage `json:"input"`
+}
+
+// answer yields the results of the calls that a person has decided on. It reports
+// whether to go on.
+func (r *run) answer(yield func(*agent.Event, error) bool) bool {
+	for _, q := range r.questions {
+		if q.verdict == nil || q.settled {
+			continue
+		}
+		said := "approved"
+		if !q.verdict.Approved {
+			said = "denied"
+			if q.verdict.Reason != "" {
+				said = "denied: " + q.verdict.Reason
+			}
+		}
+		e := &agent.Event{ID: q.call, Data: &agent.ToolResult{Name: ApprovalTool, Output: agent.EncodeJSON(said), IsError: !q.verdict.Approved}}
+		if !yield(e, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// pauses asks about the nodes that wait for an approval when nothing else is left to do,
+// and ends the run until somebody answers. It reports whether there are any.
+func (r *run) pauses(yield func(*agent.Event, error) bool) bool {
+	f := r.flow
+	if len(f.held) == 0 || f.stopped != nil {
+		return false
+	}
+	slices.Sort(f.held)
+	for _, i := range f.held {
+		if slices.ContainsFunc(r.questions, func(q *question) bool { return q.node == i && q.verdict == nil && !q.settled }) {
+			continue
+		}
+		n := &f.plan.nodes[i]
+		input := agent.EncodeJSON(approvalInput{n.ID, n.Human.Ask, f.nodes[i].input})
+		call := &agent.Event{Data: &agent.ToolCall{Name: ApprovalTool, Input: input}, More: true}
+		if !yield(call, nil) {
+			return true
+		}
+		relay := &agent.Event{Data: &agent.Relay{Kind: "permission", ToolCallID: call.ID, Tool: ApprovalTool, Params: input}, More: true}
+		if !yield(relay, nil) {
+			return true
+		}
+	}
+	yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonInputRequired}}, nil)
+	return true
+}

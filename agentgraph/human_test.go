@@ -1,0 +1,258 @@
+package agentgraph_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// asked is a session in which a graph runs that asks for approvals.
+type asked struct {
+	t     *testing.T
+	make  func() *agentgraph.Agent
+	store session.Store
+	key   session.Key
+}
+
+// process is a runner as another process would make it.
+func (s *asked) process() *runner.Runner {
+	r, err := runner.New(s.make(), s.store)
+	require.NoError(s.t, err)
+	return r
+}
+
+func (s *asked) resume(decisions ...runner.Decision) string {
+	return failure(s.process().Resume(context.Background(), s.key, decisions...))
+}
+
+func (s *asked) log() (events []*agent.Event) {
+	for e, err := range s.process().History(context.Background(), s.key) {
+		require.NoError(s.t, err)
+		events = append(events, e)
+	}
+	return events
+}
+
+func (s *asked) result() agentgraph.Result {
+	results, err := s.make().Results(s.process().History(context.Background(), s.key))
+	require.NoError(s.t, err)
+	require.NotEmpty(s.t, results)
+	return results[len(results)-1]
+}
+
+// waits returns the ids of the calls that wait for an approval.
+func (s *asked) waits() (ids []string) {
+	var f session.Fold
+	for _, e := range s.log() {
+		f.Apply(e)
+	}
+	for _, c := range f.Scope("").Run.Pending {
+		require.Equal(s.t, agentgraph.ApprovalTool, c.Name)
+		require.NotEmpty(s.t, c.Relay)
+		if f.Paused() {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
+}
+
+func begin(t *testing.T, input string, make func() *agentgraph.Agent) *asked {
+	t.Helper()
+	s := &asked{t, make, session.NewMemory(), session.ID("s")}
+	require.Empty(t, failure(s.process().Run(context.Background(), s.key, llm.UserText(input))))
+	return s
+}
+
+func human(t *testing.T, strategy string) func() *agentgraph.Agent {
+	return func() *agentgraph.Agent {
+		return build(t, fmt.Sprintf(`
+	entrypoint: a
+	agents:
+	  - {id: a, agentRef: x}
+	  - {id: b, agentRef: x, when: human, ask: Shall b see it?}
+	  - {id: c, agentRef: x, when: human}
+	  - {id: d, agentRef: x}
+	  - {id: e, agentRef: x}
+	  - {id: f, agentRef: echo}
+	edges:
+	  - {from: a, to: b}
+	  - {from: a, to: c}
+	  - {from: a, to: d}
+	  - {from: d, to: e}
+	  - {from: b, to: e}
+	  - {from: c, to: e}
+	errorHandling: {strategy: %s, fallbackAgent: f}
+`, strategy), map[string]agent.Agent{"echo": does(t, "echo", func(_ context.Context, in any) (any, error) { return in, nil }),
+			"x": does(t, "x", func(_ context.Context, in any) (any, error) {
+				if n, ok := in.(float64); ok {
+					return n + 1, nil
+				}
+				return in, nil
+			})})
+	}
+}
+
+func TestHuman(t *testing.T) {
+	s := begin(t, "1", human(t, "fail-fast"))
+	result := s.result()
+	require.Equal(t, agentgraph.Waiting, result.Status)
+	require.Equal(t, []string{"a", "d"}, result.Order, "what needs no approval goes on")
+	require.Equal(t, []string{"b", "c", "e"}, result.NotRun)
+	var asks []string
+	for _, e := range s.log() {
+		if d, ok := e.Data.(*agent.Relay); ok {
+			require.Equal(t, "extended", e.Agent)
+			require.Equal(t, "permission", d.Kind)
+			asks = append(asks, string(d.Params))
+		}
+	}
+	require.Equal(t, []string{`{"agent":"b","question":"Shall b see it?","input":2}`, `{"agent":"c","input":2}`}, asks)
+	ids := s.waits()
+	require.Len(t, ids, 2)
+
+	require.Empty(t, s.resume(), "without a decision it waits on")
+	require.Equal(t, ids, s.waits())
+
+	require.Empty(t, s.resume(runner.Approve(ids[1])))
+	result = s.result()
+	require.Equal(t, agentgraph.Waiting, result.Status)
+	require.Equal(t, []string{"a", "d", "c"}, result.Order)
+	require.Equal(t, ids[:1], s.waits(), "the same question waits on")
+
+	require.Empty(t, s.resume(runner.Approve(ids[0])))
+	result = s.result()
+	require.Equal(t, agentgraph.Completed, result.Status)
+	require.Equal(t, []string{"a", "d", "c", "b", "e"}, result.Order)
+	require.JSONEq(t, `{"b": 3, "c": 3, "d": 3}`, string(result.Terminal["e"]))
+	require.Empty(t, s.waits())
+	answers := map[string]string{}
+	for _, e := range s.log() {
+		if d, ok := e.Data.(*agent.ToolResult); ok {
+			answers[e.ID] = string(d.Output)
+		}
+	}
+	require.Equal(t, map[string]string{ids[0]: `"approved"`, ids[1]: `"approved"`}, answers)
+
+	// Nothing is left to be decided, and the session goes on.
+	require.Empty(t, s.resume(runner.Approve(ids[0])))
+	require.Empty(t, failure(s.process().Run(context.Background(), s.key, llm.UserText("5"))))
+	require.Len(t, s.waits(), 2)
+}
+
+func TestHumanDenies(t *testing.T) {
+	s := begin(t, "1", human(t, "continue"))
+	ids := s.waits()
+	require.Empty(t, s.resume(runner.Deny(ids[0], "too risky"), runner.Approve(ids[1])))
+	result := s.result()
+	require.Equal(t, agentgraph.CompletedWithErrors, result.Status)
+	require.Equal(t, []string{"b"}, result.Failed)
+	require.Equal(t, 0, result.Calls["b"])
+	require.Equal(t, &agentgraph.ResultError{Agent: "b", Message: "denied: too risky"}, result.Error)
+	require.JSONEq(t, `{"agent": "b", "error": "denied: too risky", "attempts": 0, "input": 2}`, string(result.Inputs["f"]))
+	require.JSONEq(t, `{"b": {"agent": "b", "error": "denied: too risky", "attempts": 0, "input": 2}, "c": 3, "d": 3}`, string(result.Terminal["e"]))
+
+	s = begin(t, "1", human(t, "fail-fast"))
+	ids = s.waits()
+	require.Empty(t, s.resume(runner.Approve(ids[1]), runner.Deny(ids[0], "")))
+	result = s.result()
+	require.Equal(t, agentgraph.Recovered, result.Status)
+	require.Equal(t, "denied", result.Error.Message)
+	require.Equal(t, []string{"c", "e"}, result.NotRun, "the run was stopped before c began")
+	require.Empty(t, s.waits())
+
+	s = begin(t, "1", func() *agentgraph.Agent {
+		return build(t, "  entrypoint: a\n  agents: [{id: a, agentRef: x, when: human, retry: {max: 5}}]\n", map[string]agent.Agent{"x": gives(t, 1)})
+	})
+	require.Contains(t, s.resume(runner.Deny(s.waits()[0], "no")), "denied: no")
+	require.Equal(t, agentgraph.Failed, s.result().Status)
+	require.Equal(t, 0, s.result().Calls["a"], "and is not called again")
+}
+
+// TestHumanWithdrawn: a user who goes on instead of deciding begins anew.
+func TestHumanWithdrawn(t *testing.T) {
+	s := begin(t, "1", human(t, "fail-fast"))
+	ids := s.waits()
+	require.Empty(t, failure(s.process().Run(context.Background(), s.key, llm.UserText("7"))))
+	again := s.waits()
+	require.Len(t, again, 2)
+	require.NotEqual(t, ids, again)
+	require.Empty(t, s.resume(runner.Approve(again[0]), runner.Approve(again[1])))
+	require.JSONEq(t, `{"b": 9, "c": 9, "d": 9}`, string(s.result().Terminal["e"]))
+}
+
+// TestHumanAnywhere cuts a run with approvals off between any two writes.
+func TestHumanAnywhere(t *testing.T) {
+	whole := begin(t, "1", human(t, "continue"))
+	first := whole.waits()
+	require.Empty(t, whole.resume(runner.Approve(first[0])))
+	require.Empty(t, whole.resume(runner.Deny(first[1], "no")))
+	want, events := whole.result(), whole.log()
+	require.Equal(t, agentgraph.CompletedWithErrors, want.Status)
+	for i, e := range events[:len(events)-1] {
+		if i == 0 || e.Time.Equal(events[i+1].Time) {
+			continue
+		}
+		ctx := context.Background()
+		fork, crash := session.ID(fmt.Sprintf("fork-%d", e.Seq)), session.ID(fmt.Sprintf("crash-%d", e.Seq))
+		require.NoError(t, whole.store.Fork(ctx, whole.key, e.Seq, fork))
+		lease, err := whole.store.Acquire(ctx, crash, session.Owner{Host: "test"})
+		require.NoError(t, err)
+		require.NoError(t, whole.store.Append(ctx, crash, 0, lease, events[:i+1]...))
+		require.NoError(t, whole.store.Release(ctx, crash, lease))
+		for _, key := range []session.Key{crash, fork} {
+			s := &asked{t, whole.make, whole.store, key}
+			require.Empty(t, s.resume(), key.ID)
+			for range 3 {
+				ids := s.waits()
+				if len(ids) == 0 {
+					break
+				}
+				decision := runner.Approve(ids[0])
+				if len(ids) == 1 {
+					decision = runner.Deny(ids[0], "no")
+				}
+				require.Empty(t, s.resume(decision), key.ID)
+			}
+			got := s.result()
+			require.Equal(t, want, got, key.ID)
+		}
+	}
+}
+
+// TestHumanInside: in an inner scope nobody can be asked.
+func TestHumanInside(t *testing.T) {
+	for strategy, status := range map[string]agentgraph.Status{"fail-fast": agentgraph.Failed, "continue": agentgraph.Completed} {
+		inner := build(t, fmt.Sprintf(`
+	entrypoint: a
+	agents: [{id: a, agentRef: x}, {id: b, agentRef: x, when: human}, {id: c, agentRef: x}]
+	edges: [{from: a, to: b}, {from: a, to: c}, {from: b, to: c}]
+	errorHandling: {strategy: %s}
+`, strategy), map[string]agent.Agent{"x": gives(t, 1)})
+		outer, err := agentgraph.NewBuilder("outer").Node("in", inner).Build()
+		require.NoError(t, err)
+		result, events, err := try(t, outer, "go")
+		require.Equal(t, status, result.Status)
+		if strategy == "fail-fast" {
+			require.ErrorContains(t, err, "inside of another agent nobody can be asked")
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, "1", string(result.Terminal["in"]))
+		_ = events
+	}
+	// As the first node already.
+	inner := build(t, "  entrypoint: a\n  agents: [{id: a, agentRef: x, when: human}, {id: f, agentRef: x}]\n  errorHandling: {fallbackAgent: f}\n", map[string]agent.Agent{"x": gives(t, "f")})
+	outer, err := agentgraph.NewBuilder("outer").Node("in", inner).Build()
+	require.NoError(t, err)
+	result, _, err := try(t, outer, "go")
+	require.NoError(t, err)
+	require.Equal(t, `"f"`, string(result.Terminal["in"]))
+}
