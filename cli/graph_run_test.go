@@ -11,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/agentgraph/graphtest"
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
@@ -228,4 +231,40 @@ func TestGraphRunAgents(t *testing.T) {
 	got = invocation{}.run(t, "graph", "run", f["g.yaml"], "--input", "{}")
 	require.Equal(t, cli.StatusUsage, got.status)
 	require.Contains(t, got.err, `general.md:3: unknown key "tols"; did you mean "tools"?`)
+}
+
+// TestGraphRunCases: the command gives the same as a case that is run in Go. JSON is
+// YAML, so that mocks can be JSON.
+func TestGraphRunCases(t *testing.T) {
+	t.Parallel()
+	const file = "../agentgraph/testdata/exec.yaml"
+	cases, err := graphtest.LoadCaseFile(file)
+	require.NoError(t, err)
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	for _, c := range cases {
+		var texts struct {
+			Graph       string
+			Input, Mock any
+		}
+		require.NoError(t, dec.Decode(&texts))
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			mocks, err := json.Marshal(texts.Mock)
+			require.NoError(t, err)
+			input, err := json.Marshal(texts.Input)
+			require.NoError(t, err)
+			f := files(t, map[string]string{"g.yaml": texts.Graph, "m.json": string(mocks)})
+			var out, said bytes.Buffer
+			status := cli.Run(t.Context(), []string{"graph", "run", f["g.yaml"], "--json", "--mock", f["m.json"], "--input", string(input)}, cli.Streams{Stdout: &out, Stderr: &said})
+			want, err := c.Run(t.Context())
+			require.NoError(t, err)
+			data, err := json.Marshal(want.Result)
+			require.NoError(t, err)
+			require.JSONEq(t, string(data), out.String(), said.String())
+			require.Equal(t, want.Result.Status == agentgraph.Failed, status == cli.StatusFailed)
+			require.Equal(t, want.Result.Status != agentgraph.Failed, status == cli.StatusAnswered)
+		})
+	}
 }
