@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -32,8 +33,19 @@ type Child struct {
 	Data any
 }
 
-// ChildScope names the scope of a child in the events of the log.
+// ChildScope names the scope of a child in the events of the log. The key must have a
+// slash, and no dot before it.
 func ChildScope(runID, key string) string { return runID + "." + key }
+
+// Conductor returns the run of the workflow that opened a scope for a child, and "" for
+// the scope of an agent tool, whose name is an id.
+func Conductor(scope string) string {
+	head, _, ok := strings.Cut(scope, "/")
+	if i := strings.LastIndexByte(head, '.'); ok && i > 0 {
+		return head[:i]
+	}
+	return ""
+}
 
 // Ended is how the run of a child ended.
 type Ended struct {

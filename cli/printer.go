@@ -72,7 +72,10 @@ func (p *printer) event(e *agent.Event) {
 	case *agent.Discard:
 		p.discard(d)
 	case *agent.Failure:
-		if p.transcript {
+		switch {
+		case agent.Conductor(e.Scope) != "":
+			p.node(e, p.look.paint(red, "failed: "+cut(oneLine(d.Message), maxResult)))
+		case p.transcript:
 			p.line("%s", p.look.paint(red, "("+oneLine(e.Agent)+" failed: "+oneLine(d.Message)+")"))
 		}
 	case *agent.HarnessEnd:
@@ -217,6 +220,10 @@ func (p *printer) transfer(e *agent.Event, d *agent.Transfer) {
 // end shows why a run ended, if the words do not tell it.
 func (p *printer) end(e *agent.Event, d *agent.HarnessEnd) {
 	if e.Scope != "" {
+		if d.Output != nil && agent.Conductor(e.Scope) != "" { // an agent tool's words are the result of its call
+			told, _ := resultLines(&agent.ToolResult{Output: d.Output})
+			p.node(e, told)
+		}
 		return
 	}
 	p.spin.hide() // who follows a session may see nothing more for long
@@ -236,6 +243,11 @@ func (p *printer) end(e *agent.Event, d *agent.HarnessEnd) {
 	if told != "" {
 		p.line("%s", p.look.paint(faint, "("+told+")"))
 	}
+}
+
+// node shows what became of a node of a graph, in a line as those of tools.
+func (p *printer) node(e *agent.Event, told string) {
+	p.line("%s%s → %s", indent(""), p.look.paint(faint, oneLine(e.Agent)), told)
 }
 
 // isTransfer reports whether a call of this name is a transfer, which is shown

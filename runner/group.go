@@ -341,7 +341,7 @@ func (g *group) Stop() error {
 	defer t.mu.Unlock()
 	var scopes []string
 	for _, scope := range t.w.fold.Open() {
-		if stopped[scope] || stopped["run "+conductor(scope)] {
+		if stopped[scope] || stopped["run "+agent.Conductor(scope)] {
 			stopped["run "+t.w.fold.Scope(scope).Run.ID] = true
 			scopes = append(scopes, scope)
 		}
@@ -376,16 +376,6 @@ func (g *group) Close() {
 func (g *group) flush() error {
 	g.events, g.pending = append(g.events[:0], g.pending...), g.pending[:0]
 	return g.store(g.events)
-}
-
-// conductor returns the run of the workflow that opened a scope, "" if none did: the
-// scope of an agent tool has an id of its own.
-func conductor(scope string) string {
-	head, _, ok := strings.Cut(scope, "/")
-	if i := strings.LastIndexByte(head, '.'); ok && i > 0 {
-		return head[:i]
-	}
-	return ""
 }
 
 func (t *turn) runOf(scope string) session.Run {

@@ -270,7 +270,7 @@ func (t *turn) conducted(open []string) map[string]bool {
 	kept := make(map[string]bool)
 	runs := make(map[string]bool)
 	for _, scope := range open { // those around a scope stand before it
-		if scope == "" || runs[conductor(scope)] {
+		if scope == "" || runs[agent.Conductor(scope)] {
 			kept[scope] = true
 			runs[t.w.fold.Scope(scope).Run.ID] = true
 		}
