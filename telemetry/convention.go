@@ -70,6 +70,8 @@ const (
 	// keyBrokenOff is true where the caller wanted no more: it broke out of the
 	// turn's loop, or of a model's answer.
 	keyBrokenOff = "arbor.broken_off"
+	// keyGraph is the graph that a node belongs to.
+	keyGraph = "arbor.graph.name"
 )
 
 // Metrics of the conventions, all of them histograms.
@@ -78,6 +80,10 @@ const (
 	metricDuration   = "gen_ai.client.operation.duration"
 	metricFirstChunk = "gen_ai.client.operation.time_to_first_chunk"
 )
+
+// metricNode is the conventions' histogram of seconds for the nodes of graphs, for which
+// they have no name.
+const metricNode = "arbor.graph.node.duration"
 
 // tokenBuckets and secondBuckets are the bounds that the conventions advise.
 func tokenBuckets() []float64 {

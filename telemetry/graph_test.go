@@ -42,4 +42,8 @@ func TestNodesOfGraphs(t *testing.T) {
     invoke_agent count stop
 `, b.tree())
 	require.Zero(t, b.spans.open())
+	require.Equal(t, []string{
+		"arbor.graph.name=article,gen_ai.agent.name=check: 1 times", "arbor.graph.name=article,gen_ai.agent.name=count: 1 times",
+		"arbor.graph.name=article,gen_ai.agent.name=writer: 1 times", "arbor.graph.name=check,gen_ai.agent.name=first: 1 times",
+		"arbor.graph.name=check,gen_ai.agent.name=judge: 1 times"}, b.measured()["arbor.graph.node.duration in s"])
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/agentarbor/arbor/agent"
@@ -204,7 +205,22 @@ func (t *turn) over(e *agent.Event, d *agent.HarnessEnd) {
 		}
 		t.fail(r.span, r.failure, nil)
 	}
+	t.measureNode(r)
 	t.endRun(r, false)
+}
+
+// measureNode records how long a node of a graph took, if the run is one's and began in
+// this part of the turn.
+func (t *turn) measureNode(r *run) {
+	graph := t.find(agent.Conductor(r.scope))
+	if graph == nil || r.heard.IsZero() || !t.node.Enabled(t.ctx) {
+		return
+	}
+	attributes := []attribute.KeyValue{attribute.String(keyGraph, graph.agent), attribute.String(keyAgentName, r.agent)}
+	if r.failure != "" {
+		attributes = append(attributes, attribute.String(keyErrorType, r.failure))
+	}
+	t.node.Record(t.ctx, time.Since(r.heard).Seconds(), metric.WithAttributes(attributes...))
 }
 
 func (t *turn) endRun(r *run, brokenOff bool) {

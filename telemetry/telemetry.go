@@ -81,18 +81,21 @@ type interceptor struct {
 	tokens     metric.Int64Histogram
 	duration   metric.Float64Histogram
 	firstChunk metric.Float64Histogram
+	node       metric.Float64Histogram
 }
 
 var _ agent.Interceptor = (*interceptor)(nil)
 
 func (i *interceptor) instruments() error {
 	m := i.meters.Meter(scope, metric.WithSchemaURL(schemaURL))
-	var errs [3]error
+	var errs [4]error
 	i.tokens, errs[0] = m.Int64Histogram(metricTokens, metric.WithUnit("{token}"), metric.WithExplicitBucketBoundaries(tokenBuckets()...),
 		metric.WithDescription("Number of input and output tokens used."))
 	i.duration, errs[1] = m.Float64Histogram(metricDuration, metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(secondBuckets()...),
 		metric.WithDescription("GenAI operation duration."))
 	i.firstChunk, errs[2] = m.Float64Histogram(metricFirstChunk, metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(secondBuckets()...),
 		metric.WithDescription("Time from the request to the first chunk of a streamed answer."))
+	i.node, errs[3] = m.Float64Histogram(metricNode, metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(secondBuckets()...),
+		metric.WithDescription("Duration of one call of a node of a graph."))
 	return errors.Join(errs[:]...)
 }
