@@ -17,8 +17,12 @@ type agentFolder struct {
 	*loader
 	dir   string // relative to the folder of the tree
 	list  *agentgraph.Folder
-	defs  []*definition
-	trees map[string]*smallTree // by the file of the root
+	found map[string]*agentgraph.FolderAgent // by the references that were asked for
+	trees map[string]*smallTree              // by the file of the root
+
+	defs   []*definition
+	named  map[string]*definition
+	inside map[string][]*definition // by their folders
 }
 
 // smallTree is an agent in Markdown with its sub-agents, apart from all others.
@@ -40,14 +44,21 @@ func (l *loader) agentsIn(dir string) (*agentFolder, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &agentFolder{loader: l, dir: dir, list: list, trees: map[string]*smallTree{}}
+	f := &agentFolder{loader: l, dir: dir, list: list, found: map[string]*agentgraph.FolderAgent{}, trees: map[string]*smallTree{},
+		named: map[string]*definition{}, inside: map[string][]*definition{}}
 	for _, a := range list.Agents {
 		if a.Document != nil {
 			continue
 		}
-		if s := l.markdown(path.Join(dir, a.File)); s != nil && s.d != nil {
-			f.defs = append(f.defs, s.d)
+		s := l.markdown(path.Join(dir, a.File))
+		if s == nil || s.d == nil {
+			continue
 		}
+		f.defs = append(f.defs, s.d)
+		if f.named[s.d.name] == nil {
+			f.named[s.d.name] = s.d
+		}
+		f.inside[path.Dir(s.d.file)] = append(f.inside[path.Dir(s.d.file)], s.d)
 	}
 	l.folders[dir] = f
 	return f, nil
@@ -55,9 +66,13 @@ func (l *loader) agentsIn(dir string) (*agentFolder, error) {
 
 // resolve is an [agentgraph.Resolver].
 func (f *agentFolder) resolve(ref string, config map[string]any) (agent.Agent, error) {
-	a, err := f.list.Find(ref)
-	if err != nil {
-		return nil, err
+	a := f.found[ref]
+	if a == nil {
+		var err error
+		if a, err = f.list.Find(ref); err != nil {
+			return nil, err
+		}
+		f.found[ref] = a
 	}
 	file := path.Join(f.dir, a.File)
 	if a.Document == nil {

@@ -1,20 +1,10 @@
 package agentfile
 
-import (
-	"iter"
-	"path"
-)
+import "iter"
 
 // subtree finds out which agents of the folder are below root, and returns copies that
 // are connected to each other and to nothing else. What is wrong with them is reported.
 func (f *agentFolder) subtree(r *report, root *definition) *definition {
-	byName, byFolder := map[string]*definition{}, map[string][]*definition{}
-	for _, d := range f.defs {
-		if byName[d.name] == nil {
-			byName[d.name] = d
-		}
-		byFolder[path.Dir(d.file)] = append(byFolder[path.Dir(d.file)], d)
-	}
 	copies := map[*definition]*definition{}
 	var all, originals []*definition
 	add := func(d *definition) {
@@ -35,11 +25,11 @@ func (f *agentFolder) subtree(r *report, root *definition) *definition {
 			known := append(f.listGraphs(r, d), f.defs...)
 			for _, name := range d.subagents {
 				if !name.void {
-					add(name.child(known, byName))
+					add(name.child(known, f.named))
 				}
 			}
 		default:
-			for _, child := range byFolder[d.folder()] {
+			for _, child := range f.inside[d.folder()] {
 				add(child)
 			}
 		}
@@ -52,7 +42,7 @@ func (f *agentFolder) subtree(r *report, root *definition) *definition {
 			c.subagents = d.subagents
 			listed(r, c, all, f.defs, own)
 		default:
-			for _, child := range byFolder[d.folder()] {
+			for _, child := range f.inside[d.folder()] {
 				connect(c, copies[child], pos{1, 0})
 			}
 		}
