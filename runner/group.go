@@ -416,7 +416,7 @@ func (c *child) store(ctx context.Context, events []*agent.Event) error {
 		return nil
 	}
 	last := events[len(events)-1]
-	if end, ok := last.Data.(*agent.HarnessEnd); ok && end.FinishReason != agent.FinishReasonTransfer {
+	if end, ok := last.Data.(*agent.HarnessEnd); ok && last.Scope == c.scope && end.FinishReason != agent.FinishReasonTransfer {
 		c.close(last, end, events)
 		return nil
 	}
