@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/agentarbor/arbor/internal/expression"
 )
 
 // decision is what a node decides about its edges before they are looked at one by one.
@@ -86,6 +88,10 @@ type nodeError struct {
 }
 
 func (e *nodeError) Error() string {
+	var bad *expression.EvalError
+	if errors.As(e.err, &bad) { // which would say the expression again
+		return fmt.Sprintf("%s of the agent %s, %q: %s", e.what, e.node, e.source, bad.Message)
+	}
 	return fmt.Sprintf("%s of the agent %s, %q: %v", e.what, e.node, e.source, e.err)
 }
 

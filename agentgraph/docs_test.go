@@ -29,7 +29,9 @@ func TestPage(t *testing.T) {
 	require.Len(t, codes, 16)
 	require.ElementsMatch(t, codes, rows)
 
-	for prefix, table := range map[string]table{"metadata.": metadataKeys, "spec.": specKeys, "spec.agents[].": agentKeys, "spec.edges[].": edgeKeys, "spec.errorHandling.": errorKeys} {
+	for prefix, table := range map[string]table{"metadata.": metadataKeys, "spec.": specKeys, "spec.agents[].": agentKeys, "spec.edges[].": edgeKeys, "spec.errorHandling.": errorKeys,
+		"spec. ": arborSpecKeys, "spec.agents[]. ": arborAgentKeys, "spec.edges[]. ": arborEdgeKeys} {
+		prefix = strings.TrimSuffix(prefix, " ") // of the tables of arbor/v1
 		for _, key := range table.keys {
 			if prefix+key != "spec.errorHandling" { // its own keys are listed
 				require.Contains(t, string(page), "`"+prefix+key+"`")
