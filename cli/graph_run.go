@@ -7,21 +7,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agentgraph/graphtest"
 	"github.com/agentarbor/arbor/llm"
-	"github.com/agentarbor/arbor/runner"
 )
 
 // graphRun is one execution of arbor graph run.
@@ -128,57 +124,6 @@ func (g *graphRun) check() error {
 		return usagef("--reason goes with --deny")
 	}
 	return nil
-}
-
-// readInput returns the input as JSON in one line.
-func (g *graphRun) readInput() (json.RawMessage, error) {
-	if g.given("text") {
-		if !utf8.ValidString(g.text) {
-			return nil, usagef("--text is not valid UTF-8")
-		}
-		return agent.EncodeJSON(g.text), nil
-	}
-	data, from := []byte(g.input), "--input"
-	var err error
-	switch name, file := strings.CutPrefix(g.input, "@"); {
-	case file:
-		from = name
-		var f *os.File
-		if f, err = os.Open(name); err == nil {
-			data, err = io.ReadAll(io.LimitReader(f, maxMessage+1))
-			_ = f.Close()
-		}
-	case !g.given("input") && (g.p.Stdin == nil || isTerminal(g.p.Stdin)):
-		return nil, usagef("the input is missing: give --input JSON or --text TEXT, or pipe JSON to standard input")
-	case !g.given("input"), g.input == "-":
-		from = "standard input"
-		if g.p.Stdin == nil {
-			return nil, usagef("there is no standard input")
-		}
-		data, err = io.ReadAll(io.LimitReader(g.p.Stdin, maxMessage+1))
-	}
-	if err != nil {
-		return nil, usagef("the input cannot be read: %w", err)
-	}
-	return checkInput(data, from)
-}
-
-// checkInput refuses what is no JSON, and says how a text is given.
-func checkInput(data []byte, from string) (json.RawMessage, error) {
-	text := strings.TrimSpace(strings.TrimPrefix(string(data), "\ufeff"))
-	switch {
-	case len(data) > maxMessage:
-		return nil, usagef("%s: the input is longer than %d MiB", from, maxMessage>>20)
-	case text == "":
-		return nil, usagef("%s: the input is empty: give JSON, such as '{}', or --text TEXT", from)
-	case !utf8.ValidString(text):
-		return nil, usagef("%s: the input is not valid UTF-8", from)
-	}
-	var raw json.RawMessage
-	if err := json.Unmarshal([]byte(text), &raw); err != nil {
-		return nil, usagef("%s is not JSON (%w): a text needs quotes of its own, such as '\"%s\"', or --text TEXT", from, err, cut(oneLine(strings.Trim(text, `"`)), 20))
-	}
-	return agent.EncodeJSON(raw), nil
 }
 
 func (g *graphRun) mocks() (graphtest.Mocks, error) {
@@ -309,155 +254,4 @@ func (p *program) noAgents(err error) error {
 	}
 	p.say("%s with the graph's agents", count(len(lines), "problem"))
 	return statusError(StatusUsage)
-}
-
-// open opens the session. Without a flag that names one, nothing is kept.
-func (g *graphRun) open(ctx context.Context, root agent.Agent, models *endpointModels) (*conversation, error) {
-	p := g.p
-	key, err := p.sessionKey()
-	if err != nil {
-		return nil, err
-	}
-	if p.flags.session == "" && p.flags.db == "" {
-		p.flags.db = memoryDB
-	}
-	db, err := p.openDB(ctx, true)
-	if err != nil {
-		return nil, err
-	}
-	c := &conversation{p: p, db: db, key: key, path: g.file, models: models}
-	var opts []runner.Option
-	if g.resume {
-		opts = append(opts, runner.WithWait(resumeWait))
-	}
-	c.Runner, err = runner.New(root, db.Store, opts...)
-	return c, err
-}
-
-// turn runs the graph, prints what came of it, and returns how it ended.
-func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.Agent, input json.RawMessage) error {
-	p := g.p
-	c.notice()
-	turn, done := p.interrupts.turn(ctx)
-	defer done()
-	some := !g.resume
-	events := c.Run(turn, c.key, llm.UserText(string(input)))
-	if g.resume {
-		if _, err := c.db.find(ctx, c.key.ID); err != nil {
-			return err
-		}
-		events = noting(c.Resume(turn, c.key, g.decisions()...), &some)
-	}
-	spin := newSpinner(p.Stdout, p.lookOf(p.Stdout))
-	var failed error
-	var asked []string
-	var end agent.FinishReason
-	said := map[string]string{} // errors of nodes
-	for e, err := range events {
-		if err != nil {
-			failed = err
-			break
-		}
-		switch d := e.Data.(type) {
-		case *agent.HarnessStart:
-			spin.show(e.Agent)
-		case *agent.Failure:
-			said[e.Agent] = d.Message
-		case *agent.Relay:
-			asked = append(asked, d.ToolCallID)
-		case *agent.HarnessEnd:
-			if e.Scope == "" {
-				end = d.FinishReason
-			}
-		}
-	}
-	spin.hide()
-	switch {
-	case turn.Err() != nil && !answered(end):
-		if c.persistent() {
-			p.say("interrupted; to go on: %s", g.again(c))
-			return statusError(StatusInterrupted)
-		}
-		return context.Canceled
-	case failed == nil && end == agent.FinishReasonInputRequired:
-		for _, call := range asked {
-			p.say("the run waits for an approval: %s --approve %s, or --deny %[2]s --reason TEXT", g.again(c), quoteArg(call))
-		}
-		return statusError(StatusApproval)
-	}
-	results, err := root.Results(c.db.Load(ctx, c.key, 0))
-	switch {
-	case err != nil:
-		return err
-	case len(results) == 0 && failed != nil: // it did not begin
-		return failed
-	case len(results) == 0:
-		return usagef("session %s holds no run of this graph", c.key.ID)
-	}
-	if !some {
-		p.say("the last run of session %s is over: there is nothing to go on with", c.key.ID)
-	}
-	result := results[len(results)-1]
-	if p.flags.json {
-		writeJSON(p.Stdout, result)
-	} else {
-		g.summary(root.Graph(), &result, said)
-	}
-	if p.flags.session == "" && c.persistent() {
-		p.say("session %s keeps the run", c.key.ID)
-	}
-	return g.ended(&result, failed)
-}
-
-// decisions are what the flags say about calls that wait.
-func (g *graphRun) decisions() (out []runner.Decision) {
-	for _, call := range g.approve {
-		out = append(out, runner.Approve(call))
-	}
-	for _, call := range g.deny {
-		out = append(out, runner.Deny(call, g.reason))
-	}
-	return out
-}
-
-// ended tells of errors and returns the status of a run.
-func (g *graphRun) ended(result *agentgraph.Result, failed error) error {
-	switch result.Status {
-	case "completed", "recovered":
-		return nil
-	case "completed_with_errors":
-		g.p.say("the run completed with errors%s", told(result.Error))
-		return nil
-	}
-	if failed != nil {
-		g.p.report(failed)
-		return statusError(status(failed))
-	}
-	g.p.say("the run failed%s", told(result.Error))
-	return statusError(StatusFailed)
-}
-
-func told(e *agentgraph.ResultError) string {
-	switch {
-	case e == nil:
-		return ""
-	case e.Edge != "":
-		return ": " + e.Message
-	}
-	return ": " + e.Agent + ": " + e.Message
-}
-
-// again tells the command line that goes on with the run.
-func (g *graphRun) again(c *conversation) string {
-	words := []string{"--resume"}
-	add := func(flag, value string) {
-		if value != "" {
-			words = append(words, flag, quoteArg(value))
-		}
-	}
-	add("--mock", g.mockFile)
-	add("--agents", g.agents.folder)
-	add("--refs", strings.Join(g.agents.names, ","))
-	add("--model", g.p.flags.model)
-	return c.again("graph run", words...)
 }

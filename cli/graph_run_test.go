@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -267,4 +268,39 @@ func TestGraphRunCases(t *testing.T) {
 			require.Equal(t, want.Result.Status != agentgraph.Failed, status == cli.StatusAnswered)
 		})
 	}
+}
+
+// TestGraphRunApproval: a run that waits for a person can be gone on with.
+func TestGraphRunApproval(t *testing.T) {
+	t.Parallel()
+	f := files(t, map[string]string{"m.yaml": "a: {output: 1}\nb: {output: 2}\n", "g.yaml": `apiVersion: arbor/v1
+kind: AgentGraph
+metadata: {name: careful, version: 1.0.0}
+spec:
+  agents: [{id: a, agentRef: x}, {id: b, agentRef: y, when: human, ask: "May\nI?"}]
+  edges: [{from: a, to: b}]
+  entrypoint: a
+`})
+	in := invocation{home: t.TempDir()}
+	run := func(rest ...string) outcome {
+		return in.run(t, append([]string{"graph", "run", f["g.yaml"], "--mock", f["m.yaml"]}, rest...)...)
+	}
+	again := "arbor graph run " + f["g.yaml"] + " --session s1 --resume --mock " + f["m.yaml"]
+	got := run("--text", "hi", "--session", "s1", "--json")
+	require.Equal(t, cli.StatusApproval, got.status)
+	require.Contains(t, got.out, `{"status":"waiting","order":["a"],`)
+	m := regexp.MustCompile(`^arbor: b waits for an approval \(May I\?\): ` + regexp.QuoteMeta(again) + ` --approve (\w+), or --deny (\w+) --reason TEXT\n$`).FindStringSubmatch(got.err)
+	require.Len(t, m, 3, got.err)
+	require.Equal(t, m[1], m[2])
+	require.Equal(t, outcome{cli.StatusApproval, "a  done       1\nb  waiting\nstatus: waiting\n", got.err}, run("--resume", "--session", "s1"), "nobody has decided")
+	require.Equal(t, outcome{0, "a  done       1\nb  done       2\nstatus: completed\n", ""}, run("--resume", "--session", "s1", "--approve", m[1]))
+
+	got = run("--text", "hi", "--session", "s2")
+	call := regexp.MustCompile(`--approve (\w+)`).FindStringSubmatch(got.err)[1]
+	got = run("--resume", "--session", "s2", "--deny", call, "--reason", "not now")
+	require.Equal(t, cli.StatusFailed, got.status)
+	require.Contains(t, got.out, "b  failed     denied: not now\n")
+
+	got = run("--text", "hi")
+	require.Equal(t, outcome{cli.StatusApproval, "a  done       1\nb  waiting\nstatus: waiting\n", "arbor: b waits for an approval (May I?), and nothing is kept of the run: give --session or --db to go on with it later\n"}, got)
 }

@@ -13,8 +13,9 @@ import (
 const summaryWidth = 100
 
 // summary prints a line for each node, in the order in which they ran and then in
-// that of the file, and how the run ended. said are the errors of nodes.
-func (g *graphRun) summary(graph *agentgraph.Graph, r *agentgraph.Result, said map[string]string) {
+// that of the file, and how the run ended. said are the errors of nodes, and
+// waits those that wait for a person.
+func (g *graphRun) summary(graph *agentgraph.Graph, r *agentgraph.Result, said map[string]string, waits []string) {
 	p := g.p
 	look := p.lookOf(p.Stdout)
 	var ids []string
@@ -39,10 +40,15 @@ func (g *graphRun) summary(graph *agentgraph.Graph, r *agentgraph.Result, said m
 		switch {
 		case slices.Contains(r.Failed, id):
 			what, paint, rest = "failed", red, said[id]
+			if rest == "" && r.Error != nil && r.Error.Agent == id { // it was not called
+				rest = r.Error.Message
+			}
 		case slices.Contains(r.Cancelled, id):
 			what, paint, rest = "cancelled", faint, ""
 		case slices.Contains(r.Skipped, id):
 			what, paint, rest = "skipped", faint, ""
+		case r.Status == agentgraph.Waiting && slices.Contains(waits, id):
+			what, paint, rest = "waiting", cyan, ""
 		case slices.Contains(r.NotRun, id), r.Calls[id] == 0:
 			what, paint, rest = "not run", faint, ""
 		}

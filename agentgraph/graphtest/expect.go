@@ -5,10 +5,13 @@ import (
 	"slices"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/agentarbor/arbor/agentgraph"
 )
 
 // statuses are those that a run can end with.
-var statuses = []string{"completed", "completed_with_errors", "recovered", "failed"}
+var statuses = []string{string(agentgraph.Completed), string(agentgraph.CompletedWithErrors), string(agentgraph.Recovered), string(agentgraph.Failed),
+	string(agentgraph.Waiting), string(agentgraph.Cancelled)}
 
 // expect reads what is expected of a run.
 func (r *reader) expect(p *pair) Expect {

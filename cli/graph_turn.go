@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// open opens the session. Without a flag that names one, nothing is kept.
+func (g *graphRun) open(ctx context.Context, root agent.Agent, models *endpointModels) (*conversation, error) {
+	p := g.p
+	key, err := p.sessionKey()
+	if err != nil {
+		return nil, err
+	}
+	if p.flags.session == "" && p.flags.db == "" {
+		p.flags.db = memoryDB
+	}
+	db, err := p.openDB(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	c := &conversation{p: p, db: db, key: key, path: g.file, models: models}
+	var opts []runner.Option
+	if g.resume {
+		opts = append(opts, runner.WithWait(resumeWait))
+	}
+	c.Runner, err = runner.New(root, db.Store, opts...)
+	return c, err
+}
+
+// turn runs the graph, prints what came of it, and returns how it ended.
+func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.Agent, input json.RawMessage) error {
+	p := g.p
+	if g.resume {
+		if _, err := c.db.find(ctx, c.key.ID); err != nil {
+			return err
+		}
+	}
+	c.notice()
+	turn, done := p.interrupts.turn(ctx)
+	defer done()
+	some := false
+	events := c.Run(turn, c.key, llm.UserText(string(input)))
+	if g.resume {
+		events = c.Resume(turn, c.key, g.decisions()...)
+	}
+	end, failed := g.follow(noting(events, &some))
+	if turn.Err() != nil && !answered(end) {
+		if !c.persistent() {
+			return context.Canceled
+		}
+		p.say("interrupted; to go on: %s", g.again(c))
+		return statusError(StatusInterrupted)
+	}
+	log, fold, err := c.log(ctx)
+	if err != nil {
+		return err
+	}
+	results, err := root.Results(each(log))
+	switch {
+	case err != nil:
+		return err
+	case len(results) == 0 && failed != nil: // it did not begin
+		return failed
+	case len(results) == 0:
+		return usagef("session %s holds no run of this graph", c.key.ID)
+	case !some && results[len(results)-1].Status != agentgraph.Waiting:
+		p.say("the last run of session %s is over: there is nothing to go on with", c.key.ID)
+	}
+	result, asked := &results[len(results)-1], questions(log, fold)
+	if p.flags.json {
+		writeJSON(p.Stdout, result)
+	} else {
+		waits := make([]string, len(asked))
+		for i, q := range asked {
+			waits[i] = q.Agent
+		}
+		g.summary(root.Graph(), result, failures(log), waits)
+	}
+	if result.Status == agentgraph.Waiting && failed == nil {
+		g.waiting(c, asked)
+		return statusError(StatusApproval)
+	}
+	if p.flags.session == "" && c.persistent() {
+		p.say("session %s keeps the run", c.key.ID)
+	}
+	return g.ended(result, failed)
+}
+
+// follow waits for the end of a run, and shows on a terminal which agent is at work. It
+// returns how the graph's own run ended.
+func (g *graphRun) follow(events iter.Seq2[*agent.Event, error]) (end agent.FinishReason, failed error) {
+	spin := newSpinner(g.p.Stdout, g.p.lookOf(g.p.Stdout))
+	defer spin.hide()
+	for e, err := range events {
+		if err != nil {
+			return end, err
+		}
+		switch d := e.Data.(type) {
+		case *agent.HarnessStart:
+			spin.show(e.Agent)
+		case *agent.HarnessEnd:
+			if e.Scope == "" {
+				end = d.FinishReason
+			}
+		}
+	}
+	return end, nil
+}
+
+// log returns the events of the session, and what they amount to.
+func (c *conversation) log(ctx context.Context) (log []*agent.Event, fold *session.Fold, err error) {
+	fold = &session.Fold{}
+	for e, err := range c.db.Load(ctx, c.key, 0) {
+		if err != nil {
+			return nil, nil, err
+		}
+		fold.Apply(e)
+		log = append(log, e)
+	}
+	return log, fold, nil
+}
+
+func each(log []*agent.Event) iter.Seq2[*agent.Event, error] {
+	return func(yield func(*agent.Event, error) bool) {
+		for _, e := range log {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// failures returns the last errors of agents, by their names.
+func failures(log []*agent.Event) map[string]string {
+	said := make(map[string]string)
+	for _, e := range log {
+		if d, ok := e.Data.(*agent.Failure); ok {
+			said[e.Agent] = d.Message
+		}
+	}
+	return said
+}
+
+// question is one that a run waits for somebody to answer.
+type question struct {
+	call            string
+	Agent, Question string
+}
+
+// questions returns those that nobody has answered.
+func questions(log []*agent.Event, fold *session.Fold) (open []question) {
+	calls := approvals(fold)
+	for _, e := range log {
+		if d, ok := e.Data.(*agent.Relay); ok && slices.Contains(calls, d.ToolCallID) {
+			q := question{call: d.ToolCallID}
+			_ = json.Unmarshal(d.Params, &q) // those of another tool's call ask nothing
+			open = append(open, q)
+		}
+	}
+	return open
+}
+
+// waiting tells which agents wait for a person, and how to decide about them.
+func (g *graphRun) waiting(c *conversation, asked []question) {
+	for _, q := range asked {
+		what := "the run waits for an approval"
+		if q.Agent != "" {
+			what = q.Agent + " waits for an approval"
+		}
+		if q.Question != "" {
+			what += " (" + q.Question + ")"
+		}
+		if !c.persistent() {
+			g.p.say("%s, and nothing is kept of the run: give --session or --db to go on with it later", what)
+			continue
+		}
+		g.p.say("%s: %s --approve %s, or --deny %[3]s --reason TEXT", what, g.again(c), quoteArg(q.call))
+	}
+}
+
+// decisions are what the flags say about calls that wait.
+func (g *graphRun) decisions() (out []runner.Decision) {
+	for _, call := range g.approve {
+		out = append(out, runner.Approve(call))
+	}
+	for _, call := range g.deny {
+		out = append(out, runner.Deny(call, g.reason))
+	}
+	return out
+}
+
+// ended tells of errors and returns the status of a run.
+func (g *graphRun) ended(result *agentgraph.Result, failed error) error {
+	switch result.Status {
+	case agentgraph.Completed, agentgraph.Recovered:
+		return nil
+	case agentgraph.CompletedWithErrors:
+		g.p.say("the run completed with errors%s", told(result.Error))
+		return nil
+	}
+	if failed != nil {
+		g.p.report(failed)
+		return statusError(status(failed))
+	}
+	g.p.say("the run failed%s", told(result.Error))
+	return statusError(StatusFailed)
+}
+
+func told(e *agentgraph.ResultError) string {
+	switch {
+	case e == nil:
+		return ""
+	case e.Edge != "":
+		return ": " + e.Message
+	}
+	return ": " + e.Agent + ": " + e.Message
+}
+
+// again tells the command line that goes on with the run.
+func (g *graphRun) again(c *conversation) string {
+	words := []string{"--resume"}
+	add := func(flag, value string) {
+		if value != "" {
+			words = append(words, flag, quoteArg(value))
+		}
+	}
+	add("--mock", g.mockFile)
+	add("--agents", g.agents.folder)
+	add("--refs", strings.Join(g.agents.names, ","))
+	add("--model", g.p.flags.model)
+	return c.again("graph run", words...)
+}
