@@ -248,14 +248,28 @@ func (g *group) listen() (some, all, shown bool) {
 		g.need = len(g.live)
 	}
 	g.mu.Unlock()
+	if len(shows) > 0 {
+		g.showAll(shows)
+	}
+	return some, all, len(shows) > 0
+}
+
+// showAll shows events. Every child gets its reply, also if the consumer's code panics.
+func (g *group) showAll(shows []*child) {
+	told := 0
+	defer func() {
+		for _, c := range shows[told:] {
+			c.reply <- context.Canceled
+		}
+	}()
 	for _, c := range shows {
 		var err error
 		if !g.l.show(g.l.current, c.event) {
 			err = context.Canceled
 		}
 		c.reply <- err
+		told++
 	}
-	return some, all, len(shows) > 0
 }
 
 // take stores what the children in the inbox want stored, and takes in those that
@@ -275,7 +289,19 @@ func (g *group) take() error {
 			g.events = append(g.events, c.write...)
 		}
 	}
+	stored := false
+	defer func() { // every child gets its reply, also if the consumer's code panics
+		if !stored {
+			for _, c := range g.batch {
+				if !c.done {
+					c.reply <- context.Canceled
+				}
+			}
+		}
+		clear(g.batch)
+	}()
 	err := g.store(g.events)
+	stored = true
 	for _, c := range g.batch {
 		if !c.done {
 			c.reply <- err
@@ -283,7 +309,6 @@ func (g *group) take() error {
 			err = cmp.Or(err, g.over(c))
 		}
 	}
-	clear(g.batch)
 	return err
 }
 

@@ -1,0 +1,217 @@
+package agentgraph_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+var key = session.ID("s")
+
+// logOf returns the events of the session.
+func logOf(t testing.TB, r *runner.Runner) (events []*agent.Event) {
+	for e, err := range r.History(context.Background(), key) {
+		require.NoError(t, err)
+		events = append(events, e)
+	}
+	return events
+}
+
+// resultsOf reads what became of the runs of a graph in the session.
+func resultsOf(t testing.TB, a *agentgraph.Agent, r *runner.Runner) []agentgraph.Result {
+	results, err := a.Results(r.History(context.Background(), key))
+	require.NoError(t, err)
+	return results
+}
+
+// undisturbed runs the graph of a scene as nobody disturbs it.
+func undisturbed(t testing.TB, build func(*scene) agent.Agent, graph *agentgraph.Agent) (result agentgraph.Result, events []*agent.Event, called map[string]int) {
+	s := &scene{}
+	root := build(s)
+	require.NoError(t, s.err)
+	r, err := runner.New(root, session.NewMemory(), runner.WithStreaming())
+	require.NoError(t, err)
+	for _, err := range r.Run(context.Background(), key, llm.UserText("go")) {
+		require.NoError(t, err)
+	}
+	if own, ok := root.(*agentgraph.Agent); ok {
+		graph = own
+	}
+	results := resultsOf(t, graph, r)
+	require.Len(t, results, 1)
+	return results[0], logOf(t, r), s.take()
+}
+
+// requireNotAgain holds what a process has called that went on with a log against that
+// log: whoever had finished in it is not called, and no answer that stands in it is
+// asked for again. What agents behind tools had done is lost with the call of the tool.
+func requireNotAgain(t testing.TB, log []*agent.Event, whole, called map[string]int, where string) {
+	answers := make(map[string]int)
+	for _, e := range log {
+		switch d := e.Data.(type) {
+		case *agent.Usage:
+			answers[d.Model]++
+		case *agent.HarnessEnd:
+			name := d.AgentID
+			if d.FinishReason == agent.FinishReasonStop && whole["agent "+name] == 1 && !strings.HasPrefix(name, "deep_") {
+				require.Zero(t, called["agent "+name], "%s: %s had finished", where, name)
+			}
+		}
+	}
+	for call, n := range whole {
+		name, ok := strings.CutPrefix(call, "model ")
+		if !ok || name == "expert" || strings.HasPrefix(name, "deep_") {
+			continue
+		}
+		require.LessOrEqual(t, called[call]+answers[name], n, "%s: an answer of %s stands in the log", where, name)
+	}
+}
+
+// TestDisturbed breaks off, cancels and panics at every event of a run. No goroutine is
+// left, which synctest sees to, whoever goes on comes to the same result, and the
+// session takes a new message.
+func TestDisturbed(t *testing.T) {
+	build := func(s *scene) agent.Agent { return s.variety() }
+	var whole agentgraph.Result
+	var events []*agent.Event
+	var called map[string]int
+	synctest.Test(t, func(t *testing.T) { whole, events, called = undisturbed(t, build, nil) })
+	delivered := len(events) + called["model tool"] // and some deltas
+	ways := map[string]func(cancel context.CancelFunc) (goOn bool){
+		"breaks": func(context.CancelFunc) bool { return false },
+		"cancels": func(cancel context.CancelFunc) bool {
+			cancel()
+			return true
+		},
+		"panics": func(context.CancelFunc) bool { panic("the consumer") },
+	}
+	for name, disturb := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for k := range delivered {
+				synctest.Test(t, func(t *testing.T) {
+					where := fmt.Sprintf("%s at %d", name, k)
+					store := session.NewMemory()
+					s := &scene{}
+					a := s.variety()
+					require.NoError(t, s.err)
+					r, err := runner.New(a, store, runner.WithStreaming())
+					require.NoError(t, err)
+					said := disturbAt(r, k, disturb)
+					if name == "panics" {
+						require.Equal(t, "the consumer", said, where)
+					}
+					log := logOf(t, r)
+
+					again := &scene{} // in the same process, and in another one
+					if k%2 == 0 {
+						again = s
+						s.take()
+					} else {
+						a = again.variety()
+						r, err = runner.New(a, store)
+						require.NoError(t, err)
+					}
+					for _, err := range r.Resume(context.Background(), key) {
+						require.NoError(t, err, where)
+					}
+					results := resultsOf(t, a, r)
+					require.Len(t, results, 1, where)
+					require.Equal(t, inJSON(whole), inJSON(results[0]), "%s\n%s", where, lines(logOf(t, r)))
+					requireNotAgain(t, log, called, again.take(), where)
+					requireClosed(t, logOf(t, r), where)
+
+					for _, err := range r.Run(context.Background(), key, llm.UserText("go")) {
+						require.NoError(t, err, where)
+					}
+					results = resultsOf(t, a, r)
+					require.Len(t, results, 2, where)
+					require.Equal(t, inJSON(whole), inJSON(results[1]), where)
+				})
+			}
+		})
+	}
+}
+
+// disturbAt runs a turn and disturbs it at its k-th event. It returns what the panic
+// said, or the turn's error.
+func disturbAt(r *runner.Runner, k int, disturb func(context.CancelFunc) bool) (said any) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			said = p
+		}
+	}()
+	n := 0
+	for _, err := range r.Run(ctx, key, llm.UserText("go")) {
+		if err != nil {
+			return err
+		}
+		if n++; n == k+1 && !disturb(cancel) {
+			break
+		}
+	}
+	return nil
+}
+
+// TestNewMessageInstead: after a turn was cut off the user can just say something else.
+// The run is then recorded as cancelled.
+func TestNewMessageInstead(t *testing.T) {
+	build := func(s *scene) agent.Agent { return s.variety() }
+	synctest.Test(t, func(t *testing.T) {
+		whole, events, _ := undisturbed(t, build, nil)
+		for k := range events {
+			s := &scene{}
+			a := s.variety()
+			r, err := runner.New(a, session.NewMemory())
+			require.NoError(t, err)
+			disturbAt(r, k, func(context.CancelFunc) bool { return false })
+			cut := logOf(t, r)
+			before := resultsOf(t, a, r)
+			for _, err := range r.Run(context.Background(), key, llm.UserText("go")) {
+				require.NoError(t, err)
+			}
+			where := fmt.Sprint("break at ", k)
+			requireClosed(t, logOf(t, r), where)
+			results := resultsOf(t, a, r)
+			require.Len(t, results, 2)
+			require.Equal(t, inJSON(whole), inJSON(results[1]), where)
+			if len(cut) < len(events) {
+				require.Equal(t, agentgraph.Cancelled, results[0].Status, where)
+				require.Equal(t, agentgraph.Cancelled, before[0].Status, where)
+				require.Equal(t, startsIn(cut), results[0].Calls, where)
+				require.Equal(t, startsIn(cut), before[0].Calls, where)
+			}
+		}
+	})
+}
+
+// startsIn counts the calls of the nodes of a graph in the conversation that have begun.
+func startsIn(events []*agent.Event) map[string]int {
+	calls := make(map[string]int)
+	for _, id := range []string{"plan", "tool", "over", "ask", "ask2", "inner", "flaky", "broken", "never", "join", "last", "spare"} {
+		calls[id] = 0
+	}
+	graph := ""
+	for _, e := range events {
+		if _, ok := e.Data.(*agent.HarnessStart); ok {
+			if e.Scope == "" {
+				graph = e.RunID
+			} else if _, there := calls[e.Agent]; there && strings.HasPrefix(e.Scope, graph+".") {
+				calls[e.Agent]++
+			}
+		}
+	}
+	return calls
+}
