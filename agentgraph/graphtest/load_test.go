@@ -95,7 +95,7 @@ func TestBadMocks(t *testing.T) {
 		"a:":                                   "m:1: the mock a: it says neither",
 		"a: {delay: 1ms}":                      "m:1: the mock a: it says neither",
 		"a: {output: 1, ouputs: [1]}":          `m:1: unknown key "ouputs"; did you mean "outputs"?`,
-		"a: {colour: 1}":                       `m:1: unknown key "colour"; there are output, outputs, error, times, delay`,
+		"a: {colour: 1}":                       `m:1: unknown key "colour"; there are output, outputs, error, times, delay, blockUntilCancelled`,
 		"a:\n  output: 1\n  output: 2":         `m:3: the key "output" is repeated`,
 		"a: {output: 1}\na: {}":                `m:2: the key "a" is repeated`,
 		"a: {output: null, outputs: [1]}":      "m:1: the mock a: output and outputs exclude each other",

@@ -30,6 +30,9 @@ type Mock struct {
 	// Delay is how long a call takes, whether it fails or not. It ends with the
 	// call's context.
 	Delay time.Duration
+	// BlockUntilCancelled makes every call last until its context ends: the node runs
+	// until something else stops the run. It excludes Error; no output is ever given.
+	BlockUntilCancelled bool
 
 	file string
 	line int
@@ -68,6 +71,10 @@ func (m Mock) agent(name string, first func(context.Context) error) (agent.Agent
 		if err := sleep(ctx, m.Delay); err != nil {
 			return nil, err
 		}
+		if m.BlockUntilCancelled {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
 		if m.Error != "" && (m.Times == 0 || n <= m.Times) {
 			return nil, errors.New(m.Error)
 		}
@@ -95,6 +102,8 @@ func (m Mock) contradiction() string {
 		return "times says how many calls fail, and error is missing"
 	case m.Error != "" && m.Times == 0 && (m.Output != nil || len(m.Outputs) > 0):
 		return "every call fails, so that no output is ever given: times says how many calls fail"
+	case m.BlockUntilCancelled && m.Error != "":
+		return "blockUntilCancelled and error exclude each other"
 	case m.Delay < 0:
 		return "the delay is negative"
 	}
@@ -124,6 +133,7 @@ type Mocks map[string]Mock
 //	classifier: {output: {intent: billing}}
 //	billing:    {error: is down, times: 2, output: done, delay: 50ms}
 //	general:    {outputs: [first, second]}
+//	audit:      {blockUntilCancelled: true}
 //
 // The name of the file is for errors, which are an [*Error] with all problems.
 func LoadMocks(data []byte, file string) (Mocks, error) {
@@ -161,7 +171,7 @@ func (r *reader) mocks(p *pair) Mocks {
 func (r *reader) mock(p pair) Mock {
 	m := Mock{file: r.file, line: p.line}
 	known := len(r.problems)
-	f := r.fields(p.value, "the mock "+short(p.key, 60), mockSynonyms, "output", "outputs", "error", "times", "delay")
+	f := r.fields(p.value, "the mock "+short(p.key, 60), mockSynonyms, "output", "outputs", "error", "times", "delay", "blockUntilCancelled")
 	if f["outputs"] != nil {
 		for _, n := range r.list(f["outputs"]) {
 			m.Outputs = append(m.Outputs, r.any(n, 0))
@@ -186,6 +196,9 @@ func (r *reader) mock(p pair) Mock {
 			m.Delay = r.duration(d)
 		}
 	}
+	if f["blockUntilCancelled"] != nil {
+		m.BlockUntilCancelled = r.flag(f["blockUntilCancelled"])
+	}
 	if known != len(r.problems) {
 		return m
 	}
@@ -199,8 +212,8 @@ func (r *reader) mock(p pair) Mock {
 		said = "every call fails, so that no output is ever given: times says how many calls fail"
 	case m.Times > 0 && !there:
 		said = "what is given after the error is missing: add output or outputs"
-	case m.Error == "" && !there:
-		said = "it says neither output nor outputs nor error"
+	case m.Error == "" && !there && !m.BlockUntilCancelled:
+		said = "it says neither output nor outputs nor error nor blockUntilCancelled"
 	}
 	if said != "" {
 		r.add(p.line, "the mock %s: %s", short(p.key, 60), said)

@@ -305,6 +305,16 @@ func (r *reader) whole(p *pair, least int) int {
 	return 0
 }
 
+// flag reads true or false.
+func (r *reader) flag(p *pair) bool {
+	n, ok := p.value.(*ast.BoolNode)
+	if !ok {
+		r.add(p.line, "%s must be true or false, not %s", p.key, describe(p.value))
+		return false
+	}
+	return n.Value
+}
+
 // duration reads a text such as 50ms, or a number of milliseconds.
 func (r *reader) duration(p *pair) time.Duration {
 	ms := -1.0

@@ -1,0 +1,68 @@
+package graphtest
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMockBlocks: a mock that blocks ends with its context and not before.
+func TestMockBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, err := Mock{BlockUntilCancelled: true}.Agent("m")
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		start := time.Now()
+		_, err = call(ctx, t, a)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, time.Hour, time.Since(start))
+	})
+	_, err := Mock{BlockUntilCancelled: true, Error: "x"}.Agent("m")
+	require.ErrorContains(t, err, "blockUntilCancelled and error exclude each other")
+}
+
+func TestLoadMockThatBlocks(t *testing.T) {
+	mocks, err := LoadMocks([]byte("a: {blockUntilCancelled: true}\nb: {blockUntilCancelled: false, output: 1}\nc: {blockUntilCancelled: true, output: 1}"), "m")
+	require.NoError(t, err)
+	require.True(t, mocks["a"].BlockUntilCancelled)
+	require.False(t, mocks["b"].BlockUntilCancelled)
+	require.True(t, mocks["c"].BlockUntilCancelled)
+	for text, want := range map[string]string{
+		"a: {blockUntilCancelled: 1}":              "m:1: blockUntilCancelled must be true or false, not the number 1",
+		"a: {blockUntilCancelled: false}":          "m:1: the mock a: it says neither",
+		"a: {blockUntilCancelled: true, error: x}": "m:1: the mock a: blockUntilCancelled and error exclude each other",
+	} {
+		_, err := LoadMocks([]byte(text), "m")
+		require.ErrorContains(t, err, want, text)
+	}
+}
+
+// TestBlockedSiblingIsCancelled: the first error cancels what blocks beside it.
+func TestBlockedSiblingIsCancelled(t *testing.T) {
+	cases, err := LoadCases([]byte(`
+name: siblings
+graph: |
+  apiVersion: ossa.ai/v0.2.7
+  kind: AgentGraph
+  metadata: {name: g, version: 1.0.0}
+  spec:
+    agents:
+      - {id: a, agentRef: a-agent}
+      - {id: b, agentRef: b-agent}
+      - {id: c, agentRef: c-agent}
+    edges:
+      - {from: a, to: b}
+      - {from: a, to: c}
+    entrypoint: a
+mock: {a: {output: 1}, b: {error: boom}, c: {blockUntilCancelled: true}}
+expect: {status: failed, order: [a, b, c], failed: [b], cancelled: [c], terminal: {}, error: {agent: b, contains: boom}}
+`), "cases")
+	require.NoError(t, err)
+	out, err := cases[0].Run(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, out.Differences)
+}
