@@ -24,9 +24,12 @@ type Case struct {
 
 	Graph *agentgraph.Graph
 	// Input is what the entrypoint gets: anything that has a JSON form.
-	Input  any
-	Mocks  Mocks
-	Expect Expect
+	Input any
+	Mocks Mocks
+	// Approve and Deny are the ids of nodes that wait for an approval, with what a
+	// person says about them. Of others nothing is said, so that the run stays waiting.
+	Approve, Deny []string
+	Expect        Expect
 }
 
 // Expect is what is compared with a run. What is nil, empty or 0 is not looked at,
@@ -42,7 +45,9 @@ type Expect struct {
 	// the whole. Values are the same if their JSON is, numbers if their values are.
 	Calls                     map[string]int
 	Inputs, Outputs, Terminal map[string]any
-	Error                     *ExpectError
+	// State is looked at for the keys that it names.
+	State map[string]any
+	Error *ExpectError
 	// FallbackInputHas are texts that the JSON of the fallback's input holds.
 	FallbackInputHas []string
 	// ConfigSeen is the configuration of agents: a node's own, merged over the one in
@@ -99,7 +104,7 @@ func LoadCaseFile(path string) ([]Case, error) {
 
 func (r *reader) testCase(body ast.Node) Case {
 	c := Case{File: r.file, Line: r.line(body)}
-	f := r.fields(body, "a case", nil, "name", "note", "graph", "graphFile", "input", "mock", "expect")
+	f := r.fields(body, "a case", nil, "name", "note", "graph", "graphFile", "input", "mock", "approve", "deny", "expect")
 	if f["name"] != nil {
 		c.Name = r.text(f["name"])
 	} else if _, ok := pairsOf(body); ok {
@@ -120,6 +125,11 @@ func (r *reader) testCase(body ast.Node) Case {
 	}
 	if f["mock"] != nil && !isNull(f["mock"].value) {
 		c.Mocks = r.mocks(f["mock"])
+	}
+	for key, to := range map[string]*[]string{"approve": &c.Approve, "deny": &c.Deny} {
+		if f[key] != nil {
+			*to = r.texts(f[key])
+		}
 	}
 	if f["expect"] != nil {
 		c.Expect = r.expect(f["expect"])
@@ -204,6 +214,15 @@ func (r *reader) known(c *Case, f map[string]*pair) {
 	var bad *Error
 	if errors.As(c.Mocks.Check(c.Graph), &bad) {
 		r.problems = append(r.problems, bad.Problems...)
+	}
+	for key, names := range map[string][]string{"approve": c.Approve, "deny": c.Deny} {
+		for _, id := range names {
+			if !slices.Contains(ids, id) {
+				r.add(f[key].line, "%s: no agent of the graph has the id %q%s", key, short(id, 60), didYouMean(id, ids))
+			} else if c.Graph.Nodes[slices.Index(ids, id)].Human == nil {
+				r.add(f[key].line, "%s: %s does not wait for an approval: its node has no when: human", key, id)
+			}
+		}
 	}
 	if f["expect"] == nil {
 		return

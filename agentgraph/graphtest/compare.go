@@ -52,6 +52,7 @@ func (c *Case) compare(out *Outcome) ([]string, error) {
 			}
 		}
 	}
+	d.values("state", got.State, e.State)
 	for _, group := range e.Parallel {
 		d.overlap(out.Events, group)
 	}

@@ -17,7 +17,7 @@ var statuses = []string{string(agentgraph.Completed), string(agentgraph.Complete
 func (r *reader) expect(p *pair) Expect {
 	var e Expect
 	f := r.fields(p.value, "expect", map[string]string{"canceled": "cancelled"}, "status", "order", "parallel", "inputs", "outputs", "terminal",
-		"skipped", "failed", "cancelled", "notRun", "calls", "error", "fallbackInputHas", "configSeen")
+		"skipped", "failed", "cancelled", "notRun", "calls", "state", "error", "fallbackInputHas", "configSeen")
 	if len(f) == 0 {
 		r.add(p.line, "expect is empty: nothing would be checked")
 		return e
@@ -33,7 +33,7 @@ func (r *reader) expect(p *pair) Expect {
 			*to = r.texts(f[key])
 		}
 	}
-	for key, to := range map[string]*map[string]any{"inputs": &e.Inputs, "outputs": &e.Outputs, "terminal": &e.Terminal} {
+	for key, to := range map[string]*map[string]any{"inputs": &e.Inputs, "outputs": &e.Outputs, "terminal": &e.Terminal, "state": &e.State} {
 		if f[key] != nil {
 			*to = r.values(f[key])
 		}

@@ -12,7 +12,7 @@ import (
 // FuzzLoadCases: whatever a file holds, it is cases with graphs, or an error whose
 // lines are those of the file.
 func FuzzLoadCases(f *testing.F) {
-	for _, name := range []string{"exec.yaml", "exec-more.yaml"} {
+	for _, name := range []string{"exec.yaml", "exec-more.yaml", "exec-arbor.yaml"} {
 		data, err := os.ReadFile("../testdata/" + name)
 		require.NoError(f, err)
 		for _, c := range strings.SplitAfter(string(data), "\n---\n") {

@@ -157,6 +157,8 @@ func TestBadCases(t *testing.T) {
 		withGraph("name: x\nexpect: {status: failed}\nmock: {A: {output: 1}}\n"):                                      `c:3: no agent of the graph has the id "A"; did you mean "a"?`,
 		withGraph("name: x\nexpect: {status: failed}\nmock: {a: {outptu: 1}}\n"):                                      `c:3: unknown key "outptu"; did you mean "output"?`,
 		withGraph("name: x\nexpect: {status: failed}\ngraphFile: y\n"):                                                "c:3: graph and graphFile exclude each other",
+		withGraph("name: x\nexpect: {status: failed}\napprove: [q]\n"):                                                `c:3: approve: no agent of the graph has the id "q"`,
+		withGraph("name: x\nexpect: {status: failed}\ndeny: [b]\n"):                                                   "c:3: deny: b does not wait for an approval: its node has no when: human",
 		"name: x\nexpect: {status: failed}\ngraphFile: no/such.yaml\n":                                                "c:3: no/such.yaml: there is no such file",
 		"name: x\nexpect: {status: failed}\ngraphFile: .\n":                                                           "c:3: . is a folder",
 		"name: x\nexpect: {status: failed}\ngraph:\n  kind: AgentGraph\n":                                             "c:3: graph must be a text: put | behind graph:",

@@ -2,6 +2,7 @@ package graphtest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -87,17 +88,26 @@ func (c *Case) Run(ctx context.Context, opts ...Option) (*Outcome, error) {
 	}
 	key := session.ID("case")
 	out := &Outcome{}
+	events, answered := r.Run(ctx, key, llm.UserText(string(input))), map[string]bool{}
 	var failed error
-	for _, failed = range r.Run(ctx, key, llm.UserText(string(input))) {
-	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	for e, err := range r.History(ctx, key) {
-		if err != nil {
-			return nil, err
+	for {
+		for _, failed = range events {
 		}
-		out.Events = append(out.Events, e)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		out.Events = out.Events[:0]
+		for e, err := range r.History(ctx, key) {
+			if err != nil {
+				return nil, err
+			}
+			out.Events = append(out.Events, e)
+		}
+		decisions := c.decisions(out.Events, answered)
+		if len(decisions) == 0 {
+			break
+		}
+		events = r.Resume(ctx, key, decisions...)
 	}
 	results, err := graph.Results(func(yield func(*agent.Event, error) bool) {
 		for _, e := range out.Events {
@@ -118,6 +128,31 @@ func (c *Case) Run(ctx context.Context, opts ...Option) (*Outcome, error) {
 		out.Differences = append(out.Differences, "the run ended with an error that its result does not have: "+oneLine(failed.Error()))
 	}
 	return out, err
+}
+
+// decisions are what the case says about calls that wait for an approval, those left
+// out that were answered before.
+func (c *Case) decisions(events []*agent.Event, answered map[string]bool) (decisions []runner.Decision) {
+	for _, e := range events {
+		relay, ok := e.Data.(*agent.Relay)
+		if !ok || relay.Tool != agentgraph.ApprovalTool || answered[relay.ToolCallID] {
+			continue
+		}
+		var asked struct{ Agent string }
+		if json.Unmarshal(relay.Params, &asked) != nil {
+			continue
+		}
+		switch {
+		case slices.Contains(c.Approve, asked.Agent):
+			decisions = append(decisions, runner.Approve(relay.ToolCallID))
+		case slices.Contains(c.Deny, asked.Agent):
+			decisions = append(decisions, runner.Deny(relay.ToolCallID, "the case says so"))
+		default:
+			continue
+		}
+		answered[relay.ToolCallID] = true
+	}
+	return decisions
 }
 
 // barrier is where the mocks of a group wait for each other.

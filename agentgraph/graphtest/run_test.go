@@ -11,7 +11,7 @@ import (
 
 // TestCases runs all cases of this repository.
 func TestCases(t *testing.T) {
-	for _, file := range []string{"exec.yaml", "exec-more.yaml"} {
+	for _, file := range []string{"exec.yaml", "exec-more.yaml", "exec-arbor.yaml"} {
 		cases, err := LoadCaseFile("../testdata/" + file)
 		require.NoError(t, err)
 		for _, c := range cases {
