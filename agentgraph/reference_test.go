@@ -38,7 +38,8 @@ type outlook struct {
 	Inputs, Outputs, Terminal                 map[string]any
 	ErrorAgent, ErrorEdge                     string
 	ErrorSays                                 []string // parts of the message
-	Output                                    any      // of the graph as an agent, if it has one
+	State                                     map[string]any
+	Output                                    any // of the graph as an agent, if it has one
 
 	// tied says that two things happen at a time at which the specification does not
 	// say which one comes first.
@@ -68,10 +69,13 @@ type refNode struct {
 	has       bool
 	leftAlong bool
 	ownCall   bool // it was called for itself
+	rounds    int  // of its loop that are over
+	approved  bool
 }
 
 type refError struct {
 	agent, edge string
+	routing     bool
 	says        []string
 	input       any
 	attempts    int
@@ -94,13 +98,28 @@ type reference struct {
 	success int
 	rescued bool
 	look    *outlook
+
+	state  map[string]any
+	waits  []string        // nodes that a person has to allow
+	denied map[string]bool // what the person says
 }
 
 // interpret plays a graph. The engine's concurrency, 0 for no bound, and settle time
 // decide together with the times of calls what is simultaneous.
 func interpret(g *agentgraph.Graph, does map[string]behaviour, judges []judge, input any, concurrency int, settle time.Duration) *outlook {
+	return interpretWith(g, does, judges, input, concurrency, settle, nil)
+}
+
+// interpretWith also knows which nodes a person denies; all others are approved.
+func interpretWith(g *agentgraph.Graph, does map[string]behaviour, judges []judge, input any, concurrency int, settle time.Duration, denied map[string]bool) *outlook {
 	r := &reference{graph: g, does: does, judges: judges, input: input, at: map[string]int{}, nodes: map[string]*refNode{},
-		look: &outlook{Calls: map[string]int{}, Inputs: map[string]any{}, Outputs: map[string]any{}, Terminal: map[string]any{}}}
+		look:  &outlook{Calls: map[string]int{}, Inputs: map[string]any{}, Outputs: map[string]any{}, Terminal: map[string]any{}},
+		state: map[string]any{}, denied: denied}
+	for _, k := range g.State {
+		if k.Initial != nil {
+			r.state[k.Name] = k.Initial
+		}
+	}
 	for i, n := range g.Nodes {
 		r.at[n.ID] = i
 		r.nodes[n.ID] = &refNode{arrived: map[string]any{}}
@@ -114,6 +133,9 @@ func interpret(g *agentgraph.Graph, does map[string]behaviour, judges []judge, i
 	for {
 		r.start(concurrency)
 		if len(r.live) == 0 {
+			if r.ask() {
+				continue
+			}
 			break
 		}
 		r.handle(r.next(settle))
@@ -127,6 +149,10 @@ func (r *reference) add(node, kind, of string, input any) {
 
 func (r *reference) begin(id string) {
 	n := r.nodes[id]
+	if r.graph.Nodes[r.at[id]].Human != nil && !n.approved {
+		r.waits = append(r.waits, id)
+		return
+	}
 	n.state = "ready"
 	n.attempts = 1
 	r.add(id, "own", "", n.input)
@@ -141,13 +167,13 @@ func (r *reference) start(concurrency int) {
 		n := r.nodes[c.node]
 		n.calls++
 		r.born++
-		c.born, c.number, c.ends = r.born, n.calls, r.now+r.does[c.node].takes
+		c.born, c.number, c.ends = r.born, n.calls, r.now+r.takes(c.node)
 		r.live = append(r.live, c)
 		r.look.Calls[c.node]++
-		if c.kind != "own" || n.attempts == 1 {
+		if c.kind != "own" || n.attempts == 1 && n.rounds == 0 {
 			r.look.Order = append(r.look.Order, c.node)
 		}
-		if c.kind != "stand-in" || !n.ownCall { // what stands in for others does not hide its own part
+		if (c.kind != "stand-in" || !n.ownCall) && (c.kind != "own" || n.rounds == 0) { // what stands in for others does not hide its own part
 			r.look.Inputs[c.node] = c.input
 		}
 		n.ownCall = n.ownCall || c.kind == "own"
@@ -191,7 +217,9 @@ func (r *reference) handle(ended []*refCall) {
 	wasStopped := r.stopped != nil
 	for _, c := range ended {
 		does := r.does[c.node]
-		if does.failures < 0 || c.number <= does.failures {
+		if r.takes(c.node) < does.takes {
+			r.erred(c, "had no answer after")
+		} else if does.failures < 0 || c.number <= does.failures {
 			r.erred(c, does.message)
 		} else {
 			r.succeeded(c, refValue(does.output))
@@ -230,6 +258,12 @@ func (r *reference) succeeded(c *refCall, output any) {
 		r.nodes[id].state = "ran"
 	}
 	n := r.nodes[id]
+	if c.kind == "own" && r.stopped == nil {
+		r.write(id, output)
+		if r.stopped == nil && r.loops(c, output) {
+			return
+		}
+	}
 	n.output, n.has = output, true
 	r.look.Outputs[id] = output
 	r.success++
@@ -238,36 +272,40 @@ func (r *reference) succeeded(c *refCall, output any) {
 
 func (r *reference) erred(c *refCall, message string) {
 	n := r.nodes[c.node]
-	h := r.graph.OnError
 	switch c.kind {
 	case "rescue":
 		r.stopped.says = append(r.stopped.says, message)
 		return
 	case "stand-in":
 		for _, e := range r.errs {
-			if e.agent == c.of && e.edge == "" {
+			if e.agent == c.of && !e.routing {
 				e.says = append(e.says, message)
 			}
 		}
 		r.leave(c.of, false)
 		return
 	}
-	if h.Strategy == agentgraph.Retry && r.stopped == nil && n.attempts <= h.MaxRetries {
+	if r.stopped == nil && n.attempts <= r.retries(c.node) {
 		n.attempts++
 		r.add(c.node, "own", "", c.input)
 		return
 	}
-	n.state = "failed"
-	e := &refError{agent: c.node, says: []string{message}, input: c.input, attempts: n.attempts}
+	r.lost(c.node, &refError{agent: c.node, says: []string{message}, input: c.input, attempts: n.attempts})
+}
+
+// lost gives a node up.
+func (r *reference) lost(id string, e *refError) {
+	h := r.graph.OnError
+	r.nodes[id].state = "failed"
 	r.errs = append(r.errs, e)
 	switch {
 	case r.stopped != nil:
 	case h.Strategy != agentgraph.Continue:
 		r.stop(e)
-	case h.Fallback != "" && h.Fallback != c.node:
-		r.add(h.Fallback, "stand-in", c.node, e.report())
+	case h.Fallback != "" && h.Fallback != id:
+		r.add(h.Fallback, "stand-in", id, e.report())
 	default:
-		r.leave(c.node, false)
+		r.leave(id, false)
 	}
 }
 
@@ -278,28 +316,33 @@ func (r *reference) stop(e *refError) {
 		n.state = ""
 		if n.attempts > 1 { // it has failed, and is not called again
 			n.state = "failed"
+		} else if n.rounds > 0 {
+			n.state = "cancelled"
 		}
 	}
-	r.ready = nil
+	r.ready, r.waits = nil, nil
 }
 
 // leave resolves the edges of a node.
 func (r *reference) leave(id string, ok bool) {
 	n := r.nodes[id]
+	var open func(edge int) bool
+	if ok && r.stopped == nil {
+		if open = r.choose(id); r.stopped != nil {
+			return
+		}
+	}
 	for i, e := range r.graph.Edges {
 		if e.From != id || r.stopped != nil {
 			continue
 		}
 		taken, value, err := false, any(nil), error(nil)
-		if ok {
+		if ok && open(i) {
 			taken, value, err = r.judges[i].cross(n.output, r.input)
 		}
 		to := r.nodes[e.To]
 		if err != nil {
-			fail := &refError{agent: id, edge: e.From + "->" + e.To, says: []string{e.From + "->" + e.To}, input: n.input, attempts: n.attempts}
-			r.errs = append(r.errs, fail)
-			if r.graph.OnError.Strategy != agentgraph.Continue {
-				r.stop(fail)
+			if r.misroutes(id, e.From+"->"+e.To, e.From+"->"+e.To); r.stopped != nil {
 				return
 			}
 		}
@@ -310,6 +353,16 @@ func (r *reference) leave(id string, ok bool) {
 			}
 		}
 		r.resolved(e.To)
+	}
+}
+
+// misroutes notes an error of routing, of an edge or, with "", of the node.
+func (r *reference) misroutes(id, edge, says string) {
+	n := r.nodes[id]
+	fail := &refError{agent: id, edge: edge, routing: true, says: []string{says}, input: n.input, attempts: n.attempts}
+	r.errs = append(r.errs, fail)
+	if r.graph.OnError.Strategy != agentgraph.Continue {
+		r.stop(fail)
 	}
 }
 
@@ -357,6 +410,7 @@ func (r *reference) resolved(id string) {
 
 func (r *reference) conclude() *outlook {
 	o := r.look
+	o.State = r.state
 	for _, n := range r.graph.Nodes {
 		switch s := r.nodes[n.ID]; s.state {
 		case "skipped":
@@ -418,7 +472,7 @@ func (r *reference) onlyFallback(id string) bool {
 func (r *reference) onlyEnd() string {
 	ends := []string{}
 	for _, n := range r.graph.Nodes {
-		on := slices.ContainsFunc(r.graph.Edges, func(e agentgraph.Edge) bool { return e.From == n.ID && e.Condition == nil })
+		on := slices.ContainsFunc(r.graph.Edges, func(e agentgraph.Edge) bool { return e.From == n.ID && e.Condition == nil && n.Next == nil })
 		if !on && !r.onlyFallback(n.ID) {
 			ends = append(ends, n.ID)
 		}
