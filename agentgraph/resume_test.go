@@ -1,0 +1,163 @@
+package agentgraph_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/checkpoint"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// trees are trees with a graph in them.
+var trees = map[string]func(*scene) (agent.Agent, *agentgraph.Agent){
+	"root": func(s *scene) (agent.Agent, *agentgraph.Agent) {
+		a := s.variety()
+		return a, a
+	},
+	"one at a time": func(s *scene) (agent.Agent, *agentgraph.Agent) {
+		a := s.variety(agentgraph.WithConcurrency(1))
+		return a, a
+	},
+	"target of a transfer": func(s *scene) (agent.Agent, *agentgraph.Agent) {
+		a := s.variety()
+		return s.model("front", func(llm.Message) items {
+			return items{scripted.Text("One moment."), scripted.Call(agent.TransferTool, `{"agent_name":"variety"}`)}
+		}, llmagent.WithSubAgents(a)), a
+	},
+	"behind a tool": func(s *scene) (agent.Agent, *agentgraph.Agent) {
+		a := s.steady()
+		return s.hasTool("asks", "So it is.", s.agentTool(a)), a
+	},
+}
+
+// mayEndAt reports whether a log can end after k events: between two writes. Those by
+// which a graph ends nodes and starts others need not be whole either.
+func mayEndAt(events []*agent.Event, k int) bool {
+	bound := func(e *agent.Event) bool {
+		end, ends := e.Data.(*agent.HarnessEnd)
+		return e.Type() == agent.TypeHarnessStart || ends && end.FinishReason != agent.FinishReasonTransfer
+	}
+	last, next := events[k-1], events[k]
+	return !last.Time.Equal(next.Time) || bound(last) && bound(next)
+}
+
+// TestCutAnywhere cuts the log of a run behind each of its writes, and lets another
+// process go on. What has finished is not called again, and what becomes of the run is
+// what became of the one that was not cut.
+func TestCutAnywhere(t *testing.T) {
+	for name, tree := range trees {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				whole, events, called := wholeOf(t, tree)
+				for k := 1; k < len(events); k++ {
+					if !mayEndAt(events, k) {
+						continue
+					}
+					where := fmt.Sprint("cut after ", k)
+					store := session.NewMemory()
+					lease, err := store.Acquire(context.Background(), key, session.Owner{Host: "test"})
+					require.NoError(t, err)
+					require.NoError(t, store.Append(context.Background(), key, 0, lease, events[:k]...))
+					require.NoError(t, store.Release(context.Background(), key, lease))
+					goOn(t, tree, store, key, whole, events[:k], called, name == "behind a tool", where)
+				}
+			})
+		})
+	}
+}
+
+// TestForkAnywhere goes on in a fork that was taken at each checkpoint of a run.
+func TestForkAnywhere(t *testing.T) {
+	for name, tree := range trees {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				whole, events, called := wholeOf(t, tree)
+				store := session.NewMemory()
+				lease, err := store.Acquire(context.Background(), key, session.Owner{Host: "test"})
+				require.NoError(t, err)
+				for first := 0; first < len(events); { // write by write, as it was
+					last := first + 1
+					for last < len(events) && events[last].Time.Equal(events[first].Time) {
+						last++
+					}
+					require.NoError(t, store.Append(context.Background(), key, int64(first), lease, events[first:last]...))
+					first = last
+				}
+				require.NoError(t, store.Release(context.Background(), key, lease))
+				sessions, err := checkpoint.New(store)
+				require.NoError(t, err)
+				n := 0
+				for at, err := range sessions.History(context.Background(), key) {
+					require.NoError(t, err)
+					if at.Seq == 0 || at.Seq == int64(len(events)) {
+						continue
+					}
+					n++
+					fork := session.ID(fmt.Sprint("fork", at.Seq))
+					require.NoError(t, sessions.Fork(context.Background(), key, at.Seq, fork))
+					goOn(t, tree, store, fork, whole, events[:at.Seq], called, name == "behind a tool", fmt.Sprint("fork at ", at.Seq))
+				}
+				require.Greater(t, n, 20)
+			})
+		})
+	}
+}
+
+func wholeOf(t testing.TB, tree func(*scene) (agent.Agent, *agentgraph.Agent)) (agentgraph.Result, []*agent.Event, map[string]int) {
+	var graph *agentgraph.Agent
+	s := &scene{}
+	root, graph := tree(s)
+	require.NoError(t, s.err)
+	r, err := runner.New(root, session.NewMemory())
+	require.NoError(t, err)
+	for _, err := range r.Run(context.Background(), key, llm.UserText("go")) {
+		require.NoError(t, err)
+	}
+	results := resultsOf(t, graph, r)
+	require.Len(t, results, 1)
+	return results[0], logOf(t, r), s.take()
+}
+
+// goOn resumes a session whose log ends early, and compares.
+func goOn(t testing.TB, tree func(*scene) (agent.Agent, *agentgraph.Agent), store session.Store, key session.Key, whole agentgraph.Result, log []*agent.Event,
+	called map[string]int, behindTool bool, where string) {
+	s := &scene{}
+	root, graph := tree(s)
+	require.NoError(t, s.err)
+	r, err := runner.New(root, store)
+	require.NoError(t, err)
+	var last *agent.Event
+	for e, err := range r.Resume(context.Background(), key) {
+		require.NoError(t, err, where)
+		last = e
+	}
+	require.NotNil(t, last, where)
+	require.Equal(t, agent.TypeHarnessEnd, last.Type(), where)
+	results, err := graph.Results(r.History(context.Background(), key))
+	require.NoError(t, err)
+	got := results[len(results)-1] // a tool that was cut off runs its graph anew
+	if !behindTool {
+		require.Len(t, results, 1, where)
+		requireNotAgain(t, log, called, s.take(), key.ID != "s", where)
+	}
+	if inJSON(whole) != inJSON(got) {
+		var events []*agent.Event
+		for e, err := range r.History(context.Background(), key) {
+			require.NoError(t, err)
+			events = append(events, e)
+		}
+		require.Equal(t, inJSON(whole), inJSON(got), "%s\n%s", where, lines(events))
+	}
+}
