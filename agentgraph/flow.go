@@ -20,7 +20,7 @@ type flow struct {
 
 	starts  []*call // to be made, in the order in which they became due
 	delayed []*call // to be made after a pause
-	order   []int   // nodes, as they were started
+	order   []int   // nodes, as they were started for themselves
 
 	stopped *failure   // why nothing new begins
 	first   *failure   // the first error
@@ -140,7 +140,6 @@ func (f *flow) started(c *call) {
 	n.made++
 	if c.standIn >= 0 || c.rescue {
 		n.asked = c.Input
-		f.order = append(f.order, c.node)
 		return
 	}
 	if n.attempt == 1 && n.round == 0 {

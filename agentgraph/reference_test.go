@@ -97,6 +97,7 @@ type reference struct {
 	errs    []*refError
 	success int
 	rescued bool
+	asked   bool // the fallback
 	look    *outlook
 
 	state  map[string]any
@@ -170,9 +171,10 @@ func (r *reference) start(concurrency int) {
 		c.born, c.number, c.ends = r.born, n.calls, r.now+r.takes(c.node)
 		r.live = append(r.live, c)
 		r.look.Calls[c.node]++
-		if c.kind != "own" || n.attempts == 1 && n.rounds == 0 {
+		if c.kind == "own" && n.attempts == 1 && n.rounds == 0 {
 			r.look.Order = append(r.look.Order, c.node)
 		}
+		r.asked = r.asked || c.kind != "own"
 		if (c.kind != "stand-in" || !n.ownCall) && (c.kind != "own" || n.rounds == 0) { // what stands in for others does not hide its own part
 			r.look.Inputs[c.node] = c.input
 		}
@@ -411,10 +413,15 @@ func (r *reference) resolved(id string) {
 func (r *reference) conclude() *outlook {
 	o := r.look
 	o.State = r.state
+	if r.asked {
+		o.Order = append(o.Order, r.graph.OnError.Fallback)
+	}
 	for _, n := range r.graph.Nodes {
 		switch s := r.nodes[n.ID]; s.state {
 		case "skipped":
-			o.Skipped = append(o.Skipped, n.ID)
+			if s.calls == 0 {
+				o.Skipped = append(o.Skipped, n.ID)
+			}
 		case "failed":
 			o.Failed = append(o.Failed, n.ID)
 		case "cancelled":

@@ -27,10 +27,10 @@ const (
 // but Error and State.
 type Result struct {
 	Status Status `json:"status"`
-	// Order has a node once for its input, however often it was called, and the
-	// fallback each time when it was asked.
+	// Order has a node once for its input, however often it was called, and at its end
+	// the fallback, if it was asked.
 	Order     []string                   `json:"order"`
-	Skipped   []string                   `json:"skipped"`   // no edge to them was taken
+	Skipped   []string                   `json:"skipped"`   // no edge to them was taken, and they were not asked as the fallback
 	Failed    []string                   `json:"failed"`    // their agents gave errors to the last
 	Cancelled []string                   `json:"cancelled"` // they ran when the run was stopped
 	NotRun    []string                   `json:"notRun"`    // the run ended before
@@ -139,6 +139,9 @@ func (f *flow) result() Result {
 	for i, n := range f.order {
 		r.Order[i] = f.plan.nodes[n].ID
 	}
+	if f.fallback >= 0 && f.nodes[f.fallback].asked != nil {
+		r.Order = append(r.Order, f.plan.nodes[f.fallback].ID)
+	}
 	for i := range f.nodes {
 		n, id := &f.nodes[i], f.plan.nodes[i].ID
 		r.Calls[id] = n.made
@@ -150,7 +153,9 @@ func (f *flow) result() Result {
 		}
 		switch n.phase {
 		case skipped:
-			r.Skipped = append(r.Skipped, id)
+			if n.made == 0 {
+				r.Skipped = append(r.Skipped, id)
+			}
 		case failed:
 			r.Failed = append(r.Failed, id)
 		case cancelled, running:
