@@ -54,9 +54,10 @@ func WithSettle(d time.Duration) AgentOption { return func(g *Agent) { g.settle 
 
 // WithBackoff sets the pause before a node is called again after an error, and the
 // longest one: pauses double, and each is up to half as long or half as much longer by
-// chance. The default is 500 ms and 30 s.
+// chance. The default is 500 ms and 30 s. A node's own first pause is longer than the
+// longest one only if this option is not given.
 func WithBackoff(first, most time.Duration) AgentOption {
-	return func(g *Agent) { g.backoff, g.maxBackoff = first, most }
+	return func(g *Agent) { g.backoff, g.maxBackoff, g.bounded = first, most, true }
 }
 
 // WithName names the agent; the default is the graph's name, with - in place of what an
@@ -89,6 +90,7 @@ type Agent struct {
 	settle            time.Duration
 	backoff           time.Duration
 	maxBackoff        time.Duration
+	bounded           bool // maxBackoff holds for the nodes' own pauses too
 }
 
 // New makes an agent of a graph that [Load] has returned. The error names every node

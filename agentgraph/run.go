@@ -127,7 +127,9 @@ func (r *run) start() error {
 func (r *run) pause(c *call) time.Duration {
 	first := r.agent.backoff
 	if own := r.flow.plan.nodes[c.node].Retry; own != nil && own.Backoff > 0 {
-		first = own.Backoff
+		if first = own.Backoff; r.agent.bounded {
+			first = min(first, r.agent.maxBackoff)
+		}
 	}
 	b := backoff.ExponentialBackOff{InitialInterval: first, MaxInterval: max(first, r.agent.maxBackoff), Multiplier: 2, RandomizationFactor: 0.5}
 	b.Reset()

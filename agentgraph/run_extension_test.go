@@ -88,6 +88,14 @@ func TestNodeRetry(t *testing.T) {
 			took := time.Since(began)
 			require.True(t, took >= 45*time.Second && took <= 96*time.Second, "%v", took)
 		}
+		// A bound that was set for the graph holds for nodes, and in graphs within it.
+		inner := "  entrypoint: o\n  agents:\n    - id: o\n      graph:\n" + strings.ReplaceAll(strings.ReplaceAll(fmt.Sprintf(spec, "retry", 5), "\t", "  "), "\n", "\n      ")
+		quick := build(t, inner, map[string]agent.Agent{"x": fails(t, 2, "no", "late"), "y": gives(t, "end")}, agentgraph.WithBackoff(time.Millisecond, time.Millisecond))
+		began := time.Now()
+		_, _, err := try(t, quick, "go")
+		require.NoError(t, err)
+		require.Less(t, time.Since(began), time.Second)
+
 		a := build(t, strings.ReplaceAll(fmt.Sprintf(spec, "retry", 5), "max: 2", "max: 0"), map[string]agent.Agent{"x": fails(t, 1, "no", "x"), "y": gives(t, "end")})
 		result, _, err := try(t, a, "go")
 		require.ErrorContains(t, err, "no")

@@ -55,7 +55,8 @@ func (r *reader) inside(d, inner *draft, node *Node, path string, line int) {
 // inner makes the agent of the graph that stands in a node's place. What was set for
 // the graph around it holds for it as well.
 func (a *Agent) inner(n *planNode, resolve Resolver) (agent.Agent, error) {
-	opts := []AgentOption{WithName(legalName(n.ID)), WithConcurrency(a.concurrency), WithSettle(a.settle), WithBackoff(a.backoff, a.maxBackoff)}
+	opts := []AgentOption{WithName(legalName(n.ID)), WithConcurrency(a.concurrency), WithSettle(a.settle),
+		func(in *Agent) { in.backoff, in.maxBackoff, in.bounded = a.backoff, a.maxBackoff, a.bounded }}
 	for id, member := range a.given {
 		if rest, ok := strings.CutPrefix(id, n.ID+"/"); ok {
 			opts = append(opts, WithAgent(rest, member))
