@@ -79,9 +79,9 @@ type Group interface {
 	Next(wait time.Duration) ([]Ended, error)
 	// Add stores events of the workflow's own run with the next write.
 	Add(events ...*Event)
-	// Stop cancels the children that run and waits for them. Their runs are recorded
-	// as canceled.
-	Stop() error
+	// Stop cancels the children that run, waits for them, and returns them in the order
+	// in which they began. Their runs are recorded as canceled. Others may begin then.
+	Stop() []*Child
 	// Close leaves what is not stored yet to the workflow's next write. Children that
 	// still run are cancelled, and waited for, but not recorded. It must be called.
 	Close()

@@ -19,7 +19,7 @@ type run struct {
 	flow      *flow
 	group     agent.Group
 	cut       []*call // that a crash cut off
-	running   map[*call]struct{}
+	running   int
 	batch     []*agent.Child
 	questions []*question
 	recorded  int // how many of the flow's records the log has
@@ -31,22 +31,25 @@ func (r *run) load(ctx context.Context) error {
 	if r.inv.Scope() == "" {
 		input = agent.EncodeJSON(r.inv.Message().PlainText())
 	}
-	rp := newReplay(r.agent.plan, r.inv.RunID(), r.inv.Scope(), input)
-	first := true
+	var rp *replay
 	for e, err := range r.inv.Session().Events(ctx, r.inv.Since()) {
 		if err != nil {
 			return err
 		}
 		if _, ok := e.Data.(*agent.HarnessStart); ok && e.Scope == r.inv.Scope() {
-			if first {
+			if rp == nil {
 				rp = newReplay(r.agent.plan, e.RunID, e.Scope, input)
 			} else {
 				rp.takenUp(e.RunID)
 			}
-			first = false
 			continue
 		}
-		rp.apply(e)
+		if rp != nil { // else it came in the same write, before the graph's run
+			rp.apply(e)
+		}
+	}
+	if rp == nil { // a runtime that keeps no log
+		rp = newReplay(r.agent.plan, r.inv.RunID(), r.inv.Scope(), input)
 	}
 	r.flow, r.recorded, r.questions = rp.flow, rp.recorded, rp.questions
 	r.cut = rp.rest(r.inv.RunID())
@@ -55,7 +58,6 @@ func (r *run) load(ctx context.Context) error {
 
 // all makes calls until none is left.
 func (r *run) all(ctx context.Context) error {
-	r.running = make(map[*call]struct{})
 	r.group = r.inv.Runtime().Group(ctx, r.inv, r.agent.settle)
 	defer r.group.Close()
 	f := r.flow
@@ -64,7 +66,7 @@ func (r *run) all(ctx context.Context) error {
 		if err := r.start(); err != nil {
 			return err
 		}
-		if len(r.running) == 0 && len(f.delayed) == 0 {
+		if r.running == 0 && len(f.delayed) == 0 {
 			return f.failed()
 		}
 		ended, err := r.group.Next(r.wait())
@@ -73,14 +75,12 @@ func (r *run) all(ctx context.Context) error {
 		}
 		for _, e := range ended {
 			c := e.Child.Data.(*call)
-			delete(r.running, c)
+			r.running--
 			f.end(c, outcome{run: e.RunID, reason: e.Reason, output: e.Output, code: e.Code, message: e.Message, err: e.Err})
 		}
 		r.record()
 		if f.stopped != nil && !f.saved {
-			if err := r.stop(); err != nil {
-				return err
-			}
+			r.stop()
 			f.save()
 		}
 	}
@@ -101,7 +101,7 @@ func (r *run) start() error {
 	})
 	most := math.MaxInt
 	if r.agent.concurrency > 0 {
-		most = max(0, r.agent.concurrency-len(r.running))
+		most = max(0, r.agent.concurrency-r.running)
 	}
 	r.batch = r.batch[:0]
 	begin := func(calls []*call) {
@@ -110,7 +110,7 @@ func (r *run) start() error {
 				f.started(c)
 			}
 			r.batch = append(r.batch, &c.Child)
-			r.running[c] = struct{}{}
+			r.running++
 		}
 	}
 	cut := min(most, len(r.cut))
@@ -162,16 +162,11 @@ func (r *run) record() {
 const noticeRouting = "routing_error"
 
 // stop cancels what runs.
-func (r *run) stop() error {
-	if err := r.group.Stop(); err != nil {
-		return err
+func (r *run) stop() {
+	for _, child := range r.group.Stop() {
+		r.flow.end(child.Data.(*call), outcome{reason: agent.FinishReasonCanceled})
 	}
-	for c := range r.running {
-		r.flow.end(c, outcome{reason: agent.FinishReasonCanceled})
-	}
-	clear(r.running)
-	r.cut = nil
-	return nil
+	r.running, r.cut = 0, nil
 }
 
 // failed returns the error of a run without an output.

@@ -115,9 +115,19 @@ func (l *lane) reserve(inv *agent.Invocation, model llm.Model, req *llm.Request)
 		if l.t.asking == nil {
 			l.t.asking = make(map[string]amount)
 		}
-		l.t.asking[l.scope] = next
+		l.t.asking[l.scope], l.asked = next, true
 	}
 	return nil
+}
+
+// answered notes that an inner scope's model is no longer being asked.
+func (l *lane) answered() {
+	if l.asked {
+		l.asked = false
+		l.t.mu.Lock()
+		defer l.t.mu.Unlock()
+		delete(l.t.asking, l.scope)
+	}
 }
 
 // expect estimates what a call will use.

@@ -30,8 +30,8 @@ type group struct {
 	settle time.Duration
 	wg     sync.WaitGroup
 
-	live    map[*agent.Child]*child // that run
-	alone   *child                  // the only one, while it has no goroutine
+	live    []*child // that run, in any order
+	alone   *child   // the only one, while it has no goroutine
 	begun   []*child
 	count   int            // of all children
 	events  []*agent.Event // of a write that is put together
@@ -55,6 +55,7 @@ type child struct {
 	group   *group
 	spec    *agent.Child
 	number  int            // of those of the group
+	at      int            // in live
 	start   *agent.Event   // of its scope, nil if that was there
 	closing []*agent.Event // the last write, which ends the run
 	alone   bool           // it runs on the workflow's goroutine
@@ -68,7 +69,7 @@ type child struct {
 
 // Group implements agent.Runtime.
 func (l *lane) Group(ctx context.Context, inv *agent.Invocation, settle time.Duration) agent.Group {
-	g := &group{l: l, run: inv.RunID(), turn: inv.TurnID(), parent: ctx, settle: settle, live: make(map[*agent.Child]*child), wake: make(chan struct{}, 1)}
+	g := &group{l: l, run: inv.RunID(), turn: inv.TurnID(), parent: ctx, settle: settle, wake: make(chan struct{}, 1)}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)
 	return g
 }
@@ -103,15 +104,16 @@ func (g *group) Start(children ...*agent.Child) error {
 			c.scoped.after = c.start.Seq - 1
 		}
 		c.bound()
-		g.live[c.spec] = c
+		c.at, g.live = len(g.live), append(g.live, c)
 	}
 	if len(g.live) == 1 && len(g.begun) == 1 {
 		g.alone = g.begun[0]
 		return nil
 	}
 	g.accompany()
+	g.wg.Add(len(g.begun))
 	for _, c := range g.begun {
-		g.wg.Go(c.runAll)
+		go c.runAll()
 	}
 	return nil
 }
@@ -120,7 +122,8 @@ func (g *group) Start(children ...*agent.Child) error {
 func (g *group) accompany() {
 	if c := g.alone; c != nil {
 		g.alone = nil
-		g.wg.Go(c.runAll)
+		g.wg.Add(1)
+		go c.runAll()
 	}
 }
 
@@ -314,16 +317,18 @@ func (g *group) take() error {
 
 // over takes in how a child has ended. The error is one of the turn.
 func (g *group) over(c *child) error {
-	delete(g.live, c.spec)
+	last := g.live[len(g.live)-1]
+	last.at, g.live[c.at] = c.at, last
+	g.live = g.live[:len(g.live)-1]
 	if len(c.closing) == 0 {
 		return cmp.Or(c.err, context.Canceled)
 	}
 	g.pending = append(g.pending, c.closing...)
-	last := c.closing[len(c.closing)-1]
-	end := last.Data.(*agent.HarnessEnd)
-	ended := agent.Ended{Child: c.spec, RunID: last.RunID, Reason: end.FinishReason, Output: end.Output, Err: c.err}
+	closing := c.closing[len(c.closing)-1]
+	end := closing.Data.(*agent.HarnessEnd)
+	ended := agent.Ended{Child: c.spec, RunID: closing.RunID, Reason: end.FinishReason, Output: end.Output, Err: c.err}
 	for _, e := range c.closing {
-		if f, ok := e.Data.(*agent.Failure); ok && e.RunID == last.RunID {
+		if f, ok := e.Data.(*agent.Failure); ok && e.RunID == closing.RunID {
 			ended.Code, ended.Message = f.Code, f.Message
 		}
 	}
@@ -349,16 +354,18 @@ func (g *group) drain(cause error) {
 }
 
 // Stop implements agent.Group.
-func (g *group) Stop() error {
+func (g *group) Stop() []*agent.Child {
 	g.drain(errStopped)
+	slices.SortFunc(g.live, func(a, b *child) int { return a.number - b.number })
+	children := make([]*agent.Child, len(g.live))
 	stopped := make(map[string]bool, len(g.live)) // scopes of this group, and runs inside them
-	for _, c := range g.live {
-		stopped[c.scope] = true
+	for i, c := range g.live {
+		children[i], stopped[c.scope] = c.spec, true
 		if void := c.void("canceled", "stopped by "+g.l.current.Agent); void != nil {
 			g.pending = append(g.pending, c.stamp(g.l.t.runOf(c.scope), &agent.Event{Data: void}))
 		}
 	}
-	clear(g.live)
+	g.live = g.live[:0]
 	g.ctx, g.cancel = context.WithCancelCause(g.parent) // others may begin
 	g.closed = nil
 	t := g.l.t
@@ -374,7 +381,7 @@ func (g *group) Stop() error {
 	for _, scope := range slices.Backward(scopes) {
 		g.pending = t.closeScope(g.pending, scope, interrupted)
 	}
-	return nil
+	return children
 }
 
 // Add implements agent.Group.
@@ -388,7 +395,7 @@ func (g *group) Add(events ...*agent.Event) {
 func (g *group) Close() {
 	if len(g.live) > 0 {
 		g.drain(cmp.Or(context.Cause(g.ctx), context.Canceled))
-		clear(g.live)
+		g.live = nil
 	}
 	g.cancel(nil)
 	if !g.l.stopped && !g.l.consuming { // the workflow's next write takes them along
@@ -411,6 +418,7 @@ func (t *turn) runOf(scope string) session.Run {
 
 // runAll is a child's goroutine.
 func (c *child) runAll() {
+	defer c.group.wg.Done()
 	err := c.lane.run()
 	c.unbound()
 	g := c.group

@@ -45,6 +45,7 @@ type lane struct {
 	session   agent.Session   // what the scope's agents see of the session
 	stopped   bool            // the consumer broke out of its loop
 	consuming bool            // the consumer's code runs, not ours
+	asked     bool            // the turn counts a call of an inner scope's model as under way
 }
 
 // run takes steps until the scope's last run has ended for good.
@@ -98,7 +99,7 @@ func (l *lane) step() (done bool, err error) {
 		return false, l.fail(run, err)
 	}
 	if l.scope != "" {
-		defer l.t.answered(l.scope)
+		defer l.answered()
 	}
 	l.steps++
 	if l.t.r.budgeted.time {
@@ -196,6 +197,10 @@ func (l *lane) recovered(run session.Run, err *error) {
 func (l *lane) origin(run session.Run, p *agent.InvocationParams) {
 	if run.Transfer != nil {
 		p.Payload = run.Transfer.Payload
+	}
+	if l.child != nil && l.child.start != nil {
+		p.Input = l.child.spec.Input
+		return
 	}
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()

@@ -422,10 +422,3 @@ func repeated(events []*agent.Event, id string) bool {
 	}
 	return false
 }
-
-// answered notes that a scope's model is no longer being asked.
-func (t *turn) answered(scope string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.asking, scope)
-}
