@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/agentarbor/arbor/internal/yamlnumber"
 )
 
 // textOf returns a text as it stands in the file.
@@ -146,6 +148,12 @@ func (r *reader) any(n ast.Node, path string, depth int) any {
 	}
 	switch n := n.(type) {
 	case *ast.StringNode, *ast.LiteralNode:
+		if text, ok := n.(*ast.StringNode); ok {
+			if number, ok := yamlnumber.Of(text); ok {
+				f, _ := number.Float64() // which has it
+				return f
+			}
+		}
 		s, _ := textOf(n)
 		return s
 	case *ast.BoolNode:

@@ -16,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/yamlnumber"
 )
 
 // maxDepth bounds how deep values are nested.
@@ -338,7 +339,8 @@ func (r *reader) duration(p *pair) time.Duration {
 }
 
 // any converts a value of any kind to what encoding/json would make of it, except
-// that whole numbers are int64, or uint64 above the largest.
+// that whole numbers are int64, or uint64 above the largest, and larger ones and those
+// with an exponent are json.Number.
 func (r *reader) any(n ast.Node, depth int) any {
 	if depth > maxDepth {
 		r.add(r.line(n), "values are nested more than %d levels deep", maxDepth)
@@ -347,6 +349,9 @@ func (r *reader) any(n ast.Node, depth int) any {
 	switch n := n.(type) {
 	case nil, *ast.NullNode:
 	case *ast.StringNode:
+		if number, ok := yamlnumber.Of(n); ok {
+			return number
+		}
 		return n.Value
 	case *ast.LiteralNode:
 		if n.Value == nil {
