@@ -7,19 +7,34 @@ import (
 	"github.com/agentarbor/arbor/agent"
 )
 
-// Values are what a function on an edge sees: the output of the edge's source and the
-// input of the run, as encoding/json decodes them, but with numbers as json.Number.
-// They are the function's own.
-type Values struct{ Output, Input any }
+// Values are what a function on an edge or of a node sees: the output of the edge's
+// source or the node, the input of the run, and the state that the nodes share, as
+// encoding/json decodes them, but with numbers as json.Number. They are the function's
+// own.
+type Values struct {
+	Output, Input any
+	State         map[string]any
+}
 
-// guarded calls a function on an edge with values of its own. A panic is an error.
-func guarded[T any](f func(Values) (T, error), v *values) (out T, err error) {
+// guarded calls a function with values of its own.
+func guarded[T any](f func(Values) (T, error), v *values) (T, error) {
+	own := Values{Output: decode(v.output.raw), Input: decode(v.input.raw)}
+	if v.state != nil {
+		own.State, _ = decode(agent.EncodeJSON(v.state)).(map[string]any)
+	}
+	return called[T](func(v Values) (any, error) { return f(v) }, own)
+}
+
+// called calls a function. A panic is an error.
+func called[T any](f func(Values) (any, error), v Values) (out T, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the function panicked: %v", p)
 		}
 	}()
-	return f(Values{Output: decode(v.output.raw), Input: decode(v.input.raw)})
+	value, err := f(v)
+	out, _ = value.(T)
+	return out, err
 }
 
 // Builder makes a graph in Go: the same as a file, with agents and functions in place
@@ -38,13 +53,21 @@ func NewBuilder(name string) *Builder {
 }
 
 // Node adds a node. The id is what the graph's events and results call the agent; the
-// same agent may be given to several nodes.
-func (b *Builder) Node(id string, a agent.Agent) *Builder {
+// same agent may be given to several nodes, and a graph is an agent.
+func (b *Builder) Node(id string, a agent.Agent, opts ...NodeOption) *Builder {
 	if a == nil {
 		b.errs = append(b.errs, fmt.Errorf("node %q: the agent is nil", id))
 		return b
 	}
-	b.graph.Nodes = append(b.graph.Nodes, Node{ID: id, Ref: a.Name()})
+	n := Node{ID: id, Ref: a.Name()}
+	for _, o := range opts {
+		if o == nil {
+			b.errs = append(b.errs, fmt.Errorf("node %q: an option is nil", id))
+			continue
+		}
+		o(&n)
+	}
+	b.graph.Nodes = append(b.graph.Nodes, n)
 	b.agents = append(b.agents, WithAgent(id, a))
 	if b.graph.Entrypoint == "" {
 		b.graph.Entrypoint = id
@@ -95,7 +118,7 @@ func (b *Builder) OnError(h ErrorHandling) *Builder {
 // finds them, and those of options and agents.
 func (b *Builder) Build(opts ...AgentOption) (*Agent, error) {
 	g := b.graph
-	errs := b.errs
+	errs := append(b.errs[:len(b.errs):len(b.errs)], b.checkOptions()...)
 	switch s := g.OnError.Strategy; {
 	case s == "":
 		g.OnError.Strategy = FailFast

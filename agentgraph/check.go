@@ -257,7 +257,7 @@ func (c *checker) choices() {
 		first[p] = e.Line
 	}
 	for i, n := range c.graph.Nodes {
-		if n.Next == nil || n.ID == "" || c.ids[n.ID] != i || c.unsure {
+		if n.Next == nil || n.Next.program == nil || n.ID == "" || c.ids[n.ID] != i || c.unsure {
 			continue
 		}
 		targets, names, sure := map[string]bool{}, []string{}, true

@@ -187,11 +187,17 @@ type AgentDocument struct {
 // evaluated by any number of goroutines at once.
 type Expression struct {
 	program *expression.Program
+	call    func(Values) (any, error) // in place of program, of a Builder
 	state   map[string]any
 }
 
-// Source returns the text in the file.
-func (e *Expression) Source() string { return e.program.Source() }
+// Source returns the text in the file, or for a function of a [Builder] that it is one.
+func (e *Expression) Source() string {
+	if e.program == nil {
+		return "a function"
+	}
+	return e.program.Source()
+}
 
 // Test evaluates a condition. output is the value of the edge's source and input
 // that of the whole run: values of JSON as encoding/json makes them, with whole
@@ -199,6 +205,9 @@ func (e *Expression) Source() string { return e.program.Source() }
 // missing value, and whatever else has no answer, is an error. It takes a bounded
 // number of steps.
 func (e *Expression) Test(output, input any) (bool, error) {
+	if e.call != nil {
+		return called[bool](e.call, Values{output, input, e.state})
+	}
 	return e.program.Test(e.env(output, input))
 }
 
@@ -206,12 +215,18 @@ func (e *Expression) Test(output, input any) (bool, error) {
 // is nil, bool, string, int64, uint64 above the largest int64, float64, []any or
 // map[string]any. It takes a bounded number of steps and bytes.
 func (e *Expression) Value(output, input any) (any, error) {
+	if e.call != nil {
+		return called[any](e.call, Values{output, input, e.state})
+	}
 	return e.program.Value(e.env(output, input))
 }
 
 // Choose evaluates what a node has as Next: the ids, or none. Whether they are ids
 // is not checked. It takes a bounded number of steps.
 func (e *Expression) Choose(output, input any) ([]string, error) {
+	if e.call != nil {
+		return called[[]string](e.call, Values{output, input, e.state})
+	}
 	return e.program.Texts(e.env(output, input))
 }
 
@@ -219,7 +234,7 @@ func (e *Expression) Choose(output, input any) ([]string, error) {
 // values are as those of output; without it every key of the state is missing. The
 // state is only read, and may not change while the expression is evaluated.
 func (e *Expression) WithState(state map[string]any) *Expression {
-	return &Expression{e.program, state}
+	return &Expression{e.program, e.call, state}
 }
 
 func (e *Expression) env(output, input any) expression.Env {

@@ -173,16 +173,33 @@ func (f *flow) publish(values map[string]any) {
 	}
 }
 
-// test, value and choose evaluate expressions on the values.
+// test, value and choose evaluate expressions, or functions, on the values.
 func (v *values) test(e *Expression) (bool, error) {
+	if e.call != nil {
+		out, err := guarded(e.call, v)
+		yes, _ := out.(bool)
+		return yes, err
+	}
 	return v.with(e).Test(v.output.decoded(), v.input.decoded())
 }
 
 func (v *values) value(e *Expression) (any, error) {
+	if e.call != nil {
+		out, err := guarded(e.call, v)
+		if err != nil {
+			return nil, err
+		}
+		return canonical(out)
+	}
 	return v.with(e).Value(v.output.decoded(), v.input.decoded())
 }
 
 func (v *values) choose(e *Expression) ([]string, error) {
+	if e.call != nil {
+		out, err := guarded(e.call, v)
+		to, _ := out.([]string)
+		return to, err
+	}
 	return v.with(e).Choose(v.output.decoded(), v.input.decoded())
 }
 

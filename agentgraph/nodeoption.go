@@ -1,0 +1,164 @@
+package agentgraph
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// NodeOption configures a node of a [Builder], with what files have under arbor/v1.
+type NodeOption func(*Node)
+
+// Timeout bounds one call of the node.
+func Timeout(d time.Duration) NodeOption {
+	return func(n *Node) { n.Timeout = d }
+}
+
+// Retries calls the node again after an error, at most so many times, whatever the
+// graph's strategy is. 0 as the first pause is that of the graph.
+func Retries(most int, backoff time.Duration) NodeOption {
+	return func(n *Node) { n.Retry = &RetryPolicy{most, backoff} }
+}
+
+// LoopUntil calls the node again with its own output until a function says that it is done,
+// at most so many times. An error of the function is one of the node.
+func LoopUntil(most int, done func(Values) (bool, error)) NodeOption {
+	return func(n *Node) { n.Loop = &Loop{function(done), most} }
+}
+
+// Choose names the targets that may be reached from the node. An error is one of
+// routing, and so is a name to which no edge leads.
+func Choose(targets func(Values) ([]string, error)) NodeOption {
+	return func(n *Node) { n.Next = function(targets) }
+}
+
+// Write writes to a key of the state that Builder.State has declared, after each call
+// that gives an output. An error is one of routing.
+func Write(key string, value func(Values) (any, error)) NodeOption {
+	return func(n *Node) { n.Update = append(n.Update, Update{key, function(value)}) }
+}
+
+// AskFirst asks a person before the node runs. The question may be empty.
+func AskFirst(question string) NodeOption {
+	return func(n *Node) { n.Human = &Approval{question} }
+}
+
+// Priority makes the edge one of several of which a node takes one: see [Edge].
+func Priority(n int) EdgeOption { return func(e *Edge) { e.Priority = n } }
+
+// State declares a key of the state that the nodes share. initial must have a JSON
+// form; nil is none.
+func (b *Builder) State(key string, reducer Reducer, initial any) *Builder {
+	value, err := canonical(initial)
+	if err != nil {
+		b.errs = append(b.errs, fmt.Errorf("the initial value of %q: %w", key, err))
+	}
+	b.graph.State = append(b.graph.State, StateKey{Name: key, Reducer: reducer, Initial: value})
+	return b
+}
+
+// function makes an expression of a function. Nil gives one that Build refuses.
+func function[T any](f func(Values) (T, error)) *Expression {
+	if f == nil {
+		return &Expression{}
+	}
+	return &Expression{call: func(v Values) (any, error) { return f(v) }}
+}
+
+// canonical returns a value as expressions give it.
+func canonical(v any) (any, error) {
+	if v == nil {
+		return nil, nil
+	}
+	if _, err := json.Marshal(v); err != nil {
+		return nil, err
+	}
+	return plainNumbers(decode(agent.EncodeJSON(v)))
+}
+
+// plainNumbers replaces the numbers of a value of its own.
+func plainNumbers(v any) (any, error) {
+	var err error
+	switch v := v.(type) {
+	case json.Number:
+		if i, err := strconv.ParseInt(string(v), 10, 64); err == nil {
+			return i, nil
+		}
+		if u, err := strconv.ParseUint(string(v), 10, 64); err == nil {
+			return u, nil
+		}
+		return v.Float64()
+	case []any:
+		for i := range v {
+			if v[i], err = plainNumbers(v[i]); err != nil {
+				return nil, err
+			}
+		}
+	case map[string]any:
+		for k := range v {
+			if v[k], err = plainNumbers(v[k]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v, nil
+}
+
+// checkOptions finds what is wrong with what a Builder was given besides the shape of
+// the graph.
+func (b *Builder) checkOptions() (errs []error) {
+	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	keys := make(map[string]bool)
+	for _, k := range b.graph.State {
+		known := false
+		for _, r := range reducers {
+			if known = r.name == k.Reducer; known {
+				if k.Initial != nil && !r.fits(k.Initial) {
+					add("the initial value of %q for %s must be %s", k.Name, k.Reducer, r.what)
+				}
+				break
+			}
+		}
+		switch {
+		case !known:
+			add("there is no reducer %q", k.Reducer)
+		case keys[k.Name]:
+			add("the state has the key %q twice", k.Name)
+		case !identifier.MatchString(k.Name):
+			add("the key %q of the state is no name of letters, digits and _", k.Name)
+		}
+		keys[k.Name] = true
+	}
+	for _, n := range b.graph.Nodes {
+		node := func(format string, args ...any) { add("node %q: "+format, append([]any{n.ID}, args...)...) }
+		if n.Timeout < 0 || n.Retry != nil && (n.Retry.Max < 0 || n.Retry.Backoff < 0) {
+			node("a time or a number of retries is negative")
+		}
+		if n.Loop != nil && (n.Loop.Max < 1 || n.Loop.Max > MaxLoop) {
+			node("a loop has from 1 to %d calls", MaxLoop)
+		}
+		written := make(map[string]bool)
+		for _, u := range n.Update {
+			switch {
+			case !keys[u.Key]:
+				node("the state has no key %q", u.Key)
+			case written[u.Key]:
+				node("it writes to %q twice", u.Key)
+			}
+			written[u.Key] = true
+		}
+		if n.Loop != nil && n.Loop.Until.call == nil || n.Next != nil && n.Next.call == nil || slices.ContainsFunc(n.Update, func(u Update) bool { return u.Value.call == nil }) {
+			node("a function is nil")
+		}
+	}
+	for _, e := range b.graph.Edges {
+		if e.Priority < 0 || e.Priority > MaxPriority {
+			add("edge %s->%s: a priority is from 1 to %d", e.From, e.To, MaxPriority)
+		}
+	}
+	return errs
+}

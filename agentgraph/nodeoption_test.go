@@ -1,0 +1,100 @@
+package agentgraph_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/runner"
+)
+
+func number(v any) int64 {
+	n, _ := v.(json.Number).Int64()
+	return n
+}
+
+// TestNodeOptions: what files have under arbor/v1 can be had in Go.
+func TestNodeOptions(t *testing.T) {
+	make := func() *agentgraph.Agent {
+		inner, err := agentgraph.NewBuilder("inner").Node("x", adds(t)).Node("y", adds(t)).Edge("x", "y").Build()
+		require.NoError(t, err)
+		a, err := agentgraph.NewBuilder("options").
+			State("all", agentgraph.ReduceAppend, []int{0}).State("sum", agentgraph.ReduceSum, nil).
+			Node("a", inner,
+				agentgraph.LoopUntil(10, func(v agentgraph.Values) (bool, error) {
+					v.State["sum"] = "mine" // as all that a function sees
+					return number(v.Output) >= 5, nil
+				}),
+				agentgraph.Write("all", func(v agentgraph.Values) (any, error) { return v.Output, nil }),
+				agentgraph.Write("sum", func(v agentgraph.Values) (any, error) { return number(v.Output), nil }),
+				agentgraph.Choose(func(v agentgraph.Values) ([]string, error) { return []string{"b", "c"}, nil })).
+			Node("b", adds(t), agentgraph.Timeout(time.Minute)).Node("c", adds(t)).Node("d", adds(t)).
+			Edge("a", "b", agentgraph.Priority(1)).
+			Edge("a", "c", agentgraph.Priority(2), agentgraph.When(func(v agentgraph.Values) (bool, error) { return number(v.State["sum"]) < 3, nil })).
+			Edge("a", "d").
+			Build()
+		require.NoError(t, err)
+		return a
+	}
+	result, _ := cutAnywhere(t, make, "0")
+	require.Equal(t, agentgraph.Completed, result.Status)
+	require.Equal(t, []string{"a", "b"}, result.Order)
+	require.Equal(t, 3, result.Calls["a"], "2, 4, 6")
+	require.JSONEq(t, `{"all": [0, 2, 4, 6], "sum": 12}`, inJSON(result.State))
+	require.Equal(t, "7", string(result.Terminal["b"]))
+
+	g := make().Graph()
+	require.Equal(t, "a function", g.Nodes[0].Next.Source())
+	yes, err := g.Nodes[0].Loop.Until.WithState(map[string]any{}).Test(json.Number("7"), nil)
+	require.NoError(t, err)
+	require.True(t, yes)
+
+	s := begin(t, "1", func() *agentgraph.Agent {
+		a, err := agentgraph.NewBuilder("asks").Node("a", adds(t), agentgraph.AskFirst("Now?")).Build()
+		require.NoError(t, err)
+		return a
+	})
+	require.Empty(t, s.resume(runner.Approve(s.waits()[0])))
+	require.Equal(t, "2", string(s.result().Terminal["a"]))
+
+	synctest.Test(t, func(t *testing.T) {
+		a, err := agentgraph.NewBuilder("again").Node("a", fails(t, 2, "no", 1), agentgraph.Retries(2, time.Hour)).Build()
+		require.NoError(t, err)
+		_, _, err = try(t, a, "go")
+		require.NoError(t, err)
+	})
+}
+
+// TestNodeOptionErrors: a function that fails or panics is an error of its node.
+func TestNodeOptionErrors(t *testing.T) {
+	for say, option := range map[string]agentgraph.NodeOption{
+		"until of the agent a, \"a function\": no way":           agentgraph.LoopUntil(3, func(agentgraph.Values) (bool, error) { return false, errors.New("no way") }),
+		"next of the agent a, \"a function\": the function pan":  agentgraph.Choose(func(agentgraph.Values) ([]string, error) { panic("lost") }),
+		"next of the agent a, \"a function\": no edge leads to ": agentgraph.Choose(func(agentgraph.Values) ([]string, error) { return []string{"x"}, nil }),
+		"update of k of the agent a, \"a function\": json":       agentgraph.Write("k", func(agentgraph.Values) (any, error) { return math.NaN(), nil }),
+		"update of k of the agent a, \"a function\": it must be": agentgraph.Write("k", func(agentgraph.Values) (any, error) { return "words", nil }),
+	} {
+		a, err := agentgraph.NewBuilder("g").State("k", agentgraph.ReduceSum, 1).Node("a", gives(t, 1), option).Node("b", gives(t, 2)).Edge("a", "b").Build()
+		require.NoError(t, err)
+		result, _, err := try(t, a, "go")
+		require.ErrorContains(t, err, say)
+		require.Equal(t, "a", result.Error.Agent)
+	}
+	none := func(agentgraph.Values) (any, error) { return nil, nil }
+	_, err := agentgraph.NewBuilder("g").
+		State("k", "sometimes", 1).State("k", agentgraph.ReduceSum, "x").State("a-b", agentgraph.ReduceMerge, nil).State("c", agentgraph.ReduceReplace, func() {}).
+		Node("a", gives(t, 1), nil, agentgraph.Timeout(-1), agentgraph.LoopUntil(0, nil), agentgraph.Write("d", none), agentgraph.Write("k", none), agentgraph.Write("k", none)).
+		Node("b", gives(t, 1), agentgraph.Retries(-1, 0), agentgraph.AskFirst("?"), agentgraph.Choose(nil)).
+		Edge("a", "b", agentgraph.Priority(-1)).OnError(agentgraph.ErrorHandling{Fallback: "b"}).Build()
+	for _, say := range []string{`no reducer "sometimes"`, `the key "k" twice`, `for sum must be a number`, `"a-b" of the state is no name`, `initial value of "c"`, `node "a": an option is nil`,
+		`node "a": a time or a number of retries is negative`, `node "a": a loop has from 1 to 1000 calls`, `node "a": the state has no key "d"`, `node "a": it writes to "k" twice`, `node "a": a function is nil`,
+		`node "b": a time or a number of retries is negative`, `node "b": a function is nil`, `a priority is from 1 to 1000000`, `"b" waits for a person`} {
+		require.ErrorContains(t, err, say)
+	}
+}
