@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -20,8 +19,10 @@ func (g *graphRun) summary(graph *agentgraph.Graph, r *agentgraph.Result, said m
 	look := p.lookOf(p.Stdout)
 	var ids []string
 	width := 0
+	shown := make(map[string]bool, len(graph.Nodes))
 	add := func(id string) {
-		if !slices.Contains(ids, id) {
+		if !shown[id] {
+			shown[id] = true
 			ids = append(ids, id)
 			width = max(width, utf8.RuneCountInString(oneLine(id)))
 		}
@@ -32,24 +33,25 @@ func (g *graphRun) summary(graph *agentgraph.Graph, r *agentgraph.Result, said m
 	for _, n := range graph.Nodes {
 		add(n.ID)
 	}
+	failed, cancelled, skipped, waiting, notRun := set(r.Failed), set(r.Cancelled), set(r.Skipped), set(waits), set(r.NotRun)
 	for _, id := range ids {
 		what, paint, rest := "done", green, ""
 		if output, ok := r.Outputs[id]; ok {
 			rest = string(output)
 		}
 		switch {
-		case slices.Contains(r.Failed, id):
+		case failed[id]:
 			what, paint, rest = "failed", red, said[id]
 			if rest == "" && r.Error != nil && r.Error.Agent == id { // it was not called
 				rest = r.Error.Message
 			}
-		case slices.Contains(r.Cancelled, id):
+		case cancelled[id]:
 			what, paint, rest = "cancelled", faint, ""
-		case slices.Contains(r.Skipped, id):
+		case skipped[id]:
 			what, paint, rest = "skipped", faint, ""
-		case r.Status == agentgraph.Waiting && slices.Contains(waits, id):
+		case r.Status == agentgraph.Waiting && waiting[id]:
 			what, paint, rest = "waiting", cyan, ""
-		case slices.Contains(r.NotRun, id), r.Calls[id] == 0:
+		case notRun[id], r.Calls[id] == 0:
 			what, paint, rest = "not run", faint, ""
 		}
 		if n := r.Calls[id]; n > 1 {
@@ -60,4 +62,12 @@ func (g *graphRun) summary(graph *agentgraph.Graph, r *agentgraph.Result, said m
 		fmt.Fprintln(p.Stdout, strings.TrimRight(line, " "))
 	}
 	fmt.Fprintln(p.Stdout, "status: "+string(r.Status))
+}
+
+func set(ids []string) map[string]bool {
+	m := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		m[id] = true
+	}
+	return m
 }

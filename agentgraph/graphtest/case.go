@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -208,8 +207,9 @@ func (r *reader) graphFile(p *pair) *agentgraph.Graph {
 // known reports ids in a case that its graph does not have.
 func (r *reader) known(c *Case, f map[string]*pair) {
 	ids := make([]string, len(c.Graph.Nodes))
+	at := make(map[string]int, len(ids))
 	for i, n := range c.Graph.Nodes {
-		ids[i] = n.ID
+		ids[i], at[n.ID] = n.ID, i
 	}
 	var bad *Error
 	if errors.As(c.Mocks.Check(c.Graph), &bad) {
@@ -217,9 +217,9 @@ func (r *reader) known(c *Case, f map[string]*pair) {
 	}
 	for key, names := range map[string][]string{"approve": c.Approve, "deny": c.Deny} {
 		for _, id := range names {
-			if !slices.Contains(ids, id) {
+			if i, ok := at[id]; !ok {
 				r.add(f[key].line, "%s: no agent of the graph has the id %q%s", key, short(id, 60), didYouMean(id, ids))
-			} else if c.Graph.Nodes[slices.Index(ids, id)].Human == nil {
+			} else if c.Graph.Nodes[i].Human == nil {
 				r.add(f[key].line, "%s: %s does not wait for an approval: its node has no when: human", key, id)
 			}
 		}
@@ -230,7 +230,7 @@ func (r *reader) known(c *Case, f map[string]*pair) {
 	line := f["expect"].line
 	check := func(key string, names ...string) {
 		for _, id := range names {
-			if !slices.Contains(ids, id) && id != "" {
+			if _, ok := at[id]; !ok && id != "" {
 				r.add(r.keyLine(f["expect"].value, key, line), "expect.%s: no agent of the graph has the id %q%s", key, short(id, 60), didYouMean(id, ids))
 			}
 		}
@@ -244,7 +244,8 @@ func (r *reader) known(c *Case, f map[string]*pair) {
 	for _, group := range e.Parallel {
 		check("parallel", group...)
 		for _, id := range group {
-			if _, mocked := c.Mocks[id]; !mocked && slices.Contains(ids, id) {
+			_, known := at[id]
+			if _, mocked := c.Mocks[id]; known && !mocked {
 				r.add(r.keyLine(f["expect"].value, "parallel", line), "expect.parallel: %s has no mock that could wait for the others", id)
 			}
 		}

@@ -246,12 +246,14 @@ func appendPlaces(out []place, g *agentgraph.Graph, prefix string) []place {
 // Check reports mocks whose ids the graph does not have. The error is an [*Error].
 func (m Mocks) Check(g *agentgraph.Graph) error {
 	var ids []string
+	known := make(map[string]bool)
 	for _, p := range places(g) {
 		ids = append(ids, p.id)
+		known[p.id] = true
 	}
 	var problems []Problem
 	for id, mock := range m {
-		if !slices.Contains(ids, id) {
+		if !known[id] {
 			problems = append(problems, Problem{mock.file, max(mock.line, 1), fmt.Sprintf("no agent of the graph has the id %q%s", short(id, 60), didYouMean(id, ids))})
 		}
 	}
