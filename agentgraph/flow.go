@@ -20,7 +20,6 @@ type flow struct {
 
 	starts  []*call // to be made, in the order in which they became due
 	delayed []*call // to be made after a pause
-	order   []int   // nodes, as they were started for themselves
 
 	stopped *failure   // why nothing new begins
 	first   *failure   // the first error
@@ -100,7 +99,7 @@ type failure struct {
 }
 
 func newFlow(p *plan, input json.RawMessage, cause string, inner bool) *flow {
-	f := &flow{plan: p, inner: inner, input: dataOf(input), nodes: make([]nodeState, len(p.nodes)), order: make([]int, 0, len(p.nodes))}
+	f := &flow{plan: p, inner: inner, input: dataOf(input), nodes: make([]nodeState, len(p.nodes))}
 	for i := range p.nodes {
 		f.nodes[i].left = p.nodes[i].in
 	}
@@ -141,9 +140,6 @@ func (f *flow) started(c *call) {
 	if c.standIn >= 0 || c.rescue {
 		n.asked = c.Input
 		return
-	}
-	if n.attempt == 1 && n.round == 0 {
-		f.order = append(f.order, c.node)
 	}
 	n.phase = running
 }

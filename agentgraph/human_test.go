@@ -124,13 +124,13 @@ func TestHuman(t *testing.T) {
 	require.Empty(t, s.resume(runner.Approve(ids[1])))
 	result = s.result()
 	require.Equal(t, agentgraph.Waiting, result.Status)
-	require.Equal(t, []string{"a", "d", "c"}, result.Order)
+	require.Equal(t, []string{"a", "c", "d"}, result.Order)
 	require.Equal(t, ids[:1], s.waits(), "the same question waits on")
 
 	require.Empty(t, s.resume(runner.Approve(ids[0])))
 	result = s.result()
 	require.Equal(t, agentgraph.Completed, result.Status)
-	require.Equal(t, []string{"a", "d", "c", "b", "e"}, result.Order)
+	require.Equal(t, []string{"a", "b", "c", "d", "e"}, result.Order)
 	require.JSONEq(t, `{"b": 3, "c": 3, "d": 3}`, string(result.Terminal["e"]))
 	require.Empty(t, s.waits())
 	answers := map[string]string{}

@@ -1,7 +1,9 @@
 package agentgraph
 
 import (
+	"container/heap"
 	"fmt"
+	"sync"
 
 	"github.com/agentarbor/arbor/agent"
 )
@@ -19,6 +21,8 @@ type plan struct {
 	state    []StateKey
 	// reductions are those of the state's keys.
 	reductions map[string]reduction
+	// sorted returns the nodes in the order of the edges, ties in that of the file.
+	sorted func() []int
 	// single is the only node whose output can be the end of a run, -1 if there are
 	// several.
 	single int
@@ -89,7 +93,47 @@ func newPlan(g *Graph) *plan {
 		p.fallback = p.index[g.OnError.Fallback]
 	}
 	p.single = p.onlyEnd()
+	p.sorted = sync.OnceValue(p.sort)
 	return p
+}
+
+// sort puts every node behind its sources. Of those that could be next the first of the
+// file is.
+func (p *plan) sort() []int {
+	left := make([]int, len(p.nodes))
+	next := make(least, 0, len(p.nodes))
+	for i := range p.nodes {
+		if left[i] = p.nodes[i].in; left[i] == 0 {
+			next = append(next, i) // a heap, since they are in order
+		}
+	}
+	order := make([]int, 0, len(p.nodes))
+	for len(next) > 0 {
+		i := heap.Pop(&next).(int)
+		order = append(order, i)
+		for _, e := range p.nodes[i].out {
+			to := p.edges[e].to
+			if left[to]--; left[to] == 0 {
+				heap.Push(&next, to)
+			}
+		}
+	}
+	return order
+}
+
+// least is a heap of numbers.
+type least []int
+
+func (l least) Len() int           { return len(l) }
+func (l least) Less(i, j int) bool { return l[i] < l[j] }
+func (l least) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
+func (l *least) Push(x any)        { *l = append(*l, x.(int)) }
+
+func (l *least) Pop() any {
+	last := len(*l) - 1
+	x := (*l)[last]
+	*l = (*l)[:last]
+	return x
 }
 
 // onlyEnd returns the node at which every run ends that has no errors, or -1. A node

@@ -171,9 +171,6 @@ func (r *reference) start(concurrency int) {
 		c.born, c.number, c.ends = r.born, n.calls, r.now+r.takes(c.node)
 		r.live = append(r.live, c)
 		r.look.Calls[c.node]++
-		if c.kind == "own" && n.attempts == 1 && n.rounds == 0 {
-			r.look.Order = append(r.look.Order, c.node)
-		}
 		r.asked = r.asked || c.kind != "own"
 		if (c.kind != "stand-in" || !n.ownCall) && (c.kind != "own" || n.rounds == 0) { // what stands in for others does not hide its own part
 			r.look.Inputs[c.node] = c.input
@@ -413,6 +410,15 @@ func (r *reference) resolved(id string) {
 func (r *reference) conclude() *outlook {
 	o := r.look
 	o.State = r.state
+	for placed := map[string]bool{}; len(placed) < len(r.graph.Nodes); {
+		next := r.graph.Nodes[slices.IndexFunc(r.graph.Nodes, func(n agentgraph.Node) bool {
+			return !placed[n.ID] && !slices.ContainsFunc(r.graph.Edges, func(e agentgraph.Edge) bool { return e.To == n.ID && !placed[e.From] })
+		})].ID
+		placed[next] = true
+		if r.nodes[next].ownCall && (next != r.graph.OnError.Fallback || !r.asked) {
+			o.Order = append(o.Order, next)
+		}
+	}
 	if r.asked {
 		o.Order = append(o.Order, r.graph.OnError.Fallback)
 	}
@@ -443,7 +449,7 @@ func (r *reference) conclude() *outlook {
 	default:
 		o.Status = "completed"
 	}
-	if o.Status == "completed" || o.Status == "completed_with_errors" {
+	if o.Status != "recovered" {
 		for id, n := range r.nodes {
 			if n.has && !n.leftAlong {
 				o.Terminal[id] = n.output

@@ -23,12 +23,13 @@ const (
 )
 
 // Result is what became of one run, as the session's log has it. Lists of nodes are
-// in the order of the file, Order in that in which nodes began; nothing in it is nil
-// but Error and State.
+// in the order of the file, Order in that of the edges; nothing in it is nil but Error
+// and State.
 type Result struct {
 	Status Status `json:"status"`
-	// Order has a node once for its input, however often it was called, and at its end
-	// the fallback, if it was asked.
+	// Order has the nodes that were called: none before one of its sources, and of two
+	// that could change places the one that stands first in the file. The fallback is
+	// last if it was asked. When each began is in the log.
 	Order     []string                   `json:"order"`
 	Skipped   []string                   `json:"skipped"`   // no edge to them was taken, and they were not asked as the fallback
 	Failed    []string                   `json:"failed"`    // their agents gave errors to the last
@@ -37,7 +38,8 @@ type Result struct {
 	Calls     map[string]int             `json:"calls"`     // of every node
 	Inputs    map[string]json.RawMessage `json:"inputs"`    // of nodes that began
 	Outputs   map[string]json.RawMessage `json:"outputs"`
-	// Terminal are the outputs that went nowhere: the run's own.
+	// Terminal are the outputs that went nowhere. Of a run that has not failed they are
+	// its own; a run that was recovered has the fallback's alone.
 	Terminal map[string]json.RawMessage `json:"terminal"`
 	// State is the shared state at the end, without keys that have no value; nil if the
 	// graph has none.
@@ -133,11 +135,13 @@ func (f *flow) status() Status {
 }
 
 func (f *flow) result() Result {
-	r := Result{Status: f.status(), Order: make([]string, len(f.order)), Skipped: []string{}, Failed: []string{}, Cancelled: []string{}, NotRun: []string{},
+	r := Result{Status: f.status(), Order: []string{}, Skipped: []string{}, Failed: []string{}, Cancelled: []string{}, NotRun: []string{},
 		Calls: make(map[string]int, len(f.nodes)), Inputs: make(map[string]json.RawMessage), Outputs: make(map[string]json.RawMessage),
 		Terminal: make(map[string]json.RawMessage)}
-	for i, n := range f.order {
-		r.Order[i] = f.plan.nodes[n].ID
+	for _, i := range f.plan.sorted() {
+		if n := &f.nodes[i]; n.attempt > 0 && n.made > 0 && (i != f.fallback || n.asked == nil) {
+			r.Order = append(r.Order, f.plan.nodes[i].ID)
+		}
 	}
 	if f.fallback >= 0 && f.nodes[f.fallback].asked != nil {
 		r.Order = append(r.Order, f.plan.nodes[f.fallback].ID)
@@ -166,7 +170,7 @@ func (f *flow) result() Result {
 			}
 		}
 	}
-	for _, i := range f.terminals() {
+	for _, i := range f.ends() {
 		r.Terminal[f.plan.nodes[i].ID] = f.outputOf(i)
 	}
 	if f.state != nil {
@@ -196,12 +200,9 @@ func (f *flow) cause() *failure {
 	return f.first
 }
 
-// terminals are the nodes whose outputs are the run's.
-func (f *flow) terminals() (ends []int) {
-	switch f.status() {
-	case Failed:
-		return nil
-	case Recovered:
+// ends are the nodes whose outputs went nowhere.
+func (f *flow) ends() (ends []int) {
+	if f.rescued {
 		return []int{f.fallback}
 	}
 	for i := range f.nodes {
@@ -234,7 +235,7 @@ func (f *flow) outputOf(i int) json.RawMessage {
 
 // output returns the run's output, and what is said of it in a conversation.
 func (f *flow) output() (json.RawMessage, string) {
-	ends := f.terminals()
+	ends := f.ends()
 	if len(ends) == 1 {
 		out := f.outputOf(ends[0])
 		words := agent.OutputText(out)
