@@ -161,7 +161,7 @@ func (b *treeBuilder) add(a Agent, parent *Node, edge Edge) {
 		b.problem(name, path, "the agent %q has two parents: it stands at %s already", name, first.Path)
 		return
 	}
-	if err := CheckName(name); err != nil {
+	if err := CheckName(name); err != nil && !isNamed(a) {
 		b.problem(name, path, "%s", err)
 	}
 	n := &Node{Agent: a, Path: path, Parent: parent, Edge: edge, order: len(b.tree.nodes)}

@@ -87,8 +87,9 @@ type Group interface {
 	Close()
 }
 
-// Named returns the agent under another name, for a workflow in which it has one. All
-// else is the agent's own. Other interfaces than those of this package are not kept.
+// Named returns the agent under another name, for a workflow in which it has one: any
+// text, because nobody transfers to it. All else is the agent's own. Other interfaces
+// than those of this package are not kept.
 func Named(a Agent, name string) Agent {
 	n := &named{Agent: a, name: name}
 	if _, ok := a.(Workflow); ok {
@@ -100,6 +101,14 @@ func Named(a Agent, name string) Agent {
 type named struct {
 	Agent
 	name string
+}
+
+func isNamed(a Agent) bool {
+	switch a.(type) {
+	case *named, *namedWorkflow:
+		return true
+	}
+	return false
 }
 
 type namedWorkflow struct{ *named }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -167,4 +168,22 @@ func TestStopDuringAPause(t *testing.T) {
 		require.Equal(t, []string{"d"}, result.NotRun)
 		require.Equal(t, "c->d", result.Error.Edge)
 	})
+}
+
+// Ids are any texts: what a file may hold, a run can have.
+func TestAnyIDs(t *testing.T) {
+	ids := []string{"user", "human", "größe", "my node", "step.1", "a/b", "2/a", "..", "ends with #2", strings.Repeat("long ", 200), "\x1b[31mred"}
+	b := agentgraph.NewBuilder("odd")
+	for i, id := range ids {
+		b.Node(id, gives(t, i))
+		if i > 0 {
+			b.Edge(ids[i-1], id)
+		}
+	}
+	a, err := b.Build()
+	require.NoError(t, err)
+	result, _, err := try(t, a, "go")
+	require.NoError(t, err)
+	require.Equal(t, agentgraph.Completed, result.Status)
+	require.Equal(t, ids, result.Order)
 }
