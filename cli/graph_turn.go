@@ -48,18 +48,20 @@ func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.A
 	c.notice()
 	turn, done := p.interrupts.turn(ctx)
 	defer done()
-	some := false
 	events := c.Run(turn, c.key, llm.UserText(string(input)))
 	if g.resume {
 		events = c.Resume(turn, c.key, g.decisions()...)
 	}
-	end, failed := g.follow(noting(events, &some))
+	began, end, failed := g.follow(events)
 	if turn.Err() != nil && !answered(end) {
 		if !c.persistent() {
 			return context.Canceled
 		}
 		p.say("interrupted; to go on: %s", g.again(c))
 		return statusError(StatusInterrupted)
+	}
+	if !began && failed != nil { // what the session holds are runs of others
+		return failed
 	}
 	log, fold, err := c.log(ctx)
 	if err != nil {
@@ -69,11 +71,11 @@ func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.A
 	switch {
 	case err != nil:
 		return err
-	case len(results) == 0 && failed != nil: // it did not begin
+	case len(results) == 0 && failed != nil:
 		return failed
 	case len(results) == 0:
 		return usagef("session %s holds no run of this graph", c.key.ID)
-	case !some && results[len(results)-1].Status != agentgraph.Waiting:
+	case !began && results[len(results)-1].Status != agentgraph.Waiting:
 		p.say("the last run of session %s is over: there is nothing to go on with", c.key.ID)
 	}
 	result, asked := &results[len(results)-1], questions(log, fold)
@@ -97,14 +99,15 @@ func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.A
 }
 
 // follow waits for the end of a run, and shows on a terminal which agent is at work. It
-// returns how the graph's own run ended.
-func (g *graphRun) follow(events iter.Seq2[*agent.Event, error]) (end agent.FinishReason, failed error) {
+// returns whether anything happened at all, and how the graph's own run ended.
+func (g *graphRun) follow(events iter.Seq2[*agent.Event, error]) (began bool, end agent.FinishReason, failed error) {
 	spin := newSpinner(g.p.Stdout, g.p.lookOf(g.p.Stdout))
 	defer spin.hide()
 	for e, err := range events {
 		if err != nil {
-			return end, err
+			return began, end, err
 		}
+		began = true
 		switch d := e.Data.(type) {
 		case *agent.HarnessStart:
 			spin.show(e.Agent)
@@ -114,7 +117,7 @@ func (g *graphRun) follow(events iter.Seq2[*agent.Event, error]) (end agent.Fini
 			}
 		}
 	}
-	return end, nil
+	return began, end, nil
 }
 
 // log returns the events of the session, and what they amount to.
