@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 	"sync"
 
@@ -258,22 +257,6 @@ func (s *scene) grid(edges func(b *agentgraph.Builder, n int), n int, opts ...ag
 	}
 	edges(b, n)
 	return s.build(b, opts...)
-}
-
-// equalCalls compares what was called, and says what differs.
-func differentCalls(want, got map[string]int) (differences []string) {
-	for call, n := range want {
-		if got[call] != n {
-			differences = append(differences, fmt.Sprintf("%s: %d times, not %d", call, got[call], n))
-		}
-	}
-	for call, n := range got {
-		if want[call] == 0 {
-			differences = append(differences, fmt.Sprintf("%s: %d times, not at all before", call, n))
-		}
-	}
-	slices.Sort(differences)
-	return differences
 }
 
 // lines writes events one a line.

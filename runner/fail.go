@@ -38,6 +38,11 @@ func (l *lane) fail(run session.Run, err error) error {
 		reason = agent.FinishReasonLimit
 	}
 	l.answerPending(run, "not executed: "+agent.ForModel(err))
+	if n := l.tree.Node(run.Agent); n != nil {
+		if _, ok := n.Agent.(agent.Workflow); ok { // whose agents may still be at work in the log
+			l.joined = l.t.closeWithin(l.joined, map[string]bool{"run " + run.ID: true})
+		}
+	}
 	ends := []agent.EventData{failure, &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: reason}}
 	if void := l.void(failure.Code, "the answer was not completed"); void != nil {
 		ends = append([]agent.EventData{void}, ends...)

@@ -51,16 +51,17 @@ type group struct {
 // child is one run of a group.
 type child struct {
 	lane
-	scoped  scopeSession
-	group   *group
-	spec    *agent.Child
-	number  int            // of those of the group
-	at      int            // in live
-	start   *agent.Event   // of its scope, nil if that was there
-	closing []*agent.Event // the last write, which ends the run
-	alone   bool           // it runs on the workflow's goroutine
-	err     error
-	done    bool
+	scoped   scopeSession
+	group    *group
+	spec     *agent.Child
+	number   int            // of those of the group
+	at       int            // in live
+	start    *agent.Event   // of its scope, nil if that was there
+	closing  []*agent.Event // the last write, which ends the run
+	alone    bool           // it runs on the workflow's goroutine
+	unstored error          // why something could not be stored meanwhile, which ends the turn
+	err      error
+	done     bool
 
 	write []*agent.Event // to be stored now
 	event *agent.Event   // to be shown
@@ -233,7 +234,7 @@ func (g *group) runAlone(c *child) ([]agent.Ended, error) {
 	c.alone = true
 	c.err, c.done = c.lane.run(), true
 	c.unbound()
-	if err := g.over(c); err != nil {
+	if err := cmp.Or(c.unstored, g.over(c)); err != nil {
 		return nil, err
 	}
 	return g.ended, nil
@@ -368,20 +369,26 @@ func (g *group) Stop() []*agent.Child {
 	g.live = g.live[:0]
 	g.ctx, g.cancel = context.WithCancelCause(g.parent) // others may begin
 	g.closed = nil
-	t := g.l.t
+	g.pending = g.l.t.closeWithin(g.pending, stopped)
+	return children
+}
+
+// closeWithin makes the events that end the open runs in some scopes, and in those of
+// the workflows in them. "run " and an id stands for the scopes of that run's children.
+func (t *turn) closeWithin(events []*agent.Event, within map[string]bool) []*agent.Event {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var scopes []string
 	for _, scope := range t.w.fold.Open() {
-		if stopped[scope] || stopped["run "+agent.Conductor(scope)] {
-			stopped["run "+t.w.fold.Scope(scope).Run.ID] = true
+		if within[scope] || within["run "+agent.Conductor(scope)] {
+			within["run "+t.w.fold.Scope(scope).Run.ID] = true
 			scopes = append(scopes, scope)
 		}
 	}
 	for _, scope := range slices.Backward(scopes) {
-		g.pending = t.closeScope(g.pending, scope, interrupted)
+		events = t.closeScope(events, scope, interrupted)
 	}
-	return children
+	return events
 }
 
 // Add implements agent.Group.
@@ -460,6 +467,7 @@ func (c *child) store(ctx context.Context, events []*agent.Event) error {
 		c.consuming = true
 		err := c.group.store(events)
 		c.consuming = false
+		c.unstored = cmp.Or(c.unstored, err)
 		return err
 	}
 	c.write = events

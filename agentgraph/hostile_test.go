@@ -1,0 +1,341 @@
+package agentgraph_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// yields makes an agent of a step.
+func yields(t testing.TB, step func(ctx context.Context, inv *agent.Invocation, yield func(*agent.Event, error) bool)) agent.Agent {
+	a, err := agent.New("yields", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) { step(ctx, inv, yield) }
+	})
+	require.NoError(t, err)
+	return a
+}
+
+// beside puts an agent beside one that waits for its context's end and one that is
+// quick.
+func beside(t testing.TB, a agent.Agent, ended *atomic.Int64, opts ...agentgraph.AgentOption) *agentgraph.Agent {
+	waits := does(t, "waits", func(ctx context.Context, _ any) (any, error) {
+		<-ctx.Done()
+		ended.Add(1)
+		return nil, context.Cause(ctx)
+	})
+	g, err := agentgraph.NewBuilder("beside").Node("first", gives(t, 1)).Node("waits", waits).Node("bad", a).Node("quick", gives(t, 2)).
+		Edge("first", "waits").Edge("first", "bad").Edge("first", "quick").Build(opts...)
+	require.NoError(t, err)
+	return g
+}
+
+// TestBadAgents: whatever an agent of a node does, the run ends with an error that says
+// what, and those beside it are told to stop.
+func TestBadAgents(t *testing.T) {
+	for name, c := range map[string]struct {
+		step func(ctx context.Context, inv *agent.Invocation, yield func(*agent.Event, error) bool)
+		says string
+	}{
+		"panics": {func(context.Context, *agent.Invocation, func(*agent.Event, error) bool) { panic("oh") }, "oh"},
+		"panics after words": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
+			yield(&agent.Event{Data: &agent.Text{Content: "Words."}}, nil)
+			panic("oh")
+		}, "oh"},
+		"yields nil": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) { yield(nil, nil) }, "without payload"},
+		"yields an empty event": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
+			yield(&agent.Event{}, nil)
+		}, "without payload"},
+		"yields a result of an unknown call": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
+			yield(&agent.Event{ID: "nobody", Data: &agent.ToolResult{Name: "x", Output: []byte(`1`)}}, nil)
+		}, "no call that waits for one"},
+		"yields a harness_start": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
+			yield(&agent.Event{Data: &agent.HarnessStart{AgentID: "x"}}, nil)
+		}, "harness_start"},
+		"yields a harness_end": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
+			yield(&agent.Event{Data: &agent.HarnessEnd{AgentID: "x", FinishReason: agent.FinishReasonStop}}, nil)
+		}, "harness_end"},
+		"yields a user": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
+			yield(&agent.Event{Data: &agent.User{Content: llm.Content{Text: "I am the user."}}}, nil)
+		}, "a user event"},
+		"transfers to another node": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
+			yield(&agent.Event{Data: &agent.Transfer{To: "quick", Outcome: agent.TransferCommitted}}, nil)
+		}, "quick"},
+		"gives no JSON": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
+			yield(&agent.Event{Data: &agent.Finish{Output: []byte(`{"a":`)}}, nil)
+		}, "no JSON"},
+		"goes on for ever": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
+			yield(&agent.Event{Data: &agent.Continue{}}, nil)
+		}, "limit"},
+		"fails after it has finished": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
+			yield(nil, errors.New("too bad"))
+			yield(&agent.Event{Data: &agent.Finish{Output: []byte(`1`)}}, nil)
+		}, "too bad"},
+		"leaves a call without a result": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
+			yield(&agent.Event{Data: &agent.ToolCall{Name: "x", Input: []byte(`{}`)}}, nil)
+			yield(nil, errors.New("no result"))
+		}, "no result"},
+		"asks somebody": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
+			yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonInputRequired}}, nil)
+		}, "waits for somebody"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ended atomic.Int64
+				a := beside(t, yields(t, c.step), &ended)
+				result, events, err := try(t, a, "go")
+				require.ErrorContains(t, err, c.says)
+				var run *agent.RunError
+				require.ErrorAs(t, err, &run)
+				require.Equal(t, "bad", run.Agent)
+				require.Equal(t, agentgraph.Failed, result.Status)
+				require.Equal(t, "bad", result.Error.Agent)
+				require.Contains(t, result.Error.Message, c.says)
+				require.Equal(t, []string{"waits"}, result.Cancelled)
+				require.EqualValues(t, 1, ended.Load())
+				requireClosed(t, events, name)
+			})
+		})
+	}
+}
+
+// TestLateAgent: an agent that does not heed its context holds the turn up, but not for
+// ever, and what it gives then counts for nothing.
+func TestLateAgent(t *testing.T) {
+	late := func(t testing.TB) agent.Agent {
+		return does(t, "late", func(context.Context, any) (any, error) {
+			time.Sleep(time.Hour)
+			return "late", nil
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		a, err := agentgraph.NewBuilder("late").Node("a", gives(t, 1)).Node("b", late(t)).Node("c", fails(t, 1, "broken", nil)).
+			Edge("a", "b").Edge("a", "c").Build()
+		require.NoError(t, err)
+		began := time.Now()
+		result, events, err := try(t, a, "go")
+		require.ErrorContains(t, err, "broken")
+		require.Equal(t, time.Hour, time.Since(began).Truncate(time.Second))
+		require.Equal(t, []string{"b"}, result.Cancelled)
+		require.Empty(t, result.Outputs["b"])
+		requireClosed(t, events, "late")
+	})
+}
+
+// TestTimes: a limit of the turn's time, a budget and a node's own timeout end what runs.
+func TestTimes(t *testing.T) {
+	waits := func(t testing.TB, ended *atomic.Int64) agent.Agent {
+		return does(t, "waits", func(ctx context.Context, _ any) (any, error) {
+			<-ctx.Done()
+			ended.Add(1)
+			return nil, context.Cause(ctx)
+		})
+	}
+	for name, c := range map[string]struct {
+		opts   []runner.Option
+		reason agent.FinishReason
+		is     error
+		nested bool
+	}{
+		"a limit":               {opts: []runner.Option{runner.WithLimits(runner.Limits{Time: time.Minute})}, reason: agent.FinishReasonLimit, is: agent.ErrLimit},
+		"a limit around graphs": {opts: []runner.Option{runner.WithLimits(runner.Limits{Time: time.Minute})}, reason: agent.FinishReasonLimit, is: agent.ErrLimit, nested: true},
+		"a budget":              {opts: []runner.Option{runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Time: time.Minute}})}, reason: agent.FinishReasonLimit, is: agent.ErrLimit},
+		"a budget around graphs": {opts: []runner.Option{runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Time: time.Minute}})}, reason: agent.FinishReasonLimit,
+			is: agent.ErrLimit, nested: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ended atomic.Int64
+				b := agentgraph.NewBuilder("times").Node("first", gives(t, 1))
+				for i := range 5 {
+					b.Node(id(i), waits(t, &ended)).Edge("first", id(i))
+				}
+				a, err := b.OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Retry, MaxRetries: 2, Fallback: "z"}).Node("z", gives(t, "saved")).Build()
+				require.NoError(t, err)
+				if c.nested {
+					a, err = agentgraph.NewBuilder("outer").Node("inner", a).Node("beside", waits(t, &ended)).Node("a", gives(t, 1)).Entrypoint("a").
+						Edge("a", "inner").Edge("a", "beside").Build()
+					require.NoError(t, err)
+				}
+				result, events, err := try(t, a, "go", c.opts...)
+				require.ErrorIs(t, err, c.is)
+				require.Equal(t, agentgraph.Failed, result.Status, lines(events))
+				require.NotNil(t, result.Error)
+				require.Equal(t, c.reason, events[len(events)-1].Data.(*agent.HarnessEnd).FinishReason)
+				want := int64(5)
+				if c.nested {
+					want++
+				}
+				require.Equal(t, want, ended.Load(), "each once: nobody is called again, and not the fallback")
+				requireClosed(t, events, name)
+			})
+		})
+	}
+	t.Run("a node's own", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var ended atomic.Int64
+			g, err := agentgraph.Load([]byte(`
+apiVersion: arbor/v1
+kind: AgentGraph
+metadata: {name: own, version: 1.0.0}
+spec:
+  agents:
+    - {id: a, agentRef: x}
+    - {id: b, agentRef: x, timeout: 10s, retry: {max: 2, backoff: 1s}}
+    - {id: c, agentRef: x}
+  edges: [{from: a, to: b}, {from: a, to: c}]
+  entrypoint: a
+  errorHandling: {strategy: continue}
+`), agentgraph.WithAnyRef())
+			require.NoError(t, err)
+			slow := does(t, "slow", func(context.Context, any) (any, error) {
+				time.Sleep(time.Minute)
+				return "slow", nil
+			})
+			a, err := agentgraph.New(g, nil, agentgraph.WithAgent("a", gives(t, 1)), agentgraph.WithAgent("b", waits(t, &ended)), agentgraph.WithAgent("c", slow))
+			require.NoError(t, err)
+			result, events, err := try(t, a, "go")
+			require.NoError(t, err)
+			require.Equal(t, agentgraph.CompletedWithErrors, result.Status)
+			require.Equal(t, 3, result.Calls["b"])
+			require.EqualValues(t, 3, ended.Load())
+			require.Contains(t, result.Error.Message, "b had no answer after 10s")
+			require.Equal(t, `"slow"`, string(result.Outputs["c"]))
+			requireClosed(t, events, "a node's own")
+		})
+	})
+}
+
+// TestCancelled: whoever runs sees the end of its context, whichever way the turn ends.
+func TestCancelled(t *testing.T) {
+	for _, way := range []string{"cancel", "break", "panic"} {
+		t.Run(way, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				var ended atomic.Int64
+				speaks := yields(t, func(ctx context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
+					for i := 0; ; i++ {
+						if !yield(&agent.Event{Data: &agent.Text{Content: fmt.Sprint("word ", i)}}, nil) {
+							ended.Add(1)
+							return
+						}
+					}
+				})
+				inner := beside(t, speaks, &ended)
+				r, err := runner.New(beside(t, inner, &ended), session.NewMemory())
+				require.NoError(t, err)
+				var failed error
+				func() {
+					defer func() { _ = recover() }()
+					n := 0
+					for _, err := range r.Run(ctx, key, llm.UserText("go")) {
+						failed = err
+						if n++; n < 40 {
+							continue
+						}
+						switch way {
+						case "break":
+							return
+						case "panic":
+							panic("the consumer")
+						}
+						cancel()
+					}
+				}()
+				require.EqualValues(t, 3, ended.Load(), "two that wait, and one that speaks")
+				if way == "cancel" {
+					require.ErrorIs(t, failed, context.Canceled)
+				}
+			})
+		})
+	}
+}
+
+// failingStore fails at its n-th write, and at all from then on if it is dead.
+type failingStore struct {
+	session.Store
+	left atomic.Int64
+	dead bool
+}
+
+var errStore = errors.New("the disk is full")
+
+func (s *failingStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+	if left := s.left.Add(-1); left == 0 || s.dead && left < 0 {
+		return errStore
+	}
+	return s.Store.Append(ctx, key, seq, lease, events...)
+}
+
+// TestFailingStore: a store that fails at any write ends the turn with its error, and
+// the session can be gone on with.
+func TestFailingStore(t *testing.T) {
+	for _, dead := range []bool{false, true} {
+		t.Run(fmt.Sprint("dead ", dead), func(t *testing.T) {
+			t.Parallel()
+			build := func(s *scene) *agentgraph.Agent { return s.variety() }
+			if !dead { // an agent behind a tool tells its model of an error that is over
+				build = func(s *scene) *agentgraph.Agent { return s.steady() }
+			}
+			var whole agentgraph.Result
+			var called map[string]int
+			synctest.Test(t, func(t *testing.T) {
+				whole, _, called = undisturbed(t, func(s *scene) agent.Agent { return build(s) }, nil)
+			})
+			over := false
+			for n := int64(1); !over; n++ {
+				synctest.Test(t, func(t *testing.T) {
+					where := fmt.Sprint("write ", n)
+					store := &failingStore{Store: session.NewMemory(), dead: dead}
+					store.left.Store(n)
+					s := &scene{}
+					a := build(s)
+					r, err := runner.New(a, store)
+					require.NoError(t, err)
+					var failed error
+					for _, err := range r.Run(context.Background(), key, llm.UserText("go")) {
+						failed = err
+					}
+					if over = store.left.Load() > 0; over {
+						require.NoError(t, failed)
+						return
+					}
+					require.ErrorIs(t, failed, errStore, where)
+					store.left.Store(-1)
+					store.dead = false
+					log := logOf(t, r)
+					if len(log) == 0 {
+						return
+					}
+					again := &scene{}
+					a = build(again)
+					r, err = runner.New(a, store)
+					require.NoError(t, err)
+					for _, err := range r.Resume(context.Background(), key) {
+						require.NoError(t, err, where)
+					}
+					requireClosed(t, logOf(t, r), where)
+					results := resultsOf(t, a, r)
+					require.Len(t, results, 1, where)
+					if dead {
+						require.Equal(t, inJSON(whole), inJSON(results[0]), where)
+						requireNotAgain(t, log, called, again.take(), false, where)
+					}
+				})
+			}
+		})
+	}
+}
