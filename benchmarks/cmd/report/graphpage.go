@@ -66,7 +66,8 @@ func memoryCell(own, _ *graphResult) string {
 	return digits(median(each(own.figures, allocs))) + ", " + digits(median(each(own.figures, size))/1000) + " kB"
 }
 
-// ratioCell compares time, allocations and bytes with those of Arbor.
+// ratioCell compares the time, that of the processors, the allocations and the bytes
+// with those of Arbor.
 func ratioCell(own, arbor *graphResult) string {
 	if arbor == nil || arbor.figures == nil {
 		return "–"
@@ -75,7 +76,7 @@ func ratioCell(own, arbor *graphResult) string {
 		return "1"
 	}
 	of := func(value func(figure) float64) string { return times(ratio(own.figures, arbor.figures, value)) }
-	return of(ns) + " / " + of(allocs) + " / " + of(size)
+	return of(ns) + " / " + of(cpu) + " / " + of(allocs) + " / " + of(size)
 }
 
 // eventCell is the number of events that are kept for each node.
@@ -125,7 +126,7 @@ func graphSection(g *graphFigures, engines []graphs.Engine) string {
 			"engines took turns. All are for one node: those of a graph by the number of its nodes.",
 		"The time of a run, for each node:",
 		graphTable(g, engines, stepRun, timeCell),
-		"A run as a multiple of Arbor's: time / allocations / bytes allocated:",
+		"A run as a multiple of Arbor's: time / time of the processors / allocations / bytes allocated:",
 		graphTable(g, engines, stepRun, ratioCell),
 		graphWins(g, engines),
 		"Allocations and bytes of a run, for each node:",

@@ -177,9 +177,14 @@ func (c *graphCase) round(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.name(stepRun), err)
 	}
-	fmt.Fprintf(out, "%s\t%d\t%.1f ns/node\t%.0f B/node\t%.2f allocs/node\n", c.name(stepBuild), c.builds, built.ns, built.bytes, built.allocs)
-	fmt.Fprintf(out, "%s\t%d\t%.1f ns/node\t%.0f B/node\t%.2f allocs/node\t%.2f events/node\n", c.name(stepRun), c.runs, ran.ns, ran.bytes, ran.allocs, c.events)
+	c.print(out, stepBuild, c.builds, built, 0)
+	c.print(out, stepRun, c.runs, ran, c.events)
 	return nil
+}
+
+func (c *graphCase) print(out io.Writer, s step, times int, f figure, events float64) {
+	fmt.Fprintf(out, "%s\t%d\t%.1f ns/node\t%.1f cpu-ns/node\t%.0f B/node\t%.2f allocs/node\t%.2f events/node\n",
+		c.name(s), times, f.ns, f.cpu, f.bytes, f.allocs, events)
 }
 
 // timed repeats something that has to do with all nodes, and says what it took for
@@ -188,17 +193,19 @@ func (c *graphCase) timed(times int, do func() error) (figure, error) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	start := time.Now()
+	start, used := time.Now(), cpuTime()
 	for range times {
 		if err := do(); err != nil {
 			return figure{}, err
 		}
 	}
 	took := time.Since(start)
+	used = cpuTime() - used
 	runtime.ReadMemStats(&after)
 	n := float64(times * len(c.work.Shape.Nodes))
 	return figure{
 		ns:     float64(took) / n,
+		cpu:    float64(used) / n,
 		bytes:  float64(after.TotalAlloc-before.TotalAlloc) / n,
 		allocs: float64(after.Mallocs-before.Mallocs) / n,
 	}, nil
@@ -226,7 +233,7 @@ type graphResult struct {
 
 var (
 	graphName = `BenchmarkGraph/step=(build|run)/shape=(\w+)/nodes=(\d+)/engine=([\w-]+)`
-	graphLine = regexp.MustCompile(`^` + graphName + `\t\d+\t(\S+) ns/node\t(\S+) B/node\t(\S+) allocs/node(?:\t(\S+) events/node)?$`)
+	graphLine = regexp.MustCompile(`^` + graphName + `\t\d+\t(\S+) ns/node\t(\S+) cpu-ns/node\t(\S+) B/node\t(\S+) allocs/node\t(\S+) events/node$`)
 	leftLine  = regexp.MustCompile(`^not run: ` + graphName + ` would take (.+)$`)
 )
 
@@ -268,10 +275,7 @@ func parseGraphs(text []byte) (*graphFigures, error) {
 			return nil, err
 		}
 		var f figure
-		for i, to := range []*float64{&f.ns, &f.bytes, &f.allocs, &result.events} {
-			if found[5+i] == "" {
-				continue
-			}
+		for i, to := range []*float64{&f.ns, &f.cpu, &f.bytes, &f.allocs, &result.events} {
 			if *to, err = strconv.ParseFloat(found[5+i], 64); err != nil {
 				return nil, err
 			}

@@ -61,12 +61,12 @@ func TestGrowth(t *testing.T) {
 // third engine would take too long.
 const graphResults = `machine: 2 cores
 not run: BenchmarkGraph/step=run/shape=chain/nodes=1000/engine=c would take 30 s
-BenchmarkGraph/step=run/shape=chain/nodes=1000/engine=a	10	3000.0 ns/node	800 B/node	10.00 allocs/node	2.00 events/node
-BenchmarkGraph/step=run/shape=chain/nodes=1000/engine=b	10	30000.0 ns/node	400 B/node	100.00 allocs/node	0.00 events/node
-BenchmarkGraph/step=run/shape=chain/nodes=1000/engine=b	10	60000.0 ns/node	400 B/node	100.00 allocs/node	0.00 events/node
-BenchmarkGraph/step=run/shape=chain/nodes=1000/engine=a	10	2000.0 ns/node	800 B/node	10.00 allocs/node	2.00 events/node
-BenchmarkGraph/step=run/shape=chain/nodes=1000/engine=a	10	4000.0 ns/node	800 B/node	10.00 allocs/node	2.00 events/node
-BenchmarkGraph/step=run/shape=chain/nodes=1000/engine=b	10	20000.0 ns/node	400 B/node	100.00 allocs/node	0.00 events/node
+BenchmarkGraph/step=run/shape=chain/nodes=1000/engine=a	10	3000.0 ns/node	6000.0 cpu-ns/node	800 B/node	10.00 allocs/node	2.00 events/node
+BenchmarkGraph/step=run/shape=chain/nodes=1000/engine=b	10	30000.0 ns/node	30000.0 cpu-ns/node	400 B/node	100.00 allocs/node	0.00 events/node
+BenchmarkGraph/step=run/shape=chain/nodes=1000/engine=b	10	60000.0 ns/node	30000.0 cpu-ns/node	400 B/node	100.00 allocs/node	0.00 events/node
+BenchmarkGraph/step=run/shape=chain/nodes=1000/engine=a	10	2000.0 ns/node	6000.0 cpu-ns/node	800 B/node	10.00 allocs/node	2.00 events/node
+BenchmarkGraph/step=run/shape=chain/nodes=1000/engine=a	10	4000.0 ns/node	6000.0 cpu-ns/node	800 B/node	10.00 allocs/node	2.00 events/node
+BenchmarkGraph/step=run/shape=chain/nodes=1000/engine=b	10	20000.0 ns/node	30000.0 cpu-ns/node	400 B/node	100.00 allocs/node	0.00 events/node
 `
 
 func TestGraphSection(t *testing.T) {
@@ -80,7 +80,7 @@ func TestGraphSection(t *testing.T) {
 	text := graphSection(g, engines)
 	require.Contains(t, text, "| | Arbor | Other, alone | Third |")
 	require.Contains(t, text, "| chain of 1,000 | 3.0 µs | 30 µs | not run: about 30 s |")
-	require.Contains(t, text, "| chain of 1,000 | 1 | 10 × / 10 × / 0.5 × | not run: about 30 s |", "10, 30 and 5 times, by round")
+	require.Contains(t, text, "| chain of 1,000 | 1 | 10 × / 5.0 × / 10 × / 0.5 × | not run: about 30 s |", "10, 30 and 5 times, by round")
 	require.Contains(t, text, "| chain of 1,000 | 2.0 | 0.0 | not run: about 30 s |")
 	require.Contains(t, text, "- chain of 1,000: Other, alone needs 50 % of the bytes.")
 	require.Contains(t, graphSection(nil, engines), "no figures")
@@ -99,7 +99,7 @@ func TestBase(t *testing.T) {
 }
 
 func TestParseGraphsRefuses(t *testing.T) {
-	line := "BenchmarkGraph/step=run/shape=chain/nodes=100/engine=a\t1\t1.0 ns/node\t1 B/node\t1.00 allocs/node\t1.00 events/node\n"
+	line := "BenchmarkGraph/step=run/shape=chain/nodes=100/engine=a\t1\t1.0 ns/node\t1.0 cpu-ns/node\t1 B/node\t1.00 allocs/node\t1.00 events/node\n"
 	for name, text := range map[string]string{
 		"nothing":         "machine: 2 cores\n",
 		"other":           "FAIL\n",

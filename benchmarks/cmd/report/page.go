@@ -146,8 +146,13 @@ func duration(ns float64) string {
 	return digits(ns) + " ns"
 }
 
-// times prints a ratio.
-func times(r float64) string { return digits(r) + " ×" }
+// times prints a ratio; there is none of what could not be measured.
+func times(r float64) string {
+	if math.IsNaN(r) {
+		return "–"
+	}
+	return digits(r) + " ×"
+}
 
 // digits prints a number with two digits, or all those before the point.
 func digits(v float64) string {

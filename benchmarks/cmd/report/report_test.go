@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -55,6 +56,7 @@ func TestNumbers(t *testing.T) {
 	require.Equal(t, "10 µs", duration(9_960))
 	require.Equal(t, "1.5 s", duration(1.5e9))
 	require.Equal(t, "1,234 ×", times(1234.4))
+	require.Equal(t, "–", times(math.NaN()))
 	require.Equal(t, "12,345,678", thousands(12345678))
 	require.Equal(t, "123", thousands(123))
 }

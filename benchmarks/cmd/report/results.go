@@ -23,8 +23,9 @@ type measured struct {
 	figures map[string]map[string][]figure
 }
 
-// figure is one line of go test: a benchmark in one round, per operation.
-type figure struct{ ns, bytes, allocs float64 }
+// figure is one line of go test: a benchmark in one round, per operation. Of graphs,
+// it is one of measure's lines, per node, and the time of the processors besides.
+type figure struct{ ns, cpu, bytes, allocs float64 }
 
 var line = regexp.MustCompile(`^Benchmark(\w+)/framework=(\w+)/(\w+=\d+)(?:-\d+)?\s+\d+\s+(\S+) ns/op\s+(\S+) B/op\s+(\S+) allocs/op`)
 
@@ -73,6 +74,7 @@ func parse(text []byte) (*measured, error) {
 }
 
 func ns(f figure) float64     { return f.ns }
+func cpu(f figure) float64    { return f.cpu }
 func size(f figure) float64   { return f.bytes }
 func allocs(f figure) float64 { return f.allocs }
 
