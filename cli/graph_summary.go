@@ -11,6 +11,9 @@ import (
 // summaryWidth is how many characters of an output or of an error a summary shows.
 const summaryWidth = 100
 
+// summaryName is how many characters of an id it shows.
+const summaryName = 40
+
 // summary prints a line for each node, in the order in which they ran and then in
 // that of the file, and how the run ended. said are the errors of nodes, and
 // waits those that wait for a person.
@@ -24,7 +27,7 @@ func (g *graphRun) summary(graph *agentgraph.Graph, r *agentgraph.Result, said m
 		if !shown[id] {
 			shown[id] = true
 			ids = append(ids, id)
-			width = max(width, utf8.RuneCountInString(oneLine(id)))
+			width = max(width, utf8.RuneCountInString(cut(oneLine(id), summaryName)))
 		}
 	}
 	for _, id := range r.Order {
@@ -35,12 +38,11 @@ func (g *graphRun) summary(graph *agentgraph.Graph, r *agentgraph.Result, said m
 	}
 	failed, cancelled, skipped, waiting, notRun := set(r.Failed), set(r.Cancelled), set(r.Skipped), set(waits), set(r.NotRun)
 	for _, id := range ids {
-		what, paint, rest := "done", green, ""
-		if output, ok := r.Outputs[id]; ok {
-			rest = string(output)
-		}
+		output, answered := r.Outputs[id]
+		what, paint, rest := "done", green, string(output)
+		asked := id == graph.OnError.Fallback && r.Calls[id] > 0
 		switch {
-		case failed[id]:
+		case failed[id], asked && !answered && !cancelled[id] && said[id] != "": // a fallback that failed was not in its own place
 			what, paint, rest = "failed", red, said[id]
 			if rest == "" && r.Error != nil && r.Error.Agent == id { // it was not called
 				rest = r.Error.Message
@@ -57,7 +59,7 @@ func (g *graphRun) summary(graph *agentgraph.Graph, r *agentgraph.Result, said m
 		if n := r.Calls[id]; n > 1 {
 			rest = fmt.Sprintf("(%s) %s", count(n, "call"), rest)
 		}
-		name := oneLine(id)
+		name := cut(oneLine(id), summaryName)
 		line := name + strings.Repeat(" ", width-utf8.RuneCountInString(name)) + "  " + look.paint(paint, fmt.Sprintf("%-9s", what)) + "  " + cut(oneLine(rest), summaryWidth)
 		fmt.Fprintln(p.Stdout, strings.TrimRight(line, " "))
 	}
