@@ -1,7 +1,6 @@
 package agentgraph
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 
@@ -9,10 +8,11 @@ import (
 	"github.com/agentarbor/arbor/internal/expression"
 )
 
-// maxPublished is the largest JSON form in bytes of a value of the shared state that is
-// written to the log on each change. The state itself needs none of these events: it
+// maxPublished is the largest JSON form in bytes of a list or a mapping that grows and is
+// written to the log on each change: a larger one would make the log grow with the square
+// of the number of changes. The state itself needs none of these events, because it
 // follows from the outputs in the log.
-const maxPublished = 16 << 10
+const maxPublished = 4 << 10
 
 // reduction joins values of the shared state.
 type reduction struct {
@@ -148,9 +148,8 @@ func (f *flow) update(i int, output *data) {
 	f.publish(after)
 }
 
-// publish puts values of the shared state into the session's, where tools can see them.
-// Large values are left out, because a value that grows would be written again and
-// again.
+// publish puts values of the shared state into the session's, where tools can see them,
+// but for those that have grown large.
 func (f *flow) publish(values map[string]any) {
 	if len(values) == 0 {
 		return
@@ -160,7 +159,7 @@ func (f *flow) publish(values map[string]any) {
 		if f.large[k] {
 			continue
 		}
-		if raw, err := json.Marshal(v); err != nil || len(raw) > maxPublished {
+		if f.grows(k) && len(agent.EncodeJSON(v)) > maxPublished {
 			if f.large == nil {
 				f.large = make(map[string]bool)
 			}
@@ -171,6 +170,12 @@ func (f *flow) publish(values map[string]any) {
 	if len(delta) > 0 {
 		f.records = append(f.records, &agent.State{Delta: delta})
 	}
+}
+
+// grows reports whether a key can hold more than one write has written.
+func (f *flow) grows(key string) bool {
+	r := f.reductions[key].reducer
+	return r == ReduceAppend || r == ReduceMerge
 }
 
 // test, value and choose evaluate expressions, or functions, on the values.
