@@ -169,7 +169,7 @@ func (c *conversation) goOn(ctx context.Context, line string) error {
 		return noting(c.Resume(ctx, c.key, decisions...), &some)
 	})
 	if err == nil && !some {
-		c.p.say("the last turn is complete or waits for an approval: there is nothing to go on with")
+		c.p.say("the last turn is complete: there is nothing to go on with")
 	}
 	return err
 }

@@ -105,9 +105,6 @@ func (p *program) resumeTurn(cmd *cobra.Command, path string, _ []string) error 
 	case cutOff(err):
 		p.say("interrupted; to go on: %s", c.again("resume"))
 		return statusError(StatusInterrupted)
-	case err == nil && !some && fold.Scope("").Run.Finish == agent.FinishReasonInputRequired:
-		c.waiting(approvals(fold))
-		return statusError(StatusApproval)
 	case err == nil && !some:
 		p.say("the last turn of session %s is complete: there is nothing to go on with", c.key.ID)
 	}

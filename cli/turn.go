@@ -105,18 +105,21 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 	switch {
 	case failure != nil && ctx.Err() != nil, failure == nil && ctx.Err() != nil && !answered(end):
 		return context.Canceled
-	case failure == nil && end == agent.FinishReasonInputRequired:
-		if len(asked) == 0 { // they were asked about before the turn was taken up
-			fold, err := c.db.fold(ctx, c.key)
-			if err != nil {
-				return err
-			}
-			asked = approvals(fold)
-		}
-		c.waiting(asked)
-		return statusError(StatusApproval)
+	case failure != nil, end != "" && end != agent.FinishReasonInputRequired:
+		return failure
 	}
-	return failure
+	if len(asked) == 0 { // they were asked about before the turn was taken up, or nothing is taken up
+		fold, err := c.db.fold(ctx, c.key)
+		if err != nil {
+			return err
+		}
+		if end == "" && fold.Scope("").Run.Finish != agent.FinishReasonInputRequired {
+			return nil
+		}
+		asked = approvals(fold)
+	}
+	c.waiting(asked)
+	return statusError(StatusApproval)
 }
 
 // waiting tells how to decide about the calls that were asked about.
