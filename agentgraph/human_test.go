@@ -10,6 +10,8 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 )
@@ -255,4 +257,54 @@ func TestHumanInside(t *testing.T) {
 	result, _, err := try(t, outer, "go")
 	require.NoError(t, err)
 	require.Equal(t, `"f"`, string(result.Terminal["in"]))
+}
+
+// TestHumanInConversation: a graph that was handed a conversation asks, and the agent that
+// has the conversation afterwards sees a valid history.
+func TestHumanInConversation(t *testing.T) {
+	script := scripted.New(scripted.WithRecording()).
+		Add("support", scripted.Reply(scripted.CallID("c1", agent.TransferTool, `{"agent_name":"refund"}`)), scripted.Reply(scripted.Text("You are welcome."))).
+		Add("payer", scripted.Reply(scripted.Text("Paid.")))
+	refund, err := agentgraph.NewBuilder("refund").Node("check", does(t, "check", func(_ context.Context, in any) (any, error) { return in, nil })).
+		Node("pay", llmAgent(t, script, "payer"), agentgraph.AskFirst("Shall it be paid?")).Edge("check", "pay").Build(agentgraph.WithDescription("Pays"))
+	require.NoError(t, err)
+	store, ctx, key := session.NewMemory(), context.Background(), session.ID("s")
+	process := func() *runner.Runner {
+		r, err := runner.New(llmAgent(t, script, "support", llmagent.WithSubAgents(refund)), store)
+		require.NoError(t, err)
+		return r
+	}
+	call, reason := "", agent.FinishReason("")
+	for e, err := range process().Run(ctx, key, llm.UserText("Money back")) {
+		require.NoError(t, err)
+		switch d := e.Data.(type) {
+		case *agent.Relay:
+			call = d.ToolCallID
+		case *agent.HarnessEnd:
+			reason = d.FinishReason
+		}
+	}
+	require.Equal(t, agent.FinishReasonInputRequired, reason)
+	require.Empty(t, failure(process().Resume(ctx, key, runner.Approve(call))))
+	active, err := process().Active(ctx, key)
+	require.NoError(t, err)
+	require.Equal(t, "support", active)
+	require.Empty(t, failure(process().Run(ctx, key, llm.UserText("Thanks"))))
+	require.NoError(t, script.Done())
+	said := ""
+	open := map[string]bool{}
+	for _, m := range script.Requests("support")[1].Messages {
+		for _, p := range m.Parts {
+			switch p := p.(type) {
+			case llm.ToolCall:
+				open[p.ID] = true
+			case llm.ToolResult:
+				delete(open, p.CallID)
+			}
+		}
+		said += m.Content.PlainText() + "\n"
+	}
+	require.Empty(t, open)
+	require.Contains(t, said, "Paid.")
+	require.Contains(t, said, "Thanks")
 }
