@@ -27,6 +27,7 @@ type Fold struct {
 
 	conversation Scope
 	inner        map[string]*Scope // of the current turn
+	free         []*Scope          // of scopes that are over
 	state        map[string]any
 	spent        []Spent
 	time         Times
@@ -191,10 +192,27 @@ func (f *Fold) open(name string) *Scope {
 		if f.inner == nil {
 			f.inner = make(map[string]*Scope)
 		}
-		s = &Scope{}
+		if n := len(f.free); n > 0 {
+			s, f.free = f.free[n-1], f.free[:n-1]
+		} else {
+			s = &Scope{}
+		}
 		f.inner[name] = s
 	}
 	return s
+}
+
+// maxFree bounds the states that are kept to be used again.
+const maxFree = 16
+
+// forget drops the state of an inner scope.
+func (f *Fold) forget(name string) {
+	s := f.inner[name]
+	delete(f.inner, name)
+	if s != nil && len(f.free) < maxFree {
+		*s = Scope{}
+		f.free = append(f.free, s)
+	}
 }
 
 // Call returns the pending call of an id, or nil.
@@ -311,7 +329,7 @@ func (f *Fold) Apply(e *agent.Event) {
 			f.took(e, e.Time.UnixNano())
 		}
 		if e.Scope != "" && d.FinishReason != agent.FinishReasonTransfer && d.FinishReason != agent.FinishReasonInputRequired {
-			delete(f.inner, e.Scope)
+			f.forget(e.Scope)
 		}
 	case *agent.Text:
 		if strings.TrimSpace(d.Content) != "" {
