@@ -225,8 +225,13 @@ func (l *lane) take(e *agent.Event, err error) bool {
 		l.out.more = true
 		return false
 	case *agent.Finish:
-		if l.out.finish = *d; d.Output != nil && !json.Valid(d.Output) {
+		l.out.finish = *d
+		switch {
+		case d.Output == nil:
+		case !json.Valid(d.Output):
 			l.err = errors.New("the agent gave an output that is no JSON")
+		case !isCompact(d.Output): // whoever runs it sees what a store gives back
+			l.out.finish.Output = compact(d.Output)
 		}
 		return false
 	case *agent.User, *agent.HarnessStart, *agent.HarnessEnd:
