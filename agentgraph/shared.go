@@ -46,8 +46,9 @@ func reductions(keys []StateKey) map[string]reduction {
 	return all
 }
 
-// join returns the value after a write. Values are shared and not changed, but for the
-// room behind the end of a list, which only the newest list has.
+// join returns the value after a write, or for a mapping the graft that makes it.
+// Values are shared and not changed, but for the room behind the end of a list, which
+// only the newest list has.
 func (r reduction) join(old, written any) (any, error) {
 	switch r.reducer {
 	case ReduceAppend:
@@ -74,7 +75,7 @@ func (r reduction) join(old, written any) (any, error) {
 		if !ok && old != nil {
 			return nil, fmt.Errorf("what is there is no mapping")
 		}
-		return merged(there, more), nil
+		return graft{there, more}, nil
 	case ReduceSum, ReduceMin, ReduceMax:
 		switch {
 		case written == nil:
@@ -93,20 +94,25 @@ func (r reduction) join(old, written any) (any, error) {
 	return written, nil
 }
 
-// merged returns a mapping with the entries of two; where both have a mapping, these
-// are merged.
-func merged(there, more map[string]any) map[string]any {
-	out := make(map[string]any, len(there)+len(more))
-	maps.Copy(out, there)
-	for k, v := range more {
-		inner, ok := v.(map[string]any)
-		before, both := out[k].(map[string]any)
-		if ok && both {
-			v = merged(before, inner)
-		}
-		out[k] = v
+// graft is a merge that is to be made once it is known that all writes of an update are.
+type graft struct{ there, more map[string]any }
+
+// make merges into the mapping that is there, which belongs to the state alone: a new
+// one for each write would make many writes expensive.
+func (g graft) make() map[string]any {
+	if g.there == nil {
+		return g.more
 	}
-	return out
+	for k, v := range g.more {
+		more, ok := v.(map[string]any)
+		there, both := g.there[k].(map[string]any)
+		if ok && both {
+			graft{there, more}.make()
+			continue
+		}
+		g.there[k] = v
+	}
+	return g.there
 }
 
 // share begins the shared state of a run.
@@ -119,8 +125,11 @@ func (f *flow) share(keys []StateKey) {
 	for _, k := range keys {
 		if k.Initial != nil {
 			v := k.Initial
-			if list, ok := v.([]any); ok {
-				v = list[:len(list):len(list)] // which all runs share
+			switch initial := v.(type) { // which all runs share
+			case []any:
+				v = initial[:len(initial):len(initial)]
+			case map[string]any:
+				v = copyConfig(initial)
 			}
 			f.state[k.Name], initial[k.Name] = v, v
 		}
@@ -144,6 +153,11 @@ func (f *flow) update(i int, output *data) {
 			return
 		}
 	}
+	for key, v := range after {
+		if g, ok := v.(graft); ok {
+			after[key] = g.make()
+		}
+	}
 	maps.Copy(f.state, after)
 	f.publish(after)
 }
@@ -164,6 +178,9 @@ func (f *flow) publish(values map[string]any) {
 				f.large = make(map[string]bool)
 			}
 			v, f.large[k] = nil, true
+		}
+		if m, ok := v.(map[string]any); ok { // it may be merged into, and the event may not change
+			v = copyConfig(m)
 		}
 		delta["turn:"+f.plan.name+"."+k] = v
 	}
