@@ -465,9 +465,6 @@ func (f *flow) stop(fail *failure) {
 		}
 	}
 	f.starts, f.delayed = nil, nil
-	for _, i := range f.held {
-		f.nodes[i].phase = waiting
-	}
 	f.held = nil
 }
 

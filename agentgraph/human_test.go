@@ -159,6 +159,13 @@ func TestHumanDenies(t *testing.T) {
 	require.Equal(t, 0, result.Calls["b"])
 	require.Equal(t, &agentgraph.ResultError{Agent: "b", Message: "denied: too risky"}, result.Error)
 	require.JSONEq(t, `{"agent": "b", "error": "denied: too risky", "attempts": 0, "input": 2}`, string(result.Inputs["f"]))
+	runs := map[string]*agent.Event{}
+	for _, e := range s.log() {
+		if _, ok := e.Data.(*agent.HarnessStart); ok {
+			runs[e.Agent] = e
+		}
+	}
+	require.Equal(t, runs["a"].RunID+":harness_end", runs["f"].ParentID, "what b would have followed")
 	require.JSONEq(t, `{"b": {"agent": "b", "error": "denied: too risky", "attempts": 0, "input": 2}, "c": 3, "d": 3}`, string(result.Terminal["e"]))
 
 	s = begin(t, "1", human(t, "fail-fast"))

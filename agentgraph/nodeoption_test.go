@@ -1,6 +1,7 @@
 package agentgraph_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -97,4 +98,26 @@ func TestNodeOptionErrors(t *testing.T) {
 		`node "b": a time or a number of retries is negative`, `node "b": a function is nil`, `a priority is from 1 to 1000000`, `"b" waits for a person`} {
 		require.ErrorContains(t, err, say)
 	}
+}
+
+// TestRunsShareNoState: runs of one agent at the same time have lists of their own.
+func TestRunsShareNoState(t *testing.T) {
+	var a *agentgraph.Agent
+	own := func(v agentgraph.Values) (any, error) { return v.Input, nil }
+	inside := does(t, "inside", func(_ context.Context, in any) (any, error) {
+		if in == "outer" {
+			result, _, err := try(t, a, `inner`)
+			require.NoError(t, err)
+			require.JSONEq(t, `[1, 2, 3, "inner"]`, string(result.State["k"]))
+		}
+		return in, nil
+	})
+	a, err := agentgraph.NewBuilder("g").State("k", agentgraph.ReduceAppend, []int{1, 2, 3}).
+		Node("a", gives(t, 1), agentgraph.Write("k", own)).Node("b", inside).Node("c", does(t, "same", func(_ context.Context, in any) (any, error) { return in, nil })).
+		Edge("a", "b", agentgraph.Transform(own)).
+		Edge("b", "c", agentgraph.Transform(func(v agentgraph.Values) (any, error) { return v.State["k"], nil })).Build()
+	require.NoError(t, err)
+	result, _, err := try(t, a, `outer`)
+	require.NoError(t, err)
+	require.JSONEq(t, `[1, 2, 3, "outer"]`, string(result.Terminal["c"]))
 }

@@ -90,10 +90,11 @@ func isRecord(e *agent.Event) bool {
 	return false
 }
 
-// around reports whether a scope is that of a call of this run.
-func (rp *replay) around(scope string) bool {
-	_, ok := rp.key(scope)
-	return ok
+// conductor returns the run of the workflow that has opened a scope, "" if none has: see
+// [agent.ChildScope].
+func conductor(scope string) string {
+	head, _, _ := strings.Cut(scope, "/")
+	return head[:max(0, strings.LastIndexByte(head, '.'))]
 }
 
 // key returns the key of a call's scope.

@@ -3,7 +3,6 @@ package agentgraph
 import (
 	"encoding/json"
 	"iter"
-	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
@@ -67,6 +66,8 @@ func (a *Agent) Results(events iter.Seq2[*agent.Event, error]) ([]Result, error)
 	}
 	var all []*own
 	last := make(map[string]*own) // by scope
+	// The runs of this graph and those in them, among which a node may have its name.
+	within := make(map[string]bool)
 	user := json.RawMessage("null")
 	for e, err := range events {
 		if err != nil {
@@ -76,9 +77,14 @@ func (a *Agent) Results(events iter.Seq2[*agent.Event, error]) ([]Result, error)
 		case *agent.User:
 			user = agent.EncodeJSON(d.Content.PlainText())
 		case *agent.HarnessStart:
-			if e.Agent != a.name || slices.ContainsFunc(all, func(r *own) bool { return r.around(e.Scope) }) {
+			if within[conductor(e.Scope)] {
+				within[e.RunID] = true
 				break
 			}
+			if e.Agent != a.name {
+				break
+			}
+			within[e.RunID] = true
 			if r := last[e.Scope]; r != nil && r.turn == e.TurnID && (r.open || r.reason == agent.FinishReasonInputRequired) {
 				r.takenUp(e.RunID)
 				r.open = true

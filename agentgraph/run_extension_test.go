@@ -259,6 +259,7 @@ func cutAnywhere(t *testing.T, make func() *agentgraph.Agent, input string) (age
 			}
 			if key == crash { // in a fork, inner graphs that were cut off begin anew
 				require.Equal(t, notices(events), codes, key.ID)
+				require.Equal(t, deltas(events), deltas(log), key.ID)
 			}
 			require.Equal(t, lastState(events), lastState(log), key.ID)
 		}
@@ -274,6 +275,16 @@ func failure(events iter.Seq2[*agent.Event, error]) (message string) {
 		}
 	}
 	return message
+}
+
+// deltas are the changes of the session's state in a log.
+func deltas(events []*agent.Event) (all []string) {
+	for _, e := range events {
+		if d, ok := e.Data.(*agent.State); ok {
+			all = append(all, inJSON(d.Delta))
+		}
+	}
+	return all
 }
 
 // lastState is the session's state at the end of a log.
@@ -463,4 +474,41 @@ func TestGraphInGraphFails(t *testing.T) {
 	require.ErrorIs(t, err, agentgraph.ErrUnknownRef)
 	_, err = agentgraph.New(g, nil, agentgraph.WithAgent("f", gives(t, 1)), agentgraph.WithAgent("a", gives(t, "whole")), agentgraph.WithAgent("f/b", gives(t, 1)))
 	require.ErrorContains(t, err, `"f/b", which the graph does not have`)
+}
+
+// TestLoopStopped: a node that was to be called again in its loop was cancelled, and one
+// that failed in it and was to be called again has failed.
+func TestLoopStopped(t *testing.T) {
+	for _, c := range []struct {
+		failures          int
+		failed, cancelled []string
+	}{{0, []string{"c"}, []string{"b"}}, {9, []string{"b", "c"}, []string{}}} {
+		a := build(t, `
+	entrypoint: a
+	agents:
+	  - {id: a, agentRef: a}
+	  - {id: b, agentRef: b, loop: {until: false == true, max: 9}, retry: {max: 5, backoff: 1h}}
+	  - {id: c, agentRef: c}
+	edges: [{from: a, to: b}, {from: a, to: c}]
+`, map[string]agent.Agent{"a": gives(t, 1), "b": fails(t, c.failures, "no", 2), "c": fails(t, 9, "broken", 3)}, agentgraph.WithSettle(time.Minute))
+		result, _, err := try(t, a, "go")
+		require.ErrorContains(t, err, "broken")
+		require.Equal(t, c.failed, result.Failed)
+		require.Equal(t, c.cancelled, result.Cancelled)
+		require.Equal(t, 1, result.Calls["b"])
+		require.NotContains(t, result.Outputs, "b")
+	}
+}
+
+// TestSameNames: a node may have the name of the graph in which it stands.
+func TestSameNames(t *testing.T) {
+	a := build(t, `
+	entrypoint: extended
+	agents:
+	  - id: extended
+	    graph: {entrypoint: extended, agents: [{id: extended, agentRef: x}]}
+`, map[string]agent.Agent{"x": gives(t, 1)})
+	result, _, err := try(t, a, "go")
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{"extended": 1}, result.Calls)
 }

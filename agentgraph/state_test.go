@@ -66,15 +66,9 @@ func TestState(t *testing.T) {
 		published[strings.TrimPrefix(k, "turn:extended.")] = v
 	}
 	require.JSONEq(t, want, raw(t, published))
-	var deltas []string
-	for _, e := range events {
-		if s, ok := e.Data.(*agent.State); ok {
-			require.Empty(t, e.Scope)
-			deltas = append(deltas, raw(t, s.Delta))
-		}
-	}
-	require.Len(t, deltas, 5, "the beginning, and one for each call with writes")
-	require.JSONEq(t, `{"turn:extended.notes": ["zero", "call 1", "call 2", "call 3", "b1", ["b2"]], "turn:extended.total": 6}`, deltas[4])
+	written := deltas(events)
+	require.Len(t, written, 5, "the beginning, and one for each call with writes")
+	require.JSONEq(t, `{"turn:extended.notes": ["zero", "call 1", "call 2", "call 3", "b1", ["b2"]], "turn:extended.total": 6}`, written[4])
 }
 
 // TestStateOrder: nodes that end together write in the order of the file, whichever is
