@@ -20,6 +20,9 @@ type checker struct {
 
 func (c *checker) check() {
 	g := c.graph
+	if len(g.Nodes) == 0 { // which is reported: no id could be right
+		return
+	}
 	c.ids = make(map[string]int, len(g.Nodes))
 	c.names = make([]string, 0, len(g.Nodes))
 	for i := range g.Nodes {

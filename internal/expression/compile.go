@@ -128,6 +128,11 @@ func (l Language) compile(source string, want want) (p *Program, err error) {
 	if err != nil {
 		return nil, typeError(source, err, want)
 	}
+	if want == wantTruth {
+		if part, is := neverTrue(tree.Node); part != nil {
+			return nil, errorAt([]rune(source), part.Location().From, "a condition must be true or false, and this is %s", is)
+		}
+	}
 	if want == wantTexts && given != nil {
 		switch given.Kind() {
 		case reflect.String, reflect.Slice, reflect.Array, reflect.Interface, reflect.Pointer:
