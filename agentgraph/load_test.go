@@ -207,7 +207,7 @@ func problemCases() map[string]problemCase {
 		"condition bool":         {file: head + "      condition: true\n", want: []string{"bad_expression spec.edges[0].condition:14"}, say: `quotes, "true"`},
 		"condition empty":        {file: head + "      condition: ''\n", want: []string{"bad_expression spec.edges[0].condition:14"}},
 		"condition without":      {file: head + "      condition:\n", want: []string{"bad_expression spec.edges[0].condition:14"}},
-		"condition wrong type":   {file: head + "      condition: output.a + 1\n", want: nil},
+		"condition wrong type":   {file: head + "      condition: output.a + 1\n", want: []string{"bad_expression spec.edges[0].condition:14"}, say: "must be true or false"},
 		"condition a number":     {file: head + "      condition: len(output.a) + 1\n", want: []string{"bad_expression spec.edges[0].condition:14"}, say: "true or false"},
 		"condition in lines":     {file: head + "      condition: |\n        output.a == 1 and\n        output.b === 2\n", want: []string{"bad_expression spec.edges[0].condition:16"}, say: "write =="},
 		"transform list":         {file: head + "      transform: [output.a]\n", want: []string{"bad_expression spec.edges[0].transform:14"}, say: "YAML reads a list"},
