@@ -27,6 +27,9 @@ type Child struct {
 	// Resume goes on with the scope's open run, which was cut off, instead of opening
 	// the scope.
 	Resume bool
+	// Scope is the scope to go on with; "" is the one that Key names. It is another one
+	// if a run goes on with the work of one before it.
+	Scope string
 	// Timeout bounds the run; 0 is no bound besides those of the turn.
 	Timeout time.Duration
 	// Data is the workflow's own.

@@ -54,9 +54,8 @@ func undisturbed(t testing.TB, build func(*scene) agent.Agent, graph *agentgraph
 
 // requireNotAgain holds what a process has called that went on with a log against that
 // log: whoever had finished in it is not called, and no answer that stands in it is
-// asked for again. What agents behind tools had done is lost with the call of the tool,
-// and in a fork those that had not finished, graphs too, begin again.
-func requireNotAgain(t testing.TB, log []*agent.Event, whole, called map[string]int, forked bool, where string) {
+// asked for again. What agents behind tools had done is lost with the call of the tool.
+func requireNotAgain(t testing.TB, log []*agent.Event, whole, called map[string]int, where string) {
 	answers, finished := make(map[string]int), make(map[string]bool)
 	for _, e := range log {
 		switch d := e.Data.(type) {
@@ -70,12 +69,12 @@ func requireNotAgain(t testing.TB, log []*agent.Event, whole, called map[string]
 	}
 	for call, n := range whole {
 		kind, name, _ := strings.Cut(call, " ")
-		part, _, inner := strings.Cut(name, "_")
+		part, _, _ := strings.Cut(name, "_")
 		switch {
-		case name == "expert" || part == "deep", forked && part == "inner" && inner && !finished["inner"]:
+		case name == "expert" || part == "deep":
 		case kind == "agent" && n == 1 && finished[name], kind == "model" && finished[name]:
 			require.Zero(t, called[call], "%s: %s had finished", where, name)
-		case kind == "model" && !forked:
+		case kind == "model":
 			require.LessOrEqual(t, called[call]+answers[name], n, "%s: an answer of %s stands in the log", where, name)
 		}
 	}
@@ -132,7 +131,7 @@ func TestDisturbed(t *testing.T) {
 					results := resultsOf(t, a, r)
 					require.Len(t, results, 1, where)
 					require.Equal(t, inJSON(whole), inJSON(results[0]), "%s\n%s", where, lines(logOf(t, r)))
-					requireNotAgain(t, log, called, again.take(), false, where)
+					requireNotAgain(t, log, called, again.take(), where)
 					requireClosed(t, logOf(t, r), where)
 
 					for _, err := range r.Run(context.Background(), key, llm.UserText("go")) {

@@ -332,7 +332,7 @@ func TestFailingStore(t *testing.T) {
 					require.Len(t, results, 1, where)
 					if dead {
 						require.Equal(t, inJSON(whole), inJSON(results[0]), where)
-						requireNotAgain(t, log, called, again.take(), false, where)
+						requireNotAgain(t, log, called, again.take(), where)
 					}
 				})
 			}

@@ -276,7 +276,7 @@ func (k *killed) story(t *testing.T, dice *rand.Rand, life time.Duration, undist
 		wasKilled := process(t, order, after)
 		story = append(story, fmt.Sprintf("%s %d", order.On, order.N))
 		k.look(t)
-		requireNotAgain(t, log, called, k.called, false, strings.Join(story, ", "))
+		requireNotAgain(t, log, called, k.called, strings.Join(story, ", "))
 		if !wasKilled {
 			return story
 		}

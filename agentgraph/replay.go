@@ -107,8 +107,8 @@ func (rp *replay) key(scope string) (string, bool) {
 	return "", false
 }
 
-// start takes in that a call was made. One that was cut off by a fork is made again in
-// another scope.
+// start takes in that a call was made. One that was cut off is gone on with in its scope,
+// in a fork by another run.
 func (rp *replay) start(key, scope string) {
 	if rp.begun == nil {
 		rp.begun, rp.scopes = make(map[string]*call), make(map[string]string)
@@ -140,9 +140,8 @@ func (rp *replay) index() {
 	rp.starts, rp.delayed = len(rp.flow.starts), len(rp.flow.delayed)
 }
 
-// rest ends the replay. It returns the calls that were cut off; what a run began
-// itself, it goes on with.
-func (rp *replay) rest(runID string) (cut []*call) {
+// rest ends the replay. It returns the calls that were cut off, to be gone on with.
+func (rp *replay) rest() (cut []*call) {
 	f := rp.flow
 	made := func(c *call) bool { return c.begun }
 	f.starts = append(slices.DeleteFunc(f.starts, made), slices.DeleteFunc(f.delayed, made)...) // a crash was pause enough
@@ -151,7 +150,7 @@ func (rp *replay) rest(runID string) (cut []*call) {
 		if f.stopped != nil && !c.rescue {
 			continue
 		}
-		c.Resume = rp.scopes[key] == agent.ChildScope(runID, key)
+		c.Resume, c.Scope = true, rp.scopes[key]
 		cut = append(cut, c)
 	}
 	slices.SortFunc(cut, func(a, b *call) int { return a.Order - b.Order })

@@ -110,7 +110,7 @@ func (a *Agent) Results(events iter.Seq2[*agent.Event, error]) ([]Result, error)
 	}
 	results := make([]Result, len(all))
 	for i, r := range all {
-		r.rest("")
+		r.rest()
 		results[i] = r.flow.result()
 	}
 	return results, nil

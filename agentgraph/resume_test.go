@@ -77,7 +77,9 @@ func TestCutAnywhere(t *testing.T) {
 	}
 }
 
-// TestForkAnywhere goes on in a fork that was taken at each checkpoint of a run.
+// TestForkAnywhere goes on in a fork that was taken at each checkpoint of a run, and in
+// one that is cut off in its turn. Nothing is written there to a run of the past. A new
+// message is answered there, too.
 func TestForkAnywhere(t *testing.T) {
 	for name, tree := range trees {
 		t.Run(name, func(t *testing.T) {
@@ -107,11 +109,63 @@ func TestForkAnywhere(t *testing.T) {
 					n++
 					fork := session.ID(fmt.Sprint("fork", at.Seq))
 					require.NoError(t, sessions.Fork(context.Background(), key, at.Seq, fork))
-					goOn(t, tree, store, fork, whole, events[:at.Seq], called, name == "behind a tool", fmt.Sprint("fork at ", at.Seq))
+					where := fmt.Sprint("fork at ", at.Seq)
+					goOn(t, tree, store, fork, whole, events[:at.Seq], called, name == "behind a tool", where)
+					requireOwnRuns(t, store, fork, at.Seq, where)
+
+					fork = session.ID(fmt.Sprint("cut", at.Seq))
+					require.NoError(t, sessions.Fork(context.Background(), key, at.Seq, fork))
+					root, _ := tree(&scene{})
+					r, err := runner.New(root, store)
+					require.NoError(t, err)
+					more := 0
+					for _, err := range r.Resume(context.Background(), fork) {
+						require.NoError(t, err)
+						if more++; more > n%9 {
+							break
+						}
+					}
+					log := eventsOf(t, store, fork)
+					var fold session.Fold
+					for _, e := range log {
+						fold.Apply(e)
+					}
+					if fold.Unfinished() {
+						where = fmt.Sprintf("fork at %d, cut off after %d", at.Seq, more)
+						goOn(t, tree, store, fork, whole, log, called, name == "behind a tool", where)
+						requireOwnRuns(t, store, fork, at.Seq, where)
+					}
+
+					fork = session.ID(fmt.Sprint("new", at.Seq))
+					require.NoError(t, sessions.Fork(context.Background(), key, at.Seq, fork))
+					for _, err := range r.Run(context.Background(), fork, llm.UserText("go")) {
+						require.NoError(t, err)
+					}
+					requireOwnRuns(t, store, fork, at.Seq, fmt.Sprint("new message in a fork at ", at.Seq))
 				}
 				require.Greater(t, n, 20)
 			})
 		})
+	}
+}
+
+func eventsOf(t testing.TB, store session.Store, key session.Key) (events []*agent.Event) {
+	for e, err := range store.Load(context.Background(), key, 0) {
+		require.NoError(t, err)
+		events = append(events, e)
+	}
+	return events
+}
+
+// requireOwnRuns holds a fork against the rule that no run is written to in two sessions.
+func requireOwnRuns(t testing.TB, store session.Store, fork session.Key, shared int64, where string) {
+	past := make(map[string]bool)
+	for _, e := range eventsOf(t, store, fork) {
+		if e.Seq <= shared {
+			past[e.RunID] = true
+		} else if past[e.RunID] {
+			require.Fail(t, "a run of the past was written to", "%s: seq %d of %s\n%s", where, e.Seq, e.Agent, lines(eventsOf(t, store, fork)))
+		}
 	}
 }
 
@@ -150,14 +204,9 @@ func goOn(t testing.TB, tree func(*scene) (agent.Agent, *agentgraph.Agent), stor
 	got := results[len(results)-1] // a tool that was cut off runs its graph anew
 	if !behindTool {
 		require.Len(t, results, 1, where)
-		requireNotAgain(t, log, called, s.take(), key.ID != "s", where)
+		requireNotAgain(t, log, called, s.take(), where)
 	}
 	if inJSON(whole) != inJSON(got) {
-		var events []*agent.Event
-		for e, err := range r.History(context.Background(), key) {
-			require.NoError(t, err)
-			events = append(events, e)
-		}
-		require.Equal(t, inJSON(whole), inJSON(got), "%s\n%s", where, lines(events))
+		require.Equal(t, inJSON(whole), inJSON(got), "%s\n%s", where, lines(eventsOf(t, store, key)))
 	}
 }

@@ -52,7 +52,7 @@ func (r *run) load(ctx context.Context) error {
 		rp = newReplay(r.agent.plan, r.inv.RunID(), r.inv.Scope(), input)
 	}
 	r.flow, r.recorded, r.questions = rp.flow, rp.recorded, rp.questions
-	r.cut = rp.rest(r.inv.RunID())
+	r.cut = rp.rest()
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
 )
 
 // branches reports whether the session is a fork that was taken in the middle of a
@@ -21,14 +22,26 @@ func (t *turn) branch(events ...*agent.Event) error {
 	if !t.branches() {
 		return t.append(t.ctx, events)
 	}
-	run := &t.w.fold.Scope("").Run
-	start := &agent.Event{TurnID: run.TurnID, RunID: t.newID(), ParentID: t.w.fold.Scope("").LastNode(), Agent: run.Agent, Path: run.Path,
+	took := t.takeUp("")
+	for _, e := range events {
+		e.RunID = took[0].RunID
+	}
+	return t.append(t.ctx, append(took, events...))
+}
+
+// takeUp makes the events that open a run which takes up the one that is open in a
+// scope, or waits there.
+func (t *turn) takeUp(scope string) []*agent.Event {
+	s := t.w.fold.Scope(scope)
+	run := &s.Run
+	start := &agent.Event{TurnID: run.TurnID, RunID: t.newID(), Scope: scope, ParentID: s.LastNode(), Agent: run.Agent, Path: run.Path,
 		Data: &agent.HarnessStart{AgentID: run.AgentID}}
 	notice := *start
 	notice.ParentID = ""
 	notice.Data = &agent.Notice{Code: agent.NoticeForked, Message: fmt.Sprintf("the fork goes on from position %d", t.lease.Shared)}
-	for _, e := range events {
-		e.RunID = start.RunID
-	}
-	return t.append(t.ctx, append([]*agent.Event{start, &notice}, events...))
+	return []*agent.Event{start, &notice}
 }
+
+// past reports whether a run is of the session that this one is a fork of. Nothing is
+// written to it here.
+func (t *turn) past(run *session.Run) bool { return t.lease.Fork && run.Start <= t.lease.Shared }

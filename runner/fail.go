@@ -40,7 +40,9 @@ func (l *lane) fail(run session.Run, err error) error {
 	l.answerPending(run, "not executed: "+agent.ForModel(err))
 	if n := l.tree.Node(run.Agent); n != nil {
 		if _, ok := n.Agent.(agent.Workflow); ok { // whose agents may still be at work in the log
-			l.joined = l.t.closeWithin(l.joined, map[string]bool{"run " + run.ID: true})
+			within := make(map[string]bool)
+			conducts(within, &run)
+			l.joined = l.t.closeWithin(l.joined, within)
 		}
 	}
 	ends := []agent.EventData{failure, &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: reason}}

@@ -87,10 +87,7 @@ func (g *group) Start(children ...*agent.Child) error {
 		c.joined = c.room[:0]
 		c.scoped.turn, c.session = g.l.t, &c.scoped
 		g.begun = append(g.begun, c)
-		if spec.Resume {
-			g.l.t.mu.Lock()
-			c.again, c.scoped.after = true, max(0, g.l.t.w.fold.Scope(c.scope).First()-1)
-			g.l.t.mu.Unlock()
+		if spec.Resume && c.resume() {
 			continue
 		}
 		c.start = &agent.Event{TurnID: g.turn, RunID: g.l.t.newID(), Scope: c.scope, ParentID: spec.Cause, Agent: n.Agent.Name(), Path: n.Path,
@@ -117,6 +114,23 @@ func (g *group) Start(children ...*agent.Child) error {
 		go c.runAll()
 	}
 	return nil
+}
+
+// resume goes on with the scope that the child had, in a fork in a run of its own. It
+// reports whether the log has the scope.
+func (c *child) resume() bool {
+	t, scope := c.t, cmp.Or(c.spec.Scope, c.scope)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.w.fold.Scope(scope)
+	if s.Run.ID == "" {
+		return false
+	}
+	c.again, c.scope, c.scoped.after = true, scope, max(0, s.First()-1)
+	if s.Run.Open && t.past(&s.Run) {
+		c.group.events = append(c.group.events, t.takeUp(scope)...)
+	}
+	return true
 }
 
 // accompany gives the only child a goroutine, because others come to run beside it.
@@ -381,7 +395,7 @@ func (t *turn) closeWithin(events []*agent.Event, within map[string]bool) []*age
 	var scopes []string
 	for _, scope := range t.w.fold.Open() {
 		if within[scope] || within["run "+agent.Conductor(scope)] {
-			within["run "+t.w.fold.Scope(scope).Run.ID] = true
+			conducts(within, &t.w.fold.Scope(scope).Run)
 			scopes = append(scopes, scope)
 		}
 	}
@@ -389,6 +403,14 @@ func (t *turn) closeWithin(events []*agent.Event, within map[string]bool) []*age
 		events = t.closeScope(events, scope, interrupted)
 	}
 	return events
+}
+
+// conducts notes the scopes of a run's children, and of those whose work it takes up.
+func conducts(within map[string]bool, run *session.Run) {
+	within["run "+run.ID] = true
+	for _, id := range run.Before {
+		within["run "+id] = true
+	}
 }
 
 // Add implements agent.Group.

@@ -272,7 +272,11 @@ func (t *turn) conducted(open []string) map[string]bool {
 	for _, scope := range open { // those around a scope stand before it
 		if scope == "" || runs[agent.Conductor(scope)] {
 			kept[scope] = true
-			runs[t.w.fold.Scope(scope).Run.ID] = true
+			run := &t.w.fold.Scope(scope).Run
+			runs[run.ID] = true
+			for _, id := range run.Before {
+				runs[id] = true
+			}
 		}
 	}
 	return kept
@@ -317,6 +321,9 @@ func (t *turn) closing(message string) []*agent.Event {
 
 func (t *turn) closeScope(events []*agent.Event, scope, message string) []*agent.Event {
 	run := &t.w.fold.Scope(scope).Run
+	if scope != "" && t.past(run) {
+		return events
+	}
 	envelope := agent.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path}
 	for _, c := range run.Pending {
 		e, told := envelope, message

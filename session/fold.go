@@ -144,7 +144,11 @@ type Run struct {
 	AgentID string
 	// Since is the position before the run's start, or before that of the first run
 	// whose work it takes up.
-	Since  int64
+	Since int64
+	// Start is the position of the run's start, and Before are the runs whose work it
+	// takes up, the oldest first.
+	Start  int64
+	Before []string
 	Open   bool
 	Finish agent.FinishReason
 	Target string
@@ -300,16 +304,16 @@ func (f *Fold) Apply(e *agent.Event) {
 	switch d := e.Data.(type) {
 	case *agent.HarnessStart:
 		last := s.Run
-		s.Run = Run{ID: e.RunID, Agent: e.Agent, Path: e.Path, TurnID: e.TurnID, AgentID: d.AgentID, Since: e.Seq - 1, Open: true, Pending: last.Pending[:0]}
+		s.Run = Run{ID: e.RunID, Agent: e.Agent, Path: e.Path, TurnID: e.TurnID, AgentID: d.AgentID, Since: e.Seq - 1, Start: e.Seq, Open: true, Pending: last.Pending[:0]}
 		switch same := last.TurnID == e.TurnID; {
 		case same && last.Open: // a fork goes on with it here
 			s.Run.Pending, s.Run.Transfer, s.Run.Said = last.Pending, last.Transfer, last.Said
 			s.Run.TakesUp = last.TakesUp || last.Answers > 0 || len(last.Pending) > 0 || last.Said != ""
-			s.Run.Since = last.Since
+			s.Run.Since, s.Run.Before = last.Since, append(last.Before[:len(last.Before):len(last.Before)], last.ID)
 			f.took(e, f.before)
 		case same && last.Finish == agent.FinishReasonInputRequired: // it resumes a paused run
 			s.Run.Pending, s.Run.Transfer, s.Run.Said, s.Run.TakesUp = last.Pending, last.Transfer, last.Said, true
-			s.Run.Since = last.Since
+			s.Run.Since, s.Run.Before = last.Since, append(last.Before[:len(last.Before):len(last.Before)], last.ID)
 		case same && last.Finish == agent.FinishReasonTransfer && s.handed != nil && s.handed.To == e.Agent:
 			s.Run.Transfer = s.handed
 		}
@@ -377,18 +381,42 @@ func (f *Fold) Apply(e *agent.Event) {
 			for i := range s.Run.Pending {
 				s.Run.Pending[i].RunID = e.RunID
 			}
-			for _, name := range f.Open() {
-				if name != "" {
-					f.took(&agent.Event{Scope: name, Agent: f.inner[name].Run.Agent}, f.before)
-				}
+			if e.Scope == "" {
+				f.leave(e.Time)
 			}
-			clear(f.inner)
 		case agent.NoticeResumed:
 			f.took(e, f.before)
 			s.began = e.Time.UnixNano()
 		}
 	case *agent.State:
 		f.setState(d.Delta)
+	}
+}
+
+// leave drops the inner scopes of the session that a fork was taken of, but those that
+// the conversation's own run, a workflow's, has opened, and those that workflows in them
+// have. They are taken up as well. The time until then is nobody's.
+func (f *Fold) leave(now time.Time) {
+	names := slices.SortedFunc(maps.Keys(f.inner), func(a, b string) int { return cmp.Compare(f.inner[a].first, f.inner[b].first) })
+	runs := make(map[string]bool)
+	note := func(r *Run) {
+		runs[r.ID] = true
+		for _, id := range r.Before {
+			runs[id] = true
+		}
+	}
+	note(&f.conversation.Run)
+	for _, name := range names {
+		s := f.inner[name]
+		if s.Run.Open {
+			f.took(&agent.Event{Scope: name, Agent: s.Run.Agent}, f.before)
+			s.began = now.UnixNano()
+		}
+		if conductor := agent.Conductor(name); conductor != "" && runs[conductor] {
+			note(&s.Run)
+			continue
+		}
+		f.forget(name)
 	}
 }
 

@@ -132,7 +132,7 @@ func TestFoldActive(t *testing.T) {
 
 func TestFoldRuns(t *testing.T) {
 	f := foldOf(join(user("t1"), support.start(), support.text("a"), support.usage())...)
-	require.Equal(t, session.Run{ID: "r1", Agent: "support", Path: "root/support", TurnID: "t1", AgentID: "support", Since: 1, Open: true, Answers: 1, Said: "a"}, f.Scope("").Run)
+	require.Equal(t, session.Run{ID: "r1", Agent: "support", Path: "root/support", TurnID: "t1", AgentID: "support", Since: 1, Start: 2, Open: true, Answers: 1, Said: "a"}, f.Scope("").Run)
 	require.Empty(t, f.Scope("").LastEnd)
 	require.Equal(t, []string{""}, f.Open())
 	require.True(t, f.Unfinished())
@@ -453,4 +453,47 @@ func TestFoldTimes(t *testing.T) {
 	require.Equal(t, session.Times{Session: 7 * time.Second, Turn: 3 * time.Second, Agents: []session.AgentTime{
 		{Agent: "c", Session: 2 * time.Second}, {Agent: "a", Session: 4 * time.Second}, {Agent: "b", Session: 3 * time.Second}}}, f.Times(),
 		"neither the second before the resumption counts, nor the one before a run is found cut off")
+}
+
+// TestFoldForkOfWorkflow: a fork goes on with the scopes of a workflow that was at work,
+// and of workflows in them, and with no others.
+func TestFoldForkOfWorkflow(t *testing.T) {
+	at := time.Unix(100, 0)
+	var f session.Fold
+	apply := func(run, scope, name string, data agent.EventData) {
+		if _, ok := data.(*agent.Notice); !ok { // which is stored with the start before it
+			at = at.Add(time.Second)
+		}
+		f.Apply(&agent.Event{Seq: f.Seq + 1, TurnID: "t1", RunID: run, Scope: scope, Agent: name, Time: at, Data: data})
+	}
+	apply("u1", "", "user", &agent.User{})
+	apply("g1", "", "graph", &agent.HarnessStart{AgentID: "graph"})
+	apply("r1", "g1.1/a", "a", &agent.HarnessStart{AgentID: "a", Input: []byte(`1`)})
+	apply("r2", "g1.1/b", "b", &agent.HarnessStart{AgentID: "b"})
+	apply("r3", "r2.1/inner", "inner", &agent.HarnessStart{AgentID: "inner"})
+	apply("r1", "g1.1/a", "a", &agent.ToolCall{Name: "tool"})
+	apply("r4", "c1", "behind", &agent.HarnessStart{AgentID: "behind"})
+	require.Equal(t, []string{"", "g1.1/a", "g1.1/b", "r2.1/inner", "c1"}, f.Open())
+
+	at = at.Add(time.Hour)
+	apply("g2", "", "graph", &agent.HarnessStart{AgentID: "graph"})
+	apply("g2", "", "graph", &agent.Notice{Code: agent.NoticeForked})
+	require.Equal(t, []string{"", "g1.1/a", "g1.1/b", "r2.1/inner"}, f.Open())
+	require.Equal(t, []string{"g1"}, f.Scope("").Run.Before)
+	require.EqualValues(t, 1, f.Scope("").Run.Since)
+
+	apply("r5", "g1.1/a", "a", &agent.HarnessStart{AgentID: "a"})
+	apply("r5", "g1.1/a", "a", &agent.Notice{Code: agent.NoticeForked})
+	require.Equal(t, []string{"", "g1.1/a", "g1.1/b", "r2.1/inner"}, f.Open(), "those beside it are there still")
+	run := f.Scope("g1.1/a").Run
+	require.Equal(t, []string{"r1"}, run.Before)
+	require.EqualValues(t, 10, run.Start)
+	require.EqualValues(t, 2, run.Since)
+	require.Len(t, run.Pending, 1)
+	require.Equal(t, "r5", run.Pending[0].RunID, "its result is the new run's")
+	require.JSONEq(t, `1`, string(f.Scope("g1.1/a").Input))
+	apply("r5", "g1.1/a", "a", &agent.HarnessEnd{AgentID: "a", FinishReason: agent.FinishReasonStop})
+	for _, spent := range f.Times().Agents {
+		require.Less(t, spent.Session, time.Minute, "the time until the fork is not counted")
+	}
 }
