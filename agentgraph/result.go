@@ -47,7 +47,8 @@ type Result struct {
 	Error *ResultError `json:"error,omitempty"`
 }
 
-// ResultError is an error of a node's agent, or of an edge.
+// ResultError is an error of a node's agent, or of an edge. It is of neither if the run had
+// to give up, such as at a limit of time between two calls.
 type ResultError struct {
 	Agent   string `json:"agent,omitempty"` // a node's id
 	Edge    string `json:"edge,omitempty"`  // such as a->b
@@ -63,6 +64,7 @@ func (a *Agent) Results(events iter.Seq2[*agent.Event, error]) ([]Result, error)
 		turn   string
 		reason agent.FinishReason // of its last run
 		open   bool
+		failed *agent.Failure // of a run that had to give up
 	}
 	var all []*own
 	last := make(map[string]*own) // by scope
@@ -100,8 +102,14 @@ func (a *Agent) Results(events iter.Seq2[*agent.Event, error]) ([]Result, error)
 			continue
 		case *agent.HarnessEnd:
 			if r := last[e.Scope]; r != nil && e.Agent == a.name {
-				r.open, r.reason = false, d.FinishReason
+				if r.open, r.reason = false, d.FinishReason; d.FinishReason != agent.FinishReasonInputRequired {
+					delete(last, e.Scope) // nothing more comes of it
+				}
 				continue
+			}
+		case *agent.Failure:
+			if r := last[e.Scope]; r != nil && e.Agent == a.name {
+				r.failed = d
 			}
 		}
 		for _, r := range last {
@@ -112,6 +120,12 @@ func (a *Agent) Results(events iter.Seq2[*agent.Event, error]) ([]Result, error)
 	for i, r := range all {
 		r.rest()
 		results[i] = r.flow.result()
+		if r.failed != nil && results[i].Status == Cancelled { // by no node, but by a limit of the turn or an error of the store
+			results[i].Status = Failed
+			if results[i].Error == nil {
+				results[i].Error = &ResultError{Message: r.failed.Message}
+			}
+		}
 	}
 	return results, nil
 }

@@ -1,0 +1,87 @@
+package agentgraph_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// pausing makes a graph with a node that is about to be called again, in an hour.
+func pausing(t testing.TB) *agentgraph.Agent {
+	a, err := agentgraph.NewBuilder("pausing").Node("a", gives(t, 1)).Node("b", fails(t, 1, "not yet", 2)).Node("c", gives(t, 3)).
+		Edge("a", "b").Edge("b", "c").OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Retry, MaxRetries: 3}).
+		Build(agentgraph.WithBackoff(time.Hour, time.Hour))
+	require.NoError(t, err)
+	return a
+}
+
+// TestLimitInPause: a limit that is reached while nothing runs ends the run, and the
+// result says so.
+func TestLimitInPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		result, events, err := try(t, pausing(t), "go", runner.WithLimits(runner.Limits{Time: time.Minute}))
+		require.ErrorIs(t, err, agent.ErrLimit)
+		require.Equal(t, agentgraph.Failed, result.Status)
+		require.Contains(t, result.Error.Message, "60")
+		require.Equal(t, map[string]int{"a": 1, "b": 1, "c": 0}, result.Calls)
+		requireClosed(t, events, "limit")
+	})
+}
+
+// TestCancelInPause: who cancels need not wait for the pause, and who goes on does not
+// either.
+func TestCancelInPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		a := pausing(t)
+		r, err := runner.New(a, session.NewMemory())
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		var failed error
+		for _, err := range r.Run(ctx, key, llm.UserText("go")) {
+			failed = err
+		}
+		require.ErrorIs(t, failed, context.DeadlineExceeded)
+		result := resultsOf(t, a, r)[0]
+		require.Equal(t, agentgraph.Cancelled, result.Status)
+		require.Equal(t, map[string]int{"a": 1, "b": 1, "c": 0}, result.Calls)
+		for _, err := range r.Resume(context.Background(), key) {
+			require.NoError(t, err)
+		}
+		result = resultsOf(t, a, r)[0]
+		require.Equal(t, agentgraph.Completed, result.Status)
+		require.Equal(t, map[string]int{"a": 1, "b": 2, "c": 1}, result.Calls)
+		require.Less(t, time.Since(began), time.Minute)
+	})
+}
+
+// TestManyRunsInOneLog: what is read of a log costs the same for each of its runs.
+func TestManyRunsInOneLog(t *testing.T) {
+	a, err := agentgraph.NewBuilder("small").Node("a", gives(t, 1)).Node("b", gives(t, 2)).Edge("a", "b").Build()
+	require.NoError(t, err)
+	s := &scene{}
+	root := s.hasTool("root", "Done.", s.agentTool(a))
+	require.NoError(t, s.err)
+	r, err := runner.New(root, session.NewMemory())
+	require.NoError(t, err)
+	for range 300 {
+		for _, err := range r.Run(context.Background(), key, llm.UserText("go")) {
+			require.NoError(t, err)
+		}
+	}
+	results := resultsOf(t, a, r)
+	require.Len(t, results, 300)
+	for _, result := range results {
+		require.Equal(t, agentgraph.Completed, result.Status)
+	}
+}
