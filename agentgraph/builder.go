@@ -134,6 +134,7 @@ func (b *Builder) Build(opts ...AgentOption) (*Agent, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
 	}
+	g.sound = true
 	return New(&g, nil, append(b.agents[:len(b.agents):len(b.agents)], opts...)...)
 }
 
@@ -148,6 +149,14 @@ func checkBuilt(g *Graph) error {
 		if n.ID == "" {
 			r.add(CodeMissingField, index("spec.agents", i)+".id", 0, "the id is empty")
 		}
+	}
+	for i, e := range g.Edges {
+		if e.From == "" || e.To == "" {
+			r.add(CodeMissingField, index("spec.edges", i), 0, "the edge %s->%s lacks an id", e.From, e.To)
+		}
+	}
+	if g.Entrypoint == "" {
+		r.add(CodeMissingField, "spec.entrypoint", 0, "the entrypoint is empty")
 	}
 	(&checker{reader: r, draft: d}).check()
 	if len(r.problems) > 0 {

@@ -1,6 +1,9 @@
 package agentgraph
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // checker holds a graph against the rules that its whole has to keep.
 type checker struct {
@@ -31,7 +34,11 @@ func (c *checker) check() {
 			continue
 		}
 		if first, twice := c.ids[n.ID]; twice {
-			c.add(CodeDuplicateID, index(c.path("agents"), i)+".id", c.nodeLines[i].id, "the id %q stands on line %d already", short(n.ID), c.nodeLines[first].id)
+			where := fmt.Sprintf("stands on line %d already", c.nodeLines[first].id)
+			if c.nodeLines[first].id == 0 { // of a Builder
+				where = "is that of another node"
+			}
+			c.add(CodeDuplicateID, index(c.path("agents"), i)+".id", c.nodeLines[i].id, "the id %q %s", short(n.ID), where)
 			continue
 		}
 		c.ids[n.ID] = i

@@ -31,6 +31,8 @@ type Graph struct {
 	// Warnings are what is odd about the file and no reason to refuse it. Their
 	// codes are those of problems.
 	Warnings []Problem
+
+	sound bool // it was checked: New takes no other
 }
 
 // Node is one agent's place in a graph. Two nodes may have the same agent. Of its

@@ -93,11 +93,15 @@ type Agent struct {
 	bounded           bool // maxBackoff holds for the nodes' own pauses too
 }
 
-// New makes an agent of a graph that [Load] has returned. The error names every node
+// New makes an agent of a graph that [Load] has returned, and refuses one that a program
+// has put together itself, for which there is the [Builder]. The error names every node
 // whose agent cannot be had, or is not valid.
 func New(g *Graph, resolve Resolver, opts ...AgentOption) (*Agent, error) {
 	if g == nil {
 		return nil, errors.New("agentgraph: the graph is nil")
+	}
+	if !g.sound {
+		return nil, fmt.Errorf("graph %q: it was not checked: Load reads graphs, and a Builder makes them in Go", g.Name)
 	}
 	a := &Agent{graph: g, plan: newPlan(g), name: legalName(g.Name), description: g.Description, given: make(map[string]agent.Agent),
 		returns: agent.ReturnToParent, settle: DefaultSettle, backoff: 500 * time.Millisecond, maxBackoff: 30 * time.Second}

@@ -122,7 +122,7 @@ func (r *reader) document(n ast.Node, number int, seen *int) {
 		r.add(CodeWrongKind, "kind", line, "a file holds one AgentGraph, and this is another one")
 		r.prefix = ""
 	default:
-		r.top = &draft{graph: &Graph{}, base: "spec", depth: r.depth + 1}
+		r.top = &draft{graph: &Graph{sound: true}, base: "spec", depth: r.depth + 1}
 		*seen++
 		r.fields(n, "", &documentKeys, f[:], nil)
 		r.apiVersion(f[0], lineOf(n))

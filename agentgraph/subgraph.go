@@ -24,7 +24,7 @@ func (r *reader) subgraph(d *draft, node *Node, at string, v []field) {
 			r.add(CodeYAML, path, line, "graphs stand in each other at most %d deep", maxNested)
 			return
 		}
-		inner := &draft{base: path, depth: d.depth + 1, graph: &Graph{APIVersion: d.graph.APIVersion, Name: node.ID, Version: d.graph.Version}}
+		inner := &draft{base: path, depth: d.depth + 1, graph: &Graph{APIVersion: d.graph.APIVersion, Name: node.ID, Version: d.graph.Version, sound: true}}
 		r.spec(inner, f)
 		r.inside(d, inner, node, path, line)
 		return
