@@ -46,8 +46,9 @@ standard input.
 With --mock, agents give what a file says and no model is asked for them. Nothing
 is kept of the run, unless --session or --db is given.
 
-The status is 3 if the run failed, and 0 if it completed, with errors or without
-them, or if the fallback gave its output.`,
+The status is 0 if the run completed, with errors or without them, or if the fallback
+gave its output; 3 if it failed, 4 at a limit, 5 if it waits for an approval, 6 if
+another process runs the session, and 130 after an interrupt.`,
 		Args: exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			g.file, g.given = args[0], cmd.Flags().Changed
