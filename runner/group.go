@@ -41,6 +41,7 @@ type group struct {
 
 	mu     sync.Mutex // guards what follows
 	inbox  []*child   // that wait to be heard, or are done
+	voices int        // how many in the inbox are of tools
 	batch  []*child   // the inbox before, not guarded
 	shows  []*child   // that wait for an event to be shown
 	need   int        // how many in the inbox are worth waking up for
@@ -55,6 +56,7 @@ type child struct {
 	group    *group
 	spec     *agent.Child
 	number   int            // of those of the group
+	call     int            // more than 0 if it is the voice of a tool: the call's place in the answer
 	at       int            // in live
 	start    *agent.Event   // of its scope, nil if that was there
 	closing  []*agent.Event // the last write, which ends the run
@@ -260,7 +262,7 @@ func (g *group) listen() (some, all, shown bool) {
 	g.mu.Lock()
 	shows := g.shows
 	g.shows = nil
-	some, all = len(g.inbox) > 0, len(g.inbox) > 0 && len(g.inbox) == len(g.live)
+	some, all = len(g.inbox) > 0, len(g.inbox) > 0 && len(g.inbox)-g.voices == len(g.live)
 	g.need = 1
 	if some {
 		g.need = len(g.live)
@@ -294,11 +296,11 @@ func (g *group) showAll(shows []*child) {
 // are done.
 func (g *group) take() error {
 	g.mu.Lock()
-	g.batch, g.inbox = g.inbox, g.batch[:0]
+	g.batch, g.inbox, g.voices = g.inbox, g.batch[:0], 0
 	g.mu.Unlock()
 	if len(g.batch) > 1 {
 		slices.SortFunc(g.batch, func(a, b *child) int {
-			return cmp.Or(cmp.Compare(a.spec.Order, b.spec.Order), cmp.Compare(a.number, b.number))
+			return cmp.Or(cmp.Compare(a.spec.Order, b.spec.Order), cmp.Compare(a.number, b.number), cmp.Compare(a.call, b.call))
 		})
 	}
 	g.events = g.events[:0]
@@ -356,7 +358,7 @@ func (g *group) drain(cause error) {
 	g.mu.Lock()
 	g.closed = cause
 	waiting := append(g.inbox, g.shows...)
-	g.inbox, g.shows = nil, nil
+	g.inbox, g.shows, g.voices = nil, nil, 0
 	g.mu.Unlock()
 	g.cancel(cause)
 	for _, c := range waiting {
@@ -422,11 +424,8 @@ func (g *group) Add(events ...*agent.Event) {
 
 // Close implements agent.Group.
 func (g *group) Close() {
-	if len(g.live) > 0 {
-		g.drain(cmp.Or(context.Cause(g.ctx), context.Canceled))
-		g.live = nil
-	}
-	g.cancel(nil)
+	g.drain(cmp.Or(context.Cause(g.ctx), context.Canceled)) // also what a tool has left behind
+	g.live = nil
 	if !g.l.stopped && !g.l.consuming { // the workflow's next write takes them along
 		g.l.joined = append(g.l.joined, g.pending...)
 	}
@@ -512,6 +511,34 @@ func (c *child) deliver(e *agent.Event) bool {
 	return c.post(&c.group.shows) == nil
 }
 
+// voice returns what the scope of an agent tool that this lane calls stores by, nil if
+// it can do so itself: if no agent beside it is at work that a workflow has started, with
+// which it would have to come to an order.
+func (l *lane) voice(call string) *child {
+	run, _ := l.state()
+	place := slices.IndexFunc(run.Pending, func(c session.Call) bool { return c.ID == call })
+	for l.child != nil && l.child.alone {
+		l = l.child.group.l
+	}
+	of := cmp.Or(l.child, l.via)
+	if of == nil {
+		return nil
+	}
+	return &child{group: of.group, spec: of.spec, number: of.number, call: 2 + place}
+}
+
+// speak stores events of a tool's scope in the order of the workflow.
+func (c *child) speak(ctx context.Context, events []*agent.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, agent.ErrLimit) {
+		return cause
+	}
+	c.write = events
+	return c.post(&c.group.inbox)
+}
+
 // post waits in a queue until the workflow has done what is asked of it.
 func (c *child) post(queue *[]*child) error {
 	g := c.group
@@ -524,6 +551,9 @@ func (c *child) post(queue *[]*child) error {
 		return err
 	}
 	*queue = append(*queue, c)
+	if c.call > 0 {
+		g.voices++
+	}
 	g.alert()
 	g.mu.Unlock()
 	return <-c.reply

@@ -26,6 +26,7 @@ type lane struct {
 	// stored since. It reports whether the consumer wants more.
 	deliver func(e *agent.Event) bool
 	child   *child // not nil if a workflow runs the lane: what it stores and delivers goes there
+	via     *child // not nil in the scope of an agent tool inside such a lane: what it stores goes there
 
 	takes   func(*agent.Event, error) bool // the method take, bound once
 	current session.Run                    // whose step runs
@@ -352,6 +353,9 @@ func (l *lane) append(events []*agent.Event) error {
 func (l *lane) store(ctx context.Context, events []*agent.Event) error {
 	if l.child != nil {
 		return l.child.store(ctx, events)
+	}
+	if l.via != nil {
+		return l.via.speak(ctx, events)
 	}
 	return l.t.append(ctx, events)
 }

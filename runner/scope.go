@@ -28,7 +28,7 @@ func (l *lane) Run(ctx context.Context, a agent.Agent, cause string, input llm.C
 		}
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		inner := &lane{t: l.t, ctx: ctx, cancel: cancel, scope: l.t.newID(), tree: tree}
+		inner := &lane{t: l.t, ctx: ctx, cancel: cancel, scope: l.t.newID(), tree: tree, via: l.voice(cause)}
 		defer inner.close()
 		seen := l.t.Seq()
 		inner.session = &scopeSession{turn: l.t, after: seen}
@@ -74,7 +74,10 @@ func (l *lane) close() {
 		events = l.t.closeScope(events, l.scope, interrupted)
 	}
 	l.t.mu.Unlock()
-	if err := l.t.append(l.t.ctx, events); err != nil {
+	if l.via != nil && l.via.speak(l.t.ctx, events) == nil {
+		return
+	}
+	if err := l.t.append(l.t.ctx, events); err != nil { // also if the workflow does not listen any more
 		l.t.r.logger.Warn("an inner run stays open", "scope", l.scope, "error", err)
 	}
 }

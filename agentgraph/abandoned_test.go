@@ -1,0 +1,56 @@
+package agentgraph_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/agenttool"
+)
+
+// TestAbandonedTool: an agent behind a tool that does not heed the end of its time holds
+// nobody up, and what it says much later is heard by nobody: neither while its graph
+// still runs nor after it. That no goroutine waits for ever then, synctest sees to.
+func TestAbandonedTool(t *testing.T) {
+	for name, rest := range map[string]time.Duration{"the graph is over": time.Minute, "the graph runs": 3 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &scene{}
+				late := yields(t, func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
+					yield(&agent.Event{Data: &agent.Text{Content: "I begin."}}, nil)
+					time.Sleep(time.Hour)
+					yield(&agent.Event{Data: &agent.Text{Content: "So late."}}, nil)
+				})
+				tool, err := agenttool.New(late, agenttool.WithTimeout(time.Second))
+				require.NoError(t, err)
+				slow := does(t, "slow", func(context.Context, any) (any, error) {
+					time.Sleep(rest)
+					return "slow", nil
+				})
+				b := agentgraph.NewBuilder("abandons").Node("a", gives(t, 1)).Node("asks", s.hasTool("asks", "No answer.", tool)).Node("slow", slow).
+					Edge("a", "asks").Edge("a", "slow")
+				require.NoError(t, s.err)
+				a, err := b.Build()
+				require.NoError(t, err)
+				result, events, err := try(t, a, "go")
+				time.Sleep(5 * time.Hour)
+				require.NoError(t, err)
+				require.Equal(t, agentgraph.Completed, result.Status)
+				require.Equal(t, `"No answer."`, string(result.Outputs["asks"]))
+				for _, e := range events {
+					if text, ok := e.Data.(*agent.Text); ok {
+						require.NotEqual(t, "So late.", text.Content)
+					}
+				}
+				if rest > time.Hour { // else the run of the late agent is open, and ends in the log with the next turn
+					requireClosed(t, events, name)
+				}
+			})
+		})
+	}
+}
