@@ -2,6 +2,7 @@ package agentgraph_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,4 +85,44 @@ func TestManyRunsInOneLog(t *testing.T) {
 	for _, result := range results {
 		require.Equal(t, agentgraph.Completed, result.Status)
 	}
+}
+
+// TestStopWithoutRestart: who goes on with fewer agents at once, and has to stop, ends
+// also those that it has not come to.
+func TestStopWithoutRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		build := func(opts ...agentgraph.AgentOption) *agentgraph.Agent {
+			waits := does(t, "waits", func(ctx context.Context, _ any) (any, error) {
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			})
+			b := does(t, "b", func(context.Context, any) (any, error) {
+				time.Sleep(time.Second)
+				return nil, errors.New("broken")
+			})
+			a, err := agentgraph.NewBuilder("stops").Node("a", gives(t, 1)).Node("b", b).Node("c", waits).Node("d", waits).Node("z", gives(t, "saved")).
+				Edge("a", "b").Edge("a", "c").Edge("a", "d").OnError(agentgraph.ErrorHandling{Fallback: "z"}).Build(opts...)
+			require.NoError(t, err)
+			return a
+		}
+		store := session.NewMemory()
+		r, err := runner.New(build(), store)
+		require.NoError(t, err)
+		for e, err := range r.Run(context.Background(), key, llm.UserText("go")) {
+			require.NoError(t, err)
+			if e.Agent == "d" {
+				break
+			}
+		}
+		a := build(agentgraph.WithConcurrency(1))
+		r, err = runner.New(a, store)
+		require.NoError(t, err)
+		for _, err := range r.Resume(context.Background(), key) {
+			require.NoError(t, err)
+		}
+		requireClosed(t, logOf(t, r), "one at a time")
+		result := resultsOf(t, a, r)[0]
+		require.Equal(t, agentgraph.Recovered, result.Status)
+		require.Equal(t, []string{"c", "d"}, result.Cancelled)
+	})
 }

@@ -385,6 +385,7 @@ func (g *group) Stop() []*agent.Child {
 	g.live = g.live[:0]
 	g.ctx, g.cancel = context.WithCancelCause(g.parent) // others may begin
 	g.closed = nil
+	conducts(stopped, &g.l.current) // and those that were cut off once, and did not begin again
 	g.pending = g.l.t.closeWithin(g.pending, stopped)
 	return children
 }
