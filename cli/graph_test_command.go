@@ -16,11 +16,14 @@ import (
 
 func (p *program) graphTestCommand() *cobra.Command {
 	only := ""
+	var agents graphAgents
 	cmd := &cobra.Command{
 		Use:   "test CASES…",
 		Short: "Run graphs with mock agents and compare what becomes of them",
 		Long: `Runs the cases in files of cases: graphs, inputs, mocks for their agents, and what
 is expected. It prints ok or FAIL for each case, and how a run is not as expected.
+Of a graph that is to be refused, its problems are compared. All agents exist for it,
+unless --agents and --refs say which.
 
 The status is 3 if a case failed. If something is wrong with a file or with the
 graph of a case, nothing is run and the status is 2.`,
@@ -30,8 +33,9 @@ graph of a case, nothing is run and the status is 2.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return p.testGraphs(cmd.Context(), args, only) },
+		RunE: func(cmd *cobra.Command, args []string) error { return p.testGraphs(cmd.Context(), args, only, agents) },
 	}
+	agents.flags(cmd.Flags())
 	cmd.Flags().StringVar(&only, "run", "", "`REGEXP` of the names of the cases to run")
 	cmd.Flags().BoolVar(&p.flags.json, "json", false, "print one JSON object a line for each case")
 	return cmd
@@ -47,12 +51,20 @@ type testedCase struct {
 	Result      *agentgraph.Result `json:"result"`
 }
 
-func (p *program) testGraphs(ctx context.Context, files []string, only string) error {
+func (p *program) testGraphs(ctx context.Context, files []string, only string, agents graphAgents) error {
 	wanted, err := regexp.Compile(only)
 	if err != nil {
 		return usagef("--run: %w", err)
 	}
-	cases, err := p.cases(files)
+	var opts []graphtest.LoadOption
+	if agents.folder != "" || len(agents.names) > 0 {
+		refs, err := agents.refs("")
+		if err != nil {
+			return err
+		}
+		opts = append(opts, graphtest.WithRefs(refs...))
+	}
+	cases, err := p.cases(files, opts)
 	if err != nil {
 		return err
 	}
@@ -98,11 +110,11 @@ func (p *program) testGraphs(ctx context.Context, files []string, only string) e
 }
 
 // cases reads all files, and tells of all problems of all of them at once.
-func (p *program) cases(files []string) ([]graphtest.Case, error) {
+func (p *program) cases(files []string, opts []graphtest.LoadOption) ([]graphtest.Case, error) {
 	var cases []graphtest.Case
 	var problems []graphtest.Problem
 	for _, file := range files {
-		found, err := graphtest.LoadCaseFile(file)
+		found, err := graphtest.LoadCaseFile(file, opts...)
 		var bad *graphtest.Error
 		switch {
 		case errors.As(err, &bad):
@@ -113,6 +125,9 @@ func (p *program) cases(files []string) ([]graphtest.Case, error) {
 			return nil, usagef("%s", strings.TrimPrefix(err.Error(), "graphtest: "))
 		}
 		for _, c := range found {
+			if c.Refused != nil {
+				continue
+			}
 			for _, n := range c.Mocks.Unmocked(c.Graph) {
 				problems = append(problems, graphtest.Problem{File: c.File, Line: c.Line, Message: fmt.Sprintf("the case %s: its agent %s has no mock", c.Name, n.ID)})
 			}
@@ -129,6 +144,9 @@ func (p *program) cases(files []string) ([]graphtest.Case, error) {
 func (p *program) tested(c *graphtest.Case, out *graphtest.Outcome) {
 	if p.flags.json {
 		t := testedCase{c.File, c.Line, c.Name, out.OK(), out.Differences, &out.Result}
+		if c.Refused != nil {
+			t.Result = nil
+		}
 		if t.Differences == nil {
 			t.Differences = []string{}
 		}

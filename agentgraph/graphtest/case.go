@@ -29,6 +29,11 @@ type Case struct {
 	// person says about them. Of others nothing is said, so that the run stays waiting.
 	Approve, Deny []string
 	Expect        Expect
+
+	// Refused is what is expected of a graph that is not to run; nil of one that is.
+	// With it there is no Graph, and nothing is run.
+	Refused  *Refusal
+	problems []agentgraph.Problem // of such a graph
 }
 
 // Expect is what is compared with a run. What is nil, empty or 0 is not looked at,
@@ -65,8 +70,11 @@ type ExpectError struct {
 // LoadCases reads cases, one in each YAML document. The name of the file is for
 // errors, which are an [*Error] with all problems, those of graphs among them, and a
 // case's graphFile is relative to its folder.
-func LoadCases(data []byte, file string) ([]Case, error) {
-	r := &reader{file: file}
+func LoadCases(data []byte, file string, opts ...LoadOption) ([]Case, error) {
+	r := &reader{file: file, load: []agentgraph.Option{agentgraph.WithAnyRef()}}
+	for _, o := range opts {
+		o(r)
+	}
 	var cases []Case
 	lines := map[string]int{} // of names
 	docs := r.documents(data)
@@ -93,17 +101,17 @@ func LoadCases(data []byte, file string) ([]Case, error) {
 
 // LoadCaseFile is LoadCases for a file. An error that is no [*Error] says why it
 // cannot be read.
-func LoadCaseFile(path string) ([]Case, error) {
+func LoadCaseFile(path string, opts ...LoadOption) ([]Case, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("graphtest: %w", err)
 	}
-	return LoadCases(data, path)
+	return LoadCases(data, path, opts...)
 }
 
 func (r *reader) testCase(body ast.Node) Case {
 	c := Case{File: r.file, Line: r.line(body)}
-	f := r.fields(body, "a case", nil, "name", "note", "graph", "graphFile", "input", "mock", "approve", "deny", "expect")
+	f := r.fields(body, "a case", nil, "name", "note", "graph", "graphFile", "input", "mock", "approve", "deny", "expect", "code", "where")
 	if f["name"] != nil {
 		c.Name = r.text(f["name"])
 	} else if _, ok := pairsOf(body); ok {
@@ -118,6 +126,13 @@ func (r *reader) testCase(body ast.Node) Case {
 				c.Note = r.text(n)
 			}
 		}
+	}
+	if f["code"] != nil {
+		r.refused(&c, f)
+		return c
+	}
+	if f["where"] != nil {
+		r.add(f["where"].line, "where goes with code: the code of a problem, and its path in the graph")
 	}
 	if f["input"] != nil {
 		c.Input = r.any(f["input"].value, 0)

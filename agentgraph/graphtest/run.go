@@ -60,6 +60,9 @@ func (c *Case) Run(ctx context.Context, opts ...Option) (*Outcome, error) {
 	for _, opt := range opts {
 		opt(&o)
 	}
+	if c.Refused != nil {
+		return c.refusal(), nil
+	}
 	if c.Graph == nil {
 		return nil, fmt.Errorf("graphtest: the case %q has no graph", c.Name)
 	}

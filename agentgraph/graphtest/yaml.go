@@ -28,6 +28,7 @@ type reader struct {
 	file     string
 	before   int // lines of the file before the document that is being read
 	problems []Problem
+	load     []agentgraph.Option // of graphs that are refused
 }
 
 func (r *reader) add(line int, format string, args ...any) {

@@ -1,0 +1,85 @@
+package graphtest
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/agentarbor/arbor/agentgraph"
+)
+
+// LoadOption configures [LoadCases].
+type LoadOption func(*reader)
+
+// WithRefs names the agents that exist, for cases of graphs that are refused. Without it
+// every agent does.
+func WithRefs(names ...string) LoadOption {
+	return func(r *reader) { r.load = []agentgraph.Option{agentgraph.WithRefs(names...)} }
+}
+
+// Refusal is what is expected of a graph that is refused.
+type Refusal struct {
+	// Codes are those of all of its problems, each once, in any order.
+	Codes []string
+	// Where is the path of one of them; empty is any.
+	Where string
+}
+
+// refused reads a case of a graph that is refused, which has code, and where, in place of
+// all that is about a run.
+func (r *reader) refused(c *Case, f map[string]*pair) {
+	for _, key := range []string{"graphFile", "input", "mock", "approve", "deny", "expect"} {
+		if f[key] != nil {
+			r.add(f[key].line, "%s is about a graph that runs, and one with code is refused", key)
+		}
+	}
+	c.Refused = &Refusal{}
+	for _, code := range strings.Split(r.text(f["code"]), ",") {
+		c.Refused.Codes = append(c.Refused.Codes, strings.TrimSpace(code))
+	}
+	if p := f["where"]; p != nil && !isNull(p.value) {
+		if n, ok := p.value.(*ast.StringNode); ok {
+			c.Refused.Where = n.Value
+		} else {
+			c.Refused.Where = r.text(p)
+		}
+	}
+	if f["graph"] == nil {
+		r.add(c.Line, "the case has no graph: give its text as graph")
+		return
+	}
+	_, err := agentgraph.Load([]byte(r.text(f["graph"])), r.load...)
+	c.problems = agentgraph.Problems(err)
+}
+
+// refusal holds the problems of a graph against those that are expected.
+func (c *Case) refusal() *Outcome {
+	got := make(map[string]bool)
+	there := c.Refused.Where == ""
+	for _, p := range c.problems {
+		got[string(p.Code)] = true
+		there = there || p.Path == c.Refused.Where && slices.Contains(c.Refused.Codes, string(p.Code))
+	}
+	var d differences
+	codes, want := slices.Sorted(maps.Keys(got)), slices.Sorted(slices.Values(c.Refused.Codes))
+	if !slices.Equal(codes, want) {
+		d.add("code: got %s, want %s%s", list(codes), list(want), c.told())
+	} else if !there {
+		d.add("where: no such problem is at %s%s", c.Refused.Where, c.told())
+	}
+	return &Outcome{Differences: d}
+}
+
+// told are the problems in words.
+func (c *Case) told() string {
+	if len(c.problems) == 0 {
+		return ""
+	}
+	words := make([]string, len(c.problems))
+	for i, p := range c.problems {
+		words[i] = p.String()
+	}
+	return ": " + strings.Join(words, "; ")
+}
