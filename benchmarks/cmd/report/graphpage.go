@@ -29,8 +29,9 @@ func base(engines []graphs.Engine, of graphs.Engine) string {
 	return name
 }
 
-// graphTable has a row for each shape in each size and a column for each engine.
-func graphTable(g *graphFigures, engines []graphs.Engine, s step, cell func(own, base *graphResult) string) string {
+// graphTable has a row for each shape in each size and a column for each engine. With
+// whole, it says what a run would have taken that there was no time for.
+func graphTable(g *graphFigures, engines []graphs.Engine, s step, whole bool, cell func(own, base *graphResult) string) string {
 	head, rule := "| |", "|---|"
 	for _, e := range engines {
 		head += " " + column(e) + " |"
@@ -44,12 +45,12 @@ func graphTable(g *graphFigures, engines []graphs.Engine, s step, cell func(own,
 				own := g.cases[graphKey{s, shape, nodes, e.Name}]
 				arbor := g.cases[graphKey{s, shape, nodes, base(engines, e)}]
 				switch {
-				case own == nil:
-					row += " – |"
-				case own.figures == nil:
-					row += " not run: about " + own.notRun + " |"
-				default:
+				case own != nil && own.figures != nil:
 					row += " " + cell(own, arbor) + " |"
+				case own != nil && whole:
+					row += " not run: about " + own.notRun + " in all |"
+				default:
+					row += " – |"
 				}
 			}
 			rows = append(rows, row)
@@ -125,17 +126,17 @@ func graphSection(g *graphFigures, engines []graphs.Engine) string {
 		"Machine: " + g.machine + ". Each figure is the median of the rounds of one run of the benchmark, in one process, in which the " +
 			"engines took turns. All are for one node: those of a graph by the number of its nodes.",
 		"The time of a run, for each node:",
-		graphTable(g, engines, stepRun, timeCell),
+		graphTable(g, engines, stepRun, true, timeCell),
 		"A run as a multiple of Arbor's: time / time of the processors / allocations / bytes allocated:",
-		graphTable(g, engines, stepRun, ratioCell),
+		graphTable(g, engines, stepRun, false, ratioCell),
 		graphWins(g, engines),
 		"Allocations and bytes of a run, for each node:",
-		graphTable(g, engines, stepRun, memoryCell),
+		graphTable(g, engines, stepRun, false, memoryCell),
 		"Events that a session holds after a run, for each node:",
-		graphTable(g, engines, stepRun, eventCell),
+		graphTable(g, engines, stepRun, false, eventCell),
 		"To build and compile the graph, the time for each node:",
-		graphTable(g, builders(engines), stepBuild, timeCell),
+		graphTable(g, builders(engines), stepBuild, false, timeCell),
 		"The same as a multiple of Arbor's; where a number is below 1, the peer is better:",
-		graphTable(g, builders(engines), stepBuild, ratioCell),
+		graphTable(g, builders(engines), stepBuild, false, ratioCell),
 	}, "\n\n")
 }

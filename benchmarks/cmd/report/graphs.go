@@ -59,11 +59,9 @@ func (b graphBench) measure(ctx context.Context, out io.Writer) error {
 					fmt.Fprintf(out, "not run: %s would take %s\n", c.name(stepRun), duration(float64(took)))
 					continue
 				}
-				took, err := c.prepare(ctx, b.batch)
-				if err != nil {
+				if err := c.prepare(ctx, b.batch); err != nil {
 					return fmt.Errorf("%s: %w", c.name(stepRun), err)
 				}
-				grown.add(nodes, took)
 				measured = append(measured, c)
 			}
 			for round := range b.rounds {
@@ -75,6 +73,9 @@ func (b graphBench) measure(ctx context.Context, out io.Writer) error {
 						return err
 					}
 				}
+			}
+			for _, c := range measured {
+				past[name+" "+c.engine.Name].add(nodes, time.Duration(median(each(c.ran, ns))*float64(nodes)))
 			}
 		}
 	}
@@ -110,6 +111,7 @@ type graphCase struct {
 	graph        graphs.Graph
 	builds, runs int     // how often a round repeats them
 	events       float64 // kept of a run, per node
+	ran          []figure
 }
 
 func (c *graphCase) name(s step) string {
@@ -117,30 +119,27 @@ func (c *graphCase) name(s step) string {
 }
 
 // prepare builds the graph and runs it twice: the first run fills what an engine
-// keeps for later ones, the second says how often a round has to repeat it. It
-// returns what the second took.
-func (c *graphCase) prepare(ctx context.Context, batch time.Duration) (time.Duration, error) {
+// keeps for later ones, the second says how often a round has to repeat it.
+func (c *graphCase) prepare(ctx context.Context, batch time.Duration) error {
 	start := time.Now()
 	var err error
 	if c.graph, err = c.engine.Build(c.work); err != nil {
-		return 0, err
+		return err
 	}
 	c.builds = repeats(batch, time.Since(start))
 	if err := c.graph.Reset(); err != nil {
-		return 0, err
+		return err
 	}
-	var took time.Duration
 	for range 2 {
 		start := time.Now()
 		if err := c.run(ctx); err != nil {
-			return 0, err
+			return err
 		}
-		took = time.Since(start)
+		c.runs = repeats(batch, time.Since(start))
 	}
-	c.runs = repeats(batch, took)
 	events, err := c.graph.Events(ctx)
 	c.events = float64(events) / float64(len(c.work.Shape.Nodes))
-	return took, err
+	return err
 }
 
 // repeats says how often to repeat what takes so long once.
@@ -179,6 +178,7 @@ func (c *graphCase) round(ctx context.Context, out io.Writer) error {
 	}
 	c.print(out, stepBuild, c.builds, built, 0)
 	c.print(out, stepRun, c.runs, ran, c.events)
+	c.ran = append(c.ran, ran)
 	return nil
 }
 
