@@ -19,7 +19,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-var repeats = flag.Int("repeats", 15, "how often TestDeterminism runs each graph")
+var repeats = flag.Int("repeats", 8, "how often TestDeterminism runs each graph")
 
 // TestDeterminism runs graphs again and again, and compares their whole logs: what is
 // in a log does not depend on which of several agents that are equally quick a

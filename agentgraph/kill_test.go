@@ -28,7 +28,7 @@ import (
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
-var kills = flag.Int("kills", 10, "how many processes TestKill kills at least")
+var kills = flag.Int("kills", 6, "how many processes TestKill kills at least")
 
 // killOrder is what a process of TestKill is told: where the session is, and when to
 // kill itself, if it does: when something has happened for the N-th time.
