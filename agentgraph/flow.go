@@ -65,6 +65,7 @@ type nodeState struct {
 	round    int // of a loop, from 0
 	approved bool
 	again    json.RawMessage // the input of a later round
+	refused  bool            // a call of it as the fallback failed
 	asked    json.RawMessage // what it was given as the fallback
 	answered data            // and gave; nothing if it has no raw
 }
@@ -482,6 +483,7 @@ func (f *flow) save() {
 
 func (f *flow) rescueEnded(c *call, problem string, o outcome) {
 	if problem != "" {
+		f.nodes[c.node].refused = true
 		f.bothFailed(f.stopped, problem)
 		return
 	}
@@ -497,6 +499,7 @@ func (f *flow) bothFailed(fail *failure, problem string) {
 // standInEnded gives a failed node the fallback's output for its own.
 func (f *flow) standInEnded(c *call, problem string, o outcome) {
 	if problem != "" {
+		f.nodes[c.node].refused = true
 		for _, fail := range f.errs {
 			if fail.node == c.standIn && !fail.routing {
 				f.bothFailed(fail, problem)

@@ -168,6 +168,9 @@ func legalName(name string) string {
 		}
 		return '-'
 	}, name)
+	if name == "user" || name == "human" { // which an agent's cannot be
+		name += "-graph"
+	}
 	return name[:min(len(name), 64)]
 }
 

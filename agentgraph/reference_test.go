@@ -98,6 +98,8 @@ type reference struct {
 	success int
 	rescued bool
 	asked   bool // the fallback
+	helped  bool // it gave an output
+	refused bool // a call of it failed
 	look    *outlook
 
 	state  map[string]any
@@ -240,6 +242,7 @@ func (e *refError) report() any {
 }
 
 func (r *reference) succeeded(c *refCall, output any) {
+	r.helped = r.helped || c.kind != "own"
 	switch c.kind {
 	case "rescue":
 		r.rescued = true
@@ -271,6 +274,7 @@ func (r *reference) succeeded(c *refCall, output any) {
 
 func (r *reference) erred(c *refCall, message string) {
 	n := r.nodes[c.node]
+	r.refused = r.refused || c.kind != "own"
 	switch c.kind {
 	case "rescue":
 		r.stopped.says = append(r.stopped.says, message)
@@ -423,7 +427,12 @@ func (r *reference) conclude() *outlook {
 		o.Order = append(o.Order, r.graph.OnError.Fallback)
 	}
 	for _, n := range r.graph.Nodes {
-		switch s := r.nodes[n.ID]; s.state {
+		s := r.nodes[n.ID]
+		if n.ID == r.graph.OnError.Fallback && r.refused && !r.helped && (s.state == "" || s.state == "skipped") {
+			o.Failed = append(o.Failed, n.ID)
+			continue
+		}
+		switch s.state {
 		case "skipped":
 			if s.calls == 0 {
 				o.Skipped = append(o.Skipped, n.ID)

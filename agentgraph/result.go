@@ -31,7 +31,7 @@ type Result struct {
 	// last if it was asked. When each began is in the log.
 	Order     []string                   `json:"order"`
 	Skipped   []string                   `json:"skipped"`   // no edge to them was taken, and they were not asked as the fallback
-	Failed    []string                   `json:"failed"`    // their agents gave errors to the last
+	Failed    []string                   `json:"failed"`    // their agents gave errors to the last; also the fallback's
 	Cancelled []string                   `json:"cancelled"` // they ran when the run was stopped
 	NotRun    []string                   `json:"notRun"`    // the run ended before
 	Calls     map[string]int             `json:"calls"`     // of every node
@@ -174,6 +174,13 @@ func (f *flow) result() Result {
 		}
 		if out := f.outputOf(i); out != nil {
 			r.Outputs[id] = out
+		}
+		switch n.phase {
+		case skipped, waiting:
+			if n.refused && n.answered.raw == nil {
+				r.Failed = append(r.Failed, id)
+				continue
+			}
 		}
 		switch n.phase {
 		case skipped:

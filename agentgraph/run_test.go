@@ -187,3 +187,20 @@ func TestAnyIDs(t *testing.T) {
 	require.Equal(t, agentgraph.Completed, result.Status)
 	require.Equal(t, ids, result.Order)
 }
+
+// A node whose agent says itself that it was canceled has failed; nobody has stopped it.
+func TestAgentThatSaysItWasCanceled(t *testing.T) {
+	quits, err := agent.New("quits", "", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonCanceled}}, nil)
+		}
+	})
+	require.NoError(t, err)
+	a, err := agentgraph.NewBuilder("user").Node("a", quits).Node("b", gives(t, 1)).Edge("a", "b").Build()
+	require.NoError(t, err)
+	require.Equal(t, "user-graph", a.Name())
+	result, _, err := try(t, a, "go")
+	require.ErrorContains(t, err, "gave up")
+	require.Equal(t, agentgraph.Failed, result.Status)
+	require.Equal(t, []string{"a"}, result.Failed)
+}

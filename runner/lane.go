@@ -228,6 +228,8 @@ func (l *lane) take(e *agent.Event, err error) bool {
 	case *agent.Finish:
 		l.out.finish = *d
 		switch {
+		case d.Reason == agent.FinishReasonCanceled && l.child != nil: // for a workflow this is its own doing
+			l.err = errors.New("the agent gave up: it says that it was canceled")
 		case d.Output == nil:
 		case !json.Valid(d.Output):
 			l.err = errors.New("the agent gave an output that is no JSON")

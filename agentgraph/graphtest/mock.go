@@ -100,8 +100,6 @@ func (m Mock) contradiction() string {
 		return "times must be at least 1"
 	case m.Times > 0 && m.Error == "":
 		return "times says how many calls fail, and error is missing"
-	case m.Error != "" && m.Times == 0 && (m.Output != nil || len(m.Outputs) > 0):
-		return "every call fails, so that no output is ever given: times says how many calls fail"
 	case m.BlockUntilCancelled && m.Error != "":
 		return "blockUntilCancelled and error exclude each other"
 	case m.Delay < 0:
@@ -208,11 +206,7 @@ func (r *reader) mock(p pair) Mock {
 	case said != "":
 	case f["output"] != nil && f["outputs"] != nil: // output: null
 		said = "output and outputs exclude each other"
-	case m.Error != "" && m.Times == 0 && there:
-		said = "every call fails, so that no output is ever given: times says how many calls fail"
-	case m.Times > 0 && !there:
-		said = "what is given after the error is missing: add output or outputs"
-	case m.Error == "" && !there && !m.BlockUntilCancelled:
+	case m.Error == "" && !there && !m.BlockUntilCancelled && f["delay"] == nil:
 		said = "it says neither output nor outputs nor error nor blockUntilCancelled"
 	}
 	if said != "" {

@@ -64,7 +64,6 @@ func TestMock(t *testing.T) {
 		"output and outputs exclude each other": {Output: 1, Outputs: []any{1}},
 		"times must be at least 1":              {Error: "x", Times: -1},
 		"error is missing":                      {Times: 1},
-		"every call fails":                      {Error: "x", Output: 1},
 		"the delay is negative":                 {Delay: -1},
 		"its output has no JSON form":           {Output: make(chan int)},
 	} {
@@ -130,4 +129,13 @@ func TestBarrier(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, waits["a"](ctx), context.Canceled)
 	})
+}
+
+// A mock may leave out what it does not need, and have what is not used.
+func TestMockWithLittle(t *testing.T) {
+	mocks, err := LoadMocks([]byte("a: {error: x, times: 1}\nb: {error: x, output: 1}\nc: {delay: 1ms}\n"), "m")
+	require.NoError(t, err)
+	require.Equal(t, Mock{Error: "x", Times: 1, file: "m", line: 1}, mocks["a"])
+	require.Equal(t, "x", mocks["b"].Error)
+	require.Nil(t, mocks["c"].Output)
 }
