@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
@@ -120,10 +121,23 @@ func (l *lane) reserve(inv *agent.Invocation, model llm.Model, req *llm.Request)
 	return nil
 }
 
-// answered notes that an inner scope's model is no longer being asked.
+// isAnswer reports whether an event counts an answer of a model.
+func isAnswer(e *agent.Event) bool {
+	switch e.Data.(type) {
+	case *agent.Usage, *agent.Discard:
+		return true
+	}
+	return false
+}
+
+// answered notes that an inner scope's model is no longer being asked. What it used
+// counts until it is stored, which for the end of a workflow's agent is later.
 func (l *lane) answered() {
 	if l.asked {
 		l.asked = false
+		if l.child != nil && slices.ContainsFunc(l.child.closing, isAnswer) {
+			return
+		}
 		l.t.mu.Lock()
 		defer l.t.mu.Unlock()
 		delete(l.t.asking, l.scope)
