@@ -84,11 +84,12 @@ func decode(raw json.RawMessage) any {
 	return v
 }
 
-// object puts values together under names, in this order; nil ones are left out.
-func object(names func(i int) string, values []json.RawMessage) json.RawMessage {
+// object puts values together under names, which are JSON texts, in this order; nil
+// ones are left out.
+func object(names func(i int) json.RawMessage, values []json.RawMessage) json.RawMessage {
 	size := 2
 	for i, v := range values {
-		size += len(names(i)) + len(v) + 4
+		size += len(names(i)) + len(v) + 2
 	}
 	b := append(make([]byte, 0, size), '{')
 	for i, v := range values {
@@ -98,7 +99,7 @@ func object(names func(i int) string, values []json.RawMessage) json.RawMessage 
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
-		b = append(append(append(b, agent.EncodeJSON(names(i))...), ':'), v...)
+		b = append(append(append(b, names(i)...), ':'), v...)
 	}
 	return append(b, '}')
 }

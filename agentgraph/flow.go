@@ -52,6 +52,7 @@ type nodeState struct {
 	phase    phase
 	left     int // edges that are not resolved
 	taken    bool
+	last     int               // the source whose edge was taken last
 	followed bool              // one of its edges was taken
 	calls    int               // that were wanted
 	made     int               // and begun
@@ -128,7 +129,9 @@ func (f *flow) call(i int, input json.RawMessage, cause string) *call {
 	n.calls++
 	c := &call{node: i, number: n.calls, standIn: -1}
 	c.Tree, c.Ref, c.Order = f.plan.nodes[i].tree, f.plan.nodes[i].Ref, i
-	c.Key = strconv.Itoa(n.calls) + "/" + f.plan.nodes[i].ID
+	if c.Key = f.plan.nodes[i].first; n.calls > 1 {
+		c.Key = strconv.Itoa(n.calls) + "/" + f.plan.nodes[i].ID
+	}
 	c.Cause, c.Input, c.Timeout, c.Data = cause, input, f.plan.nodes[i].Timeout, c
 	return c
 }
@@ -342,7 +345,7 @@ func (f *flow) resolve(to, from int, taken bool) {
 	n := &f.nodes[to]
 	n.left--
 	if taken {
-		n.taken, n.cause = true, endOf(f.nodes[from].ended)
+		n.taken, n.last = true, from
 	}
 	if n.left > 0 {
 		return
@@ -374,11 +377,12 @@ func (f *flow) resolve(to, from int, taken bool) {
 	}
 }
 
-// fill makes the input of a node with several sources.
+// fill makes what a node begins with of what its edges gave.
 func (f *flow) fill(i int) {
 	n, sources := &f.nodes[i], f.plan.nodes[i].sources
+	n.cause = endOf(f.nodes[n.last].ended)
 	if len(sources) > 1 {
-		n.input = object(func(k int) string { return f.plan.nodes[sources[k]].ID }, n.parts)
+		n.input = object(func(k int) json.RawMessage { return f.plan.nodes[sources[k]].quoted }, n.parts)
 		n.parts = nil
 	}
 }

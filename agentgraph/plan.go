@@ -2,6 +2,7 @@ package agentgraph
 
 import (
 	"container/heap"
+	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -30,8 +31,10 @@ type plan struct {
 
 type planNode struct {
 	*Node
-	out []int // edges, in the order of the file
-	in  int   // how many edges lead here
+	out    []int           // edges, in the order of the file
+	in     int             // how many edges lead here
+	quoted json.RawMessage // the id in JSON
+	first  string          // the key of the first call
 	// sources are the nodes with an edge to here, in the order of the edges.
 	sources []int
 	ranked  []int // edges with a priority, the largest first
@@ -54,7 +57,7 @@ func newPlan(g *Graph) *plan {
 		index: make(map[string]int, len(g.Nodes)), fallback: -1, onError: g.OnError, single: -1,
 		state: g.State, reductions: reductions(g.State)}
 	for i := range g.Nodes {
-		p.nodes[i].Node = &g.Nodes[i]
+		p.nodes[i].Node, p.nodes[i].quoted, p.nodes[i].first = &g.Nodes[i], agent.EncodeJSON(g.Nodes[i].ID), "1/"+g.Nodes[i].ID
 		p.index[g.Nodes[i].ID] = i
 	}
 	type pair struct{ from, to int }

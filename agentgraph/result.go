@@ -269,7 +269,7 @@ func (f *flow) output() (json.RawMessage, string) {
 		if f.single == ends[0] || f.single >= 0 && f.rescued {
 			return out, words
 		}
-		return object(func(int) string { return f.plan.nodes[ends[0]].ID }, []json.RawMessage{out}), words
+		return object(func(int) json.RawMessage { return f.plan.nodes[ends[0]].quoted }, []json.RawMessage{out}), words
 	}
 	values := make([]json.RawMessage, len(ends))
 	var words strings.Builder
@@ -280,5 +280,5 @@ func (f *flow) output() (json.RawMessage, string) {
 		}
 		words.WriteString(f.plan.nodes[i].ID + ": " + agent.OutputText(values[k]))
 	}
-	return object(func(k int) string { return f.plan.nodes[ends[k]].ID }, values), words.String()
+	return object(func(k int) json.RawMessage { return f.plan.nodes[ends[k]].quoted }, values), words.String()
 }
