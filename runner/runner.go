@@ -83,7 +83,8 @@ func WithLogger(l *slog.Logger) Option { return func(r *Runner) { r.logger = l }
 func WithClock(now func() time.Time) Option { return func(r *Runner) { r.now = now } }
 
 // WithIDs sets the source of ids. It must be safe for concurrent use and never
-// repeat an id within a session.
+// repeat an id within a session. An id has no slash, by which the scopes of workflows
+// are told from others.
 func WithIDs(newID func() string) Option { return func(r *Runner) { r.newID = newID } }
 
 // WithCache bounds how many recently used sessions are kept warm; 0 keeps none.
