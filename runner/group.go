@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -198,7 +199,7 @@ func (g *group) Next(wait time.Duration) ([]agent.Ended, error) {
 		return g.runAlone(c)
 	}
 	g.accompany()
-	for {
+	for yields := 0; ; {
 		some, all, shown := g.listen()
 		switch {
 		case shown:
@@ -214,6 +215,10 @@ func (g *group) Next(wait time.Duration) ([]agent.Ended, error) {
 			continue
 		case len(g.live) == 0 && due == nil:
 			return nil, context.Cause(g.ctx)
+		case yields < maxYields:
+			yields++
+			runtime.Gosched()
+			continue
 		case some && settled == nil:
 			if g.timer == nil {
 				g.timer = time.NewTimer(g.settle)
@@ -243,6 +248,10 @@ func (g *group) Next(wait time.Duration) ([]agent.Ended, error) {
 		}
 	}
 }
+
+// maxYields is how often a workflow lets its children run before it goes to sleep: being
+// woken costs more than children do that are quick.
+const maxYields = 32
 
 // runAlone runs the only child on the workflow's goroutine, which has nothing else to
 // do.
@@ -447,6 +456,7 @@ func (t *turn) runOf(scope string) session.Run {
 
 // runAll is a child's goroutine.
 func (c *child) runAll() {
+	grow(c.number)
 	defer c.group.wg.Done()
 	err := c.lane.run()
 	c.unbound()
@@ -458,6 +468,15 @@ func (c *child) runAll() {
 		g.alert()
 	}
 	g.mu.Unlock()
+}
+
+// grow makes the stack of a goroutine large enough for most steps while there is nothing
+// on it that has to be moved.
+//
+//go:noinline
+func grow(i int) byte {
+	var room [5 << 10]byte
+	return room[i%len(room)]
 }
 
 // alert wakes the workflow up if there is enough for it to do. The caller holds mu.
