@@ -90,13 +90,6 @@ func isRecord(e *agent.Event) bool {
 	return false
 }
 
-// conductor returns the run of the workflow that has opened a scope, "" if none has: see
-// [agent.ChildScope].
-func conductor(scope string) string {
-	head, _, _ := strings.Cut(scope, "/")
-	return head[:max(0, strings.LastIndexByte(head, '.'))]
-}
-
 // key returns the key of a call's scope.
 func (rp *replay) key(scope string) (string, bool) {
 	for _, run := range rp.runs {

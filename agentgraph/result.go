@@ -79,7 +79,7 @@ func (a *Agent) Results(events iter.Seq2[*agent.Event, error]) ([]Result, error)
 		case *agent.User:
 			user = agent.EncodeJSON(d.Content.PlainText())
 		case *agent.HarnessStart:
-			if within[conductor(e.Scope)] {
+			if within[agent.Conductor(e.Scope)] {
 				within[e.RunID] = true
 				break
 			}
