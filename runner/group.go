@@ -535,8 +535,9 @@ func (c *child) deliver(e *agent.Event) bool {
 // it can do so itself: if no agent beside it is at work that a workflow has started, with
 // which it would have to come to an order.
 func (l *lane) voice(call string) *child {
-	run, _ := l.state()
-	place := slices.IndexFunc(run.Pending, func(c session.Call) bool { return c.ID == call })
+	l.t.mu.Lock()
+	place := slices.IndexFunc(l.t.w.fold.Scope(l.scope).Run.Pending, func(c session.Call) bool { return c.ID == call })
+	l.t.mu.Unlock()
 	for l.child != nil && l.child.alone {
 		l = l.child.group.l
 	}
