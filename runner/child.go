@@ -1,0 +1,215 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// child is one run of a group.
+type child struct {
+	lane
+	scoped   scopeSession
+	group    *group
+	spec     *agent.Child
+	number   int            // of those of the group
+	call     int            // more than 0 if it is the voice of a tool: the call's place in the answer
+	at       int            // in live
+	start    *agent.Event   // of its scope, nil if that was there
+	closing  []*agent.Event // the last write, which ends the run
+	alone    bool           // it runs on the workflow's goroutine
+	unstored error          // why something could not be stored meanwhile, which ends the turn
+	err      error
+	done     bool
+
+	write []*agent.Event // to be stored now
+	event *agent.Event   // to be shown
+	reply chan error
+}
+
+// resume goes on with the scope that the child had, in a fork in a run of its own. It
+// reports whether the log has the scope.
+func (c *child) resume() bool {
+	t, scope := c.t, cmp.Or(c.spec.Scope, c.scope)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.w.fold.Scope(scope)
+	if s.Run.ID == "" {
+		return false
+	}
+	c.again, c.scope, c.scoped.after = true, scope, max(0, s.First()-1)
+	if s.Run.Open && t.past(&s.Run) {
+		c.group.events = append(c.group.events, t.takeUp(scope)...)
+	}
+	return true
+}
+
+// bound gives a child its context: the group's, or one that can end by itself.
+func (c *child) bound() {
+	g := c.group
+	c.ctx, c.cancel = g.ctx, g.cancel
+	switch {
+	case c.spec.Timeout > 0:
+		over := &agent.TimeoutError{Agent: c.spec.Tree.Root().Agent.Name(), After: c.spec.Timeout}
+		ctx, cancel := context.WithCancelCause(g.ctx)
+		timer := time.AfterFunc(c.spec.Timeout, func() { cancel(over) })
+		c.ctx, c.cancel = ctx, func(cause error) { timer.Stop(); cancel(cause) }
+	case c.t.r.budgeted.time: // which ends one run alone
+		c.ctx, c.cancel = context.WithCancelCause(g.ctx)
+	}
+}
+
+// unbound frees what bound has made.
+func (c *child) unbound() {
+	if c.spec.Timeout > 0 || c.t.r.budgeted.time {
+		c.cancel(nil)
+	}
+}
+
+func (t *turn) runOf(scope string) session.Run {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.w.fold.Scope(scope).Run
+}
+
+// runAll is a child's goroutine.
+func (c *child) runAll() {
+	grow(c.number)
+	defer c.group.wg.Done()
+	err := c.lane.run()
+	c.unbound()
+	g := c.group
+	g.mu.Lock()
+	c.err, c.done = err, true
+	if g.closed == nil {
+		g.inbox = append(g.inbox, c)
+		g.alert()
+	}
+	g.mu.Unlock()
+}
+
+// grow makes the stack of a goroutine large enough for most steps while there is nothing
+// on it that has to be moved.
+//
+//go:noinline
+func grow(i int) byte {
+	var room [5 << 10]byte
+	return room[i%len(room)]
+}
+
+// store takes the place of the lane's own write: the events are stored by the
+// workflow, and those that end the run together with what comes of it.
+func (c *child) store(ctx context.Context, events []*agent.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	last := events[len(events)-1]
+	if end, ok := last.Data.(*agent.HarnessEnd); ok && last.Scope == c.scope && end.FinishReason != agent.FinishReasonTransfer {
+		c.close(last, end, events)
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, agent.ErrLimit) {
+		return cause
+	}
+	if c.alone {
+		c.consuming = true
+		err := c.group.store(events)
+		c.consuming = false
+		c.unstored = cmp.Or(c.unstored, err)
+		return err
+	}
+	c.write = events
+	return c.post(&c.group.inbox)
+}
+
+// deliver hands an event to the workflow's consumer, or with nil nothing: what is
+// stored is delivered by the workflow.
+func (c *child) deliver(e *agent.Event) bool {
+	if e == nil {
+		return true
+	}
+	if c.alone {
+		c.consuming = true
+		goOn := c.group.l.show(c.group.l.current, e)
+		c.consuming = false
+		return goOn
+	}
+	c.event = e
+	return c.post(&c.group.shows) == nil
+}
+
+// voice returns what the scope of an agent tool that this lane calls stores by, nil if
+// it can do so itself: if no agent beside it is at work that a workflow has started, with
+// which it would have to come to an order.
+func (l *lane) voice(call string) *child {
+	l.t.mu.Lock()
+	place := slices.IndexFunc(l.t.w.fold.Scope(l.scope).Run.Pending, func(c session.Call) bool { return c.ID == call })
+	l.t.mu.Unlock()
+	for l.child != nil && l.child.alone {
+		l = l.child.group.l
+	}
+	of := cmp.Or(l.child, l.via)
+	if of == nil {
+		return nil
+	}
+	return &child{group: of.group, spec: of.spec, number: of.number, call: 2 + place}
+}
+
+// speak stores events of a tool's scope in the order of the workflow.
+func (c *child) speak(ctx context.Context, events []*agent.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, agent.ErrLimit) {
+		return cause
+	}
+	c.write = events
+	return c.post(&c.group.inbox)
+}
+
+// post waits in a queue until the workflow has done what is asked of it.
+func (c *child) post(queue *[]*child) error {
+	g := c.group
+	if c.reply == nil {
+		c.reply = make(chan error, 1)
+	}
+	g.mu.Lock()
+	if err := g.closed; err != nil {
+		g.mu.Unlock()
+		return err
+	}
+	*queue = append(*queue, c)
+	if c.call > 0 {
+		g.voices++
+	}
+	g.alert()
+	g.mu.Unlock()
+	return <-c.reply
+}
+
+// close keeps the write that ends the run, with the run's output in it.
+func (c *child) close(last *agent.Event, end *agent.HarnessEnd, events []*agent.Event) {
+	if last.Agent == c.tree.Root().Agent.Name() {
+		end.AgentID = cmp.Or(c.spec.Ref, end.AgentID)
+	}
+	if end.FinishReason == agent.FinishReasonStop && end.Output == nil {
+		said := ""
+		for _, e := range slices.Backward(events) {
+			if t, ok := e.Data.(*agent.Text); ok && e.RunID == last.RunID && strings.TrimSpace(t.Content) != "" {
+				said = t.Content
+				break
+			}
+		}
+		if said == "" {
+			said = c.t.runOf(c.scope).Said
+		}
+		end.Output = agent.EncodeJSON(said)
+	}
+	c.closing = events
+}
