@@ -27,7 +27,7 @@ const (
 
 // peer is a fetched card, and the client made of it.
 type peer struct {
-	client   *a2aclient.Client
+	client   Client
 	endpoint string // as errors and events may show it
 	fetched  time.Time
 }
@@ -40,6 +40,7 @@ type cards struct {
 	client  *http.Client
 	ttl     time.Duration
 	timeout time.Duration
+	given   *peer // set if there is no card to fetch
 
 	flights singleflight.Group
 	mu      sync.Mutex
@@ -48,6 +49,9 @@ type cards struct {
 
 // get returns the peer, from the cache if it is fresh.
 func (c *cards) get(ctx context.Context) (*peer, error) {
+	if c.given != nil {
+		return c.given, nil
+	}
 	for {
 		if p := c.fresh(); p != nil {
 			return p, nil

@@ -88,6 +88,7 @@ type remote struct {
 	timeout, idle     time.Duration
 	maxBody           int64
 	client            *http.Client
+	given             Client
 	cards             cards
 }
 
@@ -108,25 +109,31 @@ func Remote(name, cardURL string, opts ...Option) (agent.Agent, error) {
 	if err := agent.CheckName(name); err != nil {
 		errs = append(errs, err)
 	}
+	for _, o := range opts {
+		o(r)
+	}
 	u, err := url.Parse(cardURL)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	if cardURL == "" && r.given != nil {
+		u = &url.URL{}
+	} else if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		// The text of a parse error would repeat the URL, credentials and all.
 		return nil, errors.Join(append(errs, fmt.Errorf("remote agent %q: the card's URL is not an absolute http or https URL", name))...)
 	}
 	if u.User != nil {
 		password, _ := u.User.Password()
 		basic := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
-		r.header.Set("Authorization", "Basic "+basic)
+		if r.header.Get("Authorization") == "" {
+			r.header.Set("Authorization", "Basic "+basic)
+		}
 		u.User = nil
 	}
 	u.Fragment = ""
-	for _, o := range opts {
-		o(r)
-	}
 	if r.description == "" {
 		r.description = name
 	}
-	r.origins = append(r.origins, origin(u))
+	if u.Host != "" {
+		r.origins = append(r.origins, origin(u))
+	}
 	for i, o := range r.origins {
 		ou, err := url.Parse(o)
 		if err != nil || ou.Host == "" {
@@ -142,6 +149,9 @@ func Remote(name, cardURL string, opts ...Option) (agent.Agent, error) {
 		return nil, err
 	}
 	r.cards.url, r.cards.shown = u, shownURL(u)
+	if r.given != nil {
+		r.cards.given = &peer{client: r.given, endpoint: r.cards.shown}
+	}
 	r.client = r.newClient()
 	r.cards.client = r.client
 	return r, nil
