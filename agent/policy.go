@@ -36,6 +36,14 @@ type Readier interface {
 	Ready(ctx context.Context) error
 }
 
+// Canceler is implemented by agents that may leave something waiting elsewhere when
+// their run ends, such as a remote task that asked for input. Cancel is asked when the
+// turn is given up; it returns what is to be recorded of that, nothing if nothing
+// waits. It runs while nobody else uses the session.
+type Canceler interface {
+	Cancel(ctx context.Context, inv *Invocation) ([]EventData, error)
+}
+
 // Workflow is implemented by agents that only conduct others, such as sequences
 // and graphs: a child cannot transfer up to one.
 type Workflow interface{ Workflow() }

@@ -11,11 +11,12 @@ import (
 // Begin stores the user's message and starts the active agent, but takes no
 // step: an engine that makes turns durable goes on with [Runner.Advance]. It
 // returns what it stored. Errors are those of Run before anything was stored.
-func (r *Runner) Begin(ctx context.Context, key session.Key, msg llm.Message) ([]*agent.Event, error) {
-	if err := checkMessage(key, msg); err != nil {
+func (r *Runner) Begin(ctx context.Context, key session.Key, msg llm.Message, opts ...TurnOption) ([]*agent.Event, error) {
+	o, err := turnOptionsOf(key, msg, opts)
+	if err != nil {
 		return nil, err
 	}
-	return r.collect(ctx, key, &msg, func(t *turn) error { return t.begin(msg) }, func(*lane) error { return nil })
+	return r.collect(ctx, key, &msg, func(t *turn) error { return t.begin(msg, o) }, func(*lane) error { return nil })
 }
 
 // Advance does exactly one step of the session's turn: one model answer, or one

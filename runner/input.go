@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -9,6 +10,40 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
+
+// TurnOption says something about one turn.
+type TurnOption func(*turnOptions)
+
+type turnOptions struct{ metadata map[string]any }
+
+// WithMetadata keeps what belongs to the user's message but is not part of its words
+// in the metadata of the user event, such as its language, or the request that it came
+// with. No model sees it. It must have a JSON form.
+func WithMetadata(metadata map[string]any) TurnOption {
+	return func(o *turnOptions) { o.metadata = metadata }
+}
+
+// turnOptionsOf checks what a turn is to begin with.
+func turnOptionsOf(key session.Key, msg llm.Message, opts []TurnOption) (o turnOptions, err error) {
+	if err := checkMessage(key, msg); err != nil {
+		return o, err
+	}
+	for i, opt := range opts {
+		if opt == nil {
+			return o, fmt.Errorf("option %d of the turn is nil: %w", i, agent.ErrBadInput)
+		}
+		opt(&o)
+	}
+	if o.metadata == nil {
+		return o, nil
+	}
+	data, err := json.Marshal(o.metadata)
+	if err != nil {
+		return o, fmt.Errorf("the metadata of the message cannot be stored: %w: %w", err, agent.ErrBadInput)
+	}
+	o.metadata = nil // as it comes back from its JSON form, and nobody else's to change
+	return o, json.Unmarshal(data, &o.metadata)
+}
 
 // checkMessage refuses what no model could be given word for word.
 func checkMessage(key session.Key, msg llm.Message) error {

@@ -147,13 +147,14 @@ func (r *Runner) Tree() *agent.Tree { return r.tree }
 // agent failed or a limit was reached, with an error event before it; else the
 // store's or the context's. The session stays usable after each. Breaking out of
 // the loop cancels the turn and stores nothing more.
-func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message) iter.Seq2[*agent.Event, error] {
+func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message, opts ...TurnOption) iter.Seq2[*agent.Event, error] {
 	return func(yield func(*agent.Event, error) bool) {
-		if err := checkMessage(key, msg); err != nil {
+		o, err := turnOptionsOf(key, msg, opts)
+		if err != nil {
 			yield(nil, err)
 			return
 		}
-		r.events(ctx, key, &msg, func(t *turn) error { return t.begin(msg) }, (*lane).run)(yield)
+		r.events(ctx, key, &msg, func(t *turn) error { return t.begin(msg, o) }, (*lane).run)(yield)
 	}
 }
 

@@ -202,7 +202,7 @@ func (n *renewal) stop() {
 
 // begin stores the user's event, after closing what the last turn left open,
 // and starts the active agent: all in one write.
-func (t *turn) begin(msg llm.Message) error {
+func (t *turn) begin(msg llm.Message, o turnOptions) error {
 	if err := t.branch(); err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (t *turn) begin(msg llm.Message) error {
 		events = t.closeScope(events, "", withdrawn)
 	}
 	events = slices.Grow(events, 2)
-	user := &agent.Event{TurnID: t.newID(), RunID: t.newID(), Agent: "user", Data: &agent.User{Content: msg.Content.Stored()}}
+	user := &agent.Event{TurnID: t.newID(), RunID: t.newID(), Agent: "user", Data: &agent.User{Content: msg.Content.Stored(), Metadata: o.metadata}}
 	switch turn := &t.w.fold.Turn; {
 	case turn.ID != "" && turn.ID != conversation.Run.TurnID: // nobody answered the message before
 		user.ParentID = turn.UserRunID + ":user"

@@ -1,0 +1,40 @@
+package a2a
+
+import (
+	"context"
+	"errors"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// Cancel implements agent.Canceler: a task that waits for the user's words, or that
+// a crash left behind, is canceled at the peer. A peer that cannot be reached is no
+// error: its task waits in vain, and nobody asks for it again.
+func (r *remote) Cancel(ctx context.Context, inv *agent.Invocation) ([]agent.EventData, error) {
+	m, err := r.memory(ctx, inv)
+	if err != nil {
+		return nil, err
+	}
+	switch m.task.Status {
+	case status(sdk.TaskStateInputRequired), status(sdk.TaskStateAuthRequired), status(sdk.TaskStateWorking):
+	default:
+		return nil, nil
+	}
+	if m.task.TaskID == "" {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, cancelTimeout)
+	defer cancel()
+	p, err := r.cards.get(ctx)
+	if err == nil {
+		_, err = p.client.CancelTask(ctx, &sdk.CancelTaskRequest{ID: sdk.TaskID(m.task.TaskID)})
+	}
+	if err != nil && !errors.Is(err, sdk.ErrTaskNotCancelable) && !errors.Is(err, sdk.ErrTaskNotFound) {
+		inv.Logger().Warn("the task of a remote agent could not be canceled", "agent", r.name, "task", m.task.TaskID, "error", r.classify(ctx, err).Error())
+	}
+	gone := m.task
+	gone.Status = status(sdk.TaskStateCanceled)
+	return []agent.EventData{&gone}, nil
+}

@@ -1,0 +1,196 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+)
+
+func drain(seq iter.Seq2[*agent.Event, error]) error {
+	_, err := collect(seq)
+	return err
+}
+
+func cancelKinds(events []*agent.Event) []string {
+	var kinds []string
+	for _, e := range events {
+		kind := e.Type()
+		if end, ok := e.Data.(*agent.HarnessEnd); ok {
+			kind += " " + string(end.FinishReason)
+		}
+		kinds = append(kinds, kind)
+	}
+	return kinds
+}
+
+// A turn that waits for an approval is given up: the call is answered, a run ends as
+// canceled, and the next turn finds nothing to close.
+func TestCancelPausedTurn(t *testing.T) {
+	s := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Text("Never mind.")))
+	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct {
+		Order string `json:"order"`
+	}) (string, error) {
+		return "done", nil
+	}, tools.NeedsApproval())
+	require.NoError(t, err)
+	billing, err := llmagent.New("billing", "You refund.", s.Model("billing"), llmagent.WithTools(refund))
+	require.NoError(t, err)
+	store := session.NewMemory()
+	r, err := runner.New(billing, store)
+	require.NoError(t, err)
+	ctx, key := context.Background(), session.ID("s")
+	require.NoError(t, drain(r.Run(ctx, key, llm.UserText("refund A1"))))
+
+	events, err := r.Cancel(ctx, key)
+	require.NoError(t, err)
+	require.Equal(t, []string{"harness_start", "tool_result", "harness_end canceled"}, cancelKinds(events))
+	again, err := r.Cancel(ctx, key)
+	require.NoError(t, err)
+	require.Empty(t, again, "it is over")
+	require.NoError(t, drain(r.Resume(ctx, key)))
+
+	var stored []*agent.Event
+	for e, err := range r.Run(ctx, key, llm.UserText("thanks")) {
+		require.NoError(t, err)
+		stored = append(stored, e)
+	}
+	require.Equal(t, []string{"user", "harness_start", "text", "usage", "harness_end stop"}, cancelKinds(stored))
+	require.NoError(t, s.Done())
+}
+
+// Whatever of a turn is in the log when it is cut off, Cancel ends it in one write.
+func TestCancelCutOffTurn(t *testing.T) {
+	s := scripted.New().Add("support", scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"billing"}`))).Add("billing", scripted.Reply(scripted.Text("Refunded.")))
+	billing, err := llmagent.New("billing", "You refund.", s.Model("billing"))
+	require.NoError(t, err)
+	support, err := llmagent.New("support", "Route.", s.Model("support"), llmagent.WithSubAgents(billing))
+	require.NoError(t, err)
+	whole := session.NewMemory()
+	r, err := runner.New(support, whole)
+	require.NoError(t, err)
+	ctx, key := context.Background(), session.ID("s")
+	require.NoError(t, drain(r.Run(ctx, key, llm.UserText("refund"))))
+	var log []*agent.Event
+	for e, err := range whole.Load(ctx, key, 0) {
+		require.NoError(t, err)
+		log = append(log, e)
+	}
+	for n := 1; n < len(log); n++ {
+		cut := session.NewMemory()
+		lease, err := cut.Acquire(ctx, key, session.Self())
+		require.NoError(t, err)
+		require.NoError(t, cut.Append(ctx, key, 0, lease, log[:n]...))
+		require.NoError(t, cut.Release(ctx, key, lease))
+		r, err := runner.New(support, cut)
+		require.NoError(t, err)
+		events, err := r.Cancel(ctx, key)
+		require.NoError(t, err)
+		require.NotEmpty(t, events, "cut after %d", n)
+		require.Equal(t, "harness_end canceled", cancelKinds(events)[len(events)-1], "cut after %d", n)
+		var fold session.Fold
+		for e, err := range cut.Load(ctx, key, 0) {
+			require.NoError(t, err)
+			fold.Apply(e)
+		}
+		require.False(t, fold.Unfinished(), "cut after %d", n)
+		require.Empty(t, fold.Scope("").Run.Pending, "cut after %d", n)
+		require.Empty(t, fold.Open())
+	}
+}
+
+func TestCancelRunningTurnIsBusy(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	slow, err := agent.New("slow", "Waits.", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			close(begun)
+			<-release
+			yield(&agent.Event{Data: &agent.Text{Content: "done"}}, nil)
+		}
+	})
+	require.NoError(t, err)
+	r, err := runner.New(slow, session.NewMemory())
+	require.NoError(t, err)
+	done := make(chan error)
+	go func() { done <- drain(r.Run(context.Background(), session.ID("s"), llm.UserText("hi"))) }()
+	<-begun
+	_, err = r.Cancel(context.Background(), session.ID("s"))
+	require.ErrorIs(t, err, agent.ErrSessionBusy)
+	close(release)
+	require.NoError(t, <-done)
+	events, err := r.Cancel(context.Background(), session.ID("s"))
+	require.NoError(t, err)
+	require.Empty(t, events)
+	_, err = r.Cancel(context.Background(), session.Key{})
+	require.ErrorIs(t, err, agent.ErrBadInput)
+}
+
+// waiting is an agent that leaves something waiting elsewhere.
+type waiting struct {
+	agent.Agent
+	gaveUp int
+	panics bool
+}
+
+func (w *waiting) Cancel(context.Context, *agent.Invocation) ([]agent.EventData, error) {
+	if w.panics {
+		panic("no")
+	}
+	w.gaveUp++
+	return []agent.EventData{&agent.RemoteTask{TaskID: "t", Status: "canceled"}}, nil
+}
+
+func TestCancelGivesUpWhatWaitsElsewhere(t *testing.T) {
+	inner, err := agent.New("far", "Asks.", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) { yield(&agent.Event{Data: &agent.Text{Content: "Which?"}}, nil) }
+	})
+	require.NoError(t, err)
+	w := &waiting{Agent: inner}
+	r, err := runner.New(w, session.NewMemory())
+	require.NoError(t, err)
+	ctx, key := context.Background(), session.ID("s")
+	none, err := r.Cancel(ctx, key)
+	require.NoError(t, err)
+	require.Empty(t, none, "an empty session has nothing to give up")
+	require.NoError(t, drain(r.Run(ctx, key, llm.UserText("hi"))))
+	events, err := r.Cancel(ctx, key)
+	require.NoError(t, err)
+	require.Equal(t, []string{"harness_start", "remote_task", "harness_end canceled"}, cancelKinds(events))
+	require.Equal(t, 1, w.gaveUp)
+	w.panics = true
+	_, err = r.Cancel(ctx, key)
+	var run *agent.RunError
+	require.ErrorAs(t, err, &run)
+}
+
+// What belongs to a message but is not its words is kept as JSON keeps it.
+func TestMetadataOfTurn(t *testing.T) {
+	s := scripted.New().Add("a", scripted.Reply(scripted.Text("Hi.")))
+	a, err := llmagent.New("a", "Greet.", s.Model("a"))
+	require.NoError(t, err)
+	r, err := runner.New(a, session.NewMemory())
+	require.NoError(t, err)
+	ctx, key := context.Background(), session.ID("s")
+	given := map[string]any{"language": "de", "n": 1, "list": []string{"x"}}
+	for e, err := range r.Run(ctx, key, llm.UserText("hi"), runner.WithMetadata(given)) {
+		require.NoError(t, err)
+		if u, ok := e.Data.(*agent.User); ok {
+			data, err := json.Marshal(u.Metadata)
+			require.NoError(t, err)
+			require.JSONEq(t, `{"language":"de","n":1,"list":["x"]}`, string(data))
+			require.Equal(t, []any{"x"}, u.Metadata["list"])
+		}
+	}
+	require.ErrorIs(t, drain(r.Run(ctx, key, llm.UserText("hi"), runner.WithMetadata(map[string]any{"f": func() {}}))), agent.ErrBadInput)
+	require.ErrorIs(t, drain(r.Run(ctx, key, llm.UserText("hi"), nil)), agent.ErrBadInput)
+}
