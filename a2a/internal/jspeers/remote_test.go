@@ -1,0 +1,258 @@
+package jspeers_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// binding is a way to the agent of server.mjs or server03.mjs.
+type binding struct {
+	name   string // as in the path of its card
+	script string
+	opts   []a2a.Option
+}
+
+func bindings() []binding {
+	return []binding{
+		{name: "jsonrpc", script: "server.mjs"},
+	}
+}
+
+// client is a tree in a runner whose agent billing is the peer's.
+type client struct {
+	*runner.Runner
+	key session.Key
+}
+
+// eachBinding runs a test over all bindings, with peers that stream and peers that
+// do not.
+func eachBinding(t *testing.T, test func(t *testing.T, remote agent.Agent, p *peer, streams bool)) {
+	t.Parallel()
+	needNode(t)
+	peers := make(map[string]*peer)
+	for _, b := range bindings() {
+		if peers[b.script] == nil {
+			peers[b.script] = start(t, b.script)
+		}
+	}
+	for _, b := range bindings() {
+		for _, kind := range []string{"stream", "unary"} {
+			t.Run(b.name+" "+kind, func(t *testing.T) {
+				p := peers[b.script]
+				transport := &http.Transport{}
+				t.Cleanup(transport.CloseIdleConnections)
+				opts := append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: transport})}, b.opts...)
+				remote, err := a2a.Remote("billing", p.URL+"/"+b.name+"/"+kind+"/.well-known/agent-card.json", opts...)
+				require.NoError(t, err)
+				test(t, remote, p, kind == "stream")
+			})
+		}
+	}
+}
+
+func newClient(t *testing.T, root agent.Agent) *client {
+	t.Helper()
+	r, err := runner.New(root, session.NewMemory(), runner.WithStreaming())
+	require.NoError(t, err)
+	return &client{Runner: r, key: session.ID("s1")}
+}
+
+// turn runs a turn and returns its stored events, what billing streamed, and its
+// error.
+func (c *client) turn(ctx context.Context, text string) ([]*agent.Event, string, error) {
+	return collect(c.Run(ctx, c.key, llm.UserText(text)))
+}
+
+func collect(seq func(func(*agent.Event, error) bool)) (events []*agent.Event, streamed string, err error) {
+	for e, turnErr := range seq {
+		switch {
+		case turnErr != nil:
+			err = turnErr
+		case !e.Partial:
+			events = append(events, e)
+		case e.Agent == "billing":
+			streamed += e.Text()
+		}
+	}
+	return events, streamed, err
+}
+
+func find[T agent.EventData](events []*agent.Event) (found []T) {
+	for _, e := range events {
+		if d, ok := e.Data.(T); ok {
+			found = append(found, d)
+		}
+	}
+	return found
+}
+
+// said returns what billing said, of stored events.
+func said(events []*agent.Event) (texts []string) {
+	for _, e := range events {
+		if e.Agent == "billing" && e.Type() == agent.TypeText {
+			texts = append(texts, e.Text())
+		}
+	}
+	return texts
+}
+
+// last returns the last of the remote tasks and ends of an event list.
+func last[T any](list []T) T { return list[len(list)-1] }
+
+func TestRemotePieces(t *testing.T) {
+	eachBinding(t, func(t *testing.T, remote agent.Agent, p *peer, streams bool) {
+		s := scripted.New().Add("support",
+			scripted.Reply(scripted.Text("One moment."), scripted.CallID("t1", "transfer_to_agent", `{"agent_name":"billing"}`)))
+		support, err := llmagent.New("support", "You route.", s.Model("support"), llmagent.WithSubAgents(remote))
+		require.NoError(t, err)
+		c := newClient(t, support)
+		events, streamed, err := c.turn(t.Context(), "pieces")
+		require.NoError(t, err)
+		require.Equal(t, []string{"I see two charges."}, said(events))
+		require.Equal(t, "I see two charges.", streamed)
+		task := last(find[*agent.RemoteTask](events))
+		require.Equal(t, "completed", task.Status)
+		require.NotEmpty(t, task.TaskID)
+		require.Equal(t, agent.FinishReasonStop, last(find[*agent.HarnessEnd](events)).FinishReason)
+
+		// The next words go to the remote agent at once, in the same context, to a
+		// task of their own.
+		events, _, err = c.turn(t.Context(), "And why?")
+		require.NoError(t, err)
+		require.NoError(t, s.Done())
+		require.Equal(t, []string{"You said: And why?"}, said(events))
+		heard := p.heard(t).in(task.ContextID)
+		require.Len(t, heard.Messages, 2)
+		require.Equal(t, []string{"pieces", "[support] One moment."}, heard.texts(0))
+		require.Equal(t, []string{"And why?"}, heard.texts(1))
+		require.NotEqual(t, task.TaskID, heard.Messages[1].TaskID)
+	})
+}
+
+func TestRemoteWhole(t *testing.T) {
+	eachBinding(t, func(t *testing.T, remote agent.Agent, _ *peer, _ bool) {
+		for words, answer := range map[string]string{"message": "Just words.", "task": "All at once."} {
+			events, streamed, err := newClient(t, remote).turn(t.Context(), words)
+			require.NoError(t, err)
+			require.Equal(t, []string{answer}, said(events))
+			require.Contains(t, []string{"", answer}, streamed)
+			require.Equal(t, "completed", last(find[*agent.RemoteTask](events)).Status)
+		}
+	})
+}
+
+// A question of the remote agent is answered on the task that asked it.
+func TestRemoteAsks(t *testing.T) {
+	eachBinding(t, func(t *testing.T, remote agent.Agent, p *peer, _ bool) {
+		c := newClient(t, remote)
+		events, _, err := c.turn(t.Context(), "ask")
+		require.NoError(t, err)
+		require.Equal(t, []string{"Which one?"}, said(events))
+		task := last(find[*agent.RemoteTask](events))
+		require.Equal(t, "input_required", task.Status)
+		require.Equal(t, agent.FinishReasonStop, last(find[*agent.HarnessEnd](events)).FinishReason)
+
+		events, _, err = c.turn(t.Context(), "the second")
+		require.NoError(t, err)
+		require.Equal(t, []string{"It is the second."}, said(events))
+		done := last(find[*agent.RemoteTask](events))
+		require.Equal(t, task.TaskID, done.TaskID)
+		require.Equal(t, "completed", done.Status)
+		heard := p.heard(t).in(task.ContextID)
+		require.Len(t, heard.Messages, 2)
+		require.Equal(t, []string{"the second"}, heard.texts(1))
+		require.Equal(t, task.TaskID, heard.Messages[1].TaskID)
+	})
+}
+
+// A turn that is canceled cancels the remote task, if its id is known by then.
+func TestRemoteIsCanceled(t *testing.T) {
+	eachBinding(t, func(t *testing.T, remote agent.Agent, p *peer, streams bool) {
+		c := newClient(t, remote)
+		before := len(p.heard(t).Messages)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		known, over := make(chan *agent.RemoteTask, 10), make(chan error, 1)
+		go func() {
+			for e, err := range c.Run(ctx, c.key, llm.UserText("wait")) {
+				if err != nil {
+					over <- err
+				} else if task, ok := e.Data.(*agent.RemoteTask); ok {
+					known <- task
+				}
+			}
+			close(over)
+		}()
+		var task *agent.RemoteTask
+		if streams {
+			task = <-known
+			require.Equal(t, "working", task.Status)
+		} else {
+			require.Eventually(t, func() bool { return len(p.heard(t).Messages) > before }, 10*time.Second, 5*time.Millisecond)
+		}
+		cancel()
+		require.ErrorIs(t, <-over, context.Canceled)
+		if streams {
+			require.Contains(t, p.heard(t).Canceled, task.TaskID)
+		}
+	})
+}
+
+func TestRemoteFails(t *testing.T) {
+	eachBinding(t, func(t *testing.T, remote agent.Agent, _ *peer, streams bool) {
+		for words, want := range map[string]struct {
+			code a2a.ErrorCode
+			text string
+		}{
+			"fail":   {a2a.CodeTaskFailed, "No money."},
+			"reject": {a2a.CodeTaskRejected, "Not my job."},
+			"crash":  {a2a.CodeTaskFailed, "the wheels came off"},
+		} {
+			c := newClient(t, remote)
+			events, streamed, err := c.turn(t.Context(), words)
+			var failed *a2a.Error
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, want.code, failed.Code)
+			require.Contains(t, failed.Message, want.text)
+			require.Empty(t, said(events))
+			if streams && words == "fail" {
+				require.Equal(t, "Half an ans", streamed)
+				require.Len(t, find[*agent.Discard](events), 1)
+			}
+			require.Equal(t, agent.FinishReasonError, last(find[*agent.HarnessEnd](events)).FinishReason)
+
+			events, _, err = c.turn(t.Context(), "message") // the session stays usable
+			require.NoError(t, err)
+			require.Equal(t, []string{"Just words."}, said(events))
+		}
+	})
+}
+
+// What is no text is named, and metadata neither routes nor shows.
+func TestRemoteSendsOddThings(t *testing.T) {
+	eachBinding(t, func(t *testing.T, remote agent.Agent, _ *peer, _ bool) {
+		c := newClient(t, remote)
+		events, _, err := c.turn(t.Context(), "odd")
+		require.NoError(t, err)
+		require.Empty(t, find[*agent.Transfer](events))
+		text := strings.Join(said(events), "")
+		require.True(t, strings.HasPrefix(text, `See {"n":1,"nested":[true,null]}[file `), text)
+		for _, want := range []string{"y.png", "image/png", "https://files.test/y.png", "text/plain"} {
+			require.Contains(t, text, want)
+		}
+		require.NotContains(t, text, "admin")
+	})
+}
