@@ -14,7 +14,6 @@ import (
 	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
-	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	"golang.org/x/sync/singleflight"
 )
 
@@ -28,19 +27,22 @@ const (
 // peer is a fetched card, and the client made of it.
 type peer struct {
 	client   Client
-	endpoint string // as errors and events may show it
+	card     *sdk.AgentCard // nil if there is none
+	endpoint string         // as errors and events may show it
 	fetched  time.Time
 }
 
 // cards fetches the card once for all who need it at the same time, and keeps it
 // for a while. A failure is not kept.
 type cards struct {
-	url     *url.URL
-	shown   string
-	client  *http.Client
-	ttl     time.Duration
-	timeout time.Duration
-	given   *peer // set if there is no card to fetch
+	url      *url.URL
+	shown    string
+	client   *http.Client
+	ttl      time.Duration
+	timeout  time.Duration
+	connect  func(context.Context, *sdk.AgentCard) (*peer, error)
+	bindings []Binding
+	given    *peer // set if there is no card to fetch
 
 	flights singleflight.Group
 	mu      sync.Mutex
@@ -133,10 +135,15 @@ func (c *cards) fetch(caller context.Context) (*peer, error) {
 	case err != nil:
 		return nil, err
 	}
-	p, err := newPeer(body, c.client)
+	card, err := c.parse(body)
 	if err != nil {
 		return nil, err
 	}
+	p, err := c.connect(ctx, card)
+	if err != nil {
+		return nil, err
+	}
+	p.fetched = time.Now()
 	c.mu.Lock()
 	c.kept = p
 	c.mu.Unlock()
@@ -164,30 +171,34 @@ func (c *cards) read(ctx context.Context, u *url.URL) ([]byte, error) {
 	return body, err
 }
 
-// newPeer makes a client of a card. Of the interfaces it offers, the first one is
-// taken that we speak.
-func newPeer(body []byte, client *http.Client) (*peer, error) {
-	var card sdk.AgentCard
-	if err := json.Unmarshal(body, &card); err != nil {
-		return nil, fmt.Errorf("the card is not what the protocol promises: %w", err)
+// parse reads a card: one of A2A 1.0, or one that a binding of another version can
+// read, since to a reader of 1.0 it has no interfaces.
+func (c *cards) parse(body []byte) (*sdk.AgentCard, error) {
+	// Only what we use is read, so that nothing else in a card can be in the way.
+	var card struct {
+		Name                string                `json:"name"`
+		Description         string                `json:"description"`
+		SupportedInterfaces []*sdk.AgentInterface `json:"supportedInterfaces"`
+		Capabilities        sdk.AgentCapabilities `json:"capabilities"`
+		Old                 string                `json:"protocolVersion"`
 	}
-	var spoken []*sdk.AgentInterface
-	for _, i := range card.SupportedInterfaces {
-		if i == nil || i.ProtocolBinding != sdk.TransportProtocolJSONRPC || !strings.HasPrefix(string(i.ProtocolVersion)+".", "1.") {
+	err := json.Unmarshal(body, &card)
+	if err == nil && len(card.SupportedInterfaces) > 0 {
+		return &sdk.AgentCard{Name: card.Name, Description: card.Description, SupportedInterfaces: card.SupportedInterfaces, Capabilities: card.Capabilities}, nil
+	}
+	for _, b := range c.bindings {
+		if b.ParseCard == nil {
 			continue
 		}
-		if u, err := url.Parse(i.URL); err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") {
-			spoken = append(spoken, i)
+		if card, err := b.ParseCard(body); err == nil && card != nil && len(card.SupportedInterfaces) > 0 {
+			return card, nil
 		}
 	}
-	card.SupportedInterfaces = spoken
-	if len(spoken) == 0 {
-		return nil, errors.New("the card names no JSON-RPC interface of A2A 1.0; other bindings and versions are not supported")
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the card is not what the protocol promises: %w", err)
+	case strings.HasPrefix(card.Old, "0."):
+		return nil, fmt.Errorf("the peer speaks A2A %s: package a2a/a2av0 has bindings for A2A 0.3, which WithBinding adds", clip(card.Old, 20))
 	}
-	cl, err := a2aclient.NewFromCard(context.Background(), &card, a2aclient.WithDefaultsDisabled(), a2aclient.WithJSONRPCTransport(client))
-	if err != nil {
-		return nil, fmt.Errorf("no client can be made of the card: %w", err)
-	}
-	u, _ := url.Parse(spoken[0].URL)
-	return &peer{client: cl, endpoint: shownURL(u), fetched: time.Now()}, nil
+	return nil, errors.New("the card names no interface")
 }

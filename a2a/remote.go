@@ -89,6 +89,7 @@ type remote struct {
 	maxBody           int64
 	client            *http.Client
 	given             Client
+	bindings          []Binding
 	cards             cards
 }
 
@@ -97,8 +98,7 @@ type remote struct {
 // and password in it are sent as basic authentication and shown nowhere.
 //
 // Nothing is fetched before the first use. The agent is an agent.Readier: while
-// the card cannot be fetched, or offers no JSON-RPC interface of A2A 1.0, a
-// transfer to it is refused and the conversation stays where it is. It has no
+// the card cannot be fetched, or offers no interface that we speak, a transfer to it is refused and the conversation stays where it is. It has no
 // sub-agents, may transfer nowhere, and is safe for concurrent use. Errors of its
 // runs are *agent.RunError values that wrap an [*Error].
 func Remote(name, cardURL string, opts ...Option) (agent.Agent, error) {
@@ -142,6 +142,12 @@ func Remote(name, cardURL string, opts ...Option) (agent.Agent, error) {
 		}
 		r.origins[i] = origin(ou)
 	}
+	for i, b := range r.bindings {
+		if b.Protocol == "" || line(b.Version) == "" || b.Dial == nil {
+			errs = append(errs, fmt.Errorf("remote agent %q: binding %d has no protocol, no version or no Dial", name, i))
+		}
+	}
+	r.bindings = append(r.bindings, builtin()...)
 	if r.cards.ttl < 0 || r.cards.timeout <= 0 || r.timeout < 0 || r.idle < 0 || r.maxBody <= 0 {
 		errs = append(errs, fmt.Errorf("remote agent %q: a time or size limit is out of range", name))
 	}
@@ -153,7 +159,7 @@ func Remote(name, cardURL string, opts ...Option) (agent.Agent, error) {
 		r.cards.given = &peer{client: r.given, endpoint: r.cards.shown}
 	}
 	r.client = r.newClient()
-	r.cards.client = r.client
+	r.cards.client, r.cards.connect, r.cards.bindings = r.client, r.connect, r.bindings
 	return r, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +35,14 @@ func (r *remote) newClient() *http.Client {
 		return nil
 	}
 	return c
+}
+
+// headersFor returns the headers that a target may get.
+func (r *remote) headersFor(target *url.URL) http.Header {
+	if !slices.Contains(r.origins, origin(target)) {
+		return nil
+	}
+	return r.header.Clone()
 }
 
 type transport struct {

@@ -1,0 +1,210 @@
+package a2a
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+)
+
+// Binding is a way to speak to peers beside those that every remote agent has,
+// which are JSON-RPC and HTTP+JSON of A2A 1.0.
+type Binding struct {
+	// Protocol is the binding as cards name it: GRPC, JSONRPC, HTTP+JSON, or
+	// another.
+	Protocol sdk.TransportProtocol
+	// Version is the version of the protocol that the binding speaks, such as 1.0
+	// or 0.3, and is what the peer is told. The binding is used for interfaces of
+	// the same line: of the same major version, below 1.0 of the same minor too.
+	Version string
+	// Dial makes the connection to the interface i of a card. It should not wait
+	// for the network: the first call does. ctx ends with Dial, and must not bound
+	// what it returns. The transport is used by many goroutines, and destroyed when
+	// nothing can use it any more.
+	Dial func(ctx context.Context, i *sdk.AgentInterface, env Environment) (a2aclient.Transport, error)
+	// ParseCard, if not nil, reads cards that name no interface of A2A 1.0, as
+	// those of earlier versions do.
+	ParseCard func(card []byte) (*sdk.AgentCard, error)
+}
+
+// Environment is what a [Binding] needs of the remote agent that it connects, for
+// one interface of its card.
+type Environment struct {
+	// HTTP is the client for bindings on HTTP. Credentials, limits and the guard
+	// of addresses are in its transport already: what is below is for bindings
+	// that do not use it.
+	HTTP *http.Client
+	// TLS is the configuration for connections to this interface, with the client
+	// certificate if it may see it. nil stands for the system's.
+	TLS *tls.Config
+	// Credentials returns the headers to send to the target, cookies included, of
+	// which only scheme, host and port count. It returns nil if the target is not
+	// trusted with them. It is to be called for every request: tokens are fetched
+	// and refreshed as needed, which may fail.
+	Credentials func(ctx context.Context, target *url.URL) (http.Header, error)
+	// Refused says that the peer did not accept these credentials, so that the
+	// next call of Credentials fetches a token anew if there is one to be fetched.
+	Refused func(h http.Header)
+	// DialContext connects, unless the address is one that the card may not lead
+	// to.
+	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
+	// MaxResponse bounds one response in bytes, a whole stream included.
+	MaxResponse int64
+	// Heard is to be called with the context of the call whenever something of its
+	// response arrives, for the limit of [WithIdleTimeout].
+	Heard func(ctx context.Context)
+}
+
+// WithBinding adds ways to speak to peers. Before the built-in ones, and in the
+// order given, they are asked whether they speak an interface.
+func WithBinding(b ...Binding) Option {
+	return func(r *remote) { r.bindings = append(r.bindings, b...) }
+}
+
+// builtin are the bindings that every remote agent has.
+func builtin() []Binding {
+	return []Binding{
+		{Protocol: sdk.TransportProtocolJSONRPC, Version: "1.0",
+			Dial: func(_ context.Context, i *sdk.AgentInterface, env Environment) (a2aclient.Transport, error) {
+				return a2aclient.NewJSONRPCTransport(i.URL, env.HTTP), nil
+			}},
+		{Protocol: sdk.TransportProtocolHTTPJSON, Version: "1.0",
+			Dial: func(_ context.Context, i *sdk.AgentInterface, env Environment) (a2aclient.Transport, error) {
+				u, err := url.Parse(i.URL)
+				if err != nil {
+					return nil, errNoURL
+				}
+				return a2aclient.NewRESTTransport(u, env.HTTP), nil
+			}},
+	}
+}
+
+var errNoURL = errors.New("it is not an absolute http or https URL")
+
+// line is what two versions share that understand each other.
+func line(version string) string {
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if parts[0] == "0" && len(parts) > 1 {
+		return "0." + parts[1]
+	}
+	return parts[0]
+}
+
+func (b *Binding) speaks(i *sdk.AgentInterface) bool {
+	return b.Protocol == i.ProtocolBinding && i.ProtocolVersion != "" && line(b.Version) == line(string(i.ProtocolVersion))
+}
+
+// connect makes a client for the first interface of the card that we speak: the
+// order is the peer's preference (A2A 1.0, section 8.3.1).
+func (r *remote) connect(ctx context.Context, card *sdk.AgentCard) (*peer, error) {
+	var failures []error
+	for _, offered := range card.SupportedInterfaces {
+		if offered == nil {
+			continue
+		}
+		for k := range r.bindings {
+			b := &r.bindings[k]
+			if !b.speaks(offered) {
+				continue
+			}
+			p, err := r.dial(ctx, b, card, *offered)
+			if err == nil {
+				return p, nil
+			}
+			failures = append(failures, fmt.Errorf("the card's %s interface cannot be used: %w", label(offered.ProtocolBinding, string(offered.ProtocolVersion)), err))
+			break
+		}
+	}
+	if len(failures) > 0 {
+		return nil, errors.Join(failures...)
+	}
+	return nil, r.offersNothing(card)
+}
+
+// dial connects to one interface.
+func (r *remote) dial(ctx context.Context, b *Binding, card *sdk.AgentCard, i sdk.AgentInterface) (*peer, error) {
+	u, err := url.Parse(i.URL)
+	isHTTP := err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+	if b.Protocol != sdk.TransportProtocolGRPC && !isHTTP {
+		return nil, errNoURL
+	}
+	endpoint := clip(i.URL, 500)
+	if isHTTP {
+		u.User, u.Fragment = nil, ""
+		i.URL, endpoint = u.String(), shownURL(u)
+	}
+	transport, err := b.Dial(ctx, &i, r.environment())
+	if err != nil {
+		return nil, err
+	}
+	// The client of the protocol library looks at the card to know whether the peer
+	// streams, and at the interface for the version and the tenant to tell the peer.
+	i.ProtocolVersion = sdk.ProtocolVersion(b.Version)
+	one := *card
+	one.SupportedInterfaces = []*sdk.AgentInterface{&i}
+	client, err := a2aclient.NewFromCard(ctx, &one, a2aclient.WithDefaultsDisabled(), a2aclient.WithCompatTransport(i.ProtocolVersion, i.ProtocolBinding,
+		a2aclient.TransportFactoryFn(func(context.Context, *sdk.AgentCard, *sdk.AgentInterface) (a2aclient.Transport, error) {
+			return transport, nil
+		})))
+	if err != nil {
+		return nil, errors.Join(err, transport.Destroy())
+	}
+	return &peer{client: client, card: card, endpoint: endpoint}, nil
+}
+
+// environment is what bindings get.
+func (r *remote) environment() Environment {
+	return Environment{
+		HTTP:        r.client,
+		Credentials: func(_ context.Context, target *url.URL) (http.Header, error) { return r.headersFor(target), nil },
+		Refused:     func(http.Header) {},
+		DialContext: (&net.Dialer{}).DialContext,
+		MaxResponse: r.maxBody,
+		Heard: func(ctx context.Context) {
+			watch, _ := ctx.Value(silenceKey{}).(*silence)
+			watch.heard()
+		},
+	}
+}
+
+// offersNothing says what the card offers, and what we speak.
+func (r *remote) offersNothing(card *sdk.AgentCard) error {
+	var offers, speaks []string
+	grpc, old := false, false
+	for _, i := range card.SupportedInterfaces {
+		if i == nil {
+			continue
+		}
+		grpc = grpc || i.ProtocolBinding == sdk.TransportProtocolGRPC
+		old = old || strings.HasPrefix(string(i.ProtocolVersion), "0.")
+		if len(offers) < 8 {
+			offers = append(offers, label(i.ProtocolBinding, string(i.ProtocolVersion)))
+		}
+	}
+	for _, b := range r.bindings {
+		speaks = append(speaks, label(b.Protocol, b.Version))
+	}
+	if len(offers) == 0 {
+		offers = []string{"no interface"}
+	}
+	hint := ""
+	if grpc {
+		hint += "; package a2a/a2agrpc has a binding for gRPC"
+	}
+	if old {
+		hint += "; package a2a/a2av0 has bindings for A2A 0.3"
+	}
+	return fmt.Errorf("the card offers %s, and this agent speaks %s%s", strings.Join(offers, ", "), strings.Join(speaks, ", "), hint)
+}
+
+// label names a binding and its version, whatever a card says they are.
+func label(protocol sdk.TransportProtocol, version string) string {
+	return strings.ToValidUTF8(clip(string(protocol), 40)+" "+clip(version, 20), "\uFFFD")
+}
