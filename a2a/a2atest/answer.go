@@ -1,0 +1,287 @@
+package a2atest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// Answer is what the peer does with one message. The zero value completes the task
+// without a word. Answers are values: one may stand in a script several times.
+type Answer struct {
+	ops       []op
+	checks    []func(*sdk.SendMessageRequest) error
+	metadata  map[string]any
+	artifacts int
+	isMessage bool
+	ended     bool   // by an item that nothing can follow
+	wrong     string // what is impossible about the answer
+}
+
+// op is one step of an answer.
+type op struct {
+	// One of these.
+	artifact *artifact
+	state    sdk.TaskState
+	message  bool
+	gate     *gate
+	cut      error // ends the streams that are open, and leaves the task alone
+	fail     error // ends the call and the task
+
+	parts  []*sdk.Part // of state and message
+	outage int         // of cut: how many further calls fail
+}
+
+// artifact is a piece of an artifact, or the whole.
+type artifact struct {
+	number int // within the answer
+	parts  []*sdk.Part
+	more   bool // it goes behind what is there
+	last   bool
+}
+
+// gate is where the peer waits.
+type gate struct {
+	delay time.Duration
+	ch    <-chan struct{} // nil for a delay, or for ever
+	block bool
+}
+
+// Item is one piece of an [Answer]; see [Reply]. The zero value does nothing.
+type Item struct{ apply func(*Answer) }
+
+// Reply makes an answer of items, in the order in which they happen; [Metadata] and
+// the expectations may stand anywhere. An item behind one that ends the answer is a
+// mistake that [Mock.Done] reports.
+func Reply(items ...Item) Answer {
+	var a Answer
+	for _, i := range items {
+		if i.apply != nil {
+			i.apply(&a)
+		}
+	}
+	return a
+}
+
+func (a *Answer) push(o op) {
+	if a.ended && a.wrong == "" {
+		a.wrong = "items stand behind the one that ends it"
+	}
+	a.ops = append(a.ops, o)
+}
+
+// ends is an item that nothing can follow.
+func ends(o op) Item {
+	return Item{func(a *Answer) {
+		a.push(o)
+		a.ended = true
+	}}
+}
+
+// Text is an artifact of text. Over a stream each delta comes as an update of its
+// own.
+func Text(deltas ...string) Item {
+	return Item{func(a *Answer) {
+		a.artifacts++
+		for i, d := range deltas {
+			a.push(op{artifact: &artifact{number: a.artifacts, parts: words(d), more: i > 0, last: i == len(deltas)-1}})
+		}
+	}}
+}
+
+// Snapshots is an artifact of text that is sent whole each time, as peers do that
+// have no deltas: each text takes the place of the one before.
+func Snapshots(texts ...string) Item {
+	return Item{func(a *Answer) {
+		a.artifacts++
+		for i, t := range texts {
+			a.push(op{artifact: &artifact{number: a.artifacts, parts: words(t), last: i == len(texts)-1}})
+		}
+	}}
+}
+
+// Data is an artifact with one data part, such as a fact about a tool.
+func Data(value any) Item { return Parts(sdk.NewDataPart(value)) }
+
+// Parts is an artifact of any parts. They are shared, and must not be changed.
+func Parts(parts ...*sdk.Part) Item {
+	return Item{func(a *Answer) {
+		a.artifacts++
+		a.push(op{artifact: &artifact{number: a.artifacts, parts: slices.Clone(parts), last: true}})
+	}}
+}
+
+// Progress is a status update, which says what the peer is at.
+func Progress(text string) Item {
+	return Item{func(a *Answer) { a.push(op{state: sdk.TaskStateWorking, parts: words(text)}) }}
+}
+
+// Message answers with a message and without a task. Only waits can precede it.
+func Message(text string) Item { return MessageParts(words(text)...) }
+
+// MessageParts is Message with any parts.
+func MessageParts(parts ...*sdk.Part) Item {
+	return Item{func(a *Answer) {
+		if slices.ContainsFunc(a.ops, func(o op) bool { return o.gate == nil }) {
+			a.wrong = "a message is an answer without a task: only waits can stand before it"
+		}
+		a.push(op{message: true, parts: slices.Clone(parts)})
+		a.ended, a.isMessage = true, true
+	}}
+}
+
+// Completed ends the task with words in its last status. A task that no item ends
+// is completed without any.
+func Completed(text string) Item { return state(sdk.TaskStateCompleted, text) }
+
+// Failed ends the task as failed; text may be empty.
+func Failed(text string) Item { return state(sdk.TaskStateFailed, text) }
+
+// Rejected ends the task as rejected; text may be empty.
+func Rejected(text string) Item { return state(sdk.TaskStateRejected, text) }
+
+// Canceled ends the task as somebody else's cancellation does; text may be empty.
+func Canceled(text string) Item { return state(sdk.TaskStateCanceled, text) }
+
+// InputRequired asks the user something. The next message to the task is answered
+// with the script's next answer.
+func InputRequired(text string) Item { return state(sdk.TaskStateInputRequired, text) }
+
+func state(s sdk.TaskState, text string) Item {
+	return ends(op{state: s, parts: words(text)})
+}
+
+// AuthRequired asks the user to log in somewhere. That has happened as soon as
+// somebody asks for the task again or subscribes to it: the items that follow are
+// then played. Without any the task stays as it is, until a message is sent to it.
+func AuthRequired(text string) Item {
+	return Item{func(a *Answer) { a.push(op{state: sdk.TaskStateAuthRequired, parts: words(text)}) }}
+}
+
+// Delay lets time pass.
+func Delay(d time.Duration) Item {
+	return Item{func(a *Answer) { a.push(op{gate: &gate{delay: d}}) }}
+}
+
+// WaitFor waits until ch is closed; if it is nil, as [Block] does.
+func WaitFor(ch <-chan struct{}) Item {
+	return Item{func(a *Answer) { a.push(op{gate: &gate{ch: ch, block: ch == nil}}) }}
+}
+
+// Block goes on with nothing until the task is canceled, or the caller gives up.
+func Block() Item { return ends(op{gate: &gate{block: true}}) }
+
+// Cut breaks the connection of all who listen: their calls fail with
+// io.ErrUnexpectedEOF. The task goes on, and can be asked for.
+func Cut() Item { return Outage(0) }
+
+// Outage is Cut after which the next calls of any kind fail in the same way.
+func Outage(calls int) Item {
+	return Item{func(a *Answer) { a.push(op{cut: io.ErrUnexpectedEOF, outage: calls}) }}
+}
+
+// Fail ends the call with err, such as sdk.ErrUnauthenticated or a network's error.
+// As the first item it does so before there is a task; later, the task is lost.
+func Fail(err error) Item {
+	if err == nil {
+		err = errors.New("a2atest: Fail was given no error")
+	}
+	return ends(op{fail: err})
+}
+
+// Metadata is sent with everything that the answer holds: events, artifacts and
+// messages.
+func Metadata(key string, value any) Item {
+	return Item{func(a *Answer) {
+		a.metadata = maps.Clone(a.metadata)
+		if a.metadata == nil {
+			a.metadata = map[string]any{}
+		}
+		a.metadata[key] = value
+	}}
+}
+
+// Expect checks the request before the answer begins; an error is drift: the call
+// fails and [Mock.Done] reports it.
+func Expect(check func(*sdk.SendMessageRequest) error) Item {
+	return Item{func(a *Answer) { a.checks = append(a.checks, check) }}
+}
+
+// ExpectText demands that the words of the message, joined by line feeds, contain
+// text.
+func ExpectText(text string) Item {
+	return Expect(func(req *sdk.SendMessageRequest) error {
+		if got := plain(req.Message); !strings.Contains(got, text) {
+			return fmt.Errorf("the message is %q and does not contain %q", got, text)
+		}
+		return nil
+	})
+}
+
+// ExpectWords demands that the parts of the message are these texts and nothing
+// else.
+func ExpectWords(texts ...string) Item {
+	return Expect(func(req *sdk.SendMessageRequest) error {
+		var got []string
+		for _, p := range req.Message.Parts {
+			if p != nil {
+				got = append(got, p.Text())
+			}
+		}
+		if !slices.Equal(got, texts) {
+			return fmt.Errorf("the parts of the message are %q, not %q", got, texts)
+		}
+		return nil
+	})
+}
+
+// ExpectTask demands that the message continues a task.
+func ExpectTask() Item {
+	return Expect(func(req *sdk.SendMessageRequest) error {
+		if req.Message.TaskID == "" {
+			return errors.New("the message names no task, but should continue one")
+		}
+		return nil
+	})
+}
+
+// ExpectNewTask demands that the message names no task.
+func ExpectNewTask() Item {
+	return Expect(func(req *sdk.SendMessageRequest) error {
+		if id := req.Message.TaskID; id != "" {
+			return fmt.Errorf("the message continues the task %q, but should begin one", id)
+		}
+		return nil
+	})
+}
+
+// script returns the steps of an answer, the end included.
+func (a *Answer) script() []op {
+	if a.ended || len(a.ops) > 0 && a.ops[len(a.ops)-1].state == sdk.TaskStateAuthRequired {
+		return a.ops
+	}
+	return append(slices.Clip(a.ops), op{state: sdk.TaskStateCompleted})
+}
+
+func words(text string) []*sdk.Part {
+	if text == "" {
+		return nil
+	}
+	return []*sdk.Part{sdk.NewTextPart(text)}
+}
+
+func plain(m *sdk.Message) string {
+	var texts []string
+	for _, p := range m.Parts {
+		if p != nil && p.Text() != "" {
+			texts = append(texts, p.Text())
+		}
+	}
+	return strings.Join(texts, "\n")
+}

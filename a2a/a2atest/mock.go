@@ -1,0 +1,399 @@
+package a2atest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// ErrDrift is wrapped by every error that says that the messages sent are not those
+// that the script foresaw.
+var ErrDrift = errors.New("a2atest: the messages and the script drifted apart")
+
+// Mock is a peer that follows a script. It has the operations of A2A 1.0 that
+// a2a.Client lists, and is safe for concurrent use: answers are taken in the order
+// in which messages arrive. What it returns is shared and must not be changed.
+type Mock struct {
+	mu       sync.Mutex
+	streams  bool
+	answers  []Answer
+	rest     func(*sdk.SendMessageRequest) Answer
+	asked    int // messages that took an answer
+	tasks    int // ids given out so far
+	contexts int
+	runs     map[sdk.TaskID]*run
+	calls    []Call
+	drift    []error
+	down     int // calls that fail before they reach the peer
+}
+
+// Option configures a [Mock].
+type Option func(*Mock)
+
+// WithoutStreaming makes a peer that does not stream: whoever sends a message for a
+// stream gets the whole result at once, and nobody can subscribe.
+func WithoutStreaming() Option { return func(m *Mock) { m.streams = false } }
+
+// New returns a peer with an empty script.
+func New(opts ...Option) *Mock {
+	m := &Mock{streams: true, runs: map[sdk.TaskID]*run{}}
+	for _, o := range opts {
+		o(m)
+	}
+	return m
+}
+
+// Add appends answers to the script and returns m.
+func (m *Mock) Add(answers ...Answer) *Mock {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range answers {
+		m.answers = append(m.answers, a)
+		if a.wrong != "" {
+			m.drift = append(m.drift, fmt.Errorf("answer %d is impossible: %s", len(m.answers), a.wrong))
+		}
+	}
+	return m
+}
+
+// Always gives a to every message that has no listed answer, and returns m.
+func (m *Mock) Always(a Answer) *Mock {
+	return m.Func(func(*sdk.SendMessageRequest) Answer { return a })
+}
+
+// Func lets f answer every message that has no listed answer, and returns m. f may
+// run in several goroutines at once.
+func (m *Mock) Func(f func(*sdk.SendMessageRequest) Answer) *Mock {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rest = f
+	return m
+}
+
+// Call is one call of an operation.
+type Call struct {
+	// Operation is the name of the method: SendMessage, SendStreamingMessage, GetTask,
+	// SubscribeToTask or CancelTask.
+	Operation string
+	// Task is the task that the call is about, "" if there is none.
+	Task sdk.TaskID
+	// Message is a copy of the message that was sent, nil for other calls.
+	Message *sdk.Message
+}
+
+// Calls returns all calls so far, oldest first, those that failed included.
+func (m *Mock) Calls() []Call {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.calls)
+}
+
+// Messages returns the messages that were sent so far, oldest first.
+func (m *Mock) Messages() []*sdk.Message {
+	var messages []*sdk.Message
+	for _, c := range m.Calls() {
+		if c.Message != nil {
+			messages = append(messages, c.Message)
+		}
+	}
+	return messages
+}
+
+// Done returns nil if every listed answer was asked for and nothing drifted from the
+// script; otherwise an error that lists all of it and wraps [ErrDrift].
+func (m *Mock) Done() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var problems []string
+	for _, err := range m.drift {
+		problems = append(problems, err.Error())
+	}
+	if m.asked < len(m.answers) {
+		problems = append(problems, fmt.Sprintf("%s came, but the script has %s", count(m.asked, "message"), count(len(m.answers), "answer")))
+	}
+	if problems == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrDrift, strings.Join(problems, "; "))
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// SendStreamingMessage sends a message and returns what the answer consists of. Each
+// iteration of the sequence sends the message again.
+func (m *Mock) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) {
+		if !m.streams {
+			result, err := m.send(ctx, "SendStreamingMessage", req)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			yield(result, nil)
+			return
+		}
+		r, from, err := m.begin("SendStreamingMessage", req)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		m.follow(ctx, r, from, false, yield)
+	}
+}
+
+// SendMessage sends a message and returns the task once it is settled, or a message.
+// If the request wants it, the task is returned at once.
+func (m *Mock) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (sdk.SendMessageResult, error) {
+	return m.send(ctx, "SendMessage", req)
+}
+
+func (m *Mock) send(ctx context.Context, operation string, req *sdk.SendMessageRequest) (sdk.SendMessageResult, error) {
+	r, from, err := m.begin(operation, req)
+	if err != nil {
+		return nil, err
+	}
+	var last sdk.Event
+	if r.task == nil || req.Config == nil || !req.Config.ReturnImmediately {
+		m.follow(ctx, r, from, false, func(e sdk.Event, failed error) bool {
+			last, err = e, failed
+			return failed == nil
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if message, ok := last.(*sdk.Message); ok && r.task == nil {
+		return message, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return r.snapshot(), nil
+}
+
+// GetTask returns how a task stands. What the peer does without waiting is done
+// then.
+func (m *Mock) GetTask(ctx context.Context, req *sdk.GetTaskRequest) (*sdk.Task, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, err := m.find("GetTask", req.ID)
+	if err != nil {
+		return nil, err
+	}
+	r.paused = false
+	for {
+		s := r.step()
+		m.down += s.outage
+		if r.failure != nil {
+			delete(m.runs, req.ID)
+			return nil, sdk.ErrTaskNotFound
+		}
+		if s.over || s.waits() {
+			return r.snapshot(), nil
+		}
+	}
+}
+
+// SubscribeToTask returns how a task stands and then what becomes of it. A task that
+// has ended is sdk.ErrUnsupportedOperation.
+func (m *Mock) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) {
+		r, now, from, err := m.subscribe(req.ID)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if yield(now, nil) {
+			m.follow(ctx, r, from, true, yield)
+		}
+	}
+}
+
+func (m *Mock) subscribe(id sdk.TaskID) (r *run, now *sdk.Task, from int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r, err = m.find("SubscribeToTask", id); err != nil {
+		return nil, nil, 0, err
+	}
+	if !m.streams || r.task.Status.State.Terminal() {
+		return nil, nil, 0, sdk.ErrUnsupportedOperation
+	}
+	r.paused = false
+	return r, r.snapshot(), len(r.events), nil
+}
+
+// CancelTask cancels a task, and so ends the streams that follow it.
+func (m *Mock) CancelTask(_ context.Context, req *sdk.CancelTaskRequest) (*sdk.Task, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, err := m.find("CancelTask", req.ID)
+	if err != nil {
+		return nil, err
+	}
+	if r.task.Status.State.Terminal() {
+		return nil, sdk.ErrTaskNotCancelable
+	}
+	r.ops, r.paused = nil, false
+	r.status(sdk.TaskStateCanceled, nil)
+	return r.snapshot(), nil
+}
+
+// find records a call and returns the task that it is about. m.mu is held.
+func (m *Mock) find(operation string, id sdk.TaskID) (*run, error) {
+	m.calls = append(m.calls, Call{Operation: operation, Task: id})
+	if err := m.reach(); err != nil {
+		return nil, err
+	}
+	if r := m.runs[id]; r != nil {
+		return r, nil
+	}
+	return nil, sdk.ErrTaskNotFound
+}
+
+// reach fails while the peer cannot be reached. m.mu is held.
+func (m *Mock) reach() error {
+	if m.down > 0 {
+		m.down--
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+
+// begin takes the answer to a message. It returns its run, and from which event on
+// the sender has to hear of it.
+func (m *Mock) begin(operation string, req *sdk.SendMessageRequest) (*run, int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if req == nil || req.Message == nil {
+		return nil, 0, m.drifted(errors.New("there is no message in the request"))
+	}
+	message := copyMessage(req.Message)
+	m.calls = append(m.calls, Call{Operation: operation, Task: message.TaskID, Message: message})
+	if err := m.reach(); err != nil {
+		return nil, 0, err
+	}
+	if _, err := m.waiting(message); err != nil {
+		return nil, 0, err
+	}
+	var r *run
+	a, err := m.next(req)
+	if err == nil {
+		r, err = m.waiting(message) // another message may have come while a func was asked
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if r != nil && a.isMessage {
+		return nil, 0, m.drifted(fmt.Errorf("answer %d is a message, but the user's continues the task %s", m.asked, message.TaskID))
+	}
+	if r == nil {
+		r = &run{changed: make(chan struct{})}
+		if ops := a.script(); !a.isMessage && ops[0].fail == nil {
+			m.open(r, message)
+		}
+	}
+	from := len(r.events)
+	r.play(a, message)
+	return r, from, nil
+}
+
+// open makes a task. m.mu is held.
+func (m *Mock) open(r *run, message *sdk.Message) {
+	m.tasks++
+	id, contextID := sdk.TaskID(fmt.Sprintf("task-%d", m.tasks)), message.ContextID
+	if contextID == "" {
+		m.contexts++
+		contextID = fmt.Sprintf("context-%d", m.contexts)
+	}
+	r.task = &sdk.Task{ID: id, ContextID: contextID}
+	m.runs[id] = r
+}
+
+// waiting returns the run of the task that a message continues, nil for none. A
+// message to a task that does not wait for one is refused, as peers do, and takes no
+// answer. m.mu is held.
+func (m *Mock) waiting(message *sdk.Message) (*run, error) {
+	if message.TaskID == "" {
+		return nil, nil
+	}
+	r := m.runs[message.TaskID]
+	switch {
+	case r == nil:
+		return nil, sdk.ErrTaskNotFound
+	case message.ContextID != "" && message.ContextID != r.task.ContextID:
+		return nil, &sdk.Error{Err: sdk.ErrInvalidParams, Message: "the task belongs to another context"}
+	case !interrupted(r.task.Status.State):
+		return nil, &sdk.Error{Err: sdk.ErrUnsupportedOperation, Message: fmt.Sprintf("the task waits for no message: its state is %s", r.task.Status.State)}
+	}
+	return r, nil
+}
+
+// next takes the next answer, or says why there is none. m.mu is held, except while
+// a func of the user's runs.
+func (m *Mock) next(req *sdk.SendMessageRequest) (*Answer, error) {
+	m.asked++
+	n := m.asked
+	var a Answer
+	switch {
+	case n <= len(m.answers):
+		a = m.answers[n-1]
+	case m.rest != nil:
+		rest := m.rest
+		m.mu.Unlock()
+		a = rest(req)
+		m.mu.Lock()
+	default:
+		return nil, m.drifted(fmt.Errorf("message %d, %q, is beyond the script, which has %s", n, plain(req.Message), count(len(m.answers), "answer")))
+	}
+	if a.wrong != "" {
+		return nil, m.drifted(fmt.Errorf("the answer to message %d is impossible: %s", n, a.wrong))
+	}
+	for _, check := range a.checks {
+		if err := check(req); err != nil {
+			return nil, m.drifted(fmt.Errorf("message %d: %w", n, err))
+		}
+	}
+	return &a, nil
+}
+
+// drifted notes a problem for Done and makes it the call's error, which is a
+// protocol error, so that nobody tries again. m.mu is held.
+func (m *Mock) drifted(err error) error {
+	m.drift = append(m.drift, err)
+	return &driftError{err}
+}
+
+type driftError struct{ err error }
+
+func (e *driftError) Error() string { return e.err.Error() }
+
+func (e *driftError) Unwrap() []error {
+	return []error{ErrDrift, e.err, &sdk.Error{Err: sdk.ErrInvalidRequest, Message: e.err.Error()}}
+}
+
+func copyMessage(m *sdk.Message) *sdk.Message {
+	c := *m
+	c.Parts = slices.Clone(m.Parts)
+	for i, p := range c.Parts {
+		if p != nil {
+			part := *p
+			c.Parts[i] = &part
+		}
+	}
+	c.Metadata = maps.Clone(m.Metadata)
+	c.Extensions = slices.Clone(m.Extensions)
+	c.ReferenceTasks = slices.Clone(m.ReferenceTasks)
+	return &c
+}

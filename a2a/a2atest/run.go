@@ -1,0 +1,256 @@
+package a2atest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// run plays answers: those on one task, or one message. The Mock's mutex guards it.
+type run struct {
+	task     *sdk.Task // nil for an answer without a task
+	events   []sdk.Event
+	changed  chan struct{} // closed and replaced when there is something new
+	ops      []op
+	answers  int
+	metadata map[string]any
+	since    time.Time // when the gate at the front of ops was reached
+	paused   bool      // until somebody asks for the task again
+	breaks   int       // how often the connections of all who listened broke
+	failure  error     // the peer has lost the task
+}
+
+// play adds what an answer does to a run.
+func (r *run) play(a *Answer, message *sdk.Message) {
+	r.answers++
+	r.ops, r.metadata, r.paused, r.since = a.script(), a.metadata, false, time.Time{}
+	if r.task == nil {
+		return
+	}
+	asked := *message // what is recorded stays as it was sent
+	asked.TaskID, asked.ContextID = r.task.ID, r.task.ContextID
+	r.task.History = append(r.task.History, &asked)
+	if r.answers == 1 {
+		r.task.Metadata = r.metadata
+		r.stand(sdk.TaskStateSubmitted, nil)
+		r.add(r.snapshot())
+	}
+	r.status(sdk.TaskStateWorking, nil)
+}
+
+func (r *run) add(e sdk.Event) {
+	r.events = append(r.events, e)
+	r.wake()
+}
+
+func (r *run) wake() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// stand puts the task into a state.
+func (r *run) stand(s sdk.TaskState, parts []*sdk.Part) {
+	now := time.Now()
+	r.task.Status = sdk.TaskStatus{State: s, Timestamp: &now}
+	if parts != nil {
+		m := r.said(parts)
+		r.task.Status.Message = m
+		r.task.History = append(r.task.History, m)
+	}
+}
+
+func (r *run) status(s sdk.TaskState, parts []*sdk.Part) {
+	r.stand(s, parts)
+	r.add(&sdk.TaskStatusUpdateEvent{TaskID: r.task.ID, ContextID: r.task.ContextID, Status: r.task.Status, Metadata: maps.Clone(r.metadata)})
+}
+
+func (r *run) said(parts []*sdk.Part) *sdk.Message {
+	m := sdk.NewMessage(sdk.MessageRoleAgent, parts...)
+	m.Metadata = maps.Clone(r.metadata)
+	if r.task != nil {
+		m.TaskID, m.ContextID = r.task.ID, r.task.ContextID
+	}
+	return m
+}
+
+func (r *run) put(a *artifact) {
+	id := sdk.ArtifactID(fmt.Sprintf("artifact-%d.%d", r.answers, a.number))
+	piece := &sdk.Artifact{ID: id, Parts: a.parts, Metadata: maps.Clone(r.metadata)}
+	i := slices.IndexFunc(r.task.Artifacts, func(known *sdk.Artifact) bool { return known.ID == id })
+	switch {
+	case i < 0:
+		r.task.Artifacts = append(r.task.Artifacts, piece)
+	case a.more:
+		whole := *piece
+		whole.Parts = slices.Concat(r.task.Artifacts[i].Parts, a.parts)
+		r.task.Artifacts[i] = &whole
+	default:
+		r.task.Artifacts[i] = piece
+	}
+	r.add(&sdk.TaskArtifactUpdateEvent{TaskID: r.task.ID, ContextID: r.task.ContextID, Artifact: piece, Append: a.more, LastChunk: a.last, Metadata: maps.Clone(r.metadata)})
+}
+
+// snapshot returns the task as it stands, for others to keep.
+func (r *run) snapshot() *sdk.Task {
+	t := *r.task
+	t.Artifacts, t.History, t.Metadata = slices.Clone(t.Artifacts), slices.Clone(t.History), maps.Clone(t.Metadata)
+	return &t
+}
+
+// step is what came of playing the next op.
+type step struct {
+	over   bool
+	err    error // for those who listen
+	outage int
+	gate   *gate // it is closed
+	left   time.Duration
+}
+
+func (s step) waits() bool { return s.gate != nil }
+
+// step plays the next op.
+func (r *run) step() step {
+	if r.paused || len(r.ops) == 0 {
+		return step{over: true}
+	}
+	o := r.ops[0]
+	if o.gate != nil {
+		if r.since.IsZero() {
+			r.since = time.Now()
+		}
+		if left, open := o.gate.open(r.since); !open {
+			return step{gate: o.gate, left: left}
+		}
+	}
+	r.ops, r.since = r.ops[1:], time.Time{}
+	switch {
+	case o.artifact != nil:
+		r.put(o.artifact)
+	case o.message:
+		r.add(r.said(o.parts))
+	case o.state != "":
+		r.status(o.state, o.parts)
+		r.paused = o.state == sdk.TaskStateAuthRequired && len(r.ops) > 0
+	case o.cut != nil:
+		r.breaks++
+		r.wake()
+		return step{err: o.cut, outage: o.outage}
+	case o.fail != nil:
+		r.failure, r.ops = o.fail, nil
+		r.wake()
+		return step{err: o.fail}
+	}
+	return step{}
+}
+
+// open reports whether the time to wait is over, or how much is left.
+func (g *gate) open(since time.Time) (left time.Duration, open bool) {
+	switch {
+	case g.block:
+		return 0, false
+	case g.ch != nil:
+		select {
+		case <-g.ch:
+			return 0, true
+		default:
+			return 0, false
+		}
+	}
+	left = g.delay - time.Since(since)
+	return left, left <= 0
+}
+
+// follow yields the events of a run from one on, and plays it on. It ends when the
+// task is settled. Who is patient waits for the next message to an interrupted one.
+func (m *Mock) follow(ctx context.Context, r *run, from int, patient bool, yield func(sdk.Event, error) bool) {
+	m.mu.Lock()
+	breaks := r.breaks
+	m.mu.Unlock()
+	for {
+		if err := ctx.Err(); err != nil {
+			yield(nil, err)
+			return
+		}
+		m.mu.Lock()
+		if r.breaks > breaks {
+			m.mu.Unlock()
+			yield(nil, io.ErrUnexpectedEOF)
+			return
+		}
+		if from < len(r.events) {
+			e := r.events[from]
+			from++
+			m.mu.Unlock()
+			if !yield(e, nil) || settles(e) {
+				return
+			}
+			continue
+		}
+		s := r.step()
+		m.down += s.outage
+		if s.err == nil {
+			s.err = r.failure
+		}
+		if r.failure != nil && r.task != nil {
+			delete(m.runs, r.task.ID)
+		}
+		more := from < len(r.events)
+		changed := r.changed
+		m.mu.Unlock()
+		switch {
+		case s.err != nil:
+			yield(nil, s.err)
+			return
+		case more:
+		case s.waits():
+			s.wait(ctx, changed)
+		case s.over && patient:
+			wait(ctx, changed, nil)
+		case s.over:
+			return
+		}
+	}
+}
+
+// settles reports whether a stream ends with an event.
+func settles(e sdk.Event) bool {
+	switch e := e.(type) {
+	case *sdk.Message:
+		return true
+	case *sdk.TaskStatusUpdateEvent:
+		return e.Status.State.Terminal() || interrupted(e.Status.State)
+	}
+	return false
+}
+
+func interrupted(s sdk.TaskState) bool {
+	return s == sdk.TaskStateInputRequired || s == sdk.TaskStateAuthRequired
+}
+
+// wait returns when the gate may be open, or something else has changed.
+func (s step) wait(ctx context.Context, changed <-chan struct{}) {
+	if s.gate.delay == 0 {
+		wait(ctx, changed, s.gate.ch)
+		return
+	}
+	timer := time.NewTimer(s.left)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-changed:
+	case <-ctx.Done():
+	}
+}
+
+func wait(ctx context.Context, changed, ch <-chan struct{}) {
+	select {
+	case <-ch:
+	case <-changed:
+	case <-ctx.Done():
+	}
+}
