@@ -53,7 +53,8 @@ func (o *output) String() string {
 
 // peer is a process of Node.js that serves agents.
 type peer struct {
-	URL string `json:"url"`
+	URL   string `json:"url"`
+	Unary string `json:"unary"` // where those are that stream nothing, if it is another place
 }
 
 // start runs a script that serves until its standard input ends, and reads where.
