@@ -28,6 +28,7 @@ type binding struct {
 func bindings() []binding {
 	return []binding{
 		{name: "jsonrpc", script: "server.mjs"},
+		{name: "http", script: "server.mjs"},
 	}
 }
 
