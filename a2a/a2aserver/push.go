@@ -1,0 +1,490 @@
+package a2aserver
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// PushOptions say how clients are told of their tasks by webhooks (A2A 1.0,
+// sections 4.3 and 13.2). The zero value is safe: configs are kept in memory,
+// only https is accepted, and no connection is made to an address that is not
+// public, whatever name led to it.
+type PushOptions struct {
+	// Store keeps the configs over restarts. Nil keeps them in memory.
+	Store PushStore
+	// AllowHTTP accepts http besides https: what is sent, tokens included, can
+	// then be read on the way.
+	AllowHTTP bool
+	// AllowLoopback lets webhooks be on this machine. It is for tests and for
+	// receivers that run beside the server.
+	AllowLoopback bool
+	// AllowHost, if set, is asked for the host of each URL, without its port, and
+	// refuses it by false. It is called when a config is made and must not block.
+	AllowHost func(host string) bool
+	// TLS is used for connections to webhooks, for example with the certificates
+	// of a private authority. Nil uses the system's.
+	TLS *tls.Config
+	// Timeout bounds one attempt; 0 is 15 seconds.
+	Timeout time.Duration
+	// GiveUpAfter bounds all attempts for one event; 0 is 5 minutes.
+	GiveUpAfter time.Duration
+	// Retain is how long a config can still be read after its task is over and its
+	// webhook was told so; 0 is an hour.
+	Retain time.Duration
+	// PerTask is how many configs a task may have; 0 is 10.
+	PerTask int
+	// PerCaller is how many configs a caller may have in all; 0 is 1,000.
+	PerCaller int
+	// Queue is how many events may wait for a webhook before they are replaced by
+	// one snapshot of the task; 0 is 64.
+	Queue int
+}
+
+// pushTask names a task as one caller of one tenant sees it. Two callers whose
+// tasks have the same id never meet.
+type pushTask struct {
+	Tenant string
+	Caller string
+	Task   sdk.TaskID
+}
+
+// pushDeps is what pushes need of the server.
+type pushDeps struct {
+	log *slog.Logger // nil logs nothing
+	// legacy encodes an event for the clients of protocol 0.3; nil if 0.3 is off.
+	legacy func(sdk.Event) (body []byte, contentType string, err error)
+}
+
+// pushes keeps the push notification configs of tasks and posts the tasks'
+// events to them. All methods are safe for concurrent use. None checks that a
+// task exists: whoever calls has done so.
+type pushes struct {
+	opts   PushOptions
+	deps   pushDeps
+	log    *slog.Logger
+	client *http.Client
+	guard  dialGuard
+	retry  retryTimes
+	now    func() time.Time
+
+	ctx    context.Context // canceled by close, when its time is up
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // the workers
+
+	writing sync.Mutex // held while configs change: store first, then index
+
+	mu      sync.RWMutex // guards what follows; never held during I/O
+	tasks   map[pushTask][]*webhook
+	callers map[pushCaller]int
+	swept   time.Time
+	closed  bool
+}
+
+type pushCaller struct{ tenant, caller string }
+
+func (t pushTask) by() pushCaller { return pushCaller{t.Tenant, t.Caller} }
+
+// newPushes reads the configs that the store holds. Whoever calls it calls
+// close.
+func newPushes(opts PushOptions, deps pushDeps) (*pushes, error) {
+	for _, n := range []struct {
+		name string
+		v    int64
+	}{
+		{"Timeout", int64(opts.Timeout)}, {"GiveUpAfter", int64(opts.GiveUpAfter)}, {"Retain", int64(opts.Retain)},
+		{"PerTask", int64(opts.PerTask)}, {"PerCaller", int64(opts.PerCaller)}, {"Queue", int64(opts.Queue)},
+	} {
+		if n.v < 0 {
+			return nil, fmt.Errorf("a2aserver: PushOptions.%s is negative; leave it 0 for the default", n.name)
+		}
+	}
+	opts.Timeout = cmp.Or(opts.Timeout, 15*time.Second)
+	opts.GiveUpAfter = cmp.Or(opts.GiveUpAfter, 5*time.Minute)
+	opts.Retain = cmp.Or(opts.Retain, time.Hour)
+	opts.PerTask = cmp.Or(opts.PerTask, 10)
+	opts.PerCaller = cmp.Or(opts.PerCaller, 1000)
+	opts.Queue = cmp.Or(opts.Queue, 64)
+	p := &pushes{
+		opts: opts, deps: deps, log: deps.log, now: time.Now,
+		guard:   newDialGuard(opts.AllowLoopback),
+		retry:   retryTimes{first: time.Second, most: time.Minute},
+		tasks:   make(map[pushTask][]*webhook),
+		callers: make(map[pushCaller]int),
+	}
+	if p.log == nil {
+		p.log = slog.New(slog.DiscardHandler)
+	}
+	p.client = newPushClient(opts, p.guard)
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	if opts.Store != nil {
+		for r, err := range opts.Store.All(p.ctx) {
+			if err != nil {
+				p.cancel()
+				return nil, fmt.Errorf("a2aserver: the push notification configs cannot be read: %w", err)
+			}
+			p.index(r)
+		}
+	}
+	return p, nil
+}
+
+// save creates the config, or replaces the one of the same id, and returns it as
+// it is stored: with an id, the task and the tenant. Protocol is the version of
+// the request ("" is 1.0), which decides the form of what is posted. The error
+// is ErrInvalidParams for what a client can correct, and says what.
+func (p *pushes) save(ctx context.Context, t pushTask, protocol sdk.ProtocolVersion, cfg *sdk.PushConfig) (*sdk.PushConfig, error) {
+	r := PushRecord{Tenant: t.Tenant, Caller: t.Caller, Protocol: protocol, Created: p.now().UTC()}
+	if cfg == nil {
+		return nil, invalidPush("it is missing")
+	}
+	r.Config = *clonePush(cfg)
+	r.Config.Tenant, r.Config.TaskID = t.Tenant, t.Task
+	if r.Config.ID == "" {
+		r.Config.ID = rand.Text()
+	}
+	if err := p.check(&r.Config); err != nil {
+		return nil, err
+	}
+	if isLegacy(protocol) && p.deps.legacy == nil {
+		return nil, sdk.NewError(sdk.ErrPushNotificationNotSupported, "push notifications of protocol 0.3 are not supported")
+	}
+
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	dropped, old, err := p.admit(t, r.Config.ID)
+	if err != nil {
+		return nil, err
+	}
+	if old != nil {
+		r.Created = old.current().Created
+	}
+	if p.opts.Store != nil {
+		for _, w := range dropped {
+			if err := p.opts.Store.Delete(ctx, w.current()); err != nil {
+				return nil, fmt.Errorf("a2aserver: an old push notification config cannot be deleted: %w", err)
+			}
+		}
+		if err := p.opts.Store.Put(ctx, r); err != nil {
+			return nil, fmt.Errorf("a2aserver: the push notification config cannot be stored: %w", err)
+		}
+	}
+	for _, w := range dropped {
+		p.forget(w)
+	}
+	if old != nil {
+		old.replace(r)
+	} else {
+		p.index(r)
+	}
+	return clonePush(&r.Config), nil
+}
+
+// get returns ErrTaskNotFound if the task has no such config, as section 3.1.8
+// asks.
+func (p *pushes) get(_ context.Context, t pushTask, id string) (*sdk.PushConfig, error) {
+	if w := p.find(t, id); w != nil {
+		r := w.current()
+		return clonePush(&r.Config), nil
+	}
+	return nil, sdk.NewError(sdk.ErrTaskNotFound, "the task has no push notification config of this id")
+}
+
+// list returns the task's configs, oldest first, in pages of at most pageSize
+// (0 is 50, and more than 100 is 100). The list is never nil.
+func (p *pushes) list(_ context.Context, t pushTask, pageSize int, pageToken string) (*sdk.ListTaskPushConfigResponse, error) {
+	switch {
+	case pageSize < 0:
+		return nil, sdk.NewError(sdk.ErrInvalidParams, "pageSize must not be negative")
+	case pageSize == 0:
+		pageSize = 50
+	case pageSize > 100:
+		pageSize = 100
+	}
+	after, err := readPushToken(pageToken)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.RLock()
+	hooks := slices.Clone(p.tasks[t])
+	p.mu.RUnlock()
+	res := &sdk.ListTaskPushConfigResponse{Configs: []*sdk.PushConfig{}}
+	var last pushPlace
+	for _, w := range hooks { // in the order of their places
+		r := w.current()
+		place := pushPlace{r.Created.UnixNano(), r.Config.ID}
+		if place.compare(after) <= 0 {
+			continue
+		}
+		if len(res.Configs) == pageSize {
+			res.NextPageToken = last.token()
+			break
+		}
+		res.Configs, last = append(res.Configs, clonePush(&r.Config)), place
+	}
+	return res, nil
+}
+
+// delete removes a config, drops what waits for its webhook and cancels what is
+// being sent. Deleting what is not there is no error (section 3.1.10).
+func (p *pushes) delete(ctx context.Context, t pushTask, id string) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	w := p.find(t, id)
+	if w == nil {
+		return nil
+	}
+	if p.opts.Store != nil {
+		if err := p.opts.Store.Delete(ctx, w.current()); err != nil {
+			return fmt.Errorf("a2aserver: the push notification config cannot be deleted: %w", err)
+		}
+	}
+	p.forget(w)
+	return nil
+}
+
+// follows reports whether anybody is to be told of the task's events. It costs a
+// look into a map.
+func (p *pushes) follows(t pushTask) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return len(p.tasks[t]) > 0
+}
+
+// notify queues an event of the task for each of its configs and returns at
+// once. Events of one task must be given in their order, one after the other;
+// they reach each webhook in that order. The event is shared and must not change
+// afterwards.
+//
+// Artifact updates that wait may be joined, which changes nothing in the
+// artifact that results. If a webhook is so slow that its queue is full, or an
+// earlier event could not be delivered, then the newest state of the task takes
+// the place of all that waits: snapshot is called for it, within notify and at
+// most once. It returns the task as it is after the event, and must not call
+// pushes. After an event that ends the task, and its delivery, the configs are
+// forgotten in time.
+func (p *pushes) notify(t pushTask, e sdk.Event, snapshot func() *sdk.Task) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if p.closed {
+		return
+	}
+	hooks := p.tasks[t]
+	if len(hooks) == 0 {
+		return
+	}
+	snapshot = sync.OnceValue(snapshot)
+	for _, w := range hooks {
+		if w.add(e, snapshot) {
+			p.wg.Add(1)
+			go p.work(w)
+		}
+	}
+}
+
+// resume is called once after a restart. It asks load for each task of which a
+// webhook has not heard the end, and posts what it returns: the task's state, if
+// the task is over or waits for its user. Load returns nil for a task about
+// which there is nothing to tell yet. A webhook may hear the same twice, and
+// never nothing.
+func (p *pushes) resume(ctx context.Context, load func(context.Context, pushTask) (*sdk.Task, error)) error {
+	p.mu.RLock()
+	var open []pushTask
+	for t, hooks := range p.tasks {
+		if slices.ContainsFunc(hooks, func(w *webhook) bool { return w.current().Ended.IsZero() }) {
+			open = append(open, t)
+		}
+	}
+	p.mu.RUnlock()
+	var errs []error
+	for _, t := range open {
+		switch task, err := load(ctx, t); {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			errs = append(errs, fmt.Errorf("a2aserver: task %s, which has push notification configs, cannot be read: %w", t.Task, err))
+		case task != nil:
+			p.notify(t, task, func() *sdk.Task { return task })
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// close takes no more events and waits until those that wait are delivered, or
+// given up on. When ctx is done before that, the rest is not delivered, and the
+// error says so; [pushes.resume] makes up for it after a restart.
+func (p *pushes) close(ctx context.Context) error {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.wg.Wait()
+	}()
+	defer p.client.CloseIdleConnections()
+	defer p.cancel()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		p.cancel()
+		<-done
+		return fmt.Errorf("a2aserver: not all push notifications were delivered: %w", context.Cause(ctx))
+	}
+}
+
+// admit finds the config that would be replaced, or else makes sure that there
+// is room for one more. It returns the caller's configs of old that have to go.
+func (p *pushes) admit(t pushTask, id string) (dropped []*webhook, old *webhook, err error) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if p.closed {
+		return nil, nil, fmt.Errorf("a2aserver: the server is closed: %w", sdk.ErrServerError)
+	}
+	hooks := p.tasks[t]
+	if i := slices.IndexFunc(hooks, func(w *webhook) bool { return w.id == id }); i >= 0 {
+		old = hooks[i]
+	}
+	now := p.now()
+	full := old == nil && p.callers[t.by()] >= p.opts.PerCaller
+	for owner, hooks := range p.tasks {
+		if !full && now.Sub(p.swept) < p.opts.Retain/4 {
+			break
+		}
+		for _, w := range hooks {
+			ended := w.current().Ended
+			if w != old && !ended.IsZero() && (now.Sub(ended) > p.opts.Retain || full && owner.by() == t.by()) {
+				dropped = append(dropped, w)
+			}
+		}
+	}
+	gone := func(of func(pushTask) bool) (n int) {
+		for _, w := range dropped {
+			if of(w.task) {
+				n++
+			}
+		}
+		return n
+	}
+	switch {
+	case old != nil:
+	case len(hooks)-gone(func(o pushTask) bool { return o == t }) >= p.opts.PerTask:
+		return nil, nil, invalidPush(fmt.Sprintf("the task has %d of them, and may not have more", len(hooks)))
+	case p.callers[t.by()]-gone(func(o pushTask) bool { return o.by() == t.by() }) >= p.opts.PerCaller:
+		return nil, nil, invalidPush(fmt.Sprintf("the caller has %d of them, and may not have more: delete some", p.callers[t.by()]))
+	}
+	return dropped, old, nil
+}
+
+func (p *pushes) find(t pushTask, id string) *webhook {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for _, w := range p.tasks[t] {
+		if w.id != id {
+			continue
+		}
+		if ended := w.current().Ended; !ended.IsZero() && p.now().Sub(ended) > p.opts.Retain {
+			return nil
+		}
+		return w
+	}
+	return nil
+}
+
+func (p *pushes) index(r PushRecord) {
+	w := newWebhook(p.ctx, r, p.opts.Queue)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	hooks := append(slices.Clone(p.tasks[w.task]), w)
+	slices.SortFunc(hooks, func(a, b *webhook) int { return a.place.compare(b.place) })
+	p.tasks[w.task] = hooks
+	p.callers[w.task.by()]++
+	if p.swept.IsZero() {
+		p.swept = p.now()
+	}
+}
+
+func (p *pushes) forget(w *webhook) {
+	w.drop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	hooks := slices.DeleteFunc(slices.Clone(p.tasks[w.task]), func(o *webhook) bool { return o == w })
+	if p.tasks[w.task] = hooks; len(hooks) == 0 {
+		delete(p.tasks, w.task)
+	}
+	if p.callers[w.task.by()]--; p.callers[w.task.by()] <= 0 {
+		delete(p.callers, w.task.by())
+	}
+	p.swept = p.now()
+}
+
+// ended notes that the webhook has heard the end of its task.
+func (p *pushes) ended(w *webhook) {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	r := w.current()
+	if !r.Ended.IsZero() || p.find(w.task, w.id) != w {
+		return
+	}
+	r.Ended = p.now().UTC()
+	if p.opts.Store != nil {
+		if err := p.opts.Store.Put(p.ctx, r); err != nil {
+			p.log.Warn("the end of a push notification config cannot be stored; its webhook may hear of the task again",
+				"task", w.task.Task, "config", w.id, "error", err)
+			return
+		}
+	}
+	w.replace(r)
+}
+
+// pushPlace is where a config stands in the list of its task's.
+type pushPlace struct {
+	created int64 // Unix nanoseconds
+	id      string
+}
+
+func (a pushPlace) compare(b pushPlace) int {
+	return cmp.Or(cmp.Compare(a.created, b.created), strings.Compare(a.id, b.id))
+}
+
+func (a pushPlace) token() string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(a.created, 36) + "." + a.id))
+}
+
+func readPushToken(token string) (pushPlace, error) {
+	if token == "" {
+		return pushPlace{created: -1 << 63}, nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(token)
+	created, id, ok := strings.Cut(string(b), ".")
+	n, err2 := strconv.ParseInt(created, 36, 64)
+	if err != nil || err2 != nil || !ok {
+		return pushPlace{}, sdk.NewError(sdk.ErrInvalidParams, "pageToken is none that this server gave")
+	}
+	return pushPlace{n, id}, nil
+}
+
+func isLegacy(v sdk.ProtocolVersion) bool { return strings.HasPrefix(string(v), "0.") }
+
+func clonePush(c *sdk.PushConfig) *sdk.PushConfig {
+	out := *c
+	if c.Auth != nil {
+		auth := *c.Auth
+		out.Auth = &auth
+	}
+	return &out
+}
