@@ -1,0 +1,91 @@
+package dialguard
+
+import "net/netip"
+
+// Kind is what an address is for.
+type Kind string
+
+// The kinds of addresses, of which only [Public] is for everybody.
+const (
+	Public      Kind = "a public address"
+	Loopback    Kind = "a loopback address"
+	Private     Kind = "an address of a private network"
+	LinkLocal   Kind = "a link-local address"
+	Metadata    Kind = "the address of a cloud's metadata service"
+	Multicast   Kind = "a multicast address"
+	Unspecified Kind = "the unspecified address"
+	Reserved    Kind = "a reserved address"
+)
+
+type entry struct {
+	prefix netip.Prefix
+	kind   Kind
+}
+
+func entries(kind Kind, prefixes ...string) []entry {
+	list := make([]entry, len(prefixes))
+	for i, p := range prefixes {
+		list[i] = entry{netip.MustParsePrefix(p), kind}
+	}
+	return list
+}
+
+func concat(lists ...[]entry) (all []entry) {
+	for _, l := range lists {
+		all = append(all, l...)
+	}
+	return all
+}
+
+// special are the addresses that are not for everybody: those of the registries of
+// special-purpose addresses (RFC 6890, as IANA keeps them) that are not globally
+// reachable, and the services by which clouds hand out credentials to whoever can
+// reach them. The first entry that matches counts.
+var special = concat(
+	// AWS and its likes, EKS, Google, Scaleway, Alibaba, Azure, Oracle.
+	entries(Metadata, "169.254.169.254/32", "169.254.170.2/32", "fd00:ec2::/32", "fd20:ce::254/128", "fd00:42::42/128",
+		"100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32"),
+	entries(Unspecified, "0.0.0.0/32", "::/128"),
+	entries(Loopback, "127.0.0.0/8", "::1/128"),
+	entries(Private, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7", "fec0::/10"),
+	entries(LinkLocal, "169.254.0.0/16", "fe80::/10"),
+	entries(Multicast, "224.0.0.0/4", "ff00::/8"),
+	entries(Reserved, "0.0.0.0/8", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
+		"203.0.113.0/24", "240.0.0.0/4",
+		// Addresses of IPv4 within IPv6 that nothing needs any more, or that a
+		// translator of the local network gives a meaning of its own.
+		"::/96", "::ffff:0:0:0/96", "64:ff9b:1::/48",
+		"100::/64", "100:0:0:1::/64", "2001::/23", "2001:db8::/32", "3fff::/20", "5f00::/16"),
+)
+
+var (
+	nat64  = netip.MustParsePrefix("64:ff9b::/96") // RFC 6052
+	sixTo4 = netip.MustParsePrefix("2002::/16")    // RFC 3056
+)
+
+// KindOf says what an address is for. An address of IPv6 that stands for one of
+// IPv4, so that a translator or a tunnel would lead there, is of that one's kind.
+func KindOf(addr netip.Addr) Kind {
+	addr = addr.Unmap().WithZone("")
+	if !addr.IsValid() {
+		return Reserved
+	}
+	for _, e := range special {
+		if e.prefix.Contains(addr) {
+			return e.kind
+		}
+	}
+	if addr.Is4() {
+		return Public
+	}
+	b := addr.As16()
+	switch {
+	case nat64.Contains(addr):
+		return KindOf(netip.AddrFrom4([4]byte(b[12:16])))
+	case sixTo4.Contains(addr):
+		return KindOf(netip.AddrFrom4([4]byte(b[2:6])))
+	case b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe: // ISATAP, RFC 5214
+		return KindOf(netip.AddrFrom4([4]byte(b[12:16])))
+	}
+	return Public
+}
