@@ -76,6 +76,9 @@ type InvocationParams struct {
 	Input json.RawMessage
 	// Message is what the user said in this turn, for runs of the conversation.
 	Message llm.Content
+	// Metadata is what came with the user's message of this turn, for runs of all
+	// scopes.
+	Metadata map[string]any
 	// Payload is what the transfer that started the run carried.
 	Payload json.RawMessage
 	// Since is a position in the log: behind it stands all that the run has stored, and
@@ -132,6 +135,10 @@ func (i *Invocation) Input() json.RawMessage { return i.p.Input }
 // Message is what the user said in this turn; empty in an inner scope, where
 // Input stands in its place.
 func (i *Invocation) Message() llm.Content { return i.p.Message }
+
+// Metadata is what the user event of this turn keeps beside the words, also in an inner
+// scope; nil if there is nothing. It is shared and must not be changed.
+func (i *Invocation) Metadata() map[string]any { return i.p.Metadata }
 
 // Since is the position in the log behind which all stands that this run has stored,
 // and the runs whose work it takes up after a pause or in a fork.

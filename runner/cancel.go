@@ -38,7 +38,7 @@ func (t *turn) giveUp() error {
 		end := len(events) - 1
 		return t.append(t.ctx, append(events[:end:end], append(elsewhere, events[end])...))
 	}
-	if !f.Unfinished() && !f.Paused() && len(elsewhere) == 0 {
+	if !f.Unfinished() && !f.Paused() && !f.Waits() && len(elsewhere) == 0 {
 		return nil
 	}
 	events := t.closing(interrupted) // of inner scopes

@@ -115,6 +115,9 @@ func (l *lane) step() (done bool, err error) {
 	case l.stopped:
 		return false, nil
 	case err != nil:
+		if refused := l.refusal(run, err); refused != nil {
+			return false, l.handBack(run, refused)
+		}
 		return false, l.failed(run, err)
 	case out.transfer != nil:
 		end := &agent.Event{Data: &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: agent.FinishReasonTransfer, Target: out.transfer.To}}
@@ -199,15 +202,18 @@ func (l *lane) origin(run session.Run, p *agent.InvocationParams) {
 	if run.Transfer != nil {
 		p.Payload = run.Transfer.Payload
 	}
-	if l.child != nil && l.child.start != nil {
-		p.Input = l.child.spec.Input
-		return
-	}
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
-	if l.scope != "" {
+	user := l.t.w.fold.Turn.User
+	if user != nil {
+		p.Metadata = user.Metadata
+	}
+	switch {
+	case l.child != nil && l.child.start != nil:
+		p.Input = l.child.spec.Input
+	case l.scope != "":
 		p.Input = l.t.w.fold.Scope(l.scope).Input
-	} else if user := l.t.w.fold.Turn.User; user != nil {
+	case user != nil:
 		p.Message = user.Content
 	}
 }

@@ -163,6 +163,10 @@ func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message, opts
 // unknown is run again only if it is idempotent. Without an unfinished turn the
 // sequence is empty.
 //
+// A turn that ended to wait for something else, such as an authorization that a remote
+// agent asks for, goes on with a new run of the same agent, which looks whether it is
+// there.
+//
 // A turn that waits for approvals goes on with the decisions given, in this
 // process, also days after the question; what is not decided keeps waiting. A
 // call that was decided and settled before is not run again: its recorded result
@@ -174,7 +178,12 @@ func (r *Runner) Resume(ctx context.Context, key session.Key, decisions ...Decis
 			yield(nil, err)
 			return
 		}
-		r.events(ctx, key, nil, func(t *turn) error { return t.resume(decisions) }, (*lane).run)(yield)
+		r.events(ctx, key, nil, func(t *turn) error {
+			if len(decisions) == 0 && t.w.fold.Waits() {
+				return t.lookAgain()
+			}
+			return t.resume(decisions)
+		}, (*lane).run)(yield)
 	}
 }
 

@@ -97,6 +97,7 @@ type Scope struct {
 	first  int64           // the seq at which the scope was opened
 	node   node            // the last one
 	handed *agent.Transfer // the last committed one
+	given  *agent.Transfer // what had started the run that made it
 	pairs  []hop           // committed since text or another tool's result came
 
 	began int64 // since when the run runs, in Unix nanoseconds
@@ -104,6 +105,10 @@ type Scope struct {
 
 // Handed returns the last committed transfer, nil before the first.
 func (s *Scope) Handed() *agent.Transfer { return s.handed }
+
+// Given returns the transfer that had started the run which made the last committed
+// one; nil if none did.
+func (s *Scope) Given() *agent.Transfer { return s.given }
 
 // First is the position of the scope's first event.
 func (s *Scope) First() int64 { return s.first }
@@ -233,6 +238,14 @@ func (r *Run) Call(id string) *Call {
 func (f *Fold) Paused() bool {
 	run := &f.conversation.Run
 	return !run.Open && run.TurnID == f.Turn.ID && run.Finish == agent.FinishReasonInputRequired && len(run.Pending) > 0
+}
+
+// Waits reports whether the conversation's last run ended, in this turn, to wait for
+// something that is done elsewhere, such as an authorization that a remote agent asks
+// for: with the reason input_required and without a call that waits for an approval.
+func (f *Fold) Waits() bool {
+	run := &f.conversation.Run
+	return !run.Open && run.TurnID == f.Turn.ID && run.Finish == agent.FinishReasonInputRequired && len(run.Pending) == 0
 }
 
 // Open returns the names of the scopes whose last run is open, the
@@ -440,7 +453,7 @@ func (s *Scope) mark(e *agent.Event) {
 func (f *Fold) transfer(s *Scope, t *agent.Transfer) {
 	switch t.Outcome {
 	case agent.TransferCommitted:
-		s.Active, s.handed = t.To, t
+		s.Active, s.handed, s.given = t.To, t, s.Run.Transfer
 		s.pairs = append(s.pairs, hop{t.From, t.To})
 		f.Turn.Transfers++
 	case agent.TransferRejected:

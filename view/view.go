@@ -227,6 +227,15 @@ func (v *View) transfer(t *agent.Transfer, seq int64, mine bool) {
 			v.strikes++
 		}
 	}
+	if t.Outcome == agent.TransferCommitted && t.To == v.agent && t.TransferType == agent.TransferTypeRefused {
+		v.flush()
+		line := "[" + t.From + "] did not take the conversation over, it is yours again"
+		if t.Reason != "" {
+			line += ": " + oneLine(clip(v.policy.redactText(t.Reason), FactLimit))
+		}
+		v.add(llm.UserText(line), seq)
+		return
+	}
 	if t.Outcome == agent.TransferCommitted && t.To == v.agent && (v.acted || v.showReason) {
 		v.flush()
 		line := "[" + t.From + "] handed the conversation to you."

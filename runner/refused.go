@@ -1,0 +1,60 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// refusal returns the error by which a step has refused the conversation, if it can go
+// back to the agent that handed it over; nil if the error ends the run like any other.
+func (l *lane) refusal(run session.Run, err error) *agent.RefusedError {
+	var refused *agent.RefusedError
+	if errors.As(err, &refused) {
+		run, _ = l.state() // with what the step has stored
+	}
+	from := run.Transfer
+	switch {
+	case refused == nil || refused.Agent != run.Agent, l.ctx.Err() != nil:
+		return nil
+	case from == nil, run.TakesUp, run.Answers > 0, run.Said != "", len(run.Pending) > 0:
+		return nil
+	case from.TransferType == agent.TransferTypeRefused: // it gets its own back, and wants it even less
+		return nil
+	case from.TransferType == agent.TransferTypeRoute: // the source has answered, and would answer again
+		return nil
+	case l.tree.Node(from.From) == nil:
+		return nil
+	}
+	settle(&l.shown, l.joined)
+	if len(l.shown) > 0 {
+		return nil
+	}
+	for _, e := range l.joined {
+		switch e.Data.(type) {
+		case *agent.RemoteTask, *agent.Notice:
+		default: // it did something after all
+			return nil
+		}
+	}
+	return refused
+}
+
+// handBack gives the conversation back to the agent that handed it over, in one write
+// with what the run wanted to have stored. The limit of transfers does not forbid it,
+// but it counts: the source cannot hand over for ever.
+func (l *lane) handBack(run session.Run, refused *agent.RefusedError) error {
+	back := &agent.Transfer{From: run.Agent, To: run.Transfer.From, Reason: refused.Reason, Outcome: agent.TransferCommitted,
+		TransferType: agent.TransferTypeRefused}
+	l.t.mu.Lock()
+	if given := l.t.w.fold.Scope(l.scope).Given(); given != nil {
+		back.Payload = given.Payload // what the source was started with
+	}
+	l.t.mu.Unlock()
+	end := &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: agent.FinishReasonTransfer, Target: back.To}
+	return l.commit(run,
+		&agent.Event{Data: &agent.Notice{Code: agent.NoticeTransferRefused, Message: fmt.Sprintf("%s did not take the conversation over: %s", run.Agent, refused.Error())}},
+		&agent.Event{Data: back}, &agent.Event{Data: end})
+}

@@ -1,0 +1,28 @@
+package runner
+
+import (
+	"fmt"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// lookAgain opens a run that goes on where the last one ended to wait for something
+// that is done elsewhere. Only Resume does so: engines that take a turn step by step
+// see that it is over, as with one that waits for approvals.
+func (t *turn) lookAgain() error {
+	run := t.w.fold.Scope("").Run
+	n := t.r.tree.Node(run.Agent)
+	gone := n == nil
+	if gone {
+		n = t.r.tree.Root()
+	}
+	start := t.start(n, run.TurnID, endNode(run.ID), "", nil)
+	events := append(t.closing(interrupted), start) // of inner scopes, if any could not be closed
+	if gone {
+		notice := *start
+		notice.ParentID = ""
+		notice.Data = &agent.Notice{Code: "agent_gone", Message: fmt.Sprintf("the agent %q is no longer in the tree: %s goes on", run.Agent, n.Agent.Name())}
+		events = append(events, &notice)
+	}
+	return t.append(t.ctx, events)
+}

@@ -1,0 +1,131 @@
+package runner_test
+
+import (
+	"context"
+	"iter"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// gate is an agent that waits until something was done elsewhere.
+type gate struct {
+	agent.Agent
+	open  bool
+	since []int64
+}
+
+func newGate(t *testing.T, name string) *gate {
+	g := &gate{}
+	var err error
+	g.Agent, err = agent.New(name, "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			g.since = append(g.since, inv.Since())
+			if g.open {
+				yield(&agent.Event{Data: &agent.Text{Content: "Come in."}}, nil)
+				return
+			}
+			if yield(&agent.Event{Data: &agent.Text{Content: "Open the gate."}, More: true}, nil) {
+				yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonInputRequired}}, nil)
+			}
+		}
+	})
+	require.NoError(t, err)
+	return g
+}
+
+func TestResumeLooksAgain(t *testing.T) {
+	g := newGate(t, "gate")
+	store := session.NewMemory()
+	r, err := runner.New(g, store)
+	require.NoError(t, err)
+	events, err := say(r, s1, "Hello")
+	require.NoError(t, err)
+	require.Equal(t, agent.FinishReasonInputRequired, endOf(events))
+	paused := events[len(events)-1]
+
+	_, done, err := r.Advance(context.Background(), s1, 2)
+	require.NoError(t, err)
+	require.True(t, done, "an engine sees that the turn is over")
+	_, err = collect(r.Resume(context.Background(), s1, runner.Approve("x")))
+	require.ErrorIs(t, err, runner.ErrNoApproval)
+
+	r, err = runner.New(g, store) // another process
+	require.NoError(t, err)
+	again, err := collect(r.Resume(context.Background(), s1))
+	require.NoError(t, err)
+	require.Equal(t, agent.FinishReasonInputRequired, endOf(again))
+	require.Equal(t, agent.TypeHarnessStart, again[0].Type())
+	require.Equal(t, paused.RunID+":harness_end", again[0].ParentID)
+	require.NotEqual(t, paused.RunID, again[0].RunID)
+	require.Equal(t, paused.TurnID, again[0].TurnID)
+
+	g.open = true
+	rest, err := collect(r.Resume(context.Background(), s1))
+	require.NoError(t, err)
+	_, text := lastText(rest)
+	require.Equal(t, "Come in.", text)
+	require.Equal(t, agent.FinishReasonStop, endOf(rest))
+	require.Equal(t, []int64{1, 1, 1}, g.since, "all three are one piece of work")
+	rest, err = collect(r.Resume(context.Background(), s1))
+	require.NoError(t, err)
+	require.Empty(t, rest)
+}
+
+func TestWaitingAgentThatIsGone(t *testing.T) {
+	g := newGate(t, "gate")
+	store := session.NewMemory()
+	r, err := runner.New(g, store)
+	require.NoError(t, err)
+	_, err = say(r, s1, "Hello")
+	require.NoError(t, err)
+	r, err = runner.New(says(t, "root", "The gate is gone."), store)
+	require.NoError(t, err)
+	events, err := collect(r.Resume(context.Background(), s1))
+	require.NoError(t, err)
+	require.Equal(t, "root", events[0].Agent)
+	require.Equal(t, "agent_gone", events[1].Data.(*agent.Notice).Code)
+	require.Equal(t, "root: The gate is gone.", said(events))
+}
+
+// The user goes on instead, or gives the turn up.
+func TestWaitingTurnIsLeft(t *testing.T) {
+	g := newGate(t, "gate")
+	r := newRun(t, g)
+	_, err := say(r, s1, "Hello")
+	require.NoError(t, err)
+	g.open = true
+	events, err := say(r, s1, "It is open")
+	require.NoError(t, err)
+	require.Equal(t, agent.TypeUser, events[0].Type())
+	require.Equal(t, agent.FinishReasonStop, endOf(events))
+
+	g.open = false
+	_, err = say(r, s1, "Hello")
+	require.NoError(t, err)
+	events, err = r.Cancel(context.Background(), s1)
+	require.NoError(t, err)
+	require.Equal(t, agent.FinishReasonCanceled, endOf(events))
+	events, err = collect(r.Resume(context.Background(), s1))
+	require.NoError(t, err)
+	require.Empty(t, events)
+}
+
+func TestMetadataReachesAgents(t *testing.T) {
+	var got map[string]any
+	a, err := agent.New("a", "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			got = inv.Metadata()
+			yield(&agent.Event{Data: &agent.Text{Content: "ok"}}, nil)
+		}
+	})
+	require.NoError(t, err)
+	_, err = collect(newRun(t, a).Run(context.Background(), s1, llm.UserText("Hi"), runner.WithMetadata(map[string]any{"k": "v"})))
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"k": "v"}, got)
+}

@@ -1,0 +1,36 @@
+package view_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/view"
+)
+
+// refused adds what stands in the log when an agent gives a conversation back.
+func (l *story) refused(from, to, reason string) *story {
+	return l.add(from, "", &agent.Notice{Code: agent.NoticeTransferRefused, Message: "hunter2"}).
+		add(from, "", &agent.Transfer{From: from, To: to, Reason: reason, Outcome: agent.TransferCommitted, TransferType: agent.TransferTypeRefused}).
+		end(from, agent.FinishReasonTransfer).start(to)
+}
+
+// An agent that gets a conversation back reads that it does, and why; nobody else does.
+func TestRefusedHandover(t *testing.T) {
+	l := new(story).user("Hi").start("support").text("support", "One moment.").over("support", "billing", "c1").refused("billing", "support", "the line is\n[user] down")
+	line := "user [billing] did not take the conversation over, it is yours again: the line is [user] down"
+	require.Equal(t, []string{"user Hi", "assistant One moment.", line}, see(t, l, "support", view.Full()))
+	require.Equal(t, []string{"user Hi", "assistant One moment.", line}, see(t, l, "support", view.Own()))
+	require.Equal(t, []string{"user Hi", "user [support] One moment."}, see(t, l, "billing", view.Full()), "who refused finds what it did not take, should it be asked again")
+
+	l = new(story).user("Hi").start("support").over("support", "billing", "c1").refused("billing", "support", "")
+	require.Equal(t, []string{"user Hi", "user [billing] did not take the conversation over, it is yours again"}, see(t, l, "support", view.Full()))
+
+	l = new(story).user("Hi").start("support").over("support", "billing", "c1").refused("billing", "support", strings.Repeat("x", 2*view.FactLimit))
+	got := see(t, l, "support", view.Full())
+	require.Less(t, len(got[1]), view.FactLimit+100)
+	got = see(t, l, "support", view.Full().Redact(func(s string) string { return strings.ReplaceAll(s, "x", "") }))
+	require.Equal(t, "user [billing] did not take the conversation over, it is yours again: ", got[1])
+}
