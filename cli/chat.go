@@ -57,6 +57,9 @@ func (c *conversation) greet(ctx context.Context) error {
 	}
 	c.notice()
 	c.p.say("session %s; /help lists the commands", c.key.ID)
+	if fold.Waits() {
+		c.waitingElsewhere(fold.Scope("").Run.Agent)
+	}
 	if fold.Unfinished() {
 		c.p.say("the last turn was cut off: /resume goes on with it, a new message leaves it as it is")
 	}

@@ -118,7 +118,7 @@ func (p *program) begun(ctx context.Context, db *database, key session.Key, news
 	case fold.Paused() && len(waiting) > 0:
 		call := quoteArg(waiting[0])
 		news += "; it waits for an approval: " + p.again("resume", key, "--approve", call) + ", or --deny " + call + " --reason TEXT"
-	case fold.Unfinished() || fold.Paused():
+	case fold.Unfinished() || fold.Paused() || fold.Waits():
 		news += "; to go on: " + p.again("resume", key)
 	default:
 		news += "; to go on: " + p.again("run", key, `"…"`)

@@ -57,7 +57,8 @@ session, resume waits up to 20 s for it, then ends with status 6.
 
 A turn that waits for approvals goes on with the calls that --approve and --deny
 name; an approved tool runs here. Deciding twice changes nothing: the recorded
-result is shown again.`,
+result is shown again. Where an agent waits for something else, such as an
+authorization at a remote agent, resume looks whether it is done.`,
 	}, "resume --session ID", 0, p.resumeTurn)
 	p.turnFlags(cmd)
 	cmd.Flags().StringArrayVar(&p.flags.approve, "approve", nil, "let the `CALL` run that waits for an approval; may be repeated")

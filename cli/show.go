@@ -186,7 +186,7 @@ func momentJSON(key session.Key, f *session.Fold) jsonMoment {
 	switch {
 	case f.Turn.ID == "":
 		m.Turn = "none"
-	case f.Paused():
+	case f.Paused(), f.Waits():
 		m.Turn = "waiting"
 	case f.Unfinished():
 		m.Turn = "open"

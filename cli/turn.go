@@ -116,6 +116,10 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 		if end == "" && fold.Scope("").Run.Finish != agent.FinishReasonInputRequired {
 			return nil
 		}
+		if fold.Waits() {
+			c.waitingElsewhere(fold.Scope("").Run.Agent)
+			return statusError(StatusApproval)
+		}
 		asked = approvals(fold)
 	}
 	c.waiting(asked)
@@ -136,6 +140,20 @@ func (c *conversation) waiting(calls []string) {
 			c.p.say("the turn waits for an approval: %s, or --deny %s --reason TEXT", c.again("resume", "--approve", quoteArg(call)), quoteArg(call))
 		}
 	}
+}
+
+// waitingElsewhere tells how to go on when an agent waits for something that is not
+// decided here, such as an authorization. Its words say what.
+func (c *conversation) waitingElsewhere(name string) {
+	goOn, say := c.again("resume"), c.again("run", `"…"`)
+	switch {
+	case c.chatting:
+		goOn, say = "/resume", "a new message"
+	case !c.persistent():
+		c.p.say("%s waits for something that is done elsewhere, and nothing is kept of the conversation: give --session or --db to go on with it later", oneLine(name))
+		return
+	}
+	c.p.say("%s waits for something that is done elsewhere; when it is done: %s; to say something instead: %s", oneLine(name), goOn, say)
 }
 
 func answered(end agent.FinishReason) bool {
