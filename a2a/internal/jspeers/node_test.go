@@ -101,6 +101,7 @@ type heard struct {
 	} `json:"messages"`
 	Extensions [][]string `json:"extensions"`
 	Canceled   []string   `json:"canceled"`
+	Waiting    []string   `json:"waiting"` // tasks that wait to be canceled or granted
 }
 
 func (h heard) texts(i int) (texts []string) {

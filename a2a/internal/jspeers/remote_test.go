@@ -18,6 +18,9 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
+// cardPath is where cards are.
+const cardPath = "/.well-known/agent-card.json"
+
 // binding is a way to the agent of server.mjs or server03.mjs.
 type binding struct {
 	name   string // as in the path of its card
@@ -56,7 +59,7 @@ func eachBinding(t *testing.T, test func(t *testing.T, remote agent.Agent, p *pe
 				transport := &http.Transport{}
 				t.Cleanup(transport.CloseIdleConnections)
 				opts := append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: transport})}, b.opts...)
-				remote, err := a2a.Remote("billing", p.URL+"/"+b.name+"/"+kind+"/.well-known/agent-card.json", opts...)
+				remote, err := a2a.Remote("billing", p.URL+"/"+b.name+"/"+kind+cardPath, opts...)
 				require.NoError(t, err)
 				test(t, remote, p, kind == "stream")
 			})
@@ -256,4 +259,24 @@ func TestRemoteSendsOddThings(t *testing.T) {
 		}
 		require.NotContains(t, text, "admin")
 	})
+}
+
+func TestRemoteWantsCredentials(t *testing.T) {
+	t.Parallel()
+	p := start(t, "server.mjs")
+	for token, welcome := range map[string]bool{"open-sesame": true, "let-me-in": false} {
+		remote, err := a2a.Remote("billing", p.URL+"/guarded/stream"+cardPath, a2a.WithBearer(token))
+		require.NoError(t, err)
+		events, _, err := newClient(t, remote).turn(t.Context(), "pieces")
+		if welcome {
+			require.NoError(t, err)
+			require.Equal(t, []string{"I see two charges."}, said(events))
+			continue
+		}
+		var failed *a2a.Error
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, a2a.CodeUnauthorized, failed.Code)
+		require.Equal(t, http.StatusUnauthorized, failed.Status)
+		require.NotContains(t, err.Error(), token)
+	}
 }

@@ -45,6 +45,7 @@ const bindings = [
   ["http", "HTTP+JSON", "1.0"],
   ["grpc", "GRPC", "1.0"],
   ["compat", "JSONRPC", "0.3"],
+  ["guarded", "JSONRPC", "1.0"],
 ];
 const grpc = {};
 for (const streaming of [true, false]) {
@@ -73,6 +74,9 @@ for (const streaming of [true, false]) {
       at = grpc[kind] = `127.0.0.1:${port}`;
     }
     card.supportedInterfaces.push({ url: at, protocolBinding, protocolVersion, tenant: "" });
+    if (name === "guarded") { // its card is for everybody
+      app.post(path, (req, res, next) => (req.headers.authorization === "Bearer open-sesame" ? next() : res.sendStatus(401)));
+    }
     app.use(`${path}/.well-known/agent-card.json`, agentCardHandler({ agentCardProvider: async () => card, legacyCompat }));
     if (protocolBinding === "JSONRPC") {
       app.use(path, jsonRpcHandler({ requestHandler: handler(), userBuilder: noUser, legacyCompat }));

@@ -2,11 +2,11 @@
 // it where they are, and end with it.
 
 import http from "node:http";
-import { seen, wake } from "./words.mjs";
+import { seen, waits, wake } from "./words.mjs";
 
 // control adds what the test asks for.
 export function control(app) {
-  app.get("/seen", (_, res) => res.json(seen));
+  app.get("/seen", (_, res) => res.json({ ...seen, waiting: waits() }));
   app.post("/grant/:id", (req, res) => res.sendStatus(wake(req.params.id, "granted") ? 204 : 404));
 }
 

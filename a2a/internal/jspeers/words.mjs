@@ -45,13 +45,16 @@ export function wake(taskId, why) {
   return resolve !== undefined;
 }
 
+// waits returns the tasks that wait.
+export const waits = () => [...waiting.keys()];
+
 const woken = (taskId) => new Promise((resolve) => waiting.set(taskId, resolve));
 
 // answer yields what is said to the task's message. A task has id, contextId,
 // message, and resumed, the task as it stands, if it was there before.
 export async function* answer(task) {
   // Words of other agents come with their names, and words that failed come again.
-  const words = task.message.parts.map((p) => p.text ?? "").findLast((text) => !text.startsWith("["));
+  const words = task.message.parts.map((p) => p.text ?? "").findLast((text) => !text.startsWith("[")).replace(/^bank /, "");
   if (task.resumed) {
     yield { task: { ...task.resumed, status: { state: "TASK_STATE_WORKING", timestamp: now() } } };
     yield artifact(task, "answer", [{ text: `It is ${words}.` }], { lastChunk: true });
