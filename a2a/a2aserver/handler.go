@@ -1,0 +1,245 @@
+package a2aserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// handler is the protocol's operations, whatever binding they come over (A2A 1.0,
+// section 3.1). What it returns are the protocol's errors; others are logged, and the
+// client learns only that there was one.
+type handler struct{ *Server }
+
+var _ a2asrv.RequestHandler = handler{}
+
+// tenant returns the tree that a request is for.
+func (h handler) tenant(name string) (*served, error) {
+	if s := h.trees[name]; s != nil {
+		return s, nil
+	}
+	return nil, sdk.NewError(sdk.ErrInvalidParams, fmt.Sprintf("there is no tenant %.64q", name))
+}
+
+// SendMessage implements a2asrv.RequestHandler. Unless the client wants the answer at
+// once, it waits until the task is over or asks for something.
+func (h handler) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (sdk.SendMessageResult, error) {
+	s, f, err := h.send(ctx, req)
+	if err != nil {
+		return nil, h.told(ctx, "SendMessage", err)
+	}
+	config := req.Config
+	if config == nil {
+		config = &sdk.SendMessageConfig{}
+	}
+	if !config.ReturnImmediately && !f.settled() {
+		for _, err := range s.follow(ctx, f) {
+			if err != nil {
+				return nil, h.told(ctx, "SendMessage", err)
+			}
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	return f.snapshot(config.HistoryLength), nil
+}
+
+func (h handler) send(ctx context.Context, req *sdk.SendMessageRequest) (*served, *found, error) {
+	s, err := h.tenant(req.Tenant)
+	if err != nil {
+		return nil, nil, err
+	}
+	if req.Config != nil && req.Config.PushConfig != nil && h.hooks == nil {
+		return nil, nil, sdk.ErrPushNotificationNotSupported
+	}
+	f, err := s.send(ctx, req)
+	if err != nil {
+		return nil, nil, err
+	}
+	if req.Config != nil && req.Config.PushConfig != nil {
+		if _, err := s.hook(ctx, f, req.Config.PushConfig); err != nil {
+			return nil, nil, err
+		}
+	}
+	return s, f, nil
+}
+
+// SendStreamingMessage implements a2asrv.RequestHandler. The stream begins with the
+// task and ends when it is over or asks for something. Who stops reading does not stop
+// the task.
+func (h handler) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) {
+		s, f, err := h.send(ctx, req)
+		if err != nil {
+			yield(nil, h.told(ctx, "SendStreamingMessage", err))
+			return
+		}
+		var history *int
+		if req.Config != nil {
+			history = req.Config.HistoryLength
+		}
+		if yield(f.snapshot(history), nil) && !f.settled() {
+			h.stream(ctx, s, f, yield)
+		}
+	}
+}
+
+func (h handler) stream(ctx context.Context, s *served, f *found, yield func(sdk.Event, error) bool) {
+	for e, err := range s.follow(ctx, f) {
+		if err != nil {
+			err = h.told(ctx, "the stream of a task", err)
+		}
+		if !yield(e, err) {
+			return
+		}
+	}
+}
+
+// SubscribeToTask implements a2asrv.RequestHandler: the task as it is, then what
+// happens to it. A task that nobody works on, because the server was stopped, is taken
+// up again.
+func (h handler) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) {
+		s, f, err := h.find(ctx, req.Tenant, req.ID)
+		if err == nil && f.task.Status.State.Terminal() {
+			err = sdk.NewError(sdk.ErrUnsupportedOperation, "the task is over ("+stateName(f.task.Status.State)+"): get it instead")
+		}
+		if err != nil {
+			yield(nil, h.told(ctx, "SubscribeToTask", err))
+			return
+		}
+		s.adopt(ctx, f)
+		if yield(f.snapshot(nil), nil) {
+			h.stream(ctx, s, f, yield)
+		}
+	}
+}
+
+func (h handler) find(ctx context.Context, tenant string, id sdk.TaskID) (*served, *found, error) {
+	s, err := h.tenant(tenant)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := s.find(ctx, id, wants(ctx))
+	return s, f, err
+}
+
+// GetTask implements a2asrv.RequestHandler.
+func (h handler) GetTask(ctx context.Context, req *sdk.GetTaskRequest) (*sdk.Task, error) {
+	if err := checkHistory(req.HistoryLength); err != nil {
+		return nil, err
+	}
+	s, f, err := h.find(ctx, req.Tenant, req.ID)
+	if err != nil {
+		return nil, h.told(ctx, "GetTask", err)
+	}
+	s.adopt(ctx, f)
+	return f.snapshot(req.HistoryLength), nil
+}
+
+// CancelTask implements a2asrv.RequestHandler. It returns when the turn has ended, and
+// what its remote agents do for it was canceled.
+func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*sdk.Task, error) {
+	s, f, err := h.find(ctx, req.Tenant, req.ID)
+	if err != nil {
+		return nil, h.told(ctx, "CancelTask", err)
+	}
+	if f.task.Status.State.Terminal() {
+		return nil, sdk.NewError(sdk.ErrTaskNotCancelable, "the task is over ("+stateName(f.task.Status.State)+")")
+	}
+	if !f.settled() {
+		for _, x := range h.executions(f.key) {
+			x.cancel(errCanceled)
+			select {
+			case <-x.done:
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+	}
+	if _, err = s.runner.Cancel(ctx, f.key); errors.Is(err, agent.ErrSessionBusy) {
+		err = sdk.NewError(sdk.ErrTaskNotCancelable, "another process works on the task")
+	}
+	if err == nil {
+		f, err = s.find(ctx, req.ID, f.extended)
+	}
+	if err == nil && f.task.Status.State != sdk.TaskStateCanceled {
+		err = sdk.NewError(sdk.ErrTaskNotCancelable, "the task was over before it could be canceled ("+stateName(f.task.Status.State)+")")
+	}
+	if err != nil {
+		return nil, h.told(ctx, "CancelTask", err)
+	}
+	s.push(f)
+	return f.snapshot(nil), nil
+}
+
+// GetExtendedAgentCard implements a2asrv.RequestHandler: who has shown who they are gets
+// the card with what only callers may know.
+func (h handler) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedAgentCardRequest) (*sdk.AgentCard, error) {
+	if _, err := h.tenant(req.Tenant); err != nil {
+		return nil, err
+	}
+	if h.auth == nil {
+		return nil, sdk.NewError(sdk.ErrUnsupportedOperation, "the agent has no extended card")
+	}
+	card, err := h.Card(req.Tenant)
+	return card, h.told(ctx, "GetExtendedAgentCard", err)
+}
+
+// told makes of an error what the client is told. What is none of the protocol's is
+// logged: its text can name files, addresses and what others said.
+func (h handler) told(ctx context.Context, operation string, err error) error {
+	var protocol *sdk.Error
+	switch {
+	case err == nil || errors.As(err, &protocol) || ctx.Err() != nil:
+		return err
+	case errors.Is(err, agent.ErrConflict):
+		return sdk.NewError(sdk.ErrTaskNotFound, "the context was deleted")
+	}
+	for _, known := range []error{sdk.ErrTaskNotFound, sdk.ErrInvalidParams, sdk.ErrUnsupportedOperation, sdk.ErrPushNotificationNotSupported} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	h.logger.Error("a request failed", "operation", operation, "error", err)
+	return sdk.NewError(sdk.ErrInternalError, "the request failed; the server's log says why")
+}
+
+// wants reports whether the client asked for our extension, and activates it.
+func wants(ctx context.Context) bool {
+	call, ok := a2asrv.CallContextFrom(ctx)
+	if !ok {
+		return false
+	}
+	asked := slices.ContainsFunc(call.Extensions().RequestedURIs(), func(list string) bool {
+		return slices.ContainsFunc(strings.Split(list, ","), func(uri string) bool { return strings.TrimSpace(uri) == a2a.Extension })
+	})
+	if asked {
+		call.Extensions().Activate(&sdk.AgentExtension{URI: a2a.Extension})
+	}
+	return asked
+}
+
+// caller names who calls; without an authenticator everybody is the default user.
+func (s *Server) caller(ctx context.Context) string {
+	if caller := callerOf(ctx); caller != "" {
+		return caller
+	}
+	return session.DefaultUser
+}
+
+// key names the session of a context, for the caller.
+func (s *served) key(ctx context.Context, contextID string) session.Key {
+	return session.Key{App: s.app, User: s.caller(ctx), ID: contextID}
+}

@@ -1,0 +1,706 @@
+package a2aserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sqlite"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// newTestServer serves a tree from a store; the server is closed with the test.
+func newTestServer(t testing.TB, root agent.Agent, store session.Store, opts ...Option) *Server {
+	t.Helper()
+	s, err := New(root, store, append([]Option{WithLogger(slog.New(slog.NewTextHandler(t.Output(), nil)))}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		require.NoError(t, s.Close(ctx))
+	})
+	return s
+}
+
+// scriptedTree is support, which hands over to billing, with a script for both.
+func scriptedTree(t testing.TB, script *scripted.Script, billingOpts ...llmagent.Option) agent.Agent {
+	t.Helper()
+	billing, err := llmagent.New("billing", "You handle refunds.", script.Model("billing"), append(billingOpts, llmagent.WithDescription("Refunds"))...)
+	require.NoError(t, err)
+	support, err := llmagent.New("support", "You route.", script.Model("support"), llmagent.WithSubAgents(billing), llmagent.WithDescription("Support"))
+	require.NoError(t, err)
+	return support
+}
+
+func handOver() scripted.Answer {
+	return scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"billing"}`))
+}
+
+func userMessage(id, text string) *sdk.Message {
+	m := sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart(text))
+	m.ID = id
+	return m
+}
+
+func sendTask(t testing.TB, h a2asrv.RequestHandler, ctx context.Context, m *sdk.Message) *sdk.Task {
+	t.Helper()
+	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: m})
+	require.NoError(t, err)
+	return res.(*sdk.Task)
+}
+
+// told renders a stream in words.
+func told(events []sdk.Event) []string {
+	var lines []string
+	for _, e := range events {
+		switch e := e.(type) {
+		case *sdk.Task:
+			lines = append(lines, "task "+stateName(e.Status.State))
+		case *sdk.TaskStatusUpdateEvent:
+			line := "status " + stateName(e.Status.State)
+			if e.Status.Message != nil {
+				line += ": " + e.Status.Message.Parts[0].Text()
+			}
+			lines = append(lines, line)
+		case *sdk.TaskArtifactUpdateEvent:
+			line := fmt.Sprintf("%s %q", e.Artifact.Name, e.Artifact.Parts[0].Text())
+			if e.Append {
+				line += " more"
+			}
+			if e.LastChunk {
+				line += " last"
+			}
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func collectEvents(t testing.TB, seq iter.Seq2[sdk.Event, error]) []sdk.Event {
+	t.Helper()
+	var events []sdk.Event
+	for e, err := range seq {
+		require.NoError(t, err)
+		events = append(events, e)
+	}
+	return events
+}
+
+// withExtension is the context of a request that asks for our extension.
+func withExtension(ctx context.Context) context.Context {
+	ctx, _ = a2asrv.NewCallContext(ctx, a2asrv.NewServiceParams(map[string][]string{sdk.SvcParamExtensions: {"https://example.com/other, " + a2a.Extension}}))
+	return ctx
+}
+
+func TestSendSpansTransfer(t *testing.T) {
+	script := scripted.New().Add("support", handOver()).Add("billing", scripted.Reply(scripted.Text("Refunded ", "both."), scripted.Usage(10, 5, 0)))
+	s := newTestServer(t, scriptedTree(t, script), session.NewMemory())
+	h := s.RequestHandler()
+	ctx := context.Background()
+	task := sendTask(t, h, ctx, userMessage("m1", "I was charged twice"))
+	require.Equal(t, sdk.TaskStateCompleted, task.Status.State)
+	require.Len(t, task.Artifacts, 1)
+	require.Equal(t, "Refunded both.", task.Artifacts[0].Parts[0].Text())
+	require.Equal(t, "billing", task.Artifacts[0].Name)
+	require.Nil(t, task.Artifacts[0].Metadata, "nobody asked for it")
+	require.Len(t, task.History, 1)
+	require.Equal(t, "m1", task.History[0].ID)
+	require.NotNil(t, task.Status.Timestamp)
+
+	got, err := h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
+	require.NoError(t, err)
+	require.Equal(t, task, got)
+	zero := 0
+	got, err = h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID, HistoryLength: &zero})
+	require.NoError(t, err)
+	require.Empty(t, got.History)
+
+	got, err = h.GetTask(withExtension(ctx), &sdk.GetTaskRequest{ID: task.ID})
+	require.NoError(t, err)
+	author := got.Artifacts[0].Metadata[a2a.Extension].(map[string]any)
+	require.Equal(t, "billing", author["agent"])
+	require.Equal(t, "support/billing", author["path"])
+	require.NotEmpty(t, author["runId"])
+	usage := got.Metadata[a2a.Extension].(map[string]any)["usage"].([]any)
+	require.Len(t, usage, 1)
+	require.EqualValues(t, 10, usage[0].(map[string]any)["inputTokens"])
+	require.NoError(t, script.Done())
+}
+
+func TestStream(t *testing.T) {
+	script := scripted.New().Add("support", scripted.Reply(scripted.Text("One moment."), scripted.Call("transfer_to_agent", `{"agent_name":"billing"}`))).
+		Add("billing", scripted.Reply(scripted.Text("Refunded ", "both.")))
+	s := newTestServer(t, scriptedTree(t, script), session.NewMemory())
+	events := collectEvents(t, s.RequestHandler().SendStreamingMessage(context.Background(), &sdk.SendMessageRequest{Message: userMessage("m1", "help")}))
+	lines := told(events)
+	require.Contains(t, []string{"task submitted", "task working", "task completed"}, lines[0])
+	var artifacts []string
+	for _, l := range lines[1:] {
+		if !strings.HasPrefix(l, "status working") {
+			artifacts = append(artifacts, l)
+		}
+	}
+	require.Equal(t, []string{`support "One moment."`, `support "" more last`, `billing "Refunded "`, `billing "both." more`, `billing "" more last`, "status completed"}, artifacts)
+	for _, e := range events {
+		require.Equal(t, events[0].TaskInfo(), e.TaskInfo())
+	}
+}
+
+// A session is a context: the next message finds the agent that the conversation was
+// handed to.
+func TestFollowUpInContext(t *testing.T) {
+	script := scripted.New().Add("support", handOver()).Add("billing", scripted.Reply(scripted.Text("Which one?")), scripted.Reply(scripted.Text("Done.")))
+	store := session.NewMemory()
+	s := newTestServer(t, scriptedTree(t, script), store)
+	h := s.RequestHandler()
+	ctx := context.Background()
+	first := sendTask(t, h, ctx, userMessage("m1", "refund"))
+	next := userMessage("m2", "the second")
+	next.ContextID = first.ContextID
+	second := sendTask(t, h, ctx, next)
+	require.Equal(t, first.ContextID, second.ContextID)
+	require.NotEqual(t, first.ID, second.ID)
+	require.Equal(t, "Done.", second.Artifacts[0].Parts[0].Text())
+
+	again := sendTask(t, h, ctx, next)
+	require.Equal(t, second.ID, again.ID, "the same message is not answered twice")
+	require.NoError(t, script.Done())
+
+	done := userMessage("m3", "more")
+	done.TaskID = first.ID
+	_, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: done})
+	require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
+	other := userMessage("m4", "more")
+	other.TaskID, other.ContextID = first.ID, "elsewhere"
+	_, err = h.SendMessage(ctx, &sdk.SendMessageRequest{Message: other})
+	require.ErrorIs(t, err, sdk.ErrInvalidParams)
+	_, err = h.SendMessage(ctx, &sdk.SendMessageRequest{Message: &sdk.Message{ID: "m5", Role: sdk.MessageRoleUser, TaskID: "1-x.y", Parts: done.Parts}})
+	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+}
+
+type refundIn struct {
+	Order string `json:"order"`
+}
+
+func refundTool(t testing.TB, ran *[]string) tools.Tool {
+	t.Helper()
+	refund, err := tools.Func("refund", "Refunds an order.", func(_ tools.Context, in refundIn) (string, error) {
+		*ran = append(*ran, in.Order)
+		return "refunded " + in.Order, nil
+	}, tools.NeedsApproval())
+	require.NoError(t, err)
+	return refund
+}
+
+func TestApproval(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer *sdk.Part
+		ran    bool
+	}{
+		"yes in words": {sdk.NewTextPart("Yes, please."), true},
+		"no in words":  {sdk.NewTextPart("no!"), false},
+		"yes as data":  {nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ran []string
+			script := scripted.New().Add("billing", scripted.Reply(scripted.Text("Let me see."), scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Text("So be it.")))
+			billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
+			require.NoError(t, err)
+			h := newTestServer(t, billing, session.NewMemory()).RequestHandler()
+			ctx := context.Background()
+			task := sendTask(t, h, ctx, userMessage("m1", "refund A1"))
+			require.Equal(t, sdk.TaskStateInputRequired, task.Status.State)
+			ask := task.Status.Message
+			require.Contains(t, ask.Parts[0].Text(), "refund")
+			data := ask.Parts[1].Data().(map[string]any)
+			require.Equal(t, "refund", data["tool"])
+			require.Equal(t, map[string]any{"order": "A1"}, data["params"])
+			require.Equal(t, ask, task.History[len(task.History)-1])
+
+			unclear := userMessage("m2", "perhaps")
+			unclear.TaskID = task.ID
+			require.Equal(t, sdk.TaskStateInputRequired, sendTask(t, h, ctx, unclear).Status.State)
+			require.Empty(t, ran)
+
+			part := c.answer
+			if part == nil {
+				part = sdk.NewDataPart(map[string]any{"callId": data["callId"], "approved": true})
+			}
+			answer := sdk.NewMessage(sdk.MessageRoleUser, part)
+			answer.TaskID = task.ID
+			done := sendTask(t, h, ctx, answer)
+			require.Equal(t, task.ID, done.ID)
+			require.Equal(t, sdk.TaskStateCompleted, done.Status.State)
+			require.Equal(t, c.ran, len(ran) == 1)
+			require.Len(t, done.Artifacts, 2)
+			require.NoError(t, script.Done())
+		})
+	}
+}
+
+func TestWrongDecisions(t *testing.T) {
+	var ran []string
+	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`), scripted.Call("refund", `{"order":"A2"}`)), scripted.Reply(scripted.Text("Both.")))
+	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
+	require.NoError(t, err)
+	h := newTestServer(t, billing, session.NewMemory()).RequestHandler()
+	ctx := context.Background()
+	task := sendTask(t, h, ctx, userMessage("m1", "refund both"))
+	var ids []string
+	for _, p := range task.Status.Message.Parts[1:] {
+		ids = append(ids, p.Data().(map[string]any)["callId"].(string))
+	}
+	require.Len(t, ids, 2)
+	for _, part := range []*sdk.Part{
+		sdk.NewTextPart("yes"),
+		sdk.NewDataPart(map[string]any{"callId": "x", "approved": true}),
+		sdk.NewDataPart(map[string]any{"callId": ids[0], "approved": "yes"}),
+		sdk.NewDataPart([]any{map[string]any{"callId": ids[0], "approved": true}, map[string]any{"callId": ids[0], "approved": false}}),
+	} {
+		m := sdk.NewMessage(sdk.MessageRoleUser, part)
+		m.TaskID = task.ID
+		_, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: m})
+		require.ErrorIs(t, err, sdk.ErrInvalidParams)
+	}
+	one := sdk.NewMessage(sdk.MessageRoleUser, sdk.NewDataPart(map[string]any{"callId": ids[0], "approved": true}))
+	one.TaskID = task.ID
+	task = sendTask(t, h, ctx, one)
+	require.Equal(t, sdk.TaskStateInputRequired, task.Status.State, "the other one waits")
+	two := sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart("no"))
+	two.TaskID = task.ID
+	task = sendTask(t, h, ctx, two)
+	require.Equal(t, sdk.TaskStateCompleted, task.Status.State)
+	require.Equal(t, []string{"A1"}, ran)
+}
+
+// blocked is an agent that says something and then waits until its turn is canceled,
+// or it is let go on.
+type blocked struct {
+	begun chan string
+	free  chan struct{}
+}
+
+func newBlocked(t testing.TB) (*blocked, agent.Agent) {
+	t.Helper()
+	b := &blocked{make(chan string, 10), make(chan struct{})}
+	a, err := agent.New("slow", "Takes its time.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			id := inv.NewID()
+			if !yield(&agent.Event{ID: id, Partial: true, Attempt: 1, Data: &agent.Text{Content: "thin"}}, nil) {
+				return
+			}
+			b.begun <- inv.TurnID()
+			select {
+			case <-b.free:
+				yield(&agent.Event{ID: id, Data: &agent.Text{Content: "thinking done"}}, nil)
+			case <-ctx.Done():
+				yield(nil, context.Cause(ctx))
+			}
+		}
+	})
+	require.NoError(t, err)
+	return b, a
+}
+
+func sendAtOnce(t testing.TB, h a2asrv.RequestHandler, ctx context.Context, m *sdk.Message) *sdk.Task {
+	t.Helper()
+	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: m, Config: &sdk.SendMessageConfig{ReturnImmediately: true}})
+	require.NoError(t, err)
+	return res.(*sdk.Task)
+}
+
+func TestCancelRunningTask(t *testing.T) {
+	b, slow := newBlocked(t)
+	h := newTestServer(t, slow, session.NewMemory()).RequestHandler()
+	ctx := context.Background()
+	task := sendAtOnce(t, h, ctx, userMessage("m1", "think"))
+	require.False(t, task.Status.State.Terminal())
+	<-b.begun
+
+	busy := userMessage("m2", "quick")
+	busy.TaskID = task.ID
+	_, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: busy})
+	require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
+
+	canceled, err := h.CancelTask(ctx, &sdk.CancelTaskRequest{ID: task.ID})
+	require.NoError(t, err)
+	require.Equal(t, sdk.TaskStateCanceled, canceled.Status.State)
+	_, err = h.CancelTask(ctx, &sdk.CancelTaskRequest{ID: task.ID})
+	require.ErrorIs(t, err, sdk.ErrTaskNotCancelable)
+	for _, err := range h.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: task.ID}) {
+		require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
+	}
+	_, err = h.CancelTask(ctx, &sdk.CancelTaskRequest{ID: "1-x.y"})
+	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+}
+
+// Whoever reads a stream may stop: the task goes on, and others read on.
+func TestSubscribers(t *testing.T) {
+	b, slow := newBlocked(t)
+	h := newTestServer(t, slow, session.NewMemory()).RequestHandler()
+	ctx := context.Background()
+	task := sendAtOnce(t, h, ctx, userMessage("m1", "think"))
+	<-b.begun
+	var wg sync.WaitGroup
+	streams := make([][]string, 5)
+	shown := make(chan struct{}, len(streams))
+	for i := range streams {
+		wg.Go(func() {
+			for e, err := range h.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: task.ID}) {
+				if err != nil {
+					streams[i] = append(streams[i], err.Error())
+					return
+				}
+				streams[i] = append(streams[i], told([]sdk.Event{e})...)
+				if _, ok := e.(*sdk.TaskArtifactUpdateEvent); ok && len(streams[i]) == 2 {
+					shown <- struct{}{}
+					if i == 0 {
+						return
+					}
+				}
+			}
+		})
+	}
+	for range streams {
+		<-shown
+	}
+	close(b.free)
+	wg.Wait()
+	require.Equal(t, []string{"task working", `slow "thin"`}, streams[0])
+	for _, s := range streams[1:] {
+		require.Equal(t, []string{"task working", `slow "thin"`, `slow "king done" more last`, "status completed"}, s)
+	}
+}
+
+// A server that is stopped cuts its turns off; its successor goes on with them when
+// somebody asks for the task.
+func TestRestart(t *testing.T) {
+	path := t.TempDir() + "/s.db"
+	open := func() session.Store {
+		store, err := sqlite.Open(path)
+		require.NoError(t, err)
+		return store
+	}
+	ctx := context.Background()
+	b, slow := newBlocked(t)
+	store := open()
+	s, err := New(slow, store)
+	require.NoError(t, err)
+	task := sendAtOnce(t, s.RequestHandler(), ctx, userMessage("m1", "think"))
+	<-b.begun
+	require.NoError(t, s.Close(ctx))
+	require.NoError(t, s.Close(ctx))
+	_, err = s.RequestHandler().SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m2", "think")})
+	require.Error(t, err)
+	require.NoError(t, store.Close())
+
+	store = open()
+	defer store.Close()
+	h := newTestServer(t, slow, store).RequestHandler()
+	close(b.free)
+	var last sdk.Event
+	for e, err := range h.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: task.ID}) {
+		require.NoError(t, err)
+		last = e
+	}
+	require.Equal(t, sdk.TaskStateCompleted, last.(*sdk.TaskStatusUpdateEvent).Status.State)
+	got, err := h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
+	require.NoError(t, err)
+	require.Len(t, got.Artifacts, 1)
+	require.Equal(t, "thinking done", got.Artifacts[0].Parts[0].Text())
+}
+
+// A task that waits yields its snapshot and is then followed.
+func TestSubscribeToWaitingTask(t *testing.T) {
+	var ran []string
+	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Text("Done.")))
+	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
+	require.NoError(t, err)
+	h := newTestServer(t, billing, session.NewMemory()).RequestHandler()
+	ctx := context.Background()
+	task := sendTask(t, h, ctx, userMessage("m1", "refund A1"))
+	lines := make(chan string, 20)
+	go func() {
+		defer close(lines)
+		for e, err := range h.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: task.ID}) {
+			if err != nil {
+				lines <- err.Error()
+				return
+			}
+			lines <- told([]sdk.Event{e})[0]
+		}
+	}()
+	require.Equal(t, "task input required", <-lines)
+	answer := userMessage("m2", "yes")
+	answer.TaskID = task.ID
+	sendTask(t, h, ctx, answer)
+	var rest []string
+	for l := range lines {
+		rest = append(rest, l)
+	}
+	require.Equal(t, []string{"status working", `billing "Done."`, `billing "" more last`, "status completed"}, rest)
+}
+
+// Callers see their own tasks only; another caller's is not there.
+func TestCallersAreIsolated(t *testing.T) {
+	script := scripted.New().Add("a", scripted.Reply(scripted.Text("Hi.")), scripted.Reply(scripted.Text("Ho.")))
+	a, err := llmagent.New("a", "Greet.", script.Model("a"))
+	require.NoError(t, err)
+	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+	ann, bob := withCaller(context.Background(), "ann"), withCaller(context.Background(), "bob")
+	task := sendTask(t, h, ann, userMessage("m1", "hi"))
+	_, err = h.GetTask(bob, &sdk.GetTaskRequest{ID: task.ID})
+	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+	_, err = h.CancelTask(bob, &sdk.CancelTaskRequest{ID: task.ID})
+	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+	_, err = h.CreateTaskPushConfig(bob, &sdk.PushConfig{TaskID: task.ID, URL: "https://example.com/"})
+	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+	for _, err := range h.SubscribeToTask(bob, &sdk.SubscribeToTaskRequest{ID: task.ID}) {
+		require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+	}
+	m := userMessage("m2", "hi")
+	m.TaskID = task.ID
+	_, err = h.SendMessage(bob, &sdk.SendMessageRequest{Message: m})
+	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+	list, err := h.ListTasks(bob, &sdk.ListTasksRequest{})
+	require.NoError(t, err)
+	require.NotNil(t, list.Tasks)
+	require.Empty(t, list.Tasks)
+	m = userMessage("m2", "hi")
+	m.ContextID = task.ContextID
+	mine := sendTask(t, h, bob, m) // a context of the same name is another one
+	require.Len(t, mine.History, 1)
+	got, err := h.GetTask(ann, &sdk.GetTaskRequest{ID: task.ID})
+	require.NoError(t, err)
+	require.Equal(t, task, got)
+}
+
+func TestListTasks(t *testing.T) {
+	script := scripted.New()
+	for range 7 {
+		script.Add("a", scripted.Reply(scripted.Text("Hi.")))
+	}
+	a, err := llmagent.New("a", "Greet.", script.Model("a"))
+	require.NoError(t, err)
+	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+	ctx := context.Background()
+	var want []sdk.TaskID // newest first
+	context1 := ""
+	for i := range 6 {
+		m := userMessage(fmt.Sprint("m", i), "hi")
+		if i%2 == 1 {
+			m.ContextID = context1
+		}
+		task := sendTask(t, h, ctx, m)
+		context1 = task.ContextID
+		want = append([]sdk.TaskID{task.ID}, want...)
+	}
+	var got []sdk.TaskID
+	token, pages := "", 0
+	for {
+		res, err := h.ListTasks(ctx, &sdk.ListTasksRequest{PageSize: 4, PageToken: token})
+		require.NoError(t, err)
+		require.Equal(t, 4, res.PageSize)
+		for _, task := range res.Tasks {
+			got = append(got, task.ID)
+			require.Nil(t, task.Artifacts)
+			require.Len(t, task.History, 1)
+		}
+		if pages++; pages == 1 { // what comes meanwhile shifts nothing
+			require.Equal(t, 6, res.TotalSize)
+			sendTask(t, h, ctx, userMessage("late", "hi"))
+		}
+		if token = res.NextPageToken; token == "" {
+			break
+		}
+	}
+	require.Equal(t, want, got)
+	res, err := h.ListTasks(ctx, &sdk.ListTasksRequest{ContextID: context1, IncludeArtifacts: true})
+	require.NoError(t, err)
+	require.Len(t, res.Tasks, 2)
+	require.Len(t, res.Tasks[0].Artifacts, 1)
+	res, err = h.ListTasks(ctx, &sdk.ListTasksRequest{Status: sdk.TaskStateFailed})
+	require.NoError(t, err)
+	require.NotNil(t, res.Tasks)
+	require.Empty(t, res.Tasks)
+	later := time.Now().Add(time.Hour)
+	res, err = h.ListTasks(ctx, &sdk.ListTasksRequest{StatusTimestampAfter: &later})
+	require.NoError(t, err)
+	require.Empty(t, res.Tasks)
+	minus := -1
+	for _, bad := range []*sdk.ListTasksRequest{{PageSize: 101}, {PageSize: -1}, {PageToken: "x"}, {Status: "odd"}, {HistoryLength: &minus}, {Tenant: "nobody"}} {
+		_, err := h.ListTasks(ctx, bad)
+		require.ErrorIs(t, err, sdk.ErrInvalidParams)
+	}
+}
+
+func TestBadMessages(t *testing.T) {
+	a, err := llmagent.New("a", "Greet.", scripted.New().Model("a"))
+	require.NoError(t, err)
+	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+	minus := -1
+	ok := userMessage("m", "hi")
+	long := userMessage("m", "hi")
+	long.ContextID = strings.Repeat("x", 200)
+	odd := userMessage("m", "hi")
+	odd.ContextID = "a/b"
+	for name, req := range map[string]*sdk.SendMessageRequest{
+		"no message":   {},
+		"no id":        {Message: &sdk.Message{Role: sdk.MessageRoleUser, Parts: ok.Parts}},
+		"no role":      {Message: &sdk.Message{ID: "m", Parts: ok.Parts}},
+		"agent's role": {Message: &sdk.Message{ID: "m", Role: sdk.MessageRoleAgent, Parts: ok.Parts}},
+		"no parts":     {Message: &sdk.Message{ID: "m", Role: sdk.MessageRoleUser}},
+		"nil part":     {Message: &sdk.Message{ID: "m", Role: sdk.MessageRoleUser, Parts: sdk.ContentParts{nil}}},
+		"no content":   {Message: &sdk.Message{ID: "m", Role: sdk.MessageRoleUser, Parts: sdk.ContentParts{{}}}},
+		"blank":        {Message: userMessage("m", "  ")},
+		"not UTF-8":    {Message: userMessage("m", "\xff")},
+		"history":      {Message: ok, Config: &sdk.SendMessageConfig{HistoryLength: &minus}},
+		"tenant":       {Message: ok, Tenant: "nobody"},
+		"long context": {Message: long},
+		"odd context":  {Message: odd},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := h.SendMessage(context.Background(), req)
+			require.ErrorIs(t, err, sdk.ErrInvalidParams)
+			for _, err := range h.SendStreamingMessage(context.Background(), req) {
+				require.ErrorIs(t, err, sdk.ErrInvalidParams)
+			}
+		})
+	}
+	for _, id := range []sdk.TaskID{"", "x", ".", "-.", "1-.", "01-a.b", "-1-a.b", "zzzzzzzzzzzzzzzzzzzz-a.b", "1-a.", sdk.TaskID("1-a." + strings.Repeat("x", 300)), "1-a.\x00"} {
+		_, err := h.GetTask(context.Background(), &sdk.GetTaskRequest{ID: id})
+		require.ErrorIs(t, err, sdk.ErrTaskNotFound, "%q", id)
+	}
+}
+
+// A message that has been through this agent is refused, whoever says so.
+func TestChain(t *testing.T) {
+	script := scripted.New().Add("a", scripted.Reply(scripted.Text("Hi.")))
+	a, err := llmagent.New("a", "Greet.", script.Model("a"))
+	require.NoError(t, err)
+	store := session.NewMemory()
+	h := newTestServer(t, a, store, WithURL("https://a.example.com/agents/")).RequestHandler()
+	ctx := context.Background()
+	chained := func(ids ...any) *sdk.Message {
+		m := userMessage("m1", "hi")
+		m.Metadata = map[string]any{a2a.Extension: map[string]any{"chain": ids}}
+		return m
+	}
+	task := sendTask(t, h, ctx, chained("https://b.example.com/"))
+	require.Equal(t, sdk.TaskStateCompleted, task.Status.State)
+	for e, err := range store.Load(ctx, session.ID(task.ContextID), 0) {
+		require.NoError(t, err)
+		if u, ok := e.Data.(*agent.User); ok {
+			require.Equal(t, []any{"https://b.example.com/", "https://a.example.com/agents/"}, u.Metadata["a2a"].(map[string]any)["chain"])
+		}
+	}
+	_, err = h.SendMessage(ctx, &sdk.SendMessageRequest{Message: chained("https://a.example.com/agents/", "https://b.example.com/")})
+	require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
+	var many []any
+	for i := range 20 {
+		many = append(many, fmt.Sprint(i))
+	}
+	_, err = h.SendMessage(ctx, &sdk.SendMessageRequest{Message: chained(many...)})
+	require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
+}
+
+// What went wrong inside is nobody else's business.
+func TestFailuresTellNoSecrets(t *testing.T) {
+	a, err := agent.New("a", "Fails.", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			yield(nil, &agent.RunError{Agent: "a", Code: "boom", Err: errors.New("password hunter2 was refused")})
+		}
+	})
+	require.NoError(t, err)
+	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+	task := sendTask(t, h, context.Background(), userMessage("m1", "hi"))
+	require.Equal(t, sdk.TaskStateFailed, task.Status.State)
+	require.Equal(t, "The agent failed (boom).", task.Status.Message.Parts[0].Text())
+	require.Equal(t, task.Status.Message, task.History[len(task.History)-1])
+}
+
+// A message that goes on without the task that waits ends it.
+func TestTheUserGoesOn(t *testing.T) {
+	var ran []string
+	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Text("Fine.")))
+	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
+	require.NoError(t, err)
+	h := newTestServer(t, billing, session.NewMemory()).RequestHandler()
+	ctx := context.Background()
+	task := sendTask(t, h, ctx, userMessage("m1", "refund A1"))
+	next := userMessage("m2", "what is the weather?")
+	next.ContextID = task.ContextID
+	other := sendTask(t, h, ctx, next)
+	require.NotEqual(t, task.ID, other.ID)
+	got, err := h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
+	require.NoError(t, err)
+	require.Equal(t, sdk.TaskStateCanceled, got.Status.State)
+	list, err := h.ListTasks(ctx, &sdk.ListTasksRequest{})
+	require.NoError(t, err)
+	require.Equal(t, 2, list.TotalSize)
+}
+
+func TestTenants(t *testing.T) {
+	script := scripted.New().Add("a", scripted.Reply(scripted.Text("I am a."))).Add("b", scripted.Reply(scripted.Text("I am b.")))
+	a, err := llmagent.New("a", "Greet.", script.Model("a"))
+	require.NoError(t, err)
+	b, err := llmagent.New("b", "Greet.", script.Model("b"))
+	require.NoError(t, err)
+	h := newTestServer(t, a, session.NewMemory(), WithTenant("bees", b)).RequestHandler()
+	ctx := context.Background()
+	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Tenant: "bees", Message: userMessage("m", "hi")})
+	require.NoError(t, err)
+	task := res.(*sdk.Task)
+	require.Equal(t, "I am b.", task.Artifacts[0].Parts[0].Text())
+	_, err = h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
+	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+	_, err = h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID, Tenant: "bees"})
+	require.NoError(t, err)
+	require.Equal(t, "I am a.", sendTask(t, h, ctx, userMessage("m", "hi")).Artifacts[0].Parts[0].Text())
+
+	for name, opts := range map[string][]Option{
+		"nil":        {nil},
+		"bad tenant": {WithTenant("a b", b)},
+		"twice":      {WithTenant("x", b), WithTenant("x", b)},
+		"app":        {WithTenant("app", b)},
+		"nil tree":   {WithTenant("x", nil)},
+		"bad URL":    {WithURL("ftp://x")},
+		"secret URL": {WithURL("https://ann:hunter2@x/")},
+		"no logger":  {WithLogger(nil)},
+	} {
+		_, err := New(a, session.NewMemory(), opts...)
+		require.Error(t, err, name)
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+	_, err = New(a, nil)
+	require.Error(t, err)
+	_, err = New(nil, session.NewMemory())
+	require.Error(t, err)
+}
+
+func TestContentRoundTrip(t *testing.T) {
+	parts := sdk.ContentParts{sdk.NewTextPart("see"), {Content: sdk.Raw("abc"), MediaType: "image/png", Filename: "x.png"}, {Content: sdk.URL("https://x.test/y"), MediaType: "text/plain"}}
+	c, err := contentOf(parts)
+	require.NoError(t, err)
+	require.NoError(t, llm.CheckUser(llm.Message{Role: llm.RoleUser, Content: c}))
+	require.Equal(t, parts, partsOf(c.Stored()))
+	c, err = contentOf(sdk.ContentParts{sdk.NewDataPart(map[string]any{"n": 1})})
+	require.NoError(t, err)
+	require.Equal(t, `{"n":1}`, c.Text)
+}

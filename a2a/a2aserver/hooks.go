@@ -1,0 +1,143 @@
+package a2aserver
+
+import (
+	"context"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+)
+
+// The operations on push notification configs (A2A 1.0, sections 3.1.7 to 3.1.10). A
+// config belongs to a task, so its task is looked up first, as its caller sees it.
+
+// CreateTaskPushConfig implements a2asrv.RequestHandler.
+func (h handler) CreateTaskPushConfig(ctx context.Context, req *sdk.PushConfig) (*sdk.PushConfig, error) {
+	if h.hooks == nil {
+		return nil, sdk.ErrPushNotificationNotSupported
+	}
+	s, f, err := h.find(ctx, req.Tenant, req.TaskID)
+	if err != nil {
+		return nil, h.told(ctx, "CreateTaskPushNotificationConfig", err)
+	}
+	cfg, err := s.hook(ctx, f, req)
+	return cfg, h.told(ctx, "CreateTaskPushNotificationConfig", err)
+}
+
+// GetTaskPushConfig implements a2asrv.RequestHandler.
+func (h handler) GetTaskPushConfig(ctx context.Context, req *sdk.GetTaskPushConfigRequest) (*sdk.PushConfig, error) {
+	t, err := h.pushTask(ctx, req.Tenant, req.TaskID)
+	if err != nil {
+		return nil, h.told(ctx, "GetTaskPushNotificationConfig", err)
+	}
+	cfg, err := h.hooks.get(ctx, t, req.ID)
+	return cfg, h.told(ctx, "GetTaskPushNotificationConfig", err)
+}
+
+// ListTaskPushConfigs implements a2asrv.RequestHandler.
+func (h handler) ListTaskPushConfigs(ctx context.Context, req *sdk.ListTaskPushConfigRequest) (*sdk.ListTaskPushConfigResponse, error) {
+	t, err := h.pushTask(ctx, req.Tenant, req.TaskID)
+	if err != nil {
+		return nil, h.told(ctx, "ListTaskPushNotificationConfigs", err)
+	}
+	list, err := h.hooks.list(ctx, t, req.PageSize, req.PageToken)
+	return list, h.told(ctx, "ListTaskPushNotificationConfigs", err)
+}
+
+// DeleteTaskPushConfig implements a2asrv.RequestHandler.
+func (h handler) DeleteTaskPushConfig(ctx context.Context, req *sdk.DeleteTaskPushConfigRequest) error {
+	t, err := h.pushTask(ctx, req.Tenant, req.TaskID)
+	if err == nil {
+		err = h.hooks.delete(ctx, t, req.ID)
+	}
+	return h.told(ctx, "DeleteTaskPushNotificationConfig", err)
+}
+
+func (h handler) pushTask(ctx context.Context, tenant string, id sdk.TaskID) (pushTask, error) {
+	if h.hooks == nil {
+		return pushTask{}, sdk.ErrPushNotificationNotSupported
+	}
+	s, f, err := h.find(ctx, tenant, id)
+	if err != nil {
+		return pushTask{}, err
+	}
+	return s.pushTask(f), nil
+}
+
+func (s *served) pushTask(f *found) pushTask {
+	return pushTask{Tenant: s.tenant, Caller: f.key.User, Task: f.task.ID}
+}
+
+// hook saves a config for a task and has its events posted from now on.
+func (s *served) hook(ctx context.Context, f *found, cfg *sdk.PushConfig) (*sdk.PushConfig, error) {
+	saved, err := s.hooks.save(ctx, s.pushTask(f), s.protocol(ctx), cfg)
+	if err == nil && !f.settled() {
+		s.push(f)
+	}
+	return saved, err
+}
+
+// protocol is the protocol version of a request.
+func (s *Server) protocol(ctx context.Context) sdk.ProtocolVersion {
+	if call, ok := a2asrv.CallContextFrom(ctx); ok {
+		if v, ok := call.ServiceParams().Get(sdk.SvcParamVersion); ok && len(v) > 0 && v[0] != "" {
+			return sdk.ProtocolVersion(v[0])
+		}
+	}
+	if s.compat != nil {
+		return "0.3"
+	}
+	return sdk.Version
+}
+
+// push has what happens to a task posted to its webhooks, if it has any, beginning
+// with the task as it is. It returns at once.
+func (s *served) push(f *found) {
+	if s.hooks == nil || !s.hooks.follows(s.pushTask(f)) {
+		return
+	}
+	t := s.pushTask(f)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	if _, running := s.posting[t]; running {
+		s.posting[t] = true
+		return
+	}
+	s.posting[t] = false
+	s.turns.Add(1)
+	id := f.task.ID
+	go func() {
+		defer s.turns.Done()
+		ctx := withCaller(s.background, t.Caller)
+		for again := true; again; {
+			f, err := s.find(ctx, id, false)
+			if err == nil {
+				s.post(ctx, t, f)
+			}
+			s.mu.Lock()
+			if again = s.posting[t] && s.background.Err() == nil; again {
+				s.posting[t] = false
+			} else {
+				delete(s.posting, t)
+			}
+			s.mu.Unlock()
+		}
+	}()
+}
+
+func (s *served) post(ctx context.Context, t pushTask, f *found) {
+	now := func() *sdk.Task { return f.snapshot(nil) }
+	s.hooks.notify(t, now(), now)
+	if f.settled() {
+		return
+	}
+	for e, err := range s.follow(ctx, f) {
+		if err != nil {
+			s.logger.Warn("a task's events cannot be posted to its webhooks", "task", string(f.task.ID), "error", err)
+			return
+		}
+		s.hooks.notify(t, e, now)
+	}
+}

@@ -1,0 +1,223 @@
+package a2aserver
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// mark is what a list must know of a task: enough to filter and to sort it.
+type mark struct {
+	id    sdk.TaskID
+	state sdk.TaskState
+	at    time.Time // of the state
+}
+
+func (m mark) compare(o mark) int { // newest first
+	return cmp.Or(o.at.Compare(m.at), cmp.Compare(o.id, m.id))
+}
+
+// ledgers keeps the marks of sessions that were listed lately, so that a list reads
+// only what is new in them.
+type ledgers struct {
+	mu   sync.Mutex
+	byID map[session.Key]*ledger
+}
+
+// maxLedgers bounds the sessions whose marks are kept.
+const maxLedgers = 4096
+
+// ledger is the marks of one session's tasks, as far as its log was read.
+type ledger struct {
+	mu    sync.Mutex
+	seq   int64
+	last  agent.Event // the one at seq
+	marks []mark
+	open  *projection // of the last task
+}
+
+// ledger returns the marks of a session's tasks, the oldest first.
+func (s *served) ledger(ctx context.Context, key session.Key) ([]mark, error) {
+	s.ledgers.mu.Lock()
+	l := s.ledgers.byID[key]
+	if l == nil {
+		if len(s.ledgers.byID) >= maxLedgers {
+			for k := range s.ledgers.byID { // any: it can be read again
+				delete(s.ledgers.byID, k)
+				break
+			}
+		}
+		l = &ledger{}
+		s.ledgers.byID[key] = l
+	}
+	s.ledgers.mu.Unlock()
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	same, err := l.read(ctx, s.store, key, max(0, l.seq-1))
+	if err == nil && !same { // the session was deleted, and perhaps begun anew
+		l.seq, l.last, l.marks, l.open = 0, agent.Event{}, nil, nil
+		_, err = l.read(ctx, s.store, key, 0)
+	}
+	return slices.Clone(l.marks), err
+}
+
+// read takes in the events after a position. It reports false if the last one that is
+// known, which is among them, is no longer there.
+func (l *ledger) read(ctx context.Context, store session.Store, key session.Key, after int64) (same bool, err error) {
+	same = l.seq == 0
+	for e, err := range store.Load(ctx, key, after) {
+		switch {
+		case err != nil:
+			return false, err
+		case same:
+			l.apply(key, e)
+		case e.Seq == l.seq && e.ID == l.last.ID && e.Time.Equal(l.last.Time):
+			same = true
+		default:
+			return false, nil
+		}
+	}
+	return same, nil
+}
+
+func (l *ledger) apply(key session.Key, e *agent.Event) {
+	l.seq, l.last = e.Seq, *e
+	if l.open != nil {
+		l.open.apply(e)
+		l.marks[len(l.marks)-1] = markOf(l.open)
+	}
+	if _, ok := e.Data.(*agent.User); ok && (l.open == nil || l.open.over) {
+		l.open = newProjection(key, e)
+		l.open.outline = true
+		l.open.apply(e)
+		l.marks = append(l.marks, markOf(l.open))
+	}
+}
+
+func markOf(p *projection) mark {
+	return mark{p.task.ID, p.task.Status.State, *p.task.Status.Timestamp}
+}
+
+// ListTasks implements a2asrv.RequestHandler (A2A 1.0, section 3.1.4): the caller's
+// tasks, the one whose state changed last first, a page at a time. A page goes on
+// after the last task of the one before, so that new tasks shift nothing.
+func (h handler) ListTasks(ctx context.Context, req *sdk.ListTasksRequest) (*sdk.ListTasksResponse, error) {
+	s, err := h.tenant(req.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	size := cmp.Or(req.PageSize, 50)
+	if size < 1 || size > 100 {
+		return nil, sdk.NewError(sdk.ErrInvalidParams, "pageSize is not between 1 and 100")
+	}
+	if err := checkHistory(req.HistoryLength); err != nil {
+		return nil, err
+	}
+	if !knownState(req.Status) {
+		return nil, sdk.NewError(sdk.ErrInvalidParams, "status is not a state of tasks")
+	}
+	after, err := readToken(req.PageToken)
+	if err != nil {
+		return nil, err
+	}
+	marks, err := s.marks(ctx, req)
+	if err != nil {
+		return nil, h.told(ctx, "ListTasks", err)
+	}
+	res := &sdk.ListTasksResponse{Tasks: []*sdk.Task{}, TotalSize: len(marks), PageSize: size}
+	if req.PageToken != "" {
+		marks = marks[min(len(marks), indexAfter(marks, after)):]
+	}
+	if len(marks) > size {
+		marks = marks[:size]
+		res.NextPageToken = token(marks[size-1])
+	}
+	for _, m := range marks {
+		f, err := s.find(ctx, m.id, wants(ctx))
+		if err != nil {
+			if errors.Is(err, sdk.ErrTaskNotFound) {
+				continue // deleted meanwhile
+			}
+			return nil, h.told(ctx, "ListTasks", err)
+		}
+		t := f.snapshot(req.HistoryLength)
+		if !req.IncludeArtifacts {
+			t.Artifacts = nil
+		} else if t.Artifacts == nil {
+			t.Artifacts = []*sdk.Artifact{}
+		}
+		res.Tasks = append(res.Tasks, t)
+	}
+	return res, nil
+}
+
+// marks returns the caller's tasks that a list asks for, in its order.
+func (s *served) marks(ctx context.Context, req *sdk.ListTasksRequest) ([]mark, error) {
+	filter := s.key(ctx, req.ContextID)
+	infos, err := s.store.List(ctx, filter)
+	if err != nil {
+		return nil, err
+	}
+	var all []mark
+	for _, info := range infos {
+		marks, err := s.ledger(ctx, info.Key)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range marks {
+			if req.Status != "" && m.state != req.Status || req.StatusTimestampAfter != nil && m.at.Before(*req.StatusTimestampAfter) {
+				continue
+			}
+			all = append(all, m)
+		}
+	}
+	slices.SortFunc(all, mark.compare)
+	return all, nil
+}
+
+func indexAfter(marks []mark, last mark) int {
+	i, found := slices.BinarySearchFunc(marks, last, mark.compare)
+	if found {
+		i++
+	}
+	return i
+}
+
+// token is the place of a task in a list.
+func token(m mark) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(m.at.UnixNano(), 36) + " " + string(m.id)))
+}
+
+func readToken(s string) (mark, error) {
+	if s == "" {
+		return mark{}, nil
+	}
+	data, err := base64.RawURLEncoding.DecodeString(s)
+	at, id, ok := strings.Cut(string(data), " ")
+	nanos, numErr := strconv.ParseInt(at, 36, 64)
+	if err != nil || !ok || numErr != nil {
+		return mark{}, sdk.NewError(sdk.ErrInvalidParams, "pageToken is none that this server gave")
+	}
+	return mark{id: sdk.TaskID(id), at: time.Unix(0, nanos)}, nil
+}
+
+func knownState(s sdk.TaskState) bool {
+	switch s {
+	case "", sdk.TaskStateSubmitted, sdk.TaskStateWorking, sdk.TaskStateInputRequired, sdk.TaskStateAuthRequired,
+		sdk.TaskStateCompleted, sdk.TaskStateFailed, sdk.TaskStateCanceled, sdk.TaskStateRejected:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,329 @@
+package a2aserver
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/origin"
+	"github.com/agentarbor/arbor/agent"
+)
+
+// projection makes an A2A task of the events of a session's log: what the task is
+// now, and what its subscribers are to be told of each event. It is a function of the
+// events alone, so a task looks the same while it runs, after a restart and in another
+// process.
+//
+// A task begins with a user event, spans all agents that the turn goes through, and
+// goes on with the next turn if that one answers what it asked. It is over at the
+// latest when the session goes on with something else.
+type projection struct {
+	start    int64 // the position of the user event that begins the task
+	turn     string
+	extended bool // the subscriber wants our extension's metadata
+	outline  bool // only the state is wanted, not what was said
+
+	task *sdk.Task
+	over bool // the session went on with another task
+
+	open    block // the text that is being streamed
+	blocks  int   // complete texts of the current run
+	run     string
+	said    string // the run's last complete text
+	failure *agent.Failure
+	remote  string // how a remote task of the current run stands
+	pending []question
+	usage   []agent.Usage // by model
+}
+
+// block is a text under way: what was shown of it.
+type block struct {
+	id    string
+	shown string
+}
+
+func newProjection(key agent.SessionKey, first *agent.Event) *projection {
+	id := taskID(first.Seq, first.TurnID, key.ID)
+	return &projection{start: first.Seq, turn: first.TurnID, task: &sdk.Task{ID: id, ContextID: key.ID,
+		Status: sdk.TaskStatus{State: sdk.TaskStateSubmitted}}}
+}
+
+// settled reports whether the task waits for somebody, or is over.
+func (p *projection) settled() bool {
+	state := p.task.Status.State
+	return state.Terminal() || state == sdk.TaskStateInputRequired || state == sdk.TaskStateAuthRequired
+}
+
+// apply takes in the next event and returns what subscribers are to be told.
+func (p *projection) apply(e *agent.Event) []sdk.Event {
+	if p.over {
+		return nil
+	}
+	if user, ok := e.Data.(*agent.User); ok {
+		return p.user(e, user)
+	}
+	if e.Scope != "" { // what agents do within agents
+		if d, ok := e.Data.(*agent.Usage); ok {
+			p.used(d)
+		}
+		return nil
+	}
+	switch d := e.Data.(type) {
+	case *agent.HarnessStart:
+		return p.started(e)
+	case *agent.Text:
+		return p.text(e, d.Content)
+	case *agent.Discard:
+		return p.discard(e, d)
+	case *agent.ToolCall:
+		return p.fact(e, map[string]any{"toolCall": map[string]any{"id": e.ID, "name": d.Name, "input": jsonValue(d.Input)}}, d.Name)
+	case *agent.ToolResult:
+		p.pending = slices.DeleteFunc(p.pending, func(q question) bool { return q.callID == e.ID })
+		return p.fact(e, map[string]any{"toolResult": map[string]any{"id": e.ID, "name": d.Name, "output": jsonValue(d.Output), "isError": d.IsError}}, d.Name)
+	case *agent.Transfer:
+		if d.Outcome == agent.TransferCommitted {
+			return p.fact(e, map[string]any{"transfer": map[string]any{"from": d.From, "to": d.To}}, "")
+		}
+	case *agent.Relay:
+		p.pending = append(p.pending, question{relayID: e.ID, callID: d.ToolCallID, tool: d.Tool, params: d.Params})
+	case *agent.RelayResolved:
+		return p.resolved(e, d)
+	case *agent.RemoteTask:
+		p.remote = d.Status
+	case *agent.Usage:
+		p.used(d)
+	case *agent.Failure:
+		p.failure = d
+	case *agent.HarnessEnd:
+		return p.ended(e, d)
+	}
+	return nil
+}
+
+func (p *projection) user(e *agent.Event, u *agent.User) []sdk.Event {
+	from := origin.Of(u.Metadata)
+	mine := e.Seq == p.start || from.Task == string(p.task.ID)
+	if !mine {
+		p.over = true
+		if p.task.Status.State.Terminal() {
+			return nil
+		}
+		return p.status(e, sdk.TaskStateCanceled, p.message(e, textPart("The conversation went on without this task.")))
+	}
+	id := from.Message
+	if id == "" {
+		id = e.ID
+	}
+	p.say(&sdk.Message{ID: id, Role: sdk.MessageRoleUser, TaskID: p.task.ID, ContextID: p.task.ContextID, Parts: partsOf(u.Content)})
+	if e.Seq == p.start {
+		p.stamp(e, sdk.TaskStateSubmitted, nil)
+		return nil
+	}
+	return p.status(e, sdk.TaskStateWorking, nil)
+}
+
+// say puts a message into the task's history.
+func (p *projection) say(m *sdk.Message) {
+	if !p.outline {
+		p.task.History = append(p.task.History, m)
+	}
+}
+
+func (p *projection) started(e *agent.Event) []sdk.Event {
+	p.run, p.blocks, p.said, p.remote, p.failure = e.RunID, 0, "", "", nil
+	p.open = block{}
+	if p.task.Status.State == sdk.TaskStateWorking && !p.extended {
+		return nil
+	}
+	return p.status(e, sdk.TaskStateWorking, nil)
+}
+
+// text takes in a delta, or a complete text. Each complete text is an artifact; what
+// a later attempt says takes the place of what was shown of a discarded one.
+func (p *projection) text(e *agent.Event, content string) []sdk.Event {
+	if e.RunID != p.run {
+		return nil
+	}
+	if e.Partial {
+		if content == "" {
+			return nil
+		}
+		fresh := p.open.id != e.ID
+		if fresh {
+			p.open = block{id: e.ID}
+		}
+		p.open.shown += content
+		return []sdk.Event{p.update(e, content, !fresh, false)}
+	}
+	shown, fresh := p.open.shown, p.open.id != e.ID
+	if fresh {
+		shown = ""
+	}
+	p.open = block{}
+	p.said = content
+	if content == "" {
+		return nil
+	}
+	var events []sdk.Event
+	if rest, ok := strings.CutPrefix(content, shown); ok && shown != "" {
+		events = []sdk.Event{p.update(e, rest, true, true)}
+	} else {
+		events = []sdk.Event{p.update(e, content, false, true)}
+	}
+	if !p.outline {
+		p.task.Artifacts = append(p.task.Artifacts, p.artifact(e, content))
+	}
+	p.blocks++
+	return events
+}
+
+func (p *projection) discard(e *agent.Event, d *agent.Discard) []sdk.Event {
+	if p.open.id == "" || !slices.Contains(d.IDs, p.open.id) {
+		return nil
+	}
+	p.open = block{}
+	return []sdk.Event{p.update(e, "", false, false)}
+}
+
+// artifact is the run's text under way: its place in the run names it.
+func (p *projection) artifact(e *agent.Event, text string) *sdk.Artifact {
+	a := &sdk.Artifact{ID: sdk.ArtifactID(p.run + "-" + strconv.Itoa(p.blocks+1)), Name: e.Agent, Parts: sdk.ContentParts{textPart(text)}}
+	if p.extended {
+		a.Extensions, a.Metadata = []string{a2a.Extension}, p.author(e, nil)
+	}
+	return a
+}
+
+func (p *projection) update(e *agent.Event, text string, more, last bool) sdk.Event {
+	return &sdk.TaskArtifactUpdateEvent{TaskID: p.task.ID, ContextID: p.task.ContextID, Artifact: p.artifact(e, text), Append: more, LastChunk: last}
+}
+
+// author says under our extension's key who speaks.
+func (p *projection) author(e *agent.Event, more map[string]any) map[string]any {
+	m := map[string]any{"agent": e.Agent, "path": e.Path, "runId": e.RunID}
+	for k, v := range more {
+		m[k] = v
+	}
+	return map[string]any{a2a.Extension: m}
+}
+
+// fact tells subscribers that want it what an agent does besides talking.
+func (p *projection) fact(e *agent.Event, value map[string]any, tool string) []sdk.Event {
+	if !p.extended || tool == agent.TransferTool {
+		return nil
+	}
+	m := p.message(e, sdk.NewDataPart(value))
+	m.Extensions = []string{a2a.Extension}
+	return []sdk.Event{&sdk.TaskStatusUpdateEvent{TaskID: p.task.ID, ContextID: p.task.ContextID, Metadata: p.author(e, nil),
+		Status: sdk.TaskStatus{State: p.task.Status.State, Timestamp: p.task.Status.Timestamp, Message: m}}}
+}
+
+// message is what the agent says beside its artifacts; its id is the event's.
+func (p *projection) message(e *agent.Event, parts ...*sdk.Part) *sdk.Message {
+	return &sdk.Message{ID: e.RunID + "-" + e.ID, Role: sdk.MessageRoleAgent, TaskID: p.task.ID, ContextID: p.task.ContextID, Parts: parts}
+}
+
+// stamp sets the state, without telling anybody.
+func (p *projection) stamp(e *agent.Event, state sdk.TaskState, m *sdk.Message) {
+	at := e.Time
+	p.task.Status = sdk.TaskStatus{State: state, Message: m, Timestamp: &at}
+}
+
+// status sets the state and tells of it. What the agent says with it stands in the
+// history as well.
+func (p *projection) status(e *agent.Event, state sdk.TaskState, m *sdk.Message) []sdk.Event {
+	p.stamp(e, state, m)
+	if m != nil {
+		p.say(m)
+	}
+	u := &sdk.TaskStatusUpdateEvent{TaskID: p.task.ID, ContextID: p.task.ContextID, Status: p.task.Status}
+	if p.extended {
+		var more map[string]any
+		if state.Terminal() && len(p.usage) > 0 {
+			more = map[string]any{"usage": p.sums()}
+			p.task.Metadata = map[string]any{a2a.Extension: more}
+		}
+		u.Metadata = p.author(e, more)
+	}
+	return []sdk.Event{u}
+}
+
+// ended takes in the end of a run, which is the end of the task unless another agent
+// goes on.
+func (p *projection) ended(e *agent.Event, end *agent.HarnessEnd) []sdk.Event {
+	if e.RunID != p.run {
+		return nil
+	}
+	switch end.FinishReason {
+	case agent.FinishReasonTransfer:
+		return nil
+	case agent.FinishReasonCanceled:
+		return p.status(e, sdk.TaskStateCanceled, nil)
+	case agent.FinishReasonError, agent.FinishReasonLimit:
+		return p.status(e, sdk.TaskStateFailed, p.message(e, textPart(p.failed(end))))
+	case agent.FinishReasonInputRequired:
+		if len(p.pending) > 0 {
+			return p.status(e, sdk.TaskStateInputRequired, p.message(e, ask(p.pending)...))
+		}
+		state := sdk.TaskStateInputRequired
+		if p.remote == "auth_required" {
+			state = sdk.TaskStateAuthRequired
+		}
+		return p.status(e, state, p.words(e))
+	}
+	if p.remote == "input_required" { // a remote agent's question is ours
+		return p.status(e, sdk.TaskStateInputRequired, p.words(e))
+	}
+	return p.status(e, sdk.TaskStateCompleted, nil)
+}
+
+func (p *projection) words(e *agent.Event) *sdk.Message {
+	if p.said == "" {
+		return nil
+	}
+	return p.message(e, textPart(p.said))
+}
+
+// failed says what went wrong as far as a stranger may know: error texts can quote
+// what endpoints, guards and tools said.
+func (p *projection) failed(end *agent.HarnessEnd) string {
+	code := ""
+	if p.failure != nil {
+		code = p.failure.Code
+	}
+	switch {
+	case code == "transfer_limit", code == "limit", code == "budget":
+		return "A limit of the agent was reached (" + code + ")."
+	case code == "" && end.FinishReason == agent.FinishReasonLimit:
+		return "A limit of the agent was reached."
+	case code == "":
+		return "The agent failed."
+	}
+	return "The agent failed (" + code + ")."
+}
+
+// used adds up what models have used, if the subscriber wants to know.
+func (p *projection) used(u *agent.Usage) {
+	if !p.extended || u.InputTokens+u.OutputTokens == 0 { // nobody said what it used
+		return
+	}
+	i := slices.IndexFunc(p.usage, func(o agent.Usage) bool { return o.Model == u.Model })
+	if i < 0 {
+		p.usage = append(p.usage, agent.Usage{Model: u.Model})
+		i = len(p.usage) - 1
+	}
+	p.usage[i].InputTokens += u.InputTokens
+	p.usage[i].OutputTokens += u.OutputTokens
+	p.usage[i].CachedTokens += u.CachedTokens
+}
+
+func (p *projection) sums() []any {
+	list := make([]any, len(p.usage))
+	for i, u := range p.usage {
+		list[i] = map[string]any{"model": u.Model, "inputTokens": u.InputTokens, "outputTokens": u.OutputTokens, "cachedTokens": u.CachedTokens}
+	}
+	return list
+}

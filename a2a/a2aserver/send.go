@@ -1,0 +1,235 @@
+package a2aserver
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/internal/origin"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// send gives a message to the tree and returns the task that it began, or that it
+// belongs to. What the task becomes is not waited for.
+func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found, error) {
+	if err := checkMessage(req); err != nil {
+		return nil, err
+	}
+	m := req.Message
+	from, err := s.origin(m)
+	if err != nil {
+		return nil, err
+	}
+	content, err := contentOf(m.Parts)
+	if err != nil {
+		return nil, sdk.NewError(sdk.ErrInvalidParams, err.Error())
+	}
+	msg := llm.Message{Role: llm.RoleUser, Content: content}
+	extended := wants(ctx)
+	contextID := m.ContextID
+	if m.TaskID != "" {
+		f, err := s.find(ctx, m.TaskID, extended)
+		if err != nil {
+			return nil, err
+		}
+		if contextID != "" && contextID != f.key.ID {
+			return nil, sdk.NewError(sdk.ErrInvalidParams, "the message's contextId is not that of its task")
+		}
+		return s.answer(ctx, f, m, msg, from)
+	}
+	switch {
+	case contextID == "" && extended:
+		// Such a client sends a message again, under the same id, when it did not hear
+		// what became of it: then it finds the context that it began.
+		sum := sha256.Sum256([]byte(s.app + "\x00" + callerOf(ctx) + "\x00" + m.ID))
+		contextID = hex.EncodeToString(sum[:16])
+	case contextID == "":
+		contextID = sdk.NewContextID()
+	}
+	key := s.key(ctx, contextID)
+	if err := checkContext(key); err != nil {
+		return nil, err
+	}
+	if m.ContextID != "" || extended {
+		if f, err := s.again(ctx, key, m, extended); f != nil || err != nil {
+			return f, err
+		}
+	}
+	return s.begin(ctx, key, msg, from, "", extended)
+}
+
+// begin runs a turn with new words. The task is a new one unless it is named.
+func (s *served) begin(ctx context.Context, key session.Key, msg llm.Message, from origin.Origin, task sdk.TaskID, extended bool) (*found, error) {
+	from.Task = string(task)
+	_, first, err := s.execute(ctx, key, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+		return users(s.runner.Run(ctx, key, msg, runner.WithMetadata(from.Metadata())))
+	})
+	if err != nil {
+		return nil, refused(err, key)
+	}
+	if task == "" {
+		task = taskID(first.Seq, first.TurnID, key.ID)
+	}
+	f, err := s.findAt(ctx, task, first, extended)
+	if err == nil {
+		s.push(f)
+	}
+	return f, err
+}
+
+// users leaves out what a turn stores before the user's words: the end of what was
+// cut off.
+func users(events iter.Seq2[*agent.Event, error]) iter.Seq2[*agent.Event, error] {
+	return func(yield func(*agent.Event, error) bool) {
+		begun := false
+		for e, err := range events {
+			if err == nil && !begun {
+				if _, begun = e.Data.(*agent.User); !begun {
+					continue
+				}
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// answer gives a message to a task that exists: decisions about calls that wait, or
+// words that the agent asked for.
+func (s *served) answer(ctx context.Context, f *found, m *sdk.Message, msg llm.Message, from origin.Origin) (*found, error) {
+	switch state := f.task.Status.State; {
+	case slices.ContainsFunc(f.task.History, func(h *sdk.Message) bool { return same(h, m) }):
+		s.adopt(ctx, f)
+		return f, nil // sent again
+	case state.Terminal():
+		return nil, sdk.NewError(sdk.ErrUnsupportedOperation, "the task is over ("+stateName(state)+"): send the message with its contextId alone to begin a new one")
+	case !f.settled():
+		return nil, sdk.NewError(sdk.ErrUnsupportedOperation, "the task is being worked on: wait until it asks for input, or cancel it")
+	case len(f.pending) == 0:
+		return s.begin(ctx, f.key, msg, from, f.task.ID, f.extended)
+	}
+	list, err := decisions(m.Parts, f.pending, s.caller(ctx))
+	if err != nil {
+		return nil, sdk.NewError(sdk.ErrInvalidParams, err.Error())
+	}
+	if len(list) == 0 {
+		return f, nil
+	}
+	_, first, err := s.execute(ctx, f.key, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+		return s.runner.Resume(ctx, f.key, list...)
+	})
+	if err != nil {
+		return nil, refused(err, f.key)
+	}
+	id, extended := f.task.ID, f.extended
+	if f, err = s.findAt(ctx, id, first, extended); err == nil {
+		s.push(f)
+	}
+	return f, err
+}
+
+// again returns the last task of a session if the message is what began it: a client
+// that did not hear the answer has sent it once more.
+func (s *served) again(ctx context.Context, key session.Key, m *sdk.Message, extended bool) (*found, error) {
+	marks, err := s.ledger(ctx, key)
+	if err != nil || len(marks) == 0 {
+		return nil, err
+	}
+	f, err := s.find(ctx, marks[len(marks)-1].id, extended)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(f.task.History, func(h *sdk.Message) bool { return same(h, m) }) {
+		return nil, nil
+	}
+	s.adopt(ctx, f)
+	return f, nil
+}
+
+// same reports whether two messages are one that was sent twice. Some clients number
+// their messages anew in each process, so the id alone does not say so.
+func same(a, b *sdk.Message) bool {
+	return a.ID == b.ID && a.Role == sdk.MessageRoleUser && len(a.Parts) == len(b.Parts) && slices.EqualFunc(a.Parts, b.Parts, func(a, b *sdk.Part) bool {
+		return a != nil && b != nil && reflect.DeepEqual(a.Content, b.Content)
+	})
+}
+
+func checkMessage(req *sdk.SendMessageRequest) error {
+	m := req.Message
+	var what string
+	switch {
+	case m == nil:
+		what = "the message is missing"
+	case m.ID == "":
+		what = "the message has no messageId"
+	case len(m.ID) > 1024:
+		what = "the messageId is longer than 1024 bytes"
+	case m.Role != sdk.MessageRoleUser:
+		what = fmt.Sprintf("the message has the role %.40q: clients send ROLE_USER", m.Role.String())
+	case len(m.Parts) == 0:
+		what = "the message has no parts"
+	}
+	if what != "" {
+		return sdk.NewError(sdk.ErrInvalidParams, what)
+	}
+	if req.Config != nil {
+		return checkHistory(req.Config.HistoryLength)
+	}
+	return nil
+}
+
+// checkContext refuses contexts that no session can have the name of.
+func checkContext(key session.Key) error {
+	if session.CheckKey(key) != nil || len(key.ID) > 128 || strings.ContainsFunc(key.ID, func(r rune) bool { return r == '/' || r == ' ' || !unicode.IsPrint(r) }) {
+		return sdk.NewError(sdk.ErrInvalidParams, "the contextId is not accepted: send none to begin a new context, or at most 128 printable characters without spaces and slashes")
+	}
+	return nil
+}
+
+// origin reads where a message comes from, and refuses one that has been here: two
+// trees that hand a question to each other would do so for ever.
+func (s *served) origin(m *sdk.Message) (origin.Origin, error) {
+	meta, _ := m.Metadata[a2a.Extension].(map[string]any)
+	chain := origin.Chain(meta)
+	if len(chain) >= origin.MaxChain {
+		return origin.Origin{}, sdk.NewError(sdk.ErrUnsupportedOperation, fmt.Sprintf("the message went through %d agents or more: it is not passed on", len(chain)))
+	}
+	if slices.Contains(chain, s.id) {
+		return origin.Origin{}, sdk.NewError(sdk.ErrUnsupportedOperation, "the message has been here before: the agents call each other in a circle")
+	}
+	return origin.Origin{Message: m.ID, Chain: append(slices.Clone(chain), s.id)}, nil
+}
+
+// began reports whether an A2A message began the turn of a user event.
+func began(u *agent.User) bool { return origin.Of(u.Metadata).Message != "" }
+
+// refused makes a protocol error of one with which a turn did not begin.
+func refused(err error, key session.Key) error {
+	switch {
+	case errors.Is(err, agent.ErrSessionBusy):
+		return sdk.NewError(sdk.ErrUnsupportedOperation, fmt.Sprintf("the context %.128q is busy with another task: wait for it, or cancel it", key.ID))
+	case errors.Is(err, agent.ErrBadInput):
+		return sdk.NewError(sdk.ErrInvalidParams, err.Error())
+	case errors.Is(err, runner.ErrNoApproval):
+		return sdk.NewError(sdk.ErrInvalidParams, "nobody waits for the approval any more")
+	}
+	return err
+}
+
+func stateName(s sdk.TaskState) string {
+	return strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(string(s), "TASK_STATE_"), "_", " "))
+}

@@ -1,0 +1,99 @@
+package a2aserver
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// taskID names a task: where in which session it begins, and the turn that must be
+// found there. So a task is found without an index, and costs nothing to keep.
+func taskID(seq int64, turnID, contextID string) sdk.TaskID {
+	return sdk.TaskID(strconv.FormatInt(seq, 36) + "-" + turnID + "." + contextID)
+}
+
+func parseTaskID(id sdk.TaskID) (seq int64, turnID, contextID string, ok bool) {
+	head, contextID, _ := strings.Cut(string(id), ".")
+	first, turnID, ok := strings.Cut(head, "-")
+	if !ok || contextID == "" || turnID == "" {
+		return 0, "", "", false
+	}
+	seq, err := strconv.ParseInt(first, 36, 64)
+	return seq, turnID, contextID, err == nil && seq > 0 && strconv.FormatInt(seq, 36) == first
+}
+
+func notFound(id sdk.TaskID) error {
+	return sdk.NewError(sdk.ErrTaskNotFound, fmt.Sprintf("there is no task %.300q", string(id)))
+}
+
+// found is a task as the log has it, and how far the log was read.
+type found struct {
+	*projection
+	key session.Key
+	seq int64
+	a2a bool // an A2A message began it
+}
+
+// find reads a task of the caller's from the log. The task of another caller, or of
+// another tenant, is not there.
+func (s *served) find(ctx context.Context, id sdk.TaskID, extended bool) (*found, error) {
+	return s.findAt(ctx, id, nil, extended)
+}
+
+// findAt reads a task as it was when an event had just been stored, the one it stands
+// at; nil is as it is now.
+func (s *served) findAt(ctx context.Context, id sdk.TaskID, at *agent.Event, extended bool) (*found, error) {
+	seq, turnID, contextID, ok := parseTaskID(id)
+	key := s.key(ctx, contextID)
+	if !ok || session.CheckKey(key) != nil {
+		return nil, notFound(id)
+	}
+	f := &found{key: key}
+	for e, err := range s.store.Load(ctx, key, seq-1) {
+		if err != nil {
+			return nil, err
+		}
+		if f.projection == nil {
+			user, ok := e.Data.(*agent.User)
+			if !ok || e.Seq != seq || e.TurnID != turnID {
+				return nil, notFound(id)
+			}
+			f.projection = newProjection(key, e)
+			f.extended = extended
+			f.a2a = began(user)
+		}
+		f.apply(e)
+		f.seq = e.Seq
+		if f.over || at != nil && e.Seq >= at.Seq {
+			break
+		}
+	}
+	if f.projection == nil {
+		return nil, notFound(id)
+	}
+	return f, nil
+}
+
+// snapshot returns a copy of the task with its last n messages, all if n is nil.
+func (p *projection) snapshot(n *int) *sdk.Task {
+	t := *p.task
+	t.Artifacts = append([]*sdk.Artifact(nil), t.Artifacts...)
+	t.History = append([]*sdk.Message(nil), t.History...)
+	if n != nil && len(t.History) > *n {
+		t.History = t.History[len(t.History)-*n:]
+	}
+	return &t
+}
+
+func checkHistory(n *int) error {
+	if n != nil && *n < 0 {
+		return sdk.NewError(sdk.ErrInvalidParams, "historyLength is negative")
+	}
+	return nil
+}
