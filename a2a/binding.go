@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -140,7 +141,14 @@ func (r *remote) dial(ctx context.Context, b *Binding, card *sdk.AgentCard, i sd
 		u.User, u.Fragment = nil, ""
 		i.URL, endpoint = u.String(), shownURL(u)
 	}
-	transport, err := b.Dial(ctx, &i, r.environment())
+	// What the dialer would refuse is known before the conversation is handed over,
+	// if the host is written as an address.
+	if target := target(i.URL); target != nil {
+		if err := r.connections.dialer.check(target.Hostname()); err != nil {
+			return nil, err
+		}
+	}
+	transport, err := b.Dial(ctx, &i, r.environment(&i))
 	if err != nil {
 		return nil, err
 	}
@@ -156,22 +164,43 @@ func (r *remote) dial(ctx context.Context, b *Binding, card *sdk.AgentCard, i sd
 	if err != nil {
 		return nil, errors.Join(err, transport.Destroy())
 	}
+	// Whoever is in a call holds the client, and nobody says when it is the last one.
+	runtime.AddCleanup(client, func(t a2aclient.Transport) { _ = t.Destroy() }, transport)
 	return &peer{client: client, card: card, endpoint: endpoint}, nil
 }
 
-// environment is what bindings get.
-func (r *remote) environment() Environment {
-	return Environment{
+// environment is what a binding gets for an interface.
+func (r *remote) environment(i *sdk.AgentInterface) Environment {
+	env := Environment{
 		HTTP:        r.client,
-		Credentials: func(_ context.Context, target *url.URL) (http.Header, error) { return r.headersFor(target), nil },
-		Refused:     func(http.Header) {},
-		DialContext: (&net.Dialer{}).DialContext,
+		TLS:         withoutCertificates(r.connections.tls),
+		Credentials: r.credentials.headers,
+		Refused:     r.credentials.refused,
+		DialContext: r.connections.dial,
 		MaxResponse: r.maxBody,
 		Heard: func(ctx context.Context) {
 			watch, _ := ctx.Value(silenceKey{}).(*silence)
 			watch.heard()
 		},
 	}
+	if u := target(i.URL); u != nil && r.credentials.trusts(u) {
+		env.TLS = r.connections.tls.Clone()
+	}
+	return env
+}
+
+// target is the URL of an interface, nil if it is none. Those of gRPC may be named
+// without a scheme: to them only connections with TLS are of interest, on which
+// certificates are shown.
+func target(interfaceURL string) *url.URL {
+	if !strings.Contains(interfaceURL, "://") {
+		interfaceURL = "https://" + interfaceURL
+	}
+	u, err := url.Parse(interfaceURL)
+	if err != nil {
+		return nil
+	}
+	return u
 }
 
 // offersNothing says what the card offers, and what we speak.

@@ -1,11 +1,14 @@
 package a2a
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -24,29 +27,58 @@ const (
 	oldWellKnown = "/.well-known/agent.json"
 )
 
-// peer is a fetched card, and the client made of it.
+// maxCard bounds an agent card in bytes.
+const maxCard = 1 << 20
+
+// peer is a client, and the card that it was made of.
 type peer struct {
 	client   Client
 	card     *sdk.AgentCard // nil if there is none
 	endpoint string         // as errors and events may show it
-	fetched  time.Time
 }
 
 // cards fetches the card once for all who need it at the same time, and keeps it
 // for a while. A failure is not kept.
 type cards struct {
-	url      *url.URL
-	shown    string
-	client   *http.Client
-	ttl      time.Duration
-	timeout  time.Duration
-	connect  func(context.Context, *sdk.AgentCard) (*peer, error)
-	bindings []Binding
-	given    *peer // set if there is no card to fetch
+	url     *url.URL
+	shown   string
+	client  *http.Client
+	ttl     time.Duration
+	timeout time.Duration
+	verify  func(ctx context.Context, card []byte) error // nil: nothing is verified
+	parse   func(card []byte) (*sdk.AgentCard, error)
+	connect func(context.Context, *sdk.AgentCard) (*peer, error)
+	given   *peer // set if there is no card to fetch
 
 	flights singleflight.Group
 	mu      sync.Mutex
-	kept    *peer
+	kept    *keptCard
+}
+
+// keptCard is the card that was fetched last, and how long it is good for.
+type keptCard struct {
+	peer  *peer
+	until time.Time
+	sum   [sha256.Size]byte
+	// What is needed to ask the URL that it came from whether it has changed.
+	source string
+	header http.Header
+}
+
+// conditional returns the headers that ask for a card only if it has changed; none
+// if the peer cannot tell.
+func (k *keptCard) conditional(source string) http.Header {
+	h := make(http.Header)
+	if k == nil || k.source != source {
+		return h
+	}
+	if etag := k.header.Get("ETag"); etag != "" {
+		h.Set("If-None-Match", etag)
+	}
+	if modified := k.header.Get("Last-Modified"); modified != "" {
+		h.Set("If-Modified-Since", modified)
+	}
+	return h
 }
 
 // get returns the peer, from the cache if it is fresh.
@@ -94,86 +126,145 @@ var errLeaderGone = errors.New("the fetch was canceled")
 func (c *cards) fresh() *peer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.kept != nil && time.Since(c.kept.fetched) < c.ttl {
-		return c.kept
+	if c.kept != nil && time.Now().Before(c.kept.until) {
+		return c.kept.peer
 	}
 	return nil
 }
 
-// drop forgets a peer after a call to it failed.
+// drop has the card fetched again after a call to the peer failed. If it turns out
+// to be the same, the connection is used further.
 func (c *cards) drop(p *peer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.kept == p {
-		c.kept = nil
+	if c.kept != nil && c.kept.peer == p {
+		c.kept.until = time.Time{}
 	}
 }
 
 func (c *cards) fetch(caller context.Context) (*peer, error) {
 	ctx, cancel := context.WithTimeout(caller, c.timeout)
 	defer cancel()
+	p, err := c.refresh(ctx)
+	switch {
+	case err != nil && caller.Err() != nil:
+		return nil, fmt.Errorf("%w: %w", errLeaderGone, caller.Err())
+	case err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("the card was not there within %s: %w", c.timeout, ctx.Err())
+	}
+	return p, err
+}
+
+// refresh fetches the card, or hears that the one we have is still good.
+func (c *cards) refresh(ctx context.Context) (*peer, error) {
 	urls := []*url.URL{c.url}
 	if c.url.Path == "" || c.url.Path == "/" {
 		first, second := *c.url, *c.url
 		first.Path, second.Path = wellKnown, oldWellKnown
 		urls = []*url.URL{&first, &second}
 	}
-	var body []byte
+	c.mu.Lock()
+	old := c.kept
+	c.mu.Unlock()
+	var got *fetched
 	var err error
 	for _, u := range urls {
-		body, err = c.read(ctx, u)
+		got, err = c.read(ctx, u, old)
 		var status *statusError
 		if !errors.As(err, &status) || status.status != http.StatusNotFound {
 			break
 		}
 	}
-	switch {
-	case err != nil && caller.Err() != nil:
-		return nil, fmt.Errorf("%w: %w", errLeaderGone, caller.Err())
-	case err != nil && ctx.Err() != nil:
-		return nil, fmt.Errorf("the card was not there within %s: %w", c.timeout, ctx.Err())
-	case err != nil:
-		return nil, err
-	}
-	card, err := c.parse(body)
 	if err != nil {
 		return nil, err
 	}
-	p, err := c.connect(ctx, card)
-	if err != nil {
-		return nil, err
+	kept := &keptCard{source: got.source, header: got.header}
+	if got.body == nil {
+		// It has not changed, and what was said of it before holds unless it is said
+		// anew (RFC 9111, section 3.2).
+		kept.header, kept.sum = old.header.Clone(), old.sum
+		kept.header.Del("Age")
+		maps.Copy(kept.header, got.header)
+	} else {
+		kept.sum = sha256.Sum256(got.body)
+		if c.verify != nil {
+			if err := c.verify(ctx, bytes.Clone(got.body)); err != nil {
+				return nil, &verifyError{err}
+			}
+		}
 	}
-	p.fetched = time.Now()
+	fresh, stored := lifetime(kept.header, got.asked, c.ttl)
+	kept.until = got.asked.Add(fresh)
+	if !stored {
+		kept.source, kept.header = "", nil
+	}
+	if old != nil && kept.sum == old.sum {
+		same := *old.peer // another value, so that a late failure of before does not drop it
+		kept.peer = &same
+	} else {
+		card, err := c.parse(got.body)
+		if err != nil {
+			return nil, err
+		}
+		if kept.peer, err = c.connect(ctx, card); err != nil {
+			return nil, err
+		}
+	}
 	c.mu.Lock()
-	c.kept = p
+	c.kept = kept
 	c.mu.Unlock()
-	return p, nil
+	return kept.peer, nil
 }
 
-func (c *cards) read(ctx context.Context, u *url.URL) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+// fetched is the response to a request for a card.
+type fetched struct {
+	source string
+	asked  time.Time // the age of what is kept counts from here
+	header http.Header
+	body   []byte // nil if the card has not changed
+}
+
+// read asks for the card at u: whether it has changed, if the one we have came
+// from there.
+func (c *cards) read(ctx context.Context, u *url.URL, old *keptCard) (*fetched, error) {
+	f := &fetched{source: u.String(), asked: time.Now()}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.source, nil)
 	if err != nil {
-		return nil, err
+		return nil, errors.New("the card's URL cannot be asked for")
 	}
+	req.Header = old.conditional(f.source)
+	asks := len(req.Header) > 0
 	req.Header.Set("Accept", "application/json")
 	resp, err := c.client.Do(req)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
+	f.header = make(http.Header)
+	for _, name := range []string{"Cache-Control", "Expires", "Date", "Age", "ETag", "Last-Modified"} {
+		if v := resp.Header.Values(name); len(v) > 0 {
+			f.header[http.CanonicalHeaderKey(name)] = v
+		}
+	}
+	if asks && resp.StatusCode == http.StatusNotModified {
+		return f, nil
+	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, &statusError{resp.StatusCode}
+		return nil, &statusError{status: resp.StatusCode}
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxCard+1))
-	if err == nil && len(body) > maxCard {
-		err = errTooLarge
+	f.body, err = io.ReadAll(io.LimitReader(resp.Body, maxCard+1))
+	if err != nil {
+		return nil, err
 	}
-	return body, err
+	if len(f.body) > maxCard {
+		return nil, fmt.Errorf("%w of %d bytes", errTooLarge, maxCard)
+	}
+	return f, nil
 }
 
-// parse reads a card: one of A2A 1.0, or one that a binding of another version can
-// read, since to a reader of 1.0 it has no interfaces.
-func (c *cards) parse(body []byte) (*sdk.AgentCard, error) {
+// parseCard reads a card: one of A2A 1.0, or one that a binding of another version
+// can read, since to a reader of 1.0 it has no interfaces.
+func (r *remote) parseCard(body []byte) (*sdk.AgentCard, error) {
 	// Only what we use is read, so that nothing else in a card can be in the way.
 	var card struct {
 		Name                string                `json:"name"`
@@ -186,7 +277,7 @@ func (c *cards) parse(body []byte) (*sdk.AgentCard, error) {
 	if err == nil && len(card.SupportedInterfaces) > 0 {
 		return &sdk.AgentCard{Name: card.Name, Description: card.Description, SupportedInterfaces: card.SupportedInterfaces, Capabilities: card.Capabilities}, nil
 	}
-	for _, b := range c.bindings {
+	for _, b := range r.bindings {
 		if b.ParseCard == nil {
 			continue
 		}
@@ -198,7 +289,7 @@ func (c *cards) parse(body []byte) (*sdk.AgentCard, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the card is not what the protocol promises: %w", err)
 	case strings.HasPrefix(card.Old, "0."):
-		return nil, fmt.Errorf("the peer speaks A2A %s: package a2a/a2av0 has bindings for A2A 0.3, which WithBinding adds", clip(card.Old, 20))
+		return nil, fmt.Errorf("the peer speaks A2A %s: package github.com/agentarbor/arbor/a2a/a2av0 has bindings for A2A 0.3, which WithBinding adds", clip(card.Old, 20))
 	}
 	return nil, errors.New("the card names no interface")
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/internal/dialguard"
 )
 
 // ErrorCode classifies what went wrong with a remote agent.
@@ -16,6 +19,7 @@ type ErrorCode string
 const (
 	CodeCard          ErrorCode = "remote_card"           // the card cannot be had, or offers nothing we speak
 	CodeUnreachable   ErrorCode = "remote_unreachable"    // no connection, or it broke
+	CodeAddress       ErrorCode = "remote_address"        // the card leads to an address that is not allowed
 	CodeUnauthorized  ErrorCode = "remote_unauthorized"   // credentials are missing or refused
 	CodeTimeout       ErrorCode = "remote_timeout"        // one of the time limits passed
 	CodeTooLarge      ErrorCode = "remote_too_large"      // the response is longer than allowed
@@ -30,7 +34,8 @@ const (
 // the query of a URL.
 type Error struct {
 	Agent string
-	// Card is the URL of the agent's card, without query and credentials.
+	// Card is the URL of the agent's card, without query and credentials; "" if it
+	// has none.
 	Card string
 	Code ErrorCode
 	// Status is the HTTP status, 0 if there was none.
@@ -41,10 +46,14 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	if e.Status != 0 {
-		return fmt.Sprintf("remote agent at %s (%s, HTTP %d): %s", e.Card, e.Code, e.Status, e.Message)
+	who, code := "at "+e.Card, string(e.Code)
+	if e.Card == "" {
+		who = fmt.Sprintf("%q", e.Agent)
 	}
-	return fmt.Sprintf("remote agent at %s (%s): %s", e.Card, e.Code, e.Message)
+	if e.Status != 0 {
+		code = fmt.Sprintf("%s, HTTP %d", code, e.Status)
+	}
+	return fmt.Sprintf("remote agent %s (%s): %s", who, code, e.Message)
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -56,47 +65,94 @@ var (
 )
 
 // statusError is a response that is no success.
-type statusError struct{ status int }
+type statusError struct {
+	status  int
+	message string // the peer's words, if any
+}
 
-func (e *statusError) Error() string { return fmt.Sprintf("HTTP status %d", e.status) }
+func (e *statusError) Error() string {
+	if e.message != "" {
+		return fmt.Sprintf("HTTP status %d: %s", e.status, e.message)
+	}
+	return fmt.Sprintf("HTTP status %d", e.status)
+}
+
+func (e *statusError) unauthorized() bool {
+	return e.status == http.StatusUnauthorized || e.status == http.StatusForbidden
+}
+
+// verifyError is a card that the developer's verifier refused.
+type verifyError struct{ err error }
+
+func (e *verifyError) Error() string { return "it was not accepted: " + e.err.Error() }
+
+func (e *verifyError) Unwrap() error { return e.err }
+
+// quietError stands for an error whose text holds credentials.
+type quietError struct {
+	text string
+	err  error
+}
+
+func (e *quietError) Error() string { return e.text }
+
+// Is lets the error be compared, and nothing be taken out of it.
+func (e *quietError) Is(target error) bool { return errors.Is(e.err, target) }
 
 // classify makes an Error of what a call returned. It drops the URLs that the
-// HTTP client writes into its errors.
+// HTTP client writes into its errors, and credentials that a peer repeats.
 func (r *remote) classify(ctx context.Context, err error) *Error {
 	var own *Error
 	if errors.As(err, &own) {
 		return own
 	}
 	e := &Error{Agent: r.name, Card: r.cards.shown, Code: CodeUnreachable, Err: err}
-	var urlErr *url.Error
-	if errors.As(err, &urlErr) {
-		e.Err = urlErr.Err
+	var refused *verifyError
+	var call *url.Error
+	isCall := false
+	for !errors.As(err, &refused) && errors.As(e.Err, &call) {
+		isCall, e.Err = true, call.Err
 	}
 	e.Message = e.Err.Error()
 	var status *statusError
 	var protocol *sdk.Error
+	var token *tokenError
+	var address *dialguard.Error
 	switch cause := context.Cause(ctx); {
+	case refused != nil:
+		e.Code = CodeCard
 	case errors.Is(err, errTooLarge):
-		e.Code, e.Message = CodeTooLarge, errTooLarge.Error()
+		e.Code = CodeTooLarge
 	case errors.Is(cause, errIdle):
 		e.Code, e.Message, e.Err = CodeTimeout, errIdle.Error(), cause
+	case errors.As(err, &address):
+		e.Code = CodeAddress
+		e.Message = "the card leads to an address that is not allowed: " + address.Error() + "; WithTrustedOrigin or, for private networks, WithPrivateNetworks allows it"
+	case errors.As(err, &token):
+		e.Message = token.Error()
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			e.Code = CodeTimeout
+		case token.err == nil && token.status < 500:
+			e.Code = CodeUnauthorized
+		}
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(cause, context.DeadlineExceeded):
 		e.Code, e.Message = CodeTimeout, "the time limit of one answer passed"
 	case errors.As(err, &status):
 		e.Status = status.status
-		e.Message = status.Error()
-		if e.Status == 401 || e.Status == 403 {
+		if status.unauthorized() {
 			e.Code = CodeUnauthorized
 		} else if e.Status < 500 {
 			e.Code = CodeProtocol
 		}
 	case errors.Is(err, sdk.ErrUnauthenticated), errors.Is(err, sdk.ErrUnauthorized):
 		e.Code = CodeUnauthorized
-	case errors.As(err, &protocol), errors.Is(err, errBadJSON), urlErr == nil:
+	case errors.As(err, &protocol), errors.Is(err, errBadJSON), !isCall:
 		e.Code = CodeProtocol
 	}
-	if len(e.Message) > 2000 {
-		e.Message = clip(e.Message, 2000)
+	if text := e.Err.Error(); r.credentials.redact(text) != text {
+		e.Err = &quietError{r.credentials.redact(text), e.Err}
 	}
+	e.Message = clip(r.credentials.redact(e.Message), 2000)
 	return e
 }

@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -22,9 +23,6 @@ const (
 	DefaultMaxResponse = 16 << 20
 )
 
-// maxCard bounds an agent card in bytes.
-const maxCard = 1 << 20
-
 // Option configures a remote agent.
 type Option func(*remote)
 
@@ -36,31 +34,6 @@ func WithDescription(d string) Option { return func(r *remote) { r.description =
 // WithHTTPClient sets the HTTP client. Its transport, cookie jar and timeout are
 // used; redirects are followed within one origin only.
 func WithHTTPClient(c *http.Client) Option { return func(r *remote) { r.base = c } }
-
-// WithHeader sends a header with every request, credentials included. It goes to
-// the origin (scheme, host, port) of the card's URL and to trusted origins,
-// wherever the card may point.
-func WithHeader(name, value string) Option {
-	return func(r *remote) { r.header.Add(name, value) }
-}
-
-// WithBearer sends a bearer token, as WithHeader does.
-func WithBearer(token string) Option {
-	return func(r *remote) { r.header.Set("Authorization", "Bearer "+token) }
-}
-
-// WithTrustedOrigin lets the headers of WithHeader go to another origin too, such
-// as https://api.example.com, for cards that point elsewhere.
-func WithTrustedOrigin(origin string) Option {
-	return func(r *remote) { r.origins = append(r.origins, origin) }
-}
-
-// WithCardTTL sets how long a fetched card is used before it is fetched again. 0
-// fetches it for every use. A card is also fetched again after a call failed.
-func WithCardTTL(d time.Duration) Option { return func(r *remote) { r.cards.ttl = d } }
-
-// WithCardTimeout bounds one fetch of the card.
-func WithCardTimeout(d time.Duration) Option { return func(r *remote) { r.cards.timeout = d } }
 
 // WithTimeout bounds one answer, polling included; 0 is no bound besides the
 // turn's.
@@ -83,11 +56,15 @@ type remote struct {
 	name, description string
 	history           view.Policy
 	base              *http.Client
-	header            http.Header
-	origins           []string
+	credentials       credentials
+	trusted           []string // origins
+	tls               *tls.Config
+	certificates      []tls.Certificate
+	private           bool
 	timeout, idle     time.Duration
 	maxBody           int64
 	client            *http.Client
+	connections       *connections
 	given             Client
 	bindings          []Binding
 	cards             cards
@@ -102,45 +79,19 @@ type remote struct {
 // sub-agents, may transfer nowhere, and is safe for concurrent use. Errors of its
 // runs are *agent.RunError values that wrap an [*Error].
 func Remote(name, cardURL string, opts ...Option) (agent.Agent, error) {
-	r := &remote{name: name, description: name, history: view.TextOnly(), header: make(http.Header),
+	r := &remote{name: name, description: name, history: view.TextOnly(),
 		timeout: DefaultTimeout, idle: DefaultIdleTimeout, maxBody: DefaultMaxResponse}
+	r.credentials = credentials{header: make(http.Header), query: make(url.Values), origins: make(map[string]bool)}
 	r.cards.ttl, r.cards.timeout = DefaultCardTTL, DefaultCardTimeout
-	var errs []error
-	if err := agent.CheckName(name); err != nil {
-		errs = append(errs, err)
-	}
 	for _, o := range opts {
 		o(r)
 	}
-	u, err := url.Parse(cardURL)
-	if cardURL == "" && r.given != nil {
-		u = &url.URL{}
-	} else if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		// The text of a parse error would repeat the URL, credentials and all.
-		return nil, errors.Join(append(errs, fmt.Errorf("remote agent %q: the card's URL is not an absolute http or https URL", name))...)
-	}
-	if u.User != nil {
-		password, _ := u.User.Password()
-		basic := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
-		if r.header.Get("Authorization") == "" {
-			r.header.Set("Authorization", "Basic "+basic)
-		}
-		u.User = nil
-	}
-	u.Fragment = ""
 	if r.description == "" {
 		r.description = name
 	}
-	if u.Host != "" {
-		r.origins = append(r.origins, origin(u))
-	}
-	for i, o := range r.origins {
-		ou, err := url.Parse(o)
-		if err != nil || ou.Host == "" {
-			errs = append(errs, fmt.Errorf("remote agent %q: trusted origin %d is not an origin such as https://example.com", name, i))
-			continue
-		}
-		r.origins[i] = origin(ou)
+	var errs []error
+	if err := agent.CheckName(name); err != nil {
+		errs = append(errs, err)
 	}
 	for i, b := range r.bindings {
 		if b.Protocol == "" || line(b.Version) == "" || b.Dial == nil {
@@ -151,16 +102,73 @@ func Remote(name, cardURL string, opts ...Option) (agent.Agent, error) {
 	if r.cards.ttl < 0 || r.cards.timeout <= 0 || r.timeout < 0 || r.idle < 0 || r.maxBody <= 0 {
 		errs = append(errs, fmt.Errorf("remote agent %q: a time or size limit is out of range", name))
 	}
+	if r.given != nil && cardURL == "" {
+		r.cards.given = &peer{client: r.given}
+	} else if err := r.locate(cardURL); err != nil {
+		errs = append(errs, fmt.Errorf("remote agent %q: %w", name, err))
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	return r, nil
+}
+
+// locate prepares what leads to the peer.
+func (r *remote) locate(cardURL string) error {
+	u, err := url.Parse(cardURL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		// The text of a parse error would repeat the URL, credentials and all.
+		return errors.New("the card's URL is not an absolute http or https URL")
+	}
+	if u.User != nil {
+		password, _ := u.User.Password()
+		r.credentials.keepSecret(password)
+		if r.credentials.header.Get("Authorization") == "" {
+			r.credentials.header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password)))
+		}
+		u.User = nil
+	}
+	u.Fragment = ""
+	for _, values := range u.Query() {
+		for _, v := range values {
+			r.credentials.keepSecret(v)
+		}
+	}
+	var errs []error
+	hosts := []string{u.Hostname()}
+	r.credentials.origins[origin(u)] = true
+	for i, o := range r.trusted {
+		ou, err := url.Parse(o)
+		if err != nil || ou.Host == "" {
+			errs = append(errs, fmt.Errorf("trusted origin %d is not an origin such as https://example.com", i))
+			continue
+		}
+		r.credentials.origins[origin(ou)] = true
+		hosts = append(hosts, ou.Hostname())
+	}
+	if err := r.credentials.check(); err != nil {
+		errs = append(errs, err)
+	}
+	if r.connections, err = r.newConnections(hosts...); err != nil {
+		errs = append(errs, err)
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	r.client = r.newClient(r.connections)
+	if t := r.credentials.tokens; t != nil {
+		own, err := r.newConnections(t.url.Hostname())
+		if err != nil {
+			return err
+		}
+		t.client, t.timeout = r.newTokenClient(own), r.cards.timeout
+	}
 	r.cards.url, r.cards.shown = u, shownURL(u)
+	r.cards.client, r.cards.parse, r.cards.connect = r.client, r.parseCard, r.connect
 	if r.given != nil {
 		r.cards.given = &peer{client: r.given, endpoint: r.cards.shown}
 	}
-	r.client = r.newClient()
-	r.cards.client, r.cards.connect, r.cards.bindings = r.client, r.connect, r.bindings
-	return r, nil
+	return nil
 }
 
 func (r *remote) Name() string             { return r.name }

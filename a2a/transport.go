@@ -1,154 +1,128 @@
 package a2a
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
-	"mime"
 	"net/http"
-	"net/url"
-	"slices"
-	"strings"
-	"time"
 )
 
-// newClient returns the client for cards and calls: it adds the headers where
-// they may go, bounds bodies, and turns what the protocol library would misread.
-func (r *remote) newClient() *http.Client {
-	c := &http.Client{}
+// maxRedirects bounds the redirects of one request.
+const maxRedirects = 5
+
+// newClient returns the client for cards and calls.
+func (r *remote) newClient(c *connections) *http.Client {
+	client := &http.Client{}
 	if r.base != nil {
-		*c = *r.base
+		*client = *r.base
 	}
-	base := c.Transport
-	if base == nil {
-		base = http.DefaultTransport
-	}
-	c.Transport = &transport{base: base, header: r.header, origins: r.origins, maxBody: r.maxBody}
-	c.CheckRedirect = func(req *http.Request, via []*http.Request) error {
-		if len(via) >= 5 {
-			return errors.New("too many redirects")
+	client.Transport = &transport{connections: c, credentials: &r.credentials, maxBody: r.maxBody}
+	client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		if len(via) > maxRedirects {
+			return errRedirects
 		}
-		if origin(req.URL) != origin(via[0].URL) {
-			return errors.New("a redirect to another origin is not followed")
+		if from, to := origin(via[0].URL), origin(req.URL); from != to {
+			return fmt.Errorf("%w, from %s to %s", errRedirect, from, to)
 		}
 		return nil
 	}
-	return c
+	return client
 }
 
-// headersFor returns the headers that a target may get.
-func (r *remote) headersFor(target *url.URL) http.Header {
-	if !slices.Contains(r.origins, origin(target)) {
-		return nil
+var (
+	errRedirects = fmt.Errorf("there are more than %d redirects", maxRedirects)
+	errRedirect  = errors.New("a redirect to another origin is not followed")
+)
+
+// newTokenClient returns the client for the token endpoint. A redirect would carry
+// the secret elsewhere, so none is followed.
+func (r *remote) newTokenClient(c *connections) *http.Client {
+	client := &http.Client{}
+	if r.base != nil {
+		client.Timeout = r.base.Timeout
 	}
-	return r.header.Clone()
+	rt := c.others
+	if r.credentials.trusts(r.credentials.tokens.url) {
+		rt = c.trusted
+	}
+	client.Transport = &plainTransport{rt}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return errTokenRedirect }
+	return client
 }
 
+var errTokenRedirect = errors.New("a redirect of the token endpoint is not followed")
+
+// plainTransport sends requests as they are, within the limit of cards.
+type plainTransport struct{ base http.RoundTripper }
+
+func (t *plainTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.base.RoundTrip(req)
+	if err == nil {
+		resp.Body = &limitedBody{body: resp.Body, limit: maxCard, left: maxCard}
+	}
+	return resp, err
+}
+
+// transport adds the credentials where they may go, keeps requests from addresses
+// where they may not go, bounds what comes back, and turns what the protocol
+// library would misread.
 type transport struct {
-	base    http.RoundTripper
-	header  http.Header
-	origins []string
-	maxBody int64
+	*connections
+	credentials *credentials
+	maxBody     int64
 }
 
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if slices.Contains(t.origins, origin(req.URL)) && len(t.header) > 0 {
-		req = req.Clone(req.Context())
-		for name, values := range t.header {
-			req.Header[name] = values
-		}
-	}
-	resp, err := t.base.RoundTrip(req)
+	resp, err := t.send(req)
 	if err != nil {
 		return nil, err
 	}
-	limited := &limitedBody{body: resp.Body, left: t.maxBody}
+	limited := &limitedBody{body: resp.Body, limit: t.maxBody, left: t.maxBody}
 	limited.watch, _ = req.Context().Value(silenceKey{}).(*silence)
 	limited.watch.heard()
 	resp.Body = limited
-	if resp.StatusCode >= 400 {
-		resp.Body.Close()
-		return nil, &statusError{resp.StatusCode}
+	return readable(req, resp)
+}
+
+// send sends a request with what its target may know.
+func (t *transport) send(req *http.Request) (*http.Response, error) {
+	if err := t.dialer.check(req.URL.Hostname()); err != nil {
+		closeBody(req)
+		return nil, err
 	}
-	if strings.Contains(req.Header.Get("Accept"), "text/event-stream") && isJSON(resp.Header) {
-		// A peer may answer a streaming call with plain JSON, above all with an
-		// error. As the only event of a stream it is understood like any other.
-		var line bytes.Buffer
-		line.WriteString("data: ")
-		data, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil {
+	if !t.credentials.trusts(req.URL) {
+		return t.others.RoundTrip(req)
+	}
+	signed, err := t.credentials.sign(req)
+	if err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	resp, err := t.trusted.RoundTrip(signed)
+	if err != nil || resp.StatusCode != http.StatusUnauthorized || t.credentials.tokens == nil || req.Body != nil && req.GetBody == nil {
+		return resp, err
+	}
+	// The token may have been revoked before it expired. It was refused before
+	// anything was done, so that the request can be sent again.
+	_, _ = io.CopyN(io.Discard, resp.Body, 4096)
+	_ = resp.Body.Close()
+	t.credentials.refused(signed.Header)
+	again := req.Clone(req.Context())
+	if req.Body != nil {
+		if again.Body, err = req.GetBody(); err != nil {
 			return nil, err
 		}
-		if json.Compact(&line, data) != nil {
-			return nil, errBadJSON
-		}
-		line.WriteString("\n\n")
-		resp.Body = io.NopCloser(&line)
-		resp.ContentLength = -1
 	}
-	return resp, nil
-}
-
-func isJSON(h http.Header) bool {
-	typ, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	return err == nil && (typ == "application/json" || strings.HasSuffix(typ, "+json"))
-}
-
-// silence calls a func when nothing was heard for a while. It is at rest until
-// something is heard, and again when a response has ended. A nil silence watches
-// nothing.
-type silence struct {
-	after time.Duration
-	timer *time.Timer
-}
-
-type silenceKey struct{}
-
-func newSilence(after time.Duration, f func()) *silence {
-	s := &silence{after: after, timer: time.AfterFunc(after, f)}
-	s.timer.Stop()
-	return s
-}
-
-func (s *silence) heard() {
-	if s != nil {
-		s.timer.Reset(s.after)
+	if signed, err = t.credentials.sign(again); err != nil {
+		closeBody(again)
+		return nil, err
 	}
+	return t.trusted.RoundTrip(signed)
 }
 
-func (s *silence) over() {
-	if s != nil {
-		s.timer.Stop()
+// closeBody does what is expected of a round tripper that does not send a request.
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		_ = req.Body.Close()
 	}
-}
-
-// limitedBody fails, instead of ending, when a body is longer than allowed.
-type limitedBody struct {
-	body  io.ReadCloser
-	left  int64
-	watch *silence
-}
-
-func (b *limitedBody) Read(p []byte) (int, error) {
-	if int64(len(p)) > b.left+1 {
-		p = p[:b.left+1]
-	}
-	n, err := b.body.Read(p)
-	if err != nil {
-		b.watch.over()
-	} else if n > 0 {
-		b.watch.heard()
-	}
-	if int64(n) > b.left {
-		return int(b.left), errTooLarge
-	}
-	b.left -= int64(n)
-	return n, err
-}
-
-func (b *limitedBody) Close() error {
-	b.watch.over()
-	return b.body.Close()
 }

@@ -1,0 +1,172 @@
+package a2a
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+)
+
+// ClientCredentials are those of the OAuth 2.0 grant of that name (RFC 6749,
+// section 4.4). Printed, they do not show the secret.
+type ClientCredentials struct {
+	// TokenURL is the token endpoint. It is never taken from a card, which could
+	// name anybody's.
+	TokenURL string
+	ID       string
+	Secret   string `json:"-"`
+	Scopes   []string
+	// Params are further parameters of the request for a token, such as audience.
+	Params url.Values
+}
+
+// String implements fmt.Stringer, so that no log shows the secret.
+func (c ClientCredentials) String() string {
+	return fmt.Sprintf("client %q at a token endpoint of its own", c.ID)
+}
+
+// GoString implements fmt.GoStringer for the same reason.
+func (c ClientCredentials) GoString() string { return c.String() }
+
+// WithClientCredentials gets access tokens at a token endpoint and sends them as
+// WithBearer does. A token is fetched before the first request, again before it
+// expires, and once more when the peer answers 401; all who need one share one
+// fetch, which [WithCardTimeout] bounds. The token endpoint gets the client
+// certificate only if its origin is trusted; redirects of it are not followed.
+func WithClientCredentials(c ClientCredentials) Option {
+	return func(r *remote) {
+		u, err := url.Parse(c.TokenURL)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			r.credentials.errs = append(r.credentials.errs, errors.New("the URL of the token endpoint is not an absolute http or https URL"))
+			return
+		}
+		r.credentials.tokens = &tokens{
+			config: clientcredentials.Config{ClientID: c.ID, ClientSecret: c.Secret, TokenURL: c.TokenURL, Scopes: slices.Clone(c.Scopes), EndpointParams: c.Params},
+			url:    u,
+			turn:   make(chan struct{}, 1),
+		}
+	}
+}
+
+// tokens gets access tokens and keeps the last one.
+type tokens struct {
+	config  clientcredentials.Config
+	url     *url.URL
+	client  *http.Client
+	timeout time.Duration
+
+	turn chan struct{} // has one element while somebody fetches
+	mu   sync.Mutex
+	last *oauth2.Token
+	seen []string // the last tokens, which no message may hold
+}
+
+func (t *tokens) fresh() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.last.Valid() { // nil is not
+		return ""
+	}
+	return t.last.Type() + " " + t.last.AccessToken
+}
+
+// get returns the value of the Authorization header.
+func (t *tokens) get(ctx context.Context) (string, error) {
+	if v := t.fresh(); v != "" {
+		return v, nil
+	}
+	select {
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	if v := t.fresh(); v != "" { // somebody else's fetch
+		return v, nil
+	}
+	fetch, cancel := context.WithTimeout(ctx, t.timeout)
+	defer cancel()
+	token, err := t.config.Token(context.WithValue(fetch, oauth2.HTTPClient, t.client))
+	if err != nil {
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		return "", newTokenError(err)
+	}
+	if strings.ContainsFunc(token.Type()+token.AccessToken, isControl) {
+		return "", &tokenError{text: "it is not one that a header can hold"}
+	}
+	t.mu.Lock()
+	t.last = token
+	t.seen = append(t.seen, token.AccessToken)
+	t.seen = t.seen[max(0, len(t.seen)-4):]
+	t.mu.Unlock()
+	// A token whose lifetime is shorter than the margin that Valid leaves is good
+	// for this one request.
+	return token.Type() + " " + token.AccessToken, nil
+}
+
+// refused drops the token that a header held, unless another has come meanwhile.
+func (t *tokens) refused(header string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last != nil && header == t.last.Type()+" "+t.last.AccessToken {
+		t.last = nil
+	}
+}
+
+func (t *tokens) known() (secrets []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.seen {
+		if len(s) >= minSecret {
+			secrets = append(secrets, s)
+		}
+	}
+	return secrets
+}
+
+// tokenError is a token that could not be had. What the endpoint answered is not
+// in it, but for its status and its error code: answers repeat requests.
+type tokenError struct {
+	status int
+	text   string
+	err    error
+}
+
+func (e *tokenError) Error() string { return "no access token could be had: " + e.text }
+
+func (e *tokenError) Unwrap() error { return e.err }
+
+func newTokenError(err error) *tokenError {
+	var answer *oauth2.RetrieveError
+	if errors.As(err, &answer) {
+		e := &tokenError{}
+		if answer.Response != nil {
+			e.status = answer.Response.StatusCode
+		}
+		e.text = fmt.Sprintf("the token endpoint answered HTTP status %d", e.status)
+		if isToken(answer.ErrorCode) && len(answer.ErrorCode) <= 64 {
+			e.text += ", " + answer.ErrorCode
+		}
+		return e
+	}
+	var call *url.Error
+	if !errors.As(err, &call) {
+		// The library's other errors are about answers that cannot be understood,
+		// and may quote them.
+		return &tokenError{text: "the answer of the token endpoint is not one of OAuth 2.0"}
+	}
+	for errors.As(err, &call) {
+		err = call.Err
+	}
+	return &tokenError{text: err.Error(), err: err}
+}
