@@ -26,22 +26,22 @@ var (
 	errCanceled = errors.New("the client canceled the task")
 )
 
-// execute runs a turn in the background and returns its first stored event. The error
-// is that of a turn which stored nothing. A turn that stores nothing and does not fail
-// either, because there is nothing to go on with, has no first event.
-func (s *served) execute(ctx context.Context, key session.Key, turn func(context.Context) iter.Seq2[*agent.Event, error]) (*execution, *agent.Event, error) {
+// launch runs a turn in the background. The first stored event comes out of first,
+// which is closed when the turn has ended. It returns nil if the server is being
+// stopped.
+func (s *served) launch(key session.Key, turn func(context.Context) iter.Seq2[*agent.Event, error]) (x *execution, first <-chan *agent.Event) {
 	run, cancel := context.WithCancelCause(s.background)
-	x := &execution{key: key, cancel: cancel, done: make(chan struct{})}
-	first := make(chan *agent.Event, 1)
+	x = &execution{key: key, cancel: cancel, done: make(chan struct{})}
 	if !s.enter(x) {
 		cancel(errStopped)
-		return nil, nil, sdk.NewError(sdk.ErrInternalError, errStopped.Error())
+		return nil, nil
 	}
+	begun := make(chan *agent.Event, 1)
 	go func() {
 		defer s.leave(x)
 		defer close(x.done)
 		defer cancel(nil)
-		defer close(first)
+		defer close(begun)
 		told := false
 		for e, err := range turn(run) {
 			if err != nil {
@@ -50,23 +50,55 @@ func (s *served) execute(ctx context.Context, key session.Key, turn func(context
 			}
 			if !told && !e.Partial {
 				told = true
-				first <- e
+				begun <- e
 			}
 		}
-		if x.err != nil && told {
+		if x.err != nil && !errors.Is(x.err, agent.ErrSessionBusy) && run.Err() == nil {
 			s.logger.Warn("a turn failed", "session", key.String(), "error", x.err)
 		}
 	}()
+	return x, begun
+}
+
+// execute runs a turn in the background and returns its first stored event. The error
+// is that of a turn which stored nothing. A turn that stores nothing and does not fail
+// either, because there is nothing to go on with, has no first event. A session that is
+// busy is waited for.
+func (s *served) execute(ctx context.Context, key session.Key, turn func(context.Context) iter.Seq2[*agent.Event, error]) (*agent.Event, error) {
+	for deadline := time.Now().Add(s.wait); ; {
+		e, err := s.try(ctx, key, turn)
+		if !errors.Is(err, agent.ErrSessionBusy) || !time.Now().Before(deadline) {
+			return e, err
+		}
+		done := make(<-chan struct{})
+		if here := s.executions(key); len(here) > 0 {
+			done = here[0].done
+		}
+		timer := time.NewTimer(min(250*time.Millisecond, time.Until(deadline)))
+		select {
+		case <-done:
+		case <-timer.C: // perhaps another process has it
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+func (s *served) try(ctx context.Context, key session.Key, turn func(context.Context) iter.Seq2[*agent.Event, error]) (*agent.Event, error) {
+	x, first := s.launch(key, turn)
+	if x == nil {
+		return nil, sdk.NewError(sdk.ErrInternalError, errStopped.Error())
+	}
 	select {
 	case e := <-first:
 		if e != nil {
-			return x, e, nil
+			return e, nil
 		}
 		<-x.done
-		return x, nil, x.err
+		return nil, x.err
 	case <-ctx.Done():
-		cancel(errCanceled) // nobody knows the task yet that it would have been
-		return x, nil, context.Cause(ctx)
+		x.cancel(errCanceled) // nobody knows the task yet that it would have been
+		return nil, context.Cause(ctx)
 	}
 }
 
@@ -104,15 +136,18 @@ func (s *Server) executions(key session.Key) []*execution {
 }
 
 // adopt goes on with a task that nobody works on, because the process that did has
-// gone. Who holds the session's lease is at work, and nothing happens.
-func (s *served) adopt(ctx context.Context, f *found) {
-	if f.settled() || !f.a2a || len(s.executions(f.key)) > 0 {
-		return
+// gone. It does not wait. Who holds the session's lease is at work, and nothing
+// happens.
+func (s *served) adopt(f *found) {
+	if !f.settled() && f.a2a && len(s.executions(f.key)) == 0 {
+		s.ask(f)
 	}
-	_, _, err := s.execute(ctx, f.key, func(ctx context.Context) iter.Seq2[*agent.Event, error] { return s.runner.Resume(ctx, f.key) })
-	if err != nil && !errors.Is(err, agent.ErrSessionBusy) && ctx.Err() == nil {
-		s.logger.Warn("a task that was cut off could not be taken up again", "session", f.key.String(), "error", err)
-	}
+}
+
+// ask goes on with a task that was cut off, or that waits for something done elsewhere,
+// such as an authorization that a remote agent asked for: perhaps it is done by now.
+func (s *served) ask(f *found) {
+	s.launch(f.key, func(ctx context.Context) iter.Seq2[*agent.Event, error] { return s.runner.Resume(ctx, f.key) })
 }
 
 // follow yields what happens to a task after what was found of it, until the task is
@@ -150,6 +185,30 @@ func (s *served) follow(ctx context.Context, f *found) iter.Seq2[sdk.Event, erro
 	}
 }
 
+// recover goes on with the tasks whose webhooks have not heard how they ended, after a
+// restart.
+func (s *Server) recover() error {
+	return s.hooks.resume(s.background, func(ctx context.Context, t pushTask) (*sdk.Task, error) {
+		tree := s.trees[t.Tenant]
+		if tree == nil {
+			return nil, nil
+		}
+		ctx = withCaller(ctx, t.Caller)
+		f, err := tree.find(ctx, t.Task, false)
+		switch {
+		case errors.Is(err, sdk.ErrTaskNotFound): // the session was deleted
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case f.settled():
+			return f.snapshot(nil), nil
+		}
+		tree.adopt(f)
+		tree.push(f)
+		return nil, nil
+	})
+}
+
 // watch looks from time to time whether somebody still works on a task that is being
 // followed: whoever does may go away without a word. It returns what ends that.
 func (s *served) watch(ctx context.Context, f *found) (stop func()) {
@@ -158,7 +217,7 @@ func (s *served) watch(ctx context.Context, f *found) (stop func()) {
 	look := func() {
 		if len(s.executions(key)) == 0 {
 			if now, err := s.find(ctx, id, false); err == nil {
-				s.adopt(ctx, now)
+				s.adopt(now)
 			}
 		}
 		if ctx.Err() == nil {

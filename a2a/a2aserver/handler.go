@@ -119,7 +119,10 @@ func (h handler) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRe
 			yield(nil, h.told(ctx, "SubscribeToTask", err))
 			return
 		}
-		s.adopt(ctx, f)
+		s.adopt(f)
+		if f.task.Status.State == sdk.TaskStateAuthRequired {
+			s.ask(f)
+		}
 		if yield(f.snapshot(nil), nil) {
 			h.stream(ctx, s, f, yield)
 		}
@@ -144,7 +147,7 @@ func (h handler) GetTask(ctx context.Context, req *sdk.GetTaskRequest) (*sdk.Tas
 	if err != nil {
 		return nil, h.told(ctx, "GetTask", err)
 	}
-	s.adopt(ctx, f)
+	s.adopt(f)
 	return f.snapshot(req.HistoryLength), nil
 }
 

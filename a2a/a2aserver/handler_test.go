@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -424,6 +425,41 @@ func TestRestart(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got.Artifacts, 1)
 	require.Equal(t, "thinking done", got.Artifacts[0].Parts[0].Text())
+}
+
+// A task is followed in another process than its own, and goes on there when that one
+// has gone without a word.
+func TestOtherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		store := session.NewMemory()
+		b, slow := newBlocked(t)
+		one, err := New(slow, store)
+		require.NoError(t, err)
+		two, err := New(slow, store)
+		require.NoError(t, err)
+		task := sendAtOnce(t, one.RequestHandler(), ctx, userMessage("m1", "think"))
+		<-b.begun
+		_, err = two.RequestHandler().CancelTask(ctx, &sdk.CancelTaskRequest{ID: task.ID})
+		require.ErrorIs(t, err, sdk.ErrTaskNotCancelable, "who works on it must cancel it")
+		var lines []string
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for e, err := range two.RequestHandler().SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: task.ID}) {
+				require.NoError(t, err)
+				lines = append(lines, told([]sdk.Event{e})...)
+			}
+		}()
+		synctest.Wait()
+		require.Equal(t, []string{"task working"}, lines)
+		require.NoError(t, one.Close(ctx))
+		<-b.begun // the other one took it up
+		close(b.free)
+		<-done
+		require.Equal(t, "status completed", lines[len(lines)-1])
+		require.NoError(t, two.Close(ctx))
+	})
 }
 
 // A task that waits yields its snapshot and is then followed.

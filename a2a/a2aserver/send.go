@@ -74,7 +74,7 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found,
 // begin runs a turn with new words. The task is a new one unless it is named.
 func (s *served) begin(ctx context.Context, key session.Key, msg llm.Message, from origin.Origin, task sdk.TaskID, extended bool) (*found, error) {
 	from.Task = string(task)
-	_, first, err := s.execute(ctx, key, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+	first, err := s.execute(ctx, key, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
 		return users(s.runner.Run(ctx, key, msg, runner.WithMetadata(from.Metadata())))
 	})
 	if err != nil {
@@ -113,7 +113,7 @@ func users(events iter.Seq2[*agent.Event, error]) iter.Seq2[*agent.Event, error]
 func (s *served) answer(ctx context.Context, f *found, m *sdk.Message, msg llm.Message, from origin.Origin) (*found, error) {
 	switch state := f.task.Status.State; {
 	case slices.ContainsFunc(f.task.History, func(h *sdk.Message) bool { return same(h, m) }):
-		s.adopt(ctx, f)
+		s.adopt(f)
 		return f, nil // sent again
 	case state.Terminal():
 		return nil, sdk.NewError(sdk.ErrUnsupportedOperation, "the task is over ("+stateName(state)+"): send the message with its contextId alone to begin a new one")
@@ -129,7 +129,7 @@ func (s *served) answer(ctx context.Context, f *found, m *sdk.Message, msg llm.M
 	if len(list) == 0 {
 		return f, nil
 	}
-	_, first, err := s.execute(ctx, f.key, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+	first, err := s.execute(ctx, f.key, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
 		return s.runner.Resume(ctx, f.key, list...)
 	})
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *served) again(ctx context.Context, key session.Key, m *sdk.Message, ext
 	if !slices.ContainsFunc(f.task.History, func(h *sdk.Message) bool { return same(h, m) }) {
 		return nil, nil
 	}
-	s.adopt(ctx, f)
+	s.adopt(f)
 	return f, nil
 }
 

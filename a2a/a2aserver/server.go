@@ -145,7 +145,9 @@ func WithVersion(v string) Option { return func(c *config) { c.version = v } }
 // New makes a server for the tree below root. Tasks are projections of the sessions in
 // the store, so they are there after a restart, and a session that was begun elsewhere
 // is a context. The store stays the caller's; if it is a session.Tail, tasks can be
-// followed through all processes that use it, else within this one.
+// followed word by word through all processes that use it, else within this one.
+// Tasks with stored webhooks that a restart cut off are taken up again at once, others
+// when a client asks for them.
 //
 // The error reports all problems of the options and of the trees at once.
 func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error) {
@@ -188,7 +190,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error)
 			errs = append(errs, fmt.Errorf("tenant %q has the name of the app: their sessions would be the same", tenant))
 		}
 		var err error
-		t.runner, err = runner.New(root, s.store, append([]runner.Option{runner.WithLogger(s.logger), runner.WithStreaming(), runner.WithWait(s.wait)}, s.runnerOpts...)...)
+		t.runner, err = runner.New(root, s.store, append([]runner.Option{runner.WithLogger(s.logger), runner.WithStreaming()}, s.runnerOpts...)...)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -204,6 +206,13 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error)
 		}
 	}
 	s.background, s.stop = context.WithCancelCause(context.Background())
+	if s.hooks != nil && s.pushOpts.Store != nil {
+		s.turns.Go(func() {
+			if err := s.recover(); err != nil && s.background.Err() == nil {
+				s.logger.Error("not all tasks with webhooks could be taken up again", "error", err)
+			}
+		})
+	}
 	return s, nil
 }
 
