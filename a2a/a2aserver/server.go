@@ -3,6 +3,7 @@ package a2aserver
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -205,6 +206,23 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error)
 			return nil, err
 		}
 	}
+	mux := http.NewServeMux()
+	mux.Handle("/rpc", a2asrv.NewJSONRPCHandler(handler{s}))
+	mux.Handle("/", a2asrv.NewRESTHandler(handler{s}))
+	mux.HandleFunc("GET /.well-known/agent-card.json", func(w http.ResponseWriter, r *http.Request) {
+		base := "http://" + r.Host
+		if s.base != nil {
+			base = strings.TrimSuffix(s.base.String(), "/")
+		}
+		card, err := s.cardAt("", base)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(card)
+	})
+	s.http = mux
 	s.background, s.stop = context.WithCancelCause(context.Background())
 	if s.hooks != nil && s.pushOpts.Store != nil {
 		s.turns.Go(func() {
@@ -268,10 +286,28 @@ func (s *Server) Close(ctx context.Context) error {
 
 // Card returns the card of a tenant's tree, or of the tree itself for "".
 func (s *Server) Card(tenant string) (*sdk.AgentCard, error) {
+	base := ""
+	if s.base != nil {
+		base = strings.TrimSuffix(s.base.String(), "/")
+	}
+	return s.cardAt(tenant, base)
+}
+
+func (s *Server) cardAt(tenant, base string) (*sdk.AgentCard, error) {
 	t := s.trees[tenant]
 	if t == nil {
 		return nil, fmt.Errorf("a2aserver: there is no tenant %q", tenant)
 	}
 	root := t.runner.Tree().Root().Agent
-	return &sdk.AgentCard{Name: root.Name(), Description: root.Description(), Version: s.version}, nil
+	card := &sdk.AgentCard{Name: root.Name(), Description: root.Description(), Version: s.version,
+		Capabilities:      sdk.AgentCapabilities{Streaming: true, PushNotifications: s.hooks != nil, ExtendedAgentCard: s.auth != nil},
+		DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
+		Skills: []sdk.AgentSkill{{ID: root.Name(), Name: root.Name(), Description: root.Description(), Tags: []string{}}}}
+	card.SupportedInterfaces = append(card.SupportedInterfaces,
+		&sdk.AgentInterface{URL: base + "/rpc", ProtocolBinding: sdk.TransportProtocolJSONRPC, ProtocolVersion: sdk.Version, Tenant: tenant},
+		&sdk.AgentInterface{URL: base, ProtocolBinding: sdk.TransportProtocolHTTPJSON, ProtocolVersion: sdk.Version, Tenant: tenant})
+	for _, i := range s.more {
+		card.SupportedInterfaces = append(card.SupportedInterfaces, &i)
+	}
+	return card, nil
 }
