@@ -25,6 +25,8 @@ func (l *loader) checkDefinition(r *report, d *definition) {
 		if d.graph != "" {
 			l.graphAt(r, d.graph, d.file, d.at["graph"])
 		}
+	case d.isRemote:
+		l.checkRemote(r, d)
 	default:
 		l.checkTools(r, d)
 		l.checkModel(r, d)
@@ -153,9 +155,12 @@ func (l *loader) build(r *report, d *definition, sources map[string]Source) agen
 	sources[d.name] = Source{r.given(d.file), d.pos().line}
 	var a agent.Agent
 	var err error
-	if d.isGraph {
+	switch {
+	case d.isGraph:
 		a, err = l.graphs[d.graph].agent(d)
-	} else {
+	case d.isRemote:
+		a, err = l.remoteAgent(d)
+	default:
 		a, err = l.llmAgent(r, d, sources)
 	}
 	if err != nil {

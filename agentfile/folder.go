@@ -105,9 +105,10 @@ func (f *agentFolder) markdownAgent(file string, config map[string]any) (agent.A
 		return nil, err
 	}
 	r := &report{given: f.report.given}
-	if d.model == tree.root.model && !d.isGraph {
+	if d.leaf() { // it has no model of its own
+	} else if d.model == tree.root.model {
 		f.checkModel(r, d)
-	} else if _, err := f.modelOf(d.model); err != nil && !d.isGraph {
+	} else if _, err := f.modelOf(d.model); err != nil {
 		return nil, &agentgraph.ConfigError{Key: "model", Message: fmt.Sprintf("%q cannot be used: %s", d.model, err)}
 	}
 	if err := r.err(); err != nil {
@@ -134,7 +135,7 @@ func (f *agentFolder) tree(file string) *smallTree {
 		if s := f.sources[d.file]; s != nil { // none of a graph in a list
 			r.problems = append(r.problems, s.problems...)
 		}
-		if d == t.root && !d.isGraph {
+		if d == t.root && !d.leaf() {
 			f.checkTools(r, d) // a node's configuration may change the model
 			continue
 		}
@@ -152,6 +153,9 @@ func (l *loader) configured(d *definition, config map[string]any) (*definition, 
 	}
 	if d.isGraph {
 		return nil, fmt.Errorf("the agent %q is a graph, and a graph has no configuration: configure its nodes", d.name)
+	}
+	if d.isRemote {
+		return nil, fmt.Errorf("the agent %q is remote, and a remote agent has no configuration", d.name)
 	}
 	own := d.config()
 	c, err := agentgraph.ReadLLMConfig(own, config)

@@ -65,7 +65,8 @@ func FuzzLoad(f *testing.F) {
 // FuzzFrontMatter parses one front matter, which reaches further into YAML.
 func FuzzFrontMatter(f *testing.F) {
 	for _, front := range []string{"name: 'a\n b'\nx: y\n", "? a\n: b\n", "d: |\n  b\ntools:\n  - x\n  - \n", "{a: [1, 2], b: \"\\u00e9\"}",
-		"transfer: {parent: true, peers: no}\nhistory: {last_turns: 6}\nsettings:\n  stop: [a]\n  top_p: .5\n", "a: >-\n\n  x\n\n y: z\n", "a: &b c\n<<: *b\n"} {
+		"transfer: {parent: true, peers: no}\nhistory: {last_turns: 6}\nsettings:\n  stop: [a]\n  top_p: .5\n", "a: >-\n\n  x\n\n y: z\n", "a: &b c\n<<: *b\n",
+		"a2a: https://x.example\nauth:\n  bearer: $T\n  api_key: {header: k, value: $K}\n  oauth2: {token_url: $U, client_id: c, client_secret: $S, scopes: [a]}\n  origins: [https://y.example]\n"} {
 		f.Add(front)
 	}
 	f.Fuzz(func(t *testing.T, front string) {

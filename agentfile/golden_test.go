@@ -41,6 +41,14 @@ func resolve(name string) (llm.Model, error) {
 	return namedModel(name), nil
 }
 
+// testEnv holds the variables that remote agents in testdata name.
+func testEnv(name string) string {
+	return map[string]string{
+		"BILLING_TOKEN": "s3cret", "SHOP_KEY": "s3cret", "TWO_LINES": "s3cret\n",
+		"SHOP_URL": "https://ann:s3cret@shop.example.com", "LOGIN_URL": "https://login.example.com/token",
+	}[name]
+}
+
 func testTools(t testing.TB, names ...string) Option {
 	list := make([]tools.Tool, 0, len(names))
 	for _, name := range names {
@@ -72,7 +80,7 @@ func TestGolden(t *testing.T) {
 				inputs = append(inputs, f)
 				fsys["agents/"+f.Name] = &fstest.MapFile{Data: f.Data}
 			}
-			opts := []Option{WithModel(resolve), testTools(t, "lookup_order", "refund", "billing", agent.TransferTool)}
+			opts := []Option{WithModel(resolve), testTools(t, "lookup_order", "refund", "billing", agent.TransferTool), WithGetenv(testEnv)}
 
 			given := "agents"
 			if _, file, ok := strings.Cut(string(archive.Comment), "\nload "); ok {
@@ -94,6 +102,7 @@ func TestGolden(t *testing.T) {
 				return
 			}
 			require.Equal(t, want.Name+"\n"+string(want.Data), got.Name+"\n"+string(got.Data))
+			require.NotContains(t, string(got.Data), "s3cret")
 
 			problems, err := CheckFS(fsys, given, opts...)
 			require.NoError(t, err)
@@ -141,6 +150,10 @@ func draw(t *testing.T, tree *Tree) string {
 			for _, n := range a.Graph().Nodes {
 				line("node", n.ID+" "+n.Ref)
 			}
+			continue
+		}
+		if a, ok := n.Agent.(interface{ CardURL() string }); ok {
+			line("remote", a.CardURL())
 			continue
 		}
 		a := n.Agent.(*llmagent.Agent)

@@ -181,7 +181,7 @@ func (g *graphFile) agent(d *definition) (agent.Agent, error) {
 func (l *loader) listGraphs(r *report, d *definition) (graphs []*definition) {
 	for i := range d.subagents {
 		item := &d.subagents[i]
-		if d.isGraph || !isYAML(item.value) {
+		if d.leaf() || !isYAML(item.value) {
 			continue
 		}
 		file, problem := within(d.file, item.value)

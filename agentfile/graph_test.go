@@ -256,17 +256,8 @@ support: expect user "Thanks" "You are welcome."
 
 	r, err := runner.New(tree.Root(), session.NewMemory())
 	require.NoError(t, err)
-	say := func(text string) (said []string) {
-		for e, err := range r.Run(t.Context(), session.ID("s"), llm.UserText(text)) {
-			require.NoError(t, err)
-			if e.Text() != "" && e.Scope == "" && e.Agent != "user" {
-				said = append(said, e.Agent+": "+e.Text())
-			}
-		}
-		return said
-	}
-	require.Equal(t, []string{"research: It is Rayleigh scattering."}, say("Why is the sky blue?"))
-	require.Equal(t, []string{"support: You are welcome."}, say("Thanks"))
+	require.Equal(t, []string{"research: It is Rayleigh scattering."}, say(t, r, "Why is the sky blue?"))
+	require.Equal(t, []string{"support: You are welcome."}, say(t, r, "Thanks"))
 	require.NoError(t, script.Done())
 	last := script.Requests("support")[1].Messages
 	require.Equal(t, "[research] It is Rayleigh scattering.", last[len(last)-2].PlainText())

@@ -49,7 +49,7 @@ func (p *parser) graphAlone() {
 	for _, k := range keys() {
 		at, there := p.keys[k.name]
 		switch k.name {
-		case "name", "description", "graph", "mcp", "a2a":
+		case "name", "description", "graph", "mcp":
 			continue
 		}
 		if there {

@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -24,9 +25,17 @@ type key struct {
 	read func(p *parser, k *key, n ast.Node)
 	// keys are the keys of a mapping, which needs no read.
 	keys []key
+	// secret is true if a value of the wrong type may be a secret, which no message
+	// repeats.
+	secret bool
 }
 
 func keys() []key {
+	return slices.Concat(ownKeys(), remoteTable(), []key{notAvailable("mcp", "Tools of MCP servers.")})
+}
+
+// ownKeys are those of agents with a model, and of graphs.
+func ownKeys() []key {
 	return []key{
 		{name: "name", typ: "a text", example: "billing", def: "the file's name without `.md`",
 			meaning: "The agent's name: 1 to 64 letters, digits, `_` and `-`, unique in the tree. `user` and `human` are reserved.",
@@ -99,8 +108,6 @@ func keys() []key {
 		{name: "graph", typ: "a text", example: "triage.yaml", def: "none",
 			meaning: "A file with a [graph of agents](agentgraph.md) that is the agent, in place of a prompt. The path begins in the folder of this file. Beside it only `name` and `description` are possible, and no body.",
 			read:    graphPath},
-		notAvailable("mcp", "Tools of MCP servers."),
-		notAvailable("a2a", "A remote agent in place of a prompt."),
 	}
 }
 
@@ -201,6 +208,8 @@ type definition struct {
 	bodyAt      pos
 	isGraph     bool   // the key graph is there
 	graph       string // the graph's file, relative to the folder
+	isRemote    bool   // the key a2a is there
+	remote      remoteKeys
 
 	at map[string]pos // where a key's value stands, by its dotted name
 
@@ -210,6 +219,9 @@ type definition struct {
 	doubled  bool // another file has the name already
 	hinted   bool // a misspelt sub-agent is probably this one
 }
+
+// leaf reports whether the agent can have no sub-agents, whatever its folder holds.
+func (d *definition) leaf() bool { return d.isGraph || d.isRemote }
 
 // pos returns where the agent's name stands, or the file's first line.
 func (d *definition) pos() pos {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
@@ -21,6 +22,9 @@ type config struct {
 	model    func(name string) (llm.Model, error)
 	tools    []tools.Tool
 	registry *tools.Registry
+	getenv   func(name string) string
+	anyEnv   bool // a variable that is not set is no problem
+	remotes  []a2a.Option
 }
 
 // WithModel says how a name in the key model becomes a model; "" asks for the
@@ -34,6 +38,23 @@ func WithModel(resolve func(name string) (llm.Model, error)) Option {
 // built-in one takes its place.
 func WithTools(t ...tools.Tool) Option {
 	return func(c *config) { c.tools = append(c.tools, t...) }
+}
+
+// WithGetenv says what environment variables hold, whose names stand in the files of
+// remote agents; "" is a variable that is not set. The default is os.Getenv.
+func WithGetenv(getenv func(name string) string) Option {
+	return func(c *config) { c.getenv = getenv }
+}
+
+// WithoutCredentials makes it no problem that an environment variable is not set, for
+// programs that only look at a tree. An agent that needs the variable is made without
+// it, and should not be run.
+func WithoutCredentials() Option { return func(c *config) { c.anyEnv = true } }
+
+// WithRemoteOptions gives these options to all remote agents, such as further ways to
+// speak to peers. What a file says comes after them.
+func WithRemoteOptions(opts ...a2a.Option) Option {
+	return func(c *config) { c.remotes = append(c.remotes, opts...) }
 }
 
 // Tree is a tree of agents that was loaded from files. It is immutable.
@@ -64,7 +85,7 @@ func (t *Tree) Source(name string) (Source, bool) {
 // agents in the file at path, which ends in .yaml or .yml. A folder without agents in
 // Markdown may hold one graph, too. The error is an [*Error] with all problems of the
 // files, or what is wrong with an option or the default model. Nothing is called but
-// the function of WithModel.
+// the functions of WithModel and WithGetenv, and nothing is fetched.
 func Load(path string, opts ...Option) (*Tree, error) {
 	l, err := open(path, opts)
 	if err != nil {
@@ -160,6 +181,9 @@ func newLoader(fsys fs.FS, dir, file string, given func(string) string, opts []O
 		folders: map[string]*agentFolder{}, listed: map[string]*definition{}, models: map[string]llm.Model{}, failed: map[string]error{}}
 	for _, o := range opts {
 		o(&l.config)
+	}
+	if l.getenv == nil {
+		l.getenv = os.Getenv
 	}
 	for i, t := range l.tools {
 		if t == nil {

@@ -30,6 +30,8 @@ type parser struct {
 	name  string
 	// Where the keys of the front matter itself stand.
 	keys map[string]pos
+	// The mappings that were read, by their dotted names.
+	opened map[string]bool
 }
 
 // parse reads a file. It returns nil for a file without front matter, which is
@@ -48,7 +50,7 @@ func parse(r *report, file string, data []byte) *definition {
 		d.broken, d.unsure = true, true
 		return d
 	}
-	p := &parser{report: r, d: d, keys: map[string]pos{}, lines: strings.Count(front, "\n")}
+	p := &parser{report: r, d: d, keys: map[string]pos{}, opened: map[string]bool{}, lines: strings.Count(front, "\n")}
 	d.bodyAt = pos{p.lines + 3 + blankLines(data, p.lines+2), 0}
 	p.front(front)
 	return d
@@ -104,6 +106,7 @@ func (p *parser) front(front string) {
 		seen = true
 		p.pairs(keys(), "", pairs)
 		p.graphAlone()
+		p.remoteAlone()
 	}
 }
 
@@ -186,6 +189,7 @@ func (p *parser) pairs(table []key, prefix string, pairs []*ast.MappingValueNode
 				p.wrongType(k, pair.Value)
 				continue
 			}
+			p.opened[prefix+name] = true
 			p.pairs(k.keys, prefix+name+".", inner)
 			continue
 		}

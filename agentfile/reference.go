@@ -14,13 +14,15 @@ var referenceText string
 func Reference() string {
 	var b strings.Builder
 	b.WriteString("| key | value | default | meaning |\n|---|---|---|---|\n")
-	for _, k := range keys() {
-		row(&b, "", k)
-		for _, inner := range k.keys {
-			row(&b, k.name+".", inner)
-		}
-	}
+	rows(&b, "", keys())
 	return strings.ReplaceAll(referenceText, "<!-- keys -->\n", b.String())
+}
+
+func rows(b *strings.Builder, prefix string, table []key) {
+	for _, k := range table {
+		row(b, prefix, k)
+		rows(b, prefix+k.name+".", k.keys)
+	}
 }
 
 func row(b *strings.Builder, prefix string, k key) {

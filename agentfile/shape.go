@@ -25,7 +25,7 @@ func shape(r *report, defs []*definition, graphs func() []string) *definition {
 		byFolder[path.Dir(d.file)] = append(byFolder[path.Dir(d.file)], d)
 	}
 	for _, d := range defs {
-		if d.isGraph {
+		if d.leaf() {
 			continue
 		}
 		if d.listed {
@@ -234,10 +234,15 @@ func root(r *report, defs, roots []*definition, graphs func() []string) *definit
 			main, most = d, n
 		}
 	}
-	listing := map[string]string{}
+	closed := map[string]string{} // by the folder that does not count: why
 	for _, d := range defs {
-		if d.listed {
-			listing[d.folder()] = d.file
+		switch {
+		case d.isRemote:
+			closed[d.folder()] = r.given(d.file) + " is a remote agent, so its folder does not count"
+		case d.isGraph && d.base != "":
+			closed[d.folder()] = r.given(d.file) + " is a graph, so its folder does not count"
+		case d.listed:
+			closed[d.folder()] = r.given(d.file) + " has a list subagents, so its folder does not count"
 		}
 	}
 	for _, d := range roots {
@@ -245,8 +250,8 @@ func root(r *report, defs, roots []*definition, graphs func() []string) *definit
 			continue
 		}
 		hint := ""
-		if file := listing[path.Dir(d.file)]; file != "" {
-			hint = "; " + r.given(file) + " has a list subagents, so its folder does not count"
+		if why := closed[path.Dir(d.file)]; why != "" {
+			hint = "; " + why
 		}
 		r.add(d.file, d.pos(), "the agent %q is nobody's sub-agent, and neither is %q (%s): a tree has one root%s",
 			d.name, main.name, r.place(main.file, main.pos()), hint)

@@ -20,7 +20,7 @@ func (f *agentFolder) subtree(r *report, root *definition) *definition {
 	for i := 0; i < len(originals); i++ {
 		d := originals[i]
 		switch {
-		case d.isGraph:
+		case d.leaf():
 		case d.listed:
 			known := append(f.listGraphs(r, d), f.defs...)
 			for _, name := range d.subagents {
@@ -37,7 +37,7 @@ func (f *agentFolder) subtree(r *report, root *definition) *definition {
 	own := names(r, all)
 	for i, d := range originals {
 		switch c := all[i]; {
-		case d.isGraph:
+		case d.leaf():
 		case d.listed:
 			c.subagents = d.subagents
 			listed(r, c, all, f.defs, own)

@@ -20,6 +20,10 @@ func (p *parser) wrongType(k *key, n ast.Node) {
 	if k.example != "" && k.typ != "true or false" {
 		example = " such as " + k.example
 	}
+	if k.secret {
+		p.add(p.at(n), "%s must be %s%s", p.name, k.typ, example)
+		return
+	}
 	p.add(p.at(n), "%s must be %s%s, not %s", p.name, k.typ, example, describe(n))
 }
 

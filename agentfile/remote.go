@@ -1,0 +1,85 @@
+package agentfile
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/agent"
+)
+
+// checkRemote reports what is wrong with the variables that a remote agent needs.
+// Nothing is fetched. No message holds what a variable holds.
+func (l *loader) checkRemote(r *report, d *definition) {
+	before := len(r.problems)
+	for _, v := range d.remote.values() {
+		if v.variable == "" {
+			continue
+		}
+		held := l.getenv(v.variable)
+		switch {
+		case held == "" && l.anyEnv:
+		case held == "":
+			r.add(d.file, v.at, "the environment variable %s is not set, and %s needs it", v.variable, v.key)
+		case strings.ContainsFunc(held, func(c rune) bool { return c < ' ' || c == 0x7f }):
+			r.add(d.file, v.at, "the environment variable %s holds a line break or another control character", v.variable)
+		case v.isAddress():
+			if u, err := url.Parse(held); err != nil || !absolute(u) {
+				r.add(d.file, v.at, "the environment variable %s holds no http or https address", v.variable)
+			}
+		}
+	}
+	if len(r.problems) > before || !d.remote.address.there() || agent.CheckName(d.name) != nil {
+		return
+	}
+	if _, err := l.remoteAgent(d); err != nil { // such as a key that no cookie can hold
+		r.add(d.file, d.at["a2a"], "%s", strings.TrimPrefix(err.Error(), fmt.Sprintf("remote agent %q: ", d.name)))
+	}
+}
+
+func (v value) isAddress() bool { return v.key == "a2a" || strings.HasSuffix(v.key, "_url") }
+
+// held returns what a value stands for: "" for a variable that is not set.
+func (l *loader) held(v value) string {
+	if v.variable == "" {
+		return v.text
+	}
+	return l.getenv(v.variable)
+}
+
+// remoteAgent makes the node of a remote agent, whose variables were checked.
+func (l *loader) remoteAgent(d *definition) (agent.Agent, error) {
+	k := &d.remote
+	address := l.held(k.address)
+	if address == "" {
+		address = "http://$" + k.address.variable // it is only looked at
+	}
+	opts := append([]a2a.Option{a2a.WithDescription(d.description)}, l.remotes...)
+	if _, there := d.at["history"]; there {
+		opts = append(opts, a2a.WithHistory(d.history))
+	}
+	if token := l.held(k.bearer); token != "" {
+		opts = append(opts, a2a.WithBearer(token))
+	}
+	if key := l.held(k.apiKey.value); key != "" {
+		switch at := k.apiKey; {
+		case at.header.there():
+			opts = append(opts, a2a.WithAPIKey(sdk.APIKeySecuritySchemeLocationHeader, at.header.text, key))
+		case at.query.there():
+			opts = append(opts, a2a.WithAPIKey(sdk.APIKeySecuritySchemeLocationQuery, at.query.text, key))
+		case at.cookie.there():
+			opts = append(opts, a2a.WithAPIKey(sdk.APIKeySecuritySchemeLocationCookie, at.cookie.text, key))
+		}
+	}
+	c := a2a.ClientCredentials{TokenURL: l.held(k.oauth2.tokenURL), ID: l.held(k.oauth2.clientID), Secret: l.held(k.oauth2.clientSecret), Scopes: k.oauth2.scopes}
+	if c.TokenURL != "" && c.ID != "" && c.Secret != "" {
+		opts = append(opts, a2a.WithClientCredentials(c))
+	}
+	for _, o := range k.origins {
+		opts = append(opts, a2a.WithTrustedOrigin(o))
+	}
+	return a2a.Remote(d.name, address, opts...)
+}
