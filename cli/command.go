@@ -214,6 +214,10 @@ func (p *program) turnFlags(cmd *cobra.Command) {
 	fs.StringVar(&p.flags.session, "session", "", "`ID` of the session to go on with, or to begin (default: a new one)")
 	p.dbFlag(fs)
 	p.redisFlag(fs)
+	p.modelFlag(fs)
+}
+
+func (p *program) modelFlag(fs *pflag.FlagSet) {
 	if !p.ownModel {
 		fs.StringVar(&p.flags.model, "model", "", "`NAME` of the model for all agents, in place of OPENAI_MODEL and of the names in the files")
 	}

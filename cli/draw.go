@@ -24,7 +24,7 @@ edges are drawn. No model is called or needed.`,
 		if draw == nil {
 			return usagef("--format %s: text, mermaid, dot and json are possible", oneLine(p.flags.tree))
 		}
-		tree, err := p.loadTree(path, unused)
+		tree, err := p.lookAt(path)
 		if err != nil {
 			return err
 		}
@@ -55,6 +55,24 @@ func toolNames(a agent.Agent) []string {
 	return names
 }
 
+// remoteURL returns where the card of a remote agent stands, without user, password and
+// query; "" if the program did not say. It is false for other agents.
+func remoteURL(a agent.Agent) (url string, remote bool) {
+	r, remote := a.(interface{ CardURL() string })
+	if !remote {
+		return "", false
+	}
+	return oneLine(r.CardURL()), true
+}
+
+// labels returns the lines that drawings show of an agent.
+func labels(a agent.Agent) []string {
+	if url, remote := remoteURL(a); remote && url != "" {
+		return []string{a.Name(), url}
+	}
+	return []string{a.Name()}
+}
+
 func drawText(w io.Writer, tree *agent.Tree, l look) error {
 	drawMarked(w, tree, l, "")
 	return nil
@@ -78,6 +96,9 @@ func drawMarked(w io.Writer, tree *agent.Tree, l look, active string) {
 			under += "│ "
 		} else {
 			under += "  "
+		}
+		if url, remote := remoteURL(n.Agent); remote {
+			fmt.Fprintln(w, l.paint(faint, under+"  remote: "+url))
 		}
 		if t := toolNames(n.Agent); len(t) > 0 {
 			fmt.Fprintln(w, l.paint(faint, under+"  tools: "+strings.Join(t, ", ")))
@@ -114,7 +135,7 @@ func drawMermaid(w io.Writer, tree *agent.Tree, _ look) error {
 	for n := range tree.Walk() {
 		g := graphOf(n.Agent)
 		if g == nil {
-			fmt.Fprintf(w, "    %s[\"%s\"]\n", ids[n], n.Agent.Name())
+			fmt.Fprintf(w, "    %s[\"%s\"]\n", ids[n], strings.Join(labels(n.Agent), "<br>"))
 			continue
 		}
 		fmt.Fprintf(w, "    subgraph %s[\"%s\"]\n        direction TB\n", ids[n], n.Agent.Name())
@@ -147,7 +168,7 @@ func drawDOT(w io.Writer, tree *agent.Tree, _ look) error {
 	for n := range tree.Walk() {
 		g := graphOf(n.Agent)
 		if g == nil {
-			fmt.Fprintf(w, "  %s [label=%q, shape=box];\n", ids[n], n.Agent.Name())
+			fmt.Fprintf(w, "  %s [label=%q, shape=box];\n", ids[n], strings.Join(labels(n.Agent), "\n"))
 			continue
 		}
 		fmt.Fprintf(w, "  subgraph cluster_%s {\n    label=%q;\n", ids[n], n.Agent.Name())
@@ -183,6 +204,7 @@ type jsonNode struct {
 	Path        string   `json:"path"`
 	Description string   `json:"description,omitempty"`
 	Model       string   `json:"model,omitempty"`
+	Remote      string   `json:"remote,omitempty"` // the address of its card
 	Tools       []string `json:"tools,omitempty"`
 	Targets     []string `json:"targets,omitempty"`
 	*jsonGraph
@@ -199,6 +221,7 @@ func nodeJSON(n *agent.Node) *jsonNode {
 	if a, ok := n.Agent.(interface{ Model() llm.Model }); ok && a.Model() != nil {
 		j.Model = a.Model().Name()
 	}
+	j.Remote, _ = remoteURL(n.Agent)
 	if g := graphOf(n.Agent); g != nil {
 		j.jsonGraph = graphJSON(g)
 	}

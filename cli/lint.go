@@ -14,11 +14,12 @@ func (p *program) lintCommand() *cobra.Command {
 	return p.withPath(&cobra.Command{
 		Short: "Report every problem of a tree, with file and line",
 		Long: `Checks a tree and prints every problem on a line of its own, as file:line: message.
-The status is then 2. No model is called or needed.`,
+The status is then 2. No model is called or needed, and nothing is fetched.`,
 	}, "lint", 0, func(_ *cobra.Command, path string, _ []string) error {
-		tree, err := p.loadTree(path, unused)
+		tree, err := p.lookAt(path)
 		if err == nil {
 			p.sound(tree)
+			p.mention(path)
 			return nil
 		}
 		var files *agentfile.Error
@@ -40,6 +41,18 @@ The status is then 2. No model is called or needed.`,
 		p.say("%s", count(len(lines), "problem"))
 		return statusError(StatusUsage)
 	})
+}
+
+// mention says which variables a sound tree needs and does not find, so that it could
+// not be run here.
+func (p *program) mention(path string) {
+	_, err := p.loadTree(path, unused)
+	var files *agentfile.Error
+	if errors.As(err, &files) {
+		for _, line := range fileProblems(files) {
+			p.say("to run it: %s", line)
+		}
+	}
 }
 
 // sound says what a tree without a problem has in it, and what is odd about it.

@@ -252,7 +252,7 @@ func (s *past) showView(cmd *cobra.Command, at int64) error {
 	if !p.embedded() && p.flags.treePath == "" {
 		return usagef("--view needs --tree PATH, the folder of the agents")
 	}
-	tree, err := p.loadTree(p.flags.treePath, unused)
+	tree, err := p.lookAt(p.flags.treePath)
 	if err != nil {
 		return err
 	}

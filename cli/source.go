@@ -10,13 +10,19 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
+// lookAt is loadTree for commands that run nothing: they need no model, and none of
+// the variables that remote agents need.
+func (p *program) lookAt(path string) (*agent.Tree, error) {
+	return p.loadTree(path, unused, agentfile.WithoutCredentials())
+}
+
 // loadTree builds and checks the tree: the program's own, or the one at path.
 // resolve gives the model of a name, and for "" the default one.
-func (p *program) loadTree(path string, resolve func(name string) (llm.Model, error)) (*agent.Tree, error) {
+func (p *program) loadTree(path string, resolve func(name string) (llm.Model, error), opts ...agentfile.Option) (*agent.Tree, error) {
 	if p.build != nil {
 		return p.builtTree(resolve)
 	}
-	opts := []agentfile.Option{agentfile.WithModel(resolve), agentfile.WithTools(p.tools...)}
+	opts = append(opts, agentfile.WithModel(resolve), agentfile.WithTools(p.tools...), agentfile.WithGetenv(p.Getenv))
 	load := func() (*agentfile.Tree, error) { return agentfile.LoadFS(p.files, p.dir, opts...) }
 	if p.files == nil {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -29,6 +35,25 @@ func (p *program) loadTree(path string, resolve func(name string) (llm.Model, er
 		return nil, usageError{err}
 	}
 	return tree.Index(), nil
+}
+
+// loadToRun loads the tree with the models that answer for it, which are nil if the tree
+// has its own.
+func (p *program) loadToRun(path string) (tree *agent.Tree, models *endpointModels, err error) {
+	resolve, missing := unused, false
+	if !p.ownModel {
+		if models, err = p.models(); err != nil {
+			return nil, nil, err
+		}
+		resolve = func(name string) (llm.Model, error) { return models.named(name, func() { missing = true }) }
+	}
+	if tree, err = p.loadTree(path, resolve); err != nil {
+		return nil, nil, err
+	}
+	if missing {
+		return nil, nil, models.missing
+	}
+	return tree, models, nil
 }
 
 // builtTree makes the tree of [WithTree] or [WithTreeFunc].

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 )
@@ -41,20 +40,9 @@ func (p *program) converse(ctx context.Context, path string, opts ...runner.Opti
 	if err != nil {
 		return nil, err
 	}
-	var models *endpointModels
-	resolve, missing := unused, false
-	if !p.ownModel {
-		if models, err = p.models(); err != nil {
-			return nil, err
-		}
-		resolve = func(name string) (llm.Model, error) { return models.named(name, func() { missing = true }) }
-	}
-	tree, err := p.loadTree(path, resolve)
+	tree, models, err := p.loadToRun(path)
 	if err != nil {
 		return nil, err
-	}
-	if missing {
-		return nil, models.missing
 	}
 	db, err := p.openDB(ctx, true)
 	if err != nil {
