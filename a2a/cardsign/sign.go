@@ -1,0 +1,259 @@
+package cardsign
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"encoding/asn1"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/url"
+	"slices"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/go-jose/go-jose/v4"
+	"github.com/gowebpki/jcs"
+
+	"github.com/agentarbor/arbor/a2a/internal/cardjson"
+)
+
+// Signer signs agent cards with one key. It is immutable and safe for concurrent
+// use.
+type Signer struct {
+	key  Key
+	jws  jose.Signer
+	open bool
+}
+
+// SignerOption changes what a signer writes into the header of its signatures.
+type SignerOption func(*signerConfig)
+
+type signerConfig struct {
+	kid, jku string
+	open     bool
+}
+
+// WithKeyID sets the id that signatures name their key by. Without it, it is the
+// thumbprint of the key (RFC 7638).
+func WithKeyID(id string) SignerOption { return func(c *signerConfig) { c.kid = id } }
+
+// WithKeySetURL names the https address of a key set that holds the public key,
+// for example one made by [KeySet]. Nothing is said of it without this option.
+func WithKeySetURL(jku string) SignerOption { return func(c *signerConfig) { c.jku = jku } }
+
+// WithOpenSchemes adds a signature that leaves the security schemes of a card
+// out. The client of the SDK for JavaScript (as of 1.3.0) can verify no other
+// when a card has such schemes, because it loses them on the way; what it uses
+// as schemes is then not covered for it. For other verifiers the price is that
+// they accept the card without its schemes, too.
+func WithOpenSchemes() SignerOption { return func(c *signerConfig) { c.open = true } }
+
+// NewSigner makes a signer of a private key, which may live elsewhere, such as
+// in a key management service. The algorithm is that of the key: ES256, ES384 or
+// ES512 for ECDSA, EdDSA for Ed25519, RS256 for RSA of at least 2,048 bits.
+func NewSigner(key crypto.Signer, opts ...SignerOption) (*Signer, error) {
+	if key == nil {
+		return nil, errors.New("cardsign: the key is nil")
+	}
+	var cfg signerConfig
+	for _, o := range opts {
+		o(&cfg)
+	}
+	public := key.Public()
+	algs, err := algorithms(public)
+	if err != nil {
+		return nil, fmt.Errorf("cardsign: %w", err)
+	}
+	if cfg.kid == "" {
+		if cfg.kid, err = thumbprint(public); err != nil {
+			return nil, fmt.Errorf("cardsign: the key has no thumbprint: %w", err)
+		}
+	}
+	header := (&jose.SignerOptions{}).WithType("JOSE").WithHeader("kid", cfg.kid)
+	if cfg.jku != "" {
+		if u, err := url.Parse(cfg.jku); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
+			return nil, errors.New("cardsign: the address of the key set must be an https URL without credentials")
+		}
+		header.WithHeader("jku", cfg.jku)
+	}
+	jws, err := jose.NewSigner(jose.SigningKey{Algorithm: algs[0], Key: &opaque{key, public, algs[0]}}, header)
+	if err != nil {
+		return nil, fmt.Errorf("cardsign: %w", err)
+	}
+	return &Signer{Key{cfg.kid, public}, jws, cfg.open}, nil
+}
+
+// NewSignerPEM is [NewSigner] with the private key in a PEM block: PKCS #8, SEC 1
+// or PKCS #1, not encrypted.
+func NewSignerPEM(text []byte, opts ...SignerOption) (*Signer, error) {
+	key, err := parsePrivateKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("cardsign: %w", err)
+	}
+	return NewSigner(key, opts...)
+}
+
+// Key returns the public key with the id that the signatures name.
+func (s *Signer) Key() Key { return s.key }
+
+// Sign adds signatures to the card, after those that it has. They are over the
+// card as A2A 1.0 writes it, in which required fields that are empty are there.
+// On an error the card is as it was.
+func (s *Signer) Sign(card *sdk.AgentCard) error {
+	tree, err := cardjson.Tree(card)
+	if err != nil {
+		return fmt.Errorf("cardsign: the card cannot be signed: %w", err)
+	}
+	sigs, err := s.sign(tree)
+	if err != nil {
+		return err
+	}
+	for _, sig := range sigs {
+		card.Signatures = append(card.Signatures[:len(card.Signatures):len(card.Signatures)],
+			sdk.AgentCardSignature{Protected: sig.Protected, Signature: sig.Signature})
+	}
+	return nil
+}
+
+// SignJSON returns the card with further signatures. It is for documents that
+// hold more than the fields of A2A 1.0, such as those of protocol 0.3 beside
+// them: one signature is for those who know the fields of 1.0 only, and one is
+// over the whole document. The names in the result are in order.
+func (s *Signer) SignJSON(card []byte) ([]byte, error) {
+	tree, err := cardjson.Parse(card)
+	if err != nil {
+		return nil, fmt.Errorf("cardsign: %w", err)
+	}
+	var there []any
+	switch v := tree["signatures"].(type) {
+	case nil:
+	case []any:
+		there = v
+	default:
+		return nil, fmt.Errorf("cardsign: %w: its signatures are no list", cardjson.ErrJSON)
+	}
+	sigs, err := s.sign(tree)
+	if err != nil {
+		return nil, err
+	}
+	for _, sig := range sigs {
+		there = append(there, sig)
+	}
+	tree["signatures"] = there
+	return cardjson.Write(tree)
+}
+
+// signature is what stands in a card (A2A 1.0, section 4.4.7).
+type signature struct {
+	Protected string `json:"protected"`
+	Signature string `json:"signature"`
+}
+
+// sign signs every form of the document that some verifier may look at: the one
+// of the specification, the one without what is empty, and, if there are fields
+// beside those of the protocol, the whole.
+func (s *Signer) sign(tree map[string]any) ([]signature, error) {
+	var known, whole, signed []cardjson.Form
+	for _, f := range cardjson.Forms(tree) {
+		switch {
+		case f.Lacks == nil:
+			whole = append(whole, f)
+		case !slices.Contains(f.Lacks, "securitySchemes"):
+			known = append(known, f)
+		case s.open:
+			signed = append(signed, f)
+		}
+	}
+	// The third whole form is the document as it is, which nobody needs from us.
+	if known == nil {
+		signed = append(whole[:2:2], signed...)
+	} else {
+		signed = append(append(known, whole[0]), signed...)
+	}
+	var sigs []signature
+	var seen [][]byte
+next:
+	for _, f := range signed {
+		payload, err := canonical(f.Tree)
+		if err != nil {
+			return nil, fmt.Errorf("cardsign: the card has no canonical form: %w", err)
+		}
+		for _, other := range seen {
+			if bytes.Equal(other, payload) {
+				continue next
+			}
+		}
+		seen = append(seen, payload)
+		obj, err := s.jws.Sign(payload)
+		if err != nil {
+			return nil, fmt.Errorf("cardsign: the card could not be signed: %w", err)
+		}
+		var sig signature
+		if err := json.Unmarshal([]byte(obj.FullSerialize()), &sig); err != nil {
+			return nil, fmt.Errorf("cardsign: the signature has no JSON form: %w", err)
+		}
+		sigs = append(sigs, sig)
+	}
+	return sigs, nil
+}
+
+// canonical is the canonical form of RFC 8785.
+func canonical(tree map[string]any) ([]byte, error) {
+	b, err := cardjson.Write(tree)
+	if err != nil {
+		return nil, err
+	}
+	return jcs.Transform(b)
+}
+
+// opaque lets any crypto.Signer make JSON Web Signatures. With a key in memory,
+// equal cards get equal signatures, so that copies of a server give the same
+// document and the same ETag.
+type opaque struct {
+	key    crypto.Signer
+	public crypto.PublicKey
+	alg    jose.SignatureAlgorithm
+}
+
+func (o *opaque) Public() *jose.JSONWebKey { return &jose.JSONWebKey{Key: o.public} }
+
+func (o *opaque) Algs() []jose.SignatureAlgorithm { return []jose.SignatureAlgorithm{o.alg} }
+
+func (o *opaque) SignPayload(input []byte, alg jose.SignatureAlgorithm) ([]byte, error) {
+	if alg != o.alg {
+		return nil, jose.ErrUnsupportedAlgorithm
+	}
+	if alg == jose.EdDSA {
+		return o.key.Sign(rand.Reader, input, crypto.Hash(0))
+	}
+	hash := map[jose.SignatureAlgorithm]crypto.Hash{
+		jose.ES256: crypto.SHA256, jose.ES384: crypto.SHA384, jose.ES512: crypto.SHA512, jose.RS256: crypto.SHA256,
+	}[alg]
+	h := hash.New()
+	h.Write(input)
+	random := io.Reader(rand.Reader)
+	if _, ok := o.key.(*ecdsa.PrivateKey); ok {
+		random = nil // deterministic, RFC 6979
+	}
+	sig, err := o.key.Sign(random, h.Sum(nil), hash)
+	public, ok := o.public.(*ecdsa.PublicKey)
+	if err != nil || !ok {
+		return sig, err
+	}
+	// JSON Web Signatures have two numbers of fixed size instead of ASN.1 (RFC 7518,
+	// section 3.4).
+	var rs struct{ R, S *big.Int }
+	size := (public.Curve.Params().BitSize + 7) / 8
+	if rest, err := asn1.Unmarshal(sig, &rs); err != nil || len(rest) > 0 || rs.R.Sign() <= 0 || rs.S.Sign() <= 0 ||
+		rs.R.BitLen() > size*8 || rs.S.BitLen() > size*8 {
+		return nil, errors.New("the key gave no ECDSA signature")
+	}
+	out := make([]byte, 2*size)
+	rs.R.FillBytes(out[:size])
+	rs.S.FillBytes(out[size:])
+	return out, nil
+}

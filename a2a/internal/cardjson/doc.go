@@ -1,0 +1,11 @@
+// Package cardjson reads and writes agent cards in the JSON that A2A 1.0 defines
+// by its Protocol Buffer schema, and brings them into the forms that are signed.
+//
+// The types of github.com/a2aproject/a2a-go leave required fields out when they
+// are empty, write the scopes of security requirements as plain arrays instead
+// of objects, and cannot read such an object. [Marshal] and [Unmarshal] stand
+// between those types and the wire.
+//
+// It imports those types and nothing of this module. It fetches nothing and
+// knows nothing of keys.
+package cardjson
