@@ -671,6 +671,19 @@ func TestFailuresTellNoSecrets(t *testing.T) {
 	require.Equal(t, task.Status.Message, task.History[len(task.History)-1])
 }
 
+// What a workflow gives out without a word is data.
+func TestOutputWithoutWords(t *testing.T) {
+	a, err := agent.New("a", "Counts.", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			yield(&agent.Event{Data: &agent.Finish{Output: []byte(`{"n":2}`)}}, nil)
+		}
+	})
+	require.NoError(t, err)
+	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+	task := sendTask(t, h, context.Background(), userMessage("m1", "count"))
+	require.Equal(t, map[string]any{"n": 2.0}, task.Artifacts[0].Parts[0].Data())
+}
+
 // A message that goes on without the task that waits ends it.
 func TestTheUserGoesOn(t *testing.T) {
 	var ran []string

@@ -277,7 +277,21 @@ func (p *projection) ended(e *agent.Event, end *agent.HarnessEnd) []sdk.Event {
 	if p.remote == "input_required" { // a remote agent's question is ours
 		return p.status(e, sdk.TaskStateInputRequired, p.words(e))
 	}
-	return p.status(e, sdk.TaskStateCompleted, nil)
+	return append(p.output(e, end), p.status(e, sdk.TaskStateCompleted, nil)...)
+}
+
+// output makes an artifact of what a workflow gives out, if it says nothing in words.
+func (p *projection) output(e *agent.Event, end *agent.HarnessEnd) []sdk.Event {
+	if p.blocks > 0 || len(end.Output) == 0 || string(end.Output) == "null" {
+		return nil
+	}
+	a := p.artifact(e, "")
+	a.Parts = sdk.ContentParts{sdk.NewDataPart(jsonValue(end.Output))}
+	p.blocks++
+	if !p.outline {
+		p.task.Artifacts = append(p.task.Artifacts, a)
+	}
+	return []sdk.Event{&sdk.TaskArtifactUpdateEvent{TaskID: p.task.ID, ContextID: p.task.ContextID, Artifact: a, LastChunk: true}}
 }
 
 func (p *projection) words(e *agent.Event) *sdk.Message {
