@@ -3,7 +3,6 @@ package a2aserver
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -42,7 +41,7 @@ type projection struct {
 // block is a text under way: what was shown of it.
 type block struct {
 	id    string
-	shown string
+	shown []byte
 }
 
 func newProjection(key agent.SessionKey, first *agent.Event) *projection {
@@ -153,14 +152,14 @@ func (p *projection) text(e *agent.Event, content string) []sdk.Event {
 		}
 		fresh := p.open.id != e.ID
 		if fresh {
-			p.open = block{id: e.ID}
+			p.open = block{id: e.ID, shown: p.open.shown[:0]}
 		}
-		p.open.shown += content
+		p.open.shown = append(p.open.shown, content...)
 		return []sdk.Event{p.update(e, content, !fresh, false)}
 	}
-	shown, fresh := p.open.shown, p.open.id != e.ID
-	if fresh {
-		shown = ""
+	shown := p.open.shown
+	if p.open.id != e.ID {
+		shown = nil
 	}
 	p.open = block{}
 	p.said = content
@@ -168,8 +167,8 @@ func (p *projection) text(e *agent.Event, content string) []sdk.Event {
 		return nil
 	}
 	var events []sdk.Event
-	if rest, ok := strings.CutPrefix(content, shown); ok && shown != "" {
-		events = []sdk.Event{p.update(e, rest, true, true)}
+	if n := len(shown); n > 0 && n <= len(content) && content[:n] == string(shown) {
+		events = []sdk.Event{p.update(e, content[n:], true, true)}
 	} else {
 		events = []sdk.Event{p.update(e, content, false, true)}
 	}
