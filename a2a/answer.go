@@ -1,32 +1,41 @@
 package a2a
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/agent"
 )
 
 // answer puts together what a remote agent says in one exchange, from messages,
 // tasks, and the updates of a stream in any mixture. Artifacts are known by their
 // ids, so that a snapshot replaces what its deltas built and doubles nothing.
+// What it costs grows with what is received, and what it keeps is bounded.
 type answer struct {
+	limit int // of the bytes that are kept; 0 is none
+
 	taskID    sdk.TaskID
 	contextID string
 	state     sdk.TaskState // "" until there is a task
 	message   bool          // the answer is a message, without a task
-	blocks    []block       // artifacts in the order of their arrival
+	blocks    list          // artifacts
+	said      list          // the words of earlier states, by message id
 	final     string        // the words of the status that ended the exchange
-	said      []block       // the words of earlier states, by message id
 	old       map[string]string
+	quiet     bool // a question that was asked before is not asked again
+	usage     []agent.Usage
 
-	shown    string // what was given out by next
+	shown    []byte // what was given out by next
+	pending  []byte // to be given out by next
 	diverged bool   // what was shown is not how the answer begins any more
-	pending  string // to be given out by next
+	compared int    // how long the answer was when it was last found so
+	blind    bool   // deltas may be missing, until the next snapshot
 }
-
-type block struct{ id, text string }
 
 // settled reports whether nothing more is to come.
 func (a *answer) settled() bool {
@@ -35,6 +44,11 @@ func (a *answer) settled() bool {
 
 func interrupted(s sdk.TaskState) bool {
 	return s == sdk.TaskStateInputRequired || s == sdk.TaskStateAuthRequired
+}
+
+// tooLarge reports whether more was received than may be kept.
+func (a *answer) tooLarge() bool {
+	return a.limit > 0 && a.blocks.size+a.said.size+len(a.final) > a.limit
 }
 
 // baseline notes what a task held before it was given new words, which is no
@@ -56,18 +70,81 @@ func (a *answer) baseline(t *sdk.Task) {
 	}
 }
 
-// add takes in the next event.
+// recall is baseline for a task that was taken up anew: what of it the log has as
+// words that were said.
+func (a *answer) recall(t *sdk.Task, said []string) {
+	a.old = make(map[string]string)
+	known := make([]int, len(t.Artifacts)) // how much of each was said
+	texts := make([]string, len(t.Artifacts))
+	for i, artifact := range t.Artifacts {
+		if artifact != nil {
+			texts[i] = partsText(artifact.Parts)
+		}
+	}
+	for _, rest := range said {
+		for i, text := range texts {
+			left := text[known[i]:]
+			if left == "" {
+				continue
+			}
+			n := common(left, rest)
+			if n < len(left) && rest[n:] != "" && !strings.HasPrefix(rest[n:], separator) {
+				break // the words are others
+			}
+			known[i] += n
+			rest = strings.TrimPrefix(rest[n:], separator)
+			if n < len(left) {
+				break
+			}
+		}
+	}
+	for i, artifact := range t.Artifacts {
+		if known[i] > 0 {
+			a.old["artifact "+string(artifact.ID)] = texts[i][:known[i]]
+		}
+	}
+	messages := append(slices.Clone(t.History), t.Status.Message)
+	for _, m := range messages {
+		if m == nil || m.Role == sdk.MessageRoleUser {
+			continue
+		}
+		if text := partsText(m.Parts); slices.ContainsFunc(said, func(s string) bool { return ends(s, text) }) {
+			a.old["message "+m.ID] = text
+		}
+	}
+}
+
+// common returns how many bytes two texts have in common at their beginnings.
+func common(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// ends reports whether words that were said end with a text of its own.
+func ends(said, text string) bool {
+	head, ok := strings.CutSuffix(said, text)
+	return ok && text != "" && (head == "" || strings.HasSuffix(head, separator))
+}
+
+// add takes in the next event. An event of an unknown kind says nothing.
 func (a *answer) add(e sdk.Event) {
-	if e == nil {
+	if absent(e) {
 		return
+	}
+	if m, ok := e.(*sdk.Message); ok && m.Role == sdk.MessageRoleUser {
+		return // our own words, come back
 	}
 	info := e.TaskInfo()
 	if info.ContextID != "" {
 		a.contextID = info.ContextID
 	}
-	if info.TaskID != "" {
+	if a.taskID == "" { // one exchange is about one task
 		a.taskID = info.TaskID
 	}
+	snapshot := false
 	switch e := e.(type) {
 	case *sdk.Message:
 		if e.TaskID != "" && a.state != "" { // a message about the task, not instead of one
@@ -76,14 +153,17 @@ func (a *answer) add(e sdk.Event) {
 		}
 		a.message = true
 		a.final = partsText(e.Parts)
+		a.account(e.Metadata)
 	case *sdk.Task:
+		snapshot, a.blind = true, false
 		for _, artifact := range e.Artifacts {
 			if artifact != nil {
 				a.put(artifact, false)
 			}
 		}
 		a.status(e.Status)
-		if a.settled() && a.final == "" && len(a.blocks) == 0 {
+		a.account(e.Metadata)
+		if a.settled() && a.final == "" && len(a.blocks.blocks) == 0 {
 			for _, m := range e.History {
 				if m != nil && m.Role == sdk.MessageRoleAgent {
 					a.say(m)
@@ -92,19 +172,39 @@ func (a *answer) add(e sdk.Event) {
 		}
 	case *sdk.TaskStatusUpdateEvent:
 		a.status(e.Status)
+		a.account(e.Metadata)
 	case *sdk.TaskArtifactUpdateEvent:
 		if e.Artifact != nil {
 			a.put(e.Artifact, e.Append)
+			snapshot = !e.Append
 		}
 	}
-	a.compare()
+	a.compare(snapshot || a.settled())
+}
+
+// absent reports whether there is no event at all, which a client may yield.
+func absent(e sdk.Event) bool {
+	switch e := e.(type) {
+	case nil:
+		return true
+	case *sdk.Message:
+		return e == nil
+	case *sdk.Task:
+		return e == nil
+	case *sdk.TaskStatusUpdateEvent:
+		return e == nil
+	case *sdk.TaskArtifactUpdateEvent:
+		return e == nil
+	}
+	return false
 }
 
 // status takes in a state. The words of a state that ends the exchange belong to
-// the answer; those of earlier states tell of progress.
+// the answer; those of earlier states tell of progress. A state that nobody has
+// heard of is one of progress.
 func (a *answer) status(s sdk.TaskStatus) {
-	if s.State != "" {
-		a.state = s.State
+	if s.State != "" && !a.settled() {
+		a.state = known(s.State)
 	}
 	if s.Message == nil {
 		return
@@ -115,91 +215,106 @@ func (a *answer) status(s sdk.TaskStatus) {
 	}
 	if text := partsText(s.Message.Parts); text != a.old["message "+s.Message.ID] || text == "" {
 		a.final = text
-	} else if interrupted(a.state) {
+	} else if interrupted(a.state) && !a.quiet {
 		a.final = text // it asks the same again
 	}
 }
 
+// known returns a state by the name that the protocol has for it, also if a peer
+// writes it as older versions do: "completed", "input-required".
+func known(s sdk.TaskState) sdk.TaskState {
+	if strings.HasPrefix(string(s), "TASK_STATE_") {
+		return s
+	}
+	name := strings.ToUpper(strings.ReplaceAll(string(s), "-", "_"))
+	if name == "CANCELLED" {
+		name = "CANCELED"
+	}
+	switch full := sdk.TaskState("TASK_STATE_" + name); full {
+	case sdk.TaskStateSubmitted, sdk.TaskStateWorking, sdk.TaskStateInputRequired, sdk.TaskStateAuthRequired,
+		sdk.TaskStateCompleted, sdk.TaskStateFailed, sdk.TaskStateRejected, sdk.TaskStateCanceled:
+		return full
+	}
+	return s
+}
+
 func (a *answer) say(m *sdk.Message) {
+	if slices.Contains(m.Extensions, Extension) { // what our own agents tell beside their words
+		return
+	}
 	text := partsText(m.Parts)
 	if old, known := a.old["message "+m.ID]; text == "" || known && old == text {
 		return
 	}
-	for i := range a.said {
-		if a.said[i].id == m.ID {
-			a.said[i].text = text
-			return
-		}
-	}
-	a.said = append(a.said, block{m.ID, text})
+	a.said.set(m.ID, text)
 }
 
 func (a *answer) put(artifact *sdk.Artifact, more bool) {
 	id, text := string(artifact.ID), partsText(artifact.Parts)
-	i := 0
-	for i < len(a.blocks) && a.blocks[i].id != id {
-		i++
-	}
 	if !more {
 		text = strings.TrimPrefix(text, a.old["artifact "+id])
 	}
+	i := a.blocks.find(id)
 	switch {
-	case i == len(a.blocks) && text == "":
-	case i == len(a.blocks):
-		a.blocks = append(a.blocks, block{id, text})
+	case i < 0 && text == "":
+	case i < 0:
+		a.blocks.set(id, text)
 		if !a.diverged {
 			if len(a.shown)+len(a.pending) > 0 {
-				a.pending += separator
+				a.pending = append(a.pending, separator...)
 			}
-			a.pending += text
-		}
-	case more && i == len(a.blocks)-1:
-		a.blocks[i].text += text
-		if !a.diverged {
-			a.pending += text
+			a.pending = append(a.pending, text...)
 		}
 	case more:
-		a.blocks[i].text += text
-		a.diverged = true
-	case a.blocks[i].text != text:
-		a.blocks[i].text = text
-		a.diverged = true
+		a.blocks.append(i, text)
+		switch {
+		case i < len(a.blocks.blocks)-1:
+			a.diverge()
+		case !a.diverged:
+			a.pending = append(a.pending, text...)
+		}
+	case string(a.blocks.blocks[i].text) != text:
+		a.blocks.set(id, text)
+		a.diverge()
 	}
 }
 
 const separator = "\n\n"
 
-// compare finds the way back after blocks did not only grow at the end.
-func (a *answer) compare() {
+func (a *answer) diverge() { a.diverged, a.pending = true, a.pending[:0] }
+
+// compare finds the way back after blocks did not only grow at the end. While they
+// grow that is tried now and then.
+func (a *answer) compare(now bool) {
 	if !a.diverged {
 		return
 	}
-	if rest, ok := strings.CutPrefix(a.artifacts(), a.shown); ok {
-		a.diverged, a.pending = false, rest
-	} else {
-		a.pending = ""
+	n := a.blocks.length()
+	if n < len(a.shown) || !now && n < a.compared+a.compared/8 {
+		return
+	}
+	a.compared = n
+	if rest, ok := bytes.CutPrefix(a.blocks.joined(), a.shown); ok {
+		a.diverged, a.pending = false, append(a.pending[:0], rest...)
 	}
 }
+
+// gap notes that events may have been missed.
+func (a *answer) gap() { a.blind = true }
 
 // next returns what can be shown beyond what was shown before.
 func (a *answer) next() string {
-	delta := a.pending
-	a.pending = ""
-	a.shown += delta
-	return delta
-}
-
-func (a *answer) artifacts() string {
-	texts := make([]string, len(a.blocks))
-	for i, b := range a.blocks {
-		texts[i] = b.text
+	if a.blind || a.diverged || len(a.pending) == 0 {
+		return ""
 	}
-	return strings.Join(texts, separator)
+	delta := string(a.pending)
+	a.shown, a.pending = append(a.shown, delta...), a.pending[:0]
+	return delta
 }
 
 // text returns the whole answer.
 func (a *answer) text() string {
-	text := a.artifacts()
+	text := string(a.blocks.joined())
 	switch {
 	case a.final == "" || strings.Contains(text, a.final): // many repeat their artifact in the last status
 	case text == "":
@@ -208,17 +323,76 @@ func (a *answer) text() string {
 		text += separator + a.final
 	}
 	if text == "" {
-		texts := make([]string, len(a.said))
-		for i, b := range a.said {
-			texts[i] = b.text
-		}
-		text = strings.Join(texts, separator)
+		text = string(a.said.joined())
 	}
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
+// list is texts with ids, in the order in which they came.
+type list struct {
+	blocks []block
+	at     map[string]int
+	text   int // the length of all texts
+	size   int // what is kept, ids included
+}
+
+type block struct {
+	id   string
+	text []byte
+}
+
+// find returns where a text is, -1 if there is none of the id.
+func (l *list) find(id string) int {
+	if i, ok := l.at[id]; ok {
+		return i
+	}
+	return -1
+}
+
+func (l *list) set(id, text string) {
+	i := l.find(id)
+	if i < 0 {
+		if l.at == nil {
+			l.at = make(map[string]int)
+		}
+		i = len(l.blocks)
+		l.at[id] = i
+		l.blocks = append(l.blocks, block{id: id})
+		l.size += len(id) + 64 // and what it costs to keep it
+	}
+	b := &l.blocks[i]
+	l.text += len(text) - len(b.text)
+	l.size += len(text) - len(b.text)
+	b.text = append(b.text[:0], text...)
+}
+
+func (l *list) append(i int, text string) {
+	l.text += len(text)
+	l.size += len(text)
+	l.blocks[i].text = append(l.blocks[i].text, text...)
+}
+
+// length returns the length of all texts joined.
+func (l *list) length() int { return l.text + max(0, len(l.blocks)-1)*len(separator) }
+
+func (l *list) joined() []byte {
+	joined := make([]byte, 0, l.length())
+	for i := range l.blocks {
+		if i > 0 {
+			joined = append(joined, separator...)
+		}
+		joined = append(joined, l.blocks[i].text...)
+	}
+	return joined
+}
+
 // partsText returns parts as text: data as JSON, of files the names.
 func partsText(parts sdk.ContentParts) string {
+	if len(parts) == 1 && parts[0] != nil {
+		if text, ok := parts[0].Content.(sdk.Text); ok {
+			return string(text)
+		}
+	}
 	var b strings.Builder
 	for _, p := range parts {
 		if p == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,12 +38,21 @@ func (r *remote) cardError(ctx context.Context, err error) *Error {
 	return e
 }
 
-// Run implements agent.Agent: one exchange with the remote agent.
+// Run implements agent.Agent: one exchange with the remote agent. If the peer has
+// certainly not begun to work on the message, the error is an agent.RefusedError; see
+// [ErrNotSent] for what that takes.
 func (r *remote) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
 	return func(yield func(*agent.Event, error) bool) {
 		x := &exchange{remote: r, inv: inv, outer: ctx, yield: yield}
+		x.answer.limit = int(min(r.maxBody, 1<<40))
 		err := x.run()
-		if err == nil || x.stopped {
+		if x.stopped {
+			return
+		}
+		if err == nil {
+			if x.waits {
+				yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonInputRequired}}, nil)
+			}
 			return
 		}
 		if ctx.Err() != nil {
@@ -55,7 +65,7 @@ func (r *remote) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agen
 				return
 			}
 		}
-		yield(nil, &agent.RunError{Agent: r.name, Code: string(err.Code), Err: err})
+		yield(nil, &agent.RunError{Agent: r.name, Code: string(err.Code), Err: x.refusal(err)})
 	}
 }
 
@@ -64,14 +74,18 @@ type exchange struct {
 	*remote
 	inv    *agent.Invocation
 	outer  context.Context // the turn's
-	ctx    context.Context // the same within the time limits
+	ctx    context.Context // the same within the time limits, asking for our extension
 	peer   *peer
 	answer answer
 	yield  func(*agent.Event, error) bool
 
-	recorded bool   // the handle of the task is stored
-	textID   string // of the block whose deltas were shown
-	stopped  bool   // the consumer wants no more
+	fresh    bool     // the run has not begun a task yet
+	delivery delivery // of the message
+	recorded bool     // the handle of the task is stored
+	textID   string   // of the block whose deltas were shown
+	stopped  bool     // the consumer wants no more
+	waits    bool     // the task waits for what is done elsewhere
+	gone     bool     // the peer does not know the task any more
 }
 
 func (x *exchange) run() *Error {
@@ -87,112 +101,90 @@ func (x *exchange) run() *Error {
 		defer watch.over()
 		ctx = context.WithValue(ctx, silenceKey{}, watch)
 	}
-	x.ctx = ctx
+	x.ctx = withExtension(ctx)
 	m, err := x.memory(ctx, x.inv)
 	if err != nil {
 		return x.classify(ctx, err)
 	}
+	x.fresh = m.task.TaskID == "" || m.seq <= x.inv.Since()
 	if x.peer, err = x.cards.get(ctx); err != nil {
 		return x.cardError(ctx, err)
 	}
 	x.answer.contextID = m.task.ContextID
 	defer x.abandon()
-	if !x.rejoin(m) && !x.stopped {
-		if err := x.send(m); err != nil || x.stopped {
-			return err
-		}
+	streams := true
+	joined, failed := x.rejoin(m)
+	if failed == nil && !joined && !x.stopped {
+		streams, failed = x.send(m)
 	}
-	if err := x.follow(); err != nil || x.stopped {
+	if failed != nil || x.stopped {
+		return failed
+	}
+	if err := x.follow(streams); err != nil || x.stopped {
 		return err
 	}
 	return x.finish()
 }
 
-// rejoin takes up the task of a run that a crash cut off, instead of sending its
-// words a second time. It reports whether there is one to follow.
-func (x *exchange) rejoin(m *memory) bool {
-	if m.runID != x.inv.RunID() || m.task.TaskID == "" || m.task.Status == status(sdk.TaskStateCanceled) {
-		return false
-	}
-	task, err := x.peer.client.GetTask(x.ctx, &sdk.GetTaskRequest{ID: sdk.TaskID(m.task.TaskID)})
-	if err != nil || task == nil || task.Status.State == sdk.TaskStateCanceled {
-		return false
-	}
-	x.recorded = true
-	x.take(task)
-	return true
-}
-
-// send gives the peer the new words and takes in what it answers at once.
-func (x *exchange) send(m *memory) *Error {
+// send gives the peer the new words and takes in what it answers at once. It reports
+// whether the peer answers with streams.
+func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 	parts := m.news()
 	if len(parts) == 0 {
-		return &Error{Agent: x.name, Card: x.cards.shown, Code: CodeNothingToSend, Message: "there are no new words for the remote agent"}
+		return false, &Error{Agent: x.name, Card: x.cards.shown, Code: CodeNothingToSend, Message: "there are no new words for the remote agent"}
 	}
-	msg := sdk.NewMessage(sdk.MessageRoleUser, parts...)
-	msg.ContextID = m.task.ContextID
+	msg := &sdk.Message{ID: x.messageID(m), Role: sdk.MessageRoleUser, Parts: parts, ContextID: m.task.ContextID}
+	chained(msg, x.inv.Metadata())
 	if state := m.task.Status; m.task.TaskID != "" && (state == status(sdk.TaskStateInputRequired) || state == status(sdk.TaskStateAuthRequired)) {
 		// The task waits for these words. What it holds already is not its answer
 		// to them; a task that is gone or over meanwhile gets a successor.
 		task, err := x.peer.client.GetTask(x.ctx, &sdk.GetTaskRequest{ID: sdk.TaskID(m.task.TaskID)})
 		switch {
-		case err == nil && task != nil && !task.Status.State.Terminal():
+		case err == nil && task != nil && !known(task.Status.State).Terminal():
 			x.answer.baseline(task)
 			msg.TaskID = task.ID
 		case err != nil && !errors.Is(err, sdk.ErrTaskNotFound):
-			return x.failed(err)
+			return false, x.failed(err)
 		}
 	}
-	for e, err := range x.peer.client.SendStreamingMessage(x.ctx, &sdk.SendMessageRequest{Message: msg}) {
+	events := 0
+	for e, err := range x.peer.client.SendStreamingMessage(x.delivery.watch(x.ctx), &sdk.SendMessageRequest{Message: msg}) {
 		if err != nil {
-			var protocol *sdk.Error
-			if x.answer.taskID != "" && x.ctx.Err() == nil && !errors.As(err, &protocol) && !errors.Is(err, errTooLarge) {
-				x.inv.Logger().Warn("the stream of a remote agent broke, its task is polled", "agent", x.name, "card", x.cards.shown)
-				return nil
+			if x.answer.taskID == "" || !x.broke(err) {
+				x.delivery.failed(err)
+				return false, x.failed(err)
 			}
-			return x.failed(err)
+			x.answer.gap()
+			return true, nil
 		}
-		if !x.take(e) {
-			return nil
+		x.delivery.heard = true
+		if events++; !x.take(e) {
+			return false, nil
+		}
+		if x.answer.tooLarge() {
+			return false, x.failed(errTooLarge)
 		}
 		if x.answer.settled() {
 			break
 		}
 	}
-	return nil
+	return events != 1, nil
 }
 
-// follow polls a task that is not settled although its stream has ended.
-func (x *exchange) follow() *Error {
-	for wait := 100 * time.Millisecond; !x.answer.settled() && !x.stopped; wait = min(2*wait, 5*time.Second) {
-		if x.ctx.Err() != nil {
-			return x.failed(context.Cause(x.ctx))
-		}
-		if x.answer.taskID == "" {
-			return x.failed(errors.New("the answer ended before it was complete"))
-		}
-		task, err := x.peer.client.GetTask(x.ctx, &sdk.GetTaskRequest{ID: x.answer.taskID})
-		if err != nil {
-			return x.failed(err)
-		}
-		if !x.take(task) || x.answer.settled() {
-			return nil
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-x.ctx.Done():
-			timer.Stop()
-		}
-	}
-	return nil
+// broke reports whether an error is one of the connection, after which the task may
+// still be there, and not the peer's own.
+func (x *exchange) broke(err error) bool {
+	return x.ctx.Err() == nil && !isAnswer(err) && !errors.Is(err, errTooLarge)
 }
 
 // take takes in one event: it stores the handle of a new task before anything
 // else is waited for, and shows what text there is. It reports whether to go on.
 func (x *exchange) take(e sdk.Event) bool {
-	if meta := e.Meta(); len(meta) > 0 {
-		x.inv.Logger().Debug("the metadata of a remote agent is ignored", "agent", x.name, "keys", len(meta))
+	if absent(e) {
+		return true
+	}
+	if keys := foreign(e); len(keys) > 0 {
+		x.inv.Logger().Debug("the metadata of a remote agent is ignored", "agent", x.name, "keys", keys)
 	}
 	x.answer.add(e)
 	if x.answer.taskID != "" && !x.recorded && !x.answer.settled() {
@@ -214,6 +206,55 @@ func (x *exchange) take(e sdk.Event) bool {
 	return x.give(&agent.Event{ID: x.textID, Partial: true, Attempt: 1, Data: &agent.Text{Content: delta}})
 }
 
+// foreign returns the keys of an event's metadata that are not our extension's, some
+// of them if there are many.
+func foreign(e sdk.Event) (keys []string) {
+	note := func(metadata map[string]any) {
+		for key := range metadata {
+			if key != Extension && len(keys) < 8 {
+				keys = append(keys, clip(key, 64))
+			}
+		}
+	}
+	parts := func(parts sdk.ContentParts) {
+		for _, p := range parts {
+			if p != nil {
+				note(p.Metadata)
+			}
+		}
+	}
+	message := func(m *sdk.Message) {
+		if m != nil {
+			note(m.Metadata)
+			parts(m.Parts)
+		}
+	}
+	artifact := func(a *sdk.Artifact) {
+		if a != nil {
+			note(a.Metadata)
+			parts(a.Parts)
+		}
+	}
+	switch e := e.(type) {
+	case *sdk.Message:
+		message(e)
+	case *sdk.Task:
+		note(e.Metadata)
+		message(e.Status.Message)
+		for _, a := range e.Artifacts {
+			artifact(a)
+		}
+	case *sdk.TaskStatusUpdateEvent:
+		note(e.Metadata)
+		message(e.Status.Message)
+	case *sdk.TaskArtifactUpdateEvent:
+		note(e.Metadata)
+		artifact(e.Artifact)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
 func (x *exchange) give(e *agent.Event) bool {
 	if !x.yield(e, nil) {
 		x.stopped = true
@@ -224,7 +265,7 @@ func (x *exchange) give(e *agent.Event) bool {
 // record stores the handle of the task, or of the peer's context alone.
 func (x *exchange) record(state sdk.TaskState, more bool) bool {
 	return x.give(&agent.Event{More: more, Data: &agent.RemoteTask{TaskID: string(x.answer.taskID), ContextID: x.answer.contextID,
-		Status: status(state), URL: x.peer.endpoint}})
+		Status: status(state), URL: x.peer.endpoint, Usage: x.answer.usage}})
 }
 
 // status is a task's state as the log has it: working, input_required, ….
@@ -258,7 +299,18 @@ func (x *exchange) finish() *Error {
 		}
 		return &Error{Agent: x.name, Card: x.cards.shown, Code: code, Message: message}
 	}
-	if text == "" && interrupted(state) {
+	if state == sdk.TaskStateAuthRequired {
+		if x.inv.Scope() != "" { // only the conversation can wait
+			x.cancelTask()
+			message := "the remote agent asks for an authorization, which nobody can be asked for inside of another agent"
+			if text != "" {
+				message += ": " + clip(text, 2000)
+			}
+			return &Error{Agent: x.name, Card: x.cards.shown, Code: CodeAuthRequired, Message: message}
+		}
+		x.waits = true
+	}
+	if text == "" && interrupted(state) && !x.answer.quiet {
 		text = "(" + strings.ReplaceAll(status(state), "_", " ") + ")"
 	}
 	if text != "" {
@@ -278,9 +330,13 @@ func (x *exchange) failed(err error) *Error {
 // abandon cancels a task that goes on although nobody waits for it: the turn was
 // canceled, the consumer has gone, a time limit passed or the exchange failed.
 func (x *exchange) abandon() {
-	if x.answer.taskID == "" || x.answer.settled() {
-		return
+	if x.answer.taskID != "" && !x.answer.settled() && !x.gone {
+		x.cancelTask()
 	}
+}
+
+// cancelTask cancels the task at the peer, also when the turn is over.
+func (x *exchange) cancelTask() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.outer), cancelTimeout)
 	defer cancel()
 	if _, err := x.peer.client.CancelTask(ctx, &sdk.CancelTaskRequest{ID: x.answer.taskID}); err != nil && !errors.Is(err, sdk.ErrTaskNotCancelable) {

@@ -14,30 +14,61 @@ import (
 // event by event.
 type memory struct {
 	view *view.View
-	name string
 
 	task  agent.RemoteTask // the last one that was recorded
 	runID string           // the run that recorded it
+	seq   int64            // and where
+	said  []string         // what the agent has said since the task was first recorded
+	begun []int64          // where tasks were first recorded, in this turn
 }
 
 type memoryKey struct{ name, scope string }
 
-// memory returns what is known, brought up to date with the log.
+// memory returns what is known, brought up to date with the log. Inside of a workflow
+// the agent can have another name.
 func (r *remote) memory(ctx context.Context, inv *agent.Invocation) (*memory, error) {
-	s := inv.Session()
-	m := s.Memo(memoryKey{r.name, inv.Scope()}, func() any {
-		return &memory{view: view.New(inv.Node(), r.history, inv.Scope()), name: r.name}
+	s, name := inv.Session(), inv.Agent().Name()
+	m := s.Memo(memoryKey{name, inv.Scope()}, func() any {
+		return &memory{view: view.New(inv.Node(), r.history, inv.Scope())}
 	}).(*memory)
 	for e, err := range s.Events(ctx, m.view.Seq()) {
 		if err != nil {
 			return nil, err
 		}
 		m.view.Apply(e)
-		if d, ok := e.Data.(*agent.RemoteTask); ok && e.Agent == r.name && e.Scope == inv.Scope() {
-			m.task, m.runID = *d, e.RunID
+		if _, ok := e.Data.(*agent.User); ok {
+			m.begun = m.begun[:0]
+		}
+		if e.Agent != name || e.Scope != inv.Scope() {
+			continue
+		}
+		switch d := e.Data.(type) {
+		case *agent.RemoteTask:
+			if d.TaskID != m.task.TaskID {
+				m.said = nil
+				if d.TaskID != "" {
+					m.begun = append(m.begun, e.Seq)
+				}
+			}
+			m.task, m.runID, m.seq = *d, e.RunID, e.Seq
+		case *agent.Text:
+			if m.task.TaskID != "" {
+				m.said = append(m.said, d.Content)
+			}
 		}
 	}
 	return m, nil
+}
+
+// tasks returns how many tasks were begun behind a position of this turn.
+func (m *memory) tasks(since int64) int {
+	n := 0
+	for _, seq := range m.begun {
+		if seq > since {
+			n++
+		}
+	}
+	return n
 }
 
 // news returns what was said since the remote agent last spoke: the user's words

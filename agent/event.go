@@ -123,12 +123,15 @@ type (
 		CachedTokens int    `json:"cachedTokens,omitempty"`
 		Model        string `json:"model,omitempty"`
 	}
-	// RemoteTask is the handle of a task that a remote A2A agent runs for us.
+	// RemoteTask is the handle of a task that a remote A2A agent runs for us. Usage is
+	// what the peer says its models have used for it, one entry a model. Nobody checks
+	// it and whoever runs the peer pays for it, so that no limit and no budget counts it.
 	RemoteTask struct {
-		TaskID    string `json:"taskId"`
-		ContextID string `json:"contextId,omitempty"`
-		Status    string `json:"status,omitempty"`
-		URL       string `json:"url,omitempty"`
+		TaskID    string  `json:"taskId"`
+		ContextID string  `json:"contextId,omitempty"`
+		Status    string  `json:"status,omitempty"`
+		URL       string  `json:"url,omitempty"`
+		Usage     []Usage `json:"usage,omitempty"`
 	}
 	// Compaction is the summary that stands for all events up to UpTo in the
 	// view of the event's agent.

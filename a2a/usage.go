@@ -1,0 +1,54 @@
+package a2a
+
+import (
+	"math"
+	"slices"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// The bounds of what a peer may say about its usage.
+const (
+	maxUsageModels = 32
+	maxModelName   = 200
+	maxTokens      = 1 << 40
+)
+
+// account takes in what a peer that speaks our extension says its models have used,
+// in the metadata of a task or of its last status: under the extension's key
+// {"usage": [{"model": …, "inputTokens": …, "outputTokens": …, "cachedTokens": …}]}.
+// It is the only thing that is read of metadata, and it is only told: an entry that is
+// not of this form is left out. What is said last counts.
+func (a *answer) account(metadata map[string]any) {
+	ours, _ := metadata[Extension].(map[string]any)
+	entries, _ := ours["usage"].([]any)
+	if len(entries) == 0 {
+		return
+	}
+	a.usage = nil
+	for _, entry := range entries[:min(len(entries), maxUsageModels)] {
+		m, _ := entry.(map[string]any)
+		model, isName := m["model"].(string)
+		u := agent.Usage{Model: clip(model, maxModelName)}
+		ok := m != nil && (isName || m["model"] == nil)
+		for name, n := range map[string]*int{"inputTokens": &u.InputTokens, "outputTokens": &u.OutputTokens, "cachedTokens": &u.CachedTokens} {
+			if v, there := m[name]; there {
+				var valid bool
+				*n, valid = tokenCount(v)
+				ok = ok && valid
+			}
+		}
+		if ok && !slices.ContainsFunc(a.usage, func(o agent.Usage) bool { return o.Model == u.Model }) {
+			a.usage = append(a.usage, u)
+		}
+	}
+}
+
+// tokenCount reads a number of tokens.
+func tokenCount(v any) (int, bool) {
+	f, ok := v.(float64)
+	if !ok || f < 0 || f > maxTokens || f != math.Trunc(f) {
+		return 0, false
+	}
+	return int(f), true
+}
