@@ -54,7 +54,8 @@ type Environment struct {
 	// next call of Credentials fetches a token anew if there is one to be fetched.
 	Refused func(h http.Header)
 	// DialContext connects, unless the address is one that the card may not lead
-	// to.
+	// to. It is to be given host and port as the card names them: a name that was
+	// resolved before is not known any more as the one that the developer trusts.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 	// MaxResponse bounds one response in bytes, a whole stream included.
 	MaxResponse int64

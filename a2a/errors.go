@@ -136,8 +136,10 @@ func (r *remote) classify(ctx context.Context, err error) *Error {
 		case token.err == nil && token.status < 500:
 			e.Code = CodeUnauthorized
 		}
-	case errors.Is(err, context.DeadlineExceeded) || errors.Is(cause, context.DeadlineExceeded):
+	case errors.Is(cause, context.DeadlineExceeded):
 		e.Code, e.Message = CodeTimeout, "the time limit of one answer passed"
+	case errors.Is(err, context.DeadlineExceeded): // a limit of its own, which it names
+		e.Code = CodeTimeout
 	case errors.As(err, &status):
 		e.Status = status.status
 		if status.unauthorized() {
