@@ -1,0 +1,346 @@
+package jspeers_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// patience bounds how long a test waits for a client's next word.
+const patience = 20 * time.Second
+
+// caller is a process of Node.js with clients in it, which does what the test says.
+type caller struct {
+	t  *testing.T
+	in io.Writer
+
+	mu    sync.Mutex
+	last  int
+	calls map[int]chan reply
+	ended error
+}
+
+// target is the agent that a call goes to.
+type target struct {
+	Card    string            `json:"card"` // the card's URL
+	Binding string            `json:"binding,omitempty"`
+	Legacy  bool              `json:"legacy,omitempty"` // speak 0.3
+	Headers map[string]string `json:"headers,omitempty"`
+}
+
+type reply struct {
+	ID     int             `json:"id"`
+	Result json.RawMessage `json:"result"`
+	Event  json.RawMessage `json:"event"`
+	Done   bool            `json:"done"`
+	Error  *callError      `json:"error"`
+}
+
+// callError is what the JavaScript SDK made of an error.
+type callError struct {
+	Name    string `json:"name"` // of the error's class
+	Message string `json:"message"`
+	Code    string `json:"code"`
+}
+
+func (e *callError) Error() string { return fmt.Sprintf("%s (%s): %s", e.Name, e.Code, e.Message) }
+
+// startCaller runs client.mjs or client03.mjs.
+func startCaller(t *testing.T, script string) *caller {
+	t.Helper()
+	needNode(t)
+	cmd := exec.Command("node", script)
+	ownGroup(cmd)
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	var said output
+	cmd.Stderr = &said
+	require.NoError(t, cmd.Start())
+	c := &caller{t: t, in: in, calls: make(map[int]chan reply)}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		c.read(out)
+	}()
+	t.Cleanup(func() {
+		_ = in.Close()
+		endGroup(cmd)
+		<-over
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("%s wrote: %s", script, said.String())
+		}
+	})
+	return c
+}
+
+func (c *caller) read(out io.Reader) {
+	lines := bufio.NewReader(out)
+	for {
+		line, err := lines.ReadBytes('\n')
+		var r reply
+		if err == nil {
+			err = json.Unmarshal(line, &r)
+		}
+		c.mu.Lock()
+		if err != nil {
+			c.ended = fmt.Errorf("the client's process ended: %w", err)
+			for _, call := range c.calls {
+				close(call)
+			}
+			c.calls = nil
+			c.mu.Unlock()
+			return
+		}
+		call := c.calls[r.ID]
+		c.mu.Unlock()
+		if call != nil {
+			call <- r
+		}
+	}
+}
+
+func (c *caller) begin(to target, op string, params any) (int, chan reply) {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	require.NoError(c.t, c.ended)
+	c.last++
+	call := make(chan reply, 1000)
+	c.calls[c.last] = call
+	line, err := json.Marshal(map[string]any{"id": c.last, "op": op, "to": to, "params": params})
+	require.NoError(c.t, err)
+	_, err = c.in.Write(append(line, '\n'))
+	require.NoError(c.t, err)
+	return c.last, call
+}
+
+var errSilent = errors.New("the client said nothing for a long time")
+
+func next(call chan reply) (reply, error) {
+	select {
+	case r, ok := <-call:
+		switch {
+		case !ok:
+			return r, errors.New("the client's process ended")
+		case r.Error != nil:
+			return r, r.Error
+		}
+		return r, nil
+	case <-time.After(patience):
+		return reply{}, errSilent
+	}
+}
+
+// call makes one call and decodes its result into v, unless that is nil. The error is
+// a *callError if the client's is.
+func (c *caller) call(to target, op string, params, v any) error {
+	c.t.Helper()
+	_, call := c.begin(to, op, params)
+	r, err := next(call)
+	if err == nil && v != nil {
+		require.NoError(c.t, json.Unmarshal(r.Result, v), "%s", r.Result)
+	}
+	return err
+}
+
+// stream begins a call whose events come one by one.
+func (c *caller) stream(to target, op string, params any) *stream {
+	c.t.Helper()
+	id, call := c.begin(to, op, params)
+	return &stream{c, id, call}
+}
+
+type stream struct {
+	c    *caller
+	id   int
+	call chan reply
+}
+
+// next returns the next event, io.EOF after the last one.
+func (s *stream) next() (e event, err error) {
+	s.c.t.Helper()
+	r, err := next(s.call)
+	switch {
+	case err != nil:
+		return e, err
+	case r.Done:
+		return e, io.EOF
+	}
+	require.NoError(s.c.t, json.Unmarshal(r.Event, &e), "%s", r.Event)
+	return e, nil
+}
+
+// must returns the next event.
+func (s *stream) must() event {
+	s.c.t.Helper()
+	e, err := s.next()
+	require.NoError(s.c.t, err)
+	return e
+}
+
+// rest returns all events to come.
+func (s *stream) rest() (events []event) {
+	s.c.t.Helper()
+	for {
+		e, err := s.next()
+		if errors.Is(err, io.EOF) {
+			return events
+		}
+		require.NoError(s.c.t, err)
+		events = append(events, e)
+	}
+}
+
+// What the clients return, in the JSON of either version. States are those of 0.3,
+// such as input-required.
+type (
+	state string
+
+	event struct {
+		Task     *task           `json:"task"`
+		Message  *message        `json:"message"`
+		Status   *statusUpdate   `json:"statusUpdate"`
+		Artifact *artifactUpdate `json:"artifactUpdate"`
+	}
+
+	task struct {
+		ID        string         `json:"id"`
+		ContextID string         `json:"contextId"`
+		Status    status         `json:"status"`
+		Artifacts []artifact     `json:"artifacts"`
+		History   []message      `json:"history"`
+		Metadata  map[string]any `json:"metadata"`
+	}
+
+	status struct {
+		State     state     `json:"state"`
+		Message   *message  `json:"message"`
+		Timestamp time.Time `json:"timestamp"`
+	}
+
+	message struct {
+		MessageID  string         `json:"messageId"`
+		ContextID  string         `json:"contextId"`
+		TaskID     string         `json:"taskId"`
+		Role       string         `json:"role"`
+		Parts      []part         `json:"parts"`
+		Extensions []string       `json:"extensions"`
+		Metadata   map[string]any `json:"metadata"`
+	}
+
+	part struct {
+		Text string         `json:"text"`
+		Data map[string]any `json:"data"`
+	}
+
+	artifact struct {
+		ArtifactID string         `json:"artifactId"`
+		Name       string         `json:"name"`
+		Parts      []part         `json:"parts"`
+		Extensions []string       `json:"extensions"`
+		Metadata   map[string]any `json:"metadata"`
+	}
+
+	statusUpdate struct {
+		TaskID    string         `json:"taskId"`
+		ContextID string         `json:"contextId"`
+		Status    status         `json:"status"`
+		Final     bool           `json:"final"`
+		Metadata  map[string]any `json:"metadata"`
+	}
+
+	artifactUpdate struct {
+		TaskID    string   `json:"taskId"`
+		ContextID string   `json:"contextId"`
+		Artifact  artifact `json:"artifact"`
+		Append    bool     `json:"append"`
+		LastChunk bool     `json:"lastChunk"`
+	}
+)
+
+func (s *state) UnmarshalJSON(data []byte) error {
+	var text string
+	err := json.Unmarshal(data, &text)
+	*s = state(strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(text, "TASK_STATE_")), "_", "-"))
+	return err
+}
+
+func (e *event) UnmarshalJSON(data []byte) error {
+	type plain event
+	var old struct {
+		Kind string `json:"kind"`
+	}
+	if err := json.Unmarshal(data, &old); err != nil {
+		return err
+	}
+	switch old.Kind {
+	case "task":
+		return json.Unmarshal(data, &e.Task)
+	case "message":
+		return json.Unmarshal(data, &e.Message)
+	case "status-update":
+		return json.Unmarshal(data, &e.Status)
+	case "artifact-update":
+		return json.Unmarshal(data, &e.Artifact)
+	}
+	return json.Unmarshal(data, (*plain)(e))
+}
+
+func textOf(parts []part) string {
+	var b strings.Builder
+	for _, p := range parts {
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
+// texts returns what a task's artifacts say, each with its author.
+func (t *task) texts() (texts []string) {
+	for _, a := range t.Artifacts {
+		texts = append(texts, a.Name+": "+textOf(a.Parts))
+	}
+	return texts
+}
+
+// assemble puts artifacts together from their updates, as a client does.
+func assemble(events []event) *task {
+	t := &task{}
+	for _, e := range events {
+		switch {
+		case e.Task != nil:
+			*t = *e.Task
+		case e.Status != nil:
+			t.Status = e.Status.Status
+		case e.Artifact != nil:
+			t.put(e.Artifact)
+		}
+	}
+	return t
+}
+
+func (t *task) put(u *artifactUpdate) {
+	for i := range t.Artifacts {
+		if t.Artifacts[i].ArtifactID != u.Artifact.ArtifactID {
+			continue
+		}
+		if u.Append {
+			t.Artifacts[i].Parts = append(t.Artifacts[i].Parts, u.Artifact.Parts...)
+		} else {
+			t.Artifacts[i] = u.Artifact
+		}
+		return
+	}
+	t.Artifacts = append(t.Artifacts, u.Artifact)
+}
