@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -110,29 +111,25 @@ func (s *Server) enter(x *execution) bool {
 		return false
 	}
 	s.turns.Add(1)
-	s.running[x] = struct{}{}
+	s.running[x.key] = append(s.running[x.key], x)
 	return true
 }
 
 func (s *Server) leave(x *execution) {
 	s.mu.Lock()
-	delete(s.running, x)
+	rest := slices.DeleteFunc(s.running[x.key], func(o *execution) bool { return o == x })
+	if s.running[x.key] = rest; len(rest) == 0 {
+		delete(s.running, x.key)
+	}
 	s.mu.Unlock()
 	s.turns.Done()
 }
 
-// executions returns the turns of a session that this process runs, or that wait for
-// their place.
+// executions returns the turns of a session that this process runs, or tries to.
 func (s *Server) executions(key session.Key) []*execution {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var list []*execution
-	for x := range s.running {
-		if x.key == key {
-			list = append(list, x)
-		}
-	}
-	return list
+	return slices.Clone(s.running[key])
 }
 
 // adopt goes on with a task that nobody works on, because the process that did has

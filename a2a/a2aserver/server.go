@@ -38,7 +38,7 @@ type Server struct {
 
 	mu      sync.Mutex // guards what follows
 	closed  bool
-	running map[*execution]struct{}
+	running map[session.Key][]*execution
 	posting map[pushTask]bool // tasks whose events are posted; true: look at it again
 }
 
@@ -152,7 +152,7 @@ func WithVersion(v string) Option { return func(c *config) { c.version = v } }
 //
 // The error reports all problems of the options and of the trees at once.
 func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error) {
-	s := &Server{running: make(map[*execution]struct{}), posting: make(map[pushTask]bool), trees: make(map[string]*served)}
+	s := &Server{running: make(map[session.Key][]*execution), posting: make(map[pushTask]bool), trees: make(map[string]*served)}
 	s.config = config{app: session.DefaultApp, version: "0", roots: map[string]agent.Agent{"": root}, wait: 30 * time.Second,
 		logger: slog.New(slog.DiscardHandler), pushOpts: &PushOptions{}}
 	s.ledgers.byID = make(map[session.Key]*ledger)
