@@ -1,0 +1,421 @@
+package a2agrpc_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	sdkgrpc "github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2agrpc"
+	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// arbor is our own server over gRPC on loopback, with its card beside it.
+type arbor struct {
+	*a2aserver.Server
+	address string
+	cardURL string
+	grpc    *grpc.Server
+}
+
+func newArbor(t *testing.T, root agent.Agent, grpcOpts []grpc.ServerOption, opts ...a2aserver.Option) *arbor {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s, err := a2aserver.New(root, session.NewMemory(), append([]a2aserver.Option{a2aserver.WithInterface(a2agrpc.Interface(listener.Addr().String()))}, opts...)...)
+	require.NoError(t, err)
+	server, err := a2agrpc.NewServer(s, grpcOpts...)
+	require.NoError(t, err)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		require.NoError(t, s.Close(ctx))
+		server.Stop()
+	})
+	a := &arbor{s, listener.Addr().String(), "", server}
+	card := &sdk.AgentCard{Name: root.Name(), Description: "d", Version: "1", Capabilities: sdk.AgentCapabilities{Streaming: true},
+		SupportedInterfaces: []*sdk.AgentInterface{ptr(a2agrpc.Interface(a.address))}}
+	cards := httptest.NewServer(a2asrv.NewStaticAgentCardHandler(card))
+	t.Cleanup(cards.Close)
+	a.cardURL = cards.URL + "/.well-known/agent-card.json"
+	return a
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// library is a client of the protocol library alone.
+func (a *arbor) library(t *testing.T, opts ...grpc.DialOption) *a2aclient.Client {
+	t.Helper()
+	if len(opts) == 0 {
+		opts = []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+	}
+	c, err := a2aclient.NewFromEndpoints(context.Background(), []*sdk.AgentInterface{ptr(a2agrpc.Interface(a.address))}, sdkgrpc.WithGRPCTransport(opts...))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Destroy() })
+	return c
+}
+
+func talker(t *testing.T, script *scripted.Script, opts ...llmagent.Option) agent.Agent {
+	t.Helper()
+	a, err := llmagent.New("helper", "You help.", script.Model("helper"), opts...)
+	require.NoError(t, err)
+	return a
+}
+
+// slow says something and goes on when it is told to, or ends with its turn.
+type slow struct {
+	begun chan struct{}
+	free  chan struct{}
+}
+
+func newSlow(t *testing.T) (*slow, agent.Agent) {
+	t.Helper()
+	s := &slow{make(chan struct{}, 10), make(chan struct{})}
+	a, err := agent.New("slow", "Takes its time.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			id := inv.NewID()
+			if !yield(&agent.Event{ID: id, Partial: true, Attempt: 1, Data: &agent.Text{Content: "thinking"}}, nil) {
+				return
+			}
+			s.begun <- struct{}{}
+			select {
+			case <-s.free:
+			case <-ctx.Done():
+				yield(nil, context.Cause(ctx))
+				return
+			}
+			for i := range 20 {
+				if !yield(&agent.Event{ID: id, Partial: true, Attempt: 1, Data: &agent.Text{Content: fmt.Sprint(" ", i)}}, nil) {
+					return
+				}
+			}
+			yield(&agent.Event{ID: id, Data: &agent.Text{Content: "thinking 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19"}}, nil)
+		}
+	})
+	require.NoError(t, err)
+	return s, a
+}
+
+func words(text string) *sdk.Message {
+	return sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart(text))
+}
+
+// A tree that calls a tree: what one says is what the other answers.
+func TestArborToArbor(t *testing.T) {
+	script := scripted.New().Add("helper", scripted.Reply(scripted.Text("I see ", "two."), scripted.Usage(3, 4, 0)), scripted.Reply(scripted.Text("Done.")))
+	a := newArbor(t, talker(t, script), nil)
+	f := newRunner(t, newRemote(t, a.cardURL), runner.WithStreaming())
+	events, streamed, err := f.turn("I was charged twice")
+	require.NoError(t, err)
+	require.Equal(t, []string{"I see two."}, said(events))
+	require.Equal(t, "I see two.", streamed)
+	first := find[*agent.RemoteTask](events)
+	events, _, err = f.turn("refund")
+	require.NoError(t, err)
+	require.Equal(t, []string{"Done."}, said(events))
+	second := find[*agent.RemoteTask](events)
+	require.Equal(t, first[0].ContextID, second[0].ContextID)
+	require.NotEqual(t, first[0].TaskID, second[0].TaskID)
+	require.NoError(t, script.Done())
+}
+
+// A question of the peer is answered on the same task.
+func TestArborAsksForApproval(t *testing.T) {
+	ran := 0
+	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) {
+		ran++
+		return "ok", nil
+	}, tools.NeedsApproval())
+	require.NoError(t, err)
+	script := scripted.New().Add("helper", scripted.Reply(scripted.Call("refund", `{}`)), scripted.Reply(scripted.Text("Refunded.")))
+	a := newArbor(t, talker(t, script, llmagent.WithTools(refund)), nil)
+	f := newRunner(t, newRemote(t, a.cardURL))
+	events, _, err := f.turn("refund")
+	require.NoError(t, err)
+	handles := find[*agent.RemoteTask](events)
+	require.Equal(t, "input_required", handles[len(handles)-1].Status)
+	events, _, err = f.turn("yes")
+	require.NoError(t, err)
+	require.Contains(t, said(events)[0], "Refunded.")
+	require.Equal(t, handles[0].TaskID, find[*agent.RemoteTask](events)[0].TaskID)
+	require.Equal(t, 1, ran)
+}
+
+// Canceling the turn here cancels the turn there.
+func TestCancelReachesArbor(t *testing.T) {
+	s, root := newSlow(t)
+	a := newArbor(t, root, nil)
+	f := newRunner(t, newRemote(t, a.cardURL), runner.WithStreaming())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var task string
+	for e, err := range f.Run(ctx, key, llm.UserText("hi")) {
+		if err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+			continue
+		}
+		if h, ok := e.Data.(*agent.RemoteTask); ok && task == "" {
+			task = h.TaskID
+			<-s.begun
+			cancel()
+		}
+	}
+	got, err := a.library(t).GetTask(context.Background(), &sdk.GetTaskRequest{ID: sdk.TaskID(task)})
+	require.NoError(t, err)
+	require.Equal(t, sdk.TaskStateCanceled, got.Status.State)
+}
+
+// The protocol library's client finds every operation, and every error where it belongs.
+func TestOperations(t *testing.T) {
+	s, root := newSlow(t)
+	a := newArbor(t, root, nil)
+	c := a.library(t)
+	ctx := context.Background()
+	res, err := c.SendMessage(ctx, &sdk.SendMessageRequest{Message: words("go"), Config: &sdk.SendMessageConfig{ReturnImmediately: true}})
+	require.NoError(t, err)
+	task := res.(*sdk.Task)
+	<-s.begun
+
+	list, err := c.ListTasks(ctx, &sdk.ListTasksRequest{})
+	require.NoError(t, err)
+	require.Len(t, list.Tasks, 1)
+	require.Equal(t, task.ID, list.Tasks[0].ID)
+
+	hook, err := c.CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: task.ID, URL: "https://hooks.example.com/x", Token: "t"})
+	require.NoError(t, err)
+	_, err = c.GetTaskPushConfig(ctx, &sdk.GetTaskPushConfigRequest{TaskID: task.ID, ID: hook.ID})
+	require.NoError(t, err)
+	hooks, err := c.ListTaskPushConfigs(ctx, &sdk.ListTaskPushConfigRequest{TaskID: task.ID})
+	require.NoError(t, err)
+	require.Len(t, hooks, 1)
+	require.NoError(t, c.DeleteTaskPushConfig(ctx, &sdk.DeleteTaskPushConfigRequest{TaskID: task.ID, ID: hook.ID}))
+
+	canceled, err := c.CancelTask(ctx, &sdk.CancelTaskRequest{ID: task.ID})
+	require.NoError(t, err)
+	require.Equal(t, sdk.TaskStateCanceled, canceled.Status.State)
+
+	message := words("more")
+	message.TaskID = task.ID
+	for name, e := range map[string]struct {
+		call func() error
+		want error
+	}{
+		"get":             {func() error { _, err := c.GetTask(ctx, &sdk.GetTaskRequest{ID: "none"}); return err }, sdk.ErrTaskNotFound},
+		"cancel":          {func() error { _, err := c.CancelTask(ctx, &sdk.CancelTaskRequest{ID: "none"}); return err }, sdk.ErrTaskNotFound},
+		"cancel again":    {func() error { _, err := c.CancelTask(ctx, &sdk.CancelTaskRequest{ID: task.ID}); return err }, sdk.ErrTaskNotCancelable},
+		"subscribe":       {func() error { return firstError(c.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: "none"})) }, sdk.ErrTaskNotFound},
+		"subscribe, over": {func() error { return firstError(c.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: task.ID})) }, sdk.ErrUnsupportedOperation},
+		"send, over":      {func() error { _, err := c.SendMessage(ctx, &sdk.SendMessageRequest{Message: message}); return err }, sdk.ErrUnsupportedOperation},
+		"stream, over": {func() error {
+			return firstError(c.SendStreamingMessage(ctx, &sdk.SendMessageRequest{Message: message}))
+		}, sdk.ErrUnsupportedOperation},
+		"another tenant": {func() error { _, err := c.GetTask(ctx, &sdk.GetTaskRequest{Tenant: "x", ID: task.ID}); return err }, sdk.ErrInvalidParams},
+		"a bad page":     {func() error { _, err := c.ListTasks(ctx, &sdk.ListTasksRequest{PageToken: "x"}); return err }, sdk.ErrInvalidParams},
+		"extended card":  {func() error { _, err := c.GetExtendedAgentCard(ctx, &sdk.GetExtendedAgentCardRequest{}); return err }, sdk.ErrUnsupportedOperation},
+		"hook of no task": {func() error {
+			_, err := c.CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: "none", URL: "https://hooks.example.com/x"})
+			return err
+		}, sdk.ErrTaskNotFound},
+		"hook inside": {func() error {
+			_, err := c.CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: task.ID, URL: "https://127.0.0.1/x"})
+			return err
+		}, sdk.ErrInvalidParams},
+	} {
+		require.ErrorIs(t, e.call(), e.want, name)
+	}
+}
+
+func TestPushRefused(t *testing.T) {
+	_, root := newSlow(t)
+	c := newArbor(t, root, nil, a2aserver.WithoutPush()).library(t)
+	_, err := c.CreateTaskPushConfig(context.Background(), &sdk.PushConfig{TaskID: "t", URL: "https://hooks.example.com/x"})
+	require.ErrorIs(t, err, sdk.ErrPushNotificationNotSupported)
+}
+
+func firstError(events iter.Seq2[sdk.Event, error]) error {
+	for _, err := range events {
+		return err
+	}
+	return nil
+}
+
+// All subscribers get the same events in the same order, and one that leaves takes nothing
+// from the others.
+func TestSubscribers(t *testing.T) {
+	s, root := newSlow(t)
+	a := newArbor(t, root, nil)
+	c := a.library(t)
+	ctx := context.Background()
+	res, err := c.SendMessage(ctx, &sdk.SendMessageRequest{Message: words("go"), Config: &sdk.SendMessageConfig{ReturnImmediately: true}})
+	require.NoError(t, err)
+	id := res.(*sdk.Task).ID
+	<-s.begun
+	const n = 5
+	texts := make([]string, n)
+	states := make([]sdk.TaskState, n)
+	errs := make([]error, n)
+	var ready, done sync.WaitGroup
+	for i := range n {
+		ready.Add(1)
+		client := a.library(t)
+		done.Go(func() {
+			for e, err := range client.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: id}) {
+				switch e := e.(type) {
+				case *sdk.Task:
+					for _, artifact := range e.Artifacts {
+						texts[i] += artifact.Parts[0].Text()
+					}
+					ready.Done()
+					if i == 0 {
+						return
+					}
+				case *sdk.TaskArtifactUpdateEvent:
+					texts[i] += e.Artifact.Parts[0].Text()
+				case *sdk.TaskStatusUpdateEvent:
+					states[i] = e.Status.State
+				}
+				errs[i] = err
+			}
+		})
+	}
+	ready.Wait()
+	close(s.free)
+	done.Wait()
+	for i := 1; i < n; i++ {
+		require.NoError(t, errs[i])
+		require.Equal(t, sdk.TaskStateCompleted, states[i])
+		require.Contains(t, texts[i], " 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19")
+	}
+}
+
+// byHeader knows callers by their bearer tokens or certificates.
+type byHeader struct{}
+
+func (byHeader) Authenticate(_ context.Context, c a2aserver.Credentials) (string, error) {
+	if len(c.Certificates) > 0 {
+		return c.Certificates[0].Subject.CommonName, nil
+	}
+	switch h := c.Header("authorization"); {
+	case len(h) == 1 && h[0] == "Bearer ann", len(h) == 1 && h[0] == "Bearer bob":
+		return h[0][len("Bearer "):], nil
+	case len(h) == 1 && h[0] == "Bearer guest":
+		return "", sdk.ErrUnauthorized
+	case len(h) == 1 && h[0] == "Bearer broken":
+		return "", errors.New("the directory at ldap://secret does not answer")
+	}
+	return "", sdk.ErrUnauthenticated
+}
+
+func (byHeader) Schemes() map[sdk.SecuritySchemeName]sdk.SecurityScheme {
+	return map[sdk.SecuritySchemeName]sdk.SecurityScheme{"bearer": sdk.HTTPAuthSecurityScheme{Scheme: "Bearer"}}
+}
+
+// Whoever does not say who they are gets nothing, and the tasks of others are not there.
+func TestCallers(t *testing.T) {
+	script := scripted.New().Add("helper", scripted.Reply(scripted.Text("Hello Ann.")))
+	a := newArbor(t, talker(t, script), nil, a2aserver.WithAuthenticator(byHeader{}))
+	as := func(token string) a2aclient.Transport {
+		c, err := a2agrpc.Binding().Dial(context.Background(), ptr(a2agrpc.Interface(a.address)), a2a.Environment{MaxResponse: 1 << 20,
+			Credentials: func(context.Context, *url.URL) (http.Header, error) {
+				return http.Header{"Authorization": {"Bearer " + token}}, nil
+			}})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Destroy() })
+		return c
+	}
+	ctx := context.Background()
+	_, err := a.library(t).SendMessage(ctx, &sdk.SendMessageRequest{Message: words("hi")})
+	require.ErrorIs(t, err, sdk.ErrUnauthenticated)
+	_, err = as("guest").GetTask(ctx, nil, &sdk.GetTaskRequest{ID: "x"})
+	require.ErrorIs(t, err, sdk.ErrUnauthorized)
+	_, err = as("broken").GetTask(ctx, nil, &sdk.GetTaskRequest{ID: "x"})
+	require.ErrorIs(t, err, sdk.ErrInternalError)
+	require.NotContains(t, err.Error(), "secret")
+	res, err := as("ann").SendMessage(ctx, nil, &sdk.SendMessageRequest{Message: words("hi")})
+	require.NoError(t, err)
+	id := res.(*sdk.Task).ID
+	_, err = as("ann").GetTask(ctx, nil, &sdk.GetTaskRequest{ID: id})
+	require.NoError(t, err)
+	_, err = as("bob").GetTask(ctx, nil, &sdk.GetTaskRequest{ID: id})
+	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+	list, err := as("bob").ListTasks(ctx, nil, &sdk.ListTasksRequest{})
+	require.NoError(t, err)
+	require.Empty(t, list.Tasks)
+}
+
+// A refused token is fetched anew.
+func TestRefusedCredentials(t *testing.T) {
+	a := newArbor(t, talker(t, scripted.New()), nil, a2aserver.WithAuthenticator(byHeader{}))
+	token := "old"
+	c, err := a2agrpc.Binding().Dial(context.Background(), ptr(a2agrpc.Interface(a.address)), a2a.Environment{MaxResponse: 1 << 20,
+		Credentials: func(context.Context, *url.URL) (http.Header, error) {
+			return http.Header{"Authorization": {"Bearer " + token}}, nil
+		},
+		Refused: func(h http.Header) {
+			require.Equal(t, "Bearer old", h.Get("Authorization"))
+			token = "ann"
+		}})
+	require.NoError(t, err)
+	defer c.Destroy()
+	_, err = c.GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: "x"})
+	require.ErrorIs(t, err, sdk.ErrUnauthenticated)
+	_, err = c.GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: "x"})
+	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+}
+
+// A client certificate that the connection verified names the caller.
+func TestClientCertificates(t *testing.T) {
+	authority := newAuthority(t)
+	a := newArbor(t, talker(t, scripted.New().Add("helper", scripted.Reply(scripted.Text("Hello Ann.")))), []grpc.ServerOption{authority.serverOption(t)},
+		a2aserver.WithAuthenticator(byHeader{}))
+	dial := func(name string) a2aclient.Transport {
+		c, err := a2agrpc.Binding().Dial(context.Background(), ptr(a2agrpc.Interface("https://"+a.address)), a2a.Environment{MaxResponse: 1 << 20,
+			TLS: &tls.Config{RootCAs: authority.pool, Certificates: []tls.Certificate{authority.issue(t, name)}}})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Destroy() })
+		return c
+	}
+	res, err := dial("ann").SendMessage(context.Background(), nil, &sdk.SendMessageRequest{Message: words("hi")})
+	require.NoError(t, err)
+	_, err = dial("bob").GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: res.(*sdk.Task).ID})
+	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+}
+
+func TestNewServer(t *testing.T) {
+	_, err := a2agrpc.NewServer(nil)
+	require.Error(t, err)
+	_, root := newSlow(t)
+	s, err := a2aserver.New(root, session.NewMemory())
+	require.NoError(t, err)
+	_, err = a2agrpc.NewServer(s, nil)
+	require.Error(t, err)
+	other := grpc.NewServer()
+	a2agrpc.Register(other, s, nil)
+	require.Contains(t, other.GetServiceInfo(), "lf.a2a.v1.A2AService")
+	require.NoError(t, s.Close(context.Background()))
+}

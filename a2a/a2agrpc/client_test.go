@@ -1,0 +1,380 @@
+package a2agrpc_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2agrpc"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+)
+
+func TestFollowUp(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		t.Run(fmt.Sprint("streams=", streams), func(t *testing.T) {
+			p := newPeer(t, streams, completes("I see ", "two ", "charges."))
+			f := newRunner(t, newRemote(t, p.cardURL), runner.WithStreaming())
+			events, streamed, err := f.turn("I was charged twice")
+			require.NoError(t, err)
+			require.Equal(t, []string{"I see two charges."}, said(events))
+			require.Equal(t, "I see two charges.", streamed)
+			handles := find[*agent.RemoteTask](events)
+			last := handles[len(handles)-1]
+			require.Equal(t, "completed", last.Status)
+			require.Equal(t, p.address, last.URL)
+
+			p.set(completes("Refunded."))
+			events, _, err = f.turn("Refund the second one")
+			require.NoError(t, err)
+			require.Equal(t, []string{"Refunded."}, said(events))
+			second := p.messages()[1]
+			require.Equal(t, []string{"Refund the second one"}, texts(second))
+			require.Equal(t, last.ContextID, second.ContextID)
+			for _, md := range p.seen() {
+				require.Equal(t, []string{"1.0"}, md.Get("a2a-version"))
+			}
+		})
+	}
+}
+
+func TestInputRequired(t *testing.T) {
+	p := newPeer(t, true, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		if ec.StoredTask == nil {
+			yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
+			yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateInputRequired, sdk.NewMessageForTask(sdk.MessageRoleAgent, ec, sdk.NewTextPart("Which one?"))), nil)
+			return
+		}
+		yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("Refunded.")), nil)
+		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, nil), nil)
+	})
+	f := newRunner(t, newRemote(t, p.cardURL), runner.WithStreaming())
+	events, _, err := f.turn("refund")
+	require.NoError(t, err)
+	require.Equal(t, []string{"Which one?"}, said(events))
+	handles := find[*agent.RemoteTask](events)
+	require.Equal(t, "input_required", handles[len(handles)-1].Status)
+	events, _, err = f.turn("the second")
+	require.NoError(t, err)
+	require.Equal(t, []string{"Refunded."}, said(events))
+	require.Equal(t, handles[0].TaskID, string(p.messages()[1].TaskID))
+}
+
+func TestCancel(t *testing.T) {
+	p := newPeer(t, true, func(ctx context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
+		yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("thinking")), nil)
+		<-ctx.Done()
+	})
+	f := newRunner(t, newRemote(t, p.cardURL), runner.WithStreaming())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var last error
+	for e, err := range f.Run(ctx, key, llm.UserText("hi")) {
+		if last = err; err == nil && e.Partial {
+			cancel()
+		}
+	}
+	require.ErrorIs(t, last, context.Canceled)
+	require.Len(t, p.canceled, 1)
+}
+
+func TestFailingTask(t *testing.T) {
+	p := newPeer(t, true, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
+		yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("half an ans")), nil)
+		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateFailed, sdk.NewMessageForTask(sdk.MessageRoleAgent, ec, sdk.NewTextPart("no funds"))), nil)
+	})
+	_, streamed, err := newRunner(t, newRemote(t, p.cardURL), runner.WithStreaming()).turn("pay")
+	var e *a2a.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, a2a.CodeTaskFailed, e.Code)
+	require.ErrorContains(t, err, "no funds")
+	require.Equal(t, "half an ans", streamed)
+}
+
+// A node without the binding says which package has it.
+func TestWithoutBinding(t *testing.T) {
+	p := newPeer(t, true, completes("x"))
+	r, err := a2a.Remote("billing", p.cardURL)
+	require.NoError(t, err)
+	err = r.(agent.Readier).Ready(context.Background())
+	var e *a2a.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, a2a.CodeCard, e.Code)
+	require.ErrorContains(t, err, "a2a/a2agrpc")
+}
+
+// Credentials go to the origin of the card and to trusted ones; a port of its own makes an
+// origin of its own.
+func TestCredentials(t *testing.T) {
+	for _, trusted := range []bool{false, true} {
+		p := newPeer(t, true, completes("ok"))
+		opts := []a2a.Option{a2a.WithBearer("hunter2"), a2a.WithHeader("X-Key", "k"), a2a.WithHeader("Connection", "close")}
+		if trusted {
+			opts = append(opts, a2a.WithTrustedOrigin("http://"+p.address))
+		}
+		_, _, err := newRunner(t, newRemote(t, p.cardURL, opts...)).turn("hi")
+		require.NoError(t, err)
+		md := p.seen()[0]
+		if trusted {
+			require.Equal(t, []string{"Bearer hunter2"}, md.Get("authorization"))
+			require.Equal(t, []string{"k"}, md.Get("x-key"))
+			require.Empty(t, md.Get("connection"))
+		} else {
+			require.Empty(t, md.Get("authorization"))
+			require.Empty(t, md.Get("x-key"))
+		}
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	one := strings.Repeat("x", 3000)
+	for name, c := range map[string]struct {
+		execute   execute
+		streaming bool
+	}{
+		"one message": {completes(strings.Repeat(one, 10)), true},
+		"one answer":  {completes(strings.Repeat(one, 10)), false},
+		"a long stream": {func(ctx context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+			yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
+			for ctx.Err() == nil && yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateWorking, sdk.NewMessage(sdk.MessageRoleAgent, sdk.NewTextPart(one))), nil) {
+			}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPeer(t, c.streaming, c.execute)
+			_, _, err := newRunner(t, newRemote(t, p.cardURL, a2a.WithMaxResponse(20_000))).turn("hi")
+			var e *a2a.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, a2a.CodeTooLarge, e.Code)
+			require.ErrorContains(t, err, "20000 bytes")
+		})
+	}
+}
+
+// What the server does not take is not the answer's size.
+func TestRequestTooLarge(t *testing.T) {
+	p := newPeer(t, true, completes("x"), grpc.MaxRecvMsgSize(1000))
+	_, _, err := newRunner(t, newRemote(t, p.cardURL, a2a.WithMaxResponse(1000))).turn(strings.Repeat("x", 2000))
+	var e *a2a.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, a2a.CodeProtocol, e.Code)
+	require.ErrorContains(t, err, "larger than max")
+}
+
+// proxy passes connections on, and can cut them.
+type proxy struct {
+	net.Listener
+	conns chan net.Conn
+}
+
+func newProxy(t *testing.T, to string) *proxy {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &proxy{l, make(chan net.Conn, 10)}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			go func() { pipe(out, in) }()
+			go func() { pipe(in, out) }()
+			p.conns <- in
+		}
+	}()
+	return p
+}
+
+func pipe(to, from net.Conn) {
+	buf := make([]byte, 4096)
+	for {
+		n, err := from.Read(buf)
+		if _, werr := to.Write(buf[:n]); err != nil || werr != nil {
+			to.Close()
+			from.Close()
+			return
+		}
+	}
+}
+
+// A connection that breaks is not the end of the task: it is taken up again over a new one.
+func TestBrokenConnection(t *testing.T) {
+	release := make(chan struct{})
+	p := newPeer(t, true, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
+		first := sdk.NewArtifactEvent(ec, sdk.NewTextPart("All "))
+		yield(first, nil)
+		<-release
+		yield(sdk.NewArtifactUpdateEvent(ec, first.Artifact.ID, sdk.NewTextPart("of it.")), nil)
+		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, nil), nil)
+	})
+	front := newProxy(t, p.address)
+	p.card.SupportedInterfaces[0].URL = front.Addr().String()
+	f := newRunner(t, newRemote(t, p.cardURL), runner.WithStreaming())
+	var stored []*agent.Event
+	for e, err := range f.Run(context.Background(), key, llm.UserText("hi")) {
+		require.NoError(t, err)
+		if !e.Partial {
+			stored = append(stored, e)
+		} else if e.Text() == "All " {
+			(<-front.conns).Close()
+			close(release)
+		}
+	}
+	require.Equal(t, []string{"All of it."}, said(stored))
+	require.Len(t, p.messages(), 1)
+}
+
+// A server that is gone is an error that says so; one that is back is reached again.
+func TestServerRestarts(t *testing.T) {
+	p := newPeer(t, true, completes("One."))
+	f := newRunner(t, newRemote(t, p.cardURL))
+	_, _, err := f.turn("hi")
+	require.NoError(t, err)
+	p.grpc.Stop()
+	_, _, err = f.turn("still there?")
+	var e *a2a.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, a2a.CodeUnreachable, e.Code)
+	p.serve(t, p.address, a2asrv.NewHandler(p))
+	p.set(completes("Back."))
+	require.Eventually(t, func() bool { // it is not tried again before a moment has passed
+		events, _, err := f.turn("and now?")
+		return err == nil && len(said(events)) == 1 && said(events)[0] == "Back."
+	}, 5*time.Second, 50*time.Millisecond)
+}
+
+func TestUnreachable(t *testing.T) {
+	p := newPeer(t, true, completes("x"))
+	p.grpc.Stop()
+	_, _, err := newRunner(t, newRemote(t, p.cardURL)).turn("hi")
+	var e *a2a.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, a2a.CodeUnreachable, e.Code)
+}
+
+func TestStatusOfPeers(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		code a2a.ErrorCode
+	}{
+		"no credentials":     {status.Error(codes.Unauthenticated, "who are you"), a2a.CodeUnauthorized},
+		"not allowed":        {status.Error(codes.PermissionDenied, "not you"), a2a.CodeUnauthorized},
+		"overloaded":         {status.Error(codes.Unavailable, "later"), a2a.CodeUnreachable},
+		"rate limit":         {status.Error(codes.ResourceExhausted, "slowly"), a2a.CodeProtocol},
+		"an exception":       {status.Error(codes.Unknown, "boom"), a2a.CodeProtocol},
+		"no such service":    {status.Error(codes.Unimplemented, "unknown service"), a2a.CodeProtocol},
+		"its time is over":   {status.Error(codes.DeadlineExceeded, "too slow"), a2a.CodeTimeout},
+		"it ended the call":  {status.Error(codes.Canceled, "shutting down"), a2a.CodeUnreachable},
+		"no status of gRPC":  {errors.New("plain"), a2a.CodeProtocol},
+		"words about itself": {status.Error(codes.Internal, "the disk is full"), a2a.CodeProtocol},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPeer(t, true, completes("x"))
+			p.broken = func(string) error { return c.err }
+			_, _, err := newRunner(t, newRemote(t, p.cardURL)).turn("hi")
+			var e *a2a.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, c.code, e.Code, "%v", err)
+		})
+	}
+}
+
+func TestIdle(t *testing.T) {
+	p := newPeer(t, true, func(ctx context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
+		<-ctx.Done()
+	})
+	_, _, err := newRunner(t, newRemote(t, p.cardURL, a2a.WithIdleTimeout(50*time.Millisecond))).turn("hi")
+	var e *a2a.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, a2a.CodeTimeout, e.Code)
+}
+
+// TLS is used where the address asks for it, with the certificate of the environment.
+func TestTLS(t *testing.T) {
+	authority := newAuthority(t)
+	p := newPeer(t, true, completes("Secret."), authority.serverOption(t))
+	i := &sdk.AgentInterface{URL: "https://" + p.address + "/ignored", ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: "1.0"}
+	var asked *url.URL
+	env := a2a.Environment{MaxResponse: 1 << 20, TLS: &tls.Config{RootCAs: authority.pool, Certificates: []tls.Certificate{authority.issue(t, "ann")}},
+		Credentials: func(_ context.Context, target *url.URL) (http.Header, error) { asked = target; return nil, nil }}
+	client, err := a2agrpc.Binding().Dial(context.Background(), i, env)
+	require.NoError(t, err)
+	defer client.Destroy()
+	_, err = client.GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: "none"})
+	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+	require.Equal(t, "https://"+p.address, asked.String())
+
+	env.TLS = nil
+	stranger, err := a2agrpc.Binding().Dial(context.Background(), i, env)
+	require.NoError(t, err)
+	defer stranger.Destroy()
+	_, err = stranger.GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: "none"})
+	var unreachable *url.Error
+	require.ErrorAs(t, err, &unreachable, "nobody trusts the authority")
+}
+
+// The guard of addresses is asked at dial time, with the name.
+func TestGuard(t *testing.T) {
+	i := &sdk.AgentInterface{URL: "internal.example:50051", ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: "1.0"}
+	var dialed string
+	notPublic := errors.New("the address is not public")
+	env := a2a.Environment{MaxResponse: 1 << 20, DialContext: func(_ context.Context, network, addr string) (net.Conn, error) {
+		dialed = network + " " + addr
+		return nil, notPublic
+	}}
+	client, err := a2agrpc.Binding().Dial(context.Background(), i, env)
+	require.NoError(t, err)
+	defer client.Destroy()
+	_, err = client.GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: "none"})
+	require.ErrorIs(t, err, notPublic)
+	require.Equal(t, "tcp internal.example:50051", dialed)
+}
+
+// Data of every kind of JSON, lists with types and text that is no UTF-8 arrive as they do over JSON.
+func TestValues(t *testing.T) {
+	got := make(chan *sdk.Message, 1)
+	p := newPeer(t, false, nil)
+	p.set(func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		got <- ec.Message
+		yield(sdk.NewMessage(sdk.MessageRoleAgent, sdk.NewTextPart("ok")), nil)
+	})
+	i := &sdk.AgentInterface{URL: p.address, ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: "1.0"}
+	client, err := a2agrpc.Binding().Dial(context.Background(), i, a2a.Environment{MaxResponse: 1 << 20})
+	require.NoError(t, err)
+	defer client.Destroy()
+	m := sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart("bad \xff"), sdk.NewDataPart(map[string]any{"raw": json.RawMessage(`{"n":1}`)}))
+	m.SetMeta("chain", []string{"a", "b"})
+	_, err = client.SendMessage(context.Background(), nil, &sdk.SendMessageRequest{Message: m})
+	require.NoError(t, err)
+	arrived := <-got
+	require.Equal(t, "bad \uFFFD", arrived.Parts[0].Text())
+	require.Equal(t, map[string]any{"raw": map[string]any{"n": 1.0}}, arrived.Parts[1].Data())
+	require.Equal(t, []any{"a", "b"}, arrived.Metadata["chain"])
+}

@@ -1,0 +1,47 @@
+package a2agrpc
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/agentarbor/arbor/a2a/a2aserver"
+)
+
+// credentialsOf returns what a call brought along to prove who makes it: metadata are its
+// headers, and it has no query. A certificate counts only if the connection's
+// configuration had it verified.
+func credentialsOf(ctx context.Context, md metadata.MD) a2aserver.Credentials {
+	c := a2aserver.Credentials{
+		Header: func(name string) []string { return md.Get(name) },
+		Cookie: func(name string) string { return cookieOf(md, name) },
+	}
+	if p, ok := peer.FromContext(ctx); ok {
+		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(info.State.VerifiedChains) > 0 {
+			c.Certificates = info.State.VerifiedChains[0]
+		}
+	}
+	return c
+}
+
+func cookieOf(md metadata.MD, name string) string {
+	value, count := "", 0
+	cookies, err := http.ParseCookie(strings.Join(md.Get("cookie"), "; "))
+	if err != nil {
+		return ""
+	}
+	for _, cookie := range cookies {
+		if cookie.Name == name {
+			value = cookie.Value
+			count++
+		}
+	}
+	if count != 1 {
+		return ""
+	}
+	return value
+}

@@ -1,0 +1,210 @@
+package a2agrpc_test
+
+import (
+	"context"
+	"iter"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	sdkgrpc "github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2agrpc"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+type execute func(ctx context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool)
+
+// peer is the protocol library's own server over gRPC on loopback, whose agent does what the
+// test says. Its card stands on a server of its own.
+type peer struct {
+	card    *sdk.AgentCard
+	cardURL string
+	address string
+	grpc    *grpc.Server
+
+	mu       sync.Mutex
+	execute  execute
+	got      []*sdk.Message
+	canceled []sdk.TaskID
+	metadata []metadata.MD
+	broken   func(method string) error // instead of an answer
+}
+
+func (p *peer) Execute(ctx context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) {
+		p.mu.Lock()
+		p.got = append(p.got, ec.Message)
+		execute := p.execute
+		p.mu.Unlock()
+		execute(ctx, ec, yield)
+	}
+}
+
+func (p *peer) Cancel(_ context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) {
+		p.mu.Lock()
+		p.canceled = append(p.canceled, ec.TaskID)
+		p.mu.Unlock()
+		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCanceled, nil), nil)
+	}
+}
+
+func (p *peer) set(e execute) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.execute = e
+}
+
+func (p *peer) messages() []*sdk.Message {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.got
+}
+
+func (p *peer) seen() []metadata.MD {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.metadata
+}
+
+// admit notes the metadata of a call, and fails it if the test says so.
+func (p *peer) admit(ctx context.Context, method string) error {
+	md, _ := metadata.FromIncomingContext(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.metadata = append(p.metadata, md)
+	if p.broken != nil {
+		return p.broken(method)
+	}
+	return nil
+}
+
+// serve begins a gRPC server at an address, and returns where it is.
+func (p *peer) serve(t *testing.T, address string, handler a2asrv.RequestHandler, opts ...grpc.ServerOption) {
+	t.Helper()
+	listener, err := net.Listen("tcp", address)
+	require.NoError(t, err)
+	p.grpc = grpc.NewServer(append(opts,
+		grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			if err := p.admit(ctx, info.FullMethod); err != nil {
+				return nil, err
+			}
+			return next(ctx, req)
+		}),
+		grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+			if err := p.admit(stream.Context(), info.FullMethod); err != nil {
+				return err
+			}
+			return next(srv, stream)
+		}))...)
+	sdkgrpc.NewHandler(handler).RegisterWith(p.grpc)
+	go func() { _ = p.grpc.Serve(listener) }()
+	p.address = listener.Addr().String()
+}
+
+func newPeer(t *testing.T, streaming bool, e execute, opts ...grpc.ServerOption) *peer {
+	t.Helper()
+	p := &peer{execute: e}
+	p.serve(t, "127.0.0.1:0", a2asrv.NewHandler(p), opts...)
+	t.Cleanup(func() { p.grpc.Stop() })
+	p.card = &sdk.AgentCard{Name: "Billing", Description: "Says what it likes", Version: "1",
+		SupportedInterfaces: []*sdk.AgentInterface{{URL: p.address, ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: sdk.Version}},
+		Capabilities:        sdk.AgentCapabilities{Streaming: streaming}}
+	cards := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a2asrv.NewStaticAgentCardHandler(p.card).ServeHTTP(w, r)
+	}))
+	t.Cleanup(cards.Close)
+	p.cardURL = cards.URL + "/.well-known/agent-card.json"
+	return p
+}
+
+// newRemote makes a node that speaks gRPC.
+func newRemote(t *testing.T, url string, opts ...a2a.Option) agent.Agent {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	r, err := a2a.Remote("billing", url, append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: transport}), a2a.WithBinding(a2agrpc.Binding())}, opts...)...)
+	require.NoError(t, err)
+	return r
+}
+
+type fixture struct{ *runner.Runner }
+
+func newRunner(t *testing.T, root agent.Agent, opts ...runner.Option) *fixture {
+	t.Helper()
+	r, err := runner.New(root, session.NewMemory(), opts...)
+	require.NoError(t, err)
+	return &fixture{r}
+}
+
+var key = session.ID("s1")
+
+// turn runs a turn and returns its stored events, the streamed text, and its error.
+func (f *fixture) turn(text string) (events []*agent.Event, streamed string, err error) {
+	for e, turnErr := range f.Run(context.Background(), key, llm.UserText(text)) {
+		switch {
+		case turnErr != nil:
+			err = turnErr
+		case e.Partial:
+			streamed += e.Text()
+		default:
+			events = append(events, e)
+		}
+	}
+	return events, streamed, err
+}
+
+func find[T agent.EventData](events []*agent.Event) (found []T) {
+	for _, e := range events {
+		if d, ok := e.Data.(T); ok {
+			found = append(found, d)
+		}
+	}
+	return found
+}
+
+func said(events []*agent.Event) (texts []string) {
+	for _, e := range events {
+		if e.Agent == "billing" && e.Type() == agent.TypeText {
+			texts = append(texts, e.Text())
+		}
+	}
+	return texts
+}
+
+func texts(m *sdk.Message) (texts []string) {
+	for _, p := range m.Parts {
+		texts = append(texts, p.Text())
+	}
+	return texts
+}
+
+// completes answers with an artifact in pieces, then a snapshot of it.
+func completes(pieces ...string) execute {
+	return func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
+		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateWorking, nil), nil)
+		first := sdk.NewArtifactEvent(ec, sdk.NewTextPart(pieces[0]))
+		yield(first, nil)
+		for _, p := range pieces[1:] {
+			yield(sdk.NewArtifactUpdateEvent(ec, first.Artifact.ID, sdk.NewTextPart(p)), nil)
+		}
+		snapshot := sdk.NewArtifactUpdateEvent(ec, first.Artifact.ID, sdk.NewTextPart(strings.Join(pieces, "")))
+		snapshot.Append, snapshot.LastChunk = false, true
+		yield(snapshot, nil)
+		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, nil), nil)
+	}
+}

@@ -1,0 +1,246 @@
+package a2agrpc
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1/pbconv"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/agentarbor/arbor/a2a/a2aserver"
+)
+
+// sendTimeout is how long a client may take to accept one event of a stream.
+const sendTimeout = 30 * time.Second
+
+// service answers the calls of gRPC through the handler that all bindings share. All that a
+// call needs to be safe is in here and not in interceptors, so that it holds on any
+// grpc.Server.
+type service struct {
+	pb.UnimplementedA2AServiceServer
+	handler      a2asrv.RequestHandler
+	authenticate func(context.Context, a2aserver.Credentials) (context.Context, error)
+	logger       *slog.Logger
+	sendTimeout  time.Duration
+}
+
+// begin checks who calls and in which version, and returns the context of the handler.
+func (s *service) begin(incoming context.Context) (context.Context, *a2asrv.CallContext, error) {
+	md, _ := metadata.FromIncomingContext(incoming)
+	ctx, err := s.authenticate(incoming, credentialsOf(incoming, md))
+	if err != nil {
+		return incoming, nil, err
+	}
+	for _, v := range md.Get(sdk.SvcParamVersion) {
+		if !supported(v) {
+			return incoming, nil, sdk.NewError(sdk.ErrVersionNotSupported, fmt.Sprintf("version %.20q of the protocol is not spoken over gRPC here, only %s is", v, sdk.Version))
+		}
+	}
+	ctx, call := a2asrv.NewCallContext(ctx, a2asrv.NewServiceParams(parametersOf(md)))
+	return ctx, call, nil
+}
+
+// supported reports whether a version is ours. Patch numbers do not count, and a client that
+// names none found the service by the name of its package, which has the version in it.
+func supported(version string) bool {
+	version = strings.TrimSpace(version)
+	return version == "" || version == "1" || version == string(sdk.Version) || strings.HasPrefix(version, string(sdk.Version)+".")
+}
+
+// parametersOf returns the service parameters in metadata (A2A 1.0, section 3.2.6): without
+// credentials, and with lists taken apart.
+func parametersOf(md metadata.MD) map[string][]string {
+	params := make(map[string][]string, len(md))
+	for name, values := range md {
+		switch name {
+		case "authorization", "proxy-authorization", "cookie":
+		case strings.ToLower(sdk.SvcParamExtensions):
+			for _, list := range values {
+				for uri := range strings.SplitSeq(list, ",") {
+					if uri = strings.TrimSpace(uri); uri != "" {
+						params[name] = append(params[name], uri)
+					}
+				}
+			}
+		default:
+			params[name] = values
+		}
+	}
+	return params
+}
+
+// fail makes the status of a handler's error.
+func (s *service) fail(ctx context.Context, err error) error {
+	st, hidden := toError(err)
+	if hidden {
+		method, _ := grpc.Method(ctx)
+		s.logger.Error("a call failed", "method", method, "error", err)
+	}
+	return st
+}
+
+// recovered turns a panic into an error that says nothing of it.
+func (s *service) recovered(ctx context.Context, err *error) {
+	if r := recover(); r != nil {
+		method, _ := grpc.Method(ctx)
+		s.logger.Error("a call panicked", "method", method, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+		*err, _ = toError(sdk.ErrInternalError)
+	}
+}
+
+// activated is the metadata that says which extensions an answer makes use of.
+func activated(call *a2asrv.CallContext) metadata.MD {
+	uris := call.Extensions().ActivatedURIs()
+	if len(uris) == 0 {
+		return nil
+	}
+	return metadata.Pairs(strings.ToLower(sdk.SvcParamExtensions), strings.Join(uris, ","))
+}
+
+// answer serves a call with one answer.
+func answer[Q, R, P any](ctx context.Context, s *service, decode func() (Q, error), call func(context.Context, Q) (R, error), encode func(R) (P, error)) (p P, err error) {
+	var none P
+	defer s.recovered(ctx, &err)
+	ctx, params, err := s.begin(ctx)
+	if err != nil {
+		return none, s.fail(ctx, err)
+	}
+	req, err := decode()
+	if err != nil {
+		return none, s.fail(ctx, sdk.NewError(sdk.ErrInvalidParams, err.Error()))
+	}
+	result, err := call(ctx, req)
+	if md := activated(params); md != nil {
+		// It fails only if the answer has begun, which it has not.
+		_ = grpc.SetTrailer(ctx, md)
+	}
+	if err != nil {
+		return none, s.fail(ctx, err)
+	}
+	if p, err = encode(result); err != nil {
+		return none, s.fail(ctx, fmt.Errorf("the answer cannot be encoded: %w", err))
+	}
+	return p, nil
+}
+
+// events serves a call with a stream of answers.
+func events[Q any](s *service, stream grpc.ServerStreamingServer[pb.StreamResponse], decode func() (Q, error), call func(context.Context, Q) iter.Seq2[sdk.Event, error]) (err error) {
+	ctx := stream.Context()
+	defer s.recovered(ctx, &err)
+	ctx, params, err := s.begin(ctx)
+	if err != nil {
+		return s.fail(ctx, err)
+	}
+	req, err := decode()
+	if err != nil {
+		return s.fail(ctx, sdk.NewError(sdk.ErrInvalidParams, err.Error()))
+	}
+	defer func() { stream.SetTrailer(activated(params)) }()
+	for e, err := range call(ctx, req) {
+		if err != nil {
+			return s.fail(ctx, err)
+		}
+		message, err := toEvent(e)
+		if err != nil {
+			return s.fail(ctx, fmt.Errorf("an event cannot be encoded: %w", err))
+		}
+		if err := s.send(stream, message); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// send bounds the time for which a client that does not read holds its stream: the other side's
+// window can stay closed for ever. The goroutine that waits for it ends with the
+// call.
+func (s *service) send(stream grpc.ServerStreamingServer[pb.StreamResponse], message *pb.StreamResponse) error {
+	sent := make(chan error, 1)
+	go func() { sent <- stream.Send(message) }()
+	timer := time.NewTimer(s.sendTimeout)
+	defer timer.Stop()
+	select {
+	case err := <-sent:
+		return err
+	case <-timer.C:
+		return status.Errorf(codes.Aborted, "an event was not accepted within %s", s.sendTimeout)
+	}
+}
+
+func (s *service) SendMessage(ctx context.Context, r *pb.SendMessageRequest) (*pb.SendMessageResponse, error) {
+	return answer(ctx, s, func() (*sdk.SendMessageRequest, error) { return fromSend(r) }, s.handler.SendMessage, toResult)
+}
+
+func (s *service) SendStreamingMessage(r *pb.SendMessageRequest, stream grpc.ServerStreamingServer[pb.StreamResponse]) error {
+	return events(s, stream, func() (*sdk.SendMessageRequest, error) { return fromSend(r) }, s.handler.SendStreamingMessage)
+}
+
+func (s *service) SubscribeToTask(r *pb.SubscribeToTaskRequest, stream grpc.ServerStreamingServer[pb.StreamResponse]) error {
+	return events(s, stream, func() (*sdk.SubscribeToTaskRequest, error) { return pbconv.FromProtoSubscribeToTaskRequest(r) }, s.handler.SubscribeToTask)
+}
+
+func (s *service) GetTask(ctx context.Context, r *pb.GetTaskRequest) (*pb.Task, error) {
+	return answer(ctx, s, func() (*sdk.GetTaskRequest, error) {
+		if _, err := fromLength(r.HistoryLength); err != nil {
+			return nil, err
+		}
+		return pbconv.FromProtoGetTaskRequest(r)
+	}, s.handler.GetTask, toTask)
+}
+
+func (s *service) ListTasks(ctx context.Context, r *pb.ListTasksRequest) (*pb.ListTasksResponse, error) {
+	return answer(ctx, s, func() (*sdk.ListTasksRequest, error) {
+		if _, err := fromLength(r.HistoryLength); err != nil {
+			return nil, err
+		}
+		if r.PageSize != nil && (*r.PageSize < 0 || *r.PageSize > 100) {
+			return nil, fmt.Errorf("page_size is not between 1 and 100")
+		}
+		return pbconv.FromProtoListTasksRequest(r)
+	}, s.handler.ListTasks, toList)
+}
+
+func (s *service) CancelTask(ctx context.Context, r *pb.CancelTaskRequest) (*pb.Task, error) {
+	return answer(ctx, s, func() (*sdk.CancelTaskRequest, error) { return pbconv.FromProtoCancelTaskRequest(r) }, s.handler.CancelTask, toTask)
+}
+
+func (s *service) CreateTaskPushNotificationConfig(ctx context.Context, r *pb.TaskPushNotificationConfig) (*pb.TaskPushNotificationConfig, error) {
+	return answer(ctx, s, func() (*sdk.PushConfig, error) { return pbconv.FromProtoTaskPushConfig(r) }, s.handler.CreateTaskPushConfig, pbconv.ToProtoTaskPushConfig)
+}
+
+func (s *service) GetTaskPushNotificationConfig(ctx context.Context, r *pb.GetTaskPushNotificationConfigRequest) (*pb.TaskPushNotificationConfig, error) {
+	return answer(ctx, s, func() (*sdk.GetTaskPushConfigRequest, error) { return pbconv.FromProtoGetTaskPushConfigRequest(r) }, s.handler.GetTaskPushConfig, pbconv.ToProtoTaskPushConfig)
+}
+
+func (s *service) ListTaskPushNotificationConfigs(ctx context.Context, r *pb.ListTaskPushNotificationConfigsRequest) (*pb.ListTaskPushNotificationConfigsResponse, error) {
+	return answer(ctx, s, func() (*sdk.ListTaskPushConfigRequest, error) { return pbconv.FromProtoListTaskPushConfigRequest(r) }, s.handler.ListTaskPushConfigs,
+		pbconv.ToProtoListTaskPushConfigResponse)
+}
+
+func (s *service) DeleteTaskPushNotificationConfig(ctx context.Context, r *pb.DeleteTaskPushNotificationConfigRequest) (*emptypb.Empty, error) {
+	return answer(ctx, s, func() (*sdk.DeleteTaskPushConfigRequest, error) {
+		return pbconv.FromProtoDeleteTaskPushConfigRequest(r)
+	},
+		func(ctx context.Context, req *sdk.DeleteTaskPushConfigRequest) (*emptypb.Empty, error) {
+			return &emptypb.Empty{}, s.handler.DeleteTaskPushConfig(ctx, req)
+		}, func(e *emptypb.Empty) (*emptypb.Empty, error) { return e, nil })
+}
+
+func (s *service) GetExtendedAgentCard(ctx context.Context, r *pb.GetExtendedAgentCardRequest) (*pb.AgentCard, error) {
+	return answer(ctx, s, func() (*sdk.GetExtendedAgentCardRequest, error) {
+		return pbconv.FromProtoGetExtendedAgentCardRequest(r)
+	},
+		s.handler.GetExtendedAgentCard, toCard)
+}

@@ -1,0 +1,75 @@
+package a2agrpc
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// target is where a card says that a gRPC server is.
+type target struct {
+	address string // host:port
+	secure  bool
+}
+
+var errNoAddress = errors.New("it is not an address of gRPC such as agents.example.com:443 or https://agents.example.com")
+
+// parseTarget reads what cards write: host:port with or without a scheme. Only names and
+// addresses are taken that TCP reaches, and only the system's way to resolve names: a card
+// comes from somebody else, and shall not lead to sockets of this machine.
+func parseTarget(raw string, plain bool) (target, error) {
+	scheme, rest, found := strings.Cut(raw, "://")
+	if !found {
+		rest = strings.TrimPrefix(raw, "dns:")
+		scheme = "grpc"
+	}
+	scheme = strings.ToLower(scheme)
+	if scheme == "dns" { // dns:///host:port; what stands between the slashes names a server to ask
+		var ok bool
+		if rest, ok = strings.CutPrefix(rest, "/"); !ok {
+			return target{}, errNoAddress
+		}
+	}
+	u, err := url.Parse("grpc://" + rest)
+	if err != nil || u.Hostname() == "" || !found && u.Path != "" || strings.ContainsAny(u.Hostname(), "%, ") {
+		// The text of a parse error would repeat the address, credentials and all.
+		return target{}, errNoAddress
+	}
+	if strings.Contains(u.Hostname(), ":") && net.ParseIP(u.Hostname()) == nil {
+		return target{}, errNoAddress
+	}
+	t := target{}
+	switch scheme {
+	case "https", "grpcs":
+		t.secure = true
+	case "grpc", "dns":
+		t.secure = !plain && !loopback(u.Hostname())
+	case "http":
+		if !plain && !loopback(u.Hostname()) {
+			return target{}, errors.New("its address asks for a connection without TLS; a2agrpc.WithPlaintext allows that")
+		}
+	default:
+		return target{}, errNoAddress
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[bool]string{true: "443", false: "80"}[t.secure]
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return target{}, errNoAddress
+	}
+	t.address = net.JoinHostPort(u.Hostname(), port)
+	return t, nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// url is the target as the one that credentials are bound to.
+func (t target) url() *url.URL {
+	return &url.URL{Scheme: map[bool]string{true: "https", false: "http"}[t.secure], Host: t.address}
+}

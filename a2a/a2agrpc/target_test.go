@@ -1,0 +1,42 @@
+package a2agrpc
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTargets(t *testing.T) {
+	for raw, want := range map[string]target{
+		"agents.example.com:8443":               {"agents.example.com:8443", true},
+		"agents.example.com":                    {"agents.example.com:443", true},
+		"dns:///agents.example.com:8443":        {"agents.example.com:8443", true},
+		"dns:agents.example.com:8443":           {"agents.example.com:8443", true},
+		"grpc://agents.example.com:8443":        {"agents.example.com:8443", true},
+		"grpcs://127.0.0.1:8443":                {"127.0.0.1:8443", true},
+		"https://agents.example.com/a2a/grpc":   {"agents.example.com:443", true},
+		"HTTPS://ann:secret@agents.example.com": {"agents.example.com:443", true},
+		"127.0.0.1:50051":                       {"127.0.0.1:50051", false},
+		"localhost:50051":                       {"localhost:50051", false},
+		"[::1]:50051":                           {"[::1]:50051", false},
+		"http://127.0.0.1":                      {"127.0.0.1:80", false},
+		"[2001:db8::1]:443":                     {"[2001:db8::1]:443", true},
+	} {
+		got, err := parseTarget(raw, false)
+		require.NoError(t, err, raw)
+		require.Equal(t, want, got, raw)
+	}
+	for _, raw := range []string{"", ":443", "unix:///run/docker.sock", "unix:/run/docker.sock", "unix-abstract:x", "dns://8.8.8.8/agents.example.com:443", "xds:///x",
+		"http://agents.example.com", "ipv4:1.2.3.4,5.6.7.8", "agents.example.com:0", "agents.example.com:99999", "agents.example.com:https", "passthrough:///x:1",
+		"vsock:1:2", "ann:hunter2@x y", "file:///etc/passwd"} {
+		_, err := parseTarget(raw, false)
+		require.Error(t, err, raw)
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+	got, err := parseTarget("http://agents.internal:50051", true)
+	require.NoError(t, err)
+	require.Equal(t, target{"agents.internal:50051", false}, got)
+	got, err = parseTarget("https://agents.internal:50051", true)
+	require.NoError(t, err)
+	require.True(t, got.secure)
+}
