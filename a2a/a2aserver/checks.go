@@ -1,0 +1,317 @@
+package a2aserver
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"mime"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+)
+
+// checks stands before a request handler in every binding, and lets pass only requests that are
+// complete and within bounds: required fields are there (A2A 1.0, section 5.7), numbers are in
+// their ranges, the tenant exists, the parts are of media types that are accepted, the client
+// accepts something of what can be answered, and the caller has no more calls under way
+// than it may. Bindings need not look at any of it.
+type checks struct {
+	next        a2asrv.RequestHandler
+	inputModes  []string
+	outputModes []string
+	tenants     []string
+	open        *openCalls
+}
+
+// newChecks returns a handler that checks before another one answers. Empty modes accept
+// everything; maxOpen bounds the streams and the sends that wait of one caller, 0: 1,024.
+func newChecks(next a2asrv.RequestHandler, inputModes, outputModes, tenants []string, maxOpen int) *checks {
+	return &checks{next, inputModes, outputModes, tenants, newOpenCalls(maxOpen)}
+}
+
+var _ a2asrv.RequestHandler = (*checks)(nil)
+
+func (c *checks) tenant(name string) error {
+	if name == "" || slices.Contains(c.tenants, name) {
+		return nil
+	}
+	return &violation{"tenant", "there is no such tenant", nil}
+}
+
+// requireFields tells which of some ids is missing; they come in pairs of a field and its value.
+func requireFields(pairs ...string) error {
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			return &violation{pairs[i], "is required", nil}
+		}
+	}
+	return nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func notNegative(field string, n *int) error {
+	if n != nil && *n < 0 {
+		return &violation{field, fmt.Sprintf("must not be negative, got %d", *n), nil}
+	}
+	return nil
+}
+
+// send checks what is sent.
+func (c *checks) send(req *sdk.SendMessageRequest) error {
+	if err := c.tenant(req.Tenant); err != nil {
+		return err
+	}
+	m := req.Message
+	if m == nil {
+		return &violation{"message", "is required", nil}
+	}
+	if err := requireFields("message.messageId", m.ID); err != nil {
+		return err
+	}
+	if m.Role != sdk.MessageRoleUser {
+		// A client that could speak for the agent could put words into its mouth.
+		return &violation{"message.role", "must be ROLE_USER: a client sends messages of the user", nil}
+	}
+	if len(m.Parts) == 0 {
+		return &violation{"message.parts", "at least one part is required", nil}
+	}
+	for i, p := range m.Parts {
+		field := fmt.Sprintf("message.parts[%d]", i)
+		if p == nil || p.Content == nil {
+			return &violation{field, "must have exactly one of text, raw, url, data", nil}
+		}
+		given, err := mediaType(p)
+		if err != nil {
+			return &violation{field + ".mediaType", "is not a media type", nil}
+		}
+		if given != "" && !anyMatch(c.inputModes, given) {
+			return &violation{field, fmt.Sprintf("the media type %s is not accepted; accepted are %s", given, strings.Join(c.inputModes, ", ")), sdk.ErrUnsupportedContentType}
+		}
+	}
+	cfg := req.Config
+	if cfg == nil {
+		return nil
+	}
+	if err := notNegative("configuration.historyLength", cfg.HistoryLength); err != nil {
+		return err
+	}
+	if p := cfg.PushConfig; p != nil {
+		if err := requireFields("configuration.taskPushNotificationConfig.url", p.URL); err != nil {
+			return err
+		}
+	}
+	return c.accepts(cfg.AcceptedOutputModes)
+}
+
+// accepts tells whether anything that can be answered is among what the client accepts.
+func (c *checks) accepts(modes []string) error {
+	if len(modes) == 0 || len(c.outputModes) == 0 {
+		return nil
+	}
+	for _, mode := range modes {
+		accepted, _, err := mime.ParseMediaType(mode)
+		if err != nil {
+			return &violation{"configuration.acceptedOutputModes", fmt.Sprintf("%q is not a media type", clipKey(mode)), nil}
+		}
+		for _, out := range c.outputModes {
+			if mediaMatches(accepted, out) || mediaMatches(out, accepted) {
+				return nil
+			}
+		}
+	}
+	return &violation{"configuration.acceptedOutputModes", "none of them can be answered; possible are " + strings.Join(c.outputModes, ", "), sdk.ErrUnsupportedContentType}
+}
+
+// mediaType is the media type of a part, without parameters; "" if only fetching it would
+// tell. A part that names none is taken for what it holds.
+func mediaType(p *sdk.Part) (string, error) {
+	if p.MediaType != "" {
+		t, _, err := mime.ParseMediaType(p.MediaType)
+		if err == nil && !strings.Contains(t, "/") {
+			err = mime.ErrInvalidMediaParameter
+		}
+		return t, err
+	}
+	switch content := p.Content.(type) {
+	case sdk.Text:
+		return "text/plain", nil
+	case sdk.Data:
+		return "application/json", nil
+	case sdk.Raw:
+		t, _, err := mime.ParseMediaType(http.DetectContentType(content))
+		return t, err
+	default:
+		t, _, _ := mime.ParseMediaType(mime.TypeByExtension(path.Ext(p.Filename)))
+		return t, nil
+	}
+}
+
+// anyMatch tells whether one of some media ranges holds a type; no ranges hold every type.
+func anyMatch(ranges []string, t string) bool {
+	return len(ranges) == 0 || slices.ContainsFunc(ranges, func(r string) bool { return mediaMatches(r, t) })
+}
+
+// mediaMatches tells whether a media range ("*/*", "text/*", "text/plain") holds a type. Names are
+// case-insensitive, parameters do not count.
+func mediaMatches(mediaRange, t string) bool {
+	mediaRange, _, _ = strings.Cut(mediaRange, ";")
+	mediaRange = strings.ToLower(strings.TrimSpace(mediaRange))
+	t, _, _ = strings.Cut(strings.ToLower(t), ";")
+	if mediaRange == "*/*" || mediaRange == "*" || mediaRange == t {
+		return true
+	}
+	prefix, all := strings.CutSuffix(mediaRange, "*")
+	return all && strings.HasSuffix(prefix, "/") && strings.HasPrefix(t, prefix)
+}
+
+func (c *checks) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (sdk.SendMessageResult, error) {
+	if err := c.send(req); err != nil {
+		return nil, err
+	}
+	leave, err := c.open.enter(callerOf(ctx))
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return c.next.SendMessage(ctx, req)
+}
+
+func (c *checks) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
+	return c.stream(ctx, c.send(req), func() iter.Seq2[sdk.Event, error] { return c.next.SendStreamingMessage(ctx, req) })
+}
+
+func (c *checks) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
+	err := firstError(c.tenant(req.Tenant), requireFields("id", string(req.ID)))
+	return c.stream(ctx, err, func() iter.Seq2[sdk.Event, error] { return c.next.SubscribeToTask(ctx, req) })
+}
+
+// stream counts a stream for as long as it is read.
+func (c *checks) stream(ctx context.Context, err error, events func() iter.Seq2[sdk.Event, error]) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) {
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		leave, err := c.open.enter(callerOf(ctx))
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer leave()
+		for event, err := range events() {
+			if !yield(event, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (c *checks) GetTask(ctx context.Context, req *sdk.GetTaskRequest) (*sdk.Task, error) {
+	if err := firstError(c.tenant(req.Tenant), requireFields("id", string(req.ID)), notNegative("historyLength", req.HistoryLength)); err != nil {
+		return nil, err
+	}
+	return c.next.GetTask(ctx, req)
+}
+
+func (c *checks) ListTasks(ctx context.Context, req *sdk.ListTasksRequest) (*sdk.ListTasksResponse, error) {
+	if err := firstError(c.tenant(req.Tenant), notNegative("historyLength", req.HistoryLength)); err != nil {
+		return nil, err
+	}
+	if req.PageSize < 0 || req.PageSize > 100 {
+		return nil, &violation{"pageSize", fmt.Sprintf("%s, got %d", aPage.bounds(), req.PageSize), nil}
+	}
+	if req.Status != sdk.TaskStateUnspecified && !slices.Contains(stateShape.names, string(req.Status)) {
+		return nil, &violation{"status", "must be one of " + strings.Join(stateShape.names[1:], ", "), nil}
+	}
+	return c.next.ListTasks(ctx, req)
+}
+
+func (c *checks) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*sdk.Task, error) {
+	if err := firstError(c.tenant(req.Tenant), requireFields("id", string(req.ID))); err != nil {
+		return nil, err
+	}
+	return c.next.CancelTask(ctx, req)
+}
+
+func (c *checks) CreateTaskPushConfig(ctx context.Context, req *sdk.PushConfig) (*sdk.PushConfig, error) {
+	if err := firstError(c.tenant(req.Tenant), requireFields("taskId", string(req.TaskID), "url", req.URL)); err != nil {
+		return nil, err
+	}
+	return c.next.CreateTaskPushConfig(ctx, req)
+}
+
+func (c *checks) GetTaskPushConfig(ctx context.Context, req *sdk.GetTaskPushConfigRequest) (*sdk.PushConfig, error) {
+	if err := firstError(c.tenant(req.Tenant), requireFields("taskId", string(req.TaskID), "id", req.ID)); err != nil {
+		return nil, err
+	}
+	return c.next.GetTaskPushConfig(ctx, req)
+}
+
+func (c *checks) ListTaskPushConfigs(ctx context.Context, req *sdk.ListTaskPushConfigRequest) (*sdk.ListTaskPushConfigResponse, error) {
+	if err := firstError(c.tenant(req.Tenant), requireFields("taskId", string(req.TaskID)), notNegative("pageSize", &req.PageSize)); err != nil {
+		return nil, err
+	}
+	return c.next.ListTaskPushConfigs(ctx, req)
+}
+
+func (c *checks) DeleteTaskPushConfig(ctx context.Context, req *sdk.DeleteTaskPushConfigRequest) error {
+	if err := firstError(c.tenant(req.Tenant), requireFields("taskId", string(req.TaskID), "id", req.ID)); err != nil {
+		return err
+	}
+	return c.next.DeleteTaskPushConfig(ctx, req)
+}
+
+func (c *checks) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedAgentCardRequest) (*sdk.AgentCard, error) {
+	if err := c.tenant(req.Tenant); err != nil {
+		return nil, err
+	}
+	return c.next.GetExtendedAgentCard(ctx, req)
+}
+
+// openCalls counts the calls of each caller that last: streams, and sends that wait.
+type openCalls struct {
+	limit int
+	mu    sync.Mutex
+	n     map[string]int
+}
+
+func newOpenCalls(limit int) *openCalls {
+	if limit <= 0 {
+		limit = 1024
+	}
+	return &openCalls{limit: limit, n: make(map[string]int)}
+}
+
+// enter counts a call until leave is called.
+func (o *openCalls) enter(caller string) (leave func(), err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.n[caller] >= o.limit {
+		tooMany := newHTTPError(http.StatusTooManyRequests, -32000, "RESOURCE_EXHAUSTED", "TOO_MANY_STREAMS",
+			"more than %d calls of this caller are under way: close some streams and try again", o.limit)
+		tooMany.err = sdk.ErrServerError
+		tooMany.header = http.Header{"Retry-After": {"1"}}
+		return nil, tooMany
+	}
+	o.n[caller]++
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.n[caller]--; o.n[caller] == 0 {
+			delete(o.n, caller)
+		}
+	}, nil
+}

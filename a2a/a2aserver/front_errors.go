@@ -1,0 +1,243 @@
+package a2aserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/errordetails"
+)
+
+// errorKind is how an error is told in the bindings over HTTP.
+type errorKind struct {
+	err    error
+	code   int    // of JSON-RPC
+	status int    // of HTTP
+	name   string // of google.rpc.Code
+	reason string // of google.rpc.ErrorInfo
+}
+
+// errorKinds are the mappings of A2A 1.0, section 5.4, those of JSON-RPC 2.0, and what the
+// specification leaves open. The order matters where an error wraps several: what is more
+// special comes first.
+var errorKinds = []errorKind{
+	{sdk.ErrTaskNotFound, -32001, 404, "NOT_FOUND", "TASK_NOT_FOUND"},
+	{sdk.ErrTaskNotCancelable, -32002, 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE"},
+	{sdk.ErrPushNotificationNotSupported, -32003, 400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED"},
+	{sdk.ErrUnsupportedOperation, -32004, 400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION"},
+	{sdk.ErrUnsupportedContentType, -32005, 400, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"},
+	{sdk.ErrInvalidAgentResponse, -32006, 500, "INTERNAL", "INVALID_AGENT_RESPONSE"},
+	{sdk.ErrExtendedCardNotConfigured, -32007, 400, "FAILED_PRECONDITION", "EXTENDED_AGENT_CARD_NOT_CONFIGURED"},
+	{sdk.ErrExtensionSupportRequired, -32008, 400, "FAILED_PRECONDITION", "EXTENSION_SUPPORT_REQUIRED"},
+	{sdk.ErrVersionNotSupported, -32009, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED"},
+	{sdk.ErrUnauthenticated, -31401, 401, "UNAUTHENTICATED", "UNAUTHENTICATED"},
+	{sdk.ErrUnauthorized, -31403, 403, "PERMISSION_DENIED", "UNAUTHORIZED"},
+	{sdk.ErrInvalidParams, -32602, 400, "INVALID_ARGUMENT", "INVALID_PARAMS"},
+	{sdk.ErrInvalidRequest, -32600, 400, "INVALID_ARGUMENT", "INVALID_REQUEST"},
+	{sdk.ErrParseError, -32700, 400, "INVALID_ARGUMENT", "PARSE_ERROR"},
+	{sdk.ErrMethodNotFound, -32601, 501, "UNIMPLEMENTED", "METHOD_NOT_FOUND"},
+	{sdk.ErrServerError, -32000, 500, "INTERNAL", "SERVER_ERROR"},
+	{sdk.ErrInternalError, -32603, 500, "INTERNAL", "INTERNAL_ERROR"},
+	{context.DeadlineExceeded, -32603, 504, "DEADLINE_EXCEEDED", "INTERNAL_ERROR"},
+	{context.Canceled, -32603, 499, "CANCELLED", "INTERNAL_ERROR"},
+}
+
+// internalKind is what every other error is.
+var internalKind = errorKind{sdk.ErrInternalError, -32603, 500, "INTERNAL", "INTERNAL_ERROR"}
+
+// httpError is an error that HTTP has a status for and A2A no name. In JSON-RPC too it keeps
+// its status, because what stands between client and server acts upon it.
+type httpError struct {
+	errorKind
+	message string
+	header  http.Header
+}
+
+func (e *httpError) Error() string { return e.message }
+func (e *httpError) Unwrap() error { return e.err }
+
+// newHTTPError returns an error that a client sees with this status and words.
+func newHTTPError(status, code int, name, reason, format string, a ...any) *httpError {
+	return &httpError{errorKind: errorKind{code: code, status: status, name: name, reason: reason}, message: fmt.Sprintf(format, a...)}
+}
+
+func errMediaType(format string, a ...any) error {
+	return &httpError{errorKind{sdk.ErrUnsupportedContentType, -32005, 415, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"}, fmt.Sprintf(format, a...), nil}
+}
+
+// violation is a field of a request that is not as it must be. It is an invalid parameter.
+type violation struct {
+	field string // where, such as "message.parts[0].text"; "" is the whole
+	what  string // what is wrong, and what would be right
+	kind  error  // nil: sdk.ErrInvalidParams
+}
+
+func (v *violation) Error() string {
+	if v.field == "" {
+		return v.what
+	}
+	return v.field + ": " + v.what
+}
+
+func (v *violation) Unwrap() error {
+	if v.kind != nil {
+		return v.kind
+	}
+	return sdk.ErrInvalidParams
+}
+
+// told is an error as a client is told it.
+type told struct {
+	errorKind
+	message string
+	details []*errordetails.Typed
+	header  http.Header
+	// inner says that the message was withheld: the cause belongs into the log.
+	inner bool
+}
+
+const (
+	badRequestType = "type.googleapis.com/google.rpc.BadRequest"
+	// errorDomain is the domain of the reasons that A2A does not define.
+	errorDomain = "github.com/agentarbor/arbor"
+)
+
+// tell maps an error. What A2A has no error for is an internal error and told without its
+// text, which may name files, hosts and people.
+func tell(err error, task sdk.TaskID, now time.Time) told {
+	t := told{errorKind: internalKind, message: "internal error", inner: true}
+	domain := sdk.ProtocolDomain
+	var own *httpError
+	var protocol *sdk.Error
+	switch {
+	case errors.As(err, &own):
+		t.errorKind, t.message, t.header, t.inner = own.errorKind, own.message, own.header, false
+		if !slices.ContainsFunc(errorKinds, func(k errorKind) bool { return k.reason == own.reason }) {
+			domain = errorDomain
+		}
+	default:
+		// The outermost protocol error decides; what it wraps may be the error of another peer.
+		cause := err
+		if errors.As(err, &protocol) && protocol.Err != nil {
+			cause = protocol.Err
+		}
+		for _, kind := range errorKinds {
+			if !errors.Is(cause, kind.err) {
+				continue
+			}
+			t.errorKind = kind
+			switch {
+			case protocol != nil:
+				t.message, t.inner = protocol.Error(), false
+			case kind.err == context.DeadlineExceeded:
+				t.message = "a time limit of the server passed"
+			case kind.status < 500 || kind.err == sdk.ErrMethodNotFound:
+				t.message, t.inner = err.Error(), false
+			default:
+				t.message = kind.err.Error()
+			}
+			break
+		}
+	}
+	meta := map[string]string{"timestamp": now.UTC().Format("2006-01-02T15:04:05.000Z")}
+	if task != "" {
+		meta["taskId"] = string(task)
+	}
+	if protocol != nil {
+		if len(protocol.Details) > 0 {
+			t.details = append(t.details, errordetails.NewFromStruct(protocol.Details))
+		}
+		for _, d := range protocol.TypedDetails {
+			if d.TypeURL != errordetails.ErrorInfoType {
+				t.details = append(t.details, d)
+				continue
+			}
+			switch m := d.Value["metadata"].(type) {
+			case map[string]string:
+				maps.Copy(meta, m)
+			case map[string]any:
+				for k, v := range m {
+					if s, ok := v.(string); ok {
+						meta[k] = s
+					}
+				}
+			}
+		}
+	}
+	var bad *violation
+	if errors.As(err, &bad) && bad.field != "" {
+		t.details = append(t.details, errordetails.NewTyped(badRequestType, map[string]any{
+			"fieldViolations": []any{map[string]any{"field": bad.field, "description": bad.what}},
+		}))
+	}
+	t.details = append(t.details, errordetails.NewErrorInfo(t.reason, domain, meta))
+	t.message = strings.ToValidUTF8(t.message, "\uFFFD")
+	return t
+}
+
+// rpcStatus is the HTTP status of a JSON-RPC response that holds the error: 200, unless
+// the error is one of HTTP.
+func (t told) rpcStatus(err error) int {
+	var own *httpError
+	if errors.As(err, &own) || t.err == sdk.ErrUnauthenticated || t.err == sdk.ErrUnauthorized {
+		return t.status
+	}
+	return http.StatusOK
+}
+
+// rpcError is the error object of JSON-RPC 2.0, section 5.1, with the details of A2A 1.0,
+// section 9.5.
+type rpcError struct {
+	Code    int                   `json:"code"`
+	Message string                `json:"message"`
+	Data    []*errordetails.Typed `json:"data,omitempty"`
+}
+
+// rpcAnswer is a response object of JSON-RPC 2.0: with a result, or an error.
+type rpcAnswer struct {
+	JSONRPC string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Error   *rpcError       `json:"error,omitempty"`
+}
+
+func (t told) rpc(id json.RawMessage) []byte {
+	return mustEncode(rpcAnswer{JSONRPC: "2.0", ID: id, Error: &rpcError{t.code, t.message, t.details}})
+}
+
+// rest is the error in the form of google.rpc.Status, as A2A 1.0, section 11.6, wants it.
+func (t told) rest() []byte {
+	var body struct {
+		Error struct {
+			Code    int                   `json:"code"`
+			Status  string                `json:"status"`
+			Message string                `json:"message"`
+			Details []*errordetails.Typed `json:"details"`
+		} `json:"error"`
+	}
+	body.Error.Code, body.Error.Status, body.Error.Message, body.Error.Details = t.status, t.name, t.message, t.details
+	return mustEncode(body)
+}
+
+// mustEncode encodes what holds nothing but strings, numbers and details. Details that a
+// handler made of something else are dropped with the rest of the answer's particulars.
+func mustEncode(v any) []byte {
+	data, err := json.Marshal(v)
+	if err == nil {
+		return data
+	}
+	if a, ok := v.(rpcAnswer); ok && a.Error != nil {
+		a.Error = &rpcError{Code: internalKind.code, Message: "internal error"}
+		if data, err = json.Marshal(a); err == nil {
+			return data
+		}
+	}
+	return []byte(`{"error":{"code":500,"status":"INTERNAL","message":"internal error","details":[]}}`)
+}

@@ -1,0 +1,137 @@
+package a2aserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/errordetails"
+	"github.com/stretchr/testify/require"
+)
+
+var errSecretive = errors.New("open /srv/hunter2: permission denied")
+
+func requestJSON(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(data)
+}
+
+// The table is that of A2A 1.0, section 5.4, with the errors of JSON-RPC and of authentication.
+func TestErrorsInBothBindings(t *testing.T) {
+	tests := []struct {
+		err          error
+		code         int
+		rpcStatus    int
+		status       int
+		name, reason string
+	}{
+		{sdk.ErrTaskNotFound, -32001, 200, 404, "NOT_FOUND", "TASK_NOT_FOUND"},
+		{sdk.ErrTaskNotCancelable, -32002, 200, 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE"},
+		{sdk.ErrPushNotificationNotSupported, -32003, 200, 400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED"},
+		{sdk.ErrUnsupportedOperation, -32004, 200, 400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION"},
+		{sdk.ErrUnsupportedContentType, -32005, 200, 400, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"},
+		{sdk.ErrInvalidAgentResponse, -32006, 200, 500, "INTERNAL", "INVALID_AGENT_RESPONSE"},
+		{sdk.ErrExtendedCardNotConfigured, -32007, 200, 400, "FAILED_PRECONDITION", "EXTENDED_AGENT_CARD_NOT_CONFIGURED"},
+		{sdk.ErrExtensionSupportRequired, -32008, 200, 400, "FAILED_PRECONDITION", "EXTENSION_SUPPORT_REQUIRED"},
+		{sdk.ErrVersionNotSupported, -32009, 200, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED"},
+		{sdk.ErrInvalidParams, -32602, 200, 400, "INVALID_ARGUMENT", "INVALID_PARAMS"},
+		{sdk.ErrInvalidRequest, -32600, 200, 400, "INVALID_ARGUMENT", "INVALID_REQUEST"},
+		{sdk.ErrParseError, -32700, 200, 400, "INVALID_ARGUMENT", "PARSE_ERROR"},
+		{sdk.ErrInternalError, -32603, 200, 500, "INTERNAL", "INTERNAL_ERROR"},
+		{errSecretive, -32603, 200, 500, "INTERNAL", "INTERNAL_ERROR"},
+		{sdk.ErrUnauthenticated, -31401, 401, 401, "UNAUTHENTICATED", "UNAUTHENTICATED"},
+		{sdk.ErrUnauthorized, -31403, 403, 403, "PERMISSION_DENIED", "UNAUTHORIZED"},
+	}
+	handler := &stub{}
+	server := serveFront(t, front{handler: handler})
+	for _, test := range tests {
+		for form, err := range map[string]error{
+			"wrapped": fmt.Errorf("%w (while looking)", test.err),
+			"made":    sdk.NewError(test.err, "in other words").WithErrorInfoMeta(map[string]string{"hint": "look"}),
+		} {
+			t.Run(test.reason+" "+form, func(t *testing.T) {
+				handler.err = err
+				for _, method := range []string{"GetTask", "SubscribeToTask"} {
+					got := call(t, "POST", server.URL+"/rpc", rpcBody(method, `{"id":"t"}`))
+					require.Equal(t, test.rpcStatus, got.status)
+					require.Equal(t, "application/json", got.mediaType())
+					require.Equal(t, test.code, got.code(t))
+					reason, metadata := got.reason(t)
+					require.Equal(t, test.reason, reason)
+					require.Equal(t, "t", metadata["taskId"])
+					require.Contains(t, got.body, `"id":1`)
+					require.Equal(t, form == "made", metadata["hint"] == "look")
+				}
+				for _, path := range []string{"/tasks/t", "/tasks/t:subscribe"} {
+					got := call(t, "GET", server.URL+path, "")
+					require.Equal(t, test.status, got.status, got.body)
+					require.Equal(t, "application/json", got.mediaType())
+					var body struct {
+						Error struct {
+							Code            int
+							Status, Message string
+						}
+					}
+					require.NoError(t, json.Unmarshal([]byte(got.body), &body))
+					require.Equal(t, test.status, body.Error.Code)
+					require.Equal(t, test.name, body.Error.Status)
+					require.NotEmpty(t, body.Error.Message)
+					require.NotContains(t, got.body, "hunter2")
+					reason, metadata := got.reason(t)
+					require.Equal(t, test.reason, reason)
+					require.Equal(t, "t", metadata["taskId"])
+				}
+			})
+		}
+	}
+}
+
+func TestTheOutermostProtocolErrorDecides(t *testing.T) {
+	// The SDK's own mapping takes one of the two by chance.
+	err := sdk.NewError(fmt.Errorf("%w: a peer said: %w", sdk.ErrInvalidAgentResponse, sdk.ErrInvalidParams), "the peer's answer is unusable")
+	for range 50 {
+		handler := &stub{err: err}
+		h, fail := newFront(front{handler: handler, card: func(http.ResponseWriter, *http.Request, string) {}})
+		require.NoError(t, fail)
+		require.NotNil(t, h)
+		got := tell(err, "", testTime)
+		require.Equal(t, -32006, got.code)
+		require.Equal(t, "the peer's answer is unusable", got.message)
+	}
+}
+
+func TestDetailsOfErrorsAreKept(t *testing.T) {
+	err := sdk.NewError(sdk.ErrTaskNotFound, "gone").WithDetails(map[string]any{"since": "yesterday"}).
+		WithTypedDetails(errordetails.NewTyped("type.googleapis.com/google.rpc.RetryInfo", map[string]any{"retryDelay": "1s"}))
+	server := serveFront(t, front{handler: &stub{err: err}})
+	for _, got := range []reply{
+		call(t, "GET", server.URL+"/tasks/t", ""),
+		call(t, "POST", server.URL+"/rpc", rpcBody("GetTask", `{"id":"t"}`)),
+	} {
+		require.Contains(t, got.body, "yesterday")
+		require.Contains(t, got.body, "google.rpc.RetryInfo")
+	}
+}
+
+func TestFieldsThatAreWrongAreNamed(t *testing.T) {
+	server := serveFront(t, front{})
+	for _, got := range []reply{
+		call(t, "GET", server.URL+"/tasks?pageSize=0", ""),
+		call(t, "POST", server.URL+"/rpc", rpcBody("ListTasks", `{"pageSize":101}`)),
+	} {
+		require.Contains(t, got.body, "google.rpc.BadRequest")
+		require.Contains(t, got.body, `"field":"pageSize"`)
+	}
+}
+
+func TestDetailsThatCannotBeEncodedAreDropped(t *testing.T) {
+	err := sdk.NewError(sdk.ErrTaskNotFound, "gone").WithDetails(map[string]any{"f": func() {}})
+	server := serveFront(t, front{handler: &stub{err: err}})
+	require.Equal(t, -32603, call(t, "POST", server.URL+"/rpc", rpcBody("GetTask", `{"id":"t"}`)).code(t))
+	require.Contains(t, call(t, "GET", server.URL+"/tasks/t", "").body, `"INTERNAL"`)
+}

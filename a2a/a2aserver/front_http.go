@@ -1,0 +1,167 @@
+package a2aserver
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// The media types of requests and answers.
+const (
+	jsonType = "application/json"
+	// a2aType is the media type of the HTTP+JSON binding (A2A 1.0, section 14.1.1).
+	a2aType = "application/a2a+json"
+	sseType = "text/event-stream"
+)
+
+// sameMediaType tells whether a header names a media type, whatever its parameters.
+func sameMediaType(header, t string) bool {
+	got, _, err := mime.ParseMediaType(header)
+	return err == nil && got == t
+}
+
+// readBody reads a request's body and checks that it says to be JSON. It is bounded in size and
+// in time. A request without a body is an empty one where that is allowed.
+func (x *exchange) readBody(mayBeEmpty bool) ([]byte, error) {
+	r := x.r
+	if mayBeEmpty && (r.Body == nil || r.Body == http.NoBody) {
+		return nil, nil
+	}
+	// A form or a text needs no leave of a browser to be sent across origins; JSON does.
+	types := r.Header.Values("Content-Type")
+	if len(types) != 1 {
+		return nil, errMediaType("the request needs one Content-Type: %s or %s", jsonType, a2aType)
+	}
+	got, params, err := mime.ParseMediaType(types[0])
+	if err != nil || got != jsonType && got != a2aType {
+		return nil, errMediaType("the Content-Type is %q; it must be %s or %s", clipKey(types[0]), jsonType, a2aType)
+	}
+	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
+		return nil, errMediaType("the charset is %q; JSON is UTF-8", clipKey(charset))
+	}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, errMediaType("the Content-Encoding is %q; bodies must not be compressed", clipKey(coding))
+	}
+	tooLarge := newHTTPError(http.StatusRequestEntityTooLarge, -32600, "OUT_OF_RANGE", "REQUEST_TOO_LARGE",
+		"the body is larger than the limit of %d bytes", x.f.maxBody)
+	if r.ContentLength > x.f.maxBody {
+		return nil, tooLarge
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(x.w.ResponseWriter, r.Body, x.f.maxBody))
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		return nil, tooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, newHTTPError(http.StatusRequestTimeout, -32600, "DEADLINE_EXCEEDED", "REQUEST_TIMEOUT",
+			"the body did not arrive within %s", x.f.bodyTimeout)
+	case err != nil:
+		return nil, fmt.Errorf("%w: the body broke off", sdk.ErrParseError)
+	}
+	// From here on net/http waits for the client to go away, for as long as the answer takes.
+	_ = x.w.control.SetReadDeadline(time.Time{})
+	if len(body) == 0 && mayBeEmpty {
+		return nil, nil
+	}
+	return body, checkJSON(body)
+}
+
+// accept is one media range of a header Accept.
+type accept struct {
+	mediaRange string
+	q          float64
+}
+
+func parseAccept(values []string) []accept {
+	var all []accept
+	for _, item := range strings.Split(strings.Join(values, ","), ",") {
+		t, params, err := mime.ParseMediaType(item)
+		if err != nil {
+			continue
+		}
+		q := 1.0
+		if s, ok := params["q"]; ok {
+			if q, err = strconv.ParseFloat(s, 64); err != nil {
+				q = 0
+			}
+		}
+		all = append(all, accept{t, q})
+	}
+	return all
+}
+
+// quality is how much a client likes a media type: the most special range decides (RFC 9110,
+// section 12.5.1).
+func quality(ranges []accept, t string) float64 {
+	best, special := 0.0, -1
+	for _, a := range ranges {
+		n := 0
+		switch {
+		case a.mediaRange == t:
+			n = 2
+		case a.mediaRange == "*/*":
+		case strings.HasSuffix(a.mediaRange, "/*") && mediaMatches(a.mediaRange, t):
+			n = 1
+		default:
+			continue
+		}
+		if n > special {
+			best, special = a.q, n
+		}
+	}
+	return best
+}
+
+// answerType chooses the media type of an answer that is no stream. HTTP+JSON has two: its
+// own for clients that name it, in Accept or as the type of what they send, and plain
+// JSON for the others, because there are clients that read errors in nothing else.
+func (x *exchange) answerType() string {
+	if x.rpc {
+		return jsonType
+	}
+	ranges := parseAccept(x.r.Header.Values("Accept"))
+	named := func(t string) bool {
+		for _, a := range ranges {
+			if a.mediaRange == t && a.q > 0 {
+				return true
+			}
+		}
+		return false
+	}
+	own, plain := quality(ranges, a2aType), quality(ranges, jsonType)
+	sent := sameMediaType(x.r.Header.Get("Content-Type"), a2aType)
+	switch {
+	case named(a2aType) && own >= plain:
+		return a2aType
+	case named(jsonType):
+		return jsonType
+	case sent && (len(ranges) == 0 || own > 0):
+		return a2aType
+	default:
+		return jsonType
+	}
+}
+
+// checkAccept refuses a client that could read nothing of what this server answers.
+func (x *exchange) checkAccept() error {
+	values := x.r.Header.Values("Accept")
+	ranges := parseAccept(values)
+	if len(values) == 0 || len(ranges) == 0 {
+		return nil
+	}
+	for _, t := range []string{jsonType, a2aType, sseType} {
+		if quality(ranges, t) > 0 {
+			return nil
+		}
+	}
+	return &httpError{errorKind{sdk.ErrUnsupportedContentType, -32005, http.StatusNotAcceptable, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"},
+		fmt.Sprintf("the client accepts none of %s, %s and %s", jsonType, a2aType, sseType), nil}
+}

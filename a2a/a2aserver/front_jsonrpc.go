@@ -1,0 +1,166 @@
+package a2aserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+)
+
+// rpcRequest is the envelope of JSON-RPC 2.0, section 4. Its parts are as they were written.
+type rpcRequest struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"` // nil: there are none
+}
+
+// maxID bounds an id, because each frame of a stream repeats it.
+const maxID = 1024
+
+// readEnvelope reads a request. The document must have passed checkJSON. The id is that of the
+// answer, "null" where none could be read, also beside an error.
+func readEnvelope(body []byte) (req rpcRequest, err error) {
+	req.ID = json.RawMessage("null")
+	invalid := func(format string, a ...any) error {
+		return fmt.Errorf("%w: "+format, append([]any{sdk.ErrInvalidRequest}, a...)...)
+	}
+	w := &rewriter{src: body}
+	w.space()
+	switch body[w.pos] {
+	case '{':
+	case '[':
+		return req, invalid("batches are not served: send each request by itself")
+	default:
+		return req, invalid("a request must be a JSON object")
+	}
+	w.pos++
+	w.space()
+	parts := make(map[string]json.RawMessage)
+	twice := ""
+	for more := body[w.pos] != '}'; more; more = w.more() {
+		key, _ := w.key()
+		if _, ok := parts[key]; ok {
+			twice = key
+		}
+		parts[key] = w.skip()
+	}
+	id, hasID := parts["id"]
+	if hasID && !validID(id) {
+		return req, invalid("the id must be a string, a whole number or null, of at most %d bytes", maxID)
+	}
+	if hasID {
+		req.ID = id
+	}
+	switch {
+	case twice != "":
+		return req, invalid("%q is there twice", clipKey(twice))
+	case !hasID:
+		return req, invalid("the request has no id: there are no notifications in A2A")
+	case !isString(parts["jsonrpc"]) || unquoteJSON(parts["jsonrpc"]) != "2.0":
+		return req, invalid(`"jsonrpc" must be "2.0"`)
+	case !isString(parts["method"]) || unquoteJSON(parts["method"]) == "":
+		return req, invalid("the method must be the name of an operation")
+	}
+	req.Method = unquoteJSON(parts["method"])
+	if params := parts["params"]; params != nil && string(params) != "null" {
+		if params[0] != '{' {
+			return req, &violation{"", "params must be an object", nil}
+		}
+		req.Params = params
+	}
+	return req, nil
+}
+
+func isString(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '"' }
+
+func validID(id json.RawMessage) bool {
+	if len(id) > maxID {
+		return false
+	}
+	switch c := id[0]; {
+	case c == '"' || string(id) == "null":
+		return true
+	case c == '-' || c >= '0' && c <= '9':
+		return bytes.IndexAny(id, ".eE") < 0
+	}
+	return false
+}
+
+// serveRPC answers a request of the JSON-RPC binding (A2A 1.0, section 9).
+func (x *exchange) serveRPC(ctx context.Context, call *a2asrv.CallContext) error {
+	body, err := x.readBody(false)
+	if err != nil {
+		return err
+	}
+	req, err := readEnvelope(body)
+	x.id = req.ID
+	if err != nil {
+		return err
+	}
+	version, err := negotiate(x.r, x.query, x.f.compat != nil)
+	if err != nil {
+		return err
+	}
+	if version == version03 {
+		return x.serveLegacy(ctx, req)
+	}
+	op := operations[req.Method]
+	if op == nil {
+		return fmt.Errorf("%w: %q is no operation of A2A %s", sdk.ErrMethodNotFound, clipKey(req.Method), version)
+	}
+	if req.Params == nil {
+		req.Params = json.RawMessage("{}")
+	}
+	doc, err := rewrite(req.Params, op.shape)
+	if err != nil {
+		return err
+	}
+	if op.many != nil {
+		return x.stream(ctx, call, op, doc)
+	}
+	result, err := op.one(ctx, x, doc)
+	if err != nil {
+		return err
+	}
+	data, err := x.encode(result)
+	if err != nil {
+		return err
+	}
+	x.activated(call)
+	x.answer(http.StatusOK, mustEncode(rpcAnswer{JSONRPC: "2.0", ID: x.id, Result: data}))
+	return nil
+}
+
+// serveLegacy hands a request of version 0.3 on, once it is known to be well-formed. What goes
+// on is the envelope as it was understood here.
+func (x *exchange) serveLegacy(ctx context.Context, req rpcRequest) error {
+	params := json.RawMessage("{}")
+	if req.Params != nil {
+		var err error
+		if params, err = rewrite(req.Params, nil); err != nil {
+			return err
+		}
+	}
+	body := mustEncode(struct {
+		JSONRPC string `json:"jsonrpc"`
+		rpcRequest
+	}{"2.0", rpcRequest{req.ID, req.Method, params}})
+	r := x.r.WithContext(ctx)
+	r.Header = r.Header.Clone()
+	for _, name := range x.f.secrets {
+		r.Header.Del(name)
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	r.TransferEncoding = nil
+	w := newPeekWriter(x.w)
+	x.f.legacy[x.tenant].ServeHTTP(w, r)
+	if w.empty() {
+		return errEmptyStream
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package a2aserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"reflect"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+)
+
+// operation is one of the protocol's (A2A 1.0, section 3.1), as both bindings of HTTP serve it:
+// with a document of the parameters in the form of its shape.
+type operation struct {
+	shape *shape
+	// one answers once, with what is encoded as the result.
+	one func(ctx context.Context, x *exchange, doc []byte) (any, error)
+	// many answers with events. Nothing has happened when it returns.
+	many func(x *exchange, doc []byte) (func(context.Context) iter.Seq2[sdk.Event, error], error)
+}
+
+// decode reads the parameters.
+func decode[P any](doc []byte) (*P, error) {
+	req := new(P)
+	if err := json.Unmarshal(doc, req); err != nil {
+		return nil, &violation{"", "the parameters do not fit: " + err.Error(), nil}
+	}
+	return req, nil
+}
+
+// bind sets a field to what the path has; a client that says something else in the body
+// contradicts itself.
+func bind[S ~string](field string, value *S, path string) error {
+	if path == "" {
+		return nil
+	}
+	if *value != "" && string(*value) != path {
+		return &violation{field, fmt.Sprintf("is %q here and %q in the path", clipKey(string(*value)), clipKey(path)), nil}
+	}
+	*value = S(path)
+	return nil
+}
+
+// unary makes an operation that answers once. The function bound sets what the path has.
+func unary[P, R any](s *shape, bound func(x *exchange, p *P) error, do func(h a2asrv.RequestHandler, ctx context.Context, p *P) (R, error)) *operation {
+	return &operation{shape: s, one: func(ctx context.Context, x *exchange, doc []byte) (any, error) {
+		req, err := decode[P](doc)
+		if err == nil {
+			err = bound(x, req)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return do(x.f.checks, ctx, req)
+	}}
+}
+
+// streaming makes an operation that answers with events.
+func streaming[P any](s *shape, bound func(x *exchange, p *P) error, do func(h a2asrv.RequestHandler, ctx context.Context, p *P) iter.Seq2[sdk.Event, error]) *operation {
+	return &operation{shape: s, many: func(x *exchange, doc []byte) (func(context.Context) iter.Seq2[sdk.Event, error], error) {
+		req, err := decode[P](doc)
+		if err == nil {
+			err = bound(x, req)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context) iter.Seq2[sdk.Event, error] { return do(x.f.checks, ctx, req) }, nil
+	}}
+}
+
+func boundSend(x *exchange, p *sdk.SendMessageRequest) error {
+	if p.Message != nil {
+		x.task = p.Message.TaskID
+	}
+	return bind("tenant", &p.Tenant, x.tenant)
+}
+
+func boundTask(x *exchange, tenant *string, field string, id *sdk.TaskID) error {
+	err := firstError(bind("tenant", tenant, x.tenant), bind(field, id, x.pathTask))
+	x.task = *id
+	return err
+}
+
+// operations are the protocol's, by their names in JSON-RPC (A2A 1.0, section 5.3).
+var operations = map[string]*operation{
+	"SendMessage": unary(sendShape, boundSend, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.SendMessageRequest) (sdk.StreamResponse, error) {
+		result, err := h.SendMessage(ctx, p)
+		if err == nil && isNil(result) {
+			err = errNoResult
+		}
+		return sdk.StreamResponse{Event: result}, err
+	}),
+	"SendStreamingMessage": streaming(sendShape, boundSend, a2asrv.RequestHandler.SendStreamingMessage),
+	"GetTask": unary(getShape, func(x *exchange, p *sdk.GetTaskRequest) error {
+		return boundTask(x, &p.Tenant, "id", &p.ID)
+	}, a2asrv.RequestHandler.GetTask),
+	"ListTasks": unary(listShape, func(x *exchange, p *sdk.ListTasksRequest) error {
+		return bind("tenant", &p.Tenant, x.tenant)
+	}, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.ListTasksRequest) (*sdk.ListTasksResponse, error) {
+		list, err := h.ListTasks(ctx, p)
+		if err == nil && list != nil && list.Tasks == nil {
+			full := *list
+			full.Tasks = []*sdk.Task{} // the field is required: [], not null
+			list = &full
+		}
+		return list, err
+	}),
+	"CancelTask": unary(cancelShape, func(x *exchange, p *sdk.CancelTaskRequest) error {
+		return boundTask(x, &p.Tenant, "id", &p.ID)
+	}, a2asrv.RequestHandler.CancelTask),
+	"SubscribeToTask": streaming(subscribeShape, func(x *exchange, p *sdk.SubscribeToTaskRequest) error {
+		return boundTask(x, &p.Tenant, "id", &p.ID)
+	}, a2asrv.RequestHandler.SubscribeToTask),
+	"CreateTaskPushNotificationConfig": unary(pushShape, func(x *exchange, p *sdk.PushConfig) error {
+		return boundTask(x, &p.Tenant, "taskId", &p.TaskID)
+	}, a2asrv.RequestHandler.CreateTaskPushConfig),
+	"GetTaskPushNotificationConfig": unary(pushIDShape, func(x *exchange, p *sdk.GetTaskPushConfigRequest) error {
+		return firstError(boundTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.pathConfig))
+	}, a2asrv.RequestHandler.GetTaskPushConfig),
+	"ListTaskPushNotificationConfigs": unary(pushListShape, func(x *exchange, p *sdk.ListTaskPushConfigRequest) error {
+		return boundTask(x, &p.Tenant, "taskId", &p.TaskID)
+	}, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.ListTaskPushConfigRequest) (*sdk.ListTaskPushConfigResponse, error) {
+		list, err := h.ListTaskPushConfigs(ctx, p)
+		if err == nil && list != nil && list.Configs == nil {
+			full := *list
+			full.Configs = []*sdk.PushConfig{}
+			list = &full
+		}
+		return list, err
+	}),
+	"DeleteTaskPushNotificationConfig": unary(pushIDShape, func(x *exchange, p *sdk.DeleteTaskPushConfigRequest) error {
+		return firstError(boundTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.pathConfig))
+	}, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.DeleteTaskPushConfigRequest) (struct{}, error) {
+		return struct{}{}, h.DeleteTaskPushConfig(ctx, p) // google.protobuf.Empty is {} in JSON
+	}),
+	"GetExtendedAgentCard": unary(cardShape, func(x *exchange, p *sdk.GetExtendedAgentCardRequest) error {
+		return bind("tenant", &p.Tenant, x.tenant)
+	}, a2asrv.RequestHandler.GetExtendedAgentCard),
+}
+
+// errNoResult is a handler's answer without an error and without a result.
+var errNoResult = fmt.Errorf("%w: the handler answered nothing", sdk.ErrInvalidAgentResponse)
+
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	r := reflect.ValueOf(v)
+	return r.Kind() == reflect.Pointer && r.IsNil()
+}
+
+// encode encodes a result.
+func (x *exchange) encode(result any) ([]byte, error) {
+	if isNil(result) {
+		return nil, errNoResult
+	}
+	if card, ok := result.(*sdk.AgentCard); ok && x.f.encodeCard != nil {
+		return x.f.encodeCard(card)
+	}
+	return json.Marshal(result)
+}

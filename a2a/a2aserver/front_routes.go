@@ -1,0 +1,115 @@
+package a2aserver
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// route is what is served at a path.
+type route struct {
+	kind    routeKind
+	methods map[string]string // of the HTTP+JSON binding: the operation of each HTTP method
+	task    string            // the task's id, unescaped
+	config  string            // the push configuration's id, unescaped
+}
+
+type routeKind int
+
+const (
+	routeNone routeKind = iota
+	routeCard
+	routeRPC
+	routeREST
+)
+
+// The last segments of paths that are taken, so that no tenant may have their names.
+var reservedSegments = []string{".well-known", "rpc", "message:send", "message:stream", "tasks", "extendedAgentCard"}
+
+// routeOf finds what a path means and for which tenant. Segments are unescaped one by one, so
+// that ids may hold escaped slashes, dots and colons.
+func (f *frontHandler) routeOf(u *url.URL) (r route, tenant string) {
+	segments := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
+	if r = f.match(segments); r.kind != routeNone || len(segments) < 2 {
+		return r, ""
+	}
+	tenant, err := url.PathUnescape(segments[0])
+	if err != nil || !slices.Contains(f.tenants, tenant) {
+		return route{}, ""
+	}
+	return f.match(segments[1:]), tenant
+}
+
+// match finds a path without its tenant (A2A 1.0, sections 5.3 and 11.3).
+func (f *frontHandler) match(segments []string) route {
+	plain := make([]string, len(segments))
+	for i, s := range segments {
+		var err error
+		if plain[i], err = url.PathUnescape(s); err != nil {
+			return route{}
+		}
+	}
+	rest := func(methods map[string]string) route { return route{kind: routeREST, methods: methods} }
+	switch n := len(plain); {
+	case n == 2 && plain[0] == ".well-known" && (plain[1] == "agent-card.json" || f.compat != nil && plain[1] == "agent.json"):
+		return route{kind: routeCard, methods: map[string]string{"GET": "", "HEAD": ""}}
+	case plain[0] == "rpc" && (n == 1 || n == 2 && plain[1] == ""):
+		return route{kind: routeRPC, methods: map[string]string{"POST": ""}}
+	case n == 1 && plain[0] == "message:send":
+		return rest(map[string]string{"POST": "SendMessage"})
+	case n == 1 && plain[0] == "message:stream":
+		return rest(map[string]string{"POST": "SendStreamingMessage"})
+	case n == 1 && plain[0] == "extendedAgentCard":
+		return rest(map[string]string{"GET": "GetExtendedAgentCard", "HEAD": "GetExtendedAgentCard"})
+	case n == 1 && plain[0] == "tasks":
+		return rest(map[string]string{"GET": "ListTasks", "HEAD": "ListTasks"})
+	case plain[0] != "tasks" || n < 2 || plain[1] == "":
+		return route{}
+	case n == 2:
+		return matchTask(segments[1])
+	case plain[2] != "pushNotificationConfigs":
+		return route{}
+	case n == 3:
+		return route{kind: routeREST, task: plain[1], methods: map[string]string{
+			"GET": "ListTaskPushNotificationConfigs", "HEAD": "ListTaskPushNotificationConfigs", "POST": "CreateTaskPushNotificationConfig",
+		}}
+	case n == 4 && plain[3] != "":
+		return route{kind: routeREST, task: plain[1], config: plain[3], methods: map[string]string{
+			"GET": "GetTaskPushNotificationConfig", "HEAD": "GetTaskPushNotificationConfig", "DELETE": "DeleteTaskPushNotificationConfig",
+		}}
+	}
+	return route{}
+}
+
+// matchTask finds the action at the end of an escaped segment. A colon of the id itself may be
+// escaped or not: only the actions that there are end an id.
+func matchTask(segment string) route {
+	r := route{kind: routeREST, methods: map[string]string{"GET": "GetTask", "HEAD": "GetTask"}}
+	if id, ok := cutAction(segment, "cancel"); ok {
+		segment, r.methods = id, map[string]string{"POST": "CancelTask"}
+	} else if id, ok := cutAction(segment, "subscribe"); ok {
+		// The specification's text says POST, its Protocol Buffers say GET.
+		segment, r.methods = id, map[string]string{"POST": "SubscribeToTask", "GET": "SubscribeToTask"}
+	}
+	r.task, _ = url.PathUnescape(segment) // it was unescaped before
+	if r.task == "" {
+		return route{}
+	}
+	return r
+}
+
+func cutAction(segment, action string) (id string, ok bool) {
+	for _, colon := range []string{":", "%3A", "%3a"} {
+		if id, ok = strings.CutSuffix(segment, colon+action); ok {
+			return id, true
+		}
+	}
+	return segment, false
+}
+
+// allow is the value of the header Allow.
+func (r route) allow() string {
+	return strings.Join(append(slices.Sorted(maps.Keys(r.methods)), http.MethodOptions), ", ")
+}

@@ -1,0 +1,237 @@
+package a2aserver
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/stretchr/testify/require"
+)
+
+var testTime = time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
+
+func TestSnakeCaseIsAccepted(t *testing.T) {
+	const snake = `{
+		"message": {
+			"message_id": "m", "context_id": "c", "task_id": "t", "role": "ROLE_USER",
+			"reference_task_ids": ["r"],
+			"parts": [
+				{"text": "hi", "media_type": "text/plain", "metadata": {"some_key": {"inner_key": 1}}},
+				{"data": {"user_name": "x", "userName": "y", "media_type": [{"a_b": 1}]}}
+			],
+			"metadata": {"task_id": "kept", "https://x/y_z": {"page_size": 7}}
+		},
+		"configuration": {
+			"accepted_output_modes": ["text/plain"], "history_length": 3, "return_immediately": true,
+			"task_push_notification_config": {"task_id": "t", "url": "https://example.com", "authentication": {"scheme": "Bearer"}}
+		},
+		"metadata": {"message_id": "kept"}
+	}`
+	handler := &stub{}
+	server := serveFront(t, front{handler: handler})
+	three := 3
+	want := &sdk.SendMessageRequest{
+		Message: &sdk.Message{
+			ID: "m", ContextID: "c", TaskID: "t", Role: sdk.MessageRoleUser, ReferenceTasks: []sdk.TaskID{"r"},
+			Parts: sdk.ContentParts{
+				{Content: sdk.Text("hi"), MediaType: "text/plain", Metadata: map[string]any{"some_key": map[string]any{"inner_key": 1.0}}},
+				{Content: sdk.Data{Value: map[string]any{"user_name": "x", "userName": "y", "media_type": []any{map[string]any{"a_b": 1.0}}}}},
+			},
+			Metadata: map[string]any{"task_id": "kept", "https://x/y_z": map[string]any{"page_size": 7.0}},
+		},
+		Config: &sdk.SendMessageConfig{
+			AcceptedOutputModes: []string{"text/plain"}, HistoryLength: &three, ReturnImmediately: true,
+			PushConfig: &sdk.PushConfig{TaskID: "t", URL: "https://example.com", Auth: &sdk.PushAuthInfo{Scheme: "Bearer"}},
+		},
+		Metadata: map[string]any{"message_id": "kept"},
+	}
+	got := call(t, "POST", server.URL+"/rpc", rpcBody("SendMessage", snake))
+	require.Zero(t, got.code(t), got.body)
+	require.Equal(t, want, handler.seen())
+	got = call(t, "POST", server.URL+"/message:send", snake)
+	require.Equal(t, 200, got.status, got.body)
+	require.Equal(t, want, handler.seen())
+
+	got = call(t, "GET", server.URL+"/tasks?context_id=c&page_size=7&page_token=p&history_length=3&include_artifacts=true&status=TASK_STATE_WORKING&status_timestamp_after=2025-10-28T10:30:00.000Z", "")
+	require.Equal(t, 200, got.status, got.body)
+	after := time.Date(2025, 10, 28, 10, 30, 0, 0, time.UTC)
+	require.Equal(t, &sdk.ListTasksRequest{ContextID: "c", PageSize: 7, PageToken: "p", HistoryLength: &three, IncludeArtifacts: true,
+		Status: sdk.TaskStateWorking, StatusTimestampAfter: &after}, handler.seen())
+
+	// By itself the SDK drops what it does not know, and with it the ids.
+	bare := &stub{}
+	got = call(t, "POST", serveBare(t, bare).URL+"/rpc", rpcBody("SendMessage", snake))
+	require.Zero(t, got.code(t), got.body)
+	require.Empty(t, bare.seen().(*sdk.SendMessageRequest).Message.ID)
+}
+
+func TestFormsOfProtoJSONAreAccepted(t *testing.T) {
+	handler := &stub{}
+	server := serveFront(t, front{handler: handler})
+	got := call(t, "POST", server.URL+"/rpc", rpcBody("SendMessage", `{
+		"message": {"messageId": "m", "contextId": null, "role": 1, "parts": [
+			{"raw": "_-8", "mediaType": "image/png", "text": null},
+			{"raw": "aGk", "mediaType": "image/png"}
+		]},
+		"configuration": {"historyLength": "10"}, "metadata": null, "unknown": [{"x": null}]
+	}`))
+	require.Zero(t, got.code(t), got.body)
+	req := handler.seen().(*sdk.SendMessageRequest)
+	require.Equal(t, sdk.MessageRoleUser, req.Message.Role)
+	require.Equal(t, []byte{0xff, 0xef}, req.Message.Parts[0].Raw())
+	require.Equal(t, "hi", string(req.Message.Parts[1].Raw()))
+	require.Equal(t, 10, *req.Config.HistoryLength)
+}
+
+func TestParamsThatAreRefused(t *testing.T) {
+	message := func(fields string) string { return `{"message":{` + fields + `}}` }
+	const valid = `"messageId":"m","role":"ROLE_USER","parts":[{"text":"x"}]`
+	tests := []struct {
+		name, operation, params string
+		field                   string // in the error
+		code                    int    // 0: -32602
+	}{
+		{"two spellings", "SendMessage", message(`"message_id":"a",` + valid), "message.messageId", 0},
+		{"two spellings below", "SendMessage", message(`"messageId":"m","role":"ROLE_USER","parts":[{"text":"x","mediaType":"a/b","media_type":"c/d"}]`), "message.parts[0].mediaType", 0},
+		{"a field twice", "GetTask", `{"id":"a","id":"b"}`, "id", 0},
+		{"a field twice, escaped", "GetTask", `{"id":"a","\u0069d":"b"}`, "id", 0},
+		{"a key twice in metadata", "SendMessage", message(valid + `,"metadata":{"a":{"k":1,"k":2}}`), "message.metadata", 0},
+		{"an unknown field twice", "GetTask", `{"id":"a","x":1,"x":2}`, "x", 0},
+		{"role unknown", "SendMessage", message(`"messageId":"m","role":"user","parts":[{"text":"x"}]`), "message.role", 0},
+		{"role as an unknown number", "SendMessage", message(`"messageId":"m","role":9,"parts":[{"text":"x"}]`), "message.role", 0},
+		{"role of the agent", "SendMessage", message(`"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"x"}]`), "message.role", 0},
+		{"no role", "SendMessage", message(`"messageId":"m","parts":[{"text":"x"}]`), "message.role", 0},
+		{"no id", "SendMessage", message(`"role":"ROLE_USER","parts":[{"text":"x"}]`), "message.messageId", 0},
+		{"no parts", "SendMessage", message(`"messageId":"m","role":"ROLE_USER"`), "message.parts", 0},
+		{"empty parts", "SendMessage", message(`"messageId":"m","role":"ROLE_USER","parts":[]`), "message.parts", 0},
+		{"an empty part", "SendMessage", message(`"messageId":"m","role":"ROLE_USER","parts":[{}]`), "message.parts[0]", 0},
+		{"a part that is null", "SendMessage", message(`"messageId":"m","role":"ROLE_USER","parts":[null]`), "message.parts[0]", 0},
+		{"two contents", "SendMessage", message(`"messageId":"m","role":"ROLE_USER","parts":[{"text":"x","url":"https://x"}]`), "message.parts[0]", 0},
+		{"a text that is a number", "SendMessage", message(`"messageId":"m","role":"ROLE_USER","parts":[{"text":1}]`), "message.parts[0].text", 0},
+		{"metadata that is a list", "SendMessage", message(valid + `,"metadata":[]`), "message.metadata", 0},
+		{"parts that are an object", "SendMessage", message(`"messageId":"m","role":"ROLE_USER","parts":{}`), "message.parts", 0},
+		{"no base64", "SendMessage", message(`"messageId":"m","role":"ROLE_USER","parts":[{"raw":"\"\\!"}]`), "", 0},
+		{"a media type that is none", "SendMessage", message(`"messageId":"m","role":"ROLE_USER","parts":[{"text":"x","mediaType":"text"}]`), "message.parts[0].mediaType", 0},
+		{"no message", "SendMessage", `{}`, "message", 0},
+		{"message that is null", "SendMessage", `{"message":null}`, "message", 0},
+		{"push without URL", "SendMessage", `{"message":{` + valid + `},"configuration":{"taskPushNotificationConfig":{}}}`, "configuration.taskPushNotificationConfig.url", 0},
+		{"negative history", "GetTask", `{"id":"t","historyLength":-1}`, "historyLength", 0},
+		{"fractional history", "GetTask", `{"id":"t","historyLength":1.5}`, "historyLength", 0},
+		{"history too large", "GetTask", `{"id":"t","historyLength":2147483648}`, "historyLength", 0},
+		{"history that is no number", "GetTask", `{"id":"t","historyLength":"0x1"}`, "historyLength", 0},
+		{"history that is infinite", "GetTask", `{"id":"t","historyLength":"Infinity"}`, "historyLength", 0},
+		{"page too small", "ListTasks", `{"pageSize":0}`, "pageSize", 0},
+		{"page too large", "ListTasks", `{"pageSize":101}`, "pageSize", 0},
+		{"state unknown", "ListTasks", `{"status":"TASK_STATE_RUNNING"}`, "status", 0},
+		{"state of 0.3", "ListTasks", `{"status":"working"}`, "status", 0},
+		{"time without zone", "ListTasks", `{"statusTimestampAfter":"2025-10-28T10:30:00"}`, "statusTimestampAfter", 0},
+		{"a word for a flag", "ListTasks", `{"includeArtifacts":"true"}`, "includeArtifacts", 0},
+		{"no task", "GetTask", `{}`, "id", 0},
+		{"no task to cancel", "CancelTask", `{"id":""}`, "id", 0},
+		{"no task to subscribe to", "SubscribeToTask", `{"ID":"t"}`, "id", 0},
+		{"no configuration", "GetTaskPushNotificationConfig", `{"taskId":"t"}`, "id", 0},
+		{"no URL", "CreateTaskPushNotificationConfig", `{"taskId":"t"}`, "url", 0},
+		{"an unknown tenant", "GetTask", `{"id":"t","tenant":"nobody"}`, "tenant", 0},
+		{"params that are a list", "GetTask", `["t"]`, "", 0},
+		{"nested too deep", "SendMessage", message(valid + `,"metadata":{"a":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`), "message.metadata", -32600},
+		{"nested too deep where nobody looks", "GetTask", `{"id":"t","x":` + strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 200) + `}`, "x", -32600},
+	}
+	server := serveFront(t, front{})
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := call(t, "POST", server.URL+"/rpc", rpcBody(test.operation, test.params))
+			code := test.code
+			if code == 0 {
+				code = -32602
+			}
+			require.Equal(t, code, got.code(t), got.body)
+			require.Contains(t, got.body, `"id":1`)
+			if test.field != "" {
+				require.Contains(t, got.body, `"field":"`+test.field+`"`)
+			}
+			if test.operation == "SendMessage" {
+				got = call(t, "POST", server.URL+"/message:send", test.params)
+				require.Equal(t, 400, got.status, got.body)
+			}
+		})
+	}
+}
+
+func TestQueriesThatAreRefused(t *testing.T) {
+	server := serveFront(t, front{})
+	for _, query := range []string{
+		"pageSize=0", "pageSize=150", "pageSize=x", "pageSize=1&pageSize=2", "pageSize=1&page_size=1", "historyLength=-5",
+		"status=TASK_STATE_RUNNING", "includeArtifacts=yes", "statusTimestampAfter=yesterday", "tenant=nobody", "a=%zz", "a=1;b=2", "contextId=%ff",
+	} {
+		got := call(t, "GET", server.URL+"/tasks?"+query, "")
+		require.Equal(t, 400, got.status, query)
+		reason, _ := got.reason(t)
+		require.Equal(t, "INVALID_PARAMS", reason, query)
+	}
+	require.Equal(t, 200, call(t, "GET", server.URL+"/tasks?other=1&other=2&pageSize=&status=", "").status)
+	got := call(t, "POST", server.URL+"/tasks/a:cancel", `{"id":"b"}`)
+	require.Equal(t, 400, got.status, "the body contradicts the path")
+}
+
+// What is free is copied byte by byte.
+func TestFreeFormIsNotTouched(t *testing.T) {
+	const free = `{"page_size":1.50,"a":[1e400,-0,"é\ud800\n",{"task_id":null,"":{}}],"b":[],"c":[[],[{}]],"d":true}`
+	got, err := rewrite([]byte(` { "metadata" : `+free+` , "message":{"parts":[{"data":`+free+`}] } } `), sendShape)
+	require.NoError(t, err)
+	require.Equal(t, `{"metadata":`+free+`,"message":{"parts":[{"data":`+free+`}]}}`, string(got))
+}
+
+func TestShapesCoverWhatTheSDKReads(t *testing.T) {
+	// Every field that the SDK would encode is known to the shape, so that none is dropped.
+	n := 1
+	for _, test := range []struct {
+		value any
+		shape *shape
+	}{
+		{&sdk.SendMessageRequest{Tenant: "x", Metadata: map[string]any{"a": 1}, Message: &sdk.Message{ID: "x", ContextID: "x", TaskID: "x",
+			Extensions: []string{"x"}, ReferenceTasks: []sdk.TaskID{"x"}, Role: sdk.MessageRoleUser, Metadata: map[string]any{"a": 1},
+			Parts: sdk.ContentParts{{Content: sdk.Text("x"), Filename: "x", MediaType: "x", Metadata: map[string]any{"a": 1}}, {Content: sdk.Raw("x")}, {Content: sdk.URL("x")}, {Content: sdk.Data{Value: 1}}}},
+			Config: &sdk.SendMessageConfig{AcceptedOutputModes: []string{"x"}, ReturnImmediately: true, HistoryLength: &n,
+				PushConfig: &sdk.PushConfig{Tenant: "x", TaskID: "x", ID: "x", Token: "x", URL: "x", Auth: &sdk.PushAuthInfo{Credentials: "x", Scheme: "x"}}}}, sendShape},
+		{&sdk.GetTaskRequest{Tenant: "x", ID: "x", HistoryLength: &n}, getShape},
+		{&sdk.ListTasksRequest{Tenant: "x", ContextID: "x", Status: sdk.TaskStateWorking, PageSize: 1, PageToken: "x", HistoryLength: &n, StatusTimestampAfter: &testTime, IncludeArtifacts: true}, listShape},
+		{&sdk.CancelTaskRequest{Tenant: "x", ID: "x", Metadata: map[string]any{"a": 1}}, cancelShape},
+		{&sdk.SubscribeToTaskRequest{Tenant: "x", ID: "x"}, subscribeShape},
+		{&sdk.GetTaskPushConfigRequest{Tenant: "x", TaskID: "x", ID: "x"}, pushIDShape},
+		{&sdk.ListTaskPushConfigRequest{Tenant: "x", TaskID: "x", PageSize: 1, PageToken: "x"}, pushListShape},
+		{&sdk.GetExtendedAgentCardRequest{Tenant: "x"}, cardShape},
+	} {
+		doc, err := json.Marshal(test.value)
+		require.NoError(t, err)
+		got, err := rewrite(doc, test.shape)
+		require.NoError(t, err)
+		require.JSONEq(t, string(doc), string(got))
+	}
+}
+
+func FuzzRewrite(f *testing.F) {
+	f.Add([]byte(hello))
+	f.Add([]byte(` { "message" : {"message_id":"\u0000","parts":[{"data":{"a":[1,2,{"b":null}]}},{"raw":"_-="}]},"x":[],"y":{} } `))
+	f.Add([]byte(`{"a":{"b":[{},[],"\"",-1.5e-7,true,null]}}`))
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		if checkJSON(doc) != nil {
+			return
+		}
+		for _, s := range []*shape{nil, sendShape, listShape, pushShape} {
+			got, err := rewrite(doc, s)
+			if err != nil {
+				require.NotEmpty(t, err.Error())
+				continue
+			}
+			require.True(t, json.Valid(got), "%s became %s", doc, got)
+			again, err := rewrite(got, s)
+			require.NoError(t, err)
+			require.Equal(t, string(got), string(again))
+			if s == nil {
+				require.JSONEq(t, string(doc), string(got))
+			}
+		}
+	})
+}

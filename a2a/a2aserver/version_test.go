@@ -1,0 +1,106 @@
+package a2aserver
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/stretchr/testify/require"
+)
+
+// testCompat stands for the binding of version 0.3, which writes its answers just as the SDK's
+// of 1.0 does. What it answers has a header.
+func testCompat() *Compat {
+	return &Compat{JSONRPC: func(h a2asrv.RequestHandler) http.Handler {
+		next := a2asrv.NewJSONRPCHandler(h, a2asrv.WithTransportKeepAlive(time.Millisecond))
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Legacy", "0.3")
+			next.ServeHTTP(w, r)
+		})
+	}}
+}
+
+func TestVersionIsNegotiated(t *testing.T) {
+	const refused, modern, legacy = "refused", "1.0", "0.3"
+	tests := []struct {
+		name          string
+		header, query string
+		plain         string // JSON-RPC without compat
+		compat        string // JSON-RPC with compat
+		rest          string // HTTP+JSON, with or without compat
+	}{
+		{"none", "", "", modern, legacy, modern},
+		{"1.0", "1.0", "", modern, modern, modern},
+		{"a patch number does not matter", "1.0.7", "", modern, modern, modern},
+		{"as a parameter", "", "?A2A-Version=1.0", modern, modern, modern},
+		{"as a parameter in lower case", "", "?a2a-version=1.0", modern, modern, modern},
+		{"both say the same", "1.0", "?A2A-Version=1.0", modern, modern, modern},
+		{"both differ", "1.0", "?A2A-Version=0.3", refused, refused, refused},
+		{"0.3", "0.3", "", refused, legacy, refused},
+		{"0.3.0", "0.3.0", "", refused, legacy, refused},
+		{"a later minor version", "1.1", "", refused, refused, refused},
+		{"a later major version", "99.0", "", refused, refused, refused},
+		{"an unknown parameter", "", "?A2A-Version=2.0", refused, refused, refused},
+		{"no version", "latest", "", refused, refused, refused},
+		{"no minor version", "1", "", refused, refused, refused},
+		{"too many numbers", "1.0.0.0", "", refused, refused, refused},
+		{"spaces", "  1.0 ", "", modern, modern, modern},
+	}
+	plain := serveFront(t, front{})
+	compat := serveFront(t, front{compat: testCompat()})
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for _, rpc := range []struct{ want, url string }{{test.plain, plain.URL}, {test.compat, compat.URL}} {
+				got := call(t, "POST", rpc.url+"/rpc"+test.query, rpcBody("GetTask", `{"id":"t"}`), "A2A-Version", test.header)
+				require.Equal(t, 200, got.status)
+				require.Equal(t, rpc.want == legacy, got.header.Get("Legacy") != "")
+				if rpc.want != refused {
+					require.Contains(t, got.body, `"state":"TASK_STATE_COMPLETED"`)
+					continue
+				}
+				require.Equal(t, -32009, got.code(t), got.body)
+				require.Contains(t, got.body, `"id":1`)
+				reason, metadata := got.reason(t)
+				require.Equal(t, "VERSION_NOT_SUPPORTED", reason)
+				require.Contains(t, metadata["supportedVersions"], "1.0")
+			}
+			for _, url := range []string{plain.URL, compat.URL} {
+				got := call(t, "GET", url+"/tasks/t"+test.query, "", "A2A-Version", test.header)
+				if test.rest == modern {
+					require.Equal(t, 200, got.status, got.body)
+					continue
+				}
+				require.Equal(t, 400, got.status, got.body)
+				reason, metadata := got.reason(t)
+				require.Equal(t, "VERSION_NOT_SUPPORTED", reason)
+				require.Equal(t, "1.0", metadata["supportedVersions"])
+				require.Contains(t, got.body, `"FAILED_PRECONDITION"`)
+			}
+		})
+	}
+
+	// By itself the SDK answers every version as if it were 1.0.
+	bare := serveBare(t, &stub{})
+	got := call(t, "POST", bare.URL+"/rpc", rpcBody("GetTask", `{"id":"t"}`), "A2A-Version", "99.0")
+	require.Zero(t, got.code(t))
+	require.Equal(t, 200, call(t, "GET", bare.URL+"/tasks/t", "", "A2A-Version", "99.0").status)
+}
+
+func TestCompatServesTenantsOfThePath(t *testing.T) {
+	handler := &stub{}
+	server := serveFront(t, front{handler: handler, compat: testCompat(), tenants: []string{"sales"}})
+	got := call(t, "POST", server.URL+"/sales/rpc", rpcBody("GetTask", `{"id":"t"}`))
+	require.Contains(t, got.body, `"result"`)
+	require.Contains(t, requestJSON(t, handler.seen()), `"tenant":"sales"`)
+}
+
+func TestCompatDoesNotTellInternalErrors(t *testing.T) {
+	server := serveFront(t, front{handler: &stub{err: errSecretive}, compat: testCompat()})
+	for _, method := range []string{"GetTask", "SubscribeToTask"} {
+		got := call(t, "POST", server.URL+"/rpc", rpcBody(method, `{"id":"t"}`))
+		require.Equal(t, "application/json", got.mediaType())
+		require.Equal(t, -32603, got.code(t))
+		require.NotContains(t, got.body, "hunter2")
+	}
+}
