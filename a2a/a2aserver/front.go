@@ -345,8 +345,8 @@ func (x *exchange) answer(status int, data []byte) {
 }
 
 // tell words an error for the client, and logs what the client is not told.
-func (x *exchange) tell(err error) told {
-	t := tell(err, x.task, time.Now())
+func (x *exchange) tell(err error) wireError {
+	t := toWire(err, x.task, time.Now())
 	log, ctx := x.f.logger, x.r.Context()
 	var fault *panicError
 	switch {

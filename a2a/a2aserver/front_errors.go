@@ -93,8 +93,8 @@ func (v *violation) Unwrap() error {
 	return sdk.ErrInvalidParams
 }
 
-// told is an error as a client is told it.
-type told struct {
+// wireError is an error as a client is told it.
+type wireError struct {
 	errorKind
 	message string
 	details []*errordetails.Typed
@@ -109,10 +109,10 @@ const (
 	errorDomain = "github.com/agentarbor/arbor"
 )
 
-// tell maps an error. What A2A has no error for is an internal error and told without its
+// toWire maps an error. What A2A has no error for is an internal error and told without its
 // text, which may name files, hosts and people.
-func tell(err error, task sdk.TaskID, now time.Time) told {
-	t := told{errorKind: internalKind, message: "internal error", inner: true}
+func toWire(err error, task sdk.TaskID, now time.Time) wireError {
+	t := wireError{errorKind: internalKind, message: "internal error", inner: true}
 	domain := sdk.ProtocolDomain
 	var own *httpError
 	var protocol *sdk.Error
@@ -184,7 +184,7 @@ func tell(err error, task sdk.TaskID, now time.Time) told {
 
 // rpcStatus is the HTTP status of a JSON-RPC response that holds the error: 200, unless
 // the error is one of HTTP.
-func (t told) rpcStatus(err error) int {
+func (t wireError) rpcStatus(err error) int {
 	var own *httpError
 	if errors.As(err, &own) || t.err == sdk.ErrUnauthenticated || t.err == sdk.ErrUnauthorized {
 		return t.status
@@ -208,12 +208,12 @@ type rpcAnswer struct {
 	Error   *rpcError       `json:"error,omitempty"`
 }
 
-func (t told) rpc(id json.RawMessage) []byte {
+func (t wireError) rpc(id json.RawMessage) []byte {
 	return mustEncode(rpcAnswer{JSONRPC: "2.0", ID: id, Error: &rpcError{t.code, t.message, t.details}})
 }
 
 // rest is the error in the form of google.rpc.Status, as A2A 1.0, section 11.6, wants it.
-func (t told) rest() []byte {
+func (t wireError) rest() []byte {
 	var body struct {
 		Error struct {
 			Code    int                   `json:"code"`

@@ -99,7 +99,7 @@ func TestTheOutermostProtocolErrorDecides(t *testing.T) {
 		h, fail := newFront(front{handler: handler, card: func(http.ResponseWriter, *http.Request, string) {}})
 		require.NoError(t, fail)
 		require.NotNil(t, h)
-		got := tell(err, "", testTime)
+		got := toWire(err, "", testTime)
 		require.Equal(t, -32006, got.code)
 		require.Equal(t, "the peer's answer is unusable", got.message)
 	}

@@ -86,7 +86,7 @@ func validID(id json.RawMessage) bool {
 	case c == '"' || string(id) == "null":
 		return true
 	case c == '-' || c >= '0' && c <= '9':
-		return bytes.IndexAny(id, ".eE") < 0
+		return !bytes.ContainsAny(id, ".eE")
 	}
 	return false
 }

@@ -21,7 +21,7 @@ func (l *legacyHandler) legacyError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	t := tell(err, "", time.Now())
+	t := toWire(err, "", time.Now())
 	if t.inner && ctx.Err() == nil {
 		l.f.logger.ErrorContext(ctx, "a2a: a request of version 0.3 failed", "error", err.Error())
 	}
