@@ -1,0 +1,143 @@
+package a2aserver
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/cardsign"
+	"github.com/agentarbor/arbor/a2a/internal/cardjson"
+	"github.com/agentarbor/arbor/agent"
+)
+
+// cardConfig is what a card says besides what the tree says.
+type cardConfig struct {
+	base     string // public base URL without a slash at its end
+	tenant   string // "" for the tree itself
+	version  string // of the agent; "" is "0"
+	provider *sdk.AgentProvider
+	push     bool
+	extended bool // whether callers who say who they are get a card of their own
+	// legacy is the address of JSON-RPC of protocol 0.3, "" if it is off.
+	legacy string
+	// more are further interfaces; one without a tenant gets the card's.
+	more []sdk.AgentInterface
+	// schemes are the ways to authenticate, each of which suffices.
+	schemes map[sdk.SecuritySchemeName]sdk.SecurityScheme
+	// inputModes and outputModes are media types; none is text/plain.
+	inputModes, outputModes []string
+}
+
+// buildCard describes a tree as an agent of A2A 1.0 (section 4.4.1). Its skills are
+// the agents that a conversation can come to: the root, and whoever it can be
+// handed to from there. An agent that only works inside a workflow is none.
+// Of agents, the card holds name, description and place, which are for others to
+// read, and nothing else. Equal trees give equal cards.
+func buildCard(tree *agent.Tree, cfg cardConfig) (*sdk.AgentCard, error) {
+	if cfg.base == "" {
+		return nil, errors.New("a2aserver: the card needs the public URL of the server")
+	}
+	root := tree.Root().Agent
+	card := &sdk.AgentCard{
+		Name:        root.Name(),
+		Description: cmp.Or(root.Description(), root.Name()),
+		Version:     cmp.Or(cfg.version, "0"),
+		Provider:    cfg.provider,
+		Capabilities: sdk.AgentCapabilities{
+			Streaming: true, PushNotifications: cfg.push, ExtendedAgentCard: cfg.extended,
+			Extensions: []sdk.AgentExtension{{
+				URI:         a2a.Extension,
+				Description: "Metadata that says which agent of the tree speaks, and which agents a message went through.",
+			}},
+		},
+		SupportedInterfaces: []*sdk.AgentInterface{
+			{URL: cfg.base + "/rpc", ProtocolBinding: sdk.TransportProtocolJSONRPC, ProtocolVersion: sdk.Version, Tenant: cfg.tenant},
+			{URL: cfg.base, ProtocolBinding: sdk.TransportProtocolHTTPJSON, ProtocolVersion: sdk.Version, Tenant: cfg.tenant},
+		},
+		DefaultInputModes:  modes(cfg.inputModes),
+		DefaultOutputModes: modes(cfg.outputModes),
+	}
+	for _, i := range cfg.more {
+		i.Tenant = cmp.Or(i.Tenant, cfg.tenant)
+		card.SupportedInterfaces = append(card.SupportedInterfaces, &i)
+	}
+	if cfg.legacy != "" {
+		// The last one: who can speak 1.0 shall do so.
+		card.SupportedInterfaces = append(card.SupportedInterfaces,
+			&sdk.AgentInterface{URL: cfg.legacy, ProtocolBinding: sdk.TransportProtocolJSONRPC, ProtocolVersion: "0.3", Tenant: cfg.tenant})
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.schemes)) {
+		if card.SecuritySchemes == nil {
+			card.SecuritySchemes = make(sdk.NamedSecuritySchemes)
+		}
+		card.SecuritySchemes[name] = cfg.schemes[name]
+		card.SecurityRequirements = append(card.SecurityRequirements, sdk.SecurityRequirements{name: {}})
+	}
+	for _, n := range reachable(tree) {
+		name := n.Agent.Name()
+		card.Skills = append(card.Skills, sdk.AgentSkill{
+			ID: name, Name: name, Description: cmp.Or(n.Agent.Description(), name), Tags: []string{n.Path},
+		})
+	}
+	if _, err := cardjson.Tree(card); err != nil { // such as a scheme of an unknown type
+		return nil, fmt.Errorf("a2aserver: the card has no JSON form: %w", err)
+	}
+	return card, nil
+}
+
+func modes(m []string) []string {
+	if len(m) == 0 {
+		return []string{"text/plain"}
+	}
+	return slices.Clone(m)
+}
+
+// reachable returns the nodes that a conversation can come to, in tree order.
+func reachable(tree *agent.Tree) []*agent.Node {
+	seen := map[*agent.Node]bool{tree.Root(): true}
+	for next := []*agent.Node{tree.Root()}; len(next) > 0; next = next[1:] {
+		n := next[0]
+		if _, ok := n.Agent.(agent.Workflow); ok {
+			continue // it conducts its children and hands nothing to them
+		}
+		ways := slices.Clone(n.Targets())
+		for _, r := range n.Routes() {
+			ways = append(ways, r.To)
+		}
+		for _, to := range ways {
+			if !seen[to] {
+				seen[to] = true
+				next = append(next, to)
+			}
+		}
+	}
+	var nodes []*agent.Node
+	for n := range tree.Walk() {
+		if seen[n] {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// renderCard writes a card for its well-known path: for readers of protocol 0.3
+// as well if legacy is there, and with signatures if the signer is.
+func renderCard(card *sdk.AgentCard, legacy func(*sdk.AgentCard) ([]byte, error), signer *cardsign.Signer) ([]byte, error) {
+	write := cardjson.Marshal
+	if legacy != nil {
+		write = legacy
+	}
+	doc, err := write(card)
+	if err == nil && signer != nil {
+		doc, err = signer.SignJSON(doc)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("a2aserver: the card cannot be written: %w", err)
+	}
+	return doc, nil
+}

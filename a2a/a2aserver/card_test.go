@@ -1,0 +1,328 @@
+package a2aserver
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/cardsign"
+	"github.com/agentarbor/arbor/a2a/internal/cardjson"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+)
+
+func mute(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
+	return func(func(*agent.Event, error) bool) {}
+}
+
+func node(t testing.TB, name, description string, opts ...agent.Option) agent.Agent {
+	a, err := agent.New(name, description, mute, opts...)
+	require.NoError(t, err)
+	return a
+}
+
+// conductor is a workflow: its children work in it, and it hands nothing on.
+type conductor struct{ agent.Agent }
+
+func (*conductor) Workflow() {}
+
+func treeOf(t testing.TB, root agent.Agent) *agent.Tree {
+	tree, err := agent.NewTree(root)
+	require.NoError(t, err)
+	return tree
+}
+
+func cardTree(t testing.TB) *agent.Tree {
+	peers := agent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToPeers: true})
+	return treeOf(t, node(t, "support", "Answers customers", agent.WithSubAgents(
+		node(t, "billing", "Invoices and refunds", peers, agent.WithSubAgents(node(t, "refunds", ""))),
+		&conductor{node(t, "report", "Writes reports", agent.WithSubAgents(node(t, "collect", "Collects"), node(t, "write", "Writes")))},
+		node(t, "technical", "Outages"),
+	)))
+}
+
+func TestCardOfTree(t *testing.T) {
+	card, err := buildCard(cardTree(t), cardConfig{
+		base: "https://agents.example.com", tenant: "eu", version: "1.2.3", push: true, extended: true,
+		provider: &sdk.AgentProvider{Org: "Example", URL: "https://example.com"},
+		legacy:   "https://agents.example.com/eu/rpc",
+		more:     []sdk.AgentInterface{{URL: "grpc.example.com:443", ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: sdk.Version}},
+		schemes: map[sdk.SecuritySchemeName]sdk.SecurityScheme{
+			"key": sdk.APIKeySecurityScheme{Name: "X-Key", Location: "header"}, "bearer": sdk.HTTPAuthSecurityScheme{Scheme: "Bearer"},
+		},
+		inputModes: []string{"text/plain", "application/json"},
+	})
+	require.NoError(t, err)
+	doc, err := renderCard(card, nil, nil)
+	require.NoError(t, err)
+	require.JSONEq(t, `{
+		"name": "support", "description": "Answers customers", "version": "1.2.3",
+		"provider": {"organization": "Example", "url": "https://example.com"},
+		"capabilities": {"streaming": true, "pushNotifications": true, "extendedAgentCard": true, "extensions": [{
+			"uri": "`+a2a.Extension+`",
+			"description": "Metadata that says which agent of the tree speaks, and which agents a message went through."}]},
+		"supportedInterfaces": [
+			{"url": "https://agents.example.com/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0", "tenant": "eu"},
+			{"url": "https://agents.example.com", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0", "tenant": "eu"},
+			{"url": "grpc.example.com:443", "protocolBinding": "GRPC", "protocolVersion": "1.0", "tenant": "eu"},
+			{"url": "https://agents.example.com/eu/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "0.3", "tenant": "eu"}],
+		"defaultInputModes": ["text/plain", "application/json"], "defaultOutputModes": ["text/plain"],
+		"securitySchemes": {
+			"bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer"}},
+			"key": {"apiKeySecurityScheme": {"name": "X-Key", "location": "header"}}},
+		"securityRequirements": [{"schemes": {"bearer": {}}}, {"schemes": {"key": {}}}],
+		"skills": [
+			{"id": "support", "name": "support", "description": "Answers customers", "tags": ["support"]},
+			{"id": "billing", "name": "billing", "description": "Invoices and refunds", "tags": ["support/billing"]},
+			{"id": "refunds", "name": "refunds", "description": "refunds", "tags": ["support/billing/refunds"]},
+			{"id": "report", "name": "report", "description": "Writes reports", "tags": ["support/report"]},
+			{"id": "technical", "name": "technical", "description": "Outages", "tags": ["support/technical"]}]
+	}`, string(doc))
+	back, err := cardjson.Unmarshal(doc)
+	require.NoError(t, err)
+	require.Equal(t, card, back)
+}
+
+// A conversation comes to an agent by a route as well, and to nobody who is not
+// connected.
+func TestSkillsAreWhoCanBeReached(t *testing.T) {
+	names := func(tree *agent.Tree) (names []string) {
+		for _, n := range reachable(tree) {
+			names = append(names, n.Agent.Name())
+		}
+		return names
+	}
+	require.Equal(t, []string{"support", "billing", "refunds", "report", "technical"}, names(cardTree(t)))
+	require.Equal(t, []string{"report"}, names(treeOf(t, &conductor{node(t, "report", "", agent.WithSubAgents(node(t, "collect", "")))})))
+}
+
+func TestCardHoldsNoInstructions(t *testing.T) {
+	script := scripted.New()
+	kid, err := llmagent.New("kid", "SECRET of the kid", script.Model("kid"), llmagent.WithDescription("Public words"))
+	require.NoError(t, err)
+	root, err := llmagent.New("root", "SECRET of the root", script.Model("root"), llmagent.WithSubAgents(kid))
+	require.NoError(t, err)
+	card, err := buildCard(treeOf(t, root), cardConfig{base: "http://localhost"})
+	require.NoError(t, err)
+	doc, err := renderCard(card, nil, nil)
+	require.NoError(t, err)
+	require.NotContains(t, string(doc), "SECRET")
+	require.Contains(t, string(doc), `"id":"kid"`)
+}
+
+// foreign is a scheme that the library does not write.
+type foreign struct{ sdk.SecurityScheme }
+
+func TestCardsThatCannotBeMade(t *testing.T) {
+	tree := treeOf(t, node(t, "root", ""))
+	_, err := buildCard(tree, cardConfig{})
+	require.Error(t, err)
+	_, err = buildCard(tree, cardConfig{base: "http://localhost", schemes: map[sdk.SecuritySchemeName]sdk.SecurityScheme{"x": foreign{}}})
+	require.Error(t, err)
+	card, err := buildCard(tree, cardConfig{base: "http://localhost"})
+	require.NoError(t, err)
+	broken := errors.New("broken")
+	_, err = renderCard(card, func(*sdk.AgentCard) ([]byte, error) { return nil, broken }, nil)
+	require.ErrorIs(t, err, broken)
+	_, err = renderCard(card, func(*sdk.AgentCard) ([]byte, error) { return []byte("no card"), nil }, signer(t))
+	require.ErrorIs(t, err, cardjson.ErrJSON)
+}
+
+func signer(t testing.TB) *cardsign.Signer {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	s, err := cardsign.NewSigner(key)
+	require.NoError(t, err)
+	return s
+}
+
+func TestSignedCardForBothVersions(t *testing.T) {
+	card, err := buildCard(cardTree(t), cardConfig{base: "https://agents.example.com"})
+	require.NoError(t, err)
+	s := signer(t)
+	both := func(c *sdk.AgentCard) ([]byte, error) {
+		tree, err := cardjson.Tree(c)
+		if err != nil {
+			return nil, err
+		}
+		tree["url"], tree["protocolVersion"] = "https://agents.example.com/rpc", "0.3.0"
+		return cardjson.Write(tree)
+	}
+	doc, err := renderCard(card, both, s)
+	require.NoError(t, err)
+	v, err := cardsign.NewVerifier(s.Key())
+	require.NoError(t, err)
+	require.NoError(t, v.Verify(t.Context(), doc))
+	require.Error(t, v.Verify(t.Context(), []byte(strings.Replace(string(doc), `.com/rpc","version`, `.com/evil","version`, 1))))
+	require.Error(t, v.Verify(t.Context(), []byte(strings.Replace(string(doc), "0.3.0", "0.3.1", 1))))
+}
+
+func fetch(t testing.TB, url string, change ...func(*http.Request)) (*http.Response, string) {
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	for _, c := range change {
+		c(req)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp, string(body)
+}
+
+func withHeader(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+func withMethod(m string) func(*http.Request) { return func(r *http.Request) { r.Method = m } }
+
+func TestCardIsCached(t *testing.T) {
+	modified := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
+	s := httptest.NewServer(newCardDocument([]byte(`{"name":"x"}`), modified))
+	defer s.Close()
+
+	resp, body := fetch(t, s.URL)
+	require.Equal(t, 200, resp.StatusCode)
+	require.Equal(t, `{"name":"x"}`, body)
+	etag := resp.Header.Get("ETag")
+	require.Regexp(t, `^"[\w-]+"$`, etag, "strong")
+	for name, want := range map[string]string{
+		"Content-Type": "application/json", "Cache-Control": "public, max-age=300", "Last-Modified": "Fri, 02 Jan 2026 03:04:05 GMT",
+		"Content-Length": "12", "Access-Control-Allow-Origin": "*", "Access-Control-Allow-Credentials": "", "X-Content-Type-Options": "nosniff",
+	} {
+		require.Equal(t, want, resp.Header.Get(name), name)
+	}
+
+	resp, body = fetch(t, s.URL, withMethod(http.MethodHead))
+	require.Equal(t, 200, resp.StatusCode)
+	require.Empty(t, body)
+	require.Equal(t, int64(12), resp.ContentLength)
+	require.Equal(t, etag, resp.Header.Get("ETag"))
+
+	for what, c := range map[string]struct {
+		header, value string
+		status        int
+	}{
+		"same":           {"If-None-Match", etag, 304},
+		"one of several": {"If-None-Match", `"x", W/` + etag, 304},
+		"any":            {"If-None-Match", "*", 304},
+		"other":          {"If-None-Match", `"other"`, 200},
+		"not since":      {"If-Modified-Since", "Fri, 02 Jan 2026 03:04:05 GMT", 304},
+		"since":          {"If-Modified-Since", "Fri, 02 Jan 2026 03:04:04 GMT", 200},
+		"nonsense":       {"If-Modified-Since", "yesterday", 200},
+	} {
+		resp, body := fetch(t, s.URL, withHeader(c.header, c.value))
+		require.Equal(t, c.status, resp.StatusCode, what)
+		require.Equal(t, c.status == 304, body == "", what)
+		require.Equal(t, etag, resp.Header.Get("ETag"), what)
+		require.Equal(t, "public, max-age=300", resp.Header.Get("Cache-Control"), what)
+		require.Equal(t, "*", resp.Header.Get("Access-Control-Allow-Origin"), what)
+	}
+	// The tag counts more than the date (RFC 9110, section 13.2.2).
+	resp, _ = fetch(t, s.URL, withHeader("If-None-Match", `"other"`), withHeader("If-Modified-Since", "Fri, 02 Jan 2026 03:04:05 GMT"))
+	require.Equal(t, 200, resp.StatusCode)
+
+	resp, _ = fetch(t, s.URL, withMethod(http.MethodOptions), withHeader("Origin", "https://app.example"), withHeader("Access-Control-Request-Headers", "a2a-version"))
+	require.Equal(t, 204, resp.StatusCode)
+	require.Contains(t, resp.Header.Get("Access-Control-Allow-Headers"), "A2A-Version")
+	resp, _ = fetch(t, s.URL, withMethod(http.MethodPost))
+	require.Equal(t, 405, resp.StatusCode)
+	require.Equal(t, "GET, HEAD, OPTIONS", resp.Header.Get("Allow"))
+
+	other := newCardDocument([]byte(`{"name":"y"}`), modified)
+	require.NotEqual(t, etag, other.etag)
+}
+
+func TestCardNamesThePublicURL(t *testing.T) {
+	var made atomic.Int32
+	render := func(tenant, base string) ([]byte, error) {
+		made.Add(1)
+		return json.Marshal([]string{tenant, base})
+	}
+	get := func(c *cardDocuments, host, tenant string, change ...func(*http.Request)) (int, string) {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Host = host
+		for _, c := range change {
+			c(r)
+		}
+		w := httptest.NewRecorder()
+		c.serve(w, r, tenant)
+		return w.Code, w.Body.String()
+	}
+	forwarded := func(r *http.Request) {
+		for _, h := range []string{"X-Forwarded-Host", "X-Forwarded-For", "X-Forwarded-Proto", "Forwarded"} {
+			r.Header.Set(h, "evil.example")
+		}
+	}
+	log := slog.New(slog.DiscardHandler)
+
+	c := newCardDocuments("https://agents.example.com/a/", render, log)
+	for _, host := range []string{"evil.example", "", "a b"} {
+		code, body := get(c, host, "eu", forwarded)
+		require.Equal(t, 200, code)
+		require.Equal(t, `["eu","https://agents.example.com/a"]`, body)
+	}
+	require.EqualValues(t, 1, made.Load())
+
+	made.Store(0)
+	c = newCardDocuments("", render, log)
+	for host, want := range map[string]string{
+		"localhost:8080": "http://localhost:8080", "LOCALHOST:8080": "http://localhost:8080", "[::1]:80": "http://[::1]:80", "a.example": "http://a.example",
+	} {
+		code, body := get(c, host, "", forwarded)
+		require.Equal(t, 200, code)
+		require.Equal(t, `["","`+want+`"]`, body)
+	}
+	require.EqualValues(t, 3, made.Load())
+	_, body := get(c, "a.example", "", func(r *http.Request) { r.TLS = new(tls.ConnectionState) })
+	require.Equal(t, `["","https://a.example"]`, body)
+	for _, host := range []string{"", "a b", "a/b", "user@a", "a?b", "a\"b", "<script>", strings.Repeat("a", 256), "ä"} {
+		code, _ := get(c, host, "")
+		require.Equal(t, 400, code, host)
+	}
+
+	// Many hosts cost no more memory than a few, and the last ones are kept.
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range 100 {
+				get(c, fmt.Sprintf("h%d-%d.example", g, i), "")
+			}
+		})
+	}
+	wg.Wait()
+	require.Len(t, c.docs, maxCardHosts)
+	require.Len(t, c.last, maxCardHosts)
+	last := c.last[maxCardHosts-1]
+	made.Store(0)
+	get(c, strings.TrimPrefix(last.base, "http://"), "")
+	require.Zero(t, made.Load())
+	require.False(t, slices.Contains(c.last, cardPlace{"", "http://a.example"}))
+
+	broken := newCardDocuments("", func(string, string) ([]byte, error) { return nil, errors.New("SECRET") }, log)
+	code, body := get(broken, "a.example", "")
+	require.Equal(t, 500, code)
+	require.NotContains(t, body, "SECRET")
+}
