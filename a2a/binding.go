@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"iter"
 	"net"
 	"net/http"
 	"net/url"
@@ -83,12 +84,47 @@ func builtin() []Binding {
 				if err != nil {
 					return nil, errNoURL
 				}
-				return a2aclient.NewRESTTransport(u, env.HTTP), nil
+				return httpJSON{a2aclient.NewRESTTransport(u, env.HTTP)}, nil
 			}},
 	}
 }
 
 var errNoURL = errors.New("it is not an absolute http or https URL")
+
+// httpJSON keeps ids of tasks, which are the peer's, from becoming other paths: the
+// library puts them into paths as they are.
+type httpJSON struct{ a2aclient.Transport }
+
+func (h httpJSON) GetTask(ctx context.Context, params a2aclient.ServiceParams, req *sdk.GetTaskRequest) (*sdk.Task, error) {
+	if err := checkSegment(req.ID); err != nil {
+		return nil, err
+	}
+	return h.Transport.GetTask(ctx, params, req)
+}
+
+func (h httpJSON) CancelTask(ctx context.Context, params a2aclient.ServiceParams, req *sdk.CancelTaskRequest) (*sdk.Task, error) {
+	if err := checkSegment(req.ID); err != nil {
+		return nil, err
+	}
+	return h.Transport.CancelTask(ctx, params, req)
+}
+
+func (h httpJSON) SubscribeToTask(ctx context.Context, params a2aclient.ServiceParams, req *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
+	if err := checkSegment(req.ID); err != nil {
+		return func(yield func(sdk.Event, error) bool) { yield(nil, err) }
+	}
+	return h.Transport.SubscribeToTask(ctx, params, req)
+}
+
+// checkSegment refuses what is no segment of a path as it stands.
+func checkSegment(id sdk.TaskID) error {
+	if id == "" || id == "." || id == ".." || strings.ContainsAny(string(id), "/?#%\\") || strings.ContainsFunc(string(id), isControl) {
+		return errBadID
+	}
+	return nil
+}
+
+var errBadID = errors.New("the id of the task cannot be part of a path, which HTTP+JSON would need")
 
 // line is what two versions share that understand each other.
 func line(version string) string {
