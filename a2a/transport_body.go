@@ -39,6 +39,10 @@ func readable(req *http.Request, resp *http.Response) (*http.Response, error) {
 		line.WriteString("\n\n")
 		resp.Body = io.NopCloser(&line)
 		resp.ContentLength = -1
+		resp.Header.Set("Content-Type", "text/event-stream")
+	}
+	if err := lenient(req, resp); err != nil {
+		return nil, err
 	}
 	return resp, nil
 }
