@@ -6,6 +6,7 @@
 import readline from "node:readline";
 
 export function serveCalls(ops) {
+  console.log = console.debug = console.info = console.error; // the SDK logs to the wire otherwise
   const running = new Map();
   const write = (line) => process.stdout.write(JSON.stringify(line) + "\n");
   const run = async ({ id, op, to, params }) => {

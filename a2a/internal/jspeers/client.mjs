@@ -58,12 +58,14 @@ serveCalls({
     const client = await connect({ card: to.card, binding: to.binding, legacy: to.legacy });
     return AgentCard.toJSON(await client.getAgentCard(options(to, signal)));
   },
-  // verify checks a card as it stands against a JSON web key.
-  async verify(_, { card, jwk }) {
-    await verifyAgentCardSignature(async () => jwk)(card);
+  // verify checks a card against a JSON web key: the document as it came, or what the
+  // SDK's types make of it, as its clients have it.
+  async verify(_, { card, jwk, parsed }) {
+    await verifyAgentCardSignature(async () => jwk)(parsed ? AgentCard.fromJSON(card) : card);
   },
-  async sign(_, { card, jwk, header }) {
-    return AgentCard.toJSON(await generateAgentCardSignature(jwk, header)(AgentCard.fromJSON(card)));
+  async sign(_, { card, jwk, header, parsed }) {
+    const signed = await generateAgentCardSignature(jwk, header)(parsed ? AgentCard.fromJSON(card) : card);
+    return parsed ? AgentCard.toJSON(signed) : signed;
   },
   fetch: plainFetch,
 });

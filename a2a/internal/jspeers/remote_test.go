@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -32,6 +33,7 @@ func bindings() []binding {
 	return []binding{
 		{name: "jsonrpc", script: "server.mjs"},
 		{name: "http", script: "server.mjs"},
+		{name: "grpc", script: "server.mjs", opts: []a2a.Option{a2a.WithBinding(a2agrpc.Binding())}},
 	}
 }
 

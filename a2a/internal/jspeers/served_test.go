@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
@@ -12,12 +13,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
-	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -33,15 +34,23 @@ func serve(t *testing.T, root agent.Agent, opts ...a2aserver.Option) *served {
 	t.Helper()
 	front := httptest.NewUnstartedServer(nil)
 	url := "http://" + front.Listener.Addr().String()
-	opts = append([]a2aserver.Option{a2aserver.WithURL(url), a2aserver.WithRunnerOptions(runner.WithStreaming())}, opts...)
+	binary, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	opts = append([]a2aserver.Option{a2aserver.WithURL(url), a2aserver.WithInterface(a2agrpc.Interface(binary.Addr().String()))}, opts...)
 	server, err := a2aserver.New(root, session.NewMemory(), opts...)
 	require.NoError(t, err)
 	front.Config.Handler = server
 	front.Start()
+	remote, err := a2agrpc.NewServer(server)
+	require.NoError(t, err)
+	over := make(chan error, 1)
+	go func() { over <- remote.Serve(binary) }()
 	t.Cleanup(func() {
 		require.NoError(t, server.Close(context.Background()))
 		front.CloseClientConnections()
 		front.Close()
+		remote.Stop()
+		require.NoError(t, <-over)
 	})
 	return &served{server, url}
 }
@@ -135,6 +144,7 @@ func speakers() []*speaker {
 	return []*speaker{
 		{name: "jsonrpc", binding: "JSONRPC"},
 		{name: "http", binding: "HTTP+JSON"},
+		{name: "grpc", binding: "GRPC"},
 	}
 }
 

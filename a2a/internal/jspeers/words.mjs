@@ -81,17 +81,20 @@ export async function* answer(task) {
       yield newTask(task);
       yield status(task, "TASK_STATE_INPUT_REQUIRED", "Which one?");
       return;
-    case "wait":
+    case "wait": {
+      const wakes = woken(task.id); // who hears that the task waits may wake it at once
       yield newTask(task);
       yield status(task, "TASK_STATE_WORKING");
-      if ((await woken(task.id)) === "canceled") {
+      if ((await wakes) === "canceled") {
         yield status(task, "TASK_STATE_CANCELED");
       }
       return;
-    case "sign in":
+    }
+    case "sign in": {
+      const wakes = woken(task.id);
       yield newTask(task);
       yield status(task, "TASK_STATE_AUTH_REQUIRED", "Sign in first.");
-      if ((await woken(task.id)) === "granted") {
+      if ((await wakes) === "granted") {
         yield status(task, "TASK_STATE_WORKING");
         yield artifact(task, "answer", [{ text: "Welcome back." }], { lastChunk: true });
         yield status(task, "TASK_STATE_COMPLETED");
@@ -99,6 +102,7 @@ export async function* answer(task) {
         yield status(task, "TASK_STATE_CANCELED");
       }
       return;
+    }
     case "fail":
       yield newTask(task);
       yield artifact(task, "answer", [{ text: "Half an ans" }]);

@@ -1,0 +1,67 @@
+package jspeers_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/agent"
+)
+
+// A remote agent that wants its user to sign in pauses the turn. A new run goes on
+// with the same task and says nothing a second time.
+func TestRemoteWantsSignIn(t *testing.T) {
+	eachBinding(t, func(t *testing.T, remote agent.Agent, p *peer, _ bool) {
+		c := newClient(t, remote)
+		events, _, err := c.turn(t.Context(), "sign in")
+		require.NoError(t, err)
+		require.Equal(t, []string{"Sign in first."}, said(events))
+		task := last(find[*agent.RemoteTask](events))
+		require.Equal(t, "auth_required", task.Status)
+		require.Equal(t, agent.FinishReasonInputRequired, last(find[*agent.HarnessEnd](events)).FinishReason)
+
+		p.grant(t, task.TaskID)
+		events, _, err = collect(c.Resume(t.Context(), c.key))
+		require.NoError(t, err)
+		require.Equal(t, []string{"Welcome back."}, said(events))
+		done := last(find[*agent.RemoteTask](events))
+		require.Equal(t, task.TaskID, done.TaskID)
+		require.Equal(t, "completed", done.Status)
+		require.Len(t, p.heard(t).in(task.ContextID).Messages, 1)
+	})
+}
+
+// A remote agent that wants its user to sign in is heard through our tree. A client
+// that listens to the task when that was done has it go on.
+func TestClientSignsIn(t *testing.T) {
+	eachSpeaker(t, func(t *testing.T, s *speaker) {
+		p := start(t, "server.mjs")
+		bank, err := a2a.Remote("bank", p.URL+"/jsonrpc/stream"+cardPath)
+		require.NoError(t, err)
+		to := s.target(serve(t, support(t, bank)))
+		asked := s.send(to, s.say("bank sign in", nil))
+		require.Equal(t, state("auth-required"), asked.Status.State)
+		require.Equal(t, "Sign in first.", textOf(asked.Status.Message.Parts))
+		waiting := p.heard(t).Waiting
+		require.Len(t, waiting, 1)
+		p.grant(t, waiting[0])
+
+		events := s.stream(to, "subscribe", map[string]any{"id": asked.ID}).rest()
+		require.Equal(t, asked.ID, events[0].Task.ID)
+		done := assemble(events)
+		require.Equal(t, state("completed"), done.Status.State)
+		require.Contains(t, done.texts(), "bank: Welcome back.")
+	})
+}
+
+// grant tells the peer that the user of a task has signed in.
+func (p *peer) grant(t *testing.T, taskID string) {
+	t.Helper()
+	resp, err := http.Post(fmt.Sprintf("%s/grant/%s", p.URL, taskID), "", nil)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusNoContent, resp.StatusCode)
+}
