@@ -124,7 +124,8 @@ func checkSegment(id sdk.TaskID) error {
 	return nil
 }
 
-var errBadID = errors.New("the id of the task cannot be part of a path, which HTTP+JSON would need")
+// errBadID is the peer's mistake, and none that goes away.
+var errBadID = sdk.NewError(sdk.ErrInvalidAgentResponse, "the id of the task cannot be part of a path, which HTTP+JSON would need")
 
 // line is what two versions share that understand each other.
 func line(version string) string {
