@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/session"
 )
 
 func TestClientStreams(t *testing.T) {
@@ -187,5 +189,40 @@ func TestClientDoesNotWait(t *testing.T) {
 		require.NoError(t, s.call(to, "get", map[string]any{"id": begun.ID, "historyLength": 0}, &got))
 		require.Empty(t, got.History)
 		require.NoError(t, s.call(to, "cancel", map[string]any{"id": begun.ID}, nil))
+	})
+}
+
+// Tasks are there after a restart, and go on.
+func TestClientAfterRestart(t *testing.T) {
+	eachSpeaker(t, func(t *testing.T, s *speaker) {
+		store := session.NewMemory()
+		first := serveFrom(t, store, support(t))
+		to := s.target(first)
+		done, asked := s.send(to, s.say("charges", nil)), s.send(to, s.say("refund", nil))
+		running := s.stream(to, "stream", s.say("wait", nil))
+		id := running.must().Task.ID
+		for running.must().Artifact == nil {
+		}
+		require.NoError(t, first.Close(t.Context()))
+
+		to = s.target(serveFrom(t, store, support(t)))
+		var got task
+		require.NoError(t, s.call(to, "get", map[string]any{"id": done.ID}, &got))
+		require.Equal(t, state("completed"), got.Status.State)
+		require.Equal(t, done.texts(), got.texts())
+		again := s.send(to, s.say("yes", map[string]any{"taskId": asked.ID, "contextId": asked.ContextID}))
+		require.Equal(t, asked.ID, again.ID)
+		require.Equal(t, state("completed"), again.Status.State)
+		require.Contains(t, again.texts(), "support: The tool says: charge 2 was refunded")
+
+		// What was cut off begins anew when somebody listens.
+		listening := s.stream(to, "subscribe", map[string]any{"id": id})
+		require.Equal(t, id, listening.must().Task.ID)
+		for listening.must().Artifact == nil {
+		}
+		require.NoError(t, s.call(to, "cancel", map[string]any{"id": id}, &got))
+		require.Equal(t, state("canceled"), got.Status.State)
+		events := listening.rest()
+		require.Equal(t, state("canceled"), events[len(events)-1].Status.Status.State)
 	})
 }

@@ -32,12 +32,17 @@ type served struct {
 
 func serve(t *testing.T, root agent.Agent, opts ...a2aserver.Option) *served {
 	t.Helper()
+	return serveFrom(t, session.NewMemory(), root, opts...)
+}
+
+func serveFrom(t *testing.T, store session.Store, root agent.Agent, opts ...a2aserver.Option) *served {
+	t.Helper()
 	front := httptest.NewUnstartedServer(nil)
 	url := "http://" + front.Listener.Addr().String()
 	binary, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	opts = append([]a2aserver.Option{a2aserver.WithURL(url), a2aserver.WithInterface(a2agrpc.Interface(binary.Addr().String()))}, opts...)
-	server, err := a2aserver.New(root, session.NewMemory(), opts...)
+	server, err := a2aserver.New(root, store, opts...)
 	require.NoError(t, err)
 	front.Config.Handler = server
 	front.Start()
