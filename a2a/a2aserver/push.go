@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +19,8 @@ import (
 	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/internal/dialguard"
 )
 
 // PushOptions say how clients are told of their tasks by webhooks (A2A 1.0,
@@ -32,6 +36,9 @@ type PushOptions struct {
 	// AllowLoopback lets webhooks be on this machine. It is for tests and for
 	// receivers that run beside the server.
 	AllowLoopback bool
+	// AllowAddresses lets webhooks be at these addresses even if they are not public,
+	// for receivers in a network of one's own.
+	AllowAddresses []netip.Prefix
 	// AllowHost, if set, is asked for the host of each URL, without its port, and
 	// refuses it by false. It is called when a config is made and must not block.
 	AllowHost func(host string) bool
@@ -52,6 +59,8 @@ type PushOptions struct {
 	// Queue is how many events may wait for a webhook before they are replaced by
 	// one snapshot of the task; 0 is 64.
 	Queue int
+
+	resolver *net.Resolver // nil is the system's
 }
 
 // pushTask names a task as one caller of one tenant sees it. Two callers whose
@@ -77,7 +86,7 @@ type pushes struct {
 	deps   pushDeps
 	log    *slog.Logger
 	client *http.Client
-	guard  dialGuard
+	guard  *dialguard.Guard
 	retry  retryTimes
 	now    func() time.Time
 
@@ -118,9 +127,16 @@ func newPushes(opts PushOptions, deps pushDeps) (*pushes, error) {
 	opts.PerTask = cmp.Or(opts.PerTask, 10)
 	opts.PerCaller = cmp.Or(opts.PerCaller, 1000)
 	opts.Queue = cmp.Or(opts.Queue, 64)
+	var allowed []dialguard.Option
+	if opts.AllowLoopback {
+		allowed = append(allowed, dialguard.AllowLoopback())
+	}
+	if len(opts.AllowAddresses) > 0 {
+		allowed = append(allowed, dialguard.AllowPrefix(opts.AllowAddresses...))
+	}
 	p := &pushes{
-		opts: opts, deps: deps, log: deps.log, now: time.Now,
-		guard:   newDialGuard(opts.AllowLoopback),
+		guard: dialguard.New(allowed...),
+		opts:  opts, deps: deps, log: deps.log, now: time.Now,
 		retry:   retryTimes{first: time.Second, most: time.Minute},
 		tasks:   make(map[pushTask][]*webhook),
 		callers: make(map[pushCaller]int),
@@ -256,12 +272,12 @@ func (p *pushes) delete(ctx context.Context, t pushTask, id string) error {
 	return nil
 }
 
-// follows reports whether anybody is to be told of the task's events. It costs a
-// look into a map.
+// follows reports whether anybody is still to be told of the task. It costs a look
+// into a map.
 func (p *pushes) follows(t pushTask) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return len(p.tasks[t]) > 0
+	return slices.ContainsFunc(p.tasks[t], (*webhook).open)
 }
 
 // notify queues an event of the task for each of its configs and returns at
@@ -304,7 +320,7 @@ func (p *pushes) resume(ctx context.Context, load func(context.Context, pushTask
 	p.mu.RLock()
 	var open []pushTask
 	for t, hooks := range p.tasks {
-		if slices.ContainsFunc(hooks, func(w *webhook) bool { return w.current().Ended.IsZero() }) {
+		if slices.ContainsFunc(hooks, (*webhook).open) {
 			open = append(open, t)
 		}
 	}

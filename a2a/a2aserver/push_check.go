@@ -1,13 +1,15 @@
 package a2aserver
 
 import (
+	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
 	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/internal/dialguard"
 )
 
 // The longest that the texts of a config may be.
@@ -71,9 +73,9 @@ func (p *pushes) checkPushHost(host string) error {
 	if !p.opts.AllowLoopback && (name == "localhost" || strings.HasSuffix(name, ".localhost")) {
 		return invalidPush("url: notifications are not sent to this machine")
 	}
-	if _, err := netip.ParseAddr(host); err == nil {
-		if err := p.guard.control("tcp", net.JoinHostPort(host, "443"), nil); err != nil {
-			return invalidPush("url: notifications are not sent to addresses that are not public")
+	if addr, err := netip.ParseAddr(host); err == nil {
+		if refused, ok := errors.AsType[*dialguard.Error](p.guard.Check(addr)); ok {
+			return invalidPush("url: notifications are not sent to " + string(refused.Kind))
 		}
 	}
 	return nil

@@ -46,6 +46,13 @@ func (w *webhook) current() PushRecord {
 	return w.record
 }
 
+// open reports whether the webhook has not heard the end of its task.
+func (w *webhook) open() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.record.Ended.IsZero()
+}
+
 func (w *webhook) replace(r PushRecord) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,11 +67,12 @@ func (w *webhook) drop() {
 	w.cancel()
 }
 
-// add queues the event and reports whether a worker must be started.
+// add queues the event and reports whether a worker must be started. To who has
+// heard the end of the task there is nothing more to say.
 func (w *webhook) add(e sdk.Event, snapshot func() *sdk.Task) (start bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.gone {
+	if w.gone || !w.record.Ended.IsZero() {
 		return false
 	}
 	joined := joinUpdates(w.last(), e)

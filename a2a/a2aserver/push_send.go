@@ -16,6 +16,8 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/cenkalti/backoff/v5"
+
+	"github.com/agentarbor/arbor/internal/dialguard"
 )
 
 // pushTokenHeader carries the token of a config, by which the receiver knows
@@ -31,8 +33,8 @@ type retryTimes struct{ first, most time.Duration }
 
 // newPushClient makes a client without a proxy, which would connect in its place
 // and past the guard, and without redirects, which would take tokens elsewhere.
-func newPushClient(opts PushOptions, guard dialGuard) *http.Client {
-	dialer := &net.Dialer{Timeout: opts.Timeout, KeepAlive: 30 * time.Second, Control: guard.control}
+func newPushClient(opts PushOptions, guard *dialguard.Guard) *http.Client {
+	dialer := &net.Dialer{Timeout: opts.Timeout, KeepAlive: 30 * time.Second, Control: guard.Control, Resolver: opts.resolver}
 	t := &http.Transport{
 		DialContext:            dialer.DialContext,
 		ForceAttemptHTTP2:      true,
@@ -122,7 +124,7 @@ func (p *pushes) attempt(ctx context.Context, c *sdk.PushConfig, body []byte, co
 		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue.Err // without the URL, whose query may be a secret
 		}
-		if p.guard.refused(err) {
+		if _, refused := errors.AsType[*dialguard.Error](err); refused {
 			return backoff.Permanent(err)
 		}
 		return err

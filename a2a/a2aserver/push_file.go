@@ -1,0 +1,155 @@
+package a2aserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// PushFile is a PushStore in a file that only its owner can read. Every change
+// writes the file anew and replaces it at once, so that a crash leaves the old
+// one or the new one: it is for hundreds of configs, not for millions. The file
+// belongs to one process at a time.
+type PushFile struct {
+	path string
+
+	mu      sync.Mutex
+	records map[pushKey]PushRecord
+}
+
+// pushFile is what the file holds.
+type pushFile struct {
+	Version int          `json:"version"`
+	Configs []PushRecord `json:"configs"`
+}
+
+// NewPushFile opens the file, which may not exist yet; its folder must. A file that
+// others can read is an error, because it holds the secrets of clients.
+func NewPushFile(path string) (*PushFile, error) {
+	s := &PushFile{path: path, records: make(map[pushKey]PushRecord)}
+	info, err := os.Stat(filepath.Dir(path))
+	if err == nil && !info.IsDir() {
+		err = errors.New("its folder is none")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("a2aserver: the file of push notification configs: %w", err)
+	}
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return s, nil
+	case err != nil:
+		return nil, fmt.Errorf("a2aserver: the file of push notification configs: %w", err)
+	case info.Mode().Perm()&0o077 != 0 && filepath.Separator == '/':
+		return nil, fmt.Errorf("a2aserver: the file of push notification configs %s can be read by others (mode %04o): set it to 0600",
+			path, info.Mode().Perm())
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("a2aserver: the file of push notification configs: %w", err)
+	}
+	var f pushFile
+	if err := json.Unmarshal(b, &f); err != nil || f.Version != 1 {
+		// The cause may quote a secret.
+		return nil, fmt.Errorf("a2aserver: the file of push notification configs %s is none of version 1", path)
+	}
+	for _, r := range f.Configs {
+		s.records[r.key()] = r
+	}
+	return s, nil
+}
+
+// Put implements PushStore.
+func (s *PushFile) Put(_ context.Context, r PushRecord) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.change(func(m map[pushKey]PushRecord) { m[r.key()] = r })
+}
+
+// Delete implements PushStore.
+func (s *PushFile) Delete(_ context.Context, r PushRecord) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.records[r.key()]; !ok {
+		return nil
+	}
+	return s.change(func(m map[pushKey]PushRecord) { delete(m, r.key()) })
+}
+
+// All implements PushStore: oldest first.
+func (s *PushFile) All(context.Context) iter.Seq2[PushRecord, error] {
+	s.mu.Lock()
+	records := sortedRecords(s.records)
+	s.mu.Unlock()
+	return func(yield func(PushRecord, error) bool) {
+		for _, r := range records {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// change makes a change in a copy, which becomes the truth once it is on the disk.
+func (s *PushFile) change(do func(map[pushKey]PushRecord)) error {
+	next := maps.Clone(s.records)
+	do(next)
+	b, err := json.MarshalIndent(pushFile{1, sortedRecords(next)}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("a2aserver: push notification configs have no JSON form: %w", err)
+	}
+	if err := replaceFile(s.path, append(b, '\n')); err != nil {
+		return fmt.Errorf("a2aserver: the file of push notification configs: %w", err)
+	}
+	s.records = next
+	return nil
+}
+
+func sortedRecords(m map[pushKey]PushRecord) []PushRecord {
+	return slices.SortedFunc(maps.Values(m), func(a, b PushRecord) int {
+		if c := a.Created.Compare(b.Created); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Config.ID, b.Config.ID)
+	})
+}
+
+// replaceFile writes a file that only its owner can read in the place of another.
+// When it returns nil, the new one survives a crash of the machine.
+func replaceFile(path string, content []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if _, err = f.Write(content); err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return err
+	}
+	if dir, err := os.Open(filepath.Dir(path)); err == nil {
+		_ = dir.Sync() // some file systems cannot, and need not
+		dir.Close()
+	}
+	return nil
+}

@@ -1,0 +1,387 @@
+package a2aserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/stretchr/testify/require"
+)
+
+const hookURL = "https://hooks.example.com/a2a?secret=QUERY"
+
+func testPushes(t testing.TB, opts PushOptions, deps ...pushDeps) *pushes {
+	p, err := newPushes(opts, append(deps, pushDeps{log: slog.New(slog.NewTextHandler(t.Output(), nil))})[0])
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = p.close(ctx)
+	})
+	return p
+}
+
+func aTask(caller string) pushTask {
+	return pushTask{Tenant: "eu", Caller: caller, Task: "turn.context"}
+}
+
+func TestPushConfigs(t *testing.T) {
+	for name, store := range map[string]func(t *testing.T) PushStore{
+		"memory": func(*testing.T) PushStore { return nil },
+		"file": func(t *testing.T) PushStore {
+			s, err := NewPushFile(filepath.Join(t.TempDir(), "push.json"))
+			require.NoError(t, err)
+			return s
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := testPushes(t, PushOptions{Store: store(t)})
+			ctx, mine, others := t.Context(), aTask("alice"), aTask("bob")
+			require.False(t, p.follows(mine))
+
+			in := &sdk.PushConfig{Tenant: "wrong", TaskID: "wrong", URL: hookURL, Token: "TOKEN", Auth: &sdk.PushAuthInfo{Scheme: "Bearer", Credentials: "CREDENTIALS"}}
+			saved, err := p.save(ctx, mine, "1.0", in)
+			require.NoError(t, err)
+			require.NotEmpty(t, saved.ID)
+			want := &sdk.PushConfig{Tenant: "eu", TaskID: "turn.context", ID: saved.ID, URL: hookURL, Token: "TOKEN", Auth: &sdk.PushAuthInfo{Scheme: "Bearer", Credentials: "CREDENTIALS"}}
+			require.Equal(t, want, saved)
+			require.Empty(t, in.ID, "the request is not changed")
+			saved.Auth.Credentials, in.Auth.Credentials = "changed", "changed" // what was given away is a copy
+			got, err := p.get(ctx, mine, saved.ID)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+
+			require.True(t, p.follows(mine))
+			require.False(t, p.follows(others))
+			for _, who := range []pushTask{others, {Tenant: "", Caller: "alice", Task: mine.Task}, {Tenant: "eu", Caller: "alice", Task: "other"}} {
+				_, err = p.get(ctx, who, saved.ID)
+				require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+				require.NoError(t, p.delete(ctx, who, saved.ID))
+				list, err := p.list(ctx, who, 0, "")
+				require.NoError(t, err)
+				require.NotNil(t, list.Configs)
+				require.Empty(t, list.Configs)
+			}
+			_, err = p.get(ctx, mine, "other")
+			require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+
+			// The same id again replaces; another id is another config.
+			_, err = p.save(ctx, mine, "", &sdk.PushConfig{ID: saved.ID, URL: "https://other.example.com"})
+			require.NoError(t, err)
+			_, err = p.save(ctx, mine, "", &sdk.PushConfig{ID: "second", URL: hookURL})
+			require.NoError(t, err)
+			list, err := p.list(ctx, mine, 0, "")
+			require.NoError(t, err)
+			require.Len(t, list.Configs, 2)
+			require.Empty(t, list.NextPageToken)
+			require.Equal(t, []string{saved.ID, "second"}, []string{list.Configs[0].ID, list.Configs[1].ID})
+			require.Equal(t, "https://other.example.com", list.Configs[0].URL)
+			require.Nil(t, list.Configs[0].Auth)
+
+			for range 2 {
+				require.NoError(t, p.delete(ctx, mine, saved.ID))
+				_, err = p.get(ctx, mine, saved.ID)
+				require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+			}
+			require.True(t, p.follows(mine))
+			require.NoError(t, p.delete(ctx, mine, "second"))
+			require.False(t, p.follows(mine))
+			require.Empty(t, p.tasks)
+			require.Empty(t, p.callers)
+		})
+	}
+}
+
+func TestPushConfigPages(t *testing.T) {
+	p := testPushes(t, PushOptions{PerTask: 200})
+	now := time.Unix(1, 0)
+	p.now = func() time.Time { return now }
+	task := aTask("alice")
+	for i := range 120 {
+		if i%3 == 0 {
+			now = now.Add(time.Nanosecond) // some are of the same time
+		}
+		_, err := p.save(t.Context(), task, "", &sdk.PushConfig{ID: fmt.Sprintf("c%03d", i), URL: hookURL})
+		require.NoError(t, err)
+	}
+	for size, pages := range map[int]int{0: 3, 1: 120, 7: 18, 60: 2, 120: 2, 1000: 2} {
+		var ids []string
+		token, n := "", 0
+		for {
+			res, err := p.list(t.Context(), task, size, token)
+			require.NoError(t, err)
+			n++
+			for _, c := range res.Configs {
+				ids = append(ids, c.ID)
+			}
+			if token = res.NextPageToken; token == "" {
+				break
+			}
+		}
+		require.Equal(t, pages, n, size)
+		require.Len(t, ids, 120)
+		for i, id := range ids {
+			require.Equal(t, fmt.Sprintf("c%03d", i), id)
+		}
+	}
+	// A page goes on where it was, even if that config is gone.
+	res, err := p.list(t.Context(), task, 10, "")
+	require.NoError(t, err)
+	require.NoError(t, p.delete(t.Context(), task, "c009"))
+	res, err = p.list(t.Context(), task, 1, res.NextPageToken)
+	require.NoError(t, err)
+	require.Equal(t, "c010", res.Configs[0].ID)
+	for _, token := range []string{"x", "!!", "eA", "MQ"} {
+		_, err = p.list(t.Context(), task, 10, token)
+		require.ErrorIs(t, err, sdk.ErrInvalidParams)
+	}
+	_, err = p.list(t.Context(), task, -1, "")
+	require.ErrorIs(t, err, sdk.ErrInvalidParams)
+}
+
+func TestPushConfigsThatAreRefused(t *testing.T) {
+	p := testPushes(t, PushOptions{AllowHost: func(h string) bool { return h != "refused.example.com" }})
+	for what, c := range map[string]*sdk.PushConfig{
+		"nothing":       nil,
+		"no url":        {},
+		"no host":       {URL: "https:///x"},
+		"only a port":   {URL: "https://:443/"},
+		"relative":      {URL: "/hook?secret=QUERY"},
+		"opaque":        {URL: "https:hooks.example.com"},
+		"nonsense":      {URL: "https://hooks example.com/%zz?secret=QUERY"},
+		"http":          {URL: "http://hooks.example.com/?secret=QUERY"},
+		"file":          {URL: "file:///etc/passwd"},
+		"user":          {URL: "https://me:CREDENTIALS@hooks.example.com/"},
+		"host":          {URL: "https://refused.example.com/"},
+		"long":          {URL: "https://hooks.example.com/" + strings.Repeat("x", 4000)},
+		"localhost":     {URL: "https://LocalHost:8443/"},
+		"below it":      {URL: "https://a.localhost./"},
+		"loopback":      {URL: "https://127.0.0.1/"},
+		"loopback 6":    {URL: "https://[::1]/"},
+		"mapped":        {URL: "https://[::ffff:127.0.0.1]/"},
+		"private":       {URL: "https://10.1.2.3/"},
+		"link-local":    {URL: "https://[fe80::1%25eth0]/"},
+		"metadata":      {URL: "https://169.254.169.254/latest"},
+		"unspecified":   {URL: "https://0.0.0.0/"},
+		"token":         {URL: hookURL, Token: "TOKEN\r\nX-Evil: 1"},
+		"long token":    {URL: hookURL, Token: strings.Repeat("x", 10_000)},
+		"scheme":        {URL: hookURL, Auth: &sdk.PushAuthInfo{Scheme: "Bearer x", Credentials: "CREDENTIALS"}},
+		"no scheme":     {URL: hookURL, Auth: &sdk.PushAuthInfo{Credentials: "CREDENTIALS"}},
+		"credentials":   {URL: hookURL, Auth: &sdk.PushAuthInfo{Scheme: "Bearer", Credentials: "CREDENTIALS\n"}},
+		"long id":       {URL: hookURL, ID: strings.Repeat("x", 300)},
+		"control in id": {URL: hookURL, ID: "a\x00"},
+	} {
+		_, err := p.save(t.Context(), aTask("alice"), "", c)
+		require.ErrorIs(t, err, sdk.ErrInvalidParams, what)
+		for _, secret := range []string{"TOKEN", "CREDENTIALS", "QUERY"} {
+			require.NotContains(t, err.Error(), secret, what)
+		}
+	}
+	_, err := p.save(t.Context(), aTask("alice"), "0.3", &sdk.PushConfig{URL: hookURL})
+	require.ErrorIs(t, err, sdk.ErrPushNotificationNotSupported)
+	require.False(t, p.follows(aTask("alice")))
+
+	p = testPushes(t, PushOptions{AllowHTTP: true, AllowLoopback: true})
+	for _, u := range []string{"http://127.0.0.1:1/", "http://localhost:1", "https://[::1]", "http://hooks.example.com"} {
+		_, err := p.save(t.Context(), aTask("alice"), "", &sdk.PushConfig{URL: u})
+		require.NoError(t, err, u)
+	}
+	_, err = p.save(t.Context(), aTask("alice"), "", &sdk.PushConfig{URL: "http://10.0.0.1/"})
+	require.ErrorIs(t, err, sdk.ErrInvalidParams)
+
+	for _, o := range []PushOptions{{Timeout: -1}, {GiveUpAfter: -1}, {Retain: -1}, {PerTask: -1}, {PerCaller: -1}, {Queue: -1}} {
+		_, err := newPushes(o, pushDeps{})
+		require.Error(t, err)
+	}
+}
+
+func TestPushConfigsAreFew(t *testing.T) {
+	p := testPushes(t, PushOptions{PerTask: 2, PerCaller: 5})
+	save := func(caller, task, id string) error {
+		_, err := p.save(t.Context(), pushTask{Caller: caller, Task: sdk.TaskID(task)}, "", &sdk.PushConfig{ID: id, URL: hookURL})
+		return err
+	}
+	require.NoError(t, save("alice", "1", "a"))
+	require.NoError(t, save("alice", "1", "b"))
+	require.ErrorIs(t, save("alice", "1", "c"), sdk.ErrInvalidParams)
+	require.NoError(t, save("alice", "1", "b"), "a config can be replaced")
+	require.NoError(t, save("alice", "2", "a"))
+	require.NoError(t, save("alice", "2", "b"))
+	require.NoError(t, save("alice", "3", "a"))
+	require.ErrorIs(t, save("alice", "3", "b"), sdk.ErrInvalidParams)
+	require.NoError(t, save("bob", "3", "b"), "others have room of their own")
+
+	// What has done its work makes room.
+	p.ended(p.find(pushTask{Caller: "alice", Task: "2"}, "a"))
+	require.NoError(t, save("alice", "3", "b"))
+	_, err := p.get(t.Context(), pushTask{Caller: "alice", Task: "2"}, "a")
+	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+	require.ErrorIs(t, save("alice", "4", "a"), sdk.ErrInvalidParams)
+}
+
+func TestPushConfigsOfEndedTasksAreForgotten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "push.json")
+	store, err := NewPushFile(path)
+	require.NoError(t, err)
+	p := testPushes(t, PushOptions{Retain: time.Hour, Store: store})
+	now := time.Now()
+	p.now = func() time.Time { return now }
+	task := aTask("alice")
+	for _, id := range []string{"a", "b"} {
+		_, err = p.save(t.Context(), task, "", &sdk.PushConfig{ID: id, URL: hookURL})
+		require.NoError(t, err)
+	}
+	p.ended(p.find(task, "a"))
+	now = now.Add(time.Hour)
+	_, err = p.get(t.Context(), task, "a")
+	require.NoError(t, err)
+	now = now.Add(time.Second)
+	_, err = p.get(t.Context(), task, "a")
+	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+	_, err = p.save(t.Context(), aTask("bob"), "", &sdk.PushConfig{URL: hookURL})
+	require.NoError(t, err)
+	require.Len(t, p.tasks[task], 1)
+	require.Len(t, store.records, 2)
+	_, err = p.get(t.Context(), task, "b")
+	require.NoError(t, err, "a task that goes on keeps its configs")
+}
+
+// failingStore refuses changes.
+type failingStore struct {
+	PushStore
+	err error
+}
+
+func (s *failingStore) Put(ctx context.Context, r PushRecord) error {
+	if s.err != nil {
+		return s.err
+	}
+	return s.PushStore.Put(ctx, r)
+}
+
+func (s *failingStore) Delete(ctx context.Context, r PushRecord) error {
+	if s.err != nil {
+		return s.err
+	}
+	return s.PushStore.Delete(ctx, r)
+}
+
+func TestPushStoreThatFails(t *testing.T) {
+	file, err := NewPushFile(filepath.Join(t.TempDir(), "push.json"))
+	require.NoError(t, err)
+	store := &failingStore{PushStore: file}
+	p := testPushes(t, PushOptions{Store: store})
+	task := aTask("alice")
+	_, err = p.save(t.Context(), task, "", &sdk.PushConfig{ID: "a", URL: hookURL})
+	require.NoError(t, err)
+
+	store.err = errors.New("disk full")
+	_, err = p.save(t.Context(), task, "", &sdk.PushConfig{ID: "b", URL: hookURL})
+	require.ErrorIs(t, err, store.err)
+	_, err = p.get(t.Context(), task, "b")
+	require.ErrorIs(t, err, sdk.ErrTaskNotFound, "what is not stored is not there")
+	require.ErrorIs(t, p.delete(t.Context(), task, "a"), store.err)
+	_, err = p.get(t.Context(), task, "a")
+	require.NoError(t, err)
+}
+
+func TestPushFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "push.json")
+	store, err := NewPushFile(path)
+	require.NoError(t, err)
+	p := testPushes(t, PushOptions{Store: store}, pushDeps{legacy: func(sdk.Event) ([]byte, string, error) { return nil, "", nil }})
+	task := aTask("alice")
+	for _, id := range []string{"a", "b", "c"} {
+		_, err = p.save(t.Context(), task, "0.3", &sdk.PushConfig{ID: id, URL: hookURL, Token: "TOKEN"})
+		require.NoError(t, err)
+	}
+	require.NoError(t, p.delete(t.Context(), task, "b"))
+	p.ended(p.find(task, "c"))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	left, err := filepath.Glob(path + "*")
+	require.NoError(t, err)
+	require.Equal(t, []string{path}, left, "no temporary file stays")
+
+	again, err := NewPushFile(path)
+	require.NoError(t, err)
+	p2 := testPushes(t, PushOptions{Store: again})
+	want, err := p.list(t.Context(), task, 0, "")
+	require.NoError(t, err)
+	got, err := p2.list(t.Context(), task, 0, "")
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.Equal(t, p.find(task, "a").current(), p2.find(task, "a").current())
+	require.False(t, p2.find(task, "c").open())
+
+	require.NoError(t, os.Chmod(path, 0o640))
+	_, err = NewPushFile(path)
+	require.ErrorContains(t, err, "0600")
+	require.NoError(t, os.Chmod(path, 0o600))
+	for _, bad := range []string{"", "{", `{"version":2}`, `{"version":1,"configs":{"token":"TOKEN"}}`} {
+		require.NoError(t, os.WriteFile(path, []byte(bad), 0o600))
+		_, err = NewPushFile(path)
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "TOKEN")
+	}
+	_, err = NewPushFile(filepath.Join(t.TempDir(), "missing", "push.json"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+
+	// A write that fails changes nothing.
+	dir := t.TempDir()
+	store, err = NewPushFile(filepath.Join(dir, "push.json"))
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(dir))
+	require.Error(t, store.Put(t.Context(), PushRecord{}))
+	require.Empty(t, store.records)
+	require.NoError(t, store.Delete(t.Context(), PushRecord{}))
+}
+
+func TestPushFileIsSafeForConcurrentUse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "push.json")
+	store, err := NewPushFile(path)
+	require.NoError(t, err)
+	p := testPushes(t, PushOptions{Store: store})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			task := aTask(fmt.Sprint(i))
+			for j := range 5 {
+				id := fmt.Sprint(j)
+				_, err := p.save(t.Context(), task, "", &sdk.PushConfig{ID: id, URL: hookURL})
+				if err == nil && j%2 == 0 {
+					err = p.delete(t.Context(), task, id)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	again, err := NewPushFile(path)
+	require.NoError(t, err)
+	require.Len(t, again.records, 16)
+}
+
+func TestPushRecordsShowNoSecrets(t *testing.T) {
+	r := PushRecord{Caller: "alice", Config: sdk.PushConfig{ID: "a", TaskID: "t", URL: hookURL, Token: "TOKEN", Auth: &sdk.PushAuthInfo{Scheme: "Bearer", Credentials: "CREDENTIALS"}}}
+	var b bytes.Buffer
+	slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "record", r)
+	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "record", r)
+	fmt.Fprintf(&b, "%v %+v %#v %s %q", r, r, r, r, r)
+	for _, secret := range []string{"TOKEN", "CREDENTIALS", "QUERY"} {
+		require.NotContains(t, b.String(), secret)
+	}
+	require.Contains(t, b.String(), "config a of task t")
+}
