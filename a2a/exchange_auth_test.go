@@ -1,0 +1,227 @@
+package a2a_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+)
+
+const signIn = "Sign in at https://login.test, please."
+
+// asksForAuth answers the first message with some words and a request for an
+// authorization; other calls are answered by then.
+func asksForAuth(then func(w http.ResponseWriter, c call)) func(w http.ResponseWriter, c call) {
+	return func(w http.ResponseWriter, c call) {
+		if c.Method == sends && c.number == 1 {
+			c.stream(w, taskEvent("SUBMITTED", ""), deltaEvent("a", "Two charges"), deltaEvent("a", " found."), statusEvent("AUTH_REQUIRED", signIn))
+			return
+		}
+		then(w, c)
+	}
+}
+
+func handles(events []*agent.Event) (statuses []string) {
+	for _, h := range find[*agent.RemoteTask](events) {
+		statuses = append(statuses, h.Status)
+	}
+	return statuses
+}
+
+// An authorization that the peer asks for is a pause; Resume looks whether it is there
+// and goes on with the task. Nothing is sent twice, and nothing is said twice.
+func TestAuthRequired(t *testing.T) {
+	for _, transferred := range []bool{false, true} {
+		for _, streaming := range []bool{false, true} {
+			p := newWire(t, asksForAuth(func(w http.ResponseWriter, c call) {
+				c.reply(w, taskJSON("AUTH_REQUIRED", signIn, "a", "Two charges found."))
+			}))
+			var opts []runner.Option
+			if streaming {
+				opts = append(opts, runner.WithStreaming())
+			}
+			root := newRemote(t, p.URL)
+			if transferred {
+				root = tree(t, scripted.New().Add("support", transfer()), root)
+			}
+			f := newRunner(t, root, opts...)
+			events, streamed, err := f.turn("refund")
+			require.NoError(t, err)
+			require.Equal(t, []string{"Two charges found.\n\n" + signIn}, said(events))
+			if streaming {
+				require.Equal(t, "Two charges found.", streamed)
+			}
+			require.Equal(t, []string{"working", "auth_required"}, handles(events))
+			require.Equal(t, agent.FinishReasonInputRequired, lastEnd(events))
+			paused := events[len(events)-1]
+
+			// Another process looks: still nothing.
+			root = newRemote(t, p.URL)
+			if transferred {
+				root = tree(t, scripted.New(), root)
+			}
+			f = f.again(t, root, opts...)
+			events, streamed, err = f.resume()
+			require.NoError(t, err)
+			require.Equal(t, paused.RunID+":harness_end", events[0].ParentID)
+			require.Empty(t, said(events), "it is in the log already")
+			require.Empty(t, streamed)
+			require.Equal(t, []string{"auth_required"}, handles(events))
+			require.Equal(t, agent.FinishReasonInputRequired, lastEnd(events))
+
+			// The user has signed in: the task goes on.
+			p.set(func(w http.ResponseWriter, c call) {
+				if c.Method == subscribes {
+					c.stream(w, taskEvent("WORKING", "", "a", "Two charges found."), deltaEvent("a", " One is gone."), deltaEvent("b", "Refunded."), statusEvent("COMPLETED", ""))
+					return
+				}
+				state, all := "WORKING", []string{"a", "Two charges found."}
+				if p.made(subscribes) != nil {
+					state, all = "COMPLETED", []string{"a", "Two charges found. One is gone.", "b", "Refunded."}
+				}
+				c.reply(w, taskJSON(state, "", all...))
+			})
+			events, streamed, err = f.resume()
+			require.NoError(t, err)
+			require.Equal(t, []string{" One is gone.\n\nRefunded."}, said(events))
+			if streaming {
+				require.Equal(t, " One is gone.\n\nRefunded.", streamed)
+			}
+			require.Equal(t, []string{"working", "completed"}, handles(events))
+			require.Equal(t, agent.FinishReasonStop, lastEnd(events))
+			require.Len(t, p.made(sends), 1)
+			require.Len(t, p.made(subscribes), 1)
+			require.Empty(t, p.made(cancels))
+			events, _, err = f.resume()
+			require.NoError(t, err)
+			require.Empty(t, events)
+		}
+	}
+}
+
+// It asks for something else the second time.
+func TestAuthRequiredTwice(t *testing.T) {
+	p := newWire(t, asksForAuth(func(w http.ResponseWriter, c call) {
+		c.reply(w, `{"id":"t1","contextId":"c1","status":{"state":"TASK_STATE_AUTH_REQUIRED","message":{"messageId":"m2","role":"ROLE_AGENT","parts":[{"text":"And at the bank."}]}},
+			"artifacts":[{"artifactId":"a","parts":[{"text":"Two charges found."}]}],"history":[{"messageId":"m1","role":"ROLE_AGENT","parts":[{"text":"`+signIn+`"}]}]}`)
+	}))
+	f := newRunner(t, newRemote(t, p.URL))
+	_, _, err := f.turn("refund")
+	require.NoError(t, err)
+	events, _, err := f.resume()
+	require.NoError(t, err)
+	require.Equal(t, []string{"And at the bank."}, said(events))
+	require.Equal(t, agent.FinishReasonInputRequired, lastEnd(events))
+}
+
+// A message of the user instead goes to the task that waits.
+func TestMessageInsteadOfAuth(t *testing.T) {
+	p := newWire(t, asksForAuth(func(w http.ResponseWriter, c call) {
+		if c.Method == gets {
+			c.reply(w, taskJSON("AUTH_REQUIRED", signIn, "a", "Two charges found."))
+			return
+		}
+		c.stream(w, deltaEvent("b", "Never mind, then."), statusEvent("COMPLETED", ""))
+	}))
+	f := newRunner(t, newRemote(t, p.URL))
+	_, _, err := f.turn("refund")
+	require.NoError(t, err)
+	events, _, err := f.turn("I cannot sign in")
+	require.NoError(t, err)
+	require.Equal(t, []string{"Never mind, then."}, said(events))
+	sent := p.made(sends)[1].Params.Message
+	require.Equal(t, "t1", string(sent.TaskID))
+	require.Equal(t, "c1", sent.ContextID)
+	require.Equal(t, []string{"I cannot sign in"}, texts(sent))
+}
+
+// What can become of a task while its authorization is waited for.
+func TestTaskThatWaitedIsOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer func(w http.ResponseWriter, c call)
+		code   a2a.ErrorCode
+	}{
+		"forgotten": {func(w http.ResponseWriter, c call) { c.fail(w, taskNotFound, "who?") }, a2a.CodeTaskGone},
+		"canceled":  {func(w http.ResponseWriter, c call) { c.reply(w, taskJSON("CANCELED", "too late")) }, a2a.CodeTaskCanceled},
+		"failed":    {func(w http.ResponseWriter, c call) { c.reply(w, taskJSON("FAILED", "no funds")) }, a2a.CodeTaskFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newWire(t, asksForAuth(c.answer))
+			f := newRunner(t, newRemote(t, p.URL))
+			_, _, err := f.turn("refund")
+			require.NoError(t, err)
+			_, _, err = f.resume()
+			var e *a2a.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, c.code, e.Code)
+			require.Len(t, p.made(sends), 1, "nothing is sent again")
+
+			p.set(func(w http.ResponseWriter, c call) { c.stream(w, messageEvent("Hello again.")) })
+			events, _, err := f.turn("hello?")
+			require.NoError(t, err)
+			require.Equal(t, []string{"Hello again."}, said(events))
+			sent := p.made(sends)[1].Params.Message
+			require.Empty(t, sent.TaskID)
+			require.Equal(t, "c1", sent.ContextID)
+		})
+	}
+}
+
+// A turn that is given up leaves no task behind.
+func TestCancelWhileAuthIsWaitedFor(t *testing.T) {
+	p := newWire(t, asksForAuth(func(w http.ResponseWriter, c call) { c.reply(w, taskJSON("CANCELED", "")) }))
+	f := newRunner(t, newRemote(t, p.URL))
+	_, _, err := f.turn("refund")
+	require.NoError(t, err)
+	events, err := f.Cancel(context.Background(), key)
+	require.NoError(t, err)
+	require.Equal(t, agent.FinishReasonCanceled, lastEnd(events))
+	require.Equal(t, []string{"canceled"}, handles(events))
+	require.Len(t, p.made(cancels), 1)
+	events, _, err = f.resume()
+	require.NoError(t, err)
+	require.Empty(t, events)
+}
+
+// Inside of another agent nobody can be asked: the call fails with what the peer said,
+// and the task, which nobody will go on with, is canceled.
+func TestAuthRequiredInsideOfAgents(t *testing.T) {
+	newPeer := func(t *testing.T) *wire {
+		return newWire(t, asksForAuth(func(w http.ResponseWriter, c call) { c.reply(w, taskJSON("CANCELED", "")) }))
+	}
+	t.Run("an agent tool", func(t *testing.T) {
+		p := newPeer(t)
+		tool, err := agenttool.New(newRemote(t, p.URL))
+		require.NoError(t, err)
+		s := scripted.New().Add("support", scripted.Reply(scripted.Call("billing", `{"input":"refund"}`)),
+			scripted.Reply(scripted.ExpectResult("asks for an authorization"), scripted.ExpectResult(signIn), scripted.Text("You have to sign in.")))
+		support, err := llmagent.New("support", "You ask.", s.Model("support"), llmagent.WithTools(tool))
+		require.NoError(t, err)
+		events, _, err := newRunner(t, support).turn("refund")
+		require.NoError(t, err)
+		require.NoError(t, s.Done())
+		require.Equal(t, string(a2a.CodeAuthRequired), find[*agent.Failure](events)[0].Code)
+		require.Equal(t, agent.FinishReasonStop, lastEnd(events))
+		require.Len(t, p.made(cancels), 1)
+	})
+	t.Run("a node of a graph", func(t *testing.T) {
+		p := newPeer(t)
+		g, err := agentgraph.NewBuilder("desk").Node("ask", newRemote(t, p.URL)).Build()
+		require.NoError(t, err)
+		events, _, err := newRunner(t, g).turn("refund")
+		require.ErrorContains(t, err, "asks for an authorization")
+		require.ErrorContains(t, err, signIn)
+		require.NotContains(t, strings.Join(handles(events), " "), "input_required")
+		require.Len(t, p.made(cancels), 1)
+	})
+}

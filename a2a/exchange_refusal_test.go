@@ -1,0 +1,200 @@
+package a2a_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+)
+
+// closedPort returns the URL of a port on which nobody listens.
+func closedPort(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return "http://" + l.Addr().String() + "/rpc"
+}
+
+func lastLine(want *string) scripted.Item {
+	return scripted.Expect(func(req *llm.Request) error {
+		last := req.Messages[len(req.Messages)-1]
+		if *want = last.Text; last.Role != llm.RoleUser {
+			return fmt.Errorf("the last message has the role %s", last.Role)
+		}
+		return nil
+	})
+}
+
+// A remote that turns its first message away after the transfer was committed: the
+// conversation goes back, and the source's model reads why.
+func TestRefusedFirstMessage(t *testing.T) {
+	nothing := func(http.ResponseWriter, call) {}
+	for name, c := range map[string]struct {
+		answer func(w http.ResponseWriter, c call)
+		closed bool
+		line   string
+	}{
+		"nobody listens":           {nothing, true, "connection refused"},
+		"HTTP 403":                 {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusForbidden) }, false, "HTTP status 403"},
+		"HTTP 404":                 {func(w http.ResponseWriter, _ call) { http.NotFound(w, nil) }, false, "HTTP status 404"},
+		"HTTP 503":                 {func(w http.ResponseWriter, _ call) { http.Error(w, "down", http.StatusServiceUnavailable) }, false, "HTTP status 503"},
+		"an error of the protocol": {func(w http.ResponseWriter, c call) { c.fail(w, unsupported, "not\ntoday") }, false, "not today"},
+		"an error in a stream":     {func(w http.ResponseWriter, c call) { streamError(w, c) }, false, "not today"},
+		"rejected":                 {func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("REJECTED", "We are closed.")) }, false, "We are closed."},
+		"submitted, then rejected": {func(w http.ResponseWriter, c call) {
+			c.stream(w, taskEvent("SUBMITTED", ""), statusEvent("REJECTED", ""))
+		}, false, "rejected"},
+		"rejected, without streams": {func(w http.ResponseWriter, c call) { c.reply(w, taskEvent("REJECTED", "We are closed.")) }, false, "We are closed."},
+		"a redirect elsewhere": {func(w http.ResponseWriter, _ call) {
+			w.Header().Set("Location", "http://127.0.0.1:1/")
+			w.WriteHeader(307)
+		}, false, "redirect"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newWire(t, c.answer)
+			if c.closed {
+				p.card.SupportedInterfaces[0].URL = closedPort(t)
+			}
+			var line string
+			s := scripted.New().Add("support", transfer(), scripted.Reply(lastLine(&line), scripted.Text("Billing is closed.")), scripted.Reply(scripted.Text("Still closed.")))
+			f := newRunner(t, tree(t, s, newRemote(t, p.URL, a2a.WithBearer("hunter2"))))
+			events, _, err := f.turn("I was charged twice")
+			require.NoError(t, err)
+			require.True(t, strings.HasPrefix(line, "[billing] did not take the conversation over, it is yours again: "), line)
+			require.Contains(t, line, c.line)
+			require.NotContains(t, line, "hunter2")
+			transfers := find[*agent.Transfer](events)
+			require.Len(t, transfers, 2)
+			require.Equal(t, agent.TransferTypeRefused, transfers[1].TransferType)
+			require.Equal(t, "support", f.active(t))
+			require.Empty(t, find[*agent.Failure](events))
+			require.Equal(t, agent.FinishReasonStop, lastEnd(events))
+			_, _, err = f.turn("and now?")
+			require.NoError(t, err)
+			require.NoError(t, s.Done())
+		})
+	}
+}
+
+func streamError(w http.ResponseWriter, c call) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":%d,\"message\":\"not today\"}}\n\n", c.ID, unsupported)
+}
+
+// What the peer may have begun to work on does not go back: it could be done twice.
+func TestUnclearFirstMessage(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer func(w http.ResponseWriter, c call)
+		code   a2a.ErrorCode
+		opts   []a2a.Option
+	}{
+		"the connection breaks": {func(http.ResponseWriter, call) { breaks() }, a2a.CodeUnreachable, nil},
+		"it breaks in mid-stream": {func(w http.ResponseWriter, c call) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, ": hello\n\n")
+			w.(http.Flusher).Flush()
+			breaks()
+		}, "", nil},
+		"HTTP 504":  {func(w http.ResponseWriter, _ call) { w.WriteHeader(http.StatusGatewayTimeout) }, a2a.CodeUnreachable, nil},
+		"no answer": {func(_ http.ResponseWriter, c call) { <-c.ctx.Done() }, a2a.CodeTimeout, []a2a.Option{a2a.WithTimeout(100 * time.Millisecond)}},
+		"no JSON":   {func(w http.ResponseWriter, _ call) { fmt.Fprint(w, "<html>") }, a2a.CodeProtocol, nil},
+		"words came": {func(w http.ResponseWriter, c call) {
+			c.stream(w, taskEvent("SUBMITTED", ""), deltaEvent("a", "I see"), statusEvent("REJECTED", "no"))
+		}, a2a.CodeTaskRejected, nil},
+		"it has failed":  {func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("FAILED", "no funds")) }, a2a.CodeTaskFailed, nil},
+		"error after it": {func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("SUBMITTED", "")); streamError(w, c) }, a2a.CodeProtocol, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newWire(t, func(w http.ResponseWriter, cl call) {
+				if cl.Method != sends {
+					cl.fail(w, taskNotFound, "no such task")
+					return
+				}
+				c.answer(w, cl)
+			})
+			s := scripted.New().Add("support", transfer())
+			f := newRunner(t, tree(t, s, newRemote(t, p.URL, c.opts...)))
+			events, _, err := f.turn("I was charged twice")
+			var e *a2a.Error
+			require.ErrorAs(t, err, &e)
+			if c.code != "" {
+				require.Equal(t, c.code, e.Code, "%v", err)
+			}
+			require.NotErrorIs(t, err, agent.ErrRefused)
+			require.Len(t, find[*agent.Transfer](events), 1)
+			require.Equal(t, "billing", f.active(t))
+			require.Len(t, p.made(sends), 1)
+		})
+	}
+}
+
+// Where nobody has handed over, a refusal is an error like others.
+func TestRefusedAtTheBeginningOfATurn(t *testing.T) {
+	p := newWire(t, func(w http.ResponseWriter, c call) { c.fail(w, unsupported, "not today") })
+	f := newRunner(t, newRemote(t, p.URL))
+	events, _, err := f.turn("hi")
+	var e *a2a.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, a2a.CodeProtocol, e.Code)
+	require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
+	require.Equal(t, string(a2a.CodeProtocol), find[*agent.Failure](events)[0].Code)
+	require.Equal(t, agent.FinishReasonError, lastEnd(events))
+}
+
+// The card was there when the transfer was committed, and is not any more.
+func TestCardIsGoneAfterTheTransfer(t *testing.T) {
+	p := newWire(t, nil)
+	card, asked := p.card, 0
+	p.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if asked++; asked > 1 {
+			http.Error(w, "gone", http.StatusGone)
+			return
+		}
+		fmt.Fprintf(w, `{"name":"x","version":"1","supportedInterfaces":[{"url":%q,"protocolBinding":"JSONRPC","protocolVersion":"1.0"}]}`, card.SupportedInterfaces[0].URL)
+	})
+	var line string
+	s := scripted.New().Add("support", transfer(), scripted.Reply(lastLine(&line), scripted.Text("Billing is closed.")))
+	f := newRunner(t, tree(t, s, newRemote(t, p.URL+"/card", a2a.WithCardTTL(0))))
+	_, _, err := f.turn("I was charged twice")
+	require.NoError(t, err)
+	require.Contains(t, line, "the agent card: HTTP status 410")
+	require.Equal(t, "support", f.active(t))
+}
+
+// A coordinator that wants the remote at any price comes to an end.
+func TestRefusalsEnd(t *testing.T) {
+	p := newWire(t, func(w http.ResponseWriter, c call) { c.fail(w, unsupported, "not today") })
+	s := scripted.New().Add("support", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`)),
+		scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`)), scripted.Reply(scripted.ExpectResult("limit reached"), scripted.Text("I give up.")))
+	f := newRunner(t, tree(t, s, newRemote(t, p.URL)))
+	_, _, err := f.turn("I was charged twice")
+	require.NoError(t, err)
+	require.NoError(t, s.Done())
+	require.Len(t, p.made(sends), 1)
+}
+
+// A refused message was not taken: it is sent when the remote is there again.
+func TestRefusedWordsAreSentLater(t *testing.T) {
+	p := newWire(t, func(w http.ResponseWriter, c call) { c.fail(w, internal, "not today") })
+	s := scripted.New().Add("support", transfer(), scripted.Reply(scripted.Text("Later.")), transfer())
+	f := newRunner(t, tree(t, s, newRemote(t, p.URL)))
+	_, _, err := f.turn("I was charged twice")
+	require.NoError(t, err)
+	p.set(func(w http.ResponseWriter, c call) { c.stream(w, messageEvent("Refunded.")) })
+	events, _, err := f.turn("Try again")
+	require.NoError(t, err)
+	require.Equal(t, []string{"Refunded."}, said(events))
+	got := texts(p.made(sends)[1].Params.Message)
+	require.Equal(t, []string{"I was charged twice", "[support] One moment.", "[support] Later.", "Try again", "[support] One moment."}, got[:5])
+	require.NotEqual(t, p.made(sends)[0].Params.Message.ID, p.made(sends)[1].Params.Message.ID)
+}

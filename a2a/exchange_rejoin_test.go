@@ -1,0 +1,426 @@
+package a2a_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+)
+
+// A stream that breaks is subscribed to again, however the peer goes on from there,
+// and where it cannot, the task is polled. The words are there once, and none is
+// missing.
+func TestBrokenStream(t *testing.T) {
+	begun := []string{taskEvent("SUBMITTED", ""), artifactEvent("a", "one ", false), deltaEvent("a", "two ")}
+	whole := func(w http.ResponseWriter, c call) { c.reply(w, taskJSON("COMPLETED", "", "a", "one two three")) }
+	for name, c := range map[string]struct {
+		subscribe func(w http.ResponseWriter, c call)
+		get       func(w http.ResponseWriter, c call)
+		streamed  string // what is shown, if it is not all
+	}{
+		"a snapshot, then the rest": {func(w http.ResponseWriter, c call) {
+			c.stream(w, taskEvent("WORKING", "", "a", "one two "), deltaEvent("a", "three"), statusEvent("COMPLETED", ""))
+		}, whole, ""},
+		"a snapshot that says more": {func(w http.ResponseWriter, c call) {
+			c.stream(w, taskEvent("WORKING", "", "a", "one two three"), statusEvent("COMPLETED", ""))
+		}, whole, ""},
+		"everything from the beginning": {func(w http.ResponseWriter, c call) {
+			c.stream(w, append(begun, deltaEvent("a", "three"), statusEvent("COMPLETED", ""))...)
+		}, whole, ""},
+		"the rest, with a hole": {func(w http.ResponseWriter, c call) {
+			c.stream(w, deltaEvent("a", "ree"), statusEvent("COMPLETED", ""))
+		}, whole, ""},
+		"nothing but the end":    {func(w http.ResponseWriter, c call) { c.stream(w, statusEvent("COMPLETED", "")) }, whole, ""},
+		"it breaks again":        {func(w http.ResponseWriter, c call) { breakOnce(w, c) }, whole, ""},
+		"no streams":             {func(w http.ResponseWriter, c call) { c.fail(w, unsupported, "no") }, whole, ""},
+		"no such method":         {func(w http.ResponseWriter, c call) { c.fail(w, -32601, "no") }, whole, ""},
+		"no stream of this task": {func(w http.ResponseWriter, c call) { c.fail(w, taskNotFound, "no") }, whole, ""},
+		"HTTP 404":               {func(w http.ResponseWriter, _ call) { http.NotFound(w, nil) }, whole, ""},
+		"the whole cannot be had": {func(w http.ResponseWriter, c call) {
+			c.stream(w, taskEvent("WORKING", "", "a", "one two "), deltaEvent("a", "three"), statusEvent("COMPLETED", ""))
+		}, func(w http.ResponseWriter, c call) { c.fail(w, internal, "no") }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newWire(t, func(w http.ResponseWriter, cl call) {
+				switch cl.Method {
+				case sends:
+					cl.stream(w, begun...)
+					breaks()
+				case subscribes:
+					c.subscribe(w, cl)
+				default:
+					c.get(w, cl)
+				}
+			})
+			f := newRunner(t, newRemote(t, p.URL), runner.WithStreaming())
+			events, streamed, err := f.turn("hi")
+			require.NoError(t, err)
+			require.Equal(t, []string{"one two three"}, said(events))
+			require.Equal(t, "one two three", streamed)
+			require.Len(t, p.made(sends), 1)
+			require.Equal(t, []string{"working", "completed"}, handles(events))
+		})
+	}
+}
+
+// breakOnce breaks the first subscription after some of it.
+func breakOnce(w http.ResponseWriter, c call) {
+	if c.number == 1 {
+		c.stream(w, taskEvent("WORKING", "", "a", "one two "), deltaEvent("a", "th"))
+		breaks()
+	}
+	c.stream(w, taskEvent("WORKING", "", "a", "one two th"), deltaEvent("a", "ree"), statusEvent("COMPLETED", ""))
+}
+
+// A peer that is away for a while finds nobody who sends again when it is back.
+func TestPeerIsBack(t *testing.T) {
+	away := 3
+	p := newWire(t, func(w http.ResponseWriter, c call) {
+		switch {
+		case c.Method == sends:
+			c.stream(w, taskEvent("WORKING", ""))
+			breaks()
+		case c.Method == subscribes && away > 0:
+			away--
+			breaks()
+		case c.Method == subscribes:
+			c.fail(w, taskNotFound, "it does not run any more")
+		case c.number == 1:
+			c.reply(w, taskJSON("WORKING", ""))
+		default:
+			c.reply(w, taskJSON("COMPLETED", "", "a", "Here again."))
+		}
+	})
+	events, _, err := newRunner(t, newRemote(t, p.URL)).turn("hi")
+	require.NoError(t, err)
+	require.Equal(t, []string{"Here again."}, said(events))
+	require.Len(t, p.made(sends), 1)
+}
+
+// stub is a client that a test writes by hand.
+type stub struct {
+	a2a.Client
+	send      func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error]
+	subscribe func(ctx context.Context) iter.Seq2[sdk.Event, error]
+	get       func() (*sdk.Task, error)
+
+	mu       sync.Mutex
+	canceled int
+}
+
+func (c *stub) SendStreamingMessage(_ context.Context, req *sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
+	return c.send(req)
+}
+func (c *stub) SubscribeToTask(ctx context.Context, _ *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
+	return c.subscribe(ctx)
+}
+func (c *stub) GetTask(context.Context, *sdk.GetTaskRequest) (*sdk.Task, error) { return c.get() }
+func (c *stub) CancelTask(context.Context, *sdk.CancelTaskRequest) (*sdk.Task, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.canceled++
+	return nil, nil
+}
+
+func yields(err error, events ...sdk.Event) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) {
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+var errBroken = errors.New("the connection broke")
+
+func working() *sdk.Task {
+	return &sdk.Task{ID: "t1", ContextID: "c1", Status: sdk.TaskStatus{State: sdk.TaskStateWorking}}
+}
+
+// A peer that does not come back is given up after a while, and its task is canceled.
+func TestPeerDoesNotComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		c := &stub{send: func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] { return yields(errBroken, working()) },
+			subscribe: func(context.Context) iter.Seq2[sdk.Event, error] { asked++; return yields(errBroken) },
+			get:       func() (*sdk.Task, error) { return nil, errBroken }}
+		r, err := a2a.Remote("billing", "", a2a.WithClient(c), a2a.WithTimeout(0))
+		require.NoError(t, err)
+		began := time.Now()
+		_, _, err = newRunner(t, r).turn("hi")
+		require.ErrorIs(t, err, errBroken)
+		require.Equal(t, 11, asked)
+		took := time.Since(began)
+		require.Greater(t, took, 10*time.Second)
+		require.Less(t, took, time.Minute)
+		require.Equal(t, 1, c.canceled)
+	})
+}
+
+// A peer whose streams end at once without a word is not asked in a loop.
+func TestEmptyStreamsArePaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		c := &stub{send: func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] { return yields(errBroken, working()) },
+			subscribe: func(context.Context) iter.Seq2[sdk.Event, error] { asked++; return yields(nil, working()) },
+			get:       func() (*sdk.Task, error) { return working(), nil }}
+		r, err := a2a.Remote("billing", "", a2a.WithClient(c), a2a.WithTimeout(10*time.Minute))
+		require.NoError(t, err)
+		_, _, err = newRunner(t, r).turn("hi")
+		var e *a2a.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, a2a.CodeTimeout, e.Code)
+		require.Less(t, asked, 200)
+	})
+}
+
+// A crash between the sending and the handle: the message is sent again, with the same
+// id, by which a server that has it can know it. Other messages have others.
+func TestCrashBeforeTheHandle(t *testing.T) {
+	ids := make(map[string]int)
+	p := newWire(t, func(w http.ResponseWriter, c call) {
+		c.stream(w, taskEvent("WORKING", ""), statusEvent("COMPLETED", "Done."))
+	})
+	f := newRunner(t, newRemote(t, p.URL))
+	_, _, err := f.turn("first")
+	require.NoError(t, err)
+	for range 2 {
+		crashed := (&fixture{store: f.crashed(t, agent.TypeHarnessStart, 1)}).again(t, newRemote(t, p.URL))
+		events, _, err := crashed.resume()
+		require.NoError(t, err)
+		require.Equal(t, []string{"Done."}, said(events))
+	}
+	_, _, err = f.turn("second")
+	require.NoError(t, err)
+	for _, c := range p.made(sends) {
+		ids[c.Params.Message.ID]++
+		require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, c.Params.Message.ID)
+	}
+	require.Len(t, ids, 2)
+	require.Equal(t, 3, ids[p.made(sends)[0].Params.Message.ID])
+}
+
+// A message that is turned away after a crash may have been taken before it.
+func TestRefusedAfterACrash(t *testing.T) {
+	p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, messageEvent("Done.")) })
+	f := newRunner(t, newRemote(t, p.URL))
+	_, _, err := f.turn("first")
+	require.NoError(t, err)
+	p.set(func(w http.ResponseWriter, c call) { c.fail(w, unsupported, "I know this message") })
+	crashed := (&fixture{store: f.crashed(t, agent.TypeHarnessStart, 1)}).again(t, newRemote(t, p.URL))
+	_, _, err = crashed.resume()
+	require.ErrorContains(t, err, "I know this message")
+	require.NotErrorIs(t, err, agent.ErrRefused)
+}
+
+// A crash behind the handle: the task is taken up where it is, with what it streams
+// from then on, and what was said of it in earlier turns is not said again.
+func TestCrashBehindTheHandle(t *testing.T) {
+	p := newWire(t, func(w http.ResponseWriter, c call) {
+		switch {
+		case c.Method == sends && c.number == 1:
+			c.stream(w, taskEvent("WORKING", ""), deltaEvent("a", "Two charges."), statusEvent("INPUT_REQUIRED", "Which one?"))
+		case c.Method == sends:
+			c.stream(w, statusEvent("WORKING", ""), deltaEvent("b", "Refunded."), statusEvent("COMPLETED", ""))
+		default:
+			c.reply(w, taskJSON("INPUT_REQUIRED", "Which one?", "a", "Two charges."))
+		}
+	})
+	f := newRunner(t, newRemote(t, p.URL))
+	_, _, err := f.turn("refund")
+	require.NoError(t, err)
+	_, _, err = f.turn("the second")
+	require.NoError(t, err)
+
+	store := f.crashed(t, agent.TypeRemoteTask, 3) // the second turn's handle
+	p.set(func(w http.ResponseWriter, c call) {
+		switch c.Method {
+		case subscribes:
+			c.stream(w, taskEvent("WORKING", "", "a", "Two charges.", "b", "Re"), deltaEvent("b", "funded."), statusEvent("COMPLETED", ""))
+		case gets:
+			state := "WORKING"
+			if p.made(subscribes) != nil {
+				state = "COMPLETED"
+			}
+			c.reply(w, taskJSON(state, "", "a", "Two charges.", "b", "Refunded."))
+		}
+	})
+	before := len(p.made(sends))
+	crashed := (&fixture{store: store}).again(t, newRemote(t, p.URL), runner.WithStreaming())
+	events, streamed, err := crashed.resume()
+	require.NoError(t, err)
+	require.Equal(t, []string{"Refunded."}, said(events))
+	require.Equal(t, "Refunded.", streamed)
+	require.Equal(t, []string{"completed"}, handles(events), "the handle is stored already")
+	require.Len(t, p.made(sends), before)
+}
+
+// A peer that has lost the task since: whether it did what it was asked for is unknown,
+// so nothing is sent again. The next message begins anew.
+func TestTaskIsLostInACrash(t *testing.T) {
+	p := newWire(t, func(w http.ResponseWriter, c call) {
+		c.stream(w, taskEvent("WORKING", ""), statusEvent("COMPLETED", "Done."))
+	})
+	f := newRunner(t, newRemote(t, p.URL))
+	_, _, err := f.turn("refund")
+	require.NoError(t, err)
+	store := f.crashed(t, agent.TypeRemoteTask, 1)
+	p.set(func(w http.ResponseWriter, c call) {
+		if c.Method == sends {
+			c.stream(w, messageEvent("Hello again."))
+			return
+		}
+		c.fail(w, taskNotFound, "who?")
+	})
+	crashed := (&fixture{store: store}).again(t, newRemote(t, p.URL))
+	events, _, err := crashed.resume()
+	var e *a2a.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, a2a.CodeTaskGone, e.Code)
+	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+	require.Equal(t, []string{"unknown"}, handles(events))
+	require.Equal(t, string(a2a.CodeTaskGone), find[*agent.Failure](events)[0].Code)
+	require.Len(t, p.made(sends), 1)
+	require.Empty(t, p.made(cancels), "there is nothing to cancel")
+	events, _, err = crashed.turn("hello?")
+	require.NoError(t, err)
+	require.Equal(t, []string{"Hello again."}, said(events))
+	require.Equal(t, []string{"refund", "hello?"}, texts(p.made(sends)[1].Params.Message))
+}
+
+// The same while its end is waited for.
+func TestTaskIsLostMeanwhile(t *testing.T) {
+	p := newWire(t, func(w http.ResponseWriter, c call) {
+		if c.Method == sends {
+			c.stream(w, taskEvent("WORKING", ""))
+			breaks()
+		}
+		c.fail(w, taskNotFound, "who?")
+	})
+	_, _, err := newRunner(t, newRemote(t, p.URL)).turn("refund")
+	var e *a2a.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, a2a.CodeTaskGone, e.Code)
+	require.Len(t, p.made(sends), 1)
+}
+
+// A canceled turn has canceled its task. Resume begins another one, with a message of
+// another id, in the same context.
+func TestResumeAfterCancel(t *testing.T) {
+	srv := newServer(t, true, func(ctx context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
+		yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("thinking")), nil)
+		<-ctx.Done()
+	})
+	f := newRunner(t, newRemote(t, srv.cardURL()), runner.WithStreaming())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for e, err := range f.Run(ctx, key, llm.UserText("hi")) {
+		if err == nil && e.Partial {
+			cancel()
+		}
+	}
+	srv.mu.Lock()
+	require.Len(t, srv.canceled, 1)
+	srv.execute = completes("Here again.")
+	srv.mu.Unlock()
+	events, _, err := f.resume()
+	require.NoError(t, err)
+	require.Equal(t, []string{"Here again."}, said(events))
+	first, second := srv.messages()[0], srv.messages()[1]
+	require.NotEqual(t, first.ID, second.ID)
+	require.Equal(t, texts(first), texts(second))
+	require.Equal(t, find[*agent.RemoteTask](events)[0].ContextID, second.ContextID)
+}
+
+// The peer's process dies in the middle of an answer and comes back with its tasks: the
+// real thing, with a server of the protocol library on one address.
+func TestPeerDiesAndComesBack(t *testing.T) {
+	release := make(chan struct{})
+	srv := newServer(t, true, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
+		first := sdk.NewArtifactEvent(ec, sdk.NewTextPart("All "))
+		yield(first, nil)
+		<-release
+		yield(sdk.NewArtifactUpdateEvent(ec, first.Artifact.ID, sdk.NewTextPart("of it.")), nil)
+		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, nil), nil)
+	})
+	f := newRunner(t, newRemote(t, srv.cardURL()), runner.WithStreaming())
+	events, streamed := []*agent.Event(nil), ""
+	for e, err := range f.Run(context.Background(), key, llm.UserText("hi")) {
+		require.NoError(t, err)
+		if !e.Partial {
+			events = append(events, e)
+			continue
+		}
+		if streamed += e.Text(); streamed == "All " {
+			srv.CloseClientConnections()
+			close(release)
+		}
+	}
+	require.Equal(t, []string{"All of it."}, said(events))
+	require.Equal(t, "All of it.", streamed)
+	require.Len(t, srv.messages(), 1)
+	require.Empty(t, srv.canceled)
+}
+
+// An answer that does not end is cut off when it is larger than it may be, however it is
+// cut into responses.
+func TestEndlessAnswers(t *testing.T) {
+	for name, event := range map[string]func(i int) string{
+		"one artifact":   func(int) string { return deltaEvent("a", strings.Repeat("x", 1000)) },
+		"many artifacts": func(i int) string { return deltaEvent(fmt.Sprint("a", i), strings.Repeat("x", 1000)) },
+		"progress": func(i int) string {
+			return strings.ReplaceAll(statusEvent("WORKING", strings.Repeat("x", 1000)), "m-WORKING", fmt.Sprint("m", i))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const most = 100_000
+			sent := 0
+			p := newWire(t, func(w http.ResponseWriter, c call) {
+				switch c.Method {
+				case cancels:
+					c.reply(w, taskJSON("CANCELED", ""))
+				case gets:
+					c.reply(w, taskJSON("WORKING", ""))
+				default: // each response is small
+					var events []string
+					if c.Method == sends {
+						events = append(events, taskEvent("WORKING", ""))
+					}
+					for range 20 {
+						events = append(events, event(sent))
+						sent++
+					}
+					c.stream(w, events...)
+					breaks()
+				}
+			})
+			_, _, err := newRunner(t, newRemote(t, p.URL, a2a.WithMaxResponse(most)), runner.WithStreaming()).turn("hi")
+			var e *a2a.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, a2a.CodeTooLarge, e.Code)
+			require.Less(t, sent, 200)
+			require.Len(t, p.made(cancels), 1)
+		})
+	}
+}
