@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net/url"
 	"strings"
@@ -32,6 +33,11 @@ func (l *loader) checkRemote(r *report, d *definition) {
 			}
 		}
 	}
+	if len(r.problems) == before {
+		if _, err := l.certificate(d); err != nil {
+			r.add(d.file, d.remote.certificate.cert.at, "auth.certificate cannot be used: %s", err)
+		}
+	}
 	if len(r.problems) > before || !d.remote.address.there() || agent.CheckName(d.name) != nil {
 		return
 	}
@@ -48,6 +54,20 @@ func (l *loader) held(v value) string {
 		return v.text
 	}
 	return l.getenv(v.variable)
+}
+
+// certificate reads the client certificate, and returns nil if there is none. The
+// error does not name the file, because the wrong variable may hold a secret.
+func (l *loader) certificate(d *definition) (*tls.Certificate, error) {
+	cert, key := l.held(d.remote.certificate.cert), l.held(d.remote.certificate.key)
+	if cert == "" || key == "" {
+		return nil, nil
+	}
+	c, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return nil, cause(err)
+	}
+	return &c, nil
 }
 
 // remoteAgent makes the node of a remote agent, whose variables were checked.
@@ -77,6 +97,12 @@ func (l *loader) remoteAgent(d *definition) (agent.Agent, error) {
 	c := a2a.ClientCredentials{TokenURL: l.held(k.oauth2.tokenURL), ID: l.held(k.oauth2.clientID), Secret: l.held(k.oauth2.clientSecret), Scopes: k.oauth2.scopes}
 	if c.TokenURL != "" && c.ID != "" && c.Secret != "" {
 		opts = append(opts, a2a.WithClientCredentials(c))
+	}
+	switch c, err := l.certificate(d); {
+	case err != nil:
+		return nil, err
+	case c != nil:
+		opts = append(opts, a2a.WithClientCertificate(*c))
 	}
 	for _, o := range k.origins {
 		opts = append(opts, a2a.WithTrustedOrigin(o))

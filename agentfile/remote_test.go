@@ -1,12 +1,22 @@
 package agentfile
 
 import (
+	"cmp"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
@@ -71,6 +81,7 @@ func TestRemoteAgentsRun(t *testing.T) {
 // peer is a server whose agent answers everybody, and keeps what it was shown.
 type peer struct {
 	*httptest.Server
+	at   string // as the card says; "" for its own address
 	mu   sync.Mutex
 	seen []http.Header
 	urls []string
@@ -97,7 +108,7 @@ func newPeer(t *testing.T) *peer {
 		}
 		if json.NewDecoder(req.Body).Decode(&call) != nil { // a request for the card
 			_ = json.NewEncoder(w).Encode(&sdk.AgentCard{Name: "Billing", Version: "1",
-				SupportedInterfaces: []*sdk.AgentInterface{sdk.NewAgentInterface(p.URL+"/rpc", sdk.TransportProtocolJSONRPC)}})
+				SupportedInterfaces: []*sdk.AgentInterface{sdk.NewAgentInterface(cmp.Or(p.at, p.URL)+"/rpc", sdk.TransportProtocolJSONRPC)}})
 			return
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": call.ID, "result": map[string]any{
@@ -170,4 +181,48 @@ func TestRemoteWithoutVariables(t *testing.T) {
 	require.NoError(t, os.WriteFile(dir+"/a.md", []byte("---\na2a: $ARBOR_TEST_URL\nauth: {api_key: {cookie: k, value: $ARBOR_TEST_TOKEN}}\n---\n"), 0o644))
 	t.Setenv("ARBOR_TEST_TOKEN", "s3cret; a=b")
 	require.Equal(t, []string{`a.md:2: the cookie "k" cannot be sent: its name or its value has characters that cookies must not have`}, problems(t, dir))
+}
+
+// A client certificate is read when the tree is loaded, and shown to a peer that asks
+// for one.
+func TestRemoteCertificate(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: "arbor"}, NotAfter: time.Now().Add(time.Hour)}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	dir := write(t, map[string]string{
+		"a.md":     "---\na2a: $ARBOR_TEST_URL\nauth:\n  certificate: {cert: $ARBOR_TEST_CERT, key: $ARBOR_TEST_KEY}\n---\n",
+		"cert.pem": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})),
+		"key.pem":  string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})),
+	})
+	p := newPeer(t)
+	shown := ""
+	p.Config.Handler = handlerBefore(p.Config.Handler, func(req *http.Request) { shown = req.TLS.PeerCertificates[0].Subject.CommonName })
+	secure := httptest.NewUnstartedServer(p.Config.Handler)
+	secure.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	p.at = secure.URL
+
+	t.Setenv("ARBOR_TEST_URL", secure.URL)
+	t.Setenv("ARBOR_TEST_CERT", dir+"/cert.pem")
+	t.Setenv("ARBOR_TEST_KEY", dir+"/none.pem")
+	require.Equal(t, []string{"a.md:4: auth.certificate cannot be used: no such file or directory"}, problems(t, dir))
+	t.Setenv("ARBOR_TEST_KEY", dir+"/key.pem")
+	tree, err := Load(dir, WithModel(resolve), WithRemoteOptions(a2a.WithHTTPClient(secure.Client())))
+	require.NoError(t, err)
+	r, err := runner.New(tree.Root(), session.NewMemory())
+	require.NoError(t, err)
+	require.Equal(t, []string{"a: hello"}, say(t, r, "hi"))
+	require.Equal(t, "arbor", shown)
+}
+
+func handlerBefore(h http.Handler, before func(*http.Request)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		before(req)
+		h.ServeHTTP(w, req)
+	})
 }

@@ -29,13 +29,15 @@ type remoteKeys struct {
 		tokenURL, clientID, clientSecret value
 		scopes                           []string
 	}
-	origins []string
+	certificate struct{ cert, key value }
+	origins     []string
 }
 
 // values returns those that are there, in the order of the table.
 func (k *remoteKeys) values() []value {
 	all := []value{k.address, k.bearer, k.apiKey.value, k.apiKey.header, k.apiKey.query, k.apiKey.cookie,
-		k.oauth2.tokenURL, k.oauth2.clientID, k.oauth2.clientSecret}
+		k.oauth2.tokenURL, k.oauth2.clientID, k.oauth2.clientSecret,
+		k.certificate.cert, k.certificate.key}
 	return slices.DeleteFunc(all, func(v value) bool { return !v.there() })
 }
 
@@ -90,6 +92,16 @@ func remoteTable() []key {
 									p.d.remote.oauth2.scopes = append(p.d.remote.oauth2.scopes, s.value)
 								}
 							}},
+					}},
+				{name: "certificate", typ: "a mapping", def: "none", secret: true,
+					meaning: "A client certificate, for peers that ask for one in TLS.",
+					keys: []key{
+						{name: "cert", typ: "the name of an environment variable", example: "$BILLING_CERT", def: "required",
+							meaning: "The variable holds the path of a PEM file with the certificate.",
+							read:    secret(func(d *definition) *value { return &d.remote.certificate.cert })},
+						{name: "key", typ: "the name of an environment variable", example: "$BILLING_CERT_KEY", def: "required",
+							meaning: "The variable holds the path of a PEM file with its private key.",
+							read:    secret(func(d *definition) *value { return &d.remote.certificate.key })},
 					}},
 				{name: "origins", typ: "a list of texts", example: "[https://api.example.com]", def: "none",
 					meaning: "Where the credentials may go besides the host of the address, for cards that lead elsewhere.",
@@ -218,6 +230,9 @@ func (p *parser) authWhole() {
 			p.add(p.d.at["auth.oauth2"], "auth has both bearer and oauth2: there can be one token")
 		}
 		missing("auth.oauth2", "token_url", "client_id", "client_secret")
+	}
+	if p.opened["auth.certificate"] {
+		missing("auth.certificate", "cert", "key")
 	}
 	if p.opened["auth.api_key"] {
 		missing("auth.api_key", "value")
