@@ -289,8 +289,8 @@ func (p *pushes) follows(t pushTask) bool {
 // artifact that results. If a webhook is so slow that its queue is full, or an
 // earlier event could not be delivered, then the newest state of the task takes
 // the place of all that waits: snapshot is called for it, within notify and at
-// most once. It returns the task as it is after the event, and must not call
-// pushes. After an event that ends the task, and its delivery, the configs are
+// most once. It returns the task as it is after the event, or nil if that is not
+// known, and must not call pushes. After an event that ends the task, and its delivery, the configs are
 // forgotten in time.
 func (p *pushes) notify(t pushTask, e sdk.Event, snapshot func() *sdk.Task) {
 	p.mu.RLock()
@@ -301,6 +301,9 @@ func (p *pushes) notify(t pushTask, e sdk.Event, snapshot func() *sdk.Task) {
 	hooks := p.tasks[t]
 	if len(hooks) == 0 {
 		return
+	}
+	if snapshot == nil {
+		snapshot = func() *sdk.Task { return nil }
 	}
 	snapshot = sync.OnceValue(snapshot)
 	for _, w := range hooks {
