@@ -290,8 +290,8 @@ func (p *pushes) follows(t pushTask) bool {
 // earlier event could not be delivered, then the newest state of the task takes
 // the place of all that waits: snapshot is called for it, within notify and at
 // most once. It returns the task as it is after the event, or nil if that is not
-// known, and must not call pushes. After an event that ends the task, and its delivery, the configs are
-// forgotten in time.
+// known, and must not call pushes. After an event that ends the task, and its
+// delivery, the configs are forgotten in time.
 func (p *pushes) notify(t pushTask, e sdk.Event, snapshot func() *sdk.Task) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
