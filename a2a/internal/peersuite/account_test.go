@@ -1,0 +1,108 @@
+package peersuite
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+var key = session.ID("s1")
+
+// line is what an account of a conversation says of an event: what must be the same
+// wherever a specialist stands. Of errors it says that there is one: their texts and
+// codes differ, because a server does not tell strangers what went wrong inside. What
+// only a place has, the handles of remote tasks and the usage of models, is left out.
+func line(e *agent.Event) string {
+	head := e.Agent + " " + e.Type()
+	switch d := e.Data.(type) {
+	case *agent.Usage, *agent.RemoteTask, *agent.Discard:
+		return ""
+	case *agent.User:
+		return fmt.Sprintf("%s %q", head, d.Content.PlainText())
+	case *agent.Text:
+		return fmt.Sprintf("%s %q", head, d.Content)
+	case *agent.ToolCall:
+		return fmt.Sprintf("%s #%s %s %s", head, e.ID, d.Name, d.Input)
+	case *agent.ToolResult:
+		if d.IsError && d.Name == agent.TransferTool {
+			return fmt.Sprintf("%s #%s %s error", head, e.ID, d.Name)
+		}
+		return fmt.Sprintf("%s #%s %s %s", head, e.ID, d.Name, d.Output)
+	case *agent.Transfer:
+		return fmt.Sprintf("%s %s → %s: %s %s", head, d.From, d.To, d.Outcome, d.TransferType)
+	case *agent.HarnessEnd:
+		return fmt.Sprintf("%s %s → %s", head, d.FinishReason, d.Target)
+	}
+	return head
+}
+
+func account(events []*agent.Event) (lines []string) {
+	for _, e := range events {
+		if l := line(e); l != "" {
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+// log reads what a store has of the conversation.
+func log(t testing.TB, store session.Store) (events []*agent.Event) {
+	t.Helper()
+	for e, err := range store.Load(context.Background(), key, 0) {
+		require.NoError(t, err)
+		events = append(events, e)
+	}
+	return events
+}
+
+func newRunner(t testing.TB, root agent.Agent, store session.Store, opts ...runner.Option) *runner.Runner {
+	t.Helper()
+	r, err := runner.New(root, store, append([]runner.Option{runner.WithLogger(logger(t))}, opts...)...)
+	require.NoError(t, err)
+	return r
+}
+
+// turn runs a turn to its end, or until stop says that it has seen enough.
+func turn(t testing.TB, r *runner.Runner, text string, stop func(*agent.Event) bool) error {
+	t.Helper()
+	return drain(r.Run(context.Background(), key, llm.UserText(text)), stop)
+}
+
+func drain(events func(func(*agent.Event, error) bool), stop func(*agent.Event) bool) (failed error) {
+	for e, err := range events {
+		if err != nil {
+			failed = err
+			continue
+		}
+		if stop != nil && stop(e) {
+			break
+		}
+	}
+	return failed
+}
+
+// checkCalls requires that every tool call of a log has exactly one result.
+func checkCalls(t testing.TB, events []*agent.Event) {
+	t.Helper()
+	open := make(map[string]bool)
+	for i, e := range events {
+		require.EqualValues(t, i+1, e.Seq)
+		id := e.RunID + "/" + e.ID
+		switch e.Data.(type) {
+		case *agent.ToolCall:
+			require.False(t, open[id], "call %s is there twice", id)
+			open[id] = true
+		case *agent.ToolResult:
+			require.True(t, open[id], "the result of %s has no call", id)
+			delete(open, id)
+		}
+	}
+	require.Empty(t, open, "calls without results")
+}

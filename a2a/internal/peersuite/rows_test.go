@@ -1,0 +1,306 @@
+package peersuite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/view"
+)
+
+// same plays a row with the specialist in each place, and requires that the same comes
+// out.
+func same(t *testing.T, row func(t *testing.T, p place) any) {
+	var want any
+	for _, p := range places {
+		t.Run(p.name, func(t *testing.T) {
+			got := row(t, p)
+			if !p.remote {
+				want = got
+				return
+			}
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+// scene is a coordinator and a specialist.
+type scene struct {
+	asked
+	script  *scripted.Script
+	billing *desk
+	store   session.Store
+	*runner.Runner
+}
+
+func newScene(t *testing.T, p place, script *scripted.Script, support ...llmagent.Option) *scene {
+	t.Helper()
+	c := &scene{script: script, store: session.NewMemory()}
+	billing, err := llmagent.New("billing", "You refund.", c.model("billing", script.Model("billing")), llmagent.WithDescription("Refunds"), llmagent.WithHistory(view.TextOnly()))
+	require.NoError(t, err)
+	c.billing = p.put(t, billing)
+	c.begin(t, support...)
+	return c
+}
+
+// begin starts the program that has the tree.
+func (c *scene) begin(t *testing.T, support ...llmagent.Option) {
+	t.Helper()
+	root, err := llmagent.New("support", "You route.", c.model("support", c.script.Model("support")), append(support, llmagent.WithSubAgents(c.billing.Agent))...)
+	require.NoError(t, err)
+	c.Runner = newRunner(t, root, c.store, runner.WithStreaming())
+}
+
+// state is what a conversation has come to.
+type state struct {
+	Log    []string
+	Active string
+	Wire   []string
+	// News is what the specialist was told. Words to which a remote agent gave no answer
+	// are sent again, because its peer may have forgotten them; here they stand once.
+	News [][]string
+}
+
+func (c *scene) state(t *testing.T) state {
+	t.Helper()
+	events := log(t, c.store)
+	active, err := c.Active(context.Background(), key)
+	require.NoError(t, err)
+	told := c.news("billing")
+	for i := range told {
+		told[i] = slices.Compact(told[i])
+	}
+	return state{account(events), active, c.wire("support"), told}
+}
+
+func handOver(items ...scripted.Item) scripted.Answer {
+	return scripted.Reply(append(items, scripted.CallID("t1", agent.TransferTool, `{"agent_name":"billing"}`))...)
+}
+
+func says(words ...string) scripted.Answer { return scripted.Reply(scripted.Text(words...)) }
+
+// A tool that needs approval, and a transfer: the turn pauses before the transfer, and the
+// specialist hears of the conversation only after the decision.
+func TestApprovalBeforeTransfer(t *testing.T) {
+	for _, approve := range []bool{true, false} {
+		t.Run(fmt.Sprint("approved ", approve), func(t *testing.T) {
+			same(t, func(t *testing.T, p place) any {
+				audit, err := tools.Func("audit", "Audits.", func(tools.Context, struct{}) (string, error) { return "audited", nil }, tools.NeedsApproval())
+				require.NoError(t, err)
+				script := scripted.New().
+					Add("support", scripted.Reply(scripted.CallID("c1", "audit", `{}`), scripted.CallID("t1", agent.TransferTool, `{"agent_name":"billing"}`))).
+					Add("billing", says("I see."))
+				c := newScene(t, p, script, llmagent.WithTools(audit))
+				require.NoError(t, turn(t, c.Runner, "help", nil))
+				require.Zero(t, c.count("billing"))
+				paused := c.state(t)
+				c.begin(t, llmagent.WithTools(audit)) // the decision comes to another process
+				d := runner.Approve("c1")
+				if !approve {
+					d = runner.Deny("c1", "not today")
+				}
+				require.NoError(t, drain(c.Resume(context.Background(), key, d), nil))
+				require.NoError(t, script.Done())
+				checkCalls(t, log(t, c.store))
+				return []state{paused, c.state(t)}
+			})
+		})
+	}
+}
+
+// waits is an answer that says something and then waits until its call is canceled.
+func waits() scripted.Answer {
+	return scripted.Reply(scripted.Text("Let me"), scripted.Wait(func(ctx context.Context) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}))
+}
+
+// ended requires that the specialist's own session, if it has one, has ended with the
+// reason.
+func (d *desk) ended(t *testing.T, reason agent.FinishReason) {
+	t.Helper()
+	if d.server == nil {
+		return
+	}
+	require.Eventually(t, func() bool {
+		infos, err := d.store.List(context.Background(), session.Key{App: session.DefaultApp, User: session.DefaultUser})
+		require.NoError(t, err)
+		require.Len(t, infos, 1)
+		var last *agent.Event
+		for e, err := range d.store.Load(context.Background(), infos[0].Key, 0) {
+			require.NoError(t, err)
+			last = e
+		}
+		end, ok := last.Data.(*agent.HarnessEnd)
+		return ok && end.FinishReason == reason
+	}, 10*time.Second, 2*time.Millisecond)
+}
+
+// The caller cancels while the specialist answers: what it said is not kept, its work is
+// stopped wherever it is done, and it answers the next turn.
+func TestCancelWhileTheTargetAnswers(t *testing.T) {
+	same(t, func(t *testing.T, p place) any {
+		script := scripted.New().Add("support", handOver()).Add("billing", waits(), says("Here."))
+		c := newScene(t, p, script)
+		ctx, cancel := context.WithCancelCause(context.Background())
+		failed := drain(c.Run(ctx, key, llm.UserText("help")), func(e *agent.Event) bool {
+			if e.Partial && e.Agent == "billing" {
+				cancel(errors.New("the user has left"))
+			}
+			return false
+		})
+		require.Error(t, failed)
+		c.billing.ended(t, agent.FinishReasonCanceled)
+		canceled := c.state(t)
+		require.NoError(t, turn(t, c.Runner, "still there?", nil))
+		return []state{canceled, c.state(t)}
+	})
+}
+
+// The consumer walks away after the first words of the specialist: the turn is over, and
+// its work is stopped.
+func TestBreakWhileTheTargetAnswers(t *testing.T) {
+	same(t, func(t *testing.T, p place) any {
+		script := scripted.New().Add("support", handOver()).Add("billing", waits(), says("Here."))
+		c := newScene(t, p, script)
+		require.NoError(t, turn(t, c.Runner, "help", func(e *agent.Event) bool { return e.Partial && e.Agent == "billing" }))
+		c.billing.ended(t, agent.FinishReasonCanceled)
+		left := c.state(t)
+		require.NoError(t, turn(t, c.Runner, "still there?", nil))
+		return []state{left, c.state(t)}
+	})
+}
+
+// The consumer walks away as soon as the transfer is committed: nothing was asked of the
+// specialist yet, and Resume asks it, not the coordinator.
+func TestBreakBetweenCommitAndTarget(t *testing.T) {
+	same(t, func(t *testing.T, p place) any {
+		script := scripted.New().Add("support", handOver(scripted.Text("One moment."))).Add("billing", says("I see ", "two."), says("Bye."))
+		c := newScene(t, p, script)
+		require.NoError(t, turn(t, c.Runner, "help", func(e *agent.Event) bool {
+			end, ok := e.Data.(*agent.HarnessEnd)
+			return ok && end.FinishReason == agent.FinishReasonTransfer
+		}))
+		require.Zero(t, c.count("billing"))
+		left := c.state(t)
+		c.begin(t)
+		require.NoError(t, drain(c.Resume(context.Background(), key), nil))
+		resumed := c.state(t)
+		require.Equal(t, 1, c.count("billing"))
+		require.NoError(t, turn(t, c.Runner, "thanks", nil))
+		require.NoError(t, script.Done())
+		return []state{left, resumed, c.state(t)}
+	})
+}
+
+// The caller cancels while the coordinator decides: nothing is switched, and nothing is
+// asked of the specialist.
+func TestCancelBeforeCommit(t *testing.T) {
+	same(t, func(t *testing.T, p place) any {
+		ctx, cancel := context.WithCancel(context.Background())
+		script := scripted.New().Add("support", handOver(scripted.Wait(func(ctx context.Context) error {
+			cancel()
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})), handOver()).Add("billing", says("Here."))
+		c := newScene(t, p, script)
+		require.Error(t, drain(c.Run(ctx, key, llm.UserText("help")), nil))
+		require.Zero(t, c.count("billing"))
+		canceled := c.state(t)
+		require.NoError(t, turn(t, c.Runner, "help me", nil))
+		return []state{canceled, c.state(t)}
+	})
+}
+
+// unready is an agent that cannot start.
+type unready struct{ agent.Agent }
+
+func (unready) Ready(context.Context) error { return errors.New("the endpoint is not configured") }
+
+// The target cannot start, known before the commit: the call's only result is the error,
+// nothing is switched, and the coordinator goes on.
+func TestTargetCannotStart(t *testing.T) {
+	same(t, func(t *testing.T, p place) any {
+		script := scripted.New().Add("support", handOver(), says("I am on my own."), handOver()).Add("billing", says("Here I am."))
+		c := &scene{script: script, store: session.NewMemory()}
+		billing, err := llmagent.New("billing", "You refund.", c.model("billing", script.Model("billing")), llmagent.WithDescription("Refunds"), llmagent.WithHistory(view.TextOnly()))
+		require.NoError(t, err)
+		if p.remote {
+			c.billing = &desk{Agent: p.node(t, "billing", "http://127.0.0.1:1/")} // nobody listens there
+		} else {
+			c.billing = &desk{Agent: unready{billing}}
+		}
+		c.begin(t)
+		require.NoError(t, turn(t, c.Runner, "help", nil))
+		require.Zero(t, c.count("billing"))
+		failed := account(log(t, c.store))
+		require.Contains(t, failed, "support transfer support → billing: failed ")
+		c.billing = p.put(t, billing) // and now it can
+		c.begin(t)
+		require.NoError(t, turn(t, c.Runner, "once more", nil))
+		require.NoError(t, script.Done())
+		return withoutIDs(append(failed, account(log(t, c.store))...))
+	})
+}
+
+// The target refuses what it was handed after the commit: the conversation goes back,
+// and the limit of transfers ends a coordinator that insists.
+func TestTargetRefuses(t *testing.T) {
+	for _, insists := range []bool{false, true} {
+		t.Run(fmt.Sprint("insists ", insists), func(t *testing.T) {
+			same(t, func(t *testing.T, p place) any {
+				script := scripted.New()
+				if insists {
+					script.Func("support", func(*llm.Request) scripted.Answer {
+						return scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`))
+					})
+				} else {
+					script.Add("support", handOver(scripted.Text("One moment.")), says("They are closed."), says("Still closed."))
+				}
+				c := &scene{script: script, store: session.NewMemory()}
+				if p.remote { // an agent that takes words in no form there is
+					mute, err := agent.New("billing", "Refunds", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
+						return func(func(*agent.Event, error) bool) { t.Error("it was asked") }
+					})
+					require.NoError(t, err)
+					c.billing = p.put(t, mute)
+					refuse(t, c.billing)
+				} else {
+					mute, err := agent.New("billing", "Refunds", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
+						return func(yield func(*agent.Event, error) bool) {
+							yield(nil, &agent.RunError{Agent: "billing", Code: "closed", Err: &agent.RefusedError{Agent: "billing", Reason: "closed"}})
+						}
+					})
+					require.NoError(t, err)
+					c.billing = &desk{Agent: mute}
+				}
+				c.begin(t)
+				err := turn(t, c.Runner, "help", nil)
+				require.Equal(t, insists, errors.Is(err, agent.ErrTransferLimit), "%v", err)
+				first := account(log(t, c.store))
+				active, activeErr := c.Active(context.Background(), key)
+				require.NoError(t, activeErr)
+				require.Equal(t, "support", active)
+				if !insists {
+					require.NoError(t, turn(t, c.Runner, "and now?", nil))
+					require.NoError(t, script.Done())
+				}
+				return withoutIDs(append(first, account(log(t, c.store))...))
+			})
+		})
+	}
+}

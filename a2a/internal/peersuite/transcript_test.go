@@ -1,0 +1,244 @@
+package peersuite
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/view"
+)
+
+// transcript is a conversation as those of the runner are written: agents, the script of
+// their models, and what the user says.
+type transcript struct {
+	name                string
+	agents, script, usr string
+}
+
+func transcripts(t testing.TB) (all []transcript) {
+	for _, folder := range []string{"../../../runner/testdata/transfer", "testdata"} {
+		files, err := filepath.Glob(folder + "/*.txtar")
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			archive, err := txtar.ParseFile(file)
+			require.NoError(t, err)
+			tr := transcript{name: strings.TrimSuffix(filepath.Base(file), ".txtar")}
+			for _, f := range archive.Files {
+				switch f.Name {
+				case "agents":
+					tr.agents = string(f.Data)
+				case "script":
+					tr.script = string(f.Data)
+				case "user":
+					tr.usr = string(f.Data)
+				}
+			}
+			all = append(all, tr)
+		}
+	}
+	return all
+}
+
+// spec is one line of a transcript's agents: NAME [parent] [peers] [TOOL…] [| DESCRIPTION]
+type spec struct {
+	depth      int
+	name, desc string
+	words      []string
+	kids       []*spec
+}
+
+func parseAgents(text string) *spec {
+	root := &spec{depth: -1}
+	open := []*spec{root}
+	for l := range strings.Lines(text) {
+		if strings.TrimSpace(l) == "" {
+			continue
+		}
+		head, desc, _ := strings.Cut(l, "|")
+		words := strings.Fields(head)
+		s := &spec{depth: len(l) - len(strings.TrimLeft(l, " ")), name: words[0], words: words[1:], desc: strings.TrimSpace(desc)}
+		for open[len(open)-1].depth >= s.depth {
+			open = open[:len(open)-1]
+		}
+		parent := open[len(open)-1]
+		parent.kids = append(parent.kids, s)
+		open = append(open, s)
+	}
+	return root.kids[0]
+}
+
+// movable returns the specialists that can stand behind a server: leaves that hand over to
+// nobody. Those below a remote agent would not be known to the tree.
+func (s *spec) movable() (names []string) {
+	for _, k := range s.kids {
+		if len(k.kids) == 0 && !slices.Contains(k.words, "parent") && !slices.Contains(k.words, "peers") {
+			names = append(names, k.name)
+		}
+		names = append(names, k.movable()...)
+	}
+	return names
+}
+
+// stage builds trees of transcripts.
+type stage struct {
+	testing.TB
+	asked
+	place  place
+	moved  string // the specialist that stands in the place
+	models func(name string) llm.Model
+}
+
+func (g *stage) build(s *spec) agent.Agent {
+	opts := []llmagent.Option{llmagent.WithDescription(s.desc)}
+	var policy agent.TransferPolicy
+	for _, w := range s.words {
+		switch w {
+		case "parent":
+			policy.AllowTransferToParent = true
+		case "peers":
+			policy.AllowTransferToPeers = true
+		default:
+			opts = append(opts, llmagent.WithTools(testTool(g.TB, w)))
+		}
+	}
+	if s.name == g.moved { // a remote node sends words alone, so its like must not see more
+		opts = append(opts, llmagent.WithHistory(view.TextOnly()))
+	}
+	for _, k := range s.kids {
+		opts = append(opts, llmagent.WithSubAgents(g.build(k)))
+	}
+	a, err := llmagent.New(s.name, "You are "+s.name+".", g.model(s.name, g.models(s.name)), append(opts, llmagent.WithTransferPolicy(policy))...)
+	require.NoError(g.TB, err)
+	if s.name == g.moved {
+		return g.place.put(g.TB, a).Agent
+	}
+	return a
+}
+
+func testTool(t testing.TB, name string) tools.Tool {
+	type in struct {
+		ID int `json:"id,omitempty"`
+	}
+	made, err := tools.Func(name, "Does "+name+".", func(_ tools.Context, in in) (any, error) {
+		if name == "broken" {
+			return nil, errors.New("the database is on fire")
+		}
+		return map[string]any{"id": in.ID, "amount": 19}, nil
+	})
+	require.NoError(t, err)
+	return made
+}
+
+// outcome is what came out of a conversation.
+type outcome struct {
+	Log    []string
+	Failed []bool              // by turn
+	Active []string            // by turn
+	Wire   map[string][]string // of all agents but the specialist's own
+	News   [][]string          // what the specialist was told
+}
+
+// play plays a transcript with one specialist in a place. Every turn has a new runner,
+// as in a process that was started anew.
+func (tr transcript) play(t *testing.T, p place, moved string, streaming bool) outcome {
+	script, err := scripted.Parse([]byte(tr.script))
+	require.NoError(t, err)
+	agents := parseAgents(tr.agents)
+	g := &stage{TB: t, place: p, moved: moved, models: script.Model}
+	root := g.build(agents)
+	store := session.NewMemory()
+	var opts []runner.Option
+	if streaming {
+		opts = append(opts, runner.WithStreaming())
+	}
+	out := outcome{Wire: make(map[string][]string)}
+	for text := range strings.Lines(tr.usr) {
+		r := newRunner(t, root, store, opts...)
+		shown := make(map[string]string)
+		var err error
+		for e, turnErr := range r.Run(context.Background(), key, llm.UserText(strings.TrimSuffix(text, "\n"))) {
+			switch {
+			case turnErr != nil:
+				err = turnErr
+			case e.Type() != agent.TypeText:
+			case e.Partial:
+				shown[e.ID] += e.Text()
+			case streaming && tr.name != "cut-stream": // there the first attempt's words are taken back
+				require.Equal(t, e.Text(), shown[e.ID], "deltas and the complete text of %s differ", e.Agent)
+			}
+		}
+		out.Failed = append(out.Failed, err != nil)
+		active, err := r.Active(context.Background(), key)
+		require.NoError(t, err)
+		out.Active = append(out.Active, active)
+	}
+	events := log(t, store)
+	checkCalls(t, events)
+	out.Log = account(events)
+	for _, name := range agents.names() {
+		if name != moved {
+			out.Wire[name] = g.wire(name)
+		}
+	}
+	out.News = g.news(moved)
+	for i := range out.News { // what a peer did not answer is sent to it again
+		out.News[i] = slices.Compact(out.News[i])
+	}
+	require.NoError(t, script.Done())
+	return out
+}
+
+func (s *spec) names() []string {
+	names := []string{s.name}
+	for _, k := range s.kids {
+		names = append(names, k.names()...)
+	}
+	return names
+}
+
+// TestTranscripts plays the truth table of transfers with each specialist that can stand
+// elsewhere, beside its coordinator and behind a server: the logs, the agents that are
+// active after each turn, what other agents' models are asked and what the specialist
+// is told must be the same.
+func TestTranscripts(t *testing.T) {
+	played := 0
+	for _, tr := range transcripts(t) {
+		for _, moved := range parseAgents(tr.agents).movable() {
+			t.Run(tr.name+"/"+moved, func(t *testing.T) {
+				for _, streaming := range []bool{false, true} {
+					var want outcome
+					for _, p := range places {
+						name := p.name
+						if streaming {
+							name += ", streamed"
+						}
+						t.Run(name, func(t *testing.T) {
+							got := tr.play(t, p, moved, streaming)
+							if !p.remote {
+								want = got
+								return
+							}
+							played++
+							require.Equal(t, want, got)
+						})
+					}
+				}
+			})
+		}
+	}
+	require.GreaterOrEqual(t, played, 60)
+}
