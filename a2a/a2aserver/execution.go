@@ -54,7 +54,7 @@ func (s *served) launch(key session.Key, turn func(context.Context) iter.Seq2[*a
 				begun <- e
 			}
 		}
-		if x.err != nil && !errors.Is(x.err, agent.ErrSessionBusy) && run.Err() == nil {
+		if x.err != nil && (told || !errors.Is(x.err, agent.ErrSessionBusy) && !errors.Is(x.err, agent.ErrBadInput)) && run.Err() == nil {
 			s.logger.Warn("a turn failed", "session", key.String(), "error", x.err)
 		}
 	}()

@@ -619,7 +619,7 @@ func TestBadMessages(t *testing.T) {
 			}
 		})
 	}
-	for _, id := range []sdk.TaskID{"", "x", ".", "-.", "1-.", "01-a.b", "-1-a.b", "zzzzzzzzzzzzzzzzzzzz-a.b", "1-a.", sdk.TaskID("1-a." + strings.Repeat("x", 300)), "1-a.\x00"} {
+	for _, id := range []sdk.TaskID{"x", ".", "-.", "1-.", "01-a.b", "-1-a.b", "zzzzzzzzzzzzzzzzzzzz-a.b", "1-a.", sdk.TaskID("1-a." + strings.Repeat("x", 300)), "1-a.\x00"} {
 		_, err := h.GetTask(context.Background(), &sdk.GetTaskRequest{ID: id})
 		require.ErrorIs(t, err, sdk.ErrTaskNotFound, "%q", id)
 	}
@@ -732,6 +732,7 @@ func TestTenants(t *testing.T) {
 		"bad URL":    {WithURL("ftp://x")},
 		"secret URL": {WithURL("https://ann:hunter2@x/")},
 		"no logger":  {WithLogger(nil)},
+		"no URL":     {WithCard(CardOptions{Signer: signer(t)})},
 	} {
 		_, err := New(a, session.NewMemory(), opts...)
 		require.Error(t, err, name)

@@ -3,7 +3,6 @@ package a2aserver
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +15,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
+	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -29,7 +29,8 @@ type Server struct {
 	tail    session.Tail
 	trees   map[string]*served // by tenant
 	hooks   *pushes            // nil: no push notifications
-	http    http.Handler
+	front   http.Handler
+	checked a2asrv.RequestHandler // the operations behind the checks of all bindings
 	ledgers ledgers
 
 	background context.Context // of all turns
@@ -55,7 +56,6 @@ type served struct {
 type config struct {
 	app        string
 	base       *url.URL
-	version    string
 	roots      map[string]agent.Agent // by tenant
 	runnerOpts []runner.Option
 	wait       time.Duration
@@ -64,8 +64,8 @@ type config struct {
 	more       []sdk.AgentInterface
 	compat     *Compat
 	pushOpts   *PushOptions
-	keepAlive  time.Duration
-	maxBody    int64
+	web        HTTPOptions
+	card       CardOptions
 	errs       []error
 }
 
@@ -133,15 +133,48 @@ func WithPush(o PushOptions) Option { return func(c *config) { c.pushOpts = &o }
 // WithoutPush refuses push notifications, and the card says so.
 func WithoutPush() Option { return func(c *config) { c.pushOpts = nil } }
 
-// WithKeepAlive sets after which silence a stream sends a comment, so that nothing on
-// the way closes it. The default is 15 s; a negative one sends none.
-func WithKeepAlive(d time.Duration) Option { return func(c *config) { c.keepAlive = d } }
+// HTTPOptions are the limits of the HTTP bindings, and who may reach them. The zero value
+// is safe.
+type HTTPOptions struct {
+	// Hosts are names under which the server is reached, besides those of loopback and
+	// that of its public URL. A server that listens on loopback refuses requests for
+	// others, because a page in a browser can point a name of its own at it.
+	Hosts []string
+	// Origins are the origins of web pages that may call, such as
+	// https://app.example.com; "*" is any. By default only the server's own may.
+	Origins []string
+	// MaxBody bounds the body of a request in bytes; 0 is 4 MiB.
+	MaxBody int64
+	// MaxOpen bounds the streams, and the requests that wait for an answer, that one
+	// caller has open in all bindings; 0 is 1,024.
+	MaxOpen int
+	// KeepAlive is the silence after which a stream sends a comment, so that nothing
+	// on the way closes it; 0 is 15 s, a negative one sends none.
+	KeepAlive time.Duration
+	// BodyTimeout bounds the time that a request's body takes to arrive; 0 is a minute.
+	BodyTimeout time.Duration
+	// WriteTimeout bounds the time that a client takes to accept a piece of an answer;
+	// 0 is 30 s. A slower one is disconnected; no turn waits for it.
+	WriteTimeout time.Duration
+}
 
-// WithMaxBody bounds the body of a request in bytes. The default is 4 MiB.
-func WithMaxBody(n int64) Option { return func(c *config) { c.maxBody = n } }
+// WithHTTP sets limits of the HTTP bindings.
+func WithHTTP(o HTTPOptions) Option { return func(c *config) { c.web = o } }
 
-// WithVersion sets the version of the agent that the card names; the default is "0".
-func WithVersion(v string) Option { return func(c *config) { c.version = v } }
+// CardOptions are what the card says besides what the tree says of itself.
+type CardOptions struct {
+	// Version is the agent's own version; "" is 0.
+	Version  string
+	Provider *sdk.AgentProvider
+	// InputModes are the media types of parts that clients may send; none are text,
+	// JSON, the usual images and PDF. What a model makes of them is its own.
+	InputModes []string
+	// Signer signs the card. It needs a public URL.
+	Signer *cardsign.Signer
+}
+
+// WithCard says more in the card.
+func WithCard(o CardOptions) Option { return func(c *config) { c.card = o } }
 
 // New makes a server for the tree below root. Tasks are projections of the sessions in
 // the store, so they are there after a restart, and a session that was begun elsewhere
@@ -153,7 +186,7 @@ func WithVersion(v string) Option { return func(c *config) { c.version = v } }
 // The error reports all problems of the options and of the trees at once.
 func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error) {
 	s := &Server{running: make(map[session.Key][]*execution), posting: make(map[pushTask]bool), trees: make(map[string]*served)}
-	s.config = config{app: session.DefaultApp, version: "0", roots: map[string]agent.Agent{"": root}, wait: 30 * time.Second,
+	s.config = config{app: session.DefaultApp, roots: map[string]agent.Agent{"": root}, wait: 30 * time.Second,
 		logger: slog.New(slog.DiscardHandler), pushOpts: &PushOptions{}}
 	s.ledgers.byID = make(map[session.Key]*ledger)
 	for i, o := range opts {
@@ -206,23 +239,9 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error)
 			return nil, err
 		}
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/rpc", a2asrv.NewJSONRPCHandler(handler{s}))
-	mux.Handle("/", a2asrv.NewRESTHandler(handler{s}))
-	mux.HandleFunc("GET /.well-known/agent-card.json", func(w http.ResponseWriter, r *http.Request) {
-		base := "http://" + r.Host
-		if s.base != nil {
-			base = strings.TrimSuffix(s.base.String(), "/")
-		}
-		card, err := s.cardAt("", base)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(card)
-	})
-	s.http = mux
+	if err := s.serve(); err != nil {
+		return nil, err
+	}
 	s.background, s.stop = context.WithCancelCause(context.Background())
 	if s.hooks != nil && s.pushOpts.Store != nil {
 		s.turns.Go(func() {
@@ -236,7 +255,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error)
 
 // RequestHandler returns the server's operations, for further bindings such as gRPC.
 // Its callers authenticate with [Server.Authenticate] first.
-func (s *Server) RequestHandler() a2asrv.RequestHandler { return handler{s} }
+func (s *Server) RequestHandler() a2asrv.RequestHandler { return s.checked }
 
 // Authenticate returns a context that carries the caller, for bindings that are not
 // HTTP. The error is a2a.ErrUnauthenticated or a2a.ErrUnauthorized, or says why the
@@ -253,7 +272,7 @@ func (s *Server) Authenticate(ctx context.Context, c Credentials) (context.Conte
 }
 
 // ServeHTTP implements http.Handler: the card, JSON-RPC at /rpc and HTTP+JSON.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.http.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.front.ServeHTTP(w, r) }
 
 // Close stops all turns and streams, and waits for them until the context ends. What
 // was cut off can be resumed: this server's successor does so when a client asks for
@@ -282,32 +301,4 @@ func (s *Server) Close(ctx context.Context) error {
 		err = errors.Join(err, s.hooks.close(ctx))
 	}
 	return err
-}
-
-// Card returns the card of a tenant's tree, or of the tree itself for "".
-func (s *Server) Card(tenant string) (*sdk.AgentCard, error) {
-	base := ""
-	if s.base != nil {
-		base = strings.TrimSuffix(s.base.String(), "/")
-	}
-	return s.cardAt(tenant, base)
-}
-
-func (s *Server) cardAt(tenant, base string) (*sdk.AgentCard, error) {
-	t := s.trees[tenant]
-	if t == nil {
-		return nil, fmt.Errorf("a2aserver: there is no tenant %q", tenant)
-	}
-	root := t.runner.Tree().Root().Agent
-	card := &sdk.AgentCard{Name: root.Name(), Description: root.Description(), Version: s.version,
-		Capabilities:      sdk.AgentCapabilities{Streaming: true, PushNotifications: s.hooks != nil, ExtendedAgentCard: s.auth != nil},
-		DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
-		Skills: []sdk.AgentSkill{{ID: root.Name(), Name: root.Name(), Description: root.Description(), Tags: []string{}}}}
-	card.SupportedInterfaces = append(card.SupportedInterfaces,
-		&sdk.AgentInterface{URL: base + "/rpc", ProtocolBinding: sdk.TransportProtocolJSONRPC, ProtocolVersion: sdk.Version, Tenant: tenant},
-		&sdk.AgentInterface{URL: base, ProtocolBinding: sdk.TransportProtocolHTTPJSON, ProtocolVersion: sdk.Version, Tenant: tenant})
-	for _, i := range s.more {
-		card.SupportedInterfaces = append(card.SupportedInterfaces, &i)
-	}
-	return card, nil
 }
