@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -12,8 +13,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
@@ -29,13 +32,14 @@ type place struct {
 	binding string // of the card, "" is the server's first
 }
 
-var places = []place{{name: "local"}, {"JSON-RPC", true, "JSONRPC"}, {"HTTP+JSON", true, "HTTP+JSON"}}
+var places = []place{{name: "local"}, {"JSON-RPC", true, "JSONRPC"}, {"HTTP+JSON", true, "HTTP+JSON"}, {"gRPC", true, "GRPC"}}
 
 // desk is a specialist in its place.
 type desk struct {
 	agent.Agent
 	server *a2aserver.Server // nil beside the coordinator
 	front  *httptest.Server
+	grpc   *grpc.Server
 	store  session.Store // the server's
 }
 
@@ -46,15 +50,22 @@ func (p place) put(t testing.TB, a agent.Agent, opts ...a2a.Option) *desk {
 		return &desk{Agent: a}
 	}
 	d := &desk{store: session.NewMemory()}
-	var err error
-	d.server, err = a2aserver.New(a, d.store, a2aserver.WithLogger(logger(t)))
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	d.server, err = a2aserver.New(a, d.store, a2aserver.WithLogger(logger(t)), a2aserver.WithInterface(a2agrpc.Interface("http://"+lis.Addr().String())))
 	require.NoError(t, err)
 	d.front = httptest.NewServer(d.server)
+	d.grpc, err = a2agrpc.NewServer(d.server)
+	require.NoError(t, err)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = d.grpc.Serve(lis) })
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		require.NoError(t, d.server.Close(ctx))
 		d.front.Close()
+		d.grpc.Stop()
+		serving.Wait()
 	})
 	d.Agent = p.node(t, a.Name(), d.front.URL, append([]a2a.Option{a2a.WithDescription(a.Description())}, opts...)...)
 	return d
@@ -65,7 +76,7 @@ func (p place) node(t testing.TB, name, url string, opts ...a2a.Option) agent.Ag
 	t.Helper()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	node, err := a2a.Remote(name, url, append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: offers{transport, p.binding}})}, opts...)...)
+	node, err := a2a.Remote(name, url, append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: offers{transport, p.binding}}), a2a.WithBinding(a2agrpc.Binding())}, opts...)...)
 	require.NoError(t, err)
 	return node
 }

@@ -19,6 +19,7 @@ func refuse(t *testing.T, d *desk) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	require.NoError(t, d.server.Close(ctx))
+	d.grpc.Stop()
 	served := d.front.Config.Handler
 	d.front.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if strings.HasSuffix(req.URL.Path, "agent-card.json") {
