@@ -485,19 +485,25 @@ func TestHostileCards(t *testing.T) {
 // Redirects within the origin are followed, with the credentials.
 func TestRedirectWithinTheOrigin(t *testing.T) {
 	var hops atomic.Int32
+	var redirects atomic.Int32
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get("Authorization") != "Bearer hunter2" {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		if n := hops.Add(1); n <= 5 {
+		if n := hops.Add(1); n <= redirects.Load() {
 			http.Redirect(w, req, "/"+strconv.Itoa(int(n)), http.StatusMovedPermanently)
 			return
 		}
 		_, _ = io.WriteString(w, goodCard)
 	}))
 	defer srv.Close()
+	redirects.Store(5)
 	require.NoError(t, ready(newRemote(t, srv.URL, a2a.WithBearer("hunter2"))))
+	hops.Store(0)
+	redirects.Store(6)
+	require.ErrorContains(t, ready(newRemote(t, srv.URL, a2a.WithBearer("hunter2"))), "more than 5 redirects")
+	require.EqualValues(t, 6, hops.Load())
 }
 
 // A card is verified as it was received, before anything of it is used.

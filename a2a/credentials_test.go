@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -266,6 +267,56 @@ func TestClientCredentials(t *testing.T) {
 	}
 }
 
+// Those who need a token at the same time share one fetch, and those who cannot
+// wait for it any longer leave.
+func TestConcurrentTokens(t *testing.T) {
+	gate, asked := make(chan struct{}), make(chan struct{}, 100)
+	endpoint := newTokenEndpoint(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked <- struct{}{}
+		<-gate
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"access_token":"token-1"}`)
+	})
+	var env a2a.Environment
+	b := a2a.Binding{Protocol: sdk.TransportProtocolJSONRPC, Version: "1.0",
+		Dial: func(_ context.Context, _ *sdk.AgentInterface, e a2a.Environment) (a2aclient.Transport, error) {
+			env = e
+			return counting{}, nil
+		}}
+	srv := newPeer(t, sdk.TransportProtocolJSONRPC, nil)
+	r := newRemote(t, onLocalhost(t, srv.URL), a2a.WithBinding(b), a2a.WithTrustedOrigin("https://trusted.test"), a2a.WithPrivateNetworks(), endpoint.option())
+	done := make(chan error)
+	go func() { done <- ready(r) }()
+	<-asked
+	gate <- struct{}{}
+	require.NoError(t, <-done)
+	require.Empty(t, asked)
+
+	target, err := url.Parse("https://trusted.test")
+	require.NoError(t, err)
+	h, err := env.Credentials(context.Background(), target)
+	require.NoError(t, err)
+	env.Refused(h) // so that a new one is needed
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			h, err := env.Credentials(context.Background(), target)
+			if err != nil || h.Get("Authorization") != "Bearer token-1" {
+				t.Error(h, err)
+			}
+		})
+	}
+	<-asked
+	ctx, cancel := context.WithCancelCause(context.Background())
+	impatient := errors.New("no time")
+	cancel(impatient)
+	_, err = env.Credentials(ctx, target)
+	require.ErrorIs(t, err, impatient)
+	close(gate)
+	wg.Wait()
+	require.Empty(t, asked)
+}
+
 // A token is fetched anew before it expires.
 func TestTokensExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -432,10 +483,13 @@ func TestMutualTLS(t *testing.T) {
 			}}
 		plain := newPeer(t, sdk.TransportProtocolJSONRPC, nil)
 		plain.card.SupportedInterfaces = []*sdk.AgentInterface{sdk.NewAgentInterface(target, sdk.TransportProtocolGRPC)}
-		require.NoError(t, ready(newRemote(t, plain.URL, a2a.WithBinding(b), a2a.WithTLSConfig(withCert), a2a.WithTrustedOrigin("https://localhost"))))
+		session := withCert.Clone()
+		session.NextProtos, session.ClientSessionCache = []string{"h2"}, tls.NewLRUClientSessionCache(0)
+		require.NoError(t, ready(newRemote(t, plain.URL, a2a.WithBinding(b), a2a.WithTLSConfig(session), a2a.WithTrustedOrigin("https://localhost"))))
 		require.Equal(t, shown, len(env.TLS.Certificates) == 1, target)
 		require.Equal(t, roots, env.TLS.RootCAs)
 		require.Empty(t, env.TLS.NextProtos)
+		require.Equal(t, shown, env.TLS.ClientSessionCache != nil, "sessions tell who we are")
 	}
 }
 

@@ -35,33 +35,21 @@ var (
 )
 
 // newTokenClient returns the client for the token endpoint. A redirect would carry
-// the secret elsewhere, so none is followed.
+// the secret elsewhere, so none is followed. The OAuth library bounds what it reads.
 func (r *remote) newTokenClient(c *connections) *http.Client {
 	client := &http.Client{}
 	if r.base != nil {
 		client.Timeout = r.base.Timeout
 	}
-	rt := c.others
+	client.Transport = c.others
 	if r.credentials.trusts(r.credentials.tokens.url) {
-		rt = c.trusted
+		client.Transport = c.trusted
 	}
-	client.Transport = &plainTransport{rt}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return errTokenRedirect }
 	return client
 }
 
 var errTokenRedirect = errors.New("a redirect of the token endpoint is not followed")
-
-// plainTransport sends requests as they are, within the limit of cards.
-type plainTransport struct{ base http.RoundTripper }
-
-func (t *plainTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := t.base.RoundTrip(req)
-	if err == nil {
-		resp.Body = &limitedBody{body: resp.Body, limit: maxCard, left: maxCard}
-	}
-	return resp, err
-}
 
 // transport adds the credentials where they may go, keeps requests from addresses
 // where they may not go, bounds what comes back, and turns what the protocol
