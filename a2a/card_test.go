@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +28,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
@@ -530,6 +534,43 @@ func TestCardVerifier(t *testing.T) {
 			}
 		}
 		require.Equal(t, [][]byte{[]byte(" " + goodCard + "\n"), []byte(" " + goodCard + "\n")}, got)
+	}
+}
+
+// A signed card is used, and one that was changed on the way is not.
+func TestSignedCards(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	signer, err := cardsign.NewSigner(key, cardsign.WithKeyID("2026"))
+	require.NoError(t, err)
+	signed, err := signer.SignJSON([]byte(goodCard))
+	require.NoError(t, err)
+	verifier, err := cardsign.NewVerifier(signer.Key())
+	require.NoError(t, err)
+	evil := `"supportedInterfaces":[{"url":"http://evil.test/rpc","protocolBinding":"JSONRPC","protocolVersion":"1.0"}],`
+	for name, c := range map[string]struct {
+		card     string
+		accepted bool
+	}{
+		"as it was signed": {string(signed), true},
+		"with more space":  {strings.ReplaceAll(string(signed), ":[", ": ["), true},
+		"not signed":       {goodCard, false},
+		"another URL":      {strings.Replace(string(signed), "peer.test", "evil.test", 1), false},
+		"a second list":    {strings.Replace(string(signed), "{", "{"+evil, 1), false},
+		"in capitals":      {strings.Replace(string(signed), "{", "{"+strings.Replace(evil, "supported", "Supported", 1), 1), false},
+		"in capitals, at the end": {strings.TrimSuffix(strings.TrimSpace(string(signed)), "}") + "," +
+			strings.TrimSuffix(strings.Replace(evil, "supported", "SUPPORTED", 1), ",") + "}", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := ready(inMemory(t, func(*http.Request) (*http.Response, error) { return response(200, c.card), nil }, a2a.WithCardVerifier(verifier.Verify)))
+			if c.accepted {
+				require.NoError(t, err)
+				return
+			}
+			var e *a2a.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, a2a.CodeCard, e.Code)
+		})
 	}
 }
 

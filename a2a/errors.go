@@ -104,7 +104,12 @@ func (e *quietError) Is(target error) bool { return errors.Is(e.err, target) }
 func (r *remote) classify(ctx context.Context, err error) *Error {
 	var own *Error
 	if errors.As(err, &own) {
-		return own
+		if own.Agent != "" {
+			return own
+		}
+		e := *own // of a binding, which does not know whose it is
+		e.Agent, e.Card = r.name, r.cards.shown
+		return &e
 	}
 	e := &Error{Agent: r.name, Card: r.cards.shown, Code: CodeUnreachable, Err: err}
 	var refused *verifyError
