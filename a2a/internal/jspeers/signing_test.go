@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
 )
@@ -99,6 +101,26 @@ func TestCardSignedHereIsVerifiedThere(t *testing.T) {
 			verify["card"] = json.RawMessage(changed)
 			require.ErrorContains(t, c.call(target{}, "verify", verify, nil), "No valid signatures", "%s %s", alg, name)
 		}
+	}
+}
+
+// The cards that a server gives out are signed.
+func TestServedCardIsVerifiedThere(t *testing.T) {
+	t.Parallel()
+	c := startCaller(t, "client.mjs")
+	tokens, err := a2aserver.BearerTokens(map[string]string{"ann-token": "ann"})
+	require.NoError(t, err)
+	key := keys(t)["ES256"]
+	signer, err := cardsign.NewSigner(key, cardsign.WithKeyID("k1"))
+	require.NoError(t, err)
+	at := serve(t, support(t), a2aserver.WithAuthenticator(tokens), a2aserver.WithTenant("shop", tenant(t)), a2aserver.WithCard(a2aserver.CardOptions{Signer: signer})).url
+	for _, path := range []string{cardPath, "/shop" + cardPath} {
+		a := c.fetch("GET", at+path, nil, nil)
+		require.Equal(t, http.StatusOK, a.Status, a.Body)
+		verify := map[string]any{"card": json.RawMessage(a.Body), "jwk": jwk(t, key.Public(), "ES256")}
+		require.NoError(t, c.call(target{}, "verify", verify, nil), "%s: %s", path, a.Body)
+		verify["card"] = json.RawMessage(strings.ReplaceAll(a.Body, at, "http://elsewhere.test"))
+		require.ErrorContains(t, c.call(target{}, "verify", verify, nil), "No valid signatures")
 	}
 }
 
