@@ -450,6 +450,12 @@ func TestHostileCards(t *testing.T) {
 			_, _ = io.Copy(z, io.LimitReader(endless{}, 4<<20))
 			_ = z.Close()
 		}, a2a.CodeTooLarge, "limit of 1048576 bytes"},
+		"endless headers": {func(w http.ResponseWriter, _ *http.Request) {
+			for i := range 1000 {
+				w.Header().Set("X-"+strconv.Itoa(i), strings.Repeat("x", 1000))
+			}
+			_, _ = io.WriteString(w, goodCard)
+		}, a2a.CodeUnreachable, "headers"},
 		"silence": {func(w http.ResponseWriter, req *http.Request) {
 			w.(http.Flusher).Flush()
 			<-req.Context().Done()

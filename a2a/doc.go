@@ -1,20 +1,36 @@
-// Package a2a makes remote agents that speak the A2A protocol, version 1.0,
-// nodes of a tree: transfer targets like any other, or tools through package
-// agenttool.
+// Package a2a makes remote agents that speak the A2A protocol nodes of a tree:
+// transfer targets like any other, specialists of a router, nodes of a graph, or
+// tools through package agenttool.
 //
 // [Remote] gives an agent whose step sends the new words of the conversation to
-// the peer and yields what it answers. The peer's contextId is kept for each
-// session and node, so that it remembers the conversation; a task that asked for
-// input gets the user's next words. What the peer sends is text and nothing
-// else: its metadata is ignored, so that it can neither route nor grant.
+// the peer and yields what it answers, while it arrives. The peer's contextId is
+// kept for each session and node, so that it remembers the conversation; a task
+// that asked for input gets the user's next words; the handle of a task is stored
+// before anything is waited for, so that a run that was cut off takes it up again
+// instead of sending its words twice. What a peer sends is text: its metadata
+// neither routes nor grants.
 //
-// It imports agent, llm and view, and of github.com/a2aproject/a2a-go only the
-// types and the JSON-RPC client. It never serves and never decides who runs.
+// The peer is found by its agent card, which is fetched before the first use,
+// once for all who need it, and kept as its headers say ([WithCardTTL],
+// [MaxCardAge]); its signature is verified by whatever [WithCardVerifier] is
+// given, such as package cardsign's. Of the interfaces that the card names the
+// first is used that a binding speaks. JSON-RPC and HTTP+JSON of A2A 1.0 are
+// there; packages a2agrpc and a2av0 have [Binding] values for gRPC and for A2A
+// 0.3, and [WithClient] does without card and bindings, above all in tests.
 //
-// Not there yet: the gRPC and HTTP+JSON bindings, peers of protocol 0.3, push
-// notifications, a second subscription to a stream that broke (the task is polled
-// instead), card caching by HTTP headers, signed cards, OAuth2, a pause for
-// AUTH_REQUIRED (it is an answer, like INPUT_REQUIRED), a way back to the source
-// when the peer refuses the first message after a transfer, guards against loops
-// between peers, and serving a tree.
+// A peer is a stranger. Credentials ([WithBearer], [WithAPIKey],
+// [WithClientCredentials], [WithClientCertificate], and more) go to the card's own
+// origin and to those of [WithTrustedOrigin], are never taken along by a redirect,
+// and are taken out of errors in which a peer repeats them. What a card names must
+// be a public address, at the moment in which it is dialed ([WithPrivateNetworks]).
+// Time, silence and size of answers are bounded, and so are cards and redirects.
+//
+// The package imports agent, llm and view, internal/dialguard, and of
+// github.com/a2aproject/a2a-go the types and the clients that are built upon HTTP.
+// It never serves (package a2aserver does), never decides who runs, and never
+// follows a card to a token endpoint, a key or a webhook.
+//
+// Not there: OAuth 2.0 flows with a user in them and OpenID Connect, for which a
+// token has to be got elsewhere; extended cards; push notifications, since a node
+// follows its tasks itself; and files in answers, of which their names are told.
 package a2a

@@ -32,7 +32,11 @@ type Option func(*remote)
 func WithDescription(d string) Option { return func(r *remote) { r.description = d } }
 
 // WithHTTPClient sets the HTTP client. Its transport, cookie jar and timeout are
-// used; redirects are followed within one origin only.
+// used; redirects are followed within one origin only, up to five. An
+// *http.Transport is copied, so that addresses can be checked where they are
+// dialed: those that a dial function of its own connected to are checked before
+// anything is sent, those behind a proxy cannot be. A transport of another type
+// connects by itself, and only hosts that are written as addresses are checked.
 func WithHTTPClient(c *http.Client) Option { return func(r *remote) { r.base = c } }
 
 // WithTimeout bounds one answer, polling included; 0 is no bound besides the
@@ -44,7 +48,8 @@ func WithTimeout(d time.Duration) Option { return func(r *remote) { r.timeout = 
 func WithIdleTimeout(d time.Duration) Option { return func(r *remote) { r.idle = d } }
 
 // WithMaxResponse bounds the body of one response in bytes, a whole stream
-// included.
+// included. Cards are bounded by 1 MiB besides, headers by 256 KiB unless the
+// HTTP client's transport has a bound of its own.
 func WithMaxResponse(n int64) Option { return func(r *remote) { r.maxBody = n } }
 
 // WithHistory says what of the conversation the remote agent gets to see of what
@@ -75,9 +80,10 @@ type remote struct {
 // and password in it are sent as basic authentication and shown nowhere.
 //
 // Nothing is fetched before the first use. The agent is an agent.Readier: while
-// the card cannot be fetched, or offers no interface that we speak, a transfer to it is refused and the conversation stays where it is. It has no
-// sub-agents, may transfer nowhere, and is safe for concurrent use. Errors of its
-// runs are *agent.RunError values that wrap an [*Error].
+// the card cannot be fetched, or offers no interface that we speak, a transfer to
+// it is refused and the conversation stays where it is. It has no sub-agents, may
+// transfer nowhere, and is safe for concurrent use. Errors of its runs are
+// *agent.RunError values that wrap an [*Error].
 func Remote(name, cardURL string, opts ...Option) (agent.Agent, error) {
 	r := &remote{name: name, description: name, history: view.TextOnly(),
 		timeout: DefaultTimeout, idle: DefaultIdleTimeout, maxBody: DefaultMaxResponse}

@@ -121,6 +121,9 @@ func canonicalHost(host string) string {
 	return host
 }
 
+// maxHeader bounds the headers of a response in bytes.
+const maxHeader = 256 << 10
+
 // connections are the ways of a remote agent to others.
 type connections struct {
 	trusted, others http.RoundTripper // with the client certificates, and without
@@ -161,6 +164,9 @@ func (r *remote) newConnections(hosts ...string) (*connections, error) {
 		return &connections{trusted: base, others: base, dial: d.dial(nil), dialer: d}, nil
 	}
 	t.DialContext = d.dial(own)
+	if t.MaxResponseHeaderBytes == 0 {
+		t.MaxResponseHeaderBytes = maxHeader
+	}
 	if t.DialTLSContext != nil {
 		t.DialTLSContext = d.dial(t.DialTLSContext)
 	}
