@@ -1,0 +1,362 @@
+package a2aserver
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/stretchr/testify/require"
+)
+
+// open sends a request and leaves the answer's body unread.
+func open(t *testing.T, ctx context.Context, method, url, body string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	require.NoError(t, err)
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp
+}
+
+// fromChannel makes events of what a test sends; it ends with the channel or the request.
+func fromChannel(events <-chan sdk.Event) func(context.Context) iter.Seq2[sdk.Event, error] {
+	return func(ctx context.Context) iter.Seq2[sdk.Event, error] {
+		return func(yield func(sdk.Event, error) bool) {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case event, ok := <-events:
+					if !ok || !yield(event, nil) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+func update(word string) sdk.Event {
+	return &sdk.TaskArtifactUpdateEvent{TaskID: "t", ContextID: "c", Append: true, Artifact: &sdk.Artifact{ID: "a", Parts: sdk.ContentParts{sdk.NewTextPart(word)}}}
+}
+
+func TestAnErrorBeforeTheFirstEventIsPlain(t *testing.T) {
+	// The handler takes its time, so that keep-alives would come first.
+	late := &stub{events: func(context.Context) iter.Seq2[sdk.Event, error] {
+		return func(yield func(sdk.Event, error) bool) {
+			time.Sleep(20 * time.Millisecond) // the time that passes is what is tested
+			yield(nil, sdk.ErrTaskNotFound)
+		}
+	}}
+	server := serveFront(t, front{handler: late, keepAlive: time.Millisecond})
+	compat := serveFront(t, front{handler: late, keepAlive: time.Millisecond, compat: testCompat()})
+
+	got := call(t, "POST", server.URL+"/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`))
+	require.Equal(t, "application/json", got.mediaType())
+	require.Equal(t, -32001, got.code(t))
+
+	got = call(t, "POST", server.URL+"/tasks/t:subscribe", "", "Accept", "text/event-stream")
+	require.Equal(t, 404, got.status)
+	require.Equal(t, "application/json", got.mediaType())
+
+	got = call(t, "POST", server.URL+"/message:stream", hello, "Accept", "text/event-stream")
+	require.Equal(t, 404, got.status)
+
+	got = call(t, "POST", compat.URL+"/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`), "A2A-Version", "0.3")
+	require.Equal(t, "application/json", got.mediaType())
+	require.Equal(t, -32001, got.code(t))
+	require.Empty(t, got.header.Get("X-Accel-Buffering"))
+
+	// By itself the SDK writes a frame into a stream that began with 200.
+	bare := serveBare(t, late)
+	got = call(t, "POST", bare.URL+"/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`))
+	require.Equal(t, "text/event-stream", got.mediaType())
+	got = call(t, "POST", bare.URL+"/tasks/t:subscribe", "")
+	require.Equal(t, 200, got.status)
+}
+
+func TestInvalidParamsOfStreamsArePlain(t *testing.T) {
+	server := serveFront(t, front{})
+	got := call(t, "POST", server.URL+"/rpc", rpcBody("SendStreamingMessage", `{}`))
+	require.Equal(t, "application/json", got.mediaType())
+	require.Equal(t, -32602, got.code(t))
+	require.Equal(t, 400, call(t, "POST", server.URL+"/message:stream", `{}`).status)
+}
+
+func TestAStreamWithoutEventsIsAnError(t *testing.T) {
+	none := &stub{events: func(context.Context) iter.Seq2[sdk.Event, error] {
+		return func(func(sdk.Event, error) bool) {}
+	}}
+	server := serveFront(t, front{handler: none, compat: testCompat()})
+	for _, version := range []string{"1.0", "0.3"} {
+		got := call(t, "POST", server.URL+"/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`), "A2A-Version", version)
+		require.Equal(t, -32603, got.code(t), version)
+	}
+	require.Equal(t, 500, call(t, "GET", server.URL+"/tasks/t:subscribe", "").status)
+
+	nothing := &stub{events: func(context.Context) iter.Seq2[sdk.Event, error] {
+		return func(yield func(sdk.Event, error) bool) { yield(nil, nil) }
+	}}
+	got := call(t, "POST", serveFront(t, front{handler: nothing}).URL+"/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`))
+	require.Equal(t, -32006, got.code(t))
+}
+
+func TestEventsComeOneByOne(t *testing.T) {
+	for _, binding := range []string{"JSON-RPC", "HTTP+JSON", "0.3"} {
+		t.Run(binding, func(t *testing.T) {
+			events := make(chan sdk.Event)
+			f := front{handler: &stub{events: fromChannel(events)}, keepAlive: -1}
+			path, body := "/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`)
+			switch binding {
+			case "HTTP+JSON":
+				path, body = "/tasks/t:subscribe", "{}"
+			case "0.3":
+				f.compat = testCompat()
+			}
+			server := serveFront(t, f)
+			go func() { events <- echo("t") }()
+			resp := open(t, t.Context(), "POST", server.URL+path, body) // returns with the header
+			require.Equal(t, 200, resp.StatusCode)
+			require.Equal(t, "text/event-stream", resp.Header.Get("Content-Type"))
+			require.Equal(t, "no", resp.Header.Get("X-Accel-Buffering"))
+			next, stop := iter.Pull(frames(resp.Body))
+			defer stop()
+			for i := range 3 {
+				if i > 0 {
+					events <- update(fmt.Sprint("word ", i))
+				}
+				data, ok := next() // each can be read before the next is sent
+				require.True(t, ok)
+				require.True(t, json.Valid([]byte(data)))
+				require.Equal(t, binding != "HTTP+JSON", strings.HasPrefix(data, `{"jsonrpc":"2.0","id":1,"result":{`), data)
+				if i > 0 {
+					require.Contains(t, data, fmt.Sprint("word ", i))
+				}
+			}
+			close(events)
+			_, ok := next()
+			require.False(t, ok)
+		})
+	}
+}
+
+func TestALaterErrorIsTheLastFrame(t *testing.T) {
+	broken := &stub{events: func(context.Context) iter.Seq2[sdk.Event, error] {
+		return func(yield func(sdk.Event, error) bool) {
+			_ = yield(echo("t"), nil) && yield(nil, errSecretive)
+		}
+	}}
+	unencodable := &stub{events: func(context.Context) iter.Seq2[sdk.Event, error] {
+		return func(yield func(sdk.Event, error) bool) {
+			bad := echo("t")
+			bad.Metadata = map[string]any{"f": func() {}}
+			_ = yield(echo("t"), nil) && yield(bad, nil)
+		}
+	}}
+	panics := &stub{events: func(context.Context) iter.Seq2[sdk.Event, error] {
+		return func(yield func(sdk.Event, error) bool) {
+			yield(echo("t"), nil)
+			panic("hunter2")
+		}
+	}}
+	for _, handler := range []*stub{broken, unencodable, panics} {
+		server := serveFront(t, front{handler: handler})
+		got := call(t, "POST", server.URL+"/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`))
+		require.Equal(t, 2, strings.Count(got.body, "data: "), got.body)
+		require.Contains(t, got.body, `"code":-32603`)
+		require.NotContains(t, got.body, "hunter2")
+
+		got = call(t, "GET", server.URL+"/tasks/t:subscribe", "")
+		require.Equal(t, 200, got.status)
+		require.Equal(t, 2, strings.Count(got.body, "data: "), got.body)
+		require.Contains(t, got.body, "event: error\ndata: {\"error\":{\"code\":500,")
+		require.NotContains(t, got.body, "hunter2")
+	}
+}
+
+func TestKeepAlivesFillSilence(t *testing.T) {
+	events := make(chan sdk.Event, 1)
+	server := serveFront(t, front{handler: &stub{events: fromChannel(events)}, keepAlive: time.Millisecond})
+	events <- echo("t")
+	resp := open(t, t.Context(), "POST", server.URL+"/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`))
+	lines := bufio.NewScanner(resp.Body)
+	comments := 0
+	for comments < 3 && lines.Scan() {
+		if strings.HasPrefix(lines.Text(), ":") {
+			comments++
+		}
+	}
+	require.Equal(t, 3, comments)
+	events <- update("still here")
+	for lines.Scan() && !strings.Contains(lines.Text(), "still here") {
+	}
+	require.Contains(t, lines.Text(), "still here")
+	close(events)
+}
+
+func TestAClientThatGoesEndsTheHandler(t *testing.T) {
+	for _, path := range []string{"/rpc", "/tasks/t:subscribe"} {
+		ended := make(chan struct{})
+		handler := &stub{events: func(ctx context.Context) iter.Seq2[sdk.Event, error] {
+			return func(yield func(sdk.Event, error) bool) {
+				defer close(ended)
+				if yield(echo("t"), nil) {
+					<-ctx.Done()
+				}
+			}
+		}}
+		server := serveFront(t, front{handler: handler, keepAlive: -1})
+		ctx, cancel := context.WithCancel(t.Context())
+		body := "{}"
+		if path == "/rpc" {
+			body = rpcBody("SubscribeToTask", `{"id":"t"}`)
+		}
+		resp := open(t, ctx, "POST", server.URL+path, body)
+		require.Equal(t, 200, resp.StatusCode)
+		cancel()
+		receive(t, ended)
+	}
+}
+
+func receive[T any](t *testing.T, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "nothing happened for ten seconds")
+	}
+	return v
+}
+
+// A client that stops reading is cut off, and holds up nobody meanwhile.
+func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
+	for _, binding := range []string{"JSON-RPC", "0.3", "keep-alives only"} {
+		t.Run(binding, func(t *testing.T) {
+			ended := make(chan error, 1)
+			handler := &stub{}
+			handler.events = func(ctx context.Context) iter.Seq2[sdk.Event, error] {
+				return func(yield func(sdk.Event, error) bool) {
+					defer func() { ended <- context.Cause(ctx) }()
+					word := update("x")
+					for yield(word, nil) && binding != "keep-alives only" {
+					}
+					<-ctx.Done()
+				}
+			}
+			f := front{handler: handler, writeTimeout: 50 * time.Millisecond, keepAlive: time.Millisecond}
+			if binding == "0.3" {
+				f.compat = testCompat()
+			}
+			f.card = func(http.ResponseWriter, *http.Request, string) {}
+			h, err := newFront(f)
+			require.NoError(t, err)
+			server := httptest.NewUnstartedServer(h)
+			server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+				_ = c.(*net.TCPConn).SetWriteBuffer(4096)
+				return ctx
+			}
+			server.Start()
+			defer server.Close()
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			require.NoError(t, err)
+			defer conn.Close()
+			require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4096))
+			body := rpcBody("SubscribeToTask", `{"id":"t"}`)
+			_, err = fmt.Fprintf(conn, "POST /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+			require.NoError(t, err)
+			require.Equal(t, 200, call(t, "GET", server.URL+"/tasks/other", "").status)
+			require.Error(t, receive(t, ended))
+		})
+	}
+}
+
+// Many streams that open and close leave nothing behind.
+func TestStreamsLeaveNoGoroutines(t *testing.T) {
+	events := make(chan sdk.Event)
+	close(events)
+	server := serveFront(t, front{handler: &stub{}, keepAlive: time.Hour})
+	one := func() { call(t, "POST", server.URL+"/rpc", rpcBody("SendStreamingMessage", hello)) }
+	one()
+	before := runtime.NumGoroutine()
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(one)
+	}
+	all.Wait()
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+2 }, 5*time.Second, time.Millisecond)
+}
+
+func TestPanicsAreInternalErrors(t *testing.T) {
+	var logged strings.Builder
+	var mu sync.Mutex
+	logger := slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return logged.Write(p)
+	}), nil))
+	handler := &stub{send: func(context.Context, *sdk.SendMessageRequest) (sdk.SendMessageResult, error) { panic("hunter2") },
+		events: func(context.Context) iter.Seq2[sdk.Event, error] { panic("hunter2") }}
+	server := serveFront(t, front{handler: handler, compat: testCompat(), logger: logger})
+	for _, version := range []string{"1.0", "0.3"} {
+		for _, method := range []string{"SendMessage", "SendStreamingMessage"} {
+			got := call(t, "POST", server.URL+"/rpc", rpcBody(method, hello), "A2A-Version", version)
+			require.Equal(t, -32603, got.code(t))
+			require.NotContains(t, got.body, "hunter2")
+			require.NotContains(t, got.body, ".go:")
+		}
+	}
+	for _, path := range []string{"/message:send", "/message:stream"} {
+		got := call(t, "POST", server.URL+path, hello)
+		require.Equal(t, 500, got.status)
+		require.Contains(t, got.body, "INTERNAL")
+		require.NotContains(t, got.body, "hunter2")
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	require.Contains(t, logged.String(), "hunter2")
+	require.Contains(t, logged.String(), "sse_test.go")
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestHandlersOfOthersCanFlush(t *testing.T) {
+	flushed := false
+	server := serveFront(t, front{card: func(w http.ResponseWriter, _ *http.Request, _ string) {
+		flusher, ok := w.(http.Flusher)
+		flushed = ok
+		_, _ = io.WriteString(w, "{}")
+		flusher.Flush()
+	}})
+	require.Equal(t, 200, call(t, "GET", server.URL+"/.well-known/agent-card.json", "").status)
+	require.True(t, flushed)
+}
+
+func TestAStreamThroughAWriterThatCannotFlush(t *testing.T) {
+	h, err := newFront(front{handler: &stub{}, card: func(http.ResponseWriter, *http.Request, string) {}})
+	require.NoError(t, err)
+	recorder := httptest.NewRecorder()
+	type plain struct{ http.ResponseWriter }
+	r := httptest.NewRequest("POST", "/message:stream", strings.NewReader(hello))
+	r.Header.Set("Content-Type", "application/json")
+	h.ServeHTTP(plain{recorder}, r)
+	require.Contains(t, recorder.Body.String(), `data: {"task":`)
+}
