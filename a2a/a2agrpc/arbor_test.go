@@ -368,24 +368,37 @@ func TestCallers(t *testing.T) {
 	require.Empty(t, list.Tasks)
 }
 
-// A refused token is fetched anew.
+// A refused token is fetched anew, and the call is made once more with it.
 func TestRefusedCredentials(t *testing.T) {
-	a := newArbor(t, talker(t, scripted.New()), nil, a2aserver.WithAuthenticator(byHeader{}))
-	token := "old"
-	c, err := a2agrpc.Binding().Dial(context.Background(), ptr(a2agrpc.Interface(a.address)), a2a.Environment{MaxResponse: 1 << 20,
-		Credentials: func(context.Context, *url.URL) (http.Header, error) {
-			return http.Header{"Authorization": {"Bearer " + token}}, nil
-		},
-		Refused: func(h http.Header) {
-			require.Equal(t, "Bearer old", h.Get("Authorization"))
-			token = "ann"
-		}})
-	require.NoError(t, err)
-	defer c.Destroy()
-	_, err = c.GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: "x"})
-	require.ErrorIs(t, err, sdk.ErrUnauthenticated)
-	_, err = c.GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: "x"})
-	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+	for _, next := range []string{"ann", "old"} {
+		a := newArbor(t, talker(t, scripted.New()), nil, a2aserver.WithAuthenticator(byHeader{}))
+		token, refused := "old", 0
+		c, err := a2agrpc.Binding().Dial(context.Background(), ptr(a2agrpc.Interface(a.address)), a2a.Environment{MaxResponse: 1 << 20,
+			Credentials: func(context.Context, *url.URL) (http.Header, error) {
+				return http.Header{"Authorization": {"Bearer " + token}}, nil
+			},
+			Refused: func(h http.Header) {
+				require.Equal(t, "Bearer old", h.Get("Authorization"))
+				token = next
+				refused++
+			}})
+		require.NoError(t, err)
+		for _, call := range []func() error{
+			func() error { _, err := c.GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: "x"}); return err },
+			func() error {
+				return firstError(c.SubscribeToTask(context.Background(), nil, &sdk.SubscribeToTaskRequest{ID: "x"}))
+			},
+		} {
+			token, refused = "old", 0
+			if next == "old" {
+				require.ErrorIs(t, call(), sdk.ErrUnauthenticated)
+			} else {
+				require.ErrorIs(t, call(), sdk.ErrTaskNotFound)
+			}
+			require.Equal(t, 1, refused)
+		}
+		require.NoError(t, c.Destroy())
+	}
 }
 
 // A client certificate that the connection verified names the caller.

@@ -102,6 +102,7 @@ func dial(i *sdk.AgentInterface, env a2a.Environment, plain bool, opts []grpc.Di
 		grpc.WithMaxHeaderListSize(maxHeaders),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithNoProxy(),
+		grpc.WithStatsHandler(sentry{}),
 	}
 	t := &transport{env: env, target: to.url(), limit: limit}
 	if env.DialContext != nil {

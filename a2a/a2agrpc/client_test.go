@@ -24,6 +24,8 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 )
 
@@ -155,8 +157,10 @@ func TestTooLarge(t *testing.T) {
 		"one answer":  {completes(strings.Repeat(one, 10)), false},
 		"a long stream": {func(ctx context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
 			yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
-			for ctx.Err() == nil && yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateWorking, sdk.NewMessage(sdk.MessageRoleAgent, sdk.NewTextPart(one))), nil) {
+			for range 10 {
+				yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateWorking, sdk.NewMessage(sdk.MessageRoleAgent, sdk.NewTextPart(one))), nil)
 			}
+			<-ctx.Done()
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -276,6 +280,52 @@ func TestUnreachable(t *testing.T) {
 	var e *a2a.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, a2a.CodeUnreachable, e.Code)
+}
+
+// The conversation goes back to who handed it over if nothing can have happened there, and only then.
+func TestRefusals(t *testing.T) {
+	for name, c := range map[string]struct {
+		broken func(string) error
+		down   bool
+		back   bool
+	}{
+		"nobody is there":  {down: true, back: true},
+		"refused in words": {broken: func(string) error { return status.Error(codes.InvalidArgument, "not like this") }, back: true},
+		"overloaded":       {broken: func(string) error { return status.Error(codes.Unavailable, "later") }},
+		"it broke":         {broken: func(string) error { return status.Error(codes.Internal, "boom") }},
+		"too slow":         {broken: func(string) error { return status.Error(codes.DeadlineExceeded, "too slow") }},
+		"an answer too large": {broken: func(string) error {
+			return status.Error(codes.ResourceExhausted, "grpc: received message larger than max (9 vs. 8)")
+		}},
+		"an exception, python": {broken: func(string) error { return status.Error(codes.Unknown, "Exception calling application") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPeer(t, true, completes("x"))
+			p.broken = c.broken
+			script := scripted.New().Add("support", scripted.Reply(scripted.CallID("t1", "transfer_to_agent", `{"agent_name":"billing"}`)), scripted.Reply(scripted.Text("Billing is closed.")))
+			remote := newRemote(t, p.cardURL)
+			require.NoError(t, remote.(agent.Readier).Ready(context.Background()))
+			if c.down {
+				p.grpc.Stop()
+			}
+			support, err := llmagent.New("support", "You route.", script.Model("support"), llmagent.WithSubAgents(remote))
+			require.NoError(t, err)
+			events, _, err := newRunner(t, support).turn("hi")
+			var texts []string
+			for _, e := range events {
+				if e.Agent == "support" && e.Type() == agent.TypeText {
+					texts = append(texts, e.Text())
+				}
+			}
+			if c.back {
+				require.NoError(t, err)
+				require.Equal(t, []string{"Billing is closed."}, texts)
+			} else {
+				require.Error(t, err)
+				require.Empty(t, texts)
+			}
+		})
+	}
 }
 
 func TestStatusOfPeers(t *testing.T) {

@@ -62,7 +62,7 @@ func supported(version string) bool {
 // parametersOf returns the service parameters in metadata (A2A 1.0, section 3.2.6): without
 // credentials, and with lists taken apart.
 func parametersOf(md metadata.MD) map[string][]string {
-	params := make(map[string][]string, len(md))
+	params := make(map[string][]string, len(md)+1)
 	for name, values := range md {
 		switch name {
 		case "authorization", "proxy-authorization", "cookie":
@@ -78,6 +78,8 @@ func parametersOf(md metadata.MD) map[string][]string {
 			params[name] = values
 		}
 	}
+	// It was checked, and who left it out has found a service of this version.
+	params[strings.ToLower(sdk.SvcParamVersion)] = []string{string(sdk.Version)}
 	return params
 }
 

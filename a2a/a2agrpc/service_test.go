@@ -305,6 +305,9 @@ func TestVersions(t *testing.T) {
 		_, err := client.GetTask(ctx, &pb.GetTaskRequest{Id: "t"})
 		if ok {
 			require.NoError(t, err, version)
+			call, _ := a2asrv.CallContextFrom(s.ctx)
+			told, _ := call.ServiceParams().Get("A2A-Version")
+			require.Equal(t, []string{"1.0"}, told)
 			continue
 		}
 		require.Equal(t, codes.FailedPrecondition, status.Code(err), version)

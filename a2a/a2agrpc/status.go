@@ -103,6 +103,8 @@ func stringMap(v any) map[string]string {
 
 // fromError makes the protocol's error of a status that a peer answered. The reason
 // decides, if there is one: in version 1.0.0 of the specification some errors had other codes.
+// A status that has none, of a code by which servers fail in ways of their own, is no error of the
+// protocol: it does not say how far they got.
 func fromError(st *status.Status) error {
 	var reason string
 	var meta map[string]string
@@ -112,12 +114,8 @@ func fromError(st *status.Status) error {
 		}
 	}
 	i := slices.IndexFunc(mappings, func(m mapping) bool { return m.reason == reason })
-	if i < 0 {
-		code := st.Code()
-		if code == codes.Unknown || code == codes.Aborted || code == codes.DataLoss { // what servers answer that fail in their own ways
-			code = codes.Internal
-		}
-		i = slices.IndexFunc(mappings, func(m mapping) bool { return m.code == code })
+	if i < 0 && st.Code() != codes.Internal {
+		i = slices.IndexFunc(mappings, func(m mapping) bool { return m.code == st.Code() })
 	}
 	if i < 0 {
 		return fmt.Errorf("the server answered %s: %s", st.Code(), st.Message())

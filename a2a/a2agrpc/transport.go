@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -18,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -68,10 +71,62 @@ func (t *transport) heard(ctx context.Context) {
 	}
 }
 
+// attempt is one call on its way.
+type attempt struct {
+	*transport
+	request proto.Message
+	sends   bool        // it has the peer do something
+	sent    http.Header // credentials
+	left    atomic.Bool // the request may have left this process
+	heard   bool        // something came back
+}
+
+type attemptKey struct{}
+
+// sentry notes which calls got as far as a connection.
+type sentry struct{}
+
+func (sentry) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (sentry) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (sentry) HandleConn(context.Context, stats.ConnStats)                       {}
+func (sentry) HandleRPC(ctx context.Context, s stats.RPCStats) {
+	if _, ok := s.(*stats.OutHeader); ok {
+		if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
+			a.left.Store(true)
+		}
+	}
+}
+
+// call makes a call, and once more with other credentials if the peer refused those that were
+// sent before it did anything.
+func (t *transport) call(ctx context.Context, params a2aclient.ServiceParams, req proto.Message, sends bool, do func(context.Context, *attempt) error) error {
+	var refused http.Header
+	for {
+		a := &attempt{transport: t, request: req, sends: sends}
+		out, sent, err := t.outgoing(context.WithValue(ctx, attemptKey{}, a), params)
+		if err != nil {
+			return err
+		}
+		a.sent = sent
+		if err = do(out, a); err == nil {
+			return nil
+		}
+		if ctx.Err() == nil && refused == nil && !a.heard && len(sent) > 0 && t.env.Refused != nil && status.Code(err) == codes.Unauthenticated {
+			t.env.Refused(sent)
+			if next, err := t.env.Credentials(ctx, t.target); err == nil && !maps.EqualFunc(next, sent, slices.Equal) {
+				refused = sent
+				continue
+			}
+		}
+		return a.failed(ctx, err)
+	}
+}
+
 // failed makes of a call's error what remote agents understand: the protocol's errors, the
 // context's, an *a2a.Error for an answer that is too large, and a *url.Error for a server
-// that cannot be reached or a connection that broke.
-func (t *transport) failed(ctx context.Context, err error, request proto.Message, sent http.Header) error {
+// that cannot be reached or a connection that broke. a2a.ErrNotSent is in it if the request
+// never left.
+func (a *attempt) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -80,85 +135,99 @@ func (t *transport) failed(ctx context.Context, err error, request proto.Message
 		return err
 	}
 	switch code := st.Code(); {
-	case code == codes.Unauthenticated && t.env.Refused != nil && sent != nil:
-		t.env.Refused(sent)
 	case code == codes.DeadlineExceeded:
 		return fmt.Errorf("the server ended the call: %w", context.DeadlineExceeded)
-	case code == codes.ResourceExhausted && strings.Contains(st.Message(), "larger than max") && proto.Size(request) <= t.limit:
+	case code == codes.ResourceExhausted && strings.Contains(st.Message(), "larger than max") && proto.Size(a.request) <= a.limit:
 		// A server that refuses a request for its size says the same, in the same words.
-		return t.tooLarge()
+		return a.tooLarge()
 	case code == codes.Unavailable, code == codes.Canceled, strings.HasPrefix(st.Message(), "stream terminated by RST_STREAM"):
 		cause := errors.New(st.Message())
-		if dial := t.undialed.Load(); dial != nil && strings.Contains(st.Message(), (*dial).Error()) {
+		if dial := a.undialed.Load(); dial != nil && strings.Contains(st.Message(), (*dial).Error()) {
 			cause = *dial
 		}
-		return &url.Error{Op: "call", URL: t.target.String(), Err: cause}
+		if !a.left.Load() {
+			cause = fmt.Errorf("%w: %w", a2a.ErrNotSent, cause)
+		}
+		return &url.Error{Op: "call", URL: a.target.String(), Err: cause}
 	}
 	return fromError(st)
 }
 
-func (t *transport) tooLarge() error {
-	return &a2a.Error{Card: t.target.String(), Code: a2a.CodeTooLarge, Message: fmt.Sprintf("the response is longer than the limit of %d bytes", t.limit)}
+// tooLarge is the peer's own doing, and asking again is of no use; but if it is all that came back
+// for a message, the peer has worked on it, and it must not look like one that was refused.
+func (a *attempt) tooLarge() error {
+	message := fmt.Sprintf("the response is longer than the limit of %d bytes", a.limit)
+	err := &a2a.Error{Card: a.target.String(), Code: a2a.CodeTooLarge, Message: message}
+	if a.heard || !a.sends {
+		err.Err = sdk.NewError(sdk.ErrInvalidAgentResponse, message)
+	}
+	return err
+}
+
+// sends reports whether a request has the peer do something that must not be done twice.
+func sends(req proto.Message) bool {
+	_, ok := req.(*pb.SendMessageRequest)
+	return ok
 }
 
 // unary makes a call with one answer.
 func unary[Q proto.Message, R any](ctx context.Context, t *transport, params a2aclient.ServiceParams, req Q,
-	call func(context.Context, Q, ...grpc.CallOption) (R, error)) (R, error) {
-	var none R
-	out, sent, err := t.outgoing(ctx, params)
-	if err != nil {
-		return none, err
-	}
-	resp, err := call(out, req)
-	if err != nil {
-		return none, t.failed(ctx, err, req, sent)
-	}
-	t.heard(ctx)
-	return resp, nil
+	method func(context.Context, Q, ...grpc.CallOption) (R, error)) (answer R, err error) {
+	err = t.call(ctx, params, req, sends(req), func(out context.Context, _ *attempt) error {
+		if answer, err = method(out, req); err == nil {
+			t.heard(ctx)
+		}
+		return err
+	})
+	return answer, err
 }
 
 // stream makes a call with many answers. The call ends when the consumer stops.
 func stream[Q proto.Message](ctx context.Context, t *transport, params a2aclient.ServiceParams, req Q,
-	call func(context.Context, Q, ...grpc.CallOption) (grpc.ServerStreamingClient[pb.StreamResponse], error)) iter.Seq2[sdk.Event, error] {
+	method func(context.Context, Q, ...grpc.CallOption) (grpc.ServerStreamingClient[pb.StreamResponse], error)) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		out, sent, err := t.outgoing(ctx, params)
+		err := t.call(ctx, params, req, sends(req), func(out context.Context, a *attempt) error {
+			answers, err := method(out, req)
+			if err != nil {
+				return err
+			}
+			for total := 0; ; a.heard = true {
+				answer, err := answers.Recv()
+				if err == io.EOF {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				t.heard(ctx)
+				if total += proto.Size(answer); total > t.limit {
+					return a.tooLarge()
+				}
+				if e := fromEvent(answer); e != nil && !yield(e, nil) {
+					return nil
+				}
+			}
+		})
 		if err != nil {
 			yield(nil, err)
-			return
-		}
-		answers, err := call(out, req)
-		total := 0
-		for err == nil {
-			var answer *pb.StreamResponse
-			if answer, err = answers.Recv(); err != nil {
-				break
-			}
-			t.heard(ctx)
-			if total += proto.Size(answer); total > t.limit {
-				yield(nil, t.tooLarge())
-				return
-			}
-			if e := fromEvent(answer); e != nil && !yield(e, nil) {
-				return
-			}
-		}
-		if !errors.Is(err, io.EOF) {
-			yield(nil, t.failed(ctx, err, req, sent))
 		}
 	}
 }
 
-// refused yields an error instead of events.
-func refused(err error) iter.Seq2[sdk.Event, error] {
-	return func(yield func(sdk.Event, error) bool) { yield(nil, err) }
+// notSent yields an error instead of events.
+func notSent(err error) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) { yield(nil, unsent(err)) }
 }
+
+// unsent says of an error that nothing was sent.
+func unsent(err error) error { return fmt.Errorf("%w: %w", a2a.ErrNotSent, err) }
 
 func (t *transport) SendMessage(ctx context.Context, params a2aclient.ServiceParams, r *sdk.SendMessageRequest) (sdk.SendMessageResult, error) {
 	req, err := toSend(r)
 	if err != nil {
-		return nil, err
+		return nil, unsent(err)
 	}
 	resp, err := unary(ctx, t, params, req, t.client.SendMessage)
 	if err != nil {
@@ -170,7 +239,7 @@ func (t *transport) SendMessage(ctx context.Context, params a2aclient.ServicePar
 func (t *transport) SendStreamingMessage(ctx context.Context, params a2aclient.ServiceParams, r *sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
 	req, err := toSend(r)
 	if err != nil {
-		return refused(err)
+		return notSent(err)
 	}
 	return stream(ctx, t, params, req, t.client.SendStreamingMessage)
 }
