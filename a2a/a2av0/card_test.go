@@ -1,0 +1,83 @@
+package a2av0_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	old "github.com/a2aproject/a2a-go/a2a"
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a/a2av0"
+	"github.com/agentarbor/arbor/a2a/internal/cardjson"
+)
+
+func bothCard() *sdk.AgentCard {
+	return &sdk.AgentCard{Name: "Support", Description: "Helps", Version: "2",
+		SupportedInterfaces: []*sdk.AgentInterface{
+			{URL: "https://a.example/rpc", ProtocolBinding: "JSONRPC", ProtocolVersion: "1.0"},
+			{URL: "https://a.example", ProtocolBinding: "HTTP+JSON", ProtocolVersion: "1.0"},
+			{URL: "https://a.example/rpc", ProtocolBinding: "JSONRPC", ProtocolVersion: "0.3"},
+		},
+		Capabilities:      sdk.AgentCapabilities{Streaming: true, ExtendedAgentCard: true, Extensions: []sdk.AgentExtension{{URI: "https://e.example"}}},
+		DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
+		Skills: []sdk.AgentSkill{{ID: "s", Name: "s", Description: "d", Tags: []string{"t"}, SecurityRequirements: sdk.SecurityRequirementsOptions{{"bearer": {}}}}},
+		SecuritySchemes: sdk.NamedSecuritySchemes{"key": sdk.APIKeySecurityScheme{Location: "header", Name: "X-Key"}, "bearer": sdk.HTTPAuthSecurityScheme{Scheme: "Bearer"},
+			"oauth": sdk.OAuth2SecurityScheme{Flows: sdk.ClientCredentialsOAuthFlow{TokenURL: "https://t.example", Scopes: map[string]string{"read": "Reads"}}},
+			"mtls":  sdk.MutualTLSSecurityScheme{}, "oidc": sdk.OpenIDConnectSecurityScheme{OpenIDConnectURL: "https://o.example"}},
+		SecurityRequirements: sdk.SecurityRequirementsOptions{{"oauth": {"read"}}, {"key": {}}}}
+}
+
+// One document for both: a reader of 1.0 gets what it would get alone, and one of 0.3 its own interface.
+func TestCardForBoth(t *testing.T) {
+	doc, err := a2av0.Card(bothCard())
+	require.NoError(t, err)
+	alone, err := cardjson.Marshal(bothCard())
+	require.NoError(t, err)
+	want, err := cardjson.Unmarshal(alone)
+	require.NoError(t, err)
+	got, err := cardjson.Unmarshal(doc)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+
+	var card old.AgentCard
+	require.NoError(t, json.Unmarshal(doc, &card))
+	require.Equal(t, "https://a.example/rpc", card.URL)
+	require.Equal(t, old.TransportProtocolJSONRPC, card.PreferredTransport)
+	require.Equal(t, "0.3.0", card.ProtocolVersion)
+	require.Equal(t, []old.AgentInterface{{URL: "https://a.example/rpc", Transport: "JSONRPC"}}, card.AdditionalInterfaces)
+	require.True(t, card.SupportsAuthenticatedExtendedCard)
+	require.True(t, card.Capabilities.Streaming)
+	require.Equal(t, []old.SecurityRequirements{{"oauth": {"read"}}, {"key": {}}}, card.Security)
+	require.Equal(t, []old.SecurityRequirements{{"bearer": {}}}, card.Skills[0].Security)
+	require.Equal(t, old.APIKeySecurityScheme{In: "header", Name: "X-Key"}, card.SecuritySchemes["key"])
+	require.Equal(t, old.HTTPAuthSecurityScheme{Scheme: "Bearer"}, card.SecuritySchemes["bearer"])
+	require.Equal(t, "https://t.example", card.SecuritySchemes["oauth"].(old.OAuth2SecurityScheme).Flows.ClientCredentials.TokenURL)
+	require.Len(t, card.SecuritySchemes, 5)
+
+	var types struct {
+		SecuritySchemes map[string]struct{ Type string }
+	}
+	require.NoError(t, json.Unmarshal(doc, &types))
+	for name, kind := range map[string]string{"key": "apiKey", "bearer": "http", "oauth": "oauth2", "mtls": "mutualTLS", "oidc": "openIdConnect"} {
+		require.Equal(t, kind, types.SecuritySchemes[name].Type)
+	}
+	parsed, err := a2av0.ParseCard(doc)
+	require.NoError(t, err)
+	require.Len(t, parsed.SupportedInterfaces, 3)
+
+	without := bothCard()
+	without.SupportedInterfaces = without.SupportedInterfaces[:2]
+	_, err = a2av0.Card(without)
+	require.Error(t, err)
+}
+
+// The extended card is for 0.3 as well.
+func TestExtendedCard(t *testing.T) {
+	srv := serve(t, &stub{card: bothCard()})
+	answer, _ := post(t, srv.URL, call("agent/getAuthenticatedExtendedCard", `{}`))
+	var got struct{ Result old.AgentCard }
+	require.NoError(t, json.Unmarshal([]byte(answer), &got))
+	require.Equal(t, "https://a.example/rpc", got.Result.URL)
+	require.Equal(t, "0.3.0", got.Result.ProtocolVersion)
+}

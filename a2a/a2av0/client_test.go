@@ -1,0 +1,430 @@
+package a2av0_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	old "github.com/a2aproject/a2a-go/a2a"
+	oldsrv "github.com/a2aproject/a2a-go/a2asrv"
+	"github.com/a2aproject/a2a-go/a2asrv/eventqueue"
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	compat "github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2av0"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// peer is the server of the Go library of 0.3 on loopback, whose agent does what the test says.
+type peer struct {
+	*httptest.Server
+	card *old.AgentCard
+
+	mu       sync.Mutex
+	execute  func(ctx context.Context, rc *oldsrv.RequestContext, write func(old.Event)) error
+	got      []*old.Message
+	canceled []old.TaskID
+	headers  []http.Header
+	bodies   []string
+	wrap     func(http.Handler) http.Handler
+}
+
+func (p *peer) Execute(ctx context.Context, rc *oldsrv.RequestContext, q eventqueue.Queue) error {
+	p.mu.Lock()
+	p.got = append(p.got, rc.Message)
+	execute := p.execute
+	p.mu.Unlock()
+	return execute(ctx, rc, func(e old.Event) { _ = q.Write(ctx, e) })
+}
+
+func (p *peer) Cancel(ctx context.Context, rc *oldsrv.RequestContext, q eventqueue.Queue) error {
+	p.mu.Lock()
+	p.canceled = append(p.canceled, rc.TaskID)
+	p.mu.Unlock()
+	return q.Write(ctx, final(old.NewStatusUpdateEvent(rc, old.TaskStateCanceled, nil)))
+}
+
+func final(e *old.TaskStatusUpdateEvent) *old.TaskStatusUpdateEvent {
+	e.Final = true
+	return e
+}
+
+func (p *peer) set(execute func(context.Context, *oldsrv.RequestContext, func(old.Event)) error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.execute = execute
+}
+
+func (p *peer) messages() []*old.Message {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.got
+}
+
+func newPeer(t *testing.T, streaming bool, execute func(context.Context, *oldsrv.RequestContext, func(old.Event)) error) *peer {
+	t.Helper()
+	p := &peer{execute: execute}
+	rpc := oldsrv.NewJSONRPCHandler(oldsrv.NewHandler(p))
+	mux := http.NewServeMux()
+	mux.HandleFunc("/rpc", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		p.mu.Lock()
+		p.headers, p.bodies = append(p.headers, r.Header.Clone()), append(p.bodies, string(body))
+		wrap := p.wrap
+		p.mu.Unlock()
+		if wrap != nil {
+			wrap(rpc).ServeHTTP(w, r)
+			return
+		}
+		rpc.ServeHTTP(w, r)
+	})
+	mux.HandleFunc("/.well-known/agent-card.json", func(w http.ResponseWriter, r *http.Request) {
+		oldsrv.NewStaticAgentCardHandler(p.card).ServeHTTP(w, r)
+	})
+	p.Server = httptest.NewServer(mux)
+	t.Cleanup(p.Close)
+	p.card = &old.AgentCard{Name: "Billing", Description: "d", Version: "1", URL: p.URL + "/rpc", ProtocolVersion: "0.3.0",
+		Capabilities: old.AgentCapabilities{Streaming: streaming}, Skills: []old.AgentSkill{}}
+	return p
+}
+
+func newRemote(t *testing.T, url string, opts ...a2a.Option) agent.Agent {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	r, err := a2a.Remote("billing", url, append([]a2a.Option{a2a.WithHTTPClient(&http.Client{Transport: transport}), a2a.WithBinding(a2av0.Bindings()...)}, opts...)...)
+	require.NoError(t, err)
+	return r
+}
+
+type fixture struct{ *runner.Runner }
+
+func newRunner(t *testing.T, root agent.Agent, opts ...runner.Option) *fixture {
+	t.Helper()
+	r, err := runner.New(root, session.NewMemory(), opts...)
+	require.NoError(t, err)
+	return &fixture{r}
+}
+
+var key = session.ID("s1")
+
+func (f *fixture) turn(text string) (events []*agent.Event, streamed string, err error) {
+	for e, turnErr := range f.Run(context.Background(), key, llm.UserText(text)) {
+		switch {
+		case turnErr != nil:
+			err = turnErr
+		case e.Partial:
+			streamed += e.Text()
+		default:
+			events = append(events, e)
+		}
+	}
+	return events, streamed, err
+}
+
+func find[T agent.EventData](events []*agent.Event) (found []T) {
+	for _, e := range events {
+		if d, ok := e.Data.(T); ok {
+			found = append(found, d)
+		}
+	}
+	return found
+}
+
+func said(events []*agent.Event) (texts []string) {
+	for _, e := range events {
+		if e.Agent == "billing" && e.Type() == agent.TypeText {
+			texts = append(texts, e.Text())
+		}
+	}
+	return texts
+}
+
+func text(m *old.Message) string { return m.Parts[0].(old.TextPart).Text }
+
+// completes answers with an artifact in pieces.
+func completes(pieces ...string) func(context.Context, *oldsrv.RequestContext, func(old.Event)) error {
+	return func(_ context.Context, rc *oldsrv.RequestContext, write func(old.Event)) error {
+		write(old.NewSubmittedTask(rc, rc.Message))
+		write(old.NewStatusUpdateEvent(rc, old.TaskStateWorking, nil))
+		first := old.NewArtifactEvent(rc, old.TextPart{Text: pieces[0]})
+		write(first)
+		for _, piece := range pieces[1:] {
+			write(old.NewArtifactUpdateEvent(rc, first.Artifact.ID, old.TextPart{Text: piece}))
+		}
+		write(final(old.NewStatusUpdateEvent(rc, old.TaskStateCompleted, nil)))
+		return nil
+	}
+}
+
+func TestFollowUp(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		t.Run(fmt.Sprint("streams=", streams), func(t *testing.T) {
+			p := newPeer(t, streams, completes("I see ", "two."))
+			f := newRunner(t, newRemote(t, p.URL), runner.WithStreaming())
+			events, streamed, err := f.turn("I was charged twice")
+			require.NoError(t, err)
+			require.Equal(t, []string{"I see two."}, said(events))
+			require.Equal(t, "I see two.", streamed)
+			handles := find[*agent.RemoteTask](events)
+			require.Equal(t, "completed", handles[len(handles)-1].Status)
+			p.set(completes("Refunded."))
+			events, _, err = f.turn("refund")
+			require.NoError(t, err)
+			require.Equal(t, []string{"Refunded."}, said(events))
+			require.Equal(t, "refund", text(p.messages()[1]))
+			require.Equal(t, handles[0].ContextID, p.messages()[1].ContextID)
+			require.Equal(t, "0.3", p.headers[0].Get("A2A-Version"))
+			if !streams {
+				require.Contains(t, p.bodies[0], `"blocking":true`)
+			}
+		})
+	}
+}
+
+func TestInputRequired(t *testing.T) {
+	p := newPeer(t, true, func(_ context.Context, rc *oldsrv.RequestContext, write func(old.Event)) error {
+		if rc.StoredTask == nil {
+			write(old.NewSubmittedTask(rc, rc.Message))
+			write(final(old.NewStatusUpdateEvent(rc, old.TaskStateInputRequired, old.NewMessageForTask(old.MessageRoleAgent, rc, old.TextPart{Text: "Which one?"}))))
+			return nil
+		}
+		write(old.NewArtifactEvent(rc, old.TextPart{Text: "Refunded."}))
+		write(final(old.NewStatusUpdateEvent(rc, old.TaskStateCompleted, nil)))
+		return nil
+	})
+	f := newRunner(t, newRemote(t, p.URL))
+	events, _, err := f.turn("refund")
+	require.NoError(t, err)
+	require.Equal(t, []string{"Which one?"}, said(events))
+	handles := find[*agent.RemoteTask](events)
+	require.Equal(t, "input_required", handles[len(handles)-1].Status)
+	events, _, err = f.turn("the second")
+	require.NoError(t, err)
+	require.Equal(t, []string{"Refunded."}, said(events))
+	require.Equal(t, handles[0].TaskID, string(p.messages()[1].TaskID))
+}
+
+func TestCancel(t *testing.T) {
+	p := newPeer(t, true, func(ctx context.Context, rc *oldsrv.RequestContext, write func(old.Event)) error {
+		write(old.NewSubmittedTask(rc, rc.Message))
+		write(old.NewArtifactEvent(rc, old.TextPart{Text: "thinking"}))
+		<-ctx.Done()
+		return nil
+	})
+	f := newRunner(t, newRemote(t, p.URL), runner.WithStreaming())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var last error
+	for e, err := range f.Run(ctx, key, llm.UserText("hi")) {
+		if last = err; err == nil && e.Partial {
+			cancel()
+		}
+	}
+	require.ErrorIs(t, last, context.Canceled)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	require.Len(t, p.canceled, 1)
+}
+
+func TestFailures(t *testing.T) {
+	for name, c := range map[string]struct {
+		execute func(context.Context, *oldsrv.RequestContext, func(old.Event)) error
+		wrap    func(http.Handler) http.Handler
+		code    a2a.ErrorCode
+		words   string
+	}{
+		"failed": {execute: func(_ context.Context, rc *oldsrv.RequestContext, write func(old.Event)) error {
+			write(old.NewSubmittedTask(rc, rc.Message))
+			write(final(old.NewStatusUpdateEvent(rc, old.TaskStateFailed, old.NewMessageForTask(old.MessageRoleAgent, rc, old.TextPart{Text: "no funds"}))))
+			return nil
+		}, code: a2a.CodeTaskFailed, words: "no funds"},
+		"an error with data that is text": {wrap: answers("application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32004,"message":"not today","data":"because"}}`),
+			code: a2a.CodeProtocol, words: "not today"},
+		"an error with data in the stream": {wrap: answers("text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":\"1\",\"error\":{\"code\":-32603,\"message\":\"it broke\",\"data\":{\"trace\":[1]}}}\n\n"),
+			code: a2a.CodeProtocol, words: "it broke"},
+		"no JSON": {wrap: answers("application/json", `<html>`), code: a2a.CodeProtocol},
+	} {
+		for _, streams := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, streams=%v", name, streams), func(t *testing.T) {
+				if !streams && strings.Contains(name, "stream") {
+					t.Skip("there is no stream")
+				}
+				p := newPeer(t, streams, c.execute)
+				p.wrap = c.wrap
+				_, _, err := newRunner(t, newRemote(t, p.URL)).turn("pay")
+				var e *a2a.Error
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, c.code, e.Code, "%v", err)
+				require.ErrorContains(t, err, c.words)
+			})
+		}
+	}
+}
+
+func answers(contentType, body string) func(http.Handler) http.Handler {
+	return func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", contentType)
+			fmt.Fprint(w, body)
+		})
+	}
+}
+
+// Parts that 0.3 does not know take nothing from the others.
+func TestUnknownParts(t *testing.T) {
+	message := `{"kind":"message","messageId":"m","role":"agent","contextId":"c","metadata":{"parts":[{"kind":"mine"}]},"parts":[{"kind":"hologram","depth":3},{"kind":"text","text":"Fine."}]}`
+	for _, streams := range []bool{true, false} {
+		p := newPeer(t, streams, nil)
+		p.wrap = answers("application/json", `{"jsonrpc":"2.0","id":7,"result":`+message+`}`)
+		if streams {
+			p.wrap = answers("text/event-stream; charset=utf-8", "event: message\r\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":"+message+"}\r\n\r\n")
+		}
+		events, _, err := newRunner(t, newRemote(t, p.URL)).turn("hi")
+		require.NoError(t, err)
+		require.Equal(t, []string{"Fine."}, said(events))
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	p := newPeer(t, true, completes("ok"))
+	elsewhere := newPeer(t, true, completes("ok"))
+	_, _, err := newRunner(t, newRemote(t, p.URL, a2a.WithBearer("hunter2"))).turn("hi")
+	require.NoError(t, err)
+	require.Equal(t, "Bearer hunter2", p.headers[0].Get("Authorization"))
+	p.card.URL = elsewhere.card.URL
+	_, _, err = newRunner(t, newRemote(t, p.URL, a2a.WithBearer("hunter2"))).turn("hi")
+	require.NoError(t, err)
+	require.Empty(t, elsewhere.headers[0].Get("Authorization"))
+}
+
+func TestTooLarge(t *testing.T) {
+	p := newPeer(t, true, completes(strings.Repeat("x", 30_000)))
+	_, _, err := newRunner(t, newRemote(t, p.URL, a2a.WithMaxResponse(20_000))).turn("hi")
+	var e *a2a.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, a2a.CodeTooLarge, e.Code)
+}
+
+// Without the bindings a card of 0.3 is refused, and the error says what to import.
+func TestWithoutBindings(t *testing.T) {
+	p := newPeer(t, true, completes("x"))
+	r, err := a2a.Remote("billing", p.URL)
+	require.NoError(t, err)
+	err = r.(agent.Readier).Ready(context.Background())
+	var e *a2a.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, a2a.CodeCard, e.Code)
+	require.ErrorContains(t, err, "a2a/a2av0")
+}
+
+// executor adapts a func to the library of 1.0.
+type executor func(ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool)
+
+func (x executor) Execute(_ context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) { x(ec, yield) }
+}
+
+func (x executor) Cancel(_ context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) {
+		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCanceled, nil), nil)
+	}
+}
+
+func TestHTTPJSON(t *testing.T) {
+	handler := a2asrv.NewHandler(executor(func(ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
+		yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("Over HTTP.")), nil)
+		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, nil), nil)
+	}))
+	for _, streams := range []bool{true, false} {
+		mux := http.NewServeMux()
+		srv := httptest.NewServer(mux)
+		t.Cleanup(srv.Close)
+		card := &old.AgentCard{Name: "Billing", URL: srv.URL, PreferredTransport: "HTTP+JSON", ProtocolVersion: "0.3.0", Capabilities: old.AgentCapabilities{Streaming: streams}}
+		mux.Handle("/.well-known/agent-card.json", oldsrv.NewStaticAgentCardHandler(card))
+		mux.Handle("/v1/", compat.NewRESTHandler(handler))
+		events, _, err := newRunner(t, newRemote(t, srv.URL)).turn("hi")
+		require.NoError(t, err)
+		require.Equal(t, []string{"Over HTTP."}, said(events))
+	}
+}
+
+// The ids of a peer do not lead to other paths.
+func TestIDsInPaths(t *testing.T) {
+	for _, b := range a2av0.Bindings() {
+		if b.Protocol != sdk.TransportProtocolHTTPJSON {
+			continue
+		}
+		c, err := b.Dial(context.Background(), &sdk.AgentInterface{URL: "http://127.0.0.1:1"}, a2a.Environment{HTTP: http.DefaultClient})
+		require.NoError(t, err)
+		for _, id := range []sdk.TaskID{"", "..", "../../admin", "a?b", "a%2fb", "a#b", "a\nb", `a\b`} {
+			_, err := c.GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: id})
+			require.ErrorIs(t, err, sdk.ErrInvalidAgentResponse)
+			_, err = c.CancelTask(context.Background(), nil, &sdk.CancelTaskRequest{ID: id})
+			require.ErrorIs(t, err, sdk.ErrInvalidAgentResponse)
+			for _, err := range c.SubscribeToTask(context.Background(), nil, &sdk.SubscribeToTaskRequest{ID: id}) {
+				require.ErrorIs(t, err, sdk.ErrInvalidAgentResponse)
+			}
+		}
+	}
+}
+
+func TestParseCard(t *testing.T) {
+	type iface struct{ url, binding string }
+	for name, c := range map[string]struct {
+		doc  string
+		want []iface
+	}{
+		"JSON-RPC is the default": {`{"protocolVersion":"0.3.0","url":"https://a.example/rpc"}`, []iface{{"https://a.example/rpc", "JSONRPC"}}},
+		"no version":              {`{"url":"https://a.example/rpc"}`, []iface{{"https://a.example/rpc", "JSONRPC"}}},
+		"0.2.6":                   {`{"protocolVersion":"0.2.6","url":"https://a.example/rpc"}`, []iface{{"https://a.example/rpc", "JSONRPC"}}},
+		"two at one URL": {`{"protocolVersion":"0.3.0","url":"https://a.example","preferredTransport":"HTTP+JSON","additionalInterfaces":[
+			{"url":"https://a.example","transport":"HTTP+JSON"},{"url":"https://a.example","transport":"JSONRPC"},{"url":"a.example:443","transport":"GRPC"}]}`,
+			[]iface{{"https://a.example", "HTTP+JSON"}, {"https://a.example", "JSONRPC"}, {"a.example:443", "GRPC"}}},
+		"schemes that nobody knows": {`{"protocolVersion":"0.3.0","url":"https://a.example","securitySchemes":{"x":{"type":"quantum"}},"security":[{"x":[]}]}`,
+			[]iface{{"https://a.example", "JSONRPC"}}},
+	} {
+		card, err := a2av0.ParseCard([]byte(c.doc))
+		require.NoError(t, err, name)
+		var got []iface
+		for _, i := range card.SupportedInterfaces {
+			require.EqualValues(t, "0.3", i.ProtocolVersion)
+			got = append(got, iface{i.URL, string(i.ProtocolBinding)})
+		}
+		require.Equal(t, c.want, got, name)
+	}
+	for _, doc := range []string{`<html>`, `{}`, `{"protocolVersion":"0.3.0"}`, `{"protocolVersion":"1.0","url":"https://a.example"}`, `{"url":5}`} {
+		_, err := a2av0.ParseCard([]byte(doc))
+		require.Error(t, err, doc)
+	}
+	card, err := a2av0.ParseCard([]byte(`{"name":"n","url":"https://a.example","capabilities":{"streaming":true},"supportsAuthenticatedExtendedCard":true}`))
+	require.NoError(t, err)
+	require.True(t, card.Capabilities.Streaming)
+	require.True(t, card.Capabilities.ExtendedAgentCard)
+}
+
+func FuzzParseCard(f *testing.F) {
+	f.Add([]byte(`{"protocolVersion":"0.3.0","url":"u","additionalInterfaces":[{"url":"v","transport":"GRPC"}],"securitySchemes":{"x":{"type":"apiKey","in":"header","name":"k"}}}`))
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		card, err := a2av0.ParseCard(doc)
+		if err == nil {
+			require.NotEmpty(t, card.SupportedInterfaces)
+			require.True(t, json.Valid(doc))
+		}
+	})
+}

@@ -1,0 +1,230 @@
+package a2av0
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+
+	old "github.com/a2aproject/a2a-go/a2a"
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	compat "github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+)
+
+// keepAlive is the time after which a silent stream sends a comment.
+const keepAlive = 15 * time.Second
+
+// handler answers JSON-RPC of 0.3.
+type handler struct {
+	operations a2asrv.RequestHandler
+	keepAlive  time.Duration
+}
+
+// request is a request of JSON-RPC 2.0. The id is kept as it was written.
+type request struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Method  string          `json:"method"`
+	Params  json.RawMessage `json:"params"`
+}
+
+// response has a result, null included, or an error.
+type response struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Error   *failure        `json:"error,omitempty"`
+}
+
+type failure struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// null is made anew each time, because decoding writes into what it is given.
+func null() json.RawMessage { return json.RawMessage("null") }
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "JSON-RPC is sent with POST", http.StatusMethodNotAllowed)
+		return
+	}
+	req := request{ID: null()}
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+		var tooLarge *http.MaxBytesError
+		switch typ := (*json.UnmarshalTypeError)(nil); {
+		case errors.As(err, &tooLarge):
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+			err = sdk.NewError(sdk.ErrInvalidRequest, fmt.Sprintf("the request is larger than %d bytes", tooLarge.Limit))
+		case errors.As(err, &typ):
+			err = sdk.NewError(sdk.ErrInvalidRequest, "the request is no object of JSON-RPC 2.0")
+		default:
+			err = sdk.NewError(sdk.ErrParseError, "the request is not JSON")
+		}
+		refuse(w, null(), err)
+		return
+	}
+	if len(req.ID) == 0 || req.ID[0] == '{' || req.ID[0] == '[' || req.ID[0] == 't' || req.ID[0] == 'f' {
+		refuse(w, null(), sdk.NewError(sdk.ErrInvalidRequest, "the id is neither text nor a number"))
+		return
+	}
+	if req.Version != "2.0" || req.Method == "" {
+		refuse(w, req.ID, sdk.NewError(sdk.ErrInvalidRequest, "the request is not of JSON-RPC 2.0"))
+		return
+	}
+	ctx, call := a2asrv.NewCallContext(r.Context(), a2asrv.NewServiceParams(parametersOf(r.Header)))
+	answer := &answer{w: w, id: req.ID, call: call, keepAlive: h.keepAlive}
+	if s, ok := streams[req.Method]; ok {
+		answer.stream(ctx, s(h.operations, ctx, req.Params))
+		return
+	}
+	m, ok := methods[req.Method]
+	if !ok {
+		refuse(w, req.ID, sdk.NewError(sdk.ErrMethodNotFound, fmt.Sprintf("there is no method %.60q in A2A 0.3", req.Method)))
+		return
+	}
+	result, err := m(h.operations, ctx, req.Params)
+	answer.one(result, err)
+}
+
+// parametersOf returns the service parameters of a request: those of 0.3 under the names of 1.0,
+// without credentials.
+func parametersOf(header http.Header) map[string][]string {
+	params := make(map[string][]string, len(header)+1)
+	for name, values := range header {
+		switch name = strings.ToLower(name); name {
+		case "authorization", "proxy-authorization", "cookie":
+		case "a2a-extensions", "x-a2a-extensions":
+			for _, list := range values {
+				for uri := range strings.SplitSeq(list, ",") {
+					if uri = strings.TrimSpace(uri); uri != "" {
+						params["a2a-extensions"] = append(params["a2a-extensions"], uri)
+					}
+				}
+			}
+		default:
+			params[name] = values
+		}
+	}
+	params["a2a-version"] = []string{version}
+	return params
+}
+
+// decode reads parameters. What has another form is the client's mistake; the text says where.
+func decode[T any](params json.RawMessage) (*T, error) {
+	var v T
+	if len(params) == 0 {
+		return nil, sdk.NewError(sdk.ErrInvalidParams, "params are missing")
+	}
+	if err := json.Unmarshal(params, &v); err != nil {
+		return nil, sdk.NewError(sdk.ErrInvalidParams, fmt.Sprintf("params: %v", err))
+	}
+	return &v, nil
+}
+
+type method func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) (any, error)
+
+// operation makes a method of an operation and the conversions around it.
+func operation[P, Q, R any](to func(*P) (Q, error), call func(a2asrv.RequestHandler, context.Context, Q) (R, error), from func(R) (any, error)) method {
+	return func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) (any, error) {
+		p, err := decode[P](params)
+		if err != nil {
+			return nil, err
+		}
+		q, err := to(p)
+		if err != nil {
+			return nil, err
+		}
+		r, err := call(h, ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		return from(r)
+	}
+}
+
+// methods are those of 0.3 with one answer (section 7 of its specification).
+var methods = map[string]method{
+	"message/send": operation(toSend, a2asrv.RequestHandler.SendMessage, func(r sdk.SendMessageResult) (any, error) { return fromEvent(r) }),
+	"tasks/get":    operation(toGet, a2asrv.RequestHandler.GetTask, fromTask),
+	"tasks/cancel": operation(toCancel, a2asrv.RequestHandler.CancelTask, fromTask),
+	"tasks/pushNotificationConfig/set": operation(func(p *old.TaskPushConfig) (*sdk.PushConfig, error) { return compat.ToV1PushConfig(p), nil },
+		a2asrv.RequestHandler.CreateTaskPushConfig, fromHook),
+	"tasks/pushNotificationConfig/get": operation(func(p *old.GetTaskPushConfigParams) (*sdk.GetTaskPushConfigRequest, error) {
+		return compat.ToV1GetTaskPushConfigRequest(p), nil
+	}, getHook, fromHook),
+	"tasks/pushNotificationConfig/list": operation(func(p *old.ListTaskPushConfigParams) (*sdk.ListTaskPushConfigRequest, error) {
+		return compat.ToV1ListTaskPushConfigRequest(p), nil
+	}, allHooks, func(list []*sdk.PushConfig) (any, error) {
+		return append([]*old.TaskPushConfig{}, compat.FromV1PushConfigs(list)...), nil
+	}),
+	"tasks/pushNotificationConfig/delete": operation(func(p *old.DeleteTaskPushConfigParams) (*sdk.DeleteTaskPushConfigRequest, error) {
+		return compat.ToV1DeleteTaskPushConfigRequest(p), nil
+	}, func(h a2asrv.RequestHandler, ctx context.Context, r *sdk.DeleteTaskPushConfigRequest) (any, error) {
+		return nil, h.DeleteTaskPushConfig(ctx, r)
+	}, func(any) (any, error) { return null(), nil }),
+	"agent/getAuthenticatedExtendedCard": func(h a2asrv.RequestHandler, ctx context.Context, _ json.RawMessage) (any, error) {
+		card, err := h.GetExtendedAgentCard(ctx, &sdk.GetExtendedAgentCardRequest{})
+		if err != nil {
+			return nil, err
+		}
+		doc, err := Card(card)
+		return json.RawMessage(doc), err
+	},
+}
+
+// streams are those with many.
+var streams = map[string]func(a2asrv.RequestHandler, context.Context, json.RawMessage) iter.Seq2[sdk.Event, error]{
+	"message/stream":    streamOf(toSend, a2asrv.RequestHandler.SendStreamingMessage),
+	"tasks/resubscribe": streamOf(toSubscribe, a2asrv.RequestHandler.SubscribeToTask),
+}
+
+func streamOf[P, Q any](to func(*P) (Q, error), call func(a2asrv.RequestHandler, context.Context, Q) iter.Seq2[sdk.Event, error]) func(a2asrv.RequestHandler, context.Context, json.RawMessage) iter.Seq2[sdk.Event, error] {
+	return func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) iter.Seq2[sdk.Event, error] {
+		p, err := decode[P](params)
+		if err == nil {
+			var q Q
+			if q, err = to(p); err == nil {
+				return call(h, ctx, q)
+			}
+		}
+		return func(yield func(sdk.Event, error) bool) { yield(nil, err) }
+	}
+}
+
+// getHook also answers who names no config, which 0.3 allows: with the first one.
+func getHook(h a2asrv.RequestHandler, ctx context.Context, r *sdk.GetTaskPushConfigRequest) (*sdk.PushConfig, error) {
+	if r.ID != "" {
+		return h.GetTaskPushConfig(ctx, r)
+	}
+	list, err := h.ListTaskPushConfigs(ctx, &sdk.ListTaskPushConfigRequest{Tenant: r.Tenant, TaskID: r.TaskID})
+	if err != nil {
+		return nil, err
+	}
+	if len(list.Configs) == 0 {
+		return nil, sdk.NewError(sdk.ErrTaskNotFound, "the task has no push notification config")
+	}
+	return list.Configs[0], nil
+}
+
+// allHooks collects what 1.0 gives out in pages, which 0.3 does not have.
+func allHooks(h a2asrv.RequestHandler, ctx context.Context, r *sdk.ListTaskPushConfigRequest) ([]*sdk.PushConfig, error) {
+	var all []*sdk.PushConfig
+	for {
+		list, err := h.ListTaskPushConfigs(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list.Configs...)
+		if list.NextPageToken == "" || list.NextPageToken == r.PageToken {
+			return all, nil
+		}
+		r.PageToken = list.NextPageToken
+	}
+}
