@@ -423,22 +423,23 @@ func nameServer(t testing.TB, lookup func(name string) netip.Addr) *net.Resolver
 }
 
 func TestPushIgnoresTheAnswer(t *testing.T) {
-	released := make(chan struct{})
+	released := make(chan int)
 	r := newReceiver(t, func(w http.ResponseWriter, req *http.Request) {
-		// An answer without an end.
-		for i := 0; req.Context().Err() == nil && i < 1<<20; i++ {
-			if _, err := w.Write(make([]byte, 1024)); err != nil {
+		n := 0 // of an answer without an end
+		for req.Context().Err() == nil {
+			m, err := w.Write(make([]byte, 1024))
+			if n += m; err != nil {
 				break
 			}
 		}
-		close(released)
+		released <- n
 	})
 	p := r.pushes(t, PushOptions{})
 	task := aTask("alice")
 	follow(t, p, task, sdk.PushConfig{URL: r.URL})
 	p.notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
+	require.Less(t, <-released, 64<<20)
 	drain(t, p)
-	<-released
 	require.Len(t, r.got, 1)
 	require.False(t, p.follows(task))
 }
@@ -583,6 +584,38 @@ func TestJoiningChangesNothing(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestUpdatesThatAreNotJoined(t *testing.T) {
+	task, other := aTask("alice"), aTask("alice")
+	other.Task = "other"
+	base := func() *sdk.TaskArtifactUpdateEvent { return words(task, "a", true, "x") }
+	change := func(f func(*sdk.TaskArtifactUpdateEvent)) *sdk.TaskArtifactUpdateEvent {
+		u := base()
+		f(u)
+		return u
+	}
+	many := change(func(u *sdk.TaskArtifactUpdateEvent) { u.Artifact.Parts = make(sdk.ContentParts, maxJoined) })
+	require.NotNil(t, joinUpdates(base(), base()))
+	for what, pair := range map[string][2]sdk.Event{
+		"nothing before":   {nil, base()},
+		"no update before": {status(task, sdk.TaskStateWorking), base()},
+		"no update after":  {base(), status(task, sdk.TaskStateWorking)},
+		"replaces":         {base(), words(task, "a", false, "x")},
+		"another artifact": {base(), words(task, "b", true, "x")},
+		"another task":     {base(), words(other, "a", true, "x")},
+		"complete":         {change(func(u *sdk.TaskArtifactUpdateEvent) { u.LastChunk = true }), base()},
+		"metadata":         {base(), change(func(u *sdk.TaskArtifactUpdateEvent) { u.Metadata = map[string]any{"agent": "x"} })},
+		"context":          {base(), change(func(u *sdk.TaskArtifactUpdateEvent) { u.ContextID = "other" })},
+		"name":             {base(), change(func(u *sdk.TaskArtifactUpdateEvent) { u.Artifact.Name = "x" })},
+		"description":      {base(), change(func(u *sdk.TaskArtifactUpdateEvent) { u.Artifact.Description = "x" })},
+		"extensions":       {base(), change(func(u *sdk.TaskArtifactUpdateEvent) { u.Artifact.Extensions = []string{"x"} })},
+		"its metadata":     {base(), change(func(u *sdk.TaskArtifactUpdateEvent) { u.Artifact.Metadata = map[string]any{"x": 1} })},
+		"too many parts":   {base(), many},
+		"no artifact":      {base(), &sdk.TaskArtifactUpdateEvent{TaskID: task.Task, ContextID: "context", Append: true}},
+	} {
+		require.Nil(t, joinUpdates(pair[0], pair[1]), what)
+	}
 }
 
 // After an event that did not arrive there is no use in the rest of an artifact:

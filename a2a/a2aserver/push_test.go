@@ -352,6 +352,22 @@ func TestPushFileIsSafeForConcurrentUse(t *testing.T) {
 	store, err := NewPushFile(path)
 	require.NoError(t, err)
 	p := testPushes(t, PushOptions{Store: store})
+	// Whoever reads the file at any time reads a whole one.
+	stop, read := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				read <- nil
+				return
+			default:
+			}
+			if _, err := NewPushFile(path); err != nil {
+				read <- err
+				return
+			}
+		}
+	}()
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
@@ -369,6 +385,8 @@ func TestPushFileIsSafeForConcurrentUse(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	close(stop)
+	require.NoError(t, <-read)
 	again, err := NewPushFile(path)
 	require.NoError(t, err)
 	require.Len(t, again.records, 16)

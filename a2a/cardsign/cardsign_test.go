@@ -15,6 +15,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -449,6 +450,16 @@ func TestHeadersThatAreRefused(t *testing.T) {
 	} {
 		require.ErrorIs(t, v.Verify(t.Context(), with(sig)), cardsign.ErrUnverified, what)
 	}
+	require.ErrorContains(t, v.Verify(t.Context(), with(merge(shared, "payload", ""))), `its algorithm "HS256" is not one of the key "k"`)
+
+	// There is one way to write a signature: the last character has bits that count for
+	// nothing, and must be zero.
+	value := good["signature"].(string)
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	last := strings.IndexByte(alphabet, value[len(value)-1])
+	other := merge(good, "signature", value[:len(value)-1]+alphabet[last+1:last+2])
+	require.ErrorIs(t, v.Verify(t.Context(), with(other)), cardsign.ErrUnverified)
+
 	// A key that comes with the signature is nobody's.
 	attacker := ecKey(t, elliptic.P256())
 	own := jws(t, attacker, `{"name":"x"}`, map[string]any{"kid": "k", "jwk": jose.JSONWebKey{Key: attacker.Public()}})
