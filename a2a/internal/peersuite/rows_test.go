@@ -304,3 +304,33 @@ func TestTargetRefuses(t *testing.T) {
 		})
 	}
 }
+
+// What the specialist's models use is counted in the coordinator's log, wherever they run.
+func TestUsage(t *testing.T) {
+	same(t, func(t *testing.T, p place) any {
+		script := scripted.New().Add("support", handOver()).
+			Add("billing", scripted.Reply(scripted.Text("I see."), scripted.Usage(10, 5, 2)), scripted.Reply(scripted.Text("Bye."), scripted.Usage(20, 7, 10)))
+		c := newScene(t, p, script)
+		require.NoError(t, turn(t, c.Runner, "help", nil))
+		require.NoError(t, turn(t, c.Runner, "thanks", nil))
+		var sum agent.Usage
+		for _, e := range log(t, c.store) {
+			var used []agent.Usage
+			switch d := e.Data.(type) {
+			case *agent.Usage:
+				used = []agent.Usage{*d}
+			case *agent.RemoteTask:
+				used = d.Usage
+			}
+			for _, u := range used {
+				if e.Agent == "billing" {
+					sum.InputTokens += u.InputTokens
+					sum.OutputTokens += u.OutputTokens
+					sum.CachedTokens += u.CachedTokens
+				}
+			}
+		}
+		require.Equal(t, 30, sum.InputTokens)
+		return sum
+	})
+}
