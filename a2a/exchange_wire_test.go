@@ -116,6 +116,7 @@ func (c call) fail(w http.ResponseWriter, code int, message string) {
 func (c call) stream(w http.ResponseWriter, events ...string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for _, e := range events {
+		e = strings.ReplaceAll(e, "\n", "") // between values; within them it is escaped
 		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", c.ID, e)
 		w.(http.Flusher).Flush()
 	}

@@ -2,13 +2,16 @@ package a2a
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -74,6 +77,18 @@ func (d *delivery) failed(err error) {
 func isAnswer(err error) bool {
 	var protocol *sdk.Error
 	return errors.As(err, &protocol) || errors.As(err, new(*statusError))
+}
+
+// unreadable reports whether an error says that the peer's answer has another form than
+// the protocol promises. Asking again would not help.
+func unreadable(err error) bool {
+	var syntax *json.SyntaxError
+	var typ *json.UnmarshalTypeError
+	if errors.As(err, &syntax) || errors.As(err, &typ) || errors.As(err, new(*time.ParseError)) || errors.Is(err, errBadJSON) {
+		return true
+	}
+	return slices.ContainsFunc([]string{"unknown event type", "unknown part content type", "expected exactly one"}, // of the protocol library, without types
+		func(s string) bool { return strings.Contains(err.Error(), s) })
 }
 
 // refusal makes an agent.RefusedError of an error if the peer has certainly not begun

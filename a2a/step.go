@@ -150,12 +150,12 @@ func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 	events := 0
 	for e, err := range x.peer.client.SendStreamingMessage(x.delivery.watch(x.ctx), &sdk.SendMessageRequest{Message: msg}) {
 		if err != nil {
-			if x.answer.taskID == "" || !x.broke(err) {
+			if x.answer.taskID == "" || !x.broke(err) && !unreadable(err) {
 				x.delivery.failed(err)
 				return false, x.failed(err)
 			}
 			x.answer.gap()
-			return true, nil
+			return !unreadable(err), nil
 		}
 		x.delivery.heard = true
 		if events++; !x.take(e) {
@@ -174,7 +174,7 @@ func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 // broke reports whether an error is one of the connection, after which the task may
 // still be there, and not the peer's own.
 func (x *exchange) broke(err error) bool {
-	return x.ctx.Err() == nil && !isAnswer(err) && !errors.Is(err, errTooLarge)
+	return x.ctx.Err() == nil && !isAnswer(err) && !unreadable(err) && !errors.Is(err, errTooLarge)
 }
 
 // take takes in one event: it stores the handle of a new task before anything

@@ -1,0 +1,114 @@
+package a2a_test
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+)
+
+// waitsForever is a peer that takes tasks and never ends them.
+func waitsForever(t *testing.T) *wire {
+	return newWire(t, func(w http.ResponseWriter, c call) {
+		if c.Method == cancels {
+			c.reply(w, taskJSON("CANCELED", ""))
+			return
+		}
+		c.stream(w, taskEvent("WORKING", ""))
+		<-c.ctx.Done()
+	})
+}
+
+// Canceling the turn cancels the tasks at the peers, wherever their nodes run.
+func TestCancelInsideOfAgents(t *testing.T) {
+	for name, c := range map[string]struct {
+		root  func(t *testing.T, billing agent.Agent) agent.Agent
+		tasks int
+	}{
+		"a tool": {func(t *testing.T, billing agent.Agent) agent.Agent { return withTool(t, billing) }, 1},
+		"tools side by side": {func(t *testing.T, billing agent.Agent) agent.Agent {
+			return withTool(t, billing, scripted.Call("billing", `{"input":"two"}`))
+		}, 2},
+		"a node of a graph": {func(t *testing.T, billing agent.Agent) agent.Agent {
+			g, err := agentgraph.NewBuilder("desk").Node("ask", billing).Build()
+			require.NoError(t, err)
+			return g
+		}, 1},
+		"nodes side by side": {func(t *testing.T, billing agent.Agent) agent.Agent {
+			first, err := llmagent.New("first", "", scripted.Always("first", scripted.Reply(scripted.Text("go"))))
+			require.NoError(t, err)
+			g, err := agentgraph.NewBuilder("desk").Node("first", first).Node("a", billing).Node("b", billing).Node("c", billing).
+				Edge("first", "a").Edge("first", "b").Edge("first", "c").Build()
+			require.NoError(t, err)
+			return g
+		}, 3},
+		"a graph in a tool": {func(t *testing.T, billing agent.Agent) agent.Agent {
+			g, err := agentgraph.NewBuilder("billing").Node("ask", billing).Build()
+			require.NoError(t, err)
+			return withTool(t, g)
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := waitsForever(t)
+			f := newRunner(t, c.root(t, newRemote(t, p.URL)))
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			go func() { // what is stored inside of tools is delivered later
+				defer cancel()
+				for stored := 0; stored < c.tasks; runtime.Gosched() {
+					stored = 0
+					for e, err := range f.store.Load(context.Background(), key, 0) {
+						if err == nil && e.Type() == agent.TypeRemoteTask {
+							stored++
+						}
+					}
+				}
+			}()
+			_, _, last := f.collect(f.Run(ctx, key, llm.UserText("refund")))
+			require.ErrorIs(t, last, context.Canceled)
+			require.Len(t, p.made(cancels), c.tasks)
+			for _, made := range p.made(cancels) {
+				require.Equal(t, "t1", made.Params.ID)
+			}
+		})
+	}
+}
+
+func withTool(t *testing.T, a agent.Agent, more ...scripted.Item) agent.Agent {
+	tool, err := agenttool.New(a, agenttool.WithName("billing"))
+	require.NoError(t, err)
+	s := scripted.New().Add("support", scripted.Reply(append(more, scripted.Call("billing", `{"input":"refund"}`))...))
+	support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithTools(tool))
+	require.NoError(t, err)
+	return support
+}
+
+// A call that takes too long, or a node that does, cancels its own task; the turn goes on.
+func TestTimeoutInsideOfAgents(t *testing.T) {
+	p := waitsForever(t)
+	tool, err := agenttool.New(newRemote(t, p.URL), agenttool.WithTimeout(200*time.Millisecond))
+	require.NoError(t, err)
+	s := scripted.New().Add("support", scripted.Reply(scripted.Call("billing", `{"input":"refund"}`)), scripted.Reply(scripted.Text("It takes too long.")))
+	support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithTools(tool))
+	require.NoError(t, err)
+	_, _, err = newRunner(t, support).turn("refund")
+	require.NoError(t, err)
+	require.Len(t, p.made(cancels), 1)
+
+	p = waitsForever(t)
+	g, err := agentgraph.NewBuilder("desk").Node("ask", newRemote(t, p.URL), agentgraph.Timeout(200*time.Millisecond)).Build()
+	require.NoError(t, err)
+	_, _, err = newRunner(t, g).turn("refund")
+	require.ErrorIs(t, err, agent.ErrTimeout)
+	require.Len(t, p.made(cancels), 1)
+}

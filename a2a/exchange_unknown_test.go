@@ -1,0 +1,119 @@
+package a2a_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/runner"
+)
+
+// What a peer sends that nobody here knows is left out or told of, and the rest is
+// understood.
+func TestUnknownThings(t *testing.T) {
+	for name, c := range map[string]struct {
+		events []string
+		said   []string
+	}{
+		"parts":                                  {[]string{taskEvent("WORKING", ""), `{"artifactUpdate":{"taskId":"t1","contextId":"c1","artifact":{"artifactId":"a","parts":[{"text":"See "},{"hologram":{},"mediaType":"x/holo"},{"text":"."}]}}}`, statusEvent("COMPLETED", "")}, []string{"See [part of an unknown kind x/holo]."}},
+		"only such parts":                        {[]string{`{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"hologram":{}}]}}`}, []string{"[part of an unknown kind]"}},
+		"events":                                 {[]string{taskEvent("WORKING", ""), `{"hologramUpdate":{"taskId":"t1"}}`, deltaEvent("a", "Fine."), statusEvent("COMPLETED", "")}, []string{"Fine."}},
+		"states":                                 {[]string{taskEvent("HOVERING", ""), statusEvent("LANDING", "wait"), deltaEvent("a", "Fine."), statusEvent("COMPLETED", "")}, []string{"Fine."}},
+		"old states":                             {[]string{`{"task":{"id":"t1","contextId":"c1","status":{"state":"completed"},"artifacts":[{"artifactId":"a","parts":[{"text":"Fine."}]}]}}`}, []string{"Fine."}},
+		"times":                                  {[]string{`{"statusUpdate":{"taskId":"t1","contextId":"c1","status":{"state":"TASK_STATE_COMPLETED","timestamp":"soon","message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"Fine."}]}}}}`}, []string{"Fine."}},
+		"roles":                                  {[]string{`{"message":{"messageId":"m","role":"ROLE_ROBOT","parts":[{"text":"Fine."}]}}`}, []string{"Fine."}},
+		"no role":                                {[]string{`{"message":{"messageId":"m","parts":[{"text":"Fine."}]}}`}, []string{"Fine."}},
+		"our own words":                          {[]string{`{"message":{"messageId":"u","role":"ROLE_USER","parts":[{"text":"hi"}]}}`, messageEvent("Fine.")}, []string{"Fine."}},
+		"an empty message":                       {[]string{`{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[]}}`}, nil},
+		"an empty end":                           {[]string{taskEvent("COMPLETED", "")}, nil},
+		"holes":                                  {[]string{`{"task":{"id":"t1","contextId":"c1","status":{"state":"TASK_STATE_COMPLETED","message":null},"artifacts":[null,{"artifactId":"a","parts":[null,{"text":"Fine."}]}],"history":[null]}}`}, []string{"Fine."}},
+		"another task":                           {[]string{taskEvent("WORKING", ""), `{"artifactUpdate":{"taskId":"t2","contextId":"c1","artifact":{"artifactId":"a","parts":[{"text":"Fine."}]}}}`, statusEvent("COMPLETED", "")}, []string{"Fine."}},
+		"words after the end are not waited for": {[]string{messageEvent("Fine."), messageEvent("Or not.")}, []string{"Fine."}},
+	} {
+		for _, streams := range []bool{true, false} {
+			if !streams && len(c.events) > 1 {
+				continue
+			}
+			t.Run(fmt.Sprint(name, " streams=", streams), func(t *testing.T) {
+				p := newWire(t, func(w http.ResponseWriter, cl call) {
+					if streams {
+						cl.stream(w, c.events...)
+					} else {
+						cl.reply(w, c.events[0])
+					}
+				})
+				events, streamed, err := newRunner(t, newRemote(t, p.URL), runner.WithStreaming()).turn("hi")
+				require.NoError(t, err)
+				require.Equal(t, c.said, said(events))
+				if len(c.said) == 0 {
+					require.Empty(t, streamed)
+				}
+				require.Equal(t, agent.FinishReasonStop, lastEnd(events))
+			})
+		}
+	}
+}
+
+// What nobody can read at all is not asked for again and again. The task is still asked
+// for, once the stream is given up.
+func TestUnreadableStreams(t *testing.T) {
+	for name, bad := range map[string]string{
+		"cut off":    `{"task":`,
+		"null":       `null`,
+		"a number":   `7`,
+		"empty":      `{}`,
+		"wrong type": `{"task":{"id":"t1","status":{"state":"x"},"artifacts":[]},"message":[]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			p := newWire(t, func(w http.ResponseWriter, c call) {
+				if c.Method == gets {
+					c.reply(w, taskJSON("COMPLETED", "", "a", "All of it."))
+					return
+				}
+				c.stream(w, taskEvent("WORKING", ""), deltaEvent("a", "All "), bad, deltaEvent("a", "of it."), statusEvent("COMPLETED", ""))
+			})
+			events, streamed, err := newRunner(t, newRemote(t, p.URL), runner.WithStreaming()).turn("hi")
+			require.NoError(t, err)
+			require.Equal(t, []string{"All of it."}, said(events))
+			require.Equal(t, "All of it.", streamed)
+			require.Less(t, time.Since(began), 5*time.Second)
+		})
+	}
+	p := newWire(t, func(w http.ResponseWriter, c call) {
+		if c.Method == gets {
+			c.reply(w, `{"id":[]}`)
+			return
+		}
+		c.stream(w, taskEvent("WORKING", ""), `{"task":`)
+	})
+	_, _, err := newRunner(t, newRemote(t, p.URL)).turn("hi")
+	var e *a2a.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, a2a.CodeProtocol, e.Code)
+	require.Len(t, p.made(gets), 1)
+}
+
+// The same with a server that nobody has bent: parts of all kinds that there are.
+func TestAllKindsOfParts(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		srv := newServer(t, streams, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+			yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
+			raw := sdk.NewRawPart([]byte("x"))
+			raw.Filename, raw.MediaType = "bill.pdf", "application/pdf"
+			yield(sdk.NewArtifactEvent(ec, sdk.NewTextPart("See "), sdk.NewDataPart(map[string]any{"n": 1}), raw, sdk.NewFileURLPart("https://x.test/y", "image/png")), nil)
+			yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, nil), nil)
+		})
+		events, _, err := newRunner(t, newRemote(t, srv.cardURL())).turn("hi")
+		require.NoError(t, err)
+		require.Equal(t, []string{`See {"n":1}[file bill.pdf application/pdf][file image/png https://x.test/y]`}, said(events))
+	}
+}
