@@ -203,7 +203,7 @@ func (r *remote) dial(ctx context.Context, b *Binding, card *sdk.AgentCard, i sd
 		return nil, errors.Join(err, transport.Destroy())
 	}
 	// Whoever is in a call holds the client, and nobody says when it is the last one.
-	runtime.AddCleanup(client, func(t a2aclient.Transport) { _ = t.Destroy() }, transport)
+	runtime.AddCleanup(client, func(t a2aclient.Transport) { go func() { _ = t.Destroy() }() }, transport)
 	return &peer{client: client, card: card, endpoint: endpoint}, nil
 }
 

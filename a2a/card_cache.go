@@ -58,7 +58,7 @@ func lifetime(h http.Header, asked time.Time, ttl time.Duration) (d time.Duratio
 			if err != nil {
 				date = asked
 			}
-			d = at.Sub(date)
+			d = max(at.Sub(date), 0)
 		}
 	}
 	if !fresh {

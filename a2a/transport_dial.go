@@ -149,7 +149,7 @@ func (r *remote) newConnections(hosts ...string) (*connections, error) {
 		if def, ok := http.DefaultTransport.(*http.Transport); ok {
 			t = def.Clone()
 		} else { // it was replaced by something that could not be guarded
-			t = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second}
+			t = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second}
 		}
 	case *http.Transport:
 		t = b.Clone()
@@ -166,6 +166,9 @@ func (r *remote) newConnections(hosts ...string) (*connections, error) {
 	t.DialContext = d.dial(own)
 	if t.MaxResponseHeaderBytes == 0 {
 		t.MaxResponseHeaderBytes = maxHeader
+	}
+	if t.IdleConnTimeout == 0 { // nobody can close the connections of a copy
+		t.IdleConnTimeout = 90 * time.Second
 	}
 	if t.DialTLSContext != nil {
 		t.DialTLSContext = d.dial(t.DialTLSContext)

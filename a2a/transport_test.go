@@ -56,7 +56,7 @@ func TestCardsMustNotLeadInside(t *testing.T) {
 			}
 			// What some resolvers take for an address is none of theirs.
 			for _, host := range []string{"2130706433", "0x7f000001", "127.1", "017700000001"} {
-				require.Error(t, turn("http://"+host+":"+port), host)
+				require.Error(t, turn("http://"+host+":"+port, a2a.WithTimeout(2*time.Second)), host)
 			}
 			require.Empty(t, inside.asked())
 
@@ -357,3 +357,45 @@ func TestErrorsShowNoQuery(t *testing.T) {
 	require.ErrorContains(t, err, "the wire was cut")
 	require.NotContains(t, everything(err), "Get ")
 }
+
+// FuzzResponses has the client read whatever a peer may answer.
+func FuzzResponses(f *testing.F) {
+	var answer *http.Response
+	var env a2a.Environment
+	b := a2a.Binding{Protocol: sdk.TransportProtocolJSONRPC, Version: "1.0",
+		Dial: func(_ context.Context, _ *sdk.AgentInterface, e a2a.Environment) (a2aclient.Transport, error) {
+			env = e
+			return counting{}, nil
+		}}
+	r, err := a2a.Remote("billing", "http://peer.test/card", a2a.WithBinding(b), a2a.WithMaxResponse(1<<16),
+		a2a.WithHTTPClient(&http.Client{Transport: pipe(func(req *http.Request) (*http.Response, error) {
+			if req.URL.Path == "/card" {
+				return response(200, goodCard), nil
+			}
+			return answer, nil
+		})}))
+	require.NoError(f, err)
+	require.NoError(f, ready(r))
+	f.Add(200, "text/event-stream", "data: {}\n\n", true)
+	f.Add(200, "application/json", `{"a":1}`, true)
+	f.Add(400, "application/json; charset=utf-8", `{"jsonrpc":"2.0","error":{"code":-32004,"message":"x"}}`, true)
+	f.Add(404, "application/a2a+json", `{"error":{"code":404,"message":"x","details":[{"domain":"a2a-protocol.org"}]}}`, false)
+	f.Add(500, "application/json", `{"error":{"details":7}}`, false)
+	f.Fuzz(func(t *testing.T, status int, contentType, body string, streams bool) {
+		answer = response(100+abs(status%500), body, "Content-Type", contentType)
+		req, err := http.NewRequest(http.MethodPost, "http://peer.test/rpc", nil)
+		require.NoError(t, err)
+		if streams {
+			req.Header.Set("Accept", "text/event-stream")
+		}
+		resp, err := env.HTTP.Do(req)
+		if err != nil {
+			return
+		}
+		data, _ := io.ReadAll(resp.Body)
+		require.LessOrEqual(t, len(data), 2<<16)
+		require.NoError(t, resp.Body.Close())
+	})
+}
+
+func abs(n int) int { return max(n, -n) }

@@ -1,0 +1,194 @@
+package a2a_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/runner"
+)
+
+// secrets are all that the test below gives to a remote agent.
+var secrets = []string{"s3cret-bearer", "s3cret-header", "s3cret-key", "s3cret-cookie", "s3cret-basic", "s3cret-query", "s3cret-client", "s3cret-token", "s3cret-tenant", "hunter2"}
+
+func requireNoSecret(t *testing.T, text string) {
+	t.Helper()
+	for _, s := range secrets {
+		require.NotContains(t, text, s)
+		require.NotContains(t, text, base64.StdEncoding.EncodeToString([]byte("arbor:"+s)))
+	}
+}
+
+// everything is all that can be got out of an error: its text, in all formats, and
+// those of its causes.
+func everything(err error) string {
+	if err == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%v\n%+v\n%s\n", err, err, err)
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		text += everything(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			text += everything(err)
+		}
+	}
+	return text
+}
+
+// Whatever goes wrong, and though the peer repeats all that it was sent, no secret
+// is in an error, a log or a stored event.
+func TestSecretsStaySecret(t *testing.T) {
+	echo := func(req *http.Request) string {
+		return fmt.Sprint(req.Header, " ", req.URL.RawQuery)
+	}
+	quoted := func(s string) string {
+		b, _ := json.Marshal(s)
+		return string(b)
+	}
+	failures := map[string]func(w http.ResponseWriter, req *http.Request) bool{
+		"plain status": func(w http.ResponseWriter, req *http.Request) bool {
+			http.Error(w, echo(req), http.StatusBadGateway)
+			return true
+		},
+		"unauthorized": func(w http.ResponseWriter, req *http.Request) bool {
+			http.Error(w, echo(req), http.StatusForbidden)
+			return true
+		},
+		"error of HTTP+JSON": func(w http.ResponseWriter, req *http.Request) bool {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `{"error":{"code":400,"message":%s,"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"INVALID_REQUEST","domain":"a2a-protocol.org"}]}}`, quoted(echo(req)))
+			return true
+		},
+		"error of a gateway": func(w http.ResponseWriter, req *http.Request) bool {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `{"error":{"message":%s}}`, quoted(echo(req)))
+			return true
+		},
+		"error of JSON-RPC": func(w http.ResponseWriter, req *http.Request) bool {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":"1","error":{"code":-32603,"message":%s}}`, quoted(echo(req)))
+			return true
+		},
+		"something else": func(w http.ResponseWriter, req *http.Request) bool {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"result":%s}`, quoted(echo(req)))
+			return true
+		},
+		"a redirect": func(w http.ResponseWriter, req *http.Request) bool {
+			http.Redirect(w, req, "http://elsewhere.test/?"+req.URL.RawQuery+"&"+url.QueryEscape(echo(req)), http.StatusTemporaryRedirect)
+			return true
+		},
+		"a redirect to nowhere": func(w http.ResponseWriter, req *http.Request) bool {
+			w.Header().Set("Location", "http://[nowhere/?"+req.URL.RawQuery)
+			w.WriteHeader(http.StatusFound)
+			return true
+		},
+		"the connection breaks": func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) },
+	}
+	token := `{"access_token":"s3cret-token","expires_in":3600}`
+	for name, failure := range failures {
+		for _, protocol := range protocols {
+			for _, where := range []string{"card", "call"} {
+				for _, oauth := range []bool{true, false} {
+					t.Run(fmt.Sprintf("%s/%s/%s/oauth=%v", name, protocol, where, oauth), func(t *testing.T) {
+						srv := newPeer(t, protocol, nil)
+						srv.wrap = func(w http.ResponseWriter, req *http.Request) bool {
+							if isCard := strings.HasPrefix(req.URL.Path, "/.well-known"); isCard != (where == "card") {
+								return false
+							}
+							return failure(w, req)
+						}
+						opts := []a2a.Option{a2a.WithHeader("X-Secret", "s3cret-header"),
+							a2a.WithAPIKey(sdk.APIKeySecuritySchemeLocationHeader, "X-API-Key", "s3cret-key/1"),
+							a2a.WithAPIKey(sdk.APIKeySecuritySchemeLocationQuery, "key", "s3cret-query 2"),
+							a2a.WithAPIKey(sdk.APIKeySecuritySchemeLocationCookie, "session", "s3cret-cookie")}
+						if oauth {
+							endpoint := newTokenEndpoint(t, func(w http.ResponseWriter, _ *http.Request) {
+								w.Header().Set("Content-Type", "application/json")
+								_, _ = io.WriteString(w, token)
+							})
+							opts = append(opts, a2a.WithClientCredentials(a2a.ClientCredentials{TokenURL: endpoint.URL, ID: "arbor", Secret: "s3cret-client"}))
+						}
+						var log bytes.Buffer
+						logger := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+						user := "://arbor:s3cret-basic@"
+						if oauth {
+							user = "://"
+						}
+						r := newRemote(t, strings.Replace(srv.URL, "://", user, 1)+"/.well-known/agent-card.json?token=s3cret-tenant", opts...)
+						err := ready(r)
+						require.Equal(t, where == "card", err != nil)
+						f := newRunner(t, r, runner.WithLogger(logger), runner.WithStreaming())
+						events, _, turnErr := f.turn("hi")
+						require.Error(t, turnErr)
+						require.NotEmpty(t, events)
+						stored := storedEvents(t, f)
+						require.Contains(t, stored, "remote_")
+						for _, text := range []string{everything(err), everything(turnErr), log.String(), stored} {
+							requireNoSecret(t, text)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// storedEvents is the log of the session as it is stored.
+func storedEvents(t *testing.T, f *fixture) string {
+	t.Helper()
+	var all strings.Builder
+	for e, err := range f.store.Load(context.Background(), key, 0) {
+		require.NoError(t, err)
+		data, err := json.Marshal(e)
+		require.NoError(t, err)
+		all.Write(data)
+	}
+	return all.String()
+}
+
+// Options that cannot be used are found at once, without a word of what they hold.
+func TestCredentialsThatCannotBeSent(t *testing.T) {
+	for name, opts := range map[string][]a2a.Option{
+		"line break in a header": {a2a.WithHeader("X-Secret", "hunter2\r\nX-Evil: 1")},
+		"line break in a token":  {a2a.WithBearer("hunter2\n")},
+		"bad name of a header":   {a2a.WithHeader("X Secret", "hunter2")},
+		"bad cookie":             {a2a.WithAPIKey(sdk.APIKeySecuritySchemeLocationCookie, "session", "hunter2;x")},
+		"bad name of a cookie":   {a2a.WithAPIKey(sdk.APIKeySecuritySchemeLocationCookie, "se=ssion", "hunter2")},
+		"key without a name":     {a2a.WithAPIKey(sdk.APIKeySecuritySchemeLocationQuery, "", "hunter2")},
+		"key without a value":    {a2a.WithAPIKey(sdk.APIKeySecuritySchemeLocationQuery, "key", "")},
+		"key in the body":        {a2a.WithAPIKey("body", "key", "hunter2")},
+		"token endpoint":         {a2a.WithClientCredentials(a2a.ClientCredentials{TokenURL: "tokens.test/hunter2", Secret: "hunter2"})},
+		"no token endpoint":      {a2a.WithClientCredentials(a2a.ClientCredentials{TokenURL: "http://a b/?hunter2", Secret: "hunter2"})},
+		"two for one header":     {a2a.WithBearer("hunter2"), a2a.WithClientCredentials(a2a.ClientCredentials{TokenURL: "https://tokens.test", Secret: "hunter2"})},
+		"certificate for a transport that is none of HTTP's": {a2a.WithClientCertificate(tls.Certificate{}), a2a.WithHTTPClient(&http.Client{Transport: pipe(nil)})},
+		"incomplete binding": {a2a.WithBinding(a2a.Binding{Protocol: "GRPC"})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := a2a.Remote("billing", "https://peer.test", opts...)
+			require.ErrorContains(t, err, `remote agent "billing"`)
+			requireNoSecret(t, everything(err))
+		})
+	}
+	c := a2a.ClientCredentials{TokenURL: "https://tokens.test?hunter2", ID: "arbor", Secret: "hunter2"}
+	asJSON, err := json.Marshal(a2a.ClientCredentials{ID: "arbor", Secret: "hunter2"})
+	require.NoError(t, err)
+	requireNoSecret(t, fmt.Sprintf("%v %+v %#v %s %s", c, c, c, c, asJSON))
+}
