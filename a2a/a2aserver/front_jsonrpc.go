@@ -139,6 +139,9 @@ func (x *exchange) serveRPC(ctx context.Context, call *a2asrv.CallContext) error
 // serveLegacy hands a request of version 0.3 on, once it is known to be well-formed. What goes
 // on is the envelope as it was understood here.
 func (x *exchange) serveLegacy(ctx context.Context, req rpcRequest) error {
+	if operations[req.Method] != nil {
+		return fmt.Errorf("%w: %s is an operation of A2A 1.0, and the request is one of 0.3: send the header A2A-Version: 1.0", sdk.ErrMethodNotFound, req.Method)
+	}
 	params := json.RawMessage("{}")
 	if req.Params != nil {
 		var err error

@@ -25,7 +25,8 @@ type operation struct {
 func decode[P any](doc []byte) (*P, error) {
 	req := new(P)
 	if err := json.Unmarshal(doc, req); err != nil {
-		return nil, &violation{"", "the parameters do not fit: " + err.Error(), nil}
+		// The words of encoding/json are about Go, and a rewritten document always fits.
+		return nil, &violation{"", "the parameters do not fit the operation", nil}
 	}
 	return req, nil
 }

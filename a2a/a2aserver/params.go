@@ -257,7 +257,10 @@ func (w *rewriter) object(field string, s *shape) error {
 				return err
 			}
 			w.out.Truncate(mark)
-		} else if bytes.HasPrefix(w.src[w.pos:], []byte("null")) && f.shape.kind != kindAny {
+		} else if bytes.HasPrefix(w.src[w.pos:], []byte("null")) {
+			if f.shape.kind == kindAny {
+				return &violation{at, "must not be null", nil}
+			}
 			w.token() // as if it were not there
 		} else {
 			if !first {
@@ -355,6 +358,9 @@ func (w *rewriter) scalar(field string, s *shape, raw []byte) error {
 		if !quoted {
 			return wrong
 		}
+		if int64(len(raw)-2) < s.min {
+			return &violation{field, "must not be empty", nil}
+		}
 		w.out.Write(raw)
 	case kindBool:
 		if w.query && quoted {
@@ -376,8 +382,12 @@ func (w *rewriter) scalar(field string, s *shape, raw []byte) error {
 		if !quoted {
 			return wrong
 		}
+		data, ok := standardBase64(unquoteJSON(raw))
+		if !ok {
+			return wrong
+		}
 		w.out.WriteByte('"')
-		w.out.WriteString(standardBase64(unquoteJSON(raw)))
+		w.out.WriteString(data)
 		w.out.WriteByte('"')
 	case kindInt:
 		word := string(raw)
@@ -413,13 +423,30 @@ func (w *rewriter) scalar(field string, s *shape, raw []byte) error {
 }
 
 // standardBase64 makes of either alphabet of RFC 4648, padded or not, the one that
-// encoding/json reads. What is no base64 stays none.
-func standardBase64(s string) string {
-	s = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/", "\r", "", "\n", "", `"`, "!", `\`, "!").Replace(s), "=")
-	for len(s)%4 != 0 {
-		s += "="
+// encoding/json reads.
+func standardBase64(s string) (string, bool) {
+	out := make([]byte, 0, len(s)+2)
+	for _, c := range []byte(strings.TrimRight(s, "=")) {
+		switch {
+		case c >= 'A' && c <= 'Z', c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '+', c == '/':
+		case c == '-':
+			c = '+'
+		case c == '_':
+			c = '/'
+		case c == '\r' || c == '\n': // MIME breaks lines
+			continue
+		default:
+			return "", false
+		}
+		out = append(out, c)
 	}
-	return s
+	if len(out)%4 == 1 {
+		return "", false
+	}
+	for len(out)%4 != 0 {
+		out = append(out, '=')
+	}
+	return string(out), true
 }
 
 // clipKey shortens a name of the client's for an error.

@@ -92,7 +92,7 @@ var (
 
 	partShape = func() *shape {
 		s := objectShape(map[string]*shape{
-			"text": aString, "raw": {kind: kindBytes}, "url": aString, "data": {kind: kindAny},
+			"text": aString, "raw": {kind: kindBytes}, "url": {kind: kindString, min: 1}, "data": {kind: kindAny},
 			"metadata": aStruct, "filename": aString, "mediaType": aString,
 		})
 

@@ -73,7 +73,7 @@ func TestFormsOfProtoJSONAreAccepted(t *testing.T) {
 	got := call(t, "POST", server.URL+"/rpc", rpcBody("SendMessage", `{
 		"message": {"messageId": "m", "contextId": null, "role": 1, "parts": [
 			{"raw": "_-8", "mediaType": "image/png", "text": null},
-			{"raw": "aGk", "mediaType": "image/png"}
+			{"raw": "aGk", "mediaType": "image/png"}, {"raw": "aG\r\nk=", "mediaType": "image/png"}, {"raw": "", "mediaType": "image/png"}
 		]},
 		"configuration": {"historyLength": "10"}, "metadata": null, "unknown": [{"x": null}]
 	}`))
@@ -82,6 +82,8 @@ func TestFormsOfProtoJSONAreAccepted(t *testing.T) {
 	require.Equal(t, sdk.MessageRoleUser, req.Message.Role)
 	require.Equal(t, []byte{0xff, 0xef}, req.Message.Parts[0].Raw())
 	require.Equal(t, "hi", string(req.Message.Parts[1].Raw()))
+	require.Equal(t, "hi", string(req.Message.Parts[2].Raw()))
+	require.Empty(t, req.Message.Parts[3].Raw())
 	require.Equal(t, 10, *req.Config.HistoryLength)
 }
 
@@ -112,7 +114,10 @@ func TestParamsThatAreRefused(t *testing.T) {
 		{"a text that is a number", "SendMessage", message(`"messageId":"m","role":"ROLE_USER","parts":[{"text":1}]`), "message.parts[0].text", 0},
 		{"metadata that is a list", "SendMessage", message(valid + `,"metadata":[]`), "message.metadata", 0},
 		{"parts that are an object", "SendMessage", message(`"messageId":"m","role":"ROLE_USER","parts":{}`), "message.parts", 0},
-		{"no base64", "SendMessage", message(`"messageId":"m","role":"ROLE_USER","parts":[{"raw":"\"\\!"}]`), "", 0},
+		{"no base64", "SendMessage", message(`"messageId":"m","role":"ROLE_USER","parts":[{"raw":"\"\\!"}]`), "message.parts[0].raw", 0},
+		{"half of base64", "SendMessage", message(`"messageId":"m","role":"ROLE_USER","parts":[{"raw":"AAAAA"}]`), "message.parts[0].raw", 0},
+		{"an empty URL", "SendMessage", message(`"messageId":"m","role":"ROLE_USER","parts":[{"url":""}]`), "message.parts[0].url", 0},
+		{"data that is null", "SendMessage", message(`"messageId":"m","role":"ROLE_USER","parts":[{"data":null}]`), "message.parts[0].data", 0},
 		{"a media type that is none", "SendMessage", message(`"messageId":"m","role":"ROLE_USER","parts":[{"text":"x","mediaType":"text"}]`), "message.parts[0].mediaType", 0},
 		{"no message", "SendMessage", `{}`, "message", 0},
 		{"message that is null", "SendMessage", `{"message":null}`, "message", 0},

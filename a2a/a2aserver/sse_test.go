@@ -78,7 +78,7 @@ func TestAnErrorBeforeTheFirstEventIsPlain(t *testing.T) {
 	got = call(t, "POST", server.URL+"/message:stream", hello, "Accept", "text/event-stream")
 	require.Equal(t, 404, got.status)
 
-	got = call(t, "POST", compat.URL+"/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`), "A2A-Version", "0.3")
+	got = call(t, "POST", compat.URL+"/rpc", rpcBody("tasks/resubscribe", `{"id":"t"}`), "A2A-Version", "0.3")
 	require.Equal(t, "application/json", got.mediaType())
 	require.Equal(t, -32001, got.code(t))
 	require.Empty(t, got.header.Get("X-Accel-Buffering"))
@@ -105,7 +105,7 @@ func TestAStreamWithoutEventsIsAnError(t *testing.T) {
 	}}
 	server := serveFront(t, front{handler: none, compat: testCompat()})
 	for _, version := range []string{"1.0", "0.3"} {
-		got := call(t, "POST", server.URL+"/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`), "A2A-Version", version)
+		got := call(t, "POST", server.URL+"/rpc", rpcBody(legacyName(version, "SubscribeToTask"), `{"id":"t"}`), "A2A-Version", version)
 		require.Equal(t, -32603, got.code(t), version)
 	}
 	require.Equal(t, 500, call(t, "GET", server.URL+"/tasks/t:subscribe", "").status)
@@ -127,7 +127,7 @@ func TestEventsComeOneByOne(t *testing.T) {
 			case "HTTP+JSON":
 				path, body = "/tasks/t:subscribe", "{}"
 			case "0.3":
-				f.compat = testCompat()
+				f.compat, body = testCompat(), rpcBody("tasks/resubscribe", `{"id":"t"}`)
 			}
 			server := serveFront(t, f)
 			go func() { events <- echo("t") }()
@@ -260,8 +260,9 @@ func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 				}
 			}
 			f := front{handler: handler, writeTimeout: 50 * time.Millisecond, keepAlive: time.Millisecond}
+			body := rpcBody("SubscribeToTask", `{"id":"t"}`)
 			if binding == "0.3" {
-				f.compat = testCompat()
+				f.compat, body = testCompat(), rpcBody("tasks/resubscribe", `{"id":"t"}`)
 			}
 			f.card = func(http.ResponseWriter, *http.Request, string) {}
 			h, err := newFront(f)
@@ -277,7 +278,6 @@ func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 			require.NoError(t, err)
 			defer conn.Close()
 			require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4096))
-			body := rpcBody("SubscribeToTask", `{"id":"t"}`)
 			_, err = fmt.Fprintf(conn, "POST /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 			require.NoError(t, err)
 			require.Equal(t, 200, call(t, "GET", server.URL+"/tasks/other", "").status)
@@ -316,7 +316,7 @@ func TestPanicsAreInternalErrors(t *testing.T) {
 	server := serveFront(t, front{handler: handler, compat: testCompat(), logger: logger})
 	for _, version := range []string{"1.0", "0.3"} {
 		for _, method := range []string{"SendMessage", "SendStreamingMessage"} {
-			got := call(t, "POST", server.URL+"/rpc", rpcBody(method, hello), "A2A-Version", version)
+			got := call(t, "POST", server.URL+"/rpc", rpcBody(legacyName(version, method), hello), "A2A-Version", version)
 			require.Equal(t, -32603, got.code(t))
 			require.NotContains(t, got.body, "hunter2")
 			require.NotContains(t, got.body, ".go:")

@@ -1,7 +1,9 @@
 package a2aserver
 
 import (
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,13 +11,29 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+var legacyNames = strings.NewReplacer(`"method":"tasks/get"`, `"method":"GetTask"`, `"method":"tasks/resubscribe"`, `"method":"SubscribeToTask"`,
+	`"method":"message/send"`, `"method":"SendMessage"`, `"method":"message/stream"`, `"method":"SendStreamingMessage"`)
+
+// legacyName is the name that an operation has in version 0.3.
+func legacyName(version, name string) string {
+	if version != "0.3" {
+		return name
+	}
+	return map[string]string{"GetTask": "tasks/get", "SubscribeToTask": "tasks/resubscribe", "SendMessage": "message/send", "SendStreamingMessage": "message/stream"}[name]
+}
+
 // testCompat stands for the binding of version 0.3, which writes its answers just as the SDK's
-// of 1.0 does. What it answers has a header.
+// of 1.0 does; only the names of some operations are other ones. What it answers has a header.
 func testCompat() *Compat {
 	return &Compat{JSONRPC: func(h a2asrv.RequestHandler) http.Handler {
 		next := a2asrv.NewJSONRPCHandler(h, a2asrv.WithTransportKeepAlive(time.Millisecond))
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Legacy", "0.3")
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				panic(err)
+			}
+			r.Body = io.NopCloser(strings.NewReader(legacyNames.Replace(string(body))))
 			next.ServeHTTP(w, r)
 		})
 	}}
@@ -52,7 +70,7 @@ func TestVersionIsNegotiated(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			for _, rpc := range []struct{ want, url string }{{test.plain, plain.URL}, {test.compat, compat.URL}} {
-				got := call(t, "POST", rpc.url+"/rpc"+test.query, rpcBody("GetTask", `{"id":"t"}`), "A2A-Version", test.header)
+				got := call(t, "POST", rpc.url+"/rpc"+test.query, rpcBody(legacyName(rpc.want, "GetTask"), `{"id":"t"}`), "A2A-Version", test.header)
 				require.Equal(t, 200, got.status)
 				require.Equal(t, rpc.want == legacy, got.header.Get("Legacy") != "")
 				if rpc.want != refused {
@@ -90,17 +108,24 @@ func TestVersionIsNegotiated(t *testing.T) {
 func TestCompatServesTenantsOfThePath(t *testing.T) {
 	handler := &stub{}
 	server := serveFront(t, front{handler: handler, compat: testCompat(), tenants: []string{"sales"}})
-	got := call(t, "POST", server.URL+"/sales/rpc", rpcBody("GetTask", `{"id":"t"}`))
+	got := call(t, "POST", server.URL+"/sales/rpc", rpcBody("tasks/get", `{"id":"t"}`))
 	require.Contains(t, got.body, `"result"`)
 	require.Contains(t, requestJSON(t, handler.seen()), `"tenant":"sales"`)
 }
 
 func TestCompatDoesNotTellInternalErrors(t *testing.T) {
 	server := serveFront(t, front{handler: &stub{err: errSecretive}, compat: testCompat()})
-	for _, method := range []string{"GetTask", "SubscribeToTask"} {
+	for _, method := range []string{"tasks/get", "tasks/resubscribe"} {
 		got := call(t, "POST", server.URL+"/rpc", rpcBody(method, `{"id":"t"}`))
 		require.Equal(t, "application/json", got.mediaType())
 		require.Equal(t, -32603, got.code(t))
 		require.NotContains(t, got.body, "hunter2")
 	}
+}
+
+func TestNamesOf10InRequestsOf03(t *testing.T) {
+	server := serveFront(t, front{compat: testCompat()})
+	got := call(t, "POST", server.URL+"/rpc", rpcBody("GetTask", `{"id":"t"}`))
+	require.Equal(t, -32601, got.code(t))
+	require.Contains(t, got.body, "A2A-Version: 1.0")
 }
