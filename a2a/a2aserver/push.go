@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,7 +12,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -364,137 +362,6 @@ func (p *pushes) close(ctx context.Context) error {
 		<-done
 		return fmt.Errorf("a2aserver: not all push notifications were delivered: %w", context.Cause(ctx))
 	}
-}
-
-// admit finds the config that would be replaced, or else makes sure that there
-// is room for one more. It returns the caller's configs of old that have to go.
-func (p *pushes) admit(t pushTask, id string) (dropped []*webhook, old *webhook, err error) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if p.closed {
-		return nil, nil, fmt.Errorf("a2aserver: the server is closed: %w", sdk.ErrServerError)
-	}
-	hooks := p.tasks[t]
-	if i := slices.IndexFunc(hooks, func(w *webhook) bool { return w.id == id }); i >= 0 {
-		old = hooks[i]
-	}
-	now := p.now()
-	full := old == nil && p.callers[t.by()] >= p.opts.PerCaller
-	for owner, hooks := range p.tasks {
-		if !full && now.Sub(p.swept) < p.opts.Retain/4 {
-			break
-		}
-		for _, w := range hooks {
-			ended := w.current().Ended
-			if w != old && !ended.IsZero() && (now.Sub(ended) > p.opts.Retain || full && owner.by() == t.by()) {
-				dropped = append(dropped, w)
-			}
-		}
-	}
-	gone := func(of func(pushTask) bool) (n int) {
-		for _, w := range dropped {
-			if of(w.task) {
-				n++
-			}
-		}
-		return n
-	}
-	switch {
-	case old != nil:
-	case len(hooks)-gone(func(o pushTask) bool { return o == t }) >= p.opts.PerTask:
-		return nil, nil, invalidPush(fmt.Sprintf("the task has %d of them, and may not have more", len(hooks)))
-	case p.callers[t.by()]-gone(func(o pushTask) bool { return o.by() == t.by() }) >= p.opts.PerCaller:
-		return nil, nil, invalidPush(fmt.Sprintf("the caller has %d of them, and may not have more: delete some", p.callers[t.by()]))
-	}
-	return dropped, old, nil
-}
-
-func (p *pushes) find(t pushTask, id string) *webhook {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	for _, w := range p.tasks[t] {
-		if w.id != id {
-			continue
-		}
-		if ended := w.current().Ended; !ended.IsZero() && p.now().Sub(ended) > p.opts.Retain {
-			return nil
-		}
-		return w
-	}
-	return nil
-}
-
-func (p *pushes) index(r PushRecord) {
-	w := newWebhook(p.ctx, r, p.opts.Queue)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	hooks := append(slices.Clone(p.tasks[w.task]), w)
-	slices.SortFunc(hooks, func(a, b *webhook) int { return a.place.compare(b.place) })
-	p.tasks[w.task] = hooks
-	p.callers[w.task.by()]++
-	if p.swept.IsZero() {
-		p.swept = p.now()
-	}
-}
-
-func (p *pushes) forget(w *webhook) {
-	w.drop()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	hooks := slices.DeleteFunc(slices.Clone(p.tasks[w.task]), func(o *webhook) bool { return o == w })
-	if p.tasks[w.task] = hooks; len(hooks) == 0 {
-		delete(p.tasks, w.task)
-	}
-	if p.callers[w.task.by()]--; p.callers[w.task.by()] <= 0 {
-		delete(p.callers, w.task.by())
-	}
-	p.swept = p.now()
-}
-
-// ended notes that the webhook has heard the end of its task.
-func (p *pushes) ended(w *webhook) {
-	p.writing.Lock()
-	defer p.writing.Unlock()
-	r := w.current()
-	if !r.Ended.IsZero() || p.find(w.task, w.id) != w {
-		return
-	}
-	r.Ended = p.now().UTC()
-	if p.opts.Store != nil {
-		if err := p.opts.Store.Put(p.ctx, r); err != nil {
-			p.log.Warn("the end of a push notification config cannot be stored; its webhook may hear of the task again",
-				"task", w.task.Task, "config", w.id, "error", err)
-			return
-		}
-	}
-	w.replace(r)
-}
-
-// pushPlace is where a config stands in the list of its task's.
-type pushPlace struct {
-	created int64 // Unix nanoseconds
-	id      string
-}
-
-func (a pushPlace) compare(b pushPlace) int {
-	return cmp.Or(cmp.Compare(a.created, b.created), strings.Compare(a.id, b.id))
-}
-
-func (a pushPlace) token() string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(a.created, 36) + "." + a.id))
-}
-
-func readPushToken(token string) (pushPlace, error) {
-	if token == "" {
-		return pushPlace{created: -1 << 63}, nil
-	}
-	b, err := base64.RawURLEncoding.DecodeString(token)
-	created, id, ok := strings.Cut(string(b), ".")
-	n, err2 := strconv.ParseInt(created, 36, 64)
-	if err != nil || err2 != nil || !ok {
-		return pushPlace{}, sdk.NewError(sdk.ErrInvalidParams, "pageToken is none that this server gave")
-	}
-	return pushPlace{n, id}, nil
 }
 
 func isLegacy(v sdk.ProtocolVersion) bool { return strings.HasPrefix(string(v), "0.") }
