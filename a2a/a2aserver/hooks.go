@@ -70,8 +70,8 @@ func (s *served) pushTask(f *found) pushTask {
 // hook saves a config for a task and has its events posted from now on.
 func (s *served) hook(ctx context.Context, f *found, cfg *sdk.PushConfig) (*sdk.PushConfig, error) {
 	saved, err := s.hooks.save(ctx, s.pushTask(f), s.protocol(ctx), cfg)
-	if err == nil && !f.settled() {
-		s.push(f)
+	if err == nil {
+		s.push(f) // also of a task that is over, so that the webhook hears of it
 	}
 	return saved, err
 }
