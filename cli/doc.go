@@ -1,5 +1,5 @@
 // Package cli is the arbor command as a package, so that a program with a tree
-// of its own gets all of it: run, chat, resume, tree, lint and sessions, with
+// of its own gets all of it: run, chat, resume, tree, lint, serve and sessions, with
 // their flags, output and exit statuses.
 //
 //	func main() { cli.Main(cli.WithTree(root)) }
@@ -13,8 +13,8 @@
 // characters made visible, so that no text can drive a terminal; --json carries
 // it word for word.
 //
-// The package imports the runner, the stores, checkpoint, conversation, agentfile
-// and the models that the environment can name. It decides nothing about a
-// conversation: whatever it shows is read from events. It never prints or stores an
-// API key, and never prints the password of a server's address.
+// The package imports the runner, the stores, checkpoint, conversation, agentfile,
+// a2a with its server and gRPC, and the models that the environment can name. It decides
+// nothing about a conversation: whatever it shows is read from events. It never prints or
+// stores an API key, and never prints the password of a server's address.
 package cli

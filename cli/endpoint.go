@@ -17,6 +17,7 @@ type endpointModels struct {
 	override string // --model
 	key      string // OPENAI_API_KEY
 	offline  bool
+	used     bool // an agent has one of the models
 	// missing is the error of an agent without a model, kept so that all other
 	// problems of a tree are told first.
 	missing error
@@ -56,9 +57,9 @@ func (p *program) serveOffline(m *endpointModels) error {
 	return err
 }
 
-// notice says once if no model is used.
+// notice says once if no model is used, unless all agents are remote.
 func (c *conversation) notice() {
-	if c.noted || c.models == nil || !c.models.offline {
+	if c.noted || c.models == nil || !c.models.offline || !c.models.used {
 		return
 	}
 	c.noted = true
@@ -69,6 +70,7 @@ func (c *conversation) notice() {
 // named returns the model of a name; "" is the default one. needed is called
 // when there is no default.
 func (m *endpointModels) named(name string, needed func()) (llm.Model, error) {
+	m.used = true
 	switch {
 	case m.offline:
 		return m.base, nil

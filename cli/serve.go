@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/a2a/a2agrpc"
+	"github.com/agentarbor/arbor/a2a/a2aserver"
+)
+
+// serving is what the flags of serve say.
+type serving struct {
+	addr, url     string
+	grpc          string // the address, "" for none
+	tokenFile     string
+	noToken       bool
+	signKey       string
+	webhookFile   string
+	localWebhooks bool
+}
+
+func (p *program) serveCommand() *cobra.Command {
+	how := &serving{}
+	cmd := p.withPath(&cobra.Command{
+		Short: "Serve the tree to others over the A2A protocol",
+		Long: `Serves the tree as an agent of the A2A protocol, version 1.0, until an interrupt.
+The agent's card, which tells clients all they need, stands at
+/.well-known/agent-card.json; its address goes to standard output. JSON-RPC is at
+/rpc, HTTP+JSON at the root, and /healthz answers while the server is well.
+
+Whoever calls needs a token, as "Authorization: Bearer TOKEN". It is what
+` + tokenVariable + ` or the file of --token-file holds; without either one is made and
+said on standard error. The conversations are sessions of the database, so that
+tasks are still there after a restart.
+
+The first interrupt stops the server: turns are cut off so that they can be gone on
+with, and the status is 0. The second one ends it at once.`,
+	}, "serve", 0, func(cmd *cobra.Command, path string, _ []string) error { return p.serve(cmd.Context(), path, how) })
+	fs := cmd.Flags()
+	fs.StringVar(&how.addr, "addr", "127.0.0.1:8420", "`HOST:PORT` to listen at; port 0 is any free one")
+	fs.StringVar(&how.url, "url", "", "public `URL` of the server, for the card (default: the address that a client uses)")
+	fs.StringVar(&how.grpc, "grpc", "", "`HOST:PORT` to serve gRPC at as well, without TLS")
+	fs.StringVar(&how.tokenFile, "token-file", "", "`FILE` that holds the token (default: what "+tokenVariable+" holds, or a new one)")
+	fs.BoolVar(&how.noToken, "no-token", false, "let every program of this machine in; only at a loopback address")
+	fs.StringVar(&how.signKey, "sign-key", "", "PEM `FILE` with the private key that signs the card")
+	fs.StringVar(&how.webhookFile, "webhook-file", "", "`FILE` that keeps over restarts where clients want push notifications (default: kept in memory)")
+	fs.BoolVar(&how.localWebhooks, "allow-local-webhooks", false, "send push notifications to this machine too, and over http")
+	p.dbFlag(fs)
+	p.redisFlag(fs)
+	p.modelFlag(fs)
+	return cmd
+}
+
+func (p *program) serve(ctx context.Context, path string, how *serving) error {
+	opts, err := p.serveOptions(how)
+	if err != nil {
+		return err
+	}
+	keys, signer, err := how.signer()
+	if err != nil {
+		return err
+	}
+	tree, models, err := p.loadToRun(path)
+	if err != nil {
+		return err
+	}
+	listener, err := p.listen("--addr", how.addr)
+	if err != nil {
+		return err
+	}
+	all := []net.Listener{listener}
+	if how.grpc != "" {
+		l, err := p.listen("--grpc", how.grpc)
+		if err != nil {
+			return err
+		}
+		all = append(all, l)
+		opts = append(opts, a2aserver.WithInterface(a2agrpc.Interface(how.grpcURL(l.Addr()))))
+	}
+	auth, told, err := p.serveToken(how, all)
+	if err != nil {
+		return err
+	}
+	base := how.url
+	switch {
+	case base != "":
+	case signer != nil && !onLoopback(listener.Addr()):
+		return usagef("--sign-key needs --url: a card that is signed must say where the server is for everybody")
+	default:
+		base = "http://" + reachable(listener.Addr())
+	}
+	opts = append(opts, a2aserver.WithAuthenticator(auth), a2aserver.WithCard(a2aserver.CardOptions{Signer: signer}))
+	if how.url != "" || signer != nil {
+		opts = append(opts, a2aserver.WithURL(base))
+	}
+	db, err := p.openDB(ctx, true)
+	if err != nil {
+		return err
+	}
+	store, err := db.tail() // so that turns of other processes can be followed, too
+	if err != nil {
+		return err
+	}
+	server, err := a2aserver.New(tree.Root().Agent, store, opts...)
+	if err != nil {
+		return usageError{err}
+	}
+	doors := []door{webDoor(all[0], handler(server, keys))}
+	if how.grpc != "" {
+		d, err := grpcDoor(all[1], server, p.warnings())
+		if err != nil {
+			return err
+		}
+		doors = append(doors, d)
+	}
+	(&conversation{p: p, models: models}).notice()
+	p.say("serving %s at %s; %s", tree.Root().Agent.Name(), base, told)
+	fmt.Fprintln(p.Stdout, strings.TrimSuffix(base, "/")+"/.well-known/agent-card.json")
+	return p.untilStopped(ctx, server, doors)
+}
+
+// serveOptions returns the options that do not depend on the address.
+func (p *program) serveOptions(how *serving) ([]a2aserver.Option, error) {
+	push := a2aserver.PushOptions{AllowLoopback: how.localWebhooks, AllowHTTP: how.localWebhooks}
+	if how.webhookFile != "" {
+		file, err := a2aserver.NewPushFile(how.webhookFile)
+		if err != nil {
+			return nil, usagef("--webhook-file: %s", strings.TrimPrefix(err.Error(), "a2aserver: "))
+		}
+		push.Store = file
+	}
+	opts := []a2aserver.Option{a2aserver.WithLogger(p.warnings()), a2aserver.WithPush(push)}
+	if how.url != "" {
+		if u, err := url.Parse(how.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return nil, usagef("--url must be such as https://agents.example.com, without user, query and fragment")
+		}
+	}
+	return opts, nil
+}
