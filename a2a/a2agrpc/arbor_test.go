@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -417,6 +418,22 @@ func TestClientCertificates(t *testing.T) {
 	require.NoError(t, err)
 	_, err = dial("bob").GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: res.(*sdk.Task).ID})
 	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+}
+
+// The card of the server names its gRPC interface, and a node takes it if it speaks nothing else.
+func TestCardNamesInterface(t *testing.T) {
+	script := scripted.New().Add("helper", scripted.Reply(scripted.Text("Over gRPC.")))
+	a := newArbor(t, talker(t, script), nil, a2aserver.WithURL("https://agents.example.com"))
+	card, err := a.Card("")
+	require.NoError(t, err)
+	i := slices.IndexFunc(card.SupportedInterfaces, func(i *sdk.AgentInterface) bool { return i.ProtocolBinding == sdk.TransportProtocolGRPC })
+	require.Equal(t, a2agrpc.Interface(a.address), *card.SupportedInterfaces[i])
+	card.SupportedInterfaces = card.SupportedInterfaces[i:]
+	cards := httptest.NewServer(a2asrv.NewStaticAgentCardHandler(card))
+	defer cards.Close()
+	events, _, err := newRunner(t, newRemote(t, cards.URL)).turn("hi")
+	require.NoError(t, err)
+	require.Equal(t, []string{"Over gRPC."}, said(events))
 }
 
 func TestNewServer(t *testing.T) {

@@ -311,6 +311,16 @@ func TestErrorInStream(t *testing.T) {
 	require.Contains(t, answer, `"error":{"code":-32603,"message":"internal error"}`)
 }
 
+func TestNotification(t *testing.T) {
+	body, contentType, err := a2av0.Notification(&sdk.Task{ID: "t", ContextID: "c", Status: sdk.TaskStatus{State: sdk.TaskStateAuthRequired}})
+	require.NoError(t, err)
+	require.Equal(t, "application/json", contentType)
+	require.JSONEq(t, `{"kind":"task","id":"t","contextId":"c","status":{"state":"auth-required"}}`, string(body))
+	body, _, err = a2av0.Notification(status(sdk.TaskStateAuthRequired))
+	require.NoError(t, err)
+	require.Contains(t, string(body), `"final":true`)
+}
+
 // A client that leaves ends its stream.
 func TestClientLeaves(t *testing.T) {
 	ended := make(chan struct{})

@@ -1,8 +1,10 @@
 package a2av0
 
 import (
+	"encoding/json"
 	"net/http"
 
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
@@ -22,4 +24,15 @@ func Server() a2aserver.Option {
 // http.MaxBytesHandler have them.
 func NewHandler(h a2asrv.RequestHandler) http.Handler {
 	return &handler{operations: h, keepAlive: keepAlive}
+}
+
+// Notification encodes what is posted to the webhooks of clients of A2A 0.3 (section 9.5 of its specification), which
+// expect the whole task. Other events have the form in which streams of 0.3 send them.
+func Notification(e sdk.Event) (body []byte, contentType string, err error) {
+	event, err := fromEvent(e)
+	if err != nil {
+		return nil, "", err
+	}
+	body, err = json.Marshal(event)
+	return body, "application/json", err
 }
