@@ -75,6 +75,17 @@ func (w *webhook) add(e sdk.Event, snapshot func() *sdk.Task) (start bool) {
 	if w.gone || !w.record.Ended.IsZero() {
 		return false
 	}
+	if isLegacy(w.record.Protocol) {
+		// Its receivers expect tasks (A2A 0.3 leaves it open, and its SDKs do so).
+		switch e.(type) {
+		case *sdk.TaskArtifactUpdateEvent:
+			return false
+		case *sdk.TaskStatusUpdateEvent:
+			if t := snapshot(); t != nil {
+				e = t
+			}
+		}
+	}
 	joined := joinUpdates(w.last(), e)
 	switch {
 	case w.stale || joined == nil && len(w.waiting) >= w.limit:

@@ -235,7 +235,14 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error)
 	}
 	if s.pushOpts != nil {
 		var err error
-		if s.hooks, err = newPushes(*s.pushOpts, pushDeps{log: s.logger}); err != nil {
+		deps := pushDeps{log: s.logger}
+		if s.compat != nil && s.compat.Event != nil {
+			deps.legacy = func(e sdk.Event) ([]byte, string, error) {
+				body, err := s.compat.Event(e)
+				return body, "application/json", err
+			}
+		}
+		if s.hooks, err = newPushes(*s.pushOpts, deps); err != nil {
 			return nil, err
 		}
 	}
