@@ -277,3 +277,22 @@ func TestRefusedInnerHandover(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "support", active)
 }
+
+// An engine that takes the turn step by step sees it go on.
+func TestRefusedHandoverStepByStep(t *testing.T) {
+	s := scripted.New().Add("support", handsOver("desk"), scripted.Reply(scripted.Text("The desk is closed.")))
+	support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(refuses(t, "desk")))
+	require.NoError(t, err)
+	r := newRunner(t, support, session.NewMemory())
+	_, err = r.Begin(context.Background(), s1, llm.UserText("Help"))
+	require.NoError(t, err)
+	steps := 0
+	for done := false; !done; steps++ {
+		require.Less(t, steps, 10)
+		_, done, err = r.Advance(context.Background(), s1, 1)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 4, steps, "the call, the transfer, the refusal, the answer")
+	require.NoError(t, s.Done())
+	checkLog(t, r, load(t, r, s1))
+}

@@ -44,7 +44,7 @@ func TestTranscripts(t *testing.T) {
 // anyFileHas looks for a text in the tests of the packages that run agents.
 func anyFileHas(t *testing.T, text string) bool {
 	t.Helper()
-	for _, dir := range []string{"runner", "llmagent", "agenttool", "view", "tools/transfer"} {
+	for _, dir := range []string{"runner", "llmagent", "agenttool", "view", "tools/transfer", "a2a"} {
 		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(dir), "*_test.go"))
 		require.NoError(t, err)
 		for _, f := range files {

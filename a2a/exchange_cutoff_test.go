@@ -1,0 +1,116 @@
+package a2a_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/runner"
+)
+
+// Wherever a turn is broken off, Resume in another process comes to the same end, with
+// every word said once. What was sent is sent again only if its task was canceled with
+// the turn.
+func TestBreakAnywhere(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		for cut := 1; ; cut++ {
+			srv := newServer(t, streams, completes("I see ", "two ", "charges."))
+			s := scripted.New().Add("support", transfer(), transfer()) // the second if the first was not stored
+			f := newRunner(t, tree(t, s, newRemote(t, srv.cardURL())), runner.WithStreaming())
+			seen := 0
+			for _, err := range f.Run(context.Background(), key, llm.UserText("I was charged twice")) {
+				require.NoError(t, err)
+				if seen++; seen == cut {
+					break
+				}
+			}
+			_, _, err := f.again(t, tree(t, s, newRemote(t, srv.cardURL())), runner.WithStreaming()).resume()
+			require.NoError(t, err)
+			var log []*agent.Event
+			for e, err := range f.store.Load(context.Background(), key, 0) {
+				require.NoError(t, err)
+				log = append(log, e)
+			}
+			require.Equal(t, []string{"I see two charges."}, said(log), "cut after %d", cut)
+			require.Equal(t, agent.FinishReasonStop, lastEnd(log))
+			sent := srv.messages()
+			require.LessOrEqual(t, len(sent), 2, "cut after %d", cut)
+			if len(sent) == 2 {
+				require.Equal(t, texts(sent[0]), texts(sent[1]))
+			}
+			if seen < cut {
+				require.Len(t, sent, 1)
+				break
+			}
+		}
+	}
+}
+
+// A node of a graph takes its task up after a crash, as the conversation's agents do.
+func TestCrashInAGraph(t *testing.T) {
+	p := newWire(t, func(w http.ResponseWriter, c call) {
+		c.stream(w, taskEvent("WORKING", ""), statusEvent("COMPLETED", "Done."))
+	})
+	graph := func() agent.Agent {
+		g, err := agentgraph.NewBuilder("desk").Node("ask", newRemote(t, p.URL)).Build()
+		require.NoError(t, err)
+		return g
+	}
+	f := newRunner(t, graph())
+	_, _, err := f.turn("refund")
+	require.NoError(t, err)
+	p.set(func(w http.ResponseWriter, c call) {
+		if c.Method == gets {
+			c.reply(w, taskJSON("COMPLETED", "", "a", "Done meanwhile."))
+			return
+		}
+		c.fail(w, unsupported, "not again")
+	})
+	crashed := (&fixture{store: f.crashed(t, agent.TypeRemoteTask, 1)}).again(t, graph())
+	events, _, err := crashed.resume()
+	require.NoError(t, err)
+	require.Len(t, p.made(sends), 1)
+	var words []string
+	for _, e := range events {
+		if e.Agent == "ask" && e.Type() == agent.TypeText {
+			words = append(words, e.Text())
+		}
+	}
+	require.Equal(t, []string{"Done meanwhile."}, words)
+}
+
+// Two turns to one task, and one in another: what belongs to which task is told apart by
+// the log, also when it was written by another process.
+func TestTasksOfAConversation(t *testing.T) {
+	srv := newServer(t, true, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool) {
+		if ec.StoredTask == nil {
+			yield(sdk.NewSubmittedTask(ec, ec.Message), nil)
+		}
+		if ec.Message.Parts[len(ec.Message.Parts)-1].Text() == "go" {
+			yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, sdk.NewMessageForTask(sdk.MessageRoleAgent, ec, sdk.NewTextPart("Gone."))), nil)
+			return
+		}
+		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateInputRequired, sdk.NewMessageForTask(sdk.MessageRoleAgent, ec, sdk.NewTextPart("Go?"))), nil)
+	})
+	f := newRunner(t, newRemote(t, srv.cardURL()))
+	for i, words := range []string{"hi", "hm", "go", "hi"} {
+		events, _, err := f.again(t, newRemote(t, srv.cardURL())).turn(words)
+		require.NoError(t, err)
+		require.Equal(t, []string{map[bool]string{true: "Gone.", false: "Go?"}[words == "go"]}, said(events), "turn %d", i)
+	}
+	sent := srv.messages()
+	require.Len(t, sent, 4)
+	require.Empty(t, sent[0].TaskID)
+	require.NotEmpty(t, sent[1].TaskID)
+	require.Equal(t, sent[1].TaskID, sent[2].TaskID)
+	require.Empty(t, sent[3].TaskID)
+	require.Equal(t, sent[1].ContextID, sent[3].ContextID)
+}
