@@ -236,11 +236,8 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error)
 	if s.pushOpts != nil {
 		var err error
 		deps := pushDeps{log: s.logger}
-		if s.compat != nil && s.compat.Event != nil {
-			deps.legacy = func(e sdk.Event) ([]byte, string, error) {
-				body, err := s.compat.Event(e)
-				return body, "application/json", err
-			}
+		if s.compat != nil {
+			deps.legacy = s.compat.Notification
 		}
 		if s.hooks, err = newPushes(*s.pushOpts, deps); err != nil {
 			return nil, err

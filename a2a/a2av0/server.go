@@ -14,7 +14,7 @@ import (
 // clients of 1.0 use. Requests that name no version are then of 0.3, because its clients
 // name none. The card is that of [Card].
 func Server() a2aserver.Option {
-	return a2aserver.WithCompat(a2aserver.Compat{JSONRPC: NewHandler, Card: Card})
+	return a2aserver.WithCompat(a2aserver.Compat{JSONRPC: NewHandler, Card: Card, Notification: Notification})
 }
 
 // NewHandler serves the JSON-RPC binding of A2A 0.3 (sections 3.2.1 and 7 of its
