@@ -22,7 +22,10 @@ const connect = once(async ({ card, binding, legacy }) => {
     }[binding],
     cardResolver: new DefaultAgentCardResolver({ legacyCompat }),
   });
-  return factory.createFromUrl(card, "");
+  if (!legacy) return factory.createFromUrl(card, "");
+  // Who can speak 1.0 does so, unless the card has nothing but 0.3.
+  const { supportedInterfaces, ...old } = await (await fetch(card)).json();
+  return factory.createFromAgentCard(old);
 });
 
 const options = (to, signal) => ({ signal, serviceParameters: to.headers });

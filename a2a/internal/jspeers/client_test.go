@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -108,7 +109,7 @@ func TestClientCancels(t *testing.T) {
 		require.Equal(t, state("canceled"), canceled.Status.State)
 		events := running.rest()
 		require.Equal(t, state("canceled"), events[len(events)-1].Status.Status.State, "the stream tells of it and ends")
-		require.Equal(t, "TaskNotCancelableError", s.refused(to, "cancel", map[string]any{"id": id}))
+		s.refused("TaskNotCancelableError", to, "cancel", map[string]any{"id": id})
 	})
 }
 
@@ -168,8 +169,8 @@ func TestClientLists(t *testing.T) {
 		require.Empty(t, second.NextPageToken)
 		require.Equal(t, ids[1], list(map[string]any{"status": "TASK_STATE_INPUT_REQUIRED"}).Tasks[0].ID)
 		require.Len(t, list(map[string]any{"contextId": whole.Tasks[0].ContextID}).Tasks, 1)
-		require.Equal(t, "RequestMalformedError", s.refused(to, "list", map[string]any{"pageSize": 101}))
-		require.Equal(t, "RequestMalformedError", s.refused(to, "list", map[string]any{"pageToken": "oops"}))
+		s.refused("RequestMalformedError", to, "list", map[string]any{"pageSize": 101})
+		s.refused("RequestMalformedError", to, "list", map[string]any{"pageToken": "oops"})
 	})
 }
 
@@ -196,7 +197,7 @@ func TestClientDoesNotWait(t *testing.T) {
 func TestClientAfterRestart(t *testing.T) {
 	eachSpeaker(t, func(t *testing.T, s *speaker) {
 		store := session.NewMemory()
-		first := serveFrom(t, store, support(t))
+		first := serveFrom(t, store, support(t), a2av0.Server())
 		to := s.target(first)
 		done, asked := s.send(to, s.say("charges", nil)), s.send(to, s.say("refund", nil))
 		running := s.stream(to, "stream", s.say("wait", nil))
@@ -205,7 +206,7 @@ func TestClientAfterRestart(t *testing.T) {
 		}
 		require.NoError(t, first.Close(t.Context()))
 
-		to = s.target(serveFrom(t, store, support(t)))
+		to = s.target(serveFrom(t, store, support(t), a2av0.Server()))
 		var got task
 		require.NoError(t, s.call(to, "get", map[string]any{"id": done.ID}, &got))
 		require.Equal(t, state("completed"), got.Status.State)

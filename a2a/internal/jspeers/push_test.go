@@ -53,6 +53,9 @@ func until(t *testing.T, got chan posted, want state) (all []posted) {
 
 func TestClientIsPushed(t *testing.T) {
 	eachSpeaker(t, func(t *testing.T, s *speaker) {
+		if s.old || s.legacy {
+			t.Skip("clients of A2A 0.3 are not told by webhooks")
+		}
 		to := s.target(serve(t, support(t), a2aserver.WithPush(a2aserver.PushOptions{AllowHTTP: true, AllowLoopback: true})))
 		url, got := newWebhook(t)
 		config := map[string]any{"id": "c1", "url": url, "token": "check-me",
@@ -112,7 +115,7 @@ func TestClientIsPushed(t *testing.T) {
 			}
 		}
 		require.NoError(t, s.call(to, "deletePush", one, nil))
-		require.Equal(t, "TaskNotFoundError", s.refused(to, "getPush", one))
+		s.refused("TaskNotFoundError", to, "getPush", one)
 
 		// A webhook that comes with the message.
 		req = s.say("charges", nil)
@@ -130,6 +133,6 @@ func TestClientIsNotPushed(t *testing.T) {
 	eachSpeaker(t, func(t *testing.T, s *speaker) {
 		to := s.target(serve(t, support(t), a2aserver.WithoutPush()))
 		done := s.send(to, s.say("hello", nil))
-		require.Equal(t, "PushNotificationNotSupportedError", s.refused(to, "getPush", map[string]any{"taskId": done.ID, "id": "c1"}))
+		s.refused("PushNotificationNotSupportedError", to, "getPush", map[string]any{"taskId": done.ID, "id": "c1"})
 	})
 }

@@ -47,7 +47,7 @@ func TestClientSubscribes(t *testing.T) {
 			events := sub.rest()
 			require.Equal(t, state("canceled"), events[len(events)-1].Status.Status.State)
 		}
-		require.Equal(t, "UnsupportedOperationError", s.refused(to, "subscribe", map[string]any{"id": id}))
+		s.refused("UnsupportedOperationError", to, "subscribe", map[string]any{"id": id})
 	})
 }
 
@@ -58,24 +58,24 @@ func TestClientIsRefused(t *testing.T) {
 		done := s.send(to, s.say("hello", nil))
 		unknown := map[string]any{"id": "nothing"}
 		for _, op := range []string{"get", "cancel", "subscribe"} {
-			require.Equal(t, "TaskNotFoundError", s.refused(to, op, unknown), op)
+			s.refused("TaskNotFoundError", to, op, unknown)
 		}
 		for _, op := range []string{"send", "stream"} {
-			require.Equal(t, "TaskNotFoundError", s.refused(to, op, s.say("hi", map[string]any{"taskId": "nothing"})), op)
-			require.Equal(t, "UnsupportedOperationError", s.refused(to, op, s.say("hi", map[string]any{"taskId": done.ID})), op)
+			s.refused("TaskNotFoundError", to, op, s.say("hi", map[string]any{"taskId": "nothing"}))
+			s.refused("UnsupportedOperationError", to, op, s.say("hi", map[string]any{"taskId": done.ID}))
 		}
-		require.Equal(t, "TaskNotCancelableError", s.refused(to, "cancel", map[string]any{"id": done.ID}))
-		require.Equal(t, "UnsupportedOperationError", s.refused(to, "subscribe", map[string]any{"id": done.ID}))
+		s.refused("TaskNotCancelableError", to, "cancel", map[string]any{"id": done.ID})
+		s.refused("UnsupportedOperationError", to, "subscribe", map[string]any{"id": done.ID})
 		if s.old || s.legacy {
 			return // its client has one error for all others
 		}
 		for _, op := range []string{"send", "stream"} {
-			require.Equal(t, "RequestMalformedError", s.refused(to, op, s.say("hi", map[string]any{"parts": []any{}})), op)
-			require.Equal(t, "RequestMalformedError", s.refused(to, op, s.say("hi", map[string]any{"messageId": ""})), op)
-			require.Equal(t, "RequestMalformedError", s.refused(to, op, s.say("hi", map[string]any{"role": "ROLE_AGENT"})), op)
+			s.refused("RequestMalformedError", to, op, s.say("hi", map[string]any{"parts": []any{}}))
+			s.refused("RequestMalformedError", to, op, s.say("hi", map[string]any{"messageId": ""}))
+			s.refused("RequestMalformedError", to, op, s.say("hi", map[string]any{"role": "ROLE_AGENT"}))
 			sound := map[string]any{"raw": "aGk=", "mediaType": "audio/wav"}
-			require.Equal(t, "ContentTypeNotSupportedError", s.refused(to, op, s.say("hi", map[string]any{"parts": []any{sound}})), op)
+			s.refused("ContentTypeNotSupportedError", to, op, s.say("hi", map[string]any{"parts": []any{sound}}))
 		}
-		require.Equal(t, "RequestMalformedError", s.refused(to, "get", map[string]any{"id": done.ID, "historyLength": -1}))
+		s.refused("RequestMalformedError", to, "get", map[string]any{"id": done.ID, "historyLength": -1})
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
+	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -34,6 +35,8 @@ func bindings() []binding {
 		{name: "jsonrpc", script: "server.mjs"},
 		{name: "http", script: "server.mjs"},
 		{name: "grpc", script: "server.mjs", opts: []a2a.Option{a2a.WithBinding(a2agrpc.Binding())}},
+		{name: "compat", script: "server.mjs", opts: []a2a.Option{a2a.WithBinding(a2av0.Bindings()...)}},
+		{name: "jsonrpc03", script: "server03.mjs", opts: []a2a.Option{a2a.WithBinding(a2av0.Bindings()...)}},
 	}
 }
 
@@ -46,15 +49,19 @@ type client struct {
 // eachBinding runs a test over all bindings, with peers that stream and peers that
 // do not.
 func eachBinding(t *testing.T, test func(t *testing.T, remote agent.Agent, p *peer, streams bool)) {
+	overBindings(t, bindings(), test)
+}
+
+func overBindings(t *testing.T, bindings []binding, test func(t *testing.T, remote agent.Agent, p *peer, streams bool)) {
 	t.Parallel()
 	needNode(t)
 	peers := make(map[string]*peer)
-	for _, b := range bindings() {
+	for _, b := range bindings {
 		if peers[b.script] == nil {
 			peers[b.script] = start(t, b.script)
 		}
 	}
-	for _, b := range bindings() {
+	for _, b := range bindings {
 		for _, kind := range []string{"stream", "unary"} {
 			t.Run(b.name+" "+kind, func(t *testing.T) {
 				p := peers[b.script]
@@ -249,7 +256,7 @@ func TestRemoteFails(t *testing.T) {
 
 // What is no text is named, and metadata neither routes nor shows.
 func TestRemoteSendsOddThings(t *testing.T) {
-	eachBinding(t, func(t *testing.T, remote agent.Agent, _ *peer, _ bool) {
+	overBindings(t, bindings()[:3], func(t *testing.T, remote agent.Agent, _ *peer, _ bool) {
 		c := newClient(t, remote)
 		events, _, err := c.turn(t.Context(), "odd")
 		require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -32,9 +33,10 @@ type served struct {
 
 func serve(t *testing.T, root agent.Agent, opts ...a2aserver.Option) *served {
 	t.Helper()
-	return serveFrom(t, session.NewMemory(), root, opts...)
+	return serveFrom(t, session.NewMemory(), root, append([]a2aserver.Option{a2av0.Server()}, opts...)...)
 }
 
+// serveFrom serves what is in the store, in version 1.0 alone.
 func serveFrom(t *testing.T, store session.Store, root agent.Agent, opts ...a2aserver.Option) *served {
 	t.Helper()
 	front := httptest.NewUnstartedServer(nil)
@@ -150,6 +152,8 @@ func speakers() []*speaker {
 		{name: "jsonrpc", binding: "JSONRPC"},
 		{name: "http", binding: "HTTP+JSON"},
 		{name: "grpc", binding: "GRPC"},
+		{name: "compat", binding: "JSONRPC", legacy: true},
+		{name: "jsonrpc03", binding: "JSONRPC", old: true},
 	}
 }
 
@@ -176,17 +180,20 @@ func (s *speaker) send(to target, req map[string]any) *task {
 	return e.Task
 }
 
-// refused makes a call that must fail, and returns the name of the error's class.
-func (s *speaker) refused(to target, op string, params any) string {
+// refused makes a call that must fail with an error of a class.
+func (s *speaker) refused(class string, to target, op string, params any) {
 	s.t.Helper()
 	var err error
 	if op == "stream" || op == "subscribe" {
+		if s.old {
+			class = "Error" // its client reads nothing but streams where it wants one
+		}
 		_, err = s.stream(to, op, params).next()
 	} else {
 		var result json.RawMessage
 		err = s.call(to, op, params, &result)
 	}
 	var failed *callError
-	require.ErrorAs(s.t, err, &failed)
-	return failed.Name
+	require.ErrorAs(s.t, err, &failed, op)
+	require.Equal(s.t, class, failed.Name, "%s: %s", op, failed.Message)
 }

@@ -1,9 +1,9 @@
 // The agent of server.mjs on the last release of the JavaScript SDK that spoke
-// nothing but A2A 0.3, over JSON-RPC. Its card stands at the path of 0.3.
+// nothing but A2A 0.3, over JSON-RPC and HTTP+JSON.
 
 import express from "express";
 import { DefaultRequestHandler, InMemoryTaskStore } from "a2a-js-0.3/server";
-import { agentCardHandler, jsonRpcHandler, UserBuilder } from "a2a-js-0.3/server/express";
+import { agentCardHandler, jsonRpcHandler, restHandler, UserBuilder } from "a2a-js-0.3/server/express";
 import { answer, seen, wake } from "./words.mjs";
 import { control, listen, ready } from "./serving.mjs";
 
@@ -32,14 +32,28 @@ function old(event) {
   return { ...t, kind: "task", status: status(t.status), history: t.history.map((m) => message(m)), artifacts: t.artifacts?.map(artifact) };
 }
 
+// keep puts into the task what the SDK does not listen to any more.
+async function keep(e) {
+  const task = await store.load(e.taskId);
+  if (e.kind === "artifact-update") task.artifacts = [...(task.artifacts ?? []), e.artifact];
+  else task.status = e.status;
+  await store.save(task);
+}
+
+const store = new InMemoryTaskStore();
+
 const executor = {
   async execute(context, bus) {
     const m = context.userMessage;
     seen.messages.push(m);
     const parts = m.parts.map((p) => ({ text: p.text }));
     const task = { id: context.taskId, contextId: context.contextId, message: { ...m, role: "ROLE_USER", parts }, resumed: context.task };
+    let heard = true;
     for await (const event of answer(task)) {
-      bus.publish(old(event));
+      const e = old(event);
+      if (heard) bus.publish(e);
+      else await keep(e);
+      if (e.final) heard = false; // the SDK listens no longer
       await new Promise(setImmediate);
     }
     bus.finished();
@@ -56,23 +70,27 @@ const executor = {
 const app = express();
 control(app);
 const url = await listen(app);
-const store = new InMemoryTaskStore();
-for (const streaming of [true, false]) {
-  const path = `/jsonrpc03/${streaming ? "stream" : "unary"}`;
-  const card = {
-    name: "Billing",
-    description: "Answers questions about charges.",
-    version: "1.0.0",
-    protocolVersion: "0.3.0",
-    url: `${url}${path}`,
-    preferredTransport: "JSONRPC",
-    capabilities: { streaming, pushNotifications: false },
-    defaultInputModes: ["text"],
-    defaultOutputModes: ["text"],
-    skills: [{ id: "charges", name: "Charges", description: "Explains charges.", tags: ["billing"] }],
-  };
-  const requestHandler = new DefaultRequestHandler(card, store, executor);
-  app.use(`${path}/.well-known/agent-card.json`, agentCardHandler({ agentCardProvider: requestHandler }));
-  app.use(path, jsonRpcHandler({ requestHandler, userBuilder: UserBuilder.noAuthentication }));
+for (const [name, preferredTransport, handler] of [
+  ["jsonrpc03", "JSONRPC", jsonRpcHandler],
+  ["http03", "HTTP+JSON", restHandler],
+]) {
+  for (const streaming of [true, false]) {
+    const path = `/${name}/${streaming ? "stream" : "unary"}`;
+    const card = {
+      name: "Billing",
+      description: "Answers questions about charges.",
+      version: "1.0.0",
+      protocolVersion: "0.3.0",
+      url: `${url}${path}`,
+      preferredTransport,
+      capabilities: { streaming, pushNotifications: false },
+      defaultInputModes: ["text"],
+      defaultOutputModes: ["text"],
+      skills: [{ id: "charges", name: "Charges", description: "Explains charges.", tags: ["billing"] }],
+    };
+    const requestHandler = new DefaultRequestHandler(card, store, executor);
+    app.use(`${path}/.well-known/agent-card.json`, agentCardHandler({ agentCardProvider: requestHandler }));
+    app.use(path, handler({ requestHandler, userBuilder: UserBuilder.noAuthentication }));
+  }
 }
 ready({ url });

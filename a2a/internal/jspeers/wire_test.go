@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/session"
 )
 
 // answer is a response to a request that was written by hand.
@@ -58,7 +60,7 @@ func oneHello(names ...string) map[string]any {
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	c := startCaller(t, "client.mjs")
-	at := serve(t, support(t)).url
+	at := serveFrom(t, session.NewMemory(), support(t)).url
 	for version, spoken := range map[string]bool{"1.0": true, "": true, "2.0": false, "0.2": false, "x": false} {
 		headers := map[string]string{"Content-Type": "application/json"}
 		if version != "" {
@@ -80,6 +82,35 @@ func TestVersions(t *testing.T) {
 		}
 		require.Equal(t, http.StatusBadRequest, a.Status)
 		require.Contains(t, a.Body, "VERSION_NOT_SUPPORTED")
+	}
+}
+
+// Where 0.3 is spoken too, who names no version speaks 0.3, and is not answered in 1.0.
+func TestVersionsWithTheOldOne(t *testing.T) {
+	t.Parallel()
+	c := startCaller(t, "client.mjs")
+	at := serve(t, support(t)).url
+	old := map[string]any{"message": map[string]any{"kind": "message", "messageId": "m1", "role": "user", "parts": []any{map[string]any{"kind": "text", "text": "hello"}}}}
+	for version, codes := range map[string]struct{ now, old int }{"1.0": {0, -32601}, "": {-32601, 0}, "0.3": {-32601, 0}, "2.0": {-32009, -32009}} {
+		headers := map[string]string{"Content-Type": "application/json"}
+		if version != "" {
+			headers["A2A-Version"] = version
+		}
+		for _, try := range []struct {
+			method string
+			params any
+			code   int
+		}{{"SendMessage", oneHello("messageId"), codes.now}, {"message/send", old, codes.old}} {
+			var r rpc
+			a := c.fetch("POST", at+"/rpc", headers, request(try.method, try.params))
+			a.decode(t, &r)
+			if try.code == 0 {
+				require.Nil(t, r.Error, "%q: %s", version, a.Body)
+				continue
+			}
+			require.NotNil(t, r.Error, "%q: %s", version, a.Body)
+			require.Equal(t, try.code, r.Error.Code, "%q: %s", version, a.Body)
+		}
 	}
 }
 
