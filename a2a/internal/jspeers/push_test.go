@@ -53,9 +53,6 @@ func until(t *testing.T, got chan posted, want state) (all []posted) {
 
 func TestClientIsPushed(t *testing.T) {
 	eachSpeaker(t, func(t *testing.T, s *speaker) {
-		if s.old || s.legacy {
-			t.Skip("clients of A2A 0.3 are not told by webhooks")
-		}
 		to := s.target(serve(t, support(t), a2aserver.WithPush(a2aserver.PushOptions{AllowHTTP: true, AllowLoopback: true})))
 		url, got := newWebhook(t)
 		config := map[string]any{"id": "c1", "url": url, "token": "check-me",
