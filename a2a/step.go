@@ -295,7 +295,7 @@ func (x *exchange) finish() *Error {
 	if code != "" {
 		message := fmt.Sprintf("the task ended as %s", status(state))
 		if x.answer.final != "" {
-			message += ": " + clip(strings.ToValidUTF8(x.answer.final, "\uFFFD"), 2000)
+			message += ": " + clip(x.credentials.redact(strings.ToValidUTF8(x.answer.final, "\uFFFD")), 2000)
 		}
 		return &Error{Agent: x.name, Card: x.cards.shown, Code: code, Message: message}
 	}
@@ -304,7 +304,7 @@ func (x *exchange) finish() *Error {
 			x.cancelTask()
 			message := "the remote agent asks for an authorization, which nobody can be asked for inside of another agent"
 			if text != "" {
-				message += ": " + clip(text, 2000)
+				message += ": " + clip(x.credentials.redact(text), 2000)
 			}
 			return &Error{Agent: x.name, Card: x.cards.shown, Code: CodeAuthRequired, Message: message}
 		}
@@ -330,6 +330,9 @@ func (x *exchange) failed(err error) *Error {
 // abandon cancels a task that goes on although nobody waits for it: the turn was
 // canceled, the consumer has gone, a time limit passed or the exchange failed.
 func (x *exchange) abandon() {
+	if errors.Is(context.Cause(x.outer), agent.ErrSuspended) {
+		return // whoever resumes the turn follows the task again
+	}
 	if x.answer.taskID != "" && !x.answer.settled() && !x.gone {
 		x.cancelTask()
 	}

@@ -36,6 +36,10 @@ var (
 	// ErrOutputTruncated: a model's answer with tool calls was cut off by its
 	// length limit, twice.
 	ErrOutputTruncated = errors.New("model output truncated")
+	// ErrSuspended is the cause to cancel a turn's context with when the turn is to be
+	// resumed, by a process that takes the place of this one: what agents have under way
+	// elsewhere, such as remote tasks, is then left at work.
+	ErrSuspended = errors.New("the turn is suspended")
 	// ErrBadInput: the user's message cannot be accepted.
 	ErrBadInput = errors.New("bad input")
 )

@@ -3,6 +3,7 @@ package a2aserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -23,7 +24,7 @@ type execution struct {
 }
 
 var (
-	errStopped  = errors.New("the server is being stopped")
+	errStopped  = fmt.Errorf("the server is being stopped: %w", agent.ErrSuspended)
 	errCanceled = errors.New("the client canceled the task")
 )
 
