@@ -25,9 +25,6 @@ type Compat struct {
 	JSONRPC func(a2asrv.RequestHandler) http.Handler
 	// Card returns a card that peers of both versions can read.
 	Card func(*sdk.AgentCard) ([]byte, error)
-	// Notification returns what is posted to the webhooks of clients of version 0.3, and
-	// its media type; nil: they get no push notifications.
-	Notification func(sdk.Event) (body []byte, contentType string, err error)
 }
 
 // front serves a request handler over HTTP: JSON-RPC at /rpc, HTTP+JSON at the root, the card
@@ -380,7 +377,7 @@ func (x *exchange) fail(err error) {
 	}
 	h.Set("Cache-Control", "no-store")
 	if x.rpc {
-		x.answer(t.rpcStatus(err), t.rpc(x.id))
+		x.answer(t.rpcStatus(), t.rpc(x.id))
 		return
 	}
 	x.answer(t.status, t.rest())

@@ -25,8 +25,7 @@ type errorKind struct {
 }
 
 // errorKinds are the mappings of A2A 1.0, section 5.4, those of JSON-RPC 2.0, and what the
-// specification leaves open. The order matters where an error wraps several: what is more
-// special comes first.
+// specification leaves open.
 var errorKinds = []errorKind{
 	{sdk.ErrTaskNotFound, -32001, 404, "NOT_FOUND", "TASK_NOT_FOUND"},
 	{sdk.ErrTaskNotCancelable, -32002, 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE"},
@@ -99,6 +98,8 @@ type wireError struct {
 	message string
 	details []*errordetails.Typed
 	header  http.Header
+	// http says that the error is one of HTTP itself.
+	http bool
 	// inner says that the message was withheld: the cause belongs into the log.
 	inner bool
 }
@@ -109,42 +110,61 @@ const (
 	errorDomain = "github.com/agentarbor/arbor"
 )
 
+// classify finds the error that decides how an error is told: the first that has a place in the
+// mappings, in the order in which errors were wrapped. So what an error says by itself comes
+// before what its cause says, which may be the error of another peer.
+func classify(err error) (kind errorKind, protocol *sdk.Error, own *httpError, found bool) {
+	switch e := err.(type) {
+	case nil:
+		return errorKind{}, nil, nil, false
+	case *httpError:
+		return e.errorKind, nil, e, true
+	case *sdk.Error:
+		kind, _, _, found = classify(e.Err)
+		return kind, e, nil, found
+	}
+	for _, kind := range errorKinds {
+		if err == kind.err {
+			return kind, nil, nil, true
+		}
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return classify(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, cause := range e.Unwrap() {
+			if kind, protocol, own, found = classify(cause); found {
+				return kind, protocol, own, true
+			}
+		}
+	}
+	return errorKind{}, nil, nil, false
+}
+
 // toWire maps an error. What A2A has no error for is an internal error and told without its
 // text, which may name files, hosts and people.
 func toWire(err error, task sdk.TaskID, now time.Time) wireError {
 	t := wireError{errorKind: internalKind, message: "internal error", inner: true}
 	domain := sdk.ProtocolDomain
-	var own *httpError
-	var protocol *sdk.Error
+	kind, protocol, own, found := classify(err)
+	if found {
+		t.errorKind = kind
+	}
 	switch {
-	case errors.As(err, &own):
-		t.errorKind, t.message, t.header, t.inner = own.errorKind, own.message, own.header, false
+	case own != nil:
+		t.message, t.header, t.http, t.inner = own.message, own.header, true, false
 		if !slices.ContainsFunc(errorKinds, func(k errorKind) bool { return k.reason == own.reason }) {
 			domain = errorDomain
 		}
+	case !found:
+	case protocol != nil:
+		t.message, t.inner = protocol.Error(), false
+	case kind.err == context.DeadlineExceeded:
+		t.message = "a time limit of the server passed"
+	case kind.status < 500 && kind.err != context.Canceled || kind.err == sdk.ErrMethodNotFound:
+		t.message, t.inner = err.Error(), false
 	default:
-		// The outermost protocol error decides; what it wraps may be the error of another peer.
-		cause := err
-		if errors.As(err, &protocol) && protocol.Err != nil {
-			cause = protocol.Err
-		}
-		for _, kind := range errorKinds {
-			if !errors.Is(cause, kind.err) {
-				continue
-			}
-			t.errorKind = kind
-			switch {
-			case protocol != nil:
-				t.message, t.inner = protocol.Error(), false
-			case kind.err == context.DeadlineExceeded:
-				t.message = "a time limit of the server passed"
-			case kind.status < 500 || kind.err == sdk.ErrMethodNotFound:
-				t.message, t.inner = err.Error(), false
-			default:
-				t.message = kind.err.Error()
-			}
-			break
-		}
+		t.message = kind.err.Error()
 	}
 	meta := map[string]string{"timestamp": now.UTC().Format("2006-01-02T15:04:05.000Z")}
 	if task != "" {
@@ -184,9 +204,8 @@ func toWire(err error, task sdk.TaskID, now time.Time) wireError {
 
 // rpcStatus is the HTTP status of a JSON-RPC response that holds the error: 200, unless
 // the error is one of HTTP.
-func (t wireError) rpcStatus(err error) int {
-	var own *httpError
-	if errors.As(err, &own) || t.err == sdk.ErrUnauthenticated || t.err == sdk.ErrUnauthorized {
+func (t wireError) rpcStatus() int {
+	if t.http || t.err == sdk.ErrUnauthenticated || t.err == sdk.ErrUnauthorized {
 		return t.status
 	}
 	return http.StatusOK

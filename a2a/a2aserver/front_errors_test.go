@@ -1,10 +1,11 @@
 package a2aserver
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
+	"strings"
 	"testing"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -66,6 +67,8 @@ func TestErrorsInBothBindings(t *testing.T) {
 					require.Equal(t, "t", metadata["taskId"])
 					require.Contains(t, got.body, `"id":1`)
 					require.Equal(t, form == "made", metadata["hint"] == "look")
+					require.Equal(t, form == "wrapped" && test.status < 500, strings.Contains(got.body, "(while looking)"), got.body)
+					require.Equal(t, "no-store", got.header.Get("Cache-Control"))
 				}
 				for _, path := range []string{"/tasks/t", "/tasks/t:subscribe"} {
 					got := call(t, "GET", server.URL+path, "")
@@ -91,18 +94,35 @@ func TestErrorsInBothBindings(t *testing.T) {
 	}
 }
 
-func TestTheOutermostProtocolErrorDecides(t *testing.T) {
-	// The SDK's own mapping takes one of the two by chance.
-	err := sdk.NewError(fmt.Errorf("%w: a peer said: %w", sdk.ErrInvalidAgentResponse, sdk.ErrInvalidParams), "the peer's answer is unusable")
-	for range 50 {
-		handler := &stub{err: err}
-		h, fail := newFront(front{handler: handler, card: func(http.ResponseWriter, *http.Request, string) {}})
-		require.NoError(t, fail)
-		require.NotNil(t, h)
-		got := toWire(err, "", testTime)
-		require.Equal(t, -32006, got.code)
-		require.Equal(t, "the peer's answer is unusable", got.message)
+// The SDK's own mapping takes any of several by chance.
+func TestWhatAnErrorSaysComesBeforeItsCause(t *testing.T) {
+	peer := sdk.NewError(sdk.ErrTaskNotFound, "the peer's words").WithDetails(map[string]any{"of": "the peer"})
+	for _, test := range []struct {
+		err     error
+		code    int
+		message string
+	}{
+		{fmt.Errorf("%w: a peer said: %w", sdk.ErrInvalidAgentResponse, peer), -32006, "invalid agent response"},
+		{sdk.NewError(fmt.Errorf("%w: a peer said: %w", sdk.ErrInvalidAgentResponse, sdk.ErrInvalidParams), "in our words"), -32006, "in our words"},
+		{sdk.NewError(fmt.Errorf("%w: a peer said: %w", sdk.ErrInvalidAgentResponse, peer), "in our words"), -32006, "in our words"},
+		{fmt.Errorf("a step: %w", peer), -32001, "the peer's words"},
+		{fmt.Errorf("%w: %w", sdk.ErrInvalidParams, sdk.ErrParseError), -32602, "invalid params: parse error"},
+		{fmt.Errorf("%w: %w", sdk.ErrParseError, sdk.ErrInvalidParams), -32700, "parse error: invalid params"},
+		{errors.Join(errSecretive, sdk.ErrUnsupportedOperation), -32004, errSecretive.Error() + "\n" + sdk.ErrUnsupportedOperation.Error()},
+		{fmt.Errorf("%w: %w", sdk.ErrInternalError, errSecretive), -32603, "internal error"},
+		{fmt.Errorf("%w: %w", context.DeadlineExceeded, errSecretive), -32603, "a time limit of the server passed"},
+		{fmt.Errorf("%w: %w", context.Canceled, errSecretive), -32603, "context canceled"},
+		{sdk.NewError(nil, "of no class"), -32603, "internal error"},
+		{&sdk.Error{}, -32603, "internal error"},
+	} {
+		for range 20 {
+			got := toWire(test.err, "", testTime)
+			require.Equal(t, test.code, got.code, test.err)
+			require.Equal(t, test.message, got.message)
+		}
 	}
+	got := toWire(fmt.Errorf("%w: a peer said: %w", sdk.ErrInvalidAgentResponse, peer), "", testTime)
+	require.NotContains(t, requestJSON(t, got.details), "the peer")
 }
 
 func TestDetailsOfErrorsAreKept(t *testing.T) {

@@ -128,6 +128,8 @@ func TestAnswersHaveTheTypeThatTheClientWants(t *testing.T) {
 		{"application/a2a+json, application/json", "", "application/a2a+json"},
 		{"application/json, application/a2a+json;q=0.5", "", "application/json"},
 		{"application/*;q=0.1, application/a2a+json;q=0", "", "application/json"},
+		{"application/a2a+json;q=0.5, application/json, */*;q=0.1", "", "application/json"},
+		{"*/*;q=0.1, application/json;q=0.2, application/a2a+json;q=0.5", "", "application/a2a+json"},
 		{"text/event-stream", "", "application/json"},
 		{"", "application/a2a+json", "application/a2a+json"},
 		{"*/*", "application/a2a+json", "application/a2a+json"},

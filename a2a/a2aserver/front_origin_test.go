@@ -74,6 +74,7 @@ func TestOrigins(t *testing.T) {
 		{"another port", nil, []string{"Origin", "http://127.0.0.1:1"}, false, ""},
 		{"an opaque one", nil, []string{"Origin", "null"}, false, ""},
 		{"two", []string{app}, []string{"Origin", app, "Origin", app}, false, ""},
+		{"the same twice", nil, []string{"Origin", "http://SELF", "Origin", "http://SELF"}, false, ""},
 		{"one that is allowed", []string{app + "/"}, []string{"Origin", app}, true, app},
 		{"one that looks like it", []string{app}, []string{"Origin", app + ".evil.example"}, false, ""},
 		{"one of another scheme", []string{app}, []string{"Origin", "http://app.example.com"}, false, ""},

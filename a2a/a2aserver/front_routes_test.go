@@ -81,6 +81,7 @@ func TestPaths(t *testing.T) {
 		{"GET", "/sales/tasks/t.c%2Fd:subscribe", 200, "", `{"tenant":"sales","id":"t.c/d"}`},
 		{"GET", "/tasks/a/b", 404, "", ""},
 		{"GET", "/tasks/a/pushNotificationConfigs", 200, "", `{"taskId":"a"}`},
+		{"GET", "/tasks/a+b/pushNotificationConfigs", 200, "", `{"taskId":"a+b"}`},
 		{"PUT", "/tasks/a/pushNotificationConfigs", 405, "GET, HEAD, POST, OPTIONS", ""},
 		{"GET", "/tasks/a%2Fb/pushNotificationConfigs/c%2Fd", 200, "", `{"taskId":"a/b","id":"c/d"}`},
 		{"DELETE", "/tasks/a/pushNotificationConfigs/b", 200, "", `{"taskId":"a","id":"b"}`},
@@ -110,6 +111,9 @@ func TestPaths(t *testing.T) {
 			got := call(t, test.method, server.URL+test.path, body)
 			require.Equal(t, test.status, got.status, got.body)
 			require.Equal(t, test.allow, got.header.Get("Allow"))
+			if test.status >= 400 {
+				require.Equal(t, "no-store", got.header.Get("Cache-Control"))
+			}
 			if test.method != "HEAD" {
 				require.NotEmpty(t, got.body)
 				if got.mediaType() != "text/event-stream" {

@@ -126,6 +126,7 @@ func TestParamsThatAreRefused(t *testing.T) {
 		{"fractional history", "GetTask", `{"id":"t","historyLength":1.5}`, "historyLength", 0},
 		{"history too large", "GetTask", `{"id":"t","historyLength":2147483648}`, "historyLength", 0},
 		{"history that is no number", "GetTask", `{"id":"t","historyLength":"0x1"}`, "historyLength", 0},
+		{"history in hexadecimal", "GetTask", `{"id":"t","historyLength":"0x1p4"}`, "historyLength", 0},
 		{"history that is infinite", "GetTask", `{"id":"t","historyLength":"Infinity"}`, "historyLength", 0},
 		{"page too small", "ListTasks", `{"pageSize":0}`, "pageSize", 0},
 		{"page too large", "ListTasks", `{"pageSize":101}`, "pageSize", 0},
@@ -153,6 +154,7 @@ func TestParamsThatAreRefused(t *testing.T) {
 			}
 			require.Equal(t, code, got.code(t), got.body)
 			require.Contains(t, got.body, `"id":1`)
+			require.Equal(t, strings.HasPrefix(test.name, "two spellings"), strings.Contains(got.body, "twice, as"))
 			if test.field != "" {
 				require.Contains(t, got.body, `"field":"`+test.field+`"`)
 			}

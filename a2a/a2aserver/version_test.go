@@ -129,3 +129,27 @@ func TestNamesOf10InRequestsOf03(t *testing.T) {
 	require.Equal(t, -32601, got.code(t))
 	require.Contains(t, got.body, "A2A-Version: 1.0")
 }
+
+func TestParamsOf03AreLookedThrough(t *testing.T) {
+	server := serveFront(t, front{compat: testCompat()})
+	got := call(t, "POST", server.URL+"/rpc", rpcBody("tasks/get", `{"id":"a","id":"b"}`))
+	require.Equal(t, -32602, got.code(t))
+	got = call(t, "POST", server.URL+"/rpc", rpcBody("tasks/get", `{"id":`+strings.Repeat("[", 200)+strings.Repeat("]", 200)+`}`))
+	require.Equal(t, -32600, got.code(t))
+}
+
+func TestThe03BindingDoesNotSeeCredentials(t *testing.T) {
+	var seen http.Header
+	compat := &Compat{JSONRPC: func(a2asrv.RequestHandler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			seen = r.Header
+			_, _ = io.WriteString(w, "{}")
+		})
+	}}
+	server := serveFront(t, front{compat: compat, auth: must(APIKeys("header", "X-API-Key", map[string]string{"k": "ann"}))})
+	call(t, "POST", server.URL+"/rpc", rpcBody("tasks/get", `{}`), "X-API-Key", "k", "Authorization", "Bearer k", "Cookie", "k=k", "X-A2A-Extensions", "urn:a")
+	require.Equal(t, "urn:a", seen.Get("X-A2A-Extensions"))
+	for _, name := range []string{"X-API-Key", "Authorization", "Cookie"} {
+		require.Empty(t, seen.Get(name))
+	}
+}
