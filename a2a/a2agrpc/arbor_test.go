@@ -265,8 +265,8 @@ func firstError(events iter.Seq2[sdk.Event, error]) error {
 	return nil
 }
 
-// All subscribers get the same events in the same order, and one that leaves takes nothing
-// from the others.
+// All subscribers get the same events in the same order, and one that leaves takes nothing from
+// the others.
 func TestSubscribers(t *testing.T) {
 	s, root := newSlow(t)
 	a := newArbor(t, root, nil)
@@ -420,7 +420,8 @@ func TestClientCertificates(t *testing.T) {
 	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
 }
 
-// The card of the server names its gRPC interface, and a node takes it if it speaks nothing else.
+// The card of the server names its gRPC interface, and a node takes it if it speaks nothing
+// else.
 func TestCardNamesInterface(t *testing.T) {
 	script := scripted.New().Add("helper", scripted.Reply(scripted.Text("Over gRPC.")))
 	a := newArbor(t, talker(t, script), nil, a2aserver.WithURL("https://agents.example.com"))

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// Servers close connections that ping more often than every five minutes, unless they
-	// were told otherwise.
+	// Servers close connections that ping more often than every five minutes, unless they were
+	// told otherwise.
 	pingEvery   = 5*time.Minute + 10*time.Second
 	pingTimeout = 20 * time.Second
 	// idleAfter is how long a connection without calls stays open.
@@ -30,8 +30,8 @@ const (
 	maxHeaders = 64 << 10
 )
 
-// reconnect is quicker than gRPC's own choice, which has calls fail for up to two minutes
-// after a server came back.
+// reconnect is quicker than gRPC's own choice, which has calls fail for up to two minutes after
+// a server came back.
 var reconnect = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
 	MinConnectTimeout: 10 * time.Second,
@@ -40,32 +40,31 @@ var reconnect = grpc.ConnectParams{
 type plaintext struct{ grpc.EmptyDialOption }
 
 // WithPlaintext lets [Binding] connect without TLS where the interface of a card does not ask
-// for TLS by its scheme. It is for networks that encrypt by themselves, such as a service
-// mesh. Servers on loopback need it not.
+// for TLS by its scheme. It is for networks that encrypt by themselves, such as a service mesh.
+// Servers on loopback need it not.
 func WithPlaintext() grpc.DialOption { return plaintext{} }
 
 // Binding makes remote agents speak gRPC of A2A 1.0, for a2a.WithBinding. The URL of an
 // interface is an address with or without a scheme: agents.example.com:443,
-// dns:///agents.example.com:443, grpc://agents.example.com or
-// https://agents.example.com; a path in it is ignored, because gRPC has none. The connection
-// uses TLS with the configuration of the remote agent; without it are only servers on loopback
-// that are not named by https or grpcs, and with [WithPlaintext] all such servers.
+// dns:///agents.example.com:443, grpc://agents.example.com or https://agents.example.com; a path
+// in it is ignored, because gRPC has none. The connection uses TLS with the configuration of the
+// remote agent; without it are only servers on loopback that are not named by https or grpcs,
+// and with [WithPlaintext] all such servers.
 //
-// The remote agent's credentials are sent as metadata, under the rules for headers: only if
-// the server's origin, such as https://agents.example.com:8443, is that of the card or a
-// trusted one. API keys that belong into a query are not sent, because gRPC has none. Time and
-// size limits are those of the remote agent; the size limit holds for one message and for a
-// stream in all. Names are resolved and addresses checked by the remote agent's dialer,
-// without a proxy.
+// The remote agent's credentials are sent as metadata, under the rules for headers: only if the
+// server's origin, such as https://agents.example.com:8443, is that of the card or a trusted
+// one. API keys that belong into a query are not sent, because gRPC has none. Time and size
+// limits are those of the remote agent; the size limit holds for one message and for a stream in
+// all. Names are resolved and addresses checked by the remote agent's dialer, without a proxy.
 //
 // Each fetched card has one connection, made at the first call, closed after five minutes
 // without calls and made again when it is needed. It ends for good when nothing uses the card
 // any more. Lost connections are made again by the next call.
 //
-// The options are used last and can replace everything said here, such as the keep-alive (a
-// ping every five minutes while calls are open, the most that servers accept unless they are
-// told otherwise), the dialer, or the transport credentials, which should be set through the
-// remote agent's TLS configuration instead.
+// The options are used last and can replace everything said here, such as the keep-alive (a ping
+// every five minutes while calls are open, the most that servers accept unless they are told
+// otherwise), the dialer, or the transport credentials, which should be set through the remote
+// agent's TLS configuration instead.
 func Binding(opts ...grpc.DialOption) a2a.Binding {
 	plain := false
 	for _, o := range opts {
@@ -104,7 +103,7 @@ func dial(i *sdk.AgentInterface, env a2a.Environment, plain bool, opts []grpc.Di
 		grpc.WithNoProxy(),
 		grpc.WithStatsHandler(sentry{}),
 	}
-	t := &transport{env: env, target: to.url(), limit: limit}
+	t := &transport{env: env, target: to.url(), limit: limit, probeAfter: probeAfter}
 	if env.DialContext != nil {
 		all = append(all, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			conn, err := env.DialContext(ctx, "tcp", address)

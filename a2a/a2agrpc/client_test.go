@@ -282,7 +282,8 @@ func TestUnreachable(t *testing.T) {
 	require.Equal(t, a2a.CodeUnreachable, e.Code)
 }
 
-// The conversation goes back to who handed it over if nothing can have happened there, and only then.
+// The conversation goes back to who handed it over if nothing can have happened there, and only
+// then.
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		broken func(string) error
@@ -407,7 +408,8 @@ func TestGuard(t *testing.T) {
 	require.Equal(t, "tcp internal.example:50051", dialed)
 }
 
-// Data of every kind of JSON, lists with types and text that is no UTF-8 arrive as they do over JSON.
+// Data of every kind of JSON, lists with types and text that is no UTF-8 arrive as they do over
+// JSON.
 func TestValues(t *testing.T) {
 	got := make(chan *sdk.Message, 1)
 	p := newPeer(t, false, nil)

@@ -13,8 +13,8 @@ import (
 )
 
 // credentialsOf returns what a call brought along to prove who makes it: metadata are its
-// headers, and it has no query. A certificate counts only if the connection's
-// configuration had it verified.
+// headers, and it has no query. A certificate counts only if the connection's configuration had
+// it verified.
 func credentialsOf(ctx context.Context, md metadata.MD) a2aserver.Credentials {
 	c := a2aserver.Credentials{
 		Header: func(name string) []string { return md.Get(name) },

@@ -18,8 +18,8 @@ const (
 	DefaultMaxMessage = 4 << 20
 	// DefaultMaxStreams bounds the calls that one connection has open.
 	DefaultMaxStreams = 1024
-	// DefaultMinPing is the shortest time between two pings of a client. Clients that ping
-	// more often are disconnected.
+	// DefaultMinPing is the shortest time between two pings of a client. Clients that ping more
+	// often are disconnected.
 	DefaultMinPing = 20 * time.Second
 )
 
@@ -33,14 +33,14 @@ type logTo struct {
 func WithLogger(l *slog.Logger) grpc.ServerOption { return logTo{logger: l} }
 
 // NewServer makes a gRPC server for s with limits: of messages, of calls per connection, of
-// metadata (64 KiB), of the time for a handshake and of pings. It notices clients that are
-// gone, closes connections that are idle for 15 minutes, and its Stop waits for the calls it
-// ends. The options are used last; without grpc.Creds connections are not encrypted, which
-// section 7.1 of A2A 1.0 asks for outside of a machine. For client certificates, grpc.Creds must
-// have them verified.
+// metadata (64 KiB), of the time for a handshake and of pings. It notices clients that are gone,
+// closes connections that are idle for 15 minutes, and its Stop waits for the calls it ends. The
+// options are used last; without grpc.Creds connections are not encrypted, which section 7.1 of
+// A2A 1.0 asks for outside of a machine. For client certificates, grpc.Creds must have them
+// verified.
 //
-// The caller serves and stops it. GracefulStop waits for streams that are open; closing s
-// first ends them.
+// The caller serves and stops it. GracefulStop waits for streams that are open; closing s first
+// ends them.
 func NewServer(s *a2aserver.Server, opts ...grpc.ServerOption) (*grpc.Server, error) {
 	if s == nil {
 		return nil, errors.New("a2agrpc: there is no server to serve")
@@ -62,11 +62,10 @@ func NewServer(s *a2aserver.Server, opts ...grpc.ServerOption) (*grpc.Server, er
 	return server, nil
 }
 
-// Register adds the A2A service to a gRPC server that has other services too. Who calls, and
-// in which version of the protocol, is checked and panics are caught within the service;
-// limits are those of the server, which by default are few. The logger gets what clients are
-// not told; nil logs nothing. Like all registrations it ends the process if the service is there
-// already.
+// Register adds the A2A service to a gRPC server that has other services too. Who calls, and in
+// which version of the protocol, is checked and panics are caught within the service; limits are
+// those of the server, which by default are few. The logger gets what clients are not told; nil
+// logs nothing. Like all registrations it ends the process if the service is there already.
 func Register(r grpc.ServiceRegistrar, s *a2aserver.Server, logger *slog.Logger) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)

@@ -25,9 +25,8 @@ import (
 // sendTimeout is how long a client may take to accept one event of a stream.
 const sendTimeout = 30 * time.Second
 
-// service answers the calls of gRPC through the handler that all bindings share. All that a
-// call needs to be safe is in here and not in interceptors, so that it holds on any
-// grpc.Server.
+// service answers the calls of gRPC through the handler that all bindings share. All that a call
+// needs to be safe is in here and not in interceptors, so that it holds on any grpc.Server.
 type service struct {
 	pb.UnimplementedA2AServiceServer
 	handler      a2asrv.RequestHandler
@@ -166,8 +165,7 @@ func events[Q any](s *service, stream grpc.ServerStreamingServer[pb.StreamRespon
 }
 
 // send bounds the time for which a client that does not read holds its stream: the other side's
-// window can stay closed for ever. The goroutine that waits for it ends with the
-// call.
+// window can stay closed for ever. The goroutine that waits for it ends with the call.
 func (s *service) send(stream grpc.ServerStreamingServer[pb.StreamResponse], message *pb.StreamResponse) error {
 	sent := make(chan error, 1)
 	go func() { sent <- stream.Send(message) }()

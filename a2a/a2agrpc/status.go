@@ -20,8 +20,8 @@ type mapping struct {
 	reason string
 }
 
-// mappings is the table of A2A 1.0.1, section 5.4, and the general errors of section 3.3.2.
-// The first row of a code is what a status without further details means.
+// mappings is the table of A2A 1.0.1, section 5.4, and the general errors of section 3.3.2. The
+// first row of a code is what a status without further details means.
 var mappings = []mapping{
 	{sdk.ErrTaskNotFound, codes.NotFound, "TASK_NOT_FOUND"},
 	{sdk.ErrUnsupportedOperation, codes.FailedPrecondition, "UNSUPPORTED_OPERATION"},
@@ -42,9 +42,9 @@ var mappings = []mapping{
 	{sdk.ErrServerError, codes.Internal, "SERVER_ERROR"},
 }
 
-// toError makes the status of an error that a handler returned. Errors that the protocol
-// does not name are told to nobody: they can hold what is not for the caller. The second
-// result says whether err is one of them and should be logged.
+// toError makes the status of an error that a handler returned. Errors that the protocol does
+// not name are told to nobody: they can hold what is not for the caller. The second result says
+// whether err is one of them and should be logged.
 func toError(err error) (st error, hidden bool) {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -101,10 +101,10 @@ func stringMap(v any) map[string]string {
 	return m
 }
 
-// fromError makes the protocol's error of a status that a peer answered. The reason
-// decides, if there is one: in version 1.0.0 of the specification some errors had other codes.
-// A status that has none, of a code by which servers fail in ways of their own, is no error of the
-// protocol: it does not say how far they got.
+// fromError makes the protocol's error of a status that a peer answered. The reason decides, if
+// there is one: in version 1.0.0 of the specification some errors had other codes. A status that
+// has none, of a code by which servers fail in ways of their own, is no error of the protocol:
+// it does not say how far they got.
 func fromError(st *status.Status) error {
 	var reason string
 	var meta map[string]string

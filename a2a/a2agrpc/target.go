@@ -17,8 +17,8 @@ type target struct {
 var errNoAddress = errors.New("it is not an address of gRPC such as agents.example.com:443 or https://agents.example.com")
 
 // parseTarget reads what cards write: host:port with or without a scheme. Only names and
-// addresses are taken that TCP reaches, and only the system's way to resolve names: a card
-// comes from somebody else, and shall not lead to sockets of this machine.
+// addresses are taken that TCP reaches, and only the system's way to resolve names: a card comes
+// from somebody else, and shall not lead to sockets of this machine.
 func parseTarget(raw string, plain bool) (target, error) {
 	scheme, rest, found := strings.Cut(raw, "://")
 	if !found {

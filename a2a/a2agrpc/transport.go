@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
@@ -35,6 +36,8 @@ type transport struct {
 	target *url.URL
 	limit  int
 
+	probeAfter time.Duration
+
 	undialed atomic.Pointer[error] // of the last dial that failed: gRPC keeps its text only
 }
 
@@ -42,8 +45,8 @@ type transport struct {
 var hopHeaders = map[string]bool{"connection": true, "host": true, "content-length": true, "transfer-encoding": true, "upgrade": true,
 	"keep-alive": true, "proxy-connection": true}
 
-// outgoing returns the context of a call: what the caller's context says of other calls is
-// left out, so that nobody else's credentials are sent here.
+// outgoing returns the context of a call: what the caller's context says of other calls is left
+// out, so that nobody else's credentials are sent here.
 func (t *transport) outgoing(ctx context.Context, params a2aclient.ServiceParams) (context.Context, http.Header, error) {
 	md := metadata.MD{}
 	for name, values := range params {
@@ -123,9 +126,9 @@ func (t *transport) call(ctx context.Context, params a2aclient.ServiceParams, re
 }
 
 // failed makes of a call's error what remote agents understand: the protocol's errors, the
-// context's, an *a2a.Error for an answer that is too large, and a *url.Error for a server
-// that cannot be reached or a connection that broke. a2a.ErrNotSent is in it if the request
-// never left.
+// context's, an *a2a.Error for an answer that is too large, and a *url.Error for a server that
+// cannot be reached or a connection that broke. a2a.ErrNotSent is in it if the request never
+// left.
 func (a *attempt) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -153,8 +156,8 @@ func (a *attempt) failed(ctx context.Context, err error) error {
 	return fromError(st)
 }
 
-// tooLarge is the peer's own doing, and asking again is of no use; but if it is all that came back
-// for a message, the peer has worked on it, and it must not look like one that was refused.
+// tooLarge is the peer's own doing, and asking again is of no use; but if it is all that came
+// back for a message, the peer has worked on it, and it must not look like one that was refused.
 func (a *attempt) tooLarge() error {
 	message := fmt.Sprintf("the response is longer than the limit of %d bytes", a.limit)
 	err := &a2a.Error{Card: a.target.String(), Code: a2a.CodeTooLarge, Message: message}
@@ -183,10 +186,12 @@ func unary[Q proto.Message, R any](ctx context.Context, t *transport, params a2a
 }
 
 // stream makes a call with many answers. The call ends when the consumer stops.
-func stream[Q proto.Message](ctx context.Context, t *transport, params a2aclient.ServiceParams, req Q,
+func stream[Q proto.Message](ctx context.Context, t *transport, params a2aclient.ServiceParams, tenant string, req Q,
 	method func(context.Context, Q, ...grpc.CallOption) (grpc.ServerStreamingClient[pb.StreamResponse], error)) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
+		silent := t.watch(ctx, params, tenant)
+		defer silent.stop()
 		defer cancel()
 		err := t.call(ctx, params, req, sends(req), func(out context.Context, a *attempt) error {
 			answers, err := method(out, req)
@@ -205,7 +210,11 @@ func stream[Q proto.Message](ctx context.Context, t *transport, params a2aclient
 				if total += proto.Size(answer); total > t.limit {
 					return a.tooLarge()
 				}
-				if e := fromEvent(answer); e != nil && !yield(e, nil) {
+				e := fromEvent(answer)
+				if e == nil {
+					continue
+				}
+				if silent.saw(e); !yield(e, nil) {
 					return nil
 				}
 			}
@@ -241,11 +250,11 @@ func (t *transport) SendStreamingMessage(ctx context.Context, params a2aclient.S
 	if err != nil {
 		return notSent(err)
 	}
-	return stream(ctx, t, params, req, t.client.SendStreamingMessage)
+	return stream(ctx, t, params, r.Tenant, req, t.client.SendStreamingMessage)
 }
 
 func (t *transport) SubscribeToTask(ctx context.Context, params a2aclient.ServiceParams, r *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
-	return stream(ctx, t, params, &pb.SubscribeToTaskRequest{Tenant: r.Tenant, Id: string(r.ID)}, t.client.SubscribeToTask)
+	return stream(ctx, t, params, r.Tenant, &pb.SubscribeToTaskRequest{Tenant: r.Tenant, Id: string(r.ID)}, t.client.SubscribeToTask)
 }
 
 func (t *transport) GetTask(ctx context.Context, params a2aclient.ServiceParams, r *sdk.GetTaskRequest) (*sdk.Task, error) {

@@ -16,8 +16,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 )
 
-// failures are the codes of JSON-RPC and of A2A 0.3 (section 8 of its specification), and
-// those of 1.0 that it has no words for.
+// failures are the codes of JSON-RPC and of A2A 0.3 (section 8 of its specification), and those
+// of 1.0 that it has no words for.
 var failures = []struct {
 	err  error
 	code int

@@ -157,7 +157,8 @@ func newSlow(t *testing.T) (begun, free chan struct{}, root agent.Agent) {
 	return begun, free, root
 }
 
-// The Go library's client of 0.3 against our server: every operation, and errors where they belong.
+// The Go library's client of 0.3 against our server: every operation, and errors where they
+// belong.
 func TestOldClientAgainstArbor(t *testing.T) {
 	begun, free, root := newSlow(t)
 	srv := newArbor(t, root)

@@ -15,8 +15,8 @@ import (
 )
 
 // ParseCard reads a card of A2A 0.3 (section 5.5 of its specification). What it cannot read of
-// security schemes is left out, because they are the client's own affair. The error is
-// about a document that is no such card.
+// security schemes is left out, because they are the client's own affair. The error is about a
+// document that is no such card.
 func ParseCard(doc []byte) (*sdk.AgentCard, error) {
 	var old struct {
 		ProtocolVersion      string `json:"protocolVersion"`
@@ -87,7 +87,8 @@ func parseWithoutSecurity(doc []byte) (*sdk.AgentCard, error) {
 	return compat.NewAgentCardParser()(doc)
 }
 
-// hasInterfaces reports whether a card names its interfaces as cards of 1.0 do, beside what 0.3 has.
+// hasInterfaces reports whether a card names its interfaces as cards of 1.0 do, beside what 0.3
+// has.
 func hasInterfaces(doc []byte) bool {
 	var card struct {
 		SupportedInterfaces []json.RawMessage `json:"supportedInterfaces"`
@@ -95,9 +96,9 @@ func hasInterfaces(doc []byte) bool {
 	return json.Unmarshal(doc, &card) == nil && len(card.SupportedInterfaces) > 0
 }
 
-// Card writes a card that clients of A2A 1.0 and of 0.3 can read: that of 1.0, with what
-// 0.3 has in other places. For clients of 0.3 the first interface of that version is the preferred
-// one; the error says that there is none.
+// Card writes a card that clients of A2A 1.0 and of 0.3 can read: that of 1.0, with what 0.3 has
+// in other places. For clients of 0.3 the first interface of that version is the preferred one;
+// the error says that there is none.
 func Card(card *sdk.AgentCard) ([]byte, error) {
 	tree, err := cardjson.Tree(card)
 	if err != nil {
@@ -140,8 +141,8 @@ func Card(card *sdk.AgentCard) ([]byte, error) {
 	return cardjson.Write(tree)
 }
 
-// addOldForm puts the fields of a security scheme, which 1.0 has below the name of its kind, beside
-// that name, where 0.3 looks for them.
+// addOldForm puts the fields of a security scheme, which 1.0 has below the name of its kind,
+// beside that name, where 0.3 looks for them.
 func addOldForm(scheme map[string]any) {
 	for kind, old := range map[string]string{"apiKeySecurityScheme": "apiKey", "httpAuthSecurityScheme": "http", "oauth2SecurityScheme": "oauth2",
 		"openIdConnectSecurityScheme": "openIdConnect", "mtlsSecurityScheme": "mutualTLS"} {

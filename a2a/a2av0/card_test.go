@@ -28,7 +28,8 @@ func bothCard() *sdk.AgentCard {
 		SecurityRequirements: sdk.SecurityRequirementsOptions{{"oauth": {"read"}}, {"key": {}}}}
 }
 
-// One document for both: a reader of 1.0 gets what it would get alone, and one of 0.3 its own interface.
+// One document for both: a reader of 1.0 gets what it would get alone, and one of 0.3 its own
+// interface.
 func TestCardForBoth(t *testing.T) {
 	doc, err := a2av0.Card(bothCard())
 	require.NoError(t, err)

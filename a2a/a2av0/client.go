@@ -16,12 +16,12 @@ import (
 // version is what peers are told, and what cards of this package name.
 const version = string(compat.Version)
 
-// Bindings returns the bindings of A2A 0.3, for a2a.WithBinding: JSON-RPC (section 3.2.1 of
-// its specification) and HTTP+JSON (section 3.2.3). Credentials and limits are those of the
-// remote agent, as for 1.0.
+// Bindings returns the bindings of A2A 0.3, for a2a.WithBinding: JSON-RPC (section 3.2.1 of its
+// specification) and HTTP+JSON (section 3.2.3). Credentials and limits are those of the remote
+// agent, as for 1.0.
 //
-// 0.3 cannot list tasks, and has nothing of tenants. Parts of kinds that 0.3 does not know are passed
-// over. Cards without a transport mean JSON-RPC, as that version says.
+// 0.3 cannot list tasks, and has nothing of tenants. Parts of kinds that 0.3 does not know are
+// passed over. Cards without a transport mean JSON-RPC, as that version says.
 func Bindings() []a2a.Binding {
 	return []a2a.Binding{
 		{Protocol: sdk.TransportProtocolJSONRPC, Version: version, ParseCard: ParseCard,
@@ -39,8 +39,8 @@ func Bindings() []a2a.Binding {
 	}
 }
 
-// httpJSON keeps ids of tasks, which are the peer's, from becoming other paths: the
-// library puts them into paths as they are.
+// httpJSON keeps ids of tasks, which are the peer's, from becoming other paths: the library puts
+// them into paths as they are.
 type httpJSON struct{ a2aclient.Transport }
 
 func (h httpJSON) GetTask(ctx context.Context, params a2aclient.ServiceParams, r *sdk.GetTaskRequest) (*sdk.Task, error) {

@@ -48,8 +48,8 @@ func fromTask(t *sdk.Task) (any, error) { return fromEvent(t) }
 
 func fromHook(c *sdk.PushConfig) (any, error) { return compat.FromV1PushConfig(c), nil }
 
-// fromEvent makes an event of 0.3. It is the last of its stream if the task is over, or waits for
-// somebody.
+// fromEvent makes an event of 0.3. It is the last of its stream if the task is over, or waits
+// for somebody.
 func fromEvent(e sdk.Event) (any, error) {
 	event, err := compat.FromV1Event(e)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// repair brings answers of JSON-RPC into the form that the library reads. It takes the data
-// of errors for a list of its own, where 0.3 allows anything, ids for text, and
-// refuses a whole answer for one part of a kind that it does not know.
+// repair brings answers of JSON-RPC into the form that the library reads. It takes the data of
+// errors for a list of its own, where 0.3 allows anything, ids for text, and refuses a whole
+// answer for one part of a kind that it does not know.
 type repair struct{ base http.RoundTripper }
 
 func (t *repair) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -64,8 +64,8 @@ func (e *eventLines) Read(p []byte) (int, error) {
 
 func (e *eventLines) Close() error { return e.body.Close() }
 
-// repaired returns one answer of JSON-RPC in the library's form. What is no such answer is returned as it
-// is, and what needs no repair byte for byte.
+// repaired returns one answer of JSON-RPC in the library's form. What is no such answer is
+// returned as it is, and what needs no repair byte for byte.
 func repaired(data []byte) []byte {
 	var answer map[string]json.RawMessage
 	if json.Unmarshal(data, &answer) != nil {

@@ -1,0 +1,125 @@
+package a2agrpc
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1/pbconv"
+)
+
+func toSend(r *sdk.SendMessageRequest) (*pb.SendMessageRequest, error) {
+	message, err := toMessage(r.Message)
+	if err != nil {
+		return nil, err
+	}
+	meta, err := toStruct(r.Metadata)
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.SendMessageRequest{Tenant: r.Tenant, Message: message, Metadata: meta}
+	if c := r.Config; c != nil {
+		push, err := pbconv.ToProtoTaskPushConfig(c.PushConfig)
+		if err != nil {
+			return nil, err
+		}
+		out.Configuration = &pb.SendMessageConfiguration{AcceptedOutputModes: c.AcceptedOutputModes, ReturnImmediately: c.ReturnImmediately,
+			TaskPushNotificationConfig: push, HistoryLength: toLength(c.HistoryLength)}
+	}
+	return out, nil
+}
+
+// fromSend also checks what the types alone do not: a part that nobody here knows is the
+// caller's mistake and must not be dropped as if it had been read.
+func fromSend(r *pb.SendMessageRequest) (*sdk.SendMessageRequest, error) {
+	m := r.GetMessage()
+	switch {
+	case m == nil:
+		return nil, fmt.Errorf("message is required")
+	case m.GetMessageId() == "":
+		return nil, fmt.Errorf("message.message_id is required")
+	case m.GetRole() == pb.Role_ROLE_UNSPECIFIED:
+		return nil, fmt.Errorf("message.role is required")
+	}
+	if i := slices.IndexFunc(m.GetParts(), func(p *pb.Part) bool { return p.GetContent() == nil }); i >= 0 {
+		return nil, fmt.Errorf("message.parts[%d] has no content, or one of a kind that is not known here", i)
+	}
+	out := &sdk.SendMessageRequest{Tenant: r.GetTenant(), Message: fromMessage(m), Metadata: fromStruct(r.GetMetadata())}
+	if c := r.GetConfiguration(); c != nil {
+		length, err := fromLength(c.HistoryLength)
+		if err != nil {
+			return nil, err
+		}
+		push, err := pbconv.FromProtoTaskPushConfig(c.GetTaskPushNotificationConfig())
+		if err != nil {
+			return nil, err
+		}
+		out.Config = &sdk.SendMessageConfig{AcceptedOutputModes: c.GetAcceptedOutputModes(), ReturnImmediately: c.GetReturnImmediately(),
+			PushConfig: push, HistoryLength: length}
+	}
+	return out, nil
+}
+
+func toLength(n *int) *int32 {
+	if n == nil {
+		return nil
+	}
+	length := clamp(*n)
+	return &length
+}
+
+func fromLength(n *int32) (*int, error) {
+	if n == nil {
+		return nil, nil
+	}
+	if *n < 0 {
+		return nil, fmt.Errorf("history_length is negative")
+	}
+	length := int(*n)
+	return &length, nil
+}
+
+func clamp(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) }
+
+func toList(r *sdk.ListTasksResponse) (*pb.ListTasksResponse, error) {
+	tasks, err := each(r.Tasks, toTask)
+	return &pb.ListTasksResponse{Tasks: tasks, TotalSize: clamp(r.TotalSize), PageSize: clamp(r.PageSize), NextPageToken: utf8(r.NextPageToken)}, err
+}
+
+func fromList(r *pb.ListTasksResponse) *sdk.ListTasksResponse {
+	out := &sdk.ListTasksResponse{Tasks: []*sdk.Task{}, TotalSize: int(r.GetTotalSize()), PageSize: int(r.GetPageSize()), NextPageToken: r.GetNextPageToken()}
+	for _, t := range r.GetTasks() {
+		out.Tasks = append(out.Tasks, fromTask(t))
+	}
+	return out
+}
+
+// toCard brings the parameters of extensions and the headers of signatures into the form that
+// the library's conversion takes.
+func toCard(c *sdk.AgentCard) (*pb.AgentCard, error) {
+	card := *c
+	card.Capabilities.Extensions = slices.Clone(c.Capabilities.Extensions)
+	for i := range card.Capabilities.Extensions {
+		if err := plain(&card.Capabilities.Extensions[i].Params); err != nil {
+			return nil, err
+		}
+	}
+	card.Signatures = slices.Clone(c.Signatures)
+	for i := range card.Signatures {
+		if err := plain(&card.Signatures[i].Header); err != nil {
+			return nil, err
+		}
+	}
+	return pbconv.ToProtoAgentCard(&card)
+}
+
+func plain(m *map[string]any) error {
+	s, err := toStruct(maps.Clone(*m))
+	if err == nil && s != nil {
+		*m = s.AsMap()
+	}
+	return err
+}
