@@ -25,6 +25,9 @@ type Compat struct {
 	JSONRPC func(a2asrv.RequestHandler) http.Handler
 	// Card returns a card that peers of both versions can read.
 	Card func(*sdk.AgentCard) ([]byte, error)
+	// Notification returns what is posted to the webhooks of clients of version 0.3, and
+	// its media type; nil: they get no push notifications.
+	Notification func(sdk.Event) (body []byte, contentType string, err error)
 }
 
 // front serves a request handler over HTTP: JSON-RPC at /rpc, HTTP+JSON at the root, the card
