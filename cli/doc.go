@@ -14,7 +14,8 @@
 // it word for word.
 //
 // The package imports the runner, the stores, checkpoint, conversation, agentfile,
-// a2a with its server and gRPC, and the models that the environment can name. It decides
-// nothing about a conversation: whatever it shows is read from events. It never prints or
-// stores an API key, and never prints the password of a server's address.
+// a2a with its server, gRPC and protocol 0.3, and the models that the environment can
+// name. It decides nothing about a conversation: whatever it shows is read from events.
+// It never prints or stores an API key, and never prints the password of a server's
+// address.
 package cli

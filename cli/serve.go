@@ -11,12 +11,14 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/a2a/a2av0"
 )
 
 // serving is what the flags of serve say.
 type serving struct {
 	addr, url     string
 	grpc          string // the address, "" for none
+	a2a03         bool
 	tokenFile     string
 	noToken       bool
 	signKey       string
@@ -45,6 +47,7 @@ with, and the status is 0. The second one ends it at once.`,
 	fs.StringVar(&how.addr, "addr", "127.0.0.1:8420", "`HOST:PORT` to listen at; port 0 is any free one")
 	fs.StringVar(&how.url, "url", "", "public `URL` of the server, for the card (default: the address that a client uses)")
 	fs.StringVar(&how.grpc, "grpc", "", "`HOST:PORT` to serve gRPC at as well, without TLS")
+	fs.BoolVar(&how.a2a03, "a2a03", false, "answer clients of protocol 0.3 as well")
 	fs.StringVar(&how.tokenFile, "token-file", "", "`FILE` that holds the token (default: what "+tokenVariable+" holds, or a new one)")
 	fs.BoolVar(&how.noToken, "no-token", false, "let every program of this machine in; only at a loopback address")
 	fs.StringVar(&how.signKey, "sign-key", "", "PEM `FILE` with the private key that signs the card")
@@ -139,6 +142,9 @@ func (p *program) serveOptions(how *serving) ([]a2aserver.Option, error) {
 		if u, err := url.Parse(how.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 			return nil, usagef("--url must be such as https://agents.example.com, without user, query and fragment")
 		}
+	}
+	if how.a2a03 {
+		opts = append(opts, a2av0.Server())
 	}
 	return opts, nil
 }

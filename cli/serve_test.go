@@ -300,6 +300,28 @@ func TestServeTwoClients(t *testing.T) {
 	require.Equal(t, 0, s.stop(os.Interrupt))
 }
 
+// Two servers share a database: what one runs, clients of the other can follow.
+func TestServeTwoServers(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	answer, asked, release := slow("It is refunded.")
+	env := serve(t, answers(answer))
+	a, b := invocation{home: home, env: env}.serve(t, desk), invocation{home: home, env: env}.serve(t, desk)
+	begun, _ := a.stream("hello")
+	receive(t, asked)
+	require.Equal(t, "TASK_STATE_WORKING", b.get(begun.ID).Status.State)
+	resp := b.open("GET", "/tasks/"+begun.ID+":subscribe", "", token)
+	defer resp.Body.Close()
+	require.Equal(t, 200, resp.StatusCode)
+	close(release)
+	all, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Contains(t, string(all), "It is refunded.")
+	require.Contains(t, string(all), "TASK_STATE_COMPLETED")
+	require.Equal(t, 0, a.stop(os.Interrupt))
+	require.Equal(t, 0, b.stop(os.Interrupt))
+}
+
 // The second signal ends the program, whatever still runs.
 func TestServeSecondSignal(t *testing.T) {
 	t.Parallel()
@@ -347,20 +369,51 @@ func TestServeGRPC(t *testing.T) {
 	require.Len(t, card.SupportedInterfaces, 1)
 	at := card.SupportedInterfaces[0].URL
 	require.True(t, strings.HasPrefix(at, "http://127.0.0.1:"), at)
-	only := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]any{"name": card.Name, "description": "", "version": "1", "capabilities": map[string]any{"streaming": true},
-			"supportedInterfaces": card.SupportedInterfaces, "defaultInputModes": []string{}, "defaultOutputModes": []string{}, "skills": []any{}})
-	}))
-	t.Cleanup(only.Close)
+	only := serveCard(t, map[string]any{"name": card.Name, "description": "", "version": "1", "capabilities": map[string]any{"streaming": true},
+		"supportedInterfaces": card.SupportedInterfaces, "defaultInputModes": []string{}, "defaultOutputModes": []string{}, "skills": []any{}})
 	dir := t.TempDir()
 	front := fmt.Sprintf("---\na2a: $FAR\nauth: {bearer: $FAR_TOKEN, origins: [%q]}\n---\n", at)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "far.md"), []byte(front), 0o644))
-	got := invocation{env: []string{"FAR=" + only.URL, "FAR_TOKEN=" + token}}.run(t, "run", dir, "an invoice shows two charges", "--db", ":memory:")
+	got := invocation{env: []string{"FAR=" + only, "FAR_TOKEN=" + token}}.run(t, "run", dir, "an invoice shows two charges", "--db", ":memory:")
 	require.Equal(t, 0, got.status, got.err)
 	require.Contains(t, got.out, "far: I am the offline model")
-	got = invocation{env: []string{"FAR=" + only.URL, "FAR_TOKEN=wrong"}}.run(t, "run", dir, "hello", "--db", ":memory:")
+	got = invocation{env: []string{"FAR=" + only, "FAR_TOKEN=wrong"}}.run(t, "run", dir, "hello", "--db", ":memory:")
 	require.Equal(t, cli.StatusFailed, got.status, got.out)
 	require.Contains(t, got.err, "remote_unauthorized")
+	require.Equal(t, 0, s.stop(os.Interrupt))
+}
+
+// serveCard serves a card at a host of its own, whose address it returns.
+func serveCard(t *testing.T, card map[string]any) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(card) }))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// With --a2a03 clients of version 0.3 are answered beside those of 1.0, and remote agents
+// of files can be of that version.
+func TestServeOldProtocol(t *testing.T) {
+	t.Parallel()
+	s := invocation{}.serve(t, desk, "--a2a03", "--db", ":memory:")
+	require.Contains(t, s.send("hello").words(), "I am the offline model")
+	status, body := s.call("POST", "/rpc", `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"m1","role":"user","parts":[{"kind":"text","text":"hello"}]}}}`)
+	require.Equal(t, 200, status)
+	require.Contains(t, body, `"kind":"task"`)
+	require.Contains(t, body, `"state":"completed"`)
+
+	status, body = s.call("GET", "/.well-known/agent.json", "")
+	require.Equal(t, 200, status)
+	var card map[string]any
+	require.NoError(t, json.Unmarshal([]byte(body), &card))
+	require.Equal(t, s.base+"/rpc", card["url"])
+	delete(card, "supportedInterfaces") // as those have it who know of no other version
+	dir := t.TempDir()
+	front := fmt.Sprintf("---\na2a: $FAR\nauth: {bearer: $FAR_TOKEN, origins: [%q]}\n---\n", s.base)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "far.md"), []byte(front), 0o644))
+	got := invocation{env: []string{"FAR=" + serveCard(t, card), "FAR_TOKEN=" + token}}.run(t, "run", dir, "an invoice shows two charges", "--db", ":memory:")
+	require.Equal(t, 0, got.status, got.err)
+	require.Contains(t, got.out, "far: I am the offline model")
 	require.Equal(t, 0, s.stop(os.Interrupt))
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
+	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/llm"
@@ -14,7 +15,7 @@ import (
 
 // bindings lets remote agents of files speak what the command has built in.
 func bindings() agentfile.Option {
-	return agentfile.WithRemoteOptions(a2a.WithBinding(a2agrpc.Binding()))
+	return agentfile.WithRemoteOptions(a2a.WithBinding(append(a2av0.Bindings(), a2agrpc.Binding())...))
 }
 
 // lookAt is loadTree for commands that run nothing: they need no model, and none of
