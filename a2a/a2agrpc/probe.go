@@ -31,7 +31,8 @@ type probe struct {
 	asks  sync.WaitGroup
 }
 
-// watch begins to wait for silence. Whoever ends the stream ends its context and then calls stop.
+// watch begins to wait for silence. Whoever ends the stream ends its context and then calls
+// stop.
 func (t *transport) watch(ctx context.Context, params a2aclient.ServiceParams, tenant string) *probe {
 	p := &probe{transport: t, ctx: ctx, params: params, tenant: tenant}
 	p.mu.Lock()
