@@ -244,6 +244,104 @@ func receive[T any](t *testing.T, c <-chan T) (v T) {
 	return v
 }
 
+// serveNarrow serves a front over connections whose buffers are small, so that they fill soon.
+func serveNarrow(t *testing.T, f front) *httptest.Server {
+	t.Helper()
+	f.card = func(http.ResponseWriter, *http.Request, string) {}
+	h, err := newFront(f)
+	require.NoError(t, err)
+	server := httptest.NewUnstartedServer(h)
+	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		_ = c.(*net.TCPConn).SetWriteBuffer(4096)
+		return ctx
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	return server
+}
+
+// deadlines is a writer that keeps what happened to it.
+type deadlines struct {
+	http.ResponseWriter
+	events []string
+}
+
+func (d *deadlines) SetWriteDeadline(at time.Time) error {
+	d.events = append(d.events, fmt.Sprint("deadline ", at.After(time.Now())))
+	return nil
+}
+
+func (d *deadlines) Write(p []byte) (int, error) {
+	d.events = append(d.events, fmt.Sprint("write ", len(p)))
+	return len(p), nil
+}
+
+// Who reads slowly gets all of a large answer, because each piece has a time of its own.
+func TestEachPieceHasItsDeadline(t *testing.T) {
+	d := &deadlines{ResponseWriter: httptest.NewRecorder()}
+	n, err := newTimedWriter(d, time.Hour).Write(make([]byte, 2*pieceSize+1))
+	require.NoError(t, err)
+	require.Equal(t, 2*pieceSize+1, n)
+	require.Equal(t, []string{"deadline true", "write 65536", "deadline true", "write 65536", "deadline true", "write 1"}, d.events)
+}
+
+// failing is a writer whose client goes away after some writes, which nobody else notices.
+type failing struct {
+	header http.Header
+	left   int
+}
+
+func (f *failing) Header() http.Header { return f.header }
+func (f *failing) WriteHeader(int)     {}
+func (f *failing) Flush()              {}
+func (f *failing) Write(p []byte) (int, error) {
+	if f.left--; f.left < 0 {
+		return 0, io.ErrClosedPipe
+	}
+	return len(p), nil
+}
+
+func TestAKeepAliveThatFailsEndsTheStream(t *testing.T) {
+	w := newTimedWriter(&failing{make(http.Header), 2}, time.Second)
+	err := serveStream(t.Context(), w, time.Millisecond, func() {}, func(ctx context.Context) iter.Seq2[sdk.Event, error] {
+		return func(yield func(sdk.Event, error) bool) {
+			if yield(echo("t"), nil) {
+				<-ctx.Done()
+				require.ErrorIs(t, context.Cause(ctx), errClientGone)
+				require.False(t, yield(echo("t"), nil))
+			}
+		}
+	}, func(sdk.Event) ([]byte, error) { return []byte("{}"), nil }, func(error) []byte { return nil })
+	require.NoError(t, err)
+}
+
+func TestPeekWriterWhateverThePieces(t *testing.T) {
+	for _, test := range []struct{ name, stream, want, mediaType string }{
+		{"an event", ": keep-alive\n\nid: 1\ndata: {\"result\":1}\n\ndata: {\"result\":2}\n\n", "id: 1\ndata: {\"result\":1}\n\ndata: {\"result\":2}\n\n", "text/event-stream"},
+		{"an error", ": a\n\n: b\n\nid: 1\ndata: {\"error\":{}}\n\ndata: more\n\n", "{\"error\":{}}\n", "application/json"},
+		{"an error in two lines", "data: {\"error\":\ndata: {}}\n\n", "{\"error\":\n{}}\n", "application/json"},
+		{"a later error", "data: {\"result\":1}\n\ndata: {\"error\":1}\n\n", "data: {\"result\":1}\n\ndata: {\"error\":1}\n\n", "text/event-stream"},
+	} {
+		for size := 1; size <= len(test.stream); size++ {
+			recorder := httptest.NewRecorder()
+			w := newPeekWriter(recorder)
+			w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+			w.WriteHeader(200)
+			w.WriteHeader(500)
+			for rest := test.stream; rest != ""; {
+				n := min(size, len(rest))
+				_, err := w.Write([]byte(rest[:n]))
+				require.NoError(t, err)
+				w.Flush()
+				rest = rest[n:]
+			}
+			require.False(t, w.empty())
+			require.Equal(t, test.want, recorder.Body.String(), test.name)
+			require.True(t, strings.HasPrefix(recorder.Header().Get("Content-Type"), test.mediaType))
+		}
+	}
+}
+
 // A client that stops reading is cut off, and holds up nobody meanwhile.
 func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 	for _, binding := range []string{"JSON-RPC", "0.3", "keep-alives only"} {
@@ -264,16 +362,7 @@ func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 			if binding == "0.3" {
 				f.compat, body = testCompat(), rpcBody("tasks/resubscribe", `{"id":"t"}`)
 			}
-			f.card = func(http.ResponseWriter, *http.Request, string) {}
-			h, err := newFront(f)
-			require.NoError(t, err)
-			server := httptest.NewUnstartedServer(h)
-			server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-				_ = c.(*net.TCPConn).SetWriteBuffer(4096)
-				return ctx
-			}
-			server.Start()
-			defer server.Close()
+			server := serveNarrow(t, f)
 			conn, err := net.Dial("tcp", server.Listener.Addr().String())
 			require.NoError(t, err)
 			defer conn.Close()
