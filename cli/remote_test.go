@@ -1,9 +1,12 @@
 package cli_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -87,4 +90,22 @@ func TestVariablesOfRemoteAgents(t *testing.T) {
 
 	got = invocation{env: []string{"SHOP_URL=https://shop.example.com", "BILLING_TOKEN=s3cret"}}.run(t, "lint", dir)
 	require.Equal(t, outcome{0, "ok: 3 agents\n", ""}, got)
+}
+
+// Whoever looks at a tree asks no remote agent, and no token endpoint.
+func TestLookingFetchesNothing(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	t.Cleanup(s.Close)
+	dir := t.TempDir()
+	front := "---\na2a: $FAR\nauth:\n  oauth2: {token_url: $FAR, client_id: arbor, client_secret: $FAR_SECRET}\n---\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "far.md"), []byte(front), 0o644))
+	i := invocation{env: []string{"FAR=" + s.URL, "FAR_SECRET=s3cret"}}
+	for _, args := range [][]string{{"lint", dir}, {"tree", dir}, {"tree", dir, "--format", "json"}} {
+		require.Equal(t, 0, i.run(t, args...).status)
+	}
+	require.Zero(t, asked.Load())
+	require.NotEqual(t, 0, i.run(t, "run", dir, "hello", "--db", ":memory:").status)
+	require.NotZero(t, asked.Load(), "a turn does ask")
 }

@@ -1,0 +1,141 @@
+package cli_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a/cardsign"
+	"github.com/agentarbor/arbor/cli"
+)
+
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// signKey makes a file with a private key.
+func signKey(t *testing.T) string {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	return file(t, "key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+}
+
+// A signed card can be verified with the key set that stands beside it.
+func TestServeSignsCard(t *testing.T) {
+	t.Parallel()
+	s := invocation{}.serve(t, desk, "--sign-key", signKey(t), "--db", ":memory:")
+	fetch := func(path string) []byte {
+		resp := s.open("GET", path, "", "")
+		defer resp.Body.Close()
+		require.Equal(t, 200, resp.StatusCode)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return body
+	}
+	keys, err := cardsign.ParseKeySet(fetch("/.well-known/jwks.json"))
+	require.NoError(t, err)
+	verifier, err := cardsign.NewVerifier(keys...)
+	require.NoError(t, err)
+	card := fetch("/.well-known/agent-card.json")
+	require.NoError(t, verifier.Verify(t.Context(), card))
+	require.ErrorIs(t, verifier.Verify(t.Context(), bytes.Replace(card, []byte("support"), []byte("another"), 1)), cardsign.ErrUnverified)
+	require.Equal(t, 0, s.stop(os.Interrupt))
+}
+
+// What is wrong with the command line is one line, and status 2.
+func TestServeBadInput(t *testing.T) {
+	t.Parallel()
+	s := invocation{}.serve(t, desk, "--db", ":memory:")
+	taken := strings.TrimPrefix(s.base, "http://")
+	t.Run("lines", func(t *testing.T) { // it ends when all of them have
+		for name, tt := range map[string]struct {
+			args []string
+			env  []string
+			want string
+		}{
+			"flag":        {args: []string{"--adr", ":0"}, want: "unknown flag: --adr; did you mean --addr?"},
+			"taken":       {args: []string{"--addr", taken}, want: "--addr " + taken + ": bind: address already in use; port 0 takes any that is free"},
+			"grpc":        {args: []string{"--grpc", taken}, want: "--grpc " + taken + ": bind: address already in use"},
+			"grpc open":   {args: []string{"--grpc", ":0", "--no-token"}, want: "can be reached from other machines"},
+			"no port":     {args: []string{"--addr", "localhost"}, want: "--addr localhost: an address is HOST:PORT, such as 127.0.0.1:8420"},
+			"bad port":    {args: []string{"--addr", "127.0.0.1:99999"}, want: "--addr 127.0.0.1:99999: "},
+			"elsewhere":   {args: []string{"--addr", "192.0.2.1:0"}, want: "--addr 192.0.2.1:0: bind: "},
+			"no token":    {args: []string{"--addr", "0.0.0.0:0", "--no-token"}, want: "can be reached from other machines; listen at 127.0.0.1, or use a token"},
+			"public":      {args: []string{"--no-token", "--url", "https://agents.example.com"}, want: "--no-token: --url says that other machines are to reach the server"},
+			"both":        {args: []string{"--no-token", "--token-file", "x"}, want: "--no-token and --token-file exclude each other"},
+			"no file":     {args: []string{"--token-file", "none"}, want: "--token-file: open none: no such file or directory"},
+			"empty file":  {args: []string{"--token-file", file(t, "t", " \n")}, want: "the file is empty"},
+			"odd token":   {env: []string{"ARBOR_TOKEN=s3cret and more"}, want: "the token must be one word"},
+			"url":         {args: []string{"--url", "agents.example.com"}, want: "--url must be such as https://agents.example.com"},
+			"key where":   {args: []string{"--addr", ":0", "--sign-key", signKey(t)}, want: "--sign-key needs --url"},
+			"no key":      {args: []string{"--sign-key", "none"}, want: "--sign-key: open none: no such file or directory"},
+			"odd key":     {args: []string{"--sign-key", file(t, "k", "s3cret")}, want: "there is no PEM block"},
+			"webhooks":    {args: []string{"--webhook-file", file(t, "w", "s3cret")}, want: "--webhook-file: the file of push notification configs"},
+			"no tree":     {args: []string{"nowhere"}, want: "1 argument too many"},
+			"broken tree": {args: nil, want: "3 problems in the agents' files"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				path := desk
+				if name == "broken tree" {
+					path = "testdata/broken"
+				}
+				got := invocation{env: tt.env}.run(t, append([]string{"serve", path, "--db", ":memory:", "--addr", "127.0.0.1:0"}, tt.args...)...)
+				require.Equal(t, cli.StatusUsage, got.status, got.err)
+				require.Empty(t, got.out)
+				require.Contains(t, got.err, tt.want)
+				require.NotContains(t, got.err, "s3cret")
+				if name != "broken tree" {
+					require.Equal(t, 1, strings.Count(got.err, "\n"), got.err)
+				}
+			})
+		}
+	})
+	require.Equal(t, 0, s.stop(os.Interrupt))
+}
+
+// Without a token of one's own there is a new one each time, told once.
+func TestServeMakesToken(t *testing.T) {
+	t.Parallel()
+	s := invocation{program: "func"}.serveWith(t, "--db", ":memory:")
+	made := ""
+	require.Eventually(t, func() bool { // what it said is on its way
+		_, rest, _ := strings.Cut(s.said.String(), "the token of this run is ")
+		made, _, _ = strings.Cut(rest, " ")
+		return strings.Contains(rest, "\n")
+	}, time.Minute, time.Millisecond)
+	require.Len(t, made, 26)
+	resp := s.open("POST", "/message:send", sending("hello"), made)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 200, resp.StatusCode)
+	require.Equal(t, 0, s.stop(syscall.SIGTERM))
+	require.Equal(t, 1, strings.Count(s.said.String(), made))
+}
+
+// On this machine alone a server may do without a token.
+func TestServeWithoutToken(t *testing.T) {
+	t.Parallel()
+	s := invocation{program: "embedded"}.serveWith(t, "--no-token", "--db", ":memory:")
+	resp := s.open("POST", "/message:send", sending("hello"), "")
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 200, resp.StatusCode)
+	require.Equal(t, 0, s.stop(os.Interrupt))
+	require.Contains(t, s.said.String(), "no token is needed")
+}
