@@ -45,8 +45,14 @@ func TestBrokenStream(t *testing.T) {
 		"the rest, with a hole": {func(w http.ResponseWriter, c call) {
 			c.stream(w, deltaEvent("a", "ree"), statusEvent("COMPLETED", ""))
 		}, whole, ""},
-		"nothing but the end":    {func(w http.ResponseWriter, c call) { c.stream(w, statusEvent("COMPLETED", "")) }, whole, ""},
-		"it breaks again":        {func(w http.ResponseWriter, c call) { breakOnce(w, c) }, whole, ""},
+		"nothing but the end": {func(w http.ResponseWriter, c call) { c.stream(w, statusEvent("COMPLETED", "")) }, whole, ""},
+		"it breaks again":     {func(w http.ResponseWriter, c call) { breakOnce(w, c) }, whole, ""},
+		"it breaks again, and leaves a hole": {func(w http.ResponseWriter, c call) {
+			if c.number == 1 {
+				breakOnce(w, c)
+			}
+			c.stream(w, deltaEvent("a", "e"), statusEvent("COMPLETED", ""))
+		}, whole, ""},
 		"no streams":             {func(w http.ResponseWriter, c call) { c.fail(w, unsupported, "no") }, whole, ""},
 		"no such method":         {func(w http.ResponseWriter, c call) { c.fail(w, -32601, "no") }, whole, ""},
 		"no stream of this task": {func(w http.ResponseWriter, c call) { c.fail(w, taskNotFound, "no") }, whole, ""},

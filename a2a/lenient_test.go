@@ -77,7 +77,7 @@ func TestLenientStreamThatFails(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 	require.Equal(t, "data: {}\n\n", string(data))
 
-	card := `{"hologram":{"parts":[{}]}}`
+	card := `{"message":{"messageId":"m","parts":[{}]}}`
 	resp := &http.Response{Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(card))}
 	require.NoError(t, lenient(&http.Request{Header: http.Header{}}, resp))
 	data, err = io.ReadAll(resp.Body)
