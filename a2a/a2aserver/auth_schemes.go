@@ -17,7 +17,10 @@ import (
 // TokenVerifier checks a token and returns the name of the caller whom it identifies, for
 // example by means of a library for JSON Web Tokens or of a request to the server that issued
 // it. It must check all that matters: signature, issuer, audience, expiry. Its errors are
-// those of [Authenticator]; an error's text must not hold the token.
+// those of [Authenticator], so what a library says of a bad token has to be wrapped with
+// a2a.ErrUnauthenticated: any other error says that the token could not be checked, and is answered
+// as a failure of the server. The text of a wrapped one is told to the client; it must not hold
+// the token.
 type TokenVerifier func(ctx context.Context, token string) (caller string, err error)
 
 // secrets finds callers by their secrets. It keeps no secret, and the time that a look-up

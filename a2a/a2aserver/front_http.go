@@ -35,17 +35,11 @@ func (x *exchange) readBody(mayBeEmpty bool) ([]byte, error) {
 	if mayBeEmpty && (r.Body == nil || r.Body == http.NoBody) {
 		return nil, nil
 	}
-	// A form or a text needs no leave of a browser to be sent across origins; JSON does.
-	types := r.Header.Values("Content-Type")
-	if len(types) != 1 {
-		return nil, errMediaType("the request needs one Content-Type: %s or %s", jsonType, a2aType)
-	}
-	got, params, err := mime.ParseMediaType(types[0])
-	if err != nil || got != jsonType && got != a2aType {
-		return nil, errMediaType("the Content-Type is %q; it must be %s or %s", clipKey(types[0]), jsonType, a2aType)
-	}
-	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
-		return nil, errMediaType("the charset is %q; JSON is UTF-8", clipKey(charset))
+	// A client that has nothing to say need not say what it is, and one that sends its body in
+	// chunks shows only at the end that there is none.
+	typeErr := checkContentType(r.Header.Values("Content-Type"))
+	if typeErr != nil && (!mayBeEmpty || len(r.Header.Values("Content-Type")) > 0) {
+		return nil, typeErr
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil, errMediaType("the Content-Encoding is %q; bodies must not be compressed", clipKey(coding))
@@ -68,10 +62,29 @@ func (x *exchange) readBody(mayBeEmpty bool) ([]byte, error) {
 	}
 	// From here on net/http waits for the client to go away, for as long as the answer takes.
 	_ = x.w.control.SetReadDeadline(time.Time{})
-	if len(body) == 0 && mayBeEmpty {
+	switch {
+	case len(body) == 0 && mayBeEmpty:
 		return nil, nil
+	case typeErr != nil:
+		return nil, typeErr
 	}
 	return body, checkJSON(body)
+}
+
+// checkContentType accepts the two media types of JSON. A form or a text needs no leave of a
+// browser to be sent across origins, nor does what has no type; JSON does.
+func checkContentType(types []string) error {
+	if len(types) != 1 {
+		return errMediaType("the request needs one Content-Type: %s or %s", jsonType, a2aType)
+	}
+	got, params, err := mime.ParseMediaType(types[0])
+	if err != nil || got != jsonType && got != a2aType {
+		return errMediaType("the Content-Type is %q; it must be %s or %s", clipKey(types[0]), jsonType, a2aType)
+	}
+	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
+		return errMediaType("the charset is %q; JSON is UTF-8", clipKey(charset))
+	}
+	return nil
 }
 
 // accept is one media range of a header Accept.

@@ -54,6 +54,14 @@ func TestContentTypeIsChecked(t *testing.T) {
 		})
 	}
 	require.Equal(t, 200, call(t, "POST", server.URL+"/tasks/t:cancel", "").status, "no body needs no type")
+	for body, status := range map[string]int{"": 200, "{}": 415} {
+		r, err := http.NewRequest("POST", server.URL+"/tasks/t:cancel", io.MultiReader(strings.NewReader(body)))
+		require.NoError(t, err)
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		require.NoError(t, err)
+		resp.Body.Close()
+		require.Equal(t, status, resp.StatusCode, "chunks without a type")
+	}
 	got := call(t, "POST", server.URL+"/message:send", hello, "Content-Encoding", "gzip")
 	require.Equal(t, 415, got.status)
 }
