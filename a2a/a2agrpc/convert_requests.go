@@ -9,6 +9,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1/pbconv"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 func toSend(r *sdk.SendMessageRequest) (*pb.SendMessageRequest, error) {
@@ -47,6 +48,20 @@ func fromSend(r *pb.SendMessageRequest) (*sdk.SendMessageRequest, error) {
 	if i := slices.IndexFunc(m.GetParts(), func(p *pb.Part) bool { return p.GetContent() == nil }); i >= 0 {
 		return nil, fmt.Errorf("message.parts[%d] has no content, or one of a kind that is not known here", i)
 	}
+	if err := checkStruct("metadata", r.GetMetadata()); err != nil {
+		return nil, err
+	}
+	if err := checkStruct("message.metadata", m.GetMetadata()); err != nil {
+		return nil, err
+	}
+	for i, p := range m.GetParts() {
+		if err := checkStruct(fmt.Sprintf("message.parts[%d].metadata", i), p.GetMetadata()); err != nil {
+			return nil, err
+		}
+		if err := checkValue(p.GetData(), 0); err != nil {
+			return nil, fmt.Errorf("message.parts[%d].data: %w", i, err)
+		}
+	}
 	out := &sdk.SendMessageRequest{Tenant: r.GetTenant(), Message: fromMessage(m), Metadata: fromStruct(r.GetMetadata())}
 	if c := r.GetConfiguration(); c != nil {
 		length, err := fromLength(c.HistoryLength)
@@ -61,6 +76,47 @@ func fromSend(r *pb.SendMessageRequest) (*sdk.SendMessageRequest, error) {
 			PushConfig: push, HistoryLength: length}
 	}
 	return out, nil
+}
+
+// maxDepth bounds how deep values are nested, as it is for requests of JSON.
+const maxDepth = 100
+
+// checkStruct refuses an object that JSON has no form for.
+func checkStruct(field string, s *structpb.Struct) error {
+	if s == nil {
+		return nil
+	}
+	if err := checkValue(structpb.NewStructValue(s), 0); err != nil {
+		return fmt.Errorf("%s: %w", field, err)
+	}
+	return nil
+}
+
+// checkValue finds what would be stored and could not be read again: numbers that are none, and
+// values that are nested without end.
+func checkValue(v *structpb.Value, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("values are nested more than %d deep", maxDepth)
+	}
+	switch k := v.GetKind().(type) {
+	case *structpb.Value_NumberValue:
+		if math.IsNaN(k.NumberValue) || math.IsInf(k.NumberValue, 0) {
+			return fmt.Errorf("a number is not finite")
+		}
+	case *structpb.Value_ListValue:
+		for _, e := range k.ListValue.GetValues() {
+			if err := checkValue(e, depth+1); err != nil {
+				return err
+			}
+		}
+	case *structpb.Value_StructValue:
+		for _, e := range k.StructValue.GetFields() {
+			if err := checkValue(e, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func toLength(n *int) *int32 {

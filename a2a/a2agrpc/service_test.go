@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"math"
 	"net"
 	"strings"
 	"sync"
@@ -26,6 +27,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
@@ -341,6 +344,39 @@ func TestExtensions(t *testing.T) {
 	require.Equal(t, []string{"https://a.example,https://b.example,https://c.example"}, stream.Trailer().Get("a2a-extensions"))
 }
 
+func data(v *structpb.Value) *pb.Part { return &pb.Part{Content: &pb.Part_Data{Data: v}} }
+
+func nested(depth int) *structpb.Value {
+	v := structpb.NewNullValue()
+	for range depth {
+		v = structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{v}})
+	}
+	return v
+}
+
+// Whatever bytes make a request, they are refused or arrive as JSON can hold them.
+func FuzzRequests(f *testing.F) {
+	seed, err := toSend(&sdk.SendMessageRequest{Message: sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart("hi"), sdk.NewDataPart([]any{1.0, "x"}))})
+	require.NoError(f, err)
+	data, err := proto.Marshal(seed)
+	require.NoError(f, err)
+	f.Add(data)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var r pb.SendMessageRequest
+		if proto.Unmarshal(data, &r) != nil {
+			return
+		}
+		req, err := fromSend(&r)
+		if err != nil {
+			return
+		}
+		_, err = json.Marshal(req)
+		require.NoError(t, err)
+		_, err = toSend(req)
+		require.NoError(t, err)
+	})
+}
+
 func TestInvalidRequests(t *testing.T) {
 	s := serve(t, &stub{}, nil)
 	client := pb.NewA2AServiceClient(s.conn)
@@ -354,6 +390,21 @@ func TestInvalidRequests(t *testing.T) {
 		"no message id":   func() error { r := user(); r.Message.MessageId = ""; _, err := client.SendMessage(ctx, r); return err },
 		"no role":         func() error { r := user(); r.Message.Role = 0; _, err := client.SendMessage(ctx, r); return err },
 		"an unknown part": func() error { _, err := client.SendMessage(ctx, user(&pb.Part{})); return err },
+		"no number": func() error {
+			_, err := client.SendMessage(ctx, user(data(structpb.NewNumberValue(math.NaN()))))
+			return err
+		},
+		"an infinite number": func() error {
+			_, err := client.SendMessage(ctx, user(data(structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{structpb.NewNumberValue(math.Inf(1))}}))))
+			return err
+		},
+		"values without end": func() error { _, err := client.SendMessage(ctx, user(data(nested(200)))); return err },
+		"metadata without end": func() error {
+			r := user(&pb.Part{Content: &pb.Part_Text{Text: "hi"}})
+			r.Message.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{"x": nested(200)}}
+			_, err := client.SendMessage(ctx, r)
+			return err
+		},
 		"a negative length": func() error {
 			r := user(&pb.Part{Content: &pb.Part_Text{Text: "hi"}})
 			r.Configuration = &pb.SendMessageConfiguration{HistoryLength: &negative}

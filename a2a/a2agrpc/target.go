@@ -33,11 +33,8 @@ func parseTarget(raw string, plain bool) (target, error) {
 		}
 	}
 	u, err := url.Parse("grpc://" + rest)
-	if err != nil || u.Hostname() == "" || !found && u.Path != "" || strings.ContainsAny(u.Hostname(), "%, ") {
+	if err != nil || !isHost(u.Hostname()) || !found && u.Path != "" {
 		// The text of a parse error would repeat the address, credentials and all.
-		return target{}, errNoAddress
-	}
-	if strings.Contains(u.Hostname(), ":") && net.ParseIP(u.Hostname()) == nil {
 		return target{}, errNoAddress
 	}
 	t := target{}
@@ -62,6 +59,17 @@ func parseTarget(raw string, plain bool) (target, error) {
 	}
 	t.address = net.JoinHostPort(u.Hostname(), port)
 	return t, nil
+}
+
+// isHost reports whether a name is an address, or made of what names of hosts are made of.
+func isHost(name string) bool {
+	if net.ParseIP(name) != nil {
+		return true
+	}
+	odd := strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '.' && r != '_'
+	})
+	return name != "" && !odd
 }
 
 func loopback(host string) bool {

@@ -1,6 +1,7 @@
 package a2agrpc
 
 import (
+	"net"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,7 +29,7 @@ func TestTargets(t *testing.T) {
 	}
 	for _, raw := range []string{"", ":443", "unix:///run/docker.sock", "unix:/run/docker.sock", "unix-abstract:x", "dns://8.8.8.8/agents.example.com:443", "xds:///x",
 		"http://agents.example.com", "ipv4:1.2.3.4,5.6.7.8", "agents.example.com:0", "agents.example.com:99999", "agents.example.com:https", "passthrough:///x:1",
-		"vsock:1:2", "ann:hunter2@x y", "file:///etc/passwd"} {
+		"vsock:1:2", "]", "[a]:1", "ann:hunter2@x y", "file:///etc/passwd"} {
 		_, err := parseTarget(raw, false)
 		require.Error(t, err, raw)
 		require.NotContains(t, err.Error(), "hunter2")
@@ -39,4 +40,25 @@ func TestTargets(t *testing.T) {
 	got, err = parseTarget("https://agents.internal:50051", true)
 	require.NoError(t, err)
 	require.True(t, got.secure)
+}
+
+// An address that is taken names a host and a port, and nothing else.
+func FuzzTargets(f *testing.F) {
+	for _, raw := range []string{"a.example:443", "dns:///a.example", "https://u:p@a.example/x?y#z", "[::1]:1", "unix:/x"} {
+		f.Add(raw, true)
+	}
+	f.Fuzz(func(t *testing.T, raw string, plain bool) {
+		got, err := parseTarget(raw, plain)
+		if err != nil {
+			return
+		}
+		host, port, err := net.SplitHostPort(got.address)
+		require.NoError(t, err)
+		require.NotEmpty(t, host)
+		require.NotEmpty(t, port)
+		require.NotContains(t, host, "/")
+		again, err := parseTarget(got.url().String(), true)
+		require.NoError(t, err)
+		require.Equal(t, got, again)
+	})
 }
