@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
@@ -106,6 +108,10 @@ type program struct {
 	files    fs.FS // nil unless given
 	dir      string
 	tools    []tools.Tool
+
+	grpc          *GRPC            // nil: not built in
+	a2a03         a2aserver.Option // nil: not built in
+	a2a03Bindings []a2a.Binding
 
 	out    *firstError // Stdout
 	saying sync.Mutex  // guards Stderr

@@ -9,9 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
-	"github.com/agentarbor/arbor/a2a/a2av0"
 )
 
 // serving is what the flags of serve say.
@@ -46,8 +44,12 @@ with, and the status is 0. The second one ends it at once.`,
 	fs := cmd.Flags()
 	fs.StringVar(&how.addr, "addr", "127.0.0.1:8420", "`HOST:PORT` to listen at; port 0 is any free one")
 	fs.StringVar(&how.url, "url", "", "public `URL` of the server, for the card (default: the address that a client uses)")
-	fs.StringVar(&how.grpc, "grpc", "", "`HOST:PORT` to serve gRPC at as well, without TLS")
-	fs.BoolVar(&how.a2a03, "a2a03", false, "answer clients of protocol 0.3 as well")
+	if p.grpc != nil {
+		fs.StringVar(&how.grpc, "grpc", "", "`HOST:PORT` to serve gRPC at as well, without TLS")
+	}
+	if p.a2a03 != nil {
+		fs.BoolVar(&how.a2a03, "a2a03", false, "answer clients of protocol 0.3 as well")
+	}
 	fs.StringVar(&how.tokenFile, "token-file", "", "`FILE` that holds the token (default: what "+tokenVariable+" holds, or a new one)")
 	fs.BoolVar(&how.noToken, "no-token", false, "let every program of this machine in; only at a loopback address")
 	fs.StringVar(&how.signKey, "sign-key", "", "PEM `FILE` with the private key that signs the card")
@@ -83,7 +85,7 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 			return err
 		}
 		all = append(all, l)
-		opts = append(opts, a2aserver.WithInterface(a2agrpc.Interface(how.grpcURL(l.Addr()))))
+		opts = append(opts, a2aserver.WithInterface(p.grpc.Interface(how.grpcURL(l.Addr()))))
 	}
 	auth, told, err := p.serveToken(how, all)
 	if err != nil {
@@ -115,7 +117,7 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 	}
 	doors := []door{webDoor(all[0], handler(server, keys))}
 	if how.grpc != "" {
-		d, err := grpcDoor(all[1], server, p.warnings())
+		d, err := p.grpcDoor(all[1], server)
 		if err != nil {
 			return err
 		}
@@ -144,7 +146,7 @@ func (p *program) serveOptions(how *serving) ([]a2aserver.Option, error) {
 		}
 	}
 	if how.a2a03 {
-		opts = append(opts, a2av0.Server())
+		opts = append(opts, p.a2a03)
 	}
 	return opts, nil
 }

@@ -10,9 +10,6 @@ import (
 	"net/url"
 	"time"
 
-	"google.golang.org/grpc"
-
-	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 )
 
@@ -110,8 +107,8 @@ func webDoor(l net.Listener, h http.Handler) door {
 	}}
 }
 
-func grpcDoor(l net.Listener, s *a2aserver.Server, logger *slog.Logger) (door, error) {
-	server, err := a2agrpc.NewServer(s, a2agrpc.WithLogger(logger), grpc.ConnectionTimeout(headersWithin))
+func (p *program) grpcDoor(l net.Listener, s *a2aserver.Server) (door, error) {
+	server, err := p.grpc.Server(s, p.warnings())
 	return door{func() error { return server.Serve(l) }, func(ctx context.Context) error {
 		ended := make(chan struct{})
 		go func() {

@@ -5,18 +5,10 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/agentarbor/arbor/a2a"
-	"github.com/agentarbor/arbor/a2a/a2agrpc"
-	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/llm"
 )
-
-// bindings lets remote agents of files speak what the command has built in.
-func bindings() agentfile.Option {
-	return agentfile.WithRemoteOptions(a2a.WithBinding(append(a2av0.Bindings(), a2agrpc.Binding())...))
-}
 
 // lookAt is loadTree for commands that run nothing: they need no model, and none of
 // the variables that remote agents need.
@@ -30,7 +22,7 @@ func (p *program) loadTree(path string, resolve func(name string) (llm.Model, er
 	if p.build != nil {
 		return p.builtTree(resolve)
 	}
-	opts = append(opts, agentfile.WithModel(resolve), agentfile.WithTools(p.tools...), agentfile.WithGetenv(p.Getenv), bindings())
+	opts = append(opts, agentfile.WithModel(resolve), agentfile.WithTools(p.tools...), agentfile.WithGetenv(p.Getenv), p.bindings())
 	load := func() (*agentfile.Tree, error) { return agentfile.LoadFS(p.files, p.dir, opts...) }
 	if p.files == nil {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
