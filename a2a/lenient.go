@@ -151,6 +151,9 @@ func mendPayload(payload []byte) ([]byte, bool) {
 	if json.Unmarshal(payload, &top) != nil || len(top) == 0 {
 		return nil, false
 	}
+	if top["kind"] != nil { // as protocol 0.3 has it, which others read
+		return nil, false
+	}
 	var target any = new(sdk.StreamResponse)
 	isTask := top["id"] != nil && top["status"] != nil
 	isEvent := slices.ContainsFunc(eventKinds, func(kind string) bool { return top[kind] != nil })

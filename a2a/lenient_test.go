@@ -52,6 +52,7 @@ func TestLenient(t *testing.T) {
 		"an error of JSONRPC": `{"jsonrpc":"2.0","id":"1","error":{"code":-32001,"message":"no"}}`,
 		"an error":            `{"error":{"code":404,"message":"no"}}`,
 		"another answer":      `{"tasks":[],"nextPageToken":""}`,
+		"protocol 0.3":        `{"jsonrpc":"2.0","id":"1","result":{"kind":"task","id":"t","status":{"state":"working"},"artifacts":[{"artifactId":"a","parts":[{"kind":"file","file":{"uri":"https://x.test"}}]}]}}`,
 		"no JSON":             `{"task":`,
 		"no object":           `[1]`,
 		"nothing":             `null`,
