@@ -9,7 +9,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 )
@@ -60,8 +59,6 @@ func (x *exchange) readBody(mayBeEmpty bool) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: the body broke off", sdk.ErrParseError)
 	}
-	// From here on net/http waits for the client to go away, for as long as the answer takes.
-	_ = x.w.control.SetReadDeadline(time.Time{})
 	switch {
 	case len(body) == 0 && mayBeEmpty:
 		return nil, nil

@@ -1,0 +1,283 @@
+package a2aserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+)
+
+// exchange is one request and its answer.
+type exchange struct {
+	f          *frontHandler
+	w          *timedWriter
+	r          *http.Request
+	query      url.Values
+	rpc        bool   // errors are told as JSON-RPC does
+	id         []byte // of the JSON-RPC request, as it was written
+	tenant     string // of the path
+	pathTask   string
+	pathConfig string
+	task       sdk.TaskID // for the details of errors
+}
+
+// ServeHTTP answers a request. What goes wrong below it, panics included, is answered as an
+// error of the binding.
+func (f *frontHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{f: f, w: newTimedWriter(w, f.writeTimeout), r: r, id: []byte("null")}
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if r.Body != nil && r.Body != http.NoBody {
+		// It also bounds what net/http reads of a body that nobody wanted. Once the body was read
+		// to its end net/http takes the deadline away.
+		_ = x.w.control.SetReadDeadline(time.Now().Add(f.bodyTimeout))
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			x.fail(panicked(v))
+		}
+	}()
+	if err := x.serve(); err != nil {
+		x.fail(err)
+	}
+}
+
+// serve answers, or returns why it did not.
+func (x *exchange) serve() error {
+	f, w, r := x.f, x.w, x.r
+	if err := f.checkHost(r); err != nil {
+		return err
+	}
+	route, tenant := f.routeOf(r.URL)
+	x.rpc, x.tenant, x.pathTask, x.pathConfig = route.kind == routeRPC, tenant, route.task, route.config
+	x.task = sdk.TaskID(route.task)
+	if route.kind == routeNone {
+		return newHTTPError(http.StatusNotFound, -32601, "NOT_FOUND", "PATH_NOT_FOUND", "there is nothing at this path")
+	}
+	operation, allowed := route.methods[r.Method]
+	// A card is for everybody; nothing else is for pages of other origins.
+	if err := f.checkOrigin(w, r); err != nil && (route.kind != routeCard || r.Method == http.MethodOptions) {
+		return err
+	}
+	if r.Method == http.MethodOptions {
+		preflight(w, r, route.allow())
+		return nil
+	}
+	if !allowed {
+		wrong := newHTTPError(http.StatusMethodNotAllowed, -32600, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED",
+			"the method %s is not served at this path; served are %s", clipKey(r.Method), route.allow())
+		wrong.header = http.Header{"Allow": {route.allow()}}
+		return wrong
+	}
+	if route.kind == routeCard {
+		f.card(w, r, tenant)
+		return nil
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	if err := x.checkAccept(); err != nil {
+		return err
+	}
+	ctx, err := authenticate(r.Context(), f.auth, credentialsOf(r))
+	if err != nil {
+		return err
+	}
+	ctx, call := a2asrv.NewCallContext(ctx, f.serviceParams(r.Header))
+	if caller := callerOf(ctx); caller != "" {
+		call.User = a2asrv.NewAuthenticatedUser(caller, nil)
+	}
+	if x.query, err = readQuery(r.URL.RawQuery); err != nil {
+		return err
+	}
+	if x.rpc {
+		return x.serveRPC(ctx, call)
+	}
+	return x.serveREST(ctx, call, operation)
+}
+
+// readQuery reads the parameters of a URL, all of them or none.
+func readQuery(raw string) (url.Values, error) {
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, &violation{"", "the query of the URL is malformed", nil}
+	}
+	for name, values := range query {
+		if !utf8.ValidString(name + strings.Join(values, "")) {
+			return nil, &violation{"", "the query of the URL is not UTF-8", nil}
+		}
+	}
+	return query, nil
+}
+
+// serviceParams are the headers that handlers may see: all but the credentials. The extensions
+// that a client asks for come in a list (A2A 1.0, section 9.2), of which the SDK wants to have each.
+func (f *frontHandler) serviceParams(h http.Header) *a2asrv.ServiceParams {
+	h = h.Clone()
+	for _, name := range f.secrets {
+		h.Del(name)
+	}
+	var uris []string
+	for _, value := range h.Values(sdk.SvcParamExtensions) {
+		for uri := range strings.SplitSeq(value, ",") {
+			if uri = strings.TrimSpace(uri); uri != "" && !slices.Contains(uris, uri) {
+				uris = append(uris, uri)
+			}
+		}
+	}
+	h.Del(sdk.SvcParamExtensions)
+	if len(uris) > 0 {
+		h[http.CanonicalHeaderKey(sdk.SvcParamExtensions)] = uris
+	}
+	return a2asrv.NewServiceParams(h)
+}
+
+// activated tells the client which extensions it got.
+func (x *exchange) activated(call *a2asrv.CallContext) {
+	if uris := call.Extensions().ActivatedURIs(); len(uris) > 0 {
+		x.w.Header().Set(sdk.SvcParamExtensions, strings.Join(uris, ", "))
+	}
+}
+
+// serveREST answers a request of the HTTP+JSON binding.
+func (x *exchange) serveREST(ctx context.Context, call *a2asrv.CallContext, name string) error {
+	// Only JSON-RPC is served in the words of version 0.3.
+	if _, err := negotiate(x.r, x.query, false); err != nil {
+		return err
+	}
+	op := operations[name]
+	doc, err := x.document(name, op.shape)
+	if err != nil {
+		return err
+	}
+	if op.many != nil {
+		return x.stream(ctx, call, op, doc)
+	}
+	result, err := op.one(ctx, x, doc)
+	if err != nil {
+		return err
+	}
+	data, err := x.encode(result)
+	if err != nil {
+		return err
+	}
+	x.activated(call)
+	x.answer(http.StatusOK, data)
+	return nil
+}
+
+// document is the parameters of a request of HTTP+JSON: its body where it is sent to something,
+// its query where it asks for something.
+func (x *exchange) document(name string, s *shape) ([]byte, error) {
+	if x.r.Method != http.MethodPost {
+		return rewriteQuery(x.query, s)
+	}
+	// What only names a task needs no body.
+	body, err := x.readBody(name == "CancelTask" || name == "SubscribeToTask")
+	if err != nil {
+		return nil, err
+	}
+	if body == nil {
+		return []byte("{}"), nil
+	}
+	return rewrite(body, s)
+}
+
+// stream answers with events.
+func (x *exchange) stream(ctx context.Context, call *a2asrv.CallContext, op *operation, doc []byte) error {
+	events, err := op.many(x, doc)
+	if err != nil {
+		return err
+	}
+	encode := func(event sdk.Event) ([]byte, error) {
+		if isNil(event) {
+			return nil, errNoResult
+		}
+		data, err := x.encode(sdk.StreamResponse{Event: event})
+		if err == nil && x.rpc {
+			data = mustEncode(rpcAnswer{JSONRPC: "2.0", ID: x.id, Result: data})
+		}
+		return data, err
+	}
+	failure := func(err error) []byte {
+		t := x.tell(err)
+		if x.rpc {
+			return append(append([]byte("data: "), t.rpc(x.id)...), "\n\n"...)
+		}
+		return append(append([]byte("event: error\ndata: "), t.rest()...), "\n\n"...)
+	}
+	return serveStream(ctx, x.w, x.f.keepAlive, func() { x.activated(call) }, events, encode, failure)
+}
+
+// answer writes a whole answer.
+func (x *exchange) answer(status int, data []byte) {
+	x.w.Header().Set("Content-Type", x.answerType())
+	x.w.WriteHeader(status)
+	// The client is gone, or too slow, if it cannot be written; nobody is left to tell.
+	_, _ = x.w.Write(append(data, '\n'))
+}
+
+// tell words an error for the client, and logs what the client is not told.
+func (x *exchange) tell(err error) wireError {
+	t := toWire(err, x.task, time.Now())
+	log, ctx := x.f.logger, x.r.Context()
+	var fault *panicError
+	switch {
+	case errors.As(err, &fault):
+		log.ErrorContext(ctx, "a2a: a request made the server panic", "method", x.r.Method, "panic", fmt.Sprint(fault.value), "stack", string(fault.stack))
+	case t.inner && ctx.Err() == nil:
+		log.ErrorContext(ctx, "a2a: a request failed", "method", x.r.Method, "task", string(x.task), "error", err.Error())
+	case t.status == http.StatusUnauthorized || t.status == http.StatusForbidden || t.status == http.StatusMisdirectedRequest:
+		log.WarnContext(ctx, "a2a: a request was refused", "method", x.r.Method, "status", t.status, "remote", x.r.RemoteAddr, "reason", t.message)
+	}
+	return t
+}
+
+// fail answers with an error, if nothing was answered yet.
+func (x *exchange) fail(err error) {
+	t := x.tell(err)
+	if x.w.status != 0 {
+		return
+	}
+	h := x.w.Header()
+	for name, values := range t.header {
+		h[name] = values
+	}
+	if t.err == sdk.ErrUnauthenticated || t.err == sdk.ErrUnauthorized {
+		if all := challenges(x.f.auth, err); len(all) > 0 {
+			h["Www-Authenticate"] = all
+		}
+	}
+	h.Set("Cache-Control", "no-store")
+	if x.rpc {
+		x.answer(t.rpcStatus(), t.rpc(x.id))
+		return
+	}
+	x.answer(t.status, t.rest())
+}
+
+// panicError is a panic that was caught.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (*panicError) Error() string { return "panic" }
+
+// panicked makes an error of what recover returned. net/http's own way to break off goes on.
+func panicked(v any) error {
+	if v == http.ErrAbortHandler {
+		panic(v)
+	}
+	if err, ok := v.(*panicError); ok {
+		return err
+	}
+	return &panicError{v, bytes.TrimSpace(debug.Stack())}
+}
