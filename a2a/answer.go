@@ -386,7 +386,9 @@ func (l *list) joined() []byte {
 	return joined
 }
 
-// partsText returns parts as text: data as JSON, of files the names.
+// partsText returns parts as text: data as JSON, of files the names. What our own
+// servers say for programs of a call that waits for an approval is left out beside the
+// words that say it to people.
 func partsText(parts sdk.ContentParts) string {
 	if len(parts) == 1 && parts[0] != nil {
 		if text, ok := parts[0].Content.(sdk.Text); ok {
@@ -403,6 +405,14 @@ func partsText(parts sdk.ContentParts) string {
 			b.WriteString(string(c))
 			continue
 		case sdk.Data:
+			if said := b.String(); said != "" {
+				if asksForApproval(c.Value) {
+					continue
+				}
+				if !strings.HasSuffix(said, " ") && !strings.HasSuffix(said, "\n") {
+					b.WriteString("\n")
+				}
+			}
 			if data, err := json.Marshal(c.Value); err == nil {
 				b.Write(data)
 			}
@@ -417,6 +427,13 @@ func partsText(parts sdk.ContentParts) string {
 		}
 	}
 	return b.String()
+}
+
+func asksForApproval(v any) bool {
+	m, _ := v.(map[string]any)
+	_, call := m["callId"].(string)
+	_, tool := m["tool"].(string)
+	return call && tool
 }
 
 // clip cuts s to at most n bytes at the border of a character, and says so.

@@ -31,6 +31,11 @@ type Option func(*remote)
 // fetched, and what a peer says of itself is not put before models unseen.
 func WithDescription(d string) Option { return func(r *remote) { r.description = d } }
 
+// WithReturn says who answers the user's next message after the remote agent has
+// answered one: the remote agent itself, unless it is agent.ReturnToParent. Its parent
+// then also gets the answer to a question of its task, and has to hand it on.
+func WithReturn(p agent.ReturnPolicy) Option { return func(r *remote) { r.returns = p } }
+
 // WithHTTPClient sets the HTTP client. Its transport, cookie jar and timeout are
 // used; redirects are followed within one origin only, up to five. An
 // *http.Transport is copied, so that addresses can be checked where they are
@@ -58,6 +63,7 @@ func WithMaxResponse(n int64) Option { return func(r *remote) { r.maxBody = n } 
 func WithHistory(p view.Policy) Option { return func(r *remote) { r.history = p } }
 
 type remote struct {
+	returns           agent.ReturnPolicy
 	name, description string
 	history           view.Policy
 	base              *http.Client
@@ -177,9 +183,10 @@ func (r *remote) locate(cardURL string) error {
 	return nil
 }
 
-func (r *remote) Name() string             { return r.name }
-func (r *remote) Description() string      { return r.description }
-func (r *remote) SubAgents() []agent.Agent { return nil }
+func (r *remote) Name() string               { return r.name }
+func (r *remote) Description() string        { return r.description }
+func (r *remote) Return() agent.ReturnPolicy { return r.returns }
+func (r *remote) SubAgents() []agent.Agent   { return nil }
 func (r *remote) FindAgent(name string) agent.Agent {
 	if name == r.name {
 		return r

@@ -1,0 +1,25 @@
+package a2a_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm/scripted"
+)
+
+// A remote agent stays in charge, unless it is said that its parent answers next.
+func TestReturn(t *testing.T) {
+	for policy, active := range map[agent.ReturnPolicy]string{agent.StayActive: "billing", agent.ReturnToParent: "support"} {
+		srv := newServer(t, true, completes("Done."))
+		f := newRunner(t, tree(t, scripted.New().Add("support", transfer()), newRemote(t, srv.cardURL(), a2a.WithReturn(policy))))
+		_, _, err := f.turn("refund")
+		require.NoError(t, err)
+		got, err := f.Active(context.Background(), key)
+		require.NoError(t, err)
+		require.Equal(t, active, got)
+	}
+}
