@@ -110,7 +110,8 @@ func TestServedCardIsVerifiedThere(t *testing.T) {
 	c := startCaller(t, "client.mjs")
 	tokens, err := a2aserver.BearerTokens(map[string]string{"ann-token": "ann"})
 	require.NoError(t, err)
-	key := keys(t)["ES256"]
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
 	signer, err := cardsign.NewSigner(key, cardsign.WithKeyID("k1"))
 	require.NoError(t, err)
 	at := serve(t, support(t), a2aserver.WithAuthenticator(tokens), a2aserver.WithTenant("shop", tenant(t)), a2aserver.WithCard(a2aserver.CardOptions{Signer: signer})).url
