@@ -31,7 +31,7 @@ func WithBearer(token string) Option {
 // headers of WithHeader go. Bindings that are not HTTP cannot send a query.
 func WithAPIKey(in sdk.APIKeySecuritySchemeLocation, name, key string) Option {
 	return func(r *remote) {
-		c := &r.credentials
+		c := r.credentials
 		if name == "" || key == "" {
 			c.errs = append(c.errs, errors.New("an API key has no name or no value"))
 			return

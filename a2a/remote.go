@@ -67,7 +67,7 @@ type remote struct {
 	name, description string
 	history           view.Policy
 	base              *http.Client
-	credentials       credentials
+	credentials       *credentials
 	trusted           []string // origins
 	tls               *tls.Config
 	certificates      []tls.Certificate
@@ -93,7 +93,7 @@ type remote struct {
 func Remote(name, cardURL string, opts ...Option) (agent.Agent, error) {
 	r := &remote{name: name, description: name, history: view.TextOnly(),
 		timeout: DefaultTimeout, idle: DefaultIdleTimeout, maxBody: DefaultMaxResponse}
-	r.credentials = credentials{header: make(http.Header), query: make(url.Values), origins: make(map[string]bool)}
+	r.credentials = &credentials{header: make(http.Header), query: make(url.Values), origins: make(map[string]bool)}
 	r.cards.ttl, r.cards.timeout = DefaultCardTTL, DefaultCardTimeout
 	for _, o := range opts {
 		o(r)

@@ -24,6 +24,7 @@ func TestSuspendedTurnLeavesItsTask(t *testing.T) {
 	})
 	f := newRunner(t, newRemote(t, srv.cardURL()))
 	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
 	for e, err := range f.Run(ctx, key, llm.UserText("hi")) {
 		if err != nil {
 			require.ErrorIs(t, err, agent.ErrSuspended)

@@ -16,7 +16,7 @@ func (r *remote) newClient(c *connections) *http.Client {
 	if r.base != nil {
 		*client = *r.base
 	}
-	client.Transport = &transport{connections: c, credentials: &r.credentials, maxBody: r.maxBody}
+	client.Transport = &transport{connections: c, credentials: r.credentials, maxBody: r.maxBody}
 	client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirects {
 			return errRedirects
