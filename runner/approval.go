@@ -19,6 +19,10 @@ type Decision struct {
 	Reason string
 	// By says who decided; it is kept in the log.
 	By string
+	// ID becomes the id of the decision's event, so that whoever decides finds out
+	// whether a decision was stored. It is printable ASCII of at most 64 bytes and names
+	// nothing else in the session; "" has one made.
+	ID string
 }
 
 // Approve lets a call run that waits for an approval.
@@ -38,13 +42,15 @@ func (t *turn) decide(decisions []Decision) error {
 	for _, d := range decisions {
 		c := run.Call(d.CallID)
 		switch {
+		case d.ID != "" && !usableID(d.ID):
+			return fmt.Errorf("the decision about call %q has an id that no event can have: %w", d.CallID, agent.ErrBadInput)
 		case c == nil || c.Relay == "":
 			settled = append(settled, d.CallID)
 		case c.Resolved: // and still to be run: the log goes on from there
 		case slices.ContainsFunc(events, func(e *agent.Event) bool { return e.Data.(*agent.RelayResolved).RelayID == c.Relay }):
 			return fmt.Errorf("call %q is decided twice: %w", d.CallID, agent.ErrBadInput)
 		default:
-			events = append(events, &agent.Event{TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path,
+			events = append(events, &agent.Event{ID: d.ID, TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path,
 				Data: &agent.RelayResolved{RelayID: c.Relay, Approved: d.Approved, Reason: d.Reason, By: d.By}})
 		}
 	}

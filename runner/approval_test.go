@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -133,6 +134,24 @@ support: expect result "too much" "Sorry."`)
 	require.Equal(t, agent.FinishReasonStop, endOf(events))
 	require.Empty(t, c.refunds)
 	require.NoError(t, c.script.Done())
+}
+
+// Who decides can name the decision, and find it in the log.
+func TestDecisionWithAnID(t *testing.T) {
+	c := newCashier(t, `
+support: call refund#c1 {"amount": 19}
+support: "Done."`)
+	c.say("Money back")
+	for _, id := range []string{"a b", "ä", strings.Repeat("x", 65)} {
+		_, err := c.resume(runner.Decision{CallID: "c1", Approved: true, ID: id})
+		require.ErrorIs(t, err, agent.ErrBadInput)
+	}
+	require.Empty(t, c.refunds)
+	events, err := c.resume(runner.Decision{CallID: "c1", Approved: true, ID: "by-mail-17"})
+	require.NoError(t, err)
+	require.Equal(t, "by-mail-17", events[0].ID)
+	require.Equal(t, agent.TypeRelayResolved, events[0].Type())
+	require.Equal(t, []int{19}, c.refunds)
 }
 
 func TestTheUserGoesOnInsteadOfAnApproval(t *testing.T) {

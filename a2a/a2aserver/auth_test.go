@@ -23,6 +23,8 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/session"
 )
 
 func must[T any](v T, err error) T {
@@ -314,4 +316,14 @@ func TestClientCertificates(t *testing.T) {
 	_, err := ClientCertificates(func(*x509.Certificate) (string, error) { return "", sdk.ErrUnauthorized }).
 		Authenticate(t.Context(), Credentials{Certificates: []*x509.Certificate{ours.cert}})
 	require.ErrorIs(t, err, sdk.ErrUnauthorized)
+}
+
+// A caller without a name would be whom nobody asked, in every binding.
+func TestNamelessCallers(t *testing.T) {
+	_, a := newBlocked(t)
+	nameless := must(Bearer(func(context.Context, string) (string, error) { return "", nil }, ""))
+	s := newTestServer(t, a, session.NewMemory(), WithAuthenticator(nameless))
+	ctx, err := s.Authenticate(context.Background(), Credentials{Header: func(string) []string { return []string{"Bearer x"} }})
+	require.Error(t, err)
+	require.Nil(t, ctx)
 }

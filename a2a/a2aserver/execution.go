@@ -62,30 +62,52 @@ func (s *served) launch(key session.Key, turn func(context.Context) iter.Seq2[*a
 	return x, begun
 }
 
-// execute runs a turn in the background and returns its first stored event. The error
-// is that of a turn which stored nothing. A turn that stores nothing and does not fail
-// either, because there is nothing to go on with, has no first event. A session that is
-// busy is waited for.
-func (s *served) execute(ctx context.Context, key session.Key, turn func(context.Context) iter.Seq2[*agent.Event, error]) (*agent.Event, error) {
-	for deadline := time.Now().Add(s.wait); ; {
-		e, err := s.try(ctx, key, turn)
-		if !errors.Is(err, agent.ErrSessionBusy) || !time.Now().Before(deadline) {
-			return e, err
+// await waits until a session may be free, a bounded time: perhaps another process has
+// it, which tells nobody.
+func (s *Server) await(ctx context.Context, key session.Key, deadline time.Time) error {
+	done := make(<-chan struct{})
+	if here := s.executions(key); len(here) > 0 {
+		done = here[0].done
+	}
+	timer := time.NewTimer(min(250*time.Millisecond, time.Until(deadline)))
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// lock keeps a session's messages apart until unlock is called, those of this process.
+func (s *Server) lock(ctx context.Context, key session.Key) (unlock func(), err error) {
+	for {
+		s.mu.Lock()
+		other := s.sending[key]
+		if other == nil {
+			free := make(chan struct{})
+			s.sending[key] = free
+			s.mu.Unlock()
+			return func() {
+				s.mu.Lock()
+				delete(s.sending, key)
+				s.mu.Unlock()
+				close(free)
+			}, nil
 		}
-		done := make(<-chan struct{})
-		if here := s.executions(key); len(here) > 0 {
-			done = here[0].done
-		}
-		timer := time.NewTimer(min(250*time.Millisecond, time.Until(deadline)))
+		s.mu.Unlock()
 		select {
-		case <-done:
-		case <-timer.C: // perhaps another process has it
+		case <-other:
 		case <-ctx.Done():
+			return nil, context.Cause(ctx)
 		}
-		timer.Stop()
 	}
 }
 
+// try runs a turn in the background and returns its first stored event. The error is
+// that of a turn which stored nothing. A turn that stores nothing and does not fail
+// either, because there is nothing to go on with, has no first event.
 func (s *served) try(ctx context.Context, key session.Key, turn func(context.Context) iter.Seq2[*agent.Event, error]) (*agent.Event, error) {
 	x, first := s.launch(key, turn)
 	if x == nil {

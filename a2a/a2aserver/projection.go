@@ -104,7 +104,8 @@ func (p *projection) apply(e *agent.Event) []sdk.Event {
 
 func (p *projection) user(e *agent.Event, u *agent.User) []sdk.Event {
 	from := origin.Of(u.Metadata)
-	mine := e.Seq == p.start || from.Task == string(p.task.ID)
+	// What is over stays so, whatever words say that they are for it.
+	mine := e.Seq == p.start || from.Task == string(p.task.ID) && !p.task.Status.State.Terminal()
 	if !mine {
 		p.over = true
 		if p.task.Status.State.Terminal() {

@@ -1,6 +1,7 @@
 package a2aserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,7 +10,9 @@ import (
 	"iter"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -23,7 +26,9 @@ import (
 )
 
 // send gives a message to the tree and returns the task that it began, or that it
-// belongs to. What the task becomes is not waited for.
+// belongs to. What the task becomes is not waited for. A session that is busy is waited
+// for; then the message is looked at anew, because what it answers may be over, or it
+// may have been sent twice and be known by now.
 func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found, error) {
 	if err := checkMessage(req); err != nil {
 		return nil, err
@@ -37,20 +42,14 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found,
 	if err != nil {
 		return nil, sdk.NewError(sdk.ErrInvalidParams, err.Error())
 	}
-	msg := llm.Message{Role: llm.RoleUser, Content: content}
 	extended := wants(ctx)
 	contextID := m.ContextID
-	if m.TaskID != "" {
-		f, err := s.find(ctx, m.TaskID, extended)
-		if err != nil {
-			return nil, err
-		}
-		if contextID != "" && contextID != f.key.ID {
-			return nil, sdk.NewError(sdk.ErrInvalidParams, "the message's contextId is not that of its task")
-		}
-		return s.answer(ctx, f, m, msg, from)
-	}
 	switch {
+	case m.TaskID != "":
+		var ok bool
+		if _, _, contextID, ok = parseTaskID(m.TaskID); !ok {
+			return nil, notFound(m.TaskID)
+		}
 	case contextID == "" && extended:
 		// Such a client sends a message again, under the same id, when it did not hear
 		// what became of it: then it finds the context that it began.
@@ -60,11 +59,43 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found,
 		contextID = sdk.NewContextID()
 	}
 	key := s.key(ctx, contextID)
+	for deadline := time.Now().Add(s.wait); ; {
+		f, err := s.give(ctx, key, m, content, from, extended)
+		if !errors.Is(err, agent.ErrSessionBusy) || !time.Now().Before(deadline) {
+			return f, refused(err, key)
+		}
+		if err := s.await(ctx, key, deadline); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// give is one attempt to send. Those of one session go one after the other, so that of
+// two that are the same message, or answer the same question, the second one sees what
+// the first has made of it.
+func (s *served) give(ctx context.Context, key session.Key, m *sdk.Message, content llm.Content, from origin.Origin, extended bool) (*found, error) {
+	unlock, err := s.lock(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	sent := &sdk.Message{ID: m.ID, Role: m.Role, Parts: partsOf(content)} // as the log has it
+	msg := llm.Message{Role: llm.RoleUser, Content: content}
+	if m.TaskID != "" {
+		f, err := s.find(ctx, m.TaskID, extended)
+		if err != nil {
+			return nil, err
+		}
+		if m.ContextID != "" && m.ContextID != key.ID {
+			return nil, sdk.NewError(sdk.ErrInvalidParams, "the message's contextId is not that of its task")
+		}
+		return s.answer(ctx, f, m, sent, msg, from)
+	}
 	if err := checkContext(key); err != nil {
 		return nil, err
 	}
 	if m.ContextID != "" || extended {
-		if f, err := s.again(ctx, key, m, extended); f != nil || err != nil {
+		if f, err := s.again(ctx, key, sent, extended); f != nil || err != nil {
 			return f, err
 		}
 	}
@@ -74,16 +105,17 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found,
 // begin runs a turn with new words. The task is a new one unless it is named.
 func (s *served) begin(ctx context.Context, key session.Key, msg llm.Message, from origin.Origin, task sdk.TaskID, extended bool) (*found, error) {
 	from.Task = string(task)
-	first, err := s.execute(ctx, key, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+	first, err := s.try(ctx, key, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
 		return users(s.runner.Run(ctx, key, msg, runner.WithMetadata(from.Metadata())))
 	})
 	if err != nil {
-		return nil, refused(err, key)
+		return nil, err
 	}
-	if task == "" {
-		task = taskID(first.Seq, first.TurnID, key.ID)
+	own := taskID(first.Seq, first.TurnID, key.ID)
+	f, err := s.findAt(ctx, cmp.Or(task, own), first, extended)
+	if err == nil && f.over { // another process ended the task just before
+		f, err = s.findAt(ctx, own, first, extended)
 	}
-	f, err := s.findAt(ctx, task, first, extended)
 	if err == nil {
 		s.push(f)
 	}
@@ -110,9 +142,10 @@ func users(events iter.Seq2[*agent.Event, error]) iter.Seq2[*agent.Event, error]
 
 // answer gives a message to a task that exists: decisions about calls that wait, or
 // words that the agent asked for.
-func (s *served) answer(ctx context.Context, f *found, m *sdk.Message, msg llm.Message, from origin.Origin) (*found, error) {
+func (s *served) answer(ctx context.Context, f *found, m, sent *sdk.Message, msg llm.Message, from origin.Origin) (*found, error) {
+	decided := decisionID(f.task.ID, m.ID)
 	switch state := f.task.Status.State; {
-	case slices.ContainsFunc(f.task.History, func(h *sdk.Message) bool { return same(h, m) }):
+	case slices.ContainsFunc(f.task.History, func(h *sdk.Message) bool { return same(h, sent) || strings.HasPrefix(h.ID, decided) }):
 		s.adopt(f)
 		return f, nil // sent again
 	case state.Terminal():
@@ -129,11 +162,14 @@ func (s *served) answer(ctx context.Context, f *found, m *sdk.Message, msg llm.M
 	if len(list) == 0 {
 		return f, nil
 	}
-	first, err := s.execute(ctx, f.key, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+	for i := range list {
+		list[i].ID = decided + strconv.Itoa(i)
+	}
+	first, err := s.try(ctx, f.key, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
 		return s.runner.Resume(ctx, f.key, list...)
 	})
 	if err != nil {
-		return nil, refused(err, f.key)
+		return nil, err
 	}
 	id, extended := f.task.ID, f.extended
 	if f, err = s.findAt(ctx, id, first, extended); err == nil {
@@ -144,7 +180,7 @@ func (s *served) answer(ctx context.Context, f *found, m *sdk.Message, msg llm.M
 
 // again returns the last task of a session if the message is what began it: a client
 // that did not hear the answer has sent it once more.
-func (s *served) again(ctx context.Context, key session.Key, m *sdk.Message, extended bool) (*found, error) {
+func (s *served) again(ctx context.Context, key session.Key, sent *sdk.Message, extended bool) (*found, error) {
 	marks, err := s.ledger(ctx, key)
 	if err != nil || len(marks) == 0 {
 		return nil, err
@@ -153,7 +189,7 @@ func (s *served) again(ctx context.Context, key session.Key, m *sdk.Message, ext
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(f.task.History, func(h *sdk.Message) bool { return same(h, m) }) {
+	if !slices.ContainsFunc(f.task.History, func(h *sdk.Message) bool { return same(h, sent) }) {
 		return nil, nil
 	}
 	s.adopt(f)
@@ -217,9 +253,18 @@ func (s *served) origin(m *sdk.Message) (origin.Origin, error) {
 // began reports whether an A2A message began the turn of a user event.
 func began(u *agent.User) bool { return origin.Of(u.Metadata).Message != "" }
 
+// decisionID begins the ids that the decisions of a message have in the log, so that a
+// message that is sent again is known, and its "yes" approves nothing else.
+func decisionID(task sdk.TaskID, messageID string) string {
+	sum := sha256.Sum256([]byte(string(task) + "\x00" + messageID))
+	return "decision-" + hex.EncodeToString(sum[:16]) + "-"
+}
+
 // refused makes a protocol error of one with which a turn did not begin.
 func refused(err error, key session.Key) error {
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, agent.ErrSessionBusy):
 		return sdk.NewError(sdk.ErrUnsupportedOperation, fmt.Sprintf("the context %.128q is busy with another task: wait for it, or cancel it", key.ID))
 	case errors.Is(err, agent.ErrBadInput):

@@ -40,6 +40,7 @@ type Server struct {
 	mu      sync.Mutex // guards what follows
 	closed  bool
 	running map[session.Key][]*execution
+	sending map[session.Key]chan struct{} // closed when the message is with its turn
 	posting map[pushTask]bool // tasks whose events are posted; true: look at it again
 }
 
@@ -185,7 +186,7 @@ func WithCard(o CardOptions) Option { return func(c *config) { c.card = o } }
 //
 // The error reports all problems of the options and of the trees at once.
 func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error) {
-	s := &Server{running: make(map[session.Key][]*execution), posting: make(map[pushTask]bool), trees: make(map[string]*served)}
+	s := &Server{running: make(map[session.Key][]*execution), sending: make(map[session.Key]chan struct{}), posting: make(map[pushTask]bool), trees: make(map[string]*served)}
 	s.config = config{app: session.DefaultApp, roots: map[string]agent.Agent{"": root}, wait: 30 * time.Second,
 		logger: slog.New(slog.DiscardHandler), pushOpts: &PushOptions{}}
 	s.ledgers.byID = make(map[session.Key]*ledger)
@@ -265,14 +266,11 @@ func (s *Server) RequestHandler() a2asrv.RequestHandler { return s.checked }
 // HTTP. The error is a2a.ErrUnauthenticated or a2a.ErrUnauthorized, or says why the
 // credentials could not be checked.
 func (s *Server) Authenticate(ctx context.Context, c Credentials) (context.Context, error) {
-	if s.auth == nil {
-		return ctx, nil
-	}
-	caller, err := s.auth.Authenticate(ctx, c)
+	ctx, err := authenticate(ctx, s.auth, c)
 	if err != nil {
 		return nil, err
 	}
-	return withCaller(ctx, caller), nil
+	return ctx, nil
 }
 
 // ServeHTTP implements http.Handler: the card, JSON-RPC at /rpc and HTTP+JSON.

@@ -1,0 +1,150 @@
+package a2aserver
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2atest"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// A message that comes over two connections at once is one message, however the two
+// interleave: its second sender gets the task that the first has begun.
+func TestSameMessageAtOnce(t *testing.T) {
+	for range 20 {
+		script := scripted.New().Add("a", scripted.Reply(scripted.Text("Once.")), scripted.Reply(scripted.Text("Twice.")))
+		a, err := llmagent.New("a", "Answer.", script.Model("a"))
+		require.NoError(t, err)
+		h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+		tasks := make([]*sdk.Task, 4)
+		start := make(chan struct{})
+		var wg sync.WaitGroup
+		for i := range tasks {
+			wg.Go(func() {
+				<-start
+				m := userMessage("m1", "do it")
+				m.ContextID = "c1"
+				res, err := h.SendMessage(context.Background(), &sdk.SendMessageRequest{Message: m})
+				if err == nil {
+					tasks[i] = res.(*sdk.Task)
+				}
+			})
+		}
+		close(start)
+		wg.Wait()
+		for _, task := range tasks {
+			require.NotNil(t, task)
+			require.Equal(t, tasks[0].ID, task.ID)
+			require.Equal(t, "Once.", task.Artifacts[0].Parts[0].Text())
+		}
+	}
+}
+
+// The log has data as its JSON. A message with such a part is known all the same when it
+// is sent again.
+func TestSameMessageWithData(t *testing.T) {
+	script := scripted.New().Add("a", scripted.Reply(scripted.Text("Once.")), scripted.Reply(scripted.Text("Twice.")))
+	a, err := llmagent.New("a", "Answer.", script.Model("a"))
+	require.NoError(t, err)
+	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+	m := sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart("book"), sdk.NewDataPart(map[string]any{"seats": []any{"1A", "1B"}}))
+	m.ContextID = "c1"
+	first := sendTask(t, h, context.Background(), m)
+	require.Equal(t, first.ID, sendTask(t, h, context.Background(), m).ID)
+}
+
+// Of two that answer one question at once, one is heard; the task stays over when it is.
+func TestTwoAnswers(t *testing.T) {
+	for range 20 {
+		mock := a2atest.New().Add(a2atest.Reply(a2atest.InputRequired("Which one?")), a2atest.Reply(a2atest.Text("Done.")), a2atest.Reply(a2atest.Text("Done again.")))
+		far, err := a2a.Remote("far", "", a2a.WithClient(mock))
+		require.NoError(t, err)
+		h := newTestServer(t, far, session.NewMemory()).RequestHandler()
+		ctx := context.Background()
+		task := sendTask(t, h, ctx, userMessage("m1", "refund"))
+		require.Equal(t, sdk.TaskStateInputRequired, task.Status.State)
+		start := make(chan struct{})
+		errs := make([]error, 3)
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() {
+				m := sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart("the second"))
+				m.TaskID = task.ID
+				<-start
+				_, errs[i] = h.SendMessage(ctx, &sdk.SendMessageRequest{Message: m})
+			})
+		}
+		close(start)
+		wg.Wait()
+		heard := 0
+		for _, err := range errs {
+			if err == nil {
+				heard++
+				continue
+			}
+			require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
+		}
+		require.Equal(t, 1, heard)
+		got, err := h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
+		require.NoError(t, err)
+		require.Equal(t, sdk.TaskStateCompleted, got.Status.State)
+		require.Len(t, got.History, 3, "the message, the question, the answer")
+	}
+}
+
+// A task that is over stays over, whatever another process has stored for it just then.
+func TestOverIsOver(t *testing.T) {
+	key := session.ID("c")
+	user := func(seq int64, turn, task string) *agent.Event {
+		return &agent.Event{Seq: seq, ID: turn, TurnID: turn, RunID: "u" + turn, Data: &agent.User{Metadata: map[string]any{
+			"a2a": map[string]any{"messageId": turn, "taskId": task}}}}
+	}
+	first := user(1, "t1", "")
+	p := newProjection(key, first)
+	p.apply(first)
+	p.apply(&agent.Event{Seq: 2, ID: "s", TurnID: "t1", RunID: "r", Agent: "a", Data: &agent.HarnessStart{AgentID: "a"}})
+	p.apply(&agent.Event{Seq: 3, ID: "e", TurnID: "t1", RunID: "r", Agent: "a", Data: &agent.HarnessEnd{AgentID: "a", FinishReason: agent.FinishReasonStop}})
+	require.Equal(t, sdk.TaskStateCompleted, p.task.Status.State)
+	require.Empty(t, p.apply(user(4, "t2", string(p.task.ID))))
+	require.Equal(t, sdk.TaskStateCompleted, p.task.Status.State)
+	require.True(t, p.over)
+}
+
+// A "yes" that is sent again because nobody heard what became of it approves nothing
+// that was asked for since, not after a restart either.
+func TestSameDecisionAgain(t *testing.T) {
+	var ran []string
+	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Call("refund", `{"order":"A2"}`)), scripted.Reply(scripted.Text("Both.")))
+	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
+	require.NoError(t, err)
+	store := session.NewMemory()
+	h := newTestServer(t, billing, store).RequestHandler()
+	ctx := context.Background()
+	task := sendTask(t, h, ctx, userMessage("m1", "refund both"))
+	yes := userMessage("m2", "yes")
+	yes.TaskID = task.ID
+	task = sendTask(t, h, ctx, yes)
+	require.Equal(t, sdk.TaskStateInputRequired, task.Status.State)
+	require.Equal(t, []string{"A1"}, ran)
+
+	for _, h := range []interface {
+		SendMessage(context.Context, *sdk.SendMessageRequest) (sdk.SendMessageResult, error)
+	}{h, newTestServer(t, billing, store).RequestHandler()} {
+		res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: yes})
+		require.NoError(t, err)
+		require.Equal(t, sdk.TaskStateInputRequired, res.(*sdk.Task).Status.State)
+		require.Equal(t, []string{"A1"}, ran)
+	}
+	next := userMessage("m3", "yes")
+	next.TaskID = task.ID
+	require.Equal(t, sdk.TaskStateCompleted, sendTask(t, h, ctx, next).Status.State)
+	require.Equal(t, []string{"A1", "A2"}, ran)
+}
