@@ -215,6 +215,9 @@ func (h handler) told(ctx context.Context, operation string, err error) error {
 			return err
 		}
 	}
+	if h.background.Err() != nil { // a turn that was cut off says so in many ways
+		return sdk.NewError(sdk.ErrInternalError, errStopped.Error())
+	}
 	h.logger.Error("a request failed", "operation", operation, "error", err)
 	return sdk.NewError(sdk.ErrInternalError, "the request failed; the server's log says why")
 }
