@@ -34,8 +34,10 @@ func lenient(req *http.Request, resp *http.Response) error {
 		if err != nil {
 			return err
 		}
-		if mended, ok := mend(data); ok && mended != nil {
-			data = mended
+		if !atAGlance(data) {
+			if mended, ok := mend(data); ok && mended != nil {
+				data = mended
+			}
 		}
 		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
 	}
@@ -97,8 +99,10 @@ func (s *mendedStream) next() {
 		return
 	}
 	data, known := s.data, true
-	if mended, ok := mend(data); ok {
-		data, known = mended, mended != nil
+	if !atAGlance(data) {
+		if mended, ok := mend(data); ok {
+			data, known = mended, mended != nil
+		}
 	}
 	if known {
 		for part := range bytes.SplitSeq(data, []byte("\n")) {

@@ -40,6 +40,7 @@ func TestLenient(t *testing.T) {
 		"large numbers stay as they are": {`{"message":{"messageId":1,"parts":[{"data":{"n":12345678901234567890.5}}]}}`, `{"message":{"parts":[{"data":{"n":12345678901234567890.5}}]}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
+			require.False(t, atAGlance([]byte(c.in)))
 			require.JSONEq(t, c.want, read(t, "application/json", c.in))
 			require.JSONEq(t, `{"jsonrpc":"2.0","id":"1","result":`+c.want+`}`, read(t, "application/json", `{"jsonrpc":"2.0","id":"1","result":`+c.in+`}`))
 			streamed := read(t, "text/event-stream; charset=utf-8", ": hello\n\nid: 7\ndata: "+c.in+"\n\n")
@@ -63,6 +64,7 @@ func TestLenient(t *testing.T) {
 			require.Equal(t, "data: "+body+"\n\n", read(t, "text/event-stream", "data: "+body+"\r\n\r\n"))
 		})
 	}
+	require.True(t, atAGlance([]byte(`{"jsonrpc":"2.0","id":1,"result":{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"a"}]}}}`)))
 	require.Equal(t, ": an event of an unknown kind\n\ndata: {}\n\n", read(t, "text/event-stream", "data: {\"hologramUpdate\":{\"x\":1}}\n\ndata:{}"))
 	require.Equal(t, "data: {\ndata: }\n\n", read(t, "text/event-stream", "data: {\ndata: }\n\n"), "an event of several lines")
 	require.Equal(t, "<html>", read(t, "text/html", "<html>"))
@@ -84,6 +86,31 @@ func TestLenientStreamThatFails(t *testing.T) {
 	data, err = io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.Equal(t, card, string(data))
+}
+
+func TestAtAGlance(t *testing.T) {
+	for event, want := range map[string]bool{
+		`{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"a \" { \u0022"},{"data":{"parts":[{}],"timestamp":1}},{"url":"x","mediaType":"y"}],"metadata":{"parts":7}}}`:                        true,
+		` { "jsonrpc" : "2.0" , "id" : null , "result" : { "statusUpdate" : { "taskId" : "t" , "status" : { "state" : "x" , "timestamp" : "2026-01-02T03:04:05.678Z" } , "final" : true , "n" : -1.5e3 } } } `: true,
+		`{"task":{"artifacts":[],"history":[{"parts":[]}]}}`:                       true,
+		`{"id":"t","status":{"state":"x"},"artifacts":[{"parts":[{"text":"a"}]}]}`: true,
+		`{"id":"t","status":{"state":"x"},"artifacts":[{"parts":[{}]}]}`:           false,
+		`{"task":{}} x`:                          false,
+		`{"task":{},"message":{}}`:               false,
+		`{"result":{}}`:                          false,
+		`{"error":{}}`:                           false,
+		`{"message":{"parts":[{"raw":"aGk="}]}}`: false,
+		`{"message":{"parts":{}}}`:               false,
+		`{"message":{"p\u0061rts":[{}]}}`:        false,
+		`{"message":"\`:                          false,
+		`{"message":`:                            false,
+		`[`:                                      false,
+		``:                                       false,
+		strings.Repeat(`{"task":`, 1000):         false,
+		`{"task":` + strings.Repeat(`[`, 1_000_000): false,
+	} {
+		require.Equal(t, want, atAGlance([]byte(event)), event[:min(len(event), 200)])
+	}
 }
 
 // events reads a stream as the protocol library does.
@@ -124,6 +151,9 @@ func FuzzAnswer(f *testing.F) {
 		}
 		a := answer{limit: 1 << 20}
 		shown, gaps := "", 0
+		for line := range bytes.SplitSeq(lines, []byte("\n")) {
+			_ = atAGlance(line)
+		}
 		for e := range events(stream.Bytes()) {
 			if task, ok := e.(*sdk.Task); ok && baseline && gaps == 0 && task != nil {
 				a.recall(task, []string{a.text(), "one", ""})
