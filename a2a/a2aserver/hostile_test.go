@@ -300,16 +300,16 @@ func (c *hostile) step() {
 			c.check(ctx, "GetTaskPushConfig", err)
 			c.check(ctx, "DeleteTaskPushConfig", h.DeleteTaskPushConfig(ctx, &sdk.DeleteTaskPushConfigRequest{TaskID: id, ID: cfg.ID}))
 		}
-	default:
+	case n == 99 && c.r.IntN(2) == 0:
 		c.restart()
 	}
 }
 
 // request is a message, or something like it.
 func (c *hostile) request() *sdk.SendMessageRequest {
-	words := pick(c.r, "hello", "wait", "wait", "ask", "both", "yes", "no", "fail", "over", "over wait", "back", "nothing", "")
-	m := userMessage(fmt.Sprintf("m%d", c.r.IntN(500)), words)
-	switch c.r.IntN(12) {
+	words := pick(c.r, "hello", "wait", "wait", "ask", "both", "yes", "yes", "no", "fail", "over", "over wait", "back", "nothing", "hi", "")
+	m := userMessage(fmt.Sprintf("m%d", c.r.IntN(2000)), words)
+	switch c.r.IntN(40) {
 	case 0:
 		m.Parts = nil
 	case 1:
@@ -325,11 +325,13 @@ func (c *hostile) request() *sdk.SendMessageRequest {
 	case 6:
 		m.ID = pick(c.r, "", strings.Repeat("x", 2000))
 	}
-	if c.r.IntN(3) == 0 {
+	switch c.r.IntN(8) {
+	case 0, 1:
 		m.TaskID = c.taskID()
-	}
-	if c.r.IntN(3) == 0 {
+	case 2, 3:
 		m.ContextID = c.context()
+	case 4:
+		m.TaskID, m.ContextID = c.taskID(), c.context()
 	}
 	req := &sdk.SendMessageRequest{Message: m}
 	if c.r.IntN(2) == 0 {
