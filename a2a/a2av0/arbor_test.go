@@ -299,6 +299,13 @@ func TestCallers(t *testing.T) {
 	require.Equal(t, srv.URL+"/rpc", card.Result.URL, answer)
 }
 
+// An agent whose callers are not asked who they are has no card for those it knows.
+func TestNoExtendedCard(t *testing.T) {
+	srv := newArbor(t, talker(t, scripted.New()))
+	answer, _ := post(t, srv.URL+"/rpc", call("agent/getAuthenticatedExtendedCard", `{}`))
+	require.Contains(t, answer, `"code":-32007`)
+}
+
 // Canceling the turn here cancels the turn there.
 func TestCancelReachesArbor(t *testing.T) {
 	begun, _, root := newSlow(t)

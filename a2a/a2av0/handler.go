@@ -171,6 +171,11 @@ var methods = map[string]method{
 	}, func(any) (any, error) { return null(), nil }),
 	"agent/getAuthenticatedExtendedCard": func(h a2asrv.RequestHandler, ctx context.Context, _ json.RawMessage) (any, error) {
 		card, err := h.GetExtendedAgentCard(ctx, &sdk.GetExtendedAgentCardRequest{})
+		if errors.Is(err, sdk.ErrUnsupportedOperation) {
+			// An agent that has none: 0.3 has an error for that, which 1.0 keeps for one that
+			// declares a card and has none.
+			err = sdk.NewError(sdk.ErrExtendedCardNotConfigured, err.Error())
+		}
 		if err != nil {
 			return nil, err
 		}
