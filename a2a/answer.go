@@ -37,6 +37,10 @@ type answer struct {
 	blind    bool   // deltas may be missing, until the next snapshot
 }
 
+// maxID bounds the ids of tasks and contexts, which the log keeps. What is longer is no
+// id.
+const maxID = 1024
+
 // settled reports whether nothing more is to come.
 func (a *answer) settled() bool {
 	return a.message || a.state.Terminal() || interrupted(a.state)
@@ -45,6 +49,14 @@ func (a *answer) settled() bool {
 func interrupted(s sdk.TaskState) bool {
 	return s == sdk.TaskStateInputRequired || s == sdk.TaskStateAuthRequired
 }
+
+// progress is what changes when an answer goes on.
+type progress struct {
+	state sdk.TaskState
+	size  int
+}
+
+func (a *answer) progress() progress { return progress{a.state, a.blocks.size + a.said.size} }
 
 // tooLarge reports whether more was received than may be kept.
 func (a *answer) tooLarge() bool {
@@ -138,10 +150,10 @@ func (a *answer) add(e sdk.Event) {
 		return // our own words, come back
 	}
 	info := e.TaskInfo()
-	if info.ContextID != "" {
+	if info.ContextID != "" && len(info.ContextID) <= maxID {
 		a.contextID = info.ContextID
 	}
-	if a.taskID == "" { // one exchange is about one task
+	if a.taskID == "" && len(info.TaskID) <= maxID { // one exchange is about one task
 		a.taskID = info.TaskID
 	}
 	snapshot := false

@@ -10,6 +10,15 @@
 // instead of sending its words twice. What a peer sends is text: its metadata
 // neither routes nor grants.
 //
+// A message has one id for the run that sends it, so that a peer that drops what it
+// has seen knows a message that had to be sent again after a crash. A task that the
+// peer has forgotten is an error, not a second message. A stream that breaks is
+// subscribed to again, or the task is polled. A task that asks for an authorization
+// makes the turn wait ([CodeAuthRequired] where it cannot), and a message that was
+// certainly turned away gives the conversation back ([ErrNotSent]). What a peer that
+// speaks our [Extension] says of its usage is kept with the task's handle, and counts
+// towards no limit here.
+//
 // The peer is found by its agent card, which is fetched before the first use,
 // once for all who need it, and kept as its headers say ([WithCardTTL],
 // [MaxCardAge]); its signature is verified by whatever [WithCardVerifier] is

@@ -3,8 +3,11 @@ package a2a_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net/http"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -116,4 +119,34 @@ func TestAllKindsOfParts(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{`See {"n":1}[file bill.pdf application/pdf][file image/png https://x.test/y]`}, said(events))
 	}
+}
+
+// A client that yields nothing at all, in every way in which that can be done.
+func TestNilEverywhere(t *testing.T) {
+	nothing := []sdk.Event{nil, (*sdk.Task)(nil), (*sdk.Message)(nil), (*sdk.TaskStatusUpdateEvent)(nil), (*sdk.TaskArtifactUpdateEvent)(nil),
+		&sdk.Task{}, &sdk.TaskStatusUpdateEvent{}, &sdk.TaskArtifactUpdateEvent{}, &sdk.TaskArtifactUpdateEvent{Artifact: &sdk.Artifact{Parts: sdk.ContentParts{nil, {}}}}}
+	c := &stub{
+		send:      func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] { return yields(nil, nothing...) },
+		subscribe: func(context.Context) iter.Seq2[sdk.Event, error] { return yields(nil, nothing...) },
+		get:       func() (*sdk.Task, error) { return nil, nil }}
+	r, err := a2a.Remote("billing", "", a2a.WithClient(c))
+	require.NoError(t, err)
+	_, _, err = newRunner(t, r, runner.WithStreaming()).turn("hi")
+	require.ErrorContains(t, err, "ended before it was complete")
+
+	synctest.Test(t, func(t *testing.T) {
+		c.send = func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
+			return yields(nil, append(nothing, working())...)
+		}
+		f := newRunner(t, r, runner.WithStreaming())
+		_, _, err = f.turn("hi")
+		require.ErrorContains(t, err, "holds no task")
+
+		long := working()
+		long.ID, long.ContextID = sdk.TaskID(strings.Repeat("x", 1<<20)), strings.Repeat("x", 1<<20)
+		c.send = func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] { return yields(nil, long) }
+		events, _, err := f.turn("hi")
+		require.ErrorContains(t, err, "ended before it was complete")
+		require.Empty(t, find[*agent.RemoteTask](events))
+	})
 }

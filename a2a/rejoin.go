@@ -131,8 +131,8 @@ func (x *exchange) follow(streams bool) *Error {
 	for {
 		var err error
 		if streams {
-			var events int
-			if events, err = x.subscribe(id); events > 1 {
+			before := x.answer.progress()
+			if err = x.subscribe(id); x.answer.progress() != before {
 				failures = 0
 				wait.Reset()
 			}
@@ -178,17 +178,17 @@ func (x *exchange) follow(streams bool) *Error {
 // subscribe takes in a stream of the task until it ends. What it missed before is in
 // the snapshot with which streams begin (A2A 1.0, section 3.1.6); until there is one
 // nothing is shown.
-func (x *exchange) subscribe(id sdk.TaskID) (events int, failed error) {
+func (x *exchange) subscribe(id sdk.TaskID) error {
 	x.answer.gap()
 	for e, err := range x.peer.client.SubscribeToTask(x.ctx, &sdk.SubscribeToTaskRequest{ID: id}) {
 		if err != nil {
-			return events, err
+			return err
 		}
-		if events++; !x.take(e) || x.answer.settled() || x.answer.tooLarge() {
-			return events, nil
+		if !x.take(e) || x.answer.settled() || x.answer.tooLarge() {
+			return nil
 		}
 	}
-	return events, x.ctx.Err()
+	return x.ctx.Err()
 }
 
 // complete gets the whole task after a stream that may have missed some of it.
