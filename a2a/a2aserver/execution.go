@@ -155,6 +155,38 @@ func (s *Server) executions(key session.Key) []*execution {
 	return slices.Clone(s.running[key])
 }
 
+// halt ends the turn that this process runs for a task, unless the task waits, and keeps
+// others from adopting the task until release is called.
+func (s *Server) halt(ctx context.Context, f *found) (release func(), err error) {
+	hold := &execution{key: f.key, cancel: func(error) {}, done: make(chan struct{})}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, sdk.NewError(sdk.ErrInternalError, errStopped.Error())
+	}
+	running := s.running[f.key]
+	s.turns.Add(1)
+	s.running[f.key] = append(slices.Clone(running), hold)
+	s.mu.Unlock()
+	release = func() {
+		close(hold.done)
+		s.leave(hold)
+	}
+	if f.settled() {
+		return release, nil
+	}
+	for _, x := range running {
+		x.cancel(errCanceled)
+		select {
+		case <-x.done:
+		case <-ctx.Done():
+			release()
+			return nil, context.Cause(ctx)
+		}
+	}
+	return release, nil
+}
+
 // adopt goes on with a task that nobody works on, because the process that did has
 // gone. It does not wait. Who holds the session's lease is at work, and nothing
 // happens.
@@ -167,7 +199,20 @@ func (s *served) adopt(f *found) {
 // ask goes on with a task that was cut off, or that waits for something done elsewhere,
 // such as an authorization that a remote agent asked for: perhaps it is done by now.
 func (s *served) ask(f *found) {
-	s.launch(f.key, func(ctx context.Context) iter.Seq2[*agent.Event, error] { return s.runner.Resume(ctx, f.key) })
+	key, id, waited := f.key, f.task.ID, f.settled() // f is changed by who follows it
+	s.launch(key, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			for e, err := range s.runner.Resume(ctx, key) {
+				if waited && err == nil && !e.Partial {
+					waited = false
+					s.push(key, id) // its webhooks were told that it waits, and nothing since
+				}
+				if !yield(e, err) {
+					return
+				}
+			}
+		}
+	})
 }
 
 // follow yields what happens to a task after what was found of it, until the task is
@@ -224,7 +269,7 @@ func (s *Server) recover() error {
 			return f.snapshot(nil), nil
 		}
 		tree.adopt(f)
-		tree.push(f)
+		tree.push(f.key, f.task.ID)
 		return nil, nil
 	})
 }

@@ -63,6 +63,11 @@ func (h handler) send(ctx context.Context, req *sdk.SendMessageRequest) (*served
 	if req.Config != nil && req.Config.PushConfig != nil && h.hooks == nil {
 		return nil, nil, sdk.ErrPushNotificationNotSupported
 	}
+	if req.Config != nil && req.Config.PushConfig != nil { // before anything is begun
+		if err := h.hooks.refuses(h.protocol(ctx), req.Config.PushConfig); err != nil {
+			return nil, nil, err
+		}
+	}
 	f, err := s.send(ctx, req)
 	if err != nil {
 		return nil, nil, err
@@ -154,23 +159,28 @@ func (h handler) GetTask(ctx context.Context, req *sdk.GetTaskRequest) (*sdk.Tas
 // CancelTask implements a2asrv.RequestHandler. It returns when the turn has ended, and
 // what its remote agents do for it was canceled.
 func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*sdk.Task, error) {
-	s, f, err := h.find(ctx, req.Tenant, req.ID)
+	s, err := h.tenant(req.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	_, _, contextID, _ := parseTaskID(req.ID)
+	unlock, err := s.lock(ctx, s.key(ctx, contextID)) // no message begins another turn meanwhile
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	f, err := s.find(ctx, req.ID, wants(ctx))
 	if err != nil {
 		return nil, h.told(ctx, "CancelTask", err)
 	}
 	if f.task.Status.State.Terminal() {
 		return nil, sdk.NewError(sdk.ErrTaskNotCancelable, "the task is over ("+stateName(f.task.Status.State)+")")
 	}
-	if !f.settled() {
-		for _, x := range h.executions(f.key) {
-			x.cancel(errCanceled)
-			select {
-			case <-x.done:
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			}
-		}
+	release, err := h.halt(ctx, f)
+	if err != nil {
+		return nil, h.told(ctx, "CancelTask", err)
 	}
+	defer release()
 	if _, err = s.runner.Cancel(ctx, f.key); errors.Is(err, agent.ErrSessionBusy) {
 		err = sdk.NewError(sdk.ErrTaskNotCancelable, "another process works on the task")
 	}
@@ -183,7 +193,7 @@ func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*s
 	if err != nil {
 		return nil, h.told(ctx, "CancelTask", err)
 	}
-	s.push(f)
+	s.push(f.key, f.task.ID)
 	return f.snapshot(nil), nil
 }
 

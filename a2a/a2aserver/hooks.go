@@ -5,6 +5,8 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
+
+	"github.com/agentarbor/arbor/session"
 )
 
 // The operations on push notification configs (A2A 1.0, sections 3.1.7 to 3.1.10). A
@@ -71,7 +73,8 @@ func (s *served) pushTask(f *found) pushTask {
 func (s *served) hook(ctx context.Context, f *found, cfg *sdk.PushConfig) (*sdk.PushConfig, error) {
 	saved, err := s.hooks.save(ctx, s.pushTask(f), s.protocol(ctx), cfg)
 	if err == nil {
-		s.push(f) // also of a task that is over, so that the webhook hears of it
+		s.hooks.behind(s.pushTask(f), saved.ID)
+		s.push(f.key, f.task.ID) // also of a task that is over, so that the webhook hears of it
 	}
 	return saved, err
 }
@@ -91,11 +94,11 @@ func (s *Server) protocol(ctx context.Context) sdk.ProtocolVersion {
 
 // push has what happens to a task posted to its webhooks, if it has any, beginning
 // with the task as it is. It returns at once.
-func (s *served) push(f *found) {
-	if s.hooks == nil || !s.hooks.follows(s.pushTask(f)) {
+func (s *served) push(key session.Key, id sdk.TaskID) {
+	t := pushTask{Tenant: s.tenant, Caller: key.User, Task: id}
+	if s.hooks == nil || !s.hooks.follows(t) {
 		return
 	}
-	t := s.pushTask(f)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -107,7 +110,6 @@ func (s *served) push(f *found) {
 	}
 	s.posting[t] = false
 	s.turns.Add(1)
-	id := f.task.ID
 	go func() {
 		defer s.turns.Done()
 		ctx := withCaller(s.background, t.Caller)
@@ -128,8 +130,7 @@ func (s *served) push(f *found) {
 }
 
 func (s *served) post(ctx context.Context, t pushTask, f *found) {
-	now := func() *sdk.Task { return f.snapshot(nil) }
-	s.hooks.notify(t, now(), now)
+	s.hooks.notify(t, f.current(), f.current)
 	if f.settled() {
 		return
 	}
@@ -138,6 +139,6 @@ func (s *served) post(ctx context.Context, t pushTask, f *found) {
 			s.logger.Warn("a task's events cannot be posted to its webhooks", "task", string(f.task.ID), "error", err)
 			return
 		}
-		s.hooks.notify(t, e, now)
+		s.hooks.notify(t, e, f.current)
 	}
 }

@@ -41,6 +41,7 @@ type projection struct {
 // block is a text under way: what was shown of it.
 type block struct {
 	id    string
+	by    *agent.Event // its first delta
 	shown []byte
 }
 
@@ -153,7 +154,7 @@ func (p *projection) text(e *agent.Event, content string) []sdk.Event {
 		}
 		fresh := p.open.id != e.ID
 		if fresh {
-			p.open = block{id: e.ID, shown: p.open.shown[:0]}
+			p.open = block{id: e.ID, by: e, shown: p.open.shown[:0]}
 		}
 		p.open.shown = append(p.open.shown, content...)
 		return []sdk.Event{p.update(e, content, !fresh, false)}
@@ -212,7 +213,7 @@ func (p *projection) author(e *agent.Event, more map[string]any) map[string]any 
 
 // fact tells subscribers that want it what an agent does besides talking.
 func (p *projection) fact(e *agent.Event, value map[string]any, tool string) []sdk.Event {
-	if !p.extended || tool == agent.TransferTool {
+	if !p.extended || tool == agent.TransferTool || p.settled() { // that calls are withdrawn is told by what comes next
 		return nil
 	}
 	m := p.message(e, sdk.NewDataPart(value))

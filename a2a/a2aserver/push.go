@@ -170,11 +170,8 @@ func (p *pushes) save(ctx context.Context, t pushTask, protocol sdk.ProtocolVers
 	if r.Config.ID == "" {
 		r.Config.ID = rand.Text()
 	}
-	if err := p.check(&r.Config); err != nil {
+	if err := p.refuses(protocol, &r.Config); err != nil {
 		return nil, err
-	}
-	if isLegacy(protocol) && p.deps.legacy == nil {
-		return nil, sdk.NewError(sdk.ErrPushNotificationNotSupported, "push notifications of protocol 0.3 are not supported")
 	}
 
 	p.writing.Lock()
@@ -205,6 +202,18 @@ func (p *pushes) save(ctx context.Context, t pushTask, protocol sdk.ProtocolVers
 		p.index(r)
 	}
 	return clonePush(&r.Config), nil
+}
+
+// refuses says why a config cannot be saved, whatever its task; nil if it can, as far as
+// there is room.
+func (p *pushes) refuses(protocol sdk.ProtocolVersion, cfg *sdk.PushConfig) error {
+	if err := p.check(cfg); err != nil {
+		return err
+	}
+	if isLegacy(protocol) && p.deps.legacy == nil {
+		return sdk.NewError(sdk.ErrPushNotificationNotSupported, "push notifications of protocol 0.3 are not supported")
+	}
+	return nil
 }
 
 // get returns ErrTaskNotFound if the task has no such config, as section 3.1.8
@@ -276,6 +285,14 @@ func (p *pushes) follows(t pushTask) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return slices.ContainsFunc(p.tasks[t], (*webhook).open)
+}
+
+// behind says that a webhook has not seen what there is of its task: it gets a snapshot
+// instead of the next event, which may be of use only to who has seen all before.
+func (p *pushes) behind(t pushTask, id string) {
+	if w := p.find(t, id); w != nil {
+		w.lost()
+	}
 }
 
 // notify queues an event of the task for each of its configs and returns at

@@ -117,7 +117,7 @@ func (s *served) begin(ctx context.Context, key session.Key, msg llm.Message, fr
 		f, err = s.findAt(ctx, own, first, extended)
 	}
 	if err == nil {
-		s.push(f)
+		s.push(f.key, f.task.ID)
 	}
 	return f, err
 }
@@ -173,7 +173,7 @@ func (s *served) answer(ctx context.Context, f *found, m, sent *sdk.Message, msg
 	}
 	id, extended := f.task.ID, f.extended
 	if f, err = s.findAt(ctx, id, first, extended); err == nil {
-		s.push(f)
+		s.push(f.key, f.task.ID)
 	}
 	return f, err
 }

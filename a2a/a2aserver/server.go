@@ -41,7 +41,7 @@ type Server struct {
 	closed  bool
 	running map[session.Key][]*execution
 	sending map[session.Key]chan struct{} // closed when the message is with its turn
-	posting map[pushTask]bool // tasks whose events are posted; true: look at it again
+	posting map[pushTask]bool             // tasks whose events are posted; true: look at it again
 }
 
 // served is one tree of a server.

@@ -91,6 +91,16 @@ func (p *projection) snapshot(n *int) *sdk.Task {
 	return &t
 }
 
+// current is a snapshot with the text that is under way, as far as it was shown, because
+// the updates that follow append to it.
+func (p *projection) current() *sdk.Task {
+	t := p.snapshot(nil)
+	if p.open.id != "" {
+		t.Artifacts = append(t.Artifacts, p.artifact(p.open.by, string(p.open.shown)))
+	}
+	return t
+}
+
 func checkHistory(n *int) error {
 	if n != nil && *n < 0 {
 		return sdk.NewError(sdk.ErrInvalidParams, "historyLength is negative")

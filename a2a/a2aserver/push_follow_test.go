@@ -1,0 +1,185 @@
+package a2aserver
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2atest"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// until reads what a webhook gets until its task is over, and returns what the task's
+// artifacts are by then.
+func (r *receiver) until(t testing.TB, state sdk.TaskState) map[sdk.ArtifactID]string {
+	t.Helper()
+	have := make(map[sdk.ArtifactID]string)
+	text := func(a *sdk.Artifact) (all string) {
+		for _, p := range a.Parts {
+			all += p.Text()
+		}
+		return all
+	}
+	for {
+		switch e := r.next(t).event.(type) {
+		case *sdk.Task:
+			clear(have)
+			for _, a := range e.Artifacts {
+				have[a.ID] = text(a)
+			}
+			if e.Status.State == state {
+				return have
+			}
+		case *sdk.TaskArtifactUpdateEvent:
+			if e.Append {
+				_, known := have[e.Artifact.ID]
+				require.True(t, known, "what is appended to was never posted")
+			} else {
+				have[e.Artifact.ID] = ""
+			}
+			have[e.Artifact.ID] += text(e.Artifact)
+		case *sdk.TaskStatusUpdateEvent:
+			if e.Status.State == state {
+				return have
+			}
+		}
+	}
+}
+
+// speaker says a text in pieces, one whenever it is let.
+func speaker(t testing.TB, pieces ...string) (begun, next chan struct{}, a agent.Agent) {
+	t.Helper()
+	begun, next = make(chan struct{}, 1), make(chan struct{})
+	a, err := agent.New("speaker", "Speaks.", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			id, all := inv.NewID(), ""
+			for i, piece := range pieces {
+				all += piece
+				if !yield(&agent.Event{ID: id, Partial: true, Attempt: 1, Data: &agent.Text{Content: piece}}, nil) {
+					return
+				}
+				if i == 0 {
+					begun <- struct{}{}
+				}
+				<-next
+			}
+			yield(&agent.Event{ID: id, Data: &agent.Text{Content: all}}, nil)
+		}
+	})
+	require.NoError(t, err)
+	return begun, next, a
+}
+
+// A webhook that is added while a text is on its way gets all of it.
+func TestWebhookAddedInMidText(t *testing.T) {
+	one, two := newReceiver(t, nil), newReceiver(t, nil)
+	begun, next, a := speaker(t, "One ", "two ", "three.")
+	h := newTestServer(t, a, session.NewMemory(), WithPush(PushOptions{AllowLoopback: true, TLS: one.tls()})).RequestHandler()
+	ctx := context.Background()
+	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "count"),
+		Config: &sdk.SendMessageConfig{ReturnImmediately: true, PushConfig: &sdk.PushConfig{URL: one.URL}}})
+	require.NoError(t, err)
+	<-begun
+	for { // what is posted so far is begun with the first words
+		if u, ok := one.next(t).event.(*sdk.TaskArtifactUpdateEvent); ok {
+			require.False(t, u.Append)
+			break
+		}
+	}
+	_, err = h.CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: res.(*sdk.Task).ID, URL: two.URL})
+	require.NoError(t, err)
+	next <- struct{}{}
+	first := two.next(t).event.(*sdk.Task)
+	require.Equal(t, "One two ", first.Artifacts[0].Parts[0].Text())
+	two.got <- posted{event: first}
+	next <- struct{}{}
+	next <- struct{}{}
+	for _, text := range two.until(t, sdk.TaskStateCompleted) {
+		require.Equal(t, "One two three.", text)
+	}
+}
+
+// A webhook that refuses the beginning of a text has all of it in the end.
+func TestWebhookThatRefusesTheBeginning(t *testing.T) {
+	var accepts atomic.Bool
+	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
+		if !accepts.Load() {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+	})
+	begun, next, a := speaker(t, "One ", "two ", "three.")
+	s := newTestServer(t, a, session.NewMemory(), WithPush(PushOptions{AllowLoopback: true, TLS: r.tls()}))
+	res, err := s.RequestHandler().SendMessage(context.Background(), &sdk.SendMessageRequest{Message: userMessage("m1", "count"),
+		Config: &sdk.SendMessageConfig{ReturnImmediately: true, PushConfig: &sdk.PushConfig{ID: "w", URL: r.URL}}})
+	require.NoError(t, err)
+	<-begun
+	for shown := false; !shown; { // the first words are posted
+		switch e := r.next(t).event.(type) {
+		case *sdk.TaskArtifactUpdateEvent:
+			shown = true
+		case *sdk.Task:
+			shown = len(e.Artifacts) > 0
+		}
+	}
+	w := s.hooks.find(pushTask{Caller: session.DefaultUser, Task: res.(*sdk.Task).ID}, "w")
+	require.Eventually(t, func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.stale && !w.working
+	}, 10*time.Second, time.Millisecond)
+	accepts.Store(true)
+	for range 3 {
+		next <- struct{}{}
+	}
+	for _, text := range r.until(t, sdk.TaskStateCompleted) {
+		require.Equal(t, "One two three.", text)
+	}
+}
+
+// A task that waited for an authorization and is asked for again goes on, and its
+// webhook hears how.
+func TestWebhookAfterAuthorization(t *testing.T) {
+	r := newReceiver(t, nil)
+	signed := make(chan struct{})
+	mock := a2atest.New().Add(a2atest.Reply(a2atest.AuthRequired("Sign in."), a2atest.WaitFor(signed), a2atest.Text("Refunded.")))
+	far, err := a2a.Remote("far", "", a2a.WithClient(mock))
+	require.NoError(t, err)
+	h := newTestServer(t, far, session.NewMemory(), WithPush(PushOptions{AllowLoopback: true, TLS: r.tls()})).RequestHandler()
+	ctx := context.Background()
+	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "refund"),
+		Config: &sdk.SendMessageConfig{PushConfig: &sdk.PushConfig{URL: r.URL}}})
+	require.NoError(t, err)
+	task := res.(*sdk.Task)
+	require.Equal(t, sdk.TaskStateAuthRequired, task.Status.State)
+	r.until(t, sdk.TaskStateAuthRequired)
+	close(signed)
+	for range h.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: task.ID}) {
+		break // and goes away
+	}
+	r.until(t, sdk.TaskStateCompleted)
+}
+
+// A message with a webhook that cannot be is refused before anything is done.
+func TestMessageWithABadWebhook(t *testing.T) {
+	script := scripted.New().Add("a", scripted.Reply(scripted.Text("Done.")))
+	a, err := llmagent.New("a", "Answer.", script.Model("a"))
+	require.NoError(t, err)
+	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+	ctx := context.Background()
+	_, err = h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "do it"),
+		Config: &sdk.SendMessageConfig{PushConfig: &sdk.PushConfig{URL: "http://169.254.169.254/"}}})
+	require.ErrorIs(t, err, sdk.ErrInvalidParams)
+	list, err := h.ListTasks(ctx, &sdk.ListTasksRequest{})
+	require.NoError(t, err)
+	require.Empty(t, list.Tasks)
+}
