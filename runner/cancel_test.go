@@ -152,7 +152,9 @@ func (w *waiting) Cancel(context.Context, *agent.Invocation) ([]agent.EventData,
 
 func TestCancelGivesUpWhatWaitsElsewhere(t *testing.T) {
 	inner, err := agent.New("far", "Asks.", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) { yield(&agent.Event{Data: &agent.Text{Content: "Which?"}}, nil) }
+		return func(yield func(*agent.Event, error) bool) {
+			yield(&agent.Event{Data: &agent.Text{Content: "Which?"}}, nil)
+		}
 	})
 	require.NoError(t, err)
 	w := &waiting{Agent: inner}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli"
 )
@@ -99,7 +100,8 @@ func TestDependencies(t *testing.T) {
 func help(t *testing.T, args ...string) string {
 	t.Helper()
 	var out strings.Builder
-	status := cli.Run(t.Context(), append(args, "--help"), cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: io.Discard})
+	status := cli.Run(t.Context(), append(args, "--help"), cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: io.Discard},
+		cli.WithGRPC(cli.GRPC{}), cli.WithA2A03(a2av0.Bindings(), a2av0.Server())) // as cmd/arbor
 	require.Zero(t, status)
 	return out.String()
 }
@@ -107,8 +109,8 @@ func help(t *testing.T, args ...string) string {
 var (
 	usageLine  = regexp.MustCompile(`(?m)^Usage:\n  (.+?)(?: \[flags\])?$`)
 	subcommand = regexp.MustCompile(`(?m)^  ([a-z]+) +\S`)
-	flag       = regexp.MustCompile(`(?m)^ +(?:-[a-z], )?(--[a-z-]+)`)
-	docFlag    = regexp.MustCompile("(?m)^\\| `(--[a-z-]+)")
+	flag       = regexp.MustCompile(`(?m)^ +(?:-[a-z], )?(--[a-z0-9-]+)`)
+	docFlag    = regexp.MustCompile("(?m)^\\| `(--[a-z0-9-]+)")
 )
 
 // TestCommandPage compares docs/command.md with what the command says about
