@@ -327,3 +327,15 @@ func TestNamelessCallers(t *testing.T) {
 	require.Error(t, err)
 	require.Nil(t, ctx)
 }
+
+func TestChallengesOfMissingAndMalformedTokens(t *testing.T) {
+	server := serveFront(t, front{auth: must(Bearer(func(context.Context, string) (string, error) { panic("asked") }, ""))})
+	for header, want := range map[string]string{
+		"": `Bearer realm="a2a"`, "Basic x": `Bearer realm="a2a"`,
+		"Bearer a b": `Bearer realm="a2a", error="invalid_token"`, "Bearer a,b": `Bearer realm="a2a", error="invalid_token"`,
+	} {
+		got := call(t, "GET", server.URL+"/tasks/t", "", "Authorization", header)
+		require.Equal(t, 401, got.status)
+		require.Equal(t, []string{want}, got.header.Values("WWW-Authenticate"), header)
+	}
+}
