@@ -34,6 +34,7 @@ type answer struct {
 	pending  []byte // to be given out by next
 	diverged bool   // what was shown is not how the answer begins any more
 	compared int    // how long the answer was when it was last found so
+	credit   int    // how many bytes may be compared
 	blind    bool   // deltas may be missing, until the next snapshot
 }
 
@@ -266,6 +267,7 @@ func (a *answer) put(artifact *sdk.Artifact, more bool) {
 	if !more {
 		text = strings.TrimPrefix(text, a.old["artifact "+id])
 	}
+	a.credit += len(text)
 	i := a.blocks.find(id)
 	switch {
 	case i < 0 && text == "":
@@ -295,17 +297,22 @@ const separator = "\n\n"
 
 func (a *answer) diverge() { a.diverged, a.pending = true, a.pending[:0] }
 
+// eventCredit is how many bytes are compared for one event, on average and besides its
+// own: a peer could have a long answer compared for a byte each time.
+const eventCredit = 64 << 10
+
 // compare finds the way back after blocks did not only grow at the end. While they
 // grow that is tried now and then.
 func (a *answer) compare(now bool) {
+	a.credit += eventCredit
 	if !a.diverged {
 		return
 	}
 	n := a.blocks.length()
-	if n < len(a.shown) || !now && n < a.compared+a.compared/8 {
+	if n < len(a.shown) || !now && n < a.compared+a.compared/8 || n > a.credit && !a.settled() {
 		return
 	}
-	a.compared = n
+	a.compared, a.credit = n, max(0, a.credit-n)
 	if rest, ok := bytes.CutPrefix(a.blocks.joined(), a.shown); ok {
 		a.diverged, a.pending = false, append(a.pending[:0], rest...)
 	}

@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 
@@ -139,4 +140,22 @@ func TestClip(t *testing.T) {
 	require.Equal(t, "ab", clip("ab", 2))
 	require.Equal(t, "a…", clip("aé", 2))
 	require.Len(t, clip(strings.Repeat("é", 100), 11), 10+len("…"))
+}
+
+// A peer that has a long answer and changes one word of it again and again does not make
+// us go through all of it each time.
+func TestManySmallChanges(t *testing.T) {
+	var a answer
+	a.add(whole("a", strings.Repeat("word ", 1<<18)))
+	a.next()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range 4000 {
+		a.add(whole("b", string(rune('a'+i%2))))
+		a.next()
+	}
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<30))
+	a.add(state(sdk.TaskStateCompleted, nil))
+	require.True(t, strings.HasSuffix(a.text(), "word \n\nb"))
 }

@@ -278,10 +278,14 @@ func (s *Server) recover() error {
 // followed: whoever does may go away without a word. It returns what ends that.
 func (s *served) watch(ctx context.Context, f *found) (stop func()) {
 	key, id := f.key, f.task.ID
+	ctx, cancel := context.WithCancel(ctx)
 	var timer *time.Timer
 	look := func() {
+		if ctx.Err() != nil { // the timer was set while it was stopped
+			return
+		}
 		if len(s.executions(key)) == 0 {
-			if now, err := s.find(ctx, id, false); err == nil {
+			if now, err := s.find(ctx, id, false); err == nil && ctx.Err() == nil {
 				s.adopt(now)
 			}
 		}
@@ -292,5 +296,8 @@ func (s *served) watch(ctx context.Context, f *found) (stop func()) {
 	ready := make(chan struct{})
 	timer = time.AfterFunc(session.LeaseTTL, func() { <-ready; look() })
 	close(ready)
-	return func() { timer.Stop() }
+	return func() {
+		cancel()
+		timer.Stop()
+	}
 }
