@@ -754,3 +754,22 @@ func TestContentRoundTrip(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `{"n":1}`, c.Text)
 }
+
+// The first piece of an artifact says whose it is, to who asked for it; those that are
+// appended do not say it again, and need not: the artifact has its id.
+func TestOneAuthorAnArtifact(t *testing.T) {
+	script := scripted.New().Add("a", scripted.Reply(scripted.Text("one ", "two ", "three")))
+	a, err := llmagent.New("a", "Greet.", script.Model("a"))
+	require.NoError(t, err)
+	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+	told := make(map[bool]int)
+	for _, e := range collectEvents(t, h.SendStreamingMessage(withExtension(context.Background()), &sdk.SendMessageRequest{Message: userMessage("m1", "hi")})) {
+		if u, ok := e.(*sdk.TaskArtifactUpdateEvent); ok {
+			told[u.Append]++
+			require.Equal(t, u.Append, u.Artifact.Metadata == nil)
+			require.Equal(t, u.Append, u.Artifact.Extensions == nil)
+		}
+	}
+	require.Equal(t, 1, told[false])
+	require.GreaterOrEqual(t, told[true], 2)
+}

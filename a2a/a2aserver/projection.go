@@ -199,7 +199,11 @@ func (p *projection) artifact(e *agent.Event, text string) *sdk.Artifact {
 }
 
 func (p *projection) update(e *agent.Event, text string, more, last bool) sdk.Event {
-	return &sdk.TaskArtifactUpdateEvent{TaskID: p.task.ID, ContextID: p.task.ContextID, Artifact: p.artifact(e, text), Append: more, LastChunk: last}
+	a := p.artifact(e, text)
+	if more { // the first piece said whose it is, and most of the bytes of a stream would say it again
+		a.Extensions, a.Metadata = nil, nil
+	}
+	return &sdk.TaskArtifactUpdateEvent{TaskID: p.task.ID, ContextID: p.task.ContextID, Artifact: a, Append: more, LastChunk: last}
 }
 
 // author says under our extension's key who speaks.
