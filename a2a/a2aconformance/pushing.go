@@ -41,7 +41,7 @@ func pushing() []testCase {
 			s.refused(TaskNotFound, del, object{"taskId": "nothing", "id": "x"})
 		}},
 		{"a webhook hears of its task until the end, although it fails at first", pushes, func(s *suite) {
-			hook := newWebhook(s, 2)
+			hook := newWebhook(s, 1)
 			task := s.begin("wait")
 			defer s.unhook(id(task))
 			s.call(create, object{"taskId": id(task), "url": hook.URL, "token": "t0ken", "authentication": object{"scheme": "Bearer", "credentials": "s3cret"}})
