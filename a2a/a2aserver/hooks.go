@@ -129,6 +129,20 @@ func (s *served) push(key session.Key, id sdk.TaskID) {
 	}()
 }
 
+// left has the webhooks of the task that a session has left for another one told that it
+// is over, if it waited for somebody: nobody follows it then.
+func (s *served) left(ctx context.Context, key session.Key) {
+	if s.hooks == nil || !s.hooks.has(pushCaller{s.tenant, key.User}) {
+		return
+	}
+	marks, err := s.ledger(ctx, key)
+	if err != nil {
+		s.logger.Warn("the task before cannot be found, its webhooks are not told that it is over", "session", key.String(), "error", err)
+	} else if len(marks) > 1 {
+		s.push(key, marks[len(marks)-2].id)
+	}
+}
+
 func (s *served) post(ctx context.Context, t pushTask, f *found) {
 	s.hooks.notify(t, f.current(), f.current)
 	if f.settled() {

@@ -287,6 +287,13 @@ func (p *pushes) follows(t pushTask) bool {
 	return slices.ContainsFunc(p.tasks[t], (*webhook).open)
 }
 
+// has reports whether a caller has any configs.
+func (p *pushes) has(c pushCaller) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.callers[c] > 0
+}
+
 // behind says that a webhook has not seen what there is of its task: it gets a snapshot
 // instead of the next event, which may be of use only to who has seen all before.
 func (p *pushes) behind(t pushTask, id string) {

@@ -169,6 +169,25 @@ func TestWebhookAfterAuthorization(t *testing.T) {
 	r.until(t, sdk.TaskStateCompleted)
 }
 
+// The webhook of a task that waits hears that the conversation went on without it.
+func TestWebhookOfATaskThatWasLeft(t *testing.T) {
+	r := newReceiver(t, nil)
+	var ran []string
+	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Text("Fine.")))
+	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
+	require.NoError(t, err)
+	h := newTestServer(t, billing, session.NewMemory(), WithPush(PushOptions{AllowLoopback: true, TLS: r.tls()})).RequestHandler()
+	ctx := context.Background()
+	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "refund A1"),
+		Config: &sdk.SendMessageConfig{PushConfig: &sdk.PushConfig{URL: r.URL}}})
+	require.NoError(t, err)
+	r.until(t, sdk.TaskStateInputRequired)
+	next := userMessage("m2", "what is the weather?")
+	next.ContextID = res.(*sdk.Task).ContextID
+	sendTask(t, h, ctx, next)
+	r.until(t, sdk.TaskStateCanceled)
+}
+
 // A message with a webhook that cannot be is refused before anything is done.
 func TestMessageWithABadWebhook(t *testing.T) {
 	script := scripted.New().Add("a", scripted.Reply(scripted.Text("Done.")))

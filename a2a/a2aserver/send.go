@@ -99,7 +99,11 @@ func (s *served) give(ctx context.Context, key session.Key, m *sdk.Message, cont
 			return f, err
 		}
 	}
-	return s.begin(ctx, key, msg, from, "", extended)
+	f, err := s.begin(ctx, key, msg, from, "", extended)
+	if err == nil && m.ContextID != "" {
+		s.left(ctx, key)
+	}
+	return f, err
 }
 
 // begin runs a turn with new words. The task is a new one unless it is named.
