@@ -3,6 +3,7 @@ package a2aserver
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -105,8 +106,10 @@ func (p *projection) apply(e *agent.Event) []sdk.Event {
 
 func (p *projection) user(e *agent.Event, u *agent.User) []sdk.Event {
 	from := origin.Of(u.Metadata)
-	// What is over stays so, whatever words say that they are for it.
-	mine := e.Seq == p.start || from.Task == string(p.task.ID) && !p.task.Status.State.Terminal()
+	// What is over stays so, whatever words say that they are for it. In a fork the words
+	// of before name the task as the other session has it.
+	head, _, _ := strings.Cut(from.Task, ".")
+	mine := e.Seq == p.start || head != "" && strings.HasPrefix(string(p.task.ID), head+".") && !p.task.Status.State.Terminal()
 	if !mine {
 		p.over = true
 		if p.task.Status.State.Terminal() {

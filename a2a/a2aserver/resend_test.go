@@ -148,3 +148,31 @@ func TestSameDecisionAgain(t *testing.T) {
 	require.Equal(t, sdk.TaskStateCompleted, sendTask(t, h, ctx, next).Status.State)
 	require.Equal(t, []string{"A1", "A2"}, ran)
 }
+
+// A fork has the tasks of its past, under ids of its own, as they were.
+func TestTasksOfAFork(t *testing.T) {
+	mock := a2atest.New().Add(a2atest.Reply(a2atest.InputRequired("Which one?")), a2atest.Reply(a2atest.Text("Done.")))
+	far, err := a2a.Remote("far", "", a2a.WithClient(mock))
+	require.NoError(t, err)
+	store := session.NewMemory()
+	h := newTestServer(t, far, store).RequestHandler()
+	ctx := context.Background()
+	task := sendTask(t, h, ctx, userMessage("m1", "refund"))
+	answer := userMessage("m2", "the second")
+	answer.TaskID = task.ID
+	task = sendTask(t, h, ctx, answer)
+	require.Equal(t, sdk.TaskStateCompleted, task.Status.State)
+
+	of := session.ID(task.ContextID)
+	var seq int64
+	for e, err := range store.Load(ctx, of, 0) {
+		require.NoError(t, err)
+		seq = e.Seq
+	}
+	require.NoError(t, store.Fork(ctx, of, seq, session.ID("fork")))
+	list, err := h.ListTasks(ctx, &sdk.ListTasksRequest{ContextID: "fork"})
+	require.NoError(t, err)
+	require.Len(t, list.Tasks, 1)
+	require.Equal(t, sdk.TaskStateCompleted, list.Tasks[0].Status.State)
+	require.Len(t, list.Tasks[0].History, 3)
+}
