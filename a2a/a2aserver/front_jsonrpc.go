@@ -137,7 +137,8 @@ func (x *exchange) serveRPC(ctx context.Context, call *a2asrv.CallContext) error
 }
 
 // serveLegacy hands a request of version 0.3 on, once it is known to be well-formed. What goes
-// on is the envelope as it was understood here.
+// on is the envelope as it was understood here. The answer is written as that version wants it:
+// a stream there begins with a frame even if that is an error.
 func (x *exchange) serveLegacy(ctx context.Context, req rpcRequest) error {
 	if operations[req.Method] != nil {
 		return fmt.Errorf("%w: %s is an operation of A2A 1.0, and the request is one of 0.3: send the header A2A-Version: 1.0", sdk.ErrMethodNotFound, req.Method)
@@ -160,10 +161,6 @@ func (x *exchange) serveLegacy(ctx context.Context, req rpcRequest) error {
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	r.TransferEncoding = nil
-	w := newPeekWriter(x.w)
-	x.f.legacy[x.tenant].ServeHTTP(w, r)
-	if w.empty() {
-		return errEmptyStream
-	}
+	x.f.legacy[x.tenant].ServeHTTP(x.w, r)
 	return nil
 }

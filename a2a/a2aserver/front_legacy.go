@@ -2,6 +2,8 @@ package a2aserver
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"time"
 
@@ -34,10 +36,30 @@ func (l *legacyHandler) legacyError(ctx context.Context, err error) error {
 	return out
 }
 
+// events are those of a stream. A panic behind them is its last error, because by then the
+// stream may have begun, and nobody but its binding can write to it.
 func (l *legacyHandler) events(ctx context.Context, events iter.Seq2[sdk.Event, error]) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
+		outside := false // the binding is at work
+		defer func() {
+			v := recover()
+			if v == nil {
+				return
+			}
+			if outside {
+				panic(v)
+			}
+			var fault *panicError
+			if errors.As(panicked(v), &fault) {
+				l.f.logger.ErrorContext(ctx, "a2a: a request of version 0.3 made the server panic", "panic", fmt.Sprint(fault.value), "stack", string(fault.stack))
+			}
+			yield(nil, sdk.NewError(sdk.ErrInternalError, "internal error"))
+		}()
 		for event, err := range events {
-			if !yield(event, l.legacyError(ctx, err)) {
+			outside = true
+			more := yield(event, l.legacyError(ctx, err))
+			outside = false
+			if !more {
 				return
 			}
 		}

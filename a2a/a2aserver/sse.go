@@ -1,9 +1,7 @@
 package a2aserver
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"iter"
 	"net/http"
@@ -124,118 +122,4 @@ func (s *sseStream) end() {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-}
-
-// peekWriter holds the beginning of an event stream back that another handler writes, until it
-// has seen the first frame with data. If that is a JSON-RPC error it becomes a plain JSON
-// answer. Other answers pass.
-type peekWriter struct {
-	http.ResponseWriter
-	header http.Header
-	state  peekState
-	held   []byte
-}
-
-type peekState int
-
-const (
-	peekStart  peekState = iota // no header yet
-	peekHold                    // an event stream without an event yet
-	peekPass                    // what is written passes
-	peekFailed                  // an error was answered; the rest is dropped
-)
-
-func newPeekWriter(w http.ResponseWriter) *peekWriter {
-	return &peekWriter{ResponseWriter: w, header: w.Header().Clone()}
-}
-
-func (p *peekWriter) Header() http.Header         { return p.header }
-func (p *peekWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }
-
-func (p *peekWriter) WriteHeader(status int) {
-	if p.state != peekStart {
-		return
-	}
-	if status == http.StatusOK && sameMediaType(p.header.Get("Content-Type"), "text/event-stream") {
-		p.state = peekHold
-		return
-	}
-	p.pass(status)
-}
-
-// pass lets the header go, and what was held.
-func (p *peekWriter) pass(status int) {
-	h := p.ResponseWriter.Header()
-	clear(h)
-	for k, v := range p.header {
-		h[k] = v
-	}
-	p.state = peekPass
-	p.ResponseWriter.WriteHeader(status)
-}
-
-func (p *peekWriter) Write(data []byte) (int, error) {
-	if p.state == peekStart {
-		p.WriteHeader(http.StatusOK)
-	}
-	switch p.state {
-	case peekPass:
-		return p.ResponseWriter.Write(data)
-	case peekFailed:
-		return len(data), nil
-	}
-	p.held = append(p.held, data...)
-	for {
-		frame, rest, whole := bytes.Cut(p.held, []byte("\n\n"))
-		if !whole {
-			return len(data), nil
-		}
-		payload := frameData(frame)
-		if payload == nil {
-			p.held = rest // a comment
-			continue
-		}
-		var answer struct{ Result, Error json.RawMessage }
-		if json.Unmarshal(payload, &answer) == nil && answer.Error != nil && answer.Result == nil {
-			p.state = peekFailed
-			h := p.ResponseWriter.Header()
-			h.Set("Content-Type", "application/json")
-			p.ResponseWriter.WriteHeader(http.StatusOK)
-			_, err := p.ResponseWriter.Write(append(payload, '\n'))
-			return len(data), err
-		}
-		held := p.held
-		p.held = nil
-		p.pass(http.StatusOK)
-		_, err := p.ResponseWriter.Write(held)
-		return len(data), err
-	}
-}
-
-// FlushError does nothing while the beginning is held back.
-func (p *peekWriter) FlushError() error {
-	if p.state == peekHold {
-		return nil
-	}
-	return http.NewResponseController(p.ResponseWriter).Flush()
-}
-
-// Flush makes it a http.Flusher.
-func (p *peekWriter) Flush() { _ = p.FlushError() }
-
-// empty tells whether nothing has been answered, though the handler has returned.
-func (p *peekWriter) empty() bool { return p.state == peekStart || p.state == peekHold }
-
-// frameData returns the data lines of a frame, nil if it has none.
-func frameData(frame []byte) []byte {
-	var lines [][]byte
-	for line := range bytes.Lines(frame) {
-		if rest, ok := bytes.CutPrefix(line, []byte("data:")); ok {
-			lines = append(lines, bytes.TrimPrefix(bytes.TrimRight(rest, "\r\n"), []byte(" ")))
-		}
-	}
-	if lines == nil {
-		return nil
-	}
-	return bytes.Join(lines, []byte("\n"))
 }

@@ -117,8 +117,7 @@ func TestCompatDoesNotTellInternalErrors(t *testing.T) {
 	server := serveFront(t, front{handler: &stub{err: errSecretive}, compat: testCompat()})
 	for _, method := range []string{"tasks/get", "tasks/resubscribe"} {
 		got := call(t, "POST", server.URL+"/rpc", rpcBody(method, `{"id":"t"}`))
-		require.Equal(t, "application/json", got.mediaType())
-		require.Equal(t, -32603, got.code(t))
+		require.Contains(t, got.body, `"code":-32603`)
 		require.NotContains(t, got.body, "hunter2")
 	}
 }

@@ -102,38 +102,44 @@ func (a *answer) encode(result any, err error) ([]byte, error) {
 	return json.Marshal(r)
 }
 
-// stream answers with server-sent events. They begin with the first one, so that what fails
-// before has the form of any other failure.
+// errNoEvents is what a stream ends with that had nothing to say.
+var errNoEvents = sdk.NewError(sdk.ErrInternalError, "the stream ended before its first event")
+
+// stream answers with server-sent events, also if the first one is an error: version 0.3 has a
+// stream for an answer to such a method whatever comes of it (section 6.11 of its
+// specification), and its clients read nothing else.
 func (a *answer) stream(ctx context.Context, events iter.Seq2[sdk.Event, error]) {
 	defer a.stop()
 	for e, err := range events {
 		if a.silent == nil {
-			a.activated()
-			if err != nil {
-				a.one(nil, err)
-				return
-			}
 			a.begin()
 		}
-		var result any
-		if err == nil {
-			result, err = fromEvent(e)
-		}
-		body, encodeErr := a.encode(result, err)
-		if encodeErr != nil {
-			err = encodeErr
-			body, _ = a.encode(nil, err)
-		}
-		if writeErr := a.write("data: " + string(body) + "\n\n"); writeErr != nil || err != nil || ctx.Err() != nil {
+		if a.event(e, err) != nil || err != nil || ctx.Err() != nil {
 			return
 		}
 	}
-	if a.silent == nil && ctx.Err() == nil { // no event at all
+	if a.silent == nil && ctx.Err() == nil {
 		a.begin()
+		_ = a.event(nil, errNoEvents) // the stream ends either way
 	}
 }
 
+// event writes one event, or the error that is the last one.
+func (a *answer) event(e sdk.Event, err error) error {
+	var result any
+	if err == nil {
+		result, err = fromEvent(e)
+	}
+	body, encodeErr := a.encode(result, err)
+	if encodeErr != nil {
+		err = encodeErr
+		body, _ = a.encode(nil, err)
+	}
+	return errors.Join(err, a.write("data: "+string(body)+"\n\n"))
+}
+
 func (a *answer) begin() {
+	a.activated()
 	h := a.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")

@@ -205,6 +205,9 @@ func TestInvalidRequests(t *testing.T) {
 		"a negative length, send": {call("message/send", strings.Replace(hello, `{"message"`, `{"configuration":{"historyLength":-1},"message"`, 1)), -32602},
 	} {
 		answer, contentType := post(t, srv.URL, c.body)
+		if strings.HasSuffix(name, "streaming") {
+			answer, contentType = onlyFrame(t, answer, contentType)
+		}
 		require.Equal(t, "application/json", contentType, name)
 		var got struct {
 			JSONRPC string
@@ -231,8 +234,20 @@ func TestBodyLimit(t *testing.T) {
 	require.Contains(t, answer, "100 bytes")
 }
 
-// Every error has its code, streaming or not, and before the first event it is an answer like
-// any other.
+// onlyFrame returns what the one frame of a stream holds, and its type.
+func onlyFrame(t *testing.T, answer, contentType string) (data, dataType string) {
+	t.Helper()
+	require.Equal(t, "text/event-stream", contentType)
+	data, ok := strings.CutPrefix(answer, "data: ")
+	require.True(t, ok, answer)
+	data, ok = strings.CutSuffix(data, "\n\n")
+	require.True(t, ok, answer)
+	require.NotContains(t, data, "\n")
+	return data, "application/json"
+}
+
+// Every error has its code, streaming or not. One that comes before the first event is the only
+// frame of its stream: clients of 0.3 read nothing else.
 func TestErrors(t *testing.T) {
 	for err, code := range map[error]int{
 		sdk.ErrTaskNotFound: -32001, sdk.ErrTaskNotCancelable: -32002, sdk.ErrPushNotificationNotSupported: -32003, sdk.ErrUnsupportedOperation: -32004,
@@ -250,6 +265,9 @@ func TestErrors(t *testing.T) {
 				code = -32007 // what 0.3 says of an agent without such a card
 			}
 			answer, contentType := post(t, srv.URL, body)
+			if strings.Contains(body, "message/stream") || strings.Contains(body, "tasks/resubscribe") {
+				answer, contentType = onlyFrame(t, answer, contentType)
+			}
 			require.Equal(t, "application/json", contentType)
 			require.JSONEq(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":12345678901234567890,"error":{"code":%d,"message":"words for the caller"}}`, code), answer)
 		}
@@ -301,6 +319,15 @@ func TestStream(t *testing.T) {
 			require.JSONEq(t, `{"kind":"status-update","taskId":"t","contextId":"c","final":true,"status":{"state":"`+word+`"}}`, results[3])
 		}
 	}
+}
+
+// A stream that has nothing to say says so.
+func TestStreamWithoutEvents(t *testing.T) {
+	srv := serve(t, &stub{stream: func(context.Context, func(sdk.Event, error) bool) {}})
+	answer, contentType := post(t, srv.URL, call("tasks/resubscribe", `{"id":"t"}`))
+	answer, _ = onlyFrame(t, answer, contentType)
+	require.Contains(t, answer, `"error":{"code":-32603,`)
+	require.Contains(t, answer, `"id":12345678901234567890`)
 }
 
 // An error in mid-stream is an event, and the last one.

@@ -22,7 +22,9 @@ export function serveCalls(ops) {
         write({ id, result: result ?? null });
       }
     } catch (e) {
-      const { name, message, reason, statusCode, envelopeCode, code } = e;
+      // An error that is an event of a stream comes wrapped in one without a name.
+      const told = e.message?.startsWith("SSE event contained an error") && e.cause ? e.cause : e;
+      const { name, message, reason, statusCode, envelopeCode, code } = told;
       write({ id, error: { name, message, reason, code: String(statusCode ?? envelopeCode ?? code ?? "") } });
     } finally {
       running.delete(id);

@@ -185,9 +185,6 @@ func (s *speaker) refused(class string, to target, op string, params any) {
 	s.t.Helper()
 	var err error
 	if op == "stream" || op == "subscribe" {
-		if s.old {
-			class = "Error" // its client reads nothing but streams where it wants one
-		}
 		_, err = s.stream(to, op, params).next()
 	} else {
 		var result json.RawMessage
