@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
+
+	"github.com/agentarbor/arbor/a2a/a2aserver"
 )
 
 type mapping struct {
@@ -23,6 +25,7 @@ type mapping struct {
 // mappings is the table of A2A 1.0.1, section 5.4, and the general errors of section 3.3.2. The
 // first row of a code is what a status without further details means.
 var mappings = []mapping{
+	{a2aserver.ErrTooManyCalls, codes.ResourceExhausted, "TOO_MANY_STREAMS"},
 	{sdk.ErrTaskNotFound, codes.NotFound, "TASK_NOT_FOUND"},
 	{sdk.ErrUnsupportedOperation, codes.FailedPrecondition, "UNSUPPORTED_OPERATION"},
 	{sdk.ErrTaskNotCancelable, codes.FailedPrecondition, "TASK_NOT_CANCELABLE"},

@@ -288,23 +288,33 @@ type openCalls struct {
 	n     map[string]int
 }
 
+// defaultMaxOpen is how many calls, and turns, a caller has at once if nobody says so.
+const defaultMaxOpen = 1024
+
+func tooMany(format string, limit int) error {
+	e := newHTTPError(http.StatusTooManyRequests, -32000, "RESOURCE_EXHAUSTED", "TOO_MANY_STREAMS", format, limit)
+	e.err = ErrTooManyCalls
+	e.header = http.Header{"Retry-After": {"1"}}
+	return e
+}
+
 func newOpenCalls(limit int) *openCalls {
 	if limit <= 0 {
-		limit = 1024
+		limit = defaultMaxOpen
 	}
 	return &openCalls{limit: limit, n: make(map[string]int)}
 }
+
+// ErrTooManyCalls is in the error of a call that is refused because its caller has too many
+// under way. It is an a2a.ErrServerError, too.
+var ErrTooManyCalls = fmt.Errorf("too many calls are under way: %w", sdk.ErrServerError)
 
 // enter counts a call until leave is called.
 func (o *openCalls) enter(caller string) (leave func(), err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.n[caller] >= o.limit {
-		tooMany := newHTTPError(http.StatusTooManyRequests, -32000, "RESOURCE_EXHAUSTED", "TOO_MANY_STREAMS",
-			"more than %d calls of this caller are under way: close some streams and try again", o.limit)
-		tooMany.err = sdk.ErrServerError
-		tooMany.header = http.Header{"Retry-After": {"1"}}
-		return nil, tooMany
+		return nil, tooMany("more than %d calls of this caller are under way: close some streams and try again", o.limit)
 	}
 	o.n[caller]++
 	return func() {

@@ -91,6 +91,9 @@ func (x *exchange) serve() error {
 		return err
 	}
 	ctx, call := a2asrv.NewCallContext(ctx, f.serviceParams(r.Header))
+	if base, err := requestBase(r); err == nil {
+		ctx = withBase(ctx, base)
+	}
 	if caller := callerOf(ctx); caller != "" {
 		call.User = a2asrv.NewAuthenticatedUser(caller, nil)
 	}

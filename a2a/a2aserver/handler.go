@@ -206,7 +206,14 @@ func (h handler) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedA
 	if h.auth == nil {
 		return nil, sdk.NewError(sdk.ErrUnsupportedOperation, "the agent has no extended card")
 	}
-	card, err := h.Card(req.Tenant)
+	base := h.publicURL()
+	if base == "" {
+		base = baseOf(ctx)
+	}
+	if base == "" {
+		return nil, sdk.NewError(sdk.ErrExtendedCardNotConfigured, "the server does not know its public URL")
+	}
+	card, err := h.cardAt(req.Tenant, base)
 	return card, h.told(ctx, "GetExtendedAgentCard", err)
 }
 
@@ -215,7 +222,7 @@ func (h handler) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedA
 func (h handler) told(ctx context.Context, operation string, err error) error {
 	var protocol *sdk.Error
 	switch {
-	case err == nil || errors.As(err, &protocol) || ctx.Err() != nil:
+	case err == nil || errors.As(err, &protocol) || errors.As(err, new(*httpError)) || ctx.Err() != nil:
 		return err
 	case errors.Is(err, agent.ErrConflict):
 		return sdk.NewError(sdk.ErrTaskNotFound, "the context was deleted")

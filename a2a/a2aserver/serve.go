@@ -1,6 +1,7 @@
 package a2aserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -60,6 +61,19 @@ func (s *Server) publicURL() string {
 		return ""
 	}
 	return strings.TrimSuffix(s.base.String(), "/")
+}
+
+// baseKey is the context's key of the base URL by which a request reached the server.
+type baseKey struct{}
+
+func withBase(ctx context.Context, base string) context.Context {
+	return context.WithValue(ctx, baseKey{}, base)
+}
+
+// baseOf returns "" for a request that came over another binding than HTTP.
+func baseOf(ctx context.Context) string {
+	base, _ := ctx.Value(baseKey{}).(string)
+	return base
 }
 
 // Card returns the card of a tenant's tree, or of the tree itself for "". It needs
