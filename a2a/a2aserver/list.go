@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -112,7 +113,8 @@ func markOf(p *projection) mark {
 
 // ListTasks implements a2asrv.RequestHandler (A2A 1.0, section 3.1.4): the caller's
 // tasks, the one whose state changed last first, a page at a time. A page goes on
-// after the last task of the one before, so that new tasks shift nothing.
+// after the last task of the one before, so that new tasks shift nothing; it ends early
+// when its tasks hold much, so that no answer grows without bound.
 func (h handler) ListTasks(ctx context.Context, req *sdk.ListTasksRequest) (*sdk.ListTasksResponse, error) {
 	s, err := h.tenant(req.Tenant)
 	if err != nil {
@@ -144,7 +146,8 @@ func (h handler) ListTasks(ctx context.Context, req *sdk.ListTasksRequest) (*sdk
 		marks = marks[:size]
 		res.NextPageToken = token(marks[size-1])
 	}
-	for _, m := range marks {
+	held := 0
+	for i, m := range marks {
 		f, err := s.find(ctx, m.id, wants(ctx))
 		if err != nil {
 			if errors.Is(err, sdk.ErrTaskNotFound) {
@@ -159,8 +162,42 @@ func (h handler) ListTasks(ctx context.Context, req *sdk.ListTasksRequest) (*sdk
 			t.Artifacts = []*sdk.Artifact{}
 		}
 		res.Tasks = append(res.Tasks, t)
+		if held += weight(t); held > maxPage && i < len(marks)-1 {
+			res.NextPageToken = token(m)
+			break
+		}
 	}
 	return res, nil
+}
+
+// maxPage is how many bytes the tasks of a page hold, but for the last one's.
+const maxPage = 8 << 20
+
+// weight is about how many bytes a task has on the wire.
+func weight(t *sdk.Task) int {
+	n := 0
+	parts := func(parts sdk.ContentParts) {
+		for _, p := range parts {
+			switch c := p.Content.(type) {
+			case sdk.Text:
+				n += len(c)
+			case sdk.Raw:
+				n += base64.StdEncoding.EncodedLen(len(c))
+			case sdk.URL:
+				n += len(c)
+			case sdk.Data:
+				data, _ := json.Marshal(c.Value) // it was JSON in the log
+				n += len(data)
+			}
+		}
+	}
+	for _, a := range t.Artifacts {
+		parts(a.Parts)
+	}
+	for _, m := range t.History {
+		parts(m.Parts)
+	}
+	return n
 }
 
 // marks returns the caller's tasks that a list asks for, in its order.
