@@ -118,3 +118,22 @@ func TestFollowerOfAWithdrawnTask(t *testing.T) {
 	sendTask(t, h, ctx, next)
 	require.Equal(t, []string{"task input required", "status canceled: The conversation went on without this task."}, <-lines)
 }
+
+// Who does not wait for answers cannot have any number of turns at work; others can have
+// theirs.
+func TestTurnsAtOnce(t *testing.T) {
+	b, slow := newBlocked(t)
+	h := newTestServer(t, slow, session.NewMemory(), WithHTTP(HTTPOptions{MaxOpen: 2})).RequestHandler()
+	ctx := withCaller(context.Background(), "ann")
+	first := sendAtOnce(t, h, ctx, userMessage("m1", "think"))
+	sendAtOnce(t, h, ctx, userMessage("m2", "think"))
+	at := &sdk.SendMessageConfig{ReturnImmediately: true}
+	_, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m3", "think"), Config: at})
+	require.ErrorIs(t, err, sdk.ErrServerError)
+	require.ErrorContains(t, err, "more than 2 turns")
+	sendAtOnce(t, h, withCaller(context.Background(), "bob"), userMessage("m1", "think"))
+	<-b.begun
+	_, err = h.CancelTask(ctx, &sdk.CancelTaskRequest{ID: first.ID})
+	require.NoError(t, err)
+	sendAtOnce(t, h, ctx, userMessage("m3", "think"))
+}

@@ -1,6 +1,7 @@
 package a2aserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ type execution struct {
 	key    session.Key
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when the turn's goroutine has ended
+	counts bool          // among the turns that the caller has at work
 	err    error         // of the turn; to be read after done
 }
 
@@ -29,14 +31,13 @@ var (
 )
 
 // launch runs a turn in the background. The first stored event comes out of first,
-// which is closed when the turn has ended. It returns nil if the server is being
-// stopped.
-func (s *served) launch(key session.Key, turn func(context.Context) iter.Seq2[*agent.Event, error]) (x *execution, first <-chan *agent.Event) {
+// which is closed when the turn has ended. The error is that of enter.
+func (s *served) launch(key session.Key, turn func(context.Context) iter.Seq2[*agent.Event, error]) (x *execution, first <-chan *agent.Event, err error) {
 	run, cancel := context.WithCancelCause(s.background)
-	x = &execution{key: key, cancel: cancel, done: make(chan struct{})}
-	if !s.enter(x) {
-		cancel(errStopped)
-		return nil, nil
+	x = &execution{key: key, cancel: cancel, done: make(chan struct{}), counts: true}
+	if err := s.enter(x); err != nil {
+		cancel(err)
+		return nil, nil, err
 	}
 	begun := make(chan *agent.Event, 1)
 	go func() {
@@ -59,7 +60,7 @@ func (s *served) launch(key session.Key, turn func(context.Context) iter.Seq2[*a
 			s.logger.Warn("a turn failed", "session", key.String(), "error", x.err)
 		}
 	}()
-	return x, begun
+	return x, begun, nil
 }
 
 // await waits until a session may be free, a bounded time: perhaps another process has
@@ -109,9 +110,9 @@ func (s *Server) lock(ctx context.Context, key session.Key) (unlock func(), err 
 // that of a turn which stored nothing. A turn that stores nothing and does not fail
 // either, because there is nothing to go on with, has no first event.
 func (s *served) try(ctx context.Context, key session.Key, turn func(context.Context) iter.Seq2[*agent.Event, error]) (*agent.Event, error) {
-	x, first := s.launch(key, turn)
-	if x == nil {
-		return nil, sdk.NewError(sdk.ErrInternalError, errStopped.Error())
+	x, first, err := s.launch(key, turn)
+	if err != nil {
+		return nil, err
 	}
 	select {
 	case e := <-first:
@@ -126,16 +127,24 @@ func (s *served) try(ctx context.Context, key session.Key, turn func(context.Con
 	}
 }
 
-// enter registers an execution, unless the server is being stopped.
-func (s *Server) enter(x *execution) bool {
+// enter registers an execution, unless the server is being stopped or its caller has too
+// many at work: who does not wait for answers could begin any number of turns.
+func (s *Server) enter(x *execution) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return false
+		return sdk.NewError(sdk.ErrInternalError, errStopped.Error())
+	}
+	if x.counts {
+		limit := cmp.Or(max(s.web.MaxOpen, 0), defaultMaxOpen)
+		if s.atWork[x.key.User] >= limit {
+			return tooMany("more than %d turns of this caller are at work: wait for some or cancel them", limit)
+		}
+		s.atWork[x.key.User]++
 	}
 	s.turns.Add(1)
 	s.running[x.key] = append(s.running[x.key], x)
-	return true
+	return nil
 }
 
 func (s *Server) leave(x *execution) {
@@ -143,6 +152,11 @@ func (s *Server) leave(x *execution) {
 	rest := slices.DeleteFunc(s.running[x.key], func(o *execution) bool { return o == x })
 	if s.running[x.key] = rest; len(rest) == 0 {
 		delete(s.running, x.key)
+	}
+	if x.counts {
+		if s.atWork[x.key.User]--; s.atWork[x.key.User] == 0 {
+			delete(s.atWork, x.key.User)
+		}
 	}
 	s.mu.Unlock()
 	s.turns.Done()
@@ -200,7 +214,7 @@ func (s *served) adopt(f *found) {
 // such as an authorization that a remote agent asked for: perhaps it is done by now.
 func (s *served) ask(f *found) {
 	key, id, waited := f.key, f.task.ID, f.settled() // f is changed by who follows it
-	s.launch(key, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+	_, _, _ = s.launch(key, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
 		return func(yield func(*agent.Event, error) bool) {
 			for e, err := range s.runner.Resume(ctx, key) {
 				if waited && err == nil && !e.Partial {

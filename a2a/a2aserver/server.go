@@ -40,6 +40,7 @@ type Server struct {
 	mu      sync.Mutex // guards what follows
 	closed  bool
 	running map[session.Key][]*execution
+	atWork  map[string]int                // turns by caller
 	sending map[session.Key]chan struct{} // closed when the message is with its turn
 	posting map[pushTask]bool             // tasks whose events are posted; true: look at it again
 }
@@ -147,7 +148,7 @@ type HTTPOptions struct {
 	// MaxBody bounds the body of a request in bytes; 0 is 4 MiB.
 	MaxBody int64
 	// MaxOpen bounds the streams, and the requests that wait for an answer, that one
-	// caller has open in all bindings; 0 is 1,024.
+	// caller has open in all bindings, and the turns that are at work for it; 0 is 1,024.
 	MaxOpen int
 	// KeepAlive is the silence after which a stream sends a comment, so that nothing
 	// on the way closes it; 0 is 15 s, a negative one sends none.
@@ -186,7 +187,7 @@ func WithCard(o CardOptions) Option { return func(c *config) { c.card = o } }
 //
 // The error reports all problems of the options and of the trees at once.
 func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error) {
-	s := &Server{running: make(map[session.Key][]*execution), sending: make(map[session.Key]chan struct{}), posting: make(map[pushTask]bool), trees: make(map[string]*served)}
+	s := &Server{running: make(map[session.Key][]*execution), atWork: make(map[string]int), sending: make(map[session.Key]chan struct{}), posting: make(map[pushTask]bool), trees: make(map[string]*served)}
 	s.config = config{app: session.DefaultApp, roots: map[string]agent.Agent{"": root}, wait: 30 * time.Second,
 		logger: slog.New(slog.DiscardHandler), pushOpts: &PushOptions{}}
 	s.ledgers.byID = make(map[session.Key]*ledger)
