@@ -29,7 +29,8 @@ func parseTaskID(id sdk.TaskID) (seq int64, turnID, contextID string, ok bool) {
 }
 
 func notFound(id sdk.TaskID) error {
-	return sdk.NewError(sdk.ErrTaskNotFound, fmt.Sprintf("there is no task %.300q", string(id)))
+	// Some clients look for the protocol's own words.
+	return sdk.NewError(sdk.ErrTaskNotFound, fmt.Sprintf("task not found: %.300q", string(id)))
 }
 
 // found is a task as the log has it, and how far the log was read.

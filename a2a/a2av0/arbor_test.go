@@ -201,7 +201,7 @@ func TestOldClientAgainstArbor(t *testing.T) {
 	// Where there is to be a stream, there is one for an error, too.
 	answer, contentType := post(t, srv.URL+"/rpc", call("tasks/resubscribe", `{"id":"none"}`))
 	require.Contains(t, contentType, "text/event-stream")
-	require.Contains(t, answer, `"code":-32001`)
+	require.Contains(t, answer, `"code":-32001,"message":"task not found: `)
 	require.Contains(t, answer, `"id":12345678901234567890`)
 	answer, _ = post(t, srv.URL+"/rpc", `{"jsonrpc":"2.0","id":1,"method":"tasks/list","params":{}}`)
 	require.Contains(t, answer, `"code":-32601`)
