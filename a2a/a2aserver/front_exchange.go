@@ -238,7 +238,8 @@ func (x *exchange) tell(err error) wireError {
 	case t.inner && ctx.Err() == nil:
 		log.ErrorContext(ctx, "a2a: a request failed", "method", x.r.Method, "task", string(x.task), "error", err.Error())
 	case t.status == http.StatusUnauthorized || t.status == http.StatusForbidden || t.status == http.StatusMisdirectedRequest:
-		log.WarnContext(ctx, "a2a: a request was refused", "method", x.r.Method, "status", t.status, "remote", x.r.RemoteAddr, "reason", t.message)
+		// Anybody can cause this as often as they like, so it is no warning.
+		log.InfoContext(ctx, "a2a: a request was refused", "method", x.r.Method, "status", t.status, "remote", x.r.RemoteAddr, "reason", t.message)
 	}
 	return t
 }
