@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,6 +51,18 @@ type ledger struct {
 
 // ledger returns the marks of a session's tasks, the oldest first.
 func (s *served) ledger(ctx context.Context, key session.Key) ([]mark, error) {
+	return s.lately(ctx, key, math.MaxInt)
+}
+
+// lately returns the marks of a session's last n tasks, the oldest first.
+func (s *served) lately(ctx context.Context, key session.Key, n int) (last []mark, err error) {
+	err = s.look(ctx, key, func(marks []mark) { last = slices.Clone(marks[max(0, len(marks)-n):]) })
+	return last, err
+}
+
+// look shows the marks of a session's tasks, the oldest first. They change when show has
+// returned.
+func (s *served) look(ctx context.Context, key session.Key, show func(marks []mark)) error {
 	s.ledgers.mu.Lock()
 	l := s.ledgers.byID[key]
 	if l == nil {
@@ -71,7 +84,10 @@ func (s *served) ledger(ctx context.Context, key session.Key) ([]mark, error) {
 		l.seq, l.last, l.marks, l.open = 0, agent.Event{}, nil, nil
 		_, err = l.read(ctx, s.store, key, 0)
 	}
-	return slices.Clone(l.marks), err
+	if err == nil {
+		show(l.marks)
+	}
+	return err
 }
 
 // read takes in the events after a position. It reports false if the last one that is
@@ -134,14 +150,12 @@ func (h handler) ListTasks(ctx context.Context, req *sdk.ListTasksRequest) (*sdk
 	if err != nil {
 		return nil, err
 	}
-	marks, err := s.marks(ctx, req)
-	if err != nil {
+	p := page{size: size, after: after, first: req.PageToken == ""}
+	if err := s.collect(ctx, req, &p); err != nil {
 		return nil, h.told(ctx, "ListTasks", err)
 	}
-	res := &sdk.ListTasksResponse{Tasks: []*sdk.Task{}, TotalSize: len(marks), PageSize: size}
-	if req.PageToken != "" {
-		marks = marks[min(len(marks), indexAfter(marks, after)):]
-	}
+	res := &sdk.ListTasksResponse{Tasks: []*sdk.Task{}, TotalSize: p.total, PageSize: size}
+	marks := p.marks
 	if len(marks) > size {
 		marks = marks[:size]
 		res.NextPageToken = token(marks[size-1])
@@ -200,36 +214,45 @@ func weight(t *sdk.Task) int {
 	return n
 }
 
-// marks returns the caller's tasks that a list asks for, in its order.
-func (s *served) marks(ctx context.Context, req *sdk.ListTasksRequest) ([]mark, error) {
-	filter := s.key(ctx, req.ContextID)
-	infos, err := s.store.List(ctx, filter)
-	if err != nil {
-		return nil, err
-	}
-	var all []mark
-	for _, info := range infos {
-		marks, err := s.ledger(ctx, info.Key)
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range marks {
-			if req.Status != "" && m.state != req.Status || req.StatusTimestampAfter != nil && m.at.Before(*req.StatusTimestampAfter) {
-				continue
-			}
-			all = append(all, m)
-		}
-	}
-	slices.SortFunc(all, mark.compare)
-	return all, nil
+// page is what a list shows of all the tasks that it is about.
+type page struct {
+	size  int
+	after mark // the last one of the page before
+	first bool // there is none before
+	total int
+	marks []mark // the best so far, and one more if there are others behind them
 }
 
-func indexAfter(marks []mark, last mark) int {
-	i, found := slices.BinarySearchFunc(marks, last, mark.compare)
-	if found {
-		i++
+// add takes in a task, in any order.
+func (p *page) add(m mark) {
+	p.total++
+	if !p.first && m.compare(p.after) <= 0 || len(p.marks) > p.size && m.compare(p.marks[p.size]) >= 0 {
+		return
 	}
-	return i
+	i, _ := slices.BinarySearchFunc(p.marks, m, mark.compare)
+	p.marks = slices.Insert(p.marks, i, m)
+	p.marks = p.marks[:min(len(p.marks), p.size+1)]
+}
+
+// collect adds the caller's tasks that a list asks for to a page.
+func (s *served) collect(ctx context.Context, req *sdk.ListTasksRequest, p *page) error {
+	infos, err := s.store.List(ctx, s.key(ctx, req.ContextID))
+	if err != nil {
+		return err
+	}
+	for _, info := range infos {
+		err := s.look(ctx, info.Key, func(marks []mark) {
+			for _, m := range slices.Backward(marks) { // the newest, which are most likely on the page
+				if (req.Status == "" || m.state == req.Status) && (req.StatusTimestampAfter == nil || !m.at.Before(*req.StatusTimestampAfter)) {
+					p.add(m)
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // token is the place of a task in a list.

@@ -185,11 +185,11 @@ func (s *served) answer(ctx context.Context, f *found, m, sent *sdk.Message, msg
 // again returns the last task of a session if the message is what began it: a client
 // that did not hear the answer has sent it once more.
 func (s *served) again(ctx context.Context, key session.Key, sent *sdk.Message, extended bool) (*found, error) {
-	marks, err := s.ledger(ctx, key)
+	marks, err := s.lately(ctx, key, 1)
 	if err != nil || len(marks) == 0 {
 		return nil, err
 	}
-	f, err := s.find(ctx, marks[len(marks)-1].id, extended)
+	f, err := s.find(ctx, marks[0].id, extended)
 	if err != nil {
 		return nil, err
 	}
