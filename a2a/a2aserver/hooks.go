@@ -2,10 +2,13 @@ package a2aserver
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -113,13 +116,26 @@ func (s *served) push(key session.Key, id sdk.TaskID) {
 	go func() {
 		defer s.turns.Done()
 		ctx := withCaller(s.background, t.Caller)
+		pause := s.hooks.retry.first
 		for again := true; again; {
 			f, err := s.find(ctx, id, false)
 			if err == nil {
-				s.post(ctx, t, f)
+				err = s.post(ctx, t, f)
+			}
+			failed := err != nil && ctx.Err() == nil && !errors.Is(err, sdk.ErrTaskNotFound) && !errors.Is(err, agent.ErrConflict) && !errors.Is(err, agent.ErrBadInput)
+			if failed { // the store, which will be there again
+				s.logger.Warn("what happens to a task cannot be posted to its webhooks for now", "task", string(id), "error", err)
+				timer := time.NewTimer(pause)
+				select {
+				case <-timer.C:
+				case <-ctx.Done():
+					timer.Stop()
+				}
+				pause = min(2*pause, s.hooks.retry.most)
+				failed = s.hooks.follows(t)
 			}
 			s.mu.Lock()
-			if again = s.posting[t] && s.background.Err() == nil; again {
+			if again = (s.posting[t] || failed) && s.background.Err() == nil; again {
 				s.posting[t] = false
 			} else {
 				delete(s.posting, t)
@@ -143,16 +159,17 @@ func (s *served) left(ctx context.Context, key session.Key) {
 	}
 }
 
-func (s *served) post(ctx context.Context, t pushTask, f *found) {
+// post has the task as it is posted, and then what happens to it until it is settled.
+func (s *served) post(ctx context.Context, t pushTask, f *found) error {
 	s.hooks.notify(t, f.current(), f.current)
 	if f.settled() {
-		return
+		return nil
 	}
 	for e, err := range s.follow(ctx, f) {
 		if err != nil {
-			s.logger.Warn("a task's events cannot be posted to its webhooks", "task", string(f.task.ID), "error", err)
-			return
+			return err
 		}
 		s.hooks.notify(t, e, f.current)
 	}
+	return nil
 }

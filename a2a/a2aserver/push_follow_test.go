@@ -2,6 +2,7 @@ package a2aserver
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"net/http"
 	"sync/atomic"
@@ -186,6 +187,39 @@ func TestWebhookOfATaskThatWasLeft(t *testing.T) {
 	next.ContextID = res.(*sdk.Task).ContextID
 	sendTask(t, h, ctx, next)
 	r.until(t, sdk.TaskStateCanceled)
+}
+
+// moody is a store that fails to be read when it is told to.
+type moody struct {
+	session.Store
+	fail atomic.Int32
+}
+
+var errMoody = errors.New("the disk is on holiday")
+
+func (m *moody) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*agent.Event, error] {
+	if m.fail.Add(-1) >= 0 {
+		return func(yield func(*agent.Event, error) bool) { yield(nil, errMoody) }
+	}
+	return m.Store.Load(ctx, key, after)
+}
+
+// A store that cannot be read for a moment does not keep the end of a task from its
+// webhook.
+func TestWebhookAfterAStoreFailed(t *testing.T) {
+	r := newReceiver(t, nil)
+	store := &moody{Store: session.NewMemory()}
+	b, slow := newBlocked(t)
+	s := newTestServer(t, slow, store, WithPush(PushOptions{AllowLoopback: true, TLS: r.tls()}))
+	s.hooks.retry.first = time.Millisecond
+	_, err := s.RequestHandler().SendMessage(context.Background(), &sdk.SendMessageRequest{Message: userMessage("m1", "think"),
+		Config: &sdk.SendMessageConfig{ReturnImmediately: true, PushConfig: &sdk.PushConfig{URL: r.URL}}})
+	require.NoError(t, err)
+	<-b.begun
+	r.next(t)
+	store.fail.Store(3)
+	close(b.free)
+	r.until(t, sdk.TaskStateCompleted)
 }
 
 // A message with a webhook that cannot be is refused before anything is done.
