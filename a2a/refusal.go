@@ -36,9 +36,9 @@ var ErrNotSent = errors.New("the request was not sent")
 
 // delivery is what is known about the way of a message.
 type delivery struct {
-	begun   bool // it was handed to the client
-	heard   bool // something came back
-	refused bool // it certainly came to nothing
+	begun   bool        // it was handed to the client
+	refused bool        // it certainly came to nothing
+	heard   atomic.Bool // something came back
 	dialed  atomic.Bool
 	wrote   atomic.Bool
 }
@@ -56,7 +56,7 @@ func (d *delivery) watch(ctx context.Context) context.Context {
 
 // failed notes the error with which the call ended.
 func (d *delivery) failed(err error) {
-	if d.heard {
+	if d.heard.Load() {
 		return
 	}
 	var status *statusError
@@ -69,9 +69,12 @@ func (d *delivery) failed(err error) {
 	case isAnswer(err), errors.Is(err, errRedirect), errors.Is(err, errRedirects):
 		d.refused = true
 	default:
-		d.refused = d.dialed.Load() && !d.wrote.Load()
+		d.refused = d.unsent()
 	}
 }
+
+// unsent reports whether nothing of the request has left this process for certain.
+func (d *delivery) unsent() bool { return d.dialed.Load() && !d.wrote.Load() }
 
 // isAnswer reports whether an error is what the peer answered.
 func isAnswer(err error) bool {

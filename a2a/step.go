@@ -148,7 +148,9 @@ func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 		}
 	}
 	events := 0
-	for e, err := range x.peer.client.SendStreamingMessage(x.delivery.watch(x.ctx), &sdk.SendMessageRequest{Message: msg}) {
+	sending, stop := x.outlast(x.delivery.watch(x.ctx))
+	defer stop()
+	for e, err := range x.peer.client.SendStreamingMessage(sending, &sdk.SendMessageRequest{Message: msg}) {
 		if err != nil {
 			if x.answer.taskID == "" || !x.broke(err) && !unreadable(err) {
 				x.delivery.failed(err)
@@ -157,7 +159,13 @@ func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 			x.answer.gap()
 			return !unreadable(err), nil
 		}
-		x.delivery.heard = true
+		x.delivery.heard.Store(true)
+		if x.outer.Err() != nil { // the turn is over, and the task is known that it has begun
+			if !absent(e) {
+				x.answer.add(e)
+			}
+			return false, x.failed(context.Cause(x.ctx))
+		}
 		if events++; !x.take(e) {
 			return false, nil
 		}

@@ -1,0 +1,75 @@
+package a2a_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2atest"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// late is a peer whose first event takes its time.
+type late struct {
+	*a2atest.Mock
+	after time.Duration
+	sent  chan struct{}
+}
+
+func (l *late) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) {
+		close(l.sent)
+		select {
+		case <-time.After(l.after):
+		case <-ctx.Done():
+			yield(nil, ctx.Err())
+			return
+		}
+		l.Mock.SendStreamingMessage(ctx, req)(yield)
+	}
+}
+
+// A turn that is canceled before the peer has said which task it has begun waits a moment
+// for that, so that the task can be canceled.
+func TestCancelBeforeTheFirstEvent(t *testing.T) {
+	for name, c := range map[string]struct {
+		after, took time.Duration
+		canceled    bool
+	}{
+		"the task is heard of":   {time.Second, time.Second, true},
+		"nothing is heard of it": {time.Hour, 3 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				peer := &late{a2atest.New().Add(a2atest.Reply(a2atest.Block())), c.after, make(chan struct{})}
+				node, err := a2a.Remote("billing", "", a2a.WithClient(peer))
+				require.NoError(t, err)
+				f := newRunner(t, node)
+				ctx, cancel := context.WithCancel(context.Background())
+				go func() {
+					<-peer.sent
+					cancel()
+				}()
+				begun := time.Now()
+				var failed error
+				for _, err := range f.Run(ctx, key, llm.UserText("help")) {
+					failed = errors.Join(failed, err)
+				}
+				require.ErrorIs(t, failed, context.Canceled)
+				require.Equal(t, c.took, time.Since(begun))
+				var operations []string
+				for _, call := range peer.Calls() {
+					operations = append(operations, call.Operation)
+				}
+				require.Equal(t, c.canceled, len(operations) > 0 && operations[len(operations)-1] == "CancelTask", "%v", operations)
+			})
+		})
+	}
+}
