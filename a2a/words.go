@@ -20,6 +20,9 @@ type memory struct {
 	seq   int64            // and where
 	said  []string         // what the agent has said since the task was first recorded
 	begun []int64          // where tasks were first recorded, in this turn
+
+	heard int    // the messages that a task has dealt with, even if it gave no answer
+	last  string // the words of the last of them
 }
 
 type memoryKey struct{ name, scope string }
@@ -51,6 +54,11 @@ func (r *remote) memory(ctx context.Context, inv *agent.Invocation) (*memory, er
 				}
 			}
 			m.task, m.runID, m.seq = *d, e.RunID, e.Seq
+			if d.Status == status(sdk.TaskStateCompleted) || d.Status == status(sdk.TaskStateInputRequired) {
+				if messages := m.view.Messages(); len(messages) > 0 {
+					m.heard, m.last = len(messages), messages[len(messages)-1].PlainText()
+				}
+			}
 		case *agent.Text:
 			if m.task.TaskID != "" {
 				m.said = append(m.said, d.Content)
@@ -71,8 +79,9 @@ func (m *memory) tasks(since int64) int {
 	return n
 }
 
-// news returns what was said since the remote agent last spoke: the user's words
-// as they are, others' with their names.
+// news returns what was said since the remote agent last spoke, or last had nothing to
+// say: the user's words as they are, others' with their names. Words with which its task
+// failed or was canceled are sent again, because it may not remember them.
 func (m *memory) news() []*sdk.Part {
 	messages := m.view.Messages()
 	first := 0
@@ -80,6 +89,10 @@ func (m *memory) news() []*sdk.Part {
 		if messages[i].Role == llm.RoleAssistant {
 			first = i + 1
 		}
+	}
+	// Policies that show a part of the conversation move it: then the words are others.
+	if m.heard > first && m.heard < len(messages) && messages[m.heard-1].PlainText() == m.last {
+		first = m.heard
 	}
 	var parts []*sdk.Part
 	for _, msg := range messages[first:] {
