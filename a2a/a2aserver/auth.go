@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/session"
 )
 
 // Credentials is what a request brought along to prove who sends it, whatever the binding.
@@ -76,6 +78,9 @@ func authenticate(ctx context.Context, a Authenticator, c Credentials) (context.
 	if caller == "" {
 		// An unnamed caller would own the tasks of those whom nobody asked.
 		return ctx, errors.New("the authenticator accepted the request and named no caller")
+	}
+	if session.CheckKey(session.Key{App: session.DefaultApp, User: caller, ID: "a"}) != nil {
+		return ctx, fmt.Errorf("the authenticator named a caller that no session can belong to: %.64q, of %d bytes; it must be UTF-8 of at most 255 bytes, without NUL", caller, len(caller))
 	}
 	return withCaller(ctx, caller), nil
 }

@@ -318,14 +318,17 @@ func TestClientCertificates(t *testing.T) {
 	require.ErrorIs(t, err, sdk.ErrUnauthorized)
 }
 
-// A caller without a name would be whom nobody asked, in every binding.
+// A caller without a name would be whom nobody asked, in every binding; one whose name
+// no session can have could do nothing.
 func TestNamelessCallers(t *testing.T) {
 	_, a := newBlocked(t)
-	nameless := must(Bearer(func(context.Context, string) (string, error) { return "", nil }, ""))
-	s := newTestServer(t, a, session.NewMemory(), WithAuthenticator(nameless))
-	ctx, err := s.Authenticate(context.Background(), Credentials{Header: func(string) []string { return []string{"Bearer x"} }})
-	require.Error(t, err)
-	require.Nil(t, ctx)
+	for _, name := range []string{"", strings.Repeat("x", 256), "a\x00", "\xff"} {
+		odd := must(Bearer(func(context.Context, string) (string, error) { return name, nil }, ""))
+		s := newTestServer(t, a, session.NewMemory(), WithAuthenticator(odd))
+		ctx, err := s.Authenticate(context.Background(), Credentials{Header: func(string) []string { return []string{"Bearer x"} }})
+		require.Error(t, err)
+		require.Nil(t, ctx)
+	}
 }
 
 func TestChallengesOfMissingAndMalformedTokens(t *testing.T) {

@@ -728,6 +728,7 @@ func TestTenants(t *testing.T) {
 		"bad tenant": {WithTenant("a b", b)},
 		"twice":      {WithTenant("x", b), WithTenant("x", b)},
 		"app":        {WithTenant("app", b)},
+		"no app":     {WithApp("")},
 		"nil tree":   {WithTenant("x", nil)},
 		"bad URL":    {WithURL("ftp://x")},
 		"secret URL": {WithURL("https://ann:hunter2@x/")},

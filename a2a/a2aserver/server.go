@@ -204,6 +204,9 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error)
 	if s.logger == nil {
 		errs = append(errs, errors.New("a2aserver: the logger is nil"))
 	}
+	if err := session.CheckKey(session.Key{App: s.app, User: session.DefaultUser, ID: "a"}); err != nil {
+		errs = append(errs, fmt.Errorf("a2aserver: the app %.64q cannot be in the key of a session", s.app))
+	}
 	s.store = store
 	if tail, ok := store.(session.Tail); ok {
 		s.tail = tail
