@@ -151,11 +151,11 @@ func (s *served) left(ctx context.Context, key session.Key) {
 	if s.hooks == nil || !s.hooks.has(pushCaller{s.tenant, key.User}) {
 		return
 	}
-	marks, err := s.ledger(ctx, key)
+	marks, err := s.lately(ctx, key, 2)
 	if err != nil {
 		s.logger.Warn("the task before cannot be found, its webhooks are not told that it is over", "session", key.String(), "error", err)
 	} else if len(marks) > 1 {
-		s.push(key, marks[len(marks)-2].id)
+		s.push(key, marks[0].id)
 	}
 }
 

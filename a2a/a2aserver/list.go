@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,11 +46,6 @@ type ledger struct {
 	last  agent.Event // the one at seq
 	marks []mark
 	open  *projection // of the last task
-}
-
-// ledger returns the marks of a session's tasks, the oldest first.
-func (s *served) ledger(ctx context.Context, key session.Key) ([]mark, error) {
-	return s.lately(ctx, key, math.MaxInt)
 }
 
 // lately returns the marks of a session's last n tasks, the oldest first.
