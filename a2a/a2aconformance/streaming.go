@@ -18,6 +18,12 @@ func streaming() []testCase {
 				s.same(s.get(id(task)), task)
 			}
 		}},
+		{"history length on a stream", nil, func(s *suite) {
+			for n, want := range map[int]int{0: 0, 1: 1} {
+				events := s.stream("SendStreamingMessage", with(message("echo a"), "configuration", object{"historyLength": n}))
+				require.Len(s, list(events[0]["task"].(object), "history"), want)
+			}
+		}},
 		{"an answer on a stream", nil, func(s *suite) {
 			task := s.send("ask")
 			events := s.stream("SendStreamingMessage", message("yes", object{"taskId": id(task)}))

@@ -121,6 +121,44 @@ func TestApprovalBeforeTransfer(t *testing.T) {
 	}
 }
 
+// A tool of the specialist's own needs approval. A local specialist pauses the turn until
+// somebody decides; a remote one asks in words, and the user's next words decide. Its tool
+// runs once, and it says the same.
+func TestApprovalAtTheTarget(t *testing.T) {
+	same(t, func(t *testing.T, p place) any {
+		ran := 0
+		refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) {
+			ran++
+			return "refunded", nil
+		}, tools.NeedsApproval())
+		require.NoError(t, err)
+		script := scripted.New().Add("support", handOver()).
+			Add("billing", scripted.Reply(scripted.Text("Let me see."), scripted.CallID("c1", "refund", `{}`)), says("It is ", "done."), says("Bye."))
+		c := &scene{script: script, store: session.NewMemory()}
+		billing, err := llmagent.New("billing", "You refund.", c.model("billing", script.Model("billing")), llmagent.WithDescription("Refunds"), llmagent.WithTools(refund))
+		require.NoError(t, err)
+		c.billing = p.put(t, billing)
+		c.begin(t)
+		require.NoError(t, turn(t, c.Runner, "help", nil))
+		require.Zero(t, ran)
+		if p.remote {
+			require.NoError(t, turn(t, c.Runner, "Yes, please.", nil))
+		} else {
+			require.NoError(t, drain(c.Resume(context.Background(), key, runner.Approve("c1")), nil))
+		}
+		require.Equal(t, 1, ran)
+		require.NoError(t, turn(t, c.Runner, "thanks", nil))
+		require.NoError(t, script.Done())
+		var said []string
+		for _, e := range log(t, c.store) {
+			if e.Agent == "billing" && e.Type() == agent.TypeText {
+				said = append(said, e.Text())
+			}
+		}
+		return said[1:] // the first one holds the question, where there is one
+	})
+}
+
 // waits is an answer that says something and then waits until its call is canceled.
 func waits() scripted.Answer {
 	return scripted.Reply(scripted.Text("Let me"), scripted.Wait(func(ctx context.Context) error {
