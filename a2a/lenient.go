@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -34,12 +35,28 @@ func lenient(req *http.Request, resp *http.Response) error {
 		if err != nil {
 			return err
 		}
+		if err := checkValues(data); err != nil {
+			return err
+		}
 		if !atAGlance(data) {
 			if mended, ok := mend(data); ok && mended != nil {
 				data = mended
 			}
 		}
 		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
+	}
+	return nil
+}
+
+// maxValues bounds the objects and lists of one answer, or one event: two bytes each as
+// they are sent, and a hundred and more once they are read.
+const maxValues = 1 << 18
+
+// checkValues refuses what would take up far more memory than its length says. Braces
+// within texts count too; no text comes near the bound.
+func checkValues(data []byte) error {
+	if len(data) > maxValues && bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) > maxValues {
+		return fmt.Errorf("%w of %d objects and lists", errTooLarge, maxValues)
 	}
 	return nil
 }
@@ -99,6 +116,10 @@ func (s *mendedStream) next() {
 		return
 	}
 	data, known := s.data, true
+	if err := checkValues(data); err != nil {
+		s.data, s.err = nil, err
+		return
+	}
 	if !atAGlance(data) {
 		if mended, ok := mend(data); ok {
 			data, known = mended, mended != nil
