@@ -54,7 +54,8 @@ func WithIdleTimeout(d time.Duration) Option { return func(r *remote) { r.idle =
 
 // WithMaxResponse bounds the body of one response in bytes, a whole stream
 // included. Cards are bounded by 1 MiB besides, headers by 256 KiB unless the
-// HTTP client's transport has a bound of its own.
+// HTTP client's transport has a bound of its own, and the objects and lists of one
+// answer or event by 262,144, because small ones take up far more memory than bytes.
 func WithMaxResponse(n int64) Option { return func(r *remote) { r.maxBody = n } }
 
 // WithHistory says what of the conversation the remote agent gets to see of what

@@ -320,6 +320,23 @@ func TestTooLarge(t *testing.T) {
 	require.Equal(t, a2a.CodeTooLarge, e.Code)
 }
 
+// What is small on the wire and large in memory is refused before it is read.
+func TestMyriadsOfValues(t *testing.T) {
+	answer := `{"jsonrpc":"2.0","id":"1","result":{"kind":"task","id":"t","contextId":"c","status":{"state":"completed"},"artifacts":[` +
+		strings.Repeat(`{"parts":[]},`, 1<<17) + `{"parts":[]}]}}`
+	for _, streams := range []bool{true, false} {
+		p := newPeer(t, streams, nil)
+		p.wrap = answers("application/json", answer)
+		if streams {
+			p.wrap = answers("text/event-stream", "data: "+answer+"\n\n")
+		}
+		_, _, err := newRunner(t, newRemote(t, p.URL)).turn("refund")
+		var failed *a2a.Error
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, a2a.CodeTooLarge, failed.Code)
+	}
+}
+
 // Without the bindings a card of 0.3 is refused, and the error says what to import.
 func TestWithoutBindings(t *testing.T) {
 	p := newPeer(t, true, completes("x"))

@@ -5,9 +5,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/agentarbor/arbor/a2a"
 )
 
 // repair brings answers of JSON-RPC into the form that the library reads. It takes the data of
@@ -32,9 +35,23 @@ func (t *repair) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkValues(data); err != nil {
+		return nil, err
+	}
 	data = repaired(data)
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
 	return resp, nil
+}
+
+// maxValues bounds the objects and lists of one answer, or one event, as in version 1.0:
+// they are two bytes each as they are sent, and a hundred and more once they are read.
+const maxValues = 1 << 18
+
+func checkValues(data []byte) error {
+	if len(data) > maxValues && bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) > maxValues {
+		return &a2a.Error{Code: a2a.CodeTooLarge, Message: fmt.Sprintf("the response is longer than the limit of %d objects and lists", maxValues)}
+	}
+	return nil
 }
 
 // eventLines repairs the data lines of a stream of events.
@@ -51,6 +68,10 @@ func (e *eventLines) Read(p []byte) (int, error) {
 			return 0, e.err
 		}
 		e.rest, e.err = e.lines.ReadBytes('\n')
+		if err := checkValues(e.rest); err != nil {
+			e.rest, e.err = nil, err
+			return 0, err
+		}
 		if data, ok := bytes.CutPrefix(bytes.TrimRight(e.rest, "\r\n"), []byte("data:")); ok {
 			if fixed := repaired(data); !bytes.Equal(fixed, data) {
 				e.rest = append(append([]byte("data: "), fixed...), '\n')
