@@ -276,7 +276,7 @@ func (s *Server) recover() error {
 		f, err := tree.find(ctx, t.Task, false)
 		switch {
 		case errors.Is(err, sdk.ErrTaskNotFound): // the session was deleted
-			return nil, nil
+			return nil, s.hooks.drop(ctx, t)
 		case err != nil:
 			return nil, err
 		case f.settled():

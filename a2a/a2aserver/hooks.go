@@ -8,7 +8,6 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -122,8 +121,11 @@ func (s *served) push(key session.Key, id sdk.TaskID) {
 			if err == nil {
 				err = s.post(ctx, t, f)
 			}
-			failed := err != nil && ctx.Err() == nil && !errors.Is(err, sdk.ErrTaskNotFound) && !errors.Is(err, agent.ErrConflict) && !errors.Is(err, agent.ErrBadInput)
-			if failed { // the store, which will be there again
+			if errors.Is(err, sdk.ErrTaskNotFound) { // the session was deleted
+				err = s.hooks.drop(ctx, t)
+			}
+			failed := err != nil && ctx.Err() == nil
+			if failed { // the store will be there again, or the session is gone
 				s.logger.Warn("what happens to a task cannot be posted to its webhooks for now", "task", string(id), "error", err)
 				timer := time.NewTimer(pause)
 				select {

@@ -279,6 +279,19 @@ func (p *pushes) delete(ctx context.Context, t pushTask, id string) error {
 	return nil
 }
 
+// drop removes all configs of a task that is there no more, which nobody could delete.
+func (p *pushes) drop(ctx context.Context, t pushTask) error {
+	p.mu.RLock()
+	hooks := slices.Clone(p.tasks[t])
+	p.mu.RUnlock()
+	for _, w := range hooks {
+		if err := p.delete(ctx, t, w.id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // follows reports whether anybody is still to be told of the task. It costs a look
 // into a map.
 func (p *pushes) follows(t pushTask) bool {

@@ -222,6 +222,44 @@ func TestWebhookAfterAStoreFailed(t *testing.T) {
 	r.until(t, sdk.TaskStateCompleted)
 }
 
+// The configs of a task whose session was deleted go, while it is followed and after a
+// restart: they count for their caller, who could not delete them.
+func TestWebhooksOfADeletedSession(t *testing.T) {
+	r := newReceiver(t, nil)
+	path := t.TempDir() + "/hooks.json"
+	ctx := context.Background()
+	for _, restart := range []bool{false, true} {
+		hooks, err := NewPushFile(path)
+		require.NoError(t, err)
+		options := WithPush(PushOptions{AllowLoopback: true, TLS: r.tls(), Store: hooks})
+		store := session.NewMemory()
+		b, slow := newBlocked(t)
+		s, err := New(slow, store, options)
+		require.NoError(t, err)
+		res, err := s.RequestHandler().SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "think"),
+			Config: &sdk.SendMessageConfig{ReturnImmediately: true, PushConfig: &sdk.PushConfig{URL: r.URL}}})
+		require.NoError(t, err)
+		<-b.begun
+		r.next(t)
+		key := session.ID(res.(*sdk.Task).ContextID)
+		if restart {
+			require.NoError(t, s.Close(ctx))
+			require.NoError(t, store.Delete(ctx, key))
+			s, err = New(slow, store, options)
+			require.NoError(t, err)
+		} else {
+			require.NoError(t, s.store.Delete(ctx, key))
+		}
+		require.Eventually(t, func() bool {
+			for range hooks.All(ctx) {
+				return false
+			}
+			return true
+		}, 10*time.Second, time.Millisecond)
+		require.NoError(t, s.Close(ctx))
+	}
+}
+
 // A message with a webhook that cannot be is refused before anything is done.
 func TestMessageWithABadWebhook(t *testing.T) {
 	script := scripted.New().Add("a", scripted.Reply(scripted.Text("Done.")))
