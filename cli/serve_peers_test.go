@@ -39,7 +39,7 @@ func TestServeGRPC(t *testing.T) {
 	s := invocation{}.serve(t, desk, "--grpc", "127.0.0.1:0", "--db", ":memory:")
 	card := s.card("GRPC")
 	require.Len(t, card.SupportedInterfaces, 1)
-	at := card.SupportedInterfaces[0].URL
+	at := "http://" + card.SupportedInterfaces[0].URL // which is an address, as gRPC has them
 	require.True(t, strings.HasPrefix(at, "http://127.0.0.1:"), at)
 	only := serveCard(t, map[string]any{"name": card.Name, "description": "", "version": "1", "capabilities": map[string]any{"streaming": true},
 		"supportedInterfaces": card.SupportedInterfaces, "defaultInputModes": []string{}, "defaultOutputModes": []string{}, "skills": []any{}})

@@ -18,10 +18,13 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	sdkgrpc "github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
+	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
@@ -408,7 +411,7 @@ func TestClientCertificates(t *testing.T) {
 	a := newArbor(t, talker(t, scripted.New().Add("helper", scripted.Reply(scripted.Text("Hello Ann.")))), []grpc.ServerOption{authority.serverOption(t)},
 		a2aserver.WithAuthenticator(byHeader{}))
 	dial := func(name string) a2aclient.Transport {
-		c, err := a2agrpc.Binding().Dial(context.Background(), ptr(a2agrpc.Interface("https://"+a.address)), a2a.Environment{MaxResponse: 1 << 20,
+		c, err := a2agrpc.Binding().Dial(context.Background(), &sdk.AgentInterface{URL: "https://" + a.address, ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: sdk.Version}, a2a.Environment{MaxResponse: 1 << 20,
 			TLS: &tls.Config{RootCAs: authority.pool, Certificates: []tls.Certificate{authority.issue(t, name)}}})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Destroy() })
@@ -418,6 +421,23 @@ func TestClientCertificates(t *testing.T) {
 	require.NoError(t, err)
 	_, err = dial("bob").GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: res.(*sdk.Task).ID})
 	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
+}
+
+// What the card says is an address that gRPC itself can use, as the SDKs' clients do with it.
+func TestInterfaceIsAnAddress(t *testing.T) {
+	for given, want := range map[string]string{
+		"agents.example.com:8443": "agents.example.com:8443", "http://127.0.0.1:8443": "127.0.0.1:8443", "https://[::1]:8443/a2a": "[::1]:8443",
+		"https://agents.example.com": "agents.example.com:443", "http://agents.example.com/": "agents.example.com:80",
+		"dns:///agents.example.com:8443": "dns:///agents.example.com:8443", "127.0.0.1:8443": "127.0.0.1:8443", "": "",
+	} {
+		require.Equal(t, want, a2agrpc.Interface(given).URL, given)
+	}
+	a := newArbor(t, talker(t, scripted.New().Add("helper", scripted.Reply(scripted.Text("Hello.")))), nil)
+	conn, err := grpc.NewClient(a2agrpc.Interface("http://"+a.address).URL, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = pb.NewA2AServiceClient(conn).GetTask(t.Context(), &pb.GetTaskRequest{Id: "none"})
+	require.Equal(t, codes.NotFound, status.Code(err), "%v", err)
 }
 
 // The card of the server names its gRPC interface, and a node takes it if it speaks nothing

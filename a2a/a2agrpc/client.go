@@ -124,7 +124,12 @@ func dial(i *sdk.AgentInterface, env a2a.Environment, plain bool, opts []grpc.Di
 
 // Interface returns what the card of a server says of its gRPC binding, for
 // a2aserver.WithInterface. The url is where peers reach the server that [NewServer] or
-// [Register] made, such as agents.example.com:8443; with http:// before it, it has no TLS.
+// [Register] made, such as agents.example.com:8443.
+//
+// A scheme in it is left out, and a path, because clients of the SDKs hand the text to gRPC as an
+// address, which has neither; the port that http or https stand for is put in. Whether there is
+// TLS is for clients to know: the ones of [Binding] use it everywhere but on loopback, unless
+// they are told otherwise.
 func Interface(url string) sdk.AgentInterface {
-	return sdk.AgentInterface{URL: url, ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: sdk.Version}
+	return sdk.AgentInterface{URL: bareAddress(url), ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: sdk.Version}
 }

@@ -61,6 +61,23 @@ func parseTarget(raw string, plain bool) (target, error) {
 	return t, nil
 }
 
+// bareAddress is the address in a URL, as gRPC itself reads it. What is no URL of the web stays
+// as it is.
+func bareAddress(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" {
+		return raw
+	}
+	port := map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)]
+	if port == "" {
+		return raw
+	}
+	if u.Port() != "" {
+		port = u.Port()
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
 // isHost reports whether a name is an address, or made of what names of hosts are made of.
 func isHost(name string) bool {
 	if net.ParseIP(name) != nil {
