@@ -20,14 +20,17 @@ import (
 // and sloppier than any library: what it cannot read is left out, and a part that is
 // left out is told of. What is still not readable then, the library refuses.
 
-// lenient has the body of a response to a call of the protocol read so.
+// lenient has the body of a response to a call of the protocol read so. What other
+// versions of the protocol have is of other kinds: it is bounded, and left as it is.
 func lenient(req *http.Request, resp *http.Response) error {
-	if req.Header.Get(sdk.SvcParamVersion) == "" {
+	version := req.Header.Get(sdk.SvcParamVersion)
+	if version == "" {
 		return nil
 	}
+	foreign := line(version) != line(string(sdk.Version))
 	switch typ := resp.Header.Get("Content-Type"); {
 	case strings.HasPrefix(typ, "text/event-stream"):
-		resp.Body = &mendedStream{body: resp.Body, from: bufio.NewReader(resp.Body)}
+		resp.Body = &mendedStream{body: resp.Body, from: bufio.NewReader(resp.Body), foreign: foreign}
 		resp.ContentLength = -1
 	case isJSON(resp.Header):
 		data, err := io.ReadAll(resp.Body)
@@ -38,7 +41,7 @@ func lenient(req *http.Request, resp *http.Response) error {
 		if err := checkValues(data); err != nil {
 			return err
 		}
-		if !atAGlance(data) {
+		if !foreign && !atAGlance(data) {
 			if mended, ok := mend(data); ok && mended != nil {
 				data = mended
 			}
@@ -64,12 +67,13 @@ func checkValues(data []byte) error {
 // mendedStream is a stream of server-sent events whose events are mended. It holds one
 // event at a time; what it reads from is bounded.
 type mendedStream struct {
-	body io.ReadCloser
-	from *bufio.Reader
-	line []byte
-	data []byte // of the event that is being read
-	out  bytes.Buffer
-	err  error
+	body    io.ReadCloser
+	from    *bufio.Reader
+	foreign bool // of another version of the protocol
+	line    []byte
+	data    []byte // of the event that is being read
+	out     bytes.Buffer
+	err     error
 }
 
 func (s *mendedStream) Read(p []byte) (int, error) {
@@ -120,7 +124,7 @@ func (s *mendedStream) next() {
 		s.data, s.err = nil, err
 		return
 	}
-	if !atAGlance(data) {
+	if !s.foreign && !atAGlance(data) {
 		if mended, ok := mend(data); ok {
 			data, known = mended, mended != nil
 		}

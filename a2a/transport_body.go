@@ -23,6 +23,10 @@ func readable(req *http.Request, resp *http.Response) (*http.Response, error) {
 			return nil, err
 		}
 	}
+	if resp.StatusCode > http.StatusOK && resp.StatusCode < 300 && isJSON(resp.Header) {
+		// Some say that they have created what was sent; the library knows one success.
+		resp.StatusCode, resp.Status = http.StatusOK, "200 OK"
+	}
 	if resp.StatusCode < 300 && strings.Contains(req.Header.Get("Accept"), "text/event-stream") && isJSON(resp.Header) {
 		// A peer may answer a streaming call with plain JSON, above all with an
 		// error. As the only event of a stream it is understood like any other.

@@ -214,6 +214,9 @@ func (h handler) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedA
 		return nil, sdk.NewError(sdk.ErrExtendedCardNotConfigured, "the server does not know its public URL")
 	}
 	card, err := h.cardAt(req.Tenant, base)
+	if err == nil && h.card.Signer != nil {
+		err = h.card.Signer.Sign(card) // who verifies cards looks at this one instead of the public one
+	}
 	return card, h.told(ctx, "GetExtendedAgentCard", err)
 }
 

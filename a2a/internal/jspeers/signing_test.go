@@ -115,8 +115,9 @@ func TestServedCardIsVerifiedThere(t *testing.T) {
 	signer, err := cardsign.NewSigner(key, cardsign.WithKeyID("k1"))
 	require.NoError(t, err)
 	at := serve(t, support(t), a2aserver.WithAuthenticator(tokens), a2aserver.WithTenant("shop", tenant(t)), a2aserver.WithCard(a2aserver.CardOptions{Signer: signer})).url
-	for _, path := range []string{cardPath, "/shop" + cardPath} {
-		a := c.fetch("GET", at+path, nil, nil)
+	who := map[string]string{"Authorization": "Bearer ann-token", "A2A-Version": "1.0"}
+	for _, path := range []string{cardPath, "/shop" + cardPath, "/extendedAgentCard", "/shop/extendedAgentCard"} {
+		a := c.fetch("GET", at+path, who, nil)
 		require.Equal(t, http.StatusOK, a.Status, a.Body)
 		verify := map[string]any{"card": json.RawMessage(a.Body), "jwk": jwk(t, key.Public(), "ES256")}
 		require.NoError(t, c.call(target{}, "verify", verify, nil), "%s: %s", path, a.Body)
