@@ -176,3 +176,17 @@ func TestTasksOfAFork(t *testing.T) {
 	require.Equal(t, sdk.TaskStateCompleted, list.Tasks[0].Status.State)
 	require.Len(t, list.Tasks[0].History, 3)
 }
+
+// A client that numbers its messages, and begins anew with 1, does not get into the
+// conversation that it began before with other words.
+func TestOtherWordsUnderAnID(t *testing.T) {
+	script := scripted.New().Add("a", scripted.Reply(scripted.Text("Hi Ann.")), scripted.Reply(scripted.Text("Hi Bob.")))
+	a, err := llmagent.New("a", "Greet.", script.Model("a"))
+	require.NoError(t, err)
+	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+	ctx := withExtension(context.Background())
+	ann := sendTask(t, h, ctx, userMessage("1", "I am Ann"))
+	require.Equal(t, ann.ID, sendTask(t, h, ctx, userMessage("1", "I am Ann")).ID)
+	bob := sendTask(t, h, ctx, userMessage("1", "I am Bob"))
+	require.NotEqual(t, ann.ContextID, bob.ContextID)
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -52,8 +53,13 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found,
 		}
 	case contextID == "" && extended:
 		// Such a client sends a message again, under the same id, when it did not hear
-		// what became of it: then it finds the context that it began.
-		sum := sha256.Sum256([]byte(s.app + "\x00" + callerOf(ctx) + "\x00" + m.ID))
+		// what became of it: then it finds the context that it began. Other words under
+		// the id, of a client that numbers its messages, begin another one.
+		words, err := json.Marshal(partsOf(content))
+		if err != nil {
+			return nil, sdk.NewError(sdk.ErrInvalidParams, "the message has no JSON form")
+		}
+		sum := sha256.Sum256([]byte(s.app + "\x00" + callerOf(ctx) + "\x00" + m.ID + "\x00" + string(words)))
 		contextID = hex.EncodeToString(sum[:16])
 	case contextID == "":
 		contextID = sdk.NewContextID()
