@@ -168,7 +168,7 @@ func (w *sea) tree() agent.Agent {
 					select {
 					case <-w.free:
 						return nil
-					case <-time.After(3 * time.Millisecond): // others cancel it before, or not
+					case <-time.After(25 * time.Millisecond): // others cancel it before, or not
 						return nil
 					case <-ctx.Done():
 						return context.Cause(ctx)
@@ -300,7 +300,7 @@ func (c *hostile) step() {
 			c.check(ctx, "GetTaskPushConfig", err)
 			c.check(ctx, "DeleteTaskPushConfig", h.DeleteTaskPushConfig(ctx, &sdk.DeleteTaskPushConfigRequest{TaskID: id, ID: cfg.ID}))
 		}
-	case n == 99 && c.r.IntN(2) == 0:
+	case n == 99:
 		c.restart()
 	}
 }
