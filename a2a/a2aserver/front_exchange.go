@@ -120,6 +120,9 @@ func readQuery(raw string) (url.Values, error) {
 	return query, nil
 }
 
+// maxExtensions is how many extensions a client may ask for; more are not looked at.
+const maxExtensions = 64
+
 // serviceParams are the headers that handlers may see: all but the credentials. The extensions
 // that a client asks for come in a list (A2A 1.0, section 9.2), of which the SDK wants to have each.
 func (f *frontHandler) serviceParams(h http.Header) *a2asrv.ServiceParams {
@@ -130,6 +133,9 @@ func (f *frontHandler) serviceParams(h http.Header) *a2asrv.ServiceParams {
 	var uris []string
 	for _, value := range h.Values(sdk.SvcParamExtensions) {
 		for uri := range strings.SplitSeq(value, ",") {
+			if len(uris) == maxExtensions {
+				break
+			}
 			if uri = strings.TrimSpace(uri); uri != "" && !slices.Contains(uris, uri) {
 				uris = append(uris, uri)
 			}

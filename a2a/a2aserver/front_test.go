@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"iter"
 	"log/slog"
@@ -322,4 +323,18 @@ func TestExtensionsAreSplitAndActivatedOnesAnswered(t *testing.T) {
 	for name, values := range callContext.ServiceParams().List() {
 		require.NotContains(t, strings.Join(values, ""), "secret", name)
 	}
+}
+
+// What a client asks for is looked through one by one, so that it must not be endless.
+func TestManyExtensions(t *testing.T) {
+	all := make([]string, 10_000)
+	for i := range all {
+		all[i] = fmt.Sprint("urn:x:", i)
+	}
+	h := http.Header{}
+	h.Add("A2A-Extensions", strings.Join(all[:5000], ","))
+	h.Add("A2A-Extensions", strings.Join(all[5000:], ","))
+	got, ok := (&frontHandler{}).serviceParams(h).Get("A2A-Extensions")
+	require.True(t, ok)
+	require.Equal(t, all[:maxExtensions], got)
 }
