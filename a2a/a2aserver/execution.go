@@ -169,8 +169,9 @@ func (s *Server) executions(key session.Key) []*execution {
 	return slices.Clone(s.running[key])
 }
 
-// halt ends the turn that this process runs for a task, unless the task waits, and keeps
-// others from adopting the task until release is called.
+// halt ends the turn that this process runs for a task, and keeps others from adopting
+// the task until release is called. The turn that had the task wait has said all that it
+// had to say, and holds the session for a moment longer.
 func (s *Server) halt(ctx context.Context, f *found) (release func(), err error) {
 	hold := &execution{key: f.key, cancel: func(error) {}, done: make(chan struct{})}
 	s.mu.Lock()
@@ -185,9 +186,6 @@ func (s *Server) halt(ctx context.Context, f *found) (release func(), err error)
 	release = func() {
 		close(hold.done)
 		s.leave(hold)
-	}
-	if f.settled() {
-		return release, nil
 	}
 	for _, x := range running {
 		x.cancel(errCanceled)
