@@ -1,0 +1,53 @@
+package a2aserver
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// lateRelease is a store to which leases are given back late.
+type lateRelease struct {
+	session.Store
+	let chan struct{}
+}
+
+func (s *lateRelease) Release(ctx context.Context, key session.Key, lease session.Lease) error {
+	<-s.let
+	return s.Store.Release(ctx, key, lease)
+}
+
+// A task that asks can be canceled at once, although the turn that asked still holds the
+// session.
+func TestCancelAsSoonAsItAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		var ran []string
+		script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)))
+		billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
+		require.NoError(t, err)
+		store := &lateRelease{session.NewMemory(), make(chan struct{})}
+		s, err := New(billing, store)
+		require.NoError(t, err)
+		h := s.RequestHandler()
+		asked := sendTask(t, h, ctx, userMessage("m1", "refund A1"))
+		require.Equal(t, sdk.TaskStateInputRequired, asked.Status.State)
+		canceled := make(chan error)
+		go func() {
+			_, err := h.CancelTask(ctx, &sdk.CancelTaskRequest{ID: asked.ID})
+			canceled <- err
+		}()
+		synctest.Wait()
+		close(store.let)
+		require.NoError(t, <-canceled)
+		require.Empty(t, ran)
+		require.NoError(t, s.Close(ctx))
+	})
+}
