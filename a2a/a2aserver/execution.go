@@ -287,11 +287,14 @@ func (s *Server) recover() error {
 }
 
 // watch looks from time to time whether somebody still works on a task that is being
-// followed: whoever does may go away without a word. It returns what ends that.
+// followed: whoever does may go away without a word. It looks soon, because a process
+// that was stopped or killed on this machine leaves a lease that can be taken at once,
+// and less and less often. It returns what ends that.
 func (s *served) watch(ctx context.Context, f *found) (stop func()) {
 	key, id := f.key, f.task.ID
 	ctx, cancel := context.WithCancel(ctx)
 	var timer *time.Timer
+	wait := time.Second
 	look := func() {
 		if ctx.Err() != nil { // the timer was set while it was stopped
 			return
@@ -302,11 +305,12 @@ func (s *served) watch(ctx context.Context, f *found) (stop func()) {
 			}
 		}
 		if ctx.Err() == nil {
-			timer.Reset(session.LeaseTTL)
+			wait = min(2*wait, session.LeaseTTL)
+			timer.Reset(wait)
 		}
 	}
 	ready := make(chan struct{})
-	timer = time.AfterFunc(session.LeaseTTL, func() { <-ready; look() })
+	timer = time.AfterFunc(wait, func() { <-ready; look() })
 	close(ready)
 	return func() {
 		cancel()

@@ -304,7 +304,21 @@ func (s *Server) Close(ctx context.Context) error {
 		err = fmt.Errorf("a2aserver: not all turns have ended: %w", context.Cause(ctx))
 	}
 	if s.hooks != nil {
-		err = errors.Join(err, s.hooks.close(ctx))
+		err = errors.Join(err, s.closeHooks(ctx))
 	}
 	return err
+}
+
+// closeHooks delivers what waits for webhooks. Where their configs are stored, those that
+// do not answer at once hear the rest after the restart.
+func (s *Server) closeHooks(ctx context.Context) error {
+	if s.pushOpts.Store == nil {
+		return s.hooks.close(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := s.hooks.close(ctx); err != nil {
+		s.logger.Info("webhooks are told the rest after the restart", "error", err)
+	}
+	return nil
 }
