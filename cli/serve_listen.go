@@ -13,15 +13,8 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 )
 
-// The limits of serve.
-const (
-	// stopWithin bounds how long serve waits for turns and connections to end.
-	stopWithin = 10 * time.Second
-	// headersWithin bounds how long a client may take to send the headers of a request.
-	headersWithin = 10 * time.Second
-	idleWithin    = 2 * time.Minute
-	maxHeaders    = 64 << 10
-)
+// stopWithin bounds how long serve waits for turns and connections to end.
+const stopWithin = 10 * time.Second
 
 // listen opens the address that a flag gives. It is closed at the end of the command.
 func (p *program) listen(flag, addr string) (net.Listener, error) {
@@ -96,8 +89,8 @@ type door struct {
 }
 
 func webDoor(l net.Listener, h http.Handler) door {
-	web := &http.Server{Handler: h, ReadHeaderTimeout: headersWithin, IdleTimeout: idleWithin, MaxHeaderBytes: maxHeaders,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)} // clients' faults, such as broken connections
+	web := &http.Server{Handler: h, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)} // clients' faults, such as broken connections
+	a2aserver.Harden(web)
 	return door{func() error { return web.Serve(l) }, func(ctx context.Context) error {
 		err := web.Shutdown(ctx)
 		if err != nil {

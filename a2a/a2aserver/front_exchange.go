@@ -166,6 +166,11 @@ func (x *exchange) serveREST(ctx context.Context, call *a2asrv.CallContext, name
 	if err != nil {
 		return err
 	}
+	return x.do(ctx, call, op, doc)
+}
+
+// do runs an operation and answers in the words of the binding.
+func (x *exchange) do(ctx context.Context, call *a2asrv.CallContext, op *operation, doc []byte) error {
 	if op.many != nil {
 		return x.stream(ctx, call, op, doc)
 	}
@@ -178,6 +183,9 @@ func (x *exchange) serveREST(ctx context.Context, call *a2asrv.CallContext, name
 		return err
 	}
 	x.activated(call)
+	if x.rpc {
+		data = mustEncode(rpcAnswer{JSONRPC: "2.0", ID: x.id, Result: data})
+	}
 	x.answer(http.StatusOK, data)
 	return nil
 }

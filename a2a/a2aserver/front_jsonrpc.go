@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
@@ -120,20 +119,7 @@ func (x *exchange) serveRPC(ctx context.Context, call *a2asrv.CallContext) error
 	if err != nil {
 		return err
 	}
-	if op.many != nil {
-		return x.stream(ctx, call, op, doc)
-	}
-	result, err := op.one(ctx, x, doc)
-	if err != nil {
-		return err
-	}
-	data, err := x.encode(result)
-	if err != nil {
-		return err
-	}
-	x.activated(call)
-	x.answer(http.StatusOK, mustEncode(rpcAnswer{JSONRPC: "2.0", ID: x.id, Result: data}))
-	return nil
+	return x.do(ctx, call, op, doc)
 }
 
 // serveLegacy hands a request of version 0.3 on, once it is known to be well-formed. What goes

@@ -109,6 +109,11 @@ func (s *stub) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedAge
 // serveFront serves a front over HTTP on loopback.
 func serveFront(t *testing.T, f front) *httptest.Server {
 	t.Helper()
+	return listen(t, frontOf(t, f))
+}
+
+func frontOf(t *testing.T, f front) http.Handler {
+	t.Helper()
 	if f.handler == nil {
 		f.handler = &stub{}
 	}
@@ -123,16 +128,20 @@ func serveFront(t *testing.T, f front) *httptest.Server {
 	}
 	h, err := newFront(f)
 	require.NoError(t, err)
-	return listen(t, h)
+	return h
 }
 
 // serveBare serves what the SDK has for a request handler, for comparison.
 func serveBare(t *testing.T, h a2asrv.RequestHandler) *httptest.Server {
 	t.Helper()
+	return listen(t, bareOf(h))
+}
+
+func bareOf(h a2asrv.RequestHandler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/rpc", a2asrv.NewJSONRPCHandler(h))
 	mux.Handle("/", a2asrv.NewRESTHandler(h))
-	return listen(t, mux)
+	return mux
 }
 
 func listen(t *testing.T, h http.Handler) *httptest.Server {
@@ -193,6 +202,29 @@ func (r reply) reason(t *testing.T) (reason string, metadata map[string]string) 
 // call sends a request; headers come in pairs, and "" removes one.
 func call(t *testing.T, method, url, body string, headers ...string) reply {
 	t.Helper()
+	req := request(t, method, url, body, headers...)
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return reply{resp.StatusCode, resp.Header, string(data)}
+}
+
+// direct is call without a network, for tests in which time passes as they say.
+func direct(t *testing.T, h http.Handler, method, path, body string, headers ...string) reply {
+	t.Helper()
+	req := request(t, method, "http://localhost"+path, body, headers...)
+	if req.Body == nil {
+		req.Body = http.NoBody // as a server has it
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, req)
+	return reply{w.Code, w.Result().Header, w.Body.String()}
+}
+
+func request(t *testing.T, method, url, body string, headers ...string) *http.Request {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	require.NoError(t, err)
 	if body != "" {
@@ -213,12 +245,7 @@ func call(t *testing.T, method, url, body string, headers ...string) reply {
 	if values := req.Header.Values("Content-Type"); len(values) > 1 {
 		req.Header.Set("Content-Type", values[len(values)-1])
 	}
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	return reply{resp.StatusCode, resp.Header, string(data)}
+	return req
 }
 
 // rpcBody is a JSON-RPC request.

@@ -120,10 +120,15 @@ func storm(t testing.TB, seed uint64, steps int) {
 	}
 }
 
-// within waits for something of which nobody tells.
+// within looks for something of which nobody tells, such as that goroutines are gone.
 func within(d time.Duration, done func() bool) bool {
-	for deadline := time.Now().Add(d); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	late := time.After(d)
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-late:
 			return false
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -57,38 +58,40 @@ func update(word string) sdk.Event {
 }
 
 func TestAnErrorBeforeTheFirstEventIsPlain(t *testing.T) {
-	// The handler takes its time, so that keep-alives would come first.
-	late := &stub{events: func(context.Context) iter.Seq2[sdk.Event, error] {
-		return func(yield func(sdk.Event, error) bool) {
-			time.Sleep(20 * time.Millisecond) // the time that passes is what is tested
-			yield(nil, sdk.ErrTaskNotFound)
-		}
-	}}
-	server := serveFront(t, front{handler: late, keepAlive: time.Millisecond})
-	compat := serveFront(t, front{handler: late, keepAlive: time.Millisecond, compat: testCompat()})
+	synctest.Test(t, func(t *testing.T) {
+		// The handler takes its time, so that keep-alives would come first.
+		late := &stub{events: func(context.Context) iter.Seq2[sdk.Event, error] {
+			return func(yield func(sdk.Event, error) bool) {
+				time.Sleep(time.Hour) // of the bubble
+				yield(nil, sdk.ErrTaskNotFound)
+			}
+		}}
+		h := frontOf(t, front{handler: late, keepAlive: time.Minute})
+		compat := frontOf(t, front{handler: late, keepAlive: time.Minute, compat: testCompat()})
 
-	got := call(t, "POST", server.URL+"/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`))
-	require.Equal(t, "application/json", got.mediaType())
-	require.Equal(t, -32001, got.code(t))
+		got := direct(t, h, "POST", "/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`))
+		require.Equal(t, "application/json", got.mediaType())
+		require.Equal(t, -32001, got.code(t))
 
-	got = call(t, "POST", server.URL+"/tasks/t:subscribe", "", "Accept", "text/event-stream")
-	require.Equal(t, 404, got.status)
-	require.Equal(t, "application/json", got.mediaType())
+		got = direct(t, h, "POST", "/tasks/t:subscribe", "", "Accept", "text/event-stream")
+		require.Equal(t, 404, got.status)
+		require.Equal(t, "application/json", got.mediaType())
 
-	got = call(t, "POST", server.URL+"/message:stream", hello, "Accept", "text/event-stream")
-	require.Equal(t, 404, got.status)
+		got = direct(t, h, "POST", "/message:stream", hello, "Accept", "text/event-stream")
+		require.Equal(t, 404, got.status)
 
-	// Clients of 0.3 read nothing but streams where they ask for one.
-	got = call(t, "POST", compat.URL+"/rpc", rpcBody("tasks/resubscribe", `{"id":"t"}`), "A2A-Version", "0.3")
-	require.Equal(t, "text/event-stream", got.mediaType())
-	require.Contains(t, got.body, `"code":-32001`)
+		// Clients of 0.3 read nothing but streams where they ask for one.
+		got = direct(t, compat, "POST", "/rpc", rpcBody("tasks/resubscribe", `{"id":"t"}`), "A2A-Version", "0.3")
+		require.Equal(t, "text/event-stream", got.mediaType())
+		require.Contains(t, got.body, `"code":-32001`)
 
-	// By itself the SDK writes a frame into a stream that began with 200.
-	bare := serveBare(t, late)
-	got = call(t, "POST", bare.URL+"/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`))
-	require.Equal(t, "text/event-stream", got.mediaType())
-	got = call(t, "POST", bare.URL+"/tasks/t:subscribe", "")
-	require.Equal(t, 200, got.status)
+		// By itself the SDK writes a frame into a stream that began with 200.
+		bare := bareOf(late)
+		got = direct(t, bare, "POST", "/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`))
+		require.Equal(t, "text/event-stream", got.mediaType())
+		got = direct(t, bare, "POST", "/tasks/t:subscribe", "")
+		require.Equal(t, 200, got.status)
+	})
 }
 
 func TestInvalidParamsOfStreamsArePlain(t *testing.T) {

@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -78,22 +77,12 @@ func (o order) serve() error {
 	if err != nil {
 		return err
 	}
-	lis, err := listen(o.Addr)
+	lis, err := net.Listen("tcp", o.Addr)
 	if err != nil {
 		return err
 	}
 	fmt.Println("ready")
 	return http.Serve(lis, s)
-}
-
-// listen waits until the address is free.
-func listen(addr string) (net.Listener, error) {
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) { // the kernel tells nobody
-		lis, err := net.Listen("tcp", addr)
-		if err == nil || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(deadline) {
-			return lis, err
-		}
-	}
 }
 
 // slowModel hands over to the peer if it has one, or answers itself, and notes its calls
