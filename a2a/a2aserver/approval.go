@@ -3,6 +3,7 @@ package a2aserver
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -39,13 +40,25 @@ func ask(pending []question) []*sdk.Part {
 
 // resolved tells of a decision as of the message that made it. The task goes on.
 func (p *projection) resolved(e *agent.Event, d *agent.RelayResolved) []sdk.Event {
-	text := "approved"
-	if !d.Approved {
-		text = strings.TrimSuffix("denied: "+d.Reason, ": ")
+	text := d.Reason // the client's own words, if it used any
+	switch {
+	case text != "":
+	case d.Approved:
+		text = "approved"
+	default:
+		text = "denied"
 	}
 	p.say(&sdk.Message{ID: e.ID, Role: sdk.MessageRoleUser, TaskID: p.task.ID, ContextID: p.task.ContextID, Parts: sdk.ContentParts{textPart(text)}})
 	return p.status(e, sdk.TaskStateWorking, nil)
 }
+
+// What people say when they agree or refuse. A yes with anything more to it than
+// courtesy is none: "yes, but only half" is for somebody to ask about.
+var (
+	yes      = []string{"yes", "y", "approve", "approved", "allow", "ok", "okay"}
+	courtesy = []string{"please", "thanks", "thank", "you", "sure", "go", "ahead", "do", "run", "it", "that", "is", "fine"}
+	no       = []string{"no", "n", "deny", "denied", "reject", "refuse"}
+)
 
 // decisions reads a message as the answer to the calls that wait. Words answer the
 // only one that does. It returns none for words that are neither yes nor no: who was
@@ -91,15 +104,12 @@ func decisions(parts sdk.ContentParts, pending []question, by string) ([]runner.
 		return nil, fmt.Errorf("%d calls wait for approvals: answer each with a data part {\"callId\", \"approved\"}", len(pending))
 	}
 	text := strings.TrimSpace(words.String())
-	first := ""
-	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) }) {
-		first = word
-		break
-	}
-	switch first {
-	case "yes", "y", "approve", "approved", "allow", "ok", "okay":
-		return []runner.Decision{{CallID: pending[0].callID, Approved: true, By: by}}, nil
-	case "no", "n", "deny", "denied", "reject", "refuse":
+	said := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) })
+	switch {
+	case len(said) == 0:
+	case slices.Contains(yes, said[0]) && !slices.ContainsFunc(said[1:], func(w string) bool { return !slices.Contains(yes, w) && !slices.Contains(courtesy, w) }):
+		return []runner.Decision{{CallID: pending[0].callID, Approved: true, Reason: text, By: by}}, nil
+	case slices.Contains(no, said[0]):
 		return []runner.Decision{{CallID: pending[0].callID, Reason: text, By: by}}, nil
 	}
 	return nil, nil

@@ -234,10 +234,12 @@ func TestApproval(t *testing.T) {
 			require.Equal(t, map[string]any{"order": "A1"}, data["params"])
 			require.Equal(t, ask, task.History[len(task.History)-1])
 
-			unclear := userMessage("m2", "perhaps")
-			unclear.TaskID = task.ID
-			require.Equal(t, sdk.TaskStateInputRequired, sendTask(t, h, ctx, unclear).Status.State)
-			require.Empty(t, ran)
+			for i, words := range []string{"perhaps", "Yes, but only half of it", "ok no"} {
+				unclear := userMessage(fmt.Sprint("unclear", i), words)
+				unclear.TaskID = task.ID
+				require.Equal(t, sdk.TaskStateInputRequired, sendTask(t, h, ctx, unclear).Status.State)
+				require.Empty(t, ran, words)
+			}
 
 			part := c.answer
 			if part == nil {
@@ -250,6 +252,9 @@ func TestApproval(t *testing.T) {
 			require.Equal(t, sdk.TaskStateCompleted, done.Status.State)
 			require.Equal(t, c.ran, len(ran) == 1)
 			require.Len(t, done.Artifacts, 2)
+			if c.answer != nil {
+				require.Equal(t, c.answer.Text(), done.History[len(done.History)-1].Parts[0].Text(), "the client's own words")
+			}
 			require.NoError(t, script.Done())
 		})
 	}
