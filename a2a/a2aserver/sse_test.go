@@ -62,12 +62,12 @@ func TestAnErrorBeforeTheFirstEventIsPlain(t *testing.T) {
 		// The handler takes its time, so that keep-alives would come first.
 		late := &stub{events: func(context.Context) iter.Seq2[sdk.Event, error] {
 			return func(yield func(sdk.Event, error) bool) {
-				time.Sleep(time.Hour) // of the bubble
+				time.Sleep(20 * time.Second) // of the bubble
 				yield(nil, sdk.ErrTaskNotFound)
 			}
 		}}
-		h := frontOf(t, front{handler: late, keepAlive: time.Minute})
-		compat := frontOf(t, front{handler: late, keepAlive: time.Minute, compat: testCompat()})
+		h := frontOf(t, front{handler: late, keepAlive: time.Second})
+		compat := frontOf(t, front{handler: late, keepAlive: time.Second, compat: testCompat()})
 
 		got := direct(t, h, "POST", "/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`))
 		require.Equal(t, "application/json", got.mediaType())
