@@ -17,7 +17,7 @@ import (
 func (p *program) sessionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                "sessions",
-		Short:              "List, show, fork, compare, export and import sessions",
+		Short:              "List, show, fork, compare, export, import and check sessions",
 		RunE:               noCommand,
 		Args:               cobra.ArbitraryArgs,
 		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // the unknown command is the news
@@ -26,7 +26,7 @@ func (p *program) sessionsCommand() *cobra.Command {
 	ls := &cobra.Command{Use: "ls", Short: "List the sessions, the latest first", Args: exactly(), RunE: p.listSessions}
 	ls.Flags().BoolVar(&p.flags.json, "json", false, "print one session a line, as JSON")
 	cmd.AddCommand(ls, p.showCommand(), p.historyCommand(), p.forkCommand(), p.editCommand(), p.diffCommand(), p.replayCommand(),
-		p.exportCommand(), p.importCommand(), p.followCommand())
+		p.exportCommand(), p.importCommand(), p.followCommand(), p.checkCommand())
 	return cmd
 }
 

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/integrity"
+)
+
+func (p *program) checkCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check [ID]...",
+		Short: "Check that the logs of sessions are whole and consistent",
+		Long: `Reads the logs of the sessions named, or of all, and holds them against what is
+true of every log. Nothing is changed. What is wrong is printed one problem a line,
+and the exit status is then 3.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: p.checkSessions,
+	}
+	cmd.Flags().BoolVar(&p.flags.json, "json", false, "print one problem a line, as JSON")
+	return cmd
+}
+
+// jsonProblem is the form of sessions check --json. Without a position the log could
+// not be read to its end.
+type jsonProblem struct {
+	Session string `json:"session"`
+	Seq     int64  `json:"seq,omitempty"`
+	Message string `json:"message"`
+}
+
+func (p *program) checkSessions(cmd *cobra.Command, args []string) error {
+	db, err := p.openDB(cmd.Context(), false)
+	if err != nil {
+		return err
+	}
+	var all []session.Info
+	for _, id := range args {
+		info, err := db.find(cmd.Context(), id)
+		if err != nil {
+			return err
+		}
+		all = append(all, info)
+	}
+	if len(args) == 0 {
+		if all, err = db.List(cmd.Context(), session.Key{}); err != nil {
+			return err
+		}
+	}
+	problems := 0
+	for _, info := range all {
+		n, err := p.checkSession(cmd.Context(), db, info.Key)
+		if err != nil {
+			return err
+		}
+		problems += n
+	}
+	if problems > 0 {
+		p.say("%s checked: %s", count(len(all), "session"), count(problems, "problem"))
+		return statusError(StatusFailed)
+	}
+	p.say("%s checked: nothing is wrong", count(len(all), "session"))
+	return nil
+}
+
+// checkSession prints what is wrong with one log, and how much that is.
+func (p *program) checkSession(ctx context.Context, db *database, key session.Key) (problems int, err error) {
+	found, failed := integrity.Check(db.Load(ctx, key, 0))
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	if failed != nil {
+		found = append(found, integrity.Violation{Message: "the log cannot be read on from here: " + failed.Error()})
+	}
+	for _, v := range found {
+		if p.flags.json {
+			writeJSON(p.Stdout, jsonProblem{shownID(key), v.Seq, v.Message})
+			continue
+		}
+		fmt.Fprintf(p.Stdout, "%s: %s\n", oneLine(shownID(key)), oneLine(v.String()))
+	}
+	return len(found), nil
+}

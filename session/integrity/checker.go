@@ -1,0 +1,310 @@
+package integrity
+
+import (
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Violation is a place where a log breaks a law.
+type Violation struct {
+	// Seq is the position of the event that breaks it, 0 if it is no event's.
+	Seq int64
+	// Message says what is wrong. It holds names and ids of the log, which may be
+	// anybody's words, and nothing else of what was said.
+	Message string
+}
+
+// String returns the violation as one line.
+func (v Violation) String() string {
+	if v.Seq == 0 {
+		return v.Message
+	}
+	return fmt.Sprintf("seq %d: %s", v.Seq, v.Message)
+}
+
+// Check reads a whole log and returns where it breaks a law, in the order of the log.
+// The error is the one that reading the log ended with.
+func Check(log iter.Seq2[*agent.Event, error]) ([]Violation, error) {
+	var c Checker
+	for e, err := range log {
+		if err != nil {
+			return c.Violations(), err
+		}
+		c.Add(e)
+	}
+	return c.Violations(), nil
+}
+
+// Checker checks a log while it grows. Its zero value has seen nothing. It keeps the
+// ids of all events, and is not safe for concurrent use.
+type Checker struct {
+	found  []Violation
+	fold   session.Fold
+	held   *agent.Event // a start that takes up an open run if the next event says so
+	seq    int64
+	latest time.Time
+	turn   string
+	runs   map[string]*run
+	scopes map[string]*scope
+	ids    map[string]bool   // of all events but results, which share their call's
+	nodes  map[string]string // what may have caused a run, with its scope
+	calls  map[string]bool   // of all that were made
+	commit *agent.Transfer   // whose run must end now
+	active string            // the target of the last transfer of the conversation
+}
+
+// run is one activation of an agent.
+type run struct {
+	agent, scope string
+	ended        bool
+	usages       int
+}
+
+// scope is the conversation, or an inner one.
+type scope struct {
+	open    string // the open run
+	paused  string // the run that waits for a decision
+	last    string // the run that ended last in this turn
+	within  string // the scope around an inner one
+	known   bool   // within is
+	past    bool   // of a session that this one is a fork of; nothing of it is closed here
+	pending map[string]*call
+}
+
+// call is a call without a result.
+type call struct {
+	run, tool string
+	whole     bool // the answer that it is part of is over
+	relay     string
+	resolved  bool
+}
+
+// Add takes in the next event of the log.
+func (c *Checker) Add(e *agent.Event) {
+	if c.runs == nil {
+		c.runs, c.scopes, c.nodes = make(map[string]*run), make(map[string]*scope), make(map[string]string)
+		c.ids, c.calls = make(map[string]bool), make(map[string]bool)
+	}
+	c.fold.Apply(e)
+	if held := c.held; held != nil {
+		c.held = nil
+		n, ok := e.Data.(*agent.Notice)
+		c.start(held, ok && n.Code == agent.NoticeForked && e.RunID == held.RunID)
+	}
+	if _, ok := e.Data.(*agent.HarnessStart); ok {
+		c.envelope(e)
+		c.held = e
+		return
+	}
+	c.event(e)
+}
+
+// Violations returns what was found in the log so far, which must have been read up to
+// the end of a write.
+func (c *Checker) Violations() []Violation {
+	if held := c.held; held != nil {
+		c.held = nil
+		c.start(held, false)
+	}
+	if c.commit != nil {
+		c.found = append(c.found, Violation{c.seq, "a transfer is committed, and its run does not end with it"})
+		c.commit = nil
+	}
+	if len(c.found) == 0 {
+		c.compare()
+	}
+	return c.found
+}
+
+func (c *Checker) fail(e *agent.Event, format string, args ...any) {
+	c.found = append(c.found, Violation{e.Seq, fmt.Sprintf(format, args...)})
+}
+
+// envelope checks what events of all types share.
+func (c *Checker) envelope(e *agent.Event) {
+	c.seq++
+	switch {
+	case e.Seq != c.seq:
+		c.fail(e, "the position should be %d", c.seq)
+		c.seq = e.Seq
+	case e.Partial:
+		c.fail(e, "a partial event is stored")
+	case e.ID == "" || e.TurnID == "" || e.RunID == "" || e.Type() == "":
+		c.fail(e, "the event has no id, turn, run or type")
+	case e.Time.Before(c.latest):
+		c.fail(e, "the time goes back")
+	}
+	c.latest = e.Time
+	if _, ok := e.Data.(*agent.ToolResult); !ok && e.ID != "" {
+		if c.ids[e.ID] {
+			c.fail(e, "the id %q stands twice", e.ID)
+		}
+		c.ids[e.ID] = true
+	}
+	if _, seen := c.nodes[e.ParentID]; !seen && e.ParentID != "" {
+		c.fail(e, "nothing before it is %q, its cause", e.ParentID)
+	}
+	c.node(e)
+}
+
+// node notes the node of the conversation graph that the event makes.
+func (c *Checker) node(e *agent.Event) {
+	switch e.Data.(type) {
+	case *agent.User, *agent.HarnessStart, *agent.HarnessEnd, *agent.Failure:
+		c.nodes[e.RunID+":"+e.Type()] = e.Scope
+	case *agent.ToolResult:
+		c.nodes[e.RunID+":"+e.ID+":result"] = e.Scope
+	case *agent.Usage:
+		if r := c.runs[e.RunID]; r != nil {
+			r.usages++
+			c.nodes[fmt.Sprintf("%s:usage:%d", e.RunID, r.usages)] = e.Scope
+		}
+	}
+	c.nodes[e.ID] = e.Scope
+}
+
+func (c *Checker) scope(name string) *scope {
+	s := c.scopes[name]
+	if s == nil {
+		s = &scope{pending: make(map[string]*call)}
+		c.scopes[name] = s
+	}
+	return s
+}
+
+// event checks an event that starts no run.
+func (c *Checker) event(e *agent.Event) {
+	c.envelope(e)
+	if t := c.commit; t != nil {
+		c.commit = nil
+		if end, ok := e.Data.(*agent.HarnessEnd); !ok || end.FinishReason != agent.FinishReasonTransfer || end.Target != t.To {
+			c.fail(e, "a transfer to %q was committed, and its run does not end with it", t.To)
+		}
+	}
+	if _, ok := e.Data.(*agent.User); ok {
+		c.user(e)
+		return
+	}
+	if e.Agent == "user" {
+		return // a notice of the runner's
+	}
+	r := c.runs[e.RunID]
+	if r == nil {
+		c.fail(e, "a %s of the run %s, which never started", e.Type(), e.RunID)
+		return
+	}
+	s := c.scope(e.Scope)
+	if r.agent != e.Agent || r.scope != e.Scope {
+		c.fail(e, "a %s of %q in %q stands in a run of %q in %q", e.Type(), e.Agent, e.Scope, r.agent, r.scope)
+	}
+	switch d := e.Data.(type) {
+	case *agent.ToolResult: // may settle what a paused run asked
+		c.result(e, d, s)
+		return
+	case *agent.RelayResolved:
+		c.resolved(e, d, s)
+		return
+	}
+	switch {
+	case r.ended:
+		c.fail(e, "a %s after the end of its run", e.Type())
+	case s.open != e.RunID:
+		c.fail(e, "a %s of a run that is not open", e.Type())
+	case e.TurnID != c.turn:
+		c.fail(e, "a %s of another turn", e.Type())
+	}
+	c.payload(e, s, r)
+}
+
+// payload checks what an open run has stored.
+func (c *Checker) payload(e *agent.Event, s *scope, r *run) {
+	switch d := e.Data.(type) {
+	case *agent.Text:
+		if len(s.pending) > 0 {
+			c.fail(e, "the agent speaks before its calls have results")
+		}
+	case *agent.Reasoning:
+		c.answer(e, s)
+	case *agent.Usage:
+		c.answer(e, s)
+		for _, call := range s.pending {
+			call.whole = true
+		}
+	case *agent.ToolCall:
+		c.answer(e, s)
+		s.pending[e.ID] = &call{run: e.RunID, tool: d.Name}
+		c.calls[e.ID] = true
+	case *agent.Relay:
+		switch call := s.pending[d.ToolCallID]; {
+		case call == nil || call.relay != "" || call.tool != d.Tool:
+			c.fail(e, "a question about %q, which is no open call that nobody asked about", d.ToolCallID)
+		default:
+			call.relay = e.ID
+		}
+	case *agent.Transfer:
+		switch d.Outcome {
+		case agent.TransferCommitted:
+			if c.commit = d; e.Scope == "" {
+				c.active = d.To
+			}
+		case agent.TransferRejected, agent.TransferConflict, agent.TransferFailed:
+		default:
+			c.fail(e, "a transfer with the outcome %q", d.Outcome)
+		}
+	case *agent.HarnessEnd:
+		c.end(e, d, s, r)
+	}
+}
+
+// user checks that nothing is open when the user speaks.
+func (c *Checker) user(e *agent.Event) {
+	for name, s := range c.scopes {
+		if !s.past && (s.open != "" || len(s.pending) > 0) {
+			c.fail(e, "the user speaks while a run or a call of the scope %q is open", name)
+		}
+		if name != "" {
+			delete(c.scopes, name)
+		}
+	}
+	c.scopes[""] = &scope{pending: make(map[string]*call)}
+	c.turn = e.TurnID
+}
+
+// answer says that something of a model's next answer comes.
+func (c *Checker) answer(e *agent.Event, s *scope) {
+	for id, call := range s.pending {
+		if call.whole {
+			c.fail(e, "the model answers before the call %q has a result", id)
+		}
+	}
+}
+
+func (c *Checker) result(e *agent.Event, d *agent.ToolResult, s *scope) {
+	switch call := s.pending[e.ID]; {
+	case call == nil && c.calls[e.ID]:
+		c.fail(e, "a second result of the call %q", e.ID)
+	case call == nil:
+		c.fail(e, "a result of %q without a call", d.Name)
+	case call.run != e.RunID || call.tool != d.Name:
+		c.fail(e, "a result of %q in the run %s for a call of %q in the run %s", d.Name, e.RunID, call.tool, call.run)
+	}
+	delete(s.pending, e.ID)
+}
+
+func (c *Checker) resolved(e *agent.Event, d *agent.RelayResolved, s *scope) {
+	// The run that waits, or the one that another decision opened and a crash cut off.
+	if s.paused != e.RunID && s.open != e.RunID {
+		c.fail(e, "a decision while nothing waits for one")
+	}
+	for _, call := range s.pending {
+		if call.relay == d.RelayID && !call.resolved {
+			call.resolved = true
+			return
+		}
+	}
+	c.fail(e, "a decision about %q, which nobody asked or somebody decided", d.RelayID)
+}

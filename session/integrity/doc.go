@@ -1,0 +1,19 @@
+// Package integrity checks that the log of a session obeys the laws of every log:
+// what a runner writes, whatever agents, models, tools, stores and crashes do.
+//
+//   - Positions have no gaps, ids stand once, times do not go back, and every event
+//     can be read.
+//   - A run starts once and ends at most once, and nothing of it comes after its end.
+//     What has caused it stands before it.
+//   - A call of a tool has one result, before its agent's model answers again, and a
+//     result has a call. A question about a call is asked once and decided once.
+//   - A transfer that is committed ends its run in the same write, and its target is
+//     what runs next.
+//   - Scopes close inside out: no run ends while one is open that it has brought
+//     about, and the user speaks when nothing is open.
+//
+// It reads a log with a memory of its own. It shares nothing with [session.Fold], so
+// that each can find the other wrong.
+//
+// The package imports session and agent, and never changes a log.
+package integrity

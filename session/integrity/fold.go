@@ -1,0 +1,46 @@
+package integrity
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/agentarbor/arbor/session"
+)
+
+// compare holds the fold of the log against what the checker knows: what is open, which
+// calls wait, who is active.
+func (c *Checker) compare() {
+	wrong := func(format string, args ...any) {
+		c.found = append(c.found, Violation{c.seq, "the fold of the log " + fmt.Sprintf(format, args...)})
+	}
+	open := c.fold.Open()
+	for name, s := range c.scopes {
+		run := &c.fold.Scope(name).Run
+		switch {
+		case s.past:
+		case (s.open != "") != slices.Contains(open, name):
+			wrong("is wrong about whether a run of the scope %q is open", name)
+		case s.open != "" && s.open != run.ID:
+			wrong("has the run %s open and not %s", run.ID, s.open)
+		case len(s.pending) != len(run.Pending) && (s.open != "" || s.paused != ""):
+			wrong("has %d calls without a result in %q, and not %d", len(run.Pending), name, len(s.pending))
+		case s.open != "" || s.paused != "":
+			c.calling(run, s, wrong)
+		}
+	}
+	conversation := c.fold.Scope("")
+	if conversation.Active != c.active {
+		wrong("says that %q is active, and not %q", conversation.Active, c.active)
+	}
+	if s := c.scopes[""]; s != nil && c.fold.Paused() != (s.paused != "" && len(s.pending) > 0) {
+		wrong("is wrong about whether decisions are waited for")
+	}
+}
+
+func (c *Checker) calling(run *session.Run, s *scope, wrong func(string, ...any)) {
+	for _, has := range run.Pending {
+		if call := s.pending[has.ID]; call == nil || call.run != has.RunID || call.relay != has.Relay || call.resolved != has.Resolved {
+			wrong("is wrong about the call %q", has.ID)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package integrity
+
+import "github.com/agentarbor/arbor/agent"
+
+// start checks that a run may begin. One that is taken up in a fork goes on with what
+// the other session has left open, which gets no end here.
+func (c *Checker) start(e *agent.Event, forked bool) {
+	s := c.scope(e.Scope)
+	switch {
+	case c.commit != nil:
+		c.fail(e, "a run starts between a transfer and the end of its run")
+		c.commit = nil
+	case c.runs[e.RunID] != nil:
+		c.fail(e, "the run %s starts twice", e.RunID)
+	case e.TurnID != c.turn:
+		c.fail(e, "a run starts in another turn")
+	}
+	if forked {
+		c.takeUp(e, s)
+	} else {
+		c.begin(e, s)
+	}
+	c.runs[e.RunID] = &run{agent: e.Agent, scope: e.Scope}
+	s.open, s.paused, s.past = e.RunID, "", false
+}
+
+// begin checks a run that nothing of the kind was before.
+func (c *Checker) begin(e *agent.Event, s *scope) {
+	switch {
+	case s.open != "":
+		c.fail(e, "the run %s starts while %s is open in the same scope", e.RunID, s.open)
+	case s.paused == "" && len(s.pending) > 0:
+		c.fail(e, "a run starts before all calls have results")
+	case e.ParentID == "":
+		c.fail(e, "a run starts without a cause")
+	case s.last != "" && e.ParentID != s.last+":"+agent.TypeHarnessEnd:
+		c.fail(e, "a run was caused by %q, not by the end of %s", e.ParentID, s.last)
+	}
+	if e.Scope == "" || s.known {
+		return
+	}
+	if conductor := c.runs[agent.Conductor(e.Scope)]; conductor != nil {
+		s.within, s.known = conductor.scope, true
+	} else {
+		s.within, s.known = c.nodes[e.ParentID]
+	}
+	if !s.known || c.scope(s.within).open == "" {
+		c.fail(e, "no open run has opened the scope %q", e.Scope)
+	}
+}
+
+// takeUp checks a run that goes on with one of the shared past. What that one had opened
+// stays as it is, unless it is a workflow, whose children are taken up one by one.
+func (c *Checker) takeUp(e *agent.Event, s *scope) {
+	before := s.open
+	if s.paused != "" {
+		before = s.paused
+	}
+	if r := c.runs[before]; r == nil || r.agent != e.Agent {
+		c.fail(e, "the run %s takes up nothing", e.RunID)
+	} else {
+		r.ended = true
+	}
+	for _, call := range s.pending {
+		call.run, call.whole = e.RunID, true
+	}
+	if e.Scope != "" {
+		return
+	}
+	for name, inner := range c.scopes {
+		if name != "" {
+			inner.past = true
+		}
+	}
+}
+
+// end checks that a run may end.
+func (c *Checker) end(e *agent.Event, d *agent.HarnessEnd, s *scope, r *run) {
+	switch {
+	case d.FinishReason == agent.FinishReasonInputRequired:
+		if s.paused = e.RunID; !asks(s) {
+			c.fail(e, "a run waits, but nobody was asked about its calls")
+		}
+	case len(s.pending) > 0:
+		c.fail(e, "a run ends with calls that have no result")
+	}
+	for name, inner := range c.scopes {
+		if inner.known && inner.within == e.Scope && inner.open != "" && !inner.past {
+			c.fail(e, "a run ends before the scope %q that it has opened", name)
+		}
+	}
+	r.ended = true
+	s.open, s.last = "", e.RunID
+}
+
+// asks reports whether somebody was asked about a call, if there are any.
+func asks(s *scope) bool {
+	for _, call := range s.pending {
+		if call.relay != "" && !call.resolved {
+			return true
+		}
+	}
+	return len(s.pending) == 0
+}

@@ -1,0 +1,133 @@
+package sessiontest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/integrity"
+)
+
+// TB is what [Checked] needs of a test: a [testing.TB] has it, and so have the values
+// that libraries for property tests hand out.
+type TB interface {
+	Errorf(format string, args ...any)
+	Logf(format string, args ...any)
+}
+
+// Memory returns an empty store in memory that is [Checked].
+func Memory(t TB, opts ...session.MemoryOption) session.Store {
+	return Checked(t, session.NewMemory(opts...))
+}
+
+// Checked returns a store that holds the sessions of another against the laws of
+// [integrity] whenever a lease is given back, which is after every turn. Each event must
+// also read back as it was written, then and whenever it is loaded later. What is wrong
+// fails the test, which goes on. A test that stores damaged logs on purpose does so in a
+// store that is not checked.
+func Checked(t TB, store session.Store) session.Store {
+	return &checked{Store: store, t: t, logs: make(map[session.Key]*checkedLog)}
+}
+
+type checked struct {
+	session.Store
+	t TB
+
+	mu   sync.Mutex
+	logs map[session.Key]*checkedLog
+}
+
+// checkedLog is what is known of one session.
+type checkedLog struct {
+	incarnation int64
+	written     map[int64][]byte // events as they were given, by position
+	checker     integrity.Checker
+	seq         int64 // checked up to here
+	reported    int
+}
+
+// of returns what is known of a session. The caller holds mu.
+func (s *checked) of(key session.Key, lease session.Lease) *checkedLog {
+	l := s.logs[key]
+	if l == nil || l.incarnation != lease.Incarnation {
+		l = &checkedLog{incarnation: lease.Incarnation, written: make(map[int64][]byte)}
+		s.logs[key] = l
+	}
+	return l
+}
+
+func (s *checked) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*agent.Event) error {
+	encoded := make([][]byte, len(events))
+	for i, e := range events {
+		var err error
+		if encoded[i], err = json.Marshal(e); err != nil {
+			s.t.Errorf("session %s: an event that has no JSON form is stored: %v", key, err)
+		}
+	}
+	if err := s.Store.Append(ctx, key, expectedSeq, lease, events...); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.of(key, lease)
+	for i, e := range events {
+		l.written[e.Seq] = encoded[i]
+	}
+	return nil
+}
+
+func (s *checked) Release(ctx context.Context, key session.Key, lease session.Lease) error {
+	s.check(context.WithoutCancel(ctx), key, lease)
+	return s.Store.Release(ctx, key, lease)
+}
+
+// check reads what was stored since the last time.
+func (s *checked) check(ctx context.Context, key session.Key, lease session.Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.of(key, lease)
+	for e, err := range s.Store.Load(ctx, key, l.seq) {
+		if err != nil {
+			return // of a store that is made to fail
+		}
+		data, err := json.Marshal(e)
+		var again agent.Event
+		if err == nil {
+			err = json.Unmarshal(data, &again)
+		}
+		if err != nil {
+			s.t.Errorf("session %s: seq %d cannot be read back: %v", key, e.Seq, err)
+			return
+		}
+		if was, ok := l.written[e.Seq]; ok && !bytes.Equal(was, data) {
+			s.t.Errorf("session %s: seq %d does not read back as it was written:\n%s\n%s", key, e.Seq, was, data)
+		}
+		if second, _ := json.Marshal(&again); !bytes.Equal(second, data) {
+			s.t.Errorf("session %s: seq %d is another event when it is read again:\n%s\n%s", key, e.Seq, data, second)
+		}
+		l.checker.Add(&again)
+		l.seq = e.Seq
+	}
+	found := l.checker.Violations()
+	for _, v := range found[l.reported:] {
+		s.t.Errorf("session %s: %s", key, v)
+	}
+	if len(found) > l.reported {
+		s.tell(ctx, key)
+	}
+	l.reported = len(found)
+}
+
+// tell writes a log down that breaks a law.
+func (s *checked) tell(ctx context.Context, key session.Key) {
+	for e, err := range s.Store.Load(ctx, key, 0) {
+		if err != nil {
+			return
+		}
+		data, _ := json.Marshal(e)
+		s.t.Logf("%s", data)
+	}
+}

@@ -1,0 +1,88 @@
+package sessiontest_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+)
+
+// recorder is a test that notes how it fails.
+type recorder struct{ errors, logs []string }
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.errors = append(r.errors, fmt.Sprintf(format, args...))
+}
+func (r *recorder) Logf(format string, args ...any) {
+	r.logs = append(r.logs, fmt.Sprintf(format, args...))
+}
+
+// forgetful reads other words than were stored.
+type forgetful struct{ session.Store }
+
+func (s forgetful) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*agent.Event, error] {
+	return func(yield func(*agent.Event, error) bool) {
+		for e, err := range s.Store.Load(ctx, key, after) {
+			if _, ok := e.Data.(*agent.Text); ok {
+				other := *e
+				other.Data = &agent.Text{Content: "?"}
+				e = &other
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// turn stores events in one turn, which are given positions and ids.
+func turn(t *testing.T, s session.Store, events ...*agent.Event) {
+	ctx, key := context.Background(), session.ID("s")
+	lease, err := s.Acquire(ctx, key, session.Owner{Host: "test"})
+	require.NoError(t, err)
+	for i, e := range events {
+		e.Seq, e.ID, e.TurnID = lease.Seq+int64(i)+1, fmt.Sprint("i", lease.Seq+int64(i)+1), "t"
+	}
+	require.NoError(t, s.Append(ctx, key, lease.Seq, lease, events...))
+	require.NoError(t, s.Release(ctx, key, lease))
+}
+
+func TestChecked(t *testing.T) {
+	begin := func() []*agent.Event {
+		return []*agent.Event{
+			{RunID: "u", Agent: "user", Data: &agent.User{}},
+			{RunID: "r", Agent: "a", ParentID: "u:user", Data: &agent.HarnessStart{AgentID: "a"}},
+			{RunID: "r", Agent: "a", Data: &agent.Text{Content: "words"}},
+		}
+	}
+	end := func() *agent.Event {
+		return &agent.Event{RunID: "r", Agent: "a", Data: &agent.HarnessEnd{AgentID: "a", FinishReason: agent.FinishReasonStop}}
+	}
+
+	good := new(recorder)
+	store := sessiontest.Memory(good)
+	turn(t, store, begin()...)
+	turn(t, store, end())
+	require.Empty(t, good.errors)
+
+	turn(t, store, end())
+	require.Len(t, good.errors, 1)
+	require.Contains(t, good.errors[0], "seq 5: a harness_end after the end of its run")
+	require.Len(t, good.logs, 5, "the log is told")
+
+	// A session of the same key that was deleted is another one.
+	require.NoError(t, store.Delete(context.Background(), session.ID("s")))
+	turn(t, store, append(begin(), end())...)
+	require.Len(t, good.errors, 1)
+
+	bad := new(recorder)
+	turn(t, sessiontest.Checked(bad, forgetful{session.NewMemory()}), begin()...)
+	require.Len(t, bad.errors, 1)
+	require.Contains(t, bad.errors[0], "seq 3 does not read back as it was written")
+}
