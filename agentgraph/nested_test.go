@@ -22,8 +22,11 @@ func TestEndsInsideGraphs(t *testing.T) {
 	})
 }
 
-// requireClosed: every run that begins in a log ends in it, and every call has a result.
+// requireClosed: every run that begins in a log ends in it, once, and every call has a
+// result.
 func requireClosed(t testing.TB, events []*agent.Event, where string) {
+	t.Helper()
+	requireEnds(t, events, where)
 	open := make(map[string]string)
 	for _, e := range events {
 		switch d := e.Data.(type) {

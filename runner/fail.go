@@ -38,13 +38,6 @@ func (l *lane) fail(run session.Run, err error) error {
 		reason = agent.FinishReasonLimit
 	}
 	l.answerPending(run, "not executed: "+agent.ForModel(err))
-	if n := l.tree.Node(run.Agent); n != nil {
-		if _, ok := n.Agent.(agent.Workflow); ok { // whose agents may still be at work in the log
-			within := make(map[string]bool)
-			conducts(within, &run)
-			l.joined = l.t.closeWithin(l.joined, within)
-		}
-	}
 	ends := []agent.EventData{failure, &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: reason}}
 	if void := l.void(failure.Code, "the answer was not completed"); void != nil {
 		ends = append([]agent.EventData{void}, ends...)

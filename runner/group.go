@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/session"
 )
 
 // errStopped is why a child's context ends that its workflow has stopped.
@@ -323,9 +322,8 @@ func (g *group) Stop() []*agent.Child {
 	g.drain(errStopped)
 	slices.SortFunc(g.live, func(a, b *child) int { return a.number - b.number })
 	children := make([]*agent.Child, len(g.live))
-	stopped := make(map[string]bool, len(g.live)) // scopes of this group, and runs inside them
 	for i, c := range g.live {
-		children[i], stopped[c.scope] = c.spec, true
+		children[i] = c.spec
 		if void := c.void("canceled", "stopped by "+g.l.current.Agent); void != nil {
 			g.pending = append(g.pending, c.stamp(g.l.t.runOf(c.scope), &agent.Event{Data: void}))
 		}
@@ -333,35 +331,10 @@ func (g *group) Stop() []*agent.Child {
 	g.live = g.live[:0]
 	g.ctx, g.cancel = context.WithCancelCause(g.parent) // others may begin
 	g.closed = nil
-	conducts(stopped, &g.l.current) // and those that were cut off once, and did not begin again
-	g.pending = g.l.t.closeWithin(g.pending, stopped)
+	g.l.t.mu.Lock()
+	g.pending = g.l.t.closeInside(g.pending, &g.l.current) // also those that were cut off once, and did not begin again
+	g.l.t.mu.Unlock()
 	return children
-}
-
-// closeWithin makes the events that end the open runs in some scopes, and in those of
-// the workflows in them. "run " and an id stands for the scopes of that run's children.
-func (t *turn) closeWithin(events []*agent.Event, within map[string]bool) []*agent.Event {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var scopes []string
-	for _, scope := range t.w.fold.Open() {
-		if within[scope] || within["run "+agent.Conductor(scope)] {
-			conducts(within, &t.w.fold.Scope(scope).Run)
-			scopes = append(scopes, scope)
-		}
-	}
-	for _, scope := range slices.Backward(scopes) {
-		events = t.closeScope(events, scope, interrupted)
-	}
-	return events
-}
-
-// conducts notes the scopes of a run's children, and of those whose work it takes up.
-func conducts(within map[string]bool, run *session.Run) {
-	within["run "+run.ID] = true
-	for _, id := range run.Before {
-		within["run "+id] = true
-	}
 }
 
 // Add implements agent.Group.

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"testing"
@@ -65,6 +66,7 @@ type runCheck struct {
 }
 
 type scopeCheck struct {
+	opener  string // of an inner scope: the workflow's run, or the call
 	open    string // the open run
 	paused  string // the run that waits for approvals
 	last    string // the run that ended last in this turn
@@ -253,6 +255,18 @@ func (c *logCheck) start(e *agent.Event, s *scopeCheck) {
 	}
 	c.runs[e.RunID] = &runCheck{agent: e.Agent}
 	s.open, s.paused = e.RunID, ""
+	if e.Scope != "" && s.opener == "" {
+		s.opener = cmp.Or(agent.Conductor(e.Scope), e.ParentID)
+	}
+}
+
+// closed says that a run or a call is over: nothing may be open inside of it.
+func (c *logCheck) closed(opener string) {
+	for name, inner := range c.scopes {
+		if inner.opener == opener && inner.open != "" {
+			c.fail("%s is over before the scope %s that it has opened", opener, name)
+		}
+	}
 }
 
 // responsible returns who must start next in the conversation, nil if the tree
@@ -297,6 +311,7 @@ func (c *logCheck) result(e *agent.Event, d *agent.ToolResult, s *scopeCheck) {
 		c.fail("a result of %s without a call, a second one, or one of another run", d.Name)
 	}
 	delete(s.pending, e.ID)
+	c.closed(e.ID)
 }
 
 func (c *logCheck) resolved(e *agent.Event, d *agent.RelayResolved, s *scopeCheck) {
@@ -331,6 +346,7 @@ func (c *logCheck) end(e *agent.Event, d *agent.HarnessEnd, s *scopeCheck, run *
 			c.fail("the run ends before the scope %s that it has opened", name)
 		}
 	}
+	c.closed(e.RunID)
 	run.ended = true
 	s.open, s.last = "", e.RunID
 	c.nodes[e.RunID+":harness_end"] = true

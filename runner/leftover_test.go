@@ -194,6 +194,38 @@ func TestMemosMayLookAtTheSession(t *testing.T) {
 	require.Equal(t, got[1], got[2], "it is made once")
 }
 
+// TestWhoIsLeftRunningSeesNoOtherTurn: an agent behind a tool that does not heed the end
+// of its time reads the session while the next turn writes to it. It shares nothing with
+// that turn, and what it stores comes too late.
+func TestWhoIsLeftRunningSeesNoOtherTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := make(chan int64, 1)
+		late := function(t, "late", func(_ context.Context, inv *agent.Invocation) iterSeq {
+			return func(yield func(*agent.Event, error) bool) {
+				time.Sleep(time.Hour)
+				seen <- inv.Session().Seq()
+				yield(&agent.Event{Data: &agent.Text{Content: "So late."}}, nil)
+			}
+		})
+		tool, err := agenttool.New(late, agenttool.WithTimeout(time.Second))
+		require.NoError(t, err)
+		root := scriptedAgent(t, "root", seq(scripted.Reply(scripted.Call("late", `{"input":"go"}`)), scripted.Reply(scripted.Text("One.")), scripted.Reply(scripted.Text("Two."))),
+			llmagent.WithTools(tool))
+		r := newRun(t, root)
+		_, err = say(r, s1, "Hi")
+		require.NoError(t, err)
+		first := load(t, r, s1)
+		checkLog(t, r, first)
+		_, err = say(r, s1, "And now?")
+		require.NoError(t, err)
+		log := load(t, r, s1)
+		time.Sleep(2 * time.Hour)
+		require.LessOrEqual(t, <-seen, int64(len(first)), "it sees what a later turn has stored")
+		require.Equal(t, log, load(t, r, s1), "something is stored after the turn")
+		checkLog(t, r, log)
+	})
+}
+
 // sickForInner fails as often as it is told to write what an inner tool gave.
 type sickForInner struct {
 	session.Store

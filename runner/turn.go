@@ -37,6 +37,7 @@ type turn struct {
 	whole     map[string]struct{} // the blocks of inner scopes that it has to the end
 	recalled  []*agent.Event      // results that a repeated decision asks for again
 	resumed   bool                // the conversation's open run was cut off before this turn took it up
+	gone      warm                // what is left to those who still run when the turn is over
 }
 
 // turn takes the lease, brings the session up to date, opens the turn with
@@ -65,7 +66,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 		yield(nil, err)
 		return
 	}
-	defer func() { t.keepUp(); r.cache.put(t.w) }()
+	defer t.leave()
 	if r.limits.Time > 0 {
 		limit := &agent.LimitError{Name: "seconds of wall time", Limit: int64(r.limits.Time.Seconds())}
 		if r.limits.Time%time.Second != 0 {
@@ -93,6 +94,19 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 	if err := run(l); err != nil && !l.stopped {
 		yield(nil, err)
 	}
+}
+
+// leave gives the warm session back to the cache. A tool that ignores the end of its
+// context may be left running, and an agent inside of it: they see an empty session from
+// now on, and not what the next turn does with this one.
+func (t *turn) leave() {
+	t.keepUp()
+	t.mu.Lock()
+	w := t.w
+	t.gone.key = w.key
+	t.w = &t.gone
+	t.mu.Unlock()
+	t.r.cache.put(w)
 }
 
 // toConsumer hands over a partial event, or else all stored events that the
@@ -302,45 +316,6 @@ func (t *turn) start(n *agent.Node, turnID, parentID, scope string, input []byte
 	return &agent.Event{TurnID: turnID, RunID: t.newID(), Scope: scope, ParentID: parentID, Agent: n.Agent.Name(), Path: n.Path, Data: data}
 }
 
-// What models are told about calls that got no result.
-const (
-	interrupted = "interrupted; outcome unknown"
-	withdrawn   = "withdrawn: the user went on"
-)
-
-// closing makes the events that end all open runs of an interrupted turn, the
-// conversation's last.
-func (t *turn) closing(message string) []*agent.Event {
-	var events []*agent.Event
-	open := t.w.fold.Open()
-	for i := len(open) - 1; i >= 0; i-- {
-		events = t.closeScope(events, open[i], message)
-	}
-	return events
-}
-
-func (t *turn) closeScope(events []*agent.Event, scope, message string) []*agent.Event {
-	run := &t.w.fold.Scope(scope).Run
-	if scope != "" && t.past(run) {
-		return events
-	}
-	envelope := agent.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path}
-	for _, c := range run.Pending {
-		e, told := envelope, message
-		if message == interrupted && c.Relay != "" && !c.Resolved { // it waits for an approval, and has not run
-			told = withdrawn
-		}
-		e.ID, e.RunID, e.Data = c.ID, c.RunID, &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON(told), IsError: true}
-		events = append(events, &e)
-	}
-	if !run.Open { // paused: its end is in the log
-		return events
-	}
-	e := envelope
-	e.Data = &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: agent.FinishReasonCanceled}
-	return append(events, &e)
-}
-
 func endNode(runID string) string { return runID + ":harness_end" }
 
 // append stores events in one atomic write and takes them into the fold. Seq,
@@ -356,6 +331,9 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 		ctx = context.WithoutCancel(ctx) // what is done is kept; the next step ends the turn
 	case err != nil:
 		return err
+	}
+	if events = t.ordered(events); len(events) == 0 {
+		return errClosed
 	}
 	// Times never go back, and no two writes have the same: a position where the
 	// time changes is one at which the log has stood.

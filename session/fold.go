@@ -27,6 +27,7 @@ type Fold struct {
 
 	conversation Scope
 	inner        map[string]*Scope // of the current turn
+	inside       map[string]int    // of them, how many are open, by what opened them
 	free         []*Scope          // of scopes that are over
 	state        map[string]any
 	spent        []Spent
@@ -95,6 +96,7 @@ type Scope struct {
 	Input json.RawMessage
 
 	first  int64           // the seq at which the scope was opened
+	opener string          // the workflow's run, or the call, that opened it
 	node   node            // the last one
 	handed *agent.Transfer // the last committed one
 	given  *agent.Transfer // what had started the run that made it
@@ -218,10 +220,42 @@ const maxFree = 16
 func (f *Fold) forget(name string) {
 	s := f.inner[name]
 	delete(f.inner, name)
+	if s != nil && s.Run.Open {
+		f.closed(s)
+	}
 	if s != nil && len(f.free) < maxFree {
 		*s = Scope{}
 		f.free = append(f.free, s)
 	}
+}
+
+// closed counts an open scope no more.
+func (f *Fold) closed(s *Scope) {
+	if s.opener == "" {
+		return
+	}
+	if f.inside[s.opener]--; f.inside[s.opener] <= 0 {
+		delete(f.inside, s.opener)
+	}
+}
+
+// Inside returns how many scopes are open that were opened by the run of a workflow,
+// for a child, or by a call, for the agent of a tool.
+func (f *Fold) Inside(opener string) int { return f.inside[opener] }
+
+// Runs reports whether a run of an inner scope is open, or waits there for something.
+func (f *Fold) Runs(scope, run string) bool {
+	s := f.inner[scope]
+	return s != nil && s.Run.ID == run && (s.Run.Open || s.Run.Finish == agent.FinishReasonInputRequired)
+}
+
+// Opener returns what has opened an inner scope that is not over: the run of a workflow,
+// or a call. It is "" for any other.
+func (f *Fold) Opener(scope string) string {
+	if s := f.inner[scope]; s != nil {
+		return s.opener
+	}
+	return ""
 }
 
 // Call returns the pending call of an id, or nil.
@@ -305,6 +339,7 @@ func (f *Fold) Apply(e *agent.Event) {
 			f.spent[i].Turn = Use{}
 		}
 		clear(f.inner)
+		clear(f.inside)
 		for key := range f.state {
 			if strings.HasPrefix(key, "turn:") {
 				delete(f.state, key)
@@ -335,9 +370,21 @@ func (f *Fold) Apply(e *agent.Event) {
 		}
 		if s.first == 0 {
 			s.first = e.Seq
+			if e.Scope != "" {
+				s.opener = cmp.Or(agent.Conductor(e.Scope), e.ParentID)
+			}
+		}
+		if !last.Open && s.opener != "" {
+			if f.inside == nil {
+				f.inside = make(map[string]int)
+			}
+			f.inside[s.opener]++
 		}
 		s.began = e.Time.UnixNano()
 	case *agent.HarnessEnd:
+		if s.Run.Open {
+			f.closed(s)
+		}
 		s.Run.Open, s.Run.Finish, s.Run.Target = false, d.FinishReason, d.Target
 		s.LastEnd = e.RunID
 		if d.FinishReason == agent.FinishReasonCanceled {

@@ -1,0 +1,181 @@
+package runner
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// What models are told about calls that got no result.
+const (
+	interrupted = "interrupted; outcome unknown"
+	withdrawn   = "withdrawn: the user went on"
+)
+
+// closing makes the events that end all open runs of an interrupted turn, the
+// conversation's last.
+func (t *turn) closing(message string) []*agent.Event {
+	var events []*agent.Event
+	open := t.w.fold.Open()
+	for i := len(open) - 1; i >= 0; i-- {
+		events = t.closeScope(events, open[i], message)
+	}
+	return events
+}
+
+func (t *turn) closeScope(events []*agent.Event, scope, message string) []*agent.Event {
+	run := &t.w.fold.Scope(scope).Run
+	if scope != "" && t.past(run) {
+		return events
+	}
+	envelope := agent.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path}
+	for _, c := range run.Pending {
+		e, told := envelope, message
+		if message == interrupted && c.Relay != "" && !c.Resolved { // it waits for an approval, and has not run
+			told = withdrawn
+		}
+		e.ID, e.RunID, e.Data = c.ID, c.RunID, &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON(told), IsError: true}
+		events = append(events, &e)
+	}
+	if !run.Open { // paused: its end is in the log
+		return events
+	}
+	e := envelope
+	e.Data = &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: agent.FinishReasonCanceled}
+	return append(events, &e)
+}
+
+// errClosed is what a run is told that was closed meanwhile, because the run or the call
+// that had opened its scope is over.
+var errClosed = errors.New("the run was closed")
+
+// ordered returns the events of a write as the log may have them, whoever has put them
+// together: scopes close from the inside out, so that what is open inside of a run that
+// ends, or of a call that gets its result, is closed before; and a run ends once and says
+// nothing after that, so that what comes of a scope that was closed is left out. The
+// ends that wait to be stored with other events are in the same write, or in one before.
+func (t *turn) ordered(events []*agent.Event) []*agent.Event {
+	f := &t.w.fold
+	var room [8]string
+	ended := room[:0] // runs
+	run, open := "", false
+	out, own := events, false // own: out is no longer the caller's slice
+	for i, e := range events {
+		end, isEnd := e.Data.(*agent.HarnessEnd)
+		if e.Scope != "" {
+			if _, ok := e.Data.(*agent.HarnessStart); ok {
+				run, open = e.RunID, true
+			} else if e.RunID != run {
+				run, open = e.RunID, !slices.Contains(ended, e.RunID) && (f.Runs(e.Scope, e.RunID) || startsIn(events[:i], e.RunID))
+			}
+			if !open {
+				if !own {
+					out, own = slices.Clone(events[:i]), true
+				}
+				continue
+			}
+		}
+		before := len(out)
+		if !own {
+			before = i
+		}
+		if closing := t.leftOpen(out[:before:before], e); len(closing) > before {
+			out, own = closing, true
+		}
+		if own {
+			out = append(out, e)
+		}
+		if isEnd && e.Scope != "" && end.FinishReason != agent.FinishReasonInputRequired {
+			ended, open = append(ended, e.RunID), false
+		}
+	}
+	return out
+}
+
+func startsIn(events []*agent.Event, run string) bool {
+	return slices.ContainsFunc(events, func(e *agent.Event) bool {
+		_, ok := e.Data.(*agent.HarnessStart)
+		return ok && e.RunID == run
+	})
+}
+
+// leftOpen adds to the events before e the ends of what is open inside of what e ends.
+func (t *turn) leftOpen(before []*agent.Event, e *agent.Event) []*agent.Event {
+	f := &t.w.fold
+	switch e.Data.(type) {
+	case *agent.HarnessEnd:
+		if run := &f.Scope(e.Scope).Run; run.ID == e.RunID {
+			for k := -1; k < len(run.Before); k++ {
+				opener := run.ID
+				if k >= 0 {
+					opener = run.Before[k]
+				}
+				if t.open(before, opener) > 0 {
+					return t.closeInside(before, run)
+				}
+			}
+		}
+	case *agent.ToolResult:
+		if t.open(before, e.ID) > 0 {
+			return t.closeInside(before, &session.Run{Pending: []session.Call{{ID: e.ID}}})
+		}
+	}
+	return before
+}
+
+// open counts the scopes that something has opened, but those that events close.
+func (t *turn) open(events []*agent.Event, opener string) int {
+	n := t.w.fold.Inside(opener)
+	if n == 0 {
+		return 0
+	}
+	for _, e := range events {
+		if _, ok := e.Data.(*agent.HarnessEnd); ok && t.w.fold.Opener(e.Scope) == opener {
+			n--
+		}
+	}
+	return n
+}
+
+// closeInside adds to events the ends of the runs that are open inside of a run: in the
+// scopes that it has opened, as a workflow or by calls that have no result, and in those
+// inside of them. An end that is among the events already is not made again. The caller
+// holds mu.
+func (t *turn) closeInside(events []*agent.Event, run *session.Run) []*agent.Event {
+	within := make(map[string]bool)
+	opens := func(run *session.Run) {
+		within[run.ID] = true
+		for _, id := range run.Before {
+			within[id] = true
+		}
+		for i := range run.Pending {
+			within[run.Pending[i].ID] = true
+		}
+	}
+	opens(run)
+	f := &t.w.fold
+	var scopes []string
+	for _, scope := range f.Open() { // those around a scope stand before it
+		if scope == "" || !within[f.Opener(scope)] {
+			continue
+		}
+		inner := &f.Scope(scope).Run
+		opens(inner)
+		if !endsIn(events, inner.ID) {
+			scopes = append(scopes, scope)
+		}
+	}
+	for _, scope := range slices.Backward(scopes) {
+		events = t.closeScope(events, scope, interrupted)
+	}
+	return events
+}
+
+func endsIn(events []*agent.Event, run string) bool {
+	return slices.ContainsFunc(events, func(e *agent.Event) bool {
+		_, ok := e.Data.(*agent.HarnessEnd)
+		return ok && e.RunID == run
+	})
+}
