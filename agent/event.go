@@ -99,7 +99,8 @@ type (
 		By       string `json:"by,omitempty"`
 	}
 	// Transfer records a transfer, or an attempt at one. Payload is the typed
-	// input that a transfer may carry.
+	// input that a transfer may carry. An agent that yields one hands over if the
+	// outcome is TransferCommitted, or none; From is always the agent itself.
 	Transfer struct {
 		From          string          `json:"from"`
 		To            string          `json:"to"`

@@ -258,9 +258,10 @@ func (l *lane) take(e *agent.Event, err error) bool {
 			return false
 		}
 	case *agent.Transfer:
-		if name := l.inv.Agent().Name(); e.Seq == 0 && d.From != name { // nobody hands over in another's name
-			own := *d
-			own.From, d = name, &own
+		if e.Seq == 0 {
+			if d, l.err = l.own(d); l.err != nil {
+				return false
+			}
 			e.Data = d
 		}
 		if d.Outcome == agent.TransferCommitted && e.Seq == 0 {

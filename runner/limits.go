@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,28 @@ func (l *lane) legal(inv *agent.Invocation, d *agent.Transfer) error {
 		return fmt.Errorf("%w: %w", agent.ErrTransferRejected, err)
 	}
 	return err
+}
+
+// own returns a transfer that the step's agent yields as its own: nobody hands over in
+// another's name. Without an outcome it is to be committed; the others say what became
+// of an attempt, and move nothing.
+func (l *lane) own(d *agent.Transfer) (*agent.Transfer, error) {
+	own := *d
+	own.From, own.Outcome = l.inv.Agent().Name(), cmp.Or(d.Outcome, agent.TransferCommitted)
+	switch own.Outcome {
+	case agent.TransferCommitted:
+		if own.To == "" {
+			return nil, fmt.Errorf("the agent %s yielded a transfer to nobody: its To is the target's name: %w", own.From, agent.ErrTransferRejected)
+		}
+	case agent.TransferRejected, agent.TransferConflict, agent.TransferFailed:
+	default:
+		return nil, fmt.Errorf("the agent %s yielded a transfer with the outcome %.40q: it is %s, or none, to hand over: %w",
+			own.From, own.Outcome, agent.TransferCommitted, agent.ErrTransferRejected)
+	}
+	if own.From == d.From && own.Outcome == d.Outcome {
+		return d, nil
+	}
+	return &own, nil
 }
 
 // CheckTransfer implements agent.Runtime.

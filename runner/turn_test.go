@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -465,6 +466,57 @@ func TestFunctionAgents(t *testing.T) {
 		_, err := say(r, s1, "Hi")
 		require.ErrorIs(t, err, agent.ErrTransferRejected)
 		checkLog(t, r, load(t, r, s1))
+	})
+	t.Run("a transfer without an outcome is one", func(t *testing.T) {
+		for _, from := range []string{"", "somebody"} {
+			yielded := &agent.Transfer{From: from, To: "echo"}
+			r := newRun(t, function(t, "root", yieldAll(text, &agent.Event{Data: yielded}, &agent.Event{Data: &agent.Text{Content: "never"}}), agent.WithSubAgents(echo)))
+			events, err := say(r, s1, "Hi")
+			require.NoError(t, err)
+			who, _ := lastText(events)
+			require.Equal(t, "echo", who)
+			i := slices.IndexFunc(events, func(e *agent.Event) bool { return e.Type() == agent.TypeTransfer })
+			require.Equal(t, &agent.Transfer{From: "root", To: "echo", Outcome: agent.TransferCommitted}, events[i].Data)
+			require.Equal(t, &agent.Transfer{From: from, To: "echo"}, yielded, "what the agent made stays its own")
+			checkLog(t, r, load(t, r, s1))
+		}
+	})
+	t.Run("and is checked as such", func(t *testing.T) {
+		for to, want := range map[string]error{"": agent.ErrTransferRejected, "nobody": agent.ErrTransferRejected, "root": agent.ErrTransferRejected, "echo": agent.ErrTargetNotReady} {
+			r := newRun(t, function(t, "root", yieldAll(&agent.Event{Data: &agent.Transfer{To: to}}), agent.WithSubAgents(unready{echo})))
+			_, err := say(r, s1, "Hi")
+			require.ErrorIs(t, err, want, to)
+			require.ErrorContains(t, err, "root")
+			checkLog(t, r, load(t, r, s1))
+		}
+		var ping agent.Agent
+		pong := function(t, "pong", yieldAll(&agent.Event{Data: &agent.Transfer{To: "ping"}}), agent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
+		ping = function(t, "ping", yieldAll(&agent.Event{Data: &agent.Transfer{To: "pong"}}), agent.WithSubAgents(pong))
+		r := newRun(t, ping)
+		_, err := say(r, s1, "Hi")
+		require.ErrorIs(t, err, agent.ErrTransferLimit)
+		checkLog(t, r, load(t, r, s1))
+	})
+	t.Run("unknown outcomes", func(t *testing.T) {
+		r := newRun(t, function(t, "root", yieldAll(&agent.Event{Data: &agent.Transfer{To: "echo", Outcome: "done"}}), agent.WithSubAgents(echo)))
+		_, err := say(r, s1, "Hi")
+		require.ErrorIs(t, err, agent.ErrTransferRejected)
+		require.ErrorContains(t, err, "root")
+		require.ErrorContains(t, err, `"done"`)
+		for _, e := range load(t, r, s1) {
+			require.NotEqual(t, agent.TypeTransfer, e.Type(), "nothing moved")
+		}
+		checkLog(t, r, load(t, r, s1))
+	})
+	t.Run("records of attempts", func(t *testing.T) {
+		for _, outcome := range []agent.TransferOutcome{agent.TransferRejected, agent.TransferConflict, agent.TransferFailed} {
+			r := newRun(t, function(t, "root", yieldAll(&agent.Event{Data: &agent.Transfer{To: "nobody", Outcome: outcome}}, text), agent.WithSubAgents(echo)))
+			events, err := say(r, s1, "Hi")
+			require.NoError(t, err)
+			who, _ := lastText(events)
+			require.Equal(t, "root", who)
+			checkLog(t, r, load(t, r, s1))
+		}
 	})
 	t.Run("forbidden events", func(t *testing.T) {
 		for _, d := range []agent.EventData{&agent.User{}, &agent.HarnessStart{}, &agent.HarnessEnd{}, nil} {
