@@ -26,12 +26,14 @@ func (c *current) now() trace.Span {
 	return c.Span
 }
 
-// real returns the span that a context's span stands for.
-func (c *current) real(s trace.Span) trace.Span {
-	if s == trace.Span(c) {
-		return c.now()
+// in returns the span that a context's span stands for, and whether that is this one.
+// Two spans are never compared: those that record nothing need not be comparable.
+func (c *current) in(ctx context.Context) (s trace.Span, ours bool) {
+	s = trace.SpanFromContext(ctx)
+	if found, ok := s.(*current); ok && found == c {
+		return c.now(), true
 	}
-	return s
+	return s, false
 }
 
 // End does nothing: agents do not end the span that they run in.
@@ -52,11 +54,8 @@ func (c *current) RecordError(err error, o ...trace.EventOption) { c.now().Recor
 // within returns the context in which a call of the run's begins: below the
 // run's span, or below one that the run's own code has started in it.
 func (t *turn) within(ctx context.Context, r *run) context.Context {
-	if s := trace.SpanFromContext(ctx); r.scope == "" {
-		if s != trace.Span(&t.agents) {
-			return ctx
-		}
-	} else if !s.SpanContext().Equal(r.base) {
+	found, ours := t.agents.in(ctx)
+	if r.scope == "" && !ours || r.scope != "" && !found.SpanContext().Equal(r.base) {
 		return ctx
 	}
 	return trace.ContextWithSpan(ctx, r.span)

@@ -126,9 +126,9 @@ func (t *turn) of(ctx context.Context, inv *agent.Invocation) *run {
 		if r.scope == "" {
 			t.beginRun(t.ctx, r)
 		} else {
-			found := t.agents.real(trace.SpanFromContext(ctx))
+			found, ours := t.agents.in(ctx)
 			r.base = found.SpanContext()
-			if current := t.agents.run.Load(); !r.placed || current == nil || found != current.span { // or a span of the code around it
+			if !r.placed || !ours || t.agents.run.Load() == nil { // or a span of the code around it
 				r.parent, r.under = found, t.placeOf(ctx).call
 			}
 			t.beginRun(ctx, r)
