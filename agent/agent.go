@@ -59,6 +59,12 @@ func WithGuards(guards ...Guard) Option {
 	return func(a *funcAgent) { a.guards = append(a.guards, guards...) }
 }
 
+// WithInnerAgents names the agents that a function agent runs in scopes of their own, by
+// Runtime.Run or in a group, so that budgets can be set for them: see [Host].
+func WithInnerAgents(agents ...Agent) Option {
+	return func(a *funcAgent) { a.inner = append(a.inner, agents...) }
+}
+
 // New makes an agent of a Go function. The function is one step: after a crash
 // it is run again, with inv.Attempt() greater than 1. It may transfer by
 // yielding a [Transfer] event that names a legal target.
@@ -92,6 +98,7 @@ type funcAgent struct {
 	returns           ReturnPolicy
 	routes            []Route
 	guards            []Guard
+	inner             []Agent
 	run               RunFunc
 	index             map[string]Agent
 }
@@ -105,6 +112,7 @@ func (a *funcAgent) TransferPolicy() TransferPolicy { return a.policy }
 func (a *funcAgent) Return() ReturnPolicy           { return a.returns }
 func (a *funcAgent) Routes() []Route                { return a.routes }
 func (a *funcAgent) Guards() []Guard                { return a.guards }
+func (a *funcAgent) InnerAgents() []Agent           { return a.inner }
 func (a *funcAgent) Run(ctx context.Context, inv *Invocation) iter.Seq2[*Event, error] {
 	return a.run(ctx, inv)
 }

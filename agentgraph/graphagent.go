@@ -187,6 +187,15 @@ func (a *Agent) Description() string { return a.description }
 // transfer to one.
 func (a *Agent) SubAgents() []agent.Agent { return nil }
 
+// InnerAgents implements agent.Host: the agents of the nodes, by their ids.
+func (a *Agent) InnerAgents() []agent.Agent {
+	inner := make([]agent.Agent, len(a.plan.nodes))
+	for i := range a.plan.nodes {
+		inner[i] = a.plan.nodes[i].tree.Root().Agent
+	}
+	return inner
+}
+
 // FindAgent implements agent.Agent.
 func (a *Agent) FindAgent(name string) agent.Agent {
 	if name == a.name {

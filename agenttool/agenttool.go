@@ -84,7 +84,7 @@ func New(a agent.Agent, opts ...Option) (tools.Tool, error) {
 	for _, o := range opts {
 		o(&info)
 	}
-	return tools.New(info, func(ctx tools.Context, input json.RawMessage) (any, error) {
+	t, err := tools.New(info, func(ctx tools.Context, input json.RawMessage) (any, error) {
 		var in Input
 		if err := json.Unmarshal(input, &in); err != nil {
 			return nil, fmt.Errorf("arguments: %w", err)
@@ -98,4 +98,16 @@ func New(a agent.Agent, opts ...Option) (tools.Tool, error) {
 		}
 		return answer, nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	return &tool{t, a}, nil
 }
+
+type tool struct {
+	tools.Tool
+	agent agent.Agent
+}
+
+// InnerAgents implements agent.Host.
+func (t *tool) InnerAgents() []agent.Agent { return []agent.Agent{t.agent} }

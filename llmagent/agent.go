@@ -228,6 +228,16 @@ func (a *Agent) Model() llm.Model { return a.model }
 // Tools returns the agent's tools, the built-in transfer tool not among them.
 func (a *Agent) Tools() []tools.Tool { return a.tools }
 
+// InnerAgents implements agent.Host: the agents behind the agent's tools.
+func (a *Agent) InnerAgents() (inner []agent.Agent) {
+	for _, t := range a.tools {
+		if h, ok := t.(agent.Host); ok {
+			inner = append(inner, h.InnerAgents()...)
+		}
+	}
+	return inner
+}
+
 // CheckNode implements agent.Checker: a tool must not have the name of an agent
 // that can be transferred to.
 func (a *Agent) CheckNode(n *agent.Node) []string {

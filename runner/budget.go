@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/edits"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -34,7 +36,11 @@ type Budget struct {
 // the session. What inner scopes use is counted.
 type Budgets struct {
 	Turn, Session Budget
-	// Agents bounds what single agents use in a session, by name.
+	// Agents bounds what single agents use in a session, by name. The agent of a
+	// graph's node has two: the node's id, and its own, by which all nodes that it
+	// stands in count together. Nodes of one id in several graphs count together as
+	// well. A name that no agent of the tree has, nor one that an agent.Host of the tree
+	// tells of, is an error of [New].
 	Agents map[string]Budget
 }
 
@@ -48,11 +54,14 @@ func WithPrices(p llm.Prices) Option { return func(r *Runner) { r.prices = p } }
 // checkBudgets checks what the options have set, and notes what must be watched.
 func (r *Runner) checkBudgets() error {
 	all := []Budget{r.budgets.Turn, r.budgets.Session}
-	for name, b := range r.budgets.Agents {
-		if r.tree.Node(name) == nil {
-			r.logger.Warn("a budget names an agent that is not in the tree: it holds only for one inside of an agent tool", "agent", name)
+	if len(r.budgets.Agents) > 0 {
+		names := r.tree.Names()
+		for _, name := range slices.Sorted(maps.Keys(r.budgets.Agents)) {
+			if err := r.bound(name, names); err != nil {
+				return err
+			}
+			all = append(all, r.budgets.Agents[name])
 		}
-		all = append(all, b)
 	}
 	for _, b := range all {
 		if b.Tokens < 0 || b.Time < 0 || !(b.Cost >= 0) {
@@ -66,6 +75,36 @@ func (r *Runner) checkBudgets() error {
 		return fmt.Errorf("runner: %w", err)
 	}
 	return nil
+}
+
+// bound notes which agents fall under the budget of a name.
+func (r *Runner) bound(name string, names map[string][]string) error {
+	var known []string
+	found := false
+	for called, own := range names {
+		if called == name || slices.Contains(own, name) {
+			if r.bounding == nil {
+				r.bounding = make(map[string][]string)
+			}
+			r.bounding[called], found = append(r.bounding[called], name), true
+		}
+		known = append(append(known, called), own...)
+	}
+	if found {
+		return nil
+	}
+	hint := "there is no such agent in the tree, nor inside of a graph or an agent tool"
+	slices.Sort(known)
+	if near := edits.Nearest(name, known); near != "" {
+		hint += fmt.Sprintf("; did you mean %q?", near)
+	}
+	return fmt.Errorf("runner: a budget is set for %q: %s", name, hint)
+}
+
+// fallsUnder returns a function that reports whether an agent falls under the budget of
+// a name.
+func (r *Runner) fallsUnder(name string) func(called string) bool {
+	return func(called string) bool { return slices.Contains(r.bounding[called], name) }
 }
 
 // budgeted says which units have a budget at all; without one nothing is
@@ -148,7 +187,8 @@ func (l *lane) answered() {
 func (r *Runner) expect(agentName string, model llm.Model, req *llm.Request) (amount, error) {
 	u := llm.Usage{InputTokens: llm.CountRequest(req, r.tokens), OutputTokens: req.MaxTokens}
 	a := amount{agent: agentName, tokens: int64(u.InputTokens + u.OutputTokens)}
-	if r.budgets.Turn.Cost > 0 || r.budgets.Session.Cost > 0 || r.budgets.Agents[agentName].Cost > 0 {
+	costs := func(name string) bool { return r.budgets.Agents[name].Cost > 0 }
+	if r.budgets.Turn.Cost > 0 || r.budgets.Session.Cost > 0 || slices.ContainsFunc(r.bounding[agentName], costs) {
 		var known bool
 		if a.cost, known = r.prices.Cost(model.Name(), u); !known {
 			return a, unknownPrice(model.Name())
@@ -163,13 +203,16 @@ func unknownPrice(model string) error {
 
 // afford holds the next call against every budget that it falls under.
 func (l *lane) afford(next amount) error {
-	b := l.t.r.budgets
+	r, b := l.t.r, l.t.r.budgets
 	everybody := func(string) bool { return true }
-	own := func(name string) bool { return name == next.agent }
-	return cmp.Or(
+	ever := func(s session.Spent) session.Use { return s.Session }
+	err := cmp.Or(
 		l.within(b.Turn, "the turn", next, everybody, func(s session.Spent) session.Use { return s.Turn }),
-		l.within(b.Session, "the session", next, everybody, func(s session.Spent) session.Use { return s.Session }),
-		l.within(b.Agents[next.agent], "the agent "+next.agent, next, own, func(s session.Spent) session.Use { return s.Session }))
+		l.within(b.Session, "the session", next, everybody, ever))
+	for _, name := range r.bounding[next.agent] {
+		err = cmp.Or(err, l.within(b.Agents[name], "the agent "+name, next, r.fallsUnder(name), ever))
+	}
+	return err
 }
 
 // within holds the next call against one budget. Only what falls under it has to
@@ -221,31 +264,28 @@ func (b Budget) allows(of string, used, next amount) error {
 func (l *lane) watch(run session.Run) (stop func() bool, spent error) {
 	l.t.mu.Lock()
 	times, outer, began := l.t.w.fold.Times(), l.t.w.fold.Scope("").Began(), l.t.w.fold.Scope(l.scope).Began()
-	var own time.Duration
-	for _, t := range times.Agents {
-		if t.Agent == run.Agent {
-			own = t.Session
-		}
-	}
-	l.t.mu.Unlock()
 	now := l.t.r.now()
 	running := max(0, now.Sub(outer)) // the log's times may be ahead of a clock that stands still
 	b := l.t.r.budgets
 	left := time.Duration(math.MaxInt64)
-	for _, c := range []struct {
-		of     string
-		budget time.Duration
-		used   time.Duration
-	}{
-		{"the turn", b.Turn.Time, times.Turn + running},
-		{"the session", b.Session.Time, times.Session + running},
-		{"the agent " + run.Agent, b.Agents[run.Agent].Time, own + max(0, now.Sub(began))},
-	} {
-		if c.budget > 0 && c.budget-c.used < left {
-			left = c.budget - c.used
-			spent = &agent.BudgetError{Of: c.of, Unit: "seconds", Budget: c.budget.Seconds(), Used: c.budget.Seconds()}
+	holds := func(of string, budget, used time.Duration) {
+		if budget > 0 && budget-used < left {
+			left = budget - used
+			spent = &agent.BudgetError{Of: of, Unit: "seconds", Budget: budget.Seconds(), Used: budget.Seconds()}
 		}
 	}
+	holds("the turn", b.Turn.Time, times.Turn+running)
+	holds("the session", b.Session.Time, times.Session+running)
+	for _, name := range l.t.r.bounding[run.Agent] {
+		used, counts := max(0, now.Sub(began)), l.t.r.fallsUnder(name)
+		for _, t := range times.Agents {
+			if counts(t.Agent) {
+				used += t.Session
+			}
+		}
+		holds("the agent "+name, b.Agents[name].Time, used)
+	}
+	l.t.mu.Unlock()
 	switch {
 	case spent == nil:
 		return func() bool { return true }, nil

@@ -2,8 +2,7 @@ package runner_test
 
 import (
 	"context"
-	"log/slog"
-	"strings"
+	"iter"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -331,7 +330,8 @@ func TestTimeBetweenSteps(t *testing.T) {
 // budget that needs them.
 func TestBudgetsOfOthers(t *testing.T) {
 	answer := func(model string, usage ...scripted.Item) *llmagent.Agent {
-		a, err := llmagent.New("solo", "", scripted.Always(model, scripted.Reply(append(usage, scripted.Text("Hello."))...)))
+		a, err := llmagent.New("solo", "", scripted.Always(model, scripted.Reply(append(usage, scripted.Text("Hello."))...)),
+			llmagent.WithSubAgents(spender(t, "billing", 0, 0)))
 		require.NoError(t, err)
 		return a
 	}
@@ -384,11 +384,25 @@ func TestTimeLimitsSayHowLong(t *testing.T) {
 	}
 }
 
-// TestABudgetForNobody: a name that is not in the tree may be a slip.
+// TestABudgetForNobody: a name that nobody has is a slip, which would cost money.
 func TestABudgetForNobody(t *testing.T) {
-	var log strings.Builder
-	newRunner(t, paidDesk(t), session.NewMemory(), runner.WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
-		runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"billing": {Tokens: 1}, "biling": {Tokens: 1}}}))
-	require.Equal(t, 1, strings.Count(log.String(), "level=WARN"))
-	require.Contains(t, log.String(), "agent=biling")
+	for name, hint := range map[string]string{"biling": `; did you mean "billing"?`, "desk": ""} {
+		_, err := runner.New(paidDesk(t), session.NewMemory(), runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"billing": {Tokens: 1}, name: {Tokens: 1}}}))
+		require.EqualError(t, err, `runner: a budget is set for "`+name+`": there is no such agent in the tree, nor inside of a graph or an agent tool`+hint)
+	}
+}
+
+// TestBudgetOfAnInnerAgent: what a function runs in a scope of its own has a budget if
+// the function's agent tells of it.
+func TestBudgetOfAnInnerAgent(t *testing.T) {
+	helper := spender(t, "helper", 10, 10)
+	root, err := agent.New("root", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return inv.Runtime().Run(ctx, helper, inv.RunID(), llm.Content{Text: "Go."})
+	}, agent.WithInnerAgents(agent.Via(helper)))
+	require.NoError(t, err)
+	r := newRunner(t, root, session.NewMemory(), runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"helper": {Tokens: 1}}}))
+	_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
+	var budget *agent.BudgetError
+	require.ErrorAs(t, err, &budget)
+	require.Equal(t, "the agent helper", budget.Of)
 }

@@ -36,6 +36,7 @@ type Runner struct {
 
 	interceptors []agent.Interceptor
 	budgets      Budgets
+	bounding     map[string][]string // the names in budgets that an agent falls under, by what the log calls it
 	prices       llm.Prices
 	budgeted     budgeted
 	tokens       llm.TokenCounter

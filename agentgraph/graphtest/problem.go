@@ -41,20 +41,7 @@ func asError(problems []Problem) error {
 
 // didYouMean ends a message about an unknown name.
 func didYouMean(name string, known []string) string {
-	if len(name) > 100 {
-		return ""
-	}
-	plain := []rune(strings.ToLower(name))
-	best, distance := "", max(1, len(plain)/3)+1
-	for _, k := range known {
-		if len(k) > 200 {
-			continue
-		}
-		if d := edits.Distance(plain, []rune(strings.ToLower(k))); d < distance {
-			best, distance = k, d
-		}
-	}
-	switch {
+	switch best := edits.Nearest(name, known); {
 	case best != "":
 		return `; did you mean "` + best + `"?`
 	case len(known) > 0 && len(known) <= 12:
