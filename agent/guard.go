@@ -14,16 +14,22 @@ const CodeTripwire = "tripwire"
 // Guard checks what reaches an agent and what leaves it. An error of a check is
 // a tripwire: it ends the turn with a [*TripwireError], and nothing more is asked
 // or run. Checks may call models or services of their own; a nil one lets
-// everything pass. They are called by one goroutine of each turn.
+// everything pass. The checks of one run are made one after the other, those of runs
+// side by side at once.
+//
+// The guards of a [Workflow] also check what is said in the scopes of its agents, in
+// those of agent tools in them as well: Out is asked then with the invocation of the
+// agent that says it. A refusal ends that agent's run, and what becomes of the
+// workflow is the workflow's to say.
 type Guard struct {
 	Name string
 	// In checks what comes in: what the user said, whenever the agent begins to
 	// answer it, also after a transfer; what an agent of an inner scope was given;
 	// and each result of the agent's tools.
 	In func(ctx context.Context, inv *Invocation, in Ingress) error
-	// Out checks each text of the agent, and each summary made for it, before it is
-	// stored. With streaming, the
-	// consumer has seen its deltas by then, and is told to drop them.
+	// Out checks each text of the agent, each summary made for it, and the output that
+	// it finishes with if that is something else, before it is stored. With streaming,
+	// the consumer has seen its deltas by then, and is told to drop them.
 	Out func(ctx context.Context, inv *Invocation, text string) error
 }
 

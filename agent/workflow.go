@@ -91,9 +91,15 @@ type Group interface {
 }
 
 // Named returns the agent under another name, for a workflow in which it has one: any
-// text, because nobody transfers to it. All else is the agent's own. Other interfaces
-// than those of this package are not kept.
+// text, because nobody transfers to it. All else is the agent's own, the options that
+// [Via] has put around it included. Other interfaces than those of this package are not
+// kept.
 func Named(a Agent, name string) Agent {
+	if e, ok := a.(*edgeAgent); ok {
+		edge := e.edge
+		edge.To = Named(e.Agent, name)
+		return &edgeAgent{Agent: edge.To, edge: edge}
+	}
 	n := &named{Agent: a, name: name}
 	if _, ok := a.(Workflow); ok {
 		return &namedWorkflow{n}

@@ -27,6 +27,7 @@ type group struct {
 	ctx    context.Context // of the children, until they are stopped
 	cancel context.CancelCauseFunc
 	settle time.Duration
+	guards []agent.Guard // that check the children's words
 	wg     sync.WaitGroup
 
 	live    []*child // that run, in any order
@@ -50,7 +51,7 @@ type group struct {
 
 // Group implements agent.Runtime.
 func (l *lane) Group(ctx context.Context, inv *agent.Invocation, settle time.Duration) agent.Group {
-	g := &group{l: l, run: inv.RunID(), turn: inv.TurnID(), parent: ctx, settle: settle, wake: make(chan struct{}, 1)}
+	g := &group{l: l, run: inv.RunID(), turn: inv.TurnID(), parent: ctx, settle: settle, guards: l.inside(), wake: make(chan struct{}, 1)}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)
 	return g
 }
@@ -63,7 +64,7 @@ func (g *group) Start(children ...*agent.Child) error {
 		n := spec.Tree.Root()
 		g.count++
 		c := &child{group: g, spec: spec, number: g.count}
-		c.lane = lane{t: g.l.t, scope: agent.ChildScope(g.run, spec.Key), tree: spec.Tree, child: c}
+		c.lane = lane{t: g.l.t, scope: agent.ChildScope(g.run, spec.Key), tree: spec.Tree, child: c, around: g.guards}
 		c.joined = c.room[:0]
 		c.scoped.turn, c.session = g.l.t, &c.scoped
 		g.begun = append(g.begun, c)

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/agentarbor/arbor/agent"
@@ -32,18 +33,41 @@ func (l *lane) admit(in agent.Ingress) error {
 	return nil
 }
 
-// released asks the guards about words of the agent. After words that they have
-// refused, no others of the same write are.
+// released asks the guards about words of the agent: its own, then those of the
+// workflows around it, the innermost first. After words that they have refused, no others
+// of the same write are.
 func (l *lane) released(text string) bool {
-	for _, g := range l.guards {
-		if l.tripped != nil || g.Out == nil || text == "" {
-			continue
-		}
-		if err := g.Out(l.ctx, l.inv, text); err != nil {
-			l.tripped = &agent.TripwireError{Guard: g.Name, Agent: l.current.Agent, Err: err}
+	for _, guards := range [...][]agent.Guard{l.guards, l.around} {
+		for _, g := range guards {
+			if l.tripped != nil || g.Out == nil || text == "" {
+				continue
+			}
+			if err := g.Out(l.ctx, l.inv, text); err != nil {
+				l.tripped = &agent.TripwireError{Guard: g.Name, Agent: l.current.Agent, Err: err}
+			}
 		}
 	}
 	return l.tripped == nil
+}
+
+// releasedOutput asks the guards about what an agent finishes with, which is stored and
+// given on as its words are. What it has just said they have been asked about.
+func (l *lane) releasedOutput(output json.RawMessage) bool {
+	if len(output) == 0 || len(l.guards)+len(l.around) == 0 {
+		return true
+	}
+	text := agent.OutputText(output)
+	said := slices.ContainsFunc(l.joined, func(e *agent.Event) bool { d, ok := e.Data.(*agent.Text); return ok && d.Content == text })
+	return said || l.released(text)
+}
+
+// inside returns the guards that check the words of the children of this lane's agent, a
+// workflow.
+func (l *lane) inside() []agent.Guard {
+	if len(l.around) == 0 {
+		return l.guards
+	}
+	return slices.Concat(l.guards, l.around)
 }
 
 // guard asks the guards about an event that is to be stored. Words that they

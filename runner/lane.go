@@ -35,6 +35,7 @@ type lane struct {
 	err     error
 
 	guards  []agent.Guard // of the agent whose step runs
+	around  []agent.Guard // of the workflows that the lane runs in: they check the words said here
 	tripped error         // what a guard said about words of the open write
 
 	room      [4]*agent.Event // for a small write
@@ -242,6 +243,9 @@ func (l *lane) take(e *agent.Event, err error) bool {
 		case !isCompact(d.Output): // whoever runs it sees what a store gives back
 			l.out.finish.Output = compact(d.Output)
 		}
+		if l.err == nil && !l.releasedOutput(l.out.finish.Output) {
+			l.err = l.tripped
+		}
 		return false
 	case *agent.User, *agent.HarnessStart, *agent.HarnessEnd:
 		if e.Seq == 0 {
@@ -280,7 +284,7 @@ func (l *lane) take(e *agent.Event, err error) bool {
 		return l.show(l.current, e)
 	}
 	more, tripped := e.More, error(nil)
-	if len(l.guards) > 0 {
+	if len(l.guards)+len(l.around) > 0 {
 		e, tripped = l.guard(e)
 	}
 	if e != nil {

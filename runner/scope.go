@@ -28,7 +28,7 @@ func (l *lane) Run(ctx context.Context, a agent.Agent, cause string, input llm.C
 		}
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		inner := &lane{t: l.t, ctx: ctx, cancel: cancel, scope: l.t.newID(), tree: tree, via: l.voice(cause)}
+		inner := &lane{t: l.t, ctx: ctx, cancel: cancel, scope: l.t.newID(), tree: tree, via: l.voice(cause), around: l.around}
 		defer inner.close()
 		seen := l.t.Seq()
 		inner.session = &scopeSession{turn: l.t, after: seen}
