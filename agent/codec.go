@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -31,7 +32,9 @@ type envelope struct {
 var envelopeFields = []string{"seq", "id", "turnId", "runId", "scope", "parentId", "type", "agent", "path", "time", "partial", "attempt"}
 
 // MarshalJSON writes the event as one flat object: the envelope's fields, then
-// the payload's. Control values have no JSON form and are an error.
+// the payload's. Control values have no JSON form and are an error, and so is a
+// payload that is nested so deeply that UnmarshalJSON could not read it again; see
+// [Bound].
 func (e *Event) MarshalJSON() ([]byte, error) {
 	u, unknown := e.Data.(*Unknown)
 	switch {
@@ -77,6 +80,9 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 		out = append(out[:start:start], bytes.ToValidUTF8(out[start:], []byte("\ufffd"))...)
 	}
 	switch payload := out[start:]; {
+	case deeper(out, maxReadable):
+		return nil, fmt.Errorf("agent: payload of %s event %s: its JSON is nested deeper than %d levels and could not be read again; bound it with agent.Bound",
+			e.Type(), e.ID, maxReadable-1)
 	case len(payload) < 2 || payload[0] != '{':
 		return nil, fmt.Errorf("agent: payload of %s event %s is not a JSON object", e.Type(), e.ID)
 	case len(payload) == 2:
@@ -123,12 +129,62 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 		*e = decoded
 		return nil
 	}
-	if err := json.Unmarshal(data, payload); err != nil {
+	if err := decodePayload(data, payload); err != nil {
 		return fmt.Errorf("agent: payload of %s event %s: %w", env.Type, env.ID, err)
 	}
 	decoded.Data = payload
 	*e = decoded
 	return nil
+}
+
+// decodePayload reads what json.Unmarshal does, and payloads with numbers that Go has
+// no room for: a number of tokens such as 1e30 is unknown, and so 0; a value of the
+// state or of metadata such as 1e400 is a string.
+func decodePayload(data []byte, payload EventData) error {
+	err := json.Unmarshal(data, payload)
+	var typ *json.UnmarshalTypeError
+	if !errors.As(err, &typ) || !strings.HasPrefix(typ.Value, "number") {
+		return err
+	}
+	switch kind := typ.Type.Kind(); {
+	case kind == reflect.Int: // all the rest was read
+		return nil
+	case kind != reflect.Float64:
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	if err := dec.Decode(payload); err != nil {
+		return err
+	}
+	switch d := payload.(type) {
+	case *State:
+		plainNumbers(d.Delta)
+	case *User:
+		plainNumbers(d.Metadata)
+	}
+	return nil
+}
+
+// plainNumbers replaces numbers by their value where they have one, inside of a value
+// of JSON's own types, and returns it.
+func plainNumbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if f, err := v.Float64(); err == nil {
+			return f
+		}
+		return v.String()
+	case map[string]any:
+		for key, inner := range v {
+			v[key] = plainNumbers(inner)
+		}
+	case []any:
+		for i, inner := range v {
+			v[i] = plainNumbers(inner)
+		}
+	}
+	return v
 }
 
 func newPayload(typ string) EventData {
@@ -218,21 +274,25 @@ func withoutEnvelope(data []byte) (json.RawMessage, error) {
 
 // ObjectInput returns a model's tool arguments as the JSON object that a
 // [ToolCall] event holds. Empty arguments are {}; what is no JSON object
-// becomes {"raw": arguments}.
+// becomes {"raw": arguments}. An object that is [TooDeep] is left to [Bound].
 func ObjectInput(arguments string) json.RawMessage {
 	raw := json.RawMessage(bytes.TrimSpace([]byte(arguments)))
 	if len(raw) == 0 {
 		return json.RawMessage("{}")
 	}
-	if raw[0] == '{' && json.Valid(raw) {
+	if raw[0] == '{' && (TooDeep(raw) || json.Valid(raw)) {
 		return raw
 	}
 	return EncodeJSON(map[string]string{"raw": arguments})
 }
 
 // EncodeJSON encodes v without HTML escapes. A value that has no JSON form
-// becomes a string that says so, so that what happened is never lost.
+// becomes a string that says so, so that what happened is never lost. It may be
+// [TooDeep] if v is.
 func EncodeJSON(v any) json.RawMessage {
+	if raw, ok := v.(json.RawMessage); ok && TooDeep(raw) {
+		return raw // which Bound makes a string of; package json would refuse it
+	}
 	if s, ok := v.(string); ok && plain(s) {
 		b := make([]byte, 0, len(s)+2)
 		return append(append(append(b, '"'), s...), '"')

@@ -95,6 +95,7 @@ func (s *Sessions) write(ctx context.Context, key session.Key, seq int64, last t
 	if !now.After(last) {
 		now = last.Add(1)
 	}
+	events = agent.BoundEvents(events)
 	for i, e := range events {
 		e.Seq, e.Time = seq+int64(i)+1, now
 		if !e.More {

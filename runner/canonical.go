@@ -95,6 +95,9 @@ func jsonValue(v any) any {
 		}
 	}
 	var out any
-	_ = json.Unmarshal(agent.EncodeJSON(v), &out) // what EncodeJSON returns is JSON
+	raw := agent.EncodeJSON(v)
+	if json.Unmarshal(raw, &out) != nil {
+		return string(raw) // a number that no float64 holds
+	}
 	return out
 }

@@ -211,7 +211,7 @@ func (l *lane) origin(run session.Run, p *agent.InvocationParams) {
 	}
 	switch {
 	case l.child != nil && l.child.start != nil:
-		p.Input = l.child.spec.Input
+		p.Input = l.child.start.Data.(*agent.HarnessStart).Input // as it is stored
 	case l.scope != "":
 		p.Input = l.t.w.fold.Scope(l.scope).Input
 	case user != nil:
@@ -238,6 +238,10 @@ func (l *lane) take(e *agent.Event, err error) bool {
 		case d.Reason == agent.FinishReasonCanceled && l.child != nil: // for a workflow this is its own doing
 			l.err = errors.New("the agent gave up: it says that it was canceled")
 		case d.Output == nil:
+		case agent.TooDeep(d.Output):
+			end, notice := agent.Bound(&agent.HarnessEnd{AgentID: l.current.AgentID, Output: d.Output})
+			l.out.finish.Output = end.(*agent.HarnessEnd).Output
+			l.joined = append(l.joined, l.stamp(l.current, &agent.Event{Data: notice}))
 		case !json.Valid(d.Output):
 			l.err = errors.New("the agent gave an output that is no JSON")
 		case !isCompact(d.Output): // whoever runs it sees what a store gives back

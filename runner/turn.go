@@ -337,6 +337,7 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 	}
 	// Times never go back, and no two writes have the same: a position where the
 	// time changes is one at which the log has stood.
+	events = agent.BoundEvents(events)
 	now := t.r.now().UTC()
 	if last := t.w.fold.Latest; !now.After(last) {
 		now = last.Add(1)

@@ -20,8 +20,9 @@ func CheckKey(key Key) error {
 }
 
 // CheckEvents reports what forbids to store a batch, wherever the log stands:
-// an event without payload, a partial event, a control value, or a gap in the
-// positions. Stores call it before they write anything.
+// an event without payload, a partial event, a control value, JSON deeper than
+// [agent.MaxDepth], or a gap in the positions. Stores call it before they write
+// anything.
 func CheckEvents(key Key, expectedSeq int64, events []*agent.Event) error {
 	for i, e := range events {
 		want := expectedSeq + int64(i) + 1
@@ -36,6 +37,10 @@ func CheckEvents(key Key, expectedSeq int64, events []*agent.Event) error {
 		switch e.Data.(type) {
 		case *agent.Continue, *agent.Finish:
 			return fmt.Errorf("session %s: a %s event is never stored", key, e.Type())
+		}
+		if _, deep := agent.Bound(e.Data); deep != nil {
+			return fmt.Errorf("session %s: event %s: %s: its JSON is nested deeper than %d levels, and could not be read again; agent.Bound makes a string of it: %w",
+				key, e.ID, e.Type(), agent.MaxDepth, agent.ErrBadInput)
 		}
 	}
 	return nil

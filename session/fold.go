@@ -327,11 +327,17 @@ func (f *Fold) Apply(e *agent.Event) {
 	if e.Partial || e.Seq <= f.Seq {
 		return
 	}
-	if !e.Time.Equal(f.Latest) { // events of one write share their time
-		f.before = f.Latest.UnixNano()
+	f.Seq = e.Seq
+	if !e.Time.IsZero() && !e.Time.Equal(f.Latest) { // events of one write share their time; a damaged one may have none
+		f.before, f.Latest = f.Latest.UnixNano(), e.Time
 	}
-	f.Seq, f.Latest = e.Seq, e.Time
-	if user, ok := e.Data.(*agent.User); ok && user != nil {
+	user, ok := e.Data.(*agent.User)
+	damaged, _ := e.Data.(*agent.Unknown)
+	damage, unreadable := damaged.Damage()
+	if unreadable && damage.Was == agent.TypeUser {
+		user, ok = &agent.User{}, true // the turn is there, whatever its words were
+	}
+	if ok && user != nil {
 		f.Turn = Turn{ID: e.TurnID, UserRunID: e.RunID, Started: e.Time, User: user}
 		f.conversation.pairs = f.conversation.pairs[:0]
 		f.time.Turn = 0
@@ -411,10 +417,12 @@ func (f *Fold) Apply(e *agent.Event) {
 				c.Resolved = true
 			}
 		}
-	case *agent.ToolResult:
-		if i := slices.IndexFunc(s.Run.Pending, func(c Call) bool { return c.ID == e.ID }); i >= 0 {
-			s.Run.Pending = slices.Delete(s.Run.Pending, i, i+1)
+	case *agent.Unknown:
+		if unreadable {
+			s.settle(e.ID) // it was the result, or else no call is of that id
 		}
+	case *agent.ToolResult:
+		s.settle(e.ID)
 		f.Turn.ToolCalls++
 		if d.Name != agent.TransferTool {
 			s.pairs = s.pairs[:0]
@@ -505,6 +513,13 @@ func (f *Fold) transfer(s *Scope, t *agent.Transfer) {
 		f.Turn.Transfers++
 	case agent.TransferRejected:
 		s.Run.Strikes++
+	}
+}
+
+// settle notes that a call has its result.
+func (s *Scope) settle(call string) {
+	if i := slices.IndexFunc(s.Run.Pending, func(c Call) bool { return c.ID == call }); i >= 0 {
+		s.Run.Pending = slices.Delete(s.Run.Pending, i, i+1)
 	}
 }
 

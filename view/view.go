@@ -195,6 +195,8 @@ func (v *View) Apply(e *agent.Event) {
 			c.result, c.isError, c.settled = d.Output, d.IsError, true
 			v.open.last = e.Seq
 		}
+	case *agent.Unknown:
+		v.damaged(d, e)
 	case *agent.Usage:
 		v.usage(d, e.Seq, mine)
 	case *agent.Compaction:
@@ -207,6 +209,24 @@ func (v *View) Apply(e *agent.Event) {
 		if mine && d.Code == agent.NoticeTransferLimit {
 			v.strikes--
 		}
+	}
+}
+
+// damaged takes in an event that cannot be read, where something has to stand in its
+// place: a user's words, and the result of a call.
+func (v *View) damaged(u *agent.Unknown, e *agent.Event) {
+	damage, ok := u.Damage()
+	if !ok {
+		return
+	}
+	if damage.Was == agent.TypeUser {
+		v.flush()
+		v.addTurn(llm.UserText("(this message cannot be read any more)"), e.Seq)
+		return
+	}
+	if c := v.find(e.ID); c != nil && !c.settled {
+		c.result, c.isError, c.settled = agent.EncodeJSON("the result cannot be read any more"), true, true
+		v.open.last = e.Seq
 	}
 }
 

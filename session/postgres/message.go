@@ -221,11 +221,7 @@ func fillPage(ctx context.Context, tx *sql.Tx, row, after int64) (page []*agent.
 		if err := rows.Scan(&seq, &stored); err != nil {
 			return nil, err
 		}
-		e := new(agent.Event)
-		if err := e.UnmarshalJSON([]byte(stored)); err != nil {
-			return nil, fmt.Errorf("event %d is damaged: %w", seq, err)
-		}
-		page = append(page, e)
+		page = append(page, agent.Stored(seq, []byte(stored)))
 	}
 	return page, rows.Err()
 }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"time"
@@ -169,14 +168,10 @@ func (l *loading) read(ctx context.Context, conn *pgx.Conn, part segment) error 
 
 // take adds an event to the page. The bytes are valid for the moment only.
 func (l *loading) take(seq int64, stored []byte) error {
-	e := new(agent.Event)
-	if err := e.UnmarshalJSON(stored); err != nil {
-		return fmt.Errorf("session %s: event %d is damaged: %w", l.key, seq, err)
+	if want := l.after + int64(len(l.page)) + 1; seq != want {
+		return fmt.Errorf("session %s: the log is damaged: event %d stands where %d should be", l.key, seq, want)
 	}
-	if want := l.after + int64(len(l.page)) + 1; seq != want || e.Seq != want {
-		return fmt.Errorf("session %s: the log is damaged: event %d, which says %d, stands where %d should be", l.key, seq, e.Seq, want)
-	}
-	l.page = append(l.page, e)
+	l.page = append(l.page, agent.Stored(seq, stored))
 	l.bytes += len(stored)
 	return nil
 }
@@ -212,11 +207,7 @@ func (s *Store) SharedState(ctx context.Context, key session.Key) (map[string]an
 		}
 		var name, stored []byte
 		_, err = pgx.ForEachRow(rows, []any{&name, &stored}, func() error {
-			var value any
-			if err := json.Unmarshal(stored, &value); err != nil {
-				return fmt.Errorf("the shared state %q is damaged: %w", name, err)
-			}
-			out[string(name)] = value
+			out[string(name)] = agent.StoredValue(stored)
 			return nil
 		})
 		return err

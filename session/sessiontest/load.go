@@ -209,6 +209,19 @@ var payloadTests = []test{
 			}
 		}
 	}},
+	{"JSON as deep as is allowed", func(f *fixture) { f.roundTrip(events(0, nested(agent.MaxDepth-1)...)) }},
+	{"JSON too deep to be read again", func(f *fixture) {
+		lease := f.acquire(f.key)
+		seq := f.append(f.key, 0, lease, text("a"))
+		for _, levels := range []int{agent.MaxDepth + 1, 9_997, 9_999, 10_000, 10_001, 100_000} {
+			for _, data := range nested(levels) {
+				err := f.store.Append(f.Context(), f.key, seq, lease, event(seq+1, text("b")), event(seq+2, data))
+				require.ErrorIs(f, err, agent.ErrBadInput, "%s of %d levels", data.EventType(), levels)
+				require.Less(f, len(err.Error()), 1000)
+			}
+		}
+		require.Equal(f, []string{"a"}, f.contents(f.key))
+	}},
 	{"every field of the envelope", func(f *fixture) {
 		batch := events(0, texts(9, "a")...)
 		batch[0].ID, batch[0].TurnID, batch[0].RunID, batch[0].Agent, batch[0].Path = "", "", "", "", ""

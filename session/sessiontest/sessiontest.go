@@ -57,6 +57,7 @@ type suite struct {
 	reopen     func(*testing.T, session.Store) session.Store
 	peer       func(*testing.T, session.Store) session.Store
 	deadOwners bool
+	damage     func(*testing.T, session.Store, session.Key, int64, string)
 }
 
 // Run runs the suite, one subtest for each rule. open returns an open store;
@@ -70,7 +71,7 @@ func Run(t *testing.T, open func(t *testing.T) session.Store, opts ...Option) {
 		name  string
 		tests []test
 	}{
-		{"log", logTests}, {"load", loadTests}, {"payload", payloadTests}, {"lease", leaseTests}, {"state", stateTests},
+		{"log", logTests}, {"load", loadTests}, {"payload", payloadTests}, {"damage", damageTests}, {"lease", leaseTests}, {"state", stateTests},
 		{"list", listTests}, {"fork", forkTests}, {"concurrency", concurrencyTests}, {"durable", durableTests}, {"peer", peerTests},
 	} {
 		t.Run(group.name, func(t *testing.T) {

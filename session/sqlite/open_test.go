@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
@@ -177,19 +178,33 @@ func TestDamagedEvent(t *testing.T) {
 	lease, err := s.Acquire(t.Context(), key, session.Self())
 	require.NoError(t, err)
 	require.NoError(t, s.Append(t.Context(), key, 0, lease, batch(0, 5)...))
-	for _, damage := range []struct{ change, says string }{ // each one nearer to the beginning
-		{"UPDATE event SET json = '{' WHERE seq = 4", "event 4"},
-		{"UPDATE event SET json = json_set(json, '$.seq', 9) WHERE seq = 3", "event 3, which says 9"},
-		{"DELETE FROM event WHERE seq = 2", "stands where 2"},
-	} {
-		raw(t, path, damage.change)
-		var last error
-		for _, err := range s.Load(t.Context(), key, 0) {
-			last = err
+	for _, text := range []string{"", "{", "{\"seq\":4,\"id\":\"e4\",\"type\":\"text\",\"content\":\"cut o", "\x00", "\xff\xfe", strings.Repeat("[", 1<<20)} {
+		_, err := raw(t, path).Exec("UPDATE event SET json = ? WHERE seq = 4", text)
+		require.NoError(t, err)
+		seq := int64(0)
+		for e, err := range s.Load(t.Context(), key, 0) {
+			require.NoError(t, err)
+			seq++
+			require.Equal(t, seq, e.Seq)
+			damage, ok := e.Data.(*agent.Unknown)
+			if ok {
+				d, _ := damage.Damage()
+				require.Equal(t, len(text), d.Bytes)
+				require.Less(t, len(damage.Raw), 20<<10)
+			}
+			require.Equal(t, seq == 4, ok)
+			_, err := e.MarshalJSON()
+			require.NoError(t, err)
 		}
-		require.ErrorContains(t, last, damage.says)
-		require.ErrorContains(t, last, path)
+		require.EqualValues(t, 5, seq)
 	}
+	raw(t, path, "DELETE FROM event WHERE seq = 2")
+	var last error
+	for _, err := range s.Load(t.Context(), key, 0) {
+		last = err
+	}
+	require.ErrorContains(t, last, "stands where 2")
+	require.ErrorContains(t, last, path)
 }
 
 // TestBusy: another program keeps the file locked.

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -149,15 +148,11 @@ func (s *Store) readPage(ctx context.Context, page []*agent.Event, row, after, e
 		if err := rows.Scan(&seq, &text); err != nil {
 			return nil, err
 		}
-		e := new(agent.Event)
-		if err := e.UnmarshalJSON(text); err != nil {
-			return nil, fmt.Errorf("event %d is damaged: %w", seq, err)
-		}
-		if want := after + int64(len(page)) + 1; seq != want || e.Seq != want {
-			return nil, fmt.Errorf("the log is damaged: event %d, which says %d, stands where %d should be", seq, e.Seq, want)
+		if want := after + int64(len(page)) + 1; seq != want {
+			return nil, fmt.Errorf("the log is damaged: event %d stands where %d should be", seq, want)
 		}
 		size += len(text)
-		page = append(page, e)
+		page = append(page, agent.Stored(seq, text))
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -191,11 +186,7 @@ func (s *Store) SharedState(ctx context.Context, key session.Key) (map[string]an
 		if err := rows.Scan(&name, &text); err != nil {
 			return err
 		}
-		var value any
-		if err := json.Unmarshal(text, &value); err != nil {
-			return fmt.Errorf("the shared state %q is damaged: %w", name, err)
-		}
-		out[name] = value
+		out[name] = agent.StoredValue(text)
 		return nil
 	})
 	if err != nil {

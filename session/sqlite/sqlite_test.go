@@ -55,6 +55,11 @@ func TestStore(t *testing.T) {
 		func(t *testing.T) session.Store { return openAt(t, newFile(t)) },
 		sessiontest.WithAdvance(clock.Advance),
 		sessiontest.WithDeadOwners(),
+		sessiontest.WithDamage(func(t *testing.T, s session.Store, key session.Key, seq int64, text string) {
+			_, err := raw(t, paths[s]).Exec(`UPDATE event SET json = ? WHERE seq = ? AND session =
+				(SELECT key FROM session WHERE app = ? AND user = ? AND id = ?)`, text, seq, key.App, key.User, key.ID)
+			require.NoError(t, err)
+		}),
 		sessiontest.WithPeer(func(t *testing.T, of session.Store) session.Store { return openAt(t, paths[of]) }),
 		sessiontest.WithReopen(func(t *testing.T, old session.Store) session.Store {
 			require.NoError(t, old.Close())

@@ -1,0 +1,198 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// MaxDepth is how many levels of arrays and objects the JSON of a payload has at
+// most. Go's own decoder, and those of others, give up on JSON that is much deeper:
+// what is stored must be readable, also inside of an event, a task or a page.
+const MaxDepth = 1000
+
+// maxReadable is from how many levels on package encoding/json refuses to decode.
+const maxReadable = 10000
+
+// NoticeTooDeep is the code of the notice that stands beside an event whose JSON was
+// deeper than [MaxDepth] and is kept as a string.
+const NoticeTooDeep = "too_deep"
+
+// TooDeep reports whether JSON has more levels than [MaxDepth]. It does not ask
+// whether it is JSON.
+func TooDeep(raw []byte) bool { return deeper(raw, MaxDepth) }
+
+// deeper goes over the bytes only where there are enough of them, and enough that
+// open a level: two of nearly all payloads' bytes.
+func deeper(raw []byte, limit int) bool {
+	if len(raw) <= 2*limit || bytes.Count(raw, []byte("["))+bytes.Count(raw, []byte("{")) <= limit {
+		return false
+	}
+	depth, inString := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '[' || c == '{':
+			if depth++; depth > limit {
+				return true
+			}
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return false
+}
+
+// valueTooDeep is TooDeep for the JSON form of a value, of which left levels are
+// left.
+func valueTooDeep(v any, left int) bool {
+	switch v := v.(type) {
+	case nil, bool, string, float64, int, int64, json.Number:
+		return false
+	case map[string]any:
+		for _, inner := range v {
+			if left == 0 || valueTooDeep(inner, left-1) {
+				return true
+			}
+		}
+		return left == 0
+	case []any:
+		return left == 0 || slices.ContainsFunc(v, func(inner any) bool { return valueTooDeep(inner, left-1) })
+	}
+	return deeper(EncodeJSON(v), left)
+}
+
+// Bound returns a payload none of whose JSON is deeper than [MaxDepth]: deeper JSON
+// becomes a string that holds its text, and where an object has to stand, {"raw":
+// text}. The notice says so; it is nil if nothing was too deep, and then the payload
+// is the one given, which is never changed.
+func Bound(data EventData) (EventData, *Notice) {
+	switch d := data.(type) {
+	case *ToolCall:
+		if d != nil && TooDeep(d.Input) {
+			c := *d
+			c.Input = rawObject(d.Input)
+			return &c, tooDeep("the arguments of " + d.Name)
+		}
+	case *ToolResult:
+		if d != nil && TooDeep(d.Output) {
+			c := *d
+			c.Output = rawText(d.Output)
+			return &c, tooDeep("the output of " + d.Name)
+		}
+	case *ToolProgress:
+		if d != nil && TooDeep(d.Content) {
+			c := *d
+			c.Content = rawText(d.Content)
+			return &c, tooDeep("the progress of " + d.Name)
+		}
+	case *HarnessStart:
+		if d != nil && TooDeep(d.Input) {
+			c := *d
+			c.Input = rawText(d.Input)
+			return &c, tooDeep("the input of " + d.AgentID)
+		}
+	case *HarnessEnd:
+		if d != nil && TooDeep(d.Output) {
+			c := *d
+			c.Output = rawText(d.Output)
+			return &c, tooDeep("the output of " + d.AgentID)
+		}
+	case *Relay:
+		if d != nil && TooDeep(d.Params) {
+			c := *d
+			c.Params = rawText(d.Params)
+			return &c, tooDeep("what " + d.Tool + " asks")
+		}
+	case *Transfer:
+		if d != nil && (TooDeep(d.Payload) || TooDeep(d.RouteDecision)) {
+			c := *d
+			c.Payload, c.RouteDecision = boundRaw(d.Payload), boundRaw(d.RouteDecision)
+			return &c, tooDeep("what goes with the transfer to " + d.To)
+		}
+	case *State:
+		if d != nil {
+			if delta, changed := boundValues(d.Delta); changed {
+				return &State{Delta: delta}, tooDeep("a value of the state")
+			}
+		}
+	case *User:
+		if d != nil {
+			if metadata, changed := boundValues(d.Metadata); changed {
+				return &User{Content: d.Content, Metadata: metadata}, tooDeep("a value of the message's metadata")
+			}
+		}
+	case *Unknown:
+		if d != nil && TooDeep(d.Raw) {
+			return &Unknown{Type: d.Type, Raw: rawObject(d.Raw)}, tooDeep("the event " + d.Type)
+		}
+	}
+	return data, nil
+}
+
+// BoundEvents bounds the payloads of events that are about to be stored in one write,
+// and puts the notices among them: behind the event that it tells of, or before it
+// if that ends a run. The list given is not changed; it is returned if nothing is too
+// deep.
+func BoundEvents(events []*Event) []*Event {
+	out, changed := events, false
+	for i, e := range events {
+		data, notice := Bound(e.Data)
+		if notice == nil {
+			if changed {
+				out = append(out, e)
+			}
+			continue
+		}
+		if !changed {
+			out, changed = append(make([]*Event, 0, len(events)+1), events[:i]...), true
+		}
+		e.Data = data
+		told := &Event{TurnID: e.TurnID, RunID: e.RunID, Scope: e.Scope, Agent: e.Agent, Path: e.Path, Data: notice}
+		if _, ends := data.(*HarnessEnd); ends {
+			told.More = true
+			out = append(out, told, e)
+		} else {
+			told.More, e.More = e.More, true
+			out = append(out, e, told)
+		}
+	}
+	return out
+}
+
+func tooDeep(what string) *Notice {
+	return &Notice{Code: NoticeTooDeep, Message: fmt.Sprintf("%s was nested deeper than %d levels and is kept as text", what, MaxDepth)}
+}
+
+func rawText(raw json.RawMessage) json.RawMessage { return EncodeJSON(string(raw)) }
+
+func rawObject(raw json.RawMessage) json.RawMessage {
+	return EncodeJSON(map[string]string{"raw": string(raw)})
+}
+
+func boundRaw(raw json.RawMessage) json.RawMessage {
+	if TooDeep(raw) {
+		return rawText(raw)
+	}
+	return raw
+}
+
+// boundValues bounds each value of a map by itself. It copies the map only if it
+// changes one.
+func boundValues(values map[string]any) (bounded map[string]any, changed bool) {
+	for key, value := range values {
+		if valueTooDeep(value, MaxDepth) {
+			if !changed {
+				values, changed = maps.Clone(values), true
+			}
+			values[key] = string(EncodeJSON(value))
+		}
+	}
+	return values, changed
+}
