@@ -36,7 +36,7 @@ func dataOf(raw json.RawMessage) data {
 	if inner, ok := fenced(text); ok {
 		text = inner
 	}
-	if !mayBeJSON(text) || !json.Valid([]byte(text)) {
+	if !mayBeJSON(text) || agent.TooDeep([]byte(text)) || !json.Valid([]byte(text)) {
 		return data{raw: raw}
 	}
 	var b bytes.Buffer

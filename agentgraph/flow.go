@@ -317,7 +317,11 @@ func encode(v any) (json.RawMessage, error) {
 	if _, err := json.Marshal(v); err != nil {
 		return nil, err
 	}
-	return agent.EncodeJSON(v), nil
+	raw := agent.EncodeJSON(v)
+	if agent.TooDeep(raw) {
+		return nil, fmt.Errorf("the value is nested deeper than %d levels", agent.MaxDepth)
+	}
+	return raw, nil
 }
 
 // arrive gives the target of an edge that is taken its value. Of several edges from

@@ -94,10 +94,5 @@ func jsonValue(v any) any {
 			return v
 		}
 	}
-	var out any
-	raw := agent.EncodeJSON(v)
-	if json.Unmarshal(raw, &out) != nil {
-		return string(raw) // a number that no float64 holds
-	}
-	return out
+	return agent.StoredValue(agent.EncodeJSON(v))
 }

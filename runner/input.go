@@ -41,8 +41,14 @@ func turnOptionsOf(key session.Key, msg llm.Message, opts []TurnOption) (o turnO
 	if err != nil {
 		return o, fmt.Errorf("the metadata of the message cannot be stored: %w: %w", err, agent.ErrBadInput)
 	}
+	if agent.TooDeep(data) {
+		return o, fmt.Errorf("the metadata of the message cannot be stored: it is nested deeper than %d levels: %w", agent.MaxDepth, agent.ErrBadInput)
+	}
 	o.metadata = nil // as it comes back from its JSON form, and nobody else's to change
-	return o, json.Unmarshal(data, &o.metadata)
+	if err := json.Unmarshal(data, &o.metadata); err != nil {
+		return o, fmt.Errorf("the metadata of the message cannot be stored: %w: %w", err, agent.ErrBadInput)
+	}
+	return o, nil
 }
 
 // checkMessage refuses what no model could be given word for word.

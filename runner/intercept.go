@@ -83,7 +83,7 @@ func (l *lane) Call(ctx context.Context, c agent.ToolCallInfo, run agent.ToolFun
 		return nil, err
 	case res == nil:
 		return nil, fmt.Errorf("an interceptor answered the call of %s with neither a result nor an error", c.Name)
-	case !json.Valid(res.Output):
+	case !agent.TooDeep(res.Output) && !json.Valid(res.Output):
 		res = &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON(string(res.Output)), IsError: res.IsError}
 	}
 	return res, nil

@@ -389,6 +389,7 @@ func (l *lane) show(run session.Run, e *agent.Event) bool {
 			if !slices.Contains(l.shown, e.ID) {
 				l.shown = append(l.shown, e.ID)
 			}
+			e.Data, _ = agent.Bound(e.Data) // whoever follows must be able to read it
 			if e.Partial && l.t.r.tail != nil {
 				l.t.publish(e)
 			}

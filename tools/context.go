@@ -78,6 +78,9 @@ func (c Context) Get(key string) (any, bool) {
 	c.call.mu.Lock()
 	v, ok := c.call.delta[key]
 	c.call.mu.Unlock()
+	if raw, deep := v.(json.RawMessage); deep {
+		return string(raw), true
+	}
 	switch {
 	case ok:
 		return v, v != nil
@@ -92,10 +95,14 @@ func (c Context) Get(key string) (any, bool) {
 // "turn:", "user:" and "app:" belong to those scopes.
 //
 // The value is kept as what its JSON is read back as, so that Get returns the
-// same before and after a restart: every number is a float64, a struct a map.
+// same before and after a restart: every number is a float64, a struct a map, and
+// what is nested deeper than [agent.MaxDepth] levels the text of its JSON.
 func (c Context) Set(key string, value any) {
-	var plain any
-	_ = json.Unmarshal(agent.EncodeJSON(value), &plain) // what EncodeJSON returns is JSON
+	raw := agent.EncodeJSON(value)
+	var plain any = raw // until it is stored, where a notice tells that it is text
+	if !agent.TooDeep(raw) {
+		plain = agent.StoredValue(raw)
+	}
 	c.call.mu.Lock()
 	defer c.call.mu.Unlock()
 	if c.call.delta == nil {

@@ -108,7 +108,7 @@ func encode(out any, limit int) json.RawMessage {
 	case string:
 		return agent.EncodeJSON(capText(valid(v), limit))
 	case json.RawMessage:
-		if !json.Valid(v) {
+		if !agent.TooDeep(v) && !json.Valid(v) { // what is too deep becomes text where it is stored
 			return agent.EncodeJSON(capText(valid(string(v)), limit))
 		}
 		return capJSON(bytes.ToValidUTF8(v, []byte("\uFFFD")), limit)
