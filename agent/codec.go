@@ -142,6 +142,9 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 // state or of metadata such as 1e400 is a string.
 func decodePayload(data []byte, payload EventData) error {
 	err := json.Unmarshal(data, payload)
+	if err == nil {
+		return nil
+	}
 	var typ *json.UnmarshalTypeError
 	if !errors.As(err, &typ) || !strings.HasPrefix(typ.Value, "number") {
 		return err

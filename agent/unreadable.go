@@ -102,10 +102,11 @@ func clip(s string, most int) string {
 
 // Damage returns what is known of a stored event that cannot be read, and false if the
 // event is another one.
-func (u *Unknown) Damage() (d Damage, ok bool) {
+func (u *Unknown) Damage() (Damage, bool) {
 	if u == nil || u.Type != TypeUnreadable {
-		return d, false
+		return Damage{}, false
 	}
+	var d Damage
 	_ = json.Unmarshal(u.Raw, &d) // one that somebody else wrote may say nothing
 	return d, true
 }
