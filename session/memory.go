@@ -349,7 +349,7 @@ func (m *Memory) Acquire(ctx context.Context, key Key, _ Owner) (Lease, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := m.now()
-	if s.held && now.Before(s.expires) {
+	if s.held && Leased(s.expires, now) {
 		return Lease{}, fmt.Errorf("session %s: %w", key, agent.ErrSessionBusy)
 	}
 	s.token = m.tokens.Add(1)
@@ -391,7 +391,7 @@ func (s *memorySession) exists() bool {
 func (s *memorySession) leased(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.held && now.Before(s.expires)
+	return s.held && Leased(s.expires, now)
 }
 
 // Renew implements [Store].

@@ -24,6 +24,15 @@ func ID(id string) Key { return Key{App: DefaultApp, User: DefaultUser, ID: id} 
 // lease of a process that died on the same host is replaced at once.
 const LeaseTTL = 15 * time.Second
 
+// Leased reports whether a lease that ends at until is still one at now: it has not
+// ended, and it ends no later than one that was taken or renewed now. One that ends
+// later was written before the clock was set back, and must keep nobody out until the
+// clock is there again; a holder that lives renews it, and has it then as before. It is
+// for stores; now must be read after until was.
+func Leased(until, now time.Time) bool {
+	return until.After(now) && !until.After(now.Add(LeaseTTL))
+}
+
 // Owner says who holds a lease.
 type Owner struct {
 	Host string

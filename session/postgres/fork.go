@@ -28,7 +28,8 @@ const (
 			UNION ALL
 			SELECT s.key, s.parent_key, s.parent_seq FROM line JOIN arbor.session s ON s.key = line.parent WHERE $2 <= line.shared)
 		SELECT key FROM line WHERE parent IS NULL OR $2 > shared`
-	occupantSQL = `SELECT key, created IS NOT NULL, fork_nonce, coalesce(lease_until > coalesce($4, clock_timestamp()), false),
+	occupantSQL = `SELECT key, created IS NOT NULL, fork_nonce, coalesce(lease_until > coalesce($4, clock_timestamp())
+				AND lease_until <= coalesce($4, clock_timestamp()) + $5::interval, false),
 			coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
 		FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3`
 	lockLeasedSQL = ` AND created IS NULL FOR UPDATE`
@@ -104,7 +105,7 @@ type occupied struct {
 // occupant returns what stands at a key, nil if nothing does.
 func occupant(ctx context.Context, tx pgx.Tx, key session.Key, lock string, now *time.Time) (*occupied, error) {
 	var o occupied
-	err := tx.QueryRow(ctx, occupantSQL+lock, key.App, key.User, key.ID, now).
+	err := tx.QueryRow(ctx, occupantSQL+lock, key.App, key.User, key.ID, now, session.LeaseTTL).
 		Scan(&o.key, &o.exists, &o.nonce, &o.leased, &o.holder.Host, &o.holder.PID, &o.holder.Started)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil

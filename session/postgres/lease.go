@@ -31,9 +31,10 @@ func checkKey(key session.Key) error {
 }
 
 const (
-	// takeSQL takes a lease that is free, that is the one of a dead owner ($9), or
-	// that an earlier try of the same call has taken, whose answer was lost. If none
-	// is, it tells who holds it. A try that the server comes to only when the lease was
+	// takeSQL takes a lease that is free, that is the one of a dead owner ($9), that
+	// ends later than a new one because the server's clock was set back or another
+	// server has taken its place (see session.Leased), or that an earlier try of the
+	// same call has taken, whose answer was lost. If none is, it tells who holds it. A try that the server comes to only when the lease was
 	// given back takes it for nobody; that ends by time.
 	takeSQL = `WITH taken AS (
 			UPDATE arbor.session SET
@@ -41,7 +42,8 @@ const (
 				lease_nonce = $8, lease_host = $5, lease_pid = $6, lease_started = $7,
 				lease_until = coalesce($4, clock_timestamp()) + $10::interval
 			WHERE app = $1 AND user_id = $2 AND id = $3
-				AND (lease_until IS NULL OR lease_until <= coalesce($4, clock_timestamp()) OR lease_nonce = $8 OR lease_token = $9)
+				AND (lease_until IS NULL OR lease_until <= coalesce($4, clock_timestamp()) OR lease_until > coalesce($4, clock_timestamp()) + $10::interval
+					OR lease_nonce = $8 OR lease_token = $9)
 			RETURNING key, lease_token, seq, parent_seq)
 		SELECT true, key, lease_token, seq, parent_seq, '', 0, 0, NULL FROM taken
 		UNION ALL

@@ -102,6 +102,29 @@ var leaseTests = []test{
 		f.pass(time.Millisecond)
 		require.Greater(f, f.acquire(f.key).Token, lease.Token)
 	}},
+	{"a clock that was set back keeps nobody out for longer than a lease lasts", func(f *fixture) {
+		leased := f.another("leased")
+		f.write(f.key, text("a"))
+		ahead := f.acquire(f.key)
+		f.acquire(leased)
+		f.pass(-time.Hour)
+		defer f.pass(time.Hour) // other tests share the clock
+		lease := f.acquire(f.key)
+		require.Greater(f, lease.Token, ahead.Token)
+		f.refused(f.key, 1, ahead)
+		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, ahead), agent.ErrConflict)
+		f.append(f.key, 1, lease, text("b"))
+		f.busy(f.key)
+		require.NoError(f, f.store.Fork(f.Context(), f.key, 1, leased), "nobody holds it any more")
+	}},
+	{"who renews after the clock was set back keeps the lease", func(f *fixture) {
+		lease := f.acquire(f.key)
+		f.pass(-time.Hour)
+		defer f.pass(time.Hour)
+		require.NoError(f, f.store.Renew(f.Context(), f.key, lease))
+		f.busy(f.key)
+		f.append(f.key, 0, lease, text("a"))
+	}},
 	{"renewing prolongs, appending does not", func(f *fixture) {
 		lease := f.acquire(f.key)
 		f.pass(session.LeaseTTL - time.Second)

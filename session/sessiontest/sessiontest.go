@@ -29,7 +29,7 @@ import (
 type Option func(*suite)
 
 // WithAdvance gives the function that lets time pass on the clock of all open
-// stores; [Clock] has one. Without it, the expiry of leases is not tested.
+// stores, and sets it back when the duration is negative; [Clock] has one. Without it, the expiry of leases is not tested.
 func WithAdvance(advance func(time.Duration)) Option {
 	return func(s *suite) { s.advance = advance }
 }

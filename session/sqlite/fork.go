@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"time"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/session"
@@ -85,7 +86,7 @@ func (s *Store) fork(of session.Key, seq int64, to session.Key) error {
 	switch {
 	case err != nil:
 		return err
-	case found && (old.exists || old.until > now.UnixNano() && session.Alive(old.holder)):
+	case found && (old.exists || session.Leased(time.Unix(0, old.until), now) && session.Alive(old.holder)):
 		return fmt.Errorf("session %s exists already: %w", to, agent.ErrConflict)
 	case found: // it was leased once; who still thinks so must not write to the fork
 		if err := s.collect(old.key); err != nil {

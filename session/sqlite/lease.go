@@ -24,7 +24,7 @@ func newLeaseWriter(p *preparer) *leaseWriter {
 			RETURNING key, lease_token, seq, coalesce(parent_seq, -1)`),
 		holder: p.prepare(`SELECT key, lease_token, lease_host, lease_pid, lease_started, lease_until FROM session
 			WHERE app = ? AND user = ? AND id = ? AND lease_until IS NOT NULL`),
-		replace: p.prepare(take + "WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL RETURNING key, lease_token, seq, coalesce(parent_seq, -1)"),
+		replace: p.prepare(take + "WHERE key = ? AND lease_token = ? AND lease_until = ? RETURNING key, lease_token, seq, coalesce(parent_seq, -1)"),
 		create: p.prepare(`INSERT INTO session (app, user, id, lease_token, lease_host, lease_pid, lease_started, lease_until)
 			VALUES (?, ?, ?, 1, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING key, lease_token, seq, coalesce(parent_seq, -1)`),
 		renew: p.prepare(`UPDATE session SET lease_until = ?
@@ -35,7 +35,8 @@ func newLeaseWriter(p *preparer) *leaseWriter {
 }
 
 // Acquire implements [session.Store]. It takes a lease over when [session.Alive]
-// says that its owner is dead.
+// says that its owner is dead, and when [session.Leased] says that the clock was set
+// back since.
 func (s *Store) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
 	var lease session.Lease
 	err := s.write(ctx, func() (err error) {
@@ -64,11 +65,11 @@ func (s *Store) acquire(key session.Key, owner session.Owner) (session.Lease, er
 			return session.Lease{}, err
 		case !held:
 			lease, ok, err = takeLease(w.create, key.App, key.User, key.ID, owner.Host, owner.PID, owner.Started, expires)
-		case session.Alive(holder):
+		case session.Leased(time.Unix(0, until), s.now()) && session.Alive(holder):
 			return session.Lease{}, fmt.Errorf("session %s: process %d on %s holds it, until %s if it does not renew: %w",
 				key, holder.PID, holder.Host, time.Unix(0, until).UTC().Format(time.RFC3339), agent.ErrSessionBusy)
 		default:
-			lease, ok, err = takeLease(w.replace, owner.Host, owner.PID, owner.Started, expires, row, n)
+			lease, ok, err = takeLease(w.replace, owner.Host, owner.PID, owner.Started, expires, row, n, until) // unless it was renewed meanwhile
 		}
 		if ok || err != nil {
 			return lease, err
