@@ -298,7 +298,7 @@ func TestForkInTheMiddleOfAStep(t *testing.T) {
 	}
 	require.ErrorIs(t, d.past.Fork(ctx, session.ID("nobody"), 0, fork), agent.ErrBadInput)
 	require.ErrorIs(t, d.past.Fork(ctx, s1, 15, s1), agent.ErrConflict)
-	infos, err := d.store.List(ctx, session.Key{})
+	infos, err := d.store.List(ctx, session.Key{}, session.Page{})
 	require.NoError(t, err)
 	require.Len(t, infos, 1)
 }
@@ -345,7 +345,7 @@ func TestEdit(t *testing.T) {
 		}
 		require.ErrorIs(t, d.past.Edit(ctx, s1, 16, llm.Content{}, session.ID("none")), agent.ErrBadInput)
 		require.ErrorIs(t, d.past.Edit(ctx, s1, 16, llm.Content{Text: "x"}, fork), agent.ErrConflict)
-		infos, err := d.store.List(ctx, session.Key{})
+		infos, err := d.store.List(ctx, session.Key{}, session.Page{})
 		require.NoError(t, err)
 		require.Len(t, infos, 3)
 	})

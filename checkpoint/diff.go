@@ -81,7 +81,7 @@ func (s *Sessions) Diff(ctx context.Context, a, b session.Key) (*Diff, error) {
 		if side.Fold.Seq > 0 {
 			continue
 		}
-		if infos, err := s.store.List(ctx, side.Key); err != nil {
+		if infos, err := s.store.List(ctx, side.Key, session.Page{}); err != nil {
 			return nil, err
 		} else if len(infos) == 0 {
 			return nil, noPosition(side.Key, 1)

@@ -14,7 +14,7 @@ import (
 // parent before its forks. Sessions whose parent was deleted begin a family of their
 // own.
 func (s *Sessions) Family(ctx context.Context, key session.Key) ([]session.Info, error) {
-	all, err := s.store.List(ctx, session.Key{})
+	all, err := s.store.List(ctx, session.Key{}, session.Page{})
 	if err != nil {
 		return nil, err
 	}

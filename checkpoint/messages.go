@@ -40,7 +40,7 @@ func (s *Sessions) Import(ctx context.Context, to session.Key, agentName string,
 	if len(i.events) == 0 {
 		return fmt.Errorf("there are no messages: %w", agent.ErrBadInput)
 	}
-	if infos, err := s.store.List(ctx, to); err != nil {
+	if infos, err := s.store.List(ctx, to, session.Page{}); err != nil {
 		return err
 	} else if len(infos) > 0 {
 		return fmt.Errorf("session %s exists already: %w", to, agent.ErrConflict)

@@ -124,7 +124,7 @@ func TestImport(t *testing.T) {
 	}
 	hi := []llm.Message{llm.UserText("Hi")}
 	require.ErrorIs(t, d.past.Import(ctx, fork, "not a name", hi), agent.ErrBadInput)
-	infos, err := d.store.List(ctx, session.Key{})
+	infos, err := d.store.List(ctx, session.Key{}, session.Page{})
 	require.NoError(t, err)
 	require.Empty(t, infos)
 

@@ -46,7 +46,7 @@ func (p *program) checkSessions(cmd *cobra.Command, args []string) error {
 		all = append(all, info)
 	}
 	if len(args) == 0 {
-		if all, err = db.List(cmd.Context(), session.Key{}); err != nil {
+		if all, err = db.List(cmd.Context(), session.Key{}, session.Page{}); err != nil {
 			return err
 		}
 	}

@@ -21,6 +21,7 @@ type flags struct {
 	reason             string
 	redis              string
 
+	limit          int
 	at             int64 // whether it is given is asked of the command
 	to             string
 	last           bool

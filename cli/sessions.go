@@ -25,6 +25,7 @@ func (p *program) sessionsCommand() *cobra.Command {
 	p.dbFlag(cmd.PersistentFlags())
 	ls := &cobra.Command{Use: "ls", Short: "List the sessions, the latest first", Args: exactly(), RunE: p.listSessions}
 	ls.Flags().BoolVar(&p.flags.json, "json", false, "print one session a line, as JSON")
+	ls.Flags().IntVar(&p.flags.limit, "limit", 0, "how many sessions are listed at most; 0 is all")
 	cmd.AddCommand(ls, p.showCommand(), p.historyCommand(), p.forkCommand(), p.editCommand(), p.diffCommand(), p.replayCommand(),
 		p.exportCommand(), p.importCommand(), p.followCommand(), p.checkCommand())
 	return cmd
@@ -65,7 +66,7 @@ func (p *program) listSessions(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	all, err := db.List(cmd.Context(), session.Key{})
+	all, err := db.List(cmd.Context(), session.Key{}, session.Page{Limit: p.flags.limit})
 	if err != nil {
 		return err
 	}
@@ -127,7 +128,7 @@ func (db *database) find(ctx context.Context, id string) (none session.Info, err
 	if err := checkSession(id); err != nil {
 		return none, err
 	}
-	found, err := db.List(ctx, session.Key{ID: id})
+	found, err := db.List(ctx, session.Key{ID: id}, session.Page{})
 	switch {
 	case err != nil:
 		return none, err

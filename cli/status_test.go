@@ -292,6 +292,9 @@ func TestSessions(t *testing.T) {
 	require.Equal(t, 0, in.run(t, "run", desk, "My *line* is slow", "--session", "s1").status)
 	require.Equal(t, 0, in.run(t, "run", desk, "thanks", "--session", "s1").status)
 	in.env = nil
+	got = in.run(t, "sessions", "ls", "--limit=-1")
+	require.Equal(t, 2, got.status)
+	require.Contains(t, got.err, "a page of -1 sessions")
 	got = in.run(t, "sessions", "ls")
 	require.Regexp(t, `^ID  EVENTS  CREATED              UPDATED\ns1  16      \d{4}-\d\d-\d\d \d\d:\d\d:\d\d  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n$`, got.out)
 	require.Regexp(t, `^\{"id":"s1","app":"app","user":"local","events":16,"created":"[^"]+Z","updated":"[^"]+Z"\}\n$`, in.run(t, "sessions", "ls", "--json").out)
@@ -302,6 +305,10 @@ func TestSessions(t *testing.T) {
 	events := in.run(t, "sessions", "export", "s1").out
 	require.Equal(t, 16, strings.Count(events, "\n"))
 	require.Equal(t, events, in.run(t, "sessions", "show", "s1", "--json").out)
+
+	require.Equal(t, 0, in.run(t, "sessions", "fork", "s1", "--at", "16", "--to", "s2").status)
+	require.Regexp(t, `(?s)\ns2 .*\ns1 `, in.run(t, "sessions", "ls").out)
+	require.Regexp(t, `^ID .*\ns2 .*\n$`, in.run(t, "sessions", "ls", "--limit", "1").out, "the one that changed last")
 }
 
 // Run is the command without a process.

@@ -18,7 +18,7 @@ type sent struct {
 }
 
 func (w *world) notes(agentName string, req *llm.Request) {
-	infos, err := w.store.List(context.Background(), w.key)
+	infos, err := w.store.List(context.Background(), w.key, session.Page{})
 	if err != nil || len(infos) != 1 {
 		w.problem("the session %s is not in the list: %v %v", w.key, infos, err)
 		return

@@ -1,11 +1,9 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -22,6 +20,7 @@ type Memory struct {
 	mu       sync.RWMutex // guards the maps, not the logs
 	sessions map[Key]*memorySession
 	shared   map[sharedKey]any
+	order    memoryOrder
 	// tokens is the last token of any session. One count for all, so that a
 	// session that is deleted and made again never repeats a token.
 	tokens atomic.Int64
@@ -54,13 +53,13 @@ func NewMemory(opts ...MemoryOption) *Memory {
 // stands once, in its memoryRun. Records live in pages, so that a long log is
 // never copied when it grows.
 type memorySession struct {
-	mu               sync.Mutex
-	past             *memoryPast      // of a fork
-	pages            [][]memoryRecord // from the first event that is not shared
-	seq              int64
-	run              *memoryRun // of the last record
-	places           []*memoryPlace
-	created, updated time.Time
+	mu     sync.Mutex
+	past   *memoryPast      // of a fork
+	pages  [][]memoryRecord // from the first event that is not shared
+	seq    int64
+	run    *memoryRun // of the last record
+	places []*memoryPlace
+	listed memoryListed
 
 	born    int64 // a token of its own
 	token   int64
@@ -130,7 +129,7 @@ func (m *Memory) createSession(key Key) *memorySession {
 	defer m.mu.Unlock()
 	s := m.sessions[key]
 	if s == nil {
-		s = &memorySession{born: m.tokens.Add(1)}
+		s = &memorySession{born: m.tokens.Add(1), listed: memoryListed{key: key}}
 		m.sessions[key] = s
 	}
 	return s
@@ -255,10 +254,7 @@ func (m *Memory) Append(ctx context.Context, key Key, expectedSeq int64, lease L
 			m.share(key, st.Delta)
 		}
 	}
-	s.updated = m.now().UTC()
-	if s.created.IsZero() {
-		s.created = s.updated
-	}
+	m.order.move(s, m.now().UTC(), s.seq)
 	return nil
 }
 
@@ -371,13 +367,14 @@ func (m *Memory) Fork(ctx context.Context, of Key, seq int64, to Key) error {
 		parent, key = parent.past.of, parent.past.key
 	}
 	now := m.now().UTC()
-	fork := &memorySession{past: &memoryPast{of: parent, key: key, seq: seq}, seq: seq, created: now, updated: now, born: m.tokens.Add(1)}
+	fork := &memorySession{past: &memoryPast{of: parent, key: key, seq: seq}, seq: seq, born: m.tokens.Add(1), listed: memoryListed{key: to}}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if old := m.sessions[to]; old != nil && (old.exists() || old.leased(now)) {
 		return fmt.Errorf("session %s exists already: %w", to, agent.ErrConflict)
 	}
 	m.sessions[to] = fork
+	m.order.move(fork, now, seq)
 	return nil
 }
 
@@ -424,43 +421,6 @@ func (m *Memory) Release(_ context.Context, key Key, lease Lease) error {
 	return nil
 }
 
-// List implements [Store].
-func (m *Memory) List(ctx context.Context, filter Key) ([]Info, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	m.mu.RLock()
-	sessions := maps.Clone(m.sessions)
-	m.mu.RUnlock()
-	var out []Info
-	for key, s := range sessions {
-		if filter.App != "" && filter.App != key.App || filter.User != "" && filter.User != key.User || filter.ID != "" && filter.ID != key.ID {
-			continue
-		}
-		s.mu.Lock()
-		if s.seq > 0 || s.past != nil {
-			info := Info{Key: key, Seq: s.seq, Created: s.created, Updated: s.updated, ParentSeq: s.shared()}
-			if s.past != nil && sessions[s.past.key] == s.past.of {
-				info.Parent = s.past.key
-			}
-			out = append(out, info)
-		}
-		s.mu.Unlock()
-	}
-	slices.SortFunc(out, CompareInfo)
-	return out, nil
-}
-
-// CompareInfo orders sessions as [Store.List] returns them: most recently
-// updated first, ties by app, user and id.
-func CompareInfo(a, b Info) int {
-	if c := b.Updated.Compare(a.Updated); c != 0 {
-		return c
-	}
-	return cmp.Or(
-		strings.Compare(a.Key.App, b.Key.App), strings.Compare(a.Key.User, b.Key.User), strings.Compare(a.Key.ID, b.Key.ID))
-}
-
 // Delete implements [Store].
 func (m *Memory) Delete(ctx context.Context, key Key) error {
 	if err := ctx.Err(); err != nil {
@@ -468,7 +428,10 @@ func (m *Memory) Delete(ctx context.Context, key Key) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.sessions, key)
+	if s := m.sessions[key]; s != nil {
+		delete(m.sessions, key)
+		m.order.remove(s)
+	}
 	return nil
 }
 

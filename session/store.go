@@ -1,8 +1,11 @@
 package session
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
@@ -68,6 +71,45 @@ type Info struct {
 	// ParentSeq. It is zero too when that session was deleted; ParentSeq stays.
 	Parent    Key
 	ParentSeq int64
+	// Incarnation is what it is in a [Lease]. Two infos with the same one and the same
+	// Seq are of the same log.
+	Incarnation int64
+}
+
+// Place returns where the session stands in a list.
+func (i Info) Place() Place { return Place{Updated: i.Updated, Key: i.Key} }
+
+// Place is a place in the list of all sessions that were ever stored: that of a session
+// when it was updated at that time, whether it still is there or not.
+type Place struct {
+	Updated time.Time
+	Key     Key
+}
+
+// Compare is negative if a place comes before another one in lists: the sessions that
+// were updated last come first, ties by app, user and id.
+func (p Place) Compare(o Place) int {
+	return cmp.Or(o.Updated.Compare(p.Updated),
+		strings.Compare(p.Key.App, o.Key.App), strings.Compare(p.Key.User, o.Key.User), strings.Compare(p.Key.ID, o.Key.ID))
+}
+
+// Page says which part of a list is wanted. The zero value is all of it.
+type Page struct {
+	// After leaves out what stands before a place, and at it. So a list that is read
+	// page by page has every session once that was not updated meanwhile, whatever
+	// was stored or deleted. One that was updated stands at the beginning again. The
+	// zero value leaves out nothing.
+	After Place
+	// Limit is how many sessions are wanted; 0 is all.
+	Limit int
+}
+
+// Check returns an error that is [agent.ErrBadInput] if there is no such page.
+func (p Page) Check() error {
+	if p.Limit < 0 {
+		return fmt.Errorf("a page of %d sessions: give how many are wanted, or 0 for all: %w", p.Limit, agent.ErrBadInput)
+	}
+	return nil
 }
 
 // Store keeps sessions. Implementations are safe for concurrent use, and two
@@ -102,8 +144,10 @@ type Store interface {
 	// session's user and app have.
 	SharedState(ctx context.Context, key Key) (map[string]any, error)
 	// List returns the sessions that have events or are forks and whose key has the
-	// parts of the filter (empty parts match all), most recently updated first.
-	List(ctx context.Context, filter Key) ([]Info, error)
+	// parts of the filter (empty parts match all), in the order of their places: most
+	// recently updated first. If the filter names app and user, a page costs what its
+	// sessions cost, however many there are; else the store may look at all of them.
+	List(ctx context.Context, filter Key, page Page) ([]Info, error)
 	// Delete removes a session and its events. The user's and app's state stay.
 	Delete(ctx context.Context, key Key) error
 	// Close releases what the store holds; it must not be used afterwards.

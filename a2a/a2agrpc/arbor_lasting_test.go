@@ -73,7 +73,7 @@ func TestArborRestarts(t *testing.T) {
 	}
 	require.Equal(t, []string{"thinking 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19"}, said(events))
 	(<-restarted)()
-	infos, err := store.List(context.Background(), session.Key{})
+	infos, err := store.List(context.Background(), session.Key{}, session.Page{})
 	require.NoError(t, err)
 	require.Len(t, infos, 1, "the words were sent once")
 }

@@ -230,7 +230,7 @@ func (p *page) add(m mark) {
 
 // collect adds the caller's tasks that a list asks for to a page.
 func (s *served) collect(ctx context.Context, req *sdk.ListTasksRequest, p *page) error {
-	infos, err := s.store.List(ctx, s.key(ctx, req.ContextID))
+	infos, err := s.store.List(ctx, s.key(ctx, req.ContextID), session.Page{})
 	if err != nil {
 		return err
 	}

@@ -19,3 +19,6 @@ func Migrate(ctx context.Context, url string, version int64) error {
 
 // SchemaVersion is the newest version.
 const SchemaVersion = schemaVersion
+
+// ListSQL is the statement for a page of a list.
+var ListSQL = list

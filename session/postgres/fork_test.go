@@ -110,7 +110,7 @@ func TestForksAndDeletionsAtOnce(t *testing.T) {
 	for i := range keys {
 		load(t, s, session.ID(fmt.Sprint(i))) // refuses gaps
 	}
-	infos, err := s.List(t.Context(), session.Key{})
+	infos, err := s.List(t.Context(), session.Key{}, session.Page{})
 	require.NoError(t, err)
 	for _, info := range infos {
 		require.Len(t, load(t, s, info.Key), int(info.Seq))

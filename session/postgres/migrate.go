@@ -16,9 +16,9 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// schemaVersion is the newest version of the schema: the two SQL files, and the
-// function that fills the second one's table.
-const schemaVersion = 3
+// schemaVersion is the newest version of the schema: the SQL files, and as the third
+// version the function that fills the second one's table.
+const schemaVersion = 4
 
 // versionTable is where goose keeps the version, beside what it is about.
 const versionTable = "arbor.goose_db_version"

@@ -67,7 +67,7 @@ func TestMigrateForward(t *testing.T) {
 	for i, sql := range contentSQL {
 		require.Equal(t, before[i], rows(t, url, sql))
 	}
-	infos, err := s.List(t.Context(), session.Key{})
+	infos, err := s.List(t.Context(), session.Key{}, session.Page{})
 	require.NoError(t, err)
 	require.Len(t, infos, 7)
 	forks := 0

@@ -390,7 +390,7 @@ func TestNoAnswerAtAll(t *testing.T) {
 		"renew":  s.Renew(t.Context(), key, lease),
 		"fork":   s.Fork(t.Context(), key, 0, session.ID("f")),
 		"delete": s.Delete(t.Context(), key),
-		"list":   func() error { _, err := s.List(t.Context(), session.Key{}); return err }(),
+		"list":   func() error { _, err := s.List(t.Context(), session.Key{}, session.Page{}); return err }(),
 	} {
 		require.ErrorContains(t, err, "the server cannot be reached", name)
 		require.ErrorContains(t, err, "gave up after 300ms", name)

@@ -130,7 +130,7 @@ func TestManyProcessesOpenANewDatabase(t *testing.T) {
 		for i := range all {
 			require.Equal(t, []string{strconv.Itoa(i)}, contents(t, s, session.ID(strconv.Itoa(i))))
 		}
-		require.Equal(t, "4", run(t, url, "SELECT count(*) FROM arbor.goose_db_version"), "one row a step, and goose's first")
+		require.Equal(t, "5", run(t, url, "SELECT count(*) FROM arbor.goose_db_version"), "one row a step, and goose's first")
 	}
 }
 
@@ -264,7 +264,7 @@ func TestKilledProcesses(t *testing.T) {
 	}
 	t.Logf("%d processes were killed; they were given %d events, and went on with sessions %d times", n, given, resumed)
 	require.Greater(t, given, n, "the processes were killed before they did anything")
-	infos, err := s.List(t.Context(), session.Key{})
+	infos, err := s.List(t.Context(), session.Key{}, session.Page{})
 	require.NoError(t, err)
 	r := newRunner(t, s)
 	for _, info := range infos { // each can be gone on with

@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,11 +31,15 @@ const (
 	sharedSQL = `SELECT name, value::text FROM arbor.state
 		WHERE app = $1 AND value IS NOT NULL AND (scope = 'app' AND user_id = '' OR scope = 'user' AND user_id = $2)`
 	listSQL = `SELECT s.app, s.user_id, s.id, s.seq, s.created, s.updated,
-			coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user_id, ''), coalesce(p.id, '')
+			coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user_id, ''), coalesce(p.id, ''), s.key
 		FROM arbor.session s LEFT JOIN arbor.session p ON p.key = s.parent_key
-		WHERE s.id IS NOT NULL AND s.created IS NOT NULL
-			AND ($1 = '' OR s.app = $1) AND ($2 = '' OR s.user_id = $2) AND ($3 = '' OR s.id = $3)
-		ORDER BY s.updated DESC, s.app, s.user_id, s.id`
+		WHERE s.id IS NOT NULL AND s.created IS NOT NULL`
+	anySQL = listSQL + ` AND ($1 = '' OR s.app = $1) AND ($2 = '' OR s.user_id = $2) AND ($3 = '' OR s.id = $3)`
+	// Both ask an index.
+	ofUserSQL = listSQL + ` AND s.app = $1 AND s.user_id = $2 AND $3 = ''`
+	infoSQL   = listSQL + ` AND s.app = $1 AND s.user_id = $2 AND s.id = $3`
+	placeSQL  = ` AND s.updated <= $4 AND (s.updated < $4 OR (s.app, s.user_id, s.id) > ($5, $6, $7))`
+	orderSQL  = ` ORDER BY s.updated DESC, s.app, s.user_id, s.id LIMIT $`
 )
 
 // A page of a load begins small, since many callers break out early, and grows
@@ -219,19 +225,20 @@ func (s *Store) SharedState(ctx context.Context, key session.Key) (map[string]an
 }
 
 // List implements [session.Store].
-func (s *Store) List(ctx context.Context, filter session.Key) ([]session.Info, error) {
-	if err := checkKey(filter); err != nil {
+func (s *Store) List(ctx context.Context, filter session.Key, page session.Page) ([]session.Info, error) {
+	if err := errors.Join(checkKey(filter), checkKey(page.After.Key), page.Check()); err != nil {
 		return nil, err
 	}
+	query, args := list(filter, page)
 	var out []session.Info
 	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, listSQL, filter.App, filter.User, filter.ID)
+		rows, err := conn.Query(ctx, query, args...)
 		if err != nil {
 			return err
 		}
 		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (i session.Info, err error) {
 			var created, updated time.Time
-			err = row.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated, &i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID)
+			err = row.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated, &i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID, &i.Incarnation)
 			i.Created, i.Updated = created.UTC(), updated.UTC()
 			return i, err
 		})
@@ -241,4 +248,27 @@ func (s *Store) List(ctx context.Context, filter session.Key) ([]session.Info, e
 		return nil, s.explain("list the sessions in", err)
 	}
 	return out, nil
+}
+
+// list returns the statement for a page.
+func list(filter session.Key, page session.Page) (query string, args []any) {
+	query = anySQL
+	if filter.App != "" && filter.User != "" {
+		query = ofUserSQL
+		if filter.ID != "" {
+			query = infoSQL
+		}
+	}
+	args = []any{filter.App, filter.User, filter.ID}
+	if page.After != (session.Place{}) {
+		query += placeSQL
+		args = append(args, page.After.Updated, page.After.Key.App, page.After.Key.User, page.After.Key.ID)
+	}
+	var limit *int // all
+	if page.Limit > 0 {
+		limit = &page.Limit
+	}
+	args = append(args, limit)
+	query += orderSQL + strconv.Itoa(len(args))
+	return query, args
 }

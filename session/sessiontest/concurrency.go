@@ -31,7 +31,7 @@ var concurrencyTests = []test{
 		}
 		wg.Go(func() { // readers disturb nobody
 			for range 20 {
-				if _, err := f.store.List(f.Context(), session.Key{App: f.app}); err != nil {
+				if _, err := f.store.List(f.Context(), session.Key{App: f.app}, session.Page{}); err != nil {
 					f.Error(err)
 				}
 				if _, err := f.store.SharedState(f.Context(), session.Key{App: f.app, User: "1"}); err != nil {

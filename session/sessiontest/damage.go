@@ -80,7 +80,7 @@ var damageTests = []test{
 			require.NoError(f, f.store.Fork(f.Context(), key, 3, fork))
 			require.Equal(f, []string{"a", "", "c"}, f.contents(fork))
 		}
-		list, err := f.store.List(f.Context(), session.Key{App: f.app})
+		list, err := f.store.List(f.Context(), session.Key{App: f.app}, session.Page{})
 		require.NoError(f, err)
 		require.Len(f, list, 26)
 	}},

@@ -78,7 +78,7 @@ var peerTests = []test{
 	{"one sees what the other stored", withPeer(func(f *fixture, peer session.Store) {
 		f.write(f.key, text("a"), state("user:x", 1))
 		require.Equal(f, toJSON(f.T, f.load(f.key, 0)), toJSON(f.T, load(f.T, peer, f.key, 0)))
-		infos, err := peer.List(f.Context(), session.Key{App: f.app})
+		infos, err := peer.List(f.Context(), session.Key{App: f.app}, session.Page{})
 		require.NoError(f, err)
 		require.Equal(f, f.list(session.Key{App: f.app}), infos)
 		shared, err := peer.SharedState(f.Context(), f.key)

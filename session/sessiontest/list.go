@@ -22,7 +22,7 @@ func (f *fixture) ids(filter session.Key) []string {
 
 func (f *fixture) list(filter session.Key) []session.Info {
 	f.Helper()
-	infos, err := f.store.List(f.Context(), filter)
+	infos, err := f.store.List(f.Context(), filter, session.Page{})
 	require.NoError(f, err)
 	require.True(f, slices.IsSortedFunc(infos, session.CompareInfo))
 	return infos

@@ -103,7 +103,7 @@ var logTests = []test{
 			require.Len(f, log, 1, "%q", key)
 			require.EqualValues(f, i, log[0].Data.(*agent.Compaction).UpTo, "%q", key)
 		}
-		infos, err := f.store.List(f.Context(), session.Key{App: f.app, User: "a%"})
+		infos, err := f.store.List(f.Context(), session.Key{App: f.app, User: "a%"}, session.Page{})
 		require.NoError(f, err)
 		require.Len(f, infos, 2)
 	}},
@@ -117,7 +117,7 @@ var logTests = []test{
 		require.ErrorIs(f, err, context.Canceled)
 		require.ErrorIs(f, f.store.Renew(ctx, f.key, lease), context.Canceled)
 		require.ErrorIs(f, f.store.Delete(ctx, f.key), context.Canceled)
-		_, err = f.store.List(ctx, session.Key{App: f.app})
+		_, err = f.store.List(ctx, session.Key{App: f.app}, session.Page{})
 		require.ErrorIs(f, err, context.Canceled)
 		_, err = f.store.SharedState(ctx, f.key)
 		require.ErrorIs(f, err, context.Canceled)

@@ -159,7 +159,7 @@ func (f *family) check(t *rapid.T, all bool) {
 	if len(f.alive) > 0 {
 		read = rapid.IntRange(0, len(f.alive)-1).Draw(t, "read")
 	}
-	infos, err := s.List(t.Context(), session.Key{})
+	infos, err := s.List(t.Context(), session.Key{}, session.Page{})
 	require.NoError(t, err)
 	require.Len(t, infos, len(f.alive))
 	found := map[session.Key]session.Info{}

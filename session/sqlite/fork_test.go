@@ -49,7 +49,7 @@ func TestChainOfForks(t *testing.T) {
 		require.Equal(t, logs[forks][after:], rest)
 	}
 	require.NoError(t, s.Fork(t.Context(), last, 3, session.ID("early")))
-	infos, err := s.List(t.Context(), session.ID("early"))
+	infos, err := s.List(t.Context(), session.ID("early"), session.Page{})
 	require.NoError(t, err)
 	require.Equal(t, key(0), infos[0].Parent, "it hangs on the one that holds the position")
 
@@ -208,7 +208,7 @@ func TestForksAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	sound(t, path)
-	infos, err := stores[1].List(t.Context(), session.Key{})
+	infos, err := stores[1].List(t.Context(), session.Key{}, session.Page{})
 	require.NoError(t, err)
 	whole := contents(t, stores[1], root)
 	require.Len(t, whole, 80)

@@ -111,9 +111,9 @@ func TestMigrateFromVersion1(t *testing.T) {
 	fresh := newFile(t)
 	other := open(t, fresh)
 	require.Equal(t, dump(t, fresh, schema), dump(t, path, schema))
-	require.Equal(t, "1\n2\n", dump(t, path, "SELECT version FROM schema_version ORDER BY version"))
+	require.Equal(t, "1\n2\n3\n", dump(t, path, "SELECT version FROM schema_version ORDER BY version"))
 
-	infos, err := s.List(t.Context(), session.Key{})
+	infos, err := s.List(t.Context(), session.Key{}, session.Page{})
 	require.NoError(t, err)
 	require.Len(t, infos, 4, "and not the one that was only leased")
 	for i, want := range []session.Info{
@@ -123,7 +123,7 @@ func TestMigrateFromVersion1(t *testing.T) {
 		{Key: session.ID("story"), Seq: 29},
 	} {
 		want.Created = clock.Now().Add(-time.Duration(i) * time.Minute)
-		want.Updated = want.Created
+		want.Updated, want.Incarnation = want.Created, infos[i].Incarnation
 		require.Equal(t, want, infos[i])
 
 		// What the migration made of the log is what storing the log makes.
@@ -210,7 +210,7 @@ func TestManyMigrateAtOnce(t *testing.T) {
 		require.Len(t, contents(t, s, session.ID(fmt.Sprint(i))), 2)
 	}
 	require.Len(t, contents(t, s, session.ID("story")), 29)
-	require.Equal(t, "1\n2\n", dump(t, path, "SELECT version FROM schema_version ORDER BY version"))
+	require.Equal(t, "1\n2\n3\n", dump(t, path, "SELECT version FROM schema_version ORDER BY version"))
 	sound(t, path)
 }
 

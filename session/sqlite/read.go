@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
@@ -14,13 +15,20 @@ import (
 
 // reader is a pool of connections that only read. WAL lets them read beside a
 // writer; nobody holds one while a caller's code runs.
-type reader struct{ find, line, page, state, list, info *sql.Stmt }
+type reader struct{ find, line, page, state, list, ofUser, info *sql.Stmt }
 
-func newReader(p *preparer) *reader {
-	const infos = `SELECT s.app, s.user, s.id, s.seq, s.created, s.updated,
-			coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user, ''), coalesce(p.id, '')
+const (
+	infos = `SELECT s.app, s.user, s.id, s.seq, s.created, s.updated,
+			coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user, ''), coalesce(p.id, ''), s.key
 		FROM session s LEFT JOIN session p ON p.key = s.parent_key
 		WHERE s.id IS NOT NULL AND s.created IS NOT NULL`
+	// A page of it is a part of an index.
+	ofUser = infos + ` AND s.app = ?1 AND s.user = ?2
+		AND s.updated <= ?3 AND (s.updated < ?3 OR (?1, ?2, s.id) > (?4, ?5, ?6))
+		ORDER BY s.updated DESC, s.id LIMIT ?7`
+)
+
+func newReader(p *preparer) *reader {
 	return &reader{
 		// The key of a fork that shares events comes with a minus: a column more would
 		// cost every load.
@@ -35,8 +43,11 @@ func newReader(p *preparer) *reader {
 		state: p.prepare(`SELECT name, value FROM state WHERE app = ? AND scope = 'app' AND user = ''
 			UNION ALL SELECT name, value FROM state WHERE app = ? AND scope = 'user' AND user = ?`),
 		list: p.prepare(infos + ` AND (?1 = '' OR s.app = ?1) AND (?2 = '' OR s.user = ?2) AND (?3 = '' OR s.id = ?3)
-			ORDER BY s.updated DESC, s.app, s.user, s.id`),
-		info: p.prepare(infos + " AND s.app = ?1 AND s.user = ?2 AND s.id = ?3"), // which asks the index
+			AND (s.updated < ?4 OR s.updated = ?4 AND (s.app, s.user, s.id) > (?5, ?6, ?7))
+			ORDER BY s.updated DESC, s.app, s.user, s.id LIMIT ?8`),
+		ofUser: p.prepare(ofUser),
+		info: p.prepare(infos + ` AND s.app = ?1 AND s.user = ?2 AND s.id = ?3
+			AND (s.updated < ?4 OR s.updated = ?4 AND (s.app, s.user, s.id) > (?5, ?6, ?7)) LIMIT ?8`),
 	}
 }
 
@@ -196,17 +207,32 @@ func (s *Store) SharedState(ctx context.Context, key session.Key) (map[string]an
 }
 
 // List implements [session.Store].
-func (s *Store) List(ctx context.Context, filter session.Key) ([]session.Info, error) {
-	var out []session.Info
-	stmt := s.reader.list
-	if filter.App != "" && filter.User != "" && filter.ID != "" {
-		stmt = s.reader.info
+func (s *Store) List(ctx context.Context, filter session.Key, page session.Page) ([]session.Info, error) {
+	if err := page.Check(); err != nil {
+		return nil, err
 	}
-	err := s.each(ctx, stmt, []any{filter.App, filter.User, filter.ID}, func(rows *sql.Rows) error {
+	after, limit := int64(math.MaxInt64), -1 // which leave out nothing
+	if page.After != (session.Place{}) {
+		after = page.After.Updated.UnixNano()
+	}
+	if page.Limit > 0 {
+		limit = page.Limit
+	}
+	place := []any{after, page.After.Key.App, page.After.Key.User, page.After.Key.ID, limit}
+	stmt, args := s.reader.list, append([]any{filter.App, filter.User, filter.ID}, place...)
+	switch {
+	case filter.App == "" || filter.User == "":
+	case filter.ID != "":
+		stmt = s.reader.info
+	default:
+		stmt, args = s.reader.ofUser, append([]any{filter.App, filter.User}, place...)
+	}
+	var out []session.Info
+	err := s.each(ctx, stmt, args, func(rows *sql.Rows) error {
 		var i session.Info
 		var created, updated int64
 		if err := rows.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated,
-			&i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID); err != nil {
+			&i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID, &i.Incarnation); err != nil {
 			return err
 		}
 		i.Created, i.Updated = time.Unix(0, created).UTC(), time.Unix(0, updated).UTC()

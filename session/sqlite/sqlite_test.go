@@ -127,7 +127,7 @@ func TestClose(t *testing.T) {
 	closed(s.Release(t.Context(), key, lease))
 	closed(s.Delete(t.Context(), key))
 	closed(s.Fork(t.Context(), key, 1, session.ID("fork")))
-	_, err = s.List(t.Context(), session.Key{})
+	_, err = s.List(t.Context(), session.Key{}, session.Page{})
 	closed(err)
 	_, err = s.SharedState(t.Context(), key)
 	closed(err)

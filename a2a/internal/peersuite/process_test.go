@@ -216,7 +216,7 @@ func (p *process) log() (events []*agent.Event) {
 	require.NoError(p.t, err)
 	defer store.Close()
 	ctx := context.Background()
-	infos, err := store.List(ctx, session.Key{App: session.DefaultApp, User: session.DefaultUser})
+	infos, err := store.List(ctx, session.Key{App: session.DefaultApp, User: session.DefaultUser}, session.Page{})
 	require.NoError(p.t, err)
 	require.Len(p.t, infos, 1, "%s has one session", p.Name)
 	for e, err := range store.Load(ctx, infos[0].Key, 0) {

@@ -175,7 +175,7 @@ func (d *desk) ended(t *testing.T, reason agent.FinishReason) {
 		return
 	}
 	require.Eventually(t, func() bool {
-		infos, err := d.store.List(context.Background(), session.Key{App: session.DefaultApp, User: session.DefaultUser})
+		infos, err := d.store.List(context.Background(), session.Key{App: session.DefaultApp, User: session.DefaultUser}, session.Page{})
 		require.NoError(t, err)
 		require.Len(t, infos, 1)
 		var last *agent.Event
