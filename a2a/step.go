@@ -307,17 +307,11 @@ func (x *exchange) finish() *Error {
 		}
 		return &Error{Agent: x.name, Card: x.cards.shown, Code: code, Message: message}
 	}
-	if state == sdk.TaskStateAuthRequired {
-		if x.inv.Scope() != "" { // only the conversation can wait
-			x.cancelTask()
-			message := "the remote agent asks for an authorization, which nobody can be asked for inside of another agent"
-			if text != "" {
-				message += ": " + clip(x.credentials.redact(text), 2000)
-			}
-			return &Error{Agent: x.name, Card: x.cards.shown, Code: CodeAuthRequired, Message: message}
-		}
-		x.waits = true
+	if interrupted(state) && x.inv.Scope() != "" { // only the conversation can wait
+		x.cancelTask()
+		return x.nobodyToAsk(state, text)
 	}
+	x.waits = state == sdk.TaskStateAuthRequired
 	if text == "" && interrupted(state) && !x.answer.quiet {
 		text = "(" + strings.ReplaceAll(status(state), "_", " ") + ")"
 	}
@@ -327,6 +321,20 @@ func (x *exchange) finish() *Error {
 		x.give(&agent.Event{Data: &agent.Discard{Code: "replaced", Message: "the remote agent took its words back", IDs: []string{x.textID}}, More: true})
 	}
 	return nil
+}
+
+// nobodyToAsk is the error of a task that asks the user something in an inner scope.
+func (x *exchange) nobodyToAsk(state sdk.TaskState, text string) *Error {
+	e := &Error{Agent: x.name, Card: x.cards.shown, Code: CodeInputRequired,
+		Message: "it asks for more input, and inside of an agent tool or a graph there is nobody to ask; give it everything at once, or make it a sub-agent and transfer to it"}
+	if state == sdk.TaskStateAuthRequired {
+		e.Code = CodeAuthRequired
+		e.Message = "it asks for an authorization, and inside of an agent tool or a graph there is nobody to ask; make it a sub-agent and transfer to it"
+	}
+	if text != "" {
+		e.Message += ". It asks: " + clip(x.credentials.redact(text), 2000)
+	}
+	return e
 }
 
 // failed makes the exchange's error of a call's, and has the card fetched anew.
