@@ -87,6 +87,8 @@ type InvocationParams struct {
 	// Attempt counts how often the run's current step was begun, from 1; it is
 	// greater after a crash.
 	Attempt int
+	// TakenUp is the position at which the log stood when this process took the turn up.
+	TakenUp int64
 	// Streaming asks for partial events.
 	Streaming bool
 	// NewID returns an id that is unique in the session.
@@ -146,6 +148,11 @@ func (i *Invocation) Since() int64 { return i.p.Since }
 
 // Attempt counts the starts of this step, from 1.
 func (i *Invocation) Attempt() int { return i.p.Attempt }
+
+// TakenUp is the position at which the log stood when this process took the turn up.
+// What another one did before it stands at this position or before, or is not recorded;
+// what was only allowed behind it nobody has done yet.
+func (i *Invocation) TakenUp() int64 { return i.p.TakenUp }
 
 // Streaming reports whether partial events are wanted.
 func (i *Invocation) Streaming() bool { return i.p.Streaming }

@@ -44,6 +44,12 @@ func (a *Agent) denied(c view.Call, inv *agent.Invocation) string {
 	return ""
 }
 
+// begun reports whether a call may have run before, in a process that is gone. It has not
+// if this process has stored the decision that allows it.
+func begun(c view.Call, inv *agent.Invocation) bool {
+	return inv.Attempt() > 1 && (c.Answer == nil || c.Answered <= inv.TakenUp())
+}
+
 func refusal(r *agent.RelayResolved) string {
 	if r.Reason == "" {
 		return "denied"

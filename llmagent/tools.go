@@ -142,7 +142,7 @@ type report struct {
 // quick reports whether a call is answered without running anything.
 func (a *Agent) quick(c view.Call, inv *agent.Invocation) bool {
 	t := a.byName[c.Name]
-	return t == nil || inv.Attempt() > 1 && !t.Info().Idempotent || a.denied(c, inv) != ""
+	return t == nil || begun(c, inv) && !t.Info().Idempotent || a.denied(c, inv) != ""
 }
 
 // refuse answers a call that is not run.

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -181,6 +182,88 @@ support: "Both."`)
 	require.Equal(t, agent.FinishReasonStop, endOf(events))
 	require.Equal(t, []int{2, 1}, c.refunds)
 	require.NoError(t, c.script.Done())
+}
+
+// TestApprovalAfterACrash: of two calls that wait the first is approved, and the run that
+// goes on with it is cut off at any event. The second one has not run by then, and does
+// when it is approved, once; a decision that a process found in the log may have been
+// acted upon by the one before it.
+func TestApprovalAfterACrash(t *testing.T) {
+	for n := 1; ; n++ {
+		c := newCashier(t, `
+support: call refund#c1 {"amount": 1} call refund#c2 {"amount": 2}
+support: "Both."`)
+		c.say("Money back")
+		seen, ended := 0, false
+		for e, err := range c.process().Resume(context.Background(), s1, runner.Approve("c1")) {
+			require.NoError(t, err)
+			ended = ended || e.Type() == agent.TypeHarnessEnd
+			if seen++; seen == n {
+				break
+			}
+		}
+		if n > 1 && n%2 == 0 { // and once more, before anything was decided
+			_, err := c.resume()
+			require.NoError(t, err)
+		}
+		events, err := c.resume(runner.Approve("c2"))
+		require.NoError(t, err)
+		require.Contains(t, c.refunds, 2, "cut off at event %d: the call has never run", n)
+		require.Equal(t, agent.FinishReasonStop, endOf(events))
+		again, err := c.resume(runner.Approve("c2"))
+		require.NoError(t, err)
+		require.Equal(t, `"refunded 2"`, string(again[0].Data.(*agent.ToolResult).Output))
+		counts := make(map[int]int)
+		for _, amount := range c.refunds {
+			counts[amount]++
+		}
+		require.Equal(t, 1, counts[2])
+		require.LessOrEqual(t, counts[1], 1)
+		if ended && seen < n {
+			return
+		}
+	}
+}
+
+// TestDecisionFoundInTheLog: whoever finds a decision in the log cannot know how far the
+// one came who stored it.
+func TestDecisionFoundInTheLog(t *testing.T) {
+	c := newCashier(t, `
+support: call refund#c1 {"amount": 1} call refund#c2 {"amount": 2}
+support: expect result "outcome unknown" "Perhaps."`)
+	c.say("Money back")
+	for _, id := range []string{"c1", "c2"} { // each time nothing but the decision is stored
+		for range c.process().Resume(context.Background(), s1, runner.Approve(id)) {
+			break
+		}
+	}
+	_, err := c.resume()
+	require.NoError(t, err)
+	require.Empty(t, c.refunds)
+}
+
+// TestFailureBesideAWaitingCall: when a run fails beside a call that nobody has decided
+// about, that call was not executed, and its outcome is no riddle.
+func TestFailureBesideAWaitingCall(t *testing.T) {
+	guard := agent.Guard{Name: "g", In: func(_ context.Context, _ *agent.Invocation, in agent.Ingress) error {
+		if in.Tool == "refund" {
+			return errors.New("suspicious")
+		}
+		return nil
+	}}
+	c := newCashier(t, `support: call refund#c1 {"amount": 1} call refund#c2 {"amount": 2}`, llmagent.WithGuards(guard))
+	c.say("Money back")
+	events, err := c.resume(runner.Approve("c1"))
+	var tripped *agent.TripwireError
+	require.ErrorAs(t, err, &tripped)
+	require.Equal(t, []int{1}, c.refunds)
+	results := make(map[string]string)
+	for _, e := range events {
+		if d, ok := e.Data.(*agent.ToolResult); ok {
+			results[e.ID] = string(d.Output)
+		}
+	}
+	require.Contains(t, results["c2"], "not executed")
 }
 
 func TestTransferApproval(t *testing.T) {

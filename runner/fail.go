@@ -24,7 +24,9 @@ func (l *lane) failed(run session.Run, err error) error {
 		return err // the log belongs to another writer now
 	}
 	if len(run.Pending) > 0 { // the step ran their tools, and some may have done their work
-		l.answerPending(run, "interrupted; outcome unknown; check before you repeat it", agent.TransferTool)
+		l.answerPending(run, "interrupted; outcome unknown; check before you repeat it", func(c session.Call) bool {
+			return c.Name == agent.TransferTool || c.Relay != "" && !c.Resolved // these have not run
+		})
 	}
 	return l.fail(run, err)
 }
@@ -37,7 +39,7 @@ func (l *lane) fail(run session.Run, err error) error {
 	if errors.Is(err, agent.ErrLimit) || errors.Is(err, agent.ErrTransferLimit) {
 		reason = agent.FinishReasonLimit
 	}
-	l.answerPending(run, "not executed: "+agent.ForModel(err))
+	l.answerPending(run, "not executed: "+agent.ForModel(err), nil)
 	ends := []agent.EventData{failure, &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: reason}}
 	if void := l.void(failure.Code, "the answer was not completed"); void != nil {
 		ends = append([]agent.EventData{void}, ends...)
@@ -112,10 +114,10 @@ func (l *lane) settles(callID string) bool {
 }
 
 // answerPending gives every call that still waits for a result one, in the
-// write that is being put together; calls of the tools named are left out.
-func (l *lane) answerPending(run session.Run, message string, except ...string) {
+// write that is being put together; calls that are to be left out are, if there are any.
+func (l *lane) answerPending(run session.Run, message string, leave func(session.Call) bool) {
 	for _, c := range l.pending() {
-		if slices.Contains(except, c.Name) {
+		if leave != nil && leave(c) {
 			continue
 		}
 		e := &agent.Event{ID: c.ID, Data: &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON(message), IsError: true}}

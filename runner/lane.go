@@ -127,7 +127,7 @@ func (l *lane) step() (done bool, err error) {
 		return false, l.commit(run)
 	}
 	if out.finish.Reason != agent.FinishReasonInputRequired { // else they wait for an approval
-		l.answerPending(run, "not executed: the agent ended its run")
+		l.answerPending(run, "not executed: the agent ended its run", nil)
 	}
 	if stopped := cmp.Or(out.finish.Reason, agent.FinishReasonStop) == agent.FinishReasonStop; stopped && len(n.Routes()) > 0 {
 		switch to, err := l.route(n, run); {
@@ -171,7 +171,7 @@ func (l *lane) runAgent(n *agent.Node, run session.Run) (out outcome, err error)
 	}
 	l.again = false
 	params := agent.InvocationParams{Node: n, Tree: l.tree, Session: l.session, Runtime: l, TurnID: run.TurnID, RunID: run.ID,
-		Scope: l.scope, Since: run.Since, Attempt: attempt, Streaming: l.t.r.streaming, NewID: l.t.newID, Logger: l.t.r.logger}
+		Scope: l.scope, Since: run.Since, Attempt: attempt, TakenUp: l.t.lease.Seq, Streaming: l.t.r.streaming, NewID: l.t.newID, Logger: l.t.r.logger}
 	l.origin(run, &params)
 	l.inv = agent.NewInvocation(params)
 	if l.takes == nil {
@@ -277,7 +277,7 @@ func (l *lane) take(e *agent.Event, err error) bool {
 				return false
 			}
 			if l.err = l.legal(l.inv, d); l.err == nil {
-				l.answerPending(l.current, "not executed: the agent handed the conversation over")
+				l.answerPending(l.current, "not executed: the agent handed the conversation over", nil)
 				l.joined = append(l.joined, l.stamp(l.current, e))
 				l.out.transfer = d
 			}

@@ -66,9 +66,10 @@ type Call struct {
 	RunID string
 	Input json.RawMessage
 	// Asked is set when an approval was asked for, Answer when it was given or
-	// refused.
-	Asked  bool
-	Answer *agent.RelayResolved
+	// refused, and Answered is the position of that in the log.
+	Asked    bool
+	Answer   *agent.RelayResolved
+	Answered int64
 
 	relay string
 }
@@ -168,7 +169,7 @@ func (v *View) Apply(e *agent.Event) {
 	case *agent.RelayResolved:
 		for i := range v.open.calls {
 			if c := &v.open.calls[i]; c.Asked && c.relay == d.RelayID {
-				c.Answer = d
+				c.Answer, c.Answered = d, e.Seq
 			}
 		}
 	case *agent.Text:
