@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/agentarbor/arbor/llm"
 )
 
 // envelope is the part of the JSON object that all events share.
@@ -188,6 +190,13 @@ func plainNumbers(v any) any {
 		}
 	}
 	return v
+}
+
+// Counted returns the usage as it is added up: nothing if it cannot be true, as in logs
+// of versions that believed every endpoint.
+func (u *Usage) Counted() llm.Usage {
+	counted, _ := llm.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens}.Plausible()
+	return counted
 }
 
 func newPayload(typ string) EventData {

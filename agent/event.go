@@ -117,7 +117,8 @@ type (
 	State struct {
 		Delta map[string]any `json:"delta"`
 	}
-	// Usage closes every recorded model answer; zeros if the endpoint sent none.
+	// Usage closes every recorded model answer; zeros if the endpoint sent none, or
+	// none that can be true.
 	Usage struct {
 		InputTokens  int    `json:"inputTokens"`
 		OutputTokens int    `json:"outputTokens"`

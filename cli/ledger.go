@@ -52,20 +52,28 @@ func (l *ledger) event(e *agent.Event) {
 }
 
 func (l *ledger) spend(r *ledgerRow, u *agent.Usage) {
-	r.InputTokens += u.InputTokens
-	r.CachedTokens += u.CachedTokens
-	r.OutputTokens += u.OutputTokens
+	counted := u.Counted()
+	r.add(counted)
 	if l.prices == nil {
 		return
 	}
 	if r.Cost == nil {
 		r.Cost = new(float64)
 	}
-	cost, known := l.prices.Cost(u.Model, llm.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens})
+	cost, known := l.prices.Cost(u.Model, counted)
 	*r.Cost += cost
 	if !known && !slices.Contains(r.Unpriced, u.Model) {
 		r.Unpriced = append(r.Unpriced, u.Model)
 	}
+}
+
+func (r *ledgerRow) used() llm.Usage {
+	return llm.Usage{InputTokens: r.InputTokens, OutputTokens: r.OutputTokens, CachedTokens: r.CachedTokens}
+}
+
+func (r *ledgerRow) add(u llm.Usage) {
+	sum := r.used().Add(u)
+	r.InputTokens, r.OutputTokens, r.CachedTokens = sum.InputTokens, sum.OutputTokens, sum.CachedTokens
 }
 
 func (l *ledger) row(name string) *ledgerRow {
@@ -95,9 +103,7 @@ func (l *ledger) finish() {
 		l.print(table, r)
 		sum.Answers += r.Answers
 		sum.Discarded += r.Discarded
-		sum.InputTokens += r.InputTokens
-		sum.CachedTokens += r.CachedTokens
-		sum.OutputTokens += r.OutputTokens
+		sum.add(r.used())
 		if r.Cost != nil {
 			*sum.Cost += *r.Cost
 		}

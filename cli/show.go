@@ -137,9 +137,7 @@ func (s *past) moment(f *session.Fold) string {
 func used(f *session.Fold) (sum session.Use) {
 	for _, u := range f.Spent() {
 		sum.Answers += u.Session.Answers
-		sum.InputTokens += u.Session.InputTokens
-		sum.CachedTokens += u.Session.CachedTokens
-		sum.OutputTokens += u.Session.OutputTokens
+		sum.Usage = sum.Usage.Add(u.Session.Usage)
 	}
 	return sum
 }

@@ -90,12 +90,6 @@ type Chunk struct {
 	Finish FinishReason
 }
 
-// Usage counts tokens of one answer. CachedTokens is the part of InputTokens
-// that the provider read from its prompt cache.
-type Usage struct {
-	InputTokens, OutputTokens, CachedTokens int
-}
-
 // FinishReason says why a model stopped.
 type FinishReason string
 

@@ -48,6 +48,7 @@ func (p Prices) Cost(model string, u Usage) (cost float64, ok bool) {
 	if cached == 0 {
 		cached = price.Input
 	}
+	u = Usage{}.Add(u)                         // which leaves out what is negative
 	hits := min(u.CachedTokens, u.InputTokens) // some endpoints count them apart
 	return (float64(u.InputTokens-hits)*price.Input + float64(hits)*cached + float64(u.OutputTokens)*price.Output) / 1e6, true
 }

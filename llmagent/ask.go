@@ -170,7 +170,7 @@ func (ans *answer) take(chunk llm.Chunk, err error) bool {
 		ans.calls = append(ans.calls, *chunk.Call)
 	}
 	if chunk.Usage != nil {
-		ans.usage = *chunk.Usage
+		ans.usage, _ = chunk.Usage.Plausible()
 	}
 	ans.model = cmp.Or(chunk.Model, ans.model)
 	ans.finish = cmp.Or(chunk.Finish, ans.finish)

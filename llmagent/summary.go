@@ -60,7 +60,8 @@ func (s *summary) read(ctx context.Context, req *llm.Request) (begun bool, err e
 		}
 		begun = true
 		text.WriteString(chunk.Text)
-		if u := chunk.Usage; u != nil {
+		if chunk.Usage != nil {
+			u, _ := chunk.Usage.Plausible()
 			s.usage.InputTokens, s.usage.OutputTokens, s.usage.CachedTokens = u.InputTokens, u.OutputTokens, u.CachedTokens
 		}
 		s.usage.Model = cmp.Or(chunk.Model, s.usage.Model)

@@ -118,7 +118,15 @@ type amount struct {
 	cost   float64
 }
 
-func (a *amount) add(b amount) { a.tokens, a.cost = a.tokens+b.tokens, a.cost+b.cost }
+func (a *amount) add(b amount) { a.tokens, a.cost = saturated(a.tokens, b.tokens), a.cost+b.cost }
+
+// saturated adds numbers that are not negative; the sum is not either.
+func saturated(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
 
 // reserve makes sure that one more model call is within the limits and the
 // budgets. Inner scopes run side by side, so what a call of theirs may use
@@ -185,8 +193,8 @@ func (l *lane) answered() {
 
 // expect estimates what a call will use.
 func (r *Runner) expect(agentName string, model llm.Model, req *llm.Request) (amount, error) {
-	u := llm.Usage{InputTokens: llm.CountRequest(req, r.tokens), OutputTokens: req.MaxTokens}
-	a := amount{agent: agentName, tokens: int64(u.InputTokens + u.OutputTokens)}
+	u := llm.Usage{InputTokens: llm.CountRequest(req, r.tokens), OutputTokens: max(req.MaxTokens, 0)}
+	a := amount{agent: agentName, tokens: saturated(int64(u.InputTokens), int64(u.OutputTokens))}
 	costs := func(name string) bool { return r.budgets.Agents[name].Cost > 0 }
 	if r.budgets.Turn.Cost > 0 || r.budgets.Session.Cost > 0 || slices.ContainsFunc(r.bounding[agentName], costs) {
 		var known bool
@@ -230,7 +238,7 @@ func (l *lane) within(b Budget, of string, next amount, counts func(agentName st
 		case u.Usage == llm.Usage{}:
 			return fmt.Errorf("%w: the endpoint of the model %q does not report any, so the budget of %s cannot be kept; lift it, or use an endpoint that reports usage", agent.ErrUnknownUsage, s.Model, of)
 		}
-		a := amount{tokens: int64(u.InputTokens) + int64(u.OutputTokens)}
+		a := amount{tokens: saturated(int64(u.InputTokens), int64(u.OutputTokens))}
 		if b.Cost > 0 {
 			var known bool
 			if a.cost, known = l.t.r.prices.Cost(s.Model, u.Usage); !known {
@@ -251,7 +259,7 @@ func (l *lane) within(b Budget, of string, next amount, counts func(agentName st
 // exceeded.
 func (b Budget) allows(of string, used, next amount) error {
 	switch {
-	case b.Tokens > 0 && used.tokens+next.tokens > b.Tokens:
+	case b.Tokens > 0 && saturated(used.tokens, next.tokens) > b.Tokens:
 		return &agent.BudgetError{Of: of, Unit: "tokens", Budget: float64(b.Tokens), Used: float64(used.tokens), Needs: float64(next.tokens)}
 	case b.Cost > 0 && used.cost+next.cost > b.Cost:
 		return &agent.BudgetError{Of: of, Unit: "cost", Budget: b.Cost, Used: used.cost, Needs: next.cost}

@@ -533,12 +533,10 @@ func (f *Fold) spend(agentName string, u *agent.Usage, answers int) {
 		}
 		f.spent = append(f.spent, Spent{Agent: agentName, Model: u.Model})
 	}
-	s := &f.spent[i]
+	s, counted := &f.spent[i], u.Counted()
 	for _, sum := range []*Use{&s.Session, &s.Turn} {
 		sum.Answers += answers
-		sum.InputTokens += u.InputTokens
-		sum.OutputTokens += u.OutputTokens
-		sum.CachedTokens += u.CachedTokens
+		sum.Usage = sum.Usage.Add(counted)
 	}
 }
 

@@ -112,7 +112,7 @@ func (a *attempt) take(chunk llm.Chunk, err error) {
 		a.begun, a.first = true, time.Since(a.started)
 	}
 	if chunk.Usage != nil {
-		a.usage, a.used = *chunk.Usage, true
+		a.usage, a.used = chunk.Usage.Plausible()
 	}
 	if chunk.Model != "" {
 		a.answered = chunk.Model

@@ -175,9 +175,7 @@ func (t *turn) spend(r *run, u llm.Usage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r.used = true
-	r.usage.InputTokens += u.InputTokens
-	r.usage.OutputTokens += u.OutputTokens
-	r.usage.CachedTokens += u.CachedTokens
+	r.usage = r.usage.Add(u)
 }
 
 // over ends a run's span as its event says.

@@ -41,8 +41,8 @@ func (v *View) usage(u *agent.Usage, seq int64, mine bool) {
 	}
 	if mine && seq != v.dropped.at+1 { // else it is that of the model that summarised
 		v.dropped.tries = 0
-		if u.InputTokens > 0 {
-			v.use = use{reported: u.InputTokens, counted: v.shown.tokens}
+		if reported := u.Counted().InputTokens; reported > 0 {
+			v.use = use{reported: reported, counted: v.shown.tokens}
 		}
 	}
 	if len(v.open.calls) == 0 {

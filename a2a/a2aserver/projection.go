@@ -10,6 +10,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/internal/origin"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
 )
 
 // projection makes an A2A task of the events of a session's log: what the task is
@@ -36,7 +37,7 @@ type projection struct {
 	failure *agent.Failure
 	remote  string // how a remote task of the current run stands
 	pending []question
-	usage   []agent.Usage // by model
+	usage   []modelUsage
 }
 
 // block is a text under way: what was shown of it.
@@ -329,23 +330,28 @@ func (p *projection) failed(end *agent.HarnessEnd) string {
 
 // used adds up what models have used, if the subscriber wants to know.
 func (p *projection) used(u *agent.Usage) {
-	if !p.extended || u.InputTokens+u.OutputTokens == 0 { // nobody said what it used
+	counted := u.Counted()
+	if !p.extended || counted.InputTokens+counted.OutputTokens == 0 { // nobody said what it used
 		return
 	}
-	i := slices.IndexFunc(p.usage, func(o agent.Usage) bool { return o.Model == u.Model })
+	i := slices.IndexFunc(p.usage, func(o modelUsage) bool { return o.model == u.Model })
 	if i < 0 {
-		p.usage = append(p.usage, agent.Usage{Model: u.Model})
+		p.usage = append(p.usage, modelUsage{model: u.Model})
 		i = len(p.usage) - 1
 	}
-	p.usage[i].InputTokens += u.InputTokens
-	p.usage[i].OutputTokens += u.OutputTokens
-	p.usage[i].CachedTokens += u.CachedTokens
+	p.usage[i].Usage = p.usage[i].Usage.Add(counted)
+}
+
+// modelUsage is what one model has used.
+type modelUsage struct {
+	model string
+	llm.Usage
 }
 
 func (p *projection) sums() []any {
 	list := make([]any, len(p.usage))
 	for i, u := range p.usage {
-		list[i] = map[string]any{"model": u.Model, "inputTokens": u.InputTokens, "outputTokens": u.OutputTokens, "cachedTokens": u.CachedTokens}
+		list[i] = map[string]any{"model": u.model, "inputTokens": u.InputTokens, "outputTokens": u.OutputTokens, "cachedTokens": u.CachedTokens}
 	}
 	return list
 }

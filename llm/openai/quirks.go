@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -416,9 +417,19 @@ func (e *event) usage() *llm.Usage {
 	if json.Unmarshal(raw, &u) != nil || u == (wireUsage{}) {
 		return nil // no answer shall fail for an odd count
 	}
-	return &llm.Usage{
-		InputTokens: int(u.Prompt), OutputTokens: int(u.Completion), CachedTokens: int(max(u.CacheHit, u.Details.Cached)),
+	counted, ok := llm.Usage{InputTokens: count(u.Prompt), OutputTokens: count(u.Completion), CachedTokens: count(max(u.CacheHit, u.Details.Cached))}.Plausible()
+	if !ok {
+		return nil
 	}
+	return &counted
+}
+
+// count returns a number that is none of tokens as one that is not plausible.
+func count(n float64) int {
+	if n < 0 || n > math.MaxInt32 {
+		return -1
+	}
+	return int(n)
 }
 
 // failure returns the error that an event reports under a status of success.

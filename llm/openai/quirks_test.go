@@ -197,6 +197,28 @@ func TestUsage(t *testing.T) {
 	require.Equal(t, &llm.Usage{InputTokens: 1, OutputTokens: 2}, got.Usage)
 }
 
+// TestOddCounts: a count that cannot be true makes the usage unknown, and fails
+// nothing.
+func TestOddCounts(t *testing.T) {
+	for told, want := range map[string]*llm.Usage{
+		`{"prompt_tokens":12.0,"completion_tokens":7}`:                                                         {InputTokens: 12, OutputTokens: 7},
+		`{"prompt_tokens":-100000,"completion_tokens":7}`:                                                      nil,
+		`{"prompt_tokens":12,"completion_tokens":-1}`:                                                          nil,
+		`{"prompt_tokens":1e30,"completion_tokens":7}`:                                                         nil,
+		`{"prompt_tokens":99999999999999999999,"completion_tokens":7}`:                                         nil,
+		`{"prompt_tokens":1e400,"completion_tokens":7}`:                                                        nil,
+		`{"prompt_tokens":12,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":-4}}`:              {InputTokens: 12, OutputTokens: 7},
+		`{"prompt_tokens":12,"completion_tokens":7,"prompt_cache_hit_tokens":1e30,"prompt_tokens_details":{}}`: {InputTokens: 12, OutputTokens: 7},
+		`{"prompt_tokens":0,"completion_tokens":0}`:                                                            nil,
+		`{"prompt_tokens":"12"}`:                                                                               nil,
+		`[]`:                                                                                                   nil,
+	} {
+		got, err := ask(t, serve(t, bodyOf(`data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}],"usage":`+told+"}\n\n"+done)), helloS)
+		require.NoError(t, err, told)
+		require.Equal(t, want, got.Usage, told)
+	}
+}
+
 // FuzzAnswerBody feeds any bytes as the body of an answer. Whatever they are,
 // the library's lines must be those of next, each one JSON object in a line, and
 // reading must end.
@@ -260,12 +282,20 @@ func FuzzAnswerBody(f *testing.F) {
 func FuzzEvents(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"delta":{"content":[{"text":"a"}],"tool_calls":[{"index":0,"function":{"arguments":{}}}]},"finish_reason":1}],"usage":{}}`))
 	f.Add([]byte(`{"error":[{"message":["a",1,null]}],"detail":{"msg":"x"}}`))
+	for _, n := range []string{"-100000", "1e30", "1e400", "-0", "12.5", "99999999999999999999", "2147483648", `"7"`, "null", "{}"} {
+		f.Add([]byte(`{"usage":{"prompt_tokens":` + n + `,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":` + n + `}}}`))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var ev event
 		if json.Unmarshal(data, &ev) != nil {
 			return
 		}
-		_, _ = ev.failure(true), ev.usage()
+		_ = ev.failure(true)
+		if u := ev.usage(); u != nil {
+			again, ok := u.Plausible()
+			require.True(t, ok)
+			require.Equal(t, again, *u)
+		}
 		var calls callList
 		for _, c := range ev.Choices {
 			calls.addAll(&c.Delta, false)
