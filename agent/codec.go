@@ -82,7 +82,7 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 		out = append(out[:start:start], bytes.ToValidUTF8(out[start:], []byte("\ufffd"))...)
 	}
 	switch payload := out[start:]; {
-	case deeper(out, maxReadable):
+	case Deeper(out, maxReadable):
 		return nil, fmt.Errorf("agent: payload of %s event %s: its JSON is nested deeper than %d levels and could not be read again; bound it with agent.Bound",
 			e.Type(), e.ID, maxReadable-1)
 	case len(payload) < 2 || payload[0] != '{':

@@ -22,11 +22,12 @@ const NoticeTooDeep = "too_deep"
 
 // TooDeep reports whether JSON has more levels than [MaxDepth]. It does not ask
 // whether it is JSON.
-func TooDeep(raw []byte) bool { return deeper(raw, MaxDepth) }
+func TooDeep(raw []byte) bool { return Deeper(raw, MaxDepth) }
 
-// deeper goes over the bytes only where there are enough of them, and enough that
-// open a level: two of nearly all payloads' bytes.
-func deeper(raw []byte, limit int) bool {
+// Deeper reports whether JSON has more than so many levels of arrays and objects. It
+// goes over the bytes only if there are enough that open one, and does not ask whether
+// they are JSON.
+func Deeper(raw []byte, limit int) bool {
 	if len(raw) <= 2*limit || bytes.Count(raw, []byte("["))+bytes.Count(raw, []byte("{")) <= limit {
 		return false
 	}
@@ -65,7 +66,7 @@ func valueTooDeep(v any, left int) bool {
 	case []any:
 		return left == 0 || slices.ContainsFunc(v, func(inner any) bool { return valueTooDeep(inner, left-1) })
 	}
-	return deeper(EncodeJSON(v), left)
+	return Deeper(EncodeJSON(v), left)
 }
 
 // Bound returns a payload none of whose JSON is deeper than [MaxDepth]: deeper JSON

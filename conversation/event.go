@@ -65,10 +65,18 @@ func ofEvent(e *agent.Event) event {
 	return in
 }
 
+// maxDepth is of the deepest event that a store holds: the levels of a payload's
+// JSON, in the event itself or in an object of its.
+const maxDepth = agent.MaxDepth + 2
+
 // ofJSON reads an event from one JSON object. Members of the wrong type count
-// as absent.
+// as absent. An event that is nested deeper than any stored one is read as one of a
+// type that makes no node.
 func ofJSON(line []byte) (event, error) {
 	var in event
+	if agent.Deeper(line, maxDepth) {
+		return in, nil
+	}
 	members, err := object(line)
 	if err != nil {
 		return in, err

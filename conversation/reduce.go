@@ -22,7 +22,8 @@ func (g *Graph) Reduce(e *agent.Event) *Graph {
 
 // ReduceJSON is Reduce for the JSON form of an event. It keeps the payload's
 // fields as they were received: what is null, empty or absent stays so. Events
-// may lack id, seq and time. The error says that the line is not a JSON object;
+// may lack id, seq and time. One that is nested deeper than a stored event can be
+// changes nothing. The error says that the line is not a JSON object;
 // the graph is then returned unchanged.
 func (g *Graph) ReduceJSON(line []byte) (*Graph, error) {
 	in, err := ofJSON(line)

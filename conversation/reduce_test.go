@@ -248,3 +248,22 @@ func TestWrongTypes(t *testing.T) {
 		require.Same(t, g, same)
 	}
 }
+
+// TestDeepEvents: an event that is nested deeper than a stored one can be makes no node,
+// however deep it is, and the rest of the stream makes the graph.
+func TestDeepEvents(t *testing.T) {
+	deep := func(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
+	for _, levels := range []int{agent.MaxDepth, agent.MaxDepth + 2, 9_999, 10_000, 100_000} {
+		g := fold(t, `{"type":"tool_call","runId":"r","id":"c","name":"x","input":{}}`,
+			`{"type":"tool_result","runId":"r","id":"c","name":"x","output":`+deep(levels)+`}`,
+			`{"type":"text","runId":"r","id":"t","content":"Done."}`)
+		want := 2
+		if levels <= agent.MaxDepth {
+			want = 3
+		}
+		require.Equal(t, want, g.Len(), "%d levels", levels)
+		requireSound(t, g)
+	}
+	g := New().Reduce(agent.Stored(7, []byte(`{"seq":7,"id":"t","runId":"r","type":"text","content":`)))
+	require.Zero(t, g.Len())
+}

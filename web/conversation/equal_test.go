@@ -35,6 +35,16 @@ func TestSameGraph(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(string(data)), "\n")
 		require.Empty(t, js.difference(t, lines), file)
 	}
+	for _, levels := range []int{999, 1000, 1001, 1002, 1003, 9_999, 10_001, 100_000} {
+		deep := strings.Repeat("[", levels) + strings.Repeat("]", levels)
+		require.Empty(t, js.difference(t, []string{
+			`{"type":"tool_call","runId":"r","id":"c","name":"x","input":` + deep + `}`,
+			`{"type":"tool_result","runId":"r","id":"c","name":"x","output":{"a":` + deep + `}}`,
+			`{"type":"user","runId":"u","content":"hi","metadata":{"a":` + deep + `}}`,
+			`{"type":"text","runId":"r","id":"t","content":"Done.","more":` + deep + `}`,
+			`{"type":"text","runId":"r","id":"s","content":"` + deep + `"}`,
+		}), "%d levels", levels)
+	}
 	for i := range *streams {
 		lines := newGenerator(*seed, i).stream()
 		wrong := js.difference(t, lines)

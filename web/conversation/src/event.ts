@@ -1,4 +1,4 @@
-import { members, wellFormed } from "./json.js";
+import { deeper, isDeeper, members, wellFormed } from "./json.js";
 import { type Kind, isBlock, payloadNames } from "./node.js";
 import { utc } from "./time.js";
 
@@ -67,8 +67,13 @@ function str(value: unknown): string {
   return typeof value === "string" ? wellFormed(value) : "";
 }
 
+// The levels of the deepest event that a store holds. One that is deeper is read as
+// one of a type that makes no node.
+const maxDepth = 1002;
+
 /** Reads an event. raw has its members as they were written, if that is known. */
 export function readEvent(event: object, raw?: Map<string, string>): Read {
+  if (raw === undefined && isDeeper(event, maxDepth)) return readEvent({});
   const get = (name: string): unknown => (Object.hasOwn(event, name) ? (event as Record<string, unknown>)[name] : undefined);
   const type = str(get("type"));
   const names = payloadNames.get(type);
@@ -113,6 +118,7 @@ function sequence(value: unknown, json: string | undefined): number {
 
 /** Reads an event from the text of one JSON object. Throws a SyntaxError for anything else. */
 export function parseEvent(text: string): Read {
+  if (deeper(text, maxDepth)) return readEvent({});
   const event: unknown = JSON.parse(text);
   if (typeof event !== "object" || event === null || Array.isArray(event)) {
     throw new SyntaxError("an event is a JSON object");

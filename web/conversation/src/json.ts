@@ -19,6 +19,36 @@ export function members(text: string): Map<string, string> {
   }
 }
 
+/** Says whether JSON has more than so many levels of arrays and objects. */
+export function deeper(text: string, limit: number): boolean {
+  if (text.length <= 2 * limit) return false;
+  let depth = 0;
+  let inString = false;
+  for (let i = 0; i < text.length; i++) {
+    const c = text[i];
+    if (inString && c === "\\") {
+      i++;
+    } else if (c === '"') {
+      inString = !inString;
+    } else if (!inString && (c === "[" || c === "{")) {
+      if (++depth > limit) return true;
+    } else if (!inString && (c === "]" || c === "}")) {
+      depth--;
+    }
+  }
+  return false;
+}
+
+/** Says the same of a value. */
+export function isDeeper(value: unknown, limit: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (limit === 0) return true;
+  for (const inner of Object.values(value)) {
+    if (isDeeper(inner, limit - 1)) return true;
+  }
+  return false;
+}
+
 function skip(text: string, i: number, what: string): number {
   while (what.includes(text[i]!)) i++;
   return i;
