@@ -52,6 +52,10 @@ func (m *markdown) event(e *agent.Event) {
 		}
 	case *agent.Notice:
 		m.note("%s", d.Message)
+	case *agent.Unknown:
+		if told := unreadable(e, d); told != "" {
+			m.note("%s", told)
+		}
 	case *agent.Compaction:
 		m.note("%s", compacted(e, d))
 	case *agent.Failure:

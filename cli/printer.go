@@ -67,6 +67,10 @@ func (p *printer) event(e *agent.Event) {
 		p.transfer(e, d)
 	case *agent.Notice:
 		p.line("%s", p.look.paint(faint, "("+oneLine(d.Message)+")"))
+	case *agent.Unknown:
+		if told := unreadable(e, d); told != "" {
+			p.line("%s", p.look.paint(red, "("+told+")"))
+		}
 	case *agent.Compaction:
 		p.line("%s", p.look.paint(faint, "("+compacted(e, d)+")"))
 	case *agent.Discard:

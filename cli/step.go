@@ -104,6 +104,8 @@ func eventWords(e *agent.Event) (words string, isCall bool) {
 		return oneLine(compacted(e, d)), false
 	case *agent.Notice:
 		return "(" + cut(oneLine(d.Message), maxWords) + ")", false
+	case *agent.Unknown:
+		return unreadable(e, d), false
 	case *agent.Discard:
 		return "answer discarded", false
 	case *agent.Failure:
@@ -114,4 +116,17 @@ func eventWords(e *agent.Event) (words string, isCall bool) {
 		return fmt.Sprintf("%s ends (%s)", who, oneLine(string(d.FinishReason))), false
 	}
 	return "", false
+}
+
+// unreadable tells of a stored event that cannot be read, "" of another one.
+func unreadable(e *agent.Event, u *agent.Unknown) string {
+	damage, ok := u.Damage()
+	if !ok {
+		return ""
+	}
+	was := "event"
+	if damage.Was != "" {
+		was = oneLine(damage.Was)
+	}
+	return fmt.Sprintf("%s %d cannot be read: %s", was, e.Seq, cut(oneLine(damage.Reason), maxWords))
 }
