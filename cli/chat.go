@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,7 @@ lists them; // at the beginning stands for a message's own slash.`,
 const chatHelp = `/agents        the tree, with the agent that would answer next
 /session       the session's id, and how to come back to it
 /resume        go on with a turn that was cut off
+/show          the calls that wait for an approval, with all their arguments
 /approve CALL  let a call run that waits for an approval
 /deny CALL WHY refuse it
 /help          this list
@@ -43,6 +45,7 @@ func (p *program) chat(cmd *cobra.Command, path string, _ []string) error {
 	if err != nil {
 		return err
 	}
+	c.pages, _ = in.(*editor)
 	if err := c.greet(cmd.Context()); err != nil {
 		return err
 	}
@@ -51,12 +54,15 @@ func (p *program) chat(cmd *cobra.Command, path string, _ []string) error {
 
 // greet says which session this is, and whether its last turn was cut off.
 func (c *conversation) greet(ctx context.Context) error {
-	fold, err := c.db.fold(ctx, c.key)
+	asked, fold, err := c.db.asked(ctx, c.key)
 	if err != nil {
 		return err
 	}
 	c.notice()
 	c.p.say("session %s; /help lists the commands", c.key.ID)
+	if fold.Paused() {
+		c.waiting(asked)
+	}
 	if fold.Waits() {
 		c.waitingElsewhere(fold.Scope("").Run.Agent)
 	}
@@ -145,12 +151,37 @@ func (c *conversation) slash(ctx context.Context, line string) (quit bool, err e
 			fmt.Fprintf(c.p.Stdout, " in %s; to come back: %s", oneLine(c.db.path), c.again("chat"))
 		}
 		fmt.Fprintln(c.p.Stdout)
+	case "/show":
+		return false, c.showWaiting(ctx, strings.TrimSpace(line[len(name):]))
 	case "/resume", "/approve", "/deny":
 		return false, c.goOn(ctx, line)
 	default:
 		c.p.say("unknown command %s; /help lists the commands, and // begins a message with a slash", cut(name, 40))
 	}
 	return false, nil
+}
+
+// showWaiting shows the calls that wait, or one of them.
+func (c *conversation) showWaiting(ctx context.Context, call string) error {
+	asked, fold, err := c.db.asked(ctx, c.key)
+	if err != nil {
+		return err
+	}
+	if !fold.Paused() {
+		asked = nil
+	}
+	if call != "" {
+		asked = slices.DeleteFunc(asked, func(d *agent.Relay) bool { return d.ToolCallID != call })
+	}
+	switch {
+	case len(asked) > 0:
+		c.waiting(asked)
+	case call != "":
+		return usagef("no call %s waits for an approval", cut(call, 40))
+	default:
+		c.p.say("no call waits for an approval")
+	}
+	return nil
 }
 
 // goOn resumes the last turn: /resume, /approve CALL, /deny CALL REASON.

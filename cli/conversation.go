@@ -89,10 +89,7 @@ func (p *program) reduceConversation(how reduction) error {
 		writeJSON(p.Stdout, out)
 		return nil
 	}
-	enc := json.NewEncoder(p.Stdout)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if enc.Encode(out) != nil { // agents nest more deeply than the library indents
+	if encodeJSON(p.Stdout, out, "  ") != nil { // agents nest more deeply than the library indents
 		writeJSON(p.Stdout, out)
 	}
 	return nil

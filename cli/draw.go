@@ -49,7 +49,7 @@ func toolNames(a agent.Agent) []string {
 	var names []string
 	if a, ok := a.(interface{ Tools() []tools.Tool }); ok {
 		for _, t := range a.Tools() {
-			names = append(names, t.Info().Name)
+			names = append(names, oneLine(t.Info().Name))
 		}
 	}
 	return names

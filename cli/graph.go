@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -102,11 +101,7 @@ func (p *program) badGraph(file string, err error, asJSON bool) error {
 	case !errors.As(err, &bad):
 		return usagef("%s", strings.TrimPrefix(err.Error(), "agentgraph: "))
 	case asJSON:
-		data, err := json.Marshal(bad.Problems)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(p.Stdout, string(data))
+		writeJSON(p.Stdout, bad.Problems)
 	default:
 		for _, problem := range bad.Problems {
 			fmt.Fprintln(p.Stdout, oneLine(bad.Line(problem)))

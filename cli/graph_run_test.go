@@ -42,6 +42,7 @@ func files(t *testing.T, texts map[string]string) map[string]string {
 	dir, paths := t.TempDir(), make(map[string]string)
 	for name, text := range texts {
 		paths[name] = filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(paths[name]), 0o700))
 		require.NoError(t, os.WriteFile(paths[name], []byte(text), 0o600))
 	}
 	return paths
@@ -289,10 +290,17 @@ spec:
 	got := run("--text", "hi", "--session", "s1", "--json")
 	require.Equal(t, cli.StatusApproval, got.status)
 	require.Contains(t, got.out, `{"status":"waiting","order":["a"],`)
-	m := regexp.MustCompile(`^arbor: b waits for an approval \(May I\?\): ` + regexp.QuoteMeta(again) + ` --approve (\w+), or --deny (\w+) --reason TEXT\n$`).FindStringSubmatch(got.err)
+	const asks = "(?m)^  approve_agent → waits for approval, call \\w+, with 44 bytes of arguments in 4 lines:\n" +
+		"  │ agent: \"b\"\n  │ question: \"May\\\\n\"\n  │           \"I\\?\"\n  │ input: 1\n"
+	require.Regexp(t, asks, got.err)
+	m := regexp.MustCompile(`(?m)^arbor: b waits for an approval \(May I\?\): ` + regexp.QuoteMeta(again) + ` --approve (\w+), or --deny (\w+) --reason TEXT\n$`).FindStringSubmatch(got.err)
 	require.Len(t, m, 3, got.err)
 	require.Equal(t, m[1], m[2])
-	require.Equal(t, outcome{cli.StatusApproval, "a  done       1\nb  waiting\nstatus: waiting\n", got.err}, run("--resume", "--session", "s1"), "nobody has decided")
+	waits := run("--resume", "--session", "s1")
+	require.Equal(t, cli.StatusApproval, waits.status, "nobody has decided")
+	require.Contains(t, waits.out, "a  done       1\nb  waiting\nstatus: waiting\n")
+	require.Regexp(t, asks, waits.out)
+	require.Equal(t, got.err[strings.Index(got.err, "arbor: "):], waits.err)
 	require.Equal(t, outcome{0, "a  done       1\nb  done       2\nstatus: completed\n", ""}, run("--resume", "--session", "s1", "--approve", m[1]))
 
 	got = run("--text", "hi", "--session", "s2")
@@ -302,5 +310,7 @@ spec:
 	require.Contains(t, got.out, "b  failed     denied: not now\n")
 
 	got = run("--text", "hi")
-	require.Equal(t, outcome{cli.StatusApproval, "a  done       1\nb  waiting\nstatus: waiting\n", "arbor: b waits for an approval (May I?), and nothing is kept of the run: give --session or --db to go on with it later\n"}, got)
+	require.Equal(t, cli.StatusApproval, got.status)
+	require.Regexp(t, "^a  done       1\nb  waiting\nstatus: waiting\n"+asks[len("(?m)^"):]+"$", got.out)
+	require.Equal(t, "arbor: b waits for an approval (May I?), and nothing is kept of the run: give --session or --db to go on with it later\n", got.err)
 }

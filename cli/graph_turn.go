@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
-	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
@@ -78,13 +77,13 @@ func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.A
 	case !began && results[len(results)-1].Status != agentgraph.Waiting:
 		p.say("the last run of session %s is over: there is nothing to go on with", c.key.ID)
 	}
-	result, asked := &results[len(results)-1], questions(log, fold)
+	result, asked := &results[len(results)-1], open(relays(log), fold)
 	if p.flags.json {
 		writeJSON(p.Stdout, result)
 	} else {
 		waits := make([]string, len(asked))
 		for i, q := range asked {
-			waits[i] = q.Agent
+			waits[i] = questionOf(q).Agent
 		}
 		g.summary(root.Graph(), result, failures(log), waits)
 	}
@@ -143,6 +142,15 @@ func each(log []*agent.Event) iter.Seq2[*agent.Event, error] {
 	}
 }
 
+func relays(log []*agent.Event) (all []*agent.Relay) {
+	for _, e := range log {
+		if d, ok := e.Data.(*agent.Relay); ok {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
 // failures returns the last errors of agents, by their names.
 func failures(log []*agent.Event) map[string]string {
 	said := make(map[string]string)
@@ -154,28 +162,22 @@ func failures(log []*agent.Event) map[string]string {
 	return said
 }
 
-// question is one that a run waits for somebody to answer.
+// question is what a call says that asks about a node.
 type question struct {
-	call            string
 	Agent, Question string
 }
 
-// questions returns those that nobody has answered.
-func questions(log []*agent.Event, fold *session.Fold) (open []question) {
-	calls := approvals(fold)
-	for _, e := range log {
-		if d, ok := e.Data.(*agent.Relay); ok && slices.Contains(calls, d.ToolCallID) {
-			q := question{call: d.ToolCallID}
-			_ = json.Unmarshal(d.Params, &q) // those of another tool's call ask nothing
-			open = append(open, q)
-		}
-	}
-	return open
+func questionOf(d *agent.Relay) (q question) {
+	_ = json.Unmarshal(d.Params, &q) // those of another tool's call ask nothing
+	return q
 }
 
-// waiting tells which agents wait for a person, and how to decide about them.
-func (g *graphRun) waiting(c *conversation, asked []question) {
-	for _, q := range asked {
+// waiting shows which agents wait for a person and what they would get, and tells how to
+// decide about them.
+func (g *graphRun) waiting(c *conversation, asked []*agent.Relay) {
+	c.show(asked)
+	for _, d := range asked {
+		q := questionOf(d)
 		what := "the run waits for an approval"
 		if q.Agent != "" {
 			what = q.Agent + " waits for an approval"
@@ -187,7 +189,7 @@ func (g *graphRun) waiting(c *conversation, asked []question) {
 			g.p.say("%s, and nothing is kept of the run: give --session or --db to go on with it later", what)
 			continue
 		}
-		g.p.say("%s: %s --approve %s, or --deny %[3]s --reason TEXT", what, g.again(c), quoteArg(q.call))
+		g.p.say("%s: %s --approve %s, or --deny %[3]s --reason TEXT", what, g.again(c), quoteArg(d.ToolCallID))
 	}
 }
 

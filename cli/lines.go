@@ -77,12 +77,14 @@ const maxHistory = 500
 // editor is readline on the process's terminal.
 type editor struct {
 	rl      *readline.Instance
+	prompt  string
 	history *os.File // nil if none is kept
 }
 
 func (p *program) newEditor(historyFile string) (*editor, error) {
+	prompt := p.lookOf(p.Stdout).paint(bold, "you") + "> "
 	rl, err := readline.NewEx(&readline.Config{
-		Prompt:                 p.lookOf(p.Stdout).paint(bold, "you") + "> ",
+		Prompt:                 prompt,
 		HistoryLimit:           maxHistory,
 		DisableAutoSaveHistory: true,
 		InterruptPrompt:        "^C",
@@ -91,7 +93,7 @@ func (p *program) newEditor(historyFile string) (*editor, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &editor{rl: rl}
+	e := &editor{rl: rl, prompt: prompt}
 	if historyFile != "" {
 		e.recall(historyFile)
 	}
@@ -119,6 +121,15 @@ func (e *editor) recall(path string) {
 		_ = f.Chmod(0o600)
 		e.history = f
 	}
+}
+
+// more asks whether to go on with what does not fit on the screen. Only q and the end of
+// the input stop, and an interrupt.
+func (e *editor) more(question string) bool {
+	e.rl.SetPrompt(question)
+	defer e.rl.SetPrompt(e.prompt)
+	line, err := e.rl.Readline()
+	return err == nil && !strings.HasPrefix(strings.ToLower(strings.TrimSpace(line)), "q")
 }
 
 func (e *editor) next(ctx context.Context) (string, error) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // markdown writes a session's events as a document.
@@ -13,11 +14,12 @@ type markdown struct {
 	w     io.Writer
 	title string
 	calls map[string]string // calls that wait for their result
+	asked map[string]string // the tools that approvals were asked for
 }
 
 func (m *markdown) event(e *agent.Event) {
 	if m.calls == nil {
-		m.calls = make(map[string]string)
+		m.calls, m.asked = make(map[string]string), make(map[string]string)
 		fmt.Fprintf(m.w, "# Session %s\n", oneLine(m.title))
 	}
 	if e.Scope != "" {
@@ -41,6 +43,10 @@ func (m *markdown) event(e *agent.Event) {
 				fmt.Fprintf(m.w, "> - %s\n", row)
 			}
 		}
+	case *agent.Relay:
+		m.ask(e, d)
+	case *agent.RelayResolved:
+		m.decided(d)
 	case *agent.Transfer:
 		switch {
 		case d.Outcome != agent.TransferCommitted:
@@ -65,8 +71,30 @@ func (m *markdown) event(e *agent.Event) {
 
 func (m *markdown) finish() {}
 
+// ask shows a call that waits for an approval with all of its arguments, as code in
+// which nothing is markup.
+func (m *markdown) ask(e *agent.Event, d *agent.Relay) {
+	m.asked[e.ID] = d.Tool
+	m.note("%s asks for approval of %s, call %s, with %s of arguments:", e.Agent, d.Tool, d.ToolCallID, grouped(len(d.Params), "byte"))
+	for _, line := range append([]string{""}, visible.Arguments(d.Params)...) {
+		fmt.Fprintln(m.w, strings.TrimRight(">     "+line, " "))
+	}
+}
+
+func (m *markdown) decided(d *agent.RelayResolved) {
+	said := "denied: "
+	if d.Approved {
+		said = "approved: "
+	}
+	said += m.asked[d.RelayID]
+	if d.Reason != "" {
+		said += " (" + d.Reason + ")"
+	}
+	m.note("%s", said)
+}
+
 func (m *markdown) say(who, words string) {
-	if words = strings.TrimSpace(visible(words)); words != "" {
+	if words = strings.TrimSpace(visible.Text(words)); words != "" {
 		fmt.Fprintf(m.w, "\n**%s:** %s\n", oneLine(who), words)
 	}
 }

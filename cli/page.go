@@ -6,10 +6,12 @@ import (
 	_ "embed"
 	"encoding/json"
 	"html/template"
+	"strings"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/checkpoint"
 	graph "github.com/agentarbor/arbor/conversation" // the name is a type of this package
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -42,7 +44,7 @@ type htmlCall struct {
 	Name, Line, Status string
 	Input, Output      string
 	Progress           []string
-	Failed             bool
+	Failed, Waits      bool
 	Branches           [][]htmlEntry
 }
 
@@ -152,7 +154,7 @@ func (p *pager) told(id string) []htmlEntry {
 }
 
 func (p *pager) entry(v graph.ViewNode) htmlEntry {
-	e := htmlEntry{Who: oneLine(v.Agent), Text: visible(v.Text), Reasoning: visible(v.Reasoning)}
+	e := htmlEntry{Who: oneLine(v.Agent), Text: visible.Text(v.Text), Reasoning: visible.Text(v.Reasoning)}
 	if v.Role == graph.RoleUser {
 		e.Who = "user"
 	}
@@ -198,7 +200,7 @@ func (p *pager) hue(who string) int {
 
 func (p *pager) call(c graph.ViewCall) htmlCall {
 	out := htmlCall{Name: oneLine(c.Name), Line: callLine(&agent.ToolCall{Name: c.Name, Input: c.Input}),
-		Input: visible(indented(c.Input)), Failed: c.Status == graph.StatusError}
+		Input: strings.Join(visible.Arguments(c.Input), "\n"), Waits: c.Approval == "pending", Failed: c.Status == graph.StatusError}
 	switch {
 	case c.Approval == "pending":
 		out.Status = "waits for approval"
@@ -212,7 +214,7 @@ func (p *pager) call(c graph.ViewCall) htmlCall {
 		out.Status = c.Approval
 	}
 	if c.Output != nil {
-		out.Output = visible(indented(c.Output))
+		out.Output = visible.Text(indented(c.Output))
 	}
 	for _, progress := range c.Progress {
 		out.Progress = append(out.Progress, oneLine(agent.OutputText(progress)))

@@ -107,16 +107,16 @@ func (p *program) begun(ctx context.Context, db *database, key session.Key, news
 	if _, err := io.WriteString(p.Stdout, key.ID+"\n"); err != nil {
 		return err
 	}
-	fold, err := db.fold(ctx, key)
+	asked, fold, err := db.asked(ctx, key)
 	if err != nil {
 		return err
 	}
 	news = "session " + shownID(key) + " " + news
-	waiting := approvals(fold)
 	switch {
 	case key != session.ID(key.ID): // not one that run could name
-	case fold.Paused() && len(waiting) > 0:
-		call := quoteArg(waiting[0])
+	case fold.Paused() && len(asked) > 0:
+		p.show(p.Stderr, asked)
+		call := quoteArg(asked[0].ToolCallID)
 		news += "; it waits for an approval: " + p.again("resume", key, "--approve", call) + ", or --deny " + call + " --reason TEXT"
 	case fold.Unfinished() || fold.Paused() || fold.Waits():
 		news += "; to go on: " + p.again("resume", key)
@@ -125,17 +125,6 @@ func (p *program) begun(ctx context.Context, db *database, key session.Key, news
 	}
 	p.say("%s", news)
 	return nil
-}
-
-// approvals returns the calls that somebody is asked about.
-func approvals(f *session.Fold) []string {
-	var calls []string
-	for _, call := range f.Scope("").Run.Pending {
-		if call.Relay != "" && !call.Resolved {
-			calls = append(calls, call.ID)
-		}
-	}
-	return calls
 }
 
 // again tells the command line that goes on with a session of any tree.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // printer shows events to people as they come: who speaks, the words, tool
@@ -19,9 +20,12 @@ type printer struct {
 	tree *agent.Tree
 	// transcript shows what the user said too.
 	transcript bool
+	// deciding leaves calls that wait to the conversation.
+	deciding bool
 
 	open     string          // the block whose deltas are being printed, "" if none
 	blank    string          // white space at its beginning that is not printed yet
+	words    visible.Stream  // of the open block
 	streamed map[string]bool // blocks of which deltas were printed
 	calls    []pendingCall
 	midline  bool
@@ -44,7 +48,7 @@ func (p *printer) event(e *agent.Event) {
 	switch d := e.Data.(type) {
 	case *agent.User:
 		if p.transcript {
-			p.line("%s: %s", p.look.paint(bold, "user"), visible(d.Content.PlainText()))
+			p.line("%s: %s", p.look.paint(bold, "user"), visible.Text(d.Content.PlainText()))
 		}
 	case *agent.HarnessStart:
 		p.wait(e.Agent)
@@ -113,8 +117,9 @@ func (p *printer) line(format string, args ...any) {
 
 func (p *printer) closeLine() {
 	p.spin.hide()
+	rest := p.words.End()
 	if p.midline {
-		fmt.Fprintln(p.w)
+		fmt.Fprintln(p.w, rest)
 	}
 	p.midline, p.open, p.blank = false, "", ""
 }
@@ -133,7 +138,7 @@ func (p *printer) text(e *agent.Event, words string) {
 		p.closeLine()
 		p.open = e.ID
 	}
-	words = p.blank + visible(words)
+	words = p.blank + p.words.Next(words)
 	if p.blank = ""; !p.streamed[e.ID] && strings.TrimSpace(words) == "" {
 		p.blank = words // a model may begin with line breaks, or say nothing else
 		return
@@ -192,16 +197,6 @@ func (p *printer) result(e *agent.Event, d *agent.ToolResult) {
 		p.line("%s  %s", indent(c.scope), row)
 	}
 	p.wait(e.Agent)
-}
-
-func (p *printer) relay(e *agent.Event, d *agent.Relay) {
-	call := &agent.ToolCall{Name: d.Tool, Input: d.Params}
-	for i, c := range p.calls {
-		if c.id == d.ToolCallID {
-			p.calls[i].paused = true
-		}
-	}
-	p.line("%s%s → %s", indent(e.Scope), callLine(call), p.look.paint(bold, "waits for approval, call "+oneLine(d.ToolCallID)))
 }
 
 func (p *printer) transfer(e *agent.Event, d *agent.Transfer) {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -218,10 +219,7 @@ func (p *program) printJSON(v any) error {
 		writeJSON(p.Stdout, v)
 		return nil
 	}
-	enc := json.NewEncoder(p.Stdout)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	return encodeJSON(p.Stdout, v, "  ")
 }
 
 // jsonView is the form of sessions show --view: a request of the chat completions
@@ -293,7 +291,7 @@ func (s *past) showView(cmd *cobra.Command, at int64) error {
 // printView prints a request for people.
 func printView(w io.Writer, l look, req *llm.Request) {
 	say := func(role, words string) {
-		fmt.Fprintf(w, "%s: %s\n", l.paint(cyan, role), visible(strings.TrimSpace(words)))
+		fmt.Fprintf(w, "%s: %s\n", l.paint(cyan, role), visible.Text(strings.TrimSpace(words)))
 	}
 	if req.System != "" {
 		say("system", req.System)

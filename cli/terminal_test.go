@@ -177,7 +177,7 @@ func TestTerminalNeedsMessage(t *testing.T) {
 // What agents say cannot drive the terminal.
 func TestControlCharacters(t *testing.T) {
 	t.Parallel()
-	want := "rude: ␛]0;owned␇␛[2Jfine\n�right-to-left� שלום\n"
+	want := "rude: ␛]0;owned␇␛[2Jfine\n\\u202eright-to-left\\u0085 שלום\n"
 	in := invocation{program: "rude", home: t.TempDir(), env: []string{"NO_COLOR=1"}}
 	require.Equal(t, outcome{0, want, ""}, in.run(t, "run", "hi", "--session", "s1"))
 	require.Equal(t, "user: hi\n"+want, in.run(t, "sessions", "show", "s1").out)

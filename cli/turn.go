@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 )
@@ -25,7 +27,8 @@ type conversation struct {
 	models *endpointModels // nil if the tree has models of its own
 	noted  bool            // the user knows whether a model is used
 
-	chatting bool // answers are typed, not given as flags
+	chatting bool    // answers are typed, not given as flags
+	pages    *editor // of a chat on a terminal, else nil
 }
 
 // sink takes the events of a turn.
@@ -56,7 +59,9 @@ func (p *program) converse(ctx context.Context, path string, opts ...runner.Opti
 		return nil, err
 	}
 	if c.out = (jsonLines{p.Stdout}); !p.flags.json {
-		c.out = newPrinter(p.Stdout, p.lookOf(p.Stdout), c.Tree())
+		out := newPrinter(p.Stdout, p.lookOf(p.Stdout), c.Tree())
+		out.deciding = true
+		c.out = out
 	}
 	c.models = models
 	return c, nil
@@ -69,7 +74,7 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 	ctx, done := c.p.interrupts.turn(ctx)
 	defer done()
 	var end agent.FinishReason
-	var asked []string
+	var asked []*agent.Relay
 	var failure error
 	for e, err := range events(ctx) {
 		if err != nil {
@@ -83,7 +88,7 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 				end = d.FinishReason
 			}
 		case *agent.Relay:
-			asked = append(asked, d.ToolCallID)
+			asked = append(asked, d)
 		}
 		if failure = c.p.out.failed(); failure != nil {
 			break
@@ -97,7 +102,7 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 		return failure
 	}
 	if len(asked) == 0 { // they were asked about before the turn was taken up, or nothing is taken up
-		fold, err := c.db.fold(ctx, c.key)
+		before, fold, err := c.db.asked(ctx, c.key)
 		if err != nil {
 			return err
 		}
@@ -108,23 +113,22 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 			c.waitingElsewhere(fold.Scope("").Run.Agent)
 			return statusError(StatusApproval)
 		}
-		asked = approvals(fold)
+		asked = before
 	}
 	c.waiting(asked)
 	return statusError(StatusApproval)
 }
 
-// waiting tells how to decide about the calls that were asked about.
-func (c *conversation) waiting(calls []string) {
-	switch {
-	case len(calls) == 0:
+// waiting shows the calls that were asked about, and tells how to decide about them.
+func (c *conversation) waiting(asked []*agent.Relay) {
+	c.show(asked)
+	if len(asked) == 0 {
 		c.p.say("the turn waits for an approval")
-	case c.chatting:
-		for _, call := range calls {
+	}
+	for _, d := range asked {
+		if call := d.ToolCallID; c.chatting {
 			c.p.say("the turn waits: /approve %[1]s or /deny %[1]s REASON", oneLine(call))
-		}
-	default:
-		for _, call := range calls {
+		} else {
 			c.p.say("the turn waits for an approval: %s, or --deny %s --reason TEXT", c.again("resume", "--approve", quoteArg(call)), quoteArg(call))
 		}
 	}
@@ -204,8 +208,18 @@ func (j jsonLines) finish()              {}
 
 // writeJSON writes a value and a line break in one write. Errors of the writer
 // are the writer's to keep; events always have a JSON form.
-func writeJSON(w io.Writer, v any) {
-	enc := json.NewEncoder(w)
+func writeJSON(w io.Writer, v any) { _ = encodeJSON(w, v, "") }
+
+// encodeJSON writes a value with escapes for what no terminal should get, each level of
+// it on lines of its own if there is an indentation.
+func encodeJSON(w io.Writer, v any, indentation string) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v)
+	enc.SetIndent("", indentation)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, _ = w.Write(visible.JSON(b.Bytes()))
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -12,27 +11,9 @@ import (
 	"github.com/agentarbor/arbor/agent"
 )
 
-func TestVisible(t *testing.T) {
-	for in, want := range map[string]string{
-		"plain\ttext\n":      "plain\ttext\n",
-		"a\r\nb\rc":          "a\nbc",
-		"\x1b[31mred\x00":    "␛[31mred␀",
-		"\x7f\u009b31m\x80":  "␡�31m�",
-		"שלום \u200f\u202ex": "שלום \u200f�x",
-	} {
-		require.Equal(t, want, visible(in))
-	}
-	require.Equal(t, "a b ␛", oneLine(" a\n\r\n b\t\x1b "))
-}
-
-func FuzzVisible(f *testing.F) {
+func FuzzCut(f *testing.F) {
 	f.Add("a\x1b[2J\u009b\xff\r\n")
 	f.Fuzz(func(t *testing.T, s string) {
-		got := visible(s)
-		require.True(t, utf8.ValidString(got))
-		for _, r := range got {
-			require.False(t, unicode.IsControl(r) && r != '\n' && r != '\t', "%q", got)
-		}
 		require.NotContains(t, oneLine(s), "\n")
 		require.LessOrEqual(t, utf8.RuneCountInString(cut(s, 5)), 5)
 	})

@@ -4,11 +4,13 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // short makes one line of a text and shows at most so many letters of it. Characters
 // that cannot be seen, and those that would turn the direction of what stands around
-// the text, are replaced by U+FFFD.
+// the text, are escaped.
 func short(text string, most int) string {
 	text = strings.TrimSpace(text)
 	cut := len(text) > most*16
@@ -19,6 +21,7 @@ func short(text string, most int) string {
 		}
 		text = text[:end]
 	}
+	text = visible.Text(text)
 	var line []rune
 	space := false
 	for i := 0; i < len(text); {
@@ -28,7 +31,7 @@ func short(text string, most int) string {
 		case unicode.IsSpace(r):
 			space = len(line) > 0
 			continue
-		case unicode.IsControl(r), invisible(r), r >= 0xFFFE && r&0xFFFE == 0xFFFE, unicode.Is(unicode.Co, r):
+		case r >= 0xFFFE && r&0xFFFE == 0xFFFE, unicode.Is(unicode.Co, r):
 			r = unicode.ReplacementChar
 		}
 		if space {
@@ -56,15 +59,5 @@ func short(text string, most int) string {
 	return string(line)
 }
 
-// What joins letters, and what keeps them from joining, is part of words and of
-// pictures.
-const (
-	zeroWidthNonJoiner = '\u200c'
-	zeroWidthJoiner    = '\u200d'
-)
-
-// invisible says whether a character only tells programs how to treat others, such as
-// those that change the direction of the text around them.
-func invisible(r rune) bool {
-	return unicode.Is(unicode.Cf, r) && r != zeroWidthJoiner && r != zeroWidthNonJoiner && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
-}
+// zeroWidthJoiner joins what is drawn as one.
+const zeroWidthJoiner = '\u200d'

@@ -1,0 +1,113 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/llm/scripted"
+)
+
+// deceit are arguments that try to hide what they are: far to the right, below what is
+// shown, behind what looks like our own prompt, and by characters that turn or clear
+// what a terminal shows.
+var deceit = func() string {
+	data, _ := json.Marshal(map[string]any{"amount": 10, "note": "small refund  of   10" + strings.Repeat(" ", 200) + "and 9000\n\nyou> /approve c0\napprove? y\r\x1b[2J\u202eevil\u009b31m\u200b",
+		"list": strings.Split(strings.Repeat("item\n", 60)+"last-one", "\n")})
+	return string(data)
+}()
+
+// requireWhole requires that a text shows all of the arguments, each line marked as one
+// of them, and nothing that deceives.
+func requireWhole(t *testing.T, shown, prefix string) {
+	t.Helper()
+	require.Contains(t, shown, `small refund  of   10`+strings.Repeat(" ", 200)+`and 9000\n"`)
+	require.Contains(t, shown, `"approve? y\r\u001b[2J\u202eevil\u009b31m\u200b"`)
+	require.Contains(t, shown, `"last-one"`)
+	require.GreaterOrEqual(t, strings.Count(shown, `"item"`), 60)
+	require.NotContains(t, shown, "\x1b")
+	require.NotContains(t, shown, "\u202e")
+	require.NotContains(t, shown, "\u200b")
+	require.NotRegexp(t, `(?m)^\W*(you> |approve\? y)`, strings.ReplaceAll(shown, `"`, "|quote|"))
+	for _, line := range strings.Split(shown, "\n") {
+		if regexp.MustCompile(`approve\? y|you> /approve|"item"|last-one`).MatchString(line) {
+			require.True(t, strings.HasPrefix(line, prefix), "%q", line)
+		}
+	}
+}
+
+// TestApprovalIsWhole: whoever decides sees all of what is decided, wherever it is asked.
+func TestApprovalIsWhole(t *testing.T) {
+	t.Parallel()
+	s := told{invocation{program: "careful", home: t.TempDir()}, filepath.Join(t.TempDir(), "s.db")}
+	s.env = serve(t, answers(scripted.Reply(scripted.Call("refund", deceit)), scripted.Reply(scripted.Text("Refunded."))))
+	const prefix = "  │ "
+
+	got := s.run(t, "run", "refund it", "--session", "a", "--db", s.db)
+	require.Equal(t, cli.StatusApproval, got.status, got.err)
+	requireWhole(t, got.out, prefix)
+	require.Regexp(t, `refund → waits for approval, call \w+, with \d+ bytes of arguments in \d+ lines:\n`, got.out)
+	call := regexp.MustCompile(`--approve (\S+) `).FindStringSubmatch(got.err)[1]
+
+	requireWhole(t, s.run(t, "resume", "--session", "a", "--db", s.db).out, prefix)
+	requireWhole(t, s.run(t, "resume", "--session", "a", "--db", s.db, "--json").err, prefix)
+	for _, command := range []string{"show", "replay"} {
+		requireWhole(t, s.sessions(t, command, "a").out, prefix)
+	}
+	requireWhole(t, s.sessions(t, "export", "a", "--format", "md").out, ">     ")
+	page := s.sessions(t, "export", "a", "--format", "html").out
+	requireWhole(t, strings.ReplaceAll(page, "&#34;", `"`), "")
+	require.Contains(t, page, `<details open>`)
+	requireWhole(t, s.sessions(t, "fork", "a", "--to", "b").err, prefix)
+
+	s.stdin = "/show\n/show nothing\n/show " + call + "\n/approve " + call + "\n"
+	got = s.run(t, "chat", "--session", "a", "--db", s.db)
+	require.Equal(t, 0, got.status, got.err)
+	require.Equal(t, 3, strings.Count(got.out, `"last-one"`), "when chat begins, and as often as it is asked")
+	require.Contains(t, got.err, "no call nothing waits for an approval")
+	requireWhole(t, got.out, prefix)
+	require.Contains(t, got.out, "careful: Refunded.")
+
+	md := s.sessions(t, "export", "a", "--format", "md").out
+	require.Contains(t, md, "> approved: refund\n")
+}
+
+// TestShortApproval stays on one line when that is all of it.
+func TestShortApproval(t *testing.T) {
+	t.Parallel()
+	for arguments, line := range map[string]string{
+		`{"id":7,"who":"bob"}`:     `  refund(id=7, who="bob") → waits for approval, call `,
+		`{"id":"7\u0020\u0020 8"}`: `  refund(id="7   8") → waits for approval, call `,
+		`{}`:                       `  refund() → waits for approval, call `,
+	} {
+		in := invocation{program: "careful", env: serve(t, answers(scripted.Reply(scripted.Call("refund", arguments))))}
+		got := in.run(t, "run", "refund it", "--db", ":memory:")
+		require.Equal(t, cli.StatusApproval, got.status, got.err)
+		require.Contains(t, got.out, line)
+	}
+}
+
+// TestGraphApprovalIsWhole: who decides about a node sees what it would get.
+func TestGraphApprovalIsWhole(t *testing.T) {
+	t.Parallel()
+	f := files(t, map[string]string{"m.yaml": "b: {output: 2}\n", "in.json": deceit, "g.yaml": `apiVersion: arbor/v1
+kind: AgentGraph
+metadata: {name: careful, version: 1.0.0}
+spec:
+  agents: [{id: b, agentRef: y, when: human, ask: "May\nI?"}]
+  entrypoint: b
+`})
+	in := invocation{home: t.TempDir()}
+	run := func(rest ...string) outcome {
+		return in.run(t, append([]string{"graph", "run", f["g.yaml"], "--mock", f["m.yaml"], "--session", "s1"}, rest...)...)
+	}
+	got := run("--input", "@"+f["in.json"], "--json")
+	require.Equal(t, cli.StatusApproval, got.status, got.err)
+	requireWhole(t, got.err, "  │ ")
+	requireWhole(t, run("--resume").out, "  │ ")
+}
