@@ -10,6 +10,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/runner"
 )
 
@@ -20,11 +21,23 @@ type question struct {
 }
 
 // ask makes the parts of the message that asks for approvals: words for people, and
-// one data part {callId, tool, params} a call for programs.
+// one data part {callId, tool, params} a call for programs. The words show all of what
+// a call would run with, each line of long arguments marked as one, because whoever
+// answers sees nothing else.
 func ask(pending []question) []*sdk.Part {
 	var b strings.Builder
 	for _, q := range pending {
-		fmt.Fprintf(&b, "The tool %s wants to run with %s. ", q.tool, q.params)
+		tool := visible.Line(q.tool)
+		if line, whole := visible.Inline(q.params); whole && line == "" {
+			fmt.Fprintf(&b, "The tool %s wants to run. ", tool)
+		} else if whole {
+			fmt.Fprintf(&b, "The tool %s wants to run with %s. ", tool, line)
+		} else {
+			fmt.Fprintf(&b, "The tool %s wants to run with %d bytes of arguments:\n", tool, len(q.params))
+			for _, line := range visible.Arguments(q.params) {
+				b.WriteString("│ " + line + "\n")
+			}
+		}
 	}
 	if len(pending) == 1 {
 		b.WriteString("Answer yes to let it run, or no.")
