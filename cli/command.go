@@ -36,13 +36,16 @@ type flags struct {
 // command builds the tree of commands.
 func (p *program) command() *cobra.Command {
 	root := &cobra.Command{
-		Use:               p.name,
-		Short:             "Run trees of agents that hand a conversation on to each other",
-		Long:              p.help(),
-		Version:           version(),
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		PersistentPreRun:  func(*cobra.Command, []string) { p.began = true },
+		Use:           p.name,
+		Short:         "Run trees of agents that hand a conversation on to each other",
+		Long:          p.help(),
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			p.began = true
+			return checkDB(p.flags.db)
+		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		RunE:              noCommand,
 	}
@@ -137,8 +140,14 @@ func asUsage(err error) error {
 // flagError adds the nearest flag's name to an unknown one.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
 	hint := "see " + cmd.CommandPath() + " --help"
-	if errors.As(err, &unknown) {
+	switch {
+	case errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "bool":
+		return usagef("--%s is a switch: give it without a value; %s", invalid.GetFlag().Name, hint) // the value may be a secret
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+		return usagef("unknown shorthand flag: '%.1s'; %s", unknown.GetSpecifiedShortnames(), hint) // what follows it as well
+	case errors.As(err, &unknown):
 		given := unknown.GetSpecifiedName()
 		best, distance := "", 3
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {

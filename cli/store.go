@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -57,6 +58,27 @@ func (p *program) openDB(ctx context.Context, create bool) (*database, error) {
 	}
 	p.atEnd(func() { _ = db.Close() }) // of what db.Store is then
 	return db, p.goLive(ctx, db)
+}
+
+// libpqWords finds a connection string of PostgreSQL's own form, such as host=db user=me.
+var libpqWords = regexp.MustCompile(`(?i)(^|\s)(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=`)
+
+// credentials finds what is meant as an address with a user and a password.
+var credentials = regexp.MustCompile(`(?i)^(postgres(ql)?|mysql|rediss?|https?):|^/*[^/]*:[^/]*@`)
+
+// checkDB refuses what is no file's name but the address of a server in a form that is
+// not understood, before a file is made of it or a message holds it: it may have a
+// password in it. A file that is really called so can be given as ./NAME.
+func checkDB(db string) error {
+	switch {
+	case strings.Contains(db, "://"), strings.HasPrefix(db, "./"):
+		return nil
+	case libpqWords.MatchString(db):
+		return usagef("--db: words such as host=… are not understood: a database's address is postgres://USER:PASSWORD@HOST/NAME, and a file of such a name is ./NAME")
+	case credentials.MatchString(db):
+		return usagef("--db: this looks like an address with a mistake: a database's is postgres://USER:PASSWORD@HOST/NAME, and a file of such a name is ./NAME")
+	}
+	return nil
 }
 
 func (p *program) openStore(ctx context.Context, create bool) (*database, error) {
