@@ -1,0 +1,114 @@
+package a2aserver
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/session"
+)
+
+// bookmark is where a page of a list ends and the next one goes on. Clients hold it, and
+// can have changed it: it names nothing but places in what they may see.
+type bookmark struct {
+	// At and Task are the last task that was shown, Shown is how many were.
+	At    int64      `json:"t,omitempty"` // in Unix nanoseconds
+	Task  sdk.TaskID `json:"i,omitempty"`
+	Shown int        `json:"n,omitempty"`
+	// Top is the first session when the list was begun. Those between From and Read were
+	// looked at, and have to be again; those before From have shown all their tasks, but
+	// for Late.
+	Top  spot     `json:"a,omitzero"`
+	From spot     `json:"f,omitzero"`
+	Read spot     `json:"r,omitzero"`
+	Late []string `json:"l,omitempty"` // contexts
+}
+
+// maxLate bounds the length of a bookmark.
+const maxLate = 16
+
+// spot is the place of one of the caller's sessions in the store's list.
+type spot struct {
+	Updated int64  `json:"u"` // in Unix nanoseconds
+	Context string `json:"c"`
+}
+
+func spotOf(i session.Info) spot { return spot{i.Updated.UnixNano(), i.Key.ID} }
+
+// compare is negative if a spot comes before another one in lists. The zero spot comes
+// before all.
+func (s spot) compare(o spot) int {
+	if s == (spot{}) || o == (spot{}) {
+		return cmp.Compare(s.Context, o.Context)
+	}
+	return cmp.Or(cmp.Compare(o.Updated, s.Updated), cmp.Compare(s.Context, o.Context))
+}
+
+func (b bookmark) mark() mark { return mark{id: b.Task, at: time.Unix(0, b.At)} }
+
+// shown reports whether a task was shown, if its session was looked at.
+func (b bookmark) shown(m mark) bool { return b.Task != "" && m.compare(b.mark()) <= 0 }
+
+// bookmark returns where the list goes on after a page that shows these tasks.
+func (w *walk) bookmark(shown []mark) bookmark {
+	b := w.from
+	b.Top, b.Late = w.top, nil
+	b.Shown += len(shown)
+	if len(shown) > 0 {
+		last := shown[len(shown)-1]
+		b.At, b.Task = last.at.UnixNano(), last.id
+	}
+	for _, v := range w.late {
+		if v.found && !b.shown(v.last) {
+			b.Late = append(b.Late, v.at.Context)
+		}
+	}
+	// Sessions of which nothing is shown yet were looked at too early.
+	read := 0
+	for i, v := range w.visits {
+		if v.found && b.shown(v.first) || read == i && !v.found {
+			read = i + 1
+		}
+	}
+	if read > 0 && b.Read.compare(w.visits[read-1].at) < 0 {
+		b.Read = w.visits[read-1].at
+	}
+	for _, v := range w.visits {
+		if b.Read.compare(v.at) < 0 {
+			break
+		}
+		if v.found && !b.shown(v.last) {
+			if len(b.Late) >= maxLate {
+				break
+			}
+			b.Late = append(b.Late, v.at.Context)
+		}
+		b.From = v.at
+	}
+	return b
+}
+
+func (b bookmark) token() string {
+	data, _ := json.Marshal(b) // it is numbers and strings
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+func readBookmark(token string) (b bookmark, err error) {
+	if token == "" {
+		return b, nil
+	}
+	data, err := base64.RawURLEncoding.DecodeString(token)
+	if err == nil {
+		err = json.Unmarshal(data, &b)
+	}
+	contexts := append([]string{b.Top.Context, cmp.Or(b.From.Context, "-"), cmp.Or(b.Read.Context, "-")}, b.Late...)
+	wrong := slices.ContainsFunc(contexts, func(id string) bool { return session.CheckKey(session.Key{App: "-", User: "-", ID: id}) != nil })
+	if err != nil || wrong || b.Shown < 0 || b.Shown > 1<<30 || len(b.Late) > maxLate {
+		return bookmark{}, sdk.NewError(sdk.ErrInvalidParams, "pageToken is none that this server gave")
+	}
+	return b, nil
+}
