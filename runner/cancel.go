@@ -14,12 +14,22 @@ import (
 // it elsewhere; all in one write, whose events are returned. A turn that is over is
 // left as it is, unless its agent has something waiting elsewhere. A turn that runs
 // is not stopped: the error is agent.ErrSessionBusy. Whoever runs it cancels its
-// context first.
-func (r *Runner) Cancel(ctx context.Context, key session.Key) ([]*agent.Event, error) {
+// context first. Of the options, [At] makes sure that it is the turn that was meant.
+func (r *Runner) Cancel(ctx context.Context, key session.Key, opts ...TurnOption) ([]*agent.Event, error) {
 	if err := session.CheckKey(key); err != nil {
 		return nil, err
 	}
-	return r.collect(ctx, key, nil, (*turn).giveUp, func(*lane) error { return nil })
+	o, err := optionsOf(opts)
+	if err != nil {
+		return nil, err
+	}
+	begin := func(t *turn) error {
+		if err := t.expect(o); err != nil {
+			return err
+		}
+		return t.giveUp()
+	}
+	return r.collect(ctx, key, nil, begin, func(*lane) error { return nil })
 }
 
 // giveUp closes what is open, opening a run first where none is.

@@ -14,7 +14,11 @@ import (
 // TurnOption says something about one turn.
 type TurnOption func(*turnOptions)
 
-type turnOptions struct{ metadata map[string]any }
+type turnOptions struct {
+	metadata map[string]any
+	at       int64 // the position that the log must have
+	pinned   bool  // it must have that one
+}
 
 // WithMetadata keeps what belongs to the user's message but is not part of its words
 // in the metadata of the user event, such as its language, or the request that it came
@@ -23,11 +27,31 @@ func WithMetadata(metadata map[string]any) TurnOption {
 	return func(o *turnOptions) { o.metadata = metadata }
 }
 
+// At begins the turn only if the session's log ends at a position, that of the last event
+// that was looked at to decide on it; 0 is an empty log. Else nothing is stored, and the
+// error is agent.ErrConflict: look again. So of several processes that would begin a turn
+// for the same reason, one does.
+func At(seq int64) TurnOption {
+	return func(o *turnOptions) { o.at, o.pinned = seq, true }
+}
+
+// expect refuses a turn that was decided on when the log ended elsewhere.
+func (t *turn) expect(o turnOptions) error {
+	if o.pinned && t.lease.Seq != o.at {
+		return fmt.Errorf("session %s: the log is at %d, not at %d: %w", t.w.key, t.lease.Seq, o.at, agent.ErrConflict)
+	}
+	return nil
+}
+
 // turnOptionsOf checks what a turn is to begin with.
 func turnOptionsOf(key session.Key, msg llm.Message, opts []TurnOption) (o turnOptions, err error) {
 	if err := checkMessage(key, msg); err != nil {
 		return o, err
 	}
+	return optionsOf(opts)
+}
+
+func optionsOf(opts []TurnOption) (o turnOptions, err error) {
 	for i, opt := range opts {
 		if opt == nil {
 			return o, fmt.Errorf("option %d of the turn is nil: %w", i, agent.ErrBadInput)

@@ -143,8 +143,8 @@ func (r *Runner) Tree() *agent.Tree { return r.tree }
 // happens, stored events in the order of the log, until the turn is over. The
 // message's content is stored word for word.
 //
-// An error comes last and ends the turn: agent.ErrBadInput and
-// agent.ErrSessionBusy before anything was stored; an *agent.RunError when an
+// An error comes last and ends the turn: agent.ErrBadInput, agent.ErrSessionBusy and,
+// with the option [At], agent.ErrConflict before anything was stored; an *agent.RunError when an
 // agent failed or a limit was reached, with an error event before it; else the
 // store's or the context's. The session stays usable after each. Breaking out of
 // the loop cancels the turn and stores nothing more.

@@ -217,6 +217,9 @@ func (n *renewal) stop() {
 // begin stores the user's event, after closing what the last turn left open,
 // and starts the active agent: all in one write.
 func (t *turn) begin(msg llm.Message, o turnOptions) error {
+	if err := t.expect(o); err != nil {
+		return err
+	}
 	if err := t.branch(); err != nil {
 		return err
 	}

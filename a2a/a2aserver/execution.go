@@ -56,7 +56,8 @@ func (s *served) launch(key session.Key, turn func(context.Context) iter.Seq2[*a
 				begun <- e
 			}
 		}
-		if x.err != nil && (told || !errors.Is(x.err, agent.ErrSessionBusy) && !errors.Is(x.err, agent.ErrBadInput)) && run.Err() == nil {
+		refused := !told && (errors.Is(x.err, agent.ErrSessionBusy) || errors.Is(x.err, agent.ErrBadInput) || errors.Is(x.err, agent.ErrConflict))
+		if x.err != nil && !refused && run.Err() == nil {
 			s.logger.Warn("a turn failed", "session", key.String(), "error", x.err)
 		}
 	}()
@@ -81,9 +82,10 @@ func (s *Server) await(ctx context.Context, key session.Key, deadline time.Time)
 	return nil
 }
 
-// lock keeps a session's messages apart until unlock is called, those of this process.
-func (s *Server) lock(ctx context.Context, key session.Key) (unlock func(), err error) {
-	for {
+// lock keeps a session's messages apart until unlock is called, those of this process. If
+// it has to wait, it calls waits first.
+func (s *Server) lock(ctx context.Context, key session.Key, waits func() error) (unlock func(), err error) {
+	for first := true; ; first = false {
 		s.mu.Lock()
 		other := s.sending[key]
 		if other == nil {
@@ -98,6 +100,11 @@ func (s *Server) lock(ctx context.Context, key session.Key) (unlock func(), err 
 			}, nil
 		}
 		s.mu.Unlock()
+		if first {
+			if err := waits(); err != nil {
+				return nil, err
+			}
+		}
 		select {
 		case <-other:
 		case <-ctx.Done():

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -164,7 +165,7 @@ func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*s
 		return nil, err
 	}
 	_, _, contextID, _ := parseTaskID(req.ID)
-	unlock, err := s.lock(ctx, s.key(ctx, contextID)) // no message begins another turn meanwhile
+	unlock, err := s.lock(ctx, s.key(ctx, contextID), func() error { return nil }) // no message begins another turn meanwhile
 	if err != nil {
 		return nil, err
 	}
@@ -181,11 +182,21 @@ func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*s
 		return nil, h.told(ctx, "CancelTask", err)
 	}
 	defer release()
-	if _, err = s.runner.Cancel(ctx, f.key); errors.Is(err, agent.ErrSessionBusy) {
-		err = sdk.NewError(sdk.ErrTaskNotCancelable, "another process works on the task")
-	}
-	if err == nil {
-		f, err = s.find(ctx, req.ID, f.extended)
+	// What is canceled is the session's last turn, so it must be this task's.
+	for again, tries := true, 1; again && err == nil; tries++ {
+		again = false
+		if f, err = s.find(ctx, req.ID, f.extended); err != nil || f.task.Status.State.Terminal() {
+			break
+		}
+		_, err = s.runner.Cancel(ctx, f.key, runner.At(f.seq))
+		switch {
+		case errors.Is(err, agent.ErrConflict) && tries < 10:
+			again, err = true, context.Cause(ctx)
+		case errors.Is(err, agent.ErrSessionBusy), errors.Is(err, agent.ErrConflict):
+			err = sdk.NewError(sdk.ErrTaskNotCancelable, "another process works on the task")
+		case err == nil:
+			f, err = s.find(ctx, req.ID, f.extended)
+		}
 	}
 	if err == nil && f.task.Status.State != sdk.TaskStateCanceled {
 		err = sdk.NewError(sdk.ErrTaskNotCancelable, "the task was over before it could be canceled ("+stateName(f.task.Status.State)+")")

@@ -47,14 +47,27 @@ type ledger struct {
 
 // lately returns the marks of a session's last n tasks, the oldest first.
 func (s *served) lately(ctx context.Context, key session.Key, n int) (last []mark, err error) {
-	err = s.look(ctx, session.Info{Key: key}, func(marks []mark) { last = slices.Clone(marks[max(0, len(marks)-n):]) })
+	err = s.look(ctx, session.Info{Key: key}, func(l *ledger) { last = slices.Clone(l.marks[max(0, len(l.marks)-n):]) })
 	return last, err
 }
 
-// look shows the marks of a session's tasks, the oldest first. They change when show has
-// returned. Nothing is read of a session that is, as its info says, as it was last time;
+// since returns where a session's log ends, and the marks of the tasks that began behind a
+// position of it or were the last one there; with a negative position, of the last task.
+func (s *served) since(ctx context.Context, key session.Key, position int64) (end int64, marks []mark, err error) {
+	err = s.look(ctx, session.Info{Key: key}, func(l *ledger) {
+		end = l.seq
+		first := len(l.marks) - 1
+		for first > 0 && position >= 0 && startOf(l.marks[first].id) > position {
+			first--
+		}
+		marks = slices.Clone(l.marks[max(0, first):])
+	})
+	return end, marks, err
+}
+
+// look shows what is known of a session. It changes when show has returned. Nothing is read of a session that is, as its info says, as it was last time;
 // an info with the key alone says nothing.
-func (s *served) look(ctx context.Context, info session.Info, show func(marks []mark)) error {
+func (s *served) look(ctx context.Context, info session.Info, show func(*ledger)) error {
 	l := s.ledgers.of(info.Key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,13 +76,13 @@ func (s *served) look(ctx context.Context, info session.Info, show func(marks []
 			return err
 		}
 	}
-	show(l.marks)
+	show(l)
 	return nil
 }
 
 // glance is look for lists: a session that cannot be read has no tasks there, which is
 // logged once. Its log may hold anything, and is not quoted.
-func (s *served) glance(ctx context.Context, info session.Info, show func(marks []mark)) error {
+func (s *served) glance(ctx context.Context, info session.Info, show func(*ledger)) error {
 	err := s.look(ctx, info, show)
 	if err == nil || ctx.Err() != nil {
 		return err

@@ -130,8 +130,8 @@ func (w *walk) visit(ctx context.Context, info session.Info, fresh bool) (v visi
 		return v, nil
 	}
 	w.seen[info.Key.ID] = true
-	err = w.glance(ctx, info, func(marks []mark) {
-		for _, m := range slices.Backward(marks) { // the newest, which are most likely on the page
+	err = w.glance(ctx, info, func(l *ledger) {
+		for _, m := range slices.Backward(l.marks) { // the newest, which are most likely on the page
 			if w.req.Status != "" && m.state != w.req.Status || w.req.StatusTimestampAfter != nil && m.at.Before(*w.req.StatusTimestampAfter) ||
 				!fresh && w.from.shown(m) {
 				continue

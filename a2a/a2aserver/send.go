@@ -29,7 +29,8 @@ import (
 // send gives a message to the tree and returns the task that it began, or that it
 // belongs to. What the task becomes is not waited for. A session that is busy is waited
 // for; then the message is looked at anew, because what it answers may be over, or it
-// may have been sent twice and be known by now.
+// may have been sent twice and be known by now. So it is if the session has changed
+// between the look at the message and the turn, which other processes can bring about.
 func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found, error) {
 	if err := checkMessage(req); err != nil {
 		return nil, err
@@ -65,10 +66,15 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found,
 		contextID = sdk.NewContextID()
 	}
 	key := s.key(ctx, contextID)
-	for deadline := time.Now().Add(s.wait); ; {
-		f, err := s.give(ctx, key, m, content, from, extended)
-		if !errors.Is(err, agent.ErrSessionBusy) || !time.Now().Before(deadline) {
+	came := int64(-1)
+	for deadline, tries := time.Now().Add(s.wait), 1; ; tries++ {
+		f, err := s.give(ctx, key, m, content, from, extended, &came)
+		busy := errors.Is(err, agent.ErrSessionBusy)
+		if !busy && !errors.Is(err, agent.ErrConflict) || !time.Now().Before(deadline) {
 			return f, refused(err, key)
+		}
+		if !busy && tries < 4 { // else the log is not what the store says it is, or much is going on
+			continue
 		}
 		if err := s.await(ctx, key, deadline); err != nil {
 			return nil, err
@@ -78,9 +84,16 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found,
 
 // give is one attempt to send. Those of one session go one after the other, so that of
 // two that are the same message, or answer the same question, the second one sees what
-// the first has made of it.
-func (s *served) give(ctx context.Context, key session.Key, m *sdk.Message, content llm.Content, from origin.Origin, extended bool) (*found, error) {
-	unlock, err := s.lock(ctx, key)
+// the first has made of it. Those of other processes are told apart by the store: a turn
+// begins only if the log ends where it was looked at. came is where the log ended when
+// the message came, and negative until that is known.
+func (s *served) give(ctx context.Context, key session.Key, m *sdk.Message, content llm.Content, from origin.Origin, extended bool, came *int64) (*found, error) {
+	unlock, err := s.lock(ctx, key, func() (err error) {
+		if *came < 0 && session.CheckKey(key) == nil {
+			*came, _, err = s.since(ctx, key, -1)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -100,32 +113,35 @@ func (s *served) give(ctx context.Context, key session.Key, m *sdk.Message, cont
 	if err := checkContext(key); err != nil {
 		return nil, err
 	}
+	at := int64(0) // of a context of its own
 	if m.ContextID != "" || extended {
-		if f, err := s.again(ctx, key, sent, extended); f != nil || err != nil {
+		var f *found
+		if f, at, err = s.again(ctx, key, sent, extended, *came); f != nil || err != nil {
 			return f, err
 		}
+		if *came < 0 {
+			*came = at
+		}
 	}
-	f, err := s.begin(ctx, key, msg, from, "", extended)
+	f, err := s.begin(ctx, key, at, msg, from, "", extended)
 	if err == nil && m.ContextID != "" {
 		s.left(ctx, key)
 	}
 	return f, err
 }
 
-// begin runs a turn with new words. The task is a new one unless it is named.
-func (s *served) begin(ctx context.Context, key session.Key, msg llm.Message, from origin.Origin, task sdk.TaskID, extended bool) (*found, error) {
+// begin runs a turn with new words, if the log ends at a position. The task is a new one
+// unless it is named.
+func (s *served) begin(ctx context.Context, key session.Key, at int64, msg llm.Message, from origin.Origin, task sdk.TaskID, extended bool) (*found, error) {
 	from.Task = string(task)
 	first, err := s.try(ctx, key, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
-		return users(s.runner.Run(ctx, key, msg, runner.WithMetadata(from.Metadata())))
+		return users(s.runner.Run(ctx, key, msg, runner.At(at), runner.WithMetadata(from.Metadata())))
 	})
 	if err != nil {
 		return nil, err
 	}
 	own := taskID(first.Seq, first.TurnID, key.ID)
 	f, err := s.findAt(ctx, cmp.Or(task, own), first, extended)
-	if err == nil && f.over { // another process ended the task just before
-		f, err = s.findAt(ctx, own, first, extended)
-	}
 	if err == nil {
 		s.push(f.key, f.task.ID)
 	}
@@ -163,7 +179,7 @@ func (s *served) answer(ctx context.Context, f *found, m, sent *sdk.Message, msg
 	case !f.settled():
 		return nil, sdk.NewError(sdk.ErrUnsupportedOperation, "the task is being worked on: wait until it asks for input, or cancel it")
 	case len(f.pending) == 0:
-		return s.begin(ctx, f.key, msg, from, f.task.ID, f.extended)
+		return s.begin(ctx, f.key, f.seq, msg, from, f.task.ID, f.extended)
 	}
 	list, err := decisions(m.Parts, f.pending, s.caller(ctx))
 	if err != nil {
@@ -188,22 +204,26 @@ func (s *served) answer(ctx context.Context, f *found, m, sent *sdk.Message, msg
 	return f, err
 }
 
-// again returns the last task of a session if the message is what began it: a client
-// that did not hear the answer has sent it once more.
-func (s *served) again(ctx context.Context, key session.Key, sent *sdk.Message, extended bool) (*found, error) {
-	marks, err := s.lately(ctx, key, 1)
-	if err != nil || len(marks) == 0 {
-		return nil, err
-	}
-	f, err := s.find(ctx, marks[0].id, extended)
+// again returns the last task of a session if the message is in it: a client that did not
+// hear the answer has sent it once more. Of the tasks that began since the message came it
+// is any that has it, because that can only be the same one. If it is in none, at is where
+// the log ended then.
+func (s *served) again(ctx context.Context, key session.Key, sent *sdk.Message, extended bool, came int64) (f *found, at int64, err error) {
+	at, marks, err := s.since(ctx, key, came)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	if !slices.ContainsFunc(f.task.History, func(h *sdk.Message) bool { return same(h, sent) }) {
-		return nil, nil
+	for _, m := range marks {
+		f, err := s.find(ctx, m.id, extended)
+		if err != nil {
+			return nil, 0, err
+		}
+		if slices.ContainsFunc(f.task.History, func(h *sdk.Message) bool { return same(h, sent) }) {
+			s.adopt(f)
+			return f, 0, nil
+		}
 	}
-	s.adopt(f)
-	return f, nil
+	return nil, at, nil
 }
 
 // same reports whether two messages are one that was sent twice. Some clients number
@@ -275,7 +295,7 @@ func refused(err error, key session.Key) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, agent.ErrSessionBusy):
+	case errors.Is(err, agent.ErrSessionBusy), errors.Is(err, agent.ErrConflict):
 		return sdk.NewError(sdk.ErrUnsupportedOperation, fmt.Sprintf("the context %.128q is busy with another task: wait for it, or cancel it", key.ID))
 	case errors.Is(err, agent.ErrBadInput):
 		return sdk.NewError(sdk.ErrInvalidParams, err.Error())

@@ -28,6 +28,12 @@ func parseTaskID(id sdk.TaskID) (seq int64, turnID, contextID string, ok bool) {
 	return seq, turnID, contextID, err == nil && seq > 0 && strconv.FormatInt(seq, 36) == first
 }
 
+// startOf is where in its session a task begins.
+func startOf(id sdk.TaskID) int64 {
+	seq, _, _, _ := parseTaskID(id)
+	return seq
+}
+
 func notFound(id sdk.TaskID) error {
 	// Some clients look for the protocol's own words.
 	return sdk.NewError(sdk.ErrTaskNotFound, fmt.Sprintf("task not found: %.300q", string(id)))

@@ -1,0 +1,65 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// A turn that was decided on by looking at a log begins on that log or not at all, and so
+// does the cancellation of one.
+func TestAt(t *testing.T) {
+	a, err := llmagent.New("a", "Answer.", scripted.Always("a", scripted.Reply(scripted.Text("Yes."))))
+	require.NoError(t, err)
+	store := session.NewMemory()
+	ctx, key := context.Background(), session.ID("s")
+	length := func() (n int64) {
+		for e, err := range store.Load(ctx, key, 0) {
+			require.NoError(t, err)
+			n = e.Seq
+		}
+		return n
+	}
+	for round := range 20 {
+		at := length()
+		var begun, refused atomic.Int64
+		var wg sync.WaitGroup
+		for range 4 {
+			r, err := runner.New(a, store, runner.WithWait(session.LeaseTTL))
+			require.NoError(t, err)
+			wg.Go(func() {
+				if err := drain(r.Run(ctx, key, llm.UserText("hi"), runner.At(at))); err == nil {
+					begun.Add(1)
+				} else if errors.Is(err, agent.ErrConflict) {
+					refused.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, 1, begun.Load())
+		require.EqualValues(t, 3, refused.Load())
+		require.EqualValues(t, 5*(round+1), length(), "what was refused stored nothing")
+	}
+	r, err := runner.New(a, store)
+	require.NoError(t, err)
+	_, err = r.Begin(ctx, key, llm.UserText("and this?"), runner.At(length()))
+	require.NoError(t, err)
+	_, err = r.Cancel(ctx, key, runner.At(length()-1))
+	require.ErrorIs(t, err, agent.ErrConflict)
+	_, err = r.Cancel(ctx, key, nil)
+	require.ErrorIs(t, err, agent.ErrBadInput)
+	events, err := r.Cancel(ctx, key, runner.At(length()))
+	require.NoError(t, err)
+	require.NotEmpty(t, events)
+}
