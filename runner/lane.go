@@ -101,7 +101,7 @@ func (l *lane) step() (done bool, err error) {
 		return false, l.fail(run, err)
 	}
 	if l.scope != "" {
-		defer l.answered()
+		defer l.rest()
 	}
 	l.steps++
 	if l.t.r.budgeted.time {
@@ -323,27 +323,6 @@ func (l *lane) allowed(inv *agent.Invocation, to string) error {
 		return fmt.Errorf("%s may not transfer to %q: %w", inv.Agent().Name(), to, agent.ErrUnknownTarget)
 	}
 	return l.withinTransfers(inv.Agent().Name(), to, false)
-}
-
-// withinTransfers holds one more transfer against the limit of the turn, and
-// against those that were made in it.
-func (l *lane) withinTransfers(from, to string, spoke bool) error {
-	limit := l.t.r.limits.Transfers
-	if limit == 0 {
-		return nil
-	}
-	l.t.mu.Lock()
-	turn := l.t.w.fold.Turn
-	circle := !spoke && l.t.w.fold.Scope(l.scope).Repeats(from, to)
-	l.t.mu.Unlock()
-	final := turn.LimitHits > 0
-	switch {
-	case turn.Transfers >= limit:
-		return &agent.TransferLimitError{Reason: fmt.Sprintf("at most %d transfers a turn", limit), Final: final}
-	case circle:
-		return &agent.TransferLimitError{Reason: fmt.Sprintf("%s handed over to %s before in this turn, and nothing was said since", from, to), Final: final}
-	}
-	return nil
 }
 
 // commit stores the joined events and the given ones in one write, and delivers

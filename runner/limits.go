@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
@@ -18,7 +19,8 @@ type Limits struct {
 	Transfers int
 	// ModelCalls bounds the answers asked of models, discarded ones included.
 	ModelCalls int
-	// ToolCalls bounds the results of tools.
+	// ToolCalls bounds the calls of tools, in the order in which the log has them. Those
+	// of one answer are run all or none.
 	ToolCalls int
 	// Steps bounds the answers of one run of one agent.
 	Steps int
@@ -80,7 +82,9 @@ func (l *lane) CheckTransfer(ctx context.Context, inv *agent.Invocation, to stri
 	return l.isReady(ctx, to)
 }
 
-// withinLimits reports the limit that forbids the next step, if one does.
+// withinLimits reports the limit that forbids the next step, if one does. Scopes may run
+// side by side: calls of tools are held against the limit by their place in the log, so
+// that those under way elsewhere count, and the same ones are run each time.
 func (l *lane) withinLimits(run session.Run, turn session.Turn) error {
 	limits := l.t.r.limits
 	answers := len(run.Pending) == 0
@@ -89,8 +93,95 @@ func (l *lane) withinLimits(run session.Run, turn session.Turn) error {
 		return &agent.LimitError{Name: "model calls", Limit: int64(limits.ModelCalls)}
 	case answers && limits.Steps > 0 && max(run.Answers, (l.steps+1)/2) >= limits.Steps:
 		return &agent.LimitError{Name: "answers of one agent", Limit: int64(limits.Steps)}
-	case !answers && limits.ToolCalls > 0 && turn.ToolCalls+len(run.Pending) > limits.ToolCalls:
+	case !answers && limits.ToolCalls > 0 && run.Pending[len(run.Pending)-1].Number > limits.ToolCalls:
 		return &agent.LimitError{Name: "tool calls", Limit: int64(limits.ToolCalls)}
 	}
 	return nil
+}
+
+// withinTransfers holds one more transfer against the limit of the turn, and
+// against those that were made in it.
+func (l *lane) withinTransfers(from, to string, spoke bool) error {
+	limit := l.t.r.limits.Transfers
+	if limit == 0 {
+		return nil
+	}
+	l.t.mu.Lock()
+	p := l.t.passage(l.scope)
+	circle := !spoke && l.t.w.fold.Scope(l.scope).Repeats(from, to)
+	l.t.mu.Unlock()
+	switch {
+	case !p.granted:
+		return &agent.TransferLimitError{Reason: fmt.Sprintf("at most %d transfers a turn", limit), Final: p.hits > 0}
+	case circle:
+		return &agent.TransferLimitError{Reason: fmt.Sprintf("%s handed over to %s before in this turn, and nothing was said since", from, to), Final: p.hits > 0}
+	}
+	return nil
+}
+
+// passage is what the limit of transfers says about the transfer that a scope has under
+// way. That of an inner scope holds until the log has what became of it, so that scopes
+// side by side cannot pass the limit together. It is given when the log gets the call
+// that asks for the transfer, in the order of the log; else when it is first asked about.
+type passage struct {
+	granted bool
+	hits    int // how many were refused before
+}
+
+// passage returns the one of a scope. The caller holds mu.
+func (t *turn) passage(scope string) passage {
+	p, known := t.passages[scope]
+	if known {
+		return p
+	}
+	taken := t.w.fold.Turn.Transfers
+	p.hits = t.w.fold.Turn.LimitHits
+	for _, other := range t.passages {
+		if other.granted {
+			taken++
+		} else {
+			p.hits++
+		}
+	}
+	p.granted = taken < t.r.limits.Transfers
+	if scope != "" {
+		if t.passages == nil {
+			t.passages = make(map[string]passage)
+		}
+		t.passages[scope] = p
+	}
+	return p
+}
+
+// account notes what a stored event means for what is reserved for its scope. The caller
+// holds mu.
+func (t *turn) account(e *agent.Event) {
+	if e.Scope == "" {
+		return
+	}
+	switch d := e.Data.(type) {
+	case *agent.Usage, *agent.Discard:
+		delete(t.asking, e.Scope)
+	case *agent.ToolCall:
+		if d.Name == agent.TransferTool && t.r.limits.Transfers > 0 {
+			t.passage(e.Scope)
+		}
+	case *agent.ToolResult:
+		if d.Name == agent.TransferTool {
+			delete(t.passages, e.Scope)
+		}
+	case *agent.Transfer, *agent.HarnessEnd:
+		delete(t.passages, e.Scope)
+	}
+}
+
+// rest gives back what a step of an inner scope has reserved and not used. A transfer
+// whose call has no result in the log yet is still under way.
+func (l *lane) rest() {
+	l.answered()
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	if !slices.ContainsFunc(l.t.w.fold.Scope(l.scope).Run.Pending, func(c session.Call) bool { return c.Name == agent.TransferTool }) {
+		delete(l.t.passages, l.scope)
+	}
 }

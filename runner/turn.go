@@ -33,6 +33,8 @@ type turn struct {
 	shared map[string]any    // state of user and app, nil until it is read
 	asking map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
 
+	passages map[string]passage // inner scopes that have a transfer under way
+
 	delivered int                 // how much of log the consumer has; the conversation's lane only
 	whole     map[string]struct{} // the blocks of inner scopes that it has to the end
 	recalled  []*agent.Event      // results that a repeated decision asks for again
@@ -375,10 +377,7 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 	for _, e := range events {
 		t.w.apply(e)
 		t.learn(e)
-		switch e.Data.(type) {
-		case *agent.Usage, *agent.Discard:
-			delete(t.asking, e.Scope)
-		}
+		t.account(e)
 	}
 	t.log = append(t.log, events...)
 	return nil

@@ -76,7 +76,9 @@ type Turn struct {
 	Started    time.Time
 	Transfers  int
 	ModelCalls int
-	ToolCalls  int
+	// ToolCalls counts the calls of tools that models have asked for, those without a
+	// result included.
+	ToolCalls int
 	// LimitHits counts the transfers that were answered "limit reached".
 	LimitHits int
 	// User is what the user said.
@@ -172,10 +174,12 @@ type Run struct {
 }
 
 // Call is a tool call without a result. RunID is the run whose model made it,
-// which a paused run's successor may settle. Relay is the id of the question
-// about it, if one was asked, and Resolved says that it was answered.
+// which a paused run's successor may settle. Number is its place among the calls of the
+// turn, from 1. Relay is the id of the question about it, if one was asked, and Resolved
+// says that it was answered.
 type Call struct {
 	ID, Name, RunID string
+	Number          int
 	Relay           string
 	Resolved        bool
 }
@@ -406,7 +410,8 @@ func (f *Fold) Apply(e *agent.Event) {
 			s.pairs, s.Run.Said = s.pairs[:0], d.Content
 		}
 	case *agent.ToolCall:
-		s.Run.Pending = append(s.Run.Pending, Call{ID: e.ID, Name: d.Name, RunID: e.RunID})
+		f.Turn.ToolCalls++
+		s.Run.Pending = append(s.Run.Pending, Call{ID: e.ID, Name: d.Name, RunID: e.RunID, Number: f.Turn.ToolCalls})
 	case *agent.Relay:
 		if c := s.Run.Call(d.ToolCallID); c != nil {
 			c.Relay = e.ID
@@ -423,7 +428,6 @@ func (f *Fold) Apply(e *agent.Event) {
 		}
 	case *agent.ToolResult:
 		s.settle(e.ID)
-		f.Turn.ToolCalls++
 		if d.Name != agent.TransferTool {
 			s.pairs = s.pairs[:0]
 		}

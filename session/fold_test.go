@@ -180,7 +180,7 @@ func TestFoldPendingCalls(t *testing.T) {
 		}
 		return calls
 	}
-	a, b, c := session.Call{ID: "a", Name: "x", RunID: "r1"}, session.Call{ID: "b", Name: "y", RunID: "r1"}, session.Call{ID: "c", Name: "x", RunID: "r1"}
+	a, b, c := session.Call{ID: "a", Name: "x", RunID: "r1", Number: 1}, session.Call{ID: "b", Name: "y", RunID: "r1", Number: 2}, session.Call{ID: "c", Name: "x", RunID: "r1", Number: 3}
 	calls := func() []*agent.Event {
 		return []*agent.Event{support.call("a", "x"), support.call("b", "y"), support.call("c", "x"), support.usage()}
 	}
@@ -188,7 +188,7 @@ func TestFoldPendingCalls(t *testing.T) {
 	require.Equal(t, []session.Call{a, c}, pending(append(calls(), support.result("b", "y"))...))
 	require.Equal(t, []session.Call{a, b}, pending(append(calls(), support.result("c", "x"), support.result("never", "z"))...))
 	require.Empty(t, pending(append(calls(), support.result("c", "x"), support.result("a", "x"), support.result("b", "y"))...))
-	require.Equal(t, []session.Call{{ID: "d", Name: "z", RunID: "r1"}}, pending(append(calls(), support.result("c", "x"), support.result("a", "x"), support.result("b", "y"), support.call("d", "z"))...))
+	require.Equal(t, []session.Call{{ID: "d", Name: "z", RunID: "r1", Number: 4}}, pending(append(calls(), support.result("c", "x"), support.result("a", "x"), support.result("b", "y"), support.call("d", "z"))...))
 
 	require.Empty(t, pending(append(calls(), support.end("error", ""), billing.start())...), "another run has calls of its own")
 	resumed := run{turn: "t1", id: "r9", agent: "support"}
@@ -201,7 +201,7 @@ func TestFoldPendingCalls(t *testing.T) {
 
 	f := foldOf(join(user("t1"), support.start(), support.call("a", "x"), inner.start(), inner.call("a2", "x"))...)
 	require.Equal(t, []session.Call{a}, f.Scope("").Run.Pending)
-	require.Equal(t, []session.Call{{ID: "a2", Name: "x", RunID: "r3"}}, f.Scope("c1").Run.Pending)
+	require.Equal(t, []session.Call{{ID: "a2", Name: "x", RunID: "r3", Number: 2}}, f.Scope("c1").Run.Pending)
 }
 
 func TestFoldApprovals(t *testing.T) {
@@ -218,7 +218,7 @@ func TestFoldApprovals(t *testing.T) {
 	f := foldOf(paused()...)
 	require.True(t, f.Paused())
 	require.False(t, f.Unfinished())
-	require.Equal(t, []session.Call{{ID: "a", Name: "x", RunID: "r1", Relay: "p1"}}, f.Scope("").Run.Pending)
+	require.Equal(t, []session.Call{{ID: "a", Name: "x", RunID: "r1", Number: 1, Relay: "p1"}}, f.Scope("").Run.Pending)
 	require.Equal(t, "p1", f.Scope("").Run.Call("a").Relay)
 	require.Nil(t, f.Scope("").Run.Call("b"))
 
@@ -229,7 +229,7 @@ func TestFoldApprovals(t *testing.T) {
 	resumed := run{turn: "t1", id: "r9", agent: "support"}
 	f = foldOf(append(paused(), resolve("p1"), resumed.start())...)
 	require.False(t, f.Paused())
-	require.Equal(t, []session.Call{{ID: "a", Name: "x", RunID: "r1", Relay: "p1", Resolved: true}}, f.Scope("").Run.Pending)
+	require.Equal(t, []session.Call{{ID: "a", Name: "x", RunID: "r1", Number: 1, Relay: "p1", Resolved: true}}, f.Scope("").Run.Pending)
 
 	require.False(t, foldOf(append(paused(), user("t2"))...).Paused(), "the user went on")
 	require.False(t, foldOf(append(paused(), support.result("a", "x"))...).Paused())
@@ -246,7 +246,7 @@ func TestFoldCounts(t *testing.T) {
 		support.transfer("y", agent.TransferRejected), limit, support.transfer("y", agent.TransferFailed),
 		support.event(&agent.Discard{}), support.event(&agent.Notice{Code: "other"}),
 		support.call("a", "x"), support.call("b", "x"), support.result("a", "x"), support.result("b", "x"),
-		inner.start(), inner.usage(), inner.transfer("z", agent.TransferCommitted), inner.result("c", "x"),
+		inner.start(), inner.usage(), inner.transfer("z", agent.TransferCommitted), inner.call("c", "x"),
 	)...)
 	require.Equal(t, session.Turn{ID: "t1", UserRunID: "u-t1", Started: time.Unix(0, 0).UTC(), Transfers: 1, ModelCalls: 4, ToolCalls: 3, LimitHits: 1, User: &agent.User{Content: llm.Content{Text: "hi"}}}, f.Turn)
 	require.Equal(t, 2, f.Scope("").Run.Strikes, "an attempt that a limit refused is no strike")

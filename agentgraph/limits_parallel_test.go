@@ -1,0 +1,305 @@
+package agentgraph_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// sideBySide is a graph of nodes that all run at once and whose failures do not stop it.
+func sideBySide(t testing.TB, n int, node func(i int) agent.Agent) *agentgraph.Agent {
+	t.Helper()
+	b := agentgraph.NewBuilder("limited").Node("a", gives(t, 1)).OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Continue})
+	for i := range n {
+		b.Node(id(i), node(i)).Edge("a", id(i))
+	}
+	a, err := b.Build()
+	require.NoError(t, err)
+	return a
+}
+
+// started makes a tool that notes its calls and takes a second.
+func started(t testing.TB, s *scene, name string) tools.Tool {
+	t.Helper()
+	tool, err := tools.Func(name, "Looks up.", func(c tools.Context, _ struct{}) (string, error) {
+		time.Sleep(time.Second)
+		return "nothing", s.note(c, "tool")
+	})
+	require.NoError(t, err)
+	return tool
+}
+
+// TestToolCallsSideBySide: the limit of tool calls holds exactly for agents that run side
+// by side, and it is the same ones that it stops each time: those whose calls the log has
+// last.
+func TestToolCallsSideBySide(t *testing.T) {
+	for _, apart := range []time.Duration{0, 100 * time.Microsecond, 10 * time.Millisecond, 3 * time.Second} {
+		for _, calls := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%d calls each, %s apart", calls, apart), func(t *testing.T) {
+				for range 5 {
+					synctest.Test(t, func(t *testing.T) {
+						s := &scene{}
+						tool := started(t, s, "lookup")
+						a := sideBySide(t, 8, func(i int) agent.Agent {
+							return s.model(id(i), func(last llm.Message) items {
+								if last.Role == llm.RoleTool {
+									return items{scripted.Text("Done.")}
+								}
+								return slices.Repeat(items{scripted.Call("lookup", "{}")}, calls)
+							}, llmagent.WithTools(tool), llmagent.WithInstructionFunc(func(context.Context, *agent.Invocation) (string, error) {
+								time.Sleep(time.Duration(i) * apart)
+								return "Look it up.", nil
+							}))
+						})
+						require.NoError(t, s.err)
+						result, events, err := try(t, a, "go", runner.WithLimits(runner.Limits{ToolCalls: 5}))
+						require.NoError(t, err)
+						run := 5 / calls
+						require.Equal(t, run*calls, s.take()["tool"], "calls that were run")
+						require.Equal(t, agentgraph.CompletedWithErrors, result.Status)
+						var late []string
+						for i := run; i < 8; i++ {
+							late = append(late, id(i))
+						}
+						require.Equal(t, late, result.Failed)
+						requireClosed(t, events, "limited")
+					})
+				}
+			})
+		}
+	}
+}
+
+// TestTransfersSideBySide: the limit of transfers holds exactly for agents that run side
+// by side, whoever makes them. The first one beyond it is answered, and the others fail.
+func TestTransfersSideBySide(t *testing.T) {
+	const most = 3
+	slowTarget := func(t *testing.T, s *scene) agent.Agent {
+		return s.model("target", func(llm.Message) items { return items{scripted.Text("Here.")} }, llmagent.WithInstructionFunc(func(context.Context, *agent.Invocation) (string, error) {
+			time.Sleep(time.Second)
+			return "", nil
+		}))
+	}
+	model := func(t *testing.T, s *scene, i int) agent.Agent {
+		return s.model(id(i), func(last llm.Message) items {
+			if last.Role == llm.RoleTool {
+				return items{scripted.Text("Then I answer.")}
+			}
+			return items{scripted.Call(agent.TransferTool, `{"agent_name":"target"}`)}
+		}, llmagent.WithSubAgents(slowTarget(t, s)))
+	}
+	for name, c := range map[string]struct {
+		node     func(t *testing.T, s *scene, i int) agent.Agent
+		answered []string // that were told to answer themselves
+		failed   int
+	}{
+		"models": {model, []string{id(3)}, 4},
+		"functions": {func(t *testing.T, s *scene, i int) agent.Agent {
+			a, err := agent.New(id(i), "", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
+				return func(yield func(*agent.Event, error) bool) {
+					yield(&agent.Event{Data: &agent.Transfer{To: "target", Outcome: agent.TransferCommitted}}, nil)
+				}
+			}, agent.WithSubAgents(slowTarget(t, s)))
+			require.NoError(t, err)
+			return a
+		}, nil, 5},
+		"routes": {func(t *testing.T, s *scene, i int) agent.Agent {
+			return s.model(id(i), func(llm.Message) items { return items{scripted.Text("One moment.")} }, llmagent.WithSubAgents(slowTarget(t, s)), llmagent.WithRoutes(agent.OnStop("target")))
+		}, nil, 5},
+		"targets that are slow to be ready": {func(t *testing.T, s *scene, i int) agent.Agent {
+			return s.model(id(i), func(last llm.Message) items {
+				if last.Role == llm.RoleTool {
+					return items{scripted.Text("Then I answer.")}
+				}
+				return items{scripted.Call(agent.TransferTool, `{"agent_name":"target"}`)}
+			}, llmagent.WithSubAgents(slowly{slowTarget(t, s).(*llmagent.Agent), time.Duration(9-i) * time.Second}))
+		}, []string{id(3)}, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 5 {
+				synctest.Test(t, func(t *testing.T) {
+					s := &scene{}
+					a := sideBySide(t, 8, func(i int) agent.Agent { return c.node(t, s, i) })
+					require.NoError(t, s.err)
+					result, events, err := try(t, a, "go", runner.WithLimits(runner.Limits{Transfers: most}))
+					require.NoError(t, err)
+					committed := 0
+					var answered []string
+					for _, e := range events {
+						switch d := e.Data.(type) {
+						case *agent.Transfer:
+							if d.Outcome == agent.TransferCommitted {
+								committed++
+							}
+						case *agent.Text:
+							if d.Content == "Then I answer." {
+								answered = append(answered, e.Agent)
+							}
+						}
+					}
+					require.Equal(t, most, committed)
+					require.Len(t, result.Failed, c.failed, strings.Join(result.Failed, " "))
+					if c.answered != nil {
+						require.Equal(t, c.answered, answered)
+						require.Equal(t, []string{id(4), id(5), id(6), id(7)}, result.Failed)
+					}
+					requireClosed(t, events, "limited")
+				})
+			}
+		})
+	}
+}
+
+// slowly takes its time to be ready.
+type slowly struct {
+	*llmagent.Agent
+	after time.Duration
+}
+
+func (s slowly) Ready(context.Context) error { time.Sleep(s.after); return nil }
+
+// TestLimitsOfParallelAgentTools: the calls of one answer that run agents count each
+// other's, and the call itself counts while it runs.
+func TestLimitsOfParallelAgentTools(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits    runner.Limits
+		tools     int // that were run
+		transfers int
+	}{
+		"tool calls": {runner.Limits{ToolCalls: 12}, 4, 4}, // eight of the outer agent, then four of the inner ones
+		"transfers":  {runner.Limits{Transfers: 3}, 3, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &scene{}
+				var inner []tools.Tool
+				for i := range 8 {
+					desk := s.model("desk", func(last llm.Message) items {
+						if last.Role == llm.RoleTool {
+							return items{scripted.Text("Looked.")}
+						}
+						return items{scripted.Call("lookup", "{}")}
+					}, llmagent.WithTools(started(t, s, "lookup")))
+					front := s.model(id(i), func(last llm.Message) items {
+						if last.Role == llm.RoleTool {
+							return items{scripted.Text("Alone.")}
+						}
+						return items{scripted.Call(agent.TransferTool, `{"agent_name":"desk"}`)}
+					}, llmagent.WithSubAgents(desk))
+					if name == "tool calls" {
+						front = desk
+					}
+					require.NoError(t, s.err)
+					tool, err := agenttool.New(front, agenttool.WithName(id(i)))
+					require.NoError(t, err)
+					inner = append(inner, tool)
+				}
+				root := s.model("root", func(last llm.Message) (calls items) {
+					if last.Role == llm.RoleTool {
+						return items{scripted.Text("All.")}
+					}
+					for i := range 8 {
+						calls = append(calls, scripted.Call(id(i), `{"input":"go"}`))
+					}
+					return calls
+				}, llmagent.WithTools(inner...))
+				require.NoError(t, s.err)
+				a, err := agentgraph.NewBuilder("limited").Node("root", root).Build()
+				require.NoError(t, err)
+				_, events, err := try(t, a, "go", runner.WithLimits(c.limits))
+				require.NoError(t, err)
+				require.Equal(t, c.tools, s.take()["tool"])
+				committed := 0
+				for _, e := range events {
+					if d, ok := e.Data.(*agent.Transfer); ok && d.Outcome == agent.TransferCommitted {
+						committed++
+					}
+				}
+				if name == "transfers" {
+					require.Equal(t, c.transfers, committed)
+				}
+				requireClosed(t, events, "limited")
+			})
+		})
+	}
+}
+
+// TestLimitsSideBySideAfterACrash: the limits hold as well for a turn that was cut off
+// anywhere: what was reserved is not, and what the log has counts.
+func TestLimitsSideBySideAfterACrash(t *testing.T) {
+	whole := 0
+	for cut := 1; whole == 0 || cut < whole; cut++ {
+		synctest.Test(t, func(t *testing.T) {
+			s := &scene{}
+			a := sideBySide(t, 5, func(i int) agent.Agent {
+				target := s.model("target", func(last llm.Message) items {
+					if last.Role == llm.RoleTool {
+						return items{scripted.Text("Here.")}
+					}
+					return items{scripted.Call("lookup", "{}")}
+				}, llmagent.WithTools(s.lookup("lookup")))
+				return s.model(id(i), func(last llm.Message) items {
+					if last.Role == llm.RoleTool {
+						return items{scripted.Text("Then I answer.")}
+					}
+					return items{scripted.Call(agent.TransferTool, `{"agent_name":"target"}`)}
+				}, llmagent.WithSubAgents(target))
+			})
+			require.NoError(t, s.err)
+			store := session.NewMemory()
+			r, err := runner.New(a, store, runner.WithLimits(runner.Limits{Transfers: 3, ToolCalls: 7}))
+			require.NoError(t, err)
+			n := 0
+			for range r.Run(context.Background(), session.ID("s"), llm.UserText("go")) {
+				if n++; n == cut {
+					break
+				}
+			}
+			r, err = runner.New(a, store, runner.WithLimits(runner.Limits{Transfers: 3, ToolCalls: 7}))
+			require.NoError(t, err)
+			for _, err := range r.Resume(context.Background(), session.ID("s")) {
+				require.NoError(t, err)
+			}
+			transfers, looked := 0, 0
+			var events []*agent.Event
+			for e, err := range r.History(context.Background(), session.ID("s")) {
+				require.NoError(t, err)
+				events = append(events, e)
+				switch d := e.Data.(type) {
+				case *agent.Transfer:
+					if d.Outcome == agent.TransferCommitted {
+						transfers++
+					}
+				case *agent.ToolResult:
+					if d.Name == "lookup" && !d.IsError {
+						looked++
+					}
+				}
+			}
+			require.Equal(t, 3, transfers, "cut behind event %d", cut)
+			require.LessOrEqual(t, looked, 2, "cut behind event %d", cut) // of seven calls five were transfers
+			requireClosed(t, events, "limited")
+			if n < cut {
+				whole = n
+			}
+		})
+	}
+	require.Greater(t, whole, 20)
+}
