@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -28,9 +29,6 @@ var repeats = flag.Int("repeats", 8, "how often TestDeterminism runs each graph"
 // Ids are counted here. Agents that run side by side draw theirs when they need them,
 // so that it is the scheduler's doing who gets which; ids say nothing but who is who,
 // and are compared as such: each is replaced by the place at which it comes first.
-//
-// What is not compared are several calls of tools in one answer: their results come in
-// the order in which they are there.
 func TestDeterminism(t *testing.T) {
 	for name, build := range map[string]func(*scene) *agentgraph.Agent{
 		"diamond": func(s *scene) *agentgraph.Agent {
@@ -43,6 +41,13 @@ func TestDeterminism(t *testing.T) {
 		"bounded": func(s *scene) *agentgraph.Agent { return s.grid(shapes["random"], 60, agentgraph.WithConcurrency(3)) },
 		"variety": func(s *scene) *agentgraph.Agent { return s.variety() },
 		"steady":  func(s *scene) *agentgraph.Agent { return s.steady() },
+		"tools": func(s *scene) *agentgraph.Agent {
+			beside := make([]agent.Agent, 4)
+			for i := range beside {
+				beside[i] = s.hasTools(id(i), "Done.", s.lookup(id(i)+"_one"), s.agentTool(s.says(id(i)+"_two", 0)), s.lookup(id(i)+"_three"))
+			}
+			return s.around("tools", agentgraph.ErrorHandling{}, beside...)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

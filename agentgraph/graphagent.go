@@ -44,7 +44,7 @@ func WithAgent(id string, a agent.Agent) AgentOption {
 func WithConcurrency(n int) AgentOption { return func(g *Agent) { g.concurrency = n } }
 
 // DefaultSettle is the settle time of an agent that is given none.
-const DefaultSettle = time.Millisecond
+const DefaultSettle = agent.Settle
 
 // WithSettle sets the time within which what several nodes do counts as simultaneous:
 // it is then taken in the order of the file, so that a run has the same events in the

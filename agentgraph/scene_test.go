@@ -148,6 +148,11 @@ type items = []scripted.Item
 
 // hasTool makes an agent that uses a tool once, then says words.
 func (s *scene) hasTool(name, words string, use tools.Tool) agent.Agent {
+	return s.hasTools(name, words, use)
+}
+
+// hasTools makes an agent that uses tools in one answer, then says words.
+func (s *scene) hasTools(name, words string, use ...tools.Tool) agent.Agent {
 	if s.err != nil {
 		return nil
 	}
@@ -155,12 +160,16 @@ func (s *scene) hasTool(name, words string, use tools.Tool) agent.Agent {
 		if last.Role == llm.RoleTool {
 			return items{scripted.Text(words)}
 		}
-		arguments := "{}"
-		if strings.Contains(string(use.Info().Parameters), "input") {
-			arguments = `{"input": "go"}`
+		calls := items{scripted.Text("Let me see.")}
+		for _, t := range use {
+			arguments := "{}"
+			if strings.Contains(string(t.Info().Parameters), "input") {
+				arguments = `{"input": "go"}`
+			}
+			calls = append(calls, scripted.Call(t.Info().Name, arguments))
 		}
-		return items{scripted.Text("Let me see."), scripted.Call(use.Info().Name, arguments)}
-	}, llmagent.WithTools(use))
+		return calls
+	}, llmagent.WithTools(use...))
 }
 
 // handsOver makes an agent that transfers at once to one that says words.

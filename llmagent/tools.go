@@ -1,6 +1,7 @@
 package llmagent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
@@ -34,7 +36,7 @@ func clean(s string) string {
 }
 
 // runTools settles the calls of one answer: first the tools, in parallel, each
-// result stored as it comes; then the transfers, in one write.
+// result stored when it is there; then the transfers, in one write.
 func (a *Agent) runTools(ctx context.Context, inv *agent.Invocation, strikes int, calls []view.Call, yield func(*agent.Event, error) bool) {
 	var plain, transfers []view.Call
 	for _, c := range calls {
@@ -59,71 +61,76 @@ func (a *Agent) runTools(ctx context.Context, inv *agent.Invocation, strikes int
 	yield(&agent.Event{Data: &agent.Continue{}}, nil)
 }
 
-// execute runs tools and yields each result as it settles. It reports whether
-// to go on, and returns only when no tool runs any more.
+// together is the time within which results count as being there at once. It is shorter
+// than that of the agents of a workflow: what is inside has settled when they do.
+const together = agent.Settle / 2
+
+// execute runs tools and yields their results. What is there at the same time, which is
+// within a short time, is yielded in the order of the calls, so that the order of the
+// log is not a matter of which processor was quicker; a tool that takes longer holds up
+// nobody's result. It reports whether to go on, and returns only when no tool runs any
+// more.
 func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, calls []view.Call, yield func(*agent.Event, error) bool) bool {
 	if len(calls) == 1 && a.quick(calls[0], inv) {
 		return yield(a.refuse(calls[0], inv), nil)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// Every event of a call goes through this channel to the one goroutine that
-	// may yield.
-	reports := make(chan report)
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, a.parallel)
-	tell := func(r report) bool {
+	// Every event of a call goes through a channel to the one goroutine that may yield.
+	// Reports is never closed: what a tool has left running may still send.
+	reports, ends := make(chan []*agent.Event), make(chan ended, len(calls))
+	send := func(e ...*agent.Event) bool {
 		select {
-		case reports <- r:
+		case reports <- e:
 			return true
 		case <-ctx.Done():
 			return false
 		}
 	}
-	send := func(e ...*agent.Event) bool { return tell(report{events: e}) }
-	for _, c := range calls {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			select {
-			case slots <- struct{}{}:
-				defer func() { <-slots }()
-			case <-ctx.Done():
-				return
-			}
-			events, err := a.call(ctx, inv, c, send)
-			if ctx.Err() == nil {
-				tell(report{events, err})
-			}
-		}()
-	}
-	// reports is never closed: what a tool has left running may still send.
-	settled := make(chan struct{})
-	go func() { wg.Wait(); close(settled) }()
-	goOn, running := true, true
+	var wg sync.WaitGroup
+	begun, running, goOn := 0, 0, true
 	defer func() {
-		if running { // yield panicked: the turn ends, and nothing may run on beyond it
+		if running > 0 { // yield panicked: the turn ends, and nothing may run on beyond it
 			cancel()
-			<-settled
+			wg.Wait()
 		}
 	}()
-	for running {
+	var there []ended // and not yielded yet
+	var settled <-chan time.Time
+	for {
+		for ; begun < len(calls) && running < a.parallel && ctx.Err() == nil; begun++ {
+			running++
+			call := begun
+			wg.Go(func() {
+				events, err := a.call(ctx, inv, calls[call], send)
+				ends <- ended{call, events, err}
+			})
+		}
+		if running == 0 {
+			break
+		}
 		select {
-		case r := <-reports:
-			for _, e := range r.events {
-				if goOn && !yield(e, nil) {
-					goOn = false
-				}
+		case events := <-reports:
+			for _, e := range events {
+				goOn = goOn && yield(e, nil)
 			}
-			if r.err != nil && goOn {
-				goOn = false
-				yield(nil, r.err)
-			}
-			if !goOn {
-				cancel()
+		case e := <-ends:
+			running--
+			there = append(there, e)
+			if settled == nil && running > 0 {
+				settled = time.After(together)
 			}
 		case <-settled:
-			running = false
+			settled = nil
+			goOn = goOn && settle(there, yield)
+			there = there[:0]
+		}
+		if running == 0 {
+			goOn = goOn && settle(there, yield)
+			there, settled = there[:0], nil
+		}
+		if !goOn {
+			cancel()
 		}
 	}
 	if goOn && ctx.Err() != nil {
@@ -133,10 +140,31 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, calls []view
 	return goOn
 }
 
-// report is what a running call tells the goroutine that may yield.
-type report struct {
+// ended is how a call has ended.
+type ended struct {
+	call   int // its place in the answer
 	events []*agent.Event
 	err    error // ends the run
+}
+
+// settle yields what calls have given, in the order of the calls, and then the first of
+// the errors that end the run. It reports whether to go on.
+func settle(there []ended, yield func(*agent.Event, error) bool) bool {
+	slices.SortFunc(there, func(a, b ended) int { return a.call - b.call })
+	var failed error
+	for _, t := range there {
+		failed = cmp.Or(failed, t.err)
+		for _, e := range t.events {
+			if !yield(e, nil) {
+				return false
+			}
+		}
+	}
+	if failed != nil {
+		yield(nil, failed)
+		return false
+	}
+	return true
 }
 
 // quick reports whether a call is answered without running anything.
