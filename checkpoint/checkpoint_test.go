@@ -439,59 +439,71 @@ func TestReplay(t *testing.T) {
 	require.Equal(t, 1, d.looked)
 }
 
-// TestEditThatCannotBeStored leaves nothing behind, so that it can be tried again.
-func TestEditThatCannotBeStored(t *testing.T) {
-	store := &failing{Store: session.NewMemory()}
-	d := newDesk(t, store)
-	d.say(s1, "Hi.")
-	ctx := context.Background()
-	store.fails = true
-	require.ErrorContains(t, d.past.Edit(ctx, s1, 1, llm.Content{Text: "Hello"}, fork), "no room")
-	store.fails = false
-	require.NoError(t, d.past.Edit(ctx, s1, 1, llm.Content{Text: "Hello"}, fork))
-}
-
-// TestEditOfASessionThatOthersFound: who goes on with a session as soon as it is there
-// keeps it.
-func TestEditOfASessionThatOthersFound(t *testing.T) {
-	for _, busy := range []bool{true, false} {
-		store := &failing{Store: session.NewMemory()}
+// TestEditOfAProcessThatDies kills the process at each call of the store that an edit
+// makes. What it leaves is the whole edit, or nothing that anybody sees, and then the
+// same edit can be made.
+func TestEditOfAProcessThatDies(t *testing.T) {
+	for k := 0; ; k++ {
+		store := &dying{Store: session.NewMemory(), left: -1}
 		d := newDesk(t, store)
 		d.say(s1, "Hi.")
 		d.say(s1, "Thanks.")
-		store.forked = func() {
-			if busy {
-				_, err := store.Acquire(context.Background(), fork, session.Self())
-				require.NoError(t, err)
-				return
-			}
-			d.say(fork, "Mine.")
+		ctx := context.Background()
+		died := func() (died bool) {
+			defer func() { died = recover() != nil }()
+			store.left = k
+			require.NoError(t, d.past.Edit(ctx, s1, 16, llm.Content{Text: "Hello"}, fork))
+			return false
+		}()
+		store.left = -1
+		infos, err := store.List(ctx, fork)
+		require.NoError(t, err)
+		if !died {
+			require.Len(t, infos, 1)
+			require.Positive(t, k)
 		}
-		err := d.past.Edit(context.Background(), s1, 16, llm.Content{Text: "Hello"}, fork)
-		require.ErrorIs(t, err, map[bool]error{true: agent.ErrSessionBusy, false: agent.ErrConflict}[busy])
-		require.Equal(t, map[bool]int{true: 15, false: 20}[busy], len(d.log(fork)))
+		if len(infos) == 0 {
+			require.NoError(t, d.past.Edit(ctx, s1, 16, llm.Content{Text: "Hello"}, fork), "call %d", k)
+		}
+		log := d.log(fork)
+		require.Len(t, log, 16, "call %d", k)
+		require.Equal(t, "Hello", log[15].Data.(*agent.User).Content.Text)
+		require.ErrorIs(t, d.past.Edit(ctx, s1, 16, llm.Content{Text: "Hello"}, fork), agent.ErrConflict)
+		if !died {
+			return
+		}
 	}
 }
 
-type failing struct {
+// dying is the store of a process that dies at a call of it, before or after it is done.
+type dying struct {
 	session.Store
-	fails  bool
-	forked func()
+	left int // calls until then, two for each; negative: none
 }
 
-func (f *failing) Fork(ctx context.Context, of session.Key, seq int64, to session.Key) error {
-	err := f.Store.Fork(ctx, of, seq, to)
-	if f.forked != nil {
-		f.forked()
+func (d *dying) pass() {
+	if d.left == 0 {
+		panic("killed")
 	}
-	return err
+	d.left--
 }
 
-func (f *failing) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
-	if f.fails {
-		return fmt.Errorf("no room")
-	}
-	return f.Store.Append(ctx, key, seq, lease, events...)
+func (d *dying) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*agent.Event) error {
+	d.pass()
+	defer d.pass()
+	return d.Store.Fork(ctx, of, seq, to, events...)
+}
+
+func (d *dying) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
+	d.pass()
+	defer d.pass()
+	return d.Store.Acquire(ctx, key, owner)
+}
+
+func (d *dying) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+	d.pass()
+	defer d.pass()
+	return d.Store.Append(ctx, key, seq, lease, events...)
 }
 
 func TestNew(t *testing.T) {

@@ -60,17 +60,9 @@ func (s *Sessions) Edit(ctx context.Context, of session.Key, seq int64, content 
 		}
 		last = before.Time
 	}
-	if err := s.store.Fork(ctx, of, seq-1, to); err != nil {
-		return err
-	}
 	said := &agent.Event{TurnID: s.newID(), RunID: s.newID(), ParentID: old.ParentID, Agent: old.Agent, Path: old.Path, Data: &agent.User{Content: content.Stored()}}
-	switch err := s.write(ctx, to, seq-1, last, said); {
-	case errors.Is(err, agent.ErrSessionBusy), errors.Is(err, agent.ErrConflict):
-		return err // somebody else has gone on with it already
-	case err != nil:
-		return errors.Join(err, s.store.Delete(context.WithoutCancel(ctx), to)) // else it could not be tried again
-	}
-	return nil
+	s.date(seq-1, last, said)
+	return s.store.Fork(ctx, of, seq-1, to, said)
 }
 
 // event returns the event of a position.
@@ -83,14 +75,21 @@ func (s *Sessions) event(ctx context.Context, key session.Key, seq int64) (*agen
 	return nil, noPosition(key, seq)
 }
 
-// write stores events behind a position of a session with a lease, as a turn would.
-// It is one write, but each step in it, which ends with an event without More, gets
-// a time of its own.
-func (s *Sessions) write(ctx context.Context, key session.Key, seq int64, last time.Time, events ...*agent.Event) error {
+// write stores the first events of a session with a lease, as a turn would.
+func (s *Sessions) write(ctx context.Context, key session.Key, events ...*agent.Event) error {
 	lease, err := s.store.Acquire(ctx, key, session.Self())
 	if err != nil {
 		return err
 	}
+	s.date(0, time.Time{}, events...)
+	return errors.Join(
+		s.store.Append(ctx, key, 0, lease, events...),
+		s.store.Release(context.WithoutCancel(ctx), key, lease))
+}
+
+// date gives events that are stored in one write their positions, times and ids. Each
+// step in them, which ends with an event without More, gets a time of its own.
+func (s *Sessions) date(seq int64, last time.Time, events ...*agent.Event) {
 	now := s.now().UTC()
 	if !now.After(last) {
 		now = last.Add(1)
@@ -106,7 +105,4 @@ func (s *Sessions) write(ctx context.Context, key session.Key, seq int64, last t
 			e.ID = s.newID()
 		}
 	}
-	return errors.Join(
-		s.store.Append(ctx, key, seq, lease, events...),
-		s.store.Release(context.WithoutCancel(ctx), key, lease))
 }

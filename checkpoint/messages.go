@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/conversation"
@@ -45,7 +44,7 @@ func (s *Sessions) Import(ctx context.Context, to session.Key, agentName string,
 	} else if len(infos) > 0 {
 		return fmt.Errorf("session %s exists already: %w", to, agent.ErrConflict)
 	}
-	return s.write(ctx, to, 0, time.Time{}, i.events...)
+	return s.write(ctx, to, i.events...)
 }
 
 // importing makes events of messages.

@@ -215,10 +215,10 @@ func (l *Live) end(key Key, lease Lease) {
 }
 
 // Fork implements [Store].
-func (l *Live) Fork(ctx context.Context, of Key, seq int64, to Key) error {
-	err := l.underlying.Fork(ctx, of, seq, to)
+func (l *Live) Fork(ctx context.Context, of Key, seq int64, to Key, events ...*agent.Event) error {
+	err := l.underlying.Fork(ctx, of, seq, to, events...)
 	if s := l.find(to); err == nil && s != nil {
-		s.found(seq)
+		s.found(seq + int64(len(events)))
 	}
 	return err
 }

@@ -251,7 +251,9 @@ func (m *Memory) Append(ctx context.Context, key Key, expectedSeq int64, lease L
 	for _, e := range events {
 		s.add(e)
 		if st, ok := e.Data.(*agent.State); ok {
+			m.mu.Lock()
 			m.share(key, st.Delta)
+			m.mu.Unlock()
 		}
 	}
 	m.order.move(s, m.now().UTC(), s.seq)
@@ -300,9 +302,8 @@ func (s *memorySession) add(e *agent.Event) {
 	s.seq++
 }
 
+// share changes the shared state. The caller holds mu.
 func (m *Memory) share(key Key, delta map[string]any) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	for name, value := range delta {
 		k := sharedKey{app: key.App, name: name}
 		switch {
@@ -354,8 +355,8 @@ func (m *Memory) Acquire(ctx context.Context, key Key, _ Owner) (Lease, error) {
 }
 
 // Fork implements [Store].
-func (m *Memory) Fork(ctx context.Context, of Key, seq int64, to Key) error {
-	if err := ctx.Err(); err != nil {
+func (m *Memory) Fork(ctx context.Context, of Key, seq int64, to Key, events ...*agent.Event) error {
+	if err := cmp.Or(ctx.Err(), CheckEvents(to, seq, events)); err != nil {
 		return err
 	}
 	parent := m.session(of)
@@ -368,13 +369,21 @@ func (m *Memory) Fork(ctx context.Context, of Key, seq int64, to Key) error {
 	}
 	now := m.now().UTC()
 	fork := &memorySession{past: &memoryPast{of: parent, key: key, seq: seq}, seq: seq, born: m.tokens.Add(1), listed: memoryListed{key: to}}
+	for _, e := range events {
+		fork.add(e)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if old := m.sessions[to]; old != nil && (old.exists() || old.leased(now)) {
 		return fmt.Errorf("session %s exists already: %w", to, agent.ErrConflict)
 	}
+	for _, e := range events {
+		if st, ok := e.Data.(*agent.State); ok {
+			m.share(to, st.Delta)
+		}
+	}
 	m.sessions[to] = fork
-	m.order.move(fork, now, seq)
+	m.order.move(fork, now, fork.seq)
 	return nil
 }
 

@@ -134,12 +134,13 @@ type Store interface {
 	Release(ctx context.Context, key Key, lease Lease) error
 	// Fork makes a session that begins with the first seq events of another, whose
 	// storage they share: nothing is copied, and it costs the same for a log of any
-	// length. Seq 0 shares no event, but still names the parent. Leases and shared
-	// state are not touched, and the other session goes on as before; deleting it
-	// leaves a fork all it shares. It returns an error that is [agent.ErrBadInput]
+	// length. Seq 0 shares no event, but still names the parent. Events of its own, if
+	// any are given, follow, as Append would store them; the session is there with all
+	// of them or not at all. Leases are not touched, and the other session goes on as
+	// before; deleting it leaves a fork all it shares. It returns an error that is [agent.ErrBadInput]
 	// when there is no such session or position, and [agent.ErrConflict] when the
 	// new session exists already: it has events, is a fork, or is leased.
-	Fork(ctx context.Context, of Key, seq int64, to Key) error
+	Fork(ctx context.Context, of Key, seq int64, to Key, events ...*agent.Event) error
 	// SharedState returns the keys with the prefixes "user:" and "app:" that the
 	// session's user and app have.
 	SharedState(ctx context.Context, key Key) (map[string]any, error)

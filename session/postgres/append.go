@@ -90,14 +90,21 @@ func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, 
 	if len(events) == 0 {
 		return s.explain("append to", s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error { return a.refused(ctx, conn) }))
 	}
-	err := s.encode(ctx, a, events)
+	err := s.encode(a, events, func(id, run string) (found string, err error) {
+		err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+			found, err = runOf(ctx, conn, a.row, a.seq, id, run)
+			return err
+		})
+		return found, err
+	})
 	if err == nil {
 		err = s.store(ctx, a)
 	}
 	return s.explain("append to", err)
 }
 
-func (s *Store) encode(ctx context.Context, a *appending, events []*agent.Event) error {
+// encode makes events ready to be sent.
+func (s *Store) encode(a *appending, events []*agent.Event, runOf lookup) error {
 	a.events = make([]string, len(events))
 	changes := make(map[stateName]*string)
 	for i, e := range events {
@@ -112,13 +119,7 @@ func (s *Store) encode(ctx context.Context, a *appending, events []*agent.Event)
 			}
 		}
 	}
-	messages, err := messagesOf(events, func(id, run string) (found string, err error) {
-		err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
-			found, err = runOf(ctx, conn, a.row, a.seq, id, run)
-			return err
-		})
-		return found, err
-	})
+	messages, err := messagesOf(events, runOf)
 	if err != nil {
 		return err
 	}

@@ -33,8 +33,10 @@ const (
 			coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
 		FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3`
 	lockLeasedSQL = ` AND created IS NULL FOR UPDATE`
-	forkSQL       = `INSERT INTO arbor.session (app, user_id, id, seq, created, updated, parent_key, parent_seq, fork_nonce)
-		SELECT $1, $2, $3, $4, now, now, $5, $4, $6 FROM (SELECT coalesce($7, statement_timestamp()) AS now) AS clock`
+	// While its own events are stored, the fork is leased: nobody sees that.
+	forkSQL = `INSERT INTO arbor.session (app, user_id, id, seq, created, updated, parent_key, parent_seq, fork_nonce, lease_until)
+		SELECT $1, $2, $3, $4, now, now, $5, $4, $6, now FROM (SELECT coalesce($7, statement_timestamp()) AS now) AS clock RETURNING key, lease_token`
+	forkedSQL = `UPDATE arbor.session SET lease_until = NULL, updated = created WHERE key = $1`
 
 	nameSQL = `SELECT key FROM arbor.session WHERE app = $1 AND user_id = $2 AND id = $3`
 	hideSQL = `UPDATE arbor.session SET app = NULL, user_id = NULL, id = NULL, seq = 0, created = NULL, updated = NULL,
@@ -49,16 +51,16 @@ const (
 // Fork implements [session.Store]. It copies nothing: the new session's row refers
 // to the one whose own log holds the last event that is shared, and looking that
 // up takes a step for each fork on the way there.
-func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.Key) error {
-	if err := errors.Join(checkKey(of), checkKey(to)); err != nil {
+func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*agent.Event) error {
+	if err := errors.Join(checkKey(of), checkKey(to), session.CheckEvents(to, seq, events)); err != nil {
 		return err
 	}
 	nonce := rand.Int64()
-	err := s.transaction(ctx, func(ctx context.Context, tx pgx.Tx) error { return s.fork(ctx, tx, of, seq, to, nonce) })
+	err := s.transaction(ctx, func(ctx context.Context, tx pgx.Tx) error { return s.fork(ctx, tx, of, seq, to, nonce, events) })
 	return s.explain("fork a session in", err)
 }
 
-func (s *Store) fork(ctx context.Context, tx pgx.Tx, of session.Key, seq int64, to session.Key, nonce int64) error {
+func (s *Store) fork(ctx context.Context, tx pgx.Tx, of session.Key, seq int64, to session.Key, nonce int64, events []*agent.Event) error {
 	var origin, parent int64
 	err := tx.QueryRow(ctx, originSQL, of.App, of.User, of.ID, seq).Scan(&origin)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -90,7 +92,21 @@ func (s *Store) fork(ctx context.Context, tx pgx.Tx, of session.Key, seq int64, 
 			}
 		}
 	}
-	_, err = tx.Exec(ctx, forkSQL, to.App, to.User, to.ID, seq, parent, nonce, s.time())
+	own := &appending{key: to, seq: seq}
+	if err := tx.QueryRow(ctx, forkSQL, to.App, to.User, to.ID, seq, parent, nonce, s.time()).Scan(&own.row, &own.n); err != nil {
+		return err
+	}
+	if len(events) > 0 {
+		err := s.encode(own, events, func(id, run string) (string, error) { return runOf(ctx, tx.Conn(), own.row, seq, id, run) })
+		if err != nil {
+			return err
+		}
+		var stored int
+		if err := tx.QueryRow(ctx, own.sql, own.args...).Scan(&stored); err != nil {
+			return err
+		}
+	}
+	_, err = tx.Exec(ctx, forkedSQL, own.row)
 	return err
 }
 

@@ -292,8 +292,9 @@ func (t *Tail) released(key session.Key, lease session.Lease) {
 }
 
 // Fork implements [session.Store].
-func (t *Tail) Fork(ctx context.Context, of session.Key, seq int64, to session.Key) error {
-	if err := t.underlying.Fork(ctx, of, seq, to); err != nil || seq <= 0 {
+func (t *Tail) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*agent.Event) error {
+	err := t.underlying.Fork(ctx, of, seq, to, events...)
+	if seq += int64(len(events)); err != nil || seq <= 0 {
 		return err
 	}
 	defer t.wake()

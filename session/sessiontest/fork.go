@@ -220,6 +220,50 @@ var forkTests = []test{
 		require.Equal(f, []string{"a0"}, f.contents(to))
 		require.Equal(f, f.key, f.info(to).Parent)
 	}},
+	{"a fork with events of its own", func(f *fixture) {
+		f.write(f.key, texts(4, "a")...)
+		f.pass(time.Second)
+		to := f.another("to")
+		own := append([]agent.EventData{state("user:a", 1)}, texts(3, "b")...)
+		require.NoError(f, f.store.Fork(f.Context(), f.key, 2, to, events(2, own...)...))
+		require.Equal(f, []string{"a0", "a1"}, f.contents(to)[:2])
+		require.Equal(f, toJSON(f.T, events(2, own...)), toJSON(f.T, f.load(to, 2)))
+		require.Len(f, f.contents(f.key), 4)
+		f.shared(to, `{"user:a":1}`)
+		info := f.info(to)
+		require.EqualValues(f, 6, info.Seq)
+		require.EqualValues(f, 2, info.ParentSeq)
+		require.Equal(f, f.key, info.Parent)
+		require.Equal(f, info.Created, info.Updated)
+		lease := f.acquire(to)
+		require.EqualValues(f, 6, lease.Seq)
+		require.EqualValues(f, 2, lease.Shared)
+		f.append(to, 6, lease, text("c"))
+		second := f.another("second")
+		require.NoError(f, f.store.Fork(f.Context(), to, 5, second, events(5, text("d"))...))
+		require.Equal(f, to, f.info(second).Parent)
+		require.Equal(f, f.contents(to)[:5], f.contents(second)[:5])
+		require.Equal(f, "d", f.contents(second)[5])
+		empty := f.another("empty")
+		require.NoError(f, f.store.Fork(f.Context(), f.key, 0, empty, events(0, text("e"))...))
+		require.Equal(f, []string{"e"}, f.contents(empty))
+	}},
+	{"a fork is there with all of its events or not at all", func(f *fixture) {
+		f.write(f.key, texts(2, "a")...)
+		to := f.another("to")
+		partial := events(2, text("b"), text("c"))
+		partial[1].Partial = true
+		for _, own := range [][]*agent.Event{events(1, text("b")), events(3, text("b")), partial} {
+			require.Error(f, f.store.Fork(f.Context(), f.key, 2, to, own...))
+		}
+		require.ErrorIs(f, f.store.Fork(f.Context(), f.key, 3, to, events(3, text("b"))...), agent.ErrBadInput)
+		require.Empty(f, f.list(to))
+		require.Empty(f, f.load(to, 0))
+		require.NoError(f, f.store.Fork(f.Context(), f.key, 2, to, events(2, text("b"))...))
+		require.ErrorIs(f, f.store.Fork(f.Context(), f.key, 2, to, events(2, state("user:a", 1))...), agent.ErrConflict)
+		require.Equal(f, []string{"a0", "a1", "b"}, f.contents(to))
+		f.shared(to, `{}`)
+	}},
 	{"a canceled context forks nothing", func(f *fixture) {
 		f.write(f.key, texts(2, "a")...)
 		ctx, cancel := context.WithCancel(f.Context())

@@ -186,6 +186,10 @@ var followTests = []tailTest{
 		f.end()
 		require.Equal(f, []string{"its ", "own", "its own."}, words(c.take(3)))
 		require.Equal(f, []string{"a2.", "its ", "own", "its own."}, words(f.follow("2-0").take(4)))
+		second := session.Key{App: f.app, User: "ann", ID: "second"}
+		c = f.followOn(f.store, second, "")
+		require.NoError(f, f.store.Fork(f.Context(), fork, 1, second, events(1, text("said"))...))
+		require.Equal(f, []string{"a0.", "said."}, words(c.take(2)))
 	}},
 }
 

@@ -56,22 +56,32 @@ func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, 
 	if err := session.CheckEvents(key, expectedSeq, events); err != nil {
 		return err
 	}
-	// Encoding is done before the turn, which others wait for.
-	a := &appending{key: key, seq: expectedSeq, lease: lease, encoded: make([]string, len(events)), done: make(chan struct{})}
+	a, err := encode(key, expectedSeq, events)
+	if err != nil {
+		return err
+	}
+	a.lease = lease
+	return s.explain("append to", s.group(ctx, a))
+}
+
+// encode makes events ready to be stored, before the turn to write, which others wait
+// for.
+func encode(key session.Key, seq int64, events []*agent.Event) (*appending, error) {
+	a := &appending{key: key, seq: seq, encoded: make([]string, len(events)), done: make(chan struct{})}
 	for i, e := range events {
 		b, err := e.MarshalJSON()
 		if err != nil {
-			return fmt.Errorf("session %s: %w", key, err)
+			return nil, fmt.Errorf("session %s: %w", key, err)
 		}
 		a.encoded[i] = string(b)
 		if st, ok := e.Data.(*agent.State); ok {
 			if a.changes, err = appendChanges(a.changes, key, st.Delta); err != nil {
-				return fmt.Errorf("session %s: event %s: %w", key, e.ID, err)
+				return nil, fmt.Errorf("session %s: event %s: %w", key, e.ID, err)
 			}
 		}
 	}
 	a.messages, a.ends = messagesOf(events)
-	return s.explain("append to", s.group(ctx, a))
+	return a, nil
 }
 
 // append makes the changes of one append in the transaction that is open. If it

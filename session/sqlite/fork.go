@@ -27,7 +27,7 @@ func newForkWriter(p *preparer) *forkWriter {
 				UNION ALL
 				SELECT s.key, s.parent_key, s.parent_seq FROM line CROSS JOIN session s ON s.key = line.parent WHERE ?4 <= line.shared)
 			SELECT key FROM line WHERE parent IS NULL OR ?4 > shared`),
-		create: p.prepare(`INSERT INTO session (app, user, id, seq, created, updated, parent_key, parent_seq) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?4)`),
+		create: p.prepare(`INSERT INTO session (app, user, id, seq, created, updated, parent_key, parent_seq) VALUES (?1, ?2, ?3, ?7, ?5, ?5, ?6, ?4) RETURNING key`),
 		occupant: p.prepare(`SELECT key, created IS NOT NULL, coalesce(lease_until, 0), coalesce(lease_host, ''), coalesce(lease_pid, 0), coalesce(lease_started, 0)
 			FROM session WHERE app = ? AND user = ? AND id = ?`),
 		find: p.prepare("SELECT key FROM session WHERE app = ? AND user = ? AND id = ?"),
@@ -43,9 +43,16 @@ func newForkWriter(p *preparer) *forkWriter {
 // Fork implements [session.Store]. It returns after an fsync. It copies nothing:
 // the new session's row refers to the one whose own log holds the last event that
 // is shared, and looking that up takes a step for each fork on the way there.
-func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.Key) error {
-	err := s.write(ctx, func() error {
-		return s.transaction(func() error { return s.fork(of, seq, to) })
+func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*agent.Event) error {
+	if err := session.CheckEvents(to, seq, events); err != nil {
+		return err
+	}
+	own, err := encode(to, seq, events)
+	if err != nil {
+		return err
+	}
+	err = s.write(ctx, func() error {
+		return s.transaction(func() error { return s.fork(of, seq, to, own) })
 	})
 	return s.explain("fork a session in", err)
 }
@@ -66,7 +73,7 @@ func (s *Store) transaction(change func() error) error {
 	return err
 }
 
-func (s *Store) fork(of session.Key, seq int64, to session.Key) error {
+func (s *Store) fork(of session.Key, seq int64, to session.Key, own *appending) error {
 	ctx, w := context.Background(), s.log
 	var parent int64
 	found, err := queryOne(ctx, w.keeper, []any{of.App, of.User, of.ID, seq}, &parent)
@@ -93,8 +100,11 @@ func (s *Store) fork(of session.Key, seq int64, to session.Key) error {
 			return err
 		}
 	}
-	_, err = w.create.ExecContext(ctx, to.App, to.User, to.ID, seq, now.UnixNano(), parent)
-	return err
+	var row int64
+	if _, err := queryOne(ctx, w.create, []any{to.App, to.User, to.ID, seq, now.UnixNano(), parent, seq + int64(len(own.encoded))}, &row); err != nil {
+		return err
+	}
+	return s.insert(row, own)
 }
 
 // Delete implements [session.Store]. What forks share stays, where nobody finds
