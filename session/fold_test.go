@@ -497,3 +497,35 @@ func TestFoldForkOfWorkflow(t *testing.T) {
 		require.Less(t, spent.Session, time.Minute, "the time until the fork is not counted")
 	}
 }
+
+// TestInside: the fold knows what is open inside of a workflow's run and of a call.
+func TestInside(t *testing.T) {
+	var f session.Fold
+	seq := int64(0)
+	apply := func(run, scope, parent string, data agent.EventData) {
+		seq++
+		f.Apply(&agent.Event{Seq: seq, ID: fmt.Sprint("e", seq), TurnID: "t", RunID: run, Scope: scope, ParentID: parent, Agent: "a", Data: data})
+	}
+	end := func(reason agent.FinishReason) *agent.HarnessEnd { return &agent.HarnessEnd{FinishReason: reason} }
+	apply("u", "", "", &agent.User{})
+	apply("g", "", "u:user", &agent.HarnessStart{})
+	apply("x", "g.1/x", "g:harness_start", &agent.HarnessStart{})
+	apply("y", "g.1/y", "x:harness_end", &agent.HarnessStart{})
+	apply("z", "s", "call", &agent.HarnessStart{})
+	require.Equal(t, []int{2, 1, 0}, []int{f.Inside("g"), f.Inside("call"), f.Inside("x")})
+	require.Equal(t, []string{"g", "call", ""}, []string{f.Opener("g.1/y"), f.Opener("s"), f.Opener("")})
+	require.True(t, f.Runs("g.1/x", "x"))
+	require.False(t, f.Runs("g.1/x", "y"))
+	apply("x", "g.1/x", "", end(agent.FinishReasonTransfer))
+	require.Equal(t, 1, f.Inside("g"), "between two runs")
+	apply("x2", "g.1/x", "x:harness_end", &agent.HarnessStart{})
+	require.Equal(t, 2, f.Inside("g"))
+	apply("x2", "g.1/x", "", end(agent.FinishReasonStop))
+	apply("x2", "g.1/x", "", end(agent.FinishReasonCanceled)) // of a log that an earlier version wrote
+	apply("z", "s", "", end(agent.FinishReasonInputRequired))
+	require.Equal(t, []int{1, 0}, []int{f.Inside("g"), f.Inside("call")})
+	require.True(t, f.Runs("s", "z"), "it waits")
+	require.False(t, f.Runs("g.1/x", "x2"))
+	apply("u2", "", "", &agent.User{})
+	require.Zero(t, f.Inside("g"))
+}
