@@ -37,11 +37,43 @@ func canonical(data agent.EventData) agent.EventData {
 			c.Output = compact(d.Output)
 			return &c
 		}
-	case *agent.Transfer:
-		if d != nil && (!utf8.ValidString(d.Reason) || !isCompact(d.Payload)) {
+	case *agent.ToolProgress:
+		if d != nil && !isCompact(d.Content) {
 			c := *d
-			c.Reason, c.Payload = validText(d.Reason), compact(d.Payload)
+			c.Content = compact(d.Content)
 			return &c
+		}
+	case *agent.HarnessStart:
+		if d != nil && !isCompact(d.Input) {
+			c := *d
+			c.Input = compact(d.Input)
+			return &c
+		}
+	case *agent.HarnessEnd:
+		if d != nil && !isCompact(d.Output) {
+			c := *d
+			c.Output = compact(d.Output)
+			return &c
+		}
+	case *agent.Relay:
+		if d != nil && !isCompact(d.Params) {
+			c := *d
+			c.Params = compact(d.Params)
+			return &c
+		}
+	case *agent.Transfer:
+		if d != nil && (!utf8.ValidString(d.Reason) || !isCompact(d.Payload) || !isCompact(d.RouteDecision)) {
+			c := *d
+			c.Reason, c.Payload, c.RouteDecision = validText(d.Reason), compact(d.Payload), compact(d.RouteDecision)
+			return &c
+		}
+	case *agent.Notice:
+		if d != nil && !utf8.ValidString(d.Message) {
+			return &agent.Notice{Code: d.Code, Message: validText(d.Message)}
+		}
+	case *agent.Failure:
+		if d != nil && !utf8.ValidString(d.Message) {
+			return &agent.Failure{Code: d.Code, Message: validText(d.Message), Retryable: d.Retryable}
 		}
 	case *agent.State:
 		if d != nil {
