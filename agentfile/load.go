@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -85,7 +86,8 @@ func (t *Tree) Source(name string) (Source, bool) {
 // agents in the file at path, which ends in .yaml or .yml. A folder without agents in
 // Markdown may hold one graph, too. The error is an [*Error] with all problems of the
 // files, or what is wrong with an option or the default model. Nothing is called but
-// the functions of WithModel and WithGetenv, and nothing is fetched.
+// the functions of WithModel and WithGetenv, and nothing is fetched. No file outside of
+// the folder is read, whatever a link in it or a path in a file says.
 func Load(path string, opts ...Option) (*Tree, error) {
 	l, err := open(path, opts)
 	if err != nil {
@@ -159,8 +161,11 @@ func open(dir string, opts []Option) (*loader, error) {
 		folder, file = filepath.Split(dir)
 		folder = filepath.Clean(folder)
 	}
+	if linked, err := filepath.EvalSymlinks(dir); err == nil && file != "" && info != nil && info.Mode().IsRegular() { // a graph's folder is where it really stands
+		folder, file = filepath.Dir(linked), filepath.Base(linked)
+	}
 	given := func(rel string) string { return filepath.Join(folder, filepath.FromSlash(rel)) }
-	return newLoader(os.DirFS(folder), ".", file, given, opts)
+	return newLoader(confined.Folder(folder), ".", file, given, opts)
 }
 
 func openFS(fsys fs.FS, dir string, opts []Option) (*loader, error) {

@@ -86,12 +86,7 @@ func (r *reader) include(d *draft, name, at string, f field) *draft {
 }
 
 func (a *files) read(name string) ([]byte, error) {
-	f, err := a.options.fsys.Open(name)
-	if err != nil {
-		return nil, plain(err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
+	info, err := fs.Stat(a.options.fsys, name) // opening a pipe would wait for a writer
 	switch {
 	case err != nil:
 		return nil, plain(err)
@@ -100,6 +95,11 @@ func (a *files) read(name string) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, errors.New("it is no regular file")
 	}
+	f, err := a.options.fsys.Open(name)
+	if err != nil {
+		return nil, plain(err)
+	}
+	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err != nil {
 		return nil, plain(err)

@@ -3,11 +3,11 @@ package agentgraph
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
+
+	"github.com/agentarbor/arbor/internal/confined"
 )
 
 // Option configures Load and LoadFile.
@@ -117,24 +117,17 @@ func (r *reader) read(data []byte) {
 // LoadFile is Load for a file, whose folder is that of the files that it names. An error that is no [*Error] says why the file
 // cannot be read.
 func LoadFile(name string, opts ...Option) (*Graph, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("agentgraph: %w", err)
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
+	data, err := confined.Read(name, MaxFile+1)
+	switch {
+	case errors.Is(err, confined.ErrFolder):
 		return nil, fmt.Errorf("agentgraph: %s is a folder: name the file of a graph", name)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
-	if err != nil {
+	case errors.Is(err, confined.ErrIrregular):
+		return nil, fmt.Errorf("agentgraph: %s is no regular file: name the file of a graph", name)
+	case err != nil:
 		return nil, fmt.Errorf("agentgraph: %w", err)
 	}
 	opts = append([]Option{WithFile(name)}, opts...)
-	if root, err := os.OpenRoot(filepath.Dir(name)); err == nil { // else there are no files to name
-		defer root.Close()
-		opts = append([]Option{WithFS(root.FS(), filepath.Base(name))}, opts...)
-	}
-	return Load(data, opts...)
+	return Load(data, append([]Option{WithFS(confined.Folder(filepath.Dir(name)), filepath.Base(name))}, opts...)...)
 }
 
 // Problems returns the problems of an error of Load, or nil if it is about

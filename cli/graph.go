@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/confined"
 )
 
 func (p *program) graphCommand() *cobra.Command {
@@ -121,7 +121,7 @@ func (a graphAgents) refs(file string) ([]string, error) {
 		}
 		folder = filepath.Dir(file)
 	}
-	found, err := agentgraph.FolderRefs(os.DirFS(folder))
+	found, err := agentgraph.FolderRefs(confined.Folder(folder))
 	switch {
 	case err == nil:
 		return append(found, a.names...), nil

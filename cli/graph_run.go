@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agentgraph/graphtest"
+	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -128,7 +128,7 @@ func (g *graphRun) check() error {
 }
 
 func (g *graphRun) mocks() (graphtest.Mocks, error) {
-	data, err := os.ReadFile(g.mockFile)
+	data, err := confined.Read(g.mockFile, agentgraph.MaxFile+1)
 	if err != nil {
 		return nil, usagef("--mock: %w", err)
 	}
@@ -177,7 +177,7 @@ func legible(err error) bool {
 // mockedRefs returns the references of nodes with mocks in a graph that has problems,
 // as far as they can be read.
 func mockedRefs(file string, mocks graphtest.Mocks) (refs []string) {
-	data, err := os.ReadFile(file)
+	data, err := confined.Read(file, agentgraph.MaxFile)
 	if err != nil {
 		return nil
 	}

@@ -3,13 +3,14 @@ package graphtest
 import (
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/confined"
 )
 
 // Case is a graph with an input, mocks for its agents, and what is expected of the
@@ -102,7 +103,7 @@ func LoadCases(data []byte, file string, opts ...LoadOption) ([]Case, error) {
 // LoadCaseFile is LoadCases for a file. An error that is no [*Error] says why it
 // cannot be read.
 func LoadCaseFile(path string, opts ...LoadOption) ([]Case, error) {
-	data, err := os.ReadFile(path)
+	data, err := confined.Read(path, agentgraph.MaxFile+1)
 	if err != nil {
 		return nil, fmt.Errorf("graphtest: %w", err)
 	}
@@ -211,7 +212,7 @@ func (r *reader) graphFile(p *pair) *agentgraph.Graph {
 		for _, problem := range bad.Problems {
 			r.add(p.line, "the graph: %s", bad.Line(problem))
 		}
-	case errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist):
 		r.add(p.line, "%s: there is no such file", name)
 	default:
 		r.add(p.line, "%s", strings.TrimPrefix(err.Error(), "agentgraph: "))

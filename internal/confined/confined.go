@@ -1,0 +1,113 @@
+// Package confined reads the files of a folder and nothing beyond it: a link that leads
+// out of the folder is an error, whoever named it, and so is what is no regular file,
+// such as a pipe, which would keep its reader waiting. It imports the standard library
+// only.
+package confined
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+)
+
+var (
+	// ErrOutside is the error of a link that leads out of the folder, or is absolute.
+	ErrOutside = errors.New("it is a link that escapes from the folder, or is absolute")
+	// ErrFolder is the error of a folder in a file's place.
+	ErrFolder = errors.New("it is a folder")
+	// ErrIrregular is the error of a pipe, a device, or a socket.
+	ErrIrregular = errors.New("it is no regular file")
+)
+
+// Folder returns the files in a folder and below it. Each use opens the folder anew, so
+// that there is nothing to close.
+func Folder(dir string) fs.FS { return folder(dir) }
+
+type folder string
+
+// Open implements [fs.FS].
+func (f folder) Open(name string) (fs.File, error) {
+	return in(f, "open", name, func(root *os.Root) (fs.File, error) {
+		info, err := root.Stat(name)
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() && !info.Mode().IsRegular() {
+			return nil, ErrIrregular
+		}
+		// It may be another file by now, and opening must not wait for that one either.
+		file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return nil, err
+		}
+		return file, nil
+	})
+}
+
+// Stat implements [fs.StatFS].
+func (f folder) Stat(name string) (fs.FileInfo, error) {
+	return in(f, "stat", name, func(root *os.Root) (fs.FileInfo, error) { return root.Stat(name) })
+}
+
+// ReadDir implements [fs.ReadDirFS].
+func (f folder) ReadDir(name string) ([]fs.DirEntry, error) {
+	return in(f, "readdir", name, func(root *os.Root) ([]fs.DirEntry, error) { return fs.ReadDir(root.FS(), name) })
+}
+
+func in[T any](f folder, op, name string, do func(*os.Root) (T, error)) (out T, err error) {
+	if !fs.ValidPath(name) {
+		return out, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
+	}
+	root, err := os.OpenRoot(string(f))
+	if err != nil {
+		return out, err
+	}
+	defer func() { _ = root.Close() }()
+	out, err = do(root)
+	var path *fs.PathError
+	switch {
+	case err == nil:
+		return out, nil
+	case strings.HasSuffix(err.Error(), "path escapes from parent"): // the library's error has no name
+		err = ErrOutside
+	case errors.As(err, &path):
+		err = path.Err
+	}
+	return out, &fs.PathError{Op: op, Path: name, Err: err}
+}
+
+// Read reads at most most bytes of the file at a path, which may be a link. What is no
+// regular file is [ErrFolder] or [ErrIrregular], at once.
+func Read(path string, most int64) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil {
+		if err := regular(info); err != nil {
+			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+		}
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err == nil {
+		err = regular(info)
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	return io.ReadAll(io.LimitReader(f, most))
+}
+
+func regular(info fs.FileInfo) error {
+	switch {
+	case info.IsDir():
+		return ErrFolder
+	case !info.Mode().IsRegular():
+		return ErrIrregular
+	}
+	return nil
+}
