@@ -96,7 +96,7 @@ func (s *past) explain(err error, to session.Key) error {
 	case errors.Is(err, agent.ErrConflict):
 		return usagef("session %q exists already: give another id with --to", to.ID)
 	case errors.Is(err, agent.ErrBadInput):
-		return usagef("%w; %s lists the positions", err, s.p.commandLine("sessions history", "", quoteArg(s.Key.ID)))
+		return usagef("%w; %s lists the positions", err, s.p.commandLine("sessions history", "", quoteArg(shownID(s.Key))))
 	}
 	return err
 }
@@ -104,7 +104,11 @@ func (s *past) explain(err error, to session.Key) error {
 // begun prints a new session's id, and for people what it is and how to go on with
 // it.
 func (p *program) begun(ctx context.Context, db *database, key session.Key, news string) error {
-	if _, err := io.WriteString(p.Stdout, key.ID+"\n"); err != nil {
+	id := key.ID // as --session takes it
+	if !own(key) {
+		id = key.String()
+	}
+	if _, err := io.WriteString(p.Stdout, id+"\n"); err != nil {
 		return err
 	}
 	asked, fold, err := db.asked(ctx, key)
@@ -113,7 +117,7 @@ func (p *program) begun(ctx context.Context, db *database, key session.Key, news
 	}
 	news = "session " + shownID(key) + " " + news
 	switch {
-	case key != session.ID(key.ID): // not one that run could name
+	case !own(key): // not one that run could name
 	case fold.Paused() && len(asked) > 0:
 		p.show(p.Stderr, asked)
 		call := quoteArg(asked[0].ToolCallID)

@@ -100,20 +100,23 @@ func (p *program) listSessions(cmd *cobra.Command, _ []string) error {
 
 func isFork(s session.Info) bool { return s.Parent != (session.Key{}) }
 
-// shownID leaves out the parts of a key that the command fills in itself.
+// shownID leaves out the parts of a key that the command fills in itself. An id with a
+// slash stands with all parts, so that it cannot be taken for another session's key.
 func shownID(key session.Key) string {
-	if key == session.ID(key.ID) {
+	if own(key) && !strings.Contains(key.ID, "/") {
 		return key.ID
 	}
 	return key.String()
 }
 
+// own reports whether a session is one of the command itself, as --session names them.
+func own(key session.Key) bool { return key == session.ID(key.ID) }
+
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
-// stored opens the database and finds a session by its id: the command's own,
-// else the only one of any app and user that has it.
+// stored opens the database and finds a session.
 func (p *program) stored(ctx context.Context, id string) (*database, session.Info, error) {
-	if err := checkSession(id); err != nil {
+	if err := checkName(id); err != nil {
 		return nil, session.Info{}, err
 	}
 	db, err := p.openDB(ctx, false)
@@ -124,28 +127,64 @@ func (p *program) stored(ctx context.Context, id string) (*database, session.Inf
 	return db, info, err
 }
 
-func (db *database) find(ctx context.Context, id string) (none session.Info, err error) {
-	if err := checkSession(id); err != nil {
+// find finds the session that a name means, which is what sessions ls prints or an id
+// alone. First comes the session whose key is app/user/id, then the command's own of
+// that id, then the only one of any app and user that has it, and last one whose id ls
+// has to print with escapes.
+func (db *database) find(ctx context.Context, name string) (none session.Info, err error) {
+	if err := checkName(name); err != nil {
 		return none, err
 	}
-	found, err := db.List(ctx, session.Key{ID: id}, session.Page{})
-	switch {
-	case err != nil:
-		return none, err
-	case len(found) == 0:
-		return none, usageError{noSession{id, db.path}}
-	}
-	var names []string
-	for _, s := range found {
-		if s.Key == session.ID(id) {
-			return s, nil
+	for _, look := range []func(context.Context, string) ([]session.Info, error){db.byKey, db.byID, db.byPrinted} {
+		found, err := look(ctx, name)
+		switch {
+		case err != nil:
+			return none, err
+		case len(found) == 1:
+			return found[0], nil
+		case len(found) > 1:
+			var names []string
+			for _, s := range found {
+				names = append(names, s.Key.String())
+			}
+			return none, usagef("%d sessions have the id %q: %s", len(found), name, strings.Join(names, ", "))
 		}
-		names = append(names, s.Key.String())
 	}
-	if len(found) > 1 {
-		return none, usagef("%d sessions have the id %q: %s", len(found), id, strings.Join(names, ", "))
+	return none, usageError{noSession{name, db.path}}
+}
+
+// byKey returns the sessions whose key is app/user/id. There can be several only if
+// their parts have slashes.
+func (db *database) byKey(ctx context.Context, name string) (found []session.Info, err error) {
+	const most = 8 // an id can have more slashes, but apps and users hardly have
+	parts := strings.Split(name, "/")
+	for i := 1; i < min(len(parts)-1, most); i++ {
+		for j := i + 1; j < min(len(parts), most); j++ {
+			key := session.Key{App: strings.Join(parts[:i], "/"), User: strings.Join(parts[i:j], "/"), ID: strings.Join(parts[j:], "/")}
+			if key.App == "" || key.User == "" || key.ID == "" { // which would match all
+				continue
+			}
+			some, err := db.List(ctx, key, session.Page{})
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, some...)
+		}
 	}
-	return found[0], nil
+	return found, nil
+}
+
+func (db *database) byID(ctx context.Context, id string) ([]session.Info, error) {
+	found, err := db.List(ctx, session.Key{ID: id}, session.Page{})
+	if i := slices.IndexFunc(found, func(s session.Info) bool { return own(s.Key) }); i >= 0 {
+		found = found[i : i+1]
+	}
+	return found, err
+}
+
+func (db *database) byPrinted(ctx context.Context, name string) ([]session.Info, error) {
+	all, err := db.List(ctx, session.Key{}, session.Page{})
+	return slices.DeleteFunc(all, func(s session.Info) bool { return oneLine(shownID(s.Key)) != name }), err
 }
 
 // noSession is the error of an id that nothing is stored under.

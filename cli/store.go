@@ -169,8 +169,20 @@ func (p *program) sessionKey() (session.Key, error) {
 const maxSessionID = 200
 
 func checkSession(id string) error {
-	if len(id) > maxSessionID || !utf8.ValidString(id) || strings.TrimSpace(id) != id || id == "" || strings.ContainsFunc(id, unicode.IsControl) {
-		return usagef("session %q: an id has 1 to %d bytes of text without control characters and without space around it", cut(id, 40), maxSessionID)
+	if len(id) > maxSessionID {
+		return badID(id)
+	}
+	return checkName(id)
+}
+
+// checkName refuses what names no session, stored or not.
+func checkName(id string) error {
+	if !utf8.ValidString(id) || strings.TrimSpace(id) != id || id == "" || strings.ContainsFunc(id, unicode.IsControl) {
+		return badID(id)
 	}
 	return nil
+}
+
+func badID(id string) error {
+	return usagef("session %q: an id has 1 to %d bytes of text without control characters and without space around it", cut(id, 40), maxSessionID)
 }
