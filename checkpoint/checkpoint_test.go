@@ -456,7 +456,7 @@ func TestEditOfAProcessThatDies(t *testing.T) {
 			return false
 		}()
 		store.left = -1
-		infos, err := store.List(ctx, fork)
+		infos, err := store.List(ctx, fork, session.Page{})
 		require.NoError(t, err)
 		if !died {
 			require.Len(t, infos, 1)
