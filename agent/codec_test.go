@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/oddbytes"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -214,7 +215,20 @@ func FuzzEventCodec(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
+	for _, odd := range oddbytes.JSON() {
+		f.Add([]byte(`{"seq":1,"type":"state","delta":{"a":` + odd + `}}`))
+		f.Add([]byte(`{"seq":1,"type":"usage","inputTokens":` + odd + `,"outputTokens":` + odd + `}`))
+		f.Add([]byte(`{"seq":1,"id":` + odd + `,"type":"tool_result","output":` + odd + `}`))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		stored := agent.Stored(7, data)
+		require.EqualValues(t, 7, stored.Seq)
+		require.False(t, stored.Partial)
+		kept, err := stored.MarshalJSON()
+		require.NoError(t, err, "what was loaded can be written")
+		require.Equal(t, stored.Type(), agent.Stored(7, kept).Type())
+		_, deep := agent.Bound(stored.Data)
+		require.Nil(t, deep)
 		var first agent.Event
 		if first.UnmarshalJSON(data) != nil {
 			return

@@ -10,6 +10,8 @@ import (
 	"testing/fstest"
 
 	"golang.org/x/tools/txtar"
+
+	"github.com/agentarbor/arbor/internal/oddbytes"
 )
 
 // FuzzLoad loads folders that are made of a txtar archive: it never panics, ends
@@ -28,6 +30,9 @@ func FuzzLoad(f *testing.F) {
 	}
 	for _, front := range []string{"", "name: 'a\n b'\nx: y\n", "? a\n: b\n", "a: |\n  b\n", "- - -\n", "{", "\"\\u", "a: !!", "&a *a", "%", "\t"} {
 		f.Add([]byte("-- a.md --\n---\n" + front + "---\nbody"))
+	}
+	for _, odd := range oddbytes.JSON() {
+		f.Add([]byte("-- a.md --\n---\nname: a\ntools: " + odd + "\nmetadata: {a: " + odd + "}\n---\nbody"))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		fsys, lines := fstest.MapFS{}, map[string]int{}

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/oddbytes"
 )
 
 // FuzzLoad: no panic comes out, there is a graph or there are problems, and every
@@ -35,6 +37,9 @@ func FuzzLoad(f *testing.F) {
 	for _, s := range []string{"", "- - -\n", "{", "\"\\u", "a: !!", "&a *a", "%", "\t", "? a\n: b\n", "kind: &k AgentGraph\nmetadata: *k\nspec: {agents: &a [*a]}\n",
 		"kind: AgentGraph\nspec: {agents: [{id: &x a, config: &c {d: *c}}], edges: [*x, {from: , to: !!x }]}\n", head + "---\nkind: Agent\nmetadata: {name: x}\n"} {
 		f.Add([]byte(s))
+	}
+	for _, odd := range oddbytes.JSON() {
+		f.Add([]byte(head + "spec: {agents: [{id: a, agentRef: x, config: " + odd + "}], entrypoint: a, edges: " + odd + "}\n"))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		files := mapFS(map[string]string{"self.yaml": string(data), "head.yaml": head, "top.yaml": graphOf("graph: self.yaml", "graph: head.yaml")})

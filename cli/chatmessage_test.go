@@ -1,15 +1,24 @@
 package cli
 
 import (
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/checkpoint"
+	graph "github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/internal/oddbytes"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sqlite"
 )
 
-// Whatever can be read is written so that it is read alike.
+// Whatever can be read is written so that it is read alike, and what is imported of it
+// can be read from the file.
 func FuzzReadChat(f *testing.F) {
 	for _, seed := range []string{
 		``, `[]`, `[{"role":"user","content":"Hi"}]`, `{"role":"user","content":"Hi"} {"role":"assistant","content":"Hello."}`,
@@ -20,6 +29,17 @@ func FuzzReadChat(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
+	for _, odd := range oddbytes.JSON() {
+		f.Add(`[{"role":"user","content":"Hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"k","function":{"name":"f","arguments":` + string(agent.EncodeJSON(`{"a":`+odd+`}`)) +
+			`}}]},{"role":"tool","tool_call_id":"k","content":` + string(agent.EncodeJSON(odd)) + `}]`)
+		f.Add(`[{"role":"user","content":` + odd + `,"n":` + odd + `}]`)
+	}
+	store, err := sqlite.Open(filepath.Join(f.TempDir(), "sessions.db"))
+	require.NoError(f, err)
+	f.Cleanup(func() { _ = store.Close() })
+	sessions, err := checkpoint.New(store)
+	require.NoError(f, err)
+	n := 0
 	f.Fuzz(func(t *testing.T, text string) {
 		messages, _, err := readChat([]byte(text))
 		if err != nil {
@@ -31,7 +51,28 @@ func FuzzReadChat(f *testing.F) {
 		require.NoError(t, err, out.String())
 		require.Zero(t, system)
 		require.Equal(t, plain(messages), plain(again))
+
+		n++
+		key := session.ID(fmt.Sprintf("s%d", n))
+		if err := sessions.Import(t.Context(), key, "root", messages); err != nil {
+			require.ErrorIs(t, err, agent.ErrBadInput)
+			return
+		}
+		moment, err := sessions.At(t.Context(), key, lengthOf(t, store, key))
+		require.NoError(t, err, "what was imported can be read")
+		require.NotEmpty(t, graph.Messages(moment.Graph, graph.Active{}))
+		require.NoError(t, store.Delete(t.Context(), key))
 	})
+}
+
+// lengthOf counts the events of a session, each of which must be readable.
+func lengthOf(t *testing.T, store session.Store, key session.Key) (n int64) {
+	for e, err := range store.Load(t.Context(), key, 0) {
+		require.NoError(t, err)
+		require.NotEqual(t, agent.TypeUnreadable, e.Type())
+		n = e.Seq
+	}
+	return n
 }
 
 // plain writes messages without what has two forms of one meaning.
