@@ -106,7 +106,7 @@ func newServedReader(f testing.TB) (readAgain func(*testing.T, []byte), accepted
 				require.Contains(t, string(listed.Result), result.Task.ID)
 			}
 		}
-		infos, err := store.List(t.Context(), session.Key{})
+		infos, err := store.List(t.Context(), session.Key{}, session.Page{})
 		require.NoError(t, err)
 		for _, info := range infos {
 			for e, err := range store.Load(t.Context(), info.Key, 0) {
