@@ -34,7 +34,7 @@ type graphAgents struct {
 
 func (a *graphAgents) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&a.folder, "agents", "", "`DIR` with the agents, in Markdown or as YAML documents of kind Agent")
-	fs.StringSliceVar(&a.names, "refs", nil, "`NAME,…` of agents that count as existing")
+	fs.StringSliceVar(&a.names, "refs", nil, "`NAMES` of agents that count as existing, with commas between them")
 }
 
 func (p *program) graphValidateCommand() *cobra.Command {

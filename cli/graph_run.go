@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -128,7 +130,12 @@ func (g *graphRun) check() error {
 }
 
 func (g *graphRun) mocks() (graphtest.Mocks, error) {
-	data, err := confined.Read(g.mockFile, agentgraph.MaxFile+1)
+	f, err := os.Open(g.mockFile) // which may be a pipe, such as /dev/stdin
+	if err != nil {
+		return nil, usagef("--mock: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, agentgraph.MaxFile+1))
 	if err != nil {
 		return nil, usagef("--mock: %w", err)
 	}

@@ -46,7 +46,4 @@ func TestOddFiles(t *testing.T) {
 	require.Contains(t, got.out, `"pipe.yaml" cannot be read: it is no regular file`)
 	require.Contains(t, got.out, `"device.yaml" cannot be read: it is a link that escapes from the folder`)
 	require.Contains(t, got.out, `"folder.yaml" cannot be read: it is a folder`)
-	got = invocation{}.run(t, "graph", "run", at("outer.yaml"), "--text", "x", "--mock", at("pipe.yaml"))
-	require.Equal(t, cli.StatusUsage, got.status)
-	require.Contains(t, got.err, "it is no regular file")
 }

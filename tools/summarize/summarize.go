@@ -28,7 +28,7 @@ func New(model llm.Model) (tools.Tool, error) {
 	if model == nil {
 		return nil, errors.New("summarize_text: the model is nil")
 	}
-	return tools.Func(Name, "Summarizes a long text into a short one.", func(ctx tools.Context, in input) (string, error) {
+	return tools.Func(Name, "Summarizes a text that is longer than a page. Shorter texts are answered without it.", func(ctx tools.Context, in input) (string, error) {
 		if in.MaxWords == 0 {
 			in.MaxWords = 100
 		}
