@@ -29,35 +29,38 @@ func waitsForever(t *testing.T) *wire {
 	})
 }
 
+// insideOfAgents are the places in which a remote agent can be, and how many tasks a turn has there.
+var insideOfAgents = map[string]struct {
+	root  func(t *testing.T, billing agent.Agent) agent.Agent
+	tasks int
+}{
+	"a tool": {func(t *testing.T, billing agent.Agent) agent.Agent { return withTool(t, billing) }, 1},
+	"tools side by side": {func(t *testing.T, billing agent.Agent) agent.Agent {
+		return withTool(t, billing, scripted.Call("billing", `{"input":"two"}`))
+	}, 2},
+	"a node of a graph": {func(t *testing.T, billing agent.Agent) agent.Agent {
+		g, err := agentgraph.NewBuilder("desk").Node("ask", billing).Build()
+		require.NoError(t, err)
+		return g
+	}, 1},
+	"nodes side by side": {func(t *testing.T, billing agent.Agent) agent.Agent {
+		first, err := llmagent.New("first", "", scripted.Always("first", scripted.Reply(scripted.Text("go"))))
+		require.NoError(t, err)
+		g, err := agentgraph.NewBuilder("desk").Node("first", first).Node("a", billing).Node("b", billing).Node("c", billing).
+			Edge("first", "a").Edge("first", "b").Edge("first", "c").Build()
+		require.NoError(t, err)
+		return g
+	}, 3},
+	"a graph in a tool": {func(t *testing.T, billing agent.Agent) agent.Agent {
+		g, err := agentgraph.NewBuilder("billing").Node("ask", billing).Build()
+		require.NoError(t, err)
+		return withTool(t, g)
+	}, 1},
+}
+
 // Canceling the turn cancels the tasks at the peers, wherever their nodes run.
 func TestCancelInsideOfAgents(t *testing.T) {
-	for name, c := range map[string]struct {
-		root  func(t *testing.T, billing agent.Agent) agent.Agent
-		tasks int
-	}{
-		"a tool": {func(t *testing.T, billing agent.Agent) agent.Agent { return withTool(t, billing) }, 1},
-		"tools side by side": {func(t *testing.T, billing agent.Agent) agent.Agent {
-			return withTool(t, billing, scripted.Call("billing", `{"input":"two"}`))
-		}, 2},
-		"a node of a graph": {func(t *testing.T, billing agent.Agent) agent.Agent {
-			g, err := agentgraph.NewBuilder("desk").Node("ask", billing).Build()
-			require.NoError(t, err)
-			return g
-		}, 1},
-		"nodes side by side": {func(t *testing.T, billing agent.Agent) agent.Agent {
-			first, err := llmagent.New("first", "", scripted.Always("first", scripted.Reply(scripted.Text("go"))))
-			require.NoError(t, err)
-			g, err := agentgraph.NewBuilder("desk").Node("first", first).Node("a", billing).Node("b", billing).Node("c", billing).
-				Edge("first", "a").Edge("first", "b").Edge("first", "c").Build()
-			require.NoError(t, err)
-			return g
-		}, 3},
-		"a graph in a tool": {func(t *testing.T, billing agent.Agent) agent.Agent {
-			g, err := agentgraph.NewBuilder("billing").Node("ask", billing).Build()
-			require.NoError(t, err)
-			return withTool(t, g)
-		}, 1},
-	} {
+	for name, c := range insideOfAgents {
 		t.Run(name, func(t *testing.T) {
 			p := waitsForever(t)
 			f := newRunner(t, c.root(t, newRemote(t, p.URL)))

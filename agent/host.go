@@ -10,6 +10,28 @@ import (
 // to which the conversation can be handed.
 type Host interface{ InnerAgents() []Agent }
 
+// Inner returns the agents of a name, each with all below it, that the node's agent runs
+// in scopes of their own, as far as a [Host] tells. There are several if it runs agents of
+// one name, by different tools.
+func (n *Node) Inner(name string) (trees []*Tree) {
+	for a := n.Agent; a != nil; a = unwrap(a) {
+		h, ok := a.(Host)
+		if !ok {
+			continue
+		}
+		for _, inner := range h.InnerAgents() {
+			if inner == nil || inner.Name() != name {
+				continue
+			}
+			if tree, err := NewTree(inner); err == nil {
+				trees = append(trees, tree)
+			}
+		}
+		break
+	}
+	return trees
+}
+
 // Names returns the names by which the log may call an agent: of those of the tree, and
 // of those that they, or their tools, run in scopes of their own, as far as a [Host]
 // tells. Each has the names that agents so called have themselves: one other than it if

@@ -176,6 +176,13 @@ func (n *named) Ready(ctx context.Context) error {
 	return nil
 }
 
+func (n *named) Cancel(ctx context.Context, inv *Invocation) (data []EventData, err error) {
+	if a, ok := n.Agent.(Canceler); ok {
+		data, err = a.Cancel(ctx, inv)
+	}
+	return data, err
+}
+
 func (n *named) CheckNode(node *Node) (problems []string) {
 	if a, ok := n.Agent.(Checker); ok {
 		problems = a.CheckNode(node)

@@ -3,6 +3,8 @@ package runner
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/session"
@@ -11,8 +13,10 @@ import (
 // Cancel ends the session's last turn for good if it was cut off or waits for
 // something: calls without a result are answered, approvals that nobody gave are
 // withdrawn, the runs end as canceled, and an agent.Canceler gives up what waits for
-// it elsewhere; all in one write, whose events are returned. A turn that is over is
-// left as it is, unless its agent has something waiting elsewhere. A turn that runs
+// it elsewhere: the agent that answered last, and each that has a task at a remote agent
+// which the log does not say to be over, also inside of tools and of graphs. All of it is
+// one write, whose events are returned. A turn that is over is left as it is, unless its
+// agent has something waiting elsewhere. A turn that runs
 // is not stopped: the error is agent.ErrSessionBusy. Whoever runs it cancels its
 // context first. Of the options, [At] makes sure that it is the turn that was meant.
 func (r *Runner) Cancel(ctx context.Context, key session.Key, opts ...TurnOption) ([]*agent.Event, error) {
@@ -39,19 +43,29 @@ func (t *turn) giveUp() error {
 	}
 	f := &t.w.fold
 	run := f.Scope("").Run // a copy: the fold changes with each write
-	elsewhere, err := t.elsewhere(&run)
-	if err != nil {
-		return err
-	}
-	if run.Open && run.TurnID == f.Turn.ID {
-		events := t.closing(interrupted)
-		end := len(events) - 1
-		return t.append(t.ctx, append(events[:end:end], append(elsewhere, events[end])...))
+	var elsewhere []*agent.Event
+	if n := t.r.tree.Node(run.Agent); n != nil && run.TurnID == f.Turn.ID {
+		data, err := t.ask(n, agent.InvocationParams{Tree: t.r.tree, Session: t, TurnID: run.TurnID, RunID: run.ID, Since: run.Since})
+		if err != nil {
+			return err
+		}
+		for _, d := range data {
+			elsewhere = append(elsewhere, &agent.Event{TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path, Data: d})
+		}
 	}
 	if !f.Unfinished() && !f.Paused() && !f.Waits() && len(elsewhere) == 0 {
 		return nil
 	}
-	events := t.closing(interrupted) // of inner scopes
+	inner, rest := t.everywhere(&run)
+	if run.Open && run.TurnID == f.Turn.ID {
+		for _, d := range rest {
+			elsewhere = append(elsewhere, &agent.Event{TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path, Data: d})
+		}
+		events := append(inner, t.closing(interrupted)...)
+		end := len(events) - 1
+		return t.append(t.ctx, append(events[:end:end], append(elsewhere, events[end])...))
+	}
+	events := append(inner, t.closing(interrupted)...) // of inner scopes
 	n, parent := t.r.tree.Node(run.Agent), endNode(run.ID)
 	switch {
 	case run.TurnID != f.Turn.ID: // nobody has begun to answer
@@ -78,36 +92,108 @@ func (t *turn) giveUp() error {
 		e.RunID = start.RunID
 		events = append(events, e)
 	}
+	for _, d := range rest {
+		e := closed
+		e.Data = d
+		events = append(events, &e)
+	}
 	end := closed
 	end.Data = &agent.HarnessEnd{AgentID: n.Agent.Name(), FinishReason: agent.FinishReasonCanceled}
 	return t.append(t.ctx, append(events, &end))
 }
 
-// elsewhere asks the run's agent to give up what it has waiting elsewhere, and
-// returns what is to be recorded of that.
-func (t *turn) elsewhere(run *session.Run) (events []*agent.Event, failed error) {
-	n := t.r.tree.Node(run.Agent)
-	if n == nil || run.TurnID != t.w.fold.Turn.ID {
-		return nil, nil
+// everywhere has the tasks given up that agents have at remote ones, in all scopes, but
+// for the conversation's own run. It returns what is to be recorded of that in scopes that
+// are open, and what is left to the conversation. All are asked at once: each may have to
+// wait for a peer that does not answer. What one of them fails with keeps no other.
+func (t *turn) everywhere(own *session.Run) (inner []*agent.Event, rest []agent.EventData) {
+	tasks := slices.Clone(t.w.fold.Remote())
+	tasks = slices.DeleteFunc(tasks, func(r session.Remote) bool {
+		return r.Scope == "" && r.Agent == own.Agent && own.TurnID == t.w.fold.Turn.ID
+	})
+	recorded := make([][]agent.EventData, len(tasks))
+	var wg sync.WaitGroup
+	for i, r := range tasks {
+		agents := t.hosted(r)
+		if len(agents) == 0 {
+			t.r.logger.Warn("the task of a remote agent cannot be canceled: the agent that began it is not in the tree", "agent", r.Agent, "task", r.TaskID)
+			continue
+		}
+		params := agent.InvocationParams{Session: t, TurnID: r.TurnID, RunID: r.RunID, Scope: r.Scope, Since: r.Since}
+		if r.Scope != "" {
+			params.Session = &scopeSession{turn: t, after: max(0, r.First-1)}
+		}
+		wg.Go(func() {
+			for _, a := range agents {
+				params.Tree = a.tree
+				data, err := t.ask(a.node, params)
+				if err != nil {
+					t.r.logger.Error("the task of a remote agent could not be canceled", "agent", r.Agent, "task", r.TaskID, "error", err)
+				}
+				if len(data) > 0 { // of several that may be meant, one says it
+					recorded[i] = data
+				}
+			}
+		})
 	}
+	wg.Wait()
+	for i, r := range tasks {
+		run := &t.w.fold.Scope(r.Scope).Run
+		for _, d := range recorded[i] {
+			if r.Scope != "" && run.Open && !t.past(run) {
+				inner = append(inner, &agent.Event{TurnID: run.TurnID, RunID: run.ID, Scope: r.Scope, Agent: run.Agent, Path: run.Path, Data: d})
+			} else {
+				rest = append(rest, d)
+			}
+		}
+	}
+	return inner, rest
+}
+
+// placed is an agent in a tree, which may be that of an inner scope.
+type placed struct {
+	node *agent.Node
+	tree *agent.Tree
+}
+
+// hosted finds the agent of a remote task, wherever agents run it: none if it is not there
+// any more, and several if the log does not say which of one name it was.
+func (t *turn) hosted(r session.Remote) (agents []placed) {
+	if r.Scope != "" && len(r.Way) == 0 {
+		return nil
+	}
+	trees := []*agent.Tree{t.r.tree}
+	for _, step := range r.Way {
+		var inner []*agent.Tree
+		for _, tree := range trees {
+			if n := tree.Node(step.Agent); n != nil {
+				inner = append(inner, n.Inner(step.Inner)...)
+			}
+		}
+		trees = inner
+	}
+	for _, tree := range trees {
+		if n := tree.Node(r.Agent); n != nil {
+			agents = append(agents, placed{n, tree})
+		}
+	}
+	return agents
+}
+
+// ask asks an agent to give up what it has waiting elsewhere, and returns what is to be
+// recorded of that.
+func (t *turn) ask(n *agent.Node, params agent.InvocationParams) (data []agent.EventData, failed error) {
 	c, ok := n.Agent.(agent.Canceler)
 	if !ok {
 		return nil, nil
 	}
+	name := n.Agent.Name()
 	defer func() {
 		if p := recover(); p != nil {
-			t.r.logger.Error("an agent panicked", "agent", run.Agent, "panic", p)
-			failed = &agent.RunError{Agent: run.Agent, Code: agent.CodeInternal, Err: fmt.Errorf("internal error: %v", p)}
+			t.r.logger.Error("an agent panicked", "agent", name, "panic", p)
+			failed = &agent.RunError{Agent: name, Code: agent.CodeInternal, Err: fmt.Errorf("internal error: %v", p)}
 		}
 	}()
-	inv := agent.NewInvocation(agent.InvocationParams{Node: n, Tree: t.r.tree, Session: t, TurnID: run.TurnID, RunID: run.ID,
-		Since: run.Since, NewID: t.newID, Logger: t.r.logger})
-	data, err := c.Cancel(t.ctx, inv)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range data {
-		events = append(events, &agent.Event{TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path, Data: d})
-	}
-	return events, nil
+	params.Node, params.NewID, params.Logger = n, t.newID, t.r.logger
+	return c.Cancel(t.ctx, agent.NewInvocation(params))
 }

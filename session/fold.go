@@ -33,6 +33,7 @@ type Fold struct {
 	spent        []Spent
 	time         Times
 	timedAt      map[string]int // places in time.Agents, if there are many
+	remote       []Remote
 }
 
 // Spent is what one agent has used of one model.
@@ -97,6 +98,7 @@ type Scope struct {
 	// Input is what an inner scope was started with.
 	Input json.RawMessage
 
+	root   string          // the agent that it was opened for
 	first  int64           // the seq at which the scope was opened
 	opener string          // the workflow's run, or the call, that opened it
 	node   node            // the last one
@@ -379,7 +381,7 @@ func (f *Fold) Apply(e *agent.Event) {
 			s.Input = d.Input
 		}
 		if s.first == 0 {
-			s.first = e.Seq
+			s.first, s.root = e.Seq, e.Agent
 			if e.Scope != "" {
 				s.opener = cmp.Or(agent.Conductor(e.Scope), e.ParentID)
 			}
@@ -454,12 +456,15 @@ func (f *Fold) Apply(e *agent.Event) {
 				s.Run.Pending[i].RunID = e.RunID
 			}
 			if e.Scope == "" {
+				f.leaveRemote()
 				f.leave(e.Time)
 			}
 		case agent.NoticeResumed:
 			f.took(e, f.before)
 			s.began = e.Time.UnixNano()
 		}
+	case *agent.RemoteTask:
+		f.remoteTask(e, d)
 	case *agent.State:
 		f.setState(d.Delta)
 	}

@@ -1,0 +1,116 @@
+package a2a_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2atest"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// A turn whose process has gone is canceled by another one, which has never run anything:
+// every task of it is canceled at its peer, wherever the nodes ran, and the log says so.
+func TestGiveUpInsideOfAgents(t *testing.T) {
+	for name, c := range insideOfAgents {
+		t.Run(name, func(t *testing.T) {
+			p := waitsForever(t)
+			f := newRunner(t, c.root(t, newRemote(t, p.URL)))
+			ctx, gone := context.WithCancelCause(context.Background())
+			defer gone(nil)
+			go func() {
+				defer gone(agent.ErrSuspended)
+				for n := 0; n < c.tasks; runtime.Gosched() {
+					n = 0
+					for e, err := range f.store.Load(context.Background(), key, 0) {
+						if err == nil && e.Type() == agent.TypeRemoteTask {
+							n++
+						}
+					}
+				}
+			}()
+			_, _, last := f.collect(f.Run(ctx, key, llm.UserText("refund")))
+			require.ErrorIs(t, last, agent.ErrSuspended)
+			require.Empty(t, p.made(cancels))
+			before := stored(t, f.store)
+
+			r, err := runner.New(c.root(t, newRemote(t, p.URL)), f.store)
+			require.NoError(t, err)
+			_, err = r.Cancel(context.Background(), key)
+			require.NoError(t, err)
+			require.Len(t, p.made(cancels), c.tasks)
+			var fold session.Fold
+			ended := make(map[string]bool)
+			canceled := 0
+			for _, e := range stored(t, f.store) {
+				fold.Apply(e)
+				require.False(t, ended[e.RunID], "an event after the end of its run")
+				switch d := e.Data.(type) {
+				case *agent.HarnessEnd:
+					ended[e.RunID] = true
+				case *agent.RemoteTask:
+					if d.Status == "canceled" {
+						canceled++
+					}
+				}
+			}
+			require.Equal(t, c.tasks, canceled)
+			require.Greater(t, len(stored(t, f.store)), len(before))
+			require.Empty(t, fold.Remote())
+			require.Empty(t, fold.Open())
+			require.False(t, fold.Unfinished())
+
+			_, err = r.Cancel(context.Background(), key)
+			require.NoError(t, err)
+			require.Len(t, p.made(cancels), c.tasks, "once")
+		})
+	}
+}
+
+func stored(t *testing.T, store session.Store) (log []*agent.Event) {
+	t.Helper()
+	for e, err := range store.Load(context.Background(), key, 0) {
+		require.NoError(t, err)
+		log = append(log, e)
+	}
+	return log
+}
+
+// What asked for something where there is nobody to ask was canceled then, and is not
+// asked again when the turn is given up.
+func TestGiveUpOnce(t *testing.T) {
+	mock := a2atest.New().Add(a2atest.Reply(a2atest.InputRequired("Which one?")))
+	far, err := a2a.Remote("far", "", a2a.WithClient(mock))
+	require.NoError(t, err)
+	inner, err := agentgraph.NewBuilder("desk").Node("ask/peer", far).Build()
+	require.NoError(t, err)
+	f := newRunner(t, withTool(t, inner))
+	_, _, failed := f.collect(f.Run(context.Background(), key, llm.UserText("refund")))
+	require.Error(t, failed, "the model has no more to say")
+	cut := f.crashed(t, agent.TypeToolResult, 1)
+
+	r, err := runner.New(withTool(t, inner), cut)
+	require.NoError(t, err)
+	_, err = r.Cancel(context.Background(), key)
+	require.NoError(t, err)
+	canceled := 0
+	for _, call := range mock.Calls() {
+		if call.Operation == "CancelTask" {
+			canceled++
+		}
+	}
+	require.Equal(t, 1, canceled)
+	var fold session.Fold
+	for _, e := range stored(t, cut) {
+		fold.Apply(e)
+	}
+	require.Empty(t, fold.Remote())
+	require.False(t, fold.Unfinished())
+}

@@ -1,0 +1,119 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// Remote is a task that an agent has begun at a remote one, and that is not known to be
+// over.
+type Remote struct {
+	agent.RemoteTask
+	// The run that told of it last.
+	Scope, Agent, Path, RunID, TurnID string
+	// Since is what it is of that run, and First the position of the scope's first event.
+	Since, First int64
+	// Way leads from the conversation to the scope. It is empty for the conversation
+	// itself.
+	Way []Hosted
+}
+
+// Hosted is a step from one scope into another: an agent has run another one there, which
+// agent.Node.Inner finds.
+type Hosted struct{ Agent, Inner string }
+
+// maxRemote bounds the tasks that are kept. Few are ever open: those of agents that work
+// side by side, and those that asked for something and never got it.
+const maxRemote = 256
+
+// Remote returns the tasks at remote agents that are not known to be over, in all scopes
+// and of all turns, in the order in which they were begun. The slice is shared: it is
+// valid until the next Apply.
+func (f *Fold) Remote() []Remote { return f.remote }
+
+func (f *Fold) remoteTask(e *agent.Event, d *agent.RemoteTask) {
+	i := slices.IndexFunc(f.remote, func(r Remote) bool { return r.Scope == e.Scope && r.Agent == e.Agent })
+	if i < 0 && e.Scope == "" { // who gave it up may have had no other place to say so
+		i = slices.IndexFunc(f.remote, func(r Remote) bool { return r.TaskID == d.TaskID && r.URL == d.URL })
+	}
+	if d.TaskID == "" || over(d.Status) || e.Scope != "" && asks(d.Status) {
+		if i >= 0 {
+			f.remote = slices.Delete(f.remote, i, i+1)
+		}
+		return
+	}
+	s := f.Scope(e.Scope)
+	r := Remote{RemoteTask: *d, Scope: e.Scope, Agent: e.Agent, Path: e.Path, RunID: e.RunID, TurnID: e.TurnID, Since: s.Run.Since, First: s.first}
+	if i >= 0 {
+		r.Way = f.remote[i].Way
+		f.remote[i] = r
+		return
+	}
+	r.Way = f.way(e.Scope)
+	if len(f.remote) == maxRemote {
+		f.remote = slices.Delete(f.remote, 0, 1)
+	}
+	f.remote = append(f.remote, r)
+}
+
+// over reports whether a status is one after which nothing comes.
+func over(status string) bool {
+	switch status {
+	case "completed", "failed", "canceled", "rejected", "unknown":
+		return true
+	}
+	return false
+}
+
+// asks reports whether a task asks for something. In an inner scope there is nobody to
+// ask: who has begun the task there cancels it before that is stored.
+func asks(status string) bool { return status == "input_required" || status == "auth_required" }
+
+// way returns how the conversation has come to a scope, nil if the log does not say.
+func (f *Fold) way(scope string) (way []Hosted) {
+	for range len(f.inner) {
+		s := f.inner[scope]
+		if s == nil {
+			return nil
+		}
+		around, step, ok := f.host(scope, s)
+		if !ok {
+			return nil
+		}
+		if way = append(way, step); around == "" {
+			slices.Reverse(way)
+			return way
+		}
+		scope = around
+	}
+	return nil
+}
+
+// host finds the run that opened a scope: a workflow, by the scope's name, or an agent
+// with a tool, by the call that is pending.
+func (f *Fold) host(scope string, inner *Scope) (around string, step Hosted, ok bool) {
+	workflow := agent.Conductor(scope) != ""
+	opened := func(r *Run) bool {
+		step = Hosted{r.Agent, inner.root}
+		if workflow {
+			return r.ID == inner.opener || slices.Contains(r.Before, inner.opener)
+		}
+		return r.Call(inner.opener) != nil
+	}
+	if opened(&f.conversation.Run) {
+		return "", step, true
+	}
+	for name, s := range f.inner {
+		if name != scope && opened(&s.Run) {
+			return name, step, true
+		}
+	}
+	return "", step, false
+}
+
+// leaveRemote drops the tasks of inner scopes where a fork is taken: the session that it
+// was taken of waits for them.
+func (f *Fold) leaveRemote() {
+	f.remote = slices.DeleteFunc(f.remote, func(r Remote) bool { return r.Scope != "" })
+}
