@@ -15,8 +15,10 @@ import (
 // bookmark is where a page of a list ends and the next one goes on. Clients hold it, and
 // can have changed it: it names nothing but places in what they may see.
 type bookmark struct {
-	// At and Task are the last task that was shown, Shown is how many were.
-	At    int64      `json:"t,omitempty"` // in Unix nanoseconds
+	// At and Task are the last task that was shown, Shown is how many were. A foreign log
+	// can have times that are no number of nanoseconds.
+	At    int64      `json:"t,omitempty"` // in Unix seconds
+	Nano  int64      `json:"m,omitempty"` // and the rest
 	Task  sdk.TaskID `json:"i,omitempty"`
 	Shown int        `json:"n,omitempty"`
 	// Top is the first session when the list was begun. Those between From and Read were
@@ -48,7 +50,7 @@ func (s spot) compare(o spot) int {
 	return cmp.Or(cmp.Compare(o.Updated, s.Updated), cmp.Compare(s.Context, o.Context))
 }
 
-func (b bookmark) mark() mark { return mark{id: b.Task, at: time.Unix(0, b.At)} }
+func (b bookmark) mark() mark { return mark{id: b.Task, at: time.Unix(b.At, b.Nano)} }
 
 // shown reports whether a task was shown, if its session was looked at.
 func (b bookmark) shown(m mark) bool { return b.Task != "" && m.compare(b.mark()) <= 0 }
@@ -60,7 +62,7 @@ func (w *walk) bookmark(shown []mark) bookmark {
 	b.Shown += len(shown)
 	if len(shown) > 0 {
 		last := shown[len(shown)-1]
-		b.At, b.Task = last.at.UnixNano(), last.id
+		b.At, b.Nano, b.Task = last.at.Unix(), int64(last.at.Nanosecond()), last.id
 	}
 	for _, v := range w.late {
 		if v.found && !b.shown(v.last) {
