@@ -93,11 +93,11 @@ type pushes struct {
 	wg     sync.WaitGroup // the workers
 
 	writing sync.Mutex // held while configs change: store first, then index
+	swept   time.Time  // when all were looked through; guarded by writing
 
 	mu      sync.RWMutex // guards what follows; never held during I/O
 	tasks   map[pushTask][]*webhook
-	callers map[pushCaller]int
-	swept   time.Time
+	callers map[pushCaller]map[*webhook]struct{}
 	closed  bool
 }
 
@@ -137,7 +137,7 @@ func newPushes(opts PushOptions, deps pushDeps) (*pushes, error) {
 		opts:  opts, deps: deps, log: deps.log, now: time.Now,
 		retry:   retryTimes{first: time.Second, most: time.Minute},
 		tasks:   make(map[pushTask][]*webhook),
-		callers: make(map[pushCaller]int),
+		callers: make(map[pushCaller]map[*webhook]struct{}),
 	}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
@@ -304,7 +304,7 @@ func (p *pushes) follows(t pushTask) bool {
 func (p *pushes) has(c pushCaller) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return p.callers[c] > 0
+	return len(p.callers[c]) > 0
 }
 
 // behind says that a webhook has not seen what there is of its task: it gets a snapshot

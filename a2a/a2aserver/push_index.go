@@ -24,14 +24,20 @@ func (p *pushes) admit(t pushTask, id string) (dropped []*webhook, old *webhook,
 		old = hooks[i]
 	}
 	now := p.now()
-	full := old == nil && p.callers[t.by()] >= p.opts.PerCaller
-	for owner, hooks := range p.tasks {
-		if !full && now.Sub(p.swept) < p.opts.Retain/4 {
-			break
+	own := p.callers[t.by()]
+	if now.Sub(p.swept) >= p.opts.Retain/4 {
+		p.swept = now
+		for _, hooks := range p.tasks {
+			for _, w := range hooks {
+				if ended := w.current().Ended; w != old && !ended.IsZero() && now.Sub(ended) > p.opts.Retain {
+					dropped = append(dropped, w)
+				}
+			}
 		}
-		for _, w := range hooks {
-			ended := w.current().Ended
-			if w != old && !ended.IsZero() && (now.Sub(ended) > p.opts.Retain || full && owner.by() == t.by()) {
+	}
+	if old == nil && len(own) >= p.opts.PerCaller { // then those go early whose tasks are over
+		for w := range own {
+			if !w.current().Ended.IsZero() && !slices.Contains(dropped, w) {
 				dropped = append(dropped, w)
 			}
 		}
@@ -48,8 +54,8 @@ func (p *pushes) admit(t pushTask, id string) (dropped []*webhook, old *webhook,
 	case old != nil:
 	case len(hooks)-gone(func(o pushTask) bool { return o == t }) >= p.opts.PerTask:
 		return nil, nil, invalidPush(fmt.Sprintf("the task has %d of them, and may not have more", len(hooks)))
-	case p.callers[t.by()]-gone(func(o pushTask) bool { return o.by() == t.by() }) >= p.opts.PerCaller:
-		return nil, nil, invalidPush(fmt.Sprintf("the caller has %d of them, and may not have more: delete some", p.callers[t.by()]))
+	case len(own)-gone(func(o pushTask) bool { return o.by() == t.by() }) >= p.opts.PerCaller:
+		return nil, nil, invalidPush(fmt.Sprintf("the caller has %d of them, and may not have more: delete some", len(own)))
 	}
 	return dropped, old, nil
 }
@@ -76,7 +82,10 @@ func (p *pushes) index(r PushRecord) {
 	hooks := append(slices.Clone(p.tasks[w.task]), w)
 	slices.SortFunc(hooks, func(a, b *webhook) int { return a.place.compare(b.place) })
 	p.tasks[w.task] = hooks
-	p.callers[w.task.by()]++
+	if p.callers[w.task.by()] == nil {
+		p.callers[w.task.by()] = make(map[*webhook]struct{})
+	}
+	p.callers[w.task.by()][w] = struct{}{}
 	if p.swept.IsZero() {
 		p.swept = p.now()
 	}
@@ -90,10 +99,9 @@ func (p *pushes) forget(w *webhook) {
 	if p.tasks[w.task] = hooks; len(hooks) == 0 {
 		delete(p.tasks, w.task)
 	}
-	if p.callers[w.task.by()]--; p.callers[w.task.by()] <= 0 {
+	if delete(p.callers[w.task.by()], w); len(p.callers[w.task.by()]) == 0 {
 		delete(p.callers, w.task.by())
 	}
-	p.swept = p.now()
 }
 
 // ended notes that the webhook has heard the end of its task.

@@ -403,3 +403,53 @@ func TestPushRecordsShowNoSecrets(t *testing.T) {
 	}
 	require.Contains(t, b.String(), "config a of task t")
 }
+
+// A caller who has as many configs as may be asks for one more: nothing of others' is
+// looked at for that, however many they have and whatever is being done with them.
+func TestFullCallerIsNobodyElsesWork(t *testing.T) {
+	p := testPushes(t, PushOptions{PerCaller: 2, PerTask: 10})
+	ctx := context.Background()
+	now := time.Unix(1_000_000, 0)
+	p.now = func() time.Time { return now }
+	_, err := p.save(ctx, aTask("bob"), "", &sdk.PushConfig{ID: "bob's", URL: hookURL})
+	require.NoError(t, err)
+	for _, id := range []string{"1", "2"} {
+		_, err := p.save(ctx, aTask("alice"), "", &sdk.PushConfig{ID: id, URL: hookURL})
+		require.NoError(t, err)
+	}
+	busy := p.find(aTask("bob"), "bob's")
+	busy.mu.Lock()
+	done := make(chan error)
+	go func() {
+		_, err := p.save(ctx, aTask("alice"), "", &sdk.PushConfig{ID: "3", URL: hookURL})
+		done <- err
+	}()
+	select {
+	case err = <-done:
+	case <-time.After(5 * time.Second):
+		err = errors.New("it waits for another caller's config")
+	}
+	busy.mu.Unlock()
+	require.ErrorIs(t, err, sdk.ErrInvalidParams)
+}
+
+// All configs are looked through from time to time, and not at every save after a time in
+// which none had to go.
+func TestConfigsAreSweptFromTimeToTime(t *testing.T) {
+	p := testPushes(t, PushOptions{Retain: time.Hour})
+	ctx := context.Background()
+	now := time.Unix(1_000_000, 0)
+	p.now = func() time.Time { return now }
+	save := func(id string) {
+		_, err := p.save(ctx, aTask("alice"), "", &sdk.PushConfig{ID: id, URL: hookURL})
+		require.NoError(t, err)
+	}
+	save("1")
+	now = now.Add(20 * time.Minute)
+	save("2")
+	require.Equal(t, now, p.swept)
+	swept := now
+	now = now.Add(time.Minute)
+	save("3")
+	require.Equal(t, swept, p.swept)
+}
