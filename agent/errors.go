@@ -104,13 +104,10 @@ func (e *BudgetError) Error() string {
 // Is makes errors.Is(err, ErrLimit) true.
 func (e *BudgetError) Is(target error) bool { return target == ErrLimit }
 
-// TransferLimitError is an ErrTransferLimit. Final is false for the first
-// refused transfer of a turn, which the agent answers with a result for its
-// model, and true for the next, which ends the turn.
-type TransferLimitError struct {
-	Reason string
-	Final  bool
-}
+// TransferLimitError is an ErrTransferLimit. An agent answers the first of a run with
+// a result for its model, which is not offered transfers any more; the next one ends
+// the run.
+type TransferLimitError struct{ Reason string }
 
 func (e *TransferLimitError) Error() string { return "transfer limit reached: " + e.Reason }
 

@@ -8,6 +8,12 @@ import "context"
 type TransferPolicy struct {
 	AllowTransferToParent bool
 	AllowTransferToPeers  bool
+	// AllowTransferBack lets the agent's model hand a conversation back at once to the
+	// agent that has just handed it over. Otherwise that agent is a target only after
+	// this one has said or done something: small models hand back on arrival, because
+	// the sender's description often fits as well. It widens nothing else, and does not
+	// concern functions, or a target that did not take over.
+	AllowTransferBack bool
 }
 
 // Transferrer is implemented by agents that have a transfer policy.

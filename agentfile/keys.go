@@ -53,8 +53,8 @@ func ownKeys() []key {
 				p.d.subagents, p.d.listed = p.names(k, n), true
 				p.d.unsure = p.d.unsure || len(p.report.problems) > before
 			}},
-		{name: "transfer", typ: "a mapping", def: "neither",
-			meaning: "Whom the agent may hand the conversation to besides its sub-agents.",
+		{name: "transfer", typ: "a mapping", def: "none of them",
+			meaning: "Whom the agent may hand the conversation to besides its sub-agents, and when.",
 			keys: []key{
 				{name: "parent", typ: "true or false", example: "true", def: "false",
 					meaning: "Back to its parent.",
@@ -62,6 +62,9 @@ func ownKeys() []key {
 				{name: "peers", typ: "true or false", example: "true", def: "false",
 					meaning: "To the other sub-agents of its parent.",
 					read:    boolean(func(d *definition, b bool) { d.policy.AllowTransferToPeers = b })},
+				{name: "back", typ: "true or false", example: "true", def: "false",
+					meaning: "At once to the agent that has just handed the conversation over, if that is one of those it may hand over to. Otherwise only after the agent has said something or used a tool.",
+					read:    boolean(func(d *definition, b bool) { d.policy.AllowTransferBack = b })},
 			}},
 		{name: "tools", typ: "a list of names", example: "[" + summarize.Name + "]", def: "none",
 			meaning: "The tools the agent can call: those that the program registers, and the built-in `" + summarize.Name + "`, which uses the agent's own model.",

@@ -44,17 +44,7 @@ type Agent struct {
 
 	ownView any // the memo key of the view of the user's conversation
 
-	offers sync.Map // *agent.Node → *offer: what a place in a tree adds
-}
-
-// offer is what the agent's model is offered at one place in a tree.
-type offer struct {
-	tools    []llm.ToolSpec
-	transfer string // the instruction about transfers, "" without targets
-	prompt   string // the agent's fixed instructions
-	system   string // prompt and transfer, joined
-
-	view func() any // makes the view of the user's conversation
+	offers sync.Map // *agent.Node → *offer: all that a place in a tree has
 }
 
 // InstructionFunc returns the system prompt for one invocation. An error ends
@@ -259,14 +249,14 @@ func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent
 			return
 		}
 		if calls := v.Pending(); len(calls) > 0 {
-			a.runTools(ctx, inv, v.Strikes(), calls, yield)
+			a.runTools(ctx, inv, v.Run(), calls, yield)
 			return
 		}
 		if a.compaction != nil {
 			a.askWithin(ctx, inv, v, yield)
 			return
 		}
-		a.ask(ctx, inv, v.Messages(), yield)
+		a.ask(ctx, inv, v, yield)
 	}
 }
 
@@ -283,7 +273,7 @@ func (a *Agent) viewKey(n *agent.Node, scope string) any {
 // what was stored since it was last looked at.
 func (a *Agent) view(ctx context.Context, inv *agent.Invocation) (*view.View, error) {
 	s := inv.Session()
-	create := a.offer(inv.Node()).view // made once
+	create := a.place(inv.Node()).view // made once
 	if scope := inv.Scope(); scope != "" {
 		n := inv.Node()
 		create = func() any { return a.newView(n, scope) }
@@ -300,53 +290,32 @@ func (a *Agent) newView(n *agent.Node, scope string) *view.View {
 	return v
 }
 
-func (a *Agent) offer(n *agent.Node) *offer {
-	if o, ok := a.offers.Load(n); ok {
-		return o.(*offer)
-	}
-	o := &offer{tools: make([]llm.ToolSpec, 0, len(a.tools)+1), view: func() any { return a.newView(n, "") }}
-	for _, t := range a.tools {
-		o.tools = append(o.tools, t.Info().ToolSpec)
-	}
-	if spec, ok := transfer.OfferAs(n, a.transferName, a.transferInfo); ok {
-		o.tools = append(o.tools, spec)
-		o.transfer = a.transferText
-	}
-	o.prompt, o.system = a.prompt, paragraphs(a.prompt, o.transfer)
-	stored, _ := a.offers.LoadOrStore(n, o)
-	return stored.(*offer)
-}
-
 // Request returns what the agent's model would be asked now.
 func (a *Agent) Request(ctx context.Context, inv *agent.Invocation) (*llm.Request, error) {
 	v, err := a.view(ctx, inv)
 	if err != nil {
 		return nil, err
 	}
-	return a.request(ctx, inv, v.Messages())
+	return a.request(ctx, inv, v.Run(), v.Messages())
 }
 
-func (a *Agent) request(ctx context.Context, inv *agent.Invocation, messages []llm.Message) (*llm.Request, error) {
+func (a *Agent) request(ctx context.Context, inv *agent.Invocation, run view.Run, messages []llm.Message) (*llm.Request, error) {
 	system, err := a.instructions(ctx, inv)
 	if err != nil {
 		return nil, fmt.Errorf("instructions: %w", err)
 	}
-	o := a.offer(inv.Node())
+	o := a.offered(inv.Node(), run)
 	if system == o.prompt {
 		system = o.system
 	} else {
 		system = paragraphs(system, o.transfer)
 	}
 	req := &llm.Request{System: system, Messages: messages, Tools: o.tools, Stream: inv.Streaming(), Settings: a.settings}
-	if len(o.tools) == 0 {
+	switch {
+	case len(o.tools) == 0:
 		req.ToolChoice, req.ParallelToolCalls = "", nil
+	case len(o.targets) == 0 && string(req.ToolChoice) == a.transferName: // endpoints refuse the name of a tool that is not there
+		req.ToolChoice = ""
 	}
 	return req, nil
-}
-
-func paragraphs(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + "\n\n" + b
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools/transfer"
+	"github.com/agentarbor/arbor/view"
 )
 
 // maxAttempts bounds how often one answer is asked for when its stream breaks;
@@ -22,8 +23,8 @@ const maxAttempts = 3
 // ask gets one answer from the model and yields it: reasoning, text, calls and
 // the usage that closes it, joined into one write. An attempt that is cut off
 // is discarded and asked for again.
-func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, messages []llm.Message, yield func(*agent.Event, error) bool) {
-	req, err := a.request(ctx, inv, messages)
+func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yield func(*agent.Event, error) bool) {
+	req, err := a.request(ctx, inv, v.Run(), v.Messages())
 	if err != nil {
 		yield(nil, err)
 		return

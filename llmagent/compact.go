@@ -110,7 +110,7 @@ func (a *Agent) askWithin(ctx context.Context, inv *agent.Invocation, v *view.Vi
 	if near && a.compact(ctx, inv, v, false, yield) {
 		return
 	}
-	a.ask(ctx, inv, v.Messages(), func(e *agent.Event, err error) bool {
+	a.ask(ctx, inv, v, func(e *agent.Event, err error) bool {
 		if err != nil && errorCode(err) == string(llm.CodeContextLength) && v.Compactions() < compactions && a.compact(ctx, inv, v, true, yield) {
 			return false
 		}
@@ -122,7 +122,7 @@ func (a *Agent) askWithin(ctx context.Context, inv *agent.Invocation, v *view.Vi
 func (a *Agent) near(ctx context.Context, inv *agent.Invocation, v *view.View) (bool, error) {
 	messages, request := v.Tokens()
 	if request == 0 {
-		frame, err := a.frame(ctx, inv)
+		frame, err := a.frame(ctx, inv, v.Run())
 		if err != nil {
 			return false, err
 		}
@@ -132,8 +132,8 @@ func (a *Agent) near(ctx context.Context, inv *agent.Invocation, v *view.View) (
 }
 
 // frame counts what a request has beside its messages.
-func (a *Agent) frame(ctx context.Context, inv *agent.Invocation) (int, error) {
-	req, err := a.request(ctx, inv, nil)
+func (a *Agent) frame(ctx context.Context, inv *agent.Invocation, run view.Run) (int, error) {
+	req, err := a.request(ctx, inv, run, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -147,7 +147,7 @@ func (a *Agent) frame(ctx context.Context, inv *agent.Invocation) (int, error) {
 }
 
 // sameTools reports whether two lists are one: they are made once for each place
-// in a tree.
+// in a tree, and for what is left of it at a moment.
 func sameTools(a, b []llm.ToolSpec) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
@@ -156,7 +156,7 @@ func sameTools(a, b []llm.ToolSpec) bool {
 // stored of it. Harder leaves out more, whatever the count says. It reports
 // false, having done nothing, if nothing can be left out.
 func (a *Agent) compact(ctx context.Context, inv *agent.Invocation, v *view.View, harder bool, yield func(*agent.Event, error) bool) bool {
-	fixed, err := a.frame(ctx, inv)
+	fixed, err := a.frame(ctx, inv, v.Run())
 	if err != nil {
 		yield(nil, err)
 		return true

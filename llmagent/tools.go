@@ -37,7 +37,7 @@ func clean(s string) string {
 
 // runTools settles the calls of one answer: first the tools, in parallel, each
 // result stored when it is there; then the transfers, in one write.
-func (a *Agent) runTools(ctx context.Context, inv *agent.Invocation, strikes int, calls []view.Call, yield func(*agent.Event, error) bool) {
+func (a *Agent) runTools(ctx context.Context, inv *agent.Invocation, run view.Run, calls []view.Call, yield func(*agent.Event, error) bool) {
 	var plain, transfers []view.Call
 	for _, c := range calls {
 		if c.Name == agent.TransferTool {
@@ -47,7 +47,7 @@ func (a *Agent) runTools(ctx context.Context, inv *agent.Invocation, strikes int
 		}
 	}
 	now, later := a.sort(inv, plain)
-	if len(now) > 0 && !a.execute(ctx, inv, now, yield) {
+	if len(now) > 0 && !a.execute(ctx, inv, run, now, yield) {
 		return
 	}
 	if len(later) > 0 {
@@ -55,7 +55,7 @@ func (a *Agent) runTools(ctx context.Context, inv *agent.Invocation, strikes int
 		return
 	}
 	if len(transfers) > 0 {
-		a.decide(ctx, inv, strikes, transfers, yield)
+		a.decide(ctx, inv, run, transfers, yield)
 		return
 	}
 	yield(&agent.Event{Data: &agent.Continue{}}, nil)
@@ -70,9 +70,9 @@ const together = agent.Settle / 2
 // log is not a matter of which processor was quicker; a tool that takes longer holds up
 // nobody's result. It reports whether to go on, and returns only when no tool runs any
 // more.
-func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, calls []view.Call, yield func(*agent.Event, error) bool) bool {
+func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run, calls []view.Call, yield func(*agent.Event, error) bool) bool {
 	if len(calls) == 1 && a.quick(calls[0], inv) {
-		return yield(a.refuse(calls[0], inv), nil)
+		return yield(a.refuse(calls[0], inv, run), nil)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -102,7 +102,7 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, calls []view
 			running++
 			call := begun
 			wg.Go(func() {
-				events, err := a.call(ctx, inv, calls[call], send)
+				events, err := a.call(ctx, inv, run, calls[call], send)
 				ends <- ended{call, events, err}
 			})
 		}
@@ -174,14 +174,14 @@ func (a *Agent) quick(c view.Call, inv *agent.Invocation) bool {
 }
 
 // refuse answers a call that is not run.
-func (a *Agent) refuse(c view.Call, inv *agent.Invocation) *agent.Event {
+func (a *Agent) refuse(c view.Call, inv *agent.Invocation, run view.Run) *agent.Event {
 	message := "interrupted; outcome unknown; check before you repeat it"
 	if told := a.denied(c, inv); told != "" {
 		message = told
 	}
 	if a.byName[c.Name] == nil {
 		names := make([]string, 0, len(a.tools)+1)
-		for _, t := range a.offer(inv.Node()).tools {
+		for _, t := range a.offered(inv.Node(), run).tools {
 			names = append(names, t.Name)
 		}
 		message = fmt.Sprintf("there is no tool %q. The tools: %s", c.Name, strings.Join(names, ", "))
@@ -198,9 +198,9 @@ func result(c view.Call, output json.RawMessage, isError bool) *agent.Event {
 
 // call runs one tool and returns the events that settle it, or an error that
 // ends the run.
-func (a *Agent) call(ctx context.Context, inv *agent.Invocation, c view.Call, send func(...*agent.Event) bool) ([]*agent.Event, error) {
+func (a *Agent) call(ctx context.Context, inv *agent.Invocation, run view.Run, c view.Call, send func(...*agent.Event) bool) ([]*agent.Event, error) {
 	if a.quick(c, inv) {
-		return []*agent.Event{a.refuse(c, inv)}, nil
+		return []*agent.Event{a.refuse(c, inv, run)}, nil
 	}
 	info := tools.CallInfo{
 		Session: inv.Session().Key(), Agent: inv.Agent().Name(), RunID: c.RunID, CallID: c.ID,
@@ -277,8 +277,8 @@ func (e innerError) Unwrap() error { return e.error }
 
 // decide settles the transfer calls of one answer. The first legal one wins;
 // all are answered in the same write as the transfer itself.
-func (a *Agent) decide(ctx context.Context, inv *agent.Invocation, strikes int, calls []view.Call, yield func(*agent.Event, error) bool) {
-	d := decision{agent: a, inv: inv, events: make([]*agent.Event, 0, 2*len(calls))}
+func (a *Agent) decide(ctx context.Context, inv *agent.Invocation, run view.Run, calls []view.Call, yield func(*agent.Event, error) bool) {
+	d := decision{agent: a, inv: inv, run: run, targets: a.offered(inv.Node(), run).targets, events: make([]*agent.Event, 0, 2*len(calls))}
 	for _, c := range calls {
 		if err := d.call(ctx, c); err != nil {
 			yield(nil, err)
@@ -295,8 +295,8 @@ func (a *Agent) decide(ctx context.Context, inv *agent.Invocation, strikes int, 
 	}
 	if d.winner != nil {
 		d.add(&agent.Event{Data: d.winner})
-	} else if d.err == nil && strikes+d.strikes > maxStrikes {
-		d.err = fmt.Errorf("%w: %d attempts in one run, the last: %s", agent.ErrTransferRejected, strikes+d.strikes, d.last)
+	} else if d.err == nil && run.Strikes+d.strikes > maxStrikes {
+		d.err = fmt.Errorf("%w: %d attempts in one run, the last: %s", agent.ErrTransferRejected, run.Strikes+d.strikes, d.last)
 	}
 	for i, e := range d.events {
 		e.More = i < len(d.events)-1 || d.err != nil
@@ -315,6 +315,8 @@ func (a *Agent) decide(ctx context.Context, inv *agent.Invocation, strikes int, 
 type decision struct {
 	agent   *Agent
 	inv     *agent.Invocation
+	run     view.Run
+	targets []*agent.Node // that the model was offered
 	events  []*agent.Event
 	winner  *agent.Transfer
 	asked   []view.Call // the transfer that waits for an approval
@@ -361,12 +363,15 @@ func (d *decision) call(ctx context.Context, c view.Call) error {
 
 func (d *decision) settle(ctx context.Context, c view.Call) {
 	call, err := transfer.Parse(c.Input)
-	if err != nil {
-		err = fmt.Errorf("%w: %s. %s", agent.ErrUnknownTarget, err, transfer.Legal(d.inv.Node(), ""))
-	}
 	var target *agent.Node
-	if err == nil {
-		target, err = transfer.Resolve(d.inv.Node(), d.inv.Tree(), call)
+	switch {
+	case d.run.Limited:
+		err = &agent.TransferLimitError{Reason: "no transfer is offered any more in this run"}
+		d.err = err
+	case err != nil:
+		err = fmt.Errorf("%w: %s. %s", agent.ErrUnknownTarget, err, transfer.Legal(d.targets, ""))
+	default:
+		target, err = transfer.Resolve(d.inv.Node(), d.inv.Tree(), d.targets, call)
 	}
 	if d.winner != nil {
 		if target != nil && target.Agent.Name() == d.winner.To {
@@ -402,9 +407,6 @@ func (d *decision) settle(ctx context.Context, c view.Call) {
 		d.answer(c, "limit reached: answer yourself ("+limit.Reason+")", true)
 		d.record(c, call, agent.TransferRejected)
 		d.add(&agent.Event{Data: &agent.Notice{Code: agent.NoticeTransferLimit, Message: limit.Error()}})
-		if limit.Final {
-			d.err = err
-		}
 	case errors.Is(err, agent.ErrTargetNotReady):
 		d.answer(c, err.Error(), true)
 		d.record(c, call, agent.TransferFailed)

@@ -112,9 +112,9 @@ func (l *lane) withinTransfers(from, to string, spoke bool) error {
 	l.t.mu.Unlock()
 	switch {
 	case !p.granted:
-		return &agent.TransferLimitError{Reason: fmt.Sprintf("at most %d transfers a turn", limit), Final: p.hits > 0}
+		return &agent.TransferLimitError{Reason: fmt.Sprintf("at most %d transfers a turn", limit)}
 	case circle:
-		return &agent.TransferLimitError{Reason: fmt.Sprintf("%s handed over to %s before in this turn, and nothing was said since", from, to), Final: p.hits > 0}
+		return &agent.TransferLimitError{Reason: fmt.Sprintf("%s handed over to %s before in this turn, and nothing was said since", from, to)}
 	}
 	return nil
 }
@@ -125,7 +125,6 @@ func (l *lane) withinTransfers(from, to string, spoke bool) error {
 // that asks for the transfer, in the order of the log; else when it is first asked about.
 type passage struct {
 	granted bool
-	hits    int // how many were refused before
 }
 
 // passage returns the one of a scope. The caller holds mu.
@@ -135,12 +134,9 @@ func (t *turn) passage(scope string) passage {
 		return p
 	}
 	taken := t.w.fold.Turn.Transfers
-	p.hits = t.w.fold.Turn.LimitHits
 	for _, other := range t.passages {
 		if other.granted {
 			taken++
-		} else {
-			p.hits++
 		}
 	}
 	p.granted = taken < t.r.limits.Transfers

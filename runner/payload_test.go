@@ -143,7 +143,7 @@ func TestTransferInputIsForTheWayDown(t *testing.T) {
 		a, err := llmagent.New(name, "", scripted.Func(name, func(req *llm.Request) scripted.Answer {
 			offered = append(offered, string(req.Tools[0].Parameters))
 			return scripted.Reply(scripted.Call(agent.TransferTool, arguments))
-		}), append(opts, llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}))...)
+		}), append(opts, llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true, AllowTransferBack: true}))...)
 		require.NoError(t, err)
 		return a
 	}

@@ -2,9 +2,13 @@ package runner_test
 
 import (
 	"context"
+	"encoding/json"
+	"strings"
+	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -40,5 +44,77 @@ func (w *world) checkSent() {
 		if got.System != s.req.System || !sameTools(got.Tools, s.req.Tools) {
 			w.t.Fatalf("%s at %d of %s was offered something else:\n%v\n%v", s.agent, s.seq, s.key, got.Request, s.req)
 		}
+		w.checkOffer(r.Tree().Node(s.agent), s)
 	}
+}
+
+// checkOffer holds what a model was offered against the log before it: nobody to hand
+// over to after a limit, and not the agent that has just handed over.
+func (w *world) checkOffer(n *agent.Node, s sent) {
+	var handed, began *agent.Transfer // the last one, and the one that began the run
+	running, limited, done := false, false, false
+	for e, err := range w.store.Load(context.Background(), s.key, 0) {
+		require.NoError(w.t, err)
+		if e.Seq > s.seq {
+			break
+		}
+		if e.Scope != "" {
+			continue
+		}
+		switch d := e.Data.(type) {
+		case *agent.HarnessEnd:
+			if d.FinishReason != agent.FinishReasonInputRequired {
+				running, began, limited = false, nil, false
+			}
+			if d.FinishReason != agent.FinishReasonTransfer {
+				handed = nil
+			}
+		case *agent.Transfer:
+			if d.Outcome == agent.TransferCommitted {
+				handed = d
+			}
+		case *agent.User:
+			running, began, handed, limited = false, nil, nil, false
+		case *agent.HarnessStart:
+			if !running { // else it takes up what another has begun
+				running, began, done = true, handed, false
+			}
+		case *agent.Notice:
+			limited = limited || d.Code == agent.NoticeTransferLimit
+		case *agent.Text:
+			done = done || strings.TrimSpace(d.Content) != ""
+		case *agent.ToolResult:
+			done = done || d.Name != agent.TransferTool
+		}
+	}
+	var targets []string
+	for _, t := range n.Targets() {
+		if limited || !done && began != nil && began.TransferType == "" && began.From == t.Agent.Name() && !w.traits[s.agent].back {
+			continue
+		}
+		targets = append(targets, t.Agent.Name())
+	}
+	require.Equal(w.t, targets, offered(w.t, s.req), "%s at %d of %s: limited %v, done %v", s.agent, s.seq, s.key, limited, done)
+	require.Equal(w.t, targets != nil, strings.Contains(s.req.System, agent.TransferTool))
+	switch {
+	case limited:
+		w.happened["no transfer offered after a limit"] = true
+	case len(targets) < len(n.Targets()):
+		w.happened["a sender that is no target yet"] = true
+	}
+}
+
+// offered returns the agents that a request offers to hand over to.
+func offered(t testing.TB, req *llm.Request) []string {
+	var schema struct {
+		Properties struct {
+			Name struct{ Enum []string } `json:"agent_name"`
+		}
+	}
+	for _, tool := range req.Tools {
+		if tool.Name == agent.TransferTool {
+			require.NoError(t, json.Unmarshal(tool.Parameters, &schema))
+		}
+	}
+	return schema.Properties.Name.Enum
 }

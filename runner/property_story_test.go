@@ -153,7 +153,7 @@ var mustHappen = []string{
 	"a compaction", "a compaction with a summary", "a compaction whose summary failed",
 	"a route", "a transfer with an input", "error tripwire", "error agent_error",
 	"a transfer", "a transfer in an agent tool", "an agent tool", "an agent tool inside of another",
-	"a transfer beyond the limit",
+	"a transfer beyond the limit", "no transfer offered after a limit", "a sender that is no target yet",
 	"a fork", "a fork that takes up a run", "a fork inside of an agent tool", "a fork that waits for a decision", "a call approved in a fork", "a store that dies in a fork",
 	"a question withdrawn", "a call approved, a tool", "a call denied, a tool", "a call approved, a transfer", "a call denied, a transfer",
 	"a decision that comes again", "a call forbidden by a rule", "a return to the parent", "a return to the root", "forty agents",

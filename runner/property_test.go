@@ -182,6 +182,7 @@ type routed struct{ run, answer string }
 type traits struct {
 	rules *tools.Policy
 	asks  bool // before it transfers
+	back  bool // it may hand back at once
 	model bool
 }
 

@@ -147,7 +147,8 @@ func (w *world) condition(_ context.Context, inv *agent.Invocation, answer strin
 
 func (w *world) agent(name string, history viewChoice, routes []agent.Route, kids []agent.Agent) agent.Agent {
 	policy := agent.TransferPolicy{
-		AllowTransferToParent: rapid.Bool().Draw(w.rt, "to parent"), AllowTransferToPeers: rapid.Bool().Draw(w.rt, "to peers")}
+		AllowTransferToParent: rapid.Bool().Draw(w.rt, "to parent"), AllowTransferToPeers: rapid.Bool().Draw(w.rt, "to peers"),
+		AllowTransferBack: rapid.Bool().Draw(w.rt, "back")}
 	returns := agent.StayActive
 	if oneInFour.Draw(w.rt, "returns") == 2 {
 		returns = agent.ReturnToParent
@@ -161,7 +162,7 @@ func (w *world) agent(name string, history viewChoice, routes []agent.Route, kid
 	}
 	box, err := propertyTools()
 	require.NoError(w.t, err)
-	t := traits{rules: somePolicy.Draw(w.rt, "rules"), asks: oneInFour.Draw(w.rt, "transfers are approved") == 3, model: true}
+	t := traits{rules: somePolicy.Draw(w.rt, "rules"), asks: oneInFour.Draw(w.rt, "transfers are approved") == 3, back: policy.AllowTransferBack, model: true}
 	w.traits[name] = t
 	m := &plannedModel{name: name, trims: history.trims}
 	compaction := someCompaction.Draw(w.rt, "compaction")

@@ -27,7 +27,6 @@ func (l *lane) route(n *agent.Node, run session.Run) (transfer *agent.Event, err
 	var limit *agent.TransferLimitError
 	switch {
 	case errors.As(err, &limit):
-		limit.Final = true
 		return nil, limit
 	case err != nil:
 		record.Outcome = agent.TransferFailed

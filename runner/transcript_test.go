@@ -38,7 +38,7 @@ var update = flag.Bool("update", false, "rewrite the expected events and wire of
 // requests on the wire. Each is played four times, with the models in process
 // and behind a real HTTP endpoint, streamed and not, and must come out the same.
 //
-//	-- agents --       one a line, children indented: NAME [parent] [peers] [TOOL…] [| DESCRIPTION]
+//	-- agents --       one a line, children indented: NAME [parent] [peers] [back] [TOOL…] [| DESCRIPTION]
 //	-- script --       see package llm/scripted
 //	-- user --         one message a line
 //	-- events --       written by -update
@@ -147,6 +147,8 @@ func parseTree(t testing.TB, text string, model func(name string) llm.Model) age
 				policy.AllowTransferToParent = true
 			case "peers":
 				policy.AllowTransferToPeers = true
+			case "back":
+				policy.AllowTransferBack = true
 			default:
 				require.NotNil(t, registry.Get(w), w)
 				opts = append(opts, llmagent.WithTools(registry.Get(w)))

@@ -80,8 +80,6 @@ type Turn struct {
 	// ToolCalls counts the calls of tools that models have asked for, those without a
 	// result included.
 	ToolCalls int
-	// LimitHits counts the transfers that were answered "limit reached".
-	LimitHits int
 	// User is what the user said.
 	User *agent.User
 }
@@ -163,8 +161,8 @@ type Run struct {
 	Open   bool
 	Finish agent.FinishReason
 	Target string
-	// Answers counts the model's recorded answers, Strikes the transfers refused.
-	Answers, Strikes int
+	// Answers counts the model's recorded answers.
+	Answers int
 	// Pending are the calls without a result, in request order.
 	Pending []Call
 	// TakesUp says that the run goes on where one that waited for approvals ended.
@@ -448,9 +446,6 @@ func (f *Fold) Apply(e *agent.Event) {
 		}
 	case *agent.Notice:
 		switch d.Code {
-		case agent.NoticeTransferLimit:
-			f.Turn.LimitHits++
-			s.Run.Strikes-- // the attempt is a limit's, not the model's mistake
 		case agent.NoticeForked: // nothing of the past is written to any more
 			for i := range s.Run.Pending {
 				s.Run.Pending[i].RunID = e.RunID
@@ -515,13 +510,10 @@ func (s *Scope) mark(e *agent.Event) {
 }
 
 func (f *Fold) transfer(s *Scope, t *agent.Transfer) {
-	switch t.Outcome {
-	case agent.TransferCommitted:
+	if t.Outcome == agent.TransferCommitted {
 		s.Active, s.handed, s.given = t.To, t, s.Run.Transfer
 		s.pairs = append(s.pairs, hop{t.From, t.To})
 		f.Turn.Transfers++
-	case agent.TransferRejected:
-		s.Run.Strikes++
 	}
 }
 

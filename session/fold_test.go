@@ -248,14 +248,11 @@ func TestFoldCounts(t *testing.T) {
 		support.call("a", "x"), support.call("b", "x"), support.result("a", "x"), support.result("b", "x"),
 		inner.start(), inner.usage(), inner.transfer("z", agent.TransferCommitted), inner.call("c", "x"),
 	)...)
-	require.Equal(t, session.Turn{ID: "t1", UserRunID: "u-t1", Started: time.Unix(0, 0).UTC(), Transfers: 1, ModelCalls: 4, ToolCalls: 3, LimitHits: 1, User: &agent.User{Content: llm.Content{Text: "hi"}}}, f.Turn)
-	require.Equal(t, 2, f.Scope("").Run.Strikes, "an attempt that a limit refused is no strike")
+	require.Equal(t, session.Turn{ID: "t1", UserRunID: "u-t1", Started: time.Unix(0, 0).UTC(), Transfers: 1, ModelCalls: 4, ToolCalls: 3, User: &agent.User{Content: llm.Content{Text: "hi"}}}, f.Turn)
 	require.Equal(t, 2, f.Scope("").Run.Answers)
-	require.Zero(t, f.Scope("c1").Run.Strikes)
 	require.Equal(t, 1, f.Scope("c1").Run.Answers)
 
 	f = foldOf(join(user("t1"), support.start(), support.usage(), support.transfer("x", agent.TransferRejected), support.hand("billing"), billing.start())...)
-	require.Zero(t, f.Scope("").Run.Strikes, "a run begins with none")
 	require.Equal(t, 2, f.Turn.ModelCalls)
 
 	f = foldOf(join(user("t1"), support.start(), support.usage(), limit, support.end("stop", ""), user("t2"))...)

@@ -24,6 +24,7 @@ import (
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -59,6 +60,8 @@ func (r *recorder) record(body []byte) {
 	}
 	var name string
 	_ = json.Unmarshal(request["model"], &name)
+	// The instruction about transfers comes and goes with their tool.
+	request["messages"] = bytes.Replace(request["messages"], []byte(`\n\n`+transfer.Instruction), nil, 1)
 	before, turn := r.sent[name], r.in[name]
 	r.sent[name], r.in[name] = request, r.turn
 	if before == nil {
@@ -66,9 +69,13 @@ func (r *recorder) record(body []byte) {
 	}
 	r.compared++
 	for field := range request {
-		if field != "messages" && !bytes.Equal(request[field], before[field]) {
+		if field != "messages" && field != "tools" && !bytes.Equal(request[field], before[field]) {
 			r.failed = append(r.failed, fmt.Sprintf("%s: %s was %s and is %s", name, field, before[field], request[field]))
 		}
+	}
+	// Of the tools, the last one alone may be there or not: the one for transfers.
+	if was, is := others(before["tools"]), others(request["tools"]); was != is {
+		r.failed = append(r.failed, fmt.Sprintf("%s: the tools were %s and are %s", name, was, is))
 	}
 	if len(request) != len(before) {
 		r.failed = append(r.failed, fmt.Sprintf("%s: other fields", name))
@@ -88,6 +95,15 @@ func (r *recorder) record(body []byte) {
 	case n == 0 || !trims(n, turn, r.turn):
 		r.failed = append(r.failed, fmt.Sprintf("%s, turn %d: after\n%s\ncomes\n%s", name, r.turn, before["messages"], request["messages"]))
 	}
+}
+
+// others returns the tools of a request but the one for transfers, which must be the
+// last.
+func others(list json.RawMessage) string {
+	if i := bytes.Index(list, []byte(`,{"function":{"name":"`+agent.TransferTool)); i >= 0 {
+		list = append(bytes.Clone(list[:i]), ']')
+	}
+	return string(list)
 }
 
 // trims reports whether LastTurns(n) trims in a turn after one and up to another:
@@ -136,7 +152,8 @@ func (r *recorder) answer(*llm.Request) scripted.Answer {
 // HTTP. Whatever the policy, and across transfers, turns and broken ones: all
 // bytes of an agent's request up to the end of its messages stand at the
 // beginning of its next one, and the rest is the same; except where LastTurns
-// trims, once in n turns, and where the agent's view was compacted.
+// trims, once in n turns, where the agent's view was compacted, and for the tool of
+// transfers with its instruction, which are there when it has targets.
 func TestRequestsShareTheirPrefix(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.nofailfile", "true")) // a failure prints its seed
 	rec := &recorder{}

@@ -173,7 +173,7 @@ func follow(rt *rapid.T, policy string, p view.Policy, node *agent.Node, log []*
 		for _, e := range log[:i+1] {
 			fresh.Apply(e)
 		}
-		if want := render(fresh.Messages()); !reflect.DeepEqual(want, lines) || !reflect.DeepEqual(fresh.Pending(), v.Pending()) || fresh.Strikes() != v.Strikes() {
+		if want := render(fresh.Messages()); !reflect.DeepEqual(want, lines) || !reflect.DeepEqual(fresh.Pending(), v.Pending()) || !reflect.DeepEqual(fresh.Run(), v.Run()) {
 			rt.Fatalf("%s:\n%q\n%q", at(), want, lines)
 		}
 		count, request := v.Tokens()

@@ -32,8 +32,9 @@ type View struct {
 	seq     int64
 	shown   shown
 	open    answer
-	acted   bool // the agent has had a run in this scope
-	strikes int
+	acted   bool            // the agent has had a run in this scope
+	run     Run             // the agent's current one
+	handed  *agent.Transfer // to the agent, whose run has not started yet
 	use     use
 	dropped dropped
 }
@@ -86,10 +87,6 @@ func New(n *agent.Node, own Policy, scope string) *View {
 
 // Seq is the position of the last event that was applied.
 func (v *View) Seq() int64 { return v.seq }
-
-// Strikes counts the transfers that were refused in the agent's current run,
-// those beyond a limit not among them.
-func (v *View) Strikes() int { return v.strikes }
 
 // Messages returns the conversation as the agent's model may see it now. The
 // slice is shared: it must not be changed, and later events only append.
@@ -147,6 +144,7 @@ func (v *View) Apply(e *agent.Event) {
 	switch d := e.Data.(type) {
 	case *agent.User:
 		v.flush()
+		v.run, v.handed = Run{}, nil // a run that was cut off or paused is over
 		v.addTurn(llm.Message{Role: llm.RoleUser, Content: v.userWords(v.policy.redactContent(d.Content))}, e.Seq)
 	case *agent.HarnessStart:
 		if !v.waits(e.Agent) {
@@ -156,11 +154,18 @@ func (v *View) Apply(e *agent.Event) {
 			v.addTurn(llm.UserText(v.attribute("user", v.policy.redactUser(agent.OutputText(d.Input)), false)), e.Seq)
 		}
 		if mine {
-			v.acted, v.strikes = true, 0
+			v.acted = true
+			if v.handed != nil {
+				v.run.Handed = v.handed
+			}
 		}
+		v.handed = nil
 	case *agent.HarnessEnd:
 		if d.FinishReason != agent.FinishReasonInputRequired || !v.waits(e.Agent) {
 			v.flush()
+		}
+		if mine && d.FinishReason != agent.FinishReasonInputRequired { // else another goes on with it
+			v.run = Run{}
 		}
 	case *agent.Relay:
 		if c := v.find(d.ToolCallID); c != nil {
@@ -208,7 +213,8 @@ func (v *View) Apply(e *agent.Event) {
 		v.transfer(d, e.Seq, mine)
 	case *agent.Notice:
 		if mine && d.Code == agent.NoticeTransferLimit {
-			v.strikes--
+			v.run.Strikes-- // the attempt is a limit's, not the model's mistake
+			v.run.Limited = true
 		}
 	}
 }
@@ -222,6 +228,7 @@ func (v *View) damaged(u *agent.Unknown, e *agent.Event) {
 	}
 	if damage.Was == agent.TypeUser {
 		v.flush()
+		v.run, v.handed = Run{}, nil
 		v.addTurn(llm.UserText("(this message cannot be read any more)"), e.Seq)
 		return
 	}
@@ -245,8 +252,11 @@ func (v *View) transfer(t *agent.Transfer, seq int64, mine bool) {
 		}
 	case agent.TransferRejected:
 		if mine {
-			v.strikes++
+			v.run.Strikes++
 		}
+	}
+	if t.Outcome == agent.TransferCommitted && t.To == v.agent {
+		v.handed = t
 	}
 	if t.Outcome == agent.TransferCommitted && t.To == v.agent && t.TransferType == agent.TransferTypeRefused {
 		v.flush()
@@ -310,6 +320,7 @@ func (v *View) flush() {
 		return
 	}
 	if a.agent == v.agent {
+		v.run.settle(a)
 		v.addNative(a)
 	} else {
 		v.addAttributed(a)

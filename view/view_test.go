@@ -316,11 +316,15 @@ func TestStrikes(t *testing.T) {
 	for _, e := range l.events {
 		v.Apply(e)
 	}
-	require.Equal(t, 2, v.Strikes(), "neither failures nor limits are the model's mistakes")
+	require.Equal(t, 2, v.Run().Strikes, "neither failures nor limits are the model's mistakes")
 	v.Apply(&agent.Event{Seq: 100, Agent: "billing", Data: &agent.Transfer{Outcome: agent.TransferRejected}})
-	require.Equal(t, 2, v.Strikes(), "those of others do not count")
-	v.Apply(&agent.Event{Seq: 101, Agent: "support", Data: &agent.HarnessStart{}})
-	require.Zero(t, v.Strikes(), "a new run begins anew")
+	require.Equal(t, 2, v.Run().Strikes, "those of others do not count")
+	v.Apply(&agent.Event{Seq: 101, Agent: "support", Data: &agent.HarnessEnd{FinishReason: agent.FinishReasonInputRequired}})
+	v.Apply(&agent.Event{Seq: 102, Agent: "support", Data: &agent.HarnessStart{}})
+	require.Equal(t, 2, v.Run().Strikes, "a run goes on with what the one had that waited for an approval")
+	v.Apply(&agent.Event{Seq: 103, Agent: "support", Data: &agent.HarnessEnd{}})
+	v.Apply(&agent.Event{Seq: 104, Agent: "support", Data: &agent.HarnessStart{}})
+	require.Zero(t, v.Run().Strikes, "a new run begins anew")
 }
 
 func TestResultsStandInRequestOrder(t *testing.T) {

@@ -1,6 +1,7 @@
 // Package transfer is the built-in tool transfer_to_agent: what is offered to a
 // model ([Offer]), how its call is read ([Parse]), how a name that is almost
-// right is mended ([Repair]), and which transfers are legal ([Resolve]).
+// right is mended ([Repair]), which targets there are at a moment ([Withheld]), and
+// which of them a call means ([Resolve]).
 //
 // It imports agent and llm. It decides about one call; committing a transfer is
 // the agent's and the runner's part.
@@ -12,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
@@ -28,17 +30,35 @@ const Instruction = "You may hand this conversation to another agent by calling 
 // words of its own. The targets follow.
 const Description = "Hands the conversation to another agent, who sees all of it and answers in your place. The agents:"
 
-// Offer returns the tool for an agent in its place, and false if the agent has
-// nobody to transfer to. Targets stand in tree order, names and descriptions
-// byte for byte as they were given. The inputs that targets need have the
+// Withheld returns the target that the agent's model may not hand over to yet: the
+// agent from which the conversation has just come, by the transfer handed, which is
+// nil once the agent has said or done something in its run. It returns nil if there
+// is none: after a route, whose source has answered, and where the policy lets the
+// model hand back at once to an agent that did take the conversation over.
+func Withheld(n *agent.Node, p agent.TransferPolicy, handed *agent.Transfer) *agent.Node {
+	switch {
+	case handed == nil, handed.TransferType == agent.TransferTypeRoute:
+		return nil
+	case p.AllowTransferBack && handed.TransferType != agent.TransferTypeRefused:
+		return nil
+	}
+	i := slices.IndexFunc(n.Targets(), func(t *agent.Node) bool { return t.Agent.Name() == handed.From })
+	if i < 0 {
+		return nil
+	}
+	return n.Targets()[i]
+}
+
+// Offer returns the tool for an agent in its place that may hand over to these of its
+// targets, and false if there are none. Targets stand in the order given, names and
+// descriptions byte for byte as they are. The inputs that targets need have the
 // property "input".
-func Offer(n *agent.Node) (llm.ToolSpec, bool) {
-	return OfferAs(n, agent.TransferTool, Description)
+func Offer(n *agent.Node, targets []*agent.Node) (llm.ToolSpec, bool) {
+	return OfferAs(n, targets, agent.TransferTool, Description)
 }
 
 // OfferAs is Offer with a name and a description of one's own.
-func OfferAs(n *agent.Node, name, description string) (llm.ToolSpec, bool) {
-	targets := n.Targets()
+func OfferAs(n *agent.Node, targets []*agent.Node, name, description string) (llm.ToolSpec, bool) {
 	if len(targets) == 0 {
 		return llm.ToolSpec{}, false
 	}
@@ -221,32 +241,34 @@ func Repair(n *agent.Node, tree *agent.Tree, name string) *agent.Node {
 	return found
 }
 
-// Resolve returns the legal target that a call means, or an error that tells
-// the model what to do instead.
-func Resolve(n *agent.Node, tree *agent.Tree, c Call) (*agent.Node, error) {
+// Resolve returns the one of the targets that a call of the agent means, or an error
+// that tells the model what to do instead. The targets are those that were offered.
+func Resolve(n *agent.Node, tree *agent.Tree, targets []*agent.Node, c Call) (*agent.Node, error) {
 	target := Repair(n, tree, c.Target)
 	switch {
 	case target == n:
 		return nil, fmt.Errorf("you are %s: you are already handling this conversation; answer it yourself: %w", n.Agent.Name(), agent.ErrTransferRejected)
-	case n.MayTransferTo(target):
-		if err := n.InputFor(target).Check(c.Input); err != nil {
-			return nil, fmt.Errorf("the input for %s: %w: %w", target.Agent.Name(), err, agent.ErrTransferRejected)
-		}
-		return target, nil
 	case target == nil:
-		return nil, &UnknownTarget{Name: c.Target, node: n, why: "there is no agent " + quote(c.Target)}
+		return nil, &UnknownTarget{Name: c.Target, targets: targets, why: "there is no agent " + quote(c.Target)}
+	case !n.MayTransferTo(target):
+		return nil, &UnknownTarget{Name: c.Target, targets: targets, why: "you may not transfer to " + quote(c.Target)}
+	case !slices.Contains(targets, target):
+		return nil, &TooEarly{Target: target.Agent.Name(), targets: targets}
 	}
-	return nil, &UnknownTarget{Name: c.Target, node: n, why: "you may not transfer to " + quote(c.Target)}
+	if err := n.InputFor(target).Check(c.Input); err != nil {
+		return nil, fmt.Errorf("the input for %s: %w: %w", target.Agent.Name(), err, agent.ErrTransferRejected)
+	}
+	return target, nil
 }
 
 // UnknownTarget is a refused target. It is an agent.ErrUnknownTarget.
 type UnknownTarget struct {
-	Name string
-	node *agent.Node
-	why  string
+	Name    string
+	targets []*agent.Node
+	why     string
 }
 
-func (e *UnknownTarget) Error() string { return e.why + ". " + Legal(e.node, e.Name) }
+func (e *UnknownTarget) Error() string { return e.why + ". " + Legal(e.targets, e.Name) }
 
 // Is makes errors.Is(err, agent.ErrUnknownTarget) and
 // errors.Is(err, agent.ErrTransferRejected) true.
@@ -254,12 +276,30 @@ func (e *UnknownTarget) Is(target error) bool {
 	return target == agent.ErrUnknownTarget || target == agent.ErrTransferRejected
 }
 
-// Legal is the sentence that names the legal targets, and the one that is
-// nearest to a name which is not legal.
-func Legal(n *agent.Node, name string) string {
+// TooEarly is a refused transfer back to the agent from which the conversation has
+// just come. It is an agent.ErrTransferRejected.
+type TooEarly struct {
+	Target  string
+	targets []*agent.Node
+}
+
+func (e *TooEarly) Error() string {
+	told := "the conversation has just come to you from " + e.Target + ": answer it yourself"
+	if len(e.targets) > 0 {
+		told += ". " + Legal(e.targets, "")
+	}
+	return told
+}
+
+// Is makes errors.Is(err, agent.ErrTransferRejected) true.
+func (e *TooEarly) Is(target error) bool { return target == agent.ErrTransferRejected }
+
+// Legal is the sentence that names the targets, and the one of them that is nearest
+// to a name which is not legal.
+func Legal(targets []*agent.Node, name string) string {
 	var names []string
 	nearest, best := "", len(name)/2+1
-	for _, t := range n.Targets() {
+	for _, t := range targets {
 		names = append(names, t.Agent.Name())
 		if d := distance(strings.ToLower(name), strings.ToLower(t.Agent.Name())); d < best {
 			nearest, best = t.Agent.Name(), d

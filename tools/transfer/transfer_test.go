@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,7 +49,7 @@ func TestOffer(t *testing.T) {
 		"tech":     {"support"},
 		"invoices": nil,
 	} {
-		spec, ok := transfer.Offer(tree.Node(name))
+		spec, ok := transfer.Offer(tree.Node(name), tree.Node(name).Targets())
 		require.Equal(t, want != nil, ok, name)
 		if !ok {
 			require.Empty(t, spec)
@@ -86,10 +87,11 @@ func TestOffer(t *testing.T) {
 		require.Error(t, schema.Validate(map[string]any{"agent_name": "somebody"}))
 		require.Error(t, schema.Validate(map[string]any{}))
 	}
-	spec, _ := transfer.Offer(tree.Node("support"))
+	spec, _ := transfer.Offer(tree.Node("support"), tree.Node("support").Targets())
 	require.Equal(t, "Hands the conversation to another agent, who sees all of it and answers in your place. The agents:\n- billing: "+odd+
 		"\n- tech: Computers\n- Desk-EU\n- desk-eu", spec.Description)
-	again, _ := transfer.Offer(support(t).Node("support"))
+	other := support(t).Node("support")
+	again, _ := transfer.Offer(other, other.Targets())
 	require.Equal(t, spec, again, "the same tree is offered byte for byte the same")
 }
 
@@ -157,7 +159,7 @@ func FuzzParse(f *testing.F) {
 			require.Equal(t, call, again)
 			require.Equal(t, err == nil, err2 == nil)
 			for n := range tree.Walk() {
-				target, err := transfer.Resolve(n, tree, call)
+				target, err := transfer.Resolve(n, tree, n.Targets(), call)
 				require.Equal(t, err == nil, target != nil)
 				if target != nil {
 					require.Contains(t, n.Targets(), target)
@@ -205,7 +207,7 @@ func TestRepair(t *testing.T) {
 func TestResolve(t *testing.T) {
 	tree := support(t)
 	n := tree.Node("refunds")
-	target, err := transfer.Resolve(n, tree, transfer.Call{Target: "Billing"})
+	target, err := transfer.Resolve(n, tree, n.Targets(), transfer.Call{Target: "Billing"})
 	require.NoError(t, err)
 	require.Equal(t, "billing", target.Agent.Name())
 	for name, want := range map[string]string{
@@ -219,7 +221,7 @@ func TestResolve(t *testing.T) {
 		"a\"b\n":                  `no agent "a\"b\n"`,
 		strings.Repeat("é", 1000): "…",
 	} {
-		target, err := transfer.Resolve(n, tree, transfer.Call{Target: name})
+		target, err := transfer.Resolve(n, tree, n.Targets(), transfer.Call{Target: name})
 		require.Nil(t, target, name)
 		require.ErrorIs(t, err, agent.ErrTransferRejected, name)
 		require.ErrorContains(t, err, want, name)
@@ -232,6 +234,46 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+func TestWithheld(t *testing.T) {
+	tree := support(t)
+	from := func(name, kind string) *agent.Transfer { return &agent.Transfer{From: name, TransferType: kind} }
+	may := agent.TransferPolicy{AllowTransferBack: true}
+	for _, c := range []struct {
+		agent  string
+		policy agent.TransferPolicy
+		handed *agent.Transfer
+		want   string
+	}{
+		{"refunds", closed, from("billing", ""), "billing"},
+		{"refunds", closed, nil, ""},
+		{"refunds", may, from("billing", ""), ""},
+		{"refunds", closed, from("billing", agent.TransferTypeRoute), ""},
+		{"billing", closed, from("refunds", agent.TransferTypeRefused), "refunds"},
+		{"billing", may, from("refunds", agent.TransferTypeRefused), "refunds"}, // who did not take over is not asked again at once
+		{"invoices", closed, from("billing", ""), ""},                           // no target at all
+		{"refunds", closed, from("somebody", ""), ""},
+	} {
+		got := transfer.Withheld(tree.Node(c.agent), c.policy, c.handed)
+		if c.want == "" {
+			require.Nil(t, got, "%+v", c)
+			continue
+		}
+		require.Equal(t, c.want, got.Agent.Name(), "%+v", c)
+		n := tree.Node(c.agent)
+		left := slices.DeleteFunc(slices.Clone(n.Targets()), func(other *agent.Node) bool { return other == got })
+		spec, _ := transfer.Offer(n, left)
+		require.NotContains(t, string(spec.Parameters), `"`+c.want+`"`)
+		_, err := transfer.Resolve(n, tree, left, transfer.Call{Target: c.want})
+		var early *transfer.TooEarly
+		require.ErrorAs(t, err, &early)
+		require.Equal(t, c.want, early.Target)
+		require.ErrorIs(t, err, agent.ErrTransferRejected)
+		require.ErrorContains(t, err, "has just come to you from "+c.want+": answer it yourself. You can transfer to: ")
+	}
+	_, err := transfer.Resolve(tree.Node("tech"), tree, nil, transfer.Call{Target: "support"})
+	require.EqualError(t, err, "the conversation has just come to you from support: answer it yourself")
+}
+
 func TestLegalNamesTheNearest(t *testing.T) {
 	tree := support(t)
 	const all = "You can transfer to: billing, tech, Desk-EU, desk-eu."
@@ -239,7 +281,7 @@ func TestLegalNamesTheNearest(t *testing.T) {
 		"biling": all + " Did you mean billing?", "Teck": all + " Did you mean tech?", "techsupport": all, "": all, "x": all,
 		"billing_agent": all + " Did you mean billing?", strings.Repeat("billing", 20): all,
 	} {
-		require.Equal(t, want, transfer.Legal(tree.Root(), name), name)
+		require.Equal(t, want, transfer.Legal(tree.Root().Targets(), name), name)
 	}
-	require.Equal(t, "You have nobody to transfer to: answer yourself.", transfer.Legal(tree.Node("invoices"), "billing"))
+	require.Equal(t, "You have nobody to transfer to: answer yourself.", transfer.Legal(nil, "billing"))
 }

@@ -296,7 +296,7 @@ func TestTargetCannotStart(t *testing.T) {
 }
 
 // The target refuses what it was handed after the commit: the conversation goes back,
-// and the limit of transfers ends a coordinator that insists.
+// and a coordinator that insists comes to an end.
 func TestTargetRefuses(t *testing.T) {
 	for _, insists := range []bool{false, true} {
 		t.Run(fmt.Sprint("insists ", insists), func(t *testing.T) {
@@ -328,7 +328,7 @@ func TestTargetRefuses(t *testing.T) {
 				}
 				c.begin(t)
 				err := turn(t, c.Runner, "help", nil)
-				require.Equal(t, insists, errors.Is(err, agent.ErrTransferLimit), "%v", err)
+				require.Equal(t, insists, errors.Is(err, agent.ErrTransferRejected), "%v", err)
 				first := account(log(t, c.store))
 				active, activeErr := c.Active(context.Background(), key)
 				require.NoError(t, activeErr)

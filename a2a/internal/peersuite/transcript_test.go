@@ -53,7 +53,7 @@ func transcripts(t testing.TB) (all []transcript) {
 	return all
 }
 
-// spec is one line of a transcript's agents: NAME [parent] [peers] [TOOL…] [| DESCRIPTION]
+// spec is one line of a transcript's agents: NAME [parent] [peers] [back] [TOOL…] [| DESCRIPTION]
 type spec struct {
 	depth      int
 	name, desc string
@@ -111,6 +111,8 @@ func (g *stage) build(s *spec) agent.Agent {
 			policy.AllowTransferToParent = true
 		case "peers":
 			policy.AllowTransferToPeers = true
+		case "back":
+			policy.AllowTransferBack = true
 		default:
 			opts = append(opts, llmagent.WithTools(testTool(g.TB, w)))
 		}

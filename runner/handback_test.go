@@ -1,0 +1,166 @@
+package runner_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/tools/transfer"
+)
+
+// asked keeps what the model of an agent was asked.
+type asked struct {
+	requests []*llm.Request
+	answers  []scripted.Answer
+}
+
+func (a *asked) model(name string) llm.Model {
+	return scripted.Func(name, func(req *llm.Request) scripted.Answer {
+		a.requests = append(a.requests, req)
+		return a.answers[len(a.requests)-1]
+	})
+}
+
+func toolNames(req *llm.Request) (names []string) {
+	for _, t := range req.Tools {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+var (
+	toParent = llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true})
+	back     = scripted.Reply(scripted.CallID("b1", agent.TransferTool, `{"agent_name":"support"}`))
+	answered = scripted.Reply(scripted.Text("Done."))
+)
+
+// TestNoTransferAfterALimit: after "limit reached" the request has no transfer tool, no
+// instruction about transfers and no tool choice that names it, in whatever way the run
+// goes on.
+func TestNoTransferAfterALimit(t *testing.T) {
+	for _, steps := range []bool{false, true} {
+		desk := says(t, "desk", "Desk.")
+		m := &asked{answers: []scripted.Answer{handsOver("desk"), scripted.Reply(scripted.Call("look", "{}")), handsOver("desk")}}
+		look, err := tools.Func("look", "", func(tools.Context, struct{}) (string, error) { return "seen", nil })
+		require.NoError(t, err)
+		support, err := llmagent.New("support", "You route.", m.model("support"), llmagent.WithSubAgents(desk), llmagent.WithTools(look),
+			llmagent.WithSettings(llm.Settings{ToolChoice: agent.TransferTool}))
+		require.NoError(t, err)
+		first, err := agent.New("first", "", func(context.Context, *agent.Invocation) iterSeq {
+			return yields(&agent.Transfer{To: "support", Outcome: agent.TransferCommitted})
+		}, agent.WithSubAgents(support))
+		require.NoError(t, err)
+		store := session.NewMemory()
+		r := newRunner(t, first, store, runner.WithLimits(runner.Limits{Transfers: 1}))
+		if steps {
+			_, err = r.Begin(context.Background(), s1, llm.UserText("Help"))
+			for done := false; !done && err == nil; {
+				other := newRunner(t, first, store, runner.WithLimits(runner.Limits{Transfers: 1})) // that knows the log alone
+				_, done, err = other.Advance(context.Background(), s1, 1)
+			}
+		} else {
+			_, err = say(r, s1, "Help")
+		}
+		require.ErrorIs(t, err, agent.ErrTransferLimit)
+		require.Equal(t, []string{"look", agent.TransferTool}, toolNames(m.requests[0]))
+		require.Equal(t, "You route.\n\n"+transfer.Instruction, m.requests[0].System)
+		require.Equal(t, llm.ToolChoice(agent.TransferTool), m.requests[0].ToolChoice)
+		for _, req := range m.requests[1:] {
+			require.Equal(t, []string{"look"}, toolNames(req))
+			require.Equal(t, "You route.", req.System)
+			require.Empty(t, req.ToolChoice, "endpoints refuse the name of a tool that is not there")
+		}
+		require.Len(t, m.requests, 3)
+		log := load(t, r, s1)
+		require.Equal(t, agent.FinishReasonLimit, log[len(log)-1].Data.(*agent.HarnessEnd).FinishReason)
+		checkLog(t, r, log)
+	}
+}
+
+// TestHandBackAcrossAPause: the sender stays withheld across a transfer that somebody
+// denied; the result of a tool ends that.
+func TestHandBackAcrossAPause(t *testing.T) {
+	m := &asked{answers: []scripted.Answer{
+		scripted.Reply(scripted.CallID("t1", agent.TransferTool, `{"agent_name":"clerk"}`)),
+		scripted.Reply(scripted.CallID("t2", "look", `{}`)), back}}
+	look, err := tools.Func("look", "", func(tools.Context, struct{}) (string, error) { return "seen", nil }, tools.NeedsApproval())
+	require.NoError(t, err)
+	desk, err := llmagent.New("desk", "", m.model("desk"), toParent, llmagent.WithTransferApproval(), llmagent.WithTools(look), llmagent.WithSubAgents(says(t, "clerk", "Clerk.")))
+	require.NoError(t, err)
+	support := scriptedAgent(t, "support", seq(handsOver("desk"), answered), llmagent.WithSubAgents(desk))
+	r := newRun(t, support)
+	_, err = say(r, s1, "Help")
+	require.NoError(t, err)
+	for _, decision := range []runner.Decision{runner.Deny("t1", "not now"), runner.Approve("t2"), runner.Approve("b1")} {
+		_, err = collect(r.Resume(context.Background(), s1, decision))
+		require.NoError(t, err)
+	}
+	for i, want := range [][]string{{"clerk"}, {"clerk"}, {"support", "clerk"}} {
+		require.Equal(t, want, offered(t, m.requests[i]), "request %d", i)
+	}
+	log := load(t, r, s1)
+	require.Equal(t, "support → desk committed \ndesk → clerk failed \ndesk → support committed \nsupport: Done.", said(log))
+	checkLog(t, r, log)
+}
+
+// TestHandBackAfterARoute: an agent to which a route led may go back, as its source
+// has answered and not just handed over.
+func TestHandBackAfterARoute(t *testing.T) {
+	m := &asked{answers: []scripted.Answer{back, answered}}
+	desk, err := llmagent.New("desk", "", m.model("desk"), toParent)
+	require.NoError(t, err)
+	support := scriptedAgent(t, "support", seq(scripted.Reply(scripted.Text("A draft.")), scripted.Reply(scripted.Text("Another."))),
+		llmagent.WithSubAgents(desk), llmagent.WithRoutes(agent.OnStop("desk")))
+	r := newRun(t, support)
+	_, err = say(r, s1, "Write")
+	require.NoError(t, err)
+	require.Equal(t, []string{"support"}, offered(t, m.requests[0]))
+	require.Equal(t, []string{"support"}, offered(t, m.requests[1]))
+}
+
+// TestFunctionsMayHandBack: what a program says is no small model's mistake.
+func TestFunctionsMayHandBack(t *testing.T) {
+	desk, err := agent.New("desk", "", func(context.Context, *agent.Invocation) iterSeq {
+		return yields(&agent.Transfer{To: "support", Outcome: agent.TransferCommitted})
+	}, agent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
+	require.NoError(t, err)
+	support := scriptedAgent(t, "support", seq(handsOver("desk"), answered), llmagent.WithSubAgents(desk))
+	events, err := say(newRun(t, support), s1, "Help")
+	require.NoError(t, err)
+	require.Equal(t, "support → desk committed \ndesk → support committed \nsupport: Done.", said(events))
+}
+
+// TestHandBackInTheNextTurn: a run that the user began has no sender. Before the
+// target runs, a preview of it has.
+func TestHandBackInTheNextTurn(t *testing.T) {
+	m := &asked{answers: []scripted.Answer{answered, back}}
+	desk, err := llmagent.New("desk", "", m.model("desk"), toParent)
+	require.NoError(t, err)
+	support := scriptedAgent(t, "support", seq(handsOver("desk"), answered), llmagent.WithSubAgents(desk))
+	r := newRun(t, support)
+	for _, text := range []string{"Help", "And?"} {
+		_, err = say(r, s1, text)
+		require.NoError(t, err)
+	}
+	require.Nil(t, offered(t, m.requests[0]))
+	require.Equal(t, []string{"support"}, offered(t, m.requests[1]))
+	log := load(t, r, s1)
+	i := slices.IndexFunc(log, func(e *agent.Event) bool { return e.Agent == "desk" })
+	for _, at := range []int{i - 1, i} { // before its run, and in it
+		p, err := r.PreviewAt(context.Background(), s1, log[at].Seq, "desk")
+		require.NoError(t, err)
+		require.Nil(t, offered(t, p.Request), "at %d", log[at].Seq)
+	}
+	p, err := r.Preview(context.Background(), s1, "desk")
+	require.NoError(t, err)
+	require.Equal(t, []string{"support"}, offered(t, p.Request))
+}

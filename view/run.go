@@ -1,0 +1,46 @@
+package view
+
+import (
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// Run is what the agent's current run has come to, as far as it matters for what
+// its model may do next. It is that of no run when none is under way. A run that
+// takes up another, after a pause or in a fork, goes on with what that one had.
+type Run struct {
+	// Handed is the transfer that began the run, until the agent has said something
+	// or another tool than that of transfers has answered it; nil if none began it.
+	// Words and results of an answer count when its calls are all settled: what the
+	// model was offered in a request holds for all of the answer.
+	Handed *agent.Transfer
+	// Strikes counts the transfers that were refused, those beyond a limit not among
+	// them.
+	Strikes int
+	// Limited is set once a transfer was answered "limit reached".
+	Limited bool
+}
+
+// Run returns what the agent's current run has come to.
+func (v *View) Run() Run {
+	if !v.open.waits() {
+		v.flush() // takes in an answer that is complete
+	}
+	if v.handed != nil { // the run that it begins has not started yet
+		return Run{Handed: v.handed}
+	}
+	return v.run
+}
+
+// settle takes in an answer of the agent's, all of whose calls are settled.
+func (r *Run) settle(a *answer) {
+	done := strings.TrimSpace(a.text) != ""
+	for i := range a.calls {
+		c := &a.calls[i]
+		done = done || c.Name != agent.TransferTool
+	}
+	if done {
+		r.Handed = nil
+	}
+}

@@ -1,0 +1,58 @@
+package view_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/view"
+)
+
+func runOf(t *testing.T, name string, l *story) view.Run {
+	v := view.New(tree(t).Node(name), view.Full(), "")
+	for _, e := range l.events {
+		v.Apply(e)
+	}
+	return v.Run()
+}
+
+// What began a run counts until the agent has said or done something, and holds for
+// all of the answer in which it does.
+func TestHanded(t *testing.T) {
+	const args = `{"agent_name":"support"}`
+	over := func() *story { return new(story).user("Hi").start("support").over("support", "billing", "c1") }
+	committed := func() *story {
+		return new(story).user("Hi").start("support").transfer("support", "billing", "c1", agent.TransferCommitted).end("support", agent.FinishReasonTransfer)
+	}
+	for name, c := range map[string]struct {
+		log  *story
+		from string
+	}{
+		"committed":              {committed(), "support"},
+		"started":                {committed().start("billing"), "support"},
+		"words":                  {over().text("billing", "Hm.").usage("billing"), ""},
+		"blanks":                 {over().text("billing", " \n").usage("billing"), "support"},
+		"words and a call":       {over().text("billing", "Hm.").call("billing", "c2", agent.TransferTool, args).usage("billing"), "support"},
+		"all of that is settled": {over().text("billing", "Hm.").call("billing", "c2", agent.TransferTool, args).usage("billing").failed("billing", "c2", agent.TransferTool, `"no"`), ""},
+		"a refused transfer":     {over().call("billing", "c2", agent.TransferTool, args).usage("billing").failed("billing", "c2", agent.TransferTool, `"no"`), "support"},
+		"a tool":                 {over().call("billing", "c2", "look", "{}").usage("billing").result("billing", "c2", "look", "1"), ""},
+		"a tool is under way":    {over().call("billing", "c2", "look", "{}").usage("billing"), "support"},
+		"a pause":                {over().end("billing", agent.FinishReasonInputRequired).start("billing"), "support"},
+		"a fork":                 {over().start("billing"), "support"},
+		"the end":                {over().end("billing", agent.FinishReasonStop), ""},
+		"the user went on":       {over().user("And?").start("billing"), ""},
+		"another took its place": {committed().start("tech").start("billing"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			handed := runOf(t, "billing", c.log).Handed
+			if c.from == "" {
+				require.Nil(t, handed)
+				return
+			}
+			require.NotNil(t, handed)
+			require.Equal(t, c.from, handed.From)
+			require.Nil(t, runOf(t, "tech", c.log).Handed)
+		})
+	}
+}
