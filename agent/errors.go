@@ -36,6 +36,8 @@ var (
 	// ErrOutputTruncated: a model's answer with tool calls was cut off by its
 	// length limit, twice.
 	ErrOutputTruncated = errors.New("model output truncated")
+	// ErrEmptyAnswer: a model's answer had neither words nor calls, twice.
+	ErrEmptyAnswer = errors.New("empty answer")
 	// ErrSuspended is the cause to cancel a turn's context with when the turn is to be
 	// resumed, by a process that takes the place of this one: what agents have under way
 	// elsewhere, such as remote tasks, is then left at work.
@@ -126,6 +128,8 @@ func ErrorCode(err error) string {
 		return "transfer_limit"
 	case errors.Is(err, ErrTransferRejected):
 		return "transfer_rejected"
+	case errors.Is(err, ErrEmptyAnswer):
+		return CodeEmptyAnswer
 	case errors.As(err, new(*TripwireError)):
 		return CodeTripwire
 	case errors.As(err, new(*BudgetError)):
@@ -161,3 +165,7 @@ func ForModel(err error) string {
 
 // CodeInternal is the code of a run that ended with a panic.
 const CodeInternal = "internal"
+
+// CodeEmptyAnswer is the code of an answer that was discarded because it was empty, of
+// the notice that the next one was as well, and of the run that ended with that.
+const CodeEmptyAnswer = "empty_answer"

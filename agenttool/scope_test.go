@@ -251,14 +251,14 @@ func TestInnerTransferToSilence(t *testing.T) {
 			scripted.Reply(scripted.CallID("c1", "desk", `{"input":"refund 42"}`)),
 			scripted.Reply(scripted.Text("Sorry."))).
 		Add("desk", scripted.Reply(scripted.Text("One moment."), scripted.Call("transfer_to_agent", `{"agent_name":"clerk"}`))).
-		Add("clerk", scripted.Reply())
+		Add("clerk", scripted.Reply(), scripted.Reply())
 	desk := newAgent(t, s, "desk", llmagent.WithSubAgents(newAgent(t, s, "clerk")))
 	store := session.NewMemory()
 	events, err := turn(t, newRunner(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, desk))), store), store, "hello")
 	require.NoError(t, err)
 	res := result(t, events, "c1")
 	require.True(t, res.IsError, "%s", res.Output)
-	require.Contains(t, string(res.Output), "without an answer")
+	require.Contains(t, string(res.Output), "empty answer")
 }
 
 func TestInnerFailure(t *testing.T) {

@@ -106,10 +106,10 @@ func TestUsageAndModelName(t *testing.T) {
 	}
 }
 
-func TestReasoningAlone(t *testing.T) {
-	s := newSolo(t, replies(reply(scripted.Think("Let me ", "see.")), reply(), reply(scripted.Finish(llm.FinishLength)), reply(scripted.Text("half"), scripted.Finish(llm.FinishLength)),
-		reply(scripted.Finish(llm.FinishContentFilter))), nil)
-	for _, want := range []agent.FinishReason{agent.FinishReasonStop, agent.FinishReasonStop, agent.FinishReasonLength, agent.FinishReasonLength, agent.FinishReasonContentFilter} {
+func TestAnswersWithoutWordsThatSayWhy(t *testing.T) {
+	s := newSolo(t, replies(reply(scripted.Think("Let me ", "see."), scripted.Finish(llm.FinishLength)), reply(scripted.Finish(llm.FinishLength)), reply(scripted.Text("half"), scripted.Finish(llm.FinishLength)),
+		reply(scripted.Finish(llm.FinishContentFilter)), reply(scripted.Text(" "), scripted.Finish(llm.FinishContentFilter))), nil)
+	for _, want := range []agent.FinishReason{agent.FinishReasonLength, agent.FinishReasonLength, agent.FinishReasonLength, agent.FinishReasonContentFilter, agent.FinishReasonContentFilter} {
 		events, err := s.say(context.Background())
 		require.NoError(t, err)
 		require.Equal(t, want, payloads[*agent.HarnessEnd](events)[0].FinishReason)

@@ -22,7 +22,8 @@ const maxAttempts = 3
 
 // ask gets one answer from the model and yields it: reasoning, text, calls and
 // the usage that closes it, joined into one write. An attempt that is cut off
-// is discarded and asked for again.
+// is discarded and asked for again, and so is one that is empty, of which the model
+// then reads.
 func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yield func(*agent.Event, error) bool) {
 	req, err := a.request(ctx, inv, v.Run(), v.Messages())
 	if err != nil {
@@ -44,6 +45,11 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 				err = &agent.RunError{Agent: inv.Agent().Name(), Code: code, Err: fmt.Errorf("%w: %s, twice; raise the token limit", agent.ErrOutputTruncated, message)}
 			}
 			truncated = true
+		case err == nil && ans.empty():
+			code, message = agent.CodeEmptyAnswer, "the answer had neither words nor calls"
+			if v.Run().Empty {
+				err = fmt.Errorf("%w: the model %s has answered with neither words nor calls, twice", agent.ErrEmptyAnswer, a.model.Name())
+			}
 		case err == nil:
 			ans.deliver(inv, a)
 			return
@@ -56,18 +62,39 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 		if code == string(llm.CodeTruncated) {
 			ans.begun = true // an answer was under way, even if none of it was shown
 		}
+		void := &agent.Event{Data: &agent.Discard{Code: code, Message: message, IDs: ans.ids(), Usage: ans.used(a.model.Name())}}
 		if err != nil && (!ans.begun || !llm.Retryable(err) || attempt >= maxAttempts) {
+			var last []*agent.Event
 			// A failed call that showed nothing leaves nothing to discard. In an inner
 			// scope the turn goes on, and the log must say that a model was asked.
 			if ans.begun || inv.Scope() != "" && agent.ErrorCode(err) == code {
-				if !yield(&agent.Event{Data: &agent.Discard{Code: code, Message: message, IDs: ans.ids(), Usage: ans.used(a.model.Name())}, More: true}, nil) {
+				last = append(last, void)
+			}
+			if errors.Is(err, agent.ErrEmptyAnswer) {
+				last = append(last, &agent.Event{Data: &agent.Notice{Code: code, Message: inv.Agent().Name() + " was asked once more, and its answer was empty again"}})
+			}
+			for _, e := range last {
+				e.More = true
+				if !yield(e, nil) {
 					return
 				}
 			}
 			yield(nil, err)
 			return
 		}
-		if !yield(&agent.Event{Data: &agent.Discard{Code: code, Message: message, IDs: ans.ids(), Usage: ans.used(a.model.Name())}}, nil) {
+		if !yield(void, nil) {
+			return
+		}
+		if code != agent.CodeEmptyAnswer {
+			continue
+		}
+		// The same request might well have the same answer.
+		err = v.CatchUp(inv.Session().Events(ctx, v.Seq()))
+		if err == nil {
+			req, err = a.request(ctx, inv, v.Run(), v.Messages())
+		}
+		if err != nil {
+			yield(nil, err)
 			return
 		}
 	}
@@ -217,6 +244,11 @@ func (ans *answer) ids() []string {
 		}
 	}
 	return ids
+}
+
+// empty reports whether a whole answer has nothing to show, and nothing to say why.
+func (ans *answer) empty() bool {
+	return len(ans.calls) == 0 && ans.finish != llm.FinishLength && ans.finish != llm.FinishContentFilter && strings.TrimSpace(ans.text.String()) == ""
 }
 
 // usageOf returns what the answer used; modelName stands in for a model that the

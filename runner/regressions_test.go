@@ -185,11 +185,15 @@ func TestInnerScopesCloseFirst(t *testing.T) {
 // A route's condition gets the same answer when the turn is advanced step by step.
 func TestRouteAfterAdvance(t *testing.T) {
 	for _, advance := range []bool{false, true} {
-		lookup, err := tools.Func("lookup", "", func(tools.Context, struct{}) (string, error) { return "found", nil })
-		require.NoError(t, err)
 		editor := scriptedAgent(t, "editor", seq(scripted.Reply(scripted.Text("Edited."))))
-		root := scriptedAgent(t, "writer", seq(scripted.Reply(scripted.Text("A draft."), scripted.Call("lookup", "{}")), scripted.Reply()),
-			llmagent.WithTools(lookup), llmagent.WithSubAgents(agent.Via(editor, agent.When(answers("A draft.")))))
+		drafted := false
+		root := function(t, "writer", func(context.Context, *agent.Invocation) iterSeq {
+			if drafted {
+				return yields()
+			}
+			drafted = true
+			return yields(&agent.Text{Content: "A draft."}, &agent.Continue{})
+		}, agent.WithSubAgents(agent.Via(editor, agent.When(answers("A draft.")))))
 		r, err := runner.New(root, session.NewMemory())
 		require.NoError(t, err)
 		if advance {

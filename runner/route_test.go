@@ -117,14 +117,14 @@ func TestARouteAfterNewWordsIsNoCircle(t *testing.T) {
 		"new words": {scripted.Reply(scripted.Text("Draft 2.")),
 			"writer: Draft 1.\nwriter → editor committed route\neditor → writer committed \nwriter: Draft 2.\nwriter → editor committed route\neditor: Fine.", nil},
 		"no words": {scripted.Reply(),
-			"writer: Draft 1.\nwriter → editor committed route\neditor → writer committed ", agent.ErrTransferLimit},
+			"writer: Draft 1.\nwriter → editor committed route\neditor → writer committed ", agent.ErrEmptyAnswer},
 		"blanks": {scripted.Reply(scripted.Text(" \n")),
-			"writer: Draft 1.\nwriter → editor committed route\neditor → writer committed \nwriter:  \n", agent.ErrTransferLimit},
+			"writer: Draft 1.\nwriter → editor committed route\neditor → writer committed ", agent.ErrEmptyAnswer},
 	} {
 		for _, steps := range []bool{false, true} {
 			editor := scriptedAgent(t, "editor", seq(scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"writer"}`)), scripted.Reply(scripted.Text("Fine."))),
 				llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
-			writer := scriptedAgent(t, "writer", seq(scripted.Reply(scripted.Text("Draft 1.")), c.second), llmagent.WithSubAgents(editor), llmagent.WithRoutes(agent.OnStop("editor")))
+			writer := scriptedAgent(t, "writer", seq(scripted.Reply(scripted.Text("Draft 1.")), c.second, c.second), llmagent.WithSubAgents(editor), llmagent.WithRoutes(agent.OnStop("editor")))
 			r := newRun(t, writer)
 			var err error
 			if steps {
@@ -141,6 +141,25 @@ func TestARouteAfterNewWordsIsNoCircle(t *testing.T) {
 			require.Equal(t, c.want, said(log), "%s, in steps: %v", name, steps)
 		}
 	}
+}
+
+// TestARouteWithoutNewWordsIsACircle: a function that gets the conversation back and
+// says nothing may not go the same way again.
+func TestARouteWithoutNewWordsIsACircle(t *testing.T) {
+	drafted := false
+	editor := scriptedAgent(t, "editor", seq(scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"writer"}`))),
+		llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
+	writer := function(t, "writer", func(context.Context, *agent.Invocation) iterSeq {
+		if drafted {
+			return yields()
+		}
+		drafted = true
+		return yields(&agent.Text{Content: "Draft 1."})
+	}, agent.WithSubAgents(agent.Via(editor, agent.When(func(context.Context, *agent.Invocation, string) (bool, error) { return true, nil }))))
+	r := newRun(t, writer)
+	_, err := say(r, s1, "Write")
+	require.ErrorIs(t, err, agent.ErrTransferLimit)
+	require.Equal(t, "writer: Draft 1.\nwriter → editor committed route\neditor → writer committed ", said(load(t, r, s1)))
 }
 
 type closed struct{ agent.Agent }

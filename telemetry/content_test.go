@@ -133,7 +133,7 @@ func TestBrokenArguments(t *testing.T) {
 // The turn's answer is what the conversation was told, not what an agent told
 // another one.
 func TestATurnWithoutAnAnswer(t *testing.T) {
-	s := scripted.New().Add("support", scripted.Reply(scripted.Call("desk", `{"input":"look"}`)), scripted.Reply()).Add("desk", scripted.Reply(scripted.Text("Found.")))
+	s := scripted.New().Add("support", scripted.Reply(scripted.Call("desk", `{"input":"look"}`)), scripted.Reply(scripted.Finish(llm.FinishLength))).Add("desk", scripted.Reply(scripted.Text("Found.")))
 	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(agentTool(t, newAgent(t, s, "desk")))), []telemetry.Option{telemetry.WithContent()})
 	_, err := b.say(context.Background(), session.ID("s1"))
 	require.NoError(t, err)

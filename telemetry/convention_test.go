@@ -83,6 +83,7 @@ func TestClassesOfErrors(t *testing.T) {
 		{live, agent.ErrBadInput, "bad_input"},
 		{live, &agent.TransferLimitError{}, "transfer_limit"},
 		{live, agent.ErrTransferRejected, "transfer_rejected"},
+		{live, agent.ErrEmptyAnswer, "empty_answer"},
 		{live, &agent.TripwireError{}, "tripwire"},
 		{live, &agent.BudgetError{}, "budget"},
 		{live, &agent.LimitError{}, "limit"},

@@ -4,7 +4,13 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
 )
+
+// AnswerWasEmpty is what an agent reads before it is asked once more, because its
+// answer had neither words nor calls. The line stays where it is, so that the view
+// grows at its end alone.
+const AnswerWasEmpty = "[Your answer was empty. Answer now, in words or by calling a tool.]"
 
 // Run is what the agent's current run has come to, as far as it matters for what
 // its model may do next. It is that of no run when none is under way. A run that
@@ -20,6 +26,9 @@ type Run struct {
 	Strikes int
 	// Limited is set once a transfer was answered "limit reached".
 	Limited bool
+	// Empty is set when the last attempt at an answer was discarded because it was
+	// empty.
+	Empty bool
 }
 
 // Run returns what the agent's current run has come to.
@@ -42,5 +51,20 @@ func (r *Run) settle(a *answer) {
 	}
 	if done {
 		r.Handed = nil
+	}
+}
+
+// wasEmpty takes in that an answer of the agent's was discarded because it was
+// empty. What the agent reads of it belongs to the message before it: a compaction
+// drops both or neither.
+func (v *View) wasEmpty() {
+	v.flush()
+	asked := v.run.Empty
+	v.run.Empty = true
+	if asked { // it has read it
+		return
+	}
+	if n := len(v.shown.marks); n > 0 {
+		v.shown.add(llm.UserText(AnswerWasEmpty), v.shown.marks[n-1].seq, false)
 	}
 }

@@ -216,6 +216,10 @@ func (v *View) Apply(e *agent.Event) {
 			v.run.Strikes-- // the attempt is a limit's, not the model's mistake
 			v.run.Limited = true
 		}
+	case *agent.Discard:
+		if mine && d.Code == agent.CodeEmptyAnswer {
+			v.wasEmpty()
+		}
 	}
 }
 

@@ -45,6 +45,7 @@ func readTurn(messages []llm.Message) turn {
 		switch {
 		case m.Role != llm.RoleUser:
 			t.settled = true
+		case i > 0 && strings.HasPrefix(text, "[Your answer was empty."): // not the user's: package view says it
 		case line == nil || i == 0:
 			t.text = strings.ToValidUTF8(text, "\ufffd")
 			return t

@@ -278,3 +278,11 @@ func BenchmarkDecide50Targets(b *testing.B) {
 		}
 	}
 }
+
+// A line that says that an answer was empty is not what the user has said.
+func TestAskedOnceMore(t *testing.T) {
+	req := &llm.Request{System: "You route.", Messages: []llm.Message{user("I want a banana"), user("[Your answer was empty. Answer now, in words or by calling a tool.]")},
+		Tools: []llm.ToolSpec{transfer("a: Apples", "b-2: Bananas")}}
+	got, _ := answer(t, req)
+	require.Contains(t, got, `"b-2"`)
+}

@@ -24,6 +24,10 @@ func line(e *agent.Event) string {
 	switch d := e.Data.(type) {
 	case *agent.Usage, *agent.RemoteTask, *agent.Discard:
 		return ""
+	case *agent.Notice:
+		if d.Code == agent.CodeEmptyAnswer { // the specialist's own
+			return ""
+		}
 	case *agent.User:
 		return fmt.Sprintf("%s %q", head, d.Content.PlainText())
 	case *agent.Text:
