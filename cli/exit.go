@@ -17,7 +17,7 @@ import (
 const (
 	StatusAnswered    = 0
 	StatusUsage       = 2   // bad input or configuration
-	StatusFailed      = 3   // the model or a tool failed or had no answer, or transfers were rejected
+	StatusFailed      = 3   // the model or a tool failed or had no answer, or calls were wrong again and again
 	StatusLimit       = 4   // a limit of the turn was reached
 	StatusApproval    = 5   // the turn waits for an approval, or for something else that is done elsewhere
 	StatusBusy        = 6   // another turn holds the session

@@ -252,6 +252,10 @@ func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent
 			a.runTools(ctx, inv, v.Run(), calls, yield)
 			return
 		}
+		if err := a.insists(inv, v.Run()); err != nil {
+			yield(nil, err)
+			return
+		}
 		if a.compaction != nil {
 			a.askWithin(ctx, inv, v, yield)
 			return

@@ -180,14 +180,7 @@ func (a *Agent) refuse(c view.Call, inv *agent.Invocation, run view.Run) *agent.
 		message = told
 	}
 	if a.byName[c.Name] == nil {
-		names := make([]string, 0, len(a.tools)+1)
-		for _, t := range a.offered(inv.Node(), run).tools {
-			names = append(names, t.Name)
-		}
-		message = fmt.Sprintf("there is no tool %q. The tools: %s", c.Name, strings.Join(names, ", "))
-		if len(names) == 0 {
-			message = fmt.Sprintf("there is no tool %q: you have no tools", c.Name)
-		}
+		message = a.correct(c, a.invalid(inv, run, c.Name, c.Input), run)
 	}
 	return result(c, agent.EncodeJSON(message), true)
 }
@@ -218,6 +211,11 @@ func (a *Agent) call(ctx context.Context, inv *agent.Invocation, run view.Run, c
 			res, err := tools.Execute(ctx, a.byName[c.Name], info, input)
 			if err != nil {
 				return nil, err
+			}
+			if res.IsError {
+				if wrong := a.invalid(inv, run, c.Name, input); wrong != "" {
+					res.Output = agent.EncodeJSON(a.correct(c, wrong, run))
+				}
 			}
 			state = res.State
 			return &agent.ToolResult{Name: c.Name, Output: res.Output, IsError: res.IsError}, nil

@@ -320,6 +320,8 @@ func (w *world) checkError(err error, a act, died bool) {
 		require.ErrorIs(w.t, err, agent.ErrOutputTruncated)
 	case "empty_answer":
 		require.ErrorIs(w.t, err, agent.ErrEmptyAnswer)
+	case "repeated_call":
+		require.ErrorIs(w.t, err, agent.ErrRepeatedCall)
 	case "internal":
 		require.True(w.t, w.panics, "%v", err)
 	case "unknown_usage": // a budget, where models do not say what they use

@@ -157,5 +157,5 @@ var mustHappen = []string{
 	"a fork", "a fork that takes up a run", "a fork inside of an agent tool", "a fork that waits for a decision", "a call approved in a fork", "a store that dies in a fork",
 	"a question withdrawn", "a call approved, a tool", "a call denied, a tool", "a call approved, a transfer", "a call denied, a transfer",
 	"a decision that comes again", "a call forbidden by a rule", "a return to the parent", "a return to the root", "forty agents",
-	"error transfer_limit", "error transfer_rejected", "error limit", "error budget", "error output_truncated", "error empty_answer", "error internal", "error server_error", "error rate_limited",
+	"error transfer_limit", "error transfer_rejected", "error limit", "error budget", "error output_truncated", "error empty_answer", "error repeated_call", "error internal", "error server_error", "error rate_limited",
 }

@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,6 +38,10 @@ func (w *world) tree() {
 		}
 	}
 	w.script = rapid.SliceOfN(w.plans(), 2*someOdds.Draw(w.rt, "plans at least"), 24).Draw(w.rt, "plans")
+	if i := someOdds.Draw(w.rt, "insists from"); oneInTen.Draw(w.rt, "insists") == 9 && i <= len(w.script) {
+		insists := plan{Calls: []plannedCall{{Name: "unknown", Args: `{"n": 3}`}}, Usage: true}
+		w.script = slices.Insert(w.script, i, insists, insists, insists)
+	}
 	kids, inputs := make([][]agent.Agent, n), make([]bool, n)
 	for i := n - 1; i >= 0; i-- {
 		history := someHistory.Draw(w.rt, "history")

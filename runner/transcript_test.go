@@ -297,7 +297,8 @@ func (r recorder) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.
 func errorNames(err error) string {
 	var names []string
 	for name, target := range map[string]error{"ErrTransferRejected": agent.ErrTransferRejected, "ErrTransferLimit": agent.ErrTransferLimit,
-		"ErrLimit": agent.ErrLimit, "ErrOutputTruncated": agent.ErrOutputTruncated, "ErrEmptyAnswer": agent.ErrEmptyAnswer} {
+		"ErrLimit": agent.ErrLimit, "ErrOutputTruncated": agent.ErrOutputTruncated, "ErrEmptyAnswer": agent.ErrEmptyAnswer,
+		"ErrRepeatedCall": agent.ErrRepeatedCall} {
 		if errors.Is(err, target) {
 			names = append(names, name)
 		}

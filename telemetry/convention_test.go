@@ -84,6 +84,7 @@ func TestClassesOfErrors(t *testing.T) {
 		{live, &agent.TransferLimitError{}, "transfer_limit"},
 		{live, agent.ErrTransferRejected, "transfer_rejected"},
 		{live, agent.ErrEmptyAnswer, "empty_answer"},
+		{live, agent.ErrRepeatedCall, "repeated_call"},
 		{live, &agent.TripwireError{}, "tripwire"},
 		{live, &agent.BudgetError{}, "budget"},
 		{live, &agent.LimitError{}, "limit"},

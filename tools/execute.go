@@ -32,12 +32,8 @@ const grace = 2 * time.Second
 // outcome of the call is then unknown.
 func Execute(ctx context.Context, t Tool, info CallInfo, input json.RawMessage) (Result, error) {
 	ti := t.Info()
-	if v, ok := t.(interface {
-		validate(json.RawMessage) error
-	}); ok {
-		if err := v.validate(input); err != nil {
-			return failed(err.Error()), nil
-		}
+	if err := Check(t, input); err != nil {
+		return failed(err.Error()), nil
 	}
 	timeout := ti.Timeout
 	if timeout == 0 {
@@ -77,6 +73,18 @@ func Execute(ctx context.Context, t Tool, info CallInfo, input json.RawMessage) 
 	}
 	res.State = c.stateDelta()
 	return res, nil
+}
+
+// Check holds an input against the schema of a tool that was made by [Func] or [New],
+// and returns what Execute would tell the model: nil if it fits. A tool made otherwise
+// checks its inputs itself.
+func Check(t Tool, input json.RawMessage) error {
+	if v, ok := t.(interface {
+		validate(json.RawMessage) error
+	}); ok {
+		return v.validate(input)
+	}
+	return nil
 }
 
 func guarded(c Context, t Tool, info Info, input json.RawMessage) (res Result) {

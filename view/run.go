@@ -1,6 +1,8 @@
 package view
 
 import (
+	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
@@ -29,6 +31,28 @@ type Run struct {
 	// Empty is set when the last attempt at an answer was discarded because it was
 	// empty.
 	Empty bool
+	// Failures are the calls that came to an error, in answers whose calls are all
+	// settled. The slice is shared and must not be changed.
+	Failures []Failure
+}
+
+// Failure is a call that came to an error, in one answer or several.
+type Failure struct {
+	Name string
+	// Input are the arguments as JSON whose keys are sorted.
+	Input string
+	// Error is what the first of them was told. The others were told the same, and
+	// perhaps more.
+	Error string
+	// Answers counts the answers that had the call.
+	Answers int
+
+	last int64 // the answer that had it last
+}
+
+// Of reports whether the failure is one of this call, with this error.
+func (f *Failure) Of(name string, input json.RawMessage, failed string) bool {
+	return f.Name == name && strings.HasPrefix(failed, f.Error) && f.Input == sorted(input)
 }
 
 // Run returns what the agent's current run has come to.
@@ -48,10 +72,39 @@ func (r *Run) settle(a *answer) {
 	for i := range a.calls {
 		c := &a.calls[i]
 		done = done || c.Name != agent.TransferTool
+		if c.isError && c.Name != agent.TransferTool {
+			r.fails(c, a.last)
+		}
 	}
 	if done {
 		r.Handed = nil
 	}
+}
+
+func (r *Run) fails(c *call, seq int64) {
+	told := agent.OutputText(c.result)
+	i := slices.IndexFunc(r.Failures, func(f Failure) bool { return f.Of(c.Name, c.Input, told) })
+	if i < 0 {
+		r.Failures = append(slices.Clip(r.Failures), Failure{Name: c.Name, Input: sorted(c.Input), Error: told, Answers: 1, last: seq})
+		return
+	}
+	if r.Failures[i].last != seq { // a model that has not read the error yet does not insist
+		r.Failures = slices.Clone(r.Failures)
+		r.Failures[i].Answers++
+		r.Failures[i].last = seq
+	}
+}
+
+// sorted returns JSON with the keys of its objects sorted, so that the same
+// arguments are the same text.
+func sorted(input json.RawMessage) string {
+	var v any
+	d := json.NewDecoder(strings.NewReader(string(input)))
+	d.UseNumber() // no digit is lost
+	if d.Decode(&v) != nil {
+		return string(input)
+	}
+	return string(agent.EncodeJSON(v))
 }
 
 // wasEmpty takes in that an answer of the agent's was discarded because it was

@@ -56,3 +56,18 @@ func TestHanded(t *testing.T) {
 		})
 	}
 }
+
+func TestFailures(t *testing.T) {
+	l := new(story).user("Hi").start("support").
+		call("support", "c1", "look", `{"a":1,"b":[2.50]}`).usage("support").failed("support", "c1", "look", `"no"`).
+		call("support", "c2", "look", `{ "b": [2.50], "a": 1 }`).call("support", "c3", "look", `{"a":1,"b":[2.50]}`).usage("support").
+		failed("support", "c2", "look", `"no, and again"`).failed("support", "c3", "look", `"no"`).
+		call("support", "c4", "look", `{"a":1,"b":[2.5]}`).usage("support").failed("support", "c4", "look", `"other"`)
+	failures := runOf(t, "support", l).Failures
+	require.Len(t, failures, 2)
+	require.Equal(t, 2, failures[0].Answers, "an answer counts once")
+	require.True(t, failures[0].Of("look", []byte(`{"b":[2.50],"a":1}`), "no"))
+	require.False(t, failures[0].Of("look", []byte(`{"b":[2.50],"a":2}`), "no"))
+	require.Equal(t, "other", failures[1].Error)
+	require.Empty(t, runOf(t, "support", l.end("support", agent.FinishReasonStop)).Failures, "a run begins with none")
+}
