@@ -8,7 +8,7 @@ import (
 )
 
 // CheckUser reports what forbids to send a message as the user's: another role, no
-// words and no media, text that is not valid UTF-8, parts that users do not send, and
+// words and no media, text or a name that is not valid UTF-8, parts that users do not send, and
 // media that lack a kind or have both data and a URL, or neither.
 func CheckUser(m Message) error {
 	if m.Role != RoleUser {
@@ -28,6 +28,9 @@ func CheckUser(m Message) error {
 		case Media:
 			if (p.Kind != MediaImage && p.Kind != MediaFile) || (len(p.Data) == 0) == (p.URL == "") {
 				return fmt.Errorf("part %d of the message needs a kind, and either data or a URL", i)
+			}
+			if !utf8.ValidString(p.Name) || !utf8.ValidString(p.MediaType) || !utf8.ValidString(p.URL) {
+				return fmt.Errorf("part %d of the message has a name, media type or URL that is not valid UTF-8", i)
 			}
 			empty = false
 		default:

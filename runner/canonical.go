@@ -16,8 +16,10 @@ import (
 // own types. The payload given is not changed, because an agent may yield one
 // value many times.
 func canonical(data agent.EventData) agent.EventData {
+	asStored := true
 	switch d := data.(type) {
-	case *agent.Text:
+	case *agent.Usage:
+	case *agent.Text: // as its deltas were shown
 		if d != nil && !utf8.ValidString(d.Content) {
 			return &agent.Text{Content: validText(d.Content)}
 		}
@@ -26,55 +28,18 @@ func canonical(data agent.EventData) agent.EventData {
 			return &agent.Reasoning{Content: validText(d.Content)}
 		}
 	case *agent.ToolCall:
-		if d != nil && !isCompact(d.Input) {
-			c := *d
-			c.Input = compact(d.Input)
-			return &c
-		}
+		asStored = d == nil || utf8.ValidString(d.Name) && isCompact(d.Input)
 	case *agent.ToolResult:
-		if d != nil && !isCompact(d.Output) {
-			c := *d
-			c.Output = compact(d.Output)
-			return &c
-		}
-	case *agent.ToolProgress:
-		if d != nil && !isCompact(d.Content) {
-			c := *d
-			c.Content = compact(d.Content)
-			return &c
-		}
-	case *agent.HarnessStart:
-		if d != nil && !isCompact(d.Input) {
-			c := *d
-			c.Input = compact(d.Input)
-			return &c
-		}
-	case *agent.HarnessEnd:
-		if d != nil && !isCompact(d.Output) {
-			c := *d
-			c.Output = compact(d.Output)
-			return &c
-		}
-	case *agent.Relay:
-		if d != nil && !isCompact(d.Params) {
-			c := *d
-			c.Params = compact(d.Params)
-			return &c
-		}
+		asStored = d == nil || utf8.ValidString(d.Name) && isCompact(d.Output)
 	case *agent.Transfer:
-		if d != nil && (!utf8.ValidString(d.Reason) || !isCompact(d.Payload) || !isCompact(d.RouteDecision)) {
-			c := *d
-			c.Reason, c.Payload, c.RouteDecision = validText(d.Reason), compact(d.Payload), compact(d.RouteDecision)
-			return &c
-		}
-	case *agent.Notice:
-		if d != nil && !utf8.ValidString(d.Message) {
-			return &agent.Notice{Code: d.Code, Message: validText(d.Message)}
-		}
-	case *agent.Failure:
-		if d != nil && !utf8.ValidString(d.Message) {
-			return &agent.Failure{Code: d.Code, Message: validText(d.Message), Retryable: d.Retryable}
-		}
+		asStored = d == nil || d.RouteDecision == nil && d.GraphPath == nil && isCompact(d.Payload) &&
+			utf8.ValidString(d.From) && utf8.ValidString(d.To) && utf8.ValidString(d.Reason) && utf8.ValidString(d.ToolCallID)
+	case *agent.User:
+		asStored = d == nil || len(d.Content.Parts) == 0 && d.Metadata == nil && utf8.ValidString(d.Content.Text)
+	case *agent.HarnessStart:
+		asStored = d == nil || utf8.ValidString(d.AgentID) && isCompact(d.Input)
+	case *agent.HarnessEnd:
+		asStored = d == nil || utf8.ValidString(d.AgentID) && utf8.ValidString(d.Target) && isCompact(d.Output)
 	case *agent.State:
 		if d != nil {
 			delta := make(map[string]any, len(d.Delta))
@@ -83,8 +48,23 @@ func canonical(data agent.EventData) agent.EventData {
 			}
 			return &agent.State{Delta: delta}
 		}
+	default: // what is rare
+		asStored = false
 	}
-	return data
+	if asStored {
+		return data
+	}
+	return readBack(data)
+}
+
+// readBack returns a payload of a type that is rare as a store would give it back. One
+// that has no JSON form stays as it is; the store will refuse it.
+func readBack(data agent.EventData) agent.EventData {
+	var back agent.Event
+	if b, err := (&agent.Event{Data: data}).MarshalJSON(); err != nil || back.UnmarshalJSON(b) != nil {
+		return data
+	}
+	return back.Data
 }
 
 func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -131,8 +131,8 @@ func tellStory(t testing.TB, text string, m mode) *story {
 	r, err := runner.New(hostileTree(t, text, model), session.NewMemory(), append(opts, runner.WithIDs(counter()))...)
 	require.NoError(t, err)
 	key := session.ID("s1")
-	file := llm.Media{Kind: llm.MediaFile, Name: text, MediaType: "text/plain", Data: []byte(text)}
 	said := strings.ToValidUTF8(text, "?")
+	file := llm.Media{Kind: llm.MediaFile, Name: said, MediaType: "text/plain", Data: []byte(text)}
 	for _, content := range []llm.Content{{Text: said}, {Text: said, Parts: []llm.Part{llm.TextPart{Text: said}, file}}, {Text: said}, {Text: said}} {
 		for _, err := range r.Run(context.Background(), key, llm.Message{Role: llm.RoleUser, Content: content}) {
 			require.NoError(t, err)
