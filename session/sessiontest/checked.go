@@ -3,7 +3,6 @@ package sessiontest
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"sync"
 
 	"github.com/agentarbor/arbor/agent"
@@ -63,7 +62,7 @@ func (s *checked) Append(ctx context.Context, key session.Key, expectedSeq int64
 	encoded := make([][]byte, len(events))
 	for i, e := range events {
 		var err error
-		if encoded[i], err = json.Marshal(e); err != nil {
+		if encoded[i], err = e.MarshalJSON(); err != nil {
 			s.t.Errorf("session %s: an event that has no JSON form is stored: %v", key, err)
 		}
 	}
@@ -93,10 +92,10 @@ func (s *checked) check(ctx context.Context, key session.Key, lease session.Leas
 		if err != nil {
 			return // of a store that is made to fail
 		}
-		data, err := json.Marshal(e)
+		data, err := e.MarshalJSON()
 		var again agent.Event
 		if err == nil {
-			err = json.Unmarshal(data, &again)
+			err = again.UnmarshalJSON(data)
 		}
 		if err != nil {
 			s.t.Errorf("session %s: seq %d cannot be read back: %v", key, e.Seq, err)
@@ -105,7 +104,7 @@ func (s *checked) check(ctx context.Context, key session.Key, lease session.Leas
 		if was, ok := l.written[e.Seq]; ok && !bytes.Equal(was, data) {
 			s.t.Errorf("session %s: seq %d does not read back as it was written:\n%s\n%s", key, e.Seq, was, data)
 		}
-		if second, _ := json.Marshal(&again); !bytes.Equal(second, data) {
+		if second, _ := again.MarshalJSON(); !bytes.Equal(second, data) {
 			s.t.Errorf("session %s: seq %d is another event when it is read again:\n%s\n%s", key, e.Seq, data, second)
 		}
 		l.checker.Add(&again)
@@ -127,7 +126,7 @@ func (s *checked) tell(ctx context.Context, key session.Key) {
 		if err != nil {
 			return
 		}
-		data, _ := json.Marshal(e)
+		data, _ := e.MarshalJSON()
 		s.t.Logf("%s", data)
 	}
 }
