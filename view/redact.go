@@ -35,6 +35,10 @@ func (p Policy) Redact(f func(text string) string) Policy {
 // endpoint takes an empty message.
 const Redacted = "[redacted]"
 
+// NoInput stands for the input of an agent that was started without words, such as a
+// node of a graph behind one that had nothing to say: no endpoint takes an empty message.
+const NoInput = "[no input]"
+
 func (p Policy) redactText(s string) string {
 	if p.redact == nil || s == "" {
 		return s

@@ -54,6 +54,15 @@ func TestRedactInAScope(t *testing.T) {
 	require.Equal(t, []string{"user a ### task"}, render(v.Messages()))
 }
 
+// TestNoInput: a node of a graph may come behind one that had nothing to say.
+func TestNoInput(t *testing.T) {
+	for _, input := range []string{`""`, `" \n"`} {
+		v := view.New(tree(t).Node("billing"), view.Full(), "s2")
+		v.Apply(&agent.Event{Seq: 1, Scope: "s2", Agent: "support", Data: &agent.HarnessStart{Input: json.RawMessage(input)}})
+		require.Equal(t, []string{"user " + view.NoInput}, render(v.Messages()))
+	}
+}
+
 func TestToolsGetTheOriginal(t *testing.T) {
 	v := view.New(tree(t).Node("support"), view.Full().Redact(hush), "")
 	for _, e := range new(story).user("x").start("support").call("support", "c1", "look", `{"a":"secret"}`).usage("support").events {

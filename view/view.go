@@ -151,7 +151,11 @@ func (v *View) Apply(e *agent.Event) {
 			v.flush()
 		}
 		if len(d.Input) > 0 && len(v.shown.msgs) == 0 {
-			v.addTurn(llm.UserText(v.attribute("user", v.policy.redactUser(agent.OutputText(d.Input)), false)), e.Seq)
+			in := v.policy.redactUser(agent.OutputText(d.Input))
+			if strings.TrimSpace(in) == "" {
+				in = NoInput
+			}
+			v.addTurn(llm.UserText(v.attribute("user", in, false)), e.Seq)
 		}
 		if mine {
 			v.acted = true
