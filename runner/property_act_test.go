@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -46,8 +47,8 @@ func (w *world) action(r *runner.Runner) {
 	w.happened[what] = true
 	switch what {
 	case "run":
-		msg := w.message()
-		w.act(r, act{whole: true, said: &msg, start: func(ctx context.Context) iter.Seq2[*agent.Event, error] { return r.Run(ctx, s1, msg) }})
+		msg, meta := w.message(), runner.WithMetadata(hostileMetadata.Draw(w.rt, "metadata"))
+		w.act(r, act{whole: true, said: &msg, start: func(ctx context.Context) iter.Seq2[*agent.Event, error] { return r.Run(ctx, s1, msg, meta) }})
 	case "begin":
 		msg := w.message()
 		w.act(r, act{said: &msg, start: func(ctx context.Context) iter.Seq2[*agent.Event, error] { return whole(r.Begin(ctx, s1, msg)) }})
@@ -82,6 +83,9 @@ var userMessages = rapid.SampledFrom([]llm.Message{
 
 func (w *world) message() llm.Message {
 	w.turn++
+	if oneInTen.Draw(w.rt, "hostile message") == 9 {
+		return hostileMessages.Draw(w.rt, "message")
+	}
 	return userMessages.Draw(w.rt, "message")
 }
 
@@ -212,6 +216,7 @@ func (w *world) act(r *runner.Runner, a act) bool {
 		w.checkCounts(w.log[before:])
 	}
 	w.checkWarm(r)
+	w.checkSpans()
 	switch {
 	case cut:
 		w.cuts++
@@ -279,7 +284,7 @@ func (d *delivery) take(e *agent.Event, err error) {
 		case e.Agent == "deep_inner": // late deltas are dropped; see below
 			require.True(t, strings.HasPrefix(partialText(e), shown))
 		default:
-			require.Equal(t, shown, partialText(e))
+			require.Equal(t, shown, strings.ToValidUTF8(partialText(e), "\uFFFD"))
 		}
 		d.settled[e.ID] = true
 	case *agent.Discard:
@@ -295,6 +300,13 @@ func (d *delivery) take(e *agent.Event, err error) {
 	}
 }
 
+// outsideCodes are those of errors that a remote agent or the node of a graph ends a turn with.
+var outsideCodes = []string{"transfer_limit", "transfer_rejected", "limit", "budget", "output_truncated", "internal", "unknown_usage", "tripwire",
+	"agent_error", "denied", "routing_error", "graph_failed", "content_filter",
+	string(a2a.CodeProtocol), string(a2a.CodeTaskFailed), string(a2a.CodeTaskRejected), string(a2a.CodeTaskCanceled), string(a2a.CodeTaskGone),
+	string(a2a.CodeAuthRequired), string(a2a.CodeUnreachable), string(a2a.CodeNothingToSend), string(a2a.CodeInputRequired),
+	string(llm.CodeTruncated), string(llm.CodeServer), string(llm.CodeRateLimited), string(llm.CodeContextLength)}
+
 func (w *world) checkError(err error, a act, died bool) {
 	if len(a.refused) > 0 && (err != nil || !w.stopped) {
 		for _, want := range a.refused {
@@ -309,6 +321,11 @@ func (w *world) checkError(err error, a act, died bool) {
 	}
 	var re *agent.RunError
 	require.ErrorAs(w.t, err, &re)
+	if t, known := w.traits[re.Agent]; !known || t.outside {
+		require.Contains(w.t, outsideCodes, re.Code, "%v", err)
+		w.happened["an error of a graph or a remote agent"] = true
+		return
+	}
 	switch re.Code {
 	case "transfer_limit":
 		require.ErrorIs(w.t, err, agent.ErrTransferLimit)
@@ -329,7 +346,7 @@ func (w *world) checkError(err error, a act, died bool) {
 	case "tripwire":
 		require.ErrorIs(w.t, err, errGuard)
 	case "agent_error":
-		require.ErrorIs(w.t, err, errCondition)
+		require.True(w.t, errors.Is(err, errCondition) || errors.Is(err, errMeddle), "%v", err)
 	default:
 		var me *llm.Error
 		require.ErrorAs(w.t, err, &me)

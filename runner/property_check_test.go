@@ -50,7 +50,7 @@ func (w *world) checkLimits(e *agent.Event) {
 		}
 	case *agent.Transfer:
 		switch {
-		case d.Outcome != agent.TransferCommitted || limits.Transfers == 0:
+		case d.Outcome != agent.TransferCommitted || limits.Transfers == 0 || d.TransferType == agent.TransferTypeRefused:
 		case s.transfers >= limits.Transfers:
 			w.t.Fatalf("seq %d: transfer %d of a turn that may have %d", e.Seq, s.transfers+1, limits.Transfers)
 		case e.Scope == "" && s.hops[[2]string{d.From, d.To}]:
@@ -132,7 +132,7 @@ func (w *world) checkDelivery(got *delivery, a act, before int, cut bool) {
 func (w *world) checkSaid(msg *llm.Message, added []*agent.Event) {
 	for i, e := range added {
 		if u, ok := e.Data.(*agent.User); ok {
-			require.Equal(w.t, msg.PlainText(), u.Content.PlainText())
+			require.Equal(w.t, strings.ToValidUTF8(msg.PlainText(), "\uFFFD"), strings.ToValidUTF8(u.Content.PlainText(), "\uFFFD"))
 			require.Greater(w.t, len(added), i+1)
 			require.Equal(w.t, agent.TypeHarnessStart, added[i+1].Type())
 			return
@@ -176,7 +176,7 @@ func (w *world) checkCalls() {
 				w.happened["a call forbidden by a rule"] = true
 				require.Nil(w.t, c.question, "nobody is asked about what is forbidden")
 			}
-			if c.result != nil && !c.result.Data.(*agent.ToolResult).IsError && w.ran[id] == nil && c.scopes == 0 {
+			if c.result != nil && !c.result.Data.(*agent.ToolResult).IsError && w.ran[id] == nil && c.scopes == 0 && !strings.Contains(string(c.result.Data.(*agent.ToolResult).Output), "from the cache") {
 				w.t.Fatalf("the call %s of %s has a result, but was never executed", id, c.tool)
 			}
 		}
@@ -257,7 +257,7 @@ func (w *world) checkCounts(added []*agent.Event) {
 		case *agent.Usage:
 			answers++
 		case *agent.Discard:
-			if d.Code != agent.CodeTripwire { // such an answer has its usage as well
+			if d.Code != agent.CodeTripwire && !w.remotes[w.story.runs[e.RunID].agent] { // such an answer has its usage as well
 				answers++
 			}
 		case *agent.Failure:

@@ -89,7 +89,8 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 	}
 	var targets []string
 	for _, t := range n.Targets() {
-		if limited || !done && began != nil && began.TransferType == "" && began.From == t.Agent.Name() && !w.traits[s.agent].back {
+		withheld := began != nil && (began.TransferType == "" && !w.traits[s.agent].back || began.TransferType == agent.TransferTypeRefused)
+		if limited || !done && withheld && began.From == t.Agent.Name() {
 			continue
 		}
 		targets = append(targets, t.Agent.Name())

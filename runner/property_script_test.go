@@ -21,6 +21,7 @@ type plan struct {
 	Texts, Thoughts []string
 	Calls           []plannedCall
 	Usage           bool
+	Absurd          *llm.Usage // in its place
 	Finish          llm.FinishReason
 	End             string // "", cut, fail (retryable), refuse, long (for the window), panic, stop (cancels the turn)
 }
@@ -141,6 +142,9 @@ func (p plan) chunks(targets []string) []llm.Chunk {
 		}
 		if p.Usage {
 			last.Usage = &llm.Usage{InputTokens: 1500, OutputTokens: 20}
+		}
+		if p.Absurd != nil {
+			last.Usage = p.Absurd
 		}
 		chunks = append(chunks, last)
 	}
@@ -281,9 +285,9 @@ func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*
 var (
 	someWords  = rapid.SampledFrom([]string{"Hello.", " ", "", "é世界", "[a0] said", "line\nline", "bad \xff byte"})
 	someIDs    = rapid.SampledFrom([]string{"", "c1", "c1", "c2", "bad id\n", strings.Repeat("x", 70)})
-	someTools  = rapid.SampledFrom([]string{"fine", "nested", "ask", "again", "broken", "remember", "nested_again", "panics", "stop"})
+	someTools  = rapid.SampledFrom([]string{"fine", "nested", "ask", "again", "broken", "remember", "nested_again", "panics", "stop", "outside", "outside", "odd"})
 	oddTools   = rapid.SampledFrom([]string{agent.TransferTool, "fine", "nested", "unknown", "bad name", "\xff", strings.Repeat("n", 65)})
-	plainArgs  = rapid.SampledFrom([]string{"", `{"n": 3}`, `{"n": 4}`})
+	plainArgs  = rapid.SampledFrom([]string{"", `{"n": 3}`, `{"n": 4}`, `{"n": 15}`, `{"n": 16}`, `{"n": 19}`, `{"n": 2}`, `{"n": 0}`})
 	aims       = rapid.SampledFrom([]string{`{"agent_name": "@0"}`, `{"agent_name": "@1"}`, `{"agent_name": "@2", "reason": "so", "input": {"n": 1}}`, ""})
 	innerArgs  = rapid.SampledFrom([]string{`{"input": "do it"}`, `{"input": "do that"}`, `{"input": "and this"}`, `{"input": " "}`})
 	someFinish = rapid.SampledFrom([]llm.FinishReason{llm.FinishLength, llm.FinishToolCalls, llm.FinishContentFilter, "weird"})
@@ -309,7 +313,7 @@ func (w *world) plans() *rapid.Generator[plan] {
 				c.Args = fmt.Sprintf(`{"agent_name": %q}`, name.Draw(t, "target"))
 			}
 		case 2, 3:
-			if c.Name = someTools.Draw(t, "tool"); strings.HasPrefix(c.Name, "nested") {
+			if c.Name = someTools.Draw(t, "tool"); strings.HasPrefix(c.Name, "nested") || c.Name == "outside" {
 				c.Args = innerArgs.Draw(t, "args")
 			} else {
 				c.Args = plainArgs.Draw(t, "args")
@@ -335,6 +339,10 @@ func (w *world) plans() *rapid.Generator[plan] {
 		}
 		if oneInFour.Draw(t, "odd finish") == 3 {
 			p.Finish = someFinish.Draw(t, "finish")
+		}
+		if oneInTen.Draw(t, "hostile") == 9 {
+			p.hostile(w, t)
+			w.happened["hostile words"] = true
 		}
 		if oneInTen.Draw(t, "odd end") == 9 {
 			p.End = someEnds.Draw(t, "end")

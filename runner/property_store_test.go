@@ -2,12 +2,12 @@ package runner_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 var errStoreDied = errors.New("the store died")
@@ -25,8 +25,8 @@ type propertyStore struct {
 	died bool
 }
 
-func newPropertyStore(codec bool) *propertyStore {
-	return &propertyStore{Store: session.NewMemory(), codec: codec, left: -1}
+func newPropertyStore(t sessiontest.TB, codec bool) *propertyStore {
+	return &propertyStore{Store: sessiontest.Memory(t), codec: codec, left: -1}
 }
 
 // dieAt makes the store die at the n-th write from now on.
@@ -70,12 +70,12 @@ func (s *propertyStore) append(ctx context.Context, key session.Key, seq int64, 
 	}
 	decoded := make([]*agent.Event, len(events))
 	for i, e := range events {
-		data, err := json.Marshal(e)
+		data, err := e.MarshalJSON() // as stores do
 		if err != nil {
 			return err
 		}
 		decoded[i] = new(agent.Event)
-		if err := json.Unmarshal(data, decoded[i]); err != nil {
+		if err := decoded[i].UnmarshalJSON(data); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/llmagent"
 )
 
@@ -25,7 +26,10 @@ type logStory struct {
 }
 
 // runStory counts the answers of a run, and the transfers that were refused in it.
-type runStory struct{ answers, strikes int }
+type runStory struct {
+	agent            string // by its own name
+	answers, strikes int
+}
 
 type callStory struct {
 	id, scope, agent, tool string
@@ -72,9 +76,11 @@ func (s *logStory) add(e *agent.Event, happened map[string]bool) {
 			happened["a transfer beyond the limit"] = true
 		}
 	case *agent.HarnessStart:
-		s.runs[e.RunID] = &runStory{}
+		s.runs[e.RunID] = &runStory{agent: d.AgentID}
 		if conversation {
 			s.unfinished, s.paused = true, false
+		} else if agent.Conductor(e.Scope) != "" {
+			happened["a graph"] = true
 		} else if !s.scopes[e.Scope] {
 			s.scopes[e.Scope] = true
 			if c := s.calls[e.ParentID]; c != nil {
@@ -131,6 +137,9 @@ func (s *logStory) add(e *agent.Event, happened map[string]bool) {
 			}
 		}
 	case *agent.Relay:
+		if d.Tool == agentgraph.ApprovalTool {
+			happened["a node that waits for a decision"] = true
+		}
 		q := &question{call: s.calls[d.ToolCallID]}
 		q.call.question = q
 		s.byRelay[e.ID] = q
@@ -149,6 +158,8 @@ func kind(toolName string) string {
 
 // mustHappen are the things without which the properties say little.
 var mustHappen = []string{
+	"a remote agent", "a graph", "a graph inside of another", "a node that waits for a decision", "an error of a graph or a remote agent", "hostile words", "ten megabytes",
+	"around: pass", "around: no tracer", "around: trace", "around: meddle", "around: trace and meddle",
 	"run", "begin", "resume", "advance", "decide", "break", "cancel", "store dies", "answer lost", "busy", "peek",
 	"a compaction", "a compaction with a summary", "a compaction whose summary failed",
 	"a route", "a transfer with an input", "error tripwire", "error agent_error",

@@ -173,6 +173,8 @@ type world struct {
 	sent     []sent                // what the conversation's models were asked
 	routed   []routed              // conditions that were asked in this action
 	happened map[string]bool
+	spans    spans
+	remotes  map[string]bool // agents behind A2A
 }
 
 // routed is a question to the condition of a route.
@@ -184,6 +186,8 @@ type traits struct {
 	asks  bool // before it transfers
 	back  bool // it may hand back at once
 	model bool
+	// outside: it is a graph or a remote agent
+	outside bool
 }
 
 // execution is what is known of a call that a tool has run for.
@@ -195,7 +199,7 @@ type execution struct {
 
 func newWorld(t testing.TB, rt *rapid.T) *world {
 	return &world{t: t, rt: rt, traits: make(map[string]traits), attempt: 1, story: newStory(), ran: make(map[string]*execution),
-		last: make(map[string]shown), happened: make(map[string]bool)}
+		last: make(map[string]shown), happened: make(map[string]bool), remotes: make(map[string]bool)}
 }
 
 // worldKey is under which models and tools, which all cases share, find the
@@ -232,7 +236,7 @@ func (w *world) play() {
 		}
 	}()
 	w.tree()
-	w.store = newPropertyStore(rapid.Bool().Draw(w.rt, "codec"))
+	w.store = newPropertyStore(w.t, rapid.Bool().Draw(w.rt, "codec"))
 	w.opts = append(w.opts, runner.WithIDs(w.newID))
 	if w.streaming = rapid.Bool().Draw(w.rt, "streaming"); w.streaming {
 		w.opts = append(w.opts, runner.WithStreaming())
@@ -252,9 +256,12 @@ func (w *world) play() {
 	case 7:
 		w.opts = append(w.opts, runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 4000}, Session: runner.Budget{Tokens: 20_000}}))
 	case 8:
-		w.opts = append(w.opts, runner.WithInterceptors(agent.Passthrough{}, agent.Passthrough{}))
+		w.opts = append(w.opts, runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"a0": {Tokens: 9000}}}))
 	case 9:
 		w.opts = append(w.opts, runner.WithCache(0))
+	}
+	if all := w.around(); len(all) > 0 {
+		w.opts = append(w.opts, runner.WithInterceptors(all...))
 	}
 	for range rapid.IntRange(1, 6).Draw(w.rt, "actions") {
 		w.action(w.process())

@@ -54,7 +54,13 @@ func (w *world) tree() {
 				routes = append(routes, agent.OnStop(w.names[j], w.condition))
 			}
 		}
-		a := w.agent(w.names[i], history, routes, kids[i])
+		var a agent.Agent
+		if i > 0 && len(kids[i])+len(routes) == 0 {
+			a = w.outside(w.names[i])
+		}
+		if a == nil {
+			a = w.agent(w.names[i], history, routes, kids[i])
+		}
 		if i == 0 {
 			w.root = a
 			break
@@ -89,6 +95,7 @@ type viewChoice struct {
 
 var (
 	someHistory = rapid.SampledFrom([]viewChoice{{policy: view.Full()}, {policy: view.Full()}, {policy: view.TextOnly()}, {policy: view.Own()},
+		{policy: view.Full().Redact(func(s string) string { return strings.ReplaceAll(s, "Hello", "***") })},
 		{view.LastTurns(1), true, false}, {view.LastTurns(2), true, false}, {view.LastTurns(2), true, true}, {policy: view.TextOnly(), onEdge: true}})
 	// The tools alone have more than a thousand tokens.
 	someCompaction = rapid.SampledFrom([]llmagent.Compaction{{}, {}, {}, {}, {}, {}, {Window: 2000}, {Window: 1800, Keep: 0.1, Summarizer: summarizer{}},
@@ -167,6 +174,11 @@ func (w *world) agent(name string, history viewChoice, routes []agent.Route, kid
 	}
 	box, err := propertyTools()
 	require.NoError(w.t, err)
+	if oneInTen.Draw(w.rt, "outside tool") == 9 {
+		out, err := w.outsideTool()
+		require.NoError(w.t, err)
+		box = append(slices.Clip(box), out)
+	}
 	t := traits{rules: somePolicy.Draw(w.rt, "rules"), asks: oneInFour.Draw(w.rt, "transfers are approved") == 3, back: policy.AllowTransferBack, model: true}
 	w.traits[name] = t
 	m := &plannedModel{name: name, trims: history.trims}
@@ -243,6 +255,7 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 			worldOf(c).halt()
 			return "stopped", nil
 		}),
+		tool("odd", func(c tools.Context, in in) (any, error) { return odd(c, in.N) }),
 		nested(tree, agenttool.WithName("nested")),
 		nested(inner("alone", llmagent.WithTools(again)), agenttool.WithName("nested_again"), agenttool.Idempotent()),
 	}, errors.Join(errs...)

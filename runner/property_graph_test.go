@@ -1,0 +1,204 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2atest"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/tools"
+)
+
+var (
+	someNodes    = rapid.IntRange(1, 5)
+	nodeKinds    = rapid.SampledFrom([]string{"worker", "worker", "pair", "guarded", "function", "function", "graph", "remote"})
+	someStrategy = rapid.SampledFrom([]agentgraph.Strategy{agentgraph.FailFast, agentgraph.Continue, agentgraph.Retry})
+	errNode      = errors.New("the node gives up")
+)
+
+// graph makes a random graph whose nodes are agents of all kinds, side by side and one
+// after the other. Its nodes have ids that are not their agents' names.
+func (w *world) graph(name string, inside bool) agent.Agent {
+	n := someNodes.Draw(w.rt, "nodes")
+	b := agentgraph.NewBuilder(name)
+	id := func(i int) string { return name + "-" + strconv.Itoa(i) }
+	for i := range n {
+		var opts []agentgraph.NodeOption
+		switch oneInTen.Draw(w.rt, "node option") {
+		case 7:
+			opts = append(opts, agentgraph.AskFirst("May it?"))
+		case 8:
+			opts = append(opts, agentgraph.Retries(1, time.Nanosecond))
+		case 9:
+			opts = append(opts, agentgraph.LoopUntil(2, func(v agentgraph.Values) (bool, error) { return len(fmt.Sprint(v.Output)) > 10, nil }))
+		}
+		b.Node(id(i), w.node(id(i), inside), opts...)
+		if i == 0 {
+			b.Entrypoint(id(0))
+			continue
+		}
+		from := rapid.IntRange(0, i-1).Draw(w.rt, "from")
+		b.Edge(id(from), id(i), w.edge()...)
+		if i > 1 && oneInFour.Draw(w.rt, "joins") == 3 {
+			if other := rapid.IntRange(0, i-1).Draw(w.rt, "also from"); other != from {
+				b.Edge(id(other), id(i), w.edge()...)
+			}
+		}
+	}
+	h := agentgraph.ErrorHandling{Strategy: someStrategy.Draw(w.rt, "strategy"), MaxRetries: 1 + oneInFour.Draw(w.rt, "retries")%2}
+	if oneInFour.Draw(w.rt, "fallback") == 3 {
+		b.Node(name+"-f", w.computes(name+"-f"))
+		h.Fallback = name + "-f"
+	}
+	a, err := b.OnError(h).Build(agentgraph.WithSettle(0), agentgraph.WithBackoff(time.Nanosecond, time.Nanosecond),
+		agentgraph.WithConcurrency(oneInFour.Draw(w.rt, "concurrency")))
+	require.NoError(w.t, err)
+	return a
+}
+
+func (w *world) edge() []agentgraph.EdgeOption {
+	switch oneInTen.Draw(w.rt, "condition") {
+	case 8:
+		return []agentgraph.EdgeOption{agentgraph.When(func(v agentgraph.Values) (bool, error) { return strings.Contains(fmt.Sprint(v.Output), "o"), nil })}
+	case 9:
+		return []agentgraph.EdgeOption{agentgraph.When(func(v agentgraph.Values) (bool, error) {
+			return true, map[bool]error{true: errCondition}[strings.Contains(fmt.Sprint(v.Output), "line")]
+		})}
+	}
+	return nil
+}
+
+// node makes the agent of a node.
+func (w *world) node(id string, inside bool) agent.Agent {
+	shared, err := propertyNodes()
+	require.NoError(w.t, err)
+	switch kind := nodeKinds.Draw(w.rt, "node"); {
+	case kind == "graph" && !inside:
+		w.happened["a graph inside of another"] = true
+		return w.graph(id+"-g", true)
+	case kind == "graph", kind == "function":
+		return w.computes(id + "-a")
+	case kind == "remote":
+		return w.remote(id + "-r")
+	default:
+		return shared[kind]
+	}
+}
+
+// computes makes a node that is a function: what it does depends on its input alone.
+func (w *world) computes(name string) agent.Agent {
+	a, err := agent.New(name, "A function.", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			in := string(inv.Input())
+			switch (len(in) + len(name)) % 7 {
+			case 0:
+				yield(nil, errNode)
+			case 1:
+				yield(&agent.Event{Data: &agent.Finish{Output: json.RawMessage(`{"n": [1, 2]}`)}}, nil)
+			case 2:
+				if yield(&agent.Event{Data: &agent.State{Delta: map[string]any{"node": name}}, More: true}, nil) {
+					yield(&agent.Event{Data: &agent.Text{Content: "So: " + in}}, nil)
+				}
+			default:
+				yield(&agent.Event{Data: &agent.Text{Content: "So."}}, nil)
+			}
+		}
+	})
+	require.NoError(w.t, err)
+	return a
+}
+
+// propertyNodes makes the nodes that have models, once.
+var propertyNodes = sync.OnceValues(func() (map[string]agent.Agent, error) {
+	box, err := propertyTools()
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	by := make(map[string]tools.Tool)
+	for _, t := range box {
+		by[t.Info().Name] = t
+	}
+	make := func(name string, opts ...llmagent.Option) agent.Agent {
+		a, err := llmagent.New(name, "", &plannedModel{name: name, inner: true}, append(opts,
+			llmagent.WithInstructionFunc(func(_ context.Context, inv *agent.Invocation) (string, error) {
+				return name + " in " + inv.Scope(), nil
+			}))...)
+		errs = append(errs, err)
+		return a
+	}
+	both := agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}
+	return map[string]agent.Agent{
+		"worker": make("worker", llmagent.WithTools(by["fine"], by["again"], by["nested"], by["broken"], by["remember"])),
+		"pair": make("pair", llmagent.WithTools(by["fine"]), llmagent.WithSubAgents(
+			make("second", llmagent.WithTransferPolicy(both), llmagent.WithTools(by["again"], by["ask"])))),
+		"guarded": make("guarded", llmagent.WithTools(by["fine"], by["nested_again"]), llmagent.WithGuards(propertyGuard)),
+	}, errors.Join(errs...)
+})
+
+var (
+	peerAnswers = rapid.SliceOfN(rapid.SampledFrom([]a2atest.Answer{
+		a2atest.Reply(a2atest.Text("Well, ", "so."), a2atest.Completed("")),
+		a2atest.Reply(a2atest.Text("Well, ", "so.")),
+		a2atest.Reply(a2atest.Message("Hello from afar.")),
+		a2atest.Reply(a2atest.Progress("looking"), a2atest.Text("found é")),
+		a2atest.Reply(a2atest.InputRequired("Which one?")),
+		a2atest.Reply(a2atest.AuthRequired("Log in there.")),
+		a2atest.Reply(a2atest.Failed("no")),
+		a2atest.Reply(a2atest.Rejected("not mine")),
+		a2atest.Reply(a2atest.Fail(errors.New("no route"))),
+		a2atest.Reply(a2atest.Text("a ", "b "), a2atest.Cut()),
+	}), 4, 16)
+)
+
+// remote makes an agent behind A2A, in this process. When its script is at its end it
+// fails, as peers do.
+func (w *world) remote(name string) agent.Agent {
+	peer := a2atest.New()
+	for _, answer := range peerAnswers.Draw(w.rt, "peer") {
+		peer.Add(answer)
+	}
+	a, err := a2a.Remote(name, "", a2a.WithClient(peer), a2a.WithDescription("Far away."), a2a.WithIdleTimeout(time.Second))
+	require.NoError(w.t, err)
+	w.happened["a remote agent"], w.remotes[name] = true, true
+	return a
+}
+
+// outside makes an agent of the conversation that is neither a model nor a function of
+// this process, nil most often.
+func (w *world) outside(name string) agent.Agent {
+	switch oneInTen.Draw(w.rt, "outside") {
+	case 8:
+		w.traits[name] = traits{outside: true}
+		return w.remote(name)
+	case 9:
+		w.traits[name] = traits{outside: true}
+		return w.graph(name, false)
+	}
+	return nil
+}
+
+// outsideTool makes an agent tool of such an agent.
+func (w *world) outsideTool() (tools.Tool, error) {
+	var a agent.Agent
+	if rapid.Bool().Draw(w.rt, "remote tool") {
+		a = w.remote("far")
+	} else {
+		a = w.graph("plan", false)
+	}
+	return agenttool.New(a, agenttool.WithName("outside"))
+}
