@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // wire is a peer on loopback that a test writes by hand, call by call, for what no
@@ -203,7 +204,7 @@ func (f *fixture) again(t *testing.T, root agent.Agent, opts ...runner.Option) *
 func (f *fixture) crashed(t *testing.T, typ string, n int) session.Store {
 	t.Helper()
 	ctx := context.Background()
-	copied := session.NewMemory()
+	copied := sessiontest.Memory(t)
 	lease, err := copied.Acquire(ctx, key, session.Self())
 	require.NoError(t, err)
 	var write []*agent.Event

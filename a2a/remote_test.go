@@ -23,6 +23,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // server is a real A2A server on loopback, whose agent does what the test says.
@@ -137,7 +138,7 @@ type fixture struct {
 
 func newRunner(t *testing.T, root agent.Agent, opts ...runner.Option) *fixture {
 	t.Helper()
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	r, err := runner.New(root, store, opts...)
 	require.NoError(t, err)
 	return &fixture{r, store}
@@ -502,7 +503,7 @@ func TestCancel(t *testing.T) {
 
 // A run that a crash cut off takes its task up again instead of sending twice.
 func TestResumeRejoinsTask(t *testing.T) {
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	srv := newServer(t, false, completes("Done meanwhile."))
 	remote := newRemote(t, srv.cardURL())
 	// What a crash leaves behind: the handle is stored, the run is open.
@@ -510,7 +511,7 @@ func TestResumeRejoinsTask(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = (&fixture{r, store}).turn("first")
 	require.NoError(t, err)
-	crashed := session.NewMemory()
+	crashed := sessiontest.Memory(t)
 	lease, err := crashed.Acquire(context.Background(), key, session.Self())
 	require.NoError(t, err)
 	var seq int64

@@ -18,7 +18,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // asked returns what a node's agent would ask its model.
@@ -254,7 +254,7 @@ support: expect user "Thanks" "You are welcome."
 	}
 	require.Equal(t, []string{"support", "support/research", "support/other"}, names)
 
-	r, err := runner.New(tree.Root(), session.NewMemory())
+	r, err := runner.New(tree.Root(), sessiontest.Memory(t))
 	require.NoError(t, err)
 	require.Equal(t, []string{"research: It is Rayleigh scattering."}, say(t, r, "Why is the sky blue?"))
 	require.Equal(t, []string{"support: You are welcome."}, say(t, r, "Thanks"))

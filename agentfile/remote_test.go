@@ -28,6 +28,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // say runs a turn and returns what was said outside of graphs.
@@ -66,7 +67,7 @@ func TestRemoteAgentsRun(t *testing.T) {
 	require.Equal(t, "Money", billing.Description())
 	require.Equal(t, "https://billing.example.com", billing.(interface{ CardURL() string }).CardURL())
 
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	r, err := runner.New(tree.Root(), store)
 	require.NoError(t, err)
 	require.Equal(t, []string{"support: One moment.", "billing: Which charge?"}, say(t, r, "I was charged twice"))
@@ -147,7 +148,7 @@ func TestRemoteCredentials(t *testing.T) {
 			tree, err := LoadFS(mapFS(map[string]string{"a.md": "---\na2a: $URL\nauth: " + c.auth + "\n---\n"}), ".", WithModel(resolve),
 				WithGetenv(func(name string) string { return env[name] }))
 			require.NoError(t, err)
-			r, err := runner.New(tree.Root(), session.NewMemory())
+			r, err := runner.New(tree.Root(), sessiontest.Memory(t))
 			require.NoError(t, err)
 			require.Equal(t, []string{"a: hello"}, say(t, r, "hi"))
 			require.Len(t, p.seen, 2, "the card and the message")
@@ -214,7 +215,7 @@ func TestRemoteCertificate(t *testing.T) {
 	t.Setenv("ARBOR_TEST_KEY", dir+"/key.pem")
 	tree, err := Load(dir, WithModel(resolve), WithRemoteOptions(a2a.WithHTTPClient(secure.Client())))
 	require.NoError(t, err)
-	r, err := runner.New(tree.Root(), session.NewMemory())
+	r, err := runner.New(tree.Root(), sessiontest.Memory(t))
 	require.NoError(t, err)
 	require.Equal(t, []string{"a: hello"}, say(t, r, "hi"))
 	require.Equal(t, "arbor", shown)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // TestAdvance: an engine that makes turns durable takes a graph as one step, and can
@@ -22,7 +22,7 @@ func TestAdvance(t *testing.T) {
 				s := &scene{}
 				root, graph := tree(s)
 				require.NoError(t, s.err)
-				store := session.NewMemory()
+				store := sessiontest.Memory(t)
 				ctx := context.Background()
 				r, err := runner.New(root, store)
 				require.NoError(t, err)

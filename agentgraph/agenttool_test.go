@@ -10,6 +10,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // TestGraphBehindTool: what a graph gives is the result of the tool that it stands
@@ -18,7 +19,7 @@ func TestGraphBehindTool(t *testing.T) {
 	s := &scene{}
 	root := s.hasTool("root", "Done.", s.agentTool(s.inner("graph")))
 	require.NoError(t, s.err)
-	r, err := runner.New(root, session.NewMemory())
+	r, err := runner.New(root, sessiontest.Memory(t))
 	require.NoError(t, err)
 	output := ""
 	for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText("go")) {

@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // spender answers with a thousand tokens each time.
@@ -76,7 +77,7 @@ func TestBudgetsOfNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			budgets := runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{name: {Tokens: c.tokens}}})
-			r, err := runner.New(spenders(t), session.NewMemory(), budgets)
+			r, err := runner.New(spenders(t), sessiontest.Memory(t), budgets)
 			require.NoError(t, err)
 			for range c.turns {
 				_, err := say(r)
@@ -101,7 +102,7 @@ func TestBudgetsOfNodes(t *testing.T) {
 			} else {
 				require.Equal(t, "budget", at[c.at])
 			}
-			_, err = runner.New(spender(t, "root", llmagent.WithTools(wrapped)), session.NewMemory(), budgets)
+			_, err = runner.New(spender(t, "root", llmagent.WithTools(wrapped)), sessiontest.Memory(t), budgets)
 			require.NoError(t, err, "in a graph behind an agent tool")
 		})
 	}
@@ -142,7 +143,7 @@ func TestTimeOfNodes(t *testing.T) {
 // TestBudgetForNoNode: a name that nobody has is refused, and the error names the nearest.
 func TestBudgetForNoNode(t *testing.T) {
 	for name, nearest := range map[string]string{"wirter": "writer", "drafts": "draft", "jugde": "judge", "fact": "facts", "article/draft": "", "editors": "editor"} {
-		_, err := runner.New(spenders(t), session.NewMemory(), runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{name: {Tokens: 1}}}))
+		_, err := runner.New(spenders(t), sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{name: {Tokens: 1}}}))
 		require.ErrorContains(t, err, `"`+name+`"`)
 		if nearest != "" {
 			require.ErrorContains(t, err, `did you mean "`+nearest+`"?`)

@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 var repeats = flag.Int("repeats", 8, "how often TestDeterminism runs each graph")
@@ -56,7 +57,7 @@ func TestDeterminism(t *testing.T) {
 				for i := range *repeats {
 					var log string
 					var err error
-					synctest.Test(t, func(t *testing.T) { log, err = playOnce(build, streaming) })
+					synctest.Test(t, func(t *testing.T) { log, err = playOnce(t, build, streaming) })
 					require.NoError(t, err)
 					if i == 0 {
 						first = log
@@ -71,7 +72,7 @@ func TestDeterminism(t *testing.T) {
 }
 
 // playOnce runs a graph in a session of its own and returns the log, its ids replaced.
-func playOnce(build func(*scene) *agentgraph.Agent, streaming bool) (string, error) {
+func playOnce(t sessiontest.TB, build func(*scene) *agentgraph.Agent, streaming bool) (string, error) {
 	s := &scene{}
 	a := build(s)
 	if s.err != nil {
@@ -82,7 +83,7 @@ func playOnce(build func(*scene) *agentgraph.Agent, streaming bool) (string, err
 	if streaming {
 		opts = append(opts, runner.WithStreaming())
 	}
-	r, err := runner.New(a, session.NewMemory(), opts...)
+	r, err := runner.New(a, sessiontest.Memory(t), opts...)
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 var key = session.ID("s")
@@ -39,7 +40,7 @@ func undisturbed(t testing.TB, build func(*scene) agent.Agent, graph *agentgraph
 	s := &scene{}
 	root := build(s)
 	require.NoError(t, s.err)
-	r, err := runner.New(root, session.NewMemory(), runner.WithStreaming())
+	r, err := runner.New(root, sessiontest.Memory(t), runner.WithStreaming())
 	require.NoError(t, err)
 	for _, err := range r.Run(context.Background(), key, llm.UserText("go")) {
 		require.NoError(t, err)
@@ -104,7 +105,7 @@ func TestDisturbed(t *testing.T) {
 			for k := range delivered {
 				synctest.Test(t, func(t *testing.T) {
 					where := fmt.Sprintf("%s at %d", name, k)
-					store := session.NewMemory()
+					store := sessiontest.Memory(t)
 					s := &scene{}
 					a := s.variety()
 					require.NoError(t, s.err)
@@ -177,7 +178,7 @@ func TestNewMessageInstead(t *testing.T) {
 		for k := range events {
 			s := &scene{}
 			a := s.variety()
-			r, err := runner.New(a, session.NewMemory())
+			r, err := runner.New(a, sessiontest.Memory(t))
 			require.NoError(t, err)
 			disturbAt(r, k, func(context.CancelFunc) bool { return false })
 			cut := logOf(t, r)

@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // requireEnds holds a log against what is true of the runs in it, whatever became of
@@ -206,7 +207,7 @@ func TestEndsOfGraphsThatFail(t *testing.T) {
 			t.Parallel()
 			n := 0 // deltas not counted
 			synctest.Test(t, func(t *testing.T) {
-				r := c.runner(t, session.NewMemory())
+				r := c.runner(t, sessiontest.Memory(t))
 				disturbAt(r, -1, nil)
 				time.Sleep(2 * time.Hour) // whatever was left behind
 				requireClosed(t, logOf(t, r), name)
@@ -216,7 +217,7 @@ func TestEndsOfGraphsThatFail(t *testing.T) {
 				for _, how := range []string{"breaks", "cancels"} {
 					synctest.Test(t, func(t *testing.T) {
 						where := fmt.Sprintf("%s, %s at %d", name, how, k)
-						store := session.NewMemory()
+						store := sessiontest.Memory(t)
 						r := c.runner(t, store)
 						disturbAt(r, k, func(cancel context.CancelFunc) bool { cancel(); return how != "breaks" })
 						requireEnds(t, logOf(t, r), where)

@@ -13,7 +13,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // pausing makes a graph with a node that is about to be called again, in an hour.
@@ -44,7 +44,7 @@ func TestCancelInPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		a := pausing(t)
-		r, err := runner.New(a, session.NewMemory())
+		r, err := runner.New(a, sessiontest.Memory(t))
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -73,7 +73,7 @@ func TestManyRunsInOneLog(t *testing.T) {
 	s := &scene{}
 	root := s.hasTool("root", "Done.", s.agentTool(a))
 	require.NoError(t, s.err)
-	r, err := runner.New(root, session.NewMemory())
+	r, err := runner.New(root, sessiontest.Memory(t))
 	require.NoError(t, err)
 	for range 300 {
 		for _, err := range r.Run(context.Background(), key, llm.UserText("go")) {
@@ -105,7 +105,7 @@ func TestStopWithoutRestart(t *testing.T) {
 			require.NoError(t, err)
 			return a
 		}
-		store := session.NewMemory()
+		store := sessiontest.Memory(t)
 		r, err := runner.New(build(), store)
 		require.NoError(t, err)
 		for e, err := range r.Run(context.Background(), key, llm.UserText("go")) {

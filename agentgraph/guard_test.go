@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // guarded puts a guard on the edge to an agent that refuses words with 4111. It notes who
@@ -132,7 +133,7 @@ func TestGuardsOfGraphs(t *testing.T) {
 					opts = append(opts, runner.WithStreaming())
 				}
 				g := &guarded{}
-				r, err := runner.New(c.root(t, g), session.NewMemory(), opts...)
+				r, err := runner.New(c.root(t, g), sessiontest.Memory(t), opts...)
 				require.NoError(t, err)
 				var shown []*agent.Event
 				var failed error
@@ -227,7 +228,7 @@ func TestGuardsOfGraphsWithStrategies(t *testing.T) {
 		Edge("a", "bad").Edge("a", "good").Edge("bad", "end").Edge("good", "end").
 		OnError(agentgraph.ErrorHandling{Strategy: agentgraph.Continue, Fallback: "fallback"}).Build()
 	require.NoError(t, err)
-	r, err := runner.New(g.put(a), session.NewMemory())
+	r, err := runner.New(g.put(a), sessiontest.Memory(t))
 	require.NoError(t, err)
 	for _, err := range r.Run(context.Background(), session.ID("s"), llm.UserText("Go.")) {
 		require.NoError(t, err)

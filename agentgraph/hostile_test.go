@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // yields makes an agent of a step.
@@ -235,7 +236,7 @@ func TestCancelled(t *testing.T) {
 					}
 				})
 				inner := beside(t, speaks, &ended)
-				r, err := runner.New(beside(t, inner, &ended), session.NewMemory())
+				r, err := runner.New(beside(t, inner, &ended), sessiontest.Memory(t))
 				require.NoError(t, err)
 				var failed error
 				func() {
@@ -299,7 +300,7 @@ func TestFailingStore(t *testing.T) {
 			for n := int64(1); !over; n++ {
 				synctest.Test(t, func(t *testing.T) {
 					where := fmt.Sprint("write ", n)
-					store := &failingStore{Store: session.NewMemory(), dead: dead}
+					store := &failingStore{Store: sessiontest.Memory(t), dead: dead}
 					store.left.Store(n)
 					s := &scene{}
 					a := build(s)

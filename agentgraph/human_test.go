@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // asked is a session in which a graph runs that asks for approvals.
@@ -68,7 +69,7 @@ func (s *asked) waits() (ids []string) {
 
 func begin(t *testing.T, input string, make func() *agentgraph.Agent) *asked {
 	t.Helper()
-	s := &asked{t, make, session.NewMemory(), session.ID("s")}
+	s := &asked{t, make, sessiontest.Memory(t), session.ID("s")}
 	require.Empty(t, failure(s.process().Run(context.Background(), s.key, llm.UserText(input))))
 	return s
 }
@@ -275,7 +276,7 @@ func TestHumanInConversation(t *testing.T) {
 	refund, err := agentgraph.NewBuilder("refund").Node("check", does(t, "check", func(_ context.Context, in any) (any, error) { return in, nil })).
 		Node("pay", llmAgent(t, script, "payer"), agentgraph.AskFirst("Shall it be paid?")).Edge("check", "pay").Build(agentgraph.WithDescription("Pays"))
 	require.NoError(t, err)
-	store, ctx, key := session.NewMemory(), context.Background(), session.ID("s")
+	store, ctx, key := sessiontest.Memory(t), context.Background(), session.ID("s")
 	process := func() *runner.Runner {
 		r, err := runner.New(llmAgent(t, script, "support", llmagent.WithSubAgents(refund)), store)
 		require.NoError(t, err)

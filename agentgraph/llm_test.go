@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -70,7 +71,7 @@ func TestGraphAsTransferTarget(t *testing.T) {
 		Add("writer", scripted.Reply(scripted.Text("The report.")))
 	report, err := agentgraph.NewBuilder("report").Node("writer", llmAgent(t, s, "writer")).Build(agentgraph.WithDescription("Writes reports"))
 	require.NoError(t, err)
-	r, err := runner.New(llmAgent(t, s, "support", llmagent.WithSubAgents(report)), session.NewMemory())
+	r, err := runner.New(llmAgent(t, s, "support", llmagent.WithSubAgents(report)), sessiontest.Memory(t))
 	require.NoError(t, err)
 	said := func(text string) (words []string) {
 		for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText(text)) {

@@ -20,6 +20,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // This file is what the interpreter knows of arbor/v1. What the expressions of nodes
@@ -245,12 +246,12 @@ func drawExtended(t *rapid.T) *extended {
 }
 
 // play runs the graph and decides on what it asks, until it is over.
-func (c *extended) play() (p played) {
+func (c *extended) play(t sessiontest.TB) (p played) {
 	a, err := c.agent()
 	if err != nil {
 		return played{err: err}
 	}
-	r, err := runner.New(a, session.NewMemory())
+	r, err := runner.New(a, sessiontest.Memory(t))
 	if err != nil {
 		return played{err: err}
 	}
@@ -298,7 +299,7 @@ func TestReferenceArbor(t *testing.T) {
 		}
 		counts[want.Status]++
 		var got played
-		synctest.Test(t, func(*testing.T) { got = c.play() })
+		synctest.Test(t, func(*testing.T) { got = c.play(t) })
 		c.compare(rt, want, got)
 		if got := got.results[0].State; got != nil {
 			state := maps.Clone(want.State)
@@ -331,7 +332,7 @@ func TestCutArbor(t *testing.T) {
 			c.does[id] = d
 		}
 		var problem string
-		synctest.Test(t, func(*testing.T) { problem = c.cut(&cuts) })
+		synctest.Test(t, func(*testing.T) { problem = c.cut(t, &cuts) })
 		if problem != "" {
 			rt.Fatalf("%s\n%s%+v", problem, c.text, c.does)
 		}
@@ -341,8 +342,8 @@ func TestCutArbor(t *testing.T) {
 }
 
 // cut returns what is wrong, "" if nothing is.
-func (c *extended) cut(cuts *int) string {
-	ctx, store := context.Background(), session.NewMemory()
+func (c *extended) cut(t sessiontest.TB, cuts *int) string {
+	ctx, store := context.Background(), sessiontest.Memory(t)
 	// on goes on with a session, deciding on what it asks, and returns its result.
 	on := func(key session.Key, begin bool) (string, error) {
 		a, err := c.agent()

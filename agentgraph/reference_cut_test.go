@@ -26,10 +26,10 @@ func TestReferenceCut(t *testing.T) {
 		var whole played
 		var parts []played
 		synctest.Test(t, func(*testing.T) {
-			whole = c.play()
+			whole = c.play(t)
 			for k := 2; k < len(whole.events); k++ {
 				if !whole.events[k-1].Time.Equal(whole.events[k].Time) {
-					parts = append(parts, c.play(whole.events[:k]...))
+					parts = append(parts, c.play(t, whole.events[:k]...))
 				}
 			}
 		})

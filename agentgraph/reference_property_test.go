@@ -24,6 +24,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // conditions and transforms of random graphs, with their meaning.
@@ -239,7 +240,7 @@ func TestReference(t *testing.T) {
 		}
 		counts[want.Status]++
 		var got played
-		synctest.Test(t, func(*testing.T) { got = c.play() }) // a failure in there would end rapid, too
+		synctest.Test(t, func(*testing.T) { got = c.play(t) }) // a failure in there would end rapid, too
 		c.compare(rt, want, got)
 	})
 	t.Log(counts)
@@ -274,12 +275,12 @@ type played struct {
 }
 
 // play runs the graph, or goes on with a log.
-func (c *randomGraph) play(log ...*agent.Event) (p played) {
+func (c *randomGraph) play(t sessiontest.TB, log ...*agent.Event) (p played) {
 	a, err := c.agent()
 	if err != nil {
 		return played{err: err}
 	}
-	store, key, ctx := session.NewMemory(), session.ID("s"), context.Background()
+	store, key, ctx := sessiontest.Memory(t), session.ID("s"), context.Background()
 	r, err := runner.New(a, store)
 	if err != nil {
 		return played{err: err}

@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // trees are trees with a graph in them.
@@ -65,7 +66,7 @@ func TestCutAnywhere(t *testing.T) {
 						continue
 					}
 					where := fmt.Sprint("cut after ", k)
-					store := session.NewMemory()
+					store := sessiontest.Memory(t)
 					lease, err := store.Acquire(context.Background(), key, session.Owner{Host: "test"})
 					require.NoError(t, err)
 					require.NoError(t, store.Append(context.Background(), key, 0, lease, events[:k]...))
@@ -86,7 +87,7 @@ func TestForkAnywhere(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				whole, events, called := wholeOf(t, tree)
-				store := session.NewMemory()
+				store := sessiontest.Memory(t)
 				lease, err := store.Acquire(context.Background(), key, session.Owner{Host: "test"})
 				require.NoError(t, err)
 				for first := 0; first < len(events); { // write by write, as it was
@@ -174,7 +175,7 @@ func wholeOf(t testing.TB, tree func(*scene) (agent.Agent, *agentgraph.Agent)) (
 	s := &scene{}
 	root, graph := tree(s)
 	require.NoError(t, s.err)
-	r, err := runner.New(root, session.NewMemory())
+	r, err := runner.New(root, sessiontest.Memory(t))
 	require.NoError(t, err)
 	for _, err := range r.Run(context.Background(), key, llm.UserText("go")) {
 		require.NoError(t, err)

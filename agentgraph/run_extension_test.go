@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // build makes the agent of a graph of arbor/v1. Its references are names of agents.
@@ -217,7 +218,7 @@ func TestPriority(t *testing.T) {
 // Its agents give the same for the same input. It returns the uncut run.
 func cutAnywhere(t *testing.T, make func() *agentgraph.Agent, input string) (agentgraph.Result, []*agent.Event) {
 	t.Helper()
-	store, ctx := session.NewMemory(), context.Background()
+	store, ctx := sessiontest.Memory(t), context.Background()
 	a := make()
 	r, err := runner.New(a, store)
 	require.NoError(t, err)

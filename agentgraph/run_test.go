@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // does makes an agent of a function from its input to its output.
@@ -62,7 +63,7 @@ func fails(t testing.TB, times int, message string, out any) agent.Agent {
 // session's log, and the turn's error.
 func try(t testing.TB, a *agentgraph.Agent, input string, opts ...runner.Option) (agentgraph.Result, []*agent.Event, error) {
 	t.Helper()
-	r, err := runner.New(a, session.NewMemory(), opts...)
+	r, err := runner.New(a, sessiontest.Memory(t), opts...)
 	require.NoError(t, err)
 	var failed error
 	for _, err := range r.Run(context.Background(), session.ID("s"), llm.UserText(input)) {

@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -198,7 +199,7 @@ func TestToolSeesInputTransferSeesConversation(t *testing.T) {
 		Add("billing", scripted.Reply(scripted.Text("Refunded.")))
 	research, billing := newAgent(t, s, "research"), newAgent(t, s, "billing")
 	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, research)), llmagent.WithSubAgents(billing))
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	events, err := turn(t, newRunner(t, support, store, runner.WithStreaming()), store, "My secret word is heron. I was charged twice.")
 	require.NoError(t, err)
 	require.NoError(t, s.Done())

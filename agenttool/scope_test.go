@@ -18,7 +18,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -76,7 +76,7 @@ func TestParallel(t *testing.T) {
 			support := newAgent(t, s, "support", llmagent.WithTools(
 				newTool(t, newAgent(t, s, "left", llmagent.WithTools(lookup))),
 				newTool(t, newAgent(t, s, "right", llmagent.WithTools(lookup)))))
-			store := session.NewMemory()
+			store := sessiontest.Memory(t)
 			var opts []runner.Option
 			if streaming {
 				opts = append(opts, runner.WithStreaming())
@@ -131,7 +131,7 @@ func TestSameAgentTwice(t *testing.T) {
 			return scripted.Reply(scripted.Text("echo " + r.Messages[0].Text))
 		})
 	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "echo"))))
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	r := newRunner(t, support, store)
 	events, err := turn(t, r, store, "hello")
 	require.NoError(t, err)
@@ -169,7 +169,7 @@ func TestNested(t *testing.T) {
 	inner := newAgent(t, s, "inner", llmagent.WithTools(slow))
 	middle := newAgent(t, s, "middle", llmagent.WithTools(newTool(t, inner)))
 	outer := newAgent(t, s, "outer", llmagent.WithTools(newTool(t, middle)))
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	r := newRunner(t, outer, store, runner.WithStreaming())
 
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -217,7 +217,7 @@ func TestInnerTransfer(t *testing.T) {
 	clerk := newAgent(t, s, "clerk")
 	desk := newAgent(t, s, "desk", llmagent.WithSubAgents(clerk))
 	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, desk)))
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	r := newRunner(t, support, store)
 	events, err := turn(t, r, store, "hello")
 	require.NoError(t, err)
@@ -253,7 +253,7 @@ func TestInnerTransferToSilence(t *testing.T) {
 		Add("desk", scripted.Reply(scripted.Text("One moment."), scripted.Call("transfer_to_agent", `{"agent_name":"clerk"}`))).
 		Add("clerk", scripted.Reply(), scripted.Reply())
 	desk := newAgent(t, s, "desk", llmagent.WithSubAgents(newAgent(t, s, "clerk")))
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	events, err := turn(t, newRunner(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, desk))), store), store, "hello")
 	require.NoError(t, err)
 	res := result(t, events, "c1")
@@ -269,7 +269,7 @@ func TestInnerFailure(t *testing.T) {
 		Add("research", scripted.Reply(scripted.Text("par"), scripted.Status(400, 0))).
 		Add("echo", scripted.Reply(scripted.Text("y")))
 	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "research")), newTool(t, newAgent(t, s, "echo"))))
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	events, err := turn(t, newRunner(t, support, store, runner.WithStreaming()), store, "hello")
 	require.NoError(t, err, "what fails inside is the calling model's to handle")
 	require.NoError(t, s.Done())
@@ -294,7 +294,7 @@ func TestInnerPanic(t *testing.T) {
 		Add("support", scripted.Reply(scripted.CallID("c1", "bad", `{"input":"x"}`)), scripted.Reply(scripted.Text("Sorry.")))
 	bad, err := agent.New("bad", "Panics", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] { panic("boom") })
 	require.NoError(t, err)
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	events, err := turn(t, newRunner(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, bad))), store), store, "hello")
 	require.NoError(t, err)
 	require.True(t, result(t, events, "c1").IsError)
@@ -309,7 +309,7 @@ func TestLimits(t *testing.T) {
 	again, err := tools.Func("again", "Again.", func(tools.Context, struct{}) (string, error) { return "again", nil })
 	require.NoError(t, err)
 	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "loop", llmagent.WithTools(again)))))
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	limits := runner.DefaultLimits()
 	limits.ModelCalls = 4
 	r := newRunner(t, support, store, runner.WithLimits(limits))
@@ -335,7 +335,7 @@ func TestStepsOfInnerRun(t *testing.T) {
 	again, err := tools.Func("again", "Again.", func(tools.Context, struct{}) (string, error) { return "again", nil })
 	require.NoError(t, err)
 	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "loop", llmagent.WithTools(again)))))
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	limits := runner.DefaultLimits()
 	limits.Steps = 3
 	events, err := turn(t, newRunner(t, support, store, runner.WithLimits(limits)), store, "hello")
@@ -350,7 +350,7 @@ func TestTimeoutClosesInnerRun(t *testing.T) {
 			Add("support", scripted.Reply(scripted.CallID("c1", "slow", `{"input":"x"}`)), scripted.Reply(scripted.ExpectResult("timed out"), scripted.Text("Too slow."))).
 			Add("slow", scripted.Reply(scripted.Text("I "), scripted.WaitFor(make(chan int)), scripted.Text("am late.")))
 		support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "slow"), agenttool.WithTimeout(time.Hour))))
-		store := session.NewMemory()
+		store := sessiontest.Memory(t)
 		events, err := turn(t, newRunner(t, support, store, runner.WithStreaming()), store, "hello")
 		require.NoError(t, err)
 		require.NoError(t, s.Done())
@@ -369,7 +369,7 @@ func TestNoDefaultTimeout(t *testing.T) {
 			Add("support", scripted.Reply(scripted.CallID("c1", "slow", `{"input":"x"}`)), scripted.Reply(scripted.Text("ok"))).
 			Add("slow", scripted.Reply(scripted.WaitFor(time.After(tools.DefaultTimeout*100)), scripted.Text("At last.")))
 		support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "slow"))))
-		store := session.NewMemory()
+		store := sessiontest.Memory(t)
 		events, err := turn(t, newRunner(t, support, store), store, "hello")
 		require.NoError(t, err)
 		require.Equal(t, "At last.", agent.OutputText(result(t, events, "c1").Output))
@@ -384,7 +384,7 @@ func TestCancel(t *testing.T) {
 			Add("support", scripted.Reply(scripted.CallID("c1", "slow", `{"input":"x"}`), scripted.CallID("c2", "slow", `{"input":"y"}`))).
 			Always("slow", scripted.Reply(scripted.Text("I "), scripted.WaitFor(make(chan int))))
 		support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "slow"))))
-		store := session.NewMemory()
+		store := sessiontest.Memory(t)
 		r := newRunner(t, support, store, runner.WithStreaming())
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cause := errors.New("the user went away")
@@ -446,7 +446,7 @@ func TestBreakAnywhere(t *testing.T) {
 		left := newAgent(t, s, "left", llmagent.WithTools(newTool(t, newAgent(t, s, "deep"))))
 		right := newAgent(t, s, "right", llmagent.WithSubAgents(newAgent(t, s, "clerk")))
 		support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, left), newTool(t, right)))
-		store := session.NewMemory()
+		store := sessiontest.Memory(t)
 		r := newRunner(t, support, store, runner.WithStreaming())
 		seen, broke := 0, false
 		var delivered []*agent.Event
@@ -494,7 +494,7 @@ func TestResume(t *testing.T) {
 		Add("support", scripted.Reply(scripted.CallID("c1", "slow", `{"input":"x"}`)), scripted.Reply(scripted.ExpectResult("unknown"), scripted.Text("I will check."))).
 		Add("slow", scripted.Reply(scripted.WaitFor(make(chan int)), scripted.Text("never finished")))
 	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "slow"))))
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	r := newRunner(t, support, store)
 	for e, err := range r.Run(context.Background(), key, llm.UserText("hello")) {
 		require.NoError(t, err)
@@ -524,7 +524,7 @@ func TestLimitsOfParallelScopes(t *testing.T) {
 				return scripted.Reply(scripted.WaitFor(time.After(time.Second)), scripted.Text("At last."))
 			})
 		support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "slow"))))
-		store := session.NewMemory()
+		store := sessiontest.Memory(t)
 		limits := runner.DefaultLimits()
 		limits.ModelCalls = 2
 		events, err := turn(t, newRunner(t, support, store, runner.WithLimits(limits)), store, "hello")

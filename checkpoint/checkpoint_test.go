@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -123,7 +124,7 @@ func types(events []*agent.Event) string {
 
 // onStores runs a test on a store in memory and on one in a file.
 func onStores(t *testing.T, test func(t *testing.T, d *desk)) {
-	t.Run("memory", func(t *testing.T) { test(t, newDesk(t, session.NewMemory())) })
+	t.Run("memory", func(t *testing.T) { test(t, newDesk(t, sessiontest.Memory(t))) })
 	t.Run("sqlite", func(t *testing.T) {
 		store, err := sqlite.Open(filepath.Join(t.TempDir(), "s.db"))
 		require.NoError(t, err)
@@ -218,7 +219,7 @@ func TestAtTheBeginningOfAnEmptyFork(t *testing.T) {
 }
 
 func TestState(t *testing.T) {
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	past, err := checkpoint.New(store)
 	require.NoError(t, err)
 	ctx := context.Background()
@@ -284,7 +285,7 @@ func said(log []*agent.Event) (text string) {
 }
 
 func TestForkInTheMiddleOfAStep(t *testing.T) {
-	d := newDesk(t, session.NewMemory())
+	d := newDesk(t, sessiontest.Memory(t))
 	d.say(s1, "I was charged twice.")
 	ctx := context.Background()
 	for seq, around := range map[int64]string{3: "after 2 and ends at 5", 4: "after 2 and ends at 5", 7: "after 6 and ends at 8",
@@ -429,7 +430,7 @@ func TestDiff(t *testing.T) {
 }
 
 func TestReplay(t *testing.T) {
-	d := newDesk(t, session.NewMemory())
+	d := newDesk(t, sessiontest.Memory(t))
 	d.say(s1, "I was charged twice.")
 	whole, asked := d.log(s1), len(d.asked)
 	for _, until := range []int64{0, 1, 7, 15} {
@@ -444,7 +445,7 @@ func TestReplay(t *testing.T) {
 // same edit can be made.
 func TestEditOfAProcessThatDies(t *testing.T) {
 	for k := 0; ; k++ {
-		store := &dying{Store: session.NewMemory(), left: -1}
+		store := &dying{Store: sessiontest.Memory(t), left: -1}
 		d := newDesk(t, store)
 		d.say(s1, "Hi.")
 		d.say(s1, "Thanks.")
@@ -509,8 +510,8 @@ func (d *dying) Append(ctx context.Context, key session.Key, seq int64, lease se
 func TestNew(t *testing.T) {
 	_, err := checkpoint.New(nil)
 	require.Error(t, err)
-	_, err = checkpoint.New(session.NewMemory(), checkpoint.WithClock(nil))
+	_, err = checkpoint.New(sessiontest.Memory(t), checkpoint.WithClock(nil))
 	require.Error(t, err)
-	_, err = checkpoint.New(session.NewMemory(), checkpoint.WithIDs(nil))
+	_, err = checkpoint.New(sessiontest.Memory(t), checkpoint.WithIDs(nil))
 	require.Error(t, err)
 }

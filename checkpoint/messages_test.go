@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/conversation"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -55,7 +56,7 @@ func TestImportedMessagesGoOn(t *testing.T) {
 
 // TestAssistantsOneAfterTheOther: what two agents said stays two messages.
 func TestAssistantsOneAfterTheOther(t *testing.T) {
-	d := newDesk(t, session.NewMemory())
+	d := newDesk(t, sessiontest.Memory(t))
 	said := func(text string) llm.Message {
 		return llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: text}}
 	}
@@ -97,7 +98,7 @@ func plain(messages []llm.Message) (out []llm.Message) {
 }
 
 func TestImport(t *testing.T) {
-	d := newDesk(t, session.NewMemory())
+	d := newDesk(t, sessiontest.Memory(t))
 	ctx := context.Background()
 	call := func(id string) llm.ToolCall { return llm.ToolCall{ID: id, Name: "lookup", Arguments: "{}"} }
 	assistant := func(text string, parts ...llm.Part) llm.Message {
@@ -169,7 +170,7 @@ func TestImportedCalls(t *testing.T) {
 // TestForkOfImportedMessages: what is answered in them is not asked again, wherever
 // the session is forked.
 func TestForkOfImportedMessages(t *testing.T) {
-	d := newDesk(t, session.NewMemory())
+	d := newDesk(t, sessiontest.Memory(t))
 	ctx := context.Background()
 	said := func(text string) llm.Message {
 		return llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: text}}

@@ -20,6 +20,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -34,7 +35,7 @@ type family struct {
 }
 
 func newFamily(t *testing.T, c *chance) *family {
-	f := &family{t: t, c: c, store: session.NewMemory(), keys: []session.Key{session.ID("s0")}}
+	f := &family{t: t, c: c, store: sessiontest.Memory(t), keys: []session.Key{session.ID("s0")}}
 	var err error
 	f.sessions, err = checkpoint.New(f.store)
 	require.NoError(t, err)
@@ -237,7 +238,7 @@ func TestEditedTurns(t *testing.T) {
 	model := scripted.New().Add("solo", scripted.Reply(scripted.Text("One.")), scripted.Reply(scripted.Text("Two.")), scripted.Reply(scripted.Text("Two again.")), scripted.Reply(scripted.Text("One again.")))
 	solo, err := llmagent.New("solo", "You answer.", model.Model("solo"))
 	require.NoError(t, err)
-	f := &family{t: t, store: session.NewMemory(), keys: []session.Key{session.ID("s0"), session.ID("s1"), session.ID("s2")}}
+	f := &family{t: t, store: sessiontest.Memory(t), keys: []session.Key{session.ID("s0"), session.ID("s1"), session.ID("s2")}}
 	f.sessions, err = checkpoint.New(f.store)
 	require.NoError(t, err)
 	f.runner, err = runner.New(solo, f.store)

@@ -21,6 +21,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -211,7 +212,7 @@ func TestLiveGraphIsStoredGraph(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range uint64(60) {
 		c := &chance{rng: rand.New(rand.NewPCG(seed, 1))}
-		store, key := session.NewMemory(), session.ID("s")
+		store, key := sessiontest.Memory(t), session.ID("s")
 		r, err := runner.New(desk(t, c), store, runner.WithStreaming(), runner.WithLimits(runner.Limits{Transfers: 4, ModelCalls: 20, ToolCalls: 30, Steps: 6}))
 		require.NoError(t, err)
 		resume := func(ctx context.Context) iter.Seq2[*agent.Event, error] { return r.Resume(ctx, key) }

@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -48,7 +49,7 @@ billing: "You are " "welcome."
 	require.NoError(t, err)
 	support, err := llmagent.New("support", "You route.", model("support"), llmagent.WithTools(lookup, ask), llmagent.WithSubAgents(billing))
 	require.NoError(t, err)
-	store, key := session.NewMemory(), session.ID("s1")
+	store, key := sessiontest.Memory(t), session.ID("s1")
 	r, err := runner.New(support, store, runner.WithStreaming())
 	require.NoError(t, err)
 

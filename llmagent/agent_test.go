@@ -15,7 +15,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/transfer"
 )
@@ -64,7 +64,7 @@ func TestInstructions(t *testing.T) {
 		m := &model{}
 		root, err := llmagent.New("root", c.text, m, append(c.opts, llmagent.WithSubAgents(leaf), llmagent.WithTools(tool(t, "note", nothing)))...)
 		require.NoError(t, err)
-		r, err := runner.New(root, session.NewMemory())
+		r, err := runner.New(root, sessiontest.Memory(t))
 		require.NoError(t, err)
 		s := &solo{t: t, runner: r, script: m}
 		_, err = s.say(context.Background())

@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -146,7 +147,7 @@ func TestALongConversation(t *testing.T) {
 			if c.summarize {
 				settings.Summarizer = small
 			}
-			store := session.NewMemory()
+			store := sessiontest.Memory(t)
 			opts := []llmagent.Option{llmagent.WithTools(looking(t, 300)), llmagent.WithHistory(c.history)}
 			r := build(t, store, model, settings, opts...)
 			stored := 0
@@ -201,8 +202,8 @@ func TestALongTurn(t *testing.T) {
 	const window = 1500
 	model := &endpoint{t: t, name: "m", window: window, answer: working(30)}
 	small := &endpoint{t: t, name: "small", answer: says("Looked so far.")}
-	r := build(t, session.NewMemory(), model, llmagent.Compaction{Window: window, Summarizer: small}, llmagent.WithTools(looking(t, 400)))
-	r, err := runner.New(r.Tree().Root().Agent, session.NewMemory(), runner.WithLimits(runner.Limits{}))
+	r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{Window: window, Summarizer: small}, llmagent.WithTools(looking(t, 400)))
+	r, err := runner.New(r.Tree().Root().Agent, sessiontest.Memory(t), runner.WithLimits(runner.Limits{}))
 	require.NoError(t, err)
 	events, err := turn(r, "Look thirty times")
 	require.NoError(t, err)
@@ -229,8 +230,8 @@ func TestRoomForTheSummary(t *testing.T) {
 			if summarize {
 				settings.Summarizer = small
 			}
-			r := build(t, session.NewMemory(), model, settings, llmagent.WithTools(looking(t, size)))
-			r, err := runner.New(r.Tree().Root().Agent, session.NewMemory(), runner.WithLimits(runner.Limits{}))
+			r := build(t, sessiontest.Memory(t), model, settings, llmagent.WithTools(looking(t, size)))
+			r, err := runner.New(r.Tree().Root().Agent, sessiontest.Memory(t), runner.WithLimits(runner.Limits{}))
 			require.NoError(t, err)
 			events, err := turn(r, "Look forty times")
 			require.NoError(t, err)
@@ -247,7 +248,7 @@ func TestALongSystemMessage(t *testing.T) {
 	length := 2200
 	instructions := llmagent.WithInstructionFunc(func(context.Context, *agent.Invocation) (string, error) { return strings.Repeat("word", length/4), nil })
 	model := &endpoint{t: t, name: "m", window: 1000, answer: says("Well, well.")}
-	r := build(t, session.NewMemory(), model, llmagent.Compaction{Window: 1000}, instructions)
+	r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{Window: 1000}, instructions)
 	var compacted int
 	for i := range 40 {
 		events, err := turn(r, fmt.Sprint("Question ", i))
@@ -284,7 +285,7 @@ func TestAnAgentToolOutgrowsItsWindow(t *testing.T) {
 	}}
 	a, err := llmagent.New("solo", "Be kind.", outer, llmagent.WithTools(work))
 	require.NoError(t, err)
-	r, err := runner.New(a, session.NewMemory(), runner.WithLimits(runner.Limits{}))
+	r, err := runner.New(a, sessiontest.Memory(t), runner.WithLimits(runner.Limits{}))
 	require.NoError(t, err)
 	events, err := turn(r, "Do it")
 	require.NoError(t, err)
@@ -299,7 +300,7 @@ func TestAnAgentToolOutgrowsItsWindow(t *testing.T) {
 // TestTooLongAnyway has nothing that could be left out: the endpoint decides.
 func TestTooLongAnyway(t *testing.T) {
 	model := &endpoint{t: t, name: "m", window: 1000, answer: says("Well.")}
-	r := build(t, session.NewMemory(), model, llmagent.Compaction{Window: 1000})
+	r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{Window: 1000})
 	_, err := turn(r, strings.Repeat("word ", 1500))
 	var failed *llm.Error
 	require.ErrorAs(t, err, &failed)
@@ -316,7 +317,7 @@ func TestTheEndpointSaysTooLong(t *testing.T) {
 	for _, looks := range []int{1, 12} { // many turns, and long ones
 		model := &endpoint{t: t, name: "m", window: 1200, answer: working(looks)}
 		small := &endpoint{t: t, name: "small", answer: says("Short.")}
-		r := build(t, session.NewMemory(), model, llmagent.Compaction{Window: 100_000, Summarizer: small}, llmagent.WithTools(looking(t, 400)))
+		r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{Window: 100_000, Summarizer: small}, llmagent.WithTools(looking(t, 400)))
 		var compacted, answered int
 		for i := range 36 / looks {
 			events, err := turn(r, fmt.Sprint("Question ", i))
@@ -328,7 +329,7 @@ func TestTheEndpointSaysTooLong(t *testing.T) {
 		require.Equal(t, answered, len(model.requests), "as many are refused as there are summaries")
 	}
 	// It gives up in the end.
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	wide := &endpoint{t: t, name: "wide", answer: says("Well.")}
 	for i := range 8 {
 		_, err := turn(build(t, store, wide, llmagent.Compaction{Window: 100_000}), fmt.Sprint("Question ", i))
@@ -410,7 +411,7 @@ func TestCompactionSettings(t *testing.T) {
 
 	// The answer's tokens stay free.
 	model := &endpoint{t: t, name: "m", answer: says(strings.Repeat("word ", 100))}
-	r := build(t, session.NewMemory(), model, llmagent.Compaction{Window: 1000}, llmagent.WithSettings(llm.Settings{MaxTokens: 500}))
+	r := build(t, sessiontest.Memory(t), model, llmagent.Compaction{Window: 1000}, llmagent.WithSettings(llm.Settings{MaxTokens: 500}))
 	for i := range 10 {
 		_, err := turn(r, fmt.Sprint("Question ", i))
 		require.NoError(t, err)
@@ -424,7 +425,7 @@ func TestAStepThatNeedsNoCompaction(t *testing.T) {
 	cost := func(history int, opts ...llmagent.Option) float64 {
 		a, err := llmagent.New("solo", "Be kind.", scripted.Always("m", scripted.Reply(scripted.Text("ok"), scripted.Usage(100, 10, 0))), opts...)
 		require.NoError(t, err)
-		r, err := runner.New(a, session.NewMemory())
+		r, err := runner.New(a, sessiontest.Memory(t))
 		require.NoError(t, err)
 		for range history {
 			_, err := turn(r, "Hello")

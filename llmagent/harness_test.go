@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -55,7 +56,7 @@ func newSolo(t testing.TB, answers []scripted.Answer, opts []llmagent.Option, ro
 	s := &solo{t: t, script: &model{answers: answers}}
 	a, err := llmagent.New("solo", "Be kind.", s.script, opts...)
 	require.NoError(t, err)
-	s.runner, err = runner.New(a, session.NewMemory(), ropts...)
+	s.runner, err = runner.New(a, sessiontest.Memory(t), ropts...)
 	require.NoError(t, err)
 	return s
 }

@@ -17,12 +17,13 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // full returns a runner whose next turn must compact, and that has a summary
 // already. The next one is small's to write.
 func full(t testing.TB, small *endpoint) (r *runner.Runner, model *endpoint, store session.Store) {
-	store = session.NewMemory()
+	store = sessiontest.Memory(t)
 	counted := func(req *llm.Request) int { return llm.CountRequest(req, nil) }
 	model = &endpoint{t: t, name: "m", window: 1000, count: counted, answer: says(strings.Repeat("word ", 100))}
 	settings := llmagent.Compaction{Window: 1000, Summarizer: &endpoint{t: t, name: "first", count: counted, answer: says("The first summary.")}}

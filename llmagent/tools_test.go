@@ -16,7 +16,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -154,7 +154,7 @@ func TestATargetIsAskedOnceWhetherItIsReady(t *testing.T) {
 	m := &model{answers: replies(reply(scripted.Call(agent.TransferTool, `{"agent_name":"leaf"}`)))}
 	root, err := llmagent.New("root", "", m, llmagent.WithSubAgents(target))
 	require.NoError(t, err)
-	r, err := runner.New(root, session.NewMemory())
+	r, err := runner.New(root, sessiontest.Memory(t))
 	require.NoError(t, err)
 	s := &solo{t: t, runner: r, script: m}
 	events, err := s.say(context.Background())

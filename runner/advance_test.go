@@ -10,6 +10,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // TestAdvance drives a turn step by step, each in a process of its own, and
@@ -26,7 +27,7 @@ billing: "Done."`
 	require.NoError(t, err)
 
 	root, s := tree(t, agents, script)
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	ids := counter()
 	process := func() *runner.Runner {
 		r, err := runner.New(root, store, runner.WithIDs(ids))

@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -360,7 +361,7 @@ func TestSeveralApproversAtOnce(t *testing.T) {
 		}, tools.NeedsApproval())
 		require.NoError(t, err)
 		root := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.CallID("c1", "pay", "{}")), scripted.Reply(scripted.Text("Paid."))), llmagent.WithTools(pay))
-		store := session.NewMemory()
+		store := sessiontest.Memory(t)
 		_, err = say(newRunner(t, root, store), s1, "Pay")
 		require.NoError(t, err)
 		var wg sync.WaitGroup

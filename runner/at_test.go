@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // A turn that was decided on by looking at a log begins on that log or not at all, and so
@@ -22,7 +23,7 @@ import (
 func TestAt(t *testing.T) {
 	a, err := llmagent.New("a", "Answer.", scripted.Always("a", scripted.Reply(scripted.Text("Yes."))))
 	require.NoError(t, err)
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	ctx, key := context.Background(), session.ID("s")
 	length := func() (n int64) {
 		for e, err := range store.Load(ctx, key, 0) {

@@ -15,7 +15,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -51,7 +51,7 @@ func TestTokenBudgets(t *testing.T) {
 		"reserved first":  {runner.Budgets{Session: runner.Budget{Tokens: 1}}, "the session", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := session.NewMemory()
+			store := sessiontest.Memory(t)
 			r := newRunner(t, paidDesk(t), store, runner.WithBudgets(c.budgets))
 			for range c.turns {
 				_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
@@ -80,7 +80,7 @@ func TestTokenBudgets(t *testing.T) {
 // before the model is asked.
 func TestBudgetReservesTheAnswer(t *testing.T) {
 	root := spender(t, "solo", 1, 1, llmagent.WithSettings(llm.Settings{MaxTokens: 500}))
-	r := newRunner(t, root, session.NewMemory(), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 400}}))
+	r := newRunner(t, root, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 400}}))
 	_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
 	var budget *agent.BudgetError
 	require.ErrorAs(t, err, &budget)
@@ -92,7 +92,7 @@ func TestCostBudget(t *testing.T) {
 	budgets := runner.WithBudgets(runner.Budgets{Session: runner.Budget{Cost: 0.01}})
 	prices := llm.Prices{"support-model": {Input: 10, Output: 20}, "billing-model": {Input: 10, Output: 20}}
 	// support: 100×10 + 50×20 = 0.002; billing: 300×10 + 100×20 = 0.005 a turn.
-	r := newRunner(t, paidDesk(t), session.NewMemory(), budgets, runner.WithPrices(prices))
+	r := newRunner(t, paidDesk(t), sessiontest.Memory(t), budgets, runner.WithPrices(prices))
 	for range 2 {
 		_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
 		require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestCostBudget(t *testing.T) {
 	require.InDelta(t, 0.012, budget.Used, 1e-9)
 
 	t.Run("unknown price", func(t *testing.T) {
-		r := newRunner(t, paidDesk(t), session.NewMemory(), budgets, runner.WithPrices(llm.Prices{"support-model": {Input: 1}}))
+		r := newRunner(t, paidDesk(t), sessiontest.Memory(t), budgets, runner.WithPrices(llm.Prices{"support-model": {Input: 1}}))
 		events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
 		require.ErrorIs(t, err, agent.ErrUnknownPrice)
 		require.ErrorContains(t, err, `"billing-model"`)
@@ -113,7 +113,7 @@ func TestCostBudget(t *testing.T) {
 	t.Run("no usage", func(t *testing.T) {
 		silent, err := llmagent.New("silent", "", scripted.Always("m", scripted.Reply(scripted.Text("hm"))))
 		require.NoError(t, err)
-		r := newRunner(t, silent, session.NewMemory(), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1e6}}))
+		r := newRunner(t, silent, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1e6}}))
 		_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
 		require.NoError(t, err, "nobody knows before the first answer")
 		_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
@@ -126,7 +126,7 @@ func TestDiscardedAnswersCount(t *testing.T) {
 	cut := scripted.Reply(scripted.Call("x", "{}"), scripted.Usage(100, 400, 0), scripted.Finish(llm.FinishLength))
 	solo, err := llmagent.New("solo", "", scripted.Always("m", cut))
 	require.NoError(t, err)
-	r := newRunner(t, solo, session.NewMemory(), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 501}}))
+	r := newRunner(t, solo, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 501}}))
 	_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
 	var budget *agent.BudgetError
 	require.ErrorAs(t, err, &budget)
@@ -138,7 +138,7 @@ func TestDiscardedAnswersCount(t *testing.T) {
 func TestRetriesCountAgainstTheLimit(t *testing.T) {
 	solo, err := llmagent.New("solo", "", scripted.Always("m", scripted.Reply(scripted.Text("half"), scripted.Cut())))
 	require.NoError(t, err)
-	r := newRunner(t, solo, session.NewMemory(), runner.WithLimits(runner.Limits{ModelCalls: 2}))
+	r := newRunner(t, solo, sessiontest.Memory(t), runner.WithLimits(runner.Limits{ModelCalls: 2}))
 	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
 	require.ErrorIs(t, err, agent.ErrLimit)
 	var discards int
@@ -165,7 +165,7 @@ func TestBudgetsOfParallelScopes(t *testing.T) {
 	}), llmagent.WithTools(tool))
 	require.NoError(t, err)
 	for tokens, failed := range map[int64]int{1000: 0, 250: 2} {
-		r := newRunner(t, root, session.NewMemory(), runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"helper": {Tokens: tokens}}}))
+		r := newRunner(t, root, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"helper": {Tokens: tokens}}}))
 		events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
 		require.NoError(t, err)
 		var got int
@@ -214,7 +214,7 @@ func TestTimeBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := session.NewMemory()
+				store := sessiontest.Memory(t)
 				r := newRunner(t, root(10*time.Second), store, runner.WithBudgets(c.budgets))
 				for range c.turns {
 					_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
@@ -239,7 +239,7 @@ func TestTimeBudget(t *testing.T) {
 	t.Run("what lies between a crash and the resumption is not counted", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			budgets := runner.WithBudgets(runner.Budgets{Session: runner.Budget{Time: time.Minute}})
-			store := session.NewMemory()
+			store := sessiontest.Memory(t)
 			r := newRunner(t, root(10*time.Second), store, budgets)
 			for e, err := range r.Run(context.Background(), s1, llm.UserText("Hello")) {
 				require.NoError(t, err)
@@ -264,7 +264,7 @@ func TestBudgetsAreChecked(t *testing.T) {
 		runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"a": {Cost: -1}}}),
 		runner.WithPrices(llm.Prices{"m": {Input: -1}}),
 	} {
-		_, err := runner.New(paidDesk(t), session.NewMemory(), opt)
+		_, err := runner.New(paidDesk(t), sessiontest.Memory(t), opt)
 		require.Error(t, err)
 	}
 }
@@ -281,7 +281,7 @@ func TestASpentTimeBudgetAsksNoModel(t *testing.T) {
 		"exactly": {runner.Budgets{Session: runner.Budget{Time: time.Hour}}, "the session"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := session.NewMemory()
+			store := sessiontest.Memory(t)
 			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 			clock := runner.WithClock(func() time.Time { return now })
 			asked := 0
@@ -312,7 +312,7 @@ func TestASpentTimeBudgetAsksNoModel(t *testing.T) {
 // TestTimeBetweenSteps: an engine that drives a turn step by step may take its
 // time between two steps; no agent runs in it.
 func TestTimeBetweenSteps(t *testing.T) {
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	r := newRunner(t, looks(t, "found"), store, runner.WithClock(func() time.Time { return now }), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Time: time.Minute}}))
 	_, err := r.Begin(context.Background(), s1, llm.UserText("Hi"))
@@ -355,7 +355,7 @@ func TestBudgetsOfOthers(t *testing.T) {
 		"the agent's own, no price now": {answer("old", used), answer("local", used), runner.Budgets{Agents: map[string]runner.Budget{"solo": {Cost: 1}}}, agent.ErrUnknownPrice},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := session.NewMemory()
+			store := sessiontest.Memory(t)
 			for range 2 {
 				_, err := say(newRunner(t, c.before, store), s1, "Hi")
 				require.NoError(t, err)
@@ -376,7 +376,7 @@ func TestTimeLimitsSayHowLong(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			solo, err := llmagent.New("solo", "", scripted.Always("m", scripted.Reply(scripted.Wait(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }))))
 			require.NoError(t, err)
-			r := newRunner(t, solo, session.NewMemory(), runner.WithLimits(runner.Limits{Time: limit}))
+			r := newRunner(t, solo, sessiontest.Memory(t), runner.WithLimits(runner.Limits{Time: limit}))
 			_, err = say(r, s1, "Hi")
 			require.ErrorIs(t, err, agent.ErrLimit)
 			require.ErrorContains(t, err, want)
@@ -387,7 +387,7 @@ func TestTimeLimitsSayHowLong(t *testing.T) {
 // TestABudgetForNobody: a name that nobody has is a slip, which would cost money.
 func TestABudgetForNobody(t *testing.T) {
 	for name, hint := range map[string]string{"biling": `; did you mean "billing"?`, "desk": ""} {
-		_, err := runner.New(paidDesk(t), session.NewMemory(), runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"billing": {Tokens: 1}, name: {Tokens: 1}}}))
+		_, err := runner.New(paidDesk(t), sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"billing": {Tokens: 1}, name: {Tokens: 1}}}))
 		require.EqualError(t, err, `runner: a budget is set for "`+name+`": there is no such agent in the tree, nor inside of a graph or an agent tool`+hint)
 	}
 }
@@ -400,7 +400,7 @@ func TestBudgetOfAnInnerAgent(t *testing.T) {
 		return inv.Runtime().Run(ctx, helper, inv.RunID(), llm.Content{Text: "Go."})
 	}, agent.WithInnerAgents(agent.Via(helper)))
 	require.NoError(t, err)
-	r := newRunner(t, root, session.NewMemory(), runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"helper": {Tokens: 1}}}))
+	r := newRunner(t, root, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"helper": {Tokens: 1}}}))
 	_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
 	var budget *agent.BudgetError
 	require.ErrorAs(t, err, &budget)

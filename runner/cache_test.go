@@ -9,7 +9,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // TestSessionMadeAnew: what is known of a session that was deleted is not taken for
@@ -25,7 +25,7 @@ func TestSessionMadeAnew(t *testing.T) {
 					return scripted.Reply(scripted.Text("Hello."))
 				}))
 				require.NoError(t, err)
-				store := session.NewMemory()
+				store := sessiontest.Memory(t)
 				r, other := newRunner(t, root, store), newRunner(t, root, store)
 				if ran {
 					_, err = say(r, s1, "Old words")

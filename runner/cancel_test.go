@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -46,7 +47,7 @@ func TestCancelPausedTurn(t *testing.T) {
 	require.NoError(t, err)
 	billing, err := llmagent.New("billing", "You refund.", s.Model("billing"), llmagent.WithTools(refund))
 	require.NoError(t, err)
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	r, err := runner.New(billing, store)
 	require.NoError(t, err)
 	ctx, key := context.Background(), session.ID("s")
@@ -76,7 +77,7 @@ func TestCancelCutOffTurn(t *testing.T) {
 	require.NoError(t, err)
 	support, err := llmagent.New("support", "Route.", s.Model("support"), llmagent.WithSubAgents(billing))
 	require.NoError(t, err)
-	whole := session.NewMemory()
+	whole := sessiontest.Memory(t)
 	r, err := runner.New(support, whole)
 	require.NoError(t, err)
 	ctx, key := context.Background(), session.ID("s")
@@ -87,7 +88,7 @@ func TestCancelCutOffTurn(t *testing.T) {
 		log = append(log, e)
 	}
 	for n := 1; n < len(log); n++ {
-		cut := session.NewMemory()
+		cut := sessiontest.Memory(t)
 		lease, err := cut.Acquire(ctx, key, session.Self())
 		require.NoError(t, err)
 		require.NoError(t, cut.Append(ctx, key, 0, lease, log[:n]...))
@@ -119,7 +120,7 @@ func TestCancelRunningTurnIsBusy(t *testing.T) {
 		}
 	})
 	require.NoError(t, err)
-	r, err := runner.New(slow, session.NewMemory())
+	r, err := runner.New(slow, sessiontest.Memory(t))
 	require.NoError(t, err)
 	done := make(chan error)
 	go func() { done <- drain(r.Run(context.Background(), session.ID("s"), llm.UserText("hi"))) }()
@@ -158,7 +159,7 @@ func TestCancelGivesUpWhatWaitsElsewhere(t *testing.T) {
 	})
 	require.NoError(t, err)
 	w := &waiting{Agent: inner}
-	r, err := runner.New(w, session.NewMemory())
+	r, err := runner.New(w, sessiontest.Memory(t))
 	require.NoError(t, err)
 	ctx, key := context.Background(), session.ID("s")
 	none, err := r.Cancel(ctx, key)
@@ -180,7 +181,7 @@ func TestMetadataOfTurn(t *testing.T) {
 	s := scripted.New().Add("a", scripted.Reply(scripted.Text("Hi.")))
 	a, err := llmagent.New("a", "Greet.", s.Model("a"))
 	require.NoError(t, err)
-	r, err := runner.New(a, session.NewMemory())
+	r, err := runner.New(a, sessiontest.Memory(t))
 	require.NoError(t, err)
 	ctx, key := context.Background(), session.ID("s")
 	given := map[string]any{"language": "de", "n": 1, "list": []string{"x"}}

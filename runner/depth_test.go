@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -130,7 +131,7 @@ func TestDeepJSON(t *testing.T) {
 
 // TestDeepMetadata: what a caller gives is refused, and nothing is stored.
 func TestDeepMetadata(t *testing.T) {
-	r := newRunner(t, chatty(t), session.NewMemory())
+	r := newRunner(t, chatty(t), sessiontest.Memory(t))
 	for _, levels := range []int{agent.MaxDepth + 1, 9_999, 20_000} {
 		for _, v := range []any{deepValue(levels), json.RawMessage(deepJSON(levels))} {
 			_, err := collect(r.Run(t.Context(), s1, llm.UserText("go"), runner.WithMetadata(map[string]any{"a": v})))

@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -76,7 +77,7 @@ func TestFaults(t *testing.T) {
 				few <- struct{}{}
 				defer func() { <-few }()
 			}
-			seen[i], errs[i] = c.run()
+			seen[i], errs[i] = c.run(t)
 		})
 	}
 	wg.Wait()
@@ -109,7 +110,7 @@ type played struct {
 var faultKey = session.ID("s1")
 
 // run plays the case and judges nothing, so that it may run in any goroutine.
-func (c faultCase) run() (*faultRun, error) {
+func (c faultCase) run(t sessiontest.TB) (*faultRun, error) {
 	times := 1
 	if c.always {
 		times = -1
@@ -128,7 +129,7 @@ func (c faultCase) run() (*faultRun, error) {
 	if c.streamed {
 		opts = append(opts, runner.WithStreaming())
 	}
-	if seen.runner, err = runner.New(root, session.NewMemory(), opts...); err != nil {
+	if seen.runner, err = runner.New(root, sessiontest.Memory(t), opts...); err != nil {
 		return nil, err
 	}
 	turn := func(text string) (p played) {

@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -148,7 +149,7 @@ func TestForkAdvances(t *testing.T) {
 	pay, err := tools.Func("pay", "", func(tools.Context, struct{}) (string, error) { ran++; return "paid", nil })
 	require.NoError(t, err)
 	root := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.CallID("c1", "pay", "{}")), scripted.Reply(scripted.Text("Paid.")), scripted.Reply(scripted.Text("Perhaps."))), llmagent.WithTools(pay))
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	r := newRunner(t, root, store)
 	_, err = say(r, s1, "Pay")
 	require.NoError(t, err)
@@ -175,7 +176,7 @@ func TestIdempotencyKeyInAFork(t *testing.T) {
 		pay, err := tools.Func("pay", "", note, made)
 		require.NoError(t, err)
 		root := scriptedAgent(t, "solo", seq(scripted.Reply(scripted.CallID("c1", "pay", "{}")), scripted.Reply(scripted.Text("Paid.")), scripted.Reply(scripted.Text("Paid."))), llmagent.WithTools(pay))
-		store := session.NewMemory()
+		store := sessiontest.Memory(t)
 		r := newRunner(t, root, store)
 		events, err := say(r, s1, "Pay")
 		require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -114,7 +114,7 @@ func TestGuards(t *testing.T) {
 				if streaming {
 					opts = append(opts, runner.WithStreaming())
 				}
-				r := newRunner(t, c.root(t, noCards(&asked)), session.NewMemory(), opts...)
+				r := newRunner(t, c.root(t, noCards(&asked)), sessiontest.Memory(t), opts...)
 				events, err := collect(r.Run(context.Background(), s1, llm.UserText(c.user)))
 				log := load(t, r, s1)
 				checkLog(t, r, log)
@@ -165,7 +165,7 @@ func TestRefusedWordsWerePaidFor(t *testing.T) {
 	a, err := llmagent.New("solo", "", scripted.Always("m", scripted.Reply(scripted.Text("4111"), scripted.Call("lookup", "{}"), scripted.Usage(10, 5, 0))),
 		llmagent.WithTools(lookupTool(t, "x")), llmagent.WithGuards(noCards(&asked)))
 	require.NoError(t, err)
-	r := newRunner(t, a, session.NewMemory())
+	r := newRunner(t, a, sessiontest.Memory(t))
 	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
 	require.ErrorIs(t, err, errCard)
 	var types []string
@@ -200,7 +200,7 @@ func TestGuardsOfInnerScopes(t *testing.T) {
 				return scripted.Reply(scripted.Call("inner", `{"input":"4111"}`))
 			}), llmagent.WithTools(tool))
 			require.NoError(t, err)
-			r := newRunner(t, root, session.NewMemory())
+			r := newRunner(t, root, sessiontest.Memory(t))
 			events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
 			require.NoError(t, err)
 			require.Equal(t, []string{"inner input"}, asked)

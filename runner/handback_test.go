@@ -12,7 +12,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/transfer"
 )
@@ -59,7 +59,7 @@ func TestNoTransferAfterALimit(t *testing.T) {
 			return yields(&agent.Transfer{To: "support", Outcome: agent.TransferCommitted})
 		}, agent.WithSubAgents(support))
 		require.NoError(t, err)
-		store := session.NewMemory()
+		store := sessiontest.Memory(t)
 		r := newRunner(t, first, store, runner.WithLimits(runner.Limits{Transfers: 1}))
 		if steps {
 			_, err = r.Begin(context.Background(), s1, llm.UserText("Help"))

@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -70,7 +71,7 @@ func TestGullibleModel(t *testing.T) {
 				return scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`))
 			}), llmagent.WithSubAgents(must("billing", fetch, c.policy), must("shipping", quiet, open, must("vault", quiet, open))))
 			require.NoError(t, err)
-			r, err := runner.New(route, session.NewMemory())
+			r, err := runner.New(route, sessiontest.Memory(t))
 			require.NoError(t, err)
 			key := session.ID("s1")
 			var last error
@@ -97,7 +98,7 @@ func TestNamesThatResembleTheTransferTool(t *testing.T) {
 		require.NoError(t, err)
 		root, err := llmagent.New("support", "", checked{script.Model("support")}, llmagent.WithSubAgents(billing))
 		require.NoError(t, err)
-		r, err := runner.New(root, session.NewMemory())
+		r, err := runner.New(root, sessiontest.Memory(t))
 		require.NoError(t, err)
 		key := session.ID("s1")
 		for _, err := range r.Run(context.Background(), key, llm.UserText("hello")) {

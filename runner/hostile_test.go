@@ -21,6 +21,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -128,7 +129,7 @@ func tellStory(t testing.TB, text string, m mode) *story {
 	if m.stream {
 		opts = append(opts, runner.WithStreaming())
 	}
-	r, err := runner.New(hostileTree(t, text, model), session.NewMemory(), append(opts, runner.WithIDs(counter()))...)
+	r, err := runner.New(hostileTree(t, text, model), sessiontest.Memory(t), append(opts, runner.WithIDs(counter()))...)
 	require.NoError(t, err)
 	key := session.ID("s1")
 	said := strings.ToValidUTF8(text, "?")
@@ -289,7 +290,7 @@ func TestHostileSummary(t *testing.T) {
 		root, err := llmagent.New("support", "", checked{model}, llmagent.WithSubAgents(billing),
 			llmagent.WithCompaction(llmagent.Compaction{Window: 1000, Summarizer: summarizer}))
 		require.NoError(t, err)
-		r, err := runner.New(root, session.NewMemory())
+		r, err := runner.New(root, sessiontest.Memory(t))
 		require.NoError(t, err)
 		key := session.ID("s1")
 		for range 8 {

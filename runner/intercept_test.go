@@ -18,7 +18,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -85,7 +85,7 @@ func TestInterceptors(t *testing.T) {
 	var mu sync.Mutex
 	var log []string
 	a, b := spy{"a", &mu, &log}, spy{"b", &mu, &log}
-	r := newRunner(t, handsTo(t, "billing", billing), session.NewMemory(), runner.WithInterceptors(a), runner.WithInterceptors(b))
+	r := newRunner(t, handsTo(t, "billing", billing), sessiontest.Memory(t), runner.WithInterceptors(a), runner.WithInterceptors(b))
 	_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
 	require.NoError(t, err)
 	require.Equal(t, `a turn of support
@@ -216,7 +216,7 @@ func TestInterceptorsThatMeddle(t *testing.T) {
 			"", `"not executed: boom"`, boom, "agent_error"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRunner(t, c.root(t), session.NewMemory(), runner.WithInterceptors(c.meddler))
+			r := newRunner(t, c.root(t), sessiontest.Memory(t), runner.WithInterceptors(c.meddler))
 			_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
 			log := load(t, r, s1)
 			checkLog(t, r, log)
@@ -247,7 +247,7 @@ func TestInterceptorsThatMeddle(t *testing.T) {
 func TestAnInterceptedTransferThatAsks(t *testing.T) {
 	var mu sync.Mutex
 	var log []string
-	r := newRunner(t, handsTo(t, "billing", says(t, "billing", "Hello."), llmagent.WithTransferApproval()), session.NewMemory(), runner.WithInterceptors(spy{"a", &mu, &log}))
+	r := newRunner(t, handsTo(t, "billing", says(t, "billing", "Hello."), llmagent.WithTransferApproval()), sessiontest.Memory(t), runner.WithInterceptors(spy{"a", &mu, &log}))
 	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
 	require.NoError(t, err)
 	require.Equal(t, "", said(events))
@@ -271,7 +271,7 @@ func TestASlowInterceptorIsCancelled(t *testing.T) {
 	require.NoError(t, err)
 	a, err := llmagent.New("a", "", scripted.Always("m", scripted.Reply(scripted.Call("x", "{}"))), llmagent.WithTools(tool))
 	require.NoError(t, err)
-	r := newRunner(t, a, session.NewMemory(), runner.WithInterceptors(meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+	r := newRunner(t, a, sessiontest.Memory(t), runner.WithInterceptors(meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
 		cancel()
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -299,7 +299,7 @@ func TestRefusedWordsBesideOthers(t *testing.T) {
 				}
 			}, agent.WithGuards(noCards(&asked)), agent.WithSubAgents(says(t, "billing", "Hello.")))
 			require.NoError(t, err)
-			r := newRunner(t, root, session.NewMemory())
+			r := newRunner(t, root, sessiontest.Memory(t))
 			_, err = collect(r.Run(context.Background(), s1, llm.UserText("Go")))
 			require.ErrorIs(t, err, errCard)
 			require.Empty(t, said(load(t, r, s1)))

@@ -11,7 +11,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // turner wraps turns.
@@ -64,7 +64,7 @@ func TestInterceptorsOfTurnsThatFail(t *testing.T) {
 		}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := session.NewMemory()
+			store := sessiontest.Memory(t)
 			root := looks(t, "found")
 			r := newRunner(t, root, store, runner.WithInterceptors(turner{turn: c.turn}))
 			var err error

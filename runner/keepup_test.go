@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -28,7 +29,7 @@ func (s *readStore) Load(ctx context.Context, key session.Key, after int64) iter
 
 // A warm session's log is not read again: what the last turn stored is at hand.
 func TestAWarmTurnReadsNothing(t *testing.T) {
-	s := &readStore{Store: session.NewMemory()}
+	s := &readStore{Store: sessiontest.Memory(t)}
 	r := newRunner(t, chain(t, 1, "I refund one."), s)
 	turn(t, r, s1)
 	s.loads.Store(0)
@@ -48,7 +49,7 @@ func TestAPolicyThatPanics(t *testing.T) {
 		}
 		return s
 	})
-	r := newRunner(t, says(t, "solo", "Hello.", llmagent.WithHistory(policy)), session.NewMemory())
+	r := newRunner(t, says(t, "solo", "Hello.", llmagent.WithHistory(policy)), sessiontest.Memory(t))
 	_, err := collect(r.Run(context.Background(), s1, llm.UserText("one")))
 	require.ErrorContains(t, err, "no words")
 	broken = false

@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -95,7 +96,7 @@ func TestPanicsWaitForRunningTools(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var over atomic.Bool
 				started := make(chan struct{})
-				store := &writes{Store: session.NewMemory()}
+				store := &writes{Store: sessiontest.Memory(t)}
 				r := newRunner(t, besides(t, []tools.Tool{slow(t, started, &over), lookAfter(t, started)}), store)
 				require.PanicsWithValue(t, "mine", func() {
 					for e, err := range r.Run(context.Background(), s1, llm.UserText("Hi")) {
@@ -118,7 +119,7 @@ func TestPanicsWaitForRunningTools(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var over atomic.Bool
 				started := make(chan struct{})
-				store := &writes{Store: session.NewMemory()}
+				store := &writes{Store: sessiontest.Memory(t)}
 				guard := agent.Guard{Name: "g", In: func(_ context.Context, _ *agent.Invocation, in agent.Ingress) error {
 					if in.Tool == "look" {
 						panic("guard")
@@ -249,7 +250,7 @@ func TestInnerRunsThatCouldNotBeClosed(t *testing.T) {
 		inner := scriptedAgent(t, "inner", seq(scripted.Reply(scripted.Call("lookup", "{}"))), llmagent.WithTools(lookupTool(t, "found")))
 		root := scriptedAgent(t, "root", seq(scripted.Reply(scripted.Call("inner", `{"input":"go"}`)), scripted.Reply(scripted.Text("One.")), scripted.Reply(scripted.Text("Two."))),
 			llmagent.WithTools(agentTool(t, inner)))
-		store := &sickForInner{session.NewMemory(), 3} // the result, the failure, and the end when the scope closes
+		store := &sickForInner{sessiontest.Memory(t), 3} // the result, the failure, and the end when the scope closes
 		r := newRunner(t, root, store)
 		_, err := say(r, s1, "Hi")
 		require.NoError(t, err, "it is the tool that failed")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // TestNilOptions: a nil is either refused when the runner is made or means the
@@ -33,7 +33,7 @@ func TestNilOptions(t *testing.T) {
 		"a price below naught": {[]runner.Option{runner.WithPrices(llm.Prices{"m": {Output: -1}})}, `"m" is -1`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := runner.New(says(t, "solo", "Hello."), session.NewMemory(), c.opts...)
+			r, err := runner.New(says(t, "solo", "Hello."), sessiontest.Memory(t), c.opts...)
 			if c.want != "" {
 				require.Nil(t, r)
 				require.ErrorContains(t, err, c.want)
@@ -48,7 +48,7 @@ func TestNilOptions(t *testing.T) {
 			require.Equal(t, llm.CountRequest(preview.Request, llm.EstimateTokens), preview.Tokens)
 		})
 	}
-	_, err := runner.New(nil, session.NewMemory())
+	_, err := runner.New(nil, sessiontest.Memory(t))
 	require.ErrorContains(t, err, "the root agent is nil")
 	_, err = runner.New(says(t, "solo", "Hello."), nil)
 	require.ErrorContains(t, err, "the store is nil")

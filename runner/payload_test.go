@@ -14,7 +14,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -48,7 +48,7 @@ func TestTransferInput(t *testing.T) {
 		return answers[len(requests)-1]
 	}), llmagent.WithSubAgents(agent.Via(function, agent.WithTransferInput[refundCase]())))
 	require.NoError(t, err)
-	r := newRunner(t, root, session.NewMemory())
+	r := newRunner(t, root, sessiontest.Memory(t))
 	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Refund 7")))
 	require.NoError(t, err)
 	checkLog(t, r, load(t, r, s1))
@@ -106,7 +106,7 @@ func TestTransferInputsOfSeveralTargets(t *testing.T) {
 		agent.Via(parcels, agent.WithTransferInput[track](), agent.ShowReason()),
 		says(t, "other", "Other.")))
 	require.NoError(t, err)
-	r := newRunner(t, root, session.NewMemory())
+	r := newRunner(t, root, sessiontest.Memory(t))
 	_, err = collect(r.Run(context.Background(), s1, llm.UserText("Where is it?")))
 	require.NoError(t, err)
 	require.Contains(t, string(offered.Parameters), `"anyOf":[{"description":"For refunds"`)
@@ -122,7 +122,7 @@ func TestTransferInputOfAFunction(t *testing.T) {
 			return yields(&agent.Transfer{To: "refunds", Outcome: agent.TransferCommitted, Payload: json.RawMessage(payload)})
 		}, agent.WithSubAgents(agent.Via(says(t, "refunds", "Refunded."), agent.WithTransferInput[refundCase]())))
 		require.NoError(t, err)
-		r := newRunner(t, root, session.NewMemory())
+		r := newRunner(t, root, sessiontest.Memory(t))
 		_, err = collect(r.Run(context.Background(), s1, llm.UserText("Go")))
 		checkLog(t, r, load(t, r, s1))
 		if want == "" {
@@ -178,7 +178,7 @@ func TestTransferInputIsForTheWayDown(t *testing.T) {
 		middle := function(t, "middle", func(context.Context, *agent.Invocation) iterSeq { return yields(&agent.Text{Content: "Middle."}) },
 			agent.WithSubAgents(says(t, "leaf", "Leaf.", llmagent.WithRoutes(agent.OnStop("middle")))))
 		root := says(t, "root", "Root.", llmagent.WithSubAgents(agent.Via(middle, agent.WithTransferInput[refundCase]()), says(t, "peer", "Peer.", llmagent.WithRoutes(agent.OnStop("middle")))))
-		_, err := runner.New(root, session.NewMemory())
+		_, err := runner.New(root, sessiontest.Memory(t))
 		require.NoError(t, err)
 	})
 }
@@ -196,7 +196,7 @@ func TestTransferInputSurvivesAnApproval(t *testing.T) {
 	})
 	root := scriptedAgent(t, "support", seq(scripted.Reply(scripted.CallID("t1", agent.TransferTool, `{"agent_name":"refunds","input":{"order":7}}`))),
 		llmagent.WithTransferApproval(), llmagent.WithSubAgents(agent.Via(refunds, agent.WithTransferInput[refundCase]())))
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	_, err := say(newRunner(t, root, store), s1, "Refund 7")
 	require.NoError(t, err)
 	require.False(t, given)
@@ -223,7 +223,7 @@ func TestTransferToolOfOnesOwn(t *testing.T) {
 		return answers[len(requests)-1]
 	}), llmagent.WithSubAgents(says(t, "billing", "Hello.")), llmagent.WithTransferTool("hand_over", "Passes the caller on to:"))
 	require.NoError(t, err)
-	r := newRunner(t, root, session.NewMemory())
+	r := newRunner(t, root, sessiontest.Memory(t))
 	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hi")))
 	require.NoError(t, err)
 	require.Equal(t, "support → nobody rejected \nsupport → nobody rejected \nsupport → billing committed \nbilling: Hello.", said(events))

@@ -13,7 +13,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -44,7 +44,7 @@ func TestPreviewIsWhatIsSent(t *testing.T) {
 				llmagent.WithTools(lookup), llmagent.WithHistory(view.LastTurns(1)))
 			root := made("support", seq(scripted.Reply(scripted.Call("lookup", "{}")), scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"billing","input":{"order":7}}`))),
 				llmagent.WithTools(lookup), llmagent.WithSubAgents(agent.Via(billing, agent.WithTransferInput[refundCase](), agent.ShowReason())))
-			store := session.NewMemory()
+			store := sessiontest.Memory(t)
 			r := newRunner(t, root, store)
 			process := func() *runner.Runner {
 				if cold {

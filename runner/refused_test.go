@@ -16,7 +16,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 var errDown = errors.New("the line to http://desk.test is down")
@@ -60,7 +60,7 @@ func TestRefusedHandover(t *testing.T) {
 		scripted.Reply(endsIn(refusedLine), scripted.Text("The desk is closed.")), scripted.Reply(scripted.Text("Still here.")))
 	support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(refuses(t, "desk", handle)))
 	require.NoError(t, err)
-	r := newRunner(t, support, session.NewMemory())
+	r := newRunner(t, support, sessiontest.Memory(t))
 	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Help")))
 	require.NoError(t, err)
 	require.Equal(t, "support: One moment.\nsupport → desk committed \ndesk → support committed refused\nsupport: The desk is closed.", said(events))
@@ -96,7 +96,7 @@ func TestRefusalsAreTransfers(t *testing.T) {
 	s := scripted.New().Add("support", handsOver("desk"), handsOver("desk"), scripted.Reply(scripted.ExpectTools(), scripted.ExpectResult("has just come to you from desk"), scripted.Text("I will do it.")))
 	support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(refuses(t, "desk")))
 	require.NoError(t, err)
-	r := newRunner(t, support, session.NewMemory())
+	r := newRunner(t, support, sessiontest.Memory(t))
 	events, err := say(r, s1, "Help")
 	require.NoError(t, err)
 	require.NoError(t, s.Done(), "who did not take over is no target again, with nothing said since")
@@ -105,7 +105,7 @@ func TestRefusalsAreTransfers(t *testing.T) {
 	s = scripted.New().Always("support", handsOver("desk", "Once more."))
 	support, err = llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(refuses(t, "desk")))
 	require.NoError(t, err)
-	r = newRunner(t, support, session.NewMemory())
+	r = newRunner(t, support, sessiontest.Memory(t))
 	events, err = say(r, s1, "Help")
 	require.ErrorIs(t, err, agent.ErrTransferLimit)
 	require.Equal(t, 4, strings.Count(said(events), "refused"), "eight transfers, there and back")
@@ -134,7 +134,7 @@ func TestRefusalsThatEndTheTurn(t *testing.T) {
 			s := scripted.New().Add("support", handsOver("desk"))
 			support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(desk))
 			require.NoError(t, err)
-			r := newRunner(t, support, session.NewMemory(), runner.WithStreaming())
+			r := newRunner(t, support, sessiontest.Memory(t), runner.WithStreaming())
 			events, err := say(r, s1, "Help")
 			require.ErrorIs(t, err, agent.ErrRefused)
 			require.NotContains(t, said(events), "refused")
@@ -145,7 +145,7 @@ func TestRefusalsThatEndTheTurn(t *testing.T) {
 		})
 	}
 	t.Run("the turn begins with it", func(t *testing.T) {
-		r := newRunner(t, refuses(t, "desk"), session.NewMemory())
+		r := newRunner(t, refuses(t, "desk"), sessiontest.Memory(t))
 		events, err := say(r, s1, "Help")
 		var run *agent.RunError
 		require.ErrorAs(t, err, &run)
@@ -165,7 +165,7 @@ func TestRefusalsThatEndTheTurn(t *testing.T) {
 			}
 		}, agent.WithSubAgents(refuses(t, "desk")))
 		require.NoError(t, err)
-		r := newRunner(t, pass, session.NewMemory())
+		r := newRunner(t, pass, sessiontest.Memory(t))
 		events, err := say(r, s1, "Help")
 		require.ErrorContains(t, err, "not again")
 		require.Equal(t, "pass → desk committed \ndesk → pass committed refused", said(events))
@@ -176,7 +176,7 @@ func TestRefusalsThatEndTheTurn(t *testing.T) {
 // A route's source has answered, and must not answer again.
 func TestRefusedRoute(t *testing.T) {
 	support := says(t, "support", "Done.", llmagent.WithSubAgents(refuses(t, "desk")), llmagent.WithRoutes(agent.OnStop("desk")))
-	r := newRunner(t, support, session.NewMemory())
+	r := newRunner(t, support, sessiontest.Memory(t))
 	events, err := say(r, s1, "Help")
 	require.ErrorIs(t, err, agent.ErrRefused)
 	require.Equal(t, "support: Done.\nsupport → desk committed route", said(events))
@@ -196,7 +196,7 @@ func TestRefusedHandoverCutOff(t *testing.T) {
 		})
 		support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(refuses(t, "desk")))
 		require.NoError(t, err)
-		store := session.NewMemory()
+		store := sessiontest.Memory(t)
 		seen := 0
 		for _, err := range newRunner(t, support, store).Run(context.Background(), s1, llm.UserText("Help")) {
 			require.NoError(t, err)
@@ -250,7 +250,7 @@ func TestRefusedHandoverKeepsThePayload(t *testing.T) {
 		}
 	}, agent.WithSubAgents(agent.Via(clerk, agent.WithTransferInput[order]())))
 	require.NoError(t, err)
-	r := newRunner(t, root, session.NewMemory())
+	r := newRunner(t, root, sessiontest.Memory(t))
 	_, err = say(r, s1, "Help")
 	require.NoError(t, err)
 	require.Equal(t, []int{7, 7, 7}, got)
@@ -268,7 +268,7 @@ func TestRefusedInnerHandover(t *testing.T) {
 	require.NoError(t, err)
 	support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithTools(tool))
 	require.NoError(t, err)
-	r := newRunner(t, support, session.NewMemory())
+	r := newRunner(t, support, sessiontest.Memory(t))
 	_, err = say(r, s1, "Help")
 	require.NoError(t, err)
 	require.NoError(t, s.Done())
@@ -283,7 +283,7 @@ func TestRefusedHandoverStepByStep(t *testing.T) {
 	s := scripted.New().Add("support", handsOver("desk"), scripted.Reply(scripted.Text("The desk is closed.")))
 	support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(refuses(t, "desk")))
 	require.NoError(t, err)
-	r := newRunner(t, support, session.NewMemory())
+	r := newRunner(t, support, sessiontest.Memory(t))
 	_, err = r.Begin(context.Background(), s1, llm.UserText("Help"))
 	require.NoError(t, err)
 	steps := 0

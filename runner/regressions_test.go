@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -91,7 +92,7 @@ func TestNoDeltaAfterTheWhole(t *testing.T) {
 	deep := scriptedAgent(t, "deep", seq(scripted.Reply(scripted.Text("Deep."))))
 	inner := scriptedAgent(t, "inner", seq(scripted.Reply(scripted.Call("deep", `{"input":"go"}`)), scripted.Reply(scripted.Text("Inner."))), llmagent.WithTools(agentTool(t, deep)))
 	root := scriptedAgent(t, "root", seq(scripted.Reply(scripted.Call("inner", `{"input":"go"}`)), scripted.Reply(scripted.Text("Done."))), llmagent.WithTools(agentTool(t, inner)))
-	store := &signals{Store: session.NewMemory(), stored: make(chan struct{})}
+	store := &signals{Store: sessiontest.Memory(t), stored: make(chan struct{})}
 	r := newRunner(t, root, store, runner.WithStreaming())
 	whole := make(map[string]bool)
 	for e, err := range r.Run(context.Background(), s1, llm.UserText("Hi")) {
@@ -194,7 +195,7 @@ func TestRouteAfterAdvance(t *testing.T) {
 			drafted = true
 			return yields(&agent.Text{Content: "A draft."}, &agent.Continue{})
 		}, agent.WithSubAgents(agent.Via(editor, agent.When(answers("A draft.")))))
-		r, err := runner.New(root, session.NewMemory())
+		r, err := runner.New(root, sessiontest.Memory(t))
 		require.NoError(t, err)
 		if advance {
 			_, err = r.Begin(context.Background(), s1, llm.UserText("Hi"))

@@ -10,7 +10,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // TestRouteOfARunThatIsTakenUp: the condition of a route gets the answer that the
@@ -35,7 +35,7 @@ func TestRouteOfARunThatIsTakenUp(t *testing.T) {
 				}
 			}
 		}, agent.WithSubAgents(agent.Via(editor, agent.When(answers("A draft.")))))
-		store := session.NewMemory()
+		store := sessiontest.Memory(t)
 		r := newRunner(t, root, store)
 		_, err := say(r, s1, "Hi")
 		require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 func says(t testing.TB, name, text string, opts ...llmagent.Option) *llmagent.Agent {
@@ -60,7 +61,7 @@ func TestRoutes(t *testing.T) {
 			"writer: A draft.\nwriter → editor committed route\neditor: Edited.", "writer"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRunner(t, c.root, session.NewMemory())
+			r := newRunner(t, c.root, sessiontest.Memory(t))
 			events, err := collect(r.Run(context.Background(), s1, llm.UserText("Write")))
 			require.NoError(t, err)
 			require.Equal(t, c.want, said(events))
@@ -82,7 +83,7 @@ func TestARouteThatFails(t *testing.T) {
 		"panic": func(context.Context, *agent.Invocation, string) (bool, error) { panic("boom") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRunner(t, says(t, "writer", "A draft.", llmagent.WithSubAgents(says(t, "editor", "Edited.")), llmagent.WithRoutes(agent.OnStop("editor", when))), session.NewMemory())
+			r := newRunner(t, says(t, "writer", "A draft.", llmagent.WithSubAgents(says(t, "editor", "Edited.")), llmagent.WithRoutes(agent.OnStop("editor", when))), sessiontest.Memory(t))
 			events, err := collect(r.Run(context.Background(), s1, llm.UserText("Write")))
 			require.ErrorContains(t, err, "boom")
 			require.Equal(t, "writer: A draft.", said(events), "the answer is kept")
@@ -91,14 +92,14 @@ func TestARouteThatFails(t *testing.T) {
 	}
 	t.Run("the limit of transfers", func(t *testing.T) {
 		r := newRunner(t, says(t, "a", "A.", llmagent.WithSubAgents(says(t, "b", "B.", llmagent.WithSubAgents(says(t, "c", "C.")), llmagent.WithRoutes(agent.OnStop("c")))),
-			llmagent.WithRoutes(agent.OnStop("b"))), session.NewMemory(), runner.WithLimits(runner.Limits{Transfers: 1}))
+			llmagent.WithRoutes(agent.OnStop("b"))), sessiontest.Memory(t), runner.WithLimits(runner.Limits{Transfers: 1}))
 		events, err := collect(r.Run(context.Background(), s1, llm.UserText("Go")))
 		require.ErrorIs(t, err, agent.ErrTransferLimit)
 		require.Equal(t, "a: A.\na → b committed route\nb: B.", said(events))
 		checkLog(t, r, load(t, r, s1))
 	})
 	t.Run("a target that cannot start", func(t *testing.T) {
-		r := newRunner(t, says(t, "a", "A.", llmagent.WithSubAgents(closed{says(t, "b", "B.")}), llmagent.WithRoutes(agent.OnStop("b"))), session.NewMemory())
+		r := newRunner(t, says(t, "a", "A.", llmagent.WithSubAgents(closed{says(t, "b", "B.")}), llmagent.WithRoutes(agent.OnStop("b"))), sessiontest.Memory(t))
 		events, err := collect(r.Run(context.Background(), s1, llm.UserText("Go")))
 		require.NoError(t, err)
 		require.Equal(t, "a: A.\na → b failed route", said(events))
@@ -169,7 +170,7 @@ func (closed) Ready(context.Context) error { return errors.New("it is closed") }
 // TestARouteIsPartOfTheAnswer: answer, transfer and the run's end are one write,
 // so that no crash comes between them.
 func TestARouteIsPartOfTheAnswer(t *testing.T) {
-	store := &batches{Store: session.NewMemory()}
+	store := &batches{Store: sessiontest.Memory(t)}
 	r := newRunner(t, says(t, "a", "A.", llmagent.WithSubAgents(says(t, "b", "B.")), llmagent.WithRoutes(agent.OnStop("b"))), store)
 	_, err := collect(r.Run(context.Background(), s1, llm.UserText("Go")))
 	require.NoError(t, err)
@@ -198,7 +199,7 @@ func TestNobodyHandsOverInAnothersName(t *testing.T) {
 	root, err := agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq { return yields(transfer) },
 		agent.WithSubAgents(says(t, "billing", "Hello.")))
 	require.NoError(t, err)
-	r := newRunner(t, root, session.NewMemory())
+	r := newRunner(t, root, sessiontest.Memory(t))
 	events, err := collect(r.Run(context.Background(), s1, llm.UserText("Go")))
 	require.NoError(t, err)
 	require.Equal(t, "root → billing committed \nbilling: Hello.", said(events))

@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -44,7 +45,7 @@ func TestTimeOfACutOffTurn(t *testing.T) {
 					root = scriptedAgent(t, "solo", seq(scripted.Reply(scripted.Call("deep", `{"input":"go"}`)), scripted.Reply(scripted.Text("Done."))), llmagent.WithTools(agentTool(t, deep)))
 					want["deep"] = time.Second
 				}
-				store := session.NewMemory()
+				store := sessiontest.Memory(t)
 				r := newRunner(t, root, store, runner.WithClock(func() time.Time { return now }), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Time: time.Hour}}))
 				_, err = collect(r.Run(ctx, s1, llm.UserText("Go")))
 				require.ErrorIs(t, err, context.Canceled)

@@ -16,7 +16,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -63,7 +63,7 @@ func TestToolsOfOneAnswerMakeOneLog(t *testing.T) {
 							all[i] = timed(t, fmt.Sprint("tool", i), takes(i))
 						}
 						var n atomic.Int64
-						r := newRunner(t, caller(t, all, llmagent.WithParallelTools(parallel)), session.NewMemory(),
+						r := newRunner(t, caller(t, all, llmagent.WithParallelTools(parallel)), sessiontest.Memory(t),
 							runner.WithIDs(func() string { return fmt.Sprint("id", n.Add(1)) }))
 						_, err := say(r, s1, "Hi")
 						require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestSlowToolHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		all := []tools.Tool{timed(t, "slow", 30*time.Second), timed(t, "quick", 0), timed(t, "longer", 10*time.Second), timed(t, "second", time.Second)}
-		r := newRunner(t, caller(t, all), session.NewMemory())
+		r := newRunner(t, caller(t, all), sessiontest.Memory(t))
 		stored := make(map[string]time.Duration)
 		for e, err := range r.Run(context.Background(), s1, llm.UserText("Hi")) {
 			require.NoError(t, err)
@@ -116,7 +116,7 @@ func TestResultsBesideAFailure(t *testing.T) {
 			}
 			return res, err
 		}}
-		r := newRunner(t, caller(t, all), session.NewMemory(), runner.WithInterceptors(broken))
+		r := newRunner(t, caller(t, all), sessiontest.Memory(t), runner.WithInterceptors(broken))
 		events, err := say(r, s1, "Hi")
 		require.Error(t, err)
 		results := make(map[string]string)

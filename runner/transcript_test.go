@@ -27,6 +27,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -241,7 +242,7 @@ func (tr *transcript) play(t *testing.T, m mode) (events, wire string) {
 	if m.stream {
 		opts = append(opts, runner.WithStreaming())
 	}
-	r, err := runner.New(parseTree(t, tr.section("agents"), model), session.NewMemory(), opts...)
+	r, err := runner.New(parseTree(t, tr.section("agents"), model), sessiontest.Memory(t), opts...)
 	require.NoError(t, err)
 
 	key := session.ID("s1")

@@ -22,6 +22,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -59,7 +60,7 @@ func tree(t testing.TB, agents, script string) (agent.Agent, *scripted.Script) {
 }
 
 func newRun(t testing.TB, root agent.Agent, opts ...runner.Option) *runner.Runner {
-	r, err := runner.New(root, session.NewMemory(), opts...)
+	r, err := runner.New(root, sessiontest.Memory(t), opts...)
 	require.NoError(t, err)
 	return r
 }
@@ -189,7 +190,7 @@ func TestResumeStartsTheTargetWithoutAskingTheSource(t *testing.T) {
 	root, script := tree(t, "support\n  billing", `
 support: call transfer_to_agent#c1 {"agent_name": "billing"}
 billing: "Hello."`)
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	r, err := runner.New(root, store)
 	require.NoError(t, err)
 	for e, err := range r.Run(context.Background(), s1, llm.UserText("Hi")) {
@@ -251,7 +252,7 @@ func TestInterruptedToolIsNotRunAgainUnlessIdempotent(t *testing.T) {
 }
 
 func TestAgentThatLeftTheTree(t *testing.T) {
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	root, _ := tree(t, "support\n  billing", `
 support: call transfer_to_agent#c1 {"agent_name": "billing"}
 billing: "Hello."`)
@@ -622,7 +623,7 @@ func TestTreeProblemsAllAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	shared := must("twice")
 	root := must("root", llmagent.WithTools(tool), llmagent.WithSubAgents(shared, must("b", llmagent.WithSubAgents(shared)), must("b")))
-	_, err = runner.New(root, session.NewMemory())
+	_, err = runner.New(root, sessiontest.Memory(t))
 	var te *agent.TreeError
 	require.ErrorAs(t, err, &te)
 	require.Len(t, te.Problems, 3, err.Error())
@@ -668,7 +669,7 @@ billing: "Hello."
 support: call transfer_to_agent {"agent_name": "billing"}
 billing: "Hello again."
 support: "I am the root."`)
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	r, err := runner.New(root, store)
 	require.NoError(t, err)
 	events, err := say(r, s1, "Hi")

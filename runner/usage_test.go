@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // TestUsageThatCannotBeTrue: what an endpoint says it has used lifts no budget. It is
@@ -20,7 +21,7 @@ import (
 func TestUsageThatCannotBeTrue(t *testing.T) {
 	budgets := runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1000}})
 	for _, n := range [][3]int{{-100_000, 5, 0}, {5, -100_000, 0}, {math.MinInt, math.MinInt, 0}, {math.MaxInt, math.MaxInt, 0}, {math.MaxInt, 1, 0}, {1 << 40, 0, 0}} {
-		store := session.NewMemory()
+		store := sessiontest.Memory(t)
 		r := newRunner(t, spender(t, "root", n[0], n[1]), store, budgets)
 		_, err := collect(r.Run(t.Context(), s1, llm.UserText("Hello")))
 		require.NoError(t, err)
@@ -35,7 +36,7 @@ func TestUsageThatCannotBeTrue(t *testing.T) {
 
 	// In a log of a version that believed it.
 	for _, u := range []agent.Usage{{InputTokens: -100_000}, {InputTokens: math.MaxInt, OutputTokens: math.MaxInt}} {
-		store := session.NewMemory()
+		store := sessiontest.Memory(t)
 		lease, err := store.Acquire(t.Context(), s1, session.Self())
 		require.NoError(t, err)
 		spent := u
@@ -61,7 +62,7 @@ func TestAbsurdReservation(t *testing.T) {
 	for _, most := range []int{math.MaxInt, math.MaxInt - 1} {
 		a, err := llmagent.New("root", "", scripted.Always("m", scripted.Reply(scripted.Text("Hello."))), llmagent.WithSettings(llm.Settings{MaxTokens: most}))
 		require.NoError(t, err)
-		r := newRunner(t, a, session.NewMemory(), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 1000}}))
+		r := newRunner(t, a, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 1000}}))
 		_, err = collect(r.Run(t.Context(), s1, llm.UserText("Hello")))
 		var over *agent.BudgetError
 		require.ErrorAs(t, err, &over)

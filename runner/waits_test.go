@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // gate is an agent that waits until something was done elsewhere.
@@ -41,7 +42,7 @@ func newGate(t *testing.T, name string) *gate {
 
 func TestResumeLooksAgain(t *testing.T) {
 	g := newGate(t, "gate")
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	r, err := runner.New(g, store)
 	require.NoError(t, err)
 	events, err := say(r, s1, "Hello")
@@ -79,7 +80,7 @@ func TestResumeLooksAgain(t *testing.T) {
 
 func TestWaitingAgentThatIsGone(t *testing.T) {
 	g := newGate(t, "gate")
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	r, err := runner.New(g, store)
 	require.NoError(t, err)
 	_, err = say(r, s1, "Hello")

@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/telemetry"
 )
 
@@ -146,7 +147,7 @@ func TestTheStoresContext(t *testing.T) {
 	b := newBench(t, root, nil)
 	i, err := telemetry.New(telemetry.WithTracerProvider(b.tracers))
 	require.NoError(t, err)
-	noted := &store{Store: session.NewMemory(), starts: make(map[string]trace.SpanContext)}
+	noted := &store{Store: sessiontest.Memory(t), starts: make(map[string]trace.SpanContext)}
 	b.store = noted
 	b.use(root, i)
 	_, err = b.say(context.Background(), session.ID("s1"))
@@ -221,7 +222,7 @@ func TestTurnsThatGoWrong(t *testing.T) {
 func TestCallsAfterTheTurn(t *testing.T) {
 	i, spans := recorded(t)
 	s := scripted.New().Always("a", scripted.Reply(scripted.Text("Hello.")))
-	r, err := runner.New(newAgent(t, s, "a"), session.NewMemory())
+	r, err := runner.New(newAgent(t, s, "a"), sessiontest.Memory(t))
 	require.NoError(t, err)
 	inv := agent.NewInvocation(agent.InvocationParams{Node: r.Tree().Root(), RunID: "r1"})
 	var late context.Context

@@ -24,6 +24,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/telemetry"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -47,7 +48,7 @@ func (w *watch) open() int { return len(w.Started()) - len(w.Ended()) }
 
 func newBench(t testing.TB, root agent.Agent, opts []telemetry.Option, more ...runner.Option) *bench {
 	t.Helper()
-	b := &bench{t: t, store: session.NewMemory(), spans: &watch{tracetest.NewSpanRecorder()}, metrics: sdkmetric.NewManualReader()}
+	b := &bench{t: t, store: sessiontest.Memory(t), spans: &watch{tracetest.NewSpanRecorder()}, metrics: sdkmetric.NewManualReader()}
 	b.tracers = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(b.spans))
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(b.metrics))
 	i, err := telemetry.New(append([]telemetry.Option{telemetry.WithTracerProvider(b.tracers), telemetry.WithMeterProvider(meters)}, opts...)...)

@@ -23,6 +23,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
@@ -198,7 +199,7 @@ func TestRequestsShareTheirPrefix(t *testing.T) {
 			rec.lastTurn["left"] = trim[p]
 			left = agent.Via(left, policies[p], agent.ShowReason())
 		}
-		store := session.NewMemory()
+		store := sessiontest.Memory(t)
 		root := must("root", left, must("right"))
 		cached := rapid.IntRange(0, 1).Draw(rt, "cached")
 		key := session.ID("s")

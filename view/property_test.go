@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -72,7 +73,7 @@ func randomLog(rt *rapid.T, own ...tools.Tool) (tree *agent.Tree, log []*agent.E
 		return a
 	}
 	root := must("root", agent.Via(must("left", must("leaf")), agent.ShowReason()), must("right"))
-	store := &writes{Store: session.NewMemory(), ends: make(map[int64]bool)}
+	store := &writes{Store: sessiontest.Memory(rt), ends: make(map[int64]bool)}
 	r, err := runner.New(root, store)
 	require.NoError(rt, err)
 	key := session.ID("s")

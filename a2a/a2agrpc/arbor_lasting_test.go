@@ -24,13 +24,14 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // A server that goes away in mid-task and comes back with its store finishes the task, and the
 // node that began it gets the whole answer without sending its words again.
 func TestArborRestarts(t *testing.T) {
 	sl, root := newSlow(t)
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	begin := func(address string) (*a2aserver.Server, *grpc.Server, string) {
 		listener, err := net.Listen("tcp", address)
 		require.NoError(t, err)

@@ -34,7 +34,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -50,7 +50,7 @@ func newArbor(t *testing.T, root agent.Agent, grpcOpts []grpc.ServerOption, opts
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s, err := a2aserver.New(root, session.NewMemory(), append([]a2aserver.Option{a2aserver.WithInterface(a2agrpc.Interface(listener.Addr().String()))}, opts...)...)
+	s, err := a2aserver.New(root, sessiontest.Memory(t), append([]a2aserver.Option{a2aserver.WithInterface(a2agrpc.Interface(listener.Addr().String()))}, opts...)...)
 	require.NoError(t, err)
 	server, err := a2agrpc.NewServer(s, grpcOpts...)
 	require.NoError(t, err)
@@ -461,7 +461,7 @@ func TestNewServer(t *testing.T) {
 	_, err := a2agrpc.NewServer(nil)
 	require.Error(t, err)
 	_, root := newSlow(t)
-	s, err := a2aserver.New(root, session.NewMemory())
+	s, err := a2aserver.New(root, sessiontest.Memory(t))
 	require.NoError(t, err)
 	_, err = a2agrpc.NewServer(s, nil)
 	require.Error(t, err)

@@ -23,6 +23,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 type execute func(ctx context.Context, ec *a2asrv.ExecutorContext, yield func(sdk.Event, error) bool)
@@ -145,7 +146,7 @@ type fixture struct{ *runner.Runner }
 
 func newRunner(t *testing.T, root agent.Agent, opts ...runner.Option) *fixture {
 	t.Helper()
-	r, err := runner.New(root, session.NewMemory(), opts...)
+	r, err := runner.New(root, sessiontest.Memory(t), opts...)
 	require.NoError(t, err)
 	return &fixture{r}
 }

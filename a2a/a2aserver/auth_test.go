@@ -24,7 +24,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 func must[T any](v T, err error) T {
@@ -324,7 +324,7 @@ func TestNamelessCallers(t *testing.T) {
 	_, a := newBlocked(t)
 	for _, name := range []string{"", strings.Repeat("x", 256), "a\x00", "\xff"} {
 		odd := must(Bearer(func(context.Context, string) (string, error) { return name, nil }, ""))
-		s := newTestServer(t, a, session.NewMemory(), WithAuthenticator(odd))
+		s := newTestServer(t, a, sessiontest.Memory(t), WithAuthenticator(odd))
 		ctx, err := s.Authenticate(context.Background(), Credentials{Header: func(string) []string { return []string{"Bearer x"} }})
 		require.Error(t, err)
 		require.Nil(t, ctx)

@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // lateRelease is a store to which leases are given back late.
@@ -33,7 +34,7 @@ func TestCancelAsSoonAsItAsks(t *testing.T) {
 		script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)))
 		billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
 		require.NoError(t, err)
-		store := &lateRelease{session.NewMemory(), make(chan struct{})}
+		store := &lateRelease{sessiontest.Memory(t), make(chan struct{})}
 		s, err := New(billing, store)
 		require.NoError(t, err)
 		h := s.RequestHandler()

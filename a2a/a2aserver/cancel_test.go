@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // slowLease is a store that takes its time with the second lease.
@@ -36,7 +37,7 @@ func TestCancelIsNotOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		b, slow := newBlocked(t)
-		store := &slowLease{Store: session.NewMemory(), asked: make(chan struct{}), let: make(chan struct{})}
+		store := &slowLease{Store: sessiontest.Memory(t), asked: make(chan struct{}), let: make(chan struct{})}
 		s, err := New(slow, store)
 		require.NoError(t, err)
 		h := s.RequestHandler()
@@ -70,7 +71,7 @@ func TestCancelIsNotOvertaken(t *testing.T) {
 // Two that cancel one task do not wait for each other.
 func TestCanceledTwiceAtOnce(t *testing.T) {
 	b, slow := newBlocked(t)
-	h := newTestServer(t, slow, session.NewMemory()).RequestHandler()
+	h := newTestServer(t, slow, sessiontest.Memory(t)).RequestHandler()
 	ctx := context.Background()
 	task := sendAtOnce(t, h, ctx, userMessage("m1", "think"))
 	<-b.begun
@@ -96,7 +97,7 @@ func TestFollowerOfAWithdrawnTask(t *testing.T) {
 	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Text("Fine.")))
 	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
 	require.NoError(t, err)
-	h := newTestServer(t, billing, session.NewMemory()).RequestHandler()
+	h := newTestServer(t, billing, sessiontest.Memory(t)).RequestHandler()
 	ctx := context.Background()
 	task := sendTask(t, h, ctx, userMessage("m1", "refund A1"))
 	begun, lines := make(chan struct{}), make(chan []string)
@@ -123,7 +124,7 @@ func TestFollowerOfAWithdrawnTask(t *testing.T) {
 // theirs.
 func TestTurnsAtOnce(t *testing.T) {
 	b, slow := newBlocked(t)
-	h := newTestServer(t, slow, session.NewMemory(), WithHTTP(HTTPOptions{MaxOpen: 2})).RequestHandler()
+	h := newTestServer(t, slow, sessiontest.Memory(t), WithHTTP(HTTPOptions{MaxOpen: 2})).RequestHandler()
 	ctx := withCaller(context.Background(), "ann")
 	first := sendAtOnce(t, h, ctx, userMessage("m1", "think"))
 	sendAtOnce(t, h, ctx, userMessage("m2", "think"))

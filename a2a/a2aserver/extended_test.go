@@ -10,7 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // The extended card is that of the address by which a caller came, if the server does not
@@ -20,7 +20,7 @@ func TestExtendedCard(t *testing.T) {
 	require.NoError(t, err)
 	auth, err := BearerTokens(map[string]string{"a-token-of-ann": "ann"})
 	require.NoError(t, err)
-	srv := httptest.NewServer(newTestServer(t, a, session.NewMemory(), WithAuthenticator(auth)))
+	srv := httptest.NewServer(newTestServer(t, a, sessiontest.Memory(t), WithAuthenticator(auth)))
 	defer srv.Close()
 	get := func(token string) (*http.Response, map[string]any) {
 		req, err := http.NewRequest(http.MethodGet, srv.URL+"/extendedAgentCard", nil)

@@ -22,6 +22,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -111,7 +112,7 @@ func withExtension(ctx context.Context) context.Context {
 
 func TestSendSpansTransfer(t *testing.T) {
 	script := scripted.New().Add("support", handOver()).Add("billing", scripted.Reply(scripted.Text("Refunded ", "both."), scripted.Usage(10, 5, 0)))
-	s := newTestServer(t, scriptedTree(t, script), session.NewMemory())
+	s := newTestServer(t, scriptedTree(t, script), sessiontest.Memory(t))
 	h := s.RequestHandler()
 	ctx := context.Background()
 	task := sendTask(t, h, ctx, userMessage("m1", "I was charged twice"))
@@ -147,7 +148,7 @@ func TestSendSpansTransfer(t *testing.T) {
 func TestStream(t *testing.T) {
 	script := scripted.New().Add("support", scripted.Reply(scripted.Text("One moment."), scripted.Call("transfer_to_agent", `{"agent_name":"billing"}`))).
 		Add("billing", scripted.Reply(scripted.Text("Refunded ", "both.")))
-	s := newTestServer(t, scriptedTree(t, script), session.NewMemory())
+	s := newTestServer(t, scriptedTree(t, script), sessiontest.Memory(t))
 	events := collectEvents(t, s.RequestHandler().SendStreamingMessage(context.Background(), &sdk.SendMessageRequest{Message: userMessage("m1", "help")}))
 	lines := told(events)
 	require.Contains(t, []string{"task submitted", "task working", "task completed"}, lines[0])
@@ -167,7 +168,7 @@ func TestStream(t *testing.T) {
 // handed to.
 func TestFollowUpInContext(t *testing.T) {
 	script := scripted.New().Add("support", handOver()).Add("billing", scripted.Reply(scripted.Text("Which one?")), scripted.Reply(scripted.Text("Done.")))
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	s := newTestServer(t, scriptedTree(t, script), store)
 	h := s.RequestHandler()
 	ctx := context.Background()
@@ -223,7 +224,7 @@ func TestApproval(t *testing.T) {
 			script := scripted.New().Add("billing", scripted.Reply(scripted.Text("Let me see."), scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Text("So be it.")))
 			billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
 			require.NoError(t, err)
-			h := newTestServer(t, billing, session.NewMemory()).RequestHandler()
+			h := newTestServer(t, billing, sessiontest.Memory(t)).RequestHandler()
 			ctx := context.Background()
 			task := sendTask(t, h, ctx, userMessage("m1", "refund A1"))
 			require.Equal(t, sdk.TaskStateInputRequired, task.Status.State)
@@ -265,7 +266,7 @@ func TestWrongDecisions(t *testing.T) {
 	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`), scripted.Call("refund", `{"order":"A2"}`)), scripted.Reply(scripted.Text("Both.")))
 	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
 	require.NoError(t, err)
-	h := newTestServer(t, billing, session.NewMemory()).RequestHandler()
+	h := newTestServer(t, billing, sessiontest.Memory(t)).RequestHandler()
 	ctx := context.Background()
 	task := sendTask(t, h, ctx, userMessage("m1", "refund both"))
 	var ids []string
@@ -333,7 +334,7 @@ func sendAtOnce(t testing.TB, h a2asrv.RequestHandler, ctx context.Context, m *s
 
 func TestCancelRunningTask(t *testing.T) {
 	b, slow := newBlocked(t)
-	h := newTestServer(t, slow, session.NewMemory()).RequestHandler()
+	h := newTestServer(t, slow, sessiontest.Memory(t)).RequestHandler()
 	ctx := context.Background()
 	task := sendAtOnce(t, h, ctx, userMessage("m1", "think"))
 	require.False(t, task.Status.State.Terminal())
@@ -359,7 +360,7 @@ func TestCancelRunningTask(t *testing.T) {
 // Whoever reads a stream may stop: the task goes on, and others read on.
 func TestSubscribers(t *testing.T) {
 	b, slow := newBlocked(t)
-	h := newTestServer(t, slow, session.NewMemory()).RequestHandler()
+	h := newTestServer(t, slow, sessiontest.Memory(t)).RequestHandler()
 	ctx := context.Background()
 	task := sendAtOnce(t, h, ctx, userMessage("m1", "think"))
 	<-b.begun
@@ -437,7 +438,7 @@ func TestRestart(t *testing.T) {
 func TestOtherProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		store := session.NewMemory()
+		store := sessiontest.Memory(t)
 		b, slow := newBlocked(t)
 		one, err := New(slow, store)
 		require.NoError(t, err)
@@ -473,7 +474,7 @@ func TestSubscribeToWaitingTask(t *testing.T) {
 	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Text("Done.")))
 	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
 	require.NoError(t, err)
-	h := newTestServer(t, billing, session.NewMemory()).RequestHandler()
+	h := newTestServer(t, billing, sessiontest.Memory(t)).RequestHandler()
 	ctx := context.Background()
 	task := sendTask(t, h, ctx, userMessage("m1", "refund A1"))
 	lines := make(chan string, 20)
@@ -503,7 +504,7 @@ func TestCallersAreIsolated(t *testing.T) {
 	script := scripted.New().Add("a", scripted.Reply(scripted.Text("Hi.")), scripted.Reply(scripted.Text("Ho.")))
 	a, err := llmagent.New("a", "Greet.", script.Model("a"))
 	require.NoError(t, err)
-	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	ann, bob := withCaller(context.Background(), "ann"), withCaller(context.Background(), "bob")
 	task := sendTask(t, h, ann, userMessage("m1", "hi"))
 	_, err = h.GetTask(bob, &sdk.GetTaskRequest{ID: task.ID})
@@ -539,7 +540,7 @@ func TestListTasks(t *testing.T) {
 	}
 	a, err := llmagent.New("a", "Greet.", script.Model("a"))
 	require.NoError(t, err)
-	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	ctx := context.Background()
 	var want []sdk.TaskID // newest first
 	context1 := ""
@@ -594,7 +595,7 @@ func TestListTasks(t *testing.T) {
 func TestBadMessages(t *testing.T) {
 	a, err := llmagent.New("a", "Greet.", scripted.New().Model("a"))
 	require.NoError(t, err)
-	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	minus := -1
 	ok := userMessage("m", "hi")
 	long := userMessage("m", "hi")
@@ -635,7 +636,7 @@ func TestChain(t *testing.T) {
 	script := scripted.New().Add("a", scripted.Reply(scripted.Text("Hi.")))
 	a, err := llmagent.New("a", "Greet.", script.Model("a"))
 	require.NoError(t, err)
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	h := newTestServer(t, a, store, WithURL("https://a.example.com/agents/")).RequestHandler()
 	ctx := context.Background()
 	chained := func(ids ...any) *sdk.Message {
@@ -669,7 +670,7 @@ func TestFailuresTellNoSecrets(t *testing.T) {
 		}
 	})
 	require.NoError(t, err)
-	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	task := sendTask(t, h, context.Background(), userMessage("m1", "hi"))
 	require.Equal(t, sdk.TaskStateFailed, task.Status.State)
 	require.Equal(t, "The agent failed (boom).", task.Status.Message.Parts[0].Text())
@@ -684,7 +685,7 @@ func TestOutputWithoutWords(t *testing.T) {
 		}
 	})
 	require.NoError(t, err)
-	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	task := sendTask(t, h, context.Background(), userMessage("m1", "count"))
 	require.Equal(t, map[string]any{"n": 2.0}, task.Artifacts[0].Parts[0].Data())
 }
@@ -695,7 +696,7 @@ func TestTheUserGoesOn(t *testing.T) {
 	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Text("Fine.")))
 	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
 	require.NoError(t, err)
-	h := newTestServer(t, billing, session.NewMemory()).RequestHandler()
+	h := newTestServer(t, billing, sessiontest.Memory(t)).RequestHandler()
 	ctx := context.Background()
 	task := sendTask(t, h, ctx, userMessage("m1", "refund A1"))
 	next := userMessage("m2", "what is the weather?")
@@ -716,7 +717,7 @@ func TestTenants(t *testing.T) {
 	require.NoError(t, err)
 	b, err := llmagent.New("b", "Greet.", script.Model("b"))
 	require.NoError(t, err)
-	h := newTestServer(t, a, session.NewMemory(), WithTenant("bees", b)).RequestHandler()
+	h := newTestServer(t, a, sessiontest.Memory(t), WithTenant("bees", b)).RequestHandler()
 	ctx := context.Background()
 	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Tenant: "bees", Message: userMessage("m", "hi")})
 	require.NoError(t, err)
@@ -740,13 +741,13 @@ func TestTenants(t *testing.T) {
 		"no logger":  {WithLogger(nil)},
 		"no URL":     {WithCard(CardOptions{Signer: signer(t)})},
 	} {
-		_, err := New(a, session.NewMemory(), opts...)
+		_, err := New(a, sessiontest.Memory(t), opts...)
 		require.Error(t, err, name)
 		require.NotContains(t, err.Error(), "hunter2")
 	}
 	_, err = New(a, nil)
 	require.Error(t, err)
-	_, err = New(nil, session.NewMemory())
+	_, err = New(nil, sessiontest.Memory(t))
 	require.Error(t, err)
 }
 
@@ -767,7 +768,7 @@ func TestOneAuthorAnArtifact(t *testing.T) {
 	script := scripted.New().Add("a", scripted.Reply(scripted.Text("one ", "two ", "three")))
 	a, err := llmagent.New("a", "Greet.", script.Model("a"))
 	require.NoError(t, err)
-	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	told := make(map[bool]int)
 	for _, e := range collectEvents(t, h.SendStreamingMessage(withExtension(context.Background()), &sdk.SendMessageRequest{Message: userMessage("m1", "hi")})) {
 		if u, ok := e.(*sdk.TaskArtifactUpdateEvent); ok {

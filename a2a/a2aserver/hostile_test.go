@@ -28,6 +28,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -79,7 +80,7 @@ type sea struct {
 var hostileCallers = []string{"ann", "bob", "cleo"}
 
 func storm(t testing.TB, seed uint64, steps int) {
-	w := &sea{t: t, store: session.NewMemory(), tasks: make(map[string][]sdk.TaskID), over: make(map[sdk.TaskID]sdk.TaskState), free: make(chan struct{})}
+	w := &sea{t: t, store: sessiontest.Memory(t), tasks: make(map[string][]sdk.TaskID), over: make(map[sdk.TaskID]sdk.TaskState), free: make(chan struct{})}
 	if seed%2 == 1 {
 		db, err := sqlite.Open(filepath.Join(t.TempDir(), "s.db"))
 		require.NoError(t, err)

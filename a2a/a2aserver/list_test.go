@@ -21,6 +21,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // A page of tasks that hold much is short, and the rest is on the next ones.
@@ -31,7 +32,7 @@ func TestPageOfLargeTasks(t *testing.T) {
 	}
 	a, err := llmagent.New("a", "Read.", script.Model("a"))
 	require.NoError(t, err)
-	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	ctx := context.Background()
 	for i := range 5 {
 		sendTask(t, h, ctx, userMessage(fmt.Sprint("m", i), strings.Repeat("word ", maxPage/10)))
@@ -83,7 +84,7 @@ func (u *unreadable) Load(ctx context.Context, key session.Key, after int64) ite
 // A session that cannot be read is nobody else's loss: its tasks are left out of lists,
 // and the log says so once, without what the session holds.
 func TestListWithoutUnreadableSessions(t *testing.T) {
-	store := &unreadable{Store: session.NewMemory(), after: make(map[session.Key]int64)}
+	store := &unreadable{Store: sessiontest.Memory(t), after: make(map[session.Key]int64)}
 	var log bytes.Buffer
 	a, err := llmagent.New("a", "Answer.", scripted.Always("a", scripted.Reply(scripted.Text("Yes."))))
 	require.NoError(t, err)

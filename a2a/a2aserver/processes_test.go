@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
@@ -175,7 +176,7 @@ func TestOtherServerIsQuicker(t *testing.T) {
 	mock := a2atest.New()
 	far, err := a2a.Remote("far", "", a2a.WithClient(mock))
 	require.NoError(t, err)
-	memory := session.NewMemory()
+	memory := sessiontest.Memory(t)
 	store := &gate{Store: memory}
 	slow, quick := newTestServer(t, far, store).RequestHandler(), newTestServer(t, far, memory).RequestHandler()
 	ctx := context.Background()

@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // until reads what a webhook gets until its task is over, and returns what the task's
@@ -85,7 +86,7 @@ func speaker(t testing.TB, pieces ...string) (begun, next chan struct{}, a agent
 func TestWebhookAddedInMidText(t *testing.T) {
 	one, two := newReceiver(t, nil), newReceiver(t, nil)
 	begun, next, a := speaker(t, "One ", "two ", "three.")
-	h := newTestServer(t, a, session.NewMemory(), WithPush(PushOptions{AllowLoopback: true, TLS: one.tls()})).RequestHandler()
+	h := newTestServer(t, a, sessiontest.Memory(t), WithPush(PushOptions{AllowLoopback: true, TLS: one.tls()})).RequestHandler()
 	ctx := context.Background()
 	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "count"),
 		Config: &sdk.SendMessageConfig{ReturnImmediately: true, PushConfig: &sdk.PushConfig{URL: one.URL}}})
@@ -119,7 +120,7 @@ func TestWebhookThatRefusesTheBeginning(t *testing.T) {
 		}
 	})
 	begun, next, a := speaker(t, "One ", "two ", "three.")
-	s := newTestServer(t, a, session.NewMemory(), WithPush(PushOptions{AllowLoopback: true, TLS: r.tls()}))
+	s := newTestServer(t, a, sessiontest.Memory(t), WithPush(PushOptions{AllowLoopback: true, TLS: r.tls()}))
 	res, err := s.RequestHandler().SendMessage(context.Background(), &sdk.SendMessageRequest{Message: userMessage("m1", "count"),
 		Config: &sdk.SendMessageConfig{ReturnImmediately: true, PushConfig: &sdk.PushConfig{ID: "w", URL: r.URL}}})
 	require.NoError(t, err)
@@ -155,7 +156,7 @@ func TestWebhookAfterAuthorization(t *testing.T) {
 	mock := a2atest.New().Add(a2atest.Reply(a2atest.AuthRequired("Sign in."), a2atest.WaitFor(signed), a2atest.Text("Refunded.")))
 	far, err := a2a.Remote("far", "", a2a.WithClient(mock))
 	require.NoError(t, err)
-	h := newTestServer(t, far, session.NewMemory(), WithPush(PushOptions{AllowLoopback: true, TLS: r.tls()})).RequestHandler()
+	h := newTestServer(t, far, sessiontest.Memory(t), WithPush(PushOptions{AllowLoopback: true, TLS: r.tls()})).RequestHandler()
 	ctx := context.Background()
 	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "refund"),
 		Config: &sdk.SendMessageConfig{PushConfig: &sdk.PushConfig{URL: r.URL}}})
@@ -177,7 +178,7 @@ func TestWebhookOfATaskThatWasLeft(t *testing.T) {
 	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Text("Fine.")))
 	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
 	require.NoError(t, err)
-	h := newTestServer(t, billing, session.NewMemory(), WithPush(PushOptions{AllowLoopback: true, TLS: r.tls()})).RequestHandler()
+	h := newTestServer(t, billing, sessiontest.Memory(t), WithPush(PushOptions{AllowLoopback: true, TLS: r.tls()})).RequestHandler()
 	ctx := context.Background()
 	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "refund A1"),
 		Config: &sdk.SendMessageConfig{PushConfig: &sdk.PushConfig{URL: r.URL}}})
@@ -208,7 +209,7 @@ func (m *moody) Load(ctx context.Context, key session.Key, after int64) iter.Seq
 // webhook.
 func TestWebhookAfterAStoreFailed(t *testing.T) {
 	r := newReceiver(t, nil)
-	store := &moody{Store: session.NewMemory()}
+	store := &moody{Store: sessiontest.Memory(t)}
 	b, slow := newBlocked(t)
 	s := newTestServer(t, slow, store, WithPush(PushOptions{AllowLoopback: true, TLS: r.tls()}))
 	s.hooks.retry.first = time.Millisecond
@@ -232,7 +233,7 @@ func TestWebhooksOfADeletedSession(t *testing.T) {
 		hooks, err := NewPushFile(path)
 		require.NoError(t, err)
 		options := WithPush(PushOptions{AllowLoopback: true, TLS: r.tls(), Store: hooks})
-		store := session.NewMemory()
+		store := sessiontest.Memory(t)
 		b, slow := newBlocked(t)
 		s, err := New(slow, store, options)
 		require.NoError(t, err)
@@ -265,7 +266,7 @@ func TestMessageWithABadWebhook(t *testing.T) {
 	script := scripted.New().Add("a", scripted.Reply(scripted.Text("Done.")))
 	a, err := llmagent.New("a", "Answer.", script.Model("a"))
 	require.NoError(t, err)
-	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	ctx := context.Background()
 	_, err = h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "do it"),
 		Config: &sdk.SendMessageConfig{PushConfig: &sdk.PushConfig{URL: "http://169.254.169.254/"}}})

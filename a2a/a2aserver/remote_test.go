@@ -14,19 +14,20 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // A tree whose specialist is another tree, served over HTTP.
 func TestRemoteNode(t *testing.T) {
 	script := scripted.New().Add("support", handOver()).Add("billing", scripted.Reply(scripted.Text("Refunded ", "both.")), scripted.Reply(scripted.Text("Bye.")))
-	srv := httptest.NewServer(newTestServer(t, scriptedTree(t, script), session.NewMemory()))
+	srv := httptest.NewServer(newTestServer(t, scriptedTree(t, script), sessiontest.Memory(t)))
 	t.Cleanup(srv.Close)
 	far, err := a2a.Remote("far", srv.URL)
 	require.NoError(t, err)
 	front := scripted.New().Add("front", scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"far"}`)))
 	root, err := llmagent.New("front", "You route.", front.Model("front"), llmagent.WithSubAgents(far))
 	require.NoError(t, err)
-	r, err := runner.New(root, session.NewMemory(), runner.WithStreaming())
+	r, err := runner.New(root, sessiontest.Memory(t), runner.WithStreaming())
 	require.NoError(t, err)
 	said := func(text string) (streamed string, words []string) {
 		for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText(text)) {

@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // A message that comes over two connections at once is one message, however the two
@@ -23,7 +24,7 @@ func TestSameMessageAtOnce(t *testing.T) {
 		script := scripted.New().Add("a", scripted.Reply(scripted.Text("Once.")), scripted.Reply(scripted.Text("Twice.")))
 		a, err := llmagent.New("a", "Answer.", script.Model("a"))
 		require.NoError(t, err)
-		h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+		h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 		tasks := make([]*sdk.Task, 4)
 		start := make(chan struct{})
 		var wg sync.WaitGroup
@@ -54,7 +55,7 @@ func TestSameMessageWithData(t *testing.T) {
 	script := scripted.New().Add("a", scripted.Reply(scripted.Text("Once.")), scripted.Reply(scripted.Text("Twice.")))
 	a, err := llmagent.New("a", "Answer.", script.Model("a"))
 	require.NoError(t, err)
-	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	m := sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart("book"), sdk.NewDataPart(map[string]any{"seats": []any{"1A", "1B"}}))
 	m.ContextID = "c1"
 	first := sendTask(t, h, context.Background(), m)
@@ -67,7 +68,7 @@ func TestTwoAnswers(t *testing.T) {
 		mock := a2atest.New().Add(a2atest.Reply(a2atest.InputRequired("Which one?")), a2atest.Reply(a2atest.Text("Done.")), a2atest.Reply(a2atest.Text("Done again.")))
 		far, err := a2a.Remote("far", "", a2a.WithClient(mock))
 		require.NoError(t, err)
-		h := newTestServer(t, far, session.NewMemory()).RequestHandler()
+		h := newTestServer(t, far, sessiontest.Memory(t)).RequestHandler()
 		ctx := context.Background()
 		task := sendTask(t, h, ctx, userMessage("m1", "refund"))
 		require.Equal(t, sdk.TaskStateInputRequired, task.Status.State)
@@ -125,7 +126,7 @@ func TestSameDecisionAgain(t *testing.T) {
 	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Call("refund", `{"order":"A2"}`)), scripted.Reply(scripted.Text("Both.")))
 	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
 	require.NoError(t, err)
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	h := newTestServer(t, billing, store).RequestHandler()
 	ctx := context.Background()
 	task := sendTask(t, h, ctx, userMessage("m1", "refund both"))
@@ -154,7 +155,7 @@ func TestTasksOfAFork(t *testing.T) {
 	mock := a2atest.New().Add(a2atest.Reply(a2atest.InputRequired("Which one?")), a2atest.Reply(a2atest.Text("Done.")))
 	far, err := a2a.Remote("far", "", a2a.WithClient(mock))
 	require.NoError(t, err)
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	h := newTestServer(t, far, store).RequestHandler()
 	ctx := context.Background()
 	task := sendTask(t, h, ctx, userMessage("m1", "refund"))
@@ -183,7 +184,7 @@ func TestOtherWordsUnderAnID(t *testing.T) {
 	script := scripted.New().Add("a", scripted.Reply(scripted.Text("Hi Ann.")), scripted.Reply(scripted.Text("Hi Bob.")))
 	a, err := llmagent.New("a", "Greet.", script.Model("a"))
 	require.NoError(t, err)
-	h := newTestServer(t, a, session.NewMemory()).RequestHandler()
+	h := newTestServer(t, a, sessiontest.Memory(t)).RequestHandler()
 	ctx := withExtension(context.Background())
 	ann := sendTask(t, h, ctx, userMessage("1", "I am Ann"))
 	require.Equal(t, ann.ID, sendTask(t, h, ctx, userMessage("1", "I am Ann")).ID)

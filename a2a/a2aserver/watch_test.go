@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // heldLoads is a store that holds reading up, if it is to.
@@ -34,7 +35,7 @@ func (s *heldLoads) Load(ctx context.Context, key session.Key, after int64) iter
 // done.
 func TestNobodyLooksForWhoHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &heldLoads{Store: session.NewMemory(), hold: make(chan chan struct{}, 1)}
+		store := &heldLoads{Store: sessiontest.Memory(t), hold: make(chan chan struct{}, 1)}
 		b, slow := newBlocked(t)
 		one, err := New(slow, store)
 		require.NoError(t, err)

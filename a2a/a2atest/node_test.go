@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // turn is what came of one turn of a remote agent.
@@ -27,7 +28,7 @@ func newRunner(t *testing.T, peer *a2atest.Mock) *runner.Runner {
 	t.Helper()
 	remote, err := a2a.Remote("billing", "", a2a.WithClient(peer))
 	require.NoError(t, err)
-	r, err := runner.New(remote, session.NewMemory())
+	r, err := runner.New(remote, sessiontest.Memory(t))
 	require.NoError(t, err)
 	return r
 }

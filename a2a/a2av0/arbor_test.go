@@ -26,7 +26,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -35,7 +35,7 @@ func newArbor(t *testing.T, root agent.Agent, opts ...a2aserver.Option) *httptes
 	t.Helper()
 	srv := httptest.NewUnstartedServer(nil)
 	url := "http://" + srv.Listener.Addr().String()
-	s, err := a2aserver.New(root, session.NewMemory(), append([]a2aserver.Option{a2av0.Server(), a2aserver.WithURL(url)}, opts...)...)
+	s, err := a2aserver.New(root, sessiontest.Memory(t), append([]a2aserver.Option{a2av0.Server(), a2aserver.WithURL(url)}, opts...)...)
 	require.NoError(t, err)
 	srv.Config.Handler = s
 	srv.Start()

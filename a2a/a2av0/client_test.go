@@ -26,6 +26,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // peer is the server of the Go library of 0.3 on loopback, whose agent does what the test says.
@@ -115,7 +116,7 @@ type fixture struct{ *runner.Runner }
 
 func newRunner(t *testing.T, root agent.Agent, opts ...runner.Option) *fixture {
 	t.Helper()
-	r, err := runner.New(root, session.NewMemory(), opts...)
+	r, err := runner.New(root, sessiontest.Memory(t), opts...)
 	require.NoError(t, err)
 	return &fixture{r}
 }

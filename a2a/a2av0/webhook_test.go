@@ -14,7 +14,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // A webhook of a client of 0.3 gets tasks in its form, the last one with all there is.
@@ -29,7 +29,7 @@ func TestWebhook(t *testing.T) {
 	defer hook.Close()
 	greeter, err := llmagent.New("greeter", "Greet.", scripted.Always("m", scripted.Reply(scripted.Text("Hello ", "there."))))
 	require.NoError(t, err)
-	s, err := a2aserver.New(greeter, session.NewMemory(), a2av0.Server(), a2aserver.WithPush(a2aserver.PushOptions{AllowHTTP: true, AllowLoopback: true}))
+	s, err := a2aserver.New(greeter, sessiontest.Memory(t), a2av0.Server(), a2aserver.WithPush(a2aserver.PushOptions{AllowHTTP: true, AllowLoopback: true}))
 	require.NoError(t, err)
 	defer s.Close(t.Context())
 	srv := httptest.NewServer(s)

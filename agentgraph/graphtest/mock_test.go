@@ -13,12 +13,13 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // call runs a mock as an agent of its own and returns what it gives.
 func call(ctx context.Context, t *testing.T, a agent.Agent) (string, error) {
 	t.Helper()
-	r, err := runner.New(a, session.NewMemory())
+	r, err := runner.New(a, sessiontest.Memory(t))
 	require.NoError(t, err)
 	output := ""
 	for e, err := range r.Run(ctx, session.ID("s"), llm.UserText("hi")) {

@@ -189,10 +189,10 @@ func (c *Checker) event(e *agent.Event) {
 		c.user(e)
 		return
 	}
-	if e.Agent == "user" {
+	r := c.runs[e.RunID]
+	if r == nil && e.Agent == "user" {
 		return // a notice of the runner's
 	}
-	r := c.runs[e.RunID]
 	if r == nil {
 		c.fail(e, "a %s of the run %s, which never started", e.Type(), e.RunID)
 		return

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a/a2av0"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 func TestClientStreams(t *testing.T) {
@@ -196,7 +196,7 @@ func TestClientDoesNotWait(t *testing.T) {
 // Tasks are there after a restart, and go on.
 func TestClientAfterRestart(t *testing.T) {
 	eachSpeaker(t, func(t *testing.T, s *speaker) {
-		store := session.NewMemory()
+		store := sessiontest.Memory(t)
 		first := serveFrom(t, store, support(t), a2av0.Server())
 		to := s.target(first)
 		done, asked := s.send(to, s.say("charges", nil)), s.send(to, s.say("refund", nil))

@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // cardPath is where cards are.
@@ -75,7 +76,7 @@ func eachBinding(t *testing.T, test func(t *testing.T, remote agent.Agent, p *pe
 
 func newClient(t *testing.T, root agent.Agent) *client {
 	t.Helper()
-	r, err := runner.New(root, session.NewMemory(), runner.WithStreaming())
+	r, err := runner.New(root, sessiontest.Memory(t), runner.WithStreaming())
 	require.NoError(t, err)
 	return &client{Runner: r, key: session.ID("s1")}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -33,7 +34,7 @@ type served struct {
 
 func serve(t *testing.T, root agent.Agent, opts ...a2aserver.Option) *served {
 	t.Helper()
-	return serveFrom(t, session.NewMemory(), root, append([]a2aserver.Option{a2av0.Server()}, opts...)...)
+	return serveFrom(t, sessiontest.Memory(t), root, append([]a2aserver.Option{a2av0.Server()}, opts...)...)
 }
 
 // serveFrom serves what is in the store, in version 1.0 alone.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // answer is a response to a request that was written by hand.
@@ -60,7 +60,7 @@ func oneHello(names ...string) map[string]any {
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	c := startCaller(t, "client.mjs")
-	at := serveFrom(t, session.NewMemory(), support(t)).url
+	at := serveFrom(t, sessiontest.Memory(t), support(t)).url
 	for version, spoken := range map[string]bool{"1.0": true, "": true, "2.0": false, "0.2": false, "x": false} {
 		headers := map[string]string{"Content-Type": "application/json"}
 		if version != "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -68,7 +69,7 @@ func left(t testing.TB, store session.Store) session.Store {
 	t.Helper()
 	ctx := context.Background()
 	events := log(t, store)
-	next := session.NewMemory()
+	next := sessiontest.Memory(t)
 	lease, err := next.Acquire(ctx, key, session.Owner{})
 	require.NoError(t, err)
 	if len(events) > 0 {
@@ -106,7 +107,7 @@ func TestCrashes(t *testing.T) {
 	for _, p := range places {
 		t.Run(p.name, func(t *testing.T) {
 			c, process := told(t, p)
-			whole := newMortal(session.NewMemory(), 0, false)
+			whole := newMortal(sessiontest.Memory(t), 0, false)
 			r := process(whole)
 			require.NoError(t, turn(t, r, "help", nil))
 			require.NoError(t, turn(t, r, "more", nil))
@@ -117,7 +118,7 @@ func TestCrashes(t *testing.T) {
 				for _, after := range []bool{false, true} {
 					t.Run(fmt.Sprintf("write %d after %v", n+1, after), func(t *testing.T) {
 						c, process := told(t, p)
-						m := newMortal(session.NewMemory(), n+1, after)
+						m := newMortal(sessiontest.Memory(t), n+1, after)
 						over := make(chan struct{})
 						go func() {
 							defer close(over)

@@ -15,7 +15,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // step is what a specialist does in one turn: it says something, or fails.
@@ -132,7 +132,7 @@ func converse(t *testing.T, billing agent.Agent, turns int, streaming bool) []st
 	script := scripted.New().Add("support", handOver(scripted.Text("One moment.")))
 	support, err := llmagent.New("support", "You route.", script.Model("support"), llmagent.WithSubAgents(billing))
 	require.NoError(t, err)
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	var opts []runner.Option
 	if streaming {
 		opts = append(opts, runner.WithStreaming())

@@ -21,6 +21,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -49,7 +50,7 @@ func (p place) put(t testing.TB, a agent.Agent, opts ...a2a.Option) *desk {
 	if !p.remote {
 		return &desk{Agent: a}
 	}
-	d := &desk{store: session.NewMemory()}
+	d := &desk{store: sessiontest.Memory(t)}
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	d.server, err = a2aserver.New(a, d.store, a2aserver.WithLogger(logger(t)), a2aserver.WithInterface(a2agrpc.Interface("http://"+lis.Addr().String())))

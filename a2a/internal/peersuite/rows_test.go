@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -48,7 +49,7 @@ type scene struct {
 
 func newScene(t *testing.T, p place, script *scripted.Script, support ...llmagent.Option) *scene {
 	t.Helper()
-	c := &scene{script: script, store: session.NewMemory()}
+	c := &scene{script: script, store: sessiontest.Memory(t)}
 	billing, err := llmagent.New("billing", "You refund.", c.model("billing", script.Model("billing")), llmagent.WithDescription("Refunds"), llmagent.WithHistory(view.TextOnly()))
 	require.NoError(t, err)
 	c.billing = p.put(t, billing)
@@ -134,7 +135,7 @@ func TestApprovalAtTheTarget(t *testing.T) {
 		require.NoError(t, err)
 		script := scripted.New().Add("support", handOver()).
 			Add("billing", scripted.Reply(scripted.Text("Let me see."), scripted.CallID("c1", "refund", `{}`)), says("It is ", "done."), says("Bye."))
-		c := &scene{script: script, store: session.NewMemory()}
+		c := &scene{script: script, store: sessiontest.Memory(t)}
 		billing, err := llmagent.New("billing", "You refund.", c.model("billing", script.Model("billing")), llmagent.WithDescription("Refunds"), llmagent.WithTools(refund))
 		require.NoError(t, err)
 		c.billing = p.put(t, billing)
@@ -274,7 +275,7 @@ func (unready) Ready(context.Context) error { return errors.New("the endpoint is
 func TestTargetCannotStart(t *testing.T) {
 	same(t, func(t *testing.T, p place) any {
 		script := scripted.New().Add("support", handOver(), says("I am on my own."), handOver()).Add("billing", says("Here I am."))
-		c := &scene{script: script, store: session.NewMemory()}
+		c := &scene{script: script, store: sessiontest.Memory(t)}
 		billing, err := llmagent.New("billing", "You refund.", c.model("billing", script.Model("billing")), llmagent.WithDescription("Refunds"), llmagent.WithHistory(view.TextOnly()))
 		require.NoError(t, err)
 		if p.remote {
@@ -309,7 +310,7 @@ func TestTargetRefuses(t *testing.T) {
 				} else {
 					script.Add("support", handOver(scripted.Text("One moment.")), says("They are closed."), says("Still closed."))
 				}
-				c := &scene{script: script, store: session.NewMemory()}
+				c := &scene{script: script, store: sessiontest.Memory(t)}
 				if p.remote { // an agent that takes words in no form there is
 					mute, err := agent.New("billing", "Refunds", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
 						return func(func(*agent.Event, error) bool) { t.Error("it was asked") }

@@ -16,7 +16,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -162,7 +162,7 @@ func (tr transcript) play(t *testing.T, p place, moved string, streaming bool) o
 	agents := parseAgents(tr.agents)
 	g := &stage{TB: t, place: p, moved: moved, models: script.Model}
 	root := g.build(agents)
-	store := session.NewMemory()
+	store := sessiontest.Memory(t)
 	var opts []runner.Option
 	if streaming {
 		opts = append(opts, runner.WithStreaming())
