@@ -61,8 +61,7 @@ func (s *Sessions) Edit(ctx context.Context, of session.Key, seq int64, content 
 		last = before.Time
 	}
 	said := &agent.Event{TurnID: s.newID(), RunID: s.newID(), ParentID: old.ParentID, Agent: old.Agent, Path: old.Path, Data: &agent.User{Content: content.Stored()}}
-	s.date(seq-1, last, said)
-	return s.store.Fork(ctx, of, seq-1, to, said)
+	return s.store.Fork(ctx, of, seq-1, to, s.date(seq-1, last, said)...)
 }
 
 // event returns the event of a position.
@@ -81,15 +80,16 @@ func (s *Sessions) write(ctx context.Context, key session.Key, events ...*agent.
 	if err != nil {
 		return err
 	}
-	s.date(0, time.Time{}, events...)
+	events = s.date(0, time.Time{}, events...)
 	return errors.Join(
 		s.store.Append(ctx, key, 0, lease, events...),
 		s.store.Release(context.WithoutCancel(ctx), key, lease))
 }
 
-// date gives events that are stored in one write their positions, times and ids. Each
-// step in them, which ends with an event without More, gets a time of its own.
-func (s *Sessions) date(seq int64, last time.Time, events ...*agent.Event) {
+// date gives events that are stored in one write their positions, times and ids, and
+// returns them with the notices that they need. Each step in them, which ends with an
+// event without More, gets a time of its own.
+func (s *Sessions) date(seq int64, last time.Time, events ...*agent.Event) []*agent.Event {
 	now := s.now().UTC()
 	if !now.After(last) {
 		now = last.Add(1)
@@ -105,4 +105,5 @@ func (s *Sessions) date(seq int64, last time.Time, events ...*agent.Event) {
 			e.ID = s.newID()
 		}
 	}
+	return events
 }

@@ -18,7 +18,7 @@ import (
 func canonical(data agent.EventData) agent.EventData {
 	asStored := true
 	switch d := data.(type) {
-	case *agent.Usage:
+	case *agent.Usage, *agent.User: // a user's message was checked when the turn began
 	case *agent.Text: // as its deltas were shown
 		if d != nil && !utf8.ValidString(d.Content) {
 			return &agent.Text{Content: validText(d.Content)}
@@ -34,8 +34,6 @@ func canonical(data agent.EventData) agent.EventData {
 	case *agent.Transfer:
 		asStored = d == nil || d.RouteDecision == nil && d.GraphPath == nil && isCompact(d.Payload) &&
 			utf8.ValidString(d.From) && utf8.ValidString(d.To) && utf8.ValidString(d.Reason) && utf8.ValidString(d.ToolCallID)
-	case *agent.User:
-		asStored = d == nil || len(d.Content.Parts) == 0 && d.Metadata == nil && utf8.ValidString(d.Content.Text)
 	case *agent.HarnessStart:
 		asStored = d == nil || utf8.ValidString(d.AgentID) && isCompact(d.Input)
 	case *agent.HarnessEnd:
