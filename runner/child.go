@@ -213,3 +213,22 @@ func (c *child) close(last *agent.Event, end *agent.HarnessEnd, events []*agent.
 	}
 	c.closing = events
 }
+
+// unheard returns what is kept of a run that was over, and stopped before its workflow
+// heard of that: what the answer in its last write has used.
+func (c *child) unheard() []*agent.Event {
+	for _, e := range c.closing {
+		if u, ok := e.Data.(*agent.Usage); ok {
+			lost := *e
+			lost.ID, lost.Data = "", &agent.Discard{Code: "canceled", Message: "stopped by " + c.group.l.current.Agent, IDs: c.shownIDs(), Usage: u}
+			return []*agent.Event{&lost}
+		}
+	}
+	return nil
+}
+
+func (c *child) shownIDs() []string {
+	c.t.mu.Lock()
+	defer c.t.mu.Unlock()
+	return c.t.unsettled(c.scope, nil)
+}

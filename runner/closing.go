@@ -42,6 +42,11 @@ func (t *turn) closeScope(events []*agent.Event, scope, message string) []*agent
 	if !run.Open { // paused: its end is in the log
 		return events
 	}
+	if ids := t.unsettled(scope, events); len(ids) > 0 {
+		e := envelope
+		e.Data = &agent.Discard{Code: "canceled", Message: "the answer was not completed", IDs: ids}
+		events = append(events, &e)
+	}
 	e := envelope
 	e.Data = &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: agent.FinishReasonCanceled}
 	return append(events, &e)

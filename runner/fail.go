@@ -61,29 +61,14 @@ func (l *lane) fail(run session.Run, err error) error {
 }
 
 // void returns what tells the consumer to drop the deltas of an answer that
-// will not be completed, nil if it was shown none.
+// will not be completed, nil if it was shown none. The caller does not hold mu.
 func (l *lane) void(code, message string) agent.EventData {
-	settle(&l.shown, l.joined)
-	if len(l.shown) == 0 {
-		return nil
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	if ids := l.t.unsettled(l.scope, l.joined); len(ids) > 0 {
+		return &agent.Discard{Code: code, Message: message, IDs: ids}
 	}
-	ids := l.shown
-	l.shown = nil
-	return &agent.Discard{Code: code, Message: message, IDs: ids}
-}
-
-// settle takes the ids of stored blocks, and of discarded ones, out of shown.
-func settle(shown *[]string, stored []*agent.Event) {
-	for _, e := range stored {
-		if len(*shown) == 0 {
-			return
-		}
-		ids := []string{e.ID}
-		if d, ok := e.Data.(*agent.Discard); ok && d != nil {
-			ids = d.IDs
-		}
-		*shown = slices.DeleteFunc(*shown, func(id string) bool { return slices.Contains(ids, id) })
-	}
+	return nil
 }
 
 // pending returns the calls that have a result neither in the log nor in the

@@ -325,9 +325,7 @@ func (g *group) Stop() []*agent.Child {
 	children := make([]*agent.Child, len(g.live))
 	for i, c := range g.live {
 		children[i] = c.spec
-		if void := c.void("canceled", "stopped by "+g.l.current.Agent); void != nil {
-			g.pending = append(g.pending, c.stamp(g.l.t.runOf(c.scope), &agent.Event{Data: void}))
-		}
+		g.pending = append(g.pending, c.unheard()...)
 	}
 	g.live = g.live[:0]
 	g.ctx, g.cancel = context.WithCancelCause(g.parent) // others may begin

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/session"
@@ -41,7 +40,6 @@ type lane struct {
 	room      [4]*agent.Event // for a small write
 	joined    []*agent.Event  // held back until the write they belong to is whole
 	ready     string          // the target that said in this step that it can start
-	shown     []string        // ids of deltas whose complete event is not stored yet
 	steps     int             // of the current run in this process
 	again     bool            // the next step goes on with a run that was cut off
 	session   agent.Session   // what the scope's agents see of the session
@@ -340,7 +338,6 @@ func (l *lane) append(events []*agent.Event) error {
 	if err := l.store(l.ctx, events); err != nil {
 		return err
 	}
-	settle(&l.shown, events)
 	l.flushDelivery()
 	return nil
 }
@@ -365,9 +362,7 @@ func (l *lane) show(run session.Run, e *agent.Event) bool {
 		if e.RunID == "" {
 			l.stamp(run, e)
 			e.Time = l.t.r.now().UTC()
-			if !slices.Contains(l.shown, e.ID) {
-				l.shown = append(l.shown, e.ID)
-			}
+			l.t.showing(l.scope, e.ID)
 			e.Data, _ = agent.Bound(e.Data) // whoever follows must be able to read it
 			if e.Partial && l.t.r.tail != nil {
 				l.t.publish(e)

@@ -28,8 +28,7 @@ func (l *lane) refusal(run session.Run, err error) *agent.RefusedError {
 	case l.tree.Node(from.From) == nil:
 		return nil
 	}
-	settle(&l.shown, l.joined)
-	if len(l.shown) > 0 {
+	if l.void("", "") != nil {
 		return nil
 	}
 	for _, e := range l.joined {

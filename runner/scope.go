@@ -68,9 +68,6 @@ func (l *lane) close() {
 	var events []*agent.Event
 	if run := l.t.w.fold.Scope(l.scope).Run; run.Open {
 		l.joined = nil // never stored
-		if void := l.void("canceled", "the call of this agent was cancelled"); void != nil {
-			events = append(events, l.stamp(run, &agent.Event{Data: void}))
-		}
 		events = l.t.closeScope(events, l.scope, interrupted)
 	}
 	l.t.mu.Unlock()

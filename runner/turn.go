@@ -30,8 +30,9 @@ type turn struct {
 	log    []*agent.Event   // what this turn has stored
 	room   [16]*agent.Event // for a short log
 	ids    idPool
-	shared map[string]any    // state of user and app, nil until it is read
-	asking map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
+	shown  map[string][]string // blocks of which deltas were shown, without the whole, by scope
+	shared map[string]any      // state of user and app, nil until it is read
+	asking map[string]amount   // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
 
 	passages map[string]passage // inner scopes that have a transfer under way
 
@@ -378,6 +379,7 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 		t.w.apply(e)
 		t.learn(e)
 		t.account(e)
+		t.settle(e)
 	}
 	t.log = append(t.log, events...)
 	return nil
