@@ -300,7 +300,10 @@ func (w *world) checkWarm(r *runner.Runner) {
 		require.NoError(w.t, err)
 		require.Equal(w.t, n.Agent.Name(), got)
 	}
-	for _, name := range w.names {
+	for i, name := range w.names {
+		if len(w.names) > 8 && i%4 != w.turn%4 {
+			continue // of many agents some, and others the next time
+		}
 		a, err := r.Preview(ctx, s1, name)
 		require.NoError(w.t, err)
 		b, err := cold.Preview(ctx, s1, name)
