@@ -35,6 +35,7 @@ func TestSessionsCheck(t *testing.T) {
 	require.NoError(t, store.Release(t.Context(), session.ID("story"), lease))
 	require.NoError(t, store.Close())
 
+	s.unlawful = true
 	got = s.try(t, "check")
 	require.Equal(t, 3, got.status)
 	require.Regexp(t, `^story: seq \d+: a harness_end after the end of its run\n`, got.out)

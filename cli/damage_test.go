@@ -17,6 +17,7 @@ import (
 func TestDamagedSession(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
+	s.unlawful = true
 	db, err := sql.Open("sqlite", s.db)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()

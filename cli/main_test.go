@@ -45,10 +45,11 @@ const desk = "testdata/desk"
 
 // invocation is one start of a command in an environment of its own.
 type invocation struct {
-	program string   // of programs, "" for the real command
-	env     []string // besides a home directory
-	stdin   string
-	home    string // "" for a new one
+	program  string   // of programs, "" for the real command
+	env      []string // besides a home directory
+	stdin    string
+	home     string // "" for a new one
+	unlawful bool   // the test has written logs that no runner would
 }
 
 type outcome struct {
@@ -78,7 +79,11 @@ func (i invocation) command(t *testing.T, args ...string) *exec.Cmd {
 // run runs the command to its end.
 func (i invocation) run(t *testing.T, args ...string) outcome {
 	t.Helper()
-	return i.start(t, args...).wait(t)
+	o := i.start(t, args...).wait(t)
+	if !i.unlawful {
+		i.lawful(t, args)
+	}
+	return o
 }
 
 // running is a command under way.

@@ -149,11 +149,11 @@ func TestStatuses(t *testing.T) {
 	require.Contains(t, got.err, "limit reached")
 
 	home := t.TempDir()
-	got = invocation{program: "pause", home: home}.run(t, "run", "hi", "--session", "s1")
+	got = invocation{program: "pause", home: home, unlawful: true}.run(t, "run", "hi", "--session", "s1")
 	require.Equal(t, cli.StatusApproval, got.status, got.err)
 	require.Contains(t, got.out, `refund(id=7) → waits for approval, call c1`)
 	require.Contains(t, got.err, "waits for an approval")
-	got = invocation{program: "pause", home: home}.run(t, "resume", "--session", "s1")
+	got = invocation{program: "pause", home: home, unlawful: true}.run(t, "resume", "--session", "s1")
 	require.Equal(t, cli.StatusApproval, got.status, "nobody has approved yet")
 }
 

@@ -44,6 +44,7 @@ func Check(log iter.Seq2[*agent.Event, error]) ([]Violation, error) {
 type Checker struct {
 	found  []Violation
 	fold   session.Fold
+	blind  bool         // an event could not be read, so that what follows says little
 	held   *agent.Event // a start that takes up an open run if the next event says so
 	seq    int64
 	latest time.Time
@@ -90,6 +91,10 @@ func (c *Checker) Add(e *agent.Event) {
 		c.ids, c.calls = make(map[string]bool), make(map[string]bool)
 	}
 	c.fold.Apply(e)
+	if c.blind = c.blind || e.Type() == agent.TypeUnreadable; c.blind {
+		c.unread(e)
+		return
+	}
 	if held := c.held; held != nil {
 		c.held = nil
 		n, ok := e.Data.(*agent.Notice)
@@ -101,6 +106,18 @@ func (c *Checker) Add(e *agent.Event) {
 		return
 	}
 	c.event(e)
+}
+
+// unread checks an event behind one that cannot be read, or that one itself.
+func (c *Checker) unread(e *agent.Event) {
+	c.held, c.commit = nil, nil
+	if c.seq++; e.Seq != c.seq {
+		c.fail(e, "the position should be %d", c.seq)
+		c.seq = e.Seq
+	}
+	if e.Type() == agent.TypeUnreadable {
+		c.fail(e, "the event cannot be read; what follows was not checked against it")
+	}
 }
 
 // Violations returns what was found in the log so far, which must have been read up to

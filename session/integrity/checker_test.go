@@ -212,3 +212,16 @@ func FuzzChecker(f *testing.F) {
 		c.Violations()
 	})
 }
+
+// TestUnreadable: behind an event that cannot be read, what follows says little.
+func TestUnreadable(t *testing.T) {
+	log := events(t, whole)
+	log[0] = agent.Stored(1, []byte(`{"type":"user"`))
+	found, err := integrity.Check(seq(log, nil))
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	require.Equal(t, "seq 1: the event cannot be read; what follows was not checked against it", found[0].String())
+	found, err = integrity.Check(seq(append(log[:5], log[6:]...), nil))
+	require.NoError(t, err)
+	require.Len(t, found, 2, "but for gaps")
+}
