@@ -48,7 +48,21 @@ type Settings struct {
 	ParallelToolCalls *bool
 	// ResponseFormat asks for JSON of a schema; nil means free text.
 	ResponseFormat *ResponseFormat
+	// LeakedCalls says whether a whole tool call that the model writes as words is
+	// read as a call; empty means what the adapter does otherwise. It is about the
+	// answer, and never sent.
+	LeakedCalls LeakedCalls
 }
+
+// LeakedCalls is what becomes of a tool call that a model writes as words.
+type LeakedCalls string
+
+// Leaked calls are read as calls where they cannot be anything else, or stay
+// words.
+const (
+	LeakedCallsAuto LeakedCalls = "auto"
+	LeakedCallsOff  LeakedCalls = "off"
+)
 
 // ToolChoice is auto, none, required, or the name of the one tool to call.
 type ToolChoice string

@@ -18,6 +18,8 @@ type reading struct {
 	ev      event
 	chunks  []llm.Chunk // made of the last event, not handed out yet
 	calls   callList
+	leaks   *leaks // holds back words that may be a call
+	begun   bool   // something was handed out
 	usage   *llm.Usage
 	model   string
 	finish  string
@@ -61,11 +63,19 @@ func (a *attempt) event() error {
 		}
 		r.choice = true
 		for _, out := range [...]*output{&c.Delta, &c.Message} {
-			chunk := llm.Chunk{Text: out.text(), Reasoning: out.reasoning()}
-			if chunk.Text != "" || chunk.Reasoning != "" {
+			text := out.text()
+			chunk := llm.Chunk{Text: r.leaks.words(text), Reasoning: out.reasoning()}
+			r.calls.addAll(out, out == &c.Message)
+			if len(r.calls.calls) > 0 {
+				chunk.Text += r.leaks.native()
+			}
+			if chunk.Text == "" && text != "" && !r.begun {
+				chunk.Model = r.model // says that the answer has begun, if all of it is held back
+			}
+			if chunk != (llm.Chunk{}) || text != "" && !r.begun {
+				r.begun = true
 				r.chunks = append(r.chunks, chunk)
 			}
-			r.calls.addAll(out, out == &c.Message)
 		}
 		if c.FinishReason != "" {
 			r.finish = string(c.FinishReason)
@@ -111,10 +121,22 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 	case r.finish == "error":
 		return a.client.objectError(&apiError{Message: "finish_reason is error, without an explanation"})
 	}
+	words, leaked := r.leaks.end()
+	if words != "" {
+		if err := yield(llm.Chunk{Text: words}); err != nil {
+			return err
+		}
+	}
 	for call := range r.calls.all() {
 		if err := yield(llm.Chunk{Call: &call}); err != nil {
 			return err
 		}
 	}
-	return yield(llm.Chunk{Usage: r.usage, Model: r.model, Finish: finishReason(r.finish, len(r.calls.calls) > 0)})
+	for _, call := range leaked {
+		a.client.log.LogAttrs(a.ctx, slog.LevelDebug, "a call written as words counts as a call", slog.String("model", r.model), slog.String("tool", call.Name))
+		if err := yield(llm.Chunk{Call: &call}); err != nil {
+			return err
+		}
+	}
+	return yield(llm.Chunk{Usage: r.usage, Model: r.model, Finish: finishReason(r.finish, len(r.calls.calls)+len(leaked) > 0)})
 }

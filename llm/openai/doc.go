@@ -24,6 +24,12 @@
 // A Model never prints, logs or returns its API key, nor the passwords, query
 // values and secret headers it was configured with; an endpoint that echoes
 // them is edited. It follows no redirects, which could carry secrets elsewhere.
-// It never repairs what a model wrote, beyond the shape that the protocol
-// demands, and keeps no state between calls but idle connections.
+//
+// Small models write tool calls as words. A whole one that ends an answer, in a
+// known form, is handed out as the call that it is, if it names something that
+// the request offers, no native call came, and neither the user nor a tool wrote
+// it: see docs/models.md, and [WithLeakedCalls] to turn it off. Until it is clear
+// what words are they are held back, at most 64 KiB of them; others go on as they
+// come. Besides, it never repairs what a model wrote, beyond the shape that the
+// protocol demands, and keeps no state between calls but idle connections.
 package openai

@@ -143,7 +143,7 @@ func (m *Model) generate(ctx context.Context, req *llm.Request, yield func(llm.C
 	if err != nil {
 		return err
 	}
-	a, err := c.sendWithRetries(ctx, wire, patch)
+	a, err := c.sendWithRetries(ctx, wire, patch, req)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/agentarbor/arbor/llm"
 )
 
 const defaultBaseURL = "https://api.openai.com/v1"
@@ -54,6 +56,7 @@ type config struct {
 	maxRetryAfter time.Duration
 	maxBytes      int64
 	echo          bool
+	leaked        llm.LeakedCalls
 	log           *slog.Logger
 }
 
@@ -66,6 +69,7 @@ func defaults() config {
 		retryMax:      8 * time.Second,
 		maxRetryAfter: time.Minute,
 		maxBytes:      16 << 20,
+		leaked:        llm.LeakedCallsAuto,
 		log:           slog.New(slog.DiscardHandler),
 	}
 }
@@ -116,7 +120,13 @@ func WithMaxAnswerBytes(n int64) Option { return func(c *config) { c.maxBytes = 
 // Few endpoints want this and some refuse it, so the default is not to.
 func WithReasoningEcho() Option { return func(c *config) { c.echo = true } }
 
-// WithLogger logs each attempt at level debug and each retry at level warn.
+// WithLeakedCalls says whether a whole tool call that a model writes as words, as
+// small models do, is read as the call that it is; see the package documentation.
+// Default llm.LeakedCallsAuto. What a request's Settings say counts more.
+func WithLeakedCalls(l llm.LeakedCalls) Option { return func(c *config) { c.leaked = l } }
+
+// WithLogger logs each attempt, and each call that was written as words, at level
+// debug and each retry at level warn.
 // Neither messages nor secrets are logged. Default: nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
@@ -150,6 +160,9 @@ func (c *config) check() (*url.URL, error) {
 	}
 	if c.maxBytes <= 0 {
 		problems = append(problems, errors.New("the size limit of an answer must be above zero"))
+	}
+	if c.leaked != llm.LeakedCallsAuto && c.leaked != llm.LeakedCallsOff {
+		problems = append(problems, fmt.Errorf("leaked calls can be auto or off, not %q", c.leaked))
 	}
 	if c.log == nil {
 		problems = append(problems, errors.New("the logger is nil"))

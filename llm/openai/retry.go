@@ -16,12 +16,12 @@ import (
 
 // sendWithRetries sends a request until an answer begins, or trying again is of
 // no use.
-func (c *client) sendWithRetries(ctx context.Context, wire goopenai.ChatCompletionRequest, p *patch) (*attempt, error) {
+func (c *client) sendWithRetries(ctx context.Context, wire goopenai.ChatCompletionRequest, p *patch, req *llm.Request) (*attempt, error) {
 	tries := 0
 	a, err := backoff.Retry(ctx, func() (*attempt, error) {
 		tries++
 		start := time.Now()
-		a, err := c.try(ctx, wire, p)
+		a, err := c.try(ctx, wire, p, req)
 		c.log.LogAttrs(ctx, slog.LevelDebug, "model call",
 			slog.String("model", p.model), slog.String("endpoint", c.where), slog.Int("attempt", tries),
 			slog.Duration("took", time.Since(start)), slog.Any("error", err))

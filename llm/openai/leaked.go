@@ -1,0 +1,338 @@
+package openai
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// This file finds tool calls that a model has written as words, which small
+// models do where their endpoint does not know the form they were trained on.
+// What is such a call, and what only quotes one, is said in leakedcall.go.
+
+// maxLeak bounds what is held back of an answer, in bytes. A longer call stays
+// words.
+const maxLeak = 64 << 10
+
+// maxLeakDepth is the deepest nesting of a call's JSON, and maxLeakedCalls how many
+// calls one answer can hold.
+const (
+	maxLeakDepth   = 64
+	maxLeakedCalls = 32
+)
+
+// leaks stands between the words of one answer and who reads them. It hands on
+// all words as they come but those from a place on where a call may begin, until
+// it is clear whether they are one. Each byte is looked at once. A nil *leaks
+// holds nothing back.
+type leaks struct {
+	req   *llm.Request
+	legal []string // names that may be called; made when first needed
+	place spot     // behind the last word
+	held  []byte   // may still be a call; at is then its state
+	at    candidate
+	over  bool // a native call came: words are words
+}
+
+// leaksOf returns what reads the words of an answer to the request, nil where no
+// call can have leaked. An answer that shall be JSON is no call for being JSON.
+func (c *client) leaksOf(req *llm.Request) *leaks {
+	mode := c.leaked
+	if req.LeakedCalls != "" {
+		mode = req.LeakedCalls
+	}
+	if mode == llm.LeakedCallsOff || len(req.Tools) == 0 || req.ToolChoice == llm.ToolChoiceNone || req.ResponseFormat != nil {
+		return nil
+	}
+	return &leaks{req: req}
+}
+
+// words takes in words, and returns those that can be handed out now.
+func (l *leaks) words(s string) string {
+	if l == nil || l.over {
+		return s
+	}
+	var out []byte
+	from := 0 // s[from:i] can be handed out, behind out
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if len(l.held) > 0 {
+			if len(l.held) < maxLeak && l.step(c) {
+				l.place.pass(c)
+				from = i + 1
+				continue
+			}
+			out = append(out, l.drop()...)
+		}
+		if l.place.begins(c) && l.step(c) {
+			out = append(out, s[from:i]...)
+			from = i + 1
+		}
+		l.place.pass(c)
+	}
+	if len(out) == 0 {
+		return s[from:]
+	}
+	return string(append(out, s[from:]...))
+}
+
+// drop gives up the words that were held back. They are valid until the next
+// call.
+func (l *leaks) drop() []byte {
+	held := l.held
+	l.held, l.at = l.held[:0], candidate{}
+	return held
+}
+
+// native says that a call came as it should. From here on all words are words;
+// those held back are returned.
+func (l *leaks) native() string {
+	if l == nil || l.over {
+		return ""
+	}
+	l.over = true
+	return string(l.drop())
+}
+
+// end returns what was held back at the end of the answer: calls, or else words.
+func (l *leaks) end() (words string, calls []llm.ToolCall) {
+	if l == nil || len(l.held) == 0 {
+		return "", nil
+	}
+	if l.at.whole() && !l.quoted() {
+		return "", l.at.calls
+	}
+	return string(l.drop()), nil
+}
+
+// spot is a place in a text: whether a call can begin there, which is at the
+// beginning of the text, of a line and of a sentence, but not within a block of
+// code. The zero value is the beginning.
+type spot struct {
+	inText bool   // something was said
+	inLine bool   // something stands on this line
+	gap    bool   // the last byte is white space
+	last   uint32 // the last bytes that are none
+	ticks  int    // at the beginning of this line
+	code   bool   // within a fence
+}
+
+// begins reports whether the byte can be the first of a call. White space can at
+// the beginning of a text: nobody sees it, unless words follow.
+func (p *spot) begins(c byte) bool {
+	if blank(c) {
+		return !p.inText
+	}
+	return !p.code && (c == '{' || c == '<' || c == '`') && (!p.inLine || p.sentence())
+}
+
+// sentence reports whether a sentence ends here.
+func (p *spot) sentence() bool {
+	switch p.last & 0xffffff {
+	case 0xe38082, 0xefbc81, 0xefbc9f, 0xefbc9a: // full width: 。！？：
+		return true
+	case 0xe280a6: // …
+		return p.gap
+	}
+	c := byte(p.last)
+	return p.gap && (c == '.' || c == '!' || c == '?' || c == ':')
+}
+
+func (p *spot) pass(c byte) {
+	switch {
+	case c == '\n':
+		p.inLine, p.gap, p.ticks = false, true, 0
+		return
+	case blank(c):
+		p.gap = true
+		return
+	case c == '`' && (p.ticks > 0 || !p.inLine):
+		if p.ticks++; p.ticks == 3 {
+			p.code = !p.code
+		}
+	default:
+		p.ticks = 0
+	}
+	p.inText, p.inLine, p.gap, p.last = true, true, false, p.last<<8|uint32(c)
+}
+
+func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+// marks stand around calls.
+var marks = [...]struct{ open, close string }{
+	{"```", "```"}, {"<tool_call>", "</tool_call>"}, {"<tools>", "</tools>"},
+}
+
+const fence = "```"
+
+// candidate is how far words are a call, or several.
+type candidate struct {
+	calls  []llm.ToolCall
+	open   []opened // marks that are not closed, the innermost last
+	token  int      // length of the part of a mark that the words end with
+	info   bool     // in the line that opens a fence
+	object object   // in one, if its depth is not 0
+}
+
+type opened struct {
+	close string
+	calls int // before it
+}
+
+// object is how far JSON is an object that can be a call.
+type object struct {
+	from   int // where it begins
+	depth  int // of braces
+	outer  int // depth of the call's own members: 1, or 2 with doubled braces
+	inner  bool
+	quoted bool // in a string
+	escape bool // behind a backslash in a string
+	text   int  // where the string begins
+	key    string
+	value  bool // behind the colon of a member of the call
+}
+
+// whole reports whether the words are calls and nothing else. What ends with the
+// answer need not be closed.
+func (c *candidate) whole() bool {
+	return len(c.calls) > 0 && c.object.depth == 0 && c.token == 0 && c.filled()
+}
+
+// filled reports whether a call stands in the innermost mark.
+func (c *candidate) filled() bool {
+	return len(c.open) == 0 || len(c.calls) > c.open[len(c.open)-1].calls
+}
+
+// step takes in a byte. If it cannot belong to a call, given what is held, the
+// byte is not held, and the answer is false.
+func (l *leaks) step(c byte) bool {
+	l.held = append(l.held, c)
+	if !l.take(c) {
+		l.held = l.held[:len(l.held)-1]
+		return false
+	}
+	return true
+}
+
+func (l *leaks) take(c byte) bool {
+	at := &l.at
+	switch {
+	case at.object.depth > 0:
+		return l.json(c)
+	case at.token > 0:
+		return at.mark(l.held)
+	case blank(c):
+		at.info = at.info && c != '\n'
+		return true
+	case c == '{':
+		at.info = false
+		at.object = object{from: len(l.held) - 1}
+		return l.json(c)
+	case c == '<' || c == '`':
+		at.info = false
+		return at.mark(l.held)
+	}
+	return at.info && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-')
+}
+
+// mark takes in a byte of a mark, the last one of held.
+func (c *candidate) mark(held []byte) bool {
+	c.token++
+	token := string(held[len(held)-c.token:])
+	if n := len(c.open) - 1; n >= 0 && c.filled() {
+		if end := c.open[n].close; end == token {
+			c.open, c.token = c.open[:n], 0
+			return true
+		} else if strings.HasPrefix(end, token) {
+			return true
+		}
+	}
+	for _, m := range marks {
+		switch {
+		case len(c.open) > 1, len(c.open) == 1 && (m.open == fence || c.open[0].close != fence):
+			// Marks stand in a fence, and not in each other.
+		case m.open == token:
+			c.open, c.token, c.info = append(c.open, opened{m.close, len(c.calls)}), 0, m.open == fence
+			return true
+		case strings.HasPrefix(m.open, token):
+			return true
+		}
+	}
+	return false
+}
+
+// json takes in a byte of an object.
+func (l *leaks) json(c byte) bool {
+	o := &l.at.object
+	member := o.inner && o.depth == o.outer
+	switch {
+	case o.escape:
+		o.escape = false
+	case o.quoted && c == '\\':
+		o.escape = true
+	case o.quoted && c == '"':
+		o.quoted = false
+		return !member || l.member(string(l.held[o.text:len(l.held)-1]))
+	case o.quoted:
+		return c >= ' '
+	case blank(c):
+	case c == '{':
+		o.depth++
+		if !o.inner {
+			o.outer++
+		}
+		return o.outer <= 2 && o.depth <= maxLeakDepth && (!member || o.value)
+	case c == '"':
+		member = o.depth == o.outer
+		o.inner, o.quoted, o.text = true, true, len(l.held)
+		return true
+	case c == '}':
+		if o.depth--; o.depth > 0 {
+			return o.inner
+		}
+		call, ok := l.parse(l.held[o.from:])
+		l.at.calls = append(l.at.calls, call)
+		return ok && len(l.at.calls) <= maxLeakedCalls
+	case member && c == ':':
+		o.value = true
+	case member && c == ',':
+		o.value = false
+	default:
+		return !member && o.inner || member && o.value && c != '['
+	}
+	return true
+}
+
+// member reports whether an object can be a call that has this string as a key,
+// or as the value of its key.
+func (l *leaks) member(s string) bool {
+	o := &l.at.object
+	if !o.value {
+		o.key = s
+		return callKey(s)
+	}
+	return o.key != "name" || l.mayCall(s)
+}
+
+// mayCall reports whether the request offers a tool of this name, or a transfer
+// to an agent of this name.
+func (l *leaks) mayCall(name string) bool {
+	if l.legal == nil {
+		for _, t := range l.req.Tools {
+			l.legal = append(l.legal, t.Name)
+			var schema struct {
+				Properties struct {
+					AgentName struct {
+						Enum []string `json:"enum"`
+					} `json:"agent_name"`
+				} `json:"properties"`
+			}
+			if json.Unmarshal(t.Parameters, &schema) == nil {
+				l.legal = append(l.legal, schema.Properties.AgentName.Enum...)
+			}
+		}
+	}
+	return slices.Contains(l.legal, name)
+}
