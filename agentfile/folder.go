@@ -202,6 +202,9 @@ func (d *definition) config() map[string]any {
 	if s.ParallelToolCalls != nil {
 		c["parallelToolCalls"] = *s.ParallelToolCalls
 	}
+	if s.LeakedCalls != "" {
+		c["leakedCalls"] = string(s.LeakedCalls)
+	}
 	if s.ResponseFormat != nil {
 		c["responseFormat"] = decoded(s.ResponseFormat.Schema)
 	}

@@ -196,6 +196,9 @@ func settings(s llm.Settings) string {
 	if s.ParallelToolCalls != nil {
 		add("parallel_tool_calls %t", *s.ParallelToolCalls)
 	}
+	if s.LeakedCalls != "" {
+		add("leaked_calls %s", s.LeakedCalls)
+	}
 	if s.ResponseFormat != nil {
 		add("response_format %s", s.ResponseFormat.Name+" "+string(s.ResponseFormat.Schema))
 	}

@@ -37,7 +37,7 @@ func mapFS(files map[string]string) fstest.MapFS {
 }
 
 var nodeAgents = map[string]string{
-	"desk.md":         "---\nname: desk\nmodel: fast\ntools: [refund]\nsettings: {temperature: 0.5, max_tokens: 10, stop: [a, b], tool_choice: refund}\n---\nYou route.",
+	"desk.md":         "---\nname: desk\nmodel: fast\ntools: [refund]\nsettings: {temperature: 0.5, max_tokens: 10, stop: [a, b], tool_choice: refund, leaked_calls: off}\n---\nYou route.",
 	"desk/billing.md": "---\nmodel: fast\n---\nYou handle money.",
 	"json.md":         "---\nsettings:\n  response_format: {type: object, required: [z, a], properties: {z: {type: string}, a: {type: number}}}\n---\nYou sort.",
 	"agents.yaml": "apiVersion: ossa.ai/v0.2.7\nkind: Agent\nmetadata: {name: doc, version: 1.0.0}\nspec: {role: You are., llm: {model: slow}, config: {depth: 1}}\n---\n" +
@@ -73,6 +73,7 @@ func TestResolver(t *testing.T) {
 	require.Equal(t, 10, req.MaxTokens)
 	require.Equal(t, []string{"c"}, req.Stop)
 	require.Equal(t, llm.ToolChoiceAuto, req.ToolChoice)
+	require.Equal(t, llm.LeakedCallsOff, req.LeakedCalls)
 	require.Equal(t, "You handle money.", asked(t, b.SubAgents()[0]).System)
 	require.Equal(t, 0.5, *asked(t, a).Temperature, "the first agent is as it was")
 

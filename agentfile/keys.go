@@ -107,6 +107,14 @@ func ownKeys() []key {
 				{name: "response_format", typ: "a mapping", example: "{type: object, required: [intent], properties: {intent: {enum: [billing, other]}}}", def: "free text",
 					meaning: "A JSON schema: the agent answers with JSON that follows it.",
 					read:    responseFormat},
+				{name: "leaked_calls", typ: "a text", example: "off", def: "`auto`, unless the program chose otherwise",
+					meaning: "What becomes of a whole tool call that the model writes as words, as small models do: `auto` makes it [a call](models.md#calls-that-leak), `off` leaves it words.",
+					read: func(p *parser, k *key, n ast.Node) {
+						v, ok := p.text(k, n)
+						if p.d.settings.LeakedCalls = llm.LeakedCalls(v); ok && v != string(llm.LeakedCallsAuto) && v != string(llm.LeakedCallsOff) {
+							p.add(p.at(n), "%s must be auto or off, not %q", p.name, v)
+						}
+					}},
 			}},
 		{name: "graph", typ: "a text", example: "triage.yaml", def: "none",
 			meaning: "A file with a [graph of agents](agentgraph.md) that is the agent, in place of a prompt. The path begins in the folder of this file. Beside it only `name` and `description` are possible, and no body.",

@@ -38,8 +38,8 @@ func (e *ConfigError) Error() string { return "config." + e.Key + " " + e.Messag
 // ReadLLMConfig lays configurations over each other, later ones over earlier ones as
 // [MergeConfig] does, and reads what comes of it. Understood are model;
 // instructions, or role if there are none; and the settings temperature, topP,
-// maxTokens, stop, toolChoice, parallelToolCalls and responseFormat, which is a JSON
-// schema. Their names may be written with underscores as well, and they may stand in
+// maxTokens, stop, toolChoice, parallelToolCalls, leakedCalls and responseFormat, which
+// is a JSON schema. Their names may be written with underscores as well, and they may stand in
 // a mapping llm. null is as good as absent. The error is a [*ConfigError].
 func ReadLLMConfig(layers ...map[string]any) (LLMConfig, error) {
 	var merged map[string]any
@@ -88,6 +88,7 @@ var configKeys = map[string]func(c *LLMConfig, v any) string{
 	"stop":              setStop,
 	"toolChoice":        func(c *LLMConfig, v any) string { return setToolChoice(&c.Settings, v) },
 	"parallelToolCalls": func(c *LLMConfig, v any) string { return setParallel(&c.Settings, v) },
+	"leakedCalls":       func(c *LLMConfig, v any) string { return setLeakedCalls(&c.Settings, v) },
 	"responseFormat":    func(c *LLMConfig, v any) string { return setResponseFormat(&c.Settings, v) },
 }
 
@@ -269,6 +270,15 @@ func setParallel(s *llm.Settings, v any) string {
 		return "must be true or false, not " + showSetting(v)
 	}
 	s.ParallelToolCalls = &b
+	return ""
+}
+
+func setLeakedCalls(s *llm.Settings, v any) string {
+	mode, _ := v.(string)
+	s.LeakedCalls = llm.LeakedCalls(mode)
+	if s.LeakedCalls != llm.LeakedCallsAuto && s.LeakedCalls != llm.LeakedCallsOff {
+		return "must be auto or off, not " + showSetting(v)
+	}
 	return ""
 }
 
