@@ -56,6 +56,7 @@ type Checker struct {
 	calls  map[string]bool   // of all that were made
 	commit *agent.Transfer   // whose run must end now
 	active string            // the target of the last transfer of the conversation
+	counts counts
 }
 
 // run is one activation of an agent.
@@ -235,6 +236,7 @@ func (c *Checker) event(e *agent.Event) {
 		c.fail(e, "a %s of another turn", e.Type())
 	}
 	c.payload(e, s, r)
+	c.counts.add(e)
 }
 
 // payload checks what an open run has stored.
@@ -289,6 +291,7 @@ func (c *Checker) user(e *agent.Event) {
 	}
 	c.scopes[""] = &scope{pending: make(map[string]*call)}
 	c.turn = e.TurnID
+	c.counts.begin()
 }
 
 // answer says that something of a model's next answer comes.

@@ -9,6 +9,8 @@
 //     result has a call. A question about a call is asked once and decided once.
 //   - A transfer that is committed ends its run in the same write, and its target is
 //     what runs next.
+//   - What limits and budgets are held against, which is what the session's fold has
+//     counted, is what the log has: discarded answers and inner scopes included.
 //   - Scopes close inside out: no run ends while one is open that it has brought
 //     about, and the user speaks when nothing is open.
 //

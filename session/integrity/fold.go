@@ -28,6 +28,7 @@ func (c *Checker) compare() {
 			c.calling(run, s, wrong)
 		}
 	}
+	c.counts.compare(&c.fold, wrong)
 	conversation := c.fold.Scope("")
 	if conversation.Active != c.active {
 		wrong("says that %q is active, and not %q", conversation.Active, c.active)
