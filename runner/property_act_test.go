@@ -184,7 +184,8 @@ func (w *world) act(r *runner.Runner, a act) bool {
 			how = ""
 		}
 	}
-	got := delivery{w: w, whole: a.whole, deltas: make(map[string]string), settled: make(map[string]bool)}
+	got := delivery{w: w, whole: a.whole, deltas: make(map[string]string), settled: make(map[string]bool),
+		calls: make(map[string]string), deep: make(map[string]bool)}
 	n, broken := 0, false
 	for e, err := range a.start(ctx) {
 		got.take(e, err)
@@ -209,6 +210,8 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	w.read(r)
 	w.checkError(got.err, a, died)
 	checkLogOf(w.t, r, w.log, w.resumeRoot)
+	w.checkGraphs(w.log)
+	w.checkGuards(w.log)
 	w.checkDelivery(&got, a, before, cut)
 	w.checkCalls()
 	w.checkRoutes()
@@ -256,6 +259,8 @@ type delivery struct {
 	err     error
 	deltas  map[string]string
 	settled map[string]bool
+	calls   map[string]string // the scopes of calls that came in this action
+	deep    map[string]bool   // scopes of agent tools that are called in other scopes
 }
 
 func (d *delivery) take(e *agent.Event, err error) {
@@ -277,11 +282,16 @@ func (d *delivery) take(e *agent.Event, err error) {
 	}
 	d.events = append(d.events, e)
 	switch data := e.Data.(type) {
+	case *agent.ToolCall:
+		d.calls[e.ID] = e.Scope
+	case *agent.HarnessStart:
+		call := d.w.story.calls[e.ParentID]
+		d.deep[e.Scope] = d.deep[e.Scope] || d.calls[e.ParentID] != "" || call != nil && call.scope != ""
 	case *agent.Text, *agent.Reasoning:
 		shown, ok := d.deltas[e.ID]
 		switch shown = strings.ToValidUTF8(shown, "\uFFFD"); {
 		case !ok:
-		case e.Agent == "deep_inner": // late deltas are dropped; see below
+		case d.deep[e.Scope]: // late deltas are dropped; see below
 			require.True(t, strings.HasPrefix(partialText(e), shown))
 		default:
 			require.Equal(t, shown, strings.ToValidUTF8(partialText(e), "\uFFFD"))
@@ -290,9 +300,9 @@ func (d *delivery) take(e *agent.Event, err error) {
 	case *agent.Discard:
 		for _, id := range data.IDs {
 			_, shown := d.deltas[id]
-			// Two agent tools deep, deltas come by a longer way than what is stored, and
+			// From an agent tool that an inner agent calls, deltas come by a longer way than what is stored, and
 			// are dropped if they come too late.
-			if d.whole && (!shown && e.Agent != "deep_inner" || d.settled[id]) {
+			if d.whole && (!shown && !d.deep[e.Scope] || d.settled[id]) {
 				t.Fatalf("%s is discarded, which was not shown or is settled", id)
 			}
 			d.settled[id] = true

@@ -50,7 +50,9 @@ func (w *world) checkLimits(e *agent.Event) {
 		}
 	case *agent.Transfer:
 		switch {
-		case d.Outcome != agent.TransferCommitted || limits.Transfers == 0 || d.TransferType == agent.TransferTypeRefused:
+		case d.TransferType == agent.TransferTypeRefused && d.To != s.handed[e.Scope].From:
+			w.t.Fatalf("seq %d: what %s handed over goes back to %s", e.Seq, s.handed[e.Scope].From, d.To)
+		case d.Outcome != agent.TransferCommitted || limits.Transfers == 0 || d.TransferType == agent.TransferTypeRefused: // what goes back goes back
 		case s.transfers >= limits.Transfers:
 			w.t.Fatalf("seq %d: transfer %d of a turn that may have %d", e.Seq, s.transfers+1, limits.Transfers)
 		case e.Scope == "" && s.hops[[2]string{d.From, d.To}]:

@@ -72,6 +72,8 @@ func (w *world) fork(to session.Key) {
 	require.Equal(w.t, w.known[:seq], w.encoded(shared))
 	require.Equal(w.t, w.known, w.encoded(load(w.t, w.runner(), s1)), "the fork has changed the session")
 	checkLogOf(w.t, w.runner(), slices.Concat(shared, own), w.resumeRoot)
+	w.checkGraphs(slices.Concat(shared, own))
+	w.checkGuards(own)
 	asked := make(map[string]bool) // in the fork
 	for _, e := range own {
 		if d, ok := e.Data.(*agent.Relay); ok {

@@ -35,16 +35,22 @@ var (
 func (w *world) graph(name string, inside bool) agent.Agent {
 	n := someNodes.Draw(w.rt, "nodes")
 	b := agentgraph.NewBuilder(name)
+	shape := &graphShape{nodes: make(map[string]*nodeShape)}
 	id := func(i int) string { return name + "-" + strconv.Itoa(i) }
 	for i := range n {
 		var opts []agentgraph.NodeOption
+		node := &nodeShape{rounds: 1}
+		shape.nodes[id(i)] = node
 		switch oneInTen.Draw(w.rt, "node option") {
 		case 7:
 			opts = append(opts, agentgraph.AskFirst("May it?"))
+			node.asks = true
 		case 8:
 			opts = append(opts, agentgraph.Retries(1, time.Nanosecond))
+			node.attempts = 2
 		case 9:
 			opts = append(opts, agentgraph.LoopUntil(2, func(v agentgraph.Values) (bool, error) { return len(fmt.Sprint(v.Output)) > 10, nil }))
+			node.rounds = 2
 		}
 		b.Node(id(i), w.node(id(i), inside), opts...)
 		if i == 0 {
@@ -52,21 +58,39 @@ func (w *world) graph(name string, inside bool) agent.Agent {
 			continue
 		}
 		from := rapid.IntRange(0, i-1).Draw(w.rt, "from")
-		b.Edge(id(from), id(i), w.edge()...)
+		lead := func(from int) {
+			opts := w.edge()
+			b.Edge(id(from), id(i), opts...)
+			shape.edges = append(shape.edges, edgeShape{id(from), id(i), len(opts) == 0})
+		}
+		lead(from)
 		if i > 1 && oneInFour.Draw(w.rt, "joins") == 3 {
 			if other := rapid.IntRange(0, i-1).Draw(w.rt, "also from"); other != from {
-				b.Edge(id(other), id(i), w.edge()...)
+				lead(other)
 			}
 		}
 	}
 	h := agentgraph.ErrorHandling{Strategy: someStrategy.Draw(w.rt, "strategy"), MaxRetries: 1 + oneInFour.Draw(w.rt, "retries")%2}
+	shape.strategy, shape.concurrency = h.Strategy, oneInFour.Draw(w.rt, "concurrency")
+	for _, node := range shape.nodes {
+		switch {
+		case node.attempts > 0:
+		case h.Strategy == agentgraph.Retry:
+			node.attempts = 1 + h.MaxRetries
+		default:
+			node.attempts = 1
+		}
+	}
 	if oneInFour.Draw(w.rt, "fallback") == 3 {
 		b.Node(name+"-f", w.computes(name+"-f"))
 		h.Fallback = name + "-f"
+		shape.fallback = h.Fallback
+		shape.nodes[h.Fallback] = &nodeShape{attempts: n, rounds: 1}
 	}
 	a, err := b.OnError(h).Build(agentgraph.WithSettle(0), agentgraph.WithBackoff(time.Nanosecond, time.Nanosecond),
-		agentgraph.WithConcurrency(oneInFour.Draw(w.rt, "concurrency")))
+		agentgraph.WithConcurrency(shape.concurrency))
 	require.NoError(w.t, err)
+	w.graphs[name] = shape
 	return a
 }
 
@@ -159,7 +183,7 @@ var (
 		a2atest.Reply(a2atest.InputRequired("Which one?")),
 		a2atest.Reply(a2atest.AuthRequired("Log in there.")),
 		a2atest.Reply(a2atest.Failed("no")),
-		a2atest.Reply(a2atest.Rejected("not mine")),
+		a2atest.Reply(a2atest.Rejected("not mine")), a2atest.Reply(a2atest.Rejected("not mine")), a2atest.Reply(a2atest.Rejected("not mine")),
 		a2atest.Reply(a2atest.Fail(errors.New("no route"))),
 		a2atest.Reply(a2atest.Text("a ", "b "), a2atest.Cut()),
 	}), 4, 16)
@@ -182,7 +206,7 @@ func (w *world) remote(name string) agent.Agent {
 // this process, nil most often.
 func (w *world) outside(name string) agent.Agent {
 	switch oneInTen.Draw(w.rt, "outside") {
-	case 8:
+	case 7, 8:
 		w.traits[name] = traits{outside: true}
 		return w.remote(name)
 	case 9:
@@ -198,7 +222,7 @@ func (w *world) outsideTool() (tools.Tool, error) {
 	if rapid.Bool().Draw(w.rt, "remote tool") {
 		a = w.remote("far")
 	} else {
-		a = w.graph("plan", false)
+		a = w.graph("plan"+strconv.Itoa(len(w.graphs)), false)
 	}
 	return agenttool.New(a, agenttool.WithName("outside"))
 }

@@ -15,13 +15,14 @@ import (
 
 // sent is a request, and the position at which its session's log was then.
 type sent struct {
-	key   session.Key
-	seq   int64
-	agent string
-	req   *llm.Request
+	key     session.Key
+	seq     int64
+	agent   string
+	req     *llm.Request
+	redacts bool // the agent's view does
 }
 
-func (w *world) notes(agentName string, req *llm.Request) {
+func (w *world) notes(m *plannedModel, req *llm.Request) {
 	infos, err := w.store.List(context.Background(), w.key, session.Page{})
 	if err != nil || len(infos) != 1 {
 		w.problem("the session %s is not in the list: %v %v", w.key, infos, err)
@@ -29,13 +30,14 @@ func (w *world) notes(agentName string, req *llm.Request) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sent = append(w.sent, sent{w.key, infos[0].Seq, agentName, req})
+	w.sent = append(w.sent, sent{w.key, infos[0].Seq, m.name, req, m.history.redacts})
 }
 
 // checkSent: what a model was asked can be had at any time later, from the log alone.
 func (w *world) checkSent() {
 	r := w.runner()
 	for _, s := range w.sent {
+		w.checkUser(s)
 		got, err := r.PreviewAt(context.Background(), s.key, s.seq, s.agent)
 		require.NoError(w.t, err)
 		if !sameMessages(got.Messages, s.req.Messages) {

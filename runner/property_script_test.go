@@ -58,8 +58,8 @@ func (w *world) inner(req *llm.Request) plan {
 type plannedModel struct {
 	name     string
 	inner    bool
-	trims    bool // its agent's view does, when a turn begins
-	compacts bool // and at any time
+	history  viewChoice
+	compacts bool // its agent's view is cut at any time
 }
 
 func (m *plannedModel) Name() string { return m.name }
@@ -127,7 +127,7 @@ func (p plan) stream(ctx context.Context, targets []string, yield func(llm.Chunk
 func (p plan) chunks(targets []string) []llm.Chunk {
 	var chunks []llm.Chunk
 	for _, s := range p.Thoughts {
-		chunks = append(chunks, llm.Chunk{Reasoning: s})
+		chunks = append(chunks, llm.Chunk{Reasoning: thinks + s})
 	}
 	for _, s := range p.Texts {
 		chunks = append(chunks, llm.Chunk{Text: s})
@@ -168,13 +168,14 @@ func (m *plannedModel) check(w *world, req *llm.Request) {
 		who = req.System // which names the scope
 	}
 	if !m.inner {
-		w.notes(m.name, req)
+		w.notes(m, req)
 	}
+	w.checkView(m, req)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last, ok := w.last[who]
 	compacted := m.compacts && (strings.HasPrefix(req.Messages[0].Text, view.LeftOut) || strings.HasPrefix(req.Messages[0].Text, view.SummaryHead))
-	if ok && !compacted && (!m.trims || last.turn == w.turn) {
+	if ok && !compacted && (!m.history.trims || last.turn == w.turn) {
 		if len(last.messages) > len(req.Messages) || !sameMessages(last.messages, req.Messages[:len(last.messages)]) {
 			w.problems = append(w.problems, fmt.Sprintf("request of %s does not continue its last one:\n%v\n%v", who, last.messages, req.Messages))
 		}

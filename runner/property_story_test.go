@@ -21,8 +21,9 @@ type logStory struct {
 	runs       map[string]*runStory
 	promised   map[string][]string // what calls were told that brought the run's end about, by scope
 
-	transfers int                // of this turn, in all scopes
-	hops      map[[2]string]bool // of the conversation, since somebody said or did something
+	handed    map[string]*agent.Transfer // the last one of each scope
+	transfers int                        // of this turn, in all scopes
+	hops      map[[2]string]bool         // of the conversation, since somebody said or did something
 }
 
 // runStory counts the answers of a run, and the transfers that were refused in it.
@@ -46,7 +47,8 @@ type question struct {
 
 func newStory() logStory {
 	return logStory{calls: make(map[string]*callStory), byRelay: make(map[string]*question), scopes: make(map[string]bool),
-		runs: make(map[string]*runStory), promised: make(map[string][]string), hops: make(map[[2]string]bool)}
+		runs: make(map[string]*runStory), promised: make(map[string][]string), hops: make(map[[2]string]bool),
+		handed: make(map[string]*agent.Transfer)}
 }
 
 // add takes in the next event, and notes what has happened.
@@ -102,6 +104,7 @@ func (s *logStory) add(e *agent.Event, happened map[string]bool) {
 			s.runs[e.RunID].strikes++
 		case agent.TransferCommitted:
 			s.transfers++
+			s.handed[e.Scope] = d
 			if conversation {
 				s.active = d.To
 				s.hops[[2]string{d.From, d.To}] = true

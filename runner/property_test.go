@@ -53,6 +53,7 @@ func TestProperties(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.nofailfile", "true")) // a failure prints its seed
 	gc := debug.SetGCPercent(400)                            // the cases are small, and short-lived
 	t.Cleanup(func() { debug.SetGCPercent(gc) })
+	failFast := flag.Lookup("test.failfast").Value.String() == "true"
 	seen := &tally{counts: make(map[string]int)}
 	t.Cleanup(func() { seen.report(t, total) })
 	var flags sync.Mutex
@@ -63,6 +64,10 @@ func TestProperties(t *testing.T) {
 		}
 		t.Run(fmt.Sprint("shard ", i+1), func(st *testing.T) {
 			st.Parallel()
+			over := func() bool { return failFast && t.Failed() } // of another shard
+			if over() {
+				st.SkipNow()
+			}
 			// Flags are the only way to tell rapid how many cases to play and where
 			// to begin. It has read them when it plays the first one.
 			flags.Lock()
@@ -75,6 +80,9 @@ func TestProperties(t *testing.T) {
 				if locked {
 					locked = false
 					flags.Unlock()
+				}
+				if over() {
+					return
 				}
 				w := newWorld(rapidTB{t, rt}, rt)
 				w.play()
@@ -142,6 +150,9 @@ type world struct {
 	rt         *rapid.T
 	names      []string          // of the agents in the tree
 	traits     map[string]traits // by agent
+	graphs     map[string]*graphShape
+	guarded    map[string]bool // agents whose edge has a guard
+	reasons    map[string]bool // agents that are shown why somebody hands over to them
 	root       agent.Agent
 	store      *propertyStore
 	opts       []runner.Option
@@ -198,8 +209,9 @@ type execution struct {
 }
 
 func newWorld(t testing.TB, rt *rapid.T) *world {
-	return &world{t: t, rt: rt, traits: make(map[string]traits), attempt: 1, story: newStory(), ran: make(map[string]*execution),
-		last: make(map[string]shown), happened: make(map[string]bool), remotes: make(map[string]bool)}
+	return &world{t: t, rt: rt, traits: make(map[string]traits), remotes: make(map[string]bool), graphs: make(map[string]*graphShape),
+		guarded: make(map[string]bool), reasons: make(map[string]bool), attempt: 1, story: newStory(), ran: make(map[string]*execution),
+		last: make(map[string]shown), happened: make(map[string]bool)}
 }
 
 // worldKey is under which models and tools, which all cases share, find the

@@ -45,6 +45,9 @@ func (w *world) tree() {
 	kids, inputs := make([][]agent.Agent, n), make([]bool, n)
 	for i := n - 1; i >= 0; i-- {
 		history := someHistory.Draw(w.rt, "history")
+		if i == 0 && history.onEdge { // it has none
+			history = viewChoice{policy: view.Full()}
+		}
 		var routes []agent.Route
 		for j := i + 1; j < n; j++ { // to children and later siblings: never in a circle
 			if (parent[j] == i || i > 0 && parent[j] == parent[i]) && oneInTen.Draw(w.rt, "route") == 9 {
@@ -68,6 +71,7 @@ func (w *world) tree() {
 		var opts []agent.EdgeOption
 		if oneInFour.Draw(w.rt, "show reason") == 3 {
 			opts = append(opts, agent.ShowReason())
+			w.reasons[w.names[i]] = true
 		}
 		if history.onEdge {
 			opts = append(opts, history.policy)
@@ -75,6 +79,7 @@ func (w *world) tree() {
 		switch oneInTen.Draw(w.rt, "edge") {
 		case 7:
 			opts = append(opts, agent.GuardedBy(propertyGuard))
+			w.guarded[w.names[i]] = true
 		case 8:
 			opts = append(opts, someInput)
 			inputs[i] = true
@@ -88,15 +93,17 @@ func (w *world) tree() {
 // viewChoice is how much of the conversation an agent sees. On an edge the policy
 // takes the place of the agent's own.
 type viewChoice struct {
-	policy view.Policy
-	trims  bool
-	onEdge bool
+	policy        view.Policy
+	trims, onEdge bool
+	words, own    bool // of others it shows words alone, or nothing
+	redacts       bool // Hello
 }
 
 var (
-	someHistory = rapid.SampledFrom([]viewChoice{{policy: view.Full()}, {policy: view.Full()}, {policy: view.TextOnly()}, {policy: view.Own()},
-		{policy: view.Full().Redact(func(s string) string { return strings.ReplaceAll(s, "Hello", "***") })},
-		{view.LastTurns(1), true, false}, {view.LastTurns(2), true, false}, {view.LastTurns(2), true, true}, {policy: view.TextOnly(), onEdge: true}})
+	someHistory = rapid.SampledFrom([]viewChoice{{policy: view.Full()}, {policy: view.Full()}, {policy: view.TextOnly(), words: true}, {policy: view.Own(), own: true},
+		{policy: view.Full().Redact(func(s string) string { return strings.ReplaceAll(s, "Hello", "***") }), redacts: true},
+		{policy: view.LastTurns(1), trims: true}, {policy: view.LastTurns(2), trims: true}, {policy: view.LastTurns(2), trims: true, onEdge: true},
+		{policy: view.TextOnly(), words: true, onEdge: true}})
 	// The tools alone have more than a thousand tokens.
 	someCompaction = rapid.SampledFrom([]llmagent.Compaction{{}, {}, {}, {}, {}, {}, {Window: 2000}, {Window: 1800, Keep: 0.1, Summarizer: summarizer{}},
 		{Window: 1600, Summarizer: summarizer{}}, {Window: 400}})
@@ -181,7 +188,7 @@ func (w *world) agent(name string, history viewChoice, routes []agent.Route, kid
 	}
 	t := traits{rules: somePolicy.Draw(w.rt, "rules"), asks: oneInFour.Draw(w.rt, "transfers are approved") == 3, back: policy.AllowTransferBack, model: true}
 	w.traits[name] = t
-	m := &plannedModel{name: name, trims: history.trims}
+	m := &plannedModel{name: name, history: history}
 	compaction := someCompaction.Draw(w.rt, "compaction")
 	opts := []llmagent.Option{llmagent.WithDescription("Agent " + name), llmagent.WithSubAgents(kids...),
 		llmagent.WithTransferPolicy(policy), llmagent.WithReturn(returns), llmagent.WithRoutes(routes...), llmagent.WithTools(box...), llmagent.WithToolPolicy(t.rules),

@@ -13,7 +13,7 @@ type counts struct {
 }
 
 // turnCounts are those of one turn, over all scopes.
-type turnCounts struct{ answers, calls, transfers, refused int }
+type turnCounts struct{ answers, calls, transfers int }
 
 type spender struct{ agent, model string }
 
@@ -45,10 +45,6 @@ func (n *counts) add(e *agent.Event) {
 		if d.Outcome == agent.TransferCommitted {
 			n.turn.transfers++
 		}
-	case *agent.Notice:
-		if d.Code == agent.NoticeTransferLimit {
-			n.turn.refused++
-		}
 	}
 }
 
@@ -66,9 +62,9 @@ func (n *counts) spend(name string, u *agent.Usage) {
 
 // compare holds the counts of a fold against these.
 func (n *counts) compare(f *session.Fold, wrong func(string, ...any)) {
-	has := turnCounts{f.Turn.ModelCalls, f.Turn.ToolCalls, f.Turn.Transfers, f.Turn.LimitHits}
+	has := turnCounts{f.Turn.ModelCalls, f.Turn.ToolCalls, f.Turn.Transfers}
 	if has != n.turn {
-		wrong("has counted the turn's answers, calls, transfers and refused ones as %v, and not %v", has, n.turn)
+		wrong("has counted the turn's answers, calls and transfers as %v, and not %v", has, n.turn)
 	}
 	if len(f.Spent()) != len(n.spent) {
 		wrong("knows of %d that have used something, and not %d", len(f.Spent()), len(n.spent))

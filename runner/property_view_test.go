@@ -1,0 +1,93 @@
+package runner_test
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// thinks begins every thought of a model, and nothing else.
+const thinks = "thought: "
+
+var speaker = regexp.MustCompile(`^\[([a-z0-9_]+)\] (.*)`)
+
+// checkView holds a request against what its agent may see: nobody's thoughts but its
+// own, no transfer of its own that came about, and what its policy shows.
+func (w *world) checkView(m *plannedModel, req *llm.Request) {
+	for i := range req.Messages {
+		msg := &req.Messages[i]
+		texts := []string{msg.Text}
+		for _, p := range msg.Parts {
+			switch p := p.(type) {
+			case llm.TextPart:
+				texts = append(texts, p.Text)
+			case llm.ToolResult:
+				texts = append(texts, p.Output)
+				if strings.HasPrefix(p.Output, "Transferred to ") {
+					w.problem("request of %s: it sees a transfer of its own: %v", m.name, msg)
+				}
+			case llm.Reasoning:
+				if m.history.redacts && strings.Contains(p.Text, "Hello") {
+					w.problem("request of %s: not redacted: %v", m.name, msg)
+				}
+			}
+		}
+		for _, text := range texts {
+			w.checkWords(m, msg, text)
+		}
+	}
+}
+
+func (w *world) checkWords(m *plannedModel, msg *llm.Message, text string) {
+	wrong := func(what string) { w.problem("request of %s: %s: %q", m.name, what, text) }
+	if strings.Contains(text, thinks) {
+		wrong("a thought")
+	}
+	if m.history.redacts && strings.Contains(text, "Hello") {
+		wrong("not redacted")
+	}
+	if msg.Role != llm.RoleUser {
+		return
+	}
+	if strings.Contains(text, "\n[user] ") {
+		wrong("words that pass for the user's")
+	}
+	said := speaker.FindStringSubmatch(text)
+	if m.inner || said == nil || said[1] == "user" {
+		return
+	}
+	transferred := strings.HasPrefix(said[2], "handed the conversation to you") || strings.HasPrefix(said[2], "did not take the conversation over")
+	called := strings.HasPrefix(said[2], "called ")
+	switch known := w.names; {
+	case !strings.HasPrefix(said[1], "a"), len(said[1]) > len(known[len(known)-1])+1:
+		wrong("words of no agent of the conversation")
+	case transferred && strings.HasPrefix(said[2], "handed the conversation to you: ") && !w.reasons[m.name]:
+		wrong("a reason that is not shown")
+	case transferred:
+	case m.history.own, m.history.words && called:
+		wrong("words of others that its policy hides")
+	case called && strings.ContainsAny(text, "\r\n"):
+		wrong("a line about a call that is several")
+	}
+}
+
+// checkUser: a model is always asked about what the user said last.
+func (w *world) checkUser(s sent) {
+	if s.key != s1 || s.redacts {
+		return
+	}
+	var last *agent.User
+	for _, e := range w.log[:s.seq] {
+		if u, ok := e.Data.(*agent.User); ok {
+			last = u
+		}
+	}
+	for i := range s.req.Messages {
+		if m := &s.req.Messages[i]; m.Role == llm.RoleUser && m.PlainText() == last.Content.PlainText() {
+			return
+		}
+	}
+	w.t.Fatalf("%s at %d was not asked what the user has said last: %v", s.agent, s.seq, s.req.Messages)
+}
