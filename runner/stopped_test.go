@@ -1,0 +1,69 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session/sessiontest"
+)
+
+// A graph stops another graph in it, whose node is in the middle of a word: the consumer
+// learns that the rest does not come.
+func TestDeltasInsideOfAStoppedGraph(t *testing.T) {
+	spoke := make(chan struct{})
+	speaker, err := agent.New("speaker", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			if !yield(&agent.Event{ID: inv.NewID(), Partial: true, Attempt: 1, Data: &agent.Text{Content: "Wel"}}, nil) {
+				return
+			}
+			close(spoke)
+			<-ctx.Done()
+			yield(nil, ctx.Err())
+		}
+	})
+	require.NoError(t, err)
+	breaker, err := agent.New("breaker", "", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			<-spoke
+			yield(nil, errors.New("broken"))
+		}
+	})
+	require.NoError(t, err)
+	start, err := agent.New("start", "", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			yield(&agent.Event{Data: &agent.Text{Content: "So."}}, nil)
+		}
+	})
+	require.NoError(t, err)
+	inner, err := agentgraph.NewBuilder("inner").Node("speaks", speaker).Entrypoint("speaks").Build()
+	require.NoError(t, err)
+	outer, err := agentgraph.NewBuilder("outer").Node("start", start).Node("graph", inner).Node("breaks", breaker).
+		Entrypoint("start").Edge("start", "graph").Edge("start", "breaks").Build()
+	require.NoError(t, err)
+	r, err := runner.New(outer, sessiontest.Memory(t), runner.WithStreaming())
+	require.NoError(t, err)
+
+	shown, dropped := "", []string(nil)
+	for e, err := range r.Run(t.Context(), s1, llm.UserText("Hello")) {
+		if err != nil {
+			require.ErrorContains(t, err, "broken")
+			break
+		}
+		if e.Partial {
+			shown = e.ID
+		}
+		if d, ok := e.Data.(*agent.Discard); ok {
+			dropped = append(dropped, d.IDs...)
+		}
+	}
+	require.NotEmpty(t, shown)
+	require.Equal(t, []string{shown}, dropped)
+}
