@@ -256,7 +256,7 @@ func (l *lane) take(e *agent.Event, err error) bool {
 		}
 	case *agent.ToolCall:
 		if e.Seq == 0 {
-			l.t.identify(e, l.joined) // now, so that the agent knows what to answer
+			l.t.identify(e, l.scope, l.joined) // now, so that the agent knows what to answer
 		}
 	case *agent.ToolResult:
 		if e.Seq == 0 && !l.awaits(e.ID) {

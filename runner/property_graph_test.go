@@ -208,7 +208,10 @@ func (w *world) outside(name string) agent.Agent {
 	switch oneInTen.Draw(w.rt, "outside") {
 	case 7, 8:
 		w.traits[name] = traits{outside: true}
-		return w.remote(name)
+		a := w.remote(name)
+		delete(w.remotes, name)
+		w.remotes["/"+name] = true // agents inside of tools may be called the same
+		return a
 	case 9:
 		w.traits[name] = traits{outside: true}
 		return w.graph(name, false)

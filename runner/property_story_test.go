@@ -80,6 +80,9 @@ func (s *logStory) add(e *agent.Event, happened map[string]bool) {
 	case *agent.HarnessStart:
 		s.runs[e.RunID] = &runStory{agent: d.AgentID}
 		if conversation {
+			s.runs[e.RunID].agent = "/" + d.AgentID
+		}
+		if conversation {
 			s.unfinished, s.paused = true, false
 		} else if agent.Conductor(e.Scope) != "" {
 			happened["a graph"] = true

@@ -30,9 +30,10 @@ type turn struct {
 	log    []*agent.Event   // what this turn has stored
 	room   [16]*agent.Event // for a short log
 	ids    idPool
-	shown  map[string][]string // blocks of which deltas were shown, without the whole, by scope
-	shared map[string]any      // state of user and app, nil until it is read
-	asking map[string]amount   // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
+	named  map[string]*agent.Event // calls of inner scopes, by the ids that they were given
+	shown  map[string][]string     // blocks of which deltas were shown, without the whole, by scope
+	shared map[string]any          // state of user and app, nil until it is read
+	asking map[string]amount       // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
 
 	passages map[string]passage // inner scopes that have a transfer under way
 
@@ -388,7 +389,10 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 // identify gives a tool call an id of its own if the endpoint's cannot stand in
 // the log after the events before it. In a fork none can: some endpoints only count,
 // and two forks are branches of one conversation. It is settled when the call is stored.
-func (t *turn) identify(e *agent.Event, before []*agent.Event) {
+//
+// Agents of inner scopes run side by side, and endpoints that count give their calls the
+// same ids: there an id belongs to the first call that has it, stored or not.
+func (t *turn) identify(e *agent.Event, scope string, before []*agent.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.lease.Fork {
@@ -396,10 +400,17 @@ func (t *turn) identify(e *agent.Event, before []*agent.Event) {
 		return
 	}
 	t.name(e, before)
+	if scope != "" {
+		if t.named == nil {
+			t.named = make(map[string]*agent.Event)
+		}
+		t.named[e.ID] = e
+	}
 }
 
 func (t *turn) name(e *agent.Event, before []*agent.Event) {
-	if _, taken := t.w.calls[e.ID]; taken || !usableID(e.ID) || repeated(before, e.ID) {
+	owner := t.named[e.ID]
+	if _, taken := t.w.calls[e.ID]; taken || owner != nil && owner != e || !usableID(e.ID) || repeated(before, e.ID) {
 		e.ID = t.newID()
 	}
 }
