@@ -164,7 +164,7 @@ func kind(toolName string) string {
 
 // mustHappen are the things without which the properties say little.
 var mustHappen = []string{
-	"a remote agent", "a graph", "a graph inside of another", "a node that waits for a decision", "an error of a graph or a remote agent", "hostile words", "ten megabytes",
+	"a remote agent", "a graph", "a graph inside of another", "a node that waits for a decision", "an error of a graph or a remote agent", "hostile words",
 	"around: pass", "around: no tracer", "around: trace", "around: meddle", "around: trace and meddle",
 	"run", "begin", "resume", "advance", "decide", "break", "cancel", "store dies", "answer lost", "busy", "peek",
 	"a compaction", "a compaction with a summary", "a compaction whose summary failed",
