@@ -53,6 +53,7 @@ type Checker struct {
 	scopes map[string]*scope
 	ids    map[string]bool   // of all events but results, which share their call's
 	nodes  map[string]string // what may have caused a run, with its scope
+	opened map[string]*scope // by the call that has opened it
 	calls  map[string]bool   // of all that were made
 	commit *agent.Transfer   // whose run must end now
 	active string            // the target of the last transfer of the conversation
@@ -73,6 +74,7 @@ type scope struct {
 	last    string // the run that ended last in this turn
 	within  string // the scope around an inner one
 	known   bool   // within is
+	handed  bool   // the last run has ended with a transfer, whose target has not run yet
 	past    bool   // of a session that this one is a fork of; nothing of it is closed here
 	pending map[string]*call
 }
@@ -89,7 +91,7 @@ type call struct {
 func (c *Checker) Add(e *agent.Event) {
 	if c.runs == nil {
 		c.runs, c.scopes, c.nodes = make(map[string]*run), make(map[string]*scope), make(map[string]string)
-		c.ids, c.calls = make(map[string]bool), make(map[string]bool)
+		c.ids, c.calls, c.opened = make(map[string]bool), make(map[string]bool), make(map[string]*scope)
 	}
 	c.fold.Apply(e)
 	if c.blind = c.blind || e.Type() == agent.TypeUnreadable; c.blind {
@@ -311,6 +313,9 @@ func (c *Checker) result(e *agent.Event, d *agent.ToolResult, s *scope) {
 		c.fail(e, "a result of %q without a call", d.Name)
 	case call.run != e.RunID || call.tool != d.Name:
 		c.fail(e, "a result of %q in the run %s for a call of %q in the run %s", d.Name, e.RunID, call.tool, call.run)
+	}
+	if inner := c.opened[e.ID]; inner != nil && inner.handed && !d.IsError {
+		c.fail(e, "the call %q has a result before the agent has run that the conversation inside of it went to", e.ID)
 	}
 	delete(s.pending, e.ID)
 }

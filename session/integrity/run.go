@@ -21,7 +21,7 @@ func (c *Checker) start(e *agent.Event, forked bool) {
 		c.begin(e, s)
 	}
 	c.runs[e.RunID] = &run{agent: e.Agent, scope: e.Scope}
-	s.open, s.paused, s.past = e.RunID, "", false
+	s.open, s.paused, s.past, s.handed = e.RunID, "", false, false
 }
 
 // begin checks a run that nothing of the kind was before.
@@ -43,6 +43,9 @@ func (c *Checker) begin(e *agent.Event, s *scope) {
 		s.within, s.known = conductor.scope, true
 	} else {
 		s.within, s.known = c.nodes[e.ParentID]
+	}
+	if c.calls[e.ParentID] {
+		c.opened[e.ParentID] = s
 	}
 	if !s.known || c.scope(s.within).open == "" {
 		c.fail(e, "no open run has opened the scope %q", e.Scope)
@@ -90,7 +93,7 @@ func (c *Checker) end(e *agent.Event, d *agent.HarnessEnd, s *scope, r *run) {
 		}
 	}
 	r.ended = true
-	s.open, s.last = "", e.RunID
+	s.open, s.last, s.handed = "", e.RunID, d.FinishReason == agent.FinishReasonTransfer
 }
 
 // asks reports whether somebody was asked about a call, if there are any.
