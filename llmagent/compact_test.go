@@ -425,7 +425,7 @@ func TestAStepThatNeedsNoCompaction(t *testing.T) {
 	cost := func(history int, opts ...llmagent.Option) float64 {
 		a, err := llmagent.New("solo", "Be kind.", scripted.Always("m", scripted.Reply(scripted.Text("ok"), scripted.Usage(100, 10, 0))), opts...)
 		require.NoError(t, err)
-		r, err := runner.New(a, sessiontest.Memory(t))
+		r, err := runner.New(a, session.NewMemory())
 		require.NoError(t, err)
 		for range history {
 			_, err := turn(r, "Hello")
