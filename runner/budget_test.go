@@ -397,7 +397,7 @@ func TestABudgetForNobody(t *testing.T) {
 func TestBudgetOfAnInnerAgent(t *testing.T) {
 	helper := spender(t, "helper", 10, 10)
 	root, err := agent.New("root", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return inv.Runtime().Run(ctx, helper, inv.RunID(), llm.Content{Text: "Go."})
+		return inv.Runtime().Run(ctx, helper, inv.RunID()+":harness_start", llm.Content{Text: "Go."})
 	}, agent.WithInnerAgents(agent.Via(helper)))
 	require.NoError(t, err)
 	r := newRunner(t, root, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"helper": {Tokens: 1}}}))

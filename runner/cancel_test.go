@@ -88,7 +88,7 @@ func TestCancelCutOffTurn(t *testing.T) {
 		log = append(log, e)
 	}
 	for n := 1; n < len(log); n++ {
-		cut := sessiontest.Memory(t)
+		cut := session.NewMemory()
 		lease, err := cut.Acquire(ctx, key, session.Self())
 		require.NoError(t, err)
 		require.NoError(t, cut.Append(ctx, key, 0, lease, log[:n]...))
