@@ -30,10 +30,11 @@ type turn struct {
 	log    []*agent.Event   // what this turn has stored
 	room   [16]*agent.Event // for a short log
 	ids    idPool
-	named  map[string]*agent.Event // calls of inner scopes, by the ids that they were given
-	shown  map[string][]string     // blocks of which deltas were shown, without the whole, by scope
-	shared map[string]any          // state of user and app, nil until it is read
-	asking map[string]amount       // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
+	named  []*agent.Event      // calls of inner scopes that were given ids and are not stored yet
+	naming [4]*agent.Event     // room for few
+	shown  map[string][]string // blocks of which deltas were shown, without the whole, by scope
+	shared map[string]any      // state of user and app, nil until it is read
+	asking map[string]amount   // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
 
 	passages map[string]passage // inner scopes that have a transfer under way
 
@@ -381,6 +382,9 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 		t.learn(e)
 		t.account(e)
 		t.settle(e)
+		if i := slices.Index(t.named, e); i >= 0 {
+			t.named = slices.Delete(t.named, i, i+1)
+		}
 	}
 	t.log = append(t.log, events...)
 	return nil
@@ -402,15 +406,18 @@ func (t *turn) identify(e *agent.Event, scope string, before []*agent.Event) {
 	t.name(e, before)
 	if scope != "" {
 		if t.named == nil {
-			t.named = make(map[string]*agent.Event)
+			t.named = t.naming[:0]
 		}
-		t.named[e.ID] = e
+		t.named = append(t.named, e)
 	}
 }
 
 func (t *turn) name(e *agent.Event, before []*agent.Event) {
-	owner := t.named[e.ID]
-	if _, taken := t.w.calls[e.ID]; taken || owner != nil && owner != e || !usableID(e.ID) || repeated(before, e.ID) {
+	_, taken := t.w.calls[e.ID]
+	for _, other := range t.named {
+		taken = taken || other != e && other.ID == e.ID
+	}
+	if taken || !usableID(e.ID) || repeated(before, e.ID) {
 		e.ID = t.newID()
 	}
 }
