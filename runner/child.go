@@ -209,7 +209,7 @@ func (c *child) close(last *agent.Event, end *agent.HarnessEnd, events []*agent.
 		if said == "" {
 			said = c.t.runOf(c.scope).Said
 		}
-		end.Output = agent.EncodeJSON(said)
+		end.Output = agent.EncodeJSON(validText(said)) // as its words are stored
 	}
 	c.closing = events
 }

@@ -64,7 +64,7 @@ func (w *world) graph(name string, inside bool) agent.Agent {
 			shape.edges = append(shape.edges, edgeShape{id(from), id(i), len(opts) == 0})
 		}
 		lead(from)
-		if i > 1 && oneInFour.Draw(w.rt, "joins") == 3 {
+		if i > 1 && oneInFour.Draw(w.rt, "joins") >= 2 {
 			if other := rapid.IntRange(0, i-1).Draw(w.rt, "also from"); other != from {
 				lead(other)
 			}
@@ -96,6 +96,8 @@ func (w *world) graph(name string, inside bool) agent.Agent {
 
 func (w *world) edge() []agentgraph.EdgeOption {
 	switch oneInTen.Draw(w.rt, "condition") {
+	case 6, 7:
+		return []agentgraph.EdgeOption{agentgraph.When(func(v agentgraph.Values) (bool, error) { return len(fmt.Sprint(v.Output))%2 == 0, nil })}
 	case 8:
 		return []agentgraph.EdgeOption{agentgraph.When(func(v agentgraph.Values) (bool, error) { return strings.Contains(fmt.Sprint(v.Output), "o"), nil })}
 	case 9:

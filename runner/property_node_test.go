@@ -163,7 +163,8 @@ func (w *world) checkNodeEnd(g *graphStory, e *agent.Event, d *agent.HarnessEnd)
 	switch {
 	case c.ok:
 		g.failures[c.node] = 0
-		if said := agent.OutputText(d.Output); d.AgentID == "worker" && said != c.said {
+		function := c.said != "" && (strings.HasSuffix(d.AgentID, "-a") || strings.HasSuffix(d.AgentID, "-f"))
+		if said := agent.OutputText(d.Output); (d.AgentID == "worker" || function) && said != c.said {
 			w.t.Fatalf("seq %d: the node %s gave %q, and has said %q", e.Seq, c.node, said, c.said)
 		}
 	case d.FinishReason == agent.FinishReasonCanceled, g.strategy == agentgraph.Continue, c.node == g.fallback:

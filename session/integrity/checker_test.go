@@ -140,7 +140,7 @@ func TestViolations(t *testing.T) {
 		"a result of nothing":   {"\"output\":2} #c3", "\"output\":2} #c9", "without a call"},
 		"another tool":          {"tool_result {\"name\":\"pay\"", "tool_result {\"name\":\"play\"", "for a call of \"pay\""},
 		"another run's result":  {"t1 r2 billing tool_result {\"name\":\"pay\"", "t1 r4 billing tool_result {\"name\":\"pay\"", "for a call of \"pay\" in the run r2"},
-		"words before results":  {"t1 r1 support tool_result {\"name\":\"look\",\"output\":1} #c1", "t1 r1 support text {\"content\":\"So\"}", "speaks before its calls have results"},
+		"words before results":  {"t1 r1 support tool_result {\"name\":\"look\",\"output\":1} #c1", "t1 r1 support text {\"content\":\"So\"}", "the model answers before the call"},
 		"an id twice":           {"#q1", "#c3", "stands twice"},
 		"nobody asked":          {"\"toolCallId\":\"c3\"", "\"toolCallId\":\"c1\"", "no open call that nobody asked about"},
 		"a wait without reason": {"t1 r2 billing relay {\"kind\":\"permission\",\"toolCallId\":\"c3\",\"tool\":\"pay\"} #q1", "t1 r2 billing notice {\"code\":\"x\",\"message\":\"\"}", "nobody was asked"},
