@@ -285,7 +285,6 @@ func (l *leaks) json(c byte) bool {
 		}
 		return o.outer <= 2 && o.depth <= maxLeakDepth && (!member || o.value)
 	case c == '"':
-		member = o.depth == o.outer
 		o.inner, o.quoted, o.text = true, true, len(l.held)
 		return true
 	case c == '}':
