@@ -207,11 +207,12 @@ func BenchmarkPingPong(b *testing.B) {
 					return hand
 				})
 			}
-			pong, err := llmagent.New("pong", "Pong.", model("pong", "ping"), llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
+			pong, err := llmagent.New("pong", "Pong.", model("pong", "ping"), llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferBack: true}))
 			if err != nil {
 				b.Fatal(err)
 			}
-			ping, err := llmagent.New("ping", "Ping.", model("ping", "pong"), llmagent.WithSubAgents(pong))
+			ping, err := llmagent.New("ping", "Ping.", model("ping", "pong"), llmagent.WithSubAgents(pong),
+				llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferBack: true}))
 			if err != nil {
 				b.Fatal(err)
 			}

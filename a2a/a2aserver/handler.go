@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
@@ -183,6 +184,7 @@ func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*s
 	}
 	defer release()
 	// What is canceled is the session's last turn, so it must be this task's.
+	deadline := time.Now().Add(s.wait)
 	for again, tries := true, 1; again && err == nil; tries++ {
 		again = false
 		if f, err = s.find(ctx, req.ID, f.extended); err != nil || f.task.Status.State.Terminal() {
@@ -192,6 +194,9 @@ func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*s
 		switch {
 		case errors.Is(err, agent.ErrConflict) && tries < 10:
 			again, err = true, context.Cause(ctx)
+		case errors.Is(err, agent.ErrSessionBusy) && f.settled() && time.Now().Before(deadline):
+			// The process whose turn has come to rest is about to let go of the session.
+			again, err = true, s.await(ctx, f.key, time.Now().Add(10*time.Millisecond))
 		case errors.Is(err, agent.ErrSessionBusy), errors.Is(err, agent.ErrConflict):
 			err = sdk.NewError(sdk.ErrTaskNotCancelable, "another process works on the task")
 		case err == nil:

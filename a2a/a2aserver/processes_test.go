@@ -217,4 +217,14 @@ func TestOtherServerIsQuicker(t *testing.T) {
 	got, err := slow.GetTask(ctx, &sdk.GetTaskRequest{ID: other.ID})
 	require.NoError(t, err)
 	require.Equal(t, sdk.TaskStateInputRequired, got.Status.State)
+
+	// The question of a turn is heard before its process lets go of the session.
+	store.before = func() {
+		lease, err := memory.Acquire(ctx, session.ID("c"), session.Owner{Host: "another"})
+		require.NoError(t, err)
+		store.before = func() { require.NoError(t, memory.Release(ctx, session.ID("c"), lease)) }
+	}
+	canceled, err = slow.CancelTask(ctx, &sdk.CancelTaskRequest{ID: other.ID})
+	require.NoError(t, err)
+	require.Equal(t, sdk.TaskStateCanceled, canceled.Status.State)
 }
