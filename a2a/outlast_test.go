@@ -73,3 +73,20 @@ func TestCancelBeforeTheFirstEvent(t *testing.T) {
 		})
 	}
 }
+
+// A client of one's own may answer with the library's plain errors, which are as final
+// as those that came over a wire: nothing is asked again and again.
+func TestPlainErrorsAreAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		peer := a2atest.New().Add(a2atest.Reply(a2atest.Text("Well, "), a2atest.Fail(errors.New("the line went dead"))))
+		node, err := a2a.Remote("billing", "", a2a.WithClient(peer))
+		require.NoError(t, err)
+		f := newRunner(t, node)
+		begun := time.Now()
+		_, _, err = f.turn("hello")
+		var failed *a2a.Error
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, a2a.CodeTaskGone, failed.Code)
+		require.Zero(t, time.Since(begun))
+	})
+}

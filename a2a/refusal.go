@@ -76,10 +76,12 @@ func (d *delivery) failed(err error) {
 // unsent reports whether nothing of the request has left this process for certain.
 func (d *delivery) unsent() bool { return d.dialed.Load() && !d.wrote.Load() }
 
-// isAnswer reports whether an error is what the peer answered.
+// isAnswer reports whether an error is what the peer answered: one of the protocol's,
+// also without the details that come over a wire, or a status of HTTP.
 func isAnswer(err error) bool {
 	var protocol *sdk.Error
-	return errors.As(err, &protocol) || errors.As(err, new(*statusError))
+	return errors.As(err, &protocol) || errors.As(err, new(*statusError)) || errors.Is(err, sdk.ErrInternalError) ||
+		sdk.ErrorReason(err) != "INTERNAL_ERROR" // which is also the reason of what is none of the protocol's
 }
 
 // unreadable reports whether an error says that the peer's answer has another form than
