@@ -276,7 +276,8 @@ func (e innerError) Unwrap() error { return e.error }
 // decide settles the transfer calls of one answer. The first legal one wins;
 // all are answered in the same write as the transfer itself.
 func (a *Agent) decide(ctx context.Context, inv *agent.Invocation, run view.Run, calls []view.Call, yield func(*agent.Event, error) bool) {
-	d := decision{agent: a, inv: inv, run: run, targets: a.offered(inv.Node(), run).targets, events: make([]*agent.Event, 0, 2*len(calls))}
+	d := decision{agent: a, inv: inv, run: run, targets: a.offered(inv.Node(), run).targets}
+	d.events = make([]*agent.Event, 0, 2*len(calls))
 	for _, c := range calls {
 		if err := d.call(ctx, c); err != nil {
 			yield(nil, err)
@@ -315,6 +316,12 @@ type decision struct {
 	inv     *agent.Invocation
 	run     view.Run
 	targets []*agent.Node // that the model was offered
+	verdict
+}
+
+// verdict is what has come of the calls so far. It is small enough to be copied at no
+// cost.
+type verdict struct {
 	events  []*agent.Event
 	winner  *agent.Transfer
 	asked   []view.Call // the transfer that waits for an approval
@@ -328,10 +335,10 @@ func (d *decision) add(e *agent.Event) { d.events = append(d.events, e) }
 // call settles one call through the interceptors. One of them may turn a
 // transfer into an error: it is not committed then.
 func (d *decision) call(ctx context.Context, c view.Call) error {
-	n, winner, ran, before := len(d.events), d.winner, false, *d
+	n, winner, ran, before := len(d.events), d.winner, false, d.verdict
 	res, err := d.inv.Runtime().Call(ctx, agent.ToolCallInfo{Invocation: d.inv, ID: c.ID, Name: c.Name, Input: c.Input},
 		func(ctx context.Context, input json.RawMessage) (*agent.ToolResult, error) {
-			*d = before // an interceptor may try again
+			d.verdict = before // an interceptor may try again
 			ran, c.Input = true, input
 			d.settle(ctx, c)
 			if len(d.events) == n {

@@ -38,6 +38,9 @@ func canonical(data agent.EventData) agent.EventData {
 		asStored = d == nil || utf8.ValidString(d.AgentID) && isCompact(d.Input)
 	case *agent.HarnessEnd:
 		asStored = d == nil || utf8.ValidString(d.AgentID) && utf8.ValidString(d.Target) && isCompact(d.Output)
+	case *agent.RemoteTask:
+		asStored = d == nil || d.Usage == nil && utf8.ValidString(d.TaskID) && utf8.ValidString(d.ContextID) &&
+			utf8.ValidString(d.Status) && utf8.ValidString(d.URL)
 	case *agent.State:
 		if d != nil {
 			delta := make(map[string]any, len(d.Delta))

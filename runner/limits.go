@@ -56,21 +56,22 @@ func (l *lane) legal(inv *agent.Invocation, d *agent.Transfer) error {
 // another's name. Without an outcome it is to be committed; the others say what became
 // of an attempt, and move nothing.
 func (l *lane) own(d *agent.Transfer) (*agent.Transfer, error) {
-	own := *d
-	own.From, own.Outcome = l.inv.Agent().Name(), cmp.Or(d.Outcome, agent.TransferCommitted)
-	switch own.Outcome {
+	from, outcome := l.inv.Agent().Name(), cmp.Or(d.Outcome, agent.TransferCommitted)
+	switch outcome {
 	case agent.TransferCommitted:
-		if own.To == "" {
-			return nil, fmt.Errorf("the agent %s yielded a transfer to nobody: its To is the target's name: %w", own.From, agent.ErrTransferRejected)
+		if d.To == "" {
+			return nil, fmt.Errorf("the agent %s yielded a transfer to nobody: its To is the target's name: %w", from, agent.ErrTransferRejected)
 		}
 	case agent.TransferRejected, agent.TransferConflict, agent.TransferFailed:
 	default:
 		return nil, fmt.Errorf("the agent %s yielded a transfer with the outcome %.40q: it is %s, or none, to hand over: %w",
-			own.From, own.Outcome, agent.TransferCommitted, agent.ErrTransferRejected)
+			from, outcome, agent.TransferCommitted, agent.ErrTransferRejected)
 	}
-	if own.From == d.From && own.Outcome == d.Outcome {
+	if from == d.From && outcome == d.Outcome {
 		return d, nil
 	}
+	own := *d
+	own.From, own.Outcome = from, outcome
 	return &own, nil
 }
 

@@ -6,30 +6,26 @@ import (
 	"github.com/agentarbor/arbor/agent"
 )
 
+// block is one of which deltas are shown, in its scope.
+type block struct{ scope, id string }
+
 // showing notes that a delta of a scope is shown: its block is to be stored as a whole,
 // or discarded.
 func (t *turn) showing(scope, id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	ids := t.shown[scope]
-	if slices.Contains(ids, id) {
-		return
+	if b := (block{scope, id}); !slices.Contains(t.shown, b) {
+		t.shown = append(t.shown, b)
 	}
-	if t.shown == nil {
-		t.shown = make(map[string][]string)
-	}
-	t.shown[scope] = append(ids, id)
 }
 
 // unsettled returns the blocks of a scope of which deltas were shown and which neither
 // the log nor the events of the next write complete or discard. The caller holds mu.
-func (t *turn) unsettled(scope string, events []*agent.Event) []string {
-	if len(t.shown[scope]) == 0 {
-		return nil
-	}
-	ids := slices.Clone(t.shown[scope])
-	for _, e := range events {
-		ids = without(ids, e)
+func (t *turn) unsettled(scope string, events []*agent.Event) (ids []string) {
+	for _, b := range t.shown {
+		if b.scope == scope && !slices.ContainsFunc(events, b.settledBy) {
+			ids = append(ids, b.id)
+		}
 	}
 	return ids
 }
@@ -37,24 +33,18 @@ func (t *turn) unsettled(scope string, events []*agent.Event) []string {
 // settle takes in what a stored event says about blocks of which deltas were shown. The
 // caller holds mu.
 func (t *turn) settle(e *agent.Event) {
-	ids, ok := t.shown[e.Scope]
-	if !ok {
-		return
-	}
-	if ids = without(ids, e); len(ids) > 0 || e.Scope == "" { // its room is used again
-		t.shown[e.Scope] = ids
-	} else {
-		delete(t.shown, e.Scope)
+	if len(t.shown) > 0 {
+		t.shown = slices.DeleteFunc(t.shown, func(b block) bool { return b.settledBy(e) })
 	}
 }
 
-// without returns ids without those that an event completes or discards.
-func without(ids []string, e *agent.Event) []string {
+// settledBy reports whether an event completes or discards the block.
+func (b block) settledBy(e *agent.Event) bool {
 	switch d := e.Data.(type) {
 	case *agent.Text, *agent.Reasoning:
-		return slices.DeleteFunc(ids, func(id string) bool { return id == e.ID })
+		return e.Scope == b.scope && e.ID == b.id
 	case *agent.Discard:
-		return slices.DeleteFunc(ids, func(id string) bool { return slices.Contains(d.IDs, id) })
+		return e.Scope == b.scope && slices.Contains(d.IDs, b.id)
 	}
-	return ids
+	return false
 }

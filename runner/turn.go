@@ -30,11 +30,11 @@ type turn struct {
 	log    []*agent.Event   // what this turn has stored
 	room   [16]*agent.Event // for a short log
 	ids    idPool
-	named  []*agent.Event      // calls of inner scopes that were given ids and are not stored yet
-	naming [4]*agent.Event     // room for few
-	shown  map[string][]string // blocks of which deltas were shown, without the whole, by scope
-	shared map[string]any      // state of user and app, nil until it is read
-	asking map[string]amount   // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
+	named  []*agent.Event    // calls of inner scopes that were given ids and are not stored yet
+	naming [4]*agent.Event   // room for few
+	shown  []block           // blocks of which deltas were shown, without the whole, by scope
+	shared map[string]any    // state of user and app, nil until it is read
+	asking map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
 
 	passages map[string]passage // inner scopes that have a transfer under way
 

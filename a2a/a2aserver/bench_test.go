@@ -365,7 +365,7 @@ func TestAllocationBudget(t *testing.T) {
 		do     func()
 	}{
 		{"GetTask", 60, func() { get(t, s, last) }},
-		{"SendMessage", 302, func() {
+		{"SendMessage", 300, func() {
 			req := ask()
 			req.Message.ContextID = first.ContextID
 			send(t, s, req)
