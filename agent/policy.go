@@ -147,6 +147,10 @@ const NoticeForked = "forked"
 // on with, where a budget of time must know.
 const NoticeResumed = "resumed"
 
+// GlobalInstructor is implemented by agents that have something to tell the models of all
+// agents of their tree under them, and their own.
+type GlobalInstructor interface{ GlobalInstruction() string }
+
 // TransferToolNamer is implemented by agents whose model calls the transfer tool
 // by another name. In the log it is always [TransferTool].
 type TransferToolNamer interface{ TransferToolName() string }

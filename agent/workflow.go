@@ -190,6 +190,13 @@ func (n *named) CheckNode(node *Node) (problems []string) {
 	return problems
 }
 
+func (n *named) GlobalInstruction() string {
+	if a, ok := n.Agent.(GlobalInstructor); ok {
+		return a.GlobalInstruction()
+	}
+	return ""
+}
+
 func (n *named) TransferToolName() string {
 	if a, ok := n.Agent.(TransferToolNamer); ok {
 		return a.TransferToolName()

@@ -199,6 +199,6 @@ func (l *loader) llmAgent(r *report, d *definition, sources map[string]Source) (
 		settings.ResponseFormat = &llm.ResponseFormat{Name: d.name, Schema: f.Schema}
 	}
 	return llmagent.New(d.name, d.body, model,
-		llmagent.WithDescription(d.description), llmagent.WithTools(list...), llmagent.WithSubAgents(children...),
+		llmagent.WithDescription(d.description), llmagent.WithGlobalInstruction(d.global), llmagent.WithTools(list...), llmagent.WithSubAgents(children...),
 		llmagent.WithTransferPolicy(d.policy), llmagent.WithSettings(settings), llmagent.WithHistory(d.history))
 }

@@ -53,6 +53,9 @@ func ownKeys() []key {
 				p.d.subagents, p.d.listed = p.names(k, n), true
 				p.d.unsure = p.d.unsure || len(p.report.problems) > before
 			}},
+		{name: "global_instruction", typ: "a text", example: "You work for Example Ltd.", def: "none",
+			meaning: "What the models of this agent and of all agents under it are told first, before their own words. Requests that begin alike [cost less](models.md#prompt-caches) where an endpoint keeps what it has computed of a prompt.",
+			read:    text(func(d *definition) *string { return &d.global })},
 		{name: "transfer", typ: "a mapping", def: "none of them",
 			meaning: "Whom the agent may hand the conversation to besides its sub-agents, and when.",
 			keys: []key{
@@ -208,6 +211,7 @@ type definition struct {
 
 	name        string
 	description string
+	global      string
 	model       string
 	subagents   []item
 	listed      bool // the key subagents is there

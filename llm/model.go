@@ -30,6 +30,10 @@ type Request struct {
 	Tools []ToolSpec
 	// Stream asks for deltas. Without it an adapter may still answer in pieces.
 	Stream bool
+	// Agent is the path of the agent that asks, its names from the root joined by "/",
+	// or empty. No model sees it: it is for adapters that tell the endpoint which
+	// prompt cache the request goes with.
+	Agent string
 	Settings
 }
 

@@ -20,6 +20,7 @@ import (
 type Agent struct {
 	name         string
 	description  string
+	global       string          // for this agent and all under it
 	prompt       string          // as given to New
 	instructions InstructionFunc // returns the prompt unless an option says otherwise
 	model        llm.Model
@@ -96,6 +97,15 @@ func WithGuards(guards ...agent.Guard) Option {
 // WithInstructionFunc makes the system prompt a function of the invocation; the
 // text given to New is then unused.
 func WithInstructionFunc(f InstructionFunc) Option { return func(a *Agent) { a.instructions = f } }
+
+// WithGlobalInstruction sets what the models of this agent and of all LLM agents under it
+// are told first, before their own instructions; global instructions from further up
+// come before it. It is the place for what all of them have to know, above all if that
+// is long: the requests of a tree then begin alike, and an endpoint that keeps what it
+// has computed of a prompt need not compute it again when the conversation moves. The
+// agents of a graph and those behind an agent tool are trees of their own, which it does
+// not reach.
+func WithGlobalInstruction(text string) Option { return func(a *Agent) { a.global = text } }
 
 // WithSettings tunes the generation: temperature, token limit, tool choice, stop
 // strings, response format.
@@ -209,6 +219,9 @@ func (a *Agent) Routes() []agent.Route { return a.routes }
 // Guards implements agent.Guarded.
 func (a *Agent) Guards() []agent.Guard { return a.guards }
 
+// GlobalInstruction implements agent.GlobalInstructor.
+func (a *Agent) GlobalInstruction() string { return a.global }
+
 // TransferToolName implements agent.TransferToolNamer.
 func (a *Agent) TransferToolName() string { return a.transferName }
 
@@ -312,9 +325,9 @@ func (a *Agent) request(ctx context.Context, inv *agent.Invocation, run view.Run
 	if system == o.prompt {
 		system = o.system
 	} else {
-		system = paragraphs(system, o.transfer)
+		system = paragraphs(paragraphs(o.global, system), o.transfer)
 	}
-	req := &llm.Request{System: system, Messages: messages, Tools: o.tools, Stream: inv.Streaming(), Settings: a.settings}
+	req := &llm.Request{System: system, Messages: messages, Tools: o.tools, Stream: inv.Streaming(), Agent: inv.Node().Path, Settings: a.settings}
 	switch {
 	case len(o.tools) == 0:
 		req.ToolChoice, req.ParallelToolCalls = "", nil

@@ -16,8 +16,9 @@ type offer struct {
 	tools    []llm.ToolSpec
 	targets  []*agent.Node // of transfers
 	transfer string        // the instruction about transfers, "" without targets
+	global   string        // the instructions of all agents under this one's ancestors, and of it
 	prompt   string        // the agent's fixed instructions
-	system   string        // prompt and transfer, joined
+	system   string        // global, prompt and transfer, joined
 
 	view func() any // makes the view of the user's conversation
 	less sync.Map   // *agent.Node → *offer: without this target, and for nil without any
@@ -68,7 +69,12 @@ func (a *Agent) newOffer(n *agent.Node, targets []*agent.Node) *offer {
 		o.tools = append(o.tools, spec)
 		o.transfer = a.transferText
 	}
-	o.system = paragraphs(o.prompt, o.transfer)
+	for up := n; up != nil; up = up.Parent {
+		if g, ok := up.Agent.(agent.GlobalInstructor); ok {
+			o.global = paragraphs(g.GlobalInstruction(), o.global)
+		}
+	}
+	o.system = paragraphs(paragraphs(o.global, o.prompt), o.transfer)
 	return o
 }
 

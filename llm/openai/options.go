@@ -57,6 +57,8 @@ type config struct {
 	maxBytes      int64
 	echo          bool
 	leaked        llm.LeakedCalls
+	cacheKey      *string // the prefix
+	slots         slots
 	log           *slog.Logger
 }
 
@@ -125,6 +127,21 @@ func WithReasoningEcho() Option { return func(c *config) { c.echo = true } }
 // Default llm.LeakedCallsAuto. What a request's Settings say counts more.
 func WithLeakedCalls(l llm.LeakedCalls) Option { return func(c *config) { c.leaked = l } }
 
+// WithPromptCacheKey sends the field prompt_cache_key: the prefix, and the path of the
+// agent that asks, such as "shop/support/billing". OpenAI's endpoint uses it to bring
+// requests that begin alike to the machine that has their beginning in its cache; a
+// prefix for a part of one's users spreads what would be too much for one machine. Other
+// endpoints may refuse the field, so the default is not to send it.
+func WithPromptCacheKey(prefix string) Option { return func(c *config) { c.cacheKey = &prefix } }
+
+// WithSlots sends the field id_slot, by which a llama.cpp server is told which of its
+// slots to answer in: each agent of a tree has one of its own, so that what was computed
+// of its prompt is still there when the conversation comes back to it. The n slots are
+// dealt out in the order in which agents first ask, and again from the first one when
+// there are more agents. The server wants as many (--parallel N). Other endpoints may
+// refuse the field, so the default is not to send it; 0 is none.
+func WithSlots(n int) Option { return func(c *config) { c.slots.n = n } }
+
 // WithLogger logs each attempt, and each call that was written as words, at level
 // debug and each retry at level warn.
 // Neither messages nor secrets are logged. Default: nothing is logged.
@@ -163,6 +180,9 @@ func (c *config) check() (*url.URL, error) {
 	}
 	if c.leaked != llm.LeakedCallsAuto && c.leaked != llm.LeakedCallsOff {
 		problems = append(problems, fmt.Errorf("leaked calls can be auto or off, not %q", c.leaked))
+	}
+	if c.slots.n < 0 {
+		problems = append(problems, errors.New("the number of slots is negative"))
 	}
 	if c.log == nil {
 		problems = append(problems, errors.New("the logger is nil"))

@@ -73,6 +73,7 @@ func (c *client) buildRequest(model string, req *llm.Request) (goopenai.ChatComp
 	if err := p.settings(&req.Settings, maxTokensField(model, c.official)); err != nil {
 		return r, nil, c.errorf(llm.CodeBadRequest, err, "%v", err)
 	}
+	c.caches(p, req.Agent)
 	return r, p, nil
 }
 
