@@ -32,6 +32,9 @@ type Event struct {
 	// Partial marks a delta of the model attempt Attempt.
 	Partial bool
 	Attempt int
+	// Streamed says that a runner has delivered deltas of this whole block before. It is
+	// neither stored nor in JSON.
+	Streamed bool
 	// More joins the event to the next one: both are stored in one atomic write,
 	// or neither. It never appears in JSON.
 	More bool
@@ -291,6 +294,17 @@ func (e *Event) Text() string {
 		return t.Content
 	}
 	return ""
+}
+
+// Visible returns the words for the user that are new with the event, "" if it has none:
+// what a delta adds, or a whole text of which no deltas were delivered. What is said in
+// inner scopes, of tools and graphs, is not for the user. Words of deltas may still
+// be taken back by a [Discard].
+func (e *Event) Visible() string {
+	if e.Scope != "" || e.Streamed {
+		return ""
+	}
+	return e.Text()
 }
 
 // Type returns the payload's type, "" if there is none.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -119,32 +118,12 @@ func (c *conversation) page(d *agent.Relay) {
 // asked about.
 func (db *database) asked(ctx context.Context, key session.Key) ([]*agent.Relay, *session.Fold, error) {
 	fold := &session.Fold{}
-	var relays []*agent.Relay
 	for e, err := range db.Load(ctx, key, 0) {
 		if err != nil {
 			return nil, nil, err
 		}
 		fold.Apply(e)
-		if d, ok := e.Data.(*agent.Relay); ok {
-			relays = append(relays, d)
-		}
 	}
-	return open(relays, fold), fold, nil
-}
-
-// open returns those of the questions that nobody has answered, in the order of the
-// calls.
-func open(relays []*agent.Relay, fold *session.Fold) (asked []*agent.Relay) {
-	for _, call := range fold.Scope("").Run.Pending {
-		if call.Relay == "" || call.Resolved {
-			continue
-		}
-		for _, d := range slices.Backward(relays) { // an id may come again in a later turn
-			if d.ToolCallID == call.ID {
-				asked = append(asked, d)
-				break
-			}
-		}
-	}
-	return asked
+	asked, err := session.Questions(ctx, db, key, fold)
+	return asked, fold, err
 }

@@ -77,7 +77,11 @@ func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.A
 	case !began && results[len(results)-1].Status != agentgraph.Waiting:
 		p.say("the last run of session %s is over: there is nothing to go on with", c.key.ID)
 	}
-	result, asked := &results[len(results)-1], open(relays(log), fold)
+	result := &results[len(results)-1]
+	asked, err := session.Questions(ctx, c.db, c.key, fold)
+	if err != nil {
+		return err
+	}
 	if p.flags.json {
 		writeJSON(p.Stdout, result)
 	} else {
@@ -140,15 +144,6 @@ func each(log []*agent.Event) iter.Seq2[*agent.Event, error] {
 			}
 		}
 	}
-}
-
-func relays(log []*agent.Event) (all []*agent.Relay) {
-	for _, e := range log {
-		if d, ok := e.Data.(*agent.Relay); ok {
-			all = append(all, d)
-		}
-	}
-	return all
 }
 
 // failures returns the last errors of agents, by their names.

@@ -234,7 +234,8 @@ func (a *Agent) call(ctx context.Context, inv *agent.Invocation, run view.Run, c
 // the agent that answers in it, or else the output with which it has finished; what an
 // agent said before it handed over is no answer.
 func runInner(ctx context.Context, inv *agent.Invocation, inner agent.Agent, cause string, input llm.Content, send func(...*agent.Event) bool) (string, error) {
-	last, scope := "", ""
+	var answer agent.Answer
+	scope := ""
 	for e, err := range inv.Runtime().Run(ctx, inner, cause, input) {
 		if err != nil {
 			return "", innerError{err}
@@ -242,28 +243,17 @@ func runInner(ctx context.Context, inv *agent.Invocation, inner agent.Agent, cau
 		if scope == "" {
 			scope = e.Scope // its first event comes before those of scopes inside it
 		}
-		if e.Scope == scope && !e.Partial {
-			switch d := e.Data.(type) {
-			case *agent.Text:
-				last = d.Content
-			case *agent.Transfer:
-				if d.Outcome == agent.TransferCommitted {
-					last = ""
-				}
-			case *agent.HarnessEnd:
-				if d.FinishReason == agent.FinishReasonStop && strings.TrimSpace(last) == "" && len(d.Output) > 0 {
-					last = agent.OutputText(d.Output) // of a graph, or a function, that has said nothing
-				}
-			}
+		if e.Scope == scope {
+			answer.Apply(e)
 		}
 		if !send(e) {
 			return "", context.Cause(ctx)
 		}
 	}
-	if strings.TrimSpace(last) == "" {
+	if strings.TrimSpace(answer.Text) == "" {
 		return "", fmt.Errorf("the agent %s ended without an answer", inner.Name())
 	}
-	return last, nil
+	return answer.Text, nil
 }
 
 // innerError is the error of an inner run in words that the calling model may

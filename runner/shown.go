@@ -30,12 +30,14 @@ func (t *turn) unsettled(scope string, events []*agent.Event) (ids []string) {
 	return ids
 }
 
-// settle takes in what a stored event says about blocks of which deltas were shown. The
-// caller holds mu.
+// settle takes in what a stored event says about blocks of which deltas were shown, and
+// notes on a whole block that they were. The caller holds mu.
 func (t *turn) settle(e *agent.Event) {
-	if len(t.shown) > 0 {
-		t.shown = slices.DeleteFunc(t.shown, func(b block) bool { return b.settledBy(e) })
+	if len(t.shown) == 0 {
+		return
 	}
+	e.Streamed = slices.Contains(t.shown, block{e.Scope, e.ID})
+	t.shown = slices.DeleteFunc(t.shown, func(b block) bool { return b.settledBy(e) })
 }
 
 // settledBy reports whether an event completes or discards the block.

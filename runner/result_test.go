@@ -1,0 +1,120 @@
+package runner_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// A turn's result is what its events come to, streamed or not.
+func TestCollect(t *testing.T) {
+	for _, streamed := range []bool{false, true} {
+		s := scripted.New()
+		s.Add("support", scripted.Reply(scripted.Text("One moment."), scripted.Call(agent.TransferTool, `{"agent_name":"billing","reason":"money"}`), scripted.Usage(10, 2, 0)))
+		s.Add("billing",
+			scripted.Reply(scripted.Text("Let me see."), scripted.CallID("c1", "refund", `{"amount":3}`), scripted.CallID("c2", "refund", `{"amount":4}`), scripted.Usage(20, 3, 0)),
+			scripted.Reply(scripted.Text("Refunded."), scripted.Usage(30, 4, 0)))
+		refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct {
+			Amount int `json:"amount"`
+		}) (string, error) {
+			return "ok", nil
+		}, tools.NeedsApproval())
+		require.NoError(t, err)
+		billing, err := llmagent.New("billing", "", s.Model("billing"), llmagent.WithTools(refund))
+		require.NoError(t, err)
+		support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(billing))
+		require.NoError(t, err)
+		var opts []runner.Option
+		if streamed {
+			opts = append(opts, runner.WithStreaming())
+		}
+		r, err := runner.New(support, sessiontest.Memory(t), opts...)
+		require.NoError(t, err)
+		ctx, key := context.Background(), session.ID("s")
+		none, err := r.Pending(ctx, key)
+		require.NoError(t, err)
+		require.Empty(t, none)
+
+		res, err := runner.Collect(r.Run(ctx, key, llm.UserText("I was charged twice")))
+		require.NoError(t, err)
+		require.Equal(t, agent.Answer{Text: "Let me see.", Agent: "billing", FinishReason: agent.FinishReasonInputRequired}, res.Answer)
+		require.Equal(t, llm.Usage{InputTokens: 30, OutputTokens: 5}, res.Usage)
+		require.Len(t, res.Transfers, 1)
+		require.Equal(t, "money", res.Transfers[0].Reason)
+		require.Equal(t, []string{"c1", "c2"}, callsOf(res.Pending))
+
+		res, err = runner.Collect(r.Resume(ctx, key, runner.Approve("c2")))
+		require.NoError(t, err)
+		require.Equal(t, agent.FinishReasonInputRequired, res.FinishReason)
+		require.Equal(t, "billing", res.Agent)
+		pending, err := r.Pending(ctx, key)
+		require.NoError(t, err)
+		require.Equal(t, []string{"c1"}, callsOf(pending), "a page that is loaded anew asks about the other one")
+		require.JSONEq(t, `{"amount":3}`, string(pending[0].Params))
+
+		res, err = runner.Collect(r.Resume(ctx, key, runner.Deny("c1", "enough")))
+		require.NoError(t, err)
+		require.Equal(t, agent.Answer{Text: "Refunded.", Agent: "billing", FinishReason: agent.FinishReasonStop}, res.Answer)
+		require.Empty(t, res.Pending)
+		pending, err = r.Pending(ctx, key)
+		require.NoError(t, err)
+		require.Empty(t, pending)
+
+		res, err = runner.Collect(r.Run(ctx, key, llm.UserText("And now?"))) // the script is at its end
+		require.Error(t, err)
+		require.Equal(t, agent.FinishReasonError, res.FinishReason)
+		require.Equal(t, "billing", res.Agent)
+	}
+}
+
+// The words for the user are the same whether they come in deltas or whole.
+func TestVisible(t *testing.T) {
+	for _, opts := range [][]runner.Option{nil, {runner.WithStreaming()}} {
+		s := scripted.New()
+		s.Add("support", scripted.Reply(scripted.Text("One ", "moment. "), scripted.Call("ask", `{"input":"why"}`)),
+			scripted.Reply(scripted.Text("That ", "is why.")))
+		s.Add("inner", scripted.Reply(scripted.Text("Not ", "for the user")))
+		inner, err := llmagent.New("inner", "", s.Model("inner"))
+		require.NoError(t, err)
+		ask, err := agenttool.New(inner, agenttool.WithName("ask"))
+		require.NoError(t, err)
+		support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithTools(ask))
+		require.NoError(t, err)
+		r, err := runner.New(support, sessiontest.Memory(t), opts...)
+		require.NoError(t, err)
+		var words []string
+		for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText("Why?")) {
+			require.NoError(t, err)
+			if w := e.Visible(); w != "" {
+				words = append(words, w)
+			}
+		}
+		if opts == nil {
+			require.Equal(t, []string{"One moment. ", "That is why."}, words)
+		} else {
+			require.Equal(t, []string{"One ", "moment. ", "That ", "is why."}, words)
+		}
+		for e, err := range r.History(context.Background(), session.ID("s")) {
+			require.NoError(t, err)
+			require.False(t, e.Streamed, "the log does not tell")
+		}
+	}
+}
+
+func callsOf(relays []*agent.Relay) (calls []string) {
+	for _, d := range relays {
+		calls = append(calls, d.ToolCallID)
+	}
+	return calls
+}
