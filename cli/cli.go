@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -62,7 +63,6 @@ type Streams struct {
 // signal ends the turn under way, the second one the program.
 func Main(opts ...Option) {
 	in := watchSignals(os.Exit)
-	quietRedis()
 	streams := Streams{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}
 	os.Exit(run(context.Background(), os.Args[1:], streams, in, opts))
 }
@@ -109,8 +109,10 @@ type program struct {
 	dir      string
 	tools    []tools.Tool
 
-	grpc          *GRPC            // nil: not built in
-	a2a03         a2aserver.Option // nil: not built in
+	postgres      func(ctx context.Context, address string) (session.Store, error) // nil: not built in
+	redis         Redis                                                            // nil: not built in
+	grpc          *GRPC                                                            // nil: not built in
+	a2a03         a2aserver.Option                                                 // nil: not built in
 	a2a03Bindings []a2a.Binding
 
 	out    *firstError // Stdout

@@ -71,6 +71,10 @@ func (p *program) help() string {
 	if p.embedded() {
 		path = ""
 	}
+	database := ""
+	if p.postgres != nil {
+		database = ", or with --db postgres://… in a database"
+	}
 	return fmt.Sprintf(`%[1]s runs trees of LLM agents. An agent that another one is better suited than
 hands it the conversation; the other one answers, and stays in charge.
 
@@ -82,11 +86,11 @@ If none of them is set, the offline model answers: it uses no network, compares
 words and understands nothing, and standard error says so.
 
 Sessions are kept in a SQLite file, by default %[3]s
-below $XDG_STATE_HOME or ~/.local/state, or with --db postgres://… in a database.
+below $XDG_STATE_HOME or ~/.local/state%[4]s.
 
 Exit status: 0 answered, 2 bad input or configuration, 3 the model or a tool
 failed or transfers were rejected, 4 a limit was reached, 5 waiting for an
-approval, 6 the session is busy, 130 interrupted.`, p.name, path, p.stateFile())
+approval, 6 the session is busy, 130 interrupted.`, p.name, path, p.stateFile(), database)
 }
 
 // noCommand is what a command does that has only subcommands.
@@ -212,10 +216,17 @@ func (p *program) withPath(cmd *cobra.Command, use string, extra int, run func(c
 }
 
 func (p *program) dbFlag(fs *pflag.FlagSet) {
-	fs.StringVar(&p.flags.db, "db", "", "SQLite `FILE` that holds the sessions, the postgres:// address of a database, or "+memoryDB+" (default "+p.stateFile()+" in the state directory)")
+	address := ""
+	if p.postgres != nil {
+		address = " the postgres:// address of a database,"
+	}
+	fs.StringVar(&p.flags.db, "db", "", "SQLite `FILE` that holds the sessions,"+address+" or "+memoryDB+" (default "+p.stateFile()+" in the state directory)")
 }
 
 func (p *program) redisFlag(fs *pflag.FlagSet) {
+	if p.redis == nil {
+		return
+	}
 	fs.StringVar(&p.flags.redis, "redis", "", "redis:// `URL` of a server through which sessions are followed word by word")
 }
 

@@ -12,13 +12,17 @@ import (
 )
 
 func (p *program) followCommand() *cobra.Command {
+	live := " Answers come whole: the database is looked into a\nfew times a second."
+	if p.redis != nil {
+		live = ` With --redis here and there the answers come word
+by word; without it they come whole, because then the database is looked into a few
+times a second.`
+	}
 	cmd := &cobra.Command{
 		Use:   "follow ID",
 		Short: "Print what happens in a session while it happens",
 		Long: `Prints what was said and done in a session, and then what is, until an interrupt.
-Another process runs the session. With --redis here and there the answers come word
-by word; without it they come whole, because then the database is looked into a few
-times a second. The session need not exist yet.`,
+Another process runs the session.` + live + ` The session need not exist yet.`,
 		Args: exactly("ID"),
 		RunE: p.followSession,
 	}

@@ -3,33 +3,31 @@ package cli
 import (
 	"context"
 	"log/slog"
+	"time"
 
-	driver "github.com/redis/go-redis/v9"
-
-	"github.com/agentarbor/arbor/session/redis"
+	"github.com/agentarbor/arbor/session"
 )
+
+// Redis puts a live tail, through a server at a URL, around a store, as package
+// session/redis does: it looks every poll interval whether something was missed, and says
+// to the logger, at levels from info on, what people should know.
+type Redis func(ctx context.Context, url string, store session.Store, poll time.Duration, logger *slog.Logger) (session.Store, error)
+
+// WithRedis gives commands the flag --redis.
+func WithRedis(r Redis) Option { return func(p *program) { p.redis = r } }
 
 // goLive puts the live tail of --redis around the database.
 func (p *program) goLive(ctx context.Context, db *database) error {
 	if p.flags.redis == "" {
 		return nil
 	}
-	tail, err := redis.New(ctx, p.flags.redis, db.Store, redis.WithPoll(pollInterval), redis.WithLogger(slog.New(sayer{p})))
+	tail, err := p.redis(ctx, p.flags.redis, db.Store, pollInterval, slog.New(sayer{p}))
 	if err != nil {
 		return usagef("--redis: %w", err)
 	}
 	db.Store = tail
 	return nil
 }
-
-// quietRedis keeps the driver from writing to standard error by itself: what people
-// should know is said by the tail. The setting is the process's, and so this is for
-// Main.
-func quietRedis() { driver.SetLogger(silence{}) }
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 // sayer is a handler of log records that says warnings, and that something is well
 // again, as the command says things. Attributes but the error are left out.

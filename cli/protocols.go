@@ -11,8 +11,9 @@ import (
 	"github.com/agentarbor/arbor/agentfile"
 )
 
-// Every program speaks A2A 1.0 over JSON-RPC and HTTP+JSON. What is below is large, so
-// that a program has it only if it says so; the command arbor does.
+// Every program keeps sessions in SQLite, and speaks A2A 1.0 over JSON-RPC and HTTP+JSON.
+// Other stores and protocols are large, so that a program has them only if it says so;
+// the command arbor does.
 
 // GRPC is the gRPC binding of A2A, as package a2a/a2agrpc has it.
 type GRPC struct {

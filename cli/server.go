@@ -5,13 +5,22 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/agentarbor/arbor/session/postgres"
+	"github.com/agentarbor/arbor/session"
 )
+
+// WithPostgres lets --db be the postgres:// address of a database, which open connects to,
+// as package session/postgres does.
+func WithPostgres(open func(ctx context.Context, address string) (session.Store, error)) Option {
+	return func(p *program) { p.postgres = open }
+}
 
 // openPostgres connects to the database of an address.
 func (p *program) openPostgres(ctx context.Context) (*database, error) {
 	shown := withoutPassword(p.flags.db)
-	store, err := postgres.Open(ctx, p.flags.db)
+	if p.postgres == nil {
+		return nil, usagef("--db %s: this program has no PostgreSQL in it; the option cli.WithPostgres adds it", shown)
+	}
+	store, err := p.postgres(ctx, p.flags.db)
 	if err != nil {
 		return nil, usagef("the sessions' database %s cannot be used: %w", shown, err)
 	}

@@ -1,25 +1,43 @@
-// Command arbor runs trees of LLM agents. All of it is package cli, with the larger
-// protocols of its remote agents.
+// Command arbor runs trees of LLM agents. All of it is package cli, with the stores and
+// the protocols that are too large for every program.
 package main
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
+	driver "github.com/redis/go-redis/v9"
 	"google.golang.org/grpc"
 
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/postgres"
+	"github.com/agentarbor/arbor/session/redis"
 )
 
 func main() {
+	driver.SetLogger(silence{})
 	cli.Main(
+		cli.WithPostgres(func(ctx context.Context, address string) (session.Store, error) { return postgres.Open(ctx, address) }),
+		cli.WithRedis(liveTail),
 		cli.WithA2A03(a2av0.Bindings(), a2av0.Server()),
 		cli.WithGRPC(cli.GRPC{Binding: a2agrpc.Binding(), Interface: a2agrpc.Interface, Server: grpcServer}),
 	)
 }
+
+func liveTail(ctx context.Context, url string, s session.Store, poll time.Duration, logger *slog.Logger) (session.Store, error) {
+	return redis.New(ctx, url, s, redis.WithPoll(poll), redis.WithLogger(logger))
+}
+
+// silence keeps the driver of Redis from writing to standard error by itself: what people
+// should know is said by the tail.
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
 
 func grpcServer(s *a2aserver.Server, logger *slog.Logger) (cli.GRPCServer, error) {
 	return a2agrpc.NewServer(s, a2agrpc.WithLogger(logger), grpc.ConnectionTimeout(10*time.Second))
