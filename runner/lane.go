@@ -358,6 +358,9 @@ func (l *lane) flushDelivery() bool { return l.show(session.Run{}, nil) }
 // show hands on a partial event, one that an inner scope has stored, or with nil
 // what was stored here, and notes whether the consumer wants more.
 func (l *lane) show(run session.Run, e *agent.Event) bool {
+	if l.stopped { // of several who had something to show, one before was the last
+		return false
+	}
 	if e != nil {
 		if e.RunID == "" {
 			l.stamp(run, e)

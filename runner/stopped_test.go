@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -66,4 +67,44 @@ func TestDeltasInsideOfAStoppedGraph(t *testing.T) {
 	}
 	require.NotEmpty(t, shown)
 	require.Equal(t, []string{shown}, dropped)
+}
+
+// The consumer breaks out of a turn at one of several deltas that nodes side by side want
+// to be shown: its code does not run again, and somebody else can finish the turn.
+func TestBreakAmongDeltas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		speaker, err := agent.New("speaker", "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+			return func(yield func(*agent.Event, error) bool) {
+				id := inv.NewID()
+				if yield(&agent.Event{ID: id, Partial: true, Attempt: 1, Data: &agent.Text{Content: "Well."}}, nil) {
+					yield(&agent.Event{ID: id, Data: &agent.Text{Content: "Well."}}, nil)
+				}
+			}
+		})
+		require.NoError(t, err)
+		b := agentgraph.NewBuilder("graph").Node("start", speaker).Entrypoint("start")
+		for _, id := range []string{"a", "b", "c", "d"} {
+			b.Node(id, speaker).Edge("start", id)
+		}
+		g, err := b.Build()
+		require.NoError(t, err)
+		r, err := runner.New(g, sessiontest.Memory(t), runner.WithStreaming())
+		require.NoError(t, err)
+
+		shown := 0
+		for e, err := range r.Run(t.Context(), s1, llm.UserText("Hello")) {
+			require.NoError(t, err)
+			if !e.Partial || e.Agent == "start" {
+				continue
+			}
+			if shown++; shown == 2 {
+				break
+			}
+			synctest.Wait() // until the others want to be shown something
+		}
+		require.Equal(t, 2, shown)
+		events, err := collect(r.Resume(t.Context(), s1))
+		require.NoError(t, err)
+		require.Equal(t, agent.FinishReasonStop, events[len(events)-1].Data.(*agent.HarnessEnd).FinishReason)
+	})
 }
