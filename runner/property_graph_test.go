@@ -24,7 +24,7 @@ import (
 )
 
 var (
-	someNodes    = rapid.IntRange(1, 5)
+	someNodes    = rapid.OneOf(rapid.IntRange(1, 5), rapid.IntRange(4, 8))
 	nodeKinds    = rapid.SampledFrom([]string{"worker", "worker", "pair", "guarded", "function", "function", "graph", "remote"})
 	someStrategy = rapid.SampledFrom([]agentgraph.Strategy{agentgraph.FailFast, agentgraph.Continue, agentgraph.Retry})
 	errNode      = errors.New("the node gives up")
@@ -215,10 +215,15 @@ func (w *world) outside(name string) agent.Agent {
 		w.remotes["/"+name] = true // agents inside of tools may be called the same
 		return a
 	case 9:
-		w.traits[name] = traits{outside: true}
-		return w.graph(name, false)
+		return w.planned(name)
 	}
 	return nil
+}
+
+// planned makes an agent of the conversation that is a graph.
+func (w *world) planned(name string) agent.Agent {
+	w.traits[name] = traits{outside: true}
+	return w.graph(name, false)
 }
 
 // outsideTool makes an agent tool of such an agent.

@@ -20,9 +20,13 @@ import (
 
 var treeSizes = rapid.OneOf(rapid.IntRange(1, 6), rapid.IntRange(2, 6), rapid.IntRange(2, 6), rapid.IntRange(7, 50))
 
-// tree builds a random tree of at most 50 agents, at most 6 deep.
+// tree builds a random tree of at most 50 agents, at most 6 deep, or of one that is a graph.
 func (w *world) tree() {
 	n := treeSizes.Draw(w.rt, "agents")
+	alone := oneInTen.Draw(w.rt, "a graph alone") == 9
+	if alone {
+		n = 1
+	}
 	if n >= 40 {
 		w.happened["forty agents"] = true
 	}
@@ -58,7 +62,10 @@ func (w *world) tree() {
 			}
 		}
 		var a agent.Agent
-		if i > 0 && len(kids[i])+len(routes) == 0 {
+		switch {
+		case alone:
+			a = w.planned(w.names[i])
+		case i > 0 && len(kids[i])+len(routes) == 0:
 			a = w.outside(w.names[i])
 		}
 		if a == nil {
