@@ -74,7 +74,7 @@ type scope struct {
 	last    string // the run that ended last in this turn
 	within  string // the scope around an inner one
 	known   bool   // within is
-	handed  bool   // the last run has ended with a transfer, whose target has not run yet
+	handed  string // the target of the transfer that the last run has ended with, until it runs
 	past    bool   // of a session that this one is a fork of; nothing of it is closed here
 	pending map[string]*call
 }
@@ -310,7 +310,7 @@ func (c *Checker) result(e *agent.Event, d *agent.ToolResult, s *scope) {
 	case call.run != e.RunID || call.tool != d.Name:
 		c.fail(e, "a result of %q in the run %s for a call of %q in the run %s", d.Name, e.RunID, call.tool, call.run)
 	}
-	if inner := c.opened[e.ID]; inner != nil && inner.handed && !d.IsError {
+	if inner := c.opened[e.ID]; inner != nil && inner.handed != "" && !d.IsError {
 		c.fail(e, "the call %q has a result before the agent has run that the conversation inside of it went to", e.ID)
 	}
 	delete(s.pending, e.ID)

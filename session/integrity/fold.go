@@ -18,6 +18,8 @@ func (c *Checker) compare() {
 		run := &c.fold.Scope(name).Run
 		switch {
 		case s.past:
+		case s.handed != "" && (run.ID != s.last || run.Target != s.handed || c.fold.Scope(name).Active != s.handed):
+			wrong("has forgotten that the scope %q was handed over to %q", name, s.handed)
 		case (s.open != "") != slices.Contains(open, name):
 			wrong("is wrong about whether a run of the scope %q is open", name)
 		case s.open != "" && s.open != run.ID:

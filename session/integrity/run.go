@@ -21,7 +21,7 @@ func (c *Checker) start(e *agent.Event, forked bool) {
 		c.begin(e, s)
 	}
 	c.runs[e.RunID] = &run{agent: e.Agent, scope: e.Scope}
-	s.open, s.paused, s.past, s.handed = e.RunID, "", false, false
+	s.open, s.paused, s.past, s.handed = e.RunID, "", false, ""
 }
 
 // begin checks a run that nothing of the kind was before.
@@ -93,7 +93,10 @@ func (c *Checker) end(e *agent.Event, d *agent.HarnessEnd, s *scope, r *run) {
 		}
 	}
 	r.ended = true
-	s.open, s.last, s.handed = "", e.RunID, d.FinishReason == agent.FinishReasonTransfer
+	s.open, s.last, s.handed = "", e.RunID, ""
+	if d.FinishReason == agent.FinishReasonTransfer {
+		s.handed = d.Target
+	}
 }
 
 // asks reports whether somebody was asked about a call, if there are any.
