@@ -207,6 +207,7 @@ func (w *world) act(r *runner.Runner, a act) bool {
 		w.t.Fatalf("%s", strings.Join(w.problems, "\n"))
 	}
 	before := len(w.log)
+	clear(w.story.awaited) // what was cut off there is over
 	w.read(r)
 	w.checkError(got.err, a, died)
 	checkLogOf(w.t, r, w.log, w.resumeRoot)
@@ -217,6 +218,9 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	w.checkRoutes()
 	if !cut {
 		w.checkCounts(w.log[before:])
+		if a.whole && got.err == nil && len(w.story.awaited) > 0 {
+			w.t.Fatalf("in agent tools the conversation went to %v, who did not run", w.story.awaited)
+		}
 	}
 	w.checkWarm(r)
 	w.checkSpans()

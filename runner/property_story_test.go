@@ -17,9 +17,10 @@ type logStory struct {
 	calls      map[string]*callStory
 	questions  []*question // in the order in which they were asked
 	byRelay    map[string]*question
-	scopes     map[string]bool
+	scopes     map[string]bool // of agent tools, whether the conversation has called them
 	runs       map[string]*runStory
 	promised   map[string][]string // what calls were told that brought the run's end about, by scope
+	awaited    map[string]string   // who has to run next in the scope of a call of the conversation
 
 	handed    map[string]*agent.Transfer // the last one of each scope
 	transfers int                        // of this turn, in all scopes
@@ -47,7 +48,7 @@ type question struct {
 
 func newStory() logStory {
 	return logStory{calls: make(map[string]*callStory), byRelay: make(map[string]*question), scopes: make(map[string]bool),
-		runs: make(map[string]*runStory), promised: make(map[string][]string), hops: make(map[[2]string]bool),
+		runs: make(map[string]*runStory), promised: make(map[string][]string), awaited: make(map[string]string), hops: make(map[[2]string]bool),
 		handed: make(map[string]*agent.Transfer)}
 }
 
@@ -78,6 +79,7 @@ func (s *logStory) add(e *agent.Event, happened map[string]bool) {
 			happened["a transfer beyond the limit"] = true
 		}
 	case *agent.HarnessStart:
+		delete(s.awaited, e.Scope)
 		s.runs[e.RunID] = &runStory{agent: d.AgentID}
 		if conversation {
 			s.runs[e.RunID].agent = "/" + d.AgentID
@@ -86,9 +88,9 @@ func (s *logStory) add(e *agent.Event, happened map[string]bool) {
 			s.unfinished, s.paused = true, false
 		} else if agent.Conductor(e.Scope) != "" {
 			happened["a graph"] = true
-		} else if !s.scopes[e.Scope] {
-			s.scopes[e.Scope] = true
-			if c := s.calls[e.ParentID]; c != nil {
+		} else if _, known := s.scopes[e.Scope]; !known {
+			c := s.calls[e.ParentID]
+			if s.scopes[e.Scope] = c != nil && c.scope == ""; c != nil {
 				c.scopes++
 				happened["an agent tool"] = true
 				if c.scope != "" {
@@ -98,6 +100,9 @@ func (s *logStory) add(e *agent.Event, happened map[string]bool) {
 		}
 	case *agent.HarnessEnd:
 		delete(s.promised, e.Scope)
+		if s.scopes[e.Scope] && d.FinishReason == agent.FinishReasonTransfer {
+			s.awaited[e.Scope] = d.Target
+		}
 		if conversation {
 			s.unfinished, s.paused = d.FinishReason == agent.FinishReasonTransfer, d.FinishReason == agent.FinishReasonInputRequired
 		}
