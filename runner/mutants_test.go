@@ -99,7 +99,7 @@ func TestMutants(t *testing.T) {
 	wg.Wait()
 }
 
-var failedAfter = regexp.MustCompile(`failed after (\d+) tests: (.*)`)
+var failedAfter = regexp.MustCompile(`(?:failed|panic) after (\d+) tests: (.*)`)
 
 // plant builds the tests with the fault in them and lets TestProperties look for it. It
 // says how that was found.
@@ -114,6 +114,7 @@ func (m mutant) plant(ctx context.Context, dir string) (verdict string, failed e
 	}
 	cmd := exec.CommandContext(ctx, binary, "-test.run", "^TestProperties$", "-test.failfast", "-test.timeout", mutantTime.String(),
 		"-rapid.checks", strconv.Itoa(mutantChecks), "-rapid.shrinktime", "0s")
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir) // where it tells what was played
 	began := time.Now()
 	out, err := cmd.CombinedOutput()
 	took := fmt.Sprintf("%5.1f s, %5.1f s of processors", time.Since(began).Seconds(), (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds())
@@ -125,6 +126,8 @@ func (m mutant) plant(ctx context.Context, dir string) (verdict string, failed e
 		return "", err
 	case found != nil:
 		return fmt.Sprintf("%s, case %s: %s", took, found[1], m.reason(out, found[2])), nil
+	case bytes.Contains(out, []byte("flaky test, can not reproduce a failure")):
+		return took + ", a case that fails sometimes", nil
 	case bytes.Contains(out, []byte("panic: test timed out")):
 		return took + ", it hangs", nil
 	case bytes.Contains(out, []byte("panic: ")), bytes.Contains(out, []byte("fatal error: ")):
