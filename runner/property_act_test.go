@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"strings"
 
@@ -45,6 +46,7 @@ func (w *world) action(r *runner.Runner) {
 	}
 	what := choice.Draw(w.rt, "action")
 	w.happened[what] = true
+	w.acts = append(w.acts, what)
 	switch what {
 	case "run":
 		msg, meta := w.message(), runner.WithMetadata(hostileMetadata.Draw(w.rt, "metadata"))
@@ -83,10 +85,13 @@ var userMessages = rapid.SampledFrom([]llm.Message{
 
 func (w *world) message() llm.Message {
 	w.turn++
+	messages := userMessages
 	if oneInTen.Draw(w.rt, "hostile message") == 9 {
-		return hostileMessages.Draw(w.rt, "message")
+		messages = hostileMessages
 	}
-	return userMessages.Draw(w.rt, "message")
+	m := messages.Draw(w.rt, "message")
+	w.acts = append(w.acts, fmt.Sprintf("  says %.60q", m.PlainText()))
+	return m
 }
 
 // advance takes some steps of the turn, as an engine would that makes turns
@@ -135,6 +140,7 @@ func (w *world) decide(r *runner.Runner) {
 	if oneInTen.Draw(w.rt, "about nothing") == 9 {
 		given = append(given, runner.Approve("nothing"))
 	}
+	w.acts = append(w.acts, fmt.Sprintf("  with the decisions %+v", given))
 	a := act{whole: true, start: func(ctx context.Context) iter.Seq2[*agent.Event, error] { return r.Resume(ctx, s1, given...) }}
 	fresh := make(map[*question]runner.Decision)
 	for _, d := range given {
@@ -178,11 +184,14 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	switch how {
 	case "":
 	case "store dies", "answer lost":
-		w.store.dieAt(writeAts.Draw(w.rt, "write"), how == "answer lost")
+		n := writeAts.Draw(w.rt, "write")
+		w.acts = append(w.acts, fmt.Sprintf("  disturbed by %q at write %d", how, n))
+		w.store.dieAt(n, how == "answer lost")
 	default:
 		if at = stopAts.Draw(w.rt, "at"); !a.whole {
 			how = ""
 		}
+		w.acts = append(w.acts, fmt.Sprintf("  disturbed by %q at event %d, if there is one", how, at))
 	}
 	got := delivery{w: w, whole: a.whole, deltas: make(map[string]string), settled: make(map[string]bool),
 		calls: make(map[string]string), deep: make(map[string]bool)}
@@ -206,6 +215,7 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	if len(w.problems) > 0 {
 		w.t.Fatalf("%s", strings.Join(w.problems, "\n"))
 	}
+	w.acts = append(w.acts, fmt.Sprintf("  gave %d events and the error %v", n, got.err))
 	before := len(w.log)
 	clear(w.story.awaited) // what was cut off there is over
 	w.read(r)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,6 +49,7 @@ func (w *world) fork(to session.Key) {
 		require.NoError(w.t, past.Fork(ctx, s1, seq, to))
 	}
 	w.happened["a fork"] = true
+	w.acts, w.forks = append(w.acts, fmt.Sprintf("%s behind seq %d, then %s twice", to, seq, what)), append(w.forks, to)
 
 	// What models and tools know of the session is not what they know of the fork.
 	last, ran := w.last, w.ran
@@ -126,7 +128,9 @@ func (w *world) goOn(ctx context.Context, key session.Key, what string) {
 	defer cancel()
 	w.key, w.stop, w.stopped = key, cancel, false
 	if oneInFour.Draw(w.rt, "dies") == 0 {
-		w.store.dieAt(forkWrites.Draw(w.rt, "write"), rapid.Bool().Draw(w.rt, "answer lost"))
+		n, lost := forkWrites.Draw(w.rt, "write"), rapid.Bool().Draw(w.rt, "answer lost")
+		w.acts = append(w.acts, fmt.Sprintf("  the store dies at write %d, behind it: %v", n, lost))
+		w.store.dieAt(n, lost)
 	}
 	r := w.runner()
 	var err error
@@ -145,6 +149,7 @@ func (w *world) goOn(ctx context.Context, key session.Key, what string) {
 	if died {
 		w.happened["a store that dies in a fork"] = true
 	}
+	w.acts = append(w.acts, fmt.Sprintf("  gave the error %v", err))
 	w.checkError(err, act{}, died)
 }
 

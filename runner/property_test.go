@@ -65,6 +65,8 @@ func TestProperties(t *testing.T) {
 		t.Run(fmt.Sprint("shard ", i+1), func(st *testing.T) {
 			st.Parallel()
 			over := func() bool { return failFast && t.Failed() } // of another shard
+			told := &failedCase{t: st}
+			st.Cleanup(told.done)
 			if over() {
 				st.SkipNow()
 			}
@@ -84,8 +86,8 @@ func TestProperties(t *testing.T) {
 				if over() {
 					return
 				}
-				w := newWorld(rapidTB{t, rt}, rt)
-				w.play()
+				w := newWorld(rapidTB{t, rt, told}, rt)
+				w.play(told)
 				seen.add(w)
 			})
 		})
@@ -104,13 +106,22 @@ func (s shard) Name() string { return s.name }
 // rapidTB lets helpers that want a testing.TB fail a rapid check.
 type rapidTB struct {
 	testing.TB
-	rt *rapid.T
+	rt   *rapid.T
+	told *failedCase
 }
 
-func (t rapidTB) Helper()                           {}
-func (t rapidTB) Errorf(format string, args ...any) { t.rt.Errorf(format, args...) }
-func (t rapidTB) FailNow()                          { t.rt.FailNow() }
-func (t rapidTB) Fatalf(format string, args ...any) { t.rt.Fatalf(format, args...) }
+func (t rapidTB) Helper()  {}
+func (t rapidTB) FailNow() { t.rt.FailNow() }
+
+func (t rapidTB) Errorf(format string, args ...any) {
+	t.told.why = fmt.Sprintf(format, args...)
+	t.rt.Errorf(format, args...)
+}
+
+func (t rapidTB) Fatalf(format string, args ...any) {
+	t.told.why = fmt.Sprintf(format, args...)
+	t.rt.Fatalf(format, args...)
+}
 
 // tally counts what cases have come to, because checks of what never happens
 // prove nothing.
@@ -161,6 +172,8 @@ type world struct {
 	resumeRoot bool
 	processes  []*runner.Runner
 	ids        int64 // given out so far
+	acts       []string
+	forks      []session.Key
 
 	log     []*agent.Event // as it was last loaded
 	known   []string       // the JSON of each event when it was first seen
@@ -241,12 +254,8 @@ func (w *world) halt() {
 	w.stop()
 }
 
-func (w *world) play() {
-	defer func() {
-		if w.rt.Failed() {
-			w.tell()
-		}
-	}()
+func (w *world) play(told *failedCase) {
+	defer func() { told.close(w, recover()) }()
 	w.tree()
 	w.store = newPropertyStore(w.t, rapid.Bool().Draw(w.rt, "codec"))
 	w.opts = append(w.opts, runner.WithIDs(w.newID))
@@ -286,14 +295,6 @@ func (w *world) play() {
 }
 
 var someForks = rapid.SampledFrom([]int{0, 0, 1, 2})
-
-// tell writes down the log of a case that has failed.
-func (w *world) tell() {
-	for e, err := range w.store.Load(context.Background(), s1, 0) {
-		data, _ := e.MarshalJSON()
-		w.rt.Logf("%s %v", data, err)
-	}
-}
 
 var someLimit = rapid.IntRange(0, 4)
 
