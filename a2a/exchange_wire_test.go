@@ -174,7 +174,7 @@ func messageEvent(text string) string {
 // turns of a fixture that may be cut off.
 
 func (f *fixture) collect(seq iter.Seq2[*agent.Event, error]) (events []*agent.Event, streamed string, err error) {
-	for e, turnErr := range seq {
+	for e, turnErr := range sessiontest.Turn(f.t, seq) {
 		switch {
 		case turnErr != nil:
 			err = turnErr
@@ -196,7 +196,7 @@ func (f *fixture) again(t *testing.T, root agent.Agent, opts ...runner.Option) *
 	t.Helper()
 	r, err := runner.New(root, f.store, opts...)
 	require.NoError(t, err)
-	return &fixture{r, f.store}
+	return &fixture{r, f.store, t}
 }
 
 // crashed returns a copy of the session as a crash behind the n-th event of a type

@@ -134,6 +134,7 @@ func transfer() scripted.Answer {
 type fixture struct {
 	*runner.Runner
 	store session.Store
+	t     testing.TB
 }
 
 func newRunner(t *testing.T, root agent.Agent, opts ...runner.Option) *fixture {
@@ -141,14 +142,14 @@ func newRunner(t *testing.T, root agent.Agent, opts ...runner.Option) *fixture {
 	store := sessiontest.Memory(t)
 	r, err := runner.New(root, store, opts...)
 	require.NoError(t, err)
-	return &fixture{r, store}
+	return &fixture{r, store, t}
 }
 
 var key = session.ID("s1")
 
 // turn runs a turn and returns its stored events, the streamed text, and its error.
 func (f *fixture) turn(text string) (events []*agent.Event, streamed string, err error) {
-	for e, turnErr := range f.Run(context.Background(), key, llm.UserText(text)) {
+	for e, turnErr := range sessiontest.Turn(f.t, f.Run(context.Background(), key, llm.UserText(text))) {
 		switch {
 		case turnErr != nil:
 			err = turnErr
@@ -509,7 +510,7 @@ func TestResumeRejoinsTask(t *testing.T) {
 	// What a crash leaves behind: the handle is stored, the run is open.
 	r, err := runner.New(remote, store)
 	require.NoError(t, err)
-	_, _, err = (&fixture{r, store}).turn("first")
+	_, _, err = (&fixture{r, store, t}).turn("first")
 	require.NoError(t, err)
 	crashed := sessiontest.Memory(t)
 	lease, err := crashed.Acquire(context.Background(), key, session.Self())

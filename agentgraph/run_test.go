@@ -66,7 +66,7 @@ func try(t testing.TB, a *agentgraph.Agent, input string, opts ...runner.Option)
 	r, err := runner.New(a, sessiontest.Memory(t), opts...)
 	require.NoError(t, err)
 	var failed error
-	for _, err := range r.Run(context.Background(), session.ID("s"), llm.UserText(input)) {
+	for _, err := range sessiontest.Turn(t, r.Run(context.Background(), session.ID("s"), llm.UserText(input))) {
 		failed = err
 	}
 	var events []*agent.Event

@@ -50,7 +50,7 @@ func turn(t testing.TB, r *runner.Runner, store session.Store, text string) (eve
 	for _, e := range log(t, store) {
 		started[e.RunID] = true
 	}
-	for e, turnErr := range r.Run(context.Background(), key, llm.UserText(text)) {
+	for e, turnErr := range sessiontest.Turn(t, r.Run(context.Background(), key, llm.UserText(text))) {
 		if turnErr != nil {
 			err = turnErr
 			break

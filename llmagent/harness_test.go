@@ -65,7 +65,7 @@ var key = session.ID("s1")
 
 // say runs a turn to its end.
 func (s *solo) say(ctx context.Context) (events []*agent.Event, failed error) {
-	for e, err := range s.runner.Run(ctx, key, llm.UserText("Hello")) {
+	for e, err := range sessiontest.Turn(s.t, s.runner.Run(ctx, key, llm.UserText("Hello"))) {
 		if err != nil {
 			failed = err
 		} else {

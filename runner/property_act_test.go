@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // act is one call of a runner's method, and what is known of it beforehand.
@@ -193,11 +194,17 @@ func (w *world) act(r *runner.Runner, a act) bool {
 		}
 		w.acts = append(w.acts, fmt.Sprintf("  disturbed by %q at event %d, if there is one", how, at))
 	}
-	got := delivery{w: w, whole: a.whole, deltas: make(map[string]string), settled: make(map[string]bool),
-		calls: make(map[string]string), deep: make(map[string]bool)}
+	got := delivery{w: w, shown: make(map[string]bool)}
 	n, broken := 0, false
-	for e, err := range a.start(ctx) {
+	turn := a.start(ctx)
+	if a.whole {
+		turn = sessiontest.Turn(w.t, turn)
+	}
+	for e, err := range turn {
 		got.take(e, err)
+		if err != nil && (how == "store dies" || how == "answer lost") {
+			break // what was shown can neither be stored nor discarded
+		}
 		if n++; n != at || err != nil {
 			continue
 		}
@@ -267,59 +274,28 @@ func (w *world) disturb(r *runner.Runner, how string) {
 
 // delivery is what a consumer got.
 type delivery struct {
-	w       *world
-	whole   bool           // deltas are delivered, too
-	events  []*agent.Event // without partial ones
-	err     error
-	deltas  map[string]string
-	settled map[string]bool
-	calls   map[string]string // the scopes of calls that came in this action
-	deep    map[string]bool   // scopes of agent tools that are called in other scopes
+	w      *world
+	events []*agent.Event // without partial ones
+	err    error
+	shown  map[string]bool // blocks of which deltas came, until they are stored or discarded
 }
 
+// take takes in what comes next, which sessiontest.Turn has looked at.
 func (d *delivery) take(e *agent.Event, err error) {
-	t := d.w.t
-	if d.err != nil {
-		t.Fatalf("something comes after the error %v", d.err)
-	}
 	switch {
 	case err != nil:
-		require.Nil(t, e)
+		require.Nil(d.w.t, e)
 		d.err = err
-		return
 	case e.Partial:
-		if !d.w.streaming || d.settled[e.ID] || e.Attempt < 1 {
-			t.Fatalf("a delta that nobody asked for, of a block that is over, or without attempt: %+v", e)
-		}
-		d.deltas[e.ID] += partialText(e)
-		return
-	}
-	d.events = append(d.events, e)
-	switch data := e.Data.(type) {
-	case *agent.ToolCall:
-		d.calls[e.ID] = e.Scope
-	case *agent.HarnessStart:
-		call := d.w.story.calls[e.ParentID]
-		d.deep[e.Scope] = d.deep[e.Scope] || d.calls[e.ParentID] != "" || call != nil && call.scope != ""
-	case *agent.Text, *agent.Reasoning:
-		shown, ok := d.deltas[e.ID]
-		switch shown = strings.ToValidUTF8(shown, "\uFFFD"); {
-		case !ok:
-		case d.deep[e.Scope]: // late deltas are dropped; see below
-			require.True(t, strings.HasPrefix(partialText(e), shown))
-		default:
-			require.Equal(t, shown, strings.ToValidUTF8(partialText(e), "\uFFFD"))
-		}
-		d.settled[e.ID] = true
-	case *agent.Discard:
-		for _, id := range data.IDs {
-			_, shown := d.deltas[id]
-			// Deltas of inner scopes come by a longer way than what is stored, and are dropped if they
-			// come too late, or if a graph stops their agent meanwhile.
-			if d.whole && (!shown && e.Scope == "" || d.settled[id]) {
-				t.Fatalf("%s is discarded, which was not shown or is settled", id)
+		require.True(d.w.t, d.w.streaming && e.Attempt > 0, "a delta that nobody asked for, or without attempt: %v", e)
+		d.shown[e.ID] = true
+	default:
+		d.events = append(d.events, e)
+		delete(d.shown, e.ID)
+		if discard, ok := e.Data.(*agent.Discard); ok {
+			for _, id := range discard.IDs {
+				delete(d.shown, id)
 			}
-			d.settled[id] = true
 		}
 	}
 }

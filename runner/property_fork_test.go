@@ -127,7 +127,9 @@ func (w *world) goOn(ctx context.Context, key session.Key, what string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w.key, w.stop, w.stopped = key, cancel, false
+	finish := collect
 	if oneInFour.Draw(w.rt, "dies") == 0 {
+		finish = gather
 		n, lost := forkWrites.Draw(w.rt, "write"), rapid.Bool().Draw(w.rt, "answer lost")
 		w.acts = append(w.acts, fmt.Sprintf("  the store dies at write %d, behind it: %v", n, lost))
 		w.store.dieAt(n, lost)
@@ -136,11 +138,11 @@ func (w *world) goOn(ctx context.Context, key session.Key, what string) {
 	var err error
 	switch what {
 	case "run":
-		_, err = collect(r.Run(ctx, key, w.message()))
+		_, err = finish(r.Run(ctx, key, w.message()))
 	case "decide":
-		_, err = collect(r.Resume(ctx, key, w.openDecisions(key)...))
+		_, err = finish(r.Resume(ctx, key, w.openDecisions(key)...))
 	default:
-		_, err = collect(r.Resume(ctx, key))
+		_, err = finish(r.Resume(ctx, key))
 	}
 	if len(w.problems) > 0 {
 		w.t.Fatalf("%s", strings.Join(w.problems, "\n"))

@@ -33,7 +33,13 @@ func say(r *runner.Runner, key session.Key, text string) ([]*agent.Event, error)
 	return collect(r.Run(context.Background(), key, llm.UserText(text)))
 }
 
+// collect returns the stored events of a turn, which must keep what consumers rely on.
 func collect(seq iter.Seq2[*agent.Event, error]) (events []*agent.Event, failed error) {
+	return gather(sessiontest.Turn(panics{}, seq))
+}
+
+// gather does the same with a turn whose store may be gone.
+func gather(seq iter.Seq2[*agent.Event, error]) (events []*agent.Event, failed error) {
 	for e, err := range seq {
 		if err != nil {
 			failed = err
@@ -43,6 +49,12 @@ func collect(seq iter.Seq2[*agent.Event, error]) (events []*agent.Event, failed 
 	}
 	return events, failed
 }
+
+// panics fails a test by a panic, where there is none at hand.
+type panics struct{}
+
+func (panics) Errorf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+func (panics) Logf(string, ...any)               {}
 
 func lastText(events []*agent.Event) (agentName, text string) {
 	for _, e := range events {

@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 var key = session.ID("s1")
@@ -76,7 +77,7 @@ func newRunner(t testing.TB, root agent.Agent, store session.Store, opts ...runn
 // turn runs a turn to its end, or until stop says that it has seen enough.
 func turn(t testing.TB, r *runner.Runner, text string, stop func(*agent.Event) bool) error {
 	t.Helper()
-	return drain(r.Run(context.Background(), key, llm.UserText(text)), stop)
+	return drain(sessiontest.Turn(t, r.Run(context.Background(), key, llm.UserText(text))), stop)
 }
 
 func drain(events func(func(*agent.Event, error) bool), stop func(*agent.Event) bool) (failed error) {

@@ -172,7 +172,7 @@ func (tr transcript) play(t *testing.T, p place, moved string, streaming bool) o
 		r := newRunner(t, root, store, opts...)
 		shown := make(map[string]string)
 		var err error
-		for e, turnErr := range r.Run(context.Background(), key, llm.UserText(strings.TrimSuffix(text, "\n"))) {
+		for e, turnErr := range sessiontest.Turn(t, r.Run(context.Background(), key, llm.UserText(strings.TrimSuffix(text, "\n")))) {
 			switch {
 			case turnErr != nil:
 				err = turnErr

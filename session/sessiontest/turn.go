@@ -1,0 +1,127 @@
+package sessiontest
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// Turn returns the events of a turn as they come, and checks what consumers rely on.
+// What is wrong fails the test, and the turn goes on.
+//
+//   - Nothing comes after an error.
+//   - Stored events come in the order of the log and without gaps; results that were
+//     recorded before may come first.
+//   - The deltas of a block come before the block is stored, and are together what is
+//     stored; those of an agent tool inside of another may end before, and a remote agent
+//     may change what it has said, or add a question. A block that is not stored is
+//     discarded. When the turn is over none is left, unless a context has ended it. In the
+//     conversation only what was shown is discarded.
+//
+// The events are those of one call of a runner's method, whose consumer gets deltas if the
+// runner streams. Of a turn whose store fails in the middle, break out at the error.
+func Turn(t TB, events iter.Seq2[*agent.Event, error]) iter.Seq2[*agent.Event, error] {
+	return func(yield func(*agent.Event, error) bool) {
+		c := &consumer{t: t, shown: make(map[string]string), over: make(map[string]bool), calls: make(map[string]string), late: make(map[string]bool), remote: make(map[string]bool)}
+		for e, err := range events {
+			c.take(e, err)
+			if !yield(e, err) {
+				return
+			}
+		}
+		c.done()
+	}
+}
+
+// consumer is what is known of a turn.
+type consumer struct {
+	t     TB
+	seq   int64
+	err   error
+	shown map[string]string // by block
+	over  map[string]bool   // blocks that are stored or discarded
+	calls map[string]string // the scopes of calls
+	late  map[string]bool   // scopes whose last deltas may be dropped
+	// remote are the runs of agents that may take their words back.
+	remote map[string]bool
+}
+
+func (c *consumer) take(e *agent.Event, err error) {
+	switch {
+	case c.err != nil:
+		c.t.Errorf("something comes after the error %v: %+v, %v", c.err, e, err)
+	case err != nil:
+		c.err = err
+	case e.Partial:
+		if c.over[e.ID] || e.Seq != 0 {
+			c.t.Errorf("a delta of a block that is over, or with a position: %+v", e)
+		}
+		c.shown[e.ID] += contentOf(e)
+	default:
+		c.stored(e)
+	}
+}
+
+func (c *consumer) stored(e *agent.Event) {
+	_, result := e.Data.(*agent.ToolResult)
+	if c.seq > 0 && e.Seq != c.seq+1 {
+		c.t.Errorf("seq %d is delivered after seq %d", e.Seq, c.seq)
+	}
+	if c.seq > 0 || !result { // else it may have been recorded before
+		c.seq = e.Seq
+	}
+	switch d := e.Data.(type) {
+	case *agent.ToolCall:
+		c.calls[e.ID] = e.Scope
+	case *agent.HarnessStart:
+		scope, known := c.calls[e.ParentID]
+		cause := known || strings.HasSuffix(e.ParentID, ":"+agent.TypeHarnessStart) || strings.HasSuffix(e.ParentID, ":"+agent.TypeHarnessEnd)
+		c.late[e.Scope] = c.late[e.Scope] || e.Scope != "" && (!cause || scope != "")
+	case *agent.RemoteTask:
+		c.remote[e.RunID] = true
+	case *agent.Text, *agent.Reasoning:
+		shown, ok := c.shown[e.ID]
+		shown, whole := strings.ToValidUTF8(shown, "\uFFFD"), strings.ToValidUTF8(contentOf(e), "\uFFFD")
+		if ok && shown != whole && !c.remote[e.RunID] && !(c.late[e.Scope] && strings.HasPrefix(whole, shown)) {
+			c.t.Errorf("seq %d: %.200q was shown of %.200q", e.Seq, shown, whole)
+		}
+		c.over[e.ID] = true
+	case *agent.Discard:
+		for _, id := range d.IDs {
+			if _, shown := c.shown[id]; c.over[id] || !shown && e.Scope == "" {
+				c.t.Errorf("seq %d: %s is discarded, which was not shown or is over", e.Seq, id)
+			}
+			c.over[id] = true
+		}
+	}
+}
+
+func (c *consumer) done() {
+	var failed *agent.RunError
+	if c.err != nil && (!errors.As(c.err, &failed) || errors.Is(c.err, context.Canceled) || errors.Is(c.err, context.DeadlineExceeded)) {
+		return
+	}
+	var left []string
+	for id := range c.shown {
+		if !c.over[id] {
+			left = append(left, id)
+		}
+	}
+	if slices.Sort(left); len(left) > 0 {
+		c.t.Errorf("%q were shown, and neither stored nor discarded", left)
+	}
+}
+
+func contentOf(e *agent.Event) string {
+	switch d := e.Data.(type) {
+	case *agent.Text:
+		return d.Content
+	case *agent.Reasoning:
+		return d.Content
+	}
+	return ""
+}
