@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// maxModelCalls bounds a turn, so that a model that goes in circles does not take
+// the time of all others.
+const maxModelCalls = 10
+
+// tree builds the tree in the way of a variant: a coordinator whose specialists may
+// only hand back to it.
+func tree(roles []role, model llm.Model, maxTokens int, v variant) (agent.Agent, error) {
+	zero := 0.0
+	settings := llmagent.WithSettings(llm.Settings{Temperature: &zero, MaxTokens: maxTokens})
+	build := func(r role, opts ...llmagent.Option) (agent.Agent, error) {
+		opts = append(opts, settings, llmagent.WithDescription(r.Description))
+		return llmagent.New(r.Name, r.Instruction, model, append(opts, v.agents...)...)
+	}
+	var specialists []agent.Agent
+	for _, r := range roles[1:] {
+		a, err := build(r, llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
+		if err != nil {
+			return nil, err
+		}
+		specialists = append(specialists, a)
+	}
+	return build(roles[0], llmagent.WithSubAgents(specialists...))
+}
+
+// start makes a runner of the tree.
+func start(root agent.Agent) (*runner.Runner, error) {
+	limits := runner.DefaultLimits()
+	limits.ModelCalls = maxModelCalls
+	return runner.New(root, session.NewMemory(), runner.WithLimits(limits))
+}
+
+// say gives a prompt to the session and returns what came of it.
+func say(ctx context.Context, r *runner.Runner, id string, p prompt) (turn, error) {
+	t := turn{prompt: p}
+	first, err := r.Active(ctx, session.ID(id))
+	if err != nil {
+		return turn{}, err
+	}
+	t.First = first
+	began := time.Now()
+	moved, handed := false, false
+	for e, err := range r.Run(ctx, session.ID(id), llm.UserText(p.Text)) {
+		if err != nil {
+			t.Error, t.Message = code(err), err.Error()
+			break
+		}
+		s := step{Agent: e.Agent}
+		switch d := e.Data.(type) {
+		case *agent.Text:
+			s.Text = d.Content
+			if strings.TrimSpace(d.Content) != "" {
+				t.End = e.Agent
+			}
+			t.Leaked = t.Leaked || looksLikeCall(d.Content)
+		case *agent.ToolCall:
+			s.Call = d
+		case *agent.ToolResult:
+			s.Note = "result: " + string(d.Output)
+		case *agent.Transfer:
+			s.To, s.Note = d.To, string(d.Outcome)
+			if d.Outcome == agent.TransferCommitted {
+				if !moved {
+					t.First = d.To
+				}
+				moved, handed = true, true
+			}
+		case *agent.Discard:
+			s.Note = "discarded: " + d.Code
+			if d.Usage != nil {
+				t.Asked = append(t.Asked, asked{Agent: e.Agent, Input: d.Usage.InputTokens, Cached: d.Usage.CachedTokens, Output: d.Usage.OutputTokens, Handed: handed})
+				handed = false
+			}
+		case *agent.Notice:
+			s.Note = d.Code + ": " + d.Message
+		case *agent.Usage:
+			t.Asked = append(t.Asked, asked{Agent: e.Agent, Input: d.InputTokens, Cached: d.CachedTokens, Output: d.OutputTokens, Handed: handed})
+			handed = false
+			continue
+		default:
+			continue
+		}
+		t.Steps = append(t.Steps, s)
+	}
+	t.Seconds = time.Since(began).Seconds()
+	return t, ctx.Err()
+}
+
+// code names an error as the log does.
+func code(err error) string {
+	if c := agent.ErrorCode(err); c != "" {
+		return c
+	}
+	return "error"
+}
+
+// looksLikeCall reports whether words that a user saw were meant for the framework.
+// Nobody asks about tools here, so that no answer has a reason to name their parts.
+func looksLikeCall(text string) bool {
+	text = strings.ToLower(text)
+	for _, part := range []string{"transfer_to_", "agent_name", "tool_call", `"arguments"`, `"parameters"`, `{"name"`, `{"function"`} {
+		if strings.Contains(text, part) {
+			return true
+		}
+	}
+	return false
+}

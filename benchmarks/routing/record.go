@@ -1,0 +1,54 @@
+package main
+
+import "github.com/agentarbor/arbor/agent"
+
+// record is what came of a message or of a conversation, one line in the file of
+// results.
+type record struct {
+	Model   string `json:"model"`
+	Variant string `json:"variant"`
+	Half    half   `json:"half"`
+	ID      string `json:"id"`
+	Turns   []turn `json:"turns"` // one for a message
+	Talk    bool   `json:"conversation,omitempty"`
+}
+
+// turn is what came of something that a user said.
+type turn struct {
+	prompt
+	// First is the first agent that the conversation was handed to, or who had it if
+	// it was not handed on.
+	First string `json:"first"`
+	// End is the agent whose words the user saw last, empty if there were none.
+	End string `json:"end"`
+	// Leaked says that the user saw something that looks like a call.
+	Leaked bool `json:"leaked,omitempty"`
+	// Error is the code of what ended the turn.
+	Error   string  `json:"error,omitempty"`
+	Message string  `json:"message,omitempty"`
+	Seconds float64 `json:"seconds"`
+	Asked   []asked `json:"asked"`
+	Steps   []step  `json:"steps"`
+}
+
+// asked is a question to the model, in tokens.
+type asked struct {
+	Agent  string `json:"agent"`
+	Input  int    `json:"input"`
+	Cached int    `json:"cached"` // of the input: what the server had computed before
+	Output int    `json:"output"`
+	// Handed says that it is the first one after a transfer.
+	Handed bool `json:"handed,omitempty"`
+}
+
+// step is something that an agent did, to look at.
+type step struct {
+	Agent string          `json:"agent"`
+	Text  string          `json:"text,omitempty"`
+	Call  *agent.ToolCall `json:"call,omitempty"`
+	To    string          `json:"to,omitempty"` // of a transfer, with what became of it
+	Note  string          `json:"note,omitempty"`
+}
+
+func (t *turn) firstRight() bool { return t.First == t.Right || t.Also != "" && t.First == t.Also }
+func (t *turn) endRight() bool   { return t.End == t.Right || t.Also != "" && t.End == t.Also }

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/openai"
+	"github.com/agentarbor/arbor/llmagent"
+)
+
+// variant is a way to show a model its targets and to read its answers.
+type variant struct {
+	name   string
+	about  string
+	model  []openai.Option
+	agents []llmagent.Option // of every agent; they come last
+}
+
+// variants returns those that can be measured, what Arbor does without any option
+// first.
+func variants() []variant {
+	return []variant{
+		{name: "today", about: "what Arbor does without options"},
+		{name: "leaked-off", about: "calls that are written as words stay words", model: []openai.Option{openai.WithLeakedCalls(llm.LeakedCallsOff)}},
+		{name: "no-instruction", about: "only the tool says that there are transfers", agents: []llmagent.Option{llmagent.WithTransferInstruction("")}},
+	}
+}
+
+// choose finds variants by a list of names; "all" are all.
+func choose(names string) ([]variant, error) {
+	if names == "all" {
+		return variants(), nil
+	}
+	var chosen []variant
+	var known []string
+	for _, v := range variants() {
+		known = append(known, v.name)
+	}
+names:
+	for _, name := range strings.Split(names, ",") {
+		for _, v := range variants() {
+			if v.name == name {
+				chosen = append(chosen, v)
+				continue names
+			}
+		}
+		return nil, fmt.Errorf("there is no variant %q; there are %s", name, strings.Join(known, ", "))
+	}
+	return chosen, nil
+}
