@@ -65,7 +65,6 @@ func say(ctx context.Context, r *runner.Runner, id string, p prompt) (turn, erro
 			if strings.TrimSpace(d.Content) != "" {
 				t.End = e.Agent
 			}
-			t.Leaked = t.Leaked || looksLikeCall(d.Content)
 		case *agent.ToolCall:
 			s.Call = d
 		case *agent.ToolResult:
@@ -105,16 +104,4 @@ func code(err error) string {
 		return c
 	}
 	return "error"
-}
-
-// looksLikeCall reports whether words that a user saw were meant for the framework.
-// Nobody asks about tools here, so that no answer has a reason to name their parts.
-func looksLikeCall(text string) bool {
-	text = strings.ToLower(text)
-	for _, part := range []string{"transfer_to_", "agent_name", "tool_call", `"arguments"`, `"parameters"`, `{"name"`, `{"function"`} {
-		if strings.Contains(text, part) {
-			return true
-		}
-	}
-	return false
 }

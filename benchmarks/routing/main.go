@@ -204,7 +204,7 @@ func line(r record, t turn) string {
 		mark = "✗"
 	}
 	text := fmt.Sprintf("%s %-10s %-15s %s → %s, answered by %s, %.1f s", mark, r.Variant, r.ID, t.Right, t.First, t.End, t.Seconds)
-	if t.Leaked {
+	if t.leaked() {
 		text += ", a call was shown"
 	}
 	if t.Error != "" {
@@ -218,7 +218,7 @@ func broken(records []record) error {
 	var found []error
 	for _, r := range records {
 		for _, t := range r.Turns {
-			if t.Error != "" || t.Leaked || t.End == "" {
+			if t.Error != "" || t.leaked() || t.End == "" {
 				found = append(found, errors.New(strings.TrimSpace(line(r, t))))
 			}
 		}

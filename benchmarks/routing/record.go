@@ -1,6 +1,11 @@
 package main
 
-import "github.com/agentarbor/arbor/agent"
+import (
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+)
 
 // record is what came of a message or of a conversation, one line in the file of
 // results.
@@ -21,8 +26,6 @@ type turn struct {
 	First string `json:"first"`
 	// End is the agent whose words the user saw last, empty if there were none.
 	End string `json:"end"`
-	// Leaked says that the user saw something that looks like a call.
-	Leaked bool `json:"leaked,omitempty"`
 	// Error is the code of what ended the turn.
 	Error   string  `json:"error,omitempty"`
 	Message string  `json:"message,omitempty"`
@@ -52,3 +55,17 @@ type step struct {
 
 func (t *turn) firstRight() bool { return t.First == t.Right || t.Also != "" && t.First == t.Also }
 func (t *turn) endRight() bool   { return t.End == t.Right || t.Also != "" && t.End == t.Also }
+
+// leaked reports whether the user saw something that looks like a call.
+func (t *turn) leaked() bool {
+	return slices.ContainsFunc(t.Steps, func(s step) bool { return looksLikeCall(s.Text) })
+}
+
+// looksLikeCall reports whether words that a user saw were meant for the framework.
+// Nobody asks about tools here, so that no answer has a reason to name their parts.
+func looksLikeCall(text string) bool {
+	text = strings.ToLower(text)
+	return slices.ContainsFunc([]string{
+		"transfer_to_", "agent_name", "tool_call", "<tool", `"arguments"`, `"parameters"`, `{"name"`, `{"function"`,
+	}, func(part string) bool { return strings.Contains(text, part) })
+}

@@ -78,6 +78,7 @@ func TestLooksLikeCall(t *testing.T) {
 	for _, text := range []string{
 		`{"name": "transfer_to_agent", "arguments": {"agent_name": "billing"`,
 		"<tool_call>\nbilling",
+		"<tools></tools>",
 		"I will use transfer_to_billing now.",
 		`{"function": "billing"}`,
 	} {

@@ -53,7 +53,7 @@ func table(records []record) string {
 		{"right agent at the end", func(c *column) string { return share(c.messages, (*turn).endRight) }},
 		{"conversation turns right", func(c *column) string { return share(slices.Concat(c.talks...), (*turn).endRight) }},
 		{"no words for the user", func(c *column) string { return count(c.turns(), func(t *turn) bool { return t.End == "" }) }},
-		{"calls shown to the user", func(c *column) string { return count(c.turns(), func(t *turn) bool { return t.Leaked }) }},
+		{"calls shown to the user", func(c *column) string { return count(c.turns(), (*turn).leaked) }},
 		{"errors", func(c *column) string {
 			return count(c.turns(), func(t *turn) bool { return t.Error != "" }) + tally(c.turns(), func(t turn) string { return t.Error }, " (", ")")
 		}},
