@@ -53,8 +53,14 @@ type step struct {
 	Note  string          `json:"note,omitempty"`
 }
 
-func (t *turn) firstRight() bool { return t.First == t.Right || t.Also != "" && t.First == t.Also }
-func (t *turn) endRight() bool   { return t.End == t.Right || t.Also != "" && t.End == t.Also }
+// Nothing is right where a call was shown to the user: the coordinator did not answer
+// itself then, but failed to hand over.
+func (t *turn) firstRight() bool { return t.right(t.First) && !t.leaked() }
+func (t *turn) endRight() bool   { return t.right(t.End) && !t.leaked() }
+
+func (t *turn) right(name string) bool {
+	return name != "" && (name == t.Right || name == t.Also)
+}
 
 // leaked reports whether the user saw something that looks like a call.
 func (t *turn) leaked() bool {

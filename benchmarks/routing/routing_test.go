@@ -89,6 +89,19 @@ func TestLooksLikeCall(t *testing.T) {
 	}
 }
 
+func TestRight(t *testing.T) {
+	own := turn{prompt: prompt{Right: "support"}, First: "support", End: "support"}
+	require.True(t, own.firstRight() && own.endRight())
+	leaked := own
+	leaked.Steps = []step{{Agent: "support", Text: `{"name": "transfer_to_agent"`}}
+	require.False(t, leaked.firstRight() || leaked.endRight())
+	silent := own
+	silent.End = ""
+	require.False(t, silent.endRight())
+	either := turn{prompt: prompt{Right: "billing", Also: "support"}, First: "billing", End: "support"}
+	require.True(t, either.firstRight() && either.endRight())
+}
+
 // router is a model that knows the answers, but for two: once it writes a call that it
 // should make, and once it fails.
 type router struct{ right map[string]string }
