@@ -1,6 +1,6 @@
 """Serves a GGUF file over OpenAI's protocol on loopback, until it is ended.
 
-    serve.py FILE NAME THREADS ADDRESS
+    serve.py FILE NAME THREADS SLOTS ADDRESS
 
 It writes the address of the endpoint to the file ADDRESS when the model answers.
 """
@@ -11,15 +11,15 @@ import threading
 
 import xllamacpp
 
-path, name, threads, address = sys.argv[1:]
+path, name, threads, slots, address = sys.argv[1:]
 
 params = xllamacpp.CommonParams()
 params.model.path = path
 params.model_alias = {name}
 params.hostnames = ["127.0.0.1"]
 params.port = 0
-params.n_ctx = 8192
-params.n_parallel = 1
+params.n_ctx = 8192 * int(slots)  # which the slots share
+params.n_parallel = int(slots)
 params.cache_ram_mib = 1024  # of prompts, besides the one that was used last
 params.use_jinja = True  # templates of the model itself, which know tools
 params.sampling.seed = 1

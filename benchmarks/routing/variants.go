@@ -24,6 +24,7 @@ func variants() []variant {
 		{name: "today", about: "what Arbor does without options"},
 		{name: "leaked-off", about: "calls that are written as words stay words", model: []openai.Option{openai.WithLeakedCalls(llm.LeakedCallsOff)}},
 		{name: "no-instruction", about: "only the tool says that there are transfers", agents: []llmagent.Option{llmagent.WithTransferInstruction("")}},
+		{name: "slots", about: "each agent has a slot of llama.cpp's of its own, for a server with ARBOR_SLOTS=7", model: []openai.Option{openai.WithSlots(7)}},
 	}
 }
 
