@@ -173,6 +173,7 @@ func TestRun(t *testing.T) {
 		"chosen | billing 1, careers 1, sales 1, support 3, technical 1",
 		"right agent at the end | 5 of 7",
 		"conversation turns right | 2 of 4", // a specialist of this model never hands back
+		"where the subject changed | 0 of 1",
 		"no words for the user | 1 of 11",
 		"calls shown to the user | 1 of 11",
 		"errors | 1 of 11 (bad_request 1)",

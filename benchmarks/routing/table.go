@@ -39,6 +39,20 @@ func (c *column) turns() []turn {
 	return append(slices.Clone(c.messages), slices.Concat(c.talks...)...)
 }
 
+// changes returns the turns of conversations in which another agent should answer than
+// in the turn before.
+func (c *column) changes() []turn {
+	var out []turn
+	for _, talk := range c.talks {
+		for i, t := range talk[min(1, len(talk)):] {
+			if before := talk[i].prompt; t.Right != before.Right && t.Also != before.Right {
+				out = append(out, t)
+			}
+		}
+	}
+	return out
+}
+
 // table is the results as Markdown: a column for each variant.
 func table(records []record) string {
 	rows := []struct {
@@ -52,6 +66,7 @@ func table(records []record) string {
 		}},
 		{"right agent at the end", func(c *column) string { return share(c.messages, (*turn).endRight) }},
 		{"conversation turns right", func(c *column) string { return share(slices.Concat(c.talks...), (*turn).endRight) }},
+		{"… where the subject changed", func(c *column) string { return share(c.changes(), (*turn).endRight) }},
 		{"no words for the user", func(c *column) string { return count(c.turns(), func(t *turn) bool { return t.End == "" }) }},
 		{"calls shown to the user", func(c *column) string { return count(c.turns(), (*turn).leaked) }},
 		{"errors", func(c *column) string {
