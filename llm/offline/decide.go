@@ -11,7 +11,10 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-const transferTool = "transfer_to_agent"
+const (
+	transferPrefix = "transfer_to_"
+	transferTool   = transferPrefix + "agent"
+)
 
 var (
 	attributed  = regexp.MustCompile(`^\[([A-Za-z0-9_-]{1,64})\] (handed the conversation to you(:?))?`)
@@ -32,13 +35,18 @@ type turn struct {
 	from    map[string]bool // agents whose words stand after the user's
 }
 
-func readTurn(messages []llm.Message) turn {
+func readTurn(req *llm.Request) turn {
+	messages := req.Messages
+	handing := func(tool string) bool { // in this request or before it
+		return strings.HasPrefix(tool, transferPrefix) &&
+			!slices.ContainsFunc(req.Tools, func(spec llm.ToolSpec) bool { return spec.Name == tool && len(targets(spec)) == 0 })
+	}
 	t, arrivals := turn{from: map[string]bool{}}, 0
 	for i := len(messages) - 1; i >= 0; i-- {
 		m, text := messages[i], messages[i].PlainText()
 		for _, p := range m.Parts {
 			if r, ok := p.(llm.ToolResult); ok {
-				t.results, t.worked = slices.Insert(t.results, 0, r), t.worked || r.Name != transferTool
+				t.results, t.worked = slices.Insert(t.results, 0, r), t.worked || !handing(r.Name)
 			}
 		}
 		line := attributed.FindStringSubmatch(text)
@@ -60,34 +68,59 @@ func readTurn(messages []llm.Message) turn {
 	return t
 }
 
+// targets returns the agents to which a tool hands over, with what is said of each: none
+// for another tool than that of transfers. A tool for one agent has its name.
+func targets(spec llm.ToolSpec) (all []option) {
+	only, ok := strings.CutPrefix(spec.Name, transferPrefix)
+	if !ok {
+		return nil
+	}
+	descriptions, name := map[string]string{}, ""
+	for line := range strings.Lines(spec.Description) {
+		if m := listLine.FindStringSubmatch(line); m != nil {
+			name, line = m[1], m[2]
+		}
+		descriptions[name] += " " + line
+	}
+	add := func(name string) {
+		all = append(all, option{name: name, spec: spec, agent: true, doc: split(name + descriptions[name])})
+	}
+	s, err := compile(spec.Parameters)
+	switch _, listed := descriptions[only]; {
+	case err != nil:
+	case s.Properties["agent_name"] != nil:
+		for _, o := range choices(s.Properties["agent_name"]) {
+			name, _ := o.value.(string)
+			add(name)
+		}
+	case listed:
+		add(only)
+	}
+	return all
+}
+
 // options returns what the request lets an agent call and, without a name, the
 // agent itself: its instructions, except for the sentences on a target's work.
 func options(req *llm.Request) []option {
 	var all []option
-	targets := map[string]bool{transferTool: true}
+	named, system := map[string]bool{transferTool: true, transferPrefix: true}, req.System+"\n"
 	for _, spec := range req.Tools {
-		if spec.Name != transferTool {
+		agents := targets(spec)
+		if len(agents) == 0 && spec.Name != transferTool {
 			all = append(all, option{name: spec.Name, spec: spec, doc: split(spec.Name + " " + spec.Description)})
 			continue
 		}
-		descriptions, name := map[string]string{}, ""
-		for line := range strings.Lines(spec.Description) {
-			if m := listLine.FindStringSubmatch(line); m != nil {
-				name, line = m[1], m[2]
-			}
-			descriptions[name] += " " + line
+		for _, o := range agents {
+			named[o.name] = true
 		}
-		if s, err := compile(spec.Parameters); err == nil && s.Properties["agent_name"] != nil {
-			for _, o := range choices(s.Properties["agent_name"]) {
-				name, _ := o.value.(string)
-				targets[name] = true
-				all = append(all, option{name: name, spec: spec, doc: split(name + descriptions[name])})
-			}
+		all = append(all, agents...)
+		if i := strings.Index(spec.Description, "\n- "); i >= 0 { // the instructions may list the same
+			system = strings.Replace(system, spec.Description[i:]+"\n", "\n", 1)
 		}
 	}
 	var own []word
-	for _, sentence := range sentenceEnd.Split(req.System, -1) {
-		if !slices.ContainsFunc(identifiers.FindAllString(sentence, -1), func(w string) bool { return targets[w] }) {
+	for _, sentence := range sentenceEnd.Split(system, -1) {
+		if !slices.ContainsFunc(identifiers.FindAllString(sentence, -1), func(w string) bool { return named[w] }) {
 			own = append(own, split(sentence)...)
 		}
 	}
@@ -104,13 +137,13 @@ func (m *Model) decide(req *llm.Request, t turn) (*llm.ToolCall, string, error) 
 	var own []word
 	said, rival := split(t.text), 0.0
 	for _, o := range rank(said, options(req)) {
-		switch isAgent := o.spec.Name == transferTool; {
+		switch {
 		case o.name == "":
 			own, rival = o.doc, max(rival, o.score)
 		case forced && req.ToolChoice != llm.ToolChoiceRequired && o.spec.Name != string(req.ToolChoice):
-		case isAgent && (forced || !t.settled && !t.from[o.name]):
+		case o.agent && (forced || !t.settled && !t.from[o.name]):
 			agents = append(agents, o)
-		case !isAgent && (forced || o.score > 0 && asksFor(said, o)):
+		case !o.agent && (forced || o.score > 0 && asksFor(said, o)):
 			calls, rival = append(calls, o), max(rival, o.score)
 		}
 	}
@@ -126,8 +159,12 @@ func (m *Model) decide(req *llm.Request, t turn) (*llm.ToolCall, string, error) 
 	for _, invent := range []bool{false, forced} {
 		for _, o := range calls {
 			var arguments, missing string
-			if o.spec.Name == transferTool {
-				data, _ := json.Marshal(map[string]string{"agent_name": o.name, "reason": reason(said, o.doc)})
+			if o.agent {
+				given := map[string]string{"reason": reason(said, o.doc)}
+				if o.spec.Name == transferTool {
+					given["agent_name"] = o.name
+				}
+				data, _ := json.Marshal(given)
 				arguments = string(data)
 			} else {
 				arguments, missing = fill(o.spec.Parameters, said, t.text, invent)

@@ -6,8 +6,9 @@
 // equal requests alike.
 //
 // It relies on two conventions: the description of the tool transfer_to_agent
-// lists its targets in lines "- NAME: DESCRIPTION", and user messages with other
-// agents' words begin with "[NAME] ", "[NAME] handed the conversation to you" too.
+// lists its targets in lines "- NAME: DESCRIPTION", and so does that of transfer_to_NAME
+// its own; user messages with other agents' words begin with "[NAME] ", "[NAME] handed
+// the conversation to you" too.
 //
 // It imports llm and a JSON schema validator, and opens no file or connection.
 package offline
@@ -84,7 +85,7 @@ func usage(req *llm.Request, answer string) *llm.Usage {
 }
 
 func (m *Model) answer(req *llm.Request) (string, *llm.ToolCall, error) {
-	t := readTurn(req.Messages)
+	t := readTurn(req)
 	call, reply, err := m.decide(req, t)
 	told := describe(t.results)
 	if err == nil && call == nil && req.ResponseFormat != nil {

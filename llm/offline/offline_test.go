@@ -27,6 +27,57 @@ func transfer(targets ...string) llm.ToolSpec {
 		`{"type":"object","properties":{"agent_name":{"type":"string","enum":%s},"reason":{"type":"string"}},"required":["agent_name"],"additionalProperties":false}`, enum))}
 }
 
+// transfers makes a tool for each of the targets.
+func transfers(targets ...string) (all []llm.ToolSpec) {
+	for _, target := range targets {
+		name, _, _ := strings.Cut(target, ":")
+		all = append(all, llm.ToolSpec{Name: "transfer_to_" + name, Description: "Hands the conversation to this agent, who sees all of it and answers in your place:\n- " + target,
+			Parameters: json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}},"additionalProperties":false}`)})
+	}
+	return all
+}
+
+// TestFormsOfTransfers: one tool for all targets, or one for each, and the targets in
+// the instructions as well, come to the same choice.
+func TestFormsOfTransfers(t *testing.T) {
+	targets := []string{"billing: Refunds, invoices. Customers charged twice", "tech: Network; database.\nAnd sign-in problems", "a", "ab: Boats. Harbours"}
+	listed := "The agents:\n- " + strings.Join(targets, "\n- ")
+	human := tool("transfer_to_human", "Calls a human being by telephone.", `{"type":"object","properties":{}}`)
+	for message, want := range map[string]string{"I was charged twice": "billing", "My sign-in fails": "tech", "Which harbours are there?": "ab", "Where is the moon?": ""} {
+		for name, specs := range map[string][]llm.ToolSpec{"one": {human, transfer(targets...)}, "each": append([]llm.ToolSpec{human}, transfers(targets...)...)} {
+			for _, words := range []string{"", " You may hand this conversation to another agent by calling transfer_to_agent. " + listed,
+				" You may hand this conversation to another agent by calling the transfer_to_ tool of that agent. " + listed} {
+				req := &llm.Request{System: "You are a clerk." + words, Tools: specs, Messages: []llm.Message{user(message)}}
+				got, called := "", ""
+				for c, err := range offline.New().Generate(t.Context(), req) {
+					require.NoError(t, err)
+					if c.Call != nil {
+						var args struct {
+							Name   string `json:"agent_name"`
+							Reason string
+						}
+						require.NoError(t, json.Unmarshal([]byte(c.Call.Arguments), &args))
+						called = c.Call.Name
+						if got = args.Name; name == "each" {
+							require.Empty(t, args.Name)
+							got = strings.TrimPrefix(called, "transfer_to_")
+						}
+					}
+				}
+				require.Equal(t, want, got, "%s: %s%s", message, name, words)
+				require.Equal(t, want != "" && name == "one", called == "transfer_to_agent")
+				if want != "" { // a refused transfer is no work, and nothing to hand on
+					req.Messages = append(req.Messages, assistant("", llm.ToolCall{ID: "c", Name: called}), result(called, "limit reached", true))
+					for c, err := range offline.New().Generate(t.Context(), req) {
+						require.NoError(t, err)
+						require.Nil(t, c.Call)
+					}
+				}
+			}
+		}
+	}
+}
+
 func tool(name, description, parameters string) llm.ToolSpec {
 	return llm.ToolSpec{Name: name, Description: description, Parameters: json.RawMessage(parameters)}
 }

@@ -83,6 +83,7 @@ func stem(w string) string {
 type option struct {
 	name  string
 	spec  llm.ToolSpec
+	agent bool // to hand over to
 	value any
 	doc   []word
 	score float64
