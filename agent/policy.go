@@ -1,6 +1,9 @@
 package agent
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+)
 
 // TransferPolicy says where an agent may transfer to besides its own children,
 // which are always allowed. The zero value allows nothing more. (Both are
@@ -151,6 +154,10 @@ const NoticeResumed = "resumed"
 // agents of their tree under them, and their own.
 type GlobalInstructor interface{ GlobalInstruction() string }
 
-// TransferToolNamer is implemented by agents whose model calls the transfer tool
-// by another name. In the log it is always [TransferTool].
-type TransferToolNamer interface{ TransferToolName() string }
+// TransferCaller is implemented by agents whose model may call for transfers by another
+// name. In the log the tool is always [TransferTool].
+type TransferCaller interface {
+	// TransferCall returns the call as the agent's model makes it, of the arguments that
+	// stand in the log: the name of the tool, and the arguments for that.
+	TransferCall(input json.RawMessage) (name string, arguments json.RawMessage)
+}

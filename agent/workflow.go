@@ -197,9 +197,9 @@ func (n *named) GlobalInstruction() string {
 	return ""
 }
 
-func (n *named) TransferToolName() string {
-	if a, ok := n.Agent.(TransferToolNamer); ok {
-		return a.TransferToolName()
+func (n *named) TransferCall(input json.RawMessage) (name string, arguments json.RawMessage) {
+	if a, ok := n.Agent.(TransferCaller); ok {
+		return a.TransferCall(input)
 	}
-	return TransferTool
+	return TransferTool, input
 }

@@ -91,6 +91,9 @@ type ToolSpec struct {
 	Name        string
 	Description string
 	Parameters  json.RawMessage
+	// Aliases are other names by which a model may call the tool and is understood.
+	// They are not sent: an adapter that finds calls among words looks for them too.
+	Aliases []string
 }
 
 // Chunk is one piece of a streamed answer. More than one field may be set.

@@ -1,12 +1,10 @@
 package llmagent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
 	"sync"
 
 	"github.com/agentarbor/arbor/agent"
@@ -31,9 +29,8 @@ type Agent struct {
 	children     []agent.Agent
 	policy       agent.TransferPolicy
 	returns      agent.ReturnPolicy
-	transferText string
-	transferName string // of the transfer tool on the wire
-	transferInfo string // its description
+	wording      wording // of transfers, by options
+	form         transfer.Form
 	routes       []agent.Route
 	guards       []agent.Guard
 	settings     llm.Settings
@@ -72,17 +69,6 @@ func WithTransferPolicy(p agent.TransferPolicy) Option { return func(a *Agent) {
 
 // WithReturn says who answers the next message after this agent has answered.
 func WithReturn(p agent.ReturnPolicy) Option { return func(a *Agent) { a.returns = p } }
-
-// WithTransferInstruction replaces transfer.Instruction; "" leaves it out.
-func WithTransferInstruction(text string) Option { return func(a *Agent) { a.transferText = text } }
-
-// WithTransferTool gives the transfer tool another name and description on the
-// wire; an empty one leaves what it is. The list of targets follows the
-// description, the default instruction names the tool by its new name, and in
-// the log it is always agent.TransferTool.
-func WithTransferTool(name, description string) Option {
-	return func(a *Agent) { a.transferName, a.transferInfo = name, description }
-}
 
 // WithRoutes gives the agent ways on that need no model: agent.OnStop.
 func WithRoutes(routes ...agent.Route) Option {
@@ -130,7 +116,7 @@ func WithParallelTools(n int) Option { return func(a *Agent) { a.parallel = n } 
 // with it. Names of tools are checked against transfer targets when the tree is
 // built.
 func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, error) {
-	a := &Agent{name: name, prompt: instructions, model: model, ownView: viewKey{name, ""}, transferText: transfer.Instruction, parallel: 8}
+	a := &Agent{name: name, prompt: instructions, model: model, ownView: viewKey{name, ""}, parallel: 8}
 	a.instructions = func(context.Context, *agent.Invocation) (string, error) { return instructions, nil }
 	var errs []error
 	for i, o := range opts {
@@ -140,17 +126,11 @@ func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, er
 		}
 		o(a)
 	}
-	a.transferName, a.transferInfo = cmp.Or(a.transferName, agent.TransferTool), cmp.Or(a.transferInfo, transfer.Description)
-	if a.transferText == transfer.Instruction {
-		a.transferText = strings.ReplaceAll(a.transferText, agent.TransferTool, a.transferName)
-	}
+	errs = append(errs, a.shapeTransfers()...)
 	a.children = agent.AgentsOf(a.edges)
 	a.byName = make(map[string]tools.Tool, len(a.tools))
 	if err := agent.CheckName(name); err != nil {
 		errs = append(errs, err)
-	}
-	if err := tools.CheckName(a.transferName); err != nil {
-		errs = append(errs, fmt.Errorf("the transfer tool: %w", err))
 	}
 	if model == nil {
 		errs = append(errs, errors.New("the model is nil"))
@@ -175,7 +155,7 @@ func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, er
 			continue
 		}
 		switch n := t.Info().Name; {
-		case n == agent.TransferTool, n == a.transferName:
+		case n == agent.TransferTool, n == a.form.Name:
 			errs = append(errs, fmt.Errorf("the tool name %s is reserved", n))
 		case tools.CheckName(n) != nil:
 			errs = append(errs, tools.CheckName(n))
@@ -222,9 +202,6 @@ func (a *Agent) Guards() []agent.Guard { return a.guards }
 // GlobalInstruction implements agent.GlobalInstructor.
 func (a *Agent) GlobalInstruction() string { return a.global }
 
-// TransferToolName implements agent.TransferToolNamer.
-func (a *Agent) TransferToolName() string { return a.transferName }
-
 // Model returns the agent's model.
 func (a *Agent) Model() llm.Model { return a.model }
 
@@ -239,18 +216,6 @@ func (a *Agent) InnerAgents() (inner []agent.Agent) {
 		}
 	}
 	return inner
-}
-
-// CheckNode implements agent.Checker: a tool must not have the name of an agent
-// that can be transferred to.
-func (a *Agent) CheckNode(n *agent.Node) []string {
-	var problems []string
-	for _, t := range n.Targets() {
-		if name := t.Agent.Name(); a.byName[name] != nil || a.transferName == name {
-			problems = append(problems, fmt.Sprintf("the tool %q of agent %q is named like an agent it can transfer to", name, a.name))
-		}
-	}
-	return problems
 }
 
 // Run implements agent.Agent: one model answer, or the tools of the last one.
@@ -331,7 +296,7 @@ func (a *Agent) request(ctx context.Context, inv *agent.Invocation, run view.Run
 	switch {
 	case len(o.tools) == 0:
 		req.ToolChoice, req.ParallelToolCalls = "", nil
-	case len(o.targets) == 0 && string(req.ToolChoice) == a.transferName: // endpoints refuse the name of a tool that is not there
+	case !o.has(req.ToolChoice) && a.place(inv.Node()).has(req.ToolChoice): // endpoints refuse the name of a tool that is not there
 		req.ToolChoice = ""
 	}
 	return req, nil

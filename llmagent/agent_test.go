@@ -48,21 +48,24 @@ func TestSettingsReachTheModel(t *testing.T) {
 func TestInstructions(t *testing.T) {
 	leaf, err := llmagent.New("leaf", "", &model{}, llmagent.WithDescription("A leaf"))
 	require.NoError(t, err)
+	words := strings.NewReplacer(transfer.ToolHere, agent.TransferTool, transfer.TargetsHere, "- leaf: A leaf").Replace(transfer.Instruction)
 	for _, c := range []struct {
 		text string
 		opts []llmagent.Option
 		want string
 	}{
-		{"", nil, transfer.Instruction},
-		{"Do {this} %s.", nil, "Do {this} %s.\n\n" + transfer.Instruction},
+		{"", nil, words},
+		{"Do {this} %s.", nil, "Do {this} %s.\n\n" + words},
 		{"Do.", []llmagent.Option{llmagent.WithTransferInstruction("Hand over.")}, "Do.\n\nHand over."},
+		{"{tool} {targets}", []llmagent.Option{llmagent.WithTransferInstruction("Call {tool} for:\n{targets}\n{else}")},
+			"{tool} {targets}\n\nCall transfer_to_agent for:\n- leaf: A leaf\n{else}"},
 		{"Do.", []llmagent.Option{llmagent.WithTransferInstruction("")}, "Do."},
 		{"Unused.", []llmagent.Option{llmagent.WithInstructionFunc(func(_ context.Context, inv *agent.Invocation) (string, error) {
 			return "I am " + inv.Agent().Name() + " at " + inv.Node().Path, nil
-		})}, "I am root at root\n\n" + transfer.Instruction},
+		})}, "I am root at root\n\n" + words},
 	} {
 		m := &model{}
-		root, err := llmagent.New("root", c.text, m, append(c.opts, llmagent.WithSubAgents(leaf), llmagent.WithTools(tool(t, "note", nothing)))...)
+		root, err := llmagent.New("root", c.text, m, append(c.opts, llmagent.WithTransferTools(transfer.OneTool), llmagent.WithSubAgents(leaf), llmagent.WithTools(tool(t, "note", nothing)))...)
 		require.NoError(t, err)
 		r, err := runner.New(root, sessiontest.Memory(t))
 		require.NoError(t, err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
@@ -106,19 +105,6 @@ func errorCode(err error) string {
 		return string(e.Code)
 	}
 	return "model_error"
-}
-
-// targetByToolName returns the legal target that a call names by using the bare
-// name as if it were a tool, or nil.
-func (a *Agent) targetByToolName(n *agent.Node, name string) *agent.Node {
-	if a.byName[name] != nil || name == agent.TransferTool {
-		return nil
-	}
-	i := slices.IndexFunc(n.Targets(), func(t *agent.Node) bool { return t.Agent.Name() == name })
-	if i < 0 {
-		return nil
-	}
-	return n.Targets()[i]
 }
 
 // answer collects one attempt at an answer.
@@ -281,13 +267,12 @@ func (ans *answer) deliver(inv *agent.Invocation, a *Agent) {
 	}
 	for _, c := range ans.calls {
 		data := &agent.ToolCall{Name: c.Name, Input: agent.ObjectInput(c.Arguments)}
-		if t := a.targetByToolName(inv.Node(), c.Name); t != nil {
-			data.Name, data.Input = agent.TransferTool, transfer.Input(t, data.Input)
-		}
-		if c.Name == a.transferName {
+		if target, ok := a.transferTo(inv.Node(), c.Name); ok {
 			data.Name = agent.TransferTool
-		}
-		if !toolName(data.Name) {
+			if target != "" {
+				data.Input = transfer.Input(target, data.Input)
+			}
+		} else if !toolName(data.Name) {
 			data.Input = agent.EncodeJSON(map[string]string{"name": clean(data.Name), "arguments": clean(c.Arguments)})
 			data.Name = malformedTool
 		}

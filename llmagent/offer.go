@@ -15,7 +15,7 @@ import (
 type offer struct {
 	tools    []llm.ToolSpec
 	targets  []*agent.Node // of transfers
-	transfer string        // the instruction about transfers, "" without targets
+	transfer string        // the instruction about transfers, with the targets; "" without any
 	global   string        // the instructions of all agents under this one's ancestors, and of it
 	prompt   string        // the agent's fixed instructions
 	system   string        // global, prompt and transfer, joined
@@ -65,10 +65,9 @@ func (a *Agent) newOffer(n *agent.Node, targets []*agent.Node) *offer {
 	for _, t := range a.tools {
 		o.tools = append(o.tools, t.Info().ToolSpec)
 	}
-	if spec, ok := transfer.OfferAs(n, targets, a.transferName, a.transferInfo); ok {
-		o.tools = append(o.tools, spec)
-		o.transfer = a.transferText
-	}
+	var hands []llm.ToolSpec
+	hands, o.transfer = a.form.Offer(n, targets)
+	o.tools = append(o.tools, hands...)
 	for up := n; up != nil; up = up.Parent {
 		if g, ok := up.Agent.(agent.GlobalInstructor); ok {
 			o.global = paragraphs(g.GlobalInstruction(), o.global)
@@ -76,6 +75,11 @@ func (a *Agent) newOffer(n *agent.Node, targets []*agent.Node) *offer {
 	}
 	o.system = paragraphs(paragraphs(o.global, o.prompt), o.transfer)
 	return o
+}
+
+// has reports whether the choice names a tool that is offered.
+func (o *offer) has(choice llm.ToolChoice) bool {
+	return slices.ContainsFunc(o.tools, func(t llm.ToolSpec) bool { return t.Name == string(choice) })
 }
 
 func paragraphs(a, b string) string {

@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,13 +48,17 @@ var (
 // instruction about transfers and no tool choice that names it, in whatever way the run
 // goes on.
 func TestNoTransferAfterALimit(t *testing.T) {
-	for _, steps := range []bool{false, true} {
+	for i := range 4 {
+		steps, form, name := i%2 == 1, transfer.DefaultForm(transfer.OneTool), agent.TransferTool
+		if i > 1 {
+			form, name = transfer.DefaultForm(transfer.ToolPerTarget), "transfer_to_desk"
+		}
 		desk := says(t, "desk", "Desk.")
 		m := &asked{answers: []scripted.Answer{handsOver("desk"), scripted.Reply(scripted.Call("look", "{}")), handsOver("desk")}}
 		look, err := tools.Func("look", "", func(tools.Context, struct{}) (string, error) { return "seen", nil })
 		require.NoError(t, err)
 		support, err := llmagent.New("support", "You route.", m.model("support"), llmagent.WithSubAgents(desk), llmagent.WithTools(look),
-			llmagent.WithSettings(llm.Settings{ToolChoice: agent.TransferTool}))
+			llmagent.WithTransferTools(form.Tools), llmagent.WithSettings(llm.Settings{ToolChoice: llm.ToolChoice(name)}))
 		require.NoError(t, err)
 		first, err := agent.New("first", "", func(context.Context, *agent.Invocation) iterSeq {
 			return yields(&agent.Transfer{To: "support", Outcome: agent.TransferCommitted})
@@ -71,9 +76,9 @@ func TestNoTransferAfterALimit(t *testing.T) {
 			_, err = say(r, s1, "Help")
 		}
 		require.ErrorIs(t, err, agent.ErrTransferLimit)
-		require.Equal(t, []string{"look", agent.TransferTool}, toolNames(m.requests[0]))
-		require.Equal(t, "You route.\n\n"+transfer.Instruction, m.requests[0].System)
-		require.Equal(t, llm.ToolChoice(agent.TransferTool), m.requests[0].ToolChoice)
+		require.Equal(t, []string{"look", name}, toolNames(m.requests[0]))
+		require.Equal(t, "You route.\n\n"+strings.NewReplacer(transfer.ToolHere, form.Name, transfer.TargetsHere, "- desk").Replace(form.Instruction), m.requests[0].System)
+		require.Equal(t, llm.ToolChoice(name), m.requests[0].ToolChoice)
 		for _, req := range m.requests[1:] {
 			require.Equal(t, []string{"look"}, toolNames(req))
 			require.Equal(t, "You route.", req.System)

@@ -91,7 +91,7 @@ func TestGullibleModel(t *testing.T) {
 func TestNamesThatResembleTheTransferTool(t *testing.T) {
 	for _, name := range []string{
 		"Transfer_To_Agent", "transfer_to_agent\u200b", "transfer_to_agent ", "\ntransfer_to_agent", "functions.transfer_to_agent", "transfer_to_\u0430gent",
-		"transfer", "handoff", "transfer_to_billing", "shipping\u200b", "Billing", "billing ", "<|im_start|>", "", "transfer_to_agent\x00",
+		"transfer", "handoff", "transfer_to_", "transfer_to_billing ", "Transfer_to_billing", "shipping\u200b", "Billing", "billing ", "<|im_start|>", "", "transfer_to_agent\x00",
 	} {
 		script := scripted.New().Add("support", scripted.Reply(scripted.Call(name, `{"agent_name":"billing"}`)), scripted.Reply(scripted.Text("I stay.")))
 		billing, err := llmagent.New("billing", "", checked{script.Model("billing")})

@@ -20,6 +20,7 @@ import (
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/tools/transfer"
 )
 
 // wordy is an endpoint on loopback whose models know no native calls: each
@@ -66,6 +67,10 @@ func (s *wordy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // wordyDesk runs a desk on models that know no native calls. Its tool answers
 // with note.
 func wordyDesk(t *testing.T, note string, answers map[string][]string, stream bool, opts ...openai.Option) (*runner.Runner, *wordy) {
+	return wordyDeskWith(t, transfer.OneTool, note, answers, stream, opts...)
+}
+
+func wordyDeskWith(t *testing.T, form transfer.Tools, note string, answers map[string][]string, stream bool, opts ...openai.Option) (*runner.Runner, *wordy) {
 	s := &wordy{answers: answers}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
@@ -80,9 +85,9 @@ func wordyDesk(t *testing.T, note string, answers map[string][]string, stream bo
 	lookup, err := tools.Func("lookup", "Looks up an order.", func(tools.Context, in) (string, error) { return note, nil })
 	require.NoError(t, err)
 	billing, err := llmagent.New("billing", "You are billing.", model("billing"), llmagent.WithDescription("Refunds"),
-		llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferBack: true}))
+		llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferBack: true}), llmagent.WithTransferTools(form))
 	require.NoError(t, err)
-	support, err := llmagent.New("support", "You are support.", model("support"), llmagent.WithSubAgents(billing), llmagent.WithTools(lookup))
+	support, err := llmagent.New("support", "You are support.", model("support"), llmagent.WithSubAgents(billing), llmagent.WithTools(lookup), llmagent.WithTransferTools(form))
 	require.NoError(t, err)
 	var run []runner.Option
 	if stream {
@@ -127,12 +132,15 @@ func TestLeakedTransfer(t *testing.T) {
 		"doubled":          `{{"name": "transfer_to_agent", "arguments": {{"agent_name": "billing"}}}}`,
 		"fenced":           "```json\n" + leaked + "\n```",
 		"an agent's name":  `{"name": "billing", "arguments": {}}`,
+		"a tool for one":   `{"name": "transfer_to_billing", "arguments": {}}`,
+		"in a tag":         "<tool_call>{\"name\": \"transfer_to_billing\", \"arguments\": {}}</tool_call>",
 		"behind a line":    "One moment.\n" + leaked,
 		"behind, and tags": "One moment. <tool_call>" + leaked + "</tool_call>\n",
 	} {
-		for _, stream := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, streamed %t", name, stream), func(t *testing.T) {
-				r, s := wordyDesk(t, "", map[string][]string{"support": {words}, "billing": {"Which charge?", "Done."}}, stream)
+		for i := range 4 {
+			stream, form := i%2 == 1, []transfer.Tools{transfer.OneTool, transfer.ToolPerTarget}[i/2]
+			t.Run(fmt.Sprintf("%s, streamed %t, form %d", name, stream, form), func(t *testing.T) {
+				r, s := wordyDeskWith(t, form, "", map[string][]string{"support": {words}, "billing": {"Which charge?", "Done."}}, stream)
 				stored, shown := wordyTurn(t, r, "I was charged twice")
 				said := ""
 				if before, _, ok := strings.Cut(words, "One moment."); ok && before == "" {

@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,7 +99,16 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 		targets = append(targets, t.Agent.Name())
 	}
 	require.Equal(w.t, targets, offered(w.t, s.req), "%s at %d of %s: limited %v, done %v", s.agent, s.seq, s.key, limited, done)
-	require.Equal(w.t, targets != nil, strings.Contains(s.req.System, agent.TransferTool))
+	_, listed, _ := strings.Cut(s.req.System, "The agents:")
+	for _, t := range n.Targets() {
+		if slices.Contains(targets, t.Agent.Name()) {
+			line := strings.TrimSuffix("\n- "+t.Agent.Name()+": "+t.Agent.Description(), ": ")
+			require.True(w.t, strings.HasPrefix(listed, line), "the system text lists other agents: %q", s.req.System)
+			listed = listed[len(line):]
+		}
+	}
+	require.Empty(w.t, listed)
+	require.Equal(w.t, targets != nil, strings.Contains(s.req.System, "transfer_to_"))
 	switch {
 	case limited:
 		w.happened["no transfer offered after a limit"] = true
@@ -108,7 +118,7 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 }
 
 // offered returns the agents that a request offers to hand over to.
-func offered(t testing.TB, req *llm.Request) []string {
+func offered(t testing.TB, req *llm.Request) (agents []string) {
 	var schema struct {
 		Properties struct {
 			Name struct{ Enum []string } `json:"agent_name"`
@@ -117,7 +127,12 @@ func offered(t testing.TB, req *llm.Request) []string {
 	for _, tool := range req.Tools {
 		if tool.Name == agent.TransferTool {
 			require.NoError(t, json.Unmarshal(tool.Parameters, &schema))
+			require.Empty(t, agents)
+			agents = schema.Properties.Name.Enum
+		} else if name, ok := strings.CutPrefix(tool.Name, "transfer_to_"); ok {
+			require.NotContains(t, string(tool.Parameters), "agent_name")
+			agents = append(agents, name)
 		}
 	}
-	return schema.Properties.Name.Enum
+	return agents
 }

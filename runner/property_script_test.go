@@ -58,6 +58,7 @@ func (w *world) inner(req *llm.Request) plan {
 type plannedModel struct {
 	name     string
 	inner    bool
+	each     bool // it is offered a tool for each target
 	history  viewChoice
 	compacts bool // its agent's view is cut at any time
 }
@@ -77,11 +78,11 @@ func (m *plannedModel) Generate(ctx context.Context, req *llm.Request) iter.Seq2
 	}
 }
 
-// aim puts the name of a legal target where arguments say "@0" or so.
-func aim(args string, targets []string) string {
-	before, after, found := strings.Cut(args, "@")
+// aim puts the name of a legal target where a tool's name or arguments say "@0" or so.
+func aim(text string, targets []string) string {
+	before, after, found := strings.Cut(text, "@")
 	if !found {
-		return args
+		return text
 	}
 	name := "nobody"
 	if len(targets) > 0 {
@@ -133,7 +134,7 @@ func (p plan) chunks(targets []string) []llm.Chunk {
 		chunks = append(chunks, llm.Chunk{Text: s})
 	}
 	for _, c := range p.Calls {
-		chunks = append(chunks, llm.Chunk{Call: &llm.ToolCall{ID: c.ID, Name: c.Name, Arguments: aim(c.Args, targets)}})
+		chunks = append(chunks, llm.Chunk{Call: &llm.ToolCall{ID: c.ID, Name: aim(c.Name, targets), Arguments: aim(c.Args, targets)}})
 	}
 	if p.End == "" {
 		last := llm.Chunk{Finish: p.Finish}
@@ -290,6 +291,8 @@ var (
 	oddTools   = rapid.SampledFrom([]string{agent.TransferTool, "fine", "nested", "unknown", "bad name", "\xff", strings.Repeat("n", 65)})
 	plainArgs  = rapid.SampledFrom([]string{"", `{"n": 3}`, `{"n": 4}`, `{"n": 15}`, `{"n": 16}`, `{"n": 19}`, `{"n": 2}`, `{"n": 0}`})
 	aims       = rapid.SampledFrom([]string{`{"agent_name": "@0"}`, `{"agent_name": "@1"}`, `{"agent_name": "@2", "reason": "so", "input": {"n": 1}}`, ""})
+	aimedTools = rapid.SampledFrom([]string{"transfer_to_@0", "transfer_to_@1", "transfer_to_@2", "@0", "transfer_to_A0", "transfer_to_nobody", "transfer_to_", agent.TransferTool})
+	bareArgs   = rapid.SampledFrom([]string{"", "{}", `{"reason": "so", "input": {"n": 1}}`, `{"input": {"n": 1}}`, `{"agent_name": "@1"}`, `{"Agent_Name": 3, "more": [1]}`, "no JSON"})
 	innerArgs  = rapid.SampledFrom([]string{`{"input": "do it"}`, `{"input": "do that"}`, `{"input": "and this"}`, `{"input": " "}`})
 	someFinish = rapid.SampledFrom([]llm.FinishReason{llm.FinishLength, llm.FinishToolCalls, llm.FinishContentFilter, "weird"})
 	someEnds   = rapid.SampledFrom([]string{"cut", "cut", "fail", "refuse", "panic", "stop", "long"})
@@ -308,7 +311,9 @@ func (w *world) plans() *rapid.Generator[plan] {
 	call := rapid.Custom(func(t *rapid.T) plannedCall {
 		c := plannedCall{ID: someIDs.Draw(t, "id")}
 		switch someOdds.Draw(t, "kind") {
-		case 0, 1:
+		case 0:
+			c.Name, c.Args = aimedTools.Draw(t, "transfer tool"), bareArgs.Draw(t, "args")
+		case 1:
 			c.Name, c.Args = agent.TransferTool, aims.Draw(t, "aim")
 			if c.Args == "" {
 				c.Args = fmt.Sprintf(`{"agent_name": %q}`, name.Draw(t, "target"))

@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -115,6 +116,7 @@ var (
 	someCompaction = rapid.SampledFrom([]llmagent.Compaction{{}, {}, {}, {}, {}, {}, {Window: 2000}, {Window: 1800, Keep: 0.1, Summarizer: summarizer{}},
 		{Window: 1600, Summarizer: summarizer{}}, {Window: 400}})
 	somePolicy = rapid.SampledFrom(propertyPolicies())
+	someForm   = rapid.SampledFrom([]transfer.Tools{transfer.OneTool, transfer.ToolPerTarget})
 	oneInTen   = rapid.IntRange(0, 9)
 	someSlots  = rapid.IntRange(1, 3)
 )
@@ -195,10 +197,11 @@ func (w *world) agent(name string, history viewChoice, routes []agent.Route, kid
 	}
 	t := traits{rules: somePolicy.Draw(w.rt, "rules"), asks: oneInFour.Draw(w.rt, "transfers are approved") == 3, back: policy.AllowTransferBack, model: true}
 	w.traits[name] = t
-	m := &plannedModel{name: name, history: history}
+	form := someForm.Draw(w.rt, "transfer tools")
+	m := &plannedModel{name: name, history: history, each: form == transfer.ToolPerTarget}
 	compaction := someCompaction.Draw(w.rt, "compaction")
 	opts := []llmagent.Option{llmagent.WithDescription("Agent " + name), llmagent.WithSubAgents(kids...),
-		llmagent.WithTransferPolicy(policy), llmagent.WithReturn(returns), llmagent.WithRoutes(routes...), llmagent.WithTools(box...), llmagent.WithToolPolicy(t.rules),
+		llmagent.WithTransferPolicy(policy), llmagent.WithReturn(returns), llmagent.WithRoutes(routes...), llmagent.WithTransferTools(form), llmagent.WithTools(box...), llmagent.WithToolPolicy(t.rules),
 		llmagent.WithParallelTools(someSlots.Draw(w.rt, "parallel"))}
 	if compaction.Window > 0 {
 		m.compacts = true
@@ -234,7 +237,7 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 		return t
 	}
 	inner := func(name string, opts ...llmagent.Option) agent.Agent {
-		a, err := llmagent.New(name, "", &plannedModel{name: name, inner: true}, append(opts,
+		a, err := llmagent.New(name, "", &plannedModel{name: name, inner: true, each: name == "left"}, append(opts,
 			llmagent.WithInstructionFunc(func(_ context.Context, inv *agent.Invocation) (string, error) {
 				return name + " in " + inv.Scope(), nil
 			}))...)
@@ -254,7 +257,7 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 	deep := nested(inner("deep_inner", llmagent.WithTools(fine, again)), agenttool.WithName("nested"))
 	both := agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}
 	tree := inner("inner", llmagent.WithTools(fine, ask, deep), llmagent.WithSubAgents(
-		inner("left", llmagent.WithTransferPolicy(both), llmagent.WithTools(fine)),
+		inner("left", llmagent.WithTransferPolicy(both), llmagent.WithTransferTools(transfer.ToolPerTarget), llmagent.WithTools(fine)),
 		inner("a1", llmagent.WithTransferPolicy(both), llmagent.WithTransferApproval(), llmagent.WithTools(deep))))
 	return []tools.Tool{
 		fine, again, ask,

@@ -28,6 +28,13 @@ func (w *world) checkView(m *plannedModel, req *llm.Request) {
 				if strings.HasPrefix(p.Output, "Transferred to ") {
 					w.problem("request of %s: it sees a transfer of its own: %v", m.name, msg)
 				}
+			case llm.ToolCall:
+				target, own := strings.CutPrefix(p.Name, "transfer_to_")
+				own = own && target != "" && p.Name != agent.TransferTool
+				named := strings.Contains(p.Arguments, `"agent_name":"a`)
+				if own && (named || !m.each) || p.Name == agent.TransferTool && named && m.each {
+					w.problem("request of %s: a transfer by a name that it is not offered: %v", m.name, p)
+				}
 			case llm.Reasoning:
 				if m.history.redacts && strings.Contains(p.Text, "Hello") {
 					w.problem("request of %s: not redacted: %v", m.name, msg)

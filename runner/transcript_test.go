@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -39,7 +41,7 @@ var update = flag.Bool("update", false, "rewrite the expected events and wire of
 // requests on the wire. Each is played four times, with the models in process
 // and behind a real HTTP endpoint, streamed and not, and must come out the same.
 //
-//	-- agents --       one a line, children indented: NAME [parent] [peers] [back] [TOOL…] [| DESCRIPTION]
+//	-- agents --       one a line, children indented: NAME [parent] [peers] [back] [each] [TOOL…] [| DESCRIPTION]
 //	-- script --       see package llm/scripted
 //	-- user --         one message a line
 //	-- events --       written by -update
@@ -129,8 +131,8 @@ func testTools(t testing.TB) *tools.Registry {
 	return r
 }
 
-// parseTree builds the tree of a transcript.
-func parseTree(t testing.TB, text string, model func(name string) llm.Model) agent.Agent {
+// parseTree builds the tree of a transcript. The options are those of all agents.
+func parseTree(t testing.TB, text string, model func(name string) llm.Model, all ...llmagent.Option) agent.Agent {
 	type spec struct {
 		depth int
 		name  string
@@ -140,7 +142,7 @@ func parseTree(t testing.TB, text string, model func(name string) llm.Model) age
 	}
 	registry := testTools(t)
 	build := func(s *spec) agent.Agent {
-		opts := []llmagent.Option{llmagent.WithDescription(s.desc), llmagent.WithSubAgents(s.kids...)}
+		opts := slices.Concat([]llmagent.Option{llmagent.WithTransferTools(transfer.OneTool), llmagent.WithDescription(s.desc), llmagent.WithSubAgents(s.kids...)}, all)
 		var policy agent.TransferPolicy
 		for _, w := range s.words {
 			switch w {
@@ -150,6 +152,8 @@ func parseTree(t testing.TB, text string, model func(name string) llm.Model) age
 				policy.AllowTransferToPeers = true
 			case "back":
 				policy.AllowTransferBack = true
+			case "each":
+				opts = append(opts, llmagent.WithTransferTools(transfer.ToolPerTarget))
 			default:
 				require.NotNil(t, registry.Get(w), w)
 				opts = append(opts, llmagent.WithTools(registry.Get(w)))
@@ -215,7 +219,7 @@ type mode struct {
 var modes = []mode{{"in process", false, false}, {"in process, streamed", false, true}, {"http", true, false}, {"http, streamed", true, true}}
 
 // play runs a transcript and returns what came out.
-func (tr *transcript) play(t *testing.T, m mode) (events, wire string) {
+func (tr *transcript) play(t *testing.T, m mode, all ...llmagent.Option) (events, wire string) {
 	var mu sync.Mutex
 	var requests bytes.Buffer
 	script, err := scripted.Parse([]byte(tr.section("script")))
@@ -225,6 +229,9 @@ func (tr *transcript) play(t *testing.T, m mode) (events, wire string) {
 			mu.Lock()
 			defer mu.Unlock()
 			writeRequest(&requests, name, req)
+			if listed, system := targetLines(req); listed == "" && system != "" || !strings.HasSuffix(system, listed) {
+				fmt.Fprintf(&requests, "  the system text lists %q\n", system)
+			}
 		}}
 	}
 	model := func(name string) llm.Model { return checked{recorded(name)} }
@@ -242,7 +249,7 @@ func (tr *transcript) play(t *testing.T, m mode) (events, wire string) {
 	if m.stream {
 		opts = append(opts, runner.WithStreaming())
 	}
-	r, err := runner.New(parseTree(t, tr.section("agents"), model), sessiontest.Memory(t), opts...)
+	r, err := runner.New(parseTree(t, tr.section("agents"), model, all...), sessiontest.Memory(t), opts...)
 	require.NoError(t, err)
 
 	key := session.ID("s1")
@@ -352,12 +359,29 @@ func writeEvent(w *strings.Builder, e *agent.Event) {
 	w.WriteByte('\n')
 }
 
+// targetLines returns the targets that the tools of a request list, and what the system
+// text has behind the words that are the agent's own.
+func targetLines(req *llm.Request) (listed, system string) {
+	for _, t := range req.Tools {
+		if _, list, ok := strings.Cut(t.Description, ":\n- "); ok {
+			listed += "\n- " + list
+		}
+	}
+	_, system, _ = strings.Cut(req.System, ".")
+	if listed != "" {
+		listed = "The agents:" + listed
+	}
+	return listed, system
+}
+
 func writeRequest(w *bytes.Buffer, name string, req *llm.Request) {
 	fmt.Fprintf(w, "to %s\n", name)
 	for _, t := range req.Tools {
 		fmt.Fprintf(w, "  tool %s", t.Name)
 		if t.Name == agent.TransferTool {
 			fmt.Fprintf(w, " %q", t.Description[strings.Index(t.Description, "The agents:"):])
+		} else if strings.HasPrefix(t.Name, "transfer_to_") {
+			fmt.Fprintf(w, " %q", t.Description[strings.Index(t.Description, "\n- ")+1:])
 		}
 		w.WriteByte('\n')
 	}
@@ -378,6 +402,37 @@ func writeRequest(w *bytes.Buffer, name string, req *llm.Request) {
 			}
 		}
 		w.WriteByte('\n')
+	}
+}
+
+var (
+	calledByArgument = regexp.MustCompile(`call transfer_to_agent(#\w+)? \{"agent_name": "([\w-]+)"(?:, )?([^}]*)\}`)
+	expectsTransfers = regexp.MustCompile(`expect tools \S*transfer_to_\S*`)
+	toolsListed      = regexp.MustCompile(`The tools: [^"]*`)
+)
+
+// TestTranscriptsInTheOtherForm plays the transcripts with agents that are offered a tool
+// for each target, whether their models call these or, all the same, transfer_to_agent;
+// and has models call transfer_to_NAME that are offered one tool. What is stored is the
+// same, but for lists of tools in what a model is told.
+func TestTranscriptsInTheOtherForm(t *testing.T) {
+	for _, tr := range transcripts(t) {
+		plain := &transcript{tr.file, &txtar.Archive{Files: slices.Clone(tr.archive.Files)}}
+		plain.set("script", expectsTransfers.ReplaceAllString(tr.section("script"), ""))
+		each := &transcript{tr.file, &txtar.Archive{Files: slices.Clone(tr.archive.Files)}}
+		each.set("script", calledByArgument.ReplaceAllString(plain.section("script"), "call transfer_to_$2$1 {$3}"))
+		for _, m := range modes[1:3] {
+			t.Run(strings.TrimSuffix(filepath.Base(tr.file), ".txtar")+", "+m.name, func(t *testing.T) {
+				want := toolsListed.ReplaceAllString(tr.section("events"), "")
+				for _, played := range []struct {
+					*transcript
+					offered transfer.Tools
+				}{{each, transfer.ToolPerTarget}, {plain, transfer.ToolPerTarget}, {each, transfer.OneTool}} {
+					events, _ := played.play(t, m, llmagent.WithTransferTools(played.offered))
+					require.Equal(t, want, toolsListed.ReplaceAllString(events, ""), played.section("script"))
+				}
+			})
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -61,8 +62,8 @@ func (r *recorder) record(body []byte) {
 	}
 	var name string
 	_ = json.Unmarshal(request["model"], &name)
-	// The instruction about transfers comes and goes with their tool.
-	request["messages"] = bytes.Replace(request["messages"], []byte(`\n\n`+transfer.Instruction), nil, 1)
+	// The instruction about transfers comes and goes with their tools.
+	request["messages"] = aboutTransfers.ReplaceAll(request["messages"], nil)
 	before, turn := r.sent[name], r.in[name]
 	r.sent[name], r.in[name] = request, r.turn
 	if before == nil {
@@ -74,7 +75,7 @@ func (r *recorder) record(body []byte) {
 			r.failed = append(r.failed, fmt.Sprintf("%s: %s was %s and is %s", name, field, before[field], request[field]))
 		}
 	}
-	// Of the tools, the last one alone may be there or not: the one for transfers.
+	// Of the tools, the last ones alone may be there or not: those for transfers.
 	if was, is := others(before["tools"]), others(request["tools"]); was != is {
 		r.failed = append(r.failed, fmt.Sprintf("%s: the tools were %s and are %s", name, was, is))
 	}
@@ -98,10 +99,14 @@ func (r *recorder) record(body []byte) {
 	}
 }
 
-// others returns the tools of a request but the one for transfers, which must be the
+// aboutTransfers matches the instruction about transfers with its list, the last of the
+// system text.
+var aboutTransfers = regexp.MustCompile(`\\n\\nYou may hand this conversation[^"]*`)
+
+// others returns the tools of a request but those for transfers, which must be the
 // last.
 func others(list json.RawMessage) string {
-	if i := bytes.Index(list, []byte(`,{"function":{"name":"`+agent.TransferTool)); i >= 0 {
+	if i := bytes.Index(list, []byte(`,{"function":{"name":"transfer_to_`)); i >= 0 {
 		list = append(bytes.Clone(list[:i]), ']')
 	}
 	return string(list)
@@ -131,7 +136,9 @@ func (r *recorder) answer(*llm.Request) scripted.Answer {
 		items = append(items, scripted.Think("hm"))
 	}
 	for range max(0, r.random.IntN(5)-1) {
-		switch to := []string{"root", "left", "right", "leaf", "nobody"}[r.random.IntN(5)]; r.random.IntN(3) {
+		switch to := []string{"root", "left", "right", "leaf", "nobody"}[r.random.IntN(5)]; r.random.IntN(4) {
+		case 3:
+			items = append(items, scripted.Call("transfer_to_"+to, `{"reason": "a secret", "more": 1}`))
 		case 0:
 			items = append(items, scripted.Call(agent.TransferTool, fmt.Sprintf(`{"agent_name": %q, "reason": "a secret"}`, to)))
 		case 1:
@@ -153,8 +160,8 @@ func (r *recorder) answer(*llm.Request) scripted.Answer {
 // HTTP. Whatever the policy, and across transfers, turns and broken ones: all
 // bytes of an agent's request up to the end of its messages stand at the
 // beginning of its next one, and the rest is the same; except where LastTurns
-// trims, once in n turns, where the agent's view was compacted, and for the tool of
-// transfers with its instruction, which are there when it has targets.
+// trims, once in n turns, where the agent's view was compacted, and for the tools of
+// transfers with their instruction, which are there when it has targets.
 func TestRequestsShareTheirPrefix(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.nofailfile", "true")) // a failure prints its seed
 	rec := &recorder{}
@@ -185,7 +192,7 @@ func TestRequestsShareTheirPrefix(t *testing.T) {
 			p := rapid.IntRange(0, len(policies)-1).Draw(rt, "policy of "+name)
 			rec.lastTurn[name] = trim[p]
 			opts := []llmagent.Option{llmagent.WithSubAgents(kids...), llmagent.WithTransferPolicy(open), llmagent.WithTools(fine),
-				llmagent.WithHistory(policies[p])}
+				llmagent.WithTransferTools(rapid.SampledFrom([]transfer.Tools{transfer.OneTool, transfer.ToolPerTarget}).Draw(rt, "transfer tools")), llmagent.WithHistory(policies[p])}
 			if trim[p] == 0 && rapid.IntRange(0, 3).Draw(rt, "compaction") == 3 {
 				opts = append(opts, llmagent.WithCompaction(llmagent.Compaction{Window: rapid.IntRange(300, 900).Draw(rt, "window")}))
 			}

@@ -23,8 +23,7 @@ type View struct {
 	scope      string
 	policy     Policy
 	showReason bool
-	// transferTool is the name of the transfer tool on the wire, "" for its own.
-	transferTool string
+	caller     agent.TransferCaller // nil: transfers are on the wire as in the log
 
 	applies func(*agent.Event, error) bool // the method apply, bound once
 	failed  error                          // of the events that are being applied
@@ -57,6 +56,7 @@ type call struct {
 	isError bool
 	settled bool
 	hidden  bool
+	wire    string // its tool, as the agent's model knows it
 }
 
 // Call is a tool call of the agent that has no result yet.
@@ -78,9 +78,7 @@ type Call struct {
 // New returns the empty view of an agent in its place, for one scope.
 func New(n *agent.Node, own Policy, scope string) *View {
 	v := &View{agent: n.Agent.Name(), node: n, scope: scope, policy: For(n, own), showReason: n.Edge.ShowReason}
-	if a, ok := n.Agent.(agent.TransferToolNamer); ok {
-		v.transferTool = a.TransferToolName()
-	}
+	v.caller, _ = n.Agent.(agent.TransferCaller)
 	v.shown.init()
 	return v
 }
@@ -357,24 +355,20 @@ func (v *View) addNative(a *answer) {
 	}
 	for i := range a.calls {
 		if c := &a.calls[i]; !c.hidden {
-			parts = append(parts, llm.ToolCall{ID: c.ID, Name: v.wireName(c.Name), Arguments: string(p.redactJSON(c.Input))})
+			input := p.redactJSON(c.Input)
+			if c.wire = c.Name; c.Name == agent.TransferTool && v.caller != nil {
+				c.wire, input = v.caller.TransferCall(input)
+			}
+			parts = append(parts, llm.ToolCall{ID: c.ID, Name: c.wire, Arguments: string(input)})
 		}
 	}
 	v.add(llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: text, Parts: parts}}, a.last)
 	for i := range a.calls {
 		if c := &a.calls[i]; !c.hidden {
 			v.add(llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{
-				llm.ToolResult{CallID: c.ID, Name: v.wireName(c.Name), Output: p.redactText(agent.OutputText(c.result)), IsError: c.isError}}}}, a.last)
+				llm.ToolResult{CallID: c.ID, Name: c.wire, Output: p.redactText(agent.OutputText(c.result)), IsError: c.isError}}}}, a.last)
 		}
 	}
-}
-
-// wireName is the name by which the agent's model knows a tool.
-func (v *View) wireName(name string) string {
-	if name == agent.TransferTool && v.transferTool != "" {
-		return v.transferTool
-	}
-	return name
 }
 
 func (v *View) addAttributed(a *answer) {

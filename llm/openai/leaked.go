@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -29,9 +28,8 @@ const (
 // holds nothing back.
 type leaks struct {
 	req   *llm.Request
-	legal []string // names that may be called; made when first needed
-	place spot     // behind the last word
-	held  []byte   // may still be a call; at is then its state
+	place spot   // behind the last word
+	held  []byte // may still be a call; at is then its state
 	at    candidate
 	over  bool // a native call came: words are words
 }
@@ -315,23 +313,7 @@ func (l *leaks) member(s string) bool {
 	return o.key != "name" || l.mayCall(s)
 }
 
-// mayCall reports whether the request offers a tool of this name, or a transfer
-// to an agent of this name.
+// mayCall reports whether the request offers a tool that is called by this name.
 func (l *leaks) mayCall(name string) bool {
-	if l.legal == nil {
-		for _, t := range l.req.Tools {
-			l.legal = append(l.legal, t.Name)
-			var schema struct {
-				Properties struct {
-					AgentName struct {
-						Enum []string `json:"enum"`
-					} `json:"agent_name"`
-				} `json:"properties"`
-			}
-			if json.Unmarshal(t.Parameters, &schema) == nil {
-				l.legal = append(l.legal, schema.Properties.AgentName.Enum...)
-			}
-		}
-	}
-	return slices.Contains(l.legal, name)
+	return slices.ContainsFunc(l.req.Tools, func(t llm.ToolSpec) bool { return t.Name == name || slices.Contains(t.Aliases, name) })
 }

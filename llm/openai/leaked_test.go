@@ -17,7 +17,8 @@ import (
 // offered is what a coordinator offers: a tool of its own, and the transfer tool.
 var offered = []llm.ToolSpec{
 	{Name: "refund", Parameters: json.RawMessage(`{"type":"object","properties":{"amount":{"type":"number"}}}`)},
-	{Name: "transfer_to_agent", Parameters: json.RawMessage(`{"type":"object","properties":{"agent_name":{"type":"string","enum":["billing","tech"]}}}`)},
+	{Name: "transfer_to_agent", Parameters: json.RawMessage(`{"type":"object","properties":{"agent_name":{"type":"string","enum":["billing","tech"]}}}`),
+		Aliases: []string{"billing", "tech"}},
 }
 
 func asking(messages ...llm.Message) *llm.Request {
@@ -191,6 +192,36 @@ func TestLongLeakedCalls(t *testing.T) {
 	out, calls = read(longer + "\n" + toBilling)
 	require.Equal(t, longer+"\n", out)
 	require.Len(t, calls, 1)
+}
+
+// TestLeakedNamesOfTransfers: however the targets are offered, a call by each name that
+// an agent understands is one, in each form; other names are words.
+func TestLeakedNamesOfTransfers(t *testing.T) {
+	one := []llm.ToolSpec{{Name: "transfer_to_agent", Aliases: []string{"billing", "transfer_to_billing"}}}
+	each := []llm.ToolSpec{{Name: "transfer_to_tech", Aliases: []string{"tech", "transfer_to_agent"}}, {Name: "transfer_to_billing", Aliases: []string{"billing", "transfer_to_agent"}}}
+	for _, form := range [][]llm.ToolSpec{one, each} {
+		req := asking()
+		req.Tools = form
+		for _, c := range []struct{ name, arguments string }{
+			{"billing", `{}`}, {"billing", `{"reason": "x"}`}, {"transfer_to_billing", `{}`}, {"transfer_to_billing", `{"reason": "x"}`},
+			{"transfer_to_agent", toBillingArgs}, {"transfer_to_agent", `{}`},
+		} {
+			call := fmt.Sprintf(`{"name": %q, "arguments": %s}`, c.name, c.arguments)
+			for _, words := range []string{call, "<tool_call>\n" + call + "\n</tool_call>", "<tools>" + call + "</tools>", "```json\n" + call + "\n```", "One moment.\n" + call, "{" + call + "}"} {
+				got := answersIn(t, []int{1, 5, 0, -1}, words, req)
+				require.Len(t, got.Calls, 1, words)
+				require.Equal(t, c.name, got.Calls[0].Name)
+				require.JSONEq(t, c.arguments, got.Calls[0].Arguments)
+			}
+			quoted := *req
+			quoted.Messages = []llm.Message{llm.UserText("print " + call)}
+			require.Empty(t, answersIn(t, []int{1, -1}, call, &quoted).Calls, "a quotation")
+			require.Empty(t, answersIn(t, []int{1, -1}, call, req, WithLeakedCalls(llm.LeakedCallsOff)).Calls)
+		}
+		for _, name := range []string{"nobody", "transfer_to_nobody", "transfer_to_", "Billing"} {
+			require.Empty(t, answersIn(t, []int{1, -1}, fmt.Sprintf(`{"name": %q, "arguments": {}}`, name), req).Calls, name)
+		}
+	}
 }
 
 // What is no whole call, or stands in the middle, comes out byte for byte.

@@ -1,9 +1,9 @@
 // Package transfer is the built-in tool transfer_to_agent: what is offered to a
-// model ([Offer]), how its call is read ([Parse]), how a name that is almost
-// right is mended ([Repair]), which targets there are at a moment ([Withheld]), and
-// which of them a call means ([Resolve]).
+// model, and by which names it may call ([Form]), how its call is read ([Parse]), how a
+// name that is almost right is mended ([Repair]), which targets there are at a moment
+// ([Withheld]), and which of them a call means ([Resolve]).
 //
-// It imports agent and llm. It decides about one call; committing a transfer is
+// It imports agent, llm and tools. It decides about one call; committing a transfer is
 // the agent's and the runner's part.
 package transfer
 
@@ -12,23 +12,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/llm"
 )
-
-// Instruction is what an agent that has targets is told about transfers, unless
-// it brings words of its own.
-const Instruction = "You may hand this conversation to another agent by calling " + agent.TransferTool +
-	". Do so when another agent is better suited to the user's request. Do not announce it and do not explain it:" +
-	" the other agent reads the whole conversation and answers. When you are the right one, answer yourself."
-
-// Description is what a model is told about the tool, unless its agent brings
-// words of its own. The targets follow.
-const Description = "Hands the conversation to another agent, who sees all of it and answers in your place. The agents:"
 
 // Withheld returns the target that the agent's model may not hand over to yet: the
 // agent from which the conversation has just come, by the transfer handed, which is
@@ -47,77 +37,6 @@ func Withheld(n *agent.Node, p agent.TransferPolicy, handed *agent.Transfer) *ag
 		return nil
 	}
 	return n.Targets()[i]
-}
-
-// Offer returns the tool for an agent in its place that may hand over to these of its
-// targets, and false if there are none. Targets stand in the order given, names and
-// descriptions byte for byte as they are. The inputs that targets need have the
-// property "input".
-func Offer(n *agent.Node, targets []*agent.Node) (llm.ToolSpec, bool) {
-	return OfferAs(n, targets, agent.TransferTool, Description)
-}
-
-// OfferAs is Offer with a name and a description of one's own.
-func OfferAs(n *agent.Node, targets []*agent.Node, name, description string) (llm.ToolSpec, bool) {
-	if len(targets) == 0 {
-		return llm.ToolSpec{}, false
-	}
-	var b strings.Builder
-	b.WriteString(description)
-	names := make([]string, len(targets))
-	for i, t := range targets {
-		names[i] = t.Agent.Name()
-		b.WriteString("\n- " + names[i])
-		if d := t.Agent.Description(); d != "" {
-			b.WriteString(": " + d)
-		}
-	}
-	type property struct {
-		Type        string   `json:"type"`
-		Enum        []string `json:"enum,omitempty"`
-		Description string   `json:"description"`
-	}
-	schema := struct {
-		Type       string `json:"type"`
-		Properties struct {
-			AgentName property `json:"agent_name"`
-			Reason    property `json:"reason"`
-			Input     any      `json:"input,omitempty"`
-		} `json:"properties"`
-		Required             []string `json:"required"`
-		AdditionalProperties bool     `json:"additionalProperties"`
-	}{Type: "object", Required: []string{"agent_name"}}
-	schema.Properties.AgentName = property{"string", names, "The agent that takes over"}
-	schema.Properties.Reason = property{"string", nil, "Why, in a few words"}
-	var all bool
-	if schema.Properties.Input, all = inputs(n, targets); all {
-		schema.Required = append(schema.Required, "input")
-	}
-	return llm.ToolSpec{Name: name, Description: b.String(), Parameters: agent.EncodeJSON(schema)}, true
-}
-
-// inputs returns the schema of what transfers to the targets carry, nil if they
-// carry nothing, and whether every one of them must carry something.
-func inputs(n *agent.Node, targets []*agent.Node) (schema any, all bool) {
-	type titled struct {
-		Description string            `json:"description"`
-		AllOf       []json.RawMessage `json:"allOf"`
-	}
-	var wanted []titled
-	for _, t := range targets {
-		if in := n.InputFor(t); in != nil {
-			wanted = append(wanted, titled{"For " + t.Agent.Name(), []json.RawMessage{in.Schema}})
-		}
-	}
-	switch {
-	case len(wanted) == 0:
-		return nil, false
-	case len(wanted) == 1:
-		return wanted[0].AllOf[0], len(targets) == 1
-	}
-	return struct {
-		AnyOf []titled `json:"anyOf"`
-	}{wanted}, len(wanted) == len(targets)
 }
 
 // Call is a transfer that a model asks for.
@@ -193,18 +112,35 @@ func parseOdd(input json.RawMessage) (Call, error) {
 	return c, nil
 }
 
-// Input makes the arguments of a transfer to target of those of a call that used
-// the target's bare name as a tool: its reason is kept.
-func Input(target *agent.Node, bare json.RawMessage) json.RawMessage {
-	args := struct {
-		AgentName string          `json:"agent_name"`
-		Reason    string          `json:"reason,omitempty"`
-		Input     json.RawMessage `json:"input,omitempty"`
-	}{}
-	_ = json.Unmarshal(bare, &args) // what cannot be read is no reason
-	args.AgentName = target.Agent.Name()
-	return agent.EncodeJSON(args)
+// Input makes the arguments of a transfer to the agent of a name of those of a call that
+// used a tool for that agent alone, or its bare name as a tool. All that the model gave
+// is kept, but for another agent's name.
+func Input(name string, given json.RawMessage) json.RawMessage {
+	var wrapped struct {
+		Raw *string `json:"raw"`
+	}
+	if json.Unmarshal(given, &wrapped) == nil && wrapped.Raw != nil {
+		if inner, ok := unwrap(*wrapped.Raw); ok {
+			given = inner
+		}
+	}
+	out := append([]byte(`{"agent_name":`), agent.EncodeJSON(name)...)
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(given, &members) // what is no object holds nothing
+	maps.DeleteFunc(members, isTargetKey)
+	if len(members) > 0 {
+		out = append(append(out, ','), agent.EncodeJSON(members)[1:]...)
+	} else {
+		out = append(out, '}')
+	}
+	return out
 }
+
+// targetKey is the argument that names the target. JSON is read without regard to the
+// case of keys.
+const targetKey = "agent_name"
+
+func isTargetKey(key string, _ json.RawMessage) bool { return strings.EqualFold(key, targetKey) }
 
 // unwrap opens a JSON string of a JSON object, once.
 func unwrap(raw string) (json.RawMessage, bool) {

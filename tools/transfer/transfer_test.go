@@ -49,12 +49,14 @@ func TestOffer(t *testing.T) {
 		"tech":     {"support"},
 		"invoices": nil,
 	} {
-		spec, ok := transfer.Offer(tree.Node(name), tree.Node(name).Targets())
-		require.Equal(t, want != nil, ok, name)
-		if !ok {
-			require.Empty(t, spec)
+		specs, words := transfer.DefaultForm(transfer.OneTool).Offer(tree.Node(name), tree.Node(name).Targets())
+		if want == nil {
+			require.Empty(t, specs)
+			require.Empty(t, words)
 			continue
 		}
+		require.Len(t, specs, 1)
+		spec := specs[0]
 		require.Equal(t, "transfer_to_agent", spec.Name)
 		var s struct {
 			Type       string
@@ -87,12 +89,15 @@ func TestOffer(t *testing.T) {
 		require.Error(t, schema.Validate(map[string]any{"agent_name": "somebody"}))
 		require.Error(t, schema.Validate(map[string]any{}))
 	}
-	spec, _ := transfer.Offer(tree.Node("support"), tree.Node("support").Targets())
-	require.Equal(t, "Hands the conversation to another agent, who sees all of it and answers in your place. The agents:\n- billing: "+odd+
-		"\n- tech: Computers\n- Desk-EU\n- desk-eu", spec.Description)
+	specs, words := transfer.DefaultForm(transfer.OneTool).Offer(tree.Node("support"), tree.Node("support").Targets())
+	listed := "\n- billing: " + odd + "\n- tech: Computers\n- Desk-EU\n- desk-eu"
+	require.Equal(t, "Hands the conversation to another agent, who sees all of it and answers in your place. The agents:"+listed, specs[0].Description)
+	require.Equal(t, "You may hand this conversation to another agent by calling transfer_to_agent. Do so when another agent is better suited to the user's request."+
+		" Do not announce it and do not explain it: the other agent reads the whole conversation and answers. When you are the right one, answer yourself. The agents:"+listed, words)
 	other := support(t).Node("support")
-	again, _ := transfer.Offer(other, other.Targets())
-	require.Equal(t, spec, again, "the same tree is offered byte for byte the same")
+	again, wordsAgain := transfer.DefaultForm(transfer.OneTool).Offer(other, other.Targets())
+	require.Equal(t, specs, again, "the same tree is offered byte for byte the same")
+	require.Equal(t, words, wordsAgain)
 }
 
 func TestParse(t *testing.T) {
@@ -169,19 +174,11 @@ func FuzzParse(f *testing.F) {
 					require.Less(t, len(err.Error()), 1000, "a model's own words do not come back at length")
 				}
 			}
-			repaired, err := transfer.Parse(transfer.Input(tree.Root(), in))
+			repaired, err := transfer.Parse(transfer.Input("support", in))
 			require.NoError(t, err)
 			require.Equal(t, "support", repaired.Target)
 		}
 	})
-}
-
-func TestInputKeepsTheReason(t *testing.T) {
-	n := support(t).Node("billing")
-	require.Equal(t, `{"agent_name":"billing","reason":"a & b"}`, string(transfer.Input(n, json.RawMessage(`{"reason":"a & b","agent_name":"tech"}`))))
-	for _, bare := range []string{`{}`, `{"raw":"oops"}`, `null`, ``, `{"reason":""}`} {
-		require.Equal(t, `{"agent_name":"billing"}`, string(transfer.Input(n, json.RawMessage(bare))), bare)
-	}
 }
 
 func TestRepair(t *testing.T) {
@@ -261,8 +258,9 @@ func TestWithheld(t *testing.T) {
 		require.Equal(t, c.want, got.Agent.Name(), "%+v", c)
 		n := tree.Node(c.agent)
 		left := slices.DeleteFunc(slices.Clone(n.Targets()), func(other *agent.Node) bool { return other == got })
-		spec, _ := transfer.Offer(n, left)
-		require.NotContains(t, string(spec.Parameters), `"`+c.want+`"`)
+		specs, words := transfer.DefaultForm(transfer.OneTool).Offer(n, left)
+		require.NotContains(t, string(specs[0].Parameters), `"`+c.want+`"`)
+		require.NotContains(t, words, "- "+c.want)
 		_, err := transfer.Resolve(n, tree, left, transfer.Call{Target: c.want})
 		var early *transfer.TooEarly
 		require.ErrorAs(t, err, &early)
