@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/summarize"
+	"github.com/agentarbor/arbor/tools/transfer"
 )
 
 // builtin are the tools that need no registration.
@@ -46,6 +48,12 @@ func (l *loader) checkTools(r *report, d *definition) {
 			r.add(d.file, t.at, "the tool %q has the name of an agent that %q can transfer to: rename one of them", t.value, d.name)
 		}
 	}
+	own := func(name string) bool {
+		return slices.ContainsFunc(d.tools, func(t item) bool { return t.value == name })
+	}
+	for _, wrong := range d.transfers().Check(targets, own) {
+		r.add(d.file, cmp.Or(d.at["transfer.tools"], d.pos()), "%s", wrong)
+	}
 	if wrong := l.toolChoice(d); wrong != "" {
 		r.add(d.file, d.at["settings.tool_choice"], "tool_choice %s", wrong)
 	}
@@ -57,15 +65,18 @@ func (l *loader) toolChoice(d *definition) string {
 	for _, t := range d.tools {
 		callable = append(callable, t.value)
 	}
-	if len(d.targets()) > 0 {
-		callable = append(callable, agent.TransferTool)
-	}
+	callable = append(callable, d.transfers().Names(d.targets())...)
 	choice := string(d.settings.ToolChoice)
 	modes := []string{string(llm.ToolChoiceAuto), string(llm.ToolChoiceNone), string(llm.ToolChoiceRequired)}
 	if choice == "" || slices.Contains(modes, choice) || slices.Contains(callable, choice) {
 		return ""
 	}
 	return fmt.Sprintf("%q is neither auto, none nor required, nor a tool of this agent%s", choice, didYouMean(choice, append(modes, callable...)))
+}
+
+// transfers returns how the agent's model is shown whom it may transfer to.
+func (d *definition) transfers() transfer.Form {
+	return transfer.DefaultForm(cmp.Or(d.form, transfer.DefaultTools))
 }
 
 // targets returns whom the agent may transfer to, by the rule of agent.Node.
@@ -200,5 +211,5 @@ func (l *loader) llmAgent(r *report, d *definition, sources map[string]Source) (
 	}
 	return llmagent.New(d.name, d.body, model,
 		llmagent.WithDescription(d.description), llmagent.WithGlobalInstruction(d.global), llmagent.WithTools(list...), llmagent.WithSubAgents(children...),
-		llmagent.WithTransferPolicy(d.policy), llmagent.WithSettings(settings), llmagent.WithHistory(d.history))
+		llmagent.WithTransferPolicy(d.policy), llmagent.WithTransferTools(d.form), llmagent.WithSettings(settings), llmagent.WithHistory(d.history))
 }

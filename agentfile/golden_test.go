@@ -158,7 +158,9 @@ func draw(t *testing.T, tree *Tree) string {
 		}
 		a := n.Agent.(*llmagent.Agent)
 		req := request(t, tree, n)
-		prompt := strings.TrimSuffix(strings.TrimSuffix(req.System, transfer.Instruction), "\n\n")
+		head, _, _ := strings.Cut(transfer.Instruction, transfer.ToolHere)
+		prompt, _, _ := strings.Cut(req.System, head)
+		prompt = strings.TrimSuffix(prompt, "\n\n")
 		var offered, targets []string
 		for _, s := range req.Tools {
 			offered = append(offered, s.Name)

@@ -9,6 +9,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools/summarize"
+	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -68,6 +69,15 @@ func ownKeys() []key {
 				{name: "back", typ: "true or false", example: "true", def: "false",
 					meaning: "At once to the agent that has just handed the conversation over, if that is one of those it may hand over to. Otherwise only after the agent has said something or used a tool.",
 					read:    boolean(func(d *definition, b bool) { d.policy.AllowTransferBack = b })},
+				{name: "tools", typ: "a text", example: "each", def: "`one`",
+					meaning: "How the agent's model is offered the agents it may hand over to: `one` tool for all, `transfer_to_agent`, or `each` has a tool, `transfer_to_NAME`. See [the tool](transfer.md#the-tool).",
+					read: func(p *parser, k *key, n ast.Node) {
+						v, ok := p.text(k, n)
+						form, known := map[string]transfer.Tools{"one": transfer.OneTool, "each": transfer.ToolPerTarget}[v]
+						if p.d.form = form; ok && !known {
+							p.add(p.at(n), "%s must be one or each, not %q", p.name, v)
+						}
+					}},
 			}},
 		{name: "tools", typ: "a list of names", example: "[" + summarize.Name + "]", def: "none",
 			meaning: "The tools the agent can call: those that the program registers, and the built-in `" + summarize.Name + "`, which uses the agent's own model.",
@@ -216,6 +226,7 @@ type definition struct {
 	subagents   []item
 	listed      bool // the key subagents is there
 	policy      agent.TransferPolicy
+	form        transfer.Tools // 0 for the default
 	tools       []item
 	history     view.Policy
 	settings    llm.Settings
