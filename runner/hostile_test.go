@@ -199,7 +199,9 @@ func requireHarmless(t testing.TB, text string, want, got *story) {
 	for i, w := range want.requests {
 		g := got.requests[i]
 		require.Equal(t, w.agent, g.agent)
-		require.Equal(t, w.System, g.System)
+		if utf8.ValidString(text) { // the lists of targets hold it, and nothing else does
+			require.Equal(t, strings.ReplaceAll(w.System, harmless, text), g.System)
+		}
 		require.Len(t, g.Tools, len(w.Tools))
 		for j, tool := range w.Tools {
 			require.Equal(t, tool.Name, g.Tools[j].Name)
