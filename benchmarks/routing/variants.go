@@ -7,6 +7,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/tools/transfer"
 )
 
 // variant is a way to show a model its targets and to read its answers.
@@ -23,6 +24,9 @@ func variants() []variant {
 	return []variant{
 		{name: "today", about: "what Arbor does without options"},
 		{name: "leaked-off", about: "calls that are written as words stay words", model: []openai.Option{openai.WithLeakedCalls(llm.LeakedCallsOff)}},
+		{name: "tool-only", about: "the targets stand in the tool's description alone", agents: []llmagent.Option{llmagent.WithTransferInstruction(
+			strings.TrimSuffix(transfer.Instruction, " The agents:\n"+transfer.TargetsHere))}},
+		{name: "per-target", about: "each target has a tool of its own", agents: []llmagent.Option{llmagent.WithTransferTools(transfer.ToolPerTarget)}},
 		{name: "no-instruction", about: "only the tool says that there are transfers", agents: []llmagent.Option{llmagent.WithTransferInstruction("")}},
 		{name: "slots", about: "each agent has a slot of llama.cpp's of its own, for a server with ARBOR_SLOTS=7", model: []openai.Option{openai.WithSlots(7)}},
 	}

@@ -171,6 +171,7 @@ type candidate struct {
 	open   []opened // marks that are not closed, the innermost last
 	token  int      // length of the part of a mark that the words end with
 	info   bool     // in the line that opens a fence
+	loose  bool     // directly behind a call in doubled braces, which models close once too often
 	object object   // in one, if its depth is not 0
 }
 
@@ -222,7 +223,10 @@ func (l *leaks) take(c byte) bool {
 	case at.token > 0:
 		return at.mark(l.held)
 	case blank(c):
-		at.info = at.info && c != '\n'
+		at.info, at.loose = at.info && c != '\n', false
+		return true
+	case c == '}' && at.loose:
+		at.loose = false
 		return true
 	case c == '{':
 		at.info = false
@@ -290,6 +294,7 @@ func (l *leaks) json(c byte) bool {
 			return o.inner
 		}
 		call, ok := l.parse(l.held[o.from:])
+		l.at.loose = o.outer == 2
 		l.at.calls = append(l.at.calls, call)
 		return ok && len(l.at.calls) <= maxLeakedCalls
 	case member && c == ':':
@@ -308,7 +313,7 @@ func (l *leaks) member(s string) bool {
 	o := &l.at.object
 	if !o.value {
 		o.key = s
-		return callKey(s)
+		return slices.Contains(callKeys, s)
 	}
 	return o.key != "name" || l.mayCall(s)
 }

@@ -14,8 +14,9 @@ import (
 
 // parse reads a call from JSON: an object with a name that may be called and
 // with arguments, which are an object or a string that holds one, and nothing
-// else but a type and an id. Doubled braces, which models copy from templates
-// that had to escape them, count as single ones.
+// else but a type and an id; or such an object with arguments as the member "function",
+// as calls are on the wire. Doubled braces, which models copy from templates that had to escape
+// them, count as single ones.
 func (l *leaks) parse(raw []byte) (llm.ToolCall, bool) {
 	forms := [][]byte{raw}
 	if bytes.Contains(raw, []byte("{{")) {
@@ -26,38 +27,55 @@ func (l *leaks) parse(raw []byte) (llm.ToolCall, bool) {
 		if json.Unmarshal(form, &o) != nil {
 			continue
 		}
-		args, ok := o["arguments"]
-		other, both := o["parameters"]
-		if !ok {
-			args = other
-		}
-		var name string
-		if ok == both || json.Unmarshal(o["name"], &name) != nil || !l.mayCall(name) {
-			return llm.ToolCall{}, false
-		}
-		var text string
-		if args[0] == '"' && json.Unmarshal(args, &text) == nil {
-			args = json.RawMessage(strings.TrimSpace(text))
-		}
-		if string(args) == "null" {
-			args = json.RawMessage("{}")
-		}
-		if len(args) == 0 || args[0] != '{' || !json.Valid(args) {
-			return llm.ToolCall{}, false
-		}
-		for key := range o {
-			if !callKey(key) {
+		if wrapped, ok := o["function"]; ok {
+			inner := make(map[string]json.RawMessage)
+			if !only(o, "function", "type", "id") || json.Unmarshal(wrapped, &inner) != nil ||
+				inner["function"] != nil || inner["parameters"] != nil { // the description of a function
+
 				return llm.ToolCall{}, false
 			}
+			o = inner
 		}
-		return llm.ToolCall{ID: "call_" + randomHex(), Name: name, Arguments: string(args)}, true
+		return l.call(o)
 	}
 	return llm.ToolCall{}, false
 }
 
-// callKey reports whether a call can have this key.
-func callKey(key string) bool {
-	return key == "name" || key == "arguments" || key == "parameters" || key == "type" || key == "id"
+// call reads a call from the members of an object.
+func (l *leaks) call(o map[string]json.RawMessage) (call llm.ToolCall, ok bool) {
+	args, ok := o["arguments"]
+	other, both := o["parameters"]
+	if !ok {
+		args = other
+	}
+	var name string
+	if ok == both || json.Unmarshal(o["name"], &name) != nil || !l.mayCall(name) || !only(o, callKeys...) {
+		return call, false
+	}
+	var text string
+	if args[0] == '"' && json.Unmarshal(args, &text) == nil {
+		args = json.RawMessage(strings.TrimSpace(text))
+	}
+	if string(args) == "null" {
+		args = json.RawMessage("{}")
+	}
+	if len(args) == 0 || args[0] != '{' || !json.Valid(args) {
+		return call, false
+	}
+	return llm.ToolCall{ID: "call_" + randomHex(), Name: name, Arguments: string(args)}, true
+}
+
+// callKeys are what a call can have as keys.
+var callKeys = []string{"name", "arguments", "parameters", "type", "id", "function"}
+
+// only reports whether an object has no other keys.
+func only(o map[string]json.RawMessage, keys ...string) bool {
+	for key := range o {
+		if !slices.Contains(keys, key) {
+			return false
+		}
+	}
+	return true
 }
 
 // single makes single braces of double ones, outside of strings.
