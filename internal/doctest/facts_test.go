@@ -1,11 +1,14 @@
 package doctest
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -21,6 +24,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/session"
 )
 
 // TestTranscripts holds docs/transfer.md against the transcripts that it names.
@@ -101,7 +105,11 @@ func help(t *testing.T, args ...string) string {
 	t.Helper()
 	var out strings.Builder
 	status := cli.Run(t.Context(), append(args, "--help"), cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: io.Discard},
-		cli.WithGRPC(cli.GRPC{}), cli.WithA2A03(a2av0.Bindings(), a2av0.Server())) // as cmd/arbor
+		cli.WithGRPC(cli.GRPC{}), cli.WithA2A03(a2av0.Bindings(), a2av0.Server()), // as cmd/arbor
+		cli.WithPostgres(func(context.Context, string) (session.Store, error) { return nil, errors.ErrUnsupported }),
+		cli.WithRedis(func(context.Context, string, session.Store, time.Duration, *slog.Logger) (session.Store, error) {
+			return nil, errors.ErrUnsupported
+		}))
 	require.Zero(t, status)
 	return out.String()
 }
