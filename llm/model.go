@@ -52,6 +52,10 @@ type Settings struct {
 	ParallelToolCalls *bool
 	// ResponseFormat asks for JSON of a schema; nil means free text.
 	ResponseFormat *ResponseFormat
+	// TopLogProbs asks for the log probabilities of the answer's tokens, with this many
+	// of the likeliest tokens at each place; 0 asks for none. Some endpoints refuse a
+	// request that asks for them, some ignore it, and OpenAI's gives at most 20.
+	TopLogProbs int
 	// LeakedCalls says whether a whole tool call that the model writes as words is
 	// read as a call; empty means what the adapter does otherwise. It is about the
 	// answer, and never sent.
@@ -101,6 +105,9 @@ type Chunk struct {
 	// Text and Reasoning are deltas.
 	Text      string
 	Reasoning string
+	// LogProbs are those of the tokens that the text is made of, if the request asks for
+	// them and the endpoint has them. They come with the text, or after it.
+	LogProbs []LogProb
 	// Call is a whole tool call.
 	Call *ToolCall
 	// Usage, when not nil, holds the totals of the answer so far.
@@ -109,6 +116,15 @@ type Chunk struct {
 	Model string
 	// Finish is set on the terminal chunk only.
 	Finish FinishReason
+}
+
+// LogProb is a token of an answer with the natural logarithm of its probability, and
+// the likeliest tokens at its place, itself among them as a rule. Endpoints differ in
+// whether a schema that the answer must follow has changed the probabilities.
+type LogProb struct {
+	Token   string
+	LogProb float64
+	Top     []LogProb
 }
 
 // FinishReason says why a model stopped.

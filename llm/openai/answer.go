@@ -19,6 +19,7 @@ type reading struct {
 	chunks  []llm.Chunk // made of the last event, not handed out yet
 	calls   callList
 	leaks   *leaks // holds back words that may be a call
+	probs   bool   // log probabilities were asked for
 	begun   bool   // something was handed out
 	usage   *llm.Usage
 	model   string
@@ -72,9 +73,14 @@ func (a *attempt) event() error {
 			if chunk.Text == "" && text != "" && !r.begun {
 				chunk.Model = r.model // says that the answer has begun, if all of it is held back
 			}
-			if chunk != (llm.Chunk{}) || text != "" && !r.begun {
+			if chunk.Text != "" || chunk.Reasoning != "" || text != "" && !r.begun {
 				r.begun = true
 				r.chunks = append(r.chunks, chunk)
+			}
+		}
+		if r.probs {
+			if probs := c.logProbs(); len(probs) > 0 {
+				r.chunks = append(r.chunks, llm.Chunk{LogProbs: probs})
 			}
 		}
 		if c.FinishReason != "" {

@@ -362,10 +362,11 @@ type (
 		Detail  json.RawMessage `json:"detail"`
 	}
 	choice struct {
-		Index        int      `json:"index"`
-		Delta        output   `json:"delta"`
-		Message      output   `json:"message"`
-		FinishReason flexText `json:"finish_reason"`
+		Index        int             `json:"index"`
+		Delta        output          `json:"delta"`
+		Message      output          `json:"message"`
+		LogProbs     json.RawMessage `json:"logprobs"`
+		FinishReason flexText        `json:"finish_reason"`
 	}
 	output struct {
 		Content          flexText     `json:"content"`
@@ -422,6 +423,36 @@ func (e *event) usage() *llm.Usage {
 		return nil
 	}
 	return &counted
+}
+
+// wireLogProb is one token in the list "content" of the protocol's log probabilities.
+type wireLogProb struct {
+	Token   string        `json:"token"`
+	LogProb *float64      `json:"logprob"`
+	Top     []wireLogProb `json:"top_logprobs"`
+}
+
+// logProbs reads the log probabilities of a choice. Those of another form than the
+// protocol's, such as that of old completions, are none: no answer shall fail for them.
+func (c *choice) logProbs() []llm.LogProb {
+	var w struct {
+		Content []wireLogProb `json:"content"`
+	}
+	if len(c.LogProbs) == 0 || json.Unmarshal(c.LogProbs, &w) != nil {
+		return nil
+	}
+	return readLogProbs(w.Content)
+}
+
+func readLogProbs(wire []wireLogProb) []llm.LogProb {
+	var list []llm.LogProb
+	for _, w := range wire {
+		if w.LogProb == nil {
+			return nil // the others would say little without it
+		}
+		list = append(list, llm.LogProb{Token: w.Token, LogProb: *w.LogProb, Top: readLogProbs(w.Top)})
+	}
+	return list
 }
 
 // count returns a number that is none of tokens as one that is not plausible.

@@ -16,7 +16,7 @@ import (
 // express into a patch that the transport applies to the body.
 func (c *client) buildRequest(model string, req *llm.Request) (goopenai.ChatCompletionRequest, *patch, error) {
 	p := &patch{model: model, nonce: c.nonce}
-	r := goopenai.ChatCompletionRequest{Model: stubModel, Stream: req.Stream, Stop: req.Stop}
+	r := goopenai.ChatCompletionRequest{Model: stubModel, Stream: req.Stream, Stop: req.Stop, LogProbs: req.TopLogProbs > 0, TopLogProbs: req.TopLogProbs}
 	if req.Stream {
 		r.StreamOptions = &goopenai.StreamOptions{IncludeUsage: true}
 	}

@@ -192,7 +192,7 @@ type attempt struct {
 
 // try sends a request once and returns when the answer begins.
 func (c *client) try(ctx context.Context, wire goopenai.ChatCompletionRequest, p *patch, req *llm.Request) (*attempt, error) {
-	a := &attempt{client: c, stream: wire.Stream, patch: p, reading: reading{leaks: c.leaksOf(req)}}
+	a := &attempt{client: c, stream: wire.Stream, patch: p, reading: reading{leaks: c.leaksOf(req), probs: req.TopLogProbs > 0}}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.stop = func() {}
 	if t := c.timeouts.Attempt; t > 0 {

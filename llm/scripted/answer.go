@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -62,6 +64,17 @@ func Text(deltas ...string) Item {
 			a.push(op{chunk: llm.Chunk{Text: d}})
 		}
 	}}
+}
+
+// Likely streams a delta of text that is one token: p is its probability, others are
+// tokens that might have stood in its place, with theirs. A request that asks for no
+// log probabilities gets the text alone.
+func Likely(text string, p float64, others map[string]float64) Item {
+	probs := llm.LogProb{Token: text, LogProb: math.Log(p), Top: []llm.LogProb{{Token: text, LogProb: math.Log(p)}}}
+	for _, other := range slices.Sorted(maps.Keys(others)) {
+		probs.Top = append(probs.Top, llm.LogProb{Token: other, LogProb: math.Log(others[other])})
+	}
+	return Item{func(a *Answer) { a.push(op{chunk: llm.Chunk{Text: text, LogProbs: []llm.LogProb{probs}}}) }}
 }
 
 // Think streams each delta of reasoning as a chunk of its own.
@@ -286,7 +299,7 @@ func (c *answer) check(req *llm.Request) error {
 
 // stream plays the answer. A text chunk costs no allocation; calls and usage
 // are copied, because a consumer may keep and change them.
-func (c *answer) stream(ctx context.Context, yield func(llm.Chunk, error) bool) {
+func (c *answer) stream(ctx context.Context, req *llm.Request, yield func(llm.Chunk, error) bool) {
 	for i := range c.ops {
 		o := &c.ops[i]
 		if err := ctx.Err(); err != nil {
@@ -307,6 +320,9 @@ func (c *answer) stream(ctx context.Context, yield func(llm.Chunk, error) bool) 
 			continue
 		}
 		chunk := o.chunk
+		if req.TopLogProbs == 0 {
+			chunk.LogProbs = nil
+		}
 		if chunk.Call != nil {
 			call := *chunk.Call
 			chunk.Call = &call

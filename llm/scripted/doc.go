@@ -24,6 +24,8 @@
 //
 //	"Hello " "there."          two deltas of text; the strings are Go's, quoted with " or `
 //	think "The user is upset"  a delta of reasoning
+//	likely "billing" 0.6 {"tech": 0.3}
+//	                           a delta of text that is one token, with its probability and those of others
 //	call lookup {"id": 1}      a tool call; the JSON is passed on word for word
 //	call lookup#c1 {"id": 1}   the same with an id; without one, ids are call_AGENT_1, call_AGENT_2, …
 //	                           (a name of more than 24 characters is shortened)

@@ -169,6 +169,9 @@ func (p *parser) parseItem() (Item, error) {
 	case w == "think":
 		s, err := p.quoted("think")
 		return p.streamed(Think(s), err)
+	case w == "likely":
+		it, err := p.likely()
+		return p.streamed(it, err)
 	case w == "call":
 		it, err := p.call()
 		return p.streamed(it, err)
@@ -241,6 +244,32 @@ func (p *parser) call() (Item, error) {
 		return CallID(id, name, args), err
 	}
 	return CallID(id, name, ""), nil
+}
+
+func (p *parser) likely() (Item, error) {
+	text, err := p.quoted("likely")
+	if err != nil {
+		return Item{}, err
+	}
+	p.spaces()
+	probability, err := strconv.ParseFloat(p.word(), 64)
+	others := map[string]float64{}
+	if p.spaces(); err == nil && !p.bol && strings.HasPrefix(p.rest, "{") {
+		dec := json.NewDecoder(strings.NewReader(p.rest))
+		err = dec.Decode(&others)
+		p.take(int(dec.InputOffset()))
+	}
+	sum := probability
+	for _, other := range others {
+		sum += other
+		if !(other >= 0) {
+			sum = 2
+		}
+	}
+	if err != nil || !(probability > 0) || sum > 1.001 {
+		return Item{}, p.errorf("likely is a text, its probability, and perhaps others, such as likely \"billing\" 0.6 {\"tech\": 0.3}; no more than 1 in all")
+	}
+	return Likely(text, probability, others), nil
 }
 
 func (p *parser) expect() (Item, error) {

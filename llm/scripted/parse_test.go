@@ -1,6 +1,7 @@
 package scripted_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -144,4 +145,24 @@ func FuzzParse(f *testing.F) {
 			_, _ = ask(s.Model(agent), &llm.Request{})
 		}
 	})
+}
+
+func TestLikely(t *testing.T) {
+	s, err := scripted.Parse([]byte("a: always likely \"bill\" 0.5 {\"tech\": 0.25, \"b\": 0}\n  likely \"ing\" 1\n  \"!\""))
+	require.NoError(t, err)
+	got, err := ask(s.Model("a"), &llm.Request{Settings: llm.Settings{TopLogProbs: 2}})
+	require.NoError(t, err)
+	require.Equal(t, []llm.Chunk{
+		{Text: "bill", LogProbs: []llm.LogProb{{Token: "bill", LogProb: math.Log(0.5), Top: []llm.LogProb{
+			{Token: "bill", LogProb: math.Log(0.5)}, {Token: "b", LogProb: math.Inf(-1)}, {Token: "tech", LogProb: math.Log(0.25)}}}}},
+		{Text: "ing", LogProbs: []llm.LogProb{{Token: "ing", Top: []llm.LogProb{{Token: "ing"}}}}},
+		{Text: "!"}, {Finish: llm.FinishStop},
+	}, got)
+	got, err = ask(s.Model("a"), &llm.Request{})
+	require.NoError(t, err)
+	require.Equal(t, []llm.Chunk{{Text: "bill"}, {Text: "ing"}, {Text: "!"}, {Finish: llm.FinishStop}}, got, "nobody asked for them")
+	for _, bad := range []string{`likely 0.5`, `likely "x"`, `likely "x" y`, `likely "x" 0`, `likely "x" 0.6 {"y": 0.6}`, `likely "x" 0.6 {"y": -1}`, `likely "x" 0.6 {"y"}`} {
+		_, err := scripted.Parse([]byte("a: " + bad))
+		require.ErrorContains(t, err, "script line 1: ", bad)
+	}
 }

@@ -219,7 +219,7 @@ func (m *model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 			yield(llm.Chunk{}, err)
 			return
 		}
-		a.stream(ctx, yield)
+		a.stream(ctx, req, yield)
 	}
 }
 
@@ -257,7 +257,7 @@ func (m *funcModel) Generate(ctx context.Context, req *llm.Request) iter.Seq2[ll
 			})
 			return
 		}
-		a.stream(ctx, yield)
+		a.stream(ctx, req, yield)
 	}
 }
 

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"net/http"
 
 	"github.com/agentarbor/arbor/llm"
@@ -22,7 +23,17 @@ type (
 		Index        int               `json:"index"`
 		Message      *wireOutput       `json:"message,omitempty"`
 		Delta        *wireOutput       `json:"delta,omitempty"`
+		LogProbs     *wireLogProbs     `json:"logprobs,omitempty"`
 		FinishReason *llm.FinishReason `json:"finish_reason"`
+	}
+	wireLogProbs struct {
+		Content []wireLogProb `json:"content"`
+	}
+	wireLogProb struct {
+		Token   string        `json:"token"`
+		LogProb float64       `json:"logprob"`
+		Bytes   []int         `json:"bytes"`
+		Top     []wireLogProb `json:"top_logprobs,omitempty"`
 	}
 	wireOutput struct {
 		Role      string     `json:"role,omitempty"`
@@ -54,6 +65,25 @@ func toolCall(c *llm.ToolCall, index *int) wireCall {
 	w := wireCall{Index: index, ID: c.ID, Type: "function"}
 	w.Function.Name, w.Function.Arguments = c.Name, c.Arguments
 	return w
+}
+
+// logProbs returns nil for an answer that has none.
+func logProbs(list []llm.LogProb) *wireLogProbs {
+	if len(list) == 0 {
+		return nil
+	}
+	return &wireLogProbs{wireLogProbList(list)}
+}
+
+func wireLogProbList(list []llm.LogProb) (wire []wireLogProb) {
+	for _, p := range list {
+		w := wireLogProb{Token: p.Token, LogProb: max(p.LogProb, -math.MaxFloat32), Top: wireLogProbList(p.Top)}
+		for _, b := range []byte(p.Token) {
+			w.Bytes = append(w.Bytes, int(b))
+		}
+		wire = append(wire, w)
+	}
+	return wire
 }
 
 func usage(u *llm.Usage) *wireUsage {
@@ -143,8 +173,8 @@ func (s *stream) chunk(c llm.Chunk) error {
 		delta.ToolCalls = []wireCall{toolCall(c.Call, &index)}
 	}
 	answer := s.answer
-	if delta.Role != "" || c.Text != "" || c.Reasoning != "" || c.Call != nil {
-		answer.Choices = []wireChoice{{Delta: delta}}
+	if delta.Role != "" || c.Text != "" || c.Reasoning != "" || c.Call != nil || len(c.LogProbs) > 0 {
+		answer.Choices = []wireChoice{{Delta: delta, LogProbs: logProbs(c.LogProbs)}}
 		if err := s.event(answer); err != nil {
 			return err
 		}

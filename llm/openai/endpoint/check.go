@@ -129,6 +129,10 @@ func (c *checker) request(r map[string]any) {
 	if _, both := r["max_completion_tokens"]; both && r["max_tokens"] != nil {
 		c.addf("max_tokens", "cannot stand beside max_completion_tokens")
 	}
+	logProbs := c.boolean(r, "logprobs")
+	if c.number(r, "top_logprobs", 0, 20) && !logProbs {
+		c.addf("top_logprobs", "is allowed only when logprobs is true")
+	}
 	c.stop(r)
 	stream := c.boolean(r, "stream")
 	if o, present := r["stream_options"]; present {

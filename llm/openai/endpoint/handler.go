@@ -204,6 +204,7 @@ func (h *handler) whole(ctx context.Context, w http.ResponseWriter, model llm.Mo
 	out := &wireOutput{Role: "assistant"}
 	var text, reasoning strings.Builder
 	var finish llm.FinishReason
+	var probs []llm.LogProb
 	truncated := func() {
 		// A length that is never reached makes the client see a body cut short.
 		w.Header().Set("Content-Type", "application/json")
@@ -226,6 +227,7 @@ func (h *handler) whole(ctx context.Context, w http.ResponseWriter, model llm.Mo
 			failWith(w, err)
 			return
 		}
+		probs = append(probs, c.LogProbs...)
 		text.WriteString(c.Text)
 		reasoning.WriteString(c.Reasoning)
 		if c.Call != nil {
@@ -247,7 +249,7 @@ func (h *handler) whole(ctx context.Context, w http.ResponseWriter, model llm.Mo
 	content := text.String()
 	out.Content, out.Reasoning = &content, reasoning.String()
 	answer.Object = "chat.completion"
-	answer.Choices = []wireChoice{{Message: out, FinishReason: &finish}}
+	answer.Choices = []wireChoice{{Message: out, LogProbs: logProbs(probs), FinishReason: &finish}}
 	reply(w, http.StatusOK, answer)
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
@@ -330,4 +332,26 @@ func TestCloseEndsAnswersUnderWay(t *testing.T) {
 	<-entered
 	require.NoError(t, s.Close())
 	<-done
+}
+
+func TestLogProbsTravel(t *testing.T) {
+	model := scripted.Always("m", scripted.Reply(scripted.Likely("é", 0.5, map[string]float64{"e": 0.25, "x": 0}), scripted.Text("t")))
+	s, err := endpoint.Start(endpoint.Models(model))
+	require.NoError(t, err)
+	defer s.Close()
+	client, err := openai.New("m", openai.WithBaseURL(s.URL()), openai.WithRetries(0))
+	require.NoError(t, err)
+	for _, stream := range []bool{false, true} {
+		var probs []llm.LogProb
+		var text string
+		for c, err := range client.Generate(t.Context(), &llm.Request{Messages: []llm.Message{llm.UserText("hi")}, Stream: stream, Settings: llm.Settings{TopLogProbs: 3}}) {
+			require.NoError(t, err)
+			text += c.Text
+			probs = append(probs, c.LogProbs...)
+		}
+		require.Equal(t, "ét", text)
+		require.Equal(t, []llm.LogProb{{Token: "é", LogProb: math.Log(0.5), Top: []llm.LogProb{
+			{Token: "é", LogProb: math.Log(0.5)}, {Token: "e", LogProb: math.Log(0.25)}, {Token: "x", LogProb: -math.MaxFloat32}}}}, probs)
+	}
+	require.ErrorContains(t, endpoint.CheckBody([]byte(body(`"top_logprobs":3`))), "top_logprobs: is allowed only when logprobs is true")
 }

@@ -22,6 +22,8 @@ type wireRequest struct {
 	N                   int             `json:"n"`
 	MaxTokens           int             `json:"max_tokens"`
 	MaxCompletionTokens int             `json:"max_completion_tokens"`
+	LogProbs            bool            `json:"logprobs"`
+	TopLogProbs         int             `json:"top_logprobs"`
 	Stop                json.RawMessage `json:"stop"`
 	ToolChoice          json.RawMessage `json:"tool_choice"`
 	ParallelToolCalls   *bool           `json:"parallel_tool_calls"`
@@ -82,6 +84,9 @@ func parseRequest(body []byte) (*wireRequest, *llm.Request, error) {
 	req := &llm.Request{Stream: w.Stream}
 	req.Temperature, req.TopP, req.ParallelToolCalls = w.Temperature, w.TopP, w.ParallelToolCalls
 	req.MaxTokens = max(w.MaxTokens, w.MaxCompletionTokens)
+	if w.LogProbs {
+		req.TopLogProbs = max(w.TopLogProbs, 1) // the token's own is always there
+	}
 	names := map[string]string{} // of the tools called, by call id
 	for i, m := range w.Messages {
 		content, err := m.content()
