@@ -115,9 +115,11 @@ type answer struct {
 
 	text, reasoning block
 	calls           []llm.ToolCall
+	probs           []llm.LogProb
 	usage           llm.Usage
 	model           string
 	finish          llm.FinishReason
+	quiet           bool  // nothing of it is shown
 	begun           bool  // the endpoint sent something
 	stopped         bool  // the consumer wants no more
 	failed          error // of the stream
@@ -180,6 +182,9 @@ func (ans *answer) take(chunk llm.Chunk, err error) bool {
 	if chunk.Text != "" && !ans.delta(&ans.text, chunk.Text, false) {
 		return false
 	}
+	if chunk.LogProbs != nil {
+		ans.probs = append(ans.probs, chunk.LogProbs...)
+	}
 	if chunk.Call != nil {
 		ans.calls = append(ans.calls, *chunk.Call)
 	}
@@ -194,7 +199,7 @@ func (ans *answer) take(chunk llm.Chunk, err error) bool {
 // delta shows a piece of a block and reports whether to go on.
 func (ans *answer) delta(b *block, s string, thinking bool) bool {
 	b.add(s)
-	if !ans.inv.Streaming() {
+	if ans.quiet || !ans.inv.Streaming() {
 		return true
 	}
 	if b.id == "" {

@@ -169,16 +169,17 @@ func (a *Agent) compact(ctx context.Context, inv *agent.Invocation, v *view.View
 	var usage *agent.Usage
 	var failure error
 	if a.compaction.Summarizer != nil {
-		s := summary{agent: a, inv: inv, yield: yield}
-		failure = s.write(ctx, old)
-		switch {
-		case s.stopped:
+		s := newAside(inv, a.compaction.Summarizer, yield)
+		done.Summary, failure = a.compaction.summarize(ctx, s, old)
+		if s.stopped {
 			return true
-		case failure != nil && (ctx.Err() != nil || errors.Is(failure, agent.ErrLimit) || errors.Is(failure, agent.ErrUnknownPrice)):
-			yield(nil, cmp.Or(ctx.Err(), failure))
+		}
+		if err := s.fatal(ctx, failure); err != nil {
+			yield(nil, err)
 			return true
-		case failure == nil:
-			done.Summary, usage = s.text, s.usage
+		}
+		if failure == nil {
+			usage = s.usageOf(s.model.Name())
 		}
 	}
 	if done.Summary == "" && v.Summary() != "" { // the earlier one is better than none

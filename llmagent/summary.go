@@ -1,7 +1,6 @@
 package llmagent
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -10,76 +9,27 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// summary is the making of one summary.
-type summary struct {
-	agent   *Agent
-	inv     *agent.Invocation
-	yield   func(*agent.Event, error) bool
-	text    string
-	usage   *agent.Usage
-	stopped bool // the consumer wants no more
-}
-
-// write asks for the summary, once more if the answer breaks off. An attempt
-// that was under way and failed is recorded, as it has its cost.
-func (s *summary) write(ctx context.Context, old []llm.Message) error {
-	c := s.agent.compaction
+// summarize asks for a summary of messages.
+func (c *compaction) summarize(ctx context.Context, s *aside, old []llm.Message) (string, error) {
 	req := &llm.Request{
 		System:   fmt.Sprintf(summaryInstruction, max(20, c.maxSummary()*3/5)),
 		Messages: []llm.Message{llm.UserText(transcript(old))},
 	}
-	for attempt := 1; ; attempt++ {
-		begun, err := s.read(ctx, req)
-		if err == nil {
-			return nil
+	text := ""
+	err := s.put(ctx, req, func() error {
+		text = strings.ToValidUTF8(strings.TrimSpace(s.text.String()), "\uFFFD")
+		switch {
+		case s.finish == llm.FinishContentFilter:
+			return &llm.Error{Code: llm.CodeBadResponse, Message: "the summary was held back by a content filter"}
+		case text == "":
+			return &llm.Error{Code: llm.CodeBadResponse, Message: "the summary is empty"}
 		}
-		if begun {
-			void := &agent.Discard{Code: errorCode(err), Message: err.Error()}
-			if s.usage.InputTokens+s.usage.OutputTokens > 0 {
-				void.Usage = s.usage
-			}
-			if !s.yield(&agent.Event{Data: void, More: true}, nil) {
-				s.stopped = true
-				return err
-			}
-		}
-		if !begun || !llm.Retryable(err) || attempt > 1 || ctx.Err() != nil {
-			return err
-		}
+		return nil
+	})
+	if err != nil {
+		return "", err
 	}
-}
-
-func (s *summary) read(ctx context.Context, req *llm.Request) (begun bool, err error) {
-	c := s.agent.compaction
-	s.usage = &agent.Usage{Model: c.Summarizer.Name()}
-	var text strings.Builder
-	var finish llm.FinishReason
-	for chunk, err := range s.inv.Runtime().Ask(ctx, s.inv, c.Summarizer, req) {
-		if err != nil {
-			return begun, err
-		}
-		begun = true
-		text.WriteString(chunk.Text)
-		if chunk.Usage != nil {
-			u, _ := chunk.Usage.Plausible()
-			s.usage.InputTokens, s.usage.OutputTokens, s.usage.CachedTokens = u.InputTokens, u.OutputTokens, u.CachedTokens
-		}
-		s.usage.Model = cmp.Or(chunk.Model, s.usage.Model)
-		finish = cmp.Or(chunk.Finish, finish)
-	}
-	s.text = strings.ToValidUTF8(strings.TrimSpace(text.String()), "\uFFFD")
-	switch {
-	case ctx.Err() != nil:
-		return begun, ctx.Err()
-	case finish == "":
-		return true, &llm.Error{Code: llm.CodeTruncated, Retryable: true, Message: "the summary ended before its terminal signal"}
-	case finish == llm.FinishContentFilter:
-		return true, &llm.Error{Code: llm.CodeBadResponse, Message: "the summary was held back by a content filter"}
-	case s.text == "":
-		return true, &llm.Error{Code: llm.CodeBadResponse, Message: "the summary is empty"}
-	}
-	s.text = c.clip(s.text)
-	return true, nil
+	return c.clip(text), nil
 }
 
 // clip cuts a summary that is too long.
