@@ -141,6 +141,16 @@ const TransferTool = "transfer_to_agent"
 // which was answered "limit reached".
 const NoticeTransferLimit = "transfer_limit"
 
+// The codes of the notices that say what came of the question who answers, which is
+// asked at the beginning of a run: the agent itself does, and is offered no transfer; it
+// is open, and the agent goes on as if nothing had been asked; or the user is asked whom
+// they mean. Where another agent answers there is a transfer in its place.
+const (
+	NoticeDecided   = "decided"
+	NoticeUndecided = "undecided"
+	NoticeAsksUser  = "asks_user"
+)
+
 // NoticeForked is the code of the notice beside the start of a run that takes up,
 // in a fork, what a run of the shared past had left open. That run goes on in the
 // other session alone, so that no run has two ends.

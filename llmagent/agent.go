@@ -39,6 +39,7 @@ type Agent struct {
 	rules        *tools.Policy
 	askTransfer  bool
 	compaction   *compaction // nil: never
+	decides      *deciding   // nil: its own model does, by calling the transfer tool
 
 	ownView any // the memo key of the view of the user's conversation
 
@@ -142,6 +143,9 @@ func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, er
 		errs = append(errs, fmt.Errorf("%d tools in parallel: at least 1 is needed", a.parallel))
 	}
 	if err := a.compaction.check(a.settings.MaxTokens); err != nil {
+		errs = append(errs, err)
+	}
+	if err := a.decides.check(); err != nil {
 		errs = append(errs, err)
 	}
 	for i, c := range a.children {
@@ -272,11 +276,15 @@ func (a *Agent) newView(n *agent.Node, scope string) *view.View {
 	return v
 }
 
-// Request returns what the agent's model would be asked now.
+// Request returns what the agent's model would be asked now, or the one that decides
+// who answers.
 func (a *Agent) Request(ctx context.Context, inv *agent.Invocation) (*llm.Request, error) {
 	v, err := a.view(ctx, inv)
 	if err != nil {
 		return nil, err
+	}
+	if a.asksWho(inv.Node(), v.Run()) {
+		return a.whoRequest(ctx, inv, v)
 	}
 	return a.request(ctx, inv, v.Run(), v.Messages())
 }

@@ -12,7 +12,7 @@ import (
 // aside is a question to a model whose answer is not said in the conversation: for a
 // summary, or about who answers. The embedded answer is the last attempt's.
 type aside struct {
-	model llm.Model
+	source llm.Model
 	answer
 }
 
@@ -25,7 +25,7 @@ func newAside(inv *agent.Invocation, model llm.Model, yield func(*agent.Event, e
 func (s *aside) put(ctx context.Context, req *llm.Request, check func() error) error {
 	for attempt := 1; ; attempt++ {
 		s.answer = answer{inv: s.inv, yield: s.yield, quiet: true}
-		err := s.read(ctx, s.inv.Runtime().Ask(ctx, s.inv, s.model, req))
+		err := s.read(ctx, s.inv.Runtime().Ask(ctx, s.inv, s.source, req))
 		if err == nil {
 			err = check()
 		}
@@ -34,7 +34,7 @@ func (s *aside) put(ctx context.Context, req *llm.Request, check func() error) e
 		}
 		if s.begun || errorCode(err) == string(llm.CodeTruncated) {
 			s.begun = true
-			void := &agent.Discard{Code: errorCode(err), Message: err.Error(), Usage: s.used(s.model.Name())}
+			void := &agent.Discard{Code: errorCode(err), Message: err.Error(), Usage: s.used(s.source.Name())}
 			if !s.yield(&agent.Event{Data: void, More: true}, nil) {
 				s.stopped = true
 				return err

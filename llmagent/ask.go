@@ -24,6 +24,10 @@ const maxAttempts = 3
 // is discarded and asked for again, and so is one that is empty, of which the model
 // then reads.
 func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yield func(*agent.Event, error) bool) {
+	if a.asksWho(inv.Node(), v.Run()) {
+		a.who(ctx, inv, v, yield)
+		return
+	}
 	req, err := a.request(ctx, inv, v.Run(), v.Messages())
 	if err != nil {
 		yield(nil, err)

@@ -179,7 +179,7 @@ func (a *Agent) compact(ctx context.Context, inv *agent.Invocation, v *view.View
 			return true
 		}
 		if failure == nil {
-			usage = s.usageOf(s.model.Name())
+			usage = s.usageOf(s.source.Name())
 		}
 	}
 	if done.Summary == "" && v.Summary() != "" { // the earlier one is better than none

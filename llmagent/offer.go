@@ -39,7 +39,7 @@ func (a *Agent) place(n *agent.Node) *offer {
 // the request, and when a call of the answer to it is executed.
 func (a *Agent) offered(n *agent.Node, run view.Run) *offer {
 	o := a.place(n)
-	if run.Limited {
+	if run.Limited || run.Decided {
 		return a.without(n, o, nil)
 	}
 	if from := transfer.Withheld(n, a.policy, run.Handed); from != nil {

@@ -363,6 +363,8 @@ func (d *decision) settle(ctx context.Context, c view.Call) {
 	case d.run.Limited:
 		err = &agent.TransferLimitError{Reason: "no transfer is offered any more in this run"}
 		d.err = err
+	case d.run.Decided:
+		err = fmt.Errorf("it was decided that you answer: no transfer is offered in this run: %w", agent.ErrTransferRejected)
 	case err != nil:
 		err = fmt.Errorf("%w: %s. %s", agent.ErrUnknownTarget, err, transfer.Legal(d.targets, ""))
 	default:

@@ -41,7 +41,7 @@ var update = flag.Bool("update", false, "rewrite the expected events and wire of
 // requests on the wire. Each is played four times, with the models in process
 // and behind a real HTTP endpoint, streamed and not, and must come out the same.
 //
-//	-- agents --       one a line, children indented: NAME [parent] [peers] [back] [each] [TOOL…] [| DESCRIPTION]
+//	-- agents --       one a line, children indented: NAME [parent] [peers] [back] [each] [decide[=MODEL]] [TOOL…] [| DESCRIPTION]
 //	-- script --       see package llm/scripted
 //	-- user --         one message a line
 //	-- events --       written by -update
@@ -145,7 +145,13 @@ func parseTree(t testing.TB, text string, model func(name string) llm.Model, all
 		opts := slices.Concat([]llmagent.Option{llmagent.WithTransferTools(transfer.OneTool), llmagent.WithDescription(s.desc), llmagent.WithSubAgents(s.kids...)}, all)
 		var policy agent.TransferPolicy
 		for _, w := range s.words {
+			if w, other, ok := strings.Cut(w, "="); ok && w == "decide" {
+				opts = append(opts, llmagent.WithDecision(model(other)))
+				continue
+			}
 			switch w {
+			case "decide":
+				opts = append(opts, llmagent.WithDecision(nil))
 			case "parent":
 				policy.AllowTransferToParent = true
 			case "peers":

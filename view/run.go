@@ -28,6 +28,11 @@ type Run struct {
 	Strikes int
 	// Limited is set once a transfer was answered "limit reached".
 	Limited bool
+	// Answered is set once a model has answered in the run, to the question who answers
+	// too, or failed to answer that.
+	Answered bool
+	// Decided is set once it was decided that the agent itself answers.
+	Decided bool
 	// Empty is set when the last attempt at an answer was discarded because it was
 	// empty.
 	Empty bool

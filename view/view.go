@@ -34,6 +34,8 @@ type View struct {
 	acted   bool            // the agent has had a run in this scope
 	run     Run             // the agent's current one
 	handed  *agent.Transfer // to the agent, whose run has not started yet
+	asks    bool            // the agent's current run asks the user whom they mean
+	asked   bool            // its last one did
 	use     use
 	dropped dropped
 }
@@ -163,6 +165,9 @@ func (v *View) Apply(e *agent.Event) {
 		}
 		v.handed = nil
 	case *agent.HarnessEnd:
+		if mine {
+			v.asked, v.asks = v.asks, false
+		}
 		if d.FinishReason != agent.FinishReasonInputRequired || !v.waits(e.Agent) {
 			v.flush()
 		}
@@ -214,9 +219,8 @@ func (v *View) Apply(e *agent.Event) {
 	case *agent.Transfer:
 		v.transfer(d, e.Seq, mine)
 	case *agent.Notice:
-		if mine && d.Code == agent.NoticeTransferLimit {
-			v.run.Strikes-- // the attempt is a limit's, not the model's mistake
-			v.run.Limited = true
+		if mine {
+			v.notice(d.Code)
 		}
 	case *agent.Discard:
 		if mine && d.Code == agent.CodeEmptyAnswer {
@@ -224,6 +228,21 @@ func (v *View) Apply(e *agent.Event) {
 		}
 	}
 }
+
+// notice takes in a notice of the agent's.
+func (v *View) notice(code string) {
+	switch code {
+	case agent.NoticeTransferLimit:
+		v.run.Strikes-- // the attempt is a limit's, not the model's mistake
+		v.run.Limited = true
+	case agent.NoticeDecided, agent.NoticeUndecided, agent.NoticeAsksUser:
+		v.run.Answered, v.run.Decided = true, code == agent.NoticeDecided
+		v.asks = code == agent.NoticeAsksUser
+	}
+}
+
+// AskedUser reports whether the agent's last run has asked the user whom they mean.
+func (v *View) AskedUser() bool { return v.asked }
 
 // damaged takes in an event that cannot be read, where something has to stand in its
 // place: a user's words, and the result of a call.
