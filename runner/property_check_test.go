@@ -26,6 +26,7 @@ func (w *world) read(r *runner.Runner) {
 	for _, e := range added {
 		w.known = append(w.known, w.encode(e))
 		w.checkLimits(e)
+		w.asksUser(e)
 		w.story.add(e, w.happened)
 	}
 }
@@ -265,7 +266,7 @@ func (w *world) checkCounts(added []*agent.Event) {
 		case *agent.Compaction:
 			compactions++ // in place of a refused request, perhaps
 		case *agent.Notice:
-			if d.Code == llmagent.NoticeCompactionFailed {
+			if d.Code == llmagent.NoticeCompactionFailed || d.Code == agent.NoticeUndecided {
 				failures++
 			}
 		}

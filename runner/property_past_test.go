@@ -55,7 +55,7 @@ func (w *world) checkSent() {
 // over to after a limit, and not the agent that has just handed over.
 func (w *world) checkOffer(n *agent.Node, s sent) {
 	var handed, began *agent.Transfer // the last one, and the one that began the run
-	running, limited, done := false, false, false
+	running, limited, done, answered, itself, aside := false, false, false, false, false, int64(0)
 	for e, err := range w.store.Load(context.Background(), s.key, 0) {
 		require.NoError(w.t, err)
 		if e.Seq > s.seq {
@@ -67,7 +67,7 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 		switch d := e.Data.(type) {
 		case *agent.HarnessEnd:
 			if d.FinishReason != agent.FinishReasonInputRequired {
-				running, began, limited = false, nil, false
+				running, began, limited, answered, itself = false, nil, false, false, false
 			}
 			if d.FinishReason != agent.FinishReasonTransfer {
 				handed = nil
@@ -77,13 +77,19 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 				handed = d
 			}
 		case *agent.User:
-			running, began, handed, limited = false, nil, nil, false
+			running, began, handed, limited, answered, itself = false, nil, nil, false, false, false
 		case *agent.HarnessStart:
 			if !running { // else it takes up what another has begun
 				running, began, done = true, handed, false
 			}
 		case *agent.Notice:
 			limited = limited || d.Code == agent.NoticeTransferLimit
+			answered = answered || d.Code == agent.NoticeUndecided
+			itself = itself || d.Code == agent.NoticeDecided
+		case *agent.Compaction:
+			aside = e.Seq + 1 // the usage of its summary
+		case *agent.Usage:
+			answered = answered || e.Seq != aside
 		case *agent.Text:
 			done = done || strings.TrimSpace(d.Content) != ""
 		case *agent.ToolResult:
@@ -98,7 +104,14 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 		}
 		targets = append(targets, t.Agent.Name())
 	}
-	require.Equal(w.t, targets, offered(w.t, s.req), "%s at %d of %s: limited %v, done %v", s.agent, s.seq, s.key, limited, done)
+	w.decided(s, targets, answered)
+	if itself {
+		targets = nil
+	}
+	if candidates(s.req) != nil {
+		return
+	}
+	require.Equal(w.t, targets, offered(w.t, s.req), "%s at %d of %s: limited %v, done %v, decided %v", s.agent, s.seq, s.key, limited, done, itself)
 	_, listed, _ := strings.Cut(s.req.System, "The agents:")
 	for _, t := range n.Targets() {
 		if slices.Contains(targets, t.Agent.Name()) {
@@ -110,6 +123,8 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 	require.Empty(w.t, listed)
 	require.Equal(w.t, targets != nil, strings.Contains(s.req.System, "transfer_to_"))
 	switch {
+	case itself:
+		w.happened["no transfer offered after a decision"] = true
 	case limited:
 		w.happened["no transfer offered after a limit"] = true
 	case len(targets) < len(n.Targets()):

@@ -70,6 +70,10 @@ func (m *plannedModel) Generate(ctx context.Context, req *llm.Request) iter.Seq2
 		w := worldOf(ctx)
 		w.countAsked()
 		m.check(w, req)
+		if candidates(req) != nil {
+			m.decides(ctx, req, yield)
+			return
+		}
 		if m.inner {
 			w.inner(req).stream(ctx, innerTargets[m.name], yield)
 			return
@@ -181,7 +185,11 @@ func (m *plannedModel) check(w *world, req *llm.Request) {
 			w.problems = append(w.problems, fmt.Sprintf("request of %s does not continue its last one:\n%v\n%v", who, last.messages, req.Messages))
 		}
 	}
-	w.last[who] = shown{w.turn, req.Messages}
+	said := req.Messages
+	if candidates(req) != nil {
+		said = said[:len(said)-1] // the question is put this once
+	}
+	w.last[who] = shown{w.turn, said}
 }
 
 func (w *world) countAsked() {

@@ -24,6 +24,7 @@ type logStory struct {
 
 	handed    map[string]*agent.Transfer // the last one of each scope
 	transfers int                        // of this turn, in all scopes
+	asked     map[string]string          // the run in which an agent has asked the user whom they mean, if it was its last
 	hops      map[[2]string]bool         // of the conversation, since somebody said or did something
 }
 
@@ -49,7 +50,7 @@ type question struct {
 func newStory() logStory {
 	return logStory{calls: make(map[string]*callStory), byRelay: make(map[string]*question), scopes: make(map[string]bool),
 		runs: make(map[string]*runStory), promised: make(map[string][]string), awaited: make(map[string]string), hops: make(map[[2]string]bool),
-		handed: make(map[string]*agent.Transfer)}
+		handed: make(map[string]*agent.Transfer), asked: make(map[string]string)}
 }
 
 // add takes in the next event, and notes what has happened.
@@ -73,6 +74,9 @@ func (s *logStory) add(e *agent.Event, happened map[string]bool) {
 	case *agent.Notice:
 		if d.Code == llmagent.NoticeCompactionFailed {
 			happened["a compaction whose summary failed"] = true
+		}
+		if d.Code == agent.NoticeDecided || d.Code == agent.NoticeUndecided {
+			happened["a decision: "+d.Code] = true
 		}
 		if d.Code == agent.NoticeTransferLimit {
 			s.runs[e.RunID].strikes--
@@ -175,6 +179,7 @@ var mustHappen = []string{
 	"a compaction", "a compaction with a summary", "a compaction whose summary failed",
 	"a route", "a transfer with an input", "error tripwire", "error agent_error",
 	"a transfer", "a transfer in an agent tool", "an agent tool", "an agent tool inside of another",
+	"a question who answers", "a decision: decided", "a decision: undecided", "a user asked whom they mean", "no transfer offered after a decision",
 	"a transfer beyond the limit", "no transfer offered after a limit", "a sender that is no target yet",
 	"a fork", "a fork that takes up a run", "a fork inside of an agent tool", "a fork that waits for a decision", "a call approved in a fork", "a store that dies in a fork",
 	"a question withdrawn", "a call approved, a tool", "a call denied, a tool", "a call approved, a transfer", "a call denied, a transfer",

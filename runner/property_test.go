@@ -210,6 +210,8 @@ type traits struct {
 	asks  bool // before it transfers
 	back  bool // it may hand back at once
 	model bool
+	// decides: a question begins its runs
+	decides bool
 	// outside: it is a graph or a remote agent
 	outside bool
 }

@@ -210,6 +210,11 @@ func (w *world) agent(name string, history viewChoice, routes []agent.Route, kid
 	if t.asks {
 		opts = append(opts, llmagent.WithTransferApproval())
 	}
+	if decides := someDecision.Draw(w.rt, "decides"); decides != nil {
+		t.decides = true
+		w.traits[name] = t
+		opts = append(opts, decides)
+	}
 	if !history.onEdge {
 		opts = append(opts, llmagent.WithHistory(history.policy))
 	}
@@ -257,7 +262,7 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 	deep := nested(inner("deep_inner", llmagent.WithTools(fine, again)), agenttool.WithName("nested"))
 	both := agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}
 	tree := inner("inner", llmagent.WithTools(fine, ask, deep), llmagent.WithSubAgents(
-		inner("left", llmagent.WithTransferPolicy(both), llmagent.WithTransferTools(transfer.ToolPerTarget), llmagent.WithTools(fine)),
+		inner("left", llmagent.WithTransferPolicy(both), llmagent.WithTransferTools(transfer.ToolPerTarget), llmagent.WithDecision(nil), llmagent.WithTools(fine)),
 		inner("a1", llmagent.WithTransferPolicy(both), llmagent.WithTransferApproval(), llmagent.WithTools(deep))))
 	return []tools.Tool{
 		fine, again, ask,

@@ -1,0 +1,111 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"hash/fnv"
+	"slices"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+)
+
+// someDecision says how agents decide who answers, most often by calls alone.
+var someDecision = rapid.SampledFrom([]llmagent.Option{nil, nil, nil, nil, nil, nil, llmagent.WithDecision(nil),
+	llmagent.WithDecision(nil, llmagent.DecisionThreshold(0.9)), llmagent.WithDecision(nil, llmagent.DecisionThreshold(0)),
+	llmagent.WithDecision(nil, llmagent.DecisionThreshold(1), llmagent.DecisionQuestion("Whom, é?"))})
+
+// candidates returns the names of which a request asks for one, nil if it is another
+// request. The agent's own is the last.
+func candidates(req *llm.Request) []string {
+	if req.ResponseFormat == nil {
+		return nil
+	}
+	var schema struct {
+		Properties struct {
+			Agent struct{ Enum []string } `json:"agent"`
+		}
+	}
+	_ = json.Unmarshal(req.ResponseFormat.Schema, &schema) // else it asks for none
+	return schema.Properties.Agent.Enum
+}
+
+// decides answers the question who answers. Inner scopes run side by side, so that the
+// answer is a function of the request.
+func (m *plannedModel) decides(ctx context.Context, req *llm.Request, yield func(llm.Chunk, error) bool) {
+	names := candidates(req)
+	said := req.Messages[:len(req.Messages)-1]
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(m.name + said[len(said)-1].PlainText()))
+	n := int(h.Sum32()>>8) + 7*len(said)
+	name, own := names[n%len(names)], names[len(names)-1]
+	likely := func(name string, p float64) []scripted.Item {
+		others := make(map[string]float64)
+		for _, other := range names {
+			if other != name {
+				others[other] = (1 - p) / float64(len(names)-1)
+			}
+		}
+		return []scripted.Item{scripted.Text(`{"agent": "`), scripted.Likely(name, p, others), scripted.Text(`"}`)}
+	}
+	items := []scripted.Item{scripted.Usage(1500, 6, 0)}
+	switch n / 64 % 10 {
+	case 0, 1:
+		items = append(items, scripted.Text(`{"agent": "`+name+`"}`))
+	case 2, 3, 4:
+		items = append(items, likely(name, 0.95)...)
+	case 5:
+		items = append(items, likely(own, 0.8)...)
+	case 6:
+		items = append(items, likely(name, 0.4)...)
+	case 7:
+		items = []scripted.Item{scripted.Text("I would say\x00 nobody")}
+	case 8:
+		items = []scripted.Item{scripted.Text(`{"agent"`), scripted.Cut()}
+	case 9:
+		items = []scripted.Item{scripted.Status(500, 0)}
+	}
+	scripted.Always(m.name, scripted.Reply(items...)).Generate(ctx, req)(yield)
+}
+
+// decided holds the question who answers, and that it is asked, against the log: once in
+// a run, before anything else. Answered says that the run has an answer.
+func (w *world) decided(s sent, targets []string, answered bool) {
+	names := candidates(s.req)
+	switch asks := w.traits[s.agent].decides; {
+	case names == nil:
+		require.False(w.t, asks && !answered && len(targets) > 0, "%s at %d was not asked who answers", s.agent, s.seq)
+	default:
+		require.True(w.t, asks && !answered, "%s at %d was asked who answers", s.agent, s.seq)
+		require.Equal(w.t, append(slices.Clone(targets), s.agent), names, "%s at %d", s.agent, s.seq)
+		require.Empty(w.t, offered(w.t, s.req))
+		require.NotContains(w.t, s.req.System, "transfer_to_")
+		w.happened["a question who answers"] = true
+	}
+}
+
+// asksUser holds an event of the conversation against the rule that the user is asked
+// whom they mean at most once before an agent makes up its mind.
+func (w *world) asksUser(e *agent.Event) {
+	s := &w.story
+	switch d := e.Data.(type) {
+	case *agent.Notice:
+		if d.Code != agent.NoticeAsksUser {
+			return
+		}
+		if e.Scope != "" || s.asked[e.Agent] != "" && s.asked[e.Agent] != e.RunID {
+			w.t.Fatalf("seq %d: the user is asked whom they mean, again or where there is none", e.Seq)
+		}
+		s.asked[e.Agent] = e.RunID
+		w.happened["a user asked whom they mean"] = true
+	case *agent.HarnessEnd:
+		if e.Scope == "" && s.asked[e.Agent] != e.RunID {
+			delete(s.asked, e.Agent)
+		}
+	}
+}
