@@ -118,7 +118,7 @@ func (a *Agent) whoRequest(ctx context.Context, inv *agent.Invocation, v *view.V
 	req.Stream = false
 	var cold float64
 	req.Settings = llm.Settings{Temperature: &cold, MaxTokens: 256, TopLogProbs: 5, LeakedCalls: llm.LeakedCallsOff,
-		ResponseFormat: &llm.ResponseFormat{Name: "decision", Schema: choiceOf(names), Strict: true}}
+		ResponseFormat: &llm.ResponseFormat{Name: "who_answers", Schema: choiceOf(names), Strict: true}}
 	if len(req.Tools) > 0 {
 		req.ToolChoice = llm.ToolChoiceNone
 	}

@@ -181,6 +181,42 @@ func (m *Model) decide(req *llm.Request, t turn) (*llm.ToolCall, string, error) 
 	return nil, reply, nil
 }
 
+// whoAnswers answers the question which agent answers, as the model would decide with
+// calls; false if this is not asked.
+func (m *Model) whoAnswers(req *llm.Request) (string, bool) {
+	last := len(req.Messages) - 1
+	if req.ResponseFormat == nil || req.ResponseFormat.Name != "who_answers" || last < 1 {
+		return "", false
+	}
+	s, err := compile(req.ResponseFormat.Schema)
+	if err != nil || s.Properties["agent"] == nil {
+		return "", false
+	}
+	var names []string
+	for _, o := range choices(s.Properties["agent"]) {
+		name, _ := o.value.(string)
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return "", false
+	}
+	name := names[len(names)-1]
+	enum, _ := json.Marshal(names[:len(names)-1])
+	asked := *req
+	asked.Messages, asked.ToolChoice = req.Messages[:last], ""
+	asked.Tools = append(slices.Clip(req.Tools), llm.ToolSpec{Name: transferTool, Description: req.Messages[last].PlainText(),
+		Parameters: json.RawMessage(`{"type":"object","properties":{"agent_name":{"enum":` + string(enum) + `}}}`)})
+	if call, _, err := m.decide(&asked, readTurn(&asked)); err == nil && call != nil && call.Name == transferTool {
+		var to struct {
+			Name string `json:"agent_name"`
+		}
+		_ = json.Unmarshal([]byte(call.Arguments), &to) // the model has just written them
+		name = to.Name
+	}
+	data, _ := json.Marshal(map[string]string{"agent": name})
+	return string(data), true
+}
+
 // adds reports whether a target speaks to a word of the user's that the agent
 // itself does not speak to.
 func adds(said, target, own []word) bool {

@@ -5,10 +5,12 @@
 // of tool results. It knows no tree, keeps nothing between calls, and answers
 // equal requests alike.
 //
-// It relies on two conventions: the description of the tool transfer_to_agent
+// It relies on conventions: the description of the tool transfer_to_agent
 // lists its targets in lines "- NAME: DESCRIPTION", and so does that of transfer_to_NAME
 // its own; user messages with other agents' words begin with "[NAME] ", "[NAME] handed
-// the conversation to you" too.
+// the conversation to you" too. A last message that asks which agent answers lists the
+// agents in such lines as well; the response format is called "who_answers" then, and of
+// the names that its property "agent" may have the last is the asking agent's.
 //
 // It imports llm and a JSON schema validator, and opens no file or connection.
 package offline
@@ -85,6 +87,9 @@ func usage(req *llm.Request, answer string) *llm.Usage {
 }
 
 func (m *Model) answer(req *llm.Request) (string, *llm.ToolCall, error) {
+	if text, ok := m.whoAnswers(req); ok {
+		return text, nil, nil
+	}
 	t := readTurn(req)
 	call, reply, err := m.decide(req, t)
 	told := describe(t.results)

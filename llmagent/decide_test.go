@@ -1,0 +1,209 @@
+package llmagent_test
+
+import (
+	"context"
+	"iter"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/offline"
+	"github.com/agentarbor/arbor/llm/openai"
+	server "github.com/agentarbor/arbor/llm/openai/endpoint"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session/sessiontest"
+)
+
+// desk is a coordinator with two specialists, whose models say "ok".
+func desk(t testing.TB, m llm.Model, opts ...llmagent.Option) agent.Agent {
+	var kids []agent.Agent
+	for name, does := range map[string]string{"bill": "Refunds", "billing": "Invoices, charges"} {
+		kid, err := llmagent.New(name, "", scripted.Always(name, reply(scripted.Text("ok"))), llmagent.WithDescription(does))
+		require.NoError(t, err)
+		if kids = append(kids, kid); name == "bill" {
+			kids[0], kids[len(kids)-1] = kids[len(kids)-1], kids[0]
+		}
+	}
+	a, err := llmagent.New("support", "Be kind.", m, append(opts, llmagent.WithSubAgents(kids...))...)
+	require.NoError(t, err)
+	return a
+}
+
+// decided runs a turn and returns what became of the question who answers: the code of
+// the notice about it, or the target and the reason of the transfer.
+func decided(t testing.TB, m llm.Model, text string, opts ...llmagent.Option) (string, string) {
+	r, err := runner.New(desk(t, m, opts...), sessiontest.Memory(t))
+	require.NoError(t, err)
+	for e, err := range r.Run(context.Background(), key, llm.UserText(text)) {
+		require.NoError(t, err)
+		switch d := e.Data.(type) {
+		case *agent.Notice:
+			return d.Code, d.Message
+		case *agent.Transfer:
+			require.Equal(t, agent.TransferCommitted, d.Outcome)
+			return d.To, d.Reason
+		}
+	}
+	return "", ""
+}
+
+// TestReadingTheDecision: how answers are read that nothing has held to the form.
+func TestReadingTheDecision(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"agent": "billing"}`:                      "billing",
+		`{"agent":"BILL"}`:                          "bill",
+		"```json\n{\"agent\": \" billing \"}\n```":  "billing",
+		`I say {"agent": "support"}.`:               agent.NoticeDecided,
+		"billing":                                   "billing",
+		" **Bill**.\n":                              "bill",
+		"\"support\"":                               agent.NoticeDecided,
+		"billing or bill":                           agent.NoticeUndecided,
+		`{"agent": "left"}`:                         agent.NoticeUndecided,
+		`{"agent": 3}`:                              agent.NoticeUndecided,
+		`{"agent": "billing"`:                       agent.NoticeUndecided,
+		`{"agent": "bill"} or {"agent": "billing"}`: agent.NoticeUndecided,
+		"": agent.NoticeUndecided,
+	} {
+		m := scripted.Always("small", reply(scripted.Text(answer)))
+		got, _ := decided(t, scripted.Always("m", reply(scripted.Text("ok"))), "Hello", llmagent.WithDecision(m))
+		require.Equal(t, want, got, "%q", answer)
+	}
+}
+
+// TestConfidence weighs the tokens of the name against those that lead to other names.
+func TestConfidence(t *testing.T) {
+	likely := func(token string, p float64, others map[string]float64) scripted.Item {
+		return scripted.Likely(token, p, others)
+	}
+	type m = map[string]float64
+	for name, c := range map[string]struct {
+		tokens []scripted.Item
+		to     string
+		want   string
+	}{
+		"one token":                  {[]scripted.Item{scripted.Text(`{"agent":"`), likely("support", 0.75, m{"billing": 0.25}), scripted.Text(`"}`)}, agent.NoticeDecided, "0.75"},
+		"what is no name is left":    {[]scripted.Item{likely(`{"agent": "`, 1, nil), likely("billing", 0.3, m{"support": 0.1, "tech": 0.6}), likely(`"}`, 1, nil)}, "billing", "0.75"},
+		"another way to write it":    {[]scripted.Item{likely(`{"agent":"`, 1, nil), likely("bill", 0.5, m{"b": 0.3, "support": 0.2}), likely("ing", 0.9, m{`"`: 0.1}), likely(`"}`, 1, nil)}, "billing", "0.72"},
+		"the end of the name":        {[]scripted.Item{likely(`{"agent":"`, 1, nil), likely("bill", 1, nil), likely(`"}`, 0.6, m{"ing": 0.2, "ion": 0.2})}, "bill", "0.75"},
+		"quotes within the tokens":   {[]scripted.Item{likely(`{"agent":`, 1, nil), likely(` "sup`, 0.6, m{` "bill`: 0.2, ` "`: 0.1, `"bill`: 0.1}), likely(`port"`, 1, nil), likely(`}`, 1, nil)}, agent.NoticeDecided, "0.75"},
+		"not the one that is likely": {[]scripted.Item{likely(`{"agent":"`, 1, nil), likely("billing", 0.2, m{"support": 0.8}), likely(`"}`, 1, nil)}, agent.NoticeAsksUser, "0.20"},
+		"thoughts before it":         {[]scripted.Item{likely("support", 1, nil), likely(`? {"agent":"`, 1, nil), likely("support", 0.8, m{"billing": 0.2}), likely(`"}`, 1, nil)}, agent.NoticeDecided, "0.80"},
+		"the name alone":             {[]scripted.Item{likely("Support", 0.7, m{"billing": 0.3, "support": 0.0})}, agent.NoticeDecided, "0.70"},
+		"impossible":                 {[]scripted.Item{likely("support", 0.7, m{"billing": 0})}, agent.NoticeDecided, "1.00"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, told := decided(t, scripted.Always("m", reply(c.tokens...)), "Hello", llmagent.WithDecision(nil))
+			require.Equal(t, c.to, got)
+			require.Contains(t, told, "decided with a confidence of "+c.want)
+		})
+	}
+	alone := scripted.Func("m", func(*llm.Request) scripted.Answer { return reply(scripted.Text("ok")) })
+	unsaid := withProbs{alone, []llm.LogProb{{Token: "support", LogProb: math.Log(0.7)}}}
+	got, told := decided(t, alone, "Hello", llmagent.WithDecision(unsaid))
+	require.Equal(t, agent.NoticeDecided, got)
+	require.Contains(t, told, "a confidence of 0.70", "without the other tokens")
+	unsaid.probs = []llm.LogProb{{Token: "no", LogProb: -1}}
+	_, told = decided(t, alone, "Hello", llmagent.WithDecision(unsaid))
+	require.Equal(t, "support answers, decided", told, "log probabilities of something else")
+}
+
+// withProbs is a model that says "support", with these log probabilities.
+type withProbs struct {
+	llm.Model
+	probs []llm.LogProb
+}
+
+func (m withProbs) Generate(context.Context, *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		yield(llm.Chunk{Text: "support", LogProbs: m.probs, Finish: llm.FinishStop}, nil)
+	}
+}
+
+func TestThreshold(t *testing.T) {
+	unsure := scripted.Always("m", reply(scripted.Likely("billing", 0.5, map[string]float64{"support": 0.5})))
+	for threshold, want := range map[float64]string{0: "billing", 0.49: "billing", 0.51: agent.NoticeAsksUser, 1: agent.NoticeAsksUser} {
+		got, _ := decided(t, unsure, "Hello", llmagent.WithDecision(nil, llmagent.DecisionThreshold(threshold)))
+		require.Equal(t, want, got, "%v", threshold)
+	}
+	silent := llmagent.DecisionSettings(func(s *llm.Settings) { s.TopLogProbs = 0 })
+	got, told := decided(t, unsure, "Hello", llmagent.WithDecision(nil, llmagent.DecisionThreshold(1), silent))
+	require.Equal(t, []string{"billing", "decided"}, []string{got, told}, "a confidence that is not known is below nothing")
+}
+
+func TestDecisionOptions(t *testing.T) {
+	m := scripted.Always("m", reply(scripted.Text("ok")))
+	for want, o := range map[string]llmagent.DecisionOption{
+		"option 0 is nil":             nil,
+		"the threshold 1.5":           llmagent.DecisionThreshold(1.5),
+		"the threshold NaN":           llmagent.DecisionThreshold(math.NaN()),
+		"changes the settings is nil": llmagent.DecisionSettings(nil),
+	} {
+		_, err := llmagent.New("support", "", m, llmagent.WithDecision(nil, o))
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, `agent "support": decision: `)
+	}
+}
+
+// TestDecisionOnTheWire compares the bytes of the question with those of the request that
+// follows: they begin alike, so that a prompt cache serves both.
+func TestDecisionOnTheWire(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		var bodies []string
+		served := scripted.New().Add("m", reply(scripted.Likely(`{"agent":"support"}`, 1, nil)), reply(scripted.Text("Hello.")))
+		s, err := server.Start(served.Models(), server.WithRecorder(func(b []byte) { bodies = append(bodies, string(b)) }))
+		require.NoError(t, err)
+		defer s.Close()
+		client, err := openai.New("m", openai.WithBaseURL(s.URL()), openai.WithRetries(0))
+		require.NoError(t, err)
+		look := tool(t, "look", nil)
+		opts := []runner.Option{}
+		if stream {
+			opts = append(opts, runner.WithStreaming())
+		}
+		r, err := runner.New(desk(t, client, llmagent.WithDescription("Answers first"), llmagent.WithTools(look), llmagent.WithDecision(nil)), sessiontest.Memory(t), opts...)
+		require.NoError(t, err)
+		_, err = turn(r, "Hi")
+		require.NoError(t, err)
+		require.NoError(t, served.Done())
+		const tools = `"tools":[{"function":{"name":"look","description":"Does look.","parameters":{"properties":{},"additionalProperties":false,"type":"object"}},"type":"function"}]`
+		const begin = `{"model":"m","messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"Hi"}`
+		streamed := `"stream":false,`
+		if stream {
+			streamed = `"stream":true,"stream_options":{"include_usage":true},`
+		}
+		require.Equal(t, []string{
+			begin + `,{"role":"user","content":"Do not answer yet. First decide who answers the user's last message:\n- bill: Refunds\n- billing: Invoices, charges\n- support: yourself. Answers first\n` +
+				`Reply with JSON and nothing else: {\"agent\": NAME}, where NAME is one of these names."}],` +
+				`"stream":false,"response_format":{"type":"json_schema","json_schema":{"name":"who_answers","schema":{"type":"object","properties":{"agent":{"type":"string","enum":["bill","billing","support"]}},` +
+				`"required":["agent"],"additionalProperties":false},"strict":true}},"logprobs":true,"top_logprobs":5,` + tools + `,"tool_choice":"none","temperature":0,"max_tokens":256}`,
+			begin + `],` + streamed + tools + `}`,
+		}, bodies)
+	}
+}
+
+// TestTheOfflineModelDecides as it does with calls.
+func TestTheOfflineModelDecides(t *testing.T) {
+	for text, want := range map[string]string{
+		"My invoice has two charges": "billing",
+		"I want refunds":             "bill",
+		"What is the weather like":   agent.NoticeDecided,
+	} {
+		got, _ := decided(t, offline.New(), text, llmagent.WithDecision(nil))
+		require.Equal(t, want, got, text)
+		m := offline.New()
+		r, err := runner.New(desk(t, m), sessiontest.Memory(t))
+		require.NoError(t, err)
+		events, err := turn(r, text)
+		require.NoError(t, err)
+		if moved := payloads[*agent.Transfer](events); len(moved) > 0 {
+			require.Equal(t, want, moved[0].To)
+		} else {
+			require.Equal(t, agent.NoticeDecided, want)
+		}
+	}
+}
