@@ -172,17 +172,41 @@ func TestDecisionOnTheWire(t *testing.T) {
 		require.NoError(t, served.Done())
 		const tools = `"tools":[{"function":{"name":"look","description":"Does look.","parameters":{"properties":{},"additionalProperties":false,"type":"object"}},"type":"function"}]`
 		const begin = `{"model":"m","messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"Hi"}`
-		streamed := `"stream":false,`
+		ordinary := begin + `],"stream":false,` + tools + `}`
 		if stream {
-			streamed = `"stream":true,"stream_options":{"include_usage":true},`
+			ordinary = begin + `],"stream":true,` + tools + `,"stream_options":{"include_usage":true}}`
 		}
 		require.Equal(t, []string{
 			begin + `,{"role":"user","content":"Do not answer yet. First decide who answers the user's last message:\n- bill: Refunds\n- billing: Invoices, charges\n- support: yourself. Answers first\n` +
 				`Reply with JSON and nothing else: {\"agent\": NAME}, where NAME is one of these names."}],` +
 				`"stream":false,"response_format":{"type":"json_schema","json_schema":{"name":"who_answers","schema":{"type":"object","properties":{"agent":{"type":"string","enum":["bill","billing","support"]}},` +
 				`"required":["agent"],"additionalProperties":false},"strict":true}},"logprobs":true,"top_logprobs":5,` + tools + `,"tool_choice":"none","temperature":0,"max_tokens":256}`,
-			begin + `],` + streamed + tools + `}`,
+			ordinary,
 		}, bodies)
+	}
+}
+
+// TestALeakedCallIsNoDecision, and after a decision nobody is offered to whom one could
+// lead.
+func TestALeakedCallIsNoDecision(t *testing.T) {
+	const leaked = `{"name": "transfer_to_agent", "arguments": {"agent_name": "billing"}}`
+	for decision, want := range map[string]string{leaked: agent.NoticeUndecided, "support": agent.NoticeDecided} {
+		served := scripted.New().Add("m", reply(scripted.Text(decision)), reply(scripted.Text(leaked)))
+		s, err := server.Start(served.Models())
+		require.NoError(t, err)
+		defer s.Close()
+		client, err := openai.New("m", openai.WithBaseURL(s.URL()), openai.WithRetries(0))
+		require.NoError(t, err)
+		r, err := runner.New(desk(t, client, llmagent.WithDecision(nil)), sessiontest.Memory(t))
+		require.NoError(t, err)
+		events, err := turn(r, "Hi")
+		require.NoError(t, err)
+		require.Equal(t, want, payloads[*agent.Notice](events)[0].Code)
+		if want == agent.NoticeDecided {
+			require.Equal(t, leaked, payloads[*agent.Text](events)[0].Content)
+		} else {
+			require.Equal(t, "billing", payloads[*agent.Transfer](events)[0].To)
+		}
 	}
 }
 
