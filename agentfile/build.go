@@ -103,6 +103,12 @@ func (l *loader) checkModel(r *report, d *definition) {
 	if _, err := l.modelOf(d.model); err != nil && d.model != "" {
 		r.add(d.file, d.at["model"], "the model %q cannot be used: %s", d.model, err)
 	}
+	if d.decide == nil || d.decide.model == "" {
+		return
+	}
+	if _, err := l.modelOf(d.decide.model); err != nil {
+		r.add(d.file, d.at["transfer.decide.model"], "the model %q cannot be used: %s", d.decide.model, err)
+	}
 }
 
 // modelOf returns the model of a name, asked for once.
@@ -209,7 +215,11 @@ func (l *loader) llmAgent(r *report, d *definition, sources map[string]Source) (
 	if f := settings.ResponseFormat; f != nil {
 		settings.ResponseFormat = &llm.ResponseFormat{Name: d.name, Schema: f.Schema}
 	}
-	return llmagent.New(d.name, d.body, model,
+	opts, err := l.decision(d)
+	if err != nil {
+		return nil, fmt.Errorf("the model %q cannot be used: %w", d.decide.model, err)
+	}
+	return llmagent.New(d.name, d.body, model, append(opts,
 		llmagent.WithDescription(d.description), llmagent.WithGlobalInstruction(d.global), llmagent.WithTools(list...), llmagent.WithSubAgents(children...),
-		llmagent.WithTransferPolicy(d.policy), llmagent.WithTransferTools(d.form), llmagent.WithSettings(settings), llmagent.WithHistory(d.history))
+		llmagent.WithTransferPolicy(d.policy), llmagent.WithTransferTools(d.form), llmagent.WithSettings(settings), llmagent.WithHistory(d.history))...)
 }

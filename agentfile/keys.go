@@ -78,6 +78,7 @@ func ownKeys() []key {
 							p.add(p.at(n), "%s must be one or each, not %q", p.name, v)
 						}
 					}},
+				decideKey(),
 			}},
 		{name: "tools", typ: "a list of names", example: "[" + summarize.Name + "]", def: "none",
 			meaning: "The tools the agent can call: those that the program registers, and the built-in `" + summarize.Name + "`, which uses the agent's own model.",
@@ -227,6 +228,7 @@ type definition struct {
 	listed      bool // the key subagents is there
 	policy      agent.TransferPolicy
 	form        transfer.Tools // 0 for the default
+	decide      *decideKeys    // nil: the model's calls decide
 	tools       []item
 	history     view.Policy
 	settings    llm.Settings

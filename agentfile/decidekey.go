@@ -1,0 +1,85 @@
+package agentfile
+
+import (
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llmagent"
+)
+
+// decideKeys are what stands below transfer.decide.
+type decideKeys struct {
+	model, question string
+	threshold       *float64
+	bare            []func(*llm.Settings) // take away what the endpoint does not know
+}
+
+// decideKey describes the question that decides who answers.
+func decideKey() key {
+	without := func(change func(*llm.Settings)) func(*parser, *key, ast.Node) {
+		return boolean(func(d *definition, b bool) {
+			if !b {
+				d.decide.bare = append(d.decide.bare, change)
+			}
+		})
+	}
+	return key{name: "decide", typ: "true or false, or a mapping", example: "true", def: "false",
+		meaning: "Begins each run with [a short question](transfer.md#a-question-instead-of-a-call) to a model, which of the agents it may hand over to answers, or this one. It is for models that do not call tools reliably.",
+		read:    decide,
+		keys: []key{
+			{name: "model", typ: "a text", example: "qwen3-small", def: "the agent's model",
+				meaning: "The name of the model that decides.",
+				read:    text(func(d *definition) *string { return &d.decide.model })},
+			{name: "threshold", typ: "a number", example: "0.6", def: "0.5",
+				meaning: "From 0 to 1: the confidence below which the agent asks the user whom they mean. 0 never asks.",
+				read:    number(0, 1, func(d *definition) **float64 { return &d.decide.threshold })},
+			{name: "question", typ: "a text", example: `"Is it about money, or about a device?"`, def: "a sentence in English, and the names and descriptions",
+				meaning: "The words with which the agent asks the user.",
+				read:    text(func(d *definition) *string { return &d.decide.question })},
+			{name: "schema", typ: "true or false", example: "false", def: "true",
+				meaning: "Whether a JSON schema holds the answer to the names. Some endpoints refuse one.",
+				read:    without(func(s *llm.Settings) { s.ResponseFormat = nil })},
+			{name: "logprobs", typ: "true or false", example: "false", def: "true",
+				meaning: "Whether log probabilities are asked for, of which the confidence is made. Some endpoints refuse to give them; without them the user is never asked.",
+				read:    without(func(s *llm.Settings) { s.TopLogProbs = 0 })},
+		}}
+}
+
+func decide(p *parser, k *key, n ast.Node) {
+	inner, isMap := mapping(n)
+	yes, isBool := n.(*ast.BoolNode)
+	switch {
+	case isMap:
+		p.d.decide = &decideKeys{}
+		p.pairs(k.keys, p.name+".", inner)
+	case !isBool:
+		p.wrongType(k, n)
+	case yes.Value:
+		p.d.decide = &decideKeys{}
+	}
+}
+
+// decision returns the options of an agent that decides by a question, none for others.
+func (l *loader) decision(d *definition) ([]llmagent.Option, error) {
+	if d.decide == nil {
+		return nil, nil
+	}
+	var model llm.Model // the agent's own
+	if d.decide.model != "" {
+		var err error
+		if model, err = l.modelOf(d.decide.model); err != nil {
+			return nil, err
+		}
+	}
+	var opts []llmagent.DecisionOption
+	if d.decide.threshold != nil {
+		opts = append(opts, llmagent.DecisionThreshold(*d.decide.threshold))
+	}
+	if d.decide.question != "" {
+		opts = append(opts, llmagent.DecisionQuestion(d.decide.question))
+	}
+	for _, change := range d.decide.bare {
+		opts = append(opts, llmagent.DecisionSettings(change))
+	}
+	return []llmagent.Option{llmagent.WithDecision(model, opts...)}, nil
+}
