@@ -52,8 +52,9 @@ func DecisionSettings(change func(*llm.Settings)) DecisionOption {
 // conversation as if the agent's model had called the transfer tool. If it is the agent,
 // its model is asked without that tool, and without a word about transfers. If the
 // confidence is below a threshold, the agent asks the user whom they mean, and that ends
-// the turn; of the next message the likeliest name counts, and in an inner scope, where
-// there is no user, it always does.
+// the turn; of the next message the likeliest name counts. It always does in an inner
+// scope, where there is no user, and for an agent with routes, which would take the
+// question on.
 //
 // The question counts as a model call of the agent towards limits and budgets. If the
 // model fails, or names nobody, a notice says so and the agent goes on as without the
@@ -198,7 +199,7 @@ func (a *Agent) who(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 		a.undecided(&said, false, "the model failed: "+failure.Error())
 	case name == "":
 		a.undecided(&said, true, "the model "+model.Name()+" named none of "+strings.Join(names, ", "))
-	case known && confidence < a.decides.threshold && inv.Scope() == "" && !v.AskedUser():
+	case known && confidence < a.decides.threshold && mayAskUser(inv, v):
 		notice := fmt.Sprintf("the user is asked whom they mean: %s, %s", name, how)
 		if !yield(&agent.Event{Data: &agent.Notice{Code: agent.NoticeAsksUser, Message: notice}, More: true}, nil) ||
 			!said.delta(&said.text, a.askUser(targets, names[len(targets)]), false) {
@@ -235,6 +236,12 @@ func (a *Agent) goOn(said *answer, answered bool) {
 		return
 	}
 	said.yield(&agent.Event{Data: &agent.Continue{}}, nil)
+}
+
+// mayAskUser reports whether the user can be asked whom they mean: not in an inner scope,
+// not twice in a row, and not where a route would take the question on to another agent.
+func mayAskUser(inv *agent.Invocation, v *view.View) bool {
+	return inv.Scope() == "" && !v.AskedUser() && len(inv.Node().Routes()) == 0
 }
 
 // askUser is what the agent says when it has to ask.

@@ -98,6 +98,9 @@ func (w *world) asksUser(e *agent.Event) {
 		if d.Code != agent.NoticeAsksUser {
 			return
 		}
+		if len(w.processes[0].Tree().Node(e.Agent).Routes()) > 0 {
+			w.t.Fatalf("seq %d: the user is asked by an agent whose routes take the question on", e.Seq)
+		}
 		if e.Scope != "" || s.asked[e.Agent] != "" && s.asked[e.Agent] != e.RunID {
 			w.t.Fatalf("seq %d: the user is asked whom they mean, again or where there is none", e.Seq)
 		}

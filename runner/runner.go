@@ -213,7 +213,7 @@ type Preview struct {
 }
 
 // Preview returns what the model of an agent would be asked if the session went
-// on with it now; nil for an agent without a model of its own. It also warms the
+// on with it now, which may be the question who answers; nil for an agent without a model of its own. It also warms the
 // session up.
 func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (*Preview, error) {
 	w, err := r.warm(ctx, key, nil)
