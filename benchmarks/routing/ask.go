@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -55,6 +56,10 @@ func say(ctx context.Context, r *runner.Runner, id string, p prompt) (turn, erro
 	moved, handed := false, false
 	for e, err := range r.Run(ctx, session.ID(id), llm.UserText(p.Text)) {
 		if err != nil {
+			// An endpoint that is gone says nothing about the model.
+			if e := (*llm.Error)(nil); errors.As(err, &e) && e.Code == llm.CodeUnreachable {
+				return turn{}, err
+			}
 			t.Error, t.Message = code(err), err.Error()
 			break
 		}

@@ -203,6 +203,20 @@ func TestRun(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestGone ends a run whose endpoint is not there, instead of counting errors.
+func TestGone(t *testing.T) {
+	server, err := endpoint.Start(func(string) (llm.Model, bool) { return nil, false })
+	require.NoError(t, err)
+	require.NoError(t, server.Close())
+	getenv := func(name string) string {
+		return map[string]string{"OPENAI_BASE_URL": server.URL(), "OPENAI_MODEL": "router"}[name]
+	}
+	var out strings.Builder
+	err = run(t.Context(), nil, getenv, &out, io.Discard)
+	require.ErrorContains(t, err, "unreachable")
+	require.Empty(t, out.String())
+}
+
 func TestFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"-messages some":   `-messages can be tune, held or all, not "some"`,
