@@ -21,6 +21,7 @@ type variant struct {
 // variants returns those that can be measured, what Arbor does without any option
 // first.
 func variants() []variant {
+	unlisted, _, _ := strings.Cut(transfer.Instruction, " The agents:")
 	return []variant{
 		{name: "today", about: "what Arbor does without options"},
 		{name: "leaked-off", about: "calls that are written as words stay words", model: []openai.Option{openai.WithLeakedCalls(llm.LeakedCallsOff)}},
@@ -30,6 +31,8 @@ func variants() []variant {
 		{name: "decide", about: "a short question decides who answers", agents: []llmagent.Option{llmagent.WithDecision(nil)}},
 		{name: "decide-sure", about: "the same, and the user is never asked", agents: []llmagent.Option{llmagent.WithDecision(nil, llmagent.DecisionThreshold(0))}},
 		{name: "no-instruction", about: "only the tool says that there are transfers", agents: []llmagent.Option{llmagent.WithTransferInstruction("")}},
+		{name: "unlisted", about: "the system text does not list the targets, only the tool does", agents: []llmagent.Option{llmagent.WithTransferInstruction(unlisted)}},
+		{name: "tool-per-target", about: "a tool for each target", agents: []llmagent.Option{llmagent.WithTransferTools(transfer.ToolPerTarget)}},
 		{name: "slots", about: "each agent has a slot of llama.cpp's of its own, for a server with ARBOR_SLOTS=7", model: []openai.Option{openai.WithSlots(7)}},
 	}
 }
