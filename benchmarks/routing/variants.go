@@ -25,9 +25,6 @@ func variants() []variant {
 	return []variant{
 		{name: "today", about: "what Arbor does without options"},
 		{name: "leaked-off", about: "calls that are written as words stay words", model: []openai.Option{openai.WithLeakedCalls(llm.LeakedCallsOff)}},
-		{name: "tool-only", about: "the targets stand in the tool's description alone", agents: []llmagent.Option{llmagent.WithTransferInstruction(
-			strings.TrimSuffix(transfer.Instruction, " The agents:\n"+transfer.TargetsHere))}},
-		{name: "per-target", about: "each target has a tool of its own", agents: []llmagent.Option{llmagent.WithTransferTools(transfer.ToolPerTarget)}},
 		{name: "decide", about: "a short question decides who answers", agents: []llmagent.Option{llmagent.WithDecision(nil)}},
 		{name: "decide-sure", about: "the same, and the user is never asked", agents: []llmagent.Option{llmagent.WithDecision(nil, llmagent.DecisionThreshold(0))}},
 		{name: "no-instruction", about: "only the tool says that there are transfers", agents: []llmagent.Option{llmagent.WithTransferInstruction("")}},
