@@ -25,6 +25,9 @@ func variants() []variant {
 	return []variant{
 		{name: "today", about: "what Arbor does without options"},
 		{name: "leaked-off", about: "calls that are written as words stay words", model: []openai.Option{openai.WithLeakedCalls(llm.LeakedCallsOff)}},
+		{name: "imperative", about: "a tool for each target, and words that leave less to choose", agents: []llmagent.Option{
+			llmagent.WithTransferTools(transfer.ToolPerTarget), llmagent.WithTransferInstruction(imperative)}},
+		{name: "imperative-one", about: "the same words with one tool", agents: []llmagent.Option{llmagent.WithTransferInstruction(imperative)}},
 		{name: "decide", about: "a short question decides who answers", agents: []llmagent.Option{llmagent.WithDecision(nil)}},
 		{name: "decide-sure", about: "the same, and the user is never asked", agents: []llmagent.Option{llmagent.WithDecision(nil, llmagent.DecisionThreshold(0))}},
 		{name: "no-instruction", about: "only the tool says that there are transfers", agents: []llmagent.Option{llmagent.WithTransferInstruction("")}},
@@ -33,6 +36,11 @@ func variants() []variant {
 		{name: "slots", about: "each agent has a slot of llama.cpp's of its own, for a server with ARBOR_SLOTS=7", model: []openai.Option{openai.WithSlots(7)}},
 	}
 }
+
+const imperative = "Other agents work beside you:\n" + transfer.TargetsHere +
+	"\nWhen the user's message is about what one of them is for, hand the conversation over at once by calling " + transfer.ToolHere +
+	" for that agent: do not ask the user anything first, do not answer, do not announce it. The other agent reads the whole conversation and answers." +
+	" Answer yourself only what none of them is for."
 
 // choose finds variants by a list of names; "all" are all.
 func choose(names string) ([]variant, error) {

@@ -30,6 +30,7 @@ type leaks struct {
 	req   *llm.Request
 	place spot   // behind the last word
 	held  []byte // may still be a call; at is then its state
+	alone bool   // nothing was said before it
 	at    candidate
 	over  bool // a native call came: words are words
 }
@@ -99,8 +100,11 @@ func (l *leaks) end() (words string, calls []llm.ToolCall) {
 	if l == nil || len(l.held) == 0 {
 		return "", nil
 	}
-	if l.at.whole() && !l.quoted() {
+	switch {
+	case l.at.whole() && !l.quoted():
 		return "", l.at.calls
+	case l.alone && l.at.blank():
+		return "", nil // marks around nothing are no answer
 	}
 	return string(l.drop()), nil
 }
@@ -171,6 +175,7 @@ type candidate struct {
 	open   []opened // marks that are not closed, the innermost last
 	token  int      // length of the part of a mark that the words end with
 	info   bool     // in the line that opens a fence
+	closed bool     // a mark was closed
 	loose  bool     // directly behind a call in doubled braces, which models close once too often
 	object object   // in one, if its depth is not 0
 }
@@ -199,6 +204,11 @@ func (c *candidate) whole() bool {
 	return len(c.calls) > 0 && c.object.depth == 0 && c.token == 0 && c.filled()
 }
 
+// blank reports whether the words are marks around nothing.
+func (c *candidate) blank() bool {
+	return c.closed && len(c.calls) == 0 && len(c.open) == 0 && c.object.depth == 0 && c.token == 0
+}
+
 // filled reports whether a call stands in the innermost mark.
 func (c *candidate) filled() bool {
 	return len(c.open) == 0 || len(c.calls) > c.open[len(c.open)-1].calls
@@ -207,6 +217,9 @@ func (c *candidate) filled() bool {
 // step takes in a byte. If it cannot belong to a call, given what is held, the
 // byte is not held, and the answer is false.
 func (l *leaks) step(c byte) bool {
+	if len(l.held) == 0 {
+		l.alone = !l.place.inText
+	}
 	l.held = append(l.held, c)
 	if !l.take(c) {
 		l.held = l.held[:len(l.held)-1]
@@ -243,9 +256,9 @@ func (l *leaks) take(c byte) bool {
 func (c *candidate) mark(held []byte) bool {
 	c.token++
 	token := string(held[len(held)-c.token:])
-	if n := len(c.open) - 1; n >= 0 && c.filled() {
+	if n := len(c.open) - 1; n >= 0 {
 		if end := c.open[n].close; end == token {
-			c.open, c.token = c.open[:n], 0
+			c.open, c.token, c.closed = c.open[:n], 0, true
 			return true
 		} else if strings.HasPrefix(end, token) {
 			return true

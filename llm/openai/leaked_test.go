@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -167,6 +168,20 @@ func TestLeakedCalls(t *testing.T) {
 	}
 }
 
+// An answer of nothing but the marks that stand around calls is an empty one; beside
+// words they are words.
+func TestMarksAroundNothing(t *testing.T) {
+	for _, words := range []string{"<tools></tools>", "<tool_call>\n</tool_call>\n", "```json\n```", "```\n<tool_call></tool_call>\n```"} {
+		got := answers(t, words, asking())
+		require.Empty(t, got.Text, words)
+		require.Empty(t, got.Calls, words)
+	}
+	for _, words := range []string{"<tools></tools> Hello.", "Well.\n<tools></tools>", "<tools>", "<tools></tools>{"} {
+		require.Equal(t, words, answers(t, words, asking()).Text)
+	}
+	require.Equal(t, toBillingArgs, answers(t, "<tools></tools>\n"+toBilling, asking()).Calls[0].Arguments)
+}
+
 // A long call is one up to a bound, beyond which it is words, and goes on as such.
 func TestLongLeakedCalls(t *testing.T) {
 	const head, tail = `{"name": "refund", "arguments": {"note": "`, `"}}`
@@ -243,12 +258,10 @@ func TestWordsThatAreNoCalls(t *testing.T) {
 		"a stray fence":               toBilling + "\n```",
 		"a stray tag":                 toBilling + "</tool_call>",
 		"another brace":               toBilling + "}",
-		"a tag that is empty":         "<tool_call></tool_call>",
 		"a tag with words":            "<tool_call>billing</tool_call>",
 		"a tag cut off":               "<tool_call>\n" + toBilling + "\n</tool_ca",
 		"another tag closed":          "<tool_call>\n" + toBilling + "\n</tools>",
 		"tags in tags":                "<tools><tool_call>" + toBilling + "</tool_call></tools>",
-		"an empty fence":              "```json\n```",
 		"half a call":                 `{"name": "transfer_to_agent", "arguments": {"agent_na`,
 		"nothing but a name":          `{"name": "transfer_to_agent"}`,
 		"a tool not offered":          `{"name": "launch", "arguments": {}}`,
@@ -478,6 +491,9 @@ func TestRequestsDoNotTellOfLeakedCalls(t *testing.T) {
 	require.ErrorContains(t, err, `leaked calls can be auto or off, not "maybe"`)
 }
 
+// marksOnly finds answers without words and calls.
+var marksOnly = regexp.MustCompile("^(\\s|```[A-Za-z0-9_-]*|</?tool_call>|</?tools>)*$")
+
 // FuzzLeakedCalls holds that nothing is lost or doubled, whatever a model writes
 // and however it is cut: either all words come out, byte for byte, or words and
 // the calls behind them; and that the cuts make no difference.
@@ -511,7 +527,9 @@ func FuzzLeakedCalls(f *testing.F) {
 		require.Equal(t, out, again)
 		require.Equal(t, calls, callsAgain)
 		if len(calls) == 0 {
-			require.Equal(t, words, out)
+			if out != "" || !marksOnly.MatchString(words) {
+				require.Equal(t, words, out)
+			}
 			return
 		}
 		left, ok := strings.CutPrefix(words, out)
