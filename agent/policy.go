@@ -167,7 +167,7 @@ type GlobalInstructor interface{ GlobalInstruction() string }
 // TransferCaller is implemented by agents whose model may call for transfers by another
 // name. In the log the tool is always [TransferTool].
 type TransferCaller interface {
-	// TransferCall returns the call as the agent's model makes it, of the arguments that
+	// TransferCall returns the call as the agent's model makes it at its place, of the arguments that
 	// stand in the log: the name of the tool, and the arguments for that.
-	TransferCall(input json.RawMessage) (name string, arguments json.RawMessage)
+	TransferCall(at *Node, input json.RawMessage) (name string, arguments json.RawMessage)
 }

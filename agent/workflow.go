@@ -197,9 +197,9 @@ func (n *named) GlobalInstruction() string {
 	return ""
 }
 
-func (n *named) TransferCall(input json.RawMessage) (name string, arguments json.RawMessage) {
+func (n *named) TransferCall(at *Node, input json.RawMessage) (name string, arguments json.RawMessage) {
 	if a, ok := n.Agent.(TransferCaller); ok {
-		return a.TransferCall(input)
+		return a.TransferCall(at, input)
 	}
 	return TransferTool, input
 }

@@ -48,10 +48,7 @@ func (l *loader) checkTools(r *report, d *definition) {
 			r.add(d.file, t.at, "the tool %q has the name of an agent that %q can transfer to: rename one of them", t.value, d.name)
 		}
 	}
-	own := func(name string) bool {
-		return slices.ContainsFunc(d.tools, func(t item) bool { return t.value == name })
-	}
-	for _, wrong := range d.transfers().Check(targets, own) {
+	for _, wrong := range d.transfers().Check(targets, d.owns) {
 		r.add(d.file, cmp.Or(d.at["transfer.tools"], d.pos()), "%s", wrong)
 	}
 	if wrong := l.toolChoice(d); wrong != "" {
@@ -76,7 +73,12 @@ func (l *loader) toolChoice(d *definition) string {
 
 // transfers returns how the agent's model is shown whom it may transfer to.
 func (d *definition) transfers() transfer.Form {
-	return transfer.DefaultForm(cmp.Or(d.form, transfer.DefaultTools))
+	return transfer.DefaultForm(transfer.Fitting(d.form, d.settings.ToolChoice == agent.TransferTool, d.targets(), d.owns))
+}
+
+// owns reports whether a name is that of a listed tool.
+func (d *definition) owns(name string) bool {
+	return slices.ContainsFunc(d.tools, func(t item) bool { return t.value == name })
 }
 
 // targets returns whom the agent may transfer to, by the rule of agent.Node.

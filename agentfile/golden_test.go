@@ -158,7 +158,7 @@ func draw(t *testing.T, tree *Tree) string {
 		}
 		a := n.Agent.(*llmagent.Agent)
 		req := request(t, tree, n)
-		head, _, _ := strings.Cut(transfer.Instruction, transfer.ToolHere)
+		head, _, _ := strings.Cut(transfer.Instruction, transfer.TargetsHere)
 		prompt, _, _ := strings.Cut(req.System, head)
 		prompt = strings.TrimSuffix(prompt, "\n\n")
 		var offered, targets []string

@@ -69,8 +69,8 @@ func ownKeys() []key {
 				{name: "back", typ: "true or false", example: "true", def: "false",
 					meaning: "At once to the agent that has just handed the conversation over, if that is one of those it may hand over to. Otherwise only after the agent has said something or used a tool.",
 					read:    boolean(func(d *definition, b bool) { d.policy.AllowTransferBack = b })},
-				{name: "tools", typ: "a text", example: "each", def: "`one`",
-					meaning: "How the agent's model is offered the agents it may hand over to: `one` tool for all, `transfer_to_agent`, or `each` has a tool, `transfer_to_NAME`. See [the tool](transfer.md#the-tool).",
+				{name: "tools", typ: "a text", example: "one", def: "`each`, where all names are legal",
+					meaning: "How the agent's model is offered the agents it may hand over to: `each` has a tool, `transfer_to_NAME`, or there is `one` for all, `transfer_to_agent`. See [the tool](transfer.md#the-tool).",
 					read: func(p *parser, k *key, n ast.Node) {
 						v, ok := p.text(k, n)
 						form, known := map[string]transfer.Tools{"one": transfer.OneTool, "each": transfer.ToolPerTarget}[v]

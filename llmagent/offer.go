@@ -15,10 +15,11 @@ import (
 type offer struct {
 	tools    []llm.ToolSpec
 	targets  []*agent.Node // of transfers
-	transfer string        // the instruction about transfers, with the targets; "" without any
-	global   string        // the instructions of all agents under this one's ancestors, and of it
-	prompt   string        // the agent's fixed instructions
-	system   string        // global, prompt and transfer, joined
+	form     transfer.Form
+	transfer string // the instruction about transfers, with the targets; "" without any
+	global   string // the instructions of all agents under this one's ancestors, and of it
+	prompt   string // the agent's fixed instructions
+	system   string // global, prompt and transfer, joined
 
 	view func() any // makes the view of the user's conversation
 	less sync.Map   // *agent.Node → *offer: without this target, and for nil without any
@@ -61,12 +62,12 @@ func (a *Agent) without(n *agent.Node, o *offer, target *agent.Node) *offer {
 }
 
 func (a *Agent) newOffer(n *agent.Node, targets []*agent.Node) *offer {
-	o := &offer{tools: make([]llm.ToolSpec, 0, len(a.tools)+1), targets: targets, prompt: a.prompt}
+	o := &offer{tools: make([]llm.ToolSpec, 0, len(a.tools)+1), targets: targets, form: a.formAt(n), prompt: a.prompt}
 	for _, t := range a.tools {
 		o.tools = append(o.tools, t.Info().ToolSpec)
 	}
 	var hands []llm.ToolSpec
-	hands, o.transfer = a.form.Offer(n, targets)
+	hands, o.transfer = o.form.Offer(n, targets)
 	o.tools = append(o.tools, hands...)
 	for up := n; up != nil; up = up.Parent {
 		if g, ok := up.Agent.(agent.GlobalInstructor); ok {

@@ -20,15 +20,17 @@ type wording struct {
 
 // WithTransferTools says whether the agent's model is offered its targets by one tool,
 // transfer.OneTool, or by one for each, transfer.ToolPerTarget: transfer_to_NAME, with
-// the description of the agent NAME. In the log a call of either is the same. The
-// default, also of 0, is transfer.DefaultTools. Where a tool for each has no legal name, the tree
-// cannot be built: names of targets may have 52 characters then, and must not make that
-// of another tool.
+// the description of the agent NAME. In the log a call of either is the same.
+//
+// The default, also of 0, is one for each; but one for all where a tool would get no legal
+// name (names of targets may have 52 characters, and must not make that of another
+// tool), where WithTransferTool names the one tool, and where the tool choice is
+// transfer_to_agent. If transfer.ToolPerTarget is asked for and a name is not legal, the
+// tree cannot be built.
 func WithTransferTools(t transfer.Tools) Option { return func(a *Agent) { a.wording.tools = t } }
 
 // WithTransferInstruction replaces all that the system text says about transfers, which
-// is transfer.Instruction, or transfer.InstructionPerTarget where each target has a
-// tool; "" leaves it out. The text is shown as it is, but that transfer.TargetsHere in
+// is transfer.Instruction; "" leaves it out. The text is shown as it is, but that transfer.TargetsHere in
 // it becomes the list of the targets that the request offers, and transfer.ToolHere the
 // name of the tool: a text without them has no list, and names what it likes. A request
 // that offers no transfer has none of it.
@@ -46,37 +48,61 @@ func WithTransferTool(name, description string) Option {
 
 // shapeTransfers takes in what the options said about transfers.
 func (a *Agent) shapeTransfers() (problems []error) {
-	w := a.wording
-	w.tools = cmp.Or(w.tools, transfer.DefaultTools)
-	if w.tools != transfer.OneTool && w.tools != transfer.ToolPerTarget {
-		problems = append(problems, fmt.Errorf("the transfer tools %d are neither transfer.OneTool nor transfer.ToolPerTarget", w.tools))
+	chosen := a.settings.ToolChoice == agent.TransferTool
+	switch t := a.wording.tools; {
+	case t == transfer.ToolPerTarget && chosen:
+		problems = append(problems, fmt.Errorf("the tool choice %s names no tool where each target has its own: choose one of these, or %s", agent.TransferTool, llm.ToolChoiceRequired))
+	case t != 0 && t != transfer.OneTool && t != transfer.ToolPerTarget:
+		problems = append(problems, fmt.Errorf("the transfer tools %d are neither transfer.OneTool nor transfer.ToolPerTarget", t))
 	}
-	a.form = transfer.DefaultForm(w.tools)
-	a.form.Name, a.form.Description = cmp.Or(w.name, a.form.Name), cmp.Or(w.description, a.form.Description)
-	if w.instruction != nil {
-		a.form.Instruction = *w.instruction
-	}
+	a.form = a.wording.form(transfer.Fitting(a.wording.tools, chosen || a.wording.name != "", nil, nil))
 	if err := tools.CheckName(a.form.Name); err != nil {
 		problems = append(problems, fmt.Errorf("the transfer tool: %w", err))
 	}
-	if w.tools == transfer.ToolPerTarget && a.settings.ToolChoice == agent.TransferTool {
-		problems = append(problems, fmt.Errorf("the tool choice %s names no tool where each target has its own: choose one of these, or %s", agent.TransferTool, llm.ToolChoiceRequired))
-	}
 	return problems
+}
+
+func (w wording) form(t transfer.Tools) transfer.Form {
+	f := transfer.DefaultForm(t)
+	f.Name, f.Description = cmp.Or(w.name, f.Name), cmp.Or(w.description, f.Description)
+	if w.instruction != nil {
+		f.Instruction = *w.instruction
+	}
+	return f
+}
+
+// formAt returns the form in a place of the agent: that with one tool where those for
+// each target would get no legal names, and nobody asked for them.
+func (a *Agent) formAt(n *agent.Node) transfer.Form {
+	fitting := transfer.Fitting(a.wording.tools, a.form.Tools == transfer.OneTool, targetNames(n), a.owns)
+	if fitting == a.form.Tools {
+		return a.form
+	}
+	return a.wording.form(fitting)
+}
+
+func (a *Agent) owns(name string) bool { return a.byName[name] != nil }
+
+func targetNames(n *agent.Node) []string {
+	names := make([]string, len(n.Targets()))
+	for i, t := range n.Targets() {
+		names[i] = t.Agent.Name()
+	}
+	return names
 }
 
 // transferTo reads the name of a tool that the agent's model has called: whether it
 // asks for a transfer, and to which agent, "" if the arguments say it.
 func (a *Agent) transferTo(n *agent.Node, name string) (target string, ok bool) {
-	if a.byName[name] != nil || !toolName(name) {
+	if a.owns(name) || !toolName(name) {
 		return "", false
 	}
-	return a.form.Called(n, name)
+	return a.place(n).form.Called(n, name)
 }
 
 // TransferCall implements agent.TransferCaller.
-func (a *Agent) TransferCall(input json.RawMessage) (name string, arguments json.RawMessage) {
-	if name, arguments = a.form.Call(input); a.byName[name] != nil {
+func (a *Agent) TransferCall(n *agent.Node, input json.RawMessage) (name string, arguments json.RawMessage) {
+	if name, arguments = a.place(n).form.Call(input); a.owns(name) {
 		return agent.TransferTool, input
 	}
 	return name, arguments
@@ -85,12 +111,11 @@ func (a *Agent) TransferCall(input json.RawMessage) (name string, arguments json
 // CheckNode implements agent.Checker: a tool must not have the name of an agent that can
 // be transferred to, and the tools for transfers need names of their own.
 func (a *Agent) CheckNode(n *agent.Node) (problems []string) {
-	var targets []string
-	for _, t := range n.Targets() {
-		name := t.Agent.Name()
-		if targets = append(targets, name); a.byName[name] != nil || a.form.Name == name {
+	form, targets := a.formAt(n), targetNames(n)
+	for _, name := range targets {
+		if a.owns(name) || form.Name == name {
 			problems = append(problems, fmt.Sprintf("the tool %q of agent %q is named like an agent it can transfer to", name, a.name))
 		}
 	}
-	return append(problems, a.form.Check(targets, func(name string) bool { return a.byName[name] != nil })...)
+	return append(problems, form.Check(targets, a.owns)...)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -74,7 +75,7 @@ func TestTransferInput(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(requests[0].Tools[0].Parameters, &parameters))
 	require.Contains(t, string(parameters.Properties["input"]), "The order's number")
-	require.Equal(t, []string{"agent_name", "input"}, parameters.Required)
+	require.Equal(t, []string{"input"}, parameters.Required)
 	for _, req := range requests {
 		require.NoError(t, view.Check(req))
 	}
@@ -101,7 +102,7 @@ func TestTransferInputsOfSeveralTargets(t *testing.T) {
 	root, err := llmagent.New("support", "", scripted.Func("m", func(req *llm.Request) scripted.Answer {
 		offered = req.Tools[0]
 		return scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"parcels","reason":"lost","input":{"parcel":"P1"}}`))
-	}), llmagent.WithSubAgents(
+	}), llmagent.WithTransferTools(transfer.OneTool), llmagent.WithSubAgents(
 		agent.Via(says(t, "refunds", "Refunded."), agent.WithTransferInput[refundCase]()),
 		agent.Via(parcels, agent.WithTransferInput[track](), agent.ShowReason()),
 		says(t, "other", "Other.")))
@@ -238,7 +239,7 @@ func TestTransferToolOfOnesOwn(t *testing.T) {
 	last := requests[2]
 	require.Equal(t, "hand_over", last.Tools[0].Name)
 	require.Equal(t, "Passes the caller on to:\n- billing", last.Tools[0].Description)
-	require.Contains(t, last.System, "by calling hand_over.")
+	require.Contains(t, last.System, "by calling hand_over for that agent:")
 	require.NotContains(t, last.System, agent.TransferTool)
 	require.NoError(t, view.Check(last))
 	for _, m := range last.Messages {

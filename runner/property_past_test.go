@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools/transfer"
 )
 
 // sent is a request, and the position at which its session's log was then.
@@ -112,15 +113,15 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 		return
 	}
 	require.Equal(w.t, targets, offered(w.t, s.req), "%s at %d of %s: limited %v, done %v, decided %v", s.agent, s.seq, s.key, limited, done, itself)
-	_, listed, _ := strings.Cut(s.req.System, "The agents:")
+	var lines strings.Builder
 	for _, t := range n.Targets() {
 		if slices.Contains(targets, t.Agent.Name()) {
-			line := strings.TrimSuffix("\n- "+t.Agent.Name()+": "+t.Agent.Description(), ": ")
-			require.True(w.t, strings.HasPrefix(listed, line), "the system text lists other agents: %q", s.req.System)
-			listed = listed[len(line):]
+			lines.WriteString(strings.TrimSuffix("- "+t.Agent.Name()+": "+t.Agent.Description(), ": ") + "\n")
 		}
 	}
-	require.Empty(w.t, listed)
+	before, after, _ := strings.Cut(transfer.Instruction, transfer.TargetsHere+"\n")
+	after, _, _ = strings.Cut(after, transfer.ToolHere)
+	require.Equal(w.t, targets != nil, strings.Contains(s.req.System, before+lines.String()+after+"transfer_to_"), "the system text lists other agents: %q", s.req.System)
 	require.Equal(w.t, targets != nil, strings.Contains(s.req.System, "transfer_to_"))
 	switch {
 	case itself:

@@ -58,7 +58,7 @@ func (w *world) inner(req *llm.Request) plan {
 type plannedModel struct {
 	name     string
 	inner    bool
-	each     bool // it is offered a tool for each target
+	one      bool // it is offered one tool for all targets
 	history  viewChoice
 	compacts bool // its agent's view is cut at any time
 }

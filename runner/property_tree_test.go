@@ -116,7 +116,7 @@ var (
 	someCompaction = rapid.SampledFrom([]llmagent.Compaction{{}, {}, {}, {}, {}, {}, {Window: 2000}, {Window: 1800, Keep: 0.1, Summarizer: summarizer{}},
 		{Window: 1600, Summarizer: summarizer{}}, {Window: 400}})
 	somePolicy = rapid.SampledFrom(propertyPolicies())
-	someForm   = rapid.SampledFrom([]transfer.Tools{transfer.OneTool, transfer.ToolPerTarget})
+	someForm   = rapid.SampledFrom([]transfer.Tools{0, transfer.OneTool, transfer.ToolPerTarget})
 	oneInTen   = rapid.IntRange(0, 9)
 	someSlots  = rapid.IntRange(1, 3)
 )
@@ -198,7 +198,7 @@ func (w *world) agent(name string, history viewChoice, routes []agent.Route, kid
 	t := traits{rules: somePolicy.Draw(w.rt, "rules"), asks: oneInFour.Draw(w.rt, "transfers are approved") == 3, back: policy.AllowTransferBack, model: true}
 	w.traits[name] = t
 	form := someForm.Draw(w.rt, "transfer tools")
-	m := &plannedModel{name: name, history: history, each: form == transfer.ToolPerTarget}
+	m := &plannedModel{name: name, history: history, one: form == transfer.OneTool}
 	compaction := someCompaction.Draw(w.rt, "compaction")
 	opts := []llmagent.Option{llmagent.WithDescription("Agent " + name), llmagent.WithSubAgents(kids...),
 		llmagent.WithTransferPolicy(policy), llmagent.WithReturn(returns), llmagent.WithRoutes(routes...), llmagent.WithTransferTools(form), llmagent.WithTools(box...), llmagent.WithToolPolicy(t.rules),
@@ -242,7 +242,7 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 		return t
 	}
 	inner := func(name string, opts ...llmagent.Option) agent.Agent {
-		a, err := llmagent.New(name, "", &plannedModel{name: name, inner: true, each: name == "left"}, append(opts,
+		a, err := llmagent.New(name, "", &plannedModel{name: name, inner: true, one: name == "a1"}, append(opts,
 			llmagent.WithInstructionFunc(func(_ context.Context, inv *agent.Invocation) (string, error) {
 				return name + " in " + inv.Scope(), nil
 			}))...)
@@ -262,8 +262,8 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 	deep := nested(inner("deep_inner", llmagent.WithTools(fine, again)), agenttool.WithName("nested"))
 	both := agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}
 	tree := inner("inner", llmagent.WithTools(fine, ask, deep), llmagent.WithSubAgents(
-		inner("left", llmagent.WithTransferPolicy(both), llmagent.WithTransferTools(transfer.ToolPerTarget), llmagent.WithDecision(nil), llmagent.WithTools(fine)),
-		inner("a1", llmagent.WithTransferPolicy(both), llmagent.WithTransferApproval(), llmagent.WithTools(deep))))
+		inner("left", llmagent.WithTransferPolicy(both), llmagent.WithDecision(nil), llmagent.WithTools(fine)),
+		inner("a1", llmagent.WithTransferPolicy(both), llmagent.WithTransferTools(transfer.OneTool), llmagent.WithTransferApproval(), llmagent.WithTools(deep))))
 	return []tools.Tool{
 		fine, again, ask,
 		tool("broken", func(tools.Context, in) (any, error) { return nil, errors.New("on fire\nall of it") }),

@@ -32,7 +32,7 @@ func (w *world) checkView(m *plannedModel, req *llm.Request) {
 				target, own := strings.CutPrefix(p.Name, "transfer_to_")
 				own = own && target != "" && p.Name != agent.TransferTool
 				named := strings.Contains(p.Arguments, `"agent_name":"a`)
-				if own && (named || !m.each) || p.Name == agent.TransferTool && named && m.each {
+				if own && (named || m.one) || p.Name == agent.TransferTool && named && !m.one {
 					w.problem("request of %s: a transfer by a name that it is not offered: %v", m.name, p)
 				}
 			case llm.Reasoning:

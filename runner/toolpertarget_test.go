@@ -77,7 +77,7 @@ func TestCallsAreShownAsTheyAreOffered(t *testing.T) {
 		args string
 		want string
 	}{
-		{nil, "transfer_to_agent", `{"agent_name":"nobody","reason":"r"}`, `transfer_to_agent {"agent_name":"nobody","reason":"r"}`},
+		{[]llmagent.Option{llmagent.WithTransferTools(transfer.OneTool)}, "transfer_to_agent", `{"agent_name":"nobody","reason":"r"}`, `transfer_to_agent {"agent_name":"nobody","reason":"r"}`},
 		{[]llmagent.Option{perTarget}, "transfer_to_nobody", `{"reason":"r"}`, `transfer_to_nobody {"reason":"r"}`},
 		{[]llmagent.Option{perTarget, llmagent.WithTransferTool("ask_", "Ask:")}, "ask_nobody", `{"reason":"r"}`, `ask_nobody {"reason":"r"}`},
 		{[]llmagent.Option{llmagent.WithTransferTools(transfer.OneTool), llmagent.WithTransferTool("handoff", "")}, "handoff", `{"agent_name":"nobody","reason":"r"}`,
@@ -96,7 +96,7 @@ func TestCallsAreShownAsTheyAreOffered(t *testing.T) {
 		require.Equal(t, want, ownCalls(t, m.requests[1]), "form %d", i)
 		if len(c.opts) == 2 && i == 2 {
 			require.Equal(t, "Ask:\n- billing", m.requests[0].Tools[0].Description)
-			require.Contains(t, m.requests[0].System, "calling the ask_ tool of that agent")
+			require.Contains(t, m.requests[0].System, "by calling ask_ for that agent")
 		}
 	}
 	for e, err := range store.Load(context.Background(), s1, 0) {

@@ -235,7 +235,7 @@ func (tr *transcript) play(t *testing.T, m mode, all ...llmagent.Option) (events
 			mu.Lock()
 			defer mu.Unlock()
 			writeRequest(&requests, name, req)
-			if listed, system := targetLines(req); listed == "" && system != "" || !strings.HasSuffix(system, listed) {
+			if want, system := targetLines(req); system != want {
 				fmt.Fprintf(&requests, "  the system text lists %q\n", system)
 			}
 		}}
@@ -365,19 +365,23 @@ func writeEvent(w *strings.Builder, e *agent.Event) {
 	w.WriteByte('\n')
 }
 
-// targetLines returns the targets that the tools of a request list, and what the system
-// text has behind the words that are the agent's own.
-func targetLines(req *llm.Request) (listed, system string) {
+// targetLines returns what the system text has to say about the targets that the tools
+// of a request list, and what it has behind the words that are the agent's own.
+func targetLines(req *llm.Request) (want, system string) {
+	listed, name := "", "transfer_to_"
 	for _, t := range req.Tools {
 		if _, list, ok := strings.Cut(t.Description, ":\n- "); ok {
 			listed += "\n- " + list
+			if t.Name == agent.TransferTool {
+				name = t.Name
+			}
 		}
 	}
 	_, system, _ = strings.Cut(req.System, ".")
 	if listed != "" {
-		listed = "The agents:" + listed
+		want = "\n\n" + strings.NewReplacer(transfer.TargetsHere, listed[1:], transfer.ToolHere, name).Replace(transfer.Instruction)
 	}
-	return listed, system
+	return want, system
 }
 
 func writeRequest(w *bytes.Buffer, name string, req *llm.Request) {

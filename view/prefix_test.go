@@ -101,7 +101,7 @@ func (r *recorder) record(body []byte) {
 
 // aboutTransfers matches the instruction about transfers with its list, the last of the
 // system text.
-var aboutTransfers = regexp.MustCompile(`\\n\\nYou may hand this conversation[^"]*`)
+var aboutTransfers = regexp.MustCompile(`\\n\\nOther agents work beside you:[^"]*`)
 
 // others returns the tools of a request but those for transfers, which must be the
 // last.

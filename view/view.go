@@ -376,7 +376,7 @@ func (v *View) addNative(a *answer) {
 		if c := &a.calls[i]; !c.hidden {
 			input := p.redactJSON(c.Input)
 			if c.wire = c.Name; c.Name == agent.TransferTool && v.caller != nil {
-				c.wire, input = v.caller.TransferCall(input)
+				c.wire, input = v.caller.TransferCall(v.node, input)
 			}
 			parts = append(parts, llm.ToolCall{ID: c.ID, Name: c.wire, Arguments: string(input)})
 		}

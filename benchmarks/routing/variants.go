@@ -21,26 +21,28 @@ type variant struct {
 // variants returns those that can be measured, what Arbor does without any option
 // first.
 func variants() []variant {
-	unlisted, _, _ := strings.Cut(transfer.Instruction, " The agents:")
 	return []variant{
 		{name: "today", about: "what Arbor does without options"},
 		{name: "leaked-off", about: "calls that are written as words stay words", model: []openai.Option{openai.WithLeakedCalls(llm.LeakedCallsOff)}},
-		{name: "imperative", about: "a tool for each target, and words that leave less to choose", agents: []llmagent.Option{
-			llmagent.WithTransferTools(transfer.ToolPerTarget), llmagent.WithTransferInstruction(imperative)}},
-		{name: "imperative-one", about: "the same words with one tool", agents: []llmagent.Option{llmagent.WithTransferInstruction(imperative)}},
+		{name: "one-tool", about: "one tool for all targets", agents: []llmagent.Option{llmagent.WithTransferTools(transfer.OneTool)}},
+		{name: "permissive", about: "words that leave more to choose", agents: []llmagent.Option{llmagent.WithTransferInstruction(permissive + listed)}},
+		{name: "permissive-one", about: "such words with one tool", agents: []llmagent.Option{
+			llmagent.WithTransferTools(transfer.OneTool), llmagent.WithTransferInstruction(permissive + listed)}},
+		{name: "permissive-unlisted", about: "the same, and only the tool lists the targets", agents: []llmagent.Option{
+			llmagent.WithTransferTools(transfer.OneTool), llmagent.WithTransferInstruction(permissive)}},
 		{name: "decide", about: "a short question decides who answers", agents: []llmagent.Option{llmagent.WithDecision(nil)}},
 		{name: "decide-sure", about: "the same, and the user is never asked", agents: []llmagent.Option{llmagent.WithDecision(nil, llmagent.DecisionThreshold(0))}},
 		{name: "no-instruction", about: "only the tool says that there are transfers", agents: []llmagent.Option{llmagent.WithTransferInstruction("")}},
-		{name: "unlisted", about: "the system text does not list the targets, only the tool does", agents: []llmagent.Option{llmagent.WithTransferInstruction(unlisted)}},
-		{name: "tool-per-target", about: "a tool for each target", agents: []llmagent.Option{llmagent.WithTransferTools(transfer.ToolPerTarget)}},
 		{name: "slots", about: "each agent has a slot of llama.cpp's of its own, for a server with ARBOR_SLOTS=7", model: []openai.Option{openai.WithSlots(7)}},
 	}
 }
 
-const imperative = "Other agents work beside you:\n" + transfer.TargetsHere +
-	"\nWhen the user's message is about what one of them is for, hand the conversation over at once by calling " + transfer.ToolHere +
-	" for that agent: do not ask the user anything first, do not answer, do not announce it. The other agent reads the whole conversation and answers." +
-	" Answer yourself only what none of them is for."
+// Words that Arbor had before it was measured what small models make of them.
+const (
+	permissive = "You may hand this conversation to another agent by calling " + transfer.ToolHere + ". Do so when another agent is better suited to" +
+		" the user's request. Do not announce it and do not explain it: the other agent reads the whole conversation and answers. When you are the right one, answer yourself."
+	listed = " The agents:\n" + transfer.TargetsHere
+)
 
 // choose finds variants by a list of names; "all" are all.
 func choose(names string) ([]variant, error) {

@@ -41,12 +41,11 @@ func transfers(targets ...string) (all []llm.ToolSpec) {
 // the instructions as well, come to the same choice.
 func TestFormsOfTransfers(t *testing.T) {
 	targets := []string{"billing: Refunds, invoices. Customers charged twice", "tech: Network; database.\nAnd sign-in problems", "a", "ab: Boats. Harbours"}
-	listed := "The agents:\n- " + strings.Join(targets, "\n- ")
+	listed := " Other agents work beside you:\n- " + strings.Join(targets, "\n- ") + "\nWhen the user's message is about what one of them is for, hand the conversation over at once by calling "
 	human := tool("transfer_to_human", "Calls a human being by telephone.", `{"type":"object","properties":{}}`)
 	for message, want := range map[string]string{"I was charged twice": "billing", "My sign-in fails": "tech", "Which harbours are there?": "ab", "Where is the moon?": ""} {
 		for name, specs := range map[string][]llm.ToolSpec{"one": {human, transfer(targets...)}, "each": append([]llm.ToolSpec{human}, transfers(targets...)...)} {
-			for _, words := range []string{"", " You may hand this conversation to another agent by calling transfer_to_agent. " + listed,
-				" You may hand this conversation to another agent by calling the transfer_to_ tool of that agent. " + listed} {
+			for _, words := range []string{"", listed + "transfer_to_agent for that agent.", listed + "transfer_to_ for that agent."} {
 				req := &llm.Request{System: "You are a clerk." + words, Tools: specs, Messages: []llm.Message{user(message)}}
 				got, called := "", ""
 				for c, err := range offline.New().Generate(t.Context(), req) {

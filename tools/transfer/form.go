@@ -22,8 +22,18 @@ const (
 	ToolPerTarget
 )
 
-// DefaultTools is the choice for agents that make none.
-const DefaultTools = OneTool
+// Fitting returns what was asked for, or if that is 0 a tool for each target; but one for
+// all where its name was chosen, and where one of the names of the others is not legal.
+// Own reports whether a name is that of a tool of the agent's own.
+func Fitting(asked Tools, named bool, targets []string, own func(name string) bool) Tools {
+	switch {
+	case asked != 0:
+		return asked
+	case named, len(DefaultForm(ToolPerTarget).Check(targets, own)) > 0:
+		return OneTool
+	}
+	return ToolPerTarget
+}
 
 // prefix is what the names of tools begin with that are for one target each.
 const prefix = "transfer_to_"
@@ -37,15 +47,13 @@ const (
 	TargetsHere = "{targets}"
 )
 
-const whenToTransfer = " Do so when another agent is better suited to the user's request. Do not announce it and do not explain it:" +
-	" the other agent reads the whole conversation and answers. When you are the right one, answer yourself. The agents:\n" + TargetsHere
-
-// What an agent that has targets is told about transfers, unless it brings words of
-// its own.
-const (
-	Instruction          = "You may hand this conversation to another agent by calling " + ToolHere + "." + whenToTransfer // with [OneTool]
-	InstructionPerTarget = "You may hand this conversation to another agent by calling the " + ToolHere + " tool of that agent." + whenToTransfer
-)
+// Instruction is what an agent that has targets is told about transfers, unless it brings
+// words of its own. Of the words that were measured with small models
+// (docs/routing.md) these route best.
+const Instruction = "Other agents work beside you:\n" + TargetsHere +
+	"\nWhen the user's message is about what one of them is for, hand the conversation over at once by calling " + ToolHere +
+	" for that agent: do not ask the user anything first, do not answer, do not announce it." +
+	" The other agent reads the whole conversation and answers. Answer yourself only what none of them is for."
 
 // What a model is told about a tool, unless its agent brings words of its own. The
 // tool's targets follow, as in the instruction.
@@ -66,7 +74,7 @@ type Form struct {
 // DefaultForm returns the form in the package's own words.
 func DefaultForm(t Tools) Form {
 	if t == ToolPerTarget {
-		return Form{t, prefix, DescriptionPerTarget, InstructionPerTarget}
+		return Form{t, prefix, DescriptionPerTarget, Instruction}
 	}
 	return Form{t, agent.TransferTool, Description, Instruction}
 }
@@ -224,7 +232,7 @@ func (f Form) Check(targets []string, own func(name string) bool) (problems []st
 	for _, target := range targets {
 		name, wrong := f.Name+target, ""
 		switch {
-		case tools.CheckName(name) != nil:
+		case len(name) > 64:
 			wrong = fmt.Sprintf("has %d characters, and at most 64 are allowed", len(name))
 		case name == agent.TransferTool:
 			wrong = "is reserved"

@@ -29,12 +29,13 @@ func TestToolPerTarget(t *testing.T) {
 			Parameters: json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string","description":"Why, in a few words"}},"additionalProperties":false}`),
 			Aliases:    []string{"tech", "transfer_to_agent"}},
 	}, specs)
-	require.Equal(t, "You may hand this conversation to another agent by calling the transfer_to_ tool of that agent. Do so when another agent is better suited to the user's request."+
-		" Do not announce it and do not explain it: the other agent reads the whole conversation and answers. When you are the right one, answer yourself. The agents:\n- billing: "+odd+"\n- tech", words)
+	require.Equal(t, "Other agents work beside you:\n- billing: "+odd+"\n- tech\nWhen the user's message is about what one of them is for, hand the conversation over at once by calling transfer_to_"+
+		" for that agent: do not ask the user anything first, do not answer, do not announce it. The other agent reads the whole conversation and answers."+
+		" Answer yourself only what none of them is for.", words)
 
 	specs, words = transfer.DefaultForm(transfer.ToolPerTarget).Offer(n, n.Targets()[1:])
 	require.Len(t, specs, 1)
-	require.True(t, strings.HasSuffix(words, "The agents:\n- tech"))
+	require.True(t, strings.HasPrefix(words, "Other agents work beside you:\n- tech\nWhen "))
 	specs, words = transfer.DefaultForm(transfer.ToolPerTarget).Offer(n, nil)
 	require.Empty(t, specs)
 	require.Empty(t, words)

@@ -92,8 +92,9 @@ func TestOffer(t *testing.T) {
 	specs, words := transfer.DefaultForm(transfer.OneTool).Offer(tree.Node("support"), tree.Node("support").Targets())
 	listed := "\n- billing: " + odd + "\n- tech: Computers\n- Desk-EU\n- desk-eu"
 	require.Equal(t, "Hands the conversation to another agent, who sees all of it and answers in your place. The agents:"+listed, specs[0].Description)
-	require.Equal(t, "You may hand this conversation to another agent by calling transfer_to_agent. Do so when another agent is better suited to the user's request."+
-		" Do not announce it and do not explain it: the other agent reads the whole conversation and answers. When you are the right one, answer yourself. The agents:"+listed, words)
+	require.Equal(t, "Other agents work beside you:"+listed+"\nWhen the user's message is about what one of them is for, hand the conversation over at once by calling transfer_to_agent"+
+		" for that agent: do not ask the user anything first, do not answer, do not announce it. The other agent reads the whole conversation and answers."+
+		" Answer yourself only what none of them is for.", words)
 	other := support(t).Node("support")
 	again, wordsAgain := transfer.DefaultForm(transfer.OneTool).Offer(other, other.Targets())
 	require.Equal(t, specs, again, "the same tree is offered byte for byte the same")

@@ -1,9 +1,13 @@
 package peersuite
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +22,7 @@ import (
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -103,9 +108,16 @@ type stage struct {
 }
 
 func (g *stage) build(s *spec) agent.Agent {
-	opts := []llmagent.Option{llmagent.WithDescription(s.desc)}
+	if s.name == g.moved {
+		s.desc = cmp.Or(s.desc, "Does what it can") // as a card has one
+	}
+	opts := []llmagent.Option{llmagent.WithTransferTools(transfer.OneTool), llmagent.WithDescription(s.desc)} // as transcripts are written
 	var policy agent.TransferPolicy
 	for _, w := range s.words {
+		if w, other, ok := strings.Cut(w, "="); ok && w == "decide" {
+			opts = append(opts, llmagent.WithDecision(g.model(other, g.models(other))))
+			continue
+		}
 		switch w {
 		case "parent":
 			policy.AllowTransferToParent = true
@@ -113,6 +125,10 @@ func (g *stage) build(s *spec) agent.Agent {
 			policy.AllowTransferToPeers = true
 		case "back":
 			policy.AllowTransferBack = true
+		case "decide":
+			opts = append(opts, llmagent.WithDecision(nil))
+		case "each":
+			opts = append(opts, llmagent.WithTransferTools(transfer.ToolPerTarget))
 		default:
 			opts = append(opts, llmagent.WithTools(testTool(g.TB, w)))
 		}
@@ -205,7 +221,26 @@ func (tr transcript) play(t *testing.T, p place, moved string, streaming bool) o
 		}
 	}
 	require.NoError(t, script.Done())
+	out.number()
 	return out
+}
+
+// made matches ids of calls that no script gives, but a runner makes.
+var made = regexp.MustCompile(`#[a-z0-9]{12}\b`)
+
+// number puts numbers in the place of such ids, in the order of the log.
+func (o *outcome) number() {
+	names := make(map[string]string)
+	for _, lines := range append([][]string{o.Log}, slices.Collect(maps.Values(o.Wire))...) {
+		for i := range lines {
+			lines[i] = made.ReplaceAllStringFunc(lines[i], func(id string) string {
+				if names[id] == "" {
+					names[id] = fmt.Sprintf("#made-%d", len(names)+1)
+				}
+				return names[id]
+			})
+		}
+	}
 }
 
 func (s *spec) names() []string {
