@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -113,7 +114,7 @@ func (a *Agent) whoRequest(ctx context.Context, inv *agent.Invocation, v *view.V
 	if a.description != "" {
 		own += ". " + a.description
 	}
-	words := a.decides.prompt + list(targets) + "\n- " + names[len(targets)] + ": " + own +
+	words := a.decides.prompt + "\n" + transfer.Lines(targets) + "\n- " + names[len(targets)] + ": " + own +
 		"\nReply with JSON and nothing else: {\"agent\": NAME}, where NAME is one of these names."
 	req.Messages = append(slices.Clip(req.Messages), llm.UserText(words))
 	req.Stream = false
@@ -136,17 +137,6 @@ func (a *Agent) candidates(n *agent.Node, targets []*agent.Node) []string {
 		names = append(names, t.Agent.Name())
 	}
 	return append(names, n.Agent.Name())
-}
-
-func list(targets []*agent.Node) string {
-	var b strings.Builder
-	for _, t := range targets {
-		b.WriteString("\n- " + t.Agent.Name())
-		if d := t.Agent.Description(); d != "" {
-			b.WriteString(": " + d)
-		}
-	}
-	return b.String()
 }
 
 // choiceOf is the schema of an answer that is one of the names.
@@ -249,7 +239,7 @@ func (a *Agent) askUser(targets []*agent.Node, own string) string {
 	if a.decides.question != "" {
 		return a.decides.question
 	}
-	return "I am not sure who should answer this. Whom do you mean?" + list(targets) + "\n- " + own + ": me"
+	return "I am not sure who should answer this. Whom do you mean?\n" + transfer.Lines(targets) + "\n- " + own + ": me"
 }
 
 // choice reads the answer to the question who answers: one of the names, and how it is

@@ -94,11 +94,11 @@ func (f Form) Offer(n *agent.Node, targets []*agent.Node) (specs []llm.ToolSpec,
 	default:
 		specs = []llm.ToolSpec{f.tool(n, f.Name, targets)}
 	}
-	return specs, strings.NewReplacer(ToolHere, f.Name, TargetsHere, lines(targets)).Replace(f.Instruction)
+	return specs, strings.NewReplacer(ToolHere, f.Name, TargetsHere, Lines(targets)).Replace(f.Instruction)
 }
 
-// lines shows the targets to a model.
-func lines(targets []*agent.Node) string {
+// Lines shows the targets to a model: each in a line "- NAME: DESCRIPTION", byte for byte.
+func Lines(targets []*agent.Node) string {
 	shown := make([]string, len(targets))
 	for i, t := range targets {
 		shown[i] = "- " + t.Agent.Name()
@@ -139,7 +139,7 @@ func (f Form) tool(n *agent.Node, name string, targets []*agent.Node) llm.ToolSp
 	if schema.Properties.Input, all = inputs(n, targets); all {
 		schema.Required = append(schema.Required, "input")
 	}
-	return llm.ToolSpec{Name: name, Description: f.Description + "\n" + lines(targets), Parameters: agent.EncodeJSON(schema), Aliases: aliases(name, targets)}
+	return llm.ToolSpec{Name: name, Description: f.Description + "\n" + Lines(targets), Parameters: agent.EncodeJSON(schema), Aliases: aliases(name, targets)}
 }
 
 // aliases returns the other names by which [Form.Called] knows the tool.
