@@ -59,7 +59,7 @@ func TestAuthRequired(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []string{"Two charges found.\n\n" + signIn}, said(events))
 			if streaming {
-				require.Equal(t, "Two charges found.", streamed)
+				require.Equal(t, "Two charges found.\n\n"+signIn, streamed, "what is asked is not only stored")
 			}
 			require.Equal(t, []string{"working", "auth_required"}, handles(events))
 			require.Equal(t, agent.FinishReasonInputRequired, lastEnd(events))

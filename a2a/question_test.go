@@ -1,6 +1,7 @@
 package a2a_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -11,9 +12,11 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // A question of a remote agent is no answer: where the user cannot be asked, inside of an
@@ -92,4 +95,35 @@ func operations(peer *a2atest.Mock) (names []string) {
 		names = append(names, c.Operation)
 	}
 	return names
+}
+
+// Words that the peer takes back are discarded before those that take their place, and a
+// question behind words that were shown is shown as well.
+func TestWordsOnTheWay(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer  a2atest.Answer
+		visible []string
+		types   []string
+	}{
+		"replaced": {a2atest.Reply(a2atest.Snapshots("Hello there", "Goodbye")), []string{"Hello there", "Goodbye"}, []string{"discard", "text"}},
+		"asked":    {a2atest.Reply(a2atest.Text("Two ", "charges."), a2atest.InputRequired("Which one?")), []string{"Two ", "charges.", "\n\nWhich one?"}, []string{"text"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, err := a2a.Remote("billing", "", a2a.WithClient(a2atest.New().Add(c.answer)))
+			require.NoError(t, err)
+			f := newRunner(t, node, runner.WithStreaming())
+			var visible, types []string
+			for e, err := range sessiontest.Turn(t, f.Run(context.Background(), key, llm.UserText("help"))) {
+				require.NoError(t, err)
+				if w := e.Visible(); w != "" {
+					visible = append(visible, w)
+				}
+				if typ := e.Type(); !e.Partial && (typ == agent.TypeText || typ == agent.TypeDiscard) {
+					types = append(types, typ)
+				}
+			}
+			require.Equal(t, c.visible, visible)
+			require.Equal(t, c.types, types)
+		})
+	}
 }

@@ -315,12 +315,26 @@ func (x *exchange) finish() *Error {
 	if text == "" && interrupted(state) && !x.answer.quiet {
 		text = "(" + strings.ReplaceAll(status(state), "_", " ") + ")"
 	}
-	if text != "" {
-		x.give(&agent.Event{ID: x.textID, Data: &agent.Text{Content: text}, More: true})
-	} else if x.textID != "" {
-		x.give(&agent.Event{Data: &agent.Discard{Code: "replaced", Message: "the remote agent took its words back", IDs: []string{x.textID}}, More: true})
+	if x.textID != "" && !x.showRest(text) || text == "" {
+		return nil
 	}
+	x.give(&agent.Event{ID: x.textID, Data: &agent.Text{Content: text}, More: true})
 	return nil
+}
+
+// showRest shows what is missing of the answer, such as the question behind its words, or
+// takes back what was shown of one that has become another. It reports whether to go on.
+func (x *exchange) showRest(text string) bool {
+	rest, ok := strings.CutPrefix(text, strings.ToValidUTF8(string(x.answer.shown), "\uFFFD"))
+	switch {
+	case !ok:
+		id := x.textID
+		x.textID = ""
+		return x.give(&agent.Event{Data: &agent.Discard{Code: "replaced", Message: "the remote agent took its words back", IDs: []string{id}}, More: true})
+	case rest != "":
+		return x.give(&agent.Event{ID: x.textID, Partial: true, Attempt: 1, Data: &agent.Text{Content: rest}})
+	}
+	return true
 }
 
 // nobodyToAsk is the error of a task that asks the user something in an inner scope.

@@ -17,16 +17,15 @@ import (
 //   - Stored events come in the order of the log and without gaps; results that were
 //     recorded before may come first.
 //   - The deltas of a block come before the block is stored, and are together what is
-//     stored; those of an agent tool inside of another may end before, and a remote agent
-//     may change what it has said, or add a question. A block that is not stored is
-//     discarded. When the turn is over none is left, unless a context has ended it. In the
+//     stored; those of an agent tool inside of another may end before. A block that is
+//     not stored is discarded. When the turn is over none is left, unless a context has ended it. In the
 //     conversation only what was shown is discarded.
 //
 // The events are those of one call of a runner's method, whose consumer gets deltas if the
 // runner streams. Of a turn whose store fails in the middle, break out at the error.
 func Turn(t TB, events iter.Seq2[*agent.Event, error]) iter.Seq2[*agent.Event, error] {
 	return func(yield func(*agent.Event, error) bool) {
-		c := &consumer{t: t, shown: make(map[string]string), over: make(map[string]bool), calls: make(map[string]string), late: make(map[string]bool), remote: make(map[string]bool)}
+		c := &consumer{t: t, shown: make(map[string]string), over: make(map[string]bool), calls: make(map[string]string), late: make(map[string]bool)}
 		for e, err := range events {
 			c.take(e, err)
 			if !yield(e, err) {
@@ -46,8 +45,6 @@ type consumer struct {
 	over  map[string]bool   // blocks that are stored or discarded
 	calls map[string]string // the scopes of calls
 	late  map[string]bool   // scopes whose last deltas may be dropped
-	// remote are the runs of agents that may take their words back.
-	remote map[string]bool
 }
 
 func (c *consumer) take(e *agent.Event, err error) {
@@ -81,12 +78,10 @@ func (c *consumer) stored(e *agent.Event) {
 		scope, known := c.calls[e.ParentID]
 		cause := known || strings.HasSuffix(e.ParentID, ":"+agent.TypeHarnessStart) || strings.HasSuffix(e.ParentID, ":"+agent.TypeHarnessEnd)
 		c.late[e.Scope] = c.late[e.Scope] || e.Scope != "" && (!cause || scope != "")
-	case *agent.RemoteTask:
-		c.remote[e.RunID] = true
 	case *agent.Text, *agent.Reasoning:
 		shown, ok := c.shown[e.ID]
 		shown, whole := strings.ToValidUTF8(shown, "\uFFFD"), strings.ToValidUTF8(contentOf(e), "\uFFFD")
-		if ok && shown != whole && !c.remote[e.RunID] && !(c.late[e.Scope] && strings.HasPrefix(whole, shown)) {
+		if ok && shown != whole && !(c.late[e.Scope] && strings.HasPrefix(whole, shown)) {
 			c.t.Errorf("seq %d: %.200q was shown of %.200q", e.Seq, shown, whole)
 		}
 		c.over[e.ID] = true

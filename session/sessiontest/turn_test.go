@@ -30,16 +30,15 @@ func TestTurn(t *testing.T) {
 		err    error
 		want   string // "" if nothing is wrong
 	}{
-		"a result of before":      {[]*agent.Event{stored(3, "c", &agent.ToolResult{}), stored(7, "u", &agent.User{}), delta("a", "Hel"), delta("a", "lo"), hello}, nil, ""},
-		"a gap":                   {[]*agent.Event{stored(6, "u", &agent.User{}), hello}, nil, "seq 8 is delivered after seq 6"},
-		"other words":             {[]*agent.Event{delta("a", "Hel"), hello}, nil, `"Hel" was shown of "Hello"`},
-		"words after the block":   {[]*agent.Event{hello, delta("a", "Hello")}, nil, "of a block that is over"},
-		"words of a remote agent": {[]*agent.Event{stored(7, "r", &agent.RemoteTask{}), delta("a", "Hallo"), hello}, nil, ""},
-		"left":                    {[]*agent.Event{delta("a", "Hel")}, nil, `["a"] were shown`},
-		"left by an error":        {[]*agent.Event{delta("a", "Hel")}, broken, `["a"] were shown`},
-		"left by a cancel":        {[]*agent.Event{delta("a", "Hel")}, context.Canceled, ""},
-		"discarded":               {[]*agent.Event{delta("a", "Hel"), stored(8, "d", &agent.Discard{IDs: []string{"a"}})}, broken, ""},
-		"discarded, not shown":    {[]*agent.Event{stored(8, "d", &agent.Discard{IDs: []string{"a"}})}, nil, "a is discarded"},
+		"a result of before":    {[]*agent.Event{stored(3, "c", &agent.ToolResult{}), stored(7, "u", &agent.User{}), delta("a", "Hel"), delta("a", "lo"), hello}, nil, ""},
+		"a gap":                 {[]*agent.Event{stored(6, "u", &agent.User{}), hello}, nil, "seq 8 is delivered after seq 6"},
+		"other words":           {[]*agent.Event{delta("a", "Hel"), hello}, nil, `"Hel" was shown of "Hello"`},
+		"words after the block": {[]*agent.Event{hello, delta("a", "Hello")}, nil, "of a block that is over"},
+		"left":                  {[]*agent.Event{delta("a", "Hel")}, nil, `["a"] were shown`},
+		"left by an error":      {[]*agent.Event{delta("a", "Hel")}, broken, `["a"] were shown`},
+		"left by a cancel":      {[]*agent.Event{delta("a", "Hel")}, context.Canceled, ""},
+		"discarded":             {[]*agent.Event{delta("a", "Hel"), stored(8, "d", &agent.Discard{IDs: []string{"a"}})}, broken, ""},
+		"discarded, not shown":  {[]*agent.Event{stored(8, "d", &agent.Discard{IDs: []string{"a"}})}, nil, "a is discarded"},
 		"inside of a tool in a tool": {[]*agent.Event{inner(stored(6, "c", &agent.ToolCall{}), "s"), inner(&agent.Event{Seq: 7, ID: "h", ParentID: "c", Data: &agent.HarnessStart{}}, "deep"),
 			inner(delta("a", "Hel"), "deep"), inner(stored(8, "a", &agent.Text{Content: "Hello"}), "deep")}, nil, ""},
 	} {
