@@ -14,6 +14,7 @@ func TestAllocationsOfTracing(t *testing.T) {
 	with := backends(t)
 	count := func(name string) float64 { return testing.AllocsPerRun(200, transfers(t, with[name])) }
 	without := count("passthrough")
-	require.LessOrEqual(t, count("noop")-without, 65.0)
-	require.LessOrEqual(t, count("sdk")-without, 125.0)
+	// Both counts are averages without what is behind the point: one may be missing.
+	require.LessOrEqual(t, count("noop")-without, 65.0+1)
+	require.LessOrEqual(t, count("sdk")-without, 125.0+1)
 }
