@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -96,8 +97,8 @@ func Remote(name, cardURL string, opts ...Option) (agent.Agent, error) {
 		timeout: DefaultTimeout, idle: DefaultIdleTimeout, maxBody: DefaultMaxResponse}
 	r.credentials = &credentials{header: make(http.Header), query: make(url.Values), origins: make(map[string]bool)}
 	r.cards.ttl, r.cards.timeout = DefaultCardTTL, DefaultCardTimeout
-	for _, o := range opts {
-		o(r)
+	if err := option.Apply(r, opts); err != nil {
+		return nil, fmt.Errorf("a2a: agent %q: %w", name, err)
 	}
 	if r.description == "" {
 		r.description = name

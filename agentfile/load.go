@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/confined"
+	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -184,8 +185,8 @@ func openFS(fsys fs.FS, dir string, opts []Option) (*loader, error) {
 func newLoader(fsys fs.FS, dir, file string, given func(string) string, opts []Option) (*loader, error) {
 	l := &loader{fsys: fsys, dir: dir, file: file, report: report{given: given}, sources: map[string]*source{}, graphs: map[string]*graphFile{},
 		folders: map[string]*agentFolder{}, listed: map[string]*definition{}, models: map[string]llm.Model{}, failed: map[string]error{}}
-	for _, o := range opts {
-		o(&l.config)
+	if err := option.Apply(&l.config, opts); err != nil {
+		return nil, fmt.Errorf("agentfile: %w", err)
 	}
 	if l.getenv == nil {
 		l.getenv = os.Getenv

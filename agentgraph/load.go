@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/agentarbor/arbor/internal/confined"
+	"github.com/agentarbor/arbor/internal/option"
 )
 
 // Option configures Load and LoadFile.
@@ -59,8 +60,8 @@ func WithFS(fsys fs.FS, name string) Option {
 // [MaxFile] bytes are read, and of the files that it names.
 func Load(data []byte, opts ...Option) (*Graph, error) {
 	var o options
-	for _, opt := range opts {
-		opt(&o)
+	if err := option.Apply(&o, opts); err != nil {
+		return nil, fmt.Errorf("agentgraph: %w", err)
 	}
 	all := &files{options: &o, open: []string{o.name}, drafts: map[string]*draft{}, known: map[string]string{}}
 	r := &reader{lines: 1, files: all}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -81,8 +82,8 @@ func New(a agent.Agent, opts ...Option) (tools.Tool, error) {
 	}
 	info := tools.Info{Timeout: -1}
 	info.Name, info.Description, info.Parameters = a.Name(), a.Description(), schema
-	for _, o := range opts {
-		o(&info)
+	if err := option.Apply(&info, opts); err != nil {
+		return nil, fmt.Errorf("agent tool %q: %w", a.Name(), err)
 	}
 	t, err := tools.New(info, func(ctx tools.Context, input json.RawMessage) (any, error) {
 		var in Input

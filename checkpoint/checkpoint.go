@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -33,8 +34,8 @@ func WithIDs(newID func() string) Option { return func(s *Sessions) { s.newID = 
 // New returns the sessions of a store.
 func New(store session.Store, opts ...Option) (*Sessions, error) {
 	s := &Sessions{store: store, now: time.Now, newID: func() string { return strings.ToLower(rand.Text()[:12]) }}
-	for _, o := range opts {
-		o(s)
+	if err := option.Apply(s, opts); err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	if store == nil || s.now == nil || s.newID == nil {
 		return nil, errors.New("checkpoint: the store, the clock or the source of ids is nil")

@@ -80,7 +80,9 @@ func run(ctx context.Context, args []string, streams Streams, in *interrupts, op
 		p.Getenv = func(string) string { return "" }
 	}
 	for _, o := range opts {
-		o(p)
+		if o != nil {
+			o(p)
+		}
 	}
 	p.out = &firstError{w: p.Stdout}
 	p.Stdout = p.out

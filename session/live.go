@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/option"
 )
 
 // Live is a [Tail] around any store, for the followers of one process. What the
@@ -76,8 +77,8 @@ func NewLive(store Store, opts ...LiveOption) (*Live, error) {
 	}
 	l := &Live{underlying: store, poll: time.Second, linger: 30 * time.Second, maxParts: 8192, maxBytes: 4 << 20,
 		sessions: make(map[Key]*liveSession), closed: make(chan struct{})}
-	for _, opt := range opts {
-		opt(l)
+	if err := option.Apply(l, opts); err != nil {
+		return nil, fmt.Errorf("session: of a Live: %w", err)
 	}
 	if l.poll <= 0 || l.linger < 0 || l.maxParts < 0 || l.maxBytes < 0 {
 		return nil, errors.New("session: an option of a Live is negative, or its interval is not positive")

@@ -45,7 +45,9 @@ func WithClock(now func() time.Time) MemoryOption { return func(m *Memory) { m.n
 func NewMemory(opts ...MemoryOption) *Memory {
 	m := &Memory{now: time.Now, sessions: make(map[Key]*memorySession), shared: make(map[sharedKey]any)}
 	for _, o := range opts {
-		o(m)
+		if o != nil {
+			o(m)
+		}
 	}
 	return m
 }

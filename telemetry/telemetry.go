@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -57,8 +58,8 @@ func WithContent() Option { return func(i *interceptor) { i.content = true } }
 // it.
 func New(opts ...Option) (agent.Interceptor, error) {
 	i := &interceptor{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider(), provider: func(llm.Model) string { return "openai" }}
-	for _, o := range opts {
-		o(i)
+	if err := option.Apply(i, opts); err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	if i.tracers == nil || i.meters == nil || i.provider == nil {
 		return nil, errors.New("telemetry: a provider is nil")

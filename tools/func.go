@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/internal/schema"
 	"github.com/agentarbor/arbor/llm"
 )
@@ -39,8 +40,8 @@ func Func[In, Out any](name, description string, fn func(ctx Context, in In) (Ou
 	}
 	t := &funcTool[In, Out]{fn: fn}
 	t.info = Info{ToolSpec: llm.ToolSpec{Name: name, Description: description, Parameters: parameters}}
-	for _, o := range opts {
-		o(&t.info)
+	if err := option.Apply(&t.info, opts); err != nil {
+		return nil, fmt.Errorf("tool %q: %w", name, err)
 	}
 	return New(t.info, func(ctx Context, input json.RawMessage) (any, error) { return t.call(ctx, input) })
 }

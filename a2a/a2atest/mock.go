@@ -46,7 +46,9 @@ func WithoutStreaming() Option { return func(m *Mock) { m.streams = false } }
 func New(opts ...Option) *Mock {
 	m := &Mock{streams: true, runs: map[sdk.TaskID]*run{}}
 	for _, o := range opts {
-		o(m)
+		if o != nil {
+			o(m)
+		}
 	}
 	return m
 }

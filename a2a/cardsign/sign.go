@@ -19,6 +19,7 @@ import (
 	"github.com/gowebpki/jcs"
 
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
+	"github.com/agentarbor/arbor/internal/option"
 )
 
 // Signer signs agent cards with one key. It is immutable and safe for concurrent
@@ -60,8 +61,8 @@ func NewSigner(key crypto.Signer, opts ...SignerOption) (*Signer, error) {
 		return nil, errors.New("cardsign: the key is nil")
 	}
 	var cfg signerConfig
-	for _, o := range opts {
-		o(&cfg)
+	if err := option.Apply(&cfg, opts); err != nil {
+		return nil, fmt.Errorf("cardsign: %w", err)
 	}
 	public := key.Public()
 	algs, err := algorithms(public)

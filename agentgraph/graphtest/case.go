@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/internal/confined"
+	"github.com/agentarbor/arbor/internal/option"
 )
 
 // Case is a graph with an input, mocks for its agents, and what is expected of the
@@ -73,8 +74,8 @@ type ExpectError struct {
 // case's graphFile is relative to its folder.
 func LoadCases(data []byte, file string, opts ...LoadOption) ([]Case, error) {
 	r := &reader{file: file, load: []agentgraph.Option{agentgraph.WithAnyRef()}}
-	for _, o := range opts {
-		o(r)
+	if err := option.Apply(r, opts); err != nil {
+		return nil, fmt.Errorf("graphtest: %w", err)
 	}
 	var cases []Case
 	lines := map[string]int{} // of names

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -57,8 +58,8 @@ const Backoff = time.Millisecond
 // case is wrong, or ctx has ended.
 func (c *Case) Run(ctx context.Context, opts ...Option) (*Outcome, error) {
 	o := options{barrier: 5 * time.Second}
-	for _, opt := range opts {
-		opt(&o)
+	if err := option.Apply(&o, opts); err != nil {
+		return nil, fmt.Errorf("graphtest: %w", err)
 	}
 	if c.Refused != nil {
 		return c.refusal(), nil

@@ -41,7 +41,9 @@ func WithMargin(ratio float64) Option { return func(m *Model) { m.margin = ratio
 func New(opts ...Option) *Model {
 	m := &Model{margin: 1.2}
 	for _, opt := range opts {
-		opt(m)
+		if opt != nil {
+			opt(m)
+		}
 	}
 	return m
 }

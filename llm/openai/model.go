@@ -12,6 +12,7 @@ import (
 
 	goopenai "github.com/sashabaranov/go-openai"
 
+	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -45,8 +46,8 @@ func New(model string, opts ...Option) (*Model, error) {
 		return nil, errors.New("openai: the model's name is empty")
 	}
 	c := &client{config: defaults(), nonce: randomHex()}
-	for _, o := range opts {
-		o(&c.config)
+	if err := option.Apply(&c.config, opts); err != nil {
+		return nil, fmt.Errorf("openai: %w", err)
 	}
 	u, err := c.check()
 	if err != nil {

@@ -45,7 +45,9 @@ func WithRecording() Option { return func(s *Script) { s.record = true } }
 func New(opts ...Option) *Script {
 	s := &Script{agents: map[string]*part{}}
 	for _, o := range opts {
-		o(s)
+		if o != nil {
+			o(s)
+		}
 	}
 	return s
 }

@@ -11,6 +11,7 @@ import (
 	driver "github.com/redis/go-redis/v9"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -110,8 +111,8 @@ func open(ctx context.Context, d *dialer, store session.Store, opts []Option) (*
 	t := &Tail{underlying: store, dialer: d, prefix: "arbor", logger: slog.New(slog.DiscardHandler),
 		poll: time.Second, ttl: time.Hour, linger: time.Minute, limit: 16384, bytes: 16 << 20, maxLen: 20_000,
 		sessions: make(map[session.Key]*stream), signal: make(chan struct{}, 1), done: make(chan struct{})}
-	for _, opt := range opts {
-		opt(t)
+	if err := option.Apply(t, opts); err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
 	}
 	if t.logger == nil || t.poll <= 0 || t.ttl <= 0 || t.linger <= 0 || t.limit < 0 || t.bytes < 0 || t.maxLen <= 0 {
 		return nil, errors.New("redis: an option is nil, negative or zero")

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -49,8 +50,8 @@ func WithBusyTimeout(d time.Duration) Option { return func(s *Store) { s.wait = 
 // fs.ErrPermission and the like where they are the cause.
 func Open(path string, opts ...Option) (*Store, error) {
 	s := &Store{now: time.Now, wait: 10 * time.Second, turn: make(chan struct{}, 1), closed: make(chan struct{})}
-	for _, opt := range opts {
-		opt(s)
+	if err := option.Apply(s, opts); err != nil {
+		return nil, fmt.Errorf("sqlite: %w", err)
 	}
 	if s.now == nil {
 		return nil, errors.New("sqlite: the clock is nil")

@@ -55,7 +55,9 @@ func Models(models ...llm.Model) func(name string) (llm.Model, bool) {
 func Handler(models func(name string) (llm.Model, bool), opts ...Option) http.Handler {
 	h := &handler{models: models, maxBody: 32 << 20}
 	for _, o := range opts {
-		o(h)
+		if o != nil {
+			o(h)
+		}
 	}
 	mux := http.NewServeMux()
 	for _, prefix := range []string{"", "/v1"} {
