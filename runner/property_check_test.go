@@ -263,6 +263,10 @@ func (w *world) checkCounts(added []*agent.Event) {
 			}
 		case *agent.Failure:
 			failures++
+		case *agent.HarnessEnd:
+			if d.FinishReason == agent.FinishReasonCanceled {
+				failures++ // a graph that stops does not wait for what its nodes have asked
+			}
 		case *agent.Compaction:
 			compactions++ // in place of a refused request, perhaps
 		case *agent.Notice:
