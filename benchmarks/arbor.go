@@ -28,9 +28,8 @@ func newArbor(s *Scenario) (System, error) {
 		if below != nil {
 			opts = append(opts, llmagent.WithSubAgents(below))
 		}
-		if i > 0 { // what ADK-Go and Eino allow by default
-			opts = append(opts, llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
-		}
+		// What ADK-Go and Eino allow by default.
+		opts = append(opts, llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: i > 0, AllowTransferBack: true}))
 		a, err := llmagent.New(s.Agents[i], instruction(s.Agents[i]), arborModel(s, s.Agents[i]), opts...)
 		if err != nil {
 			return nil, err
