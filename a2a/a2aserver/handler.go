@@ -184,7 +184,7 @@ func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*s
 	}
 	defer release()
 	// What is canceled is the session's last turn, so it must be this task's.
-	deadline := time.Now().Add(s.wait)
+	deadline := time.Now().Add(min(s.wait, 250*time.Millisecond)) // a message may wait for the lock that is held here
 	for again, tries := true, 1; again && err == nil; tries++ {
 		again = false
 		if f, err = s.find(ctx, req.ID, f.extended); err != nil || f.task.Status.State.Terminal() {
