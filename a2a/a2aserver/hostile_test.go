@@ -567,9 +567,12 @@ func (w *sea) calm() {
 			task, err := h.GetTask(ctx, &sdk.GetTaskRequest{ID: id})
 			require.NoError(w.t, err)
 			if state := task.Status.State; !state.Terminal() && state != sdk.TaskStateInputRequired {
-				for _, err := range h.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: id}) {
+				for e, err := range h.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: id}) {
 					if err != nil {
 						require.ErrorIs(w.t, err, sdk.ErrUnsupportedOperation, "it was over meanwhile")
+					}
+					if now, ok := e.(*sdk.Task); ok && now.Status.State == sdk.TaskStateInputRequired {
+						break // it asked meanwhile, and nobody is left to answer
 					}
 				}
 				task, err = h.GetTask(ctx, &sdk.GetTaskRequest{ID: id})
