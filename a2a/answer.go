@@ -9,7 +9,7 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // answer puts together what a remote agent says in one exchange, from messages,
@@ -28,7 +28,7 @@ type answer struct {
 	final     string        // the words of the status that ended the exchange
 	old       map[string]string
 	quiet     bool // a question that was asked before is not asked again
-	usage     []agent.Usage
+	usage     []event.Usage
 
 	shown    []byte // what was given out by next
 	pending  []byte // to be given out by next

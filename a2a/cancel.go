@@ -7,12 +7,13 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // Cancel implements agent.Canceler: a task that waits for the user's words, or that
 // a crash left behind, is canceled at the peer. A peer that cannot be reached is no
 // error: its task waits in vain, and nobody asks for it again.
-func (r *remote) Cancel(ctx context.Context, inv *agent.Invocation) ([]agent.EventData, error) {
+func (r *remote) Cancel(ctx context.Context, inv *agent.Invocation) ([]event.Data, error) {
 	m, err := r.memory(ctx, inv)
 	if err != nil {
 		return nil, err
@@ -36,5 +37,5 @@ func (r *remote) Cancel(ctx context.Context, inv *agent.Invocation) ([]agent.Eve
 	}
 	gone := m.task
 	gone.Status = status(sdk.TaskStateCanceled)
-	return []agent.EventData{&gone}, nil
+	return []event.Data{&gone}, nil
 }

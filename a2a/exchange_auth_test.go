@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -31,8 +31,8 @@ func asksForAuth(then func(w http.ResponseWriter, c call)) func(w http.ResponseW
 	}
 }
 
-func handles(events []*agent.Event) (statuses []string) {
-	for _, h := range find[*agent.RemoteTask](events) {
+func handles(events []*event.Event) (statuses []string) {
+	for _, h := range find[*event.RemoteTask](events) {
 		statuses = append(statuses, h.Status)
 	}
 	return statuses
@@ -62,7 +62,7 @@ func TestAuthRequired(t *testing.T) {
 				require.Equal(t, "Two charges found.\n\n"+signIn, streamed, "what is asked is not only stored")
 			}
 			require.Equal(t, []string{"working", "auth_required"}, handles(events))
-			require.Equal(t, agent.FinishReasonInputRequired, lastEnd(events))
+			require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
 			paused := events[len(events)-1]
 
 			// Another process looks: still nothing.
@@ -77,7 +77,7 @@ func TestAuthRequired(t *testing.T) {
 			require.Empty(t, said(events), "it is in the log already")
 			require.Empty(t, streamed)
 			require.Equal(t, []string{"auth_required"}, handles(events))
-			require.Equal(t, agent.FinishReasonInputRequired, lastEnd(events))
+			require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
 
 			// The user has signed in: the task goes on.
 			p.set(func(w http.ResponseWriter, c call) {
@@ -98,7 +98,7 @@ func TestAuthRequired(t *testing.T) {
 				require.Equal(t, " One is gone.\n\nRefunded.", streamed)
 			}
 			require.Equal(t, []string{"working", "completed"}, handles(events))
-			require.Equal(t, agent.FinishReasonStop, lastEnd(events))
+			require.Equal(t, event.FinishReasonStop, lastEnd(events))
 			require.Len(t, p.made(sends), 1)
 			require.Len(t, p.made(subscribes), 1)
 			require.Empty(t, p.made(cancels))
@@ -121,7 +121,7 @@ func TestAuthRequiredTwice(t *testing.T) {
 	events, _, err := f.resume()
 	require.NoError(t, err)
 	require.Equal(t, []string{"And at the bank."}, said(events))
-	require.Equal(t, agent.FinishReasonInputRequired, lastEnd(events))
+	require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
 }
 
 // A message of the user instead goes to the task that waits.
@@ -185,7 +185,7 @@ func TestCancelWhileAuthIsWaitedFor(t *testing.T) {
 	require.NoError(t, err)
 	events, err := f.Cancel(context.Background(), key)
 	require.NoError(t, err)
-	require.Equal(t, agent.FinishReasonCanceled, lastEnd(events))
+	require.Equal(t, event.FinishReasonCanceled, lastEnd(events))
 	require.Equal(t, []string{"canceled"}, handles(events))
 	require.Len(t, p.made(cancels), 1)
 	events, _, err = f.resume()
@@ -210,8 +210,8 @@ func TestAuthRequiredInsideOfAgents(t *testing.T) {
 		events, _, err := newRunner(t, support).turn("refund")
 		require.NoError(t, err)
 		require.NoError(t, s.Done())
-		require.Equal(t, string(a2a.CodeAuthRequired), find[*agent.Failure](events)[0].Code)
-		require.Equal(t, agent.FinishReasonStop, lastEnd(events))
+		require.Equal(t, string(a2a.CodeAuthRequired), find[*event.Failure](events)[0].Code)
+		require.Equal(t, event.FinishReasonStop, lastEnd(events))
 		require.Len(t, p.made(cancels), 1)
 	})
 	t.Run("a node of a graph", func(t *testing.T) {

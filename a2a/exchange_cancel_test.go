@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -71,7 +72,7 @@ func TestCancelInsideOfAgents(t *testing.T) {
 				for stored := 0; stored < c.tasks; runtime.Gosched() {
 					stored = 0
 					for e, err := range f.store.Load(context.Background(), key, 0) {
-						if err == nil && e.Type() == agent.TypeRemoteTask {
+						if err == nil && e.Type() == event.TypeRemoteTask {
 							stored++
 						}
 					}

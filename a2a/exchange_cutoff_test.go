@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"
@@ -34,13 +35,13 @@ func TestBreakAnywhere(t *testing.T) {
 			}
 			_, _, err := f.again(t, tree(t, s, newRemote(t, srv.cardURL())), runner.WithStreaming()).resume()
 			require.NoError(t, err)
-			var log []*agent.Event
+			var log []*event.Event
 			for e, err := range f.store.Load(context.Background(), key, 0) {
 				require.NoError(t, err)
 				log = append(log, e)
 			}
 			require.Equal(t, []string{"I see two charges."}, said(log), "cut after %d", cut)
-			require.Equal(t, agent.FinishReasonStop, lastEnd(log))
+			require.Equal(t, event.FinishReasonStop, lastEnd(log))
 			sent := srv.messages()
 			require.LessOrEqual(t, len(sent), 2, "cut after %d", cut)
 			if len(sent) == 2 {
@@ -74,13 +75,13 @@ func TestCrashInAGraph(t *testing.T) {
 		}
 		c.fail(w, unsupported, "not again")
 	})
-	crashed := (&fixture{store: f.crashed(t, agent.TypeRemoteTask, 1)}).again(t, graph())
+	crashed := (&fixture{store: f.crashed(t, event.TypeRemoteTask, 1)}).again(t, graph())
 	events, _, err := crashed.resume()
 	require.NoError(t, err)
 	require.Len(t, p.made(sends), 1)
 	var words []string
 	for _, e := range events {
-		if e.Agent == "ask" && e.Type() == agent.TypeText {
+		if e.Agent == "ask" && e.Type() == event.TypeText {
 			words = append(words, e.Text())
 		}
 	}

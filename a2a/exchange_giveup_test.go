@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2atest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -30,7 +31,7 @@ func TestGiveUpInsideOfAgents(t *testing.T) {
 				for n := 0; n < c.tasks; runtime.Gosched() {
 					n = 0
 					for e, err := range f.store.Load(context.Background(), key, 0) {
-						if err == nil && e.Type() == agent.TypeRemoteTask {
+						if err == nil && e.Type() == event.TypeRemoteTask {
 							n++
 						}
 					}
@@ -53,9 +54,9 @@ func TestGiveUpInsideOfAgents(t *testing.T) {
 				fold.Apply(e)
 				require.False(t, ended[e.RunID], "an event after the end of its run")
 				switch d := e.Data.(type) {
-				case *agent.HarnessEnd:
+				case *event.HarnessEnd:
 					ended[e.RunID] = true
-				case *agent.RemoteTask:
+				case *event.RemoteTask:
 					if d.Status == "canceled" {
 						canceled++
 					}
@@ -74,7 +75,7 @@ func TestGiveUpInsideOfAgents(t *testing.T) {
 	}
 }
 
-func stored(t *testing.T, store session.Store) (log []*agent.Event) {
+func stored(t *testing.T, store session.Store) (log []*event.Event) {
 	t.Helper()
 	for e, err := range store.Load(context.Background(), key, 0) {
 		require.NoError(t, err)
@@ -94,7 +95,7 @@ func TestGiveUpOnce(t *testing.T) {
 	f := newRunner(t, withTool(t, inner))
 	_, _, failed := f.collect(f.Run(context.Background(), key, llm.UserText("refund")))
 	require.Error(t, failed, "the model has no more to say")
-	cut := f.crashed(t, agent.TypeToolResult, 1)
+	cut := f.crashed(t, event.TypeToolResult, 1)
 
 	r, err := runner.New(withTool(t, inner), cut)
 	require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -51,13 +52,13 @@ func TestMetadataIsIgnoredEverywhere(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, said(stored), 1)
 			require.True(t, strings.HasPrefix(said(stored)[0], "Fine."), said(stored)[0])
-			require.Len(t, find[*agent.Transfer](stored), 1)
-			require.Empty(t, find[*agent.State](stored))
-			require.Empty(t, find[*agent.RelayResolved](stored))
-			require.Len(t, find[*agent.ToolCall](stored), 1, "the coordinator's own")
+			require.Len(t, find[*event.Transfer](stored), 1)
+			require.Empty(t, find[*event.State](stored))
+			require.Empty(t, find[*event.RelayResolved](stored))
+			require.Len(t, find[*event.ToolCall](stored), 1, "the coordinator's own")
 			require.Equal(t, "billing", f.active(t))
 			for _, e := range stored {
-				if e.Type() == agent.TypeText && e.RunID == stored[len(stored)-1].RunID {
+				if e.Type() == event.TypeText && e.RunID == stored[len(stored)-1].RunID {
 					require.Equal(t, "support/billing", e.Path)
 				}
 				data, err := json.Marshal(e)
@@ -80,12 +81,12 @@ func TestUsageOfPeers(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		usage string
-		want  []agent.Usage
+		want  []event.Usage
 	}{
 		"well": {`[{"model":"m","inputTokens":10,"outputTokens":2,"cachedTokens":1},{"model":"n","inputTokens":1}]`,
-			[]agent.Usage{{Model: "m", InputTokens: 10, OutputTokens: 2, CachedTokens: 1}, {Model: "n", InputTokens: 1}}},
-		"no model":      {`[{"inputTokens":10}]`, []agent.Usage{{InputTokens: 10}}},
-		"bad entries":   {`[{"inputTokens":-1},{"inputTokens":1.5},{"inputTokens":1e300},{"inputTokens":"1"},{"model":7},null,[],{"model":"m","outputTokens":3},{"model":"m","outputTokens":4}]`, []agent.Usage{{Model: "m", OutputTokens: 3}}},
+			[]event.Usage{{Model: "m", InputTokens: 10, OutputTokens: 2, CachedTokens: 1}, {Model: "n", InputTokens: 1}}},
+		"no model":      {`[{"inputTokens":10}]`, []event.Usage{{InputTokens: 10}}},
+		"bad entries":   {`[{"inputTokens":-1},{"inputTokens":1.5},{"inputTokens":1e300},{"inputTokens":"1"},{"model":7},null,[],{"model":"m","outputTokens":3},{"model":"m","outputTokens":4}]`, []event.Usage{{Model: "m", OutputTokens: 3}}},
 		"no list":       {`{"model":"m"}`, nil},
 		"nothing of it": {`[]`, nil},
 	} {
@@ -96,9 +97,9 @@ func TestUsageOfPeers(t *testing.T) {
 			f := newRunner(t, newRemote(t, p.URL), runner.WithLimits(runner.Limits{ModelCalls: 1}), runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 1}}))
 			events, _, err := f.turn("hi")
 			require.NoError(t, err)
-			h := find[*agent.RemoteTask](events)
+			h := find[*event.RemoteTask](events)
 			require.Equal(t, c.want, h[len(h)-1].Usage)
-			require.Empty(t, find[*agent.Usage](events), "those close the answers of our own models")
+			require.Empty(t, find[*event.Usage](events), "those close the answers of our own models")
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
@@ -73,12 +74,12 @@ func TestRefusedFirstMessage(t *testing.T) {
 			require.True(t, strings.HasPrefix(line, "[billing] did not take the conversation over, it is yours again: "), line)
 			require.Contains(t, line, c.line)
 			require.NotContains(t, line, "hunter2")
-			transfers := find[*agent.Transfer](events)
+			transfers := find[*event.Transfer](events)
 			require.Len(t, transfers, 2)
-			require.Equal(t, agent.TransferTypeRefused, transfers[1].TransferType)
+			require.Equal(t, event.TransferTypeRefused, transfers[1].TransferType)
 			require.Equal(t, "support", f.active(t))
-			require.Empty(t, find[*agent.Failure](events))
-			require.Equal(t, agent.FinishReasonStop, lastEnd(events))
+			require.Empty(t, find[*event.Failure](events))
+			require.Equal(t, event.FinishReasonStop, lastEnd(events))
 			_, _, err = f.turn("and now?")
 			require.NoError(t, err)
 			require.NoError(t, s.Done())
@@ -131,7 +132,7 @@ func TestUnclearFirstMessage(t *testing.T) {
 				require.Equal(t, c.code, e.Code, "%v", err)
 			}
 			require.NotErrorIs(t, err, agent.ErrRefused)
-			require.Len(t, find[*agent.Transfer](events), 1)
+			require.Len(t, find[*event.Transfer](events), 1)
 			require.Equal(t, "billing", f.active(t))
 			require.Len(t, p.made(sends), 1)
 		})
@@ -147,8 +148,8 @@ func TestRefusedAtTheBeginningOfATurn(t *testing.T) {
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, a2a.CodeProtocol, e.Code)
 	require.ErrorIs(t, err, sdk.ErrUnsupportedOperation)
-	require.Equal(t, string(a2a.CodeProtocol), find[*agent.Failure](events)[0].Code)
-	require.Equal(t, agent.FinishReasonError, lastEnd(events))
+	require.Equal(t, string(a2a.CodeProtocol), find[*event.Failure](events)[0].Code)
+	require.Equal(t, event.FinishReasonError, lastEnd(events))
 }
 
 // The card was there when the transfer was committed, and is not any more.

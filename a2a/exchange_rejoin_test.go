@@ -18,6 +18,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 )
@@ -210,7 +211,7 @@ func TestCrashBeforeTheHandle(t *testing.T) {
 	_, _, err := f.turn("first")
 	require.NoError(t, err)
 	for range 2 {
-		crashed := (&fixture{store: f.crashed(t, agent.TypeHarnessStart, 1)}).again(t, newRemote(t, p.URL))
+		crashed := (&fixture{store: f.crashed(t, event.TypeHarnessStart, 1)}).again(t, newRemote(t, p.URL))
 		events, _, err := crashed.resume()
 		require.NoError(t, err)
 		require.Equal(t, []string{"Done."}, said(events))
@@ -232,7 +233,7 @@ func TestRefusedAfterACrash(t *testing.T) {
 	_, _, err := f.turn("first")
 	require.NoError(t, err)
 	p.set(func(w http.ResponseWriter, c call) { c.fail(w, unsupported, "I know this message") })
-	crashed := (&fixture{store: f.crashed(t, agent.TypeHarnessStart, 1)}).again(t, newRemote(t, p.URL))
+	crashed := (&fixture{store: f.crashed(t, event.TypeHarnessStart, 1)}).again(t, newRemote(t, p.URL))
 	_, _, err = crashed.resume()
 	require.ErrorContains(t, err, "I know this message")
 	require.NotErrorIs(t, err, agent.ErrRefused)
@@ -257,7 +258,7 @@ func TestCrashBehindTheHandle(t *testing.T) {
 	_, _, err = f.turn("the second")
 	require.NoError(t, err)
 
-	store := f.crashed(t, agent.TypeRemoteTask, 3) // the second turn's handle
+	store := f.crashed(t, event.TypeRemoteTask, 3) // the second turn's handle
 	p.set(func(w http.ResponseWriter, c call) {
 		switch c.Method {
 		case subscribes:
@@ -289,7 +290,7 @@ func TestTaskIsLostInACrash(t *testing.T) {
 	f := newRunner(t, newRemote(t, p.URL))
 	_, _, err := f.turn("refund")
 	require.NoError(t, err)
-	store := f.crashed(t, agent.TypeRemoteTask, 1)
+	store := f.crashed(t, event.TypeRemoteTask, 1)
 	p.set(func(w http.ResponseWriter, c call) {
 		if c.Method == sends {
 			c.stream(w, messageEvent("Hello again."))
@@ -304,7 +305,7 @@ func TestTaskIsLostInACrash(t *testing.T) {
 	require.Equal(t, a2a.CodeTaskGone, e.Code)
 	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
 	require.Equal(t, []string{"unknown"}, handles(events))
-	require.Equal(t, string(a2a.CodeTaskGone), find[*agent.Failure](events)[0].Code)
+	require.Equal(t, string(a2a.CodeTaskGone), find[*event.Failure](events)[0].Code)
 	require.Len(t, p.made(sends), 1)
 	require.Empty(t, p.made(cancels), "there is nothing to cancel")
 	events, _, err = crashed.turn("hello?")
@@ -355,7 +356,7 @@ func TestResumeAfterCancel(t *testing.T) {
 	first, second := srv.messages()[0], srv.messages()[1]
 	require.NotEqual(t, first.ID, second.ID)
 	require.Equal(t, texts(first), texts(second))
-	require.Equal(t, find[*agent.RemoteTask](events)[0].ContextID, second.ContextID)
+	require.Equal(t, find[*event.RemoteTask](events)[0].ContextID, second.ContextID)
 }
 
 // The peer's process dies in the middle of an answer and comes back with its tasks: the
@@ -371,7 +372,7 @@ func TestPeerDiesAndComesBack(t *testing.T) {
 		yield(sdk.NewStatusUpdateEvent(ec, sdk.TaskStateCompleted, nil), nil)
 	})
 	f := newRunner(t, newRemote(t, srv.cardURL()), runner.WithStreaming())
-	events, streamed := []*agent.Event(nil), ""
+	events, streamed := []*event.Event(nil), ""
 	for e, err := range f.Run(context.Background(), key, llm.UserText("hi")) {
 		require.NoError(t, err)
 		if !e.Partial {

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/runner"
 )
 
@@ -59,7 +59,7 @@ func TestUnknownThings(t *testing.T) {
 				if len(c.said) == 0 {
 					require.Empty(t, streamed)
 				}
-				require.Equal(t, agent.FinishReasonStop, lastEnd(events))
+				require.Equal(t, event.FinishReasonStop, lastEnd(events))
 			})
 		}
 	}
@@ -147,6 +147,6 @@ func TestNilEverywhere(t *testing.T) {
 		c.send = func(*sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] { return yields(nil, long) }
 		events, _, err := f.turn("hi")
 		require.ErrorContains(t, err, "ended before it was complete")
-		require.Empty(t, find[*agent.RemoteTask](events))
+		require.Empty(t, find[*event.RemoteTask](events))
 	})
 }

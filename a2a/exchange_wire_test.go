@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -173,7 +174,7 @@ func messageEvent(text string) string {
 
 // turns of a fixture that may be cut off.
 
-func (f *fixture) collect(seq iter.Seq2[*agent.Event, error]) (events []*agent.Event, streamed string, err error) {
+func (f *fixture) collect(seq iter.Seq2[*event.Event, error]) (events []*event.Event, streamed string, err error) {
 	for e, turnErr := range sessiontest.Turn(f.t, seq) {
 		switch {
 		case turnErr != nil:
@@ -187,7 +188,7 @@ func (f *fixture) collect(seq iter.Seq2[*agent.Event, error]) (events []*agent.E
 	return events, streamed, err
 }
 
-func (f *fixture) resume() ([]*agent.Event, string, error) {
+func (f *fixture) resume() ([]*event.Event, string, error) {
 	return f.collect(f.Resume(context.Background(), key))
 }
 
@@ -207,7 +208,7 @@ func (f *fixture) crashed(t *testing.T, typ string, n int) session.Store {
 	copied := sessiontest.Memory(t)
 	lease, err := copied.Acquire(ctx, key, session.Self())
 	require.NoError(t, err)
-	var write []*agent.Event
+	var write []*event.Event
 	for e, err := range f.store.Load(ctx, key, 0) {
 		require.NoError(t, err)
 		own := *e

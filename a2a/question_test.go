@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -73,15 +74,15 @@ func TestQuestionsInsideOfAgents(t *testing.T) {
 						`give it everything at once, or make it a sub-agent and transfer to it. It asks: There are two. `+"\n\n"+question, failed.Error())
 				} else {
 					require.NoError(t, err)
-					require.Equal(t, agent.FinishReasonStop, lastEnd(events))
+					require.Equal(t, event.FinishReasonStop, lastEnd(events))
 				}
 				codes := map[string]bool{}
-				for _, f := range find[*agent.Failure](events) {
+				for _, f := range find[*event.Failure](events) {
 					codes[f.Code] = true
 				}
 				require.Equal(t, map[string]bool{string(a2a.CodeInputRequired): true}, codes)
 				require.Equal(t, 1, strings.Count(strings.Join(operations(peer), " "), "CancelTask"))
-				for _, d := range find[*agent.Text](events) {
+				for _, d := range find[*event.Text](events) {
 					require.NotContains(t, d.Content, question, "the question is no answer")
 				}
 				require.NoError(t, peer.Done())
@@ -118,7 +119,7 @@ func TestWordsOnTheWay(t *testing.T) {
 				if w := e.Visible(); w != "" {
 					visible = append(visible, w)
 				}
-				if typ := e.Type(); !e.Partial && (typ == agent.TypeText || typ == agent.TypeDiscard) {
+				if typ := e.Type(); !e.Partial && (typ == event.TypeText || typ == event.TypeDiscard) {
 					types = append(types, typ)
 				}
 			}

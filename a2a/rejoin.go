@@ -11,7 +11,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/cenkalti/backoff/v5"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // Codes of [Error] for tasks that are taken up, or would have to be.
@@ -92,7 +92,7 @@ func (x *exchange) getTask(id sdk.TaskID) (*sdk.Task, error) {
 // lost records that the peer does not know a task any more, and says so.
 func (x *exchange) lost(id sdk.TaskID) *Error {
 	x.gone, x.answer.taskID = true, id
-	x.give(&agent.Event{More: true, Data: &agent.RemoteTask{TaskID: string(id), ContextID: x.answer.contextID, Status: "unknown", URL: x.peer.endpoint}})
+	x.give(&event.Event{More: true, Data: &event.RemoteTask{TaskID: string(id), ContextID: x.answer.contextID, Status: "unknown", URL: x.peer.endpoint}})
 	return &Error{Agent: x.name, Card: x.cards.shown, Code: CodeTaskGone, Err: sdk.ErrTaskNotFound,
 		Message: "the task was taken, and is not known any more: what it has done is unknown"}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -148,7 +149,7 @@ func newRunner(t *testing.T, root agent.Agent, opts ...runner.Option) *fixture {
 var key = session.ID("s1")
 
 // turn runs a turn and returns its stored events, the streamed text, and its error.
-func (f *fixture) turn(text string) (events []*agent.Event, streamed string, err error) {
+func (f *fixture) turn(text string) (events []*event.Event, streamed string, err error) {
 	for e, turnErr := range sessiontest.Turn(f.t, f.Run(context.Background(), key, llm.UserText(text))) {
 		switch {
 		case turnErr != nil:
@@ -164,7 +165,7 @@ func (f *fixture) turn(text string) (events []*agent.Event, streamed string, err
 	return events, streamed, err
 }
 
-func find[T agent.EventData](events []*agent.Event) (found []T) {
+func find[T event.Data](events []*event.Event) (found []T) {
 	for _, e := range events {
 		if d, ok := e.Data.(T); ok {
 			found = append(found, d)
@@ -174,9 +175,9 @@ func find[T agent.EventData](events []*agent.Event) (found []T) {
 }
 
 // said returns what the remote agent said, of stored events.
-func said(events []*agent.Event) (texts []string) {
+func said(events []*event.Event) (texts []string) {
 	for _, e := range events {
-		if e.Agent == "billing" && e.Type() == agent.TypeText {
+		if e.Agent == "billing" && e.Type() == event.TypeText {
 			texts = append(texts, e.Text())
 		}
 	}
@@ -190,8 +191,8 @@ func texts(m *sdk.Message) (texts []string) {
 	return texts
 }
 
-func lastEnd(events []*agent.Event) agent.FinishReason {
-	ends := find[*agent.HarnessEnd](events)
+func lastEnd(events []*event.Event) event.FinishReason {
+	ends := find[*event.HarnessEnd](events)
 	return ends[len(ends)-1].FinishReason
 }
 
@@ -231,10 +232,10 @@ func TestTransferAndFollowUp(t *testing.T) {
 				} else {
 					require.Empty(t, streamed)
 				}
-				require.Equal(t, agent.FinishReasonStop, lastEnd(events))
+				require.Equal(t, event.FinishReasonStop, lastEnd(events))
 				require.Equal(t, []string{"I was charged twice", "[support] One moment."}, texts(srv.messages()[0]))
 				require.Empty(t, srv.messages()[0].TaskID)
-				handles := find[*agent.RemoteTask](events)
+				handles := find[*event.RemoteTask](events)
 				last := handles[len(handles)-1]
 				require.Equal(t, "completed", last.Status)
 				require.Equal(t, srv.URL+"/rpc", last.URL)
@@ -250,7 +251,7 @@ func TestTransferAndFollowUp(t *testing.T) {
 				second := srv.messages()[1]
 				require.Equal(t, []string{"Refund the second one"}, texts(second), "only the new words")
 				require.Equal(t, last.ContextID, second.ContextID)
-				require.NotEqual(t, last.TaskID, find[*agent.RemoteTask](events)[0].TaskID, "a completed task gets no new words")
+				require.NotEqual(t, last.TaskID, find[*event.RemoteTask](events)[0].TaskID, "a completed task gets no new words")
 				require.Equal(t, 1, srv.fetches(), "the card is fetched once")
 			})
 		}
@@ -269,7 +270,7 @@ func TestHandleIsStoredFirst(t *testing.T) {
 	var statuses []string
 	for e, err := range f.Run(context.Background(), key, llm.UserText("hi")) {
 		require.NoError(t, err)
-		if h, ok := e.Data.(*agent.RemoteTask); ok {
+		if h, ok := e.Data.(*event.RemoteTask); ok {
 			if statuses = append(statuses, h.Status); len(statuses) == 1 {
 				close(release)
 			}
@@ -292,7 +293,7 @@ func TestMessageAnswer(t *testing.T) {
 		_, _, err = f.turn("and?")
 		require.NoError(t, err)
 		require.Equal(t, []string{"and?"}, texts(srv.messages()[1]))
-		require.Equal(t, find[*agent.RemoteTask](events)[0].ContextID, srv.messages()[1].ContextID)
+		require.Equal(t, find[*event.RemoteTask](events)[0].ContextID, srv.messages()[1].ContextID)
 		require.NotEmpty(t, srv.messages()[1].ContextID)
 	}
 }
@@ -307,13 +308,13 @@ func TestUnreachable(t *testing.T) {
 	events, _, err := f.turn("I was charged twice")
 	require.NoError(t, err)
 	require.NoError(t, s.Done())
-	transfers := find[*agent.Transfer](events)
+	transfers := find[*event.Transfer](events)
 	require.Len(t, transfers, 1)
-	require.Equal(t, agent.TransferFailed, transfers[0].Outcome)
+	require.Equal(t, event.TransferFailed, transfers[0].Outcome)
 	active, err := f.Active(context.Background(), key)
 	require.NoError(t, err)
 	require.Equal(t, "support", active)
-	for _, r := range find[*agent.ToolResult](events) {
+	for _, r := range find[*event.ToolResult](events) {
 		require.Contains(t, string(r.Output), srv.URL+"/.well-known/agent-card.json")
 		require.NotContains(t, string(r.Output), "hunter")
 	}
@@ -411,9 +412,9 @@ func TestFailingTasks(t *testing.T) {
 			require.ErrorAs(t, err, &run)
 			require.Equal(t, "half an ans", streamed)
 			require.Empty(t, said(events))
-			require.Len(t, find[*agent.Discard](events), 1, "what was shown is void")
-			require.Equal(t, string(code), find[*agent.Failure](events)[0].Code)
-			require.Equal(t, agent.FinishReasonError, lastEnd(events))
+			require.Len(t, find[*event.Discard](events), 1, "what was shown is void")
+			require.Equal(t, string(code), find[*event.Failure](events)[0].Code)
+			require.Equal(t, event.FinishReasonError, lastEnd(events))
 
 			srv.mu.Lock()
 			srv.execute = completes("Paid.")
@@ -446,8 +447,8 @@ func TestInputRequired(t *testing.T) {
 			events, _, err := f.turn("refund")
 			require.NoError(t, err)
 			require.Equal(t, []string{"Two charges found.\n\nWhich one?"}, said(events))
-			require.Equal(t, agent.FinishReasonStop, lastEnd(events))
-			handles := find[*agent.RemoteTask](events)
+			require.Equal(t, event.FinishReasonStop, lastEnd(events))
+			handles := find[*event.RemoteTask](events)
 			require.Equal(t, "input_required", handles[len(handles)-1].Status)
 
 			events, streamed, err := f.turn("the second")
@@ -519,19 +520,19 @@ func TestResumeRejoinsTask(t *testing.T) {
 	for e, err := range store.Load(context.Background(), key, 0) {
 		require.NoError(t, err)
 		copied := *e
-		if h, ok := e.Data.(*agent.RemoteTask); ok {
-			copied.Data = &agent.RemoteTask{TaskID: h.TaskID, ContextID: h.ContextID, Status: "working", URL: h.URL}
+		if h, ok := e.Data.(*event.RemoteTask); ok {
+			copied.Data = &event.RemoteTask{TaskID: h.TaskID, ContextID: h.ContextID, Status: "working", URL: h.URL}
 		}
 		require.NoError(t, crashed.Append(context.Background(), key, seq, lease, &copied))
 		seq++
-		if e.Type() == agent.TypeRemoteTask {
+		if e.Type() == event.TypeRemoteTask {
 			break
 		}
 	}
 	require.NoError(t, crashed.Release(context.Background(), key, lease))
 	r, err = runner.New(remote, crashed)
 	require.NoError(t, err)
-	var events []*agent.Event
+	var events []*event.Event
 	for e, err := range r.Resume(context.Background(), key) {
 		require.NoError(t, err)
 		events = append(events, e)
@@ -618,7 +619,7 @@ func TestBadPeers(t *testing.T) {
 			require.Equal(t, c.code, e.Code, "%v", err)
 			require.Contains(t, err.Error(), srv.cardURL())
 			require.NotContains(t, err.Error(), "hunter2")
-			require.Equal(t, agent.FinishReasonError, lastEnd(events))
+			require.Equal(t, event.FinishReasonError, lastEnd(events))
 		})
 	}
 }
@@ -675,7 +676,7 @@ func TestMetadataDoesNotRoute(t *testing.T) {
 	f := newRunner(t, tree(t, scripted.New().Add("support", transfer()), newRemote(t, srv.cardURL())))
 	events, _, err := f.turn("hi")
 	require.NoError(t, err)
-	require.Len(t, find[*agent.Transfer](events), 1)
+	require.Len(t, find[*event.Transfer](events), 1)
 	active, err := f.Active(context.Background(), key)
 	require.NoError(t, err)
 	require.Equal(t, "billing", active)

@@ -12,6 +12,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // cancelTimeout bounds the call that cancels a task nobody waits for any more.
@@ -41,8 +42,8 @@ func (r *remote) cardError(ctx context.Context, err error) *Error {
 // Run implements agent.Agent: one exchange with the remote agent. If the peer has
 // certainly not begun to work on the message, the error is an agent.RefusedError; see
 // [ErrNotSent] for what that takes.
-func (r *remote) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func (r *remote) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		x := &exchange{remote: r, inv: inv, outer: ctx, yield: yield}
 		x.answer.limit = int(min(r.maxBody, 1<<40))
 		err := x.run()
@@ -51,7 +52,7 @@ func (r *remote) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agen
 		}
 		if err == nil {
 			if x.waits {
-				yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonInputRequired}}, nil)
+				yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}}, nil)
 			}
 			return
 		}
@@ -60,8 +61,8 @@ func (r *remote) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agen
 			return
 		}
 		if x.textID != "" { // what was shown will not be completed
-			discard := &agent.Discard{Code: string(err.Code), Message: err.Message, IDs: []string{x.textID}}
-			if !yield(&agent.Event{Data: discard, More: true}, nil) {
+			discard := &event.Discard{Code: string(err.Code), Message: err.Message, IDs: []string{x.textID}}
+			if !yield(&event.Event{Data: discard, More: true}, nil) {
 				return
 			}
 		}
@@ -77,7 +78,7 @@ type exchange struct {
 	ctx    context.Context // the same within the time limits, asking for our extension
 	peer   *peer
 	answer answer
-	yield  func(*agent.Event, error) bool
+	yield  func(*event.Event, error) bool
 
 	fresh    bool     // the run has not begun a task yet
 	delivery delivery // of the message
@@ -211,7 +212,7 @@ func (x *exchange) take(e sdk.Event) bool {
 	if x.textID == "" {
 		x.textID = x.inv.NewID()
 	}
-	return x.give(&agent.Event{ID: x.textID, Partial: true, Attempt: 1, Data: &agent.Text{Content: delta}})
+	return x.give(&event.Event{ID: x.textID, Partial: true, Attempt: 1, Data: &event.Text{Content: delta}})
 }
 
 // foreign returns the keys of an event's metadata that are not our extension's, some
@@ -263,7 +264,7 @@ func foreign(e sdk.Event) (keys []string) {
 	return keys
 }
 
-func (x *exchange) give(e *agent.Event) bool {
+func (x *exchange) give(e *event.Event) bool {
 	if !x.yield(e, nil) {
 		x.stopped = true
 	}
@@ -272,7 +273,7 @@ func (x *exchange) give(e *agent.Event) bool {
 
 // record stores the handle of the task, or of the peer's context alone.
 func (x *exchange) record(state sdk.TaskState, more bool) bool {
-	return x.give(&agent.Event{More: more, Data: &agent.RemoteTask{TaskID: string(x.answer.taskID), ContextID: x.answer.contextID,
+	return x.give(&event.Event{More: more, Data: &event.RemoteTask{TaskID: string(x.answer.taskID), ContextID: x.answer.contextID,
 		Status: status(state), URL: x.peer.endpoint, Usage: x.answer.usage}})
 }
 
@@ -318,7 +319,7 @@ func (x *exchange) finish() *Error {
 	if x.textID != "" && !x.showRest(text) || text == "" {
 		return nil
 	}
-	x.give(&agent.Event{ID: x.textID, Data: &agent.Text{Content: text}, More: true})
+	x.give(&event.Event{ID: x.textID, Data: &event.Text{Content: text}, More: true})
 	return nil
 }
 
@@ -330,9 +331,9 @@ func (x *exchange) showRest(text string) bool {
 	case !ok:
 		id := x.textID
 		x.textID = ""
-		return x.give(&agent.Event{Data: &agent.Discard{Code: "replaced", Message: "the remote agent took its words back", IDs: []string{id}}, More: true})
+		return x.give(&event.Event{Data: &event.Discard{Code: "replaced", Message: "the remote agent took its words back", IDs: []string{id}}, More: true})
 	case rest != "":
-		return x.give(&agent.Event{ID: x.textID, Partial: true, Attempt: 1, Data: &agent.Text{Content: rest}})
+		return x.give(&event.Event{ID: x.textID, Partial: true, Attempt: 1, Data: &event.Text{Content: rest}})
 	}
 	return true
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -30,7 +31,7 @@ func TestSuspendedTurnLeavesItsTask(t *testing.T) {
 			require.ErrorIs(t, err, agent.ErrSuspended)
 			break
 		}
-		if e.Type() == agent.TypeRemoteTask {
+		if e.Type() == event.TypeRemoteTask {
 			cancel(agent.ErrSuspended)
 		}
 	}
@@ -38,7 +39,7 @@ func TestSuspendedTurnLeavesItsTask(t *testing.T) {
 	require.Empty(t, srv.canceled)
 	srv.mu.Unlock()
 	close(free)
-	var events []*agent.Event
+	var events []*event.Event
 	for e, err := range f.Resume(context.Background(), key) {
 		require.NoError(t, err)
 		events = append(events, e)

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -32,7 +32,7 @@ func TestRemoteAsTool(t *testing.T) {
 		sent = append(sent, texts(m)...)
 	}
 	require.ElementsMatch(t, []string{"how many?", "which?"}, sent)
-	handles := find[*agent.RemoteTask](events)
+	handles := find[*event.RemoteTask](events)
 	contexts := make(map[string]bool)
 	for _, h := range handles {
 		contexts[h.ContextID] = true

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // The bounds of what a peer may say about its usage.
@@ -29,7 +29,7 @@ func (a *answer) account(metadata map[string]any) {
 	for _, entry := range entries[:min(len(entries), maxUsageModels)] {
 		m, _ := entry.(map[string]any)
 		model, isName := m["model"].(string)
-		u := agent.Usage{Model: clip(model, maxModelName)}
+		u := event.Usage{Model: clip(model, maxModelName)}
 		ok := m != nil && (isName || m["model"] == nil)
 		for name, n := range map[string]*int{"inputTokens": &u.InputTokens, "outputTokens": &u.OutputTokens, "cachedTokens": &u.CachedTokens} {
 			if v, there := m[name]; there {
@@ -38,7 +38,7 @@ func (a *answer) account(metadata map[string]any) {
 				ok = ok && valid
 			}
 		}
-		if ok && !slices.ContainsFunc(a.usage, func(o agent.Usage) bool { return o.Model == u.Model }) {
+		if ok && !slices.ContainsFunc(a.usage, func(o event.Usage) bool { return o.Model == u.Model }) {
 			a.usage = append(a.usage, u)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/view"
 )
@@ -15,7 +16,7 @@ import (
 type memory struct {
 	view *view.View
 
-	task  agent.RemoteTask // the last one that was recorded
+	task  event.RemoteTask // the last one that was recorded
 	runID string           // the run that recorded it
 	seq   int64            // and where
 	said  []string         // what the agent has said since the task was first recorded
@@ -39,14 +40,14 @@ func (r *remote) memory(ctx context.Context, inv *agent.Invocation) (*memory, er
 			return nil, err
 		}
 		m.view.Apply(e)
-		if _, ok := e.Data.(*agent.User); ok {
+		if _, ok := e.Data.(*event.User); ok {
 			m.begun = m.begun[:0]
 		}
 		if e.Agent != name || e.Scope != inv.Scope() {
 			continue
 		}
 		switch d := e.Data.(type) {
-		case *agent.RemoteTask:
+		case *event.RemoteTask:
 			if d.TaskID != m.task.TaskID {
 				m.said = nil
 				if d.TaskID != "" {
@@ -59,7 +60,7 @@ func (r *remote) memory(ctx context.Context, inv *agent.Invocation) (*memory, er
 					m.heard, m.last = len(messages), messages[len(messages)-1].PlainText()
 				}
 			}
-		case *agent.Text:
+		case *event.Text:
 			if m.task.TaskID != "" {
 				m.said = append(m.said, d.Content)
 			}

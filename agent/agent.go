@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+
+	"github.com/agentarbor/arbor/event"
 )
 
 // Agent is a node of a tree: an LLM agent, a function, a workflow, a router, a
@@ -22,14 +24,14 @@ type Agent interface {
 	// or nil.
 	FindAgent(name string) Agent
 	// Run does one step from the log and returns: one model answer, or one batch
-	// of tools. It yields [Continue] last if it wants another step; else the run
-	// is finished, with the reason of a [Finish] yielded last, or "stop". An error
+	// of tools. It yields [event.Continue] last if it wants another step; else the run
+	// is finished, with the reason of a [event.Finish] yielded last, or "stop". An error
 	// ends the run; what was yielded before it stays.
-	Run(ctx context.Context, inv *Invocation) iter.Seq2[*Event, error]
+	Run(ctx context.Context, inv *Invocation) iter.Seq2[*event.Event, error]
 }
 
 // RunFunc is one step of a function agent.
-type RunFunc func(ctx context.Context, inv *Invocation) iter.Seq2[*Event, error]
+type RunFunc func(ctx context.Context, inv *Invocation) iter.Seq2[*event.Event, error]
 
 // Option configures an agent made by [New].
 type Option func(*funcAgent)
@@ -67,7 +69,7 @@ func WithInnerAgents(agents ...Agent) Option {
 
 // New makes an agent of a Go function. The function is one step: after a crash
 // it is run again, with inv.Attempt() greater than 1. It may transfer by
-// yielding a [Transfer] event that names a legal target.
+// yielding a [event.Transfer] event that names a legal target.
 func New(name, description string, run RunFunc, opts ...Option) (Agent, error) {
 	a := &funcAgent{name: name, description: description, run: run}
 	for i, opt := range opts {
@@ -113,7 +115,7 @@ func (a *funcAgent) Return() ReturnPolicy           { return a.returns }
 func (a *funcAgent) Routes() []Route                { return a.routes }
 func (a *funcAgent) Guards() []Guard                { return a.guards }
 func (a *funcAgent) InnerAgents() []Agent           { return a.inner }
-func (a *funcAgent) Run(ctx context.Context, inv *Invocation) iter.Seq2[*Event, error] {
+func (a *funcAgent) Run(ctx context.Context, inv *Invocation) iter.Seq2[*event.Event, error] {
 	return a.run(ctx, inv)
 }
 

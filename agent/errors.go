@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -132,11 +133,11 @@ func ErrorCode(err error) string {
 	case errors.Is(err, ErrTransferRejected):
 		return "transfer_rejected"
 	case errors.Is(err, ErrEmptyAnswer):
-		return CodeEmptyAnswer
+		return event.CodeEmptyAnswer
 	case errors.Is(err, ErrRepeatedCall):
 		return "repeated_call"
 	case errors.As(err, new(*TripwireError)):
-		return CodeTripwire
+		return event.CodeTripwire
 	case errors.As(err, new(*BudgetError)):
 		return "budget"
 	case errors.Is(err, ErrLimit):
@@ -162,15 +163,8 @@ func ForModel(err error) string {
 	switch {
 	case errors.As(err, &trip):
 		return trip.Withheld()
-	case errors.As(err, &run) && run.Code == CodeInternal:
+	case errors.As(err, &run) && run.Code == event.CodeInternal:
 		return "agent " + run.Agent + ": internal error"
 	}
 	return err.Error()
 }
-
-// CodeInternal is the code of a run that ended with a panic.
-const CodeInternal = "internal"
-
-// CodeEmptyAnswer is the code of an answer that was discarded because it was empty, of
-// the notice that the next one was as well, and of the run that ended with that.
-const CodeEmptyAnswer = "empty_answer"

@@ -4,12 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
-
-// CodeTripwire is the code of the error event of a turn that a guard ended, and of
-// the discard that takes back the words which it refused.
-const CodeTripwire = "tripwire"
 
 // Guard checks what reaches an agent and what leaves it. An error of a check is
 // a tripwire: it ends the turn with a [*TripwireError], and nothing more is asked
@@ -49,7 +46,7 @@ type Ingress struct {
 	Kind    IngressKind
 	Content llm.Content
 	// Transfer is the transfer that started the agent, for IngressTransfer.
-	Transfer *Transfer
+	Transfer *event.Transfer
 	// Tool and CallID name the call, for IngressTool.
 	Tool, CallID string
 }

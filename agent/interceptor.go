@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"iter"
 
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -19,21 +20,21 @@ import (
 type Interceptor interface {
 	// Turn wraps a turn, or the part of one that Resume or Advance runs. The
 	// sequence is what the turn's consumer gets.
-	Turn(ctx context.Context, t TurnInfo, next TurnFunc) iter.Seq2[*Event, error]
+	Turn(ctx context.Context, t TurnInfo, next TurnFunc) iter.Seq2[*event.Event, error]
 	// ModelCall wraps one attempt at an answer of a model. The request is shared:
 	// whoever wants another passes a changed copy on.
 	ModelCall(ctx context.Context, c ModelCallInfo, next ModelFunc) iter.Seq2[llm.Chunk, error]
 	// ToolCall wraps one call of a tool, transfers among them. It is not asked
 	// about calls that are answered without being run. A transfer whose result
 	// comes back as an error is not committed. An error ends the agent's run.
-	ToolCall(ctx context.Context, c ToolCallInfo, next ToolFunc) (*ToolResult, error)
+	ToolCall(ctx context.Context, c ToolCallInfo, next ToolFunc) (*event.ToolResult, error)
 }
 
 // The rest of the way from an interceptor inwards.
 type (
-	TurnFunc  func(ctx context.Context) iter.Seq2[*Event, error]
+	TurnFunc  func(ctx context.Context) iter.Seq2[*event.Event, error]
 	ModelFunc func(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error]
-	ToolFunc  func(ctx context.Context, input json.RawMessage) (*ToolResult, error)
+	ToolFunc  func(ctx context.Context, input json.RawMessage) (*event.ToolResult, error)
 )
 
 // TurnInfo says which turn runs.
@@ -64,7 +65,7 @@ type ToolCallInfo struct {
 type Passthrough struct{}
 
 // Turn implements Interceptor.
-func (Passthrough) Turn(ctx context.Context, _ TurnInfo, next TurnFunc) iter.Seq2[*Event, error] {
+func (Passthrough) Turn(ctx context.Context, _ TurnInfo, next TurnFunc) iter.Seq2[*event.Event, error] {
 	return next(ctx)
 }
 
@@ -74,6 +75,6 @@ func (Passthrough) ModelCall(ctx context.Context, c ModelCallInfo, next ModelFun
 }
 
 // ToolCall implements Interceptor.
-func (Passthrough) ToolCall(ctx context.Context, c ToolCallInfo, next ToolFunc) (*ToolResult, error) {
+func (Passthrough) ToolCall(ctx context.Context, c ToolCallInfo, next ToolFunc) (*event.ToolResult, error) {
 	return next(ctx, c.Input)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -25,9 +26,9 @@ type Session interface {
 	Seq() int64
 	// Events yields the stored events after a position, oldest first, those of
 	// all scopes.
-	Events(ctx context.Context, after int64) iter.Seq2[*Event, error]
+	Events(ctx context.Context, after int64) iter.Seq2[*event.Event, error]
 	// State returns the value of a state key, and whether there is one. See the
-	// [State] event for the prefixes of scopes.
+	// [event.State] event for the prefixes of scopes.
 	State(key string) (any, bool)
 	// Memo keeps a value beside the cached session, such as an incremental
 	// reducer over its log: the first call for a key stores what create returns.
@@ -40,7 +41,7 @@ type Runtime interface {
 	// Run runs another agent in a new scope of the same session: same log, own
 	// history, own active agent. The caller yields the events on. cause is the
 	// parent id of the scope's first run, such as the id of the tool call.
-	Run(ctx context.Context, a Agent, cause string, input llm.Content) iter.Seq2[*Event, error]
+	Run(ctx context.Context, a Agent, cause string, input llm.Content) iter.Seq2[*event.Event, error]
 	// CheckTransfer reports whether from may hand its conversation to the agent
 	// named to at this moment: nil, or an error that wraps ErrUnknownTarget,
 	// ErrTransferRejected, ErrTransferLimit or ErrTargetNotReady. It changes nothing.
@@ -55,7 +56,7 @@ type Runtime interface {
 	// which what several children do counts as simultaneous.
 	Group(ctx context.Context, inv *Invocation, settle time.Duration) Group
 	// Call runs one call of a tool through the interceptors.
-	Call(ctx context.Context, c ToolCallInfo, run ToolFunc) (*ToolResult, error)
+	Call(ctx context.Context, c ToolCallInfo, run ToolFunc) (*event.ToolResult, error)
 }
 
 // Invocation is what an agent's step knows of its turn. It is valid during the

@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"encoding/json"
+
+	"github.com/agentarbor/arbor/event"
 )
 
 // TransferPolicy says where an agent may transfer to besides its own children,
@@ -50,7 +52,7 @@ type Readier interface {
 // turn is given up; it returns what is to be recorded of that, nothing if nothing
 // waits. It runs while nobody else uses the session.
 type Canceler interface {
-	Cancel(ctx context.Context, inv *Invocation) ([]EventData, error)
+	Cancel(ctx context.Context, inv *Invocation) ([]event.Data, error)
 }
 
 // Workflow is implemented by agents that only conduct others, such as sequences
@@ -136,29 +138,6 @@ func edgesOf(a Agent) []Edge {
 
 // TransferTool is the name of the built-in tool by which a model transfers.
 const TransferTool = "transfer_to_agent"
-
-// NoticeTransferLimit is the code of the notice that stands beside a transfer
-// which was answered "limit reached".
-const NoticeTransferLimit = "transfer_limit"
-
-// The codes of the notices that say what came of the question who answers, which is
-// asked at the beginning of a run: the agent itself does, and is offered no transfer; it
-// is open, and the agent goes on as if nothing had been asked; or the user is asked whom
-// they mean. Where another agent answers there is a transfer in its place.
-const (
-	NoticeDecided   = "decided"
-	NoticeUndecided = "undecided"
-	NoticeAsksUser  = "asks_user"
-)
-
-// NoticeForked is the code of the notice beside the start of a run that takes up,
-// in a fork, what a run of the shared past had left open. That run goes on in the
-// other session alone, so that no run has two ends.
-const NoticeForked = "forked"
-
-// NoticeResumed is the code of the notice that a run which was cut off is gone
-// on with, where a budget of time must know.
-const NoticeResumed = "resumed"
 
 // GlobalInstructor is implemented by agents that have something to tell the models of all
 // agents of their tree under them, and their own.

@@ -11,7 +11,7 @@ var ErrRefused = errors.New("handover refused")
 //
 // If a transfer in the same turn started the run, and the run has neither said nor
 // done anything, the runner gives the conversation back: a notice, a committed
-// transfer to the source of the type [TransferTypeRefused], and the run's end, in one
+// transfer to the source of the type [event.TransferTypeRefused], and the run's end, in one
 // write. The source then runs anew, and its model reads Reason. In every other case the
 // error ends the run like any other: at the beginning of a turn, inside of the refusing
 // agent, and behind a route, whose source has answered already.
@@ -38,10 +38,3 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Is makes errors.Is(err, ErrRefused) true.
 func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
-
-// TransferTypeRefused is the TransferType of a transfer by which a conversation goes
-// back to the agent that handed it over, because the target refused it.
-const TransferTypeRefused = "refused"
-
-// NoticeTransferRefused is the code of the notice in front of such a transfer.
-const NoticeTransferRefused = "transfer_refused"

@@ -55,9 +55,6 @@ func When(c Condition) EdgeOption {
 // on the edges to their children.
 type Routed interface{ Routes() []Route }
 
-// TransferTypeRoute is the TransferType of a transfer that a route made.
-const TransferTypeRoute = "route"
-
 // NodeRoute is a route of an agent in its place.
 type NodeRoute struct {
 	To   *Node

@@ -8,10 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
-func quiet(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-	return func(func(*agent.Event, error) bool) {}
+func quiet(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return func(func(*event.Event, error) bool) {}
 }
 
 func made(t *testing.T, name string, opts ...agent.Option) agent.Agent {

@@ -9,10 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
-func nothing(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-	return func(func(*agent.Event, error) bool) {}
+func nothing(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return func(func(*event.Event, error) bool) {}
 }
 
 func node(t *testing.T, name string, p agent.TransferPolicy, kids ...agent.Agent) agent.Agent {

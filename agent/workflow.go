@@ -3,8 +3,9 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"strings"
 	"time"
+
+	"github.com/agentarbor/arbor/event"
 )
 
 // Child is an agent that a workflow runs in a scope of its own, by way of a [Group].
@@ -15,7 +16,7 @@ type Child struct {
 	Tree *Tree
 	// Ref is what the run's events give as agentId; "" is the root's name.
 	Ref string
-	// Key tells the scope from the others of the workflow's run: see [ChildScope].
+	// Key tells the scope from the others of the workflow's run: see [event.ChildScope].
 	Key string
 	// Order is the child's place among those that are heard at the same time.
 	Order int
@@ -36,27 +37,13 @@ type Child struct {
 	Data any
 }
 
-// ChildScope names the scope of a child in the events of the log. The key must have a
-// slash, and no dot before it.
-func ChildScope(runID, key string) string { return runID + "." + key }
-
-// Conductor returns the run of the workflow that opened a scope for a child, and "" for
-// the scope of an agent tool, whose name is an id.
-func Conductor(scope string) string {
-	head, _, ok := strings.Cut(scope, "/")
-	if i := strings.LastIndexByte(head, '.'); ok && i > 0 {
-		return head[:i]
-	}
-	return ""
-}
-
 // Ended is how the run of a child ended.
 type Ended struct {
 	Child *Child
 	RunID string
 	// Reason is how: FinishReasonStop, or why there is no output.
-	Reason FinishReason
-	// Output is what the child's run gave: that of its [Finish], else the last words
+	Reason event.FinishReason
+	// Output is what the child's run gave: that of its [event.Finish], else the last words
 	// of the agent that answered, as a JSON text. It is nil for any other reason.
 	Output json.RawMessage
 	// Err is the error of a run that failed; Code and Message are those of its error
@@ -85,7 +72,7 @@ type Group interface {
 	// when none runs. An error is no child's: the turn cannot go on.
 	Next(wait time.Duration) ([]Ended, error)
 	// Add stores events of the workflow's own run with the next write.
-	Add(events ...*Event)
+	Add(events ...*event.Event)
 	// Stop cancels the children that run, waits for them, and returns them in the order
 	// in which they began. Their runs are recorded as canceled. Others may begin then.
 	Stop() []*Child
@@ -176,7 +163,7 @@ func (n *named) Ready(ctx context.Context) error {
 	return nil
 }
 
-func (n *named) Cancel(ctx context.Context, inv *Invocation) (data []EventData, err error) {
+func (n *named) Cancel(ctx context.Context, inv *Invocation) (data []event.Data, err error) {
 	if a, ok := n.Agent.(Canceler); ok {
 		data, err = a.Cancel(ctx, inv)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"
@@ -57,7 +57,7 @@ func TestDecide(t *testing.T) {
 			says := ""
 			for e, err := range r.Run(context.Background(), session.ID("s1"), llm.UserText("Hi")) {
 				require.NoError(t, err)
-				if d, ok := e.Data.(*agent.Text); ok {
+				if d, ok := e.Data.(*event.Text); ok {
 					if says = e.Agent; d.Content != "ok" {
 						says = d.Content
 					}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
@@ -221,6 +222,6 @@ func (emptySession) Key() agent.SessionKey               { return agent.SessionK
 func (emptySession) Seq() int64                          { return 0 }
 func (emptySession) State(string) (any, bool)            { return nil, false }
 func (emptySession) Memo(key any, create func() any) any { return create() }
-func (emptySession) Events(context.Context, int64) iter.Seq2[*agent.Event, error] {
-	return func(func(*agent.Event, error) bool) {}
+func (emptySession) Events(context.Context, int64) iter.Seq2[*event.Event, error] {
+	return func(func(*event.Event, error) bool) {}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 )
 
 // TestAbandonedTool: an agent behind a tool that does not heed the end of its time holds
@@ -21,10 +22,10 @@ func TestAbandonedTool(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &scene{}
-				late := yields(t, func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
-					yield(&agent.Event{Data: &agent.Text{Content: "I begin."}}, nil)
+				late := yields(t, func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
+					yield(&event.Event{Data: &event.Text{Content: "I begin."}}, nil)
 					time.Sleep(time.Hour)
-					yield(&agent.Event{Data: &agent.Text{Content: "So late."}}, nil)
+					yield(&event.Event{Data: &event.Text{Content: "So late."}}, nil)
 				})
 				tool, err := agenttool.New(late, agenttool.WithTimeout(time.Second))
 				require.NoError(t, err)
@@ -43,7 +44,7 @@ func TestAbandonedTool(t *testing.T) {
 				require.Equal(t, agentgraph.Completed, result.Status)
 				require.Equal(t, `"No answer."`, string(result.Outputs["asks"]))
 				for _, e := range events {
-					if text, ok := e.Data.(*agent.Text); ok {
+					if text, ok := e.Data.(*event.Text); ok {
 						require.NotEqual(t, "So late.", text.Content)
 					}
 				}

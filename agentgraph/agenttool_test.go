@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -24,9 +24,9 @@ func TestGraphBehindTool(t *testing.T) {
 	output := ""
 	for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText("go")) {
 		require.NoError(t, err)
-		if d, ok := e.Data.(*agent.ToolResult); ok && e.Scope == "" {
+		if d, ok := e.Data.(*event.ToolResult); ok && e.Scope == "" {
 			require.False(t, d.IsError)
-			output = agent.OutputText(d.Output)
+			output = event.OutputText(d.Output)
 		}
 	}
 	require.JSONEq(t, `{"left":{"side":"left"},"right":"right"}`, output)

@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -93,7 +94,7 @@ func TestBudgetsOfNodes(t *testing.T) {
 			}
 			at := make(map[string]string)
 			for _, e := range events {
-				if d, ok := e.Data.(*agent.Failure); ok {
+				if d, ok := e.Data.(*event.Failure); ok {
 					at[e.Agent] = d.Code
 				}
 			}
@@ -108,7 +109,7 @@ func TestBudgetsOfNodes(t *testing.T) {
 	}
 }
 
-func say(r *runner.Runner) (events []*agent.Event, failed error) {
+func say(r *runner.Runner) (events []*event.Event, failed error) {
 	for e, err := range r.Run(context.Background(), session.ID("s1"), llm.UserText("Go.")) {
 		if failed = err; err == nil {
 			events = append(events, e)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // Values are what a function on an edge or of a node sees: the output of the edge's
@@ -20,7 +21,7 @@ type Values struct {
 func guarded[T any](f func(Values) (T, error), v *values) (T, error) {
 	own := Values{Output: decode(v.output.raw), Input: decode(v.input.raw)}
 	if v.state != nil {
-		own.State, _ = decode(agent.EncodeJSON(v.state)).(map[string]any)
+		own.State, _ = decode(event.EncodeJSON(v.state)).(map[string]any)
 	}
 	return called[T](func(v Values) (any, error) { return f(v) }, own)
 }

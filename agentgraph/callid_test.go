@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // TestEqualCallIDs: endpoints that count give calls of agents that run side by side the
@@ -18,9 +19,9 @@ import (
 func TestEqualCallIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := sideBySide(t, 6, func(i int) agent.Agent {
-			a, err := agent.New(id(i), "", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-				return func(yield func(*agent.Event, error) bool) {
-					yield(&agent.Event{ID: "call_1", Data: &agent.ToolCall{Name: "own", Input: json.RawMessage(`{}`)}, More: true}, nil)
+			a, err := agent.New(id(i), "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+				return func(yield func(*event.Event, error) bool) {
+					yield(&event.Event{ID: "call_1", Data: &event.ToolCall{Name: "own", Input: json.RawMessage(`{}`)}, More: true}, nil)
 				}
 			})
 			require.NoError(t, err)
@@ -31,10 +32,10 @@ func TestEqualCallIDs(t *testing.T) {
 		calls := make(map[string]string)
 		for _, e := range events {
 			switch e.Data.(type) {
-			case *agent.ToolCall:
+			case *event.ToolCall:
 				require.NotContains(t, calls, e.ID)
 				calls[e.ID] = e.RunID
-			case *agent.ToolResult:
+			case *event.ToolResult:
 				require.Equal(t, calls[e.ID], e.RunID, e.ID)
 			}
 		}

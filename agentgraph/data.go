@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // data is a JSON value on its way through a graph. Its bytes are shared and never
@@ -32,11 +32,11 @@ func dataOf(raw json.RawMessage) data {
 	if raw[0] != '"' {
 		return data{raw: raw}
 	}
-	text := strings.TrimSpace(agent.OutputText(raw))
+	text := strings.TrimSpace(event.OutputText(raw))
 	if inner, ok := fenced(text); ok {
 		text = inner
 	}
-	if !mayBeJSON(text) || agent.TooDeep([]byte(text)) || !json.Valid([]byte(text)) {
+	if !mayBeJSON(text) || event.TooDeep([]byte(text)) || !json.Valid([]byte(text)) {
 		return data{raw: raw}
 	}
 	var b bytes.Buffer

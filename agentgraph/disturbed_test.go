@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -20,7 +21,7 @@ import (
 var key = session.ID("s")
 
 // logOf returns the events of the session.
-func logOf(t testing.TB, r *runner.Runner) (events []*agent.Event) {
+func logOf(t testing.TB, r *runner.Runner) (events []*event.Event) {
 	for e, err := range r.History(context.Background(), key) {
 		require.NoError(t, err)
 		events = append(events, e)
@@ -36,7 +37,7 @@ func resultsOf(t testing.TB, a *agentgraph.Agent, r *runner.Runner) []agentgraph
 }
 
 // undisturbed runs the graph of a scene as nobody disturbs it.
-func undisturbed(t testing.TB, build func(*scene) agent.Agent, graph *agentgraph.Agent) (result agentgraph.Result, events []*agent.Event, called map[string]int) {
+func undisturbed(t testing.TB, build func(*scene) agent.Agent, graph *agentgraph.Agent) (result agentgraph.Result, events []*event.Event, called map[string]int) {
 	s := &scene{}
 	root := build(s)
 	require.NoError(t, s.err)
@@ -56,14 +57,14 @@ func undisturbed(t testing.TB, build func(*scene) agent.Agent, graph *agentgraph
 // requireNotAgain holds what a process has called that went on with a log against that
 // log: whoever had finished in it is not called, and no answer that stands in it is
 // asked for again. What agents behind tools had done is lost with the call of the tool.
-func requireNotAgain(t testing.TB, log []*agent.Event, whole, called map[string]int, where string) {
+func requireNotAgain(t testing.TB, log []*event.Event, whole, called map[string]int, where string) {
 	answers, finished := make(map[string]int), make(map[string]bool)
 	for _, e := range log {
 		switch d := e.Data.(type) {
-		case *agent.Usage:
+		case *event.Usage:
 			answers[d.Model]++
-		case *agent.HarnessEnd:
-			if d.FinishReason == agent.FinishReasonStop {
+		case *event.HarnessEnd:
+			if d.FinishReason == event.FinishReasonStop {
 				finished[d.AgentID] = true
 			}
 		}
@@ -87,7 +88,7 @@ func requireNotAgain(t testing.TB, log []*agent.Event, whole, called map[string]
 func TestDisturbed(t *testing.T) {
 	build := func(s *scene) agent.Agent { return s.variety() }
 	var whole agentgraph.Result
-	var events []*agent.Event
+	var events []*event.Event
 	var called map[string]int
 	synctest.Test(t, func(t *testing.T) { whole, events, called = undisturbed(t, build, nil) })
 	delivered := len(events) + called["model tool"] // and some deltas
@@ -202,14 +203,14 @@ func TestNewMessageInstead(t *testing.T) {
 }
 
 // startsIn counts the calls of the nodes of a graph in the conversation that have begun.
-func startsIn(events []*agent.Event) map[string]int {
+func startsIn(events []*event.Event) map[string]int {
 	calls := make(map[string]int)
 	for _, id := range []string{"plan", "tool", "over", "ask", "ask2", "inner", "flaky", "broken", "never", "join", "last", "spare"} {
 		calls[id] = 0
 	}
 	graph := ""
 	for _, e := range events {
-		if _, ok := e.Data.(*agent.HarnessStart); ok {
+		if _, ok := e.Data.(*event.HarnessStart); ok {
 			if e.Scope == "" {
 				graph = e.RunID
 			} else if _, there := calls[e.Agent]; there && strings.HasPrefix(e.Scope, graph+".") {

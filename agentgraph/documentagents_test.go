@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
@@ -102,8 +103,8 @@ func (noSession) Key() agent.SessionKey             { return agent.SessionKey{} 
 func (noSession) Seq() int64                        { return 0 }
 func (noSession) State(string) (any, bool)          { return nil, false }
 func (noSession) Memo(_ any, create func() any) any { return create() }
-func (noSession) Events(context.Context, int64) iter.Seq2[*agent.Event, error] {
-	return func(func(*agent.Event, error) bool) {}
+func (noSession) Events(context.Context, int64) iter.Seq2[*event.Event, error] {
+	return func(func(*event.Event, error) bool) {}
 }
 
 func TestDocumentAgents(t *testing.T) {

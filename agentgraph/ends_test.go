@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -25,23 +26,23 @@ import (
 // them: a run starts once, ends at most once, and nothing of it comes after its end;
 // and scopes close from the inside out, so that no scope is open that a run has opened
 // when the run ends, or that a call has opened when the call gets its result.
-func requireEnds(t testing.TB, events []*agent.Event, where string) {
+func requireEnds(t testing.TB, events []*event.Event, where string) {
 	t.Helper()
 	started, ended := make(map[string]bool), make(map[string]bool)
 	open := make(map[string]string) // scopes, by whose run is open in them
 	cause := make(map[string]string)
-	inside := func(e *agent.Event, opener string) {
+	inside := func(e *event.Event, opener string) {
 		for scope, run := range open {
-			if scope != "" && run != "" && (agent.Conductor(scope) == opener || cause[scope] == opener) {
+			if scope != "" && run != "" && (event.ParentRun(scope) == opener || cause[scope] == opener) {
 				t.Fatalf("%s: seq %d is the end of %s, inside of which the run %s is open in %q\n%s", where, e.Seq, opener, run, scope, lines(events))
 			}
 		}
 	}
 	for _, e := range events {
 		switch e.Data.(type) {
-		case *agent.User:
+		case *event.User:
 			continue
-		case *agent.HarnessStart:
+		case *event.HarnessStart:
 			if started[e.RunID] || open[e.Scope] != "" {
 				t.Fatalf("%s: seq %d starts a run again, or beside another one\n%s", where, e.Seq, lines(events))
 			}
@@ -55,9 +56,9 @@ func requireEnds(t testing.TB, events []*agent.Event, where string) {
 			t.Fatalf("%s: seq %d is a %s of the run %s, which has ended\n%s", where, e.Seq, e.Type(), e.RunID, lines(events))
 		}
 		switch e.Data.(type) {
-		case *agent.ToolResult:
+		case *event.ToolResult:
 			inside(e, e.ID)
-		case *agent.HarnessEnd:
+		case *event.HarnessEnd:
 			inside(e, e.RunID)
 			ended[e.RunID], open[e.Scope] = true, ""
 		}
@@ -66,7 +67,7 @@ func requireEnds(t testing.TB, events []*agent.Event, where string) {
 
 // waits makes an agent that ends only when it is cancelled, and then takes its time.
 func (s *scene) waits(name string, tidies time.Duration) agent.Agent {
-	return s.yields(name, func(ctx context.Context, yield func(*agent.Event, error) bool) {
+	return s.yields(name, func(ctx context.Context, yield func(*event.Event, error) bool) {
 		<-ctx.Done()
 		time.Sleep(tidies)
 		yield(nil, context.Cause(ctx))
@@ -75,17 +76,17 @@ func (s *scene) waits(name string, tidies time.Duration) agent.Agent {
 
 // breaks makes an agent that fails after a time.
 func (s *scene) breaks(name string, after time.Duration) agent.Agent {
-	return s.yields(name, func(ctx context.Context, yield func(*agent.Event, error) bool) {
-		if yield(&agent.Event{Data: &agent.Text{Content: "I try."}}, nil) {
+	return s.yields(name, func(ctx context.Context, yield func(*event.Event, error) bool) {
+		if yield(&event.Event{Data: &event.Text{Content: "I try."}}, nil) {
 			time.Sleep(after)
 			yield(nil, errors.New(name+" is broken"))
 		}
 	})
 }
 
-func (s *scene) yields(name string, f func(context.Context, func(*agent.Event, error) bool)) agent.Agent {
-	a, err := agent.New(name, "", func(ctx context.Context, _ *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) { f(ctx, yield) }
+func (s *scene) yields(name string, f func(context.Context, func(*event.Event, error) bool)) agent.Agent {
+	a, err := agent.New(name, "", func(ctx context.Context, _ *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) { f(ctx, yield) }
 	})
 	s.failed(err)
 	return a

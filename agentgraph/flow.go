@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // flow is the state of one run. It starts nothing itself: it is told how calls ended,
@@ -28,7 +29,7 @@ type flow struct {
 	errs    []*failure // all that went wrong
 	outputs int        // how many nodes have an output, or one that stands for it
 	// records are what the graph's own run puts into the log besides, in this order.
-	records []agent.EventData
+	records []event.Data
 	held    []int           // nodes that wait for an approval
 	inner   bool            // nobody can be asked for one
 	state   map[string]any  // shared by the nodes; nil if the graph has none
@@ -151,7 +152,7 @@ func (f *flow) started(c *call) {
 // outcome is how a call ended.
 type outcome struct {
 	run     string // the run whose harness_end is the call's last event
-	reason  agent.FinishReason
+	reason  event.FinishReason
 	output  json.RawMessage
 	code    string
 	message string
@@ -161,13 +162,13 @@ type outcome struct {
 // problem returns what is wrong with an outcome, "" if nothing is.
 func (o *outcome) problem() string {
 	switch o.reason {
-	case agent.FinishReasonStop:
+	case event.FinishReasonStop:
 		return ""
-	case agent.FinishReasonInputRequired:
+	case event.FinishReasonInputRequired:
 		return "the agent waits for somebody, which no agent of a graph can do"
-	case agent.FinishReasonLength:
+	case event.FinishReasonLength:
 		return "the answer was cut off at the model's limit of tokens"
-	case agent.FinishReasonContentFilter:
+	case event.FinishReasonContentFilter:
 		return "the endpoint's content filter cut the answer off"
 	}
 	if o.message != "" {
@@ -185,7 +186,7 @@ func (f *flow) end(c *call, o outcome) {
 func (f *flow) ended(c *call, o outcome) {
 	problem := o.problem()
 	switch {
-	case o.reason == agent.FinishReasonCanceled:
+	case o.reason == event.FinishReasonCanceled:
 		if c.standIn < 0 && !c.rescue {
 			f.nodes[c.node].phase = cancelled
 		}
@@ -200,7 +201,7 @@ func (f *flow) ended(c *call, o outcome) {
 	n := &f.nodes[c.node]
 	n.ended = o.run
 	if problem != "" {
-		fail := &failure{node: c.node, edge: -1, code: o.code, message: problem, err: o.err, limit: o.reason == agent.FinishReasonLimit, attempts: n.attempt, cause: o.run, input: n.given()}
+		fail := &failure{node: c.node, edge: -1, code: o.code, message: problem, err: o.err, limit: o.reason == event.FinishReasonLimit, attempts: n.attempt, cause: o.run, input: n.given()}
 		if f.stopped == nil && f.mayRetry(fail) {
 			n.phase, n.cause = due, endOf(o.run)
 			n.attempt++
@@ -317,9 +318,9 @@ func encode(v any) (json.RawMessage, error) {
 	if _, err := json.Marshal(v); err != nil {
 		return nil, err
 	}
-	raw := agent.EncodeJSON(v)
-	if agent.TooDeep(raw) {
-		return nil, fmt.Errorf("the value is nested deeper than %d levels", agent.MaxDepth)
+	raw := event.EncodeJSON(v)
+	if event.TooDeep(raw) {
+		return nil, fmt.Errorf("the value is nested deeper than %d levels", event.MaxDepth)
 	}
 	return raw, nil
 }
@@ -401,7 +402,7 @@ func (f *flow) misrouted(i, edge int, err error) {
 		f.stop(fail)
 		return
 	}
-	f.records = append(f.records, &agent.Notice{Code: noticeRouting, Message: fail.message})
+	f.records = append(f.records, &event.Notice{Code: noticeRouting, Message: fail.message})
 }
 
 func (f *flow) note(fail *failure) {
@@ -434,7 +435,7 @@ func (f *flow) report(fail *failure) json.RawMessage {
 	if len(input) == 0 {
 		input = json.RawMessage("null")
 	}
-	return agent.EncodeJSON(struct {
+	return event.EncodeJSON(struct {
 		Agent    string          `json:"agent"`
 		Error    string          `json:"error"`
 		Attempts int             `json:"attempts"`
@@ -446,9 +447,9 @@ func (f *flow) report(fail *failure) json.RawMessage {
 // refused nor what a panic happened to say.
 func (fail *failure) forModel() string {
 	switch fail.code {
-	case agent.CodeTripwire:
+	case event.CodeTripwire:
 		return "withheld by a guard"
-	case agent.CodeInternal:
+	case event.CodeInternal:
 		return "internal error"
 	}
 	return fail.message

@@ -6,7 +6,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // BenchmarkFlow measures the engine alone: who is next, and with what input, without
@@ -38,7 +38,7 @@ func BenchmarkFlow(b *testing.B) {
 						}
 						for _, c := range batch {
 							calls++
-							f.end(c, outcome{run: "run", reason: agent.FinishReasonStop, output: json.RawMessage(`{"ok":true}`)})
+							f.end(c, outcome{run: "run", reason: event.FinishReasonStop, output: json.RawMessage(`{"ok":true}`)})
 						}
 					}
 					if calls != n {

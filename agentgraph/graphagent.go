@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // ErrUnknownRef is the error of a [Resolver] that knows no agent of that name.
@@ -211,8 +212,8 @@ func (a *Agent) Workflow() {}
 func (a *Agent) Return() agent.ReturnPolicy { return a.returns }
 
 // Run implements agent.Agent: it runs the graph, or goes on where the log ends.
-func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		r := &run{agent: a, inv: inv}
 		if err := r.load(ctx); err != nil {
 			yield(nil, err)
@@ -229,9 +230,9 @@ func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent
 			return
 		}
 		output, words := r.flow.output()
-		if words != "" && inv.Scope() == "" && !yield(&agent.Event{Data: &agent.Text{Content: words}, More: true}, nil) {
+		if words != "" && inv.Scope() == "" && !yield(&event.Event{Data: &event.Text{Content: words}, More: true}, nil) {
 			return
 		}
-		yield(&agent.Event{Data: &agent.Finish{Output: output}}, nil)
+		yield(&event.Event{Data: &event.Finish{Output: output}}, nil)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -135,9 +136,9 @@ func TestGuardsOfGraphs(t *testing.T) {
 				g := &guarded{}
 				r, err := runner.New(c.root(t, g), sessiontest.Memory(t), opts...)
 				require.NoError(t, err)
-				var shown []*agent.Event
+				var shown []*event.Event
 				var failed error
-				take := func(e *agent.Event, err error) bool {
+				take := func(e *event.Event, err error) bool {
 					if failed = err; err == nil {
 						shown = append(shown, e)
 					}
@@ -156,7 +157,7 @@ func TestGuardsOfGraphs(t *testing.T) {
 				}
 				require.Contains(t, strings.Join(g.said, "\n"), c.who+": ")
 				requireWithheld(t, shown)
-				var log []*agent.Event
+				var log []*event.Event
 				for e, err := range r.History(context.Background(), session.ID("s")) {
 					require.NoError(t, err)
 					log = append(log, e)
@@ -174,9 +175,9 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func waitingCall(t *testing.T, events []*agent.Event) string {
+func waitingCall(t *testing.T, events []*event.Event) string {
 	for _, e := range events {
-		if d, ok := e.Data.(*agent.Relay); ok {
+		if d, ok := e.Data.(*event.Relay); ok {
 			return d.ToolCallID
 		}
 	}
@@ -186,7 +187,7 @@ func waitingCall(t *testing.T, events []*agent.Event) string {
 
 // requireWithheld makes sure that no whole event has the refused words, and that deltas
 // of words which were not completed are taken back.
-func requireWithheld(t *testing.T, events []*agent.Event) {
+func requireWithheld(t *testing.T, events []*event.Event) {
 	t.Helper()
 	open := make(map[string]bool)
 	for _, e := range events {
@@ -196,16 +197,16 @@ func requireWithheld(t *testing.T, events []*agent.Event) {
 		}
 		delete(open, e.ID)
 		switch d := e.Data.(type) {
-		case *agent.Discard:
+		case *event.Discard:
 			for _, id := range d.IDs {
 				delete(open, id)
 			}
 			continue
-		case *agent.Failure: // the guard's own error may quote
+		case *event.Failure: // the guard's own error may quote
 			continue
 		}
-		text := string(agent.EncodeJSON(e.Data))
-		if _, ok := e.Data.(*agent.HarnessStart); ok || e.Agent == "4111" { // the id of a node
+		text := string(event.EncodeJSON(e.Data))
+		if _, ok := e.Data.(*event.HarnessStart); ok || e.Agent == "4111" { // the id of a node
 			continue
 		}
 		require.NotContains(t, text, "4111", "%s of %s", e.Type(), e.Agent)

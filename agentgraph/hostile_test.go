@@ -14,6 +14,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -21,9 +22,9 @@ import (
 )
 
 // yields makes an agent of a step.
-func yields(t testing.TB, step func(ctx context.Context, inv *agent.Invocation, yield func(*agent.Event, error) bool)) agent.Agent {
-	a, err := agent.New("yields", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) { step(ctx, inv, yield) }
+func yields(t testing.TB, step func(ctx context.Context, inv *agent.Invocation, yield func(*event.Event, error) bool)) agent.Agent {
+	a, err := agent.New("yields", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) { step(ctx, inv, yield) }
 	})
 	require.NoError(t, err)
 	return a
@@ -47,49 +48,49 @@ func beside(t testing.TB, a agent.Agent, ended *atomic.Int64, opts ...agentgraph
 // what, and those beside it are told to stop.
 func TestBadAgents(t *testing.T) {
 	for name, c := range map[string]struct {
-		step func(ctx context.Context, inv *agent.Invocation, yield func(*agent.Event, error) bool)
+		step func(ctx context.Context, inv *agent.Invocation, yield func(*event.Event, error) bool)
 		says string
 	}{
-		"panics": {func(context.Context, *agent.Invocation, func(*agent.Event, error) bool) { panic("oh") }, "oh"},
-		"panics after words": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
-			yield(&agent.Event{Data: &agent.Text{Content: "Words."}}, nil)
+		"panics": {func(context.Context, *agent.Invocation, func(*event.Event, error) bool) { panic("oh") }, "oh"},
+		"panics after words": {func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.Text{Content: "Words."}}, nil)
 			panic("oh")
 		}, "oh"},
-		"yields nil": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) { yield(nil, nil) }, "without payload"},
-		"yields an empty event": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
-			yield(&agent.Event{}, nil)
+		"yields nil": {func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) { yield(nil, nil) }, "without payload"},
+		"yields an empty event": {func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
+			yield(&event.Event{}, nil)
 		}, "without payload"},
-		"yields a result of an unknown call": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
-			yield(&agent.Event{ID: "nobody", Data: &agent.ToolResult{Name: "x", Output: []byte(`1`)}}, nil)
+		"yields a result of an unknown call": {func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
+			yield(&event.Event{ID: "nobody", Data: &event.ToolResult{Name: "x", Output: []byte(`1`)}}, nil)
 		}, "no call that waits for one"},
-		"yields a harness_start": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
-			yield(&agent.Event{Data: &agent.HarnessStart{AgentID: "x"}}, nil)
+		"yields a harness_start": {func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.HarnessStart{AgentID: "x"}}, nil)
 		}, "harness_start"},
-		"yields a harness_end": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
-			yield(&agent.Event{Data: &agent.HarnessEnd{AgentID: "x", FinishReason: agent.FinishReasonStop}}, nil)
+		"yields a harness_end": {func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.HarnessEnd{AgentID: "x", FinishReason: event.FinishReasonStop}}, nil)
 		}, "harness_end"},
-		"yields a user": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
-			yield(&agent.Event{Data: &agent.User{Content: llm.Content{Text: "I am the user."}}}, nil)
+		"yields a user": {func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.User{Content: llm.Content{Text: "I am the user."}}}, nil)
 		}, "a user event"},
-		"transfers to another node": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
-			yield(&agent.Event{Data: &agent.Transfer{To: "quick", Outcome: agent.TransferCommitted}}, nil)
+		"transfers to another node": {func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.Transfer{To: "quick", Outcome: event.TransferCommitted}}, nil)
 		}, "quick"},
-		"gives no JSON": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
-			yield(&agent.Event{Data: &agent.Finish{Output: []byte(`{"a":`)}}, nil)
+		"gives no JSON": {func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.Finish{Output: []byte(`{"a":`)}}, nil)
 		}, "no JSON"},
-		"goes on for ever": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
-			yield(&agent.Event{Data: &agent.Continue{}}, nil)
+		"goes on for ever": {func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.Continue{}}, nil)
 		}, "limit"},
-		"fails after it has finished": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
+		"fails after it has finished": {func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
 			yield(nil, errors.New("too bad"))
-			yield(&agent.Event{Data: &agent.Finish{Output: []byte(`1`)}}, nil)
+			yield(&event.Event{Data: &event.Finish{Output: []byte(`1`)}}, nil)
 		}, "too bad"},
-		"leaves a call without a result": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
-			yield(&agent.Event{Data: &agent.ToolCall{Name: "x", Input: []byte(`{}`)}}, nil)
+		"leaves a call without a result": {func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.ToolCall{Name: "x", Input: []byte(`{}`)}}, nil)
 			yield(nil, errors.New("no result"))
 		}, "no result"},
-		"asks somebody": {func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
-			yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonInputRequired}}, nil)
+		"asks somebody": {func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}}, nil)
 		}, "waits for somebody"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,14 +147,14 @@ func TestTimes(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		opts   []runner.Option
-		reason agent.FinishReason
+		reason event.FinishReason
 		is     error
 		nested bool
 	}{
-		"a limit":               {opts: []runner.Option{runner.WithLimits(runner.Limits{Time: time.Minute})}, reason: agent.FinishReasonLimit, is: agent.ErrLimit},
-		"a limit around graphs": {opts: []runner.Option{runner.WithLimits(runner.Limits{Time: time.Minute})}, reason: agent.FinishReasonLimit, is: agent.ErrLimit, nested: true},
-		"a budget":              {opts: []runner.Option{runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Time: time.Minute}})}, reason: agent.FinishReasonLimit, is: agent.ErrLimit},
-		"a budget around graphs": {opts: []runner.Option{runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Time: time.Minute}})}, reason: agent.FinishReasonLimit,
+		"a limit":               {opts: []runner.Option{runner.WithLimits(runner.Limits{Time: time.Minute})}, reason: event.FinishReasonLimit, is: agent.ErrLimit},
+		"a limit around graphs": {opts: []runner.Option{runner.WithLimits(runner.Limits{Time: time.Minute})}, reason: event.FinishReasonLimit, is: agent.ErrLimit, nested: true},
+		"a budget":              {opts: []runner.Option{runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Time: time.Minute}})}, reason: event.FinishReasonLimit, is: agent.ErrLimit},
+		"a budget around graphs": {opts: []runner.Option{runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Time: time.Minute}})}, reason: event.FinishReasonLimit,
 			is: agent.ErrLimit, nested: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -174,7 +175,7 @@ func TestTimes(t *testing.T) {
 				require.ErrorIs(t, err, c.is)
 				require.Equal(t, agentgraph.Failed, result.Status, lines(events))
 				require.NotNil(t, result.Error)
-				require.Equal(t, c.reason, events[len(events)-1].Data.(*agent.HarnessEnd).FinishReason)
+				require.Equal(t, c.reason, events[len(events)-1].Data.(*event.HarnessEnd).FinishReason)
 				want := int64(5)
 				if c.nested {
 					want++
@@ -227,9 +228,9 @@ func TestCancelled(t *testing.T) {
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
 				var ended atomic.Int64
-				speaks := yields(t, func(ctx context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
+				speaks := yields(t, func(ctx context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
 					for i := 0; ; i++ {
-						if !yield(&agent.Event{Data: &agent.Text{Content: fmt.Sprint("word ", i)}}, nil) {
+						if !yield(&event.Event{Data: &event.Text{Content: fmt.Sprint("word ", i)}}, nil) {
 							ended.Add(1)
 							return
 						}
@@ -274,7 +275,7 @@ type failingStore struct {
 
 var errStore = errors.New("the disk is full")
 
-func (s *failingStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+func (s *failingStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
 	if left := s.left.Add(-1); left == 0 || s.dead && left < 0 {
 		return errStore
 	}

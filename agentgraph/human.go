@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // ApprovalTool is the name of the call that asks for an approval of a node. Its input
@@ -24,7 +24,7 @@ type question struct {
 	node    int
 	call    string // its id
 	relay   string
-	verdict *agent.RelayResolved
+	verdict *event.RelayResolved
 	settled bool // the call has its result
 }
 
@@ -40,7 +40,7 @@ func (f *flow) asks(i int) bool {
 }
 
 // decide takes in what a person has said about a node.
-func (f *flow) decide(i int, verdict *agent.RelayResolved) {
+func (f *flow) decide(i int, verdict *event.RelayResolved) {
 	at := slices.Index(f.held, i)
 	if at < 0 || f.stopped != nil {
 		return
@@ -83,7 +83,7 @@ func (fail *failure) parent() string {
 }
 
 // hear takes in an event of the graph's own run about approvals.
-func (rp *replay) hear(e *agent.Event) {
+func (rp *replay) hear(e *event.Event) {
 	find := func(ok func(q *question) bool) *question {
 		if i := slices.IndexFunc(rp.questions, func(q *question) bool { return ok(q) }); i >= 0 {
 			return rp.questions[i]
@@ -91,7 +91,7 @@ func (rp *replay) hear(e *agent.Event) {
 		return nil
 	}
 	switch d := e.Data.(type) {
-	case *agent.ToolCall:
+	case *event.ToolCall:
 		var input approvalInput
 		if d.Name != ApprovalTool || json.Unmarshal(d.Input, &input) != nil {
 			return
@@ -99,17 +99,17 @@ func (rp *replay) hear(e *agent.Event) {
 		if node, ok := rp.flow.index[input.Agent]; ok {
 			rp.questions = append(rp.questions, &question{node: node, call: e.ID})
 		}
-	case *agent.Relay:
+	case *event.Relay:
 		if q := find(func(q *question) bool { return q.call == d.ToolCallID }); q != nil {
 			q.relay = e.ID
 		}
-	case *agent.RelayResolved:
+	case *event.RelayResolved:
 		if q := find(func(q *question) bool { return q.relay == d.RelayID && q.verdict == nil }); q != nil {
 			q.verdict = d
 			rp.flow.decide(q.node, d)
 			rp.settle()
 		}
-	case *agent.ToolResult:
+	case *event.ToolResult:
 		if q := find(func(q *question) bool { return q.call == e.ID }); q != nil {
 			q.settled = true
 		}
@@ -124,7 +124,7 @@ type approvalInput struct {
 
 // answer yields the results of the calls that a person has decided on. It reports
 // whether to go on.
-func (r *run) answer(yield func(*agent.Event, error) bool) bool {
+func (r *run) answer(yield func(*event.Event, error) bool) bool {
 	for _, q := range r.questions {
 		if q.verdict == nil || q.settled {
 			continue
@@ -136,7 +136,7 @@ func (r *run) answer(yield func(*agent.Event, error) bool) bool {
 				said = "denied: " + q.verdict.Reason
 			}
 		}
-		e := &agent.Event{ID: q.call, Data: &agent.ToolResult{Name: ApprovalTool, Output: agent.EncodeJSON(said), IsError: !q.verdict.Approved}}
+		e := &event.Event{ID: q.call, Data: &event.ToolResult{Name: ApprovalTool, Output: event.EncodeJSON(said), IsError: !q.verdict.Approved}}
 		if !yield(e, nil) {
 			return false
 		}
@@ -146,7 +146,7 @@ func (r *run) answer(yield func(*agent.Event, error) bool) bool {
 
 // pauses asks about the nodes that wait for an approval when nothing else is left to do,
 // and ends the run until somebody answers. It reports whether there are any.
-func (r *run) pauses(yield func(*agent.Event, error) bool) bool {
+func (r *run) pauses(yield func(*event.Event, error) bool) bool {
 	f := r.flow
 	if len(f.held) == 0 || f.stopped != nil {
 		return false
@@ -157,16 +157,16 @@ func (r *run) pauses(yield func(*agent.Event, error) bool) bool {
 			continue
 		}
 		n := &f.plan.nodes[i]
-		input := agent.EncodeJSON(approvalInput{n.ID, n.Human.Ask, f.nodes[i].input})
-		call := &agent.Event{Data: &agent.ToolCall{Name: ApprovalTool, Input: input}, More: true}
+		input := event.EncodeJSON(approvalInput{n.ID, n.Human.Ask, f.nodes[i].input})
+		call := &event.Event{Data: &event.ToolCall{Name: ApprovalTool, Input: input}, More: true}
 		if !yield(call, nil) {
 			return true
 		}
-		relay := &agent.Event{Data: &agent.Relay{Kind: "permission", ToolCallID: call.ID, Tool: ApprovalTool, Params: input}, More: true}
+		relay := &event.Event{Data: &event.Relay{Kind: "permission", ToolCallID: call.ID, Tool: ApprovalTool, Params: input}, More: true}
 		if !yield(relay, nil) {
 			return true
 		}
 	}
-	yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonInputRequired}}, nil)
+	yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}}, nil)
 	return true
 }

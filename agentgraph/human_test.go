@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -36,7 +37,7 @@ func (s *asked) resume(decisions ...runner.Decision) string {
 	return failure(s.process().Resume(context.Background(), s.key, decisions...))
 }
 
-func (s *asked) log() (events []*agent.Event) {
+func (s *asked) log() (events []*event.Event) {
 	for e, err := range s.process().History(context.Background(), s.key) {
 		require.NoError(s.t, err)
 		events = append(events, e)
@@ -111,7 +112,7 @@ func TestHuman(t *testing.T) {
 	require.Equal(t, []string{"b", "c", "e"}, result.NotRun)
 	var asks []string
 	for _, e := range s.log() {
-		if d, ok := e.Data.(*agent.Relay); ok {
+		if d, ok := e.Data.(*event.Relay); ok {
 			require.Equal(t, "extended", e.Agent)
 			require.Equal(t, "permission", d.Kind)
 			asks = append(asks, string(d.Params))
@@ -138,7 +139,7 @@ func TestHuman(t *testing.T) {
 	require.Empty(t, s.waits())
 	answers := map[string]string{}
 	for _, e := range s.log() {
-		if d, ok := e.Data.(*agent.ToolResult); ok {
+		if d, ok := e.Data.(*event.ToolResult); ok {
 			answers[e.ID] = string(d.Output)
 		}
 	}
@@ -160,9 +161,9 @@ func TestHumanDenies(t *testing.T) {
 	require.Equal(t, 0, result.Calls["b"])
 	require.Equal(t, &agentgraph.ResultError{Agent: "b", Message: "denied: too risky"}, result.Error)
 	require.JSONEq(t, `{"agent": "b", "error": "denied: too risky", "attempts": 0, "input": 2}`, string(result.Inputs["f"]))
-	runs := map[string]*agent.Event{}
+	runs := map[string]*event.Event{}
 	for _, e := range s.log() {
-		if _, ok := e.Data.(*agent.HarnessStart); ok {
+		if _, ok := e.Data.(*event.HarnessStart); ok {
 			runs[e.Agent] = e
 		}
 	}
@@ -282,17 +283,17 @@ func TestHumanInConversation(t *testing.T) {
 		require.NoError(t, err)
 		return r
 	}
-	call, reason := "", agent.FinishReason("")
+	call, reason := "", event.FinishReason("")
 	for e, err := range process().Run(ctx, key, llm.UserText("Money back")) {
 		require.NoError(t, err)
 		switch d := e.Data.(type) {
-		case *agent.Relay:
+		case *event.Relay:
 			call = d.ToolCallID
-		case *agent.HarnessEnd:
+		case *event.HarnessEnd:
 			reason = d.FinishReason
 		}
 	}
-	require.Equal(t, agent.FinishReasonInputRequired, reason)
+	require.Equal(t, event.FinishReasonInputRequired, reason)
 	require.Empty(t, failure(process().Resume(ctx, key, runner.Approve(call))))
 	active, err := process().Active(ctx, key)
 	require.NoError(t, err)

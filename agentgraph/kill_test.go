@@ -20,8 +20,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -61,7 +61,7 @@ type countedStore struct {
 	*suicide
 }
 
-func (s countedStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+func (s countedStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
 	s.pass("write")
 	err := s.Store.Append(ctx, key, seq, lease, events...)
 	s.pass("written")
@@ -136,7 +136,7 @@ func TestKillChild(t *testing.T) {
 // killed is a session of TestKill, as it is between two processes.
 type killed struct {
 	dir    string
-	log    []*agent.Event
+	log    []*event.Event
 	called map[string]int // by the last process
 	lines  int
 }
@@ -159,7 +159,7 @@ func (k *killed) look(t *testing.T) {
 	store, err := sqlite.Open(filepath.Join(k.dir, "s.db"))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, store.Close()) }()
-	var log []*agent.Event
+	var log []*event.Event
 	for e, err := range store.Load(context.Background(), key, 0) {
 		require.NoError(t, err)
 		log = append(log, e)
@@ -170,7 +170,7 @@ func (k *killed) look(t *testing.T) {
 
 func (k *killed) result(t *testing.T) agentgraph.Result {
 	a := (&scene{}).variety()
-	results, err := a.Results(func(yield func(*agent.Event, error) bool) {
+	results, err := a.Results(func(yield func(*event.Event, error) bool) {
 		for _, e := range k.log {
 			if !yield(e, nil) {
 				return

@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -114,9 +115,9 @@ func TestTransfersSideBySide(t *testing.T) {
 	}{
 		"models": {model, told, 0},
 		"functions": {func(t *testing.T, s *scene, i int) agent.Agent {
-			a, err := agent.New(id(i), "", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-				return func(yield func(*agent.Event, error) bool) {
-					yield(&agent.Event{Data: &agent.Transfer{To: "target", Outcome: agent.TransferCommitted}}, nil)
+			a, err := agent.New(id(i), "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+				return func(yield func(*event.Event, error) bool) {
+					yield(&event.Event{Data: &event.Transfer{To: "target", Outcome: event.TransferCommitted}}, nil)
 				}
 			}, agent.WithSubAgents(slowTarget(t, s)))
 			require.NoError(t, err)
@@ -146,11 +147,11 @@ func TestTransfersSideBySide(t *testing.T) {
 					var answered []string
 					for _, e := range events {
 						switch d := e.Data.(type) {
-						case *agent.Transfer:
-							if d.Outcome == agent.TransferCommitted {
+						case *event.Transfer:
+							if d.Outcome == event.TransferCommitted {
 								committed++
 							}
-						case *agent.Text:
+						case *event.Text:
 							if d.Content == "Then I answer." {
 								answered = append(answered, e.Agent)
 							}
@@ -229,7 +230,7 @@ func TestLimitsOfParallelAgentTools(t *testing.T) {
 				require.Equal(t, c.tools, s.take()["tool"])
 				committed := 0
 				for _, e := range events {
-					if d, ok := e.Data.(*agent.Transfer); ok && d.Outcome == agent.TransferCommitted {
+					if d, ok := e.Data.(*event.Transfer); ok && d.Outcome == event.TransferCommitted {
 						committed++
 					}
 				}
@@ -279,16 +280,16 @@ func TestLimitsSideBySideAfterACrash(t *testing.T) {
 				require.NoError(t, err)
 			}
 			transfers, looked := 0, 0
-			var events []*agent.Event
+			var events []*event.Event
 			for e, err := range r.History(context.Background(), session.ID("s")) {
 				require.NoError(t, err)
 				events = append(events, e)
 				switch d := e.Data.(type) {
-				case *agent.Transfer:
-					if d.Outcome == agent.TransferCommitted {
+				case *event.Transfer:
+					if d.Outcome == event.TransferCommitted {
 						transfers++
 					}
-				case *agent.ToolResult:
+				case *event.ToolResult:
 					if d.Name == "lookup" && !d.IsError {
 						looked++
 					}

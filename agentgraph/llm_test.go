@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -56,7 +57,7 @@ func TestLLMAgentsAsNodes(t *testing.T) {
 	require.NoError(t, s.Done())
 	names := map[string]string{}
 	for _, e := range events {
-		if start, ok := e.Data.(*agent.HarnessStart); ok {
+		if start, ok := e.Data.(*event.HarnessStart); ok {
 			names[e.Agent] = start.AgentID
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // noticeLoop is the code of the notice about a loop that its limit has ended.
@@ -33,7 +33,7 @@ func (f *flow) loops(i int, output *data, run string) bool {
 	case done:
 		return false
 	case n.round+1 >= loop.Max:
-		f.records = append(f.records, &agent.Notice{Code: noticeLoop,
+		f.records = append(f.records, &event.Notice{Code: noticeLoop,
 			Message: fmt.Sprintf("the loop of the agent %s ended after %d calls, before %q held", f.plan.nodes[i].ID, loop.Max, short(loop.Until.Source()))})
 		return false
 	}

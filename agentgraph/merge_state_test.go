@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // TestMergeIsItsOwn: a mapping that grows by merges is neither that of another run nor
@@ -28,7 +29,7 @@ func TestMergeIsItsOwn(t *testing.T) {
 		require.JSONEq(t, `{"deep":{"zero":0,"one":1,"two":2,"three":3}}`, string(result.State["m"]), "of an update with an error nothing is written")
 		var told []string
 		for _, e := range events {
-			if d, ok := e.Data.(*agent.State); ok {
+			if d, ok := e.Data.(*event.State); ok {
 				told = append(told, raw(t, d.Delta))
 			}
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // TestEndsInsideGraphs: the end of a node is in the log also if the node's graph is
@@ -24,19 +24,19 @@ func TestEndsInsideGraphs(t *testing.T) {
 
 // requireClosed: every run that begins in a log ends in it, once, and every call has a
 // result.
-func requireClosed(t testing.TB, events []*agent.Event, where string) {
+func requireClosed(t testing.TB, events []*event.Event, where string) {
 	t.Helper()
 	requireEnds(t, events, where)
 	open := make(map[string]string)
 	for _, e := range events {
 		switch d := e.Data.(type) {
-		case *agent.HarnessStart:
+		case *event.HarnessStart:
 			open[e.RunID] = "the run of " + e.Agent
-		case *agent.HarnessEnd:
+		case *event.HarnessEnd:
 			delete(open, e.RunID)
-		case *agent.ToolCall:
+		case *event.ToolCall:
 			open[e.ID] = "the call of " + d.Name
-		case *agent.ToolResult:
+		case *event.ToolResult:
 			delete(open, e.ID)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // NodeOption configures a node of a [Builder], with what files have under arbor/v1.
@@ -77,7 +77,7 @@ func canonical(v any) (any, error) {
 	if _, err := json.Marshal(v); err != nil {
 		return nil, err
 	}
-	return plainNumbers(decode(agent.EncodeJSON(v)))
+	return plainNumbers(decode(event.EncodeJSON(v)))
 }
 
 // plainNumbers replaces the numbers of a value of its own.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 )
 
 // TestOutputForms: however an agent writes its output, whoever reads the run from a store
@@ -25,8 +26,8 @@ func TestOutputForms(t *testing.T) {
 		"not valid UTF-8":  "{\"kind\":\"a\",\"odd\":\"\xff\"}",
 	} {
 		t.Run(name, func(t *testing.T) {
-			says := yields(t, func(_ context.Context, _ *agent.Invocation, yield func(*agent.Event, error) bool) {
-				yield(&agent.Event{Data: &agent.Finish{Output: json.RawMessage(output)}}, nil)
+			says := yields(t, func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
+				yield(&event.Event{Data: &event.Finish{Output: json.RawMessage(output)}}, nil)
 			})
 			g, err := agentgraph.Load([]byte(`
 apiVersion: ossa.ai/v0.2.7
@@ -43,11 +44,11 @@ spec:
 			result, events, err := try(t, a, "go")
 			require.NoError(t, err)
 			require.Equal(t, []string{"a", "b"}, result.Order)
-			stored, err := a.Results(func(yield func(*agent.Event, error) bool) {
+			stored, err := a.Results(func(yield func(*event.Event, error) bool) {
 				for _, e := range events {
 					text, err := e.MarshalJSON()
 					require.NoError(t, err)
-					read := new(agent.Event)
+					read := new(event.Event)
 					require.NoError(t, json.Unmarshal(text, read))
 					require.Equal(t, e.Data, read.Data)
 					if !yield(read, nil) {

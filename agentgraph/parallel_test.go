@@ -15,6 +15,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 )
 
 // The tests in this file run in synctest bubbles: an agent that waits for something
@@ -100,9 +101,9 @@ func TestStartedBeforeResults(t *testing.T) {
 			starts := 0
 			for _, e := range events {
 				switch e.Data.(type) {
-				case *agent.HarnessStart:
+				case *event.HarnessStart:
 					starts++
-				case *agent.HarnessEnd:
+				case *event.HarnessEnd:
 					require.True(t, e.Agent == "first" || starts == 22, "%s ended when %d of 22 had begun", e.Agent, starts)
 				}
 			}
@@ -218,9 +219,9 @@ func TestSpeaksAlone(t *testing.T) {
 				return nil, context.Cause(ctx)
 			}
 		})
-		speaks, err := agent.New("speaks", "", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-			return func(yield func(*agent.Event, error) bool) {
-				if yield(&agent.Event{Data: &agent.Text{Content: "I speak."}}, nil) { // and it was stored
+		speaks, err := agent.New("speaks", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+			return func(yield func(*event.Event, error) bool) {
+				if yield(&event.Event{Data: &event.Text{Content: "I speak."}}, nil) { // and it was stored
 					close(heard)
 				}
 			}

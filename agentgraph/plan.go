@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // plan is a graph as it is run: ids are numbers, and who waits for whom is counted.
@@ -57,7 +58,7 @@ func newPlan(g *Graph) *plan {
 		index: make(map[string]int, len(g.Nodes)), fallback: -1, onError: g.OnError, single: -1,
 		state: g.State, reductions: reductions(g.State)}
 	for i := range g.Nodes {
-		p.nodes[i].Node, p.nodes[i].quoted, p.nodes[i].first = &g.Nodes[i], agent.EncodeJSON(g.Nodes[i].ID), "1/"+g.Nodes[i].ID
+		p.nodes[i].Node, p.nodes[i].quoted, p.nodes[i].first = &g.Nodes[i], event.EncodeJSON(g.Nodes[i].ID), "1/"+g.Nodes[i].ID
 		p.index[g.Nodes[i].ID] = i
 	}
 	type pair struct{ from, to int }

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -265,7 +265,7 @@ func (c *extended) play(t sessiontest.TB) (p played) {
 				continue
 			}
 			p.events = append(p.events, e)
-			if d, ok := e.Data.(*agent.Relay); ok {
+			if d, ok := e.Data.(*event.Relay); ok {
 				var asked struct{ Agent string }
 				if err := json.Unmarshal(d.Params, &asked); err != nil {
 					return played{err: err}
@@ -369,7 +369,7 @@ func (c *extended) cut(t sessiontest.TB, cuts *int) string {
 				if err != nil {
 					return "", err
 				}
-				if d, ok := e.Data.(*agent.ToolCall); ok {
+				if d, ok := e.Data.(*event.ToolCall); ok {
 					var asked struct{ Agent string }
 					if err := json.Unmarshal(d.Input, &asked); err != nil {
 						return "", err
@@ -404,7 +404,7 @@ func (c *extended) cut(t sessiontest.TB, cuts *int) string {
 	if err != nil {
 		return err.Error()
 	}
-	var events []*agent.Event
+	var events []*event.Event
 	for e, err := range store.Load(ctx, session.ID("whole"), 0) {
 		if err != nil {
 			return err.Error()

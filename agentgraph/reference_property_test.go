@@ -21,6 +21,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -190,8 +191,8 @@ func drawGraph(t *rapid.T) *randomGraph {
 // acts makes an agent of a behaviour. Which call of the node it is, the scope says, in
 // every process.
 func acts(b behaviour) (agent.Agent, error) {
-	return agent.New("acts", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	return agent.New("acts", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			_, place, _ := strings.Cut(inv.Scope(), ".")
 			n, err := strconv.Atoi(strings.Split(place, "/")[0])
 			if err != nil {
@@ -210,7 +211,7 @@ func acts(b behaviour) (agent.Agent, error) {
 				yield(nil, errors.New(b.message))
 				return
 			}
-			yield(&agent.Event{Data: &agent.Finish{Output: json.RawMessage(b.output)}}, nil)
+			yield(&event.Event{Data: &event.Finish{Output: json.RawMessage(b.output)}}, nil)
 		}
 	})
 }
@@ -269,13 +270,13 @@ func refInput(words string) any {
 // played is what came of a random graph.
 type played struct {
 	err     error // it could not be played
-	events  []*agent.Event
+	events  []*event.Event
 	failed  error // of the turn
 	results []agentgraph.Result
 }
 
 // play runs the graph, or goes on with a log.
-func (c *randomGraph) play(t sessiontest.TB, log ...*agent.Event) (p played) {
+func (c *randomGraph) play(t sessiontest.TB, log ...*event.Event) (p played) {
 	a, err := c.agent()
 	if err != nil {
 		return played{err: err}
@@ -353,12 +354,12 @@ func (c *randomGraph) compare(t *rapid.T, want *outlook, p played) {
 		}
 	}
 	same("an error of the turn", want.Status == "failed", failed != nil)
-	end := events[len(events)-1].Data.(*agent.HarnessEnd)
+	end := events[len(events)-1].Data.(*event.HarnessEnd)
 	if failed != nil {
 		var run *agent.RunError
 		require.ErrorAs(t, failed, &run)
 		require.Equal(t, cmp.Or(want.ErrorAgent, strings.Split(want.ErrorEdge, "->")[0]), run.Agent)
-		require.Equal(t, agent.FinishReasonError, end.FinishReason)
+		require.Equal(t, event.FinishReasonError, end.FinishReason)
 		return
 	}
 	same("the output of the graph as an agent", want.Output, end.Output)

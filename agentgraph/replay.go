@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // replay brings the flow of one run to where a log ends: it tells it, in the order of
@@ -17,7 +17,7 @@ type replay struct {
 	due       map[string]*call // that have not begun, by key
 	begun     map[string]*call // that have not ended, by key
 	scopes    map[string]string
-	failed    map[string]*agent.Failure // of runs that have not ended
+	failed    map[string]*event.Failure // of runs that have not ended
 	recorded  int                       // how many of the flow's records are in the log
 	questions []*question
 
@@ -35,7 +35,7 @@ func newReplay(p *plan, runID, scope string, input json.RawMessage) *replay {
 func (rp *replay) takenUp(runID string) { rp.runs = append(rp.runs, runID) }
 
 // apply takes in an event of the log. Those of other agents are ignored.
-func (rp *replay) apply(e *agent.Event) {
+func (rp *replay) apply(e *event.Event) {
 	if slices.Contains(rp.runs, e.RunID) {
 		if isRecord(e) {
 			rp.recorded++
@@ -49,15 +49,15 @@ func (rp *replay) apply(e *agent.Event) {
 		return
 	}
 	switch d := e.Data.(type) {
-	case *agent.HarnessStart:
+	case *event.HarnessStart:
 		rp.start(key, e.Scope)
-	case *agent.Failure:
+	case *event.Failure:
 		if rp.failed == nil {
-			rp.failed = make(map[string]*agent.Failure)
+			rp.failed = make(map[string]*event.Failure)
 		}
 		rp.failed[e.RunID] = d
-	case *agent.HarnessEnd:
-		if c := rp.begun[key]; c != nil && rp.scopes[key] == e.Scope && d.FinishReason != agent.FinishReasonTransfer {
+	case *event.HarnessEnd:
+		if c := rp.begun[key]; c != nil && rp.scopes[key] == e.Scope && d.FinishReason != event.FinishReasonTransfer {
 			o := outcome{run: e.RunID, reason: d.FinishReason, output: d.Output}
 			if fail := rp.failed[e.RunID]; fail != nil {
 				o.code, o.message = fail.Code, fail.Message
@@ -80,11 +80,11 @@ func (rp *replay) settle() {
 }
 
 // isRecord reports whether an event can be one of the flow's records.
-func isRecord(e *agent.Event) bool {
+func isRecord(e *event.Event) bool {
 	switch d := e.Data.(type) {
-	case *agent.State:
+	case *event.State:
 		return true
-	case *agent.Notice:
+	case *event.Notice:
 		return d.Code == noticeRouting || d.Code == noticeLoop
 	}
 	return false

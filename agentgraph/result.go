@@ -5,7 +5,7 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // Status says what became of a run.
@@ -58,13 +58,13 @@ type ResultError struct {
 // Results reads from a session's log what became of each run of this agent, the oldest
 // first: of the conversation, and of inner scopes in which it runs under its own name.
 // The graph must be the one that was run. An error is one of the events' sequence.
-func (a *Agent) Results(events iter.Seq2[*agent.Event, error]) ([]Result, error) {
+func (a *Agent) Results(events iter.Seq2[*event.Event, error]) ([]Result, error) {
 	type own struct {
 		*replay
 		turn   string
-		reason agent.FinishReason // of its last run
+		reason event.FinishReason // of its last run
 		open   bool
-		failed *agent.Failure // of a run that had to give up
+		failed *event.Failure // of a run that had to give up
 	}
 	var all []*own
 	last := make(map[string]*own) // by scope
@@ -76,10 +76,10 @@ func (a *Agent) Results(events iter.Seq2[*agent.Event, error]) ([]Result, error)
 			return nil, err
 		}
 		switch d := e.Data.(type) {
-		case *agent.User:
-			user = agent.EncodeJSON(d.Content.PlainText())
-		case *agent.HarnessStart:
-			if within[agent.Conductor(e.Scope)] {
+		case *event.User:
+			user = event.EncodeJSON(d.Content.PlainText())
+		case *event.HarnessStart:
+			if within[event.ParentRun(e.Scope)] {
 				within[e.RunID] = true
 				break
 			}
@@ -87,7 +87,7 @@ func (a *Agent) Results(events iter.Seq2[*agent.Event, error]) ([]Result, error)
 				break
 			}
 			within[e.RunID] = true
-			if r := last[e.Scope]; r != nil && r.turn == e.TurnID && (r.open || r.reason == agent.FinishReasonInputRequired) {
+			if r := last[e.Scope]; r != nil && r.turn == e.TurnID && (r.open || r.reason == event.FinishReasonInputRequired) {
 				r.takenUp(e.RunID)
 				r.open = true
 				continue
@@ -100,14 +100,14 @@ func (a *Agent) Results(events iter.Seq2[*agent.Event, error]) ([]Result, error)
 			last[e.Scope] = r
 			all = append(all, r)
 			continue
-		case *agent.HarnessEnd:
+		case *event.HarnessEnd:
 			if r := last[e.Scope]; r != nil && e.Agent == a.name {
-				if r.open, r.reason = false, d.FinishReason; d.FinishReason != agent.FinishReasonInputRequired {
+				if r.open, r.reason = false, d.FinishReason; d.FinishReason != event.FinishReasonInputRequired {
 					delete(last, e.Scope) // nothing more comes of it
 				}
 				continue
 			}
-		case *agent.Failure:
+		case *event.Failure:
 			if r := last[e.Scope]; r != nil && e.Agent == a.name {
 				r.failed = d
 			}
@@ -204,7 +204,7 @@ func (f *flow) result() Result {
 		r.State = make(map[string]json.RawMessage, len(f.state))
 		for k, v := range f.state {
 			if v != nil {
-				r.State[k] = agent.EncodeJSON(v)
+				r.State[k] = event.EncodeJSON(v)
 			}
 		}
 	}
@@ -265,7 +265,7 @@ func (f *flow) output() (json.RawMessage, string) {
 	ends := f.ends()
 	if len(ends) == 1 {
 		out := f.outputOf(ends[0])
-		words := agent.OutputText(out)
+		words := event.OutputText(out)
 		if f.single == ends[0] || f.single >= 0 && f.rescued {
 			return out, words
 		}
@@ -278,7 +278,7 @@ func (f *flow) output() (json.RawMessage, string) {
 		if k > 0 {
 			words.WriteString("\n\n")
 		}
-		words.WriteString(f.plan.nodes[i].ID + ": " + agent.OutputText(values[k]))
+		words.WriteString(f.plan.nodes[i].ID + ": " + event.OutputText(values[k]))
 	}
 	return object(func(k int) json.RawMessage { return f.plan.nodes[ends[k]].quoted }, values), words.String()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/checkpoint"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -43,10 +44,10 @@ var trees = map[string]func(*scene) (agent.Agent, *agentgraph.Agent){
 
 // mayEndAt reports whether a log can end after k events: between two writes. Those by
 // which a graph ends nodes and starts others need not be whole either.
-func mayEndAt(events []*agent.Event, k int) bool {
-	bound := func(e *agent.Event) bool {
-		end, ends := e.Data.(*agent.HarnessEnd)
-		return e.Type() == agent.TypeHarnessStart || ends && end.FinishReason != agent.FinishReasonTransfer
+func mayEndAt(events []*event.Event, k int) bool {
+	bound := func(e *event.Event) bool {
+		end, ends := e.Data.(*event.HarnessEnd)
+		return e.Type() == event.TypeHarnessStart || ends && end.FinishReason != event.FinishReasonTransfer
 	}
 	last, next := events[k-1], events[k]
 	return !last.Time.Equal(next.Time) || bound(last) && bound(next)
@@ -150,7 +151,7 @@ func TestForkAnywhere(t *testing.T) {
 	}
 }
 
-func eventsOf(t testing.TB, store session.Store, key session.Key) (events []*agent.Event) {
+func eventsOf(t testing.TB, store session.Store, key session.Key) (events []*event.Event) {
 	for e, err := range store.Load(context.Background(), key, 0) {
 		require.NoError(t, err)
 		events = append(events, e)
@@ -170,7 +171,7 @@ func requireOwnRuns(t testing.TB, store session.Store, fork session.Key, shared 
 	}
 }
 
-func wholeOf(t testing.TB, tree func(*scene) (agent.Agent, *agentgraph.Agent)) (agentgraph.Result, []*agent.Event, map[string]int) {
+func wholeOf(t testing.TB, tree func(*scene) (agent.Agent, *agentgraph.Agent)) (agentgraph.Result, []*event.Event, map[string]int) {
 	var graph *agentgraph.Agent
 	s := &scene{}
 	root, graph := tree(s)
@@ -186,20 +187,20 @@ func wholeOf(t testing.TB, tree func(*scene) (agent.Agent, *agentgraph.Agent)) (
 }
 
 // goOn resumes a session whose log ends early, and compares.
-func goOn(t testing.TB, tree func(*scene) (agent.Agent, *agentgraph.Agent), store session.Store, key session.Key, whole agentgraph.Result, log []*agent.Event,
+func goOn(t testing.TB, tree func(*scene) (agent.Agent, *agentgraph.Agent), store session.Store, key session.Key, whole agentgraph.Result, log []*event.Event,
 	called map[string]int, behindTool bool, where string) {
 	s := &scene{}
 	root, graph := tree(s)
 	require.NoError(t, s.err)
 	r, err := runner.New(root, store)
 	require.NoError(t, err)
-	var last *agent.Event
+	var last *event.Event
 	for e, err := range r.Resume(context.Background(), key) {
 		require.NoError(t, err, where)
 		last = e
 	}
 	require.NotNil(t, last, where)
-	require.Equal(t, agent.TypeHarnessEnd, last.Type(), where)
+	require.Equal(t, event.TypeHarnessEnd, last.Type(), where)
 	results, err := graph.Results(r.History(context.Background(), key))
 	require.NoError(t, err)
 	got := results[len(results)-1] // a tool that was cut off runs its graph anew

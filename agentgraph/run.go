@@ -10,6 +10,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // run is one run of a graph, in one process.
@@ -29,14 +30,14 @@ type run struct {
 func (r *run) load(ctx context.Context) error {
 	input := r.inv.Input()
 	if r.inv.Scope() == "" {
-		input = agent.EncodeJSON(r.inv.Message().PlainText())
+		input = event.EncodeJSON(r.inv.Message().PlainText())
 	}
 	var rp *replay
 	for e, err := range r.inv.Session().Events(ctx, r.inv.Since()) {
 		if err != nil {
 			return err
 		}
-		if _, ok := e.Data.(*agent.HarnessStart); ok && e.Scope == r.inv.Scope() {
+		if _, ok := e.Data.(*event.HarnessStart); ok && e.Scope == r.inv.Scope() {
 			if rp == nil {
 				rp = newReplay(r.agent.plan, e.RunID, e.Scope, input)
 			} else {
@@ -152,7 +153,7 @@ func (r *run) wait() time.Duration {
 // record puts into the log what the flow has to say.
 func (r *run) record() {
 	for _, data := range r.flow.records[min(r.recorded, len(r.flow.records)):] {
-		r.group.Add(&agent.Event{Data: data})
+		r.group.Add(&event.Event{Data: data})
 	}
 	r.recorded = len(r.flow.records)
 }
@@ -164,7 +165,7 @@ const noticeRouting = "routing_error"
 // stop cancels what runs.
 func (r *run) stop() {
 	for _, child := range r.group.Stop() {
-		r.flow.end(child.Data.(*call), outcome{reason: agent.FinishReasonCanceled})
+		r.flow.end(child.Data.(*call), outcome{reason: event.FinishReasonCanceled})
 	}
 	r.running, r.cut = 0, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -44,9 +45,9 @@ func id(i int) string { return fmt.Sprintf("n%d", i) }
 
 // quick is an agent whose own work costs next to nothing.
 func quick(t testing.TB) agent.Agent {
-	done := &agent.Event{Data: &agent.Finish{Output: []byte(`{"ok":true}`)}}
-	a, err := agent.New("quick", "", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) { yield(done, nil) }
+	done := &event.Event{Data: &event.Finish{Output: []byte(`{"ok":true}`)}}
+	a, err := agent.New("quick", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) { yield(done, nil) }
 	})
 	require.NoError(t, err)
 	return a

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -170,9 +171,9 @@ func TestNext(t *testing.T) {
 }
 
 // notices returns the codes of the notices in a log.
-func notices(events []*agent.Event) (codes []string) {
+func notices(events []*event.Event) (codes []string) {
 	for _, e := range events {
-		if n, ok := e.Data.(*agent.Notice); ok {
+		if n, ok := e.Data.(*event.Notice); ok {
 			codes = append(codes, n.Code)
 		}
 	}
@@ -216,14 +217,14 @@ func TestPriority(t *testing.T) {
 // cutAnywhere runs a graph, then again from every position at which its log has stood
 // between two writes, as after a crash there. What becomes of it is the same each time.
 // Its agents give the same for the same input. It returns the uncut run.
-func cutAnywhere(t *testing.T, make func() *agentgraph.Agent, input string) (agentgraph.Result, []*agent.Event) {
+func cutAnywhere(t *testing.T, make func() *agentgraph.Agent, input string) (agentgraph.Result, []*event.Event) {
 	t.Helper()
 	store, ctx := sessiontest.Memory(t), context.Background()
 	a := make()
 	r, err := runner.New(a, store)
 	require.NoError(t, err)
 	said := failure(r.Run(ctx, session.ID("whole"), llm.UserText(input)))
-	read := func(id string) (events []*agent.Event, result agentgraph.Result) {
+	read := func(id string) (events []*event.Event, result agentgraph.Result) {
 		for e, err := range r.History(ctx, session.ID(id)) {
 			require.NoError(t, err)
 			events = append(events, e)
@@ -254,7 +255,7 @@ func cutAnywhere(t *testing.T, make func() *agentgraph.Agent, input string) (age
 			require.Equal(t, whole, result, key.ID)
 			var codes []string // but for those about the cut
 			for _, code := range notices(log) {
-				if code != agent.NoticeResumed && code != agent.NoticeForked {
+				if code != event.NoticeResumed && code != event.NoticeForked {
 					codes = append(codes, code)
 				}
 			}
@@ -269,7 +270,7 @@ func cutAnywhere(t *testing.T, make func() *agentgraph.Agent, input string) (age
 	return whole, events
 }
 
-func failure(events iter.Seq2[*agent.Event, error]) (message string) {
+func failure(events iter.Seq2[*event.Event, error]) (message string) {
 	for _, err := range events {
 		if err != nil {
 			message = err.Error()
@@ -279,9 +280,9 @@ func failure(events iter.Seq2[*agent.Event, error]) (message string) {
 }
 
 // deltas are the changes of the session's state in a log.
-func deltas(events []*agent.Event) (all []string) {
+func deltas(events []*event.Event) (all []string) {
 	for _, e := range events {
-		if d, ok := e.Data.(*agent.State); ok {
+		if d, ok := e.Data.(*event.State); ok {
 			all = append(all, inJSON(d.Delta))
 		}
 	}
@@ -289,7 +290,7 @@ func deltas(events []*agent.Event) (all []string) {
 }
 
 // lastState is the session's state at the end of a log.
-func lastState(events []*agent.Event) map[string]any {
+func lastState(events []*event.Event) map[string]any {
 	var f session.Fold
 	for _, e := range events {
 		f.Apply(e)
@@ -328,7 +329,7 @@ func TestLoop(t *testing.T) {
 	require.Empty(t, notices(events))
 	var inputs []string
 	for _, e := range events {
-		if s, ok := e.Data.(*agent.HarnessStart); ok && e.Agent == "b" {
+		if s, ok := e.Data.(*event.HarnessStart); ok && e.Agent == "b" {
 			inputs = append(inputs, string(s.Input))
 			require.Contains(t, e.Scope, fmt.Sprintf(".%d/b", len(inputs)), "a scope for each call")
 		}

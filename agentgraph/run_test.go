@@ -15,6 +15,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -24,8 +25,8 @@ import (
 // does makes an agent of a function from its input to its output.
 func does(t testing.TB, name string, f func(ctx context.Context, input any) (any, error)) agent.Agent {
 	t.Helper()
-	a, err := agent.New(name, "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	a, err := agent.New(name, "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			var input any
 			if err := json.Unmarshal(inv.Input(), &input); err != nil {
 				yield(nil, err)
@@ -36,7 +37,7 @@ func does(t testing.TB, name string, f func(ctx context.Context, input any) (any
 				yield(nil, err)
 				return
 			}
-			yield(&agent.Event{Data: &agent.Finish{Output: agent.EncodeJSON(out)}}, nil)
+			yield(&event.Event{Data: &event.Finish{Output: event.EncodeJSON(out)}}, nil)
 		}
 	})
 	require.NoError(t, err)
@@ -61,7 +62,7 @@ func fails(t testing.TB, times int, message string, out any) agent.Agent {
 
 // try runs a graph once, on a new session. It returns what became of the run, the
 // session's log, and the turn's error.
-func try(t testing.TB, a *agentgraph.Agent, input string, opts ...runner.Option) (agentgraph.Result, []*agent.Event, error) {
+func try(t testing.TB, a *agentgraph.Agent, input string, opts ...runner.Option) (agentgraph.Result, []*event.Event, error) {
 	t.Helper()
 	r, err := runner.New(a, sessiontest.Memory(t), opts...)
 	require.NoError(t, err)
@@ -69,7 +70,7 @@ func try(t testing.TB, a *agentgraph.Agent, input string, opts ...runner.Option)
 	for _, err := range sessiontest.Turn(t, r.Run(context.Background(), session.ID("s"), llm.UserText(input))) {
 		failed = err
 	}
-	var events []*agent.Event
+	var events []*event.Event
 	for e, err := range r.History(context.Background(), session.ID("s")) {
 		require.NoError(t, err)
 		events = append(events, e)
@@ -191,9 +192,9 @@ func TestAnyIDs(t *testing.T) {
 
 // A node whose agent says itself that it was canceled has failed; nobody has stopped it.
 func TestAgentThatSaysItWasCanceled(t *testing.T) {
-	quits, err := agent.New("quits", "", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
-			yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonCanceled}}, nil)
+	quits, err := agent.New("quits", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonCanceled}}, nil)
 		}
 	})
 	require.NoError(t, err)

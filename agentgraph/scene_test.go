@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -61,15 +62,15 @@ func (s *scene) failed(err error) {
 }
 
 // does makes a function agent that yields events, then finishes.
-func (s *scene) does(name string, f func(in any) (any, error), first ...agent.EventData) agent.Agent {
-	a, err := agent.New(name, "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+func (s *scene) does(name string, f func(in any) (any, error), first ...event.Data) agent.Agent {
+	a, err := agent.New(name, "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			if err := s.note(ctx, "agent "+name); err != nil {
 				yield(nil, err)
 				return
 			}
 			for _, data := range first {
-				if !yield(&agent.Event{Data: data}, nil) {
+				if !yield(&event.Event{Data: data}, nil) {
 					return
 				}
 			}
@@ -78,7 +79,7 @@ func (s *scene) does(name string, f func(in any) (any, error), first ...agent.Ev
 				yield(nil, err)
 				return
 			}
-			yield(&agent.Event{Data: &agent.Finish{Output: agent.EncodeJSON(out)}}, nil)
+			yield(&event.Event{Data: &event.Finish{Output: event.EncodeJSON(out)}}, nil)
 		}
 	})
 	s.failed(err)
@@ -188,9 +189,9 @@ func always(out any) func(any) (any, error) { return func(any) (any, error) { re
 // inner makes a small graph, whose nodes have names that begin with name.
 func (s *scene) inner(name string, opts ...agentgraph.AgentOption) *agentgraph.Agent {
 	return s.build(agentgraph.NewBuilder(name).
-		Node("in", s.does(name+"_in", same, &agent.Text{Content: "In."})).
+		Node("in", s.does(name+"_in", same, &event.Text{Content: "In."})).
 		Node("left", s.hasTool(name+"_left", `{"side": "left"}`, s.lookup(name+"_lookup"))).
-		Node("right", s.does(name+"_right", always("right"), &agent.State{Delta: map[string]any{name: "right"}})).
+		Node("right", s.does(name+"_right", always("right"), &event.State{Delta: map[string]any{name: "right"}})).
 		Node("out", s.does(name+"_out", same)).
 		Edge("in", "left").Edge("in", "right").Edge("left", "out").Edge("right", "out"), opts...)
 }
@@ -198,8 +199,8 @@ func (s *scene) inner(name string, opts ...agentgraph.AgentOption) *agentgraph.A
 // variety makes a graph with a node of every kind. Its flaky node fails in its first
 // call and the broken one always, and an edge has no value.
 func (s *scene) variety(opts ...agentgraph.AgentOption) *agentgraph.Agent {
-	flaky, err := agent.New("flaky", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	flaky, err := agent.New("flaky", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			if err := s.note(ctx, "agent flaky"); err != nil {
 				yield(nil, err)
 				return
@@ -208,7 +209,7 @@ func (s *scene) variety(opts ...agentgraph.AgentOption) *agentgraph.Agent {
 				yield(nil, errors.New("not yet"))
 				return
 			}
-			yield(&agent.Event{Data: &agent.Text{Content: "Now."}, More: true}, nil)
+			yield(&event.Event{Data: &event.Text{Content: "Now."}, More: true}, nil)
 		}
 	})
 	s.failed(err)
@@ -223,7 +224,7 @@ func (s *scene) variety(opts ...agentgraph.AgentOption) *agentgraph.Agent {
 	}
 	expert := s.model("expert", func(llm.Message) items { return items{scripted.Text("It is so.")} })
 	b := agentgraph.NewBuilder("variety").
-		Node("plan", s.does("plan", always(map[string]any{"kind": "a"}), &agent.Text{Content: "Planning."}, &agent.State{Delta: map[string]any{"plan": true}})).
+		Node("plan", s.does("plan", always(map[string]any{"kind": "a"}), &event.Text{Content: "Planning."}, &event.State{Delta: map[string]any{"plan": true}})).
 		Node("tool", s.hasTool("tool", "```json\n{\"found\": 2}\n```", s.lookup("lookup"))).
 		Node("over", s.handsOver("over", "Over.")).
 		Node("ask", s.hasTool("ask", "Asked.", s.agentTool(expert))).
@@ -232,7 +233,7 @@ func (s *scene) variety(opts ...agentgraph.AgentOption) *agentgraph.Agent {
 		Node("flaky", flaky).
 		Node("broken", s.does("broken", func(any) (any, error) { return nil, errors.New("broken") })).
 		Node("never", s.does("never", same)).
-		Node("join", s.does("join", same, &agent.Text{Content: "Together."})).
+		Node("join", s.does("join", same, &event.Text{Content: "Together."})).
 		Node("last", s.does("last", same)).
 		Node("spare", s.does("spare", always(map[string]any{"spare": true})))
 	for _, id := range []string{"tool", "over", "ask", "ask2", "inner", "flaky", "broken"} {
@@ -245,11 +246,11 @@ func (s *scene) variety(opts ...agentgraph.AgentOption) *agentgraph.Agent {
 // steady is a graph in which nothing fails but what is called again.
 func (s *scene) steady(opts ...agentgraph.AgentOption) *agentgraph.Agent {
 	b := agentgraph.NewBuilder("steady").
-		Node("plan", s.does("plan", always(map[string]any{"kind": "a"}), &agent.Text{Content: "Planning."})).
+		Node("plan", s.does("plan", always(map[string]any{"kind": "a"}), &event.Text{Content: "Planning."})).
 		Node("tool", s.hasTool("tool", `{"found": 2}`, s.lookup("lookup"))).
 		Node("over", s.handsOver("over", "Over.")).
 		Node("inner", s.inner("inner")).
-		Node("join", s.does("join", same, &agent.Text{Content: "Together."})).
+		Node("join", s.does("join", same, &event.Text{Content: "Together."})).
 		Node("last", s.does("last", same))
 	for _, id := range []string{"tool", "over", "inner"} {
 		b.Edge("plan", id).Edge(id, "join")
@@ -262,14 +263,14 @@ func (s *scene) steady(opts ...agentgraph.AgentOption) *agentgraph.Agent {
 func (s *scene) grid(edges func(b *agentgraph.Builder, n int), n int, opts ...agentgraph.AgentOption) *agentgraph.Agent {
 	b := agentgraph.NewBuilder("grid")
 	for i := range n {
-		b.Node(id(i), s.does(id(i), always(i), &agent.Text{Content: "I am " + id(i)}, &agent.State{Delta: map[string]any{id(i): i}}))
+		b.Node(id(i), s.does(id(i), always(i), &event.Text{Content: "I am " + id(i)}, &event.State{Delta: map[string]any{id(i): i}}))
 	}
 	edges(b, n)
 	return s.build(b, opts...)
 }
 
 // lines writes events one a line.
-func lines(events []*agent.Event) string {
+func lines(events []*event.Event) string {
 	var b strings.Builder
 	for _, e := range events {
 		line, _ := json.Marshal(e)

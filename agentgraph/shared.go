@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/expression"
 )
 
@@ -173,7 +173,7 @@ func (f *flow) publish(values map[string]any) {
 		if f.large[k] {
 			continue
 		}
-		if f.grows(k) && len(agent.EncodeJSON(v)) > maxPublished {
+		if f.grows(k) && len(event.EncodeJSON(v)) > maxPublished {
 			if f.large == nil {
 				f.large = make(map[string]bool)
 			}
@@ -185,7 +185,7 @@ func (f *flow) publish(values map[string]any) {
 		delta["turn:"+f.plan.name+"."+k] = v
 	}
 	if len(delta) > 0 {
-		f.records = append(f.records, &agent.State{Delta: delta})
+		f.records = append(f.records, &event.State{Delta: delta})
 	}
 }
 

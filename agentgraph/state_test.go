@@ -11,11 +11,12 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 )
 
 func raw(t testing.TB, state map[string]any) string {
 	t.Helper()
-	return string(agent.EncodeJSON(state))
+	return string(event.EncodeJSON(state))
 }
 
 func TestState(t *testing.T) {
@@ -58,7 +59,7 @@ func TestState(t *testing.T) {
 	require.Equal(t, 3, result.Calls["a"], "1 + 2 + 3")
 	want := `{"about":{"keep":true,"more":[3],"who":{"a":1,"b":3}},"last":{"before":2,"now":3},"least":1,"most":3,"notes":["zero","call 1","call 2","call 3","b1",["b2"]],"total":6,"unused":7}`
 	require.JSONEq(t, want, string(result.Inputs["d"]), "a transform sees all of it")
-	require.JSONEq(t, want, string(agent.EncodeJSON(result.State)))
+	require.JSONEq(t, want, string(event.EncodeJSON(result.State)))
 
 	// The log has it too, in the state of the session, until the turn ends.
 	published := map[string]any{}
@@ -92,7 +93,7 @@ func TestStateOrder(t *testing.T) {
 		a := build(t, b.String(), map[string]agent.Agent{"s": gives(t, 1), "n": gives(t, 2)}, agentgraph.WithSettle(time.Minute))
 		result, _, err := try(t, a, "go")
 		require.NoError(t, err)
-		require.JSONEq(t, string(agent.EncodeJSON(want)), string(result.State["seen"]))
+		require.JSONEq(t, string(event.EncodeJSON(want)), string(result.State["seen"]))
 	}
 }
 
@@ -186,8 +187,8 @@ func TestLargeState(t *testing.T) {
 	require.Greater(t, len(result.State["all"]), 40_000)
 	size, states := 0, 0
 	for _, e := range events {
-		if s, ok := e.Data.(*agent.State); ok {
-			size += len(agent.EncodeJSON(s))
+		if s, ok := e.Data.(*event.State); ok {
+			size += len(event.EncodeJSON(s))
 			states++
 		}
 	}

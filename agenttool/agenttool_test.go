@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -43,7 +44,7 @@ var key = session.ID("s1")
 
 // turn runs one turn, checks that what is delivered is the log without gaps,
 // and returns the stored events of the turn and the turn's error.
-func turn(t testing.TB, r *runner.Runner, store session.Store, text string) (events []*agent.Event, err error) {
+func turn(t testing.TB, r *runner.Runner, store session.Store, text string) (events []*event.Event, err error) {
 	t.Helper()
 	seq := int64(len(log(t, store)))
 	started := make(map[string]bool)
@@ -55,7 +56,7 @@ func turn(t testing.TB, r *runner.Runner, store session.Store, text string) (eve
 			err = turnErr
 			break
 		}
-		if _, ok := e.Data.(*agent.HarnessStart); ok {
+		if _, ok := e.Data.(*event.HarnessStart); ok {
 			started[e.RunID] = true
 		}
 		if e.Agent != "user" {
@@ -74,7 +75,7 @@ func turn(t testing.TB, r *runner.Runner, store session.Store, text string) (eve
 	return events, err
 }
 
-func log(t testing.TB, store session.Store) (events []*agent.Event) {
+func log(t testing.TB, store session.Store) (events []*event.Event) {
 	t.Helper()
 	for e, err := range store.Load(context.Background(), key, 0) {
 		require.NoError(t, err)
@@ -85,11 +86,11 @@ func log(t testing.TB, store session.Store) (events []*agent.Event) {
 
 // checkLog checks that runs are not mixed: one start and at most one end a run,
 // one scope, turn and agent a run, one result a call, in the run that called.
-func checkLog(t testing.TB, events []*agent.Event) {
+func checkLog(t testing.TB, events []*event.Event) {
 	t.Helper()
-	runs := make(map[string]*agent.Event)
+	runs := make(map[string]*event.Event)
 	ended := make(map[string]bool)
-	calls := make(map[string]*agent.Event)
+	calls := make(map[string]*event.Event)
 	settled := make(map[string]bool)
 	for _, e := range events {
 		if e.Agent == "user" {
@@ -97,29 +98,29 @@ func checkLog(t testing.TB, events []*agent.Event) {
 		}
 		first := runs[e.RunID]
 		if first == nil {
-			require.IsType(t, &agent.HarnessStart{}, e.Data, "the first event of run %s", e.RunID)
+			require.IsType(t, &event.HarnessStart{}, e.Data, "the first event of run %s", e.RunID)
 			require.NotEmpty(t, e.ParentID)
 			runs[e.RunID], first = e, e
 		}
 		require.False(t, ended[e.RunID], "an event after the end of run %s", e.RunID)
 		require.Equal(t, []string{first.Scope, first.TurnID, first.Agent}, []string{e.Scope, e.TurnID, e.Agent})
 		switch e.Data.(type) {
-		case *agent.ToolCall:
+		case *event.ToolCall:
 			require.Nil(t, calls[e.ID], "the call %s is there twice", e.ID)
 			calls[e.ID] = e
-		case *agent.ToolResult:
+		case *event.ToolResult:
 			require.NotNil(t, calls[e.ID], "a result without a call")
 			require.Equal(t, calls[e.ID].RunID, e.RunID)
 			require.False(t, settled[e.ID], "the call %s has two results", e.ID)
 			settled[e.ID] = true
-		case *agent.HarnessEnd:
+		case *event.HarnessEnd:
 			ended[e.RunID] = true
 		}
 	}
 }
 
 // find returns the events with a payload of one type.
-func find[T agent.EventData](events []*agent.Event) (found []*agent.Event) {
+func find[T event.Data](events []*event.Event) (found []*event.Event) {
 	for _, e := range events {
 		if _, ok := e.Data.(T); ok {
 			found = append(found, e)
@@ -128,7 +129,7 @@ func find[T agent.EventData](events []*agent.Event) (found []*agent.Event) {
 	return found
 }
 
-func inScope(events []*agent.Event, scope string) (found []*agent.Event) {
+func inScope(events []*event.Event, scope string) (found []*event.Event) {
 	for _, e := range events {
 		if e.Scope == scope {
 			found = append(found, e)
@@ -138,18 +139,18 @@ func inScope(events []*agent.Event, scope string) (found []*agent.Event) {
 }
 
 // result returns the only result of the call of that id.
-func result(t testing.TB, events []*agent.Event, id string) *agent.ToolResult {
+func result(t testing.TB, events []*event.Event, id string) *event.ToolResult {
 	t.Helper()
-	for _, e := range find[*agent.ToolResult](events) {
+	for _, e := range find[*event.ToolResult](events) {
 		if e.ID == id {
-			return e.Data.(*agent.ToolResult)
+			return e.Data.(*event.ToolResult)
 		}
 	}
 	require.Fail(t, "no result", "of call %s", id)
 	return nil
 }
 
-func types(events []*agent.Event) (types []string) {
+func types(events []*event.Event) (types []string) {
 	for _, e := range events {
 		types = append(types, e.Agent+" "+e.Type())
 	}
@@ -209,7 +210,7 @@ func TestToolSeesInputTransferSeesConversation(t *testing.T) {
 	require.Contains(t, seen, "heron")
 	require.Contains(t, seen, "is a duplicate")
 
-	require.Equal(t, "Charge 42 is a duplicate.", agent.OutputText(result(t, events, "c1").Output))
+	require.Equal(t, "Charge 42 is a duplicate.", event.OutputText(result(t, events, "c1").Output))
 	var scope string
 	for _, e := range events {
 		if e.Agent == "research" {
@@ -221,9 +222,9 @@ func TestToolSeesInputTransferSeesConversation(t *testing.T) {
 	inner := inScope(events, scope)
 	require.Equal(t, []string{"research harness_start", "research text", "research usage", "research harness_end"}, types(inner))
 	require.Equal(t, "c1", inner[0].ParentID, "the call caused the run")
-	require.JSONEq(t, `"find charge 42"`, string(inner[0].Data.(*agent.HarnessStart).Input))
-	require.Equal(t, agent.FinishReasonStop, inner[3].Data.(*agent.HarnessEnd).FinishReason)
-	require.Empty(t, find[*agent.User](inner), "the input stands in for the user")
+	require.JSONEq(t, `"find charge 42"`, string(inner[0].Data.(*event.HarnessStart).Input))
+	require.Equal(t, event.FinishReasonStop, inner[3].Data.(*event.HarnessEnd).FinishReason)
+	require.Empty(t, find[*event.User](inner), "the input stands in for the user")
 	for _, e := range events {
 		if e.Scope == "" {
 			require.NotEqual(t, "research", e.Agent)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -22,8 +23,8 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-func scopesOf(events []*agent.Event) (scopes []string) {
-	for _, e := range find[*agent.HarnessStart](events) {
+func scopesOf(events []*event.Event) (scopes []string) {
+	for _, e := range find[*event.HarnessStart](events) {
 		if e.Scope != "" {
 			scopes = append(scopes, e.Scope)
 		}
@@ -94,12 +95,12 @@ func TestParallel(t *testing.T) {
 				call := map[string]string{"left": "c1", "right": "c2"}[name]
 				require.Equal(t, call, inner[0].ParentID)
 				require.Equal(t, []string{"harness_start", "text", "tool_call", "usage", "tool_result", "text", "usage", "harness_end"}, bare(types(inner)))
-				require.Equal(t, name+" done", agent.OutputText(result(t, events, call).Output))
+				require.Equal(t, name+" done", event.OutputText(result(t, events, call).Output))
 				require.Equal(t, []llm.Message{llm.UserText("go " + name)}, s.Requests(name)[0].Messages)
 				require.NotContains(t, fmt.Sprint(s.Requests(name)[1].Messages), "hello")
 			}
 			// Both were open at once.
-			starts, ends := find[*agent.HarnessStart](events), find[*agent.HarnessEnd](events)
+			starts, ends := find[*event.HarnessStart](events), find[*event.HarnessEnd](events)
 			require.Less(t, starts[2].Seq, ends[0].Seq)
 			// The calling model reads its results in the order of its calls.
 			last := s.Requests("support")[1].Messages
@@ -135,14 +136,14 @@ func TestSameAgentTwice(t *testing.T) {
 	r := newRunner(t, support, store)
 	events, err := turn(t, r, store, "hello")
 	require.NoError(t, err)
-	require.Equal(t, "echo one", agent.OutputText(result(t, events, "c1").Output))
-	require.Equal(t, "echo two", agent.OutputText(result(t, events, "c2").Output))
+	require.Equal(t, "echo one", event.OutputText(result(t, events, "c1").Output))
+	require.Equal(t, "echo two", event.OutputText(result(t, events, "c2").Output))
 
 	// Nor does a call in the next turn know of an earlier one.
 	s.Add("support", scripted.Reply(scripted.CallID("c3", "echo", `{"input":"three"}`)), scripted.Reply(scripted.Text("ok")))
 	events, err = turn(t, r, store, "again")
 	require.NoError(t, err)
-	require.Equal(t, "echo three", agent.OutputText(result(t, events, "c3").Output))
+	require.Equal(t, "echo three", event.OutputText(result(t, events, "c3").Output))
 }
 
 func TestNested(t *testing.T) {
@@ -175,16 +176,16 @@ func TestNested(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	started := make(map[string]bool)
-	var events []*agent.Event
+	var events []*event.Event
 	for e, err := range r.Run(ctx, key, llm.UserText("hello")) {
 		require.NoError(t, err)
-		if _, ok := e.Data.(*agent.HarnessStart); ok {
+		if _, ok := e.Data.(*event.HarnessStart); ok {
 			started[e.RunID] = true
 		}
 		if e.Agent != "user" {
 			require.True(t, started[e.RunID], "a %s event of %s before its run's start", e.Type(), e.Agent)
 		}
-		if call, ok := e.Data.(*agent.ToolCall); ok && call.Name == "slow" {
+		if call, ok := e.Data.(*event.ToolCall); ok && call.Name == "slow" {
 			close(inside) // the innermost call is delivered while it runs, not after it
 		}
 		if !e.Partial {
@@ -195,14 +196,14 @@ func TestNested(t *testing.T) {
 	checkLog(t, log(t, store))
 	require.Equal(t, log(t, store), asStored(events))
 
-	starts := find[*agent.HarnessStart](events)
+	starts := find[*event.HarnessStart](events)
 	require.Len(t, starts, 3)
 	require.Equal(t, []string{"c1", "c2"}, []string{starts[1].ParentID, starts[2].ParentID})
 	require.NotEqual(t, starts[1].Scope, starts[2].Scope)
 	require.Equal(t, []llm.Message{llm.UserText("for the middle")}, s.Requests("middle")[0].Messages)
 	require.Equal(t, []llm.Message{llm.UserText("for the inner")}, s.Requests("inner")[0].Messages)
-	require.Equal(t, "inner says so", agent.OutputText(result(t, events, "c2").Output))
-	require.Equal(t, "middle says so", agent.OutputText(result(t, events, "c1").Output))
+	require.Equal(t, "inner says so", event.OutputText(result(t, events, "c2").Output))
+	require.Equal(t, "middle says so", event.OutputText(result(t, events, "c1").Output))
 }
 
 // A transfer inside moves the inner conversation only.
@@ -222,17 +223,17 @@ func TestInnerTransfer(t *testing.T) {
 	events, err := turn(t, r, store, "hello")
 	require.NoError(t, err)
 
-	transfers := find[*agent.Transfer](events)
+	transfers := find[*event.Transfer](events)
 	require.Len(t, transfers, 1)
 	scopes := scopesOf(events)
 	require.Equal(t, []string{scopes[0], scopes[0]}, scopes, "source and target share the scope")
 	require.Equal(t, scopes[0], transfers[0].Scope)
-	starts := find[*agent.HarnessStart](inScope(events, scopes[0]))
+	starts := find[*event.HarnessStart](inScope(events, scopes[0]))
 	require.Equal(t, "clerk", starts[1].Agent)
 	require.Equal(t, starts[0].RunID+":harness_end", starts[1].ParentID)
 	require.Equal(t, "desk/clerk", starts[1].Path)
-	require.Empty(t, starts[1].Data.(*agent.HarnessStart).Input, "the input stands once, at the scope's first run")
-	require.Equal(t, "42 is refunded.", agent.OutputText(result(t, events, "c1").Output))
+	require.Empty(t, starts[1].Data.(*event.HarnessStart).Input, "the input stands once, at the scope's first run")
+	require.Equal(t, "42 is refunded.", event.OutputText(result(t, events, "c1").Output))
 	require.Contains(t, fmt.Sprint(s.Requests("clerk")[0].Messages), "refund 42", "the target sees the inner conversation")
 	require.NotContains(t, fmt.Sprint(s.Requests("clerk")[0].Messages), "hello")
 
@@ -278,13 +279,13 @@ func TestInnerFailure(t *testing.T) {
 	require.Contains(t, string(res.Output), "agent research")
 	require.Contains(t, string(res.Output), "400")
 	require.False(t, result(t, events, "c2").IsError, "the other call is not touched")
-	failures := find[*agent.Failure](events)
+	failures := find[*event.Failure](events)
 	require.Len(t, failures, 1)
 	require.Equal(t, "research", failures[0].Agent)
 	require.NotEmpty(t, failures[0].Scope)
-	for _, e := range find[*agent.HarnessEnd](events) {
+	for _, e := range find[*event.HarnessEnd](events) {
 		if e.Agent == "research" {
-			require.Equal(t, agent.FinishReasonError, e.Data.(*agent.HarnessEnd).FinishReason)
+			require.Equal(t, event.FinishReasonError, e.Data.(*event.HarnessEnd).FinishReason)
 		}
 	}
 }
@@ -292,7 +293,7 @@ func TestInnerFailure(t *testing.T) {
 func TestInnerPanic(t *testing.T) {
 	s := scripted.New().
 		Add("support", scripted.Reply(scripted.CallID("c1", "bad", `{"input":"x"}`)), scripted.Reply(scripted.Text("Sorry.")))
-	bad, err := agent.New("bad", "Panics", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] { panic("boom") })
+	bad, err := agent.New("bad", "Panics", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { panic("boom") })
 	require.NoError(t, err)
 	store := sessiontest.Memory(t)
 	events, err := turn(t, newRunner(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, bad))), store), store, "hello")
@@ -315,12 +316,12 @@ func TestLimits(t *testing.T) {
 	r := newRunner(t, support, store, runner.WithLimits(limits))
 	events, err := turn(t, r, store, "hello")
 	require.ErrorIs(t, err, agent.ErrLimit)
-	require.Len(t, find[*agent.Usage](events), 4)
+	require.Len(t, find[*event.Usage](events), 4)
 	require.Contains(t, string(result(t, events, "c1").Output), "limit reached")
-	ends := find[*agent.HarnessEnd](events)
+	ends := find[*event.HarnessEnd](events)
 	require.Len(t, ends, 2)
 	for _, e := range ends {
-		require.Equal(t, agent.FinishReasonLimit, e.Data.(*agent.HarnessEnd).FinishReason)
+		require.Equal(t, event.FinishReasonLimit, e.Data.(*event.HarnessEnd).FinishReason)
 	}
 	s.Add("support", scripted.Reply(scripted.Text("Fine again.")))
 	_, err = turn(t, r, store, "and now?")
@@ -341,7 +342,7 @@ func TestStepsOfInnerRun(t *testing.T) {
 	events, err := turn(t, newRunner(t, support, store, runner.WithLimits(limits)), store, "hello")
 	require.NoError(t, err)
 	require.True(t, result(t, events, "c1").IsError)
-	require.Len(t, find[*agent.Usage](events), 5)
+	require.Len(t, find[*event.Usage](events), 5)
 }
 
 func TestTimeoutClosesInnerRun(t *testing.T) {
@@ -355,9 +356,9 @@ func TestTimeoutClosesInnerRun(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, s.Done())
 		require.True(t, result(t, events, "c1").IsError)
-		ends := find[*agent.HarnessEnd](events)
+		ends := find[*event.HarnessEnd](events)
 		require.Equal(t, "slow", ends[0].Agent)
-		require.Equal(t, agent.FinishReasonCanceled, ends[0].Data.(*agent.HarnessEnd).FinishReason)
+		require.Equal(t, event.FinishReasonCanceled, ends[0].Data.(*event.HarnessEnd).FinishReason)
 	})
 }
 
@@ -372,7 +373,7 @@ func TestNoDefaultTimeout(t *testing.T) {
 		store := sessiontest.Memory(t)
 		events, err := turn(t, newRunner(t, support, store), store, "hello")
 		require.NoError(t, err)
-		require.Equal(t, "At last.", agent.OutputText(result(t, events, "c1").Output))
+		require.Equal(t, "At last.", event.OutputText(result(t, events, "c1").Output))
 	})
 }
 
@@ -398,7 +399,7 @@ func TestCancel(t *testing.T) {
 		}
 		require.ErrorIs(t, last, cause)
 		before := log(t, store)
-		require.Empty(t, find[*agent.HarnessEnd](before))
+		require.Empty(t, find[*event.HarnessEnd](before))
 		synctest.Wait()
 		require.Len(t, log(t, store), len(before), "nothing is stored after a cancellation")
 
@@ -411,7 +412,7 @@ func TestCancel(t *testing.T) {
 
 // checkNext checks the turn after one that was cut off: all is closed, and the
 // calling model reads a result of each of its calls.
-func checkNext(t *testing.T, events []*agent.Event, requests []*llm.Request) {
+func checkNext(t *testing.T, events []*event.Event, requests []*llm.Request) {
 	t.Helper()
 	last := requests[len(requests)-1]
 	open := make(map[string]bool)
@@ -427,7 +428,7 @@ func checkNext(t *testing.T, events []*agent.Event, requests []*llm.Request) {
 		}
 	}
 	require.Empty(t, open, "calls without a result on the wire")
-	require.Equal(t, agent.FinishReasonStop, events[len(events)-1].Data.(*agent.HarnessEnd).FinishReason)
+	require.Equal(t, event.FinishReasonStop, events[len(events)-1].Data.(*event.HarnessEnd).FinishReason)
 }
 
 // The consumer may break after any event. What was delivered stays, everything
@@ -449,7 +450,7 @@ func TestBreakAnywhere(t *testing.T) {
 		store := sessiontest.Memory(t)
 		r := newRunner(t, support, store, runner.WithStreaming())
 		seen, broke := 0, false
-		var delivered []*agent.Event
+		var delivered []*event.Event
 		for e, err := range r.Run(context.Background(), key, llm.UserText("hello")) {
 			require.NoError(t, err)
 			if !e.Partial {
@@ -476,9 +477,9 @@ func TestBreakAnywhere(t *testing.T) {
 		runs := make(map[string]bool)
 		for _, e := range log(t, store) {
 			switch e.Data.(type) {
-			case *agent.HarnessStart:
+			case *event.HarnessStart:
 				runs[e.RunID] = true
-			case *agent.HarnessEnd:
+			case *event.HarnessEnd:
 				delete(runs, e.RunID)
 			}
 		}
@@ -502,15 +503,15 @@ func TestResume(t *testing.T) {
 			break
 		}
 	}
-	var events []*agent.Event
+	var events []*event.Event
 	for e, err := range newRunner(t, support, store).Resume(context.Background(), key) {
 		require.NoError(t, err)
 		events = append(events, e)
 	}
 	require.True(t, result(t, events, "c1").IsError)
-	ends := find[*agent.HarnessEnd](events)
+	ends := find[*event.HarnessEnd](events)
 	require.Equal(t, "slow", ends[0].Agent)
-	require.Equal(t, agent.FinishReasonCanceled, ends[0].Data.(*agent.HarnessEnd).FinishReason)
+	require.Equal(t, event.FinishReasonCanceled, ends[0].Data.(*event.HarnessEnd).FinishReason)
 	checkLog(t, log(t, store))
 }
 
@@ -529,13 +530,13 @@ func TestLimitsOfParallelScopes(t *testing.T) {
 		limits.ModelCalls = 2
 		events, err := turn(t, newRunner(t, support, store, runner.WithLimits(limits)), store, "hello")
 		require.ErrorIs(t, err, agent.ErrLimit)
-		require.Len(t, find[*agent.Usage](events), 2, "answers that models gave")
+		require.Len(t, find[*event.Usage](events), 2, "answers that models gave")
 	})
 }
 
 // asStored returns events without what only their consumer is told.
-func asStored(events []*agent.Event) []*agent.Event {
-	stored := make([]*agent.Event, len(events))
+func asStored(events []*event.Event) []*event.Event {
+	stored := make([]*event.Event, len(events))
 	for i, e := range events {
 		plain := *e
 		plain.Streamed = false

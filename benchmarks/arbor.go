@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -63,7 +64,7 @@ func (a *arborSystem) Turn(ctx context.Context, id, message string) (Reply, erro
 		if err != nil {
 			return reply, err
 		}
-		data, ok := e.Data.(*agent.Text)
+		data, ok := e.Data.(*event.Text)
 		switch {
 		case !ok:
 		case e.Partial:
@@ -76,7 +77,7 @@ func (a *arborSystem) Turn(ctx context.Context, id, message string) (Reply, erro
 }
 
 func (a *arborSystem) Past(ctx context.Context, id string) (Past, error) {
-	var events []*agent.Event
+	var events []*event.Event
 	for e, err := range a.store.Load(ctx, session.ID(id), 0) {
 		if err != nil {
 			return nil, err
@@ -87,7 +88,7 @@ func (a *arborSystem) Past(ctx context.Context, id string) (Past, error) {
 }
 
 func (a *arborSystem) PutBack(ctx context.Context, id string, past Past) error {
-	events := past.([]*agent.Event)
+	events := past.([]*event.Event)
 	key := session.ID(id)
 	lease, err := a.store.Acquire(ctx, key, session.Owner{})
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/checkpoint"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
@@ -20,10 +20,10 @@ func filled(t testing.TB, store session.Store, key session.Key, n int) {
 	ctx := context.Background()
 	lease, err := store.Acquire(ctx, key, session.Self())
 	require.NoError(t, err)
-	events := make([]*agent.Event, n)
+	events := make([]*event.Event, n)
 	for i := range events {
-		events[i] = &agent.Event{Seq: int64(i) + 1, ID: fmt.Sprint("e", i), TurnID: "t1", RunID: "r1", Agent: "billing", Path: "support/billing",
-			Time: time.Unix(1_800_000_000, int64(i)).UTC(), Data: &agent.Text{Content: "I see two charges of 24.90 on your card."}}
+		events[i] = &event.Event{Seq: int64(i) + 1, ID: fmt.Sprint("e", i), TurnID: "t1", RunID: "r1", Agent: "billing", Path: "support/billing",
+			Time: time.Unix(1_800_000_000, int64(i)).UTC(), Data: &event.Text{Content: "I see two charges of 24.90 on your card."}}
 	}
 	require.NoError(t, store.Append(ctx, key, 0, lease, events...))
 	require.NoError(t, store.Release(ctx, key, lease))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/session"
 )
@@ -53,7 +54,7 @@ type Checkpoint struct {
 	// transfer, or "" before the first, when it was the root.
 	Active string
 	// Events are those since the checkpoint before.
-	Events []*agent.Event
+	Events []*event.Event
 }
 
 // History yields the checkpoints of a session, oldest first. A session that does
@@ -74,7 +75,7 @@ func (s *Sessions) History(ctx context.Context, key session.Key) iter.Seq2[Check
 				}
 				c.Events = nil
 			}
-			if t, ok := e.Data.(*agent.Transfer); ok && t.Outcome == agent.TransferCommitted && e.Scope == "" {
+			if t, ok := e.Data.(*event.Transfer); ok && t.Outcome == event.TransferCommitted && e.Scope == "" {
 				active = t.To
 			}
 			c.Seq, c.Time, c.Events = e.Seq, e.Time, append(c.Events, e)
@@ -87,8 +88,8 @@ func (s *Sessions) History(ctx context.Context, key session.Key) iter.Seq2[Check
 }
 
 // between reports whether a checkpoint lies between two events of a log.
-func between(e, next *agent.Event) bool {
-	return e.Type() == agent.TypeUser || next.Type() == agent.TypeUser || !e.Time.Equal(next.Time)
+func between(e, next *event.Event) bool {
+	return e.Type() == event.TypeUser || next.Type() == event.TypeUser || !e.Time.Equal(next.Time)
 }
 
 // check reports whether a session has a checkpoint at a position. It reads two
@@ -97,7 +98,7 @@ func (s *Sessions) check(ctx context.Context, key session.Key, seq int64) error 
 	if seq == 0 {
 		return nil
 	}
-	var at *agent.Event
+	var at *event.Event
 	for e, err := range s.store.Load(ctx, key, seq-1) {
 		switch {
 		case err != nil:

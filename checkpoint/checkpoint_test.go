@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -81,17 +82,17 @@ func lastUser(messages []llm.Message) (said string) {
 	return said
 }
 
-func (d *desk) say(key session.Key, text string) []*agent.Event {
+func (d *desk) say(key session.Key, text string) []*event.Event {
 	d.t.Helper()
 	return d.collect(d.runner.Run(context.Background(), key, llm.UserText(text)))
 }
 
-func (d *desk) resume(key session.Key) []*agent.Event {
+func (d *desk) resume(key session.Key) []*event.Event {
 	d.t.Helper()
 	return d.collect(d.runner.Resume(context.Background(), key))
 }
 
-func (d *desk) collect(seq iter.Seq2[*agent.Event, error]) (events []*agent.Event) {
+func (d *desk) collect(seq iter.Seq2[*event.Event, error]) (events []*event.Event) {
 	d.t.Helper()
 	for e, err := range seq {
 		require.NoError(d.t, err)
@@ -100,7 +101,7 @@ func (d *desk) collect(seq iter.Seq2[*agent.Event, error]) (events []*agent.Even
 	return events
 }
 
-func (d *desk) log(key session.Key) []*agent.Event {
+func (d *desk) log(key session.Key) []*event.Event {
 	d.t.Helper()
 	return d.collect(d.store.Load(context.Background(), key, 0))
 }
@@ -114,7 +115,7 @@ func (d *desk) history(key session.Key) (all []checkpoint.Checkpoint) {
 	return all
 }
 
-func types(events []*agent.Event) string {
+func types(events []*event.Event) string {
 	var out []string
 	for _, e := range events {
 		out = append(out, e.Type())
@@ -226,8 +227,8 @@ func TestState(t *testing.T) {
 	lease, err := store.Acquire(ctx, s1, session.Self())
 	require.NoError(t, err)
 	for seq, delta := range []map[string]any{{"mood": "calm", "user:name": "Ann"}, {"mood": "angry", "n": 1.0}, {"mood": nil}} {
-		require.NoError(t, store.Append(ctx, s1, int64(seq), lease, &agent.Event{Seq: int64(seq) + 1, ID: fmt.Sprint(seq), TurnID: "t", RunID: "r", Agent: "a",
-			Time: time.Unix(int64(seq)+1, 0), Data: &agent.State{Delta: delta}}))
+		require.NoError(t, store.Append(ctx, s1, int64(seq), lease, &event.Event{Seq: int64(seq) + 1, ID: fmt.Sprint(seq), TurnID: "t", RunID: "r", Agent: "a",
+			Time: time.Unix(int64(seq)+1, 0), Data: &event.State{Delta: delta}}))
 	}
 	for seq, want := range []map[string]any{{}, {"mood": "calm"}, {"mood": "angry", "n": 1.0}, {"n": 1.0}} {
 		m, err := past.At(ctx, s1, int64(seq))
@@ -275,9 +276,9 @@ func TestForkAtEveryCheckpoint(t *testing.T) {
 	})
 }
 
-func said(log []*agent.Event) (text string) {
+func said(log []*event.Event) (text string) {
 	for _, e := range log {
-		if e.Type() == agent.TypeText {
+		if e.Type() == event.TypeText {
 			text = e.Text()
 		}
 	}
@@ -310,7 +311,7 @@ func TestEdit(t *testing.T) {
 		d.say(s1, "I was charged twice.")
 		d.say(s1, "Thanks.")
 		whole := d.log(s1)
-		require.Equal(t, agent.TypeUser, whole[15].Type())
+		require.Equal(t, event.TypeUser, whole[15].Type())
 		require.NoError(t, d.past.Edit(ctx, s1, 16, llm.Content{Text: "And the other one?"}, fork))
 		log := d.log(fork)
 		require.Len(t, log, 16)
@@ -352,7 +353,7 @@ func TestEdit(t *testing.T) {
 	})
 }
 
-func alone(log []*agent.Event) *conversation.Graph {
+func alone(log []*event.Event) *conversation.Graph {
 	g := conversation.New()
 	for _, e := range log {
 		g = g.Reduce(e)
@@ -434,7 +435,7 @@ func TestReplay(t *testing.T) {
 	d.say(s1, "I was charged twice.")
 	whole, asked := d.log(s1), len(d.asked)
 	for _, until := range []int64{0, 1, 7, 15} {
-		require.Equal(t, whole[:until], append([]*agent.Event{}, d.collect(d.past.Replay(context.Background(), s1, until))...))
+		require.Equal(t, whole[:until], append([]*event.Event{}, d.collect(d.past.Replay(context.Background(), s1, until))...))
 	}
 	require.Len(t, d.asked, asked)
 	require.Equal(t, 1, d.looked)
@@ -468,7 +469,7 @@ func TestEditOfAProcessThatDies(t *testing.T) {
 		}
 		log := d.log(fork)
 		require.Len(t, log, 16, "call %d", k)
-		require.Equal(t, "Hello", log[15].Data.(*agent.User).Content.Text)
+		require.Equal(t, "Hello", log[15].Data.(*event.User).Content.Text)
 		require.ErrorIs(t, d.past.Edit(ctx, s1, 16, llm.Content{Text: "Hello"}, fork), agent.ErrConflict)
 		if !died {
 			return
@@ -489,7 +490,7 @@ func (d *dying) pass() {
 	d.left--
 }
 
-func (d *dying) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*agent.Event) error {
+func (d *dying) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*event.Event) error {
 	d.pass()
 	defer d.pass()
 	return d.Store.Fork(ctx, of, seq, to, events...)
@@ -501,7 +502,7 @@ func (d *dying) Acquire(ctx context.Context, key session.Key, owner session.Owne
 	return d.Store.Acquire(ctx, key, owner)
 }
 
-func (d *dying) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+func (d *dying) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
 	d.pass()
 	defer d.pass()
 	return d.Store.Append(ctx, key, seq, lease, events...)

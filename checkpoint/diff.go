@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"iter"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -27,7 +27,7 @@ func (d *Diff) Same() bool { return len(d.A.Events) == 0 && len(d.B.Events) == 0
 // Side is what one of two sessions has for itself.
 type Side struct {
 	Key    session.Key
-	Events []*agent.Event
+	Events []*event.Event
 	// Fold is the state of the whole log: who is active, the state, what was used.
 	Fold *session.Fold
 }
@@ -91,7 +91,7 @@ func (s *Sessions) Diff(ctx context.Context, a, b session.Key) (*Diff, error) {
 }
 
 // alike reports whether two events are the same but for where and when they stand.
-func alike(a, b *agent.Event) bool {
+func alike(a, b *event.Event) bool {
 	if a.Type() != b.Type() || a.Agent != b.Agent || a.Path != b.Path || (a.Scope == "") != (b.Scope == "") {
 		return false
 	}
@@ -104,25 +104,25 @@ func alike(a, b *agent.Event) bool {
 }
 
 // anonymous returns a payload without the ids in it.
-func anonymous(data agent.EventData) agent.EventData {
+func anonymous(data event.Data) event.Data {
 	switch d := data.(type) {
-	case *agent.ToolProgress:
+	case *event.ToolProgress:
 		c := *d
 		c.ToolCallID = ""
 		return &c
-	case *agent.Relay:
+	case *event.Relay:
 		c := *d
 		c.ToolCallID = ""
 		return &c
-	case *agent.RelayResolved:
+	case *event.RelayResolved:
 		c := *d
 		c.RelayID = ""
 		return &c
-	case *agent.Transfer:
+	case *event.Transfer:
 		c := *d
 		c.ToolCallID = ""
 		return &c
-	case *agent.Discard:
+	case *event.Discard:
 		c := *d
 		c.IDs = nil
 		return &c

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -49,7 +50,7 @@ func (s *Sessions) Edit(ctx context.Context, of session.Key, seq int64, content 
 	if err != nil {
 		return err
 	}
-	if _, ok := old.Data.(*agent.User); !ok {
+	if _, ok := old.Data.(*event.User); !ok {
 		return fmt.Errorf("session %s: no user message stands at %d, but a %s event: %w", of, seq, old.Type(), agent.ErrBadInput)
 	}
 	last := time.Time{}
@@ -60,12 +61,12 @@ func (s *Sessions) Edit(ctx context.Context, of session.Key, seq int64, content 
 		}
 		last = before.Time
 	}
-	said := &agent.Event{TurnID: s.newID(), RunID: s.newID(), ParentID: old.ParentID, Agent: old.Agent, Path: old.Path, Data: &agent.User{Content: content.Stored()}}
+	said := &event.Event{TurnID: s.newID(), RunID: s.newID(), ParentID: old.ParentID, Agent: old.Agent, Path: old.Path, Data: &event.User{Content: content.Stored()}}
 	return s.store.Fork(ctx, of, seq-1, to, s.date(seq-1, last, said)...)
 }
 
 // event returns the event of a position.
-func (s *Sessions) event(ctx context.Context, key session.Key, seq int64) (*agent.Event, error) {
+func (s *Sessions) event(ctx context.Context, key session.Key, seq int64) (*event.Event, error) {
 	if seq > 0 {
 		for e, err := range s.store.Load(ctx, key, seq-1) {
 			return e, err
@@ -75,7 +76,7 @@ func (s *Sessions) event(ctx context.Context, key session.Key, seq int64) (*agen
 }
 
 // write stores the first events of a session with a lease, as a turn would.
-func (s *Sessions) write(ctx context.Context, key session.Key, events ...*agent.Event) error {
+func (s *Sessions) write(ctx context.Context, key session.Key, events ...*event.Event) error {
 	lease, err := s.store.Acquire(ctx, key, session.Self())
 	if err != nil {
 		return err
@@ -89,12 +90,12 @@ func (s *Sessions) write(ctx context.Context, key session.Key, events ...*agent.
 // date gives events that are stored in one write their positions, times and ids, and
 // returns them with the notices that they need. Each step in them, which ends with an
 // event without More, gets a time of its own.
-func (s *Sessions) date(seq int64, last time.Time, events ...*agent.Event) []*agent.Event {
+func (s *Sessions) date(seq int64, last time.Time, events ...*event.Event) []*event.Event {
 	now := s.now().UTC()
 	if !now.After(last) {
 		now = last.Add(1)
 	}
-	events = agent.BoundEvents(events)
+	events = event.BoundAll(events)
 	for i, e := range events {
 		e.Seq, e.Time = seq+int64(i)+1, now
 		if !e.More {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -53,7 +54,7 @@ type importing struct {
 	agent string
 	seen  map[string]bool // ids of calls
 
-	events   []*agent.Event
+	events   []*event.Event
 	turn     string
 	run      string // of the agent, "" if none is open
 	said     bool   // something in it, without a result since
@@ -73,7 +74,7 @@ func (i *importing) message(m llm.Message) error {
 		}
 		i.turn = i.s.newID()
 		run := i.s.newID()
-		i.events = append(i.events, &agent.Event{TurnID: i.turn, RunID: run, ParentID: i.lastNode, Agent: "user", Data: &agent.User{Content: m.Content.Stored()}})
+		i.events = append(i.events, &event.Event{TurnID: i.turn, RunID: run, ParentID: i.lastNode, Agent: "user", Data: &event.User{Content: m.Content.Stored()}})
 		i.lastNode = run + ":user"
 	case llm.RoleAssistant:
 		return i.answer(m)
@@ -90,8 +91,8 @@ func (i *importing) message(m llm.Message) error {
 	return nil
 }
 
-func (i *importing) add(data agent.EventData) *agent.Event {
-	e := &agent.Event{TurnID: i.turn, RunID: i.run, Agent: i.agent, Path: i.agent, Data: data}
+func (i *importing) add(data event.Data) *event.Event {
+	e := &event.Event{TurnID: i.turn, RunID: i.run, Agent: i.agent, Path: i.agent, Data: data}
 	i.events = append(i.events, e)
 	return e
 }
@@ -109,22 +110,22 @@ func (i *importing) answer(m llm.Message) error {
 	}
 	if i.run == "" {
 		i.run = i.s.newID()
-		i.add(&agent.HarnessStart{AgentID: i.agent}).ParentID = i.lastNode
+		i.add(&event.HarnessStart{AgentID: i.agent}).ParentID = i.lastNode
 	}
 	i.said = true
 	if m.Text != "" {
-		i.add(&agent.Text{Content: valid(m.Text)}).More = true
+		i.add(&event.Text{Content: valid(m.Text)}).More = true
 	}
 	for _, p := range m.Parts {
 		switch p := p.(type) {
 		case llm.TextPart:
-			i.add(&agent.Text{Content: valid(p.Text)}).More = true
+			i.add(&event.Text{Content: valid(p.Text)}).More = true
 		case llm.Reasoning:
 		case llm.ToolCall:
 			if !toolName.MatchString(p.Name) { // no endpoint would take it back
 				return fmt.Errorf("the tool name of a call is %.70q: 1 to 64 letters, digits, _ and - are allowed", p.Name)
 			}
-			e := i.add(&agent.ToolCall{Name: p.Name, Input: arguments(p.Arguments)})
+			e := i.add(&event.ToolCall{Name: p.Name, Input: arguments(p.Arguments)})
 			if e.ID = p.ID; i.seen[e.ID] || !usableID.MatchString(e.ID) {
 				e.ID = i.s.newID()
 			}
@@ -135,7 +136,7 @@ func (i *importing) answer(m llm.Message) error {
 			return fmt.Errorf("an assistant does not say a %T", p)
 		}
 	}
-	i.add(&agent.Usage{})
+	i.add(&event.Usage{})
 	return nil
 }
 
@@ -165,7 +166,7 @@ var (
 // arguments returns a call's arguments as the log keeps them: an object without
 // spaces between its parts.
 func arguments(s string) json.RawMessage {
-	raw := agent.ObjectInput(valid(s))
+	raw := event.ObjectInput(valid(s))
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil {
 		return raw
@@ -178,7 +179,7 @@ func (i *importing) result(r llm.ToolResult) error {
 		if w.theirs == r.CallID {
 			i.waiting = append(i.waiting[:n:n], i.waiting[n+1:]...)
 			i.said = false
-			i.add(&agent.ToolResult{Name: w.name, Output: agent.EncodeJSON(valid(r.Output)), IsError: r.IsError}).ID = w.id
+			i.add(&event.ToolResult{Name: w.name, Output: event.EncodeJSON(valid(r.Output)), IsError: r.IsError}).ID = w.id
 			return nil
 		}
 	}
@@ -193,7 +194,7 @@ func (i *importing) result(r llm.ToolResult) error {
 func (i *importing) settle() {
 	for _, w := range i.waiting {
 		i.said = false
-		i.add(&agent.ToolResult{Name: w.name, Output: agent.EncodeJSON(conversation.NoResult), IsError: true}).ID = w.id
+		i.add(&event.ToolResult{Name: w.name, Output: event.EncodeJSON(conversation.NoResult), IsError: true}).ID = w.id
 	}
 	i.waiting = nil
 }
@@ -205,7 +206,7 @@ func (i *importing) end() {
 		i.events[len(i.events)-1].More = true
 	}
 	if i.run != "" {
-		i.add(&agent.HarnessEnd{AgentID: i.agent, FinishReason: agent.FinishReasonStop})
+		i.add(&event.HarnessEnd{AgentID: i.agent, FinishReason: event.FinishReasonStop})
 		i.lastNode, i.run, i.said = i.run+":harness_end", "", false
 	}
 }

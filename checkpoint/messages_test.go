@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -33,7 +34,7 @@ func TestImportedMessagesGoOn(t *testing.T) {
 			again := conversation.Messages(alone(d.log(to)), conversation.Active{})
 			require.Equal(t, plain(messages), plain(again))
 			for _, e := range d.log(to) {
-				if call, ok := e.Data.(*agent.ToolCall); ok {
+				if call, ok := e.Data.(*event.ToolCall); ok {
 					require.NotEqual(t, agent.TransferTool, call.Name, "nobody handed over here")
 				}
 			}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"iter"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -52,8 +52,8 @@ func (m *Moment) State() map[string]any { return m.Fold.States() }
 // Replay yields the recorded events until a position, as the turns delivered them;
 // no model is asked and no tool runs. The error is [agent.ErrBadInput] if the
 // session does not reach that far.
-func (s *Sessions) Replay(ctx context.Context, key session.Key, until int64) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func (s *Sessions) Replay(ctx context.Context, key session.Key, until int64) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		at := int64(0)
 		for e, err := range s.store.Load(ctx, key, 0) {
 			if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/session"
 )
@@ -22,7 +22,7 @@ const (
 // askRows tells of a call that somebody is to decide about, with all of its arguments:
 // in one line if that is all of them, else in rows that follow the line. columns is the
 // width of the terminal, 0 for none.
-func askRows(d *agent.Relay, columns int) (line string, rows []string) {
+func askRows(d *event.Relay, columns int) (line string, rows []string) {
 	waits := " → waits for approval, call " + oneLine(d.ToolCallID)
 	if arguments, whole := visible.Inline(d.Params); whole {
 		line = oneLine(d.Tool) + "(" + arguments + ")" + waits
@@ -46,7 +46,7 @@ func grouped(n int, noun string) string {
 
 // relay shows a call that waits for an approval. Where it is decided next the printer
 // leaves that to the conversation, which has the last word of a turn.
-func (p *printer) relay(e *agent.Event, d *agent.Relay) {
+func (p *printer) relay(e *event.Event, d *event.Relay) {
 	for i, c := range p.calls {
 		if c.id == d.ToolCallID {
 			p.calls[i].paused = true
@@ -63,7 +63,7 @@ func (p *printer) relay(e *agent.Event, d *agent.Relay) {
 }
 
 // show writes calls that wait, each whole.
-func (p *program) show(w io.Writer, asked []*agent.Relay) {
+func (p *program) show(w io.Writer, asked []*event.Relay) {
 	look := p.lookOf(w)
 	var b strings.Builder
 	for _, d := range asked {
@@ -80,7 +80,7 @@ func (p *program) show(w io.Writer, asked []*agent.Relay) {
 
 // show shows calls that wait: in a chat on a terminal page by page, and beside JSON on
 // standard error.
-func (c *conversation) show(asked []*agent.Relay) {
+func (c *conversation) show(asked []*event.Relay) {
 	switch {
 	case c.pages != nil:
 		for _, d := range asked {
@@ -95,7 +95,7 @@ func (c *conversation) show(asked []*agent.Relay) {
 
 // page shows a call that waits on the chat's terminal. Who stops reading is told how
 // much is left.
-func (c *conversation) page(d *agent.Relay) {
+func (c *conversation) page(d *event.Relay) {
 	look := c.p.lookOf(c.p.Stdout)
 	line, rows := askRows(d, look.columns)
 	fmt.Fprintln(c.p.Stdout, "  "+look.paint(bold, line))
@@ -116,7 +116,7 @@ func (c *conversation) page(d *agent.Relay) {
 
 // asked reads a session's log: what it amounts to, and the calls that somebody is
 // asked about.
-func (db *database) asked(ctx context.Context, key session.Key) ([]*agent.Relay, *session.Fold, error) {
+func (db *database) asked(ctx context.Context, key session.Key) ([]*event.Relay, *session.Fold, error) {
 	fold := &session.Fold{}
 	for e, err := range db.Load(ctx, key, 0) {
 		if err != nil {

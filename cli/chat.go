@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/runner"
 )
 
@@ -130,7 +130,7 @@ func (c *conversation) line(ctx context.Context, line string) (quit bool, err er
 	if err != nil {
 		return false, err
 	}
-	return false, c.turn(ctx, func(ctx context.Context) iter.Seq2[*agent.Event, error] { return c.Run(ctx, c.key, msg) })
+	return false, c.turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] { return c.Run(ctx, c.key, msg) })
 }
 
 func (c *conversation) slash(ctx context.Context, line string) (quit bool, err error) {
@@ -171,7 +171,7 @@ func (c *conversation) showWaiting(ctx context.Context, call string) error {
 		asked = nil
 	}
 	if call != "" {
-		asked = slices.DeleteFunc(asked, func(d *agent.Relay) bool { return d.ToolCallID != call })
+		asked = slices.DeleteFunc(asked, func(d *event.Relay) bool { return d.ToolCallID != call })
 	}
 	switch {
 	case len(asked) > 0:
@@ -199,7 +199,7 @@ func (c *conversation) goOn(ctx context.Context, line string) error {
 		decisions = append(decisions, runner.Deny(call, strings.TrimSpace(reason)))
 	}
 	some := false
-	err := c.turn(ctx, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+	err := c.turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] {
 		return noting(c.Resume(ctx, c.key, decisions...), &some)
 	})
 	if err == nil && !some {

@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/checkpoint"
 	graph "github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/oddbytes"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
@@ -30,8 +31,8 @@ func FuzzReadChat(f *testing.F) {
 		f.Add(seed)
 	}
 	for _, odd := range oddbytes.JSON() {
-		f.Add(`[{"role":"user","content":"Hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"k","function":{"name":"f","arguments":` + string(agent.EncodeJSON(`{"a":`+odd+`}`)) +
-			`}}]},{"role":"tool","tool_call_id":"k","content":` + string(agent.EncodeJSON(odd)) + `}]`)
+		f.Add(`[{"role":"user","content":"Hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"k","function":{"name":"f","arguments":` + string(event.EncodeJSON(`{"a":`+odd+`}`)) +
+			`}}]},{"role":"tool","tool_call_id":"k","content":` + string(event.EncodeJSON(odd)) + `}]`)
 		f.Add(`[{"role":"user","content":` + odd + `,"n":` + odd + `}]`)
 	}
 	store, err := sqlite.Open(filepath.Join(f.TempDir(), "sessions.db"))
@@ -69,7 +70,7 @@ func FuzzReadChat(f *testing.F) {
 func lengthOf(t *testing.T, store session.Store, key session.Key) (n int64) {
 	for e, err := range store.Load(t.Context(), key, 0) {
 		require.NoError(t, err)
-		require.NotEqual(t, agent.TypeUnreadable, e.Type())
+		require.NotEqual(t, event.TypeUnreadable, e.Type())
 		n = e.Seq
 	}
 	return n

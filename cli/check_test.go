@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
@@ -21,12 +21,12 @@ func TestSessionsCheck(t *testing.T) {
 	// Another program writes a second end of a run.
 	store, err := sqlite.Open(s.db)
 	require.NoError(t, err)
-	var last *agent.Event
+	var last *event.Event
 	for e, err := range store.Load(t.Context(), session.ID("story"), 0) {
 		require.NoError(t, err)
 		last = e
 	}
-	require.Equal(t, agent.TypeHarnessEnd, last.Type())
+	require.Equal(t, event.TypeHarnessEnd, last.Type())
 	lease, err := store.Acquire(t.Context(), session.ID("story"), session.Owner{Host: "test"})
 	require.NoError(t, err)
 	again := *last

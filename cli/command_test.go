@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -137,13 +137,13 @@ func TestJSON(t *testing.T) {
 	var types []string
 	lines := bufio.NewScanner(strings.NewReader(got.out))
 	for lines.Scan() {
-		var e agent.Event
+		var e event.Event
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &e), lines.Text())
 		back, err := e.MarshalJSON()
 		require.NoError(t, err)
 		require.Equal(t, lines.Text(), string(back))
 		types = append(types, e.Type())
-		if u, ok := e.Data.(*agent.User); ok {
+		if u, ok := e.Data.(*event.User); ok {
 			require.Equal(t, words, u.Content.Text)
 		}
 	}

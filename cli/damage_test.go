@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // TestDamagedSession damages each event of a session in turn. Every command about it
@@ -45,9 +45,9 @@ func TestDamagedSession(t *testing.T) {
 			}
 			lines := strings.Split(strings.TrimSpace(s.sessions(t, "export", "story").out), "\n")
 			require.Len(t, lines, events)
-			var e agent.Event
+			var e event.Event
 			require.NoError(t, e.UnmarshalJSON([]byte(lines[seq-1])))
-			require.Equal(t, agent.TypeUnreadable, e.Type())
+			require.Equal(t, event.TypeUnreadable, e.Type())
 			for _, args := range [][]string{{"ls"}, {"show", "story", "--json"}, {"export", "story", "--format", "html"}, {"export", "story", "--format", "openai"},
 				{"diff", "story", "story"}} {
 				s.sessions(t, args...)

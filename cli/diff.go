@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/checkpoint"
+	"github.com/agentarbor/arbor/event"
 )
 
 func (p *program) diffCommand() *cobra.Command {
@@ -38,11 +38,11 @@ type jsonDiff struct {
 
 type jsonSide struct {
 	jsonMoment
-	Events []*agent.Event `json:"events"`
+	Events []*event.Event `json:"events"`
 }
 
 func sideJSON(s checkpoint.Side) jsonSide {
-	return jsonSide{momentJSON(s.Key, s.Fold), append([]*agent.Event{}, s.Events...)}
+	return jsonSide{momentJSON(s.Key, s.Fold), append([]*event.Event{}, s.Events...)}
 }
 
 func (p *program) diffSessions(cmd *cobra.Command, args []string) error {
@@ -81,7 +81,7 @@ func (s *past) common(cmd *cobra.Command, d *checkpoint.Diff) (string, error) {
 		if d.Shared == d.Common {
 			how = "They share the first"
 		}
-		var last []*agent.Event
+		var last []*event.Event
 		for c, err := range s.History(cmd.Context(), s.Key) {
 			if err != nil {
 				return "", err
@@ -166,5 +166,5 @@ func stateWords(state map[string]any, key string) string {
 	if !ok {
 		return ""
 	}
-	return agent.OutputText(agent.EncodeJSON(value))
+	return event.OutputText(event.EncodeJSON(value))
 }

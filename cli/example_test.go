@@ -9,13 +9,14 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/event"
 )
 
 // A program with a tree of its own calls Main; a test of it calls Run.
 func ExampleRun() {
-	greet := func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
-			yield(&agent.Event{Data: &agent.Text{Content: "Hello."}}, nil)
+	greet := func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.Text{Content: "Hello."}}, nil)
 		}
 	}
 	root, err := agent.New("greeter", "Greets.", greet)

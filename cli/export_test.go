@@ -14,8 +14,8 @@ import (
 	goopenai "github.com/sashabaranov/go-openai"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -239,7 +239,7 @@ func TestExportAt(t *testing.T) {
 	s := tell(t)
 	lines := strings.Split(strings.TrimSpace(s.sessions(t, "export", "story", "--at", "9").out), "\n")
 	require.Len(t, lines, 9)
-	var e agent.Event
+	var e event.Event
 	require.NoError(t, json.Unmarshal([]byte(lines[8]), &e))
 	require.Equal(t, "c2", e.Scope)
 	got := s.sessions(t, "export", "story", "--format", "md", "--at", "9").out

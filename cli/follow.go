@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -40,7 +40,7 @@ const pollInterval = 250 * time.Millisecond
 // jsonEntry is the form of sessions follow --json.
 type jsonEntry struct {
 	ID    string       `json:"id"`
-	Event *agent.Event `json:"event"`
+	Event *event.Event `json:"event"`
 }
 
 func (p *program) followSession(cmd *cobra.Command, args []string) error {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -67,11 +67,11 @@ func (f *following) until(t *testing.T, text string) string {
 	}
 }
 
-func entry(t *testing.T, line string) (id string, e agent.Event) {
+func entry(t *testing.T, line string) (id string, e event.Event) {
 	t.Helper()
 	var got struct {
 		ID    string
-		Event *agent.Event
+		Event *event.Event
 	}
 	got.Event = &e
 	require.NoError(t, json.Unmarshal([]byte(line), &got), line)
@@ -102,7 +102,7 @@ func TestFollowEntries(t *testing.T) {
 	require.Len(t, lines, 2)
 	id, e := entry(t, lines[1])
 	require.Equal(t, "27-0", id)
-	require.Equal(t, agent.TypeHarnessEnd, e.Type())
+	require.Equal(t, event.TypeHarnessEnd, e.Type())
 	got = s.sessions(t, "follow", "story", "--json", "--until-end", "--after", "20-0")
 	require.Equal(t, 7, strings.Count(got.out, "\n"), "not the end of the turn before")
 	require.Equal(t, s.sessions(t, "show", "story").out, s.sessions(t, "follow", "story", "--until-end").out)

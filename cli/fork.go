@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 func (p *program) forkCommand() *cobra.Command {
@@ -118,7 +118,7 @@ func (s *past) userMessages(ctx context.Context) ([]int64, error) {
 		if err != nil {
 			return nil, err
 		}
-		if e.Type() == agent.TypeUser {
+		if e.Type() == event.TypeUser {
 			said = append(said, e.Seq)
 		}
 	}

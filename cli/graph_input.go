@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // readInput returns the input as JSON in one line.
@@ -16,7 +16,7 @@ func (g *graphRun) readInput() (json.RawMessage, error) {
 		if !utf8.ValidString(g.text) {
 			return nil, usagef("--text is not valid UTF-8")
 		}
-		return agent.EncodeJSON(g.text), nil
+		return event.EncodeJSON(g.text), nil
 	}
 	data, from := []byte(g.input), "--input"
 	var err error
@@ -58,5 +58,5 @@ func checkInput(data []byte, from string) (json.RawMessage, error) {
 	if err := json.Unmarshal([]byte(text), &raw); err != nil {
 		return nil, usagef("%s is not JSON (%w): a text needs quotes of its own, such as '\"%s\"', or --text TEXT", from, err, cut(oneLine(strings.Trim(text, `"`)), 20))
 	}
-	return agent.EncodeJSON(raw), nil
+	return event.EncodeJSON(raw), nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -103,7 +104,7 @@ func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.A
 
 // follow waits for the end of a run, and shows on a terminal which agent is at work. It
 // returns whether anything happened at all, and how the graph's own run ended.
-func (g *graphRun) follow(events iter.Seq2[*agent.Event, error]) (began bool, end agent.FinishReason, failed error) {
+func (g *graphRun) follow(events iter.Seq2[*event.Event, error]) (began bool, end event.FinishReason, failed error) {
 	spin := newSpinner(g.p.Stdout, g.p.lookOf(g.p.Stdout))
 	defer spin.hide()
 	for e, err := range events {
@@ -112,9 +113,9 @@ func (g *graphRun) follow(events iter.Seq2[*agent.Event, error]) (began bool, en
 		}
 		began = true
 		switch d := e.Data.(type) {
-		case *agent.HarnessStart:
+		case *event.HarnessStart:
 			spin.show(e.Agent)
-		case *agent.HarnessEnd:
+		case *event.HarnessEnd:
 			if e.Scope == "" {
 				end = d.FinishReason
 			}
@@ -124,7 +125,7 @@ func (g *graphRun) follow(events iter.Seq2[*agent.Event, error]) (began bool, en
 }
 
 // log returns the events of the session, and what they amount to.
-func (c *conversation) log(ctx context.Context) (log []*agent.Event, fold *session.Fold, err error) {
+func (c *conversation) log(ctx context.Context) (log []*event.Event, fold *session.Fold, err error) {
 	fold = &session.Fold{}
 	for e, err := range c.db.Load(ctx, c.key, 0) {
 		if err != nil {
@@ -136,8 +137,8 @@ func (c *conversation) log(ctx context.Context) (log []*agent.Event, fold *sessi
 	return log, fold, nil
 }
 
-func each(log []*agent.Event) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func each(log []*event.Event) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		for _, e := range log {
 			if !yield(e, nil) {
 				return
@@ -147,10 +148,10 @@ func each(log []*agent.Event) iter.Seq2[*agent.Event, error] {
 }
 
 // failures returns the last errors of agents, by their names.
-func failures(log []*agent.Event) map[string]string {
+func failures(log []*event.Event) map[string]string {
 	said := make(map[string]string)
 	for _, e := range log {
-		if d, ok := e.Data.(*agent.Failure); ok {
+		if d, ok := e.Data.(*event.Failure); ok {
 			said[e.Agent] = d.Message
 		}
 	}
@@ -162,14 +163,14 @@ type question struct {
 	Agent, Question string
 }
 
-func questionOf(d *agent.Relay) (q question) {
+func questionOf(d *event.Relay) (q question) {
 	_ = json.Unmarshal(d.Params, &q) // those of another tool's call ask nothing
 	return q
 }
 
 // waiting shows which agents wait for a person and what they would get, and tells how to
 // decide about them.
-func (g *graphRun) waiting(c *conversation, asked []*agent.Relay) {
+func (g *graphRun) waiting(c *conversation, asked []*event.Relay) {
 	c.show(asked)
 	for _, d := range asked {
 		q := questionOf(d)

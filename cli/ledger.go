@@ -10,7 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -36,13 +36,13 @@ type ledgerRow struct {
 	Unpriced     []string `json:"unpriced,omitempty"`
 }
 
-func (l *ledger) event(e *agent.Event) {
+func (l *ledger) event(e *event.Event) {
 	switch d := e.Data.(type) {
-	case *agent.Usage:
+	case *event.Usage:
 		r := l.row(e.Agent)
 		r.Answers++
 		l.spend(r, d)
-	case *agent.Discard:
+	case *event.Discard:
 		r := l.row(e.Agent)
 		r.Discarded++
 		if d.Usage != nil {
@@ -51,7 +51,7 @@ func (l *ledger) event(e *agent.Event) {
 	}
 }
 
-func (l *ledger) spend(r *ledgerRow, u *agent.Usage) {
+func (l *ledger) spend(r *ledgerRow, u *event.Usage) {
 	counted := u.Counted()
 	r.add(counted)
 	if l.prices == nil {

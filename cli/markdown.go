@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
@@ -17,7 +18,7 @@ type markdown struct {
 	asked map[string]string // the tools that approvals were asked for
 }
 
-func (m *markdown) event(e *agent.Event) {
+func (m *markdown) event(e *event.Event) {
 	if m.calls == nil {
 		m.calls, m.asked = make(map[string]string), make(map[string]string)
 		fmt.Fprintf(m.w, "# Session %s\n", oneLine(m.title))
@@ -26,15 +27,15 @@ func (m *markdown) event(e *agent.Event) {
 		return // what came of it is the result of the call that opened the scope
 	}
 	switch d := e.Data.(type) {
-	case *agent.User:
+	case *event.User:
 		m.say("user", d.Content.PlainText())
-	case *agent.Text:
+	case *event.Text:
 		m.say(e.Agent, d.Content)
-	case *agent.ToolCall:
+	case *event.ToolCall:
 		if d.Name != agent.TransferTool {
 			m.calls[e.ID] = callLine(d)
 		}
-	case *agent.ToolResult:
+	case *event.ToolResult:
 		if call, ok := m.calls[e.ID]; ok {
 			delete(m.calls, e.ID)
 			told, rows := resultLines(d)
@@ -43,28 +44,28 @@ func (m *markdown) event(e *agent.Event) {
 				fmt.Fprintf(m.w, "> - %s\n", row)
 			}
 		}
-	case *agent.Relay:
+	case *event.Relay:
 		m.ask(e, d)
-	case *agent.RelayResolved:
+	case *event.RelayResolved:
 		m.decided(d)
-	case *agent.Transfer:
+	case *event.Transfer:
 		switch {
-		case d.Outcome != agent.TransferCommitted:
+		case d.Outcome != event.TransferCommitted:
 			m.note("%s → %s %s", d.From, d.To, d.Outcome)
 		case d.Reason == "":
 			m.note("%s → %s", d.From, d.To)
 		default:
 			m.note("%s → %s (%s)", d.From, d.To, d.Reason)
 		}
-	case *agent.Notice:
+	case *event.Notice:
 		m.note("%s", d.Message)
-	case *agent.Unknown:
+	case *event.Unknown:
 		if told := unreadable(e, d); told != "" {
 			m.note("%s", told)
 		}
-	case *agent.Compaction:
+	case *event.Compaction:
 		m.note("%s", compacted(e, d))
-	case *agent.Failure:
+	case *event.Failure:
 		m.note("%s failed: %s", e.Agent, d.Message)
 	}
 }
@@ -73,7 +74,7 @@ func (m *markdown) finish() {}
 
 // ask shows a call that waits for an approval with all of its arguments, as code in
 // which nothing is markup.
-func (m *markdown) ask(e *agent.Event, d *agent.Relay) {
+func (m *markdown) ask(e *event.Event, d *event.Relay) {
 	m.asked[e.ID] = d.Tool
 	m.note("%s asks for approval of %s, call %s, with %s of arguments:", e.Agent, d.Tool, d.ToolCallID, grouped(len(d.Params), "byte"))
 	for _, line := range append([]string{""}, visible.Arguments(d.Params)...) {
@@ -81,7 +82,7 @@ func (m *markdown) ask(e *agent.Event, d *agent.Relay) {
 	}
 }
 
-func (m *markdown) decided(d *agent.RelayResolved) {
+func (m *markdown) decided(d *event.RelayResolved) {
 	said := "denied: "
 	if d.Approved {
 		said = "approved: "

@@ -8,9 +8,9 @@ import (
 	"html/template"
 	"strings"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/checkpoint"
 	graph "github.com/agentarbor/arbor/conversation" // the name is a type of this package
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 )
@@ -110,21 +110,21 @@ type pager struct {
 
 // collect takes a line of the event, if it is one of those that a thread does not
 // show, to stand behind a node.
-func (p *pager) collect(e *agent.Event, behind string) {
+func (p *pager) collect(e *event.Event, behind string) {
 	line := ""
 	switch d := e.Data.(type) {
-	case *agent.Transfer:
+	case *event.Transfer:
 		line = d.From + " → " + d.To
-		if d.Outcome != agent.TransferCommitted {
+		if d.Outcome != event.TransferCommitted {
 			line += " " + string(d.Outcome)
 		}
 		if d.Reason != "" {
 			line += " (" + d.Reason + ")"
 		}
 		p.calls[d.ToolCallID] = true
-	case *agent.Notice:
+	case *event.Notice:
 		line = d.Message
-	case *agent.Compaction:
+	case *event.Compaction:
 		line = compacted(e, d)
 	default:
 		return
@@ -199,7 +199,7 @@ func (p *pager) hue(who string) int {
 }
 
 func (p *pager) call(c graph.ViewCall) htmlCall {
-	out := htmlCall{Name: oneLine(c.Name), Line: callLine(&agent.ToolCall{Name: c.Name, Input: c.Input}),
+	out := htmlCall{Name: oneLine(c.Name), Line: callLine(&event.ToolCall{Name: c.Name, Input: c.Input}),
 		Input: strings.Join(visible.Arguments(c.Input), "\n"), Waits: c.Approval == "pending", Failed: c.Status == graph.StatusError}
 	switch {
 	case c.Approval == "pending":
@@ -217,7 +217,7 @@ func (p *pager) call(c graph.ViewCall) htmlCall {
 		out.Output = visible.Text(indented(c.Output))
 	}
 	for _, progress := range c.Progress {
-		out.Progress = append(out.Progress, oneLine(agent.OutputText(progress)))
+		out.Progress = append(out.Progress, oneLine(event.OutputText(progress)))
 	}
 	for _, b := range c.Branches {
 		out.Branches = append(out.Branches, p.entries(b))

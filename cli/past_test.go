@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
 
@@ -67,7 +67,7 @@ support: One <moment>.
 	got = s.sessions(t, "show", "story", "--at", "5", "--json")
 	require.Equal(t, 5, strings.Count(got.out, "\n"))
 	require.Empty(t, got.err)
-	var last agent.Event
+	var last event.Event
 	require.NoError(t, json.Unmarshal([]byte(got.out[strings.LastIndex(strings.TrimSpace(got.out), "\n")+1:]), &last))
 	require.EqualValues(t, 5, last.Seq)
 	require.Contains(t, s.sessions(t, "show", "story", "--at", "6", "--usage").out, "total    1        0          100")
@@ -313,7 +313,7 @@ $`), got.out)
 		A, B   struct {
 			Session, Active string
 			Seq             int64
-			Events          []agent.Event
+			Events          []event.Event
 		}
 	}
 	got = s.sessions(t, "diff", "short", "story", "--json")

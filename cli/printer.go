@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
@@ -33,7 +34,7 @@ type printer struct {
 
 type pendingCall struct {
 	id     string
-	call   *agent.ToolCall
+	call   *event.ToolCall
 	scope  string
 	paused bool
 }
@@ -44,49 +45,49 @@ func newPrinter(w io.Writer, l look, tree *agent.Tree) *printer {
 
 // event shows one event. Events of inner scopes are indented, and their words
 // left out: they come back as the result of the call that opened the scope.
-func (p *printer) event(e *agent.Event) {
+func (p *printer) event(e *event.Event) {
 	switch d := e.Data.(type) {
-	case *agent.User:
+	case *event.User:
 		if p.transcript {
 			p.line("%s: %s", p.look.paint(bold, "user"), visible.Text(d.Content.PlainText()))
 		}
-	case *agent.HarnessStart:
+	case *event.HarnessStart:
 		p.wait(e.Agent)
-	case *agent.Text:
+	case *event.Text:
 		if e.Scope == "" {
 			p.text(e, d.Content)
 		}
-	case *agent.ToolCall:
+	case *event.ToolCall:
 		if !p.isTransfer(d.Name) {
 			p.calls = append(p.calls, pendingCall{id: e.ID, call: d, scope: e.Scope})
 			p.wait(e.Agent + ": " + d.Name)
 		}
-	case *agent.ToolProgress:
-		p.wait(e.Agent + ": " + d.Name + " " + agent.OutputText(d.Content))
-	case *agent.ToolResult:
+	case *event.ToolProgress:
+		p.wait(e.Agent + ": " + d.Name + " " + event.OutputText(d.Content))
+	case *event.ToolResult:
 		p.result(e, d)
-	case *agent.Relay:
+	case *event.Relay:
 		p.relay(e, d)
-	case *agent.Transfer:
+	case *event.Transfer:
 		p.transfer(e, d)
-	case *agent.Notice:
+	case *event.Notice:
 		p.line("%s", p.look.paint(faint, "("+oneLine(d.Message)+")"))
-	case *agent.Unknown:
+	case *event.Unknown:
 		if told := unreadable(e, d); told != "" {
 			p.line("%s", p.look.paint(red, "("+told+")"))
 		}
-	case *agent.Compaction:
+	case *event.Compaction:
 		p.line("%s", p.look.paint(faint, "("+compacted(e, d)+")"))
-	case *agent.Discard:
+	case *event.Discard:
 		p.discard(d)
-	case *agent.Failure:
+	case *event.Failure:
 		switch {
-		case agent.Conductor(e.Scope) != "":
+		case event.ParentRun(e.Scope) != "":
 			p.node(e, p.look.paint(red, "failed: "+cut(oneLine(d.Message), maxResult)))
 		case p.transcript:
 			p.line("%s", p.look.paint(red, "("+oneLine(e.Agent)+" failed: "+oneLine(d.Message)+")"))
 		}
-	case *agent.HarnessEnd:
+	case *event.HarnessEnd:
 		p.end(e, d)
 	}
 }
@@ -125,7 +126,7 @@ func (p *printer) closeLine() {
 }
 
 // text prints a delta, or a block of which no deltas came.
-func (p *printer) text(e *agent.Event, words string) {
+func (p *printer) text(e *event.Event, words string) {
 	switch {
 	case !e.Partial && p.streamed[e.ID]:
 		delete(p.streamed, e.ID)
@@ -159,14 +160,14 @@ func (p *printer) text(e *agent.Event, words string) {
 }
 
 // compacted says that an agent's view was cut; people keep seeing all of it.
-func compacted(e *agent.Event, d *agent.Compaction) string {
+func compacted(e *event.Event, d *event.Compaction) string {
 	if d.Summary == "" {
 		return e.Agent + " no longer sees the oldest part of the conversation"
 	}
 	return e.Agent + " now sees a summary of the oldest part of the conversation"
 }
 
-func (p *printer) discard(d *agent.Discard) {
+func (p *printer) discard(d *event.Discard) {
 	shown := false
 	for _, id := range d.IDs {
 		shown = shown || p.streamed[id]
@@ -177,7 +178,7 @@ func (p *printer) discard(d *agent.Discard) {
 	}
 }
 
-func (p *printer) result(e *agent.Event, d *agent.ToolResult) {
+func (p *printer) result(e *event.Event, d *event.ToolResult) {
 	i := slices.IndexFunc(p.calls, func(c pendingCall) bool { return c.id == e.ID })
 	if i < 0 { // a transfer's, or of a call that another process showed
 		if !p.isTransfer(d.Name) {
@@ -199,16 +200,16 @@ func (p *printer) result(e *agent.Event, d *agent.ToolResult) {
 	p.wait(e.Agent)
 }
 
-func (p *printer) transfer(e *agent.Event, d *agent.Transfer) {
+func (p *printer) transfer(e *event.Event, d *event.Transfer) {
 	told := oneLine(d.From) + " → " + oneLine(d.To)
 	reason := cut(oneLine(d.Reason), maxResult)
 	switch d.Outcome {
-	case agent.TransferCommitted:
+	case event.TransferCommitted:
 		told = p.look.paint(green, told)
 		if reason != "" {
 			told += " (" + reason + ")"
 		}
-	case agent.TransferConflict:
+	case event.TransferConflict:
 		return // the one that won is shown
 	default:
 		told = p.look.paint(red, told+" "+string(d.Outcome))
@@ -217,10 +218,10 @@ func (p *printer) transfer(e *agent.Event, d *agent.Transfer) {
 }
 
 // end shows why a run ended, if the words do not tell it.
-func (p *printer) end(e *agent.Event, d *agent.HarnessEnd) {
+func (p *printer) end(e *event.Event, d *event.HarnessEnd) {
 	if e.Scope != "" {
-		if d.Output != nil && agent.Conductor(e.Scope) != "" { // an agent tool's words are the result of its call
-			told, _ := resultLines(&agent.ToolResult{Output: d.Output})
+		if d.Output != nil && event.ParentRun(e.Scope) != "" { // an agent tool's words are the result of its call
+			told, _ := resultLines(&event.ToolResult{Output: d.Output})
 			p.node(e, told)
 		}
 		return
@@ -228,15 +229,15 @@ func (p *printer) end(e *agent.Event, d *agent.HarnessEnd) {
 	p.spin.hide() // who follows a session may see nothing more for long
 	told := ""
 	switch d.FinishReason {
-	case agent.FinishReasonLength:
+	case event.FinishReasonLength:
 		told = "the model's answer was cut off at its length limit"
-	case agent.FinishReasonContentFilter:
+	case event.FinishReasonContentFilter:
 		told = "the endpoint's content filter stopped the answer"
-	case agent.FinishReasonCanceled:
+	case event.FinishReasonCanceled:
 		if p.transcript { // elsewhere it closes a turn that was told of already
 			told = "interrupted"
 		}
-	case agent.FinishReasonLimit:
+	case event.FinishReasonLimit:
 		told = "stopped at a limit of the turn"
 	}
 	if told != "" {
@@ -245,7 +246,7 @@ func (p *printer) end(e *agent.Event, d *agent.HarnessEnd) {
 }
 
 // node shows what became of a node of a graph, in a line as those of tools.
-func (p *printer) node(e *agent.Event, told string) {
+func (p *printer) node(e *event.Event, told string) {
 	p.line("%s%s → %s", indent(""), p.look.paint(faint, oneLine(e.Agent)), told)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
@@ -23,11 +24,11 @@ var programs = map[string]func(){
 	"stubborn": func() { cli.Main(cli.WithTree(node("stubborn", text("working"), nil))) },
 	// pause waits for an approval.
 	"pause": func() {
-		relay := &agent.Event{Data: &agent.Relay{Kind: "permission", ToolCallID: "c1", Tool: "refund", Params: []byte(`{"id":7}`)}}
-		cli.Main(cli.WithTree(node("pause", relay, &agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonInputRequired}})))
+		relay := &event.Event{Data: &event.Relay{Kind: "permission", ToolCallID: "c1", Tool: "refund", Params: []byte(`{"id":7}`)}}
+		cli.Main(cli.WithTree(node("pause", relay, &event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}})))
 	},
 	// endless never comes to an end.
-	"endless": func() { cli.Main(cli.WithTree(node("endless", &agent.Event{Data: &agent.Continue{}}))) },
+	"endless": func() { cli.Main(cli.WithTree(node("endless", &event.Event{Data: &event.Continue{}}))) },
 	// twice has two agents of one name, and one with a reserved name.
 	"twice": func() {
 		child, grandchild := node("same"), node("user")
@@ -55,16 +56,16 @@ var programs = map[string]func(){
 	"embedded": func() { cli.Main(cli.WithName("helpdesk"), cli.WithFiles(os.DirFS("testdata"), "desk")) },
 }
 
-func text(s string) *agent.Event { return &agent.Event{Data: &agent.Text{Content: s}} }
+func text(s string) *event.Event { return &event.Event{Data: &event.Text{Content: s}} }
 
-func never(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-	return func(func(*agent.Event, error) bool) {}
+func never(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return func(func(*event.Event, error) bool) {}
 }
 
 // node makes an agent that yields these events; nil stands for blocking for ever.
-func node(name string, events ...*agent.Event) agent.Agent {
-	run := func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+func node(name string, events ...*event.Event) agent.Agent {
+	run := func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			for _, e := range events {
 				if e == nil {
 					select {}
@@ -88,6 +89,6 @@ func (r reserved) Name() string                 { return r.name }
 func (r reserved) Description() string          { return "" }
 func (r reserved) SubAgents() []agent.Agent     { return nil }
 func (r reserved) FindAgent(string) agent.Agent { return nil }
-func (r reserved) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+func (r reserved) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 	return never(ctx, inv)
 }

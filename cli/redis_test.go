@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
@@ -50,7 +50,7 @@ func TestFollowThroughRedis(t *testing.T) {
 
 	got := s.sessions(t, "follow", "s1", "--json", "--after", id, "--until-end", "--redis", r.URL())
 	_, e = entry(t, got.out[strings.LastIndex(strings.TrimSpace(got.out), "\n")+1:])
-	require.Equal(t, agent.TypeHarnessEnd, e.Type())
+	require.Equal(t, event.TypeHarnessEnd, e.Type())
 	require.NotContains(t, got.out, `"seq":2,`)
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 func (p *program) replayCommand() *cobra.Command {
@@ -64,7 +64,7 @@ type player struct {
 	last  time.Time
 }
 
-func (p *player) event(e *agent.Event) {
+func (p *player) event(e *event.Event) {
 	if !p.last.IsZero() {
 		sleep(p.ctx, pause(e.Time.Sub(p.last), p.speed))
 	}

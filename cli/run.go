@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/runner"
 )
 
@@ -32,7 +32,7 @@ func (p *program) runTurn(cmd *cobra.Command, path string, args []string) error 
 	if err != nil {
 		return err
 	}
-	err = c.turn(cmd.Context(), func(ctx context.Context) iter.Seq2[*agent.Event, error] { return c.Run(ctx, c.key, msg) })
+	err = c.turn(cmd.Context(), func(ctx context.Context) iter.Seq2[*event.Event, error] { return c.Run(ctx, c.key, msg) })
 	switch {
 	case cutOff(err) && c.persistent():
 		p.say("interrupted; to go on: %s", c.again("resume"))
@@ -96,7 +96,7 @@ func (p *program) resumeTurn(cmd *cobra.Command, path string, _ []string) error 
 		}
 	}
 	some := false
-	err = c.turn(cmd.Context(), func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+	err = c.turn(cmd.Context(), func(ctx context.Context) iter.Seq2[*event.Event, error] {
 		if out, ok := c.out.(*printer); ok {
 			out.wait("waiting for the session")
 		}
@@ -113,8 +113,8 @@ func (p *program) resumeTurn(cmd *cobra.Command, path string, _ []string) error 
 }
 
 // noting reports in some whether the sequence yielded something.
-func noting(seq iter.Seq2[*agent.Event, error], some *bool) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func noting(seq iter.Seq2[*event.Event, error], some *bool) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		for e, err := range seq {
 			*some = true
 			if !yield(e, err) {

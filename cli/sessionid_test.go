@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -28,7 +28,7 @@ func TestSessionsTakeWhatListPrints(t *testing.T) {
 	for _, key := range keys {
 		lease, err := store.Acquire(t.Context(), key, session.Self())
 		require.NoError(t, err)
-		said := &agent.Event{ID: "e", TurnID: "t", RunID: "r", Agent: "user", Seq: 1, Time: storyAt, Data: &agent.User{Content: llm.Content{Text: "I am " + key.String()}}}
+		said := &event.Event{ID: "e", TurnID: "t", RunID: "r", Agent: "user", Seq: 1, Time: storyAt, Data: &event.User{Content: llm.Content{Text: "I am " + key.String()}}}
 		require.NoError(t, store.Append(t.Context(), key, 0, lease, said))
 		require.NoError(t, store.Release(t.Context(), key, lease))
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -99,7 +99,7 @@ func (p *program) shown() (sink, error) {
 // nothing is a sink that shows nothing.
 type nothing struct{}
 
-func (nothing) event(*agent.Event) {}
+func (nothing) event(*event.Event) {}
 func (nothing) finish()            {}
 
 // transcript returns a printer of stored events.
@@ -121,7 +121,7 @@ func (s *past) moment(f *session.Fold) string {
 		told += "; active: " + active
 	}
 	if states := f.States(); len(states) > 0 {
-		told += "; state: " + string(agent.EncodeJSON(states))
+		told += "; state: " + string(event.EncodeJSON(states))
 	}
 	var waiting []string
 	for _, c := range pendingCalls(f) {
@@ -305,7 +305,7 @@ func printView(w io.Writer, l look, req *llm.Request) {
 			case llm.Media:
 				fmt.Fprintf(w, "  (%s)\n", oneLine(mediaWords(part)))
 			case llm.ToolCall:
-				fmt.Fprintf(w, "  %s calls %s\n", m.Role, callLine(&agent.ToolCall{Name: part.Name, Input: agent.ObjectInput(part.Arguments)}))
+				fmt.Fprintf(w, "  %s calls %s\n", m.Role, callLine(&event.ToolCall{Name: part.Name, Input: event.ObjectInput(part.Arguments)}))
 			case llm.ToolResult:
 				say("tool "+oneLine(part.Name), part.Output)
 			}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // How much of a step is told in a history, in characters.
@@ -15,27 +15,27 @@ const (
 )
 
 // stepLine tells in a few words what the events of one step did.
-func stepLine(events []*agent.Event) string {
+func stepLine(events []*event.Event) string {
 	var told, closing []string
 	handed := make(map[string]bool) // calls of transfers, whose records tell more than their results
 	for _, e := range events {
-		if t, ok := e.Data.(*agent.Transfer); ok {
+		if t, ok := e.Data.(*event.Transfer); ok {
 			handed[t.ToolCallID] = true
 		}
 	}
 	for i, e := range events {
 		words, more := eventWords(e)
 		switch {
-		case words == "" || e.Type() == agent.TypeToolResult && handed[e.ID]:
+		case words == "" || e.Type() == event.TypeToolResult && handed[e.ID]:
 			continue
 		case more && i > 0 && continues(events, i): // told with the call before
-			told[len(told)-1] += ", " + oneLine(e.Data.(*agent.ToolCall).Name)
+			told[len(told)-1] += ", " + oneLine(e.Data.(*event.ToolCall).Name)
 			continue
 		case e.Scope != "":
 			words = "↳ " + words
 		}
 		switch e.Type() {
-		case agent.TypeHarnessStart, agent.TypeHarnessEnd:
+		case event.TypeHarnessStart, event.TypeHarnessEnd:
 			closing = append(closing, words)
 		default:
 			told = append(told, words)
@@ -55,71 +55,71 @@ func stepLine(events []*agent.Event) string {
 }
 
 // continues reports whether a call stands behind another one of the same agent.
-func continues(events []*agent.Event, i int) bool {
+func continues(events []*event.Event, i int) bool {
 	before := events[i-1]
-	_, call := before.Data.(*agent.ToolCall)
+	_, call := before.Data.(*event.ToolCall)
 	return call && before.Agent == events[i].Agent
 }
 
 // eventWords tells one event, "" if there is nothing to tell. isCall says that it is a
 // call, of which several can be told together.
-func eventWords(e *agent.Event) (words string, isCall bool) {
+func eventWords(e *event.Event) (words string, isCall bool) {
 	who := oneLine(e.Agent)
 	quoted := func(text string) string { return `"` + cut(oneLine(text), maxWords) + `"` }
 	switch d := e.Data.(type) {
-	case *agent.User:
+	case *event.User:
 		text := d.Content.PlainText()
 		if text == "" {
 			text = "(no text)"
 		}
 		return "user " + quoted(text), false
-	case *agent.Text:
+	case *event.Text:
 		return who + " answers " + quoted(d.Content), false
-	case *agent.ToolCall:
+	case *event.ToolCall:
 		return who + " calls " + oneLine(d.Name), true
-	case *agent.ToolResult:
+	case *event.ToolResult:
 		line, _ := resultLines(d)
 		return oneLine(d.Name) + ": " + cut(line, maxWords), false
-	case *agent.Relay:
+	case *event.Relay:
 		return who + " asks for approval of " + oneLine(d.Tool), false
-	case *agent.RelayResolved:
+	case *event.RelayResolved:
 		if d.Approved {
 			return "approved", false
 		}
 		return "denied", false
-	case *agent.Transfer:
+	case *event.Transfer:
 		told := oneLine(d.From) + " → " + oneLine(d.To)
-		if d.Outcome != agent.TransferCommitted {
+		if d.Outcome != event.TransferCommitted {
 			told += " " + string(d.Outcome)
 		}
 		return told, false
-	case *agent.State:
+	case *event.State:
 		var keys []string
 		for key := range d.Delta {
 			keys = append(keys, oneLine(key))
 		}
 		slices.Sort(keys)
 		return "state " + strings.Join(keys, ", "), false
-	case *agent.Compaction:
+	case *event.Compaction:
 		return oneLine(compacted(e, d)), false
-	case *agent.Notice:
+	case *event.Notice:
 		return "(" + cut(oneLine(d.Message), maxWords) + ")", false
-	case *agent.Unknown:
+	case *event.Unknown:
 		return unreadable(e, d), false
-	case *agent.Discard:
+	case *event.Discard:
 		return "answer discarded", false
-	case *agent.Failure:
+	case *event.Failure:
 		return who + " failed: " + cut(oneLine(d.Message), maxWords), false
-	case *agent.HarnessStart:
+	case *event.HarnessStart:
 		return who + " begins", false
-	case *agent.HarnessEnd:
+	case *event.HarnessEnd:
 		return fmt.Sprintf("%s ends (%s)", who, oneLine(string(d.FinishReason))), false
 	}
 	return "", false
 }
 
 // unreadable tells of a stored event that cannot be read, "" of another one.
-func unreadable(e *agent.Event, u *agent.Unknown) string {
+func unreadable(e *event.Event, u *event.Unknown) string {
 	damage, ok := u.Damage()
 	if !ok {
 		return ""

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // How much of a tool call is shown to people, in characters and rows.
@@ -17,7 +17,7 @@ const (
 )
 
 // callLine tells a tool call in one line: name(argument="value", …).
-func callLine(call *agent.ToolCall) string {
+func callLine(call *event.ToolCall) string {
 	var args []string
 	for _, m := range members(call.Input) {
 		args = append(args, oneLine(m.key)+"="+cut(oneLine(string(m.value)), maxArgument))
@@ -27,9 +27,9 @@ func callLine(call *agent.ToolCall) string {
 
 // resultLines tells a tool's result: in one line, or for a list of objects in a
 // line that counts them and a line for each of the first ones.
-func resultLines(result *agent.ToolResult) (line string, rows []string) {
+func resultLines(result *event.ToolResult) (line string, rows []string) {
 	if result.IsError {
-		return "failed: " + cut(oneLine(agent.OutputText(result.Output)), maxResult), nil
+		return "failed: " + cut(oneLine(event.OutputText(result.Output)), maxResult), nil
 	}
 	var list []json.RawMessage
 	if json.Unmarshal(result.Output, &list) == nil && list != nil {
@@ -40,7 +40,7 @@ func resultLines(result *agent.ToolResult) (line string, rows []string) {
 	if row := pairs(result.Output); row != "" {
 		return cut(row, maxResult), nil
 	}
-	return cut(oneLine(agent.OutputText(result.Output)), maxResult), nil
+	return cut(oneLine(event.OutputText(result.Output)), maxResult), nil
 }
 
 // table returns the rows of a list of objects, nil for any other list.
@@ -64,7 +64,7 @@ func table(list []json.RawMessage) []string {
 func pairs(object json.RawMessage) string {
 	var parts []string
 	for _, m := range members(object) {
-		parts = append(parts, oneLine(m.key)+": "+oneLine(agent.OutputText(m.value)))
+		parts = append(parts, oneLine(m.key)+": "+oneLine(event.OutputText(m.value)))
 	}
 	return strings.Join(parts, ", ")
 }

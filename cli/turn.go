@@ -9,7 +9,7 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -33,7 +33,7 @@ type conversation struct {
 
 // sink takes the events of a turn.
 type sink interface {
-	event(e *agent.Event)
+	event(e *event.Event)
 	finish()
 }
 
@@ -69,12 +69,12 @@ func (p *program) converse(ctx context.Context, path string, opts ...runner.Opti
 
 // turn shows the events of one turn and returns how it ended. The first signal
 // cancels it.
-func (c *conversation) turn(ctx context.Context, events func(context.Context) iter.Seq2[*agent.Event, error]) error {
+func (c *conversation) turn(ctx context.Context, events func(context.Context) iter.Seq2[*event.Event, error]) error {
 	c.notice()
 	ctx, done := c.p.interrupts.turn(ctx)
 	defer done()
-	var end agent.FinishReason
-	var asked []*agent.Relay
+	var end event.FinishReason
+	var asked []*event.Relay
 	var failure error
 	for e, err := range events(ctx) {
 		if err != nil {
@@ -83,11 +83,11 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 		}
 		c.out.event(e)
 		switch d := e.Data.(type) {
-		case *agent.HarnessEnd:
+		case *event.HarnessEnd:
 			if e.Scope == "" {
 				end = d.FinishReason
 			}
-		case *agent.Relay:
+		case *event.Relay:
 			asked = append(asked, d)
 		}
 		if failure = c.p.out.failed(); failure != nil {
@@ -98,7 +98,7 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 	switch {
 	case failure != nil && ctx.Err() != nil, failure == nil && ctx.Err() != nil && !answered(end):
 		return context.Canceled
-	case failure != nil, end != "" && end != agent.FinishReasonInputRequired:
+	case failure != nil, end != "" && end != event.FinishReasonInputRequired:
 		return failure
 	}
 	if len(asked) == 0 { // they were asked about before the turn was taken up, or nothing is taken up
@@ -106,7 +106,7 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 		if err != nil {
 			return err
 		}
-		if end == "" && fold.Scope("").Run.Finish != agent.FinishReasonInputRequired {
+		if end == "" && fold.Scope("").Run.Finish != event.FinishReasonInputRequired {
 			return nil
 		}
 		if fold.Waits() {
@@ -120,7 +120,7 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 }
 
 // waiting shows the calls that were asked about, and tells how to decide about them.
-func (c *conversation) waiting(asked []*agent.Relay) {
+func (c *conversation) waiting(asked []*event.Relay) {
 	c.show(asked)
 	if len(asked) == 0 {
 		c.p.say("the turn waits for an approval")
@@ -148,8 +148,8 @@ func (c *conversation) waitingElsewhere(name string) {
 	c.p.say("%s waits for something that is done elsewhere; when it is done: %s; to say something instead: %s", oneLine(name), goOn, say)
 }
 
-func answered(end agent.FinishReason) bool {
-	return end != "" && end != agent.FinishReasonTransfer && end != agent.FinishReasonCanceled
+func answered(end event.FinishReason) bool {
+	return end != "" && end != event.FinishReasonTransfer && end != event.FinishReasonCanceled
 }
 
 // cutOff reports whether an error leaves a turn that resume can go on with.
@@ -203,7 +203,7 @@ type jsonLines struct {
 	w io.Writer
 }
 
-func (j jsonLines) event(e *agent.Event) { writeJSON(j.w, e) }
+func (j jsonLines) event(e *event.Event) { writeJSON(j.w, e) }
 func (j jsonLines) finish()              {}
 
 // writeJSON writes a value and a line break in one write. Errors of the writer

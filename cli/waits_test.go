@@ -12,19 +12,20 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/event"
 )
 
 // An agent that waits for something that nobody decides here: the command ends with
 // status 5, says how to go on, and resume looks whether it is done.
 func TestWaitingElsewhere(t *testing.T) {
 	open := false
-	gate, err := agent.New("gate", "", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	gate, err := agent.New("gate", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			switch {
 			case open:
 				yield(text("Come in."), nil)
-			case yield(&agent.Event{Data: &agent.Text{Content: "Sign in at https://login.test first."}, More: true}, nil):
-				yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonInputRequired}}, nil)
+			case yield(&event.Event{Data: &event.Text{Content: "Sign in at https://login.test first."}, More: true}, nil):
+				yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}}, nil)
 			}
 		}
 	})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 func FuzzCut(f *testing.F) {
@@ -20,10 +20,10 @@ func FuzzCut(f *testing.F) {
 }
 
 func TestToolLines(t *testing.T) {
-	call := &agent.ToolCall{Name: "find", Input: json.RawMessage(`{"z":"last\nfirst","a":[1,{"b":2}],"n":null}`)}
+	call := &event.ToolCall{Name: "find", Input: json.RawMessage(`{"z":"last\nfirst","a":[1,{"b":2}],"n":null}`)}
 	require.Equal(t, `find(z="last\nfirst", a=[1,{"b":2}], n=null)`, callLine(call))
-	require.Equal(t, "find()", callLine(&agent.ToolCall{Name: "find", Input: json.RawMessage(`{}`)}))
-	long := callLine(&agent.ToolCall{Name: "find", Input: agent.EncodeJSON(map[string]string{"a": strings.Repeat("x", 1000)})})
+	require.Equal(t, "find()", callLine(&event.ToolCall{Name: "find", Input: json.RawMessage(`{}`)}))
+	long := callLine(&event.ToolCall{Name: "find", Input: event.EncodeJSON(map[string]string{"a": strings.Repeat("x", 1000)})})
 	require.Less(t, utf8.RuneCountInString(long), 80)
 
 	for output, want := range map[string][]string{
@@ -36,10 +36,10 @@ func TestToolLines(t *testing.T) {
 		`{}`:                          {"{}"},
 		`[{"i":1},{"i":2},{"i":3},{"i":4},{"i":5},{"i":6}]`: {"6 rows", "i: 1", "i: 2", "i: 3", "i: 4", "… and 2 more"},
 	} {
-		line, rows := resultLines(&agent.ToolResult{Output: json.RawMessage(output)})
+		line, rows := resultLines(&event.ToolResult{Output: json.RawMessage(output)})
 		require.Equal(t, want, append([]string{line}, rows...), output)
 	}
-	line, _ := resultLines(&agent.ToolResult{Output: json.RawMessage(`"boom"`), IsError: true})
+	line, _ := resultLines(&event.ToolResult{Output: json.RawMessage(`"boom"`), IsError: true})
 	require.Equal(t, "failed: boom", line)
 }
 

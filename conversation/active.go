@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -125,7 +125,7 @@ func (a Active) Edit(g *Graph, id, runID string, content llm.Content) (*Graph, A
 		return g, a, fmt.Errorf("%w: %q", ErrRunExists, runID)
 	}
 	r := g.runAt(g.at(place).run)
-	e := &agent.Event{RunID: runID, ParentID: r.waitsFor, Agent: string(KindUser), Data: &agent.User{Content: content}}
+	e := &event.Event{RunID: runID, ParentID: r.waitsFor, Agent: string(KindUser), Data: &event.User{Content: content}}
 	if r.parent != none {
 		e.ParentID = g.at(r.parent).id
 	}

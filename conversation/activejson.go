@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // activeJSON is the JSON form of an Active.
@@ -45,7 +45,7 @@ func (a Active) MarshalJSON() ([]byte, error) {
 		}
 		out.Ends[run] = endingJSON{end.node, slices.Sorted(maps.Keys(end.without))}
 	}
-	return agent.EncodeJSON(out), nil
+	return event.EncodeJSON(out), nil
 }
 
 // UnmarshalJSON is the inverse of MarshalJSON. Members that it does not know are

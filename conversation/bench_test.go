@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -20,31 +20,31 @@ type stream struct {
 	last       string
 }
 
-func (s *stream) next() *agent.Event {
+func (s *stream) next() *event.Event {
 	turn := strconv.Itoa(s.turn)
 	user, run := "user-"+turn, "run-"+turn
-	e := &agent.Event{ID: "event-" + turn + "-" + strconv.Itoa(s.step), RunID: run, Agent: "support", Path: "desk/support", Seq: int64(s.turn*10 + s.step + 1)}
+	e := &event.Event{ID: "event-" + turn + "-" + strconv.Itoa(s.step), RunID: run, Agent: "support", Path: "desk/support", Seq: int64(s.turn*10 + s.step + 1)}
 	switch s.step {
 	case 0:
-		e.RunID, e.ParentID, e.Data = user, s.last, &agent.User{Content: llm.Content{Text: "How much is it?"}}
+		e.RunID, e.ParentID, e.Data = user, s.last, &event.User{Content: llm.Content{Text: "How much is it?"}}
 	case 1:
-		e.ParentID, e.Data = user+":user", &agent.HarnessStart{AgentID: "support"}
+		e.ParentID, e.Data = user+":user", &event.HarnessStart{AgentID: "support"}
 	case 2:
-		e.Data = &agent.Reasoning{Content: "The price is in the catalogue."}
+		e.Data = &event.Reasoning{Content: "The price is in the catalogue."}
 	case 3:
-		e.Data = &agent.Text{Content: "Let me look."}
+		e.Data = &event.Text{Content: "Let me look."}
 	case 4:
-		e.ID, e.Data = "call-"+turn, &agent.ToolCall{Name: "lookup", Input: json.RawMessage(`{"item":1}`)}
+		e.ID, e.Data = "call-"+turn, &event.ToolCall{Name: "lookup", Input: json.RawMessage(`{"item":1}`)}
 	case 5:
-		e.Data = &agent.Usage{InputTokens: 10, OutputTokens: 5}
+		e.Data = &event.Usage{InputTokens: 10, OutputTokens: 5}
 	case 6:
-		e.ID, e.Data = "call-"+turn, &agent.ToolResult{Name: "lookup", Output: json.RawMessage(`5`)}
+		e.ID, e.Data = "call-"+turn, &event.ToolResult{Name: "lookup", Output: json.RawMessage(`5`)}
 	case 7:
-		e.Data = &agent.Text{Content: "It is five."}
+		e.Data = &event.Text{Content: "It is five."}
 	case 8:
-		e.Data = &agent.Usage{InputTokens: 20, OutputTokens: 5}
+		e.Data = &event.Usage{InputTokens: 20, OutputTokens: 5}
 	case 9:
-		e.Data = &agent.HarnessEnd{AgentID: "support", FinishReason: agent.FinishReasonStop}
+		e.Data = &event.HarnessEnd{AgentID: "support", FinishReason: event.FinishReasonStop}
 		s.last = run + ":harness_end"
 		s.turn, s.step = s.turn+1, -1
 	}
@@ -65,7 +65,7 @@ func heap() uint64 {
 // how many bytes a node takes beyond the events themselves.
 func BenchmarkMillion(b *testing.B) {
 	const n = 1_000_000
-	events := make([]*agent.Event, n)
+	events := make([]*event.Event, n)
 	var s stream
 	for i := range events {
 		events[i] = s.next()
@@ -97,7 +97,7 @@ func BenchmarkMillion(b *testing.B) {
 
 // BenchmarkDeltas appends to one block of 1,000,000 deltas.
 func BenchmarkDeltas(b *testing.B) {
-	e := &agent.Event{ID: "t", RunID: "r", Partial: true, Data: &agent.Text{Content: "four"}}
+	e := &event.Event{ID: "t", RunID: "r", Partial: true, Data: &event.Text{Content: "four"}}
 	const n = 1_000_000
 	for b.Loop() {
 		g := New()
@@ -112,12 +112,12 @@ func BenchmarkDeltas(b *testing.B) {
 // copied is the graph as its first description has it: every event copies three
 // maps.
 type copied struct {
-	nodes map[string]*agent.Event
+	nodes map[string]*event.Event
 	edges map[string][]string
 	last  map[string]string
 }
 
-func (g copied) reduce(e *agent.Event) copied {
+func (g copied) reduce(e *event.Event) copied {
 	next := copied{maps.Clone(g.nodes), maps.Clone(g.edges), maps.Clone(g.last)}
 	id := e.ID
 	parent := g.last[e.RunID]
@@ -136,7 +136,7 @@ func (g copied) reduce(e *agent.Event) copied {
 func BenchmarkAgainstCopies(b *testing.B) {
 	for _, n := range []int{100, 1000, 10_000} {
 		b.Run(fmt.Sprintf("events=%d", n), func(b *testing.B) {
-			events := make([]*agent.Event, n)
+			events := make([]*event.Event, n)
 			var s stream
 			for i := range events {
 				events[i] = s.next()
@@ -144,7 +144,7 @@ func BenchmarkAgainstCopies(b *testing.B) {
 			var copies, shared time.Duration
 			for b.Loop() {
 				start := time.Now()
-				c := copied{map[string]*agent.Event{}, map[string][]string{}, map[string]string{}}
+				c := copied{map[string]*event.Event{}, map[string][]string{}, map[string]string{}}
 				for _, e := range events {
 					c = c.reduce(e)
 				}

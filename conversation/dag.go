@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // The measures of a drawing, in its own units.
@@ -148,25 +148,25 @@ func (d *drawing) layout() Layout {
 // label says in a few words what a node is.
 func (n *node) label() string {
 	switch d := n.data().(type) {
-	case *agent.User:
+	case *event.User:
 		return line(d.Content.PlainText())
-	case *agent.Text:
+	case *event.Text:
 		return line(d.Content)
-	case *agent.Reasoning:
+	case *event.Reasoning:
 		return line(d.Content)
-	case *agent.ToolCall:
+	case *event.ToolCall:
 		return line(d.Name)
-	case *agent.ToolResult:
+	case *event.ToolResult:
 		return line(d.Name)
-	case *agent.ToolProgress:
+	case *event.ToolProgress:
 		return line(d.Name)
-	case *agent.Relay:
+	case *event.Relay:
 		return line(d.Tool)
-	case *agent.Failure:
+	case *event.Failure:
 		return line(d.Message)
-	case *agent.HarnessStart:
+	case *event.HarnessStart:
 		return line(d.AgentID)
-	case *agent.HarnessEnd:
+	case *event.HarnessEnd:
 		return line(d.AgentID)
 	}
 	return string(n.body.kind)

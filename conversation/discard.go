@@ -2,7 +2,7 @@ package conversation
 
 // discard drops the nodes of a run with the ids that a discard names: the block,
 // or the call and its result. Another run's nodes stay.
-func (g *Graph) discard(ri int32, e *event) bool {
+func (g *Graph) discard(ri int32, e *received) bool {
 	changed := false
 	runID := g.runAt(ri).id
 	for _, id := range e.ids {

@@ -10,11 +10,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
-// event is what the reducer reads of an event, wherever it came from.
-type event struct {
+// received is what the reducer reads of an event, wherever it came from.
+type received struct {
 	kind        Kind // the type, also of events that make no node
 	id          string
 	runID       string
@@ -26,7 +26,7 @@ type event struct {
 
 	// One of both holds the payload: data as the program made it, or fields as
 	// they were received, by the names of payloadFields.
-	data   agent.EventData
+	data   event.Data
 	fields []field
 
 	relayID  string   // of relay_resolved
@@ -53,13 +53,13 @@ func lookup(fields []field, name string) json.RawMessage {
 
 // ofEvent reads an event of the program. The payload is shared, not copied:
 // after delivery events are immutable.
-func ofEvent(e *agent.Event) event {
-	in := event{kind: Kind(e.Type()), id: e.ID, runID: e.RunID, parentID: e.ParentID, agent: e.Agent, path: e.Path,
+func ofEvent(e *event.Event) received {
+	in := received{kind: Kind(e.Type()), id: e.ID, runID: e.RunID, parentID: e.ParentID, agent: e.Agent, path: e.Path,
 		seq: e.Seq, time: e.Time, partial: e.Partial, data: e.Data}
 	switch d := e.Data.(type) {
-	case *agent.RelayResolved:
+	case *event.RelayResolved:
 		in.relayID, in.approved = d.RelayID, d.Approved
-	case *agent.Discard:
+	case *event.Discard:
 		in.ids = d.IDs
 	}
 	return in
@@ -67,14 +67,14 @@ func ofEvent(e *agent.Event) event {
 
 // maxDepth is of the deepest event that a store holds: the levels of a payload's
 // JSON, in the event itself or in an object of its.
-const maxDepth = agent.MaxDepth + 2
+const maxDepth = event.MaxDepth + 2
 
 // ofJSON reads an event from one JSON object. Members of the wrong type count
 // as absent. An event that is nested deeper than any stored one is read as one of a
 // type that makes no node.
-func ofJSON(line []byte) (event, error) {
-	var in event
-	if agent.Deeper(line, maxDepth) {
+func ofJSON(line []byte) (received, error) {
+	var in received
+	if event.Deeper(line, maxDepth) {
 		return in, nil
 	}
 	members, err := object(line)
@@ -89,9 +89,9 @@ func ofJSON(line []byte) (event, error) {
 	in.time, _ = time.Parse(time.RFC3339Nano, str("time"))
 	in.partial = string(lookup(members, "partial")) == "true"
 	switch in.kind {
-	case agent.TypeRelayResolved:
+	case event.TypeRelayResolved:
 		in.relayID, in.approved = str("relayId"), string(lookup(members, "approved")) == "true"
-	case agent.TypeDiscard:
+	case event.TypeDiscard:
 		var ids []json.RawMessage
 		_ = json.Unmarshal(lookup(members, "ids"), &ids)
 		for _, raw := range ids {
@@ -178,11 +178,11 @@ func compact(raw json.RawMessage) json.RawMessage {
 }
 
 // piece returns the words of a text or reasoning event, ready to be appended.
-func (e *event) piece() []byte {
+func (e *received) piece() []byte {
 	switch d := e.data.(type) {
-	case *agent.Text:
+	case *event.Text:
 		return inside(quote(d.Content))
-	case *agent.Reasoning:
+	case *event.Reasoning:
 		return inside(quote(d.Content))
 	}
 	if raw := lookup(e.fields, "content"); len(raw) > 0 && raw[0] == '"' {

@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -73,7 +74,7 @@ func (f *family) fork() {
 	for c, err := range f.sessions.History(f.t.Context(), of) {
 		require.NoError(f.t, err)
 		moments = append(moments, c.Seq)
-		if c.Events[0].Type() == agent.TypeUser {
+		if c.Events[0].Type() == event.TypeUser {
 			users = append(users, c.Seq)
 		}
 	}
@@ -203,7 +204,7 @@ func TestForksMakeOneGraph(t *testing.T) {
 			}
 		}
 		for n := range f.reduceAll().Nodes() {
-			if start, ok := n.Data().(*agent.HarnessStart); ok && start != nil {
+			if start, ok := n.Data().(*event.HarnessStart); ok && start != nil {
 				for _, p := range f.reduceAll().Parents(n.ID) {
 					if p.Agent == n.Agent {
 						seen["taken up at "+string(p.Kind)]++
@@ -243,7 +244,7 @@ func TestEditedTurns(t *testing.T) {
 	require.NoError(t, err)
 	f.runner, err = runner.New(solo, f.store)
 	require.NoError(t, err)
-	run := func(events iter.Seq2[*agent.Event, error]) {
+	run := func(events iter.Seq2[*event.Event, error]) {
 		for _, err := range events {
 			require.NoError(t, err)
 		}
@@ -263,7 +264,7 @@ func TestEditedTurns(t *testing.T) {
 		}
 		for n := range g.Nodes() {
 			if n.Kind == conversation.KindUser {
-				users[n.Data().(*agent.User).Content.Text] = n.ID
+				users[n.Data().(*event.User).Content.Text] = n.ID
 			}
 		}
 		require.Len(t, users, 4)

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // none is the place of what does not exist.
@@ -54,7 +54,7 @@ type body struct {
 	seq         int64
 	time        time.Time
 	event       string // the event's id where the node's id does not tell it: of usage and errors
-	data        agent.EventData
+	data        event.Data
 	fields      []field
 }
 
@@ -84,7 +84,7 @@ type run struct {
 	errors      int32
 }
 
-func bodyOf(e *event) body {
+func bodyOf(e *received) body {
 	b := body{kind: e.kind, agent: e.agent, path: e.path, seq: e.seq, time: e.time, data: e.data, fields: e.fields}
 	if e.kind == KindUsage || e.kind == KindError {
 		b.event = e.id

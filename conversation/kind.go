@@ -1,23 +1,23 @@
 package conversation
 
-import "github.com/agentarbor/arbor/agent"
+import "github.com/agentarbor/arbor/event"
 
 // Kind says what a node is. Its values are those of the events' types.
 type Kind string
 
 // The kinds of nodes.
 const (
-	KindUser         Kind = agent.TypeUser
-	KindHarnessStart Kind = agent.TypeHarnessStart
-	KindHarnessEnd   Kind = agent.TypeHarnessEnd
-	KindText         Kind = agent.TypeText
-	KindReasoning    Kind = agent.TypeReasoning
-	KindToolCall     Kind = agent.TypeToolCall
-	KindToolProgress Kind = agent.TypeToolProgress
-	KindToolResult   Kind = agent.TypeToolResult
-	KindRelay        Kind = agent.TypeRelay
-	KindUsage        Kind = agent.TypeUsage
-	KindError        Kind = agent.TypeError
+	KindUser         Kind = event.TypeUser
+	KindHarnessStart Kind = event.TypeHarnessStart
+	KindHarnessEnd   Kind = event.TypeHarnessEnd
+	KindText         Kind = event.TypeText
+	KindReasoning    Kind = event.TypeReasoning
+	KindToolCall     Kind = event.TypeToolCall
+	KindToolProgress Kind = event.TypeToolProgress
+	KindToolResult   Kind = event.TypeToolResult
+	KindRelay        Kind = event.TypeRelay
+	KindUsage        Kind = event.TypeUsage
+	KindError        Kind = event.TypeError
 )
 
 // payloadFields returns the fields of a payload that its node keeps, by the
@@ -61,30 +61,30 @@ func (k Kind) makesNode() bool {
 func (k Kind) isBlock() bool { return k == KindText || k == KindReasoning }
 
 // newPayload returns an empty payload of the kind, nil if there is none.
-func newPayload(k Kind) agent.EventData {
+func newPayload(k Kind) event.Data {
 	switch k {
 	case KindUser:
-		return &agent.User{}
+		return &event.User{}
 	case KindHarnessStart:
-		return &agent.HarnessStart{}
+		return &event.HarnessStart{}
 	case KindHarnessEnd:
-		return &agent.HarnessEnd{}
+		return &event.HarnessEnd{}
 	case KindText:
-		return &agent.Text{}
+		return &event.Text{}
 	case KindReasoning:
-		return &agent.Reasoning{}
+		return &event.Reasoning{}
 	case KindToolCall:
-		return &agent.ToolCall{}
+		return &event.ToolCall{}
 	case KindToolProgress:
-		return &agent.ToolProgress{}
+		return &event.ToolProgress{}
 	case KindToolResult:
-		return &agent.ToolResult{}
+		return &event.ToolResult{}
 	case KindRelay:
-		return &agent.Relay{}
+		return &event.Relay{}
 	case KindUsage:
-		return &agent.Usage{}
+		return &event.Usage{}
 	case KindError:
-		return &agent.Failure{}
+		return &event.Failure{}
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -148,7 +149,7 @@ type client struct {
 	seen        map[string]int
 }
 
-func (c *client) take(e *agent.Event) {
+func (c *client) take(e *event.Event) {
 	c.live = c.live.Reduce(e)
 	if !e.Partial {
 		c.whole = c.whole.Reduce(e)
@@ -161,14 +162,14 @@ func (c *client) take(e *agent.Event) {
 	if e.Scope != "" {
 		c.seen["scope"]++
 	}
-	if d, ok := e.Data.(*agent.Relay); ok {
+	if d, ok := e.Data.(*event.Relay); ok {
 		c.waiting = append(c.waiting, d.ToolCallID)
 	}
 }
 
 // turn consumes a turn, or its beginning: stop says after how many events the
 // client goes away.
-func (c *client) turn(t *testing.T, turn func(ctx context.Context) iter.Seq2[*agent.Event, error], stop int) {
+func (c *client) turn(t *testing.T, turn func(ctx context.Context) iter.Seq2[*event.Event, error], stop int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c.ended, c.waiting = true, nil
@@ -215,14 +216,14 @@ func TestLiveGraphIsStoredGraph(t *testing.T) {
 		store, key := sessiontest.Memory(t), session.ID("s")
 		r, err := runner.New(desk(t, c), store, runner.WithStreaming(), runner.WithLimits(runner.Limits{Transfers: 4, ModelCalls: 20, ToolCalls: 30, Steps: 6}))
 		require.NoError(t, err)
-		resume := func(ctx context.Context) iter.Seq2[*agent.Event, error] { return r.Resume(ctx, key) }
+		resume := func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Resume(ctx, key) }
 		me := &client{live: conversation.New(), whole: conversation.New(), seen: seen}
 		for range 1 + c.n(4) {
 			stop := -1
 			if c.n(4) == 0 {
 				stop = 1 + c.n(40)
 			}
-			me.turn(t, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+			me.turn(t, func(ctx context.Context) iter.Seq2[*event.Event, error] {
 				return r.Run(ctx, key, llm.UserText("Hello"))
 			}, stop)
 			for range 3 {
@@ -235,7 +236,7 @@ func TestLiveGraphIsStoredGraph(t *testing.T) {
 					for _, id := range me.waiting[1:] {
 						decisions = append(decisions, runner.Deny(id, "no"))
 					}
-					me.turn(t, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+					me.turn(t, func(ctx context.Context) iter.Seq2[*event.Event, error] {
 						return r.Resume(ctx, key, decisions...)
 					}, -1)
 				}
@@ -246,7 +247,7 @@ func TestLiveGraphIsStoredGraph(t *testing.T) {
 			}
 		}
 	}
-	for _, what := range []string{"partial", agent.TypeDiscard, agent.TypeTransfer, agent.TypeError, agent.TypeRelayResolved, agent.TypeToolProgress, "scope", "cut", "canceled"} {
+	for _, what := range []string{"partial", event.TypeDiscard, event.TypeTransfer, event.TypeError, event.TypeRelayResolved, event.TypeToolProgress, "scope", "cut", "canceled"} {
 		require.Positive(t, seen[what], what)
 	}
 }
@@ -293,7 +294,7 @@ func requirePathTravels(t *testing.T, live, stored *conversation.Graph, id strin
 	require.Equal(t, conversation.Messages(live, path), conversation.Messages(stored, there))
 	require.Equal(t, conversation.DAG(live, path), conversation.DAG(stored, there))
 	require.Equal(t, path.Tip(live), there.Tip(stored))
-	next := &agent.Event{RunID: "next", ParentID: there.Tip(stored), Data: &agent.User{Content: llm.Content{Text: "What else?"}}}
+	next := &event.Event{RunID: "next", ParentID: there.Tip(stored), Data: &event.User{Content: llm.Content{Text: "What else?"}}}
 	require.Equal(t, conversation.DAG(live.Reduce(next), path), conversation.DAG(stored.Reduce(next), there), "what comes later")
 }
 

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -87,7 +87,7 @@ func (w *writer) step(s step, collapsed bool) {
 }
 
 func userMessage(n *node) llm.Message {
-	user, ok := n.data().(*agent.User)
+	user, ok := n.data().(*event.User)
 	if !ok {
 		return llm.Message{}
 	}
@@ -118,13 +118,13 @@ func (w *writer) answer(s step, a *answer) {
 	m := llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: text}}
 	var results []llm.Message
 	for _, n := range calls {
-		call, _ := n.data().(*agent.ToolCall)
+		call, _ := n.data().(*event.ToolCall)
 		id, name := w.callID(n.id), acceptable(call.Name)
 		m.Parts = append(m.Parts, llm.ToolCall{ID: id, Name: name, Arguments: arguments(call.Input)})
 		result := llm.ToolResult{CallID: id, Name: name, Output: NoResult, IsError: true}
 		if place := w.g.resultOf(s, n); place != none {
-			if r, ok := w.g.at(place).data().(*agent.ToolResult); ok {
-				result.Output, result.IsError = agent.OutputText(r.Output), r.IsError
+			if r, ok := w.g.at(place).data().(*event.ToolResult); ok {
+				result.Output, result.IsError = event.OutputText(r.Output), r.IsError
 			}
 		}
 		results = append(results, llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{result}}})
@@ -151,7 +151,7 @@ func arguments(input json.RawMessage) string {
 	if string(input) == "null" {
 		return "{}"
 	}
-	return string(agent.ObjectInput(string(input)))
+	return string(event.ObjectInput(string(input)))
 }
 
 var unacceptable = regexp.MustCompile(`[^a-zA-Z0-9_-]`)

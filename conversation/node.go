@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -53,9 +53,9 @@ func (n *node) text() string {
 		return unquote(n.words.json())
 	}
 	switch d := n.body.data.(type) {
-	case *agent.Text:
+	case *event.Text:
 		return d.Content
-	case *agent.Reasoning:
+	case *event.Reasoning:
 		return d.Content
 	}
 	return unquote(lookup(n.body.fields, "content"))
@@ -78,20 +78,20 @@ func (n Node) State() string {
 
 // Data returns the payload. Of a node that was made from JSON, fields of the
 // wrong type are zero.
-func (n Node) Data() agent.EventData {
+func (n Node) Data() event.Data {
 	if n.n == nil {
 		return nil
 	}
 	return n.n.data()
 }
 
-func (n *node) data() agent.EventData {
+func (n *node) data() event.Data {
 	b := n.body
 	switch {
 	case b.kind == KindText && (n.words.last != nil || b.data == nil):
-		return &agent.Text{Content: n.text()}
+		return &event.Text{Content: n.text()}
 	case b.kind == KindReasoning && (n.words.last != nil || b.data == nil):
-		return &agent.Reasoning{Content: n.text()}
+		return &event.Reasoning{Content: n.text()}
 	case b.data != nil:
 		return b.data
 	}
@@ -101,7 +101,7 @@ func (n *node) data() agent.EventData {
 		writeFields(&one, []field{{f.name, f.value}})
 		if json.Unmarshal(one.Bytes(), data) != nil && b.kind == KindUser && f.name == "content" {
 			// Content of a form that is not ours is still what the user said.
-			data.(*agent.User).Content = llm.Content{Text: agent.OutputText(f.value)}
+			data.(*event.User).Content = llm.Content{Text: event.OutputText(f.value)}
 		}
 	}
 	return data
@@ -114,7 +114,7 @@ func (n *node) payload() []field {
 	fields := b.fields
 	if b.data != nil {
 		// Metadata without a JSON form leaves the node without a payload.
-		fields, _ = object(agent.EncodeJSON(b.data))
+		fields, _ = object(event.EncodeJSON(b.data))
 	}
 	out := make([]field, 0, len(fields)+1)
 	for _, name := range payloadFields(b.kind) {
@@ -147,10 +147,10 @@ func (n Node) MarshalJSON() ([]byte, error) {
 		fields = append(fields, field{"path", quote(n.Path)})
 	}
 	if n.Seq != 0 {
-		fields = append(fields, field{"seq", agent.EncodeJSON(n.Seq)})
+		fields = append(fields, field{"seq", event.EncodeJSON(n.Seq)})
 	}
 	if !n.Time.IsZero() {
-		fields = append(fields, field{"time", agent.EncodeJSON(n.Time.UTC())})
+		fields = append(fields, field{"time", event.EncodeJSON(n.Time.UTC())})
 	}
 	var buf bytes.Buffer
 	writeFields(&buf, fields)

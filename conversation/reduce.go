@@ -3,7 +3,7 @@ package conversation
 import (
 	"strconv"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // Reduce returns the graph with an event. The graph itself stays as it was. An
@@ -12,7 +12,7 @@ import (
 //
 // The graph keeps e's payload and does not copy it: after delivery an event must
 // not change.
-func (g *Graph) Reduce(e *agent.Event) *Graph {
+func (g *Graph) Reduce(e *event.Event) *Graph {
 	if e == nil || e.Data == nil {
 		return g
 	}
@@ -33,8 +33,8 @@ func (g *Graph) ReduceJSON(line []byte) (*Graph, error) {
 	return g.reduce(&in), nil
 }
 
-func (g *Graph) reduce(e *event) *Graph {
-	if e.runID == "" || !e.kind.makesNode() && e.kind != agent.TypeDiscard && e.kind != agent.TypeRelayResolved {
+func (g *Graph) reduce(e *received) *Graph {
+	if e.runID == "" || !e.kind.makesNode() && e.kind != event.TypeDiscard && e.kind != event.TypeRelayResolved {
 		return g
 	}
 	ri := g.findRun(e.runID)
@@ -44,9 +44,9 @@ func (g *Graph) reduce(e *event) *Graph {
 	next := g.edit()
 	var changed bool
 	switch {
-	case e.kind == agent.TypeDiscard:
+	case e.kind == event.TypeDiscard:
 		changed = ri != none && next.discard(ri, e)
-	case e.kind == agent.TypeRelayResolved:
+	case e.kind == event.TypeRelayResolved:
 		changed = next.resolve(e)
 	default:
 		changed = next.take(ri, e)
@@ -60,7 +60,7 @@ func (g *Graph) reduce(e *event) *Graph {
 // The methods below change a graph that nobody else has seen.
 
 // take adds a node for an event, or changes the one that is there.
-func (g *Graph) take(ri int32, e *event) bool {
+func (g *Graph) take(ri int32, e *received) bool {
 	if ri == none {
 		ri = int32(g.runs.n)
 		g.runs.add(&run{id: e.runID, first: none, last: none, parent: none})
@@ -117,20 +117,20 @@ func (g *Graph) take(ri int32, e *event) bool {
 }
 
 // extend appends the words of an event, if it has some, to a block.
-func (n *node) extend(e *event) {
+func (n *node) extend(e *received) {
 	piece := e.piece()
 	if piece == nil {
 		return
 	}
 	if n.words.last == nil {
-		n.words = n.words.plus((&event{data: n.body.data, fields: n.body.fields}).piece())
+		n.words = n.words.plus((&received{data: n.body.data, fields: n.body.fields}).piece())
 	}
 	n.words = n.words.plus(piece)
 }
 
 // placeOf returns the place of the node that an event is about, or none and the
 // id of a new one. It counts new usage and error events in r.
-func (g *Graph) placeOf(ri int32, r *run, e *event) (place int32, id string) {
+func (g *Graph) placeOf(ri int32, r *run, e *received) (place int32, id string) {
 	switch e.kind {
 	case KindUsage, KindError:
 		if e.id != "" {
@@ -184,7 +184,7 @@ func (g *Graph) owned(ri int32, runID, id string) (int32, string) {
 }
 
 // append adds a node at the end of its run.
-func (g *Graph) append(ri int32, r run, id string, e *event) {
+func (g *Graph) append(ri int32, r run, id string, e *received) {
 	place := int32(g.nodes.n)
 	made := &struct { // both in one piece of memory
 		node node
@@ -309,7 +309,7 @@ func (g *Graph) below(place, ri int32) bool {
 }
 
 // resolve sets the state of a relay.
-func (g *Graph) resolve(e *event) bool {
+func (g *Graph) resolve(e *received) bool {
 	place, _ := g.owned(g.findRun(e.runID), e.runID, e.relayID)
 	if place == none {
 		place = g.find(e.relayID) // another run's

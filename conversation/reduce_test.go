@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -194,24 +194,24 @@ func TestRelayResolved(t *testing.T) {
 // TestTypedAndJSONAreEqual: an event of the program makes the same node as its
 // JSON form.
 func TestTypedAndJSONAreEqual(t *testing.T) {
-	events := []*agent.Event{
-		{Seq: 1, ID: "1", RunID: "u", Agent: "user", Data: &agent.User{Content: llm.Content{Text: "<hi>"}, Metadata: map[string]any{"a": 1}}},
-		{Seq: 1, ID: "2", RunID: "r", ParentID: "u:user", Agent: "a", Path: "b/a", Data: &agent.HarnessStart{AgentID: "a"}},
-		{RunID: "r", ID: "t", Partial: true, Data: &agent.Text{Content: "one "}},
-		{RunID: "r", ID: "t", Partial: true, Data: &agent.Text{Content: "two é\n"}},
-		{Seq: 2, RunID: "r", ID: "t", Data: &agent.Text{Content: "one two é\n"}},
-		{RunID: "r", ID: "s", Partial: true, Data: &agent.Reasoning{Content: "hm"}},
-		{Seq: 3, RunID: "r", ID: "s", Data: &agent.Reasoning{Content: "hmm"}},
-		{Seq: 4, ID: "k", RunID: "r", Data: &agent.ToolCall{Name: "x", Input: json.RawMessage(`{"a":1}`)}},
-		{Seq: 5, ID: "p", RunID: "r", Data: &agent.ToolProgress{ToolCallID: "k", Name: "x", Content: json.RawMessage(`50`)}},
-		{Seq: 6, ID: "q", RunID: "r", Data: &agent.Relay{Kind: "permission", ToolCallID: "k", Tool: "x", Params: json.RawMessage(`{}`)}},
-		{Seq: 7, ID: "7", RunID: "r", Data: &agent.RelayResolved{RelayID: "q", Approved: true}},
-		{Seq: 8, ID: "k", RunID: "r", Data: &agent.ToolResult{Name: "x", Output: json.RawMessage(`null`), IsError: true}},
-		{Seq: 9, ID: "9", RunID: "r", Data: &agent.Usage{InputTokens: 1, Model: "m"}},
-		{Seq: 10, ID: "10", RunID: "r", Data: &agent.Failure{Code: "c", Message: "m"}},
-		{Seq: 11, ID: "11", RunID: "r", Data: &agent.Discard{IDs: []string{"s"}}},
-		{Seq: 12, ID: "12", RunID: "r", Data: &agent.HarnessEnd{AgentID: "a", FinishReason: agent.FinishReasonStop}},
-		{Seq: 13, ID: "13", RunID: "r", Data: &agent.Unknown{Type: "new"}},
+	events := []*event.Event{
+		{Seq: 1, ID: "1", RunID: "u", Agent: "user", Data: &event.User{Content: llm.Content{Text: "<hi>"}, Metadata: map[string]any{"a": 1}}},
+		{Seq: 1, ID: "2", RunID: "r", ParentID: "u:user", Agent: "a", Path: "b/a", Data: &event.HarnessStart{AgentID: "a"}},
+		{RunID: "r", ID: "t", Partial: true, Data: &event.Text{Content: "one "}},
+		{RunID: "r", ID: "t", Partial: true, Data: &event.Text{Content: "two é\n"}},
+		{Seq: 2, RunID: "r", ID: "t", Data: &event.Text{Content: "one two é\n"}},
+		{RunID: "r", ID: "s", Partial: true, Data: &event.Reasoning{Content: "hm"}},
+		{Seq: 3, RunID: "r", ID: "s", Data: &event.Reasoning{Content: "hmm"}},
+		{Seq: 4, ID: "k", RunID: "r", Data: &event.ToolCall{Name: "x", Input: json.RawMessage(`{"a":1}`)}},
+		{Seq: 5, ID: "p", RunID: "r", Data: &event.ToolProgress{ToolCallID: "k", Name: "x", Content: json.RawMessage(`50`)}},
+		{Seq: 6, ID: "q", RunID: "r", Data: &event.Relay{Kind: "permission", ToolCallID: "k", Tool: "x", Params: json.RawMessage(`{}`)}},
+		{Seq: 7, ID: "7", RunID: "r", Data: &event.RelayResolved{RelayID: "q", Approved: true}},
+		{Seq: 8, ID: "k", RunID: "r", Data: &event.ToolResult{Name: "x", Output: json.RawMessage(`null`), IsError: true}},
+		{Seq: 9, ID: "9", RunID: "r", Data: &event.Usage{InputTokens: 1, Model: "m"}},
+		{Seq: 10, ID: "10", RunID: "r", Data: &event.Failure{Code: "c", Message: "m"}},
+		{Seq: 11, ID: "11", RunID: "r", Data: &event.Discard{IDs: []string{"s"}}},
+		{Seq: 12, ID: "12", RunID: "r", Data: &event.HarnessEnd{AgentID: "a", FinishReason: event.FinishReasonStop}},
+		{Seq: 13, ID: "13", RunID: "r", Data: &event.Unknown{Type: "new"}},
 	}
 	typed, raw := New(), New()
 	for _, e := range events {
@@ -231,17 +231,17 @@ func TestTypedAndJSONAreEqual(t *testing.T) {
 		}
 	}
 	require.Same(t, typed, typed.Reduce(nil))
-	require.Same(t, typed, typed.Reduce(&agent.Event{RunID: "r"}))
+	require.Same(t, typed, typed.Reduce(&event.Event{RunID: "r"}))
 }
 
 func TestWrongTypes(t *testing.T) {
 	g := fold(t, `{"type":"user","runId":"u","content":5}`, `{"type":"tool_call","id":"k","runId":"r","name":7,"input":[1]}`, `{"type":"usage","runId":"r","inputTokens":"x","outputTokens":3}`)
 	n, _ := g.Node("u:user")
-	require.Equal(t, &agent.User{Content: llm.Content{Text: "5"}}, n.Data())
+	require.Equal(t, &event.User{Content: llm.Content{Text: "5"}}, n.Data())
 	n, _ = g.Node("k")
-	require.Equal(t, &agent.ToolCall{Input: json.RawMessage(`[1]`)}, n.Data())
+	require.Equal(t, &event.ToolCall{Input: json.RawMessage(`[1]`)}, n.Data())
 	n, _ = g.Node("r:usage:1")
-	require.Equal(t, &agent.Usage{OutputTokens: 3}, n.Data())
+	require.Equal(t, &event.Usage{OutputTokens: 3}, n.Data())
 	for _, bad := range []string{"", "null", "[]", `{"type":`, `{} {}`, `"x"`} {
 		same, err := g.ReduceJSON([]byte(bad))
 		require.Error(t, err, bad)
@@ -253,17 +253,17 @@ func TestWrongTypes(t *testing.T) {
 // however deep it is, and the rest of the stream makes the graph.
 func TestDeepEvents(t *testing.T) {
 	deep := func(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
-	for _, levels := range []int{agent.MaxDepth, agent.MaxDepth + 2, 9_999, 10_000, 100_000} {
+	for _, levels := range []int{event.MaxDepth, event.MaxDepth + 2, 9_999, 10_000, 100_000} {
 		g := fold(t, `{"type":"tool_call","runId":"r","id":"c","name":"x","input":{}}`,
 			`{"type":"tool_result","runId":"r","id":"c","name":"x","output":`+deep(levels)+`}`,
 			`{"type":"text","runId":"r","id":"t","content":"Done."}`)
 		want := 2
-		if levels <= agent.MaxDepth {
+		if levels <= event.MaxDepth {
 			want = 3
 		}
 		require.Equal(t, want, g.Len(), "%d levels", levels)
 		requireSound(t, g)
 	}
-	g := New().Reduce(agent.Stored(7, []byte(`{"seq":7,"id":"t","runId":"r","type":"text","content":`)))
+	g := New().Reduce(event.Stored(7, []byte(`{"seq":7,"id":"t","runId":"r","type":"text","content":`)))
 	require.Zero(t, g.Len())
 }

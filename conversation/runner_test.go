@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -59,7 +59,7 @@ billing: "You are " "welcome."
 		for e, err := range r.Run(t.Context(), key, llm.UserText(text)) {
 			require.NoError(t, err)
 			client = client.Reduce(e)
-			if _, ok := e.Data.(*agent.Discard); ok {
+			if _, ok := e.Data.(*event.Discard); ok {
 				discards++
 			}
 			if e.Partial {

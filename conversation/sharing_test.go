@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // TestVector compares vectors that grow from each other with slices.
@@ -70,9 +70,9 @@ func TestOldGraphsStay(t *testing.T) {
 	g := New()
 	kept := map[int]*Graph{}
 	for i := range 30_000 {
-		if e := s.next(); i%7 == 3 && e.Type() == agent.TypeText {
+		if e := s.next(); i%7 == 3 && e.Type() == event.TypeText {
 			for range 3 {
-				g = g.Reduce(&agent.Event{ID: e.ID, RunID: e.RunID, Partial: true, Data: &agent.Text{Content: "…"}})
+				g = g.Reduce(&event.Event{ID: e.ID, RunID: e.RunID, Partial: true, Data: &event.Text{Content: "…"}})
 			}
 		} else {
 			g = g.Reduce(e)
@@ -85,9 +85,9 @@ func TestOldGraphsStay(t *testing.T) {
 		var s stream
 		again := New()
 		for j := range i + 1 {
-			if e := s.next(); j%7 == 3 && e.Type() == agent.TypeText {
+			if e := s.next(); j%7 == 3 && e.Type() == event.TypeText {
 				for range 3 {
-					again = again.Reduce(&agent.Event{ID: e.ID, RunID: e.RunID, Partial: true, Data: &agent.Text{Content: "…"}})
+					again = again.Reduce(&event.Event{ID: e.ID, RunID: e.RunID, Partial: true, Data: &event.Text{Content: "…"}})
 				}
 			} else {
 				again = again.Reduce(e)
@@ -159,7 +159,7 @@ func TestForksOfALongText(t *testing.T) {
 	g := fold(t, partial("r", "t", strings.Repeat("x", 100_000)))
 	runtime.ReadMemStats(&before)
 	for range 1000 {
-		delta := &agent.Event{ID: "t", RunID: "r", Partial: true, Data: &agent.Text{Content: "y"}}
+		delta := &event.Event{ID: "t", RunID: "r", Partial: true, Data: &event.Text{Content: "y"}}
 		g.Reduce(delta)
 		g = g.Reduce(delta)
 	}
@@ -253,7 +253,7 @@ func TestCostDoesNotGrow(t *testing.T) {
 	cost := func() float64 {
 		var before, after runtime.MemStats
 		const turns = 300
-		events := make([]*agent.Event, 10*turns)
+		events := make([]*event.Event, 10*turns)
 		for i := range events {
 			events[i] = s.next()
 		}

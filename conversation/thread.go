@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // Status says how far something has come.
@@ -204,7 +204,7 @@ func (t *threader) step(s step) []ViewNode {
 		case KindError:
 			d := at(n)
 			d.Status = StatusError
-			if f, ok := n.data().(*agent.Failure); ok {
+			if f, ok := n.data().(*event.Failure); ok {
 				d.Error = f.Message
 			}
 			ended = g.nextOf(place) == none
@@ -280,7 +280,7 @@ func (t *threader) finish(drafts []draft, ended bool) []ViewNode {
 
 func (t *threader) user(n *node, runID string) ViewNode {
 	v := ViewNode{ID: n.id, RunID: runID, Role: RoleUser, Agent: n.body.agent, Status: StatusComplete}
-	user, _ := n.data().(*agent.User)
+	user, _ := n.data().(*event.User)
 	if user == nil {
 		return v
 	}
@@ -293,12 +293,12 @@ func (t *threader) user(n *node, runID string) ViewNode {
 
 func (t *threader) call(s step, n *node) ViewCall {
 	c := ViewCall{ID: n.id, Status: StatusStreaming}
-	if call, ok := n.data().(*agent.ToolCall); ok {
+	if call, ok := n.data().(*event.ToolCall); ok {
 		c.Name, c.Input = call.Name, call.Input
 	}
 	if place := t.g.resultOf(s, n); place != none {
 		c.Status = StatusComplete
-		if r, ok := t.g.at(place).data().(*agent.ToolResult); ok {
+		if r, ok := t.g.at(place).data().(*event.ToolResult); ok {
 			c.Output, c.IsError = r.Output, r.IsError
 			if r.IsError {
 				c.Status = StatusError
@@ -311,9 +311,9 @@ func (t *threader) call(s step, n *node) ViewCall {
 // during adds to a call what happens while it runs.
 func (t *threader) during(c *ViewCall, n *node) {
 	switch d := n.data().(type) {
-	case *agent.ToolProgress:
+	case *event.ToolProgress:
 		c.Progress = append(c.Progress, d.Content)
-	case *agent.Relay:
+	case *event.Relay:
 		if c.Approval = (Node{n: n}).State(); c.Approval == "" {
 			c.Approval = "pending"
 		}
@@ -322,9 +322,9 @@ func (t *threader) during(c *ViewCall, n *node) {
 
 func toolCallID(n *node) string {
 	switch d := n.data().(type) {
-	case *agent.ToolProgress:
+	case *event.ToolProgress:
 		return d.ToolCallID
-	case *agent.Relay:
+	case *event.Relay:
 		return d.ToolCallID
 	}
 	return ""
@@ -336,7 +336,7 @@ func (t *threader) agent(r *run) string {
 	if first.body.agent != "" {
 		return first.body.agent
 	}
-	if d, ok := first.data().(*agent.HarnessStart); ok {
+	if d, ok := first.data().(*event.HarnessStart); ok {
 		return d.AgentID
 	}
 	return ""

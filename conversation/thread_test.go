@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // TestThreadCases compares the threads of the cases with testdata/threads.json.
@@ -170,8 +170,8 @@ func TestDeepSubAgents(t *testing.T) {
 		g := New()
 		for i := range levels {
 			run, parent := fmt.Sprint("run", i), fmt.Sprint("call", i-1)
-			g = g.Reduce(&agent.Event{RunID: run, ParentID: parent, Agent: "x", Data: &agent.HarnessStart{AgentID: "x"}})
-			g = g.Reduce(&agent.Event{RunID: run, ID: fmt.Sprint("call", i), Agent: "x", Data: &agent.ToolCall{Name: "ask", Input: json.RawMessage(`{}`)}})
+			g = g.Reduce(&event.Event{RunID: run, ParentID: parent, Agent: "x", Data: &event.HarnessStart{AgentID: "x"}})
+			g = g.Reduce(&event.Event{RunID: run, ID: fmt.Sprint("call", i), Agent: "x", Data: &event.ToolCall{Name: "ask", Input: json.RawMessage(`{}`)}})
 		}
 		return g
 	}

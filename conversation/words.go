@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"sync/atomic"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // words are the content of a block of text that came in several pieces: the
@@ -71,7 +71,7 @@ func (w words) json() json.RawMessage {
 func inside(s json.RawMessage) []byte { return s[1 : len(s)-1] }
 
 // quote is the inverse of unquote.
-func quote(s string) json.RawMessage { return agent.EncodeJSON(s) }
+func quote(s string) json.RawMessage { return event.EncodeJSON(s) }
 
 // unquote returns the value of a JSON string, "" of anything else.
 func unquote(raw json.RawMessage) string {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/transfer"
@@ -223,8 +224,8 @@ func (a *Agent) InnerAgents() (inner []agent.Agent) {
 }
 
 // Run implements agent.Agent: one model answer, or the tools of the last one.
-func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		v, err := a.view(ctx, inv)
 		if err != nil {
 			yield(nil, err)

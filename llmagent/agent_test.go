@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -92,8 +93,8 @@ func TestAnInstructionFuncThatFails(t *testing.T) {
 	require.ErrorAs(t, err, &re)
 	require.Equal(t, "solo", re.Agent)
 	require.Empty(t, s.script.requests, "the model is not asked")
-	require.Contains(t, payloads[*agent.Failure](events)[0].Message, "instructions: the template is broken")
-	require.Equal(t, agent.FinishReasonError, payloads[*agent.HarnessEnd](events)[0].FinishReason)
+	require.Contains(t, payloads[*event.Failure](events)[0].Message, "instructions: the template is broken")
+	require.Equal(t, event.FinishReasonError, payloads[*event.HarnessEnd](events)[0].FinishReason)
 	fail = false
 	_, err = s.say(context.Background())
 	require.NoError(t, err, "the session stays usable")
@@ -102,23 +103,23 @@ func TestAnInstructionFuncThatFails(t *testing.T) {
 
 func TestUsageAndModelName(t *testing.T) {
 	s := newSolo(t, replies(reply(scripted.Text("a")), reply(scripted.Text("b"), scripted.Usage(5, 3, 2), scripted.ModelName("real-2026"))), nil)
-	for _, want := range []agent.Usage{{Model: "configured"}, {InputTokens: 5, OutputTokens: 3, CachedTokens: 2, Model: "real-2026"}} {
+	for _, want := range []event.Usage{{Model: "configured"}, {InputTokens: 5, OutputTokens: 3, CachedTokens: 2, Model: "real-2026"}} {
 		events, err := s.say(context.Background())
 		require.NoError(t, err)
-		require.Equal(t, []*agent.Usage{&want}, payloads[*agent.Usage](events), "one usage closes every answer")
+		require.Equal(t, []*event.Usage{&want}, payloads[*event.Usage](events), "one usage closes every answer")
 	}
 }
 
 func TestAnswersWithoutWordsThatSayWhy(t *testing.T) {
 	s := newSolo(t, replies(reply(scripted.Think("Let me ", "see."), scripted.Finish(llm.FinishLength)), reply(scripted.Finish(llm.FinishLength)), reply(scripted.Text("half"), scripted.Finish(llm.FinishLength)),
 		reply(scripted.Finish(llm.FinishContentFilter)), reply(scripted.Text(" "), scripted.Finish(llm.FinishContentFilter))), nil)
-	for _, want := range []agent.FinishReason{agent.FinishReasonLength, agent.FinishReasonLength, agent.FinishReasonLength, agent.FinishReasonContentFilter, agent.FinishReasonContentFilter} {
+	for _, want := range []event.FinishReason{event.FinishReasonLength, event.FinishReasonLength, event.FinishReasonLength, event.FinishReasonContentFilter, event.FinishReasonContentFilter} {
 		events, err := s.say(context.Background())
 		require.NoError(t, err)
-		require.Equal(t, want, payloads[*agent.HarnessEnd](events)[0].FinishReason)
-		require.Len(t, payloads[*agent.Usage](events), 1)
+		require.Equal(t, want, payloads[*event.HarnessEnd](events)[0].FinishReason)
+		require.Len(t, payloads[*event.Usage](events), 1)
 	}
-	require.Equal(t, "Let me see.", payloads[*agent.Reasoning](s.log())[0].Content)
+	require.Equal(t, "Let me see.", payloads[*event.Reasoning](s.log())[0].Content)
 	_, err := s.say(context.Background())
 	require.NoError(t, err, "answers without words leave no empty message behind")
 	require.Len(t, s.script.requests[5].Messages, 7, "six of the user, one answer")
@@ -133,7 +134,7 @@ func TestCallIDs(t *testing.T) {
 		[]llmagent.Option{llmagent.WithTools(tool(t, "note", nothing))})
 	events, err := s.say(context.Background())
 	require.NoError(t, err)
-	got := ids[*agent.ToolCall](events)
+	got := ids[*event.ToolCall](events)
 	require.Len(t, got, 8)
 	require.Equal(t, "c1", got[0], "what is usable is kept")
 	require.Equal(t, "call/1:2", got[6])
@@ -144,7 +145,7 @@ func TestCallIDs(t *testing.T) {
 		seen[id] = true
 		require.NotContains(t, []string{"", " ", "é", long, ctrl}, id)
 	}
-	require.ElementsMatch(t, got, ids[*agent.ToolResult](events))
+	require.ElementsMatch(t, got, ids[*event.ToolResult](events))
 }
 
 func TestOddCalls(t *testing.T) {
@@ -171,13 +172,13 @@ func TestOddCalls(t *testing.T) {
 			s := newSolo(t, replies(reply(scripted.Call(c.tool, c.args))), []llmagent.Option{llmagent.WithTools(tool(t, "note", nothing))})
 			events, err := s.say(context.Background())
 			require.NoError(t, err)
-			call := payloads[*agent.ToolCall](events)[0]
+			call := payloads[*event.ToolCall](events)[0]
 			require.Equal(t, c.stored, call.Name)
 			if c.input != "" {
 				require.Equal(t, c.input, string(call.Input))
 			}
-			result := payloads[*agent.ToolResult](events)[0]
-			require.Contains(t, agent.OutputText(result.Output), c.result)
+			result := payloads[*event.ToolResult](events)[0]
+			require.Contains(t, event.OutputText(result.Output), c.result)
 			require.Less(t, len(result.Output), 1000, "what the model wrote does not come back at length")
 			require.Len(t, s.script.requests, 2, "the model reads what was wrong and goes on")
 		})
@@ -192,17 +193,17 @@ func TestManyCallsInOneAnswer(t *testing.T) {
 	s := newSolo(t, replies(reply(items[:200]...)), []llmagent.Option{llmagent.WithTools(tool(t, "note", nothing))})
 	events, err := s.say(context.Background())
 	require.NoError(t, err)
-	require.Len(t, payloads[*agent.ToolResult](events), 200)
+	require.Len(t, payloads[*event.ToolResult](events), 200)
 	require.Len(t, s.script.requests[1].Messages, 1+1+200)
 
 	s = newSolo(t, replies(reply(items...)), []llmagent.Option{llmagent.WithTools(tool(t, "note", nothing))})
 	events, err = s.say(context.Background())
 	require.ErrorIs(t, err, agent.ErrLimit)
-	for _, r := range payloads[*agent.ToolResult](events) {
+	for _, r := range payloads[*event.ToolResult](events) {
 		require.True(t, r.IsError)
 		require.Contains(t, string(r.Output), "not executed")
 	}
-	require.Len(t, payloads[*agent.ToolResult](events), 201, "every call is answered, so that the next turn works")
+	require.Len(t, payloads[*event.ToolResult](events), 201, "every call is answered, so that the next turn works")
 	_, err = s.say(context.Background())
 	require.NoError(t, err)
 }

@@ -2,6 +2,7 @@ package llmagent
 
 import (
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -50,7 +51,7 @@ func begun(c view.Call, inv *agent.Invocation) bool {
 	return inv.Attempt() > 1 && (c.Answer == nil || c.Answered <= inv.TakenUp())
 }
 
-func refusal(r *agent.RelayResolved) string {
+func refusal(r *event.RelayResolved) string {
 	if r.Reason == "" {
 		return "denied"
 	}
@@ -59,15 +60,15 @@ func refusal(r *agent.RelayResolved) string {
 
 // pause yields a question for each call about which none was
 // asked before, and ends the run until somebody answers.
-func pause(calls []view.Call, yield func(*agent.Event, error) bool) {
+func pause(calls []view.Call, yield func(*event.Event, error) bool) {
 	for _, c := range calls {
 		if c.Asked {
 			continue
 		}
-		e := &agent.Event{Data: &agent.Relay{Kind: "permission", ToolCallID: c.ID, Tool: c.Name, Params: c.Input}, More: true}
+		e := &event.Event{Data: &event.Relay{Kind: "permission", ToolCallID: c.ID, Tool: c.Name, Params: c.Input}, More: true}
 		if !yield(e, nil) {
 			return
 		}
 	}
-	yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonInputRequired}}, nil)
+	yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}}, nil)
 }

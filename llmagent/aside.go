@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -16,7 +17,7 @@ type aside struct {
 	answer
 }
 
-func newAside(inv *agent.Invocation, model llm.Model, yield func(*agent.Event, error) bool) *aside {
+func newAside(inv *agent.Invocation, model llm.Model, yield func(*event.Event, error) bool) *aside {
 	return &aside{model, answer{inv: inv, yield: yield}}
 }
 
@@ -34,8 +35,8 @@ func (s *aside) put(ctx context.Context, req *llm.Request, check func() error) e
 		}
 		if s.begun || errorCode(err) == string(llm.CodeTruncated) {
 			s.begun = true
-			void := &agent.Discard{Code: errorCode(err), Message: err.Error(), Usage: s.used(s.source.Name())}
-			if !s.yield(&agent.Event{Data: void, More: true}, nil) {
+			void := &event.Discard{Code: errorCode(err), Message: err.Error(), Usage: s.used(s.source.Name())}
+			if !s.yield(&event.Event{Data: void, More: true}, nil) {
 				s.stopped = true
 				return err
 			}

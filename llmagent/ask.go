@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
@@ -23,7 +24,7 @@ const maxAttempts = 3
 // the usage that closes it, joined into one write. An attempt that is cut off
 // is discarded and asked for again, and so is one that is empty, of which the model
 // then reads.
-func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yield func(*agent.Event, error) bool) {
+func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yield func(*event.Event, error) bool) {
 	if a.asksWho(inv.Node(), v.Run()) {
 		a.who(ctx, inv, v, yield)
 		return
@@ -49,7 +50,7 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 			}
 			truncated = true
 		case err == nil && ans.empty():
-			code, message = agent.CodeEmptyAnswer, "the answer had neither words nor calls"
+			code, message = event.CodeEmptyAnswer, "the answer had neither words nor calls"
 			if v.Run().Empty {
 				err = fmt.Errorf("%w: the model %s has answered with neither words nor calls, twice", agent.ErrEmptyAnswer, a.model.Name())
 			}
@@ -65,16 +66,16 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 		if code == string(llm.CodeTruncated) {
 			ans.begun = true // an answer was under way, even if none of it was shown
 		}
-		void := &agent.Event{Data: &agent.Discard{Code: code, Message: message, IDs: ans.ids(), Usage: ans.used(a.model.Name())}}
+		void := &event.Event{Data: &event.Discard{Code: code, Message: message, IDs: ans.ids(), Usage: ans.used(a.model.Name())}}
 		if err != nil && (!ans.begun || !llm.Retryable(err) || attempt >= maxAttempts) {
-			var last []*agent.Event
+			var last []*event.Event
 			// A failed call that showed nothing leaves nothing to discard. In an inner
 			// scope the turn goes on, and the log must say that a model was asked.
 			if ans.begun || inv.Scope() != "" && agent.ErrorCode(err) == code {
 				last = append(last, void)
 			}
 			if errors.Is(err, agent.ErrEmptyAnswer) {
-				last = append(last, &agent.Event{Data: &agent.Notice{Code: code, Message: inv.Agent().Name() + " was asked once more, and its answer was empty again"}})
+				last = append(last, &event.Event{Data: &event.Notice{Code: code, Message: inv.Agent().Name() + " was asked once more, and its answer was empty again"}})
 			}
 			for _, e := range last {
 				e.More = true
@@ -88,7 +89,7 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 		if !yield(void, nil) {
 			return
 		}
-		if code != agent.CodeEmptyAnswer {
+		if code != event.CodeEmptyAnswer {
 			continue
 		}
 		// The same request might well have the same answer.
@@ -115,7 +116,7 @@ func errorCode(err error) string {
 type answer struct {
 	inv     *agent.Invocation
 	attempt int
-	yield   func(*agent.Event, error) bool
+	yield   func(*event.Event, error) bool
 
 	text, reasoning block
 	calls           []llm.ToolCall
@@ -209,18 +210,18 @@ func (ans *answer) delta(b *block, s string, thinking bool) bool {
 	if b.id == "" {
 		b.id = ans.inv.NewID()
 	}
-	var e *agent.Event
+	var e *event.Event
 	if thinking {
 		p := &struct {
-			e agent.Event
-			d agent.Reasoning
-		}{d: agent.Reasoning{Content: s}}
+			e event.Event
+			d event.Reasoning
+		}{d: event.Reasoning{Content: s}}
 		e, p.e.Data = &p.e, &p.d
 	} else {
 		p := &struct {
-			e agent.Event
-			d agent.Text
-		}{d: agent.Text{Content: s}}
+			e event.Event
+			d event.Text
+		}{d: event.Text{Content: s}}
 		e, p.e.Data = &p.e, &p.d
 	}
 	e.ID, e.Partial, e.Attempt = b.id, true, ans.attempt
@@ -248,13 +249,13 @@ func (ans *answer) empty() bool {
 
 // usageOf returns what the answer used; modelName stands in for a model that the
 // endpoint does not name.
-func (ans *answer) usageOf(modelName string) *agent.Usage {
-	return &agent.Usage{InputTokens: ans.usage.InputTokens, OutputTokens: ans.usage.OutputTokens,
+func (ans *answer) usageOf(modelName string) *event.Usage {
+	return &event.Usage{InputTokens: ans.usage.InputTokens, OutputTokens: ans.usage.OutputTokens,
 		CachedTokens: ans.usage.CachedTokens, Model: cmp.Or(ans.model, modelName)}
 }
 
 // used returns what an answer that came to nothing used, nil if that is unknown.
-func (ans *answer) used(modelName string) *agent.Usage {
+func (ans *answer) used(modelName string) *event.Usage {
 	if ans.usage == (llm.Usage{}) {
 		return nil
 	}
@@ -265,41 +266,41 @@ func (ans *answer) used(modelName string) *agent.Usage {
 // do next.
 func (ans *answer) deliver(inv *agent.Invocation, a *Agent) {
 	if r := ans.reasoning.String(); r != "" {
-		if !ans.yield(&agent.Event{ID: ans.reasoning.id, Data: &agent.Reasoning{Content: r}, More: true}, nil) {
+		if !ans.yield(&event.Event{ID: ans.reasoning.id, Data: &event.Reasoning{Content: r}, More: true}, nil) {
 			return
 		}
 	}
 	if t := ans.text.String(); t != "" {
-		if !ans.yield(&agent.Event{ID: ans.text.id, Data: &agent.Text{Content: t}, More: true}, nil) {
+		if !ans.yield(&event.Event{ID: ans.text.id, Data: &event.Text{Content: t}, More: true}, nil) {
 			return
 		}
 	}
 	for _, c := range ans.calls {
-		data := &agent.ToolCall{Name: c.Name, Input: agent.ObjectInput(c.Arguments)}
+		data := &event.ToolCall{Name: c.Name, Input: event.ObjectInput(c.Arguments)}
 		if target, ok := a.transferTo(inv.Node(), c.Name); ok {
 			data.Name = agent.TransferTool
 			if target != "" {
 				data.Input = transfer.Input(target, data.Input)
 			}
 		} else if !toolName(data.Name) {
-			data.Input = agent.EncodeJSON(map[string]string{"name": clean(data.Name), "arguments": clean(c.Arguments)})
+			data.Input = event.EncodeJSON(map[string]string{"name": clean(data.Name), "arguments": clean(c.Arguments)})
 			data.Name = malformedTool
 		}
-		if !ans.yield(&agent.Event{ID: c.ID, Data: data, More: true}, nil) {
+		if !ans.yield(&event.Event{ID: c.ID, Data: data, More: true}, nil) {
 			return
 		}
 	}
-	last := &agent.Event{Data: ans.usageOf(a.model.Name())}
+	last := &event.Event{Data: ans.usageOf(a.model.Name())}
 	last.More = len(ans.calls) == 0 // then the runner's harness_end joins this write
 	if !ans.yield(last, nil) {
 		return
 	}
 	switch {
 	case len(ans.calls) > 0:
-		ans.yield(&agent.Event{Data: &agent.Continue{}}, nil)
+		ans.yield(&event.Event{Data: &event.Continue{}}, nil)
 	case ans.finish == llm.FinishLength:
-		ans.yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonLength}}, nil)
+		ans.yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonLength}}, nil)
 	case ans.finish == llm.FinishContentFilter:
-		ans.yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonContentFilter}}, nil)
+		ans.yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonContentFilter}}, nil)
 	}
 }

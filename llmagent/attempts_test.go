@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -60,23 +61,23 @@ func TestAttempts(t *testing.T) {
 				events, err := s.say(context.Background())
 				require.Len(t, s.script.requests, c.asked)
 				var codes []string
-				for _, d := range payloads[*agent.Discard](events) {
+				for _, d := range payloads[*event.Discard](events) {
 					codes = append(codes, d.Code)
 				}
 				require.Equal(t, c.discards, codes)
 				if c.code == "" {
 					require.NoError(t, err)
-					require.Equal(t, "Whole.", payloads[*agent.Text](events)[0].Content)
+					require.Equal(t, "Whole.", payloads[*event.Text](events)[0].Content)
 				} else {
 					var re *agent.RunError
 					require.ErrorAs(t, err, &re)
 					require.Equal(t, c.code, re.Code)
-					require.Empty(t, payloads[*agent.Text](events), "nothing of a broken answer is stored")
+					require.Empty(t, payloads[*event.Text](events), "nothing of a broken answer is stored")
 				}
 				if c.fails != nil {
 					require.ErrorIs(t, err, c.fails)
 				}
-				require.Empty(t, payloads[*agent.ToolCall](events), "nothing of a broken answer is executed")
+				require.Empty(t, payloads[*event.ToolCall](events), "nothing of a broken answer is executed")
 				checkDeltas(t, events, streaming)
 			})
 		}
@@ -85,13 +86,13 @@ func TestAttempts(t *testing.T) {
 
 // checkDeltas holds deltas to their promise: one id and one attempt a block,
 // and in the end either the whole event or a discard that names the id.
-func checkDeltas(t *testing.T, events []*agent.Event, streaming bool) {
+func checkDeltas(t *testing.T, events []*event.Event, streaming bool) {
 	attempts := make(map[string]int)
 	shown := make(map[string]string)
 	last := 1
 	for _, e := range events {
 		switch d := e.Data.(type) {
-		case *agent.Text, *agent.Reasoning:
+		case *event.Text, *event.Reasoning:
 			if e.Partial {
 				require.True(t, streaming)
 				require.Contains(t, []int{0, e.Attempt}, attempts[e.ID], "a new attempt has new ids")
@@ -102,22 +103,22 @@ func checkDeltas(t *testing.T, events []*agent.Event, streaming bool) {
 				require.Equal(t, shown[e.ID], content(e))
 				delete(shown, e.ID)
 			}
-		case *agent.Discard:
+		case *event.Discard:
 			for _, id := range d.IDs {
 				require.Contains(t, shown, id)
 				require.Equal(t, last, attempts[id], "one discard an attempt")
 				delete(shown, id)
 			}
 			last++
-		case *agent.Usage: // another answer
+		case *event.Usage: // another answer
 			last = 1
 		}
 	}
 	require.Empty(t, shown, "deltas that came to nothing")
 }
 
-func content(e *agent.Event) string {
-	if r, ok := e.Data.(*agent.Reasoning); ok {
+func content(e *event.Event) string {
+	if r, ok := e.Data.(*event.Reasoning); ok {
 		return r.Content
 	}
 	return e.Text()
@@ -150,11 +151,11 @@ func TestCancelWhileTheModelSpeaks(t *testing.T) {
 		_, err := s.say(ctx)
 		require.ErrorIs(t, err, mine)
 		for _, e := range s.log() {
-			require.NotContains(t, []string{agent.TypeText, agent.TypeError, agent.TypeDiscard, agent.TypeHarnessEnd}, e.Type(), "a cancellation stores nothing")
+			require.NotContains(t, []string{event.TypeText, event.TypeError, event.TypeDiscard, event.TypeHarnessEnd}, e.Type(), "a cancellation stores nothing")
 		}
 		events, err := s.say(context.Background())
 		require.NoError(t, err)
-		require.Equal(t, "ok", payloads[*agent.Text](events)[0].Content)
+		require.Equal(t, "ok", payloads[*event.Text](events)[0].Content)
 		synctest.Wait()
 	})
 }

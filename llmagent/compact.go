@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/view"
 )
@@ -101,7 +102,7 @@ func (c *compaction) maxSummary() int { return min(c.Window/8, 2000) }
 const compactions = 2
 
 // askWithin asks the model unless the view has to be compacted first.
-func (a *Agent) askWithin(ctx context.Context, inv *agent.Invocation, v *view.View, yield func(*agent.Event, error) bool) {
+func (a *Agent) askWithin(ctx context.Context, inv *agent.Invocation, v *view.View, yield func(*event.Event, error) bool) {
 	near, err := a.near(ctx, inv, v)
 	if err != nil {
 		yield(nil, err)
@@ -110,7 +111,7 @@ func (a *Agent) askWithin(ctx context.Context, inv *agent.Invocation, v *view.Vi
 	if near && a.compact(ctx, inv, v, false, yield) {
 		return
 	}
-	a.ask(ctx, inv, v, func(e *agent.Event, err error) bool {
+	a.ask(ctx, inv, v, func(e *event.Event, err error) bool {
 		if err != nil && errorCode(err) == string(llm.CodeContextLength) && v.Compactions() < compactions && a.compact(ctx, inv, v, true, yield) {
 			return false
 		}
@@ -155,7 +156,7 @@ func sameTools(a, b []llm.ToolSpec) bool {
 // compact leaves out the oldest messages of the view, and yields what is to be
 // stored of it. Harder leaves out more, whatever the count says. It reports
 // false, having done nothing, if nothing can be left out.
-func (a *Agent) compact(ctx context.Context, inv *agent.Invocation, v *view.View, harder bool, yield func(*agent.Event, error) bool) bool {
+func (a *Agent) compact(ctx context.Context, inv *agent.Invocation, v *view.View, harder bool, yield func(*event.Event, error) bool) bool {
 	fixed, err := a.frame(ctx, inv, v.Run())
 	if err != nil {
 		yield(nil, err)
@@ -165,8 +166,8 @@ func (a *Agent) compact(ctx context.Context, inv *agent.Invocation, v *view.View
 	if upTo == 0 {
 		return false
 	}
-	done := &agent.Compaction{UpTo: upTo}
-	var usage *agent.Usage
+	done := &event.Compaction{UpTo: upTo}
+	var usage *event.Usage
 	var failure error
 	if a.compaction.Summarizer != nil {
 		s := newAside(inv, a.compaction.Summarizer, yield)
@@ -185,12 +186,12 @@ func (a *Agent) compact(ctx context.Context, inv *agent.Invocation, v *view.View
 	if done.Summary == "" && v.Summary() != "" { // the earlier one is better than none
 		done.Summary = strings.TrimSuffix(v.Summary(), gap) + gap
 	}
-	events := []*agent.Event{{Data: done}}
+	events := []*event.Event{{Data: done}}
 	if usage != nil {
-		events = append(events, &agent.Event{Data: usage})
+		events = append(events, &event.Event{Data: usage})
 	}
 	if failure != nil {
-		events = append(events, &agent.Event{Data: &agent.Notice{Code: NoticeCompactionFailed,
+		events = append(events, &event.Event{Data: &event.Notice{Code: NoticeCompactionFailed,
 			Message: "the earlier part of the conversation is left out without a summary: " + failure.Error()}})
 	}
 	for i, e := range events {
@@ -199,7 +200,7 @@ func (a *Agent) compact(ctx context.Context, inv *agent.Invocation, v *view.View
 			return true
 		}
 	}
-	yield(&agent.Event{Data: &agent.Continue{}}, nil)
+	yield(&event.Event{Data: &event.Continue{}}, nil)
 	return true
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -95,7 +96,7 @@ func build(t testing.TB, store session.Store, m llm.Model, c llmagent.Compaction
 	return r
 }
 
-func turn(r *runner.Runner, words string) (events []*agent.Event, failed error) {
+func turn(r *runner.Runner, words string) (events []*event.Event, failed error) {
 	for e, err := range r.Run(context.Background(), key, llm.UserText(words)) {
 		if err != nil {
 			failed = err
@@ -114,7 +115,7 @@ func words(req *llm.Request) string {
 	return b.String()
 }
 
-func types(events []*agent.Event) (names []string) {
+func types(events []*event.Event) (names []string) {
 	for _, e := range events {
 		names = append(names, e.Type())
 	}
@@ -157,7 +158,7 @@ func TestALongConversation(t *testing.T) {
 				require.NoError(t, err)
 				stored += len(events)
 				require.Contains(t, strings.ToLower(words(model.last())), strings.ToLower(question), "the user's last words are always there")
-				said := payloads[*agent.Text](events)
+				said := payloads[*event.Text](events)
 				require.Contains(t, said[len(said)-1].Content, "That is all I found")
 
 				warm, err := r.Preview(context.Background(), key, "solo")
@@ -166,19 +167,19 @@ func TestALongConversation(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, warm, cold)
 			}
-			var log []*agent.Event
+			var log []*event.Event
 			for e, err := range r.History(context.Background(), key) {
 				require.NoError(t, err)
 				log = append(log, e)
 			}
 			require.Len(t, log, stored, "the log keeps everything")
-			require.Len(t, payloads[*agent.User](log), turns)
-			done := payloads[*agent.Compaction](log)
+			require.Len(t, payloads[*event.User](log), turns)
+			done := payloads[*event.Compaction](log)
 			require.Greater(t, len(done), 3)
 			require.Less(t, len(done), turns/2, "a compaction makes room for a while")
-			require.Empty(t, payloads[*agent.Notice](log))
-			require.Empty(t, payloads[*agent.Failure](log))
-			require.Len(t, payloads[*agent.Usage](log), len(model.requests)+len(small.requests), "each answer is closed by its usage, summaries too")
+			require.Empty(t, payloads[*event.Notice](log))
+			require.Empty(t, payloads[*event.Failure](log))
+			require.Len(t, payloads[*event.Usage](log), len(model.requests)+len(small.requests), "each answer is closed by its usage, summaries too")
 			if !c.summarize {
 				require.Contains(t, words(model.last()), view.LeftOut)
 				return
@@ -207,8 +208,8 @@ func TestALongTurn(t *testing.T) {
 	require.NoError(t, err)
 	events, err := turn(r, "Look thirty times")
 	require.NoError(t, err)
-	require.Len(t, payloads[*agent.ToolResult](events), 30)
-	require.Greater(t, len(payloads[*agent.Compaction](events)), 2)
+	require.Len(t, payloads[*event.ToolResult](events), 30)
+	require.Greater(t, len(payloads[*event.Compaction](events)), 2)
 	for _, req := range model.requests {
 		require.Contains(t, words(req), "Look thirty times")
 	}
@@ -235,9 +236,9 @@ func TestRoomForTheSummary(t *testing.T) {
 			require.NoError(t, err)
 			events, err := turn(r, "Look forty times")
 			require.NoError(t, err)
-			require.NotEmpty(t, payloads[*agent.Compaction](events))
+			require.NotEmpty(t, payloads[*event.Compaction](events))
 			require.Len(t, model.requests, 41, "none was refused")
-			require.Len(t, payloads[*agent.Usage](events), 41+len(small.requests))
+			require.Len(t, payloads[*event.Usage](events), 41+len(small.requests))
 		}
 	}
 }
@@ -253,7 +254,7 @@ func TestALongSystemMessage(t *testing.T) {
 	for i := range 40 {
 		events, err := turn(r, fmt.Sprint("Question ", i))
 		require.NoError(t, err)
-		if now := len(payloads[*agent.Compaction](events)); now > 0 && i > 0 {
+		if now := len(payloads[*event.Compaction](events)); now > 0 && i > 0 {
 			compacted += now
 			require.Contains(t, words(model.last()), fmt.Sprint("Question ", i-1))
 		}
@@ -263,7 +264,7 @@ func TestALongSystemMessage(t *testing.T) {
 	length = 2900
 	events, err := turn(r, "And now?")
 	require.NoError(t, err)
-	require.Len(t, payloads[*agent.Compaction](events), 1)
+	require.Len(t, payloads[*event.Compaction](events), 1)
 	require.LessOrEqual(t, llm.CountRequest(model.last(), nil), 1000)
 }
 
@@ -289,7 +290,7 @@ func TestAnAgentToolOutgrowsItsWindow(t *testing.T) {
 	require.NoError(t, err)
 	events, err := turn(r, "Do it")
 	require.NoError(t, err)
-	require.Greater(t, len(payloads[*agent.Compaction](events)), 1)
+	require.Greater(t, len(payloads[*event.Compaction](events)), 1)
 	for _, req := range inner.requests {
 		require.Contains(t, words(req), "Look twenty times")
 	}
@@ -308,7 +309,7 @@ func TestTooLongAnyway(t *testing.T) {
 	require.Len(t, model.requests, 1)
 	events, err := turn(r, "Shorter, then")
 	require.NoError(t, err, "the session stays usable")
-	require.Len(t, payloads[*agent.Compaction](events), 1)
+	require.Len(t, payloads[*event.Compaction](events), 1)
 	require.Equal(t, view.LeftOut+"\nShorter, then\n", words(model.last()))
 }
 
@@ -322,8 +323,8 @@ func TestTheEndpointSaysTooLong(t *testing.T) {
 		for i := range 36 / looks {
 			events, err := turn(r, fmt.Sprint("Question ", i))
 			require.NoError(t, err)
-			compacted += len(payloads[*agent.Compaction](events))
-			answered += len(payloads[*agent.Usage](events))
+			compacted += len(payloads[*event.Compaction](events))
+			answered += len(payloads[*event.Usage](events))
 		}
 		require.NotZero(t, compacted)
 		require.Equal(t, answered, len(model.requests), "as many are refused as there are summaries")
@@ -340,7 +341,7 @@ func TestTheEndpointSaysTooLong(t *testing.T) {
 	var failed *llm.Error
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, llm.CodeContextLength, failed.Code)
-	require.Len(t, payloads[*agent.Compaction](events), 2)
+	require.Len(t, payloads[*event.Compaction](events), 2)
 	require.Len(t, model.requests, 3)
 }
 
@@ -356,7 +357,7 @@ func TestACompactionIsAStep(t *testing.T) {
 	events, done, err := r.Advance(ctx, key, 1)
 	require.NoError(t, err)
 	require.False(t, done)
-	require.Equal(t, []string{agent.TypeCompaction, agent.TypeUsage}, types(events))
+	require.Equal(t, []string{event.TypeCompaction, event.TypeUsage}, types(events))
 	require.Len(t, model.requests, before)
 
 	other := build(t, store, model, llmagent.Compaction{Window: 1000, Summarizer: small})
@@ -372,7 +373,7 @@ func TestACompactionIsAStep(t *testing.T) {
 		return []scripted.Item{scripted.Wait(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })}
 	}})
 	before = len(model.requests)
-	var kept []*agent.Event
+	var kept []*event.Event
 	var failed error
 	for e, err := range r.Run(canceled, key, llm.UserText("And now?")) {
 		if failed = err; err == nil {
@@ -380,7 +381,7 @@ func TestACompactionIsAStep(t *testing.T) {
 		}
 	}
 	require.ErrorIs(t, failed, context.Canceled)
-	require.Equal(t, []string{agent.TypeUser, agent.TypeHarnessStart}, types(kept), "a cancelled summary leaves nothing behind")
+	require.Equal(t, []string{event.TypeUser, event.TypeHarnessStart}, types(kept), "a cancelled summary leaves nothing behind")
 	require.Len(t, model.requests, before)
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
@@ -145,7 +146,7 @@ func choiceOf(names []string) json.RawMessage {
 		Type string   `json:"type"`
 		Enum []string `json:"enum"`
 	}
-	return agent.EncodeJSON(struct {
+	return event.EncodeJSON(struct {
 		Type                 string              `json:"type"`
 		Properties           map[string]property `json:"properties"`
 		Required             []string            `json:"required"`
@@ -155,7 +156,7 @@ func choiceOf(names []string) json.RawMessage {
 
 // who asks who answers, and yields what comes of it. What is stored says that it was
 // asked, so that the run does not ask again, whoever goes on with it.
-func (a *Agent) who(ctx context.Context, inv *agent.Invocation, v *view.View, yield func(*agent.Event, error) bool) {
+func (a *Agent) who(ctx context.Context, inv *agent.Invocation, v *view.View, yield func(*event.Event, error) bool) {
 	req, err := a.whoRequest(ctx, inv, v)
 	if err != nil {
 		yield(nil, err)
@@ -191,19 +192,19 @@ func (a *Agent) who(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 		a.undecided(&said, true, "the model "+model.Name()+" named none of "+strings.Join(names, ", "))
 	case known && confidence < a.decides.threshold && mayAskUser(inv, v):
 		notice := fmt.Sprintf("the user is asked whom they mean: %s, %s", name, how)
-		if !yield(&agent.Event{Data: &agent.Notice{Code: agent.NoticeAsksUser, Message: notice}, More: true}, nil) ||
+		if !yield(&event.Event{Data: &event.Notice{Code: event.NoticeAsksUser, Message: notice}, More: true}, nil) ||
 			!said.delta(&said.text, a.askUser(targets, names[len(targets)]), false) {
 			return
 		}
 		said.deliver(inv, a)
 	case target < 0:
-		if yield(&agent.Event{Data: &agent.Notice{Code: agent.NoticeDecided, Message: name + " answers, " + how}, More: true}, nil) {
+		if yield(&event.Event{Data: &event.Notice{Code: event.NoticeDecided, Message: name + " answers, " + how}, More: true}, nil) {
 			a.goOn(&said, true)
 		}
 	case inv.Node().InputFor(targets[target]) != nil:
 		a.undecided(&said, true, name+" needs an input, which the agent's own model has to give")
 	default:
-		said.calls = []llm.ToolCall{{Name: agent.TransferTool, Arguments: string(agent.EncodeJSON(struct {
+		said.calls = []llm.ToolCall{{Name: agent.TransferTool, Arguments: string(event.EncodeJSON(struct {
 			AgentName string `json:"agent_name"`
 			Reason    string `json:"reason"`
 		}{name, how}))}}
@@ -213,7 +214,7 @@ func (a *Agent) who(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 
 // undecided records that the question has come to nothing.
 func (a *Agent) undecided(said *answer, answered bool, why string) {
-	notice := &agent.Event{Data: &agent.Notice{Code: agent.NoticeUndecided, Message: "who answers is not decided: " + why}, More: answered}
+	notice := &event.Event{Data: &event.Notice{Code: event.NoticeUndecided, Message: "who answers is not decided: " + why}, More: answered}
 	if !said.yield(notice, nil) {
 		return
 	}
@@ -222,10 +223,10 @@ func (a *Agent) undecided(said *answer, answered bool, why string) {
 
 // goOn closes the answer, if there was one, and has the agent's own model asked next.
 func (a *Agent) goOn(said *answer, answered bool) {
-	if answered && !said.yield(&agent.Event{Data: said.usageOf(a.model.Name())}, nil) {
+	if answered && !said.yield(&event.Event{Data: said.usageOf(a.model.Name())}, nil) {
 		return
 	}
-	said.yield(&agent.Event{Data: &agent.Continue{}}, nil)
+	said.yield(&event.Event{Data: &event.Continue{}}, nil)
 }
 
 // mayAskUser reports whether the user can be asked whom they mean: not in an inner scope,

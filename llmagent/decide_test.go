@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/offline"
 	"github.com/agentarbor/arbor/llm/openai"
@@ -42,10 +43,10 @@ func decided(t testing.TB, m llm.Model, text string, opts ...llmagent.Option) (s
 	for e, err := range r.Run(context.Background(), key, llm.UserText(text)) {
 		require.NoError(t, err)
 		switch d := e.Data.(type) {
-		case *agent.Notice:
+		case *event.Notice:
 			return d.Code, d.Message
-		case *agent.Transfer:
-			require.Equal(t, agent.TransferCommitted, d.Outcome)
+		case *event.Transfer:
+			require.Equal(t, event.TransferCommitted, d.Outcome)
 			return d.To, d.Reason
 		}
 	}
@@ -58,16 +59,16 @@ func TestReadingTheDecision(t *testing.T) {
 		`{"agent": "billing"}`:                      "billing",
 		`{"agent":"BILL"}`:                          "bill",
 		"```json\n{\"agent\": \" billing \"}\n```":  "billing",
-		`I say {"agent": "support"}.`:               agent.NoticeDecided,
+		`I say {"agent": "support"}.`:               event.NoticeDecided,
 		"billing":                                   "billing",
 		" **Bill**.\n":                              "bill",
-		"\"support\"":                               agent.NoticeDecided,
-		"billing or bill":                           agent.NoticeUndecided,
-		`{"agent": "left"}`:                         agent.NoticeUndecided,
-		`{"agent": 3}`:                              agent.NoticeUndecided,
-		`{"agent": "billing"`:                       agent.NoticeUndecided,
-		`{"agent": "bill"} or {"agent": "billing"}`: agent.NoticeUndecided,
-		"": agent.NoticeUndecided,
+		"\"support\"":                               event.NoticeDecided,
+		"billing or bill":                           event.NoticeUndecided,
+		`{"agent": "left"}`:                         event.NoticeUndecided,
+		`{"agent": 3}`:                              event.NoticeUndecided,
+		`{"agent": "billing"`:                       event.NoticeUndecided,
+		`{"agent": "bill"} or {"agent": "billing"}`: event.NoticeUndecided,
+		"": event.NoticeUndecided,
 	} {
 		m := scripted.Always("small", reply(scripted.Text(answer)))
 		got, _ := decided(t, scripted.Always("m", reply(scripted.Text("ok"))), "Hello", llmagent.WithDecision(m))
@@ -86,15 +87,15 @@ func TestConfidence(t *testing.T) {
 		to     string
 		want   string
 	}{
-		"one token":                  {[]scripted.Item{scripted.Text(`{"agent":"`), likely("support", 0.75, m{"billing": 0.25}), scripted.Text(`"}`)}, agent.NoticeDecided, "0.75"},
+		"one token":                  {[]scripted.Item{scripted.Text(`{"agent":"`), likely("support", 0.75, m{"billing": 0.25}), scripted.Text(`"}`)}, event.NoticeDecided, "0.75"},
 		"what is no name is left":    {[]scripted.Item{likely(`{"agent": "`, 1, nil), likely("billing", 0.3, m{"support": 0.1, "tech": 0.6}), likely(`"}`, 1, nil)}, "billing", "0.75"},
 		"another way to write it":    {[]scripted.Item{likely(`{"agent":"`, 1, nil), likely("bill", 0.5, m{"b": 0.3, "support": 0.2}), likely("ing", 0.9, m{`"`: 0.1}), likely(`"}`, 1, nil)}, "billing", "0.72"},
 		"the end of the name":        {[]scripted.Item{likely(`{"agent":"`, 1, nil), likely("bill", 1, nil), likely(`"}`, 0.6, m{"ing": 0.2, "ion": 0.2})}, "bill", "0.75"},
-		"quotes within the tokens":   {[]scripted.Item{likely(`{"agent":`, 1, nil), likely(` "sup`, 0.6, m{` "bill`: 0.2, ` "`: 0.1, `"bill`: 0.1}), likely(`port"`, 1, nil), likely(`}`, 1, nil)}, agent.NoticeDecided, "0.75"},
-		"not the one that is likely": {[]scripted.Item{likely(`{"agent":"`, 1, nil), likely("billing", 0.2, m{"support": 0.8}), likely(`"}`, 1, nil)}, agent.NoticeAsksUser, "0.20"},
-		"thoughts before it":         {[]scripted.Item{likely("support", 1, nil), likely(`? {"agent":"`, 1, nil), likely("support", 0.8, m{"billing": 0.2}), likely(`"}`, 1, nil)}, agent.NoticeDecided, "0.80"},
-		"the name alone":             {[]scripted.Item{likely("Support", 0.7, m{"billing": 0.3, "support": 0.0})}, agent.NoticeDecided, "0.70"},
-		"impossible":                 {[]scripted.Item{likely("support", 0.7, m{"billing": 0})}, agent.NoticeDecided, "1.00"},
+		"quotes within the tokens":   {[]scripted.Item{likely(`{"agent":`, 1, nil), likely(` "sup`, 0.6, m{` "bill`: 0.2, ` "`: 0.1, `"bill`: 0.1}), likely(`port"`, 1, nil), likely(`}`, 1, nil)}, event.NoticeDecided, "0.75"},
+		"not the one that is likely": {[]scripted.Item{likely(`{"agent":"`, 1, nil), likely("billing", 0.2, m{"support": 0.8}), likely(`"}`, 1, nil)}, event.NoticeAsksUser, "0.20"},
+		"thoughts before it":         {[]scripted.Item{likely("support", 1, nil), likely(`? {"agent":"`, 1, nil), likely("support", 0.8, m{"billing": 0.2}), likely(`"}`, 1, nil)}, event.NoticeDecided, "0.80"},
+		"the name alone":             {[]scripted.Item{likely("Support", 0.7, m{"billing": 0.3, "support": 0.0})}, event.NoticeDecided, "0.70"},
+		"impossible":                 {[]scripted.Item{likely("support", 0.7, m{"billing": 0})}, event.NoticeDecided, "1.00"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, told := decided(t, scripted.Always("m", reply(c.tokens...)), "Hello", llmagent.WithDecision(nil))
@@ -105,7 +106,7 @@ func TestConfidence(t *testing.T) {
 	alone := scripted.Func("m", func(*llm.Request) scripted.Answer { return reply(scripted.Text("ok")) })
 	unsaid := withProbs{alone, []llm.LogProb{{Token: "support", LogProb: math.Log(0.7)}}}
 	got, told := decided(t, alone, "Hello", llmagent.WithDecision(unsaid))
-	require.Equal(t, agent.NoticeDecided, got)
+	require.Equal(t, event.NoticeDecided, got)
 	require.Contains(t, told, "a confidence of 0.70", "without the other tokens")
 	unsaid.probs = []llm.LogProb{{Token: "no", LogProb: -1}}
 	_, told = decided(t, alone, "Hello", llmagent.WithDecision(unsaid))
@@ -126,7 +127,7 @@ func (m withProbs) Generate(context.Context, *llm.Request) iter.Seq2[llm.Chunk, 
 
 func TestThreshold(t *testing.T) {
 	unsure := scripted.Always("m", reply(scripted.Likely("billing", 0.5, map[string]float64{"support": 0.5})))
-	for threshold, want := range map[float64]string{0: "billing", 0.49: "billing", 0.51: agent.NoticeAsksUser, 1: agent.NoticeAsksUser} {
+	for threshold, want := range map[float64]string{0: "billing", 0.49: "billing", 0.51: event.NoticeAsksUser, 1: event.NoticeAsksUser} {
 		got, _ := decided(t, unsure, "Hello", llmagent.WithDecision(nil, llmagent.DecisionThreshold(threshold)))
 		require.Equal(t, want, got, "%v", threshold)
 	}
@@ -190,7 +191,7 @@ func TestDecisionOnTheWire(t *testing.T) {
 // lead.
 func TestALeakedCallIsNoDecision(t *testing.T) {
 	const leaked = `{"name": "transfer_to_agent", "arguments": {"agent_name": "billing"}}`
-	for decision, want := range map[string]string{leaked: agent.NoticeUndecided, "support": agent.NoticeDecided} {
+	for decision, want := range map[string]string{leaked: event.NoticeUndecided, "support": event.NoticeDecided} {
 		served := scripted.New().Add("m", reply(scripted.Text(decision)), reply(scripted.Text(leaked)))
 		s, err := server.Start(served.Models())
 		require.NoError(t, err)
@@ -201,11 +202,11 @@ func TestALeakedCallIsNoDecision(t *testing.T) {
 		require.NoError(t, err)
 		events, err := turn(r, "Hi")
 		require.NoError(t, err)
-		require.Equal(t, want, payloads[*agent.Notice](events)[0].Code)
-		if want == agent.NoticeDecided {
-			require.Equal(t, leaked, payloads[*agent.Text](events)[0].Content)
+		require.Equal(t, want, payloads[*event.Notice](events)[0].Code)
+		if want == event.NoticeDecided {
+			require.Equal(t, leaked, payloads[*event.Text](events)[0].Content)
 		} else {
-			require.Equal(t, "billing", payloads[*agent.Transfer](events)[0].To)
+			require.Equal(t, "billing", payloads[*event.Transfer](events)[0].To)
 		}
 	}
 }
@@ -215,7 +216,7 @@ func TestTheOfflineModelDecides(t *testing.T) {
 	for text, want := range map[string]string{
 		"My invoice has two charges": "billing",
 		"I want refunds":             "bill",
-		"What is the weather like":   agent.NoticeDecided,
+		"What is the weather like":   event.NoticeDecided,
 	} {
 		got, _ := decided(t, offline.New(), text, llmagent.WithDecision(nil))
 		require.Equal(t, want, got, text)
@@ -224,10 +225,10 @@ func TestTheOfflineModelDecides(t *testing.T) {
 		require.NoError(t, err)
 		events, err := turn(r, text)
 		require.NoError(t, err)
-		if moved := payloads[*agent.Transfer](events); len(moved) > 0 {
+		if moved := payloads[*event.Transfer](events); len(moved) > 0 {
 			require.Equal(t, want, moved[0].To)
 		} else {
-			require.Equal(t, agent.NoticeDecided, want)
+			require.Equal(t, event.NoticeDecided, want)
 		}
 	}
 }

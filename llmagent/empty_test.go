@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -52,25 +53,25 @@ func TestEmptyAnswers(t *testing.T) {
 				events, err := s.say(context.Background())
 				require.Len(t, s.script.requests, c.asked)
 				var codes []string
-				for _, d := range payloads[*agent.Discard](events) {
+				for _, d := range payloads[*event.Discard](events) {
 					codes = append(codes, d.Code)
 					if d.Code == "empty_answer" {
-						require.Equal(t, &agent.Usage{InputTokens: 7, OutputTokens: 2, Model: "configured"}, d.Usage, "what it used is counted")
+						require.Equal(t, &event.Usage{InputTokens: 7, OutputTokens: 2, Model: "configured"}, d.Usage, "what it used is counted")
 					}
 				}
 				require.Equal(t, c.discards, codes)
 				checkDeltas(t, events, streaming)
 				if c.code == "" {
 					require.NoError(t, err)
-					require.Equal(t, "Whole.", payloads[*agent.Text](events)[0].Content)
-					require.Empty(t, payloads[*agent.Notice](events))
+					require.Equal(t, "Whole.", payloads[*event.Text](events)[0].Content)
+					require.Empty(t, payloads[*event.Notice](events))
 				} else {
 					require.ErrorIs(t, err, agent.ErrEmptyAnswer)
 					var re *agent.RunError
 					require.ErrorAs(t, err, &re)
 					require.Equal(t, c.code, re.Code)
-					require.Equal(t, c.code, payloads[*agent.Notice](events)[0].Code)
-					require.Equal(t, c.code, payloads[*agent.Failure](events)[0].Code)
+					require.Equal(t, c.code, payloads[*event.Notice](events)[0].Code)
+					require.Equal(t, c.code, payloads[*event.Failure](events)[0].Code)
 					_, err = s.say(context.Background())
 					require.NoError(t, err, "the session stays usable")
 				}
@@ -90,7 +91,7 @@ func TestAskedOnceMoreAcrossACrash(t *testing.T) {
 	var seq int64
 	for e, err := range s.runner.Run(context.Background(), key, llm.UserText("Hello")) {
 		require.NoError(t, err)
-		if seq = e.Seq; e.Type() == agent.TypeDiscard {
+		if seq = e.Seq; e.Type() == event.TypeDiscard {
 			break
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -64,7 +64,7 @@ func newSolo(t testing.TB, answers []scripted.Answer, opts []llmagent.Option, ro
 var key = session.ID("s1")
 
 // say runs a turn to its end.
-func (s *solo) say(ctx context.Context) (events []*agent.Event, failed error) {
+func (s *solo) say(ctx context.Context) (events []*event.Event, failed error) {
 	for e, err := range sessiontest.Turn(s.t, s.runner.Run(ctx, key, llm.UserText("Hello"))) {
 		if err != nil {
 			failed = err
@@ -76,7 +76,7 @@ func (s *solo) say(ctx context.Context) (events []*agent.Event, failed error) {
 	return events, failed
 }
 
-func (s *solo) log() (events []*agent.Event) {
+func (s *solo) log() (events []*event.Event) {
 	for e, err := range s.runner.History(context.Background(), key) {
 		require.NoError(s.t, err)
 		events = append(events, e)
@@ -89,7 +89,7 @@ func replies(answers ...scripted.Answer) []scripted.Answer { return answers }
 func reply(items ...scripted.Item) scripted.Answer { return scripted.Reply(items...) }
 
 // payloads returns the payloads of one type, in order.
-func payloads[T agent.EventData](events []*agent.Event) (found []T) {
+func payloads[T event.Data](events []*event.Event) (found []T) {
 	for _, e := range events {
 		if d, ok := e.Data.(T); ok && !e.Partial {
 			found = append(found, d)
@@ -98,7 +98,7 @@ func payloads[T agent.EventData](events []*agent.Event) (found []T) {
 	return found
 }
 
-func ids[T agent.EventData](events []*agent.Event) (found []string) {
+func ids[T event.Data](events []*event.Event) (found []string) {
 	for _, e := range events {
 		if _, ok := e.Data.(T); ok && !e.Partial {
 			found = append(found, e.ID)

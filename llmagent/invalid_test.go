@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -62,8 +63,8 @@ func TestRepeatedCalls(t *testing.T) {
 				require.Equal(t, c.fails, errors.Is(err, agent.ErrRepeatedCall), "%v", err)
 				require.Len(t, s.script.requests, c.asked)
 				told := 0
-				for _, r := range payloads[*agent.ToolResult](s.log()) {
-					text := agent.OutputText(r.Output)
+				for _, r := range payloads[*event.ToolResult](s.log()) {
+					text := event.OutputText(r.Output)
 					if strings.Contains(text, "this very call before") {
 						told++
 						if r.Name == "refund" {
@@ -92,9 +93,9 @@ type mends struct {
 	fails bool
 }
 
-func (m mends) ToolCall(ctx context.Context, _ agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+func (m mends) ToolCall(ctx context.Context, _ agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
 	if m.fails {
-		return &agent.ToolResult{Name: "refund", Output: json.RawMessage(`"HTTP status 503"`), IsError: true}, nil
+		return &event.ToolResult{Name: "refund", Output: json.RawMessage(`"HTTP status 503"`), IsError: true}, nil
 	}
 	return next(ctx, json.RawMessage(`{"order":1}`))
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -69,7 +69,7 @@ func transcript(messages []llm.Message) string {
 	var b strings.Builder
 	write := func(p piece) {
 		p.Text, p.Input = cut(p.Text), cut(p.Input)
-		b.Write(agent.EncodeJSON(p))
+		b.Write(event.EncodeJSON(p))
 		b.WriteByte('\n')
 	}
 	for _, m := range messages {

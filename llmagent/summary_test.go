@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -37,7 +38,7 @@ func full(t testing.TB, small *endpoint) (r *runner.Runner, model *endpoint, sto
 		}
 		events, err := turn(r, fmt.Sprint("Question ", i))
 		require.NoError(t, err)
-		compactions += len(payloads[*agent.Compaction](events))
+		compactions += len(payloads[*event.Compaction](events))
 		require.Less(t, i, 50)
 	}
 	settings.Summarizer = small
@@ -67,13 +68,13 @@ func TestTheSummarizerFails(t *testing.T) {
 			events, err := turn(r, "And now?")
 			require.NoError(t, err, "the turn goes on")
 			require.Len(t, small.requests, c.asked)
-			notices := payloads[*agent.Notice](events)
+			notices := payloads[*event.Notice](events)
 			require.Len(t, notices, 1)
 			require.Equal(t, llmagent.NoticeCompactionFailed, notices[0].Code)
 			require.Contains(t, notices[0].Message, c.says)
-			require.Len(t, payloads[*agent.Discard](events), c.discards, "an attempt that was under way counts")
-			require.Len(t, payloads[*agent.Usage](events), 1, "only that of the answer")
-			done := payloads[*agent.Compaction](events)
+			require.Len(t, payloads[*event.Discard](events), c.discards, "an attempt that was under way counts")
+			require.Len(t, payloads[*event.Usage](events), 1, "only that of the answer")
+			done := payloads[*event.Compaction](events)
 			require.Len(t, done, 1)
 			require.Equal(t, "The first summary.\n[What was said after that was left out.]", done[0].Summary, "the earlier summary is better than none")
 			require.Contains(t, words(model.last()), "The first summary.")
@@ -86,7 +87,7 @@ func TestTheSummarizerFails(t *testing.T) {
 		for failed < 3 {
 			events, err := turn(r, "And now?")
 			require.NoError(t, err)
-			for _, c := range payloads[*agent.Compaction](events) {
+			for _, c := range payloads[*event.Compaction](events) {
 				failed++
 				require.Equal(t, "The first summary.\n[What was said after that was left out.]", c.Summary)
 			}
@@ -104,10 +105,10 @@ func TestTheSummarizerFails(t *testing.T) {
 		events, err := turn(r, "And now?")
 		require.NoError(t, err)
 		require.Len(t, small.requests, 2, "what breaks off is asked for once more")
-		require.Empty(t, payloads[*agent.Notice](events))
-		require.Equal(t, "The second.", payloads[*agent.Compaction](events)[0].Summary)
-		require.Equal(t, &agent.Usage{InputTokens: 70, OutputTokens: 80, CachedTokens: 9, Model: "small-2026"}, payloads[*agent.Usage](events)[0])
-		require.Len(t, payloads[*agent.Discard](events), 1)
+		require.Empty(t, payloads[*event.Notice](events))
+		require.Equal(t, "The second.", payloads[*event.Compaction](events)[0].Summary)
+		require.Equal(t, &event.Usage{InputTokens: 70, OutputTokens: 80, CachedTokens: 9, Model: "small-2026"}, payloads[*event.Usage](events)[0])
+		require.Len(t, payloads[*event.Discard](events), 1)
 	})
 }
 
@@ -116,7 +117,7 @@ func TestASummaryThatIsTooLong(t *testing.T) {
 	r, model, _ := full(t, small)
 	events, err := turn(r, "And now?")
 	require.NoError(t, err)
-	got := payloads[*agent.Compaction](events)[0].Summary
+	got := payloads[*event.Compaction](events)[0].Summary
 	require.LessOrEqual(t, llm.EstimateTokens(got), 1000/8)
 	require.Greater(t, llm.EstimateTokens(got), 1000/10)
 	require.LessOrEqual(t, llm.CountRequest(model.last(), nil), 800)
@@ -133,7 +134,7 @@ func TestASummaryIsWithinLimits(t *testing.T) {
 	require.ErrorIs(t, err, agent.ErrLimit)
 	require.Len(t, small.requests, 1)
 	require.Len(t, model.requests, before, "the summary was the one call")
-	require.Len(t, payloads[*agent.Compaction](events), 1, "and is kept")
+	require.Len(t, payloads[*event.Compaction](events), 1, "and is kept")
 
 	small = &endpoint{t: t, name: "small", answer: says("A summary.")}
 	r, _, store = full(t, small)
@@ -142,7 +143,7 @@ func TestASummaryIsWithinLimits(t *testing.T) {
 	events, err = turn(poor, "And now?")
 	require.ErrorIs(t, err, agent.ErrLimit)
 	require.Empty(t, small.requests)
-	require.Empty(t, payloads[*agent.Compaction](events), "a budget is no reason to forget")
+	require.Empty(t, payloads[*event.Compaction](events), "a budget is no reason to forget")
 }
 
 type watcher struct {

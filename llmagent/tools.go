@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/transfer"
@@ -37,7 +38,7 @@ func clean(s string) string {
 
 // runTools settles the calls of one answer: first the tools, in parallel, each
 // result stored when it is there; then the transfers, in one write.
-func (a *Agent) runTools(ctx context.Context, inv *agent.Invocation, run view.Run, calls []view.Call, yield func(*agent.Event, error) bool) {
+func (a *Agent) runTools(ctx context.Context, inv *agent.Invocation, run view.Run, calls []view.Call, yield func(*event.Event, error) bool) {
 	var plain, transfers []view.Call
 	for _, c := range calls {
 		if c.Name == agent.TransferTool {
@@ -58,7 +59,7 @@ func (a *Agent) runTools(ctx context.Context, inv *agent.Invocation, run view.Ru
 		a.decide(ctx, inv, run, transfers, yield)
 		return
 	}
-	yield(&agent.Event{Data: &agent.Continue{}}, nil)
+	yield(&event.Event{Data: &event.Continue{}}, nil)
 }
 
 // together is the time within which results count as being there at once. It is shorter
@@ -70,7 +71,7 @@ const together = agent.Settle / 2
 // log is not a matter of which processor was quicker; a tool that takes longer holds up
 // nobody's result. It reports whether to go on, and returns only when no tool runs any
 // more.
-func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run, calls []view.Call, yield func(*agent.Event, error) bool) bool {
+func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run, calls []view.Call, yield func(*event.Event, error) bool) bool {
 	if len(calls) == 1 && a.quick(calls[0], inv) {
 		return yield(a.refuse(calls[0], inv, run), nil)
 	}
@@ -78,8 +79,8 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run
 	defer cancel()
 	// Every event of a call goes through a channel to the one goroutine that may yield.
 	// Reports is never closed: what a tool has left running may still send.
-	reports, ends := make(chan []*agent.Event), make(chan ended, len(calls))
-	send := func(e ...*agent.Event) bool {
+	reports, ends := make(chan []*event.Event), make(chan ended, len(calls))
+	send := func(e ...*event.Event) bool {
 		select {
 		case reports <- e:
 			return true
@@ -143,13 +144,13 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run
 // ended is how a call has ended.
 type ended struct {
 	call   int // its place in the answer
-	events []*agent.Event
+	events []*event.Event
 	err    error // ends the run
 }
 
 // settle yields what calls have given, in the order of the calls, and then the first of
 // the errors that end the run. It reports whether to go on.
-func settle(there []ended, yield func(*agent.Event, error) bool) bool {
+func settle(there []ended, yield func(*event.Event, error) bool) bool {
 	slices.SortFunc(there, func(a, b ended) int { return a.call - b.call })
 	var failed error
 	for _, t := range there {
@@ -174,7 +175,7 @@ func (a *Agent) quick(c view.Call, inv *agent.Invocation) bool {
 }
 
 // refuse answers a call that is not run.
-func (a *Agent) refuse(c view.Call, inv *agent.Invocation, run view.Run) *agent.Event {
+func (a *Agent) refuse(c view.Call, inv *agent.Invocation, run view.Run) *event.Event {
 	message := "interrupted; outcome unknown; check before you repeat it"
 	if told := a.denied(c, inv); told != "" {
 		message = told
@@ -182,24 +183,24 @@ func (a *Agent) refuse(c view.Call, inv *agent.Invocation, run view.Run) *agent.
 	if a.byName[c.Name] == nil {
 		message = a.correct(c, a.invalid(inv, run, c.Name, c.Input), run)
 	}
-	return result(c, agent.EncodeJSON(message), true)
+	return result(c, event.EncodeJSON(message), true)
 }
 
-func result(c view.Call, output json.RawMessage, isError bool) *agent.Event {
-	return &agent.Event{ID: c.ID, Data: &agent.ToolResult{Name: c.Name, Output: output, IsError: isError}}
+func result(c view.Call, output json.RawMessage, isError bool) *event.Event {
+	return &event.Event{ID: c.ID, Data: &event.ToolResult{Name: c.Name, Output: output, IsError: isError}}
 }
 
 // call runs one tool and returns the events that settle it, or an error that
 // ends the run.
-func (a *Agent) call(ctx context.Context, inv *agent.Invocation, run view.Run, c view.Call, send func(...*agent.Event) bool) ([]*agent.Event, error) {
+func (a *Agent) call(ctx context.Context, inv *agent.Invocation, run view.Run, c view.Call, send func(...*event.Event) bool) ([]*event.Event, error) {
 	if a.quick(c, inv) {
-		return []*agent.Event{a.refuse(c, inv, run)}, nil
+		return []*event.Event{a.refuse(c, inv, run)}, nil
 	}
 	info := tools.CallInfo{
 		Session: inv.Session().Key(), Agent: inv.Agent().Name(), RunID: c.RunID, CallID: c.ID,
 		Logger: inv.Logger(), State: inv.Session().State,
 		Progress: func(content json.RawMessage) {
-			send(&agent.Event{Data: &agent.ToolProgress{ToolCallID: c.ID, Name: c.Name, Content: content}})
+			send(&event.Event{Data: &event.ToolProgress{ToolCallID: c.ID, Name: c.Name, Content: content}})
 		},
 		RunAgent: func(ctx context.Context, inner agent.Agent, input llm.Content) (string, error) {
 			return runInner(ctx, inv, inner, c.ID, input, send)
@@ -207,34 +208,34 @@ func (a *Agent) call(ctx context.Context, inv *agent.Invocation, run view.Run, c
 	}
 	var state map[string]any
 	res, err := inv.Runtime().Call(ctx, agent.ToolCallInfo{Invocation: inv, ID: c.ID, Name: c.Name, Input: c.Input},
-		func(ctx context.Context, input json.RawMessage) (*agent.ToolResult, error) {
+		func(ctx context.Context, input json.RawMessage) (*event.ToolResult, error) {
 			res, err := tools.Execute(ctx, a.byName[c.Name], info, input)
 			if err != nil {
 				return nil, err
 			}
 			if res.IsError {
 				if wrong := a.invalid(inv, run, c.Name, input); wrong != "" {
-					res.Output = agent.EncodeJSON(a.correct(c, wrong, run))
+					res.Output = event.EncodeJSON(a.correct(c, wrong, run))
 				}
 			}
 			state = res.State
-			return &agent.ToolResult{Name: c.Name, Output: res.Output, IsError: res.IsError}, nil
+			return &event.ToolResult{Name: c.Name, Output: res.Output, IsError: res.IsError}, nil
 		})
 	if err != nil {
 		return nil, err
 	}
 	settled := result(c, res.Output, res.IsError)
 	if len(state) > 0 {
-		return []*agent.Event{{Data: &agent.State{Delta: state}, More: true}, settled}, nil
+		return []*event.Event{{Data: &event.State{Delta: state}, More: true}, settled}, nil
 	}
-	return []*agent.Event{settled}, nil
+	return []*event.Event{settled}, nil
 }
 
 // runInner runs an agent in a scope of its own and returns the last words of
 // the agent that answers in it, or else the output with which it has finished; what an
 // agent said before it handed over is no answer.
-func runInner(ctx context.Context, inv *agent.Invocation, inner agent.Agent, cause string, input llm.Content, send func(...*agent.Event) bool) (string, error) {
-	var answer agent.Answer
+func runInner(ctx context.Context, inv *agent.Invocation, inner agent.Agent, cause string, input llm.Content, send func(...*event.Event) bool) (string, error) {
+	var answer event.Answer
 	scope := ""
 	for e, err := range inv.Runtime().Run(ctx, inner, cause, input) {
 		if err != nil {
@@ -265,9 +266,9 @@ func (e innerError) Unwrap() error { return e.error }
 
 // decide settles the transfer calls of one answer. The first legal one wins;
 // all are answered in the same write as the transfer itself.
-func (a *Agent) decide(ctx context.Context, inv *agent.Invocation, run view.Run, calls []view.Call, yield func(*agent.Event, error) bool) {
+func (a *Agent) decide(ctx context.Context, inv *agent.Invocation, run view.Run, calls []view.Call, yield func(*event.Event, error) bool) {
 	d := decision{agent: a, inv: inv, run: run, targets: a.offered(inv.Node(), run).targets}
-	d.events = make([]*agent.Event, 0, 2*len(calls))
+	d.events = make([]*event.Event, 0, 2*len(calls))
 	for _, c := range calls {
 		if err := d.call(ctx, c); err != nil {
 			yield(nil, err)
@@ -283,7 +284,7 @@ func (a *Agent) decide(ctx context.Context, inv *agent.Invocation, run view.Run,
 		return
 	}
 	if d.winner != nil {
-		d.add(&agent.Event{Data: d.winner})
+		d.add(&event.Event{Data: d.winner})
 	} else if d.err == nil && run.Strikes+d.strikes > maxStrikes {
 		d.err = fmt.Errorf("%w: %d attempts in one run, the last: %s", agent.ErrTransferRejected, run.Strikes+d.strikes, d.last)
 	}
@@ -297,7 +298,7 @@ func (a *Agent) decide(ctx context.Context, inv *agent.Invocation, run view.Run,
 	case d.err != nil:
 		yield(nil, d.err)
 	case d.winner == nil:
-		yield(&agent.Event{Data: &agent.Continue{}}, nil)
+		yield(&event.Event{Data: &event.Continue{}}, nil)
 	}
 }
 
@@ -312,29 +313,29 @@ type decision struct {
 // verdict is what has come of the calls so far. It is small enough to be copied at no
 // cost.
 type verdict struct {
-	events  []*agent.Event
-	winner  *agent.Transfer
+	events  []*event.Event
+	winner  *event.Transfer
 	asked   []view.Call // the transfer that waits for an approval
 	strikes int
 	last    string // what the last refused call was told
 	err     error  // ends the run
 }
 
-func (d *decision) add(e *agent.Event) { d.events = append(d.events, e) }
+func (d *decision) add(e *event.Event) { d.events = append(d.events, e) }
 
 // call settles one call through the interceptors. One of them may turn a
 // transfer into an error: it is not committed then.
 func (d *decision) call(ctx context.Context, c view.Call) error {
 	n, winner, ran, before := len(d.events), d.winner, false, d.verdict
 	res, err := d.inv.Runtime().Call(ctx, agent.ToolCallInfo{Invocation: d.inv, ID: c.ID, Name: c.Name, Input: c.Input},
-		func(ctx context.Context, input json.RawMessage) (*agent.ToolResult, error) {
+		func(ctx context.Context, input json.RawMessage) (*event.ToolResult, error) {
 			d.verdict = before // an interceptor may try again
 			ran, c.Input = true, input
 			d.settle(ctx, c)
 			if len(d.events) == n {
-				return &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON("waits for an approval")}, nil
+				return &event.ToolResult{Name: c.Name, Output: event.EncodeJSON("waits for an approval")}, nil
 			}
-			return d.events[n].Data.(*agent.ToolResult), nil
+			return d.events[n].Data.(*event.ToolResult), nil
 		})
 	switch settled := len(d.events) > n; {
 	case err != nil:
@@ -351,7 +352,7 @@ func (d *decision) call(ctx context.Context, c view.Call) error {
 	d.asked = slices.DeleteFunc(d.asked, func(asked view.Call) bool { return asked.ID == c.ID })
 	d.add(result(c, res.Output, res.IsError))
 	if call, err := transfer.Parse(c.Input); err == nil && res.IsError {
-		d.record(c, call, agent.TransferFailed)
+		d.record(c, call, event.TransferFailed)
 	}
 	return nil
 }
@@ -376,7 +377,7 @@ func (d *decision) settle(ctx context.Context, c view.Call) {
 			return
 		}
 		d.answer(c, "not executed: the conversation went to "+d.winner.To, true)
-		d.record(c, call, agent.TransferConflict)
+		d.record(c, call, event.TransferConflict)
 		return
 	}
 	if err == nil {
@@ -386,39 +387,39 @@ func (d *decision) settle(ctx context.Context, c view.Call) {
 	switch {
 	case err == nil && d.agent.askTransfer && c.Answer == nil && d.inv.Scope() != "":
 		d.answer(c, nobodyToAsk, true)
-		d.record(c, call, agent.TransferFailed)
+		d.record(c, call, event.TransferFailed)
 	case err == nil && d.agent.askTransfer && c.Answer == nil:
 		if len(d.asked) == 0 { // the first legal one is the one to ask about
 			d.asked = []view.Call{c}
 		}
 	case err == nil && c.Answer != nil && !c.Answer.Approved:
 		d.answer(c, refusal(c.Answer), true)
-		d.record(c, call, agent.TransferFailed)
+		d.record(c, call, event.TransferFailed)
 	case err == nil:
-		d.winner = &agent.Transfer{From: d.agent.name, To: target.Agent.Name(), Reason: call.Reason, ToolCallID: c.ID, Outcome: agent.TransferCommitted}
+		d.winner = &event.Transfer{From: d.agent.name, To: target.Agent.Name(), Reason: call.Reason, ToolCallID: c.ID, Outcome: event.TransferCommitted}
 		if d.inv.Node().InputFor(target) != nil {
 			d.winner.Payload = call.Input
 		}
 		d.answer(c, "Transferred to "+d.winner.To+".", false)
 	case errors.As(err, &limit):
 		d.answer(c, "limit reached: answer yourself ("+limit.Reason+")", true)
-		d.record(c, call, agent.TransferRejected)
-		d.add(&agent.Event{Data: &agent.Notice{Code: agent.NoticeTransferLimit, Message: limit.Error()}})
+		d.record(c, call, event.TransferRejected)
+		d.add(&event.Event{Data: &event.Notice{Code: event.NoticeTransferLimit, Message: limit.Error()}})
 	case errors.Is(err, agent.ErrTargetNotReady):
 		d.answer(c, err.Error(), true)
-		d.record(c, call, agent.TransferFailed)
+		d.record(c, call, event.TransferFailed)
 	default:
 		d.strikes++
 		d.last = err.Error()
 		d.answer(c, d.last, true)
-		d.record(c, call, agent.TransferRejected)
+		d.record(c, call, event.TransferRejected)
 	}
 }
 
 func (d *decision) answer(c view.Call, text string, isError bool) {
-	d.add(result(c, agent.EncodeJSON(text), isError))
+	d.add(result(c, event.EncodeJSON(text), isError))
 }
 
-func (d *decision) record(c view.Call, call transfer.Call, outcome agent.TransferOutcome) {
-	d.add(&agent.Event{Data: &agent.Transfer{From: d.agent.name, To: clean(call.Target), Reason: call.Reason, ToolCallID: c.ID, Outcome: outcome}})
+func (d *decision) record(c view.Call, call transfer.Call, outcome event.TransferOutcome) {
+	d.add(&event.Event{Data: &event.Transfer{From: d.agent.name, To: clean(call.Target), Reason: call.Reason, ToolCallID: c.ID, Outcome: outcome}})
 }

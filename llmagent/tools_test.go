@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -68,7 +69,7 @@ func TestResultsComeAsTheySettle(t *testing.T) {
 		var at []time.Duration
 		for e, err := range s.runner.Run(t.Context(), key, llm.UserText("Hello")) {
 			require.NoError(t, err)
-			if _, ok := e.Data.(*agent.ToolResult); ok {
+			if _, ok := e.Data.(*event.ToolResult); ok {
 				order, at = append(order, e.ID), append(at, time.Since(begin).Truncate(10*agent.Settle))
 				require.Equal(t, e.Seq, int64(len(s.log())), "stored when it is delivered")
 			}
@@ -95,16 +96,16 @@ func TestStateAndProgressOfACall(t *testing.T) {
 	s := newSolo(t, replies(reply(scripted.CallID("c1", "work", "{}"))), []llmagent.Option{llmagent.WithTools(work)})
 	events, err := s.say(context.Background())
 	require.NoError(t, err)
-	require.Equal(t, []*agent.ToolProgress{{ToolCallID: "c1", Name: "work", Content: []byte(`{"step":1}`)}}, payloads[*agent.ToolProgress](events))
-	require.NotEqual(t, []string{"c1"}, ids[*agent.ToolProgress](events), "it has an id of its own")
+	require.Equal(t, []*event.ToolProgress{{ToolCallID: "c1", Name: "work", Content: []byte(`{"step":1}`)}}, payloads[*event.ToolProgress](events))
+	require.NotEqual(t, []string{"c1"}, ids[*event.ToolProgress](events), "it has an id of its own")
 	for i, e := range events {
-		if d, ok := e.Data.(*agent.State); ok {
+		if d, ok := e.Data.(*event.State); ok {
 			require.Equal(t, map[string]any{"k": 1.0}, d.Delta)
-			require.Equal(t, agent.TypeToolResult, events[i+1].Type(), "in one write with the result")
+			require.Equal(t, event.TypeToolResult, events[i+1].Type(), "in one write with the result")
 			require.Equal(t, e.Time, events[i+1].Time)
 		}
 	}
-	require.True(t, payloads[*agent.ToolResult](events)[0].IsError)
+	require.True(t, payloads[*event.ToolResult](events)[0].IsError)
 }
 
 // TestProgressAfterTheEnd reports from a goroutine that a tool left behind,
@@ -127,7 +128,7 @@ func TestProgressAfterTheEnd(t *testing.T) {
 			events, err := s.say(t.Context())
 			require.NoError(t, err)
 			left.Wait()
-			require.Empty(t, payloads[*agent.ToolProgress](events), "a call that has its result reports no progress")
+			require.Empty(t, payloads[*event.ToolProgress](events), "a call that has its result reports no progress")
 		})
 	}
 }
@@ -160,7 +161,7 @@ func TestATargetIsAskedOnceWhetherItIsReady(t *testing.T) {
 	events, err := s.say(context.Background())
 	require.NoError(t, err)
 	require.EqualValues(t, 1, target.asked.Load())
-	require.Equal(t, agent.TransferCommitted, payloads[*agent.Transfer](events)[0].Outcome)
+	require.Equal(t, event.TransferCommitted, payloads[*event.Transfer](events)[0].Outcome)
 	require.Equal(t, "leaf", events[len(events)-1].Agent)
 }
 
@@ -175,7 +176,7 @@ func TestALimitDoesNotDenyWhatMayHaveHappened(t *testing.T) {
 		events, err := s.say(t.Context())
 		require.ErrorIs(t, err, agent.ErrLimit)
 		require.True(t, paid)
-		told := agent.OutputText(payloads[*agent.ToolResult](events)[0].Output)
+		told := event.OutputText(payloads[*event.ToolResult](events)[0].Output)
 		require.Contains(t, told, "outcome unknown")
 		require.NotContains(t, told, "not executed")
 	})
@@ -191,7 +192,7 @@ func TestAnInnerAgentNeedsWords(t *testing.T) {
 		s := newSolo(t, replies(reply(scripted.Call("ask", "{}"))), []llmagent.Option{llmagent.WithTools(ask)})
 		events, err := s.say(context.Background())
 		require.NoError(t, err)
-		result := payloads[*agent.ToolResult](events)[0]
+		result := payloads[*event.ToolResult](events)[0]
 		require.True(t, result.IsError)
 		require.Contains(t, string(result.Output), "no words")
 		require.Empty(t, inner.requests)

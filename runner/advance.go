@@ -3,7 +3,7 @@ package runner
 import (
 	"context"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -11,7 +11,7 @@ import (
 // Begin stores the user's message and starts the active agent, but takes no
 // step: an engine that makes turns durable goes on with [Runner.Advance]. It
 // returns what it stored. Errors are those of Run before anything was stored.
-func (r *Runner) Begin(ctx context.Context, key session.Key, msg llm.Message, opts ...TurnOption) ([]*agent.Event, error) {
+func (r *Runner) Begin(ctx context.Context, key session.Key, msg llm.Message, opts ...TurnOption) ([]*event.Event, error) {
 	o, err := turnOptionsOf(key, msg, opts)
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (r *Runner) Begin(ctx context.Context, key session.Key, msg llm.Message, op
 //
 // Attempt counts the tries of this step, from 1. From the second on, a tool whose
 // outcome is unknown is run again only if it is idempotent.
-func (r *Runner) Advance(ctx context.Context, key session.Key, attempt int) (events []*agent.Event, done bool, err error) {
+func (r *Runner) Advance(ctx context.Context, key session.Key, attempt int) (events []*event.Event, done bool, err error) {
 	if err := session.CheckKey(key); err != nil {
 		return nil, false, err
 	}
@@ -49,7 +49,7 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, attempt int) (eve
 }
 
 // collect runs a part of a turn and returns what it stored.
-func (r *Runner) collect(ctx context.Context, key session.Key, msg *llm.Message, begin func(*turn) error, run func(*lane) error) (events []*agent.Event, failed error) {
+func (r *Runner) collect(ctx context.Context, key session.Key, msg *llm.Message, begin func(*turn) error, run func(*lane) error) (events []*event.Event, failed error) {
 	for e, err := range r.events(ctx, key, msg, begin, run) {
 		switch {
 		case err != nil:
@@ -64,5 +64,5 @@ func (r *Runner) collect(ctx context.Context, key session.Key, msg *llm.Message,
 // over reports whether the scope's last run has ended for good.
 func (l *lane) over() bool {
 	run, _ := l.state()
-	return !run.Open && run.Finish != agent.FinishReasonTransfer
+	return !run.Open && run.Finish != event.FinishReasonTransfer
 }

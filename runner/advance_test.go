@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -38,7 +38,7 @@ billing: "Done."`
 	require.NoError(t, err)
 	var steps []int
 	for done := false; !done; {
-		var events []*agent.Event
+		var events []*event.Event
 		events, done, err = process().Advance(ctx, s1, 1)
 		require.NoError(t, err)
 		steps = append(steps, len(events))

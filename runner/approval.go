@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // ErrNoApproval: nobody asked for an approval of the call, or it was withdrawn.
@@ -37,7 +38,7 @@ func Deny(callID, reason string) Decision { return Decision{CallID: callID, Reas
 func (t *turn) decide(decisions []Decision) error {
 	run := &t.w.fold.Scope("").Run
 	paused := t.w.fold.Paused()
-	var events []*agent.Event
+	var events []*event.Event
 	var settled []string
 	for _, d := range decisions {
 		c := run.Call(d.CallID)
@@ -47,11 +48,11 @@ func (t *turn) decide(decisions []Decision) error {
 		case c == nil || c.Relay == "":
 			settled = append(settled, d.CallID)
 		case c.Resolved: // and still to be run: the log goes on from there
-		case slices.ContainsFunc(events, func(e *agent.Event) bool { return e.Data.(*agent.RelayResolved).RelayID == c.Relay }):
+		case slices.ContainsFunc(events, func(e *event.Event) bool { return e.Data.(*event.RelayResolved).RelayID == c.Relay }):
 			return fmt.Errorf("call %q is decided twice: %w", d.CallID, agent.ErrBadInput)
 		default:
-			events = append(events, &agent.Event{ID: d.ID, TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path,
-				Data: &agent.RelayResolved{RelayID: c.Relay, Approved: d.Approved, Reason: d.Reason, By: d.By}})
+			events = append(events, &event.Event{ID: d.ID, TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path,
+				Data: &event.RelayResolved{RelayID: c.Relay, Approved: d.Approved, Reason: d.Reason, By: d.By}})
 		}
 	}
 	if len(settled) > 0 {
@@ -91,15 +92,15 @@ func (t *turn) decide(decisions []Decision) error {
 // before, so that a second decision gets what the first one got.
 func (t *turn) recall(calls []string) error {
 	asked := make(map[string]bool)
-	results := make(map[string]*agent.Event)
+	results := make(map[string]*event.Event)
 	for e, err := range t.r.store.Load(t.ctx, t.w.key, 0) {
 		if err != nil {
 			return err
 		}
 		switch d := e.Data.(type) {
-		case *agent.Relay:
+		case *event.Relay:
 			asked[d.ToolCallID] = true
-		case *agent.ToolResult:
+		case *event.ToolResult:
 			results[e.ID] = e
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -65,14 +66,14 @@ func (c *cashier) process() *runner.Runner {
 	return r
 }
 
-func (c *cashier) resume(decisions ...runner.Decision) ([]*agent.Event, error) {
+func (c *cashier) resume(decisions ...runner.Decision) ([]*event.Event, error) {
 	r := c.process()
 	events, err := collect(r.Resume(context.Background(), s1, decisions...))
 	checkLog(c.t, r, load(c.t, r, s1))
 	return events, err
 }
 
-func (c *cashier) say(text string) []*agent.Event {
+func (c *cashier) say(text string) []*event.Event {
 	r := c.process()
 	events, err := say(r, s1, text)
 	require.NoError(c.t, err)
@@ -80,8 +81,8 @@ func (c *cashier) say(text string) []*agent.Event {
 	return events
 }
 
-func endOf(events []*agent.Event) agent.FinishReason {
-	return events[len(events)-1].Data.(*agent.HarnessEnd).FinishReason
+func endOf(events []*event.Event) event.FinishReason {
+	return events[len(events)-1].Data.(*event.HarnessEnd).FinishReason
 }
 
 const refundAndHandOver = `
@@ -92,8 +93,8 @@ billing: "Bye."`
 func TestApprovalPausesBeforeTheTransfer(t *testing.T) {
 	c := newCashier(t, refundAndHandOver)
 	events := c.say("Money back")
-	require.Equal(t, agent.FinishReasonInputRequired, endOf(events))
-	relay := events[len(events)-2].Data.(*agent.Relay)
+	require.Equal(t, event.FinishReasonInputRequired, endOf(events))
+	relay := events[len(events)-2].Data.(*event.Relay)
 	require.Equal(t, "refund", relay.Tool)
 	require.Equal(t, "c2", relay.ToolCallID)
 	require.Empty(t, c.refunds)
@@ -111,14 +112,14 @@ func TestApprovalPausesBeforeTheTransfer(t *testing.T) {
 	require.Equal(t, []int{19}, c.refunds)
 	who, text := lastText(events)
 	require.Equal(t, "billing Done.", who+" "+text)
-	require.Equal(t, agent.TypeRelayResolved, events[0].Type())
+	require.Equal(t, event.TypeRelayResolved, events[0].Type())
 	require.Equal(t, events[0].RunID+":harness_end", events[1].ParentID, "the new run is caused by the paused one's end")
 	require.Equal(t, events[0].RunID, events[2].RunID, "the result belongs to the run that called")
 
 	again, err := c.resume(runner.Approve("c2"))
 	require.NoError(t, err)
 	require.Len(t, again, 1, "the recorded result")
-	require.Equal(t, `"refunded 19"`, string(again[0].Data.(*agent.ToolResult).Output))
+	require.Equal(t, `"refunded 19"`, string(again[0].Data.(*event.ToolResult).Output))
 	require.Equal(t, []int{19}, c.refunds, "once")
 
 	who, _ = lastText(c.say("And now?"))
@@ -133,7 +134,7 @@ support: expect result "too much" "Sorry."`)
 	c.say("Money back")
 	events, err := c.resume(runner.Deny("c1", "too much"))
 	require.NoError(t, err)
-	require.Equal(t, agent.FinishReasonStop, endOf(events))
+	require.Equal(t, event.FinishReasonStop, endOf(events))
 	require.Empty(t, c.refunds)
 	require.NoError(t, c.script.Done())
 }
@@ -152,7 +153,7 @@ support: "Done."`)
 	events, err := c.resume(runner.Decision{CallID: "c1", Approved: true, ID: "by-mail-17"})
 	require.NoError(t, err)
 	require.Equal(t, "by-mail-17", events[0].ID)
-	require.Equal(t, agent.TypeRelayResolved, events[0].Type())
+	require.Equal(t, event.TypeRelayResolved, events[0].Type())
 	require.Equal(t, []int{19}, c.refunds)
 }
 
@@ -162,7 +163,7 @@ support: call refund#c1 {"amount": 19}
 support: expect result "withdrawn" "As you like."`)
 	c.say("Money back")
 	events := c.say("Never mind")
-	require.Contains(t, string(events[0].Data.(*agent.ToolResult).Output), "withdrawn: the user went on")
+	require.Contains(t, string(events[0].Data.(*event.ToolResult).Output), "withdrawn: the user went on")
 	again, err := c.resume(runner.Approve("c1"))
 	require.NoError(t, err)
 	require.Len(t, again, 1)
@@ -176,11 +177,11 @@ support: "Both."`)
 	c.say("Money back")
 	events, err := c.resume(runner.Approve("c2"))
 	require.NoError(t, err)
-	require.Equal(t, agent.FinishReasonInputRequired, endOf(events))
+	require.Equal(t, event.FinishReasonInputRequired, endOf(events))
 	require.Equal(t, []int{2}, c.refunds)
 	events, err = c.resume(runner.Approve("c1"))
 	require.NoError(t, err)
-	require.Equal(t, agent.FinishReasonStop, endOf(events))
+	require.Equal(t, event.FinishReasonStop, endOf(events))
 	require.Equal(t, []int{2, 1}, c.refunds)
 	require.NoError(t, c.script.Done())
 }
@@ -198,7 +199,7 @@ support: "Both."`)
 		seen, ended := 0, false
 		for e, err := range c.process().Resume(context.Background(), s1, runner.Approve("c1")) {
 			require.NoError(t, err)
-			ended = ended || e.Type() == agent.TypeHarnessEnd
+			ended = ended || e.Type() == event.TypeHarnessEnd
 			if seen++; seen == n {
 				break
 			}
@@ -210,10 +211,10 @@ support: "Both."`)
 		events, err := c.resume(runner.Approve("c2"))
 		require.NoError(t, err)
 		require.Contains(t, c.refunds, 2, "cut off at event %d: the call has never run", n)
-		require.Equal(t, agent.FinishReasonStop, endOf(events))
+		require.Equal(t, event.FinishReasonStop, endOf(events))
 		again, err := c.resume(runner.Approve("c2"))
 		require.NoError(t, err)
-		require.Equal(t, `"refunded 2"`, string(again[0].Data.(*agent.ToolResult).Output))
+		require.Equal(t, `"refunded 2"`, string(again[0].Data.(*event.ToolResult).Output))
 		counts := make(map[int]int)
 		for _, amount := range c.refunds {
 			counts[amount]++
@@ -260,7 +261,7 @@ func TestFailureBesideAWaitingCall(t *testing.T) {
 	require.Equal(t, []int{1}, c.refunds)
 	results := make(map[string]string)
 	for _, e := range events {
-		if d, ok := e.Data.(*agent.ToolResult); ok {
+		if d, ok := e.Data.(*event.ToolResult); ok {
 			results[e.ID] = string(d.Output)
 		}
 	}
@@ -280,7 +281,7 @@ support: call transfer_to_agent#c1 {"agent_name": "billing"}
 			decision = runner.Deny("c1", "not now")
 		}
 		c := newCashier(t, script, llmagent.WithTransferApproval())
-		require.Equal(t, agent.FinishReasonInputRequired, endOf(c.say("Hi")))
+		require.Equal(t, event.FinishReasonInputRequired, endOf(c.say("Hi")))
 		events, err := c.resume(decision)
 		require.NoError(t, err)
 		who, _ := lastText(events)
@@ -298,12 +299,12 @@ func TestPolicyRules(t *testing.T) {
 support: call refund#c1 {"amount": 5000} call lookup#c2 {}
 support: expect result "found" "Fine."`, llmagent.WithToolPolicy(policy))
 	events := c.say("Money back")
-	require.Equal(t, agent.FinishReasonInputRequired, endOf(events))
+	require.Equal(t, event.FinishReasonInputRequired, endOf(events))
 	_, err = c.resume(runner.Approve("c1"))
 	require.ErrorIs(t, err, runner.ErrNoApproval, "a denial is not asked about")
 	events, err = c.resume(runner.Approve("c2"))
 	require.NoError(t, err)
-	require.Equal(t, agent.FinishReasonStop, endOf(events))
+	require.Equal(t, event.FinishReasonStop, endOf(events))
 	require.Empty(t, c.refunds)
 }
 
@@ -374,7 +375,7 @@ func TestSeveralApproversAtOnce(t *testing.T) {
 				}
 				results := 0
 				for _, e := range events {
-					if d, ok := e.Data.(*agent.ToolResult); ok && string(d.Output) == `"paid"` {
+					if d, ok := e.Data.(*event.ToolResult); ok && string(d.Output) == `"paid"` {
 						results++
 					}
 				}

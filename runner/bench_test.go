@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -48,7 +49,7 @@ func newRunner(b testing.TB, root agent.Agent, store session.Store, opts ...runn
 	return r
 }
 
-func turn(b testing.TB, r *runner.Runner, key session.Key) (last *agent.Event) {
+func turn(b testing.TB, r *runner.Runner, key session.Key) (last *event.Event) {
 	for e, err := range r.Run(context.Background(), key, llm.UserText(complaint)) {
 		if err != nil {
 			b.Fatal(err)
@@ -85,14 +86,14 @@ func BenchmarkTransferTurn(b *testing.B) {
 
 // past returns the events of a session of so many turns: a transfer to a1 in
 // the first, plain answers of a1 then.
-func past(b testing.TB, root agent.Agent, turns int) []*agent.Event {
+func past(b testing.TB, root agent.Agent, turns int) []*event.Event {
 	store := session.NewMemory()
 	r := newRunner(b, root, store)
 	key := session.ID("past")
 	for range turns {
 		turn(b, r, key)
 	}
-	var events []*agent.Event
+	var events []*event.Event
 	for e, err := range store.Load(context.Background(), key, 0) {
 		if err != nil {
 			b.Fatal(err)
@@ -103,7 +104,7 @@ func past(b testing.TB, root agent.Agent, turns int) []*agent.Event {
 }
 
 // putBack stores a session's past under a new key and warms it up.
-func putBack(b testing.TB, r *runner.Runner, store session.Store, key session.Key, events []*agent.Event) {
+func putBack(b testing.TB, r *runner.Runner, store session.Store, key session.Key, events []*event.Event) {
 	ctx := context.Background()
 	lease, err := store.Acquire(ctx, key, session.Owner{})
 	if err != nil {
@@ -224,7 +225,7 @@ func BenchmarkPingPong(b *testing.B) {
 				r := newRunner(b, ping, store, runner.WithLimits(runner.Limits{}), runner.WithCache(1))
 				i++
 				last := turn(b, r, session.ID("s"))
-				if _, ok := last.Data.(*agent.HarnessEnd); !ok || left != -1 {
+				if _, ok := last.Data.(*event.HarnessEnd); !ok || left != -1 {
 					b.Fatalf("%d hops are left", left)
 				}
 			}

@@ -3,7 +3,7 @@ package runner
 import (
 	"fmt"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -18,7 +18,7 @@ func (t *turn) branches() bool {
 // left, which stays as it is. So no run is written to in two sessions, and a
 // conversation's forks make one graph. The events, of the run that is open or waits,
 // are stored in the same write, in a fork as the new run's.
-func (t *turn) branch(events ...*agent.Event) error {
+func (t *turn) branch(events ...*event.Event) error {
 	if !t.branches() {
 		return t.append(t.ctx, events)
 	}
@@ -31,15 +31,15 @@ func (t *turn) branch(events ...*agent.Event) error {
 
 // takeUp makes the events that open a run which takes up the one that is open in a
 // scope, or waits there.
-func (t *turn) takeUp(scope string) []*agent.Event {
+func (t *turn) takeUp(scope string) []*event.Event {
 	s := t.w.fold.Scope(scope)
 	run := &s.Run
-	start := &agent.Event{TurnID: run.TurnID, RunID: t.newID(), Scope: scope, ParentID: s.LastNode(), Agent: run.Agent, Path: run.Path,
-		Data: &agent.HarnessStart{AgentID: run.AgentID}}
+	start := &event.Event{TurnID: run.TurnID, RunID: t.newID(), Scope: scope, ParentID: s.LastNode(), Agent: run.Agent, Path: run.Path,
+		Data: &event.HarnessStart{AgentID: run.AgentID}}
 	notice := *start
 	notice.ParentID = ""
-	notice.Data = &agent.Notice{Code: agent.NoticeForked, Message: fmt.Sprintf("the fork goes on from position %d", t.lease.Shared)}
-	return []*agent.Event{start, &notice}
+	notice.Data = &event.Notice{Code: event.NoticeForked, Message: fmt.Sprintf("the fork goes on from position %d", t.lease.Shared)}
+	return []*event.Event{start, &notice}
 }
 
 // past reports whether a run is of the session that this one is a fork of. Nothing is

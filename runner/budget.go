@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/edits"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
@@ -147,7 +148,7 @@ func (l *lane) reserve(inv *agent.Invocation, model llm.Model, req *llm.Request)
 		calls--
 	}
 	for _, e := range l.joined {
-		if _, ok := e.Data.(*agent.Discard); ok { // it will be stored with what comes of this call
+		if _, ok := e.Data.(*event.Discard); ok { // it will be stored with what comes of this call
 			calls++
 		}
 	}
@@ -169,9 +170,9 @@ func (l *lane) reserve(inv *agent.Invocation, model llm.Model, req *llm.Request)
 }
 
 // isAnswer reports whether an event counts an answer of a model.
-func isAnswer(e *agent.Event) bool {
+func isAnswer(e *event.Event) bool {
 	switch e.Data.(type) {
-	case *agent.Usage, *agent.Discard:
+	case *event.Usage, *event.Discard:
 		return true
 	}
 	return false

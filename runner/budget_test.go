@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -70,8 +71,8 @@ func TestTokenBudgets(t *testing.T) {
 			require.Equal(t, c.of, budget.Of)
 			require.Equal(t, "tokens", budget.Unit)
 			require.Greater(t, budget.Used+budget.Needs, budget.Budget)
-			require.Equal(t, "budget", events[len(events)-2].Data.(*agent.Failure).Code)
-			require.Equal(t, agent.FinishReasonLimit, events[len(events)-1].Data.(*agent.HarnessEnd).FinishReason)
+			require.Equal(t, "budget", events[len(events)-2].Data.(*event.Failure).Code)
+			require.Equal(t, event.FinishReasonLimit, events[len(events)-1].Data.(*event.HarnessEnd).FinishReason)
 		})
 	}
 }
@@ -108,7 +109,7 @@ func TestCostBudget(t *testing.T) {
 		events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
 		require.ErrorIs(t, err, agent.ErrUnknownPrice)
 		require.ErrorContains(t, err, `"billing-model"`)
-		require.Equal(t, "unknown_price", events[len(events)-2].Data.(*agent.Failure).Code)
+		require.Equal(t, "unknown_price", events[len(events)-2].Data.(*event.Failure).Code)
 	})
 	t.Run("no usage", func(t *testing.T) {
 		silent, err := llmagent.New("silent", "", scripted.Always("m", scripted.Reply(scripted.Text("hm"))))
@@ -143,7 +144,7 @@ func TestRetriesCountAgainstTheLimit(t *testing.T) {
 	require.ErrorIs(t, err, agent.ErrLimit)
 	var discards int
 	for _, e := range events {
-		if _, ok := e.Data.(*agent.Discard); ok {
+		if _, ok := e.Data.(*event.Discard); ok {
 			discards++
 		}
 	}
@@ -170,7 +171,7 @@ func TestBudgetsOfParallelScopes(t *testing.T) {
 		require.NoError(t, err)
 		var got int
 		for _, e := range events {
-			if d, ok := e.Data.(*agent.ToolResult); ok && d.IsError {
+			if d, ok := e.Data.(*event.ToolResult); ok && d.IsError {
 				require.Contains(t, string(d.Output), "budget spent")
 				got++
 			}
@@ -243,7 +244,7 @@ func TestTimeBudget(t *testing.T) {
 			r := newRunner(t, root(10*time.Second), store, budgets)
 			for e, err := range r.Run(context.Background(), s1, llm.UserText("Hello")) {
 				require.NoError(t, err)
-				if _, ok := e.Data.(*agent.ToolCall); ok {
+				if _, ok := e.Data.(*event.ToolCall); ok {
 					break // as if the process died here
 				}
 			}
@@ -251,7 +252,7 @@ func TestTimeBudget(t *testing.T) {
 			r = newRunner(t, root(10*time.Second), store, budgets)
 			events, err := collect(r.Resume(context.Background(), s1))
 			require.NoError(t, err)
-			require.Equal(t, agent.NoticeResumed, events[0].Data.(*agent.Notice).Code)
+			require.Equal(t, event.NoticeResumed, events[0].Data.(*event.Notice).Code)
 			_, err = collect(r.Run(context.Background(), s1, llm.UserText("Again")))
 			require.NoError(t, err)
 		})
@@ -301,7 +302,7 @@ func TestASpentTimeBudgetAsksNoModel(t *testing.T) {
 				require.ErrorAs(t, err, &budget)
 				require.Equal(t, c.of, budget.Of)
 				require.Equal(t, "seconds", budget.Unit)
-				require.Equal(t, agent.FinishReasonLimit, endOf(events))
+				require.Equal(t, event.FinishReasonLimit, endOf(events))
 			}
 			require.Equal(t, 1, asked, "a model is asked although the time is spent")
 			checkLog(t, r, load(t, r, s1))
@@ -396,7 +397,7 @@ func TestABudgetForNobody(t *testing.T) {
 // the function's agent tells of it.
 func TestBudgetOfAnInnerAgent(t *testing.T) {
 	helper := spender(t, "helper", 10, 10)
-	root, err := agent.New("root", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+	root, err := agent.New("root", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return inv.Runtime().Run(ctx, helper, inv.RunID()+":harness_start", llm.Content{Text: "Go."})
 	}, agent.WithInnerAgents(agent.Via(helper)))
 	require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/oddbytes"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
@@ -51,7 +51,7 @@ const words = `{"choices":[{"message":{"content":"Done."},"finish_reason":"stop"
 // oddAnswers returns answers of an endpoint that hold what may be JSON.
 func oddAnswers(odd string) []string {
 	call := func(arguments string) string {
-		return `{"choices":[{"message":{"tool_calls":[{"id":"c1","function":{"name":"echo","arguments":` + string(agent.EncodeJSON(arguments)) + `}}]},"finish_reason":"tool_calls"}]}`
+		return `{"choices":[{"message":{"tool_calls":[{"id":"c1","function":{"name":"echo","arguments":` + string(event.EncodeJSON(arguments)) + `}}]},"finish_reason":"tool_calls"}]}`
 	}
 	return []string{
 		call(odd), call(`{"a":` + odd + `}`),
@@ -132,7 +132,7 @@ func newReader(f testing.TB) func(t *testing.T, answer, output []byte, way byte)
 		checkLog(t, other, log)
 		require.Len(t, live, len(log))
 		for i, e := range log {
-			require.NotEqual(t, agent.TypeUnreadable, e.Type())
+			require.NotEqual(t, event.TypeUnreadable, e.Type())
 			require.Equal(t, live[i].Data, e.Data, "what was seen is what is stored")
 			_, err := e.MarshalJSON()
 			require.NoError(t, err)

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 	"sync"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -110,7 +110,7 @@ func (r *Runner) warm(ctx context.Context, key session.Key, lease *session.Lease
 
 // load takes in the events after a position. It reports false if the last one that
 // is known, which is among them if it stands behind that, is no longer the same.
-func (w *warm) load(events iter.Seq2[*agent.Event, error], after int64) (same bool, err error) {
+func (w *warm) load(events iter.Seq2[*event.Event, error], after int64) (same bool, err error) {
 	same = after == w.fold.Seq
 	for e, err := range events {
 		switch {
@@ -184,7 +184,7 @@ func (t *turn) keepUp() {
 		m := t.w.memos[i]
 		v, ok := m.value.(interface {
 			Seq() int64
-			CatchUp(iter.Seq2[*agent.Event, error]) error
+			CatchUp(iter.Seq2[*event.Event, error]) error
 		})
 		if ok && m.used && v.Seq() >= first {
 			_ = v.CatchUp(events)

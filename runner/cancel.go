@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -19,7 +20,7 @@ import (
 // agent has something waiting elsewhere. A turn that runs
 // is not stopped: the error is agent.ErrSessionBusy. Whoever runs it cancels its
 // context first. Of the options, [At] makes sure that it is the turn that was meant.
-func (r *Runner) Cancel(ctx context.Context, key session.Key, opts ...TurnOption) ([]*agent.Event, error) {
+func (r *Runner) Cancel(ctx context.Context, key session.Key, opts ...TurnOption) ([]*event.Event, error) {
 	if err := session.CheckKey(key); err != nil {
 		return nil, err
 	}
@@ -43,14 +44,14 @@ func (t *turn) giveUp() error {
 	}
 	f := &t.w.fold
 	run := f.Scope("").Run // a copy: the fold changes with each write
-	var elsewhere []*agent.Event
+	var elsewhere []*event.Event
 	if n := t.r.tree.Node(run.Agent); n != nil && run.TurnID == f.Turn.ID {
 		data, err := t.ask(n, agent.InvocationParams{Tree: t.r.tree, Session: t, TurnID: run.TurnID, RunID: run.ID, Since: run.Since})
 		if err != nil {
 			return err
 		}
 		for _, d := range data {
-			elsewhere = append(elsewhere, &agent.Event{TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path, Data: d})
+			elsewhere = append(elsewhere, &event.Event{TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path, Data: d})
 		}
 	}
 	if !f.Unfinished() && !f.Paused() && !f.Waits() && len(elsewhere) == 0 {
@@ -59,7 +60,7 @@ func (t *turn) giveUp() error {
 	inner, rest := t.everywhere(&run)
 	if run.Open && run.TurnID == f.Turn.ID {
 		for _, d := range rest {
-			elsewhere = append(elsewhere, &agent.Event{TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path, Data: d})
+			elsewhere = append(elsewhere, &event.Event{TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path, Data: d})
 		}
 		events := append(inner, t.closing(interrupted)...)
 		end := len(events) - 1
@@ -71,7 +72,7 @@ func (t *turn) giveUp() error {
 	case run.TurnID != f.Turn.ID: // nobody has begun to answer
 		n, _ = t.r.active(f)
 		parent = f.Turn.UserRunID + ":user"
-	case run.Finish == agent.FinishReasonTransfer:
+	case run.Finish == event.FinishReasonTransfer:
 		n = t.r.tree.Node(run.Target)
 	}
 	if n == nil {
@@ -84,7 +85,7 @@ func (t *turn) giveUp() error {
 	if f.Paused() {
 		for _, c := range run.Pending {
 			e := closed
-			e.ID, e.Data = c.ID, &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON(withdrawn), IsError: true}
+			e.ID, e.Data = c.ID, &event.ToolResult{Name: c.Name, Output: event.EncodeJSON(withdrawn), IsError: true}
 			events = append(events, &e)
 		}
 	}
@@ -98,7 +99,7 @@ func (t *turn) giveUp() error {
 		events = append(events, &e)
 	}
 	end := closed
-	end.Data = &agent.HarnessEnd{AgentID: n.Agent.Name(), FinishReason: agent.FinishReasonCanceled}
+	end.Data = &event.HarnessEnd{AgentID: n.Agent.Name(), FinishReason: event.FinishReasonCanceled}
 	return t.append(t.ctx, append(events, &end))
 }
 
@@ -106,12 +107,12 @@ func (t *turn) giveUp() error {
 // for the conversation's own run. It returns what is to be recorded of that in scopes that
 // are open, and what is left to the conversation. All are asked at once: each may have to
 // wait for a peer that does not answer. What one of them fails with keeps no other.
-func (t *turn) everywhere(own *session.Run) (inner []*agent.Event, rest []agent.EventData) {
+func (t *turn) everywhere(own *session.Run) (inner []*event.Event, rest []event.Data) {
 	tasks := slices.Clone(t.w.fold.Remote())
 	tasks = slices.DeleteFunc(tasks, func(r session.Remote) bool {
 		return r.Scope == "" && r.Agent == own.Agent && own.TurnID == t.w.fold.Turn.ID
 	})
-	recorded := make([][]agent.EventData, len(tasks))
+	recorded := make([][]event.Data, len(tasks))
 	var wg sync.WaitGroup
 	for i, r := range tasks {
 		agents := t.hosted(r)
@@ -141,7 +142,7 @@ func (t *turn) everywhere(own *session.Run) (inner []*agent.Event, rest []agent.
 		run := &t.w.fold.Scope(r.Scope).Run
 		for _, d := range recorded[i] {
 			if r.Scope != "" && run.Open && !t.past(run) {
-				inner = append(inner, &agent.Event{TurnID: run.TurnID, RunID: run.ID, Scope: r.Scope, Agent: run.Agent, Path: run.Path, Data: d})
+				inner = append(inner, &event.Event{TurnID: run.TurnID, RunID: run.ID, Scope: r.Scope, Agent: run.Agent, Path: run.Path, Data: d})
 			} else {
 				rest = append(rest, d)
 			}
@@ -182,7 +183,7 @@ func (t *turn) hosted(r session.Remote) (agents []placed) {
 
 // ask asks an agent to give up what it has waiting elsewhere, and returns what is to be
 // recorded of that.
-func (t *turn) ask(n *agent.Node, params agent.InvocationParams) (data []agent.EventData, failed error) {
+func (t *turn) ask(n *agent.Node, params agent.InvocationParams) (data []event.Data, failed error) {
 	c, ok := n.Agent.(agent.Canceler)
 	if !ok {
 		return nil, nil
@@ -191,7 +192,7 @@ func (t *turn) ask(n *agent.Node, params agent.InvocationParams) (data []agent.E
 	defer func() {
 		if p := recover(); p != nil {
 			t.r.logger.Error("an agent panicked", "agent", name, "panic", p)
-			failed = &agent.RunError{Agent: name, Code: agent.CodeInternal, Err: fmt.Errorf("internal error: %v", p)}
+			failed = &agent.RunError{Agent: name, Code: event.CodeInternal, Err: fmt.Errorf("internal error: %v", p)}
 		}
 	}()
 	params.Node, params.NewID, params.Logger = n, t.newID, t.r.logger

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -18,16 +19,16 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-func drain(seq iter.Seq2[*agent.Event, error]) error {
+func drain(seq iter.Seq2[*event.Event, error]) error {
 	_, err := collect(seq)
 	return err
 }
 
-func cancelKinds(events []*agent.Event) []string {
+func cancelKinds(events []*event.Event) []string {
 	var kinds []string
 	for _, e := range events {
 		kind := e.Type()
-		if end, ok := e.Data.(*agent.HarnessEnd); ok {
+		if end, ok := e.Data.(*event.HarnessEnd); ok {
 			kind += " " + string(end.FinishReason)
 		}
 		kinds = append(kinds, kind)
@@ -61,7 +62,7 @@ func TestCancelPausedTurn(t *testing.T) {
 	require.Empty(t, again, "it is over")
 	require.NoError(t, drain(r.Resume(ctx, key)))
 
-	var stored []*agent.Event
+	var stored []*event.Event
 	for e, err := range r.Run(ctx, key, llm.UserText("thanks")) {
 		require.NoError(t, err)
 		stored = append(stored, e)
@@ -82,7 +83,7 @@ func TestCancelCutOffTurn(t *testing.T) {
 	require.NoError(t, err)
 	ctx, key := context.Background(), session.ID("s")
 	require.NoError(t, drain(r.Run(ctx, key, llm.UserText("refund"))))
-	var log []*agent.Event
+	var log []*event.Event
 	for e, err := range whole.Load(ctx, key, 0) {
 		require.NoError(t, err)
 		log = append(log, e)
@@ -112,11 +113,11 @@ func TestCancelCutOffTurn(t *testing.T) {
 
 func TestCancelRunningTurnIsBusy(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
-	slow, err := agent.New("slow", "Waits.", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	slow, err := agent.New("slow", "Waits.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			close(begun)
 			<-release
-			yield(&agent.Event{Data: &agent.Text{Content: "done"}}, nil)
+			yield(&event.Event{Data: &event.Text{Content: "done"}}, nil)
 		}
 	})
 	require.NoError(t, err)
@@ -143,18 +144,18 @@ type waiting struct {
 	panics bool
 }
 
-func (w *waiting) Cancel(context.Context, *agent.Invocation) ([]agent.EventData, error) {
+func (w *waiting) Cancel(context.Context, *agent.Invocation) ([]event.Data, error) {
 	if w.panics {
 		panic("no")
 	}
 	w.gaveUp++
-	return []agent.EventData{&agent.RemoteTask{TaskID: "t", Status: "canceled"}}, nil
+	return []event.Data{&event.RemoteTask{TaskID: "t", Status: "canceled"}}, nil
 }
 
 func TestCancelGivesUpWhatWaitsElsewhere(t *testing.T) {
-	inner, err := agent.New("far", "Asks.", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
-			yield(&agent.Event{Data: &agent.Text{Content: "Which?"}}, nil)
+	inner, err := agent.New("far", "Asks.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.Text{Content: "Which?"}}, nil)
 		}
 	})
 	require.NoError(t, err)
@@ -187,7 +188,7 @@ func TestMetadataOfTurn(t *testing.T) {
 	given := map[string]any{"language": "de", "n": 1, "list": []string{"x"}}
 	for e, err := range r.Run(ctx, key, llm.UserText("hi"), runner.WithMetadata(given)) {
 		require.NoError(t, err)
-		if u, ok := e.Data.(*agent.User); ok {
+		if u, ok := e.Data.(*event.User); ok {
 			data, err := json.Marshal(u.Metadata)
 			require.NoError(t, err)
 			require.JSONEq(t, `{"language":"de","n":1,"list":["x"]}`, string(data))

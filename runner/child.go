@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -21,15 +22,15 @@ type child struct {
 	number   int            // of those of the group
 	call     int            // more than 0 if it is the voice of a tool: the call's place in the answer
 	at       int            // in live
-	start    *agent.Event   // of its scope, nil if that was there
-	closing  []*agent.Event // the last write, which ends the run
+	start    *event.Event   // of its scope, nil if that was there
+	closing  []*event.Event // the last write, which ends the run
 	alone    bool           // it runs on the workflow's goroutine
 	unstored error          // why something could not be stored meanwhile, which ends the turn
 	err      error
 	done     bool
 
-	write []*agent.Event // to be stored now
-	event *agent.Event   // to be shown
+	write []*event.Event // to be stored now
+	event *event.Event   // to be shown
 	reply chan error
 }
 
@@ -105,12 +106,12 @@ func grow(i int) byte {
 
 // store takes the place of the lane's own write: the events are stored by the
 // workflow, and those that end the run together with what comes of it.
-func (c *child) store(ctx context.Context, events []*agent.Event) error {
+func (c *child) store(ctx context.Context, events []*event.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
 	last := events[len(events)-1]
-	if end, ok := last.Data.(*agent.HarnessEnd); ok && last.Scope == c.scope && end.FinishReason != agent.FinishReasonTransfer {
+	if end, ok := last.Data.(*event.HarnessEnd); ok && last.Scope == c.scope && end.FinishReason != event.FinishReasonTransfer {
 		c.close(last, end, events)
 		return nil
 	}
@@ -130,7 +131,7 @@ func (c *child) store(ctx context.Context, events []*agent.Event) error {
 
 // deliver hands an event to the workflow's consumer, or with nil nothing: what is
 // stored is delivered by the workflow.
-func (c *child) deliver(e *agent.Event) bool {
+func (c *child) deliver(e *event.Event) bool {
 	if e == nil {
 		return true
 	}
@@ -162,7 +163,7 @@ func (l *lane) voice(call string) *child {
 }
 
 // speak stores events of a tool's scope in the order of the workflow.
-func (c *child) speak(ctx context.Context, events []*agent.Event) error {
+func (c *child) speak(ctx context.Context, events []*event.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
@@ -194,14 +195,14 @@ func (c *child) post(queue *[]*child) error {
 }
 
 // close keeps the write that ends the run, with the run's output in it.
-func (c *child) close(last *agent.Event, end *agent.HarnessEnd, events []*agent.Event) {
+func (c *child) close(last *event.Event, end *event.HarnessEnd, events []*event.Event) {
 	if last.Agent == c.tree.Root().Agent.Name() {
 		end.AgentID = cmp.Or(c.spec.Ref, end.AgentID)
 	}
-	if end.FinishReason == agent.FinishReasonStop && end.Output == nil {
+	if end.FinishReason == event.FinishReasonStop && end.Output == nil {
 		said := ""
 		for _, e := range slices.Backward(events) {
-			if t, ok := e.Data.(*agent.Text); ok && e.RunID == last.RunID && strings.TrimSpace(t.Content) != "" {
+			if t, ok := e.Data.(*event.Text); ok && e.RunID == last.RunID && strings.TrimSpace(t.Content) != "" {
 				said = t.Content
 				break
 			}
@@ -209,19 +210,19 @@ func (c *child) close(last *agent.Event, end *agent.HarnessEnd, events []*agent.
 		if said == "" {
 			said = c.t.runOf(c.scope).Said
 		}
-		end.Output = agent.EncodeJSON(validText(said)) // as its words are stored
+		end.Output = event.EncodeJSON(event.ValidText(said)) // as its words are stored
 	}
 	c.closing = events
 }
 
 // unheard returns what is kept of a run that was over, and stopped before its workflow
 // heard of that: what the answer in its last write has used.
-func (c *child) unheard() []*agent.Event {
+func (c *child) unheard() []*event.Event {
 	for _, e := range c.closing {
-		if u, ok := e.Data.(*agent.Usage); ok {
+		if u, ok := e.Data.(*event.Usage); ok {
 			lost := *e
-			lost.ID, lost.Data = "", &agent.Discard{Code: "canceled", Message: "stopped by " + c.group.l.current.Agent, IDs: c.shownIDs(), Usage: u}
-			return []*agent.Event{&lost}
+			lost.ID, lost.Data = "", &event.Discard{Code: "canceled", Message: "stopped by " + c.group.l.current.Agent, IDs: c.shownIDs(), Usage: u}
+			return []*event.Event{&lost}
 		}
 	}
 	return nil

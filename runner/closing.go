@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -16,8 +16,8 @@ const (
 
 // closing makes the events that end all open runs of an interrupted turn, the
 // conversation's last.
-func (t *turn) closing(message string) []*agent.Event {
-	var events []*agent.Event
+func (t *turn) closing(message string) []*event.Event {
+	var events []*event.Event
 	open := t.w.fold.Open()
 	for i := len(open) - 1; i >= 0; i-- {
 		events = t.closeScope(events, open[i], message)
@@ -25,18 +25,18 @@ func (t *turn) closing(message string) []*agent.Event {
 	return events
 }
 
-func (t *turn) closeScope(events []*agent.Event, scope, message string) []*agent.Event {
+func (t *turn) closeScope(events []*event.Event, scope, message string) []*event.Event {
 	run := &t.w.fold.Scope(scope).Run
 	if scope != "" && t.past(run) {
 		return events
 	}
-	envelope := agent.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path}
+	envelope := event.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path}
 	for _, c := range run.Pending {
 		e, told := envelope, message
 		if message == interrupted && c.Relay != "" && !c.Resolved { // it waits for an approval, and has not run
 			told = withdrawn
 		}
-		e.ID, e.RunID, e.Data = c.ID, c.RunID, &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON(told), IsError: true}
+		e.ID, e.RunID, e.Data = c.ID, c.RunID, &event.ToolResult{Name: c.Name, Output: event.EncodeJSON(told), IsError: true}
 		events = append(events, &e)
 	}
 	if !run.Open { // paused: its end is in the log
@@ -44,11 +44,11 @@ func (t *turn) closeScope(events []*agent.Event, scope, message string) []*agent
 	}
 	if ids := t.unsettled(scope, events); len(ids) > 0 {
 		e := envelope
-		e.Data = &agent.Discard{Code: "canceled", Message: "the answer was not completed", IDs: ids}
+		e.Data = &event.Discard{Code: "canceled", Message: "the answer was not completed", IDs: ids}
 		events = append(events, &e)
 	}
 	e := envelope
-	e.Data = &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: agent.FinishReasonCanceled}
+	e.Data = &event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonCanceled}
 	return append(events, &e)
 }
 
@@ -61,16 +61,16 @@ var errClosed = errors.New("the run was closed")
 // ends, or of a call that gets its result, is closed before; and a run ends once and says
 // nothing after that, so that what comes of a scope that was closed is left out. The
 // ends that wait to be stored with other events are in the same write, or in one before.
-func (t *turn) ordered(events []*agent.Event) []*agent.Event {
+func (t *turn) ordered(events []*event.Event) []*event.Event {
 	f := &t.w.fold
 	var room [8]string
 	ended := room[:0] // runs
 	run, open := "", false
 	out, own := events, false // own: out is no longer the caller's slice
 	for i, e := range events {
-		end, isEnd := e.Data.(*agent.HarnessEnd)
+		end, isEnd := e.Data.(*event.HarnessEnd)
 		if e.Scope != "" {
-			if _, ok := e.Data.(*agent.HarnessStart); ok {
+			if _, ok := e.Data.(*event.HarnessStart); ok {
 				run, open = e.RunID, true
 			} else if e.RunID != run {
 				run, open = e.RunID, !slices.Contains(ended, e.RunID) && (f.Runs(e.Scope, e.RunID) || startsIn(events[:i], e.RunID))
@@ -92,25 +92,25 @@ func (t *turn) ordered(events []*agent.Event) []*agent.Event {
 		if own {
 			out = append(out, e)
 		}
-		if isEnd && e.Scope != "" && end.FinishReason != agent.FinishReasonInputRequired {
+		if isEnd && e.Scope != "" && end.FinishReason != event.FinishReasonInputRequired {
 			ended, open = append(ended, e.RunID), false
 		}
 	}
 	return out
 }
 
-func startsIn(events []*agent.Event, run string) bool {
-	return slices.ContainsFunc(events, func(e *agent.Event) bool {
-		_, ok := e.Data.(*agent.HarnessStart)
+func startsIn(events []*event.Event, run string) bool {
+	return slices.ContainsFunc(events, func(e *event.Event) bool {
+		_, ok := e.Data.(*event.HarnessStart)
 		return ok && e.RunID == run
 	})
 }
 
 // leftOpen adds to the events before e the ends of what is open inside of what e ends.
-func (t *turn) leftOpen(before []*agent.Event, e *agent.Event) []*agent.Event {
+func (t *turn) leftOpen(before []*event.Event, e *event.Event) []*event.Event {
 	f := &t.w.fold
 	switch e.Data.(type) {
-	case *agent.HarnessEnd:
+	case *event.HarnessEnd:
 		if run := &f.Scope(e.Scope).Run; run.ID == e.RunID {
 			for k := -1; k < len(run.Before); k++ {
 				opener := run.ID
@@ -122,7 +122,7 @@ func (t *turn) leftOpen(before []*agent.Event, e *agent.Event) []*agent.Event {
 				}
 			}
 		}
-	case *agent.ToolResult:
+	case *event.ToolResult:
 		if t.open(before, e.ID) > 0 {
 			return t.closeInside(before, &session.Run{Pending: []session.Call{{ID: e.ID}}})
 		}
@@ -131,13 +131,13 @@ func (t *turn) leftOpen(before []*agent.Event, e *agent.Event) []*agent.Event {
 }
 
 // open counts the scopes that something has opened, but those that events close.
-func (t *turn) open(events []*agent.Event, opener string) int {
+func (t *turn) open(events []*event.Event, opener string) int {
 	n := t.w.fold.Inside(opener)
 	if n == 0 {
 		return 0
 	}
 	for _, e := range events {
-		if _, ok := e.Data.(*agent.HarnessEnd); ok && t.w.fold.Opener(e.Scope) == opener {
+		if _, ok := e.Data.(*event.HarnessEnd); ok && t.w.fold.Opener(e.Scope) == opener {
 			n--
 		}
 	}
@@ -148,7 +148,7 @@ func (t *turn) open(events []*agent.Event, opener string) int {
 // scopes that it has opened, as a workflow or by calls that have no result, and in those
 // inside of them. An end that is among the events already is not made again. The caller
 // holds mu.
-func (t *turn) closeInside(events []*agent.Event, run *session.Run) []*agent.Event {
+func (t *turn) closeInside(events []*event.Event, run *session.Run) []*event.Event {
 	within := make(map[string]bool)
 	opens := func(run *session.Run) {
 		within[run.ID] = true
@@ -178,9 +178,9 @@ func (t *turn) closeInside(events []*agent.Event, run *session.Run) []*agent.Eve
 	return events
 }
 
-func endsIn(events []*agent.Event, run string) bool {
-	return slices.ContainsFunc(events, func(e *agent.Event) bool {
-		_, ok := e.Data.(*agent.HarnessEnd)
+func endsIn(events []*event.Event, run string) bool {
+	return slices.ContainsFunc(events, func(e *event.Event) bool {
+		_, ok := e.Data.(*event.HarnessEnd)
 		return ok && e.RunID == run
 	})
 }

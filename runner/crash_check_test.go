@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
@@ -21,7 +21,7 @@ const interrupted = "interrupted; outcome unknown"
 // record is what is known of a session after a process died: its log, and the
 // calls of models and tools that were begun.
 type record struct {
-	events []*agent.Event
+	events []*event.Event
 	models int
 	tools  []toolRun
 }
@@ -53,7 +53,7 @@ func inspect(t testing.TB, dir string) (r record) {
 
 func (r record) usages() (n int) {
 	for _, e := range r.events {
-		if e.Type() == agent.TypeUsage {
+		if e.Type() == event.TypeUsage {
 			n++
 		}
 	}
@@ -64,7 +64,7 @@ func (r record) usages() (n int) {
 func (r record) settled() map[string]bool {
 	ids := make(map[string]bool)
 	for _, e := range r.events {
-		if e.Type() == agent.TypeToolResult {
+		if e.Type() == event.TypeToolResult {
 			ids[e.ID] = true
 		}
 	}
@@ -111,18 +111,18 @@ func (c *campaign) checkRecord(r record) {
 	scopes, scopeOf := make(map[string]int), make(map[string]string)
 	for _, e := range r.events {
 		switch d := e.Data.(type) {
-		case *agent.Relay:
+		case *event.Relay:
 			asks[e.ID] = d.ToolCallID
-		case *agent.RelayResolved:
+		case *event.RelayResolved:
 			_, twice := approved[asks[d.RelayID]]
 			require.False(c, twice, "the question %s is answered twice", d.RelayID)
 			approved[asks[d.RelayID]] = d.Approved
-		case *agent.HarnessStart:
+		case *event.HarnessStart:
 			if e.Scope != "" && scopeOf[e.Scope] == "" {
 				scopeOf[e.Scope] = e.ParentID
 				scopes[e.ParentID]++
 			}
-		case *agent.ToolResult:
+		case *event.ToolResult:
 			if slices.Contains(c.story.once, d.Name) {
 				require.LessOrEqual(c, scopes[e.ID], 1, "%s ran twice for the call %s", d.Name, e.ID)
 			}
@@ -151,13 +151,13 @@ func (c *campaign) checkEnd(dir string, r record) {
 	open := make(map[string]bool) // runs without their end, calls without their result, in any scope
 	for _, e := range r.events {
 		switch e.Data.(type) {
-		case *agent.HarnessStart:
+		case *event.HarnessStart:
 			open[e.RunID] = true
-		case *agent.HarnessEnd:
+		case *event.HarnessEnd:
 			delete(open, e.RunID)
-		case *agent.ToolCall:
+		case *event.ToolCall:
 			open[e.ID] = true
-		case *agent.ToolResult:
+		case *event.ToolResult:
 			delete(open, e.ID)
 		}
 	}
@@ -167,18 +167,18 @@ func (c *campaign) checkEnd(dir string, r record) {
 	events, err := collect(run.Resume(ctx, s1))
 	require.NoError(c, err)
 	require.Empty(c, events, "nothing is left to resume")
-	results := make(map[string]*agent.Event)
+	results := make(map[string]*event.Event)
 	for _, e := range r.events {
-		if e.Type() == agent.TypeToolResult {
+		if e.Type() == event.TypeToolResult {
 			results[e.ID] = e
 		}
 	}
 	for _, e := range r.events {
-		if d, ok := e.Data.(*agent.Relay); ok {
+		if d, ok := e.Data.(*event.Relay); ok {
 			for _, approve := range []bool{true, false} {
 				events, err = collect(run.Resume(ctx, s1, decision(d.ToolCallID, approve)))
 				require.NoError(c, err)
-				require.Equal(c, []*agent.Event{results[d.ToolCallID]}, events)
+				require.Equal(c, []*event.Event{results[d.ToolCallID]}, events)
 			}
 		}
 	}
@@ -191,9 +191,9 @@ func (c *campaign) checkEnd(dir string, r record) {
 	require.Equal(c, r.models, after.models)
 }
 
-func activeAfter(events []*agent.Event, name string) string {
+func activeAfter(events []*event.Event, name string) string {
 	for _, e := range events {
-		if d, ok := e.Data.(*agent.Transfer); ok && e.Scope == "" && d.Outcome == agent.TransferCommitted {
+		if d, ok := e.Data.(*event.Transfer); ok && e.Scope == "" && d.Outcome == event.TransferCommitted {
 			name = d.To
 		}
 	}
@@ -231,8 +231,8 @@ func requireAccount(t testing.TB, want, got []line, s *crashStory) {
 // become numbers, times are left out, results of tools that ran side by side come
 // in the order of their calls, each with its state and with what an agent inside
 // the call did. Of an agent inside that was run again, the last run counts.
-func account(events []*agent.Event) []line {
-	a := &accountant{scopes: make(map[string][]*agent.Event), causes: make(map[string][]string), names: make(map[string]string), counts: make(map[string]int)}
+func account(events []*event.Event) []line {
+	a := &accountant{scopes: make(map[string][]*event.Event), causes: make(map[string][]string), names: make(map[string]string), counts: make(map[string]int)}
 	for _, e := range events {
 		if len(a.scopes[e.Scope]) == 0 && e.Scope != "" {
 			a.causes[e.ParentID] = append(a.causes[e.ParentID], e.Scope)
@@ -243,7 +243,7 @@ func account(events []*agent.Event) []line {
 }
 
 type accountant struct {
-	scopes map[string][]*agent.Event
+	scopes map[string][]*event.Event
 	causes map[string][]string // call → the scopes inside it
 	names  map[string]string
 	counts map[string]int // scope → how many ids it has brought up
@@ -263,7 +263,7 @@ func (a *accountant) name(id string) string {
 
 func (a *accountant) conversation(scope string) (lines []line) {
 	type result struct {
-		*agent.Event
+		*event.Event
 		state []string
 	}
 	var results []result
@@ -278,7 +278,7 @@ func (a *accountant) conversation(scope string) (lines []line) {
 	}
 	for _, e := range a.scopes[scope] {
 		switch d := e.Data.(type) {
-		case *agent.State:
+		case *event.State:
 			var names []string
 			for name := range d.Delta {
 				names = append(names, name)
@@ -286,11 +286,11 @@ func (a *accountant) conversation(scope string) (lines []line) {
 			slices.Sort(names)
 			state = append(state, names...)
 			continue
-		case *agent.ToolResult:
+		case *event.ToolResult:
 			results = append(results, result{e, state})
 			state = nil
 			continue
-		case *agent.ToolCall:
+		case *event.ToolCall:
 			order[e.ID] = len(order)
 		}
 		flush()
@@ -300,25 +300,25 @@ func (a *accountant) conversation(scope string) (lines []line) {
 	return lines
 }
 
-func (a *accountant) event(e *agent.Event) string {
+func (a *accountant) event(e *event.Event) string {
 	id := ""
-	data := agent.EncodeJSON(e.Data)
+	data := event.EncodeJSON(e.Data)
 	switch d := e.Data.(type) {
-	case *agent.ToolCall:
+	case *event.ToolCall:
 		id = a.name(e.ID)
-	case *agent.Relay:
+	case *event.Relay:
 		id = a.name(e.ID)
-		data = agent.EncodeJSON(&agent.Relay{Kind: d.Kind, Tool: d.Tool, Params: d.Params, ToolCallID: a.name(d.ToolCallID)})
-	case *agent.RelayResolved:
-		data = agent.EncodeJSON(&agent.RelayResolved{Approved: d.Approved, Reason: d.Reason, RelayID: a.name(d.RelayID)})
-	case *agent.Transfer:
-		data = agent.EncodeJSON(&agent.Transfer{From: d.From, To: d.To, Reason: d.Reason, Outcome: d.Outcome, ToolCallID: a.name(d.ToolCallID)})
+		data = event.EncodeJSON(&event.Relay{Kind: d.Kind, Tool: d.Tool, Params: d.Params, ToolCallID: a.name(d.ToolCallID)})
+	case *event.RelayResolved:
+		data = event.EncodeJSON(&event.RelayResolved{Approved: d.Approved, Reason: d.Reason, RelayID: a.name(d.RelayID)})
+	case *event.Transfer:
+		data = event.EncodeJSON(&event.Transfer{From: d.From, To: d.To, Reason: d.Reason, Outcome: d.Outcome, ToolCallID: a.name(d.ToolCallID)})
 	}
 	return fmt.Sprintf("turn %s run %s parent %s %s %s %s %s", a.name(e.TurnID), a.name(e.RunID), a.name(e.ParentID), e.Path, e.Type(), id, data)
 }
 
-func (a *accountant) result(e *agent.Event, state []string) line {
-	d := e.Data.(*agent.ToolResult)
+func (a *accountant) result(e *event.Event, state []string) line {
+	d := e.Data.(*event.ToolResult)
 	l := line{tool: d.Name, unknown: strings.Contains(string(d.Output), interrupted)}
 	l.text = fmt.Sprintf("turn %s run %s %s %s: %s, %v, state %v", a.name(e.TurnID), a.name(e.RunID), d.Name, a.name(e.ID), d.Output, d.IsError, state)
 	if scopes := a.causes[e.ID]; len(scopes) > 0 && !l.unknown {

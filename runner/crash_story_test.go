@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -81,11 +82,11 @@ func (s *crashStory) play(dir string, o *odometer) error {
 }
 
 // next returns what is to be done now, nil at the story's end.
-func (s *crashStory) next(r *runner.Runner) (iter.Seq2[*agent.Event, error], error) {
+func (s *crashStory) next(r *runner.Runner) (iter.Seq2[*event.Event, error], error) {
 	ctx := context.Background()
 	var fold session.Fold
 	turns := 0
-	var asked []*agent.Event // the questions of this turn
+	var asked []*event.Event // the questions of this turn
 	decided := make(map[string]bool)
 	for e, err := range r.History(ctx, s1) {
 		if err != nil {
@@ -93,21 +94,21 @@ func (s *crashStory) next(r *runner.Runner) (iter.Seq2[*agent.Event, error], err
 		}
 		fold.Apply(e)
 		switch d := e.Data.(type) {
-		case *agent.User:
+		case *event.User:
 			turns++
 			asked = nil
-		case *agent.Relay:
+		case *event.Relay:
 			asked = append(asked, e)
-		case *agent.RelayResolved:
+		case *event.RelayResolved:
 			decided[d.RelayID] = true
 		}
 	}
 	var again []runner.Decision
 	for i, e := range asked {
 		if i >= len(s.decisions[turns]) {
-			return nil, fmt.Errorf("a question that nobody expects: %s", agent.EncodeJSON(e.Data))
+			return nil, fmt.Errorf("a question that nobody expects: %s", event.EncodeJSON(e.Data))
 		}
-		d := decision(e.Data.(*agent.Relay).ToolCallID, s.decisions[turns][i])
+		d := decision(e.Data.(*event.Relay).ToolCallID, s.decisions[turns][i])
 		if !decided[e.ID] {
 			if fold.Paused() { // one question at a time, as if each had its own to answer it
 				return r.Resume(ctx, s1, d), nil
@@ -145,7 +146,7 @@ func (s watchedStore) Acquire(ctx context.Context, key session.Key, owner sessio
 	return lease, err
 }
 
-func (s watchedStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+func (s watchedStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
 	s.odometer.pass(onWrite)
 	err := s.Store.Append(ctx, key, seq, lease, events...)
 	s.odometer.pass(onWritten)

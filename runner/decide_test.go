@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -37,12 +38,12 @@ func deskOf(t testing.TB, s *scripted.Script, opts ...llmagent.Option) agent.Age
 
 // kinds are the types of the stored events, those of notices and discards with their
 // codes.
-func kinds(events []*agent.Event) (all []string) {
+func kinds(events []*event.Event) (all []string) {
 	for _, e := range events {
 		switch d := e.Data.(type) {
-		case *agent.Notice:
+		case *event.Notice:
 			all = append(all, "notice "+d.Code)
-		case *agent.Discard:
+		case *event.Discard:
 			all = append(all, "discard "+d.Code)
 		default:
 			all = append(all, e.Type())
@@ -79,7 +80,7 @@ func TestAFailedDecision(t *testing.T) {
 	events, err := say(newRun(t, root), s1, "Hi")
 	require.NoError(t, err)
 	require.Equal(t, []string{"user", "harness_start", "discard truncated", "tool_call", "usage"}, kinds(events)[:5], "it is asked once more")
-	require.Equal(t, &agent.Usage{InputTokens: 7, OutputTokens: 1, Model: "small"}, events[4].Data)
+	require.Equal(t, &event.Usage{InputTokens: 7, OutputTokens: 1, Model: "small"}, events[4].Data)
 	require.NoError(t, script.Done())
 }
 
@@ -144,7 +145,7 @@ func TestARecordedDecisionIsNotAskedForAgain(t *testing.T) {
 		require.NoError(t, err)
 		for e, err := range r.Run(context.Background(), s1, llm.UserText("Hi")) {
 			require.NoError(t, err)
-			if e.Type() == agent.TypeUsage {
+			if e.Type() == event.TypeUsage {
 				break
 			}
 		}
@@ -217,9 +218,9 @@ func TestADecisionInAnInnerScope(t *testing.T) {
 	for _, root := range []agent.Agent{outer, g} {
 		events, err := say(newRun(t, root), s1, "Hi")
 		require.NoError(t, err)
-		i := slices.IndexFunc(events, func(e *agent.Event) bool { d, ok := e.Data.(*agent.Transfer); return ok && d.To == "billing" })
+		i := slices.IndexFunc(events, func(e *event.Event) bool { d, ok := e.Data.(*event.Transfer); return ok && d.To == "billing" })
 		require.Positive(t, i)
-		require.Equal(t, "decided with a confidence of 0.40", events[i].Data.(*agent.Transfer).Reason)
+		require.Equal(t, "decided with a confidence of 0.40", events[i].Data.(*event.Transfer).Reason)
 		require.NotEmpty(t, events[i].Scope)
 	}
 	require.NoError(t, s.Done())
@@ -231,7 +232,7 @@ func TestADecisionInAnInnerScope(t *testing.T) {
 func TestADecisionThatCannotBeCarriedOut(t *testing.T) {
 	s := scripted.New().Add("support", scripted.Reply(scripted.ExpectTools("transfer_to_away"), scripted.ExpectResult("unplugged"), scripted.Text("Then I answer.")))
 	decides := llmagent.WithDecision(scripted.Always("small", scripted.Reply(scripted.Text("away"))))
-	away := unready{function(t, "away", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] { return nil })}
+	away := unready{function(t, "away", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { return nil })}
 	root, err := llmagent.New("support", "", s.Model("support"), decides, llmagent.WithSubAgents(away))
 	require.NoError(t, err)
 	events, err := say(newRun(t, root), s1, "Hi")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -47,7 +48,7 @@ func TestDeepJSON(t *testing.T) {
 			return root
 		}
 	}
-	function := func(data func(levels int) agent.EventData) func(*testing.T, int) agent.Agent {
+	function := func(data func(levels int) event.Data) func(*testing.T, int) agent.Agent {
 		return func(t *testing.T, levels int) agent.Agent {
 			a, err := agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq { return yields(data(levels)) })
 			require.NoError(t, err)
@@ -55,22 +56,22 @@ func TestDeepJSON(t *testing.T) {
 		}
 	}
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
-	for _, levels := range []int{agent.MaxDepth, agent.MaxDepth + 1, 9_998, 9_999, 10_000, 10_001, 20_000} {
+	for _, levels := range []int{event.MaxDepth, event.MaxDepth + 1, 9_998, 9_999, 10_000, 10_001, 20_000} {
 		for name, c := range map[string]func(*testing.T, int) agent.Agent{
 			"tool output, JSON":    echo(func(tools.Context) any { return raw(deepJSON(levels)) }),
 			"tool output, a value": echo(func(tools.Context) any { return deepValue(levels) }),
 			"tool progress":        echo(func(c tools.Context) any { c.Progress(deepValue(levels)); return "fine" }),
 			"state":                echo(func(c tools.Context) any { c.Set("user:k", deepValue(levels)); return "fine" }),
 			"arguments":            nil,
-			"state of an agent":    function(func(n int) agent.EventData { return &agent.State{Delta: map[string]any{"k": deepValue(n)}} }),
-			"state as JSON":        function(func(n int) agent.EventData { return &agent.State{Delta: map[string]any{"k": raw(deepJSON(n))}} }),
-			"relay":                function(func(n int) agent.EventData { return &agent.Relay{Kind: "k", ToolCallID: "c", Params: raw(deepJSON(n))} }),
-			"transfer that failed": function(func(n int) agent.EventData {
-				return &agent.Transfer{Outcome: agent.TransferFailed, Payload: raw(deepJSON(n)), RouteDecision: raw(deepJSON(n))}
+			"state of an agent":    function(func(n int) event.Data { return &event.State{Delta: map[string]any{"k": deepValue(n)}} }),
+			"state as JSON":        function(func(n int) event.Data { return &event.State{Delta: map[string]any{"k": raw(deepJSON(n))}} }),
+			"relay":                function(func(n int) event.Data { return &event.Relay{Kind: "k", ToolCallID: "c", Params: raw(deepJSON(n))} }),
+			"transfer that failed": function(func(n int) event.Data {
+				return &event.Transfer{Outcome: event.TransferFailed, Payload: raw(deepJSON(n)), RouteDecision: raw(deepJSON(n))}
 			}),
-			"an event of tomorrow": function(func(n int) agent.EventData { return &agent.Unknown{Type: "hologram", Raw: raw(deepObject(n))} }),
-			"a run's output":       function(func(n int) agent.EventData { return &agent.Finish{Output: raw(deepJSON(n))} }),
-			"progress of an agent": function(func(n int) agent.EventData { return &agent.ToolProgress{Name: "x", Content: raw(deepJSON(n))} }),
+			"an event of tomorrow": function(func(n int) event.Data { return &event.Unknown{Type: "hologram", Raw: raw(deepObject(n))} }),
+			"a run's output":       function(func(n int) event.Data { return &event.Finish{Output: raw(deepJSON(n))} }),
+			"progress of an agent": function(func(n int) event.Data { return &event.ToolProgress{Name: "x", Content: raw(deepJSON(n))} }),
 		} {
 			t.Run(fmt.Sprintf("%s, %d", name, levels), func(t *testing.T) {
 				t.Parallel()
@@ -104,16 +105,16 @@ func TestDeepJSON(t *testing.T) {
 				notices, text := 0, ""
 				require.Len(t, live, len(log))
 				for i, e := range log {
-					require.NotEqual(t, agent.TypeUnreadable, e.Type())
+					require.NotEqual(t, event.TypeUnreadable, e.Type())
 					require.Equal(t, live[i].Data, e.Data, "warm as cold")
 					b, err := e.MarshalJSON()
 					require.NoError(t, err)
-					if n, ok := e.Data.(*agent.Notice); ok && n.Code == agent.NoticeTooDeep {
+					if n, ok := e.Data.(*event.Notice); ok && n.Code == event.NoticeTooDeep {
 						notices++
 					}
 					text += string(b)
 				}
-				require.Equal(t, levels > agent.MaxDepth, notices > 0)
+				require.Equal(t, levels > event.MaxDepth, notices > 0)
 				require.True(t, strings.Contains(text, strings.Repeat("[", levels-1)) && strings.Contains(text, strings.Repeat("]", levels-1)), "nothing of it is lost")
 				shared, err := store.SharedState(t.Context(), s1)
 				require.NoError(t, err)
@@ -132,7 +133,7 @@ func TestDeepJSON(t *testing.T) {
 // TestDeepMetadata: what a caller gives is refused, and nothing is stored.
 func TestDeepMetadata(t *testing.T) {
 	r := newRunner(t, chatty(t), sessiontest.Memory(t))
-	for _, levels := range []int{agent.MaxDepth + 1, 9_999, 20_000} {
+	for _, levels := range []int{event.MaxDepth + 1, 9_999, 20_000} {
 		for _, v := range []any{deepValue(levels), json.RawMessage(deepJSON(levels))} {
 			_, err := collect(r.Run(t.Context(), s1, llm.UserText("go"), runner.WithMetadata(map[string]any{"a": v})))
 			require.ErrorIs(t, err, agent.ErrBadInput)
@@ -144,7 +145,7 @@ func TestDeepMetadata(t *testing.T) {
 }
 
 func chatty(t *testing.T) agent.Agent {
-	a, err := agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq { return yields(&agent.Text{Content: "Hello."}) })
+	a, err := agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq { return yields(&event.Text{Content: "Hello."}) })
 	require.NoError(t, err)
 	return a
 }

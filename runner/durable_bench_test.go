@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -43,7 +43,7 @@ type countedStore struct {
 	d *durable
 }
 
-func (s countedStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+func (s countedStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
 	s.d.appends.Add(1)
 	s.d.events.Add(int64(len(events)))
 	return s.Store.Append(ctx, key, seq, lease, events...)
@@ -233,10 +233,10 @@ func checkDurable(b *testing.B, d *durable, sessions, turns int) (written float6
 			}
 			written += float64(len(text))
 			switch data := e.Data.(type) {
-			case *agent.User:
+			case *event.User:
 				said++
-			case *agent.HarnessEnd:
-				if data.FinishReason == agent.FinishReasonStop {
+			case *event.HarnessEnd:
+				if data.FinishReason == event.FinishReasonStop {
 					ended++
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"log"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -49,11 +50,11 @@ billing: "One is paid back."
 				log.Fatal(err)
 			}
 			switch d := ev.Data.(type) {
-			case *agent.User:
+			case *event.User:
 				fmt.Println("user:", d.Content.Text)
-			case *agent.Transfer:
+			case *event.Transfer:
 				fmt.Printf("%s → %s (%s)\n", d.From, d.To, d.Reason)
-			case *agent.Text:
+			case *event.Text:
 				fmt.Printf("%s: %s\n", ev.Agent, d.Content)
 			}
 		}
@@ -83,7 +84,7 @@ billing: "I see two charges."
 		if err != nil {
 			log.Fatal(err)
 		}
-		if ev.Type() == agent.TypeTransfer {
+		if ev.Type() == event.TypeTransfer {
 			break // the transfer is stored, the target has not begun
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -34,18 +35,18 @@ func (l *lane) failed(run session.Run, err error) error {
 // fail stores the error event and the run's end, together with the answers to
 // calls that will never get another, and returns the turn's error.
 func (l *lane) fail(run session.Run, err error) error {
-	failure := &agent.Failure{Code: errorCode(err), Message: err.Error(), Retryable: llm.Retryable(err)}
-	reason := agent.FinishReasonError
+	failure := &event.Failure{Code: errorCode(err), Message: err.Error(), Retryable: llm.Retryable(err)}
+	reason := event.FinishReasonError
 	if errors.Is(err, agent.ErrLimit) || errors.Is(err, agent.ErrTransferLimit) {
-		reason = agent.FinishReasonLimit
+		reason = event.FinishReasonLimit
 	}
 	l.answerPending(run, "not executed: "+agent.ForModel(err), nil)
-	ends := []agent.EventData{failure, &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: reason}}
+	ends := []event.Data{failure, &event.HarnessEnd{AgentID: run.AgentID, FinishReason: reason}}
 	if void := l.void(failure.Code, "the answer was not completed"); void != nil {
-		ends = append([]agent.EventData{void}, ends...)
+		ends = append([]event.Data{void}, ends...)
 	}
 	for _, d := range ends {
-		l.joined = append(l.joined, l.stamp(run, &agent.Event{Data: d}))
+		l.joined = append(l.joined, l.stamp(run, &event.Event{Data: d}))
 	}
 	events := l.joined
 	l.joined = nil
@@ -62,11 +63,11 @@ func (l *lane) fail(run session.Run, err error) error {
 
 // void returns what tells the consumer to drop the deltas of an answer that
 // will not be completed, nil if it was shown none. The caller does not hold mu.
-func (l *lane) void(code, message string) agent.EventData {
+func (l *lane) void(code, message string) event.Data {
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
 	if ids := l.t.unsettled(l.scope, l.joined); len(ids) > 0 {
-		return &agent.Discard{Code: code, Message: message, IDs: ids}
+		return &event.Discard{Code: code, Message: message, IDs: ids}
 	}
 	return nil
 }
@@ -82,7 +83,7 @@ func (l *lane) pending() []session.Call {
 		}
 	}
 	for _, e := range l.joined {
-		if d, ok := e.Data.(*agent.ToolCall); ok && !l.settles(e.ID) {
+		if d, ok := e.Data.(*event.ToolCall); ok && !l.settles(e.ID) {
 			pending = append(pending, session.Call{ID: e.ID, Name: d.Name})
 		}
 	}
@@ -92,8 +93,8 @@ func (l *lane) pending() []session.Call {
 // settles reports whether the write that is being put together has the result
 // of a call.
 func (l *lane) settles(callID string) bool {
-	return slices.ContainsFunc(l.joined, func(e *agent.Event) bool {
-		_, ok := e.Data.(*agent.ToolResult)
+	return slices.ContainsFunc(l.joined, func(e *event.Event) bool {
+		_, ok := e.Data.(*event.ToolResult)
 		return ok && e.ID == callID
 	})
 }
@@ -105,7 +106,7 @@ func (l *lane) answerPending(run session.Run, message string, leave func(session
 		if leave != nil && leave(c) {
 			continue
 		}
-		e := &agent.Event{ID: c.ID, Data: &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON(message), IsError: true}}
+		e := &event.Event{ID: c.ID, Data: &event.ToolResult{Name: c.Name, Output: event.EncodeJSON(message), IsError: true}}
 		l.joined = append(l.joined, l.stamp(run, e))
 	}
 }
@@ -114,7 +115,7 @@ func (l *lane) answerPending(run session.Run, message string, leave func(session
 func (l *lane) awaits(id string) bool {
 	for i := len(l.joined) - 1; i >= 0; i-- {
 		if e := l.joined[i]; e.ID == id {
-			_, isCall := e.Data.(*agent.ToolCall)
+			_, isCall := e.Data.(*event.ToolCall)
 			return isCall
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -101,8 +102,8 @@ type faultRun struct {
 
 // played is what was seen of a turn.
 type played struct {
-	events   []*agent.Event // the stored ones that were delivered
-	partial  []*agent.Event
+	events   []*event.Event // the stored ones that were delivered
+	partial  []*event.Event
 	err      error
 	attempts []attempt
 }
@@ -304,13 +305,13 @@ func (c faultCase) checkError(t *testing.T, p played) {
 	require.Contains(t, e.Message, c.want)
 
 	last := p.events[len(p.events)-2:]
-	failure, ok := last[0].Data.(*agent.Failure)
+	failure, ok := last[0].Data.(*event.Failure)
 	require.True(t, ok)
 	require.Equal(t, c.place.agent, last[0].Agent)
-	require.Equal(t, agent.Failure{Code: string(c.code), Message: e.Error(), Retryable: c.retryable}, *failure)
-	end, ok := last[1].Data.(*agent.HarnessEnd)
+	require.Equal(t, event.Failure{Code: string(c.code), Message: e.Error(), Retryable: c.retryable}, *failure)
+	end, ok := last[1].Data.(*event.HarnessEnd)
 	require.True(t, ok)
-	require.Equal(t, agent.FinishReasonError, end.FinishReason)
+	require.Equal(t, event.FinishReasonError, end.FinishReason)
 }
 
 // checkPartial holds the deltas against the events that complete or discard
@@ -321,9 +322,9 @@ func (c faultCase) checkPartial(t *testing.T, p played) {
 	discards := 0
 	for _, e := range p.events {
 		switch d := e.Data.(type) {
-		case *agent.Text:
+		case *event.Text:
 			complete[e.ID] = d.Content
-		case *agent.Discard:
+		case *event.Discard:
 			discards++
 			require.Equal(t, string(c.code), d.Code)
 			require.NotEmpty(t, d.Message)
@@ -389,7 +390,7 @@ func (c faultCase) checkRequests(t *testing.T, p played) {
 	}
 }
 
-func eventTypes(events []*agent.Event) []string {
+func eventTypes(events []*event.Event) []string {
 	var out []string
 	for _, e := range events {
 		out = append(out, e.Agent+" "+e.Type())

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -18,13 +19,13 @@ import (
 var forked = session.ID("forked")
 
 // fork forks the cashier's session where it stands.
-func (c *cashier) fork() []*agent.Event {
+func (c *cashier) fork() []*event.Event {
 	past := load(c.t, c.process(), s1)
 	require.NoError(c.t, c.store.Fork(context.Background(), s1, int64(len(past)), forked))
 	return past
 }
 
-func (c *cashier) resumeFork(decisions ...runner.Decision) ([]*agent.Event, error) {
+func (c *cashier) resumeFork(decisions ...runner.Decision) ([]*event.Event, error) {
 	r := c.process()
 	events, err := collect(r.Resume(context.Background(), forked, decisions...))
 	checkLog(c.t, r, load(c.t, r, forked))
@@ -56,8 +57,8 @@ func TestApprovalInAFork(t *testing.T) {
 	require.Equal(t, []int{19}, c.refunds)
 	who, text := lastText(events)
 	require.Equal(t, "billing Done.", who+" "+text)
-	require.Equal(t, agent.TypeHarnessStart, events[0].Type())
-	require.Equal(t, agent.TypeRelayResolved, events[2].Type())
+	require.Equal(t, event.TypeHarnessStart, events[0].Type())
+	require.Equal(t, event.TypeRelayResolved, events[2].Type())
 	require.Equal(t, events[0].Time, events[2].Time, "one write")
 	again, err := c.resumeFork(runner.Approve("c2"))
 	require.NoError(t, err)
@@ -77,11 +78,11 @@ support: "Both."`)
 	c.fork()
 	events, err := c.resumeFork(runner.Approve("c2"))
 	require.NoError(t, err)
-	require.Equal(t, agent.FinishReasonInputRequired, endOf(events))
+	require.Equal(t, event.FinishReasonInputRequired, endOf(events))
 	require.Equal(t, []int{2}, c.refunds)
 	events, err = c.resumeFork(runner.Approve("c1"))
 	require.NoError(t, err)
-	require.Equal(t, agent.FinishReasonStop, endOf(events))
+	require.Equal(t, event.FinishReasonStop, endOf(events))
 	require.Equal(t, []int{2, 1}, c.refunds)
 }
 
@@ -109,15 +110,15 @@ support: expect result "withdrawn" "As you like."`)
 	c.say("Money back")
 	for e, err := range c.process().Resume(context.Background(), s1, runner.Approve("c1")) {
 		require.NoError(t, err)
-		if e.Type() == agent.TypeHarnessStart {
+		if e.Type() == event.TypeHarnessStart {
 			break
 		}
 	}
 	events := c.say("Never mind")
 	told := make(map[string]string)
 	for _, e := range events {
-		if d, ok := e.Data.(*agent.ToolResult); ok {
-			told[e.ID] = agent.OutputText(d.Output)
+		if d, ok := e.Data.(*event.ToolResult); ok {
+			told[e.ID] = event.OutputText(d.Output)
 		}
 	}
 	require.Equal(t, map[string]string{"c1": "interrupted; outcome unknown", "c2": "withdrawn: the user went on"}, told)

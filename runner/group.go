@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // errStopped is why a child's context ends that its workflow has stopped.
@@ -34,8 +35,8 @@ type group struct {
 	alone   *child   // the only one, while it has no goroutine
 	begun   []*child
 	count   int            // of all children
-	events  []*agent.Event // of a write that is put together
-	pending []*agent.Event // ends that are not stored yet
+	events  []*event.Event // of a write that is put together
+	pending []*event.Event // ends that are not stored yet
 	ended   []agent.Ended
 	timer   *time.Timer
 
@@ -64,15 +65,15 @@ func (g *group) Start(children ...*agent.Child) error {
 		n := spec.Tree.Root()
 		g.count++
 		c := &child{group: g, spec: spec, number: g.count}
-		c.lane = lane{t: g.l.t, scope: agent.ChildScope(g.run, spec.Key), tree: spec.Tree, child: c, around: g.guards}
+		c.lane = lane{t: g.l.t, scope: event.ChildScope(g.run, spec.Key), tree: spec.Tree, child: c, around: g.guards}
 		c.joined = c.room[:0]
 		c.scoped.turn, c.session = g.l.t, &c.scoped
 		g.begun = append(g.begun, c)
 		if spec.Resume && c.resume() {
 			continue
 		}
-		c.start = &agent.Event{TurnID: g.turn, RunID: g.l.t.newID(), Scope: c.scope, ParentID: spec.Cause, Agent: n.Agent.Name(), Path: n.Path,
-			Data: &agent.HarnessStart{AgentID: cmp.Or(spec.Ref, n.Agent.Name()), Input: spec.Input}}
+		c.start = &event.Event{TurnID: g.turn, RunID: g.l.t.newID(), Scope: c.scope, ParentID: spec.Cause, Agent: n.Agent.Name(), Path: n.Path,
+			Data: &event.HarnessStart{AgentID: cmp.Or(spec.Ref, n.Agent.Name()), Input: spec.Input}}
 		g.events = append(g.events, c.start)
 	}
 	if err := g.store(g.events); err != nil {
@@ -107,7 +108,7 @@ func (g *group) accompany() {
 }
 
 // store stores events by way of the workflow's lane.
-func (g *group) store(events []*agent.Event) error {
+func (g *group) store(events []*event.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
@@ -290,10 +291,10 @@ func (g *group) over(c *child) error {
 	}
 	g.pending = append(g.pending, c.closing...)
 	closing := c.closing[len(c.closing)-1]
-	end := closing.Data.(*agent.HarnessEnd)
+	end := closing.Data.(*event.HarnessEnd)
 	ended := agent.Ended{Child: c.spec, RunID: closing.RunID, Reason: end.FinishReason, Output: end.Output, Err: c.err}
 	for _, e := range c.closing {
-		if f, ok := e.Data.(*agent.Failure); ok && e.RunID == closing.RunID {
+		if f, ok := e.Data.(*event.Failure); ok && e.RunID == closing.RunID {
 			ended.Code, ended.Message = f.Code, f.Message
 		}
 	}
@@ -337,7 +338,7 @@ func (g *group) Stop() []*agent.Child {
 }
 
 // Add implements agent.Group.
-func (g *group) Add(events ...*agent.Event) {
+func (g *group) Add(events ...*event.Event) {
 	for _, e := range events {
 		g.pending = append(g.pending, g.l.stamp(g.l.current, e))
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -13,7 +14,7 @@ import (
 func (l *lane) guardIn(run session.Run) error {
 	in := agent.Ingress{Kind: agent.IngressUser, Content: l.inv.Message(), Transfer: run.Transfer}
 	if l.scope != "" {
-		in.Kind, in.Content = agent.IngressInput, llm.Content{Text: agent.OutputText(l.inv.Input())}
+		in.Kind, in.Content = agent.IngressInput, llm.Content{Text: event.OutputText(l.inv.Input())}
 	}
 	if run.Transfer != nil {
 		in.Kind = agent.IngressTransfer
@@ -56,8 +57,8 @@ func (l *lane) releasedOutput(output json.RawMessage) bool {
 	if len(output) == 0 || len(l.guards)+len(l.around) == 0 {
 		return true
 	}
-	text := agent.OutputText(output)
-	said := slices.ContainsFunc(l.joined, func(e *agent.Event) bool { d, ok := e.Data.(*agent.Text); return ok && d.Content == text })
+	text := event.OutputText(output)
+	said := slices.ContainsFunc(l.joined, func(e *event.Event) bool { d, ok := e.Data.(*event.Text); return ok && d.Content == text })
 	return said || l.released(text)
 }
 
@@ -74,25 +75,25 @@ func (l *lane) inside() []agent.Guard {
 // refuse are dropped, and l.tripped says so when the write is whole: what else
 // the answer holds, its usage above all, is kept. A refused result of a tool is
 // replaced, because every call has one, and the error is returned.
-func (l *lane) guard(e *agent.Event) (*agent.Event, error) {
+func (l *lane) guard(e *event.Event) (*event.Event, error) {
 	switch d := e.Data.(type) {
-	case *agent.Text:
+	case *event.Text:
 		if !l.released(d.Content) {
 			return nil, nil
 		}
-	case *agent.Compaction:
+	case *event.Compaction:
 		if !l.released(d.Summary) {
 			return nil, nil
 		}
-	case *agent.ToolResult:
+	case *event.ToolResult:
 		if d.Name == agent.TransferTool {
 			return e, nil
 		}
-		err := l.admit(agent.Ingress{Kind: agent.IngressTool, Content: llm.Content{Text: agent.OutputText(d.Output)}, Tool: d.Name, CallID: e.ID})
+		err := l.admit(agent.Ingress{Kind: agent.IngressTool, Content: llm.Content{Text: event.OutputText(d.Output)}, Tool: d.Name, CallID: e.ID})
 		if trip, ok := err.(*agent.TripwireError); ok {
 			// What the tool wanted to keep goes with its result.
-			l.joined = slices.DeleteFunc(l.joined, func(e *agent.Event) bool { _, ok := e.Data.(*agent.State); return ok })
-			e.Data = &agent.ToolResult{Name: d.Name, Output: agent.EncodeJSON(trip.Withheld()), IsError: true}
+			l.joined = slices.DeleteFunc(l.joined, func(e *event.Event) bool { _, ok := e.Data.(*event.State); return ok })
+			e.Data = &event.ToolResult{Name: d.Name, Output: event.EncodeJSON(trip.Withheld()), IsError: true}
 			return e, err
 		}
 	}

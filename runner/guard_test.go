@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -102,7 +103,7 @@ func TestGuards(t *testing.T) {
 		"a tool's result": {func(t *testing.T, g agent.Guard) agent.Agent { return looks(t, "4111", llmagent.WithGuards(g)) },
 			"Hi", "looker user, looker tool", agent.IngressTool, "looker", ""},
 		"a function agent": {func(t *testing.T, g agent.Guard) agent.Agent {
-			a, err := agent.New("function", "", func(context.Context, *agent.Invocation) iterSeq { return yields(&agent.Text{Content: "4111"}) }, agent.WithGuards(g))
+			a, err := agent.New("function", "", func(context.Context, *agent.Invocation) iterSeq { return yields(&event.Text{Content: "4111"}) }, agent.WithGuards(g))
 			require.NoError(t, err)
 			return a
 		}, "Hi", "function user, function says", "", "function", ""},
@@ -129,17 +130,17 @@ func TestGuards(t *testing.T) {
 				require.ErrorIs(t, err, errCard)
 				require.Equal(t, agent.TripwireError{Guard: "no-cards", Agent: c.agent, Kind: c.kind, Tool: trip.Tool, Err: errCard}, *trip)
 				require.Equal(t, c.kind == agent.IngressTool, trip.Tool == "lookup")
-				require.Equal(t, "tripwire", log[len(log)-2].Data.(*agent.Failure).Code)
+				require.Equal(t, "tripwire", log[len(log)-2].Data.(*event.Failure).Code)
 				for _, e := range log[1:] {
-					require.NotContains(t, string(agent.EncodeJSON(e.Data)), `4111`, "what the guard refused is not stored again")
+					require.NotContains(t, string(event.EncodeJSON(e.Data)), `4111`, "what the guard refused is not stored again")
 				}
 				// What was shown of refused words is taken back.
 				shown := map[string]bool{}
 				for _, e := range events {
 					switch d := e.Data.(type) {
-					case *agent.Text:
+					case *event.Text:
 						shown[e.ID] = e.Partial
-					case *agent.Discard:
+					case *event.Discard:
 						for _, id := range d.IDs {
 							delete(shown, id)
 						}
@@ -173,7 +174,7 @@ func TestRefusedWordsWerePaidFor(t *testing.T) {
 		types = append(types, e.Type())
 	}
 	require.Equal(t, "user harness_start tool_call usage tool_result error harness_end", strings.Join(types, " "))
-	require.Equal(t, 10, events[3].Data.(*agent.Usage).InputTokens)
+	require.Equal(t, 10, events[3].Data.(*event.Usage).InputTokens)
 }
 
 // TestGuardsOfInnerScopes: the input of an agent tool is an ingress, and a
@@ -186,7 +187,7 @@ func TestGuardsOfInnerScopes(t *testing.T) {
 			return agent.Via(says(t, "inner", "fine"), agent.GuardedBy(g))
 		},
 		"of a function's edge": func(g agent.Guard) agent.Agent {
-			return agent.Via(function(t, "inner", func(context.Context, *agent.Invocation) iterSeq { return yields(&agent.Text{Content: "fine"}) }), agent.GuardedBy(g))
+			return agent.Via(function(t, "inner", func(context.Context, *agent.Invocation) iterSeq { return yields(&event.Text{Content: "fine"}) }), agent.GuardedBy(g))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -61,7 +62,7 @@ func TestNoTransferAfterALimit(t *testing.T) {
 			llmagent.WithTransferTools(form.Tools), llmagent.WithSettings(llm.Settings{ToolChoice: llm.ToolChoice(name)}))
 		require.NoError(t, err)
 		first, err := agent.New("first", "", func(context.Context, *agent.Invocation) iterSeq {
-			return yields(&agent.Transfer{To: "support", Outcome: agent.TransferCommitted})
+			return yields(&event.Transfer{To: "support", Outcome: event.TransferCommitted})
 		}, agent.WithSubAgents(support))
 		require.NoError(t, err)
 		store := sessiontest.Memory(t)
@@ -86,7 +87,7 @@ func TestNoTransferAfterALimit(t *testing.T) {
 		}
 		require.Len(t, m.requests, 3)
 		log := load(t, r, s1)
-		require.Equal(t, agent.FinishReasonLimit, log[len(log)-1].Data.(*agent.HarnessEnd).FinishReason)
+		require.Equal(t, event.FinishReasonLimit, log[len(log)-1].Data.(*event.HarnessEnd).FinishReason)
 		checkLog(t, r, log)
 	}
 }
@@ -135,7 +136,7 @@ func TestHandBackAfterARoute(t *testing.T) {
 // TestFunctionsMayHandBack: what a program says is no small model's mistake.
 func TestFunctionsMayHandBack(t *testing.T) {
 	desk, err := agent.New("desk", "", func(context.Context, *agent.Invocation) iterSeq {
-		return yields(&agent.Transfer{To: "support", Outcome: agent.TransferCommitted})
+		return yields(&event.Transfer{To: "support", Outcome: event.TransferCommitted})
 	}, agent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
 	require.NoError(t, err)
 	support := scriptedAgent(t, "support", seq(handsOver("desk"), answered), llmagent.WithSubAgents(desk))
@@ -159,7 +160,7 @@ func TestHandBackInTheNextTurn(t *testing.T) {
 	require.Nil(t, offered(t, m.requests[0]))
 	require.Equal(t, []string{"support"}, offered(t, m.requests[1]))
 	log := load(t, r, s1)
-	i := slices.IndexFunc(log, func(e *agent.Event) bool { return e.Agent == "desk" })
+	i := slices.IndexFunc(log, func(e *event.Event) bool { return e.Agent == "desk" })
 	for _, at := range []int{i - 1, i} { // before its run, and in it
 		p, err := r.PreviewAt(context.Background(), s1, log[at].Seq, "desk")
 		require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -109,7 +110,7 @@ func TestNamesThatResembleTheTransferTool(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "support", active, "%q", name)
 		for _, e := range load(t, r, key) {
-			require.NotEqual(t, agent.TypeTransfer, e.Type())
+			require.NotEqual(t, event.TypeTransfer, e.Type())
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
@@ -82,7 +83,7 @@ type request struct {
 // story is what came of a conversation that is full of one text.
 type story struct {
 	requests []request
-	log      []*agent.Event
+	log      []*event.Event
 	active   []string // after each turn
 }
 
@@ -187,8 +188,8 @@ func requireHarmless(t testing.TB, text string, want, got *story) {
 	require.Equal(t, want.active, got.active)
 	require.Equal(t, eventTypes(want.log), eventTypes(got.log))
 	for i, e := range got.log {
-		if d, ok := e.Data.(*agent.Transfer); ok {
-			w := want.log[i].Data.(*agent.Transfer)
+		if d, ok := e.Data.(*event.Transfer); ok {
+			w := want.log[i].Data.(*event.Transfer)
 			require.Equal(t, [3]string{w.From, w.To, string(w.Outcome)}, [3]string{d.From, d.To, string(d.Outcome)})
 		}
 		if e.Text() != "" && utf8.ValidString(text) {
@@ -308,7 +309,7 @@ func TestHostileSummary(t *testing.T) {
 		log := load(t, r, key)
 		checkLog(t, r, log)
 		for _, e := range log {
-			require.NotContains(t, []string{agent.TypeTransfer, agent.TypeToolCall}, e.Type(), "%q", text)
+			require.NotContains(t, []string{event.TypeTransfer, event.TypeToolCall}, e.Type(), "%q", text)
 		}
 	}
 }

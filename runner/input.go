@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -65,8 +66,8 @@ func optionsOf(opts []TurnOption) (o turnOptions, err error) {
 	if err != nil {
 		return o, fmt.Errorf("the metadata of the message cannot be stored: %w: %w", err, agent.ErrBadInput)
 	}
-	if agent.TooDeep(data) {
-		return o, fmt.Errorf("the metadata of the message cannot be stored: it is nested deeper than %d levels: %w", agent.MaxDepth, agent.ErrBadInput)
+	if event.TooDeep(data) {
+		return o, fmt.Errorf("the metadata of the message cannot be stored: it is nested deeper than %d levels: %w", event.MaxDepth, agent.ErrBadInput)
 	}
 	o.metadata = nil // as it comes back from its JSON form, and nobody else's to change
 	if err := json.Unmarshal(data, &o.metadata); err != nil {

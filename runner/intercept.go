@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -20,22 +21,22 @@ func WithInterceptors(interceptors ...agent.Interceptor) Option {
 }
 
 // events are what a turn yields, or a part of one, to its consumer.
-func (r *Runner) events(ctx context.Context, key session.Key, msg *llm.Message, begin func(*turn) error, run func(*lane) error) iter.Seq2[*agent.Event, error] {
+func (r *Runner) events(ctx context.Context, key session.Key, msg *llm.Message, begin func(*turn) error, run func(*lane) error) iter.Seq2[*event.Event, error] {
 	if len(r.interceptors) == 0 {
-		return func(yield func(*agent.Event, error) bool) { r.turn(ctx, key, yield, begin, run) }
+		return func(yield func(*event.Event, error) bool) { r.turn(ctx, key, yield, begin, run) }
 	}
-	turn := agent.TurnFunc(func(ctx context.Context) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) { r.turn(ctx, key, yield, begin, run) }
+	turn := agent.TurnFunc(func(ctx context.Context) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) { r.turn(ctx, key, yield, begin, run) }
 	})
 	info := agent.TurnInfo{Session: key, Message: msg, Root: r.tree.Root().Agent.Name()}
 	for i := len(r.interceptors) - 1; i >= 0; i-- {
 		outer, inner := r.interceptors[i], turn
-		turn = func(ctx context.Context) iter.Seq2[*agent.Event, error] { return outer.Turn(ctx, info, inner) }
+		turn = func(ctx context.Context) iter.Seq2[*event.Event, error] { return outer.Turn(ctx, info, inner) }
 	}
 	if events := turn(ctx); events != nil {
 		return events
 	}
-	return func(yield func(*agent.Event, error) bool) {
+	return func(yield func(*event.Event, error) bool) {
 		yield(nil, errors.New("an interceptor gave no events of the turn"))
 	}
 }
@@ -59,19 +60,19 @@ func (l *lane) Ask(ctx context.Context, inv *agent.Invocation, model llm.Model, 
 }
 
 // Call implements agent.Runtime.
-func (l *lane) Call(ctx context.Context, c agent.ToolCallInfo, run agent.ToolFunc) (_ *agent.ToolResult, failed error) {
+func (l *lane) Call(ctx context.Context, c agent.ToolCallInfo, run agent.ToolFunc) (_ *event.ToolResult, failed error) {
 	if len(l.t.r.interceptors) == 0 {
 		return run(ctx, c.Input)
 	}
 	defer func() { // tools run on goroutines of their own
 		if p := recover(); p != nil {
 			l.t.r.logger.Error("an interceptor panicked", "tool", c.Name, "panic", p, "stack", string(debug.Stack()))
-			failed = &agent.RunError{Agent: c.Invocation.Agent().Name(), Code: agent.CodeInternal, Err: fmt.Errorf("internal error: %v", p)}
+			failed = &agent.RunError{Agent: c.Invocation.Agent().Name(), Code: event.CodeInternal, Err: fmt.Errorf("internal error: %v", p)}
 		}
 	}()
 	for i := len(l.t.r.interceptors) - 1; i >= 0; i-- {
 		outer, inner := l.t.r.interceptors[i], run
-		run = func(ctx context.Context, input json.RawMessage) (*agent.ToolResult, error) {
+		run = func(ctx context.Context, input json.RawMessage) (*event.ToolResult, error) {
 			c := c
 			c.Input = input
 			return outer.ToolCall(ctx, c, inner)
@@ -83,8 +84,8 @@ func (l *lane) Call(ctx context.Context, c agent.ToolCallInfo, run agent.ToolFun
 		return nil, err
 	case res == nil:
 		return nil, fmt.Errorf("an interceptor answered the call of %s with neither a result nor an error", c.Name)
-	case !agent.TooDeep(res.Output) && !json.Valid(res.Output):
-		res = &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON(string(res.Output)), IsError: res.IsError}
+	case !event.TooDeep(res.Output) && !json.Valid(res.Output):
+		res = &event.ToolResult{Name: c.Name, Output: event.EncodeJSON(string(res.Output)), IsError: res.IsError}
 	}
 	return res, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -22,13 +23,13 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-type iterSeq = iter.Seq2[*agent.Event, error]
+type iterSeq = iter.Seq2[*event.Event, error]
 
 // yields is a step of a function agent.
-func yields(data ...agent.EventData) iterSeq {
-	return func(yield func(*agent.Event, error) bool) {
+func yields(data ...event.Data) iterSeq {
+	return func(yield func(*event.Event, error) bool) {
 		for _, d := range data {
-			if !yield(&agent.Event{Data: d}, nil) {
+			if !yield(&event.Event{Data: d}, nil) {
 				return
 			}
 		}
@@ -49,7 +50,7 @@ func (s spy) note(format string, args ...any) {
 }
 
 func (s spy) Turn(ctx context.Context, t agent.TurnInfo, next agent.TurnFunc) iterSeq {
-	return func(yield func(*agent.Event, error) bool) {
+	return func(yield func(*event.Event, error) bool) {
 		s.note("turn of %s", t.Root)
 		defer s.note("turn ends")
 		next(ctx)(yield)
@@ -64,7 +65,7 @@ func (s spy) ModelCall(ctx context.Context, c agent.ModelCallInfo, next agent.Mo
 	}
 }
 
-func (s spy) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+func (s spy) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
 	s.note("tool %s %s", c.Name, c.Input)
 	defer s.note("tool %s ends", c.Name)
 	return next(ctx, c.Input)
@@ -129,7 +130,7 @@ a turn ends`, strings.Join(log, "\n"))
 type meddler struct {
 	agent.Passthrough
 	model func(ctx context.Context, c agent.ModelCallInfo, next agent.ModelFunc) iter.Seq2[llm.Chunk, error]
-	tool  func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error)
+	tool  func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error)
 }
 
 func (m meddler) ModelCall(ctx context.Context, c agent.ModelCallInfo, next agent.ModelFunc) iter.Seq2[llm.Chunk, error] {
@@ -139,7 +140,7 @@ func (m meddler) ModelCall(ctx context.Context, c agent.ModelCallInfo, next agen
 	return m.model(ctx, c, next)
 }
 
-func (m meddler) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+func (m meddler) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
 	if m.tool == nil {
 		return next(ctx, c.Input)
 	}
@@ -148,10 +149,10 @@ func (m meddler) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.
 
 func TestInterceptorsThatMeddle(t *testing.T) {
 	boom := errors.New("boom")
-	refuse := func(name string) func(context.Context, agent.ToolCallInfo, agent.ToolFunc) (*agent.ToolResult, error) {
-		return func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+	refuse := func(name string) func(context.Context, agent.ToolCallInfo, agent.ToolFunc) (*event.ToolResult, error) {
+		return func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
 			if c.Name == name {
-				return &agent.ToolResult{Output: json.RawMessage(`"not today"`), IsError: true}, nil
+				return &event.ToolResult{Output: json.RawMessage(`"not today"`), IsError: true}, nil
 			}
 			return next(ctx, c.Input)
 		}
@@ -187,32 +188,32 @@ func TestInterceptorsThatMeddle(t *testing.T) {
 			return next(ctx, &req)
 		}}, "looker: done", "", nil, ""},
 		"a refused call": {looker, meddler{tool: refuse("lookup")}, "looker: done", `"not today" "not today"`, nil, ""},
-		"other arguments": {looker, meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+		"other arguments": {looker, meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
 			return next(ctx, json.RawMessage(`{"x":1}`))
 		}}, "looker: done", `"the arguments do not fit the schema: /: additional properties 'x' not allowed" "the arguments do not fit the schema: /: additional properties 'x' not allowed"`, nil, ""},
-		"another result, no JSON": {looker, meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+		"another result, no JSON": {looker, meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
 			res, err := next(ctx, c.Input)
-			return &agent.ToolResult{Output: json.RawMessage(strings.Trim(string(res.Output), `"`)), IsError: res.IsError}, err
+			return &event.ToolResult{Output: json.RawMessage(strings.Trim(string(res.Output), `"`)), IsError: res.IsError}, err
 		}}, "looker: done", `"secret" "secret"`, nil, ""},
-		"neither result nor error": {looker, meddler{tool: func(context.Context, agent.ToolCallInfo, agent.ToolFunc) (*agent.ToolResult, error) { return nil, nil }},
+		"neither result nor error": {looker, meddler{tool: func(context.Context, agent.ToolCallInfo, agent.ToolFunc) (*event.ToolResult, error) { return nil, nil }},
 			"", `"interrupted; outcome unknown; check before you repeat it" "interrupted; outcome unknown; check before you repeat it"`, nil, "agent_error"},
-		"an error of a tool call": {looker, meddler{tool: func(context.Context, agent.ToolCallInfo, agent.ToolFunc) (*agent.ToolResult, error) { return nil, boom }},
+		"an error of a tool call": {looker, meddler{tool: func(context.Context, agent.ToolCallInfo, agent.ToolFunc) (*event.ToolResult, error) { return nil, boom }},
 			"", `"interrupted; outcome unknown; check before you repeat it" "interrupted; outcome unknown; check before you repeat it"`, boom, "agent_error"},
-		"a panic in a tool call": {looker, meddler{tool: func(context.Context, agent.ToolCallInfo, agent.ToolFunc) (*agent.ToolResult, error) { panic("boom") }},
+		"a panic in a tool call": {looker, meddler{tool: func(context.Context, agent.ToolCallInfo, agent.ToolFunc) (*event.ToolResult, error) { panic("boom") }},
 			"", `"interrupted; outcome unknown; check before you repeat it" "interrupted; outcome unknown; check before you repeat it"`, nil, "internal"},
 		"a panic in a model call": {looker, meddler{model: func(context.Context, agent.ModelCallInfo, agent.ModelFunc) iter.Seq2[llm.Chunk, error] { panic("boom") }},
 			"", "", nil, "internal"},
 		"a transfer refused before": {support, meddler{tool: refuse(agent.TransferTool)}, "support → billing failed \nsupport: Then I answer.", `"not today"`, nil, ""},
-		"a transfer refused afterwards": {support, meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+		"a transfer refused afterwards": {support, meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
 			if _, err := next(ctx, c.Input); err != nil {
 				return nil, err
 			}
-			return &agent.ToolResult{Output: json.RawMessage(`"not today"`), IsError: true}, nil
+			return &event.ToolResult{Output: json.RawMessage(`"not today"`), IsError: true}, nil
 		}}, "support → billing failed \nsupport: Then I answer.", `"not today"`, nil, ""},
-		"a transfer to somebody else": {support, meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+		"a transfer to somebody else": {support, meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
 			return next(ctx, json.RawMessage(`{"agent_name":"nobody"}`))
 		}}, "support → nobody rejected \nsupport: Then I answer.", `"there is no agent \"nobody\". You can transfer to: billing."`, nil, ""},
-		"an error of a transfer": {support, meddler{tool: func(context.Context, agent.ToolCallInfo, agent.ToolFunc) (*agent.ToolResult, error) { return nil, boom }},
+		"an error of a transfer": {support, meddler{tool: func(context.Context, agent.ToolCallInfo, agent.ToolFunc) (*event.ToolResult, error) { return nil, boom }},
 			"", `"not executed: boom"`, boom, "agent_error"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -223,7 +224,7 @@ func TestInterceptorsThatMeddle(t *testing.T) {
 			require.Equal(t, c.said, said(log))
 			var results []string
 			for _, e := range log {
-				if d, ok := e.Data.(*agent.ToolResult); ok {
+				if d, ok := e.Data.(*event.ToolResult); ok {
 					results = append(results, string(d.Output))
 				}
 			}
@@ -253,7 +254,7 @@ func TestAnInterceptedTransferThatAsks(t *testing.T) {
 	require.Equal(t, "", said(events))
 	var call string
 	for _, e := range events {
-		if d, ok := e.Data.(*agent.Relay); ok {
+		if d, ok := e.Data.(*event.Relay); ok {
 			call = d.ToolCallID
 		}
 	}
@@ -271,7 +272,7 @@ func TestASlowInterceptorIsCancelled(t *testing.T) {
 	require.NoError(t, err)
 	a, err := llmagent.New("a", "", scripted.Always("m", scripted.Reply(scripted.Call("x", "{}"))), llmagent.WithTools(tool))
 	require.NoError(t, err)
-	r := newRunner(t, a, sessiontest.Memory(t), runner.WithInterceptors(meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+	r := newRunner(t, a, sessiontest.Memory(t), runner.WithInterceptors(meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
 		cancel()
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -283,14 +284,14 @@ func TestASlowInterceptorIsCancelled(t *testing.T) {
 // TestRefusedWordsBesideOthers: what stands in one write with refused words is
 // refused with them, a transfer above all.
 func TestRefusedWordsBesideOthers(t *testing.T) {
-	for name, events := range map[string][]*agent.Event{
-		"more words": {{Data: &agent.Text{Content: "4111"}, More: true}, {Data: &agent.Text{Content: "fine"}}},
-		"a transfer": {{Data: &agent.Text{Content: "4111"}, More: true}, {Data: &agent.Transfer{To: "billing", Outcome: agent.TransferCommitted}}},
+	for name, events := range map[string][]*event.Event{
+		"more words": {{Data: &event.Text{Content: "4111"}, More: true}, {Data: &event.Text{Content: "fine"}}},
+		"a transfer": {{Data: &event.Text{Content: "4111"}, More: true}, {Data: &event.Transfer{To: "billing", Outcome: event.TransferCommitted}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked []string
 			root, err := agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq {
-				return func(yield func(*agent.Event, error) bool) {
+				return func(yield func(*event.Event, error) bool) {
 					for _, e := range events {
 						if !yield(e, nil) {
 							return
@@ -311,20 +312,20 @@ func TestRefusedWordsBesideOthers(t *testing.T) {
 // TestInterceptorsThatTryAgain: what an interceptor does a second time is what
 // counts, and the log has it once.
 func TestInterceptorsThatTryAgain(t *testing.T) {
-	twice := meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+	twice := meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
 		if _, err := next(ctx, c.Input); err != nil {
 			return nil, err
 		}
 		return next(ctx, c.Input)
 	}}
-	better := meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+	better := meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
 		res, err := next(ctx, c.Input)
 		if err == nil && res.IsError {
 			return next(ctx, json.RawMessage(`{"agent_name":"billing"}`))
 		}
 		return res, err
 	}}
-	worse := meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+	worse := meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
 		if _, err := next(ctx, c.Input); err != nil {
 			return nil, err
 		}
@@ -363,7 +364,7 @@ func TestInterceptorsThatTryAgain(t *testing.T) {
 			require.Equal(t, c.said, said(log))
 			results := 0
 			for _, e := range log {
-				if _, ok := e.Data.(*agent.ToolResult); ok {
+				if _, ok := e.Data.(*event.ToolResult); ok {
 					results++
 				}
 			}
@@ -377,7 +378,7 @@ func TestInterceptorsThatTryAgain(t *testing.T) {
 		require.NoError(t, err)
 		var asked []string
 		for _, e := range events {
-			if d, ok := e.Data.(*agent.Relay); ok {
+			if d, ok := e.Data.(*event.Relay); ok {
 				asked = append(asked, d.ToolCallID)
 			}
 		}

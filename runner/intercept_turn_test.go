@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -35,28 +36,28 @@ func TestInterceptorsOfTurnsThatFail(t *testing.T) {
 	}{
 		"no sequence": {func(context.Context, agent.TurnFunc) iterSeq { return nil }, "an interceptor gave no events", false},
 		"an error at once": {func(context.Context, agent.TurnFunc) iterSeq {
-			return func(yield func(*agent.Event, error) bool) { yield(nil, refused) }
+			return func(yield func(*event.Event, error) bool) { yield(nil, refused) }
 		}, "refused", false},
 		"a panic at once": {func(context.Context, agent.TurnFunc) iterSeq { panic("mine") }, "", true},
 		"a panic in the middle": {func(ctx context.Context, next agent.TurnFunc) iterSeq {
-			return func(yield func(*agent.Event, error) bool) {
+			return func(yield func(*event.Event, error) bool) {
 				for e := range next(ctx) {
-					if e.Type() == agent.TypeToolResult {
+					if e.Type() == event.TypeToolResult {
 						panic("mine")
 					}
 				}
 			}
 		}, "", true},
 		"no event gets through": {func(ctx context.Context, next agent.TurnFunc) iterSeq {
-			return func(func(*agent.Event, error) bool) {
+			return func(func(*event.Event, error) bool) {
 				for range next(ctx) {
 				}
 			}
 		}, "", false},
 		"it ends the turn": {func(ctx context.Context, next agent.TurnFunc) iterSeq {
-			return func(yield func(*agent.Event, error) bool) {
+			return func(yield func(*event.Event, error) bool) {
 				for e, err := range next(ctx) {
-					if !yield(e, err) || e.Type() == agent.TypeToolCall {
+					if !yield(e, err) || e.Type() == event.TypeToolCall {
 						return
 					}
 				}
@@ -98,6 +99,6 @@ func TestModelCallsWithoutASequence(t *testing.T) {
 	events, err := say(r, s1, "Hi")
 	var failed *agent.RunError
 	require.ErrorAs(t, err, &failed)
-	require.Equal(t, agent.FinishReasonError, endOf(events))
+	require.Equal(t, event.FinishReasonError, endOf(events))
 	checkLog(t, r, load(t, r, s1))
 }

@@ -7,13 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/integrity"
 )
 
-func load(t testing.TB, r *runner.Runner, key session.Key) []*agent.Event {
-	var events []*agent.Event
+func load(t testing.TB, r *runner.Runner, key session.Key) []*event.Event {
+	var events []*event.Event
 	for e, err := range r.History(context.Background(), key) {
 		require.NoError(t, err)
 		events = append(events, e)
@@ -23,12 +24,12 @@ func load(t testing.TB, r *runner.Runner, key session.Key) []*agent.Event {
 
 // checkLog holds a log against the laws of every log, and against the tree: each run of
 // the conversation is one of the agent that the conversation went to.
-func checkLog(t testing.TB, r *runner.Runner, events []*agent.Event) {
+func checkLog(t testing.TB, r *runner.Runner, events []*event.Event) {
 	checkLogOf(t, r, events, false)
 }
 
 // checkLogOf is checkLog for runners that were made with ResumeRoot, too.
-func checkLogOf(t testing.TB, r *runner.Runner, events []*agent.Event, resumeRoot bool) {
+func checkLogOf(t testing.TB, r *runner.Runner, events []*event.Event, resumeRoot bool) {
 	var laws integrity.Checker
 	who := inCharge{tree: r.Tree(), resumeRoot: resumeRoot}
 	for _, e := range events {
@@ -56,17 +57,17 @@ type inCharge struct {
 
 // next takes in an event of the conversation, and returns who must start if one does,
 // nil if the tree is not the one of that time.
-func (c *inCharge) next(e *agent.Event) *agent.Node {
+func (c *inCharge) next(e *event.Event) *agent.Node {
 	switch d := e.Data.(type) {
-	case *agent.User:
+	case *event.User:
 		c.begun, c.goesOn = false, false
-	case *agent.Transfer:
-		if d.Outcome == agent.TransferCommitted {
+	case *event.Transfer:
+		if d.Outcome == event.TransferCommitted {
 			c.active = d.To
 		}
-	case *agent.HarnessEnd:
-		c.begun, c.goesOn = true, d.FinishReason == agent.FinishReasonInputRequired
-	case *agent.HarnessStart:
+	case *event.HarnessEnd:
+		c.begun, c.goesOn = true, d.FinishReason == event.FinishReasonInputRequired
+	case *event.HarnessStart:
 		takesUp := c.goesOn
 		c.goesOn = true
 		if takesUp || c.tree.Node(e.Agent) == nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
@@ -22,7 +22,7 @@ type readStore struct {
 	loads atomic.Int64
 }
 
-func (s *readStore) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*agent.Event, error] {
+func (s *readStore) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
 	s.loads.Add(1)
 	return s.Store.Load(ctx, key, after)
 }

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -23,11 +24,11 @@ type lane struct {
 	tree   *agent.Tree
 	// deliver hands an event of an agent on, or with nil all that this lane has
 	// stored since. It reports whether the consumer wants more.
-	deliver func(e *agent.Event) bool
+	deliver func(e *event.Event) bool
 	child   *child // not nil if a workflow runs the lane: what it stores and delivers goes there
 	via     *child // not nil in the scope of an agent tool inside such a lane: what it stores goes there
 
-	takes   func(*agent.Event, error) bool // the method take, bound once
+	takes   func(*event.Event, error) bool // the method take, bound once
 	current session.Run                    // whose step runs
 	inv     *agent.Invocation
 	out     outcome
@@ -37,8 +38,8 @@ type lane struct {
 	around  []agent.Guard // of the workflows that the lane runs in: they check the words said here
 	tripped error         // what a guard said about words of the open write
 
-	room      [4]*agent.Event // for a small write
-	joined    []*agent.Event  // held back until the write they belong to is whole
+	room      [4]*event.Event // for a small write
+	joined    []*event.Event  // held back until the write they belong to is whole
 	ready     string          // the target that said in this step that it can start
 	steps     int             // of the current run in this process
 	again     bool            // the next step goes on with a run that was cut off
@@ -73,14 +74,14 @@ func (l *lane) step() (done bool, err error) {
 		run, turn = l.state()
 	}
 	if !run.Open {
-		if run.Finish != agent.FinishReasonTransfer {
+		if run.Finish != event.FinishReasonTransfer {
 			return true, nil
 		}
 		n := l.tree.Node(run.Target)
 		if n == nil {
 			n = l.tree.Root()
 		}
-		if err := l.append([]*agent.Event{l.t.start(n, turn.ID, endNode(run.ID), l.scope, nil)}); err != nil || l.stopped {
+		if err := l.append([]*event.Event{l.t.start(n, turn.ID, endNode(run.ID), l.scope, nil)}); err != nil || l.stopped {
 			return false, err
 		}
 		l.steps = 0
@@ -119,28 +120,28 @@ func (l *lane) step() (done bool, err error) {
 		}
 		return false, l.failed(run, err)
 	case out.transfer != nil:
-		end := &agent.Event{Data: &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: agent.FinishReasonTransfer, Target: out.transfer.To}}
+		end := &event.Event{Data: &event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonTransfer, Target: out.transfer.To}}
 		return false, l.commit(run, end)
 	case out.more:
 		return false, l.commit(run)
 	}
-	if out.finish.Reason != agent.FinishReasonInputRequired { // else they wait for an approval
+	if out.finish.Reason != event.FinishReasonInputRequired { // else they wait for an approval
 		l.answerPending(run, "not executed: the agent ended its run", nil)
 	}
-	if stopped := cmp.Or(out.finish.Reason, agent.FinishReasonStop) == agent.FinishReasonStop; stopped && len(n.Routes()) > 0 {
+	if stopped := cmp.Or(out.finish.Reason, event.FinishReasonStop) == event.FinishReasonStop; stopped && len(n.Routes()) > 0 {
 		switch to, err := l.route(n, run); {
 		case err != nil:
 			return false, l.failed(run, err)
 		case to != nil:
-			return false, l.commit(run, to, &agent.Event{Data: &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: agent.FinishReasonTransfer,
-				Target: to.Data.(*agent.Transfer).To, Output: out.finish.Output}})
+			return false, l.commit(run, to, &event.Event{Data: &event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonTransfer,
+				Target: to.Data.(*event.Transfer).To, Output: out.finish.Output}})
 		}
 	}
 	end := l.t.r.fixed[n].stop // shared
-	if end == nil || (out.finish.Reason != "" && out.finish.Reason != agent.FinishReasonStop) || out.finish.Output != nil {
-		end = &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: cmp.Or(out.finish.Reason, agent.FinishReasonStop), Output: out.finish.Output}
+	if end == nil || (out.finish.Reason != "" && out.finish.Reason != event.FinishReasonStop) || out.finish.Output != nil {
+		end = &event.HarnessEnd{AgentID: run.AgentID, FinishReason: cmp.Or(out.finish.Reason, event.FinishReasonStop), Output: out.finish.Output}
 	}
-	return true, l.commit(run, &agent.Event{Data: end})
+	return true, l.commit(run, &event.Event{Data: end})
 }
 
 // state copies what the step needs of the fold.
@@ -153,8 +154,8 @@ func (l *lane) state() (session.Run, session.Turn) {
 // outcome is how an agent's step ended.
 type outcome struct {
 	more     bool
-	finish   agent.Finish
-	transfer *agent.Transfer
+	finish   event.Finish
+	transfer *event.Transfer
 }
 
 // runAgent runs one step of an agent and stores what it yields. The events of
@@ -192,7 +193,7 @@ func (l *lane) recovered(run session.Run, err *error) {
 	if p := recover(); p != nil {
 		l.t.forget()
 		l.t.r.logger.Error("an agent panicked", "agent", run.Agent, "panic", p, "stack", string(debug.Stack()))
-		*err = &agent.RunError{Agent: run.Agent, Code: agent.CodeInternal, Err: fmt.Errorf("internal error: %v", p)}
+		*err = &agent.RunError{Agent: run.Agent, Code: event.CodeInternal, Err: fmt.Errorf("internal error: %v", p)}
 	}
 }
 
@@ -209,7 +210,7 @@ func (l *lane) origin(run session.Run, p *agent.InvocationParams) {
 	}
 	switch {
 	case l.child != nil && l.child.start != nil:
-		p.Input = l.child.start.Data.(*agent.HarnessStart).Input // as it is stored
+		p.Input = l.child.start.Data.(*event.HarnessStart).Input // as it is stored
 	case l.scope != "":
 		p.Input = l.t.w.fold.Scope(l.scope).Input
 	case user != nil:
@@ -218,7 +219,7 @@ func (l *lane) origin(run session.Run, p *agent.InvocationParams) {
 }
 
 // take receives what the agent's step yields, and reports whether to go on.
-func (l *lane) take(e *agent.Event, err error) bool {
+func (l *lane) take(e *event.Event, err error) bool {
 	if err == nil && (e == nil || e.Data == nil) {
 		err = errors.New("the agent yielded an event without payload")
 	}
@@ -227,50 +228,50 @@ func (l *lane) take(e *agent.Event, err error) bool {
 		return false
 	}
 	switch d := e.Data.(type) {
-	case *agent.Continue:
+	case *event.Continue:
 		l.out.more = true
 		return false
-	case *agent.Finish:
+	case *event.Finish:
 		l.out.finish = *d
 		switch {
-		case d.Reason == agent.FinishReasonCanceled && l.child != nil: // for a workflow this is its own doing
+		case d.Reason == event.FinishReasonCanceled && l.child != nil: // for a workflow this is its own doing
 			l.err = errors.New("the agent gave up: it says that it was canceled")
 		case d.Output == nil:
-		case agent.TooDeep(d.Output):
-			end, notice := agent.Bound(&agent.HarnessEnd{AgentID: l.current.AgentID, Output: d.Output})
-			l.out.finish.Output = end.(*agent.HarnessEnd).Output
-			l.joined = append(l.joined, l.stamp(l.current, &agent.Event{Data: notice}))
+		case event.TooDeep(d.Output):
+			end, notice := event.Bound(&event.HarnessEnd{AgentID: l.current.AgentID, Output: d.Output})
+			l.out.finish.Output = end.(*event.HarnessEnd).Output
+			l.joined = append(l.joined, l.stamp(l.current, &event.Event{Data: notice}))
 		case !json.Valid(d.Output):
 			l.err = errors.New("the agent gave an output that is no JSON")
-		case !isCompact(d.Output): // whoever runs it sees what a store gives back
-			l.out.finish.Output = compact(d.Output)
+		default: // whoever runs it sees what a store gives back
+			l.out.finish.Output = event.Compact(d.Output)
 		}
 		if l.err == nil && !l.releasedOutput(l.out.finish.Output) {
 			l.err = l.tripped
 		}
 		return false
-	case *agent.User, *agent.HarnessStart, *agent.HarnessEnd:
+	case *event.User, *event.HarnessStart, *event.HarnessEnd:
 		if e.Seq == 0 {
 			l.err = fmt.Errorf("the agent yielded a %s event, which only the runner may", e.Type())
 			return false
 		}
-	case *agent.ToolCall:
+	case *event.ToolCall:
 		if e.Seq == 0 {
 			l.t.identify(e, l.scope, l.joined) // now, so that the agent knows what to answer
 		}
-	case *agent.ToolResult:
+	case *event.ToolResult:
 		if e.Seq == 0 && !l.awaits(e.ID) {
 			l.err = fmt.Errorf("the agent yielded a tool_result for %q, which is no call that waits for one", e.ID)
 			return false
 		}
-	case *agent.Transfer:
+	case *event.Transfer:
 		if e.Seq == 0 {
 			if d, l.err = l.own(d); l.err != nil {
 				return false
 			}
 			e.Data = d
 		}
-		if d.Outcome == agent.TransferCommitted && e.Seq == 0 {
+		if d.Outcome == event.TransferCommitted && e.Seq == 0 {
 			if l.tripped != nil { // words of the same write were refused
 				return false
 			}
@@ -325,7 +326,7 @@ func (l *lane) allowed(inv *agent.Invocation, to string) error {
 
 // commit stores the joined events and the given ones in one write, and delivers
 // them.
-func (l *lane) commit(run session.Run, closing ...*agent.Event) error {
+func (l *lane) commit(run session.Run, closing ...*event.Event) error {
 	for _, e := range closing {
 		l.joined = append(l.joined, l.stamp(run, e))
 	}
@@ -334,7 +335,7 @@ func (l *lane) commit(run session.Run, closing ...*agent.Event) error {
 	return l.append(events)
 }
 
-func (l *lane) append(events []*agent.Event) error {
+func (l *lane) append(events []*event.Event) error {
 	if err := l.store(l.ctx, events); err != nil {
 		return err
 	}
@@ -343,7 +344,7 @@ func (l *lane) append(events []*agent.Event) error {
 }
 
 // store stores events in one write.
-func (l *lane) store(ctx context.Context, events []*agent.Event) error {
+func (l *lane) store(ctx context.Context, events []*event.Event) error {
 	if l.child != nil {
 		return l.child.store(ctx, events)
 	}
@@ -357,7 +358,7 @@ func (l *lane) flushDelivery() bool { return l.show(session.Run{}, nil) }
 
 // show hands on a partial event, one that an inner scope has stored, or with nil
 // what was stored here, and notes whether the consumer wants more.
-func (l *lane) show(run session.Run, e *agent.Event) bool {
+func (l *lane) show(run session.Run, e *event.Event) bool {
 	if l.stopped { // of several who had something to show, one before was the last
 		return false
 	}
@@ -366,7 +367,7 @@ func (l *lane) show(run session.Run, e *agent.Event) bool {
 			l.stamp(run, e)
 			e.Time = l.t.r.now().UTC()
 			l.t.showing(l.scope, e.ID)
-			e.Data, _ = agent.Bound(e.Data) // whoever follows must be able to read it
+			e.Data, _ = event.Bound(e.Data) // whoever follows must be able to read it
 			if e.Partial && l.t.r.tail != nil {
 				l.t.publish(e)
 			}
@@ -384,7 +385,7 @@ func (l *lane) show(run session.Run, e *agent.Event) bool {
 }
 
 // hand runs the consumer's code for one event.
-func (l *lane) hand(e *agent.Event, yield func(*agent.Event, error) bool) bool {
+func (l *lane) hand(e *event.Event, yield func(*event.Event, error) bool) bool {
 	l.consuming = true
 	goOn := yield(e, nil)
 	l.consuming = false
@@ -392,7 +393,7 @@ func (l *lane) hand(e *agent.Event, yield func(*agent.Event, error) bool) bool {
 }
 
 // stamp fills in what an event of a run shares with the others.
-func (l *lane) stamp(run session.Run, e *agent.Event) *agent.Event {
+func (l *lane) stamp(run session.Run, e *event.Event) *event.Event {
 	e.TurnID, e.RunID, e.Scope, e.Agent, e.Path = run.TurnID, run.ID, l.scope, run.Agent, run.Path
 	return e
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
@@ -54,12 +55,12 @@ func (s *wordy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answers[req.Model] = s.answers[req.Model][1:]
 	if !req.Stream {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"choices":[{"message":{"content":%s},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":4}}`, agent.EncodeJSON(words))
+		fmt.Fprintf(w, `{"choices":[{"message":{"content":%s},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":4}}`, event.EncodeJSON(words))
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	for _, letter := range words {
-		fmt.Fprintf(w, "data: {\"choices\":[{\"delta\":{\"content\":%s}}]}\n\n", agent.EncodeJSON(string(letter)))
+		fmt.Fprintf(w, "data: {\"choices\":[{\"delta\":{\"content\":%s}}]}\n\n", event.EncodeJSON(string(letter)))
 	}
 	fmt.Fprint(w, "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\ndata: [DONE]\n\n")
 }
@@ -105,9 +106,9 @@ func wordyTurn(t *testing.T, r *runner.Runner, message string) (stored, shown st
 	for e, err := range r.Run(t.Context(), s1, llm.UserText(message)) {
 		require.NoError(t, err)
 		switch e.Data.(type) {
-		case *agent.HarnessStart, *agent.Usage, *agent.User:
+		case *event.HarnessStart, *event.Usage, *event.User:
 			continue
-		case *agent.ToolCall:
+		case *event.ToolCall:
 			require.NotEmpty(t, e.ID)
 		}
 		shown += partialText(e)
@@ -204,7 +205,7 @@ support harness_end stop
 // nothing when the model repeats it, and neither does one where leaked calls are
 // off.
 func TestQuotedTransfer(t *testing.T) {
-	escaped := string(agent.EncodeJSON(strings.ReplaceAll(leaked, " ", "")))
+	escaped := string(event.EncodeJSON(strings.ReplaceAll(leaked, " ", "")))
 	for name, c := range map[string]struct {
 		message, note string
 		support       []string

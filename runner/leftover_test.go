@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -30,7 +31,7 @@ type writes struct {
 	n atomic.Int64
 }
 
-func (s *writes) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+func (s *writes) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
 	s.n.Add(1)
 	return s.Store.Append(ctx, key, seq, lease, events...)
 }
@@ -101,7 +102,7 @@ func TestPanicsWaitForRunningTools(t *testing.T) {
 				require.PanicsWithValue(t, "mine", func() {
 					for e, err := range r.Run(context.Background(), s1, llm.UserText("Hi")) {
 						require.NoError(t, err)
-						if e.Type() == agent.TypeToolResult {
+						if e.Type() == event.TypeToolResult {
 							panic("mine")
 						}
 					}
@@ -130,7 +131,7 @@ func TestPanicsWaitForRunningTools(t *testing.T) {
 				_, err := say(r, s1, "Hi")
 				var failed *agent.RunError
 				require.ErrorAs(t, err, &failed)
-				require.Equal(t, agent.CodeInternal, failed.Code)
+				require.Equal(t, event.CodeInternal, failed.Code)
 				require.True(t, over.Load(), "the turn is over while a tool runs")
 				checkLog(t, r, load(t, r, s1))
 				wrote := store.n.Load()
@@ -163,7 +164,7 @@ func TestMemosMayLookAtTheSession(t *testing.T) {
 	counter := func(name string) agent.Agent {
 		return function(t, name, func(ctx context.Context, inv *agent.Invocation) iterSeq {
 			counts <- count(ctx, inv.Session())
-			return yields(&agent.Text{Content: "Counted."})
+			return yields(&event.Text{Content: "Counted."})
 		})
 	}
 	edge := agent.Via(counter("outer"), agent.When(func(ctx context.Context, inv *agent.Invocation, _ string) (bool, error) {
@@ -202,10 +203,10 @@ func TestWhoIsLeftRunningSeesNoOtherTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := make(chan int64, 1)
 		late := function(t, "late", func(_ context.Context, inv *agent.Invocation) iterSeq {
-			return func(yield func(*agent.Event, error) bool) {
+			return func(yield func(*event.Event, error) bool) {
 				time.Sleep(time.Hour)
 				seen <- inv.Session().Seq()
-				yield(&agent.Event{Data: &agent.Text{Content: "So late."}}, nil)
+				yield(&event.Event{Data: &event.Text{Content: "So late."}}, nil)
 			}
 		})
 		tool, err := agenttool.New(late, agenttool.WithTimeout(time.Second))
@@ -235,8 +236,8 @@ type sickForInner struct {
 
 var errDisk = errors.New("the disk is full")
 
-func (s *sickForInner) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
-	if events[0].Scope != "" && events[0].Type() == agent.TypeToolResult && s.left > 0 {
+func (s *sickForInner) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
+	if events[0].Scope != "" && events[0].Type() == event.TypeToolResult && s.left > 0 {
 		s.left--
 		return errDisk
 	}
@@ -263,9 +264,9 @@ func TestInnerRunsThatCouldNotBeClosed(t *testing.T) {
 		open := make(map[string]string)
 		for _, e := range load(t, r, s1) {
 			switch e.Data.(type) {
-			case *agent.HarnessStart:
+			case *event.HarnessStart:
 				open[e.RunID] = e.Agent
-			case *agent.HarnessEnd:
+			case *event.HarnessEnd:
 				delete(open, e.RunID)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -36,7 +37,7 @@ func DefaultLimits() Limits {
 
 // legal checks a transfer that an agent yields as committed, so that function
 // agents are held to the rules that bind models.
-func (l *lane) legal(inv *agent.Invocation, d *agent.Transfer) error {
+func (l *lane) legal(inv *agent.Invocation, d *event.Transfer) error {
 	err := l.allowed(inv, d.To)
 	if err == nil {
 		if err = inv.Node().InputFor(l.tree.Node(d.To)).Check(d.Payload); err != nil {
@@ -55,17 +56,17 @@ func (l *lane) legal(inv *agent.Invocation, d *agent.Transfer) error {
 // own returns a transfer that the step's agent yields as its own: nobody hands over in
 // another's name. Without an outcome it is to be committed; the others say what became
 // of an attempt, and move nothing.
-func (l *lane) own(d *agent.Transfer) (*agent.Transfer, error) {
-	from, outcome := l.inv.Agent().Name(), cmp.Or(d.Outcome, agent.TransferCommitted)
+func (l *lane) own(d *event.Transfer) (*event.Transfer, error) {
+	from, outcome := l.inv.Agent().Name(), cmp.Or(d.Outcome, event.TransferCommitted)
 	switch outcome {
-	case agent.TransferCommitted:
+	case event.TransferCommitted:
 		if d.To == "" {
 			return nil, fmt.Errorf("the agent %s yielded a transfer to nobody: its To is the target's name: %w", from, agent.ErrTransferRejected)
 		}
-	case agent.TransferRejected, agent.TransferConflict, agent.TransferFailed:
+	case event.TransferRejected, event.TransferConflict, event.TransferFailed:
 	default:
 		return nil, fmt.Errorf("the agent %s yielded a transfer with the outcome %.40q: it is %s, or none, to hand over: %w",
-			from, outcome, agent.TransferCommitted, agent.ErrTransferRejected)
+			from, outcome, event.TransferCommitted, agent.ErrTransferRejected)
 	}
 	if from == d.From && outcome == d.Outcome {
 		return d, nil
@@ -152,22 +153,22 @@ func (t *turn) passage(scope string) passage {
 
 // account notes what a stored event means for what is reserved for its scope. The caller
 // holds mu.
-func (t *turn) account(e *agent.Event) {
+func (t *turn) account(e *event.Event) {
 	if e.Scope == "" {
 		return
 	}
 	switch d := e.Data.(type) {
-	case *agent.Usage, *agent.Discard:
+	case *event.Usage, *event.Discard:
 		delete(t.asking, e.Scope)
-	case *agent.ToolCall:
+	case *event.ToolCall:
 		if d.Name == agent.TransferTool && t.r.limits.Transfers > 0 {
 			t.passage(e.Scope)
 		}
-	case *agent.ToolResult:
+	case *event.ToolResult:
 		if d.Name == agent.TransferTool {
 			delete(t.passages, e.Scope)
 		}
-	case *agent.Transfer, *agent.HarnessEnd:
+	case *event.Transfer, *event.HarnessEnd:
 		delete(t.passages, e.Scope)
 	}
 }

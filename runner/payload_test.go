@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -32,10 +33,10 @@ func TestTransferInput(t *testing.T) {
 	function, err := agent.New("refunds", "Refunds", func(_ context.Context, inv *agent.Invocation) iterSeq {
 		in, ok, err := agent.InputOf[refundCase](inv)
 		if err != nil || !ok {
-			return yields(&agent.Text{Content: "nothing was given"})
+			return yields(&event.Text{Content: "nothing was given"})
 		}
 		got = in
-		return yields(&agent.Text{Content: "Refunded."})
+		return yields(&event.Text{Content: "Refunded."})
 	})
 	require.NoError(t, err)
 	var requests []*llm.Request
@@ -58,10 +59,10 @@ func TestTransferInput(t *testing.T) {
 	var results []string
 	for _, e := range events {
 		switch d := e.Data.(type) {
-		case *agent.ToolResult:
+		case *event.ToolResult:
 			results = append(results, string(d.Output))
-		case *agent.Transfer:
-			if d.Outcome == agent.TransferCommitted {
+		case *event.Transfer:
+			if d.Outcome == event.TransferCommitted {
 				require.JSONEq(t, `{"order":7,"urgent":true}`, string(d.Payload))
 			}
 		}
@@ -120,7 +121,7 @@ func TestTransferInputsOfSeveralTargets(t *testing.T) {
 func TestTransferInputOfAFunction(t *testing.T) {
 	for payload, want := range map[string]string{`{"order":1}`: "", `{"order":"x"}`: "got string, want integer", "": "needs an input"} {
 		root, err := agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq {
-			return yields(&agent.Transfer{To: "refunds", Outcome: agent.TransferCommitted, Payload: json.RawMessage(payload)})
+			return yields(&event.Transfer{To: "refunds", Outcome: event.TransferCommitted, Payload: json.RawMessage(payload)})
 		}, agent.WithSubAgents(agent.Via(says(t, "refunds", "Refunded."), agent.WithTransferInput[refundCase]())))
 		require.NoError(t, err)
 		r := newRunner(t, root, sessiontest.Memory(t))
@@ -157,9 +158,9 @@ func TestTransferInputIsForTheWayDown(t *testing.T) {
 		to := next[0]
 		next = next[1:]
 		if to == "" {
-			return yields(&agent.Text{Content: "Done."})
+			return yields(&event.Text{Content: "Done."})
 		}
-		return yields(&agent.Transfer{To: to, Outcome: agent.TransferCommitted})
+		return yields(&event.Transfer{To: to, Outcome: event.TransferCommitted})
 	}, agent.WithSubAgents(hands("leaf", `{"agent_name":"middle","input":{"order":2}}`)),
 		agent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToPeers: true}))
 	root := hands("root", `{"agent_name":"middle","input":{"order":1}}`, llmagent.WithSubAgents(
@@ -176,7 +177,7 @@ func TestTransferInputIsForTheWayDown(t *testing.T) {
 	checkLog(t, r, load(t, r, s1))
 
 	t.Run("routes from below and from the side need none", func(t *testing.T) {
-		middle := function(t, "middle", func(context.Context, *agent.Invocation) iterSeq { return yields(&agent.Text{Content: "Middle."}) },
+		middle := function(t, "middle", func(context.Context, *agent.Invocation) iterSeq { return yields(&event.Text{Content: "Middle."}) },
 			agent.WithSubAgents(says(t, "leaf", "Leaf.", llmagent.WithRoutes(agent.OnStop("middle")))))
 		root := says(t, "root", "Root.", llmagent.WithSubAgents(agent.Via(middle, agent.WithTransferInput[refundCase]()), says(t, "peer", "Peer.", llmagent.WithRoutes(agent.OnStop("middle")))))
 		_, err := runner.New(root, sessiontest.Memory(t))
@@ -193,7 +194,7 @@ func TestTransferInputSurvivesAnApproval(t *testing.T) {
 		var err error
 		got, given, err = agent.InputOf[refundCase](inv)
 		require.NoError(t, err)
-		return yields(&agent.Text{Content: "Refunded."})
+		return yields(&event.Text{Content: "Refunded."})
 	})
 	root := scriptedAgent(t, "support", seq(scripted.Reply(scripted.CallID("t1", agent.TransferTool, `{"agent_name":"refunds","input":{"order":7}}`))),
 		llmagent.WithTransferApproval(), llmagent.WithSubAgents(agent.Via(refunds, agent.WithTransferInput[refundCase]())))
@@ -230,9 +231,9 @@ func TestTransferToolOfOnesOwn(t *testing.T) {
 	require.Equal(t, "support → nobody rejected \nsupport → nobody rejected \nsupport → billing committed \nbilling: Hello.", said(events))
 	for _, e := range events {
 		switch d := e.Data.(type) {
-		case *agent.ToolCall:
+		case *event.ToolCall:
 			require.Equal(t, agent.TransferTool, d.Name)
-		case *agent.ToolResult:
+		case *event.ToolResult:
 			require.Equal(t, agent.TransferTool, d.Name)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -112,7 +113,7 @@ func TestPreviewsThatCannotBe(t *testing.T) {
 	_, err = r.Preview(ctx, s1, "panics")
 	var failed *agent.RunError
 	require.ErrorAs(t, err, &failed)
-	require.Equal(t, agent.RunError{Agent: "panics", Code: agent.CodeInternal, Err: failed.Err}, *failed)
+	require.Equal(t, agent.RunError{Agent: "panics", Code: event.CodeInternal, Err: failed.Err}, *failed)
 
 	broken = false
 	for _, name := range []string{"fails", "panics", "root"} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -19,13 +20,13 @@ import (
 
 // act is one call of a runner's method, and what is known of it beforehand.
 type act struct {
-	start func(ctx context.Context) iter.Seq2[*agent.Event, error]
+	start func(ctx context.Context) iter.Seq2[*event.Event, error]
 	// whole: it goes on to the end of the turn, and its consumer can break out.
 	whole bool
 	// said is what the user says.
 	said *llm.Message
 	// recalled are results that were recorded before and come first.
-	recalled []*agent.Event
+	recalled []*event.Event
 	// refused are the errors of which it must fail with one, storing nothing.
 	refused []error
 }
@@ -51,12 +52,12 @@ func (w *world) action(r *runner.Runner) {
 	switch what {
 	case "run":
 		msg, meta := w.message(), runner.WithMetadata(hostileMetadata.Draw(w.rt, "metadata"))
-		w.act(r, act{whole: true, said: &msg, start: func(ctx context.Context) iter.Seq2[*agent.Event, error] { return r.Run(ctx, s1, msg, meta) }})
+		w.act(r, act{whole: true, said: &msg, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Run(ctx, s1, msg, meta) }})
 	case "begin":
 		msg := w.message()
-		w.act(r, act{said: &msg, start: func(ctx context.Context) iter.Seq2[*agent.Event, error] { return whole(r.Begin(ctx, s1, msg)) }})
+		w.act(r, act{said: &msg, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return whole(r.Begin(ctx, s1, msg)) }})
 	case "resume":
-		w.act(r, act{whole: true, start: func(ctx context.Context) iter.Seq2[*agent.Event, error] { return r.Resume(ctx, s1) }})
+		w.act(r, act{whole: true, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Resume(ctx, s1) }})
 	case "advance":
 		w.advance(r)
 	case "decide":
@@ -65,8 +66,8 @@ func (w *world) action(r *runner.Runner) {
 }
 
 // whole makes a sequence of what a method returns at once.
-func whole(events []*agent.Event, err error) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func whole(events []*event.Event, err error) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		for _, e := range events {
 			if !yield(e, nil) {
 				return
@@ -103,7 +104,7 @@ func (w *world) advance(r *runner.Runner) {
 		if oneInTen.Draw(w.rt, "one more try") == 9 {
 			attempt++ // the engine does not know that the last one came through
 		}
-		clean := w.act(r, act{start: func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+		clean := w.act(r, act{start: func(ctx context.Context) iter.Seq2[*event.Event, error] {
 			events, over, err := r.Advance(ctx, s1, attempt)
 			done = over
 			return whole(events, err)
@@ -142,7 +143,7 @@ func (w *world) decide(r *runner.Runner) {
 		given = append(given, runner.Approve("nothing"))
 	}
 	w.acts = append(w.acts, fmt.Sprintf("  with the decisions %+v", given))
-	a := act{whole: true, start: func(ctx context.Context) iter.Seq2[*agent.Event, error] { return r.Resume(ctx, s1, given...) }}
+	a := act{whole: true, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Resume(ctx, s1, given...) }}
 	fresh := make(map[*question]runner.Decision)
 	for _, d := range given {
 		c := w.story.calls[d.CallID]
@@ -275,13 +276,13 @@ func (w *world) disturb(r *runner.Runner, how string) {
 // delivery is what a consumer got.
 type delivery struct {
 	w      *world
-	events []*agent.Event // without partial ones
+	events []*event.Event // without partial ones
 	err    error
 	shown  map[string]bool // blocks of which deltas came, until they are stored or discarded
 }
 
 // take takes in what comes next, which sessiontest.Turn has looked at.
-func (d *delivery) take(e *agent.Event, err error) {
+func (d *delivery) take(e *event.Event, err error) {
 	switch {
 	case err != nil:
 		require.Nil(d.w.t, e)
@@ -292,7 +293,7 @@ func (d *delivery) take(e *agent.Event, err error) {
 	default:
 		d.events = append(d.events, e)
 		delete(d.shown, e.ID)
-		if discard, ok := e.Data.(*agent.Discard); ok {
+		if discard, ok := e.Data.(*event.Discard); ok {
 			for _, id := range discard.IDs {
 				delete(d.shown, id)
 			}

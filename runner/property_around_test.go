@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/telemetry"
 )
 
@@ -64,12 +65,12 @@ func (w *world) around() []agent.Interceptor {
 // refuser changes arguments and results, and sometimes will not have it at all.
 type refuser struct{ agent.Passthrough }
 
-func (refuser) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+func (refuser) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
 	switch {
 	case c.Name == "again" && strings.Contains(string(c.Input), "4"):
 		return nil, errMeddle
 	case c.Name == "fine" && strings.Contains(string(c.Input), "4"):
-		return &agent.ToolResult{Name: c.Name, Output: agent.EncodeJSON("from the cache")}, nil
+		return &event.ToolResult{Name: c.Name, Output: event.EncodeJSON("from the cache")}, nil
 	}
 	return next(ctx, c.Input)
 }

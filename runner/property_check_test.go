@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -33,27 +33,27 @@ func (w *world) read(r *runner.Runner) {
 
 // checkLimits holds the next event of the log against the limits and what came
 // before it.
-func (w *world) checkLimits(e *agent.Event) {
+func (w *world) checkLimits(e *event.Event) {
 	s, limits := &w.story, w.limits
 	switch d := e.Data.(type) {
-	case *agent.Usage:
+	case *event.Usage:
 		switch run := s.runs[e.RunID]; {
 		case limits.Steps > 0 && run.answers >= limits.Steps:
 			w.t.Fatalf("seq %d: answer %d of a run that may have %d", e.Seq, run.answers+1, limits.Steps)
 		case run.strikes > 3:
 			w.t.Fatalf("seq %d: an answer after %d transfers that were refused", e.Seq, run.strikes)
 		}
-	case *agent.HarnessEnd:
+	case *event.HarnessEnd:
 		for _, text := range s.promised[e.Scope] {
 			if text != "Transferred to "+d.Target+"." {
 				w.t.Fatalf("seq %d: a call was told %q, but the conversation went to %q", e.Seq, text, d.Target)
 			}
 		}
-	case *agent.Transfer:
+	case *event.Transfer:
 		switch {
-		case d.TransferType == agent.TransferTypeRefused && d.To != s.handed[e.Scope].From:
+		case d.TransferType == event.TransferTypeRefused && d.To != s.handed[e.Scope].From:
 			w.t.Fatalf("seq %d: what %s handed over goes back to %s", e.Seq, s.handed[e.Scope].From, d.To)
-		case d.Outcome != agent.TransferCommitted || limits.Transfers == 0 || d.TransferType == agent.TransferTypeRefused: // what goes back goes back
+		case d.Outcome != event.TransferCommitted || limits.Transfers == 0 || d.TransferType == event.TransferTypeRefused: // what goes back goes back
 		case s.transfers >= limits.Transfers:
 			w.t.Fatalf("seq %d: transfer %d of a turn that may have %d", e.Seq, s.transfers+1, limits.Transfers)
 		case e.Scope == "" && s.hops[[2]string{d.From, d.To}]:
@@ -72,14 +72,14 @@ func (w *world) checkPast() {
 	}
 }
 
-func (w *world) encode(e *agent.Event) string {
+func (w *world) encode(e *event.Event) string {
 	data, err := e.MarshalJSON()
 	require.NoError(w.t, err)
 	return string(data)
 }
 
 // requireSame compares an event with the i-th of the log.
-func (w *world) requireSame(i int, got *agent.Event) {
+func (w *world) requireSame(i int, got *event.Event) {
 	e := *w.log[i]
 	if e.More = got.More; e == *got {
 		return // one payload, which checkPast looks at
@@ -130,12 +130,12 @@ func (w *world) checkDelivery(got *delivery, a act, before int, cut bool) {
 
 // checkSaid looks for the user's message, which is stored word for word, and for
 // the agent that answers it.
-func (w *world) checkSaid(msg *llm.Message, added []*agent.Event) {
+func (w *world) checkSaid(msg *llm.Message, added []*event.Event) {
 	for i, e := range added {
-		if u, ok := e.Data.(*agent.User); ok {
+		if u, ok := e.Data.(*event.User); ok {
 			require.Equal(w.t, strings.ToValidUTF8(msg.PlainText(), "\uFFFD"), strings.ToValidUTF8(u.Content.PlainText(), "\uFFFD"))
 			require.Greater(w.t, len(added), i+1)
-			require.Equal(w.t, agent.TypeHarnessStart, added[i+1].Type())
+			require.Equal(w.t, event.TypeHarnessStart, added[i+1].Type())
 			return
 		}
 	}
@@ -177,13 +177,13 @@ func (w *world) checkCalls() {
 				w.happened["a call forbidden by a rule"] = true
 				require.Nil(w.t, c.question, "nobody is asked about what is forbidden")
 			}
-			if c.result != nil && !c.result.Data.(*agent.ToolResult).IsError && w.ran[id] == nil && c.scopes == 0 && !strings.Contains(string(c.result.Data.(*agent.ToolResult).Output), "from the cache") {
+			if c.result != nil && !c.result.Data.(*event.ToolResult).IsError && w.ran[id] == nil && c.scopes == 0 && !strings.Contains(string(c.result.Data.(*event.ToolResult).Output), "from the cache") {
 				w.t.Fatalf("the call %s of %s has a result, but was never executed", id, c.tool)
 			}
 		}
 	}
 	for _, e := range w.log {
-		if d, ok := e.Data.(*agent.Transfer); ok && d.Outcome == agent.TransferCommitted && d.TransferType != agent.TransferTypeRoute && e.Scope == "" && w.traits[e.Agent].asks {
+		if d, ok := e.Data.(*event.Transfer); ok && d.Outcome == event.TransferCommitted && d.TransferType != event.TransferTypeRoute && e.Scope == "" && w.traits[e.Agent].asks {
 			c := w.story.calls[d.ToolCallID]
 			if c.question == nil || c.question.resolved == nil || !c.question.resolved.Approved {
 				w.t.Fatalf("seq %d: a transfer that nobody approved", e.Seq)
@@ -195,15 +195,15 @@ func (w *world) checkCalls() {
 // checkRoutes: the condition of a route gets what its agent said last in the
 // run, or in the one that waited for an approval before it, as it stands in the log.
 func (w *world) checkRoutes() {
-	before, end := make(map[string]string), new(agent.Event)
+	before, end := make(map[string]string), new(event.Event)
 	for _, e := range w.log {
 		switch e.Data.(type) {
-		case *agent.HarnessStart:
-			d, ok := end.Data.(*agent.HarnessEnd)
-			if ok && e.Scope == "" && e.TurnID == end.TurnID && d.FinishReason == agent.FinishReasonInputRequired {
+		case *event.HarnessStart:
+			d, ok := end.Data.(*event.HarnessEnd)
+			if ok && e.Scope == "" && e.TurnID == end.TurnID && d.FinishReason == event.FinishReasonInputRequired {
 				before[e.RunID] = end.RunID
 			}
-		case *agent.HarnessEnd:
+		case *event.HarnessEnd:
 			if e.Scope == "" {
 				end = e
 			}
@@ -220,11 +220,11 @@ func (w *world) checkRoutes() {
 				continue
 			}
 			switch d := e.Data.(type) {
-			case *agent.Text:
+			case *event.Text:
 				if strings.TrimSpace(d.Content) != "" {
 					last = d.Content
 				}
-			case *agent.HarnessEnd:
+			case *event.HarnessEnd:
 				ended = ended || e.RunID == r.run
 			}
 		}
@@ -251,26 +251,26 @@ func (w *world) allowed(c *callStory, info tools.Info) bool {
 
 // checkCounts compares how often models and tools were called with what was
 // stored in the meantime, and both with the limits.
-func (w *world) checkCounts(added []*agent.Event) {
+func (w *world) checkCounts(added []*event.Event) {
 	answers, failures, compactions := 0, 0, 0
 	for _, e := range added {
 		switch d := e.Data.(type) {
-		case *agent.Usage:
+		case *event.Usage:
 			answers++
-		case *agent.Discard:
-			if d.Code != agent.CodeTripwire && !w.remotes[w.story.runs[e.RunID].agent] { // such an answer has its usage as well
+		case *event.Discard:
+			if d.Code != event.CodeTripwire && !w.remotes[w.story.runs[e.RunID].agent] { // such an answer has its usage as well
 				answers++
 			}
-		case *agent.Failure:
+		case *event.Failure:
 			failures++
-		case *agent.HarnessEnd:
-			if d.FinishReason == agent.FinishReasonCanceled {
+		case *event.HarnessEnd:
+			if d.FinishReason == event.FinishReasonCanceled {
 				failures++ // a graph that stops does not wait for what its nodes have asked
 			}
-		case *agent.Compaction:
+		case *event.Compaction:
 			compactions++ // in place of a refused request, perhaps
-		case *agent.Notice:
-			if d.Code == llmagent.NoticeCompactionFailed || d.Code == agent.NoticeUndecided {
+		case *event.Notice:
+			if d.Code == llmagent.NoticeCompactionFailed || d.Code == event.NoticeUndecided {
 				failures++
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -91,11 +91,11 @@ func (w *world) decided(s sent, targets []string, answered bool) {
 
 // asksUser holds an event of the conversation against the rule that the user is asked
 // whom they mean at most once before an agent makes up its mind.
-func (w *world) asksUser(e *agent.Event) {
+func (w *world) asksUser(e *event.Event) {
 	s := &w.story
 	switch d := e.Data.(type) {
-	case *agent.Notice:
-		if d.Code != agent.NoticeAsksUser {
+	case *event.Notice:
+		if d.Code != event.NoticeAsksUser {
 			return
 		}
 		if len(w.processes[0].Tree().Node(e.Agent).Routes()) > 0 {
@@ -106,7 +106,7 @@ func (w *world) asksUser(e *agent.Event) {
 		}
 		s.asked[e.Agent] = e.RunID
 		w.happened["a user asked whom they mean"] = true
-	case *agent.HarnessEnd:
+	case *event.HarnessEnd:
 		if e.Scope == "" && s.asked[e.Agent] != e.RunID {
 			delete(s.asked, e.Agent)
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 )
@@ -31,7 +31,7 @@ func (w *world) fork(to session.Key) {
 	for c, err := range past.History(ctx, s1) {
 		require.NoError(w.t, err)
 		seqs = append(seqs, c.Seq)
-		if c.Events[0].Type() == agent.TypeUser {
+		if c.Events[0].Type() == event.TypeUser {
 			said = append(said, c.Seq)
 		}
 	}
@@ -69,7 +69,7 @@ func (w *world) fork(to session.Key) {
 	for range 2 {
 		w.goOn(ctx, to, what)
 	}
-	shared, own := load(w.t, w.runner(), to), []*agent.Event(nil)
+	shared, own := load(w.t, w.runner(), to), []*event.Event(nil)
 	shared, own = shared[:seq], shared[seq:]
 	require.Equal(w.t, w.known[:seq], w.encoded(shared))
 	require.Equal(w.t, w.known, w.encoded(load(w.t, w.runner(), s1)), "the fork has changed the session")
@@ -78,7 +78,7 @@ func (w *world) fork(to session.Key) {
 	w.checkGuards(own)
 	asked := make(map[string]bool) // in the fork
 	for _, e := range own {
-		if d, ok := e.Data.(*agent.Relay); ok {
+		if d, ok := e.Data.(*event.Relay); ok {
 			asked[d.ToolCallID] = true
 		}
 	}
@@ -102,8 +102,8 @@ func (w *world) fork(to session.Key) {
 	}
 	if len(own) > 0 && (open || paused) {
 		w.happened["a fork that takes up a run"] = true
-		require.Equal(w.t, agent.TypeHarnessStart, own[0].Type())
-		require.Equal(w.t, agent.NoticeForked, own[1].Data.(*agent.Notice).Code)
+		require.Equal(w.t, event.TypeHarnessStart, own[0].Type())
+		require.Equal(w.t, event.NoticeForked, own[1].Data.(*event.Notice).Code)
 	}
 
 	// Together they are one conversation, whichever is read first.
@@ -157,7 +157,7 @@ func (w *world) goOn(ctx context.Context, key session.Key, what string) {
 
 var forkWrites = rapid.IntRange(1, 3)
 
-func reduced(logs ...[]*agent.Event) *conversation.Graph {
+func reduced(logs ...[]*event.Event) *conversation.Graph {
 	g := conversation.New()
 	for _, log := range logs {
 		for _, e := range log {
@@ -192,7 +192,7 @@ func content(t require.TestingT, g *conversation.Graph) []string {
 
 var decided = regexp.MustCompile(`"state":"(approved|denied)",`)
 
-func (w *world) encoded(events []*agent.Event) []string {
+func (w *world) encoded(events []*event.Event) []string {
 	out := make([]string, len(events))
 	for i, e := range events {
 		out[i] = w.encode(e)

@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -127,20 +128,20 @@ func (w *world) node(id string, inside bool) agent.Agent {
 
 // computes makes a node that is a function: what it does depends on its input alone.
 func (w *world) computes(name string) agent.Agent {
-	a, err := agent.New(name, "A function.", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	a, err := agent.New(name, "A function.", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			in := string(inv.Input())
 			switch (len(in) + len(name)) % 7 {
 			case 0:
 				yield(nil, errNode)
 			case 1:
-				yield(&agent.Event{Data: &agent.Finish{Output: json.RawMessage(`{"n": [1, 2]}`)}}, nil)
+				yield(&event.Event{Data: &event.Finish{Output: json.RawMessage(`{"n": [1, 2]}`)}}, nil)
 			case 2:
-				if yield(&agent.Event{Data: &agent.State{Delta: map[string]any{"node": name}}, More: true}, nil) {
-					yield(&agent.Event{Data: &agent.Text{Content: "So: " + in}}, nil)
+				if yield(&event.Event{Data: &event.State{Delta: map[string]any{"node": name}}, More: true}, nil) {
+					yield(&event.Event{Data: &event.Text{Content: "So: " + in}}, nil)
 				}
 			default:
-				yield(&agent.Event{Data: &agent.Text{Content: "So."}}, nil)
+				yield(&event.Event{Data: &event.Text{Content: "So."}}, nil)
 			}
 		}
 	})

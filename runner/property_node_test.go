@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 )
 
 // graphShape is what checks must know of a graph.
@@ -54,13 +54,13 @@ type nodeCall struct {
 // checkGraphs holds the nodes of all graphs in a log against what their graphs say: in
 // which order they run, how often, how many at once, with whose leave, and whether none
 // was forgotten.
-func (w *world) checkGraphs(log []*agent.Event) {
+func (w *world) checkGraphs(log []*event.Event) {
 	byRun := make(map[string]*graphStory)
 	byScope := make(map[string]*graphStory)
 	for _, e := range log {
-		around := byRun[agent.Conductor(e.Scope)]
+		around := byRun[event.ParentRun(e.Scope)]
 		switch d := e.Data.(type) {
-		case *agent.HarnessStart:
+		case *event.HarnessStart:
 			if around != nil && around.calls[e.Scope] == nil {
 				w.checkNode(around, e)
 			}
@@ -76,7 +76,7 @@ func (w *world) checkGraphs(log []*agent.Event) {
 			}
 			g.goesOn = true
 			byRun[e.RunID], byScope[e.Scope] = g, g
-		case *agent.Text:
+		case *event.Text:
 			if around != nil {
 				if strings.TrimSpace(d.Content) != "" {
 					around.calls[e.Scope].said = d.Content
@@ -85,26 +85,26 @@ func (w *world) checkGraphs(log []*agent.Event) {
 					w.t.Fatalf("seq %d: a node says what the guard of its graph refuses: %q", e.Seq, d.Content)
 				}
 			}
-		case *agent.ToolCall:
+		case *event.ToolCall:
 			var in struct{ Agent string }
 			if g := byRun[e.RunID]; g != nil && json.Unmarshal(d.Input, &in) == nil {
 				g.asked[e.ID] = in.Agent
 			}
-		case *agent.Relay:
+		case *event.Relay:
 			if g := byRun[e.RunID]; g != nil {
 				g.asked[e.ID] = g.asked[d.ToolCallID]
 			}
-		case *agent.RelayResolved:
+		case *event.RelayResolved:
 			if g := byRun[e.RunID]; g != nil && d.Approved {
 				g.approved[g.asked[d.RelayID]] = true
 			}
-		case *agent.HarnessEnd:
-			if around != nil && d.FinishReason != agent.FinishReasonTransfer {
+		case *event.HarnessEnd:
+			if around != nil && d.FinishReason != event.FinishReasonTransfer {
 				w.checkNodeEnd(around, e, d)
 			}
 			if g := byRun[e.RunID]; g != nil {
-				g.goesOn = d.FinishReason == agent.FinishReasonInputRequired
-				if d.FinishReason == agent.FinishReasonStop {
+				g.goesOn = d.FinishReason == event.FinishReasonInputRequired
+				if d.FinishReason == event.FinishReasonStop {
 					w.checkNoneForgotten(g, e)
 				}
 			}
@@ -113,7 +113,7 @@ func (w *world) checkGraphs(log []*agent.Event) {
 }
 
 // checkNode holds the start of a node against what has happened in its graph.
-func (w *world) checkNode(g *graphStory, e *agent.Event) {
+func (w *world) checkNode(g *graphStory, e *event.Event) {
 	_, id, _ := strings.Cut(e.Scope, "/")
 	n := g.nodes[id]
 	require.NotNil(w.t, n, "seq %d: %s is no node of the graph", e.Seq, id)
@@ -157,17 +157,17 @@ func (w *world) checkNode(g *graphStory, e *agent.Event) {
 	}
 }
 
-func (w *world) checkNodeEnd(g *graphStory, e *agent.Event, d *agent.HarnessEnd) {
+func (w *world) checkNodeEnd(g *graphStory, e *event.Event, d *event.HarnessEnd) {
 	c := g.calls[e.Scope]
-	c.open, c.ok, c.cut = false, d.FinishReason == agent.FinishReasonStop, d.FinishReason == agent.FinishReasonCanceled
+	c.open, c.ok, c.cut = false, d.FinishReason == event.FinishReasonStop, d.FinishReason == event.FinishReasonCanceled
 	switch {
 	case c.ok:
 		g.failures[c.node] = 0
 		function := c.said != "" && (strings.HasSuffix(d.AgentID, "-a") || strings.HasSuffix(d.AgentID, "-f"))
-		if said := agent.OutputText(d.Output); (d.AgentID == "worker" || function) && said != c.said {
+		if said := event.OutputText(d.Output); (d.AgentID == "worker" || function) && said != c.said {
 			w.t.Fatalf("seq %d: the node %s gave %q, and has said %q", e.Seq, c.node, said, c.said)
 		}
-	case d.FinishReason == agent.FinishReasonCanceled, g.strategy == agentgraph.Continue, c.node == g.fallback:
+	case d.FinishReason == event.FinishReasonCanceled, g.strategy == agentgraph.Continue, c.node == g.fallback:
 	default:
 		if g.failures[c.node]++; g.failures[c.node] >= g.nodes[c.node].attempts {
 			g.stopped = c.node
@@ -177,7 +177,7 @@ func (w *world) checkNodeEnd(g *graphStory, e *agent.Event, d *agent.HarnessEnd)
 
 // checkNoneForgotten: when a graph is done, its nodes are, and what an edge without a
 // condition leads to has run.
-func (w *world) checkNoneForgotten(g *graphStory, e *agent.Event) {
+func (w *world) checkNoneForgotten(g *graphStory, e *event.Event) {
 	if g.strategy != agentgraph.Continue && g.fallback != "" && g.made[g.fallback] > 0 {
 		return // it was stopped
 	}
@@ -194,18 +194,18 @@ func (w *world) checkNoneForgotten(g *graphStory, e *agent.Event) {
 }
 
 // checkGuards: no agent has said what its guard refuses, nor read it in a tool's result.
-func (w *world) checkGuards(log []*agent.Event) {
+func (w *world) checkGuards(log []*event.Event) {
 	guarded := make(map[string]bool) // runs
 	for _, e := range log {
 		switch d := e.Data.(type) {
-		case *agent.HarnessStart:
+		case *event.HarnessStart:
 			guarded[e.RunID] = d.AgentID == "guarded" || e.Scope == "" && w.guarded[e.Agent]
-		case *agent.Text:
+		case *event.Text:
 			if guarded[e.RunID] && strings.Contains(d.Content, "é") {
 				w.t.Fatalf("seq %d: %s says what its guard refuses: %q", e.Seq, e.Agent, d.Content)
 			}
-		case *agent.ToolResult:
-			if guarded[e.RunID] && agent.OutputText(d.Output) == "asked" {
+		case *event.ToolResult:
+			if guarded[e.RunID] && event.OutputText(d.Output) == "asked" {
 				w.t.Fatalf("seq %d: %s gets a result that its guard refuses", e.Seq, e.Agent)
 			}
 		}

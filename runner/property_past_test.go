@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools/transfer"
@@ -55,7 +56,7 @@ func (w *world) checkSent() {
 // checkOffer holds what a model was offered against the log before it: nobody to hand
 // over to after a limit, and not the agent that has just handed over.
 func (w *world) checkOffer(n *agent.Node, s sent) {
-	var handed, began *agent.Transfer // the last one, and the one that began the run
+	var handed, began *event.Transfer // the last one, and the one that began the run
 	running, limited, done, answered, itself, aside := false, false, false, false, false, int64(0)
 	for e, err := range w.store.Load(context.Background(), s.key, 0) {
 		require.NoError(w.t, err)
@@ -66,40 +67,40 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 			continue
 		}
 		switch d := e.Data.(type) {
-		case *agent.HarnessEnd:
-			if d.FinishReason != agent.FinishReasonInputRequired {
+		case *event.HarnessEnd:
+			if d.FinishReason != event.FinishReasonInputRequired {
 				running, began, limited, answered, itself = false, nil, false, false, false
 			}
-			if d.FinishReason != agent.FinishReasonTransfer {
+			if d.FinishReason != event.FinishReasonTransfer {
 				handed = nil
 			}
-		case *agent.Transfer:
-			if d.Outcome == agent.TransferCommitted {
+		case *event.Transfer:
+			if d.Outcome == event.TransferCommitted {
 				handed = d
 			}
-		case *agent.User:
+		case *event.User:
 			running, began, handed, limited, answered, itself = false, nil, nil, false, false, false
-		case *agent.HarnessStart:
+		case *event.HarnessStart:
 			if !running { // else it takes up what another has begun
 				running, began, done = true, handed, false
 			}
-		case *agent.Notice:
-			limited = limited || d.Code == agent.NoticeTransferLimit
-			answered = answered || d.Code == agent.NoticeUndecided
-			itself = itself || d.Code == agent.NoticeDecided
-		case *agent.Compaction:
+		case *event.Notice:
+			limited = limited || d.Code == event.NoticeTransferLimit
+			answered = answered || d.Code == event.NoticeUndecided
+			itself = itself || d.Code == event.NoticeDecided
+		case *event.Compaction:
 			aside = e.Seq + 1 // the usage of its summary
-		case *agent.Usage:
+		case *event.Usage:
 			answered = answered || e.Seq != aside
-		case *agent.Text:
+		case *event.Text:
 			done = done || strings.TrimSpace(d.Content) != ""
-		case *agent.ToolResult:
+		case *event.ToolResult:
 			done = done || d.Name != agent.TransferTool
 		}
 	}
 	var targets []string
 	for _, t := range n.Targets() {
-		withheld := began != nil && (began.TransferType == "" && !w.traits[s.agent].back || began.TransferType == agent.TransferTypeRefused)
+		withheld := began != nil && (began.TransferType == "" && !w.traits[s.agent].back || began.TransferType == event.TransferTypeRefused)
 		if limited || !done && withheld && began.From == t.Agent.Name() {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/view"
 )
@@ -224,8 +225,8 @@ func (summarizer) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.
 // function is a function agent: it says the texts of a plan, and transfers
 // without asking first. Calls that an earlier step of its run has left, before
 // or after a crash, it answers first.
-func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		var open []string
 		for e, err := range inv.Session().Events(ctx, 0) {
 			if err != nil {
@@ -233,22 +234,22 @@ func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*
 				return
 			}
 			switch e.Data.(type) {
-			case *agent.ToolCall:
+			case *event.ToolCall:
 				if e.Agent == inv.Agent().Name() && e.TurnID == inv.TurnID() && e.Scope == inv.Scope() { // a fork goes on in a run of its own
 					open = append(open, e.ID)
 				}
-			case *agent.ToolResult:
+			case *event.ToolResult:
 				open = slices.DeleteFunc(open, func(id string) bool { return id == e.ID })
 			}
 		}
 		for _, id := range open {
-			if !yield(&agent.Event{ID: id, Data: &agent.ToolResult{Name: "own", Output: json.RawMessage(`"forgotten"`)}}, nil) {
+			if !yield(&event.Event{ID: id, Data: &event.ToolResult{Name: "own", Output: json.RawMessage(`"forgotten"`)}}, nil) {
 				return
 			}
 		}
 		p := w.next()
 		for _, s := range p.Texts {
-			if !yield(&agent.Event{Data: &agent.Text{Content: s}}, nil) {
+			if !yield(&event.Event{Data: &event.Text{Content: s}}, nil) {
 				return
 			}
 		}
@@ -259,20 +260,20 @@ func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*
 			_ = json.Unmarshal([]byte(aim(c.Args, w.targets(inv.Agent().Name()))), &args)
 			switch c.Name {
 			case agent.TransferTool:
-				if !yield(&agent.Event{Data: &agent.Transfer{To: args.To, Outcome: agent.TransferCommitted}}, nil) {
+				if !yield(&event.Event{Data: &event.Transfer{To: args.To, Outcome: event.TransferCommitted}}, nil) {
 					return
 				}
 			case "fine": // a call and its result
-				call := &agent.Event{ID: c.ID, Data: &agent.ToolCall{Name: "own", Input: agent.ObjectInput(c.Args)}}
-				if !yield(call, nil) || !yield(&agent.Event{ID: call.ID, Data: &agent.ToolResult{Name: "own", Output: json.RawMessage(`1`)}}, nil) {
+				call := &event.Event{ID: c.ID, Data: &event.ToolCall{Name: "own", Input: event.ObjectInput(c.Args)}}
+				if !yield(call, nil) || !yield(&event.Event{ID: call.ID, Data: &event.ToolResult{Name: "own", Output: json.RawMessage(`1`)}}, nil) {
 					return
 				}
 			case "remember":
-				if !yield(&agent.Event{Data: &agent.State{Delta: map[string]any{"seen": true}}, More: true}, nil) {
+				if !yield(&event.Event{Data: &event.State{Delta: map[string]any{"seen": true}}, More: true}, nil) {
 					return
 				}
 			case "broken": // a call that it forgets
-				if !yield(&agent.Event{ID: c.ID, Data: &agent.ToolCall{Name: "own", Input: agent.ObjectInput(c.Args)}, More: p.Usage}, nil) {
+				if !yield(&event.Event{ID: c.ID, Data: &event.ToolCall{Name: "own", Input: event.ObjectInput(c.Args)}, More: p.Usage}, nil) {
 					return
 				}
 			}
@@ -286,7 +287,7 @@ func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*
 		case p.End != "":
 			yield(nil, &llm.Error{Code: llm.CodeServer, Message: "broken function"})
 		case p.Finish == llm.FinishToolCalls:
-			yield(&agent.Event{Data: &agent.Continue{}}, nil)
+			yield(&event.Event{Data: &event.Continue{}}, nil)
 		}
 	}
 }

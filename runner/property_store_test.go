@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -45,7 +45,7 @@ func (s *propertyStore) revive() bool {
 	return died
 }
 
-func (s *propertyStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+func (s *propertyStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
 	s.mu.Lock()
 	if s.left > 0 {
 		s.left--
@@ -64,17 +64,17 @@ func (s *propertyStore) Append(ctx context.Context, key session.Key, seq int64, 
 	return errStoreDied
 }
 
-func (s *propertyStore) append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events []*agent.Event) error {
+func (s *propertyStore) append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events []*event.Event) error {
 	if !s.codec {
 		return s.Store.Append(ctx, key, seq, lease, events...)
 	}
-	decoded := make([]*agent.Event, len(events))
+	decoded := make([]*event.Event, len(events))
 	for i, e := range events {
 		data, err := e.MarshalJSON() // as stores do
 		if err != nil {
 			return err
 		}
-		decoded[i] = new(agent.Event)
+		decoded[i] = new(event.Event)
 		if err := decoded[i].UnmarshalJSON(data); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llmagent"
 )
 
@@ -22,7 +23,7 @@ type logStory struct {
 	promised   map[string][]string // what calls were told that brought the run's end about, by scope
 	awaited    map[string]string   // who has to run next in the scope of a call of the conversation
 
-	handed    map[string]*agent.Transfer // the last one of each scope
+	handed    map[string]*event.Transfer // the last one of each scope
 	transfers int                        // of this turn, in all scopes
 	asked     map[string]string          // the run in which an agent has asked the user whom they mean, if it was its last
 	hops      map[[2]string]bool         // of the conversation, since somebody said or did something
@@ -37,52 +38,52 @@ type runStory struct {
 type callStory struct {
 	id, scope, agent, tool string
 	input                  []byte
-	result                 *agent.Event
+	result                 *event.Event
 	question               *question
 	scopes                 int // opened by it
 }
 
 type question struct {
 	call     *callStory
-	resolved *agent.RelayResolved
+	resolved *event.RelayResolved
 }
 
 func newStory() logStory {
 	return logStory{calls: make(map[string]*callStory), byRelay: make(map[string]*question), scopes: make(map[string]bool),
 		runs: make(map[string]*runStory), promised: make(map[string][]string), awaited: make(map[string]string), hops: make(map[[2]string]bool),
-		handed: make(map[string]*agent.Transfer), asked: make(map[string]string)}
+		handed: make(map[string]*event.Transfer), asked: make(map[string]string)}
 }
 
 // add takes in the next event, and notes what has happened.
-func (s *logStory) add(e *agent.Event, happened map[string]bool) {
+func (s *logStory) add(e *event.Event, happened map[string]bool) {
 	conversation := e.Scope == ""
 	switch d := e.Data.(type) {
-	case *agent.User:
+	case *event.User:
 		s.unfinished, s.paused, s.transfers = true, false, 0
 		clear(s.hops)
-	case *agent.Text:
+	case *event.Text:
 		if conversation && strings.TrimSpace(d.Content) != "" {
 			clear(s.hops)
 		}
-	case *agent.Usage:
+	case *event.Usage:
 		s.runs[e.RunID].answers++
-	case *agent.Compaction:
+	case *event.Compaction:
 		happened["a compaction"] = true
 		if d.Summary != "" {
 			happened["a compaction with a summary"] = true
 		}
-	case *agent.Notice:
+	case *event.Notice:
 		if d.Code == llmagent.NoticeCompactionFailed {
 			happened["a compaction whose summary failed"] = true
 		}
-		if d.Code == agent.NoticeDecided || d.Code == agent.NoticeUndecided {
+		if d.Code == event.NoticeDecided || d.Code == event.NoticeUndecided {
 			happened["a decision: "+d.Code] = true
 		}
-		if d.Code == agent.NoticeTransferLimit {
+		if d.Code == event.NoticeTransferLimit {
 			s.runs[e.RunID].strikes--
 			happened["a transfer beyond the limit"] = true
 		}
-	case *agent.HarnessStart:
+	case *event.HarnessStart:
 		delete(s.awaited, e.Scope)
 		s.runs[e.RunID] = &runStory{agent: d.AgentID}
 		if conversation {
@@ -90,7 +91,7 @@ func (s *logStory) add(e *agent.Event, happened map[string]bool) {
 		}
 		if conversation {
 			s.unfinished, s.paused = true, false
-		} else if agent.Conductor(e.Scope) != "" {
+		} else if event.ParentRun(e.Scope) != "" {
 			happened["a graph"] = true
 		} else if _, known := s.scopes[e.Scope]; !known {
 			c := s.calls[e.ParentID]
@@ -102,26 +103,26 @@ func (s *logStory) add(e *agent.Event, happened map[string]bool) {
 				}
 			}
 		}
-	case *agent.HarnessEnd:
+	case *event.HarnessEnd:
 		delete(s.promised, e.Scope)
-		if s.scopes[e.Scope] && d.FinishReason == agent.FinishReasonTransfer {
+		if s.scopes[e.Scope] && d.FinishReason == event.FinishReasonTransfer {
 			s.awaited[e.Scope] = d.Target
 		}
 		if conversation {
-			s.unfinished, s.paused = d.FinishReason == agent.FinishReasonTransfer, d.FinishReason == agent.FinishReasonInputRequired
+			s.unfinished, s.paused = d.FinishReason == event.FinishReasonTransfer, d.FinishReason == event.FinishReasonInputRequired
 		}
-	case *agent.Transfer:
+	case *event.Transfer:
 		switch d.Outcome {
-		case agent.TransferRejected:
+		case event.TransferRejected:
 			s.runs[e.RunID].strikes++
-		case agent.TransferCommitted:
+		case event.TransferCommitted:
 			s.transfers++
 			s.handed[e.Scope] = d
 			if conversation {
 				s.active = d.To
 				s.hops[[2]string{d.From, d.To}] = true
 				happened["a transfer"] = true
-				if d.TransferType == agent.TransferTypeRoute {
+				if d.TransferType == event.TransferTypeRoute {
 					happened["a route"] = true
 				}
 				if len(d.Payload) > 0 {
@@ -131,13 +132,13 @@ func (s *logStory) add(e *agent.Event, happened map[string]bool) {
 				happened["a transfer in an agent tool"] = true
 			}
 		}
-	case *agent.ToolCall:
+	case *event.ToolCall:
 		s.calls[e.ID] = &callStory{id: e.ID, scope: e.Scope, agent: e.Agent, tool: d.Name, input: d.Input}
-	case *agent.ToolResult:
+	case *event.ToolResult:
 		c := s.calls[e.ID]
 		c.result = e
 		if d.Name == agent.TransferTool && !d.IsError {
-			s.promised[e.Scope] = append(s.promised[e.Scope], agent.OutputText(d.Output))
+			s.promised[e.Scope] = append(s.promised[e.Scope], event.OutputText(d.Output))
 		} else if conversation {
 			clear(s.hops)
 		}
@@ -151,7 +152,7 @@ func (s *logStory) add(e *agent.Event, happened map[string]bool) {
 				happened["a call denied, "+kind(d.Name)] = true
 			}
 		}
-	case *agent.Relay:
+	case *event.Relay:
 		if d.Tool == agentgraph.ApprovalTool {
 			happened["a node that waits for a decision"] = true
 		}
@@ -159,7 +160,7 @@ func (s *logStory) add(e *agent.Event, happened map[string]bool) {
 		q.call.question = q
 		s.byRelay[e.ID] = q
 		s.questions = append(s.questions, q)
-	case *agent.RelayResolved:
+	case *event.RelayResolved:
 		s.byRelay[d.RelayID].resolved = d
 	}
 }

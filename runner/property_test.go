@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
@@ -175,7 +176,7 @@ type world struct {
 	acts       []string
 	forks      []session.Key
 
-	log     []*agent.Event // as it was last loaded
+	log     []*event.Event // as it was last loaded
 	known   []string       // the JSON of each event when it was first seen
 	cuts    int            // actions that were cut off
 	attempt int            // the next try of the step that comes next

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -85,9 +86,9 @@ func (w *world) checkUser(s sent) {
 	if s.key != s1 || s.redacts {
 		return
 	}
-	var last *agent.User
+	var last *event.User
 	for _, e := range w.log[:s.seq] {
-		if u, ok := e.Data.(*agent.User); ok {
+		if u, ok := e.Data.(*event.User); ok {
 			last = u
 		}
 	}

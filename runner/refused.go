@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -21,9 +22,9 @@ func (l *lane) refusal(run session.Run, err error) *agent.RefusedError {
 		return nil
 	case from == nil, run.TakesUp, run.Answers > 0, run.Said != "", len(run.Pending) > 0:
 		return nil
-	case from.TransferType == agent.TransferTypeRefused: // it gets its own back, and wants it even less
+	case from.TransferType == event.TransferTypeRefused: // it gets its own back, and wants it even less
 		return nil
-	case from.TransferType == agent.TransferTypeRoute: // the source has answered, and would answer again
+	case from.TransferType == event.TransferTypeRoute: // the source has answered, and would answer again
 		return nil
 	case l.tree.Node(from.From) == nil:
 		return nil
@@ -33,7 +34,7 @@ func (l *lane) refusal(run session.Run, err error) *agent.RefusedError {
 	}
 	for _, e := range l.joined {
 		switch e.Data.(type) {
-		case *agent.RemoteTask, *agent.Notice:
+		case *event.RemoteTask, *event.Notice:
 		default: // it did something after all
 			return nil
 		}
@@ -45,15 +46,15 @@ func (l *lane) refusal(run session.Run, err error) *agent.RefusedError {
 // with what the run wanted to have stored. The limit of transfers does not forbid it,
 // but it counts: the source cannot hand over for ever.
 func (l *lane) handBack(run session.Run, refused *agent.RefusedError) error {
-	back := &agent.Transfer{From: run.Agent, To: run.Transfer.From, Reason: refused.Reason, Outcome: agent.TransferCommitted,
-		TransferType: agent.TransferTypeRefused}
+	back := &event.Transfer{From: run.Agent, To: run.Transfer.From, Reason: refused.Reason, Outcome: event.TransferCommitted,
+		TransferType: event.TransferTypeRefused}
 	l.t.mu.Lock()
 	if given := l.t.w.fold.Scope(l.scope).Given(); given != nil {
 		back.Payload = given.Payload // what the source was started with
 	}
 	l.t.mu.Unlock()
-	end := &agent.HarnessEnd{AgentID: run.AgentID, FinishReason: agent.FinishReasonTransfer, Target: back.To}
+	end := &event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonTransfer, Target: back.To}
 	return l.commit(run,
-		&agent.Event{Data: &agent.Notice{Code: agent.NoticeTransferRefused, Message: fmt.Sprintf("%s did not take the conversation over: %s", run.Agent, refused.Error())}},
-		&agent.Event{Data: back}, &agent.Event{Data: end})
+		&event.Event{Data: &event.Notice{Code: event.NoticeTransferRefused, Message: fmt.Sprintf("%s did not take the conversation over: %s", run.Agent, refused.Error())}},
+		&event.Event{Data: back}, &event.Event{Data: end})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -22,9 +23,9 @@ import (
 var errDown = errors.New("the line to http://desk.test is down")
 
 // refuses is an agent that yields some events and then refuses what it was handed.
-func refuses(t testing.TB, name string, before ...*agent.Event) agent.Agent {
-	a, err := agent.New(name, "Refuses.", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+func refuses(t testing.TB, name string, before ...*event.Event) agent.Agent {
+	a, err := agent.New(name, "Refuses.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			for _, e := range before {
 				own := *e
 				if !yield(&own, nil) {
@@ -55,7 +56,7 @@ func endsIn(line string) scripted.Item {
 const refusedLine = "[desk] did not take the conversation over, it is yours again: the line is down"
 
 func TestRefusedHandover(t *testing.T) {
-	handle := &agent.Event{Data: &agent.RemoteTask{TaskID: "t1", Status: "rejected"}, More: true}
+	handle := &event.Event{Data: &event.RemoteTask{TaskID: "t1", Status: "rejected"}, More: true}
 	s := scripted.New().Add("support", handsOver("desk", "One moment."),
 		scripted.Reply(endsIn(refusedLine), scripted.Text("The desk is closed.")), scripted.Reply(scripted.Text("Still here.")))
 	support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(refuses(t, "desk", handle)))
@@ -74,11 +75,11 @@ func TestRefusedHandover(t *testing.T) {
 	for _, e := range write {
 		require.Equal(t, write[0].Time, e.Time, "all in one write")
 	}
-	notice := write[1].Data.(*agent.Notice)
-	require.Equal(t, agent.NoticeTransferRefused, notice.Code)
+	notice := write[1].Data.(*event.Notice)
+	require.Equal(t, event.NoticeTransferRefused, notice.Code)
 	require.Contains(t, notice.Message, errDown.Error())
-	end := write[3].Data.(*agent.HarnessEnd)
-	require.Equal(t, agent.FinishReasonTransfer, end.FinishReason)
+	end := write[3].Data.(*event.HarnessEnd)
+	require.Equal(t, event.FinishReasonTransfer, end.FinishReason)
 	require.Equal(t, "support", end.Target)
 	require.Equal(t, write[3].RunID+":harness_end", events[13].ParentID)
 	checkLog(t, r, load(t, r, s1))
@@ -113,12 +114,12 @@ func TestRefusalsAreTransfers(t *testing.T) {
 }
 
 func TestRefusalsThatEndTheTurn(t *testing.T) {
-	words := &agent.Event{Data: &agent.Text{Content: "Let me see."}, More: true}
-	stored := &agent.Event{Data: &agent.Text{Content: "Let me see."}}
-	shown := &agent.Event{ID: "x", Partial: true, Data: &agent.Text{Content: "Let"}}
-	state := &agent.Event{Data: &agent.State{Delta: map[string]any{"a": 1}}, More: true}
-	other, err := agent.New("desk", "", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	words := &event.Event{Data: &event.Text{Content: "Let me see."}, More: true}
+	stored := &event.Event{Data: &event.Text{Content: "Let me see."}}
+	shown := &event.Event{ID: "x", Partial: true, Data: &event.Text{Content: "Let"}}
+	state := &event.Event{Data: &event.State{Delta: map[string]any{"a": 1}}, More: true}
+	other, err := agent.New("desk", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			yield(nil, fmt.Errorf("inside: %w", &agent.RefusedError{Agent: "clerk", Reason: "no"}))
 		}
 	})
@@ -151,17 +152,17 @@ func TestRefusalsThatEndTheTurn(t *testing.T) {
 		require.ErrorAs(t, err, &run)
 		require.Equal(t, "desk_down", run.Code)
 		require.ErrorIs(t, err, errDown)
-		require.Equal(t, agent.FinishReasonError, endOf(events))
+		require.Equal(t, event.FinishReasonError, endOf(events))
 	})
 	t.Run("the source refuses its own", func(t *testing.T) {
 		runs := 0
-		pass, err := agent.New("pass", "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-			return func(yield func(*agent.Event, error) bool) {
+		pass, err := agent.New("pass", "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+			return func(yield func(*event.Event, error) bool) {
 				if runs++; runs > 1 {
 					yield(nil, &agent.RefusedError{Agent: "pass", Reason: "not again"})
 					return
 				}
-				yield(&agent.Event{Data: &agent.Transfer{To: "desk", Outcome: agent.TransferCommitted}}, nil)
+				yield(&event.Event{Data: &event.Transfer{To: "desk", Outcome: event.TransferCommitted}}, nil)
 			}
 		}, agent.WithSubAgents(refuses(t, "desk")))
 		require.NoError(t, err)
@@ -226,27 +227,27 @@ func TestRefusedHandoverKeepsThePayload(t *testing.T) {
 		Number int `json:"number"`
 	}
 	var got []int
-	clerk, err := agent.New("clerk", "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	clerk, err := agent.New("clerk", "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			in, _, err := agent.InputOf[order](inv)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
 			if got = append(got, in.Number); len(got) > 2 {
-				yield(&agent.Event{Data: &agent.Text{Content: "I did it."}}, nil)
+				yield(&event.Event{Data: &event.Text{Content: "I did it."}}, nil)
 				return
 			}
-			if len(got) == 2 && !yield(&agent.Event{Data: &agent.Text{Content: "Once more."}}, nil) {
+			if len(got) == 2 && !yield(&event.Event{Data: &event.Text{Content: "Once more."}}, nil) {
 				return
 			}
-			yield(&agent.Event{Data: &agent.Transfer{To: "desk", Outcome: agent.TransferCommitted}}, nil)
+			yield(&event.Event{Data: &event.Transfer{To: "desk", Outcome: event.TransferCommitted}}, nil)
 		}
 	}, agent.WithSubAgents(refuses(t, "desk")))
 	require.NoError(t, err)
-	root, err := agent.New("root", "", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
-			yield(&agent.Event{Data: &agent.Transfer{To: "clerk", Outcome: agent.TransferCommitted, Payload: []byte(`{"number":7}`)}}, nil)
+	root, err := agent.New("root", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.Transfer{To: "clerk", Outcome: event.TransferCommitted, Payload: []byte(`{"number":7}`)}}, nil)
 		}
 	}, agent.WithSubAgents(agent.Via(clerk, agent.WithTransferInput[order]())))
 	require.NoError(t, err)

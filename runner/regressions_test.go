@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -64,7 +65,7 @@ func TestOneDiscardAnAttempt(t *testing.T) {
 	require.ErrorIs(t, err, agent.ErrLimit)
 	discards := 0
 	for _, e := range events {
-		if _, ok := e.Data.(*agent.Discard); ok {
+		if _, ok := e.Data.(*event.Discard); ok {
 			discards++
 		}
 	}
@@ -77,7 +78,7 @@ type signals struct {
 	stored chan struct{}
 }
 
-func (s *signals) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+func (s *signals) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
 	err := s.Store.Append(ctx, key, seq, lease, events...)
 	for _, e := range events {
 		if e.Agent == "deep" && e.Text() != "" {
@@ -99,10 +100,10 @@ func TestNoDeltaAfterTheWhole(t *testing.T) {
 		require.NoError(t, err)
 		if e.Partial {
 			require.False(t, whole[e.ID], "a delta of %s after its complete event", e.Agent)
-		} else if _, ok := e.Data.(*agent.Text); ok {
+		} else if _, ok := e.Data.(*event.Text); ok {
 			whole[e.ID] = true
 		}
-		if _, ok := e.Data.(*agent.HarnessStart); ok && e.Agent == "deep" { // a slow consumer
+		if _, ok := e.Data.(*event.HarnessStart); ok && e.Agent == "deep" { // a slow consumer
 			select {
 			case <-store.stored:
 			case <-time.After(100 * time.Millisecond): // a delta may be waiting for this consumer itself
@@ -161,7 +162,7 @@ func TestInnerScopesCloseFirst(t *testing.T) {
 	r := newRun(t, root, runner.WithIDs(ids))
 	for e, err := range r.Run(context.Background(), s1, llm.UserText("Hi")) {
 		require.NoError(t, err)
-		if e.Agent == "deep" && e.Type() == agent.TypeUsage {
+		if e.Agent == "deep" && e.Type() == event.TypeUsage {
 			break
 		}
 	}
@@ -171,13 +172,13 @@ func TestInnerScopesCloseFirst(t *testing.T) {
 	runs := make(map[string]string)
 	for _, e := range load(t, r, s1) {
 		switch e.Data.(type) {
-		case *agent.HarnessStart:
+		case *event.HarnessStart:
 			if e.Scope != "" {
 				open[e.ParentID], runs[e.RunID] = e.Scope, e.ParentID
 			}
-		case *agent.HarnessEnd:
+		case *event.HarnessEnd:
 			delete(open, runs[e.RunID])
-		case *agent.ToolResult:
+		case *event.ToolResult:
 			require.Empty(t, open[e.ID], "the call is answered while its scope is open")
 		}
 	}
@@ -193,7 +194,7 @@ func TestRouteAfterAdvance(t *testing.T) {
 				return yields()
 			}
 			drafted = true
-			return yields(&agent.Text{Content: "A draft."}, &agent.Continue{})
+			return yields(&event.Text{Content: "A draft."}, &event.Continue{})
 		}, agent.WithSubAgents(agent.Via(editor, agent.When(answers("A draft.")))))
 		r, err := runner.New(root, sessiontest.Memory(t))
 		require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -48,7 +49,7 @@ func TestCollect(t *testing.T) {
 
 		res, err := runner.Collect(r.Run(ctx, key, llm.UserText("I was charged twice")))
 		require.NoError(t, err)
-		require.Equal(t, agent.Answer{Text: "Let me see.", Agent: "billing", FinishReason: agent.FinishReasonInputRequired}, res.Answer)
+		require.Equal(t, event.Answer{Text: "Let me see.", Agent: "billing", FinishReason: event.FinishReasonInputRequired}, res.Answer)
 		require.Equal(t, llm.Usage{InputTokens: 30, OutputTokens: 5}, res.Usage)
 		require.Len(t, res.Transfers, 1)
 		require.Equal(t, "money", res.Transfers[0].Reason)
@@ -56,7 +57,7 @@ func TestCollect(t *testing.T) {
 
 		res, err = runner.Collect(r.Resume(ctx, key, runner.Approve("c2")))
 		require.NoError(t, err)
-		require.Equal(t, agent.FinishReasonInputRequired, res.FinishReason)
+		require.Equal(t, event.FinishReasonInputRequired, res.FinishReason)
 		require.Equal(t, "billing", res.Agent)
 		pending, err := r.Pending(ctx, key)
 		require.NoError(t, err)
@@ -65,7 +66,7 @@ func TestCollect(t *testing.T) {
 
 		res, err = runner.Collect(r.Resume(ctx, key, runner.Deny("c1", "enough")))
 		require.NoError(t, err)
-		require.Equal(t, agent.Answer{Text: "Refunded.", Agent: "billing", FinishReason: agent.FinishReasonStop}, res.Answer)
+		require.Equal(t, event.Answer{Text: "Refunded.", Agent: "billing", FinishReason: event.FinishReasonStop}, res.Answer)
 		require.Empty(t, res.Pending)
 		pending, err = r.Pending(ctx, key)
 		require.NoError(t, err)
@@ -73,7 +74,7 @@ func TestCollect(t *testing.T) {
 
 		res, err = runner.Collect(r.Run(ctx, key, llm.UserText("And now?"))) // the script is at its end
 		require.Error(t, err)
-		require.Equal(t, agent.FinishReasonError, res.FinishReason)
+		require.Equal(t, event.FinishReasonError, res.FinishReason)
 		require.Equal(t, "billing", res.Agent)
 	}
 }
@@ -112,7 +113,7 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-func callsOf(relays []*agent.Relay) (calls []string) {
+func callsOf(relays []*event.Relay) (calls []string) {
 	for _, d := range relays {
 		calls = append(calls, d.ToolCallID)
 	}

@@ -7,19 +7,20 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
 // route returns the transfer that a stopped run makes without a model, nil if
 // it makes none. A target that cannot start leaves the run stopped, with a
 // record of the attempt in the write that is being put together.
-func (l *lane) route(n *agent.Node, run session.Run) (transfer *agent.Event, err error) {
+func (l *lane) route(n *agent.Node, run session.Run) (transfer *event.Event, err error) {
 	defer l.recovered(run, &err)
 	to, err := n.Route(l.ctx, l.inv, l.answer())
 	if err != nil || to == nil {
 		return nil, err
 	}
-	record := &agent.Transfer{From: run.Agent, To: to.Agent.Name(), Outcome: agent.TransferCommitted, TransferType: agent.TransferTypeRoute}
+	record := &event.Transfer{From: run.Agent, To: to.Agent.Name(), Outcome: event.TransferCommitted, TransferType: event.TransferTypeRoute}
 	err = l.withinTransfers(run.Agent, record.To, l.spoke())
 	if err == nil {
 		err = l.isReady(l.ctx, record.To)
@@ -29,18 +30,18 @@ func (l *lane) route(n *agent.Node, run session.Run) (transfer *agent.Event, err
 	case errors.As(err, &limit):
 		return nil, limit
 	case err != nil:
-		record.Outcome = agent.TransferFailed
-		l.joined = append(l.joined, l.stamp(run, &agent.Event{Data: record}),
-			l.stamp(run, &agent.Event{Data: &agent.Notice{Code: "route_failed", Message: err.Error()}}))
+		record.Outcome = event.TransferFailed
+		l.joined = append(l.joined, l.stamp(run, &event.Event{Data: record}),
+			l.stamp(run, &event.Event{Data: &event.Notice{Code: "route_failed", Message: err.Error()}}))
 		return nil, context.Cause(l.ctx)
 	}
-	return &agent.Event{Data: record}, nil
+	return &event.Event{Data: record}, nil
 }
 
 // spoke reports whether the write that is being put together has words in it.
 func (l *lane) spoke() bool {
-	return slices.ContainsFunc(l.joined, func(e *agent.Event) bool {
-		t, ok := e.Data.(*agent.Text)
+	return slices.ContainsFunc(l.joined, func(e *event.Event) bool {
+		t, ok := e.Data.(*event.Text)
 		return ok && strings.TrimSpace(t.Content) != ""
 	})
 }
@@ -48,8 +49,8 @@ func (l *lane) spoke() bool {
 // answer is what the run said last, as the log has it.
 func (l *lane) answer() string {
 	for _, e := range slices.Backward(l.joined) {
-		if t, ok := e.Data.(*agent.Text); ok && strings.TrimSpace(t.Content) != "" {
-			return validText(t.Content)
+		if t, ok := e.Data.(*event.Text); ok && strings.TrimSpace(t.Content) != "" {
+			return event.ValidText(t.Content)
 		}
 	}
 	run, _ := l.state()

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -21,17 +22,17 @@ func TestRouteOfARunThatIsTakenUp(t *testing.T) {
 		steps := 0
 		root := function(t, "writer", func(context.Context, *agent.Invocation) iterSeq {
 			steps++
-			call := &agent.Event{ID: "c1", Data: &agent.ToolCall{Name: "publish", Input: json.RawMessage("{}")}}
-			published := &agent.Event{ID: "c1", Data: &agent.ToolResult{Name: "publish", Output: json.RawMessage(`"done"`)}}
-			return func(yield func(*agent.Event, error) bool) {
+			call := &event.Event{ID: "c1", Data: &event.ToolCall{Name: "publish", Input: json.RawMessage("{}")}}
+			published := &event.Event{ID: "c1", Data: &event.ToolResult{Name: "publish", Output: json.RawMessage(`"done"`)}}
+			return func(yield func(*event.Event, error) bool) {
 				switch {
 				case steps > 1: // it has nothing to add
 					_ = yield(published, nil)
-				case !yield(&agent.Event{Data: &agent.Text{Content: "A draft."}}, nil) || !yield(call, nil):
+				case !yield(&event.Event{Data: &event.Text{Content: "A draft."}}, nil) || !yield(call, nil):
 				case name == "a fork":
 					_ = yield(published, nil)
-				case yield(&agent.Event{Data: &agent.Relay{Kind: "permission", ToolCallID: "c1", Tool: "publish"}}, nil):
-					yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonInputRequired}}, nil)
+				case yield(&event.Event{Data: &event.Relay{Kind: "permission", ToolCallID: "c1", Tool: "publish"}}, nil):
+					yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}}, nil)
 				}
 			}
 		}, agent.WithSubAgents(agent.Via(editor, agent.When(answers("A draft.")))))

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -24,13 +25,13 @@ func says(t testing.TB, name, text string, opts ...llmagent.Option) *llmagent.Ag
 }
 
 // said writes who said what, and who handed over to whom.
-func said(events []*agent.Event) string {
+func said(events []*event.Event) string {
 	var lines []string
 	for _, e := range events {
 		switch d := e.Data.(type) {
-		case *agent.Text:
+		case *event.Text:
 			lines = append(lines, e.Agent+": "+d.Content)
-		case *agent.Transfer:
+		case *event.Transfer:
 			lines = append(lines, d.From+" → "+d.To+" "+string(d.Outcome)+" "+d.TransferType)
 		}
 	}
@@ -155,7 +156,7 @@ func TestARouteWithoutNewWordsIsACircle(t *testing.T) {
 			return yields()
 		}
 		drafted = true
-		return yields(&agent.Text{Content: "Draft 1."})
+		return yields(&event.Text{Content: "Draft 1."})
 	}, agent.WithSubAgents(agent.Via(editor, agent.When(func(context.Context, *agent.Invocation, string) (bool, error) { return true, nil }))))
 	r := newRun(t, writer)
 	_, err := say(r, s1, "Write")
@@ -183,7 +184,7 @@ type batches struct {
 	wrote []string
 }
 
-func (b *batches) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+func (b *batches) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
 	var types []string
 	for _, e := range events {
 		types = append(types, e.Type())
@@ -195,7 +196,7 @@ func (b *batches) Append(ctx context.Context, key session.Key, seq int64, lease 
 // TestNobodyHandsOverInAnothersName: a function agent's transfer is its own,
 // whatever it says.
 func TestNobodyHandsOverInAnothersName(t *testing.T) {
-	transfer := &agent.Transfer{From: "billing", To: "billing", Outcome: agent.TransferCommitted}
+	transfer := &event.Transfer{From: "billing", To: "billing", Outcome: event.TransferCommitted}
 	root, err := agent.New("root", "", func(context.Context, *agent.Invocation) iterSeq { return yields(transfer) },
 		agent.WithSubAgents(says(t, "billing", "Hello.")))
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -47,12 +48,12 @@ type Runner struct {
 
 // fixed are the payloads that all runs of an agent share.
 type fixed struct {
-	start *agent.HarnessStart
-	stop  *agent.HarnessEnd
+	start *event.HarnessStart
+	stop  *event.HarnessEnd
 }
 
 func newFixed(name string) fixed {
-	return fixed{&agent.HarnessStart{AgentID: name}, &agent.HarnessEnd{AgentID: name, FinishReason: agent.FinishReasonStop}}
+	return fixed{&event.HarnessStart{AgentID: name}, &event.HarnessEnd{AgentID: name, FinishReason: event.FinishReasonStop}}
 }
 
 // fixedOf returns the shared payloads of a node, or new ones for an agent that
@@ -148,8 +149,8 @@ func (r *Runner) Tree() *agent.Tree { return r.tree }
 // agent failed or a limit was reached, with an error event before it; else the
 // store's or the context's. The session stays usable after each. Breaking out of
 // the loop cancels the turn and stores nothing more.
-func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message, opts ...TurnOption) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message, opts ...TurnOption) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		o, err := turnOptionsOf(key, msg, opts)
 		if err != nil {
 			yield(nil, err)
@@ -173,8 +174,8 @@ func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message, opts
 // call that was decided and settled before is not run again: its recorded result
 // is yielded. An error that is [ErrNoApproval] says that nobody asked about a
 // call; nothing is stored then.
-func (r *Runner) Resume(ctx context.Context, key session.Key, decisions ...Decision) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func (r *Runner) Resume(ctx context.Context, key session.Key, decisions ...Decision) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		if err := session.CheckKey(key); err != nil {
 			yield(nil, err)
 			return
@@ -201,7 +202,7 @@ func (r *Runner) Active(ctx context.Context, key session.Key) (string, error) {
 }
 
 // History yields all stored events of a session, oldest first.
-func (r *Runner) History(ctx context.Context, key session.Key) iter.Seq2[*agent.Event, error] {
+func (r *Runner) History(ctx context.Context, key session.Key) iter.Seq2[*event.Event, error] {
 	return r.store.Load(ctx, key, 0)
 }
 
@@ -260,7 +261,7 @@ func (r *Runner) preview(ctx context.Context, w *warm, name string) (preview *Pr
 		if p := recover(); p != nil {
 			t.forget()
 			r.logger.Error("an agent panicked", "agent", name, "panic", p, "stack", string(debug.Stack()))
-			failed = &agent.RunError{Agent: name, Code: agent.CodeInternal, Err: fmt.Errorf("internal error: %v", p)}
+			failed = &agent.RunError{Agent: name, Code: event.CodeInternal, Err: fmt.Errorf("internal error: %v", p)}
 		}
 	}()
 	l := &lane{t: t, session: t, ctx: ctx, tree: r.tree}
@@ -272,7 +273,7 @@ func (r *Runner) preview(ctx context.Context, w *warm, name string) (preview *Pr
 	case (run.Open || paused) && run.Agent == name:
 		params.TurnID, params.RunID = run.TurnID, run.ID
 		l.origin(run, &params)
-	case !run.Open && run.Finish == agent.FinishReasonTransfer && run.Target == name: // it has not started yet
+	case !run.Open && run.Finish == event.FinishReasonTransfer && run.Target == name: // it has not started yet
 		params.TurnID = run.TurnID
 		l.origin(session.Run{Transfer: conversation.Handed()}, &params)
 	}

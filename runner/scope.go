@@ -9,14 +9,15 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
 // Run implements agent.Runtime: it runs an agent in a new scope of the same
 // session and yields the scope's events, stored already. It may be called from
 // the goroutine of a tool; the conversation's lane delivers the events.
-func (l *lane) Run(ctx context.Context, a agent.Agent, cause string, input llm.Content) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func (l *lane) Run(ctx context.Context, a agent.Agent, cause string, input llm.Content) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		if strings.TrimSpace(input.PlainText()) == "" {
 			yield(nil, fmt.Errorf("the input of the agent %s has no words: %w", a.Name(), agent.ErrBadInput))
 			return
@@ -32,7 +33,7 @@ func (l *lane) Run(ctx context.Context, a agent.Agent, cause string, input llm.C
 		defer inner.close()
 		seen := l.t.Seq()
 		inner.session = &scopeSession{turn: l.t, after: seen}
-		inner.deliver = func(e *agent.Event) bool {
+		inner.deliver = func(e *event.Event) bool {
 			if ctx.Err() != nil {
 				return false
 			}
@@ -51,7 +52,7 @@ func (l *lane) Run(ctx context.Context, a agent.Agent, cause string, input llm.C
 			return true
 		}
 		_, turn := l.state()
-		if err := inner.append([]*agent.Event{l.t.start(tree.Root(), turn.ID, cause, inner.scope, inputJSON(input))}); err != nil {
+		if err := inner.append([]*event.Event{l.t.start(tree.Root(), turn.ID, cause, inner.scope, inputJSON(input))}); err != nil {
 			yield(nil, err)
 			return
 		}
@@ -65,7 +66,7 @@ func (l *lane) Run(ctx context.Context, a agent.Agent, cause string, input llm.C
 // the whole turn was cancelled nothing is stored.
 func (l *lane) close() {
 	l.t.mu.Lock()
-	var events []*agent.Event
+	var events []*event.Event
 	if run := l.t.w.fold.Scope(l.scope).Run; run.Open {
 		l.joined = nil // never stored
 		events = l.t.closeScope(events, l.scope, interrupted)
@@ -115,7 +116,7 @@ type scopeSession struct {
 }
 
 // Events implements agent.Session.
-func (s *scopeSession) Events(ctx context.Context, after int64) iter.Seq2[*agent.Event, error] {
+func (s *scopeSession) Events(ctx context.Context, after int64) iter.Seq2[*event.Event, error] {
 	return s.turn.Events(ctx, max(after, s.after))
 }
 
@@ -132,7 +133,7 @@ func (s *scopeSession) Memo(key any, create func() any) any {
 // inputJSON is what an inner scope was given, as its first event keeps it.
 func inputJSON(c llm.Content) json.RawMessage {
 	if len(c.Parts) == 0 {
-		return agent.EncodeJSON(c.Text)
+		return event.EncodeJSON(c.Text)
 	}
-	return agent.EncodeJSON(strings.TrimSpace(c.PlainText()))
+	return event.EncodeJSON(strings.TrimSpace(c.PlainText()))
 }

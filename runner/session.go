@@ -5,7 +5,7 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -13,10 +13,10 @@ import (
 // that run in parallel, and agents inside them, may call them at once.
 
 // apply takes a stored event into what is kept of the session.
-func (w *warm) apply(e *agent.Event) {
+func (w *warm) apply(e *event.Event) {
 	w.fold.Apply(e)
 	w.last = e.ID
-	if _, ok := e.Data.(*agent.ToolCall); ok {
+	if _, ok := e.Data.(*event.ToolCall); ok {
 		if w.calls == nil {
 			w.calls = make(map[string]struct{})
 		}
@@ -36,8 +36,8 @@ func (t *turn) Seq() int64 {
 
 // Events implements agent.Session. The events of this turn are at hand, earlier
 // ones come from the store.
-func (t *turn) Events(ctx context.Context, after int64) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func (t *turn) Events(ctx context.Context, after int64) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		t.mu.Lock()
 		log, seq := t.log, t.w.fold.Seq
 		t.mu.Unlock()
@@ -58,7 +58,7 @@ func (t *turn) Events(ctx context.Context, after int64) iter.Seq2[*agent.Event, 
 
 // earlier yields the events between two positions, the second included, from
 // the store. It reports whether to go on.
-func (t *turn) earlier(ctx context.Context, after, until int64, yield func(*agent.Event, error) bool) bool {
+func (t *turn) earlier(ctx context.Context, after, until int64, yield func(*event.Event, error) bool) bool {
 	for e, err := range t.r.store.Load(ctx, t.w.key, after) {
 		if err == nil && e.Seq > until {
 			break
@@ -108,8 +108,8 @@ func (t *turn) Memo(key any, create func() any) any {
 }
 
 // learn keeps the shared state that is at hand in step with what was stored.
-func (t *turn) learn(e *agent.Event) {
-	if s, ok := e.Data.(*agent.State); ok && t.shared != nil {
+func (t *turn) learn(e *event.Event) {
+	if s, ok := e.Data.(*event.State); ok && t.shared != nil {
 		for key, value := range s.Delta {
 			switch {
 			case !strings.HasPrefix(key, "user:") && !strings.HasPrefix(key, "app:"):
@@ -124,7 +124,7 @@ func (t *turn) learn(e *agent.Event) {
 
 // publish shows a partial event to those who follow the session. What they miss
 // comes when it is whole.
-func (t *turn) publish(e *agent.Event) {
+func (t *turn) publish(e *event.Event) {
 	if err := t.r.tail.Publish(t.ctx, t.w.key, e); err != nil && t.ctx.Err() == nil {
 		t.r.logger.Warn("a partial event could not be published", "session", t.w.key.String(), "error", err)
 	}

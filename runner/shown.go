@@ -3,7 +3,7 @@ package runner
 import (
 	"slices"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // block is one of which deltas are shown, in its scope.
@@ -21,7 +21,7 @@ func (t *turn) showing(scope, id string) {
 
 // unsettled returns the blocks of a scope of which deltas were shown and which neither
 // the log nor the events of the next write complete or discard. The caller holds mu.
-func (t *turn) unsettled(scope string, events []*agent.Event) (ids []string) {
+func (t *turn) unsettled(scope string, events []*event.Event) (ids []string) {
 	for _, b := range t.shown {
 		if b.scope == scope && !slices.ContainsFunc(events, b.settledBy) {
 			ids = append(ids, b.id)
@@ -32,7 +32,7 @@ func (t *turn) unsettled(scope string, events []*agent.Event) (ids []string) {
 
 // settle takes in what a stored event says about blocks of which deltas were shown, and
 // notes on a whole block that they were. The caller holds mu.
-func (t *turn) settle(e *agent.Event) {
+func (t *turn) settle(e *event.Event) {
 	if len(t.shown) == 0 {
 		return
 	}
@@ -41,11 +41,11 @@ func (t *turn) settle(e *agent.Event) {
 }
 
 // settledBy reports whether an event completes or discards the block.
-func (b block) settledBy(e *agent.Event) bool {
+func (b block) settledBy(e *event.Event) bool {
 	switch d := e.Data.(type) {
-	case *agent.Text, *agent.Reasoning:
+	case *event.Text, *event.Reasoning:
 		return e.Scope == b.scope && e.ID == b.id
-	case *agent.Discard:
+	case *event.Discard:
 		return e.Scope == b.scope && slices.Contains(d.IDs, b.id)
 	}
 	return false

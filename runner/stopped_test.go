@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -20,9 +21,9 @@ import (
 // learns that the rest does not come.
 func TestDeltasInsideOfAStoppedGraph(t *testing.T) {
 	spoke := make(chan struct{})
-	speaker, err := agent.New("speaker", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
-			if !yield(&agent.Event{ID: inv.NewID(), Partial: true, Attempt: 1, Data: &agent.Text{Content: "Wel"}}, nil) {
+	speaker, err := agent.New("speaker", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			if !yield(&event.Event{ID: inv.NewID(), Partial: true, Attempt: 1, Data: &event.Text{Content: "Wel"}}, nil) {
 				return
 			}
 			close(spoke)
@@ -31,16 +32,16 @@ func TestDeltasInsideOfAStoppedGraph(t *testing.T) {
 		}
 	})
 	require.NoError(t, err)
-	breaker, err := agent.New("breaker", "", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	breaker, err := agent.New("breaker", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			<-spoke
 			yield(nil, errors.New("broken"))
 		}
 	})
 	require.NoError(t, err)
-	start, err := agent.New("start", "", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
-			yield(&agent.Event{Data: &agent.Text{Content: "So."}}, nil)
+	start, err := agent.New("start", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.Text{Content: "So."}}, nil)
 		}
 	})
 	require.NoError(t, err)
@@ -61,7 +62,7 @@ func TestDeltasInsideOfAStoppedGraph(t *testing.T) {
 		if e.Partial {
 			shown = e.ID
 		}
-		if d, ok := e.Data.(*agent.Discard); ok {
+		if d, ok := e.Data.(*event.Discard); ok {
 			dropped = append(dropped, d.IDs...)
 		}
 	}
@@ -73,11 +74,11 @@ func TestDeltasInsideOfAStoppedGraph(t *testing.T) {
 // to be shown: its code does not run again, and somebody else can finish the turn.
 func TestBreakAmongDeltas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		speaker, err := agent.New("speaker", "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-			return func(yield func(*agent.Event, error) bool) {
+		speaker, err := agent.New("speaker", "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+			return func(yield func(*event.Event, error) bool) {
 				id := inv.NewID()
-				if yield(&agent.Event{ID: id, Partial: true, Attempt: 1, Data: &agent.Text{Content: "Well."}}, nil) {
-					yield(&agent.Event{ID: id, Data: &agent.Text{Content: "Well."}}, nil)
+				if yield(&event.Event{ID: id, Partial: true, Attempt: 1, Data: &event.Text{Content: "Well."}}, nil) {
+					yield(&event.Event{ID: id, Data: &event.Text{Content: "Well."}}, nil)
 				}
 			}
 		})
@@ -105,6 +106,6 @@ func TestBreakAmongDeltas(t *testing.T) {
 		require.Equal(t, 2, shown)
 		events, err := collect(r.Resume(t.Context(), s1))
 		require.NoError(t, err)
-		require.Equal(t, agent.FinishReasonStop, events[len(events)-1].Data.(*agent.HarnessEnd).FinishReason)
+		require.Equal(t, event.FinishReasonStop, events[len(events)-1].Data.(*event.HarnessEnd).FinishReason)
 	})
 }

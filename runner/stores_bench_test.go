@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -25,7 +25,7 @@ type timedStore struct {
 	took times
 }
 
-func (s *timedStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+func (s *timedStore) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
 	start := time.Now()
 	err := s.Store.Append(ctx, key, seq, lease, events...)
 	took := time.Since(start)

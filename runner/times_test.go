@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -68,7 +68,7 @@ func TestTimeOfACutOffTurn(t *testing.T) {
 				}
 				require.NoError(t, err, "inner %v, fork %v, %s", inner, fork, how)
 				log := load(t, r, key)
-				require.Equal(t, agent.TypeHarnessEnd, log[len(log)-1].Type())
+				require.Equal(t, event.TypeHarnessEnd, log[len(log)-1].Type())
 				fold := &session.Fold{}
 				for _, e := range log {
 					fold.Apply(e)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -95,7 +96,7 @@ func TestSlowToolHoldsUpNobody(t *testing.T) {
 		stored := make(map[string]time.Duration)
 		for e, err := range r.Run(context.Background(), s1, llm.UserText("Hi")) {
 			require.NoError(t, err)
-			if d, ok := e.Data.(*agent.ToolResult); ok {
+			if d, ok := e.Data.(*event.ToolResult); ok {
 				stored[d.Name] = time.Since(began).Truncate(10 * time.Millisecond)
 			}
 		}
@@ -109,7 +110,7 @@ func TestSlowToolHoldsUpNobody(t *testing.T) {
 func TestResultsBesideAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := []tools.Tool{timed(t, "bad", time.Second), timed(t, "good", time.Second)}
-		broken := meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*agent.ToolResult, error) {
+		broken := meddler{tool: func(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
 			res, err := next(ctx, c.Input)
 			if c.Name == "bad" {
 				return nil, &agent.RunError{Agent: "solo", Code: "broken", Err: fmt.Errorf("broken")}
@@ -121,7 +122,7 @@ func TestResultsBesideAFailure(t *testing.T) {
 		require.Error(t, err)
 		results := make(map[string]string)
 		for _, e := range events {
-			if d, ok := e.Data.(*agent.ToolResult); ok {
+			if d, ok := e.Data.(*event.ToolResult); ok {
 				results[d.Name] = string(d.Output)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -52,7 +53,7 @@ func TestInputOfAToolPerTarget(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "support → refunds rejected \nsupport → refunds rejected \nsupport → refunds committed \nrefunds: Refunded.", said(events))
 	for _, e := range events {
-		if d, ok := e.Data.(*agent.Transfer); ok && d.Outcome == agent.TransferCommitted {
+		if d, ok := e.Data.(*event.Transfer); ok && d.Outcome == event.TransferCommitted {
 			require.JSONEq(t, `{"order":7}`, string(d.Payload))
 		}
 	}
@@ -101,7 +102,7 @@ func TestCallsAreShownAsTheyAreOffered(t *testing.T) {
 	}
 	for e, err := range store.Load(context.Background(), s1, 0) {
 		require.NoError(t, err)
-		if d, ok := e.Data.(*agent.ToolCall); ok {
+		if d, ok := e.Data.(*event.ToolCall); ok {
 			require.Equal(t, agent.TransferTool+` {"agent_name":"nobody","reason":"r"}`, d.Name+" "+string(d.Input))
 		}
 	}
@@ -118,7 +119,7 @@ func TestApprovalOfAToolPerTarget(t *testing.T) {
 		events, err := say(r, s1, "Hi")
 		require.NoError(t, err)
 		for _, e := range events {
-			if d, ok := e.Data.(*agent.Relay); ok {
+			if d, ok := e.Data.(*event.Relay); ok {
 				require.Equal(t, agent.TransferTool, d.Tool)
 				require.Equal(t, json.RawMessage(`{"agent_name":"billing","reason":"money"}`), d.Params)
 			}

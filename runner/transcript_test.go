@@ -21,6 +21,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
@@ -261,7 +262,7 @@ func (tr *transcript) play(t *testing.T, m mode, all ...llmagent.Option) (events
 	key := session.ID("s1")
 	var out strings.Builder
 	for message := range strings.Lines(tr.section("user")) {
-		var stored []*agent.Event
+		var stored []*event.Event
 		var failed string
 		deltas := make(map[string]string)
 		for e, err := range r.Run(context.Background(), key, llm.UserText(strings.TrimSuffix(message, "\n"))) {
@@ -288,11 +289,11 @@ func (tr *transcript) play(t *testing.T, m mode, all ...llmagent.Option) (events
 	return out.String(), requests.String()
 }
 
-func partialText(e *agent.Event) string {
+func partialText(e *event.Event) string {
 	switch d := e.Data.(type) {
-	case *agent.Text:
+	case *event.Text:
 		return d.Content
-	case *agent.Reasoning:
+	case *event.Reasoning:
 		return d.Content
 	}
 	return ""
@@ -327,40 +328,40 @@ func errorNames(err error) string {
 
 // writeEvent writes a stored event as one line. Ids of runs and texts count up
 // in order, but differ with streaming, so runs stand by their agents' names.
-func writeEvent(w *strings.Builder, e *agent.Event) {
+func writeEvent(w *strings.Builder, e *event.Event) {
 	fmt.Fprintf(w, "%d %s %s", e.Seq, e.Agent, e.Type())
 	switch d := e.Data.(type) {
-	case *agent.User:
+	case *event.User:
 		fmt.Fprintf(w, " %q", d.Content.PlainText())
-	case *agent.Text:
+	case *event.Text:
 		fmt.Fprintf(w, " %q", d.Content)
-	case *agent.Reasoning:
+	case *event.Reasoning:
 		fmt.Fprintf(w, " %q", d.Content)
-	case *agent.ToolCall:
+	case *event.ToolCall:
 		fmt.Fprintf(w, " #%s %s %s", e.ID, d.Name, d.Input)
-	case *agent.ToolResult:
+	case *event.ToolResult:
 		verb := ""
 		if d.IsError {
 			verb = " error"
 		}
 		fmt.Fprintf(w, " #%s %s%s %s", e.ID, d.Name, verb, d.Output)
-	case *agent.Transfer:
+	case *event.Transfer:
 		fmt.Fprintf(w, " %s → %s: %s", d.From, d.To, d.Outcome)
 		if d.Reason != "" {
 			fmt.Fprintf(w, " (%s)", d.Reason)
 		}
-	case *agent.HarnessEnd:
+	case *event.HarnessEnd:
 		fmt.Fprintf(w, " %s", d.FinishReason)
 		if d.Target != "" {
 			fmt.Fprintf(w, " → %s", d.Target)
 		}
-	case *agent.HarnessStart, *agent.Usage:
-	case *agent.Discard:
+	case *event.HarnessStart, *event.Usage:
+	case *event.Discard:
 		fmt.Fprintf(w, " %s", d.Code)
-	case *agent.Failure:
+	case *event.Failure:
 		fmt.Fprintf(w, " %s", d.Code)
 	default:
-		fmt.Fprintf(w, " %s", agent.EncodeJSON(d))
+		fmt.Fprintf(w, " %s", event.EncodeJSON(d))
 	}
 	w.WriteByte('\n')
 }

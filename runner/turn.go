@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -27,11 +28,11 @@ type turn struct {
 
 	mu     sync.Mutex // guards what follows, and the warm session
 	w      *warm
-	log    []*agent.Event   // what this turn has stored
-	room   [16]*agent.Event // for a short log
+	log    []*event.Event   // what this turn has stored
+	room   [16]*event.Event // for a short log
 	ids    idPool
-	named  []*agent.Event    // calls of inner scopes that were given ids and are not stored yet
-	naming [4]*agent.Event   // room for few
+	named  []*event.Event    // calls of inner scopes that were given ids and are not stored yet
+	naming [4]*event.Event   // room for few
 	shown  []block           // blocks of which deltas were shown, without the whole, by scope
 	shared map[string]any    // state of user and app, nil until it is read
 	asking map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
@@ -40,14 +41,14 @@ type turn struct {
 
 	delivered int                 // how much of log the consumer has; the conversation's lane only
 	whole     map[string]struct{} // the blocks of inner scopes that it has to the end
-	recalled  []*agent.Event      // results that a repeated decision asks for again
+	recalled  []*event.Event      // results that a repeated decision asks for again
 	resumed   bool                // the conversation's open run was cut off before this turn took it up
 	gone      warm                // what is left to those who still run when the turn is over
 }
 
 // turn takes the lease, brings the session up to date, opens the turn with
 // begin and lets run take its steps.
-func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Event, error) bool, begin func(*turn) error, run func(*lane) error) {
+func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*event.Event, error) bool, begin func(*turn) error, run func(*lane) error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	lease, err := r.acquire(ctx, key)
@@ -87,7 +88,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*agent.Ev
 	l := &t.conversation
 	*l = lane{t: t, session: t, ctx: ctx, cancel: cancel, tree: r.tree, again: t.resumed}
 	l.joined = l.room[:0]
-	l.deliver = func(e *agent.Event) bool { return t.toConsumer(l, e, yield) }
+	l.deliver = func(e *event.Event) bool { return t.toConsumer(l, e, yield) }
 	for _, e := range t.recalled {
 		if !l.hand(e, yield) {
 			return
@@ -116,7 +117,7 @@ func (t *turn) leave() {
 
 // toConsumer hands over a partial event, or else all stored events that the
 // consumer does not have yet, in the order of the log.
-func (t *turn) toConsumer(l *lane, e *agent.Event, yield func(*agent.Event, error) bool) bool {
+func (t *turn) toConsumer(l *lane, e *event.Event, yield func(*event.Event, error) bool) bool {
 	if e != nil && e.Partial {
 		if _, late := t.whole[e.ID]; late { // it was slower on its way out of an inner scope
 			return true
@@ -141,15 +142,15 @@ func (t *turn) toConsumer(l *lane, e *agent.Event, yield func(*agent.Event, erro
 }
 
 // close notes that no delta of an inner scope's block may follow any more.
-func (t *turn) close(e *agent.Event) {
+func (t *turn) close(e *event.Event) {
 	if e.Scope == "" || !t.r.streaming {
 		return
 	}
 	var ids []string
 	switch d := e.Data.(type) {
-	case *agent.Text, *agent.Reasoning:
+	case *event.Text, *event.Reasoning:
 		ids = []string{e.ID}
-	case *agent.Discard:
+	case *event.Discard:
 		ids = d.IDs
 	}
 	for _, id := range ids {
@@ -238,7 +239,7 @@ func (t *turn) begin(msg llm.Message, o turnOptions) error {
 		events = t.closeScope(events, "", withdrawn)
 	}
 	events = slices.Grow(events, 2)
-	user := &agent.Event{TurnID: t.newID(), RunID: t.newID(), Agent: "user", Data: &agent.User{Content: msg.Content.Stored(), Metadata: o.metadata}}
+	user := &event.Event{TurnID: t.newID(), RunID: t.newID(), Agent: "user", Data: &event.User{Content: msg.Content.Stored(), Metadata: o.metadata}}
 	switch turn := &t.w.fold.Turn; {
 	case turn.ID != "" && turn.ID != conversation.Run.TurnID: // nobody answered the message before
 		user.ParentID = turn.UserRunID + ":user"
@@ -249,10 +250,10 @@ func (t *turn) begin(msg llm.Message, o turnOptions) error {
 }
 
 // answer starts the agent that answers a user event.
-func (t *turn) answer(events []*agent.Event, turnID, userRunID string) []*agent.Event {
+func (t *turn) answer(events []*event.Event, turnID, userRunID string) []*event.Event {
 	n, gone := t.r.active(&t.w.fold)
 	if gone {
-		events = append(events, &agent.Event{TurnID: turnID, RunID: userRunID, Agent: "user", Data: &agent.Notice{Code: "agent_gone",
+		events = append(events, &event.Event{TurnID: turnID, RunID: userRunID, Agent: "user", Data: &event.Notice{Code: "agent_gone",
 			Message: fmt.Sprintf("the agent %q is no longer in the tree: %s answers", t.w.fold.Scope("").Active, n.Agent.Name())}})
 	}
 	return append(events, t.start(n, turnID, userRunID+":user", "", nil))
@@ -275,7 +276,7 @@ func (t *turn) resume(decisions []Decision) error {
 			return err
 		}
 	}
-	var events []*agent.Event
+	var events []*event.Event
 	open := f.Open()
 	kept := t.conducted(open)
 	for _, scope := range slices.Backward(open) {
@@ -292,7 +293,7 @@ func (t *turn) conducted(open []string) map[string]bool {
 	kept := make(map[string]bool)
 	runs := make(map[string]bool)
 	for _, scope := range open { // those around a scope stand before it
-		if scope == "" || runs[agent.Conductor(scope)] {
+		if scope == "" || runs[event.ParentRun(scope)] {
 			kept[scope] = true
 			run := &t.w.fold.Scope(scope).Run
 			runs[run.ID] = true
@@ -306,29 +307,29 @@ func (t *turn) conducted(open []string) map[string]bool {
 
 // takenUp makes the notice that an open run goes on here, if a budget of time
 // has to know since when nothing ran.
-func (t *turn) takenUp() []*agent.Event {
+func (t *turn) takenUp() []*event.Event {
 	run := t.w.fold.Scope("").Run
 	if !run.Open || !t.r.budgeted.time {
 		return nil
 	}
-	return []*agent.Event{{TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path,
-		Data: &agent.Notice{Code: agent.NoticeResumed, Message: "the run goes on here"}}}
+	return []*event.Event{{TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path,
+		Data: &event.Notice{Code: event.NoticeResumed, Message: "the run goes on here"}}}
 }
 
 // start makes the event that opens a run.
-func (t *turn) start(n *agent.Node, turnID, parentID, scope string, input []byte) *agent.Event {
+func (t *turn) start(n *agent.Node, turnID, parentID, scope string, input []byte) *event.Event {
 	data := t.r.fixedOf(n).start
 	if input != nil {
-		data = &agent.HarnessStart{AgentID: n.Agent.Name(), Input: input}
+		data = &event.HarnessStart{AgentID: n.Agent.Name(), Input: input}
 	}
-	return &agent.Event{TurnID: turnID, RunID: t.newID(), Scope: scope, ParentID: parentID, Agent: n.Agent.Name(), Path: n.Path, Data: data}
+	return &event.Event{TurnID: turnID, RunID: t.newID(), Scope: scope, ParentID: parentID, Agent: n.Agent.Name(), Path: n.Path, Data: data}
 }
 
 func endNode(runID string) string { return runID + ":harness_end" }
 
 // append stores events in one atomic write and takes them into the fold. Seq,
 // time and missing ids are given here.
-func (t *turn) append(ctx context.Context, events []*agent.Event) error {
+func (t *turn) append(ctx context.Context, events []*event.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
@@ -345,7 +346,7 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 	}
 	// Times never go back, and no two writes have the same: a position where the
 	// time changes is one at which the log has stood.
-	events = agent.BoundEvents(events)
+	events = event.BoundAll(events)
 	now := t.r.now().UTC()
 	if last := t.w.fold.Latest; !now.After(last) {
 		now = last.Add(1)
@@ -354,13 +355,13 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 		e.Seq = t.w.fold.Seq + int64(i) + 1
 		e.More = false
 		e.Time = now
-		e.Data = canonical(e.Data)
-		if _, ok := e.Data.(*agent.ToolResult); ok {
+		e.Data = event.Canonical(e.Data)
+		if _, ok := e.Data.(*event.ToolResult); ok {
 			if c := t.w.fold.Scope(e.Scope).Run.Call(e.ID); c != nil {
 				e.RunID = c.RunID // of the run that made the call, which a pause may have ended
 			}
 		}
-		if _, ok := e.Data.(*agent.ToolCall); ok {
+		if _, ok := e.Data.(*event.ToolCall); ok {
 			t.name(e, events[:i])
 		}
 		if e.ID == "" {
@@ -396,7 +397,7 @@ func (t *turn) append(ctx context.Context, events []*agent.Event) error {
 //
 // Agents of inner scopes run side by side, and endpoints that count give their calls the
 // same ids: there an id belongs to the first call that has it, stored or not.
-func (t *turn) identify(e *agent.Event, scope string, before []*agent.Event) {
+func (t *turn) identify(e *event.Event, scope string, before []*event.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.lease.Fork {
@@ -412,7 +413,7 @@ func (t *turn) identify(e *agent.Event, scope string, before []*agent.Event) {
 	}
 }
 
-func (t *turn) name(e *agent.Event, before []*agent.Event) {
+func (t *turn) name(e *event.Event, before []*event.Event) {
 	_, taken := t.w.calls[e.ID]
 	for _, other := range t.named {
 		taken = taken || other != e && other.ID == e.ID
@@ -422,7 +423,7 @@ func (t *turn) name(e *agent.Event, before []*agent.Event) {
 	}
 }
 
-func repeated(events []*agent.Event, id string) bool {
+func repeated(events []*event.Event, id string) bool {
 	for _, e := range events {
 		if e.ID == id {
 			return true

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -29,17 +30,17 @@ import (
 var s1 = session.ID("s1")
 
 // say runs a turn to its end and returns the stored events and the error.
-func say(r *runner.Runner, key session.Key, text string) ([]*agent.Event, error) {
+func say(r *runner.Runner, key session.Key, text string) ([]*event.Event, error) {
 	return collect(r.Run(context.Background(), key, llm.UserText(text)))
 }
 
 // collect returns the stored events of a turn, which must keep what consumers rely on.
-func collect(seq iter.Seq2[*agent.Event, error]) (events []*agent.Event, failed error) {
+func collect(seq iter.Seq2[*event.Event, error]) (events []*event.Event, failed error) {
 	return gather(sessiontest.Turn(panics{}, seq))
 }
 
 // gather does the same with a turn whose store may be gone.
-func gather(seq iter.Seq2[*agent.Event, error]) (events []*agent.Event, failed error) {
+func gather(seq iter.Seq2[*event.Event, error]) (events []*event.Event, failed error) {
 	for e, err := range seq {
 		if err != nil {
 			failed = err
@@ -56,7 +57,7 @@ type panics struct{}
 func (panics) Errorf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 func (panics) Logf(string, ...any)               {}
 
-func lastText(events []*agent.Event) (agentName, text string) {
+func lastText(events []*event.Event) (agentName, text string) {
 	for _, e := range events {
 		if t := e.Text(); t != "" {
 			agentName, text = e.Agent, t
@@ -158,16 +159,16 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		r := newRun(t, a)
 		for e, err := range r.Run(t.Context(), s1, llm.UserText("x")) {
 			require.NoError(t, err)
-			if _, ok := e.Data.(*agent.ToolResult); ok { // of the tool that does not exist
+			if _, ok := e.Data.(*event.ToolResult); ok { // of the tool that does not exist
 				<-started
 				break
 			}
 		}
 		events, err := say(r, s1, "And?")
 		require.NoError(t, err)
-		require.Equal(t, agent.TypeToolResult, events[0].Type())
-		require.Contains(t, string(events[0].Data.(*agent.ToolResult).Output), "interrupted")
-		require.Equal(t, agent.FinishReasonCanceled, events[1].Data.(*agent.HarnessEnd).FinishReason)
+		require.Equal(t, event.TypeToolResult, events[0].Type())
+		require.Contains(t, string(events[0].Data.(*event.ToolResult).Output), "interrupted")
+		require.Equal(t, event.FinishReasonCanceled, events[1].Data.(*event.HarnessEnd).FinishReason)
 		checkLog(t, r, load(t, r, s1))
 		synctest.Wait() // the bubble fails if a goroutine stays
 	})
@@ -182,7 +183,7 @@ billing: "Hello."`)
 	r := newRun(t, root)
 	var last error
 	for e, err := range r.Run(ctx, s1, llm.UserText("Hi")) {
-		if last = err; err == nil && e.Type() == agent.TypeUsage {
+		if last = err; err == nil && e.Type() == event.TypeUsage {
 			cancel()
 		}
 	}
@@ -207,7 +208,7 @@ billing: "Hello."`)
 	require.NoError(t, err)
 	for e, err := range r.Run(context.Background(), s1, llm.UserText("Hi")) {
 		require.NoError(t, err)
-		if end, ok := e.Data.(*agent.HarnessEnd); ok && end.FinishReason == agent.FinishReasonTransfer {
+		if end, ok := e.Data.(*event.HarnessEnd); ok && end.FinishReason == event.FinishReasonTransfer {
 			break
 		}
 	}
@@ -215,7 +216,7 @@ billing: "Hello."`)
 	require.NoError(t, err)
 	events, err := collect(fresh.Resume(context.Background(), s1))
 	require.NoError(t, err)
-	require.Equal(t, agent.TypeHarnessStart, events[0].Type())
+	require.Equal(t, event.TypeHarnessStart, events[0].Type())
 	require.Equal(t, "billing", events[0].Agent)
 	require.NoError(t, script.Done())
 	checkLog(t, fresh, load(t, fresh, s1))
@@ -249,7 +250,7 @@ func TestInterruptedToolIsNotRunAgainUnlessIdempotent(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		events, err := collect(r.Resume(context.Background(), s1))
 		require.NoError(t, err)
-		result := events[0].Data.(*agent.ToolResult)
+		result := events[0].Data.(*event.ToolResult)
 		if idempotent {
 			require.EqualValues(t, 2, runs.Load())
 			require.Equal(t, `"paid"`, string(result.Output))
@@ -278,7 +279,7 @@ billing: "Hello."`)
 	require.NoError(t, err)
 	events, err := say(r, s1, "And now?")
 	require.NoError(t, err)
-	require.Equal(t, "agent_gone", events[1].Data.(*agent.Notice).Code)
+	require.Equal(t, "agent_gone", events[1].Data.(*event.Notice).Code)
 	who, _ := lastText(events)
 	require.Equal(t, "support", who)
 	checkLog(t, r, load(t, r, s1))
@@ -317,9 +318,9 @@ func TestLimits(t *testing.T) {
 				var limit *agent.LimitError
 				require.ErrorAs(t, err, &limit)
 				require.Equal(t, c.name, limit.Name)
-				end := events[len(events)-1].Data.(*agent.HarnessEnd)
-				require.Equal(t, agent.FinishReasonLimit, end.FinishReason)
-				require.Equal(t, "limit", events[len(events)-2].Data.(*agent.Failure).Code)
+				end := events[len(events)-1].Data.(*event.HarnessEnd)
+				require.Equal(t, event.FinishReasonLimit, end.FinishReason)
+				require.Equal(t, "limit", events[len(events)-2].Data.(*event.Failure).Code)
 				checkLog(t, r, load(t, r, s1))
 			}
 		})
@@ -334,7 +335,7 @@ func TestTimeLimit(t *testing.T) {
 		r := newRun(t, a, runner.WithLimits(runner.Limits{Time: time.Minute}))
 		events, err := say(r, s1, "Go")
 		require.ErrorIs(t, err, agent.ErrLimit)
-		require.Equal(t, agent.FinishReasonLimit, events[len(events)-1].Data.(*agent.HarnessEnd).FinishReason)
+		require.Equal(t, event.FinishReasonLimit, events[len(events)-1].Data.(*event.HarnessEnd).FinishReason)
 		_, err = say(r, s1, "Again")
 		require.NoError(t, err)
 	})
@@ -448,9 +449,9 @@ func function(t testing.TB, name string, f agent.RunFunc, opts ...agent.Option) 
 }
 
 func TestFunctionAgents(t *testing.T) {
-	yieldAll := func(events ...*agent.Event) agent.RunFunc {
-		return func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-			return func(yield func(*agent.Event, error) bool) {
+	yieldAll := func(events ...*event.Event) agent.RunFunc {
+		return func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+			return func(yield func(*event.Event, error) bool) {
 				for _, e := range events {
 					copied := *e
 					if !yield(&copied, nil) {
@@ -460,10 +461,10 @@ func TestFunctionAgents(t *testing.T) {
 			}
 		}
 	}
-	to := func(name string) *agent.Event {
-		return &agent.Event{Data: &agent.Transfer{To: name, Outcome: agent.TransferCommitted}}
+	to := func(name string) *event.Event {
+		return &event.Event{Data: &event.Transfer{To: name, Outcome: event.TransferCommitted}}
 	}
-	text := &agent.Event{Data: &agent.Text{Content: "hello"}}
+	text := &event.Event{Data: &event.Text{Content: "hello"}}
 	echo := function(t, "echo", yieldAll(text))
 
 	t.Run("transfers", func(t *testing.T) {
@@ -482,48 +483,48 @@ func TestFunctionAgents(t *testing.T) {
 	})
 	t.Run("a transfer without an outcome is one", func(t *testing.T) {
 		for _, from := range []string{"", "somebody"} {
-			yielded := &agent.Transfer{From: from, To: "echo"}
-			r := newRun(t, function(t, "root", yieldAll(text, &agent.Event{Data: yielded}, &agent.Event{Data: &agent.Text{Content: "never"}}), agent.WithSubAgents(echo)))
+			yielded := &event.Transfer{From: from, To: "echo"}
+			r := newRun(t, function(t, "root", yieldAll(text, &event.Event{Data: yielded}, &event.Event{Data: &event.Text{Content: "never"}}), agent.WithSubAgents(echo)))
 			events, err := say(r, s1, "Hi")
 			require.NoError(t, err)
 			who, _ := lastText(events)
 			require.Equal(t, "echo", who)
-			i := slices.IndexFunc(events, func(e *agent.Event) bool { return e.Type() == agent.TypeTransfer })
-			require.Equal(t, &agent.Transfer{From: "root", To: "echo", Outcome: agent.TransferCommitted}, events[i].Data)
-			require.Equal(t, &agent.Transfer{From: from, To: "echo"}, yielded, "what the agent made stays its own")
+			i := slices.IndexFunc(events, func(e *event.Event) bool { return e.Type() == event.TypeTransfer })
+			require.Equal(t, &event.Transfer{From: "root", To: "echo", Outcome: event.TransferCommitted}, events[i].Data)
+			require.Equal(t, &event.Transfer{From: from, To: "echo"}, yielded, "what the agent made stays its own")
 			checkLog(t, r, load(t, r, s1))
 		}
 	})
 	t.Run("and is checked as such", func(t *testing.T) {
 		for to, want := range map[string]error{"": agent.ErrTransferRejected, "nobody": agent.ErrTransferRejected, "root": agent.ErrTransferRejected, "echo": agent.ErrTargetNotReady} {
-			r := newRun(t, function(t, "root", yieldAll(&agent.Event{Data: &agent.Transfer{To: to}}), agent.WithSubAgents(unready{echo})))
+			r := newRun(t, function(t, "root", yieldAll(&event.Event{Data: &event.Transfer{To: to}}), agent.WithSubAgents(unready{echo})))
 			_, err := say(r, s1, "Hi")
 			require.ErrorIs(t, err, want, to)
 			require.ErrorContains(t, err, "root")
 			checkLog(t, r, load(t, r, s1))
 		}
 		var ping agent.Agent
-		pong := function(t, "pong", yieldAll(&agent.Event{Data: &agent.Transfer{To: "ping"}}), agent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
-		ping = function(t, "ping", yieldAll(&agent.Event{Data: &agent.Transfer{To: "pong"}}), agent.WithSubAgents(pong))
+		pong := function(t, "pong", yieldAll(&event.Event{Data: &event.Transfer{To: "ping"}}), agent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true}))
+		ping = function(t, "ping", yieldAll(&event.Event{Data: &event.Transfer{To: "pong"}}), agent.WithSubAgents(pong))
 		r := newRun(t, ping)
 		_, err := say(r, s1, "Hi")
 		require.ErrorIs(t, err, agent.ErrTransferLimit)
 		checkLog(t, r, load(t, r, s1))
 	})
 	t.Run("unknown outcomes", func(t *testing.T) {
-		r := newRun(t, function(t, "root", yieldAll(&agent.Event{Data: &agent.Transfer{To: "echo", Outcome: "done"}}), agent.WithSubAgents(echo)))
+		r := newRun(t, function(t, "root", yieldAll(&event.Event{Data: &event.Transfer{To: "echo", Outcome: "done"}}), agent.WithSubAgents(echo)))
 		_, err := say(r, s1, "Hi")
 		require.ErrorIs(t, err, agent.ErrTransferRejected)
 		require.ErrorContains(t, err, "root")
 		require.ErrorContains(t, err, `"done"`)
 		for _, e := range load(t, r, s1) {
-			require.NotEqual(t, agent.TypeTransfer, e.Type(), "nothing moved")
+			require.NotEqual(t, event.TypeTransfer, e.Type(), "nothing moved")
 		}
 		checkLog(t, r, load(t, r, s1))
 	})
 	t.Run("records of attempts", func(t *testing.T) {
-		for _, outcome := range []agent.TransferOutcome{agent.TransferRejected, agent.TransferConflict, agent.TransferFailed} {
-			r := newRun(t, function(t, "root", yieldAll(&agent.Event{Data: &agent.Transfer{To: "nobody", Outcome: outcome}}, text), agent.WithSubAgents(echo)))
+		for _, outcome := range []event.TransferOutcome{event.TransferRejected, event.TransferConflict, event.TransferFailed} {
+			r := newRun(t, function(t, "root", yieldAll(&event.Event{Data: &event.Transfer{To: "nobody", Outcome: outcome}}, text), agent.WithSubAgents(echo)))
 			events, err := say(r, s1, "Hi")
 			require.NoError(t, err)
 			who, _ := lastText(events)
@@ -532,15 +533,15 @@ func TestFunctionAgents(t *testing.T) {
 		}
 	})
 	t.Run("forbidden events", func(t *testing.T) {
-		for _, d := range []agent.EventData{&agent.User{}, &agent.HarnessStart{}, &agent.HarnessEnd{}, nil} {
-			r := newRun(t, function(t, "root", yieldAll(&agent.Event{Data: d})))
+		for _, d := range []event.Data{&event.User{}, &event.HarnessStart{}, &event.HarnessEnd{}, nil} {
+			r := newRun(t, function(t, "root", yieldAll(&event.Event{Data: d})))
 			_, err := say(r, s1, "Hi")
 			require.Error(t, err)
 			checkLog(t, r, load(t, r, s1))
 		}
 	})
 	t.Run("panic", func(t *testing.T) {
-		r := newRun(t, function(t, "root", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] { panic("boom") }))
+		r := newRun(t, function(t, "root", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { panic("boom") }))
 		_, err := say(r, s1, "Hi")
 		var re *agent.RunError
 		require.ErrorAs(t, err, &re)
@@ -558,13 +559,13 @@ func TestFunctionAgents(t *testing.T) {
 		require.NoError(t, err, "the lease was given back")
 	})
 	t.Run("endless", func(t *testing.T) {
-		r := newRun(t, function(t, "root", yieldAll(&agent.Event{Data: &agent.Continue{}})))
+		r := newRun(t, function(t, "root", yieldAll(&event.Event{Data: &event.Continue{}})))
 		_, err := say(r, s1, "Hi")
 		require.ErrorIs(t, err, agent.ErrLimit)
 	})
 	t.Run("attempt after a crash", func(t *testing.T) {
 		var attempts []int
-		r := newRun(t, function(t, "root", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		r := newRun(t, function(t, "root", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 			attempts = append(attempts, inv.Attempt())
 			return yieldAll(text)(nil, nil)
 		}))
@@ -584,7 +585,7 @@ func TestFunctionAgents(t *testing.T) {
 		require.NoError(t, err)
 		who, _ := lastText(events)
 		require.Equal(t, "root", who)
-		require.Equal(t, agent.TransferFailed, events[5].Data.(*agent.Transfer).Outcome)
+		require.Equal(t, event.TransferFailed, events[5].Data.(*event.Transfer).Outcome)
 		checkLog(t, r, load(t, r, s1))
 	})
 }

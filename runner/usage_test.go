@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -26,8 +27,8 @@ func TestUsageThatCannotBeTrue(t *testing.T) {
 		_, err := collect(r.Run(t.Context(), s1, llm.UserText("Hello")))
 		require.NoError(t, err)
 		for _, e := range load(t, r, s1) {
-			if u, ok := e.Data.(*agent.Usage); ok {
-				require.Equal(t, &agent.Usage{Model: "root-model"}, u)
+			if u, ok := e.Data.(*event.Usage); ok {
+				require.Equal(t, &event.Usage{Model: "root-model"}, u)
 			}
 		}
 		_, err = collect(r.Run(t.Context(), s1, llm.UserText("Hello")))
@@ -35,17 +36,17 @@ func TestUsageThatCannotBeTrue(t *testing.T) {
 	}
 
 	// In a log of a version that believed it.
-	for _, u := range []agent.Usage{{InputTokens: -100_000}, {InputTokens: math.MaxInt, OutputTokens: math.MaxInt}} {
+	for _, u := range []event.Usage{{InputTokens: -100_000}, {InputTokens: math.MaxInt, OutputTokens: math.MaxInt}} {
 		store := sessiontest.Memory(t)
 		lease, err := store.Acquire(t.Context(), s1, session.Self())
 		require.NoError(t, err)
 		spent := u
 		require.NoError(t, store.Append(t.Context(), s1, 0, lease,
-			&agent.Event{Seq: 1, ID: "u", TurnID: "t", RunID: "ru", Data: &agent.User{Content: llm.Content{Text: "Hello"}}},
-			&agent.Event{Seq: 2, ID: "a", TurnID: "t", RunID: "r", ParentID: "ru:user", Agent: "root", Path: "root", Data: &agent.HarnessStart{AgentID: "root"}},
-			&agent.Event{Seq: 3, ID: "b", TurnID: "t", RunID: "r", Agent: "root", Path: "root", Data: &spent},
-			&agent.Event{Seq: 4, ID: "c", TurnID: "t", RunID: "r", Agent: "root", Path: "root", Data: &agent.Usage{InputTokens: 600, OutputTokens: 300}},
-			&agent.Event{Seq: 5, ID: "d", TurnID: "t", RunID: "r", Agent: "root", Path: "root", Data: &agent.HarnessEnd{AgentID: "root", FinishReason: agent.FinishReasonStop}}))
+			&event.Event{Seq: 1, ID: "u", TurnID: "t", RunID: "ru", Data: &event.User{Content: llm.Content{Text: "Hello"}}},
+			&event.Event{Seq: 2, ID: "a", TurnID: "t", RunID: "r", ParentID: "ru:user", Agent: "root", Path: "root", Data: &event.HarnessStart{AgentID: "root"}},
+			&event.Event{Seq: 3, ID: "b", TurnID: "t", RunID: "r", Agent: "root", Path: "root", Data: &spent},
+			&event.Event{Seq: 4, ID: "c", TurnID: "t", RunID: "r", Agent: "root", Path: "root", Data: &event.Usage{InputTokens: 600, OutputTokens: 300}},
+			&event.Event{Seq: 5, ID: "d", TurnID: "t", RunID: "r", Agent: "root", Path: "root", Data: &event.HarnessEnd{AgentID: "root", FinishReason: event.FinishReasonStop}}))
 		require.NoError(t, store.Release(t.Context(), s1, lease))
 		r := newRunner(t, spender(t, "root", 200, 0), store, budgets)
 		_, err = collect(r.Run(t.Context(), s1, llm.UserText("Hello"))) // 900 of 1000 are spent

@@ -3,7 +3,7 @@ package runner
 import (
 	"fmt"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // lookAgain opens a run that goes on where the last one ended to wait for something
@@ -21,7 +21,7 @@ func (t *turn) lookAgain() error {
 	if gone {
 		notice := *start
 		notice.ParentID = ""
-		notice.Data = &agent.Notice{Code: "agent_gone", Message: fmt.Sprintf("the agent %q is no longer in the tree: %s goes on", run.Agent, n.Agent.Name())}
+		notice.Data = &event.Notice{Code: "agent_gone", Message: fmt.Sprintf("the agent %q is no longer in the tree: %s goes on", run.Agent, n.Agent.Name())}
 		events = append(events, &notice)
 	}
 	return t.append(t.ctx, events)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -23,15 +24,15 @@ type gate struct {
 func newGate(t *testing.T, name string) *gate {
 	g := &gate{}
 	var err error
-	g.Agent, err = agent.New(name, "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	g.Agent, err = agent.New(name, "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			g.since = append(g.since, inv.Since())
 			if g.open {
-				yield(&agent.Event{Data: &agent.Text{Content: "Come in."}}, nil)
+				yield(&event.Event{Data: &event.Text{Content: "Come in."}}, nil)
 				return
 			}
-			if yield(&agent.Event{Data: &agent.Text{Content: "Open the gate."}, More: true}, nil) {
-				yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonInputRequired}}, nil)
+			if yield(&event.Event{Data: &event.Text{Content: "Open the gate."}, More: true}, nil) {
+				yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}}, nil)
 			}
 		}
 	})
@@ -46,7 +47,7 @@ func TestResumeLooksAgain(t *testing.T) {
 	require.NoError(t, err)
 	events, err := say(r, s1, "Hello")
 	require.NoError(t, err)
-	require.Equal(t, agent.FinishReasonInputRequired, endOf(events))
+	require.Equal(t, event.FinishReasonInputRequired, endOf(events))
 	paused := events[len(events)-1]
 
 	_, done, err := r.Advance(context.Background(), s1, 2)
@@ -59,8 +60,8 @@ func TestResumeLooksAgain(t *testing.T) {
 	require.NoError(t, err)
 	again, err := collect(r.Resume(context.Background(), s1))
 	require.NoError(t, err)
-	require.Equal(t, agent.FinishReasonInputRequired, endOf(again))
-	require.Equal(t, agent.TypeHarnessStart, again[0].Type())
+	require.Equal(t, event.FinishReasonInputRequired, endOf(again))
+	require.Equal(t, event.TypeHarnessStart, again[0].Type())
 	require.Equal(t, paused.RunID+":harness_end", again[0].ParentID)
 	require.NotEqual(t, paused.RunID, again[0].RunID)
 	require.Equal(t, paused.TurnID, again[0].TurnID)
@@ -70,7 +71,7 @@ func TestResumeLooksAgain(t *testing.T) {
 	require.NoError(t, err)
 	_, text := lastText(rest)
 	require.Equal(t, "Come in.", text)
-	require.Equal(t, agent.FinishReasonStop, endOf(rest))
+	require.Equal(t, event.FinishReasonStop, endOf(rest))
 	require.Equal(t, []int64{1, 1, 1}, g.since, "all three are one piece of work")
 	rest, err = collect(r.Resume(context.Background(), s1))
 	require.NoError(t, err)
@@ -89,7 +90,7 @@ func TestWaitingAgentThatIsGone(t *testing.T) {
 	events, err := collect(r.Resume(context.Background(), s1))
 	require.NoError(t, err)
 	require.Equal(t, "root", events[0].Agent)
-	require.Equal(t, "agent_gone", events[1].Data.(*agent.Notice).Code)
+	require.Equal(t, "agent_gone", events[1].Data.(*event.Notice).Code)
 	require.Equal(t, "root: The gate is gone.", said(events))
 }
 
@@ -102,15 +103,15 @@ func TestWaitingTurnIsLeft(t *testing.T) {
 	g.open = true
 	events, err := say(r, s1, "It is open")
 	require.NoError(t, err)
-	require.Equal(t, agent.TypeUser, events[0].Type())
-	require.Equal(t, agent.FinishReasonStop, endOf(events))
+	require.Equal(t, event.TypeUser, events[0].Type())
+	require.Equal(t, event.FinishReasonStop, endOf(events))
 
 	g.open = false
 	_, err = say(r, s1, "Hello")
 	require.NoError(t, err)
 	events, err = r.Cancel(context.Background(), s1)
 	require.NoError(t, err)
-	require.Equal(t, agent.FinishReasonCanceled, endOf(events))
+	require.Equal(t, event.FinishReasonCanceled, endOf(events))
 	events, err = collect(r.Resume(context.Background(), s1))
 	require.NoError(t, err)
 	require.Empty(t, events)
@@ -118,10 +119,10 @@ func TestWaitingTurnIsLeft(t *testing.T) {
 
 func TestMetadataReachesAgents(t *testing.T) {
 	var got map[string]any
-	a, err := agent.New("a", "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	a, err := agent.New("a", "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			got = inv.Metadata()
-			yield(&agent.Event{Data: &agent.Text{Content: "ok"}}, nil)
+			yield(&event.Event{Data: &event.Text{Content: "ok"}}, nil)
 		}
 	})
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -165,9 +166,9 @@ func TestWithheldResultsKeepNoState(t *testing.T) {
 	var kept []map[string]any
 	for _, e := range log {
 		switch d := e.Data.(type) {
-		case *agent.State:
+		case *event.State:
 			kept = append(kept, d.Delta)
-		case *agent.ToolResult:
+		case *event.ToolResult:
 			require.NotContains(t, string(d.Output), "4111")
 		}
 	}
@@ -192,7 +193,7 @@ func TestRefusedSummariesAreNotKept(t *testing.T) {
 	log := load(t, r, s1)
 	checkLog(t, r, log)
 	for _, e := range log {
-		if d, ok := e.Data.(*agent.Compaction); ok {
+		if d, ok := e.Data.(*event.Compaction); ok {
 			require.NotContains(t, d.Summary, "4111")
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // CheckKey reports what forbids a key to name a session that is run: its parts are 1
@@ -21,9 +22,9 @@ func CheckKey(key Key) error {
 
 // CheckEvents reports what forbids to store a batch, wherever the log stands:
 // an event without payload, a partial event, a control value, JSON deeper than
-// [agent.MaxDepth], or a gap in the positions. Stores call it before they write
+// [event.MaxDepth], or a gap in the positions. Stores call it before they write
 // anything.
-func CheckEvents(key Key, expectedSeq int64, events []*agent.Event) error {
+func CheckEvents(key Key, expectedSeq int64, events []*event.Event) error {
 	for i, e := range events {
 		want := expectedSeq + int64(i) + 1
 		switch {
@@ -35,12 +36,12 @@ func CheckEvents(key Key, expectedSeq int64, events []*agent.Event) error {
 			return fmt.Errorf("session %s: event %s has seq %d instead of %d", key, e.ID, e.Seq, want)
 		}
 		switch e.Data.(type) {
-		case *agent.Continue, *agent.Finish:
+		case *event.Continue, *event.Finish:
 			return fmt.Errorf("session %s: a %s event is never stored", key, e.Type())
 		}
-		if _, deep := agent.Bound(e.Data); deep != nil {
+		if _, deep := event.Bound(e.Data); deep != nil {
 			return fmt.Errorf("session %s: event %s: %s: its JSON is nested deeper than %d levels, and could not be read again; agent.Bound makes a string of it: %w",
-				key, e.ID, e.Type(), agent.MaxDepth, agent.ErrBadInput)
+				key, e.ID, e.Type(), event.MaxDepth, agent.ErrBadInput)
 		}
 	}
 	return nil

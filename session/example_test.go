@@ -7,6 +7,7 @@ import (
 	"log"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -23,7 +24,7 @@ func ExampleStore() {
 	_, err = store.Acquire(ctx, key, session.Self())
 	fmt.Println("busy:", errors.Is(err, agent.ErrSessionBusy))
 
-	hello := &agent.Event{Seq: 1, ID: "a", Data: &agent.User{Content: llm.Content{Text: "Hello"}}}
+	hello := &event.Event{Seq: 1, ID: "a", Data: &event.User{Content: llm.Content{Text: "Hello"}}}
 	if err := store.Append(ctx, key, 0, lease, hello); err != nil {
 		log.Fatal(err)
 	}
@@ -43,13 +44,13 @@ func ExampleStore() {
 // turn is not over, because that agent has yet to begin.
 func ExampleFold() {
 	var f session.Fold
-	for i, data := range []agent.EventData{
-		&agent.User{Content: llm.Content{Text: "I was charged twice"}},
-		&agent.HarnessStart{AgentID: "support"},
-		&agent.Transfer{From: "support", To: "billing", Outcome: agent.TransferCommitted},
-		&agent.HarnessEnd{AgentID: "support", FinishReason: agent.FinishReasonTransfer, Target: "billing"},
+	for i, data := range []event.Data{
+		&event.User{Content: llm.Content{Text: "I was charged twice"}},
+		&event.HarnessStart{AgentID: "support"},
+		&event.Transfer{From: "support", To: "billing", Outcome: event.TransferCommitted},
+		&event.HarnessEnd{AgentID: "support", FinishReason: event.FinishReasonTransfer, Target: "billing"},
 	} {
-		f.Apply(&agent.Event{Seq: int64(i + 1), TurnID: "t1", RunID: "r1", Agent: "support", Data: data})
+		f.Apply(&event.Event{Seq: int64(i + 1), TurnID: "t1", RunID: "r1", Agent: "support", Data: data})
 	}
 	fmt.Println("active:", f.Scope("").Active)
 	fmt.Println("transfers in this turn:", f.Turn.Transfers)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -81,7 +82,7 @@ type Turn struct {
 	// result included.
 	ToolCalls int
 	// User is what the user said.
-	User *agent.User
+	User *event.User
 }
 
 // Scope is the state of one conversation: the user's, or an inner one.
@@ -100,19 +101,19 @@ type Scope struct {
 	first  int64           // the seq at which the scope was opened
 	opener string          // the workflow's run, or the call, that opened it
 	node   node            // the last one
-	handed *agent.Transfer // the last committed one
-	given  *agent.Transfer // what had started the run that made it
+	handed *event.Transfer // the last committed one
+	given  *event.Transfer // what had started the run that made it
 	pairs  []hop           // committed since text or another tool's result came
 
 	began int64 // since when the run runs, in Unix nanoseconds
 }
 
 // Handed returns the last committed transfer, nil before the first.
-func (s *Scope) Handed() *agent.Transfer { return s.handed }
+func (s *Scope) Handed() *event.Transfer { return s.handed }
 
 // Given returns the transfer that had started the run which made the last committed
 // one; nil if none did.
-func (s *Scope) Given() *agent.Transfer { return s.given }
+func (s *Scope) Given() *event.Transfer { return s.given }
 
 // First is the position of the scope's first event.
 func (s *Scope) First() int64 { return s.first }
@@ -136,11 +137,11 @@ func (s *Scope) LastNode() string {
 	switch s.node.typ {
 	case "":
 		return ""
-	case agent.TypeToolResult:
+	case event.TypeToolResult:
 		return s.node.run + ":" + s.node.id + ":result"
-	case agent.TypeUsage:
+	case event.TypeUsage:
 		return s.node.run + ":usage:" + strconv.Itoa(s.node.n)
-	case agent.TypeHarnessStart, agent.TypeHarnessEnd, agent.TypeError:
+	case event.TypeHarnessStart, event.TypeHarnessEnd, event.TypeError:
 		return s.node.run + ":" + s.node.typ
 	}
 	return s.node.id
@@ -159,7 +160,7 @@ type Run struct {
 	Start  int64
 	Before []string
 	Open   bool
-	Finish agent.FinishReason
+	Finish event.FinishReason
 	Target string
 	// Answers counts the model's recorded answers.
 	Answers int
@@ -170,7 +171,7 @@ type Run struct {
 	// Said is what the agent said last in the run, or in the one that it takes up.
 	Said string
 	// Transfer is the transfer that started the run, nil if none did.
-	Transfer *agent.Transfer
+	Transfer *event.Transfer
 }
 
 // Call is a tool call without a result. RunID is the run whose model made it,
@@ -250,7 +251,7 @@ func (f *Fold) Inside(opener string) int { return f.inside[opener] }
 // Runs reports whether a run of an inner scope is open, or waits there for something.
 func (f *Fold) Runs(scope, run string) bool {
 	s := f.inner[scope]
-	return s != nil && s.Run.ID == run && (s.Run.Open || s.Run.Finish == agent.FinishReasonInputRequired)
+	return s != nil && s.Run.ID == run && (s.Run.Open || s.Run.Finish == event.FinishReasonInputRequired)
 }
 
 // Opener returns what has opened an inner scope that is not over: the run of a workflow,
@@ -275,7 +276,7 @@ func (r *Run) Call(id string) *Call {
 // Paused reports whether the conversation waits for approvals.
 func (f *Fold) Paused() bool {
 	run := &f.conversation.Run
-	return !run.Open && run.TurnID == f.Turn.ID && run.Finish == agent.FinishReasonInputRequired && len(run.Pending) > 0
+	return !run.Open && run.TurnID == f.Turn.ID && run.Finish == event.FinishReasonInputRequired && len(run.Pending) > 0
 }
 
 // Waits reports whether the conversation's last run ended, in this turn, to wait for
@@ -283,7 +284,7 @@ func (f *Fold) Paused() bool {
 // for: with the reason input_required and without a call that waits for an approval.
 func (f *Fold) Waits() bool {
 	run := &f.conversation.Run
-	return !run.Open && run.TurnID == f.Turn.ID && run.Finish == agent.FinishReasonInputRequired && len(run.Pending) == 0
+	return !run.Open && run.TurnID == f.Turn.ID && run.Finish == event.FinishReasonInputRequired && len(run.Pending) == 0
 }
 
 // Open returns the names of the scopes whose last run is open, the
@@ -316,7 +317,7 @@ func (f *Fold) States() map[string]any { return maps.Clone(f.state) }
 // run, a run is open, or a transfer's target has not started.
 func (f *Fold) Unfinished() bool {
 	run := &f.conversation.Run
-	return f.Turn.ID != "" && (run.Open || run.TurnID != f.Turn.ID || run.Finish == agent.FinishReasonTransfer)
+	return f.Turn.ID != "" && (run.Open || run.TurnID != f.Turn.ID || run.Finish == event.FinishReasonTransfer)
 }
 
 // Repeats reports whether a transfer from one agent to another was committed
@@ -327,7 +328,7 @@ func (s *Scope) Repeats(from, to string) bool {
 
 // Apply takes in the next stored event. Events at or below Seq are ignored, so
 // that redelivery is harmless.
-func (f *Fold) Apply(e *agent.Event) {
+func (f *Fold) Apply(e *event.Event) {
 	if e.Partial || e.Seq <= f.Seq {
 		return
 	}
@@ -335,11 +336,11 @@ func (f *Fold) Apply(e *agent.Event) {
 	if !e.Time.IsZero() && !e.Time.Equal(f.Latest) { // events of one write share their time; a damaged one may have none
 		f.before, f.Latest = f.Latest.UnixNano(), e.Time
 	}
-	user, ok := e.Data.(*agent.User)
-	damaged, _ := e.Data.(*agent.Unknown)
+	user, ok := e.Data.(*event.User)
+	damaged, _ := e.Data.(*event.Unknown)
 	damage, unreadable := damaged.Damage()
-	if unreadable && damage.Was == agent.TypeUser {
-		user, ok = &agent.User{}, true // the turn is there, whatever its words were
+	if unreadable && damage.Was == event.TypeUser {
+		user, ok = &event.User{}, true // the turn is there, whatever its words were
 	}
 	if ok && user != nil {
 		f.Turn = Turn{ID: e.TurnID, UserRunID: e.RunID, Started: e.Time, User: user}
@@ -360,7 +361,7 @@ func (f *Fold) Apply(e *agent.Event) {
 	s := f.open(e.Scope)
 	s.mark(e)
 	switch d := e.Data.(type) {
-	case *agent.HarnessStart:
+	case *event.HarnessStart:
 		last := s.Run
 		s.Run = Run{ID: e.RunID, Agent: e.Agent, Path: e.Path, TurnID: e.TurnID, AgentID: d.AgentID, Since: e.Seq - 1, Start: e.Seq, Open: true, Pending: last.Pending[:0]}
 		switch same := last.TurnID == e.TurnID; {
@@ -369,10 +370,10 @@ func (f *Fold) Apply(e *agent.Event) {
 			s.Run.TakesUp = last.TakesUp || last.Answers > 0 || len(last.Pending) > 0 || last.Said != ""
 			s.Run.Since, s.Run.Before = last.Since, append(last.Before[:len(last.Before):len(last.Before)], last.ID)
 			f.took(e, f.before)
-		case same && last.Finish == agent.FinishReasonInputRequired: // it resumes a paused run
+		case same && last.Finish == event.FinishReasonInputRequired: // it resumes a paused run
 			s.Run.Pending, s.Run.Transfer, s.Run.Said, s.Run.TakesUp = last.Pending, last.Transfer, last.Said, true
 			s.Run.Since, s.Run.Before = last.Since, append(last.Before[:len(last.Before):len(last.Before)], last.ID)
-		case same && last.Finish == agent.FinishReasonTransfer && s.handed != nil && s.handed.To == e.Agent:
+		case same && last.Finish == event.FinishReasonTransfer && s.handed != nil && s.handed.To == e.Agent:
 			s.Run.Transfer = s.handed
 		}
 		if len(d.Input) > 0 {
@@ -381,7 +382,7 @@ func (f *Fold) Apply(e *agent.Event) {
 		if s.first == 0 {
 			s.first, s.root = e.Seq, e.Agent
 			if e.Scope != "" {
-				s.opener = cmp.Or(agent.Conductor(e.Scope), e.ParentID)
+				s.opener = cmp.Or(event.ParentRun(e.Scope), e.ParentID)
 			}
 		}
 		if !last.Open && s.opener != "" {
@@ -391,62 +392,62 @@ func (f *Fold) Apply(e *agent.Event) {
 			f.inside[s.opener]++
 		}
 		s.began = e.Time.UnixNano()
-	case *agent.HarnessEnd:
+	case *event.HarnessEnd:
 		if s.Run.Open {
 			f.closed(s)
 		}
 		s.Run.Open, s.Run.Finish, s.Run.Target = false, d.FinishReason, d.Target
 		s.LastEnd = e.RunID
-		if d.FinishReason == agent.FinishReasonCanceled {
+		if d.FinishReason == event.FinishReasonCanceled {
 			f.took(e, f.before) // written when somebody found the run cut off
 		} else {
 			f.took(e, e.Time.UnixNano())
 		}
-		if e.Scope != "" && d.FinishReason != agent.FinishReasonTransfer && d.FinishReason != agent.FinishReasonInputRequired {
+		if e.Scope != "" && d.FinishReason != event.FinishReasonTransfer && d.FinishReason != event.FinishReasonInputRequired {
 			f.forget(e.Scope)
 		}
-	case *agent.Text:
+	case *event.Text:
 		if strings.TrimSpace(d.Content) != "" {
 			s.pairs, s.Run.Said = s.pairs[:0], d.Content
 		}
-	case *agent.ToolCall:
+	case *event.ToolCall:
 		f.Turn.ToolCalls++
 		s.Run.Pending = append(s.Run.Pending, Call{ID: e.ID, Name: d.Name, RunID: e.RunID, Number: f.Turn.ToolCalls})
-	case *agent.Relay:
+	case *event.Relay:
 		if c := s.Run.Call(d.ToolCallID); c != nil {
 			c.Relay = e.ID
 		}
-	case *agent.RelayResolved:
+	case *event.RelayResolved:
 		for i := range s.Run.Pending {
 			if c := &s.Run.Pending[i]; c.Relay != "" && c.Relay == d.RelayID {
 				c.Resolved = true
 			}
 		}
-	case *agent.Unknown:
+	case *event.Unknown:
 		if unreadable {
 			s.settle(e.ID) // it was the result, or else no call is of that id
 		}
-	case *agent.ToolResult:
+	case *event.ToolResult:
 		s.settle(e.ID)
 		if d.Name != agent.TransferTool {
 			s.pairs = s.pairs[:0]
 		}
-	case *agent.Transfer:
+	case *event.Transfer:
 		f.transfer(s, d)
-	case *agent.Usage:
+	case *event.Usage:
 		f.Turn.ModelCalls++
 		s.Run.Answers++
 		f.spend(e.Agent, d, 1)
-	case *agent.Discard:
-		if d.Code != agent.CodeTripwire { // else a usage counts the answer
+	case *event.Discard:
+		if d.Code != event.CodeTripwire { // else a usage counts the answer
 			f.Turn.ModelCalls++
 		}
 		if d.Usage != nil {
 			f.spend(e.Agent, d.Usage, 0)
 		}
-	case *agent.Notice:
+	case *event.Notice:
 		switch d.Code {
-		case agent.NoticeForked: // nothing of the past is written to any more
+		case event.NoticeForked: // nothing of the past is written to any more
 			for i := range s.Run.Pending {
 				s.Run.Pending[i].RunID = e.RunID
 			}
@@ -454,13 +455,13 @@ func (f *Fold) Apply(e *agent.Event) {
 				f.leaveRemote()
 				f.leave(e.Time)
 			}
-		case agent.NoticeResumed:
+		case event.NoticeResumed:
 			f.took(e, f.before)
 			s.began = e.Time.UnixNano()
 		}
-	case *agent.RemoteTask:
+	case *event.RemoteTask:
 		f.remoteTask(e, d)
-	case *agent.State:
+	case *event.State:
 		f.setState(d.Delta)
 	}
 }
@@ -481,10 +482,10 @@ func (f *Fold) leave(now time.Time) {
 	for _, name := range names {
 		s := f.inner[name]
 		if s.Run.Open {
-			f.took(&agent.Event{Scope: name, Agent: s.Run.Agent}, f.before)
+			f.took(&event.Event{Scope: name, Agent: s.Run.Agent}, f.before)
 			s.began = now.UnixNano()
 		}
-		if conductor := agent.Conductor(name); conductor != "" && runs[conductor] {
+		if conductor := event.ParentRun(name); conductor != "" && runs[conductor] {
 			note(&s.Run)
 			continue
 		}
@@ -493,24 +494,24 @@ func (f *Fold) leave(now time.Time) {
 }
 
 // mark notes the event if the conversation graph has a node of it.
-func (s *Scope) mark(e *agent.Event) {
+func (s *Scope) mark(e *event.Event) {
 	n := node{id: e.ID, run: e.RunID, typ: e.Type()}
 	switch e.Data.(type) {
-	case *agent.Usage:
+	case *event.Usage:
 		n.n = 1
 		if s.node.run == e.RunID {
 			n.n += s.Run.Answers
 		}
-	case *agent.HarnessStart, *agent.HarnessEnd, *agent.Failure, *agent.Text, *agent.Reasoning, *agent.ToolCall, *agent.ToolResult,
-		*agent.ToolProgress, *agent.Relay:
+	case *event.HarnessStart, *event.HarnessEnd, *event.Failure, *event.Text, *event.Reasoning, *event.ToolCall, *event.ToolResult,
+		*event.ToolProgress, *event.Relay:
 	default:
 		return
 	}
 	s.node = n
 }
 
-func (f *Fold) transfer(s *Scope, t *agent.Transfer) {
-	if t.Outcome == agent.TransferCommitted {
+func (f *Fold) transfer(s *Scope, t *event.Transfer) {
+	if t.Outcome == event.TransferCommitted {
 		s.Active, s.handed, s.given = t.To, t, s.Run.Transfer
 		s.pairs = append(s.pairs, hop{t.From, t.To})
 		f.Turn.Transfers++
@@ -525,7 +526,7 @@ func (s *Scope) settle(call string) {
 }
 
 // spend adds what an answer used.
-func (f *Fold) spend(agentName string, u *agent.Usage, answers int) {
+func (f *Fold) spend(agentName string, u *event.Usage, answers int) {
 	i := slices.IndexFunc(f.spent, func(s Spent) bool { return s.Agent == agentName && s.Model == u.Model })
 	if i < 0 {
 		i = len(f.spent)
@@ -542,7 +543,7 @@ func (f *Fold) spend(agentName string, u *agent.Usage, answers int) {
 }
 
 // took adds the time for which the run of an event has run until now.
-func (f *Fold) took(e *agent.Event, until int64) {
+func (f *Fold) took(e *event.Event, until int64) {
 	d := time.Duration(0)
 	if began := f.Scope(e.Scope).began; began > 0 { // else its start is not in the log
 		d = time.Duration(max(0, until-began))

@@ -3,13 +3,13 @@ package session
 import (
 	"slices"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // Remote is a task that an agent has begun at a remote one, and that is not known to be
 // over.
 type Remote struct {
-	agent.RemoteTask
+	event.RemoteTask
 	// The run that told of it last.
 	Scope, Agent, Path, RunID, TurnID string
 	// Since is what it is of that run, and First the position of the scope's first event.
@@ -32,7 +32,7 @@ const maxRemote = 256
 // valid until the next Apply.
 func (f *Fold) Remote() []Remote { return f.remote }
 
-func (f *Fold) remoteTask(e *agent.Event, d *agent.RemoteTask) {
+func (f *Fold) remoteTask(e *event.Event, d *event.RemoteTask) {
 	i := slices.IndexFunc(f.remote, func(r Remote) bool { return r.Scope == e.Scope && r.Agent == e.Agent })
 	if i < 0 && e.Scope == "" { // who gave it up may have had no other place to say so
 		i = slices.IndexFunc(f.remote, func(r Remote) bool { return r.TaskID == d.TaskID && r.URL == d.URL })
@@ -93,7 +93,7 @@ func (f *Fold) way(scope string) (way []Hosted) {
 // host finds the run that opened a scope: a workflow, by the scope's name, or an agent
 // with a tool, by the call that is pending.
 func (f *Fold) host(scope string, inner *Scope) (around string, step Hosted, ok bool) {
-	workflow := agent.Conductor(scope) != ""
+	workflow := event.ParentRun(scope) != ""
 	opened := func(r *Run) bool {
 		step = Hosted{r.Agent, inner.root}
 		if workflow {

@@ -9,12 +9,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
 
 // logOf numbers events, and fills in what a test leaves out.
-func logOf(events ...*agent.Event) []*agent.Event {
+func logOf(events ...*event.Event) []*event.Event {
 	for i, e := range events {
 		e.Seq, e.Time = int64(i+1), time.Unix(int64(i), 0).UTC()
 		if e.ID == "" {
@@ -24,7 +25,7 @@ func logOf(events ...*agent.Event) []*agent.Event {
 	return events
 }
 
-func foldOf(events ...*agent.Event) *session.Fold {
+func foldOf(events ...*event.Event) *session.Fold {
 	f := new(session.Fold)
 	for _, e := range logOf(events...) {
 		f.Apply(e)
@@ -32,54 +33,54 @@ func foldOf(events ...*agent.Event) *session.Fold {
 	return f
 }
 
-func user(turn string) *agent.Event {
-	return &agent.Event{TurnID: turn, RunID: "u-" + turn, Agent: "user", Data: &agent.User{Content: llm.Content{Text: "hi"}}}
+func user(turn string) *event.Event {
+	return &event.Event{TurnID: turn, RunID: "u-" + turn, Agent: "user", Data: &event.User{Content: llm.Content{Text: "hi"}}}
 }
 
 // run makes the events of one run; in(scope) moves them.
 type run struct{ turn, id, agent, scope string }
 
-func (r run) event(data agent.EventData) *agent.Event {
-	return &agent.Event{TurnID: r.turn, RunID: r.id, Scope: r.scope, Agent: r.agent, Path: "root/" + r.agent, Data: data}
+func (r run) event(data event.Data) *event.Event {
+	return &event.Event{TurnID: r.turn, RunID: r.id, Scope: r.scope, Agent: r.agent, Path: "root/" + r.agent, Data: data}
 }
-func (r run) start() *agent.Event { return r.event(&agent.HarnessStart{AgentID: r.agent}) }
-func (r run) text(s string) *agent.Event {
-	return r.event(&agent.Text{Content: s})
+func (r run) start() *event.Event { return r.event(&event.HarnessStart{AgentID: r.agent}) }
+func (r run) text(s string) *event.Event {
+	return r.event(&event.Text{Content: s})
 }
-func (r run) call(id, name string) *agent.Event {
-	e := r.event(&agent.ToolCall{Name: name, Input: []byte("{}")})
+func (r run) call(id, name string) *event.Event {
+	e := r.event(&event.ToolCall{Name: name, Input: []byte("{}")})
 	e.ID = id
 	return e
 }
-func (r run) result(id, name string) *agent.Event {
-	e := r.event(&agent.ToolResult{Name: name, Output: []byte(`"ok"`)})
+func (r run) result(id, name string) *event.Event {
+	e := r.event(&event.ToolResult{Name: name, Output: []byte(`"ok"`)})
 	e.ID = id
 	return e
 }
-func (r run) transfer(to string, outcome agent.TransferOutcome) *agent.Event {
-	return r.event(&agent.Transfer{From: r.agent, To: to, Outcome: outcome})
+func (r run) transfer(to string, outcome event.TransferOutcome) *event.Event {
+	return r.event(&event.Transfer{From: r.agent, To: to, Outcome: outcome})
 }
-func (r run) usage() *agent.Event { return r.event(&agent.Usage{}) }
-func (r run) state(k string, v any) *agent.Event {
-	return r.event(&agent.State{Delta: map[string]any{k: v}})
+func (r run) usage() *event.Event { return r.event(&event.Usage{}) }
+func (r run) state(k string, v any) *event.Event {
+	return r.event(&event.State{Delta: map[string]any{k: v}})
 }
-func (r run) end(reason agent.FinishReason, target string) *agent.Event {
-	return r.event(&agent.HarnessEnd{AgentID: r.agent, FinishReason: reason, Target: target})
+func (r run) end(reason event.FinishReason, target string) *event.Event {
+	return r.event(&event.HarnessEnd{AgentID: r.agent, FinishReason: reason, Target: target})
 }
 
 // hand is a committed transfer as the runner writes it, answer included.
-func (r run) hand(to string) []*agent.Event {
+func (r run) hand(to string) []*event.Event {
 	id := "call-" + r.id
-	return []*agent.Event{r.call(id, agent.TransferTool), r.usage(), r.result(id, agent.TransferTool),
-		r.transfer(to, agent.TransferCommitted), r.end(agent.FinishReasonTransfer, to)}
+	return []*event.Event{r.call(id, agent.TransferTool), r.usage(), r.result(id, agent.TransferTool),
+		r.transfer(to, event.TransferCommitted), r.end(event.FinishReasonTransfer, to)}
 }
 
-func join(parts ...any) (out []*agent.Event) {
+func join(parts ...any) (out []*event.Event) {
 	for _, p := range parts {
 		switch p := p.(type) {
-		case *agent.Event:
+		case *event.Event:
 			out = append(out, p)
-		case []*agent.Event:
+		case []*event.Event:
 			out = append(out, p...)
 		}
 	}
@@ -108,14 +109,14 @@ func TestFoldOfAnEmptyLog(t *testing.T) {
 func TestFoldActive(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		events []*agent.Event
+		events []*event.Event
 		want   string
 	}{
 		{"nobody before the first transfer", join(user("t1"), support.start(), support.text("hi"), support.end("stop", "")), ""},
 		{"the target of a committed transfer", join(user("t1"), support.start(), support.hand("billing")), "billing"},
-		{"a refused attempt changes nothing", join(user("t1"), support.start(), support.transfer("tech", agent.TransferRejected)), ""},
-		{"nor does one that lost, or failed", join(user("t1"), support.start(), support.transfer("billing", agent.TransferCommitted),
-			support.transfer("tech", agent.TransferConflict), support.transfer("tech", agent.TransferFailed)), "billing"},
+		{"a refused attempt changes nothing", join(user("t1"), support.start(), support.transfer("tech", event.TransferRejected)), ""},
+		{"nor does one that lost, or failed", join(user("t1"), support.start(), support.transfer("billing", event.TransferCommitted),
+			support.transfer("tech", event.TransferConflict), support.transfer("tech", event.TransferFailed)), "billing"},
 		{"the last of several", join(user("t1"), support.start(), support.hand("billing"), billing.start(), billing.hand("support")), "support"},
 		{"it stays over turns", join(user("t1"), support.start(), support.hand("billing"), billing.start(), billing.end("stop", ""), user("t2"), user("t3")), "billing"},
 		{"a transfer inside another scope is that scope's", join(user("t1"), support.start(), inner.start(), inner.hand("other")), ""},
@@ -126,7 +127,7 @@ func TestFoldActive(t *testing.T) {
 	}
 	f := foldOf(join(user("t1"), support.start(), inner.start(), inner.hand("other"))...)
 	require.Equal(t, "other", f.Scope("c1").Active)
-	f.Apply(&agent.Event{Seq: f.Seq + 1, TurnID: "t2", RunID: "u2", Data: &agent.User{}})
+	f.Apply(&event.Event{Seq: f.Seq + 1, TurnID: "t2", RunID: "u2", Data: &event.User{}})
 	require.Empty(t, f.Scope("c1").Active, "inner scopes end with their turn")
 }
 
@@ -139,7 +140,7 @@ func TestFoldRuns(t *testing.T) {
 
 	f = foldOf(join(user("t1"), support.start(), support.hand("billing"))...)
 	require.False(t, f.Scope("").Run.Open)
-	require.Equal(t, agent.FinishReasonTransfer, f.Scope("").Run.Finish)
+	require.Equal(t, event.FinishReasonTransfer, f.Scope("").Run.Finish)
 	require.Equal(t, "billing", f.Scope("").Run.Target)
 	require.Equal(t, "r1", f.Scope("").LastEnd)
 	require.Empty(t, f.Open())
@@ -153,7 +154,7 @@ func TestFoldRuns(t *testing.T) {
 	f = foldOf(join(user("t1"), support.start(), support.end("stop", ""), user("t2"))...)
 	require.True(t, f.Unfinished(), "the turn has no run yet")
 	require.Equal(t, "r1", f.Scope("").LastEnd)
-	for _, reason := range []agent.FinishReason{"stop", "input_required", "length", "content_filter", "limit", "error", "canceled"} {
+	for _, reason := range []event.FinishReason{"stop", "input_required", "length", "content_filter", "limit", "error", "canceled"} {
 		f = foldOf(join(user("t1"), support.start(), support.end(reason, ""))...)
 		require.False(t, f.Unfinished(), reason)
 	}
@@ -173,7 +174,7 @@ func TestFoldOpenScopes(t *testing.T) {
 }
 
 func TestFoldPendingCalls(t *testing.T) {
-	pending := func(events ...*agent.Event) []session.Call {
+	pending := func(events ...*event.Event) []session.Call {
 		calls := foldOf(append(join(user("t1"), support.start()), events...)...).Scope("").Run.Pending
 		if len(calls) == 0 {
 			return nil
@@ -181,8 +182,8 @@ func TestFoldPendingCalls(t *testing.T) {
 		return calls
 	}
 	a, b, c := session.Call{ID: "a", Name: "x", RunID: "r1", Number: 1}, session.Call{ID: "b", Name: "y", RunID: "r1", Number: 2}, session.Call{ID: "c", Name: "x", RunID: "r1", Number: 3}
-	calls := func() []*agent.Event {
-		return []*agent.Event{support.call("a", "x"), support.call("b", "y"), support.call("c", "x"), support.usage()}
+	calls := func() []*event.Event {
+		return []*event.Event{support.call("a", "x"), support.call("b", "y"), support.call("c", "x"), support.usage()}
 	}
 	require.Equal(t, []session.Call{a, b, c}, pending(calls()...))
 	require.Equal(t, []session.Call{a, c}, pending(append(calls(), support.result("b", "y"))...))
@@ -192,12 +193,12 @@ func TestFoldPendingCalls(t *testing.T) {
 
 	require.Empty(t, pending(append(calls(), support.end("error", ""), billing.start())...), "another run has calls of its own")
 	resumed := run{turn: "t1", id: "r9", agent: "support"}
-	require.Equal(t, []session.Call{a, c}, pending(append(calls(), support.result("b", "y"), support.end(agent.FinishReasonInputRequired, ""), resumed.start())...),
+	require.Equal(t, []session.Call{a, c}, pending(append(calls(), support.result("b", "y"), support.end(event.FinishReasonInputRequired, ""), resumed.start())...),
 		"what a paused run waits for, the run that resumes it waits for")
-	require.Equal(t, []session.Call{c}, pending(append(calls(), support.result("b", "y"), support.end(agent.FinishReasonInputRequired, ""), resumed.start(), support.result("a", "x"))...),
+	require.Equal(t, []session.Call{c}, pending(append(calls(), support.result("b", "y"), support.end(event.FinishReasonInputRequired, ""), resumed.start(), support.result("a", "x"))...),
 		"its results keep the paused run's id")
 	next := run{turn: "t2", id: "r9", agent: "support"}
-	require.Empty(t, pending(append(calls(), support.end(agent.FinishReasonInputRequired, ""), user("t2"), next.start())...), "a new turn waits for nothing")
+	require.Empty(t, pending(append(calls(), support.end(event.FinishReasonInputRequired, ""), user("t2"), next.start())...), "a new turn waits for nothing")
 
 	f := foldOf(join(user("t1"), support.start(), support.call("a", "x"), inner.start(), inner.call("a2", "x"))...)
 	require.Equal(t, []session.Call{a}, f.Scope("").Run.Pending)
@@ -205,15 +206,15 @@ func TestFoldPendingCalls(t *testing.T) {
 }
 
 func TestFoldApprovals(t *testing.T) {
-	ask := func(id, call string) *agent.Event {
-		e := support.event(&agent.Relay{Kind: "permission", ToolCallID: call, Tool: "x"})
+	ask := func(id, call string) *event.Event {
+		e := support.event(&event.Relay{Kind: "permission", ToolCallID: call, Tool: "x"})
 		e.ID = id
 		return e
 	}
-	resolve := func(id string) *agent.Event { return support.event(&agent.RelayResolved{RelayID: id, Approved: true}) }
-	paused := func() []*agent.Event {
+	resolve := func(id string) *event.Event { return support.event(&event.RelayResolved{RelayID: id, Approved: true}) }
+	paused := func() []*event.Event {
 		return join(user("t1"), support.start(), support.call("a", "x"), support.call("b", "y"), support.usage(), support.result("b", "y"),
-			ask("p1", "a"), ask("p2", "never"), support.end(agent.FinishReasonInputRequired, ""))
+			ask("p1", "a"), ask("p2", "never"), support.end(event.FinishReasonInputRequired, ""))
 	}
 	f := foldOf(paused()...)
 	require.True(t, f.Paused())
@@ -240,32 +241,32 @@ func TestFoldApprovals(t *testing.T) {
 }
 
 func TestFoldCounts(t *testing.T) {
-	limit := support.event(&agent.Notice{Code: agent.NoticeTransferLimit})
+	limit := support.event(&event.Notice{Code: event.NoticeTransferLimit})
 	f := foldOf(join(
-		user("t1"), support.start(), support.usage(), support.transfer("x", agent.TransferRejected), support.usage(), support.transfer("x", agent.TransferRejected),
-		support.transfer("y", agent.TransferRejected), limit, support.transfer("y", agent.TransferFailed),
-		support.event(&agent.Discard{}), support.event(&agent.Notice{Code: "other"}),
+		user("t1"), support.start(), support.usage(), support.transfer("x", event.TransferRejected), support.usage(), support.transfer("x", event.TransferRejected),
+		support.transfer("y", event.TransferRejected), limit, support.transfer("y", event.TransferFailed),
+		support.event(&event.Discard{}), support.event(&event.Notice{Code: "other"}),
 		support.call("a", "x"), support.call("b", "x"), support.result("a", "x"), support.result("b", "x"),
-		inner.start(), inner.usage(), inner.transfer("z", agent.TransferCommitted), inner.call("c", "x"),
+		inner.start(), inner.usage(), inner.transfer("z", event.TransferCommitted), inner.call("c", "x"),
 	)...)
-	require.Equal(t, session.Turn{ID: "t1", UserRunID: "u-t1", Started: time.Unix(0, 0).UTC(), Transfers: 1, ModelCalls: 4, ToolCalls: 3, User: &agent.User{Content: llm.Content{Text: "hi"}}}, f.Turn)
+	require.Equal(t, session.Turn{ID: "t1", UserRunID: "u-t1", Started: time.Unix(0, 0).UTC(), Transfers: 1, ModelCalls: 4, ToolCalls: 3, User: &event.User{Content: llm.Content{Text: "hi"}}}, f.Turn)
 	require.Equal(t, 2, f.Scope("").Run.Answers)
 	require.Equal(t, 1, f.Scope("c1").Run.Answers)
 
-	f = foldOf(join(user("t1"), support.start(), support.usage(), support.transfer("x", agent.TransferRejected), support.hand("billing"), billing.start())...)
+	f = foldOf(join(user("t1"), support.start(), support.usage(), support.transfer("x", event.TransferRejected), support.hand("billing"), billing.start())...)
 	require.Equal(t, 2, f.Turn.ModelCalls)
 
 	f = foldOf(join(user("t1"), support.start(), support.usage(), limit, support.end("stop", ""), user("t2"))...)
-	require.Equal(t, session.Turn{ID: "t2", UserRunID: "u-t2", Started: time.Unix(5, 0).UTC(), User: &agent.User{Content: llm.Content{Text: "hi"}}}, f.Turn)
+	require.Equal(t, session.Turn{ID: "t2", UserRunID: "u-t2", Started: time.Unix(5, 0).UTC(), User: &event.User{Content: llm.Content{Text: "hi"}}}, f.Turn)
 }
 
 func TestFoldRepeats(t *testing.T) {
 	there, back := support.hand("billing"), billing.hand("support")
-	again := func(events ...*agent.Event) bool {
+	again := func(events ...*event.Event) bool {
 		return foldOf(append(join(user("t1"), support.start(), there, billing.start(), back), events...)...).Scope("").Repeats("support", "billing")
 	}
 	require.True(t, again())
-	require.True(t, again(support.start(), support.text(" \n"), support.event(&agent.Reasoning{Content: "hm"}), support.usage()), "blank text says nothing")
+	require.True(t, again(support.start(), support.text(" \n"), support.event(&event.Reasoning{Content: "hm"}), support.usage()), "blank text says nothing")
 	require.False(t, again(support.start(), support.text("I see.")), "text resets the pairs")
 	require.False(t, again(support.start(), support.call("x", "lookup"), support.result("x", "lookup")), "another tool's result does too")
 	require.True(t, again(support.start(), support.call("x", "lookup")), "a call alone does not")
@@ -277,7 +278,7 @@ func TestFoldRepeats(t *testing.T) {
 	require.True(t, f.Scope("").Repeats("billing", "support"))
 	require.False(t, f.Scope("").Repeats("billing", "tech"))
 	require.False(t, f.Scope("c1").Repeats("support", "billing"))
-	f = foldOf(join(user("t1"), support.start(), support.transfer("billing", agent.TransferRejected), support.transfer("billing", agent.TransferFailed))...)
+	f = foldOf(join(user("t1"), support.start(), support.transfer("billing", event.TransferRejected), support.transfer("billing", event.TransferFailed))...)
 	require.False(t, f.Scope("").Repeats("support", "billing"), "only committed transfers count")
 }
 
@@ -294,7 +295,7 @@ func TestFoldState(t *testing.T) {
 		}
 	}
 	requireState(map[string]any{"a": 1, "turn:b": 2, "e": "from inside"})
-	f.Apply(&agent.Event{Seq: f.Seq + 1, TurnID: "t2", Data: &agent.User{}})
+	f.Apply(&event.Event{Seq: f.Seq + 1, TurnID: "t2", Data: &event.User{}})
 	requireState(map[string]any{"a": 1, "e": "from inside"})
 }
 
@@ -309,14 +310,14 @@ func TestFoldIgnoresPartialEvents(t *testing.T) {
 
 // drawLog draws a log that is not always sensible, since a fold must not depend
 // on a runner that makes no mistakes.
-func drawLog(t *rapid.T) []*agent.Event {
+func drawLog(t *rapid.T) []*event.Event {
 	n := rapid.IntRange(0, 60).Draw(t, "events")
-	events := make([]*agent.Event, n)
+	events := make([]*event.Event, n)
 	pick := func(label string, from ...string) string { return rapid.SampledFrom(from).Draw(t, label) }
 	turn := "t0"
 	for i := range events {
 		r := run{turn: turn, id: pick("run", "r1", "r2", "r3"), agent: pick("agent", "a", "b", "c"), scope: pick("scope", "", "", "", "c1", "c2")}
-		var e *agent.Event
+		var e *event.Event
 		switch rapid.IntRange(0, 14).Draw(t, "kind") {
 		case 0:
 			turn = fmt.Sprintf("t%d", i)
@@ -330,13 +331,13 @@ func drawLog(t *rapid.T) []*agent.Event {
 		case 4:
 			e = r.result(pick("id", "x", "y", "z"), pick("tool", "lookup", agent.TransferTool))
 		case 5:
-			e = r.transfer(pick("to", "a", "b", "c"), agent.TransferOutcome(pick("outcome", "committed", "rejected", "conflict", "failed")))
+			e = r.transfer(pick("to", "a", "b", "c"), event.TransferOutcome(pick("outcome", "committed", "rejected", "conflict", "failed")))
 		case 6:
 			e = r.usage()
 		case 7:
-			e = r.event(&agent.Discard{Code: "retry"})
+			e = r.event(&event.Discard{Code: "retry"})
 		case 8:
-			e = r.event(&agent.Notice{Code: pick("code", agent.NoticeTransferLimit, "other")})
+			e = r.event(&event.Notice{Code: pick("code", event.NoticeTransferLimit, "other")})
 		case 9:
 			var value any
 			if v := rapid.IntRange(0, 3).Draw(t, "value"); v > 0 {
@@ -344,16 +345,16 @@ func drawLog(t *rapid.T) []*agent.Event {
 			}
 			e = r.state(pick("key", "k", "turn:k", "user:k", "app:k"), value)
 		case 10:
-			e = r.end(agent.FinishReason(pick("reason", "stop", "transfer", "input_required", "error")), pick("target", "", "b"))
+			e = r.end(event.FinishReason(pick("reason", "stop", "transfer", "input_required", "error")), pick("target", "", "b"))
 		case 11:
-			e = r.event(&agent.Relay{Kind: "permission", ToolCallID: pick("id", "x", "y", "z"), Tool: "lookup"})
+			e = r.event(&event.Relay{Kind: "permission", ToolCallID: pick("id", "x", "y", "z"), Tool: "lookup"})
 			e.ID = pick("relay", "p", "q")
 		case 12:
-			e = r.event(&agent.RelayResolved{RelayID: pick("relay", "p", "q")})
+			e = r.event(&event.RelayResolved{RelayID: pick("relay", "p", "q")})
 		case 13:
-			e = r.event(&agent.Unknown{Type: "new", Raw: []byte("{}")})
+			e = r.event(&event.Unknown{Type: "new", Raw: []byte("{}")})
 		default:
-			e = r.event(&agent.Reasoning{Content: "hm"})
+			e = r.event(&event.Reasoning{Content: "hm"})
 		}
 		events[i] = e
 	}
@@ -377,7 +378,7 @@ func TestFoldIsAFunctionOfTheLog(t *testing.T) {
 			}
 			b, err := e.MarshalJSON()
 			require.NoError(t, err)
-			var stored agent.Event
+			var stored event.Event
 			require.NoError(t, stored.UnmarshalJSON(b))
 			read.Apply(&stored)
 		}
@@ -424,11 +425,11 @@ func TestFoldDoesNotChangeItsInput(t *testing.T) {
 
 func TestFoldSpending(t *testing.T) {
 	a, b := run{"t1", "r1", "a", ""}, run{"t1", "r2", "b", "inner"}
-	use := func(r run, model string, in, out int) *agent.Event {
-		return r.event(&agent.Usage{InputTokens: in, OutputTokens: out, CachedTokens: 1, Model: model})
+	use := func(r run, model string, in, out int) *event.Event {
+		return r.event(&event.Usage{InputTokens: in, OutputTokens: out, CachedTokens: 1, Model: model})
 	}
-	first := []*agent.Event{user("t1"), a.start(), use(a, "m", 10, 5), b.start(), use(b, "m", 20, 5), use(a, "n", 1, 1),
-		a.event(&agent.Discard{Code: "cut", Usage: &agent.Usage{InputTokens: 7, Model: "m"}}), a.event(&agent.Discard{Code: "cut"})}
+	first := []*event.Event{user("t1"), a.start(), use(a, "m", 10, 5), b.start(), use(b, "m", 20, 5), use(a, "n", 1, 1),
+		a.event(&event.Discard{Code: "cut", Usage: &event.Usage{InputTokens: 7, Model: "m"}}), a.event(&event.Discard{Code: "cut"})}
 	f := foldOf(first...)
 	require.Equal(t, []session.Spent{
 		{Agent: "a", Model: "m", Session: session.Use{Answers: 1, Usage: llm.Usage{InputTokens: 17, OutputTokens: 5, CachedTokens: 1}}, Turn: session.Use{Answers: 1, Usage: llm.Usage{InputTokens: 17, OutputTokens: 5, CachedTokens: 1}}},
@@ -445,8 +446,8 @@ func TestFoldSpending(t *testing.T) {
 // TestFoldTimes: the events of logOf are a second apart.
 func TestFoldTimes(t *testing.T) {
 	a, b, inner := run{"t1", "r1", "a", ""}, run{"t2", "r2", "b", ""}, run{"t1", "r3", "c", "inner"}
-	f := foldOf(user("t1"), a.start(), inner.start(), inner.text("x"), inner.end(agent.FinishReasonStop, ""), a.end(agent.FinishReasonStop, ""),
-		user("t2"), b.start(), b.text("x"), b.event(&agent.Notice{Code: agent.NoticeResumed}), b.text("y"), b.text("z"), b.end(agent.FinishReasonCanceled, ""))
+	f := foldOf(user("t1"), a.start(), inner.start(), inner.text("x"), inner.end(event.FinishReasonStop, ""), a.end(event.FinishReasonStop, ""),
+		user("t2"), b.start(), b.text("x"), b.event(&event.Notice{Code: event.NoticeResumed}), b.text("y"), b.text("z"), b.end(event.FinishReasonCanceled, ""))
 	require.Equal(t, session.Times{Session: 7 * time.Second, Turn: 3 * time.Second, Agents: []session.AgentTime{
 		{Agent: "c", Session: 2 * time.Second}, {Agent: "a", Session: 4 * time.Second}, {Agent: "b", Session: 3 * time.Second}}}, f.Times(),
 		"neither the second before the resumption counts, nor the one before a run is found cut off")
@@ -457,30 +458,30 @@ func TestFoldTimes(t *testing.T) {
 func TestFoldForkOfWorkflow(t *testing.T) {
 	at := time.Unix(100, 0)
 	var f session.Fold
-	apply := func(run, scope, name string, data agent.EventData) {
-		if _, ok := data.(*agent.Notice); !ok { // which is stored with the start before it
+	apply := func(run, scope, name string, data event.Data) {
+		if _, ok := data.(*event.Notice); !ok { // which is stored with the start before it
 			at = at.Add(time.Second)
 		}
-		f.Apply(&agent.Event{Seq: f.Seq + 1, TurnID: "t1", RunID: run, Scope: scope, Agent: name, Time: at, Data: data})
+		f.Apply(&event.Event{Seq: f.Seq + 1, TurnID: "t1", RunID: run, Scope: scope, Agent: name, Time: at, Data: data})
 	}
-	apply("u1", "", "user", &agent.User{})
-	apply("g1", "", "graph", &agent.HarnessStart{AgentID: "graph"})
-	apply("r1", "g1.1/a", "a", &agent.HarnessStart{AgentID: "a", Input: []byte(`1`)})
-	apply("r2", "g1.1/b", "b", &agent.HarnessStart{AgentID: "b"})
-	apply("r3", "r2.1/inner", "inner", &agent.HarnessStart{AgentID: "inner"})
-	apply("r1", "g1.1/a", "a", &agent.ToolCall{Name: "tool"})
-	apply("r4", "c1", "behind", &agent.HarnessStart{AgentID: "behind"})
+	apply("u1", "", "user", &event.User{})
+	apply("g1", "", "graph", &event.HarnessStart{AgentID: "graph"})
+	apply("r1", "g1.1/a", "a", &event.HarnessStart{AgentID: "a", Input: []byte(`1`)})
+	apply("r2", "g1.1/b", "b", &event.HarnessStart{AgentID: "b"})
+	apply("r3", "r2.1/inner", "inner", &event.HarnessStart{AgentID: "inner"})
+	apply("r1", "g1.1/a", "a", &event.ToolCall{Name: "tool"})
+	apply("r4", "c1", "behind", &event.HarnessStart{AgentID: "behind"})
 	require.Equal(t, []string{"", "g1.1/a", "g1.1/b", "r2.1/inner", "c1"}, f.Open())
 
 	at = at.Add(time.Hour)
-	apply("g2", "", "graph", &agent.HarnessStart{AgentID: "graph"})
-	apply("g2", "", "graph", &agent.Notice{Code: agent.NoticeForked})
+	apply("g2", "", "graph", &event.HarnessStart{AgentID: "graph"})
+	apply("g2", "", "graph", &event.Notice{Code: event.NoticeForked})
 	require.Equal(t, []string{"", "g1.1/a", "g1.1/b", "r2.1/inner"}, f.Open())
 	require.Equal(t, []string{"g1"}, f.Scope("").Run.Before)
 	require.EqualValues(t, 1, f.Scope("").Run.Since)
 
-	apply("r5", "g1.1/a", "a", &agent.HarnessStart{AgentID: "a"})
-	apply("r5", "g1.1/a", "a", &agent.Notice{Code: agent.NoticeForked})
+	apply("r5", "g1.1/a", "a", &event.HarnessStart{AgentID: "a"})
+	apply("r5", "g1.1/a", "a", &event.Notice{Code: event.NoticeForked})
 	require.Equal(t, []string{"", "g1.1/a", "g1.1/b", "r2.1/inner"}, f.Open(), "those beside it are there still")
 	run := f.Scope("g1.1/a").Run
 	require.Equal(t, []string{"r1"}, run.Before)
@@ -489,7 +490,7 @@ func TestFoldForkOfWorkflow(t *testing.T) {
 	require.Len(t, run.Pending, 1)
 	require.Equal(t, "r5", run.Pending[0].RunID, "its result is the new run's")
 	require.JSONEq(t, `1`, string(f.Scope("g1.1/a").Input))
-	apply("r5", "g1.1/a", "a", &agent.HarnessEnd{AgentID: "a", FinishReason: agent.FinishReasonStop})
+	apply("r5", "g1.1/a", "a", &event.HarnessEnd{AgentID: "a", FinishReason: event.FinishReasonStop})
 	for _, spent := range f.Times().Agents {
 		require.Less(t, spent.Session, time.Minute, "the time until the fork is not counted")
 	}
@@ -499,30 +500,30 @@ func TestFoldForkOfWorkflow(t *testing.T) {
 func TestInside(t *testing.T) {
 	var f session.Fold
 	seq := int64(0)
-	apply := func(run, scope, parent string, data agent.EventData) {
+	apply := func(run, scope, parent string, data event.Data) {
 		seq++
-		f.Apply(&agent.Event{Seq: seq, ID: fmt.Sprint("e", seq), TurnID: "t", RunID: run, Scope: scope, ParentID: parent, Agent: "a", Data: data})
+		f.Apply(&event.Event{Seq: seq, ID: fmt.Sprint("e", seq), TurnID: "t", RunID: run, Scope: scope, ParentID: parent, Agent: "a", Data: data})
 	}
-	end := func(reason agent.FinishReason) *agent.HarnessEnd { return &agent.HarnessEnd{FinishReason: reason} }
-	apply("u", "", "", &agent.User{})
-	apply("g", "", "u:user", &agent.HarnessStart{})
-	apply("x", "g.1/x", "g:harness_start", &agent.HarnessStart{})
-	apply("y", "g.1/y", "x:harness_end", &agent.HarnessStart{})
-	apply("z", "s", "call", &agent.HarnessStart{})
+	end := func(reason event.FinishReason) *event.HarnessEnd { return &event.HarnessEnd{FinishReason: reason} }
+	apply("u", "", "", &event.User{})
+	apply("g", "", "u:user", &event.HarnessStart{})
+	apply("x", "g.1/x", "g:harness_start", &event.HarnessStart{})
+	apply("y", "g.1/y", "x:harness_end", &event.HarnessStart{})
+	apply("z", "s", "call", &event.HarnessStart{})
 	require.Equal(t, []int{2, 1, 0}, []int{f.Inside("g"), f.Inside("call"), f.Inside("x")})
 	require.Equal(t, []string{"g", "call", ""}, []string{f.Opener("g.1/y"), f.Opener("s"), f.Opener("")})
 	require.True(t, f.Runs("g.1/x", "x"))
 	require.False(t, f.Runs("g.1/x", "y"))
-	apply("x", "g.1/x", "", end(agent.FinishReasonTransfer))
+	apply("x", "g.1/x", "", end(event.FinishReasonTransfer))
 	require.Equal(t, 1, f.Inside("g"), "between two runs")
-	apply("x2", "g.1/x", "x:harness_end", &agent.HarnessStart{})
+	apply("x2", "g.1/x", "x:harness_end", &event.HarnessStart{})
 	require.Equal(t, 2, f.Inside("g"))
-	apply("x2", "g.1/x", "", end(agent.FinishReasonStop))
-	apply("x2", "g.1/x", "", end(agent.FinishReasonCanceled)) // of a log that an earlier version wrote
-	apply("z", "s", "", end(agent.FinishReasonInputRequired))
+	apply("x2", "g.1/x", "", end(event.FinishReasonStop))
+	apply("x2", "g.1/x", "", end(event.FinishReasonCanceled)) // of a log that an earlier version wrote
+	apply("z", "s", "", end(event.FinishReasonInputRequired))
 	require.Equal(t, []int{1, 0}, []int{f.Inside("g"), f.Inside("call")})
 	require.True(t, f.Runs("s", "z"), "it waits")
 	require.False(t, f.Runs("g.1/x", "x2"))
-	apply("u2", "", "", &agent.User{})
+	apply("u2", "", "", &event.User{})
 	require.Zero(t, f.Inside("g"))
 }

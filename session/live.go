@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/option"
 )
 
@@ -170,7 +171,7 @@ func (l *Live) Acquire(ctx context.Context, key Key, owner Owner) (Lease, error)
 }
 
 // Append implements [Store].
-func (l *Live) Append(ctx context.Context, key Key, expectedSeq int64, lease Lease, events ...*agent.Event) error {
+func (l *Live) Append(ctx context.Context, key Key, expectedSeq int64, lease Lease, events ...*event.Event) error {
 	s := l.find(key)
 	if s == nil {
 		return l.underlying.Append(ctx, key, expectedSeq, lease, events...)
@@ -216,7 +217,7 @@ func (l *Live) end(key Key, lease Lease) {
 }
 
 // Fork implements [Store].
-func (l *Live) Fork(ctx context.Context, of Key, seq int64, to Key, events ...*agent.Event) error {
+func (l *Live) Fork(ctx context.Context, of Key, seq int64, to Key, events ...*event.Event) error {
 	err := l.underlying.Fork(ctx, of, seq, to, events...)
 	if s := l.find(to); err == nil && s != nil {
 		s.found(seq + int64(len(events)))
@@ -236,7 +237,7 @@ func (l *Live) Delete(ctx context.Context, key Key) error {
 // Publish implements [Tail]. Only the holder of the lease can publish: to a session
 // whose lease was not taken through this Live, or is lost, it returns an error that
 // is [agent.ErrConflict]. It waits for nobody.
-func (l *Live) Publish(_ context.Context, key Key, events ...*agent.Event) error {
+func (l *Live) Publish(_ context.Context, key Key, events ...*event.Event) error {
 	if err := CheckPartial(key, events); err != nil {
 		return err
 	}

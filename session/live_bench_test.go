@@ -9,18 +9,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
-func benchEvent(id string) *agent.Event {
-	return &agent.Event{ID: id, TurnID: "t1", RunID: "r1", Agent: "billing", Path: "support/billing", Time: time.Unix(1_800_000_000, 0).UTC(),
-		Data: &agent.Text{Content: "I see two charges of 24.90 on your card."}}
+func benchEvent(id string) *event.Event {
+	return &event.Event{ID: id, TurnID: "t1", RunID: "r1", Agent: "billing", Path: "support/billing", Time: time.Unix(1_800_000_000, 0).UTC(),
+		Data: &event.Text{Content: "I see two charges of 24.90 on your card."}}
 }
 
-func benchDelta(id string) *agent.Event {
+func benchDelta(id string) *event.Event {
 	e := benchEvent(id)
-	e.Partial, e.Data = true, &agent.Text{Content: " charges"}
+	e.Partial, e.Data = true, &event.Text{Content: " charges"}
 	return e
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -20,11 +20,11 @@ func ExampleNewLive() {
 
 	// What a runner does when it is given the Live as its store, with streaming.
 	lease, _ := live.Acquire(ctx, key, session.Self())
-	_ = live.Append(ctx, key, 0, lease, &agent.Event{Seq: 1, ID: "u", Data: &agent.User{}})
+	_ = live.Append(ctx, key, 0, lease, &event.Event{Seq: 1, ID: "u", Data: &event.User{}})
 	for _, word := range []string{"One ", "moment."} {
-		_ = live.Publish(ctx, key, &agent.Event{ID: "b", Partial: true, Data: &agent.Text{Content: word}})
+		_ = live.Publish(ctx, key, &event.Event{ID: "b", Partial: true, Data: &event.Text{Content: word}})
 	}
-	_ = live.Append(ctx, key, 1, lease, &agent.Event{Seq: 2, ID: "b", Data: &agent.Text{Content: "One moment."}})
+	_ = live.Append(ctx, key, 1, lease, &event.Event{Seq: 2, ID: "b", Data: &event.Text{Content: "One moment."}})
 
 	show := func(after string, n int) (last string) {
 		for entry, err := range live.Follow(ctx, key, after) {

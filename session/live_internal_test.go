@@ -12,21 +12,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // The tests in this file look at time and at what a Live holds.
 
-func liveText(id, words string) *agent.Event {
-	return &agent.Event{ID: id, TurnID: "t", RunID: "r", Agent: "a", Time: time.Now().UTC(), Data: &agent.Text{Content: words}}
+func liveText(id, words string) *event.Event {
+	return &event.Event{ID: id, TurnID: "t", RunID: "r", Agent: "a", Time: time.Now().UTC(), Data: &event.Text{Content: words}}
 }
 
-func liveDelta(id, words string) *agent.Event {
+func liveDelta(id, words string) *event.Event {
 	e := liveText(id, words)
 	e.Partial = true
 	return e
 }
 
-func liveAppend(t *testing.T, s Store, key Key, seq int64, lease Lease, e *agent.Event) {
+func liveAppend(t *testing.T, s Store, key Key, seq int64, lease Lease, e *event.Event) {
 	t.Helper()
 	e.Seq = seq + 1
 	require.NoError(t, s.Append(context.Background(), key, seq, lease, e))

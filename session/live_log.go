@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // LogReader reads a session's log for one follower, a page at a time, so that nothing
@@ -19,8 +20,8 @@ type LogReader struct {
 	// Seq is the position of the last event that was read, or the one to go on from.
 	Seq int64
 
-	room  []*agent.Event // of pages
-	page  []*agent.Event // those that follow Seq
+	room  []*event.Event // of pages
+	page  []*event.Event // those that follow Seq
 	last  logMark        // of the event at Seq
 	known bool           // that last is set
 }
@@ -31,12 +32,12 @@ type logMark struct {
 	time int64
 }
 
-func markOf(e *agent.Event) logMark { return logMark{e.ID, e.Time.UnixNano()} }
+func markOf(e *event.Event) logMark { return logMark{e.ID, e.Time.UnixNano()} }
 
 const logPage = 256
 
 // Next returns the event after Seq and moves on to it, or nil if the log ends there.
-func (r *LogReader) Next(ctx context.Context) (*agent.Event, error) {
+func (r *LogReader) Next(ctx context.Context) (*event.Event, error) {
 	if len(r.page) == 0 {
 		if err := r.load(ctx, r.Seq); err != nil {
 			return nil, err
@@ -112,22 +113,22 @@ func (r *LogReader) load(ctx context.Context, after int64) error {
 // event yet. It is for implementations of [Tail], which void such blocks when the turn
 // that streamed them has ended. The zero value has none.
 type OpenBlocks struct {
-	first   []*agent.Event // the first delta of each, oldest first
+	first   []*event.Event // the first delta of each, oldest first
 	settled map[string]struct{}
 }
 
 // Show takes in a partial event that is to be shown; the event must not change any
 // more. It reports false for one that comes after its block was completed or voided,
 // which must not be shown.
-func (b *OpenBlocks) Show(e *agent.Event) bool {
+func (b *OpenBlocks) Show(e *event.Event) bool {
 	if e.ID == "" {
 		return true
 	}
 	switch d := e.Data.(type) {
-	case *agent.Discard:
+	case *event.Discard:
 		b.void(d.IDs)
 		return true
-	case *agent.Notice:
+	case *event.Notice:
 		return true
 	}
 	for _, first := range b.first {
@@ -144,17 +145,17 @@ func (b *OpenBlocks) Show(e *agent.Event) bool {
 
 // Settle takes in a stored event: its block is complete, or the blocks are void that
 // it names.
-func (b *OpenBlocks) Settle(e *agent.Event) {
+func (b *OpenBlocks) Settle(e *event.Event) {
 	switch d := e.Data.(type) {
-	case *agent.Discard:
+	case *event.Discard:
 		b.void(d.IDs)
-	case *agent.Text, *agent.Reasoning, *agent.ToolCall, *agent.ToolProgress, *agent.ToolResult:
+	case *event.Text, *event.Reasoning, *event.ToolCall, *event.ToolProgress, *event.ToolResult:
 		b.void([]string{e.ID})
 	}
 }
 
 func (b *OpenBlocks) void(ids []string) {
-	b.first = slices.DeleteFunc(b.first, func(e *agent.Event) bool { return slices.Contains(ids, e.ID) })
+	b.first = slices.DeleteFunc(b.first, func(e *event.Event) bool { return slices.Contains(ids, e.ID) })
 	for _, id := range ids {
 		if b.settled == nil {
 			b.settled = make(map[string]struct{})
@@ -169,17 +170,17 @@ const CodeInterrupted = "interrupted"
 
 // Discard returns the partial events that void the open blocks, one for each run, and
 // forgets all blocks: the turn is over.
-func (b *OpenBlocks) Discard(now time.Time) []*agent.Event {
-	var out []*agent.Event
+func (b *OpenBlocks) Discard(now time.Time) []*event.Event {
+	var out []*event.Event
 	for _, first := range b.first {
-		i := slices.IndexFunc(out, func(e *agent.Event) bool { return e.RunID == first.RunID })
+		i := slices.IndexFunc(out, func(e *event.Event) bool { return e.RunID == first.RunID })
 		if i < 0 {
 			i = len(out)
-			out = append(out, &agent.Event{ID: first.ID + ":discard", TurnID: first.TurnID, RunID: first.RunID, Scope: first.Scope,
+			out = append(out, &event.Event{ID: first.ID + ":discard", TurnID: first.TurnID, RunID: first.RunID, Scope: first.Scope,
 				Agent: first.Agent, Path: first.Path, Time: now.UTC(), Partial: true, Attempt: first.Attempt,
-				Data: &agent.Discard{Code: CodeInterrupted, Message: "the turn was cut off before this was complete"}})
+				Data: &event.Discard{Code: CodeInterrupted, Message: "the turn was cut off before this was complete"}})
 		}
-		d := out[i].Data.(*agent.Discard)
+		d := out[i].Data.(*event.Discard)
 		d.IDs = append(d.IDs, first.ID)
 	}
 	*b = OpenBlocks{}
@@ -188,7 +189,7 @@ func (b *OpenBlocks) Discard(now time.Time) []*agent.Event {
 
 // CheckPartial reports what forbids to publish events: one without payload, one that
 // is not partial or has a position, a control value. Tails call it first.
-func CheckPartial(key Key, events []*agent.Event) error {
+func CheckPartial(key Key, events []*event.Event) error {
 	for _, e := range events {
 		switch {
 		case e == nil || e.Data == nil:
@@ -197,7 +198,7 @@ func CheckPartial(key Key, events []*agent.Event) error {
 			return fmt.Errorf("session %s: event %s is not partial: only deltas are published: %w", key, e.ID, agent.ErrBadInput)
 		}
 		switch e.Data.(type) {
-		case *agent.Continue, *agent.Finish:
+		case *event.Continue, *event.Finish:
 			return fmt.Errorf("session %s: a %s event is never shown: %w", key, e.Type(), agent.ErrBadInput)
 		}
 	}
@@ -205,18 +206,18 @@ func CheckPartial(key Key, events []*agent.Event) error {
 }
 
 // partSize estimates what a partial event takes in memory.
-func partSize(e *agent.Event) int {
+func partSize(e *event.Event) int {
 	const envelope = 320
 	switch d := e.Data.(type) {
-	case *agent.Text:
+	case *event.Text:
 		return envelope + len(d.Content)
-	case *agent.Reasoning:
+	case *event.Reasoning:
 		return envelope + len(d.Content)
-	case *agent.ToolCall:
+	case *event.ToolCall:
 		return envelope + len(d.Input)
-	case *agent.ToolProgress:
+	case *event.ToolProgress:
 		return envelope + len(d.Content)
-	case *agent.ToolResult:
+	case *event.ToolResult:
 		return envelope + len(d.Output)
 	}
 	return 2 * envelope

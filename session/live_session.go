@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // liveSession is what a [Live] holds of one session.
@@ -34,7 +34,7 @@ const unknown = -1
 
 type livePart struct {
 	at    Position
-	event *agent.Event
+	event *event.Event
 	size  int
 }
 
@@ -62,7 +62,7 @@ func (s *liveSession) advance(seq int64) {
 }
 
 // add shows a partial event, which must be the session's own.
-func (s *liveSession) add(l *Live, e *agent.Event) {
+func (s *liveSession) add(l *Live, e *event.Event) {
 	s.part++
 	p := livePart{Position{s.seq, s.part}, e, partSize(e)}
 	s.parts = append(s.parts, p)
@@ -135,7 +135,7 @@ func (s *liveSession) appends() {
 }
 
 // appended ends what appends began; events is nil if nothing was stored.
-func (s *liveSession) appended(events []*agent.Event) {
+func (s *liveSession) appended(events []*event.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.appending--
@@ -174,13 +174,13 @@ func (s *liveSession) looks() (version uint64, ok bool) {
 }
 
 // publish reports whether anybody of this process holds the lease.
-func (s *liveSession) publish(l *Live, events []*agent.Event) bool {
+func (s *liveSession) publish(l *Live, events []*event.Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lease == 0 {
 		return false
 	}
-	own := make([]agent.Event, len(events)) // the caller's may change
+	own := make([]event.Event, len(events)) // the caller's may change
 	for i, e := range events {
 		own[i] = *e
 		if s.blocks.Show(&own[i]) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // Memory is a store in the process's memory. The zero value is not usable.
@@ -90,7 +91,7 @@ type memoryRecord struct {
 	id   string
 	run  *memoryRun
 	nano int64
-	data agent.EventData
+	data event.Data
 }
 
 type memoryRun struct {
@@ -139,8 +140,8 @@ func (m *Memory) createSession(key Key) *memorySession {
 }
 
 // Load implements [Store]. It holds no lock while it yields.
-func (m *Memory) Load(ctx context.Context, key Key, after int64) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func (m *Memory) Load(ctx context.Context, key Key, after int64) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		if err := ctx.Err(); err != nil {
 			yield(nil, err)
 			return
@@ -174,7 +175,7 @@ func (s *memorySession) length() int64 {
 
 // yield yields own events between two positions, the second included. It holds no
 // lock while it does.
-func (s *memorySession) yield(ctx context.Context, after, until int64, yield func(*agent.Event, error) bool) bool {
+func (s *memorySession) yield(ctx context.Context, after, until int64, yield func(*event.Event, error) bool) bool {
 	s.mu.Lock()
 	pages := s.pages
 	// The last page may grow under our hands; its length here is the snapshot.
@@ -216,8 +217,8 @@ func locate(n int64) (page, index int) {
 	return smallPages + int(n/largePage), int(n % largePage)
 }
 
-func (r *memoryRecord) event(seq int64) *agent.Event {
-	e := &agent.Event{Seq: seq, ID: r.id, TurnID: r.run.turnID, RunID: r.run.runID, Scope: r.run.scope,
+func (r *memoryRecord) event(seq int64) *event.Event {
+	e := &event.Event{Seq: seq, ID: r.id, TurnID: r.run.turnID, RunID: r.run.runID, Scope: r.run.scope,
 		Agent: r.run.agent, Path: r.run.path, Attempt: r.run.attempt, Data: r.data}
 	if r.nano != noTime {
 		e.Time = time.Unix(0, r.nano).UTC()
@@ -229,7 +230,7 @@ func (r *memoryRecord) event(seq int64) *agent.Event {
 }
 
 // Append implements [Store].
-func (m *Memory) Append(ctx context.Context, key Key, expectedSeq int64, lease Lease, events ...*agent.Event) error {
+func (m *Memory) Append(ctx context.Context, key Key, expectedSeq int64, lease Lease, events ...*event.Event) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -253,7 +254,7 @@ func (m *Memory) Append(ctx context.Context, key Key, expectedSeq int64, lease L
 	}
 	for _, e := range events {
 		s.add(e)
-		if st, ok := e.Data.(*agent.State); ok {
+		if st, ok := e.Data.(*event.State); ok {
 			m.mu.Lock()
 			m.share(key, st.Delta)
 			m.mu.Unlock()
@@ -268,7 +269,7 @@ func lost(key Key) error {
 }
 
 // place returns where the event stands, shared with earlier events where it can.
-func (s *memorySession) place(e *agent.Event) *memoryPlace {
+func (s *memorySession) place(e *event.Event) *memoryPlace {
 	p := memoryPlace{e.Scope, e.Agent, e.Path}
 	for _, known := range s.places {
 		if *known == p {
@@ -285,7 +286,7 @@ func (s *memorySession) place(e *agent.Event) *memoryPlace {
 	return fresh
 }
 
-func (s *memorySession) add(e *agent.Event) {
+func (s *memorySession) add(e *event.Event) {
 	if r := s.run; r == nil || r.runID != e.RunID || r.turnID != e.TurnID || r.scope != e.Scope || r.agent != e.Agent || r.path != e.Path || r.attempt != e.Attempt || e.ParentID != "" {
 		s.run = &memoryRun{turnID: e.TurnID, runID: e.RunID, parentID: e.ParentID, attempt: e.Attempt, first: e.Seq,
 			memoryPlace: s.place(e)}
@@ -358,7 +359,7 @@ func (m *Memory) Acquire(ctx context.Context, key Key, _ Owner) (Lease, error) {
 }
 
 // Fork implements [Store].
-func (m *Memory) Fork(ctx context.Context, of Key, seq int64, to Key, events ...*agent.Event) error {
+func (m *Memory) Fork(ctx context.Context, of Key, seq int64, to Key, events ...*event.Event) error {
 	if err := cmp.Or(ctx.Err(), CheckEvents(to, seq, events)); err != nil {
 		return err
 	}
@@ -381,7 +382,7 @@ func (m *Memory) Fork(ctx context.Context, of Key, seq int64, to Key, events ...
 		return fmt.Errorf("session %s exists already: %w", to, agent.ErrConflict)
 	}
 	for _, e := range events {
-		if st, ok := e.Data.(*agent.State); ok {
+		if st, ok := e.Data.(*event.State); ok {
 			m.share(to, st.Delta)
 		}
 	}

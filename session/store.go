@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // Key names a session.
@@ -119,12 +120,12 @@ func (p Page) Check() error {
 type Store interface {
 	// Load yields the events after a position, oldest first. A session that does
 	// not exist has no events.
-	Load(ctx context.Context, key Key, after int64) iter.Seq2[*agent.Event, error]
+	Load(ctx context.Context, key Key, after int64) iter.Seq2[*event.Event, error]
 	// Append stores events whose Seq are expectedSeq+1 and so on, all or none. It
 	// returns an error that is [agent.ErrConflict] when the log is not at
 	// expectedSeq or the lease is no longer the current one. State events write
 	// through to the user's and the app's state in the same transaction.
-	Append(ctx context.Context, key Key, expectedSeq int64, lease Lease, events ...*agent.Event) error
+	Append(ctx context.Context, key Key, expectedSeq int64, lease Lease, events ...*event.Event) error
 	// Acquire takes the session's lease, or returns an error that is
 	// [agent.ErrSessionBusy].
 	Acquire(ctx context.Context, key Key, owner Owner) (Lease, error)
@@ -140,7 +141,7 @@ type Store interface {
 	// before; deleting it leaves a fork all it shares. It returns an error that is [agent.ErrBadInput]
 	// when there is no such session or position, and [agent.ErrConflict] when the
 	// new session exists already: it has events, is a fork, or is leased.
-	Fork(ctx context.Context, of Key, seq int64, to Key, events ...*agent.Event) error
+	Fork(ctx context.Context, of Key, seq int64, to Key, events ...*event.Event) error
 	// SharedState returns the keys with the prefixes "user:" and "app:" that the
 	// session's user and app have.
 	SharedState(ctx context.Context, key Key) (map[string]any, error)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // Tail lets others follow sessions while they run: in another request, in another
@@ -17,7 +18,7 @@ type Tail interface {
 	// Publish shows partial events of the turn under way to those who follow. They
 	// are never stored. Who cannot show them loses them: the complete event follows
 	// when it is stored.
-	Publish(ctx context.Context, key Key, events ...*agent.Event) error
+	Publish(ctx context.Context, key Key, events ...*event.Event) error
 	// Follow yields what came after an entry, "" being the beginning, and then what
 	// comes, until the context ends; its error is then the last that is yielded. Stored
 	// events come in the order of the log, each once. The session need not exist yet.
@@ -30,7 +31,7 @@ type Entry struct {
 	// what a server sends as the id of a server-sent event, so that it comes back as
 	// Last-Event-ID (WHATWG HTML, section 9.2).
 	ID    string
-	Event *agent.Event
+	Event *event.Event
 }
 
 // Position is a place in what followers of a session see. The stored event of

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -26,8 +27,8 @@ import (
 // wordsOnly withholds all events but words from what is further out.
 type wordsOnly struct{ agent.Passthrough }
 
-func (wordsOnly) Turn(ctx context.Context, _ agent.TurnInfo, next agent.TurnFunc) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func (wordsOnly) Turn(ctx context.Context, _ agent.TurnInfo, next agent.TurnFunc) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		for e, err := range next(ctx) {
 			if (err != nil || e.Text() != "") && !yield(e, err) {
 				return
@@ -68,12 +69,12 @@ func TestEventsThatAreWithheld(t *testing.T) {
 }
 
 // silent makes an agent without a model that yields this, a minute later.
-func silent(t *testing.T, name string, data agent.EventData, below ...agent.Agent) agent.Agent {
+func silent(t *testing.T, name string, data event.Data, below ...agent.Agent) agent.Agent {
 	t.Helper()
-	a, err := agent.New(name, "Says one thing.", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	a, err := agent.New(name, "Says one thing.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			time.Sleep(time.Minute)
-			yield(&agent.Event{Data: data}, nil)
+			yield(&event.Event{Data: data}, nil)
 		}
 	}, agent.WithSubAgents(below...))
 	require.NoError(t, err)
@@ -84,11 +85,11 @@ func silent(t *testing.T, name string, data agent.EventData, below ...agent.Agen
 // and last as long as they did.
 func TestInnerRunsWithoutCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		second := silent(t, "second", &agent.Text{Content: "Noon."})
-		first := silent(t, "first", &agent.Transfer{From: "first", To: "second", Outcome: agent.TransferCommitted}, second)
-		alone := silent(t, "alone", &agent.Text{Content: "One."})
-		outer, err := agent.New("outer", "Asks another.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-			return func(yield func(*agent.Event, error) bool) {
+		second := silent(t, "second", &event.Text{Content: "Noon."})
+		first := silent(t, "first", &event.Transfer{From: "first", To: "second", Outcome: event.TransferCommitted}, second)
+		alone := silent(t, "alone", &event.Text{Content: "One."})
+		outer, err := agent.New("outer", "Asks another.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+			return func(yield func(*event.Event, error) bool) {
 				for e, err := range inv.Runtime().Run(ctx, alone, inv.RunID()+":harness_start", llm.Content{Text: "say"}) {
 					if !yield(e, err) {
 						return
@@ -127,12 +128,12 @@ type store struct {
 	starts map[string]trace.SpanContext
 }
 
-func (s *store) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+func (s *store) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range events {
 		switch e.Data.(type) {
-		case *agent.HarnessStart, *agent.HarnessEnd:
+		case *event.HarnessStart, *event.HarnessEnd:
 			s.starts[e.Type()+" "+e.Agent] = trace.SpanContextFromContext(ctx)
 		}
 	}
@@ -163,8 +164,8 @@ func TestBreakingOffAfterTheTurnBefore(t *testing.T) {
 	ctx, key := context.Background(), session.ID("s1")
 	s := scripted.New().Add("support", scripted.Reply(scripted.Text("I ", "see.")))
 	b := newBench(t, newAgent(t, s, "support"), nil, runner.WithStreaming())
-	until(b.runner.Run(ctx, key, llm.UserText(question)), func(e *agent.Event) bool { return e.Partial })
-	until(b.runner.Run(ctx, key, llm.UserText(question)), func(e *agent.Event) bool { return e.Type() == agent.TypeHarnessStart })
+	until(b.runner.Run(ctx, key, llm.UserText(question)), func(e *event.Event) bool { return e.Partial })
+	until(b.runner.Run(ctx, key, llm.UserText(question)), func(e *event.Event) bool { return e.Type() == event.TypeHarnessStart })
 	require.Equal(t, `invoke_workflow support broken off
   invoke_agent support broken off
     chat support broken off
@@ -183,20 +184,20 @@ func recorded(t *testing.T) (agent.Interceptor, *tracetest.SpanRecorder) {
 
 // What lies inside of the interceptor may fail in ways of its own.
 func TestTurnsThatGoWrong(t *testing.T) {
-	start := &agent.Event{Seq: 1, TurnID: "t", RunID: "r", Agent: "a", Path: "a", Data: &agent.HarnessStart{AgentID: "a"}}
-	failed := &agent.Event{Seq: 2, TurnID: "t", RunID: "r", Agent: "a", Path: "a", Data: &agent.HarnessEnd{AgentID: "a", FinishReason: agent.FinishReasonError}}
+	start := &event.Event{Seq: 1, TurnID: "t", RunID: "r", Agent: "a", Path: "a", Data: &event.HarnessStart{AgentID: "a"}}
+	failed := &event.Event{Seq: 2, TurnID: "t", RunID: "r", Agent: "a", Path: "a", Data: &event.HarnessEnd{AgentID: "a", FinishReason: event.FinishReasonError}}
 	for name, c := range map[string]struct {
-		events []*agent.Event
+		events []*event.Event
 		panics bool
 		want   string
 	}{
-		"a panic":              {[]*agent.Event{start}, true, "invoke_workflow a !panic\n  invoke_agent a !panic\n"},
-		"an end without error": {[]*agent.Event{start, failed}, false, "invoke_workflow a\n  invoke_agent a error !_OTHER\n"},
+		"a panic":              {[]*event.Event{start}, true, "invoke_workflow a !panic\n  invoke_agent a !panic\n"},
+		"an end without error": {[]*event.Event{start, failed}, false, "invoke_workflow a\n  invoke_agent a error !_OTHER\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i, spans := recorded(t)
-			turn := i.Turn(context.Background(), agent.TurnInfo{Root: "a"}, func(context.Context) iter.Seq2[*agent.Event, error] {
-				return func(yield func(*agent.Event, error) bool) {
+			turn := i.Turn(context.Background(), agent.TurnInfo{Root: "a"}, func(context.Context) iter.Seq2[*event.Event, error] {
+				return func(yield func(*event.Event, error) bool) {
 					for _, e := range c.events {
 						yield(e, nil)
 					}
@@ -226,9 +227,9 @@ func TestCallsAfterTheTurn(t *testing.T) {
 	require.NoError(t, err)
 	inv := agent.NewInvocation(agent.InvocationParams{Node: r.Tree().Root(), RunID: "r1"})
 	var late context.Context
-	turn := i.Turn(context.Background(), agent.TurnInfo{Root: "a"}, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+	turn := i.Turn(context.Background(), agent.TurnInfo{Root: "a"}, func(ctx context.Context) iter.Seq2[*event.Event, error] {
 		late = ctx
-		return func(func(*agent.Event, error) bool) {}
+		return func(func(*event.Event, error) bool) {}
 	})
 	_, err = collect(turn)
 	require.NoError(t, err)

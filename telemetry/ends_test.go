@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -22,7 +23,7 @@ import (
 )
 
 // until takes a turn's events until one of them is enough.
-func until(turn func(func(*agent.Event, error) bool), enough func(*agent.Event) bool) {
+func until(turn func(func(*event.Event, error) bool), enough func(*event.Event) bool) {
 	for e, err := range turn {
 		if err != nil || enough(e) {
 			return
@@ -32,31 +33,31 @@ func until(turn func(func(*agent.Event, error) bool), enough func(*agent.Event) 
 
 func TestBreakingOff(t *testing.T) {
 	for name, c := range map[string]struct {
-		enough func(*agent.Event) bool
+		enough func(*event.Event) bool
 		want   string
 	}{
-		"in an answer": {func(e *agent.Event) bool { return e.Partial }, `invoke_workflow support broken off
+		"in an answer": {func(e *event.Event) bool { return e.Partial }, `invoke_workflow support broken off
   invoke_agent support transfer -> billing
     chat support tool_calls
   execute_tool transfer_to_agent
   invoke_agent billing broken off
     chat billing broken off
 `},
-		"at the end of a run": {func(e *agent.Event) bool { return e.Type() == agent.TypeHarnessEnd }, `invoke_workflow support broken off
+		"at the end of a run": {func(e *event.Event) bool { return e.Type() == event.TypeHarnessEnd }, `invoke_workflow support broken off
   invoke_agent support transfer -> billing
     chat support tool_calls
   execute_tool transfer_to_agent
 `},
-		"at the first event": {func(*agent.Event) bool { return true }, `invoke_workflow support broken off
+		"at the first event": {func(*event.Event) bool { return true }, `invoke_workflow support broken off
 `},
-		"at the answer": {func(e *agent.Event) bool { return e.Text() != "" && !e.Partial }, `invoke_workflow support broken off
+		"at the answer": {func(e *event.Event) bool { return e.Text() != "" && !e.Partial }, `invoke_workflow support broken off
   invoke_agent support transfer -> billing
     chat support tool_calls
   execute_tool transfer_to_agent
   invoke_agent billing broken off
     chat billing stop
 `},
-		"when all is said": {func(e *agent.Event) bool { return e.Type() == agent.TypeHarnessEnd && e.Agent == "billing" }, `invoke_workflow support
+		"when all is said": {func(e *event.Event) bool { return e.Type() == event.TypeHarnessEnd && e.Agent == "billing" }, `invoke_workflow support
   invoke_agent support transfer -> billing
     chat support tool_calls
   execute_tool transfer_to_agent
@@ -232,7 +233,7 @@ func TestTheConsumerPanics(t *testing.T) {
 	s := scripted.New().Add("support", scripted.Reply(scripted.Text("Hello.")))
 	b := newBench(t, newAgent(t, s, "support"), nil, runner.WithStreaming())
 	require.PanicsWithValue(t, "oh", func() {
-		until(b.runner.Run(context.Background(), session.ID("s1"), llm.UserText(question)), func(e *agent.Event) bool {
+		until(b.runner.Run(context.Background(), session.ID("s1"), llm.UserText(question)), func(e *event.Event) bool {
 			if e.Partial {
 				panic("oh")
 			}
@@ -277,16 +278,16 @@ invoke_workflow support
 // A run that was cut off goes on without another event of its start.
 func TestResumeAfterABreak(t *testing.T) {
 	ctx, key := context.Background(), session.ID("s1")
-	plain, err := agent.New("plain", "Has no model.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
-			yield(&agent.Event{Data: &agent.Text{Content: "Hello."}}, nil)
+	plain, err := agent.New("plain", "Has no model.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.Text{Content: "Hello."}}, nil)
 		}
 	})
 	require.NoError(t, err)
 	s := scripted.New().Add("support", scripted.Reply(scripted.Call("lookup", `{}`)), scripted.Reply(to("plain")))
 	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(newTool(t, "lookup", ok)), llmagent.WithSubAgents(plain)), nil)
-	until(b.runner.Run(ctx, key, llm.UserText(question)), func(e *agent.Event) bool { return e.Type() == agent.TypeToolResult })
-	until(b.runner.Resume(ctx, key), func(e *agent.Event) bool { return e.Type() == agent.TypeHarnessStart })
+	until(b.runner.Run(ctx, key, llm.UserText(question)), func(e *event.Event) bool { return e.Type() == event.TypeToolResult })
+	until(b.runner.Resume(ctx, key), func(e *event.Event) bool { return e.Type() == event.TypeHarnessStart })
 	_, err = collect(b.runner.Resume(ctx, key))
 	require.NoError(t, err)
 	require.Equal(t, `invoke_workflow support broken off

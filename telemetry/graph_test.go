@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/session"
 )
@@ -17,9 +18,9 @@ import (
 // graph is itself a node; the calls of its model stand in it.
 func TestNodesOfGraphs(t *testing.T) {
 	s := scripted.New().Add("writer", scripted.Reply(scripted.Text("Written."))).Add("judge", scripted.Reply(scripted.Text("Good.")))
-	plain, err := agent.New("plain", "", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
-			yield(&agent.Event{Data: &agent.Finish{Output: []byte("1")}}, nil)
+	plain, err := agent.New("plain", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.Finish{Output: []byte("1")}}, nil)
 		}
 	})
 	require.NoError(t, err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -65,11 +66,11 @@ func (b *bench) use(root agent.Agent, i agent.Interceptor, more ...runner.Option
 
 const question = "I was charged twice"
 
-func (b *bench) say(ctx context.Context, key session.Key) ([]*agent.Event, error) {
+func (b *bench) say(ctx context.Context, key session.Key) ([]*event.Event, error) {
 	return collect(b.runner.Run(ctx, key, llm.UserText(question)))
 }
 
-func collect(turn func(func(*agent.Event, error) bool)) (events []*agent.Event, err error) {
+func collect(turn func(func(*event.Event, error) bool)) (events []*event.Event, err error) {
 	for e, failed := range turn {
 		if failed != nil {
 			err = failed

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
@@ -90,8 +91,8 @@ func TestAgentsOfTheirOwnKind(t *testing.T) {
 	helper := newAgent(t, s, "helper")
 	model := s.Model("remote")
 	var seen []trace.SpanContext
-	remote, err := agent.New("remote", "Calls far away.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	remote, err := agent.New("remote", "Calls far away.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			seen = append(seen, trace.SpanContextFromContext(ctx))
 			mine := trace.SpanFromContext(ctx)
 			mine.SetAttributes()
@@ -113,7 +114,7 @@ func TestAgentsOfTheirOwnKind(t *testing.T) {
 					return
 				}
 			}
-			yield(&agent.Event{Data: &agent.Text{Content: "Hello from far away."}}, nil)
+			yield(&event.Event{Data: &event.Text{Content: "Hello from far away."}}, nil)
 		}
 	})
 	require.NoError(t, err)
@@ -139,10 +140,10 @@ func TestAgentsOfTheirOwnKind(t *testing.T) {
 func TestAnInnerAgentWithoutCalls(t *testing.T) {
 	for name, say := range map[string]bool{"that speaks": true, "that says nothing": false} {
 		t.Run(name, func(t *testing.T) {
-			clock, err := agent.New("clock", "Tells the time.", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-				return func(yield func(*agent.Event, error) bool) {
+			clock, err := agent.New("clock", "Tells the time.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+				return func(yield func(*event.Event, error) bool) {
 					if say {
-						yield(&agent.Event{Data: &agent.Text{Content: "Noon."}}, nil)
+						yield(&event.Event{Data: &event.Text{Content: "Noon."}}, nil)
 					}
 				}
 			})
@@ -170,8 +171,8 @@ func TestAnInnerAgentWithSpansOfItsOwn(t *testing.T) {
 	s := scripted.New().
 		Add("support", scripted.Reply(scripted.Call("thinker", `{"input":"think"}`)), scripted.Reply(scripted.Text("Done."))).
 		Always("model", scripted.Reply(scripted.Text("Thought.")))
-	thinker, err := agent.New("thinker", "Thinks twice.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	thinker, err := agent.New("thinker", "Thinks twice.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			ask := func(ctx context.Context) {
 				for _, err := range inv.Runtime().Ask(ctx, inv, s.Model("model"), &llm.Request{Messages: []llm.Message{llm.UserText("Think.")}}) {
 					require.NoError(t, err)
@@ -181,7 +182,7 @@ func TestAnInnerAgentWithSpansOfItsOwn(t *testing.T) {
 			ctx, span := tracer.Start(ctx, "second thoughts")
 			defer span.End()
 			ask(ctx)
-			yield(&agent.Event{Data: &agent.Text{Content: "I thought."}}, nil)
+			yield(&event.Event{Data: &event.Text{Content: "I thought."}}, nil)
 		}
 	})
 	require.NoError(t, err)

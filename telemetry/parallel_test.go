@@ -11,7 +11,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -84,7 +84,7 @@ func TestBreakingOffAmongInnerAgents(t *testing.T) {
 		Add("left", scripted.Reply(scripted.Wait(two), scripted.Text("Le", "ft."))).
 		Add("right", scripted.Reply(scripted.Wait(two), scripted.Text("Ri", "ght.")))
 	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(agentTool(t, newAgent(t, s, "left")), agentTool(t, newAgent(t, s, "right")))), nil, runner.WithStreaming())
-	until(b.runner.Run(context.Background(), session.ID("s1"), llm.UserText(question)), func(e *agent.Event) bool { return e.Partial })
+	until(b.runner.Run(context.Background(), session.ID("s1"), llm.UserText(question)), func(e *event.Event) bool { return e.Partial })
 	require.Zero(t, b.spans.open())
 	tree := draw(t, b.spans.Ended(), byName)
 	require.Len(t, b.spans.Ended(), 9, tree)

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -46,7 +47,7 @@ func (t *turn) find(id string) *run {
 }
 
 // heard notes that a run has started.
-func (t *turn) heard(e *agent.Event) {
+func (t *turn) heard(e *event.Event) {
 	if e.Scope == "" {
 		t.finish = ""
 	}
@@ -100,7 +101,7 @@ func (t *turn) cause(r *run, parentID string) (parent trace.Span, under *call, c
 // spoke begins the span of a run that has made no call: that of an agent without
 // a model, or of one that goes on after a crash, whose start lies in an earlier
 // part of the turn.
-func (t *turn) spoke(e *agent.Event) {
+func (t *turn) spoke(e *event.Event) {
 	r := t.find(e.RunID)
 	if r == nil && e.Scope == "" {
 		r = t.add(&run{id: e.RunID, agent: e.Agent, path: e.Path}, e.TurnID)
@@ -179,7 +180,7 @@ func (t *turn) spend(r *run, u llm.Usage) {
 }
 
 // over ends a run's span as its event says.
-func (t *turn) over(e *agent.Event, d *agent.HarnessEnd) {
+func (t *turn) over(e *event.Event, d *event.HarnessEnd) {
 	if e.Scope == "" {
 		t.finish = d.FinishReason
 		t.agents.run.Store(nil)
@@ -197,7 +198,7 @@ func (t *turn) over(e *agent.Event, d *agent.HarnessEnd) {
 			r.span.SetAttributes(attribute.String(keyTarget, d.Target))
 		}
 	}
-	if d.FinishReason == agent.FinishReasonError || d.FinishReason == agent.FinishReasonLimit {
+	if d.FinishReason == event.FinishReasonError || d.FinishReason == event.FinishReasonLimit {
 		if r.failure == "" {
 			r.failure = otherError
 		}
@@ -210,7 +211,7 @@ func (t *turn) over(e *agent.Event, d *agent.HarnessEnd) {
 // measureNode records how long a node of a graph took, if the run is one's and began in
 // this part of the turn.
 func (t *turn) measureNode(r *run) {
-	graph := t.find(agent.Conductor(r.scope))
+	graph := t.find(event.ParentRun(r.scope))
 	if graph == nil || r.heard.IsZero() || !t.node.Enabled(t.ctx) {
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/telemetry"
@@ -72,11 +73,11 @@ func TestCallsOutsideOfATurn(t *testing.T) {
 		}
 	}
 	_, err = i.ToolCall(ctx, agent.ToolCallInfo{Invocation: inv, ID: "c1", Name: "refund", Input: json.RawMessage(`{}`)},
-		func(context.Context, json.RawMessage) (*agent.ToolResult, error) { return nil, context.Canceled })
+		func(context.Context, json.RawMessage) (*event.ToolResult, error) { return nil, context.Canceled })
 	require.ErrorIs(t, err, context.Canceled)
 	require.Panics(t, func() {
 		_, _ = i.ToolCall(ctx, agent.ToolCallInfo{Invocation: inv, ID: "c2", Name: "panic", Input: json.RawMessage(`{}`)},
-			func(context.Context, json.RawMessage) (*agent.ToolResult, error) { panic("oh") })
+			func(context.Context, json.RawMessage) (*event.ToolResult, error) { panic("oh") })
 	})
 	require.Equal(t, `chat support stop
 chat support stop

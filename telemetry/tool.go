@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // call is one call of a tool, around the runs of agents that it starts.
@@ -20,7 +21,7 @@ type call struct {
 // ToolCall implements agent.Interceptor: every call is a span below the run that
 // makes it. Only a transfer stands beside that run, because it belongs to neither
 // of the two agents.
-func (i *interceptor) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (res *agent.ToolResult, err error) {
+func (i *interceptor) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (res *event.ToolResult, err error) {
 	ctx, now := i.call(ctx, c)
 	how := panicked // unless it gets to say otherwise
 	defer func() { i.called(ctx, now, how, res, err) }()
@@ -64,7 +65,7 @@ func (i *interceptor) call(ctx context.Context, c agent.ToolCallInfo) (context.C
 	return context.WithValue(ctx, placeKey{i}, &now.place), now
 }
 
-func (i *interceptor) called(ctx context.Context, c *call, how ending, res *agent.ToolResult, err error) {
+func (i *interceptor) called(ctx context.Context, c *call, how ending, res *event.ToolResult, err error) {
 	if t := c.place.turn; t != nil {
 		t.stop(c, time.Now())
 	}

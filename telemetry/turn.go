@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // turn is what the spans of one turn share. Its methods are called by the
@@ -31,7 +32,7 @@ type turn struct {
 	calls  []*call         // likewise
 	ended  bool
 	err    error
-	finish agent.FinishReason // of the conversation's last run, "" while one is open
+	finish event.FinishReason // of the conversation's last run, "" while one is open
 	answer string             // the last words of the conversation; with content only
 }
 
@@ -55,8 +56,8 @@ func (i *interceptor) placeOf(ctx context.Context) place {
 
 // Turn implements agent.Interceptor: it puts the turn's span around the sequence
 // and reads off the events when runs begin and end.
-func (i *interceptor) Turn(ctx context.Context, info agent.TurnInfo, next agent.TurnFunc) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func (i *interceptor) Turn(ctx context.Context, info agent.TurnInfo, next agent.TurnFunc) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		ctx, t := i.begin(ctx, info)
 		how := panicked // unless it gets to say otherwise
 		defer func() { t.end(ctx, how) }()
@@ -108,7 +109,7 @@ func (t *turn) end(ctx context.Context, how ending) {
 		class, how = errorClass(ctx, t.err), completed
 	case how == panicked:
 		class = "panic"
-	case how == brokenOff && t.finish != "" && t.finish != agent.FinishReasonTransfer:
+	case how == brokenOff && t.finish != "" && t.finish != event.FinishReasonTransfer:
 		how = completed // somebody had answered
 	}
 	for n := len(t.runs) - 1; n >= 0; n-- { // inner ones first
@@ -150,7 +151,7 @@ func (i *interceptor) fail(span trace.Span, class string, err error) {
 }
 
 // see takes notice of what the turn yields.
-func (t *turn) see(e *agent.Event, err error) {
+func (t *turn) see(e *event.Event, err error) {
 	if err == nil && (e == nil || e.Partial) {
 		return
 	}
@@ -161,20 +162,20 @@ func (t *turn) see(e *agent.Event, err error) {
 		return
 	}
 	switch d := e.Data.(type) {
-	case *agent.HarnessStart:
+	case *event.HarnessStart:
 		t.heard(e)
-	case *agent.Text:
+	case *event.Text:
 		t.spoke(e)
 		if t.content && e.Scope == "" {
 			t.answer = d.Content
 		}
-	case *agent.Reasoning, *agent.ToolCall, *agent.Transfer:
+	case *event.Reasoning, *event.ToolCall, *event.Transfer:
 		t.spoke(e)
-	case *agent.Failure:
+	case *event.Failure:
 		if r := t.find(e.RunID); r != nil {
 			r.failure = d.Code
 		}
-	case *agent.HarnessEnd:
+	case *event.HarnessEnd:
 		t.over(e, d)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"path"
 	"regexp"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // Decision says whether a call may run. The greater one wins where several
@@ -93,7 +93,7 @@ func (r *compiledRule) matches(name string, args map[string]json.RawMessage) boo
 	}
 	for arg, re := range r.args {
 		value, ok := args[arg]
-		if !ok || !re.MatchString(agent.OutputText(value)) {
+		if !ok || !re.MatchString(event.OutputText(value)) {
 			return false
 		}
 	}

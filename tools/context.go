@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -96,12 +97,12 @@ func (c Context) Get(key string) (any, bool) {
 //
 // The value is kept as what its JSON is read back as, so that Get returns the
 // same before and after a restart: every number is a float64, a struct a map, and
-// what is nested deeper than [agent.MaxDepth] levels the text of its JSON.
+// what is nested deeper than [event.MaxDepth] levels the text of its JSON.
 func (c Context) Set(key string, value any) {
-	raw := agent.EncodeJSON(value)
+	raw := event.EncodeJSON(value)
 	var plain any = raw // until it is stored, where a notice tells that it is text
-	if !agent.TooDeep(raw) {
-		plain = agent.StoredValue(raw)
+	if !event.TooDeep(raw) {
+		plain = event.StoredValue(raw)
 	}
 	c.call.mu.Lock()
 	defer c.call.mu.Unlock()
@@ -125,7 +126,7 @@ func (c Context) Progress(content any) {
 	}
 	c.call.mu.Unlock()
 	if !drop {
-		c.call.Progress(agent.EncodeJSON(content))
+		c.call.Progress(event.EncodeJSON(content))
 	}
 }
 

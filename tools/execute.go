@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // Result is the outcome of one call.
@@ -69,7 +69,7 @@ func Execute(ctx context.Context, t Tool, info CallInfo, input json.RawMessage) 
 		return Result{}, err
 	}
 	if res.IsError && errors.Is(callCtx.Err(), context.DeadlineExceeded) {
-		res.Output = agent.EncodeJSON(fmt.Sprintf("the tool %s timed out after %s; its outcome is unknown", ti.Name, timeout))
+		res.Output = event.EncodeJSON(fmt.Sprintf("the tool %s timed out after %s; its outcome is unknown", ti.Name, timeout))
 	}
 	res.State = c.stateDelta()
 	return res, nil
@@ -102,7 +102,7 @@ func guarded(c Context, t Tool, info Info, input json.RawMessage) (res Result) {
 }
 
 func failed(message string) Result {
-	return Result{Output: agent.EncodeJSON(valid(message)), IsError: true}
+	return Result{Output: event.EncodeJSON(valid(message)), IsError: true}
 }
 
 func broken(info Info) Result {
@@ -114,14 +114,14 @@ func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 func encode(out any, limit int) json.RawMessage {
 	switch v := out.(type) {
 	case string:
-		return agent.EncodeJSON(capText(valid(v), limit))
+		return event.EncodeJSON(capText(valid(v), limit))
 	case json.RawMessage:
-		if !agent.TooDeep(v) && !json.Valid(v) { // what is too deep becomes text where it is stored
-			return agent.EncodeJSON(capText(valid(string(v)), limit))
+		if !event.TooDeep(v) && !json.Valid(v) { // what is too deep becomes text where it is stored
+			return event.EncodeJSON(capText(valid(string(v)), limit))
 		}
 		return capJSON(bytes.ToValidUTF8(v, []byte("\uFFFD")), limit)
 	}
-	return capJSON(agent.EncodeJSON(out), limit)
+	return capJSON(event.EncodeJSON(out), limit)
 }
 
 // capJSON turns a value that is too long into a string of its beginning.
@@ -132,7 +132,7 @@ func capJSON(v json.RawMessage, limit int) json.RawMessage {
 	if len(v) <= limit {
 		return v
 	}
-	return agent.EncodeJSON(capText(string(v), limit))
+	return event.EncodeJSON(capText(string(v), limit))
 }
 
 func capText(s string, limit int) string {

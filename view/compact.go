@@ -1,7 +1,7 @@
 package view
 
 import (
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -25,7 +25,7 @@ type dropped struct {
 // A group is a user's message, an answer with the results of all its calls, or a
 // line about a transfer: dropped as a whole or not at all. A compaction that
 // reaches less far than the one before it replaces its summary only.
-func (v *View) compact(c *agent.Compaction, seq int64) {
+func (v *View) compact(c *event.Compaction, seq int64) {
 	v.dropped.upTo = max(v.dropped.upTo, min(c.UpTo, seq))
 	v.dropped.summary, v.dropped.at = c.Summary, seq
 	v.dropped.tries++

@@ -8,13 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/view"
 )
 
 func (l *story) compact(who string, upTo int64, summary string) *story {
-	return l.add(who, "", &agent.Compaction{UpTo: upTo, Summary: summary})
+	return l.add(who, "", &event.Compaction{UpTo: upTo, Summary: summary})
 }
 
 // turn is one turn of support: a question, a call with its result, an answer.
@@ -22,7 +22,7 @@ func (l *story) compact(who string, upTo int64, summary string) *story {
 func (l *story) turn(n int) *story {
 	id := fmt.Sprint("c", n)
 	return l.user(fmt.Sprint("q", n)).start("support").call("support", id, "look", "{}").usage("support").result("support", id, "look", `"found"`).
-		text("support", fmt.Sprint("a", n)).usage("support").end("support", agent.FinishReasonStop)
+		text("support", fmt.Sprint("a", n)).usage("support").end("support", event.FinishReasonStop)
 }
 
 func shownTurn(n int) []string {
@@ -78,7 +78,7 @@ func TestCompaction(t *testing.T) {
 			v := view.New(tree(t).Node("support"), view.Full(), "")
 			for i, e := range c.log.events {
 				v.Apply(e)
-				if i > 0 && len(v.Pending()) == 0 && e.Type() != agent.TypeText && e.Type() != agent.TypeToolCall {
+				if i > 0 && len(v.Pending()) == 0 && e.Type() != event.TypeText && e.Type() != event.TypeToolCall {
 					v.Messages() // asking in between changes nothing
 				}
 			}
@@ -192,7 +192,7 @@ func TestOldest(t *testing.T) {
 			// The compaction drops just these, the user's last message aside.
 			before := render(v.Messages())
 			tokens, _ := v.Tokens()
-			v.Apply(&agent.Event{Seq: v.Seq() + 1, Agent: "support", Data: &agent.Compaction{UpTo: upTo}})
+			v.Apply(&event.Event{Seq: v.Seq() + 1, Agent: "support", Data: &event.Compaction{UpTo: upTo}})
 			got := render(v.Messages())
 			require.Equal(t, "user "+view.LeftOut, got[0])
 			kept := before[len(messages):]
@@ -219,7 +219,7 @@ func TestTokens(t *testing.T) {
 		}
 		return v.Tokens()
 	}
-	usage := func(who string, input int) { l.add(who, "", &agent.Usage{InputTokens: input}) }
+	usage := func(who string, input int) { l.add(who, "", &event.Usage{InputTokens: input}) }
 	messages, request := step(func() { l.user("12345") })
 	require.Equal(t, llm.MessageTokens+5, messages)
 	require.Zero(t, request, "nothing is known yet")
@@ -246,20 +246,20 @@ func TestTokens(t *testing.T) {
 
 	trimmed := view.New(tree(t).Node("support"), view.LastTurns(1), "")
 	for i := range 4 {
-		trimmed.Apply(&agent.Event{Seq: int64(2*i + 1), Data: &agent.User{Content: llm.Content{Text: "q"}}})
+		trimmed.Apply(&event.Event{Seq: int64(2*i + 1), Data: &event.User{Content: llm.Content{Text: "q"}}})
 		if _, request := trimmed.Tokens(); (request == 0) != (i != 1) {
 			t.Errorf("turn %d: %d tokens; nothing is known of a request that was trimmed", i, request)
 		}
-		trimmed.Apply(&agent.Event{Seq: int64(2*i + 2), Agent: "support", Data: &agent.Usage{InputTokens: 50}})
+		trimmed.Apply(&event.Event{Seq: int64(2*i + 2), Agent: "support", Data: &event.Usage{InputTokens: 50}})
 	}
 
 	plain := view.New(tree(t).Node("support"), view.Full(), "")
-	plain.Apply(&agent.Event{Seq: 1, Data: &agent.User{Content: llm.Content{Text: strings.Repeat("x", 100)}}})
+	plain.Apply(&event.Event{Seq: 1, Data: &event.User{Content: llm.Content{Text: strings.Repeat("x", 100)}}})
 	messages, _ = plain.Tokens()
 	require.Zero(t, messages, "it does not count unless it is told to")
 	estimated := view.New(tree(t).Node("support"), view.Full(), "")
 	estimated.Count(nil)
-	estimated.Apply(&agent.Event{Seq: 1, Data: &agent.User{Content: llm.Content{Text: strings.Repeat("x", 100)}}})
+	estimated.Apply(&event.Event{Seq: 1, Data: &event.User{Content: llm.Content{Text: strings.Repeat("x", 100)}}})
 	messages, _ = estimated.Tokens()
 	require.Equal(t, 25+llm.MessageTokens, messages)
 }

@@ -8,6 +8,7 @@ import (
 	"log"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/view"
 )
@@ -15,8 +16,8 @@ import (
 // What billing's model sees of a conversation that support began, under three
 // policies. Hand-overs are left out, other agents' words have their names.
 func ExampleView() {
-	silent := func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(func(*agent.Event, error) bool) {}
+	silent := func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(func(*event.Event, error) bool) {}
 	}
 	billing, err := agent.New("billing", "Refunds", silent)
 	if err != nil {
@@ -30,16 +31,16 @@ func ExampleView() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	said := []*agent.Event{
-		{Agent: "user", Data: &agent.User{Content: llm.Content{Text: "I was charged twice"}}},
-		{Agent: "support", Data: &agent.HarnessStart{AgentID: "support"}},
-		{Agent: "support", Data: &agent.Text{Content: "Let me look."}},
-		{Agent: "support", ID: "c1", Data: &agent.ToolCall{Name: "charges", Input: json.RawMessage(`{"of":"ann"}`)}},
-		{Agent: "support", ID: "c1", Data: &agent.ToolResult{Name: "charges", Output: json.RawMessage(`"two of 19"`)}},
-		{Agent: "support", ID: "c2", Data: &agent.ToolCall{Name: agent.TransferTool, Input: json.RawMessage(`{"agent_name":"billing"}`)}},
-		{Agent: "support", ID: "c2", Data: &agent.ToolResult{Name: agent.TransferTool, Output: json.RawMessage(`"Transferred to billing."`)}},
-		{Agent: "support", Data: &agent.Transfer{From: "support", To: "billing", ToolCallID: "c2", Outcome: agent.TransferCommitted}},
-		{Agent: "support", Data: &agent.HarnessEnd{AgentID: "support", FinishReason: agent.FinishReasonTransfer, Target: "billing"}},
+	said := []*event.Event{
+		{Agent: "user", Data: &event.User{Content: llm.Content{Text: "I was charged twice"}}},
+		{Agent: "support", Data: &event.HarnessStart{AgentID: "support"}},
+		{Agent: "support", Data: &event.Text{Content: "Let me look."}},
+		{Agent: "support", ID: "c1", Data: &event.ToolCall{Name: "charges", Input: json.RawMessage(`{"of":"ann"}`)}},
+		{Agent: "support", ID: "c1", Data: &event.ToolResult{Name: "charges", Output: json.RawMessage(`"two of 19"`)}},
+		{Agent: "support", ID: "c2", Data: &event.ToolCall{Name: agent.TransferTool, Input: json.RawMessage(`{"agent_name":"billing"}`)}},
+		{Agent: "support", ID: "c2", Data: &event.ToolResult{Name: agent.TransferTool, Output: json.RawMessage(`"Transferred to billing."`)}},
+		{Agent: "support", Data: &event.Transfer{From: "support", To: "billing", ToolCallID: "c2", Outcome: event.TransferCommitted}},
+		{Agent: "support", Data: &event.HarnessEnd{AgentID: "support", FinishReason: event.FinishReasonTransfer, Target: "billing"}},
 	}
 	for _, name := range []string{"full", "text_only", "own"} {
 		policy, err := view.Parse(name)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // Policy says how much of the conversation an agent's model sees. The zero
@@ -15,7 +16,7 @@ type Policy struct {
 	turns     int // 0: all
 	hideFacts bool
 	hideOther bool
-	keep      func(*agent.Event) bool
+	keep      func(*event.Event) bool
 	redact    func(string) string
 }
 
@@ -36,7 +37,7 @@ func LastTurns(n int) Policy { return Policy{turns: max(n, 1)} }
 
 // Func shows of other agents' events only those that keep allows. keep must be
 // a pure function of the event.
-func Func(keep func(e *agent.Event) bool) Policy { return Policy{keep: keep} }
+func Func(keep func(e *event.Event) bool) Policy { return Policy{keep: keep} }
 
 // ApplyEdge implements agent.EdgeOption.
 func (p Policy) ApplyEdge(e *agent.Edge) { e.History = p }
@@ -71,7 +72,7 @@ func Parse(s string) (Policy, error) {
 	return Policy{}, fmt.Errorf("view %q: full, text_only, own or last_turns:N are known, with N from 1", s)
 }
 
-func (p Policy) shows(e *agent.Event) bool {
+func (p Policy) shows(e *event.Event) bool {
 	switch {
 	case p.hideOther:
 		return false

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
@@ -178,7 +179,7 @@ func TestRequestsShareTheirPrefix(t *testing.T) {
 		return strings.Repeat("fine, and a secret\n", 5), nil
 	})
 	require.NoError(t, err)
-	policies := []view.Policy{view.Full(), view.TextOnly(), view.Own(), view.Func(func(e *agent.Event) bool { return e.Seq%2 == 0 }), view.Full().Redact(hush),
+	policies := []view.Policy{view.Full(), view.TextOnly(), view.Own(), view.Func(func(e *event.Event) bool { return e.Seq%2 == 0 }), view.Full().Redact(hush),
 		view.LastTurns(1), view.LastTurns(2), view.LastTurns(3).Redact(hush)}
 	trim := []int{0, 0, 0, 0, 0, 1, 2, 3}
 
@@ -221,7 +222,7 @@ func TestRequestsShareTheirPrefix(t *testing.T) {
 				if err != nil {
 					break
 				}
-				if _, ok := e.Data.(*agent.Compaction); ok {
+				if _, ok := e.Data.(*event.Compaction); ok {
 					rec.mu.Lock()
 					rec.breaks[e.Agent]++
 					rec.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -30,14 +31,14 @@ type writes struct {
 	ends map[int64]bool
 }
 
-func (w *writes) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+func (w *writes) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
 	w.ends[seq+int64(len(events))] = true
 	return w.Store.Append(ctx, key, seq, lease, events...)
 }
 
 // randomLog has a real runner write a random log. It returns that with the tree,
 // and where each atomic write ends, which is where somebody may look at it.
-func randomLog(rt *rapid.T, own ...tools.Tool) (tree *agent.Tree, log []*agent.Event, ends map[int64]bool) {
+func randomLog(rt *rapid.T, own ...tools.Tool) (tree *agent.Tree, log []*event.Event, ends map[int64]bool) {
 	names := []string{"root", "left", "right", "leaf"}
 	answer := func(req *llm.Request) scripted.Answer {
 		if rapid.IntRange(0, 2).Draw(rt, "answer") == 0 {
@@ -93,14 +94,14 @@ func randomLog(rt *rapid.T, own ...tools.Tool) (tree *agent.Tree, log []*agent.E
 }
 
 // compacted puts compactions of random agents between the writes of a log.
-func compacted(rt *rapid.T, tree *agent.Tree, log []*agent.Event, ends map[int64]bool) ([]*agent.Event, map[int64]bool) {
+func compacted(rt *rapid.T, tree *agent.Tree, log []*event.Event, ends map[int64]bool) ([]*event.Event, map[int64]bool) {
 	var agents []string
 	for n := range tree.Walk() {
 		agents = append(agents, n.Agent.Name())
 	}
-	var more []*agent.Event
+	var more []*event.Event
 	moreEnds := make(map[int64]bool)
-	add := func(e *agent.Event) int64 {
+	add := func(e *event.Event) int64 {
 		c := *e
 		c.Seq = int64(len(more) + 1)
 		more = append(more, &c)
@@ -110,9 +111,9 @@ func compacted(rt *rapid.T, tree *agent.Tree, log []*agent.Event, ends map[int64
 		seq := add(e)
 		if moreEnds[seq] = ends[e.Seq]; ends[e.Seq] && rapid.IntRange(0, 5).Draw(rt, "compact") == 5 {
 			upTo := rapid.Int64Range(-1, seq+3).Draw(rt, "upTo")
-			seq = add(&agent.Event{Agent: rapid.SampledFrom(agents).Draw(rt, "of"), Data: &agent.Compaction{UpTo: upTo, Summary: rapid.SampledFrom([]string{"", "Sum."}).Draw(rt, "summary")}})
+			seq = add(&event.Event{Agent: rapid.SampledFrom(agents).Draw(rt, "of"), Data: &event.Compaction{UpTo: upTo, Summary: rapid.SampledFrom([]string{"", "Sum."}).Draw(rt, "summary")}})
 			if rapid.Bool().Draw(rt, "its usage") {
-				seq = add(&agent.Event{Agent: more[len(more)-1].Agent, Data: &agent.Usage{InputTokens: 9}})
+				seq = add(&event.Event{Agent: more[len(more)-1].Agent, Data: &event.Usage{InputTokens: 9}})
 			}
 			moreEnds[seq] = true
 		}
@@ -146,7 +147,7 @@ func TestIncrementalViews(t *testing.T) {
 }
 
 // follow looks at a view of an agent after every write of a log.
-func follow(rt *rapid.T, policy string, p view.Policy, node *agent.Node, log []*agent.Event, ends map[int64]bool) {
+func follow(rt *rapid.T, policy string, p view.Policy, node *agent.Node, log []*event.Event, ends map[int64]bool) {
 	newView := func() *view.View {
 		v := view.New(node, p, "")
 		v.Count(nil)
@@ -159,9 +160,9 @@ func follow(rt *rapid.T, policy string, p view.Policy, node *agent.Node, log []*
 	for i, e := range log {
 		v.Apply(e)
 		switch d := e.Data.(type) {
-		case *agent.User:
+		case *event.User:
 			user, last = true, d.Content.Text
-		case *agent.Compaction:
+		case *event.Compaction:
 			shrunk = shrunk || e.Agent == node.Agent.Name()
 		}
 		if !ends[e.Seq] {
@@ -207,7 +208,7 @@ func follow(rt *rapid.T, policy string, p view.Policy, node *agent.Node, log []*
 
 // cutsWhole applies the compaction that a view proposes, and checks that the rest
 // is a request as good as before.
-func cutsWhole(rt *rapid.T, at func() string, v *view.View, node *agent.Node, p view.Policy, log []*agent.Event, most int) {
+func cutsWhole(rt *rapid.T, at func() string, v *view.View, node *agent.Node, p view.Policy, log []*event.Event, most int) {
 	upTo, old := v.Oldest(20, most)
 	if upTo == 0 {
 		return
@@ -217,7 +218,7 @@ func cutsWhole(rt *rapid.T, at func() string, v *view.View, node *agent.Node, p 
 	for _, e := range log {
 		cut.Apply(e)
 	}
-	cut.Apply(&agent.Event{Seq: v.Seq() + 1, Agent: node.Agent.Name(), Data: &agent.Compaction{UpTo: upTo, Summary: "Sum."}})
+	cut.Apply(&event.Event{Seq: v.Seq() + 1, Agent: node.Agent.Name(), Data: &event.Compaction{UpTo: upTo, Summary: "Sum."}})
 	got := cut.Messages()
 	lines, rest := render(got), all[len(old):]
 	if lines[0] != "user "+view.SummaryHead+"Sum." || !slices.Equal(lines[len(lines)-len(rest):], rest) || len(lines) > len(rest)+2 {

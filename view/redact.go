@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -75,7 +75,7 @@ func (p Policy) redactJSON(raw json.RawMessage) json.RawMessage {
 		return raw
 	}
 	if !json.Valid(raw) {
-		return agent.EncodeJSON(map[string]string{"raw": p.redact(string(raw))})
+		return event.EncodeJSON(map[string]string{"raw": p.redact(string(raw))})
 	}
 	var out []byte
 	done := 0 // so much of raw is in out
@@ -89,7 +89,7 @@ func (p Policy) redactJSON(raw json.RawMessage) json.RawMessage {
 			var s string
 			if err := json.Unmarshal(literal, &s); err == nil && s != "" {
 				if r := p.redact(s); r != s {
-					out = append(append(out, raw[done:at]...), agent.EncodeJSON(r)...)
+					out = append(append(out, raw[done:at]...), event.EncodeJSON(r)...)
 					done = end
 				}
 			}

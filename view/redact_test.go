@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/view"
 )
@@ -18,13 +19,13 @@ func hush(s string) string { return strings.ReplaceAll(s, "secret", "###") }
 // secrets is a conversation with the word secret in every place.
 func secrets() *story {
 	parts := llm.Content{Parts: []llm.Part{llm.TextPart{Text: "secret 1"}, llm.Media{Kind: llm.MediaFile, URL: "https://example.com/secret", Name: "secret.txt"}}}
-	l := new(story).add("user", "", &agent.User{Content: parts}).user("secret 2").
+	l := new(story).add("user", "", &event.User{Content: parts}).user("secret 2").
 		start("support").think("support", "secret 3").text("support", "secret 4").
 		call("support", "secret", "secret_tool", `{ "secret": "secret 5", "list": ["a \"secret\"", {"deep": "\u0073ecret 6"}], "n": 1e2 }`).usage("support").
 		result("support", "secret", "secret_tool", `{"out": "secret 7"}`).
 		call("support", "c2", "look", `{"n":1}`).usage("support").failed("support", "c2", "look", `"no secret 8"`)
-	l.add("support", "", &agent.Transfer{From: "support", To: "billing", Reason: "secret 9", Payload: json.RawMessage(`{"secret": "secret 10"}`), Outcome: agent.TransferCommitted})
-	return l.end("support", agent.FinishReasonTransfer).start("billing").text("billing", "secret 11").usage("billing").end("billing", agent.FinishReasonStop).user("Thanks")
+	l.add("support", "", &event.Transfer{From: "support", To: "billing", Reason: "secret 9", Payload: json.RawMessage(`{"secret": "secret 10"}`), Outcome: event.TransferCommitted})
+	return l.end("support", event.FinishReasonTransfer).start("billing").text("billing", "secret 11").usage("billing").end("billing", event.FinishReasonStop).user("Thanks")
 }
 
 func TestRedact(t *testing.T) {
@@ -50,7 +51,7 @@ func TestRedact(t *testing.T) {
 
 func TestRedactInAScope(t *testing.T) {
 	v := view.New(tree(t).Node("billing"), view.Own().Redact(hush), "s2")
-	v.Apply(&agent.Event{Seq: 1, Scope: "s2", Agent: "support", Data: &agent.HarnessStart{Input: json.RawMessage(`"a secret task"`)}})
+	v.Apply(&event.Event{Seq: 1, Scope: "s2", Agent: "support", Data: &event.HarnessStart{Input: json.RawMessage(`"a secret task"`)}})
 	require.Equal(t, []string{"user a ### task"}, render(v.Messages()))
 }
 
@@ -58,7 +59,7 @@ func TestRedactInAScope(t *testing.T) {
 func TestNoInput(t *testing.T) {
 	for _, input := range []string{`""`, `" \n"`} {
 		v := view.New(tree(t).Node("billing"), view.Full(), "s2")
-		v.Apply(&agent.Event{Seq: 1, Scope: "s2", Agent: "support", Data: &agent.HarnessStart{Input: json.RawMessage(input)}})
+		v.Apply(&event.Event{Seq: 1, Scope: "s2", Agent: "support", Data: &event.HarnessStart{Input: json.RawMessage(input)}})
 		require.Equal(t, []string{"user " + view.NoInput}, render(v.Messages()))
 	}
 }

@@ -6,15 +6,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/view"
 )
 
 // refused adds what stands in the log when an agent gives a conversation back.
 func (l *story) refused(from, to, reason string) *story {
-	return l.add(from, "", &agent.Notice{Code: agent.NoticeTransferRefused, Message: "hunter2"}).
-		add(from, "", &agent.Transfer{From: from, To: to, Reason: reason, Outcome: agent.TransferCommitted, TransferType: agent.TransferTypeRefused}).
-		end(from, agent.FinishReasonTransfer).start(to)
+	return l.add(from, "", &event.Notice{Code: event.NoticeTransferRefused, Message: "hunter2"}).
+		add(from, "", &event.Transfer{From: from, To: to, Reason: reason, Outcome: event.TransferCommitted, TransferType: event.TransferTypeRefused}).
+		end(from, event.FinishReasonTransfer).start(to)
 }
 
 // An agent that gets a conversation back reads that it does, and why; nobody else does.

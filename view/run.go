@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -22,7 +23,7 @@ type Run struct {
 	// or another tool than that of transfers has answered it; nil if none began it.
 	// Words and results of an answer count when its calls are all settled: what the
 	// model was offered in a request holds for all of the answer.
-	Handed *agent.Transfer
+	Handed *event.Transfer
 	// Strikes counts the transfers that were refused, those beyond a limit not among
 	// them.
 	Strikes int
@@ -87,7 +88,7 @@ func (r *Run) settle(a *answer) {
 }
 
 func (r *Run) fails(c *call, seq int64) {
-	told := agent.OutputText(c.result)
+	told := event.OutputText(c.result)
 	i := slices.IndexFunc(r.Failures, func(f Failure) bool { return f.Of(c.Name, c.Input, told) })
 	if i < 0 {
 		r.Failures = append(slices.Clip(r.Failures), Failure{Name: c.Name, Input: sorted(c.Input), Error: told, Answers: 1, last: seq})
@@ -109,7 +110,7 @@ func sorted(input json.RawMessage) string {
 	if d.Decode(&v) != nil {
 		return string(input)
 	}
-	return string(agent.EncodeJSON(v))
+	return string(event.EncodeJSON(v))
 }
 
 // wasEmpty takes in that an answer of the agent's was discarded because it was

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -23,7 +24,7 @@ func TestHanded(t *testing.T) {
 	const args = `{"agent_name":"support"}`
 	over := func() *story { return new(story).user("Hi").start("support").over("support", "billing", "c1") }
 	committed := func() *story {
-		return new(story).user("Hi").start("support").transfer("support", "billing", "c1", agent.TransferCommitted).end("support", agent.FinishReasonTransfer)
+		return new(story).user("Hi").start("support").transfer("support", "billing", "c1", event.TransferCommitted).end("support", event.FinishReasonTransfer)
 	}
 	for name, c := range map[string]struct {
 		log  *story
@@ -38,9 +39,9 @@ func TestHanded(t *testing.T) {
 		"a refused transfer":     {over().call("billing", "c2", agent.TransferTool, args).usage("billing").failed("billing", "c2", agent.TransferTool, `"no"`), "support"},
 		"a tool":                 {over().call("billing", "c2", "look", "{}").usage("billing").result("billing", "c2", "look", "1"), ""},
 		"a tool is under way":    {over().call("billing", "c2", "look", "{}").usage("billing"), "support"},
-		"a pause":                {over().end("billing", agent.FinishReasonInputRequired).start("billing"), "support"},
+		"a pause":                {over().end("billing", event.FinishReasonInputRequired).start("billing"), "support"},
 		"a fork":                 {over().start("billing"), "support"},
-		"the end":                {over().end("billing", agent.FinishReasonStop), ""},
+		"the end":                {over().end("billing", event.FinishReasonStop), ""},
 		"the user went on":       {over().user("And?").start("billing"), ""},
 		"another took its place": {committed().start("tech").start("billing"), ""},
 	} {
@@ -69,5 +70,5 @@ func TestFailures(t *testing.T) {
 	require.True(t, failures[0].Of("look", []byte(`{"b":[2.50],"a":1}`), "no"))
 	require.False(t, failures[0].Of("look", []byte(`{"b":[2.50],"a":2}`), "no"))
 	require.Equal(t, "other", failures[1].Error)
-	require.Empty(t, runOf(t, "support", l.end("support", agent.FinishReasonStop)).Failures, "a run begins with none")
+	require.Empty(t, runOf(t, "support", l.end("support", event.FinishReasonStop)).Failures, "a run begins with none")
 }

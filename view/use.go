@@ -1,7 +1,7 @@
 package view
 
 import (
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -35,7 +35,7 @@ func (v *View) Tokens() (messages, request int) {
 }
 
 // usage takes in the event that closes an answer.
-func (v *View) usage(u *agent.Usage, seq int64, mine bool) {
+func (v *View) usage(u *event.Usage, seq int64, mine bool) {
 	if !v.open.waits() && len(v.open.calls) > 0 {
 		v.flush() // an earlier answer, to which this one added nothing
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -25,7 +26,7 @@ type View struct {
 	showReason bool
 	caller     agent.TransferCaller // nil: transfers are on the wire as in the log
 
-	applies func(*agent.Event, error) bool // the method apply, bound once
+	applies func(*event.Event, error) bool // the method apply, bound once
 	failed  error                          // of the events that are being applied
 
 	seq     int64
@@ -33,7 +34,7 @@ type View struct {
 	open    answer
 	acted   bool            // the agent has had a run in this scope
 	run     Run             // the agent's current one
-	handed  *agent.Transfer // to the agent, whose run has not started yet
+	handed  *event.Transfer // to the agent, whose run has not started yet
 	asks    bool            // the agent's current run asks the user whom they mean
 	asked   bool            // its last one did
 	use     use
@@ -71,7 +72,7 @@ type Call struct {
 	// Asked is set when an approval was asked for, Answer when it was given or
 	// refused, and Answered is the position of that in the log.
 	Asked    bool
-	Answer   *agent.RelayResolved
+	Answer   *event.RelayResolved
 	Answered int64
 
 	relay string
@@ -112,7 +113,7 @@ func (v *View) Pending() []Call {
 }
 
 // CatchUp applies a sequence of events, and returns its error if it has one.
-func (v *View) CatchUp(events iter.Seq2[*agent.Event, error]) (failed error) {
+func (v *View) CatchUp(events iter.Seq2[*event.Event, error]) (failed error) {
 	if v.applies == nil {
 		v.applies = v.apply
 	}
@@ -121,7 +122,7 @@ func (v *View) CatchUp(events iter.Seq2[*agent.Event, error]) (failed error) {
 	return failed
 }
 
-func (v *View) apply(e *agent.Event, err error) bool {
+func (v *View) apply(e *event.Event, err error) bool {
 	if err != nil {
 		v.failed = err
 		return false
@@ -132,7 +133,7 @@ func (v *View) apply(e *agent.Event, err error) bool {
 
 // Apply takes in the next stored event. Partial events, events at or below Seq
 // and those of other scopes change nothing.
-func (v *View) Apply(e *agent.Event) {
+func (v *View) Apply(e *event.Event) {
 	if e.Partial || e.Seq <= v.seq {
 		return
 	}
@@ -142,16 +143,16 @@ func (v *View) Apply(e *agent.Event) {
 	}
 	mine := e.Agent == v.agent
 	switch d := e.Data.(type) {
-	case *agent.User:
+	case *event.User:
 		v.flush()
 		v.run, v.handed = Run{}, nil // a run that was cut off or paused is over
 		v.addTurn(llm.Message{Role: llm.RoleUser, Content: v.userWords(v.policy.redactContent(d.Content))}, e.Seq)
-	case *agent.HarnessStart:
+	case *event.HarnessStart:
 		if !v.waits(e.Agent) {
 			v.flush()
 		}
 		if len(d.Input) > 0 && len(v.shown.msgs) == 0 {
-			in := v.policy.redactUser(agent.OutputText(d.Input))
+			in := v.policy.redactUser(event.OutputText(d.Input))
 			if strings.TrimSpace(in) == "" {
 				in = NoInput
 			}
@@ -164,27 +165,27 @@ func (v *View) Apply(e *agent.Event) {
 			}
 		}
 		v.handed = nil
-	case *agent.HarnessEnd:
+	case *event.HarnessEnd:
 		if mine {
 			v.asked, v.asks = v.asks, false
 		}
-		if d.FinishReason != agent.FinishReasonInputRequired || !v.waits(e.Agent) {
+		if d.FinishReason != event.FinishReasonInputRequired || !v.waits(e.Agent) {
 			v.flush()
 		}
-		if mine && d.FinishReason != agent.FinishReasonInputRequired { // else another goes on with it
+		if mine && d.FinishReason != event.FinishReasonInputRequired { // else another goes on with it
 			v.run = Run{}
 		}
-	case *agent.Relay:
+	case *event.Relay:
 		if c := v.find(d.ToolCallID); c != nil {
 			c.Asked, c.relay = true, e.ID
 		}
-	case *agent.RelayResolved:
+	case *event.RelayResolved:
 		for i := range v.open.calls {
 			if c := &v.open.calls[i]; c.Asked && c.relay == d.RelayID {
 				c.Answer, c.Answered = d, e.Seq
 			}
 		}
-	case *agent.Text:
+	case *event.Text:
 		a := v.answer(e, mine)
 		if a.text != "" {
 			v.flush()
@@ -192,38 +193,38 @@ func (v *View) Apply(e *agent.Event) {
 		}
 		a.text, a.last = d.Content, e.Seq
 		a.show = mine || v.policy.shows(e)
-	case *agent.Reasoning:
+	case *event.Reasoning:
 		if mine {
 			a := v.answer(e, mine)
 			a.reasoning += d.Content
 			a.last = e.Seq
 		}
-	case *agent.ToolCall:
+	case *event.ToolCall:
 		a := v.answer(e, mine)
 		a.last = e.Seq
 		hidden := !mine && (d.Name == agent.TransferTool || v.policy.hideFacts || !v.policy.shows(e))
 		a.calls = append(a.calls, call{Call: Call{ID: e.ID, Name: d.Name, RunID: e.RunID, Input: d.Input}, hidden: hidden})
-	case *agent.ToolResult:
+	case *event.ToolResult:
 		if c := v.find(e.ID); c != nil && !c.settled {
 			c.result, c.isError, c.settled = d.Output, d.IsError, true
 			v.open.last = e.Seq
 		}
-	case *agent.Unknown:
+	case *event.Unknown:
 		v.damaged(d, e)
-	case *agent.Usage:
+	case *event.Usage:
 		v.usage(d, e.Seq, mine)
-	case *agent.Compaction:
+	case *event.Compaction:
 		if mine {
 			v.compact(d, e.Seq)
 		}
-	case *agent.Transfer:
+	case *event.Transfer:
 		v.transfer(d, e.Seq, mine)
-	case *agent.Notice:
+	case *event.Notice:
 		if mine {
 			v.notice(d.Code)
 		}
-	case *agent.Discard:
-		if mine && d.Code == agent.CodeEmptyAnswer {
+	case *event.Discard:
+		if mine && d.Code == event.CodeEmptyAnswer {
 			v.wasEmpty()
 		}
 	}
@@ -232,12 +233,12 @@ func (v *View) Apply(e *agent.Event) {
 // notice takes in a notice of the agent's.
 func (v *View) notice(code string) {
 	switch code {
-	case agent.NoticeTransferLimit:
+	case event.NoticeTransferLimit:
 		v.run.Strikes-- // the attempt is a limit's, not the model's mistake
 		v.run.Limited = true
-	case agent.NoticeDecided, agent.NoticeUndecided, agent.NoticeAsksUser:
-		v.run.Answered, v.run.Decided = true, code == agent.NoticeDecided
-		v.asks = code == agent.NoticeAsksUser
+	case event.NoticeDecided, event.NoticeUndecided, event.NoticeAsksUser:
+		v.run.Answered, v.run.Decided = true, code == event.NoticeDecided
+		v.asks = code == event.NoticeAsksUser
 	}
 }
 
@@ -246,44 +247,44 @@ func (v *View) AskedUser() bool { return v.asked }
 
 // damaged takes in an event that cannot be read, where something has to stand in its
 // place: a user's words, and the result of a call.
-func (v *View) damaged(u *agent.Unknown, e *agent.Event) {
+func (v *View) damaged(u *event.Unknown, e *event.Event) {
 	damage, ok := u.Damage()
 	if !ok {
 		return
 	}
-	if damage.Was == agent.TypeUser {
+	if damage.Was == event.TypeUser {
 		v.flush()
 		v.run, v.handed = Run{}, nil
 		v.addTurn(llm.UserText("(this message cannot be read any more)"), e.Seq)
 		return
 	}
 	if c := v.find(e.ID); c != nil && !c.settled {
-		c.result, c.isError, c.settled = agent.EncodeJSON("the result cannot be read any more"), true, true
+		c.result, c.isError, c.settled = event.EncodeJSON("the result cannot be read any more"), true, true
 		v.open.last = e.Seq
 	}
 }
 
-func (v *View) transfer(t *agent.Transfer, seq int64, mine bool) {
+func (v *View) transfer(t *event.Transfer, seq int64, mine bool) {
 	switch t.Outcome {
-	case agent.TransferCommitted, agent.TransferConflict:
+	case event.TransferCommitted, event.TransferConflict:
 		if c := v.find(t.ToolCallID); mine && c != nil {
 			c.hidden = true
 		}
 		// A call that repeats the committed one is part of it.
 		for i := range v.open.calls {
-			if c := &v.open.calls[i]; mine && t.Outcome == agent.TransferCommitted && c.Name == agent.TransferTool && !c.isError {
+			if c := &v.open.calls[i]; mine && t.Outcome == event.TransferCommitted && c.Name == agent.TransferTool && !c.isError {
 				c.hidden = true
 			}
 		}
-	case agent.TransferRejected:
+	case event.TransferRejected:
 		if mine {
 			v.run.Strikes++
 		}
 	}
-	if t.Outcome == agent.TransferCommitted && t.To == v.agent {
+	if t.Outcome == event.TransferCommitted && t.To == v.agent {
 		v.handed = t
 	}
-	if t.Outcome == agent.TransferCommitted && t.To == v.agent && t.TransferType == agent.TransferTypeRefused {
+	if t.Outcome == event.TransferCommitted && t.To == v.agent && t.TransferType == event.TransferTypeRefused {
 		v.flush()
 		line := "[" + t.From + "] did not take the conversation over, it is yours again"
 		if t.Reason != "" {
@@ -292,7 +293,7 @@ func (v *View) transfer(t *agent.Transfer, seq int64, mine bool) {
 		v.add(llm.UserText(line), seq)
 		return
 	}
-	if t.Outcome == agent.TransferCommitted && t.To == v.agent && (v.acted || v.showReason) {
+	if t.Outcome == event.TransferCommitted && t.To == v.agent && (v.acted || v.showReason) {
 		v.flush()
 		line := "[" + t.From + "] handed the conversation to you."
 		if v.showReason && t.Reason != "" {
@@ -307,9 +308,9 @@ func (v *View) transfer(t *agent.Transfer, seq int64, mine bool) {
 
 // answer returns the open answer to which the event belongs, after closing one
 // that it does not continue.
-func (v *View) answer(e *agent.Event, mine bool) *answer {
+func (v *View) answer(e *event.Event, mine bool) *answer {
 	if len(v.open.calls) > 0 {
-		if _, isCall := e.Data.(*agent.ToolCall); !isCall || v.open.calls[0].settled {
+		if _, isCall := e.Data.(*event.ToolCall); !isCall || v.open.calls[0].settled {
 			v.flush()
 		}
 	}
@@ -385,7 +386,7 @@ func (v *View) addNative(a *answer) {
 	for i := range a.calls {
 		if c := &a.calls[i]; !c.hidden {
 			v.add(llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{
-				llm.ToolResult{CallID: c.ID, Name: c.wire, Output: p.redactText(agent.OutputText(c.result)), IsError: c.isError}}}}, a.last)
+				llm.ToolResult{CallID: c.ID, Name: c.wire, Output: p.redactText(event.OutputText(c.result)), IsError: c.isError}}}}, a.last)
 		}
 	}
 }
@@ -407,7 +408,7 @@ func (v *View) addAttributed(a *answer) {
 			verb = ") failed: "
 		}
 		// Redaction comes before the cut, so that it sees whole words.
-		in, out := string(p.redactJSON(c.Input)), p.redactText(agent.OutputText(c.result))
+		in, out := string(p.redactJSON(c.Input)), p.redactText(event.OutputText(c.result))
 		v.add(llm.UserText("["+a.agent+"] called "+c.Name+"("+oneLine(clip(in, FactLimit))+verb+oneLine(clip(out, FactLimit))), a.last)
 	}
 }

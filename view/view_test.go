@@ -12,52 +12,53 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/view"
 )
 
 // story is a session's log under construction.
-type story struct{ events []*agent.Event }
+type story struct{ events []*event.Event }
 
-func (l *story) add(who, id string, d agent.EventData) *story {
-	l.events = append(l.events, &agent.Event{Seq: int64(len(l.events) + 1), ID: id, Agent: who, Data: d})
+func (l *story) add(who, id string, d event.Data) *story {
+	l.events = append(l.events, &event.Event{Seq: int64(len(l.events) + 1), ID: id, Agent: who, Data: d})
 	return l
 }
 
 func (l *story) user(s string) *story {
-	return l.add("user", "", &agent.User{Content: llm.Content{Text: s}})
+	return l.add("user", "", &event.User{Content: llm.Content{Text: s}})
 }
 func (l *story) start(who string) *story {
-	return l.add(who, "", &agent.HarnessStart{AgentID: who})
+	return l.add(who, "", &event.HarnessStart{AgentID: who})
 }
-func (l *story) text(who, s string) *story  { return l.add(who, "", &agent.Text{Content: s}) }
-func (l *story) think(who, s string) *story { return l.add(who, "", &agent.Reasoning{Content: s}) }
-func (l *story) usage(who string) *story    { return l.add(who, "", &agent.Usage{}) }
+func (l *story) text(who, s string) *story  { return l.add(who, "", &event.Text{Content: s}) }
+func (l *story) think(who, s string) *story { return l.add(who, "", &event.Reasoning{Content: s}) }
+func (l *story) usage(who string) *story    { return l.add(who, "", &event.Usage{}) }
 func (l *story) call(who, id, tool, in string) *story {
-	return l.add(who, id, &agent.ToolCall{Name: tool, Input: json.RawMessage(in)})
+	return l.add(who, id, &event.ToolCall{Name: tool, Input: json.RawMessage(in)})
 }
 func (l *story) result(who, id, tool, out string) *story {
-	return l.add(who, id, &agent.ToolResult{Name: tool, Output: json.RawMessage(out)})
+	return l.add(who, id, &event.ToolResult{Name: tool, Output: json.RawMessage(out)})
 }
 func (l *story) failed(who, id, tool, out string) *story {
-	return l.add(who, id, &agent.ToolResult{Name: tool, Output: json.RawMessage(out), IsError: true})
+	return l.add(who, id, &event.ToolResult{Name: tool, Output: json.RawMessage(out), IsError: true})
 }
-func (l *story) transfer(from, to, id string, outcome agent.TransferOutcome) *story {
-	return l.add(from, "", &agent.Transfer{From: from, To: to, ToolCallID: id, Outcome: outcome, Reason: "they asked"})
+func (l *story) transfer(from, to, id string, outcome event.TransferOutcome) *story {
+	return l.add(from, "", &event.Transfer{From: from, To: to, ToolCallID: id, Outcome: outcome, Reason: "they asked"})
 }
-func (l *story) end(who string, r agent.FinishReason) *story {
-	return l.add(who, "", &agent.HarnessEnd{AgentID: who, FinishReason: r})
+func (l *story) end(who string, r event.FinishReason) *story {
+	return l.add(who, "", &event.HarnessEnd{AgentID: who, FinishReason: r})
 }
 
 // over is a committed transfer by a call, with all that belongs to it.
 func (l *story) over(from, to, id string) *story {
 	return l.call(from, id, agent.TransferTool, `{"agent_name":"`+to+`"}`).usage(from).
-		result(from, id, agent.TransferTool, `"Transferred to `+to+`."`).transfer(from, to, id, agent.TransferCommitted).
-		end(from, agent.FinishReasonTransfer).start(to)
+		result(from, id, agent.TransferTool, `"Transferred to `+to+`."`).transfer(from, to, id, event.TransferCommitted).
+		end(from, event.FinishReasonTransfer).start(to)
 }
 
 func tree(t testing.TB, opts ...agent.EdgeOption) *agent.Tree {
-	silent := func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] { return nil }
+	silent := func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { return nil }
 	must := func(name string, kids ...agent.Agent) agent.Agent {
 		a, err := agent.New(name, "", silent, agent.WithSubAgents(kids...))
 		require.NoError(t, err)
@@ -115,12 +116,12 @@ func shop() *story {
 		text("support", "I hand you over.").over("support", "billing", "c2").
 		think("billing", "refund it").text("billing", "I see two.").call("billing", "c3", "refund", `{"n":1}`).call("billing", "c4", "mail", `{}`).usage("billing").
 		failed("billing", "c4", "mail", `"no server"`).result("billing", "c3", "refund", `{"ok":true}`).
-		text("billing", "Refunded.").usage("billing").end("billing", agent.FinishReasonStop).
+		text("billing", "Refunded.").usage("billing").end("billing", event.FinishReasonStop).
 		user("Thanks")
 }
 
 func TestPolicies(t *testing.T) {
-	onlyTools := view.Func(func(e *agent.Event) bool { return e.Type() == agent.TypeToolCall })
+	onlyTools := view.Func(func(e *event.Event) bool { return e.Type() == event.TypeToolCall })
 	for name, c := range map[string]struct {
 		agent  string
 		policy view.Policy
@@ -155,7 +156,7 @@ func TestPolicies(t *testing.T) {
 		"a function": {"tech", onlyTools, []string{"user I was charged twice",
 			`user [support] called charges({"of":"ann"}): two of 19`,
 			`user [billing] called refund({"n":1}): {"ok":true}`, "user [billing] called mail({}) failed: no server", "user Thanks"}},
-		"a function does not touch one's own": {"billing", view.Func(func(*agent.Event) bool { return false }), []string{
+		"a function does not touch one's own": {"billing", view.Func(func(*event.Event) bool { return false }), []string{
 			"user I was charged twice",
 			`assistant I see two. (refund it) #c3 refund{"n":1} #c4 mail{}`, `tool #c3 {"ok":true}`, "tool #c4 no server (error)",
 			"assistant Refunded.", "user Thanks"}},
@@ -196,10 +197,10 @@ func TestLastTurnsTrimsInSteps(t *testing.T) {
 		for turn := 1; turn <= 20; turn++ {
 			from := len(l.events)
 			l.user(fmt.Sprint("u", turn)).start("support").call("support", fmt.Sprint("c", turn), "t", "{}").usage("support").result("support", fmt.Sprint("c", turn), "t", "1").
-				text("support", "a").usage("support").end("support", agent.FinishReasonStop)
+				text("support", "a").usage("support").end("support", event.FinishReasonStop)
 			for _, e := range l.events[from:] {
 				v.Apply(e)
-				if e.Type() != agent.TypeUser {
+				if e.Type() != event.TypeUser {
 					continue
 				}
 				got := v.Messages()
@@ -234,7 +235,7 @@ func TestShowReason(t *testing.T) {
 	require.Equal(t, []string{"user Hi", "user [billing] handed the conversation to you."}, see(t, l, "support", view.Own()))
 
 	l = new(story).user("Hi").start("support")
-	l.add("support", "", &agent.Transfer{From: "support", To: "billing", Outcome: agent.TransferCommitted, Payload: json.RawMessage(`{"order":"` + strings.Repeat("é", 300) + `"}`)})
+	l.add("support", "", &event.Transfer{From: "support", To: "billing", Outcome: event.TransferCommitted, Payload: json.RawMessage(`{"order":"` + strings.Repeat("é", 300) + `"}`)})
 	got := see(t, l, "billing", view.Full(), agent.ShowReason())
 	require.True(t, strings.HasPrefix(got[1], `user [support] handed the conversation to you. {"order":"éé`), got[1])
 	require.True(t, utf8.ValidString(got[1]))
@@ -274,24 +275,24 @@ func TestTransferPlumbing(t *testing.T) {
 		"with text": {new(story).text("support", "One moment.").over("support", "billing", "c1"),
 			[]string{"assistant One moment."}, []string{"user [support] One moment."}},
 		"twice the same": {new(story).call("support", "c1", tool, args).call("support", "c2", tool, args).usage("support").
-			result("support", "c1", tool, `"Transferred"`).result("support", "c2", tool, `"Transferred"`).transfer("support", "billing", "c1", agent.TransferCommitted).end("support", agent.FinishReasonTransfer),
+			result("support", "c1", tool, `"Transferred"`).result("support", "c2", tool, `"Transferred"`).transfer("support", "billing", "c1", event.TransferCommitted).end("support", event.FinishReasonTransfer),
 			nil, nil},
 		"conflict": {new(story).call("support", "c1", tool, args).call("support", "c2", tool, `{"agent_name":"tech"}`).usage("support").
-			result("support", "c1", tool, `"Transferred"`).failed("support", "c2", tool, `"not executed"`).transfer("support", "tech", "c2", agent.TransferConflict).
-			transfer("support", "billing", "c1", agent.TransferCommitted).end("support", agent.FinishReasonTransfer),
+			result("support", "c1", tool, `"Transferred"`).failed("support", "c2", tool, `"not executed"`).transfer("support", "tech", "c2", event.TransferConflict).
+			transfer("support", "billing", "c1", event.TransferCommitted).end("support", event.FinishReasonTransfer),
 			nil, nil},
 		"refused, then committed": {new(story).call("support", "c1", tool, `{"agent_name":"x"}`).call("support", "c2", tool, args).usage("support").
-			failed("support", "c1", tool, `"no agent x"`).transfer("support", "x", "c1", agent.TransferRejected).
-			result("support", "c2", tool, `"Transferred"`).transfer("support", "billing", "c2", agent.TransferCommitted).end("support", agent.FinishReasonTransfer),
+			failed("support", "c1", tool, `"no agent x"`).transfer("support", "x", "c1", event.TransferRejected).
+			result("support", "c2", tool, `"Transferred"`).transfer("support", "billing", "c2", event.TransferCommitted).end("support", event.FinishReasonTransfer),
 			[]string{`assistant #c1 transfer_to_agent{"agent_name":"x"}`, "tool #c1 no agent x (error)"}, nil},
 		"refused": {new(story).call("support", "c1", tool, `{"agent_name":"x"}`).usage("support").
-			failed("support", "c1", tool, `"no agent x"`).transfer("support", "x", "c1", agent.TransferRejected),
+			failed("support", "c1", tool, `"no agent x"`).transfer("support", "x", "c1", event.TransferRejected),
 			[]string{`assistant #c1 transfer_to_agent{"agent_name":"x"}`, "tool #c1 no agent x (error)"}, nil},
 		"failed": {new(story).call("support", "c1", tool, args).usage("support").
-			failed("support", "c1", tool, `"not ready"`).transfer("support", "billing", "c1", agent.TransferFailed),
+			failed("support", "c1", tool, `"not ready"`).transfer("support", "billing", "c1", event.TransferFailed),
 			[]string{"assistant #c1 transfer_to_agent" + args, "tool #c1 not ready (error)"}, nil},
 		"beside a tool": {new(story).call("support", "c1", "look", "{}").call("support", "c2", tool, args).usage("support").
-			result("support", "c1", "look", `"found"`).result("support", "c2", tool, `"Transferred"`).transfer("support", "billing", "c2", agent.TransferCommitted).end("support", agent.FinishReasonTransfer),
+			result("support", "c1", "look", `"found"`).result("support", "c2", tool, `"Transferred"`).transfer("support", "billing", "c2", event.TransferCommitted).end("support", event.FinishReasonTransfer),
 			[]string{"assistant #c1 look{}", "tool #c1 found"}, []string{"user [support] called look({}): found"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -309,27 +310,27 @@ func TestTransferPlumbing(t *testing.T) {
 func TestStrikes(t *testing.T) {
 	v := view.New(tree(t).Node("support"), view.Full(), "")
 	l := new(story).user("Hi").start("support").
-		transfer("support", "x", "c1", agent.TransferRejected).transfer("support", "y", "c2", agent.TransferRejected).transfer("support", "z", "c3", agent.TransferFailed).
-		transfer("support", "z", "c4", agent.TransferConflict).
-		transfer("support", "billing", "c5", agent.TransferRejected).add("support", "", &agent.Notice{Code: agent.NoticeTransferLimit}).
-		add("support", "", &agent.Notice{Code: "other"})
+		transfer("support", "x", "c1", event.TransferRejected).transfer("support", "y", "c2", event.TransferRejected).transfer("support", "z", "c3", event.TransferFailed).
+		transfer("support", "z", "c4", event.TransferConflict).
+		transfer("support", "billing", "c5", event.TransferRejected).add("support", "", &event.Notice{Code: event.NoticeTransferLimit}).
+		add("support", "", &event.Notice{Code: "other"})
 	for _, e := range l.events {
 		v.Apply(e)
 	}
 	require.Equal(t, 2, v.Run().Strikes, "neither failures nor limits are the model's mistakes")
-	v.Apply(&agent.Event{Seq: 100, Agent: "billing", Data: &agent.Transfer{Outcome: agent.TransferRejected}})
+	v.Apply(&event.Event{Seq: 100, Agent: "billing", Data: &event.Transfer{Outcome: event.TransferRejected}})
 	require.Equal(t, 2, v.Run().Strikes, "those of others do not count")
-	v.Apply(&agent.Event{Seq: 101, Agent: "support", Data: &agent.HarnessEnd{FinishReason: agent.FinishReasonInputRequired}})
-	v.Apply(&agent.Event{Seq: 102, Agent: "support", Data: &agent.HarnessStart{}})
+	v.Apply(&event.Event{Seq: 101, Agent: "support", Data: &event.HarnessEnd{FinishReason: event.FinishReasonInputRequired}})
+	v.Apply(&event.Event{Seq: 102, Agent: "support", Data: &event.HarnessStart{}})
 	require.Equal(t, 2, v.Run().Strikes, "a run goes on with what the one had that waited for an approval")
-	v.Apply(&agent.Event{Seq: 103, Agent: "support", Data: &agent.HarnessEnd{}})
-	v.Apply(&agent.Event{Seq: 104, Agent: "support", Data: &agent.HarnessStart{}})
+	v.Apply(&event.Event{Seq: 103, Agent: "support", Data: &event.HarnessEnd{}})
+	v.Apply(&event.Event{Seq: 104, Agent: "support", Data: &event.HarnessStart{}})
 	require.Zero(t, v.Run().Strikes, "a new run begins anew")
 }
 
 func TestResultsStandInRequestOrder(t *testing.T) {
 	l := new(story).user("Hi").start("support").call("support", "c1", "a", "{}").call("support", "c2", "b", "{}").call("support", "c3", "c", "{}").usage("support").
-		result("support", "c3", "c", "3").add("support", "", &agent.ToolProgress{ToolCallID: "c1"}).result("support", "c1", "a", "1")
+		result("support", "c3", "c", "3").add("support", "", &event.ToolProgress{ToolCallID: "c1"}).result("support", "c1", "a", "1")
 	v := view.New(tree(t).Node("support"), view.Full(), "")
 	for _, e := range l.events {
 		v.Apply(e)
@@ -355,7 +356,7 @@ func TestInterruptedCalls(t *testing.T) {
 		l := new(story).user("Hi").start("support").call("support", "c1", "a", "{}").call("support", "c2", "b", "{}").usage("support").result("support", "c2", "b", "2")
 		out := ""
 		if closed {
-			l.failed("support", "c1", "a", `"interrupted; outcome unknown"`).end("support", agent.FinishReasonCanceled)
+			l.failed("support", "c1", "a", `"interrupted; outcome unknown"`).end("support", event.FinishReasonCanceled)
 			out = " interrupted; outcome unknown (error)"
 		}
 		l.user("And?")
@@ -373,7 +374,7 @@ func TestInterruptedCalls(t *testing.T) {
 
 func TestPartsAreCarried(t *testing.T) {
 	content := llm.Content{Parts: []llm.Part{llm.TextPart{Text: "See"}, llm.Media{Kind: llm.MediaImage, MediaType: "image/png", Data: []byte{1, 2}}, llm.Media{Kind: llm.MediaFile, URL: "https://example.com/a"}}}
-	l := new(story).add("user", "", &agent.User{Content: content})
+	l := new(story).add("user", "", &event.User{Content: content})
 	for _, p := range []view.Policy{view.Full(), view.TextOnly(), view.Own(), view.LastTurns(1)} {
 		require.Equal(t, []string{"user +See +image image/png 0102 +file  https://example.com/a"}, see(t, l, "billing", p))
 	}
@@ -384,15 +385,15 @@ func TestWhatAViewIgnores(t *testing.T) {
 	want := see(t, l, "billing", view.Full())
 	noisy := new(story)
 	for _, e := range l.events {
-		for _, d := range []agent.EventData{&agent.Notice{Code: "x"}, &agent.State{}, &agent.Failure{}, &agent.Discard{}, &agent.ToolProgress{}, &agent.RemoteTask{}, &agent.Unknown{Type: "new"}} {
+		for _, d := range []event.Data{&event.Notice{Code: "x"}, &event.State{}, &event.Failure{}, &event.Discard{}, &event.ToolProgress{}, &event.RemoteTask{}, &event.Unknown{Type: "new"}} {
 			noisy.add(e.Agent, "", d)
 		}
 		noisy.add(e.Agent, e.ID, e.Data)
 		// Other scopes and deltas.
-		for _, d := range []agent.EventData{&agent.Text{Content: "inner"}, &agent.ToolCall{Name: "t"}, &agent.HarnessEnd{}, &agent.Transfer{Outcome: agent.TransferCommitted, To: "billing"}} {
+		for _, d := range []event.Data{&event.Text{Content: "inner"}, &event.ToolCall{Name: "t"}, &event.HarnessEnd{}, &event.Transfer{Outcome: event.TransferCommitted, To: "billing"}} {
 			noisy.add("billing", "x", d).events[len(noisy.events)-1].Scope = "s2"
 		}
-		noisy.events = append(noisy.events, &agent.Event{Agent: "billing", Partial: true, Data: &agent.Text{Content: "delta"}})
+		noisy.events = append(noisy.events, &event.Event{Agent: "billing", Partial: true, Data: &event.Text{Content: "delta"}})
 	}
 	require.Equal(t, want, see(t, noisy, "billing", view.Full()))
 
@@ -410,12 +411,12 @@ func TestWhatAViewIgnores(t *testing.T) {
 func TestAnInnerScope(t *testing.T) {
 	v := view.New(tree(t).Node("billing"), view.Full(), "s2")
 	l := new(story).user("Outside").start("support")
-	inner := func(who, id string, d agent.EventData) { l.add(who, id, d).events[len(l.events)-1].Scope = "s2" }
-	inner("support", "", &agent.HarnessStart{AgentID: "support", Input: json.RawMessage(`"The \"task\""`)})
-	inner("support", "", &agent.Text{Content: "I pass it on."})
-	inner("support", "", &agent.Transfer{From: "support", To: "billing", Outcome: agent.TransferCommitted})
-	inner("support", "", &agent.HarnessEnd{AgentID: "support"})
-	inner("billing", "", &agent.HarnessStart{AgentID: "billing"})
+	inner := func(who, id string, d event.Data) { l.add(who, id, d).events[len(l.events)-1].Scope = "s2" }
+	inner("support", "", &event.HarnessStart{AgentID: "support", Input: json.RawMessage(`"The \"task\""`)})
+	inner("support", "", &event.Text{Content: "I pass it on."})
+	inner("support", "", &event.Transfer{From: "support", To: "billing", Outcome: event.TransferCommitted})
+	inner("support", "", &event.HarnessEnd{AgentID: "support"})
+	inner("billing", "", &event.HarnessStart{AgentID: "billing"})
 	for _, e := range l.events {
 		v.Apply(e)
 	}
@@ -423,8 +424,8 @@ func TestAnInnerScope(t *testing.T) {
 }
 
 func TestEmptyWordsMakeNoMessage(t *testing.T) {
-	l := new(story).user("Hi").start("support").text("support", " \n").usage("support").end("support", agent.FinishReasonStop).
-		user("Hello?").start("support").think("support", "hm").usage("support").end("support", agent.FinishReasonStop).user("Well?")
+	l := new(story).user("Hi").start("support").text("support", " \n").usage("support").end("support", event.FinishReasonStop).
+		user("Hello?").start("support").think("support", "hm").usage("support").end("support", event.FinishReasonStop).user("Well?")
 	for _, name := range []string{"support", "billing"} {
 		require.Equal(t, []string{"user Hi", "user Hello?", "user Well?"}, see(t, l, name, view.Full()))
 	}
@@ -433,8 +434,8 @@ func TestEmptyWordsMakeNoMessage(t *testing.T) {
 func TestCatchUp(t *testing.T) {
 	l := shop()
 	broken := fmt.Errorf("the disk is gone")
-	events := func(stop int) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	events := func(stop int) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			for i, e := range l.events {
 				if i == stop {
 					yield(nil, broken)

@@ -19,7 +19,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"
@@ -62,13 +62,13 @@ func TestArborRestarts(t *testing.T) {
 			secondGRPC.Stop()
 		}
 	}()
-	var events []*agent.Event
+	var events []*event.Event
 	for e, err := range newRunner(t, newRemote(t, cards.URL), runner.WithStreaming()).Run(context.Background(), key, llm.UserText("hi")) {
 		require.NoError(t, err)
 		if e.Partial {
 			continue
 		}
-		if events = append(events, e); len(find[*agent.RemoteTask](events)) == 1 && e.Type() == agent.TypeRemoteTask {
+		if events = append(events, e); len(find[*event.RemoteTask](events)) == 1 && e.Type() == event.TypeRemoteTask {
 			close(stored)
 		}
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -100,10 +101,10 @@ type slow struct {
 func newSlow(t *testing.T) (*slow, agent.Agent) {
 	t.Helper()
 	s := &slow{make(chan struct{}, 10), make(chan struct{})}
-	a, err := agent.New("slow", "Takes its time.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	a, err := agent.New("slow", "Takes its time.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			id := inv.NewID()
-			if !yield(&agent.Event{ID: id, Partial: true, Attempt: 1, Data: &agent.Text{Content: "thinking"}}, nil) {
+			if !yield(&event.Event{ID: id, Partial: true, Attempt: 1, Data: &event.Text{Content: "thinking"}}, nil) {
 				return
 			}
 			s.begun <- struct{}{}
@@ -114,11 +115,11 @@ func newSlow(t *testing.T) (*slow, agent.Agent) {
 				return
 			}
 			for i := range 20 {
-				if !yield(&agent.Event{ID: id, Partial: true, Attempt: 1, Data: &agent.Text{Content: fmt.Sprint(" ", i)}}, nil) {
+				if !yield(&event.Event{ID: id, Partial: true, Attempt: 1, Data: &event.Text{Content: fmt.Sprint(" ", i)}}, nil) {
 					return
 				}
 			}
-			yield(&agent.Event{ID: id, Data: &agent.Text{Content: "thinking 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19"}}, nil)
+			yield(&event.Event{ID: id, Data: &event.Text{Content: "thinking 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19"}}, nil)
 		}
 	})
 	require.NoError(t, err)
@@ -138,11 +139,11 @@ func TestArborToArbor(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"I see two."}, said(events))
 	require.Equal(t, "I see two.", streamed)
-	first := find[*agent.RemoteTask](events)
+	first := find[*event.RemoteTask](events)
 	events, _, err = f.turn("refund")
 	require.NoError(t, err)
 	require.Equal(t, []string{"Done."}, said(events))
-	second := find[*agent.RemoteTask](events)
+	second := find[*event.RemoteTask](events)
 	require.Equal(t, first[0].ContextID, second[0].ContextID)
 	require.NotEqual(t, first[0].TaskID, second[0].TaskID)
 	require.NoError(t, script.Done())
@@ -161,12 +162,12 @@ func TestArborAsksForApproval(t *testing.T) {
 	f := newRunner(t, newRemote(t, a.cardURL))
 	events, _, err := f.turn("refund")
 	require.NoError(t, err)
-	handles := find[*agent.RemoteTask](events)
+	handles := find[*event.RemoteTask](events)
 	require.Equal(t, "input_required", handles[len(handles)-1].Status)
 	events, _, err = f.turn("yes")
 	require.NoError(t, err)
 	require.Contains(t, said(events)[0], "Refunded.")
-	require.Equal(t, handles[0].TaskID, find[*agent.RemoteTask](events)[0].TaskID)
+	require.Equal(t, handles[0].TaskID, find[*event.RemoteTask](events)[0].TaskID)
 	require.Equal(t, 1, ran)
 }
 
@@ -183,7 +184,7 @@ func TestCancelReachesArbor(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 			continue
 		}
-		if h, ok := e.Data.(*agent.RemoteTask); ok && task == "" {
+		if h, ok := e.Data.(*event.RemoteTask); ok && task == "" {
 			task = h.TaskID
 			<-s.begun
 			cancel()

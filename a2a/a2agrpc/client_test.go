@@ -23,6 +23,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -38,7 +39,7 @@ func TestFollowUp(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []string{"I see two charges."}, said(events))
 			require.Equal(t, "I see two charges.", streamed)
-			handles := find[*agent.RemoteTask](events)
+			handles := find[*event.RemoteTask](events)
 			last := handles[len(handles)-1]
 			require.Equal(t, "completed", last.Status)
 			require.Equal(t, p.address, last.URL)
@@ -71,7 +72,7 @@ func TestInputRequired(t *testing.T) {
 	events, _, err := f.turn("refund")
 	require.NoError(t, err)
 	require.Equal(t, []string{"Which one?"}, said(events))
-	handles := find[*agent.RemoteTask](events)
+	handles := find[*event.RemoteTask](events)
 	require.Equal(t, "input_required", handles[len(handles)-1].Status)
 	events, _, err = f.turn("the second")
 	require.NoError(t, err)
@@ -240,7 +241,7 @@ func TestBrokenConnection(t *testing.T) {
 	front := newProxy(t, p.address)
 	p.card.SupportedInterfaces[0].URL = front.Addr().String()
 	f := newRunner(t, newRemote(t, p.cardURL), runner.WithStreaming())
-	var stored []*agent.Event
+	var stored []*event.Event
 	for e, err := range f.Run(context.Background(), key, llm.UserText("hi")) {
 		require.NoError(t, err)
 		if !e.Partial {
@@ -314,7 +315,7 @@ func TestRefusals(t *testing.T) {
 			events, _, err := newRunner(t, support).turn("hi")
 			var texts []string
 			for _, e := range events {
-				if e.Agent == "support" && e.Type() == agent.TypeText {
+				if e.Agent == "support" && e.Type() == event.TypeText {
 					texts = append(texts, e.Text())
 				}
 			}

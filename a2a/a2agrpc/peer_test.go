@@ -20,6 +20,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -154,7 +155,7 @@ func newRunner(t *testing.T, root agent.Agent, opts ...runner.Option) *fixture {
 var key = session.ID("s1")
 
 // turn runs a turn and returns its stored events, the streamed text, and its error.
-func (f *fixture) turn(text string) (events []*agent.Event, streamed string, err error) {
+func (f *fixture) turn(text string) (events []*event.Event, streamed string, err error) {
 	for e, turnErr := range f.Run(context.Background(), key, llm.UserText(text)) {
 		switch {
 		case turnErr != nil:
@@ -168,7 +169,7 @@ func (f *fixture) turn(text string) (events []*agent.Event, streamed string, err
 	return events, streamed, err
 }
 
-func find[T agent.EventData](events []*agent.Event) (found []T) {
+func find[T event.Data](events []*event.Event) (found []T) {
 	for _, e := range events {
 		if d, ok := e.Data.(T); ok {
 			found = append(found, d)
@@ -177,9 +178,9 @@ func find[T agent.EventData](events []*agent.Event) (found []T) {
 	return found
 }
 
-func said(events []*agent.Event) (texts []string) {
+func said(events []*event.Event) (texts []string) {
 	for _, e := range events {
-		if e.Agent == "billing" && e.Type() == agent.TypeText {
+		if e.Agent == "billing" && e.Type() == event.TypeText {
 			texts = append(texts, e.Text())
 		}
 	}

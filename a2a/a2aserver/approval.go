@@ -9,7 +9,7 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/runner"
 )
@@ -52,7 +52,7 @@ func ask(pending []question) []*sdk.Part {
 }
 
 // resolved tells of a decision as of the message that made it. The task goes on.
-func (p *projection) resolved(e *agent.Event, d *agent.RelayResolved) []sdk.Event {
+func (p *projection) resolved(e *event.Event, d *event.RelayResolved) []sdk.Event {
 	text := d.Reason // the client's own words, if it used any
 	switch {
 	case text != "":

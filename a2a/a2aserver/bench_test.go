@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -122,7 +123,7 @@ func turn(t testing.TB, r *runner.Runner, key session.Key) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answered = answered || e.Type() == agent.TypeText && !e.Partial
+		answered = answered || e.Type() == event.TypeText && !e.Partial
 	}
 	if !answered {
 		t.Fatal("no answer")

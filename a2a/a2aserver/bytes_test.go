@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/oddbytes"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -46,7 +47,7 @@ func messagesWith(odd string) []string {
 		return rpcBody("SendMessage", `{"message":{"messageId":"m","role":"ROLE_USER",`+message+`}}`)
 	}
 	return []string{
-		send(`"parts":[{"text":` + string(agent.EncodeJSON("x"+odd)) + `}]`),
+		send(`"parts":[{"text":` + string(event.EncodeJSON("x"+odd)) + `}]`),
 		send(`"parts":[{"text":"hi"},{"data":` + odd + `,"metadata":{"a":` + odd + `}}]`),
 		send(`"parts":[{"text":"hi"}],"metadata":{"a":` + odd + `}`),
 		rpcBody("SendMessage", `{"message":{"messageId":`+odd+`,"role":"ROLE_USER","parts":[{"text":"hi"}],"extensions":`+odd+`},"metadata":{"a":`+odd+`}}`),
@@ -60,11 +61,11 @@ func newServedReader(f testing.TB) (readAgain func(*testing.T, []byte), accepted
 		store, err := sqlite.Open(path)
 		require.NoError(f, err)
 		f.Cleanup(func() { _ = store.Close() })
-		root, err := agent.New("root", "Repeats", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-			return func(yield func(*agent.Event, error) bool) {
+		root, err := agent.New("root", "Repeats", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+			return func(yield func(*event.Event, error) bool) {
 				said := inv.Message().PlainText()
-				if yield(&agent.Event{Data: &agent.Text{Content: said}, More: true}, nil) {
-					yield(&agent.Event{Data: &agent.Finish{Output: json.RawMessage(strings.TrimPrefix(said, "x"))}}, nil)
+				if yield(&event.Event{Data: &event.Text{Content: said}, More: true}, nil) {
+					yield(&event.Event{Data: &event.Finish{Output: json.RawMessage(strings.TrimPrefix(said, "x"))}}, nil)
 				}
 			}
 		})
@@ -100,7 +101,7 @@ func newServedReader(f testing.TB) (readAgain func(*testing.T, []byte), accepted
 		if answer.Result != nil && json.Unmarshal(answer.Result, &result) == nil && result.Task != nil {
 			*accepted++
 			for _, h := range []http.Handler{first, second} {
-				require.Nil(t, ask(t, h, rpcBody("GetTask", `{"id":`+string(agent.EncodeJSON(result.Task.ID))+`}`)).Error)
+				require.Nil(t, ask(t, h, rpcBody("GetTask", `{"id":`+string(event.EncodeJSON(result.Task.ID))+`}`)).Error)
 				listed := ask(t, h, rpcBody("ListTasks", `{"includeArtifacts":true,"historyLength":10}`))
 				require.Nil(t, listed.Error)
 				require.Contains(t, string(listed.Result), result.Task.ID)
@@ -111,7 +112,7 @@ func newServedReader(f testing.TB) (readAgain func(*testing.T, []byte), accepted
 		for _, info := range infos {
 			for e, err := range store.Load(t.Context(), info.Key, 0) {
 				require.NoError(t, err)
-				require.NotEqual(t, agent.TypeUnreadable, e.Type())
+				require.NotEqual(t, event.TypeUnreadable, e.Type())
 			}
 			require.NoError(t, store.Delete(t.Context(), info.Key))
 		}

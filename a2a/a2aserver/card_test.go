@@ -28,12 +28,13 @@ import (
 	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 )
 
-func mute(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-	return func(func(*agent.Event, error) bool) {}
+func mute(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return func(func(*event.Event, error) bool) {}
 }
 
 func node(t testing.TB, name, description string, opts ...agent.Option) agent.Agent {

@@ -12,6 +12,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -32,14 +33,14 @@ var (
 
 // launch runs a turn in the background. The first stored event comes out of first,
 // which is closed when the turn has ended. The error is that of enter.
-func (s *served) launch(key session.Key, turn func(context.Context) iter.Seq2[*agent.Event, error]) (x *execution, first <-chan *agent.Event, err error) {
+func (s *served) launch(key session.Key, turn func(context.Context) iter.Seq2[*event.Event, error]) (x *execution, first <-chan *event.Event, err error) {
 	run, cancel := context.WithCancelCause(s.background)
 	x = &execution{key: key, cancel: cancel, done: make(chan struct{}), counts: true}
 	if err := s.enter(x); err != nil {
 		cancel(err)
 		return nil, nil, err
 	}
-	begun := make(chan *agent.Event, 1)
+	begun := make(chan *event.Event, 1)
 	go func() {
 		defer s.leave(x)
 		defer close(x.done)
@@ -116,7 +117,7 @@ func (s *Server) lock(ctx context.Context, key session.Key, waits func() error) 
 // try runs a turn in the background and returns its first stored event. The error is
 // that of a turn which stored nothing. A turn that stores nothing and does not fail
 // either, because there is nothing to go on with, has no first event.
-func (s *served) try(ctx context.Context, key session.Key, turn func(context.Context) iter.Seq2[*agent.Event, error]) (*agent.Event, error) {
+func (s *served) try(ctx context.Context, key session.Key, turn func(context.Context) iter.Seq2[*event.Event, error]) (*event.Event, error) {
 	x, first, err := s.launch(key, turn)
 	if err != nil {
 		return nil, err
@@ -219,8 +220,8 @@ func (s *served) adopt(f *found) {
 // such as an authorization that a remote agent asked for: perhaps it is done by now.
 func (s *served) ask(f *found) {
 	key, id, waited := f.key, f.task.ID, f.settled() // f is changed by who follows it
-	_, _, _ = s.launch(key, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	_, _, _ = s.launch(key, func(ctx context.Context) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			for e, err := range s.runner.Resume(ctx, key) {
 				if waited && err == nil && !e.Partial {
 					waited = false

@@ -18,6 +18,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -306,16 +307,16 @@ type blocked struct {
 func newBlocked(t testing.TB) (*blocked, agent.Agent) {
 	t.Helper()
 	b := &blocked{make(chan string, 10), make(chan struct{})}
-	a, err := agent.New("slow", "Takes its time.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	a, err := agent.New("slow", "Takes its time.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			id := inv.NewID()
-			if !yield(&agent.Event{ID: id, Partial: true, Attempt: 1, Data: &agent.Text{Content: "thin"}}, nil) {
+			if !yield(&event.Event{ID: id, Partial: true, Attempt: 1, Data: &event.Text{Content: "thin"}}, nil) {
 				return
 			}
 			b.begun <- inv.TurnID()
 			select {
 			case <-b.free:
-				yield(&agent.Event{ID: id, Data: &agent.Text{Content: "thinking done"}}, nil)
+				yield(&event.Event{ID: id, Data: &event.Text{Content: "thinking done"}}, nil)
 			case <-ctx.Done():
 				yield(nil, context.Cause(ctx))
 			}
@@ -648,7 +649,7 @@ func TestChain(t *testing.T) {
 	require.Equal(t, sdk.TaskStateCompleted, task.Status.State)
 	for e, err := range store.Load(ctx, session.ID(task.ContextID), 0) {
 		require.NoError(t, err)
-		if u, ok := e.Data.(*agent.User); ok {
+		if u, ok := e.Data.(*event.User); ok {
 			require.Equal(t, []any{"https://b.example.com/", "https://a.example.com/agents/"}, u.Metadata["a2a"].(map[string]any)["chain"])
 		}
 	}
@@ -664,8 +665,8 @@ func TestChain(t *testing.T) {
 
 // What went wrong inside is nobody else's business.
 func TestFailuresTellNoSecrets(t *testing.T) {
-	a, err := agent.New("a", "Fails.", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	a, err := agent.New("a", "Fails.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			yield(nil, &agent.RunError{Agent: "a", Code: "boom", Err: errors.New("password hunter2 was refused")})
 		}
 	})
@@ -679,9 +680,9 @@ func TestFailuresTellNoSecrets(t *testing.T) {
 
 // What a workflow gives out without a word is data.
 func TestOutputWithoutWords(t *testing.T) {
-	a, err := agent.New("a", "Counts.", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
-			yield(&agent.Event{Data: &agent.Finish{Output: []byte(`{"n":2}`)}}, nil)
+	a, err := agent.New("a", "Counts.", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.Finish{Output: []byte(`{"n":2}`)}}, nil)
 		}
 	})
 	require.NoError(t, err)

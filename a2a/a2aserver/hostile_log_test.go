@@ -11,7 +11,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
@@ -20,18 +20,18 @@ import (
 )
 
 // oddLog makes a log that no runner has written: any events, of any runs, at any time.
-func oddLog(rnd *rand.Rand) (log []*agent.Event) {
+func oddLog(rnd *rand.Rand) (log []*event.Event) {
 	payloads := sessiontest.Payloads()
-	payloads = append(payloads, &agent.User{}, &agent.User{Metadata: map[string]any{"a2a": "x"}}, &agent.User{Metadata: map[string]any{"a2a": map[string]any{"messageId": 1, "taskId": []any{}, "chain": "x"}}},
-		&agent.User{Metadata: map[string]any{"a2a": map[string]any{"messageId": "m", "taskId": "1-t0.c"}}}, &agent.Text{}, &agent.Relay{}, &agent.RelayResolved{}, &agent.ToolCall{}, &agent.ToolResult{},
-		&agent.Transfer{}, &agent.Discard{}, &agent.Failure{}, &agent.RemoteTask{}, &agent.RemoteTask{TaskID: "x", Status: "input_required"}, &agent.RemoteTask{Status: "auth_required"},
-		&agent.HarnessEnd{FinishReason: agent.FinishReasonInputRequired}, &agent.HarnessEnd{FinishReason: agent.FinishReasonStop}, &agent.HarnessEnd{FinishReason: agent.FinishReasonCanceled}, &agent.HarnessEnd{FinishReason: "odd"},
-		&agent.Notice{Code: agent.NoticeForked}, &agent.Notice{Code: agent.NoticeTransferLimit}, &agent.Usage{InputTokens: -1}, &agent.Compaction{UpTo: -1})
+	payloads = append(payloads, &event.User{}, &event.User{Metadata: map[string]any{"a2a": "x"}}, &event.User{Metadata: map[string]any{"a2a": map[string]any{"messageId": 1, "taskId": []any{}, "chain": "x"}}},
+		&event.User{Metadata: map[string]any{"a2a": map[string]any{"messageId": "m", "taskId": "1-t0.c"}}}, &event.Text{}, &event.Relay{}, &event.RelayResolved{}, &event.ToolCall{}, &event.ToolResult{},
+		&event.Transfer{}, &event.Discard{}, &event.Failure{}, &event.RemoteTask{}, &event.RemoteTask{TaskID: "x", Status: "input_required"}, &event.RemoteTask{Status: "auth_required"},
+		&event.HarnessEnd{FinishReason: event.FinishReasonInputRequired}, &event.HarnessEnd{FinishReason: event.FinishReasonStop}, &event.HarnessEnd{FinishReason: event.FinishReasonCanceled}, &event.HarnessEnd{FinishReason: "odd"},
+		&event.Notice{Code: event.NoticeForked}, &event.Notice{Code: event.NoticeTransferLimit}, &event.Usage{InputTokens: -1}, &event.Compaction{UpTo: -1})
 	times := []time.Time{{}, time.Unix(0, 0).UTC(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
 		time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2500, 1, 1, 0, 0, 0, 7, time.UTC), time.Date(1500, 1, 1, 0, 0, 0, 0, time.UTC)}
 	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }
 	for i := range 1 + rnd.IntN(40) {
-		log = append(log, &agent.Event{Seq: int64(i + 1), ID: pick("", "c1", "p1", "e", fmt.Sprint("e", i)), TurnID: pick("", "t0", "t1"), RunID: pick("", "r0", "r1"), ParentID: pick("", "r0:user", "c1"),
+		log = append(log, &event.Event{Seq: int64(i + 1), ID: pick("", "c1", "p1", "e", fmt.Sprint("e", i)), TurnID: pick("", "t0", "t1"), RunID: pick("", "r0", "r1"), ParentID: pick("", "r0:user", "c1"),
 			Scope: pick("", "", "", "s1", "r0.1/x", "./", "r1."), Agent: pick("", "a", "far", "user"), Path: pick("", "a", "a/b"), Time: times[rnd.IntN(len(times))], Data: payloads[rnd.IntN(len(payloads))]})
 	}
 	return log

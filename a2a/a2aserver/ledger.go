@@ -9,7 +9,7 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -38,7 +38,7 @@ const maxLedgers = 4096
 type ledger struct {
 	mu          sync.Mutex
 	seq         int64
-	last        agent.Event // the one at seq
+	last        event.Event // the one at seq
 	incarnation int64       // of the session, 0 if nobody has said
 	marks       []mark
 	open        *projection // of the last task
@@ -119,7 +119,7 @@ func (s *ledgers) of(key session.Key) *ledger {
 func (l *ledger) update(ctx context.Context, store session.Store, info session.Info) error {
 	same, err := l.read(ctx, store, info.Key, max(0, l.seq-1))
 	if err == nil && !same { // the session was deleted, and perhaps begun anew
-		l.seq, l.last, l.marks, l.open = 0, agent.Event{}, nil, nil
+		l.seq, l.last, l.marks, l.open = 0, event.Event{}, nil, nil
 		_, err = l.read(ctx, store, info.Key, 0)
 	}
 	if err == nil {
@@ -147,13 +147,13 @@ func (l *ledger) read(ctx context.Context, store session.Store, key session.Key,
 	return same, nil
 }
 
-func (l *ledger) apply(key session.Key, e *agent.Event) {
+func (l *ledger) apply(key session.Key, e *event.Event) {
 	l.seq, l.last = e.Seq, *e
 	if l.open != nil {
 		l.open.apply(e)
 		l.marks[len(l.marks)-1] = markOf(l.open)
 	}
-	if _, ok := e.Data.(*agent.User); ok && (l.open == nil || l.open.over) {
+	if _, ok := e.Data.(*event.User); ok && (l.open == nil || l.open.over) {
 		l.open = newProjection(key, e)
 		l.open.outline = true
 		l.open.apply(e)

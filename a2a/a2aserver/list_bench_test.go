@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -21,8 +21,8 @@ type counting struct {
 	events, sessions atomic.Int64
 }
 
-func (c *counting) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func (c *counting) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		for e, err := range c.Store.Load(ctx, key, after) {
 			c.events.Add(1)
 			if !yield(e, err) {

@@ -17,7 +17,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
@@ -66,8 +66,8 @@ type unreadable struct {
 	after map[session.Key]int64
 }
 
-func (u *unreadable) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func (u *unreadable) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		end, damaged := u.after[key]
 		for e, err := range u.Store.Load(ctx, key, after) {
 			if damaged && e.Seq > end {
@@ -156,13 +156,13 @@ func (p *past) task(context string) {
 	at := p.now.Add(time.Duration(p.rnd.IntN(2000)-1000) * time.Millisecond)
 	key, seq := session.ID(context), p.seqs[context]
 	turn := fmt.Sprint("t", seq+1)
-	event := func(n int64, run string, data agent.EventData) *agent.Event {
-		return &agent.Event{Seq: seq + n, ID: fmt.Sprint("e", seq+n), TurnID: turn, RunID: run, Agent: "a", Time: at, Data: data}
+	entry := func(n int64, run string, data event.Data) *event.Event {
+		return &event.Event{Seq: seq + n, ID: fmt.Sprint("e", seq+n), TurnID: turn, RunID: run, Agent: "a", Time: at, Data: data}
 	}
 	lease, err := p.store.Acquire(p.Context(), key, session.Self())
 	require.NoError(p, err)
-	require.NoError(p, p.store.Append(p.Context(), key, seq, lease, event(1, "u"+turn, &agent.User{}),
-		event(2, "r"+turn, &agent.HarnessStart{AgentID: "a"}), event(3, "r"+turn, &agent.HarnessEnd{AgentID: "a", FinishReason: agent.FinishReasonStop})))
+	require.NoError(p, p.store.Append(p.Context(), key, seq, lease, entry(1, "u"+turn, &event.User{}),
+		entry(2, "r"+turn, &event.HarnessStart{AgentID: "a"}), entry(3, "r"+turn, &event.HarnessEnd{AgentID: "a", FinishReason: event.FinishReasonStop})))
 	require.NoError(p, p.store.Release(p.Context(), key, lease))
 	p.tasks[taskID(seq+1, turn, context)] = at
 	p.seqs[context] = seq + 3
@@ -256,7 +256,7 @@ func TestListThatFindsLittle(t *testing.T) {
 	require.NoError(t, err)
 	lease, err := p.store.Acquire(t.Context(), session.ID("asks"), session.Self())
 	require.NoError(t, err)
-	require.NoError(t, p.store.Append(t.Context(), session.ID("asks"), 0, lease, &agent.Event{Seq: 1, ID: "u", TurnID: "t", RunID: "u", Time: p.now, Data: &agent.User{}}))
+	require.NoError(t, p.store.Append(t.Context(), session.ID("asks"), 0, lease, &event.Event{Seq: 1, ID: "u", TurnID: "t", RunID: "u", Time: p.now, Data: &event.User{}}))
 	for i := range maxWalk + 500 {
 		p.task(fmt.Sprint("c", i))
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2atest"
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -54,7 +54,7 @@ func userMessages(t *testing.T, store session.Store, key session.Key) map[string
 	found := make(map[string]int)
 	for e, err := range store.Load(t.Context(), key, 0) {
 		require.NoError(t, err)
-		if u, ok := e.Data.(*agent.User); ok {
+		if u, ok := e.Data.(*event.User); ok {
 			found[fmt.Sprint(u.Metadata["a2a"].(map[string]any)["messageId"])]++
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/internal/origin"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -34,7 +35,7 @@ type projection struct {
 	blocks  int   // complete texts of the current run
 	run     string
 	said    string // the run's last complete text
-	failure *agent.Failure
+	failure *event.Failure
 	remote  string // how a remote task of the current run stands
 	pending []question
 	usage   []modelUsage
@@ -43,11 +44,11 @@ type projection struct {
 // block is a text under way: what was shown of it.
 type block struct {
 	id    string
-	by    *agent.Event // its first delta
+	by    *event.Event // its first delta
 	shown []byte
 }
 
-func newProjection(key agent.SessionKey, first *agent.Event) *projection {
+func newProjection(key agent.SessionKey, first *event.Event) *projection {
 	id := taskID(first.Seq, first.TurnID, key.ID)
 	return &projection{start: first.Seq, turn: first.TurnID, task: &sdk.Task{ID: id, ContextID: key.ID,
 		Status: sdk.TaskStatus{State: sdk.TaskStateSubmitted}}}
@@ -60,52 +61,52 @@ func (p *projection) settled() bool {
 }
 
 // apply takes in the next event and returns what subscribers are to be told.
-func (p *projection) apply(e *agent.Event) []sdk.Event {
+func (p *projection) apply(e *event.Event) []sdk.Event {
 	if p.over {
 		return nil
 	}
-	if user, ok := e.Data.(*agent.User); ok {
+	if user, ok := e.Data.(*event.User); ok {
 		return p.user(e, user)
 	}
 	if e.Scope != "" { // what agents do within agents
-		if d, ok := e.Data.(*agent.Usage); ok {
+		if d, ok := e.Data.(*event.Usage); ok {
 			p.used(d)
 		}
 		return nil
 	}
 	switch d := e.Data.(type) {
-	case *agent.HarnessStart:
+	case *event.HarnessStart:
 		return p.started(e)
-	case *agent.Text:
+	case *event.Text:
 		return p.text(e, d.Content)
-	case *agent.Discard:
+	case *event.Discard:
 		return p.discard(e, d)
-	case *agent.ToolCall:
+	case *event.ToolCall:
 		return p.fact(e, map[string]any{"toolCall": map[string]any{"id": e.ID, "name": d.Name, "input": jsonValue(d.Input)}}, d.Name)
-	case *agent.ToolResult:
+	case *event.ToolResult:
 		p.pending = slices.DeleteFunc(p.pending, func(q question) bool { return q.callID == e.ID })
 		return p.fact(e, map[string]any{"toolResult": map[string]any{"id": e.ID, "name": d.Name, "output": jsonValue(d.Output), "isError": d.IsError}}, d.Name)
-	case *agent.Transfer:
-		if d.Outcome == agent.TransferCommitted {
+	case *event.Transfer:
+		if d.Outcome == event.TransferCommitted {
 			return p.fact(e, map[string]any{"transfer": map[string]any{"from": d.From, "to": d.To}}, "")
 		}
-	case *agent.Relay:
+	case *event.Relay:
 		p.pending = append(p.pending, question{relayID: e.ID, callID: d.ToolCallID, tool: d.Tool, params: d.Params})
-	case *agent.RelayResolved:
+	case *event.RelayResolved:
 		return p.resolved(e, d)
-	case *agent.RemoteTask:
+	case *event.RemoteTask:
 		p.remote = d.Status
-	case *agent.Usage:
+	case *event.Usage:
 		p.used(d)
-	case *agent.Failure:
+	case *event.Failure:
 		p.failure = d
-	case *agent.HarnessEnd:
+	case *event.HarnessEnd:
 		return p.ended(e, d)
 	}
 	return nil
 }
 
-func (p *projection) user(e *agent.Event, u *agent.User) []sdk.Event {
+func (p *projection) user(e *event.Event, u *event.User) []sdk.Event {
 	from := origin.Of(u.Metadata)
 	// What is over stays so, whatever words say that they are for it. In a fork the words
 	// of before name the task as the other session has it.
@@ -137,7 +138,7 @@ func (p *projection) say(m *sdk.Message) {
 	}
 }
 
-func (p *projection) started(e *agent.Event) []sdk.Event {
+func (p *projection) started(e *event.Event) []sdk.Event {
 	p.run, p.blocks, p.said, p.remote, p.failure = e.RunID, 0, "", "", nil
 	p.open = block{}
 	if p.task.Status.State == sdk.TaskStateWorking && !p.extended {
@@ -148,7 +149,7 @@ func (p *projection) started(e *agent.Event) []sdk.Event {
 
 // text takes in a delta, or a complete text. Each complete text is an artifact; what
 // a later attempt says takes the place of what was shown of a discarded one.
-func (p *projection) text(e *agent.Event, content string) []sdk.Event {
+func (p *projection) text(e *event.Event, content string) []sdk.Event {
 	if e.RunID != p.run {
 		return nil
 	}
@@ -185,7 +186,7 @@ func (p *projection) text(e *agent.Event, content string) []sdk.Event {
 	return events
 }
 
-func (p *projection) discard(e *agent.Event, d *agent.Discard) []sdk.Event {
+func (p *projection) discard(e *event.Event, d *event.Discard) []sdk.Event {
 	if p.open.id == "" || !slices.Contains(d.IDs, p.open.id) {
 		return nil
 	}
@@ -194,7 +195,7 @@ func (p *projection) discard(e *agent.Event, d *agent.Discard) []sdk.Event {
 }
 
 // artifact is the run's text under way: its place in the run names it.
-func (p *projection) artifact(e *agent.Event, text string) *sdk.Artifact {
+func (p *projection) artifact(e *event.Event, text string) *sdk.Artifact {
 	a := &sdk.Artifact{ID: sdk.ArtifactID(p.run + "-" + strconv.Itoa(p.blocks+1)), Name: e.Agent, Parts: sdk.ContentParts{textPart(text)}}
 	if p.extended {
 		a.Extensions, a.Metadata = []string{a2a.Extension}, p.author(e, nil)
@@ -202,7 +203,7 @@ func (p *projection) artifact(e *agent.Event, text string) *sdk.Artifact {
 	return a
 }
 
-func (p *projection) update(e *agent.Event, text string, more, last bool) sdk.Event {
+func (p *projection) update(e *event.Event, text string, more, last bool) sdk.Event {
 	a := p.artifact(e, text)
 	if more { // the first piece said whose it is, and most of the bytes of a stream would say it again
 		a.Extensions, a.Metadata = nil, nil
@@ -211,7 +212,7 @@ func (p *projection) update(e *agent.Event, text string, more, last bool) sdk.Ev
 }
 
 // author says under our extension's key who speaks.
-func (p *projection) author(e *agent.Event, more map[string]any) map[string]any {
+func (p *projection) author(e *event.Event, more map[string]any) map[string]any {
 	m := map[string]any{"agent": e.Agent, "path": e.Path, "runId": e.RunID}
 	for k, v := range more {
 		m[k] = v
@@ -220,7 +221,7 @@ func (p *projection) author(e *agent.Event, more map[string]any) map[string]any 
 }
 
 // fact tells subscribers that want it what an agent does besides talking.
-func (p *projection) fact(e *agent.Event, value map[string]any, tool string) []sdk.Event {
+func (p *projection) fact(e *event.Event, value map[string]any, tool string) []sdk.Event {
 	if !p.extended || tool == agent.TransferTool || p.settled() { // that calls are withdrawn is told by what comes next
 		return nil
 	}
@@ -231,19 +232,19 @@ func (p *projection) fact(e *agent.Event, value map[string]any, tool string) []s
 }
 
 // message is what the agent says beside its artifacts; its id is the event's.
-func (p *projection) message(e *agent.Event, parts ...*sdk.Part) *sdk.Message {
+func (p *projection) message(e *event.Event, parts ...*sdk.Part) *sdk.Message {
 	return &sdk.Message{ID: e.RunID + "-" + e.ID, Role: sdk.MessageRoleAgent, TaskID: p.task.ID, ContextID: p.task.ContextID, Parts: parts}
 }
 
 // stamp sets the state, without telling anybody.
-func (p *projection) stamp(e *agent.Event, state sdk.TaskState, m *sdk.Message) {
+func (p *projection) stamp(e *event.Event, state sdk.TaskState, m *sdk.Message) {
 	at := e.Time
 	p.task.Status = sdk.TaskStatus{State: state, Message: m, Timestamp: &at}
 }
 
 // status sets the state and tells of it. What the agent says with it stands in the
 // history as well.
-func (p *projection) status(e *agent.Event, state sdk.TaskState, m *sdk.Message) []sdk.Event {
+func (p *projection) status(e *event.Event, state sdk.TaskState, m *sdk.Message) []sdk.Event {
 	p.stamp(e, state, m)
 	if m != nil {
 		p.say(m)
@@ -262,18 +263,18 @@ func (p *projection) status(e *agent.Event, state sdk.TaskState, m *sdk.Message)
 
 // ended takes in the end of a run, which is the end of the task unless another agent
 // goes on.
-func (p *projection) ended(e *agent.Event, end *agent.HarnessEnd) []sdk.Event {
+func (p *projection) ended(e *event.Event, end *event.HarnessEnd) []sdk.Event {
 	if e.RunID != p.run {
 		return nil
 	}
 	switch end.FinishReason {
-	case agent.FinishReasonTransfer:
+	case event.FinishReasonTransfer:
 		return nil
-	case agent.FinishReasonCanceled:
+	case event.FinishReasonCanceled:
 		return p.status(e, sdk.TaskStateCanceled, nil)
-	case agent.FinishReasonError, agent.FinishReasonLimit:
+	case event.FinishReasonError, event.FinishReasonLimit:
 		return p.status(e, sdk.TaskStateFailed, p.message(e, textPart(p.failed(end))))
-	case agent.FinishReasonInputRequired:
+	case event.FinishReasonInputRequired:
 		if len(p.pending) > 0 {
 			return p.status(e, sdk.TaskStateInputRequired, p.message(e, ask(p.pending)...))
 		}
@@ -290,7 +291,7 @@ func (p *projection) ended(e *agent.Event, end *agent.HarnessEnd) []sdk.Event {
 }
 
 // output makes an artifact of what a workflow gives out, if it says nothing in words.
-func (p *projection) output(e *agent.Event, end *agent.HarnessEnd) []sdk.Event {
+func (p *projection) output(e *event.Event, end *event.HarnessEnd) []sdk.Event {
 	if p.blocks > 0 || len(end.Output) == 0 || string(end.Output) == "null" {
 		return nil
 	}
@@ -303,7 +304,7 @@ func (p *projection) output(e *agent.Event, end *agent.HarnessEnd) []sdk.Event {
 	return []sdk.Event{&sdk.TaskArtifactUpdateEvent{TaskID: p.task.ID, ContextID: p.task.ContextID, Artifact: a, LastChunk: true}}
 }
 
-func (p *projection) words(e *agent.Event) *sdk.Message {
+func (p *projection) words(e *event.Event) *sdk.Message {
 	if p.said == "" {
 		return nil
 	}
@@ -312,7 +313,7 @@ func (p *projection) words(e *agent.Event) *sdk.Message {
 
 // failed says what went wrong as far as a stranger may know: error texts can quote
 // what endpoints, guards and tools said.
-func (p *projection) failed(end *agent.HarnessEnd) string {
+func (p *projection) failed(end *event.HarnessEnd) string {
 	code := ""
 	if p.failure != nil {
 		code = p.failure.Code
@@ -320,7 +321,7 @@ func (p *projection) failed(end *agent.HarnessEnd) string {
 	switch {
 	case code == "transfer_limit", code == "limit", code == "budget":
 		return "A limit of the agent was reached (" + code + ")."
-	case code == "" && end.FinishReason == agent.FinishReasonLimit:
+	case code == "" && end.FinishReason == event.FinishReasonLimit:
 		return "A limit of the agent was reached."
 	case code == "":
 		return "The agent failed."
@@ -329,7 +330,7 @@ func (p *projection) failed(end *agent.HarnessEnd) string {
 }
 
 // used adds up what models have used, if the subscriber wants to know.
-func (p *projection) used(u *agent.Usage) {
+func (p *projection) used(u *event.Usage) {
 	counted := u.Counted()
 	if !p.extended || counted.InputTokens+counted.OutputTokens == 0 { // nobody said what it used
 		return

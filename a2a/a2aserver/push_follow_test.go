@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2atest"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
@@ -62,12 +63,12 @@ func (r *receiver) until(t testing.TB, state sdk.TaskState) map[sdk.ArtifactID]s
 func speaker(t testing.TB, pieces ...string) (begun, next chan struct{}, a agent.Agent) {
 	t.Helper()
 	begun, next = make(chan struct{}, 1), make(chan struct{})
-	a, err := agent.New("speaker", "Speaks.", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	a, err := agent.New("speaker", "Speaks.", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			id, all := inv.NewID(), ""
 			for i, piece := range pieces {
 				all += piece
-				if !yield(&agent.Event{ID: id, Partial: true, Attempt: 1, Data: &agent.Text{Content: piece}}, nil) {
+				if !yield(&event.Event{ID: id, Partial: true, Attempt: 1, Data: &event.Text{Content: piece}}, nil) {
 					return
 				}
 				if i == 0 {
@@ -75,7 +76,7 @@ func speaker(t testing.TB, pieces ...string) (begun, next chan struct{}, a agent
 				}
 				<-next
 			}
-			yield(&agent.Event{ID: id, Data: &agent.Text{Content: all}}, nil)
+			yield(&event.Event{ID: id, Data: &event.Text{Content: all}}, nil)
 		}
 	})
 	require.NoError(t, err)
@@ -198,9 +199,9 @@ type moody struct {
 
 var errMoody = errors.New("the disk is on holiday")
 
-func (m *moody) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*agent.Event, error] {
+func (m *moody) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
 	if m.fail.Add(-1) >= 0 {
-		return func(yield func(*agent.Event, error) bool) { yield(nil, errMoody) }
+		return func(yield func(*event.Event, error) bool) { yield(nil, errMoody) }
 	}
 	return m.Store.Load(ctx, key, after)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -32,7 +32,7 @@ func TestRemoteNode(t *testing.T) {
 	said := func(text string) (streamed string, words []string) {
 		for e, err := range r.Run(context.Background(), session.ID("s"), llm.UserText(text)) {
 			require.NoError(t, err)
-			if d, ok := e.Data.(*agent.Text); ok && e.Partial {
+			if d, ok := e.Data.(*event.Text); ok && e.Partial {
 				streamed += d.Content
 			} else if ok {
 				require.Equal(t, "far", e.Agent)

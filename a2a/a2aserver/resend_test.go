@@ -10,7 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2atest"
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/session"
@@ -104,15 +104,15 @@ func TestTwoAnswers(t *testing.T) {
 // A task that is over stays over, whatever another process has stored for it just then.
 func TestOverIsOver(t *testing.T) {
 	key := session.ID("c")
-	user := func(seq int64, turn, task string) *agent.Event {
-		return &agent.Event{Seq: seq, ID: turn, TurnID: turn, RunID: "u" + turn, Data: &agent.User{Metadata: map[string]any{
+	user := func(seq int64, turn, task string) *event.Event {
+		return &event.Event{Seq: seq, ID: turn, TurnID: turn, RunID: "u" + turn, Data: &event.User{Metadata: map[string]any{
 			"a2a": map[string]any{"messageId": turn, "taskId": task}}}}
 	}
 	first := user(1, "t1", "")
 	p := newProjection(key, first)
 	p.apply(first)
-	p.apply(&agent.Event{Seq: 2, ID: "s", TurnID: "t1", RunID: "r", Agent: "a", Data: &agent.HarnessStart{AgentID: "a"}})
-	p.apply(&agent.Event{Seq: 3, ID: "e", TurnID: "t1", RunID: "r", Agent: "a", Data: &agent.HarnessEnd{AgentID: "a", FinishReason: agent.FinishReasonStop}})
+	p.apply(&event.Event{Seq: 2, ID: "s", TurnID: "t1", RunID: "r", Agent: "a", Data: &event.HarnessStart{AgentID: "a"}})
+	p.apply(&event.Event{Seq: 3, ID: "e", TurnID: "t1", RunID: "r", Agent: "a", Data: &event.HarnessEnd{AgentID: "a", FinishReason: event.FinishReasonStop}})
 	require.Equal(t, sdk.TaskStateCompleted, p.task.Status.State)
 	require.Empty(t, p.apply(user(4, "t2", string(p.task.ID))))
 	require.Equal(t, sdk.TaskStateCompleted, p.task.Status.State)

@@ -21,6 +21,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/internal/origin"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -134,7 +135,7 @@ func (s *served) give(ctx context.Context, key session.Key, m *sdk.Message, cont
 // unless it is named.
 func (s *served) begin(ctx context.Context, key session.Key, at int64, msg llm.Message, from origin.Origin, task sdk.TaskID, extended bool) (*found, error) {
 	from.Task = string(task)
-	first, err := s.try(ctx, key, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+	first, err := s.try(ctx, key, func(ctx context.Context) iter.Seq2[*event.Event, error] {
 		return users(s.runner.Run(ctx, key, msg, runner.At(at), runner.WithMetadata(from.Metadata())))
 	})
 	if err != nil {
@@ -150,12 +151,12 @@ func (s *served) begin(ctx context.Context, key session.Key, at int64, msg llm.M
 
 // users leaves out what a turn stores before the user's words: the end of what was
 // cut off.
-func users(events iter.Seq2[*agent.Event, error]) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func users(events iter.Seq2[*event.Event, error]) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		begun := false
 		for e, err := range events {
 			if err == nil && !begun {
-				if _, begun = e.Data.(*agent.User); !begun {
+				if _, begun = e.Data.(*event.User); !begun {
 					continue
 				}
 			}
@@ -191,7 +192,7 @@ func (s *served) answer(ctx context.Context, f *found, m, sent *sdk.Message, msg
 	for i := range list {
 		list[i].ID = decided + strconv.Itoa(i)
 	}
-	first, err := s.try(ctx, f.key, func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+	first, err := s.try(ctx, f.key, func(ctx context.Context) iter.Seq2[*event.Event, error] {
 		return s.runner.Resume(ctx, f.key, list...)
 	})
 	if err != nil {
@@ -281,7 +282,7 @@ func (s *served) origin(m *sdk.Message) (origin.Origin, error) {
 }
 
 // began reports whether an A2A message began the turn of a user event.
-func began(u *agent.User) bool { return origin.Of(u.Metadata).Message != "" }
+func began(u *event.User) bool { return origin.Of(u.Metadata).Message != "" }
 
 // decisionID begins the ids that the decisions of a message have in the log, so that a
 // message that is sent again is known, and its "yes" approves nothing else.

@@ -22,7 +22,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -158,7 +158,7 @@ func streamers(t testing.TB, url string) map[string]func(round, i int, heard fun
 				if err != nil {
 					return err
 				}
-				if e.Type() == agent.TypeText {
+				if e.Type() == event.TypeText {
 					heard()
 					if !e.Partial {
 						said = e.Text()

@@ -8,7 +8,7 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -55,7 +55,7 @@ func (s *served) find(ctx context.Context, id sdk.TaskID, extended bool) (*found
 
 // findAt reads a task as it was when an event had just been stored, the one it stands
 // at; nil is as it is now.
-func (s *served) findAt(ctx context.Context, id sdk.TaskID, at *agent.Event, extended bool) (*found, error) {
+func (s *served) findAt(ctx context.Context, id sdk.TaskID, at *event.Event, extended bool) (*found, error) {
 	seq, turnID, contextID, ok := parseTaskID(id)
 	key := s.key(ctx, contextID)
 	if !ok || session.CheckKey(key) != nil {
@@ -67,7 +67,7 @@ func (s *served) findAt(ctx context.Context, id sdk.TaskID, at *agent.Event, ext
 			return nil, err
 		}
 		if f.projection == nil {
-			user, ok := e.Data.(*agent.User)
+			user, ok := e.Data.(*event.User)
 			if !ok || e.Seq != seq || e.TurnID != turnID {
 				return nil, notFound(id)
 			}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -21,7 +21,7 @@ type heldLoads struct {
 	loads int
 }
 
-func (s *heldLoads) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*agent.Event, error] {
+func (s *heldLoads) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
 	s.loads++
 	select {
 	case let := <-s.hold:

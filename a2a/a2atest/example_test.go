@@ -6,7 +6,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2atest"
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -33,7 +33,7 @@ func Example() {
 				fmt.Println(err)
 				return
 			}
-			if e.Type() == agent.TypeText {
+			if e.Type() == event.TypeText {
 				fmt.Printf("%s: %s\n", e.Agent, e.Text())
 			}
 		}

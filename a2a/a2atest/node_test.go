@@ -10,7 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2atest"
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -20,7 +20,7 @@ import (
 // turn is what came of one turn of a remote agent.
 type turn struct {
 	said   []string
-	finish agent.FinishReason
+	finish event.FinishReason
 	err    error
 }
 
@@ -45,9 +45,9 @@ func run(t *testing.T, r *runner.Runner, text string) (done turn) {
 			break
 		}
 		switch d := e.Data.(type) {
-		case *agent.Text:
+		case *event.Text:
 			done.said = append(done.said, d.Content)
-		case *agent.HarnessEnd:
+		case *event.HarnessEnd:
 			done.finish = d.FinishReason
 		}
 	}
@@ -66,17 +66,17 @@ func TestRemoteAgentUnderstandsMock(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer a2atest.Answer
 		said   string
-		finish agent.FinishReason
+		finish event.FinishReason
 		code   a2a.ErrorCode
 	}{
-		"text":      {a2atest.Reply(a2atest.Progress("looking"), a2atest.Text("two ", "charges")), "two charges", agent.FinishReasonStop, ""},
-		"snapshots": {a2atest.Reply(a2atest.Snapshots("two", "two charges")), "two charges", agent.FinishReasonStop, ""},
-		"completed": {a2atest.Reply(a2atest.Completed("done")), "done", agent.FinishReasonStop, ""},
-		"message":   {a2atest.Reply(a2atest.Delay(time.Second), a2atest.Message("hello")), "hello", agent.FinishReasonStop, ""},
-		"slow":      {a2atest.Reply(a2atest.Text("a"), a2atest.Delay(time.Minute), a2atest.Completed("b")), "a\n\nb", agent.FinishReasonStop, ""},
-		"cut":       {a2atest.Reply(a2atest.Text("two"), a2atest.Cut(), a2atest.Completed("charges")), "two\n\ncharges", agent.FinishReasonStop, ""},
-		"outage":    {a2atest.Reply(a2atest.Text("two"), a2atest.Outage(3), a2atest.Completed("charges")), "two\n\ncharges", agent.FinishReasonStop, ""},
-		"input":     {a2atest.Reply(a2atest.InputRequired("which?")), "which?", agent.FinishReasonStop, ""},
+		"text":      {a2atest.Reply(a2atest.Progress("looking"), a2atest.Text("two ", "charges")), "two charges", event.FinishReasonStop, ""},
+		"snapshots": {a2atest.Reply(a2atest.Snapshots("two", "two charges")), "two charges", event.FinishReasonStop, ""},
+		"completed": {a2atest.Reply(a2atest.Completed("done")), "done", event.FinishReasonStop, ""},
+		"message":   {a2atest.Reply(a2atest.Delay(time.Second), a2atest.Message("hello")), "hello", event.FinishReasonStop, ""},
+		"slow":      {a2atest.Reply(a2atest.Text("a"), a2atest.Delay(time.Minute), a2atest.Completed("b")), "a\n\nb", event.FinishReasonStop, ""},
+		"cut":       {a2atest.Reply(a2atest.Text("two"), a2atest.Cut(), a2atest.Completed("charges")), "two\n\ncharges", event.FinishReasonStop, ""},
+		"outage":    {a2atest.Reply(a2atest.Text("two"), a2atest.Outage(3), a2atest.Completed("charges")), "two\n\ncharges", event.FinishReasonStop, ""},
+		"input":     {a2atest.Reply(a2atest.InputRequired("which?")), "which?", event.FinishReasonStop, ""},
 		"failed":    {a2atest.Reply(a2atest.Failed("no")), "", "", a2a.CodeTaskFailed},
 		"rejected":  {a2atest.Reply(a2atest.Rejected("no")), "", "", a2a.CodeTaskRejected},
 		"canceled":  {a2atest.Reply(a2atest.Canceled("")), "", "", a2a.CodeTaskCanceled},
@@ -120,11 +120,11 @@ func TestRemoteAgentWaitsForAuthorization(t *testing.T) {
 		r := newRunner(t, peer)
 		done := run(t, r, "hello")
 		require.NoError(t, done.err)
-		require.Equal(t, agent.FinishReasonInputRequired, done.finish)
+		require.Equal(t, event.FinishReasonInputRequired, done.finish)
 		require.Equal(t, []string{"Log in at example.com"}, done.said)
 		done = run(t, r, "")
 		require.NoError(t, done.err)
-		require.Equal(t, agent.FinishReasonStop, done.finish)
+		require.Equal(t, event.FinishReasonStop, done.finish)
 		require.Equal(t, []string{"done"}, done.said)
 		require.NotContains(t, operations(peer)[1:], "SendStreamingMessage")
 		require.NoError(t, peer.Done())

@@ -22,6 +22,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -89,11 +90,11 @@ func TestArborToArbor(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"I see two."}, said(events))
 	require.Equal(t, "I see two.", streamed)
-	first := find[*agent.RemoteTask](events)
+	first := find[*event.RemoteTask](events)
 	events, _, err = f.turn("refund")
 	require.NoError(t, err)
 	require.Equal(t, []string{"Done."}, said(events))
-	second := find[*agent.RemoteTask](events)
+	second := find[*event.RemoteTask](events)
 	require.Equal(t, first[0].ContextID, second[0].ContextID)
 	require.NotEqual(t, first[0].TaskID, second[0].TaskID)
 	require.NoError(t, script.Done())
@@ -110,12 +111,12 @@ func TestArborAsksForApproval(t *testing.T) {
 	f := newRunner(t, newOldRemote(t, newArbor(t, talker(t, script, llmagent.WithTools(refund))).URL))
 	events, _, err := f.turn("refund")
 	require.NoError(t, err)
-	handles := find[*agent.RemoteTask](events)
+	handles := find[*event.RemoteTask](events)
 	require.Equal(t, "input_required", handles[len(handles)-1].Status)
 	events, _, err = f.turn("yes")
 	require.NoError(t, err)
 	require.Contains(t, said(events)[0], "Refunded.")
-	require.Equal(t, handles[0].TaskID, find[*agent.RemoteTask](events)[0].TaskID)
+	require.Equal(t, handles[0].TaskID, find[*event.RemoteTask](events)[0].TaskID)
 	require.Equal(t, 1, ran)
 }
 
@@ -138,16 +139,16 @@ func words(text string) *old.MessageSendParams {
 func newSlow(t *testing.T) (begun, free chan struct{}, root agent.Agent) {
 	t.Helper()
 	begun, free = make(chan struct{}, 10), make(chan struct{})
-	root, err := agent.New("slow", "Takes its time.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	root, err := agent.New("slow", "Takes its time.", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			id := inv.NewID()
-			if !yield(&agent.Event{ID: id, Partial: true, Attempt: 1, Data: &agent.Text{Content: "thin"}}, nil) {
+			if !yield(&event.Event{ID: id, Partial: true, Attempt: 1, Data: &event.Text{Content: "thin"}}, nil) {
 				return
 			}
 			begun <- struct{}{}
 			select {
 			case <-free:
-				yield(&agent.Event{ID: id, Data: &agent.Text{Content: "thinking"}}, nil)
+				yield(&event.Event{ID: id, Data: &event.Text{Content: "thinking"}}, nil)
 			case <-ctx.Done():
 				yield(nil, context.Cause(ctx))
 			}
@@ -319,7 +320,7 @@ func TestCancelReachesArbor(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 			continue
 		}
-		if h, ok := e.Data.(*agent.RemoteTask); ok && id == "" {
+		if h, ok := e.Data.(*event.RemoteTask); ok && id == "" {
 			id = h.TaskID
 			<-begun
 			cancel()

@@ -23,6 +23,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -123,7 +124,7 @@ func newRunner(t *testing.T, root agent.Agent, opts ...runner.Option) *fixture {
 
 var key = session.ID("s1")
 
-func (f *fixture) turn(text string) (events []*agent.Event, streamed string, err error) {
+func (f *fixture) turn(text string) (events []*event.Event, streamed string, err error) {
 	for e, turnErr := range f.Run(context.Background(), key, llm.UserText(text)) {
 		switch {
 		case turnErr != nil:
@@ -137,7 +138,7 @@ func (f *fixture) turn(text string) (events []*agent.Event, streamed string, err
 	return events, streamed, err
 }
 
-func find[T agent.EventData](events []*agent.Event) (found []T) {
+func find[T event.Data](events []*event.Event) (found []T) {
 	for _, e := range events {
 		if d, ok := e.Data.(T); ok {
 			found = append(found, d)
@@ -146,9 +147,9 @@ func find[T agent.EventData](events []*agent.Event) (found []T) {
 	return found
 }
 
-func said(events []*agent.Event) (texts []string) {
+func said(events []*event.Event) (texts []string) {
 	for _, e := range events {
-		if e.Agent == "billing" && e.Type() == agent.TypeText {
+		if e.Agent == "billing" && e.Type() == event.TypeText {
 			texts = append(texts, e.Text())
 		}
 	}
@@ -181,7 +182,7 @@ func TestFollowUp(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []string{"I see two."}, said(events))
 			require.Equal(t, "I see two.", streamed)
-			handles := find[*agent.RemoteTask](events)
+			handles := find[*event.RemoteTask](events)
 			require.Equal(t, "completed", handles[len(handles)-1].Status)
 			p.set(completes("Refunded."))
 			events, _, err = f.turn("refund")
@@ -212,7 +213,7 @@ func TestInputRequired(t *testing.T) {
 	events, _, err := f.turn("refund")
 	require.NoError(t, err)
 	require.Equal(t, []string{"Which one?"}, said(events))
-	handles := find[*agent.RemoteTask](events)
+	handles := find[*event.RemoteTask](events)
 	require.Equal(t, "input_required", handles[len(handles)-1].Status)
 	events, _, err = f.turn("the second")
 	require.NoError(t, err)

@@ -11,11 +11,12 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agentgraph/graphdraw"
+	"github.com/agentarbor/arbor/event"
 )
 
 // An edge that a Go function decides on does not look as if it were always taken.
 func TestFunctionsOnEdges(t *testing.T) {
-	a, err := agent.New("a", "", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] { return nil })
+	a, err := agent.New("a", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { return nil })
 	require.NoError(t, err)
 	graph, err := agentgraph.NewBuilder("g").Node("one", a).Node("two", a).
 		Edge("one", "two", agentgraph.When(func(agentgraph.Values) (bool, error) { return true, nil })).Build()

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 )
 
 // differences collects how a run is not as expected.
@@ -107,20 +107,20 @@ func shown(v json.RawMessage) string { return short(string(v), 400) }
 
 // overlap checks in the log that all nodes of a group started before one of them
 // ended.
-func (d *differences) overlap(events []*agent.Event, group []string) {
+func (d *differences) overlap(events []*event.Event, group []string) {
 	started := map[string]bool{}
 	run := "" // the graph's
 	for _, e := range events {
-		if _, ok := e.Data.(*agent.HarnessStart); ok && e.Scope == "" && run == "" {
+		if _, ok := e.Data.(*event.HarnessStart); ok && e.Scope == "" && run == "" {
 			run = e.RunID
 		}
-		if run == "" || !strings.HasPrefix(e.Scope, agent.ChildScope(run, "")) || !slices.Contains(group, e.Agent) {
+		if run == "" || !strings.HasPrefix(e.Scope, event.ChildScope(run, "")) || !slices.Contains(group, e.Agent) {
 			continue
 		}
 		switch e.Data.(type) {
-		case *agent.HarnessStart:
+		case *event.HarnessStart:
 			started[e.Agent] = true
-		case *agent.HarnessEnd:
+		case *event.HarnessEnd:
 			if len(started) == len(group) {
 				return
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 )
 
 // Mock says what stands in for the agent of one node does. The zero value gives
@@ -80,14 +81,14 @@ func (m Mock) agent(name string, first func(context.Context) error) (agent.Agent
 		}
 		return outputs[min(n-m.Times, len(outputs))-1], nil
 	}
-	return agent.New(name, "A mock.", func(ctx context.Context, _ *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	return agent.New(name, "A mock.", func(ctx context.Context, _ *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			output, err := call(ctx)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonStop, Output: output}}, nil)
+			yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonStop, Output: output}}, nil)
 		}
 	})
 }

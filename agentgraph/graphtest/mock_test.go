@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -26,7 +27,7 @@ func call(ctx context.Context, t *testing.T, a agent.Agent) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if end, ok := e.Data.(*agent.HarnessEnd); ok {
+		if end, ok := e.Data.(*event.HarnessEnd); ok {
 			output = string(end.Output)
 		}
 	}

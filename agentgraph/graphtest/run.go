@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -42,7 +43,7 @@ func WithBarrier(d time.Duration) Option { return func(o *options) { o.barrier =
 // Outcome is what became of a case.
 type Outcome struct {
 	Result agentgraph.Result
-	Events []*agent.Event // of the session, in order
+	Events []*event.Event // of the session, in order
 	// Differences say how the run is not as expected, one a text, without line breaks.
 	Differences []string
 }
@@ -113,7 +114,7 @@ func (c *Case) Run(ctx context.Context, opts ...Option) (*Outcome, error) {
 		}
 		events = r.Resume(ctx, key, decisions...)
 	}
-	results, err := graph.Results(func(yield func(*agent.Event, error) bool) {
+	results, err := graph.Results(func(yield func(*event.Event, error) bool) {
 		for _, e := range out.Events {
 			if !yield(e, nil) {
 				return
@@ -136,9 +137,9 @@ func (c *Case) Run(ctx context.Context, opts ...Option) (*Outcome, error) {
 
 // decisions are what the case says about calls that wait for an approval, those left
 // out that were answered before.
-func (c *Case) decisions(events []*agent.Event, answered map[string]bool) (decisions []runner.Decision) {
+func (c *Case) decisions(events []*event.Event, answered map[string]bool) (decisions []runner.Decision) {
 	for _, e := range events {
-		relay, ok := e.Data.(*agent.Relay)
+		relay, ok := e.Data.(*event.Relay)
 		if !ok || relay.Tool != agentgraph.ApprovalTool || answered[relay.ToolCallID] {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -37,10 +38,10 @@ func newArbor(w *Work, forgetful bool) (Graph, error) {
 	for i := range nodes {
 		n := &nodes[i]
 		output := json.RawMessage(`"` + n.Value + `"`)
-		a, err := agent.New("value", "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-			return func(yield func(*agent.Event, error) bool) {
+		a, err := agent.New("value", "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+			return func(yield func(*event.Event, error) bool) {
 				w.Call(n, inv.Input())
-				yield(&agent.Event{Data: &agent.Finish{Output: output}}, nil)
+				yield(&event.Event{Data: &event.Finish{Output: output}}, nil)
 			}
 		})
 		if err != nil {
@@ -67,7 +68,7 @@ func (g *arborGraph) Run(ctx context.Context, input string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if text, ok := e.Data.(*agent.Text); ok && e.Agent == g.agent.Name() {
+		if text, ok := e.Data.(*event.Text); ok && e.Agent == g.agent.Name() {
 			output = text.Content
 		}
 	}
@@ -102,6 +103,6 @@ func (g *arborGraph) Reset() error {
 // hold a session for one turn, in which nobody reads what was stored.
 type forgetful struct{ session.Store }
 
-func (forgetful) Append(context.Context, session.Key, int64, session.Lease, ...*agent.Event) error {
+func (forgetful) Append(context.Context, session.Key, int64, session.Lease, ...*event.Event) error {
 	return nil
 }

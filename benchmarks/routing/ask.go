@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -65,32 +66,32 @@ func say(ctx context.Context, r *runner.Runner, id string, p prompt) (turn, erro
 		}
 		s := step{Agent: e.Agent}
 		switch d := e.Data.(type) {
-		case *agent.Text:
+		case *event.Text:
 			s.Text = d.Content
 			if strings.TrimSpace(d.Content) != "" {
 				t.End = e.Agent
 			}
-		case *agent.ToolCall:
+		case *event.ToolCall:
 			s.Call = d
-		case *agent.ToolResult:
+		case *event.ToolResult:
 			s.Note = "result: " + string(d.Output)
-		case *agent.Transfer:
+		case *event.Transfer:
 			s.To, s.Note = d.To, string(d.Outcome)
-			if d.Outcome == agent.TransferCommitted {
+			if d.Outcome == event.TransferCommitted {
 				if !moved {
 					t.First = d.To
 				}
 				moved, handed = true, true
 			}
-		case *agent.Discard:
+		case *event.Discard:
 			s.Note = "discarded: " + d.Code
 			if d.Usage != nil {
 				t.Asked = append(t.Asked, asked{Agent: e.Agent, Input: d.Usage.InputTokens, Cached: d.Usage.CachedTokens, Output: d.Usage.OutputTokens, Handed: handed})
 				handed = false
 			}
-		case *agent.Notice:
+		case *event.Notice:
 			s.Note = d.Code + ": " + d.Message
-		case *agent.Usage:
+		case *event.Usage:
 			t.Asked = append(t.Asked, asked{Agent: e.Agent, Input: d.InputTokens, Cached: d.CachedTokens, Output: d.OutputTokens, Handed: handed})
 			handed = false
 			continue

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // record is what came of a message or of a conversation, one line in the file of
@@ -48,7 +48,7 @@ type asked struct {
 type step struct {
 	Agent string          `json:"agent"`
 	Text  string          `json:"text,omitempty"`
-	Call  *agent.ToolCall `json:"call,omitempty"`
+	Call  *event.ToolCall `json:"call,omitempty"`
 	To    string          `json:"to,omitempty"` // of a transfer, with what became of it
 	Note  string          `json:"note,omitempty"`
 }

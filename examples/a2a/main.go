@@ -21,6 +21,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/offline"
 	"github.com/agentarbor/arbor/llm/openai"
@@ -70,9 +71,9 @@ func converse(ctx context.Context, out io.Writer, model llm.Model, messages ...s
 				return err
 			}
 			switch d := e.Data.(type) {
-			case *agent.Transfer:
+			case *event.Transfer:
 				fmt.Fprintf(out, "%s → %s (%s)\n", d.From, d.To, d.Reason)
-			case *agent.Text:
+			case *event.Text:
 				fmt.Fprintf(out, "%s: %s\n", e.Agent, d.Content)
 			}
 		}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/event"
 )
 
 // run runs one turn with the offline model, and returns the outputs of the nodes, by
@@ -26,12 +26,12 @@ func run(t *testing.T, file, message string) (order []string, outputs map[string
 	require.Contains(t, errs.String(), "no model is used")
 	outputs = map[string]string{}
 	for line := range strings.Lines(out.String()) {
-		var e agent.Event
+		var e event.Event
 		require.NoError(t, json.Unmarshal([]byte(line), &e))
 		switch d := e.Data.(type) {
-		case *agent.HarnessStart:
+		case *event.HarnessStart:
 			order = append(order, e.Agent)
-		case *agent.Text:
+		case *event.Text:
 			outputs[e.Agent] = d.Content
 		}
 	}

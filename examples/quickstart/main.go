@@ -11,6 +11,7 @@ import (
 	"os"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/offline"
 	"github.com/agentarbor/arbor/llm/openai"
@@ -33,9 +34,9 @@ func main() {
 			log.Fatal(err)
 		}
 		switch d := ev.Data.(type) {
-		case *agent.Transfer:
+		case *event.Transfer:
 			fmt.Printf("%s → %s (%s)\n", d.From, d.To, d.Reason)
-		case *agent.Text:
+		case *event.Text:
 			fmt.Printf("%s: %s\n", ev.Agent, d.Content)
 		}
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a/a2av0"
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -168,16 +168,15 @@ func TestCommandPage(t *testing.T) {
 	require.ElementsMatch(t, regexp.MustCompile(`\d+`).FindAllString(statuses, -1), firstCells(p.section(t, "## Exit status")))
 }
 
-// TestEventsPage compares docs/events.md with package agent: types, fields,
+// TestEventsPage compares docs/events.md with package event: types, fields,
 // finish reasons and outcomes.
 func TestEventsPage(t *testing.T) {
 	p := doc(t, "events.md")
-	types := constants(t, "agent/event.go", "Type")
 	var documented []string
 	for _, h := range p.headings(3) {
 		name := strings.Trim(h, "`")
 		documented = append(documented, name)
-		var e agent.Event
+		var e event.Event
 		require.NoError(t, json.Unmarshal([]byte(`{"type":"`+name+`"}`), &e))
 		var fields []string
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(e.Data).Elem()) {
@@ -186,10 +185,10 @@ func TestEventsPage(t *testing.T) {
 		}
 		require.ElementsMatch(t, fields, firstCells(p.section(t, "### "+h)), name)
 	}
-	require.ElementsMatch(t, types, documented)
+	require.ElementsMatch(t, event.Types(), documented)
 
-	whole := agent.Event{Seq: 1, ID: "a", TurnID: "b", RunID: "c", Scope: "d", ParentID: "e", Agent: "f", Path: "g",
-		Time: time.Unix(0, 0), Partial: true, Attempt: 1, Data: &agent.Text{}}
+	whole := event.Event{Seq: 1, ID: "a", TurnID: "b", RunID: "c", Scope: "d", ParentID: "e", Agent: "f", Path: "g",
+		Time: time.Unix(0, 0), Partial: true, Attempt: 1, Data: &event.Text{}}
 	data, err := json.Marshal(&whole)
 	require.NoError(t, err)
 	var object map[string]any
@@ -201,8 +200,8 @@ func TestEventsPage(t *testing.T) {
 	}
 	require.ElementsMatch(t, envelope, firstCells(p.section(t, "## The envelope")))
 
-	require.ElementsMatch(t, constants(t, "agent/event.go", "FinishReason"), firstCells(p.section(t, "## Finish reasons")))
-	require.ElementsMatch(t, constants(t, "agent/event.go", "Transfer"), firstCells(p.section(t, "## Outcomes of a transfer")))
+	require.ElementsMatch(t, constants(t, "event/outcome.go", "FinishReason"), firstCells(p.section(t, "## Finish reasons")))
+	require.ElementsMatch(t, constants(t, "event/outcome.go", "Transfer"), firstCells(p.section(t, "## Outcomes of a transfer")))
 }
 
 // TestModelsPage compares docs/models.md with the options of the adapter and

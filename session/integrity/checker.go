@@ -5,7 +5,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -28,7 +28,7 @@ func (v Violation) String() string {
 
 // Check reads a whole log and returns where it breaks a law, in the order of the log.
 // The error is the one that reading the log ended with.
-func Check(log iter.Seq2[*agent.Event, error]) ([]Violation, error) {
+func Check(log iter.Seq2[*event.Event, error]) ([]Violation, error) {
 	var c Checker
 	for e, err := range log {
 		if err != nil {
@@ -45,7 +45,7 @@ type Checker struct {
 	found  []Violation
 	fold   session.Fold
 	blind  bool         // an event could not be read, so that what follows says little
-	held   *agent.Event // a start that takes up an open run if the next event says so
+	held   *event.Event // a start that takes up an open run if the next event says so
 	seq    int64
 	latest time.Time
 	turn   string
@@ -55,7 +55,7 @@ type Checker struct {
 	nodes  map[string]string // what may have caused a run, with its scope
 	opened map[string]*scope // by the call that has opened it
 	calls  map[string]bool   // of all that were made
-	commit *agent.Transfer   // whose run must end now
+	commit *event.Transfer   // whose run must end now
 	active string            // the target of the last transfer of the conversation
 	counts counts
 }
@@ -88,22 +88,22 @@ type call struct {
 }
 
 // Add takes in the next event of the log.
-func (c *Checker) Add(e *agent.Event) {
+func (c *Checker) Add(e *event.Event) {
 	if c.runs == nil {
 		c.runs, c.scopes, c.nodes = make(map[string]*run), make(map[string]*scope), make(map[string]string)
 		c.ids, c.calls, c.opened = make(map[string]bool), make(map[string]bool), make(map[string]*scope)
 	}
 	c.fold.Apply(e)
-	if c.blind = c.blind || e.Type() == agent.TypeUnreadable; c.blind {
+	if c.blind = c.blind || e.Type() == event.TypeUnreadable; c.blind {
 		c.unread(e)
 		return
 	}
 	if held := c.held; held != nil {
 		c.held = nil
-		n, ok := e.Data.(*agent.Notice)
-		c.start(held, ok && n.Code == agent.NoticeForked && e.RunID == held.RunID)
+		n, ok := e.Data.(*event.Notice)
+		c.start(held, ok && n.Code == event.NoticeForked && e.RunID == held.RunID)
 	}
-	if _, ok := e.Data.(*agent.HarnessStart); ok {
+	if _, ok := e.Data.(*event.HarnessStart); ok {
 		c.envelope(e)
 		c.held = e
 		return
@@ -112,13 +112,13 @@ func (c *Checker) Add(e *agent.Event) {
 }
 
 // unread checks an event behind one that cannot be read, or that one itself.
-func (c *Checker) unread(e *agent.Event) {
+func (c *Checker) unread(e *event.Event) {
 	c.held, c.commit = nil, nil
 	if c.seq++; e.Seq != c.seq {
 		c.fail(e, "the position should be %d", c.seq)
 		c.seq = e.Seq
 	}
-	if e.Type() == agent.TypeUnreadable {
+	if e.Type() == event.TypeUnreadable {
 		c.fail(e, "the event cannot be read; what follows was not checked against it")
 	}
 }
@@ -140,12 +140,12 @@ func (c *Checker) Violations() []Violation {
 	return c.found
 }
 
-func (c *Checker) fail(e *agent.Event, format string, args ...any) {
+func (c *Checker) fail(e *event.Event, format string, args ...any) {
 	c.found = append(c.found, Violation{e.Seq, fmt.Sprintf(format, args...)})
 }
 
 // envelope checks what events of all types share.
-func (c *Checker) envelope(e *agent.Event) {
+func (c *Checker) envelope(e *event.Event) {
 	c.seq++
 	switch {
 	case e.Seq != c.seq:
@@ -159,7 +159,7 @@ func (c *Checker) envelope(e *agent.Event) {
 		c.fail(e, "the time goes back")
 	}
 	c.latest = e.Time
-	if _, ok := e.Data.(*agent.ToolResult); !ok && e.ID != "" {
+	if _, ok := e.Data.(*event.ToolResult); !ok && e.ID != "" {
 		if c.ids[e.ID] {
 			c.fail(e, "the id %q stands twice", e.ID)
 		}
@@ -172,13 +172,13 @@ func (c *Checker) envelope(e *agent.Event) {
 }
 
 // node notes the node of the conversation graph that the event makes.
-func (c *Checker) node(e *agent.Event) {
+func (c *Checker) node(e *event.Event) {
 	switch e.Data.(type) {
-	case *agent.User, *agent.HarnessStart, *agent.HarnessEnd, *agent.Failure:
+	case *event.User, *event.HarnessStart, *event.HarnessEnd, *event.Failure:
 		c.nodes[e.RunID+":"+e.Type()] = e.Scope
-	case *agent.ToolResult:
+	case *event.ToolResult:
 		c.nodes[e.RunID+":"+e.ID+":result"] = e.Scope
-	case *agent.Usage:
+	case *event.Usage:
 		if r := c.runs[e.RunID]; r != nil {
 			r.usages++
 			c.nodes[fmt.Sprintf("%s:usage:%d", e.RunID, r.usages)] = e.Scope
@@ -197,15 +197,15 @@ func (c *Checker) scope(name string) *scope {
 }
 
 // event checks an event that starts no run.
-func (c *Checker) event(e *agent.Event) {
+func (c *Checker) event(e *event.Event) {
 	c.envelope(e)
 	if t := c.commit; t != nil {
 		c.commit = nil
-		if end, ok := e.Data.(*agent.HarnessEnd); !ok || end.FinishReason != agent.FinishReasonTransfer || end.Target != t.To {
+		if end, ok := e.Data.(*event.HarnessEnd); !ok || end.FinishReason != event.FinishReasonTransfer || end.Target != t.To {
 			c.fail(e, "a transfer to %q was committed, and its run does not end with it", t.To)
 		}
 	}
-	if _, ok := e.Data.(*agent.User); ok {
+	if _, ok := e.Data.(*event.User); ok {
 		c.user(e)
 		return
 	}
@@ -222,10 +222,10 @@ func (c *Checker) event(e *agent.Event) {
 		c.fail(e, "a %s of %q in %q stands in a run of %q in %q", e.Type(), e.Agent, e.Scope, r.agent, r.scope)
 	}
 	switch d := e.Data.(type) {
-	case *agent.ToolResult: // may settle what a paused run asked
+	case *event.ToolResult: // may settle what a paused run asked
 		c.result(e, d, s)
 		return
-	case *agent.RelayResolved:
+	case *event.RelayResolved:
 		c.resolved(e, d, s)
 		return
 	}
@@ -242,43 +242,43 @@ func (c *Checker) event(e *agent.Event) {
 }
 
 // payload checks what an open run has stored.
-func (c *Checker) payload(e *agent.Event, s *scope, r *run) {
+func (c *Checker) payload(e *event.Event, s *scope, r *run) {
 	switch d := e.Data.(type) {
-	case *agent.Text, *agent.Reasoning:
+	case *event.Text, *event.Reasoning:
 		c.answer(e, s)
-	case *agent.Usage:
+	case *event.Usage:
 		c.answer(e, s)
 		for _, call := range s.pending {
 			call.whole = true
 		}
-	case *agent.ToolCall:
+	case *event.ToolCall:
 		c.answer(e, s)
 		s.pending[e.ID] = &call{run: e.RunID, tool: d.Name}
 		c.calls[e.ID] = true
-	case *agent.Relay:
+	case *event.Relay:
 		switch call := s.pending[d.ToolCallID]; {
 		case call == nil || call.relay != "" || call.tool != d.Tool:
 			c.fail(e, "a question about %q, which is no open call that nobody asked about", d.ToolCallID)
 		default:
 			call.relay = e.ID
 		}
-	case *agent.Transfer:
+	case *event.Transfer:
 		switch d.Outcome {
-		case agent.TransferCommitted:
+		case event.TransferCommitted:
 			if c.commit = d; e.Scope == "" {
 				c.active = d.To
 			}
-		case agent.TransferRejected, agent.TransferConflict, agent.TransferFailed:
+		case event.TransferRejected, event.TransferConflict, event.TransferFailed:
 		default:
 			c.fail(e, "a transfer with the outcome %q", d.Outcome)
 		}
-	case *agent.HarnessEnd:
+	case *event.HarnessEnd:
 		c.end(e, d, s, r)
 	}
 }
 
 // user checks that nothing is open when the user speaks.
-func (c *Checker) user(e *agent.Event) {
+func (c *Checker) user(e *event.Event) {
 	for name, s := range c.scopes {
 		if !s.past && (s.open != "" || len(s.pending) > 0) {
 			c.fail(e, "the user speaks while a run or a call of the scope %q is open", name)
@@ -293,7 +293,7 @@ func (c *Checker) user(e *agent.Event) {
 }
 
 // answer says that something of a model's next answer comes.
-func (c *Checker) answer(e *agent.Event, s *scope) {
+func (c *Checker) answer(e *event.Event, s *scope) {
 	for id, call := range s.pending {
 		if call.whole {
 			c.fail(e, "the model answers before the call %q has a result", id)
@@ -301,7 +301,7 @@ func (c *Checker) answer(e *agent.Event, s *scope) {
 	}
 }
 
-func (c *Checker) result(e *agent.Event, d *agent.ToolResult, s *scope) {
+func (c *Checker) result(e *event.Event, d *event.ToolResult, s *scope) {
 	switch call := s.pending[e.ID]; {
 	case call == nil && c.calls[e.ID]:
 		c.fail(e, "a second result of the call %q", e.ID)
@@ -316,7 +316,7 @@ func (c *Checker) result(e *agent.Event, d *agent.ToolResult, s *scope) {
 	delete(s.pending, e.ID)
 }
 
-func (c *Checker) resolved(e *agent.Event, d *agent.RelayResolved, s *scope) {
+func (c *Checker) resolved(e *event.Event, d *event.RelayResolved, s *scope) {
 	// The run that waits, or the one that another decision opened and a crash cut off.
 	if s.paused != e.RunID && s.open != e.RunID {
 		c.fail(e, "a decision while nothing waits for one")

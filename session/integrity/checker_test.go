@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session/integrity"
 )
 
@@ -55,7 +55,7 @@ t2 r5 graph harness_end {"agentId":"graph","finishReason":"canceled"}
 
 // events reads lines of the form: turn, run or run/scope, agent, type, payload, and
 // perhaps the id and the cause.
-func events(t *testing.T, text string) (log []*agent.Event) {
+func events(t *testing.T, text string) (log []*event.Event) {
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		f := strings.SplitN(line, " ", 5)
 		require.Len(t, f, 5, line)
@@ -80,15 +80,15 @@ func events(t *testing.T, text string) (log []*agent.Event) {
 		}
 		data, err := json.Marshal(fields)
 		require.NoError(t, err)
-		e := new(agent.Event)
+		e := new(event.Event)
 		require.NoError(t, e.UnmarshalJSON(data), line)
 		log = append(log, e)
 	}
 	return log
 }
 
-func seq(log []*agent.Event, failed error) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func seq(log []*event.Event, failed error) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		for _, e := range log {
 			if !yield(e, nil) {
 				return
@@ -170,14 +170,14 @@ func TestViolations(t *testing.T) {
 
 func TestEnvelopes(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(e *agent.Event)
+		change func(e *event.Event)
 		want   string
 	}{
-		"a gap":           {func(e *agent.Event) { e.Seq++ }, "the position should be 4"},
-		"a partial event": {func(e *agent.Event) { e.Partial = true }, "partial"},
-		"no id":           {func(e *agent.Event) { e.ID = "" }, "no id, turn, run or type"},
-		"no turn":         {func(e *agent.Event) { e.TurnID = "" }, "no id, turn, run or type"},
-		"an old time":     {func(e *agent.Event) { e.Time = e.Time.Add(-1) }, "the time goes back"},
+		"a gap":           {func(e *event.Event) { e.Seq++ }, "the position should be 4"},
+		"a partial event": {func(e *event.Event) { e.Partial = true }, "partial"},
+		"no id":           {func(e *event.Event) { e.ID = "" }, "no id, turn, run or type"},
+		"no turn":         {func(e *event.Event) { e.TurnID = "" }, "no id, turn, run or type"},
+		"an old time":     {func(e *event.Event) { e.Time = e.Time.Add(-1) }, "the time goes back"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := events(t, whole)
@@ -219,7 +219,7 @@ func FuzzChecker(f *testing.F) {
 // TestUnreadable: behind an event that cannot be read, what follows says little.
 func TestUnreadable(t *testing.T) {
 	log := events(t, whole)
-	log[0] = agent.Stored(1, []byte(`{"type":"user"`))
+	log[0] = event.Stored(1, []byte(`{"type":"user"`))
 	found, err := integrity.Check(seq(log, nil))
 	require.NoError(t, err)
 	require.Len(t, found, 1)

@@ -1,7 +1,7 @@
 package integrity
 
 import (
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -27,28 +27,28 @@ func (n *counts) begin() {
 	}
 }
 
-func (n *counts) add(e *agent.Event) {
+func (n *counts) add(e *event.Event) {
 	switch d := e.Data.(type) {
-	case *agent.Usage:
+	case *event.Usage:
 		n.turn.answers++
 		n.spend(e.Agent, d)
-	case *agent.Discard:
-		if d.Code != agent.CodeTripwire { // such an answer has a usage as well
+	case *event.Discard:
+		if d.Code != event.CodeTripwire { // such an answer has a usage as well
 			n.turn.answers++
 		}
 		if d.Usage != nil {
 			n.spend(e.Agent, d.Usage)
 		}
-	case *agent.ToolCall:
+	case *event.ToolCall:
 		n.turn.calls++
-	case *agent.Transfer:
-		if d.Outcome == agent.TransferCommitted {
+	case *event.Transfer:
+		if d.Outcome == event.TransferCommitted {
 			n.turn.transfers++
 		}
 	}
 }
 
-func (n *counts) spend(name string, u *agent.Usage) {
+func (n *counts) spend(name string, u *event.Usage) {
 	who := spender{name, u.Model}
 	if n.spent == nil {
 		n.spent = make(map[spender]*spent)

@@ -1,10 +1,10 @@
 package integrity
 
-import "github.com/agentarbor/arbor/agent"
+import "github.com/agentarbor/arbor/event"
 
 // start checks that a run may begin. One that is taken up in a fork goes on with what
 // the other session has left open, which gets no end here.
-func (c *Checker) start(e *agent.Event, forked bool) {
+func (c *Checker) start(e *event.Event, forked bool) {
 	s := c.scope(e.Scope)
 	switch {
 	case c.commit != nil:
@@ -25,7 +25,7 @@ func (c *Checker) start(e *agent.Event, forked bool) {
 }
 
 // begin checks a run that nothing of the kind was before.
-func (c *Checker) begin(e *agent.Event, s *scope) {
+func (c *Checker) begin(e *event.Event, s *scope) {
 	switch {
 	case s.open != "":
 		c.fail(e, "the run %s starts while %s is open in the same scope", e.RunID, s.open)
@@ -33,13 +33,13 @@ func (c *Checker) begin(e *agent.Event, s *scope) {
 		c.fail(e, "a run starts before all calls have results")
 	case e.ParentID == "":
 		c.fail(e, "a run starts without a cause")
-	case s.last != "" && e.ParentID != s.last+":"+agent.TypeHarnessEnd:
+	case s.last != "" && e.ParentID != s.last+":"+event.TypeHarnessEnd:
 		c.fail(e, "a run was caused by %q, not by the end of %s", e.ParentID, s.last)
 	}
 	if e.Scope == "" || s.known {
 		return
 	}
-	if conductor := c.runs[agent.Conductor(e.Scope)]; conductor != nil {
+	if conductor := c.runs[event.ParentRun(e.Scope)]; conductor != nil {
 		s.within, s.known = conductor.scope, true
 	} else {
 		s.within, s.known = c.nodes[e.ParentID]
@@ -54,7 +54,7 @@ func (c *Checker) begin(e *agent.Event, s *scope) {
 
 // takeUp checks a run that goes on with one of the shared past. What that one had opened
 // stays as it is, unless it is a workflow, whose children are taken up one by one.
-func (c *Checker) takeUp(e *agent.Event, s *scope) {
+func (c *Checker) takeUp(e *event.Event, s *scope) {
 	before := s.open
 	if s.paused != "" {
 		before = s.paused
@@ -78,9 +78,9 @@ func (c *Checker) takeUp(e *agent.Event, s *scope) {
 }
 
 // end checks that a run may end.
-func (c *Checker) end(e *agent.Event, d *agent.HarnessEnd, s *scope, r *run) {
+func (c *Checker) end(e *event.Event, d *event.HarnessEnd, s *scope, r *run) {
 	switch {
-	case d.FinishReason == agent.FinishReasonInputRequired:
+	case d.FinishReason == event.FinishReasonInputRequired:
 		if s.paused = e.RunID; !asks(s) {
 			c.fail(e, "a run waits, but nobody was asked about its calls")
 		}
@@ -94,7 +94,7 @@ func (c *Checker) end(e *agent.Event, d *agent.HarnessEnd, s *scope, r *run) {
 	}
 	r.ended = true
 	s.open, s.last, s.handed = "", e.RunID, ""
-	if d.FinishReason == agent.FinishReasonTransfer {
+	if d.FinishReason == event.FinishReasonTransfer {
 		s.handed = d.Target
 	}
 }

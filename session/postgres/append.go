@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -75,7 +76,7 @@ type appending struct {
 // out whether its events are stored, so that they are there exactly once when it
 // returns nil. With another error, the context's included, it may be unknown
 // whether they are: the next lease's Seq tells.
-func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*agent.Event) error {
+func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, 
 }
 
 // encode makes events ready to be sent.
-func (s *Store) encode(a *appending, events []*agent.Event, runOf lookup) error {
+func (s *Store) encode(a *appending, events []*event.Event, runOf lookup) error {
 	a.events = make([]string, len(events))
 	changes := make(map[stateName]*string)
 	for i, e := range events {
@@ -113,7 +114,7 @@ func (s *Store) encode(a *appending, events []*agent.Event, runOf lookup) error 
 			return fmt.Errorf("session %s: %w", a.key, err)
 		}
 		a.events[i] = strings.ToValidUTF8(string(b), "\uFFFD")
-		if st, ok := e.Data.(*agent.State); ok {
+		if st, ok := e.Data.(*event.State); ok {
 			if err := addChanges(changes, st.Delta); err != nil {
 				return fmt.Errorf("session %s: event %s: %w", a.key, e.ID, err)
 			}
@@ -127,7 +128,7 @@ func (s *Store) encode(a *appending, events []*agent.Event, runOf lookup) error 
 	a.args = []any{a.row, a.n, a.seq, a.key.App, a.key.User, a.key.ID, a.events, s.time()}
 	if len(messages) > 0 {
 		a.sql += messageSQL
-		a.args = append(a.args, string(agent.EncodeJSON(messages)))
+		a.args = append(a.args, string(event.EncodeJSON(messages)))
 	}
 	if len(changes) > 0 {
 		n := len(a.args)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
@@ -51,7 +52,7 @@ func fillUp(t *testing.T, s session.Store, key session.Key, lease session.Lease)
 	for err == nil {
 		require.Less(t, seq, int64(10_000), "the disk never got full")
 		state := saying(seq+3, "")
-		state.Data = &agent.State{Delta: map[string]any{"app:seq": seq}}
+		state.Data = &event.State{Delta: map[string]any{"app:seq": seq}}
 		if err = s.Append(t.Context(), key, seq, lease, saying(seq+1, "small"), saying(seq+2, noise(50<<10)), state); err == nil {
 			seq += 3
 		}

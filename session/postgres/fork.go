@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -51,7 +52,7 @@ const (
 // Fork implements [session.Store]. It copies nothing: the new session's row refers
 // to the one whose own log holds the last event that is shared, and looking that
 // up takes a step for each fork on the way there.
-func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*agent.Event) error {
+func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*event.Event) error {
 	if err := errors.Join(checkKey(of), checkKey(to), session.CheckEvents(to, seq, events)); err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.
 	return s.explain("fork a session in", err)
 }
 
-func (s *Store) fork(ctx context.Context, tx pgx.Tx, of session.Key, seq int64, to session.Key, nonce int64, events []*agent.Event) error {
+func (s *Store) fork(ctx context.Context, tx pgx.Tx, of session.Key, seq int64, to session.Key, nonce int64, events []*event.Event) error {
 	var origin, parent int64
 	err := tx.QueryRow(ctx, originSQL, of.App, of.User, of.ID, seq).Scan(&origin)
 	if errors.Is(err, pgx.ErrNoRows) {

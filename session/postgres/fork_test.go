@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 )
@@ -82,7 +83,7 @@ func TestForksAndDeletionsAtOnce(t *testing.T) {
 					lease, err := s.Acquire(t.Context(), k, session.Self())
 					if err == nil {
 						start := saying(lease.Seq+1, "")
-						start.Data, start.RunID = &agent.HarnessStart{AgentID: "a"}, fmt.Sprint(w, lease.Token, lease.Seq)
+						start.Data, start.RunID = &event.HarnessStart{AgentID: "a"}, fmt.Sprint(w, lease.Token, lease.Seq)
 						err = errors.Join(s.Append(t.Context(), k, lease.Seq, lease, start, saying(lease.Seq+2, "x"), saying(lease.Seq+3, "x")),
 							s.Release(t.Context(), k, lease))
 					}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // message is what a batch of events says about one run: that it began (First is
@@ -33,9 +33,9 @@ type message struct {
 
 // messagesOf returns what events say about messages, in the order of the first
 // mentions.
-func messagesOf(events []*agent.Event, runOf lookup) ([]*message, error) {
+func messagesOf(events []*event.Event, runOf lookup) ([]*message, error) {
 	var out []*message
-	mentioned := func(e *agent.Event) *message {
+	mentioned := func(e *event.Event) *message {
 		id := text(e.RunID)
 		for _, m := range out {
 			if m.ID == id {
@@ -48,14 +48,14 @@ func messagesOf(events []*agent.Event, runOf lookup) ([]*message, error) {
 	}
 	for i, e := range events {
 		switch e.Data.(type) {
-		case *agent.User:
+		case *event.User:
 			m := mentioned(e)
 			m.Role, m.Agent = "user", nil
 			m.begin(e)
 			m.end(e)
-		case *agent.HarnessStart:
+		case *event.HarnessStart:
 			mentioned(e).begin(e)
-		case *agent.HarnessEnd:
+		case *event.HarnessEnd:
 			mentioned(e).end(e)
 		}
 		if e.ParentID == "" {
@@ -72,13 +72,13 @@ func messagesOf(events []*agent.Event, runOf lookup) ([]*message, error) {
 	return out, nil
 }
 
-func (m *message) begin(e *agent.Event) {
+func (m *message) begin(e *event.Event) {
 	if m.First == nil {
 		m.First = &e.Seq
 	}
 }
 
-func (m *message) end(e *agent.Event) {
+func (m *message) end(e *event.Event) {
 	at := e.Time.UTC()
 	if at.Year() < 1 { // PostgreSQL counts them differently
 		at = time.Time{}
@@ -101,7 +101,7 @@ var ownNodes = regexp.MustCompile(`^(.*):(?:user|harness_start|harness_end|usage
 // parentRun returns the run of the node that a parentId names: one that is named
 // after its run, or that of an event. The id of an event may stand behind that of
 // its run, which a graph does to tell apart what two runs call the same.
-func parentRun(id string, before []*agent.Event, runOf lookup) (string, error) {
+func parentRun(id string, before []*event.Event, runOf lookup) (string, error) {
 	if m := ownNodes.FindStringSubmatch(id); m != nil {
 		return m[1], nil
 	}
@@ -117,7 +117,7 @@ func parentRun(id string, before []*agent.Event, runOf lookup) (string, error) {
 // asked for unless that is "". It returns "" if there is none.
 type lookup func(id, run string) (string, error)
 
-func runOfEvent(id, run string, before []*agent.Event, runOf lookup) (string, error) {
+func runOfEvent(id, run string, before []*event.Event, runOf lookup) (string, error) {
 	for _, e := range slices.Backward(before) {
 		if isCalled(e, id, run) {
 			return e.RunID, nil
@@ -126,7 +126,7 @@ func runOfEvent(id, run string, before []*agent.Event, runOf lookup) (string, er
 	return runOf(id, run)
 }
 
-func isCalled(e *agent.Event, id, run string) bool {
+func isCalled(e *event.Event, id, run string) bool {
 	return e.ID == id && (run == "" || e.RunID == run)
 }
 
@@ -154,14 +154,14 @@ func runOf(ctx context.Context, conn *pgx.Conn, row, seq int64, id, run string) 
 		if err := rows.Scan(&stored); err != nil {
 			return "", err
 		}
-		if e := new(agent.Event); e.UnmarshalJSON([]byte(stored)) == nil && isCalled(e, id, run) {
+		if e := new(event.Event); e.UnmarshalJSON([]byte(stored)) == nil && isCalled(e, id, run) {
 			return e.RunID, nil
 		}
 	}
 	return "", rows.Err()
 }
 
-func needle(id string) string { return `"id":` + text(string(agent.EncodeJSON(id))) }
+func needle(id string) string { return `"id":` + text(string(event.EncodeJSON(id))) }
 
 // fillMessages makes the messages of the sessions that are there when the table
 // is new.
@@ -200,7 +200,7 @@ func fillSession(ctx context.Context, tx *sql.Tx, row int64) error {
 		}
 		if len(messages) > 0 {
 			_, err := tx.ExecContext(ctx, `WITH head AS (SELECT key FROM arbor.session WHERE key = $1)`+
-				strings.ReplaceAll(messageSQL, "$9", "$2")+` SELECT count(*) FROM head`, row, string(agent.EncodeJSON(messages)))
+				strings.ReplaceAll(messageSQL, "$9", "$2")+` SELECT count(*) FROM head`, row, string(event.EncodeJSON(messages)))
 			if err != nil {
 				return err
 			}
@@ -209,7 +209,7 @@ func fillSession(ctx context.Context, tx *sql.Tx, row int64) error {
 	}
 }
 
-func fillPage(ctx context.Context, tx *sql.Tx, row, after int64) (page []*agent.Event, err error) {
+func fillPage(ctx context.Context, tx *sql.Tx, row, after int64) (page []*event.Event, err error) {
 	rows, err := tx.QueryContext(ctx, "SELECT seq, json::text FROM arbor.event WHERE session = $1 AND seq > $2 ORDER BY seq LIMIT $3", row, after, lastPage)
 	if err != nil {
 		return nil, err
@@ -221,7 +221,7 @@ func fillPage(ctx context.Context, tx *sql.Tx, row, after int64) (page []*agent.
 		if err := rows.Scan(&seq, &stored); err != nil {
 			return nil, err
 		}
-		page = append(page, agent.Stored(seq, []byte(stored)))
+		page = append(page, event.Stored(seq, []byte(stored)))
 	}
 	return page, rows.Err()
 }
@@ -237,7 +237,7 @@ func runOfTx(ctx context.Context, tx *sql.Tx, row, seq int64, id, run string) (s
 		if err := rows.Scan(&stored); err != nil {
 			return "", err
 		}
-		if e := new(agent.Event); e.UnmarshalJSON([]byte(stored)) == nil && isCalled(e, id, run) {
+		if e := new(event.Event); e.UnmarshalJSON([]byte(stored)) == nil && isCalled(e, id, run) {
 			return e.RunID, nil
 		}
 	}

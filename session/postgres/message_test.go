@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -45,7 +45,7 @@ func messages(t testing.TB, url string, key session.Key) []message {
 	return out
 }
 
-func graphOf(events []*agent.Event) *conversation.Graph {
+func graphOf(events []*event.Event) *conversation.Graph {
 	g := conversation.New()
 	for _, e := range events {
 		g = g.Reduce(e)
@@ -55,7 +55,7 @@ func graphOf(events []*agent.Event) *conversation.Graph {
 
 // requireMessages requires that the rows say what the graph of the log says, whose
 // first events are shared with another session.
-func requireMessages(t testing.TB, url string, key session.Key, log []*agent.Event, shared int64) []message {
+func requireMessages(t testing.TB, url string, key session.Key, log []*event.Event, shared int64) []message {
 	t.Helper()
 	g := graphOf(log)
 	rows := messages(t, url, key)
@@ -73,7 +73,7 @@ func requireMessages(t testing.TB, url string, key session.Key, log []*agent.Eve
 			parent = p.RunID
 		}
 		require.Equal(t, parent, m.Parent, "the parent of %s", run)
-		var first, end *agent.Event
+		var first, end *event.Event
 		for _, e := range log {
 			if e.RunID != run {
 				continue
@@ -81,12 +81,12 @@ func requireMessages(t testing.TB, url string, key session.Key, log []*agent.Eve
 			if first == nil {
 				first = e
 			}
-			if e.Type() == agent.TypeUser || e.Type() == agent.TypeHarnessEnd {
+			if e.Type() == event.TypeUser || e.Type() == event.TypeHarnessEnd {
 				end = e
 			}
 		}
 		want := message{ID: run, Parent: parent, Role: "agent", Agent: first.Agent, Scope: first.Scope, Turn: first.TurnID, First: first.Seq}
-		if first.Type() == agent.TypeUser {
+		if first.Type() == event.TypeUser {
 			want.Role, want.Agent = "user", ""
 		}
 		if end != nil {
@@ -143,9 +143,9 @@ func TestGraphIsRebuilt(t *testing.T) {
 	// A message said anew is a second one with the same parent.
 	past, err := checkpoint.New(s)
 	require.NoError(t, err)
-	var second *agent.Event
+	var second *event.Event
 	for _, e := range log {
-		if e.Type() == agent.TypeUser && e.Data.(*agent.User).Content.PlainText() == "Thanks" {
+		if e.Type() == event.TypeUser && e.Data.(*event.User).Content.PlainText() == "Thanks" {
 			second = e
 		}
 	}
@@ -186,7 +186,7 @@ func TestOddMessages(t *testing.T) {
 	s, key := open(t, url), session.ID("s1")
 	lease := acquire(t, s, key)
 	at := int64(0)
-	add := func(data agent.EventData, change func(*agent.Event)) {
+	add := func(data event.Data, change func(*event.Event)) {
 		t.Helper()
 		e := saying(at+1, "")
 		e.Data, e.RunID, e.ParentID = data, "r", ""
@@ -194,21 +194,21 @@ func TestOddMessages(t *testing.T) {
 		require.NoError(t, s.Append(t.Context(), key, at, lease, e))
 		at++
 	}
-	add(&agent.Text{Content: "no start"}, func(e *agent.Event) { e.RunID = "only text" })
-	add(&agent.HarnessEnd{AgentID: "billing"}, func(e *agent.Event) { e.RunID = "only an end" })
-	add(&agent.HarnessStart{AgentID: "billing"}, func(e *agent.Event) { e.RunID, e.Agent, e.Scope = "a\x00\xff", "x\x00", "\x00" })
-	add(&agent.ToolCall{Name: "t", Input: []byte(`{"id":"call2"}`)}, func(e *agent.Event) { e.ID, e.RunID = `call"1\`, "one" })
-	add(&agent.HarnessStart{AgentID: "b"}, func(e *agent.Event) { e.RunID, e.ParentID = "two", `call"1\` })
-	add(&agent.HarnessStart{AgentID: "b"}, func(e *agent.Event) { e.RunID, e.ParentID = "three", `call"1\:result` })
-	add(&agent.HarnessStart{AgentID: "b"}, func(e *agent.Event) { e.RunID, e.ParentID = "four", "call2" }) // which there is not
-	add(&agent.HarnessStart{AgentID: "b"}, func(e *agent.Event) { e.RunID, e.ParentID = "five", "two:usage:12" })
-	add(&agent.HarnessStart{AgentID: "b"}, func(e *agent.Event) { e.RunID, e.ParentID = "six", "two:error:2" })
-	add(&agent.HarnessStart{AgentID: "b"}, func(e *agent.Event) { e.RunID, e.ParentID = "seven", `one:call"1\:result` })
-	add(&agent.HarnessStart{AgentID: "b"}, func(e *agent.Event) { e.RunID, e.ParentID = "eight", `two:call"1\:result` }) // which there is not
-	add(&agent.ToolCall{Name: "t", Input: []byte(`{}`)}, func(e *agent.Event) { e.ID, e.RunID = `f.x:0`, "two" })
-	add(&agent.HarnessStart{AgentID: "b"}, func(e *agent.Event) { e.RunID, e.ParentID = "nine", `f.x:0` })
-	add(&agent.HarnessEnd{AgentID: "b"}, func(e *agent.Event) { e.RunID, e.Time = "six", time.Time{} })
-	add(&agent.HarnessEnd{AgentID: "b"}, func(e *agent.Event) { e.RunID, e.Time = "five", time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC) })
+	add(&event.Text{Content: "no start"}, func(e *event.Event) { e.RunID = "only text" })
+	add(&event.HarnessEnd{AgentID: "billing"}, func(e *event.Event) { e.RunID = "only an end" })
+	add(&event.HarnessStart{AgentID: "billing"}, func(e *event.Event) { e.RunID, e.Agent, e.Scope = "a\x00\xff", "x\x00", "\x00" })
+	add(&event.ToolCall{Name: "t", Input: []byte(`{"id":"call2"}`)}, func(e *event.Event) { e.ID, e.RunID = `call"1\`, "one" })
+	add(&event.HarnessStart{AgentID: "b"}, func(e *event.Event) { e.RunID, e.ParentID = "two", `call"1\` })
+	add(&event.HarnessStart{AgentID: "b"}, func(e *event.Event) { e.RunID, e.ParentID = "three", `call"1\:result` })
+	add(&event.HarnessStart{AgentID: "b"}, func(e *event.Event) { e.RunID, e.ParentID = "four", "call2" }) // which there is not
+	add(&event.HarnessStart{AgentID: "b"}, func(e *event.Event) { e.RunID, e.ParentID = "five", "two:usage:12" })
+	add(&event.HarnessStart{AgentID: "b"}, func(e *event.Event) { e.RunID, e.ParentID = "six", "two:error:2" })
+	add(&event.HarnessStart{AgentID: "b"}, func(e *event.Event) { e.RunID, e.ParentID = "seven", `one:call"1\:result` })
+	add(&event.HarnessStart{AgentID: "b"}, func(e *event.Event) { e.RunID, e.ParentID = "eight", `two:call"1\:result` }) // which there is not
+	add(&event.ToolCall{Name: "t", Input: []byte(`{}`)}, func(e *event.Event) { e.ID, e.RunID = `f.x:0`, "two" })
+	add(&event.HarnessStart{AgentID: "b"}, func(e *event.Event) { e.RunID, e.ParentID = "nine", `f.x:0` })
+	add(&event.HarnessEnd{AgentID: "b"}, func(e *event.Event) { e.RunID, e.Time = "six", time.Time{} })
+	add(&event.HarnessEnd{AgentID: "b"}, func(e *event.Event) { e.RunID, e.Time = "five", time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC) })
 	parents := map[string]string{}
 	for _, m := range messages(t, url, key) {
 		parents[m.ID] = m.Parent

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
@@ -88,9 +88,9 @@ func TestMigrateForward(t *testing.T) {
 	require.Greater(t, len(filled), 15)
 	run(t, url, "TRUNCATE arbor.message")
 	for _, key := range rowKeys(t, url) {
-		var events []*agent.Event
+		var events []*event.Event
 		for _, text := range rowEvents(t, url, key) {
-			e := new(agent.Event)
+			e := new(event.Event)
 			require.NoError(t, e.UnmarshalJSON([]byte(text)))
 			events = append(events, e)
 		}
@@ -145,7 +145,7 @@ func rowEvents(t testing.TB, url string, key int64) (events []string) {
 }
 
 // replay appends a session's own events once more, one at a time.
-func replay(t testing.TB, s session.Store, url string, key int64, events []*agent.Event) {
+func replay(t testing.TB, s session.Store, url string, key int64, events []*event.Event) {
 	t.Helper()
 	if len(events) == 0 {
 		return

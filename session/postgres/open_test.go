@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
@@ -234,13 +235,13 @@ func TestWhatCannotBeKept(t *testing.T) {
 	lease := acquire(t, s, key)
 	events := batch(0, 2)
 	for _, name := range []string{"own", "user:shared"} {
-		events[1].Data = &agent.State{Delta: map[string]any{name: func() {}}}
+		events[1].Data = &event.State{Delta: map[string]any{name: func() {}}}
 		require.ErrorContains(t, s.Append(t.Context(), key, 0, lease, events...), "e2")
 	}
 	require.Empty(t, load(t, s, key))
-	events[1].Data = &agent.ToolResult{Name: "t", Output: json.RawMessage("\"a\xff\"")}
+	events[1].Data = &event.ToolResult{Name: "t", Output: json.RawMessage("\"a\xff\"")}
 	require.NoError(t, s.Append(t.Context(), key, 0, lease, events...))
-	require.Equal(t, "\"a\uFFFD\"", string(load(t, s, key)[1].Data.(*agent.ToolResult).Output))
+	require.Equal(t, "\"a\uFFFD\"", string(load(t, s, key)[1].Data.(*event.ToolResult).Output))
 
 	for _, bad := range []session.Key{{App: "a\x00b", User: "u", ID: "i"}, {App: "a", User: "\x00", ID: "i"}, {App: "a", User: "u", ID: "i\xff"}} {
 		refused := func(err error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
@@ -180,7 +181,7 @@ func TestTerminatedConnections(t *testing.T) {
 			lease, err := s.Acquire(t.Context(), key, session.Self())
 			for seq := int64(0); err == nil && seq < 2*appends; seq += 2 {
 				state := saying(seq+2, "")
-				state.Data = &agent.State{Delta: map[string]any{"app:last": i, "user:last": seq}}
+				state.Data = &event.State{Delta: map[string]any{"app:last": i, "user:last": seq}}
 				err = s.Append(t.Context(), key, seq, lease, saying(seq+1, fmt.Sprint(seq/2)), state)
 			}
 			if err != nil {
@@ -217,7 +218,7 @@ func TestSerializable(t *testing.T) {
 			lease, err := s.Acquire(t.Context(), key, session.Self())
 			for seq := int64(0); err == nil && seq < appends; seq++ {
 				e := saying(seq+1, "")
-				e.Data = &agent.State{Delta: map[string]any{"app:n": i, "app:m": i, "user:k": seq}}
+				e.Data = &event.State{Delta: map[string]any{"app:n": i, "app:m": i, "user:k": seq}}
 				if err = s.Append(t.Context(), key, seq, lease, e); err == nil && seq == 10 {
 					err = s.Fork(t.Context(), key, seq, session.ID(fmt.Sprint("fork", i)))
 				}
@@ -270,9 +271,9 @@ func TestDeadlock(t *testing.T) {
 	url := servers.Database(t)
 	s, key := open(t, url), session.ID("s")
 	lease := acquire(t, s, key)
-	change := func(seq int64) *agent.Event {
+	change := func(seq int64) *event.Event {
 		e := saying(seq, "")
-		e.Data = &agent.State{Delta: map[string]any{"app:a": seq, "app:b": seq}}
+		e.Data = &event.State{Delta: map[string]any{"app:a": seq, "app:b": seq}}
 		return e
 	}
 	require.NoError(t, s.Append(t.Context(), key, 0, lease, change(1)))

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
@@ -54,27 +54,27 @@ func run(t testing.TB, url, sql string, args ...any) (out string) {
 }
 
 // batch makes n events of ordinary size that follow the position seq.
-func batch(seq int64, n int) []*agent.Event {
-	events := make([]*agent.Event, n)
+func batch(seq int64, n int) []*event.Event {
+	events := make([]*event.Event, n)
 	for i := range events {
 		at := seq + int64(i) + 1
-		events[i] = &agent.Event{
+		events[i] = &event.Event{
 			Seq: at, ID: fmt.Sprintf("e%d", at), TurnID: "t1", RunID: "r1", Agent: "billing", Path: "support/billing",
 			Time: time.Unix(1_800_000_000, at).UTC(),
-			Data: &agent.Text{Content: "I see two charges of 24.90 on your card, both from the third of March. I have asked for one to be paid back."},
+			Data: &event.Text{Content: "I see two charges of 24.90 on your card, both from the third of March. I have asked for one to be paid back."},
 		}
 	}
 	return events
 }
 
 // saying makes an event at a position.
-func saying(seq int64, content string) *agent.Event {
+func saying(seq int64, content string) *event.Event {
 	e := batch(seq-1, 1)[0]
-	e.Data = &agent.Text{Content: content}
+	e.Data = &event.Text{Content: content}
 	return e
 }
 
-func load(t testing.TB, s session.Store, key session.Key) (out []*agent.Event) {
+func load(t testing.TB, s session.Store, key session.Key) (out []*event.Event) {
 	t.Helper()
 	for e, err := range s.Load(t.Context(), key, 0) {
 		require.NoError(t, err)

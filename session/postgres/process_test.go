@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -346,7 +347,7 @@ func TestTwoMachines(t *testing.T) {
 		requireMessages(t, url, session.ID("s"), log, 0)
 		var said []string
 		for i, e := range log {
-			if u, ok := e.Data.(*agent.User); ok {
+			if u, ok := e.Data.(*event.User); ok {
 				said = append(said, u.Content.PlainText())
 			}
 			if i > 0 {

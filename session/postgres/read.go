@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -54,8 +55,8 @@ const (
 // Load implements [session.Store]. It reads the events that are there when it
 // begins, page by page, and holds no connection while it yields. A session that is
 // deleted meanwhile ends it with an error that is [agent.ErrConflict].
-func (s *Store) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func (s *Store) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		err := checkKey(key)
 		if err == nil {
 			err = s.load(ctx, key, max(after, 0), yield)
@@ -74,12 +75,12 @@ type loading struct {
 	*Store
 	key   session.Key
 	after int64
-	page  []*agent.Event
+	page  []*event.Event
 	bytes int   // of the page's JSON
 	size  int64 // of the next page, in events
 }
 
-func (s *Store) load(ctx context.Context, key session.Key, after int64, yield func(*agent.Event, error) bool) error {
+func (s *Store) load(ctx context.Context, key session.Key, after int64, yield func(*event.Event, error) bool) error {
 	l := &loading{Store: s, key: key, after: after, size: firstPage}
 	var whole segment
 	var shared int64
@@ -145,7 +146,7 @@ func deleted(key session.Key) error {
 
 // segment yields what is left until the end of a segment. It reports whether the
 // caller wants more.
-func (l *loading) segment(ctx context.Context, part segment, yield func(*agent.Event, error) bool) (goOn bool, err error) {
+func (l *loading) segment(ctx context.Context, part segment, yield func(*event.Event, error) bool) (goOn bool, err error) {
 	for l.after < part.end {
 		if err := l.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error { return l.read(ctx, conn, part) }); err != nil {
 			return false, err
@@ -177,13 +178,13 @@ func (l *loading) take(seq int64, stored []byte) error {
 	if want := l.after + int64(len(l.page)) + 1; seq != want {
 		return fmt.Errorf("session %s: the log is damaged: event %d stands where %d should be", l.key, seq, want)
 	}
-	l.page = append(l.page, agent.Stored(seq, stored))
+	l.page = append(l.page, event.Stored(seq, stored))
 	l.bytes += len(stored)
 	return nil
 }
 
 // yield gives the page to the caller. It reports whether the caller wants more.
-func (l *loading) yield(ctx context.Context, yield func(*agent.Event, error) bool) (goOn bool, err error) {
+func (l *loading) yield(ctx context.Context, yield func(*event.Event, error) bool) (goOn bool, err error) {
 	for _, e := range l.page {
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -213,7 +214,7 @@ func (s *Store) SharedState(ctx context.Context, key session.Key) (map[string]an
 		}
 		var name, stored []byte
 		_, err = pgx.ForEachRow(rows, []any{&name, &stored}, func() error {
-			out[string(name)] = agent.StoredValue(stored)
+			out[string(name)] = event.StoredValue(stored)
 			return nil
 		})
 		return err

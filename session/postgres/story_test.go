@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -67,7 +68,7 @@ func newRunner(t testing.TB, s session.Store, opts ...runner.Option) *runner.Run
 }
 
 // turn runs a turn to its end and returns what was delivered.
-func turn(ctx context.Context, r *runner.Runner, key session.Key, words string) (out []*agent.Event, err error) {
+func turn(ctx context.Context, r *runner.Runner, key session.Key, words string) (out []*event.Event, err error) {
 	for e, err := range r.Run(ctx, key, llm.UserText(words)) {
 		if err != nil {
 			return out, err
@@ -80,20 +81,20 @@ func turn(ctx context.Context, r *runner.Runner, key session.Key, words string) 
 // requireSound requires of a log what holds for every log, finished or not: no id
 // stands for two things, every call has one result at most, every run one end. It
 // returns how many turns the user began and how many ended well.
-func requireSound(t testing.TB, log []*agent.Event) (said, answered int) {
+func requireSound(t testing.TB, log []*event.Event) (said, answered int) {
 	t.Helper()
 	seen := make(map[string]bool)
 	for _, e := range log {
 		name := e.Type() + " " + e.ID
 		switch e.Data.(type) {
-		case *agent.User:
+		case *event.User:
 			said++
 			name += e.RunID
-		case *agent.HarnessStart:
+		case *event.HarnessStart:
 			name += e.RunID
-		case *agent.HarnessEnd:
+		case *event.HarnessEnd:
 			name += e.RunID
-			if e.Scope == "" && e.Data.(*agent.HarnessEnd).FinishReason == agent.FinishReasonStop {
+			if e.Scope == "" && e.Data.(*event.HarnessEnd).FinishReason == event.FinishReasonStop {
 				answered++
 			}
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
@@ -35,9 +35,9 @@ func eachStore(b *testing.B, run func(b *testing.B, store session.Store)) {
 	}
 }
 
-func benchEvent(id string, seq int64) *agent.Event {
-	return &agent.Event{Seq: seq, ID: id, TurnID: "t1", RunID: "r1", Agent: "billing", Path: "support/billing", Time: time.Now().UTC(),
-		Data: &agent.Text{Content: "I see two charges of 24.90 on your card, both from the third of March."}}
+func benchEvent(id string, seq int64) *event.Event {
+	return &event.Event{Seq: seq, ID: id, TurnID: "t1", RunID: "r1", Agent: "billing", Path: "support/billing", Time: time.Now().UTC(),
+		Data: &event.Text{Content: "I see two charges of 24.90 on your card, both from the third of March."}}
 }
 
 func percentiles(b *testing.B, took []time.Duration) {
@@ -87,7 +87,7 @@ func BenchmarkPublish(b *testing.B) {
 		}
 	}()
 	e := benchEvent("b", 0)
-	e.Partial, e.Data = true, &agent.Text{Content: " charges"}
+	e.Partial, e.Data = true, &event.Text{Content: " charges"}
 	const most = 8000 // that wait
 	n, seq := 0, int64(0)
 	b.ReportAllocs()

@@ -11,7 +11,7 @@ import (
 
 	driver "github.com/redis/go-redis/v9"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -256,12 +256,12 @@ func (f *follower) take(ctx context.Context, e entry) error {
 	if e.at.Part <= f.part {
 		return nil
 	}
-	event, ok := f.decode(e)
+	decoded, ok := f.decode(e)
 	if !ok {
 		return nil
 	}
 	f.part = e.at.Part
-	return f.show(ctx, session.Entry{ID: e.at.String(), Event: event})
+	return f.show(ctx, session.Entry{ID: e.at.String(), Event: decoded})
 }
 
 // deleted deals with the news that a session was deleted, which only those who wait
@@ -298,8 +298,8 @@ func (f *follower) fill(ctx context.Context, until int64) error {
 
 func (f *follower) notice(ctx context.Context, code, message string) error {
 	at := session.Position{Seq: f.log.Seq, Part: f.part}.String()
-	return f.show(ctx, session.Entry{ID: at, Event: &agent.Event{ID: code + ":" + at, Time: time.Now().UTC(), Partial: true,
-		Data: &agent.Notice{Code: code, Message: message}}})
+	return f.show(ctx, session.Entry{ID: at, Event: &event.Event{ID: code + ":" + at, Time: time.Now().UTC(), Partial: true,
+		Data: &event.Notice{Code: code, Message: message}}})
 }
 
 func (f *follower) show(ctx context.Context, e session.Entry) error {
@@ -313,13 +313,13 @@ func (f *follower) show(ctx context.Context, e session.Entry) error {
 }
 
 // decode returns the partial event of an entry.
-func (t *Tail) decode(e entry) (*agent.Event, bool) {
-	event := new(agent.Event)
-	if err := event.UnmarshalJSON([]byte(e.event)); err != nil {
+func (t *Tail) decode(e entry) (*event.Event, bool) {
+	decoded := new(event.Event)
+	if err := decoded.UnmarshalJSON([]byte(e.event)); err != nil {
 		t.logger.Debug("redis: an entry cannot be read", "id", e.id, "error", err)
 		return nil, false
 	}
-	return event, event.Partial && event.Seq == 0
+	return decoded, decoded.Partial && decoded.Seq == 0
 }
 
 // errLost says that Redis cannot be reached.

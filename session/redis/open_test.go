@@ -14,7 +14,7 @@ import (
 	driver "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/redis"
@@ -233,7 +233,7 @@ func TestPublishAllocates(t *testing.T) {
 	tail := newTail(t, servers.SharedRedis(t), session.NewMemory(), redis.WithPrefix(rand.Text()))
 	key := session.ID("s")
 	begin(t, tail, key)
-	e := &agent.Event{ID: "b", RunID: "r", Partial: true, Data: &agent.Text{Content: "word "}}
+	e := &event.Event{ID: "b", RunID: "r", Partial: true, Data: &event.Text{Content: "word "}}
 	n := testing.AllocsPerRun(5000, func() { // on one processor: the publisher hardly runs beside it
 		if err := tail.Publish(t.Context(), key, e); err != nil {
 			t.Error(err)

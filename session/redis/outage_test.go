@@ -13,8 +13,8 @@ import (
 	driver "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/redis"
@@ -60,8 +60,8 @@ func begin(t testing.TB, tail *redis.Tail, key session.Key) *writer {
 	return &writer{t, tail, key, lease, lease.Seq}
 }
 
-func (w *writer) event(id, words string) *agent.Event {
-	return &agent.Event{ID: id, TurnID: "t", RunID: "r", Agent: "a", Path: "a", Time: time.Now().UTC(), Data: &agent.Text{Content: words}}
+func (w *writer) event(id, words string) *event.Event {
+	return &event.Event{ID: id, TurnID: "t", RunID: "r", Agent: "a", Path: "a", Time: time.Now().UTC(), Data: &event.Text{Content: words}}
 }
 
 func (w *writer) add(id, words string) {
@@ -125,9 +125,9 @@ func (c *client) words() []string {
 	var out []string
 	for _, e := range c.entries() {
 		switch d := e.Event.Data.(type) {
-		case *agent.Notice:
+		case *event.Notice:
 			out = append(out, d.Code)
-		case *agent.Discard:
+		case *event.Discard:
 			out = append(out, "void "+strings.Join(d.IDs, " "))
 		default:
 			s := e.Event.Text()
@@ -169,7 +169,7 @@ func (c *client) sound(store session.Store, key session.Key) {
 		p, err := session.ParsePosition(e.ID)
 		require.NoError(c.t, err)
 		require.False(c.t, p.Seq < at.Seq || p.Seq == at.Seq && p.Part < at.Part, "%s after %s", p, at)
-		if _, notice := e.Event.Data.(*agent.Notice); !notice {
+		if _, notice := e.Event.Data.(*event.Notice); !notice {
 			require.NotEqual(c.t, at, p)
 		}
 		at = p
@@ -437,7 +437,7 @@ func TestDeletedWhileRedisIsDown(t *testing.T) {
 	}
 	lease, err := store.Acquire(t.Context(), key, session.Self())
 	require.NoError(t, err)
-	e := &agent.Event{Seq: 1, ID: "new1", RunID: "r", Time: time.Now().UTC(), Data: &agent.Text{Content: "new"}}
+	e := &event.Event{Seq: 1, ID: "new1", RunID: "r", Time: time.Now().UTC(), Data: &event.Text{Content: "new"}}
 	require.NoError(t, store.Append(t.Context(), key, 0, lease, e))
 	require.NoError(t, store.Release(t.Context(), key, lease))
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/redis"
@@ -46,13 +46,13 @@ func playWriter(file, url string) error {
 	if err != nil {
 		return err
 	}
-	e := &agent.Event{Seq: lease.Seq + 1, ID: fmt.Sprint("e", lease.Token), TurnID: "t", RunID: "r", Agent: "a", Time: time.Now().UTC(), Data: &agent.Text{Content: "one"}}
+	e := &event.Event{Seq: lease.Seq + 1, ID: fmt.Sprint("e", lease.Token), TurnID: "t", RunID: "r", Agent: "a", Time: time.Now().UTC(), Data: &event.Text{Content: "one"}}
 	if err := tail.Append(ctx, key, lease.Seq, lease, e); err != nil {
 		return err
 	}
 	for i := 0; ; i++ {
-		e := &agent.Event{ID: fmt.Sprint("b", lease.Token), TurnID: "t", RunID: "r", Agent: "a", Time: time.Now().UTC(), Partial: true,
-			Data: &agent.Text{Content: fmt.Sprint(i, " ")}}
+		e := &event.Event{ID: fmt.Sprint("b", lease.Token), TurnID: "t", RunID: "r", Agent: "a", Time: time.Now().UTC(), Partial: true,
+			Data: &event.Text{Content: fmt.Sprint(i, " ")}}
 		if err := tail.Publish(ctx, key, e); err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func TestKilledInMidAnswer(t *testing.T) {
 	c.sound(tail, key)
 	voided := 0
 	for _, e := range c.entries() {
-		if e.Event.Type() == agent.TypeDiscard {
+		if e.Event.Type() == event.TypeDiscard {
 			voided++
 		}
 	}

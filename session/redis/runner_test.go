@@ -14,6 +14,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -156,7 +157,7 @@ func TestFollowTheRunner(t *testing.T) {
 			switch {
 			case e.Event.Partial:
 				deltas[e.Event.ID] += e.Event.Text()
-			case e.Event.Type() == agent.TypeText:
+			case e.Event.Type() == event.TypeText:
 				whole[e.Event.ID] = e.Event.Text()
 			}
 		}

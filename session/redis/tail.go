@@ -11,6 +11,7 @@ import (
 	driver "github.com/redis/go-redis/v9"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/session"
 )
@@ -174,7 +175,7 @@ type op struct {
 	seq   int64
 	mark  string
 	start int64
-	event *agent.Event
+	event *event.Event
 	size  int
 }
 
@@ -240,7 +241,7 @@ func (t *Tail) Acquire(ctx context.Context, key session.Key, owner session.Owner
 }
 
 // Append implements [session.Store].
-func (t *Tail) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*agent.Event) error {
+func (t *Tail) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
 	if err := t.underlying.Append(ctx, key, expectedSeq, lease, events...); err != nil || len(events) == 0 {
 		return err
 	}
@@ -293,7 +294,7 @@ func (t *Tail) released(key session.Key, lease session.Lease) {
 }
 
 // Fork implements [session.Store].
-func (t *Tail) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*agent.Event) error {
+func (t *Tail) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*event.Event) error {
 	err := t.underlying.Fork(ctx, of, seq, to, events...)
 	if seq += int64(len(events)); err != nil || seq <= 0 {
 		return err
@@ -323,11 +324,11 @@ func (t *Tail) Delete(ctx context.Context, key session.Key) error {
 // session whose lease was not taken through this Tail, or is lost, it returns an error
 // that is [agent.ErrConflict]. It does not wait for Redis, and knows nothing of its
 // errors.
-func (t *Tail) Publish(_ context.Context, key session.Key, events ...*agent.Event) error {
+func (t *Tail) Publish(_ context.Context, key session.Key, events ...*event.Event) error {
 	if err := session.CheckPartial(key, events); err != nil || len(events) == 0 {
 		return err
 	}
-	own := make([]agent.Event, len(events)) // the caller's may change
+	own := make([]event.Event, len(events)) // the caller's may change
 	for i, e := range events {
 		own[i] = *e
 	}
@@ -362,16 +363,16 @@ func (t *Tail) forget(s *stream) {
 }
 
 // size estimates what an event takes in memory.
-func size(e *agent.Event) int {
+func size(e *event.Event) int {
 	const envelope = 320
 	switch d := e.Data.(type) {
-	case *agent.Text:
+	case *event.Text:
 		return envelope + len(d.Content)
-	case *agent.Reasoning:
+	case *event.Reasoning:
 		return envelope + len(d.Content)
-	case *agent.ToolCall:
+	case *event.ToolCall:
 		return envelope + len(d.Input)
-	case *agent.ToolProgress:
+	case *event.ToolProgress:
 		return envelope + len(d.Content)
 	}
 	return 2 * envelope

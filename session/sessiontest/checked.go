@@ -5,7 +5,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/integrity"
 )
@@ -58,7 +58,7 @@ func (s *checked) of(key session.Key, lease session.Lease) *checkedLog {
 	return l
 }
 
-func (s *checked) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*agent.Event) error {
+func (s *checked) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
 	encoded := make([][]byte, len(events))
 	for i, e := range events {
 		var err error
@@ -93,7 +93,7 @@ func (s *checked) check(ctx context.Context, key session.Key, lease session.Leas
 			return // of a store that is made to fail
 		}
 		data, err := e.MarshalJSON()
-		var again agent.Event
+		var again event.Event
 		if err == nil {
 			err = again.UnmarshalJSON(data)
 		}

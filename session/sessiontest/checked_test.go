@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -26,12 +26,12 @@ func (r *recorder) Logf(format string, args ...any) {
 // forgetful reads other words than were stored.
 type forgetful struct{ session.Store }
 
-func (s forgetful) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func (s forgetful) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		for e, err := range s.Store.Load(ctx, key, after) {
-			if _, ok := e.Data.(*agent.Text); ok {
+			if _, ok := e.Data.(*event.Text); ok {
 				other := *e
-				other.Data = &agent.Text{Content: "?"}
+				other.Data = &event.Text{Content: "?"}
 				e = &other
 			}
 			if !yield(e, err) {
@@ -42,7 +42,7 @@ func (s forgetful) Load(ctx context.Context, key session.Key, after int64) iter.
 }
 
 // turn stores events in one turn, which are given positions and ids.
-func turn(t *testing.T, s session.Store, events ...*agent.Event) {
+func turn(t *testing.T, s session.Store, events ...*event.Event) {
 	ctx, key := context.Background(), session.ID("s")
 	lease, err := s.Acquire(ctx, key, session.Owner{Host: "test"})
 	require.NoError(t, err)
@@ -54,15 +54,15 @@ func turn(t *testing.T, s session.Store, events ...*agent.Event) {
 }
 
 func TestChecked(t *testing.T) {
-	begin := func() []*agent.Event {
-		return []*agent.Event{
-			{RunID: "u", Agent: "user", Data: &agent.User{}},
-			{RunID: "r", Agent: "a", ParentID: "u:user", Data: &agent.HarnessStart{AgentID: "a"}},
-			{RunID: "r", Agent: "a", Data: &agent.Text{Content: "words"}},
+	begin := func() []*event.Event {
+		return []*event.Event{
+			{RunID: "u", Agent: "user", Data: &event.User{}},
+			{RunID: "r", Agent: "a", ParentID: "u:user", Data: &event.HarnessStart{AgentID: "a"}},
+			{RunID: "r", Agent: "a", Data: &event.Text{Content: "words"}},
 		}
 	}
-	end := func() *agent.Event {
-		return &agent.Event{RunID: "r", Agent: "a", Data: &agent.HarnessEnd{AgentID: "a", FinishReason: agent.FinishReasonStop}}
+	end := func() *event.Event {
+		return &event.Event{RunID: "r", Agent: "a", Data: &event.HarnessEnd{AgentID: "a", FinishReason: event.FinishReasonStop}}
 	}
 
 	good := new(recorder)

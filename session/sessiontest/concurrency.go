@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -141,7 +142,7 @@ func (f *fixture) turn(store session.Store, key session.Key, from, n int) error 
 	for _, e := range batch {
 		e.Data = text(fmt.Sprintf("%s %d", key, e.Seq))
 	}
-	batch[n-1].Data = &agent.State{Delta: map[string]any{"user:last": key.ID, "app:n": float64(from)}}
+	batch[n-1].Data = &event.State{Delta: map[string]any{"user:last": key.ID, "app:n": float64(from)}}
 	if err := store.Append(f.Context(), key, lease.Seq, lease, batch...); err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func (f *fixture) complete(key session.Key, n int) {
 	require.Len(f, log, n)
 	for i, e := range log {
 		require.EqualValues(f, i+1, e.Seq)
-		if e.Type() == agent.TypeText {
+		if e.Type() == event.TypeText {
 			require.Equal(f, fmt.Sprintf("%s %d", key, i+1), e.Text())
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -36,15 +36,15 @@ var damageTests = []test{
 	{"a damaged event costs no more than itself", func(f *fixture) {
 		envelope := `{"seq":2,"id":"c1","turnId":"t1","runId":"r1","scope":"s","agent":"support","path":"support/x","time":"2026-02-03T04:05:06Z",`
 		for i, c := range []struct{ json, was, reason string }{
-			{envelope + `"type":"tool_result","name":"t","output":` + deepList(10_000) + `}`, agent.TypeToolResult, "depth"},
-			{envelope + `"type":"state","delta":{"a":` + deepList(9_999) + `}}`, agent.TypeState, "depth"},
+			{envelope + `"type":"tool_result","name":"t","output":` + deepList(10_000) + `}`, event.TypeToolResult, "depth"},
+			{envelope + `"type":"state","delta":{"a":` + deepList(9_999) + `}}`, event.TypeState, "depth"},
 			{envelope + `"type":"hologram","angle":` + deepList(10_000) + `}`, "hologram", "depth"},
-			{envelope + `"type":"text","content":7}`, agent.TypeText, "content"},
-			{envelope + `"type":"user","content":[{"type":"audio"}]}`, agent.TypeUser, "audio"},
-			{envelope + `"type":"text","content":"a","partial":true}`, agent.TypeText, "partial"},
+			{envelope + `"type":"text","content":7}`, event.TypeText, "content"},
+			{envelope + `"type":"user","content":[{"type":"audio"}]}`, event.TypeUser, "audio"},
+			{envelope + `"type":"text","content":"a","partial":true}`, event.TypeText, "partial"},
 			{envelope + `"type":"continue"}`, "continue", "continue"},
 			{envelope + `"content":"a"}`, "", "type"},
-			{`{"seq":9,"id":"c1","type":"text","content":"a"}`, agent.TypeText, "event 9"},
+			{`{"seq":9,"id":"c1","type":"text","content":"a"}`, event.TypeText, "event 9"},
 			{`{"seq":2,"id":7,"type":["text"]}`, "", "type"},
 			{`[{"seq":2}]`, "", "array"},
 			{`"text"`, "", "string"},
@@ -59,7 +59,7 @@ var damageTests = []test{
 				require.Len(f, log, int(3-after), c.json[:min(len(c.json), 200)])
 				e := log[1-after]
 				require.EqualValues(f, 2, e.Seq)
-				damage, ok := e.Data.(*agent.Unknown).Damage()
+				damage, ok := e.Data.(*event.Unknown).Damage()
 				require.True(f, ok)
 				require.Equal(f, c.was, damage.Was)
 				require.Contains(f, damage.Reason, c.reason)
@@ -85,10 +85,10 @@ var damageTests = []test{
 		require.Len(f, list, 26)
 	}},
 	{"what earlier versions stored too deep is text", func(f *fixture) {
-		f.write(f.key, text("a"), &agent.ToolResult{Name: "t"}, text("c"))
+		f.write(f.key, text("a"), &event.ToolResult{Name: "t"}, text("c"))
 		f.spoil(f.key, 2, `{"seq":2,"id":"c1","type":"tool_result","name":"t","output":`+deepList(9_999)+`}`)
 		log := f.load(f.key, 0)
-		require.Equal(f, deepList(9_999), agent.OutputText(log[1].Data.(*agent.ToolResult).Output))
+		require.Equal(f, deepList(9_999), event.OutputText(log[1].Data.(*event.ToolResult).Output))
 		toJSON(f.T, log)
 	}},
 	{"numbers that do not fit", func(f *fixture) {
@@ -99,17 +99,17 @@ var damageTests = []test{
 		f.spoil(f.key, 4, `{"seq":4,"id":"e4","type":"state","delta":{"a":1e400,"b":[-0,2],"c":"d"}}`)
 		f.spoil(f.key, 5, `{"seq":5,"id":"e5","type":"user","content":"e","metadata":{"a":{"b":-1e999}}}`)
 		log := f.load(f.key, 0)
-		require.Equal(f, []agent.EventData{
-			&agent.Usage{OutputTokens: -5, Model: "m"},
-			&agent.Discard{Code: "c", Usage: &agent.Usage{OutputTokens: 7}, IDs: []string{"x"}},
-			&agent.RemoteTask{Usage: []agent.Usage{{OutputTokens: 7}}, TaskID: "t"},
+		require.Equal(f, []event.Data{
+			&event.Usage{OutputTokens: -5, Model: "m"},
+			&event.Discard{Code: "c", Usage: &event.Usage{OutputTokens: 7}, IDs: []string{"x"}},
+			&event.RemoteTask{Usage: []event.Usage{{OutputTokens: 7}}, TaskID: "t"},
 			state("a", "1e400", "b", []any{0.0, 2.0}, "c", "d"),
-			&agent.User{Content: llm.Content{Text: "e"}, Metadata: map[string]any{"a": map[string]any{"b": "-1e999"}}},
+			&event.User{Content: llm.Content{Text: "e"}, Metadata: map[string]any{"a": map[string]any{"b": "-1e999"}}},
 		}, payloadsOf(log))
 	}},
 }
 
-func payloadsOf(log []*agent.Event) (data []agent.EventData) {
+func payloadsOf(log []*event.Event) (data []event.Data) {
 	for _, e := range log {
 		data = append(data, e.Data)
 	}
@@ -118,24 +118,24 @@ func payloadsOf(log []*agent.Event) (data []agent.EventData) {
 
 // nested returns every payload that holds JSON of others, each with one value of so
 // many levels, or one more where an object has to stand.
-func nested(levels int) []agent.EventData {
+func nested(levels int) []event.Data {
 	list := json.RawMessage(deepList(levels))
 	object := json.RawMessage(`{"a":` + string(list) + `}`)
 	var value any
 	for range levels {
 		value = []any{value}
 	}
-	return []agent.EventData{
-		&agent.User{Content: llm.Content{Text: "a"}, Metadata: map[string]any{"a": value}},
-		&agent.HarnessStart{AgentID: "a", Input: list},
-		&agent.ToolCall{Name: "a", Input: object},
-		&agent.ToolProgress{Name: "a", Content: list},
-		&agent.ToolResult{Name: "a", Output: list},
-		&agent.Relay{Tool: "a", Params: list},
-		&agent.Transfer{To: "a", Payload: list},
-		&agent.Transfer{To: "a", RouteDecision: list},
-		&agent.State{Delta: map[string]any{"a": value, "user:a": value}},
-		&agent.HarnessEnd{AgentID: "a", Output: list},
-		&agent.Unknown{Type: "hologram", Raw: object},
+	return []event.Data{
+		&event.User{Content: llm.Content{Text: "a"}, Metadata: map[string]any{"a": value}},
+		&event.HarnessStart{AgentID: "a", Input: list},
+		&event.ToolCall{Name: "a", Input: object},
+		&event.ToolProgress{Name: "a", Content: list},
+		&event.ToolResult{Name: "a", Output: list},
+		&event.Relay{Tool: "a", Params: list},
+		&event.Transfer{To: "a", Payload: list},
+		&event.Transfer{To: "a", RouteDecision: list},
+		&event.State{Delta: map[string]any{"a": value, "user:a": value}},
+		&event.HarnessEnd{AgentID: "a", Output: list},
+		&event.Unknown{Type: "hologram", Raw: object},
 	}
 }

@@ -91,9 +91,9 @@ var peerTests = []test{
 		lease := f.acquire(f.key)
 		_, err := peer.Acquire(f.Context(), f.key, session.Self())
 		require.ErrorIs(f, err, agent.ErrSessionBusy)
-		require.NoError(f, peer.Append(f.Context(), f.key, 0, lease, event(1, text("a"))))
+		require.NoError(f, peer.Append(f.Context(), f.key, 0, lease, entry(1, text("a"))))
 		require.NoError(f, peer.Renew(f.Context(), f.key, lease))
-		require.ErrorIs(f, f.store.Append(f.Context(), f.key, 0, lease, event(1, text("b"))), agent.ErrConflict)
+		require.ErrorIs(f, f.store.Append(f.Context(), f.key, 0, lease, entry(1, text("b"))), agent.ErrConflict)
 		require.NoError(f, peer.Release(f.Context(), f.key, lease))
 		f.refused(f.key, 1, lease)
 		next, err := peer.Acquire(f.Context(), f.key, session.Self())
@@ -116,7 +116,7 @@ var peerTests = []test{
 			errs := make([]error, len(stores))
 			var wg sync.WaitGroup
 			for i, store := range stores {
-				wg.Go(func() { errs[i] = store.Append(f.Context(), f.key, seq, lease, event(seq+1, text("a"))) })
+				wg.Go(func() { errs[i] = store.Append(f.Context(), f.key, seq, lease, entry(seq+1, text("a"))) })
 			}
 			wg.Wait()
 			require.True(f, errs[0] == nil && isConflict(errs[1]) || errs[1] == nil && isConflict(errs[0]), "%v", errs)

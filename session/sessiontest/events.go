@@ -9,56 +9,56 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
 var recorded = time.Date(2026, 2, 3, 4, 5, 6, 789012345, time.UTC)
 
-// event makes a stored event with an ordinary envelope.
-func event(seq int64, data agent.EventData) *agent.Event {
-	return &agent.Event{Seq: seq, ID: fmt.Sprintf("e%d", seq), TurnID: "t1", RunID: "r1", Agent: "support", Path: "support",
+// entry makes a stored event with an ordinary envelope.
+func entry(seq int64, data event.Data) *event.Event {
+	return &event.Event{Seq: seq, ID: fmt.Sprintf("e%d", seq), TurnID: "t1", RunID: "r1", Agent: "support", Path: "support",
 		Time: recorded.Add(time.Duration(seq)), Data: data}
 }
 
 // events makes the events that follow the position seq.
-func events(seq int64, data ...agent.EventData) []*agent.Event {
-	out := make([]*agent.Event, len(data))
+func events(seq int64, data ...event.Data) []*event.Event {
+	out := make([]*event.Event, len(data))
 	for i, d := range data {
-		out[i] = event(seq+int64(i)+1, d)
+		out[i] = entry(seq+int64(i)+1, d)
 	}
 	return out
 }
 
-func text(s string) *agent.Text { return &agent.Text{Content: s} }
+func text(s string) *event.Text { return &event.Text{Content: s} }
 
-func texts(n int, prefix string) []agent.EventData {
-	out := make([]agent.EventData, n)
+func texts(n int, prefix string) []event.Data {
+	out := make([]event.Data, n)
 	for i := range out {
 		out[i] = text(fmt.Sprintf("%s%d", prefix, i))
 	}
 	return out
 }
 
-func state(pairs ...any) *agent.State {
+func state(pairs ...any) *event.State {
 	delta := make(map[string]any)
 	for i := 0; i < len(pairs); i += 2 {
 		delta[pairs[i].(string)] = pairs[i+1]
 	}
-	return &agent.State{Delta: delta}
+	return &event.State{Delta: delta}
 }
 
 // toJSON is how events are compared: a store may change what has no meaning in
 // JSON, such as an int that comes back as a float64, or bytes that are no UTF-8.
 // That is evened out by decoding and encoding once more.
-func toJSON(t *testing.T, list []*agent.Event) []string {
+func toJSON(t *testing.T, list []*event.Event) []string {
 	t.Helper()
 	out := make([]string, len(list))
 	for i, e := range list {
 		for range 2 {
 			b, err := e.MarshalJSON()
 			require.NoError(t, err)
-			out[i], e = string(b), new(agent.Event)
+			out[i], e = string(b), new(event.Event)
 			require.NoError(t, e.UnmarshalJSON(b))
 		}
 	}
@@ -66,36 +66,36 @@ func toJSON(t *testing.T, list []*agent.Event) []string {
 }
 
 // Payloads returns an example of every payload type that can be stored, with
-// all of its fields set, and of [agent.Unknown].
-func Payloads() []agent.EventData {
+// all of its fields set, and of [event.Unknown].
+func Payloads() []event.Data {
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
-	return []agent.EventData{
-		&agent.User{Content: llm.Content{Text: "I was charged twice"}, Metadata: map[string]any{"channel": "web", "n": 1.5, "deep": map[string]any{"list": []any{"a", nil, true}}}},
-		&agent.User{Content: llm.Content{Parts: []llm.Part{
+	return []event.Data{
+		&event.User{Content: llm.Content{Text: "I was charged twice"}, Metadata: map[string]any{"channel": "web", "n": 1.5, "deep": map[string]any{"list": []any{"a", nil, true}}}},
+		&event.User{Content: llm.Content{Parts: []llm.Part{
 			llm.TextPart{Text: "look"},
 			llm.Media{Kind: llm.MediaImage, MediaType: "image/png", Data: []byte{0, 1, 2, 255}},
 			llm.Media{Kind: llm.MediaFile, MediaType: "text/plain", URL: "https://example.test/a?b=c&d=e", Name: "a <b>.txt"},
 		}}},
-		&agent.HarnessStart{AgentID: "support", Input: raw(`{"order":7}`)},
+		&event.HarnessStart{AgentID: "support", Input: raw(`{"order":7}`)},
 		text("One moment."),
-		&agent.Reasoning{Content: "The user is billed by two systems."},
-		&agent.ToolCall{Name: "lookup", Input: raw(`{"id":12345678901234567890,"when":null}`)},
-		&agent.ToolProgress{ToolCallID: "c1", Name: "lookup", Content: raw(`"half"`)},
-		&agent.ToolResult{Name: "lookup", Output: raw(`[1,2.50,{"a":"b"}]`), IsError: true},
-		&agent.Relay{Kind: "permission", ToolCallID: "c1", Tool: "refund", Params: raw(`{"amount":10}`)},
-		&agent.RelayResolved{RelayID: "p1", Approved: true, Reason: "fine", By: "bob"},
-		&agent.Transfer{From: "support", To: "billing", Reason: "charged twice", ToolCallID: "c2", Outcome: agent.TransferCommitted,
+		&event.Reasoning{Content: "The user is billed by two systems."},
+		&event.ToolCall{Name: "lookup", Input: raw(`{"id":12345678901234567890,"when":null}`)},
+		&event.ToolProgress{ToolCallID: "c1", Name: "lookup", Content: raw(`"half"`)},
+		&event.ToolResult{Name: "lookup", Output: raw(`[1,2.50,{"a":"b"}]`), IsError: true},
+		&event.Relay{Kind: "permission", ToolCallID: "c1", Tool: "refund", Params: raw(`{"amount":10}`)},
+		&event.RelayResolved{RelayID: "p1", Approved: true, Reason: "fine", By: "bob"},
+		&event.Transfer{From: "support", To: "billing", Reason: "charged twice", ToolCallID: "c2", Outcome: event.TransferCommitted,
 			Payload: raw(`{"x":1}`), TransferType: "rule", RouteDecision: raw(`{"score":0.5}`), GraphPath: []string{"a", "b"}},
 		state("mood", "calm", "turn:step", 3.0, "gone", nil, "nested", map[string]any{"k": []any{1.0, "two"}}),
-		&agent.Usage{InputTokens: 12, OutputTokens: 5, CachedTokens: 3, Model: "m-1"},
-		&agent.RemoteTask{TaskID: "task", ContextID: "ctx", Status: "working", URL: "https://example.test/rpc"},
-		&agent.Compaction{UpTo: 40, Summary: "They talked about bills."},
-		&agent.Notice{Code: "agent_gone", Message: "billing is no longer in the tree"},
-		&agent.Discard{Code: "retry", Message: "the stream was cut", IDs: []string{"b1", "b2"}},
-		&agent.Failure{Code: "model_error", Message: "503", Retryable: true},
-		&agent.HarnessEnd{AgentID: "support", FinishReason: agent.FinishReasonTransfer, Target: "billing", Output: raw(`"done"`)},
-		&agent.Unknown{Type: "hologram", Raw: raw(`{"angle":0.10,"frames":[1,2],"content":"x"}`)},
-		&agent.Unknown{Type: "empty", Raw: raw(`{}`)},
+		&event.Usage{InputTokens: 12, OutputTokens: 5, CachedTokens: 3, Model: "m-1"},
+		&event.RemoteTask{TaskID: "task", ContextID: "ctx", Status: "working", URL: "https://example.test/rpc"},
+		&event.Compaction{UpTo: 40, Summary: "They talked about bills."},
+		&event.Notice{Code: "agent_gone", Message: "billing is no longer in the tree"},
+		&event.Discard{Code: "retry", Message: "the stream was cut", IDs: []string{"b1", "b2"}},
+		&event.Failure{Code: "model_error", Message: "503", Retryable: true},
+		&event.HarnessEnd{AgentID: "support", FinishReason: event.FinishReasonTransfer, Target: "billing", Output: raw(`"done"`)},
+		&event.Unknown{Type: "hologram", Raw: raw(`{"angle":0.10,"frames":[1,2],"content":"x"}`)},
+		&event.Unknown{Type: "empty", Raw: raw(`{}`)},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -224,7 +225,7 @@ var forkTests = []test{
 		f.write(f.key, texts(4, "a")...)
 		f.pass(time.Second)
 		to := f.another("to")
-		own := append([]agent.EventData{state("user:a", 1)}, texts(3, "b")...)
+		own := append([]event.Data{state("user:a", 1)}, texts(3, "b")...)
 		require.NoError(f, f.store.Fork(f.Context(), f.key, 2, to, events(2, own...)...))
 		require.Equal(f, []string{"a0", "a1"}, f.contents(to)[:2])
 		require.Equal(f, toJSON(f.T, events(2, own...)), toJSON(f.T, f.load(to, 2)))
@@ -253,7 +254,7 @@ var forkTests = []test{
 		to := f.another("to")
 		partial := events(2, text("b"), text("c"))
 		partial[1].Partial = true
-		for _, own := range [][]*agent.Event{events(1, text("b")), events(3, text("b")), partial} {
+		for _, own := range [][]*event.Event{events(1, text("b")), events(3, text("b")), partial} {
 			require.Error(f, f.store.Fork(f.Context(), f.key, 2, to, own...))
 		}
 		require.ErrorIs(f, f.store.Fork(f.Context(), f.key, 3, to, events(3, text("b"))...), agent.ErrBadInput)
@@ -284,7 +285,7 @@ var forkTests = []test{
 			f.write(fork, words...)
 			log := append([]string(nil), logs[of][:seq]...)
 			for _, w := range words {
-				log = append(log, w.(*agent.Text).Content)
+				log = append(log, w.(*event.Text).Content)
 			}
 			logs[fork], keys = log, append(keys, fork)
 		}

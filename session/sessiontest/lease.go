@@ -152,7 +152,7 @@ var leaseTests = []test{
 		require.Equal(f, seq, owner.Seq)
 
 		f.refused(f.key, seq, stale)
-		require.ErrorIs(f, f.store.Append(f.Context(), f.key, seq, stale, event(seq+1, state("user:x", 2))), agent.ErrConflict)
+		require.ErrorIs(f, f.store.Append(f.Context(), f.key, seq, stale, entry(seq+1, state("user:x", 2))), agent.ErrConflict)
 		require.ErrorIs(f, f.store.Renew(f.Context(), f.key, stale), agent.ErrConflict)
 		f.release(f.key, stale)
 		f.busy(f.key)

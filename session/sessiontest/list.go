@@ -112,7 +112,7 @@ var listTests = []test{
 		lease := f.acquire(f.key)
 		f.append(f.key, 0, lease, text("a"))
 		require.NoError(f, f.store.Delete(f.Context(), f.key))
-		require.ErrorIs(f, f.store.Append(f.Context(), f.key, 1, lease, event(2, text("b"))), agent.ErrConflict)
+		require.ErrorIs(f, f.store.Append(f.Context(), f.key, 1, lease, entry(2, text("b"))), agent.ErrConflict)
 		require.Empty(f, f.load(f.key, 0))
 		f.acquire(f.key)
 	}},

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 var loadTests = []test{
@@ -32,7 +33,7 @@ var loadTests = []test{
 			batch := texts(1+i*7%60, fmt.Sprintf("%d-", i))
 			seq = f.append(f.key, seq, lease, batch...)
 			for _, d := range batch {
-				want = append(want, d.(*agent.Text).Content)
+				want = append(want, d.(*event.Text).Content)
 			}
 		}
 		require.Equal(f, want, f.contents(f.key))
@@ -133,9 +134,9 @@ var loadTests = []test{
 		lease := f.acquire(f.key)
 		require.NoError(f, f.store.Append(f.Context(), f.key, 0, lease, batch...))
 		want := toJSON(f.T, f.load(f.key, 0))
-		for _, list := range [][]*agent.Event{batch, f.load(f.key, 0)} {
+		for _, list := range [][]*event.Event{batch, f.load(f.key, 0)} {
 			for _, e := range list {
-				*e = agent.Event{Seq: 99, ID: "changed", Data: text("changed")}
+				*e = event.Event{Seq: 99, ID: "changed", Data: text("changed")}
 			}
 		}
 		clear(batch)
@@ -198,24 +199,24 @@ var payloadTests = []test{
 		f.roundTrip(events(0, Payloads()...))
 	}},
 	{"difficult texts", func(f *fixture) {
-		var data []agent.EventData
+		var data []event.Data
 		for _, s := range difficult() {
-			data = append(data, text(s), &agent.State{Delta: map[string]any{s: s}}, &agent.ToolResult{Name: "t", Output: agent.EncodeJSON(s)})
+			data = append(data, text(s), &event.State{Delta: map[string]any{s: s}}, &event.ToolResult{Name: "t", Output: event.EncodeJSON(s)})
 		}
 		f.roundTrip(events(0, data...))
 		for i, e := range f.load(f.key, 0) {
-			if want := data[i]; e.Type() == agent.TypeText && want.(*agent.Text).Content != difficult()["invalid"] {
-				require.True(f, e.Text() == want.(*agent.Text).Content, "event %d", e.Seq)
+			if want := data[i]; e.Type() == event.TypeText && want.(*event.Text).Content != difficult()["invalid"] {
+				require.True(f, e.Text() == want.(*event.Text).Content, "event %d", e.Seq)
 			}
 		}
 	}},
-	{"JSON as deep as is allowed", func(f *fixture) { f.roundTrip(events(0, nested(agent.MaxDepth-1)...)) }},
+	{"JSON as deep as is allowed", func(f *fixture) { f.roundTrip(events(0, nested(event.MaxDepth-1)...)) }},
 	{"JSON too deep to be read again", func(f *fixture) {
 		lease := f.acquire(f.key)
 		seq := f.append(f.key, 0, lease, text("a"))
-		for _, levels := range []int{agent.MaxDepth + 1, 9_997, 9_999, 10_000, 10_001, 100_000} {
+		for _, levels := range []int{event.MaxDepth + 1, 9_997, 9_999, 10_000, 10_001, 100_000} {
 			for _, data := range nested(levels) {
-				err := f.store.Append(f.Context(), f.key, seq, lease, event(seq+1, text("b")), event(seq+2, data))
+				err := f.store.Append(f.Context(), f.key, seq, lease, entry(seq+1, text("b")), entry(seq+2, data))
 				require.ErrorIs(f, err, agent.ErrBadInput, "%s of %d levels", data.EventType(), levels)
 				require.Less(f, len(err.Error()), 1000)
 			}
@@ -233,7 +234,7 @@ var payloadTests = []test{
 		batch[6].ParentID = "y"
 		batch[7].Attempt = 3
 		batch[8].Time = recorded.Local()
-		batch = append(batch, event(10, text("no time")), event(11, text("old")))
+		batch = append(batch, entry(10, text("no time")), entry(11, text("old")))
 		batch[9].Time = time.Time{}
 		batch[10].Time = recorded.AddDate(-100, 0, 0)
 		batch[0].More = true // joins events, and is not stored
@@ -245,7 +246,7 @@ var payloadTests = []test{
 }
 
 // roundTrip requires that a batch comes back byte for byte.
-func (f *fixture) roundTrip(batch []*agent.Event) {
+func (f *fixture) roundTrip(batch []*event.Event) {
 	f.Helper()
 	want := toJSON(f.T, batch)
 	lease := f.acquire(f.key)

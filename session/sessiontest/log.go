@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -42,16 +43,16 @@ var logTests = []test{
 	{"a batch with one bad event stores nothing", func(f *fixture) {
 		lease := f.acquire(f.key)
 		seq := f.append(f.key, 0, lease, text("a"))
-		good := func() []*agent.Event { return events(seq, text("b"), state("app:b", 1), text("c")) }
-		for name, spoil := range map[string]func([]*agent.Event) []*agent.Event{
-			"gap":        func(b []*agent.Event) []*agent.Event { b[2].Seq++; return b },
-			"repetition": func(b []*agent.Event) []*agent.Event { b[2].Seq--; return b },
-			"zero":       func(b []*agent.Event) []*agent.Event { b[0].Seq = 0; return b },
-			"no payload": func(b []*agent.Event) []*agent.Event { b[2].Data = nil; return b },
-			"nil":        func(b []*agent.Event) []*agent.Event { b[2] = nil; return b },
-			"partial":    func(b []*agent.Event) []*agent.Event { b[2].Partial = true; return b },
-			"continue":   func(b []*agent.Event) []*agent.Event { b[2].Data = &agent.Continue{}; return b },
-			"finish":     func(b []*agent.Event) []*agent.Event { b[2].Data = &agent.Finish{}; return b },
+		good := func() []*event.Event { return events(seq, text("b"), state("app:b", 1), text("c")) }
+		for name, spoil := range map[string]func([]*event.Event) []*event.Event{
+			"gap":        func(b []*event.Event) []*event.Event { b[2].Seq++; return b },
+			"repetition": func(b []*event.Event) []*event.Event { b[2].Seq--; return b },
+			"zero":       func(b []*event.Event) []*event.Event { b[0].Seq = 0; return b },
+			"no payload": func(b []*event.Event) []*event.Event { b[2].Data = nil; return b },
+			"nil":        func(b []*event.Event) []*event.Event { b[2] = nil; return b },
+			"partial":    func(b []*event.Event) []*event.Event { b[2].Partial = true; return b },
+			"continue":   func(b []*event.Event) []*event.Event { b[2].Data = &event.Continue{}; return b },
+			"finish":     func(b []*event.Event) []*event.Event { b[2].Data = &event.Finish{}; return b },
 		} {
 			err := f.store.Append(f.Context(), f.key, seq, lease, spoil(good())...)
 			require.Error(f, err, name)
@@ -96,12 +97,12 @@ var logTests = []test{
 				session.Key{App: f.app, User: s, ID: odd[(i+1)%len(odd)]}, session.Key{App: f.app + s, User: "app", ID: "id"})
 		}
 		for i, key := range keys {
-			f.write(key, &agent.Compaction{UpTo: int64(i)})
+			f.write(key, &event.Compaction{UpTo: int64(i)})
 		}
 		for i, key := range keys {
 			log := f.load(key, 0)
 			require.Len(f, log, 1, "%q", key)
-			require.EqualValues(f, i, log[0].Data.(*agent.Compaction).UpTo, "%q", key)
+			require.EqualValues(f, i, log[0].Data.(*event.Compaction).UpTo, "%q", key)
 		}
 		infos, err := f.store.List(f.Context(), session.Key{App: f.app, User: "a%"}, session.Page{})
 		require.NoError(f, err)
@@ -112,7 +113,7 @@ var logTests = []test{
 		f.append(f.key, 0, lease, text("a"))
 		ctx, cancel := context.WithCancel(f.Context())
 		cancel()
-		require.ErrorIs(f, f.store.Append(ctx, f.key, 1, lease, event(2, text("b"))), context.Canceled)
+		require.ErrorIs(f, f.store.Append(ctx, f.key, 1, lease, entry(2, text("b"))), context.Canceled)
 		_, err := f.store.Acquire(ctx, session.Key{App: f.app, User: "x", ID: "y"}, session.Self())
 		require.ErrorIs(f, err, context.Canceled)
 		require.ErrorIs(f, f.store.Renew(ctx, f.key, lease), context.Canceled)
@@ -135,7 +136,7 @@ var logTests = []test{
 		lease := f.acquire(f.key)
 		ctx, cancel := context.WithDeadline(f.Context(), time.Now().Add(-time.Second))
 		defer cancel()
-		require.ErrorIs(f, f.store.Append(ctx, f.key, 0, lease, event(1, text("a"))), context.DeadlineExceeded)
+		require.ErrorIs(f, f.store.Append(ctx, f.key, 0, lease, entry(1, text("a"))), context.DeadlineExceeded)
 		require.Empty(f, f.load(f.key, 0))
 	}},
 }

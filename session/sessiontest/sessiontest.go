@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -127,14 +128,14 @@ func (f *fixture) acquire(key session.Key) session.Lease {
 }
 
 // append stores events behind seq and returns the new end of the log.
-func (f *fixture) append(key session.Key, seq int64, lease session.Lease, data ...agent.EventData) int64 {
+func (f *fixture) append(key session.Key, seq int64, lease session.Lease, data ...event.Data) int64 {
 	f.Helper()
 	require.NoError(f, f.store.Append(f.Context(), key, seq, lease, events(seq, data...)...))
 	return seq + int64(len(data))
 }
 
 // write is a turn of its own: acquire, append, release.
-func (f *fixture) write(key session.Key, data ...agent.EventData) {
+func (f *fixture) write(key session.Key, data ...event.Data) {
 	f.Helper()
 	lease := f.acquire(key)
 	f.append(key, lease.Seq, lease, data...)
@@ -146,14 +147,14 @@ func (f *fixture) release(key session.Key, lease session.Lease) {
 	require.NoError(f, f.store.Release(f.Context(), key, lease))
 }
 
-func (f *fixture) load(key session.Key, after int64) []*agent.Event {
+func (f *fixture) load(key session.Key, after int64) []*event.Event {
 	f.Helper()
 	return load(f.T, f.store, key, after)
 }
 
-func load(t *testing.T, store session.Store, key session.Key, after int64) []*agent.Event {
+func load(t *testing.T, store session.Store, key session.Key, after int64) []*event.Event {
 	t.Helper()
-	var out []*agent.Event
+	var out []*event.Event
 	for e, err := range store.Load(t.Context(), key, after) {
 		require.NoError(t, err)
 		out = append(out, e)

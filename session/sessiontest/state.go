@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -68,9 +69,9 @@ var stateTests = []test{
 	{"a refused batch changes no state", func(f *fixture) {
 		lease := f.acquire(f.key)
 		f.append(f.key, 0, lease, state("user:a", 1))
-		require.ErrorIs(f, f.store.Append(f.Context(), f.key, 0, lease, event(1, state("user:a", 2))), agent.ErrConflict)
+		require.ErrorIs(f, f.store.Append(f.Context(), f.key, 0, lease, entry(1, state("user:a", 2))), agent.ErrConflict)
 		f.release(f.key, lease)
-		require.ErrorIs(f, f.store.Append(f.Context(), f.key, 1, lease, event(2, state("user:a", 3))), agent.ErrConflict)
+		require.ErrorIs(f, f.store.Append(f.Context(), f.key, 1, lease, entry(2, state("user:a", 3))), agent.ErrConflict)
 		f.shared(f.key, `{"user:a":1}`)
 	}},
 	{"the state outlives the session", func(f *fixture) {
@@ -79,7 +80,7 @@ var stateTests = []test{
 		f.shared(f.key, `{"user:a":1,"app:b":2}`)
 	}},
 	{"an empty delta", func(f *fixture) {
-		f.write(f.key, &agent.State{}, &agent.State{Delta: map[string]any{}})
+		f.write(f.key, &event.State{}, &event.State{Delta: map[string]any{}})
 		f.shared(f.key, `{}`)
 		require.Len(f, f.load(f.key, 0), 2)
 	}},
@@ -92,10 +93,10 @@ var stateTests = []test{
 	}},
 }
 
-func deltaOf(f *fixture, e *agent.Event) string {
+func deltaOf(f *fixture, e *event.Event) string {
 	f.Helper()
-	require.IsType(f, &agent.State{}, e.Data)
-	b, err := json.Marshal(e.Data.(*agent.State).Delta)
+	require.IsType(f, &event.State{}, e.Data)
+	b, err := json.Marshal(e.Data.(*event.State).Delta)
 	require.NoError(f, err)
 	return string(b)
 }

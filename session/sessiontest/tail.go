@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -152,12 +152,12 @@ func (f *tailFixture) lose() {
 }
 
 // add stores events under the lease.
-func (f *tailFixture) add(data ...agent.EventData) {
+func (f *tailFixture) add(data ...event.Data) {
 	f.Helper()
 	f.addEvents(events(f.seq, data...)...)
 }
 
-func (f *tailFixture) addEvents(list ...*agent.Event) {
+func (f *tailFixture) addEvents(list ...*event.Event) {
 	f.Helper()
 	for i, e := range list {
 		e.Seq, e.Time = f.seq+int64(i)+1, time.Now().UTC() // a tail may ask how old an event is
@@ -179,13 +179,13 @@ func (f *tailFixture) end() {
 	require.NoError(f, f.store.Release(f.Context(), f.key, f.lease))
 }
 
-func delta(id, words string) *agent.Event {
-	return &agent.Event{ID: id, TurnID: "t1", RunID: "r1", Agent: "support", Path: "support", Time: recorded, Partial: true, Attempt: 1, Data: text(words)}
+func delta(id, words string) *event.Event {
+	return &event.Event{ID: id, TurnID: "t1", RunID: "r1", Agent: "support", Path: "support", Time: recorded, Partial: true, Attempt: 1, Data: text(words)}
 }
 
 // block is the complete event of streamed deltas.
-func block(id, words string) *agent.Event {
-	e := event(0, text(words))
+func block(id, words string) *event.Event {
+	e := entry(0, text(words))
 	e.ID = id
 	return e
 }
@@ -261,9 +261,9 @@ func words(entries []session.Entry) []string {
 		switch out[i] = e.Event.Text(); {
 		case !e.Event.Partial:
 			out[i] += "."
-		case e.Event.Type() == agent.TypeDiscard:
+		case e.Event.Type() == event.TypeDiscard:
 			out[i] = "void"
-			for _, id := range e.Event.Data.(*agent.Discard).IDs {
+			for _, id := range e.Event.Data.(*event.Discard).IDs {
 				out[i] += " " + id
 			}
 		}
@@ -302,7 +302,7 @@ func (f *tailFixture) sameEntries(want, got []session.Entry) {
 
 func (f *tailFixture) lines(entries []session.Entry) []string {
 	f.Helper()
-	list := make([]*agent.Event, len(entries))
+	list := make([]*event.Event, len(entries))
 	for i, e := range entries {
 		list[i] = e.Event
 	}

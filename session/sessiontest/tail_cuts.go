@@ -10,15 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
 // step is one thing that a turn does: it publishes, or it stores.
-type step []*agent.Event
+type step []*event.Event
 
 func (f *tailFixture) step(s step) {
 	f.Helper()
-	list := make([]*agent.Event, len(s))
+	list := make([]*event.Event, len(s))
 	for i, e := range s {
 		own := *e
 		list[i] = &own
@@ -51,7 +52,7 @@ func newStory(seed uint64, steps int) *story {
 
 func (s *story) id(kind string) string { s.n++; return fmt.Sprintf("%s%d", kind, s.n) }
 
-func (s *story) do(list ...*agent.Event) {
+func (s *story) do(list ...*event.Event) {
 	s.steps = append(s.steps, list)
 	s.shown += len(list)
 	if !list[0].Partial {
@@ -61,46 +62,46 @@ func (s *story) do(list ...*agent.Event) {
 
 func (s *story) turn() {
 	turn, run := s.id("t"), s.id("r")
-	in := func(id string, data agent.EventData) *agent.Event {
-		return &agent.Event{ID: id, TurnID: turn, RunID: run, Agent: "support", Path: "support", Time: recorded, Data: data}
+	in := func(id string, data event.Data) *event.Event {
+		return &event.Event{ID: id, TurnID: turn, RunID: run, Agent: "support", Path: "support", Time: recorded, Data: data}
 	}
-	user := in(s.id("u"), &agent.User{})
+	user := in(s.id("u"), &event.User{})
 	user.RunID, user.Agent = s.id("ur"), "user"
-	start := in(s.id("s"), &agent.HarnessStart{AgentID: "support"})
+	start := in(s.id("s"), &event.HarnessStart{AgentID: "support"})
 	start.ParentID = user.RunID + ":user"
 	s.do(user, start)
 	for range 1 + s.rng.IntN(3) {
 		if s.rng.IntN(4) == 0 { // an attempt that comes to nothing
 			id := s.id("b")
 			s.deltas(in, id, false)
-			s.do(in(s.id("d"), &agent.Discard{Code: "retry", Message: "again", IDs: []string{id}}))
+			s.do(in(s.id("d"), &event.Discard{Code: "retry", Message: "again", IDs: []string{id}}))
 		}
-		var answer []*agent.Event
+		var answer []*event.Event
 		for _, thinks := range []bool{true, false} {
 			id := s.id("b")
 			answer = append(answer, s.deltas(in, id, thinks))
 		}
 		call := s.id("c")
-		s.do(append(answer, in(call, &agent.ToolCall{Name: "look", Input: []byte("{}")}), in(s.id("x"), &agent.Usage{}))...)
+		s.do(append(answer, in(call, &event.ToolCall{Name: "look", Input: []byte("{}")}), in(s.id("x"), &event.Usage{}))...)
 		s.inside(turn, call)
-		s.do(in(call, &agent.ToolResult{Name: "look", Output: []byte(`"seen"`)}))
+		s.do(in(call, &event.ToolResult{Name: "look", Output: []byte(`"seen"`)}))
 	}
-	s.do(in(s.id("e"), &agent.HarnessEnd{AgentID: "support", FinishReason: agent.FinishReasonStop}))
+	s.do(in(s.id("e"), &event.HarnessEnd{AgentID: "support", FinishReason: event.FinishReasonStop}))
 }
 
-type stamp func(id string, data agent.EventData) *agent.Event
+type stamp func(id string, data event.Data) *event.Event
 
 // deltas publishes a block, and returns its complete event.
-func (s *story) deltas(in stamp, id string, thinks bool) *agent.Event {
+func (s *story) deltas(in stamp, id string, thinks bool) *event.Event {
 	all := ""
-	data := func(words string) agent.EventData {
+	data := func(words string) event.Data {
 		if thinks {
-			return &agent.Reasoning{Content: words}
+			return &event.Reasoning{Content: words}
 		}
 		return text(words)
 	}
 	for range 1 + s.rng.IntN(8) {
-		var batch []*agent.Event
+		var batch []*event.Event
 		for range 1 + s.rng.IntN(2) {
 			word := s.id(" w")
 			all += word
@@ -121,10 +122,10 @@ func (s *story) inside(turn, call string) {
 	var runs []stamp
 	for range 2 {
 		scope, run := s.id("scope"), s.id("r")
-		in := func(id string, data agent.EventData) *agent.Event {
-			return &agent.Event{ID: id, TurnID: turn, RunID: run, Scope: scope, Agent: "inner", Path: "inner", Time: recorded, Data: data}
+		in := func(id string, data event.Data) *event.Event {
+			return &event.Event{ID: id, TurnID: turn, RunID: run, Scope: scope, Agent: "inner", Path: "inner", Time: recorded, Data: data}
 		}
-		start := in(s.id("s"), &agent.HarnessStart{AgentID: "inner"})
+		start := in(s.id("s"), &event.HarnessStart{AgentID: "inner"})
 		start.ParentID = call
 		s.do(start)
 		runs = append(runs, in)
@@ -146,7 +147,7 @@ func (s *story) inside(turn, call string) {
 		if all[i] != "" {
 			s.do(in(ids[i], text(all[i])))
 		}
-		s.do(in(s.id("e"), &agent.HarnessEnd{AgentID: "inner", FinishReason: agent.FinishReasonStop}))
+		s.do(in(s.id("e"), &event.HarnessEnd{AgentID: "inner", FinishReason: event.FinishReasonStop}))
 	}
 }
 
@@ -224,7 +225,7 @@ func (f *tailFixture) cutAtRandom(tails ...session.Tail) {
 					return
 				}
 			}
-			list := make([]*agent.Event, len(step))
+			list := make([]*event.Event, len(step))
 			for i, e := range step {
 				own := *e
 				own.Seq = 0
@@ -355,7 +356,7 @@ var otherTests = []tailTest{
 		for i := range int64(3) {
 			lease, err := plain.Acquire(f.Context(), f.key, session.Self())
 			require.NoError(f, err)
-			require.NoError(f, plain.Append(f.Context(), f.key, i, lease, event(i+1, text(fmt.Sprint(i)))))
+			require.NoError(f, plain.Append(f.Context(), f.key, i, lease, entry(i+1, text(fmt.Sprint(i)))))
 			require.NoError(f, plain.Release(f.Context(), f.key, lease))
 			require.Equal(f, []string{fmt.Sprint(i) + "."}, words(c.take(1)))
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -17,12 +18,12 @@ var followTests = []tailTest{
 	{"a running turn", func(f *tailFixture) {
 		c := f.follow("")
 		f.begin()
-		f.add(&agent.User{}, &agent.HarnessStart{AgentID: "support"})
+		f.add(&event.User{}, &event.HarnessStart{AgentID: "support"})
 		f.show("b1", "One", " moment")
-		f.addEvents(block("b1", "One moment"), event(0, &agent.Usage{}))
+		f.addEvents(block("b1", "One moment"), entry(0, &event.Usage{}))
 		f.show("b2", "Done")
 		f.addEvents(block("b2", "Done"))
-		f.add(&agent.HarnessEnd{AgentID: "support", FinishReason: agent.FinishReasonStop})
+		f.add(&event.HarnessEnd{AgentID: "support", FinishReason: event.FinishReasonStop})
 		f.end()
 		got := c.until(6)
 		require.Equal(f, []string{".", ".", "One", " moment", "One moment.", ".", "Done", "Done.", "."}, words(got))
@@ -34,13 +35,13 @@ var followTests = []tailTest{
 		c := f.follow("")
 		f.begin()
 		f.add(text("a"))
-		want := []*agent.Event{delta("b", "x"), delta("r", ""), delta("c", "")}
+		want := []*event.Event{delta("b", "x"), delta("r", ""), delta("c", "")}
 		want[0].Scope, want[0].ParentID, want[0].Attempt = "c1", "p", 3
-		want[1].Data = &agent.Reasoning{Content: "hm"}
-		want[2].Data = &agent.Unknown{Type: "hologram", Raw: []byte(`{"angle":0.10}`)}
+		want[1].Data = &event.Reasoning{Content: "hm"}
+		want[2].Data = &event.Unknown{Type: "hologram", Raw: []byte(`{"angle":0.10}`)}
 		require.NoError(f, f.store.Publish(f.Context(), f.key, want...))
 		got := c.take(4)[1:]
-		list := make([]*agent.Event, len(got))
+		list := make([]*event.Event, len(got))
 		for i, e := range got {
 			list[i] = e.Event
 		}
@@ -54,7 +55,7 @@ var followTests = []tailTest{
 		for name, s := range difficult() {
 			d := delta(name, s)
 			require.NoError(f, f.store.Publish(f.Context(), f.key, d))
-			require.Equal(f, toJSON(f.T, []*agent.Event{d}), toJSON(f.T, []*agent.Event{c.take(1)[0].Event}))
+			require.Equal(f, toJSON(f.T, []*event.Event{d}), toJSON(f.T, []*event.Event{c.take(1)[0].Event}))
 		}
 	}},
 	{"a session that does not exist yet", func(f *tailFixture) {
@@ -145,12 +146,12 @@ var followTests = []tailTest{
 		f.add(text("stored"))
 		mine := delta("b", "shown")
 		require.NoError(f, f.store.Publish(f.Context(), f.key, mine))
-		*mine = agent.Event{ID: "changed", Data: text("changed")}
+		*mine = event.Event{ID: "changed", Data: text("changed")}
 		for _, c := range []*follower{a, b, f.follow("")} {
 			got := c.take(2)
 			require.Equal(f, []string{"stored.", "shown"}, words(got))
 			for _, e := range got {
-				*e.Event = agent.Event{ID: "changed", Data: text("changed")}
+				*e.Event = event.Event{ID: "changed", Data: text("changed")}
 			}
 		}
 	}},
@@ -212,7 +213,7 @@ var interruptedTests = []tailTest{
 		f.beginToLose()
 		f.add(text("a"))
 		f.show("b1", "half")
-		e := event(0, text("of another scope"))
+		e := entry(0, text("of another scope"))
 		e.RunID, e.Scope = "r2", "c1"
 		f.addEvents(e)
 		got := c.take(3)
@@ -235,9 +236,9 @@ var interruptedTests = []tailTest{
 		f.show("b2", "two")
 		f.show("b3", "three")
 		void := delta("v", "")
-		void.Data = &agent.Discard{Code: "retry", Message: "again", IDs: []string{"b2"}}
+		void.Data = &event.Discard{Code: "retry", Message: "again", IDs: []string{"b2"}}
 		require.NoError(f, f.store.Publish(f.Context(), f.key, void))
-		f.addEvents(block("b1", "one"), event(0, &agent.Discard{Code: "retry", Message: "again", IDs: []string{"b3"}}))
+		f.addEvents(block("b1", "one"), entry(0, &event.Discard{Code: "retry", Message: "again", IDs: []string{"b3"}}))
 		f.show("b1", "late")
 		f.show("b2", "late")
 		f.end()
@@ -264,8 +265,8 @@ var interruptedTests = []tailTest{
 		whole, numbered, empty := delta("b", "x"), delta("b", "x"), delta("b", "x")
 		whole.Partial, numbered.Seq, empty.Data = false, 1, nil
 		control := delta("b", "x")
-		control.Data = &agent.Continue{}
-		for _, e := range []*agent.Event{whole, numbered, empty, control, nil} {
+		control.Data = &event.Continue{}
+		for _, e := range []*event.Event{whole, numbered, empty, control, nil} {
 			require.ErrorIs(f, f.store.Publish(f.Context(), f.key, delta("b", "before"), e), agent.ErrBadInput)
 		}
 		require.NoError(f, f.store.Publish(f.Context(), f.key))

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // Turn returns the events of a turn as they come, and checks what consumers rely on.
@@ -23,8 +24,8 @@ import (
 //
 // The events are those of one call of a runner's method, whose consumer gets deltas if the
 // runner streams. Of a turn whose store fails in the middle, break out at the error.
-func Turn(t TB, events iter.Seq2[*agent.Event, error]) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func Turn(t TB, events iter.Seq2[*event.Event, error]) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		c := &consumer{t: t, shown: make(map[string]string), over: make(map[string]bool), calls: make(map[string]string), late: make(map[string]bool)}
 		for e, err := range events {
 			c.take(e, err)
@@ -47,7 +48,7 @@ type consumer struct {
 	late  map[string]bool   // scopes whose last deltas may be dropped
 }
 
-func (c *consumer) take(e *agent.Event, err error) {
+func (c *consumer) take(e *event.Event, err error) {
 	switch {
 	case c.err != nil:
 		c.t.Errorf("something comes after the error %v: %+v, %v", c.err, e, err)
@@ -63,8 +64,8 @@ func (c *consumer) take(e *agent.Event, err error) {
 	}
 }
 
-func (c *consumer) stored(e *agent.Event) {
-	_, result := e.Data.(*agent.ToolResult)
+func (c *consumer) stored(e *event.Event) {
+	_, result := e.Data.(*event.ToolResult)
 	if c.seq > 0 && e.Seq != c.seq+1 {
 		c.t.Errorf("seq %d is delivered after seq %d", e.Seq, c.seq)
 	}
@@ -72,20 +73,20 @@ func (c *consumer) stored(e *agent.Event) {
 		c.seq = e.Seq
 	}
 	switch d := e.Data.(type) {
-	case *agent.ToolCall:
+	case *event.ToolCall:
 		c.calls[e.ID] = e.Scope
-	case *agent.HarnessStart:
+	case *event.HarnessStart:
 		scope, known := c.calls[e.ParentID]
-		cause := known || strings.HasSuffix(e.ParentID, ":"+agent.TypeHarnessStart) || strings.HasSuffix(e.ParentID, ":"+agent.TypeHarnessEnd)
+		cause := known || strings.HasSuffix(e.ParentID, ":"+event.TypeHarnessStart) || strings.HasSuffix(e.ParentID, ":"+event.TypeHarnessEnd)
 		c.late[e.Scope] = c.late[e.Scope] || e.Scope != "" && (!cause || scope != "")
-	case *agent.Text, *agent.Reasoning:
+	case *event.Text, *event.Reasoning:
 		shown, ok := c.shown[e.ID]
 		shown, whole := strings.ToValidUTF8(shown, "\uFFFD"), strings.ToValidUTF8(contentOf(e), "\uFFFD")
 		if ok && shown != whole && !(c.late[e.Scope] && strings.HasPrefix(whole, shown)) {
 			c.t.Errorf("seq %d: %.200q was shown of %.200q", e.Seq, shown, whole)
 		}
 		c.over[e.ID] = true
-	case *agent.Discard:
+	case *event.Discard:
 		for _, id := range d.IDs {
 			if _, shown := c.shown[id]; c.over[id] || !shown && e.Scope == "" {
 				c.t.Errorf("seq %d: %s is discarded, which was not shown or is over", e.Seq, id)
@@ -111,11 +112,11 @@ func (c *consumer) done() {
 	}
 }
 
-func contentOf(e *agent.Event) string {
+func contentOf(e *event.Event) string {
 	switch d := e.Data.(type) {
-	case *agent.Text:
+	case *event.Text:
 		return d.Content
-	case *agent.Reasoning:
+	case *event.Reasoning:
 		return d.Content
 	}
 	return ""

@@ -9,42 +9,43 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 func TestTurn(t *testing.T) {
-	delta := func(id, words string) *agent.Event {
-		return &agent.Event{ID: id, Partial: true, Attempt: 1, Data: &agent.Text{Content: words}}
+	delta := func(id, words string) *event.Event {
+		return &event.Event{ID: id, Partial: true, Attempt: 1, Data: &event.Text{Content: words}}
 	}
-	stored := func(seq int64, id string, data agent.EventData) *agent.Event {
-		return &agent.Event{Seq: seq, ID: id, Data: data}
+	stored := func(seq int64, id string, data event.Data) *event.Event {
+		return &event.Event{Seq: seq, ID: id, Data: data}
 	}
-	inner := func(e *agent.Event, scope string) *agent.Event {
+	inner := func(e *event.Event, scope string) *event.Event {
 		e.Scope = scope
 		return e
 	}
-	hello := stored(8, "a", &agent.Text{Content: "Hello"})
+	hello := stored(8, "a", &event.Text{Content: "Hello"})
 	broken := &agent.RunError{Agent: "a", Code: "x", Err: errors.New("broken")}
 	for name, c := range map[string]struct {
-		events []*agent.Event
+		events []*event.Event
 		err    error
 		want   string // "" if nothing is wrong
 	}{
-		"a result of before":    {[]*agent.Event{stored(3, "c", &agent.ToolResult{}), stored(7, "u", &agent.User{}), delta("a", "Hel"), delta("a", "lo"), hello}, nil, ""},
-		"a gap":                 {[]*agent.Event{stored(6, "u", &agent.User{}), hello}, nil, "seq 8 is delivered after seq 6"},
-		"other words":           {[]*agent.Event{delta("a", "Hel"), hello}, nil, `"Hel" was shown of "Hello"`},
-		"words after the block": {[]*agent.Event{hello, delta("a", "Hello")}, nil, "of a block that is over"},
-		"left":                  {[]*agent.Event{delta("a", "Hel")}, nil, `["a"] were shown`},
-		"left by an error":      {[]*agent.Event{delta("a", "Hel")}, broken, `["a"] were shown`},
-		"left by a cancel":      {[]*agent.Event{delta("a", "Hel")}, context.Canceled, ""},
-		"discarded":             {[]*agent.Event{delta("a", "Hel"), stored(8, "d", &agent.Discard{IDs: []string{"a"}})}, broken, ""},
-		"discarded, not shown":  {[]*agent.Event{stored(8, "d", &agent.Discard{IDs: []string{"a"}})}, nil, "a is discarded"},
-		"inside of a tool in a tool": {[]*agent.Event{inner(stored(6, "c", &agent.ToolCall{}), "s"), inner(&agent.Event{Seq: 7, ID: "h", ParentID: "c", Data: &agent.HarnessStart{}}, "deep"),
-			inner(delta("a", "Hel"), "deep"), inner(stored(8, "a", &agent.Text{Content: "Hello"}), "deep")}, nil, ""},
+		"a result of before":    {[]*event.Event{stored(3, "c", &event.ToolResult{}), stored(7, "u", &event.User{}), delta("a", "Hel"), delta("a", "lo"), hello}, nil, ""},
+		"a gap":                 {[]*event.Event{stored(6, "u", &event.User{}), hello}, nil, "seq 8 is delivered after seq 6"},
+		"other words":           {[]*event.Event{delta("a", "Hel"), hello}, nil, `"Hel" was shown of "Hello"`},
+		"words after the block": {[]*event.Event{hello, delta("a", "Hello")}, nil, "of a block that is over"},
+		"left":                  {[]*event.Event{delta("a", "Hel")}, nil, `["a"] were shown`},
+		"left by an error":      {[]*event.Event{delta("a", "Hel")}, broken, `["a"] were shown`},
+		"left by a cancel":      {[]*event.Event{delta("a", "Hel")}, context.Canceled, ""},
+		"discarded":             {[]*event.Event{delta("a", "Hel"), stored(8, "d", &event.Discard{IDs: []string{"a"}})}, broken, ""},
+		"discarded, not shown":  {[]*event.Event{stored(8, "d", &event.Discard{IDs: []string{"a"}})}, nil, "a is discarded"},
+		"inside of a tool in a tool": {[]*event.Event{inner(stored(6, "c", &event.ToolCall{}), "s"), inner(&event.Event{Seq: 7, ID: "h", ParentID: "c", Data: &event.HarnessStart{}}, "deep"),
+			inner(delta("a", "Hel"), "deep"), inner(stored(8, "a", &event.Text{Content: "Hello"}), "deep")}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			said := &recorder{}
-			var got []*agent.Event
+			var got []*event.Event
 			for e, err := range sessiontest.Turn(said, given(c.events, c.err)) {
 				if require.Equal(t, e == nil, err != nil); e != nil {
 					got = append(got, e)
@@ -61,8 +62,8 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-func given(events []*agent.Event, failed error) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func given(events []*event.Event, failed error) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		for _, e := range events {
 			if !yield(e, nil) {
 				return

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -49,7 +50,7 @@ func lost(key session.Key) error {
 // one that stores what others append at the same time; either way it returns
 // after the fsync. A context that ends while it waits for its turn ends it; one
 // that ends later does not.
-func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*agent.Event) error {
+func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, lease session.Lease, events ...*event.Event) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func (s *Store) Append(ctx context.Context, key session.Key, expectedSeq int64, 
 
 // encode makes events ready to be stored, before the turn to write, which others wait
 // for.
-func encode(key session.Key, seq int64, events []*agent.Event) (*appending, error) {
+func encode(key session.Key, seq int64, events []*event.Event) (*appending, error) {
 	a := &appending{key: key, seq: seq, encoded: make([]string, len(events)), done: make(chan struct{})}
 	for i, e := range events {
 		b, err := e.MarshalJSON()
@@ -74,7 +75,7 @@ func encode(key session.Key, seq int64, events []*agent.Event) (*appending, erro
 			return nil, fmt.Errorf("session %s: %w", key, err)
 		}
 		a.encoded[i] = string(b)
-		if st, ok := e.Data.(*agent.State); ok {
+		if st, ok := e.Data.(*event.State); ok {
 			if a.changes, err = appendChanges(a.changes, key, st.Delta); err != nil {
 				return nil, fmt.Errorf("session %s: event %s: %w", key, e.ID, err)
 			}

@@ -10,19 +10,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
 
 // batch makes n events of ordinary size that follow the position seq.
-func batch(seq int64, n int) []*agent.Event {
-	events := make([]*agent.Event, n)
+func batch(seq int64, n int) []*event.Event {
+	events := make([]*event.Event, n)
 	for i := range events {
 		at := seq + int64(i) + 1
-		events[i] = &agent.Event{
+		events[i] = &event.Event{
 			Seq: at, ID: fmt.Sprintf("e%d", at), TurnID: "t1", RunID: "r1", Agent: "billing", Path: "support/billing",
 			Time: time.Unix(1_800_000_000, at).UTC(),
-			Data: &agent.Text{Content: "I see two charges of 24.90 on your card, both from the third of March. I have asked for one to be paid back."},
+			Data: &event.Text{Content: "I see two charges of 24.90 on your card, both from the third of March. I have asked for one to be paid back."},
 		}
 	}
 	return events
@@ -63,12 +64,12 @@ func BenchmarkAppend(b *testing.B) {
 // oneTurn makes the appends of a session's turn of a number, as the runner writes them: the user's message and
 // the start of the run; the answer and the end. A transfer puts the call, the
 // transfer with the end of the run, and the start of the next one in between.
-func oneTurn(n, seq int64, transfer bool) [][]*agent.Event {
+func oneTurn(n, seq int64, transfer bool) [][]*event.Event {
 	at := seq
 	id := func(name string) string { return fmt.Sprintf("%s%d", name, n) }
-	event := func(run, who, parent string, data agent.EventData) *agent.Event {
+	entry := func(run, who, parent string, data event.Data) *event.Event {
 		at++
-		return &agent.Event{Seq: at, ID: fmt.Sprintf("e%d", at), TurnID: id("turn"), RunID: run, ParentID: parent, Agent: who, Path: who,
+		return &event.Event{Seq: at, ID: fmt.Sprintf("e%d", at), TurnID: id("turn"), RunID: run, ParentID: parent, Agent: who, Path: who,
 			Time: time.Unix(1_800_000_000, at).UTC(), Data: data}
 	}
 	user, a, b := id("user"), id("a"), id("b")
@@ -79,21 +80,21 @@ func oneTurn(n, seq int64, transfer bool) [][]*agent.Event {
 	case n > 0:
 		before = fmt.Sprintf("a%d:harness_end", n-1)
 	}
-	answer := func(run, who string) []*agent.Event {
-		return []*agent.Event{event(run, who, "", batch(0, 1)[0].Data), event(run, who, "", &agent.Usage{InputTokens: 900, OutputTokens: 40}),
-			event(run, who, "", &agent.HarnessEnd{AgentID: who, FinishReason: agent.FinishReasonStop})}
+	answer := func(run, who string) []*event.Event {
+		return []*event.Event{entry(run, who, "", batch(0, 1)[0].Data), entry(run, who, "", &event.Usage{InputTokens: 900, OutputTokens: 40}),
+			entry(run, who, "", &event.HarnessEnd{AgentID: who, FinishReason: event.FinishReasonStop})}
 	}
-	appends := [][]*agent.Event{{event(user, "user", before, &agent.User{Content: llm.Content{Text: "I was charged twice for order 7."}}),
-		event(a, "support", user+":user", &agent.HarnessStart{AgentID: "support"})}}
+	appends := [][]*event.Event{{entry(user, "user", before, &event.User{Content: llm.Content{Text: "I was charged twice for order 7."}}),
+		entry(a, "support", user+":user", &event.HarnessStart{AgentID: "support"})}}
 	if !transfer {
 		return append(appends, answer(a, "support"))
 	}
 	return append(appends,
-		[]*agent.Event{event(a, "support", "", &agent.ToolCall{Name: agent.TransferTool, Input: []byte(`{"agent":"billing"}`)}),
-			event(a, "support", "", &agent.Usage{InputTokens: 900, OutputTokens: 40})},
-		[]*agent.Event{event(a, "support", "", &agent.Transfer{From: "support", To: "billing", Outcome: agent.TransferCommitted}),
-			event(a, "support", "", &agent.HarnessEnd{AgentID: "support", FinishReason: agent.FinishReasonTransfer, Target: "billing"})},
-		[]*agent.Event{event(b, "billing", a+":harness_end", &agent.HarnessStart{AgentID: "billing"})},
+		[]*event.Event{entry(a, "support", "", &event.ToolCall{Name: agent.TransferTool, Input: []byte(`{"agent":"billing"}`)}),
+			entry(a, "support", "", &event.Usage{InputTokens: 900, OutputTokens: 40})},
+		[]*event.Event{entry(a, "support", "", &event.Transfer{From: "support", To: "billing", Outcome: event.TransferCommitted}),
+			entry(a, "support", "", &event.HarnessEnd{AgentID: "support", FinishReason: event.FinishReasonTransfer, Target: "billing"})},
+		[]*event.Event{entry(b, "billing", a+":harness_end", &event.HarnessStart{AgentID: "billing"})},
 		answer(b, "billing"))
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
@@ -136,7 +137,7 @@ func TestFullDisk(t *testing.T) {
 	require.Len(t, contents(t, s, key), int(seq)+3)
 }
 
-func withSeq(e *agent.Event, seq int64) *agent.Event {
+func withSeq(e *event.Event, seq int64) *event.Event {
 	e.Seq = seq
 	return e
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -43,7 +44,7 @@ func newForkWriter(p *preparer) *forkWriter {
 // Fork implements [session.Store]. It returns after an fsync. It copies nothing:
 // the new session's row refers to the one whose own log holds the last event that
 // is shared, and looking that up takes a step for each fork on the way there.
-func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*agent.Event) error {
+func (s *Store) Fork(ctx context.Context, of session.Key, seq int64, to session.Key, events ...*event.Event) error {
 	if err := session.CheckEvents(to, seq, events); err != nil {
 		return err
 	}

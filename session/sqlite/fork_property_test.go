@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -27,7 +27,7 @@ type family struct {
 // the two share, which may be gone.
 type member struct {
 	key    session.Key
-	log    []*agent.Event
+	log    []*event.Event
 	parent *member
 	shared int64
 	gone   bool
@@ -60,12 +60,12 @@ func (f *family) add(t *rapid.T, m *member) *member {
 
 // goOn makes the events of a turn behind a log: of a new one, or of one that a
 // fork was taken in the middle of. What it makes may be cut anywhere.
-func (f *family) goOn(log []*agent.Event) (events []*agent.Event) {
+func (f *family) goOn(log []*event.Event) (events []*event.Event) {
 	seq := int64(len(log))
-	add := func(turn, run, scope, parent string, data agent.EventData) string {
+	add := func(turn, run, scope, parent string, data event.Data) string {
 		seq++
 		id := f.name("e")
-		events = append(events, &agent.Event{Seq: seq, ID: id, TurnID: turn, RunID: run, Scope: scope, ParentID: parent, Agent: "a", Path: "a",
+		events = append(events, &event.Event{Seq: seq, ID: id, TurnID: turn, RunID: run, Scope: scope, ParentID: parent, Agent: "a", Path: "a",
 			Time: time.Unix(1_800_000_000, seq).UTC(), Data: data})
 		return id
 	}
@@ -73,13 +73,13 @@ func (f *family) goOn(log []*agent.Event) (events []*agent.Event) {
 	open, turn, end := "", "", ""
 	for _, e := range log {
 		switch e.Data.(type) {
-		case *agent.User:
+		case *event.User:
 			open, turn = e.RunID, e.TurnID
-		case *agent.HarnessStart:
+		case *event.HarnessStart:
 			if e.Scope == "" {
 				open = e.RunID
 			}
-		case *agent.HarnessEnd:
+		case *event.HarnessEnd:
 			if e.Scope == "" {
 				open, end = "", e.RunID+":harness_end"
 			}
@@ -92,26 +92,26 @@ func (f *family) goOn(log []*agent.Event) (events []*agent.Event) {
 	} else {
 		turn = f.name("t")
 		user := f.name("u")
-		add(turn, user, "", end, &agent.User{Content: llm.Content{Text: "Hi"}})
+		add(turn, user, "", end, &event.User{Content: llm.Content{Text: "Hi"}})
 		parent = user + ":user"
 	}
 	run := f.name("r")
-	add(turn, run, "", parent, &agent.HarnessStart{AgentID: "a"})
-	add(turn, run, "", "", &agent.Text{Content: "One moment."})
-	call := add(turn, run, "", "", &agent.ToolCall{Name: "ask", Input: json.RawMessage("{}")})
-	add(turn, run, "", "", &agent.Usage{InputTokens: 1})
+	add(turn, run, "", parent, &event.HarnessStart{AgentID: "a"})
+	add(turn, run, "", "", &event.Text{Content: "One moment."})
+	call := add(turn, run, "", "", &event.ToolCall{Name: "ask", Input: json.RawMessage("{}")})
+	add(turn, run, "", "", &event.Usage{InputTokens: 1})
 	inner := f.name("r")
-	add(turn, inner, call, call, &agent.HarnessStart{AgentID: "a", Input: json.RawMessage(`"?"`)})
-	add(turn, inner, call, "", &agent.Text{Content: "Yes."})
-	add(turn, inner, call, "", &agent.HarnessEnd{AgentID: "a", FinishReason: agent.FinishReasonStop})
-	add(turn, run, "", "", &agent.ToolResult{Name: "ask", Output: json.RawMessage(`"Yes."`)})
+	add(turn, inner, call, call, &event.HarnessStart{AgentID: "a", Input: json.RawMessage(`"?"`)})
+	add(turn, inner, call, "", &event.Text{Content: "Yes."})
+	add(turn, inner, call, "", &event.HarnessEnd{AgentID: "a", FinishReason: event.FinishReasonStop})
+	add(turn, run, "", "", &event.ToolResult{Name: "ask", Output: json.RawMessage(`"Yes."`)})
 	events[len(events)-1].ID = call
-	add(turn, run, "", "", &agent.Usage{InputTokens: 2})
-	add(turn, run, "", "", &agent.HarnessEnd{AgentID: "a", FinishReason: agent.FinishReasonTransfer, Target: "b"})
+	add(turn, run, "", "", &event.Usage{InputTokens: 2})
+	add(turn, run, "", "", &event.HarnessEnd{AgentID: "a", FinishReason: event.FinishReasonTransfer, Target: "b"})
 	next := f.name("r")
-	add(turn, next, "", run+":harness_end", &agent.HarnessStart{AgentID: "b"})
-	add(turn, next, "", "", &agent.Text{Content: "Done."})
-	add(turn, next, "", "", &agent.HarnessEnd{AgentID: "b", FinishReason: agent.FinishReasonStop})
+	add(turn, next, "", run+":harness_end", &event.HarnessStart{AgentID: "b"})
+	add(turn, next, "", "", &event.Text{Content: "Done."})
+	add(turn, next, "", "", &event.HarnessEnd{AgentID: "b", FinishReason: event.FinishReasonStop})
 	return events
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -29,7 +30,7 @@ func TestChainOfForks(t *testing.T) {
 		end := int64(len(logs[i-1]))
 		seq := end - min(end, r.Int64N(3)) // at its end, or a bit before
 		require.NoError(t, s.Fork(t.Context(), key(i-1), seq, key(i)))
-		var own []*agent.Event
+		var own []*event.Event
 		log := append([]string(nil), logs[i-1][:seq]...)
 		for n := range 1 + r.Int64N(4) {
 			own = append(own, text(seq+n+1, fmt.Sprintf("%d of %d", n, i)))

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
@@ -38,7 +39,7 @@ type waiting struct {
 	ready sync.WaitGroup
 }
 
-func (w *waiting) append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) *error {
+func (w *waiting) append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) *error {
 	err := new(error)
 	w.ready.Add(1)
 	w.wg.Go(func() {
@@ -86,7 +87,7 @@ func TestGroupsOfAppends(t *testing.T) {
 		var errs []*error
 		for i, key := range keys {
 			events := batch(0, 2)
-			events[1].Data = &agent.State{Delta: map[string]any{"user:" + key.ID: i}}
+			events[1].Data = &event.State{Delta: map[string]any{"user:" + key.ID: i}}
 			errs = append(errs, w.append(t.Context(), key, 0, leases[i], events...))
 		}
 		twice := w.append(t.Context(), staleKey, 7, stale, batch(7, 1)...)

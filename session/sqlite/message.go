@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"strings"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // The table message has a row for each run: what a user said, or one activation
@@ -29,20 +29,20 @@ type messageEnd struct {
 
 // messagesOf returns what a batch changes in the table. A run begins with a user
 // event, a harness_start, or any other event with a parentId.
-func messagesOf(events []*agent.Event) (begun []message, ended []messageEnd) {
+func messagesOf(events []*event.Event) (begun []message, ended []messageEnd) {
 	for _, e := range events {
 		if e.RunID == "" {
 			continue
 		}
 		typ := e.Type()
-		if typ == agent.TypeUser || typ == agent.TypeHarnessStart || e.ParentID != "" {
+		if typ == event.TypeUser || typ == event.TypeHarnessStart || e.ParentID != "" {
 			m := message{id: e.RunID, parent: e.ParentID, role: "agent", agent: e.Agent, scope: e.Scope, turn: e.TurnID, first: e.Seq}
-			if typ == agent.TypeUser {
+			if typ == event.TypeUser {
 				m.role, m.agent, m.last = "user", "", e.Seq
 			}
 			begun = append(begun, m)
 		}
-		if typ != agent.TypeHarnessEnd {
+		if typ != event.TypeHarnessEnd {
 			continue
 		}
 		// Mostly the run began earlier; if not, its row is right at once.
@@ -141,13 +141,13 @@ func (w *messageWriter) runOf(row int64, m message) (string, error) {
 }
 
 func runOfNode(id string) (run string, ok bool) {
-	for _, typ := range []string{agent.TypeUser, agent.TypeHarnessStart, agent.TypeHarnessEnd, agent.TypeError} {
+	for _, typ := range []string{event.TypeUser, event.TypeHarnessStart, event.TypeHarnessEnd, event.TypeError} {
 		if run, ok = strings.CutSuffix(id, ":"+typ); ok {
 			return run, true
 		}
 	}
 	counted := strings.TrimRight(id, "0123456789")
-	for _, typ := range []string{agent.TypeUsage, agent.TypeError} {
+	for _, typ := range []string{event.TypeUsage, event.TypeError} {
 		if run, ok = strings.CutSuffix(counted, ":"+typ+":"); ok && counted != id {
 			return run, true
 		}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/conversation"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -104,7 +104,7 @@ func parentMessages(t testing.TB, path string, key session.Key) map[string]strin
 	return out
 }
 
-func graphOf(events []*agent.Event) *conversation.Graph {
+func graphOf(events []*event.Event) *conversation.Graph {
 	g := conversation.New()
 	for _, e := range events {
 		g = g.Reduce(e)
@@ -164,7 +164,7 @@ func TestEditIsASecondChild(t *testing.T) {
 	require.NoError(t, err)
 	second := int64(0)
 	for _, e := range loadAll(t, s, key) {
-		if _, ok := e.Data.(*agent.User); ok {
+		if _, ok := e.Data.(*event.User); ok {
 			second = e.Seq
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -188,7 +189,7 @@ func TestMigrateDamagedEvent(t *testing.T) {
 	s := open(t, path)
 	for e, err := range s.Load(t.Context(), session.ID("story"), 0) {
 		require.NoError(t, err)
-		require.Equal(t, e.Seq == 1, e.Type() == agent.TypeUnreadable)
+		require.Equal(t, e.Seq == 1, e.Type() == event.TypeUnreadable)
 	}
 	require.Len(t, contents(t, s, session.Key{App: "shop", User: "ann", ID: "odd"}), 32)
 	require.NoError(t, s.Delete(t.Context(), session.ID("story")))

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
@@ -186,7 +186,7 @@ func TestDamagedEvent(t *testing.T) {
 			require.NoError(t, err)
 			seq++
 			require.Equal(t, seq, e.Seq)
-			damage, ok := e.Data.(*agent.Unknown)
+			damage, ok := e.Data.(*event.Unknown)
 			if ok {
 				d, _ := damage.Damage()
 				require.Equal(t, len(text), d.Bytes)

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
@@ -78,9 +79,9 @@ func (p *process) finish(t *testing.T) {
 	require.NoError(t, p.Wait(), p.errors)
 }
 
-func text(seq int64, content string) *agent.Event {
+func text(seq int64, content string) *event.Event {
 	e := batch(seq-1, 1)[0]
-	e.Data = &agent.Text{Content: content}
+	e.Data = &event.Text{Content: content}
 	return e
 }
 
@@ -94,7 +95,7 @@ func turn(ctx context.Context, s session.Store, key session.Key, n int, content 
 		if err != nil {
 			return err
 		}
-		var events []*agent.Event
+		var events []*event.Event
 		for i := range n {
 			events = append(events, text(lease.Seq+int64(i)+1, content(i)))
 		}
@@ -229,7 +230,7 @@ func playAppend(path, _ string) error {
 			key := session.ID(strconv.Itoa(i))
 			lease, err := s.Acquire(context.Background(), key, session.Self())
 			for seq := lease.Seq; err == nil; {
-				var events []*agent.Event
+				var events []*event.Event
 				for n := range 1 + seq%4 {
 					events = append(events, text(seq+n+1, crashContent(i, seq+n+1)))
 				}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -62,8 +63,8 @@ const (
 // Load implements [session.Store]. It reads the events that are there when it
 // begins, page by page, and yields nothing while it holds a connection. A session
 // that is deleted meanwhile ends it with an error that is [agent.ErrConflict].
-func (s *Store) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*agent.Event, error] {
-	return func(yield func(*agent.Event, error) bool) {
+func (s *Store) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
 		if err := s.load(ctx, key, max(after, 0), yield); err != nil {
 			yield(nil, s.explain("load from", err))
 		}
@@ -73,7 +74,7 @@ func (s *Store) Load(ctx context.Context, key session.Key, after int64) iter.Seq
 // segment is a part of a log that stands in one session's rows.
 type segment struct{ row, end int64 }
 
-func (s *Store) load(ctx context.Context, key session.Key, after int64, yield func(*agent.Event, error) bool) error {
+func (s *Store) load(ctx context.Context, key session.Key, after int64, yield func(*event.Event, error) bool) error {
 	var row, seq int64
 	if found, err := queryOne(ctx, s.reader.find, []any{key.App, key.User, key.ID}, &row, &seq); err != nil || !found {
 		return s.readError(ctx, err)
@@ -119,13 +120,13 @@ type loading struct {
 	*Store
 	key   session.Key
 	after int64
-	page  []*agent.Event
+	page  []*event.Event
 	size  int64 // of the next page
 }
 
 // segment yields what is left until the end of a segment. It reports whether the
 // caller wants more.
-func (l *loading) segment(ctx context.Context, part segment, yield func(*agent.Event, error) bool) (goOn bool, err error) {
+func (l *loading) segment(ctx context.Context, part segment, yield func(*event.Event, error) bool) (goOn bool, err error) {
 	for l.after < part.end {
 		if l.page, err = l.readPage(ctx, l.page[:0], part.row, l.after, min(l.after+l.size, part.end)); err != nil {
 			return false, fmt.Errorf("session %s: %w", l.key, l.readError(ctx, err))
@@ -147,7 +148,7 @@ func (l *loading) segment(ctx context.Context, part segment, yield func(*agent.E
 	return true, nil
 }
 
-func (s *Store) readPage(ctx context.Context, page []*agent.Event, row, after, end int64) ([]*agent.Event, error) {
+func (s *Store) readPage(ctx context.Context, page []*event.Event, row, after, end int64) ([]*event.Event, error) {
 	rows, err := s.reader.page.QueryContext(ctx, row, after, end)
 	if err != nil {
 		return nil, err
@@ -163,7 +164,7 @@ func (s *Store) readPage(ctx context.Context, page []*agent.Event, row, after, e
 			return nil, fmt.Errorf("the log is damaged: event %d stands where %d should be", seq, want)
 		}
 		size += len(text)
-		page = append(page, agent.Stored(seq, text))
+		page = append(page, event.Stored(seq, text))
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -197,7 +198,7 @@ func (s *Store) SharedState(ctx context.Context, key session.Key) (map[string]an
 		if err := rows.Scan(&name, &text); err != nil {
 			return err
 		}
-		out[name] = agent.StoredValue(text)
+		out[name] = event.StoredValue(text)
 		return nil
 	})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -76,7 +76,7 @@ func TestZeroBytesInKeys(t *testing.T) {
 			lease, err := s.Acquire(t.Context(), key, session.Self())
 			require.NoError(t, err)
 			events := batch(0, 1)
-			events[0].Data = &agent.State{Delta: map[string]any{"user:k": key.String()}}
+			events[0].Data = &event.State{Delta: map[string]any{"user:k": key.String()}}
 			require.NoError(t, s.Append(t.Context(), key, 0, lease, events...))
 		}
 		for _, key := range keys {
@@ -184,7 +184,7 @@ func TestWithoutJSONForm(t *testing.T) {
 	require.NoError(t, err)
 	events := batch(0, 2)
 	for _, name := range []string{"own", "user:shared"} {
-		events[1].Data = &agent.State{Delta: map[string]any{name: func() {}}}
+		events[1].Data = &event.State{Delta: map[string]any{name: func() {}}}
 		require.ErrorContains(t, s.Append(t.Context(), key, 0, lease, events...), "e2")
 	}
 	require.Empty(t, contents(t, s, key))

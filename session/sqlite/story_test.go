@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -28,7 +28,7 @@ func counter(prefix string) func() string {
 
 // tell runs two turns, with a tool, an agent as a tool and a transfer, and
 // returns what a client sees of them, deltas included.
-func tell(t *testing.T, store session.Store, key session.Key) (live []*agent.Event) {
+func tell(t *testing.T, store session.Store, key session.Key) (live []*event.Event) {
 	t.Helper()
 	script, err := scripted.Parse([]byte(`
 support: "One " "moment." call lookup#k1 {"id": 1}
@@ -72,41 +72,41 @@ billing: "You are " "welcome."
 
 // odd is a log of runs with every kind of parentId, those included that no
 // runner of ours writes.
-func odd() (events []*agent.Event) {
+func odd() (events []*event.Event) {
 	turn := ""
-	add := func(run, id, parent string, data agent.EventData) {
+	add := func(run, id, parent string, data event.Data) {
 		seq := int64(len(events) + 1)
 		if id == "" {
 			id = fmt.Sprint("odd", seq)
 		}
-		if data.EventType() == agent.TypeUser {
+		if data.EventType() == event.TypeUser {
 			turn = run
 		}
-		events = append(events, &agent.Event{Seq: seq, ID: id, TurnID: turn, RunID: run, ParentID: parent, Agent: "agent-of-" + run,
+		events = append(events, &event.Event{Seq: seq, ID: id, TurnID: turn, RunID: run, ParentID: parent, Agent: "agent-of-" + run,
 			Time: time.Unix(1_800_000_000, seq).UTC(), Data: data})
 	}
-	user := func(run, parent string) { add(run, "", parent, &agent.User{Content: llm.Content{Text: "Hi"}}) }
-	start := func(run, parent string) { add(run, "", parent, &agent.HarnessStart{AgentID: "x"}) }
+	user := func(run, parent string) { add(run, "", parent, &event.User{Content: llm.Content{Text: "Hi"}}) }
+	start := func(run, parent string) { add(run, "", parent, &event.HarnessStart{AgentID: "x"}) }
 	end := func(run string) {
-		add(run, "", "", &agent.HarnessEnd{AgentID: "x", FinishReason: agent.FinishReasonStop})
+		add(run, "", "", &event.HarnessEnd{AgentID: "x", FinishReason: event.FinishReasonStop})
 	}
-	words := func(run, id, parent string) { add(run, id, parent, &agent.Text{Content: "said by " + run}) }
+	words := func(run, id, parent string) { add(run, id, parent, &event.Text{Content: "said by " + run}) }
 
 	words("before", "", "") // a run that begins with neither a start nor a parent has no row
 	user("u1", "")
 	start("a", "u1:user")
 	words("a", "block", "")
-	add("a", "call", "", &agent.ToolCall{Name: "f", Input: []byte("{}")})
-	add("a", "", "", &agent.Usage{})
+	add("a", "call", "", &event.ToolCall{Name: "f", Input: []byte("{}")})
+	add("a", "", "", &event.Usage{})
 	start("by-call", "call")
 	end("by-call")
-	add("a", "call", "", &agent.ToolResult{Name: "f", Output: []byte("1")})
+	add("a", "call", "", &event.ToolResult{Name: "f", Output: []byte("1")})
 	start("by-result", "call:result")
 	start("by-block", "block")
 	start("by-usage", "a:usage:1")
-	add("a", "", "", &agent.Failure{Code: "x"})
+	add("a", "", "", &event.Failure{Code: "x"})
 	start("by-error", "a:error")
-	add("a", "", "", &agent.Failure{Code: "x"})
+	add("a", "", "", &event.Failure{Code: "x"})
 	start("by-error-2", "a:error:2")
 	start("by-start", "a:harness_start")
 	start("by-run", "a")
@@ -128,7 +128,7 @@ func odd() (events []*agent.Event) {
 }
 
 // appendAll appends a log in one turn, n events at a time.
-func appendAll(t testing.TB, s session.Store, key session.Key, events []*agent.Event, n int) {
+func appendAll(t testing.TB, s session.Store, key session.Key, events []*event.Event, n int) {
 	t.Helper()
 	lease, err := s.Acquire(t.Context(), key, session.Self())
 	require.NoError(t, err)
@@ -141,7 +141,7 @@ func appendAll(t testing.TB, s session.Store, key session.Key, events []*agent.E
 	require.NoError(t, s.Release(t.Context(), key, lease))
 }
 
-func loadAll(t testing.TB, s session.Store, key session.Key) (events []*agent.Event) {
+func loadAll(t testing.TB, s session.Store, key session.Key) (events []*event.Event) {
 	t.Helper()
 	for e, err := range s.Load(t.Context(), key, 0) {
 		require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -139,7 +140,7 @@ func (f Form) tool(n *agent.Node, name string, targets []*agent.Node) llm.ToolSp
 	if schema.Properties.Input, all = inputs(n, targets); all {
 		schema.Required = append(schema.Required, "input")
 	}
-	return llm.ToolSpec{Name: name, Description: f.Description + "\n" + Lines(targets), Parameters: agent.EncodeJSON(schema), Aliases: aliases(name, targets)}
+	return llm.ToolSpec{Name: name, Description: f.Description + "\n" + Lines(targets), Parameters: event.EncodeJSON(schema), Aliases: aliases(name, targets)}
 }
 
 // aliases returns the other names by which [Form.Called] knows the tool.
@@ -208,7 +209,7 @@ func (f Form) Call(input json.RawMessage) (name string, arguments json.RawMessag
 		return agent.TransferTool, input
 	}
 	maps.DeleteFunc(members, isTargetKey)
-	return name, agent.EncodeJSON(members)
+	return name, event.EncodeJSON(members)
 }
 
 // Names returns the names of the tools that are offered for these targets.

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // Withheld returns the target that the agent's model may not hand over to yet: the
@@ -25,11 +26,11 @@ import (
 // nil once the agent has said or done something in its run. It returns nil if there
 // is none: after a route, whose source has answered, and where the policy lets the
 // model hand back at once to an agent that did take the conversation over.
-func Withheld(n *agent.Node, p agent.TransferPolicy, handed *agent.Transfer) *agent.Node {
+func Withheld(n *agent.Node, p agent.TransferPolicy, handed *event.Transfer) *agent.Node {
 	switch {
-	case handed == nil, handed.TransferType == agent.TransferTypeRoute:
+	case handed == nil, handed.TransferType == event.TransferTypeRoute:
 		return nil
-	case p.AllowTransferBack && handed.TransferType != agent.TransferTypeRefused:
+	case p.AllowTransferBack && handed.TransferType != event.TransferTypeRefused:
 		return nil
 	}
 	i := slices.IndexFunc(n.Targets(), func(t *agent.Node) bool { return t.Agent.Name() == handed.From })
@@ -124,12 +125,12 @@ func Input(name string, given json.RawMessage) json.RawMessage {
 			given = inner
 		}
 	}
-	out := append([]byte(`{"agent_name":`), agent.EncodeJSON(name)...)
+	out := append([]byte(`{"agent_name":`), event.EncodeJSON(name)...)
 	var members map[string]json.RawMessage
 	_ = json.Unmarshal(given, &members) // what is no object holds nothing
 	maps.DeleteFunc(members, isTargetKey)
 	if len(members) > 0 {
-		out = append(append(out, ','), agent.EncodeJSON(members)[1:]...)
+		out = append(append(out, ','), event.EncodeJSON(members)[1:]...)
 	} else {
 		out = append(out, '}')
 	}

@@ -12,10 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/tools/transfer"
 )
 
-func nobody(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] { return nil }
+func nobody(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { return nil }
 
 func node(t testing.TB, name, description string, p agent.TransferPolicy, kids ...agent.Agent) agent.Agent {
 	a, err := agent.New(name, description, nobody, agent.WithSubAgents(kids...), agent.WithTransferPolicy(p))
@@ -154,7 +155,7 @@ func FuzzParse(f *testing.F) {
 	}
 	tree := support(f)
 	f.Fuzz(func(t *testing.T, s string) {
-		for _, in := range []json.RawMessage{json.RawMessage(s), agent.ObjectInput(s)} {
+		for _, in := range []json.RawMessage{json.RawMessage(s), event.ObjectInput(s)} {
 			call, err := transfer.Parse(in)
 			if err != nil {
 				require.Empty(t, call)
@@ -234,20 +235,20 @@ func TestResolve(t *testing.T) {
 
 func TestWithheld(t *testing.T) {
 	tree := support(t)
-	from := func(name, kind string) *agent.Transfer { return &agent.Transfer{From: name, TransferType: kind} }
+	from := func(name, kind string) *event.Transfer { return &event.Transfer{From: name, TransferType: kind} }
 	may := agent.TransferPolicy{AllowTransferBack: true}
 	for _, c := range []struct {
 		agent  string
 		policy agent.TransferPolicy
-		handed *agent.Transfer
+		handed *event.Transfer
 		want   string
 	}{
 		{"refunds", closed, from("billing", ""), "billing"},
 		{"refunds", closed, nil, ""},
 		{"refunds", may, from("billing", ""), ""},
-		{"refunds", closed, from("billing", agent.TransferTypeRoute), ""},
-		{"billing", closed, from("refunds", agent.TransferTypeRefused), "refunds"},
-		{"billing", may, from("refunds", agent.TransferTypeRefused), "refunds"}, // who did not take over is not asked again at once
+		{"refunds", closed, from("billing", event.TransferTypeRoute), ""},
+		{"billing", closed, from("refunds", event.TransferTypeRefused), "refunds"},
+		{"billing", may, from("refunds", event.TransferTypeRefused), "refunds"}, // who did not take over is not asked again at once
 		{"invoices", closed, from("billing", ""), ""},                           // no target at all
 		{"refunds", closed, from("somebody", ""), ""},
 	} {

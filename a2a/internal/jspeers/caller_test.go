@@ -169,7 +169,7 @@ type stream struct {
 }
 
 // next returns the next event, io.EOF after the last one.
-func (s *stream) next() (e event, err error) {
+func (s *stream) next() (e update, err error) {
 	s.c.t.Helper()
 	r, err := next(s.call)
 	switch {
@@ -183,7 +183,7 @@ func (s *stream) next() (e event, err error) {
 }
 
 // must returns the next event.
-func (s *stream) must() event {
+func (s *stream) must() update {
 	s.c.t.Helper()
 	e, err := s.next()
 	require.NoError(s.c.t, err)
@@ -191,7 +191,7 @@ func (s *stream) must() event {
 }
 
 // rest returns all events to come.
-func (s *stream) rest() (events []event) {
+func (s *stream) rest() (events []update) {
 	s.c.t.Helper()
 	for {
 		e, err := s.next()
@@ -208,7 +208,7 @@ func (s *stream) rest() (events []event) {
 type (
 	state string
 
-	event struct {
+	update struct {
 		Task     *task           `json:"task"`
 		Message  *message        `json:"message"`
 		Status   *statusUpdate   `json:"statusUpdate"`
@@ -277,8 +277,8 @@ func (s *state) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-func (e *event) UnmarshalJSON(data []byte) error {
-	type plain event
+func (e *update) UnmarshalJSON(data []byte) error {
+	type plain update
 	var old struct {
 		Kind string `json:"kind"`
 	}
@@ -315,7 +315,7 @@ func (t *task) texts() (texts []string) {
 }
 
 // assemble puts artifacts together from their updates, as a client does.
-func assemble(events []event) *task {
+func assemble(events []update) *task {
 	t := &task{}
 	for _, e := range events {
 		switch {

@@ -16,7 +16,7 @@ import (
 // posted is what a webhook got.
 type posted struct {
 	contentType, token, authorization string
-	event                             event
+	event                             update
 }
 
 // newWebhook serves a webhook on loopback.

@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -83,11 +84,11 @@ func newClient(t *testing.T, root agent.Agent) *client {
 
 // turn runs a turn and returns its stored events, what billing streamed, and its
 // error.
-func (c *client) turn(ctx context.Context, text string) ([]*agent.Event, string, error) {
+func (c *client) turn(ctx context.Context, text string) ([]*event.Event, string, error) {
 	return collect(c.Run(ctx, c.key, llm.UserText(text)))
 }
 
-func collect(seq func(func(*agent.Event, error) bool)) (events []*agent.Event, streamed string, err error) {
+func collect(seq func(func(*event.Event, error) bool)) (events []*event.Event, streamed string, err error) {
 	for e, turnErr := range seq {
 		switch {
 		case turnErr != nil:
@@ -101,7 +102,7 @@ func collect(seq func(func(*agent.Event, error) bool)) (events []*agent.Event, s
 	return events, streamed, err
 }
 
-func find[T agent.EventData](events []*agent.Event) (found []T) {
+func find[T event.Data](events []*event.Event) (found []T) {
 	for _, e := range events {
 		if d, ok := e.Data.(T); ok {
 			found = append(found, d)
@@ -111,9 +112,9 @@ func find[T agent.EventData](events []*agent.Event) (found []T) {
 }
 
 // said returns what billing said, of stored events.
-func said(events []*agent.Event) (texts []string) {
+func said(events []*event.Event) (texts []string) {
 	for _, e := range events {
-		if e.Agent == "billing" && e.Type() == agent.TypeText {
+		if e.Agent == "billing" && e.Type() == event.TypeText {
 			texts = append(texts, e.Text())
 		}
 	}
@@ -134,10 +135,10 @@ func TestRemotePieces(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"I see two charges."}, said(events))
 		require.Equal(t, "I see two charges.", streamed)
-		task := last(find[*agent.RemoteTask](events))
+		task := last(find[*event.RemoteTask](events))
 		require.Equal(t, "completed", task.Status)
 		require.NotEmpty(t, task.TaskID)
-		require.Equal(t, agent.FinishReasonStop, last(find[*agent.HarnessEnd](events)).FinishReason)
+		require.Equal(t, event.FinishReasonStop, last(find[*event.HarnessEnd](events)).FinishReason)
 
 		// The next words go to the remote agent at once, in the same context, to a
 		// task of their own.
@@ -160,7 +161,7 @@ func TestRemoteWhole(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []string{answer}, said(events))
 			require.Contains(t, []string{"", answer}, streamed)
-			require.Equal(t, "completed", last(find[*agent.RemoteTask](events)).Status)
+			require.Equal(t, "completed", last(find[*event.RemoteTask](events)).Status)
 		}
 	})
 }
@@ -172,14 +173,14 @@ func TestRemoteAsks(t *testing.T) {
 		events, _, err := c.turn(t.Context(), "ask")
 		require.NoError(t, err)
 		require.Equal(t, []string{"Which one?"}, said(events))
-		task := last(find[*agent.RemoteTask](events))
+		task := last(find[*event.RemoteTask](events))
 		require.Equal(t, "input_required", task.Status)
-		require.Equal(t, agent.FinishReasonStop, last(find[*agent.HarnessEnd](events)).FinishReason)
+		require.Equal(t, event.FinishReasonStop, last(find[*event.HarnessEnd](events)).FinishReason)
 
 		events, _, err = c.turn(t.Context(), "the second")
 		require.NoError(t, err)
 		require.Equal(t, []string{"It is the second."}, said(events))
-		done := last(find[*agent.RemoteTask](events))
+		done := last(find[*event.RemoteTask](events))
 		require.Equal(t, task.TaskID, done.TaskID)
 		require.Equal(t, "completed", done.Status)
 		heard := p.heard(t).in(task.ContextID)
@@ -196,18 +197,18 @@ func TestRemoteIsCanceled(t *testing.T) {
 		before := len(p.heard(t).Messages)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		known, over := make(chan *agent.RemoteTask, 10), make(chan error, 1)
+		known, over := make(chan *event.RemoteTask, 10), make(chan error, 1)
 		go func() {
 			for e, err := range c.Run(ctx, c.key, llm.UserText("wait")) {
 				if err != nil {
 					over <- err
-				} else if task, ok := e.Data.(*agent.RemoteTask); ok {
+				} else if task, ok := e.Data.(*event.RemoteTask); ok {
 					known <- task
 				}
 			}
 			close(over)
 		}()
-		var task *agent.RemoteTask
+		var task *event.RemoteTask
 		if streams {
 			task = <-known
 			require.Equal(t, "working", task.Status)
@@ -241,9 +242,9 @@ func TestRemoteFails(t *testing.T) {
 			require.Empty(t, said(events))
 			if streams && words == "fail" {
 				require.Equal(t, "Half an ans", streamed)
-				require.Len(t, find[*agent.Discard](events), 1)
+				require.Len(t, find[*event.Discard](events), 1)
 			}
-			require.Equal(t, agent.FinishReasonError, last(find[*agent.HarnessEnd](events)).FinishReason)
+			require.Equal(t, event.FinishReasonError, last(find[*event.HarnessEnd](events)).FinishReason)
 
 			events, _, err = c.turn(t.Context(), "message") // the session stays usable
 			require.NoError(t, err)
@@ -258,7 +259,7 @@ func TestRemoteSendsOddThings(t *testing.T) {
 		c := newClient(t, remote)
 		events, _, err := c.turn(t.Context(), "odd")
 		require.NoError(t, err)
-		require.Empty(t, find[*agent.Transfer](events))
+		require.Empty(t, find[*event.Transfer](events))
 		text := strings.Join(said(events), "")
 		require.True(t, strings.HasPrefix(text, `See {"n":1,"nested":[true,null]}[file `), text)
 		wants := []string{"image/png", "https://files.test/y.png", "y.png", "text/plain"}

@@ -175,7 +175,7 @@ var messages atomic.Int64
 // send sends a user's words and returns the task.
 func (s *speaker) send(to target, req map[string]any) *task {
 	s.t.Helper()
-	var e event
+	var e update
 	require.NoError(s.t, s.call(to, "send", req, &e))
 	require.NotNil(s.t, e.Task)
 	return e.Task

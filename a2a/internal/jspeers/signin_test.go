@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 )
 
 // A remote agent that wants its user to sign in pauses the turn. A new run goes on
@@ -19,15 +20,15 @@ func TestRemoteWantsSignIn(t *testing.T) {
 		events, _, err := c.turn(t.Context(), "sign in")
 		require.NoError(t, err)
 		require.Equal(t, []string{"Sign in first."}, said(events))
-		task := last(find[*agent.RemoteTask](events))
+		task := last(find[*event.RemoteTask](events))
 		require.Equal(t, "auth_required", task.Status)
-		require.Equal(t, agent.FinishReasonInputRequired, last(find[*agent.HarnessEnd](events)).FinishReason)
+		require.Equal(t, event.FinishReasonInputRequired, last(find[*event.HarnessEnd](events)).FinishReason)
 
 		p.grant(t, task.TaskID)
 		events, _, err = collect(c.Resume(t.Context(), c.key))
 		require.NoError(t, err)
 		require.Equal(t, []string{"Welcome back."}, said(events))
-		done := last(find[*agent.RemoteTask](events))
+		done := last(find[*event.RemoteTask](events))
 		require.Equal(t, task.TaskID, done.TaskID)
 		require.Equal(t, "completed", done.Status)
 		require.Len(t, p.heard(t).in(task.ContextID).Messages, 1)

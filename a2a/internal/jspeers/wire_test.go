@@ -126,7 +126,7 @@ func TestSnakeCase(t *testing.T) {
 	var r rpc
 	c.fetch("POST", at+"/rpc", headers, request("SendMessage", params)).decode(t, &r)
 	require.Nil(t, r.Error)
-	var result event
+	var result update
 	require.NoError(t, json.Unmarshal(r.Result, &result))
 	require.Equal(t, "snake", result.Task.ContextID)
 	require.Empty(t, result.Task.History)

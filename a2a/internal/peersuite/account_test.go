@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -20,35 +21,35 @@ var key = session.ID("s1")
 // wherever a specialist stands. Of errors it says that there is one: their texts and
 // codes differ, because a server does not tell strangers what went wrong inside. What
 // only a place has, the handles of remote tasks and the usage of models, is left out.
-func line(e *agent.Event) string {
+func line(e *event.Event) string {
 	head := e.Agent + " " + e.Type()
 	switch d := e.Data.(type) {
-	case *agent.Usage, *agent.RemoteTask, *agent.Discard:
+	case *event.Usage, *event.RemoteTask, *event.Discard:
 		return ""
-	case *agent.Notice:
-		if d.Code == agent.CodeEmptyAnswer { // the specialist's own
+	case *event.Notice:
+		if d.Code == event.CodeEmptyAnswer { // the specialist's own
 			return ""
 		}
-	case *agent.User:
+	case *event.User:
 		return fmt.Sprintf("%s %q", head, d.Content.PlainText())
-	case *agent.Text:
+	case *event.Text:
 		return fmt.Sprintf("%s %q", head, d.Content)
-	case *agent.ToolCall:
+	case *event.ToolCall:
 		return fmt.Sprintf("%s #%s %s %s", head, e.ID, d.Name, d.Input)
-	case *agent.ToolResult:
+	case *event.ToolResult:
 		if d.IsError && d.Name == agent.TransferTool {
 			return fmt.Sprintf("%s #%s %s error", head, e.ID, d.Name)
 		}
 		return fmt.Sprintf("%s #%s %s %s", head, e.ID, d.Name, d.Output)
-	case *agent.Transfer:
+	case *event.Transfer:
 		return fmt.Sprintf("%s %s → %s: %s %s", head, d.From, d.To, d.Outcome, d.TransferType)
-	case *agent.HarnessEnd:
+	case *event.HarnessEnd:
 		return fmt.Sprintf("%s %s → %s", head, d.FinishReason, d.Target)
 	}
 	return head
 }
 
-func account(events []*agent.Event) (lines []string) {
+func account(events []*event.Event) (lines []string) {
 	for _, e := range events {
 		if l := line(e); l != "" {
 			lines = append(lines, l)
@@ -58,7 +59,7 @@ func account(events []*agent.Event) (lines []string) {
 }
 
 // log reads what a store has of the conversation.
-func log(t testing.TB, store session.Store) (events []*agent.Event) {
+func log(t testing.TB, store session.Store) (events []*event.Event) {
 	t.Helper()
 	for e, err := range store.Load(context.Background(), key, 0) {
 		require.NoError(t, err)
@@ -75,12 +76,12 @@ func newRunner(t testing.TB, root agent.Agent, store session.Store, opts ...runn
 }
 
 // turn runs a turn to its end, or until stop says that it has seen enough.
-func turn(t testing.TB, r *runner.Runner, text string, stop func(*agent.Event) bool) error {
+func turn(t testing.TB, r *runner.Runner, text string, stop func(*event.Event) bool) error {
 	t.Helper()
 	return drain(sessiontest.Turn(t, r.Run(context.Background(), key, llm.UserText(text))), stop)
 }
 
-func drain(events func(func(*agent.Event, error) bool), stop func(*agent.Event) bool) (failed error) {
+func drain(events func(func(*event.Event, error) bool), stop func(*event.Event) bool) (failed error) {
 	for e, err := range events {
 		if err != nil {
 			failed = err
@@ -94,17 +95,17 @@ func drain(events func(func(*agent.Event, error) bool), stop func(*agent.Event) 
 }
 
 // checkCalls requires that every tool call of a log has exactly one result.
-func checkCalls(t testing.TB, events []*agent.Event) {
+func checkCalls(t testing.TB, events []*event.Event) {
 	t.Helper()
 	open := make(map[string]bool)
 	for i, e := range events {
 		require.EqualValues(t, i+1, e.Seq)
 		id := e.RunID + "/" + e.ID
 		switch e.Data.(type) {
-		case *agent.ToolCall:
+		case *event.ToolCall:
 			require.False(t, open[id], "call %s is there twice", id)
 			open[id] = true
-		case *agent.ToolResult:
+		case *event.ToolResult:
 			require.True(t, open[id], "the result of %s has no call", id)
 			delete(open, id)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -37,7 +37,7 @@ func newMortal(store session.Store, n int, after bool) *mortal {
 	return &mortal{Store: store, n: n, after: after, dead: make(chan struct{}), gone: make(chan struct{})}
 }
 
-func (m *mortal) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*agent.Event) error {
+func (m *mortal) Append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events ...*event.Event) error {
 	m.mu.Lock()
 	m.seen++
 	now := m.seen == m.n
@@ -160,9 +160,9 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-func users(events []*agent.Event) (n int) {
+func users(events []*event.Event) (n int) {
 	for _, e := range events {
-		if e.Type() == agent.TypeUser {
+		if e.Type() == event.TypeUser {
 			n++
 		}
 	}

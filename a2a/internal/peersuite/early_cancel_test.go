@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 )
@@ -30,7 +30,7 @@ func TestCancelBeforeTheTaskIsKnown(t *testing.T) {
 				cancel(errors.New("the user has left"))
 			}()
 			require.Error(t, drain(c.Run(ctx, key, llm.UserText("help")), nil))
-			c.billing.ended(t, agent.FinishReasonCanceled)
+			c.billing.ended(t, event.FinishReasonCanceled)
 			require.NoError(t, turn(t, c.Runner, "still there?", nil))
 		})
 	}

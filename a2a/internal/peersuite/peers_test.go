@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2atest"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -105,19 +106,19 @@ func TestPeerThatWaits(t *testing.T) {
 // steps is a local agent that follows a script.
 func steps(t testing.TB, list []step) agent.Agent {
 	t.Helper()
-	a, err := agent.New("billing", "billing", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	a, err := agent.New("billing", "billing", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			now := list[0]
 			list = list[1:]
 			switch {
 			case now.fails:
 				yield(nil, &agent.RunError{Agent: "billing", Code: "broken", Err: errors.New("broken")})
 			case now.waits:
-				if yield(&agent.Event{Data: &agent.Text{Content: now.text}, More: true}, nil) {
-					yield(&agent.Event{Data: &agent.Finish{Reason: agent.FinishReasonInputRequired}}, nil)
+				if yield(&event.Event{Data: &event.Text{Content: now.text}, More: true}, nil) {
+					yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}}, nil)
 				}
 			default:
-				yield(&agent.Event{Data: &agent.Text{Content: now.text}}, nil)
+				yield(&event.Event{Data: &event.Text{Content: now.text}}, nil)
 			}
 		}
 	})

@@ -26,6 +26,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -209,7 +210,7 @@ func (p *process) open() { // what is slow goes on
 }
 
 // log ends the process and returns the log of its only session.
-func (p *process) log() (events []*agent.Event) {
+func (p *process) log() (events []*event.Event) {
 	p.t.Helper()
 	p.kill()
 	store, err := sqlite.Open(filepath.Join(p.Dir, "s.db"))
@@ -286,10 +287,10 @@ func TestCircle(t *testing.T) {
 
 	events := beta.log()
 	lines := account(events)
-	require.Contains(t, lines, "alpha transfer alpha → beta: committed "+agent.TransferTypeRefused)
+	require.Contains(t, lines, "alpha transfer alpha → beta: committed "+event.TransferTypeRefused)
 	notice := ""
 	for _, e := range events {
-		if n, ok := e.Data.(*agent.Notice); ok && n.Code == agent.NoticeTransferRefused {
+		if n, ok := e.Data.(*event.Notice); ok && n.Code == event.NoticeTransferRefused {
 			notice = n.Message
 		}
 	}
@@ -316,7 +317,7 @@ func TestCircleOfOneThatInsists(t *testing.T) {
 
 	var failures []string
 	for _, e := range alpha.log() {
-		if f, ok := e.Data.(*agent.Failure); ok {
+		if f, ok := e.Data.(*event.Failure); ok {
 			failures = append(failures, e.Agent+" "+f.Code+" "+f.Message)
 		}
 	}
@@ -335,9 +336,9 @@ func levels(t *testing.T) (top, middle, bottom *process) {
 }
 
 // speakers returns who said what at which path, of a log.
-func speakers(events []*agent.Event) (lines []string) {
+func speakers(events []*event.Event) (lines []string) {
 	for _, e := range events {
-		if e.Type() == agent.TypeText {
+		if e.Type() == event.TypeText {
 			lines = append(lines, e.Agent+" at "+e.Path+": "+e.Text())
 		}
 	}
@@ -460,7 +461,7 @@ func TestMiddleDiesInMidTurn(t *testing.T) {
 	for _, p := range []*process{top, middle, bottom} {
 		starts := 0
 		for _, e := range p.log() {
-			if e.Type() == agent.TypeUser {
+			if e.Type() == event.TypeUser {
 				starts++
 			}
 		}

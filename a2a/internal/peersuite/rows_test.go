@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -152,7 +153,7 @@ func TestApprovalAtTheTarget(t *testing.T) {
 		require.NoError(t, script.Done())
 		var said []string
 		for _, e := range log(t, c.store) {
-			if e.Agent == "billing" && e.Type() == agent.TypeText {
+			if e.Agent == "billing" && e.Type() == event.TypeText {
 				said = append(said, e.Text())
 			}
 		}
@@ -170,7 +171,7 @@ func waits() scripted.Answer {
 
 // ended requires that the specialist's own session, if it has one, has ended with the
 // reason.
-func (d *desk) ended(t *testing.T, reason agent.FinishReason) {
+func (d *desk) ended(t *testing.T, reason event.FinishReason) {
 	t.Helper()
 	if d.server == nil {
 		return
@@ -179,12 +180,12 @@ func (d *desk) ended(t *testing.T, reason agent.FinishReason) {
 		infos, err := d.store.List(context.Background(), session.Key{App: session.DefaultApp, User: session.DefaultUser}, session.Page{})
 		require.NoError(t, err)
 		require.Len(t, infos, 1)
-		var last *agent.Event
+		var last *event.Event
 		for e, err := range d.store.Load(context.Background(), infos[0].Key, 0) {
 			require.NoError(t, err)
 			last = e
 		}
-		end, ok := last.Data.(*agent.HarnessEnd)
+		end, ok := last.Data.(*event.HarnessEnd)
 		return ok && end.FinishReason == reason
 	}, 10*time.Second, 2*time.Millisecond)
 }
@@ -196,14 +197,14 @@ func TestCancelWhileTheTargetAnswers(t *testing.T) {
 		script := scripted.New().Add("support", handOver()).Add("billing", waits(), says("Here."))
 		c := newScene(t, p, script)
 		ctx, cancel := context.WithCancelCause(context.Background())
-		failed := drain(c.Run(ctx, key, llm.UserText("help")), func(e *agent.Event) bool {
+		failed := drain(c.Run(ctx, key, llm.UserText("help")), func(e *event.Event) bool {
 			if e.Partial && e.Agent == "billing" {
 				cancel(errors.New("the user has left"))
 			}
 			return false
 		})
 		require.Error(t, failed)
-		c.billing.ended(t, agent.FinishReasonCanceled)
+		c.billing.ended(t, event.FinishReasonCanceled)
 		canceled := c.state(t)
 		require.NoError(t, turn(t, c.Runner, "still there?", nil))
 		return []state{canceled, c.state(t)}
@@ -216,8 +217,8 @@ func TestBreakWhileTheTargetAnswers(t *testing.T) {
 	same(t, func(t *testing.T, p place) any {
 		script := scripted.New().Add("support", handOver()).Add("billing", waits(), says("Here."))
 		c := newScene(t, p, script)
-		require.NoError(t, turn(t, c.Runner, "help", func(e *agent.Event) bool { return e.Partial && e.Agent == "billing" }))
-		c.billing.ended(t, agent.FinishReasonCanceled)
+		require.NoError(t, turn(t, c.Runner, "help", func(e *event.Event) bool { return e.Partial && e.Agent == "billing" }))
+		c.billing.ended(t, event.FinishReasonCanceled)
 		left := c.state(t)
 		require.NoError(t, turn(t, c.Runner, "still there?", nil))
 		return []state{left, c.state(t)}
@@ -230,9 +231,9 @@ func TestBreakBetweenCommitAndTarget(t *testing.T) {
 	same(t, func(t *testing.T, p place) any {
 		script := scripted.New().Add("support", handOver(scripted.Text("One moment."))).Add("billing", says("I see ", "two."), says("Bye."))
 		c := newScene(t, p, script)
-		require.NoError(t, turn(t, c.Runner, "help", func(e *agent.Event) bool {
-			end, ok := e.Data.(*agent.HarnessEnd)
-			return ok && end.FinishReason == agent.FinishReasonTransfer
+		require.NoError(t, turn(t, c.Runner, "help", func(e *event.Event) bool {
+			end, ok := e.Data.(*event.HarnessEnd)
+			return ok && end.FinishReason == event.FinishReasonTransfer
 		}))
 		require.Zero(t, c.count("billing"))
 		left := c.state(t)
@@ -312,15 +313,15 @@ func TestTargetRefuses(t *testing.T) {
 				}
 				c := &scene{script: script, store: sessiontest.Memory(t)}
 				if p.remote { // an agent that takes words in no form there is
-					mute, err := agent.New("billing", "Refunds", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-						return func(func(*agent.Event, error) bool) { t.Error("it was asked") }
+					mute, err := agent.New("billing", "Refunds", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+						return func(func(*event.Event, error) bool) { t.Error("it was asked") }
 					})
 					require.NoError(t, err)
 					c.billing = p.put(t, mute)
 					refuse(t, c.billing)
 				} else {
-					mute, err := agent.New("billing", "Refunds", func(context.Context, *agent.Invocation) iter.Seq2[*agent.Event, error] {
-						return func(yield func(*agent.Event, error) bool) {
+					mute, err := agent.New("billing", "Refunds", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+						return func(yield func(*event.Event, error) bool) {
 							yield(nil, &agent.RunError{Agent: "billing", Code: "closed", Err: &agent.RefusedError{Agent: "billing", Reason: "closed"}})
 						}
 					})
@@ -352,13 +353,13 @@ func TestUsage(t *testing.T) {
 		c := newScene(t, p, script)
 		require.NoError(t, turn(t, c.Runner, "help", nil))
 		require.NoError(t, turn(t, c.Runner, "thanks", nil))
-		var sum agent.Usage
+		var sum event.Usage
 		for _, e := range log(t, c.store) {
-			var used []agent.Usage
+			var used []event.Usage
 			switch d := e.Data.(type) {
-			case *agent.Usage:
-				used = []agent.Usage{*d}
-			case *agent.RemoteTask:
+			case *event.Usage:
+				used = []event.Usage{*d}
+			case *event.RemoteTask:
 				used = d.Usage
 			}
 			for _, u := range used {

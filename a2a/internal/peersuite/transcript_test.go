@@ -16,6 +16,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -192,7 +193,7 @@ func (tr transcript) play(t *testing.T, p place, moved string, streaming bool) o
 			switch {
 			case turnErr != nil:
 				err = turnErr
-			case e.Type() != agent.TypeText:
+			case e.Type() != event.TypeText:
 			case e.Partial:
 				shown[e.ID] += e.Text()
 			case streaming && tr.name != "cut-stream": // there the first attempt's words are taken back

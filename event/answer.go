@@ -1,4 +1,4 @@
-package agent
+package event
 
 import "strings"
 

@@ -1,4 +1,4 @@
-package agent
+package event
 
 import (
 	"bytes"
@@ -15,10 +15,6 @@ const MaxDepth = 1000
 
 // maxReadable is from how many levels on package encoding/json refuses to decode.
 const maxReadable = 10000
-
-// NoticeTooDeep is the code of the notice that stands beside an event whose JSON was
-// deeper than [MaxDepth] and is kept as a string.
-const NoticeTooDeep = "too_deep"
 
 // TooDeep reports whether JSON has more levels than [MaxDepth]. It does not ask
 // whether it is JSON.
@@ -73,75 +69,18 @@ func valueTooDeep(v any, left int) bool {
 // becomes a string that holds its text, and where an object has to stand, {"raw":
 // text}. The notice says so; it is nil if nothing was too deep, and then the payload
 // is the one given, which is never changed.
-func Bound(data EventData) (EventData, *Notice) {
-	switch d := data.(type) {
-	case *ToolCall:
-		if d != nil && TooDeep(d.Input) {
-			c := *d
-			c.Input = rawObject(d.Input)
-			return &c, tooDeep("the arguments of " + d.Name)
-		}
-	case *ToolResult:
-		if d != nil && TooDeep(d.Output) {
-			c := *d
-			c.Output = rawText(d.Output)
-			return &c, tooDeep("the output of " + d.Name)
-		}
-	case *ToolProgress:
-		if d != nil && TooDeep(d.Content) {
-			c := *d
-			c.Content = rawText(d.Content)
-			return &c, tooDeep("the progress of " + d.Name)
-		}
-	case *HarnessStart:
-		if d != nil && TooDeep(d.Input) {
-			c := *d
-			c.Input = rawText(d.Input)
-			return &c, tooDeep("the input of " + d.AgentID)
-		}
-	case *HarnessEnd:
-		if d != nil && TooDeep(d.Output) {
-			c := *d
-			c.Output = rawText(d.Output)
-			return &c, tooDeep("the output of " + d.AgentID)
-		}
-	case *Relay:
-		if d != nil && TooDeep(d.Params) {
-			c := *d
-			c.Params = rawText(d.Params)
-			return &c, tooDeep("what " + d.Tool + " asks")
-		}
-	case *Transfer:
-		if d != nil && (TooDeep(d.Payload) || TooDeep(d.RouteDecision)) {
-			c := *d
-			c.Payload, c.RouteDecision = boundRaw(d.Payload), boundRaw(d.RouteDecision)
-			return &c, tooDeep("what goes with the transfer to " + d.To)
-		}
-	case *State:
-		if d != nil {
-			if delta, changed := boundValues(d.Delta); changed {
-				return &State{Delta: delta}, tooDeep("a value of the state")
-			}
-		}
-	case *User:
-		if d != nil {
-			if metadata, changed := boundValues(d.Metadata); changed {
-				return &User{Content: d.Content, Metadata: metadata}, tooDeep("a value of the message's metadata")
-			}
-		}
-	case *Unknown:
-		if d != nil && TooDeep(d.Raw) {
-			return &Unknown{Type: d.Type, Raw: rawObject(d.Raw)}, tooDeep("the event " + d.Type)
-		}
+func Bound(data Data) (Data, *Notice) {
+	if d, ok := data.(interface{ bound() (Data, *Notice) }); ok {
+		return d.bound()
 	}
 	return data, nil
 }
 
-// BoundEvents bounds the payloads of events that are about to be stored in one write,
+// BoundAll bounds the payloads of events that are about to be stored in one write,
 // and puts the notices among them: behind the event that it tells of, or before it
 // if that ends a run. The list given is not changed; it is returned if nothing is too
 // deep.
-func BoundEvents(events []*Event) []*Event {
+func BoundAll(events []*Event) []*Event {
 	out, changed := events, false
 	for i, e := range events {
 		data, notice := Bound(e.Data)

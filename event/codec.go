@@ -1,4 +1,4 @@
-package agent
+package event
 
 import (
 	"bytes"
@@ -41,11 +41,11 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 	u, unknown := e.Data.(*Unknown)
 	switch {
 	case e.Data == nil || unknown && u == nil:
-		return nil, errors.New("agent: an event without payload has no JSON form")
+		return nil, errors.New("event: an event without payload has no JSON form")
 	case isControl(e.Type()):
-		return nil, fmt.Errorf("agent: a %s event is never stored and has no JSON form", e.Type())
+		return nil, fmt.Errorf("event: a %s event is never stored and has no JSON form", e.Type())
 	case e.Type() == "":
-		return nil, fmt.Errorf("agent: event %s has no type", e.ID)
+		return nil, fmt.Errorf("event: event %s has no type", e.ID)
 	}
 	env := envelope{Seq: e.Seq, ID: e.ID, TurnID: e.TurnID, RunID: e.RunID, Scope: e.Scope, ParentID: e.ParentID,
 		Type: e.Type(), Agent: e.Agent, Path: e.Path, Partial: e.Partial, Attempt: e.Attempt}
@@ -68,12 +68,12 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 		}
 		raw, err := withoutEnvelope(raw)
 		if err != nil {
-			return nil, fmt.Errorf("agent: payload of %s event %s: %w", e.Type(), e.ID, err)
+			return nil, fmt.Errorf("event: payload of %s event %s: %w", e.Type(), e.ID, err)
 		}
 		buf.Write(raw)
 	} else {
 		if err := enc.Encode(e.Data); err != nil {
-			return nil, fmt.Errorf("agent: payload of %s event %s: %w", e.Type(), e.ID, err)
+			return nil, fmt.Errorf("event: payload of %s event %s: %w", e.Type(), e.ID, err)
 		}
 		buf.Truncate(buf.Len() - 1)
 	}
@@ -83,10 +83,10 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 	}
 	switch payload := out[start:]; {
 	case Deeper(out, maxReadable):
-		return nil, fmt.Errorf("agent: payload of %s event %s: its JSON is nested deeper than %d levels and could not be read again; bound it with agent.Bound",
+		return nil, fmt.Errorf("event: payload of %s event %s: its JSON is nested deeper than %d levels and could not be read again; bound it with event.Bound",
 			e.Type(), e.ID, maxReadable-1)
 	case len(payload) < 2 || payload[0] != '{':
-		return nil, fmt.Errorf("agent: payload of %s event %s is not a JSON object", e.Type(), e.ID)
+		return nil, fmt.Errorf("event: payload of %s event %s is not a JSON object", e.Type(), e.ID)
 	case len(payload) == 2:
 		return append(out[:start], '}'), nil
 	default:
@@ -105,23 +105,23 @@ func isControl(typ string) bool {
 func (e *Event) UnmarshalJSON(data []byte) error {
 	var env envelope
 	if err := json.Unmarshal(data, &env); err != nil {
-		return fmt.Errorf("agent: event: %w", err)
+		return fmt.Errorf("event: %w", err)
 	}
 	if env.Type == "" {
-		return errors.New(`agent: event: the field "type" is missing`)
+		return errors.New(`event: the field "type" is missing`)
 	}
 	if isControl(env.Type) {
-		return fmt.Errorf("agent: event: a %s event has no JSON form", env.Type)
+		return fmt.Errorf("event: a %s event has no JSON form", env.Type)
 	}
 	decoded := Event{Seq: env.Seq, ID: env.ID, TurnID: env.TurnID, RunID: env.RunID, Scope: env.Scope, ParentID: env.ParentID,
 		Agent: env.Agent, Path: env.Path, Partial: env.Partial, Attempt: env.Attempt}
 	if env.Time != nil {
 		decoded.Time = env.Time.UTC()
 		if y := decoded.Time.Year(); y < 0 || y > 9999 {
-			return fmt.Errorf("agent: event: the time %s is outside the years 0 to 9999", env.Time)
+			return fmt.Errorf("event: the time %s is outside the years 0 to 9999", env.Time)
 		}
 	}
-	payload := newPayload(env.Type)
+	payload := New(env.Type)
 	if payload == nil {
 		raw, err := withoutEnvelope(data)
 		if err != nil {
@@ -132,7 +132,7 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	if err := decodePayload(data, payload); err != nil {
-		return fmt.Errorf("agent: payload of %s event %s: %w", env.Type, env.ID, err)
+		return fmt.Errorf("event: payload of %s event %s: %w", env.Type, env.ID, err)
 	}
 	decoded.Data = payload
 	*e = decoded
@@ -142,7 +142,7 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 // decodePayload reads what json.Unmarshal does, and payloads with numbers that Go has
 // no room for: a number of tokens such as 1e30 is unknown, and so 0; a value of the
 // state or of metadata such as 1e400 is a string.
-func decodePayload(data []byte, payload EventData) error {
+func decodePayload(data []byte, payload Data) error {
 	err := json.Unmarshal(data, payload)
 	if err == nil {
 		return nil
@@ -162,11 +162,8 @@ func decodePayload(data []byte, payload EventData) error {
 	if err := dec.Decode(payload); err != nil {
 		return err
 	}
-	switch d := payload.(type) {
-	case *State:
-		plainNumbers(d.Delta)
-	case *User:
-		plainNumbers(d.Metadata)
+	if p, ok := payload.(interface{ plainNumbers() }); ok {
+		p.plainNumbers()
 	}
 	return nil
 }
@@ -199,67 +196,25 @@ func (u *Usage) Counted() llm.Usage {
 	return counted
 }
 
-func newPayload(typ string) EventData {
-	switch typ {
-	case TypeUser:
-		return &User{}
-	case TypeHarnessStart:
-		return &HarnessStart{}
-	case TypeText:
-		return &Text{}
-	case TypeReasoning:
-		return &Reasoning{}
-	case TypeToolCall:
-		return &ToolCall{}
-	case TypeToolProgress:
-		return &ToolProgress{}
-	case TypeToolResult:
-		return &ToolResult{}
-	case TypeRelay:
-		return &Relay{}
-	case TypeRelayResolved:
-		return &RelayResolved{}
-	case TypeTransfer:
-		return &Transfer{}
-	case TypeState:
-		return &State{}
-	case TypeUsage:
-		return &Usage{}
-	case TypeRemoteTask:
-		return &RemoteTask{}
-	case TypeCompaction:
-		return &Compaction{}
-	case TypeNotice:
-		return &Notice{}
-	case TypeDiscard:
-		return &Discard{}
-	case TypeError:
-		return &Failure{}
-	case TypeHarnessEnd:
-		return &HarnessEnd{}
-	}
-	return nil
-}
-
 // withoutEnvelope returns the fields of a JSON object that are not the
 // envelope's, in their order, without spaces.
 func withoutEnvelope(data []byte) (json.RawMessage, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if t, err := dec.Token(); err != nil {
-		return nil, fmt.Errorf("agent: event: %w", err)
+		return nil, fmt.Errorf("event: %w", err)
 	} else if t != json.Delim('{') {
-		return nil, errors.New("agent: event: not a JSON object")
+		return nil, errors.New("event: not a JSON object")
 	}
 	var buf bytes.Buffer
 	buf.WriteByte('{')
 	for dec.More() {
 		name, err := dec.Token()
 		if err != nil {
-			return nil, fmt.Errorf("agent: event: %w", err)
+			return nil, fmt.Errorf("event: %w", err)
 		}
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
-			return nil, fmt.Errorf("agent: event: %w", err)
+			return nil, fmt.Errorf("event: %w", err)
 		}
 		// Package json ignores case where it looks for the envelope's fields.
 		if slices.ContainsFunc(envelopeFields, func(f string) bool { return strings.EqualFold(f, name.(string)) }) {
@@ -271,14 +226,14 @@ func withoutEnvelope(data []byte) (json.RawMessage, error) {
 		buf.Write(EncodeJSON(name))
 		buf.WriteByte(':')
 		if err := json.Compact(&buf, value); err != nil {
-			return nil, fmt.Errorf("agent: event: %w", err)
+			return nil, fmt.Errorf("event: %w", err)
 		}
 	}
 	if _, err := dec.Token(); err != nil { // the closing brace
-		return nil, fmt.Errorf("agent: event: %w", err)
+		return nil, fmt.Errorf("event: %w", err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, errors.New("agent: event: more than one JSON value")
+		return nil, errors.New("event: more than one JSON value")
 	}
 	buf.WriteByte('}')
 	return buf.Bytes(), nil

@@ -1,54 +1,90 @@
-package agent
+package event
 
 import (
 	"encoding/json"
-	"time"
+	"unicode/utf8"
 
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Event is one entry of a session's log, or a streamed delta on its way to it.
-// Its JSON form is one flat object in camel case; see docs/events.md.
+// Data is the payload of an event: a pointer to one of the types of this file. The set
+// is closed.
 //
-// An agent that yields an event sets Data, and ID, Partial, Attempt and More
-// where they matter; the runner fills in the rest. After delivery an event and
-// its payload are immutable.
-type Event struct {
-	// Seq is the position in the session's log, from 1 without gaps; 0 on
-	// partial events, which are never stored.
-	Seq int64
-	// ID is unique in the session. All deltas of one block of text share the id
-	// of the block; a tool call and its result share the call's id.
-	ID string
-	// TurnID names the user's turn, RunID one activation of one agent, Scope the
-	// inner conversation the run belongs to (empty for the user's own).
-	TurnID, RunID, Scope string
-	// ParentID, on a run's first event only, names the node that caused the run.
-	ParentID string
-	// Agent is the name of who speaks; Path its place in the tree (support/billing).
-	Agent, Path string
-	// Time is when the event was recorded, in UTC.
-	Time time.Time
-	// Partial marks a delta of the model attempt Attempt.
-	Partial bool
-	Attempt int
-	// Streamed says that a runner has delivered deltas of this whole block before. It is
-	// neither stored nor in JSON.
-	Streamed bool
-	// More joins the event to the next one: both are stored in one atomic write,
-	// or neither. It never appears in JSON.
-	More bool
-	// Data is the payload.
-	Data EventData
-}
-
-// EventData is the payload of an event: one of the pointer types of this
-// package that have an EventType method. The set is closed.
-type EventData interface {
+// A new type of event that is stored is added here alone: its struct, its name, an entry in
+// stored, and its methods. The method bound is needed if it holds JSON of others, and
+// canonical saves it the way through its JSON form. Tests name the pages and the
+// renderers that have to know it.
+type Data interface {
 	// EventType is the value of the JSON field "type".
 	EventType() string
 	eventData()
 }
+
+// stored are the payloads that have a JSON form. What is not among them is read as [Unknown].
+var stored = [...]struct {
+	name  string
+	empty func() Data
+}{
+	{TypeUser, func() Data { return new(User) }},
+	{TypeHarnessStart, func() Data { return new(HarnessStart) }},
+	{TypeText, func() Data { return new(Text) }},
+	{TypeReasoning, func() Data { return new(Reasoning) }},
+	{TypeToolCall, func() Data { return new(ToolCall) }},
+	{TypeToolProgress, func() Data { return new(ToolProgress) }},
+	{TypeToolResult, func() Data { return new(ToolResult) }},
+	{TypeRelay, func() Data { return new(Relay) }},
+	{TypeRelayResolved, func() Data { return new(RelayResolved) }},
+	{TypeTransfer, func() Data { return new(Transfer) }},
+	{TypeState, func() Data { return new(State) }},
+	{TypeUsage, func() Data { return new(Usage) }},
+	{TypeRemoteTask, func() Data { return new(RemoteTask) }},
+	{TypeCompaction, func() Data { return new(Compaction) }},
+	{TypeNotice, func() Data { return new(Notice) }},
+	{TypeDiscard, func() Data { return new(Discard) }},
+	{TypeError, func() Data { return new(Failure) }},
+	{TypeHarnessEnd, func() Data { return new(HarnessEnd) }},
+}
+
+// Types returns the types of events that are stored, the values of the JSON field "type".
+func Types() []string {
+	names := make([]string, len(stored))
+	for i := range stored {
+		names[i] = stored[i].name
+	}
+	return names
+}
+
+// New returns an empty payload of a type that is stored, nil if there is no such type.
+func New(typ string) Data {
+	for i := range stored {
+		if stored[i].name == typ {
+			return stored[i].empty()
+		}
+	}
+	return nil
+}
+
+// The values of the JSON field "type".
+const (
+	TypeUser          = "user"
+	TypeHarnessStart  = "harness_start"
+	TypeText          = "text"
+	TypeReasoning     = "reasoning"
+	TypeToolCall      = "tool_call"
+	TypeToolProgress  = "tool_progress"
+	TypeToolResult    = "tool_result"
+	TypeRelay         = "relay"
+	TypeRelayResolved = "relay_resolved"
+	TypeTransfer      = "transfer"
+	TypeState         = "state"
+	TypeUsage         = "usage"
+	TypeRemoteTask    = "remote_task"
+	TypeCompaction    = "compaction"
+	TypeNotice        = "notice"
+	TypeDiscard       = "discard"
+	TypeError         = "error"
+	TypeHarnessEnd    = "harness_end"
+)
 
 type (
 	// User is what the user said.
@@ -191,59 +227,6 @@ type (
 	}
 )
 
-// FinishReason says how a run ended.
-type FinishReason string
-
-// The finish reasons of a run.
-const (
-	FinishReasonStop          FinishReason = "stop"
-	FinishReasonTransfer      FinishReason = "transfer"
-	FinishReasonInputRequired FinishReason = "input_required"
-	FinishReasonLength        FinishReason = "length"
-	FinishReasonContentFilter FinishReason = "content_filter"
-	FinishReasonLimit         FinishReason = "limit"
-	FinishReasonError         FinishReason = "error"
-	FinishReasonCanceled      FinishReason = "canceled"
-)
-
-// TransferOutcome says what became of an attempt to transfer.
-type TransferOutcome string
-
-// The outcomes of a transfer.
-const (
-	// TransferCommitted: the conversation went to the target.
-	TransferCommitted TransferOutcome = "committed"
-	// TransferRejected: the target is unknown, not allowed, or the agent itself,
-	// or a limit forbids it.
-	TransferRejected TransferOutcome = "rejected"
-	// TransferConflict: another call of the same answer won.
-	TransferConflict TransferOutcome = "conflict"
-	// TransferFailed: the target is legal but could not start.
-	TransferFailed TransferOutcome = "failed"
-)
-
-// The values of the JSON field "type".
-const (
-	TypeUser          = "user"
-	TypeHarnessStart  = "harness_start"
-	TypeText          = "text"
-	TypeReasoning     = "reasoning"
-	TypeToolCall      = "tool_call"
-	TypeToolProgress  = "tool_progress"
-	TypeToolResult    = "tool_result"
-	TypeRelay         = "relay"
-	TypeRelayResolved = "relay_resolved"
-	TypeTransfer      = "transfer"
-	TypeState         = "state"
-	TypeUsage         = "usage"
-	TypeRemoteTask    = "remote_task"
-	TypeCompaction    = "compaction"
-	TypeNotice        = "notice"
-	TypeDiscard       = "discard"
-	TypeError         = "error"
-	TypeHarnessEnd    = "harness_end"
-)
-
 func (*User) EventType() string          { return TypeUser }
 func (*HarnessStart) EventType() string  { return TypeHarnessStart }
 func (*Text) EventType() string          { return TypeText }
@@ -288,29 +271,150 @@ func (*Unknown) eventData()       {}
 func (*Continue) eventData()      {}
 func (*Finish) eventData()        {}
 
-// Text returns the words of a text event and "" of any other.
-func (e *Event) Text() string {
-	if t, ok := e.Data.(*Text); ok {
-		return t.Content
+func (d *User) bound() (Data, *Notice) {
+	if d != nil {
+		if metadata, changed := boundValues(d.Metadata); changed {
+			return &User{Content: d.Content, Metadata: metadata}, tooDeep("a value of the message's metadata")
+		}
 	}
-	return ""
+	return d, nil
 }
 
-// Visible returns the words for the user that are new with the event, "" if it has none:
-// what a delta adds, or a whole text of which no deltas were delivered. What is said in
-// inner scopes, of tools and graphs, is not for the user. Words of deltas may still
-// be taken back by a [Discard].
-func (e *Event) Visible() string {
-	if e.Scope != "" || e.Streamed {
-		return ""
+func (d *HarnessStart) bound() (Data, *Notice) {
+	if d == nil || !TooDeep(d.Input) {
+		return d, nil
 	}
-	return e.Text()
+	c := *d
+	c.Input = rawText(d.Input)
+	return &c, tooDeep("the input of " + d.AgentID)
 }
 
-// Type returns the payload's type, "" if there is none.
-func (e *Event) Type() string {
-	if e.Data == nil {
-		return ""
+func (d *ToolCall) bound() (Data, *Notice) {
+	if d == nil || !TooDeep(d.Input) {
+		return d, nil
 	}
-	return e.Data.EventType()
+	c := *d
+	c.Input = rawObject(d.Input)
+	return &c, tooDeep("the arguments of " + d.Name)
 }
+
+func (d *ToolProgress) bound() (Data, *Notice) {
+	if d == nil || !TooDeep(d.Content) {
+		return d, nil
+	}
+	c := *d
+	c.Content = rawText(d.Content)
+	return &c, tooDeep("the progress of " + d.Name)
+}
+
+func (d *ToolResult) bound() (Data, *Notice) {
+	if d == nil || !TooDeep(d.Output) {
+		return d, nil
+	}
+	c := *d
+	c.Output = rawText(d.Output)
+	return &c, tooDeep("the output of " + d.Name)
+}
+
+func (d *Relay) bound() (Data, *Notice) {
+	if d == nil || !TooDeep(d.Params) {
+		return d, nil
+	}
+	c := *d
+	c.Params = rawText(d.Params)
+	return &c, tooDeep("what " + d.Tool + " asks")
+}
+
+func (d *Transfer) bound() (Data, *Notice) {
+	if d == nil || !TooDeep(d.Payload) && !TooDeep(d.RouteDecision) {
+		return d, nil
+	}
+	c := *d
+	c.Payload, c.RouteDecision = boundRaw(d.Payload), boundRaw(d.RouteDecision)
+	return &c, tooDeep("what goes with the transfer to " + d.To)
+}
+
+func (d *State) bound() (Data, *Notice) {
+	if d != nil {
+		if delta, changed := boundValues(d.Delta); changed {
+			return &State{Delta: delta}, tooDeep("a value of the state")
+		}
+	}
+	return d, nil
+}
+
+func (d *HarnessEnd) bound() (Data, *Notice) {
+	if d == nil || !TooDeep(d.Output) {
+		return d, nil
+	}
+	c := *d
+	c.Output = rawText(d.Output)
+	return &c, tooDeep("the output of " + d.AgentID)
+}
+
+func (u *Unknown) bound() (Data, *Notice) {
+	if u == nil || !TooDeep(u.Raw) {
+		return u, nil
+	}
+	return &Unknown{Type: u.Type, Raw: rawObject(u.Raw)}, tooDeep("the event " + u.Type)
+}
+
+// A user's message was checked when its turn began.
+func (d *User) canonical() (Data, bool) { return d, true }
+
+func (d *HarnessStart) canonical() (Data, bool) {
+	return d, d == nil || utf8.ValidString(d.AgentID) && isCompact(d.Input)
+}
+
+// Words become valid as their deltas did when they were shown.
+func (d *Text) canonical() (Data, bool) {
+	if d == nil || utf8.ValidString(d.Content) {
+		return d, true
+	}
+	return &Text{Content: ValidText(d.Content)}, true
+}
+
+func (d *Reasoning) canonical() (Data, bool) {
+	if d == nil || utf8.ValidString(d.Content) {
+		return d, true
+	}
+	return &Reasoning{Content: ValidText(d.Content)}, true
+}
+
+func (d *ToolCall) canonical() (Data, bool) {
+	return d, d == nil || utf8.ValidString(d.Name) && isCompact(d.Input)
+}
+
+func (d *ToolResult) canonical() (Data, bool) {
+	return d, d == nil || utf8.ValidString(d.Name) && isCompact(d.Output)
+}
+
+func (d *Transfer) canonical() (Data, bool) {
+	return d, d == nil || d.RouteDecision == nil && d.GraphPath == nil && isCompact(d.Payload) &&
+		utf8.ValidString(d.From) && utf8.ValidString(d.To) && utf8.ValidString(d.Reason) && utf8.ValidString(d.ToolCallID)
+}
+
+func (d *State) canonical() (Data, bool) {
+	if d == nil {
+		return d, true
+	}
+	delta := make(map[string]any, len(d.Delta))
+	for key, value := range d.Delta {
+		delta[ValidText(key)] = jsonValue(value)
+	}
+	return &State{Delta: delta}, true
+}
+
+func (d *Usage) canonical() (Data, bool) { return d, true }
+
+func (d *RemoteTask) canonical() (Data, bool) {
+	return d, d == nil || d.Usage == nil && utf8.ValidString(d.TaskID) && utf8.ValidString(d.ContextID) &&
+		utf8.ValidString(d.Status) && utf8.ValidString(d.URL)
+}
+
+func (d *HarnessEnd) canonical() (Data, bool) {
+	return d, d == nil || utf8.ValidString(d.AgentID) && utf8.ValidString(d.Target) && isCompact(d.Output)
+}
+
+func (d *State) plainNumbers() { plainNumbers(d.Delta) }
+func (d *User) plainNumbers()  { plainNumbers(d.Metadata) }

@@ -1,0 +1,48 @@
+package event
+
+// The TransferType of a transfer that nobody asked for.
+const (
+	// TransferTypeRefused: the conversation goes back to the agent that handed it over,
+	// because the target refused it.
+	TransferTypeRefused = "refused"
+	// TransferTypeRoute: a route made the transfer.
+	TransferTypeRoute = "route"
+)
+
+// The codes of notices that something depends on.
+const (
+	// NoticeTransferLimit stands beside a transfer which was answered "limit reached".
+	NoticeTransferLimit = "transfer_limit"
+	// NoticeTransferRefused stands in front of a transfer of the type TransferTypeRefused.
+	NoticeTransferRefused = "transfer_refused"
+	// NoticeDecided, NoticeUndecided and NoticeAsksUser say what came of the question who
+	// answers, which is asked at the beginning of a run: the agent itself does, and is
+	// offered no transfer; it is open, and the agent goes on as if nothing had been asked;
+	// or the user is asked whom they mean. Where another agent answers there is a transfer
+	// in its place.
+	NoticeDecided   = "decided"
+	NoticeUndecided = "undecided"
+	NoticeAsksUser  = "asks_user"
+	// NoticeForked stands beside the start of a run that takes up, in a fork, what a run of
+	// the shared past had left open. That run goes on in the other session alone, so that
+	// no run has two ends.
+	NoticeForked = "forked"
+	// NoticeResumed says that a run which was cut off is gone on with, where a budget of
+	// time must know.
+	NoticeResumed = "resumed"
+	// NoticeTooDeep stands beside an event whose JSON was deeper than [MaxDepth] and is
+	// kept as a string.
+	NoticeTooDeep = "too_deep"
+)
+
+// The codes of errors and discards that something depends on.
+const (
+	// CodeInternal is that of a run that ended with a panic.
+	CodeInternal = "internal"
+	// CodeEmptyAnswer is that of an answer that was discarded because it was empty, of the
+	// notice that the next one was as well, and of the run that ended with that.
+	CodeEmptyAnswer = "empty_answer"
+	// CodeTripwire is that of the error event of a turn that a guard ended, and of the
+	// discard that takes back the words which it refused.
+	CodeTripwire = "tripwire"
+)

@@ -1,0 +1,65 @@
+package event
+
+import "time"
+
+// Event is one entry of a session's log, or a streamed delta on its way to it.
+// Its JSON form is one flat object in camel case; see docs/events.md.
+//
+// An agent that yields an event sets Data, and ID, Partial, Attempt and More
+// where they matter; the runner fills in the rest. After delivery an event and
+// its payload are immutable.
+type Event struct {
+	// Seq is the position in the session's log, from 1 without gaps; 0 on
+	// partial events, which are never stored.
+	Seq int64
+	// ID is unique in the session. All deltas of one block of text share the id
+	// of the block; a tool call and its result share the call's id.
+	ID string
+	// TurnID names the user's turn, RunID one activation of one agent, Scope the
+	// inner conversation the run belongs to (empty for the user's own).
+	TurnID, RunID, Scope string
+	// ParentID, on a run's first event only, names the node that caused the run.
+	ParentID string
+	// Agent is the name of who speaks; Path its place in the tree (support/billing).
+	Agent, Path string
+	// Time is when the event was recorded, in UTC.
+	Time time.Time
+	// Partial marks a delta of the model attempt Attempt.
+	Partial bool
+	Attempt int
+	// Streamed says that a runner has delivered deltas of this whole block before. It is
+	// neither stored nor in JSON.
+	Streamed bool
+	// More joins the event to the next one: both are stored in one atomic write,
+	// or neither. It never appears in JSON.
+	More bool
+	// Data is the payload.
+	Data Data
+}
+
+// Text returns the words of a text event and "" of any other.
+func (e *Event) Text() string {
+	if t, ok := e.Data.(*Text); ok {
+		return t.Content
+	}
+	return ""
+}
+
+// Visible returns the words for the user that are new with the event, "" if it has none:
+// what a delta adds, or a whole text of which no deltas were delivered. What is said in
+// inner scopes, of tools and graphs, is not for the user. Words of deltas may still
+// be taken back by a [Discard].
+func (e *Event) Visible() string {
+	if e.Scope != "" || e.Streamed {
+		return ""
+	}
+	return e.Text()
+}
+
+// Type returns the payload's type, "" if there is none.
+func (e *Event) Type() string {
+	if e.Data == nil {
+		return ""
+	}
+	return e.Data.EventType()
+}

@@ -1,0 +1,32 @@
+package event
+
+// FinishReason says how a run ended.
+type FinishReason string
+
+// The finish reasons of a run.
+const (
+	FinishReasonStop          FinishReason = "stop"
+	FinishReasonTransfer      FinishReason = "transfer"
+	FinishReasonInputRequired FinishReason = "input_required"
+	FinishReasonLength        FinishReason = "length"
+	FinishReasonContentFilter FinishReason = "content_filter"
+	FinishReasonLimit         FinishReason = "limit"
+	FinishReasonError         FinishReason = "error"
+	FinishReasonCanceled      FinishReason = "canceled"
+)
+
+// TransferOutcome says what became of an attempt to transfer.
+type TransferOutcome string
+
+// The outcomes of a transfer.
+const (
+	// TransferCommitted: the conversation went to the target.
+	TransferCommitted TransferOutcome = "committed"
+	// TransferRejected: the target is unknown, not allowed, or the agent itself,
+	// or a limit forbids it.
+	TransferRejected TransferOutcome = "rejected"
+	// TransferConflict: another call of the same answer won.
+	TransferConflict TransferOutcome = "conflict"
+	// TransferFailed: the target is legal but could not start.
+	TransferFailed TransferOutcome = "failed"
+)
