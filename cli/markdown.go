@@ -67,6 +67,8 @@ func (m *markdown) event(e *event.Event) {
 		m.note("%s", compacted(e, d))
 	case *event.Failure:
 		m.note("%s failed: %s", e.Agent, d.Message)
+	case *event.HarnessStart, *event.HarnessEnd, *event.Reasoning, *event.ToolProgress, *event.State, *event.Usage, *event.RemoteTask,
+		*event.Discard: // not part of what was said
 	}
 }
 

@@ -89,6 +89,7 @@ func (p *printer) event(e *event.Event) {
 		}
 	case *event.HarnessEnd:
 		p.end(e, d)
+	case *event.Reasoning, *event.RelayResolved, *event.State, *event.Usage, *event.RemoteTask: // not shown
 	}
 }
 

@@ -114,6 +114,7 @@ func eventWords(e *event.Event) (words string, isCall bool) {
 		return who + " begins", false
 	case *event.HarnessEnd:
 		return fmt.Sprintf("%s ends (%s)", who, oneLine(string(d.FinishReason))), false
+	case *event.Reasoning, *event.ToolProgress, *event.Usage, *event.RemoteTask: // not told
 	}
 	return "", false
 }

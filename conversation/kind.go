@@ -53,6 +53,8 @@ func (k Kind) makesNode() bool {
 	switch k {
 	case KindUser, KindHarnessStart, KindHarnessEnd, KindText, KindReasoning, KindToolCall, KindToolProgress, KindToolResult, KindRelay, KindUsage, KindError:
 		return true
+	case event.TypeRelayResolved, event.TypeDiscard: // change a node
+	case event.TypeTransfer, event.TypeState, event.TypeRemoteTask, event.TypeCompaction, event.TypeNotice: // are no part of the graph
 	}
 	return false
 }
@@ -62,31 +64,10 @@ func (k Kind) isBlock() bool { return k == KindText || k == KindReasoning }
 
 // newPayload returns an empty payload of the kind, nil if there is none.
 func newPayload(k Kind) event.Data {
-	switch k {
-	case KindUser:
-		return &event.User{}
-	case KindHarnessStart:
-		return &event.HarnessStart{}
-	case KindHarnessEnd:
-		return &event.HarnessEnd{}
-	case KindText:
-		return &event.Text{}
-	case KindReasoning:
-		return &event.Reasoning{}
-	case KindToolCall:
-		return &event.ToolCall{}
-	case KindToolProgress:
-		return &event.ToolProgress{}
-	case KindToolResult:
-		return &event.ToolResult{}
-	case KindRelay:
-		return &event.Relay{}
-	case KindUsage:
-		return &event.Usage{}
-	case KindError:
-		return &event.Failure{}
+	if !k.makesNode() {
+		return nil
 	}
-	return nil
+	return event.New(string(k))
 }
 
 // nodeField is the name of a payload's field in a node, where "kind" is taken.

