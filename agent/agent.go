@@ -34,49 +34,49 @@ type Agent interface {
 type RunFunc func(ctx context.Context, inv *Invocation) iter.Seq2[*event.Event, error]
 
 // Option configures an agent made by [New].
-type Option func(*funcAgent)
+type Option func(*Properties)
 
 // WithSubAgents gives a function agent children. Wrap one in [Via] to put
 // options on the edge to it.
 func WithSubAgents(children ...Agent) Option {
-	return func(a *funcAgent) { a.edges = append(a.edges, EdgesOf(children)...) }
+	return func(p *Properties) { p.Edges = append(p.Edges, EdgesOf(children)...) }
 }
 
 // WithTransferPolicy says where a function agent may transfer to.
-func WithTransferPolicy(p TransferPolicy) Option {
-	return func(a *funcAgent) { a.policy = p }
+func WithTransferPolicy(policy TransferPolicy) Option {
+	return func(p *Properties) { p.Policy = policy }
 }
 
 // WithReturn says who answers after a function agent that the conversation was
 // handed to.
-func WithReturn(p ReturnPolicy) Option { return func(a *funcAgent) { a.returns = p } }
+func WithReturn(policy ReturnPolicy) Option { return func(p *Properties) { p.Return = policy } }
 
 // WithRoutes gives a function agent ways on that need no model.
 func WithRoutes(routes ...Route) Option {
-	return func(a *funcAgent) { a.routes = append(a.routes, routes...) }
+	return func(p *Properties) { p.Routes = append(p.Routes, routes...) }
 }
 
 // WithGuards checks what comes to a function agent and what it says.
 func WithGuards(guards ...Guard) Option {
-	return func(a *funcAgent) { a.guards = append(a.guards, guards...) }
+	return func(p *Properties) { p.Guards = append(p.Guards, guards...) }
 }
 
 // WithInnerAgents names the agents that a function agent runs in scopes of their own, by
-// Runtime.Run or in a group, so that budgets can be set for them: see [Host].
+// Runtime.Run or in a group, so that budgets can be set for them.
 func WithInnerAgents(agents ...Agent) Option {
-	return func(a *funcAgent) { a.inner = append(a.inner, agents...) }
+	return func(p *Properties) { p.Inner = append(p.Inner, agents...) }
 }
 
 // New makes an agent of a Go function. The function is one step: after a crash
 // it is run again, with inv.Attempt() greater than 1. It may transfer by
-// yielding a [event.Transfer] event that names a legal target.
+// yielding an [event.Transfer] that names a legal target.
 func New(name, description string, run RunFunc, opts ...Option) (Agent, error) {
 	a := &funcAgent{name: name, description: description, run: run}
 	for i, opt := range opts {
 		if opt == nil {
 			return nil, fmt.Errorf("agent %q: option %d is nil", name, i)
 		}
-		opt(a)
+		opt(&a.properties)
 	}
 	if run == nil {
 		return nil, fmt.Errorf("agent %q: the run function is nil", name)
@@ -84,7 +84,7 @@ func New(name, description string, run RunFunc, opts ...Option) (Agent, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	for _, e := range a.edges {
+	for _, e := range a.properties.Edges {
 		if e.To == nil {
 			return nil, fmt.Errorf("agent %q: a sub-agent is nil", name)
 		}
@@ -95,26 +95,16 @@ func New(name, description string, run RunFunc, opts ...Option) (Agent, error) {
 
 type funcAgent struct {
 	name, description string
-	edges             []Edge
-	policy            TransferPolicy
-	returns           ReturnPolicy
-	routes            []Route
-	guards            []Guard
-	inner             []Agent
+	properties        Properties
 	run               RunFunc
 	index             map[string]Agent
 }
 
-func (a *funcAgent) Name() string                   { return a.name }
-func (a *funcAgent) Description() string            { return a.description }
-func (a *funcAgent) SubAgents() []Agent             { return AgentsOf(a.edges) }
-func (a *funcAgent) Edges() []Edge                  { return a.edges }
-func (a *funcAgent) FindAgent(name string) Agent    { return a.index[name] }
-func (a *funcAgent) TransferPolicy() TransferPolicy { return a.policy }
-func (a *funcAgent) Return() ReturnPolicy           { return a.returns }
-func (a *funcAgent) Routes() []Route                { return a.routes }
-func (a *funcAgent) Guards() []Guard                { return a.guards }
-func (a *funcAgent) InnerAgents() []Agent           { return a.inner }
+func (a *funcAgent) Name() string                { return a.name }
+func (a *funcAgent) Description() string         { return a.description }
+func (a *funcAgent) SubAgents() []Agent          { return AgentsOf(a.properties.Edges) }
+func (a *funcAgent) FindAgent(name string) Agent { return a.index[name] }
+func (a *funcAgent) Properties() Properties      { return a.properties }
 func (a *funcAgent) Run(ctx context.Context, inv *Invocation) iter.Seq2[*event.Event, error] {
 	return a.run(ctx, inv)
 }

@@ -1,8 +1,7 @@
-// Package agent defines the nodes of a tree and what happens to them: the
-// [Agent] interface, the [Event] log's vocabulary and its one codec, transfer
-// policies and edges, the validated [Tree], and the typed errors of a turn.
+// Package agent is for whoever writes agents: the [Agent] interface, agents made of
+// functions, transfer policies and edges, the validated [Tree], and the typed errors
+// of a turn. What agents yield are the events of package event.
 //
-// It imports llm for the content of messages and nothing else of this module.
-// It runs nothing and stores nothing: the runner does the one, the stores of
-// package session do the other, behind the interfaces [Runtime] and [Session].
+// It imports llm and event and runs nothing: the runner does, behind the interfaces
+// [Runtime] and [Session].
 package agent

@@ -14,7 +14,7 @@ import (
 // everything pass. The checks of one run are made one after the other, those of runs
 // side by side at once.
 //
-// The guards of a [Workflow] also check what is said in the scopes of its agents, in
+// The guards of a workflow also check what is said in the scopes of its agents, in
 // those of agent tools in them as well: Out is asked then with the invocation of the
 // agent that says it. A refusal ends that agent's run, and what becomes of the
 // workflow is the workflow's to say.
@@ -80,9 +80,6 @@ func (e *TripwireError) Withheld() string { return "withheld by the guard " + e.
 // Unwrap returns the guard's own error.
 func (e *TripwireError) Unwrap() error { return e.Err }
 
-// Guarded is implemented by agents that have guards of their own.
-type Guarded interface{ Guards() []Guard }
-
 // GuardedBy puts guards on the edge to an agent, after the agent's own. It works
 // for any agent, remote ones included.
 func GuardedBy(guards ...Guard) EdgeOption {
@@ -94,9 +91,7 @@ func GuardedBy(guards ...Guard) EdgeOption {
 func (n *Node) Guards() []Guard { return n.guards }
 
 func (b *treeBuilder) findGuards(n *Node) {
-	if g, ok := n.Agent.(Guarded); ok {
-		n.guards = append(n.guards, g.Guards()...)
-	}
+	n.guards = append(n.guards, n.Properties.Guards...)
 	n.guards = append(n.guards, n.Edge.Guards...)
 	for _, g := range n.guards {
 		if g.Name == "" {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"iter"
 	"log/slog"
-	"time"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
@@ -52,9 +51,6 @@ type Runtime interface {
 	// the model was not asked. A run asks one model at a time: limits and budgets
 	// do not see calls of one run that are made side by side.
 	Ask(ctx context.Context, inv *Invocation, model llm.Model, req *llm.Request) iter.Seq2[llm.Chunk, error]
-	// Group makes what a workflow runs its children by. Settle is the time within
-	// which what several children do counts as simultaneous.
-	Group(ctx context.Context, inv *Invocation, settle time.Duration) Group
 	// Call runs one call of a tool through the interceptors.
 	Call(ctx context.Context, c ToolCallInfo, run ToolFunc) (*event.ToolResult, error)
 }

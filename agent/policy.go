@@ -1,12 +1,5 @@
 package agent
 
-import (
-	"context"
-	"encoding/json"
-
-	"github.com/agentarbor/arbor/event"
-)
-
 // TransferPolicy says where an agent may transfer to besides its own children,
 // which are always allowed. The zero value allows nothing more. (Both are
 // opt-in, as redpanda-data/ai-sdk-go issue 95 asks.)
@@ -21,9 +14,6 @@ type TransferPolicy struct {
 	AllowTransferBack bool
 }
 
-// Transferrer is implemented by agents that have a transfer policy.
-type Transferrer interface{ TransferPolicy() TransferPolicy }
-
 // ReturnPolicy says who answers the user's next message after an agent that the
 // conversation was handed to has answered.
 type ReturnPolicy int
@@ -36,28 +26,6 @@ const (
 	// called now.
 	ReturnToParent
 )
-
-// Returner is implemented by agents that have a return policy.
-type Returner interface{ Return() ReturnPolicy }
-
-// Readier is implemented by agents that may be unable to start, such as remote
-// ones. Ready is asked before a transfer to the agent is committed; an error
-// keeps the conversation where it is.
-type Readier interface {
-	Ready(ctx context.Context) error
-}
-
-// Canceler is implemented by agents that may leave something waiting elsewhere when
-// their run ends, such as a remote task that asked for input. Cancel is asked when the
-// turn is given up; it returns what is to be recorded of that, nothing if nothing
-// waits. It runs while nobody else uses the session.
-type Canceler interface {
-	Cancel(ctx context.Context, inv *Invocation) ([]event.Data, error)
-}
-
-// Workflow is implemented by agents that only conduct others, such as sequences
-// and graphs: a child cannot transfer up to one.
-type Workflow interface{ Workflow() }
 
 // Edge is the way from a parent to a child, with the options that lie on it.
 type Edge struct {
@@ -90,10 +58,7 @@ func ShowReason() EdgeOption {
 // Via wraps a child with options for the edge that leads to it. The wrapper is
 // for WithSubAgents; elsewhere it behaves like the child itself.
 func Via(child Agent, opts ...EdgeOption) Agent {
-	e := Edge{To: child}
-	if inner, ok := child.(*edgeAgent); ok {
-		e = inner.edge
-	}
+	e := edgeTo(child)
 	for _, o := range opts {
 		if o != nil {
 			o.ApplyEdge(&e)
@@ -107,15 +72,13 @@ type edgeAgent struct {
 	edge Edge
 }
 
+func (a *edgeAgent) Unwrap() Agent { return a.Agent }
+
 // EdgesOf turns children, some of them wrapped by [Via], into edges.
 func EdgesOf(children []Agent) []Edge {
 	edges := make([]Edge, len(children))
 	for i, c := range children {
-		if e, ok := c.(*edgeAgent); ok {
-			edges[i] = e.edge
-		} else {
-			edges[i] = Edge{To: c}
-		}
+		edges[i] = edgeTo(c)
 	}
 	return edges
 }
@@ -129,24 +92,19 @@ func AgentsOf(edges []Edge) []Agent {
 	return agents
 }
 
-func edgesOf(a Agent) []Edge {
-	if e, ok := a.(interface{ Edges() []Edge }); ok {
-		return e.Edges()
+// edgeTo returns the edge to a child, with the options that Via has put around it, or
+// around what it wraps.
+func edgeTo(child Agent) Edge {
+	if e, ok := child.(*edgeAgent); ok {
+		return e.edge
 	}
-	return EdgesOf(a.SubAgents())
+	var edge Edge
+	if e, ok := As[*edgeAgent](child); ok {
+		edge = e.edge
+	}
+	edge.To = child
+	return edge
 }
 
 // TransferTool is the name of the built-in tool by which a model transfers.
 const TransferTool = "transfer_to_agent"
-
-// GlobalInstructor is implemented by agents that have something to tell the models of all
-// agents of their tree under them, and their own.
-type GlobalInstructor interface{ GlobalInstruction() string }
-
-// TransferCaller is implemented by agents whose model may call for transfers by another
-// name. In the log the tool is always [TransferTool].
-type TransferCaller interface {
-	// TransferCall returns the call as the agent's model makes it at its place, of the arguments that
-	// stand in the log: the name of the tool, and the arguments for that.
-	TransferCall(at *Node, input json.RawMessage) (name string, arguments json.RawMessage)
-}

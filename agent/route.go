@@ -51,10 +51,6 @@ func When(c Condition) EdgeOption {
 	return edgeOptionFunc(func(e *Edge) { e.When = c })
 }
 
-// Routed is implemented by agents that have routes of their own, besides those
-// on the edges to their children.
-type Routed interface{ Routes() []Route }
-
 // NodeRoute is a route of an agent in its place.
 type NodeRoute struct {
 	To   *Node
@@ -71,11 +67,7 @@ func (b *treeBuilder) findRoutes(n *Node) {
 			n.routes = append(n.routes, NodeRoute{kid, kid.Edge.When})
 		}
 	}
-	var own []Route
-	if r, ok := n.Agent.(Routed); ok {
-		own = r.Routes()
-	}
-	for _, route := range own {
+	for _, route := range n.Properties.Routes {
 		to := b.tree.byName[route.To]
 		if !n.neighbours(to) {
 			b.problem(n.Agent.Name(), n.Path, "the route to %q leads nowhere: routes lead to a child, the parent or a sibling", route.To)
@@ -102,8 +94,7 @@ func (n *Node) neighbours(other *Node) bool {
 	if n.Parent == nil {
 		return false
 	}
-	_, workflow := n.Parent.Agent.(Workflow)
-	return !workflow && (other == n.Parent || other.Parent == n.Parent)
+	return !n.Parent.Properties.Workflow && (other == n.Parent || other.Parent == n.Parent)
 }
 
 // checkRoutes reports routes that lead in a circle, whatever their conditions:

@@ -21,7 +21,9 @@ type Node struct {
 	Path   string // names from the root, joined by "/"
 	Parent *Node  // nil for the root
 	Edge   Edge   // the edge that leads here; a root may have one as well, made by Via
-	Depth  int    // 0 for the root
+	// Properties are the agent's, as they were when the tree was made. They are shared.
+	Properties Properties
+	Depth      int // 0 for the root
 
 	order   int
 	kids    []*Node
@@ -43,14 +45,10 @@ func (n *Node) MayTransferTo(target *Node) bool {
 	if !n.neighbours(target) || target.Parent == n {
 		return n.neighbours(target)
 	}
-	var p TransferPolicy
-	if t, ok := n.Agent.(Transferrer); ok {
-		p = t.TransferPolicy()
-	}
 	if target == n.Parent {
-		return p.AllowTransferToParent
+		return n.Properties.Policy.AllowTransferToParent
 	}
-	return p.AllowTransferToPeers
+	return n.Properties.Policy.AllowTransferToPeers
 }
 
 func (n *Node) findTargets() {
@@ -91,20 +89,13 @@ func (e *TreeError) Error() string {
 	return "the tree of agents is not valid:\n  " + strings.Join(lines, "\n  ")
 }
 
-// Checker is implemented by agents that can only be checked in their place, for
-// example against the names of the agents they may transfer to.
-type Checker interface{ CheckNode(n *Node) []string }
-
 // NewTree validates and indexes the tree below root. The error is a
 // [*TreeError] that reports every problem: bad, reserved and duplicate names,
 // agents with two parents, cycles, routes that lead nowhere or in a circle, and
 // what the agents' own checks find.
 func NewTree(root Agent) (*Tree, error) {
-	edge := Edge{To: root}
-	if e, ok := root.(*edgeAgent); ok {
-		root, edge = e.Agent, e.edge
-	}
-	if root == nil {
+	edge := edgeTo(root)
+	if root = edge.To; root == nil {
 		return nil, &TreeError{[]Problem{{Message: "the root agent is nil"}}}
 	}
 	b := &treeBuilder{tree: &Tree{byName: make(map[string]*Node)}, place: make(map[Agent]*Node), on: make(map[Agent]bool)}
@@ -119,7 +110,7 @@ func NewTree(root Agent) (*Tree, error) {
 	}
 	b.checkRoutes()
 	for _, n := range b.tree.nodes {
-		if c, ok := n.Agent.(Checker); ok {
+		if c, ok := As[Checker](n.Agent); ok {
 			for _, msg := range c.CheckNode(n) {
 				b.problem(n.Agent.Name(), n.Path, "%s", msg)
 			}
@@ -161,10 +152,11 @@ func (b *treeBuilder) add(a Agent, parent *Node, edge Edge) {
 		b.problem(name, path, "the agent %q has two parents: it stands at %s already", name, first.Path)
 		return
 	}
-	if err := CheckName(name); err != nil && !isNamed(a) {
+	properties := PropertiesOf(a)
+	if err := CheckName(name); err != nil && !properties.AnyName {
 		b.problem(name, path, "%s", err)
 	}
-	n := &Node{Agent: a, Path: path, Parent: parent, Edge: edge, order: len(b.tree.nodes)}
+	n := &Node{Agent: a, Path: path, Parent: parent, Edge: edge, Properties: properties, order: len(b.tree.nodes)}
 	if parent != nil {
 		n.Depth = parent.Depth + 1
 		parent.kids = append(parent.kids, n)
@@ -177,7 +169,11 @@ func (b *treeBuilder) add(a Agent, parent *Node, edge Edge) {
 	b.tree.nodes = append(b.tree.nodes, n)
 	b.place[a] = n
 	b.on[a] = true
-	for _, e := range edgesOf(a) {
+	edges := properties.Edges
+	if edges == nil {
+		edges = EdgesOf(a.SubAgents())
+	}
+	for _, e := range edges {
 		if e.To == nil {
 			b.problem(name, path, "a sub-agent of %q is nil", name)
 			continue

@@ -59,7 +59,7 @@ func TestTreePathsAndTargets(t *testing.T) {
 
 type sequence struct{ agent.Agent }
 
-func (*sequence) Workflow() {}
+func (*sequence) Properties() agent.Properties { return agent.Properties{Workflow: true} }
 
 func TestWorkflowsAreNeverTargetsOfTheirChildren(t *testing.T) {
 	both := agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}
@@ -74,7 +74,6 @@ type cyclic struct {
 }
 
 func (c *cyclic) SubAgents() []agent.Agent { return c.kids }
-func (c *cyclic) Edges() []agent.Edge      { return agent.EdgesOf(c.kids) }
 
 type byValue struct {
 	agent.Agent

@@ -237,7 +237,7 @@ func TestHelpdesk(t *testing.T) {
 	require.Equal(t, []string{"support", "support/billing", "support/tech", "support/tech/auth", "support/tech/database",
 		"support/tech/network", "support/account"}, paths)
 	require.IsType(t, &llmagent.Agent{}, tree.Root())
-	require.Equal(t, agent.TransferPolicy{}, tree.Root().(*llmagent.Agent).TransferPolicy())
+	require.Equal(t, agent.TransferPolicy{}, tree.Root().(*llmagent.Agent).Properties().Policy)
 	source, _ := tree.Source("auth")
 	require.Equal(t, Source{filepath.FromSlash("../examples/helpdesk/tech/auth.md"), 2}, source)
 }

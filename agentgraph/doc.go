@@ -14,7 +14,7 @@
 //
 // The package imports agent and, for the documents of kind Agent in a file, llmagent,
 // llm and tools; from internal, the expressions, schemas and readers of numbers. It
-// runs nothing itself: the runner does, behind agent.Group. It reads no files besides
+// runs nothing itself: the runner does, behind workflow.Group. It reads no files besides
 // the one or the folder that it is given, and those that a graph of arbor/v1 names
 // there.
 package agentgraph

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/event"
 )
 
@@ -74,7 +74,7 @@ type nodeState struct {
 
 // call is one run of a node's agent.
 type call struct {
-	agent.Child
+	workflow.Child
 	node   int
 	number int // of the node's calls, from 1
 	// standIn is the node that the fallback is asked for, -1 for a node's own call.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/event"
 )
 
@@ -45,7 +46,7 @@ func WithAgent(id string, a agent.Agent) AgentOption {
 func WithConcurrency(n int) AgentOption { return func(g *Agent) { g.concurrency = n } }
 
 // DefaultSettle is the settle time of an agent that is given none.
-const DefaultSettle = agent.Settle
+const DefaultSettle = workflow.Settle
 
 // WithSettle sets the time within which what several nodes do counts as simultaneous:
 // it is then taken in the order of the file, so that a run has the same events in the
@@ -153,7 +154,7 @@ func (a *Agent) resolve(n *planNode, resolve Resolver) error {
 	if member == nil {
 		return fmt.Errorf("%w %q", ErrUnknownRef, n.Ref)
 	}
-	tree, err := agent.NewTree(agent.Named(member, n.ID))
+	tree, err := agent.NewTree(workflow.Named(member, n.ID))
 	if err != nil {
 		return err
 	}
@@ -188,15 +189,6 @@ func (a *Agent) Description() string { return a.description }
 // transfer to one.
 func (a *Agent) SubAgents() []agent.Agent { return nil }
 
-// InnerAgents implements agent.Host: the agents of the nodes, by their ids.
-func (a *Agent) InnerAgents() []agent.Agent {
-	inner := make([]agent.Agent, len(a.plan.nodes))
-	for i := range a.plan.nodes {
-		inner[i] = a.plan.nodes[i].tree.Root().Agent
-	}
-	return inner
-}
-
 // FindAgent implements agent.Agent.
 func (a *Agent) FindAgent(name string) agent.Agent {
 	if name == a.name {
@@ -205,11 +197,15 @@ func (a *Agent) FindAgent(name string) agent.Agent {
 	return nil
 }
 
-// Workflow implements agent.Workflow.
-func (a *Agent) Workflow() {}
-
-// Return implements agent.Returner.
-func (a *Agent) Return() agent.ReturnPolicy { return a.returns }
+// Properties says that the agent is a workflow, and which agents its nodes are, by their
+// ids.
+func (a *Agent) Properties() agent.Properties {
+	p := agent.Properties{Workflow: true, Return: a.returns, Inner: make([]agent.Agent, len(a.plan.nodes))}
+	for i := range a.plan.nodes {
+		p.Inner[i] = a.plan.nodes[i].tree.Root().Agent
+	}
+	return p
+}
 
 // Run implements agent.Agent: it runs the graph, or goes on where the log ends.
 func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {

@@ -10,6 +10,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/event"
 )
 
@@ -18,10 +19,10 @@ type run struct {
 	agent     *Agent
 	inv       *agent.Invocation
 	flow      *flow
-	group     agent.Group
+	group     workflow.Group
 	cut       []*call // that a crash cut off
 	running   int
-	batch     []*agent.Child
+	batch     []*workflow.Child
 	questions []*question
 	recorded  int // how many of the flow's records the log has
 }
@@ -59,7 +60,10 @@ func (r *run) load(ctx context.Context) error {
 
 // all makes calls until none is left.
 func (r *run) all(ctx context.Context) error {
-	r.group = r.inv.Runtime().Group(ctx, r.inv, r.agent.settle)
+	var err error
+	if r.group, err = workflow.NewGroup(ctx, r.inv, r.agent.settle); err != nil {
+		return err
+	}
 	defer r.group.Close()
 	f := r.flow
 	r.record()

@@ -110,5 +110,5 @@ type tool struct {
 	agent agent.Agent
 }
 
-// InnerAgents implements agent.Host.
+// InnerAgents implements tools.Host.
 func (t *tool) InnerAgents() []agent.Agent { return []agent.Agent{t.agent} }

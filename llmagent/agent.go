@@ -19,21 +19,16 @@ import (
 type Agent struct {
 	name         string
 	description  string
-	global       string          // for this agent and all under it
 	prompt       string          // as given to New
 	instructions InstructionFunc // returns the prompt unless an option says otherwise
 	model        llm.Model
 	tools        []tools.Tool
 	byName       map[string]tools.Tool
-	edges        []agent.Edge
+	properties   agent.Properties
 	index        map[string]agent.Agent // of the subtree
 	children     []agent.Agent
-	policy       agent.TransferPolicy
-	returns      agent.ReturnPolicy
 	wording      wording // of transfers, by options
 	form         transfer.Form
-	routes       []agent.Route
-	guards       []agent.Guard
 	settings     llm.Settings
 	history      view.Policy
 	parallel     int
@@ -63,23 +58,27 @@ func WithTools(t ...tools.Tool) Option { return func(a *Agent) { a.tools = appen
 // WithSubAgents gives the agent children. Wrap one in agent.Via to put options
 // on the edge to it.
 func WithSubAgents(children ...agent.Agent) Option {
-	return func(a *Agent) { a.edges = append(a.edges, agent.EdgesOf(children)...) }
+	return func(a *Agent) { a.properties.Edges = append(a.properties.Edges, agent.EdgesOf(children)...) }
 }
 
 // WithTransferPolicy allows transfers to the parent and to peers.
-func WithTransferPolicy(p agent.TransferPolicy) Option { return func(a *Agent) { a.policy = p } }
+func WithTransferPolicy(p agent.TransferPolicy) Option {
+	return func(a *Agent) { a.properties.Policy = p }
+}
 
 // WithReturn says who answers the next message after this agent has answered.
-func WithReturn(p agent.ReturnPolicy) Option { return func(a *Agent) { a.returns = p } }
+func WithReturn(p agent.ReturnPolicy) Option {
+	return func(a *Agent) { a.properties.Return = p }
+}
 
 // WithRoutes gives the agent ways on that need no model: agent.OnStop.
 func WithRoutes(routes ...agent.Route) Option {
-	return func(a *Agent) { a.routes = append(a.routes, routes...) }
+	return func(a *Agent) { a.properties.Routes = append(a.properties.Routes, routes...) }
 }
 
 // WithGuards checks what comes to the agent and what it says.
 func WithGuards(guards ...agent.Guard) Option {
-	return func(a *Agent) { a.guards = append(a.guards, guards...) }
+	return func(a *Agent) { a.properties.Guards = append(a.properties.Guards, guards...) }
 }
 
 // WithInstructionFunc makes the system prompt a function of the invocation; the
@@ -93,7 +92,9 @@ func WithInstructionFunc(f InstructionFunc) Option { return func(a *Agent) { a.i
 // has computed of a prompt need not compute it again when the conversation moves. The
 // agents of a graph and those behind an agent tool are trees of their own, which it does
 // not reach.
-func WithGlobalInstruction(text string) Option { return func(a *Agent) { a.global = text } }
+func WithGlobalInstruction(text string) Option {
+	return func(a *Agent) { a.properties.GlobalInstruction = text }
+}
 
 // WithSettings tunes the generation: temperature, token limit, tool choice, stop
 // strings, response format.
@@ -129,7 +130,7 @@ func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, er
 		o(a)
 	}
 	errs = append(errs, a.shapeTransfers()...)
-	a.children = agent.AgentsOf(a.edges)
+	a.children = agent.AgentsOf(a.properties.Edges)
 	a.byName = make(map[string]tools.Tool, len(a.tools))
 	if err := agent.CheckName(name); err != nil {
 		errs = append(errs, err)
@@ -169,10 +170,14 @@ func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, er
 		default:
 			a.byName[n] = t
 		}
+		if h, ok := t.(tools.Host); ok {
+			a.properties.Inner = append(a.properties.Inner, h.InnerAgents()...)
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("agent %q: %w", name, err)
 	}
+	a.properties.TransferCall = a.transferCall
 	a.index = agent.Index(a)
 	return a, nil
 }
@@ -186,42 +191,17 @@ func (a *Agent) Description() string { return a.description }
 // SubAgents implements agent.Agent.
 func (a *Agent) SubAgents() []agent.Agent { return a.children }
 
-// Edges returns the ways to the children.
-func (a *Agent) Edges() []agent.Edge { return a.edges }
-
 // FindAgent implements agent.Agent.
 func (a *Agent) FindAgent(name string) agent.Agent { return a.index[name] }
 
-// TransferPolicy implements agent.Transferrer.
-func (a *Agent) TransferPolicy() agent.TransferPolicy { return a.policy }
-
-// Return implements agent.Returner.
-func (a *Agent) Return() agent.ReturnPolicy { return a.returns }
-
-// Routes implements agent.Routed.
-func (a *Agent) Routes() []agent.Route { return a.routes }
-
-// Guards implements agent.Guarded.
-func (a *Agent) Guards() []agent.Guard { return a.guards }
-
-// GlobalInstruction implements agent.GlobalInstructor.
-func (a *Agent) GlobalInstruction() string { return a.global }
+// Properties returns what the tree and the runner have to know of the agent.
+func (a *Agent) Properties() agent.Properties { return a.properties }
 
 // Model returns the agent's model.
 func (a *Agent) Model() llm.Model { return a.model }
 
 // Tools returns the agent's tools, the built-in transfer tool not among them.
 func (a *Agent) Tools() []tools.Tool { return a.tools }
-
-// InnerAgents implements agent.Host: the agents behind the agent's tools.
-func (a *Agent) InnerAgents() (inner []agent.Agent) {
-	for _, t := range a.tools {
-		if h, ok := t.(agent.Host); ok {
-			inner = append(inner, h.InnerAgents()...)
-		}
-	}
-	return inner
-}
 
 // Run implements agent.Agent: one model answer, or the tools of the last one.
 func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {

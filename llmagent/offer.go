@@ -43,7 +43,7 @@ func (a *Agent) offered(n *agent.Node, run view.Run) *offer {
 	if run.Limited || run.Decided {
 		return a.without(n, o, nil)
 	}
-	if from := transfer.Withheld(n, a.policy, run.Handed); from != nil {
+	if from := transfer.Withheld(n, a.properties.Policy, run.Handed); from != nil {
 		return a.without(n, o, from)
 	}
 	return o
@@ -70,9 +70,7 @@ func (a *Agent) newOffer(n *agent.Node, targets []*agent.Node) *offer {
 	hands, o.transfer = o.form.Offer(n, targets)
 	o.tools = append(o.tools, hands...)
 	for up := n; up != nil; up = up.Parent {
-		if g, ok := up.Agent.(agent.GlobalInstructor); ok {
-			o.global = paragraphs(g.GlobalInstruction(), o.global)
-		}
+		o.global = paragraphs(up.Properties.GlobalInstruction, o.global)
 	}
 	o.system = paragraphs(paragraphs(o.global, o.prompt), o.transfer)
 	return o

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
@@ -64,7 +65,7 @@ func (a *Agent) runTools(ctx context.Context, inv *agent.Invocation, run view.Ru
 
 // together is the time within which results count as being there at once. It is shorter
 // than that of the agents of a workflow: what is inside has settled when they do.
-const together = agent.Settle / 2
+const together = workflow.Settle / 2
 
 // execute runs tools and yields their results. What is there at the same time, which is
 // within a short time, is yielded in the order of the calls, so that the order of the

@@ -100,8 +100,8 @@ func (a *Agent) transferTo(n *agent.Node, name string) (target string, ok bool) 
 	return a.place(n).form.Called(n, name)
 }
 
-// TransferCall implements agent.TransferCaller.
-func (a *Agent) TransferCall(n *agent.Node, input json.RawMessage) (name string, arguments json.RawMessage) {
+// transferCall is agent.Properties.TransferCall.
+func (a *Agent) transferCall(n *agent.Node, input json.RawMessage) (name string, arguments json.RawMessage) {
 	if name, arguments = a.place(n).form.Call(input); a.owns(name) {
 		return agent.TransferTool, input
 	}

@@ -40,7 +40,7 @@ type Budgets struct {
 	// Agents bounds what single agents use in a session, by name. The agent of a
 	// graph's node has two: the node's id, and its own, by which all nodes that it
 	// stands in count together. Nodes of one id in several graphs count together as
-	// well. A name that no agent of the tree has, nor one that an agent.Host of the tree
+	// well. A name that no agent of the tree has, nor one that is inside an agent of the tree
 	// tells of, is an error of [New].
 	Agents map[string]Budget
 }

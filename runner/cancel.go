@@ -184,7 +184,7 @@ func (t *turn) hosted(r session.Remote) (agents []placed) {
 // ask asks an agent to give up what it has waiting elsewhere, and returns what is to be
 // recorded of that.
 func (t *turn) ask(n *agent.Node, params agent.InvocationParams) (data []event.Data, failed error) {
-	c, ok := n.Agent.(agent.Canceler)
+	c, ok := agent.As[agent.Canceler](n.Agent)
 	if !ok {
 		return nil, nil
 	}

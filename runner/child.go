@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
@@ -18,7 +19,7 @@ type child struct {
 	lane
 	scoped   scopeSession
 	group    *group
-	spec     *agent.Child
+	spec     *workflow.Child
 	number   int            // of those of the group
 	call     int            // more than 0 if it is the voice of a tool: the call's place in the answer
 	at       int            // in live

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/event"
 )
 
@@ -37,7 +38,7 @@ type group struct {
 	count   int            // of all children
 	events  []*event.Event // of a write that is put together
 	pending []*event.Event // ends that are not stored yet
-	ended   []agent.Ended
+	ended   []workflow.Ended
 	timer   *time.Timer
 
 	mu     sync.Mutex // guards what follows
@@ -51,14 +52,14 @@ type group struct {
 }
 
 // Group implements agent.Runtime.
-func (l *lane) Group(ctx context.Context, inv *agent.Invocation, settle time.Duration) agent.Group {
+func (l *lane) Group(ctx context.Context, inv *agent.Invocation, settle time.Duration) workflow.Group {
 	g := &group{l: l, run: inv.RunID(), turn: inv.TurnID(), parent: ctx, settle: settle, guards: l.inside(), wake: make(chan struct{}, 1)}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)
 	return g
 }
 
-// Start implements agent.Group.
-func (g *group) Start(children ...*agent.Child) error {
+// Start implements workflow.Group.
+func (g *group) Start(children ...*workflow.Child) error {
 	g.begun = g.begun[:0]
 	g.events, g.pending = append(g.events[:0], g.pending...), g.pending[:0]
 	for _, spec := range children {
@@ -121,8 +122,8 @@ func (g *group) store(events []*event.Event) error {
 	return nil
 }
 
-// Next implements agent.Group.
-func (g *group) Next(wait time.Duration) ([]agent.Ended, error) {
+// Next implements workflow.Group.
+func (g *group) Next(wait time.Duration) ([]workflow.Ended, error) {
 	if err := g.flush(); err != nil {
 		return nil, err
 	}
@@ -195,7 +196,7 @@ const maxYields = 32
 
 // runAlone runs the only child on the workflow's goroutine, which has nothing else to
 // do.
-func (g *group) runAlone(c *child) ([]agent.Ended, error) {
+func (g *group) runAlone(c *child) ([]workflow.Ended, error) {
 	c.alone = true
 	c.err, c.done = c.lane.run(), true
 	c.unbound()
@@ -292,7 +293,7 @@ func (g *group) over(c *child) error {
 	g.pending = append(g.pending, c.closing...)
 	closing := c.closing[len(c.closing)-1]
 	end := closing.Data.(*event.HarnessEnd)
-	ended := agent.Ended{Child: c.spec, RunID: closing.RunID, Reason: end.FinishReason, Output: end.Output, Err: c.err}
+	ended := workflow.Ended{Child: c.spec, RunID: closing.RunID, Reason: end.FinishReason, Output: end.Output, Err: c.err}
 	for _, e := range c.closing {
 		if f, ok := e.Data.(*event.Failure); ok && e.RunID == closing.RunID {
 			ended.Code, ended.Message = f.Code, f.Message
@@ -319,11 +320,11 @@ func (g *group) drain(cause error) {
 	g.alone = nil // it never began to run
 }
 
-// Stop implements agent.Group.
-func (g *group) Stop() []*agent.Child {
+// Stop implements workflow.Group.
+func (g *group) Stop() []*workflow.Child {
 	g.drain(errStopped)
 	slices.SortFunc(g.live, func(a, b *child) int { return a.number - b.number })
-	children := make([]*agent.Child, len(g.live))
+	children := make([]*workflow.Child, len(g.live))
 	for i, c := range g.live {
 		children[i] = c.spec
 		g.pending = append(g.pending, c.unheard()...)
@@ -337,14 +338,14 @@ func (g *group) Stop() []*agent.Child {
 	return children
 }
 
-// Add implements agent.Group.
+// Add implements workflow.Group.
 func (g *group) Add(events ...*event.Event) {
 	for _, e := range events {
 		g.pending = append(g.pending, g.l.stamp(g.l.current, e))
 	}
 }
 
-// Close implements agent.Group.
+// Close implements workflow.Group.
 func (g *group) Close() {
 	g.drain(cmp.Or(context.Cause(g.ctx), context.Canceled)) // also what a tool has left behind
 	g.live = nil

@@ -95,7 +95,7 @@ func (c *inCharge) responsible() *agent.Node {
 // returned follows the agents' return policies up the tree.
 func returned(n *agent.Node) *agent.Node {
 	for n.Parent != nil {
-		if a, ok := n.Agent.(agent.Returner); !ok || a.Return() != agent.ReturnToParent {
+		if n.Properties.Return != agent.ReturnToParent {
 			break
 		}
 		n = n.Parent

@@ -306,7 +306,7 @@ func (l *lane) take(e *event.Event, err error) bool {
 // isReady asks the target whether it can start, and remembers that it can: a
 // target that was promised to a model must not be asked again before the commit.
 func (l *lane) isReady(ctx context.Context, to string) error {
-	if a, ok := l.tree.Node(to).Agent.(agent.Readier); ok {
+	if a, ok := agent.As[agent.Readier](l.tree.Node(to).Agent); ok {
 		if err := a.Ready(ctx); err != nil {
 			return fmt.Errorf("%w: %s: %w", agent.ErrTargetNotReady, to, err)
 		}

@@ -294,11 +294,7 @@ func (r *Runner) active(f *session.Fold) (n *agent.Node, gone bool) {
 	if n = r.tree.Node(name); n == nil {
 		return r.tree.Root(), true
 	}
-	for n.Parent != nil {
-		a, ok := n.Agent.(agent.Returner)
-		if !ok || a.Return() != agent.ReturnToParent {
-			break
-		}
+	for n.Parent != nil && n.Properties.Return == agent.ReturnToParent {
 		n = n.Parent
 	}
 	return n, false

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -20,6 +21,10 @@ type Tool interface {
 	// what the model reads.
 	Call(ctx Context, input json.RawMessage) (any, error)
 }
+
+// Host is implemented by tools that run agents in scopes of their own. A runner knows by
+// it which agents there are besides those to which the conversation can be handed.
+type Host interface{ InnerAgents() []agent.Agent }
 
 // Info describes a tool to the model and to those who run it.
 type Info struct {

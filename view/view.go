@@ -24,7 +24,6 @@ type View struct {
 	scope      string
 	policy     Policy
 	showReason bool
-	caller     agent.TransferCaller // nil: transfers are on the wire as in the log
 
 	applies func(*event.Event, error) bool // the method apply, bound once
 	failed  error                          // of the events that are being applied
@@ -81,7 +80,6 @@ type Call struct {
 // New returns the empty view of an agent in its place, for one scope.
 func New(n *agent.Node, own Policy, scope string) *View {
 	v := &View{agent: n.Agent.Name(), node: n, scope: scope, policy: For(n, own), showReason: n.Edge.ShowReason}
-	v.caller, _ = n.Agent.(agent.TransferCaller)
 	v.shown.init()
 	return v
 }
@@ -377,8 +375,8 @@ func (v *View) addNative(a *answer) {
 	for i := range a.calls {
 		if c := &a.calls[i]; !c.hidden {
 			input := p.redactJSON(c.Input)
-			if c.wire = c.Name; c.Name == agent.TransferTool && v.caller != nil {
-				c.wire, input = v.caller.TransferCall(v.node, input)
+			if c.wire = c.Name; c.Name == agent.TransferTool && v.node.Properties.TransferCall != nil {
+				c.wire, input = v.node.Properties.TransferCall(v.node, input)
 			}
 			parts = append(parts, llm.ToolCall{ID: c.ID, Name: c.wire, Arguments: string(input)})
 		}

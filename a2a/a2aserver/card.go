@@ -102,7 +102,7 @@ func reachable(tree *agent.Tree) []*agent.Node {
 	seen := map[*agent.Node]bool{tree.Root(): true}
 	for next := []*agent.Node{tree.Root()}; len(next) > 0; next = next[1:] {
 		n := next[0]
-		if _, ok := n.Agent.(agent.Workflow); ok {
+		if n.Properties.Workflow {
 			continue // it conducts its children and hands nothing to them
 		}
 		ways := slices.Clone(n.Targets())

@@ -46,7 +46,7 @@ func node(t testing.TB, name, description string, opts ...agent.Option) agent.Ag
 // conductor is a workflow: its children work in it, and it hands nothing on.
 type conductor struct{ agent.Agent }
 
-func (*conductor) Workflow() {}
+func (*conductor) Properties() agent.Properties { return agent.Properties{Workflow: true} }
 
 func treeOf(t testing.TB, root agent.Agent) *agent.Tree {
 	tree, err := agent.NewTree(root)

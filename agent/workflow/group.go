@@ -1,10 +1,12 @@
-package agent
+package workflow
 
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 )
 
@@ -13,7 +15,7 @@ import (
 type Child struct {
 	// Tree is the agent with all below it. Its root may be [Named], so that events
 	// carry the name that the agent has in the workflow.
-	Tree *Tree
+	Tree *agent.Tree
 	// Ref is what the run's events give as agentId; "" is the root's name.
 	Ref string
 	// Key tells the scope from the others of the workflow's run: see [event.ChildScope].
@@ -56,6 +58,23 @@ type Ended struct {
 // unless it says otherwise. Tools of one answer have half of it.
 const Settle = time.Millisecond
 
+// Runtime is a runner that runs workflows.
+type Runtime interface {
+	// Group makes what a workflow runs its children by: see [NewGroup].
+	Group(ctx context.Context, inv *agent.Invocation, settle time.Duration) Group
+}
+
+// NewGroup returns what the workflow runs its children by. Settle is the time within
+// which what several children do counts as simultaneous. The error says that whoever runs
+// the agent runs no workflows.
+func NewGroup(ctx context.Context, inv *agent.Invocation, settle time.Duration) (Group, error) {
+	r, ok := inv.Runtime().(Runtime)
+	if !ok {
+		return nil, fmt.Errorf("agent %s is a workflow, and what runs it (%T) runs none", inv.Agent().Name(), inv.Runtime())
+	}
+	return r.Group(ctx, inv, settle), nil
+}
+
 // Group runs children of a workflow side by side. It is for the goroutine of the
 // workflow's step only, which yields nothing while it is in use.
 //
@@ -79,114 +98,4 @@ type Group interface {
 	// Close leaves what is not stored yet to the workflow's next write. Children that
 	// still run are cancelled, and waited for, but not recorded. It must be called.
 	Close()
-}
-
-// Named returns the agent under another name, for a workflow in which it has one: any
-// text, because nobody transfers to it. All else is the agent's own, the options that
-// [Via] has put around it included. Other interfaces than those of this package are not
-// kept.
-func Named(a Agent, name string) Agent {
-	if e, ok := a.(*edgeAgent); ok {
-		edge := e.edge
-		edge.To = Named(e.Agent, name)
-		return &edgeAgent{Agent: edge.To, edge: edge}
-	}
-	n := &named{Agent: a, name: name}
-	if _, ok := a.(Workflow); ok {
-		return &namedWorkflow{n}
-	}
-	return n
-}
-
-type named struct {
-	Agent
-	name string
-}
-
-func isNamed(a Agent) bool {
-	switch a.(type) {
-	case *named, *namedWorkflow:
-		return true
-	}
-	return false
-}
-
-type namedWorkflow struct{ *named }
-
-func (*namedWorkflow) Workflow() {}
-
-func (n *named) Name() string  { return n.name }
-func (n *named) Edges() []Edge { return edgesOf(n.Agent) }
-
-func (n *named) FindAgent(name string) Agent {
-	if name == n.name {
-		return n
-	}
-	if found := n.Agent.FindAgent(name); found != n.Agent {
-		return found
-	}
-	return nil
-}
-
-func (n *named) TransferPolicy() (p TransferPolicy) {
-	if a, ok := n.Agent.(Transferrer); ok {
-		p = a.TransferPolicy()
-	}
-	return p
-}
-
-func (n *named) Return() (p ReturnPolicy) {
-	if a, ok := n.Agent.(Returner); ok {
-		p = a.Return()
-	}
-	return p
-}
-
-func (n *named) Routes() (routes []Route) {
-	if a, ok := n.Agent.(Routed); ok {
-		routes = a.Routes()
-	}
-	return routes
-}
-
-func (n *named) Guards() (guards []Guard) {
-	if a, ok := n.Agent.(Guarded); ok {
-		guards = a.Guards()
-	}
-	return guards
-}
-
-func (n *named) Ready(ctx context.Context) error {
-	if a, ok := n.Agent.(Readier); ok {
-		return a.Ready(ctx)
-	}
-	return nil
-}
-
-func (n *named) Cancel(ctx context.Context, inv *Invocation) (data []event.Data, err error) {
-	if a, ok := n.Agent.(Canceler); ok {
-		data, err = a.Cancel(ctx, inv)
-	}
-	return data, err
-}
-
-func (n *named) CheckNode(node *Node) (problems []string) {
-	if a, ok := n.Agent.(Checker); ok {
-		problems = a.CheckNode(node)
-	}
-	return problems
-}
-
-func (n *named) GlobalInstruction() string {
-	if a, ok := n.Agent.(GlobalInstructor); ok {
-		return a.GlobalInstruction()
-	}
-	return ""
-}
-
-func (n *named) TransferCall(at *Node, input json.RawMessage) (name string, arguments json.RawMessage) {
-	if a, ok := n.Agent.(TransferCaller); ok {
-		return a.TransferCall(at, input)
-	}
-	return TransferTool, input
 }

@@ -1,0 +1,92 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/agentarbor/arbor/event"
+)
+
+// Properties are what the tree, the runner, and the models of other agents have to know
+// of an agent besides its methods. The zero value is that of an agent with nothing to
+// tell. An agent that has something implements
+//
+//	Properties() agent.Properties
+//
+// and returns the same each time: it is asked once for each tree. An agent that wraps
+// another one returns that one's, from [PropertiesOf], with what it changes.
+type Properties struct {
+	// Edges are the ways to the sub-agents with the options that lie on them; nil
+	// stands for those of SubAgents.
+	Edges []Edge
+	// Inner are the agents that this one runs in scopes of their own, as a graph does
+	// its nodes, so that budgets can be set for them.
+	Inner []Agent
+	// Policy says where the agent may transfer to.
+	Policy TransferPolicy
+	// Return says who answers after the agent if the conversation was handed to it.
+	Return ReturnPolicy
+	// Routes are ways on that need no model, besides those on the edges.
+	Routes []Route
+	// Guards check what comes to the agent and what it says.
+	Guards []Guard
+	// Workflow says that the agent only runs others, as a sequence or a graph does: its
+	// children cannot transfer to it, nor to each other.
+	Workflow bool
+	// AnyName says that the name is a label in a workflow, which no model is shown: it
+	// may be any text.
+	AnyName bool
+	// GlobalInstruction is told to the models of all agents under this one, and its own.
+	GlobalInstruction string
+	// TransferCall returns a transfer as the agent's model calls for it at its place: the
+	// name of the tool, and the arguments for that, made of those in the log, where the
+	// tool is always [TransferTool]. Nil is for an agent whose model uses that as well.
+	TransferCall func(at *Node, input json.RawMessage) (name string, arguments json.RawMessage)
+}
+
+// PropertiesOf returns the properties of an agent, or of the one that it wraps.
+func PropertiesOf(a Agent) Properties {
+	if p, ok := As[interface{ Properties() Properties }](a); ok {
+		return p.Properties()
+	}
+	return Properties{}
+}
+
+// As returns the agent as a T, or the nearest of those that it wraps which is one, and
+// whether there is such. An agent that wraps another one implements Unwrap() Agent; so
+// it keeps what the other one can do, such as being a [Readier].
+func As[T any](a Agent) (found T, ok bool) {
+	for ; a != nil; a = unwrap(a) {
+		if found, ok = a.(T); ok {
+			return found, true
+		}
+	}
+	return found, false
+}
+
+func unwrap(a Agent) Agent {
+	if w, ok := a.(interface{ Unwrap() Agent }); ok {
+		return w.Unwrap()
+	}
+	return nil
+}
+
+// Readier is implemented by agents that may be unable to start, such as remote
+// ones. Ready is asked before a transfer to the agent is committed; an error
+// keeps the conversation where it is.
+type Readier interface {
+	Ready(ctx context.Context) error
+}
+
+// Canceler is implemented by agents that may leave something waiting elsewhere when
+// their run ends, such as a remote task that asked for input. Cancel is asked when the
+// turn is given up; it returns what is to be recorded of that, nothing if nothing
+// waits. It runs while nobody else uses the session.
+type Canceler interface {
+	Cancel(ctx context.Context, inv *Invocation) ([]event.Data, error)
+}
+
+// Checker is implemented by agents that can only be checked in their place, for
+// example against the names of the agents they may transfer to. CheckNode returns
+// what is wrong.
+type Checker interface{ CheckNode(n *Node) []string }
