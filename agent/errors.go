@@ -39,8 +39,8 @@ var (
 	ErrOutputTruncated = errors.New("model output truncated")
 	// ErrEmptyAnswer: a model's answer had neither words nor calls, twice.
 	ErrEmptyAnswer = errors.New("empty answer")
-	// ErrRepeatedCall: a model made the same call three times in one run, though it
-	// was told each time what is wrong with it.
+	// ErrRepeatedCall: a model made the same call three times in one run, though the
+	// answer to each said what is wrong with it.
 	ErrRepeatedCall = errors.New("the same invalid call again")
 	// ErrSuspended is the cause to cancel a turn's context with when the turn is to be
 	// resumed, by a process that takes the place of this one: what agents have under way

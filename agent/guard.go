@@ -26,7 +26,7 @@ type Guard struct {
 	In func(ctx context.Context, inv *Invocation, in Ingress) error
 	// Out checks each text of the agent, each summary made for it, and the output that
 	// it finishes with if that is something else, before it is stored. With streaming,
-	// the consumer has seen its deltas by then, and is told to drop them.
+	// the consumer has seen its deltas by then, and a discard takes them back.
 	Out func(ctx context.Context, inv *Invocation, text string) error
 }
 
@@ -73,7 +73,7 @@ func (e *TripwireError) Error() string {
 	return fmt.Sprintf("the guard %q refused %s: %v", e.Guard, what, e.Err)
 }
 
-// Withheld is what a model may be told: the guard's own error may quote what the
+// Withheld is what a model may read: the guard's own error may quote what the
 // guard has refused.
 func (e *TripwireError) Withheld() string { return "withheld by the guard " + e.Guard }
 
@@ -86,7 +86,7 @@ func GuardedBy(guards ...Guard) EdgeOption {
 	return edgeOptionFunc(func(e *Edge) { e.Guards = append(e.Guards[:len(e.Guards):len(e.Guards)], guards...) })
 }
 
-// Guards returns the guards of an agent in its place: its own, then those of the
+// Guards returns the guards of an agent at its place in the tree: its own, then those of the
 // edge that leads to it. The slice is shared.
 func (n *Node) Guards() []Guard { return n.guards }
 

@@ -20,7 +20,7 @@ type TransferInput struct {
 // child, carry a value of T, a struct. The transfer tool shows the model its JSON schema, what does not fit
 // goes back to the model, and what fits is kept in the transfer event. The
 // target's model sees it if the edge has [ShowReason]; a function agent reads it
-// with [InputOf]. A T of which no schema can be made is a problem of the tree.
+// with [InputOf]. A T that has no JSON schema is a problem of the tree.
 func WithTransferInput[T any]() EdgeOption {
 	in := &TransferInput{}
 	in.Schema, in.err = schema.Of(reflect.TypeFor[T]())

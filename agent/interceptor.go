@@ -40,7 +40,7 @@ type (
 // TurnInfo says which turn runs.
 type TurnInfo struct {
 	Session SessionKey
-	// Message is what the user said; nil when an earlier turn is gone on with.
+	// Message is what the user said; nil when an earlier turn is resumed.
 	Message *llm.Message
 	// Root is the agent at the root of the tree.
 	Root string

@@ -78,8 +78,8 @@ type InvocationParams struct {
 	Metadata map[string]any
 	// Payload is what the transfer that started the run carried.
 	Payload json.RawMessage
-	// Since is a position in the log: behind it stands all that the run has stored, and
-	// the runs whose work it takes up.
+	// Since is a position in the log: all that the run has stored comes after it, and so
+	// do the runs whose work it continues.
 	Since int64
 	// Attempt counts how often the run's current step was begun, from 1; it is
 	// greater after a crash.
@@ -132,15 +132,15 @@ func (i *Invocation) Scope() string { return i.p.Scope }
 func (i *Invocation) Input() json.RawMessage { return i.p.Input }
 
 // Message is what the user said in this turn; empty in an inner scope, where
-// Input stands in its place.
+// there is Input instead.
 func (i *Invocation) Message() llm.Content { return i.p.Message }
 
 // Metadata is what the user event of this turn keeps beside the words, also in an inner
 // scope; nil if there is nothing. It is shared and must not be changed.
 func (i *Invocation) Metadata() map[string]any { return i.p.Metadata }
 
-// Since is the position in the log behind which all stands that this run has stored,
-// and the runs whose work it takes up after a pause or in a fork.
+// Since is a position in the log: all that this run has stored comes after it, and so do
+// the runs whose work it continues after a pause or in a fork.
 func (i *Invocation) Since() int64 { return i.p.Since }
 
 // Attempt counts the starts of this step, from 1.

@@ -17,7 +17,7 @@ import (
 // another one returns that one's, from [PropertiesOf], with what it changes.
 type Properties struct {
 	// Edges are the ways to the sub-agents with the options that lie on them; nil
-	// stands for those of SubAgents.
+	// means those of SubAgents, without options.
 	Edges []Edge
 	// Inner are the agents that this one runs in scopes of their own, as a graph does
 	// its nodes, so that budgets can be set for them.
@@ -36,7 +36,7 @@ type Properties struct {
 	// AnyName says that the name is a label in a workflow, which no model is shown: it
 	// may be any text.
 	AnyName bool
-	// GlobalInstruction is told to the models of all agents under this one, and its own.
+	// GlobalInstruction begins the instructions of the models of all agents under this one, and its own.
 	GlobalInstruction string
 	// TransferCall returns a transfer as the agent's model calls for it at its place: the
 	// name of the tool, and the arguments for that, made of those in the log, where the

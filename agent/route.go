@@ -51,7 +51,7 @@ func When(c Condition) EdgeOption {
 	return edgeOptionFunc(func(e *Edge) { e.When = c })
 }
 
-// NodeRoute is a route of an agent in its place.
+// NodeRoute is a route of an agent at its place in a tree.
 type NodeRoute struct {
 	To   *Node
 	When Condition // nil: always

@@ -15,7 +15,7 @@ type Tree struct {
 	byName map[string]*Node
 }
 
-// Node is an agent in its place.
+// Node is an agent at its place in a tree.
 type Node struct {
 	Agent  Agent
 	Path   string // names from the root, joined by "/"
@@ -67,7 +67,7 @@ func (n *Node) findTargets() {
 // Problem is one thing that is wrong with a tree.
 type Problem struct {
 	Agent   string // the agent it is about
-	Path    string // where it stands
+	Path    string // its place in the tree
 	Message string
 }
 

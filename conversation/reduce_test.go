@@ -264,6 +264,6 @@ func TestDeepEvents(t *testing.T) {
 		require.Equal(t, want, g.Len(), "%d levels", levels)
 		requireSound(t, g)
 	}
-	g := New().Reduce(event.Stored(7, []byte(`{"seq":7,"id":"t","runId":"r","type":"text","content":`)))
+	g := New().Reduce(event.Decode(7, []byte(`{"seq":7,"id":"t","runId":"r","type":"text","content":`)))
 	require.Zero(t, g.Len())
 }

@@ -52,9 +52,9 @@ func isCompact(raw json.RawMessage) bool {
 	return utf8.Valid(raw)
 }
 
-// Compact returns JSON as it is stored: without spaces outside strings, and valid UTF-8.
+// CompactJSON returns JSON as it is stored: without spaces outside strings, and valid UTF-8.
 // What is no JSON is returned as it is; a store will refuse it.
-func Compact(raw json.RawMessage) json.RawMessage {
+func CompactJSON(raw json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	if isCompact(raw) || json.Compact(&b, bytes.ToValidUTF8(raw, []byte("\uFFFD"))) != nil {
 		return raw
@@ -73,5 +73,5 @@ func jsonValue(v any) any {
 			return v
 		}
 	}
-	return StoredValue(EncodeJSON(v))
+	return DecodeValue(EncodeJSON(v))
 }

@@ -212,12 +212,12 @@ func FuzzEventCodec(f *testing.F) {
 		f.Add([]byte(`{"seq":1,"id":` + odd + `,"type":"tool_result","output":` + odd + `}`))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		stored := event.Stored(7, data)
+		stored := event.Decode(7, data)
 		require.EqualValues(t, 7, stored.Seq)
 		require.False(t, stored.Partial)
 		kept, err := stored.MarshalJSON()
 		require.NoError(t, err, "what was loaded can be written")
-		require.Equal(t, stored.Type(), event.Stored(7, kept).Type())
+		require.Equal(t, stored.Type(), event.Decode(7, kept).Type())
 		_, deep := event.Bound(stored.Data)
 		require.Nil(t, deep)
 		var first event.Event

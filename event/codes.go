@@ -11,26 +11,26 @@ const (
 
 // The codes of notices that something depends on.
 const (
-	// NoticeTransferLimit stands beside a transfer which was answered "limit reached".
+	// NoticeTransferLimit comes with a transfer which was answered "limit reached".
 	NoticeTransferLimit = "transfer_limit"
-	// NoticeTransferRefused stands in front of a transfer of the type TransferTypeRefused.
+	// NoticeTransferRefused comes before a transfer of the type TransferTypeRefused.
 	NoticeTransferRefused = "transfer_refused"
 	// NoticeDecided, NoticeUndecided and NoticeAsksUser say what came of the question who
 	// answers, which is asked at the beginning of a run: the agent itself does, and is
 	// offered no transfer; it is open, and the agent goes on as if nothing had been asked;
 	// or the user is asked whom they mean. Where another agent answers there is a transfer
-	// in its place.
+	// instead.
 	NoticeDecided   = "decided"
 	NoticeUndecided = "undecided"
 	NoticeAsksUser  = "asks_user"
-	// NoticeForked stands beside the start of a run that takes up, in a fork, what a run of
-	// the shared past had left open. That run goes on in the other session alone, so that
+	// NoticeForked comes with the start of a run that continues, in a fork, what a run of
+	// the shared past had left open. That run continues in the other session alone, so that
 	// no run has two ends.
 	NoticeForked = "forked"
-	// NoticeResumed says that a run which was cut off is gone on with, where a budget of
-	// time must know.
+	// NoticeResumed says that a run which was cut off continues, where a budget of time must
+	// know.
 	NoticeResumed = "resumed"
-	// NoticeTooDeep stands beside an event whose JSON was deeper than [MaxDepth] and is
+	// NoticeTooDeep comes with an event whose JSON was deeper than [MaxDepth] and is
 	// kept as a string.
 	NoticeTooDeep = "too_deep"
 )

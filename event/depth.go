@@ -46,8 +46,7 @@ func Deeper(raw []byte, limit int) bool {
 	return false
 }
 
-// valueTooDeep is TooDeep for the JSON form of a value, of which left levels are
-// left.
+// valueTooDeep reports whether the JSON form of a value has more than left levels.
 func valueTooDeep(v any, left int) bool {
 	switch v := v.(type) {
 	case nil, bool, string, float64, int, int64, json.Number:
@@ -66,7 +65,7 @@ func valueTooDeep(v any, left int) bool {
 }
 
 // Bound returns a payload none of whose JSON is deeper than [MaxDepth]: deeper JSON
-// becomes a string that holds its text, and where an object has to stand, {"raw":
+// becomes a string that holds its text, and where an object is needed, {"raw":
 // text}. The notice says so; it is nil if nothing was too deep, and then the payload
 // is the one given, which is never changed.
 func Bound(data Data) (Data, *Notice) {
@@ -94,13 +93,13 @@ func BoundAll(events []*Event) []*Event {
 			out, changed = append(make([]*Event, 0, len(events)+1), events[:i]...), true
 		}
 		e.Data = data
-		told := &Event{TurnID: e.TurnID, RunID: e.RunID, Scope: e.Scope, Agent: e.Agent, Path: e.Path, Data: notice}
+		said := &Event{TurnID: e.TurnID, RunID: e.RunID, Scope: e.Scope, Agent: e.Agent, Path: e.Path, Data: notice}
 		if _, ends := data.(*HarnessEnd); ends {
-			told.More = true
-			out = append(out, told, e)
+			said.More = true
+			out = append(out, said, e)
 		} else {
-			told.More, e.More = e.More, true
-			out = append(out, e, told)
+			said.More, e.More = e.More, true
+			out = append(out, e, said)
 		}
 	}
 	return out

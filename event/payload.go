@@ -92,7 +92,7 @@ type (
 		Content  llm.Content    `json:"content"`
 		Metadata map[string]any `json:"metadata,omitempty"`
 	}
-	// HarnessStart opens a run. Input stands in for the user in an inner scope.
+	// HarnessStart opens a run. Input is what an inner scope has instead of the user's words.
 	HarnessStart struct {
 		AgentID string          `json:"agentId"`
 		Input   json.RawMessage `json:"input,omitempty"`
@@ -106,7 +106,7 @@ type (
 		Content string `json:"content"`
 	}
 	// ToolCall is a model's call. Input is always a JSON object; arguments that
-	// were none stand in it as {"raw": "…"}.
+	// were none are kept as {"raw": "…"}.
 	ToolCall struct {
 		Name  string          `json:"name"`
 		Input json.RawMessage `json:"input"`
@@ -174,7 +174,7 @@ type (
 		URL       string  `json:"url,omitempty"`
 		Usage     []Usage `json:"usage,omitempty"`
 	}
-	// Compaction is the summary that stands for all events up to UpTo in the
+	// Compaction is the summary that replaces all events up to UpTo in the
 	// view of the event's agent.
 	Compaction struct {
 		UpTo    int64  `json:"upTo"`

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TypeUnreadable is the type of an [Unknown] event that stands for a stored one whose
+// TypeUnreadable is the type of an [Unknown] event in place of a stored one whose
 // bytes are damaged, or were written by a version that let JSON be nested deeper than
 // it can be read. Its payload is a [Damage].
 const TypeUnreadable = "unreadable"
@@ -29,12 +29,12 @@ const (
 	maxDamagedReason = 500
 )
 
-// Stored returns the event that a store holds at a position, from its JSON. It never
+// Decode returns the event that a store holds at a position, from its JSON. It never
 // fails, so that one damaged entry costs no more than itself: an event that cannot
 // be read, or says that it is another one, is an [Unknown] of [TypeUnreadable] with
-// the position's seq, and with as much of its envelope as stands before the damage. JSON
+// the position's seq, and with as much of its envelope as precedes the damage. JSON
 // deeper than [MaxDepth], which earlier versions stored, is a string, as by [Bound].
-func Stored(seq int64, data []byte) *Event {
+func Decode(seq int64, data []byte) *Event {
 	e := new(Event)
 	err := e.UnmarshalJSON(data)
 	switch {
@@ -50,9 +50,9 @@ func Stored(seq int64, data []byte) *Event {
 	return unreadable(seq, data, err)
 }
 
-// StoredValue returns a value of the state that sessions share, from the JSON that a
+// DecodeValue returns a value of the state that sessions share, from the JSON that a
 // store holds. What cannot be read, and what is [TooDeep], is a string of its text.
-func StoredValue(data []byte) any {
+func DecodeValue(data []byte) any {
 	var value any
 	if TooDeep(data) || json.Unmarshal(data, &value) != nil {
 		return clip(string(data), len(data))

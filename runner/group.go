@@ -38,7 +38,7 @@ type group struct {
 	count   int            // of all children
 	events  []*event.Event // of a write that is put together
 	pending []*event.Event // ends that are not stored yet
-	ended   []workflow.Ended
+	ended   []workflow.Result
 	timer   *time.Timer
 
 	mu     sync.Mutex // guards what follows
@@ -123,7 +123,7 @@ func (g *group) store(events []*event.Event) error {
 }
 
 // Next implements workflow.Group.
-func (g *group) Next(wait time.Duration) ([]workflow.Ended, error) {
+func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 	if err := g.flush(); err != nil {
 		return nil, err
 	}
@@ -196,7 +196,7 @@ const maxYields = 32
 
 // runAlone runs the only child on the workflow's goroutine, which has nothing else to
 // do.
-func (g *group) runAlone(c *child) ([]workflow.Ended, error) {
+func (g *group) runAlone(c *child) ([]workflow.Result, error) {
 	c.alone = true
 	c.err, c.done = c.lane.run(), true
 	c.unbound()
@@ -293,7 +293,7 @@ func (g *group) over(c *child) error {
 	g.pending = append(g.pending, c.closing...)
 	closing := c.closing[len(c.closing)-1]
 	end := closing.Data.(*event.HarnessEnd)
-	ended := workflow.Ended{Child: c.spec, RunID: closing.RunID, Reason: end.FinishReason, Output: end.Output, Err: c.err}
+	ended := workflow.Result{Child: c.spec, RunID: closing.RunID, Reason: end.FinishReason, Output: end.Output, Err: c.err}
 	for _, e := range c.closing {
 		if f, ok := e.Data.(*event.Failure); ok && e.RunID == closing.RunID {
 			ended.Code, ended.Message = f.Code, f.Message

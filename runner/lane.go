@@ -244,7 +244,7 @@ func (l *lane) take(e *event.Event, err error) bool {
 		case !json.Valid(d.Output):
 			l.err = errors.New("the agent gave an output that is no JSON")
 		default: // whoever runs it sees what a store gives back
-			l.out.finish.Output = event.Compact(d.Output)
+			l.out.finish.Output = event.CompactJSON(d.Output)
 		}
 		if l.err == nil && !l.releasedOutput(l.out.finish.Output) {
 			l.err = l.tripped

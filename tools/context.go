@@ -102,7 +102,7 @@ func (c Context) Set(key string, value any) {
 	raw := event.EncodeJSON(value)
 	var plain any = raw // until it is stored, where a notice tells that it is text
 	if !event.TooDeep(raw) {
-		plain = event.StoredValue(raw)
+		plain = event.DecodeValue(raw)
 	}
 	c.call.mu.Lock()
 	defer c.call.mu.Unlock()

@@ -27,11 +27,11 @@ type Child struct {
 	Cause string
 	// Input is what the child gets: any JSON value.
 	Input json.RawMessage
-	// Resume goes on with the scope's open run, which was cut off, instead of opening
-	// the scope.
+	// Resume continues the scope's open run, which was cut off, instead of opening the
+	// scope.
 	Resume bool
-	// Scope is the scope to go on with; "" is the one that Key names. It is another one
-	// if a run goes on with the work of one before it.
+	// Scope is the scope to continue in; "" is the one that Key names. It is another one
+	// if a run continues the work of one before it.
 	Scope string
 	// Timeout bounds the run; 0 is no bound besides those of the turn.
 	Timeout time.Duration
@@ -39,8 +39,8 @@ type Child struct {
 	Data any
 }
 
-// Ended is how the run of a child ended.
-type Ended struct {
+// Result is how the run of a child ended.
+type Result struct {
 	Child *Child
 	RunID string
 	// Reason is how: FinishReasonStop, or why there is no output.
@@ -89,7 +89,7 @@ type Group interface {
 	// Next waits until children have ended and returns them; the slice is valid until
 	// the next call. It returns none when the time given is over, 0 for no bound, or
 	// when none runs. An error is no child's: the turn cannot go on.
-	Next(wait time.Duration) ([]Ended, error)
+	Next(wait time.Duration) ([]Result, error)
 	// Add stores events of the workflow's own run with the next write.
 	Add(events ...*event.Event)
 	// Stop cancels the children that run, waits for them, and returns them in the order

@@ -219,7 +219,7 @@ func FuzzChecker(f *testing.F) {
 // TestUnreadable: behind an event that cannot be read, what follows says little.
 func TestUnreadable(t *testing.T) {
 	log := events(t, whole)
-	log[0] = event.Stored(1, []byte(`{"type":"user"`))
+	log[0] = event.Decode(1, []byte(`{"type":"user"`))
 	found, err := integrity.Check(seq(log, nil))
 	require.NoError(t, err)
 	require.Len(t, found, 1)

@@ -221,7 +221,7 @@ func fillPage(ctx context.Context, tx *sql.Tx, row, after int64) (page []*event.
 		if err := rows.Scan(&seq, &stored); err != nil {
 			return nil, err
 		}
-		page = append(page, event.Stored(seq, []byte(stored)))
+		page = append(page, event.Decode(seq, []byte(stored)))
 	}
 	return page, rows.Err()
 }

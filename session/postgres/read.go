@@ -178,7 +178,7 @@ func (l *loading) take(seq int64, stored []byte) error {
 	if want := l.after + int64(len(l.page)) + 1; seq != want {
 		return fmt.Errorf("session %s: the log is damaged: event %d stands where %d should be", l.key, seq, want)
 	}
-	l.page = append(l.page, event.Stored(seq, stored))
+	l.page = append(l.page, event.Decode(seq, stored))
 	l.bytes += len(stored)
 	return nil
 }
@@ -214,7 +214,7 @@ func (s *Store) SharedState(ctx context.Context, key session.Key) (map[string]an
 		}
 		var name, stored []byte
 		_, err = pgx.ForEachRow(rows, []any{&name, &stored}, func() error {
-			out[string(name)] = event.StoredValue(stored)
+			out[string(name)] = event.DecodeValue(stored)
 			return nil
 		})
 		return err

@@ -164,7 +164,7 @@ func (s *Store) readPage(ctx context.Context, page []*event.Event, row, after, e
 			return nil, fmt.Errorf("the log is damaged: event %d stands where %d should be", seq, want)
 		}
 		size += len(text)
-		page = append(page, event.Stored(seq, text))
+		page = append(page, event.Decode(seq, text))
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func (s *Store) SharedState(ctx context.Context, key session.Key) (map[string]an
 		if err := rows.Scan(&name, &text); err != nil {
 			return err
 		}
-		out[name] = event.StoredValue(text)
+		out[name] = event.DecodeValue(text)
 		return nil
 	})
 	if err != nil {
