@@ -35,7 +35,7 @@
 // be a public address, at the moment in which it is dialed ([WithPrivateNetworks]).
 // Time, silence and size of answers are bounded, and so are cards and redirects.
 //
-// The package imports agent, llm and view, internal/dialguard, and of
+// The package imports agent, event, llm and view, internal/dialguard, and of
 // github.com/a2aproject/a2a-go the types and the clients that are built upon HTTP.
 // It never serves (package a2aserver does), never decides who runs, and never
 // follows a card to a token endpoint, a key or a webhook.

@@ -12,9 +12,9 @@
 // of the session's log. So it goes on after a crash where the log ends, and Results
 // reads from a log what became of a run.
 //
-// The package imports agent and, for the documents of kind Agent in a file, llmagent,
-// llm and tools; from internal, the expressions, schemas and readers of numbers. It
-// runs nothing itself: the runner does, behind workflow.Group. It reads no files besides
-// the one or the folder that it is given, and those that a graph of arbor/v1 names
-// there.
+// The package imports agent, agent/workflow, event and, for the documents of kind Agent in
+// a file, llmagent, llm and tools; from internal, the expressions, schemas and readers of
+// numbers. It runs nothing itself: the runner does, behind workflow.Group. It reads no
+// files besides the one or the folder that it is given, and those that a graph of
+// arbor/v1 names there.
 package agentgraph

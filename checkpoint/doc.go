@@ -8,6 +8,6 @@
 // are kept anywhere for it: the events of one write share a time that no other write
 // of the session has.
 //
-// The package imports agent, conversation, llm and session. It runs no agents: a
+// The package imports agent, conversation, event, llm and session. It runs no agents: a
 // fork or an edited session goes on with the runner's Resume or Run.
 package checkpoint

@@ -6,7 +6,7 @@
 // what they have in common, so that the cost of an event does not grow with the
 // graph. docs/conversation.md describes nodes, edges and projections.
 //
-// It imports agent and llm, and reads events only: no store, no session. It never
+// It imports event and llm, and reads events only: no store, no session. It never
 // changes an event, and it never fails on one: what it cannot place it leaves
 // out.
 package conversation

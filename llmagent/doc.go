@@ -2,6 +2,6 @@
 // tools, one step at a time. A step either asks the model once, or runs the
 // tools of its last answer and decides about transfers.
 //
-// It imports llm, agent, view and tools. It keeps no state between steps but an
+// It imports llm, event, agent, view and tools. It keeps no state between steps but an
 // incremental view beside the session, and never stores anything itself.
 package llmagent

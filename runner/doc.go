@@ -3,6 +3,6 @@
 // until somebody has answered. What every step yields is stored before it is
 // delivered; who runs next is always read from the log.
 //
-// It imports agent, session and llm; agents reach it only through the
-// interfaces agent.Runtime and agent.Session.
+// It imports agent, agent/workflow, event, session and llm; agents reach it only through
+// the interfaces agent.Runtime, agent.Session and workflow.Runtime.
 package runner

@@ -2,7 +2,7 @@
 // [Store] of its events with leases and fencing tokens, the [Fold] that turns
 // the log into the little a runner must know, and the in-memory store.
 //
-// It imports agent (for events) and never runs an agent or a model. The stores
+// It imports event, and agent for keys and errors, and never runs an agent or a model. The stores
 // for disks and servers live below this folder, and sessiontest holds the suite
 // that every store must pass.
 package session

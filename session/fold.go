@@ -485,7 +485,7 @@ func (f *Fold) leave(now time.Time) {
 			f.took(&event.Event{Scope: name, Agent: s.Run.Agent}, f.before)
 			s.began = now.UnixNano()
 		}
-		if conductor := event.ParentRun(name); conductor != "" && runs[conductor] {
+		if parent := event.ParentRun(name); parent != "" && runs[parent] {
 			note(&s.Run)
 			continue
 		}

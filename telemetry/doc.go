@@ -15,7 +15,7 @@
 //	    ├── execute_tool refund
 //	    └── chat gpt-4o-mini
 //
-// The package imports agent and llm, and of OpenTelemetry the API alone: the
+// The package imports agent, event and llm, and of OpenTelemetry the API alone: the
 // program brings the SDK, the exporters and their settings. It starts no
 // goroutine and keeps nothing beyond a turn. What people, models and tools say
 // is never recorded unless [WithContent] asks for it; the pages of the

@@ -3,7 +3,7 @@
 // how much of the others it shows and what is redacted, and [Check] holds a
 // request against the rules that endpoints enforce.
 //
-// It imports agent and llm. It reads events only, never a store, and changes
+// It imports agent, event and llm. It reads events only, never a store, and changes
 // none. A view grows at its end alone, so that a provider's prompt cache keeps
 // hitting; the exceptions are [LastTurns], which trims in steps, and compaction
 // events.

@@ -17,5 +17,5 @@
 // It reads a log with a memory of its own and compares that with [session.Fold], so that
 // each can find the other wrong.
 //
-// The package imports session and agent, and never changes a log.
+// The package imports session and event, and never changes a log.
 package integrity

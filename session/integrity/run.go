@@ -39,8 +39,8 @@ func (c *Checker) begin(e *event.Event, s *scope) {
 	if e.Scope == "" || s.known {
 		return
 	}
-	if conductor := c.runs[event.ParentRun(e.Scope)]; conductor != nil {
-		s.within, s.known = conductor.scope, true
+	if parent := c.runs[event.ParentRun(e.Scope)]; parent != nil {
+		s.within, s.known = parent.scope, true
 	} else {
 		s.within, s.known = c.nodes[e.ParentID]
 	}

@@ -1,6 +1,6 @@
 // Package postgres keeps sessions in a PostgreSQL database, from version 15 on,
 // through the driver jackc/pgx. Any number of processes on any number of machines
-// may use it at the same time. It imports session and agent, and runs no agents.
+// may use it at the same time. It imports session, agent and event, and runs no agents.
 //
 // Everything is in a schema of its own, arbor, which [Open] makes and brings up to
 // date by the migrations in this folder; goose keeps track of them in the table

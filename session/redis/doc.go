@@ -1,7 +1,7 @@
 // Package redis lets sessions be followed across machines: a [Tail] is put around any
 // store, and shows through Redis Streams what happens in it, partial events included,
 // to whoever follows a session on any machine. It uses github.com/redis/go-redis and
-// imports session and agent. It runs no agents, and it stores nothing: the store below
+// imports session, agent and event. It runs no agents, and it stores nothing: the store below
 // is the only place where sessions are kept, and Redis can be emptied at any time.
 //
 // # The streams

@@ -1,7 +1,7 @@
 // Package sqlite keeps sessions in one SQLite file, through the pure Go driver
 // modernc.org/sqlite. Any number of goroutines, of [Store] values and of
-// processes of one host may use the file at the same time. It imports session
-// and agent, and runs no agents.
+// processes of one host may use the file at the same time. It imports session,
+// agent and event, and runs no agents.
 //
 // # What survives
 //
