@@ -40,7 +40,7 @@ func CheckEvents(key Key, expectedSeq int64, events []*event.Event) error {
 			return fmt.Errorf("session %s: a %s event is never stored", key, e.Type())
 		}
 		if _, deep := event.Bound(e.Data); deep != nil {
-			return fmt.Errorf("session %s: event %s: %s: its JSON is nested deeper than %d levels, and could not be read again; agent.Bound makes a string of it: %w",
+			return fmt.Errorf("session %s: event %s: %s: its JSON is nested deeper than %d levels, and could not be read again; event.Bound makes a string of it: %w",
 				key, e.ID, e.Type(), event.MaxDepth, agent.ErrBadInput)
 		}
 	}

@@ -1,6 +1,7 @@
 package doctest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -202,6 +203,13 @@ func TestEventsPage(t *testing.T) {
 
 	require.ElementsMatch(t, constants(t, "event/outcome.go", "FinishReason"), firstCells(p.section(t, "## Finish reasons")))
 	require.ElementsMatch(t, constants(t, "event/outcome.go", "Transfer"), firstCells(p.section(t, "## Outcomes of a transfer")))
+}
+
+// TestAgentIsForAuthors: what "go doc" tells of package agent fits on two screens.
+func TestAgentIsForAuthors(t *testing.T) {
+	out, err := goCommand(t, root, "doc", "./agent").Output()
+	require.NoError(t, err)
+	require.LessOrEqual(t, bytes.Count(out, []byte("\n")), 100, "what only runners, stores and workflows need belongs elsewhere")
 }
 
 // TestModelsPage compares docs/models.md with the options of the adapter and
