@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/llm"
 )
 
 // canned returns a model whose endpoint, without any network, streams n deltas
@@ -25,8 +27,8 @@ func canned(tb testing.TB, n int) *Model {
 	return m
 }
 
-func drain(m *Model) error {
-	for _, err := range m.Generate(context.Background(), helloS) {
+func drain(m *Model, req *llm.Request) error {
+	for _, err := range m.Generate(context.Background(), req) {
 		if err != nil {
 			return err
 		}
@@ -39,7 +41,7 @@ func drain(m *Model) error {
 func TestAllocationsPerDelta(t *testing.T) {
 	perCall := func(n int) float64 {
 		m := canned(t, n)
-		return testing.AllocsPerRun(20, func() { require.NoError(t, drain(m)) })
+		return testing.AllocsPerRun(20, func() { require.NoError(t, drain(m, helloS)) })
 	}
 	few, many := perCall(100), perCall(1100)
 	require.LessOrEqual(t, (many-few)/1000, 20.0) // 12; more under the race detector
@@ -51,7 +53,24 @@ func BenchmarkDeltas(b *testing.B) {
 	m := canned(b, 1000)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := drain(m); err != nil {
+		if err := drain(m, helloS); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRequest measures writing and sending a request of a conversation of
+// 50 turns with a tool, and its short answer.
+func BenchmarkRequest(b *testing.B) {
+	m := canned(b, 1)
+	req := &llm.Request{System: repeat("be kind ", 100), Stream: true, Tools: []llm.ToolSpec{{Name: "lookup", Description: "Look it up."}}}
+	for range 50 {
+		req.Messages = append(req.Messages, llm.UserText(repeat("word ", 20)),
+			assistant("", llm.ToolCall{ID: "1", Name: "lookup", Arguments: `{"a": 1}`}), toolResult("1", ""), assistant(repeat("word ", 20)))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := drain(m, req); err != nil {
 			b.Fatal(err)
 		}
 	}
