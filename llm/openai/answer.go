@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/agentarbor/arbor/llm"
@@ -145,4 +146,21 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 		}
 	}
 	return yield(llm.Chunk{Usage: r.usage, Model: r.model, Finish: finishReason(r.finish, len(r.calls.calls)+len(leaked) > 0)})
+}
+
+// finishReason reads the finish reason of an answer that has ended well. What
+// counts is whether calls are there; the reason may be stop or missing.
+func finishReason(reason string, calls bool) llm.FinishReason {
+	switch strings.ToLower(reason) {
+	case "length", "max_tokens":
+		return llm.FinishLength
+	case "content_filter", "safety":
+		return llm.FinishContentFilter
+	case "", "stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls", "tool_use", "function_call":
+		if calls {
+			return llm.FinishToolCalls
+		}
+		return llm.FinishStop
+	}
+	return llm.FinishReason(reason)
 }

@@ -2,7 +2,7 @@
 // chat-completions protocol: OpenAI itself, DeepSeek, OpenRouter, vLLM, Ollama,
 // llama.cpp and many more. It stands on github.com/sashabaranov/go-openai, which
 // builds and sends requests and reads server-sent events. Where that library
-// loses something, transport.go and quirks.go stand between it and the network.
+// loses something, patch.go and body.go stand between it and the network.
 // Besides, it imports llm and cenkalti/backoff.
 //
 // [New] makes a model, [FromEnv] makes one from OPENAI_BASE_URL, OPENAI_API_KEY

@@ -11,7 +11,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -30,52 +29,6 @@ func (c *client) errorf(code llm.ErrorCode, cause error, format string, args ...
 		Message: c.redact(c.where + ": " + fmt.Sprintf(format, args...)),
 		Err:     c.redactCause(cause),
 	}
-}
-
-const redacted = "[secret]"
-
-func (c *client) redact(s string) string {
-	for _, secret := range c.secrets {
-		s = strings.ReplaceAll(s, secret, redacted)
-	}
-	return s
-}
-
-// redactCause returns err, or an error of the same words without secrets.
-func (c *client) redactCause(err error) error {
-	if u := (*url.Error)(nil); errors.As(err, &u) {
-		err = u.Err // the rest repeats the address, with its query
-	}
-	if err == nil {
-		return nil
-	}
-	if s := err.Error(); c.redact(s) != s {
-		return errors.New(c.redact(s))
-	}
-	return err
-}
-
-// withEscapedForms adds the forms in which an endpoint may echo a secret, and
-// puts longer ones first, so that no part of one is left over.
-func withEscapedForms(secrets []string) []string {
-	all := slices.Clone(secrets)
-	for _, s := range secrets {
-		plain := strconv.Quote(s)
-		escaped, _ := json.Marshal(s) // a string cannot fail to encode
-		all = append(all, plain[1:len(plain)-1], string(escaped[1:len(escaped)-1]),
-			url.QueryEscape(s), url.PathEscape(s), html.EscapeString(s))
-	}
-	slices.SortFunc(all, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
-	})
-	return slices.Compact(all)
-}
-
-func secretHeader(name string) bool {
-	name = strings.ToLower(name)
-	return slices.ContainsFunc([]string{"auth", "key", "token", "secret", "cookie", "password"}, func(word string) bool {
-		return strings.Contains(name, word)
-	})
 }
 
 const checkURL = "is OPENAI_BASE_URL right? It usually ends in /v1"

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"net/http"
-	"net/url"
 	"strings"
 
 	goopenai "github.com/sashabaranov/go-openai"
@@ -69,21 +67,6 @@ func New(model string, opts ...Option) (*Model, error) {
 	conf.HTTPClient = doer{c}
 	c.api = goopenai.NewClientWithConfig(conf)
 	return &Model{name: model, endpoint: func() *client { return c }}, nil
-}
-
-// prepareHTTP copies a client so that it follows no redirects, or makes one.
-func prepareHTTP(given *http.Client) *http.Client {
-	var h http.Client
-	if given != nil {
-		h = *given
-	} else if t, ok := http.DefaultTransport.(*http.Transport); ok {
-		t = t.Clone()
-		t.MaxIdleConnsPerHost = 32 // all calls go to one host
-		t.DialContext = endWithAttempt(t.DialContext)
-		h.Transport = t
-	}
-	h.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &h
 }
 
 // Name is the model's name as the endpoint knows it.
@@ -150,34 +133,4 @@ func (m *Model) generate(ctx context.Context, req *llm.Request, yield func(llm.C
 	}
 	defer a.close()
 	return a.read(yield)
-}
-
-func secretsOf(c *config, u *url.URL) []string {
-	var s []string
-	add := func(secret string) {
-		if len(secret) >= 4 { // shorter ones would tear words apart, and hide little
-			s = append(s, secret)
-		}
-	}
-	add(c.key)
-	if password, ok := u.User.Password(); ok {
-		add(password)
-	}
-	for _, values := range u.Query() {
-		for _, v := range values {
-			add(v)
-		}
-	}
-	for name, values := range c.header {
-		if !secretHeader(name) {
-			continue
-		}
-		for _, v := range values {
-			add(v)
-			if _, token, ok := strings.Cut(v, " "); ok {
-				add(token) // of "Bearer TOKEN"
-			}
-		}
-	}
-	return withEscapedForms(s)
 }

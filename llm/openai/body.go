@@ -1,0 +1,269 @@
+package openai
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"time"
+)
+
+// answerBody finds the events in the body of an answer, whatever its form:
+// server-sent events, with or without comments, blank lines and a last line
+// end, or one JSON object. It is also the io.Reader from which the library
+// reads the events, one clean line each.
+type answerBody struct {
+	src    *meter
+	client *client
+	isSSE  bool // the header says so
+	in     *bufio.Reader
+	begun  bool
+	json   bool // the body is one JSON object
+	done   bool // [DONE] was seen, or the JSON object was whole
+	ended  bool
+
+	line    []byte // a line longer than in's buffer
+	pending []byte // data of an event that goes over several lines
+	kind    string // the event's name
+
+	out  []byte // what the library has yet to read
+	rest []byte // buffer of out
+}
+
+func newAnswerBody(src *meter, contentType string, c *client) *answerBody {
+	return &answerBody{
+		src: src, client: c, in: bufio.NewReader(src),
+		isSSE: strings.HasPrefix(strings.ToLower(contentType), "text/event-stream"),
+	}
+}
+
+var doneMark = []byte("[DONE]")
+
+// Read gives the library lines of the only form that it reads without loss:
+// "data: {…}", no comments, no blank lines (it gives up after 300 of them), and
+// never `{"error":` at the front, which it takes for an error even if it is
+// null.
+func (b *answerBody) Read(p []byte) (int, error) {
+	if len(b.out) == 0 {
+		data, err := b.next()
+		if err != nil {
+			return 0, err
+		}
+		b.rest = append(b.rest[:0], "data: "...)
+		if after, ok := bytes.CutPrefix(data, []byte(`{"error"`)); ok {
+			b.rest, data = append(b.rest, `{ "error"`...), after
+		}
+		b.rest = append(append(b.rest, data...), '\n')
+		b.out = b.rest
+	}
+	n := copy(p, b.out)
+	b.out = b.out[n:]
+	return n, nil
+}
+
+func (b *answerBody) Close() error { return b.src.Close() }
+
+// finish closes the body. After [DONE] it reads the few bytes that may follow,
+// so that the connection can be used again.
+func (b *answerBody) finish() {
+	if b.done && !b.json {
+		b.src.a.watch.hurry(100 * time.Millisecond)
+		_, _ = io.CopyN(io.Discard, b.in, 4096) // if this fails the connection is not used again
+	}
+	_ = b.src.Close()
+}
+
+// next returns the JSON of the next event in one line, valid until the next
+// call. At the end, [DONE] or not, the error is io.EOF.
+func (b *answerBody) next() ([]byte, error) {
+	if b.ended {
+		return nil, io.EOF
+	}
+	if !b.begun {
+		b.begun = true
+		if data, err := b.begin(); data != nil || err != nil {
+			b.ended = true
+			return data, err
+		}
+	}
+	for !b.done {
+		line, err := b.readLine()
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		if err == io.EOF {
+			b.ended = true
+			return b.last(line)
+		}
+		if data := b.take(line); data != nil {
+			return data, nil
+		}
+	}
+	b.ended = true
+	return nil, io.EOF
+}
+
+// begin looks at what the body starts with. It returns the whole answer if the
+// body is one JSON object, and nothing if it is made of events.
+func (b *answerBody) begin() ([]byte, error) {
+	if bom, _ := b.in.Peek(3); string(bom) == "\ufeff" {
+		_, _ = b.in.Discard(3) // they are buffered
+	}
+	var first byte
+	for {
+		c, err := b.in.ReadByte()
+		if err == io.EOF {
+			return nil, io.EOF
+		}
+		if err != nil {
+			return nil, err
+		}
+		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			first = c
+			_ = b.in.UnreadByte() // the last operation was ReadByte, so this cannot fail
+			break
+		}
+	}
+	switch {
+	case first == '{' || first == '[':
+		return b.whole()
+	case first == '<':
+		page, _ := b.in.Peek(2048)
+		return nil, b.client.htmlError(page)
+	case !b.isSSE && first != ':' && first != 'd' && first != 'e' && first != 'i' && first != 'r':
+		// No line of an event stream (data, event, id, retry, or a comment)
+		// begins like this.
+		text, _ := b.in.Peek(2048)
+		return nil, b.client.badEvent(text, errors.New("it is neither JSON nor an event stream"))
+	}
+	return nil, nil
+}
+
+func (b *answerBody) whole() ([]byte, error) {
+	data, err := io.ReadAll(b.in)
+	if err != nil {
+		return nil, err
+	}
+	data = bytes.TrimSpace(data)
+	var raw json.RawMessage
+	err = json.NewDecoder(bytes.NewReader(data)).Decode(&raw)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, b.client.truncated(err)
+	case err != nil || data[0] == '[' && !json.Valid(data):
+		return nil, b.client.badEvent(data, err)
+	case len(raw) < len(data):
+		return nil, b.client.badEvent(data, errors.New("it goes on after its JSON object"))
+	}
+	b.json, b.done = true, true
+	if data[0] == '[' {
+		// Gemini's endpoint wraps errors in a list.
+		var list []json.RawMessage
+		if json.Unmarshal(data, &list) == nil && len(list) == 1 {
+			data = list[0]
+		}
+	}
+	return oneLine(data), nil
+}
+
+// oneLine replaces line ends, which in JSON can only stand between tokens.
+func oneLine(data []byte) []byte {
+	for i, c := range data {
+		if c == '\n' || c == '\r' {
+			data[i] = ' '
+		}
+	}
+	return data
+}
+
+// readLine returns the next line without its end, valid until the next call.
+// With io.EOF it returns what stood behind the last line end.
+func (b *answerBody) readLine() ([]byte, error) {
+	line, err := b.in.ReadSlice('\n')
+	if err == bufio.ErrBufferFull {
+		b.line = append(b.line[:0], line...)
+		for err == bufio.ErrBufferFull {
+			line, err = b.in.ReadSlice('\n')
+			b.line = append(b.line, line...)
+		}
+		line = b.line
+	}
+	return bytes.TrimSpace(line), err
+}
+
+// take reads one line and returns an event if it completes one.
+func (b *answerBody) take(line []byte) []byte {
+	field, value, _ := bytes.Cut(line, []byte(":"))
+	switch {
+	case len(line) == 0:
+		return b.flush()
+	case line[0] == ':':
+		return nil // a comment keeps the connection alive
+	case line[0] == '{' || line[0] == '<':
+		value = line // some proxies send an error as it is, without "data:"
+	case string(field) == "event":
+		b.kind = string(bytes.TrimSpace(value))
+		return nil
+	case string(field) != "data":
+		return nil // id, retry, and what the standard says to ignore
+	}
+	value = bytes.TrimSpace(value)
+	switch {
+	case len(b.pending) > 0:
+		if bytes.Equal(value, doneMark) {
+			b.done = true
+			return b.flush()
+		}
+		b.pending = append(append(b.pending, ' '), value...)
+		return nil
+	case bytes.Equal(value, doneMark):
+		b.done = true
+		return nil
+	case len(value) == 0:
+		return nil
+	case json.Valid(value):
+		// Almost every event is one line. Not waiting for the blank line hands it
+		// out sooner, and does without where an endpoint sends none.
+		return b.named(value)
+	}
+	b.pending = append(b.pending[:0], value...)
+	return nil
+}
+
+// flush returns the event that the lines so far make up, if any.
+func (b *answerBody) flush() []byte {
+	data := b.pending
+	b.pending = b.pending[:0]
+	if len(data) == 0 {
+		b.kind = ""
+		return nil
+	}
+	return b.named(data)
+}
+
+// named marks an event that only its name tells to be an error.
+func (b *answerBody) named(data []byte) []byte {
+	kind := b.kind
+	b.kind = ""
+	if kind != "error" || bytes.Contains(data, []byte(`"error"`)) {
+		return data
+	}
+	if !json.Valid(data) {
+		data, _ = json.Marshal(string(data)) // a string cannot fail to encode
+	}
+	return append(append([]byte(`{"error":`), data...), '}')
+}
+
+// last handles the end of the body: a line without an end, an event without a
+// blank line. What is no JSON there was cut off, and is left out.
+func (b *answerBody) last(line []byte) ([]byte, error) {
+	if data := b.take(line); data != nil {
+		return data, nil
+	}
+	if data := b.flush(); data != nil && json.Valid(data) {
+		return data, nil
+	}
+	return nil, io.EOF
+}

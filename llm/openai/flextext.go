@@ -1,0 +1,79 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+)
+
+// flexText is a string in any of the forms that endpoints give it: a string,
+// null, a number, an object with a text, or a list of these.
+type flexText string
+
+func (t *flexText) UnmarshalJSON(b []byte) error {
+	if n := len(b) - 1; n > 1 && b[0] == '"' && string(b[1:n]) == string(*t) && bytes.IndexByte(b, '\\') < 0 {
+		return nil // the model's name, once more
+	}
+	s, err := flexible(b, 0)
+	*t = flexText(s)
+	return err
+}
+
+func flexible(b []byte, depth int) (string, error) {
+	switch {
+	case string(b) == "null" || depth > 4: // nobody nests text deeper, and each level costs another scan
+		return "", nil
+	case b[0] == '"':
+		if bytes.IndexByte(b, '\\') < 0 && utf8.Valid(b) {
+			return string(b[1 : len(b)-1]), nil
+		}
+		var s string
+		err := json.Unmarshal(b, &s)
+		return s, err
+	case b[0] == '[':
+		var list []json.RawMessage
+		if err := json.Unmarshal(b, &list); err != nil {
+			return "", err
+		}
+		var all strings.Builder
+		for _, e := range list {
+			s, err := flexible(e, depth+1)
+			if err != nil {
+				return "", err
+			}
+			all.WriteString(s)
+		}
+		return all.String(), nil
+	case b[0] == '{':
+		var part struct {
+			Text json.RawMessage `json:"text"`
+			Msg  json.RawMessage `json:"msg"` // of a validation error
+		}
+		if err := json.Unmarshal(b, &part); err != nil {
+			return "", err
+		}
+		for _, text := range []json.RawMessage{part.Text, part.Msg} {
+			if len(text) > 0 {
+				return flexible(text, depth+1)
+			}
+		}
+		return "", nil
+	}
+	return string(b), nil
+}
+
+// arguments of a tool call are a string that holds JSON; some endpoints send
+// the JSON itself.
+type arguments string
+
+func (a *arguments) UnmarshalJSON(b []byte) error {
+	switch {
+	case string(b) == "null":
+		return nil
+	case b[0] == '"':
+		return (*flexText)(a).UnmarshalJSON(b)
+	}
+	*a = arguments(b)
+	return nil
+}
