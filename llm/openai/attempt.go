@@ -1,11 +1,12 @@
 package openai
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
-
-	goopenai "github.com/sashabaranov/go-openai"
+	"maps"
+	"net/http"
 
 	"github.com/agentarbor/arbor/llm"
 )
@@ -17,21 +18,19 @@ type attemptKey struct{}
 type attempt struct {
 	client   *client
 	stream   bool
-	patch    *patch
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	stop     context.CancelFunc // of the limit for the whole attempt
 	watch    *watchdog
 	answered bool        // an answer has begun: no retry from here on
 	body     *answerBody // set with answered
-	events   *goopenai.ChatCompletionStream
 	reading  reading
 	err      error // why there are no more events
 }
 
 // try sends a request once and returns when the answer begins.
-func (c *client) try(ctx context.Context, wire goopenai.ChatCompletionRequest, p *patch, req *llm.Request) (*attempt, error) {
-	a := &attempt{client: c, stream: wire.Stream, patch: p, reading: reading{leaks: c.leaksOf(req), probs: req.TopLogProbs > 0}}
+func (c *client) try(ctx context.Context, body []byte, req *llm.Request) (*attempt, error) {
+	a := &attempt{client: c, stream: req.Stream, reading: reading{leaks: c.leaksOf(req), probs: req.TopLogProbs > 0}}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.stop = func() {}
 	if t := c.timeouts.Attempt; t > 0 {
@@ -42,15 +41,9 @@ func (c *client) try(ctx context.Context, wire goopenai.ChatCompletionRequest, p
 		limits.FirstByte = -1 // it comes when the answer is whole
 	}
 	a.watch = newWatchdog(limits, a.cancel)
-	reqCtx := a.watch.trace(context.WithValue(a.ctx, attemptKey{}, a))
 
 	a.watch.enter(phaseFirstByte)
-	var err error
-	if a.stream {
-		a.events, err = c.api.CreateChatCompletionStream(reqCtx, wire)
-	} else {
-		_, err = c.api.CreateChatCompletion(reqCtx, wire)
-	}
+	err := a.send(body)
 	a.watch.pause()
 	if err != nil {
 		err = a.explain(err)
@@ -64,15 +57,46 @@ func (c *client) try(ctx context.Context, wire goopenai.ChatCompletionRequest, p
 	return a, nil
 }
 
+// send sends the request and returns when the head of the answer is there.
+// Every failure is an *llm.Error, made with the response's headers at hand.
+func (a *attempt) send(body []byte) error {
+	c := a.client
+	ctx := a.watch.trace(context.WithValue(a.ctx, attemptKey{}, a))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "arbor")
+	if a.stream {
+		req.Header.Set("Accept", "text/event-stream")
+		req.Header.Set("Accept-Encoding", "identity") // compression would hold deltas back
+		req.Header.Set("Cache-Control", "no-cache")
+		req.Header.Set("Connection", "keep-alive")
+	}
+	if c.key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	maps.Copy(req.Header, c.header)
+
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return c.networkError(err)
+	}
+	src := &meter{src: resp.Body, a: a, left: c.maxBytes}
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		defer resp.Body.Close()
+		return c.statusError(resp, src)
+	}
+	a.answered = true
+	a.body = newAnswerBody(src, resp.Header.Get("Content-Type"), c)
+	return nil
+}
+
 // next returns the JSON of the answer's next event; io.EOF at a regular end.
 func (a *attempt) next() ([]byte, error) {
-	var data []byte
-	var err error
-	if a.stream {
-		data, err = a.events.RecvRaw()
-	} else {
-		data, err = a.body.next()
-	}
+	data, err := a.body.next()
 	if err != nil && err != io.EOF {
 		err = a.explain(err)
 	}

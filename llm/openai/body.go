@@ -12,8 +12,7 @@ import (
 
 // answerBody finds the events in the body of an answer, whatever its form:
 // server-sent events, with or without comments, blank lines and a last line
-// end, or one JSON object. It is also the io.Reader from which the library
-// reads the events, one clean line each.
+// end, or one JSON object.
 type answerBody struct {
 	src    *meter
 	client *client
@@ -27,9 +26,6 @@ type answerBody struct {
 	line    []byte // a line longer than in's buffer
 	pending []byte // data of an event that goes over several lines
 	kind    string // the event's name
-
-	out  []byte // what the library has yet to read
-	rest []byte // buffer of out
 }
 
 func newAnswerBody(src *meter, contentType string, c *client) *answerBody {
@@ -40,30 +36,6 @@ func newAnswerBody(src *meter, contentType string, c *client) *answerBody {
 }
 
 var doneMark = []byte("[DONE]")
-
-// Read gives the library lines of the only form that it reads without loss:
-// "data: {…}", no comments, no blank lines (it gives up after 300 of them), and
-// never `{"error":` at the front, which it takes for an error even if it is
-// null.
-func (b *answerBody) Read(p []byte) (int, error) {
-	if len(b.out) == 0 {
-		data, err := b.next()
-		if err != nil {
-			return 0, err
-		}
-		b.rest = append(b.rest[:0], "data: "...)
-		if after, ok := bytes.CutPrefix(data, []byte(`{"error"`)); ok {
-			b.rest, data = append(b.rest, `{ "error"`...), after
-		}
-		b.rest = append(append(b.rest, data...), '\n')
-		b.out = b.rest
-	}
-	n := copy(p, b.out)
-	b.out = b.out[n:]
-	return n, nil
-}
-
-func (b *answerBody) Close() error { return b.src.Close() }
 
 // finish closes the body. After [DONE] it reads the few bytes that may follow,
 // so that the connection can be used again.

@@ -1,24 +1,22 @@
 package openai
 
 import (
-	"encoding/json"
-	"fmt"
 	"strings"
 	"sync"
 )
 
 // caches adds to a request what tells the endpoint which prompt cache to use. Requests of
 // nobody in particular have no part in it.
-func (c *client) caches(p *patch, agent string) {
+func (c *client) caches(w *wireRequest, agent string) {
 	if agent == "" {
 		return
 	}
 	if c.cacheKey != nil {
-		key, _ := json.Marshal(strings.TrimPrefix(*c.cacheKey+"/"+agent, "/")) // a string cannot fail to encode
-		p.tail = fmt.Appendf(p.tail, `,"prompt_cache_key":%s`, key)
+		w.PromptCacheKey = strings.TrimPrefix(*c.cacheKey+"/"+agent, "/")
 	}
 	if c.slots.n > 0 {
-		p.tail = fmt.Appendf(p.tail, `,"id_slot":%d`, c.slots.of(agent))
+		slot := c.slots.of(agent)
+		w.Slot = &slot
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// The tests of this file are named after defects of go-openai v1.43.0 that this
-// package works around. If a newer version mends one, its test still must pass.
+// The tests of this file are numbered after what go-openai's client (v1.43.0)
+// loses or gets wrong, and why this package takes no more than its types.
 
 func TestDefect1_EndWithoutDoneIsNoGoodEnd(t *testing.T) {
 	e := fails(t, serve(t, bodyOf(text("part"))), helloS)

@@ -1,9 +1,7 @@
 // Package openai is the llm.Model for endpoints that speak OpenAI's
 // chat-completions protocol: OpenAI itself, DeepSeek, OpenRouter, vLLM, Ollama,
-// llama.cpp and many more. It stands on github.com/sashabaranov/go-openai, which
-// builds and sends requests and reads server-sent events. Where that library
-// loses something, patch.go and body.go stand between it and the network.
-// Besides, it imports llm and cenkalti/backoff.
+// llama.cpp and many more. Requests are made of the types of
+// github.com/sashabaranov/go-openai; besides, it imports llm and cenkalti/backoff.
 //
 // [New] makes a model, [FromEnv] makes one from OPENAI_BASE_URL, OPENAI_API_KEY
 // and OPENAI_MODEL, and [Model.Named] gives another model of the same endpoint.

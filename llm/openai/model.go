@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"strings"
 
-	goopenai "github.com/sashabaranov/go-openai"
-
 	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/llm"
 )
@@ -28,12 +26,10 @@ var _ llm.Model = (*Model)(nil)
 // client is what all models of one endpoint share.
 type client struct {
 	config
-	api      *goopenai.Client
-	query    string   // sent with every request
+	url      string   // where requests go, with its secrets
 	where    string   // host and path of the endpoint, for people
 	secrets  []string // never to be shown
 	official bool     // OpenAI's own endpoint
-	nonce    string   // marks places of a body that the transport fills in
 }
 
 // New returns the model with this name at an endpoint. The name is sent as it
@@ -43,7 +39,7 @@ func New(model string, opts ...Option) (*Model, error) {
 	if strings.TrimSpace(model) == "" {
 		return nil, errors.New("openai: the model's name is empty")
 	}
-	c := &client{config: defaults(), nonce: randomHex()}
+	c := &client{config: defaults()}
 	if err := option.Apply(&c.config, opts); err != nil {
 		return nil, fmt.Errorf("openai: %w", err)
 	}
@@ -53,19 +49,11 @@ func New(model string, opts ...Option) (*Model, error) {
 	}
 	c.timeouts = c.timeouts.withDefaults()
 	c.secrets = secretsOf(&c.config, u)
-	c.query, u.RawQuery, u.Fragment = u.RawQuery, "", ""
-
-	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/chat/completions")
-	u.RawPath = ""
-	c.where = u.Host + u.EscapedPath() + "/chat/completions"
+	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/chat/completions") + "/chat/completions"
+	u.RawPath, u.Fragment = "", ""
+	c.url, c.where = u.String(), u.Host+u.EscapedPath()
 	c.official = u.Hostname() == "api.openai.com"
 	c.http = prepareHTTP(c.http)
-
-	// The library never learns the key: it would print it with its client.
-	conf := goopenai.DefaultConfig("")
-	conf.BaseURL = u.String()
-	conf.HTTPClient = doer{c}
-	c.api = goopenai.NewClientWithConfig(conf)
 	return &Model{name: model, endpoint: func() *client { return c }}, nil
 }
 
@@ -123,11 +111,11 @@ func (m *Model) generate(ctx context.Context, req *llm.Request, yield func(llm.C
 		return err
 	}
 	c := m.endpoint()
-	wire, patch, err := c.buildRequest(m.name, req)
+	body, err := c.writeRequest(m.name, req)
 	if err != nil {
 		return err
 	}
-	a, err := c.sendWithRetries(ctx, wire, patch, req)
+	a, err := c.sendWithRetries(ctx, m.name, body, req)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,9 @@ package openai
 import (
 	"encoding/base64"
 	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	goopenai "github.com/sashabaranov/go-openai"
@@ -10,22 +13,21 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// buildRequest turns a request into the library's, and what the library cannot
-// express into a patch that the transport applies to the body.
-func (c *client) buildRequest(model string, req *llm.Request) (goopenai.ChatCompletionRequest, *patch, error) {
-	p := &patch{model: model, nonce: c.nonce}
-	r := goopenai.ChatCompletionRequest{Model: stubModel, Stream: req.Stream, Stop: req.Stop, LogProbs: req.TopLogProbs > 0, TopLogProbs: req.TopLogProbs}
+// writeRequest returns the body of a request.
+func (c *client) writeRequest(model string, req *llm.Request) ([]byte, error) {
+	w := wireRequest{Model: model}
+	w.Stream, w.Stop, w.LogProbs, w.TopLogProbs = req.Stream, req.Stop, req.TopLogProbs > 0, req.TopLogProbs
 	if req.Stream {
-		r.StreamOptions = &goopenai.StreamOptions{IncludeUsage: true}
+		w.StreamOptions = &goopenai.StreamOptions{IncludeUsage: true}
 	}
-	r.Messages = make([]goopenai.ChatCompletionMessage, 0, len(req.Messages)+1)
+	w.Messages = make([]wireMessage, 0, len(req.Messages)+1)
 	if req.System != "" {
-		r.Messages = append(r.Messages, goopenai.ChatCompletionMessage{Role: goopenai.ChatMessageRoleSystem, Content: req.System})
+		w.Messages = append(w.Messages, wireMessage{Role: goopenai.ChatMessageRoleSystem, Content: req.System})
 	}
 	for i := range req.Messages {
 		var err error
-		if r.Messages, err = c.appendMessage(r.Messages, &req.Messages[i], p); err != nil {
-			return r, nil, c.errorf(llm.CodeBadRequest, err, "message %d of the request cannot be sent: %v", i, err)
+		if w.Messages, err = c.appendMessage(w.Messages, &req.Messages[i]); err != nil {
+			return nil, c.errorf(llm.CodeBadRequest, err, "message %d of the request cannot be sent: %v", i, err)
 		}
 	}
 	for _, t := range req.Tools {
@@ -34,9 +36,9 @@ func (c *client) buildRequest(model string, req *llm.Request) (goopenai.ChatComp
 			params = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
 		if !json.Valid(params) {
-			return r, nil, c.errorf(llm.CodeBadRequest, nil, "the parameters of tool %q are no JSON", t.Name)
+			return nil, c.errorf(llm.CodeBadRequest, nil, "the parameters of tool %q are no JSON", t.Name)
 		}
-		r.Tools = append(r.Tools, goopenai.Tool{
+		w.Tools = append(w.Tools, goopenai.Tool{
 			Type:     goopenai.ToolTypeFunction,
 			Function: &goopenai.FunctionDefinition{Name: t.Name, Description: t.Description, Parameters: params},
 		})
@@ -45,81 +47,94 @@ func (c *client) buildRequest(model string, req *llm.Request) (goopenai.ChatComp
 		switch req.ToolChoice {
 		case "":
 		case llm.ToolChoiceAuto, llm.ToolChoiceNone, llm.ToolChoiceRequired:
-			r.ToolChoice = string(req.ToolChoice)
+			w.ToolChoice = string(req.ToolChoice)
 		default:
-			r.ToolChoice = goopenai.ToolChoice{
+			w.ToolChoice = goopenai.ToolChoice{
 				Type: goopenai.ToolTypeFunction, Function: goopenai.ToolFunction{Name: string(req.ToolChoice)},
 			}
 		}
 		if req.ParallelToolCalls != nil {
-			r.ParallelToolCalls = *req.ParallelToolCalls
+			w.ParallelToolCalls = *req.ParallelToolCalls
 		}
 	}
 	if f := req.ResponseFormat; f != nil {
 		if !json.Valid(f.Schema) {
-			return r, nil, c.errorf(llm.CodeBadRequest, nil, "the schema of the response format %q is no JSON", f.Name)
+			return nil, c.errorf(llm.CodeBadRequest, nil, "the schema of the response format %q is no JSON", f.Name)
 		}
 		name := f.Name
 		if name == "" {
 			name = "response"
 		}
-		r.ResponseFormat = &goopenai.ChatCompletionResponseFormat{
+		w.ResponseFormat = &goopenai.ChatCompletionResponseFormat{
 			Type:       goopenai.ChatCompletionResponseFormatTypeJSONSchema,
 			JSONSchema: &goopenai.ChatCompletionResponseFormatJSONSchema{Name: name, Schema: f.Schema, Strict: f.Strict},
 		}
 	}
-	if err := p.settings(&req.Settings, maxTokensField(model, c.official)); err != nil {
-		return r, nil, c.errorf(llm.CodeBadRequest, err, "%v", err)
+	if takesCompletionTokens(model, c.official) {
+		w.MaxCompletionTokens = max(req.MaxTokens, 0)
+	} else {
+		w.MaxTokens = max(req.MaxTokens, 0)
 	}
-	c.caches(p, req.Agent)
-	return r, p, nil
+	for _, f := range []struct {
+		name string
+		from *float64
+		to   *json.Number
+	}{{"temperature", req.Temperature, &w.Temperature}, {"top_p", req.TopP, &w.TopP}} {
+		if f.from == nil {
+			continue
+		}
+		if math.IsNaN(*f.from) || math.IsInf(*f.from, 0) {
+			return nil, c.errorf(llm.CodeBadRequest, nil, "%s is %v, which cannot be sent", f.name, *f.from)
+		}
+		*f.to = json.Number(strconv.FormatFloat(*f.from, 'f', -1, 64))
+	}
+	c.caches(&w, req.Agent)
+	body, err := json.Marshal(&w)
+	if err != nil {
+		return nil, c.errorf(llm.CodeBadRequest, err, "the request cannot be built: %v", err)
+	}
+	return body, nil
 }
 
-func (c *client) appendMessage(list []goopenai.ChatCompletionMessage, m *llm.Message, p *patch) ([]goopenai.ChatCompletionMessage, error) {
+func (c *client) appendMessage(list []wireMessage, m *llm.Message) ([]wireMessage, error) {
 	switch m.Role {
 	case llm.RoleAssistant:
-		return c.appendAssistant(list, m, p), nil
+		return c.appendAssistant(list, m), nil
 	case llm.RoleTool:
 		for _, part := range m.Parts {
 			res, ok := part.(llm.ToolResult)
 			if !ok {
 				return nil, &misplacedError{m.Role, part}
 			}
-			out := goopenai.ChatCompletionMessage{Role: goopenai.ChatMessageRoleTool, ToolCallID: wireID(res.CallID), Content: res.Output}
-			if out.Content == "" {
-				out.Content = p.placeholder("content", []byte(`""`))
-			}
-			list = append(list, out)
+			list = append(list, wireMessage{Role: goopenai.ChatMessageRoleTool, ToolCallID: wireID(res.CallID), Content: res.Output})
 		}
 		return list, nil
 	}
-	out := goopenai.ChatCompletionMessage{Role: string(m.Role)}
+	var parts []wirePart
 	if len(m.Parts) > 0 && m.Text != "" {
-		out.MultiContent = append(out.MultiContent, goopenai.ChatMessagePart{Type: goopenai.ChatMessagePartTypeText, Text: m.Text})
+		parts = append(parts, textPart(m.Text))
 	}
 	for _, part := range m.Parts {
 		switch part := part.(type) {
 		case llm.TextPart:
-			if part.Text != "" { // the library would leave the text out
-				out.MultiContent = append(out.MultiContent, goopenai.ChatMessagePart{Type: goopenai.ChatMessagePartTypeText, Text: part.Text})
+			if part.Text != "" { // go-openai leaves out the text of a part that has none
+				parts = append(parts, textPart(part.Text))
 			}
 		case llm.Media:
-			out.MultiContent = append(out.MultiContent, mediaPart(part, p))
+			parts = append(parts, mediaPart(part))
 		default:
 			return nil, &misplacedError{m.Role, part}
 		}
 	}
-	if len(out.MultiContent) == 0 {
-		out.MultiContent = nil
-		if out.Content = m.Text; out.Content == "" {
-			out.Content = p.placeholder("content", []byte(`""`))
-		}
+	out := wireMessage{Role: string(m.Role), Content: m.Text}
+	if parts != nil {
+		out.Content = parts
 	}
 	return append(list, out), nil
 }
 
-func (c *client) appendAssistant(list []goopenai.ChatCompletionMessage, m *llm.Message, p *patch) []goopenai.ChatCompletionMessage {
-	out := goopenai.ChatCompletionMessage{Role: goopenai.ChatMessageRoleAssistant, Content: m.PlainText()}
+func (c *client) appendAssistant(list []wireMessage, m *llm.Message) []wireMessage {
+	out := wireMessage{Role: goopenai.ChatMessageRoleAssistant}
 	var reasoning strings.Builder
 	for _, part := range m.Parts {
 		switch part := part.(type) {
@@ -136,16 +151,15 @@ func (c *client) appendAssistant(list []goopenai.ChatCompletionMessage, m *llm.M
 		}
 	}
 	out.ReasoningContent = reasoning.String()
-	if out.Content == "" {
-		if out.ToolCalls == nil {
-			return list // nothing but reasoning: no endpoint takes an empty message
-		}
-		out.Content = p.placeholder("content", []byte("null"))
+	if text := m.PlainText(); text != "" {
+		out.Content = text
+	} else if out.ToolCalls == nil {
+		return list // nothing but reasoning: no endpoint takes an empty message
 	}
 	return append(list, out)
 }
 
-func mediaPart(m llm.Media, p *patch) goopenai.ChatMessagePart {
+func mediaPart(m llm.Media) wirePart {
 	url := m.URL
 	if url == "" {
 		mediaType := m.MediaType
@@ -155,20 +169,15 @@ func mediaPart(m llm.Media, p *patch) goopenai.ChatMessagePart {
 		url = "data:" + mediaType + ";base64," + base64.StdEncoding.EncodeToString(m.Data)
 	}
 	if m.Kind == llm.MediaImage {
-		return goopenai.ChatMessagePart{
+		return wirePart{ChatMessagePart: goopenai.ChatMessagePart{
 			Type: goopenai.ChatMessagePartTypeImageURL, ImageURL: &goopenai.ChatMessageImageURL{URL: url},
-		}
+		}}
 	}
 	name := m.Name
 	if name == "" {
 		name = "file"
 	}
-	// Two strings cannot fail to encode.
-	file, _ := json.Marshal(struct {
-		Name string `json:"filename"`
-		Data string `json:"file_data"`
-	}{name, url})
-	return goopenai.ChatMessagePart{Type: "file", Text: p.placeholderAs("text", "file", file)}
+	return wirePart{ChatMessagePart: goopenai.ChatMessagePart{Type: "file"}, File: &wireFile{name, url}}
 }
 
 // misplacedError is a part that has no place in a message of this role.
@@ -194,17 +203,14 @@ func (e *misplacedError) Error() string {
 	return "a message of role " + string(e.role) + " cannot hold a " + kind
 }
 
-// maxTokensField is the name under which the endpoint takes the limit of output
-// tokens: OpenAI has renamed it, and its newer models refuse the old name; most
-// other endpoints know only the old one.
-func maxTokensField(model string, official bool) string {
+// takesCompletionTokens says under which name the endpoint takes the limit of
+// output tokens: OpenAI has renamed max_tokens to max_completion_tokens, and its
+// newer models refuse the old name; most other endpoints know only the old one.
+func takesCompletionTokens(model string, official bool) bool {
 	if _, name, ok := strings.Cut(model, "/"); ok {
 		model = name // of a router's "openai/o3"
 	}
-	for _, prefix := range []string{"o1", "o3", "o4", "gpt-5", "gpt-6"} {
-		if official || strings.HasPrefix(model, prefix) {
-			return "max_completion_tokens"
-		}
-	}
-	return "max_tokens"
+	return official || slices.ContainsFunc([]string{"o1", "o3", "o4", "gpt-5", "gpt-6"}, func(prefix string) bool {
+		return strings.HasPrefix(model, prefix)
+	})
 }

@@ -9,21 +9,20 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	goopenai "github.com/sashabaranov/go-openai"
 
 	"github.com/agentarbor/arbor/llm"
 )
 
 // sendWithRetries sends a request until an answer begins, or trying again is of
 // no use.
-func (c *client) sendWithRetries(ctx context.Context, wire goopenai.ChatCompletionRequest, p *patch, req *llm.Request) (*attempt, error) {
+func (c *client) sendWithRetries(ctx context.Context, model string, body []byte, req *llm.Request) (*attempt, error) {
 	tries := 0
 	a, err := backoff.Retry(ctx, func() (*attempt, error) {
 		tries++
 		start := time.Now()
-		a, err := c.try(ctx, wire, p, req)
+		a, err := c.try(ctx, body, req)
 		c.log.LogAttrs(ctx, slog.LevelDebug, "model call",
-			slog.String("model", p.model), slog.String("endpoint", c.where), slog.Int("attempt", tries),
+			slog.String("model", model), slog.String("endpoint", c.where), slog.Int("attempt", tries),
 			slog.Duration("took", time.Since(start)), slog.Any("error", err))
 		if err == nil {
 			return a, nil
@@ -42,7 +41,7 @@ func (c *client) sendWithRetries(ctx context.Context, wire goopenai.ChatCompleti
 		backoff.WithMaxElapsedTime(0), // the number of tries bounds it, and the context
 		backoff.WithNotify(func(err error, wait time.Duration) {
 			c.log.LogAttrs(ctx, slog.LevelWarn, "model call is tried again",
-				slog.String("model", p.model), slog.String("endpoint", c.where), slog.Int("failed", tries),
+				slog.String("model", model), slog.String("endpoint", c.where), slog.Int("failed", tries),
 				slog.Duration("wait", wait), slog.Any("error", err))
 		}),
 	)

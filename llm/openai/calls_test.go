@@ -1,0 +1,76 @@
+package openai
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+func toolDelta(s string) string { return delta(`{"tool_calls":[`+s+`]}`, "") }
+
+func TestToolCallsAreAssembled(t *testing.T) {
+	want := []llm.ToolCall{{ID: "1", Name: "f", Arguments: `{"a":1}`}, {ID: "2", Name: "g", Arguments: `{"b":2}`}}
+	cases := map[string]string{
+		"by index, interleaved": toolDelta(`{"index":0,"id":"1","type":"function","function":{"name":"f","arguments":""}}`) +
+			toolDelta(`{"index":1,"id":"2","type":"function","function":{"name":"g","arguments":""}}`) +
+			toolDelta(`{"index":0,"function":{"arguments":"{\"a\""}},{"index":1,"function":{"arguments":"{\"b\""}}`) +
+			toolDelta(`{"index":1,"function":{"arguments":":2}"}}`) + toolDelta(`{"index":0,"function":{"arguments":":1}"}}`),
+		"id and name repeated": toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{\"a\""}}`) +
+			toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":":1}"}}`) +
+			toolDelta(`{"index":1,"id":"2","function":{"name":"g","arguments":"{\"b\""}}`) +
+			toolDelta(`{"index":1,"id":"","function":{"name":"","arguments":":2}"}}`),
+		"index always 0": toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{\"a\":1}"}}`) +
+			toolDelta(`{"index":0,"id":"2","function":{"name":"g","arguments":"{\"b\""}}`) +
+			toolDelta(`{"index":0,"function":{"arguments":":2}"}}`),
+		"no index, ids": toolDelta(`{"id":"1","function":{"name":"f","arguments":"{\"a\":1}"}},{"id":"2","function":{"name":"g","arguments":"{"}}`) +
+			toolDelta(`{"id":"2","function":{"arguments":"\"b\":2}"}}`),
+		"no index, parts without id": toolDelta(`{"id":"1","function":{"name":"f","arguments":"{\"a\""}}`) +
+			toolDelta(`{"function":{"arguments":":1}"}}`) +
+			toolDelta(`{"id":"2","function":{"name":"g","arguments":{"b":2}}}`),
+		"late id and name": toolDelta(`{"index":0,"function":{"arguments":""}}`) + toolDelta(`{"index":0,"id":"1","function":{"name":"f"}}`) +
+			toolDelta(`{"index":0,"function":{"arguments":"{\"a\":1}"}}`) + toolDelta(`{"index":1,"id":"2","function":{"name":"g","arguments":"{\"b\":2}"}}`),
+	}
+	for name, body := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := ask(t, serve(t, bodyOf(body+delta(`{}`, "tool_calls")+done)), helloS)
+			require.NoError(t, err)
+			require.Equal(t, want, got.Calls)
+			require.Equal(t, llm.FinishToolCalls, got.Finish)
+		})
+	}
+}
+
+func TestMissingAndRepeatedCallIDs(t *testing.T) {
+	cases := map[string]string{
+		"stream, nothing but names": toolDelta(`{"function":{"name":"f","arguments":"{}"}}`) + toolDelta(`{"function":{"name":"f","arguments":"{}"}}`) + done,
+		"stream, index always 0":    toolDelta(`{"index":0,"function":{"name":"f","arguments":"{}"}}`) + toolDelta(`{"index":0,"function":{"name":"f","arguments":"{}"}}`) + done,
+		"stream, one id":            toolDelta(`{"index":0,"id":"x","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"x","function":{"name":"f","arguments":"{}"}}`) + done,
+		"whole, no ids":             `{"choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":"{}"}},{"function":{"name":"f","arguments":"{}"}}]}}]}`,
+		"whole, one id":             `{"choices":[{"message":{"tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}},{"id":"x","function":{"name":"f","arguments":"{}"}}]}}]}`,
+		"whole, old":                `{"choices":[{"message":{"function_call":{"name":"f","arguments":"{}"},"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}]}`,
+	}
+	for name, body := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := ask(t, serve(t, jsonOf(body)), helloS)
+			require.NoError(t, err)
+			require.Len(t, got.Calls, 2)
+			require.NotEqual(t, got.Calls[0].ID, got.Calls[1].ID)
+			for _, c := range got.Calls {
+				require.NotEmpty(t, c.ID)
+				require.LessOrEqual(t, len(c.ID), maxWireID)
+				require.Equal(t, "f", c.Name)
+				require.Equal(t, "{}", c.Arguments)
+			}
+		})
+	}
+}
+
+func TestRepeatedNameWithEveryPart(t *testing.T) {
+	body := toolDelta(`{"function":{"name":"f","arguments":"{\"a\""}}`) + toolDelta(`{"function":{"name":"f","arguments":":1}"}}`) + done
+	got, err := ask(t, serve(t, bodyOf(body)), helloS)
+	require.NoError(t, err)
+	require.Len(t, got.Calls, 1)
+	require.Equal(t, `{"a":1}`, got.Calls[0].Arguments)
+}

@@ -1,0 +1,126 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+func TestFinishReasons(t *testing.T) {
+	call := toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{}"}}`)
+	cases := []struct {
+		reason string
+		calls  bool
+		want   llm.FinishReason
+	}{
+		{"stop", false, llm.FinishStop}, {"stop", true, llm.FinishToolCalls}, {"", true, llm.FinishToolCalls}, {"", false, llm.FinishStop},
+		{"tool_calls", true, llm.FinishToolCalls}, {"tool_calls", false, llm.FinishStop}, {"function_call", true, llm.FinishToolCalls},
+		{"length", false, llm.FinishLength}, {"length", true, llm.FinishLength}, {"MAX_TOKENS", false, llm.FinishLength},
+		{"content_filter", true, llm.FinishContentFilter}, {"SAFETY", false, llm.FinishContentFilter}, {"eos", false, llm.FinishStop},
+		{"something_new", false, "something_new"},
+	}
+	for _, c := range cases {
+		t.Run(fmt.Sprint(c.reason, c.calls), func(t *testing.T) {
+			body := text("x")
+			if c.calls {
+				body += call
+			}
+			got, err := ask(t, serve(t, bodyOf(body+delta(`{}`, c.reason)+done)), helloS)
+			require.NoError(t, err)
+			require.Equal(t, c.want, got.Finish)
+			require.Equal(t, c.calls, len(got.Calls) == 1)
+		})
+	}
+}
+
+func TestUsage(t *testing.T) {
+	cases := map[string]struct {
+		usage string
+		want  *llm.Usage
+	}{
+		"openai":   {`"usage":{"prompt_tokens":10,"completion_tokens":3,"total_tokens":13,"prompt_tokens_details":{"cached_tokens":4}}`, &llm.Usage{InputTokens: 10, OutputTokens: 3, CachedTokens: 4}},
+		"deepseek": {`"usage":{"prompt_tokens":10,"completion_tokens":3,"prompt_cache_hit_tokens":4}`, &llm.Usage{InputTokens: 10, OutputTokens: 3, CachedTokens: 4}},
+		"floats":   {`"usage":{"prompt_tokens":10.0,"completion_tokens":3.0,"prompt_tokens_details":null}`, &llm.Usage{InputTokens: 10, OutputTokens: 3}},
+		"groq":     {`"x_groq":{"usage":{"prompt_tokens":10,"completion_tokens":3}}`, &llm.Usage{InputTokens: 10, OutputTokens: 3}},
+		"null":     {`"usage":null`, nil},
+		"odd":      {`"usage":[1]`, nil},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			// after the finish reason, as OpenAI does
+			got, err := ask(t, serve(t, bodyOf(text("a")+delta(`{}`, "stop")+`data: {"choices":[],`+c.usage+"}\n\n"+done)), helloS)
+			require.NoError(t, err)
+			require.Equal(t, c.want, got.Usage)
+			// with the finish reason, and in a whole answer
+			for _, part := range []string{"delta", "message"} {
+				body := `{"choices":[{"` + part + `":{"content":"a"},"finish_reason":"stop"}],` + c.usage + `}`
+				got, err = ask(t, serve(t, jsonOf(body)), hello)
+				require.NoError(t, err)
+				require.Equal(t, c.want, got.Usage)
+			}
+		})
+	}
+	// The last count is the one that counts.
+	got, err := ask(t, serve(t, bodyOf(`data: {"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`+"\n\n"+
+		`data: {"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`+"\n\n"+
+		`data: {"choices":[],"usage":null}`+"\n\n"+done)), helloS)
+	require.NoError(t, err)
+	require.Equal(t, &llm.Usage{InputTokens: 1, OutputTokens: 2}, got.Usage)
+}
+
+// TestOddCounts: a count that cannot be true makes the usage unknown, and fails
+// nothing.
+func TestOddCounts(t *testing.T) {
+	for told, want := range map[string]*llm.Usage{
+		`{"prompt_tokens":12.0,"completion_tokens":7}`:                                                         {InputTokens: 12, OutputTokens: 7},
+		`{"prompt_tokens":-100000,"completion_tokens":7}`:                                                      nil,
+		`{"prompt_tokens":12,"completion_tokens":-1}`:                                                          nil,
+		`{"prompt_tokens":1e30,"completion_tokens":7}`:                                                         nil,
+		`{"prompt_tokens":99999999999999999999,"completion_tokens":7}`:                                         nil,
+		`{"prompt_tokens":1e400,"completion_tokens":7}`:                                                        nil,
+		`{"prompt_tokens":12,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":-4}}`:              {InputTokens: 12, OutputTokens: 7},
+		`{"prompt_tokens":12,"completion_tokens":7,"prompt_cache_hit_tokens":1e30,"prompt_tokens_details":{}}`: {InputTokens: 12, OutputTokens: 7},
+		`{"prompt_tokens":0,"completion_tokens":0}`:                                                            nil,
+		`{"prompt_tokens":"12"}`:                                                                               nil,
+		`[]`:                                                                                                   nil,
+	} {
+		got, err := ask(t, serve(t, bodyOf(`data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}],"usage":`+told+"}\n\n"+done)), helloS)
+		require.NoError(t, err, told)
+		require.Equal(t, want, got.Usage, told)
+	}
+}
+
+// FuzzEvents decodes any JSON as an event, which must not panic.
+func FuzzEvents(f *testing.F) {
+	f.Add([]byte(`{"choices":[{"delta":{"content":[{"text":"a"}],"tool_calls":[{"index":0,"function":{"arguments":{}}}]},"finish_reason":1}],"usage":{}}`))
+	f.Add([]byte(`{"error":[{"message":["a",1,null]}],"detail":{"msg":"x"}}`))
+	for _, n := range []string{"-100000", "1e30", "1e400", "-0", "12.5", "99999999999999999999", "2147483648", `"7"`, "null", "{}"} {
+		f.Add([]byte(`{"usage":{"prompt_tokens":` + n + `,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":` + n + `}}}`))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var ev event
+		if json.Unmarshal(data, &ev) != nil {
+			return
+		}
+		_ = ev.failure(true)
+		if u := ev.usage(); u != nil {
+			again, ok := u.Plausible()
+			require.True(t, ok)
+			require.Equal(t, again, *u)
+		}
+		var calls callList
+		for _, c := range ev.Choices {
+			calls.addAll(&c.Delta, false)
+			calls.addAll(&c.Message, true)
+		}
+		seen := map[string]bool{}
+		for c := range calls.all() {
+			require.False(t, seen[c.ID] || c.ID == "")
+			seen[c.ID] = true
+		}
+	})
+}

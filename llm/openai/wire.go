@@ -1,0 +1,46 @@
+package openai
+
+import (
+	"encoding/json"
+
+	goopenai "github.com/sashabaranov/go-openai"
+)
+
+// The body of a request, as go-openai writes it, but for what it loses: an empty
+// content, a zero, a number's digits, and fields that it does not know. Of two
+// fields with the same name encoding/json takes the one that is embedded less
+// deeply, so a field here replaces go-openai's; the order is that on the wire.
+type (
+	wireRequest struct {
+		Model    string        `json:"model"`
+		Messages []wireMessage `json:"messages"`
+		goopenai.ChatCompletionRequest
+		Temperature         json.Number `json:"temperature,omitempty"` // zero is a number
+		TopP                json.Number `json:"top_p,omitempty"`
+		MaxTokens           int         `json:"max_tokens,omitempty"`
+		MaxCompletionTokens int         `json:"max_completion_tokens,omitempty"`
+		PromptCacheKey      string      `json:"prompt_cache_key,omitempty"`
+		Slot                *int        `json:"id_slot,omitempty"`
+	}
+	// wireMessage embeds nothing: go-openai's message writes itself, and would so
+	// write whatever embeds it.
+	wireMessage struct {
+		Role             string              `json:"role"`
+		Content          any                 `json:"content"` // a string, []wirePart, or nil for null
+		ReasoningContent string              `json:"reasoning_content,omitempty"`
+		ToolCalls        []goopenai.ToolCall `json:"tool_calls,omitempty"`
+		ToolCallID       string              `json:"tool_call_id,omitempty"`
+	}
+	wirePart struct {
+		goopenai.ChatMessagePart
+		File *wireFile `json:"file,omitempty"`
+	}
+	wireFile struct {
+		Name string `json:"filename"`
+		Data string `json:"file_data"`
+	}
+)
+
+func textPart(text string) wirePart {
+	return wirePart{ChatMessagePart: goopenai.ChatMessagePart{Type: goopenai.ChatMessagePartTypeText, Text: text}}
+}
