@@ -1,8 +1,7 @@
 package agentfile
 
 import (
-	"github.com/goccy/go-yaml/ast"
-
+	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 )
@@ -16,7 +15,7 @@ type decideKeys struct {
 
 // decideKey describes the question that decides who answers.
 func decideKey() key {
-	without := func(change func(*llm.Settings)) func(*parser, *key, ast.Node) {
+	without := func(change func(*llm.Settings)) func(*parser, *key, yamldoc.Node) {
 		return boolean(func(d *definition, b bool) {
 			if !b {
 				d.decide.bare = append(d.decide.bare, change)
@@ -45,16 +44,15 @@ func decideKey() key {
 		}}
 }
 
-func decide(p *parser, k *key, n ast.Node) {
-	inner, isMap := mapping(n)
-	yes, isBool := n.(*ast.BoolNode)
+func decide(p *parser, k *key, n yamldoc.Node) {
+	yes, isBool := n.Bool()
 	switch {
-	case isMap:
+	case n.Kind() == yamldoc.Mapping:
 		p.d.decide = &decideKeys{}
-		p.pairs(k.keys, p.name+".", inner)
+		p.pairs(k.keys, p.name+".", n)
 	case !isBool:
 		p.wrongType(k, n)
-	case yes.Value:
+	case yes:
 		p.d.decide = &decideKeys{}
 	}
 }

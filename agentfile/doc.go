@@ -11,6 +11,6 @@
 // remote agent, and writes nothing. What it reads besides files are the environment
 // variables that the front matters of remote agents name.
 //
-// It imports a2a, agent, agentgraph, llmagent, llm, tools and view, and goccy/go-yaml. It
+// It imports a2a, agent, agentgraph, llmagent, llm, tools and view. It
 // never runs an agent: that is the part of package runner.
 package agentfile

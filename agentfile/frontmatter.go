@@ -3,7 +3,8 @@ package agentfile
 import (
 	"bytes"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // MaxFile is the largest file in bytes that is read as an agent; maxFrontMatter
@@ -19,7 +20,7 @@ const (
 // says what is wrong with a file that has a front matter, nothing of which is
 // then returned.
 func split(data []byte) (front, body string, ok bool, at pos, problem string) {
-	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+	if yamldoc.UTF16(data) {
 		return "", "", true, pos{1, 0}, "the file is UTF-16: save it as UTF-8"
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
@@ -30,7 +31,7 @@ func split(data []byte) (front, body string, ok bool, at pos, problem string) {
 	if len(data) > MaxFile {
 		return "", "", true, pos{1, 0}, "the file is larger than 1 MiB, which is the most an agent's file may have"
 	}
-	if line := badUTF8(data); line > 0 {
+	if line := yamldoc.NotUTF8(data); line > 0 {
 		return "", "", true, pos{line, 0}, "the line is not UTF-8"
 	}
 	rest = bytes.ReplaceAll(rest, []byte("\r\n"), []byte("\n"))
@@ -58,19 +59,6 @@ func cutLine(data []byte) (line, rest []byte, ended bool) {
 // isRule reports whether a line opens or closes a front matter. Spaces after it
 // cannot be seen in an editor, and so do not count.
 func isRule(line []byte) bool { return string(bytes.TrimRight(line, " \t")) == "---" }
-
-func badUTF8(data []byte) (line int) {
-	if utf8.Valid(data) {
-		return 0
-	}
-	for line = 1; ; line++ {
-		head, rest, _ := bytes.Cut(data, []byte("\n"))
-		if !utf8.Valid(head) {
-			return line
-		}
-		data = rest
-	}
-}
 
 // trimBlankLines removes lines of white space around a text and nothing else.
 func trimBlankLines(s string) string {

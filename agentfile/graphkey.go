@@ -8,14 +8,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/agentarbor/arbor/internal/schema"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/llm"
 )
 
 // graphPath reads the key graph.
-func graphPath(p *parser, k *key, n ast.Node) {
+func graphPath(p *parser, k *key, n yamldoc.Node) {
 	p.d.isGraph = true
 	v, ok := p.text(k, n)
 	if !ok {
@@ -62,8 +61,8 @@ func (p *parser) graphAlone() {
 }
 
 // responseFormat reads a JSON schema, with its keys in the order of the file.
-func responseFormat(p *parser, k *key, n ast.Node) {
-	if _, ok := mapping(n); !ok {
+func responseFormat(p *parser, k *key, n yamldoc.Node) {
+	if n.Kind() != yamldoc.Mapping {
 		p.wrongType(k, n)
 		return
 	}
@@ -81,23 +80,17 @@ func responseFormat(p *parser, k *key, n ast.Node) {
 }
 
 // json writes a value as JSON.
-func (p *parser) json(b *bytes.Buffer, n ast.Node) {
-	scalar := func(v any) {
-		data, err := json.Marshal(v)
-		if err != nil { // a number that is infinite or none
-			p.add(p.at(n), "%s holds %s, which JSON does not have", p.name, describe(n))
-			return
-		}
-		b.Write(data)
-	}
-	if pairs, ok := mapping(n); ok {
+func (p *parser) json(b *bytes.Buffer, n yamldoc.Node) {
+	switch n.Kind() {
+	case yamldoc.Mapping:
 		seen := map[string]bool{}
 		b.WriteByte('{')
-		for i, pair := range pairs {
+		for i := range n.Len() {
 			if i > 0 {
 				b.WriteByte(',')
 			}
-			name := pair.Key.GetToken().Value
+			pair := n.Pair(i)
+			name := pair.Key.Written()
 			if seen[name] {
 				p.add(p.at(pair.Key), "the key %q is repeated", name)
 			}
@@ -108,32 +101,25 @@ func (p *parser) json(b *bytes.Buffer, n ast.Node) {
 			p.json(b, pair.Value)
 		}
 		b.WriteByte('}')
-		return
-	}
-	switch n := n.(type) {
-	case *ast.SequenceNode:
+	case yamldoc.List:
 		b.WriteByte('[')
-		for i, v := range n.Values {
+		for i := range n.Len() {
 			if i > 0 {
 				b.WriteByte(',')
 			}
-			p.json(b, v)
+			p.json(b, n.Item(i))
 		}
 		b.WriteByte(']')
-	case *ast.IntegerNode:
-		scalar(n.Value)
-	case *ast.FloatNode:
-		scalar(n.Value)
-	case *ast.BoolNode:
-		scalar(n.Value)
-	case *ast.NullNode, nil:
-		b.WriteString("null")
 	default:
-		s, ok := textOf(n)
-		if !ok {
+		v, wrong := n.Scalar()
+		if wrong != "" { // a number that is infinite or none
 			p.add(p.at(n), "%s holds %s, which JSON does not have", p.name, describe(n))
 			return
 		}
-		scalar(s)
+		if _, isText := v.(string); isText {
+			v, _ = textOf(n)
+		}
+		data, _ := json.Marshal(v) // a scalar never fails
+		b.Write(data)
 	}
 }

@@ -4,9 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools/summarize"
 	"github.com/agentarbor/arbor/tools/transfer"
@@ -23,7 +22,7 @@ type key struct {
 	meaning string
 	def     string // the default, in words
 	// read stores a value, or reports what is wrong with it.
-	read func(p *parser, k *key, n ast.Node)
+	read func(p *parser, k *key, n yamldoc.Node)
 	// keys are the keys of a mapping, which needs no read.
 	keys []key
 	// secret is true if a value of the wrong type may be a secret, which no message
@@ -49,7 +48,7 @@ func ownKeys() []key {
 			read:    text(func(d *definition) *string { return &d.model })},
 		{name: "subagents", typ: "a list of names", example: "[billing, tech]", def: "the agents in the folder that is named like the file",
 			meaning: "The agents this one can hand the conversation to, in this order. If the key is there, only the listed agents count.",
-			read: func(p *parser, k *key, n ast.Node) {
+			read: func(p *parser, k *key, n yamldoc.Node) {
 				before := len(p.report.problems)
 				p.d.subagents, p.d.listed = p.names(k, n), true
 				p.d.unsure = p.d.unsure || len(p.report.problems) > before
@@ -71,7 +70,7 @@ func ownKeys() []key {
 					read:    boolean(func(d *definition, b bool) { d.policy.AllowTransferBack = b })},
 				{name: "tools", typ: "a text", example: "one", def: "`each`, where all names are legal",
 					meaning: "How the agent's model is offered the agents it may hand over to: `each` has a tool, `transfer_to_NAME`, or there is `one` for all, `transfer_to_agent`. See [the tool](transfer.md#the-tool).",
-					read: func(p *parser, k *key, n ast.Node) {
+					read: func(p *parser, k *key, n yamldoc.Node) {
 						v, ok := p.text(k, n)
 						form, known := map[string]transfer.Tools{"one": transfer.OneTool, "each": transfer.ToolPerTarget}[v]
 						if p.d.form = form; ok && !known {
@@ -82,7 +81,7 @@ func ownKeys() []key {
 			}},
 		{name: "tools", typ: "a list of names", example: "[" + summarize.Name + "]", def: "none",
 			meaning: "The tools the agent can call: those that the program registers, and the built-in `" + summarize.Name + "`, which uses the agent's own model.",
-			read:    func(p *parser, k *key, n ast.Node) { p.d.tools = p.names(k, n) }},
+			read:    func(p *parser, k *key, n yamldoc.Node) { p.d.tools = p.names(k, n) }},
 		{name: "history", typ: "a text or a mapping", example: "{last_turns: 6}", def: "`full`",
 			meaning: "How much of the conversation the agent's model sees: `full`; `text_only`, without what other agents' tools did; `own`, without what other agents said and did; or `last_turns: N`, at least the last N turns of the user.",
 			read:    history},
@@ -97,21 +96,21 @@ func ownKeys() []key {
 					read:    number(0, 1, func(d *definition) **float64 { return &d.settings.TopP })},
 				{name: "max_tokens", typ: "a whole number", example: "500", def: "the endpoint's own",
 					meaning: "The most tokens of one answer, from 1.",
-					read: func(p *parser, k *key, n ast.Node) {
+					read: func(p *parser, k *key, n yamldoc.Node) {
 						if v, ok := p.integer(k, n); ok && p.atLeastOne(k, n, v) {
 							p.d.settings.MaxTokens = int(v)
 						}
 					}},
 				{name: "stop", typ: "a list of texts", example: `["END"]`, def: "none",
 					meaning: "Texts that end an answer.",
-					read: func(p *parser, k *key, n ast.Node) {
+					read: func(p *parser, k *key, n yamldoc.Node) {
 						for _, s := range p.list(k, n) {
 							p.d.settings.Stop = append(p.d.settings.Stop, s.value)
 						}
 					}},
 				{name: "tool_choice", typ: "a text", example: "required", def: "`auto`",
 					meaning: "`auto`, `none`, `required`, or the name of the one tool to call.",
-					read: func(p *parser, k *key, n ast.Node) {
+					read: func(p *parser, k *key, n yamldoc.Node) {
 						v, _ := p.text(k, n)
 						p.d.settings.ToolChoice = llm.ToolChoice(v)
 					}},
@@ -123,7 +122,7 @@ func ownKeys() []key {
 					read:    responseFormat},
 				{name: "leaked_calls", typ: "a text", example: "off", def: "`auto`, unless the program chose otherwise",
 					meaning: "What becomes of a whole tool call that the model writes as words, as small models do: `auto` makes it [a call](models.md#calls-that-leak), `off` leaves it words.",
-					read: func(p *parser, k *key, n ast.Node) {
+					read: func(p *parser, k *key, n yamldoc.Node) {
 						v, ok := p.text(k, n)
 						if p.d.settings.LeakedCalls = llm.LeakedCalls(v); ok && v != string(llm.LeakedCallsAuto) && v != string(llm.LeakedCallsOff) {
 							p.add(p.at(n), "%s must be auto or off, not %q", p.name, v)
@@ -140,31 +139,31 @@ func ownKeys() []key {
 // believes that it works.
 func notAvailable(name, meaning string) key {
 	return key{name: name, typ: "", meaning: meaning + " Not available in this version: the key is refused.",
-		read: func(p *parser, k *key, n ast.Node) {
+		read: func(p *parser, k *key, n yamldoc.Node) {
 			p.add(p.keyAt, "the key %q is not available in this version", p.name)
 		}}
 }
 
-func text(field func(*definition) *string) func(*parser, *key, ast.Node) {
-	return func(p *parser, k *key, n ast.Node) {
+func text(field func(*definition) *string) func(*parser, *key, yamldoc.Node) {
+	return func(p *parser, k *key, n yamldoc.Node) {
 		if v, ok := p.text(k, n); ok {
 			*field(p.d) = v
 		}
 	}
 }
 
-func boolean(set func(*definition, bool)) func(*parser, *key, ast.Node) {
-	return func(p *parser, k *key, n ast.Node) {
-		if b, ok := n.(*ast.BoolNode); ok {
-			set(p.d, b.Value)
+func boolean(set func(*definition, bool)) func(*parser, *key, yamldoc.Node) {
+	return func(p *parser, k *key, n yamldoc.Node) {
+		if b, ok := n.Bool(); ok {
+			set(p.d, b)
 			return
 		}
 		p.wrongType(k, n)
 	}
 }
 
-func number(low, high float64, field func(*definition) **float64) func(*parser, *key, ast.Node) {
-	return func(p *parser, k *key, n ast.Node) {
+func number(low, high float64, field func(*definition) **float64) func(*parser, *key, yamldoc.Node) {
+	return func(p *parser, k *key, n yamldoc.Node) {
 		v, ok := p.number(k, n)
 		switch {
 		case !ok:
@@ -176,9 +175,8 @@ func number(low, high float64, field func(*definition) **float64) func(*parser, 
 	}
 }
 
-func history(p *parser, k *key, n ast.Node) {
-	pairs, isMap := mapping(n)
-	if !isMap {
+func history(p *parser, k *key, n yamldoc.Node) {
+	if n.Kind() != yamldoc.Mapping {
 		v, ok := p.text(k, n)
 		if !ok {
 			return
@@ -192,12 +190,12 @@ func history(p *parser, k *key, n ast.Node) {
 		p.d.history = policy
 		return
 	}
-	p.pairs([]key{{name: "last_turns", typ: "a whole number", read: func(p *parser, k *key, n ast.Node) {
+	p.pairs([]key{{name: "last_turns", typ: "a whole number", read: func(p *parser, k *key, n yamldoc.Node) {
 		if v, ok := p.integer(k, n); ok && p.atLeastOne(k, n, v) {
 			p.d.history = view.LastTurns(int(v))
 		}
-	}}}, "history.", pairs)
-	if len(pairs) == 0 {
+	}}}, "history.", n)
+	if n.Len() == 0 {
 		p.add(p.at(n), "history is an empty mapping: {last_turns: N} is meant")
 	}
 }

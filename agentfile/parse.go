@@ -1,29 +1,24 @@
 package agentfile
 
 import (
-	"errors"
 	"path"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	yamlparser "github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// The YAML parser takes quadratic time for deep or long input, so both are
-// bounded before it starts.
-const (
-	maxTokens = 4096
-	maxDepth  = 16
-)
+// rules bound a front matter, which begins on line 2 of its file.
+var rules = yamldoc.Rules{
+	What: "the front matter", Before: 1, Tokens: 4096, Flow: 16,
+	NoAliases:    "anchors, aliases and merge keys are not allowed in a front matter: write the value out",
+	NoTags:       "tags and directives are not allowed in a front matter",
+	NoDirectives: "tags and directives are not allowed in a front matter",
+}
 
 // parser reads one file.
 type parser struct {
 	report *report
 	d      *definition
-	lines  int // of the front matter
 	// The key whose value is being read: its place, and its name with the
 	// mapping's in front.
 	keyAt pos
@@ -50,8 +45,9 @@ func parse(r *report, file string, data []byte) *definition {
 		d.broken, d.unsure = true, true
 		return d
 	}
-	p := &parser{report: r, d: d, keys: map[string]pos{}, opened: map[string]bool{}, lines: strings.Count(front, "\n")}
-	d.bodyAt = pos{p.lines + 3 + blankLines(data, p.lines+2), 0}
+	p := &parser{report: r, d: d, keys: map[string]pos{}, opened: map[string]bool{}}
+	lines := strings.Count(front, "\n")
+	d.bodyAt = pos{lines + 3 + blankLines(data, lines+2), 0}
 	p.front(front)
 	return d
 }
@@ -67,76 +63,27 @@ func (p *parser) fail(at pos, format string, args ...any) {
 }
 
 func (p *parser) front(front string) {
-	tokens := lexer.Tokenize(front)
-	if !p.bounded(tokens) {
+	file, problems := yamldoc.Parse(front, rules)
+	for _, problem := range problems {
+		p.fail(pos{problem.Line, problem.Col}, "%s", problem.Message)
+	}
+	if file == nil {
 		p.recoverName(front)
 		return
 	}
-	file, err := yamlparser.Parse(tokens, 0, yamlparser.AllowDuplicateMapKey())
-	if err != nil {
-		at, msg := pos{2, 0}, err.Error()
-		var syntax yaml.Error
-		if errors.As(err, &syntax) {
-			at, msg = p.tokenPos(syntax.GetToken()), syntax.GetMessage()
-		}
-		if strings.HasPrefix(msg, "mapping value is not allowed") {
-			msg += `: a text that holds ": " needs quotes around it, and all keys of a mapping begin in the same column`
-		}
-		if strings.ContainsRune(msg, '\t') || strings.HasPrefix(msg, "tab character") {
-			msg = "a tab stands where only spaces may: indent with spaces"
-		}
-		p.fail(at, "the front matter is not valid YAML: %s", msg)
-		p.recoverName(front)
-		return
-	}
-	seen := false
-	for _, doc := range file.Docs {
-		if doc == nil || doc.Body == nil {
-			continue
-		}
-		pairs, ok := mapping(doc.Body)
+	for i, doc := range file.Documents {
 		switch {
-		case seen:
-			p.fail(p.at(doc.Body), "the front matter must be one YAML document")
+		case i > 0:
+			p.fail(p.at(doc), "the front matter must be one YAML document")
 			return
-		case !ok:
-			p.fail(p.at(doc.Body), "the front matter must be a mapping such as name: billing, not %s", describe(doc.Body))
+		case doc.Kind() != yamldoc.Mapping:
+			p.fail(p.at(doc), "the front matter must be a mapping such as name: billing, not %s", describe(doc))
 			return
 		}
-		seen = true
-		p.pairs(keys(), "", pairs)
+		p.pairs(keys(), "", doc)
 		p.graphAlone()
 		p.remoteAlone()
 	}
-}
-
-// bounded refuses what could make a short text expensive, or mean something else
-// than what stands there.
-func (p *parser) bounded(tokens token.Tokens) bool {
-	if len(tokens) > maxTokens {
-		p.fail(pos{2, 0}, "the front matter has more than %d parts", maxTokens)
-		return false
-	}
-	depth, ok := 0, true
-	for _, t := range tokens {
-		switch t.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			depth++
-		case token.SequenceEndType, token.MappingEndType:
-			depth--
-		case token.AnchorType, token.AliasType, token.MergeKeyType:
-			p.fail(p.tokenPos(t), "anchors, aliases and merge keys are not allowed in a front matter: write the value out")
-			ok = false
-		case token.TagType, token.DirectiveType:
-			p.fail(p.tokenPos(t), "tags and directives are not allowed in a front matter")
-			ok = false
-		}
-		if depth > maxDepth {
-			p.fail(p.tokenPos(t), "the front matter is nested more than %d levels deep", maxDepth)
-			return false
-		}
-	}
-	return ok
 }
 
 // recoverName finds the name in a front matter that is not YAML, so that other
@@ -154,11 +101,12 @@ func (p *parser) recoverName(front string) {
 
 // pairs reads a mapping by its table of keys. prefix is the mapping's own name
 // with a dot, empty for the front matter itself.
-func (p *parser) pairs(table []key, prefix string, pairs []*ast.MappingValueNode) {
-	first := make(map[string]int, len(pairs))
-	for _, pair := range pairs {
+func (p *parser) pairs(table []key, prefix string, mapping yamldoc.Node) {
+	first := make(map[string]int, mapping.Len())
+	for i := range mapping.Len() {
+		pair := mapping.Pair(i)
 		at := p.at(pair.Key)
-		name, ok := keyName(pair.Key)
+		name, ok := pair.Key.Word()
 		if !ok {
 			p.add(at, "a key must be a word, not %s", describe(pair.Key))
 			continue
@@ -180,17 +128,16 @@ func (p *parser) pairs(table []key, prefix string, pairs []*ast.MappingValueNode
 		if prefix == "" {
 			p.keys[name] = at
 		}
-		if _, null := pair.Value.(*ast.NullNode); !null && pair.Value != nil {
+		if pair.Value.Kind() != yamldoc.Nothing {
 			p.d.at[prefix+name] = p.at(pair.Value)
 		}
 		if k.read == nil {
-			inner, ok := mapping(pair.Value)
-			if !ok {
+			if pair.Value.Kind() != yamldoc.Mapping {
 				p.wrongType(k, pair.Value)
 				continue
 			}
 			p.opened[prefix+name] = true
-			p.pairs(k.keys, prefix+name+".", inner)
+			p.pairs(k.keys, prefix+name+".", pair.Value)
 			continue
 		}
 		k.read(p, k, pair.Value)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // value is a text of a front matter, or what an environment variable holds, whose
@@ -77,7 +77,7 @@ func remoteTable() []key {
 							read:    address(func(d *definition) *value { return &d.remote.oauth2.tokenURL })},
 						{name: "client_id", typ: "a text", example: "arbor", def: "required",
 							meaning: "The client's id. `$NAME` stands for an environment variable.",
-							read: func(p *parser, k *key, n ast.Node) {
+							read: func(p *parser, k *key, n yamldoc.Node) {
 								if v, ok := p.text(k, n); ok {
 									p.d.remote.oauth2.clientID = p.value(v, n)
 								}
@@ -87,7 +87,7 @@ func remoteTable() []key {
 							read:    secret(func(d *definition) *value { return &d.remote.oauth2.clientSecret })},
 						{name: "scopes", typ: "a list of texts", example: "[invoices]", def: "none",
 							meaning: "What the token is asked for.",
-							read: func(p *parser, k *key, n ast.Node) {
+							read: func(p *parser, k *key, n yamldoc.Node) {
 								for _, s := range p.list(k, n) {
 									p.d.remote.oauth2.scopes = append(p.d.remote.oauth2.scopes, s.value)
 								}
@@ -105,7 +105,7 @@ func remoteTable() []key {
 					}},
 				{name: "origins", typ: "a list of texts", example: "[https://api.example.com]", def: "none",
 					meaning: "Where the credentials may go besides the host of the address, for cards that lead elsewhere.",
-					read: func(p *parser, k *key, n ast.Node) {
+					read: func(p *parser, k *key, n yamldoc.Node) {
 						for _, o := range p.list(k, n) {
 							if u, err := url.Parse(o.value); err != nil || !absolute(u) || u.User != nil || u.RawQuery != "" || strings.Trim(u.Path, "/") != "" {
 								p.add(o.at, "%s holds what is no origin such as https://api.example.com", p.name)
@@ -121,7 +121,7 @@ func remoteTable() []key {
 var variableName = regexp.MustCompile(`^\$[A-Za-z_][A-Za-z0-9_]*$`)
 
 // value makes a value of a text: $NAME is a variable.
-func (p *parser) value(text string, n ast.Node) value {
+func (p *parser) value(text string, n yamldoc.Node) value {
 	v := value{key: p.name, text: text, at: p.at(n)}
 	if variableName.MatchString(text) {
 		v.text, v.variable = "", text[1:]
@@ -131,8 +131,8 @@ func (p *parser) value(text string, n ast.Node) value {
 
 // address reads a URL, or the variable that holds one. No message repeats the URL,
 // because people write passwords into them.
-func address(field func(*definition) *value) func(*parser, *key, ast.Node) {
-	return func(p *parser, k *key, n ast.Node) {
+func address(field func(*definition) *value) func(*parser, *key, yamldoc.Node) {
+	return func(p *parser, k *key, n yamldoc.Node) {
 		text, ok := p.text(k, n)
 		if !ok {
 			return
@@ -159,8 +159,8 @@ func absolute(u *url.URL) bool {
 
 // secret reads the name of a variable. No message repeats what stands there instead,
 // because that may be the secret.
-func secret(field func(*definition) *value) func(*parser, *key, ast.Node) {
-	return func(p *parser, k *key, n ast.Node) {
+func secret(field func(*definition) *value) func(*parser, *key, yamldoc.Node) {
+	return func(p *parser, k *key, n yamldoc.Node) {
 		text, ok := textOf(n)
 		if !ok || !variableName.MatchString(text) {
 			p.add(p.at(n), "%s must be the name of an environment variable with a $ in front, such as %s: secrets do not belong into a file", p.name, k.example)
@@ -173,8 +173,8 @@ func secret(field func(*definition) *value) func(*parser, *key, ast.Node) {
 var wordText = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
 // word reads the name of a header, a parameter or a cookie.
-func word(field func(*definition) *value) func(*parser, *key, ast.Node) {
-	return func(p *parser, k *key, n ast.Node) {
+func word(field func(*definition) *value) func(*parser, *key, yamldoc.Node) {
+	return func(p *parser, k *key, n yamldoc.Node) {
 		text, ok := p.text(k, n)
 		if !ok {
 			return

@@ -5,14 +5,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/token"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // The readers of values. Each reports a value of the wrong type itself.
 
-func (p *parser) wrongType(k *key, n ast.Node) {
-	if _, null := n.(*ast.NullNode); null || n == nil {
+func (p *parser) wrongType(k *key, n yamldoc.Node) {
+	if n.Kind() == yamldoc.Nothing {
 		p.add(p.keyAt, "%s has no value: it must be %s; remove the key if none is meant", p.name, k.typ)
 		return
 	}
@@ -28,7 +27,7 @@ func (p *parser) wrongType(k *key, n ast.Node) {
 }
 
 // text reads a text that is not blank.
-func (p *parser) text(k *key, n ast.Node) (string, bool) {
+func (p *parser) text(k *key, n yamldoc.Node) (string, bool) {
 	v, ok := textOf(n)
 	switch {
 	case !ok:
@@ -40,27 +39,23 @@ func (p *parser) text(k *key, n ast.Node) (string, bool) {
 	return v, ok
 }
 
-func textOf(n ast.Node) (string, bool) {
-	switch n := n.(type) {
-	case *ast.StringNode:
-		return n.Value, true
-	case *ast.LiteralNode:
-		if n.Value == nil {
-			return "", true
-		}
-		return strings.TrimRight(n.Value.Value, "\n"), true
+// textOf returns a text, without the line ends below one whose lines begin below it.
+func textOf(n yamldoc.Node) (string, bool) {
+	v, ok := n.Text()
+	if n.Block() != "" {
+		v = strings.TrimRight(v, "\n")
 	}
-	return "", false
+	return v, ok
 }
 
 // list reads a list of texts.
-func (p *parser) list(k *key, n ast.Node) (items []item) {
-	seq, ok := n.(*ast.SequenceNode)
-	if !ok {
+func (p *parser) list(k *key, n yamldoc.Node) (items []item) {
+	if n.Kind() != yamldoc.List {
 		p.wrongType(k, n)
 		return nil
 	}
-	for _, v := range seq.Values {
+	for i := range n.Len() {
+		v := n.Item(i)
 		at := p.at(v)
 		s, ok := textOf(v)
 		switch {
@@ -76,7 +71,7 @@ func (p *parser) list(k *key, n ast.Node) (items []item) {
 }
 
 // names reads a list of texts of which none may stand there twice.
-func (p *parser) names(k *key, n ast.Node) (items []item) {
+func (p *parser) names(k *key, n yamldoc.Node) (items []item) {
 	seen := map[string]bool{}
 	for _, i := range p.list(k, n) {
 		if seen[i.value] {
@@ -89,20 +84,15 @@ func (p *parser) names(k *key, n ast.Node) (items []item) {
 	return items
 }
 
-func (p *parser) integer(k *key, n ast.Node) (int64, bool) {
-	if i, ok := n.(*ast.IntegerNode); ok {
-		switch v := i.Value.(type) {
-		case int64:
-			return v, true
-		case uint64:
-			return int64(min(v, math.MaxInt64)), true
-		}
+func (p *parser) integer(k *key, n yamldoc.Node) (int64, bool) {
+	v, ok := n.Whole()
+	if !ok {
+		p.wrongType(k, n)
 	}
-	p.wrongType(k, n)
-	return 0, false
+	return v, ok
 }
 
-func (p *parser) atLeastOne(k *key, n ast.Node, v int64) bool {
+func (p *parser) atLeastOne(k *key, n yamldoc.Node, v int64) bool {
 	if v < 1 || v > math.MaxInt32 {
 		p.add(p.at(n), "%s must be a whole number from 1, not %d", p.name, v)
 		return false
@@ -110,84 +100,30 @@ func (p *parser) atLeastOne(k *key, n ast.Node, v int64) bool {
 	return true
 }
 
-func (p *parser) number(k *key, n ast.Node) (float64, bool) {
-	switch f := n.(type) {
-	case *ast.FloatNode:
-		return f.Value, true
-	case *ast.IntegerNode:
-		switch v := f.Value.(type) {
-		case int64:
-			return float64(v), true
-		case uint64:
-			return float64(v), true
-		}
-	}
-	p.wrongType(k, n)
-	return 0, false
-}
-
-// mapping returns the pairs of a mapping.
-func mapping(n ast.Node) ([]*ast.MappingValueNode, bool) {
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		return n.Values, true
-	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{n}, true
-	}
-	return nil, false
-}
-
-func keyName(n ast.MapKeyNode) (string, bool) {
-	s, ok := n.(*ast.StringNode)
+func (p *parser) number(k *key, n yamldoc.Node) (float64, bool) {
+	v, ok := n.Number()
 	if !ok {
-		return "", false
+		p.wrongType(k, n)
 	}
-	return s.Value, true
+	return v, ok
 }
 
 // describe says what a value is, in the words of the reference.
-func describe(n ast.Node) string {
-	switch n := n.(type) {
-	case *ast.StringNode:
-		if len(n.Value) > 40 {
-			return "a text"
+func describe(n yamldoc.Node) string {
+	switch n.Kind() {
+	case yamldoc.Text:
+		if v, _ := n.Text(); n.Block() == "" && len(v) <= 40 {
+			return strconv.Quote(v)
 		}
-		return strconv.Quote(n.Value)
-	case *ast.LiteralNode:
 		return "a text"
-	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		return "the number " + n.String()
-	case *ast.BoolNode:
-		return n.String()
-	case *ast.SequenceNode:
-		return "a list"
-	case *ast.MappingNode, *ast.MappingValueNode:
-		return "a mapping"
-	case *ast.NullNode, nil:
-		return "nothing"
+	case yamldoc.Bool:
+		return n.Written()
 	}
-	return "something else"
+	return n.Describe()
 }
 
-// at returns where a node begins in the file.
-func (p *parser) at(n ast.Node) pos {
-	if n == nil {
-		return pos{2, 0}
-	}
-	if pairs, ok := mapping(n); ok && len(pairs) > 0 {
-		if m, isMap := n.(*ast.MappingNode); !isMap || !m.IsFlowStyle {
-			return p.at(pairs[0].Key) // the mapping's own token is the first colon
-		}
-	}
-	return p.tokenPos(n.GetToken())
-}
-
-// tokenPos turns a place in the front matter into one in the file, where the
-// front matter begins on line 2. It never leaves the front matter, whatever the
-// YAML parser says.
-func (p *parser) tokenPos(t *token.Token) pos {
-	if t == nil || t.Position == nil {
-		return pos{2, 0}
-	}
-	return pos{min(max(t.Position.Line, 1), max(p.lines, 1)) + 1, max(t.Position.Column, 0)}
+// at returns where a value begins in the file.
+func (p *parser) at(n yamldoc.Node) pos {
+	line, col := n.Place()
+	return pos{line, col}
 }

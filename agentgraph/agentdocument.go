@@ -1,6 +1,6 @@
 package agentgraph
 
-import "github.com/goccy/go-yaml/ast"
+import "github.com/agentarbor/arbor/internal/yamldoc"
 
 // ref is the most exact reference to the agent.
 func (a AgentDocument) ref() string {
@@ -12,28 +12,30 @@ func (a AgentDocument) ref() string {
 
 // agentDocument reads a document of kind Agent. Its format has many more keys than
 // a graph needs, so that unknown ones are not reported.
-func (r *reader) agentDocument(n ast.Node) {
-	get := func(n ast.Node, path string, names ...string) []field {
+func (r *reader) agentDocument(n yamldoc.Node) {
+	get := func(n yamldoc.Node, path string, names ...string) []field {
 		found := make([]field, len(names))
 		t := table{keys: names}
-		pairs, ok := pairsOf(r.resolve(n))
-		if !ok && !isNull(n) {
-			r.add(CodeYAML, path, lineOf(n), "%s must be a mapping, not %s", leaf(path), describe(r.resolve(n)))
+		doc := r.resolve(n)
+		if doc.Kind() != yamldoc.Mapping && !isNull(n) {
+			r.add(CodeYAML, path, n.Line(), "%s must be a mapping, not %s", leaf(path), doc.Describe())
+			doc = yamldoc.Node{}
 		}
-		for _, p := range pairs {
+		for i := range doc.Len() {
+			p := doc.Pair(i)
 			for i, name := range t.keys {
-				if k, isText := p.Key.(*ast.StringNode); isText && k.Value == name {
+				if k, isWord := p.Key.Word(); isWord && k == name {
 					if found[i].there() {
 						r.repeated(join(path, name), p)
 						continue
 					}
-					found[i] = field{p, r.resolve(p.Value)}
+					found[i] = r.field(p)
 				}
 			}
 		}
 		return found
 	}
-	a := AgentDocument{Line: lineOf(n)}
+	a := AgentDocument{Line: n.Line()}
 	top := get(n, "", "apiVersion", "metadata", "spec")
 	if v, ok := r.required(top[0], "apiVersion", a.Line, CodeWrongAPIVersion); ok && v != APIVersionArbor && !apiVersion.MatchString(v) {
 		r.add(CodeWrongAPIVersion, "apiVersion", top[0].line(), "apiVersion must be such as %s, not %q", APIVersion, short(v))
@@ -57,7 +59,7 @@ func (r *reader) agentDocument(n ast.Node) {
 		if spec[2].there() && !isNull(spec[2].value) {
 			a.Model = r.free(get(spec[2].value, "spec.llm", "model")[0], "spec.llm.model")
 		}
-		if _, ok := pairsOf(top[2].value); ok {
+		if top[2].value.Kind() == yamldoc.Mapping {
 			a.Spec = r.mapping(top[2], "spec")
 		}
 	}

@@ -13,8 +13,8 @@
 // reads from a log what became of a run.
 //
 // The package imports agent, agent/workflow, event and, for the documents of kind Agent in
-// a file, llmagent, llm and tools; from internal, the expressions, schemas and readers of
-// numbers. It runs nothing itself: the runner does, behind workflow.Group. It reads no
+// a file, llmagent, llm and tools; from internal, the expressions, schemas and the reader
+// of YAML. It runs nothing itself: the runner does, behind workflow.Group. It reads no
 // files besides the one or the folder that it is given, and those that a graph of
 // arbor/v1 names there.
 package agentgraph

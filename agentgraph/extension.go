@@ -4,6 +4,8 @@ import (
 	"math"
 	"regexp"
 	"time"
+
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // MaxTimeout is the longest time that a file can give, for a call or between calls.
@@ -41,7 +43,7 @@ func (r *reader) object(f field, path string, t *table, found []field) bool {
 		return false
 	}
 	if !r.fields(f.value, path, t, found, nil) {
-		r.add(CodeYAML, path, f.line(), "%s must be a mapping, not %s", leaf(path), describe(f.value))
+		r.add(CodeYAML, path, f.line(), "%s must be a mapping, not %s", leaf(path), f.value.Describe())
 		return false
 	}
 	return true
@@ -62,7 +64,7 @@ func (r *reader) loop(d *draft, f field, path string) *Loop {
 		return nil
 	}
 	l := &Loop{}
-	line := tokenLine(f.pair.Key.GetToken())
+	line := f.key.Line()
 	if !r.missing(v[0], path+".until", line) {
 		l.Until = r.expression(d, v[0], path+".until", condition)
 	}
@@ -91,14 +93,14 @@ func (r *reader) updates(d *draft, f field, path string) []Update {
 	if !f.there() || isNull(f.value) {
 		return nil
 	}
-	pairs, ok := pairsOf(f.value)
-	if !ok {
-		r.add(CodeYAML, path, f.line(), "update must be a mapping of keys of the state to expressions, not %s", describe(f.value))
+	if f.value.Kind() != yamldoc.Mapping {
+		r.add(CodeYAML, path, f.line(), "update must be a mapping of keys of the state to expressions, not %s", f.value.Describe())
 		return nil
 	}
 	var all []Update
 	seen := map[string]bool{}
-	for _, p := range pairs {
+	for i := range f.value.Len() {
+		p := f.value.Pair(i)
 		name, ok := r.keyName(p, path)
 		if !ok {
 			continue
@@ -118,9 +120,9 @@ func (r *reader) updates(d *draft, f field, path string) []Update {
 			if len(names) == 0 {
 				hint = ": " + d.path("state") + " is where keys are declared, such as " + short(name) + ": {reducer: replace}"
 			}
-			r.add(CodeUnknownField, at, tokenLine(p.Key.GetToken()), "the state has no key %q%s", short(name), hint)
+			r.add(CodeUnknownField, at, p.Key.Line(), "the state has no key %q%s", short(name), hint)
 		}
-		if e := r.expression(d, field{p, r.resolve(p.Value)}, at, transform); e != nil {
+		if e := r.expression(d, r.field(p), at, transform); e != nil {
 			all = append(all, Update{name, e})
 		}
 	}
@@ -133,7 +135,7 @@ func (r *reader) retry(f field, path string) *RetryPolicy {
 		return nil
 	}
 	p := &RetryPolicy{}
-	if !r.missing(v[0], path+".max", tokenLine(f.pair.Key.GetToken())) {
+	if !r.missing(v[0], path+".max", f.key.Line()) {
 		p.Max, _ = r.whole(v[0], path+".max", 0, math.MaxInt32, CodeBadMaxRetries)
 	}
 	if v[1].there() {
@@ -144,11 +146,11 @@ func (r *reader) retry(f field, path string) *RetryPolicy {
 
 // duration reads a time that is there.
 func (r *reader) duration(f field, path string) time.Duration {
-	text, ok := textOf(f.value)
+	text, ok := f.value.Text()
 	t, err := time.ParseDuration(text)
 	switch {
 	case !ok || !duration.MatchString(text):
-		r.add(CodeYAML, path, f.line(), `%s must be a time with a unit, such as "30s", "1m30s" or "500ms", not %s`, leaf(path), describe(f.value))
+		r.add(CodeYAML, path, f.line(), `%s must be a time with a unit, such as "30s", "1m30s" or "500ms", not %s`, leaf(path), f.value.Describe())
 	case err != nil || t <= 0 || t > MaxTimeout:
 		r.add(CodeYAML, path, f.line(), "%s is a time above 0 and up to 24h, which %s is not", leaf(path), short(text))
 	default:

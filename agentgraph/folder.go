@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // The bounds of a folder of agents. What is beyond them is not read.
@@ -158,8 +158,7 @@ func (f *folder) markdown(file string) (name string, ok bool) {
 		}
 		for _, key := range lines[1 : i+1] {
 			if value, found := strings.CutPrefix(key, "name:"); found {
-				var s string
-				if len(value) < 200 && yaml.Unmarshal([]byte(value), &s) == nil && s != "" {
+				if s := word(value); s != "" {
 					name = s
 				}
 			}
@@ -167,6 +166,16 @@ func (f *folder) markdown(file string) (name string, ok bool) {
 		return name, true
 	}
 	return "", false
+}
+
+// word reads the value of one line, "" if it is no word.
+func word(value string) string {
+	file, _ := yamldoc.Parse(value, yamldoc.Rules{Tokens: 10})
+	if file == nil || len(file.Documents) != 1 {
+		return ""
+	}
+	s, _ := file.Documents[0].Name()
+	return s
 }
 
 // documents adds the agents of a YAML file.

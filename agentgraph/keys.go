@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // table is the keys that a mapping can have. agentgraph/schema.json says the same
@@ -95,14 +95,14 @@ func (t table) extended(keys []string, meant map[string]string) table {
 
 // fields reads a mapping. The result is in the order of the table's keys; other
 // receives those of an open mapping. ok is false if it is no mapping.
-func (r *reader) fields(n ast.Node, path string, t *table, found []field, other map[string]any) bool {
+func (r *reader) fields(n yamldoc.Node, path string, t *table, found []field, other map[string]any) bool {
 	n = r.resolve(n)
-	pairs, ok := pairsOf(n)
-	if !ok {
+	if n.Kind() != yamldoc.Mapping {
 		return false
 	}
 	var unknown map[string]bool
-	for _, p := range pairs {
+	for k := range n.Len() {
+		p := n.Pair(k)
 		name, ok := r.keyName(p, path)
 		if !ok {
 			continue
@@ -113,7 +113,7 @@ func (r *reader) fields(n ast.Node, path string, t *table, found []field, other 
 				r.repeated(join(path, name), p)
 				continue
 			}
-			found[i] = field{p, r.resolve(p.Value)}
+			found[i] = r.field(p)
 			continue
 		}
 		if unknown[name] {
@@ -133,8 +133,12 @@ func (r *reader) fields(n ast.Node, path string, t *table, found []field, other 
 	return true
 }
 
-func (r *reader) unknown(t *table, name, path string, p *ast.MappingValueNode) {
-	line, at := tokenLine(p.Key.GetToken()), join(path, name)
+func (r *reader) field(p yamldoc.Pair) field {
+	return field{p.Key, r.resolve(p.Value), p.Value, true}
+}
+
+func (r *reader) unknown(t *table, name, path string, p yamldoc.Pair) {
+	line, at := p.Key.Line(), join(path, name)
 	future, ok := t.future[name]
 	hint := ""
 	if meant := t.meant[name]; meant != "" {

@@ -98,17 +98,17 @@ func Load(data []byte, opts ...Option) (*Graph, error) {
 // read reads the documents of a file.
 func (r *reader) read(data []byte) {
 	r.files.readers = append(r.files.readers, r)
-	docs, ok := r.documents(data)
-	if !ok {
+	file := r.documents(data)
+	if file == nil {
 		return
 	}
 	seen := 0
-	for i, doc := range docs {
+	for i, doc := range file.Documents {
 		r.document(doc, i, &seen)
 	}
 	if seen == 0 && len(r.problems) == 0 {
 		what := "the file is empty"
-		if len(docs) > 0 {
+		if len(file.Documents) > 0 {
 			what = "the file holds agents only"
 		}
 		r.add(CodeWrongKind, "kind", 1, "%s: a document of kind AgentGraph is missing", what)

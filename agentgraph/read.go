@@ -6,9 +6,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/agentarbor/arbor/internal/expression"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // APIVersion is the version of the format that this package implements.
@@ -31,8 +30,7 @@ type reader struct {
 	lines    int    // of the file
 	prefix   string // of paths, in documents that are not the graph's
 
-	anchored bool // there are anchors
-	anchors  map[string]*ast.AnchorNode
+	anchors  map[string]yamldoc.Node
 	expanded int // values that aliases added
 	within   int // aliases that are being expanded
 	said     map[string]bool
@@ -91,12 +89,12 @@ type compiled struct {
 }
 
 // document reads the graph's own document, or an agent's.
-func (r *reader) document(n ast.Node, number int, seen *int) {
+func (r *reader) document(n yamldoc.Node, number int, seen *int) {
 	r.prefix = ""
 	r.anchorsOf(n)
 	var f [4]field
-	if _, ok := pairsOf(r.resolve(n)); !ok {
-		r.add(CodeWrongKind, "", lineOf(n), "a document must be a mapping with apiVersion, kind, metadata and spec, not %s", describe(r.resolve(n)))
+	if r.resolve(n).Kind() != yamldoc.Mapping {
+		r.add(CodeWrongKind, "", n.Line(), "a document must be a mapping with apiVersion, kind, metadata and spec, not %s", r.resolve(n).Describe())
 		return
 	}
 	kind, line := r.kind(n)
@@ -125,10 +123,10 @@ func (r *reader) document(n ast.Node, number int, seen *int) {
 		r.top = &draft{graph: &Graph{sound: true}, base: "spec", depth: r.depth + 1}
 		*seen++
 		r.fields(n, "", &documentKeys, f[:], nil)
-		r.apiVersion(f[0], lineOf(n))
-		r.metadata(f[2], lineOf(n))
+		r.apiVersion(f[0], n.Line())
+		r.metadata(f[2], n.Line())
 		if !f[3].there() || isNull(f[3].value) {
-			r.add(CodeMissingField, "spec", lineOf(n), "spec is missing: it holds agents, edges and entrypoint")
+			r.add(CodeMissingField, "spec", n.Line(), "spec is missing: it holds agents, edges and entrypoint")
 			return
 		}
 		r.spec(r.top, f[3])
@@ -136,21 +134,22 @@ func (r *reader) document(n ast.Node, number int, seen *int) {
 }
 
 // kind looks for the kind before anything else is read.
-func (r *reader) kind(n ast.Node) (string, int) {
-	pairs, _ := pairsOf(r.resolve(n))
-	for _, p := range pairs {
-		if k, ok := p.Key.(*ast.StringNode); ok && k.Value == "kind" {
+func (r *reader) kind(n yamldoc.Node) (string, int) {
+	doc := r.resolve(n)
+	for i := range doc.Len() {
+		p := doc.Pair(i)
+		if k, _ := p.Key.Word(); k == "kind" {
 			v := r.resolve(p.Value)
-			if s, ok := textOf(v); ok {
-				return strings.TrimSpace(s), tokenLine(k.Token)
+			if s, ok := v.Text(); ok {
+				return strings.TrimSpace(s), p.Key.Line()
 			}
 			if isNull(v) {
-				return "", tokenLine(k.Token)
+				return "", p.Key.Line()
 			}
-			return describe(v), tokenLine(k.Token)
+			return v.Describe(), p.Key.Line()
 		}
 	}
-	return "", lineOf(n)
+	return "", n.Line()
 }
 
 var (
@@ -191,10 +190,10 @@ func (r *reader) metadata(f field, line int) {
 	var v [5]field
 	other := map[string]any{}
 	if !r.fields(f.value, "metadata", &metadataKeys, v[:], other) {
-		r.add(CodeYAML, "metadata", f.line(), "metadata must be a mapping, not %s", describe(f.value))
+		r.add(CodeYAML, "metadata", f.line(), "metadata must be a mapping, not %s", f.value.Describe())
 		return
 	}
-	line = tokenLine(f.pair.Key.GetToken())
+	line = f.key.Line()
 	g := r.top.graph
 	g.Name, _ = r.required(v[0], "metadata.name", line, CodeYAML)
 	g.Version = r.version(v[1], line)
@@ -211,12 +210,9 @@ func (r *reader) metadata(f field, line int) {
 
 func (r *reader) version(f field, line int) string {
 	const path = "metadata.version"
-	if f.there() {
-		switch f.value.(type) {
-		case *ast.IntegerNode, *ast.FloatNode:
-			r.add(CodeBadVersion, path, f.line(), `YAML reads %s as a number: a version has three parts, such as 1.0.0, and quotes make a text of anything, "1.0.0"`, f.value.GetToken().Value)
-			return ""
-		}
+	if _, number := f.value.Number(); number {
+		r.add(CodeBadVersion, path, f.line(), `YAML reads %s as a number: a version has three parts, such as 1.0.0, and quotes make a text of anything, "1.0.0"`, f.value.Written())
+		return ""
 	}
 	v, ok := r.required(f, path, line, CodeBadVersion)
 	if ok && !semVer.MatchString(v) {
@@ -237,12 +233,12 @@ func (r *reader) spec(d *draft, f field) {
 	}
 	var v [5]field
 	if !r.fields(f.value, d.base, table, v[:len(table.keys)], nil) {
-		r.add(CodeYAML, d.base, f.line(), "%s must be a mapping, not %s", leaf(d.base), describe(f.value))
+		r.add(CodeYAML, d.base, f.line(), "%s must be a mapping, not %s", leaf(d.base), f.value.Describe())
 		return
 	}
 	r.drafts = append(r.drafts, d)
 	d.compiled = map[source]*compiled{}
-	line := tokenLine(f.pair.Key.GetToken())
+	line := f.key.Line()
 	if r.arbor {
 		r.state(d, v[4])
 	}
@@ -257,9 +253,9 @@ func (r *reader) spec(d *draft, f field) {
 
 func (r *reader) nodes(c *checker, f field, line int) {
 	path := c.path("agents")
-	items := r.items(f, path)
-	if len(items) == 0 {
-		if _, list := f.value.(*ast.SequenceNode); list || !f.there() || isNull(f.value) {
+	items := r.list(f, path)
+	if items.Len() == 0 {
+		if items.Kind() == yamldoc.List || !f.there() || isNull(f.value) {
 			r.add(CodeMissingField, path, line, "a graph has at least one agent")
 		}
 		return
@@ -268,8 +264,9 @@ func (r *reader) nodes(c *checker, f field, line int) {
 	if r.arbor {
 		table = &arborAgentKeys
 	}
-	c.graph.Nodes = make([]Node, 0, len(items))
-	for i, n := range items {
+	c.graph.Nodes = make([]Node, 0, items.Len())
+	for i := range items.Len() {
+		n := items.Item(i)
 		if !r.count() {
 			c.unsure = true
 			return
@@ -277,13 +274,13 @@ func (r *reader) nodes(c *checker, f field, line int) {
 		at := index(path, i)
 		var v [11]field
 		if !r.fields(n, at, table, v[:len(table.keys)], nil) {
-			r.add(CodeYAML, at, lineOf(n), "an agent must be a mapping with id and agentRef, not %s", describe(r.resolve(n)))
+			r.add(CodeYAML, at, n.Line(), "an agent must be a mapping with id and agentRef, not %s", r.resolve(n).Describe())
 			c.unsure = true
-			c.graph.Nodes = append(c.graph.Nodes, Node{Line: lineOf(n)})
+			c.graph.Nodes = append(c.graph.Nodes, Node{Line: n.Line()})
 			c.nodeLines = append(c.nodeLines, nodeLines{})
 			continue
 		}
-		node := Node{Line: lineOf(n)}
+		node := Node{Line: n.Line()}
 		var ok bool
 		if node.ID, ok = r.required(v[0], at+".id", node.Line, CodeYAML); !ok {
 			c.unsure = true
@@ -307,25 +304,26 @@ func (r *reader) nodes(c *checker, f field, line int) {
 
 func (r *reader) edges(c *checker, f field) {
 	path := c.path("edges")
-	items := r.items(f, path)
-	if len(items) == 0 {
+	items := r.list(f, path)
+	if items.Len() == 0 {
 		return
 	}
 	table := &edgeKeys
 	if r.arbor {
 		table = &arborEdgeKeys
 	}
-	c.graph.Edges = make([]Edge, 0, len(items))
-	for i, n := range items {
+	c.graph.Edges = make([]Edge, 0, items.Len())
+	for i := range items.Len() {
+		n := items.Item(i)
 		if !r.count() {
 			c.unsure = true
 			return
 		}
 		at := index(path, i)
 		var v [5]field
-		edge := Edge{Line: lineOf(n)}
+		edge := Edge{Line: n.Line()}
 		if !r.fields(n, at, table, v[:len(table.keys)], nil) {
-			r.add(CodeYAML, at, edge.Line, "an edge must be a mapping with from and to, not %s", describe(r.resolve(n)))
+			r.add(CodeYAML, at, edge.Line, "an edge must be a mapping with from and to, not %s", r.resolve(n).Describe())
 			c.unsure = true
 		} else {
 			var from, to bool
@@ -349,11 +347,11 @@ func (r *reader) expression(d *draft, f field, path string, want wanted) *Expres
 	if !f.there() {
 		return nil
 	}
-	text, ok := textOf(f.value)
+	text, ok := f.value.Text()
 	if !ok {
-		switch f.value.(type) {
-		case *ast.MappingNode, *ast.MappingValueNode, *ast.SequenceNode:
-			r.add(CodeBadExpression, path, f.line(), "YAML reads %s here, and a %s is a text: put | before it and begin it on the next line, or put quotes around it", describe(f.value), leaf(path))
+		switch f.value.Kind() {
+		case yamldoc.Mapping, yamldoc.List:
+			r.add(CodeBadExpression, path, f.line(), "YAML reads %s here, and a %s is a text: put | before it and begin it on the next line, or put quotes around it", f.value.Describe(), leaf(path))
 		default:
 			r.optional(f, path, CodeBadExpression)
 		}
@@ -380,7 +378,7 @@ func (r *reader) expression(d *draft, f field, path string, want wanted) *Expres
 	}
 	if c.err != nil {
 		line := f.line()
-		if _, literal := f.value.(*ast.LiteralNode); literal {
+		if f.value.Block() != "" {
 			line += max(c.err.Line, 0)
 		}
 		r.add(CodeBadExpression, path, line, "%q: %v", short(strings.TrimSpace(text)), c.err)
@@ -397,7 +395,7 @@ func (r *reader) errorHandling(c *checker, f field) {
 	path := c.path("errorHandling")
 	var v [3]field
 	if !r.fields(f.value, path, &errorKeys, v[:], nil) {
-		r.add(CodeYAML, path, f.line(), "errorHandling must be a mapping, not %s", describe(f.value))
+		r.add(CodeYAML, path, f.line(), "errorHandling must be a mapping, not %s", f.value.Describe())
 		return
 	}
 	if v[0].there() {
@@ -424,25 +422,14 @@ func (r *reader) errorHandling(c *checker, f field) {
 
 // whole reads a whole number from least to most that is there.
 func (r *reader) whole(f field, path string, least, most int64, wrong Code) (int, bool) {
-	value := least - 1
-	if n, ok := f.value.(*ast.IntegerNode); ok {
-		switch i := n.Value.(type) {
-		case int64:
-			value = i
-		case uint64:
-			value = int64(min(i, math.MaxInt64))
-		}
-	}
-	if value >= least && value <= most {
+	value, ok := f.value.Whole()
+	if ok && value >= least && value <= most {
 		return int(value), true
 	}
-	what, span := "nothing", fmt.Sprintf("from %d to %d", least, most)
-	if f.value != nil {
-		what = describe(f.value)
-	}
+	span := fmt.Sprintf("from %d to %d", least, most)
 	if most == math.MaxInt32 {
 		span = fmt.Sprintf("from %d", least)
 	}
-	r.add(wrong, path, f.line(), "%s must be a whole number %s, not %s", leaf(path), span, what)
+	r.add(wrong, path, f.line(), "%s must be a whole number %s, not %s", leaf(path), span, f.value.Describe())
 	return 0, false
 }

@@ -64,12 +64,12 @@ func TestSchema(t *testing.T) {
 	refused, taken := 0, 0
 	for name, file := range files {
 		r := &reader{lines: 1}
-		docs, ok := r.documents([]byte(file))
-		if !ok || len(docs) != 1 { // a schema is for one document
+		read := r.documents([]byte(file))
+		if read == nil || len(read.Documents) != 1 { // a schema is for one document
 			continue
 		}
-		r.anchorsOf(docs[0])
-		value := r.any(docs[0], "", 0)
+		r.anchorsOf(read.Documents[0])
+		value := r.any(read.Documents[0], "", 0)
 		bad := false
 		_, err := Load([]byte(file), WithAnyRef())
 		skip := false

@@ -4,6 +4,7 @@ import (
 	"regexp"
 
 	"github.com/agentarbor/arbor/internal/expression"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // identifier is the form of a state key's name, so that state.name is an expression.
@@ -45,17 +46,17 @@ func (r *reader) state(d *draft, f field) {
 		return
 	}
 	path := d.path("state")
-	pairs, ok := pairsOf(f.value)
-	if !ok {
-		r.add(CodeYAML, path, f.line(), "state must be a mapping of names to {reducer, initial}, not %s", describe(f.value))
+	if f.value.Kind() != yamldoc.Mapping {
+		r.add(CodeYAML, path, f.line(), "state must be a mapping of names to {reducer, initial}, not %s", f.value.Describe())
 		return
 	}
-	for _, p := range pairs {
+	for i := range f.value.Len() {
+		p := f.value.Pair(i)
 		name, ok := r.keyName(p, path)
 		if !ok {
 			continue
 		}
-		at, line := join(path, name), tokenLine(p.Key.GetToken())
+		at, line := join(path, name), p.Key.Line()
 		if d.keys[name] {
 			r.repeated(at, p)
 			continue
@@ -66,7 +67,7 @@ func (r *reader) state(d *draft, f field) {
 		}
 		key := StateKey{Name: name, Reducer: ReduceReplace, Line: line}
 		var v [2]field
-		if value := (field{p, r.resolve(p.Value)}); !isNull(value.value) && r.object(value, at, &stateKeys, v[:]) {
+		if value := r.field(p); !isNull(value.value) && r.object(value, at, &stateKeys, v[:]) {
 			r.stateKey(&key, v[0], v[1], at)
 		}
 		d.graph.State = append(d.graph.State, key)
@@ -93,8 +94,8 @@ func (r *reader) stateKey(key *StateKey, reducer, initial field, at string) {
 		return
 	}
 	// As r.pair.Value, where an alias is still seen as one.
-	key.Initial = r.any(initial.pair.Value, at+".initial", 0)
+	key.Initial = r.any(initial.raw, at+".initial", 0)
 	if known >= 0 && !reducers[known].fits(key.Initial) {
-		r.add(CodeYAML, at+".initial", initial.line(), "the initial value for %s must be %s, not %s", key.Reducer, reducers[known].what, describe(initial.value))
+		r.add(CodeYAML, at+".initial", initial.line(), "the initial value for %s must be %s, not %s", key.Reducer, reducers[known].what, initial.value.Describe())
 	}
 }

@@ -3,23 +3,22 @@ package agentgraph
 import (
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // subgraph reads the graph that stands in a node's place. v are the fields id,
 // agentRef, config and graph.
 func (r *reader) subgraph(d *draft, node *Node, at string, v []field) {
 	f, path := v[3], at+".graph"
-	line := tokenLine(f.pair.Key.GetToken()) // the value of a mapping begins below
+	line := f.key.Line() // the value of a mapping begins below
 	if v[1].there() {
 		r.add(CodeYAML, path, line, "an agent has an agentRef or a graph, and this one has both")
 	} else if v[2].there() {
 		r.add(CodeYAML, at+".config", v[2].line(), "config is for an agentRef: a graph in an agent's place takes none")
 	}
-	switch f.value.(type) {
-	case *ast.MappingNode, *ast.MappingValueNode:
+	switch f.value.Kind() {
+	case yamldoc.Mapping:
 		if d.depth >= maxNested {
 			r.add(CodeYAML, path, line, "graphs stand in each other at most %d deep", maxNested)
 			return
@@ -28,7 +27,7 @@ func (r *reader) subgraph(d *draft, node *Node, at string, v []field) {
 		r.spec(inner, f)
 		r.inside(d, inner, node, path, line)
 		return
-	case *ast.StringNode, *ast.LiteralNode, *ast.NullNode, nil:
+	case yamldoc.Text, yamldoc.Nothing:
 		name, ok := r.required(f, path, node.Line, CodeYAML)
 		if !ok {
 			return
@@ -38,7 +37,7 @@ func (r *reader) subgraph(d *draft, node *Node, at string, v []field) {
 		}
 		return
 	}
-	r.add(CodeYAML, path, line, "graph must be a mapping with agents, edges and entrypoint, or the name of a file, not %s", describe(f.value))
+	r.add(CodeYAML, path, line, "graph must be a mapping with agents, edges and entrypoint, or the name of a file, not %s", f.value.Describe())
 }
 
 // inside notes what a graph in a node's place adds.

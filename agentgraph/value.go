@@ -1,54 +1,34 @@
 package agentgraph
 
 import (
-	"math"
+	"encoding/json"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
-	"github.com/agentarbor/arbor/internal/yamlnumber"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// textOf returns a text as it stands in the file.
-func textOf(n ast.Node) (string, bool) {
-	switch n := n.(type) {
-	case *ast.StringNode:
-		return n.Value, true
-	case *ast.LiteralNode:
-		if n.Value == nil {
-			return "", true
-		}
-		return n.Value.Value, true
-	}
-	return "", false
-}
-
-func isNull(n ast.Node) bool {
-	if n == nil {
-		return true
-	}
-	_, null := n.(*ast.NullNode)
-	return null
-}
+func isNull(n yamldoc.Node) bool { return n.Kind() == yamldoc.Nothing }
 
 // field is a key with its value, resolved.
 type field struct {
-	pair  *ast.MappingValueNode
-	value ast.Node // nil as well if the key has no value
+	key   yamldoc.Node
+	value yamldoc.Node // nothing as well if the key has no value
+	raw   yamldoc.Node // the value with its anchor, or an alias
+	found bool
 }
 
-func (f field) there() bool { return f.pair != nil }
+func (f field) there() bool { return f.found }
 
 // line returns where the value stands, or the key if there is none, and 0 if the key
 // is not there.
 func (f field) line() int {
-	if !f.there() {
+	switch {
+	case !f.there():
 		return 0
+	case isNull(f.value):
+		return f.key.Line()
 	}
-	if isNull(f.value) {
-		return tokenLine(f.pair.Key.GetToken())
-	}
-	return tokenLine(f.value.GetToken())
+	return f.value.Line()
 }
 
 // required reads a text that must be there. wrong is the code of a value that is
@@ -72,17 +52,17 @@ func (r *reader) required(f field, path string, line int, wrong Code) (string, b
 
 // optional reads a text that is there.
 func (r *reader) optional(f field, path string, wrong Code) (string, bool) {
-	s, ok := textOf(f.value)
+	s, ok := f.value.Text()
 	if ok {
 		return s, true
 	}
-	switch f.value.(type) {
-	case *ast.NullNode, nil:
+	switch f.value.Kind() {
+	case yamldoc.Nothing:
 		r.add(wrong, path, f.line(), "%s has no value: remove the key if none is meant", leaf(path))
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
-		r.add(wrong, path, f.line(), "%s must be a text, and YAML reads %s: put it in quotes, %q", leaf(path), describe(f.value), f.value.GetToken().Value)
+	case yamldoc.Number, yamldoc.Bool:
+		r.add(wrong, path, f.line(), "%s must be a text, and YAML reads %s: put it in quotes, %q", leaf(path), f.value.Describe(), f.value.Written())
 	default:
-		r.add(wrong, path, f.line(), "%s must be a text, not %s", leaf(path), describe(f.value))
+		r.add(wrong, path, f.line(), "%s must be a text, not %s", leaf(path), f.value.Describe())
 	}
 	return "", false
 }
@@ -101,8 +81,8 @@ func (r *reader) mapping(f field, path string) map[string]any {
 	if !f.there() || isNull(f.value) {
 		return nil
 	}
-	if _, ok := pairsOf(f.value); !ok {
-		r.add(CodeYAML, path, f.line(), "%s must be a mapping, not %s", leaf(path), describe(f.value))
+	if f.value.Kind() != yamldoc.Mapping {
+		r.add(CodeYAML, path, f.line(), "%s must be a mapping, not %s", leaf(path), f.value.Describe())
 		return nil
 	}
 	v, _ := r.any(f.value, path, 0).(map[string]any)
@@ -113,7 +93,7 @@ func (r *reader) mapping(f field, path string) map[string]any {
 // them than tokens; with aliases a value can be met many times.
 func (r *reader) count() bool {
 	if r.values++; r.values > r.most {
-		r.once(nil, "aliases make the file more than %d values larger", maxExpanded)
+		r.once(yamldoc.Node{}, "aliases make the file more than %d values larger", maxExpanded)
 		return false
 	}
 	return true
@@ -121,15 +101,14 @@ func (r *reader) count() bool {
 
 // any converts a value of any kind. Within an alias every value counts, because
 // aliases of aliases grow without bound.
-func (r *reader) any(n ast.Node, path string, depth int) any {
+func (r *reader) any(n yamldoc.Node, path string, depth int) any {
 	if depth > 2*maxDepth {
 		r.once(n, "aliases nest the file more than %d levels deep", 2*maxDepth)
 		return nil
 	}
-	switch n.(type) {
-	case *ast.AnchorNode, *ast.AliasNode:
-		_, alias := n.(*ast.AliasNode)
-		if n = r.resolve(n); n == nil {
+	if n.Kind() == yamldoc.Other {
+		_, alias := n.Alias()
+		if n = r.resolve(n); isNull(n) {
 			return nil
 		}
 		if alias {
@@ -142,48 +121,21 @@ func (r *reader) any(n ast.Node, path string, depth int) any {
 	}
 	if r.within > 0 {
 		if r.expanded++; r.expanded > maxExpanded {
-			r.once(nil, "aliases make the file more than %d values larger", maxExpanded)
+			r.once(yamldoc.Node{}, "aliases make the file more than %d values larger", maxExpanded)
 			return nil
 		}
 	}
-	switch n := n.(type) {
-	case *ast.StringNode, *ast.LiteralNode:
-		if text, ok := n.(*ast.StringNode); ok {
-			if number, ok := yamlnumber.Of(text); ok {
-				f, _ := number.Float64() // which has it
-				return f
-			}
-		}
-		s, _ := textOf(n)
-		return s
-	case *ast.BoolNode:
-		return n.Value
-	case *ast.IntegerNode:
-		if u, ok := n.Value.(uint64); ok {
-			if u > math.MaxInt64 {
-				return u
-			}
-			return int64(u)
-		}
-		return n.Value
-	case *ast.FloatNode:
-		if math.IsInf(n.Value, 0) || math.IsNaN(n.Value) {
-			r.add(CodeYAML, path, lineOf(n), "the number is too large")
-			return nil
-		}
-		return n.Value
-	case *ast.InfinityNode, *ast.NanNode:
-		r.add(CodeYAML, path, lineOf(n), "%s is no number that JSON has", describe(n))
-	case *ast.SequenceNode:
-		out := make([]any, 0, len(n.Values))
-		for i, v := range n.Values {
-			out = append(out, r.any(v, index(path, i), depth+1))
+	switch n.Kind() {
+	case yamldoc.List:
+		out := make([]any, 0, n.Len())
+		for i := range n.Len() {
+			out = append(out, r.any(n.Item(i), index(path, i), depth+1))
 		}
 		return out
-	case *ast.MappingNode, *ast.MappingValueNode:
-		pairs, _ := pairsOf(n)
-		out := make(map[string]any, len(pairs))
-		for _, p := range pairs {
+	case yamldoc.Mapping:
+		out := make(map[string]any, n.Len())
+		for i := range n.Len() {
+			p := n.Pair(i)
 			name, ok := r.keyName(p, path)
 			if !ok {
 				continue
@@ -196,34 +148,38 @@ func (r *reader) any(n ast.Node, path string, depth int) any {
 		}
 		return out
 	}
-	return nil
+	v, wrong := n.Scalar()
+	if wrong != "" {
+		r.add(CodeYAML, path, n.Line(), "%s", wrong)
+	}
+	if number, ok := v.(json.Number); ok {
+		f, _ := number.Float64() // which has it
+		return f
+	}
+	return v
 }
 
 // keyName returns the name of a key. In free mappings 1 and true are names too.
-func (r *reader) keyName(p *ast.MappingValueNode, path string) (string, bool) {
-	switch k := p.Key.(type) {
-	case *ast.StringNode:
-		return k.Value, true
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode:
-		return k.GetToken().Value, true
-	}
-	r.add(CodeYAML, path, tokenLine(p.Key.GetToken()), "a key must be a word")
-	return "", false
-}
-
-func (r *reader) repeated(path string, p *ast.MappingValueNode) {
-	r.add(CodeYAML, path, tokenLine(p.Key.GetToken()), "the key %s is repeated", short(leaf(path)))
-}
-
-// items returns the values of a list.
-func (r *reader) items(f field, path string) []ast.Node {
-	if !f.there() || isNull(f.value) {
-		return nil
-	}
-	seq, ok := f.value.(*ast.SequenceNode)
+func (r *reader) keyName(p yamldoc.Pair, path string) (string, bool) {
+	name, ok := p.Key.Name()
 	if !ok {
-		r.add(CodeYAML, path, f.line(), "%s must be a list, not %s", leaf(path), describe(f.value))
-		return nil
+		r.add(CodeYAML, path, p.Key.Line(), "a key must be a word")
 	}
-	return seq.Values
+	return name, ok
+}
+
+func (r *reader) repeated(path string, p yamldoc.Pair) {
+	r.add(CodeYAML, path, p.Key.Line(), "the key %s is repeated", short(leaf(path)))
+}
+
+// list returns a list, or nothing.
+func (r *reader) list(f field, path string) yamldoc.Node {
+	if !f.there() || isNull(f.value) {
+		return yamldoc.Node{}
+	}
+	if f.value.Kind() != yamldoc.List {
+		r.add(CodeYAML, path, f.line(), "%s must be a list, not %s", leaf(path), f.value.Describe())
+		return yamldoc.Node{}
+	}
+	return f.value
 }

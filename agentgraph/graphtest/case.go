@@ -7,11 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/internal/confined"
 	"github.com/agentarbor/arbor/internal/option"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // Case is a graph with an input, mocks for its agents, and what is expected of the
@@ -82,7 +81,7 @@ func LoadCases(data []byte, file string, opts ...LoadOption) ([]Case, error) {
 	docs := r.documents(data)
 	for _, doc := range docs {
 		body := r.parse(doc)
-		if body == nil {
+		if isNull(body) {
 			continue
 		}
 		c := r.testCase(body)
@@ -111,23 +110,16 @@ func LoadCaseFile(path string, opts ...LoadOption) ([]Case, error) {
 	return LoadCases(data, path, opts...)
 }
 
-func (r *reader) testCase(body ast.Node) Case {
-	c := Case{File: r.file, Line: r.line(body)}
+func (r *reader) testCase(body yamldoc.Node) Case {
+	c := Case{File: r.file, Line: body.Line()}
 	f := r.fields(body, "a case", nil, "name", "note", "graph", "graphFile", "input", "mock", "approve", "deny", "expect", "code", "where")
 	if f["name"] != nil {
 		c.Name = r.text(f["name"])
-	} else if _, ok := pairsOf(body); ok {
+	} else if body.Kind() == yamldoc.Mapping {
 		r.add(c.Line, "the case has no name")
 	}
 	if n := f["note"]; n != nil {
-		switch v := n.value.(type) {
-		case *ast.StringNode:
-			c.Note = v.Value
-		default:
-			if !isNull(v) {
-				c.Note = r.text(n)
-			}
-		}
+		c.Note = r.maybe(n)
 	}
 	if f["code"] != nil {
 		r.refused(&c, f)
@@ -149,7 +141,7 @@ func (r *reader) testCase(body ast.Node) Case {
 	}
 	if f["expect"] != nil {
 		c.Expect = r.expect(f["expect"])
-	} else if _, ok := pairsOf(body); ok {
+	} else if body.Kind() == yamldoc.Mapping {
 		r.add(c.Line, "expect is missing: without it nothing is checked")
 	}
 	switch {
@@ -160,7 +152,7 @@ func (r *reader) testCase(body ast.Node) Case {
 	case f["graphFile"] != nil:
 		c.Graph = r.graphFile(f["graphFile"])
 	default:
-		if _, ok := pairsOf(body); ok {
+		if body.Kind() == yamldoc.Mapping {
 			r.add(c.Line, "the case has no graph: give its text as graph, or its file as graphFile")
 		}
 	}
@@ -173,7 +165,7 @@ func (r *reader) testCase(body ast.Node) Case {
 // graph loads a graph that stands in a case. The lines of its problems are those of
 // the case's file.
 func (r *reader) graph(p *pair) *agentgraph.Graph {
-	if _, ok := pairsOf(p.value); ok {
+	if p.value.Kind() == yamldoc.Mapping {
 		r.add(p.line, "graph must be a text: put | behind graph: and indent what follows, or name a file with graphFile")
 		return nil
 	}
@@ -186,9 +178,9 @@ func (r *reader) graph(p *pair) *agentgraph.Graph {
 		return g
 	}
 	for _, problem := range agentgraph.Problems(err) {
-		line, where := r.line(p.value), ""
-		if n, ok := p.value.(*ast.LiteralNode); ok && strings.HasPrefix(n.Start.Value, "|") {
-			line = r.before + tokenLine(n.Start) + problem.Line
+		line, where := p.value.Line(), ""
+		if p.value.Block() == "|" {
+			line += problem.Line
 		} else {
 			where = fmt.Sprintf("line %d of ", problem.Line)
 		}
@@ -286,11 +278,10 @@ func (r *reader) known(c *Case, f map[string]*pair) {
 }
 
 // keyLine returns the line of a key of a mapping.
-func (r *reader) keyLine(n ast.Node, key string, otherwise int) int {
-	pairs, _ := pairsOf(n)
-	for _, p := range pairs {
-		if p.Key.GetToken().Value == key {
-			return r.before + tokenLine(p.Key.GetToken())
+func (r *reader) keyLine(n yamldoc.Node, key string, otherwise int) int {
+	for i := range n.Len() {
+		if k := n.Pair(i).Key; k.Written() == key {
+			return k.Line()
 		}
 	}
 	return otherwise

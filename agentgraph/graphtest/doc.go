@@ -6,7 +6,7 @@
 // A case is run as a program would run its graph: by a runner, on a session in
 // memory, and what came of it is read from the session's log.
 //
-// The package imports agentgraph, agent, event, llm, runner and session, and goccy/go-yaml.
+// The package imports agentgraph, agent, event, llm, runner and session.
 // It does not import testing, so that programs can use it, calls no model, and reads
 // no file besides those that it is given.
 package graphtest

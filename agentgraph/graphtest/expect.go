@@ -4,9 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // statuses are those that a run can end with.
@@ -39,10 +38,12 @@ func (r *reader) expect(p *pair) Expect {
 		}
 	}
 	if f["parallel"] != nil {
-		for _, n := range r.list(f["parallel"]) {
-			group := r.texts(&pair{"a group of parallel", r.line(n), n})
+		list := r.list(f["parallel"])
+		for i := range list.Len() {
+			n := list.Item(i)
+			group := r.texts(&pair{"a group of parallel", n.Line(), n})
 			if len(group) < 2 {
-				r.add(r.line(n), "a group of parallel has at least two ids: parallel: [[b, c]]")
+				r.add(n.Line(), "a group of parallel has at least two ids: parallel: [[b, c]]")
 			}
 			e.Parallel = append(e.Parallel, group)
 		}
@@ -77,7 +78,7 @@ func (r *reader) expectError(p *pair) *ExpectError {
 		}
 	}
 	if c := f["contains"]; c != nil {
-		if _, list := c.value.(*ast.SequenceNode); list {
+		if c.value.Kind() == yamldoc.List {
 			e.Contains = r.texts(c)
 		} else {
 			e.Contains = []string{r.text(c)}

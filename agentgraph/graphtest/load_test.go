@@ -115,7 +115,8 @@ func TestBadMocks(t *testing.T) {
 		"a: {output: 1}\n---\nb: {output: 1}": "m:3: a file of mocks holds one document",
 		"a: {output: 1\nb: 2":                 "is not valid YAML",
 		"a: {output: 1}\n\tb: 1":              "is not valid YAML",
-		"\xff":                                "m:1: the file is not UTF-8",
+		"\xff":                                "m:1: the line is not UTF-8",
+		"a: {output: 1}\nb: \xff":             "m:2: the line is not UTF-8",
 		"a: {output: " + strings.Repeat("[", 80) + strings.Repeat("]", 80) + "}": "m:1: values are nested more than 64 levels deep",
 	} {
 		_, err := LoadMocks([]byte(text), "m")

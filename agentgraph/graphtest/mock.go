@@ -143,7 +143,7 @@ func LoadMocks(data []byte, file string) (Mocks, error) {
 	}
 	var mocks Mocks
 	if len(docs) > 0 {
-		if body := r.parse(docs[0]); body != nil {
+		if body := r.parse(docs[0]); !isNull(body) {
 			mocks = r.mocks(&pair{"the file", docs[0].before + 1, body})
 		}
 	}
@@ -172,8 +172,9 @@ func (r *reader) mock(p pair) Mock {
 	known := len(r.problems)
 	f := r.fields(p.value, "the mock "+short(p.key, 60), mockSynonyms, "output", "outputs", "error", "times", "delay", "blockUntilCancelled")
 	if f["outputs"] != nil {
-		for _, n := range r.list(f["outputs"]) {
-			m.Outputs = append(m.Outputs, r.any(n, 0))
+		list := r.list(f["outputs"])
+		for i := range list.Len() {
+			m.Outputs = append(m.Outputs, r.any(list.Item(i), 0))
 		}
 		if len(m.Outputs) == 0 && known == len(r.problems) {
 			r.add(f["outputs"].line, "outputs is empty")
@@ -189,8 +190,8 @@ func (r *reader) mock(p pair) Mock {
 		m.Times = r.whole(f["times"], 1)
 	}
 	if d := f["delay"]; d != nil {
-		if _, number := numberOf(d.value); d.key == "delayMs" && !number {
-			r.add(d.line, "delayMs must be a number of milliseconds, not %s", describe(d.value))
+		if _, number := d.value.Number(); d.key == "delayMs" && !number {
+			r.add(d.line, "delayMs must be a number of milliseconds, not %s", d.value.Describe())
 		} else {
 			m.Delay = r.duration(d)
 		}

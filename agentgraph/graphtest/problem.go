@@ -36,7 +36,7 @@ func asError(problems []Problem) error {
 		return nil
 	}
 	slices.SortStableFunc(problems, func(a, b Problem) int { return a.Line - b.Line })
-	return &Error{problems}
+	return &Error{slices.Compact(problems)}
 }
 
 // didYouMean ends a message about an unknown name.

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/agentarbor/arbor/agentgraph"
 )
 
@@ -40,11 +38,7 @@ func (r *reader) refused(c *Case, f map[string]*pair) {
 		c.Refused.Codes = append(c.Refused.Codes, strings.TrimSpace(code))
 	}
 	if p := f["where"]; p != nil && !isNull(p.value) {
-		if n, ok := p.value.(*ast.StringNode); ok {
-			c.Refused.Where = n.Value
-		} else {
-			c.Refused.Where = r.text(p)
-		}
+		c.Refused.Where = r.maybe(p)
 	}
 	if f["graph"] == nil {
 		r.add(c.Line, "the case has no graph: give its text as graph")

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/goccy/go-yaml/ast"
 )
 
 // encode writes a value as JSON without HTML escapes, in one line.
@@ -37,14 +35,6 @@ func decode(data []byte) (any, error) {
 		return nil, errors.New("something follows the value")
 	}
 	return v, nil
-}
-
-func numberOf(n ast.Node) (string, bool) {
-	switch n.(type) {
-	case *ast.IntegerNode, *ast.FloatNode:
-		return n.GetToken().Value, true
-	}
-	return "", false
 }
 
 // sameJSON compares the JSON of two values. Numbers are the same if their values are:

@@ -1,4 +1,4 @@
-package yamlnumber
+package yamldoc
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOf(t *testing.T) {
+func TestNumbers(t *testing.T) {
 	for text, want := range map[string]string{
 		"1e3":                  "1e3",
 		"1e-07":                "1e-07",
@@ -27,7 +27,7 @@ func TestOf(t *testing.T) {
 		require.NoError(t, err)
 		n, ok := f.Docs[0].Body.(*ast.StringNode)
 		require.True(t, ok, "the parser has learnt to read %s", text)
-		got, isNumber := Of(n)
+		got, isNumber := number(n)
 		require.Equal(t, want, string(got), text)
 		require.Equal(t, want != "", isNumber, text)
 	}

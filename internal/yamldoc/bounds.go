@@ -1,0 +1,129 @@
+package yamldoc
+
+import "github.com/goccy/go-yaml/token"
+
+// level is one collection that is open where the tokens have been read to.
+type level struct {
+	column int // of a block collection; 0 for a flow collection
+	keys   int
+}
+
+// levels are the collections that are open, the innermost last.
+type levels []level
+
+// entry notes that a block collection has an entry in a column.
+func (l *levels) entry(column int) *level {
+	for len(*l) > 0 && (*l)[len(*l)-1].column > column {
+		*l = (*l)[:len(*l)-1]
+	}
+	if len(*l) == 0 || (*l)[len(*l)-1].column < column {
+		*l = append(*l, level{column: column})
+	}
+	return &(*l)[len(*l)-1]
+}
+
+// endFlow closes the innermost flow collection, and what was open in it.
+func (l *levels) endFlow() {
+	for len(*l) > 0 && (*l)[len(*l)-1].column != 0 {
+		*l = (*l)[:len(*l)-1]
+	}
+	*l = (*l)[:max(0, len(*l)-1)]
+}
+
+// over reports whether a bound is passed.
+func over(n, bound int) bool { return bound > 0 && n > bound }
+
+// bounded refuses what could make a short text expensive, or mean something else
+// than what stands there.
+func (f *File) bounded(tokens token.Tokens) bool {
+	rules := &f.rules
+	if over(len(tokens), rules.Tokens) {
+		f.add(nil, "%s has more than %d parts", f.what(), rules.Tokens)
+		return false
+	}
+	var open levels
+	flow, documents := 0, 0
+	for i, t := range tokens {
+		if t.Position == nil {
+			continue
+		}
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			flow++
+			open = append(open, level{})
+		case token.SequenceEndType, token.MappingEndType:
+			if flow > 0 {
+				flow--
+				open.endFlow()
+			}
+		case token.SequenceEntryType:
+			if flow == 0 {
+				open.entry(t.Position.Column)
+			}
+		case token.MappingKeyType:
+			f.add(t, "keys that begin with ? are not read")
+			return false
+		case token.MappingValueType:
+			var l *level
+			switch {
+			case flow > 0 && len(open) > 0:
+				l = &open[len(open)-1]
+			case flow > 0:
+				continue
+			case i > 0 && tokens[i-1].Position != nil && tokens[i-1].Position.Line == t.Position.Line:
+				l = open.entry(tokens[i-1].Position.Column)
+			default:
+				l = open.entry(t.Position.Column)
+			}
+			if l.keys++; over(l.keys, rules.Keys) {
+				f.add(t, "a mapping has more than %d keys", rules.Keys)
+				return false
+			}
+		case token.DocumentHeaderType, token.DocumentEndType:
+			open = open[:0]
+			if documents++; over(documents, 2*rules.Documents) {
+				f.add(t, "%s has more than %d documents", f.what(), rules.Documents)
+				return false
+			}
+		default:
+			f.refuse(t)
+		}
+		if over(flow, rules.Flow) || over(len(open), rules.Depth) {
+			most := rules.Depth
+			if over(flow, rules.Flow) {
+				most = rules.Flow
+			}
+			f.add(t, "%s is nested more than %d levels deep", f.what(), most)
+			return false
+		}
+	}
+	return len(f.problems) == 0
+}
+
+// refuse reports a token of what is not read.
+func (f *File) refuse(t *token.Token) {
+	rules := &f.rules
+	switch t.Type {
+	case token.AnchorType, token.AliasType:
+		f.anchored = f.anchored || t.Type == token.AnchorType
+		if rules.NoAliases != "" {
+			f.add(t, "%s", rules.NoAliases)
+		}
+	case token.MergeKeyType:
+		if rules.NoAliases != "" {
+			f.add(t, "%s", rules.NoAliases)
+		} else {
+			f.add(t, "merge keys (<<) are not read: write the keys out, or use an alias for the whole value")
+		}
+	case token.TagType:
+		if rules.NoTags != "" {
+			f.add(t, "%s", rules.NoTags)
+		} else {
+			f.add(t, "tags such as %s are not read: quotes make a text of anything", short(t.Value))
+		}
+	case token.DirectiveType:
+		if rules.NoDirectives != "" {
+			f.add(t, "%s", rules.NoDirectives)
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package yamldoc
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Node is a value of a file, or a key. The zero Node is a value that is not there.
+type Node struct {
+	ast  ast.Node
+	file *File
+}
+
+// Kind says what a value is.
+type Kind int
+
+// The kinds of values.
+const (
+	Nothing Kind = iota // no value, or null
+	Text
+	Number // infinite ones and NaN too
+	Bool
+	List
+	Mapping
+	Other // an anchor, an alias
+)
+
+// Kind says what the value is.
+func (n Node) Kind() Kind {
+	switch n.ast.(type) {
+	case *ast.NullNode, nil:
+		return Nothing
+	case *ast.StringNode, *ast.LiteralNode:
+		return Text
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return Number
+	case *ast.BoolNode:
+		return Bool
+	case *ast.SequenceNode:
+		return List
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return Mapping
+	}
+	return Other
+}
+
+// Place returns where the value begins in its file; col is 0 if it is not known.
+func (n Node) Place() (line, col int) {
+	switch v := n.ast.(type) {
+	case nil:
+		if n.file == nil {
+			return 1, 0
+		}
+		return n.file.place(nil)
+	case *ast.MappingNode:
+		if !v.IsFlowStyle && len(v.Values) > 0 {
+			return n.file.place(v.Values[0].Key.GetToken()) // its own token is the first colon
+		}
+	case *ast.MappingValueNode:
+		return n.file.place(v.Key.GetToken())
+	}
+	return n.file.place(n.ast.GetToken())
+}
+
+// Line returns the line on which the value begins.
+func (n Node) Line() int {
+	line, _ := n.Place()
+	return line
+}
+
+// Len returns how many items a list has, or keys a mapping; 0 of other values.
+func (n Node) Len() int {
+	switch n := n.ast.(type) {
+	case *ast.SequenceNode:
+		return len(n.Values)
+	case *ast.MappingNode:
+		return len(n.Values)
+	case *ast.MappingValueNode:
+		return 1
+	}
+	return 0
+}
+
+// Item returns an item of a list.
+func (n Node) Item(i int) Node {
+	if seq, ok := n.ast.(*ast.SequenceNode); ok && i < len(seq.Values) {
+		return Node{seq.Values[i], n.file}
+	}
+	return Node{file: n.file}
+}
+
+// Pair is a key with its value.
+type Pair struct{ Key, Value Node }
+
+// Pair returns a key of a mapping with its value, in the order of the file. A key may
+// be there more than once.
+func (n Node) Pair(i int) Pair {
+	var p *ast.MappingValueNode
+	switch m := n.ast.(type) {
+	case *ast.MappingNode:
+		p = m.Values[i]
+	case *ast.MappingValueNode:
+		p = m
+	default:
+		return Pair{Node{file: n.file}, Node{file: n.file}}
+	}
+	return Pair{Node{p.Key, n.file}, Node{p.Value, n.file}}
+}
+
+// Text returns a text as it stands in the file.
+func (n Node) Text() (string, bool) {
+	switch v := n.ast.(type) {
+	case *ast.StringNode:
+		return v.Value, true
+	case *ast.LiteralNode:
+		if v.Value == nil {
+			return "", true
+		}
+		return v.Value.Value, true
+	}
+	return "", false
+}
+
+// Block returns the first sign of a text whose lines begin below it, | or >, and nothing
+// for other values.
+func (n Node) Block() string {
+	if v, ok := n.ast.(*ast.LiteralNode); ok && v.Start != nil && v.Start.Value != "" {
+		return v.Start.Value[:1]
+	}
+	return ""
+}
+
+// Written returns a value as it stands in the file, if that is one word: what a number or
+// true was before it became one.
+func (n Node) Written() string {
+	if n.ast == nil {
+		return ""
+	}
+	return n.ast.GetToken().Value
+}
+
+// Word returns the word that a key is.
+func (n Node) Word() (string, bool) {
+	if v, ok := n.ast.(*ast.StringNode); ok {
+		return v.Value, true
+	}
+	return "", false
+}
+
+// Name is Word, and what stands in the place of a word, such as 1 and true.
+func (n Node) Name() (string, bool) {
+	switch n.ast.(type) {
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode:
+		return n.Written(), true
+	}
+	return n.Word()
+}
+
+// Bool returns true or false.
+func (n Node) Bool() (value, ok bool) {
+	v, ok := n.ast.(*ast.BoolNode)
+	return ok && v.Value, ok
+}
+
+// Whole returns a whole number; the largest there is in place of larger ones.
+func (n Node) Whole() (int64, bool) {
+	if v, ok := n.ast.(*ast.IntegerNode); ok {
+		switch i := v.Value.(type) {
+		case int64:
+			return i, true
+		case uint64:
+			return int64(min(i, math.MaxInt64)), true
+		}
+	}
+	return 0, false
+}
+
+// Number returns a number that is neither infinite nor NaN by its name, whole ones as
+// Whole does.
+func (n Node) Number() (float64, bool) {
+	if v, ok := n.ast.(*ast.FloatNode); ok {
+		return v.Value, true
+	}
+	v, ok := n.Whole()
+	return float64(v), ok
+}
+
+// Scalar returns a value that is neither list nor mapping as encoding/json would, except
+// that whole numbers are int64, or uint64 above the largest, and larger ones and those
+// with an exponent and no point are a json.Number that a float64 has. A value that JSON
+// has not gives what is wrong with it.
+func (n Node) Scalar() (value any, wrong string) {
+	switch v := n.ast.(type) {
+	case nil, *ast.NullNode:
+	case *ast.StringNode:
+		if number, ok := number(v); ok {
+			return number, ""
+		}
+		return v.Value, ""
+	case *ast.LiteralNode:
+		text, _ := n.Text()
+		return text, ""
+	case *ast.BoolNode:
+		return v.Value, ""
+	case *ast.IntegerNode:
+		if u, ok := v.Value.(uint64); ok && u <= math.MaxInt64 {
+			return int64(u), ""
+		}
+		return v.Value, ""
+	case *ast.FloatNode:
+		if math.IsInf(v.Value, 0) || math.IsNaN(v.Value) {
+			return nil, "the number is too large"
+		}
+		return v.Value, ""
+	case *ast.InfinityNode, *ast.NanNode:
+		return nil, n.Describe() + " is no number that JSON has"
+	default:
+		return nil, "the value cannot be read"
+	}
+	return nil, ""
+}
+
+// Describe says in words what the value is.
+func (n Node) Describe() string {
+	switch n.Kind() {
+	case Nothing:
+		return "nothing"
+	case Text:
+		if v, ok := n.ast.(*ast.StringNode); ok {
+			return fmt.Sprintf("the text %q", short(v.Value))
+		}
+		return "a text"
+	case Number:
+		return "the number " + short(n.Written())
+	case Bool:
+		value, _ := n.Bool()
+		return fmt.Sprintf("the value %t", value)
+	case List:
+		return "a list"
+	case Mapping:
+		return "a mapping"
+	}
+	return "something else"
+}
+
+// short cuts what a message quotes.
+func short(s string) string {
+	if len(s) > 60 {
+		s = strings.ToValidUTF8(s[:60], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,175 @@
+package yamldoc
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/oddbytes"
+)
+
+// strict allows little and says of everything else what it is.
+var strict = Rules{What: "the head", Before: 10, Tokens: 60, Depth: 4, Flow: 3, Keys: 3, Documents: 1,
+	NoAliases: "no aliases", NoTags: "no tags", NoDirectives: "no directives"}
+
+func TestProblems(t *testing.T) {
+	for text, want := range map[string][]string{
+		"a: 1":                              nil,
+		"a: &x 1\nb: *x\n<<: {c: 1}":        {"11:4 no aliases", "12:4 no aliases", "13:1 no aliases"},
+		"a: !!str 1":                        {"11:4 no tags"},
+		"%YAML 1.2\n---\na: 1":              {"11:1 no directives"},
+		"? a\n: b":                          {"11:1 keys that begin with ? are not read"},
+		"a: 1\nb: 1\nc: 1\nd: 1":            {"14:2 a mapping has more than 3 keys"},
+		"a: [[[[1]]]]":                      {"11:7 the head is nested more than 3 levels deep"},
+		"a:\n b:\n  c:\n   d:\n    e: 1":    {"15:6 the head is nested more than 4 levels deep"},
+		"---\na: 1\n---\na: 1\n---\na: 1\n": {"15:1 the head has more than 1 documents"},
+		"a: [" + strings.Repeat("1, ", 60):  {"11:0 the head has more than 60 parts"},
+		"a: 1\n\tb: 2":                      {"12:1 the head is not valid YAML: a tab stands where only spaces may: indent with spaces"},
+		"a: b: c":                           {"11:4 the head is not valid YAML: mapping value is not allowed in this context: a text that holds \": \" needs quotes around it, and all keys of a mapping begin in the same column"},
+		"a: \"b\n":                          {"11:4 the head is not valid YAML: could not find end character of double-quoted text"},
+		"# nothing\n":                       nil,
+	} {
+		file, problems := Parse(text, strict)
+		require.Equal(t, want == nil, file != nil, text)
+		var got []string
+		for _, p := range problems {
+			got = append(got, fmt.Sprintf("%d:%d %s", p.Line, p.Col, p.Message))
+		}
+		require.Equal(t, want, got, text)
+	}
+	_, problems := Parse("a: !x 1\nb: {<<: 1}", Rules{})
+	require.Equal(t, []Problem{{1, 4, "tags such as !x are not read: quotes make a text of anything"},
+		{2, 5, "merge keys (<<) are not read: write the keys out, or use an alias for the whole value"}}, problems)
+	_, problems = Parse("a: [", Rules{})
+	require.Equal(t, []Problem{{1, 4, "this is not valid YAML: sequence end token ']' not found"}}, problems)
+}
+
+func TestDecode(t *testing.T) {
+	text, problem := Decode([]byte("\xef\xbb\xbfa: ä\r\nb\t\n"), 100)
+	require.Nil(t, problem)
+	require.Equal(t, "a: ä\nb\t\n", text)
+	for data, want := range map[string]Problem{
+		"a\nb\xff":          {2, 0, "the line is not UTF-8"},
+		"\xff\xfea\x00":     {1, 0, "the file is UTF-16: save it as UTF-8"},
+		"a\n\nb\x01":        {3, 0, "the line holds the control character 0x01"},
+		"a\x7f":             {1, 0, "the line holds the control character 0x7f"},
+		repeated(1<<20 + 1): {1, 0, "the file is larger than 1 MiB, which is the most that is read"},
+	} {
+		_, problem := Decode([]byte(data), 1<<20)
+		require.Equal(t, &want, problem)
+	}
+}
+
+func repeated(n int) string { return strings.Repeat("a", n) }
+
+// TestNodes reads a value of each kind, with its place.
+func TestNodes(t *testing.T) {
+	file, problems := Parse("# first\nmap: {b: [1]}\nblock:\n  c: |\n    two\n    lines\nword: w\n1: -2\nnone:\ntrue: false\nfloat: 1.5\nbig: 18446744073709551615\nexp: 1e-07\nnan: .nan\n", Rules{Before: 1})
+	require.Empty(t, problems)
+	require.Len(t, file.Documents, 1)
+	doc := file.Documents[0]
+	var got []string
+	for i := range doc.Len() {
+		p := doc.Pair(i)
+		name, ok := p.Key.Name()
+		require.True(t, ok)
+		line, col := p.Value.Place()
+		v, wrong := p.Value.Scalar()
+		got = append(got, fmt.Sprintf("%s %d:%d %s %v %T %s", name, line, col, p.Value.Describe(), v, v, wrong))
+	}
+	require.Equal(t, []string{
+		`map 3:6 a mapping <nil> <nil> the value cannot be read`,
+		`block 5:3 a mapping <nil> <nil> the value cannot be read`,
+		`word 8:7 the text "w" w string `,
+		`1 9:4 the number -2 -2 int64 `,
+		`none 10:6 nothing <nil> <nil> `,
+		`true 11:7 the value false false bool `,
+		`float 12:8 the number 1.5 1.5 float64 `,
+		`big 13:6 the number 18446744073709551615 18446744073709551615 uint64 `,
+		`exp 14:6 the text "1e-07" 1e-07 json.Number `,
+		`nan 15:6 the number .nan <nil> <nil> the number .nan is no number that JSON has`,
+	}, got)
+	text := doc.Pair(1).Value.Pair(0).Value
+	words, _ := text.Text()
+	require.Equal(t, "two\nlines\n", words)
+	require.Equal(t, "|", text.Block())
+	require.Equal(t, 5, text.Line())
+	list := doc.Pair(0).Value.Pair(0).Value
+	require.Equal(t, List, list.Kind())
+	whole, ok := list.Item(0).Whole()
+	require.True(t, ok)
+	require.EqualValues(t, 1, whole)
+	require.Equal(t, Nothing, list.Item(1).Kind())
+	require.Equal(t, 1, Node{}.Line())
+}
+
+func TestAliases(t *testing.T) {
+	file, problems := Parse("a: &x {b: &y 1}\nc: *x\n", Rules{})
+	require.Empty(t, problems)
+	doc := file.Documents[0]
+	var names []string
+	doc.EachAnchor(func(name string, anchor Node) {
+		names = append(names, fmt.Sprint(name, anchor.Line()))
+		value, ok := anchor.Anchor()
+		require.True(t, ok)
+		require.Equal(t, slices.Index([]string{"y", "x"}, name) == 1, value.Kind() == Mapping)
+	})
+	require.Equal(t, []string{"x1", "y1"}, names)
+	name, ok := doc.Pair(1).Value.Alias()
+	require.True(t, ok)
+	require.Equal(t, "x", name)
+	require.Greater(t, doc.Pair(1).Value.Offset(), doc.Pair(0).Value.Offset())
+}
+
+// FuzzParse: whatever a text is, reading ends without a panic, and every problem and
+// every value has a place in the file.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"a: [1, {b: c}]\n", "a: |\n b\n", "? a\n: b", "&a *a", "<<: *a", "!!x", "%", "\t", "{", "- - -", "a: 'b\n c'\n---\nd", "\r\n\r"} {
+		f.Add(text)
+	}
+	for _, odd := range oddbytes.JSON() {
+		f.Add("a: " + odd)
+	}
+	f.Fuzz(func(t *testing.T, data string) {
+		text, problem := Decode([]byte(data), 64<<10)
+		if problem != nil {
+			require.LessOrEqual(t, problem.Line, strings.Count(data, "\n")+1)
+			return
+		}
+		lines := strings.Count(text, "\n") + 1
+		inside := func(line int) { require.True(t, line > 5 && line <= 5+lines, "%d of %d", line, lines) }
+		file, problems := Parse(text, Rules{Before: 5, Tokens: 5000, Depth: 20, Keys: 100, Documents: 5})
+		require.Equal(t, file == nil, len(problems) > 0)
+		for _, p := range problems {
+			inside(p.Line)
+			require.NotContains(t, p.Message, "cannot be read as YAML", "a panic")
+		}
+		var walk func(n Node)
+		walk = func(n Node) {
+			inside(n.Line())
+			require.NotEmpty(t, n.Describe())
+			if v, wrong := n.Scalar(); wrong == "" {
+				_, err := json.Marshal(v)
+				require.NoError(t, err)
+			}
+			for i := range n.Len() {
+				if n.Kind() == List {
+					walk(n.Item(i))
+					continue
+				}
+				p := n.Pair(i)
+				inside(p.Key.Line())
+				walk(p.Value)
+			}
+		}
+		if file != nil {
+			for _, doc := range file.Documents {
+				walk(doc)
+			}
+		}
+	})
+}
