@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
@@ -43,7 +44,7 @@ func (l *loader) checkTools(r *report, d *definition) {
 		case t.value == agent.TransferTool:
 			r.add(d.file, t.at, "%s is built in: every agent that has somebody to transfer to has it; remove it from the list", t.value)
 		case !slices.Contains(known, t.value):
-			r.add(d.file, t.at, "there is no tool %q%s", t.value, didYouMean(t.value, known))
+			r.add(d.file, t.at, "there is no tool %q%s", t.value, nearest.Hint(t.value, known))
 		case slices.Contains(targets, t.value):
 			r.add(d.file, t.at, "the tool %q has the name of an agent that %q can transfer to: rename one of them", t.value, d.name)
 		}
@@ -68,7 +69,7 @@ func (l *loader) toolChoice(d *definition) string {
 	if choice == "" || slices.Contains(modes, choice) || slices.Contains(callable, choice) {
 		return ""
 	}
-	return fmt.Sprintf("%q is neither auto, none nor required, nor a tool of this agent%s", choice, didYouMean(choice, append(modes, callable...)))
+	return fmt.Sprintf("%q is neither auto, none nor required, nor a tool of this agent%s", choice, nearest.Hint(choice, append(modes, callable...)))
 }
 
 // transfers returns how the agent's model is shown whom it may transfer to.

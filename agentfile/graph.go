@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/nearest"
 )
 
 // graphFile is a graph's file, read and checked once.
@@ -56,7 +57,7 @@ func (l *loader) readGraph(g *graphFile) (problem string) {
 	info, err := fs.Stat(l.fsys, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Sprintf("there is no file %s%s", l.report.given(g.file), didYouMean(path.Base(g.file), l.yamlFiles(path.Dir(g.file))))
+		return fmt.Sprintf("there is no file %s%s", l.report.given(g.file), nearest.Hint(path.Base(g.file), l.yamlFiles(path.Dir(g.file))))
 	case err == nil && info.IsDir():
 		return l.report.given(g.file) + " is a folder: name the file of a graph"
 	case err == nil && !info.Mode().IsRegular():

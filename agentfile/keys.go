@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools/summarize"
@@ -184,7 +185,7 @@ func history(p *parser, k *key, n yamldoc.Node) {
 		policy, err := view.Parse(v)
 		if err != nil {
 			p.add(p.at(n), "history %q is not known: full, text_only, own or {last_turns: N} with N from 1 are%s",
-				v, didYouMean(v, []string{"full", "text_only", "own", "last_turns"}))
+				v, nearest.Hint(v, []string{"full", "text_only", "own", "last_turns"}))
 			return
 		}
 		p.d.history = policy

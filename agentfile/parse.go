@@ -4,6 +4,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -162,7 +163,7 @@ func suggestKey(table []key, prefix, name string) string {
 			here = append(here, k.name)
 		}
 	}
-	if hint := didYouMean(name, here); hint != "" {
+	if hint := nearest.Hint(name, here); hint != "" {
 		return hint
 	}
 	all := allKeys(keys(), "")
@@ -170,7 +171,7 @@ func suggestKey(table []key, prefix, name string) string {
 	for i, k := range all {
 		_, names[i] = leaf(k)
 	}
-	meant := nearest(name, names)
+	meant := nearest.Of(name, names)
 	for i, k := range all {
 		if m, _ := leaf(k); meant != "" && names[i] == meant && m+"." != prefix {
 			if m == "" {

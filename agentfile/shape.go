@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/nearest"
 )
 
 // edge leads from an agent to a sub-agent. at is the place in the parent's file.
@@ -88,10 +89,12 @@ func listed(r *report, d *definition, defs, all []*definition, byName map[string
 				known = append(known, other.name)
 			}
 		}
-		if meant := byName[nearest(i.value, known)]; meant != nil {
+		// Some write the path of the agent's file.
+		name := strings.TrimSuffix(path.Base(strings.TrimSpace(i.value)), ".md")
+		if meant := byName[nearest.Of(name, known)]; meant != nil {
 			meant.hinted = true
 		}
-		r.add(d.file, i.at, "there is no agent %q%s", i.value, didYouMean(i.value, known))
+		r.add(d.file, i.at, "there is no agent %q%s", i.value, nearest.Hint(name, known))
 	}
 }
 

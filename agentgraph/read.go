@@ -105,11 +105,7 @@ func (r *reader) document(n yamldoc.Node, number int, seen *int) {
 		r.agentDocument(n)
 		r.prefix = ""
 	case kind != kindGraph:
-		hint := ""
-		if k := r.nearest(kind, []string{kindGraph, kindAgent}); k != "" {
-			hint = `; did you mean "` + k + `"?`
-		}
-		message := fmt.Sprintf("the kind must be AgentGraph, not %q%s", short(kind), hint)
+		message := fmt.Sprintf("the kind must be AgentGraph, not %q%s", short(kind), r.didYouMean(kind, []string{kindGraph, kindAgent}))
 		if kind == "" {
 			message = "the document does not say kind: AgentGraph"
 		}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/agentarbor/arbor/internal/nearest"
 )
 
 // flags are the values of all commands' flags.
@@ -152,38 +154,17 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
 		return usagef("unknown shorthand flag: '%.1s'; %s", unknown.GetSpecifiedShortnames(), hint) // what follows it as well
 	case errors.As(err, &unknown):
-		given := unknown.GetSpecifiedName()
-		best, distance := "", 3
+		var known []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if d := editDistance(given, f.Name); d < distance && !f.Hidden {
-				best, distance = f.Name, d
+			if !f.Hidden {
+				known = append(known, f.Name)
 			}
 		})
-		if best != "" {
-			hint = "did you mean --" + best + "?"
+		if meant := nearest.Within(unknown.GetSpecifiedName(), known, 2); meant != "" {
+			hint = "did you mean --" + meant + "?"
 		}
 	}
 	return usagef("%w; %s", err, hint)
-}
-
-// editDistance counts the letters to insert, delete or replace between two words.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j]+1, row[j+1]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }
 
 // withPath makes a command that works on a tree: its usage begins with PATH

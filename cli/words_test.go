@@ -43,16 +43,6 @@ func TestToolLines(t *testing.T) {
 	require.Equal(t, "failed: boom", line)
 }
 
-func TestEditDistance(t *testing.T) {
-	for _, tt := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"db", "", 2}, {"sesion", "session", 1}, {"jsno", "json", 2}, {"format", "format", 0}} {
-		require.Equal(t, tt.want, editDistance(tt.a, tt.b))
-		require.Equal(t, tt.want, editDistance(tt.b, tt.a))
-	}
-}
-
 func TestQuoteArg(t *testing.T) {
 	for in, want := range map[string]string{"s-1a": "s-1a", "my tree": "'my tree'", "it's": `'it'\''s'`, "": "''", "a\"$b": `'a"$b'`} {
 		require.Equal(t, want, quoteArg(in))

@@ -11,7 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/edits"
+	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -96,10 +96,7 @@ func (r *Runner) bound(name string, names map[string][]string) error {
 	}
 	hint := "there is no such agent in the tree, nor inside of a graph or an agent tool"
 	slices.Sort(known)
-	if near := edits.Nearest(name, known); near != "" {
-		hint += fmt.Sprintf("; did you mean %q?", near)
-	}
-	return fmt.Errorf("runner: a budget is set for %q: %s", name, hint)
+	return fmt.Errorf("runner: a budget is set for %q: %s%s", name, hint, nearest.Hint(name, known))
 }
 
 // fallsUnder returns a function that reports whether an agent falls under the budget of

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agentarbor/arbor/internal/edits"
+	"github.com/agentarbor/arbor/internal/nearest"
 )
 
 // Problem is one thing that is wrong with a file of cases or of mocks.
@@ -41,13 +41,11 @@ func asError(problems []Problem) error {
 
 // didYouMean ends a message about an unknown name.
 func didYouMean(name string, known []string) string {
-	switch best := edits.Nearest(name, known); {
-	case best != "":
-		return `; did you mean "` + best + `"?`
-	case len(known) > 0 && len(known) <= 12:
-		return "; there are " + strings.Join(known, ", ")
+	hint := nearest.Hint(name, known)
+	if hint == "" && len(known) > 0 && len(known) <= 12 {
+		hint = "; there are " + strings.Join(known, ", ")
 	}
-	return ""
+	return hint
 }
 
 // short cuts what a message quotes.

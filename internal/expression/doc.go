@@ -10,5 +10,5 @@
 // never changes the values that it is given, and what it returns shares no list or
 // map with them.
 //
-// Of this module the package imports internal/edits.
+// Of this module the package imports internal/nearest.
 package expression

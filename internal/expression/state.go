@@ -6,7 +6,7 @@ import (
 
 	"github.com/expr-lang/expr/ast"
 
-	"github.com/agentarbor/arbor/internal/edits"
+	"github.com/agentarbor/arbor/internal/nearest"
 )
 
 // Language says what an expression sees. The zero value is output and input.
@@ -61,19 +61,10 @@ func (g *guard) stateKey(n *ast.MemberNode) error {
 	if len(g.language.keys) == 0 {
 		return g.fail(n, "the state has no key %q: it has no keys at all", short(name.Value))
 	}
-	best, distance := "", len(name.Value)/3+2
 	if len(name.Value) <= maxHint && len(g.language.keys) <= maxHint {
-		for _, k := range g.language.keys {
-			if diff := len(k) - len(name.Value); max(diff, -diff) >= distance {
-				continue
-			}
-			if d := edits.Distance([]rune(name.Value), []rune(k)); d < distance {
-				best, distance = k, d
-			}
+		if hint := nearest.Hint(name.Value, g.language.keys); hint != "" {
+			return g.fail(n, "the state has no key %q%s", name.Value, hint)
 		}
-	}
-	if best != "" {
-		return g.fail(n, "the state has no key %q; did you mean %q?", short(name.Value), best)
 	}
 	return g.fail(n, "the state has no key %q; it has %s", short(name.Value), short(strings.Join(g.language.keys, ", ")))
 }

@@ -13,12 +13,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/nearest"
 )
 
 // Withheld returns the target that the agent's model may not hand over to yet: the
@@ -235,19 +235,15 @@ func (e *TooEarly) Is(target error) bool { return target == agent.ErrTransferRej
 // to a name which is not legal.
 func Legal(targets []*agent.Node, name string) string {
 	var names []string
-	nearest, best := "", len(name)/2+1
 	for _, t := range targets {
 		names = append(names, t.Agent.Name())
-		if d := distance(strings.ToLower(name), strings.ToLower(t.Agent.Name())); d < best {
-			nearest, best = t.Agent.Name(), d
-		}
 	}
 	if len(names) == 0 {
 		return "You have nobody to transfer to: answer yourself."
 	}
 	s := "You can transfer to: " + strings.Join(names, ", ") + "."
-	if nearest != "" {
-		s += " Did you mean " + nearest + "?"
+	if meant := nearest.Within(name, names, len(name)/2); meant != "" { // people mistype, and a model makes names up
+		s += " Did you mean " + meant + "?"
 	}
 	return s
 }
@@ -257,29 +253,4 @@ func quote(name string) string {
 		name = strings.ToValidUTF8(name[:80], "") + "…"
 	}
 	return fmt.Sprintf("%q", name)
-}
-
-// distance is the number of letters to change, add or drop; names beyond 64
-// letters are no agent's and count as far away.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return math.MaxInt
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range a {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range b {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			next := min(row[j]+1, row[j+1]+1, diagonal+cost)
-			diagonal, row[j+1] = row[j+1], next
-		}
-	}
-	return row[len(b)]
 }
