@@ -139,54 +139,21 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// decodePayload reads what json.Unmarshal does, and payloads with numbers that Go has
-// no room for: a number of tokens such as 1e30 is unknown, and so 0; a value of the
-// state or of metadata such as 1e400 is a string.
-func decodePayload(data []byte, payload Data) error {
-	err := json.Unmarshal(data, payload)
-	if err == nil {
-		return nil
+// decodePayload reads what json.Unmarshal does, and a number of tokens that Go has no
+// room for, such as 1e30: it is unknown, and so 0. Numbers in values of the state and of
+// metadata keep their digits, those beyond all float64 as a string.
+func decodePayload(data []byte, payload Data) (err error) {
+	if p, ok := payload.(interface{ plainNumbers() }); ok {
+		err = decodeValues(data, payload)
+		p.plainNumbers()
+	} else {
+		err = json.Unmarshal(data, payload)
 	}
 	var typ *json.UnmarshalTypeError
-	if !errors.As(err, &typ) || !strings.HasPrefix(typ.Value, "number") {
-		return err
+	if errors.As(err, &typ) && strings.HasPrefix(typ.Value, "number") && typ.Type.Kind() == reflect.Int {
+		return nil // all the rest was read
 	}
-	switch kind := typ.Type.Kind(); {
-	case kind == reflect.Int: // all the rest was read
-		return nil
-	case kind != reflect.Float64:
-		return err
-	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	if err := dec.Decode(payload); err != nil {
-		return err
-	}
-	if p, ok := payload.(interface{ plainNumbers() }); ok {
-		p.plainNumbers()
-	}
-	return nil
-}
-
-// plainNumbers replaces numbers by their value where they have one, inside of a value
-// of JSON's own types, and returns it.
-func plainNumbers(v any) any {
-	switch v := v.(type) {
-	case json.Number:
-		if f, err := v.Float64(); err == nil {
-			return f
-		}
-		return v.String()
-	case map[string]any:
-		for key, inner := range v {
-			v[key] = plainNumbers(inner)
-		}
-	case []any:
-		for i, inner := range v {
-			v[i] = plainNumbers(inner)
-		}
-	}
-	return v
+	return err
 }
 
 // Counted returns the usage as it is added up: nothing if it cannot be true, as in logs

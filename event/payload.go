@@ -417,5 +417,5 @@ func (d *HarnessEnd) canonical() (Data, bool) {
 	return d, d == nil || utf8.ValidString(d.AgentID) && utf8.ValidString(string(d.FinishReason)) && utf8.ValidString(d.Target) && isCompact(d.Output)
 }
 
-func (d *State) plainNumbers() { plainNumbers(d.Delta) }
-func (d *User) plainNumbers()  { plainNumbers(d.Metadata) }
+func (d *State) plainNumbers() { plainNumbers(d.Delta, new(bool)) }
+func (d *User) plainNumbers()  { plainNumbers(d.Metadata, new(bool)) }

@@ -50,14 +50,19 @@ func Decode(seq int64, data []byte) *Event {
 	return unreadable(seq, data, err)
 }
 
-// DecodeValue returns a value of the state that sessions share, from the JSON that a
-// store holds. What cannot be read, and what is [TooDeep], is a string of its text.
+// DecodeValue returns a value of the state, from its JSON. A number is a float64, or a
+// json.Number if a float64 would change its digits. What cannot be read, what has a number
+// that Go has no room for, and what is [TooDeep], is a string of its text.
 func DecodeValue(data []byte) any {
 	var value any
-	if TooDeep(data) || json.Unmarshal(data, &value) != nil {
-		return clip(string(data), len(data))
+	var large bool
+	if !TooDeep(data) && decodeValues(data, &value) == nil {
+		value = plainNumbers(value, &large)
+		if !large {
+			return value
+		}
 	}
-	return value
+	return clip(string(data), len(data))
 }
 
 func unreadable(seq int64, data []byte, why error) *Event {

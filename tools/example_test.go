@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -60,8 +61,10 @@ func ExampleSchemaOf() {
 func ExampleContext() {
 	type none struct{}
 	count, err := tools.Func("count", "Counts its calls.", func(ctx tools.Context, _ none) (int, error) {
-		n, _ := ctx.Get("calls")
-		calls, _ := n.(int)
+		calls, _, err := session.GetAs[int](ctx.Get, "calls") // 0 if nobody has set it
+		if err != nil {
+			return 0, err
+		}
 		ctx.Set("calls", calls+1)
 		return calls + 1, nil
 	})

@@ -1,0 +1,84 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+
+	"github.com/agentarbor/arbor/event"
+)
+
+// ErrWrongType is what [GetAs] returns if a value of the state is not of the type that
+// was asked for.
+var ErrWrongType = errors.New("the state has a value of another type")
+
+// GetAs reads a value of the state as a T. The function get is the one that has the
+// state: Get of a tools.Context, State of an [agent.Session], or State of a [Fold].
+//
+// Without such a key ok is false and the error nil. What cannot be read as a T without
+// losing something is an error that is [ErrWrongType], such as 1.5 as an int. Numbers
+// are whole: an int64 or a json.Number comes back digit by digit, also beyond 2^53; only
+// a float is rounded to what it can hold. A T that is a struct, or holds some, is read as
+// encoding/json does it; numbers in its fields of type any are json.Number.
+//
+// A T that is any, a map[string]any or a []any is the value itself, which is shared: it
+// must not be changed.
+func GetAs[T any](get func(key string) (any, bool), key string) (value T, ok bool, err error) {
+	v, ok := get(key)
+	if !ok {
+		return value, false, nil
+	}
+	if value, ok := v.(T); ok {
+		return value, true, nil
+	}
+	want := reflect.TypeFor[T]()
+	_, quoted := v.(string)
+	dec := json.NewDecoder(bytes.NewReader(jsonOf(v)))
+	dec.UseNumber()
+	if err := dec.Decode(&value); err != nil || v == nil || quoted && want == numberType { // which would be read from a string
+		var none T
+		return none, false, fmt.Errorf("%w: %q is %s", ErrWrongType, key, mismatch(v, want, err))
+	}
+	return value, true, nil
+}
+
+var numberType = reflect.TypeFor[json.Number]()
+
+// jsonOf returns the JSON of a value of the state, a whole number without exponent.
+func jsonOf(v any) json.RawMessage {
+	if f, ok := v.(float64); ok && f == math.Trunc(f) && !math.IsInf(f, 0) {
+		return strconv.AppendFloat(nil, f, 'f', -1, 64)
+	}
+	return event.EncodeJSON(v)
+}
+
+// mismatch says what a value is and what it is not, without telling the value, which may
+// be a secret.
+func mismatch(v any, want reflect.Type, err error) string {
+	kind := "a value of Go's type " + fmt.Sprintf("%T", v)
+	switch v.(type) {
+	case nil:
+		kind = "null"
+	case string:
+		kind = "a string"
+	case bool:
+		kind = "a boolean"
+	case map[string]any:
+		kind = "an object"
+	case []any:
+		kind = "a list"
+	case float64, json.Number:
+		if kind = "a number"; want.Kind() >= reflect.Int && want.Kind() <= reflect.Float64 {
+			return kind + " that does not fit " + want.String()
+		}
+	}
+	var typ *json.UnmarshalTypeError
+	if errors.As(err, &typ) && typ.Field != "" {
+		return fmt.Sprintf("%s that does not fit %s: its %s has to be %s", kind, want, typ.Field, typ.Type)
+	}
+	return fmt.Sprintf("%s, not %s", kind, want)
+}
