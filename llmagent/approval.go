@@ -1,8 +1,14 @@
 package llmagent
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/edits"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -49,6 +55,48 @@ func (a *Agent) denied(c view.Call, inv *agent.Invocation) string {
 // if this process has stored the decision that allows it.
 func begun(c view.Call, inv *agent.Invocation) bool {
 	return inv.Attempt() > 1 && (c.Answer == nil || c.Answered <= inv.TakenUp())
+}
+
+// checkRules finds the rules of the agent's policy that name no tool: a call that
+// somebody meant to hold up would go through. A policy that several agents of a tree
+// share may name a tool of any of them, and the first of them tells what it does not.
+func (a *Agent) checkRules(n *agent.Node) (problems []string) {
+	if a.rules == nil {
+		return nil
+	}
+	root := n
+	for root.Parent != nil {
+		root = root.Parent
+	}
+	var first *Agent
+	var names []string
+	var note func(*agent.Node)
+	note = func(at *agent.Node) {
+		b, ok := at.Agent.(*Agent)
+		if at == n { // whatever was put around it
+			b, ok = a, true
+		}
+		if ok && b.rules == a.rules {
+			first = cmp.Or(first, b)
+			names = slices.AppendSeq(names, maps.Keys(b.byName))
+		}
+		for _, child := range at.Children() {
+			note(child)
+		}
+	}
+	note(root)
+	if first != a {
+		return nil
+	}
+	slices.Sort(names) // for the same hint every time
+	for _, rule := range a.rules.Unmatched(names) {
+		problem := fmt.Sprintf("a rule of the tool policy of agent %q is about %q, and no agent with this policy has such a tool", a.name, rule)
+		if near := edits.Nearest(rule, names); near != "" {
+			problem += fmt.Sprintf("; did you mean %q?", near)
+		}
+		problems = append(problems, problem)
+	}
+	return problems
 }
 
 func refusal(r *event.RelayResolved) string {

@@ -109,7 +109,8 @@ func (a *Agent) transferCall(n *agent.Node, input json.RawMessage) (name string,
 }
 
 // CheckNode implements agent.Checker: a tool must not have the name of an agent that can
-// be transferred to, and the tools for transfers need names of their own.
+// be transferred to, the tools for transfers need names of their own, and a rule about
+// tools must be about one that there is.
 func (a *Agent) CheckNode(n *agent.Node) (problems []string) {
 	form, targets := a.formAt(n), targetNames(n)
 	for _, name := range targets {
@@ -117,5 +118,6 @@ func (a *Agent) CheckNode(n *agent.Node) (problems []string) {
 			problems = append(problems, fmt.Sprintf("the tool %q of agent %q is named like an agent it can transfer to", name, a.name))
 		}
 	}
-	return append(problems, form.Check(targets, a.owns)...)
+	problems = append(problems, form.Check(targets, a.owns)...)
+	return append(problems, a.checkRules(n)...)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 
 	"github.com/agentarbor/arbor/event"
 )
@@ -70,6 +71,20 @@ func NewPolicy(rules ...Rule) (*Policy, error) {
 	return p, nil
 }
 
+// Unmatched returns the names and patterns of the rules that are about none of these
+// tools, and so decide nothing. "*" is about whatever tools there are, also none.
+func (p *Policy) Unmatched(tools []string) (rules []string) {
+	if p == nil {
+		return nil
+	}
+	for i := range p.rules {
+		if r := &p.rules[i]; r.Tool != "*" && !slices.ContainsFunc(tools, r.about) {
+			rules = append(rules, r.Tool)
+		}
+	}
+	return rules
+}
+
 // Decide returns the strictest decision of the tool itself and of all rules that
 // match the call. A nil policy has no rules.
 func (p *Policy) Decide(info Info, input json.RawMessage) Decision {
@@ -87,8 +102,14 @@ func (p *Policy) Decide(info Info, input json.RawMessage) Decision {
 	return decision
 }
 
+// about reports whether the rule names a tool.
+func (r *compiledRule) about(tool string) bool {
+	ok, _ := path.Match(r.Tool, tool)
+	return ok
+}
+
 func (r *compiledRule) matches(name string, args map[string]json.RawMessage) bool {
-	if ok, _ := path.Match(r.Tool, name); !ok {
+	if !r.about(name) {
 		return false
 	}
 	for arg, re := range r.args {

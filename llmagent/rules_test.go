@@ -1,0 +1,70 @@
+package llmagent_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// A rule that is about no tool would hold up nothing: that is a problem of the tree.
+func TestRulesNameTools(t *testing.T) {
+	tool := func(name string) tools.Tool {
+		tool, err := tools.Func(name, "", func(tools.Context, struct{}) (string, error) { return "", nil })
+		require.NoError(t, err)
+		return tool
+	}
+	rules := func(names ...string) *tools.Policy {
+		var all []tools.Rule
+		for _, name := range names {
+			all = append(all, tools.Rule{Tool: name, Decision: tools.Ask, Args: map[string]string{"amount": "^9"}})
+		}
+		p, err := tools.NewPolicy(all...)
+		require.NoError(t, err)
+		return p
+	}
+	made := func(name string, opts ...llmagent.Option) agent.Agent {
+		a, err := llmagent.New(name, "", scripted.Always("m", scripted.Reply(scripted.Text("x"))), opts...)
+		require.NoError(t, err)
+		return a
+	}
+	shared, wrong := rules("refund", "look*", "*"), rules("refund", "lookup", "audit_*")
+	for name, c := range map[string]struct {
+		root     agent.Agent
+		problems []string
+	}{
+		"its own": {made("root", llmagent.WithTools(tool("refund"), tool("lookup")), llmagent.WithToolPolicy(shared)), nil},
+		"any":     {made("root", llmagent.WithToolPolicy(rules("*"))), nil},
+		"shared": {made("root", llmagent.WithToolPolicy(shared), llmagent.WithSubAgents(
+			made("a", llmagent.WithTools(tool("refund")), llmagent.WithToolPolicy(shared)),
+			made("b", llmagent.WithTools(tool("lookup")), llmagent.WithToolPolicy(shared)))), nil},
+		"a typo": {made("root", llmagent.WithTools(tool("refund")), llmagent.WithToolPolicy(rules("refunds"))), []string{
+			`root: a rule of the tool policy of agent "root" is about "refunds", and no agent with this policy has such a tool; did you mean "refund"?`}},
+		"one that another has": {made("root", llmagent.WithTools(tool("refund")), llmagent.WithSubAgents(
+			made("a", llmagent.WithTools(tool("other")), llmagent.WithToolPolicy(rules("refund"))))), []string{
+			`root/a: a rule of the tool policy of agent "a" is about "refund", and no agent with this policy has such a tool`}},
+		"told once": {made("root", llmagent.WithSubAgents(
+			made("a", llmagent.WithTools(tool("lookup")), llmagent.WithToolPolicy(wrong)),
+			made("b", llmagent.WithTools(tool("refund")), llmagent.WithToolPolicy(wrong)))), []string{
+			`root/a: a rule of the tool policy of agent "a" is about "audit_*", and no agent with this policy has such a tool`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := agent.NewTree(c.root)
+			if c.problems == nil {
+				require.NoError(t, err)
+				return
+			}
+			var tree *agent.TreeError
+			require.ErrorAs(t, err, &tree)
+			var got []string
+			for _, p := range tree.Problems {
+				got = append(got, p.String())
+			}
+			require.Equal(t, c.problems, got)
+		})
+	}
+}
