@@ -199,7 +199,7 @@ func (a *Agent) call(ctx context.Context, inv *agent.Invocation, run view.Run, c
 	}
 	info := tools.CallInfo{
 		Session: inv.Session().Key(), Agent: inv.Agent().Name(), RunID: c.RunID, CallID: c.ID,
-		Logger: inv.Logger(), State: inv.Session().State,
+		Logger: inv.Logger(), Metadata: inv.Metadata(), State: inv.Session().State,
 		Progress: func(content json.RawMessage) {
 			send(&event.Event{Data: &event.ToolProgress{ToolCallID: c.ID, Name: c.Name, Content: content}})
 		},

@@ -109,8 +109,18 @@ func (c *campaign) checkRecord(r record) {
 	}
 	asks, approved := make(map[string]string), make(map[string]bool)
 	scopes, scopeOf := make(map[string]int), make(map[string]string)
+	turns, seeds := 0, 0
 	for _, e := range r.events {
 		switch d := e.Data.(type) {
+		case *event.User:
+			require.Equal(c, turns, seeds, "the turn before began without its state")
+			turns++
+		case *event.State:
+			if e.Agent == "user" {
+				seeds++
+				require.Equal(c, turns, seeds, "a turn began with its state twice")
+				require.Equal(c, map[string]any{"turn:message": float64(turns)}, d.Delta)
+			}
 		case *event.Relay:
 			asks[e.ID] = d.ToolCallID
 		case *event.RelayResolved:
@@ -128,6 +138,7 @@ func (c *campaign) checkRecord(r record) {
 			}
 		}
 	}
+	require.Equal(c, turns, seeds)
 	for _, run := range r.tools {
 		if run.name == "refund" {
 			require.True(c, approved[run.call], "%s ran for the call %s, which nobody approved", run.name, run.call)
@@ -279,6 +290,9 @@ func (a *accountant) conversation(scope string) (lines []line) {
 	for _, e := range a.scopes[scope] {
 		switch d := e.Data.(type) {
 		case *event.State:
+			if e.Agent == "user" { // what the turn began with, and no result
+				break
+			}
 			var names []string
 			for name := range d.Delta {
 				names = append(names, name)

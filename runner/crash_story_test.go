@@ -121,7 +121,7 @@ func (s *crashStory) next(r *runner.Runner) (iter.Seq2[*event.Event, error], err
 	case fold.Unfinished(): // who decided does not know whether it was heard, and says it again
 		return r.Resume(ctx, s1, again...), nil
 	case turns < len(s.messages):
-		return r.Run(ctx, s1, llm.UserText(s.messages[turns])), nil
+		return r.Run(ctx, s1, llm.UserText(s.messages[turns]), runner.WithState(map[string]any{"turn:message": turns + 1})), nil
 	}
 	return nil, nil
 }

@@ -17,6 +17,7 @@ type TurnOption func(*turnOptions)
 
 type turnOptions struct {
 	metadata map[string]any
+	state    map[string]any
 	at       int64 // the position that the log must have
 	pinned   bool  // it must have that one
 }
@@ -26,6 +27,17 @@ type turnOptions struct {
 // with. No model sees it. It must have a JSON form.
 func WithMetadata(metadata map[string]any) TurnOption {
 	return func(o *turnOptions) { o.metadata = metadata }
+}
+
+// WithState changes the session's state before the turn's agent begins: what it names gets
+// a new value, and nil deletes. Keys that begin with "turn:", "user:" or "app:" belong to
+// those scopes. The change is an event of the log, stored in one write with the user's
+// message, so that a turn which is resumed has it and does not make it again. Who does
+// not know whether a message arrived and sends it once more begins a second turn, with
+// its own state, unless [At] forbids it. Values must have a JSON form; numbers keep
+// their digits, see session.GetAs.
+func WithState(state map[string]any) TurnOption {
+	return func(o *turnOptions) { o.state = state }
 }
 
 // At begins the turn only if the session's log ends at a position, that of the last event
@@ -59,21 +71,30 @@ func optionsOf(opts []TurnOption) (o turnOptions, err error) {
 		}
 		opt(&o)
 	}
-	if o.metadata == nil {
-		return o, nil
+	if o.metadata, err = ownValues(o.metadata, "the metadata of the message"); err == nil {
+		o.state, err = ownValues(o.state, "the state of the turn")
 	}
-	data, err := json.Marshal(o.metadata)
+	return o, err
+}
+
+// ownValues returns values as they come back from their JSON form, so that they are
+// nobody else's to change, or an error that says of what they are.
+func ownValues(values map[string]any, of string) (map[string]any, error) {
+	if values == nil {
+		return nil, nil
+	}
+	data, err := json.Marshal(values)
 	if err != nil {
-		return o, fmt.Errorf("the metadata of the message cannot be stored: %w: %w", err, agent.ErrBadInput)
+		return nil, fmt.Errorf("%s cannot be stored: %w: %w", of, err, agent.ErrBadInput)
 	}
 	if event.TooDeep(data) {
-		return o, fmt.Errorf("the metadata of the message cannot be stored: it is nested deeper than %d levels: %w", event.MaxDepth, agent.ErrBadInput)
+		return nil, fmt.Errorf("%s cannot be stored: it is nested deeper than %d levels: %w", of, event.MaxDepth, agent.ErrBadInput)
 	}
-	o.metadata = nil // as it comes back from its JSON form, and nobody else's to change
-	if err := json.Unmarshal(data, &o.metadata); err != nil {
-		return o, fmt.Errorf("the metadata of the message cannot be stored: %w: %w", err, agent.ErrBadInput)
+	stored, ok := event.DecodeValue(data).(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s cannot be stored: a number in it is beyond all that Go has room for: %w", of, agent.ErrBadInput)
 	}
-	return o, nil
+	return stored, nil
 }
 
 // checkMessage refuses what no model could be given word for word.

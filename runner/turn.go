@@ -246,7 +246,11 @@ func (t *turn) begin(msg llm.Message, o turnOptions) error {
 	case last != "":
 		user.ParentID = endNode(last)
 	}
-	return t.append(t.ctx, t.answer(append(events, user), user.TurnID, user.RunID))
+	events = append(events, user)
+	if len(o.state) > 0 { // behind the user event, which ends the state of the turn before
+		events = append(events, &event.Event{TurnID: user.TurnID, RunID: user.RunID, Agent: user.Agent, Data: &event.State{Delta: o.state}})
+	}
+	return t.append(t.ctx, t.answer(events, user.TurnID, user.RunID))
 }
 
 // answer starts the agent that answers a user event.

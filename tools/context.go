@@ -29,6 +29,8 @@ type CallInfo struct {
 	RunID   string
 	CallID  string
 	Logger  *slog.Logger
+	// Metadata is what came with the user's message of this turn.
+	Metadata map[string]any
 	// State reads the session's state; nil reads nothing. It must be safe for
 	// concurrent use.
 	State func(key string) (any, bool)
@@ -67,6 +69,11 @@ func (c Context) Agent() string { return c.call.Agent }
 // CallID returns the id of the call.
 func (c Context) CallID() string { return c.call.CallID }
 
+// Metadata is what runner.WithMetadata gave with the user's message of this turn, also in
+// an agent that a tool or a graph runs; nil if there is nothing. It is shared and must not
+// be changed.
+func (c Context) Metadata() map[string]any { return c.call.Metadata }
+
 // IdempotencyKey is the same for every execution of this call, also after a
 // crash, and differs between calls: runId/callId.
 func (c Context) IdempotencyKey() string { return c.call.RunID + "/" + c.call.CallID }
@@ -74,7 +81,8 @@ func (c Context) IdempotencyKey() string { return c.call.RunID + "/" + c.call.Ca
 // Logger returns the runner's logger.
 func (c Context) Logger() *slog.Logger { return c.call.Logger }
 
-// Get returns a value of the session's state, this call's own changes included.
+// Get returns a value of the session's state, this call's own changes included. It is
+// shared and must not be changed. session.GetAs reads it as a value of a type.
 func (c Context) Get(key string) (any, bool) {
 	c.call.mu.Lock()
 	v, ok := c.call.delta[key]
@@ -96,8 +104,8 @@ func (c Context) Get(key string) (any, bool) {
 // "turn:", "user:" and "app:" belong to those scopes.
 //
 // The value is kept as what its JSON is read back as, so that Get returns the
-// same before and after a restart: every number is a float64, a struct a map, and
-// what is nested deeper than [event.MaxDepth] levels the text of its JSON.
+// same before and after a restart: every number is a float64, or a json.Number if a
+// float64 would change its digits, a struct is a map, and what is nested deeper than [event.MaxDepth] levels the text of its JSON.
 func (c Context) Set(key string, value any) {
 	raw := event.EncodeJSON(value)
 	var plain any = raw // until it is stored, where a notice tells that it is text
