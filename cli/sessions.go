@@ -17,7 +17,7 @@ import (
 func (p *program) sessionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                "sessions",
-		Short:              "List, show, fork, compare, export, import and check sessions",
+		Short:              "List, show, fork, compare, export, import, check and remove sessions",
 		RunE:               noCommand,
 		Args:               cobra.ArbitraryArgs,
 		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // the unknown command is the news
@@ -27,7 +27,7 @@ func (p *program) sessionsCommand() *cobra.Command {
 	ls.Flags().BoolVar(&p.flags.json, "json", false, "print one session a line, as JSON")
 	ls.Flags().IntVar(&p.flags.limit, "limit", 0, "how many sessions are listed at most; 0 is all")
 	cmd.AddCommand(ls, p.showCommand(), p.historyCommand(), p.forkCommand(), p.editCommand(), p.diffCommand(), p.replayCommand(),
-		p.exportCommand(), p.importCommand(), p.followCommand(), p.checkCommand())
+		p.exportCommand(), p.importCommand(), p.removeCommand(), p.followCommand(), p.checkCommand())
 	return cmd
 }
 

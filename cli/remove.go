@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+func (p *program) removeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm ID...",
+		Short: "Remove sessions for good",
+		Long: `Removes sessions and all that was said in them, which cannot be undone. A session's
+forks keep what they share with it, and the state that users and apps share stays.
+If one of the sessions is not there, or has a turn under way, none is removed.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return exactly("ID")(cmd, args)
+			}
+			return nil
+		},
+		RunE: p.removeSessions,
+	}
+}
+
+func (p *program) removeSessions(cmd *cobra.Command, args []string) error {
+	ctx := cmd.Context()
+	var db *database
+	var found []session.Info
+	known := make(map[session.Key]bool)
+	for _, id := range args {
+		var info session.Info
+		var err error
+		if db == nil {
+			db, info, err = p.stored(ctx, id)
+		} else {
+			info, err = db.find(ctx, id)
+		}
+		if err != nil {
+			return err
+		}
+		if !known[info.Key] {
+			known[info.Key] = true
+			found = append(found, info)
+		}
+	}
+	return db.remove(ctx, found, func(s session.Info) {
+		p.say("removed session %s, which had %s", shownID(s.Key), count(int(s.Seq), "event"))
+	})
+}
+
+// remove deletes sessions. It holds all their leases first, so that nobody loses a
+// session in the middle of a turn.
+func (db *database) remove(ctx context.Context, sessions []session.Info, done func(session.Info)) (failed error) {
+	leases := make(map[session.Key]session.Lease, len(sessions))
+	defer func() {
+		for key, lease := range leases {
+			failed = cmp.Or(failed, db.Release(context.WithoutCancel(ctx), key, lease))
+		}
+	}()
+	for _, s := range sessions {
+		lease, err := db.Acquire(ctx, s.Key, session.Self())
+		if errors.Is(err, agent.ErrSessionBusy) {
+			return fmt.Errorf("session %s has a turn under way, and nothing was removed: %w", shownID(s.Key), err)
+		}
+		if err != nil {
+			return err
+		}
+		leases[s.Key] = lease
+	}
+	for _, s := range sessions {
+		if err := db.Delete(ctx, s.Key); err != nil {
+			return err
+		}
+		delete(leases, s.Key)
+		done(s)
+	}
+	return nil
+}
