@@ -43,6 +43,10 @@ type Budgets struct {
 	// well. A name that no agent of the tree has, nor one that is inside an agent of the tree
 	// tells of, is an error of [New].
 	Agents map[string]Budget
+	// MissingUsage says what becomes of an answer whose endpoint does not report what it
+	// has used. An answer that broke off is always charged an estimate of what was sent
+	// and of what came.
+	MissingUsage MissingUsage
 }
 
 // WithBudgets sets budgets; by default there are none.
@@ -71,6 +75,9 @@ func (r *Runner) checkBudgets() error {
 		r.budgeted.tokens = r.budgeted.tokens || b.Tokens > 0
 		r.budgeted.cost = r.budgeted.cost || b.Cost > 0
 		r.budgeted.time = r.budgeted.time || b.Time > 0
+	}
+	if m := r.budgets.MissingUsage; m < RefuseMissingUsage || m > EstimateMissingUsage {
+		return fmt.Errorf("runner: there is no MissingUsage %d", m)
 	}
 	if err := r.prices.Check(); err != nil {
 		return fmt.Errorf("runner: %w", err)
@@ -227,19 +234,23 @@ func (l *lane) within(b Budget, of string, next amount, counts func(agentName st
 	if b.Tokens == 0 && b.Cost == 0 {
 		return nil
 	}
+	r := l.t.r
 	var used amount
 	for _, s := range l.t.w.fold.Spent() {
 		u := use(s)
 		switch {
 		case !counts(s.Agent), u == session.Use{}:
 			continue
-		case u.Usage == llm.Usage{}:
-			return fmt.Errorf("%w: the endpoint of the model %q does not report any, so the budget of %s cannot be kept; lift it, or use an endpoint that reports usage", agent.ErrUnknownUsage, s.Model, of)
+		case u.Answers == 0, u.Reported > 0:
+		case r.budgets.MissingUsage == EstimateMissingUsage: // it was recorded before estimates were
+			continue
+		default:
+			return fmt.Errorf("%w: the endpoint of the model %q does not report any, so the budget of %s cannot be kept; lift it, use an endpoint that reports usage, or set Budgets.MissingUsage to charge estimates", agent.ErrUnknownUsage, s.Model, of)
 		}
 		a := amount{tokens: saturated(int64(u.InputTokens), int64(u.OutputTokens))}
 		if b.Cost > 0 {
 			var known bool
-			if a.cost, known = l.t.r.prices.Cost(s.Model, u.Usage); !known {
+			if a.cost, known = r.prices.Cost(s.Model, u.Usage); !known {
 				return unknownPrice(s.Model)
 			}
 		}

@@ -47,7 +47,7 @@ func (l *lane) Ask(ctx context.Context, inv *agent.Invocation, model llm.Model, 
 		return func(yield func(llm.Chunk, error) bool) { yield(llm.Chunk{}, err) }
 	}
 	if len(l.t.r.interceptors) == 0 {
-		return model.Generate(ctx, req)
+		return l.metered(model, req, model.Generate(ctx, req))
 	}
 	call := agent.ModelFunc(model.Generate)
 	for i := len(l.t.r.interceptors) - 1; i >= 0; i-- {
@@ -56,7 +56,7 @@ func (l *lane) Ask(ctx context.Context, inv *agent.Invocation, model llm.Model, 
 			return outer.ModelCall(ctx, agent.ModelCallInfo{Invocation: inv, Model: model, Request: req}, inner)
 		}
 	}
-	return call(ctx, req)
+	return l.metered(model, req, call(ctx, req)) // interceptors see what the endpoint has said
 }
 
 // Call implements agent.Runtime.

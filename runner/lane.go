@@ -46,6 +46,7 @@ type lane struct {
 	session   agent.Session   // what the scope's agents see of the session
 	stopped   bool            // the consumer broke out of its loop
 	consuming bool            // the consumer's code runs, not ours
+	estimate  string          // what a notice says about the usage of the last answer, "" if it was reported
 	asked     bool            // the turn counts a call of an inner scope's model as under way
 }
 
@@ -292,6 +293,9 @@ func (l *lane) take(e *event.Event, err error) bool {
 	}
 	if e != nil {
 		l.joined = append(l.joined, l.stamp(l.current, e))
+		if notice := l.estimated(e); notice != nil {
+			l.joined = append(l.joined, l.stamp(l.current, notice))
+		}
 	}
 	switch {
 	case more:

@@ -47,6 +47,8 @@ type Spent struct {
 // discarded ones included.
 type Use struct {
 	Answers int
+	// Reported are those of the answers with a usage; an endpoint may report none.
+	Reported int
 	llm.Usage
 }
 
@@ -535,9 +537,13 @@ func (f *Fold) spend(agentName string, u *event.Usage, answers int) {
 		}
 		f.spent = append(f.spent, Spent{Agent: agentName, Model: u.Model})
 	}
-	s, counted := &f.spent[i], u.Counted()
+	s, counted, reported := &f.spent[i], u.Counted(), 0
+	if counted != (llm.Usage{}) {
+		reported = answers
+	}
 	for _, sum := range []*Use{&s.Session, &s.Turn} {
 		sum.Answers += answers
+		sum.Reported += reported
 		sum.Usage = sum.Usage.Add(counted)
 	}
 }

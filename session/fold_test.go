@@ -432,14 +432,14 @@ func TestFoldSpending(t *testing.T) {
 		a.event(&event.Discard{Code: "cut", Usage: &event.Usage{InputTokens: 7, Model: "m"}}), a.event(&event.Discard{Code: "cut"})}
 	f := foldOf(first...)
 	require.Equal(t, []session.Spent{
-		{Agent: "a", Model: "m", Session: session.Use{Answers: 1, Usage: llm.Usage{InputTokens: 17, OutputTokens: 5, CachedTokens: 1}}, Turn: session.Use{Answers: 1, Usage: llm.Usage{InputTokens: 17, OutputTokens: 5, CachedTokens: 1}}},
-		{Agent: "b", Model: "m", Session: session.Use{Answers: 1, Usage: llm.Usage{InputTokens: 20, OutputTokens: 5, CachedTokens: 1}}, Turn: session.Use{Answers: 1, Usage: llm.Usage{InputTokens: 20, OutputTokens: 5, CachedTokens: 1}}},
-		{Agent: "a", Model: "n", Session: session.Use{Answers: 1, Usage: llm.Usage{InputTokens: 1, OutputTokens: 1, CachedTokens: 1}}, Turn: session.Use{Answers: 1, Usage: llm.Usage{InputTokens: 1, OutputTokens: 1, CachedTokens: 1}}},
+		{Agent: "a", Model: "m", Session: session.Use{Answers: 1, Reported: 1, Usage: llm.Usage{InputTokens: 17, OutputTokens: 5, CachedTokens: 1}}, Turn: session.Use{Answers: 1, Reported: 1, Usage: llm.Usage{InputTokens: 17, OutputTokens: 5, CachedTokens: 1}}},
+		{Agent: "b", Model: "m", Session: session.Use{Answers: 1, Reported: 1, Usage: llm.Usage{InputTokens: 20, OutputTokens: 5, CachedTokens: 1}}, Turn: session.Use{Answers: 1, Reported: 1, Usage: llm.Usage{InputTokens: 20, OutputTokens: 5, CachedTokens: 1}}},
+		{Agent: "a", Model: "n", Session: session.Use{Answers: 1, Reported: 1, Usage: llm.Usage{InputTokens: 1, OutputTokens: 1, CachedTokens: 1}}, Turn: session.Use{Answers: 1, Reported: 1, Usage: llm.Usage{InputTokens: 1, OutputTokens: 1, CachedTokens: 1}}},
 	}, f.Spent())
 	second := run{"t2", "r3", "a", ""}
 	f = foldOf(append(first, user("t2"), second.start(), use(second, "m", 3, 2))...)
-	require.Equal(t, session.Use{Answers: 2, Usage: llm.Usage{InputTokens: 20, OutputTokens: 7, CachedTokens: 2}}, f.Spent()[0].Session)
-	require.Equal(t, session.Use{Answers: 1, Usage: llm.Usage{InputTokens: 3, OutputTokens: 2, CachedTokens: 1}}, f.Spent()[0].Turn)
+	require.Equal(t, session.Use{Answers: 2, Reported: 2, Usage: llm.Usage{InputTokens: 20, OutputTokens: 7, CachedTokens: 2}}, f.Spent()[0].Session)
+	require.Equal(t, session.Use{Answers: 1, Reported: 1, Usage: llm.Usage{InputTokens: 3, OutputTokens: 2, CachedTokens: 1}}, f.Spent()[0].Turn)
 	require.Zero(t, f.Spent()[1].Turn)
 }
 

@@ -1,0 +1,218 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session/sessiontest"
+)
+
+// letters counts a token a letter.
+func letters(s string) int { return len(s) }
+
+// solo is an agent whose model gives these answers, one after the other.
+func solo(t *testing.T, name string, answers ...scripted.Answer) *llmagent.Agent {
+	a, err := llmagent.New(name, "Be brief.", scripted.Func(name+"-model", func(*llm.Request) scripted.Answer {
+		next := answers[0]
+		answers = answers[1:]
+		return next
+	}))
+	require.NoError(t, err)
+	return a
+}
+
+// charges returns the usages of a log, those of discarded answers too, and the notices
+// that they are estimates.
+func charges(events []*agent.Event) (used []llm.Usage, notices []string) {
+	for _, e := range events {
+		switch d := e.Data.(type) {
+		case *agent.Usage:
+			used = append(used, llm.Usage{InputTokens: d.InputTokens, OutputTokens: d.OutputTokens})
+		case *agent.Discard:
+			if d.Usage != nil {
+				used = append(used, llm.Usage{InputTokens: d.Usage.InputTokens, OutputTokens: d.Usage.OutputTokens})
+			}
+		case *agent.Notice:
+			if d.Code == "usage_estimated" {
+				notices = append(notices, d.Message)
+			}
+		}
+	}
+	return used, notices
+}
+
+// TestMissingUsageIsEstimated: a budget that an endpoint without usage falls under is
+// charged an estimate, which the log says it is.
+func TestMissingUsageIsEstimated(t *testing.T) {
+	for name, streaming := range map[string][]runner.Option{"whole": nil, "streamed": {runner.WithStreaming()}} {
+		t.Run(name, func(t *testing.T) {
+			store := sessiontest.Memory(t)
+			made := func(tokens int64) *runner.Runner {
+				a, err := llmagent.New("solo", "Be brief.", scripted.Always("m", scripted.Reply(scripted.Think("So."), scripted.Text("Yes, ", "Sir."))))
+				require.NoError(t, err)
+				return newRunner(t, a, store, append(streaming, runner.WithTokenCounter(letters),
+					runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: tokens}, MissingUsage: runner.EstimateMissingUsage}))...)
+			}
+			r := made(1000)
+			preview, err := r.Preview(t.Context(), s1, "solo")
+			require.NoError(t, err)
+			events, err := say(r, s1, "Hi")
+			require.NoError(t, err)
+			used, notices := charges(events)
+			require.Len(t, used, 1)
+			require.Equal(t, preview.Tokens+llm.MessageTokens+len("Hi"), used[0].InputTokens)
+			require.Equal(t, len("So.Yes, Sir."), used[0].OutputTokens)
+			require.Len(t, notices, 1)
+			require.Contains(t, notices[0], `the endpoint of the model "m" did not say what its answer has used`)
+			_, err = say(r, s1, "Hi")
+			require.NoError(t, err)
+			used, notices = charges(load(t, r, s1))
+			require.Len(t, notices, 2)
+			spent := int64(used[0].InputTokens + used[0].OutputTokens + used[1].InputTokens + used[1].OutputTokens)
+			checkLog(t, r, load(t, r, s1))
+
+			_, err = say(made(spent+1), s1, "Hi")
+			var budget *agent.BudgetError
+			require.ErrorAs(t, err, &budget, "another process reads it in the log")
+			require.EqualValues(t, spent, budget.Used)
+		})
+	}
+	for name, c := range map[string]struct {
+		answer  scripted.Answer
+		opts    []runner.Option
+		used    llm.Usage
+		notices int
+	}{
+		"reported":        {scripted.Reply(scripted.Text("Yes."), scripted.Usage(7, 3, 0)), nil, llm.Usage{InputTokens: 7, OutputTokens: 3}, 0},
+		"cannot be true":  {scripted.Reply(scripted.Text("Yes."), scripted.Usage(-7, 3, 0)), nil, llm.Usage{InputTokens: 22, OutputTokens: 4}, 1},
+		"default counter": {scripted.Reply(scripted.Text("Yes."), scripted.Usage(0, 0, 0)), []runner.Option{runner.WithTokenCounter(nil)}, llm.Usage{InputTokens: 15, OutputTokens: 2}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRunner(t, solo(t, "solo", c.answer), sessiontest.Memory(t), append([]runner.Option{runner.WithTokenCounter(letters),
+				runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 1000}, MissingUsage: runner.EstimateMissingUsage})}, c.opts...)...)
+			events, err := say(r, s1, "Hi")
+			require.NoError(t, err)
+			used, notices := charges(events)
+			require.Equal(t, []llm.Usage{c.used}, used)
+			require.Len(t, notices, c.notices)
+		})
+	}
+}
+
+// TestBrokenAnswersAreCharged: a stream that broke was paid for, and no endpoint says how
+// much. A request that failed before anything came costs nothing.
+func TestBrokenAnswersAreCharged(t *testing.T) {
+	whole := scripted.Reply(scripted.Text("Yes."), scripted.Usage(5, 5, 0))
+	budgeted := runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 10_000}})
+	for name, c := range map[string]struct {
+		broken  scripted.Answer
+		opts    []runner.Option
+		charged []int // the output of what broke
+		err     string
+	}{
+		"cut":                     {scripted.Reply(scripted.Text("Half", " an"), scripted.Cut()), []runner.Option{budgeted}, []int{7}, ""},
+		"failed":                  {scripted.Reply(scripted.Text("Half"), scripted.Fail(&llm.Error{Code: llm.CodeServer, Retryable: true})), []runner.Option{budgeted}, []int{4}, ""},
+		"after a call":            {scripted.Reply(scripted.CallID("c", "f", "{}"), scripted.Cut()), []runner.Option{budgeted}, []int{llm.CallTokens + 3}, ""},
+		"before anything, cut":    {scripted.Reply(scripted.Fail(&llm.Error{Code: llm.CodeTruncated, Retryable: true})), []runner.Option{budgeted}, []int{0}, ""},
+		"before anything, failed": {scripted.Reply(scripted.Status(503, 0)), []runner.Option{budgeted}, nil, "server_error"},
+		"no budget":               {scripted.Reply(scripted.Text("Half"), scripted.Cut()), nil, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRunner(t, solo(t, "solo", c.broken, whole), sessiontest.Memory(t), append(c.opts, runner.WithTokenCounter(letters))...)
+			events, err := say(r, s1, "Hi")
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+			} else {
+				require.NoError(t, err)
+			}
+			var charged []int
+			for _, e := range events {
+				if d, ok := e.Data.(*agent.Discard); ok && d.Usage != nil {
+					charged = append(charged, d.Usage.OutputTokens)
+					require.Positive(t, d.Usage.InputTokens)
+				}
+			}
+			require.Equal(t, c.charged, charged)
+			_, notices := charges(events)
+			require.Len(t, notices, len(charged))
+			checkLog(t, r, load(t, r, s1))
+		})
+	}
+}
+
+// TestBrokenAnswersAreNoUsage: that a broken answer is charged does not make an endpoint
+// one that reports what it uses.
+func TestBrokenAnswersAreNoUsage(t *testing.T) {
+	root := solo(t, "solo", scripted.Reply(scripted.Text("Half"), scripted.Cut()), scripted.Reply(scripted.Text("Yes.")), scripted.Reply(scripted.Text("Again.")))
+	r := newRunner(t, root, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{Session: runner.Budget{Tokens: 1e6}}))
+	_, err := say(r, s1, "Hi")
+	require.NoError(t, err)
+	_, err = say(r, s1, "Hi")
+	require.ErrorIs(t, err, agent.ErrUnknownUsage)
+}
+
+// TestMissingUsageEverywhere: agents inside of tools and functions that ask a model are
+// charged too, and what was recorded before estimates were charged counts nothing.
+func TestMissingUsageEverywhere(t *testing.T) {
+	helper, err := agenttool.New(solo(t, "helper", scripted.Reply(scripted.Text("Found.")), scripted.Reply(scripted.Text("Found."))))
+	require.NoError(t, err)
+	m := scripted.Func("root-model", func(req *llm.Request) scripted.Answer {
+		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+			return scripted.Reply(scripted.Text("Done."))
+		}
+		return scripted.Reply(scripted.Call("helper", `{"input":"x"}`))
+	})
+	caller, err := llmagent.New("root", "Ask.", m, llmagent.WithTools(helper))
+	require.NoError(t, err)
+	function, err := agent.New("root", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
+		return func(yield func(*agent.Event, error) bool) {
+			for chunk, err := range inv.Runtime().Ask(ctx, inv, scripted.Always("f", scripted.Reply(scripted.Text("Yes."))), &llm.Request{Messages: []llm.Message{llm.UserText("Hi")}}) {
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				if chunk.Finish != "" { // and looks no further
+					u := &agent.Usage{Model: "f"}
+					if chunk.Usage != nil {
+						u.InputTokens, u.OutputTokens = chunk.Usage.InputTokens, chunk.Usage.OutputTokens
+					}
+					yield(&agent.Event{Data: u}, nil)
+					return
+				}
+			}
+			yield(nil, errors.New("no terminal chunk"))
+		}
+	})
+	require.NoError(t, err)
+	for name, root := range map[string]agent.Agent{"an agent tool": caller, "a function": function} {
+		t.Run(name, func(t *testing.T) {
+			store := sessiontest.Memory(t)
+			before := newRunner(t, root, store)
+			_, err := say(before, s1, "Hi")
+			require.NoError(t, err)
+			r := newRunner(t, root, store, runner.WithBudgets(runner.Budgets{Session: runner.Budget{Cost: 1}, MissingUsage: runner.EstimateMissingUsage}),
+				runner.WithPrices(llm.Prices{"f": {Input: 1}, "root-model": {Input: 1}, "helper-model": {Input: 1}}))
+			events, err := say(r, s1, "Hi")
+			require.NoError(t, err)
+			used, notices := charges(events)
+			require.NotEmpty(t, used)
+			require.Len(t, notices, len(used))
+			for _, u := range used {
+				require.Positive(t, u.InputTokens)
+			}
+			checkLog(t, r, load(t, r, s1))
+		})
+	}
+	_, err = runner.New(caller, sessiontest.Memory(t), runner.WithBudgets(runner.Budgets{MissingUsage: 2}))
+	require.EqualError(t, err, "runner: there is no MissingUsage 2")
+}
