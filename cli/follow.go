@@ -9,12 +9,13 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/live"
 )
 
 func (p *program) followCommand() *cobra.Command {
-	live := " Answers come whole: the database is looked into a\nfew times a second."
+	words := " Answers come whole: the database is looked into a\nfew times a second."
 	if p.redis != nil {
-		live = ` With --redis here and there the answers come word
+		words = ` With --redis here and there the answers come word
 by word; without it they come whole, because then the database is looked into a few
 times a second.`
 	}
@@ -22,7 +23,7 @@ times a second.`
 		Use:   "follow ID",
 		Short: "Print what happens in a session while it happens",
 		Long: `Prints what was said and done in a session, and then what is, until an interrupt.
-Another process runs the session.` + live + ` The session need not exist yet.`,
+Another process runs the session.` + words + ` The session need not exist yet.`,
 		Args: exactly("ID"),
 		RunE: p.followSession,
 	}
@@ -127,10 +128,10 @@ func (db *database) tail() (followed, error) {
 	if t, ok := db.Store.(followed); ok {
 		return t, nil
 	}
-	live, err := session.NewLive(db.Store, session.WithPoll(pollInterval))
+	t, err := live.New(db.Store, live.WithPoll(pollInterval))
 	if err != nil {
 		return nil, err
 	}
-	db.Store = live
-	return live, nil
+	db.Store = t
+	return t, nil
 }

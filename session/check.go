@@ -46,3 +46,9 @@ func CheckEvents(key Key, expectedSeq int64, events []*event.Event) error {
 	}
 	return nil
 }
+
+// LeaseLost returns the error of a store that was given a lease which is no longer the
+// current one. It is [agent.ErrConflict].
+func LeaseLost(key Key) error {
+	return fmt.Errorf("session %s: the lease was lost: %w", key, agent.ErrConflict)
+}

@@ -239,12 +239,12 @@ func (m *Memory) Append(ctx context.Context, key Key, expectedSeq int64, lease L
 	}
 	s := m.session(key)
 	if s == nil {
-		return lost(key)
+		return LeaseLost(key)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.held || s.token != lease.Token {
-		return lost(key)
+		return LeaseLost(key)
 	}
 	if s.seq != expectedSeq {
 		return fmt.Errorf("session %s: the log is at %d, not at %d: %w", key, s.seq, expectedSeq, agent.ErrConflict)
@@ -262,10 +262,6 @@ func (m *Memory) Append(ctx context.Context, key Key, expectedSeq int64, lease L
 	}
 	m.order.move(s, m.now().UTC(), s.seq)
 	return nil
-}
-
-func lost(key Key) error {
-	return fmt.Errorf("session %s: the lease was lost: %w", key, agent.ErrConflict)
 }
 
 // place returns where the event stands, shared with earlier events where it can.
@@ -411,12 +407,12 @@ func (m *Memory) Renew(ctx context.Context, key Key, lease Lease) error {
 	}
 	s := m.session(key)
 	if s == nil {
-		return lost(key)
+		return LeaseLost(key)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.held || s.token != lease.Token {
-		return lost(key)
+		return LeaseLost(key)
 	}
 	s.expires = m.now().Add(LeaseTTL)
 	return nil

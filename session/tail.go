@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -44,6 +45,11 @@ func (p Position) String() string {
 	b := make([]byte, 0, 24)
 	b = append(strconv.AppendInt(b, p.Seq, 10), '-')
 	return string(strconv.AppendInt(b, p.Part, 10))
+}
+
+// Compare is negative if a position comes before another one, and positive behind it.
+func (p Position) Compare(o Position) int {
+	return cmp.Or(cmp.Compare(p.Seq, o.Seq), cmp.Compare(p.Part, o.Part))
 }
 
 // ParsePosition reads an entry's id; "" is the beginning, and a number alone the

@@ -19,6 +19,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/live"
 )
 
 // Server serves one tree, or several as tenants, as A2A agents. It is an http.Handler
@@ -211,11 +212,11 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error)
 	if tail, ok := store.(session.Tail); ok {
 		s.tail = tail
 	} else {
-		live, err := session.NewLive(store)
+		tail, err := live.New(store)
 		if err != nil {
 			return nil, err
 		}
-		s.store, s.tail = live, live
+		s.store, s.tail = tail, tail
 	}
 	unique := rand.Text() // of this process, if the server has no address to be known by
 	for tenant, root := range s.roots {

@@ -24,6 +24,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/live"
 	"github.com/agentarbor/arbor/session/sqlite"
 	"github.com/agentarbor/arbor/telemetry"
 	"github.com/agentarbor/arbor/tools"
@@ -58,7 +59,7 @@ func TestNilOptions(t *testing.T) {
 			_, err = r.Cancel(context.Background(), session.ID("s"), nil)
 			return err
 		},
-		"live":      func() error { _, err := session.NewLive(session.NewMemory(), nil); return err },
+		"live":      func() error { _, err := live.New(session.NewMemory(), nil); return err },
 		"sqlite":    func() error { _, err := sqlite.Open(filepath.Join(t.TempDir(), "s.db"), nil); return err },
 		"telemetry": func() error { _, err := telemetry.New(nil); return err },
 		"tools": func() error {

@@ -1,4 +1,4 @@
-package session_test
+package live_test
 
 import (
 	"context"
@@ -6,19 +6,20 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/live"
 )
 
 // A client that was cut off goes on after the last entry it has seen.
-func ExampleNewLive() {
+func ExampleNew() {
 	ctx, key := context.Background(), session.ID("s1")
-	live, err := session.NewLive(session.NewMemory())
+	live, err := live.New(session.NewMemory())
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer live.Close()
 
-	// What a runner does when it is given the Live as its store, with streaming.
+	// What a runner does when it is given the Tail as its store, with streaming.
 	lease, _ := live.Acquire(ctx, key, session.Self())
 	_ = live.Append(ctx, key, 0, lease, &event.Event{Seq: 1, ID: "u", Data: &event.User{}})
 	for _, word := range []string{"One ", "moment."} {

@@ -1,27 +1,25 @@
-package session
+package live
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
 )
 
-// liveFollower is one call of Follow. Its place is that of log, and part.
-type liveFollower struct {
-	*Live
-	s     *liveSession
+// follower is one call of Follow. Its place is that of log.
+type follower struct {
+	*Tail
+	s     *stream
 	log   LogReader
-	part  int64
-	yield func(Entry, error) bool
+	yield func(session.Entry, error) bool
 
 	deletions int
-	room      [32]livePart
+	room      [32]partial
 }
 
-func (f *liveFollower) run(ctx context.Context) error {
-	f.deletions = f.s.after(Position{}, nil).deletions
+func (f *follower) run(ctx context.Context) error {
+	f.deletions = f.s.after(session.Position{}, nil).deletions
 	timer := time.NewTimer(f.poll)
 	defer timer.Stop()
 	for look := true; ; {
@@ -51,17 +49,17 @@ func (f *liveFollower) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-f.closed:
-			return errLiveClosed
+			return errClosed
 		}
 	}
 }
 
 // deliver yields all there is, and returns what tells that there is more.
-func (f *liveFollower) deliver(ctx context.Context) (changed <-chan struct{}, stopped bool, err error) {
+func (f *follower) deliver(ctx context.Context) (changed <-chan struct{}, stopped bool, err error) {
 	for {
-		state := f.s.after(Position{f.log.Seq, f.part}, f.room[:0])
+		state := f.s.after(f.log.Position, f.room[:0])
 		if state.deletions != f.deletions {
-			if f.log.Seq > 0 || f.part > 0 {
+			if f.log.Seq > 0 || f.log.Part > 0 {
 				return nil, false, errDeleted
 			}
 			f.deletions = state.deletions
@@ -71,9 +69,9 @@ func (f *liveFollower) deliver(ctx context.Context) (changed <-chan struct{}, st
 			if err := f.wanted(ctx); err != nil {
 				return nil, false, err
 			}
-			f.part = p.at.Part
+			f.log.Part = p.at.Part
 			e := *p.event
-			if !f.yield(Entry{ID: p.at.String(), Event: &e}, nil) {
+			if !f.yield(session.Entry{ID: p.at.String(), Event: &e}, nil) {
 				return nil, true, nil
 			}
 		}
@@ -88,21 +86,18 @@ func (f *liveFollower) deliver(ctx context.Context) (changed <-chan struct{}, st
 			return nil, false, err
 		}
 		e, err := f.log.Next(ctx)
-		if e == nil || err != nil { // nil: deleted just now, which the next look finds
+		if e.Event == nil || err != nil { // nil: deleted just now, which the next look finds
 			return state.changed, false, err
 		}
-		f.part = 0
-		if !f.yield(Entry{ID: Position{e.Seq, 0}.String(), Event: e}, nil) {
+		if !f.yield(e, nil) {
 			return nil, true, nil
 		}
 	}
 }
 
-func (f *liveFollower) wanted(ctx context.Context) error {
+func (f *follower) wanted(ctx context.Context) error {
 	if f.isClosed() {
-		return errLiveClosed
+		return errClosed
 	}
 	return ctx.Err()
 }
-
-var errDeleted = fmt.Errorf("it was deleted while it was followed: %w", agent.ErrConflict)

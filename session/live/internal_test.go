@@ -1,4 +1,4 @@
-package session
+package live
 
 import (
 	"context"
@@ -13,9 +13,10 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/session"
 )
 
-// The tests in this file look at time and at what a Live holds.
+// The tests in this file look at time and at what a Tail holds.
 
 func liveText(id, words string) *event.Event {
 	return &event.Event{ID: id, TurnID: "t", RunID: "r", Agent: "a", Time: time.Now().UTC(), Data: &event.Text{Content: words}}
@@ -27,17 +28,17 @@ func liveDelta(id, words string) *event.Event {
 	return e
 }
 
-func liveAppend(t *testing.T, s Store, key Key, seq int64, lease Lease, e *event.Event) {
+func liveAppend(t *testing.T, s session.Store, key session.Key, seq int64, lease session.Lease, e *event.Event) {
 	t.Helper()
 	e.Seq = seq + 1
 	require.NoError(t, s.Append(context.Background(), key, seq, lease, e))
 }
 
-func TestLiveOptions(t *testing.T) {
-	_, err := NewLive(nil)
+func TestOptions(t *testing.T) {
+	_, err := New(nil)
 	require.ErrorContains(t, err, "nil")
-	for _, opt := range []LiveOption{WithPoll(0), WithPoll(-1), WithLinger(-1), WithMaxPartial(-1, 0), WithMaxPartial(0, -1)} {
-		_, err := NewLive(NewMemory(), opt)
+	for _, opt := range []Option{WithPoll(0), WithPoll(-1), WithLinger(-1), WithMaxPartial(-1, 0), WithMaxPartial(0, -1)} {
+		_, err := New(session.NewMemory(), opt)
 		require.ErrorContains(t, err, "option")
 	}
 }
@@ -46,8 +47,8 @@ func TestLiveOptions(t *testing.T) {
 // one stores at once.
 func TestLivePolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, key := NewMemory(), ID("s")
-		l, err := NewLive(store)
+		store, key := session.NewMemory(), session.ID("s")
+		l, err := New(store)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(context.Background())
 		var mu sync.Mutex
@@ -71,7 +72,7 @@ func TestLivePolls(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		lease, err := store.Acquire(ctx, key, Self()) // past the Live
+		lease, err := store.Acquire(ctx, key, session.Self()) // past the Tail
 		require.NoError(t, err)
 		liveAppend(t, store, key, 0, lease, liveText("e1", "one"))
 		require.NoError(t, store.Release(ctx, key, lease))
@@ -80,7 +81,7 @@ func TestLivePolls(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 		require.Equal(t, []string{"1-0"}, ids())
 
-		lease, err = l.Acquire(ctx, key, Self())
+		lease, err = l.Acquire(ctx, key, session.Self())
 		require.NoError(t, err)
 		liveAppend(t, l, key, 1, lease, liveText("e2", "two"))
 		require.NoError(t, l.Publish(ctx, key, liveDelta("b", "x")))
@@ -96,10 +97,10 @@ func TestLivePolls(t *testing.T) {
 func TestLiveLingers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		l, err := NewLive(NewMemory(), WithLinger(10*time.Second))
+		l, err := New(session.NewMemory(), WithLinger(10*time.Second))
 		require.NoError(t, err)
-		turn := func(key Key) {
-			lease, err := l.Acquire(ctx, key, Self())
+		turn := func(key session.Key) {
+			lease, err := l.Acquire(ctx, key, session.Self())
 			require.NoError(t, err)
 			for i := range 100 {
 				id := fmt.Sprint("b", lease.Seq, i)
@@ -108,7 +109,7 @@ func TestLiveLingers(t *testing.T) {
 			}
 			require.NoError(t, l.Release(ctx, key, lease))
 		}
-		count := func(key Key, until int64) (n int) {
+		count := func(key session.Key, until int64) (n int) {
 			for e, err := range l.Follow(ctx, key, "") {
 				require.NoError(t, err)
 				if n++; e.Event.Seq == until {
@@ -117,16 +118,16 @@ func TestLiveLingers(t *testing.T) {
 			}
 			return -1
 		}
-		turn(ID("a"))
+		turn(session.ID("a"))
 		time.Sleep(6 * time.Second)
-		require.Equal(t, 200, count(ID("a"), 100))
-		turn(ID("a"))
-		turn(ID("b"))
+		require.Equal(t, 200, count(session.ID("a"), 100))
+		turn(session.ID("a"))
+		turn(session.ID("b"))
 		time.Sleep(6 * time.Second)
-		require.Equal(t, 300, count(ID("a"), 200), "the first turn's are gone")
-		require.Equal(t, 200, count(ID("b"), 100))
+		require.Equal(t, 300, count(session.ID("a"), 200), "the first turn's are gone")
+		require.Equal(t, 200, count(session.ID("b"), 100))
 		time.Sleep(6 * time.Second)
-		require.Equal(t, 200, count(ID("a"), 200))
+		require.Equal(t, 200, count(session.ID("a"), 200))
 		require.Empty(t, l.sessions)
 		require.Empty(t, l.ended)
 		require.NoError(t, l.Close())
@@ -136,12 +137,12 @@ func TestLiveLingers(t *testing.T) {
 // TestLiveIsBounded: the oldest partial events give way, and what is held is as much
 // as was allowed.
 func TestLiveIsBounded(t *testing.T) {
-	ctx, key := context.Background(), ID("s")
-	for name, opt := range map[string]LiveOption{"number": WithMaxPartial(50, 1<<30), "bytes": WithMaxPartial(1<<30, 50*(320+4))} {
+	ctx, key := context.Background(), session.ID("s")
+	for name, opt := range map[string]Option{"number": WithMaxPartial(50, 1<<30), "bytes": WithMaxPartial(1<<30, 50*(320+4))} {
 		t.Run(name, func(t *testing.T) {
-			l, err := NewLive(NewMemory(), opt)
+			l, err := New(session.NewMemory(), opt)
 			require.NoError(t, err)
-			lease, err := l.Acquire(ctx, key, Self())
+			lease, err := l.Acquire(ctx, key, session.Self())
 			require.NoError(t, err)
 			liveAppend(t, l, key, 0, lease, liveText("e1", "one"))
 			for i := range 1000 {
@@ -165,9 +166,9 @@ func TestLiveIsBounded(t *testing.T) {
 		})
 	}
 	t.Run("none", func(t *testing.T) {
-		l, err := NewLive(NewMemory(), WithMaxPartial(0, 0))
+		l, err := New(session.NewMemory(), WithMaxPartial(0, 0))
 		require.NoError(t, err)
-		lease, err := l.Acquire(ctx, key, Self())
+		lease, err := l.Acquire(ctx, key, session.Self())
 		require.NoError(t, err)
 		require.NoError(t, l.Publish(ctx, key, liveDelta("b", "x")))
 		liveAppend(t, l, key, 0, lease, liveText("b", "x"))
@@ -182,13 +183,13 @@ func TestLiveIsBounded(t *testing.T) {
 // TestLiveForgets: sessions that nobody writes to or follows cost nothing.
 func TestLiveForgets(t *testing.T) {
 	ctx := context.Background()
-	l, err := NewLive(NewMemory(), WithLinger(0))
+	l, err := New(session.NewMemory(), WithLinger(0))
 	require.NoError(t, err)
 	for i := range 100 {
-		key := ID(fmt.Sprint(i))
-		lease, err := l.Acquire(ctx, key, Self())
+		key := session.ID(fmt.Sprint(i))
+		lease, err := l.Acquire(ctx, key, session.Self())
 		require.NoError(t, err)
-		_, err = l.Acquire(ctx, key, Self())
+		_, err = l.Acquire(ctx, key, session.Self())
 		require.ErrorIs(t, err, agent.ErrSessionBusy)
 		require.NoError(t, l.Publish(ctx, key, liveDelta("b", "x")))
 		liveAppend(t, l, key, 0, lease, liveText("b", "x"))
@@ -197,7 +198,7 @@ func TestLiveForgets(t *testing.T) {
 			break
 		}
 	}
-	for range l.Follow(ctx, ID("0"), "") {
+	for range l.Follow(ctx, session.ID("0"), "") {
 		break
 	}
 	require.Empty(t, l.sessions)
@@ -206,10 +207,10 @@ func TestLiveForgets(t *testing.T) {
 
 // TestLiveAllocates is the budget for what every delta of every model goes through.
 func TestLiveAllocates(t *testing.T) {
-	ctx, key := context.Background(), ID("s")
-	l, err := NewLive(NewMemory())
+	ctx, key := context.Background(), session.ID("s")
+	l, err := New(session.NewMemory())
 	require.NoError(t, err)
-	_, err = l.Acquire(ctx, key, Self())
+	_, err = l.Acquire(ctx, key, session.Self())
 	require.NoError(t, err)
 	e := liveDelta("b", "word ")
 	for range 10_000 { // as full as it gets

@@ -1,4 +1,4 @@
-package session_test
+package live_test
 
 import (
 	"path/filepath"
@@ -8,13 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/live"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
-func newLive(t testing.TB, store session.Store, opts ...session.LiveOption) *session.Live {
+func newLive(t testing.TB, store session.Store, opts ...live.Option) *live.Tail {
 	t.Helper()
-	l, err := session.NewLive(store, opts...)
+	l, err := live.New(store, opts...)
 	require.NoError(t, err)
 	return l
 }
@@ -38,7 +39,7 @@ func TestLiveTail(t *testing.T) {
 		paths := make(map[sessiontest.Followed]string)
 		sessiontest.RunTail(t, func(t *testing.T) sessiontest.Followed {
 			path := filepath.Join(t.TempDir(), "sessions.db")
-			l := newLive(t, openSQLite(t, path, clock), session.WithPoll(10*time.Millisecond))
+			l := newLive(t, openSQLite(t, path, clock), live.WithPoll(10*time.Millisecond))
 			paths[l] = path
 			return l
 		}, sessiontest.WithTailAdvance(clock.Advance), sessiontest.WithPlainStore(func(t *testing.T, of sessiontest.Followed) session.Store {

@@ -1,4 +1,4 @@
-package session
+package live
 
 import (
 	"slices"
@@ -6,20 +6,21 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/session"
 )
 
-// liveSession is what a [Live] holds of one session.
-type liveSession struct {
-	users int // that joined; guarded by Live.mu
+// stream is what a [Tail] holds of one session.
+type stream struct {
+	users int // that joined; guarded by Tail.mu
 
 	mu          sync.Mutex
-	lease       int64 // the token of the lease that was taken through this Live, 0 if none
+	lease       int64 // the token of the lease that was taken through this Tail, 0 if none
 	incarnation int64 // of the last lease
 	// seq is the last stored event that followers may be shown, and part counts the
 	// partial events since. While somebody appends here, seq alone says how far the
 	// log has come: what was published before the append has to be shown before it.
 	seq, part int64
-	parts     []livePart
+	parts     []partial
 	bytes     int
 	blocks    OpenBlocks
 
@@ -32,13 +33,13 @@ type liveSession struct {
 // unknown is a session's seq before anybody has looked.
 const unknown = -1
 
-type livePart struct {
-	at    Position
+type partial struct {
+	at    session.Position
 	event *event.Event
 	size  int
 }
 
-func (s *liveSession) idle() bool {
+func (s *stream) idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lease == 0 && len(s.parts) == 0
@@ -46,7 +47,7 @@ func (s *liveSession) idle() bool {
 
 // wake tells followers that something changed. The caller holds the mutex, as for
 // all methods below whose comment says nothing else.
-func (s *liveSession) wake() {
+func (s *stream) wake() {
 	if s.changed != nil {
 		close(s.changed)
 		s.changed = nil
@@ -54,7 +55,7 @@ func (s *liveSession) wake() {
 }
 
 // advance notes that the log has an event of the position.
-func (s *liveSession) advance(seq int64) {
+func (s *stream) advance(seq int64) {
 	if seq > s.seq {
 		s.seq, s.part = seq, 0
 		s.wake()
@@ -62,19 +63,19 @@ func (s *liveSession) advance(seq int64) {
 }
 
 // add shows a partial event, which must be the session's own.
-func (s *liveSession) add(l *Live, e *event.Event) {
+func (s *stream) add(t *Tail, e *event.Event) {
 	s.part++
-	p := livePart{Position{s.seq, s.part}, e, partSize(e)}
+	p := partial{session.Position{Seq: s.seq, Part: s.part}, e, Size(e)}
 	s.parts = append(s.parts, p)
 	s.bytes += p.size
-	for len(s.parts) > l.maxParts || s.bytes > l.maxBytes {
+	for len(s.parts) > t.maxParts || s.bytes > t.maxBytes {
 		s.dropFirst()
 	}
 }
 
-func (s *liveSession) dropFirst() {
+func (s *stream) dropFirst() {
 	s.bytes -= s.parts[0].size
-	s.parts[0] = livePart{} // else the memory behind it stays in use
+	s.parts[0] = partial{} // else the memory behind it stays in use
 	s.parts = s.parts[1:]
 	if len(s.parts) == 0 {
 		s.parts = nil
@@ -82,25 +83,23 @@ func (s *liveSession) dropFirst() {
 }
 
 // discard voids the blocks that nobody will complete.
-func (s *liveSession) discard(l *Live) {
+func (s *stream) discard(t *Tail) {
 	for _, e := range s.blocks.Discard(time.Now()) {
-		s.add(l, e)
+		s.add(t, e)
 	}
 }
 
 // drop forgets the partial events up to a position. It takes the mutex.
-func (s *liveSession) drop(until Position) {
+func (s *stream) drop(until session.Position) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.parts) > 0 && !s.parts[0].at.after(until) {
+	for len(s.parts) > 0 && s.parts[0].at.Compare(until) <= 0 {
 		s.dropFirst()
 	}
 }
 
-func (p Position) after(o Position) bool { return p.Seq > o.Seq || p.Seq == o.Seq && p.Part > o.Part }
-
 // acquired takes the mutex, and so do all methods below.
-func (s *liveSession) acquired(l *Live, lease Lease) {
+func (s *stream) acquired(t *Tail, lease session.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.incarnation != 0 && s.incarnation != lease.Incarnation || s.incarnation == 0 && lease.Seq < s.seq {
@@ -109,25 +108,25 @@ func (s *liveSession) acquired(l *Live, lease Lease) {
 	s.incarnation, s.lease = lease.Incarnation, lease.Token
 	s.version++
 	s.advance(lease.Seq)
-	s.discard(l) // of a turn whose lease was taken over
+	s.discard(t) // of a turn whose lease was taken over
 	s.wake()
 }
 
 // released reports whether the lease was the session's, and up to where partial
 // events belong to it.
-func (s *liveSession) released(l *Live, lease Lease) (until Position, was bool) {
+func (s *stream) released(t *Tail, lease session.Lease) (until session.Position, was bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lease == 0 || s.lease != lease.Token {
-		return Position{}, false
+		return session.Position{}, false
 	}
 	s.lease = 0
-	s.discard(l)
+	s.discard(t)
 	s.wake()
-	return Position{s.seq, s.part}, true
+	return session.Position{Seq: s.seq, Part: s.part}, true
 }
 
-func (s *liveSession) appends() {
+func (s *stream) appends() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.appending++
@@ -135,7 +134,7 @@ func (s *liveSession) appends() {
 }
 
 // appended ends what appends began; events is nil if nothing was stored.
-func (s *liveSession) appended(events []*event.Event) {
+func (s *stream) appended(events []*event.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.appending--
@@ -147,7 +146,7 @@ func (s *liveSession) appended(events []*event.Event) {
 }
 
 // found notes that the log reaches as far as a position.
-func (s *liveSession) found(seq int64) {
+func (s *stream) found(seq int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version++
@@ -158,7 +157,7 @@ func (s *liveSession) found(seq int64) {
 // session had the version. If it has another by now, what he saw may be an append of
 // this process before which something else has to be shown; then nothing is done, as
 // the append itself will tell.
-func (s *liveSession) saw(seq int64, version uint64) {
+func (s *stream) saw(seq int64, version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.version == version {
@@ -167,31 +166,29 @@ func (s *liveSession) saw(seq int64, version uint64) {
 }
 
 // looks returns the version for saw; ok is false while an append is under way.
-func (s *liveSession) looks() (version uint64, ok bool) {
+func (s *stream) looks() (version uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.version, s.appending == 0
 }
 
 // publish reports whether anybody of this process holds the lease.
-func (s *liveSession) publish(l *Live, events []*event.Event) bool {
+func (s *stream) publish(t *Tail, own []event.Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lease == 0 {
 		return false
 	}
-	own := make([]event.Event, len(events)) // the caller's may change
-	for i, e := range events {
-		own[i] = *e
+	for i := range own {
 		if s.blocks.Show(&own[i]) {
-			s.add(l, &own[i])
+			s.add(t, &own[i])
 		}
 	}
 	s.wake()
 	return true
 }
 
-func (s *liveSession) deleted() {
+func (s *stream) deleted() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reset()
@@ -199,7 +196,7 @@ func (s *liveSession) deleted() {
 }
 
 // reset forgets a session that was deleted. The caller holds the mutex.
-func (s *liveSession) reset() {
+func (s *stream) reset() {
 	s.seq, s.part, s.parts, s.bytes = unknown, 0, nil, 0
 	s.blocks = OpenBlocks{}
 	s.version++
@@ -207,32 +204,24 @@ func (s *liveSession) reset() {
 	s.wake()
 }
 
-// liveState is what a follower sees at a moment.
-type liveState struct {
+// snapshot is what a follower sees at a moment.
+type snapshot struct {
 	seq       int64
 	deletions int
-	parts     []livePart      // those that follow the position asked for, a batch of them
+	parts     []partial       // those that follow the position asked for, a batch of them
 	changed   <-chan struct{} // closed at the next change
 }
 
 // after returns the state for a follower who is at a position. The slice buf is used
 // for the parts.
-func (s *liveSession) after(at Position, buf []livePart) liveState {
+func (s *stream) after(at session.Position, buf []partial) snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.changed == nil {
 		s.changed = make(chan struct{})
 	}
-	state := liveState{seq: s.seq, deletions: s.deletions, changed: s.changed, parts: buf[:0]}
-	i, found := slices.BinarySearchFunc(s.parts, at, func(p livePart, at Position) int {
-		switch {
-		case p.at.after(at):
-			return 1
-		case at.after(p.at):
-			return -1
-		}
-		return 0
-	})
+	state := snapshot{seq: s.seq, deletions: s.deletions, changed: s.changed, parts: buf[:0]}
+	i, found := slices.BinarySearchFunc(s.parts, at, func(p partial, at session.Position) int { return p.at.Compare(at) })
 	if found {
 		i++
 	}

@@ -172,7 +172,7 @@ func (a *appending) refused(ctx context.Context, conn *pgx.Conn) error {
 	err := conn.QueryRow(ctx, holderSQL, a.row, a.n, a.key.App, a.key.User, a.key.ID).Scan(&seq)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return lost(a.key)
+		return session.LeaseLost(a.key)
 	case err != nil:
 		return err
 	case seq != a.seq:

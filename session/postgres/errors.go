@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/session"
 )
 
 // Codes of errors: https://www.postgresql.org/docs/15/errcodes-appendix.html
@@ -45,10 +44,6 @@ func code(err error) string {
 }
 
 func isConflict(err error) bool { return errors.Is(err, agent.ErrConflict) }
-
-func lost(key session.Key) error {
-	return fmt.Errorf("session %s: the lease was lost: %w", key, agent.ErrConflict)
-}
 
 // explain makes the one error that callers see of what went wrong with the
 // database: its name, what is the matter, and what to do.

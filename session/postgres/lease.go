@@ -122,7 +122,7 @@ func (s *Store) Renew(ctx context.Context, key session.Key, lease session.Lease)
 	}
 	held, err := s.changeLease(ctx, renewSQL, key, lease, s.time(), session.LeaseTTL)
 	if err == nil && !held {
-		err = lost(key)
+		err = session.LeaseLost(key)
 	}
 	return s.explain("renew a lease in", err)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/live"
 )
 
 // The codes of the notices that tell a follower about Redis. They are partial events,
@@ -45,8 +46,8 @@ func (t *Tail) Follow(ctx context.Context, key session.Key, after string) iter.S
 			yield(session.Entry{}, err)
 			return
 		}
-		f := &follower{Tail: t, name: streamName(t.prefix, key), part: pos.Part, yield: yield,
-			log: session.LogReader{Store: t.underlying, Key: key, Seq: pos.Seq}}
+		f := &follower{Tail: t, name: streamName(t.prefix, key), yield: yield,
+			log: live.LogReader{Store: t.underlying, Key: key, Position: pos}}
 		if err := f.run(ctx); err != nil && !errors.Is(err, errStopped) {
 			if t.isClosed() {
 				err = errClosed
@@ -65,15 +66,13 @@ var errStopped = errors.New("stopped")
 type follower struct {
 	*Tail
 	name  string
-	log   session.LogReader
-	part  int64
+	log   live.LogReader
 	yield func(session.Entry, error) bool
 
 	conn   connection
 	cursor string // in the stream
 	token  int64  // the newest lease that was seen
 	void   int64  // entries of this lease and of older ones are of a session that was deleted
-
 }
 
 func (f *follower) run(ctx context.Context) error {
@@ -253,15 +252,15 @@ func (f *follower) take(ctx context.Context, e entry) error {
 		_, _, err := f.log.Look(ctx)
 		return err
 	}
-	if e.at.Part <= f.part {
+	if e.at.Part <= f.log.Part {
 		return nil
 	}
 	decoded, ok := f.decode(e)
 	if !ok {
 		return nil
 	}
-	f.part = e.at.Part
-	return f.show(ctx, session.Entry{ID: e.at.String(), Event: decoded})
+	f.log.Part = e.at.Part
+	return f.show(ctx, session.Entry{ID: e.at.String(), Event: event})
 }
 
 // deleted deals with the news that a session was deleted, which only those who wait
@@ -272,7 +271,7 @@ func (f *follower) deleted(ctx context.Context) error {
 	}
 	if f.log.Seq == 0 {
 		f.log.Forget()
-		f.part = 0
+		f.log.Part = 0
 	}
 	f.rewind()
 	return nil
@@ -285,11 +284,10 @@ func (f *follower) fill(ctx context.Context, until int64) error {
 			return err
 		}
 		e, err := f.log.Next(ctx)
-		if e == nil || err != nil {
+		if e.Event == nil || err != nil {
 			return err
 		}
-		f.part = 0
-		if err := f.show(ctx, session.Entry{ID: session.Position{Seq: e.Seq}.String(), Event: e}); err != nil {
+		if err := f.show(ctx, e); err != nil {
 			return err
 		}
 	}
@@ -297,7 +295,7 @@ func (f *follower) fill(ctx context.Context, until int64) error {
 }
 
 func (f *follower) notice(ctx context.Context, code, message string) error {
-	at := session.Position{Seq: f.log.Seq, Part: f.part}.String()
+	at := f.log.Position.String()
 	return f.show(ctx, session.Entry{ID: at, Event: &event.Event{ID: code + ":" + at, Time: time.Now().UTC(), Partial: true,
 		Data: &event.Notice{Code: code, Message: message}}})
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/live"
 )
 
 // greet announces the lease that an op was made under, and voids what the holder of an
@@ -63,7 +64,7 @@ func (p *publisher) orphans(o *op) ([]op, error) {
 	if err != nil {
 		return nil, err
 	}
-	var blocks session.OpenBlocks
+	var blocks live.OpenBlocks
 	first := int64(-1)
 	const page = 500
 	for from := "-"; ; {

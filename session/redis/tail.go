@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/live"
 )
 
 // Tail is a [session.Tail] around a store. It is safe for concurrent use. The zero
@@ -156,7 +157,7 @@ type stream struct {
 	start   int64 // the log's end when it was taken
 	seq     int64 // the log's end
 	mark    string
-	blocks  session.OpenBlocks
+	blocks  live.OpenBlocks
 	pending int // ops in the queue, or being published
 
 	// The publisher's own:
@@ -235,7 +236,7 @@ func (t *Tail) Acquire(ctx context.Context, key session.Key, owner session.Owner
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.stream(key)
-	s.lease, s.start, s.seq, s.mark, s.blocks = lease.Token, lease.Seq, lease.Seq, "", session.OpenBlocks{}
+	s.lease, s.start, s.seq, s.mark, s.blocks = lease.Token, lease.Seq, lease.Seq, "", live.OpenBlocks{}
 	t.put(op{kind: opLease, s: s, token: lease.Token, seq: lease.Seq})
 	return lease, nil
 }
@@ -325,12 +326,9 @@ func (t *Tail) Delete(ctx context.Context, key session.Key) error {
 // that is [agent.ErrConflict]. It does not wait for Redis, and knows nothing of its
 // errors.
 func (t *Tail) Publish(_ context.Context, key session.Key, events ...*event.Event) error {
-	if err := session.CheckPartial(key, events); err != nil || len(events) == 0 {
+	own, err := live.Partials(key, events)
+	if err != nil || len(own) == 0 {
 		return err
-	}
-	own := make([]event.Event, len(events)) // the caller's may change
-	for i, e := range events {
-		own[i] = *e
 	}
 	defer t.wake()
 	t.mu.Lock()
@@ -340,14 +338,14 @@ func (t *Tail) Publish(_ context.Context, key session.Key, events ...*event.Even
 	}
 	s := t.sessions[key]
 	if s == nil || s.lease == 0 {
-		return fmt.Errorf("session %s: the lease was lost: %w", key, agent.ErrConflict)
+		return session.LeaseLost(key)
 	}
 	for i := range own {
 		e := &own[i]
 		if !s.blocks.Show(e) {
 			continue
 		}
-		if !t.put(op{kind: opPartial, s: s, token: s.lease, seq: s.seq, event: e, size: size(e)}) && !t.lost {
+		if !t.put(op{kind: opPartial, s: s, token: s.lease, seq: s.seq, event: e, size: live.Size(e)}) && !t.lost {
 			t.lost = true
 			t.logger.Warn("redis: partial events are lost: Redis does not keep up, or the queue is too small", "address", t.dialer.address)
 		}
@@ -360,20 +358,4 @@ func (t *Tail) forget(s *stream) {
 	if s.lease == 0 && s.pending == 0 && t.sessions[s.key] == s {
 		delete(t.sessions, s.key)
 	}
-}
-
-// size estimates what an event takes in memory.
-func size(e *event.Event) int {
-	const envelope = 320
-	switch d := e.Data.(type) {
-	case *event.Text:
-		return envelope + len(d.Content)
-	case *event.Reasoning:
-		return envelope + len(d.Content)
-	case *event.ToolCall:
-		return envelope + len(d.Input)
-	case *event.ToolProgress:
-		return envelope + len(d.Content)
-	}
-	return 2 * envelope
 }

@@ -42,9 +42,6 @@ func newLogWriter(p *preparer) *logWriter {
 // have the same.
 func token(key, n int64) int64              { return key<<32 | n }
 func splitToken(token int64) (key, n int64) { return token >> 32, token & (1<<32 - 1) }
-func lost(key session.Key) error {
-	return fmt.Errorf("session %s: the lease was lost: %w", key, agent.ErrConflict)
-}
 
 // Append implements [session.Store]. Its events are one transaction, or a part of
 // one that stores what others append at the same time; either way it returns
@@ -110,7 +107,7 @@ func (s *Store) append(a *appending) error {
 	case err != nil:
 		return err
 	case !held:
-		return lost(a.key)
+		return session.LeaseLost(a.key)
 	case seq != a.seq:
 		return fmt.Errorf("session %s: the log is at %d, not at %d: %w", a.key, seq, a.seq, agent.ErrConflict)
 	}

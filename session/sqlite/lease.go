@@ -93,7 +93,7 @@ func (s *Store) Renew(ctx context.Context, key session.Key, lease session.Lease)
 	err := s.write(ctx, func() error {
 		held, err := s.changeLease(s.leases.renew, key, lease, s.now().Add(session.LeaseTTL).UnixNano())
 		if err == nil && !held {
-			return lost(key)
+			return session.LeaseLost(key)
 		}
 		return err
 	})
