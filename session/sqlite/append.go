@@ -18,7 +18,6 @@ type logWriter struct {
 	advance, insert, holder *sql.Stmt
 	setState, dropState     *sql.Stmt
 	*forkWriter
-	*messageWriter
 }
 
 func newLogWriter(p *preparer) *logWriter {
@@ -34,7 +33,7 @@ func newLogWriter(p *preparer) *logWriter {
 		setState: p.prepare(`INSERT INTO state (app, scope, user, name, value) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET value = excluded.value`),
 		dropState:  p.prepare("DELETE FROM state WHERE app = ? AND scope = ? AND user = ? AND name = ?"),
-		forkWriter: newForkWriter(p), messageWriter: newMessageWriter(p),
+		forkWriter: newForkWriter(p),
 	}
 }
 
@@ -78,7 +77,6 @@ func encode(key session.Key, seq int64, events []*event.Event) (*appending, erro
 			}
 		}
 	}
-	a.messages, a.ends = messagesOf(events)
 	return a, nil
 }
 
@@ -120,9 +118,6 @@ func (s *Store) insert(row int64, a *appending) error {
 		if _, err := w.insert.ExecContext(ctx, row, a.seq+int64(i)+1, text); err != nil {
 			return err
 		}
-	}
-	if err := w.writeMessages(row, a); err != nil {
-		return err
 	}
 	for _, c := range a.changes {
 		var err error

@@ -28,7 +28,7 @@
 // is thawed from a snapshot of its memory beside a file that is older than the
 // snapshot.
 //
-// # Forks and messages
+// # Forks
 //
 // A fork is a row that names the session whose own log holds the last event that
 // is shared, and its position. No event is copied: a load reads the segments one
@@ -36,16 +36,14 @@
 // others fork keeps its row without its name, and the events that they share; both
 // go when the last of these forks goes.
 //
-// The table message has a row for each run, whose parent_message_id is the run
-// that caused it, for those who ask with SQL. It is written with the events.
-//
 // # Files of older versions
 //
 // Open brings a file up to date in one transaction, or leaves it as it was. A
 // process with the older version that has the file open meanwhile loses its leases:
 // its next append is a conflict, and its next lease is refused with an error that
-// says why. What it had stored is there. An older version does not open a newer
-// file.
+// says why; one whose files still had the table message gets an error from its next
+// append that begins or ends a run. What it had stored is there, and of what fails
+// nothing is. An older version does not open a newer file.
 //
 // # What to keep to
 //

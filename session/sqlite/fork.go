@@ -139,10 +139,8 @@ func (s *Store) collect(row int64) error {
 			return err
 		}
 		if hasForks {
-			if _, err := w.trim.ExecContext(ctx, row, shared); err != nil {
-				return err
-			}
-			return w.trimMessages(row, shared)
+			_, err := w.trim.ExecContext(ctx, row, shared)
+			return err
 		}
 		var parent int64
 		if _, err := queryOne(ctx, w.remove, []any{row}, &parent); err != nil || parent == 0 {

@@ -19,13 +19,11 @@ import (
 
 // appending is an append that waits to be stored.
 type appending struct {
-	key      session.Key
-	seq      int64 // the expected position
-	lease    session.Lease
-	encoded  []string
-	changes  []stateChange
-	messages []message
-	ends     []messageEnd
+	key     session.Key
+	seq     int64 // the expected position
+	lease   session.Lease
+	encoded []string
+	changes []stateChange
 
 	done chan struct{} // closed when err stands
 	err  error

@@ -19,15 +19,18 @@ import (
 	"github.com/agentarbor/arbor/session/sqlite"
 )
 
-// version1 makes a file as the program with the first schema left it: with
-// testdata/version1.sql, which that program's file was dumped to.
-func version1(t testing.TB, more ...string) (path string) {
+// version1 makes a file as the program with the first schema left it.
+func version1(t testing.TB, more ...string) (path string) { return fileOf(t, 1, more...) }
+
+// fileOf makes a file as the program with a schema left it: with the file of testdata
+// that that program's file was dumped to.
+func fileOf(t testing.TB, version int, more ...string) (path string) {
 	t.Helper()
-	script, err := os.ReadFile("testdata/version1.sql")
+	script, err := os.ReadFile(fmt.Sprintf("testdata/version%d.sql", version))
 	require.NoError(t, err)
 	path = newFile(t)
 	db := raw(t, path, append([]string{string(script), fmt.Sprintf("PRAGMA application_id = %d", 0x4172626f), "PRAGMA journal_mode = WAL"}, more...)...)
-	require.Equal(t, "1", scalar(t, db, "SELECT max(version) FROM schema_version"))
+	require.Equal(t, fmt.Sprint(version), scalar(t, db, "SELECT max(version) FROM schema_version"))
 	require.NoError(t, db.Close())
 	return path
 }
@@ -78,18 +81,9 @@ func sound(t testing.TB, path string) {
 			WHERE s.id IS NULL AND e.seq > (SELECT max(f.parent_seq) FROM session f WHERE f.parent_key = s.key)`,
 		"deleted ones that lack shared events": `SELECT count(*) FROM session s WHERE id IS NULL
 			AND (SELECT count(*) FROM event WHERE session = key) <> (SELECT max(f.parent_seq) FROM session f WHERE f.parent_key = s.key) - coalesce(s.parent_seq, 0)`,
-		"messages without their events": `SELECT count(*) FROM message m WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.session = m.session AND e.seq = m.first_seq AND e.json ->> 'runId' = m.id)
-			OR completed AND NOT EXISTS (SELECT 1 FROM event e WHERE e.session = m.session AND e.seq = m.last_seq AND e.json ->> 'runId' = m.id)`,
 	} {
 		require.Equal(t, "0", scalar(t, db, query), what)
 	}
-}
-
-// messages returns the table of messages of a session, in the order of the log.
-func messages(t testing.TB, path string, key session.Key) string {
-	t.Helper()
-	return dump(t, path, fmt.Sprintf(`SELECT m.id, parent_message_id, role, agent, scope, turn_id, first_seq, last_seq, completed
-		FROM message m JOIN session s ON s.key = m.session WHERE app = '%s' AND user = '%s' AND s.id = '%s' ORDER BY first_seq`, key.App, key.User, key.ID))
 }
 
 const schema = "SELECT type, name, tbl_name, replace(sql, '\"', '') FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%' ORDER BY name"
@@ -110,9 +104,9 @@ func TestMigrateFromVersion1(t *testing.T) {
 	require.Equal(t, wantState, dump(t, path, state))
 	sound(t, path)
 	fresh := newFile(t)
-	other := open(t, fresh)
+	open(t, fresh)
 	require.Equal(t, dump(t, fresh, schema), dump(t, path, schema))
-	require.Equal(t, "1\n2\n3\n", dump(t, path, "SELECT version FROM schema_version ORDER BY version"))
+	require.Equal(t, "1\n2\n3\n4\n", dump(t, path, "SELECT version FROM schema_version ORDER BY version"))
 
 	infos, err := s.List(t.Context(), session.Key{}, session.Page{})
 	require.NoError(t, err)
@@ -127,18 +121,8 @@ func TestMigrateFromVersion1(t *testing.T) {
 		want.Updated, want.Incarnation = want.Created, infos[i].Incarnation
 		require.Equal(t, want, infos[i])
 
-		// What the migration made of the log is what storing the log makes.
-		log := loadAll(t, s, want.Key)
-		require.Len(t, log, int(want.Seq))
-		for _, n := range []int{1, 3, 100} {
-			copied := session.Key{App: "copy", User: fmt.Sprint(n), ID: fmt.Sprint(i)}
-			appendAll(t, other, copied, log, n)
-			if i != 1 { // whose name is not for SQL
-				require.Equal(t, messages(t, fresh, copied), messages(t, path, want.Key))
-			}
-		}
+		require.Len(t, loadAll(t, s, want.Key), int(want.Seq))
 	}
-	require.Empty(t, dump(t, path, "SELECT * FROM message m JOIN session s ON s.key = m.session WHERE s.user = 'bob'"), "a run without beginning")
 	shared, err := s.SharedState(t.Context(), infos[1].Key)
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"user:name": "Bob", "app:n": 7.0}, shared)
@@ -162,6 +146,52 @@ func TestMigrateFromVersion1(t *testing.T) {
 	require.NoError(t, s.Fork(t.Context(), infos[2].Key, 20, session.ID("fork")))
 	require.NoError(t, s.Delete(t.Context(), infos[2].Key))
 	require.Len(t, contents(t, s, session.ID("fork")), 20)
+	sound(t, path)
+}
+
+// TestMigrateFromVersion3: a file with the table message loses it, and nothing else.
+func TestMigrateFromVersion3(t *testing.T) {
+	path := fileOf(t, 3)
+	const everything = "SELECT * FROM session ORDER BY key"
+	const events = "SELECT * FROM event ORDER BY session, seq"
+	const state = "SELECT * FROM state ORDER BY app, scope, user, name"
+	before := []string{dump(t, path, everything), dump(t, path, events), dump(t, path, state)}
+	require.NotEmpty(t, dump(t, path, "SELECT * FROM message"))
+
+	// A program of that version, which has the file open.
+	old := raw(t, path)
+	begins, err := old.Prepare("INSERT INTO message (session, id, role, first_seq, completed) VALUES (1, 'new', 'user', 30, 0)")
+	require.NoError(t, err)
+	defer begins.Close()
+
+	clock := sessiontest.NewClock()
+	s := open(t, path, sqlite.WithClock(clock.Now))
+	require.Equal(t, before, []string{dump(t, path, everything), dump(t, path, events), dump(t, path, state)})
+	fresh := newFile(t)
+	open(t, fresh)
+	require.Equal(t, dump(t, fresh, schema), dump(t, path, schema))
+	sound(t, path)
+	_, err = begins.Exec()
+	require.ErrorContains(t, err, "no such table", "it stores no message any more, and so none of its events")
+
+	story, fork, orphan, held := session.ID("story"), session.ID("fork"), session.ID("orphan"), session.Key{App: "shop", User: "ann", ID: "held"}
+	log := loadAll(t, s, story)
+	require.Len(t, log, 29)
+	require.Equal(t, log[:24], loadAll(t, s, fork)[:24])
+	require.Len(t, loadAll(t, s, fork), 25)
+	require.Len(t, loadAll(t, s, orphan), 4, "of a session that was deleted")
+	_, err = s.Acquire(t.Context(), held, session.Self())
+	require.ErrorIs(t, err, agent.ErrSessionBusy)
+	clock.Advance(session.LeaseTTL)
+	lease, err := s.Acquire(t.Context(), held, session.Self())
+	require.NoError(t, err)
+	require.NoError(t, s.Append(t.Context(), held, 9, lease, batch(9, 2)...))
+	shared, err := s.SharedState(t.Context(), held)
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"user:name": "Ann", "app:n": 7.0}, shared)
+	for _, key := range []session.Key{story, fork, orphan} {
+		require.NoError(t, s.Delete(t.Context(), key))
+	}
 	sound(t, path)
 }
 
@@ -211,7 +241,7 @@ func TestManyMigrateAtOnce(t *testing.T) {
 		require.Len(t, contents(t, s, session.ID(fmt.Sprint(i))), 2)
 	}
 	require.Len(t, contents(t, s, session.ID("story")), 29)
-	require.Equal(t, "1\n2\n3\n", dump(t, path, "SELECT version FROM schema_version ORDER BY version"))
+	require.Equal(t, "1\n2\n3\n4\n", dump(t, path, "SELECT version FROM schema_version ORDER BY version"))
 	sound(t, path)
 }
 

@@ -87,8 +87,7 @@ func TestLossOfPowerWithForks(t *testing.T) {
 	path := newFile(t)
 	s := open(t, path)
 	const everything = `SELECT s.key, s.id, s.seq, s.parent_key, s.parent_seq,
-			(SELECT group_concat(seq || json, ' ' ORDER BY seq) FROM event WHERE session = s.key),
-			(SELECT group_concat(concat_ws(' ', id, parent_message_id, first_seq, last_seq, completed), ', ' ORDER BY first_seq) FROM message WHERE session = s.key)
+			(SELECT group_concat(seq || json, ' ' ORDER BY seq) FROM event WHERE session = s.key)
 		FROM session s WHERE id IS NULL OR created IS NOT NULL ORDER BY key`
 	states := []string{""}
 	did := func() {
