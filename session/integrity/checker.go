@@ -211,7 +211,7 @@ func (c *Checker) event(e *event.Event) {
 	}
 	r := c.runs[e.RunID]
 	if r == nil && e.Agent == "user" {
-		return // a notice of the runner's
+		return // a notice of the runner's, or the state that the turn begins with
 	}
 	if r == nil {
 		c.fail(e, "a %s of the run %s, which never started", e.Type(), e.RunID)
