@@ -8,7 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/edits"
+	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -90,11 +90,8 @@ func (a *Agent) checkRules(n *agent.Node) (problems []string) {
 	}
 	slices.Sort(names) // for the same hint every time
 	for _, rule := range a.rules.Unmatched(names) {
-		problem := fmt.Sprintf("a rule of the tool policy of agent %q is about %q, and no agent with this policy has such a tool", a.name, rule)
-		if near := edits.Nearest(rule, names); near != "" {
-			problem += fmt.Sprintf("; did you mean %q?", near)
-		}
-		problems = append(problems, problem)
+		problems = append(problems, fmt.Sprintf("a rule of the tool policy of agent %q is about %q, and no agent with this policy has such a tool%s",
+			a.name, rule, nearest.Hint(rule, names)))
 	}
 	return problems
 }

@@ -6,7 +6,7 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -103,11 +103,11 @@ func (m *meter) broken(err error) bool {
 
 // estimated returns the notice that the usage of an answer is an estimate, nil if it is
 // none.
-func (l *lane) estimated(answer *agent.Event) *agent.Event {
+func (l *lane) estimated(answer *event.Event) *event.Event {
 	if l.estimate == "" || !isAnswer(answer) {
 		return nil
 	}
-	notice := &agent.Notice{Code: noticeEstimated, Message: l.estimate}
+	notice := &event.Notice{Code: noticeEstimated, Message: l.estimate}
 	l.estimate = ""
-	return &agent.Event{Data: notice}
+	return &event.Event{Data: notice}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -33,16 +34,16 @@ func solo(t *testing.T, name string, answers ...scripted.Answer) *llmagent.Agent
 
 // charges returns the usages of a log, those of discarded answers too, and the notices
 // that they are estimates.
-func charges(events []*agent.Event) (used []llm.Usage, notices []string) {
+func charges(events []*event.Event) (used []llm.Usage, notices []string) {
 	for _, e := range events {
 		switch d := e.Data.(type) {
-		case *agent.Usage:
+		case *event.Usage:
 			used = append(used, llm.Usage{InputTokens: d.InputTokens, OutputTokens: d.OutputTokens})
-		case *agent.Discard:
+		case *event.Discard:
 			if d.Usage != nil {
 				used = append(used, llm.Usage{InputTokens: d.Usage.InputTokens, OutputTokens: d.Usage.OutputTokens})
 			}
-		case *agent.Notice:
+		case *event.Notice:
 			if d.Code == "usage_estimated" {
 				notices = append(notices, d.Message)
 			}
@@ -137,7 +138,7 @@ func TestBrokenAnswersAreCharged(t *testing.T) {
 			}
 			var charged []int
 			for _, e := range events {
-				if d, ok := e.Data.(*agent.Discard); ok && d.Usage != nil {
+				if d, ok := e.Data.(*event.Discard); ok && d.Usage != nil {
 					charged = append(charged, d.Usage.OutputTokens)
 					require.Positive(t, d.Usage.InputTokens)
 				}
@@ -174,19 +175,19 @@ func TestMissingUsageEverywhere(t *testing.T) {
 	})
 	caller, err := llmagent.New("root", "Ask.", m, llmagent.WithTools(helper))
 	require.NoError(t, err)
-	function, err := agent.New("root", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*agent.Event, error] {
-		return func(yield func(*agent.Event, error) bool) {
+	function, err := agent.New("root", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
 			for chunk, err := range inv.Runtime().Ask(ctx, inv, scripted.Always("f", scripted.Reply(scripted.Text("Yes."))), &llm.Request{Messages: []llm.Message{llm.UserText("Hi")}}) {
 				if err != nil {
 					yield(nil, err)
 					return
 				}
 				if chunk.Finish != "" { // and looks no further
-					u := &agent.Usage{Model: "f"}
+					u := &event.Usage{Model: "f"}
 					if chunk.Usage != nil {
 						u.InputTokens, u.OutputTokens = chunk.Usage.InputTokens, chunk.Usage.OutputTokens
 					}
-					yield(&agent.Event{Data: u}, nil)
+					yield(&event.Event{Data: u}, nil)
 					return
 				}
 			}

@@ -17,7 +17,7 @@ import (
 var ErrWrongType = errors.New("the state has a value of another type")
 
 // GetAs reads a value of the state as a T. The function get is the one that has the
-// state: Get of a tools.Context, State of an [agent.Session], or State of a [Fold].
+// state: Get of a tools.Context, State of an agent.Session, or State of a [Fold].
 //
 // Without such a key ok is false and the error nil. What cannot be read as a T without
 // losing something is an error that is [ErrWrongType], such as 1.5 as an int. Numbers

@@ -260,7 +260,7 @@ func (f *follower) take(ctx context.Context, e entry) error {
 		return nil
 	}
 	f.log.Part = e.at.Part
-	return f.show(ctx, session.Entry{ID: e.at.String(), Event: event})
+	return f.show(ctx, session.Entry{ID: e.at.String(), Event: decoded})
 }
 
 // deleted deals with the news that a session was deleted, which only those who wait
