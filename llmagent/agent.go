@@ -265,7 +265,7 @@ func (a *Agent) Request(ctx context.Context, inv *agent.Invocation) (*llm.Reques
 		return nil, err
 	}
 	if a.asksWho(inv.Node(), v.Run()) {
-		return a.whoRequest(ctx, inv, v)
+		return a.whoRequest(ctx, inv, v, a.candidates(inv, v.Run()))
 	}
 	return a.request(ctx, inv, v.Run(), v.Messages())
 }

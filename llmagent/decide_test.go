@@ -2,9 +2,12 @@ package llmagent_test
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"math"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -150,41 +153,105 @@ func TestDecisionOptions(t *testing.T) {
 	}
 }
 
-// TestDecisionOnTheWire compares the bytes of the question with those of the request that
-// follows: they begin alike, so that a prompt cache serves both.
+// TestDecisionOnTheWire: the bytes of the question in its forms, and of the request that
+// follows. The examples are the descriptions, then what the user said before.
 func TestDecisionOnTheWire(t *testing.T) {
-	for _, stream := range []bool{false, true} {
-		var bodies []string
-		served := scripted.New().Add("m", reply(scripted.Likely(`{"agent":"support"}`, 1, nil)), reply(scripted.Text("Hello.")))
-		s, err := server.Start(served.Models(), server.WithRecorder(func(b []byte) { bodies = append(bodies, string(b)) }))
-		require.NoError(t, err)
-		defer s.Close()
-		client, err := openai.New("m", openai.WithBaseURL(s.URL()), openai.WithRetries(0))
-		require.NoError(t, err)
-		look := tool(t, "look", nil)
-		opts := []runner.Option{}
-		if stream {
-			opts = append(opts, runner.WithStreaming())
-		}
-		r, err := runner.New(desk(t, client, llmagent.WithDescription("Answers first"), llmagent.WithTools(look), llmagent.WithDecision(nil)), sessiontest.Memory(t), opts...)
-		require.NoError(t, err)
-		_, err = turn(r, "Hi")
-		require.NoError(t, err)
-		require.NoError(t, served.Done())
-		const tools = `"tools":[{"function":{"name":"look","description":"Does look.","parameters":{"properties":{},"additionalProperties":false,"type":"object"}},"type":"function"}]`
-		const begin = `{"model":"m","messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"Hi"}`
-		ordinary := begin + `],"stream":false,` + tools + `}`
-		if stream {
-			ordinary = begin + `],"stream":true,` + tools + `,"stream_options":{"include_usage":true}}`
-		}
-		require.Equal(t, []string{
-			begin + `,{"role":"user","content":"Do not answer yet. First decide who answers the user's last message:\n- bill: Refunds\n- billing: Invoices, charges\n- support: yourself. Answers first\n` +
-				`Reply with JSON and nothing else: {\"agent\": NAME}, where NAME is one of these names."}],` +
-				`"stream":false,"response_format":{"type":"json_schema","json_schema":{"name":"who_answers","schema":{"type":"object","properties":{"agent":{"type":"string","enum":["bill","billing","support"]}},` +
-				`"required":["agent"],"additionalProperties":false},"strict":true}},"logprobs":true,"top_logprobs":5,` + tools + `,"tool_choice":"none","temperature":0,"max_tokens":256}`,
-			ordinary,
-		}, bodies)
+	const list = `- bill: Refunds\n- billing: Invoices, charges\n- support: Answers first.\n`
+	const inNames, inJSON = `Reply with the name and nothing else."}`, `Reply with JSON and nothing else: {\"agent\": NAME}, where NAME is one of these names."}`
+	const prompt = `{"model":"m","messages":[{"role":"system","content":"`
+	const asks, tail = `You do not answer yet. You say who answers:\n`, `"stream":false,"logprobs":true,"top_logprobs":20,"temperature":0,"max_tokens":256}`
+	const schema = `"stream":false,"response_format":{"type":"json_schema","json_schema":{"name":"who_answers","schema":{"type":"object","properties":{"agent":{"type":"string","enum":["bill","billing","support"]}},` +
+		`"required":["agent"],"additionalProperties":false},"strict":true}},"logprobs":true,"top_logprobs":20,"temperature":0,"max_tokens":256}`
+	example := func(text, name string) string {
+		return `,{"role":"user","content":"Message: \"` + text + `\"\nName:"},{"role":"assistant","content":"` + name + `"}`
 	}
+	last := func(text string) string {
+		return `,{"role":"user","content":"Message: \"` + text + `\"\nName:"}],`
+	}
+	descriptions := example("Answers first", "support") + example("Invoices, charges", "billing") + example("Refunds", "bill")
+	json := strings.NewReplacer(`\"\nName:`, `\"`, `"content":"support"`, `"content":"{\"agent\": \"support\"}"`,
+		`"content":"billing"`, `"content":"{\"agent\": \"billing\"}"`, `"content":"bill"`, `"content":"{\"agent\": \"bill\"}"`)
+	own := prompt + `Be kind.\n\n` + asks + list
+	for name, c := range map[string]struct {
+		opt           llmagent.DecisionOption
+		first, second string
+	}{
+		"as it is":  {llmagent.DecisionThreshold(0), own + inNames + descriptions + last("Hi") + tail, own + inNames + descriptions + example("Hi", "support") + last("Bye") + tail},
+		"brief":     {llmagent.DecisionBrief(), prompt + asks + list + inNames + descriptions + last("Hi") + tail, prompt + asks + list + inNames + descriptions + example("Hi", "support") + last("Bye") + tail},
+		"in JSON":   {llmagent.DecisionSchema(), own + inJSON + json.Replace(descriptions+last("Hi")) + schema, own + inJSON + json.Replace(descriptions+example("Hi", "support")+last("Bye")) + schema},
+		"own words": {llmagent.DecisionPrompted("Who?"), prompt + `Be kind.\n\nWho?\n` + list + inNames + descriptions + last("Hi") + tail, prompt + `Be kind.\n\nWho?\n` + list + inNames + descriptions + example("Hi", "support") + last("Bye") + tail},
+	} {
+		for _, stream := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " ", stream), func(t *testing.T) {
+				var bodies []string
+				served := scripted.New().Add("m", reply(scripted.Text("support")), reply(scripted.Text("Hello.")), reply(scripted.Text(`{"agent":"support"}`)), reply(scripted.Text("Bye.")))
+				s, err := server.Start(served.Models(), server.WithRecorder(func(b []byte) { bodies = append(bodies, string(b)) }))
+				require.NoError(t, err)
+				defer s.Close()
+				client, err := openai.New("m", openai.WithBaseURL(s.URL()), openai.WithRetries(0))
+				require.NoError(t, err)
+				opts := []runner.Option{}
+				if stream {
+					opts = append(opts, runner.WithStreaming())
+				}
+				r, err := runner.New(desk(t, client, llmagent.WithDescription("Answers first."), llmagent.WithTools(tool(t, "look", nil)), llmagent.WithDecision(nil, c.opt)), sessiontest.Memory(t), opts...)
+				require.NoError(t, err)
+				for _, text := range []string{"Hi", "Bye"} {
+					_, err = turn(r, text)
+					require.NoError(t, err)
+				}
+				require.NoError(t, served.Done())
+				const tools = `"tools":[{"function":{"name":"look","description":"Does look.","parameters":{"properties":{},"additionalProperties":false,"type":"object"}},"type":"function"}]`
+				const begin = `{"model":"m","messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"Hi"}`
+				ordinary := begin + `],"stream":false,` + tools + `}`
+				if stream {
+					ordinary = begin + `],"stream":true,` + tools + `,"stream_options":{"include_usage":true}}`
+				}
+				require.Equal(t, []string{c.first, ordinary, c.second}, bodies[:3])
+			})
+		}
+	}
+}
+
+// TestTheLikeliestName is what counts where a model answers the user in place of the
+// question.
+func TestTheLikeliestName(t *testing.T) {
+	type m = map[string]float64
+	for name, c := range map[string]struct {
+		token  string
+		p      float64
+		others m
+		to     string
+		told   string
+	}{
+		"one":            {"Hello", 0.8, m{"support": 0.15, " billing": 0.05}, event.NoticeDecided, "decided with a confidence of 0.75"},
+		"of two":         {"Hello", 0.3, m{"bill": 0.6, "support": 0.1}, event.NoticeDecided, "1.00"},
+		"hardly one":     {"Hello", 0.99, m{"support": 0.009}, event.NoticeUndecided, "named none"},
+		"none":           {"Hello", 0.9, m{"": 0.05, " ": 0.05}, event.NoticeUndecided, "named none"},
+		"several tokens": {"Hello", 0.5, m{"supp": 0.1, "support": 0.1, "billing": 0.15, "bill": 0.15}, event.NoticeDecided, "0.57"},
+		"another target": {"Hello", 0.5, m{"billing": 0.3, "su": 0.1}, "billing", "0.75"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			said := reply(scripted.Likely(c.token, c.p, c.others), scripted.Text(" there"))
+			got, told := decided(t, scripted.Always("m", said), "Hello", llmagent.WithDecision(nil))
+			require.Equal(t, c.to, got)
+			require.Contains(t, told, c.told)
+		})
+	}
+}
+
+// TestALongMessage is shortened in the question: what the user wants stands before or
+// behind what they paste.
+func TestALongMessage(t *testing.T) {
+	var asked *llm.Request
+	m := scripted.Func("m", func(req *llm.Request) scripted.Answer { asked = req; return reply(scripted.Text("billing")) })
+	_, _ = decided(t, scripted.Always("m", reply(scripted.Text("ok"))), "Refund this: "+strings.Repeat("é", 5000)+" Please.", llmagent.WithDecision(m))
+	last := asked.Messages[len(asked.Messages)-1].PlainText()
+	require.True(t, utf8.ValidString(last))
+	require.Less(t, len(last), 2100)
+	require.Contains(t, last, "Refund this: é")
+	require.Contains(t, last, "é … é")
+	require.Contains(t, last, "é Please.\"\nName:")
 }
 
 // TestALeakedCallIsNoDecision, and after a decision nobody is offered to whom one could

@@ -196,7 +196,7 @@ func TestGuardsOfADecision(t *testing.T) {
 	require.NoError(t, s.Done())
 
 	mute := agent.Guard{Name: "mute", Out: func(context.Context, *agent.Invocation, string) error { return errGuard }}
-	root, s = decidingDesk(t, `small: likely "billing" 0.4 {"support": 0.6} usage=9/1`, llmagent.WithGuards(mute))
+	root, s = decidingDesk(t, `small: likely "billing" 0.29 {"support": 0.71} usage=9/1`, llmagent.WithGuards(mute))
 	events, err = say(newRun(t, root), s1, "Hi")
 	require.ErrorIs(t, err, errGuard)
 	require.NotContains(t, kinds(events), "text")
@@ -207,12 +207,12 @@ func TestGuardsOfADecision(t *testing.T) {
 // TestADecisionInAnInnerScope asks no user: there the likeliest name counts.
 func TestADecisionInAnInnerScope(t *testing.T) {
 	const hello = "\nbilling: \"Hello.\""
-	inner, s := decidingDesk(t, "small: likely \"billing\" 0.4 {\"support\": 0.6}\nouter: call ask {\"input\": \"Hi\"}\nouter: \"Done.\""+hello)
+	inner, s := decidingDesk(t, "small: likely \"billing\" 0.29 {\"support\": 0.71}\nouter: call ask {\"input\": \"Hi\"}\nouter: \"Done.\""+hello)
 	ask, err := agenttool.New(inner, agenttool.WithName("ask"))
 	require.NoError(t, err)
 	outer, err := llmagent.New("outer", "", s.Model("outer"), llmagent.WithTools(ask))
 	require.NoError(t, err)
-	node, nodeScript := decidingDesk(t, "small: likely \"billing\" 0.4 {\"desk\": 0.6}"+hello) // the agent has the node's name
+	node, nodeScript := decidingDesk(t, "small: likely \"billing\" 0.29 {\"desk\": 0.71}"+hello) // the agent has the node's name
 	g, err := agentgraph.NewBuilder("g").Node("desk", node).Entrypoint("desk").Build()
 	require.NoError(t, err)
 	for _, root := range []agent.Agent{outer, g} {
@@ -220,7 +220,7 @@ func TestADecisionInAnInnerScope(t *testing.T) {
 		require.NoError(t, err)
 		i := slices.IndexFunc(events, func(e *event.Event) bool { d, ok := e.Data.(*event.Transfer); return ok && d.To == "billing" })
 		require.Positive(t, i)
-		require.Equal(t, "decided with a confidence of 0.40", events[i].Data.(*event.Transfer).Reason)
+		require.Equal(t, "decided with a confidence of 0.29", events[i].Data.(*event.Transfer).Reason)
 		require.NotEmpty(t, events[i].Scope)
 	}
 	require.NoError(t, s.Done())

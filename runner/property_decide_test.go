@@ -2,13 +2,14 @@ package runner_test
 
 import (
 	"context"
-	"encoding/json"
 	"hash/fnv"
 	"slices"
+	"strings"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -17,29 +18,36 @@ import (
 
 // someDecision says how agents decide who answers, most often by calls alone.
 var someDecision = rapid.SampledFrom([]llmagent.Option{nil, nil, nil, nil, nil, nil, llmagent.WithDecision(nil),
-	llmagent.WithDecision(nil, llmagent.DecisionThreshold(0.9)), llmagent.WithDecision(nil, llmagent.DecisionThreshold(0)),
+	llmagent.WithDecision(nil, llmagent.DecisionThreshold(0.9)), llmagent.WithDecision(nil, llmagent.DecisionThreshold(0), llmagent.DecisionBrief()), llmagent.WithDecision(nil, llmagent.DecisionSchema()),
 	llmagent.WithDecision(nil, llmagent.DecisionThreshold(1), llmagent.DecisionQuestion("Whom, é?"))})
+
+// decidesWith is what the questions say of the form of their answers.
+var decidesWith = []string{"\nReply with the name and nothing else.", "\nReply with JSON and nothing else: {\"agent\": NAME}, where NAME is one of these names."}
 
 // candidates returns the names of which a request asks for one, nil if it is another
 // request. The agent's own is the last.
-func candidates(req *llm.Request) []string {
-	if req.ResponseFormat == nil {
-		return nil
-	}
-	var schema struct {
-		Properties struct {
-			Agent struct{ Enum []string } `json:"agent"`
+func candidates(req *llm.Request) (names []string) {
+	for _, form := range decidesWith {
+		list, asks := strings.CutSuffix(req.System, form)
+		if !asks {
+			continue
+		}
+		_, list, _ = strings.Cut(list, llmagent.DecisionPrompt)
+		for line := range strings.Lines(list) {
+			if line, ok := strings.CutPrefix(line, "- "); ok {
+				name, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+				names = append(names, name)
+			}
 		}
 	}
-	_ = json.Unmarshal(req.ResponseFormat.Schema, &schema) // else it asks for none
-	return schema.Properties.Agent.Enum
+	return names
 }
 
 // decides answers the question who answers. Inner scopes run side by side, so that the
 // answer is a function of the request.
 func (m *plannedModel) decides(ctx context.Context, req *llm.Request, yield func(llm.Chunk, error) bool) {
 	names := candidates(req)
-	said := req.Messages[:len(req.Messages)-1]
+	said := req.Messages
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(m.name + said[len(said)-1].PlainText()))
 	n := int(h.Sum32()>>8) + 7*len(said)
@@ -50,6 +58,9 @@ func (m *plannedModel) decides(ctx context.Context, req *llm.Request, yield func
 			if other != name {
 				others[other] = (1 - p) / float64(len(names)-1)
 			}
+		}
+		if req.ResponseFormat == nil {
+			return []scripted.Item{scripted.Likely(name, p, others)}
 		}
 		return []scripted.Item{scripted.Text(`{"agent": "`), scripted.Likely(name, p, others), scripted.Text(`"}`)}
 	}
@@ -62,7 +73,7 @@ func (m *plannedModel) decides(ctx context.Context, req *llm.Request, yield func
 	case 5:
 		items = append(items, likely(own, 0.8)...)
 	case 6:
-		items = append(items, likely(name, 0.4)...)
+		items = append(items, likely(name, 0.25)...)
 	case 7:
 		items = []scripted.Item{scripted.Text("I would say\x00 nobody")}
 	case 8:
@@ -75,18 +86,69 @@ func (m *plannedModel) decides(ctx context.Context, req *llm.Request, yield func
 
 // decided holds the question who answers, and that it is asked, against the log: once in
 // a run, before anything else. Answered says that the run has an answer.
-func (w *world) decided(s sent, targets []string, answered bool) {
+func (w *world) decided(n *agent.Node, s sent, targets []string, answered bool) {
 	names := candidates(s.req)
 	switch asks := w.traits[s.agent].decides; {
 	case names == nil:
 		require.False(w.t, asks && !answered && len(targets) > 0, "%s at %d was not asked who answers", s.agent, s.seq)
 	default:
 		require.True(w.t, asks && !answered, "%s at %d was asked who answers", s.agent, s.seq)
-		require.Equal(w.t, append(slices.Clone(targets), s.agent), names, "%s at %d", s.agent, s.seq)
+		require.Equal(w.t, append(reachable(n, targets), s.agent), names, "%s at %d", s.agent, s.seq)
 		require.Empty(w.t, offered(w.t, s.req))
 		require.NotContains(w.t, s.req.System, "transfer_to_")
 		w.happened["a question who answers"] = true
 	}
+}
+
+// asksAbout reports whether the last words of a question who answers are about what the
+// user said, of which a long message shows the beginning and the end.
+func asksAbout(asked, said string) bool {
+	asked, said = strings.TrimSuffix(strings.TrimPrefix(asked, `Message: "`), "\nName:"), strings.TrimSpace(said)
+	asked = strings.TrimSuffix(asked, `"`)
+	if len(said) > 2000 {
+		return len(asked) > 1800 && strings.HasPrefix(said, asked[:900]) && strings.HasSuffix(said, asked[len(asked)-900:])
+	}
+	return asked == said
+}
+
+// reachable are the agents that a conversation can come to from a node by way of these of
+// its targets, and not through the node itself or its other targets, in the tree's order.
+func reachable(n *agent.Node, targets []string) (names []string) {
+	passed := map[*agent.Node]bool{n: true}
+	var walk func(*agent.Node)
+	walk = func(m *agent.Node) {
+		if passed[m] {
+			return
+		}
+		passed[m] = true
+		names = append(names, m.Agent.Name())
+		for _, next := range m.Targets() {
+			walk(next)
+		}
+	}
+	for _, t := range n.Targets() {
+		if !slices.Contains(targets, t.Agent.Name()) {
+			passed[t] = true
+		}
+	}
+	for _, t := range n.Targets() {
+		walk(t)
+	}
+	var order []string
+	root := n
+	for root.Parent != nil {
+		root = root.Parent
+	}
+	var inOrder func(*agent.Node)
+	inOrder = func(m *agent.Node) {
+		order = append(order, m.Agent.Name())
+		for _, c := range m.Children() {
+			inOrder(c)
+		}
+	}
+	inOrder(root)
+	slices.SortFunc(names, func(a, b string) int { return slices.Index(order, a) - slices.Index(order, b) })
+	return names
 }
 
 // asksUser holds an event of the conversation against the rule that the user is asked

@@ -106,7 +106,7 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 		}
 		targets = append(targets, t.Agent.Name())
 	}
-	w.decided(s, targets, answered)
+	w.decided(n, s, targets, answered)
 	if itself {
 		targets = nil
 	}

@@ -179,6 +179,9 @@ func (m *plannedModel) check(w *world, req *llm.Request) {
 	w.checkView(m, req)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if candidates(req) != nil { // a question about the conversation, and no part of it
+		return
+	}
 	last, ok := w.last[who]
 	compacted := m.compacts && (strings.HasPrefix(req.Messages[0].Text, view.LeftOut) || strings.HasPrefix(req.Messages[0].Text, view.SummaryHead))
 	if ok && !compacted && (!m.history.trims || last.turn == w.turn) {
@@ -186,11 +189,7 @@ func (m *plannedModel) check(w *world, req *llm.Request) {
 			w.problems = append(w.problems, fmt.Sprintf("request of %s does not continue its last one:\n%v\n%v", who, last.messages, req.Messages))
 		}
 	}
-	said := req.Messages
-	if candidates(req) != nil {
-		said = said[:len(said)-1] // the question is put this once
-	}
-	w.last[who] = shown{w.turn, said}
+	w.last[who] = shown{w.turn, req.Messages}
 }
 
 func (w *world) countAsked() {

@@ -93,7 +93,9 @@ func (w *world) checkUser(s sent) {
 		}
 	}
 	for i := range s.req.Messages {
-		if m := &s.req.Messages[i]; m.Role == llm.RoleUser && m.PlainText() == last.Content.PlainText() {
+		m := &s.req.Messages[i]
+		said, asks := m.PlainText(), i == len(s.req.Messages)-1 && candidates(s.req) != nil
+		if m.Role == llm.RoleUser && (said == last.Content.PlainText() || asks && asksAbout(said, last.Content.PlainText())) {
 			return
 		}
 	}

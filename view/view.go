@@ -38,6 +38,7 @@ type View struct {
 	asked   bool            // its last one did
 	use     use
 	dropped dropped
+	said    exchanges
 }
 
 // answer is what an agent's model said at once, with the results so far. It
@@ -144,7 +145,9 @@ func (v *View) Apply(e *event.Event) {
 	case *event.User:
 		v.flush()
 		v.run, v.handed = Run{}, nil // a run that was cut off or paused is over
-		v.addTurn(llm.Message{Role: llm.RoleUser, Content: v.userWords(v.policy.redactContent(d.Content))}, e.Seq)
+		m := llm.Message{Role: llm.RoleUser, Content: v.userWords(v.policy.redactContent(d.Content))}
+		v.said.user(m.PlainText(), v.policy)
+		v.addTurn(m, e.Seq)
 	case *event.HarnessStart:
 		if !v.waits(e.Agent) {
 			v.flush()
@@ -154,6 +157,7 @@ func (v *View) Apply(e *event.Event) {
 			if strings.TrimSpace(in) == "" {
 				in = NoInput
 			}
+			v.said.user(in, v.policy)
 			v.addTurn(llm.UserText(v.attribute("user", in, false)), e.Seq)
 		}
 		if mine {
@@ -190,7 +194,9 @@ func (v *View) Apply(e *event.Event) {
 			a = v.answer(e, mine)
 		}
 		a.text, a.last = d.Content, e.Seq
-		a.show = mine || v.policy.shows(e)
+		if a.show = mine || v.policy.shows(e); a.show {
+			v.said.by(e.Agent)
+		}
 	case *event.Reasoning:
 		if mine {
 			a := v.answer(e, mine)

@@ -182,39 +182,47 @@ func (m *Model) decide(req *llm.Request, t turn) (*llm.ToolCall, string, error) 
 }
 
 // whoAnswers answers the question which agent answers, as the model would decide with
-// calls; false if this is not asked.
+// calls; false if this is not asked. The names stand in the last list of the system text,
+// the agent's own at its end, and the message in quotes.
 func (m *Model) whoAnswers(req *llm.Request) (string, bool) {
-	last := len(req.Messages) - 1
-	if req.ResponseFormat == nil || req.ResponseFormat.Name != "who_answers" || last < 1 {
+	asked := req.System != "" && len(req.Messages) > 0
+	inJSON := req.ResponseFormat != nil && req.ResponseFormat.Name == "who_answers"
+	if !asked || !inJSON && !strings.HasSuffix(req.System, "\nReply with the name and nothing else.") {
 		return "", false
 	}
-	s, err := compile(req.ResponseFormat.Schema)
-	if err != nil || s.Properties["agent"] == nil {
+	lines := strings.Split(req.System, "\n")
+	end := len(lines) - 1 // the last line says how to reply
+	begin := end
+	for begin > 0 && listLine.MatchString(lines[begin-1]) {
+		begin--
+	}
+	if begin == end {
 		return "", false
 	}
+	name := listLine.FindStringSubmatch(lines[end-1])[1]
 	var names []string
-	for _, o := range choices(s.Properties["agent"]) {
-		name, _ := o.value.(string)
-		names = append(names, name)
+	for _, line := range lines[begin : end-1] {
+		names = append(names, listLine.FindStringSubmatch(line)[1])
 	}
-	if len(names) == 0 {
-		return "", false
-	}
-	name := names[len(names)-1]
-	enum, _ := json.Marshal(names[:len(names)-1])
-	asked := *req
-	asked.Messages, asked.ToolChoice = req.Messages[:last], ""
-	asked.Tools = append(slices.Clip(req.Tools), llm.ToolSpec{Name: transferTool, Description: req.Messages[last].PlainText(),
-		Parameters: json.RawMessage(`{"type":"object","properties":{"agent_name":{"enum":` + string(enum) + `}}}`)})
-	if call, _, err := m.decide(&asked, readTurn(&asked)); err == nil && call != nil && call.Name == transferTool {
+	text := req.Messages[len(req.Messages)-1].PlainText()
+	text = strings.TrimSuffix(strings.TrimPrefix(text, "Message: \""), "\nName:")
+	text = strings.TrimSuffix(text, "\"")
+	enum, _ := json.Marshal(names)
+	tool := llm.ToolSpec{Name: transferTool, Description: strings.Join(lines[begin:end-1], "\n"),
+		Parameters: json.RawMessage(`{"type":"object","properties":{"agent_name":{"enum":` + string(enum) + `}}}`)}
+	like := &llm.Request{System: strings.Join(lines[:begin], "\n"), Messages: []llm.Message{llm.UserText(text)}, Tools: []llm.ToolSpec{tool}}
+	if call, _, err := m.decide(like, readTurn(like)); err == nil && call != nil && call.Name == transferTool {
 		var to struct {
 			Name string `json:"agent_name"`
 		}
 		_ = json.Unmarshal([]byte(call.Arguments), &to) // the model has just written them
 		name = to.Name
 	}
-	data, _ := json.Marshal(map[string]string{"agent": name})
-	return string(data), true
+	if inJSON {
+		data, _ := json.Marshal(map[string]string{"agent": name})
+		return string(data), true
+	}
+	return name, true
 }
 
 // adds reports whether a target speaks to a word of the user's that the agent
