@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -19,20 +20,21 @@ import (
 // TestDecide runs trees whose coordinator decides by a question.
 func TestDecide(t *testing.T) {
 	for name, c := range map[string]struct {
-		decide     string
-		model      string // that is asked
-		says       string // the agent that answers, or what the user is asked
-		schemaless bool
+		decide string
+		model  string // that is asked
+		says   string // the agent that answers, or what the user is asked
+		schema bool
 	}{
-		"on":              {"true", "own", "billing", false},
-		"off":             {"false", "", "support", false},
-		"a mapping":       {"{}", "own", "billing", false},
-		"another model":   {"{model: small}", "small", "billing", false},
-		"never asks":      {"{threshold: 0}", "own", "billing", false},
-		"asks":            {"{threshold: 0.9, question: Money?}", "own", "Money?", false},
-		"no probability":  {"{threshold: 0.9, logprobs: false}", "own", "billing", false},
-		"no schema":       {"{schema: false, logprobs: true}", "own", "billing", true},
-		"neither of them": {"{threshold: 1, schema: false, logprobs: false}", "own", "billing", true},
+		"on":             {"true", "own", "billing", false},
+		"off":            {"false", "", "support", false},
+		"a mapping":      {"{}", "own", "billing", false},
+		"another model":  {"{model: small}", "small", "billing", false},
+		"never asks":     {"{threshold: 0}", "own", "billing", false},
+		"asks":           {"{threshold: 0.9, question: Money?}", "own", "Money?", false},
+		"no probability": {"{threshold: 0.9, logprobs: false}", "own", "billing", false},
+		"a schema":       {"{schema: true, brief: false, logprobs: true}", "own", "billing", true},
+		"both":           {"{threshold: 1, schema: true, logprobs: false}", "own", "billing", true},
+		"brief":          {"{brief: true}", "own", "billing", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := ""
@@ -41,11 +43,12 @@ func TestDecide(t *testing.T) {
 					name = "own"
 				}
 				return scripted.Func(name, func(req *llm.Request) scripted.Answer {
-					if !strings.Contains(req.Messages[len(req.Messages)-1].Text, "who answers") {
+					if !strings.Contains(req.System, llmagent.DecisionPrompt) {
 						return scripted.Reply(scripted.Text("ok"))
 					}
 					asked = name
-					require.Equal(t, c.schemaless, req.ResponseFormat == nil)
+					require.Equal(t, c.schema, req.ResponseFormat != nil)
+					require.Equal(t, c.decide == "{brief: true}", !strings.Contains(req.System, "You route."))
 					return scripted.Reply(scripted.Likely("billing", 0.8, map[string]float64{"support": 0.2}))
 				}), nil
 			}

@@ -10,18 +10,19 @@ import (
 type decideKeys struct {
 	model, question string
 	threshold       *float64
-	bare            []func(*llm.Settings) // take away what the endpoint does not know
+	form            []llmagent.DecisionOption // how the question is put
 }
 
 // decideKey describes the question that decides who answers.
 func decideKey() key {
-	without := func(change func(*llm.Settings)) func(*parser, *key, yamldoc.Node) {
+	put := func(when bool, o llmagent.DecisionOption) func(*parser, *key, yamldoc.Node) {
 		return boolean(func(d *definition, b bool) {
-			if !b {
-				d.decide.bare = append(d.decide.bare, change)
+			if b == when {
+				d.decide.form = append(d.decide.form, o)
 			}
 		})
 	}
+	noLogProbs := llmagent.DecisionSettings(func(s *llm.Settings) { s.TopLogProbs = 0 })
 	return key{name: "decide", typ: "true or false, or a mapping", example: "true", def: "false",
 		meaning: "Begins each run with [a short question](transfer.md#a-question-instead-of-a-call) to a model, which of the agents it may hand over to answers, or this one. It is for models that do not call tools reliably.",
 		read:    decide,
@@ -29,18 +30,21 @@ func decideKey() key {
 			{name: "model", typ: "a text", example: "qwen3-small", def: "the agent's model",
 				meaning: "The name of the model that decides.",
 				read:    text(func(d *definition) *string { return &d.decide.model })},
-			{name: "threshold", typ: "a number", example: "0.6", def: "0.5",
+			{name: "threshold", typ: "a number", example: "0.6", def: "0.3",
 				meaning: "From 0 to 1: the confidence below which the agent asks the user whom they mean. 0 never asks.",
 				read:    number(0, 1, func(d *definition) **float64 { return &d.decide.threshold })},
 			{name: "question", typ: "a text", example: `"Is it about money, or about a device?"`, def: "a sentence in English, and the names and descriptions",
 				meaning: "The words with which the agent asks the user.",
 				read:    text(func(d *definition) *string { return &d.decide.question })},
-			{name: "schema", typ: "true or false", example: "false", def: "true",
-				meaning: "Whether a JSON schema holds the answer to the names. Some endpoints refuse one.",
-				read:    without(func(s *llm.Settings) { s.ResponseFormat = nil })},
+			{name: "brief", typ: "true or false", example: "true", def: "false",
+				meaning: "Whether the question says of all agents only the names and descriptions, and nothing of this agent's instructions. The smallest models answer it better so, others worse.",
+				read:    put(true, llmagent.DecisionBrief())},
+			{name: "schema", typ: "true or false", example: "true", def: "false",
+				meaning: "Whether the answer is JSON, which a schema holds to the names: for endpoints that give no log probabilities.",
+				read:    put(true, llmagent.DecisionSchema())},
 			{name: "logprobs", typ: "true or false", example: "false", def: "true",
 				meaning: "Whether log probabilities are asked for, of which the confidence is made. Some endpoints refuse to give them; without them the user is never asked.",
-				read:    without(func(s *llm.Settings) { s.TopLogProbs = 0 })},
+				read:    put(false, noLogProbs)},
 		}}
 }
 
@@ -76,8 +80,6 @@ func (l *loader) decision(d *definition) ([]llmagent.Option, error) {
 	if d.decide.question != "" {
 		opts = append(opts, llmagent.DecisionQuestion(d.decide.question))
 	}
-	for _, change := range d.decide.bare {
-		opts = append(opts, llmagent.DecisionSettings(change))
-	}
+	opts = append(opts, d.decide.form...)
 	return []llmagent.Option{llmagent.WithDecision(model, opts...)}, nil
 }

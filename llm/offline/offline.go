@@ -8,9 +8,9 @@
 // It relies on conventions: the description of the tool transfer_to_agent
 // lists its targets in lines "- NAME: DESCRIPTION", and so does that of transfer_to_NAME
 // its own; user messages with other agents' words begin with "[NAME] ", "[NAME] handed
-// the conversation to you" too. A last message that asks which agent answers lists the
-// agents in such lines as well; the response format is called "who_answers" then, and of
-// the names that its property "agent" may have the last is the asking agent's.
+// the conversation to you" too. The question which agent answers ends its system text with
+// such lines, the asking agent's last, and a line that says how to reply; the last message
+// quotes what the user said.
 //
 // It imports llm and a JSON schema validator, and opens no file or connection.
 package offline
