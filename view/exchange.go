@@ -6,7 +6,7 @@ import (
 )
 
 // Exchange is something that the user said, and the agent that had the last word in the
-// turn; "" if none had one.
+// turn, of those whose words the view shows; "" if none had one.
 type Exchange struct{ Said, By string }
 
 // exchanges are the user's last words, and who answered them. There are few of them,
