@@ -3,17 +3,14 @@ package llmagent
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
-	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
 )
 
@@ -111,133 +108,6 @@ func (d *deciding) check() error {
 // asksWho reports whether the run has yet to decide who answers.
 func (a *Agent) asksWho(n *agent.Node, run view.Run) bool {
 	return a.decides != nil && !run.Answered && len(a.offered(n, run).targets) > 0
-}
-
-// candidate is somebody who may answer: the agent itself, or one whom the conversation
-// reaches through one of its targets.
-type candidate struct {
-	*agent.Node
-	via *agent.Node // the target, nil for the agent itself
-}
-
-// candidates are all who may answer: those whom the conversation reaches on the shortest
-// way from one of the targets that are offered, in the order of the tree, and the agent.
-// The agent from which it has just come is only reached by other ways if it is offered.
-func (a *Agent) candidates(inv *agent.Invocation, run view.Run) []candidate {
-	n, targets := inv.Node(), a.offered(inv.Node(), run).targets
-	via := map[*agent.Node]*agent.Node{n: nil}
-	if from := transfer.Withheld(n, n.Properties.Policy, run.Handed); from != nil {
-		via[from] = nil
-	}
-	var reached []*agent.Node
-	for _, t := range targets {
-		via[t] = t
-		reached = append(reached, t)
-	}
-	for i := 0; i < len(reached); i++ {
-		for _, t := range reached[i].Targets() {
-			if _, known := via[t]; !known {
-				via[t] = via[reached[i]]
-				reached = append(reached, t)
-			}
-		}
-	}
-	all := make([]candidate, 0, len(reached)+1)
-	for t := range inv.Tree().Walk() {
-		if via[t] != nil {
-			all = append(all, candidate{t, via[t]})
-		}
-	}
-	return append(all, candidate{Node: n})
-}
-
-func namesOf(all []candidate) []string {
-	names := make([]string, len(all))
-	for i, c := range all {
-		names[i] = c.Agent.Name()
-	}
-	return names
-}
-
-func linesOf(all []candidate) string {
-	nodes := make([]*agent.Node, len(all))
-	for i, c := range all {
-		nodes[i] = c.Node
-	}
-	return transfer.Lines(nodes)
-}
-
-// whoRequest is the question who answers. Small models understand it by examples: each
-// description is a message that the agent with it answers, and so are the user's messages
-// before the last one. The descriptions stand in the reverse order of the list, so that
-// being the first or the last of one of them decides nothing.
-func (a *Agent) whoRequest(ctx context.Context, inv *agent.Invocation, v *view.View, all []candidate) (*llm.Request, error) {
-	req, err := a.request(ctx, inv, view.Run{Decided: true}, nil)
-	if err != nil {
-		return nil, err
-	}
-	if a.decides.brief {
-		req.System = ""
-	}
-	names := namesOf(all)
-	form, question, reply := "Reply with the name and nothing else.", "\nName:", func(name string) string { return name }
-	if a.decides.schema {
-		form = `Reply with JSON and nothing else: {"agent": NAME}, where NAME is one of these names.`
-		question, reply = "", func(name string) string { return `{"agent": ` + string(event.EncodeJSON(name)) + `}` }
-	}
-	req.System = paragraphs(req.System, a.decides.prompt+"\n"+linesOf(all)+"\n"+form)
-	req.Messages = nil
-	put := func(text string) {
-		req.Messages = append(req.Messages, llm.UserText("Message: \""+shorten(text)+"\""+question))
-	}
-	example := func(text, name string) {
-		if strings.TrimSpace(text) != "" && slices.Contains(names, name) {
-			put(text)
-			req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: reply(name)}})
-		}
-	}
-	for _, c := range slices.Backward(all) {
-		example(strings.TrimSuffix(c.Agent.Description(), "."), c.Agent.Name())
-	}
-	said, before := v.Exchanges()
-	for _, e := range before {
-		example(e.Said, e.By)
-	}
-	put(said)
-	req.Tools, req.ToolChoice, req.Stream = nil, "", false
-	var cold float64
-	req.Settings = llm.Settings{Temperature: &cold, MaxTokens: 256, TopLogProbs: 20, LeakedCalls: llm.LeakedCallsOff}
-	if a.decides.schema {
-		req.ResponseFormat = &llm.ResponseFormat{Name: "who_answers", Schema: choiceOf(names), Strict: true}
-	}
-	for _, change := range a.decides.settings {
-		change(&req.Settings)
-	}
-	return req, nil
-}
-
-// shorten keeps the beginning and the end of a text that is too long for a question
-// about it: what a user wants stands before or behind what they have pasted.
-func shorten(text string) string {
-	const most = 2000
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most/2], "") + " … " + strings.ToValidUTF8(text[len(text)-most/2:], "")
-}
-
-// choiceOf is the schema of an answer that is one of the names.
-func choiceOf(names []string) json.RawMessage {
-	type property struct {
-		Type string   `json:"type"`
-		Enum []string `json:"enum"`
-	}
-	return event.EncodeJSON(struct {
-		Type                 string              `json:"type"`
-		Properties           map[string]property `json:"properties"`
-		Required             []string            `json:"required"`
-		AdditionalProperties bool                `json:"additionalProperties"`
-	}{"object", map[string]property{"agent": {"string", names}}, []string{"agent"}, false})
 }
 
 // who asks who answers, and yields what comes of it. What is stored says that it was
@@ -338,116 +208,4 @@ func (a *Agent) askUser(all []candidate) string {
 	}
 	others, own := all[:len(all)-1], all[len(all)-1]
 	return "I am not sure who should answer this. Whom do you mean?\n" + linesOf(others) + "\n- " + own.Agent.Name() + ": me"
-}
-
-// choice reads the answer to the question who answers: one of the names, and how it is
-// written in the answer; "" if it is none. Where nothing has held the model to the form,
-// JSON may stand between other words, or the name alone.
-func choice(text string, names []string) (name, written string) {
-	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
-	var answer struct {
-		Agent string `json:"agent"`
-	}
-	if from >= 0 && to > from && json.Unmarshal([]byte(text[from:to+1]), &answer) == nil {
-		written = answer.Agent
-	} else {
-		written = strings.Trim(text, " \t\r\n\"'`*.")
-	}
-	if slices.Contains(names, written) {
-		return written, written
-	}
-	for _, n := range names {
-		switch {
-		case !strings.EqualFold(n, strings.TrimSpace(written)):
-		case name != "":
-			return "", "" // either
-		default:
-			name = n
-		}
-	}
-	return name, written
-}
-
-// likeliest is the name with which the answer would have begun with the greatest
-// probability, and how probable it was against the other ones: for models that answer the
-// user in place of the question. A token with which several names begin says nothing, and
-// where all names together have less than one in a hundred, none is meant.
-func likeliest(tokens []llm.LogProb, names []string) (name string, sure float64) {
-	if len(tokens) == 0 {
-		return "", 0
-	}
-	each, sum := make([]float64, len(names)), 0.0
-	for _, o := range alternatives(tokens[0]) {
-		begin := strings.TrimLeft(o.Token, " \t\r\n\"'`*")
-		starts := func(n string) bool { return begin != "" && strings.HasPrefix(n, begin) }
-		i := slices.IndexFunc(names, starts)
-		if i < 0 || slices.ContainsFunc(names[i+1:], starts) {
-			continue
-		}
-		p := math.Exp(min(o.LogProb, 0))
-		each[i] += p
-		sum += p
-	}
-	if sum < 0.01 {
-		return "", 0
-	}
-	best := slices.Max(each)
-	return names[slices.Index(each, best)], best / sum
-}
-
-// confidence is how probable the chosen name was against the other ones, and false if the
-// log probabilities do not tell. At each token of the name, only those tokens count that go
-// on with one of the names: the others could not have been chosen.
-func confidence(tokens []llm.LogProb, name, written string, names []string) (float64, bool) {
-	var all strings.Builder
-	for _, t := range tokens {
-		all.WriteString(t.Token)
-	}
-	text := all.String()
-	begin := strings.LastIndex(text, written)
-	if begin < 0 || written == "" {
-		return 0, false
-	}
-	// The sign behind the name says that it does not go on as another one does.
-	end := begin + len(written)
-	behind := text[end:min(end+1, len(text))]
-	sure, at := 1.0, 0
-	for _, t := range tokens {
-		from := at
-		if at += len(t.Token); at <= begin || from >= end+len(behind) {
-			continue
-		}
-		before, head := text[min(from, begin):begin], text[begin:max(from, begin)]
-		mine, others := 0.0, 0.0
-		for _, o := range alternatives(t) {
-			rest, ok := strings.CutPrefix(o.Token, before)
-			switch {
-			case !ok, head+rest == "":
-			case leads(head+rest, written+behind):
-				mine += math.Exp(min(o.LogProb, 0))
-			case slices.ContainsFunc(names, func(n string) bool { return n != name && leads(head+rest, n+behind) }):
-				others += math.Exp(min(o.LogProb, 0))
-			}
-		}
-		if len(t.Top) == 0 {
-			others = 1 - mine // nobody says which tokens they are
-		}
-		if mine > 0 {
-			sure *= mine / (mine + others)
-		}
-	}
-	return sure, true
-}
-
-// alternatives are the tokens that might stand at a place, the one that does included.
-func alternatives(t llm.LogProb) []llm.LogProb {
-	if slices.ContainsFunc(t.Top, func(o llm.LogProb) bool { return o.Token == t.Token }) {
-		return t.Top
-	}
-	return append(slices.Clip(t.Top), llm.LogProb{Token: t.Token, LogProb: t.LogProb})
-}
-
-// leads reports whether a name may begin with what was said so far, or does end in it.
-func leads(said, name string) bool {
-	return strings.HasPrefix(name, said) || strings.HasPrefix(said, name)
 }

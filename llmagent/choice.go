@@ -1,0 +1,122 @@
+package llmagent
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// choice reads the answer to the question who answers: one of the names, and how it is
+// written in the answer; "" if it is none. Where nothing has held the model to the form,
+// JSON may stand between other words, or the name alone.
+func choice(text string, names []string) (name, written string) {
+	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
+	var answer struct {
+		Agent string `json:"agent"`
+	}
+	if from >= 0 && to > from && json.Unmarshal([]byte(text[from:to+1]), &answer) == nil {
+		written = answer.Agent
+	} else {
+		written = strings.Trim(text, " \t\r\n\"'`*.")
+	}
+	if slices.Contains(names, written) {
+		return written, written
+	}
+	for _, n := range names {
+		switch {
+		case !strings.EqualFold(n, strings.TrimSpace(written)):
+		case name != "":
+			return "", "" // either
+		default:
+			name = n
+		}
+	}
+	return name, written
+}
+
+// likeliest is the name with which the answer would have begun with the greatest
+// probability, and how probable it was against the other ones: for models that answer the
+// user in place of the question. A token with which several names begin says nothing, and
+// where all names together have less than one in a hundred, none is meant.
+func likeliest(tokens []llm.LogProb, names []string) (name string, sure float64) {
+	if len(tokens) == 0 {
+		return "", 0
+	}
+	each, sum := make([]float64, len(names)), 0.0
+	for _, o := range alternatives(tokens[0]) {
+		begin := strings.TrimLeft(o.Token, " \t\r\n\"'`*")
+		starts := func(n string) bool { return begin != "" && strings.HasPrefix(n, begin) }
+		i := slices.IndexFunc(names, starts)
+		if i < 0 || slices.ContainsFunc(names[i+1:], starts) {
+			continue
+		}
+		p := math.Exp(min(o.LogProb, 0))
+		each[i] += p
+		sum += p
+	}
+	if sum < 0.01 {
+		return "", 0
+	}
+	best := slices.Max(each)
+	return names[slices.Index(each, best)], best / sum
+}
+
+// confidence is how probable the chosen name was against the other ones, and false if the
+// log probabilities do not tell. At each token of the name, only those tokens count that go
+// on with one of the names: the others could not have been chosen.
+func confidence(tokens []llm.LogProb, name, written string, names []string) (float64, bool) {
+	var all strings.Builder
+	for _, t := range tokens {
+		all.WriteString(t.Token)
+	}
+	text := all.String()
+	begin := strings.LastIndex(text, written)
+	if begin < 0 || written == "" {
+		return 0, false
+	}
+	// The sign behind the name says that it does not go on as another one does.
+	end := begin + len(written)
+	behind := text[end:min(end+1, len(text))]
+	sure, at := 1.0, 0
+	for _, t := range tokens {
+		from := at
+		if at += len(t.Token); at <= begin || from >= end+len(behind) {
+			continue
+		}
+		before, head := text[min(from, begin):begin], text[begin:max(from, begin)]
+		mine, others := 0.0, 0.0
+		for _, o := range alternatives(t) {
+			rest, ok := strings.CutPrefix(o.Token, before)
+			switch {
+			case !ok, head+rest == "":
+			case leads(head+rest, written+behind):
+				mine += math.Exp(min(o.LogProb, 0))
+			case slices.ContainsFunc(names, func(n string) bool { return n != name && leads(head+rest, n+behind) }):
+				others += math.Exp(min(o.LogProb, 0))
+			}
+		}
+		if len(t.Top) == 0 {
+			others = 1 - mine // nobody says which tokens they are
+		}
+		if mine > 0 {
+			sure *= mine / (mine + others)
+		}
+	}
+	return sure, true
+}
+
+// alternatives are the tokens that might stand at a place, the one that does included.
+func alternatives(t llm.LogProb) []llm.LogProb {
+	if slices.ContainsFunc(t.Top, func(o llm.LogProb) bool { return o.Token == t.Token }) {
+		return t.Top
+	}
+	return append(slices.Clip(t.Top), llm.LogProb{Token: t.Token, LogProb: t.LogProb})
+}
+
+// leads reports whether a name may begin with what was said so far, or does end in it.
+func leads(said, name string) bool {
+	return strings.HasPrefix(name, said) || strings.HasPrefix(said, name)
+}

@@ -1,0 +1,141 @@
+package llmagent
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/tools/transfer"
+	"github.com/agentarbor/arbor/view"
+)
+
+// candidate is somebody who may answer: the agent itself, or one whom the conversation
+// reaches through one of its targets.
+type candidate struct {
+	*agent.Node
+	via *agent.Node // the target, nil for the agent itself
+}
+
+// candidates are all who may answer: those whom the conversation reaches on the shortest
+// way from one of the targets that are offered, in the order of the tree, and the agent.
+// The agent from which it has just come is only reached by other ways if it is offered.
+func (a *Agent) candidates(inv *agent.Invocation, run view.Run) []candidate {
+	n, targets := inv.Node(), a.offered(inv.Node(), run).targets
+	via := map[*agent.Node]*agent.Node{n: nil}
+	if from := transfer.Withheld(n, n.Properties.Policy, run.Handed); from != nil {
+		via[from] = nil
+	}
+	var reached []*agent.Node
+	for _, t := range targets {
+		via[t] = t
+		reached = append(reached, t)
+	}
+	for i := 0; i < len(reached); i++ {
+		for _, t := range reached[i].Targets() {
+			if _, known := via[t]; !known {
+				via[t] = via[reached[i]]
+				reached = append(reached, t)
+			}
+		}
+	}
+	all := make([]candidate, 0, len(reached)+1)
+	for t := range inv.Tree().Walk() {
+		if via[t] != nil {
+			all = append(all, candidate{t, via[t]})
+		}
+	}
+	return append(all, candidate{Node: n})
+}
+
+func namesOf(all []candidate) []string {
+	names := make([]string, len(all))
+	for i, c := range all {
+		names[i] = c.Agent.Name()
+	}
+	return names
+}
+
+func linesOf(all []candidate) string {
+	nodes := make([]*agent.Node, len(all))
+	for i, c := range all {
+		nodes[i] = c.Node
+	}
+	return transfer.Lines(nodes)
+}
+
+// whoRequest is the question who answers. Small models understand it by examples: each
+// description is a message that the agent with it answers, and so are the user's messages
+// before the last one. The descriptions stand in the reverse order of the list, so that
+// being the first or the last of one of them decides nothing.
+func (a *Agent) whoRequest(ctx context.Context, inv *agent.Invocation, v *view.View, all []candidate) (*llm.Request, error) {
+	req, err := a.request(ctx, inv, view.Run{Decided: true}, nil)
+	if err != nil {
+		return nil, err
+	}
+	if a.decides.brief {
+		req.System = ""
+	}
+	names := namesOf(all)
+	form, question, reply := "Reply with the name and nothing else.", "\nName:", func(name string) string { return name }
+	if a.decides.schema {
+		form = `Reply with JSON and nothing else: {"agent": NAME}, where NAME is one of these names.`
+		question, reply = "", func(name string) string { return `{"agent": ` + string(event.EncodeJSON(name)) + `}` }
+	}
+	req.System = paragraphs(req.System, a.decides.prompt+"\n"+linesOf(all)+"\n"+form)
+	req.Messages = nil
+	put := func(text string) {
+		req.Messages = append(req.Messages, llm.UserText("Message: \""+shorten(text)+"\""+question))
+	}
+	example := func(text, name string) {
+		if strings.TrimSpace(text) != "" && slices.Contains(names, name) {
+			put(text)
+			req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: reply(name)}})
+		}
+	}
+	for _, c := range slices.Backward(all) {
+		example(strings.TrimSuffix(c.Agent.Description(), "."), c.Agent.Name())
+	}
+	said, before := v.Exchanges()
+	for _, e := range before {
+		example(e.Said, e.By)
+	}
+	put(said)
+	req.Tools, req.ToolChoice, req.Stream = nil, "", false
+	var cold float64
+	req.Settings = llm.Settings{Temperature: &cold, MaxTokens: 256, TopLogProbs: 20, LeakedCalls: llm.LeakedCallsOff}
+	if a.decides.schema {
+		req.ResponseFormat = &llm.ResponseFormat{Name: "who_answers", Schema: choiceOf(names), Strict: true}
+	}
+	for _, change := range a.decides.settings {
+		change(&req.Settings)
+	}
+	return req, nil
+}
+
+// shorten keeps the beginning and the end of a text that is too long for a question
+// about it: what a user wants stands before or behind what they have pasted.
+func shorten(text string) string {
+	const most = 2000
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most/2], "") + " … " + strings.ToValidUTF8(text[len(text)-most/2:], "")
+}
+
+// choiceOf is the schema of an answer that is one of the names.
+func choiceOf(names []string) json.RawMessage {
+	type property struct {
+		Type string   `json:"type"`
+		Enum []string `json:"enum"`
+	}
+	return event.EncodeJSON(struct {
+		Type                 string              `json:"type"`
+		Properties           map[string]property `json:"properties"`
+		Required             []string            `json:"required"`
+		AdditionalProperties bool                `json:"additionalProperties"`
+	}{"object", map[string]property{"agent": {"string", names}}, []string{"agent"}, false})
+}
