@@ -25,6 +25,8 @@ type act struct {
 	whole bool
 	// said is what the user says.
 	said *llm.Message
+	// seeded: the turn begins with state.
+	seeded bool
 	// recalled are results that were recorded before and come first.
 	recalled []*event.Event
 	// refused are the errors of which it must fail with one, storing nothing.
@@ -52,7 +54,8 @@ func (w *world) action(r *runner.Runner) {
 	switch what {
 	case "run":
 		msg, meta := w.message(), runner.WithMetadata(hostileMetadata.Draw(w.rt, "metadata"))
-		w.act(r, act{whole: true, said: &msg, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Run(ctx, s1, msg, meta) }})
+		seed, seeded := w.seed()
+		w.act(r, act{whole: true, said: &msg, seeded: seeded, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Run(ctx, s1, msg, meta, seed) }})
 	case "begin":
 		msg := w.message()
 		w.act(r, act{said: &msg, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return whole(r.Begin(ctx, s1, msg)) }})
@@ -343,6 +346,7 @@ func (w *world) checkError(err error, a act, died bool) {
 	case "internal":
 		require.True(w.t, w.panics, "%v", err)
 	case "unknown_usage": // a budget, where models do not say what they use
+		require.False(w.t, w.estimates)
 		require.ErrorIs(w.t, err, agent.ErrUnknownUsage)
 	case "tripwire":
 		require.ErrorIs(w.t, err, errGuard)

@@ -26,6 +26,8 @@ func (w *world) read(r *runner.Runner) {
 	for _, e := range added {
 		w.known = append(w.known, w.encode(e))
 		w.checkLimits(e)
+		w.checkSeed(len(w.known) - 1)
+		w.checkEstimate(len(w.known) - 1)
 		w.asksUser(e)
 		w.story.add(e, w.happened)
 	}
@@ -121,21 +123,27 @@ func (w *world) checkDelivery(got *delivery, a act, before int, cut bool) {
 		w.t.Fatalf("the deltas of %v came to nothing", got.shown)
 	}
 	if a.said != nil {
-		w.checkSaid(a.said, added)
+		w.checkSaid(a, added)
 	}
 	if a.whole && w.story.unfinished && len(a.refused) == 0 {
 		w.t.Fatal("the turn is not over")
 	}
 }
 
-// checkSaid looks for the user's message, which is stored word for word, and for
-// the agent that answers it.
-func (w *world) checkSaid(msg *llm.Message, added []*event.Event) {
+// checkSaid looks for the user's message, which is stored word for word, for the state
+// that the turn begins with, and for the agent that answers it.
+func (w *world) checkSaid(a act, added []*event.Event) {
 	for i, e := range added {
 		if u, ok := e.Data.(*event.User); ok {
-			require.Equal(w.t, strings.ToValidUTF8(msg.PlainText(), "\uFFFD"), strings.ToValidUTF8(u.Content.PlainText(), "\uFFFD"))
-			require.Greater(w.t, len(added), i+1)
-			require.Equal(w.t, event.TypeHarnessStart, added[i+1].Type())
+			require.Equal(w.t, strings.ToValidUTF8(a.said.PlainText(), "\uFFFD"), strings.ToValidUTF8(u.Content.PlainText(), "\uFFFD"))
+			next := []string{event.TypeHarnessStart}
+			if a.seeded {
+				next = []string{event.TypeState, event.TypeHarnessStart}
+			}
+			require.Greater(w.t, len(added), i+len(next))
+			for n, typ := range next {
+				require.Equal(w.t, typ, added[i+1+n].Type())
+			}
 			return
 		}
 	}

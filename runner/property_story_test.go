@@ -176,7 +176,7 @@ func kind(toolName string) string {
 var mustHappen = []string{
 	"a remote agent", "a graph", "a graph inside of another", "a node that waits for a decision", "an error of a graph or a remote agent", "hostile words",
 	"around: pass", "around: no tracer", "around: trace", "around: meddle", "around: trace and meddle",
-	"run", "begin", "resume", "advance", "decide", "break", "cancel", "store dies", "answer lost", "busy", "peek",
+	"run", "a turn that begins with state", "begin", "resume", "advance", "decide", "break", "cancel", "store dies", "answer lost", "busy", "peek",
 	"a compaction", "a compaction with a summary", "a compaction whose summary failed",
 	"a route", "a transfer with an input", "error tripwire", "error agent_error",
 	"a transfer", "a transfer in an agent tool", "an agent tool", "an agent tool inside of another",
@@ -185,5 +185,5 @@ var mustHappen = []string{
 	"a fork", "a fork that takes up a run", "a fork inside of an agent tool", "a fork that waits for a decision", "a call approved in a fork", "a store that dies in a fork",
 	"a question withdrawn", "a call approved, a tool", "a call denied, a tool", "a call approved, a transfer", "a call denied, a transfer",
 	"a decision that comes again", "a call forbidden by a rule", "a return to the parent", "a return to the root", "forty agents",
-	"error transfer_limit", "error transfer_rejected", "error limit", "error budget", "error output_truncated", "error empty_answer", "error repeated_call", "error internal", "error server_error", "error rate_limited",
+	"error transfer_limit", "error transfer_rejected", "error limit", "error budget", "error unknown_usage", "a usage estimated", "error output_truncated", "error empty_answer", "error repeated_call", "error internal", "error server_error", "error rate_limited",
 }

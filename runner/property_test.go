@@ -171,6 +171,7 @@ type world struct {
 	limits     runner.Limits
 	streaming  bool
 	resumeRoot bool
+	estimates  bool // usage that nobody reports, under a budget
 	processes  []*runner.Runner
 	ids        int64 // given out so far
 	acts       []string
@@ -278,9 +279,9 @@ func (w *world) play(told *failedCase) {
 	}
 	switch oneInTen.Draw(w.rt, "option") {
 	case 7:
-		w.opts = append(w.opts, runner.WithBudgets(runner.Budgets{Turn: runner.Budget{Tokens: 4000}, Session: runner.Budget{Tokens: 20_000}}))
+		w.opts = append(w.opts, w.budgets(runner.Budgets{Turn: runner.Budget{Tokens: 4000}, Session: runner.Budget{Tokens: 20_000}}))
 	case 8:
-		w.opts = append(w.opts, runner.WithBudgets(runner.Budgets{Agents: map[string]runner.Budget{"a0": {Tokens: 9000}}}))
+		w.opts = append(w.opts, w.budgets(runner.Budgets{Agents: map[string]runner.Budget{"a0": {Tokens: 9000}}}))
 	case 9:
 		w.opts = append(w.opts, runner.WithCache(0))
 	}

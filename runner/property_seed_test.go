@@ -1,0 +1,67 @@
+package runner_test
+
+import (
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/runner"
+)
+
+// seed returns the state that a turn begins with, mostly none. No two turns begin with the
+// same.
+func (w *world) seed() (o runner.TurnOption, some bool) {
+	if oneInFour.Draw(w.rt, "seed") < 3 {
+		return runner.WithState(nil), false
+	}
+	w.happened["a turn that begins with state"] = true
+	return runner.WithState(map[string]any{"turn:seed": w.turn, "seed": "é", "user:seed": nil}), true
+}
+
+// checkSeed: the state that a turn begins with stands once in the log, right behind what
+// the user said.
+func (w *world) checkSeed(i int) {
+	d, ok := w.log[i].Data.(*event.State)
+	if !ok || w.log[i].Agent != "user" {
+		return
+	}
+	if i == 0 || w.log[i-1].Type() != event.TypeUser {
+		w.t.Fatalf("seq %d: the state that a turn begins with does not stand behind the user's words", w.log[i].Seq)
+	}
+	if slices.ContainsFunc(w.log[:i], func(e *event.Event) bool {
+		before, ok := e.Data.(*event.State)
+		return ok && e.Agent == "user" && before.Delta["turn:seed"] == d.Delta["turn:seed"]
+	}) {
+		w.t.Fatalf("seq %d: the state of a turn stands there twice: %v", w.log[i].Seq, d.Delta)
+	}
+}
+
+// budgets of tokens, with what is done about answers whose usage nobody reports.
+func (w *world) budgets(b runner.Budgets) runner.Option {
+	b.MissingUsage = rapid.SampledFrom([]runner.MissingUsage{runner.RefuseMissingUsage, runner.EstimateMissingUsage}).Draw(w.rt, "missing usage")
+	w.estimates = b.MissingUsage == runner.EstimateMissingUsage
+	return runner.WithBudgets(b)
+}
+
+// checkEstimate: the notice that a usage is an estimate stands behind that, in its run.
+func (w *world) checkEstimate(i int) {
+	d, ok := w.log[i].Data.(*event.Notice)
+	if !ok || d.Code != "usage_estimated" {
+		return
+	}
+	w.happened["a usage estimated"] = true
+	for _, e := range slices.Backward(w.log[:i]) {
+		if e.RunID != w.log[i].RunID {
+			continue
+		}
+		used, ok := e.Data.(*event.Usage)
+		if void, is := e.Data.(*event.Discard); is {
+			used, ok = void.Usage, void.Usage != nil
+		}
+		if !ok || used.InputTokens == 0 {
+			w.t.Fatalf("seq %d: no estimate stands before the notice about it, but %s", w.log[i].Seq, w.encode(e))
+		}
+		return
+	}
+}
