@@ -44,8 +44,12 @@ func (w *world) budgets(b runner.Budgets) runner.Option {
 	return runner.WithBudgets(b)
 }
 
-// checkEstimate: the notice that a usage is an estimate stands behind that, in its run.
+// checkEstimate: where estimates are charged no answer of a model is without usage, and
+// the notice that a usage is an estimate stands behind that, in its run.
 func (w *world) checkEstimate(i int) {
+	if used, ok := w.log[i].Data.(*event.Usage); ok && w.estimates && used.Model != "" && used.InputTokens == 0 {
+		w.t.Fatalf("seq %d: an answer without usage is charged nothing", w.log[i].Seq)
+	}
 	d, ok := w.log[i].Data.(*event.Notice)
 	if !ok || d.Code != "usage_estimated" {
 		return
