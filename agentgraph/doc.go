@@ -1,7 +1,7 @@
 // Package agentgraph runs graphs of agents: the resource AgentGraph of the Open
 // Standard for Software Agents (OSSA v0.2.7), a YAML file that names agents and the
 // edges along which their outputs go, and the same graphs made in Go.
-// docs/agentgraph.md describes the files and how graphs run.
+// docs/agentgraph.md is the guide to the files and to how graphs run.
 //
 // Load reads a file, checks all of it, compiles its conditions and transforms, and
 // reports every problem at once with its code, its path in the document and its line.

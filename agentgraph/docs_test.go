@@ -9,9 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPage compares docs/agentgraph.md with the codes and the keys.
-func TestPage(t *testing.T) {
-	page, err := os.ReadFile("../docs/agentgraph.md")
+// TestPages compares the pages about the format and its extensions with the codes and
+// the keys.
+func TestPages(t *testing.T) {
+	page, err := os.ReadFile("../docs/agentgraph-format.md")
+	require.NoError(t, err)
+	extensions, err := os.ReadFile("../docs/agentgraph-extensions.md")
 	require.NoError(t, err)
 	_, problems, ok := strings.Cut(string(page), "\n## Problems\n")
 	require.True(t, ok)
@@ -34,7 +37,7 @@ func TestPage(t *testing.T) {
 		prefix = strings.TrimSuffix(prefix, " ") // of the tables of arbor/v1
 		for _, key := range table.keys {
 			if prefix+key != "spec.errorHandling" { // its own keys are listed
-				require.Contains(t, string(page), "`"+prefix+key+"`")
+				require.Contains(t, string(page)+string(extensions), "`"+prefix+key+"`")
 			}
 		}
 	}
