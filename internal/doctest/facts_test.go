@@ -80,7 +80,7 @@ func goModule(t testing.TB) (m goMod) {
 	return m
 }
 
-// TestDependencies compares docs/dependencies.md with the direct requirements.
+// TestDependencies compares the pages about dependencies with the direct requirements.
 func TestDependencies(t *testing.T) {
 	var direct []string
 	for _, r := range goModule(t).Require {
@@ -89,13 +89,14 @@ func TestDependencies(t *testing.T) {
 		}
 	}
 	var listed []string
-	p := doc(t, "dependencies.md")
-	for _, h := range p.headings(2) {
-		if strings.HasPrefix(h, "`") {
-			listed = append(listed, strings.Trim(h, "`"))
-			text := p.section(t, "## "+h)
-			for _, word := range []string{"**What for.**", "**Why this one.**", "**What it costs.**"} {
-				require.Contains(t, text, word, h)
+	for _, p := range docs(t, "dependencies*.md") {
+		for _, h := range p.headings(2) {
+			if strings.HasPrefix(h, "`") {
+				listed = append(listed, strings.Trim(h, "`"))
+				text := p.section(t, "## "+h)
+				for _, word := range []string{"**What for.**", "**Why this one.**", "**What it costs.**"} {
+					require.Contains(t, text, word, h)
+				}
 			}
 		}
 	}
@@ -122,10 +123,19 @@ var (
 	docFlag    = regexp.MustCompile("(?m)^\\| `(--[a-z0-9-]+)")
 )
 
-// TestCommandPage compares docs/command.md with what the command says about
-// itself: usage lines, flags and exit statuses.
-func TestCommandPage(t *testing.T) {
-	p := doc(t, "command.md")
+// TestCommandPages compares docs/command.md, and the pages of reference beside it,
+// with what the command says about itself: usage lines, flags and exit statuses.
+func TestCommandPages(t *testing.T) {
+	sections := make(map[string]string) // by the heading
+	var documented []string
+	for _, p := range docs(t, "command*.md") {
+		for _, h := range p.headings(2) {
+			if strings.HasPrefix(h, "`arbor ") {
+				documented = append(documented, h)
+				sections[h] = p.section(t, "## "+h)
+			}
+		}
+	}
 	var usages []string
 	var visit func(args ...string)
 	visit = func(args ...string) {
@@ -149,24 +159,18 @@ func TestCommandPage(t *testing.T) {
 				want = append(want, m[1])
 			}
 		}
-		for _, m := range docFlag.FindAllStringSubmatch(p.section(t, "## `"+usage[1]+"`"), -1) {
+		for _, m := range docFlag.FindAllStringSubmatch(sections["`"+usage[1]+"`"], -1) {
 			got = append(got, m[1])
 		}
 		require.ElementsMatch(t, want, got, usage[1])
 	}
 	visit()
-	var documented []string
-	for _, h := range p.headings(2) {
-		if strings.HasPrefix(h, "`arbor ") {
-			documented = append(documented, h)
-		}
-	}
 	require.ElementsMatch(t, usages, documented)
 
 	_, statuses, ok := strings.Cut(help(t), "Exit status:")
 	require.True(t, ok)
 	statuses, _, _ = strings.Cut(statuses, "\n\n")
-	require.ElementsMatch(t, regexp.MustCompile(`\d+`).FindAllString(statuses, -1), firstCells(p.section(t, "## Exit status")))
+	require.ElementsMatch(t, regexp.MustCompile(`\d+`).FindAllString(statuses, -1), firstCells(doc(t, "command.md").section(t, "## Exit status")))
 }
 
 // TestEventsPage compares docs/events.md with package event: types, fields,

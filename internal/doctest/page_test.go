@@ -46,14 +46,20 @@ func (b block) status() string {
 // pages returns the README and all of docs/.
 func pages(t testing.TB) []*page {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	return append([]*page{read(t, filepath.Join(root, "README.md"))}, docs(t, "*.md")...)
+}
+
+// docs returns the pages in docs/ whose names match a pattern.
+func docs(t testing.TB, pattern string) []*page {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(root, "docs", pattern))
 	require.NoError(t, err)
 	require.NotEmpty(t, paths)
-	var all []*page
-	for _, path := range append([]string{filepath.Join(root, "README.md")}, paths...) {
-		all = append(all, read(t, path))
+	var found []*page
+	for _, path := range paths {
+		found = append(found, read(t, path))
 	}
-	return all
+	return found
 }
 
 func doc(t testing.TB, name string) *page {
