@@ -162,3 +162,11 @@ func firstCells(text string) []string {
 	}
 	return found
 }
+
+// TestPagesAreShort: a page is read in one go. A longer one is a guide and a
+// reference, which belong on pages of their own.
+func TestPagesAreShort(t *testing.T) {
+	for _, p := range pages(t) {
+		require.Less(t, strings.Count(p.text, "\n"), 300, p.path)
+	}
+}
