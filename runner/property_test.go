@@ -272,6 +272,11 @@ func (w *world) play(told *failedCase) {
 	case 3:
 		w.limits = runner.Limits{Transfers: someLimit.Draw(w.rt, "transfers"), ModelCalls: someLimit.Draw(w.rt, "model calls"),
 			ToolCalls: someLimit.Draw(w.rt, "tool calls"), Steps: someLimit.Draw(w.rt, "steps")}
+		for _, t := range w.traits { // who decides gives equal questions equal answers, in circles without end
+			if t.decides && w.limits.Transfers == 0 {
+				w.limits.Transfers = runner.DefaultLimits().Transfers
+			}
+		}
 	}
 	w.opts = append(w.opts, runner.WithLimits(w.limits))
 	if w.resumeRoot = oneInTen.Draw(w.rt, "resume root") == 9; w.resumeRoot {
