@@ -204,6 +204,9 @@ func (v *View) Apply(e *event.Event) {
 			a.last = e.Seq
 		}
 	case *event.ToolCall:
+		if !mine && v.open.agent == e.Agent && len(v.open.calls) == 0 {
+			v.flush() // another's words do not wait for what comes of the call behind them
+		}
 		a := v.answer(e, mine)
 		a.last = e.Seq
 		hidden := !mine && (d.Name == agent.TransferTool || v.policy.hideFacts || !v.policy.shows(e))

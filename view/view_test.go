@@ -453,3 +453,18 @@ func TestCatchUp(t *testing.T) {
 	require.NoError(t, v.CatchUp(events(-1)), "it goes on from where it stood")
 	require.Equal(t, see(t, l, "billing", view.Full()), render(v.Messages()))
 }
+
+// TestWordsDoNotWaitForACall: another agent's words are shown whether or not the view was
+// looked at between them and the call that follows.
+func TestWordsDoNotWaitForACall(t *testing.T) {
+	l := new(story).user("Hi").start("support").text("support", "One moment.").call("support", "c1", "look", "{}")
+	cold, warm := view.New(tree(t).Node("billing"), view.Full(), ""), view.New(tree(t).Node("billing"), view.Full(), "")
+	for _, e := range l.events {
+		cold.Apply(e)
+		warm.Apply(e)
+		_ = warm.Messages()
+	}
+	require.Equal(t, warm.Messages(), cold.Messages())
+	require.Len(t, cold.Messages(), 2)
+	require.Equal(t, "[support] One moment.", cold.Messages()[1].PlainText())
+}
