@@ -2,16 +2,13 @@ package session
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/llm"
 )
 
 // Fold is what a runner must know of a log, kept up event by event: who is
@@ -37,42 +34,6 @@ type Fold struct {
 	remote       []Remote
 }
 
-// Spent is what one agent has used of one model.
-type Spent struct {
-	Agent, Model  string
-	Session, Turn Use // since the session began, and in the current turn
-}
-
-// Use counts recorded answers, and the tokens of all that were paid for,
-// discarded ones included.
-type Use struct {
-	Answers int
-	// Reported are those of the answers with a usage; an endpoint may report none.
-	Reported int
-	llm.Usage
-}
-
-// Times is how long the conversation's runs took. What lies between a crash and
-// the resumption is not counted if the log has a notice about it.
-type Times struct {
-	Session, Turn time.Duration
-	Agents        []AgentTime
-}
-
-// AgentTime is how long the runs of one agent took in the session, those in
-// inner scopes included.
-type AgentTime struct {
-	Agent   string
-	Session time.Duration
-}
-
-// Spent returns what models have used, by agent and model in the order of their
-// first answers. The slice is shared: it is valid until the next Apply.
-func (f *Fold) Spent() []Spent { return f.spent }
-
-// Times returns how long ended runs took; the slice in it is shared.
-func (f *Fold) Times() Times { return f.time }
-
 // Turn counts what the current user turn has used, over all scopes.
 type Turn struct {
 	ID         string
@@ -85,106 +46,6 @@ type Turn struct {
 	ToolCalls int
 	// User is what the user said.
 	User *event.User
-}
-
-// Scope is the state of one conversation: the user's, or an inner one.
-type Scope struct {
-	// Active is the target of the last committed transfer, "" before the first.
-	Active string
-	// LastEnd is the run whose harness_end is the last one.
-	LastEnd string
-	// Run is the last run that was started, in the conversation of whichever turn:
-	// Run.TurnID says. Its ID is "" before the first.
-	Run Run
-	// Input is what an inner scope was started with.
-	Input json.RawMessage
-
-	root   string          // the agent that it was opened for
-	first  int64           // the seq at which the scope was opened
-	opener string          // the workflow's run, or the call, that opened it
-	node   node            // the last one
-	handed *event.Transfer // the last committed one
-	given  *event.Transfer // what had started the run that made it
-	pairs  []hop           // committed since text or another tool's result came
-
-	began int64 // since when the run runs, in Unix nanoseconds
-}
-
-// Handed returns the last committed transfer, nil before the first.
-func (s *Scope) Handed() *event.Transfer { return s.handed }
-
-// Given returns the transfer that had started the run which made the last committed
-// one; nil if none did.
-func (s *Scope) Given() *event.Transfer { return s.given }
-
-// First is the position of the scope's first event.
-func (s *Scope) First() int64 { return s.first }
-
-// Began is since when an open run has been running: its start, or when it was
-// taken up again.
-func (s *Scope) Began() time.Time { return time.Unix(0, s.began) }
-
-type hop struct{ from, to string }
-
-// node is an event that the conversation graph has a node of.
-type node struct {
-	id, run, typ string
-	n            int // of its type in its run, where that counts
-}
-
-// LastNode returns the id of the last node that the scope has in the conversation
-// graph, what a run that follows there names as its parent. A result is named with
-// its run in front, because the same call can have others in other forks.
-func (s *Scope) LastNode() string {
-	switch s.node.typ {
-	case "":
-		return ""
-	case event.TypeToolResult:
-		return s.node.run + ":" + s.node.id + ":result"
-	case event.TypeUsage:
-		return s.node.run + ":usage:" + strconv.Itoa(s.node.n)
-	case event.TypeHarnessStart, event.TypeHarnessEnd, event.TypeError:
-		return s.node.run + ":" + s.node.typ
-	}
-	return s.node.id
-}
-
-// Run is the state of one activation of an agent.
-type Run struct {
-	ID, Agent, Path, TurnID string
-	// AgentID is what the run's events call the agent; in a graph it is not the name.
-	AgentID string
-	// Since is the position before the run's start, or before that of the first run
-	// whose work it takes up.
-	Since int64
-	// Start is the position of the run's start, and Before are the runs whose work it
-	// takes up, the oldest first.
-	Start  int64
-	Before []string
-	Open   bool
-	Finish event.FinishReason
-	Target string
-	// Answers counts the model's recorded answers.
-	Answers int
-	// Pending are the calls without a result, in request order.
-	Pending []Call
-	// TakesUp says that the run goes on where one that waited for approvals ended.
-	TakesUp bool
-	// Said is what the agent said last in the run, or in the one that it takes up.
-	Said string
-	// Transfer is the transfer that started the run, nil if none did.
-	Transfer *event.Transfer
-}
-
-// Call is a tool call without a result. RunID is the run whose model made it,
-// which a paused run's successor may settle. Number is its place among the calls of the
-// turn, from 1. Relay is the id of the question about it, if one was asked, and Resolved
-// says that it was answered.
-type Call struct {
-	ID, Name, RunID string
-	Number          int
-	Relay           string
-	Resolved        bool
 }
 
 // Scope returns the state of a scope; "" is the user's conversation. An inner scope
@@ -265,16 +126,6 @@ func (f *Fold) Opener(scope string) string {
 	return ""
 }
 
-// Call returns the pending call of an id, or nil.
-func (r *Run) Call(id string) *Call {
-	for i := range r.Pending {
-		if r.Pending[i].ID == id {
-			return &r.Pending[i]
-		}
-	}
-	return nil
-}
-
 // Paused reports whether the conversation waits for approvals.
 func (f *Fold) Paused() bool {
 	run := &f.conversation.Run
@@ -320,12 +171,6 @@ func (f *Fold) States() map[string]any { return maps.Clone(f.state) }
 func (f *Fold) Unfinished() bool {
 	run := &f.conversation.Run
 	return f.Turn.ID != "" && (run.Open || run.TurnID != f.Turn.ID || run.Finish == event.FinishReasonTransfer)
-}
-
-// Repeats reports whether a transfer from one agent to another was committed
-// before in this turn with neither text nor another tool's result since.
-func (s *Scope) Repeats(from, to string) bool {
-	return slices.Contains(s.pairs, hop{from, to})
 }
 
 // Apply takes in the next stored event. Events at or below Seq are ignored, so
@@ -495,100 +340,12 @@ func (f *Fold) leave(now time.Time) {
 	}
 }
 
-// mark notes the event if the conversation graph has a node of it.
-func (s *Scope) mark(e *event.Event) {
-	n := node{id: e.ID, run: e.RunID, typ: e.Type()}
-	switch e.Data.(type) {
-	case *event.Usage:
-		n.n = 1
-		if s.node.run == e.RunID {
-			n.n += s.Run.Answers
-		}
-	case *event.HarnessStart, *event.HarnessEnd, *event.Failure, *event.Text, *event.Reasoning, *event.ToolCall, *event.ToolResult,
-		*event.ToolProgress, *event.Relay:
-	default:
-		return
-	}
-	s.node = n
-}
-
 func (f *Fold) transfer(s *Scope, t *event.Transfer) {
 	if t.Outcome == event.TransferCommitted {
 		s.Active, s.handed, s.given = t.To, t, s.Run.Transfer
 		s.pairs = append(s.pairs, hop{t.From, t.To})
 		f.Turn.Transfers++
 	}
-}
-
-// settle notes that a call has its result.
-func (s *Scope) settle(call string) {
-	if i := slices.IndexFunc(s.Run.Pending, func(c Call) bool { return c.ID == call }); i >= 0 {
-		s.Run.Pending = slices.Delete(s.Run.Pending, i, i+1)
-	}
-}
-
-// spend adds what an answer used.
-func (f *Fold) spend(agentName string, u *event.Usage, answers int) {
-	i := slices.IndexFunc(f.spent, func(s Spent) bool { return s.Agent == agentName && s.Model == u.Model })
-	if i < 0 {
-		i = len(f.spent)
-		if i == 0 {
-			f.spent = make([]Spent, 0, 2)
-		}
-		f.spent = append(f.spent, Spent{Agent: agentName, Model: u.Model})
-	}
-	s, counted, reported := &f.spent[i], u.Counted(), 0
-	if counted != (llm.Usage{}) {
-		reported = answers
-	}
-	for _, sum := range []*Use{&s.Session, &s.Turn} {
-		sum.Answers += answers
-		sum.Reported += reported
-		sum.Usage = sum.Usage.Add(counted)
-	}
-}
-
-// took adds the time for which the run of an event has run until now.
-func (f *Fold) took(e *event.Event, until int64) {
-	d := time.Duration(0)
-	if began := f.Scope(e.Scope).began; began > 0 { // else its start is not in the log
-		d = time.Duration(max(0, until-began))
-	}
-	if e.Scope == "" {
-		f.time.Session += d
-		f.time.Turn += d
-	}
-	f.time.Agents[f.timed(e.Agent)].Session += d
-}
-
-// manyAgents is from how many agents on they are looked up in a map. Only graphs
-// have so many.
-const manyAgents = 16
-
-// timed returns the place of an agent among those whose time is known.
-func (f *Fold) timed(name string) int {
-	n := len(f.time.Agents)
-	if n < manyAgents {
-		if i := slices.IndexFunc(f.time.Agents, func(t AgentTime) bool { return t.Agent == name }); i >= 0 {
-			return i
-		}
-	} else if i, ok := f.timedAt[name]; ok {
-		return i
-	}
-	if n == 0 {
-		f.time.Agents = make([]AgentTime, 0, 2)
-	}
-	f.time.Agents = append(f.time.Agents, AgentTime{Agent: name})
-	switch n++; {
-	case n == manyAgents:
-		f.timedAt = make(map[string]int, 2*manyAgents)
-		for i, t := range f.time.Agents {
-			f.timedAt[t.Agent] = i
-		}
-	case n > manyAgents:
-		f.timedAt[name] = n - 1
-	}
-	return n - 1
 }
 
 func (f *Fold) setState(delta map[string]any) {

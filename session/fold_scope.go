@@ -1,0 +1,150 @@
+package session
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/agentarbor/arbor/event"
+)
+
+// Scope is the state of one conversation: the user's, or an inner one.
+type Scope struct {
+	// Active is the target of the last committed transfer, "" before the first.
+	Active string
+	// LastEnd is the run whose harness_end is the last one.
+	LastEnd string
+	// Run is the last run that was started, in the conversation of whichever turn:
+	// Run.TurnID says. Its ID is "" before the first.
+	Run Run
+	// Input is what an inner scope was started with.
+	Input json.RawMessage
+
+	root   string          // the agent that it was opened for
+	first  int64           // the seq at which the scope was opened
+	opener string          // the workflow's run, or the call, that opened it
+	node   node            // the last one
+	handed *event.Transfer // the last committed one
+	given  *event.Transfer // what had started the run that made it
+	pairs  []hop           // committed since text or another tool's result came
+
+	began int64 // since when the run runs, in Unix nanoseconds
+}
+
+// Handed returns the last committed transfer, nil before the first.
+func (s *Scope) Handed() *event.Transfer { return s.handed }
+
+// Given returns the transfer that had started the run which made the last committed
+// one; nil if none did.
+func (s *Scope) Given() *event.Transfer { return s.given }
+
+// First is the position of the scope's first event.
+func (s *Scope) First() int64 { return s.first }
+
+// Began is since when an open run has been running: its start, or when it was
+// taken up again.
+func (s *Scope) Began() time.Time { return time.Unix(0, s.began) }
+
+type hop struct{ from, to string }
+
+// node is an event that the conversation graph has a node of.
+type node struct {
+	id, run, typ string
+	n            int // of its type in its run, where that counts
+}
+
+// LastNode returns the id of the last node that the scope has in the conversation
+// graph, what a run that follows there names as its parent. A result is named with
+// its run in front, because the same call can have others in other forks.
+func (s *Scope) LastNode() string {
+	switch s.node.typ {
+	case "":
+		return ""
+	case event.TypeToolResult:
+		return s.node.run + ":" + s.node.id + ":result"
+	case event.TypeUsage:
+		return s.node.run + ":usage:" + strconv.Itoa(s.node.n)
+	case event.TypeHarnessStart, event.TypeHarnessEnd, event.TypeError:
+		return s.node.run + ":" + s.node.typ
+	}
+	return s.node.id
+}
+
+// Run is the state of one activation of an agent.
+type Run struct {
+	ID, Agent, Path, TurnID string
+	// AgentID is what the run's events call the agent; in a graph it is not the name.
+	AgentID string
+	// Since is the position before the run's start, or before that of the first run
+	// whose work it takes up.
+	Since int64
+	// Start is the position of the run's start, and Before are the runs whose work it
+	// takes up, the oldest first.
+	Start  int64
+	Before []string
+	Open   bool
+	Finish event.FinishReason
+	Target string
+	// Answers counts the model's recorded answers.
+	Answers int
+	// Pending are the calls without a result, in request order.
+	Pending []Call
+	// TakesUp says that the run goes on where one that waited for approvals ended.
+	TakesUp bool
+	// Said is what the agent said last in the run, or in the one that it takes up.
+	Said string
+	// Transfer is the transfer that started the run, nil if none did.
+	Transfer *event.Transfer
+}
+
+// Call is a tool call without a result. RunID is the run whose model made it,
+// which a paused run's successor may settle. Number is its place among the calls of the
+// turn, from 1. Relay is the id of the question about it, if one was asked, and Resolved
+// says that it was answered.
+type Call struct {
+	ID, Name, RunID string
+	Number          int
+	Relay           string
+	Resolved        bool
+}
+
+// Call returns the pending call of an id, or nil.
+func (r *Run) Call(id string) *Call {
+	for i := range r.Pending {
+		if r.Pending[i].ID == id {
+			return &r.Pending[i]
+		}
+	}
+	return nil
+}
+
+// Repeats reports whether a transfer from one agent to another was committed
+// before in this turn with neither text nor another tool's result since.
+func (s *Scope) Repeats(from, to string) bool {
+	return slices.Contains(s.pairs, hop{from, to})
+}
+
+// mark notes the event if the conversation graph has a node of it.
+func (s *Scope) mark(e *event.Event) {
+	n := node{id: e.ID, run: e.RunID, typ: e.Type()}
+	switch e.Data.(type) {
+	case *event.Usage:
+		n.n = 1
+		if s.node.run == e.RunID {
+			n.n += s.Run.Answers
+		}
+	case *event.HarnessStart, *event.HarnessEnd, *event.Failure, *event.Text, *event.Reasoning, *event.ToolCall, *event.ToolResult,
+		*event.ToolProgress, *event.Relay:
+	default:
+		return
+	}
+	s.node = n
+}
+
+// settle notes that a call has its result.
+func (s *Scope) settle(call string) {
+	if i := slices.IndexFunc(s.Run.Pending, func(c Call) bool { return c.ID == call }); i >= 0 {
+		s.Run.Pending = slices.Delete(s.Run.Pending, i, i+1)
+	}
+}
