@@ -19,8 +19,7 @@ import (
 const DecisionPrompt = "You do not answer yet. You say who answers:"
 
 // DefaultDecisionThreshold is the confidence below which the user is asked, unless
-// DecisionThreshold sets another. What small models choose with less is mostly wrong
-// (docs/routing.md).
+// DecisionThreshold sets another. See docs/routing.md for what was measured.
 const DefaultDecisionThreshold = 0.3
 
 // DecisionOption configures WithDecision.
@@ -38,12 +37,12 @@ func DecisionQuestion(text string) DecisionOption { return func(d *deciding) { d
 func DecisionPrompted(text string) DecisionOption { return func(d *deciding) { d.prompt = text } }
 
 // DecisionBrief leaves the agent's instructions out of the question, which then says of
-// everybody only the name and the description. The smallest models answer it better so,
-// larger ones worse, because they do not know what the agent answers itself.
+// everybody only the name and the description. Of two models that were
+// measured the smaller answers it better so, and the larger worse.
 func DecisionBrief() DecisionOption { return func(d *deciding) { d.brief = true } }
 
 // DecisionSchema asks for JSON and sends a schema that holds the answer to the names, for
-// endpoints that give no log probabilities. Small models choose worse in JSON.
+// endpoints that give no log probabilities. The smallest models choose worse in JSON.
 func DecisionSchema() DecisionOption { return func(d *deciding) { d.schema = true } }
 
 // DecisionSettings changes the settings of the question, for models and endpoints that

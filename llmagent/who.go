@@ -22,7 +22,8 @@ type candidate struct {
 
 // candidates are all who may answer: those whom the conversation reaches on the shortest
 // way from one of the targets that are offered, in the order of the tree, and the agent.
-// The agent from which it has just come is only reached by other ways if it is offered.
+// The agent from which it has just come is none of them where it is not offered, nor is
+// anybody who is reached only through it.
 func (a *Agent) candidates(inv *agent.Invocation, run view.Run) []candidate {
 	n, targets := inv.Node(), a.offered(inv.Node(), run).targets
 	via := map[*agent.Node]*agent.Node{n: nil}
