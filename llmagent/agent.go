@@ -119,9 +119,25 @@ func WithParallelTools(n int) Option { return func(a *Agent) { a.parallel = n } 
 // with it. Names of tools are checked against transfer targets when the tree is
 // built.
 func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, error) {
-	a := &Agent{name: name, prompt: instructions, model: model, ownView: viewKey{name, ""}, parallel: 8}
+	a := &Agent{name: name, prompt: instructions, model: model}
 	a.instructions = func(context.Context, *agent.Invocation) (string, error) { return instructions, nil }
-	var errs []error
+	errs := a.configure(opts)
+	if model == nil {
+		errs = append(errs, errors.New("the model is nil"))
+	}
+	if a.instructions == nil {
+		errs = append(errs, errors.New("the instruction function is nil"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("agent %q: %w", name, err)
+	}
+	a.index = agent.Index(a)
+	return a, nil
+}
+
+// configure applies options, and returns everything that is wrong with the agent then.
+func (a *Agent) configure(opts []Option) (errs []error) {
+	a.ownView, a.parallel = viewKey{a.name, ""}, 8
 	for i, o := range opts {
 		if o == nil {
 			errs = append(errs, fmt.Errorf("option %d is nil", i))
@@ -130,16 +146,11 @@ func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, er
 		o(a)
 	}
 	errs = append(errs, a.shapeTransfers()...)
+	a.properties.TransferCall = a.transferCall
 	a.children = agent.AgentsOf(a.properties.Edges)
 	a.byName = make(map[string]tools.Tool, len(a.tools))
-	if err := agent.CheckName(name); err != nil {
+	if err := agent.CheckName(a.name); err != nil {
 		errs = append(errs, err)
-	}
-	if model == nil {
-		errs = append(errs, errors.New("the model is nil"))
-	}
-	if a.instructions == nil {
-		errs = append(errs, errors.New("the instruction function is nil"))
 	}
 	if a.parallel < 1 {
 		errs = append(errs, fmt.Errorf("%d tools in parallel: at least 1 is needed", a.parallel))
@@ -174,12 +185,7 @@ func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, er
 			a.properties.Inner = append(a.properties.Inner, h.InnerAgents()...)
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("agent %q: %w", name, err)
-	}
-	a.properties.TransferCall = a.transferCall
-	a.index = agent.Index(a)
-	return a, nil
+	return errs
 }
 
 // Name implements agent.Agent.

@@ -52,9 +52,9 @@ func (a *Agent) denied(c view.Call, inv *agent.Invocation) string {
 }
 
 // begun reports whether a call may have run before, in a process that is gone. It has not
-// if this process has stored the decision that allows it.
+// if this process has stored the call, or the decision that allows it.
 func begun(c view.Call, inv *agent.Invocation) bool {
-	return inv.Attempt() > 1 && (c.Answer == nil || c.Answered <= inv.TakenUp())
+	return inv.Attempt() > 1 && max(c.Seq, c.Answered) <= inv.TakenUp()
 }
 
 // checkRules finds the rules of the agent's policy that name no tool: a call that

@@ -20,26 +20,39 @@ import (
 // The model's own retries, before the first byte, are its adapter's.
 const maxAttempts = 3
 
-// ask gets one answer from the model and yields it: reasoning, text, calls and
-// the usage that closes it, joined into one write. An attempt that is cut off
-// is discarded and asked for again, and so is one that is empty, of which the model
-// then reads.
+// ask gets one answer from the agent's model and yields it: reasoning, text, calls and
+// the usage that closes it, joined into one write.
 func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yield func(*event.Event, error) bool) {
 	if a.asksWho(inv.Node(), v.Run()) {
 		a.who(ctx, inv, v, yield)
 		return
 	}
-	req, err := a.request(ctx, inv, v.Run(), v.Messages())
-	if err != nil {
+	ans, err := reply(ctx, inv, v, a.model, yield, func() (*llm.Request, error) {
+		return a.request(ctx, inv, v.Run(), v.Messages())
+	})
+	switch {
+	case err != nil:
 		yield(nil, err)
-		return
+	case ans != nil:
+		ans.deliver(inv, a)
+	}
+}
+
+// reply gets one answer from a model, whose deltas it yields. An attempt that is cut off
+// is discarded and asked for again, and so is one that is empty, of which the model then
+// reads in the next request. It returns nil and no error if the consumer wants no more.
+func reply(ctx context.Context, inv *agent.Invocation, v *view.View, model llm.Model, yield func(*event.Event, error) bool,
+	request func() (*llm.Request, error)) (*answer, error) {
+	req, err := request()
+	if err != nil {
+		return nil, err
 	}
 	truncated := false
 	for attempt := 1; ; attempt++ {
-		ans := answer{inv: inv, attempt: attempt, yield: yield}
-		err := ans.read(ctx, inv.Runtime().Ask(ctx, inv, a.model, req))
+		ans := &answer{inv: inv, attempt: attempt, yield: yield}
+		err := ans.read(ctx, inv.Runtime().Ask(ctx, inv, model, req))
 		if ans.stopped {
-			return
+			return nil, nil
 		}
 		var code, message string
 		switch {
@@ -52,21 +65,19 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 		case err == nil && ans.empty():
 			code, message = event.CodeEmptyAnswer, "the answer had neither words nor calls"
 			if v.Run().Empty {
-				err = fmt.Errorf("%w: the model %s has answered with neither words nor calls, twice", agent.ErrEmptyAnswer, a.model.Name())
+				err = fmt.Errorf("%w: the model %s has answered with neither words nor calls, twice", agent.ErrEmptyAnswer, model.Name())
 			}
 		case err == nil:
-			ans.deliver(inv, a)
-			return
+			return ans, nil
 		case ctx.Err() != nil:
-			yield(nil, ctx.Err())
-			return
+			return nil, ctx.Err()
 		default:
 			code, message = errorCode(err), err.Error()
 		}
 		if code == string(llm.CodeTruncated) {
 			ans.begun = true // an answer was under way, even if none of it was shown
 		}
-		void := &event.Event{Data: &event.Discard{Code: code, Message: message, IDs: ans.ids(), Usage: ans.used(a.model.Name())}}
+		void := &event.Event{Data: &event.Discard{Code: code, Message: message, IDs: ans.ids(), Usage: ans.used(model.Name())}}
 		if err != nil && (!ans.begun || !llm.Retryable(err) || attempt >= maxAttempts) {
 			var last []*event.Event
 			// A failed call that showed nothing leaves nothing to discard. In an inner
@@ -80,14 +91,13 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 			for _, e := range last {
 				e.More = true
 				if !yield(e, nil) {
-					return
+					return nil, nil
 				}
 			}
-			yield(nil, err)
-			return
+			return nil, err
 		}
 		if !yield(void, nil) {
-			return
+			return nil, nil
 		}
 		if code != event.CodeEmptyAnswer {
 			continue
@@ -95,11 +105,10 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 		// The same request might well have the same answer.
 		err = v.CatchUp(inv.Session().Events(ctx, v.Seq()))
 		if err == nil {
-			req, err = a.request(ctx, inv, v.Run(), v.Messages())
+			req, err = request()
 		}
 		if err != nil {
-			yield(nil, err)
-			return
+			return nil, err
 		}
 	}
 }
@@ -265,15 +274,8 @@ func (ans *answer) used(modelName string) *event.Usage {
 // deliver yields the whole answer of an agent's model, and what the runner shall
 // do next.
 func (ans *answer) deliver(inv *agent.Invocation, a *Agent) {
-	if r := ans.reasoning.String(); r != "" {
-		if !ans.yield(&event.Event{ID: ans.reasoning.id, Data: &event.Reasoning{Content: r}, More: true}, nil) {
-			return
-		}
-	}
-	if t := ans.text.String(); t != "" {
-		if !ans.yield(&event.Event{ID: ans.text.id, Data: &event.Text{Content: t}, More: true}, nil) {
-			return
-		}
+	if !ans.words() {
+		return
 	}
 	for _, c := range ans.calls {
 		data := &event.ToolCall{Name: c.Name, Input: event.ObjectInput(c.Arguments)}
@@ -303,4 +305,15 @@ func (ans *answer) deliver(inv *agent.Invocation, a *Agent) {
 	case ans.finish == llm.FinishContentFilter:
 		ans.yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonContentFilter}}, nil)
 	}
+}
+
+// words yields the texts of a whole answer, and reports whether to go on.
+func (ans *answer) words() bool {
+	if r := ans.reasoning.String(); r != "" {
+		if !ans.yield(&event.Event{ID: ans.reasoning.id, Data: &event.Reasoning{Content: r}, More: true}, nil) {
+			return false
+		}
+	}
+	t := ans.text.String()
+	return t == "" || ans.yield(&event.Event{ID: ans.text.id, Data: &event.Text{Content: t}, More: true}, nil)
 }

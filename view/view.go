@@ -68,6 +68,8 @@ type Call struct {
 	// RunID is the run whose model made the call. Another may settle it: the one that
 	// goes on after an approval, or in a fork.
 	RunID string
+	// Seq is the position of the call in the log.
+	Seq   int64
 	Input json.RawMessage
 	// Asked is set when an approval was asked for, Answer when it was given or
 	// refused, and Answered is the position of that in the log.
@@ -210,7 +212,7 @@ func (v *View) Apply(e *event.Event) {
 		a := v.answer(e, mine)
 		a.last = e.Seq
 		hidden := !mine && (d.Name == agent.TransferTool || v.policy.hideFacts || !v.policy.shows(e))
-		a.calls = append(a.calls, call{Call: Call{ID: e.ID, Name: d.Name, RunID: e.RunID, Input: d.Input}, hidden: hidden})
+		a.calls = append(a.calls, call{Call: Call{ID: e.ID, Name: d.Name, RunID: e.RunID, Seq: e.Seq, Input: d.Input}, hidden: hidden})
 	case *event.ToolResult:
 		if c := v.find(e.ID); c != nil && !c.settled {
 			c.result, c.isError, c.settled = d.Output, d.IsError, true

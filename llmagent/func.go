@@ -1,0 +1,86 @@
+package llmagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// Func makes an agent whose runs are a Go function. The function talks, asks models, calls
+// tools and hands the conversation over by the methods of its Step, and the run is over
+// when it returns. An error that it returns ends the turn.
+//
+// What a run has said, asked and called is in the log. If the run was cut off by a crash,
+// or has waited for an approval, the function is called again from its beginning, and its
+// Step gives it what it had got before, without saying, asking or calling anything a second
+// time. So the function must do the same again when it gets the same: whatever else it
+// depends on, such as a clock or a service, belongs in a tool.
+//
+// Of the options, those for an agent with a model of its own are an error: how the model's
+// instructions are made, how it transfers, compaction and decisions. WithHistory and
+// WithSettings are for the requests of Step.Ask. Transfers by the function ask for no
+// approval.
+//
+// The function may run for many sessions at once. See [agent.New] for an agent that
+// yields its events itself.
+func Func(name, description string, run func(*Step) error, opts ...Option) (agent.Agent, error) {
+	a := &Agent{name: name, description: description}
+	errs := a.configure(opts)
+	if run == nil {
+		errs = append(errs, errors.New("the function is nil"))
+	}
+	for _, unfit := range []struct {
+		given bool
+		what  string
+	}{
+		{a.instructions != nil, "instructions"}, {a.compaction != nil, "a compaction"}, {a.decides != nil, "a decision"},
+		{a.askTransfer, "approvals of transfers"}, {a.wording != wording{}, "how a model transfers"},
+	} {
+		if unfit.given {
+			errs = append(errs, fmt.Errorf("an option sets %s, and a function has no model of its own", unfit.what))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("agent %q: %w", name, err)
+	}
+	f := &function{a, run}
+	a.index = agent.Index(f)
+	return f, nil
+}
+
+// function is an agent whose runs are a Go function. All else it has like an agent with a
+// model.
+type function struct {
+	like *Agent
+	run  func(*Step) error
+}
+
+func (f *function) Name() string                             { return f.like.name }
+func (f *function) Description() string                      { return f.like.description }
+func (f *function) SubAgents() []agent.Agent                 { return f.like.children }
+func (f *function) FindAgent(name string) agent.Agent        { return f.like.index[name] }
+func (f *function) Properties() agent.Properties             { return f.like.properties }
+func (f *function) Tools() []tools.Tool                      { return f.like.tools }
+func (f *function) CheckNode(n *agent.Node) (wrong []string) { return f.like.CheckNode(n) }
+
+// Run implements agent.Agent: the whole run.
+func (f *function) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		s := &Step{ctx: ctx, inv: inv, agent: f.like, yield: yield}
+		err := s.recall()
+		if err == nil {
+			err = f.run(s)
+		}
+		if s.writing != nil && err == nil {
+			err = s.writing.Close()
+		}
+		if err != nil && s.over == nil {
+			yield(nil, err)
+		}
+	}
+}

@@ -1,0 +1,319 @@
+package llmagent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/tools"
+)
+
+type order struct {
+	ID int `json:"id"`
+}
+
+// coded is a tree of a function and a specialist, and what the tool was called with.
+type coded struct {
+	t      *testing.T
+	tree   agent.Agent
+	store  session.Store
+	model  *model
+	called []int
+}
+
+func newCoded(t *testing.T, run func(*llmagent.Step) error, toolOpts []tools.Option, opts ...llmagent.Option) *coded {
+	c := &coded{t: t, store: sessiontest.Memory(t), model: &model{}}
+	refund, err := tools.Func("refund", "Refunds.", func(_ tools.Context, in order) (order, error) {
+		c.called = append(c.called, in.ID)
+		if in.ID == 13 {
+			return order{}, errors.New("no such order")
+		}
+		return order{in.ID + 1}, nil
+	}, toolOpts...)
+	require.NoError(t, err)
+	billing, err := llmagent.New("billing", "You bill.", scripted.Always("m", scripted.Reply(scripted.Text("Billing here."))))
+	require.NoError(t, err)
+	c.tree, err = llmagent.Func("desk", "The first to answer.", run, append(opts, llmagent.WithTools(refund), llmagent.WithSubAgents(billing))...)
+	require.NoError(t, err)
+	return c
+}
+
+// does runs something on a runner.
+type does = func(*runner.Runner) iter.Seq2[*event.Event, error]
+
+// turn runs a turn, or goes on with one, in a new process, as far as the consumer wants.
+func (c *coded) turn(run does, enough func(*event.Event) bool, opts ...runner.Option) (said []string, failed error) {
+	r, err := runner.New(c.tree, c.store, opts...)
+	require.NoError(c.t, err)
+	for e, err := range sessiontest.Turn(c.t, run(r)) {
+		if err != nil {
+			failed = err
+			break
+		}
+		if w := e.Visible(); w != "" {
+			said = append(said, w)
+		}
+		if enough != nil && enough(e) {
+			break
+		}
+	}
+	require.NoError(c.t, c.model.bad)
+	return said, failed
+}
+
+func hears(text string) does {
+	return func(r *runner.Runner) iter.Seq2[*event.Event, error] {
+		return r.Run(context.Background(), key, llm.UserText(text))
+	}
+}
+
+func resumes(d ...runner.Decision) does {
+	return func(r *runner.Runner) iter.Seq2[*event.Event, error] {
+		return r.Resume(context.Background(), key, d...)
+	}
+}
+
+// everything uses all that a step can do.
+func everything(m llm.Model, runs *int) func(*llmagent.Step) error {
+	return func(s *llmagent.Step) error {
+		*runs++
+		if err := s.Say("You said: " + s.Message()); err != nil {
+			return err
+		}
+		var done order
+		if err := s.Call("refund", order{7}, &done); err != nil {
+			return err
+		}
+		w := s.Stream()
+		for _, piece := range []string{"Refunded \xe2", "\x82", "\xac", fmt.Sprint(done.ID)} {
+			if _, err := io.WriteString(w, piece); err != nil {
+				return err
+			}
+		}
+		answer, err := s.Ask(m, "Be kind.")
+		if err != nil {
+			return err
+		}
+		if strings.Contains(answer, "lawyer") {
+			return s.Transfer("billing", "wants a lawyer")
+		}
+		return s.Say("Done.")
+	}
+}
+
+func TestFunc(t *testing.T) {
+	var runs int
+	var c *coded
+	c = newCoded(t, func(s *llmagent.Step) error { return everything(c.model, &runs)(s) }, nil, llmagent.WithSettings(llm.Settings{MaxTokens: 77}))
+	c.model.answers = replies(reply(scripted.Text("Gladly.")), reply(scripted.Text("Call a lawyer.")))
+	said, err := c.turn(hears("hello"), nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"You said: hello", "Refunded €8", "Gladly.", "Done."}, said)
+	said, err = c.turn(hears("again"), nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"You said: again", "Refunded €8", "Call a lawyer.", "Billing here."}, said)
+	require.Equal(t, []int{7, 7}, c.called)
+
+	req := c.model.requests[0]
+	require.Equal(t, "Be kind.", req.System)
+	require.Equal(t, 77, req.MaxTokens)
+	require.Empty(t, req.Tools)
+	require.Contains(t, fmt.Sprint(req.Messages), "Refunded €8")
+	require.Contains(t, fmt.Sprint(c.model.requests[1].Messages), "Gladly.", "a function's own words are in its view")
+
+	// The conversation is the specialist's now.
+	said, err = c.turn(hears("and now?"), nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"Billing here."}, said)
+}
+
+func TestFuncStreams(t *testing.T) {
+	var runs int
+	var c *coded
+	c = newCoded(t, func(s *llmagent.Step) error { return everything(c.model, &runs)(s) }, nil)
+	c.model.answers = replies(reply(scripted.Text("Gladly.")))
+	said, err := c.turn(hears("hello"), nil, runner.WithStreaming())
+	require.NoError(t, err)
+	require.Equal(t, "You said: helloRefunded €8Gladly.Done.", strings.Join(said, ""))
+	require.Subset(t, said, []string{"Refunded ", "€", "8"}, "pieces come as they are written, and runes whole")
+}
+
+// TestFuncIsCutAnywhere: whatever a function has said, asked and called, it does not do
+// again when another process goes on.
+func TestFuncIsCutAnywhere(t *testing.T) {
+	for cut := 0; ; cut++ {
+		var runs int
+		var c *coded
+		c = newCoded(t, func(s *llmagent.Step) error { return everything(c.model, &runs)(s) }, []tools.Option{tools.Idempotent()})
+		c.model.answers = replies(reply(scripted.Text("Call a lawyer.")), reply(scripted.Text("Call a lawyer.")))
+		n := 0
+		_, err := c.turn(hears("hello"), func(*event.Event) bool { n++; return n > cut })
+		if n <= cut {
+			require.NoError(t, err)
+			require.Greater(t, cut, 8)
+			return
+		}
+		_, err = c.turn(resumes(), nil)
+		require.NoError(t, err)
+		var said []string
+		asked, calls, transfers := 0, 0, 0
+		r, err := runner.New(c.tree, c.store)
+		require.NoError(t, err)
+		for e, err := range r.History(context.Background(), key) {
+			require.NoError(t, err)
+			switch d := e.Data.(type) {
+			case *event.Text:
+				said = append(said, d.Content)
+			case *event.ToolCall:
+				calls++
+			case *event.Usage:
+				asked++
+			case *event.Transfer:
+				transfers++
+			}
+		}
+		require.Equal(t, []string{"You said: hello", "Refunded €8", "Call a lawyer.", "Billing here."}, said, "cut after %d events", cut)
+		require.Equal(t, []int{1, 2, 1}, []int{calls, asked, transfers}, "cut after %d events", cut)
+	}
+}
+
+func TestFuncWaitsForApproval(t *testing.T) {
+	for _, approved := range []bool{true, false} {
+		var runs int
+		c := newCoded(t, func(s *llmagent.Step) error {
+			runs++
+			if err := s.Say("One moment."); err != nil {
+				return err
+			}
+			var denied *llmagent.CallError
+			switch err := s.Call("refund", order{1}, nil); {
+			case errors.As(err, &denied):
+				return s.Say(denied.Error())
+			case err != nil:
+				require.ErrorIs(t, err, llmagent.ErrOver)
+				require.ErrorIs(t, s.Say("too late"), llmagent.ErrOver)
+				return err
+			}
+			return s.Say("Refunded.")
+		}, []tools.Option{tools.NeedsApproval()})
+		said, err := c.turn(hears("hello"), nil)
+		require.NoError(t, err)
+		require.Equal(t, []string{"One moment."}, said)
+		require.Empty(t, c.called)
+
+		r, err := runner.New(c.tree, c.store)
+		require.NoError(t, err)
+		waiting, err := r.Pending(context.Background(), key)
+		require.NoError(t, err)
+		require.Len(t, waiting, 1)
+		said, err = c.turn(resumes(runner.Decision{CallID: waiting[0].ToolCallID, Approved: approved, Reason: "too dear"}), nil)
+		require.NoError(t, err)
+		require.Equal(t, 2, runs)
+		if approved {
+			require.Equal(t, []string{"Refunded."}, said)
+			require.Equal(t, []int{1}, c.called)
+		} else {
+			require.Equal(t, []string{"tool refund: denied: too dear"}, said)
+			require.Empty(t, c.called)
+		}
+	}
+}
+
+// TestFuncDoesNotRepeatACall: a call that may have had its effect in a process that is
+// gone is not run again, and the function learns it; calls after it run as ever.
+func TestFuncDoesNotRepeatACall(t *testing.T) {
+	var messages []string
+	c := newCoded(t, func(s *llmagent.Step) error {
+		for _, id := range []int{1, 2} {
+			var failed *llmagent.CallError
+			if err := s.Call("refund", order{id}, nil); errors.As(err, &failed) {
+				messages = append(messages, failed.Message)
+			} else if err != nil {
+				return err
+			}
+		}
+		return s.Say("Done.")
+	}, nil)
+	_, err := c.turn(hears("hello"), func(e *event.Event) bool { _, ok := e.Data.(*event.ToolCall); return ok })
+	require.NoError(t, err)
+	said, err := c.turn(resumes(), nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"Done."}, said)
+	require.Equal(t, []string{"interrupted; outcome unknown; check before you repeat it"}, messages)
+	require.Equal(t, []int{2}, c.called)
+}
+
+func TestFuncErrors(t *testing.T) {
+	var got error
+	c := newCoded(t, func(s *llmagent.Step) error {
+		got = s.Call("refnd", nil, nil)
+		require.EqualError(t, got, `agent "desk" has no tool "refnd"; did you mean "refund"?`)
+		require.EqualError(t, s.Call("refund", []int{1}, nil), "the arguments of tool refund: [1] is no JSON object")
+		var failed *llmagent.CallError
+		require.ErrorAs(t, s.Call("refund", order{13}, nil), &failed)
+		require.Equal(t, "no such order", failed.Message)
+		var text string
+		require.ErrorContains(t, s.Call("refund", order{1}, &text), "the output of tool refund: json")
+		require.ErrorIs(t, s.Transfer("nobody", ""), agent.ErrUnknownTarget)
+		_, err := s.Ask(nil, "")
+		require.ErrorContains(t, err, "needs a model")
+		_, err = s.Ask(scripted.Always("m", scripted.Reply(scripted.Fail(&llm.Error{Code: "refused", Message: "go away"}))), "")
+		require.ErrorContains(t, err, "go away")
+		w := s.Stream()
+		_, err = io.WriteString(w, "a")
+		require.NoError(t, err)
+		require.NoError(t, s.Say("b"))
+		_, err = io.WriteString(w, "c")
+		require.ErrorContains(t, err, "was ended")
+		return s.Transfer("billing", "")
+	}, nil)
+	said, err := c.turn(hears("hello"), nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b", "Billing here."}, said)
+
+	// An error of the function ends the turn; one that it does not return does not.
+	c = newCoded(t, func(s *llmagent.Step) error { return errors.New("out of paper") }, nil)
+	_, err = c.turn(hears("hello"), nil)
+	require.ErrorContains(t, err, "out of paper")
+}
+
+// TestFuncMustDoTheSame: what is in the log is not given to a function that asks for
+// something else.
+func TestFuncMustDoTheSame(t *testing.T) {
+	runs := 0
+	c := newCoded(t, func(s *llmagent.Step) error {
+		if runs++; runs > 1 {
+			return s.Call("refund", order{1}, nil)
+		}
+		if err := s.Say("a"); err != nil {
+			return err
+		}
+		return s.Say("b")
+	}, nil)
+	_, err := c.turn(hears("hello"), func(e *event.Event) bool { return e.Text() == "a" })
+	require.NoError(t, err)
+	_, err = c.turn(resumes(), nil)
+	require.ErrorContains(t, err, `the function of agent "desk" is called again, after a pause or a crash, and wants to call refund where it did something else before`)
+	require.Empty(t, c.called)
+}
+
+func TestFuncOptions(t *testing.T) {
+	_, err := llmagent.Func("a b", "", nil, nil, llmagent.WithCompaction(llmagent.Compaction{Window: 1000}), llmagent.WithTransferApproval())
+	for _, want := range []string{"option 0 is nil", "the function is nil", "letters", "an option sets a compaction", "an option sets approvals of transfers"} {
+		require.ErrorContains(t, err, want)
+	}
+}
