@@ -50,8 +50,14 @@ func (s *aside) put(ctx context.Context, req *llm.Request, check func() error) e
 // fatal returns the error that ends the run, nil if the agent can go on without the
 // answer.
 func (s *aside) fatal(ctx context.Context, failure error) error {
-	if failure != nil && (ctx.Err() != nil || errors.Is(failure, agent.ErrLimit) || errors.Is(failure, agent.ErrUnknownPrice)) {
+	if failure != nil && (ctx.Err() != nil || spent(failure)) {
 		return cmp.Or(ctx.Err(), failure)
 	}
 	return nil
+}
+
+// spent reports whether a model was not asked, because the turn's limits or budgets allow
+// nothing more.
+func spent(err error) bool {
+	return errors.Is(err, agent.ErrLimit) || errors.Is(err, agent.ErrUnknownPrice) || errors.Is(err, agent.ErrUnknownUsage)
 }

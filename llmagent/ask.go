@@ -27,7 +27,7 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 		a.who(ctx, inv, v, yield)
 		return
 	}
-	ans, err := reply(ctx, inv, v, a.model, yield, func() (*llm.Request, error) {
+	ans, err := reply(ctx, inv, v, a.model, inv.Scope() != "", yield, func() (*llm.Request, error) {
 		return a.request(ctx, inv, v.Run(), v.Messages())
 	})
 	switch {
@@ -41,7 +41,10 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 // reply gets one answer from a model, whose deltas it yields. An attempt that is cut off
 // is discarded and asked for again, and so is one that is empty, of which the model then
 // reads in the next request. It returns nil and no error if the consumer wants no more.
-func reply(ctx context.Context, inv *agent.Invocation, v *view.View, model llm.Model, yield func(*event.Event, error) bool,
+//
+// A call that failed and showed nothing leaves nothing to discard. But where the turn may
+// go on after it the log must say that a model was asked: goesOn.
+func reply(ctx context.Context, inv *agent.Invocation, v *view.View, model llm.Model, goesOn bool, yield func(*event.Event, error) bool,
 	request func() (*llm.Request, error)) (*answer, error) {
 	req, err := request()
 	if err != nil {
@@ -80,9 +83,7 @@ func reply(ctx context.Context, inv *agent.Invocation, v *view.View, model llm.M
 		void := &event.Event{Data: &event.Discard{Code: code, Message: message, IDs: ans.ids(), Usage: ans.used(model.Name())}}
 		if err != nil && (!ans.begun || !llm.Retryable(err) || attempt >= maxAttempts) {
 			var last []*event.Event
-			// A failed call that showed nothing leaves nothing to discard. In an inner
-			// scope the turn goes on, and the log must say that a model was asked.
-			if ans.begun || inv.Scope() != "" && agent.ErrorCode(err) == code {
+			if ans.begun || goesOn && agent.ErrorCode(err) == code {
 				last = append(last, void)
 			}
 			if errors.Is(err, agent.ErrEmptyAnswer) {

@@ -311,6 +311,66 @@ func TestFuncMustDoTheSame(t *testing.T) {
 	require.Empty(t, c.called)
 }
 
+// TestFuncGoesOnWithoutAnAnswer: a function that went on after an error of a model gets an
+// error again, and the model is not asked a second time.
+func TestFuncGoesOnWithoutAnAnswer(t *testing.T) {
+	for _, failure := range []scripted.Item{scripted.Fail(&llm.Error{Code: llm.CodeServer, Message: "on fire"}), scripted.Text("")} {
+		var c *coded
+		var errs []error
+		c = newCoded(t, func(s *llmagent.Step) error {
+			_, err := s.Ask(c.model, "")
+			errs = append(errs, err)
+			if err := s.Say("Never mind."); err != nil {
+				return err
+			}
+			return s.Say("Bye.")
+		}, nil)
+		c.model.answers = replies(reply(failure), reply(failure), reply(failure), reply(failure))
+		_, err := c.turn(hears("hello"), func(e *event.Event) bool { return e.Text() == "Never mind." })
+		require.NoError(t, err)
+		asked := len(c.model.requests)
+		said, err := c.turn(resumes(), nil)
+		require.NoError(t, err)
+		require.Equal(t, []string{"Bye."}, said)
+		require.Len(t, c.model.requests, asked)
+		require.Len(t, errs, 2)
+		require.Error(t, errs[0])
+		require.Error(t, errs[1])
+	}
+}
+
+// TestFuncIsWithinLimits: what ends a turn ends the run of a function that would go on.
+func TestFuncIsWithinLimits(t *testing.T) {
+	var c *coded
+	c = newCoded(t, func(s *llmagent.Step) error {
+		for {
+			if _, err := s.Ask(c.model, ""); err != nil {
+				require.ErrorIs(t, err, agent.ErrLimit)
+				require.ErrorIs(t, err, llmagent.ErrOver)
+				require.ErrorIs(t, s.Say("still here"), llmagent.ErrOver)
+				return nil
+			}
+		}
+	}, nil)
+	said, err := c.turn(hears("hello"), nil, runner.WithLimits(runner.Limits{ModelCalls: 2}))
+	require.ErrorIs(t, err, agent.ErrLimit)
+	require.Equal(t, []string{"ok", "ok"}, said)
+	said, err = c.turn(hears("hello"), nil, runner.WithLimits(runner.Limits{Steps: 3}))
+	require.ErrorIs(t, err, agent.ErrLimit)
+	require.Equal(t, []string{"ok", "ok", "ok"}, said)
+
+	c = newCoded(t, func(s *llmagent.Step) error {
+		for {
+			if err := s.Call("refund", order{1}, nil); errors.Is(err, llmagent.ErrOver) {
+				return nil
+			}
+		}
+	}, nil)
+	_, err = c.turn(hears("hello"), nil, runner.WithLimits(runner.Limits{ToolCalls: 3}))
+	require.ErrorIs(t, err, agent.ErrLimit)
+	require.Equal(t, []int{1, 1, 1}, c.called)
+}
+
 func TestFuncOptions(t *testing.T) {
 	_, err := llmagent.Func("a b", "", nil, nil, llmagent.WithCompaction(llmagent.Compaction{Window: 1000}), llmagent.WithTransferApproval())
 	for _, want := range []string{"option 0 is nil", "the function is nil", "letters", "an option sets a compaction", "an option sets approvals of transfers"} {

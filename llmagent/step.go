@@ -23,10 +23,13 @@ type Step struct {
 	agent *Agent
 	yield func(*event.Event, error) bool
 
-	before  []*event.Event // what the run has stored before the function was called, and the function has not got yet
+	before  []any // what the run has stored before the function was called, and the function has not got yet: payloads, and *said
 	writing *stream
 	over    error
 }
+
+// said is the recorded answer of a model.
+type said struct{ text string }
 
 // ErrOver is what the methods of a Step return when nothing more can be done in the run:
 // after a transfer, while a call waits for an approval, or because the turn was stopped.
@@ -80,23 +83,21 @@ const goOn = "[These were your own words. Go on as you are instructed.]"
 // the conversation, under the instructions and those of [WithGlobalInstruction], and no
 // tools. An answer that breaks off, or is empty, is asked for again; what it uses counts
 // towards the turn's budgets. An answer that was cut off by its length limit is returned
-// as it is. The errors are those of the model, of limits and of budgets; the function may go
-// on after one.
+// as it is. The function may go on after an error of the model, which is then in the log as a
+// discard; a limit or a budget of the turn ends the run.
 func (s *Step) Ask(model llm.Model, instructions string) (string, error) {
 	if model == nil {
 		return "", errors.New("llmagent: Step.Ask needs a model")
 	}
-	if t, done, err := recalled[*event.Text](s, "ask a model"); err != nil {
-		return "", err
-	} else if done {
-		return t.Content, nil
+	if text, again, err := s.answered(); again || err != nil {
+		return text, err
 	}
 	v, err := s.agent.view(s.ctx, s.inv)
 	if err != nil {
 		return "", err
 	}
 	system := paragraphs(s.agent.place(s.inv.Node()).global, instructions)
-	ans, err := reply(s.ctx, s.inv, v, model, s.yield, func() (*llm.Request, error) {
+	ans, err := reply(s.ctx, s.inv, v, model, true, s.yield, func() (*llm.Request, error) {
 		messages := v.Messages()
 		if n := len(messages); n > 0 && messages[n-1].Role == llm.RoleAssistant {
 			messages = append(messages[:n:n], llm.UserText(goOn))
@@ -104,6 +105,10 @@ func (s *Step) Ask(model llm.Model, instructions string) (string, error) {
 		return &llm.Request{System: system, Messages: messages, Stream: s.inv.Streaming(), Agent: s.inv.Node().Path, Settings: s.settings()}, nil
 	})
 	switch {
+	case err != nil && (s.ctx.Err() != nil || spent(err)):
+		s.yield(nil, err)
+		s.over = fmt.Errorf("%w: %w", ErrOver, err)
+		return "", s.over
 	case err != nil:
 		return "", err
 	case ans == nil:
@@ -208,7 +213,7 @@ func (s *Step) TransferWith(to, reason string, input any) error {
 	if err := s.may(); err != nil {
 		return err
 	}
-	if len(s.before) > 0 {
+	if s.failures(); len(s.before) > 0 {
 		return s.strayed("hand over")
 	}
 	t := &event.Transfer{From: s.agent.name, To: to, Reason: reason, Outcome: event.TransferCommitted}
@@ -251,7 +256,7 @@ func (s *Step) may() error {
 	return s.over
 }
 
-// recall reads what the run has said and called before the function was called.
+// recall reads what the run has said, asked and called before the function was called.
 func (s *Step) recall() error {
 	for e, err := range s.inv.Session().Events(s.ctx, s.inv.Since()) {
 		if err != nil {
@@ -260,9 +265,15 @@ func (s *Step) recall() error {
 		if e.Scope != s.inv.Scope() || e.Agent != s.agent.name {
 			continue
 		}
-		switch e.Data.(type) {
-		case *event.Text, *event.ToolCall, *event.ToolResult:
-			s.before = append(s.before, e)
+		switch d := e.Data.(type) {
+		case *event.Usage: // makes an answer of the words before it
+			if n := len(s.before); n > 0 {
+				if t, ok := s.before[n-1].(*event.Text); ok {
+					s.before[n-1] = &said{t.Content}
+				}
+			}
+		case *event.Text, *event.ToolCall, *event.ToolResult, *event.Discard:
+			s.before = append(s.before, d)
 		}
 	}
 	return nil
@@ -270,15 +281,50 @@ func (s *Step) recall() error {
 
 // recalled returns what the run has stored at this point before, if the function is called
 // again. What says what the function wants to do there.
-func recalled[T event.Data](s *Step, what string) (before T, again bool, err error) {
-	if err := s.may(); err != nil || len(s.before) == 0 {
+func recalled[T any](s *Step, what string) (before T, again bool, err error) {
+	if err := s.may(); err != nil {
 		return before, false, err
 	}
-	if before, again = s.before[0].Data.(T); !again {
+	s.failures()
+	if len(s.before) == 0 {
+		return before, false, nil
+	}
+	if before, again = s.before[0].(T); !again {
 		return before, false, s.strayed(what)
 	}
 	s.before = s.before[1:]
 	return before, true, nil
+}
+
+// failures takes what is recorded of failed answers, and returns the last.
+func (s *Step) failures() (last *event.Discard) {
+	for len(s.before) > 0 {
+		d, ok := s.before[0].(*event.Discard)
+		if !ok {
+			break
+		}
+		last, s.before = d, s.before[1:]
+	}
+	return last
+}
+
+// answered returns what a model has answered at this point before, or the error if the
+// function went on without an answer.
+func (s *Step) answered() (text string, again bool, err error) {
+	if err := s.may(); err != nil {
+		return "", false, err
+	}
+	failed := s.failures()
+	if len(s.before) == 0 {
+		return "", false, nil // or the process did not live to give the function the error
+	}
+	if a, ok := s.before[0].(*said); !ok && failed != nil {
+		return "", true, &llm.Error{Code: llm.ErrorCode(failed.Code), Message: failed.Message}
+	} else if ok {
+		s.before = s.before[1:]
+		return a.text, true, nil
+	}
+	return "", false, s.strayed("ask a model")
 }
 
 func (s *Step) strayed(what string) error {

@@ -137,7 +137,7 @@ func saturated(a, b int64) int64 {
 // budgets. Inner scopes run side by side, so what a call of theirs may use
 // counts from here on, not only when its answer is stored.
 func (l *lane) reserve(inv *agent.Invocation, model llm.Model, req *llm.Request) error {
-	r, limit := l.t.r, l.t.r.limits.ModelCalls
+	r, limit, steps := l.t.r, l.t.r.limits.ModelCalls, l.t.r.limits.Steps
 	next := amount{agent: inv.Agent().Name()}
 	if r.budgeted.tokens || r.budgeted.cost {
 		var err error
@@ -158,6 +158,9 @@ func (l *lane) reserve(inv *agent.Invocation, model llm.Model, req *llm.Request)
 	}
 	if limit > 0 && calls >= limit {
 		return &agent.LimitError{Name: "model calls", Limit: int64(limit)}
+	}
+	if steps > 0 && l.t.w.fold.Scope(l.scope).Run.Answers >= steps { // of a function, which asks more than once in its step
+		return &agent.LimitError{Name: "answers of one agent", Limit: int64(steps)}
 	}
 	if r.budgeted.tokens || r.budgeted.cost {
 		if err := l.afford(next); err != nil {

@@ -61,6 +61,9 @@ func (l *lane) Ask(ctx context.Context, inv *agent.Invocation, model llm.Model, 
 
 // Call implements agent.Runtime.
 func (l *lane) Call(ctx context.Context, c agent.ToolCallInfo, run agent.ToolFunc) (_ *event.ToolResult, failed error) {
+	if err := l.withinToolCalls(c.ID); err != nil {
+		return nil, err
+	}
 	if len(l.t.r.interceptors) == 0 {
 		return run(ctx, c.Input)
 	}

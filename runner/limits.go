@@ -101,6 +101,23 @@ func (l *lane) withinLimits(run session.Run, turn session.Turn) error {
 	return nil
 }
 
+// withinToolCalls holds a call that is about to run against the limit. That of a model has
+// been held against it with all of its answer; a function makes its calls one by one.
+func (l *lane) withinToolCalls(id string) error {
+	limit := l.t.r.limits.ToolCalls
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	if limit == 0 || l.t.w.fold.Turn.ToolCalls <= limit {
+		return nil
+	}
+	for _, c := range l.t.w.fold.Scope(l.scope).Run.Pending {
+		if c.ID == id && c.Number > limit {
+			return &agent.LimitError{Name: "tool calls", Limit: int64(limit)}
+		}
+	}
+	return nil
+}
+
 // withinTransfers holds one more transfer against the limit of the turn, and
 // against those that were made in it.
 func (l *lane) withinTransfers(from, to string, spoke bool) error {

@@ -335,7 +335,7 @@ func TestResultsStandInRequestOrder(t *testing.T) {
 	for _, e := range l.events {
 		v.Apply(e)
 	}
-	require.Equal(t, []view.Call{{ID: "c2", Name: "b", Input: json.RawMessage("{}")}}, v.Pending())
+	require.Equal(t, []view.Call{{ID: "c2", Name: "b", Seq: 4, Input: json.RawMessage("{}")}}, v.Pending())
 	require.Equal(t, []string{"user Hi"}, render(v.Messages()), "an answer is shown when it is settled")
 	other := view.New(tree(t).Node("billing"), view.Full(), "")
 	for _, e := range l.events {
