@@ -314,10 +314,13 @@ func TestFuncMustDoTheSame(t *testing.T) {
 // TestFuncGoesOnWithoutAnAnswer: a function that went on after an error of a model gets an
 // error again, and the model is not asked a second time.
 func TestFuncGoesOnWithoutAnAnswer(t *testing.T) {
-	for _, failure := range []scripted.Item{scripted.Fail(&llm.Error{Code: llm.CodeServer, Message: "on fire"}), scripted.Text("")} {
+	for _, failure := range []scripted.Item{scripted.Fail(&llm.Error{Code: llm.CodeServer, Message: "on fire"}), scripted.Text(""), scripted.Call("refund", "{}")} {
 		var c *coded
 		var errs []error
 		c = newCoded(t, func(s *llmagent.Step) error {
+			if err := s.Say("One moment."); err != nil {
+				return err
+			}
 			_, err := s.Ask(c.model, "")
 			errs = append(errs, err)
 			if err := s.Say("Never mind."); err != nil {

@@ -2,6 +2,7 @@ package llmagent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,14 +115,16 @@ func (s *Step) Ask(model llm.Model, instructions string) (string, error) {
 	case ans == nil:
 		return "", s.end()
 	}
-	// Calls are left out: there was nothing to call.
+	text := ans.text.String()
+	if text == "" { // but calls, of which there is nothing to make
+		err = fmt.Errorf("%w: the model %s has answered without words", agent.ErrEmptyAnswer, model.Name())
+		void := &event.Discard{Code: event.CodeEmptyAnswer, Message: err.Error(), IDs: ans.ids(), Usage: ans.used(model.Name())}
+		return "", cmp.Or(s.emit(&event.Event{Data: void}), err)
+	}
 	if !ans.words() || !s.yield(&event.Event{Data: ans.usageOf(model.Name())}, nil) {
 		return "", s.end()
 	}
-	if text := ans.text.String(); text != "" {
-		return text, nil
-	}
-	return "", fmt.Errorf("%w: the model %s has answered without words", agent.ErrEmptyAnswer, model.Name())
+	return text, nil
 }
 
 // settings are those of the agent, without what is about tools.
@@ -182,7 +185,7 @@ func (s *Step) Call(tool string, args, result any) error {
 			}
 		}
 		return s.yield(e, err)
-	}) {
+	}) || given == nil {
 		return s.end()
 	}
 	return outcome(given, result)

@@ -162,6 +162,11 @@ type outcome struct {
 // runAgent runs one step of an agent and stores what it yields. The events of
 // the last, still open write stay in l.joined.
 func (l *lane) runAgent(n *agent.Node, run session.Run) (out outcome, err error) {
+	defer func() {
+		if l.out.transfer != nil { // the agent was done: what it did behind its transfer changes nothing, nor does a panic
+			out, err = l.out, nil
+		}
+	}()
 	defer l.recovered(run, &err)
 	l.current, l.out, l.err, l.ready = run, outcome{}, nil, ""
 	l.guards, l.tripped = n.Guards(), nil

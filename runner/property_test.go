@@ -199,6 +199,7 @@ type world struct {
 	sent     []sent                // what the conversation's models were asked
 	routed   []routed              // conditions that were asked in this action
 	happened map[string]bool
+	stepped  map[stepKey]plan // what functions were to do
 	spans    spans
 	remotes  map[string]bool // agents behind A2A
 }
@@ -228,7 +229,7 @@ type execution struct {
 func newWorld(t testing.TB, rt *rapid.T) *world {
 	return &world{t: t, rt: rt, traits: make(map[string]traits), remotes: make(map[string]bool), graphs: make(map[string]*graphShape),
 		guarded: make(map[string]bool), reasons: make(map[string]bool), attempt: 1, story: newStory(), ran: make(map[string]*execution),
-		last: make(map[string]shown), happened: make(map[string]bool)}
+		last: make(map[string]shown), stepped: make(map[stepKey]plan), happened: make(map[string]bool)}
 }
 
 // worldKey is under which models and tools, which all cases share, find the

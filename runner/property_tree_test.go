@@ -181,7 +181,8 @@ func (w *world) agent(name string, history viewChoice, routes []agent.Route, kid
 	if oneInFour.Draw(w.rt, "returns") == 2 {
 		returns = agent.ReturnToParent
 	}
-	if oneInTen.Draw(w.rt, "function agent") == 9 {
+	function := oneInTen.Draw(w.rt, "function agent")
+	if function == 9 {
 		w.traits[name] = traits{}
 		a, err := agent.New(name, "A function.", w.function, agent.WithSubAgents(kids...), agent.WithTransferPolicy(policy), agent.WithReturn(returns),
 			agent.WithRoutes(routes...))
@@ -194,6 +195,13 @@ func (w *world) agent(name string, history viewChoice, routes []agent.Route, kid
 		out, err := w.outsideTool()
 		require.NoError(w.t, err)
 		box = append(slices.Clip(box), out)
+	}
+	if function == 8 {
+		opts := []llmagent.Option{llmagent.WithSubAgents(kids...), llmagent.WithTransferPolicy(policy), llmagent.WithReturn(returns), llmagent.WithRoutes(routes...)}
+		if !history.onEdge {
+			opts = append(opts, llmagent.WithHistory(history.policy))
+		}
+		return w.stepping(name, box, opts...)
 	}
 	t := traits{rules: somePolicy.Draw(w.rt, "rules"), asks: oneInFour.Draw(w.rt, "transfers are approved") == 3, back: policy.AllowTransferBack, model: true}
 	w.traits[name] = t
