@@ -190,9 +190,6 @@ func isAnswer(e *event.Event) bool {
 func (l *lane) answered() {
 	if l.asked {
 		l.asked = false
-		if l.child != nil && slices.ContainsFunc(l.child.closing, isAnswer) {
-			return
-		}
 		l.t.mu.Lock()
 		defer l.t.mu.Unlock()
 		delete(l.t.asking, l.scope)

@@ -130,12 +130,11 @@ func (c *child) store(ctx context.Context, events []*event.Event) error {
 	return c.post(&c.group.inbox)
 }
 
-// deliver hands an event to the workflow's consumer, or with nil nothing: what is
-// stored is delivered by the workflow.
-func (c *child) deliver(e *event.Event) bool {
-	if e == nil {
-		return true
-	}
+// deliver does nothing: what is stored is delivered by the workflow.
+func (c *child) deliver() bool { return true }
+
+// show hands an event to the workflow's consumer.
+func (c *child) show(e *event.Event) bool {
 	if c.alone {
 		c.consuming = true
 		goOn := c.group.l.show(c.group.l.current, e)
@@ -153,14 +152,25 @@ func (l *lane) voice(call string) *child {
 	l.t.mu.Lock()
 	place := slices.IndexFunc(l.t.w.fold.Scope(l.scope).Run.Pending, func(c session.Call) bool { return c.ID == call })
 	l.t.mu.Unlock()
-	for l.child != nil && l.child.alone {
-		l = l.child.group.l
-	}
-	of := cmp.Or(l.child, l.via)
+	of := l.outlet.within()
 	if of == nil {
 		return nil
 	}
 	return &child{group: of.group, spec: of.spec, number: of.number, call: 2 + place}
+}
+
+// within implements outlet: the child itself, unless it is alone.
+func (c *child) within() *child {
+	if c.alone {
+		return c.group.l.outlet.within()
+	}
+	return c
+}
+
+// ofWorkflow reports whether a workflow runs the lane.
+func (l *lane) ofWorkflow() bool {
+	_, ok := l.outlet.(*child)
+	return ok
 }
 
 // speak stores events of a tool's scope in the order of the workflow.
@@ -214,6 +224,9 @@ func (c *child) close(last *event.Event, end *event.HarnessEnd, events []*event.
 		end.Output = event.EncodeJSON(event.ValidText(said)) // as its words are stored
 	}
 	c.closing = events
+	if slices.ContainsFunc(events, isAnswer) { // what it used counts until it is stored, which is later
+		c.asked = false
+	}
 }
 
 // unheard returns what is kept of a run that was over, and stopped before its workflow

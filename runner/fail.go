@@ -53,7 +53,7 @@ func (l *lane) fail(run session.Run, err error) error {
 	if storeErr := l.store(context.WithoutCancel(l.ctx), events); storeErr != nil {
 		return errors.Join(err, storeErr)
 	}
-	l.flushDelivery()
+	l.deliver()
 	var runErr *agent.RunError
 	if errors.As(err, &runErr) {
 		return err

@@ -66,7 +66,7 @@ func (g *group) Start(children ...*workflow.Child) error {
 		n := spec.Tree.Root()
 		g.count++
 		c := &child{group: g, spec: spec, number: g.count}
-		c.lane = lane{t: g.l.t, scope: event.ChildScope(g.run, spec.Key), tree: spec.Tree, child: c, around: g.guards}
+		c.lane = lane{t: g.l.t, scope: event.ChildScope(g.run, spec.Key), tree: spec.Tree, outlet: c, around: g.guards}
 		c.joined = c.room[:0]
 		c.scoped.turn, c.session = g.l.t, &c.scoped
 		g.begun = append(g.begun, c)

@@ -22,11 +22,7 @@ type lane struct {
 	cancel context.CancelCauseFunc
 	scope  string
 	tree   *agent.Tree
-	// deliver hands an event of an agent on, or with nil all that this lane has
-	// stored since. It reports whether the consumer wants more.
-	deliver func(e *event.Event) bool
-	child   *child // not nil if a workflow runs the lane: what it stores and delivers goes there
-	via     *child // not nil in the scope of an agent tool inside such a lane: what it stores goes there
+	outlet outlet // where its events go
 
 	takes   func(*event.Event, error) bool // the method take, bound once
 	current session.Run                    // whose step runs
@@ -215,8 +211,6 @@ func (l *lane) origin(run session.Run, p *agent.InvocationParams) {
 		p.Metadata = user.Metadata
 	}
 	switch {
-	case l.child != nil && l.child.start != nil:
-		p.Input = l.child.start.Data.(*event.HarnessStart).Input // as it is stored
 	case l.scope != "":
 		p.Input = l.t.w.fold.Scope(l.scope).Input
 	case user != nil:
@@ -240,7 +234,7 @@ func (l *lane) take(e *event.Event, err error) bool {
 	case *event.Finish:
 		l.out.finish = *d
 		switch {
-		case d.Reason == event.FinishReasonCanceled && l.child != nil: // for a workflow this is its own doing
+		case d.Reason == event.FinishReasonCanceled && l.ofWorkflow(): // for which this is its own doing
 			l.err = errors.New("the agent gave up: it says that it was canceled")
 		case d.Output == nil:
 		case event.TooDeep(d.Output):
@@ -348,49 +342,44 @@ func (l *lane) append(events []*event.Event) error {
 	if err := l.store(l.ctx, events); err != nil {
 		return err
 	}
-	l.flushDelivery()
+	l.deliver()
 	return nil
 }
 
 // store stores events in one write.
 func (l *lane) store(ctx context.Context, events []*event.Event) error {
-	if l.child != nil {
-		return l.child.store(ctx, events)
-	}
-	if l.via != nil {
-		return l.via.speak(ctx, events)
-	}
-	return l.t.append(ctx, events)
+	return l.outlet.store(ctx, events)
 }
 
-func (l *lane) flushDelivery() bool { return l.show(session.Run{}, nil) }
+// deliver hands on what was stored, and notes whether the consumer wants more.
+func (l *lane) deliver() bool {
+	return !l.stopped && l.goOn(l.outlet.deliver())
+}
 
-// show hands on a partial event, one that an inner scope has stored, or with nil
-// what was stored here, and notes whether the consumer wants more.
+// show hands on a partial event, or one that an inner scope has stored, and notes whether
+// the consumer wants more.
 func (l *lane) show(run session.Run, e *event.Event) bool {
 	if l.stopped { // of several who had something to show, one before was the last
 		return false
 	}
-	if e != nil {
-		if e.RunID == "" {
-			l.stamp(run, e)
-			e.Time = l.t.r.now().UTC()
-			l.t.showing(l.scope, e.ID)
-			e.Data, _ = event.Bound(e.Data) // whoever follows must be able to read it
-			if e.Partial && l.t.r.tail != nil {
-				l.t.publish(e)
-			}
+	if e.RunID == "" {
+		l.stamp(run, e)
+		e.Time = l.t.r.now().UTC()
+		l.t.showing(l.scope, e.ID)
+		e.Data, _ = event.Bound(e.Data) // whoever follows must be able to read it
+		if e.Partial && l.t.r.tail != nil {
+			l.t.publish(e)
 		}
 	}
-	deliver := l.deliver
-	if l.child != nil {
-		deliver = l.child.deliver
-	}
-	if !deliver(e) {
+	return l.goOn(l.outlet.show(e))
+}
+
+func (l *lane) goOn(wanted bool) bool {
+	if !wanted {
 		l.stopped = true
 		l.cancel(context.Canceled)
 	}
-	return !l.stopped
+	return wanted
 }
 
 // hand runs the consumer's code for one event.

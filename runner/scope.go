@@ -29,28 +29,10 @@ func (l *lane) Run(ctx context.Context, a agent.Agent, cause string, input llm.C
 		}
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		inner := &lane{t: l.t, ctx: ctx, cancel: cancel, scope: l.t.newID(), tree: tree, via: l.voice(cause), around: l.around}
+		inner := &lane{t: l.t, ctx: ctx, cancel: cancel, scope: l.t.newID(), tree: tree, around: l.around}
+		out := &toolRun{lane: inner, via: l.voice(cause), seen: l.t.Seq(), yield: yield}
+		inner.outlet, inner.session = out, &scopeSession{turn: l.t, after: out.seen}
 		defer inner.close()
-		seen := l.t.Seq()
-		inner.session = &scopeSession{turn: l.t, after: seen}
-		inner.deliver = func(e *event.Event) bool {
-			if ctx.Err() != nil {
-				return false
-			}
-			if e != nil {
-				return inner.hand(e, yield)
-			}
-			for e, err := range l.t.Events(ctx, seen) {
-				if err != nil {
-					return false
-				}
-				seen = e.Seq
-				if e.Scope == inner.scope && !inner.hand(e, yield) {
-					return false
-				}
-			}
-			return true
-		}
 		_, turn := l.state()
 		if err := inner.append([]*event.Event{l.t.start(tree.Root(), turn.ID, cause, inner.scope, inputJSON(input))}); err != nil {
 			yield(nil, err)
@@ -72,10 +54,11 @@ func (l *lane) close() {
 		events = l.t.closeScope(events, l.scope, interrupted)
 	}
 	l.t.mu.Unlock()
-	if l.via != nil && l.via.speak(l.t.ctx, events) == nil {
-		return
+	err := l.outlet.store(l.t.ctx, events)
+	if err != nil && l.outlet.within() != nil { // the workflow does not listen any more
+		err = l.t.append(l.t.ctx, events)
 	}
-	if err := l.t.append(l.t.ctx, events); err != nil { // also if the workflow does not listen any more
+	if err != nil {
 		l.t.r.logger.Warn("an inner run stays open", "scope", l.scope, "error", err)
 	}
 }

@@ -23,7 +23,8 @@ type turn struct {
 	lease  session.Lease
 	newID  func() string
 
-	conversation lane // runs it
+	conversation lane     // runs it
+	consumer     consumer // its outlet
 	renewal      renewal
 
 	mu     sync.Mutex // guards what follows, and the warm session
@@ -88,13 +89,14 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*event.Ev
 	l := &t.conversation
 	*l = lane{t: t, session: t, ctx: ctx, cancel: cancel, tree: r.tree, again: t.resumed}
 	l.joined = l.room[:0]
-	l.deliver = func(e *event.Event) bool { return t.toConsumer(l, e, yield) }
+	t.consumer = consumer{t, yield}
+	l.outlet = &t.consumer
 	for _, e := range t.recalled {
 		if !l.hand(e, yield) {
 			return
 		}
 	}
-	if !l.flushDelivery() {
+	if !l.deliver() {
 		return
 	}
 	if err := run(l); err != nil && !l.stopped {
@@ -115,34 +117,8 @@ func (t *turn) leave() {
 	t.r.cache.put(w)
 }
 
-// toConsumer hands over a partial event, or else all stored events that the
-// consumer does not have yet, in the order of the log.
-func (t *turn) toConsumer(l *lane, e *event.Event, yield func(*event.Event, error) bool) bool {
-	if e != nil && e.Partial {
-		if _, late := t.whole[e.ID]; late { // it was slower on its way out of an inner scope
-			return true
-		}
-		return l.hand(e, yield)
-	}
-	for {
-		t.mu.Lock()
-		rest := t.log[t.delivered:]
-		t.mu.Unlock()
-		if len(rest) == 0 {
-			return true
-		}
-		for _, e := range rest {
-			t.delivered++
-			t.close(e)
-			if !l.hand(e, yield) {
-				return false
-			}
-		}
-	}
-}
-
-// close notes that no delta of an inner scope's block may follow any more.
-func (t *turn) close(e *event.Event) {
+// complete notes that no delta of an inner scope's block may follow any more.
+func (t *turn) complete(e *event.Event) {
 	if e.Scope == "" || !t.r.streaming {
 		return
 	}
