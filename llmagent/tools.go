@@ -20,9 +20,9 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// maxStrikes is how many refused transfers of one run are answered; one more
+// maxRefused is how many refused transfers of one run are answered; one more
 // ends it.
-const maxStrikes = 3
+const maxRefused = 3
 
 // malformedTool stands in the log for a call whose tool name no endpoint would
 // take back; the name itself is kept in its input.
@@ -286,8 +286,8 @@ func (a *Agent) decide(ctx context.Context, inv *agent.Invocation, run view.Run,
 	}
 	if d.winner != nil {
 		d.add(&event.Event{Data: d.winner})
-	} else if d.err == nil && run.Strikes+d.strikes > maxStrikes {
-		d.err = fmt.Errorf("%w: %d attempts in one run, the last: %s", agent.ErrTransferRejected, run.Strikes+d.strikes, d.last)
+	} else if d.err == nil && run.Refused+d.refused > maxRefused {
+		d.err = fmt.Errorf("%w: %d attempts in one run, the last: %s", agent.ErrTransferRejected, run.Refused+d.refused, d.last)
 	}
 	for i, e := range d.events {
 		e.More = i < len(d.events)-1 || d.err != nil
@@ -317,7 +317,7 @@ type verdict struct {
 	events  []*event.Event
 	winner  *event.Transfer
 	asked   []view.Call // the transfer that waits for an approval
-	strikes int
+	refused int
 	last    string // what the last refused call was told
 	err     error  // ends the run
 }
@@ -410,7 +410,7 @@ func (d *decision) settle(ctx context.Context, c view.Call) {
 		d.answer(c, err.Error(), true)
 		d.record(c, call, event.TransferFailed)
 	default:
-		d.strikes++
+		d.refused++
 		d.last = err.Error()
 		d.answer(c, d.last, true)
 		d.record(c, call, event.TransferRejected)

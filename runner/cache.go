@@ -168,10 +168,10 @@ func (t *turn) forget() {
 	t.w.memos = nil
 }
 
-// keepUp gives the view of the active agent the turn's last events, which would
+// warmViews gives the view of the active agent the turn's last events, which would
 // have to be read from the store when the session goes on. Agents that have
 // handed over may not be asked again for long: theirs wait until they are.
-func (t *turn) keepUp() {
+func (t *turn) warmViews() {
 	defer func() {
 		if p := recover(); p != nil { // of a policy's own function
 			t.forget()

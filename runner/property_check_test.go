@@ -42,8 +42,8 @@ func (w *world) checkLimits(e *event.Event) {
 		switch run := s.runs[e.RunID]; {
 		case limits.Steps > 0 && run.answers >= limits.Steps:
 			w.t.Fatalf("seq %d: answer %d of a run that may have %d", e.Seq, run.answers+1, limits.Steps)
-		case run.strikes > 3:
-			w.t.Fatalf("seq %d: an answer after %d transfers that were refused", e.Seq, run.strikes)
+		case run.refused > 3:
+			w.t.Fatalf("seq %d: an answer after %d transfers that were refused", e.Seq, run.refused)
 		}
 	case *event.HarnessEnd:
 		for _, text := range s.promised[e.Scope] {

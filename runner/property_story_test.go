@@ -32,7 +32,7 @@ type logStory struct {
 // runStory counts the answers of a run, and the transfers that were refused in it.
 type runStory struct {
 	agent            string // by its own name
-	answers, strikes int
+	answers, refused int
 }
 
 type callStory struct {
@@ -80,7 +80,7 @@ func (s *logStory) add(e *event.Event, happened map[string]bool) {
 			happened["a decision: "+d.Code] = true
 		}
 		if d.Code == event.NoticeTransferLimit {
-			s.runs[e.RunID].strikes--
+			s.runs[e.RunID].refused--
 			happened["a transfer beyond the limit"] = true
 		}
 	case *event.HarnessStart:
@@ -114,7 +114,7 @@ func (s *logStory) add(e *event.Event, happened map[string]bool) {
 	case *event.Transfer:
 		switch d.Outcome {
 		case event.TransferRejected:
-			s.runs[e.RunID].strikes++
+			s.runs[e.RunID].refused++
 		case event.TransferCommitted:
 			s.transfers++
 			s.handed[e.Scope] = d

@@ -108,7 +108,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*event.Ev
 // context may be left running, and an agent inside of it: they see an empty session from
 // now on, and not what the next turn does with this one.
 func (t *turn) leave() {
-	t.keepUp()
+	t.warmViews()
 	t.mu.Lock()
 	w := t.w
 	t.gone.key = w.key

@@ -24,9 +24,9 @@ type Run struct {
 	// Words and results of an answer count when its calls are all settled: what the
 	// model was offered in a request holds for all of the answer.
 	Handed *event.Transfer
-	// Strikes counts the transfers that were refused, those beyond a limit not among
+	// Refused counts the transfers that were refused, those beyond a limit not among
 	// them.
-	Strikes int
+	Refused int
 	// Limited is set once a transfer was answered "limit reached".
 	Limited bool
 	// Answered is set once a model has answered in the run, to the question who answers

@@ -244,7 +244,7 @@ func (v *View) Apply(e *event.Event) {
 func (v *View) notice(code string) {
 	switch code {
 	case event.NoticeTransferLimit:
-		v.run.Strikes-- // the attempt is a limit's, not the model's mistake
+		v.run.Refused-- // the attempt is a limit's, not the model's mistake
 		v.run.Limited = true
 	case event.NoticeDecided, event.NoticeUndecided, event.NoticeAsksUser:
 		v.run.Answered, v.run.Decided = true, code == event.NoticeDecided
@@ -288,7 +288,7 @@ func (v *View) transfer(t *event.Transfer, seq int64, mine bool) {
 		}
 	case event.TransferRejected:
 		if mine {
-			v.run.Strikes++
+			v.run.Refused++
 		}
 	}
 	if t.Outcome == event.TransferCommitted && t.To == v.agent {

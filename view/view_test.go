@@ -307,7 +307,7 @@ func TestTransferPlumbing(t *testing.T) {
 	}
 }
 
-func TestStrikes(t *testing.T) {
+func TestRefusedTransfers(t *testing.T) {
 	v := view.New(tree(t).Node("support"), view.Full(), "")
 	l := new(story).user("Hi").start("support").
 		transfer("support", "x", "c1", event.TransferRejected).transfer("support", "y", "c2", event.TransferRejected).transfer("support", "z", "c3", event.TransferFailed).
@@ -317,15 +317,15 @@ func TestStrikes(t *testing.T) {
 	for _, e := range l.events {
 		v.Apply(e)
 	}
-	require.Equal(t, 2, v.Run().Strikes, "neither failures nor limits are the model's mistakes")
+	require.Equal(t, 2, v.Run().Refused, "neither failures nor limits are the model's mistakes")
 	v.Apply(&event.Event{Seq: 100, Agent: "billing", Data: &event.Transfer{Outcome: event.TransferRejected}})
-	require.Equal(t, 2, v.Run().Strikes, "those of others do not count")
+	require.Equal(t, 2, v.Run().Refused, "those of others do not count")
 	v.Apply(&event.Event{Seq: 101, Agent: "support", Data: &event.HarnessEnd{FinishReason: event.FinishReasonInputRequired}})
 	v.Apply(&event.Event{Seq: 102, Agent: "support", Data: &event.HarnessStart{}})
-	require.Equal(t, 2, v.Run().Strikes, "a run goes on with what the one had that waited for an approval")
+	require.Equal(t, 2, v.Run().Refused, "a run goes on with what the one had that waited for an approval")
 	v.Apply(&event.Event{Seq: 103, Agent: "support", Data: &event.HarnessEnd{}})
 	v.Apply(&event.Event{Seq: 104, Agent: "support", Data: &event.HarnessStart{}})
-	require.Zero(t, v.Run().Strikes, "a new run begins anew")
+	require.Zero(t, v.Run().Refused, "a new run begins anew")
 }
 
 func TestResultsStandInRequestOrder(t *testing.T) {
