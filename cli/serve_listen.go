@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/access"
 )
 
 // stopWithin bounds how long serve waits for turns and connections to end.
@@ -90,7 +91,7 @@ type door struct {
 
 func webDoor(l net.Listener, h http.Handler) door {
 	web := &http.Server{Handler: h, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)} // clients' faults, such as broken connections
-	a2aserver.Harden(web)
+	access.Harden(web)
 	return door{func() error { return web.Serve(l) }, func(ctx context.Context) error {
 		err := web.Shutdown(ctx)
 		if err != nil {

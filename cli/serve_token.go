@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/cardsign"
+	"github.com/agentarbor/arbor/access"
 )
 
 // tokenVariable is the environment variable that holds the token of serve.
@@ -28,8 +29,8 @@ const serveUser = "a2a"
 // everybody is let in with --no-token.
 type everybody struct{}
 
-func (everybody) Authenticate(context.Context, a2aserver.Credentials) (string, error) {
-	return serveUser, nil
+func (everybody) Authenticate(context.Context, access.Credentials) (access.User, error) {
+	return access.User{Name: serveUser}, nil
 }
 
 func (everybody) Schemes() map[sdk.SecuritySchemeName]sdk.SecurityScheme { return nil }

@@ -29,6 +29,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
@@ -321,19 +322,19 @@ func TestSubscribers(t *testing.T) {
 // byHeader knows callers by their bearer tokens or certificates.
 type byHeader struct{}
 
-func (byHeader) Authenticate(_ context.Context, c a2aserver.Credentials) (string, error) {
+func (byHeader) Authenticate(_ context.Context, c access.Credentials) (access.User, error) {
 	if len(c.Certificates) > 0 {
-		return c.Certificates[0].Subject.CommonName, nil
+		return access.User{Name: c.Certificates[0].Subject.CommonName}, nil
 	}
 	switch h := c.Header("authorization"); {
 	case len(h) == 1 && h[0] == "Bearer ann", len(h) == 1 && h[0] == "Bearer bob":
-		return h[0][len("Bearer "):], nil
+		return access.User{Name: h[0][len("Bearer "):]}, nil
 	case len(h) == 1 && h[0] == "Bearer guest":
-		return "", sdk.ErrUnauthorized
+		return access.User{}, access.ErrForbidden
 	case len(h) == 1 && h[0] == "Bearer broken":
-		return "", errors.New("the directory at ldap://secret does not answer")
+		return access.User{}, errors.New("the directory at ldap://secret does not answer")
 	}
-	return "", sdk.ErrUnauthenticated
+	return access.User{}, access.ErrUnauthenticated
 }
 
 func (byHeader) Schemes() map[sdk.SecuritySchemeName]sdk.SecurityScheme {

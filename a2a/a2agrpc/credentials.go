@@ -9,14 +9,14 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
-	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/access"
 )
 
 // credentialsOf returns what a call brought along to prove who makes it: metadata are its
 // headers, and it has no query. A certificate counts only if the connection's configuration had
 // it verified.
-func credentialsOf(ctx context.Context, md metadata.MD) a2aserver.Credentials {
-	c := a2aserver.Credentials{
+func credentialsOf(ctx context.Context, md metadata.MD) access.Credentials {
+	c := access.Credentials{
 		Header: func(name string) []string { return md.Get(name) },
 		Cookie: func(name string) string { return cookieOf(md, name) },
 	}

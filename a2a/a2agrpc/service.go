@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/access"
 )
 
 // sendTimeout is how long a client may take to accept one event of a stream.
@@ -30,7 +30,7 @@ const sendTimeout = 30 * time.Second
 type service struct {
 	pb.UnimplementedA2AServiceServer
 	handler      a2asrv.RequestHandler
-	authenticate func(context.Context, a2aserver.Credentials) (context.Context, error)
+	authenticate func(context.Context, access.Credentials) (context.Context, error)
 	logger       *slog.Logger
 	sendTimeout  time.Duration
 }

@@ -31,7 +31,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/agentarbor/arbor/a2a"
-	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/access"
 )
 
 // stub answers every operation as the test says.
@@ -117,7 +117,7 @@ func serve(t *testing.T, s *stub, configure func(*service)) *served {
 	require.NoError(t, err)
 	logged := &bytes.Buffer{}
 	svc := &service{handler: s, logger: slog.New(slog.NewTextHandler(logged, nil)), sendTimeout: sendTimeout,
-		authenticate: func(ctx context.Context, _ a2aserver.Credentials) (context.Context, error) { return ctx, nil }}
+		authenticate: func(ctx context.Context, _ access.Credentials) (context.Context, error) { return ctx, nil }}
 	if configure != nil {
 		configure(svc)
 	}
@@ -495,7 +495,7 @@ func TestProbe(t *testing.T) {
 		<-free
 	}}
 	s := serve(t, inner, func(svc *service) {
-		svc.authenticate = func(ctx context.Context, _ a2aserver.Credentials) (context.Context, error) {
+		svc.authenticate = func(ctx context.Context, _ access.Credentials) (context.Context, error) {
 			if method, _ := grpc.Method(ctx); strings.HasSuffix(method, "/GetTask") {
 				asked <- struct{}{}
 			}
@@ -544,9 +544,9 @@ func TestSlowClient(t *testing.T) {
 }
 
 func TestAuthentication(t *testing.T) {
-	var got a2aserver.Credentials
+	var got access.Credentials
 	s := serve(t, &stub{}, func(svc *service) {
-		svc.authenticate = func(ctx context.Context, c a2aserver.Credentials) (context.Context, error) {
+		svc.authenticate = func(ctx context.Context, c access.Credentials) (context.Context, error) {
 			got = c
 			if h := c.Header("Authorization"); len(h) == 1 && h[0] == "Bearer right" {
 				return ctx, nil

@@ -6,124 +6,173 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/access"
 )
 
-// Credentials is what a request brought along to prove who sends it, whatever the binding.
-// A function that is nil says that the binding has no such place.
-type Credentials struct {
-	// Header returns the values of a header (in gRPC: of a metadata entry) by its
-	// case-insensitive name.
-	Header func(name string) []string
-	// Query returns a parameter of the URL, "" if it is missing or there are several.
-	Query func(name string) string
-	// Cookie returns a cookie's value, "" if it is missing or there are several.
-	Cookie func(name string) string
-	// Certificates is the client's certificate chain, its own first, after the TLS layer
-	// verified it against the authorities that the server trusts. A binding leaves it empty
-	// for a certificate that was presented and not verified.
-	Certificates []*x509.Certificate
-}
-
 // Authenticator tells who sends a request. The schemes it accepts stand in the agent card
-// (A2A 1.0, section 7). Implementations are called concurrently.
+// (A2A 1.0, section 7).
 type Authenticator interface {
-	// Authenticate returns the name of the caller, which owns the tasks that it begins and
-	// sees no one else's. The error is a2a.ErrUnauthenticated if the credentials are missing
-	// or wrong, a2a.ErrUnauthorized if they are right and do not suffice, and any other error
-	// if they could not be checked; the request is refused in each case. Errors never repeat
-	// the credentials.
-	Authenticate(ctx context.Context, c Credentials) (caller string, err error)
+	access.Authenticator
 	// Schemes returns what the card declares, by name. Each is an alternative.
 	Schemes() map[sdk.SecuritySchemeName]sdk.SecurityScheme
 }
 
-// errNoCredentials is what the authenticators of this package answer to a request that
-// brought nothing they read, so that [AnyOf] can tell it from one that brought a wrong thing.
-var errNoCredentials = fmt.Errorf("%w: the request carries no credentials that this server reads", sdk.ErrUnauthenticated)
-
-// errWrongCredentials does not say what is wrong: whoever guesses learns nothing from it.
-var errWrongCredentials = fmt.Errorf("%w: the credentials are not accepted", sdk.ErrUnauthenticated)
-
-// callerKey is the context's key of the caller's name.
-type callerKey struct{}
-
-// withCaller returns a context that carries the authenticated caller's name.
-func withCaller(ctx context.Context, caller string) context.Context {
-	return context.WithValue(ctx, callerKey{}, caller)
+// declared is an authenticator with its schemes.
+type declared struct {
+	access.Authenticator
+	schemes map[sdk.SecuritySchemeName]sdk.SecurityScheme
 }
 
-// callerOf returns the caller's name, "" if nobody was asked for credentials.
-func callerOf(ctx context.Context) string {
-	caller, _ := ctx.Value(callerKey{}).(string)
-	return caller
+func (d declared) Schemes() map[sdk.SecuritySchemeName]sdk.SecurityScheme {
+	return maps.Clone(d.schemes)
 }
 
-// authenticate asks for the caller and puts its name into the context. Without an
-// authenticator the context is returned as it is.
-func authenticate(ctx context.Context, a Authenticator, c Credentials) (context.Context, error) {
+// Declare gives an authenticator the schemes that the card is to name: one of a program's own,
+// such as [access.FromContext]. Without any, the card says nothing of it. It is an error if the
+// authenticator is nil.
+func Declare(a access.Authenticator, schemes map[sdk.SecuritySchemeName]sdk.SecurityScheme) (Authenticator, error) {
+	if a == nil {
+		return nil, errors.New("a2aserver: Declare was given a nil authenticator")
+	}
+	return declared{a, maps.Clone(schemes)}, nil
+}
+
+// declare is Declare for an authenticator that was just made, and its only scheme.
+func declare(a access.Authenticator, err error, name sdk.SecuritySchemeName, scheme sdk.SecurityScheme) (Authenticator, error) {
+	if err != nil {
+		return nil, fmt.Errorf("a2aserver: the security scheme %s: %w", name, err)
+	}
+	return declared{a, map[sdk.SecuritySchemeName]sdk.SecurityScheme{name: scheme}}, nil
+}
+
+// BearerTokens accepts fixed tokens in "Authorization: Bearer" (RFC 6750); the map has the
+// caller of each. The tokens are not kept. It is an error if there are none, or one or
+// its caller is empty.
+func BearerTokens(callers map[string]string) (Authenticator, error) {
+	verify, err := access.Secrets(callers)
+	if err != nil {
+		return nil, err
+	}
+	return Bearer(verify, "")
+}
+
+// Bearer accepts tokens in "Authorization: Bearer" that a function verifies. The format is a
+// hint for the card, such as "JWT", and may be empty.
+func Bearer(verify access.Verifier, format string) (Authenticator, error) {
+	a, err := access.Bearer(verify)
+	return declare(a, err, "bearer", sdk.HTTPAuthSecurityScheme{Scheme: "Bearer", BearerFormat: format})
+}
+
+// OAuth2 accepts access tokens of OAuth 2.0 that a function verifies; the scheme tells clients
+// in the card where to get one. It is an error if there is no function or no flow.
+func OAuth2(scheme sdk.OAuth2SecurityScheme, verify access.Verifier) (Authenticator, error) {
+	if scheme.Flows == nil {
+		return nil, errors.New("a2aserver: OAuth2 needs a flow")
+	}
+	a, err := access.Bearer(verify)
+	return declare(a, err, "oauth2", scheme)
+}
+
+// OpenIDConnect accepts tokens of an OpenID Connect provider that a function verifies; the
+// URL is the provider's discovery document.
+func OpenIDConnect(discovery string, verify access.Verifier) (Authenticator, error) {
+	if u, err := url.Parse(discovery); err != nil || u.Host == "" {
+		return nil, errors.New("a2aserver: OpenIDConnect needs the URL of a discovery document")
+	}
+	a, err := access.Bearer(verify)
+	return declare(a, err, "openIdConnect", sdk.OpenIDConnectSecurityScheme{OpenIDConnectURL: discovery})
+}
+
+// APIKeys accepts fixed keys in a header, a parameter of the URL or a cookie of the given
+// name; the map has the caller of each. The keys are not kept. Prefer the header: URLs end
+// up in the logs of proxies, and browsers send cookies unasked. It is an error if there are
+// no keys, one or its caller is empty, or the location or the name is none.
+func APIKeys(location sdk.APIKeySecuritySchemeLocation, name string, callers map[string]string) (Authenticator, error) {
+	verify, err := access.Secrets(callers)
+	if err != nil {
+		return nil, err
+	}
+	return APIKeysFunc(location, name, verify)
+}
+
+// APIKeysFunc is [APIKeys] with a function that verifies the keys.
+func APIKeysFunc(location sdk.APIKeySecuritySchemeLocation, name string, verify access.Verifier) (Authenticator, error) {
+	a, err := access.Keys(access.Place(location), name, verify)
+	return declare(a, err, "apiKey", sdk.APIKeySecurityScheme{Location: location, Name: name})
+}
+
+// ClientCertificates is [access.ClientCertificates].
+func ClientCertificates(caller func(*x509.Certificate) (string, error)) Authenticator {
+	return declared{access.ClientCertificates(caller), map[sdk.SecuritySchemeName]sdk.SecurityScheme{"mutualTLS": sdk.MutualTLSSecurityScheme{}}}
+}
+
+// AnyOf accepts what one of several authenticators accepts, as [access.AnyOf] does. It is an
+// error if there is none, or two declare a scheme of the same name (see [Named]).
+func AnyOf(authenticators ...Authenticator) (Authenticator, error) {
+	var plain []access.Authenticator
+	all := make(map[sdk.SecuritySchemeName]sdk.SecurityScheme)
+	for _, a := range authenticators {
+		if a == nil {
+			return nil, errors.New("a2aserver: AnyOf was given a nil authenticator")
+		}
+		for name, scheme := range a.Schemes() {
+			if all[name] != nil {
+				return nil, fmt.Errorf("a2aserver: two authenticators declare the security scheme %q: rename one with Named", name)
+			}
+			all[name] = scheme
+		}
+		plain = append(plain, a)
+	}
+	either, err := access.AnyOf(plain...)
+	if err != nil {
+		return nil, err
+	}
+	return declared{either, all}, nil
+}
+
+// Named gives the scheme of an authenticator another name in the card, as two that read keys
+// from different places need it below [AnyOf]. It is an error if the authenticator does not
+// have exactly one scheme, or the name is empty.
+func Named(name sdk.SecuritySchemeName, a Authenticator) (Authenticator, error) {
+	if name == "" || a == nil || len(a.Schemes()) != 1 {
+		return nil, errors.New("a2aserver: Named needs a name and an authenticator with one security scheme")
+	}
+	for _, scheme := range a.Schemes() {
+		a = declared{a, map[sdk.SecuritySchemeName]sdk.SecurityScheme{name: scheme}}
+	}
+	return a, nil
+}
+
+// authenticate puts the caller into the context. Without an authenticator the context is
+// returned as it is. The error is the protocol's, or says why the credentials could not be
+// checked.
+func authenticate(ctx context.Context, a Authenticator, c access.Credentials) (context.Context, error) {
 	if a == nil {
 		return ctx, nil
 	}
-	caller, err := a.Authenticate(ctx, c)
-	if err != nil {
-		return ctx, err
+	ctx, err := access.Authenticate(ctx, a, c)
+	switch {
+	case errors.Is(err, access.ErrUnauthenticated):
+		err = refusedCaller{err, sdk.ErrUnauthenticated}
+	case errors.Is(err, access.ErrForbidden):
+		err = refusedCaller{err, sdk.ErrUnauthorized}
 	}
-	if caller == "" {
-		// An unnamed caller would own the tasks of those whom nobody asked.
-		return ctx, errors.New("the authenticator accepted the request and named no caller")
-	}
-	if session.CheckKey(session.Key{App: session.DefaultApp, User: caller, ID: "a"}) != nil {
-		return ctx, fmt.Errorf("the authenticator named a caller that no session can belong to: %.64q, of %d bytes; it must be UTF-8 of at most 255 bytes, without NUL", caller, len(caller))
-	}
-	return withCaller(ctx, caller), nil
+	return ctx, err
 }
 
-// credentialsOf reads an HTTP request.
-func credentialsOf(r *http.Request) Credentials {
-	c := Credentials{
-		Header: func(name string) []string { return r.Header.Values(name) },
-		Query: func(name string) string {
-			if values := r.URL.Query()[name]; len(values) == 1 {
-				return values[0]
-			}
-			return ""
-		},
-		Cookie: func(name string) string {
-			if cookies := r.CookiesNamed(name); len(cookies) == 1 {
-				return cookies[0].Value
-			}
-			return ""
-		},
-	}
-	// PeerCertificates holds what the client sent, verified or not.
-	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		c.Certificates = r.TLS.VerifiedChains[0]
-	}
-	return c
+// refusedCaller is an error of an authenticator that the protocol has a name for.
+type refusedCaller struct {
+	error
+	kind error
 }
 
-// header returns the only value of a header; several are refused, because parties on the way
-// may each believe another one.
-func (c Credentials) header(name string) (value string, ok bool, err error) {
-	if c.Header == nil {
-		return "", false, nil
-	}
-	switch values := c.Header(name); len(values) {
-	case 0:
-		return "", false, nil
-	case 1:
-		return values[0], true, nil
-	default:
-		return "", false, fmt.Errorf("%w: the request has the header %s several times", sdk.ErrUnauthenticated, name)
-	}
-}
+func (e refusedCaller) Unwrap() []error { return []error{e.kind, e.error} }
 
 // challenges returns the values of WWW-Authenticate for the schemes of a card (RFC 9110,
 // section 11.6.1, and RFC 6750, section 3). API keys and client certificates have no
@@ -157,96 +206,10 @@ func challenges(a Authenticator, err error) []string {
 		switch {
 		case errors.Is(err, sdk.ErrUnauthorized):
 			bearer += `, error="insufficient_scope"`
-		case !errors.Is(err, errNoCredentials):
+		case !errors.Is(err, access.ErrNoCredentials):
 			bearer += `, error="invalid_token"`
 		}
 		all = append(all, bearer)
 	}
 	return slices.Compact(all)
-}
-
-// anyOf tries authenticators in turn.
-type anyOf []Authenticator
-
-// AnyOf accepts what one of several authenticators accepts; the first that accepts names the
-// caller. If none does, the answer is the most telling one of theirs: one that could not
-// check comes before one that found too little authority, that before wrong credentials, and
-// those before missing ones. It is an error if there is none, or two declare a scheme of
-// the same name (see [Named]).
-func AnyOf(authenticators ...Authenticator) (Authenticator, error) {
-	if len(authenticators) == 0 {
-		return nil, errors.New("a2aserver: AnyOf needs an authenticator")
-	}
-	seen := make(map[sdk.SecuritySchemeName]bool)
-	for _, a := range authenticators {
-		if a == nil {
-			return nil, errors.New("a2aserver: AnyOf was given a nil authenticator")
-		}
-		for name := range a.Schemes() {
-			if seen[name] {
-				return nil, fmt.Errorf("a2aserver: two authenticators declare the security scheme %q: rename one with Named", name)
-			}
-			seen[name] = true
-		}
-	}
-	return anyOf(slices.Clone(authenticators)), nil
-}
-
-func (as anyOf) Authenticate(ctx context.Context, c Credentials) (string, error) {
-	var worst error
-	rank := func(err error) int {
-		switch {
-		case err == nil:
-			return 0
-		case errors.Is(err, errNoCredentials):
-			return 1
-		case errors.Is(err, sdk.ErrUnauthenticated):
-			return 2
-		case errors.Is(err, sdk.ErrUnauthorized):
-			return 3
-		default:
-			return 4
-		}
-	}
-	for _, a := range as {
-		caller, err := a.Authenticate(ctx, c)
-		if err == nil {
-			return caller, nil
-		}
-		if rank(err) > rank(worst) {
-			worst = err
-		}
-	}
-	return "", worst
-}
-
-func (as anyOf) Schemes() map[sdk.SecuritySchemeName]sdk.SecurityScheme {
-	all := make(map[sdk.SecuritySchemeName]sdk.SecurityScheme)
-	for _, a := range as {
-		maps.Copy(all, a.Schemes())
-	}
-	return all
-}
-
-// named is an authenticator whose only scheme has another name.
-type named struct {
-	Authenticator
-	name sdk.SecuritySchemeName
-}
-
-// Named gives the scheme of an authenticator another name in the card, as two that read keys
-// from different places need it below [AnyOf]. It is an error if the authenticator does not
-// have exactly one scheme, or the name is empty.
-func Named(name sdk.SecuritySchemeName, a Authenticator) (Authenticator, error) {
-	if name == "" || a == nil || len(a.Schemes()) != 1 {
-		return nil, errors.New("a2aserver: Named needs a name and an authenticator with one security scheme")
-	}
-	return named{a, name}, nil
-}
-
-func (n named) Schemes() map[sdk.SecuritySchemeName]sdk.SecurityScheme {
-	for _, scheme := range n.Authenticator.Schemes() {
-		return map[sdk.SecuritySchemeName]sdk.SecurityScheme{n.name: scheme}
-	}
-	return nil
 }

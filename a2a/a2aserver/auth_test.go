@@ -24,6 +24,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
@@ -45,13 +46,13 @@ func TestAuthentication(t *testing.T) {
 			case "good":
 				return "ann", nil
 			case "weak":
-				return "", fmt.Errorf("%w: the scope tasks is missing", sdk.ErrUnauthorized)
+				return "", fmt.Errorf("%w: the scope tasks is missing", access.ErrForbidden)
 			case "down":
 				return "", errSecretive
 			case "nameless":
 				return "", nil
 			}
-			return "", sdk.ErrUnauthenticated
+			return "", access.ErrUnauthenticated
 		}))
 	either := must(AnyOf(bearer, must(Named("key", header))))
 	tests := []struct {
@@ -106,7 +107,7 @@ func TestAuthentication(t *testing.T) {
 				got := call(t, request.method, server.URL+request.path+test.query, request.body, test.headers...)
 				if test.caller != "" {
 					require.Equal(t, 200, got.status, got.body)
-					require.Equal(t, test.caller, callerOf(handler.ctx))
+					require.Equal(t, test.caller, access.UserOf(handler.ctx).Name)
 					callContext, ok := a2asrv.CallContextFrom(handler.ctx)
 					require.True(t, ok)
 					require.Equal(t, test.caller, callContext.User.Name)
@@ -136,7 +137,7 @@ func TestNobodyIsAskedWithoutAnAuthenticator(t *testing.T) {
 	handler := &stub{}
 	server := serveFront(t, front{handler: handler})
 	require.Equal(t, 200, call(t, "GET", server.URL+"/tasks/t", "", "Authorization", "Bearer x").status)
-	require.Empty(t, callerOf(handler.ctx))
+	require.Empty(t, access.UserOf(handler.ctx).Name)
 }
 
 func TestBodiesAreNotReadBeforeAuthentication(t *testing.T) {
@@ -210,7 +211,7 @@ func TestSchemesForTheCard(t *testing.T) {
 
 func TestTheMostTellingErrorOfAny(t *testing.T) {
 	says := func(err error) Authenticator { return saying{err} }
-	missing, wrong, weak, down := errNoCredentials, errWrongCredentials, sdk.ErrUnauthorized, errors.New("down")
+	missing, wrong, weak, down := access.ErrNoCredentials, access.ErrUnauthenticated, access.ErrForbidden, errors.New("down")
 	for _, test := range []struct {
 		errs []error
 		want error
@@ -221,15 +222,17 @@ func TestTheMostTellingErrorOfAny(t *testing.T) {
 		for _, err := range test.errs {
 			all = append(all, says(err))
 		}
-		_, err := must(AnyOf(all...)).Authenticate(t.Context(), Credentials{})
+		_, err := must(AnyOf(all...)).Authenticate(t.Context(), access.Credentials{})
 		require.ErrorIs(t, err, test.want)
 	}
 }
 
 type saying struct{ err error }
 
-func (s saying) Authenticate(context.Context, Credentials) (string, error) { return "x", s.err }
-func (saying) Schemes() map[sdk.SecuritySchemeName]sdk.SecurityScheme      { return nil }
+func (s saying) Authenticate(context.Context, access.Credentials) (access.User, error) {
+	return access.User{Name: "x"}, s.err
+}
+func (saying) Schemes() map[sdk.SecuritySchemeName]sdk.SecurityScheme { return nil }
 
 func TestBindingsThatLackAPlace(t *testing.T) {
 	for _, a := range []Authenticator{
@@ -239,8 +242,8 @@ func TestBindingsThatLackAPlace(t *testing.T) {
 		must(APIKeys("cookie", "X", map[string]string{"a": "b"})),
 		ClientCertificates(nil),
 	} {
-		_, err := a.Authenticate(t.Context(), Credentials{})
-		require.ErrorIs(t, err, sdk.ErrUnauthenticated)
+		_, err := a.Authenticate(t.Context(), access.Credentials{})
+		require.ErrorIs(t, err, access.ErrUnauthenticated)
 	}
 }
 
@@ -310,12 +313,12 @@ func TestClientCertificates(t *testing.T) {
 				return
 			}
 			require.Equal(t, 200, resp.StatusCode)
-			require.Equal(t, test.caller, callerOf(handler.ctx))
+			require.Equal(t, test.caller, access.UserOf(handler.ctx).Name)
 		})
 	}
-	_, err := ClientCertificates(func(*x509.Certificate) (string, error) { return "", sdk.ErrUnauthorized }).
-		Authenticate(t.Context(), Credentials{Certificates: []*x509.Certificate{ours.cert}})
-	require.ErrorIs(t, err, sdk.ErrUnauthorized)
+	_, err := ClientCertificates(func(*x509.Certificate) (string, error) { return "", access.ErrForbidden }).
+		Authenticate(t.Context(), access.Credentials{Certificates: []*x509.Certificate{ours.cert}})
+	require.ErrorIs(t, err, access.ErrForbidden)
 }
 
 // A caller without a name would be whom nobody asked, in every binding; one whose name
@@ -325,7 +328,7 @@ func TestNamelessCallers(t *testing.T) {
 	for _, name := range []string{"", strings.Repeat("x", 256), "a\x00", "\xff"} {
 		odd := must(Bearer(func(context.Context, string) (string, error) { return name, nil }, ""))
 		s := newTestServer(t, a, sessiontest.Memory(t), WithAuthenticator(odd))
-		ctx, err := s.Authenticate(context.Background(), Credentials{Header: func(string) []string { return []string{"Bearer x"} }})
+		ctx, err := s.Authenticate(context.Background(), access.Credentials{Header: func(string) []string { return []string{"Bearer x"} }})
 		require.Error(t, err)
 		require.Nil(t, ctx)
 	}

@@ -2,6 +2,7 @@ package a2aserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"mime"
@@ -9,10 +10,11 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
+
+	"github.com/agentarbor/arbor/access"
 )
 
 // checks stands before a request handler in every binding, and lets pass only requests that are
@@ -25,13 +27,13 @@ type checks struct {
 	inputModes  []string
 	outputModes []string
 	tenants     []string
-	open        *openCalls
+	open        *access.Limit
 }
 
 // newChecks returns a handler that checks before another one answers. Empty modes accept
 // everything; maxOpen bounds the streams and the sends that wait of one caller, 0: 1,024.
 func newChecks(next a2asrv.RequestHandler, inputModes, outputModes, tenants []string, maxOpen int) *checks {
-	return &checks{next, inputModes, outputModes, tenants, newOpenCalls(maxOpen)}
+	return &checks{next, inputModes, outputModes, tenants, access.NewLimit(maxOpen)}
 }
 
 var _ a2asrv.RequestHandler = (*checks)(nil)
@@ -181,7 +183,7 @@ func (c *checks) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (
 	if err := c.send(req); err != nil {
 		return nil, err
 	}
-	leave, err := c.open.enter(callerOf(ctx))
+	leave, err := c.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +207,7 @@ func (c *checks) stream(ctx context.Context, err error, events func() iter.Seq2[
 			yield(nil, err)
 			return
 		}
-		leave, err := c.open.enter(callerOf(ctx))
+		leave, err := c.enter(ctx)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -281,47 +283,24 @@ func (c *checks) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedA
 	return c.next.GetExtendedAgentCard(ctx, req)
 }
 
-// openCalls counts the calls of each caller that last: streams, and sends that wait.
-type openCalls struct {
-	limit int
-	mu    sync.Mutex
-	n     map[string]int
-}
+// ErrTooManyCalls is in the error of a call that is refused because its caller has too many
+// under way. It is an a2a.ErrServerError, too.
+var ErrTooManyCalls = fmt.Errorf("too many calls are under way: %w", sdk.ErrServerError)
 
-// defaultMaxOpen is how many calls, and turns, a caller has at once if nobody says so.
-const defaultMaxOpen = 1024
-
-func tooMany(format string, limit int) error {
-	e := newHTTPError(http.StatusTooManyRequests, -32000, "RESOURCE_EXHAUSTED", "TOO_MANY_STREAMS", format, limit)
+// tooMany tells a client that it has too much under way: the words are of what, and what to do.
+func tooMany(err error, words string) error {
+	var limit *access.LimitError
+	if !errors.As(err, &limit) {
+		return err
+	}
+	e := newHTTPError(http.StatusTooManyRequests, -32000, "RESOURCE_EXHAUSTED", "TOO_MANY_STREAMS", words, limit.Most)
 	e.err = ErrTooManyCalls
 	e.header = http.Header{"Retry-After": {"1"}}
 	return e
 }
 
-func newOpenCalls(limit int) *openCalls {
-	if limit <= 0 {
-		limit = defaultMaxOpen
-	}
-	return &openCalls{limit: limit, n: make(map[string]int)}
-}
-
-// ErrTooManyCalls is in the error of a call that is refused because its caller has too many
-// under way. It is an a2a.ErrServerError, too.
-var ErrTooManyCalls = fmt.Errorf("too many calls are under way: %w", sdk.ErrServerError)
-
 // enter counts a call until leave is called.
-func (o *openCalls) enter(caller string) (leave func(), err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.n[caller] >= o.limit {
-		return nil, tooMany("more than %d calls of this caller are under way: close some streams and try again", o.limit)
-	}
-	o.n[caller]++
-	return func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		if o.n[caller]--; o.n[caller] == 0 {
-			delete(o.n, caller)
-		}
-	}, nil
+func (c *checks) enter(ctx context.Context) (leave func(), err error) {
+	leave, err = c.open.Enter(access.UserOf(ctx).Name)
+	return leave, tooMany(err, "more than %d calls of this caller are under way: close some streams and try again")
 }

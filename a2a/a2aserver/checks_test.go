@@ -97,11 +97,12 @@ func TestStreamsOfOneCallerAreBounded(t *testing.T) {
 func TestOpenCallsAreForgotten(t *testing.T) {
 	c := newChecks(&stub{events: func(context.Context) iter.Seq2[sdk.Event, error] {
 		return func(yield func(sdk.Event, error) bool) { panic("x") }
-	}}, nil, nil, nil, 0)
+	}}, nil, nil, nil, 1)
 	req := &sdk.SubscribeToTaskRequest{ID: "t"}
 	require.Panics(t, func() {
 		for range c.SubscribeToTask(withCaller(t.Context(), "ann"), req) {
 		}
 	})
-	require.Empty(t, c.open.n)
+	_, err := c.enter(withCaller(t.Context(), "ann"))
+	require.NoError(t, err)
 }

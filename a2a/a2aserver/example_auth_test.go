@@ -8,6 +8,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/access"
 )
 
 // parseJWT stands for the library that a program uses for JSON Web Tokens.
@@ -25,7 +26,7 @@ func ExampleOAuth2() {
 	}, func(_ context.Context, token string) (string, error) {
 		subject, err := parseJWT(token)
 		if err != nil {
-			return "", fmt.Errorf("%w: %w", sdk.ErrUnauthenticated, err)
+			return "", fmt.Errorf("%w: %w", access.ErrUnauthenticated, err)
 		}
 		return subject, nil
 	})
@@ -41,7 +42,7 @@ func ExampleOAuth2() {
 		panic(err)
 	}
 
-	caller, err := either.Authenticate(context.Background(), a2aserver.Credentials{
+	caller, err := either.Authenticate(context.Background(), access.Credentials{
 		Header: func(name string) []string {
 			if name == "Authorization" {
 				return []string{"Bearer eyJhbGciOi..."}
@@ -49,6 +50,6 @@ func ExampleOAuth2() {
 			return nil
 		},
 	})
-	fmt.Println(caller, err)
+	fmt.Println(caller.Name, err)
 	// Output: ann@example.com <nil>
 }

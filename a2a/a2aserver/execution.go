@@ -1,7 +1,6 @@
 package a2aserver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
@@ -19,11 +19,11 @@ import (
 // execution is a turn that this process runs. It ends with the server at the latest,
 // not with the request that began it.
 type execution struct {
-	key    session.Key
-	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when the turn's goroutine has ended
-	counts bool          // among the turns that the caller has at work
-	err    error         // of the turn; to be read after done
+	key     session.Key
+	cancel  context.CancelCauseFunc
+	done    chan struct{} // closed when the turn's goroutine has ended
+	uncount func()        // it is one of the turns that the caller has at work; nil: it is none
+	err     error         // of the turn; to be read after done
 }
 
 var (
@@ -35,7 +35,7 @@ var (
 // which is closed when the turn has ended. The error is that of enter.
 func (s *served) launch(key session.Key, turn func(context.Context) iter.Seq2[*event.Event, error]) (x *execution, first <-chan *event.Event, err error) {
 	run, cancel := context.WithCancelCause(s.background)
-	x = &execution{key: key, cancel: cancel, done: make(chan struct{}), counts: true}
+	x = &execution{key: key, cancel: cancel, done: make(chan struct{})}
 	if err := s.enter(x); err != nil {
 		cancel(err)
 		return nil, nil, err
@@ -143,13 +143,11 @@ func (s *Server) enter(x *execution) error {
 	if s.closed {
 		return sdk.NewError(sdk.ErrInternalError, errStopped.Error())
 	}
-	if x.counts {
-		limit := cmp.Or(max(s.web.MaxOpen, 0), defaultMaxOpen)
-		if s.atWork[x.key.User] >= limit {
-			return tooMany("more than %d turns of this caller are at work: wait for some or cancel them", limit)
-		}
-		s.atWork[x.key.User]++
+	leave, err := s.atWork.Enter(x.key.User)
+	if err != nil {
+		return tooMany(err, "more than %d turns of this caller are at work: wait for some or cancel them")
 	}
+	x.uncount = leave
 	s.turns.Add(1)
 	s.running[x.key] = append(s.running[x.key], x)
 	return nil
@@ -161,12 +159,10 @@ func (s *Server) leave(x *execution) {
 	if s.running[x.key] = rest; len(rest) == 0 {
 		delete(s.running, x.key)
 	}
-	if x.counts {
-		if s.atWork[x.key.User]--; s.atWork[x.key.User] == 0 {
-			delete(s.atWork, x.key.User)
-		}
-	}
 	s.mu.Unlock()
+	if x.uncount != nil {
+		x.uncount()
+	}
 	s.turns.Done()
 }
 
@@ -278,7 +274,7 @@ func (s *Server) recover() error {
 		if tree == nil {
 			return nil, nil
 		}
-		ctx = withCaller(ctx, t.Caller)
+		ctx = access.WithUser(ctx, access.User{Name: t.Caller})
 		f, err := tree.find(ctx, t.Task, false)
 		switch {
 		case errors.Is(err, sdk.ErrTaskNotFound): // the session was deleted

@@ -12,6 +12,8 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
+
+	"github.com/agentarbor/arbor/access"
 )
 
 // Compat serves version 0.3 of the protocol beside version 1.0. The package a2a/a2av0 makes one.
@@ -31,7 +33,7 @@ type Compat struct {
 // comes in (who sends it, from where, how much, in which version and form) before the handler
 // sees it. The zero value of every field but handler and card is a default.
 type front struct {
-	// handler answers. It is called with the caller in the context, see callerOf.
+	// handler answers. It is called with the caller in the context, see [access.UserOf].
 	handler a2asrv.RequestHandler
 	// card serves the card of a tenant ("" is the tree itself) for GET and HEAD.
 	card func(w http.ResponseWriter, r *http.Request, tenant string)
@@ -76,6 +78,7 @@ type front struct {
 // frontHandler is a front with all that is unset set.
 type frontHandler struct {
 	front
+	guard   *access.Guard
 	checks  *checks
 	legacy  map[string]http.Handler // of version 0.3, by tenant
 	secrets []string                // headers that hold credentials
@@ -94,22 +97,15 @@ func newFront(f front) (http.Handler, error) {
 				name, strings.Join(reservedSegments, ", "))
 		}
 	}
-	setDefault(&f.maxBody, 4<<20)
-	setDefault(&f.keepAlive, 15*time.Second)
-	setDefault(&f.bodyTimeout, time.Minute)
-	setDefault(&f.writeTimeout, 30*time.Second)
 	if f.logger == nil {
 		f.logger = slog.New(slog.DiscardHandler)
 	}
-	f.hosts = slices.Clone(f.hosts)
-	for i, host := range f.hosts {
-		f.hosts[i] = hostName(host)
+	guard, err := access.New(access.Options{Hosts: f.hosts, Origins: f.origins, MaxBody: f.maxBody, BodyTimeout: f.bodyTimeout, WriteTimeout: f.writeTimeout,
+		Expose: []string{"A2A-Extensions", "WWW-Authenticate", "Retry-After", "ETag", "Last-Modified"}})
+	if err != nil {
+		return nil, err
 	}
-	f.origins = slices.Clone(f.origins)
-	for i, origin := range f.origins {
-		f.origins[i] = strings.ToLower(strings.TrimSuffix(origin, "/"))
-	}
-	h := &frontHandler{front: f, secrets: []string{"Authorization", "Proxy-Authorization", "Cookie"}}
+	h := &frontHandler{front: f, guard: guard, secrets: []string{"Authorization", "Proxy-Authorization", "Cookie"}}
 	if checked, ok := f.handler.(*checks); ok {
 		h.checks = checked
 	} else {
@@ -129,10 +125,4 @@ func newFront(f front) (http.Handler, error) {
 		}
 	}
 	return h, nil
-}
-
-func setDefault[N int64 | time.Duration](n *N, value N) {
-	if *n == 0 {
-		*n = value
-	}
 }

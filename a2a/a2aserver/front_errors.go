@@ -13,6 +13,8 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/errordetails"
+
+	"github.com/agentarbor/arbor/access"
 )
 
 // errorKind is how an error is told in the bindings over HTTP.
@@ -92,6 +94,18 @@ func (v *violation) Unwrap() error {
 	return sdk.ErrInvalidParams
 }
 
+// refusal is how a refusal of package access is told.
+func refusal(r *access.RefusedError) *httpError {
+	kind := errorKind{nil, -31403, r.Status, "PERMISSION_DENIED", "ORIGIN_NOT_ALLOWED"}
+	switch r.Status {
+	case http.StatusRequestEntityTooLarge:
+		kind = errorKind{nil, -32600, r.Status, "OUT_OF_RANGE", "REQUEST_TOO_LARGE"}
+	case http.StatusRequestTimeout:
+		kind = errorKind{nil, -32600, r.Status, "DEADLINE_EXCEEDED", "REQUEST_TIMEOUT"}
+	}
+	return &httpError{kind, r.Message, nil}
+}
+
 // wireError is an error as a client is told it.
 type wireError struct {
 	errorKind
@@ -119,6 +133,9 @@ func classify(err error) (kind errorKind, protocol *sdk.Error, own *httpError, f
 		return errorKind{}, nil, nil, false
 	case *httpError:
 		return e.errorKind, nil, e, true
+	case *access.RefusedError:
+		own = refusal(e)
+		return own.errorKind, nil, own, true
 	case *sdk.Error:
 		kind, _, _, found = classify(e.Err)
 		return kind, e, nil, found

@@ -15,12 +15,14 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
+
+	"github.com/agentarbor/arbor/access"
 )
 
 // exchange is one request and its answer.
 type exchange struct {
 	f          *frontHandler
-	w          *timedWriter
+	w          *access.Writer
 	r          *http.Request
 	query      url.Values
 	rpc        bool   // errors are told as JSON-RPC does
@@ -34,13 +36,7 @@ type exchange struct {
 // ServeHTTP answers a request. What goes wrong below it, panics included, is answered as an
 // error of the binding.
 func (f *frontHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{f: f, w: newTimedWriter(w, f.writeTimeout), r: r, id: []byte("null")}
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if r.Body != nil && r.Body != http.NoBody {
-		// It also bounds what net/http reads of a body that nobody wanted. Once the body was read
-		// to its end net/http takes the deadline away.
-		_ = x.w.control.SetReadDeadline(time.Now().Add(f.bodyTimeout))
-	}
+	x := &exchange{f: f, w: f.guard.Open(w, r), r: r, id: []byte("null")}
 	defer func() {
 		if v := recover(); v != nil {
 			x.fail(panicked(v))
@@ -54,7 +50,7 @@ func (f *frontHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve answers, or returns why it did not.
 func (x *exchange) serve() error {
 	f, w, r := x.f, x.w, x.r
-	if err := f.checkHost(r); err != nil {
+	if err := f.guard.CheckHost(r); err != nil {
 		return err
 	}
 	route, tenant := f.routeOf(r.URL)
@@ -65,11 +61,11 @@ func (x *exchange) serve() error {
 	}
 	operation, allowed := route.methods[r.Method]
 	// A card is for everybody; nothing else is for pages of other origins.
-	if err := f.checkOrigin(w, r); err != nil && (route.kind != routeCard || r.Method == http.MethodOptions) {
+	if err := f.guard.CheckOrigin(w, r); err != nil && (route.kind != routeCard || r.Method == http.MethodOptions) {
 		return err
 	}
 	if r.Method == http.MethodOptions {
-		preflight(w, r, route.allow())
+		f.guard.Preflight(w, r, route.allow())
 		return nil
 	}
 	if !allowed {
@@ -86,7 +82,7 @@ func (x *exchange) serve() error {
 	if err := x.checkAccept(); err != nil {
 		return err
 	}
-	ctx, err := authenticate(r.Context(), f.auth, credentialsOf(r))
+	ctx, err := authenticate(r.Context(), f.auth, access.CredentialsOf(r))
 	if err != nil {
 		return err
 	}
@@ -94,7 +90,7 @@ func (x *exchange) serve() error {
 	if base, err := requestBase(r); err == nil {
 		ctx = withBase(ctx, base)
 	}
-	if caller := callerOf(ctx); caller != "" {
+	if caller := access.UserOf(ctx).Name; caller != "" {
 		call.User = a2asrv.NewAuthenticatedUser(caller, nil)
 	}
 	if x.query, err = readQuery(r.URL.RawQuery); err != nil {
@@ -223,12 +219,12 @@ func (x *exchange) stream(ctx context.Context, call *a2asrv.CallContext, op *ope
 		}
 		return data, err
 	}
-	failure := func(err error) []byte {
+	failure := func(err error) access.Frame {
 		t := x.tell(err)
 		if x.rpc {
-			return append(append([]byte("data: "), t.rpc(x.id)...), "\n\n"...)
+			return access.Frame{Data: t.rpc(x.id)}
 		}
-		return append(append([]byte("event: error\ndata: "), t.rest()...), "\n\n"...)
+		return access.Frame{Event: "error", Data: t.rest()}
 	}
 	return serveStream(ctx, x.w, x.f.keepAlive, func() { x.activated(call) }, events, encode, failure)
 }
@@ -261,7 +257,7 @@ func (x *exchange) tell(err error) wireError {
 // fail answers with an error, if nothing was answered yet.
 func (x *exchange) fail(err error) {
 	t := x.tell(err)
-	if x.w.status != 0 {
+	if x.w.Status() != 0 {
 		return
 	}
 	h := x.w.Header()

@@ -3,14 +3,14 @@ package a2aserver
 import (
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/access"
 )
 
 // The media types of requests and answers.
@@ -43,23 +43,13 @@ func (x *exchange) readBody(mayBeEmpty bool) ([]byte, error) {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil, errMediaType("the Content-Encoding is %q; bodies must not be compressed", clipKey(coding))
 	}
-	tooLarge := newHTTPError(http.StatusRequestEntityTooLarge, -32600, "OUT_OF_RANGE", "REQUEST_TOO_LARGE",
-		"the body is larger than the limit of %d bytes", x.f.maxBody)
-	if r.ContentLength > x.f.maxBody {
-		return nil, tooLarge
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(x.w.ResponseWriter, r.Body, x.f.maxBody))
-	var over *http.MaxBytesError
+	var refused *access.RefusedError
+	body, err := x.f.guard.ReadBody(x.w, r)
 	switch {
-	case errors.As(err, &over):
-		return nil, tooLarge
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, newHTTPError(http.StatusRequestTimeout, -32600, "DEADLINE_EXCEEDED", "REQUEST_TIMEOUT",
-			"the body did not arrive within %s", x.f.bodyTimeout)
+	case errors.As(err, &refused) && refused.Status == http.StatusBadRequest:
+		return nil, fmt.Errorf("%w: %w", sdk.ErrParseError, err)
 	case err != nil:
-		return nil, fmt.Errorf("%w: the body broke off", sdk.ErrParseError)
-	}
-	switch {
+		return nil, err
 	case len(body) == 0 && mayBeEmpty:
 		return nil, nil
 	case typeErr != nil:

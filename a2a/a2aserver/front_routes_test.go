@@ -10,6 +10,8 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/access"
 )
 
 func slowEvents(n int, pause time.Duration) func(context.Context) iter.Seq2[sdk.Event, error] {
@@ -156,8 +158,8 @@ func TestOptions(t *testing.T) {
 // refuseAll is an authenticator that accepts nobody.
 type refuseAll struct{}
 
-func (refuseAll) Authenticate(context.Context, Credentials) (string, error) {
-	return "", errNoCredentials
+func (refuseAll) Authenticate(context.Context, access.Credentials) (access.User, error) {
+	return access.User{}, access.ErrNoCredentials
 }
 func (refuseAll) Schemes() map[sdk.SecuritySchemeName]sdk.SecurityScheme { return nil }
 

@@ -17,6 +17,8 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/access"
 )
 
 // stub is a request handler whose answers a test chooses. What is not chosen echoes.
@@ -148,7 +150,7 @@ func listen(t *testing.T, h http.Handler) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(h)
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	Harden(server.Config)
+	access.Harden(server.Config)
 	server.Start()
 	t.Cleanup(server.Close)
 	return server

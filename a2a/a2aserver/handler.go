@@ -13,6 +13,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -275,7 +276,7 @@ func wants(ctx context.Context) bool {
 
 // caller names who calls; without an authenticator everybody is the default user.
 func (s *Server) caller(ctx context.Context) string {
-	if caller := callerOf(ctx); caller != "" {
+	if caller := access.UserOf(ctx).Name; caller != "" {
 		return caller
 	}
 	return session.DefaultUser

@@ -8,6 +8,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -114,7 +115,7 @@ func (s *served) push(key session.Key, id sdk.TaskID) {
 	s.turns.Add(1)
 	go func() {
 		defer s.turns.Done()
-		ctx := withCaller(s.background, t.Caller)
+		ctx := access.WithUser(s.background, access.User{Name: t.Caller})
 		pause := s.hooks.retry.first
 		for again := true; again; {
 			f, err := s.find(ctx, id, false)

@@ -10,6 +10,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/internal/dialguard"
+	"github.com/agentarbor/arbor/internal/httptoken"
 )
 
 // The longest that the texts of a config may be.
@@ -39,7 +40,7 @@ func (p *pushes) check(c *sdk.PushConfig) error {
 	if c.Auth == nil {
 		return nil
 	}
-	if len(c.Auth.Scheme) > maxPushID || !isToken(c.Auth.Scheme) {
+	if len(c.Auth.Scheme) > maxPushID || !httptoken.Valid(c.Auth.Scheme) {
 		return invalidPush(`authentication.scheme must be an HTTP authentication scheme, such as "Bearer"`)
 	}
 	if len(c.Auth.Credentials) > maxPushSecret || strings.ContainsFunc(c.Auth.Credentials, isControl) {
@@ -82,10 +83,3 @@ func (p *pushes) checkPushHost(host string) error {
 }
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
-
-// isToken reports whether s is a token of RFC 9110, section 5.6.2.
-func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
-	})
-}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/internal/origin"
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
@@ -61,7 +62,7 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found,
 		if err != nil {
 			return nil, sdk.NewError(sdk.ErrInvalidParams, "the message has no JSON form")
 		}
-		sum := sha256.Sum256([]byte(s.app + "\x00" + callerOf(ctx) + "\x00" + m.ID + "\x00" + string(words)))
+		sum := sha256.Sum256([]byte(s.app + "\x00" + access.UserOf(ctx).Name + "\x00" + m.ID + "\x00" + string(words)))
 		contextID = hex.EncodeToString(sum[:16])
 	case contextID == "":
 		contextID = sdk.NewContextID()

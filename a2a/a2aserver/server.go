@@ -16,6 +16,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
 	"github.com/agentarbor/arbor/a2a/cardsign"
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -37,11 +38,11 @@ type Server struct {
 	background context.Context // of all turns
 	stop       context.CancelCauseFunc
 	turns      sync.WaitGroup
+	atWork     *access.Limit // of turns
 
 	mu      sync.Mutex // guards what follows
 	closed  bool
 	running map[session.Key][]*execution
-	atWork  map[string]int                // turns by caller
 	sending map[session.Key]chan struct{} // closed when the message is with its turn
 	posting map[pushTask]bool             // tasks whose events are posted; true: look at it again
 }
@@ -188,7 +189,7 @@ func WithCard(o CardOptions) Option { return func(c *config) { c.card = o } }
 //
 // The error reports all problems of the options and of the trees at once.
 func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error) {
-	s := &Server{running: make(map[session.Key][]*execution), atWork: make(map[string]int), sending: make(map[session.Key]chan struct{}), posting: make(map[pushTask]bool), trees: make(map[string]*served)}
+	s := &Server{running: make(map[session.Key][]*execution), sending: make(map[session.Key]chan struct{}), posting: make(map[pushTask]bool), trees: make(map[string]*served)}
 	s.config = config{app: session.DefaultApp, roots: map[string]agent.Agent{"": root}, wait: 30 * time.Second,
 		logger: slog.New(slog.DiscardHandler), pushOpts: &PushOptions{}}
 	s.ledgers.byID = make(map[session.Key]*ledger)
@@ -252,6 +253,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error)
 	if err := s.serve(); err != nil {
 		return nil, err
 	}
+	s.atWork = access.NewLimit(s.web.MaxOpen)
 	s.background, s.stop = context.WithCancelCause(context.Background())
 	if s.hooks != nil && s.pushOpts.Store != nil {
 		s.turns.Go(func() {
@@ -270,7 +272,7 @@ func (s *Server) RequestHandler() a2asrv.RequestHandler { return s.checked }
 // Authenticate returns a context that carries the caller, for bindings that are not
 // HTTP. The error is a2a.ErrUnauthenticated or a2a.ErrUnauthorized, or says why the
 // credentials could not be checked.
-func (s *Server) Authenticate(ctx context.Context, c Credentials) (context.Context, error) {
+func (s *Server) Authenticate(ctx context.Context, c access.Credentials) (context.Context, error) {
 	ctx, err := authenticate(ctx, s.auth, c)
 	if err != nil {
 		return nil, err

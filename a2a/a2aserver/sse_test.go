@@ -20,6 +20,8 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/access"
 )
 
 // open sends a request and leaves the answer's body unread.
@@ -260,31 +262,6 @@ func serveNarrow(t *testing.T, f front) *httptest.Server {
 	return server
 }
 
-// deadlines is a writer that keeps what happened to it.
-type deadlines struct {
-	http.ResponseWriter
-	events []string
-}
-
-func (d *deadlines) SetWriteDeadline(at time.Time) error {
-	d.events = append(d.events, fmt.Sprint("deadline ", at.After(time.Now())))
-	return nil
-}
-
-func (d *deadlines) Write(p []byte) (int, error) {
-	d.events = append(d.events, fmt.Sprint("write ", len(p)))
-	return len(p), nil
-}
-
-// Who reads slowly gets all of a large answer, because each piece has a time of its own.
-func TestEachPieceHasItsDeadline(t *testing.T) {
-	d := &deadlines{ResponseWriter: httptest.NewRecorder()}
-	n, err := newTimedWriter(d, time.Hour).Write(make([]byte, 2*pieceSize+1))
-	require.NoError(t, err)
-	require.Equal(t, 2*pieceSize+1, n)
-	require.Equal(t, []string{"deadline true", "write 65536", "deadline true", "write 65536", "deadline true", "write 1"}, d.events)
-}
-
 // failing is a writer whose client goes away after some writes, which nobody else notices.
 type failing struct {
 	header http.Header
@@ -302,16 +279,16 @@ func (f *failing) Write(p []byte) (int, error) {
 }
 
 func TestAKeepAliveThatFailsEndsTheStream(t *testing.T) {
-	w := newTimedWriter(&failing{make(http.Header), 2}, time.Second)
+	w := access.NewWriter(&failing{make(http.Header), 2}, time.Second)
 	err := serveStream(t.Context(), w, time.Millisecond, func() {}, func(ctx context.Context) iter.Seq2[sdk.Event, error] {
 		return func(yield func(sdk.Event, error) bool) {
 			if yield(echo("t"), nil) {
 				<-ctx.Done()
-				require.ErrorIs(t, context.Cause(ctx), errClientGone)
+				require.ErrorIs(t, context.Cause(ctx), access.ErrClientGone)
 				require.False(t, yield(echo("t"), nil))
 			}
 		}
-	}, func(sdk.Event) ([]byte, error) { return []byte("{}"), nil }, func(error) []byte { return nil })
+	}, func(sdk.Event) ([]byte, error) { return []byte("{}"), nil }, func(error) access.Frame { return access.Frame{} })
 	require.NoError(t, err)
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/a2av0"
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
@@ -268,11 +269,11 @@ func TestTenants(t *testing.T) {
 // byToken knows callers by their bearer tokens.
 type byToken struct{}
 
-func (byToken) Authenticate(_ context.Context, c a2aserver.Credentials) (string, error) {
+func (byToken) Authenticate(_ context.Context, c access.Credentials) (access.User, error) {
 	if h := c.Header("Authorization"); len(h) == 1 && len(h[0]) > 7 {
-		return h[0][7:], nil
+		return access.User{Name: h[0][7:]}, nil
 	}
-	return "", sdk.ErrUnauthenticated
+	return access.User{}, access.ErrUnauthenticated
 }
 
 func (byToken) Schemes() map[sdk.SecuritySchemeName]sdk.SecurityScheme {

@@ -1,4 +1,4 @@
-package a2aserver
+package access
 
 import (
 	"net"
@@ -6,13 +6,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-)
 
-// errOrigin refuses a request for where it comes from. It says what to configure, because
-// whoever meets it is most often somebody who sets up a server.
-func errOrigin(status int, format string, a ...any) error {
-	return newHTTPError(status, -31403, "PERMISSION_DENIED", "ORIGIN_NOT_ALLOWED", format, a...)
-}
+	"github.com/agentarbor/arbor/internal/httptoken"
+)
 
 // hostName is the host of a "host:port", in lower case, without brackets and final dot.
 func hostName(hostport string) string {
@@ -30,31 +26,33 @@ func isLoopbackName(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }
 
-// checkHost refuses requests to a name that is not the server's, where that name gives away an
+// CheckHost refuses requests to a name that is not the server's, where that name gives away an
 // attack: a web page can let a name of its own point at 127.0.0.1, and the browser takes
 // it for the page's own server then (DNS rebinding). Requests that arrive on loopback must
-// name loopback or the configured host; so must requests of browsers wherever they
-// arrive, if a host is configured, unless they name an address.
-func (f *frontHandler) checkHost(r *http.Request) error {
+// name loopback or a configured host; so must requests of browsers wherever they arrive, if a
+// host is configured, unless they name an address. The error is a *[RefusedError], and says
+// what to configure, because whoever meets it is most often somebody who sets up a server.
+func (g *Guard) CheckHost(r *http.Request) error {
 	host := hostName(r.Host)
-	if isLoopbackName(host) || slices.Contains(f.hosts, host) {
+	if isLoopbackName(host) || slices.Contains(g.opts.Hosts, host) {
 		return nil
 	}
 	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok && addr.IP.IsLoopback() {
-		return errOrigin(http.StatusMisdirectedRequest,
-			"the request came in on a loopback address and names the host %q: set the server's public URL if that is its name", clipKey(host))
+		return refusef(http.StatusMisdirectedRequest,
+			"the request came in on a loopback address and names the host %.64q: set the server's public URL if that is its name", host)
 	}
 	browser := r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != ""
-	if browser && len(f.hosts) > 0 && net.ParseIP(host) == nil {
-		return errOrigin(http.StatusMisdirectedRequest, "this server is not known as %q", clipKey(host))
+	if browser && len(g.opts.Hosts) > 0 && net.ParseIP(host) == nil {
+		return refusef(http.StatusMisdirectedRequest, "this server is not known as %.64q", host)
 	}
 	return nil
 }
 
-// checkOrigin refuses requests that a web page of another origin makes a browser send, because
+// CheckOrigin refuses requests that a web page of another origin makes a browser send, because
 // they carry what the browser adds unasked: cookies, client certificates, and the trust in
 // whoever sits at this machine. Origins that are allowed get the headers of the Fetch standard.
-func (f *frontHandler) checkOrigin(w http.ResponseWriter, r *http.Request) error {
+// The error is a *[RefusedError].
+func (g *Guard) CheckOrigin(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Add("Vary", "Origin")
 	origins := r.Header.Values("Origin")
 	if len(origins) == 0 {
@@ -63,7 +61,7 @@ func (f *frontHandler) checkOrigin(w http.ResponseWriter, r *http.Request) error
 		case "", "same-origin", "none":
 			return nil
 		default:
-			return errOrigin(http.StatusForbidden, "requests of other origins (%s) are not allowed", clipKey(site))
+			return refusef(http.StatusForbidden, "requests of other origins (%.64s) are not allowed", site)
 		}
 	}
 	origin := strings.ToLower(origins[0])
@@ -71,27 +69,30 @@ func (f *frontHandler) checkOrigin(w http.ResponseWriter, r *http.Request) error
 	if err == nil && len(origins) == 1 && u.Host != "" && strings.EqualFold(u.Host, r.Host) {
 		return nil
 	}
-	if len(origins) > 1 || !slices.Contains(f.origins, origin) && (origin == "null" || !slices.Contains(f.origins, "*")) {
-		return errOrigin(http.StatusForbidden, "requests of the origin %q are not allowed", clipKey(origins[0]))
+	if len(origins) > 1 || !slices.Contains(g.opts.Origins, origin) && (origin == "null" || !slices.Contains(g.opts.Origins, "*")) {
+		return refusef(http.StatusForbidden, "requests of the origin %.64q are not allowed", origins[0])
 	}
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", origins[0])
-	h.Set("Access-Control-Expose-Headers", "A2A-Extensions, WWW-Authenticate, Retry-After, ETag, Last-Modified")
+	if len(g.opts.Expose) > 0 {
+		h.Set("Access-Control-Expose-Headers", strings.Join(g.opts.Expose, ", "))
+	}
 	return nil
 }
 
-// preflight answers what browsers ask before they send a request of another origin that was
-// let through by checkOrigin.
-func preflight(w http.ResponseWriter, r *http.Request, allow string) {
+// Preflight answers what browsers ask before they send a request of another origin that
+// [Guard.CheckOrigin] has let through. The methods are those that are served, in the form of
+// the header Allow.
+func (g *Guard) Preflight(w http.ResponseWriter, r *http.Request, methods string) {
 	h := w.Header()
-	h.Set("Allow", allow)
+	h.Set("Allow", methods)
 	if h.Get("Access-Control-Allow-Origin") != "" && r.Header.Get("Access-Control-Request-Method") != "" {
-		h.Set("Access-Control-Allow-Methods", allow)
+		h.Set("Access-Control-Allow-Methods", methods)
 		h.Set("Access-Control-Max-Age", "600")
 		h.Add("Vary", "Access-Control-Request-Headers")
 		var names []string
 		for name := range strings.SplitSeq(r.Header.Get("Access-Control-Request-Headers"), ",") {
-			if name = strings.TrimSpace(name); isToken(name) {
+			if name = strings.TrimSpace(name); httptoken.Valid(name) {
 				names = append(names, name)
 			}
 		}

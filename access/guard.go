@@ -1,0 +1,161 @@
+package access
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options say who may reach a server, from where, and how much they may send. The zero value
+// is safe: it asks nobody who they are, and lets in no web pages of other origins.
+type Options struct {
+	// Users tells who calls. Without it nobody is asked, and requests have no user.
+	Users Authenticator
+	// Challenge is what an answer with the status 401 asks for in WWW-Authenticate; "" is
+	// Bearer.
+	Challenge string
+	// Hosts are names under which the server is reached, with or without a port, besides
+	// those of loopback. A server that listens on loopback refuses requests for others,
+	// because a page in a browser can point a name of its own at it.
+	Hosts []string
+	// Origins are the origins of web pages that may call, such as
+	// https://app.example.com; "*" is any. By default only the server's own may.
+	Origins []string
+	// Expose names the headers of answers that such pages may read.
+	Expose []string
+	// MaxBody bounds the body of a request in bytes; 0 is 4 MiB.
+	MaxBody int64
+	// BodyTimeout bounds the time that a request's body takes to arrive; 0 is a minute.
+	BodyTimeout time.Duration
+	// WriteTimeout bounds the time that a client takes to accept 64 KiB of an answer; 0 is
+	// 30 s. A slower one is disconnected.
+	WriteTimeout time.Duration
+}
+
+// Guard stands before a handler. It is safe for concurrent use.
+type Guard struct{ opts Options }
+
+// New makes a guard. It is an error if a bound is negative.
+func New(o Options) (*Guard, error) {
+	if o.MaxBody < 0 || o.BodyTimeout < 0 || o.WriteTimeout < 0 {
+		return nil, errors.New("access: a bound is negative; 0 is its default")
+	}
+	o.Challenge = cmp.Or(o.Challenge, "Bearer")
+	o.MaxBody = cmp.Or(o.MaxBody, 4<<20)
+	o.BodyTimeout = cmp.Or(o.BodyTimeout, time.Minute)
+	o.Hosts = slices.Clone(o.Hosts)
+	for i, host := range o.Hosts {
+		o.Hosts[i] = hostName(host)
+	}
+	o.Origins = slices.Clone(o.Origins)
+	for i, origin := range o.Origins {
+		o.Origins[i] = strings.ToLower(strings.TrimSuffix(origin, "/"))
+	}
+	return &Guard{o}, nil
+}
+
+// RefusedError says why a request is refused, in words that its client may see.
+type RefusedError struct {
+	// Status is that of HTTP: 400 for a body that broke off, 403 for an origin, 408 for a body
+	// that is too slow, 413 for one that is too large, 421 for a host.
+	Status  int
+	Message string
+}
+
+func (e *RefusedError) Error() string { return e.Message }
+
+func refusef(status int, format string, a ...any) error {
+	return &RefusedError{status, fmt.Sprintf(format, a...)}
+}
+
+// Handler makes all checks before it hands a request on, with the user in its context and with
+// a bounded body. What is refused is answered with a status and a line of text; requests in
+// which a browser asks whether a page may call are answered too.
+func (g *Guard) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(bare http.ResponseWriter, r *http.Request) {
+		w := g.Open(bare, r)
+		err := g.CheckHost(r)
+		if err == nil {
+			err = g.CheckOrigin(w, r)
+		}
+		if err == nil && r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+			g.Preflight(w, r, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+			return
+		}
+		ctx := r.Context()
+		if err == nil {
+			ctx, err = g.Authenticate(r)
+		}
+		if err != nil {
+			g.refuse(w, err)
+			return
+		}
+		r = r.WithContext(ctx)
+		if r.Body != nil && r.Body != http.NoBody {
+			r.Body = http.MaxBytesReader(bare, r.Body, g.opts.MaxBody)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// refuse answers with an error. What is none of this package's is not told.
+func (g *Guard) refuse(w http.ResponseWriter, err error) {
+	status, message := http.StatusInternalServerError, "the credentials could not be checked"
+	var refused *RefusedError
+	switch {
+	case errors.As(err, &refused):
+		status, message = refused.Status, refused.Message
+	case errors.Is(err, ErrUnauthenticated):
+		w.Header().Set("WWW-Authenticate", g.opts.Challenge)
+		status, message = http.StatusUnauthorized, err.Error()
+	case errors.Is(err, ErrForbidden):
+		status, message = http.StatusForbidden, err.Error()
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	http.Error(w, message, status)
+}
+
+// Open begins an answer: it bounds the time of each piece of it, and of the request's body,
+// also of one that nobody reads.
+func (g *Guard) Open(w http.ResponseWriter, r *http.Request) *Writer {
+	timed := NewWriter(w, g.opts.WriteTimeout)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if r.Body != nil && r.Body != http.NoBody {
+		// Once the body was read to its end net/http takes the deadline away.
+		_ = timed.control.SetReadDeadline(time.Now().Add(g.opts.BodyTimeout))
+	}
+	return timed
+}
+
+// Authenticate asks who calls, and returns the request's context with the user. The error is
+// that of the authenticator.
+func (g *Guard) Authenticate(r *http.Request) (context.Context, error) {
+	return Authenticate(r.Context(), g.opts.Users, CredentialsOf(r))
+}
+
+// ReadBody reads a request's body within the bounds. The error is a *[RefusedError].
+func (g *Guard) ReadBody(w *Writer, r *http.Request) ([]byte, error) {
+	tooLarge := func() error {
+		return refusef(http.StatusRequestEntityTooLarge, "the body is larger than the limit of %d bytes", g.opts.MaxBody)
+	}
+	if r.ContentLength > g.opts.MaxBody {
+		return nil, tooLarge()
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w.ResponseWriter, r.Body, g.opts.MaxBody))
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return nil, tooLarge()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, refusef(http.StatusRequestTimeout, "the body did not arrive within %s", g.opts.BodyTimeout)
+	case err != nil:
+		return nil, refusef(http.StatusBadRequest, "the body broke off")
+	}
+	return body, nil
+}

@@ -1,0 +1,50 @@
+package access
+
+import (
+	"fmt"
+	"sync"
+)
+
+// Limit bounds what each user has under way at once: streams, requests that wait, turns. It is
+// safe for concurrent use.
+type Limit struct {
+	most int
+	mu   sync.Mutex
+	n    map[string]int
+}
+
+// NewLimit makes a limit of so many at once for each user; 0 or less is 1,024.
+func NewLimit(most int) *Limit {
+	if most <= 0 {
+		most = 1024
+	}
+	return &Limit{most: most, n: make(map[string]int)}
+}
+
+// LimitError says that a user has too much under way.
+type LimitError struct {
+	// Most is how much a user may have.
+	Most int
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("the user has %d under way, and may not have more", e.Most)
+}
+
+// Enter counts something of a user until leave is called, which is done once. The error is a
+// *[LimitError].
+func (l *Limit) Enter(user string) (leave func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.n[user] >= l.most {
+		return nil, &LimitError{l.most}
+	}
+	l.n[user]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.n[user]--; l.n[user] == 0 {
+			delete(l.n, user)
+		}
+	}, nil
+}
