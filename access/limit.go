@@ -31,20 +31,23 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("the user has %d under way, and may not have more", e.Most)
 }
 
-// Enter counts something of a user until leave is called, which is done once. The error is a
-// *[LimitError].
-func (l *Limit) Enter(user string) (leave func(), err error) {
+// Enter counts something of a user, until [Limit.Leave] is called. The error is a *[LimitError];
+// then nothing was counted.
+func (l *Limit) Enter(user string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.n[user] >= l.most {
-		return nil, &LimitError{l.most}
+		return &LimitError{l.most}
 	}
 	l.n[user]++
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.n[user]--; l.n[user] == 0 {
-			delete(l.n, user)
-		}
-	}, nil
+	return nil
+}
+
+// Leave ends what one call of [Limit.Enter] has counted.
+func (l *Limit) Leave(user string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.n[user]--; l.n[user] <= 0 {
+		delete(l.n, user)
+	}
 }

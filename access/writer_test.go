@@ -50,19 +50,14 @@ func TestHarden(t *testing.T) {
 
 func TestLimit(t *testing.T) {
 	l := NewLimit(2)
-	leave, err := l.Enter("ann")
-	require.NoError(t, err)
-	_, err = l.Enter("ann")
-	require.NoError(t, err)
-	_, err = l.Enter("ann")
+	require.NoError(t, l.Enter("ann"))
+	require.NoError(t, l.Enter("ann"))
 	var refused *LimitError
-	require.ErrorAs(t, err, &refused)
+	require.ErrorAs(t, l.Enter("ann"), &refused)
 	require.Equal(t, 2, refused.Most)
-	last, err := l.Enter("bob")
-	require.NoError(t, err)
-	leave()
-	_, err = l.Enter("ann")
-	require.NoError(t, err)
-	last()
+	require.NoError(t, l.Enter("bob"))
+	l.Leave("ann")
+	require.NoError(t, l.Enter("ann"))
+	l.Leave("bob")
 	require.NotContains(t, l.n, "bob", "who has nothing under way is forgotten")
 }

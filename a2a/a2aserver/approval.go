@@ -3,14 +3,13 @@ package a2aserver
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
-	"unicode"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
 )
 
@@ -65,14 +64,6 @@ func (p *projection) resolved(e *event.Event, d *event.RelayResolved) []sdk.Even
 	return p.status(e, sdk.TaskStateWorking, nil)
 }
 
-// What people say when they agree or refuse. A yes with anything more to it than
-// courtesy is none: "yes, but only half" is for somebody to ask about.
-var (
-	yes      = []string{"yes", "y", "approve", "approved", "allow", "ok", "okay"}
-	courtesy = []string{"please", "thanks", "thank", "you", "sure", "go", "ahead", "do", "run", "it", "that", "is", "fine"}
-	no       = []string{"no", "n", "deny", "denied", "reject", "refuse"}
-)
-
 // decisions reads a message as the answer to the calls that wait. Words answer the
 // only one that does. It returns none for words that are neither yes nor no: who was
 // not understood is asked again, because nothing may run on a guess.
@@ -117,13 +108,8 @@ func decisions(parts sdk.ContentParts, pending []question, by string) ([]runner.
 		return nil, fmt.Errorf("%d calls wait for approvals: answer each with a data part {\"callId\", \"approved\"}", len(pending))
 	}
 	text := strings.TrimSpace(words.String())
-	said := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) })
-	switch {
-	case len(said) == 0:
-	case slices.Contains(yes, said[0]) && !slices.ContainsFunc(said[1:], func(w string) bool { return !slices.Contains(yes, w) && !slices.Contains(courtesy, w) }):
-		return []runner.Decision{{CallID: pending[0].callID, Approved: true, Reason: text, By: by}}, nil
-	case slices.Contains(no, said[0]):
-		return []runner.Decision{{CallID: pending[0].callID, Reason: text, By: by}}, nil
+	if approved, understood := live.YesOrNo(text); understood {
+		return []runner.Decision{{CallID: pending[0].callID, Approved: approved, Reason: text, By: by}}, nil
 	}
 	return nil, nil
 }

@@ -183,11 +183,10 @@ func (c *checks) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (
 	if err := c.send(req); err != nil {
 		return nil, err
 	}
-	leave, err := c.enter(ctx)
-	if err != nil {
+	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer c.leave(ctx)
 	return c.next.SendMessage(ctx, req)
 }
 
@@ -207,12 +206,11 @@ func (c *checks) stream(ctx context.Context, err error, events func() iter.Seq2[
 			yield(nil, err)
 			return
 		}
-		leave, err := c.enter(ctx)
-		if err != nil {
+		if err := c.enter(ctx); err != nil {
 			yield(nil, err)
 			return
 		}
-		defer leave()
+		defer c.leave(ctx)
 		for event, err := range events() {
 			if !yield(event, err) || err != nil {
 				return
@@ -299,8 +297,9 @@ func tooMany(err error, words string) error {
 	return e
 }
 
-// enter counts a call until leave is called.
-func (c *checks) enter(ctx context.Context) (leave func(), err error) {
-	leave, err = c.open.Enter(access.UserOf(ctx).Name)
-	return leave, tooMany(err, "more than %d calls of this caller are under way: close some streams and try again")
+// enter counts a call, until leave is called.
+func (c *checks) enter(ctx context.Context) error {
+	return tooMany(c.open.Enter(access.UserOf(ctx).Name), "more than %d calls of this caller are under way: close some streams and try again")
 }
+
+func (c *checks) leave(ctx context.Context) { c.open.Leave(access.UserOf(ctx).Name) }

@@ -103,6 +103,5 @@ func TestOpenCallsAreForgotten(t *testing.T) {
 		for range c.SubscribeToTask(withCaller(t.Context(), "ann"), req) {
 		}
 	})
-	_, err := c.enter(withCaller(t.Context(), "ann"))
-	require.NoError(t, err)
+	require.NoError(t, c.enter(withCaller(t.Context(), "ann")))
 }

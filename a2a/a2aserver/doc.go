@@ -9,7 +9,7 @@
 // spans all agents that hand the conversation to each other. A turn runs in the
 // background: who began it may go away, and others may subscribe.
 //
-// It imports a2a, access, agent, event, llm, runner and session, and of github.com/a2aproject/a2a-go
+// It imports a2a, access, agent, event, live, llm, runner and session, and of github.com/a2aproject/a2a-go
 // the types and the servers of its bindings. It never decides who answers, and what a
 // client's metadata says changes nothing but whether a circle of agents is cut.
 package a2aserver

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
@@ -15,7 +14,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -129,7 +128,7 @@ func (h handler) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRe
 		}
 		s.adopt(f)
 		if f.task.Status.State == sdk.TaskStateAuthRequired {
-			s.ask(f)
+			s.lookAgain(f)
 		}
 		if yield(f.snapshot(nil), nil) {
 			h.stream(ctx, s, f, yield)
@@ -167,7 +166,7 @@ func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*s
 		return nil, err
 	}
 	_, _, contextID, _ := parseTaskID(req.ID)
-	unlock, err := s.lock(ctx, s.key(ctx, contextID), func() error { return nil }) // no message begins another turn meanwhile
+	unlock, err := s.turns.Lock(ctx, s.key(ctx, contextID), nil) // no message begins another turn meanwhile
 	if err != nil {
 		return nil, err
 	}
@@ -179,30 +178,23 @@ func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*s
 	if f.task.Status.State.Terminal() {
 		return nil, sdk.NewError(sdk.ErrTaskNotCancelable, "the task is over ("+stateName(f.task.Status.State)+")")
 	}
-	release, err := h.halt(ctx, f)
-	if err != nil {
-		return nil, h.told(ctx, "CancelTask", err)
-	}
-	defer release()
 	// What is canceled is the session's last turn, so it must be this task's.
-	deadline := time.Now().Add(min(s.wait, 250*time.Millisecond)) // a message may wait for the lock that is held here
-	for again, tries := true, 1; again && err == nil; tries++ {
-		again = false
-		if f, err = s.find(ctx, req.ID, f.extended); err != nil || f.task.Status.State.Terminal() {
-			break
+	_, err = s.turns.CancelIf(ctx, f.key, func(ctx context.Context) (seq int64, rests bool, err error) {
+		if f, err = s.find(ctx, req.ID, f.extended); err == nil && f.task.Status.State.Terminal() {
+			err = errOver
 		}
-		_, err = s.runner.Cancel(ctx, f.key, runner.At(f.seq))
-		switch {
-		case errors.Is(err, agent.ErrConflict) && tries < 10:
-			again, err = true, context.Cause(ctx)
-		case errors.Is(err, agent.ErrSessionBusy) && f.settled() && time.Now().Before(deadline):
-			// The process whose turn has come to rest is about to let go of the session.
-			again, err = true, s.await(ctx, f.key, time.Now().Add(10*time.Millisecond))
-		case errors.Is(err, agent.ErrSessionBusy), errors.Is(err, agent.ErrConflict):
-			err = sdk.NewError(sdk.ErrTaskNotCancelable, "another process works on the task")
-		case err == nil:
-			f, err = s.find(ctx, req.ID, f.extended)
+		if err != nil {
+			return 0, false, err
 		}
+		return f.seq, f.settled(), nil
+	})
+	switch {
+	case errors.Is(err, errOver):
+		err = nil
+	case errors.Is(err, agent.ErrSessionBusy), errors.Is(err, agent.ErrConflict):
+		err = sdk.NewError(sdk.ErrTaskNotCancelable, "another process works on the task")
+	case err == nil:
+		f, err = s.find(ctx, req.ID, f.extended)
 	}
 	if err == nil && f.task.Status.State != sdk.TaskStateCanceled {
 		err = sdk.NewError(sdk.ErrTaskNotCancelable, "the task was over before it could be canceled ("+stateName(f.task.Status.State)+")")
@@ -213,6 +205,9 @@ func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*s
 	s.push(f.key, f.task.ID)
 	return f.snapshot(nil), nil
 }
+
+// errOver says that there is nothing to cancel any more.
+var errOver = errors.New("the task is over")
 
 // GetExtendedAgentCard implements a2asrv.RequestHandler: who has shown who they are gets
 // the card with what only callers may know.
@@ -252,8 +247,8 @@ func (h handler) told(ctx context.Context, operation string, err error) error {
 			return err
 		}
 	}
-	if h.background.Err() != nil { // a turn that was cut off says so in many ways
-		return sdk.NewError(sdk.ErrInternalError, errStopped.Error())
+	if h.background.Err() != nil || errors.Is(err, live.ErrClosed) { // a turn that was cut off says so in many ways
+		return sdk.NewError(sdk.ErrInternalError, "the server is being stopped")
 	}
 	h.logger.Error("a request failed", "operation", operation, "error", err)
 	return sdk.NewError(sdk.ErrInternalError, "the request failed; the server's log says why")

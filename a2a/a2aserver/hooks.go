@@ -112,9 +112,9 @@ func (s *served) push(key session.Key, id sdk.TaskID) {
 		return
 	}
 	s.posting[t] = false
-	s.turns.Add(1)
+	s.posts.Add(1)
 	go func() {
-		defer s.turns.Done()
+		defer s.posts.Done()
 		ctx := access.WithUser(s.background, access.User{Name: t.Caller})
 		pause := s.hooks.retry.first
 		for again := true; again; {

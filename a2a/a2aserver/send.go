@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"reflect"
 	"slices"
 	"strconv"
@@ -78,7 +77,7 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found,
 		if !busy && tries < 4 { // else the log is not what the store says it is, or much is going on
 			continue
 		}
-		if err := s.await(ctx, key, deadline); err != nil {
+		if err := s.turns.WaitFree(ctx, key, deadline); err != nil {
 			return nil, err
 		}
 	}
@@ -90,7 +89,7 @@ func (s *served) send(ctx context.Context, req *sdk.SendMessageRequest) (*found,
 // begins only if the log ends where it was looked at. came is where the log ended when
 // the message came, and negative until that is known.
 func (s *served) give(ctx context.Context, key session.Key, m *sdk.Message, content llm.Content, from origin.Origin, extended bool, came *int64) (*found, error) {
-	unlock, err := s.lock(ctx, key, func() (err error) {
+	unlock, err := s.turns.Lock(ctx, key, func() (err error) {
 		if *came < 0 && session.CheckKey(key) == nil {
 			*came, _, err = s.since(ctx, key, -1)
 		}
@@ -136,36 +135,16 @@ func (s *served) give(ctx context.Context, key session.Key, m *sdk.Message, cont
 // unless it is named.
 func (s *served) begin(ctx context.Context, key session.Key, at int64, msg llm.Message, from origin.Origin, task sdk.TaskID, extended bool) (*found, error) {
 	from.Task = string(task)
-	first, err := s.try(ctx, key, func(ctx context.Context) iter.Seq2[*event.Event, error] {
-		return users(s.runner.Run(ctx, key, msg, runner.At(at), runner.WithMetadata(from.Metadata())))
-	})
+	turn, err := s.turns.Begin(ctx, key, msg, runner.At(at), runner.WithMetadata(from.Metadata()))
 	if err != nil {
 		return nil, err
 	}
-	own := taskID(first.Seq, first.TurnID, key.ID)
-	f, err := s.findAt(ctx, cmp.Or(task, own), first, extended)
+	own := taskID(turn.First.Seq, turn.First.TurnID, key.ID)
+	f, err := s.findAt(ctx, cmp.Or(task, own), turn.First, extended)
 	if err == nil {
 		s.push(f.key, f.task.ID)
 	}
 	return f, err
-}
-
-// users leaves out what a turn stores before the user's words: the end of what was
-// cut off.
-func users(events iter.Seq2[*event.Event, error]) iter.Seq2[*event.Event, error] {
-	return func(yield func(*event.Event, error) bool) {
-		begun := false
-		for e, err := range events {
-			if err == nil && !begun {
-				if _, begun = e.Data.(*event.User); !begun {
-					continue
-				}
-			}
-			if !yield(e, err) {
-				return
-			}
-		}
-	}
 }
 
 // answer gives a message to a task that exists: decisions about calls that wait, or
@@ -193,14 +172,12 @@ func (s *served) answer(ctx context.Context, f *found, m, sent *sdk.Message, msg
 	for i := range list {
 		list[i].ID = decided + strconv.Itoa(i)
 	}
-	first, err := s.try(ctx, f.key, func(ctx context.Context) iter.Seq2[*event.Event, error] {
-		return s.runner.Resume(ctx, f.key, list...)
-	})
+	turn, err := s.turns.Resume(ctx, f.key, list...)
 	if err != nil {
 		return nil, err
 	}
 	id, extended := f.task.ID, f.extended
-	if f, err = s.findAt(ctx, id, first, extended); err == nil {
+	if f, err = s.findAt(ctx, id, turn.First, extended); err == nil {
 		s.push(f.key, f.task.ID)
 	}
 	return f, err
@@ -301,6 +278,8 @@ func refused(err error, key session.Key) error {
 		return sdk.NewError(sdk.ErrUnsupportedOperation, fmt.Sprintf("the context %.128q is busy with another task: wait for it, or cancel it", key.ID))
 	case errors.Is(err, agent.ErrBadInput):
 		return sdk.NewError(sdk.ErrInvalidParams, err.Error())
+	case errors.As(err, new(*access.LimitError)):
+		return tooMany(err, "more than %d turns of this caller are at work: wait for some or cancel them")
 	case errors.Is(err, runner.ErrNoApproval):
 		return sdk.NewError(sdk.ErrInvalidParams, "nobody waits for the approval any more")
 	}

@@ -98,5 +98,5 @@ func (s *Server) cardAt(tenant, base string) (*sdk.AgentCard, error) {
 			cfg.legacy = base + "/" + tenant + "/rpc"
 		}
 	}
-	return buildCard(t.runner.Tree(), cfg)
+	return buildCard(t.turns.Runner().Tree(), cfg)
 }

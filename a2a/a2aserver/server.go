@@ -18,33 +18,32 @@ import (
 	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/option"
+	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/live"
+	sessionlive "github.com/agentarbor/arbor/session/live"
 )
 
 // Server serves one tree, or several as tenants, as A2A agents. It is an http.Handler
 // and safe for concurrent use.
 type Server struct {
 	config
-	store   session.Store
-	tail    session.Tail
+	store   live.Store
+	shared  bool               // the turns of the tree itself are others' too
 	trees   map[string]*served // by tenant
 	hooks   *pushes            // nil: no push notifications
 	front   http.Handler
 	checked a2asrv.RequestHandler // the operations behind the checks of all bindings
 	ledgers ledgers
 
-	background context.Context // of all turns
-	stop       context.CancelCauseFunc
-	turns      sync.WaitGroup
-	atWork     *access.Limit // of turns
+	background context.Context // of what webhooks are told
+	stop       context.CancelFunc
+	posts      sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
 	closed  bool
-	running map[session.Key][]*execution
-	sending map[session.Key]chan struct{} // closed when the message is with its turn
-	posting map[pushTask]bool             // tasks whose events are posted; true: look at it again
+	posting map[pushTask]bool // tasks whose events are posted; true: look at it again
 }
 
 // served is one tree of a server.
@@ -53,7 +52,7 @@ type served struct {
 	tenant string
 	app    string // of its sessions' keys
 	id     string // by which chains of agents name it
-	runner *runner.Runner
+	turns  *live.Turns
 }
 
 // config is what the options say.
@@ -189,55 +188,45 @@ func WithCard(o CardOptions) Option { return func(c *config) { c.card = o } }
 //
 // The error reports all problems of the options and of the trees at once.
 func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error) {
-	s := &Server{running: make(map[session.Key][]*execution), sending: make(map[session.Key]chan struct{}), posting: make(map[pushTask]bool), trees: make(map[string]*served)}
+	if store == nil {
+		return nil, errors.New("a2aserver: the store is nil")
+	}
+	tail, ok := store.(live.Store)
+	if !ok {
+		var err error
+		if tail, err = sessionlive.New(store); err != nil {
+			return nil, err
+		}
+	}
+	return newServer(root, nil, tail, opts)
+}
+
+// NewOn is [New] for a tree whose turns are begun elsewhere, too: what is begun here is
+// followed there, and the other way round. The turns stay the caller's, who closes them
+// after the server. [WithRunnerOptions] and [HTTPOptions.MaxOpen] say nothing of these turns.
+func NewOn(turns *live.Turns, opts ...Option) (*Server, error) {
+	if turns == nil {
+		return nil, errors.New("a2aserver: the turns are nil")
+	}
+	return newServer(turns.Runner().Tree().Root().Agent, turns, turns.Store(), opts)
+}
+
+func newServer(root agent.Agent, turns *live.Turns, store live.Store, opts []Option) (*Server, error) {
+	s := &Server{store: store, shared: turns != nil, posting: make(map[pushTask]bool), trees: make(map[string]*served)}
 	s.config = config{app: session.DefaultApp, roots: map[string]agent.Agent{"": root}, wait: 30 * time.Second,
 		logger: slog.New(slog.DiscardHandler), pushOpts: &PushOptions{}}
 	s.ledgers.byID = make(map[session.Key]*ledger)
-	for i, o := range opts {
-		if o == nil {
-			return nil, fmt.Errorf("a2aserver: option %d is nil", i)
-		}
-		o(&s.config)
+	if err := option.Apply(&s.config, opts); err != nil {
+		return nil, fmt.Errorf("a2aserver: %w", err)
 	}
 	errs := s.errs
-	if store == nil {
-		return nil, errors.Join(append(errs, errors.New("a2aserver: the store is nil"))...)
-	}
 	if s.logger == nil {
 		errs = append(errs, errors.New("a2aserver: the logger is nil"))
 	}
 	if err := session.CheckKey(session.Key{App: s.app, User: session.DefaultUser, ID: "a"}); err != nil {
 		errs = append(errs, fmt.Errorf("a2aserver: the app %.64q cannot be in the key of a session", s.app))
 	}
-	s.store = store
-	if tail, ok := store.(session.Tail); ok {
-		s.tail = tail
-	} else {
-		tail, err := live.New(store)
-		if err != nil {
-			return nil, err
-		}
-		s.store, s.tail = tail, tail
-	}
-	unique := rand.Text() // of this process, if the server has no address to be known by
-	for tenant, root := range s.roots {
-		t := &served{Server: s, tenant: tenant, app: tenant, id: unique + "/" + tenant}
-		if s.base != nil {
-			t.id = strings.TrimSuffix(s.base.String(), "/") + "/" + tenant
-		}
-		if tenant == "" {
-			t.app = s.app
-		} else if tenant == s.app {
-			errs = append(errs, fmt.Errorf("tenant %q has the name of the app: their sessions would be the same", tenant))
-		}
-		var err error
-		t.runner, err = runner.New(root, s.store, append([]runner.Option{runner.WithLogger(s.logger), runner.WithStreaming()}, s.runnerOpts...)...)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		s.trees[tenant] = t
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(append(errs, s.plant(turns))...); err != nil {
 		return nil, err
 	}
 	if s.pushOpts != nil {
@@ -253,16 +242,43 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error)
 	if err := s.serve(); err != nil {
 		return nil, err
 	}
-	s.atWork = access.NewLimit(s.web.MaxOpen)
-	s.background, s.stop = context.WithCancelCause(context.Background())
+	s.background, s.stop = context.WithCancel(context.Background())
 	if s.hooks != nil && s.pushOpts.Store != nil {
-		s.turns.Go(func() {
+		s.posts.Go(func() {
 			if err := s.recover(); err != nil && s.background.Err() == nil {
 				s.logger.Error("not all tasks with webhooks could be taken up again", "error", err)
 			}
 		})
 	}
 	return s, nil
+}
+
+// plant makes the trees, that of "" on turns of others if there are any.
+func (s *Server) plant(turns *live.Turns) error {
+	unique := rand.Text() // of this process, if the server has no address to be known by
+	limit := access.NewLimit(s.web.MaxOpen)
+	var errs []error
+	for tenant, root := range s.roots {
+		t := &served{Server: s, tenant: tenant, app: tenant, id: unique + "/" + tenant}
+		if s.base != nil {
+			t.id = strings.TrimSuffix(s.base.String(), "/") + "/" + tenant
+		}
+		if tenant == "" {
+			t.app, t.turns = s.app, turns
+		} else if tenant == s.app {
+			errs = append(errs, fmt.Errorf("tenant %q has the name of the app: their sessions would be the same", tenant))
+		}
+		s.trees[tenant] = t
+		if t.turns != nil {
+			continue
+		}
+		run, err := runner.New(root, s.store, append([]runner.Option{runner.WithLogger(s.logger), runner.WithStreaming()}, s.runnerOpts...)...)
+		if err == nil {
+			t.turns, err = live.New(run, s.store, live.WithLimit(limit), live.WithTakeUp(began), live.WithLogger(s.logger))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // RequestHandler returns the server's operations, for further bindings such as gRPC.
@@ -294,22 +310,36 @@ func (s *Server) Close(ctx context.Context) error {
 	if closed {
 		return nil
 	}
-	s.stop(errStopped)
-	done := make(chan struct{})
+	s.stop()
+	var ends sync.WaitGroup
+	var errs []error
+	var mu sync.Mutex // guards errs
+	for _, t := range s.trees {
+		if s.shared && t.tenant == "" {
+			continue
+		}
+		ends.Go(func() {
+			err := t.turns.Close(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+		})
+	}
+	ends.Wait()
+	posted := make(chan struct{})
 	go func() {
-		s.turns.Wait()
-		close(done)
+		s.posts.Wait()
+		close(posted)
 	}()
-	var err error
 	select {
-	case <-done:
+	case <-posted:
 	case <-ctx.Done():
-		err = fmt.Errorf("a2aserver: not all turns have ended: %w", context.Cause(ctx))
+		errs = append(errs, fmt.Errorf("a2aserver: not all webhooks have been told: %w", context.Cause(ctx)))
 	}
 	if s.hooks != nil {
-		err = errors.Join(err, s.closeHooks(ctx))
+		errs = append(errs, s.closeHooks(ctx))
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // closeHooks delivers what waits for webhooks. Where their configs are stored, those that

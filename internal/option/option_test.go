@@ -18,6 +18,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph/graphtest"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/checkpoint"
+	turns "github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm/offline"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -51,15 +52,23 @@ func TestNilOptions(t *testing.T) {
 		},
 		"checkpoint": func() error { _, err := checkpoint.New(session.NewMemory(), nil); return err },
 		"llmagent":   func() error { _, err := llmagent.New("a", "", offline.New(), nil); return err },
-		"openai":     func() error { _, err := openai.New("m", nil); return err },
-		"runner":     func() error { _, err := runner.New(node, session.NewMemory(), nil); return err },
+		"live": func() error {
+			tail, err := live.New(session.NewMemory())
+			require.NoError(t, err)
+			run, err := runner.New(node, tail)
+			require.NoError(t, err)
+			_, err = turns.New(run, tail, nil)
+			return err
+		},
+		"openai": func() error { _, err := openai.New("m", nil); return err },
+		"runner": func() error { _, err := runner.New(node, session.NewMemory(), nil); return err },
 		"turn": func() error {
 			r, err := runner.New(node, session.NewMemory())
 			require.NoError(t, err)
 			_, err = r.Cancel(context.Background(), session.ID("s"), nil)
 			return err
 		},
-		"live":      func() error { _, err := live.New(session.NewMemory(), nil); return err },
+		"turns":      func() error { _, err := live.New(session.NewMemory(), nil); return err },
 		"sqlite":    func() error { _, err := sqlite.Open(filepath.Join(t.TempDir(), "s.db"), nil); return err },
 		"telemetry": func() error { _, err := telemetry.New(nil); return err },
 		"tools": func() error {

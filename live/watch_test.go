@@ -1,8 +1,9 @@
-package a2aserver
+package live
 
 import (
 	"context"
 	"iter"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -18,11 +20,11 @@ import (
 type heldLoads struct {
 	session.Store
 	hold  chan chan struct{} // takes what holds the next one up
-	loads int
+	loads atomic.Int32
 }
 
 func (s *heldLoads) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
-	s.loads++
+	s.loads.Add(1)
 	select {
 	case let := <-s.hold:
 		<-let
@@ -31,37 +33,32 @@ func (s *heldLoads) Load(ctx context.Context, key session.Key, after int64) iter
 	return s.Store.Load(ctx, key, after)
 }
 
-// Nobody looks after a task on behalf of a follower who has gone just while that was
+// Nobody looks after a turn on behalf of a follower who has gone just while that was
 // done.
 func TestNobodyLooksForWhoHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &heldLoads{Store: sessiontest.Memory(t), hold: make(chan chan struct{}, 1)}
-		b, slow := newBlocked(t)
-		one, err := New(slow, store)
-		require.NoError(t, err)
+		d, a := newDesk(t)
+		one, two := newTurns(t, a, store), newTurns(t, a, store)
 		ctx := context.Background()
-		task := sendAtOnce(t, one.RequestHandler(), ctx, userMessage("m1", "think"))
-		<-b.begun
-		two, err := New(slow, store)
+		_, err := one.Begin(ctx, key, llm.UserText("think"))
 		require.NoError(t, err)
-		tree := two.trees[""]
-		f, err := tree.find(ctx, task.ID, false)
-		require.NoError(t, err)
+		<-d.thinks
 
 		follower, leave := context.WithCancel(ctx)
-		stop := tree.watch(follower, f)
+		timer := two.watch(follower, key)
 		let := make(chan struct{})
 		store.hold <- let
 		time.Sleep(session.LeaseTTL + time.Second) // of the bubble
 		synctest.Wait()
-		stop() // while the watch reads
+		leave() // while the watch reads
+		timer.Stop()
 		close(let)
 		synctest.Wait()
-		leave()
-		loads := store.loads
+		loads := store.loads.Load()
 		time.Sleep(3 * session.LeaseTTL)
 		synctest.Wait()
-		require.Equal(t, loads, store.loads)
+		require.Equal(t, loads, store.loads.Load())
 		require.NoError(t, one.Close(ctx))
 		require.NoError(t, two.Close(ctx))
 	})

@@ -1,0 +1,109 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Stop cuts off the turn of a session that this process runs, and waits until it has ended. It
+// can be resumed, and is not taken up by followers of this process before somebody does so; a
+// follower of another one takes it up when it finds it. A turn that another process runs is
+// left alone. Without a turn nothing happens.
+func (t *Turns) Stop(ctx context.Context, key session.Key) error {
+	t.mu.Lock()
+	running := slices.Clone(t.running[key])
+	if len(running) > 0 {
+		t.stopped[key] = struct{}{}
+	}
+	t.mu.Unlock()
+	return end(ctx, running, errStopped)
+}
+
+// end cancels turns and waits for them.
+func end(ctx context.Context, turns []*Turn, cause error) error {
+	for _, x := range turns {
+		x.cancel(cause)
+		select {
+		case <-x.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// Cancel ends the session's last turn for good: one that this process runs, that was cut off or
+// that waits, with [runner.Runner.Cancel]. It returns what that stored beside what the turn
+// itself did. The error is agent.ErrSessionBusy if another process runs the turn.
+func (t *Turns) Cancel(ctx context.Context, key session.Key) ([]*event.Event, error) {
+	var f session.Fold
+	return t.CancelIf(ctx, key, func(ctx context.Context) (int64, bool, error) {
+		err := t.read(ctx, key, &f)
+		return f.Seq, !f.Unfinished(), err
+	})
+}
+
+// CancelIf is Cancel for who means a certain turn. The function check is called when no turn of
+// this process changes the log any more. It reads the log and returns where it ended, and
+// whether the turn rests there: then the process that holds the session lets go of it in a
+// moment, which is waited for. Its error is returned, and nothing is canceled. It is called
+// again if the log has grown meanwhile, up to ten times, beyond which the error is
+// agent.ErrConflict.
+func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(context.Context) (seq int64, rests bool, err error)) ([]*event.Event, error) {
+	release, err := t.hold(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	for deadline, tries := time.Now().Add(250*time.Millisecond), 1; ; tries++ {
+		seq, rests, err := check(ctx)
+		if err != nil {
+			return nil, err
+		}
+		events, err := t.run.Cancel(ctx, key, runner.At(seq))
+		switch {
+		case errors.Is(err, agent.ErrConflict) && tries < 10:
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+		case errors.Is(err, agent.ErrSessionBusy) && rests && time.Now().Before(deadline):
+			if err := t.WaitFree(ctx, key, time.Now().Add(10*time.Millisecond)); err != nil {
+				return nil, err
+			}
+		default:
+			return events, err
+		}
+	}
+}
+
+// hold ends the turn that this process runs in a session, and keeps others from taking it up
+// until release is called. A turn that waits has said all that it had to say, and holds the
+// session for a moment longer.
+func (t *Turns) hold(ctx context.Context, key session.Key) (release func(), err error) {
+	held := &Turn{key: key, cancel: func(error) {}, done: make(chan struct{})}
+	t.mu.Lock()
+	if t.closed {
+		t.mu.Unlock()
+		return nil, ErrClosed
+	}
+	delete(t.stopped, key)
+	running := slices.Clone(t.running[key])
+	t.add(held)
+	t.mu.Unlock()
+	release = func() {
+		close(held.done)
+		t.exit(held)
+	}
+	if err := end(ctx, running, ErrCanceled); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}

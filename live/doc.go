@@ -1,0 +1,21 @@
+// Package live runs turns in the background, for those who come and go: a request begins a
+// turn and may end before it, others follow it, decide what it asks, stop or cancel it. One
+// [Turns] for a tree and a store is shared by everything that serves it, so that a turn begun
+// at one door is followed and approved at another.
+//
+//	store, err := sessionlive.New(db) // package session/live, or session/redis
+//	run, err := runner.New(root, store, runner.WithStreaming())
+//	turns, err := live.New(run, store)
+//	...
+//	turn, err := turns.Begin(ctx, key, llm.UserText("hello")) // returns when the words are stored
+//	for entry, err := range turns.Follow(ctx, key, lastEventID) {
+//		...
+//	}
+//
+// The log decides: whatever is kept here can be lost. A turn that a dead process left is taken
+// up by whoever follows it, after the rules of the store's leases, so any number of processes
+// serve the same sessions.
+//
+// It imports access for the bound of turns, agent, event, llm, runner and session. It never
+// knows how it is served, and never reads or writes a log but through the runner and the store.
+package live

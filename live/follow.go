@@ -1,0 +1,75 @@
+package live
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/agentarbor/arbor/session"
+)
+
+// Follow yields what came in a session after an entry, "" being the beginning, and then what
+// comes, as [session.Tail] does. The last error is that of the context, or [ErrClosed]. A turn
+// that was cut off, because the process that ran it has gone, is taken up within seconds while
+// somebody follows; see [WithTakeUp].
+func (t *Turns) Follow(ctx context.Context, key session.Key, after string) iter.Seq2[session.Entry, error] {
+	return func(yield func(session.Entry, error) bool) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		closing := context.AfterFunc(t.background, func() { cancel(ErrClosed) })
+		watching := t.watch(ctx, key)
+		defer func() {
+			cancel(nil)
+			closing()
+			watching.Stop()
+		}()
+		for entry, err := range t.store.Follow(ctx, key, after) {
+			if err != nil && ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			if !yield(entry, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// watch looks from time to time whether somebody still works on a turn that is being followed:
+// whoever does may go away without a word. It looks soon, because a process that was stopped or
+// killed on this machine leaves a lease that can be taken at once, and less and less often. It
+// goes on until the context ends; to stop the timer then leaves nothing behind.
+func (t *Turns) watch(ctx context.Context, key session.Key) (timer *time.Timer) {
+	var fold *session.Fold // as far as the log was read
+	wait := time.Second
+	look := func() {
+		if ctx.Err() != nil { // the timer was set while it was stopped
+			return
+		}
+		if len(t.here(key)) == 0 {
+			if fold == nil {
+				fold = new(session.Fold)
+			}
+			if err := t.read(ctx, key, fold); err == nil && ctx.Err() == nil && fold.Unfinished() && t.resume(fold.Turn.User) {
+				t.TakeUp(key, nil)
+			}
+		}
+		if ctx.Err() == nil {
+			wait = min(2*wait, session.LeaseTTL)
+			timer.Reset(wait)
+		}
+	}
+	ready := make(chan struct{})
+	timer = time.AfterFunc(wait, func() { <-ready; look() })
+	close(ready)
+	return timer
+}
+
+// read takes in what is new in a session's log.
+func (t *Turns) read(ctx context.Context, key session.Key, f *session.Fold) error {
+	for e, err := range t.store.Load(ctx, key, f.Seq) {
+		if err != nil {
+			return err
+		}
+		f.Apply(e)
+	}
+	return nil
+}

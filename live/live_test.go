@@ -1,0 +1,541 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	sessionlive "github.com/agentarbor/arbor/session/live"
+	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/session/sqlite"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// desk is an agent that does what it is told: to think until it is let go on, to ask, to fail.
+type desk struct {
+	thinks chan string   // what it was told, when it thinks about it
+	free   chan struct{} // lets one thought end
+}
+
+func newDesk(t testing.TB) (*desk, agent.Agent) {
+	t.Helper()
+	d := &desk{make(chan string, 100), make(chan struct{}, 100)}
+	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "refunded", nil }, tools.NeedsApproval())
+	require.NoError(t, err)
+	model := scripted.Func("desk", func(req *llm.Request) scripted.Answer {
+		last := req.Messages[len(req.Messages)-1]
+		switch text := last.PlainText(); {
+		case last.Role == llm.RoleTool:
+			return scripted.Reply(scripted.Text("Thank you."))
+		case strings.Contains(text, "think"):
+			return scripted.Reply(scripted.Text("thin"), scripted.Wait(func(ctx context.Context) error {
+				d.thinks <- text
+				select {
+				case <-d.free:
+					return nil
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			}), scripted.Text("king done"))
+		case strings.Contains(text, "ask"):
+			return scripted.Reply(scripted.Call("refund", `{}`))
+		case strings.Contains(text, "fail"):
+			return scripted.Reply(scripted.Status(400, 0))
+		}
+		return scripted.Reply(scripted.Text("Hello."))
+	})
+	a, err := llmagent.New("desk", "You obey.", model, llmagent.WithTools(refund))
+	require.NoError(t, err)
+	return d, a
+}
+
+// newTurns makes Turns on a store as a process of its own does.
+func newTurns(t testing.TB, a agent.Agent, store session.Store, opts ...Option) *Turns {
+	t.Helper()
+	tail, err := sessionlive.New(store)
+	require.NoError(t, err)
+	run, err := runner.New(a, tail, runner.WithStreaming())
+	require.NoError(t, err)
+	turns, err := New(run, tail, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) }) // or time goes on for ever in a bubble
+	return turns
+}
+
+func stateIs(t testing.TB, turns *Turns, key session.Key, want State) Status {
+	t.Helper()
+	s, err := turns.Look(context.Background(), key)
+	require.NoError(t, err)
+	require.Equal(t, want, s.State)
+	return s
+}
+
+var key = session.ID("s")
+
+// What a session looks like after each thing that can happen to it.
+func TestStates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		d, a := newDesk(t)
+		turns := newTurns(t, a, sessiontest.Memory(t))
+		begin := func(words string) *Turn {
+			x, err := turns.Begin(ctx, key, llm.UserText(words))
+			require.NoError(t, err)
+			require.Equal(t, words, x.First.Data.(*event.User).Content.Text)
+			return x
+		}
+		stateIs(t, turns, key, "")
+
+		require.NoError(t, begin("hello").Wait(ctx))
+		s := stateIs(t, turns, key, Done)
+		require.Equal(t, "desk", s.Agent)
+		require.Empty(t, s.Pending)
+
+		x := begin("think")
+		<-d.thinks
+		s = stateIs(t, turns, key, Running)
+		require.Equal(t, x.First.TurnID, s.Turn)
+		d.free <- struct{}{}
+		require.NoError(t, x.Wait(ctx))
+		stateIs(t, turns, key, Done)
+
+		require.NoError(t, begin("ask").Wait(ctx))
+		s = stateIs(t, turns, key, Waiting)
+		require.Len(t, s.Pending, 1)
+		require.Equal(t, "refund", s.Pending[0].Tool)
+		_, err := turns.Resume(ctx, key, runner.Approve("nobody"))
+		require.ErrorIs(t, err, runner.ErrNoApproval)
+		x, err = turns.Resume(ctx, key, runner.Approve(s.Pending[0].ToolCallID))
+		require.NoError(t, err)
+		require.NoError(t, x.Wait(ctx))
+		stateIs(t, turns, key, Done)
+
+		require.Error(t, begin("fail").Wait(ctx))
+		stateIs(t, turns, key, Failed)
+
+		x = begin("think")
+		<-d.thinks
+		events, err := turns.Cancel(ctx, key)
+		require.NoError(t, err)
+		require.NotEmpty(t, events)
+		require.Error(t, x.Wait(ctx))
+		stateIs(t, turns, key, Canceled)
+
+		require.NoError(t, begin("ask").Wait(ctx))
+		events, err = turns.Cancel(ctx, key)
+		require.NoError(t, err)
+		require.NotEmpty(t, events)
+		stateIs(t, turns, key, Canceled)
+		events, err = turns.Cancel(ctx, key)
+		require.NoError(t, err)
+		require.Empty(t, events, "it is over")
+
+		x, err = turns.Resume(ctx, key)
+		require.NoError(t, err)
+		require.Nil(t, x.First, "there is nothing to go on with")
+		require.NoError(t, turns.Close(ctx))
+	})
+}
+
+// A turn goes on when whoever began it goes away, and who follows it sees all of it.
+func TestWhoBeganATurnMayGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		d, a := newDesk(t)
+		turns := newTurns(t, a, sessiontest.Memory(t))
+		request, leave := context.WithCancel(ctx)
+		x, err := turns.Begin(request, key, llm.UserText("think"), runner.WithMetadata(map[string]any{"door": "test"}))
+		require.NoError(t, err)
+		require.Equal(t, "test", x.First.Data.(*event.User).Metadata["door"])
+		leave()
+		require.ErrorIs(t, x.Wait(request), context.Canceled)
+		<-d.thinks
+
+		var told []string
+		var last string
+		follow := func(after string, until string) {
+			for entry, err := range turns.Follow(ctx, key, after) {
+				require.NoError(t, err)
+				last = entry.ID
+				told = append(told, fmt.Sprint(entry.Event.Type(), " ", entry.Event.Text()))
+				if entry.Event.Type() == until {
+					return
+				}
+			}
+		}
+		follow("", "text") // the first piece of it
+		d.free <- struct{}{}
+		follow(last, "harness_end")
+		require.Equal(t, []string{"user ", "harness_start ", "text thin", "text king done", "text thinking done", "usage ", "harness_end "}, told)
+		require.NoError(t, x.Wait(ctx))
+		require.NoError(t, turns.Close(ctx))
+	})
+}
+
+// Nobody knows of a turn whose words were not stored when its client went.
+func TestWhoGoesTooEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, a := newDesk(t)
+		store := &slowLease{Store: sessiontest.Memory(t), asked: make(chan struct{}), let: make(chan struct{})}
+		turns := newTurns(t, a, store)
+		request, leave := context.WithCancel(context.Background())
+		begun := make(chan error)
+		go func() {
+			_, err := turns.Begin(request, key, llm.UserText("think"))
+			begun <- err
+		}()
+		<-store.asked
+		leave()
+		require.ErrorIs(t, <-begun, context.Canceled)
+		close(store.let)
+		require.NoError(t, turns.Close(context.Background()))
+		require.Empty(t, d.thinks)
+	})
+}
+
+// slowLease is a store that takes its time with the first lease.
+type slowLease struct {
+	session.Store
+	once  sync.Once
+	asked chan struct{}
+	let   chan struct{}
+}
+
+func (s *slowLease) Acquire(ctx context.Context, key session.Key, owner session.Owner) (session.Lease, error) {
+	s.once.Do(func() {
+		close(s.asked)
+		<-s.let
+	})
+	return s.Store.Acquire(ctx, key, owner)
+}
+
+// A turn that was stopped stays so while others follow it, until somebody resumes it.
+func TestStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		d, a := newDesk(t)
+		turns := newTurns(t, a, sessiontest.Memory(t))
+		require.NoError(t, turns.Stop(ctx, key), "nothing runs")
+		x, err := turns.Begin(ctx, key, llm.UserText("think"))
+		require.NoError(t, err)
+		<-d.thinks
+		require.NoError(t, turns.Stop(ctx, key))
+		require.ErrorIs(t, x.Wait(ctx), agent.ErrSuspended)
+		stateIs(t, turns, key, CutOff)
+
+		follower, leave := context.WithTimeout(ctx, 2*time.Minute)
+		defer leave()
+		for _, err := range turns.Follow(follower, key, "") {
+			if err != nil {
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			}
+		}
+		turns.TakeUp(key, nil)
+		synctest.Wait()
+		require.Empty(t, d.thinks)
+
+		x, err = turns.Resume(ctx, key)
+		require.NoError(t, err)
+		<-d.thinks
+		d.free <- struct{}{}
+		require.NoError(t, x.Wait(ctx))
+		stateIs(t, turns, key, Done)
+		require.NoError(t, turns.Close(ctx))
+	})
+}
+
+// A turn that one process leaves is taken up by another one in which somebody follows it, if
+// that one may, and what was said is not asked again.
+func TestTakenUpByAnotherProcess(t *testing.T) {
+	for _, may := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx := context.Background()
+			d, a := newDesk(t)
+			store := sessiontest.Memory(t)
+			one := newTurns(t, a, store)
+			two := newTurns(t, a, store, WithTakeUp(func(u *event.User) bool { return may && u.Content.Text == "think" }))
+			_, err := one.Begin(ctx, key, llm.UserText("think"))
+			require.NoError(t, err)
+			<-d.thinks
+			_, err = two.Begin(ctx, key, llm.UserText("hello"))
+			require.ErrorIs(t, err, agent.ErrSessionBusy)
+			_, err = two.Cancel(ctx, key)
+			require.ErrorIs(t, err, agent.ErrSessionBusy)
+
+			ended := make(chan error)
+			follower, leave := context.WithCancel(ctx)
+			go func() {
+				for entry, err := range two.Follow(follower, key, "") {
+					if err != nil || entry.Event.Type() == "harness_end" {
+						ended <- err
+						return
+					}
+				}
+			}()
+			time.Sleep(time.Minute) // of the bubble
+			require.Empty(t, d.thinks, "it is at work")
+			require.NoError(t, one.Close(ctx))
+			time.Sleep(2 * session.LeaseTTL)
+			if !may {
+				require.Empty(t, d.thinks)
+				leave()
+				require.ErrorIs(t, <-ended, context.Canceled)
+			} else {
+				<-d.thinks
+				d.free <- struct{}{}
+				require.NoError(t, <-ended)
+			}
+			leave()
+			require.NoError(t, two.Close(ctx))
+		})
+	}
+}
+
+// Who closes Turns ends turns and followers, and nothing is begun any more.
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		d, a := newDesk(t)
+		turns := newTurns(t, a, sessiontest.Memory(t))
+		x, err := turns.Begin(ctx, key, llm.UserText("think"))
+		require.NoError(t, err)
+		<-d.thinks
+		ended := make(chan error)
+		go func() {
+			for _, err := range turns.Follow(ctx, key, "") {
+				if err != nil {
+					ended <- err
+				}
+			}
+		}()
+		synctest.Wait()
+		require.NoError(t, turns.Close(ctx))
+		require.ErrorIs(t, <-ended, ErrClosed)
+		require.ErrorIs(t, x.Wait(ctx), agent.ErrSuspended)
+		_, err = turns.Begin(ctx, key, llm.UserText("hello"))
+		require.ErrorIs(t, err, ErrClosed)
+		_, err = turns.Resume(ctx, key)
+		require.ErrorIs(t, err, ErrClosed)
+		_, err = turns.Cancel(ctx, key)
+		require.ErrorIs(t, err, ErrClosed)
+		turns.TakeUp(key, nil)
+		stateIs(t, turns, key, CutOff)
+		require.NoError(t, turns.Close(ctx))
+	})
+}
+
+// Each user has so many turns at work; Turns can share the bound.
+func TestLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		d, a := newDesk(t)
+		limit := access.NewLimit(2)
+		one, two := newTurns(t, a, sessiontest.Memory(t), WithLimit(limit)), newTurns(t, a, sessiontest.Memory(t), WithLimit(limit))
+		of := func(user, id string) session.Key { return session.Key{App: "app", User: user, ID: id} }
+		_, err := one.Begin(ctx, of("ann", "1"), llm.UserText("think"))
+		require.NoError(t, err)
+		_, err = two.Begin(ctx, of("ann", "2"), llm.UserText("think"))
+		require.NoError(t, err)
+		_, err = one.Begin(ctx, of("ann", "3"), llm.UserText("hello"))
+		var refused *access.LimitError
+		require.ErrorAs(t, err, &refused)
+		_, err = one.Begin(ctx, of("bob", "1"), llm.UserText("hello"))
+		require.NoError(t, err)
+		<-d.thinks
+		_, err = one.Cancel(ctx, of("ann", "1"))
+		require.NoError(t, err)
+		synctest.Wait()
+		_, err = one.Begin(ctx, of("ann", "3"), llm.UserText("hello"))
+		require.NoError(t, err)
+		require.NoError(t, one.Close(ctx))
+		require.NoError(t, two.Close(ctx))
+	})
+}
+
+func TestLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		_, a := newDesk(t)
+		turns := newTurns(t, a, sessiontest.Memory(t))
+		unlock, err := turns.Lock(ctx, key, func() error { return errors.New("waits") })
+		require.NoError(t, err)
+		_, err = turns.Lock(ctx, key, func() error { return errors.New("waits") })
+		require.EqualError(t, err, "waits")
+		soon, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err = turns.Lock(soon, key, nil)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		other, err := turns.Lock(ctx, session.ID("other"), nil)
+		require.NoError(t, err)
+		other()
+		next := make(chan func())
+		go func() {
+			unlock, _ := turns.Lock(ctx, key, nil)
+			next <- unlock
+		}()
+		synctest.Wait()
+		unlock()
+		(<-next)()
+		require.NoError(t, turns.Close(ctx))
+	})
+}
+
+// Several processes and clients begin, decide, stop and cancel in one session as they like.
+// Whatever comes first, the log is lawful, which the store checks, every error is one of those
+// that are promised, and in the end the session can be brought to rest.
+func TestRaces(t *testing.T) {
+	for seed := range uint64(30) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx := context.Background()
+			d, a := newDesk(t)
+			store := sessiontest.Memory(t)
+			processes := []*Turns{newTurns(t, a, store), newTurns(t, a, store)}
+			var clients sync.WaitGroup
+			for i := range uint64(4) {
+				clients.Go(func() {
+					r := rand.New(rand.NewPCG(seed, i))
+					for range 12 {
+						act(t, r, processes[r.IntN(2)], d)
+						time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond) // of the bubble
+					}
+				})
+			}
+			clients.Wait()
+			for range 10 { // what waits is let go on
+				select {
+				case d.free <- struct{}{}:
+				default:
+				}
+			}
+			synctest.Wait()
+			_, err := processes[0].Cancel(ctx, key)
+			if errors.Is(err, agent.ErrSessionBusy) {
+				_, err = processes[1].Cancel(ctx, key)
+			}
+			require.NoError(t, err)
+			s, err := processes[0].Look(ctx, key)
+			require.NoError(t, err)
+			require.Contains(t, []State{"", Done, Failed, Canceled}, s.State)
+			for _, p := range processes {
+				require.NoError(t, p.Close(ctx))
+			}
+		})
+	}
+}
+
+func act(t testing.TB, r *rand.Rand, turns *Turns, d *desk) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.IntN(20))*time.Millisecond)
+	defer cancel()
+	var err error
+	switch r.IntN(8) {
+	case 0, 1:
+		_, err = turns.Begin(ctx, key, llm.UserText([]string{"hello", "think", "ask", "fail"}[r.IntN(4)]))
+	case 2:
+		var s Status
+		if s, err = turns.Look(ctx, key); err == nil && len(s.Pending) > 0 {
+			_, err = turns.Resume(ctx, key, runner.Decision{CallID: s.Pending[0].ToolCallID, Approved: r.IntN(2) == 0})
+		}
+	case 3:
+		_, err = turns.Resume(ctx, key)
+	case 4:
+		err = turns.Stop(ctx, key)
+	case 5:
+		_, err = turns.Cancel(ctx, key)
+	case 6:
+		d.free <- struct{}{}
+	case 7:
+		for _, err = range turns.Follow(ctx, key, "") {
+		}
+	}
+	for _, known := range []error{agent.ErrSessionBusy, agent.ErrConflict, runner.ErrNoApproval, context.DeadlineExceeded, agent.ErrSuspended, ErrCanceled} {
+		if err == nil || errors.Is(err, known) {
+			return
+		}
+	}
+	if !errors.As(err, new(*agent.RunError)) {
+		t.Errorf("%T %v", err, err)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	_, a := newDesk(t)
+	tail, err := sessionlive.New(session.NewMemory())
+	require.NoError(t, err)
+	run, err := runner.New(a, tail)
+	require.NoError(t, err)
+	for _, make := range []func() (*Turns, error){
+		func() (*Turns, error) { return New(nil, tail) },
+		func() (*Turns, error) { return New(run, nil) },
+		func() (*Turns, error) { return New(run, tail, nil) },
+		func() (*Turns, error) { return New(run, tail, WithLimit(nil)) },
+		func() (*Turns, error) { return New(run, tail, WithLogger(nil)) },
+		func() (*Turns, error) { return New(run, tail, WithTakeUp(nil)) },
+	} {
+		_, err := make()
+		require.Error(t, err)
+	}
+}
+
+// A store on a disk behaves as the one in memory does.
+func TestOnAFile(t *testing.T) {
+	ctx := t.Context()
+	d, a := newDesk(t)
+	db, err := sqlite.Open(filepath.Join(t.TempDir(), "s.db"))
+	require.NoError(t, err)
+	defer db.Close()
+	one, two := newTurns(t, a, db), newTurns(t, a, db)
+	x, err := one.Begin(ctx, key, llm.UserText("think"))
+	require.NoError(t, err)
+	<-d.thinks
+	require.NoError(t, one.Close(ctx))
+	require.ErrorIs(t, x.Wait(ctx), agent.ErrSuspended)
+	next, stop := iter.Pull2(two.Follow(ctx, key, ""))
+	defer stop()
+	<-waitFor(d.thinks, func() { next() })
+	d.free <- struct{}{}
+	for {
+		entry, err, ok := next()
+		require.True(t, ok)
+		require.NoError(t, err)
+		if entry.Event.Type() == "harness_end" {
+			break
+		}
+	}
+	stateIs(t, two, key, Done)
+	require.NoError(t, two.Close(ctx))
+}
+
+// waitFor has something going on in the background that leads to a value, or goes on with it.
+func waitFor[T any](c chan T, do func()) chan T {
+	do()
+	return c
+}
+
+func TestYesOrNo(t *testing.T) {
+	for words, want := range map[string][2]bool{
+		"yes": {true, true}, "Yes, please!": {true, true}, "OK": {true, true}, "y": {true, true}, "approved, thank you": {true, true}, "yes. go ahead": {true, true},
+		"no": {false, true}, "No, never": {false, true}, "deny": {false, true}, "n": {false, true},
+		"": {}, "?": {}, "yes, but only half": {}, "yesterday": {}, "maybe": {}, "please": {}, "I said yes": {}, "ok no": {},
+	} {
+		yes, understood := YesOrNo(words)
+		require.Equal(t, want, [2]bool{yes, understood}, words)
+	}
+}

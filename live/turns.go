@@ -1,0 +1,316 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/option"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Store is a store that others can follow. Packages session/live and session/redis make one of
+// any store.
+type Store interface {
+	session.Store
+	session.Tail
+}
+
+// Turns runs the turns of one tree in the sessions of one store. It is safe for concurrent use.
+// The zero value is not usable.
+type Turns struct {
+	run    *runner.Runner
+	store  Store
+	limit  *access.Limit
+	resume func(*event.User) bool
+	logger *slog.Logger
+
+	background context.Context // of all turns
+	stop       context.CancelCauseFunc
+	ended      sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	closed  bool
+	running map[session.Key][]*Turn
+	locked  map[session.Key]chan struct{} // closed by who unlocks
+	stopped map[session.Key]struct{}      // not to be taken up
+}
+
+// Option configures Turns.
+type Option func(*Turns)
+
+// WithLimit bounds the turns that a user has at work at once, a user being the user part of a
+// session's key. By default they are 1,024. A limit may be shared with other Turns.
+func WithLimit(l *access.Limit) Option { return func(t *Turns) { t.limit = l } }
+
+// WithTakeUp says which turns that were cut off are taken up by themselves when somebody
+// follows them, by the words that began them. By default all are.
+func WithTakeUp(which func(*event.User) bool) Option { return func(t *Turns) { t.resume = which } }
+
+// WithLogger sets the logger, which hears of turns that failed; by default nothing is logged.
+func WithLogger(l *slog.Logger) Option { return func(t *Turns) { t.logger = l } }
+
+// New makes Turns of a runner and the store that it runs on, which both stay the caller's.
+// Partial events need a runner with the option runner.WithStreaming.
+func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
+	if run == nil || store == nil {
+		return nil, errors.New("live: the runner or the store is nil")
+	}
+	t := &Turns{run: run, store: store, limit: access.NewLimit(0), resume: func(*event.User) bool { return true }, logger: slog.New(slog.DiscardHandler),
+		running: make(map[session.Key][]*Turn), locked: make(map[session.Key]chan struct{}), stopped: make(map[session.Key]struct{})}
+	if err := option.Apply(t, opts); err != nil {
+		return nil, fmt.Errorf("live: %w", err)
+	}
+	if t.limit == nil || t.resume == nil || t.logger == nil {
+		return nil, errors.New("live: a limit, a logger or a function is nil")
+	}
+	t.background, t.stop = context.WithCancelCause(context.Background())
+	return t, nil
+}
+
+// Runner returns the runner.
+func (t *Turns) Runner() *runner.Runner { return t.run }
+
+// Store returns the store.
+func (t *Turns) Store() Store { return t.store }
+
+var (
+	// ErrClosed is what Turns answer that are closed. It is an agent.ErrSuspended: a turn that
+	// ends with it can be resumed.
+	ErrClosed = fmt.Errorf("the server is being stopped: %w", agent.ErrSuspended)
+
+	// ErrCanceled ends a turn that was canceled, or whose client went before it began.
+	ErrCanceled = errors.New("the client canceled the turn")
+
+	errStopped = fmt.Errorf("the turn was stopped: %w", agent.ErrSuspended)
+)
+
+// Turn is a turn, or the rest of one, that runs in the background.
+type Turn struct {
+	// First is the first event: what the user said, a decision, or that with which a turn
+	// went on, which may be a partial one. Its TurnID names the turn. It is nil if there was
+	// nothing to go on with.
+	First *event.Event
+
+	key    session.Key
+	cancel context.CancelCauseFunc
+	counts bool          // among those that its user has at work
+	done   chan struct{} // closed when the turn has ended
+	err    error         // to be read after done
+}
+
+// Wait waits until the turn has ended and returns its error, that of [runner.Runner.Run], or why
+// the context ended before.
+func (x *Turn) Wait(ctx context.Context) error {
+	select {
+	case <-x.done:
+		return x.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Begin gives a message to the session's active agent, as [runner.Runner.Run] does, and returns
+// when the words are stored. The turn goes on when the context ends; if it ends before, the turn
+// is canceled, because nobody knows of it. The error is that of a turn which stored nothing, such
+// as agent.ErrSessionBusy, an *access.LimitError, or [ErrClosed].
+func (t *Turns) Begin(ctx context.Context, key session.Key, msg llm.Message, opts ...runner.TurnOption) (*Turn, error) {
+	return t.start(ctx, key, func(ctx context.Context) iter.Seq2[*event.Event, error] {
+		return sinceWords(t.run.Run(ctx, key, msg, opts...))
+	})
+}
+
+// sinceWords leaves out what a turn stores before the user's words: the end of what was cut off.
+func sinceWords(events iter.Seq2[*event.Event, error]) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		begun := false
+		for e, err := range events {
+			if err == nil && !begun {
+				if _, begun = e.Data.(*event.User); !begun {
+					continue
+				}
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// Resume goes on with a turn that was cut off, or that waits, with the decisions about its
+// calls, as [runner.Runner.Resume] does. It returns when the decisions are stored, or without any
+// when something happens in the turn, which a model may take its time for. The errors are those of
+// [Turns.Begin], and runner.ErrNoApproval.
+func (t *Turns) Resume(ctx context.Context, key session.Key, decisions ...runner.Decision) (*Turn, error) {
+	return t.start(ctx, key, func(ctx context.Context) iter.Seq2[*event.Event, error] {
+		return t.run.Resume(ctx, key, decisions...)
+	})
+}
+
+// start runs a turn in the background and returns it with its first event.
+func (t *Turns) start(ctx context.Context, key session.Key, events func(context.Context) iter.Seq2[*event.Event, error]) (*Turn, error) {
+	t.mu.Lock()
+	delete(t.stopped, key)
+	t.mu.Unlock()
+	x, first, err := t.launch(key, events)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case x.First = <-first:
+		if x.First == nil {
+			<-x.done
+			if x.err != nil {
+				return nil, x.err
+			}
+		}
+		return x, nil
+	case <-ctx.Done():
+		x.cancel(ErrCanceled)
+		return nil, context.Cause(ctx)
+	}
+}
+
+// TakeUp goes on in the background with a turn that nobody works on, because the process that
+// did has gone, or that waits for something done elsewhere, such as an authorization, which may
+// be done by now. It does not wait, and nothing happens if this process or another one works on
+// the turn, or if it was stopped here. The function begun, unless it is nil, is called when the
+// first event is stored.
+func (t *Turns) TakeUp(key session.Key, begun func()) {
+	t.mu.Lock()
+	_, stopped := t.stopped[key]
+	idle := len(t.running[key]) == 0
+	t.mu.Unlock()
+	if stopped || !idle {
+		return
+	}
+	// Whether it could be begun does not matter: who looks again tries again.
+	_, _, _ = t.launch(key, func(ctx context.Context) iter.Seq2[*event.Event, error] {
+		events := t.run.Resume(ctx, key)
+		if begun == nil {
+			return events
+		}
+		return func(yield func(*event.Event, error) bool) {
+			for e, err := range events {
+				if begun != nil && err == nil && !e.Partial {
+					begun()
+					begun = nil
+				}
+				if !yield(e, err) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// launch runs a turn in the background. The first event comes out of first, which is closed when
+// the turn has ended.
+func (t *Turns) launch(key session.Key, events func(context.Context) iter.Seq2[*event.Event, error]) (x *Turn, first <-chan *event.Event, err error) {
+	run, cancel := context.WithCancelCause(t.background)
+	x = &Turn{key: key, cancel: cancel, done: make(chan struct{}), counts: true}
+	if err := t.enter(x); err != nil {
+		cancel(err)
+		return nil, nil, err
+	}
+	begun := make(chan *event.Event, 1)
+	go func() {
+		defer t.exit(x)
+		defer close(x.done)
+		defer cancel(nil)
+		defer close(begun)
+		told, stored := false, false
+		for e, err := range events(run) {
+			if err != nil {
+				if x.err = err; errors.Is(err, context.Canceled) && run.Err() != nil {
+					x.err = context.Cause(run)
+				}
+				break
+			}
+			if !told {
+				told = true
+				begun <- e
+			}
+			stored = stored || !e.Partial
+		}
+		refused := !stored && (errors.Is(x.err, agent.ErrSessionBusy) || errors.Is(x.err, agent.ErrBadInput) || errors.Is(x.err, agent.ErrConflict))
+		if x.err != nil && !refused && run.Err() == nil {
+			t.logger.Warn("a turn failed", "session", key.String(), "error", x.err)
+		}
+	}()
+	return x, begun, nil
+}
+
+// enter registers a turn, unless its user has too many at work: who does not wait for answers
+// could begin any number of them.
+func (t *Turns) enter(x *Turn) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return ErrClosed
+	}
+	if err := t.limit.Enter(x.key.User); err != nil {
+		return err
+	}
+	t.add(x)
+	return nil
+}
+
+// add registers a turn. It is called with the mutex.
+func (t *Turns) add(x *Turn) {
+	t.ended.Add(1)
+	t.running[x.key] = append(t.running[x.key], x)
+}
+
+func (t *Turns) exit(x *Turn) {
+	t.mu.Lock()
+	rest := slices.DeleteFunc(t.running[x.key], func(o *Turn) bool { return o == x })
+	if t.running[x.key] = rest; len(rest) == 0 {
+		delete(t.running, x.key)
+	}
+	t.mu.Unlock()
+	if x.counts {
+		t.limit.Leave(x.key.User)
+	}
+	t.ended.Done()
+}
+
+// here returns the turns of a session that this process runs, or tries to.
+func (t *Turns) here(key session.Key) []*Turn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.running[key])
+}
+
+// Close stops all turns and followers, and waits for them until the context ends. What was cut
+// off can be resumed: a successor does so when somebody follows it. Closing twice does nothing.
+func (t *Turns) Close(ctx context.Context) error {
+	t.mu.Lock()
+	closed := t.closed
+	t.closed = true
+	t.mu.Unlock()
+	if closed {
+		return nil
+	}
+	t.stop(ErrClosed)
+	done := make(chan struct{})
+	go func() {
+		t.ended.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("live: not all turns have ended: %w", context.Cause(ctx))
+	}
+}
