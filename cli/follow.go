@@ -9,7 +9,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/live"
+	"github.com/agentarbor/arbor/session/tail"
 )
 
 func (p *program) followCommand() *cobra.Command {
@@ -128,7 +128,7 @@ func (db *database) tail() (followed, error) {
 	if t, ok := db.Store.(followed); ok {
 		return t, nil
 	}
-	t, err := live.New(db.Store, live.WithPoll(pollInterval))
+	t, err := tail.New(db.Store, tail.WithPoll(pollInterval))
 	if err != nil {
 		return nil, err
 	}

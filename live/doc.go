@@ -3,7 +3,7 @@
 // [Turns] for a tree and a store is shared by everything that serves it, so that a turn begun
 // at one door is followed and approved at another.
 //
-//	store, err := sessionlive.New(db) // package session/live, or session/redis
+//	store, err := tail.New(db) // package session/tail, or session/redis
 //	run, err := runner.New(root, store, runner.WithStreaming())
 //	turns, err := live.New(run, store)
 //	...

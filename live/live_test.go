@@ -23,9 +23,9 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
-	sessionlive "github.com/agentarbor/arbor/session/live"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
+	"github.com/agentarbor/arbor/session/tail"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -70,7 +70,7 @@ func newDesk(t testing.TB) (*desk, agent.Agent) {
 // newTurns makes Turns on a store as a process of its own does.
 func newTurns(t testing.TB, a agent.Agent, store session.Store, opts ...Option) *Turns {
 	t.Helper()
-	tail, err := sessionlive.New(store)
+	tail, err := tail.New(store)
 	require.NoError(t, err)
 	run, err := runner.New(a, tail, runner.WithStreaming())
 	require.NoError(t, err)
@@ -477,7 +477,7 @@ func act(t testing.TB, r *rand.Rand, turns *Turns, d *desk) {
 
 func TestNewRefuses(t *testing.T) {
 	_, a := newDesk(t)
-	tail, err := sessionlive.New(session.NewMemory())
+	tail, err := tail.New(session.NewMemory())
 	require.NoError(t, err)
 	run, err := runner.New(a, tail)
 	require.NoError(t, err)

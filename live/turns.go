@@ -18,7 +18,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Store is a store that others can follow. Packages session/live and session/redis make one of
+// Store is a store that others can follow. Packages session/tail and session/redis make one of
 // any store.
 type Store interface {
 	session.Store

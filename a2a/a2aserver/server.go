@@ -22,7 +22,7 @@ import (
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
-	sessionlive "github.com/agentarbor/arbor/session/live"
+	"github.com/agentarbor/arbor/session/tail"
 )
 
 // Server serves one tree, or several as tenants, as A2A agents. It is an http.Handler
@@ -191,14 +191,14 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error)
 	if store == nil {
 		return nil, errors.New("a2aserver: the store is nil")
 	}
-	tail, ok := store.(live.Store)
+	follows, ok := store.(live.Store)
 	if !ok {
 		var err error
-		if tail, err = sessionlive.New(store); err != nil {
+		if follows, err = tail.New(store); err != nil {
 			return nil, err
 		}
 	}
-	return newServer(root, nil, tail, opts)
+	return newServer(root, nil, follows, opts)
 }
 
 // NewOn is [New] for a tree whose turns are begun elsewhere, too: what is begun here is

@@ -11,8 +11,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
-	sessionlive "github.com/agentarbor/arbor/session/live"
 	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/session/tail"
 )
 
 // What is begun at another door is a task here, what is begun here can be followed and canceled
@@ -20,7 +20,7 @@ import (
 func TestServerOnSharedTurns(t *testing.T) {
 	ctx := context.Background()
 	b, slow := newBlocked(t)
-	store, err := sessionlive.New(sessiontest.Memory(t))
+	store, err := tail.New(sessiontest.Memory(t))
 	require.NoError(t, err)
 	run, err := runner.New(slow, store, runner.WithStreaming())
 	require.NoError(t, err)

@@ -25,8 +25,8 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/live"
 	"github.com/agentarbor/arbor/session/sqlite"
+	"github.com/agentarbor/arbor/session/tail"
 	"github.com/agentarbor/arbor/telemetry"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -53,7 +53,7 @@ func TestNilOptions(t *testing.T) {
 		"checkpoint": func() error { _, err := checkpoint.New(session.NewMemory(), nil); return err },
 		"llmagent":   func() error { _, err := llmagent.New("a", "", offline.New(), nil); return err },
 		"live": func() error {
-			tail, err := live.New(session.NewMemory())
+			tail, err := tail.New(session.NewMemory())
 			require.NoError(t, err)
 			run, err := runner.New(node, tail)
 			require.NoError(t, err)
@@ -68,7 +68,7 @@ func TestNilOptions(t *testing.T) {
 			_, err = r.Cancel(context.Background(), session.ID("s"), nil)
 			return err
 		},
-		"turns":      func() error { _, err := live.New(session.NewMemory(), nil); return err },
+		"turns":     func() error { _, err := tail.New(session.NewMemory(), nil); return err },
 		"sqlite":    func() error { _, err := sqlite.Open(filepath.Join(t.TempDir(), "s.db"), nil); return err },
 		"telemetry": func() error { _, err := telemetry.New(nil); return err },
 		"tools": func() error {

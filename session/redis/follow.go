@@ -13,7 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/live"
+	"github.com/agentarbor/arbor/session/tail"
 )
 
 // The codes of the notices that tell a follower about Redis. They are partial events,
@@ -47,7 +47,7 @@ func (t *Tail) Follow(ctx context.Context, key session.Key, after string) iter.S
 			return
 		}
 		f := &follower{Tail: t, name: streamName(t.prefix, key), yield: yield,
-			log: live.LogReader{Store: t.underlying, Key: key, Position: pos}}
+			log: tail.LogReader{Store: t.underlying, Key: key, Position: pos}}
 		if err := f.run(ctx); err != nil && !errors.Is(err, errStopped) {
 			if t.isClosed() {
 				err = errClosed
@@ -66,7 +66,7 @@ var errStopped = errors.New("stopped")
 type follower struct {
 	*Tail
 	name  string
-	log   live.LogReader
+	log   tail.LogReader
 	yield func(session.Entry, error) bool
 
 	conn   connection

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/live"
+	"github.com/agentarbor/arbor/session/tail"
 )
 
 // greet announces the lease that an op was made under, and voids what the holder of an
@@ -64,7 +64,7 @@ func (p *publisher) orphans(o *op) ([]op, error) {
 	if err != nil {
 		return nil, err
 	}
-	var blocks live.OpenBlocks
+	var blocks tail.OpenBlocks
 	first := int64(-1)
 	const page = 500
 	for from := "-"; ; {

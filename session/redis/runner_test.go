@@ -21,8 +21,8 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/live"
 	"github.com/agentarbor/arbor/session/redis"
+	"github.com/agentarbor/arbor/session/tail"
 	"github.com/agentarbor/arbor/tools"
 )
 
@@ -34,7 +34,7 @@ type follows interface {
 
 func eachTail(t *testing.T, run func(t *testing.T, tail follows)) {
 	t.Run("live", func(t *testing.T) {
-		l, err := live.New(session.NewMemory(), live.WithPoll(20*time.Millisecond))
+		l, err := tail.New(session.NewMemory(), tail.WithPoll(20*time.Millisecond))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, l.Close()) })
 		run(t, l)

@@ -14,7 +14,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/live"
+	"github.com/agentarbor/arbor/session/tail"
 )
 
 // Tail is a [session.Tail] around a store. It is safe for concurrent use. The zero
@@ -157,7 +157,7 @@ type stream struct {
 	start   int64 // the log's end when it was taken
 	seq     int64 // the log's end
 	mark    string
-	blocks  live.OpenBlocks
+	blocks  tail.OpenBlocks
 	pending int // ops in the queue, or being published
 
 	// The publisher's own:
@@ -236,7 +236,7 @@ func (t *Tail) Acquire(ctx context.Context, key session.Key, owner session.Owner
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.stream(key)
-	s.lease, s.start, s.seq, s.mark, s.blocks = lease.Token, lease.Seq, lease.Seq, "", live.OpenBlocks{}
+	s.lease, s.start, s.seq, s.mark, s.blocks = lease.Token, lease.Seq, lease.Seq, "", tail.OpenBlocks{}
 	t.put(op{kind: opLease, s: s, token: lease.Token, seq: lease.Seq})
 	return lease, nil
 }
@@ -326,7 +326,7 @@ func (t *Tail) Delete(ctx context.Context, key session.Key) error {
 // that is [agent.ErrConflict]. It does not wait for Redis, and knows nothing of its
 // errors.
 func (t *Tail) Publish(_ context.Context, key session.Key, events ...*event.Event) error {
-	own, err := live.Partials(key, events)
+	own, err := tail.Partials(key, events)
 	if err != nil || len(own) == 0 {
 		return err
 	}
@@ -345,7 +345,7 @@ func (t *Tail) Publish(_ context.Context, key session.Key, events ...*event.Even
 		if !s.blocks.Show(e) {
 			continue
 		}
-		if !t.put(op{kind: opPartial, s: s, token: s.lease, seq: s.seq, event: e, size: live.Size(e)}) && !t.lost {
+		if !t.put(op{kind: opPartial, s: s, token: s.lease, seq: s.seq, event: e, size: tail.Size(e)}) && !t.lost {
 			t.lost = true
 			t.logger.Warn("redis: partial events are lost: Redis does not keep up, or the queue is too small", "address", t.dialer.address)
 		}

@@ -1,4 +1,4 @@
-package live_test
+package tail_test
 
 import (
 	"context"
@@ -6,29 +6,29 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/live"
+	"github.com/agentarbor/arbor/session/tail"
 )
 
 // A client that was cut off goes on after the last entry it has seen.
 func ExampleNew() {
 	ctx, key := context.Background(), session.ID("s1")
-	live, err := live.New(session.NewMemory())
+	store, err := tail.New(session.NewMemory())
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer live.Close()
+	defer store.Close()
 
 	// What a runner does when it is given the Tail as its store, with streaming.
-	lease, _ := live.Acquire(ctx, key, session.Self())
-	_ = live.Append(ctx, key, 0, lease, &event.Event{Seq: 1, ID: "u", Data: &event.User{}})
+	lease, _ := store.Acquire(ctx, key, session.Self())
+	_ = store.Append(ctx, key, 0, lease, &event.Event{Seq: 1, ID: "u", Data: &event.User{}})
 	for _, word := range []string{"One ", "moment."} {
-		_ = live.Publish(ctx, key, &event.Event{ID: "b", Partial: true, Data: &event.Text{Content: word}})
+		_ = store.Publish(ctx, key, &event.Event{ID: "b", Partial: true, Data: &event.Text{Content: word}})
 	}
-	_ = live.Append(ctx, key, 1, lease, &event.Event{Seq: 2, ID: "b", Data: &event.Text{Content: "One moment."}})
+	_ = store.Append(ctx, key, 1, lease, &event.Event{Seq: 2, ID: "b", Data: &event.Text{Content: "One moment."}})
 
 	show := func(after string, n int) (last string) {
-		for entry, err := range live.Follow(ctx, key, after) {
+		for entry, err := range store.Follow(ctx, key, after) {
 			if err != nil {
 				fmt.Println(err)
 				return last

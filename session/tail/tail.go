@@ -1,4 +1,4 @@
-package live
+package tail
 
 import (
 	"context"
@@ -75,15 +75,15 @@ func WithMaxPartial(number, bytes int) Option {
 // too.
 func New(store session.Store, opts ...Option) (*Tail, error) {
 	if store == nil {
-		return nil, errors.New("live: the store is nil")
+		return nil, errors.New("tail: the store is nil")
 	}
 	t := &Tail{underlying: store, poll: time.Second, linger: 30 * time.Second, maxParts: 8192, maxBytes: 4 << 20,
 		sessions: make(map[session.Key]*stream), closed: make(chan struct{})}
 	if err := option.Apply(t, opts); err != nil {
-		return nil, fmt.Errorf("live: %w", err)
+		return nil, fmt.Errorf("tail: %w", err)
 	}
 	if t.poll <= 0 || t.linger < 0 || t.maxParts < 0 || t.maxBytes < 0 {
-		return nil, errors.New("live: an option is negative, or its interval is not positive")
+		return nil, errors.New("tail: an option is negative, or its interval is not positive")
 	}
 	t.close = sync.OnceValue(func() error {
 		close(t.closed)
@@ -92,7 +92,7 @@ func New(store session.Store, opts ...Option) (*Tail, error) {
 	return t, nil
 }
 
-var errClosed = errors.New("live: the tail is closed")
+var errClosed = errors.New("tail: the tail is closed")
 
 // Close ends all followers with an error and closes the store. Closing twice does
 // nothing.

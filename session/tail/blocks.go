@@ -1,4 +1,4 @@
-package live
+package tail
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package live_test
+package tail_test
 
 import (
 	"path/filepath"
@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/session"
-	"github.com/agentarbor/arbor/session/live"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/session/sqlite"
+	"github.com/agentarbor/arbor/session/tail"
 )
 
-func newLive(t testing.TB, store session.Store, opts ...live.Option) *live.Tail {
+func newLive(t testing.TB, store session.Store, opts ...tail.Option) *tail.Tail {
 	t.Helper()
-	l, err := live.New(store, opts...)
+	l, err := tail.New(store, opts...)
 	require.NoError(t, err)
 	return l
 }
@@ -39,7 +39,7 @@ func TestLiveTail(t *testing.T) {
 		paths := make(map[sessiontest.Followed]string)
 		sessiontest.RunTail(t, func(t *testing.T) sessiontest.Followed {
 			path := filepath.Join(t.TempDir(), "sessions.db")
-			l := newLive(t, openSQLite(t, path, clock), live.WithPoll(10*time.Millisecond))
+			l := newLive(t, openSQLite(t, path, clock), tail.WithPoll(10*time.Millisecond))
 			paths[l] = path
 			return l
 		}, sessiontest.WithTailAdvance(clock.Advance), sessiontest.WithPlainStore(func(t *testing.T, of sessiontest.Followed) session.Store {
