@@ -1,0 +1,248 @@
+// Command service serves a tree of agents over HTTP. A message begins a turn, which goes on
+// when its client goes away; events are a stream that a client can come back to; calls that
+// wait for an approval are decided by another request. Any number of its processes share one
+// database, and each serves every session.
+//
+//	SERVICE_TOKENS=ann=a-secret go run ./examples/service --db service.db
+//
+// The page docs/service.md goes through it.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sqlite"
+	"github.com/agentarbor/arbor/session/tail"
+)
+
+func main() {
+	addr := flag.String("addr", "127.0.0.1:8080", "the address to listen at; port 0 is any free one")
+	db := flag.String("db", "service.db", "the SQLite file of the sessions")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := serve(ctx, os.Stdout, *addr, *db, os.Getenv("SERVICE_TOKENS")); err != nil {
+		fmt.Fprintln(os.Stderr, "service:", err)
+		os.Exit(1)
+	}
+}
+
+// serve serves until the context ends, and says where.
+func serve(ctx context.Context, out io.Writer, addr, db, tokens string) error {
+	users, err := readTokens(tokens)
+	if err != nil {
+		return err
+	}
+	file, err := sqlite.Open(db)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	handler, turns, err := newService(file, users, slog.Default())
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: handler}
+	access.Harden(server)
+	fmt.Fprintf(out, "http://%s\n", listener.Addr())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	// Turns under way are cut off. Another process, or the next one, goes on with them.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	return errors.Join(turns.Close(last), server.Shutdown(last))
+}
+
+// readTokens reads user=token,user=token.
+func readTokens(list string) (map[string]string, error) {
+	users := make(map[string]string)
+	for entry := range strings.SplitSeq(list, ",") {
+		user, token, ok := strings.Cut(strings.TrimSpace(entry), "=")
+		if !ok || user == "" || token == "" {
+			return nil, errors.New("SERVICE_TOKENS must be a list such as ann=SECRET,bob=SECRET")
+		}
+		users[token] = user
+	}
+	return users, nil
+}
+
+// service is the API. It keeps nothing itself: a session's log has all there is to know.
+type service struct {
+	turns  *live.Turns
+	logger *slog.Logger
+}
+
+// newService makes the API on a store that several processes may share.
+func newService(store session.Store, users map[string]string, logger *slog.Logger) (http.Handler, *live.Turns, error) {
+	root, err := desk()
+	if err != nil {
+		return nil, nil, err
+	}
+	followed, err := tail.New(store)
+	if err != nil {
+		return nil, nil, err
+	}
+	run, err := runner.New(root, followed, runner.WithStreaming())
+	if err != nil {
+		return nil, nil, err
+	}
+	turns, err := live.New(run, followed, live.WithLogger(logger))
+	if err != nil {
+		return nil, nil, err
+	}
+	secrets, err := access.Secrets(users)
+	if err != nil {
+		return nil, nil, err
+	}
+	bearer, err := access.Bearer(secrets)
+	if err != nil {
+		return nil, nil, err
+	}
+	guard, err := access.New(access.Options{Users: bearer})
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &service{turns, logger}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /sessions/{id}/messages", s.message)
+	mux.HandleFunc("GET /sessions/{id}", s.status)
+	mux.HandleFunc("GET /sessions/{id}/events", s.events)
+	mux.HandleFunc("POST /sessions/{id}/decisions", s.decide)
+	mux.HandleFunc("POST /sessions/{id}/cancel", s.cancel)
+	return guard.Handler(mux), turns, nil
+}
+
+// key names a session of the caller. Nobody reaches those of others: their keys have
+// another user.
+func key(r *http.Request) session.Key {
+	return session.Key{App: "service", User: access.UserOf(r.Context()).Name, ID: r.PathValue("id")}
+}
+
+// message begins a turn, and answers when the message is stored.
+func (s *service) message(w http.ResponseWriter, r *http.Request) {
+	var in struct{ Text string }
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		s.refuse(w, fmt.Errorf("the body is not {\"text\": …}: %w", agent.ErrBadInput))
+		return
+	}
+	turn, err := s.turns.Begin(r.Context(), key(r), llm.UserText(in.Text))
+	s.accepted(w, turn, err)
+}
+
+// decide answers a call that waits for an approval, and goes on with the turn.
+func (s *service) decide(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		CallID, Reason string
+		Approved       bool
+	}
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		s.refuse(w, fmt.Errorf("the body is not {\"callId\": …, \"approved\": …}: %w", agent.ErrBadInput))
+		return
+	}
+	d := runner.Decision{CallID: in.CallID, Approved: in.Approved, Reason: in.Reason, By: access.UserOf(r.Context()).Name}
+	turn, err := s.turns.Resume(r.Context(), key(r), d)
+	s.accepted(w, turn, err)
+}
+
+func (s *service) accepted(w http.ResponseWriter, turn *live.Turn, err error) {
+	if err != nil {
+		s.refuse(w, err)
+		return
+	}
+	answer(w, http.StatusAccepted, map[string]string{"turn": turn.First.TurnID})
+}
+
+// status says what a page needs that was opened anew.
+func (s *service) status(w http.ResponseWriter, r *http.Request) {
+	now, err := s.turns.Look(r.Context(), key(r))
+	if err != nil {
+		s.refuse(w, err)
+		return
+	}
+	pending := []map[string]any{}
+	for _, call := range now.Pending {
+		pending = append(pending, map[string]any{"callId": call.ToolCallID, "tool": call.Tool, "params": call.Params})
+	}
+	answer(w, http.StatusOK, map[string]any{"state": now.State, "agent": now.Agent, "pending": pending})
+}
+
+// events streams what happens in a session, from the beginning or from where the client
+// was, until it goes.
+func (s *service) events(w http.ResponseWriter, r *http.Request) {
+	stream := access.NewStream(r.Context(), w, 0)
+	defer stream.Close()
+	began := false
+	for entry, err := range s.turns.Follow(stream.Context(), key(r), r.Header.Get("Last-Event-ID")) {
+		switch {
+		case err != nil && !began:
+			s.refuse(w, err)
+			return
+		case err != nil, stream.SendJSON(entry.ID, entry.Event) != nil:
+			return
+		}
+		began = true
+	}
+}
+
+// cancel ends the last turn for good.
+func (s *service) cancel(w http.ResponseWriter, r *http.Request) {
+	if _, err := s.turns.Cancel(r.Context(), key(r)); err != nil {
+		s.refuse(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// refuse answers with an error. What the client cannot change goes to the log alone.
+func (s *service) refuse(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
+	var tooMany *access.LimitError
+	switch {
+	case errors.Is(err, agent.ErrBadInput):
+		status = http.StatusBadRequest
+	case errors.Is(err, agent.ErrSessionBusy), errors.Is(err, agent.ErrConflict), errors.Is(err, runner.ErrNoApproval):
+		status = http.StatusConflict
+	case errors.As(err, &tooMany):
+		status = http.StatusTooManyRequests
+	case errors.Is(err, live.ErrClosed):
+		status = http.StatusServiceUnavailable
+	default:
+		s.logger.Error("a request failed", "error", err)
+		err = errors.New("internal error")
+	}
+	answer(w, status, map[string]string{"error": err.Error()})
+}
+
+func answer(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(event.EncodeJSON(v), '\n'))
+}
