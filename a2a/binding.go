@@ -31,6 +31,11 @@ type Binding struct {
 	// what it returns. The transport is used by many goroutines, and destroyed when
 	// nothing can use it any more.
 	Dial func(ctx context.Context, i *sdk.AgentInterface, env Environment) (a2aclient.Transport, error)
+	// Mend, if not nil, brings an answer over HTTP, or one event of a stream, into a form
+	// that the transport can read, so that peers may be newer, older or sloppier than it.
+	// It returns the answer itself where nothing needs mending, and nil for an event to be
+	// left out. It must be safe for concurrent use.
+	Mend func(answer []byte) []byte
 	// ParseCard, if not nil, reads cards that name no interface of A2A 1.0, as
 	// those of earlier versions do.
 	ParseCard func(card []byte) (*sdk.AgentCard, error)
@@ -74,11 +79,11 @@ func WithBinding(b ...Binding) Option {
 // builtin are the bindings that every remote agent has.
 func builtin() []Binding {
 	return []Binding{
-		{Protocol: sdk.TransportProtocolJSONRPC, Version: "1.0",
+		{Protocol: sdk.TransportProtocolJSONRPC, Version: "1.0", Mend: new(mender).mend,
 			Dial: func(_ context.Context, i *sdk.AgentInterface, env Environment) (a2aclient.Transport, error) {
 				return a2aclient.NewJSONRPCTransport(i.URL, env.HTTP), nil
 			}},
-		{Protocol: sdk.TransportProtocolHTTPJSON, Version: "1.0",
+		{Protocol: sdk.TransportProtocolHTTPJSON, Version: "1.0", Mend: new(mender).mend,
 			Dial: func(_ context.Context, i *sdk.AgentInterface, env Environment) (a2aclient.Transport, error) {
 				u, err := url.Parse(i.URL)
 				if err != nil {
@@ -186,7 +191,7 @@ func (r *remote) dial(ctx context.Context, b *Binding, card *sdk.AgentCard, i sd
 			return nil, err
 		}
 	}
-	transport, err := b.Dial(ctx, &i, r.environment(&i))
+	transport, err := b.Dial(ctx, &i, r.environment(b, &i))
 	if err != nil {
 		return nil, err
 	}
@@ -208,9 +213,13 @@ func (r *remote) dial(ctx context.Context, b *Binding, card *sdk.AgentCard, i sd
 }
 
 // environment is what a binding gets for an interface.
-func (r *remote) environment(i *sdk.AgentInterface) Environment {
+func (r *remote) environment(b *Binding, i *sdk.AgentInterface) Environment {
+	mend := b.Mend
+	if mend == nil {
+		mend = func(answer []byte) []byte { return answer }
+	}
 	env := Environment{
-		HTTP:        r.client,
+		HTTP:        r.newClient(mend),
 		TLS:         withoutCertificates(r.connections.tls),
 		Credentials: r.credentials.headers,
 		Refused:     r.credentials.refused,

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -18,12 +19,18 @@ import (
 // read is what the protocol library would be given of a response.
 func read(t *testing.T, contentType, body string) string {
 	t.Helper()
-	resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(iotest.OneByteReader(strings.NewReader(body)))}
-	require.NoError(t, lenient(&http.Request{Header: http.Header{http.CanonicalHeaderKey(sdk.SvcParamVersion): {"1.0"}}}, resp))
-	data, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	return string(data)
+	m := new(mender)
+	var got [2]string
+	for i := range got { // the second time the form of the answer may be known
+		resp := &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(iotest.OneByteReader(strings.NewReader(body)))}
+		require.NoError(t, lenient(resp, strings.HasPrefix(contentType, "text/event-stream"), m.mend))
+		data, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		got[i] = string(data)
+	}
+	require.Equal(t, got[0], got[1])
+	return got[0]
 }
 
 func TestLenient(t *testing.T) {
@@ -40,7 +47,8 @@ func TestLenient(t *testing.T) {
 		"large numbers stay as they are": {`{"message":{"messageId":1,"parts":[{"data":{"n":12345678901234567890.5}}]}}`, `{"message":{"parts":[{"data":{"n":12345678901234567890.5}}]}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.False(t, atAGlance([]byte(c.in)))
+			_, readable := mend([]byte(c.in))
+			require.False(t, readable)
 			require.JSONEq(t, c.want, read(t, "application/json", c.in))
 			require.JSONEq(t, `{"jsonrpc":"2.0","id":"1","result":`+c.want+`}`, read(t, "application/json", `{"jsonrpc":"2.0","id":"1","result":`+c.in+`}`))
 			streamed := read(t, "text/event-stream; charset=utf-8", ": hello\n\nid: 7\ndata: "+c.in+"\n\n")
@@ -64,60 +72,83 @@ func TestLenient(t *testing.T) {
 			require.Equal(t, "data: "+body+"\n\n", read(t, "text/event-stream", "data: "+body+"\r\n\r\n"))
 		})
 	}
-	require.True(t, atAGlance([]byte(`{"jsonrpc":"2.0","id":1,"result":{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"a"}]}}}`)))
 	require.Equal(t, ": an event of an unknown kind\n\ndata: {}\n\n", read(t, "text/event-stream", "data: {\"hologramUpdate\":{\"x\":1}}\n\ndata:{}"))
 	require.Equal(t, "data: {\ndata: }\n\n", read(t, "text/event-stream", "data: {\ndata: }\n\n"), "an event of several lines")
 	require.Equal(t, "<html>", read(t, "text/html", "<html>"))
 }
 
-// What follows a failure is not read, and a response that is not of the protocol is
-// left alone.
+// What follows a failure is not read.
 func TestLenientStreamThatFails(t *testing.T) {
 	broken := errors.New("broken")
-	s := &http.Response{Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(io.MultiReader(strings.NewReader("data: {}\n\ndata: {\"task\":"), iotest.ErrReader(broken)))}
-	require.NoError(t, lenient(&http.Request{Header: http.Header{http.CanonicalHeaderKey(sdk.SvcParamVersion): {"1.0"}}}, s))
+	s := &http.Response{Header: http.Header{}, Body: io.NopCloser(io.MultiReader(strings.NewReader("data: {}\n\ndata: {\"task\":"), iotest.ErrReader(broken)))}
+	require.NoError(t, lenient(s, true, new(mender).mend))
 	data, err := io.ReadAll(s.Body)
 	require.ErrorIs(t, err, broken)
 	require.Equal(t, "data: {}\n\n", string(data))
+}
 
+// A card is no answer: it is read as it was sent.
+func TestCardsAreNotMended(t *testing.T) {
 	card := `{"message":{"messageId":"m","parts":[{}]}}`
-	resp := &http.Response{Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(card))}
-	require.NoError(t, lenient(&http.Request{Header: http.Header{}}, resp))
-	data, err = io.ReadAll(resp.Body)
+	resp, err := readable(&http.Request{}, &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(card))}, nil)
+	require.NoError(t, err)
+	data, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.Equal(t, card, string(data))
 }
 
-func TestAtAGlance(t *testing.T) {
-	for event, want := range map[string]bool{
-		`{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"a \" { \u0022"},{"data":{"parts":[{}],"timestamp":1}},{"url":"x","mediaType":"y"}],"metadata":{"parts":7}}}`:                        true,
-		` { "jsonrpc" : "2.0" , "id" : null , "result" : { "statusUpdate" : { "taskId" : "t" , "status" : { "state" : "x" , "timestamp" : "2026-01-02T03:04:05.678Z" } , "final" : true , "n" : -1.5e3 } } } `: true,
-		`{"task":{"artifacts":[],"history":[{"parts":[]}]}}`:                       true,
-		`{"id":"t","status":{"state":"x"},"artifacts":[{"parts":[{"text":"a"}]}]}`: true,
-		`{"id":"t","status":{"state":"x"},"artifacts":[{"parts":[{}]}]}`:           false,
-		`{"task":{}} x`:                          false,
-		`{"task":{},"message":{}}`:               false,
-		`{"result":{}}`:                          false,
-		`{"error":{}}`:                           false,
-		`{"message":{"parts":[{"raw":"aGk="}]}}`: false,
-		`{"message":{"parts":{}}}`:               false,
-		`{"message":{"p\u0061rts":[{}]}}`:        false,
-		`{"message":"\`:                          false,
-		`{"message":`:                            false,
-		`[`:                                      false,
-		``:                                       false,
-		strings.Repeat(`{"task":`, 1000):         false,
-		`{"task":` + strings.Repeat(`[`, 1_000_000): false,
+// Answers that the library reads are recognized by their form, whatever they say.
+func TestFormsOfAnswers(t *testing.T) {
+	m := new(mender)
+	said := func(text, at string) []byte {
+		return []byte(`{"jsonrpc":"2.0","id":"1","result":{"statusUpdate":{"taskId":"t","status":{"state":"TASK_STATE_WORKING","timestamp":"` + at + `","message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"` + text + `"}]}}}}}`)
+	}
+	for _, text := range []string{"a", "", `\"parts\":[{}]`, `\\`, "timestamp", strings.Repeat("long ", maxForm)} {
+		for _, at := range []string{"2026-01-02T03:04:05.678Z", "2026-01-02T03:04:05+01:00"} {
+			answer := said(text, at)
+			require.Equal(t, answer, m.mend(answer))
+			require.Len(t, m.forms, 1, text)
+		}
+	}
+	for n := range 3 * maxForms {
+		m.mend([]byte(`{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"data":` + strconv.Itoa(n) + `}]}}`))
+		require.LessOrEqual(t, len(m.forms), maxForms)
+	}
+	before := len(m.forms)
+	m.mend([]byte(`{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"data":[` + strings.Repeat("1,", maxForm) + `1]}]}}`))
+	require.Len(t, m.forms, before, "it is too long to be remembered")
+}
+
+// An answer that the library cannot read is mended, however much it resembles one that
+// it could read.
+func TestFormsTellAnswersApart(t *testing.T) {
+	for well, ill := range map[string]string{
+		`{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"url":"https://x.test"}]}}`:                            `{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"url":""}]}}`,
+		`{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"URL":"https://x.test"}]}}`:                            `{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"URL":""}]}}`,
+		`{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"u\u0072l":"https://x.test"}]}}`:                       `{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"u\u0072l":""}]}}`,
+		`{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"raw":"aGk="}]}}`:                                      `{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"raw":"aGk"}]}}`,
+		`{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"a"}]}}`:                                        `{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"next":"a"}]}}`,
+		`{"message":{"messageId":"a","role":"ROLE_AGENT","parts":[{"text":"b"}]}}`:                                        `{"message":{"messageId":1,"role":"ROLE_AGENT","parts":[{"text":"b"}]}}`,
+		`{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"data":1e3}]}}`:                                        `{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"data":1e999}]}}`,
+		`{"statusUpdate":{"status":{"state":"s","timestamp" : "2026-01-02T03:04:05Z"}}}`:                                  `{"statusUpdate":{"status":{"state":"s","timestamp" : "yesterday"}}}`,
+		`{"statusUpdate":{"status":{"state":"s","time\u0073tamp":"2026-01-02T03:04:05Z"}}}`:                               `{"statusUpdate":{"status":{"state":"s","time\u0073tamp":"yesterday"}}}`,
+		`{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"a \" }"},{"text":"b"}],"metadata":{"x":"y"}}}`: `{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"a"},{"text":"b"}],"metadata":"y"}}`,
 	} {
-		require.Equal(t, want, atAGlance([]byte(event)), event[:min(len(event), 200)])
+		m := new(mender)
+		require.Equal(t, well, string(m.mend([]byte(well))))
+		require.Len(t, m.forms, 1, well)
+		_, readable := mend([]byte(ill))
+		require.False(t, readable, ill)
+		require.Equal(t, string(new(mender).mend([]byte(ill))), string(m.mend([]byte(ill))))
+		require.Len(t, m.forms, 1, ill)
 	}
 }
 
 // events reads a stream as the protocol library does.
 func events(stream []byte) iter.Seq[sdk.Event] {
 	return func(yield func(sdk.Event) bool) {
-		s := &http.Response{Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(bytes.NewReader(stream))}
-		_ = lenient(&http.Request{Header: http.Header{http.CanonicalHeaderKey(sdk.SvcParamVersion): {"1.0"}}}, s)
+		s := &http.Response{Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(stream))}
+		_ = lenient(s, true, new(mender).mend)
 		data, _ := io.ReadAll(s.Body)
 		for event := range bytes.SplitSeq(data, []byte("\n\n")) {
 			var r sdk.StreamResponse
@@ -151,8 +182,9 @@ func FuzzAnswer(f *testing.F) {
 		}
 		a := answer{limit: 1 << 20}
 		shown, gaps := "", 0
+		m := new(mender)
 		for line := range bytes.SplitSeq(lines, []byte("\n")) {
-			_ = atAGlance(line)
+			require.Equal(t, m.mend(line), m.mend(line))
 		}
 		for e := range events(stream.Bytes()) {
 			if task, ok := e.(*sdk.Task); ok && baseline && gaps == 0 && task != nil {

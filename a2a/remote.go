@@ -76,7 +76,6 @@ type remote struct {
 	private           bool
 	timeout, idle     time.Duration
 	maxBody           int64
-	client            *http.Client
 	connections       *connections
 	given             Client
 	bindings          []Binding
@@ -169,7 +168,6 @@ func (r *remote) locate(cardURL string) error {
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	r.client = r.newClient(r.connections)
 	if t := r.credentials.tokens; t != nil {
 		own, err := r.newConnections(t.url.Hostname())
 		if err != nil {
@@ -178,7 +176,7 @@ func (r *remote) locate(cardURL string) error {
 		t.client, t.timeout = r.newTokenClient(own), r.cards.timeout
 	}
 	r.cards.url, r.cards.shown = u, shownURL(u)
-	r.cards.client, r.cards.parse, r.cards.connect = r.client, r.parseCard, r.connect
+	r.cards.client, r.cards.parse, r.cards.connect = r.newClient(nil), r.parseCard, r.connect
 	if r.given != nil {
 		r.cards.given = &peer{client: r.given, endpoint: r.cards.shown}
 	}

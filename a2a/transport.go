@@ -10,13 +10,14 @@ import (
 // maxRedirects bounds the redirects of one request.
 const maxRedirects = 5
 
-// newClient returns the client for cards and calls.
-func (r *remote) newClient(c *connections) *http.Client {
+// newClient returns the client for cards and, with the way to mend their answers, for
+// calls.
+func (r *remote) newClient(mend func(answer []byte) []byte) *http.Client {
 	client := &http.Client{}
 	if r.base != nil {
 		*client = *r.base
 	}
-	client.Transport = &transport{connections: c, credentials: r.credentials, maxBody: r.maxBody}
+	client.Transport = &transport{connections: r.connections, credentials: r.credentials, maxBody: r.maxBody, mend: mend}
 	client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirects {
 			return errRedirects
@@ -58,6 +59,7 @@ type transport struct {
 	*connections
 	credentials *credentials
 	maxBody     int64
+	mend        func(answer []byte) []byte // nil for cards
 }
 
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -69,7 +71,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	limited.watch, _ = req.Context().Value(silenceKey{}).(*silence)
 	limited.watch.heard()
 	resp.Body = limited
-	return readable(req, resp)
+	return readable(req, resp, t.mend)
 }
 
 // send sends a request with what its target may know.

@@ -17,7 +17,7 @@ import (
 const maxError = 64 << 10
 
 // readable makes of a response one that the protocol library reads right.
-func readable(req *http.Request, resp *http.Response) (*http.Response, error) {
+func readable(req *http.Request, resp *http.Response, mend func(answer []byte) []byte) (*http.Response, error) {
 	if resp.StatusCode >= 400 {
 		if err := readableError(resp); err != nil {
 			return nil, err
@@ -27,7 +27,8 @@ func readable(req *http.Request, resp *http.Response) (*http.Response, error) {
 		// Some say that they have created what was sent; the library knows one success.
 		resp.StatusCode, resp.Status = http.StatusOK, "200 OK"
 	}
-	if resp.StatusCode < 300 && strings.Contains(req.Header.Get("Accept"), "text/event-stream") && isJSON(resp.Header) {
+	asksForStream := strings.Contains(req.Header.Get("Accept"), "text/event-stream")
+	if resp.StatusCode < 300 && asksForStream && isJSON(resp.Header) {
 		// A peer may answer a streaming call with plain JSON, above all with an
 		// error. As the only event of a stream it is understood like any other.
 		var line bytes.Buffer
@@ -42,11 +43,12 @@ func readable(req *http.Request, resp *http.Response) (*http.Response, error) {
 		}
 		line.WriteString("\n\n")
 		resp.Body = io.NopCloser(&line)
-		resp.ContentLength = -1
 		resp.Header.Set("Content-Type", "text/event-stream")
 	}
-	if err := lenient(req, resp); err != nil {
-		return nil, err
+	if mend != nil {
+		if err := lenient(resp, asksForStream, mend); err != nil {
+			return nil, err
+		}
 	}
 	return resp, nil
 }
