@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"iter"
 	"net"
 	"net/http"
 	"net/url"
@@ -89,48 +88,37 @@ func builtin() []Binding {
 				if err != nil {
 					return nil, errNoURL
 				}
-				return httpJSON{a2aclient.NewRESTTransport(u, env.HTTP)}, nil
+				return a2aclient.NewRESTTransport(u, env.HTTP), nil
 			}},
 	}
 }
 
 var errNoURL = errors.New("it is not an absolute http or https URL")
 
-// httpJSON keeps ids of tasks, which are the peer's, from becoming other paths: the
-// library puts them into paths as they are.
-type httpJSON struct{ a2aclient.Transport }
-
-func (h httpJSON) GetTask(ctx context.Context, params a2aclient.ServiceParams, req *sdk.GetTaskRequest) (*sdk.Task, error) {
-	if err := checkSegment(req.ID); err != nil {
-		return nil, err
-	}
-	return h.Transport.GetTask(ctx, params, req)
+// segments keeps ids of tasks, which are the peer's, from becoming other paths: the
+// libraries put them into the paths of HTTP+JSON as they are.
+type segments struct {
+	a2aclient.PassthroughInterceptor
 }
 
-func (h httpJSON) CancelTask(ctx context.Context, params a2aclient.ServiceParams, req *sdk.CancelTaskRequest) (*sdk.Task, error) {
-	if err := checkSegment(req.ID); err != nil {
-		return nil, err
+func (segments) Before(ctx context.Context, call *a2aclient.Request) (context.Context, any, error) {
+	var id sdk.TaskID
+	switch req := call.Payload.(type) {
+	case *sdk.GetTaskRequest:
+		id = req.ID
+	case *sdk.CancelTaskRequest:
+		id = req.ID
+	case *sdk.SubscribeToTaskRequest:
+		id = req.ID
+	default:
+		return ctx, nil, nil
 	}
-	return h.Transport.CancelTask(ctx, params, req)
-}
-
-func (h httpJSON) SubscribeToTask(ctx context.Context, params a2aclient.ServiceParams, req *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
-	if err := checkSegment(req.ID); err != nil {
-		return func(yield func(sdk.Event, error) bool) { yield(nil, err) }
-	}
-	return h.Transport.SubscribeToTask(ctx, params, req)
-}
-
-// checkSegment refuses what is no segment of a path as it stands.
-func checkSegment(id sdk.TaskID) error {
 	if id == "" || id == "." || id == ".." || strings.ContainsAny(string(id), "/?#%\\") || strings.ContainsFunc(string(id), isControl) {
-		return errBadID
+		// It is the peer's mistake, and none that goes away.
+		return ctx, nil, sdk.NewError(sdk.ErrInvalidAgentResponse, "the id of the task cannot be part of a path, which HTTP+JSON would need")
 	}
-	return nil
+	return ctx, nil, nil
 }
-
-// errBadID is the peer's mistake, and none that goes away.
-var errBadID = sdk.NewError(sdk.ErrInvalidAgentResponse, "the id of the task cannot be part of a path, which HTTP+JSON would need")
 
 // line is what two versions share that understand each other.
 func line(version string) string {
@@ -200,10 +188,14 @@ func (r *remote) dial(ctx context.Context, b *Binding, card *sdk.AgentCard, i sd
 	i.ProtocolVersion = sdk.ProtocolVersion(b.Version)
 	one := *card
 	one.SupportedInterfaces = []*sdk.AgentInterface{&i}
-	client, err := a2aclient.NewFromCard(ctx, &one, a2aclient.WithDefaultsDisabled(), a2aclient.WithCompatTransport(i.ProtocolVersion, i.ProtocolBinding,
+	opts := []a2aclient.FactoryOption{a2aclient.WithDefaultsDisabled(), a2aclient.WithCompatTransport(i.ProtocolVersion, i.ProtocolBinding,
 		a2aclient.TransportFactoryFn(func(context.Context, *sdk.AgentCard, *sdk.AgentInterface) (a2aclient.Transport, error) {
 			return transport, nil
-		})))
+		}))}
+	if b.Protocol == sdk.TransportProtocolHTTPJSON {
+		opts = append(opts, a2aclient.WithCallInterceptors(segments{}))
+	}
+	client, err := a2aclient.NewFromCard(ctx, &one, opts...)
 	if err != nil {
 		return nil, errors.Join(err, transport.Destroy())
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	old "github.com/a2aproject/a2a-go/a2a"
 	oldsrv "github.com/a2aproject/a2a-go/a2asrv"
@@ -385,21 +386,29 @@ func TestHTTPJSON(t *testing.T) {
 
 // The ids of a peer do not lead to other paths.
 func TestIDsInPaths(t *testing.T) {
-	for _, b := range a2av0.Bindings() {
-		if b.Protocol != sdk.TransportProtocolHTTPJSON {
-			continue
-		}
-		c, err := b.Dial(context.Background(), &sdk.AgentInterface{URL: "http://127.0.0.1:1"}, a2a.Environment{HTTP: http.DefaultClient})
-		require.NoError(t, err)
-		for _, id := range []sdk.TaskID{"", "..", "../../admin", "a?b", "a%2fb", "a#b", "a\nb", `a\b`} {
-			_, err := c.GetTask(context.Background(), nil, &sdk.GetTaskRequest{ID: id})
-			require.ErrorIs(t, err, sdk.ErrInvalidAgentResponse)
-			_, err = c.CancelTask(context.Background(), nil, &sdk.CancelTaskRequest{ID: id})
-			require.ErrorIs(t, err, sdk.ErrInvalidAgentResponse)
-			for _, err := range c.SubscribeToTask(context.Background(), nil, &sdk.SubscribeToTaskRequest{ID: id}) {
-				require.ErrorIs(t, err, sdk.ErrInvalidAgentResponse)
-			}
-		}
+	for _, id := range []string{"..", "../../admin", "a?b", "a%2fb", "a#b", `a\nb`, `a\\b`} {
+		var mu sync.Mutex
+		var paths []string
+		mux := http.NewServeMux()
+		srv := httptest.NewServer(mux)
+		t.Cleanup(srv.Close)
+		card := &old.AgentCard{Name: "Billing", URL: srv.URL, PreferredTransport: "HTTP+JSON", ProtocolVersion: "0.3.0", Capabilities: old.AgentCapabilities{Streaming: true}}
+		mux.Handle("/.well-known/agent-card.json", oldsrv.NewStaticAgentCardHandler(card))
+		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			paths = append(paths, r.URL.Path)
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "data: {\"task\":{\"id\":\"%s\",\"contextId\":\"c\",\"status\":{\"state\":\"TASK_STATE_WORKING\"}}}\n\n", id)
+		})
+		_, _, err := newRunner(t, newRemote(t, srv.URL, a2a.WithTimeout(5*time.Second))).turn("hi")
+		var e *a2a.Error
+		require.ErrorAs(t, err, &e, id)
+		require.Equal(t, a2a.CodeProtocol, e.Code, "%s: %v", id, err)
+		require.ErrorIs(t, err, sdk.ErrInvalidAgentResponse, id)
+		mu.Lock()
+		require.Equal(t, []string{"/v1/message:stream"}, paths, id)
+		mu.Unlock()
 	}
 }
 

@@ -1,92 +1,14 @@
 package a2av0
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"net/http"
-	"strings"
-
-	"github.com/agentarbor/arbor/a2a"
 )
 
-// repair brings answers of JSON-RPC into the form that the library reads. It takes the data of
-// errors for a list of its own, where 0.3 allows anything, ids for text, and refuses a whole
-// answer for one part of a kind that it does not know.
-type repair struct{ base http.RoundTripper }
-
-func (t *repair) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := t.base.RoundTrip(req)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		return resp, err
-	}
-	// A remote agent's client makes events of a plain answer to such a request, so that the
-	// answer's own type does not count.
-	if strings.Contains(req.Header.Get("Accept"), "text/event-stream") {
-		resp.Body = &eventLines{body: resp.Body, lines: bufio.NewReader(resp.Body)}
-		return resp, nil
-	}
-	// The body's limit in bytes is in the transport below.
-	data, err := io.ReadAll(resp.Body)
-	err = errors.Join(err, resp.Body.Close())
-	if err != nil {
-		return nil, err
-	}
-	if err := checkValues(data); err != nil {
-		return nil, err
-	}
-	data = repaired(data)
-	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
-	return resp, nil
-}
-
-// maxValues bounds the objects and lists of one answer, or one event, as in version 1.0:
-// they are two bytes each as they are sent, and a hundred and more once they are read.
-const maxValues = 1 << 18
-
-func checkValues(data []byte) error {
-	if len(data) > maxValues && bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) > maxValues {
-		return &a2a.Error{Code: a2a.CodeTooLarge, Message: fmt.Sprintf("the response is longer than the limit of %d objects and lists", maxValues)}
-	}
-	return nil
-}
-
-// eventLines repairs the data lines of a stream of events.
-type eventLines struct {
-	body  io.Closer
-	lines *bufio.Reader
-	rest  []byte
-	err   error
-}
-
-func (e *eventLines) Read(p []byte) (int, error) {
-	for len(e.rest) == 0 {
-		if e.err != nil {
-			return 0, e.err
-		}
-		e.rest, e.err = e.lines.ReadBytes('\n')
-		if err := checkValues(e.rest); err != nil {
-			e.rest, e.err = nil, err
-			return 0, err
-		}
-		if data, ok := bytes.CutPrefix(bytes.TrimRight(e.rest, "\r\n"), []byte("data:")); ok {
-			if fixed := repaired(data); !bytes.Equal(fixed, data) {
-				e.rest = append(append([]byte("data: "), fixed...), '\n')
-			}
-		}
-	}
-	n := copy(p, e.rest)
-	e.rest = e.rest[n:]
-	return n, nil
-}
-
-func (e *eventLines) Close() error { return e.body.Close() }
-
-// repaired returns one answer of JSON-RPC in the library's form. What is no such answer is
-// returned as it is, and what needs no repair byte for byte.
+// repaired returns one answer of JSON-RPC in the form that the library reads. The library takes
+// the data of errors for a list of its own, where 0.3 allows anything, ids for text, and refuses
+// a whole answer for one part of a kind that it does not know. What is no such answer, or needs
+// no repair, is returned as it is.
 func repaired(data []byte) []byte {
 	var answer map[string]json.RawMessage
 	if json.Unmarshal(data, &answer) != nil {
