@@ -78,6 +78,40 @@ func fromSend(r *pb.SendMessageRequest) (*sdk.SendMessageRequest, error) {
 	return out, nil
 }
 
+func toGetTask(r *sdk.GetTaskRequest) (*pb.GetTaskRequest, error) {
+	return &pb.GetTaskRequest{Tenant: r.Tenant, Id: string(r.ID), HistoryLength: toLength(r.HistoryLength)}, nil
+}
+
+func fromGetTask(r *pb.GetTaskRequest) (*sdk.GetTaskRequest, error) {
+	if _, err := fromLength(r.HistoryLength); err != nil {
+		return nil, err
+	}
+	return pbconv.FromProtoGetTaskRequest(r)
+}
+
+func toCancelTask(r *sdk.CancelTaskRequest) (*pb.CancelTaskRequest, error) {
+	meta, err := toStruct(r.Metadata)
+	return &pb.CancelTaskRequest{Tenant: r.Tenant, Id: string(r.ID), Metadata: meta}, err
+}
+
+func toListTasks(r *sdk.ListTasksRequest) (*pb.ListTasksRequest, error) {
+	req, err := pbconv.ToProtoListTasksRequest(r)
+	if err == nil && r.PageSize == 0 { // unset, which is not the same as none
+		req.PageSize = nil
+	}
+	return req, err
+}
+
+func fromListTasks(r *pb.ListTasksRequest) (*sdk.ListTasksRequest, error) {
+	if _, err := fromLength(r.HistoryLength); err != nil {
+		return nil, err
+	}
+	if r.PageSize != nil && (*r.PageSize < 0 || *r.PageSize > 100) {
+		return nil, fmt.Errorf("page_size is not between 1 and 100")
+	}
+	return pbconv.FromProtoListTasksRequest(r)
+}
+
 // maxDepth bounds how deep values are nested, as it is for requests of JSON.
 const maxDepth = 100
 

@@ -7,7 +7,6 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
-	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
 
 const (
@@ -67,8 +66,8 @@ func (p *probe) ask() {
 		ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
 		defer cancel()
 		// A call that succeeds is heard. One that fails says nothing: the stream is what counts.
-		none := int32(0)
-		_, _ = unary(ctx, p.transport, p.params, &pb.GetTaskRequest{Tenant: p.tenant, Id: string(id), HistoryLength: &none}, p.client.GetTask)
+		none := 0
+		_, _ = p.GetTask(ctx, p.params, &sdk.GetTaskRequest{Tenant: p.tenant, ID: id, HistoryLength: &none})
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -111,14 +111,14 @@ func activated(call *a2asrv.CallContext) metadata.MD {
 }
 
 // answer serves a call with one answer.
-func answer[Q, R, P any](ctx context.Context, s *service, decode func() (Q, error), call func(context.Context, Q) (R, error), encode func(R) (P, error)) (p P, err error) {
-	var none P
+func answer[P, Q, R, A any](ctx context.Context, s *service, r P, decode func(P) (Q, error), call func(context.Context, Q) (R, error), encode func(R) (A, error)) (a A, err error) {
+	var none A
 	defer s.recovered(ctx, &err)
 	ctx, params, err := s.begin(ctx)
 	if err != nil {
 		return none, s.fail(ctx, err)
 	}
-	req, err := decode()
+	req, err := decode(r)
 	if err != nil {
 		return none, s.fail(ctx, sdk.NewError(sdk.ErrInvalidParams, err.Error()))
 	}
@@ -130,21 +130,21 @@ func answer[Q, R, P any](ctx context.Context, s *service, decode func() (Q, erro
 	if err != nil {
 		return none, s.fail(ctx, err)
 	}
-	if p, err = encode(result); err != nil {
+	if a, err = encode(result); err != nil {
 		return none, s.fail(ctx, fmt.Errorf("the answer cannot be encoded: %w", err))
 	}
-	return p, nil
+	return a, nil
 }
 
 // events serves a call with a stream of answers.
-func events[Q any](s *service, stream grpc.ServerStreamingServer[pb.StreamResponse], decode func() (Q, error), call func(context.Context, Q) iter.Seq2[sdk.Event, error]) (err error) {
+func events[P, Q any](s *service, stream grpc.ServerStreamingServer[pb.StreamResponse], r P, decode func(P) (Q, error), call func(context.Context, Q) iter.Seq2[sdk.Event, error]) (err error) {
 	ctx := stream.Context()
 	defer s.recovered(ctx, &err)
 	ctx, params, err := s.begin(ctx)
 	if err != nil {
 		return s.fail(ctx, err)
 	}
-	req, err := decode()
+	req, err := decode(r)
 	if err != nil {
 		return s.fail(ctx, sdk.NewError(sdk.ErrInvalidParams, err.Error()))
 	}
@@ -180,67 +180,48 @@ func (s *service) send(stream grpc.ServerStreamingServer[pb.StreamResponse], mes
 }
 
 func (s *service) SendMessage(ctx context.Context, r *pb.SendMessageRequest) (*pb.SendMessageResponse, error) {
-	return answer(ctx, s, func() (*sdk.SendMessageRequest, error) { return fromSend(r) }, s.handler.SendMessage, toResult)
+	return answer(ctx, s, r, fromSend, s.handler.SendMessage, toResult)
 }
 
 func (s *service) SendStreamingMessage(r *pb.SendMessageRequest, stream grpc.ServerStreamingServer[pb.StreamResponse]) error {
-	return events(s, stream, func() (*sdk.SendMessageRequest, error) { return fromSend(r) }, s.handler.SendStreamingMessage)
+	return events(s, stream, r, fromSend, s.handler.SendStreamingMessage)
 }
 
 func (s *service) SubscribeToTask(r *pb.SubscribeToTaskRequest, stream grpc.ServerStreamingServer[pb.StreamResponse]) error {
-	return events(s, stream, func() (*sdk.SubscribeToTaskRequest, error) { return pbconv.FromProtoSubscribeToTaskRequest(r) }, s.handler.SubscribeToTask)
+	return events(s, stream, r, pbconv.FromProtoSubscribeToTaskRequest, s.handler.SubscribeToTask)
 }
 
 func (s *service) GetTask(ctx context.Context, r *pb.GetTaskRequest) (*pb.Task, error) {
-	return answer(ctx, s, func() (*sdk.GetTaskRequest, error) {
-		if _, err := fromLength(r.HistoryLength); err != nil {
-			return nil, err
-		}
-		return pbconv.FromProtoGetTaskRequest(r)
-	}, s.handler.GetTask, toTask)
+	return answer(ctx, s, r, fromGetTask, s.handler.GetTask, toTask)
 }
 
 func (s *service) ListTasks(ctx context.Context, r *pb.ListTasksRequest) (*pb.ListTasksResponse, error) {
-	return answer(ctx, s, func() (*sdk.ListTasksRequest, error) {
-		if _, err := fromLength(r.HistoryLength); err != nil {
-			return nil, err
-		}
-		if r.PageSize != nil && (*r.PageSize < 0 || *r.PageSize > 100) {
-			return nil, fmt.Errorf("page_size is not between 1 and 100")
-		}
-		return pbconv.FromProtoListTasksRequest(r)
-	}, s.handler.ListTasks, toList)
+	return answer(ctx, s, r, fromListTasks, s.handler.ListTasks, toList)
 }
 
 func (s *service) CancelTask(ctx context.Context, r *pb.CancelTaskRequest) (*pb.Task, error) {
-	return answer(ctx, s, func() (*sdk.CancelTaskRequest, error) { return pbconv.FromProtoCancelTaskRequest(r) }, s.handler.CancelTask, toTask)
+	return answer(ctx, s, r, pbconv.FromProtoCancelTaskRequest, s.handler.CancelTask, toTask)
 }
 
 func (s *service) CreateTaskPushNotificationConfig(ctx context.Context, r *pb.TaskPushNotificationConfig) (*pb.TaskPushNotificationConfig, error) {
-	return answer(ctx, s, func() (*sdk.PushConfig, error) { return pbconv.FromProtoTaskPushConfig(r) }, s.handler.CreateTaskPushConfig, pbconv.ToProtoTaskPushConfig)
+	return answer(ctx, s, r, pbconv.FromProtoTaskPushConfig, s.handler.CreateTaskPushConfig, pbconv.ToProtoTaskPushConfig)
 }
 
 func (s *service) GetTaskPushNotificationConfig(ctx context.Context, r *pb.GetTaskPushNotificationConfigRequest) (*pb.TaskPushNotificationConfig, error) {
-	return answer(ctx, s, func() (*sdk.GetTaskPushConfigRequest, error) { return pbconv.FromProtoGetTaskPushConfigRequest(r) }, s.handler.GetTaskPushConfig, pbconv.ToProtoTaskPushConfig)
+	return answer(ctx, s, r, pbconv.FromProtoGetTaskPushConfigRequest, s.handler.GetTaskPushConfig, pbconv.ToProtoTaskPushConfig)
 }
 
 func (s *service) ListTaskPushNotificationConfigs(ctx context.Context, r *pb.ListTaskPushNotificationConfigsRequest) (*pb.ListTaskPushNotificationConfigsResponse, error) {
-	return answer(ctx, s, func() (*sdk.ListTaskPushConfigRequest, error) { return pbconv.FromProtoListTaskPushConfigRequest(r) }, s.handler.ListTaskPushConfigs,
-		pbconv.ToProtoListTaskPushConfigResponse)
+	return answer(ctx, s, r, pbconv.FromProtoListTaskPushConfigRequest, s.handler.ListTaskPushConfigs, pbconv.ToProtoListTaskPushConfigResponse)
 }
 
 func (s *service) DeleteTaskPushNotificationConfig(ctx context.Context, r *pb.DeleteTaskPushNotificationConfigRequest) (*emptypb.Empty, error) {
-	return answer(ctx, s, func() (*sdk.DeleteTaskPushConfigRequest, error) {
-		return pbconv.FromProtoDeleteTaskPushConfigRequest(r)
-	},
-		func(ctx context.Context, req *sdk.DeleteTaskPushConfigRequest) (*emptypb.Empty, error) {
-			return &emptypb.Empty{}, s.handler.DeleteTaskPushConfig(ctx, req)
-		}, func(e *emptypb.Empty) (*emptypb.Empty, error) { return e, nil })
+	remove := func(ctx context.Context, req *sdk.DeleteTaskPushConfigRequest) (*emptypb.Empty, error) {
+		return &emptypb.Empty{}, s.handler.DeleteTaskPushConfig(ctx, req)
+	}
+	return answer(ctx, s, r, pbconv.FromProtoDeleteTaskPushConfigRequest, remove, always(func(e *emptypb.Empty) *emptypb.Empty { return e }))
 }
 
 func (s *service) GetExtendedAgentCard(ctx context.Context, r *pb.GetExtendedAgentCardRequest) (*pb.AgentCard, error) {
-	return answer(ctx, s, func() (*sdk.GetExtendedAgentCardRequest, error) {
-		return pbconv.FromProtoGetExtendedAgentCardRequest(r)
-	},
-		s.handler.GetExtendedAgentCard, toCard)
+	return answer(ctx, s, r, pbconv.FromProtoGetExtendedAgentCardRequest, s.handler.GetExtendedAgentCard, toCard)
 }

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/agentarbor/arbor/a2a"
 )
@@ -78,7 +79,6 @@ func (t *transport) heard(ctx context.Context) {
 type attempt struct {
 	*transport
 	request proto.Message
-	sends   bool        // it has the peer do something
 	sent    http.Header // credentials
 	left    atomic.Bool // the request may have left this process
 	heard   bool        // something came back
@@ -102,10 +102,10 @@ func (sentry) HandleRPC(ctx context.Context, s stats.RPCStats) {
 
 // call makes a call, and once more with other credentials if the peer refused those that were
 // sent before it did anything.
-func (t *transport) call(ctx context.Context, params a2aclient.ServiceParams, req proto.Message, sends bool, do func(context.Context, *attempt) error) error {
+func (t *transport) call(ctx context.Context, params a2aclient.ServiceParams, req proto.Message, do func(context.Context, *attempt) error) error {
 	var refused http.Header
 	for {
-		a := &attempt{transport: t, request: req, sends: sends}
+		a := &attempt{transport: t, request: req}
 		out, sent, err := t.outgoing(context.WithValue(ctx, attemptKey{}, a), params)
 		if err != nil {
 			return err
@@ -161,39 +161,51 @@ func (a *attempt) failed(ctx context.Context, err error) error {
 func (a *attempt) tooLarge() error {
 	message := fmt.Sprintf("the response is longer than the limit of %d bytes", a.limit)
 	err := &a2a.Error{Card: a.target.String(), Code: a2a.CodeTooLarge, Message: message}
-	if a.heard || !a.sends {
+	if _, sends := a.request.(*pb.SendMessageRequest); a.heard || !sends {
 		err.Err = sdk.NewError(sdk.ErrInvalidAgentResponse, message)
 	}
 	return err
 }
 
-// sends reports whether a request has the peer do something that must not be done twice.
-func sends(req proto.Message) bool {
-	_, ok := req.(*pb.SendMessageRequest)
-	return ok
-}
-
 // unary makes a call with one answer.
-func unary[Q proto.Message, R any](ctx context.Context, t *transport, params a2aclient.ServiceParams, req Q,
-	method func(context.Context, Q, ...grpc.CallOption) (R, error)) (answer R, err error) {
-	err = t.call(ctx, params, req, sends(req), func(out context.Context, _ *attempt) error {
+func unary[R, A, B any, Q proto.Message](ctx context.Context, t *transport, params a2aclient.ServiceParams, r R,
+	encode func(R) (Q, error), method func(context.Context, Q, ...grpc.CallOption) (A, error), decode func(A) (B, error)) (result B, err error) {
+	req, err := encode(r)
+	if err != nil {
+		return result, unsent(err)
+	}
+	var answer A
+	err = t.call(ctx, params, req, func(out context.Context, _ *attempt) error {
 		if answer, err = method(out, req); err == nil {
 			t.heard(ctx)
 		}
 		return err
 	})
-	return answer, err
+	if err != nil {
+		return result, err
+	}
+	return decode(answer)
+}
+
+// always makes a conversion that cannot fail one that could.
+func always[A, B any](convert func(A) B) func(A) (B, error) {
+	return func(a A) (B, error) { return convert(a), nil }
 }
 
 // stream makes a call with many answers. The call ends when the consumer stops.
-func stream[Q proto.Message](ctx context.Context, t *transport, params a2aclient.ServiceParams, tenant string, req Q,
-	method func(context.Context, Q, ...grpc.CallOption) (grpc.ServerStreamingClient[pb.StreamResponse], error)) iter.Seq2[sdk.Event, error] {
+func stream[R any, Q proto.Message](ctx context.Context, t *transport, params a2aclient.ServiceParams, tenant string, r R,
+	encode func(R) (Q, error), method func(context.Context, Q, ...grpc.CallOption) (grpc.ServerStreamingClient[pb.StreamResponse], error)) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
+		req, err := encode(r)
+		if err != nil {
+			yield(nil, unsent(err))
+			return
+		}
 		ctx, cancel := context.WithCancel(ctx)
 		silent := t.watch(ctx, params, tenant)
 		defer silent.stop()
 		defer cancel()
-		err := t.call(ctx, params, req, sends(req), func(out context.Context, a *attempt) error {
+		err = t.call(ctx, params, req, func(out context.Context, a *attempt) error {
 			answers, err := method(out, req)
 			if err != nil {
 				return err
@@ -225,99 +237,43 @@ func stream[Q proto.Message](ctx context.Context, t *transport, params a2aclient
 	}
 }
 
-// notSent yields an error instead of events.
-func notSent(err error) iter.Seq2[sdk.Event, error] {
-	return func(yield func(sdk.Event, error) bool) { yield(nil, unsent(err)) }
-}
-
 // unsent says of an error that nothing was sent.
 func unsent(err error) error { return fmt.Errorf("%w: %w", a2a.ErrNotSent, err) }
 
 func (t *transport) SendMessage(ctx context.Context, params a2aclient.ServiceParams, r *sdk.SendMessageRequest) (sdk.SendMessageResult, error) {
-	req, err := toSend(r)
-	if err != nil {
-		return nil, unsent(err)
-	}
-	resp, err := unary(ctx, t, params, req, t.client.SendMessage)
-	if err != nil {
-		return nil, err
-	}
-	return fromResult(resp)
+	return unary(ctx, t, params, r, toSend, t.client.SendMessage, fromResult)
 }
 
 func (t *transport) SendStreamingMessage(ctx context.Context, params a2aclient.ServiceParams, r *sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
-	req, err := toSend(r)
-	if err != nil {
-		return notSent(err)
-	}
-	return stream(ctx, t, params, r.Tenant, req, t.client.SendStreamingMessage)
+	return stream(ctx, t, params, r.Tenant, r, toSend, t.client.SendStreamingMessage)
 }
 
 func (t *transport) SubscribeToTask(ctx context.Context, params a2aclient.ServiceParams, r *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
-	return stream(ctx, t, params, r.Tenant, &pb.SubscribeToTaskRequest{Tenant: r.Tenant, Id: string(r.ID)}, t.client.SubscribeToTask)
+	return stream(ctx, t, params, r.Tenant, r, pbconv.ToProtoSubscribeToTaskRequest, t.client.SubscribeToTask)
 }
 
 func (t *transport) GetTask(ctx context.Context, params a2aclient.ServiceParams, r *sdk.GetTaskRequest) (*sdk.Task, error) {
-	req := &pb.GetTaskRequest{Tenant: r.Tenant, Id: string(r.ID), HistoryLength: toLength(r.HistoryLength)}
-	resp, err := unary(ctx, t, params, req, t.client.GetTask)
-	return fromTask(resp), err
+	return unary(ctx, t, params, r, toGetTask, t.client.GetTask, always(fromTask))
 }
 
 func (t *transport) CancelTask(ctx context.Context, params a2aclient.ServiceParams, r *sdk.CancelTaskRequest) (*sdk.Task, error) {
-	meta, err := toStruct(r.Metadata)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := unary(ctx, t, params, &pb.CancelTaskRequest{Tenant: r.Tenant, Id: string(r.ID), Metadata: meta}, t.client.CancelTask)
-	return fromTask(resp), err
+	return unary(ctx, t, params, r, toCancelTask, t.client.CancelTask, always(fromTask))
 }
 
 func (t *transport) ListTasks(ctx context.Context, params a2aclient.ServiceParams, r *sdk.ListTasksRequest) (*sdk.ListTasksResponse, error) {
-	req, err := pbconv.ToProtoListTasksRequest(r)
-	if err != nil {
-		return nil, err
-	}
-	if r.PageSize == 0 { // unset, which is not the same as none
-		req.PageSize = nil
-	}
-	resp, err := unary(ctx, t, params, req, t.client.ListTasks)
-	if err != nil {
-		return nil, err
-	}
-	return fromList(resp), nil
+	return unary(ctx, t, params, r, toListTasks, t.client.ListTasks, always(fromList))
 }
 
 func (t *transport) CreateTaskPushConfig(ctx context.Context, params a2aclient.ServiceParams, r *sdk.PushConfig) (*sdk.PushConfig, error) {
-	req, err := pbconv.ToProtoTaskPushConfig(r)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := unary(ctx, t, params, req, t.client.CreateTaskPushNotificationConfig)
-	if err != nil {
-		return nil, err
-	}
-	return pbconv.FromProtoTaskPushConfig(resp)
+	return unary(ctx, t, params, r, pbconv.ToProtoTaskPushConfig, t.client.CreateTaskPushNotificationConfig, pbconv.FromProtoTaskPushConfig)
 }
 
 func (t *transport) GetTaskPushConfig(ctx context.Context, params a2aclient.ServiceParams, r *sdk.GetTaskPushConfigRequest) (*sdk.PushConfig, error) {
-	req := &pb.GetTaskPushNotificationConfigRequest{Tenant: r.Tenant, TaskId: string(r.TaskID), Id: r.ID}
-	resp, err := unary(ctx, t, params, req, t.client.GetTaskPushNotificationConfig)
-	if err != nil {
-		return nil, err
-	}
-	return pbconv.FromProtoTaskPushConfig(resp)
+	return unary(ctx, t, params, r, pbconv.ToProtoGetTaskPushConfigRequest, t.client.GetTaskPushNotificationConfig, pbconv.FromProtoTaskPushConfig)
 }
 
 func (t *transport) ListTaskPushConfigs(ctx context.Context, params a2aclient.ServiceParams, r *sdk.ListTaskPushConfigRequest) ([]*sdk.PushConfig, error) {
-	req, err := pbconv.ToProtoListTaskPushConfigRequest(r)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := unary(ctx, t, params, req, t.client.ListTaskPushNotificationConfigs)
-	if err != nil {
-		return nil, err
-	}
-	list, err := pbconv.FromProtoListTaskPushConfigResponse(resp)
+	list, err := unary(ctx, t, params, r, pbconv.ToProtoListTaskPushConfigRequest, t.client.ListTaskPushNotificationConfigs, pbconv.FromProtoListTaskPushConfigResponse)
 	if err != nil {
 		return nil, err
 	}
@@ -325,17 +281,13 @@ func (t *transport) ListTaskPushConfigs(ctx context.Context, params a2aclient.Se
 }
 
 func (t *transport) DeleteTaskPushConfig(ctx context.Context, params a2aclient.ServiceParams, r *sdk.DeleteTaskPushConfigRequest) error {
-	req := &pb.DeleteTaskPushNotificationConfigRequest{Tenant: r.Tenant, TaskId: string(r.TaskID), Id: r.ID}
-	_, err := unary(ctx, t, params, req, t.client.DeleteTaskPushNotificationConfig)
+	_, err := unary(ctx, t, params, r, pbconv.ToProtoDeleteTaskPushConfigRequest, t.client.DeleteTaskPushNotificationConfig,
+		always(func(e *emptypb.Empty) *emptypb.Empty { return e }))
 	return err
 }
 
 func (t *transport) GetExtendedAgentCard(ctx context.Context, params a2aclient.ServiceParams, r *sdk.GetExtendedAgentCardRequest) (*sdk.AgentCard, error) {
-	resp, err := unary(ctx, t, params, &pb.GetExtendedAgentCardRequest{Tenant: r.Tenant}, t.client.GetExtendedAgentCard)
-	if err != nil {
-		return nil, err
-	}
-	return pbconv.FromProtoAgentCard(resp)
+	return unary(ctx, t, params, r, pbconv.ToProtoGetExtendedAgentCardRequest, t.client.GetExtendedAgentCard, pbconv.FromProtoAgentCard)
 }
 
 // Destroy closes the connection. Calls that are open end as if it had broken.
