@@ -10,11 +10,13 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"io"
+	"math/big"
 	"strings"
 	"testing"
 
@@ -69,6 +71,32 @@ func verifier(t testing.TB, keys ...cardsign.Key) *cardsign.Verifier {
 	v, err := cardsign.NewVerifier(keys...)
 	require.NoError(t, err)
 	return v
+}
+
+// broken is a key that gives something else for a signature.
+type broken struct {
+	crypto.Signer
+	signature []byte
+}
+
+func (b broken) Sign(io.Reader, []byte, crypto.SignerOpts) ([]byte, error) { return b.signature, nil }
+
+// A key that lives elsewhere may give anything for a signature. The card stays as it was.
+func TestNoSignature(t *testing.T) {
+	numbers := func(r, s *big.Int) []byte {
+		der, err := asn1.Marshal(struct{ R, S *big.Int }{r, s})
+		require.NoError(t, err)
+		return der
+	}
+	huge := new(big.Int).Lsh(big.NewInt(1), 4096)
+	for name, signature := range map[string][]byte{"nothing": nil, "no ASN.1": []byte("signature"), "numbers that are too large": numbers(huge, huge),
+		"zeros": numbers(new(big.Int), new(big.Int)), "numbers of something else": numbers(big.NewInt(7), big.NewInt(7))} {
+		s, err := cardsign.NewSigner(broken{ecKey(t, elliptic.P256()), signature})
+		require.NoError(t, err)
+		c := testCard()
+		require.ErrorContains(t, s.Sign(c), "the key gave no ECDSA signature", name)
+		require.Empty(t, c.Signatures)
+	}
 }
 
 // remote is a key that only its interface is known of, as in a key management

@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-jose/go-jose/v4"
 )
@@ -105,7 +106,7 @@ func ParseKeySet(doc []byte) ([]Key, error) {
 		if err := k.UnmarshalJSON(raw); err != nil || !k.Valid() || !k.IsPublic() || k.Use != "" && k.Use != "sig" {
 			continue
 		}
-		if algs, err := algorithms(k.Key); err != nil || k.Algorithm != "" && !contains(algs, k.Algorithm) {
+		if algs, err := algorithms(k.Key); err != nil || k.Algorithm != "" && !slices.Contains(algs, jose.SignatureAlgorithm(k.Algorithm)) {
 			continue
 		}
 		keys = append(keys, Key{k.KeyID, k.Key})
@@ -160,15 +161,6 @@ func algorithms(key crypto.PublicKey) ([]jose.SignatureAlgorithm, error) {
 		return []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512}, nil
 	}
 	return nil, fmt.Errorf("a key of type %T is not supported; use ECDSA, Ed25519 or RSA", key)
-}
-
-func contains(algs []jose.SignatureAlgorithm, name string) bool {
-	for _, a := range algs {
-		if string(a) == name {
-			return true
-		}
-	}
-	return false
 }
 
 // thumbprint is the id of a key that was given none (RFC 7638).

@@ -4,18 +4,16 @@ import (
 	"bytes"
 	"crypto"
 	"crypto/ecdsa"
-	"crypto/rand"
-	"encoding/asn1"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net/url"
 	"slices"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/cryptosigner"
 	"github.com/gowebpki/jcs"
 
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
@@ -81,7 +79,7 @@ func NewSigner(key crypto.Signer, opts ...SignerOption) (*Signer, error) {
 		}
 		header.WithHeader("jku", cfg.jku)
 	}
-	jws, err := jose.NewSigner(jose.SigningKey{Algorithm: algs[0], Key: &opaque{key, public, algs[0]}}, header)
+	jws, err := jose.NewSigner(jose.SigningKey{Algorithm: algs[0], Key: cryptosigner.Opaque(checked{key})}, header)
 	if err != nil {
 		return nil, fmt.Errorf("cardsign: %w", err)
 	}
@@ -211,50 +209,18 @@ func canonical(tree map[string]any) ([]byte, error) {
 	return jcs.Transform(b)
 }
 
-// opaque lets any crypto.Signer make JSON Web Signatures. With a key in memory,
-// equal cards get equal signatures, so that copies of a server give the same
-// document and the same ETag.
-type opaque struct {
-	key    crypto.Signer
-	public crypto.PublicKey
-	alg    jose.SignatureAlgorithm
-}
+// checked is a key whose ECDSA signatures are checked, because the library takes them
+// apart without a look. With a key in memory they are deterministic (RFC 6979): equal cards
+// get equal signatures, so that copies of a server give the same document and ETag.
+type checked struct{ crypto.Signer }
 
-func (o *opaque) Public() *jose.JSONWebKey { return &jose.JSONWebKey{Key: o.public} }
-
-func (o *opaque) Algs() []jose.SignatureAlgorithm { return []jose.SignatureAlgorithm{o.alg} }
-
-func (o *opaque) SignPayload(input []byte, alg jose.SignatureAlgorithm) ([]byte, error) {
-	if alg != o.alg {
-		return nil, jose.ErrUnsupportedAlgorithm
+func (c checked) Sign(random io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
+	if _, ok := c.Signer.(*ecdsa.PrivateKey); ok {
+		random = nil
 	}
-	if alg == jose.EdDSA {
-		return o.key.Sign(rand.Reader, input, crypto.Hash(0))
-	}
-	hash := map[jose.SignatureAlgorithm]crypto.Hash{
-		jose.ES256: crypto.SHA256, jose.ES384: crypto.SHA384, jose.ES512: crypto.SHA512, jose.RS256: crypto.SHA256,
-	}[alg]
-	h := hash.New()
-	h.Write(input)
-	random := io.Reader(rand.Reader)
-	if _, ok := o.key.(*ecdsa.PrivateKey); ok {
-		random = nil // deterministic, RFC 6979
-	}
-	sig, err := o.key.Sign(random, h.Sum(nil), hash)
-	public, ok := o.public.(*ecdsa.PublicKey)
-	if err != nil || !ok {
-		return sig, err
-	}
-	// JSON Web Signatures have two numbers of fixed size instead of ASN.1 (RFC 7518,
-	// section 3.4).
-	var rs struct{ R, S *big.Int }
-	size := (public.Curve.Params().BitSize + 7) / 8
-	if rest, err := asn1.Unmarshal(sig, &rs); err != nil || len(rest) > 0 || rs.R.Sign() <= 0 || rs.S.Sign() <= 0 ||
-		rs.R.BitLen() > size*8 || rs.S.BitLen() > size*8 {
+	sig, err := c.Signer.Sign(random, digest, opts)
+	if public, ok := c.Public().(*ecdsa.PublicKey); ok && err == nil && !ecdsa.VerifyASN1(public, digest, sig) {
 		return nil, errors.New("the key gave no ECDSA signature")
 	}
-	out := make([]byte, 2*size)
-	rs.R.FillBytes(out[:size])
-	rs.S.FillBytes(out[size:])
-	return out, nil
+	return sig, err
 }

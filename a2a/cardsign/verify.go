@@ -209,7 +209,7 @@ func (v *Verifier) verify(ctx context.Context, sig any, forms []payload) error {
 			failure = fmt.Errorf("its key %q: %w", kid, err)
 			continue
 		}
-		if !contains(algs, alg) {
+		if !slices.Contains(algs, jose.SignatureAlgorithm(alg)) {
 			failure = fmt.Errorf("its algorithm %q is not one of the key %q", alg, kid)
 			continue
 		}
