@@ -26,6 +26,7 @@ func ParseCard(doc []byte) (*sdk.AgentCard, error) {
 			URL       string `json:"url"`
 			Transport string `json:"transport"`
 		} `json:"additionalInterfaces"`
+		SupportedInterfaces any `json:"supportedInterfaces"` // as cards of 1.0 name them
 	}
 	if err := json.Unmarshal(doc, &old); err != nil {
 		return nil, fmt.Errorf("the card of A2A 0.3 cannot be read: %w", err)
@@ -43,7 +44,7 @@ func ParseCard(doc []byte) (*sdk.AgentCard, error) {
 			return nil, fmt.Errorf("the card of A2A 0.3 cannot be read: %w", err)
 		}
 	}
-	if len(card.SupportedInterfaces) > 0 && hasInterfaces(doc) {
+	if list, _ := old.SupportedInterfaces.([]any); len(card.SupportedInterfaces) > 0 && len(list) > 0 {
 		return card, nil
 	}
 	card.SupportedInterfaces = nil
@@ -87,15 +88,6 @@ func parseWithoutSecurity(doc []byte) (*sdk.AgentCard, error) {
 	return compat.NewAgentCardParser()(doc)
 }
 
-// hasInterfaces reports whether a card names its interfaces as cards of 1.0 do, beside what 0.3
-// has.
-func hasInterfaces(doc []byte) bool {
-	var card struct {
-		SupportedInterfaces []json.RawMessage `json:"supportedInterfaces"`
-	}
-	return json.Unmarshal(doc, &card) == nil && len(card.SupportedInterfaces) > 0
-}
-
 // Card writes a card that clients of A2A 1.0 and of 0.3 can read: that of 1.0, with what 0.3 has
 // in other places. For clients of 0.3 the first interface of that version is the preferred one;
 // the error says that there is none.
@@ -131,11 +123,10 @@ func Card(card *sdk.AgentCard) ([]byte, error) {
 		}
 	}
 	if schemes, ok := tree["securitySchemes"].(map[string]any); ok {
-		for name, s := range schemes {
+		for _, s := range schemes {
 			if scheme, ok := s.(map[string]any); ok {
 				addOldForm(scheme)
 			}
-			schemes[name] = s
 		}
 	}
 	return cardjson.Write(tree)

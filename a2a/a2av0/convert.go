@@ -36,17 +36,17 @@ func toGet(p *old.TaskQueryParams) (*sdk.GetTaskRequest, error) {
 	return compat.ToV1GetTaskRequest(p), nil
 }
 
-func toCancel(p *old.TaskIDParams) (*sdk.CancelTaskRequest, error) {
-	return compat.ToV1CancelTaskRequest(p), nil
-}
-
-func toSubscribe(p *old.TaskIDParams) (*sdk.SubscribeToTaskRequest, error) {
-	return compat.ToV1SubscribeToTaskRequest(p), nil
+// always makes a conversion that cannot fail one that could.
+func always[A, B any](convert func(A) B) func(A) (B, error) {
+	return func(a A) (B, error) { return convert(a), nil }
 }
 
 func fromTask(t *sdk.Task) (any, error) { return fromEvent(t) }
 
-func fromHook(c *sdk.PushConfig) (any, error) { return compat.FromV1PushConfig(c), nil }
+// fromHooks makes a list of 0.3, which is never null.
+func fromHooks(list []*sdk.PushConfig) []*old.TaskPushConfig {
+	return append([]*old.TaskPushConfig{}, compat.FromV1PushConfigs(list)...)
+}
 
 // fromEvent makes an event of 0.3. It is the last of its stream if the task is over, or waits
 // for somebody.

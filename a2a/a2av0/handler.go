@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	old "github.com/a2aproject/a2a-go/a2a"
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	compat "github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
@@ -131,7 +130,7 @@ func decode[T any](params json.RawMessage) (*T, error) {
 type method func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) (any, error)
 
 // operation makes a method of an operation and the conversions around it.
-func operation[P, Q, R any](to func(*P) (Q, error), call func(a2asrv.RequestHandler, context.Context, Q) (R, error), from func(R) (any, error)) method {
+func operation[P, Q, R, A any](to func(*P) (Q, error), call func(a2asrv.RequestHandler, context.Context, Q) (R, error), from func(R) (A, error)) method {
 	return func(h a2asrv.RequestHandler, ctx context.Context, params json.RawMessage) (any, error) {
 		p, err := decode[P](params)
 		if err != nil {
@@ -151,43 +150,20 @@ func operation[P, Q, R any](to func(*P) (Q, error), call func(a2asrv.RequestHand
 
 // methods are those of 0.3 with one answer (section 7 of its specification).
 var methods = map[string]method{
-	"message/send": operation(toSend, a2asrv.RequestHandler.SendMessage, func(r sdk.SendMessageResult) (any, error) { return fromEvent(r) }),
-	"tasks/get":    operation(toGet, a2asrv.RequestHandler.GetTask, fromTask),
-	"tasks/cancel": operation(toCancel, a2asrv.RequestHandler.CancelTask, fromTask),
-	"tasks/pushNotificationConfig/set": operation(func(p *old.TaskPushConfig) (*sdk.PushConfig, error) { return compat.ToV1PushConfig(p), nil },
-		a2asrv.RequestHandler.CreateTaskPushConfig, fromHook),
-	"tasks/pushNotificationConfig/get": operation(func(p *old.GetTaskPushConfigParams) (*sdk.GetTaskPushConfigRequest, error) {
-		return compat.ToV1GetTaskPushConfigRequest(p), nil
-	}, getHook, fromHook),
-	"tasks/pushNotificationConfig/list": operation(func(p *old.ListTaskPushConfigParams) (*sdk.ListTaskPushConfigRequest, error) {
-		return compat.ToV1ListTaskPushConfigRequest(p), nil
-	}, allHooks, func(list []*sdk.PushConfig) (any, error) {
-		return append([]*old.TaskPushConfig{}, compat.FromV1PushConfigs(list)...), nil
-	}),
-	"tasks/pushNotificationConfig/delete": operation(func(p *old.DeleteTaskPushConfigParams) (*sdk.DeleteTaskPushConfigRequest, error) {
-		return compat.ToV1DeleteTaskPushConfigRequest(p), nil
-	}, func(h a2asrv.RequestHandler, ctx context.Context, r *sdk.DeleteTaskPushConfigRequest) (any, error) {
-		return nil, h.DeleteTaskPushConfig(ctx, r)
-	}, func(any) (any, error) { return null(), nil }),
-	"agent/getAuthenticatedExtendedCard": func(h a2asrv.RequestHandler, ctx context.Context, _ json.RawMessage) (any, error) {
-		card, err := h.GetExtendedAgentCard(ctx, &sdk.GetExtendedAgentCardRequest{})
-		if errors.Is(err, sdk.ErrUnsupportedOperation) {
-			// An agent that has none: 0.3 has an error for that, which 1.0 keeps for one that
-			// declares a card and has none.
-			err = sdk.NewError(sdk.ErrExtendedCardNotConfigured, err.Error())
-		}
-		if err != nil {
-			return nil, err
-		}
-		doc, err := Card(card)
-		return json.RawMessage(doc), err
-	},
+	"message/send":                        operation(toSend, a2asrv.RequestHandler.SendMessage, func(r sdk.SendMessageResult) (any, error) { return fromEvent(r) }),
+	"tasks/get":                           operation(toGet, a2asrv.RequestHandler.GetTask, fromTask),
+	"tasks/cancel":                        operation(always(compat.ToV1CancelTaskRequest), a2asrv.RequestHandler.CancelTask, fromTask),
+	"tasks/pushNotificationConfig/set":    operation(always(compat.ToV1PushConfig), a2asrv.RequestHandler.CreateTaskPushConfig, always(compat.FromV1PushConfig)),
+	"tasks/pushNotificationConfig/get":    operation(always(compat.ToV1GetTaskPushConfigRequest), getHook, always(compat.FromV1PushConfig)),
+	"tasks/pushNotificationConfig/list":   operation(always(compat.ToV1ListTaskPushConfigRequest), allHooks, always(fromHooks)),
+	"tasks/pushNotificationConfig/delete": operation(always(compat.ToV1DeleteTaskPushConfigRequest), deleteHook, always(func(nothing json.RawMessage) any { return nothing })),
+	"agent/getAuthenticatedExtendedCard":  extendedCard,
 }
 
 // streams are those with many.
 var streams = map[string]func(a2asrv.RequestHandler, context.Context, json.RawMessage) iter.Seq2[sdk.Event, error]{
 	"message/stream":    streamOf(toSend, a2asrv.RequestHandler.SendStreamingMessage),
-	"tasks/resubscribe": streamOf(toSubscribe, a2asrv.RequestHandler.SubscribeToTask),
+	"tasks/resubscribe": streamOf(always(compat.ToV1SubscribeToTaskRequest), a2asrv.RequestHandler.SubscribeToTask),
 }
 
 func streamOf[P, Q any](to func(*P) (Q, error), call func(a2asrv.RequestHandler, context.Context, Q) iter.Seq2[sdk.Event, error]) func(a2asrv.RequestHandler, context.Context, json.RawMessage) iter.Seq2[sdk.Event, error] {
@@ -232,4 +208,23 @@ func allHooks(h a2asrv.RequestHandler, ctx context.Context, r *sdk.ListTaskPushC
 		}
 		r.PageToken = list.NextPageToken
 	}
+}
+
+func deleteHook(h a2asrv.RequestHandler, ctx context.Context, r *sdk.DeleteTaskPushConfigRequest) (json.RawMessage, error) {
+	return null(), h.DeleteTaskPushConfig(ctx, r)
+}
+
+// extendedCard has no parameters.
+func extendedCard(h a2asrv.RequestHandler, ctx context.Context, _ json.RawMessage) (any, error) {
+	card, err := h.GetExtendedAgentCard(ctx, &sdk.GetExtendedAgentCardRequest{})
+	if errors.Is(err, sdk.ErrUnsupportedOperation) {
+		// An agent that has none: 0.3 has an error for that, which 1.0 keeps for one that
+		// declares a card and has none.
+		err = sdk.NewError(sdk.ErrExtendedCardNotConfigured, err.Error())
+	}
+	if err != nil {
+		return nil, err
+	}
+	doc, err := Card(card)
+	return json.RawMessage(doc), err
 }
