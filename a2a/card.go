@@ -13,11 +13,9 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
-	"golang.org/x/sync/singleflight"
 )
 
 // The paths at which agents publish their cards: that of A2A 1.0, and the older
@@ -50,9 +48,9 @@ type cards struct {
 	connect func(context.Context, *sdk.AgentCard) (*peer, error)
 	given   *peer // set if there is no card to fetch
 
-	flights singleflight.Group
-	mu      sync.Mutex
-	kept    *keptCard
+	flight flight[*peer]
+	mu     sync.Mutex
+	kept   *keptCard
 }
 
 // keptCard is the card that was fetched last, and how long it is good for.
@@ -86,42 +84,8 @@ func (c *cards) get(ctx context.Context) (*peer, error) {
 	if c.given != nil {
 		return c.given, nil
 	}
-	for {
-		if p := c.fresh(); p != nil {
-			return p, nil
-		}
-		var led atomic.Bool
-		flight := c.flights.DoChan("card", func() (any, error) {
-			led.Store(true)
-			if p := c.fresh(); p != nil { // of a flight that ended just now
-				return p, nil
-			}
-			return c.fetch(ctx)
-		})
-		var res singleflight.Result
-		select {
-		case res = <-flight:
-		case <-ctx.Done():
-			if led.Load() {
-				<-flight // it ends with ctx, and nothing shall outlive the turn
-			}
-			return nil, context.Cause(ctx)
-		}
-		if res.Err == nil {
-			return res.Val.(*peer), nil
-		}
-		// Whoever led the flight may have been canceled, which is no answer for
-		// the others.
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if led.Load() || !errors.Is(res.Err, errLeaderGone) {
-			return nil, res.Err
-		}
-	}
+	return c.flight.get(ctx, c.fresh, c.fetch)
 }
-
-var errLeaderGone = errors.New("the fetch was canceled")
 
 func (c *cards) fresh() *peer {
 	c.mu.Lock()
@@ -146,10 +110,7 @@ func (c *cards) fetch(caller context.Context) (*peer, error) {
 	ctx, cancel := context.WithTimeout(caller, c.timeout)
 	defer cancel()
 	p, err := c.refresh(ctx)
-	switch {
-	case err != nil && caller.Err() != nil:
-		return nil, fmt.Errorf("%w: %w", errLeaderGone, caller.Err())
-	case err != nil && ctx.Err() != nil:
+	if err != nil && caller.Err() == nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("the card was not there within %s: %w", c.timeout, ctx.Err())
 	}
 	return p, err

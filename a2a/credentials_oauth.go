@@ -51,7 +51,6 @@ func WithClientCredentials(c ClientCredentials) Option {
 		r.credentials.tokens = &tokens{
 			config: clientcredentials.Config{ClientID: c.ID, ClientSecret: c.Secret, TokenURL: c.TokenURL, Scopes: slices.Clone(c.Scopes), EndpointParams: c.Params},
 			url:    u,
-			turn:   make(chan struct{}, 1),
 		}
 	}
 }
@@ -63,10 +62,10 @@ type tokens struct {
 	client  *http.Client
 	timeout time.Duration
 
-	turn chan struct{} // has one element while somebody fetches
-	mu   sync.Mutex
-	last *oauth2.Token
-	seen []string // the last tokens, which no message may hold
+	flight flight[string]
+	mu     sync.Mutex
+	last   *oauth2.Token
+	seen   []string // the last tokens, which no message may hold
 }
 
 func (t *tokens) fresh() string {
@@ -79,26 +78,13 @@ func (t *tokens) fresh() string {
 }
 
 // get returns the value of the Authorization header.
-func (t *tokens) get(ctx context.Context) (string, error) {
-	if v := t.fresh(); v != "" {
-		return v, nil
-	}
-	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	}
-	if v := t.fresh(); v != "" { // somebody else's fetch
-		return v, nil
-	}
-	fetch, cancel := context.WithTimeout(ctx, t.timeout)
+func (t *tokens) get(ctx context.Context) (string, error) { return t.flight.get(ctx, t.fresh, t.fetch) }
+
+func (t *tokens) fetch(caller context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(caller, t.timeout)
 	defer cancel()
-	token, err := t.config.Token(context.WithValue(fetch, oauth2.HTTPClient, t.client))
+	token, err := t.config.Token(context.WithValue(ctx, oauth2.HTTPClient, t.client))
 	if err != nil {
-		if ctx.Err() != nil {
-			return "", context.Cause(ctx)
-		}
 		return "", newTokenError(err)
 	}
 	if strings.ContainsFunc(token.Type()+token.AccessToken, isControl) {
@@ -109,8 +95,8 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 	t.seen = append(t.seen, token.AccessToken)
 	t.seen = t.seen[max(0, len(t.seen)-4):]
 	t.mu.Unlock()
-	// A token whose lifetime is shorter than the margin that Valid leaves is good
-	// for this one request.
+	// A token whose lifetime is shorter than the margin that Valid leaves is good for
+	// the requests that wait for it.
 	return token.Type() + " " + token.AccessToken, nil
 }
 

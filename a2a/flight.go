@@ -1,0 +1,56 @@
+package a2a
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// flight fetches a thing once for all who need it at the same time. Its zero value is
+// ready for use.
+type flight[T comparable] struct{ group singleflight.Group }
+
+// get returns what is kept, unless it is the zero value, or what is fetched. All who wait
+// for a fetch share its result and its failure, but not that whoever began it gave up.
+func (f *flight[T]) get(ctx context.Context, kept func() T, fetch func(context.Context) (T, error)) (T, error) {
+	var none T
+	for {
+		if v := kept(); v != none {
+			return v, nil
+		}
+		var led atomic.Bool
+		landing := f.group.DoChan("", func() (any, error) {
+			led.Store(true)
+			if v := kept(); v != none { // of a flight that ended just now
+				return v, nil
+			}
+			v, err := fetch(ctx)
+			if err != nil && ctx.Err() != nil {
+				err = fmt.Errorf("%w: %w", errLeaderGone, ctx.Err())
+			}
+			return v, err
+		})
+		var res singleflight.Result
+		select {
+		case res = <-landing:
+		case <-ctx.Done():
+			if led.Load() {
+				<-landing // it ends with ctx, and nothing shall outlive the turn
+			}
+			return none, context.Cause(ctx)
+		}
+		switch {
+		case res.Err == nil:
+			return res.Val.(T), nil
+		case ctx.Err() != nil:
+			return none, context.Cause(ctx)
+		case led.Load() || !errors.Is(res.Err, errLeaderGone):
+			return none, res.Err
+		}
+	}
+}
+
+var errLeaderGone = errors.New("the fetch was canceled")
