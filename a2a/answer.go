@@ -3,6 +3,7 @@ package a2a
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -196,21 +197,7 @@ func (a *answer) add(e sdk.Event) {
 }
 
 // absent reports whether there is no event at all, which a client may yield.
-func absent(e sdk.Event) bool {
-	switch e := e.(type) {
-	case nil:
-		return true
-	case *sdk.Message:
-		return e == nil
-	case *sdk.Task:
-		return e == nil
-	case *sdk.TaskStatusUpdateEvent:
-		return e == nil
-	case *sdk.TaskArtifactUpdateEvent:
-		return e == nil
-	}
-	return false
-}
+func absent(e sdk.Event) bool { return e == nil || reflect.ValueOf(e).IsNil() }
 
 // status takes in a state. The words of a state that ends the exchange belong to
 // the answer; those of earlier states tell of progress. A state that nobody has

@@ -99,6 +99,10 @@ func (e *quietError) Error() string { return e.text }
 // Is lets the error be compared, and nothing be taken out of it.
 func (e *quietError) Is(target error) bool { return errors.Is(e.err, target) }
 
+func (r *remote) fault(code ErrorCode, message string) *Error {
+	return &Error{Agent: r.name, Card: r.cards.shown, Code: code, Message: message}
+}
+
 // classify makes an Error of what a call returned. It drops the URLs that the
 // HTTP client writes into its errors, and credentials that a peer repeats.
 func (r *remote) classify(ctx context.Context, err error) *Error {

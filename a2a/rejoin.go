@@ -93,8 +93,9 @@ func (x *exchange) getTask(id sdk.TaskID) (*sdk.Task, error) {
 func (x *exchange) lost(id sdk.TaskID) *Error {
 	x.gone, x.answer.taskID = true, id
 	x.give(&event.Event{More: true, Data: &event.RemoteTask{TaskID: string(id), ContextID: x.answer.contextID, Status: "unknown", URL: x.peer.endpoint}})
-	return &Error{Agent: x.name, Card: x.cards.shown, Code: CodeTaskGone, Err: sdk.ErrTaskNotFound,
-		Message: "the task was taken, and is not known any more: what it has done is unknown"}
+	e := x.fault(CodeTaskGone, "the task was taken, and is not known any more: what it has done is unknown")
+	e.Err = sdk.ErrTaskNotFound
+	return e
 }
 
 func newBackOff() *backoff.ExponentialBackOff {

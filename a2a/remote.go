@@ -194,6 +194,10 @@ func (r *remote) FindAgent(name string) agent.Agent {
 	return nil
 }
 
+// CardURL returns the address of the agent's card without user, password and query,
+// as lists and drawings of a tree may show it; "" for [WithClient] without one.
+func (r *remote) CardURL() string { return r.cards.shown }
+
 // origin is the part of a URL that credentials are bound to.
 func origin(u *url.URL) string {
 	host, port := strings.ToLower(u.Hostname()), u.Port()

@@ -132,7 +132,7 @@ func (x *exchange) run() *Error {
 func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 	parts := m.news()
 	if len(parts) == 0 {
-		return false, &Error{Agent: x.name, Card: x.cards.shown, Code: CodeNothingToSend, Message: "there are no new words for the remote agent"}
+		return false, x.fault(CodeNothingToSend, "there are no new words for the remote agent")
 	}
 	msg := &sdk.Message{ID: x.messageID(m), Role: sdk.MessageRoleUser, Parts: parts, ContextID: m.task.ContextID}
 	chained(msg, x.inv.Metadata())
@@ -225,40 +225,35 @@ func foreign(e sdk.Event) (keys []string) {
 			}
 		}
 	}
-	parts := func(parts sdk.ContentParts) {
+	content := func(metadata map[string]any, parts sdk.ContentParts) {
+		note(metadata)
 		for _, p := range parts {
 			if p != nil {
 				note(p.Metadata)
 			}
 		}
 	}
-	message := func(m *sdk.Message) {
-		if m != nil {
-			note(m.Metadata)
-			parts(m.Parts)
-		}
-	}
-	artifact := func(a *sdk.Artifact) {
-		if a != nil {
-			note(a.Metadata)
-			parts(a.Parts)
-		}
-	}
+	note(e.Meta())
 	switch e := e.(type) {
 	case *sdk.Message:
-		message(e)
+		content(nil, e.Parts)
 	case *sdk.Task:
-		note(e.Metadata)
-		message(e.Status.Message)
 		for _, a := range e.Artifacts {
-			artifact(a)
+			if a != nil {
+				content(a.Metadata, a.Parts)
+			}
+		}
+		if m := e.Status.Message; m != nil {
+			content(m.Metadata, m.Parts)
 		}
 	case *sdk.TaskStatusUpdateEvent:
-		note(e.Metadata)
-		message(e.Status.Message)
+		if m := e.Status.Message; m != nil {
+			content(m.Metadata, m.Parts)
+		}
 	case *sdk.TaskArtifactUpdateEvent:
-		note(e.Metadata)
-		artifact(e.Artifact)
+		if a := e.Artifact; a != nil {
+			content(a.Metadata, a.Parts)
+		}
 	}
 	slices.Sort(keys)
 	return keys
@@ -306,7 +301,7 @@ func (x *exchange) finish() *Error {
 		if x.answer.final != "" {
 			message += ": " + clip(x.credentials.redact(strings.ToValidUTF8(x.answer.final, "\uFFFD")), 2000)
 		}
-		return &Error{Agent: x.name, Card: x.cards.shown, Code: code, Message: message}
+		return x.fault(code, message)
 	}
 	if interrupted(state) && x.inv.Scope() != "" { // only the conversation can wait
 		x.cancelTask()
@@ -340,11 +335,9 @@ func (x *exchange) showRest(text string) bool {
 
 // nobodyToAsk is the error of a task that asks the user something in an inner scope.
 func (x *exchange) nobodyToAsk(state sdk.TaskState, text string) *Error {
-	e := &Error{Agent: x.name, Card: x.cards.shown, Code: CodeInputRequired,
-		Message: "it asks for more input, and inside of an agent tool or a graph there is nobody to ask; give it everything at once, or make it a sub-agent and transfer to it"}
+	e := x.fault(CodeInputRequired, "it asks for more input, and inside of an agent tool or a graph there is nobody to ask; give it everything at once, or make it a sub-agent and transfer to it")
 	if state == sdk.TaskStateAuthRequired {
-		e.Code = CodeAuthRequired
-		e.Message = "it asks for an authorization, and inside of an agent tool or a graph there is nobody to ask; make it a sub-agent and transfer to it"
+		e = x.fault(CodeAuthRequired, "it asks for an authorization, and inside of an agent tool or a graph there is nobody to ask; make it a sub-agent and transfer to it")
 	}
 	if text != "" {
 		e.Message += ". It asks: " + clip(x.credentials.redact(text), 2000)
