@@ -51,46 +51,21 @@ func JSONRPC(url string, client *http.Client, authorize Authorize) Binding {
 		}
 		return answer.Result, nil
 	}
-	malformed := func(name string, code int, contentType, body string) Malformed {
-		return Malformed{name, code, func(ctx context.Context, caller string) error {
-			res, err := h.send(ctx, Request{Caller: caller}, http.MethodPost, url, strings.NewReader(body), contentType)
-			if err != nil {
-				return err
-			}
-			data, err := h.body(res)
-			if err == nil {
-				_, err = result(data)
-			}
-			return err
-		}}
+	malformed := func(name string, code int, body string) Malformed {
+		return h.malformed(name, code, http.MethodPost, url, body, result)
 	}
-	return Binding{Name: "JSONRPC", Code: CodeJSONRPC, Absence: true,
+	return h.binding(Binding{Name: "JSONRPC", Code: CodeJSONRPC,
 		Malformed: []Malformed{
-			malformed("no JSON", -32700, "application/json", `{"jsonrpc":`),
-			malformed("no version of JSON-RPC", -32600, "application/json", `{"id":7,"method":"GetTask","params":{"id":"x"}}`),
-			malformed("another version of JSON-RPC", -32600, "application/json", `{"jsonrpc":"1.0","id":7,"method":"GetTask","params":{"id":"x"}}`),
-			malformed("no method", -32600, "application/json", `{"jsonrpc":"2.0","id":7}`),
-			malformed("a method that is not there", -32601, "application/json", `{"jsonrpc":"2.0","id":7,"method":"NoSuchMethod"}`),
-			malformed("params that are a list", -32602, "application/json", `{"jsonrpc":"2.0","id":7,"method":"GetTask","params":["x"]}`),
-			malformed("params of other types", -32602, "application/json", `{"jsonrpc":"2.0","id":7,"method":"GetTask","params":{"id":{"x":1}}}`),
-			malformed("a message of another type", -32602, "application/json", `{"jsonrpc":"2.0","id":7,"method":"SendMessage","params":{"message":"hello"}}`),
-			malformed("no params", -32602, "application/json", `{"jsonrpc":"2.0","id":7,"method":"SendMessage"}`),
-		},
-		Call: func(ctx context.Context, r Request) (json.RawMessage, error) {
-			res, err := request(ctx, r)
-			if err != nil {
-				return nil, err
-			}
-			data, err := h.body(res)
-			if err != nil {
-				return nil, err
-			}
-			return result(data)
-		},
-		Stream: func(ctx context.Context, r Request) iter.Seq2[json.RawMessage, error] {
-			return h.stream(func() (*http.Response, error) { return request(ctx, r) }, result)
-		},
-	}
+			malformed("no JSON", -32700, `{"jsonrpc":`),
+			malformed("no version of JSON-RPC", -32600, `{"id":7,"method":"GetTask","params":{"id":"x"}}`),
+			malformed("another version of JSON-RPC", -32600, `{"jsonrpc":"1.0","id":7,"method":"GetTask","params":{"id":"x"}}`),
+			malformed("no method", -32600, `{"jsonrpc":"2.0","id":7}`),
+			malformed("a method that is not there", -32601, `{"jsonrpc":"2.0","id":7,"method":"NoSuchMethod"}`),
+			malformed("params that are a list", -32602, `{"jsonrpc":"2.0","id":7,"method":"GetTask","params":["x"]}`),
+			malformed("params of other types", -32602, `{"jsonrpc":"2.0","id":7,"method":"GetTask","params":{"id":{"x":1}}}`),
+			malformed("a message of another type", -32602, `{"jsonrpc":"2.0","id":7,"method":"SendMessage","params":{"message":"hello"}}`),
+			malformed("no params", -32602, `{"jsonrpc":"2.0","id":7,"method":"SendMessage"}`),
+		}}, request, result)
 }
 
 // route is where an operation stands in HTTP+JSON, and which of its fields are in the path.
@@ -137,15 +112,9 @@ func HTTPJSON(base string, client *http.Client, authorize Authorize) Binding {
 		return h.do(ctx, r, at.method, base+path+"?"+query.Encode(), nil, "")
 	}
 	malformed := func(name string, code int, method, path, body string) Malformed {
-		return Malformed{name, code, func(ctx context.Context, caller string) error {
-			res, err := h.send(ctx, Request{Caller: caller}, method, base+path, strings.NewReader(body), "application/json")
-			if err == nil {
-				_, err = h.body(res)
-			}
-			return err
-		}}
+		return h.malformed(name, code, method, base+path, body, status)
 	}
-	return Binding{Name: "HTTP+JSON", Code: CodeHTTP, Absence: true,
+	return h.binding(Binding{Name: "HTTP+JSON", Code: CodeHTTP,
 		Malformed: []Malformed{
 			malformed("no JSON", 400, http.MethodPost, "/message:send", `{"message":`),
 			malformed("a list", 400, http.MethodPost, "/message:send", `[]`),
@@ -155,18 +124,7 @@ func HTTPJSON(base string, client *http.Client, authorize Authorize) Binding {
 			malformed("a time that is none", 400, http.MethodGet, "/tasks?statusTimestampAfter=yesterday", ""),
 			malformed("an operation that is not there", 404, http.MethodPost, "/message:forget", `{}`),
 			malformed("a method that is not there", 405, http.MethodDelete, "/tasks", ""),
-		},
-		Call: func(ctx context.Context, r Request) (json.RawMessage, error) {
-			res, err := request(ctx, r)
-			if err != nil {
-				return nil, err
-			}
-			return h.body(res)
-		},
-		Stream: func(ctx context.Context, r Request) iter.Seq2[json.RawMessage, error] {
-			return h.stream(func() (*http.Response, error) { return request(ctx, r) }, status)
-		},
-	}
+		}}, request, status)
 }
 
 // status reads what HTTP+JSON answers: a value, or a google.rpc.Status.
@@ -204,6 +162,41 @@ func detailed(e *Error, details []map[string]any) *Error {
 type wire struct {
 	client    *http.Client
 	authorize Authorize
+}
+
+// binding adds the calls to a binding: how they are sent, and what the payload of an answer
+// holds.
+func (h wire) binding(b Binding, request func(context.Context, Request) (*http.Response, error), value func([]byte) (json.RawMessage, error)) Binding {
+	b.Absence = true
+	b.Call = func(ctx context.Context, r Request) (json.RawMessage, error) {
+		res, err := request(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		return h.read(res, value)
+	}
+	b.Stream = func(ctx context.Context, r Request) iter.Seq2[json.RawMessage, error] {
+		return h.stream(func() (*http.Response, error) { return request(ctx, r) }, value)
+	}
+	return b
+}
+
+func (h wire) malformed(name string, code int, method, url, body string, value func([]byte) (json.RawMessage, error)) Malformed {
+	return Malformed{name, code, func(ctx context.Context, caller string) error {
+		res, err := h.send(ctx, Request{Caller: caller}, method, url, strings.NewReader(body), "application/json")
+		if err == nil {
+			_, err = h.read(res, value)
+		}
+		return err
+	}}
+}
+
+func (h wire) read(res *http.Response, value func([]byte) (json.RawMessage, error)) (json.RawMessage, error) {
+	data, err := h.body(res)
+	if err != nil {
+		return nil, err
+	}
+	return value(data)
 }
 
 func (h wire) do(ctx context.Context, r Request, method, url string, body any, contentType string) (*http.Response, error) {
@@ -283,10 +276,7 @@ func (h wire) stream(begin func() (*http.Response, error), value func([]byte) (j
 			return
 		}
 		if kind := res.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
-			data, err := h.body(res)
-			if err == nil {
-				_, err = value(data)
-			}
+			data, err := h.read(res, value)
 			if err == nil {
 				err = fmt.Errorf("a stream was asked for and %q came: %.200q", kind, data)
 			}

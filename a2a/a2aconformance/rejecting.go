@@ -37,13 +37,9 @@ func rejecting() []testCase {
 			}
 		}},
 		{"requests that are none", nil, func(s *suite) {
-			caller := ""
-			if len(s.Callers) > 0 {
-				caller = s.Callers[0]
-			}
 			for _, m := range s.b.Malformed {
 				var e *Error
-				err := m.Do(s.ctx, caller)
+				err := m.Do(s.ctx, s.caller())
 				require.True(s, errors.As(err, &e), "%s: %v", m.Name, err)
 				require.Equal(s, m.Code, e.Code, "%s: %v", m.Name, err)
 			}

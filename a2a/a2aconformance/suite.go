@@ -90,14 +90,22 @@ func (s *suite) tryAs(caller, operation string, params object) (object, error) {
 
 func (s *suite) do(r Request) (object, error) {
 	s.Helper()
-	if r.Caller == "" && len(s.Callers) > 0 {
-		r.Caller = s.Callers[0]
+	if r.Caller == "" {
+		r.Caller = s.caller()
 	}
 	data, err := s.b.Call(s.ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	return s.decode(data), nil
+}
+
+// caller is who calls unless a case says otherwise; "" where the server lets everybody in.
+func (s *suite) caller() string {
+	if len(s.Callers) == 0 {
+		return ""
+	}
+	return s.Callers[0]
 }
 
 func (s *suite) decode(data json.RawMessage) object {
@@ -154,12 +162,8 @@ func (s *suite) streamRefused(reason, operation string, params object) {
 
 // open opens a stream.
 func (s *suite) open(operation string, params object) iter.Seq2[object, error] {
-	caller := ""
-	if len(s.Callers) > 0 {
-		caller = s.Callers[0]
-	}
 	return func(yield func(object, error) bool) {
-		for data, err := range s.b.Stream(s.ctx, Request{Operation: operation, Params: params, Caller: caller}) {
+		for data, err := range s.b.Stream(s.ctx, Request{Operation: operation, Params: params, Caller: s.caller()}) {
 			if err != nil {
 				yield(nil, err)
 				return
