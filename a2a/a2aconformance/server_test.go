@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/agentarbor/arbor/a2a/a2aconformance"
@@ -162,6 +163,15 @@ func (s *site) target(authorize func(caller string) string) a2aconformance.Targe
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Second}))
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { require.NoError(s.t, conn.Close()) })
+	restart := func() {
+		s.restart()
+		// A call on the connection of before would fail; the client may not have noticed its end.
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if conn.GetState() == connectivity.Ready {
+			require.True(s.t, conn.WaitForStateChange(ctx, connectivity.Ready))
+		}
+	}
 	var header a2aconformance.Authorize
 	var meta func(string) map[string]string
 	if authorize != nil {
@@ -173,7 +183,7 @@ func (s *site) target(authorize func(caller string) string) a2aconformance.Targe
 	client := &http.Client{Transport: transport}
 	return a2aconformance.Target{
 		Bindings: []a2aconformance.Binding{a2aconformance.JSONRPC(s.http.URL+"/rpc", client, header), a2aconformance.HTTPJSON(s.http.URL, client, header), overGRPC(conn, meta)},
-		Release:  s.gate.release, Hold: s.gate.hold, Restart: s.restart,
+		Release:  s.gate.release, Hold: s.gate.hold, Restart: restart,
 		BadMediaType: "application/x-nobody-takes-this", CardURL: s.http.URL + "/.well-known/agent-card.json",
 	}
 }
