@@ -8,18 +8,19 @@ import (
 	"time"
 )
 
-// MaxCardAge bounds how long a card is used without asking the peer, whatever its
+// maxCardAge bounds how long a card is used without asking the peer, whatever its
 // headers say.
-const MaxCardAge = 24 * time.Hour
+const maxCardAge = 24 * time.Hour
 
 // WithCardTTL sets how long a fetched card is used before the peer is asked again,
-// if the card's headers do not say. They may, with Cache-Control or Expires (RFC
-// 9111; A2A 1.0, section 8.6), up to [MaxCardAge]. 0 asks for every use. Asking
-// fetches the card only if it has changed, where the peer can tell. A card is also
+// if the card's headers do not say; the default is 5 minutes. They may, with
+// Cache-Control or Expires (RFC 9111; A2A 1.0, section 8.6), up to 24 hours. 0 asks for
+// every use. Asking fetches the card only if it has changed, where the peer can tell. A card is also
 // asked for again after a call failed.
 func WithCardTTL(d time.Duration) Option { return func(r *remote) { r.cards.ttl = d } }
 
-// WithCardTimeout bounds one fetch of the card, and one of a token.
+// WithCardTimeout bounds one fetch of the card, and one of a token; the default is 10
+// seconds.
 func WithCardTimeout(d time.Duration) Option { return func(r *remote) { r.cards.timeout = d } }
 
 // WithCardVerifier has f verify cards before they are used, such as their
@@ -65,7 +66,7 @@ func lifetime(h http.Header, asked time.Time, ttl time.Duration) (d time.Duratio
 		return 0, stored
 	}
 	if explicit {
-		d = min(d-seconds(h.Get("Age")), MaxCardAge)
+		d = min(d-seconds(h.Get("Age")), maxCardAge)
 	}
 	return max(d, 0), stored
 }

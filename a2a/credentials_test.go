@@ -165,7 +165,7 @@ func TestCredentialsForBindings(t *testing.T) {
 		require.Equal(t, http.Header{"Authorization": {"Bearer hunter2"}, "Cookie": {"session=s3cret; more=s3cret"}}, h, target)
 		h.Set("Authorization", "changed by whoever got it")
 	}
-	require.EqualValues(t, a2a.DefaultMaxResponse, env.MaxResponse)
+	require.EqualValues(t, 16<<20, env.MaxResponse)
 	env.Heard(context.Background()) // outside of an exchange nothing waits for it
 	env.Refused(http.Header{})
 }

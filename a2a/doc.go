@@ -21,8 +21,7 @@
 // towards no limit here.
 //
 // The peer is found by its agent card, which is fetched before the first use,
-// once for all who need it, and kept as its headers say ([WithCardTTL],
-// [MaxCardAge]); its signature is verified by whatever [WithCardVerifier] is
+// once for all who need it, and kept as its headers say ([WithCardTTL]); its signature is verified by whatever [WithCardVerifier] is
 // given, such as package cardsign's. Of the interfaces that the card names the
 // first is used that a binding speaks. JSON-RPC and HTTP+JSON of A2A 1.0 are
 // there; packages a2agrpc and a2av0 have [Binding] values for gRPC and for A2A

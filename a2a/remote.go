@@ -15,15 +15,6 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// The defaults of a remote agent that sets nothing else.
-const (
-	DefaultCardTTL     = 5 * time.Minute
-	DefaultCardTimeout = 10 * time.Second
-	DefaultTimeout     = 15 * time.Minute
-	DefaultIdleTimeout = 2 * time.Minute
-	DefaultMaxResponse = 16 << 20
-)
-
 // Option configures a remote agent.
 type Option func(*remote)
 
@@ -45,16 +36,17 @@ func WithReturn(p agent.ReturnPolicy) Option { return func(r *remote) { r.return
 // connects by itself, and only hosts that are written as addresses are checked.
 func WithHTTPClient(c *http.Client) Option { return func(r *remote) { r.base = c } }
 
-// WithTimeout bounds one answer, polling included; 0 is no bound besides the
-// turn's.
+// WithTimeout bounds one answer, polling included; the default is 15 minutes, and 0 is
+// no bound besides the turn's.
 func WithTimeout(d time.Duration) Option { return func(r *remote) { r.timeout = d } }
 
 // WithIdleTimeout bounds how long the remote agent may send nothing at all, not
-// even a keep-alive, while a response is open; 0 is no bound.
+// even a keep-alive, while a response is open; the default is 2 minutes, and 0 is no
+// bound.
 func WithIdleTimeout(d time.Duration) Option { return func(r *remote) { r.idle = d } }
 
 // WithMaxResponse bounds the body of one response in bytes, a whole stream
-// included. Cards are bounded by 1 MiB besides, headers by 256 KiB unless the
+// included; the default is 16 MiB. Cards are bounded by 1 MiB besides, headers by 256 KiB unless the
 // HTTP client's transport has a bound of its own, and the objects and lists of one
 // answer or event by 262,144, because small ones take up far more memory than bytes.
 func WithMaxResponse(n int64) Option { return func(r *remote) { r.maxBody = n } }
@@ -92,10 +84,9 @@ type remote struct {
 // transfer nowhere, and is safe for concurrent use. Errors of its runs are
 // *agent.RunError values that wrap an [*Error].
 func Remote(name, cardURL string, opts ...Option) (agent.Agent, error) {
-	r := &remote{name: name, description: name, history: view.TextOnly(),
-		timeout: DefaultTimeout, idle: DefaultIdleTimeout, maxBody: DefaultMaxResponse}
+	r := &remote{name: name, description: name, history: view.TextOnly(), timeout: 15 * time.Minute, idle: 2 * time.Minute, maxBody: 16 << 20}
 	r.credentials = &credentials{header: make(http.Header), query: make(url.Values), origins: make(map[string]bool)}
-	r.cards.ttl, r.cards.timeout = DefaultCardTTL, DefaultCardTimeout
+	r.cards.ttl, r.cards.timeout = 5*time.Minute, 10*time.Second
 	if err := option.Apply(r, opts); err != nil {
 		return nil, fmt.Errorf("a2a: agent %q: %w", name, err)
 	}

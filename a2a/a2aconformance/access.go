@@ -17,9 +17,9 @@ func access() []testCase {
 		{"a version that is not supported", nil, func(s *suite) {
 			for _, version := range []string{"99.0", "2.0", "0.1", "one"} {
 				_, err := s.do(Request{Operation: "SendMessage", Params: message("echo a"), Version: version})
-				s.requireError(VersionNotSupported, err)
+				s.requireError(versionNotSupported, err)
 				_, err = s.do(Request{Operation: "GetTask", Params: object{"id": "x"}, Version: version})
-				s.requireError(VersionNotSupported, err)
+				s.requireError(versionNotSupported, err)
 			}
 		}},
 		{"the patch of a version does not matter", nil, func(s *suite) {
@@ -41,10 +41,10 @@ func access() []testCase {
 				"SendMessage": message("yes", object{"taskId": id(asks)}),
 			} {
 				_, err := s.tryAs(other, operation, params)
-				s.requireError(TaskNotFound, err)
+				s.requireError(taskNotFound, err)
 			}
 			for _, err := range s.b.Stream(s.ctx, Request{Operation: "SubscribeToTask", Params: object{"id": id(mine)}, Caller: other}) {
-				s.requireError(TaskNotFound, err)
+				s.requireError(taskNotFound, err)
 			}
 			if s.Push {
 				for operation, params := range map[string]object{
@@ -54,7 +54,7 @@ func access() []testCase {
 					"DeleteTaskPushNotificationConfig": {"taskId": id(mine), "id": "x"},
 				} {
 					_, err := s.tryAs(other, operation, params)
-					s.requireError(TaskNotFound, err)
+					s.requireError(taskNotFound, err)
 				}
 			}
 			page, err := s.tryAs(other, "ListTasks", object{"pageSize": 100})
@@ -84,7 +84,7 @@ func access() []testCase {
 		}},
 		{"the extended card", nil, func(s *suite) {
 			if !s.ExtendedCard {
-				s.refused(UnsupportedOperation, "GetExtendedAgentCard", object{})
+				s.refused(unsupportedOperation, "GetExtendedAgentCard", object{})
 				return
 			}
 			card := s.call("GetExtendedAgentCard", object{})

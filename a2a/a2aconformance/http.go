@@ -54,7 +54,7 @@ func JSONRPC(url string, client *http.Client, authorize Authorize) Binding {
 	malformed := func(name string, code int, body string) Malformed {
 		return h.malformed(name, code, http.MethodPost, url, body, result)
 	}
-	return h.binding(Binding{Name: "JSONRPC", Code: CodeJSONRPC,
+	return h.binding(Binding{Name: "JSONRPC", Code: codeJSONRPC,
 		Malformed: []Malformed{
 			malformed("no JSON", -32700, `{"jsonrpc":`),
 			malformed("no version of JSON-RPC", -32600, `{"id":7,"method":"GetTask","params":{"id":"x"}}`),
@@ -114,7 +114,7 @@ func HTTPJSON(base string, client *http.Client, authorize Authorize) Binding {
 	malformed := func(name string, code int, method, path, body string) Malformed {
 		return h.malformed(name, code, method, base+path, body, status)
 	}
-	return h.binding(Binding{Name: "HTTP+JSON", Code: CodeHTTP,
+	return h.binding(Binding{Name: "HTTP+JSON", Code: codeHTTP,
 		Malformed: []Malformed{
 			malformed("no JSON", 400, http.MethodPost, "/message:send", `{"message":`),
 			malformed("a list", 400, http.MethodPost, "/message:send", `[]`),

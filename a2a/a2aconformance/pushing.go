@@ -31,14 +31,14 @@ func pushing() []testCase {
 			for range 2 { // deleting is idempotent
 				s.call(del, object{"taskId": id(task), "id": "mine"})
 			}
-			s.refused(TaskNotFound, get, object{"taskId": id(task), "id": "mine"})
+			s.refused(taskNotFound, get, object{"taskId": id(task), "id": "mine"})
 			require.Len(s, list(s.call(all, object{"taskId": id(task)}), "configs"), 1)
 		}},
 		{"push notification configs of a task that does not exist", pushes, func(s *suite) {
-			s.refused(TaskNotFound, create, object{"taskId": "nothing", "url": "http://127.0.0.1:9/"})
-			s.refused(TaskNotFound, get, object{"taskId": "nothing", "id": "x"})
-			s.refused(TaskNotFound, all, object{"taskId": "nothing"})
-			s.refused(TaskNotFound, del, object{"taskId": "nothing", "id": "x"})
+			s.refused(taskNotFound, create, object{"taskId": "nothing", "url": "http://127.0.0.1:9/"})
+			s.refused(taskNotFound, get, object{"taskId": "nothing", "id": "x"})
+			s.refused(taskNotFound, all, object{"taskId": "nothing"})
+			s.refused(taskNotFound, del, object{"taskId": "nothing", "id": "x"})
 		}},
 		{"a webhook hears of its task until the end, although it fails at first", pushes, func(s *suite) {
 			hook := newWebhook(s, 1)
@@ -99,11 +99,11 @@ func pushing() []testCase {
 		}},
 		{"push notifications that are not supported", func(t Target, _ Binding) bool { return !t.Push }, func(s *suite) {
 			task := s.send("echo a")
-			s.refused(PushNotSupported, create, object{"taskId": id(task), "url": "https://example.com/"})
-			s.refused(PushNotSupported, get, object{"taskId": id(task), "id": "x"})
-			s.refused(PushNotSupported, all, object{"taskId": id(task)})
-			s.refused(PushNotSupported, del, object{"taskId": id(task), "id": "x"})
-			s.refused(PushNotSupported, "SendMessage", with(message("echo a"), "configuration", object{"taskPushNotificationConfig": object{"url": "https://example.com/"}}))
+			s.refused(pushNotSupported, create, object{"taskId": id(task), "url": "https://example.com/"})
+			s.refused(pushNotSupported, get, object{"taskId": id(task), "id": "x"})
+			s.refused(pushNotSupported, all, object{"taskId": id(task)})
+			s.refused(pushNotSupported, del, object{"taskId": id(task), "id": "x"})
+			s.refused(pushNotSupported, "SendMessage", with(message("echo a"), "configuration", object{"taskPushNotificationConfig": object{"url": "https://example.com/"}}))
 		}},
 	}
 }

@@ -59,7 +59,7 @@ func rejecting() []testCase {
 		{"media types that the agent does not take", func(t Target, _ Binding) bool { return t.BadMediaType != "" }, func(s *suite) {
 			params := message("echo a")
 			params["message"].(object)["parts"] = []any{object{"text": "echo a"}, object{"raw": "aGVsbG8=", "mediaType": s.BadMediaType, "filename": "x"}}
-			s.refused(ContentType, "SendMessage", params)
+			s.refused(contentType, "SendMessage", params)
 		}},
 	}
 }

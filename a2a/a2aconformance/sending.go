@@ -100,17 +100,17 @@ func turns() []testCase {
 			require.Equal(s, "INPUT_REQUIRED", state(s.get(id(task))))
 		}},
 		{"a task that does not exist is not made", nil, func(s *suite) {
-			s.refused(TaskNotFound, "SendMessage", message("echo a", object{"taskId": "my-own-task"}))
+			s.refused(taskNotFound, "SendMessage", message("echo a", object{"taskId": "my-own-task"}))
 		}},
 		{"a task that is over takes no messages", nil, func(s *suite) {
 			for _, text := range []string{"echo a", "fail"} {
 				task := s.send(text)
-				s.refused(UnsupportedOperation, "SendMessage", message("echo b", object{"taskId": id(task)}))
+				s.refused(unsupportedOperation, "SendMessage", message("echo b", object{"taskId": id(task)}))
 				require.Equal(s, task, s.get(id(task)))
 			}
 			task := s.begin("wait")
 			s.call("CancelTask", object{"id": id(task)})
-			s.refused(UnsupportedOperation, "SendMessage", message("echo b", object{"taskId": id(task)}))
+			s.refused(unsupportedOperation, "SendMessage", message("echo b", object{"taskId": id(task)}))
 		}},
 	}
 }
@@ -119,7 +119,7 @@ func turns() []testCase {
 func reading() []testCase {
 	return []testCase{
 		{"a task that does not exist", nil, func(s *suite) {
-			s.refused(TaskNotFound, "GetTask", object{"id": "nothing"})
+			s.refused(taskNotFound, "GetTask", object{"id": "nothing"})
 		}},
 		{"history length on get", nil, func(s *suite) {
 			task := s.send("ask")
@@ -170,14 +170,14 @@ func canceling() []testCase {
 		{"a task that asks is canceled", nil, func(s *suite) {
 			task := s.send("ask")
 			require.Equal(s, "CANCELED", state(s.call("CancelTask", object{"id": id(task)})))
-			s.refused(UnsupportedOperation, "SendMessage", message("yes", object{"taskId": id(task)}))
+			s.refused(unsupportedOperation, "SendMessage", message("yes", object{"taskId": id(task)}))
 		}},
 		{"canceling twice has one effect", nil, func(s *suite) {
 			task := s.begin("wait")
 			first := s.call("CancelTask", object{"id": id(task)})
 			again, err := s.try("CancelTask", object{"id": id(task)})
 			if err != nil {
-				s.requireError(TaskNotCancelable, err)
+				s.requireError(taskNotCancelable, err)
 			} else {
 				require.Equal(s, "CANCELED", state(again))
 			}
@@ -187,12 +187,12 @@ func canceling() []testCase {
 		{"a task that is over cannot be canceled", nil, func(s *suite) {
 			for _, words := range []string{"echo a", "fail"} {
 				task := s.send(words)
-				s.refused(TaskNotCancelable, "CancelTask", object{"id": id(task)})
+				s.refused(taskNotCancelable, "CancelTask", object{"id": id(task)})
 				require.Equal(s, task, s.get(id(task)))
 			}
 		}},
 		{"a task that does not exist cannot be canceled", nil, func(s *suite) {
-			s.refused(TaskNotFound, "CancelTask", object{"id": "nothing"})
+			s.refused(taskNotFound, "CancelTask", object{"id": "nothing"})
 		}},
 	}
 }

@@ -113,11 +113,11 @@ func streaming() []testCase {
 		}},
 		{"a task that is over cannot be subscribed to", nil, func(s *suite) {
 			for _, text := range []string{"echo a", "fail"} {
-				s.streamRefused(UnsupportedOperation, "SubscribeToTask", object{"id": id(s.send(text))})
+				s.streamRefused(unsupportedOperation, "SubscribeToTask", object{"id": id(s.send(text))})
 			}
 		}},
 		{"a task that does not exist cannot be subscribed to", nil, func(s *suite) {
-			s.streamRefused(TaskNotFound, "SubscribeToTask", object{"id": "nothing"})
+			s.streamRefused(taskNotFound, "SubscribeToTask", object{"id": "nothing"})
 		}},
 		{"cancel ends the streams", nil, func(s *suite) {
 			task := s.begin("wait")

@@ -103,39 +103,32 @@ func (e *Error) Error() string {
 // Reasons of errors, as the specification names those of A2A (section 5.4), and names of
 // those that every binding has of its own.
 const (
-	TaskNotFound         = "TASK_NOT_FOUND"
-	TaskNotCancelable    = "TASK_NOT_CANCELABLE"
-	PushNotSupported     = "PUSH_NOTIFICATION_NOT_SUPPORTED"
-	UnsupportedOperation = "UNSUPPORTED_OPERATION"
-	ContentType          = "CONTENT_TYPE_NOT_SUPPORTED"
-	InvalidResponse      = "INVALID_AGENT_RESPONSE"
-	NoExtendedCard       = "EXTENDED_AGENT_CARD_NOT_CONFIGURED"
-	ExtensionRequired    = "EXTENSION_SUPPORT_REQUIRED"
-	VersionNotSupported  = "VERSION_NOT_SUPPORTED"
+	taskNotFound         = "TASK_NOT_FOUND"
+	taskNotCancelable    = "TASK_NOT_CANCELABLE"
+	pushNotSupported     = "PUSH_NOTIFICATION_NOT_SUPPORTED"
+	unsupportedOperation = "UNSUPPORTED_OPERATION"
+	contentType          = "CONTENT_TYPE_NOT_SUPPORTED"
+	versionNotSupported  = "VERSION_NOT_SUPPORTED"
 
-	invalidParams   = "invalid params"
-	unauthenticated = "unauthenticated"
+	invalidParams = "invalid params"
 )
 
 // codes are those of JSON-RPC, HTTP and gRPC.
 var codes = map[string][3]int{
-	TaskNotFound:         {-32001, 404, 5},
-	TaskNotCancelable:    {-32002, 400, 9},
-	PushNotSupported:     {-32003, 400, 9},
-	UnsupportedOperation: {-32004, 400, 9},
-	ContentType:          {-32005, 400, 3},
-	InvalidResponse:      {-32006, 500, 13},
-	NoExtendedCard:       {-32007, 400, 9},
-	ExtensionRequired:    {-32008, 400, 9},
-	VersionNotSupported:  {-32009, 400, 9},
+	taskNotFound:         {-32001, 404, 5},
+	taskNotCancelable:    {-32002, 400, 9},
+	pushNotSupported:     {-32003, 400, 9},
+	unsupportedOperation: {-32004, 400, 9},
+	contentType:          {-32005, 400, 3},
+	versionNotSupported:  {-32009, 400, 9},
 	invalidParams:        {-32602, 400, 3},
 }
 
-// CodeJSONRPC returns the code of JSON-RPC for an error's reason.
-func CodeJSONRPC(reason string) int { return codes[reason][0] }
+// codeJSONRPC returns the code of JSON-RPC for an error's reason.
+func codeJSONRPC(reason string) int { return codes[reason][0] }
 
-// CodeHTTP returns the HTTP status for an error's reason.
-func CodeHTTP(reason string) int { return codes[reason][1] }
+// codeHTTP returns the HTTP status for an error's reason.
+func codeHTTP(reason string) int { return codes[reason][1] }
 
 // CodeGRPC returns the gRPC status for an error's reason.
 func CodeGRPC(reason string) int { return codes[reason][2] }

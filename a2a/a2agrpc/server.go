@@ -14,13 +14,13 @@ import (
 
 // The limits of a server that [NewServer] makes.
 const (
-	// DefaultMaxMessage bounds a request in bytes.
-	DefaultMaxMessage = 4 << 20
-	// DefaultMaxStreams bounds the calls that one connection has open.
-	DefaultMaxStreams = 1024
-	// DefaultMinPing is the shortest time between two pings of a client. Clients that ping more
+	// maxMessage bounds a request in bytes.
+	maxMessage = 4 << 20
+	// maxStreams bounds the calls that one connection has open.
+	maxStreams = 1024
+	// minPing is the shortest time between two pings of a client. Clients that ping more
 	// often are disconnected.
-	DefaultMinPing = 20 * time.Second
+	minPing = 20 * time.Second
 )
 
 type logTo struct {
@@ -32,8 +32,9 @@ type logTo struct {
 // learn only that something failed.
 func WithLogger(l *slog.Logger) grpc.ServerOption { return logTo{logger: l} }
 
-// NewServer makes a gRPC server for s with limits: of messages, of calls per connection, of
-// metadata (64 KiB), of the time for a handshake and of pings. It notices clients that are gone,
+// NewServer makes a gRPC server for s with limits: of messages (4 MiB), of calls that one
+// connection has open (1,024), of metadata (64 KiB), of the time for a handshake (20 s) and of
+// pings (one in 20 s). It notices clients that are gone,
 // closes connections that are idle for 15 minutes, and its Stop waits for the calls it ends. The
 // options are used last; without grpc.Creds connections are not encrypted, which section 7.1 of
 // A2A 1.0 asks for outside of a machine. For client certificates, grpc.Creds must have them
@@ -76,11 +77,11 @@ func Register(r grpc.ServiceRegistrar, s *a2aserver.Server, logger *slog.Logger)
 // limits are the options of a server that sets no others.
 func limits() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(DefaultMaxMessage),
-		grpc.MaxConcurrentStreams(DefaultMaxStreams),
+		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.ConnectionTimeout(20 * time.Second),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: DefaultMinPing, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		// A client that is gone without saying so is noticed within 80 seconds.
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 15 * time.Minute, Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.WaitForHandlers(true),

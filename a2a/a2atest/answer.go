@@ -123,15 +123,12 @@ func Progress(text string) Item {
 }
 
 // Message answers with a message and without a task. Only waits can precede it.
-func Message(text string) Item { return MessageParts(words(text)...) }
-
-// MessageParts is Message with any parts.
-func MessageParts(parts ...*sdk.Part) Item {
+func Message(text string) Item {
 	return Item{func(a *Answer) {
 		if slices.ContainsFunc(a.ops, func(o op) bool { return o.gate == nil }) {
 			a.wrong = "a message is an answer without a task: only waits can stand before it"
 		}
-		a.push(op{message: true, parts: slices.Clone(parts)})
+		a.push(op{message: true, parts: words(text)})
 		a.ended, a.isMessage = true, true
 	}}
 }
@@ -246,16 +243,6 @@ func ExpectTask() Item {
 	return Expect(func(req *sdk.SendMessageRequest) error {
 		if req.Message.TaskID == "" {
 			return errors.New("the message names no task, but should continue one")
-		}
-		return nil
-	})
-}
-
-// ExpectNewTask demands that the message names no task.
-func ExpectNewTask() Item {
-	return Expect(func(req *sdk.SendMessageRequest) error {
-		if id := req.Message.TaskID; id != "" {
-			return fmt.Errorf("the message continues the task %q, but should begin one", id)
 		}
 		return nil
 	})

@@ -14,10 +14,10 @@ import (
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
 )
 
-// ParseCard reads a card of A2A 0.3 (section 5.5 of its specification). What it cannot read of
+// parseCard reads a card of A2A 0.3 (section 5.5 of its specification). What it cannot read of
 // security schemes is left out, because they are the client's own affair. The error is about a
 // document that is no such card.
-func ParseCard(doc []byte) (*sdk.AgentCard, error) {
+func parseCard(doc []byte) (*sdk.AgentCard, error) {
 	var old struct {
 		ProtocolVersion      string `json:"protocolVersion"`
 		URL                  string `json:"url"`
@@ -88,10 +88,10 @@ func parseWithoutSecurity(doc []byte) (*sdk.AgentCard, error) {
 	return compat.NewAgentCardParser()(doc)
 }
 
-// Card writes a card that clients of A2A 1.0 and of 0.3 can read: that of 1.0, with what 0.3 has
+// bothCard writes a card that clients of A2A 1.0 and of 0.3 can read: that of 1.0, with what 0.3 has
 // in other places. For clients of 0.3 the first interface of that version is the preferred one;
 // the error says that there is none.
-func Card(card *sdk.AgentCard) ([]byte, error) {
+func bothCard(card *sdk.AgentCard) ([]byte, error) {
 	tree, err := cardjson.Tree(card)
 	if err != nil {
 		return nil, err

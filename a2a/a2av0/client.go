@@ -21,11 +21,11 @@ const version = string(compat.Version)
 // passed over. Cards without a transport mean JSON-RPC, as that version says.
 func Bindings() []a2a.Binding {
 	return []a2a.Binding{
-		{Protocol: sdk.TransportProtocolJSONRPC, Version: version, ParseCard: ParseCard, Mend: repaired,
+		{Protocol: sdk.TransportProtocolJSONRPC, Version: version, ParseCard: parseCard, Mend: repaired,
 			Dial: func(_ context.Context, i *sdk.AgentInterface, env a2a.Environment) (a2aclient.Transport, error) {
 				return compat.NewJSONRPCTransport(compat.JSONRPCTransportConfig{URL: i.URL, Client: env.HTTP}), nil
 			}},
-		{Protocol: sdk.TransportProtocolHTTPJSON, Version: version, ParseCard: ParseCard,
+		{Protocol: sdk.TransportProtocolHTTPJSON, Version: version, ParseCard: parseCard,
 			Dial: func(_ context.Context, i *sdk.AgentInterface, env a2a.Environment) (a2aclient.Transport, error) {
 				return compat.NewRESTTransport(compat.RESTTransportConfig{URL: i.URL, Client: env.HTTP})
 			}},

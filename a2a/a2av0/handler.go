@@ -225,6 +225,6 @@ func extendedCard(h a2asrv.RequestHandler, ctx context.Context, _ json.RawMessag
 	if err != nil {
 		return nil, err
 	}
-	doc, err := Card(card)
+	doc, err := bothCard(card)
 	return json.RawMessage(doc), err
 }

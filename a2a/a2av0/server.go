@@ -12,24 +12,24 @@ import (
 
 // Server has a server answer clients of A2A 0.3 too, over JSON-RPC at the address that clients
 // of 1.0 use. Requests that name no version are then of 0.3, because its clients name none. The
-// card is that of [Card].
+// card is one that clients of both can read.
 func Server() a2aserver.Option {
-	return a2aserver.WithCompat(a2aserver.Compat{JSONRPC: NewHandler, Card: Card, Notification: Notification})
+	return a2aserver.WithCompat(a2aserver.Compat{JSONRPC: newHandler, Card: bothCard, Notification: notification})
 }
 
-// NewHandler serves the JSON-RPC binding of A2A 0.3 (sections 3.2.1 and 7 of its specification)
+// newHandler serves the JSON-RPC binding of A2A 0.3 (sections 3.2.1 and 7 of its specification)
 // from the operations of 1.0. Who calls must have been checked before. A failure before the
 // first event of a stream is an answer of JSON-RPC like any other; silent streams get a comment
 // every 15 s. There is no bound on the body and no time limit in it: an http.Server and
 // http.MaxBytesHandler have them.
-func NewHandler(h a2asrv.RequestHandler) http.Handler {
+func newHandler(h a2asrv.RequestHandler) http.Handler {
 	return &handler{operations: h, keepAlive: keepAlive}
 }
 
-// Notification encodes what is posted to the webhooks of clients of A2A 0.3 (section 9.5 of its
+// notification encodes what is posted to the webhooks of clients of A2A 0.3 (section 9.5 of its
 // specification), which expect the whole task. Other events have the form in which streams of
 // 0.3 send them.
-func Notification(e sdk.Event) (body []byte, contentType string, err error) {
+func notification(e sdk.Event) (body []byte, contentType string, err error) {
 	event, err := fromEvent(e)
 	if err != nil {
 		return nil, "", err
