@@ -33,8 +33,8 @@ type answer struct {
 
 	shown    []byte // what was given out by next
 	pending  []byte // to be given out by next
-	diverged bool   // what was shown is not how the answer begins any more
-	compared int    // how long the answer was when it was last found so
+	diverged bool   // the answer does not begin with what was shown any more
+	compared int    // how long the answer was when it was last compared
 	credit   int    // how many bytes may be compared
 	blind    bool   // deltas may be missing, until the next snapshot
 }
@@ -84,8 +84,8 @@ func (a *answer) baseline(t *sdk.Task) {
 	}
 }
 
-// recall is baseline for a task that was taken up anew: what of it the log has as
-// words that were said.
+// recall is baseline for a task that is taken up again: it notes the words of the task
+// that the log has already.
 func (a *answer) recall(t *sdk.Task, said []string) {
 	a.old = make(map[string]string)
 	known := make([]int, len(t.Artifacts)) // how much of each was said
@@ -137,7 +137,7 @@ func common(a, b string) int {
 	return n
 }
 
-// ends reports whether words that were said end with a text of its own.
+// ends reports whether said ends with text, as a paragraph of its own.
 func ends(said, text string) bool {
 	head, ok := strings.CutSuffix(said, text)
 	return ok && text != "" && (head == "" || strings.HasSuffix(head, separator))
@@ -284,12 +284,13 @@ const separator = "\n\n"
 
 func (a *answer) diverge() { a.diverged, a.pending = true, a.pending[:0] }
 
-// eventCredit is how many bytes are compared for one event, on average and besides its
-// own: a peer could have a long answer compared for a byte each time.
+// eventCredit is how many bytes may be compared for one event, on average and besides
+// its own. Without a bound a peer could have a long answer compared for each byte.
 const eventCredit = 64 << 10
 
-// compare finds the way back after blocks did not only grow at the end. While they
-// grow that is tried now and then.
+// compare checks whether the answer begins with what was shown after all, once a block
+// other than the last has changed: then the rest can be shown. While the answer grows it
+// is compared now and then.
 func (a *answer) compare(now bool) {
 	a.credit += eventCredit
 	if !a.diverged {
@@ -392,9 +393,9 @@ func (l *list) joined() []byte {
 	return joined
 }
 
-// partsText returns parts as text: data as JSON, of files the names. What our own
-// servers say for programs of a call that waits for an approval is left out beside the
-// words that say it to people.
+// partsText returns parts as text: data as JSON, files by their names. Our own servers
+// ask for an approval in words and in a data part for programs, which is left out beside
+// the words.
 func partsText(parts sdk.ContentParts) string {
 	if len(parts) == 1 && parts[0] != nil {
 		if text, ok := parts[0].Content.(sdk.Text); ok {

@@ -22,7 +22,7 @@ type Binding struct {
 	// another.
 	Protocol sdk.TransportProtocol
 	// Version is the version of the protocol that the binding speaks, such as 1.0
-	// or 0.3, and is what the peer is told. The binding is used for interfaces of
+	// or 0.3. It is sent to the peer with every call. The binding is used for interfaces of
 	// the same line: of the same major version, below 1.0 of the same minor too.
 	Version string
 	// Dial makes the connection to the interface i of a card. It should not wait
@@ -48,10 +48,10 @@ type Environment struct {
 	// that do not use it.
 	HTTP *http.Client
 	// TLS is the configuration for connections to this interface, with the client
-	// certificate if it may see it. nil stands for the system's.
+	// certificate if it may see it. nil is the system's.
 	TLS *tls.Config
-	// Credentials returns the headers to send to the target, cookies included, of
-	// which only scheme, host and port count. It returns nil if the target is not
+	// Credentials returns the headers to send to the target, cookies included. Only
+	// scheme, host and port of the target count. It returns nil if the target is not
 	// trusted with them. It is to be called for every request: tokens are fetched
 	// and refreshed as needed, which may fail.
 	Credentials func(ctx context.Context, target *url.URL) (http.Header, error)
@@ -272,7 +272,8 @@ func (r *remote) offersNothing(card *sdk.AgentCard) error {
 	return fmt.Errorf("the card offers %s, and this agent speaks %s%s", strings.Join(offers, ", "), strings.Join(speaks, ", "), hint)
 }
 
-// label names a binding and its version, whatever a card says they are.
+// label names a binding and its version in a message, although a card may give any text
+// for them.
 func label(protocol sdk.TransportProtocol, version string) string {
 	return strings.ToValidUTF8(clip(string(protocol), 40)+" "+clip(version, 20), "\uFFFD")
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// maxCardAge bounds how long a card is used without asking the peer, whatever its
-// headers say.
+// maxCardAge bounds how long a card is used without asking the peer, even if its headers
+// allow more.
 const maxCardAge = 24 * time.Hour
 
 // WithCardTTL sets how long a fetched card is used before the peer is asked again,

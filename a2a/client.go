@@ -19,7 +19,7 @@ type Client interface {
 	CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*sdk.Task, error)
 }
 
-// WithClient has the remote agent call c, whatever it is connected to. No card is
+// WithClient has the remote agent make its calls through c. No card is
 // fetched, so that the card's URL may be ""; options for cards, connections and
 // credentials then have nothing to do.
 func WithClient(c Client) Option { return func(r *remote) { r.given = c } }

@@ -10,8 +10,8 @@
 // instead of sending its words twice. What a peer sends is text: its metadata
 // neither routes nor grants.
 //
-// A message has one id for the run that sends it, so that a peer that drops what it
-// has seen knows a message that had to be sent again after a crash. A task that the
+// A run sends its message under one id, also when it sends it again after a crash, so that
+// a peer that drops messages it has seen recognizes it. A task that the
 // peer has forgotten is an error, not a second message. A stream that breaks is
 // subscribed to again, or the task is polled. A task that asks for an authorization
 // makes the turn wait; inside of an agent tool or a graph, where nobody can be asked, it
@@ -20,14 +20,15 @@
 // speaks our [Extension] says of its usage is kept with the task's handle, and counts
 // towards no limit here.
 //
-// The peer is found by its agent card, which is fetched before the first use,
-// once for all who need it, and kept as its headers say ([WithCardTTL]); its signature is verified by whatever [WithCardVerifier] is
-// given, such as package cardsign's. Of the interfaces that the card names the
-// first is used that a binding speaks. JSON-RPC and HTTP+JSON of A2A 1.0 are
-// there; packages a2agrpc and a2av0 have [Binding] values for gRPC and for A2A
-// 0.3, and [WithClient] does without card and bindings, above all in tests.
+// The peer is found by its agent card. It is fetched before the first use, once for all
+// who need it, and kept as its headers say ([WithCardTTL]); its signature is checked by
+// the verifier of [WithCardVerifier], such as package cardsign's. The first interface of
+// the card that a binding speaks is used. JSON-RPC and HTTP+JSON of A2A 1.0 are built in;
+// packages a2agrpc and a2av0 have [Binding] values for gRPC and for A2A 0.3, and
+// [WithClient] does without card and bindings, above all in tests.
 //
-// A peer is a stranger. Credentials ([WithBearer], [WithAPIKey],
+// A peer is a stranger. What it sends in a form of its own is mended where that can be
+// done. Credentials ([WithBearer], [WithAPIKey],
 // [WithClientCredentials], [WithClientCertificate], and more) go to the card's own
 // origin and to those of [WithTrustedOrigin], are never taken along by a redirect,
 // and are taken out of errors in which a peer repeats them. What a card names must
@@ -35,11 +36,11 @@
 // Time, silence and size of answers are bounded, and so are cards and redirects.
 //
 // The package imports agent, event, llm and view, internal/dialguard, and of
-// github.com/a2aproject/a2a-go the types and the clients that are built upon HTTP.
+// github.com/a2aproject/a2a-go the types and the clients for HTTP.
 // It never serves (package a2aserver does), never decides who runs, and never
 // follows a card to a token endpoint, a key or a webhook.
 //
 // Not there: OAuth 2.0 flows with a user in them and OpenID Connect, for which a
 // token has to be got elsewhere; extended cards; push notifications, since a node
-// follows its tasks itself; and files in answers, of which their names are told.
+// follows its tasks itself; and files in answers, for which their names appear.
 package a2a

@@ -88,7 +88,7 @@ func (e *verifyError) Error() string { return "it was not accepted: " + e.err.Er
 
 func (e *verifyError) Unwrap() error { return e.err }
 
-// quietError stands for an error whose text holds credentials.
+// quietError takes the place of an error whose text holds credentials.
 type quietError struct {
 	text string
 	err  error

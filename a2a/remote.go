@@ -74,8 +74,8 @@ type remote struct {
 	cards             cards
 }
 
-// Remote makes an agent of the peer whose agent card stands at cardURL. A URL
-// without a path stands for the well-known path of cards on that host. A user
+// Remote makes an agent of the peer whose agent card is at cardURL. A URL
+// without a path means the well-known path of cards on that host. A user
 // and password in it are sent as basic authentication and shown nowhere.
 //
 // Nothing is fetched before the first use. The agent is an agent.Readier: while

@@ -277,7 +277,7 @@ func status(s sdk.TaskState) string {
 	return strings.ToLower(strings.TrimPrefix(string(s), "TASK_STATE_"))
 }
 
-// finish yields the whole answer, and how the task stands.
+// finish yields the state of the task, and the whole answer.
 func (x *exchange) finish() *Error {
 	state := x.answer.state
 	if x.answer.message {
@@ -351,7 +351,7 @@ func (x *exchange) failed(err error) *Error {
 	return x.classify(x.ctx, err)
 }
 
-// abandon cancels a task that goes on although nobody waits for it: the turn was
+// abandon cancels a task that still runs although nobody waits for it: the turn was
 // canceled, the consumer has gone, a time limit passed or the exchange failed.
 func (x *exchange) abandon() {
 	if errors.Is(context.Cause(x.outer), agent.ErrSuspended) {

@@ -53,7 +53,7 @@ func (r *remote) newTokenClient(c *connections) *http.Client {
 var errTokenRedirect = errors.New("a redirect of the token endpoint is not followed")
 
 // transport adds the credentials where they may go, keeps requests from addresses
-// where they may not go, bounds what comes back, and turns what the protocol
+// where they may not go, bounds what comes back, and rewrites what the protocol
 // library would misread.
 type transport struct {
 	*connections

@@ -57,7 +57,7 @@ func newDialer(guard *dialguard.Guard, hosts []string) *dialer {
 	return d
 }
 
-// dial returns a dial function upon one of the developer's own, which may be nil.
+// dial returns a dial function that uses one of the developer's own, which may be nil.
 // What that one connects to is checked afterwards, before anything is sent; else
 // it is checked before a connection is made.
 func (d *dialer) dial(own dialFunc) dialFunc {
@@ -96,8 +96,7 @@ func (d *dialer) checked(own dialFunc) dialFunc {
 	}
 }
 
-// check refuses hosts that are written as addresses, before anything is dialed, by
-// whomever.
+// check refuses hosts that are written as addresses, before any transport dials them.
 func (d *dialer) check(host string) error {
 	if d.hosts[canonicalHost(host)] {
 		return nil
@@ -219,7 +218,7 @@ func ownDial(t *http.Transport) dialFunc {
 	return t.DialContext
 }
 
-// withoutCertificates is a configuration with which nothing is said of who we are.
+// withoutCertificates is a configuration that does not show who we are.
 func withoutCertificates(c *tls.Config) *tls.Config {
 	if c == nil {
 		return nil

@@ -17,8 +17,8 @@ const (
 // account takes in what a peer that speaks our extension says its models have used,
 // in the metadata of a task or of its last status: under the extension's key
 // {"usage": [{"model": …, "inputTokens": …, "outputTokens": …, "cachedTokens": …}]}.
-// It is the only thing that is read of metadata, and it is only told: an entry that is
-// not of this form is left out. What is said last counts.
+// Nothing else is read from metadata, and usage counts towards no limit. An entry
+// that has another form is left out. What is said last counts.
 func (a *answer) account(metadata map[string]any) {
 	ours, _ := metadata[Extension].(map[string]any)
 	entries, _ := ours["usage"].([]any)

@@ -11,8 +11,8 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// memory is what the log says of one remote agent in one scope. It is kept up
-// event by event.
+// memory is what the log says of one remote agent in one scope. Each new
+// event updates it.
 type memory struct {
 	view *view.View
 
@@ -91,7 +91,8 @@ func (m *memory) news() []*sdk.Part {
 			first = i + 1
 		}
 	}
-	// Policies that show a part of the conversation move it: then the words are others.
+	// Under a policy that shows a part of the conversation the messages move, and the one
+	// at this place is another.
 	if m.heard > first && m.heard < len(messages) && messages[m.heard-1].PlainText() == m.last {
 		first = m.heard
 	}

@@ -14,6 +14,6 @@
 // The server under test must serve an agent that does what the first word of a message
 // tells it, see [Target].
 //
-// It imports testing, testify and net/http. It starts no server but the webhooks that it
-// is told of, and knows no vendor.
+// It imports testing, testify and net/http. It starts no server but the webhooks that
+// it registers, and knows no vendor.
 package a2aconformance

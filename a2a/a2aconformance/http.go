@@ -68,7 +68,7 @@ func JSONRPC(url string, client *http.Client, authorize Authorize) Binding {
 		}}, request, result)
 }
 
-// route is where an operation stands in HTTP+JSON, and which of its fields are in the path.
+// route is the method and the path of an operation in HTTP+JSON, with the fields in the path.
 type route struct{ method, path string }
 
 var routes = map[string]route{

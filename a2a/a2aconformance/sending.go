@@ -19,7 +19,7 @@ func sending() []testCase {
 		{"send waits until something is asked", nil, func(s *suite) {
 			task := s.send("ask")
 			require.Equal(s, "INPUT_REQUIRED", state(task))
-			require.NotEmpty(s, words(task["status"].(object)["message"]), "the question stands in the status")
+			require.NotEmpty(s, words(task["status"].(object)["message"]), "the question is in the status")
 		}},
 		{"a task that fails says so", nil, func(s *suite) {
 			require.Equal(s, "FAILED", state(s.send("fail")))

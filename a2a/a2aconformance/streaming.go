@@ -172,7 +172,7 @@ func (s *suite) fold(events []object) object {
 			require.Equal(s, id(task), text(u, "taskId"))
 			require.Equal(s, contextID(task), text(u, "contextId"))
 			a := u["artifact"].(object)
-			require.NotEmpty(s, list(a, "parts"), "an artifact has at least one part, each time it is told of")
+			require.NotEmpty(s, list(a, "parts"), "an artifact has at least one part, in every update")
 			at := slices.IndexFunc(artifacts, func(o any) bool { return text(o, "artifactId") == text(a, "artifactId") })
 			appends, _ := u["append"].(bool)
 			switch {
@@ -213,7 +213,7 @@ func (s *suite) same(task, told object) {
 	}
 }
 
-// statuses are the states that a stream told of.
+// statuses are the states in the updates of a stream.
 func statuses(events []object) (states []string) {
 	for _, e := range events {
 		if u, ok := e["statusUpdate"].(object); ok {

@@ -41,7 +41,7 @@ type Target struct {
 	// BadMediaType is a media type that the agent refuses in parts of messages; "" is
 	// not tested.
 	BadMediaType string
-	// CardURL is where the card stands; "" is not tested.
+	// CardURL is the address of the card; "" is not tested.
 	CardURL string
 }
 

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// Servers close connections that ping more often than every five minutes, unless they were
-	// told otherwise.
+	// Servers close connections that ping more often than every five minutes, unless they are
+	// configured otherwise.
 	pingEvery   = 5*time.Minute + 10*time.Second
 	pingTimeout = 20 * time.Second
 	// idleAfter is how long a connection without calls stays open.
@@ -62,7 +62,7 @@ func WithPlaintext() grpc.DialOption { return plaintext{} }
 // any more. Lost connections are made again by the next call.
 //
 // The options are used last and can replace everything said here, such as the keep-alive (a ping
-// every five minutes while calls are open, the most that servers accept unless they are told
+// every five minutes while calls are open, the most that servers accept unless they are configured
 // otherwise), the dialer, or the transport credentials, which should be set through the remote
 // agent's TLS configuration instead.
 func Binding(opts ...grpc.DialOption) a2a.Binding {
@@ -127,9 +127,9 @@ func dial(i *sdk.AgentInterface, env a2a.Environment, plain bool, opts []grpc.Di
 // [Register] made, such as agents.example.com:8443.
 //
 // A scheme in it is left out, and a path, because clients of the SDKs hand the text to gRPC as an
-// address, which has neither; the port that http or https stand for is put in. Whether there is
+// address, which has neither; the port that http or https imply is added. Whether there is
 // TLS is for clients to know: the ones of [Binding] use it everywhere but on loopback, unless
-// they are told otherwise.
+// they are configured otherwise.
 func Interface(url string) sdk.AgentInterface {
 	return sdk.AgentInterface{URL: bareAddress(url), ProtocolBinding: sdk.TransportProtocolGRPC, ProtocolVersion: sdk.Version}
 }

@@ -28,8 +28,8 @@ type logTo struct {
 	logger *slog.Logger
 }
 
-// WithLogger has [NewServer] log panics, and answers that cannot be encoded, of which clients
-// learn only that something failed.
+// WithLogger has [NewServer] log panics, and answers that cannot be encoded. Clients learn only
+// that something failed.
 func WithLogger(l *slog.Logger) grpc.ServerOption { return logTo{logger: l} }
 
 // NewServer makes a gRPC server for s with limits: of messages (4 MiB), of calls that one

@@ -46,7 +46,7 @@ var mappings = []mapping{
 }
 
 // toError makes the status of an error that a handler returned. Errors that the protocol does
-// not name are told to nobody: they can hold what is not for the caller. The second result says
+// not name are not sent: they can hold what is not for the caller. The second result says
 // whether err is one of them and should be logged.
 func toError(err error) (st error, hidden bool) {
 	switch {

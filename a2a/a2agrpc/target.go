@@ -26,7 +26,7 @@ func parseTarget(raw string, plain bool) (target, error) {
 		scheme = "grpc"
 	}
 	scheme = strings.ToLower(scheme)
-	if scheme == "dns" { // dns:///host:port; what stands between the slashes names a server to ask
+	if scheme == "dns" { // dns:///host:port; a name between the slashes would be that of a server to ask
 		var ok bool
 		if rest, ok = strings.CutPrefix(rest, "/"); !ok {
 			return target{}, errNoAddress

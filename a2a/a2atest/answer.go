@@ -13,7 +13,7 @@ import (
 )
 
 // Answer is what the peer does with one message. The zero value completes the task
-// without a word. Answers are values: one may stand in a script several times.
+// without a word. Answers are values: a script may hold one several times.
 type Answer struct {
 	ops       []op
 	checks    []func(*sdk.SendMessageRequest) error
@@ -57,7 +57,7 @@ type gate struct {
 type Item struct{ apply func(*Answer) }
 
 // Reply makes an answer of items, in the order in which they happen; [Metadata] and
-// the expectations may stand anywhere. An item behind one that ends the answer is a
+// the expectations may be anywhere. An item behind one that ends the answer is a
 // mistake that [Mock.Done] reports.
 func Reply(items ...Item) Answer {
 	var a Answer
@@ -71,7 +71,7 @@ func Reply(items ...Item) Answer {
 
 func (a *Answer) push(o op) {
 	if a.ended && a.wrong == "" {
-		a.wrong = "items stand behind the one that ends it"
+		a.wrong = "items follow the one that ends it"
 	}
 	a.ops = append(a.ops, o)
 }
@@ -126,7 +126,7 @@ func Progress(text string) Item {
 func Message(text string) Item {
 	return Item{func(a *Answer) {
 		if slices.ContainsFunc(a.ops, func(o op) bool { return o.gate == nil }) {
-			a.wrong = "a message is an answer without a task: only waits can stand before it"
+			a.wrong = "a message is an answer without a task: only waits can precede it"
 		}
 		a.push(op{message: true, parts: words(text)})
 		a.ended, a.isMessage = true, true
@@ -171,7 +171,7 @@ func WaitFor(ch <-chan struct{}) Item {
 	return Item{func(a *Answer) { a.push(op{gate: &gate{ch: ch, block: ch == nil}}) }}
 }
 
-// Block goes on with nothing until the task is canceled, or the caller gives up.
+// Block does nothing until the task is canceled, or the caller gives up.
 func Block() Item { return ends(op{gate: &gate{block: true}}) }
 
 // Cut breaks the connection of all who listen: their calls fail with

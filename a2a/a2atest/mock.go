@@ -185,8 +185,8 @@ func (m *Mock) send(ctx context.Context, operation string, req *sdk.SendMessageR
 	return r.snapshot(), nil
 }
 
-// GetTask returns how a task stands. What the peer does without waiting is done
-// then.
+// GetTask returns a task in its present state. What the peer does without waiting is
+// done first.
 func (m *Mock) GetTask(ctx context.Context, req *sdk.GetTaskRequest) (*sdk.Task, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -208,7 +208,7 @@ func (m *Mock) GetTask(ctx context.Context, req *sdk.GetTaskRequest) (*sdk.Task,
 	}
 }
 
-// SubscribeToTask returns how a task stands and then what becomes of it. A task that
+// SubscribeToTask returns a task in its present state and then its updates. A task that
 // has ended is sdk.ErrUnsupportedOperation.
 func (m *Mock) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {

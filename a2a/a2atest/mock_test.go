@@ -332,7 +332,7 @@ func TestDriftIsLoud(t *testing.T) {
 		"words":      {a2atest.New().Add(a2atest.Reply(a2atest.ExpectWords("a", "b"))), `the parts of the message are ["hello"], not ["a" "b"]`},
 		"task":       {a2atest.New().Add(a2atest.Reply(a2atest.ExpectTask())), `names no task, but should continue one`},
 		"own":        {a2atest.New().Add(a2atest.Reply(a2atest.Expect(func(*sdk.SendMessageRequest) error { return errors.New("odd") }))), `message 1: odd`},
-		"impossible": {a2atest.New().Add(a2atest.Reply(a2atest.Failed("x"), a2atest.Text("y"))), `impossible: items stand behind the one that ends it`},
+		"impossible": {a2atest.New().Add(a2atest.Reply(a2atest.Failed("x"), a2atest.Text("y"))), `impossible: items follow the one that ends it`},
 		"message":    {a2atest.New().Add(a2atest.Reply(a2atest.Text("x"), a2atest.Message("y"))), `impossible: a message is an answer without a task`},
 	}
 	for name, c := range cases {

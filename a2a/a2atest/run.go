@@ -37,7 +37,7 @@ func (r *run) play(a *Answer, message *sdk.Message) {
 	r.task.History = append(r.task.History, &asked)
 	if r.answers == 1 {
 		r.task.Metadata = r.metadata
-		r.stand(sdk.TaskStateSubmitted, nil)
+		r.enter(sdk.TaskStateSubmitted, nil)
 		r.add(r.snapshot())
 	}
 	r.status(sdk.TaskStateWorking, nil)
@@ -53,8 +53,8 @@ func (r *run) wake() {
 	r.changed = make(chan struct{})
 }
 
-// stand puts the task into a state.
-func (r *run) stand(s sdk.TaskState, parts []*sdk.Part) {
+// enter puts the task into a state.
+func (r *run) enter(s sdk.TaskState, parts []*sdk.Part) {
 	now := time.Now()
 	r.task.Status = sdk.TaskStatus{State: s, Timestamp: &now}
 	if parts != nil {
@@ -65,7 +65,7 @@ func (r *run) stand(s sdk.TaskState, parts []*sdk.Part) {
 }
 
 func (r *run) status(s sdk.TaskState, parts []*sdk.Part) {
-	r.stand(s, parts)
+	r.enter(s, parts)
 	r.add(&sdk.TaskStatusUpdateEvent{TaskID: r.task.ID, ContextID: r.task.ContextID, Status: r.task.Status, Metadata: maps.Clone(r.metadata)})
 }
 
@@ -95,7 +95,7 @@ func (r *run) put(a *artifact) {
 	r.add(&sdk.TaskArtifactUpdateEvent{TaskID: r.task.ID, ContextID: r.task.ContextID, Artifact: piece, Append: a.more, LastChunk: a.last, Metadata: maps.Clone(r.metadata)})
 }
 
-// snapshot returns the task as it stands, for others to keep.
+// snapshot returns a copy of the task, for others to keep.
 func (r *run) snapshot() *sdk.Task {
 	t := *r.task
 	t.Artifacts, t.History, t.Metadata = slices.Clone(t.Artifacts), slices.Clone(t.History), maps.Clone(t.Metadata)

@@ -106,7 +106,7 @@ func (a *answer) encode(result any, err error) ([]byte, error) {
 var errNoEvents = sdk.NewError(sdk.ErrInternalError, "the stream ended before its first event")
 
 // stream answers with server-sent events, also if the first one is an error: version 0.3 has a
-// stream for an answer to such a method whatever comes of it (section 6.11 of its
+// stream for an answer to such a method even if the call fails (section 6.11 of its
 // specification), and its clients read nothing else.
 func (a *answer) stream(ctx context.Context, events iter.Seq2[sdk.Event, error]) {
 	defer a.stop()

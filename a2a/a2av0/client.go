@@ -10,7 +10,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 )
 
-// version is what peers are told, and what cards of this package name.
+// version is the version that is sent to peers, and that cards of this package name.
 const version = string(compat.Version)
 
 // Bindings returns the bindings of A2A 0.3, for a2a.WithBinding: JSON-RPC (section 3.2.1 of its

@@ -42,7 +42,7 @@ func repaired(data []byte) []byte {
 }
 
 // hasUnknownKind reports whether there may be a kind that is not of 0.3. It is quick, because it
-// looks at every event, and may be wrong where the word stands in somebody's data.
+// looks at every event, and may say yes where the word is in somebody's data.
 func hasUnknownKind(raw []byte) bool {
 	const key = `"kind"`
 	for {

@@ -31,9 +31,8 @@ type Key struct {
 	Public crypto.PublicKey
 }
 
-// ParsePublicKey reads a PEM block with a public key (PKIX) or a certificate, of
-// which nothing but the key counts: neither its dates nor its issuer are looked
-// at.
+// ParsePublicKey reads a PEM block with a public key (PKIX) or a certificate. Nothing
+// but the key of a certificate counts: neither its dates nor its issuer are checked.
 func ParsePublicKey(text []byte) (crypto.PublicKey, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -91,8 +90,8 @@ func parsePrivateKey(text []byte) (crypto.Signer, error) {
 }
 
 // ParseKeySet reads a JSON Web Key Set (RFC 7517). Keys that are not for
-// signatures or of a kind that is not supported are left out; a set of which
-// nothing remains is an error.
+// signatures or of a kind that is not supported are left out; a set without any
+// other is an error.
 func ParseKeySet(doc []byte) ([]Key, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`

@@ -146,7 +146,7 @@ func (s *Signer) SignJSON(card []byte) ([]byte, error) {
 	return cardjson.Write(tree)
 }
 
-// signature is what stands in a card (A2A 1.0, section 4.4.7).
+// signature is a signature as cards have it (A2A 1.0, section 4.4.7).
 type signature struct {
 	Protected string `json:"protected"`
 	Signature string `json:"signature"`

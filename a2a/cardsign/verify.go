@@ -180,7 +180,7 @@ func (v *Verifier) verify(ctx context.Context, sig any, forms []payload) error {
 	if open, ok := m["header"].(map[string]any); ok {
 		for name := range open {
 			if _, twice := h[name]; twice {
-				return fmt.Errorf("%q stands in both of its headers", name)
+				return fmt.Errorf("%q is in both of its headers", name)
 			}
 		}
 	}

@@ -85,8 +85,8 @@ func Unmarshal(doc []byte) (*sdk.AgentCard, error) {
 	return c, nil
 }
 
-// eachRequirement replaces what stands for the scopes of a scheme wherever a
-// card has security requirements.
+// eachRequirement replaces the scopes of a scheme wherever a card has security
+// requirements.
 func eachRequirement(tree map[string]any, replace func(scopes any) any) {
 	in := func(m map[string]any) {
 		l, _ := m["securityRequirements"].([]any)

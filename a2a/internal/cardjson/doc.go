@@ -4,7 +4,7 @@
 // The types of github.com/a2aproject/a2a-go leave required fields out when they
 // are empty, write the scopes of security requirements as plain arrays instead
 // of objects, and cannot read such an object (a2aproject/a2a-go#430). [Marshal]
-// and [Unmarshal] stand between those types and the wire.
+// and [Unmarshal] convert between those types and the wire.
 //
 // It imports those types and nothing of this module. It fetches nothing and
 // knows nothing of keys.

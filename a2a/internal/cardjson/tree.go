@@ -80,7 +80,7 @@ func parseValue(d *json.Decoder, depth int) (any, error) {
 		}
 		name := t.(string) // the decoder takes nothing else here
 		if _, twice := m[name]; twice {
-			return nil, fmt.Errorf("the name %q stands twice in an object", name)
+			return nil, fmt.Errorf("an object has the name %q twice", name)
 		}
 		if m[name], err = parseValue(d, depth); err != nil {
 			return nil, err

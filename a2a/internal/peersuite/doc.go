@@ -1,4 +1,4 @@
-// Package peersuite holds tests alone: of specialists that stand behind A2A, which must
+// Package peersuite holds tests alone: of specialists behind A2A, which must
 // behave as the same specialists beside their coordinator do, and of trees in processes of
 // their own that call each other.
 //
