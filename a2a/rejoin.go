@@ -57,18 +57,18 @@ func (x *exchange) rejoin(m *memory) (bool, *Error) {
 		return false, nil
 	}
 	id := sdk.TaskID(m.task.TaskID)
-	var task *sdk.Task
-	for wait, failures := newBackOff(), 0; task == nil; {
-		var err error
-		if task, err = x.getTask(id); err == nil {
-			break
+	task, err := backoff.Retry(x.ctx, func() (*sdk.Task, error) {
+		task, err := x.getTask(id)
+		if err != nil && !x.broke(err) {
+			err = backoff.Permanent(err)
 		}
-		if errors.Is(err, sdk.ErrTaskNotFound) {
-			return true, x.lost(id)
-		}
-		if failures++; failures > maxFailures || !x.broke(err) || !x.sleep(wait.NextBackOff()) {
-			return true, x.failed(err)
-		}
+		return task, err
+	}, backoff.WithBackOff(newBackOff()), backoff.WithMaxTries(maxFailures+1), backoff.WithMaxElapsedTime(0))
+	switch {
+	case errors.Is(err, sdk.ErrTaskNotFound):
+		return true, x.lost(id)
+	case err != nil:
+		return true, x.failed(err)
 	}
 	if known(task.Status.State) == sdk.TaskStateCanceled && !waited && len(m.news()) > 0 {
 		return false, nil // by us, when the turn was cut off
