@@ -43,7 +43,7 @@ func TestDecide(t *testing.T) {
 					name = "own"
 				}
 				return scripted.Func(name, func(req *llm.Request) scripted.Answer {
-					if !strings.Contains(req.System, llmagent.DecisionPrompt) {
+					if !strings.Contains(req.System, llmagent.DecisionPrompt) && !strings.HasPrefix(req.System, "agents = {") {
 						return scripted.Reply(scripted.Text("ok"))
 					}
 					asked = name

@@ -40,28 +40,48 @@ func choice(text string, names []string) (name, written string) {
 // likeliest is the name with which the answer would have begun with the greatest
 // probability, and how probable it was against the other ones: for models that answer the
 // user in place of the question. A token with which several names begin says nothing, and
-// where all names together have less than one in a hundred, none is meant.
-func likeliest(tokens []llm.LogProb, names []string) (name string, sure float64) {
+// where all names together have less than one in a hundred, none is meant. What else speaks
+// for a name is added to its log probability, unless it is nil.
+func likeliest(tokens []llm.LogProb, names []string, plus []float64) (name string, sure float64) {
 	if len(tokens) == 0 {
 		return "", 0
 	}
-	each, sum := make([]float64, len(names)), 0.0
+	each, said, sum := make([]float64, len(names)), 0.0, 0.0
 	for _, o := range alternatives(tokens[0]) {
-		begin := strings.TrimLeft(o.Token, " \t\r\n\"'`*")
-		starts := func(n string) bool { return begin != "" && strings.HasPrefix(n, begin) }
-		i := slices.IndexFunc(names, starts)
-		if i < 0 || slices.ContainsFunc(names[i+1:], starts) {
+		begun := beginning(o, names)
+		if len(begun) != 1 {
 			continue
 		}
-		p := math.Exp(min(o.LogProb, 0))
+		i, p := begun[0], math.Exp(min(o.LogProb, 0))
+		said += p
+		if plus != nil {
+			p *= math.Exp(plus[i])
+		}
 		each[i] += p
 		sum += p
 	}
-	if sum < 0.01 {
+	if said < 0.01 {
 		return "", 0
 	}
 	best := slices.Max(each)
 	return names[slices.Index(each, best)], best / sum
+}
+
+// beginsOne reports whether the answer has begun with a token with which one name begins,
+// so that the other names can be weighed against it at that token.
+func beginsOne(tokens []llm.LogProb, names []string) bool {
+	return len(tokens) > 0 && len(beginning(tokens[0], names)) == 1
+}
+
+// beginning are the places of the names that begin with a token.
+func beginning(t llm.LogProb, names []string) (at []int) {
+	begin := strings.TrimLeft(t.Token, " \t\r\n\"'`*")
+	for i, n := range names {
+		if begin != "" && strings.HasPrefix(n, begin) {
+			at = append(at, i)
+		}
+	}
+	return at
 }
 
 // confidence is how probable the chosen name was against the other ones, and false if the

@@ -171,15 +171,22 @@ func TestDecisionOnTheWire(t *testing.T) {
 	descriptions := example("Answers first", "support") + example("Invoices, charges", "billing") + example("Refunds", "bill")
 	json := strings.NewReplacer(`\"\nName:`, `\"`, `"content":"support"`, `"content":"{\"agent\": \"support\"}"`,
 		`"content":"billing"`, `"content":"{\"agent\": \"billing\"}"`, `"content":"bill"`, `"content":"{\"agent\": \"bill\"}"`)
+	const table = `agents = {\n    \"bill\": \"Refunds\",\n    \"billing\": \"Invoices, charges\",\n    \"support\": \"Answers first.\",\n}`
+	code := strings.NewReplacer(`Message: \"`, `route(\"`, `\"\nName:`, `\")`)
+	type options = []llmagent.DecisionOption
 	own := prompt + `Be kind.\n\n` + asks + list
 	for name, c := range map[string]struct {
-		opt           llmagent.DecisionOption
+		opts          options
 		first, second string
 	}{
-		"as it is":  {llmagent.DecisionThreshold(0), own + inNames + descriptions + last("Hi") + tail, own + inNames + descriptions + example("Hi", "support") + last("Bye") + tail},
-		"brief":     {llmagent.DecisionBrief(), prompt + asks + list + inNames + descriptions + last("Hi") + tail, prompt + asks + list + inNames + descriptions + example("Hi", "support") + last("Bye") + tail},
-		"in JSON":   {llmagent.DecisionSchema(), own + inJSON + json.Replace(descriptions+last("Hi")) + schema, own + inJSON + json.Replace(descriptions+example("Hi", "support")+last("Bye")) + schema},
-		"own words": {llmagent.DecisionPrompted("Who?"), prompt + `Be kind.\n\nWho?\n` + list + inNames + descriptions + last("Hi") + tail, prompt + `Be kind.\n\nWho?\n` + list + inNames + descriptions + example("Hi", "support") + last("Bye") + tail},
+		"as it is": {options{llmagent.DecisionThreshold(0)}, own + inNames + descriptions + last("Hi") + tail, own + inNames + descriptions + example("Hi", "support") + last("Bye") + tail},
+		"brief":    {options{llmagent.DecisionBrief()}, prompt + table + `"}` + code.Replace(descriptions+last("Hi")) + tail, prompt + table + `"}` + code.Replace(descriptions+example("Hi", "support")+last("Bye")) + tail},
+		"brief, own words": {options{llmagent.DecisionBrief(), llmagent.DecisionPrompted("Who?")}, prompt + `Who?\n` + table + `"}` + code.Replace(descriptions+last("Hi")) + tail,
+			prompt + `Who?\n` + table + `"}` + code.Replace(descriptions+example("Hi", "support")+last("Bye")) + tail},
+		"brief, in JSON": {options{llmagent.DecisionBrief(), llmagent.DecisionSchema()}, prompt + table + `\n` + inJSON + json.Replace(code.Replace(descriptions+last("Hi"))) + schema,
+			prompt + table + `\n` + inJSON + json.Replace(code.Replace(descriptions+example("Hi", "support")+last("Bye"))) + schema},
+		"in JSON":   {options{llmagent.DecisionSchema()}, own + inJSON + json.Replace(descriptions+last("Hi")) + schema, own + inJSON + json.Replace(descriptions+example("Hi", "support")+last("Bye")) + schema},
+		"own words": {options{llmagent.DecisionPrompted("Who?")}, prompt + `Be kind.\n\nWho?\n` + list + inNames + descriptions + last("Hi") + tail, prompt + `Be kind.\n\nWho?\n` + list + inNames + descriptions + example("Hi", "support") + last("Bye") + tail},
 	} {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, " ", stream), func(t *testing.T) {
@@ -194,7 +201,7 @@ func TestDecisionOnTheWire(t *testing.T) {
 				if stream {
 					opts = append(opts, runner.WithStreaming())
 				}
-				r, err := runner.New(desk(t, client, llmagent.WithDescription("Answers first."), llmagent.WithTools(tool(t, "look", nil)), llmagent.WithDecision(nil, c.opt)), sessiontest.Memory(t), opts...)
+				r, err := runner.New(desk(t, client, llmagent.WithDescription("Answers first."), llmagent.WithTools(tool(t, "look", nil)), llmagent.WithDecision(nil, c.opts...)), sessiontest.Memory(t), opts...)
 				require.NoError(t, err)
 				for _, text := range []string{"Hi", "Bye"} {
 					_, err = turn(r, text)
@@ -210,6 +217,36 @@ func TestDecisionOnTheWire(t *testing.T) {
 				require.Equal(t, []string{c.first, ordinary, c.second}, bodies[:3])
 			})
 		}
+	}
+}
+
+// TestWordsCountInTheBriefQuestion: what the message shares with a name and its description
+// is weighed against what the model says, where the model tells how else it might have begun.
+func TestWordsCountInTheBriefQuestion(t *testing.T) {
+	type m = map[string]float64
+	for name, c := range map[string]struct {
+		text  string
+		says  scripted.Item
+		plain string
+		brief string
+		told  string
+	}{
+		"for another":          {"Two charges", scripted.Likely("support", 0.5, m{"billing": 0.4, "bill": 0.1}), event.NoticeDecided, "billing", "0.65"},
+		"for the same":         {"Two charges", scripted.Likely("billing", 0.6, m{"support": 0.4}), "billing", "billing", "0.78"},
+		"too little":           {"Two charges", scripted.Likely("support", 0.9, m{"billing": 0.1}), event.NoticeDecided, event.NoticeDecided, "0.79"},
+		"none":                 {"Hello", scripted.Likely("support", 0.6, m{"billing": 0.4}), event.NoticeDecided, event.NoticeDecided, "0.60"},
+		"several begin so":     {"Two charges", scripted.Likely("bill", 0.4, m{"support": 0.3, "billing": 0.3}), "bill", "bill", "decided"},
+		"nothing but the name": {"Two charges", scripted.Text("support"), event.NoticeDecided, event.NoticeDecided, "support answers, decided"},
+		"no name":              {"Two charges", scripted.Likely("Hello", 0.5, m{"support": 0.3, "billing": 0.2}), event.NoticeDecided, "billing", "0.61"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			model := scripted.Always("m", reply(c.says))
+			got, _ := decided(t, model, c.text, llmagent.WithDecision(nil))
+			require.Equal(t, c.plain, got, "by default the model alone decides")
+			got, told := decided(t, model, c.text, llmagent.WithDecision(nil, llmagent.DecisionBrief()))
+			require.Equal(t, c.brief, got)
+			require.Contains(t, told, c.told)
+		})
 	}
 }
 
@@ -285,8 +322,10 @@ func TestTheOfflineModelDecides(t *testing.T) {
 		"I want refunds":             "bill",
 		"What is the weather like":   event.NoticeDecided,
 	} {
-		got, _ := decided(t, offline.New(), text, llmagent.WithDecision(nil))
-		require.Equal(t, want, got, text)
+		for _, forms := range [][]llmagent.DecisionOption{{}, {llmagent.DecisionBrief()}, {llmagent.DecisionSchema()}, {llmagent.DecisionBrief(), llmagent.DecisionSchema()}} {
+			got, _ := decided(t, offline.New(), text, llmagent.WithDecision(nil, forms...))
+			require.Equal(t, want, got, text)
+		}
 		m := offline.New()
 		r, err := runner.New(desk(t, m), sessiontest.Memory(t))
 		require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/bm25"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
@@ -77,24 +78,17 @@ func (a *Agent) whoRequest(ctx context.Context, inv *agent.Invocation, v *view.V
 	if err != nil {
 		return nil, err
 	}
+	names, put := namesOf(all), a.decides.form(all)
 	if a.decides.brief {
 		req.System = ""
 	}
-	names := namesOf(all)
-	form, question, reply := "Reply with the name and nothing else.", "\nName:", func(name string) string { return name }
-	if a.decides.schema {
-		form = `Reply with JSON and nothing else: {"agent": NAME}, where NAME is one of these names.`
-		question, reply = "", func(name string) string { return `{"agent": ` + string(event.EncodeJSON(name)) + `}` }
-	}
-	req.System = paragraphs(req.System, a.decides.prompt+"\n"+linesOf(all)+"\n"+form)
+	req.System = paragraphs(req.System, put.list)
 	req.Messages = nil
-	put := func(text string) {
-		req.Messages = append(req.Messages, llm.UserText("Message: \""+shorten(text)+"\""+question))
-	}
+	ask := func(text string) { req.Messages = append(req.Messages, llm.UserText(put.ask(shorten(text)))) }
 	example := func(text, name string) {
 		if strings.TrimSpace(text) != "" && slices.Contains(names, name) {
-			put(text)
-			req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: reply(name)}})
+			ask(text)
+			req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: put.reply(name)}})
 		}
 	}
 	for _, c := range slices.Backward(all) {
@@ -104,7 +98,7 @@ func (a *Agent) whoRequest(ctx context.Context, inv *agent.Invocation, v *view.V
 	for _, e := range before {
 		example(e.Said, e.By)
 	}
-	put(said)
+	ask(said)
 	req.Tools, req.ToolChoice, req.Stream = nil, "", false
 	var cold float64
 	req.Settings = llm.Settings{Temperature: &cold, MaxTokens: 256, TopLogProbs: 20, LeakedCalls: llm.LeakedCallsOff}
@@ -115,6 +109,53 @@ func (a *Agent) whoRequest(ctx context.Context, inv *agent.Invocation, v *view.V
 		change(&req.Settings)
 	}
 	return req, nil
+}
+
+// asking is how the question is put.
+type asking struct {
+	list  string // who may answer, and how to reply
+	ask   func(text string) string
+	reply func(name string) string
+}
+
+// form is how the question is put: in words, or brief as a table in code, from which the
+// examples call. The table needs no word besides, and small models do better without.
+func (d *deciding) form(all []candidate) asking {
+	f := asking{
+		ask:   func(text string) string { return "Message: \"" + text + "\"\nName:" },
+		reply: func(name string) string { return name },
+	}
+	prompt, list, form := d.prompt, linesOf(all), "Reply with the name and nothing else."
+	if d.brief {
+		f.ask = func(text string) string { return "route(" + string(event.EncodeJSON(text)) + ")" }
+		if form = ""; prompt == DecisionPrompt {
+			prompt = ""
+		}
+		list = "agents = {\n"
+		for _, c := range all {
+			list += "    " + string(event.EncodeJSON(c.Agent.Name())) + ": " + string(event.EncodeJSON(c.Agent.Description())) + ",\n"
+		}
+		list += "}"
+	}
+	if d.schema {
+		form = `Reply with JSON and nothing else: {"agent": NAME}, where NAME is one of these names.`
+		f.reply = func(name string) string { return `{"agent": ` + string(event.EncodeJSON(name)) + `}` }
+		if !d.brief {
+			f.ask = func(text string) string { return "Message: \"" + text + "\"" }
+		}
+	}
+	f.list = strings.Trim(prompt+"\n"+list+"\n"+form, "\n")
+	return f
+}
+
+// sharedWords scores the candidates by the words that their names and descriptions share
+// with the message.
+func sharedWords(said string, all []candidate) []float64 {
+	texts := make([][]bm25.Word, len(all))
+	for i, c := range all {
+		texts[i] = bm25.Split(c.Agent.Name() + " " + c.Agent.Description())
+	}
+	return bm25.Scores(bm25.Split(shorten(said)), texts)
 }
 
 // shorten keeps the beginning and the end of a text that is too long for a question

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"encoding/json"
 	"hash/fnv"
 	"slices"
 	"strings"
@@ -27,6 +28,12 @@ var decidesWith = []string{"\nReply with the name and nothing else.", "\nReply w
 // candidates returns the names of which a request asks for one, nil if it is another
 // request. The agent's own is the last.
 func candidates(req *llm.Request) (names []string) {
+	if table, brief := strings.CutPrefix(req.System, "agents = {\n"); brief {
+		for line := range strings.Lines(strings.TrimSuffix(table, "}")) {
+			names = append(names, strings.Split(line, `"`)[1])
+		}
+		return names
+	}
 	for _, form := range decidesWith {
 		list, asks := strings.CutSuffix(req.System, form)
 		if !asks {
@@ -105,6 +112,9 @@ func (w *world) decided(n *agent.Node, s sent, targets []string, answered bool) 
 func asksAbout(asked, said string) bool {
 	asked, said = strings.TrimSuffix(strings.TrimPrefix(asked, `Message: "`), "\nName:"), strings.TrimSpace(said)
 	asked = strings.TrimSuffix(asked, `"`)
+	if call, brief := strings.CutPrefix(asked, "route("); brief && json.Unmarshal([]byte(strings.TrimSuffix(call, ")")), &asked) != nil {
+		return false
+	}
 	if len(said) > 2000 {
 		return len(asked) > 1800 && strings.HasPrefix(said, asked[:900]) && strings.HasSuffix(said, asked[len(asked)-900:])
 	}

@@ -32,7 +32,7 @@ func variants() []variant {
 			llmagent.WithTransferTools(transfer.OneTool), llmagent.WithTransferInstruction(permissive)}},
 		{name: "decide", about: "a short question decides who answers", agents: []llmagent.Option{llmagent.WithDecision(nil)}},
 		{name: "decide-sure", about: "the same, and the user is never asked", agents: []llmagent.Option{llmagent.WithDecision(nil, llmagent.DecisionThreshold(0))}},
-		{name: "decide-brief", about: "the same, without the agent's instructions", agents: []llmagent.Option{llmagent.WithDecision(nil, llmagent.DecisionThreshold(0), llmagent.DecisionBrief())}},
+		{name: "decide-brief", about: "the same as a table in code, and shared words count", agents: []llmagent.Option{llmagent.WithDecision(nil, llmagent.DecisionThreshold(0), llmagent.DecisionBrief())}},
 		{name: "decide-schema", about: "the same with the instructions, in JSON with a schema", agents: []llmagent.Option{llmagent.WithDecision(nil, llmagent.DecisionThreshold(0), llmagent.DecisionSchema())}},
 		{name: "no-instruction", about: "only the tool says that there are transfers", agents: []llmagent.Option{llmagent.WithTransferInstruction("")}},
 		{name: "slots", about: "each agent has a slot of llama.cpp's of its own, for a server with ARBOR_SLOTS=7", model: []openai.Option{openai.WithSlots(7)}},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agentarbor/arbor/internal/bm25"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -19,11 +20,12 @@ const (
 var (
 	attributed  = regexp.MustCompile(`^\[([A-Za-z0-9_-]{1,64})\] (handed the conversation to you(:?))?`)
 	listLine    = regexp.MustCompile(`^\s*- ([A-Za-z0-9_-]+)(?::(.*))?\s*$`)
+	tableLine   = regexp.MustCompile(`^    ("(?:[^"\\]|\\.)*"): ("(?:[^"\\]|\\.)*"),$`)
 	identifiers = regexp.MustCompile(`[A-Za-z0-9_-]+`)
-	reads       = stemSet("check count describe fetch find get list look lookup query read report retrieve search show status summarize view")
-	changes     = stemSet(`add approve book buy cancel change clear close create delete disable drop edit enable execute insert kill merge modify
+	reads       = bm25.Stems("check count describe fetch find get list look lookup query read report retrieve search show status summarize view")
+	changes     = bm25.Stems(`add approve book buy cancel change clear close create delete disable drop edit enable execute insert kill merge modify
 		move order pay post publish purge put refund reject remove rename replace reset restart revoke send set stop submit update upload write`)
-	negations = stemSet("cannot dont never no not t without")
+	negations = bm25.Stems("cannot dont never no not t without")
 )
 
 // turn is what the messages tell of the user's latest words and since then.
@@ -83,7 +85,7 @@ func targets(spec llm.ToolSpec) (all []option) {
 		descriptions[name] += " " + line
 	}
 	add := func(name string) {
-		all = append(all, option{name: name, spec: spec, agent: true, doc: split(name + descriptions[name])})
+		all = append(all, option{name: name, spec: spec, agent: true, doc: bm25.Split(name + descriptions[name])})
 	}
 	s, err := compile(spec.Parameters)
 	switch _, listed := descriptions[only]; {
@@ -107,7 +109,7 @@ func options(req *llm.Request) []option {
 	for _, spec := range req.Tools {
 		agents := targets(spec)
 		if len(agents) == 0 && spec.Name != transferTool {
-			all = append(all, option{name: spec.Name, spec: spec, doc: split(spec.Name + " " + spec.Description)})
+			all = append(all, option{name: spec.Name, spec: spec, doc: bm25.Split(spec.Name + " " + spec.Description)})
 			continue
 		}
 		for _, o := range agents {
@@ -118,10 +120,10 @@ func options(req *llm.Request) []option {
 			system = strings.Replace(system, spec.Description[i:]+"\n", "\n", 1)
 		}
 	}
-	var own []word
+	var own []bm25.Word
 	for _, sentence := range sentenceEnd.Split(system, -1) {
 		if !slices.ContainsFunc(identifiers.FindAllString(sentence, -1), func(w string) bool { return named[w] }) {
-			own = append(own, split(sentence)...)
+			own = append(own, bm25.Split(sentence)...)
 		}
 	}
 	return append(all, option{doc: own})
@@ -134,8 +136,8 @@ func (m *Model) decide(req *llm.Request, t turn) (*llm.ToolCall, string, error) 
 		return nil, "", nil
 	}
 	var agents, calls []option
-	var own []word
-	said, rival := split(t.text), 0.0
+	var own []bm25.Word
+	said, rival := bm25.Split(t.text), 0.0
 	for _, o := range rank(said, options(req)) {
 		switch {
 		case o.name == "":
@@ -187,10 +189,11 @@ func (m *Model) decide(req *llm.Request, t turn) (*llm.ToolCall, string, error) 
 func (m *Model) whoAnswers(req *llm.Request) (string, bool) {
 	asked := req.System != "" && len(req.Messages) > 0
 	inJSON := req.ResponseFormat != nil && req.ResponseFormat.Name == "who_answers"
-	if !asked || !inJSON && !strings.HasSuffix(req.System, "\nReply with the name and nothing else.") {
+	system, brief := tableLines(req.System)
+	if !asked || !inJSON && !brief && !strings.HasSuffix(system, "\nReply with the name and nothing else.") {
 		return "", false
 	}
-	lines := strings.Split(req.System, "\n")
+	lines := strings.Split(system, "\n")
 	end := len(lines) - 1 // the last line says how to reply
 	begin := end
 	for begin > 0 && listLine.MatchString(lines[begin-1]) {
@@ -205,8 +208,12 @@ func (m *Model) whoAnswers(req *llm.Request) (string, bool) {
 		names = append(names, listLine.FindStringSubmatch(line)[1])
 	}
 	text := req.Messages[len(req.Messages)-1].PlainText()
-	text = strings.TrimSuffix(strings.TrimPrefix(text, "Message: \""), "\nName:")
-	text = strings.TrimSuffix(text, "\"")
+	if brief {
+		text = unquoted(strings.TrimSuffix(strings.TrimPrefix(text, "route("), ")"))
+	} else {
+		text = strings.TrimSuffix(strings.TrimPrefix(text, "Message: \""), "\nName:")
+		text = strings.TrimSuffix(text, "\"")
+	}
 	enum, _ := json.Marshal(names)
 	tool := llm.ToolSpec{Name: transferTool, Description: strings.Join(lines[begin:end-1], "\n"),
 		Parameters: json.RawMessage(`{"type":"object","properties":{"agent_name":{"enum":` + string(enum) + `}}}`)}
@@ -225,24 +232,49 @@ func (m *Model) whoAnswers(req *llm.Request) (string, bool) {
 	return name, true
 }
 
+// tableLines writes the table of the brief question as the list that stands in the other
+// form, with a line behind it; false if there is none.
+func tableLines(system string) (string, bool) {
+	before, rest, found := strings.Cut("\n"+system, "\nagents = {\n")
+	table, how, closed := strings.Cut(rest, "\n}")
+	if !found || !closed {
+		return system, false
+	}
+	var list []string
+	for line := range strings.SplitSeq(table, "\n") {
+		m := tableLine.FindStringSubmatch(line)
+		if m == nil {
+			return system, false
+		}
+		list = append(list, "- "+unquoted(m[1])+": "+strings.Join(strings.Fields(unquoted(m[2])), " "))
+	}
+	return before + "\n" + strings.Join(list, "\n") + "\n" + strings.TrimSpace(how), true
+}
+
+// unquoted is the text of a JSON string, "" if it is none.
+func unquoted(s string) (text string) {
+	_ = json.Unmarshal([]byte(s), &text)
+	return text
+}
+
 // adds reports whether a target speaks to a word of the user's that the agent
 // itself does not speak to.
-func adds(said, target, own []word) bool {
-	return slices.ContainsFunc(said, func(w word) bool { return w.in(target) && !w.in(own) })
+func adds(said, target, own []bm25.Word) bool {
+	return slices.ContainsFunc(said, func(w bm25.Word) bool { return w.In(target) && !w.In(own) })
 }
 
 // asksFor reports whether the user may mean the tool. If its name, or else its
 // description's first word, has a verb of change before any of reading, the user
 // must have said that verb, and not in the negative.
-func asksFor(said []word, o option) bool {
+func asksFor(said []bm25.Word, o option) bool {
 	first, _, _ := strings.Cut(o.spec.Description, " ")
-	for _, v := range split(o.name + " " + first) {
-		verb := stem(v.text)
+	for _, v := range bm25.Split(o.name + " " + first) {
+		verb := bm25.Stem(v.Text)
 		if reads[verb] {
 			return true
 		}
 		if changes[verb] {
-			i := slices.IndexFunc(said, func(w word) bool { return stem(w.text) == verb })
+			i := slices.IndexFunc(said, func(w bm25.Word) bool { return bm25.Stem(w.Text) == verb })
 			return i >= 0 && !negated(said[:i])
 		}
 	}
@@ -250,20 +282,20 @@ func asksFor(said []word, o option) bool {
 }
 
 // negated reports whether a negation stands shortly before.
-func negated(before []word) bool {
-	return slices.ContainsFunc(before[max(0, len(before)-4):], func(w word) bool { return negations[w.text] })
+func negated(before []bm25.Word) bool {
+	return slices.ContainsFunc(before[max(0, len(before)-4):], func(w bm25.Word) bool { return negations[w.Text] })
 }
 
 // reason quotes the user's words that speak for a target: the longest run of
 // them, or where none stand together the first few.
-func reason(said, doc []word) string {
+func reason(said, doc []bm25.Word) string {
 	var all, run, longest []string
 	for _, w := range said {
-		if !w.in(doc) {
+		if !w.In(doc) {
 			run = nil
 			continue
 		}
-		all, run = append(all, cut(w.text, 40)), append(run, cut(w.text, 40))
+		all, run = append(all, cut(w.Text, 40)), append(run, cut(w.Text, 40))
 		if len(run) > len(longest) {
 			longest = run
 		}

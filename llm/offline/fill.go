@@ -12,6 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/agentarbor/arbor/internal/bm25"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -46,7 +47,7 @@ const (
 // filler makes values for JSON schemas from a text, using each word once.
 type filler struct {
 	text    string // for strings of no particular shape
-	words   []word
+	words   []bm25.Word
 	quotes  [][]string
 	invent  bool     // use blanks
 	missing []string // needed members without a value
@@ -56,7 +57,7 @@ type filler struct {
 
 // fill returns JSON that the schema accepts, or else the names of what is missing.
 // It looks into the first thousand words: who needs more pastes a document.
-func fill(schema json.RawMessage, words []word, text string, invent bool) (arguments, missing string) {
+func fill(schema json.RawMessage, words []bm25.Word, text string, invent bool) (arguments, missing string) {
 	f := &filler{text: text, words: words[:min(1000, len(words))], quotes: quoted.FindAllStringSubmatch(text, 100), invent: invent, used: map[any]bool{}}
 	if s, err := compile(schema); err == nil {
 		if v, ok := f.value("", s, needed, 0); ok {
@@ -84,7 +85,7 @@ func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
 // respond makes what a response format asks for, of what was told or else of the
 // user's text; and of blanks alone where something in the text does not fit.
 func respond(schema json.RawMessage, user, told string) (string, error) {
-	for _, words := range [][]word{split(user + "\n" + told), nil} {
+	for _, words := range [][]bm25.Word{bm25.Split(user + "\n" + told), nil} {
 		if answer, missing := fill(schema, words, cmp.Or(told, user), true); missing == "" {
 			return answer, nil
 		}
@@ -154,30 +155,30 @@ func (f *filler) candidates(key string, s *jsonschema.Schema, sure sureness, dep
 // seen are the values that the text has for a property: behind a word that names
 // it, then elsewhere, and for a needed string without a shape the whole text.
 func (f *filler) seen(key string, s *jsonschema.Schema, sure sureness) []candidate {
-	about := split(key)
+	about := bm25.Split(key)
 	if s.Format != nil {
-		about = append(about, split(s.Format.Name)...)
+		about = append(about, bm25.Split(s.Format.Name)...)
 	}
 	var shape *regexp.Regexp
 	for _, w := range about {
-		shape = cmp.Or(shapes[w.text], shape)
+		shape = cmp.Or(shapes[w.Text], shape)
 	}
 	var near, far []candidate
 	free, anywhere := shape == nil || shape == names, sure > optional || shape == emails || shape == dates
-	named := slices.IndexFunc(f.words, func(w word) bool { return w.in(about) })
+	named := slices.IndexFunc(f.words, func(w bm25.Word) bool { return w.In(about) })
 	for i, w := range f.words {
 		var found []candidate
-		field, behind := strings.Trim(w.field, punctuation), named >= 0 && i > named && i <= named+3
-		if n := numerals[w.text]; n != "" && shape != ids { // "cancel one of them" names none
+		field, behind := strings.Trim(w.Field, punctuation), named >= 0 && i > named && i <= named+3
+		if n := numerals[w.Text]; n != "" && shape != ids { // "cancel one of them" names none
 			field = n
 		}
 		if number.MatchString(field) {
 			found = append(found, candidate{i, json.Number(field)})
 		}
-		if shape == names && (i == 0 || w.stem == "") {
+		if shape == names && (i == 0 || w.Stem == "") {
 			field = "" // a capital letter that may only begin a sentence
-		} else if shape == names && i+1 < len(f.words) && names.MatchString(w.field) && names.MatchString(strings.Trim(f.words[i+1].field, punctuation)) {
-			field = strings.Trim(w.field+" "+f.words[i+1].field, punctuation)
+		} else if shape == names && i+1 < len(f.words) && names.MatchString(w.Field) && names.MatchString(strings.Trim(f.words[i+1].Field, punctuation)) {
+			field = strings.Trim(w.Field+" "+f.words[i+1].Field, punctuation)
 		}
 		if shape != nil && shape.MatchString(field) || free && behind && ids.MatchString(field) {
 			found = append(found, candidate{i, field})
@@ -208,10 +209,10 @@ func choices(s *jsonschema.Schema) (options []option) {
 		return nil
 	}
 	for _, v := range s.Enum.Values {
-		o := option{name: fmt.Sprint(v), value: v, doc: split(fmt.Sprint(v))}
+		o := option{name: fmt.Sprint(v), value: v, doc: bm25.Split(fmt.Sprint(v))}
 		for _, sentence := range sentenceEnd.Split(s.Description, -1) {
 			if strings.Contains(sentence, o.name) {
-				o.doc = append(o.doc, split(sentence)...)
+				o.doc = append(o.doc, bm25.Split(sentence)...)
 			}
 		}
 		options = append(options, o)

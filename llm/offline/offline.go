@@ -10,9 +10,10 @@
 // its own; user messages with other agents' words begin with "[NAME] ", "[NAME] handed
 // the conversation to you" too. The question which agent answers ends its system text with
 // such lines, the asking agent's last, and a line that says how to reply; the last message
-// quotes what the user said.
+// quotes what the user said. Or it is brief: a table "agents = {" in code, and the last
+// message calls "route(" with what the user said.
 //
-// It imports llm and a JSON schema validator, and opens no file or connection.
+// It imports llm, internal/bm25 and a JSON schema validator, and opens no file or connection.
 package offline
 
 import (
