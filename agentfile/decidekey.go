@@ -37,7 +37,7 @@ func decideKey() key {
 				meaning: "The words with which the agent asks the user.",
 				read:    text(func(d *definition) *string { return &d.decide.question })},
 			{name: "brief", typ: "true or false", example: "true", def: "false",
-				meaning: "Whether the question is a table of the names and descriptions in code, without this agent's instructions, and the words that a message shares with a description count as well. The smallest models choose better so, others worse.",
+				meaning: "Whether the question is a table of the names and descriptions in code, without this agent's instructions, and the words that a message shares with a description count as well. For the smallest models; larger ones choose better with the instructions.",
 				read:    put(true, llmagent.DecisionBrief())},
 			{name: "schema", typ: "true or false", example: "true", def: "false",
 				meaning: "Whether the answer is JSON, which a schema holds to the names: for endpoints that give no log probabilities.",
