@@ -98,8 +98,8 @@ func (t *Turns) hold(ctx context.Context, key session.Key) (release func(), err 
 	t.add(held)
 	t.mu.Unlock()
 	release = func() {
-		close(held.done)
 		t.exit(held)
+		close(held.done)
 	}
 	if err := end(ctx, running, ErrCanceled); err != nil {
 		release()

@@ -309,6 +309,58 @@ func TestTakenUpByAnotherProcess(t *testing.T) {
 	}
 }
 
+// A turn that waits for something done elsewhere is taken up although the process has not let
+// go of the session yet.
+func TestTakenUpWhileItComesToRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, asked, gate := context.Background(), 0, make(chan struct{})
+		a, err := agent.New("door", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+			return func(yield func(*event.Event, error) bool) {
+				if asked++; asked == 1 {
+					yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}}, nil)
+					return
+				}
+				yield(&event.Event{Data: &event.Text{Content: "Come in."}}, nil)
+			}
+		})
+		require.NoError(t, err)
+		store, err := tail.New(sessiontest.Memory(t))
+		require.NoError(t, err)
+		run, err := runner.New(a, store, runner.WithInterceptors(lingers{gate: gate}))
+		require.NoError(t, err)
+		turns, err := New(run, store)
+		require.NoError(t, err)
+		x, err := turns.Begin(ctx, key, llm.UserText("open"))
+		require.NoError(t, err)
+		synctest.Wait()
+		stateIs(t, turns, key, Waiting)
+		begun := make(chan struct{})
+		turns.TakeUp(key, func() { close(begun) })
+		turns.TakeUp(key, func() { t.Error("taken up twice") })
+		synctest.Wait()
+		close(gate)
+		require.NoError(t, x.Wait(ctx))
+		<-begun
+		synctest.Wait()
+		stateIs(t, turns, key, Done)
+		require.Equal(t, 2, asked)
+		require.NoError(t, turns.Close(ctx))
+	})
+}
+
+// lingers holds up the end of turns.
+type lingers struct {
+	agent.Passthrough
+	gate chan struct{}
+}
+
+func (l lingers) Turn(ctx context.Context, t agent.TurnInfo, next agent.TurnFunc) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		next(ctx)(yield)
+		<-l.gate
+	}
+}
+
 // Who closes Turns ends turns and followers, and nothing is begun any more.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

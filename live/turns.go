@@ -101,11 +101,12 @@ type Turn struct {
 	// nothing to go on with.
 	First *event.Event
 
-	key    session.Key
-	cancel context.CancelCauseFunc
-	counts bool          // among those that its user has at work
-	done   chan struct{} // closed when the turn has ended
-	err    error         // to be read after done
+	key     session.Key
+	cancel  context.CancelCauseFunc
+	counts  bool          // among those that its user has at work
+	takesUp bool          // nobody asked for it
+	done    chan struct{} // closed when the turn has ended
+	err     error         // to be read after done
 }
 
 // Wait waits until the turn has ended and returns its error, that of [runner.Runner.Run], or why
@@ -161,7 +162,7 @@ func (t *Turns) start(ctx context.Context, key session.Key, events func(context.
 	t.mu.Lock()
 	delete(t.stopped, key)
 	t.mu.Unlock()
-	x, first, err := t.launch(key, events)
+	x, first, err := t.launch(&Turn{key: key}, events)
 	if err != nil {
 		return nil, err
 	}
@@ -182,25 +183,29 @@ func (t *Turns) start(ctx context.Context, key session.Key, events func(context.
 
 // TakeUp goes on in the background with a turn that nobody works on, because the process that
 // did has gone, or that waits for something done elsewhere, such as an authorization, which may
-// be done by now. It does not wait, and nothing happens if this process or another one works on
-// the turn, or if it was stopped here. The function begun, unless it is nil, is called when the
+// be done by now. It does not wait itself: a turn that this process has at work is first given
+// the time to end. Nothing happens if there is nothing to go on with then, if another process
+// works on the turn, or if it was stopped here. The function begun, unless it is nil, is called when the
 // first event is stored.
 func (t *Turns) TakeUp(key session.Key, begun func()) {
 	t.mu.Lock()
 	_, stopped := t.stopped[key]
-	idle := len(t.running[key]) == 0
+	before := slices.Clone(t.running[key])
 	t.mu.Unlock()
-	if stopped || !idle {
+	if stopped || slices.ContainsFunc(before, func(x *Turn) bool { return x.takesUp }) {
 		return
 	}
 	// Whether it could be begun does not matter: who looks again tries again.
-	_, _, _ = t.launch(key, func(ctx context.Context) iter.Seq2[*event.Event, error] {
-		events := t.run.Resume(ctx, key)
-		if begun == nil {
-			return events
-		}
+	_, _, _ = t.launch(&Turn{key: key, takesUp: true}, func(ctx context.Context) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
-			for e, err := range events {
+			for _, x := range before { // one that rests already has yet to let go of the session
+				select {
+				case <-x.done:
+				case <-ctx.Done():
+					return
+				}
+			}
+			for e, err := range t.run.Resume(ctx, key) {
 				if begun != nil && err == nil && !e.Partial {
 					begun()
 					begun = nil
@@ -215,17 +220,17 @@ func (t *Turns) TakeUp(key session.Key, begun func()) {
 
 // launch runs a turn in the background. The first event comes out of first, which is closed when
 // the turn has ended.
-func (t *Turns) launch(key session.Key, events func(context.Context) iter.Seq2[*event.Event, error]) (x *Turn, first <-chan *event.Event, err error) {
+func (t *Turns) launch(x *Turn, events func(context.Context) iter.Seq2[*event.Event, error]) (_ *Turn, first <-chan *event.Event, err error) {
 	run, cancel := context.WithCancelCause(t.background)
-	x = &Turn{key: key, cancel: cancel, done: make(chan struct{}), counts: true}
+	x.cancel, x.done, x.counts = cancel, make(chan struct{}), true
 	if err := t.enter(x); err != nil {
 		cancel(err)
 		return nil, nil, err
 	}
 	begun := make(chan *event.Event, 1)
 	go func() {
-		defer t.exit(x)
 		defer close(x.done)
+		defer t.exit(x) // before: who was waiting for the end finds nobody at work
 		defer cancel(nil)
 		defer close(begun)
 		told, stored := false, false
@@ -244,7 +249,7 @@ func (t *Turns) launch(key session.Key, events func(context.Context) iter.Seq2[*
 		}
 		refused := !stored && (errors.Is(x.err, agent.ErrSessionBusy) || errors.Is(x.err, agent.ErrBadInput) || errors.Is(x.err, agent.ErrConflict))
 		if x.err != nil && !refused && run.Err() == nil {
-			t.logger.Warn("a turn failed", "session", key.String(), "error", x.err)
+			t.logger.Warn("a turn failed", "session", x.key.String(), "error", x.err)
 		}
 	}()
 	return x, begun, nil
