@@ -223,9 +223,9 @@ func (p *program) refuse(err error) error {
 }
 
 // build makes the graph's agent. Models are looked for only if an agent may need one.
-func (g *graphRun) build(graph *agentgraph.Graph, mocks graphtest.Mocks, opts []agentgraph.AgentOption) (*agentgraph.Agent, *endpointModels, error) {
+func (g *graphRun) build(graph *agentgraph.Graph, mocks graphtest.Mocks, opts []agentgraph.AgentOption) (*agentgraph.Agent, *models, error) {
 	var (
-		models  *endpointModels
+		models  *models
 		missing bool
 		err     error
 		resolve = agentgraph.Resolvers()

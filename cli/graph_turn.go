@@ -15,7 +15,7 @@ import (
 )
 
 // open opens the session. Without a flag that names one, nothing is kept.
-func (g *graphRun) open(ctx context.Context, root agent.Agent, models *endpointModels) (*conversation, error) {
+func (g *graphRun) open(ctx context.Context, root agent.Agent, models *models) (*conversation, error) {
 	p := g.p
 	key, err := p.sessionKey()
 	if err != nil {

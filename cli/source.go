@@ -39,7 +39,7 @@ func (p *program) loadTree(path string, resolve func(name string) (llm.Model, er
 
 // loadToRun loads the tree with the models that answer for it, which are nil if the tree
 // has its own.
-func (p *program) loadToRun(path string) (tree *agent.Tree, models *endpointModels, err error) {
+func (p *program) loadToRun(path string) (tree *agent.Tree, models *models, err error) {
 	resolve, missing := unused, false
 	if !p.ownModel {
 		if models, err = p.models(); err != nil {

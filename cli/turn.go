@@ -24,8 +24,8 @@ type conversation struct {
 	path string // of the tree, "" if it is part of the program
 	out  sink
 
-	models *endpointModels // nil if the tree has models of its own
-	noted  bool            // the user knows whether a model is used
+	models *models // nil if the tree has models of its own
+	noted  bool    // the user knows whether a model is used
 
 	chatting bool    // answers are typed, not given as flags
 	pages    *editor // of a chat on a terminal, else nil

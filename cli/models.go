@@ -8,32 +8,32 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/offline"
 	"github.com/agentarbor/arbor/llm/openai"
-	"github.com/agentarbor/arbor/llm/openai/endpoint"
 )
 
-// endpointModels are the models that the flags and the environment describe.
-type endpointModels struct {
-	base     *openai.Model
-	override string // --model
-	key      string // OPENAI_API_KEY
-	offline  bool
-	used     bool // an agent has one of the models
+// models are those that the flags and the environment describe.
+type models struct {
+	offline  llm.Model     // answers for all agents; nil if there is an endpoint
+	base     *openai.Model // of the endpoint
+	override string        // --model
+	key      string        // OPENAI_API_KEY
+	used     bool          // an agent has one of the models
 	// missing is the error of an agent without a model, kept so that all other
-	// problems of a tree are told first.
+	// problems of a tree are reported first.
 	missing error
 }
 
-// models reads the environment. Without an endpoint it serves the offline model
-// on loopback, so that the way of a request is always the same.
-func (p *program) models() (*endpointModels, error) {
-	m := &endpointModels{override: p.flags.model, key: p.Getenv("OPENAI_API_KEY")}
+// models reads the environment. Without an endpoint the offline model answers, in
+// this process.
+func (p *program) models() (*models, error) {
+	m := &models{override: p.flags.model, key: p.Getenv("OPENAI_API_KEY")}
 	base, err := openai.FromEnv(p.Getenv, m.override)
 	switch {
 	case err == nil:
 		m.base = base
 		return m, nil
 	case errors.Is(err, openai.ErrNoEndpoint) && m.override == "":
-		return m, p.serveOffline(m)
+		m.offline = offline.New()
+		return m, nil
 	case errors.Is(err, openai.ErrNoEndpoint):
 		return nil, usagef("--model is given, but there is no endpoint: set OPENAI_API_KEY or OPENAI_BASE_URL")
 	}
@@ -45,21 +45,9 @@ func (p *program) models() (*endpointModels, error) {
 	return m, nil
 }
 
-func (p *program) serveOffline(m *endpointModels) error {
-	model := offline.New()
-	server, err := endpoint.Start(func(string) (llm.Model, bool) { return model, true })
-	if err != nil {
-		return err
-	}
-	p.atEnd(func() { _ = server.Close() })
-	m.offline = true
-	m.base, err = openai.New(model.Name(), openai.WithBaseURL(server.URL()))
-	return err
-}
-
 // notice says once if no model is used, unless all agents are remote.
 func (c *conversation) notice() {
-	if c.noted || c.models == nil || !c.models.offline || !c.models.used {
+	if c.noted || c.models == nil || c.models.offline == nil || !c.models.used {
 		return
 	}
 	c.noted = true
@@ -69,11 +57,11 @@ func (c *conversation) notice() {
 
 // named returns the model of a name; "" is the default one. needed is called
 // when there is no default.
-func (m *endpointModels) named(name string, needed func()) (llm.Model, error) {
+func (m *models) named(name string, needed func()) (llm.Model, error) {
 	m.used = true
 	switch {
-	case m.offline:
-		return m.base, nil
+	case m.offline != nil:
+		return m.offline, nil
 	case m.override != "":
 		name = m.override
 	case name == "" && m.missing != nil:
