@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/internal/nearest"
 )
 
@@ -206,7 +206,7 @@ func (l *loader) listGraphs(r *report, d *definition) (graphs []*definition) {
 	return graphs
 }
 
-var graphKind = regexp.MustCompile(`(?m)^kind:[ \t]*["']?AgentGraph\b`)
+var graphKind = lazyregexp.New(`(?m)^kind:[ \t]*["']?AgentGraph\b`)
 
 // graphsOf returns those of some files that are graphs by their looks.
 func (l *loader) graphsOf(files []string) (graphs []string) {
@@ -215,7 +215,7 @@ func (l *loader) graphsOf(files []string) (graphs []string) {
 		if info, err := fs.Stat(l.fsys, name); err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		if data, err := l.read(name, agentgraph.MaxFile); err == nil && graphKind.Match(data) {
+		if data, err := l.read(name, agentgraph.MaxFile); err == nil && graphKind.Get().Match(data) {
 			graphs = append(graphs, file)
 		}
 	}

@@ -2,10 +2,10 @@ package agentfile
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -118,7 +118,7 @@ func remoteTable() []key {
 	}
 }
 
-var variableName = regexp.MustCompile(`^\$[A-Za-z_][A-Za-z0-9_]*$`)
+var variableName = lazyregexp.New(`^\$[A-Za-z_][A-Za-z0-9_]*$`)
 
 // value makes a value of a text: $NAME is a variable.
 func (p *parser) value(text string, n yamldoc.Node) value {
@@ -170,7 +170,7 @@ func secret(field func(*definition) *value) func(*parser, *key, yamldoc.Node) {
 	}
 }
 
-var wordText = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+var wordText = lazyregexp.New("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
 // word reads the name of a header, a parameter or a cookie.
 func word(field func(*definition) *value) func(*parser, *key, yamldoc.Node) {

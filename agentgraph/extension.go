@@ -2,9 +2,9 @@ package agentgraph
 
 import (
 	"math"
-	"regexp"
 	"time"
 
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
@@ -12,7 +12,7 @@ import (
 const MaxTimeout = 24 * time.Hour
 
 // duration is the form of time.ParseDuration without a sign.
-var duration = regexp.MustCompile(`^(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
+var duration = lazyregexp.New(`^(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
 
 // extensions reads what arbor/v1 adds to an agent, but for graph.
 func (r *reader) extensions(d *draft, node *Node, at string, v []field) {

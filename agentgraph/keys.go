@@ -1,7 +1,6 @@
 package agentgraph
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,11 +14,28 @@ type table struct {
 	keys []string
 	open bool // other keys are kept, unless they look like one of these
 	// meant says which key is probably meant by a word that resembles none.
-	meant map[string]string
+	meant words[string]
 	// future are keys of features that the version of the format does not have, or
 	// has elsewhere.
-	future map[string]feature
+	future words[feature]
 	arbor  bool // the mapping is one of arbor/v1
+}
+
+// words are words and what is known of them. It is a list, which costs nothing when a
+// program starts, because it is looked into only when something is wrong.
+type words[V any] []struct {
+	word string
+	is   V
+}
+
+// find returns what is known of a word. The last entry counts.
+func (w words[V]) find(word string) (is V, ok bool) {
+	for _, entry := range slices.Backward(w) {
+		if entry.word == word {
+			return entry.is, true
+		}
+	}
+	return is, false
 }
 
 // feature is what AgentGraph v0.2.7 does not have.
@@ -39,58 +55,56 @@ var (
 )
 
 var (
-	documentKeys = table{keys: []string{"apiVersion", "kind", "metadata", "spec"}, meant: map[string]string{"version": "apiVersion", "name": "metadata"}}
+	documentKeys = table{keys: []string{"apiVersion", "kind", "metadata", "spec"}, meant: words[string]{{"version", "apiVersion"}, {"name", "metadata"}}}
 	metadataKeys = table{keys: []string{"name", "version", "description", "labels", "annotations"}, open: true}
 	specKeys     = table{
 		keys: []string{"agents", "edges", "entrypoint", "errorHandling"},
-		meant: map[string]string{"nodes": "agents", "steps": "agents", "links": "edges", "connections": "edges", "start": "entrypoint",
-			"entry": "entrypoint", "startAt": "entrypoint", "onError": "errorHandling", "errors": "errorHandling", "error": "errorHandling"},
-		future: map[string]feature{"loops": loops, "loop": loops, "maxIterations": loops, "subgraphs": subgraph, "subgraph": subgraph, "graphs": subgraph,
-			"dynamicRouting": dynamic, "dynamicEdges": dynamic, "routing": dynamic, "router": dynamic, "state": shared, "sharedState": shared, "stateManagement": shared,
-			"reducers": shared, "memory": shared, "observability": tracing, "tracing": tracing, "metrics": tracing},
+		meant: words[string]{{"nodes", "agents"}, {"steps", "agents"}, {"links", "edges"}, {"connections", "edges"}, {"start", "entrypoint"},
+			{"entry", "entrypoint"}, {"startAt", "entrypoint"}, {"onError", "errorHandling"}, {"errors", "errorHandling"}, {"error", "errorHandling"}},
+		future: words[feature]{{"loops", loops}, {"loop", loops}, {"maxIterations", loops}, {"subgraphs", subgraph}, {"subgraph", subgraph}, {"graphs", subgraph},
+			{"dynamicRouting", dynamic}, {"dynamicEdges", dynamic}, {"routing", dynamic}, {"router", dynamic}, {"state", shared}, {"sharedState", shared}, {"stateManagement", shared},
+			{"reducers", shared}, {"memory", shared}, {"observability", tracing}, {"tracing", tracing}, {"metrics", tracing}},
 	}
 	agentKeys = table{
 		keys: []string{"id", "agentRef", "config"},
-		meant: map[string]string{"name": "id", "ref": "agentRef", "agent": "agentRef", "agent_ref": "agentRef", "uses": "agentRef",
-			"configuration": "config", "settings": "config", "with": "config"},
-		future: map[string]feature{"loop": loops, "loops": loops, "repeat": loops, "while": loops, "until": loops, "maxIterations": loops, "graph": subgraph, "graphRef": subgraph,
-			"subgraph": subgraph, "state": shared, "update": shared, "next": dynamic, "retry": retries, "retries": retries, "maxRetries": retries, "timeout": retries,
-			"errorHandling": retries, "when": people, "ask": people, "approval": people},
+		meant: words[string]{{"name", "id"}, {"ref", "agentRef"}, {"agent", "agentRef"}, {"agent_ref", "agentRef"}, {"uses", "agentRef"},
+			{"configuration", "config"}, {"settings", "config"}, {"with", "config"}},
+		future: words[feature]{{"loop", loops}, {"loops", loops}, {"repeat", loops}, {"while", loops}, {"until", loops}, {"maxIterations", loops}, {"graph", subgraph}, {"graphRef", subgraph},
+			{"subgraph", subgraph}, {"state", shared}, {"update", shared}, {"next", dynamic}, {"retry", retries}, {"retries", retries}, {"maxRetries", retries}, {"timeout", retries},
+			{"errorHandling", retries}, {"when", people}, {"ask", people}, {"approval", people}},
 	}
 	edgeKeys = table{
 		keys: []string{"from", "to", "condition", "transform"},
-		meant: map[string]string{"when": "condition", "if": "condition", "source": "from", "target": "to", "map": "transform",
-			"mapping": "transform", "expression": "condition"},
-		future: map[string]feature{"loop": loops, "while": loops, "maxIterations": loops, "back": loops, "priority": dynamic, "dynamic": dynamic, "default": dynamic},
+		meant: words[string]{{"when", "condition"}, {"if", "condition"}, {"source", "from"}, {"target", "to"}, {"map", "transform"},
+			{"mapping", "transform"}, {"expression", "condition"}},
+		future: words[feature]{{"loop", loops}, {"while", loops}, {"maxIterations", loops}, {"back", loops}, {"priority", dynamic}, {"dynamic", dynamic}, {"default", dynamic}},
 	}
 	errorKeys = table{
 		keys:  []string{"strategy", "maxRetries", "fallbackAgent"},
-		meant: map[string]string{"retries": "maxRetries", "max_retries": "maxRetries", "fallback": "fallbackAgent", "onError": "strategy"},
+		meant: words[string]{{"retries", "maxRetries"}, {"max_retries", "maxRetries"}, {"fallback", "fallbackAgent"}, {"onError", "strategy"}},
 	}
 )
 
 // The mappings that arbor/v1 has in place of those, or besides them.
 var (
-	arborSpecKeys = specKeys.extended([]string{"state"}, map[string]string{"sharedState": "state", "reducers": "state", "memory": "state"})
+	arborSpecKeys = specKeys.extended([]string{"state"}, words[string]{{"sharedState", "state"}, {"reducers", "state"}, {"memory", "state"}})
 	// The first three stand as in agentKeys.
 	arborAgentKeys = agentKeys.extended([]string{"graph", "loop", "when", "ask", "next", "update", "timeout", "retry"},
-		map[string]string{"loops": "loop", "repeat": "loop", "while": "loop", "until": "loop", "maxIterations": "loop", "graphRef": "graph", "subgraph": "graph",
-			"retries": "retry", "maxRetries": "retry", "errorHandling": "retry", "approval": "when", "human": "when", "state": "update", "question": "ask",
-			"route": "next", "router": "next", "goto": "next"})
-	arborEdgeKeys = edgeKeys.extended([]string{"priority"}, map[string]string{"order": "priority", "weight": "priority"})
+		words[string]{{"loops", "loop"}, {"repeat", "loop"}, {"while", "loop"}, {"until", "loop"}, {"maxIterations", "loop"}, {"graphRef", "graph"}, {"subgraph", "graph"},
+			{"retries", "retry"}, {"maxRetries", "retry"}, {"errorHandling", "retry"}, {"approval", "when"}, {"human", "when"}, {"state", "update"}, {"question", "ask"},
+			{"route", "next"}, {"router", "next"}, {"goto", "next"}})
+	arborEdgeKeys = edgeKeys.extended([]string{"priority"}, words[string]{{"order", "priority"}, {"weight", "priority"}})
 	loopKeys      = table{keys: []string{"until", "max"}, arbor: true,
-		meant: map[string]string{"maxIterations": "max", "limit": "max", "times": "max", "condition": "until", "while": "until"}}
+		meant: words[string]{{"maxIterations", "max"}, {"limit", "max"}, {"times", "max"}, {"condition", "until"}, {"while", "until"}}}
 	retryKeys = table{keys: []string{"max", "backoff"}, arbor: true,
-		meant: map[string]string{"maxRetries": "max", "attempts": "max", "times": "max", "delay": "backoff", "wait": "backoff"}}
+		meant: words[string]{{"maxRetries", "max"}, {"attempts", "max"}, {"times", "max"}, {"delay", "backoff"}, {"wait", "backoff"}}}
 	stateKeys = table{keys: []string{"reducer", "initial"}, arbor: true,
-		meant: map[string]string{"default": "initial", "value": "initial", "reduce": "reducer", "merge": "reducer"}}
+		meant: words[string]{{"default", "initial"}, {"value", "initial"}, {"reduce", "reducer"}, {"merge", "reducer"}}}
 )
 
 // extended returns the table of arbor/v1.
-func (t table) extended(keys []string, meant map[string]string) table {
-	out := table{keys: slices.Concat(t.keys, keys), meant: maps.Clone(t.meant), future: t.future, arbor: true}
-	maps.Copy(out.meant, meant)
-	return out
+func (t table) extended(keys []string, meant words[string]) table {
+	return table{keys: slices.Concat(t.keys, keys), meant: slices.Concat(t.meant, meant), future: t.future, arbor: true}
 }
 
 // fields reads a mapping. The result is in the order of the table's keys; other
@@ -139,9 +153,9 @@ func (r *reader) field(p yamldoc.Pair) field {
 
 func (r *reader) unknown(t *table, name, path string, p yamldoc.Pair) {
 	line, at := p.Key.Line(), join(path, name)
-	future, ok := t.future[name]
+	future, ok := t.future.find(name)
 	hint := ""
-	if meant := t.meant[name]; meant != "" {
+	if meant, _ := t.meant.find(name); meant != "" {
 		hint = `; did you mean "` + meant + `"?`
 	} else if ok {
 		switch {

@@ -1,14 +1,13 @@
 package agentgraph
 
 import (
-	"regexp"
-
 	"github.com/agentarbor/arbor/internal/expression"
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
 // identifier is the form of a state key's name, so that state.name is an expression.
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+var identifier = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
 // reducers and what their values are; the order is that of messages.
 var reducers = []struct {

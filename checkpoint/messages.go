@@ -5,12 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/conversation"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -159,8 +159,8 @@ func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // What models and endpoints take as the name of a tool and as the id of a call.
 var (
-	toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-	usableID = regexp.MustCompile(`^[!-~]{1,64}$`)
+	toolName = lazyregexp.New(`^[a-zA-Z0-9_-]{1,64}$`)
+	usableID = lazyregexp.New(`^[!-~]{1,64}$`)
 )
 
 // arguments returns a call's arguments as the log keeps them: an object without

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"html/template"
 	"strings"
+	"sync"
 
 	"github.com/agentarbor/arbor/checkpoint"
 	graph "github.com/agentarbor/arbor/conversation" // the name is a type of this package
@@ -18,8 +19,8 @@ import (
 //go:embed page.html
 var pageSource string
 
-// pageTemplate escapes whatever it is given by where it stands.
-var pageTemplate = template.Must(template.New("page").Parse(pageSource))
+// pageTemplate escapes whatever it is given by the place that it is put at.
+var pageTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(pageSource)) })
 
 // htmlPage is a session as page.html shows it.
 type htmlPage struct {
@@ -77,7 +78,7 @@ func (s *past) writePage(ctx context.Context, m *checkpoint.Moment, at int64) er
 		out.Facts = s.moment(m.Fold)
 	}
 	var b bytes.Buffer // so that half a page is never written
-	if err := pageTemplate.Execute(&b, out); err != nil {
+	if err := pageTemplate().Execute(&b, out); err != nil {
 		return err
 	}
 	_, err := s.p.Stdout.Write(b.Bytes())

@@ -6,11 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
@@ -61,10 +61,10 @@ func (p *program) openDB(ctx context.Context, create bool) (*database, error) {
 }
 
 // libpqWords finds a connection string of PostgreSQL's own form, such as host=db user=me.
-var libpqWords = regexp.MustCompile(`(?i)(^|\s)(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=`)
+var libpqWords = lazyregexp.New(`(?i)(^|\s)(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=`)
 
 // credentials finds what is meant as an address with a user and a password.
-var credentials = regexp.MustCompile(`(?i)^(postgres(ql)?|mysql|rediss?|https?):|^/*[^/]*:[^/]*@`)
+var credentials = lazyregexp.New(`(?i)^(postgres(ql)?|mysql|rediss?|https?):|^/*[^/]*:[^/]*@`)
 
 // checkDB refuses what is no file's name but the address of a server in a form that is
 // not understood, before a file is made of it or a message holds it: it may have a

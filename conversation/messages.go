@@ -2,11 +2,11 @@ package conversation
 
 import (
 	"encoding/json"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -145,7 +145,7 @@ func (w *writer) callID(id string) string {
 	}
 }
 
-var wireID = regexp.MustCompile(`^[!-~]{1,64}$`)
+var wireID = lazyregexp.New(`^[!-~]{1,64}$`)
 
 func arguments(input json.RawMessage) string {
 	if string(input) == "null" {
@@ -154,11 +154,11 @@ func arguments(input json.RawMessage) string {
 	return string(event.ObjectInput(string(input)))
 }
 
-var unacceptable = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
+var unacceptable = lazyregexp.New(`[^a-zA-Z0-9_-]`)
 
 // acceptable returns a tool's name in the form that endpoints ask for.
 func acceptable(name string) string {
-	name = unacceptable.ReplaceAllString(name, "_")
+	name = unacceptable.Get().ReplaceAllString(name, "_")
 	if name == "" {
 		return "tool"
 	}

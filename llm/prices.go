@@ -4,7 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
+
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 )
 
 // Price is what a model costs per million tokens, in whatever currency the
@@ -22,7 +23,7 @@ type Prices map[string]Price
 
 // snapshot is the date at the end of the name by which an endpoint calls the
 // version of a model that answered.
-var snapshot = regexp.MustCompile(`-(\d{4}-\d{2}-\d{2}|\d{8}|\d{4})$`)
+var snapshot = lazyregexp.New(`-(\d{4}-\d{2}-\d{2}|\d{8}|\d{4})$`)
 
 // Find returns the price of a model. A name that ends in a date and has no
 // price of its own has the price of the name without the date, because
@@ -31,7 +32,7 @@ func (p Prices) Find(model string) (price Price, ok bool) {
 	if price, ok = p[model]; ok {
 		return price, true
 	}
-	if date := snapshot.FindStringIndex(model); date != nil {
+	if date := snapshot.Get().FindStringIndex(model); date != nil {
 		price, ok = p[model[:date[0]]]
 	}
 	return price, ok

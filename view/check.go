@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/llm"
 )
 
-var nameRE = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+var nameRE = lazyregexp.New(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // Check holds a request against the rules that chat-completions endpoints
 // enforce, the strictest of each: roles, no empty messages, names, arguments

@@ -152,7 +152,7 @@ func (w *rewriter) value(field string, s *shape) error {
 		if c != '{' {
 			return &violation{field, "must be an object", nil}
 		}
-		if s.fields == nil {
+		if s.members == nil {
 			return w.free(field)
 		}
 		return w.object(field, s)
@@ -209,7 +209,7 @@ func (w *rewriter) object(field string, s *shape) error {
 	first := true
 	for more := w.src[w.pos] != '}'; more; {
 		key, _ := w.key()
-		f, known := s.fields[key]
+		f, known := s.field(key)
 		name := key
 		if known {
 			name = f.name

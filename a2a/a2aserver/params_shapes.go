@@ -3,6 +3,7 @@ package a2aserver
 import (
 	"fmt"
 	"strings"
+	"sync"
 )
 
 // kind is the type of a value in a request.
@@ -29,11 +30,14 @@ func (k jsonKind) String() string {
 // messages in the protocol's specification/a2a.proto.
 type shape struct {
 	kind     jsonKind
-	fields   map[string]shapeField // of an object, below both spellings; nil: a free one
-	elem     *shape                // of an array
-	names    []string              // of an enum, in the order of its numbers
-	min, max int64                 // of a number; max 0: none
-	oneOf    []string              // fields of which exactly one is there
+	members  func() map[string]*shape // of an object, by their names in camelCase; nil: a free one
+	elem     *shape                   // of an array
+	names    []string                 // of an enum, in the order of its numbers
+	min, max int64                    // of a number; max 0: none
+	oneOf    []string                 // fields of which exactly one is there
+
+	once   sync.Once
+	fields map[string]shapeField // the members, below both spellings
 }
 
 // member is a field of an object.
@@ -50,14 +54,27 @@ func (s *shape) bounds() string {
 	return fmt.Sprintf("must be at least %d", s.min)
 }
 
-// objectShape makes the shape of an object; its fields are known under their snake_case names too.
-func objectShape(fields map[string]*shape) *shape {
-	s := &shape{kind: kindObject, fields: make(map[string]shapeField, 2*len(fields))}
-	for name, f := range fields {
-		s.fields[name] = shapeField{name, f}
-		s.fields[snakeCase(name)] = shapeField{name, f}
-	}
-	return s
+// objectShape makes the shape of an object. Its members are asked for at the first use.
+func objectShape(members func() map[string]*shape) *shape {
+	return &shape{kind: kindObject, members: members}
+}
+
+// field returns the field of an object with this name, which may be in camelCase or in
+// snake_case.
+func (s *shape) field(name string) (f shapeField, known bool) {
+	s.once.Do(func() {
+		if s.members == nil {
+			return
+		}
+		members := s.members()
+		s.fields = make(map[string]shapeField, 2*len(members))
+		for name, f := range members {
+			s.fields[name] = shapeField{name, f}
+			s.fields[snakeCase(name)] = shapeField{name, f}
+		}
+	})
+	f, known = s.fields[name]
+	return f, known
 }
 
 // snakeCase returns the name of a field in Protocol Buffers.
@@ -90,43 +107,64 @@ var (
 		"TASK_STATE_AUTH_REQUIRED",
 	}}
 
-	partShape = func() *shape {
-		s := objectShape(map[string]*shape{
+	partShape = &shape{kind: kindObject, oneOf: []string{"text", "raw", "url", "data"}, members: func() map[string]*shape {
+		return map[string]*shape{
 			"text": aString, "raw": {kind: kindBytes}, "url": {kind: kindString, min: 1}, "data": {kind: kindAny},
 			"metadata": aStruct, "filename": aString, "mediaType": aString,
-		})
-
-		s.oneOf = []string{"text", "raw", "url", "data"}
-		return s
-	}()
-	messageShape = objectShape(map[string]*shape{
-		"messageId": aString, "contextId": aString, "taskId": aString, "role": roleShape,
-		"parts": {kind: kindArray, elem: partShape}, "metadata": aStruct,
-		"extensions": theNames, "referenceTaskIds": theNames,
+		}
+	}}
+	messageShape = objectShape(func() map[string]*shape {
+		return map[string]*shape{
+			"messageId": aString, "contextId": aString, "taskId": aString, "role": roleShape,
+			"parts": {kind: kindArray, elem: partShape}, "metadata": aStruct,
+			"extensions": theNames, "referenceTaskIds": theNames,
+		}
 	})
 
-	pushShape = objectShape(map[string]*shape{
-		"tenant": aString, "id": aString, "taskId": aString, "url": aString, "token": aString,
-		"authentication": objectShape(map[string]*shape{"scheme": aString, "credentials": aString}),
+	pushShape = objectShape(func() map[string]*shape {
+		return map[string]*shape{
+			"tenant": aString, "id": aString, "taskId": aString, "url": aString, "token": aString,
+			"authentication": objectShape(func() map[string]*shape {
+				return map[string]*shape{"scheme": aString, "credentials": aString}
+			}),
+		}
 	})
 
-	sendShape = objectShape(map[string]*shape{
-		"tenant": aString, "message": messageShape, "metadata": aStruct,
-		"configuration": objectShape(map[string]*shape{
-			"acceptedOutputModes": theNames, "taskPushNotificationConfig": pushShape,
-			"historyLength": aCount, "returnImmediately": aBool,
-		}),
+	sendShape = objectShape(func() map[string]*shape {
+		return map[string]*shape{
+			"tenant": aString, "message": messageShape, "metadata": aStruct,
+			"configuration": objectShape(func() map[string]*shape {
+				return map[string]*shape{
+					"acceptedOutputModes": theNames, "taskPushNotificationConfig": pushShape,
+					"historyLength": aCount, "returnImmediately": aBool,
+				}
+			}),
+		}
 	})
 
-	getShape  = objectShape(map[string]*shape{"tenant": aString, "id": aString, "historyLength": aCount})
-	listShape = objectShape(map[string]*shape{
-		"tenant": aString, "contextId": aString, "status": stateShape, "pageSize": aPage,
-		"pageToken": aString, "historyLength": aCount, "statusTimestampAfter": aTime, "includeArtifacts": aBool,
+	getShape = objectShape(func() map[string]*shape {
+		return map[string]*shape{"tenant": aString, "id": aString, "historyLength": aCount}
+	})
+	listShape = objectShape(func() map[string]*shape {
+		return map[string]*shape{
+			"tenant": aString, "contextId": aString, "status": stateShape, "pageSize": aPage,
+			"pageToken": aString, "historyLength": aCount, "statusTimestampAfter": aTime, "includeArtifacts": aBool,
+		}
 	})
 
-	cancelShape    = objectShape(map[string]*shape{"tenant": aString, "id": aString, "metadata": aStruct})
-	subscribeShape = objectShape(map[string]*shape{"tenant": aString, "id": aString})
-	pushIDShape    = objectShape(map[string]*shape{"tenant": aString, "taskId": aString, "id": aString})
-	pushListShape  = objectShape(map[string]*shape{"tenant": aString, "taskId": aString, "pageSize": aCount, "pageToken": aString})
-	cardShape      = objectShape(map[string]*shape{"tenant": aString})
+	cancelShape = objectShape(func() map[string]*shape {
+		return map[string]*shape{"tenant": aString, "id": aString, "metadata": aStruct}
+	})
+	subscribeShape = objectShape(func() map[string]*shape {
+		return map[string]*shape{"tenant": aString, "id": aString}
+	})
+	pushIDShape = objectShape(func() map[string]*shape {
+		return map[string]*shape{"tenant": aString, "taskId": aString, "id": aString}
+	})
+	pushListShape = objectShape(func() map[string]*shape {
+		return map[string]*shape{"tenant": aString, "taskId": aString, "pageSize": aCount, "pageToken": aString}
+	})
+	cardShape = objectShape(func() map[string]*shape {
+		return map[string]*shape{"tenant": aString}
+	})
 )

@@ -16,7 +16,7 @@ import (
 func rewriteQuery(query url.Values, s *shape) ([]byte, error) {
 	values := make(map[string]string)
 	for _, key := range slices.Sorted(maps.Keys(query)) {
-		f, known := s.fields[key]
+		f, known := s.field(key)
 		if !known || len(query[key]) == 1 && query[key][0] == "" {
 			continue
 		}

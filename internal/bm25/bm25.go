@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -48,7 +49,7 @@ func Split(text string) (words []Word) {
 		}
 		for _, w := range strings.Fields(strings.ToLower(string(spaced))) {
 			s := Stem(w)
-			if stopWords[s] || len(w) == 1 && w > "9" {
+			if stopWords()[s] || len(w) == 1 && w > "9" {
 				s = ""
 			}
 			words, field = append(words, Word{w, s, field}), ""
@@ -57,13 +58,16 @@ func Split(text string) (words []Word) {
 	return words
 }
 
-// Stems returns the stems of the words of a list, which spaces part.
-func Stems(list string) map[string]bool {
-	set := map[string]bool{}
-	for _, w := range strings.Fields(list) {
-		set[Stem(w)] = true
-	}
-	return set
+// Stems returns the stems of the words of a list, which spaces part. They are found when
+// they are first asked for.
+func Stems(list string) func() map[string]bool {
+	return sync.OnceValue(func() map[string]bool {
+		set := map[string]bool{}
+		for _, w := range strings.Fields(list) {
+			set[Stem(w)] = true
+		}
+		return set
+	})
 }
 
 // Stem cuts the commonest English endings; all that counts is that it treats a

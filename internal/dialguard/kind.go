@@ -1,6 +1,10 @@
 package dialguard
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+	"sync"
+)
 
 // Kind is what an address is for.
 type Kind string
@@ -30,33 +34,28 @@ func entries(kind Kind, prefixes ...string) []entry {
 	return list
 }
 
-func concat(lists ...[]entry) (all []entry) {
-	for _, l := range lists {
-		all = append(all, l...)
-	}
-	return all
-}
-
 // special are the addresses that are not for everybody: those of the registries of
 // special-purpose addresses (RFC 6890, as IANA keeps them) that are not globally
 // reachable, and the services by which clouds hand out credentials to whoever can
 // reach them. The first entry that matches counts.
-var special = concat(
-	// AWS and its likes, EKS, Google, Scaleway, Alibaba, Azure, Oracle.
-	entries(Metadata, "169.254.169.254/32", "169.254.170.2/32", "fd00:ec2::/32", "fd20:ce::254/128", "fd00:42::42/128",
-		"100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32"),
-	entries(Unspecified, "0.0.0.0/32", "::/128"),
-	entries(Loopback, "127.0.0.0/8", "::1/128"),
-	entries(Private, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7", "fec0::/10"),
-	entries(LinkLocal, "169.254.0.0/16", "fe80::/10"),
-	entries(Multicast, "224.0.0.0/4", "ff00::/8"),
-	entries(Reserved, "0.0.0.0/8", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
-		"203.0.113.0/24", "240.0.0.0/4",
-		// Addresses of IPv4 within IPv6 that nothing needs any more, or that a
-		// translator of the local network gives a meaning of its own.
-		"::/96", "::ffff:0:0:0/96", "64:ff9b:1::/48",
-		"100::/64", "100:0:0:1::/64", "2001::/23", "2001:db8::/32", "3fff::/20", "5f00::/16"),
-)
+var special = sync.OnceValue(func() []entry {
+	return slices.Concat(
+		// AWS and its likes, EKS, Google, Scaleway, Alibaba, Azure, Oracle.
+		entries(Metadata, "169.254.169.254/32", "169.254.170.2/32", "fd00:ec2::/32", "fd20:ce::254/128", "fd00:42::42/128",
+			"100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32"),
+		entries(Unspecified, "0.0.0.0/32", "::/128"),
+		entries(Loopback, "127.0.0.0/8", "::1/128"),
+		entries(Private, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7", "fec0::/10"),
+		entries(LinkLocal, "169.254.0.0/16", "fe80::/10"),
+		entries(Multicast, "224.0.0.0/4", "ff00::/8"),
+		entries(Reserved, "0.0.0.0/8", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
+			"203.0.113.0/24", "240.0.0.0/4",
+			// Addresses of IPv4 within IPv6 that nothing needs any more, or that a
+			// translator of the local network gives a meaning of its own.
+			"::/96", "::ffff:0:0:0/96", "64:ff9b:1::/48",
+			"100::/64", "100:0:0:1::/64", "2001::/23", "2001:db8::/32", "3fff::/20", "5f00::/16"),
+	)
+})
 
 var (
 	nat64  = netip.MustParsePrefix("64:ff9b::/96") // RFC 6052
@@ -70,7 +69,7 @@ func KindOf(addr netip.Addr) Kind {
 	if !addr.IsValid() {
 		return Reserved
 	}
-	for _, e := range special {
+	for _, e := range special() {
 		if e.prefix.Contains(addr) {
 			return e.kind
 		}

@@ -15,6 +15,8 @@ import (
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/parser"
 	"github.com/expr-lang/expr/parser/lexer"
+
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 )
 
 // The bounds of an expression when it is compiled.
@@ -174,7 +176,7 @@ func errorAt(source []rune, at int, format string, args ...any) error {
 	return e
 }
 
-var unexpected = regexp.MustCompile(`^unexpected token \w+\("(.*)"\)$`)
+var unexpected = lazyregexp.New(`^unexpected token \w+\("(.*)"\)$`)
 
 // syntaxError says what the parser could not read, and what is probably meant.
 func syntaxError(source string, err error) error {

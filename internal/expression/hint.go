@@ -1,26 +1,27 @@
 package expression
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 )
 
 // What people write who know another language, and what is meant here. The first
 // that is found is said.
 var habits = []struct {
-	pattern *regexp.Regexp
+	pattern *lazyregexp.Regexp
 	hint    string
 }{
-	{regexp.MustCompile(`\$?\{\{|\$\{`), "write the expression alone, without ${{ }} around it"},
-	{regexp.MustCompile(`===`), "write == for equal"},
-	{regexp.MustCompile(`!==`), "write != for not equal"},
-	{regexp.MustCompile(`=>`), "a function is not written with =>: filter(output.items, .score > 1) names the item by the dot"},
-	{regexp.MustCompile(`<>`), "write != for not equal"},
-	{regexp.MustCompile(`\b(AND|OR|NOT|IN)\b`), "write and, or, not and in with small letters"},
-	{regexp.MustCompile(`\.length\b`), "write len(…) for the length"},
-	{regexp.MustCompile(`[^=!<>]=[^=]`), "write == for equal"},
-	{regexp.MustCompile(`\b(is|equals)\b`), "write == for equal"},
-	{regexp.MustCompile(`^\s*\w+(\s+\w+){2,}[\s.?!]*$`), "a sentence cannot be evaluated: an expression is such as output.intent == 'billing'"},
+	{lazyregexp.New(`\$?\{\{|\$\{`), "write the expression alone, without ${{ }} around it"},
+	{lazyregexp.New(`===`), "write == for equal"},
+	{lazyregexp.New(`!==`), "write != for not equal"},
+	{lazyregexp.New(`=>`), "a function is not written with =>: filter(output.items, .score > 1) names the item by the dot"},
+	{lazyregexp.New(`<>`), "write != for not equal"},
+	{lazyregexp.New(`\b(AND|OR|NOT|IN)\b`), "write and, or, not and in with small letters"},
+	{lazyregexp.New(`\.length\b`), "write len(…) for the length"},
+	{lazyregexp.New(`[^=!<>]=[^=]`), "write == for equal"},
+	{lazyregexp.New(`\b(is|equals)\b`), "write == for equal"},
+	{lazyregexp.New(`^\s*\w+(\s+\w+){2,}[\s.?!]*$`), "a sentence cannot be evaluated: an expression is such as output.intent == 'billing'"},
 }
 
 // hint guesses what was meant by a source that cannot be read; "" is no idea.

@@ -3,15 +3,16 @@ package yamldoc
 import (
 	"encoding/json"
 	"math"
-	"regexp"
 	"strconv"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 )
 
 // jsonNumber is the grammar of JSON, whose numbers are the same in YAML.
-var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+var jsonNumber = lazyregexp.New(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 // number returns the number that a text without quotes is: the parser takes those with
 // an exponent and no point, as in 1e-07, and whole ones beyond 64 bits for texts, while

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/agentarbor/arbor/internal/bm25"
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -18,10 +18,10 @@ const (
 )
 
 var (
-	attributed  = regexp.MustCompile(`^\[([A-Za-z0-9_-]{1,64})\] (handed the conversation to you(:?))?`)
-	listLine    = regexp.MustCompile(`^\s*- ([A-Za-z0-9_-]+)(?::(.*))?\s*$`)
-	tableLine   = regexp.MustCompile(`^    ("(?:[^"\\]|\\.)*"): ("(?:[^"\\]|\\.)*"),$`)
-	identifiers = regexp.MustCompile(`[A-Za-z0-9_-]+`)
+	attributed  = lazyregexp.New(`^\[([A-Za-z0-9_-]{1,64})\] (handed the conversation to you(:?))?`)
+	listLine    = lazyregexp.New(`^\s*- ([A-Za-z0-9_-]+)(?::(.*))?\s*$`)
+	tableLine   = lazyregexp.New(`^    ("(?:[^"\\]|\\.)*"): ("(?:[^"\\]|\\.)*"),$`)
+	identifiers = lazyregexp.New(`[A-Za-z0-9_-]+`)
 	reads       = bm25.Stems("check count describe fetch find get list look lookup query read report retrieve search show status summarize view")
 	changes     = bm25.Stems(`add approve book buy cancel change clear close create delete disable drop edit enable execute insert kill merge modify
 		move order pay post publish purge put refund reject remove rename replace reset restart revoke send set stop submit update upload write`)
@@ -121,8 +121,8 @@ func options(req *llm.Request) []option {
 		}
 	}
 	var own []bm25.Word
-	for _, sentence := range sentenceEnd.Split(system, -1) {
-		if !slices.ContainsFunc(identifiers.FindAllString(sentence, -1), func(w string) bool { return named[w] }) {
+	for _, sentence := range sentenceEnd.Get().Split(system, -1) {
+		if !slices.ContainsFunc(identifiers.Get().FindAllString(sentence, -1), func(w string) bool { return named[w] }) {
 			own = append(own, bm25.Split(sentence)...)
 		}
 	}
@@ -270,10 +270,10 @@ func asksFor(said []bm25.Word, o option) bool {
 	first, _, _ := strings.Cut(o.spec.Description, " ")
 	for _, v := range bm25.Split(o.name + " " + first) {
 		verb := bm25.Stem(v.Text)
-		if reads[verb] {
+		if reads()[verb] {
 			return true
 		}
-		if changes[verb] {
+		if changes()[verb] {
 			i := slices.IndexFunc(said, func(w bm25.Word) bool { return bm25.Stem(w.Text) == verb })
 			return i >= 0 && !negated(said[:i])
 		}
@@ -283,7 +283,7 @@ func asksFor(said []bm25.Word, o option) bool {
 
 // negated reports whether a negation stands shortly before.
 func negated(before []bm25.Word) bool {
-	return slices.ContainsFunc(before[max(0, len(before)-4):], func(w bm25.Word) bool { return negations[w.Text] })
+	return slices.ContainsFunc(before[max(0, len(before)-4):], func(w bm25.Word) bool { return negations()[w.Text] })
 }
 
 // reason quotes the user's words that speak for a target: the longest run of

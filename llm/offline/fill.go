@@ -6,34 +6,49 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/agentarbor/arbor/internal/bm25"
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/llm"
 )
 
 var (
-	sentenceEnd = regexp.MustCompile(`[.!?;]+(\s+|$)|\n+`)
-	quoted      = regexp.MustCompile("[\"“„«`]([^\"“”„«»`]+)[\"“”»`]")
-	number      = regexp.MustCompile(`^-?(0|[1-9]\d{0,17})(\.\d{1,17})?$`)
-	ids         = regexp.MustCompile(`^[\w-]*\d[\w-]*$`)
-	codes       = regexp.MustCompile(ids.String()) // as ids, but may be counted in words
-	names       = regexp.MustCompile(`^\p{Lu}[\p{L}\p{M}'’ -]+$`)
-	emails      = regexp.MustCompile(`^\S+@\S+\.\S+$`)
-	dates       = regexp.MustCompile(`^\d{4}-\d\d-\d\d(T\S+)?$`)
+	sentenceEnd = lazyregexp.New(`[.!?;]+(\s+|$)|\n+`)
+	quoted      = lazyregexp.New("[\"“„«`]([^\"“”„«»`]+)[\"“”»`]")
+	number      = lazyregexp.New(`^-?(0|[1-9]\d{0,17})(\.\d{1,17})?$`)
+	ids         = lazyregexp.New(`^[\w-]*\d[\w-]*$`)
+	codes       = lazyregexp.New(`^[\w-]*\d[\w-]*$`) // as ids, but may be counted in words
+	names       = lazyregexp.New(`^\p{Lu}[\p{L}\p{M}'’ -]+$`)
+	emails      = lazyregexp.New(`^\S+@\S+\.\S+$`)
+	dates       = lazyregexp.New(`^\d{4}-\d\d-\d\d(T\S+)?$`)
 	punctuation = ".,;:!?()[]{}<>\"'“”„«»`#$€£"
-	// shapes tells by a word of a property's name or format what its value looks like.
-	shapes = map[string]*regexp.Regexp{"email": emails, "mail": emails, "date": dates, "day": dates, "uuid": ids, "id": ids, "ids": ids, "code": ids,
-		"number": codes, "key": ids, "name": names, "customer": names, "person": names, "city": names, "country": names, "company": names}
-	numerals = map[string]string{"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10"}
+	numerals    = map[string]string{"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10"}
 	// blanks are tried for what a response needs and the text does not have.
 	blanks = []any{"", false, 0, 1, 10, 100, 1000, -1, 0.5, []any{}, "1970-01-01", "1970-01-01T00:00:00Z", "00:00:00Z", "PT0S", "nobody@example.invalid",
 		"00000000-0000-0000-0000-000000000000", "about:blank", "0.0.0.0", "::", "localhost", "-", strings.Repeat("-", 10), strings.Repeat("-", 100)}
 )
+
+// shapeOf tells by a word of a property's name or format what its value looks like; nil is
+// any look.
+func shapeOf(word string) *lazyregexp.Regexp {
+	switch word {
+	case "email", "mail":
+		return emails
+	case "date", "day":
+		return dates
+	case "uuid", "id", "ids", "code", "key":
+		return ids
+	case "number":
+		return codes
+	case "name", "customer", "person", "city", "country", "company":
+		return names
+	}
+	return nil
+}
 
 // sureness says how much must speak for a value.
 type sureness int
@@ -58,7 +73,7 @@ type filler struct {
 // fill returns JSON that the schema accepts, or else the names of what is missing.
 // It looks into the first thousand words: who needs more pastes a document.
 func fill(schema json.RawMessage, words []bm25.Word, text string, invent bool) (arguments, missing string) {
-	f := &filler{text: text, words: words[:min(1000, len(words))], quotes: quoted.FindAllStringSubmatch(text, 100), invent: invent, used: map[any]bool{}}
+	f := &filler{text: text, words: words[:min(1000, len(words))], quotes: quoted.Get().FindAllStringSubmatch(text, 100), invent: invent, used: map[any]bool{}}
 	if s, err := compile(schema); err == nil {
 		if v, ok := f.value("", s, needed, 0); ok {
 			data, _ := json.Marshal(v) // JSON's own types do not fail
@@ -159,9 +174,9 @@ func (f *filler) seen(key string, s *jsonschema.Schema, sure sureness) []candida
 	if s.Format != nil {
 		about = append(about, bm25.Split(s.Format.Name)...)
 	}
-	var shape *regexp.Regexp
+	var shape *lazyregexp.Regexp
 	for _, w := range about {
-		shape = cmp.Or(shapes[w.Text], shape)
+		shape = cmp.Or(shapeOf(w.Text), shape)
 	}
 	var near, far []candidate
 	free, anywhere := shape == nil || shape == names, sure > optional || shape == emails || shape == dates
@@ -210,7 +225,7 @@ func choices(s *jsonschema.Schema) (options []option) {
 	}
 	for _, v := range s.Enum.Values {
 		o := option{name: fmt.Sprint(v), value: v, doc: bm25.Split(fmt.Sprint(v))}
-		for _, sentence := range sentenceEnd.Split(s.Description, -1) {
+		for _, sentence := range sentenceEnd.Get().Split(s.Description, -1) {
 			if strings.Contains(sentence, o.name) {
 				o.doc = append(o.doc, bm25.Split(sentence)...)
 			}

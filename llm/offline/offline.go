@@ -22,9 +22,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"regexp"
 	"strings"
 
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -106,11 +106,11 @@ func (m *Model) answer(req *llm.Request) (string, *llm.ToolCall, error) {
 func about(system string) string {
 	return fmt.Sprintf("I am the offline model: I compare words and understand no language, and I find nothing to do with yours."+
 		" The instructions of this agent begin %q. Set OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL for a real model.",
-		cut(sentenceEnd.Split(strings.TrimSpace(system), 2)[0], 160))
+		cut(sentenceEnd.Get().Split(strings.TrimSpace(system), 2)[0], 160))
 }
 
 // speaks matches texts that need no label in a row: dates, phrases and words.
-var speaks = regexp.MustCompile(`^\d{4}-\d\d-\d\d|\S \S|^\D+$`)
+var speaks = lazyregexp.New(`^\d{4}-\d\d-\d\d|\S \S|^\D+$`)
 
 // describe makes a sentence of each tool result: rows of JSON with their members
 // in the order of the JSON text, anything else in quotes, cut at 600 characters.

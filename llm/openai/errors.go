@@ -11,13 +11,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -91,13 +91,13 @@ func (c *client) badEvent(data []byte, cause error) *llm.Error {
 		cause, c.excerpt(data), checkURL)
 }
 
-var htmlTitle = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
+var htmlTitle = lazyregexp.New(`(?is)<title[^>]*>(.*?)</title>`)
 
 func isHTML(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) }
 
 // pageWords describes a web page, which is no reading matter for a log.
 func (c *client) pageWords(page []byte) string {
-	if m := htmlTitle.FindSubmatch(page); m != nil {
+	if m := htmlTitle.Get().FindSubmatch(page); m != nil {
 		return "a web page with the title " + strconv.Quote(c.excerpt([]byte(html.UnescapeString(string(m[1])))))
 	}
 	return "a web page"

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/lazyregexp"
 )
 
 // message is what a batch of events says about one run: that it began (First is
@@ -96,7 +96,7 @@ func optional(s string) *string {
 
 // ownNodes are the nodes that a conversation graph names after their run: RUN:user,
 // RUN:usage:2 and so on.
-var ownNodes = regexp.MustCompile(`^(.*):(?:user|harness_start|harness_end|usage:[0-9]+|error(?::[0-9]+)?)$`)
+var ownNodes = lazyregexp.New(`^(.*):(?:user|harness_start|harness_end|usage:[0-9]+|error(?::[0-9]+)?)$`)
 
 // parentRun returns the run of the node that a parentId names: one that is named
 // after its run, or that of an event. The id of an event may stand behind that of

@@ -33,8 +33,8 @@ func Forms(doc map[string]any) []Form {
 	raw := maps.Clone(doc)
 	delete(raw, "signatures")
 	unknown := Unknown(doc)
-	whole := present(card, raw, true)
-	known := present(card, raw, false)
+	whole := present(card(), raw, true)
+	known := present(card(), raw, false)
 	forms := []Form{{whole, nil}, {full(whole), nil}, {raw, nil}}
 	if len(unknown) > 0 {
 		forms = append(forms, Form{known, unknown}, Form{full(known), unknown})
@@ -52,7 +52,7 @@ func Forms(doc map[string]any) []Form {
 // order.
 func Unknown(doc map[string]any) []string {
 	var found []string
-	unknownFields(card, doc, "", &found)
+	unknownFields(card(), doc, "", &found)
 	slices.Sort(found)
 	return found
 }

@@ -1,5 +1,7 @@
 package cardjson
 
+import "sync"
+
 // kind is what the value of a field is.
 type kind int
 
@@ -33,8 +35,8 @@ type field struct {
 // schema is what the fields of a message are, by their names in JSON.
 type schema map[string]field
 
-// card is the schema of an agent card in A2A 1.0.
-var card = func() schema {
+// card returns the schema of an agent card in A2A 1.0.
+var card = sync.OnceValue(func() schema {
 	stringList := schema{"list": {kind: texts}}
 	requirement := schema{"schemes": {kind: msgMap, of: stringList}}
 	flow := func(more ...string) field {
@@ -109,7 +111,7 @@ var card = func() schema {
 		}},
 		"iconUrl": {presence: optional},
 	}
-}()
+})
 
 // empty returns the default value of a field.
 func (f field) empty() any {
