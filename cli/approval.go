@@ -4,71 +4,21 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
+	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/session"
 )
-
-// Every row of a call's arguments has a mark before it, so that none of them can be
-// taken for a line of the command's own, such as a prompt.
-const (
-	argumentMark = "  │ "
-	brokenMark   = "  ┆ " // goes on with the row above, which was too long for the terminal
-)
-
-// askRows tells of a call that somebody is to decide about, with all of its arguments:
-// in one line if that is all of them, else in rows that follow the line. columns is the
-// width of the terminal, 0 for none.
-func askRows(d *event.Relay, columns int) (line string, rows []string) {
-	waits := " → waits for approval, call " + oneLine(d.ToolCallID)
-	if arguments, whole := visible.Inline(d.Params); whole {
-		line = oneLine(d.Tool) + "(" + arguments + ")" + waits
-		if columns == 0 || len(visible.Wrap([]string{line}, "    ", "", columns)) == 1 {
-			return line, nil
-		}
-	}
-	lines := visible.Arguments(d.Params)
-	size := fmt.Sprintf(", with %s of arguments in %s:", grouped(len(d.Params), "byte"), count(len(lines), "line"))
-	return oneLine(d.Tool) + waits + size, visible.Wrap(lines, argumentMark, brokenMark, columns)
-}
-
-// grouped is count for numbers that may be large.
-func grouped(n int, noun string) string {
-	digits := strconv.Itoa(n)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return strings.Replace(count(n, noun), strconv.Itoa(n), digits, 1)
-}
-
-// relay shows a call that waits for an approval. Where it is decided next the printer
-// leaves that to the conversation, which has the last word of a turn.
-func (p *printer) relay(e *event.Event, d *event.Relay) {
-	for i, c := range p.calls {
-		if c.id == d.ToolCallID {
-			p.calls[i].paused = true
-		}
-	}
-	if p.deciding {
-		return
-	}
-	line, rows := askRows(d, p.look.columns)
-	p.line("%s%s", indent(e.Scope), p.look.paint(bold, line))
-	for _, row := range rows {
-		p.line("%s", row)
-	}
-}
 
 // show writes calls that wait, each whole.
 func (p *program) show(w io.Writer, asked []*event.Relay) {
 	look := p.lookOf(w)
 	var b strings.Builder
 	for _, d := range asked {
-		line, rows := askRows(d, look.columns)
-		b.WriteString("  " + look.paint(bold, line) + "\n")
+		line, rows := render.Approval(d, look.Columns)
+		b.WriteString("  " + look.Paint(render.Bold, line) + "\n")
 		for _, row := range rows {
 			b.WriteString(row + "\n")
 		}
@@ -97,9 +47,9 @@ func (c *conversation) show(asked []*event.Relay) {
 // much is left.
 func (c *conversation) page(d *event.Relay) {
 	look := c.p.lookOf(c.p.Stdout)
-	line, rows := askRows(d, look.columns)
-	fmt.Fprintln(c.p.Stdout, "  "+look.paint(bold, line))
-	most := max(look.rows-3, 5)
+	line, rows := render.Approval(d, look.Columns)
+	fmt.Fprintln(c.p.Stdout, "  "+look.Paint(render.Bold, line))
+	most := max(look.Rows-3, 5)
 	for shown := 0; len(rows) > 0; {
 		n := min(most, len(rows))
 		if len(rows) <= most+2 {
@@ -108,7 +58,7 @@ func (c *conversation) page(d *event.Relay) {
 		fmt.Fprintln(c.p.Stdout, strings.Join(rows[:n], "\n"))
 		rows, shown = rows[n:], shown+n
 		if len(rows) > 0 && !c.pages.more(fmt.Sprintf("-- %d of %d rows; Enter shows more, q stops -- ", shown, shown+len(rows))) {
-			c.p.say("%d of %s are not shown: /show %s shows all", len(rows), count(shown+len(rows), "row"), oneLine(d.ToolCallID))
+			c.p.say("%d of %s are not shown: /show %s shows all", len(rows), render.Count(shown+len(rows), "row"), visible.Line(d.ToolCallID))
 			return
 		}
 	}

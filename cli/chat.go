@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/runner"
 )
 
@@ -144,11 +146,11 @@ func (c *conversation) slash(ctx context.Context, line string) (quit bool, err e
 		if err != nil {
 			return false, err
 		}
-		drawMarked(c.p.Stdout, c.Tree(), c.p.lookOf(c.p.Stdout), active)
+		render.Tree(c.p.Stdout, c.Tree(), c.p.lookOf(c.p.Stdout), active)
 	case "/session":
 		fmt.Fprintf(c.p.Stdout, "session %s", c.key.ID)
 		if c.persistent() {
-			fmt.Fprintf(c.p.Stdout, " in %s; to come back: %s", oneLine(c.db.path), c.again("chat"))
+			fmt.Fprintf(c.p.Stdout, " in %s; to come back: %s", visible.Line(c.db.path), c.again("chat"))
 		}
 		fmt.Fprintln(c.p.Stdout)
 	case "/show":
@@ -156,7 +158,7 @@ func (c *conversation) slash(ctx context.Context, line string) (quit bool, err e
 	case "/resume", "/approve", "/deny":
 		return false, c.goOn(ctx, line)
 	default:
-		c.p.say("unknown command %s; /help lists the commands, and // begins a message with a slash", cut(name, 40))
+		c.p.say("unknown command %s; /help lists the commands, and // begins a message with a slash", render.Cut(name, 40))
 	}
 	return false, nil
 }
@@ -177,7 +179,7 @@ func (c *conversation) showWaiting(ctx context.Context, call string) error {
 	case len(asked) > 0:
 		c.waiting(asked)
 	case call != "":
-		return usagef("no call %s waits for an approval", cut(call, 40))
+		return usagef("no call %s waits for an approval", render.Cut(call, 40))
 	default:
 		c.p.say("no call waits for an approval")
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -115,7 +116,7 @@ func chatMedia(m llm.Media) chatPart {
 	case m.Kind == llm.MediaImage:
 		return chatPart{Type: "image_url", ImageURL: &chatImage{url}}
 	case m.URL != "":
-		return chatPart{Type: "text", Text: "(" + mediaWords(m) + ")"}
+		return chatPart{Type: "text", Text: "(" + render.Media(m) + ")"}
 	}
 	return chatPart{Type: "file", File: &chatFile{Name: m.Name, Data: url}}
 }
@@ -125,7 +126,7 @@ func writeChat(w io.Writer, messages []chatMessage) {
 	fmt.Fprint(w, "[")
 	for i, m := range messages {
 		var line bytes.Buffer
-		writeJSON(&line, m)
+		render.JSON(&line, m)
 		fmt.Fprintf(w, "%s\n%s", map[bool]string{true: ","}[i > 0], bytes.TrimSuffix(line.Bytes(), []byte("\n")))
 	}
 	if len(messages) > 0 {

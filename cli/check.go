@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/integrity"
 )
@@ -59,10 +61,10 @@ func (p *program) checkSessions(cmd *cobra.Command, args []string) error {
 		problems += n
 	}
 	if problems > 0 {
-		p.say("%s checked: %s", count(len(all), "session"), count(problems, "problem"))
+		p.say("%s checked: %s", render.Count(len(all), "session"), render.Count(problems, "problem"))
 		return statusError(StatusFailed)
 	}
-	p.say("%s checked: nothing is wrong", count(len(all), "session"))
+	p.say("%s checked: nothing is wrong", render.Count(len(all), "session"))
 	return nil
 }
 
@@ -77,10 +79,10 @@ func (p *program) checkSession(ctx context.Context, db *database, key session.Ke
 	}
 	for _, v := range found {
 		if p.flags.json {
-			writeJSON(p.Stdout, jsonProblem{shownID(key), v.Seq, v.Message})
+			render.JSON(p.Stdout, jsonProblem{shownID(key), v.Seq, v.Message})
 			continue
 		}
-		fmt.Fprintf(p.Stdout, "%s: %s\n", oneLine(shownID(key)), oneLine(v.String()))
+		fmt.Fprintf(p.Stdout, "%s: %s\n", visible.Line(shownID(key)), visible.Line(v.String()))
 	}
 	return len(found), nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/internal/nearest"
 )
 
@@ -189,7 +190,7 @@ func (p *program) withPath(cmd *cobra.Command, use string, extra int, run func(c
 			if extra > 0 {
 				hint = "put a message of several words in quotes"
 			}
-			return usagef("%s too many: %q; %s", count(len(args)-extra, "argument"), args[extra], hint)
+			return usagef("%s too many: %q; %s", render.Count(len(args)-extra, "argument"), args[extra], hint)
 		}
 		return run(cmd, path, args)
 	}

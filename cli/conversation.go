@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentarbor/arbor/cli/internal/render"
 	graph "github.com/agentarbor/arbor/conversation" // the name is a type of this package
 	"github.com/agentarbor/arbor/llm"
 )
@@ -86,11 +87,11 @@ func (p *program) reduceConversation(how reduction) error {
 		out = graph.DAG(g, active)
 	}
 	if how.oneLine {
-		writeJSON(p.Stdout, out)
+		render.JSON(p.Stdout, out)
 		return nil
 	}
-	if encodeJSON(p.Stdout, out, "  ") != nil { // agents nest more deeply than the library indents
-		writeJSON(p.Stdout, out)
+	if render.IndentedJSON(p.Stdout, out) != nil { // agents nest more deeply than the library indents
+		render.JSON(p.Stdout, out)
 	}
 	return nil
 }

@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/checkpoint"
+	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 func (p *program) diffCommand() *cobra.Command {
@@ -59,7 +61,7 @@ func (p *program) diffSessions(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if p.flags.json {
-		writeJSON(p.Stdout, jsonDiff{d.Common, d.Shared, d.Same(), sideJSON(d.A), sideJSON(d.B)})
+		render.JSON(p.Stdout, jsonDiff{d.Common, d.Shared, d.Same(), sideJSON(d.A), sideJSON(d.B)})
 		return nil
 	}
 	common, err := a.common(cmd, d)
@@ -95,7 +97,7 @@ func (s *past) common(cmd *cobra.Command, d *checkpoint.Diff) (string, error) {
 				break
 			}
 		}
-		told = fmt.Sprintf("%s %s, until: %s", how, count(int(d.Common), "event"), stepLine(last))
+		told = fmt.Sprintf("%s %s, until: %s", how, render.Count(int(d.Common), "event"), render.Step(last))
 	}
 	if d.Same() {
 		told += "\nThere is no difference."
@@ -109,13 +111,16 @@ func (p *program) printSide(s checkpoint.Side) {
 		return
 	}
 	out := p.transcript()
-	title := fmt.Sprintf("--- %s, from %d to %d", oneLine(shownID(s.Key)), s.Events[0].Seq, s.Fold.Seq)
-	fmt.Fprintf(p.Stdout, "\n%s\n", out.look.paint(bold, title))
+	title := fmt.Sprintf("--- %s, from %d to %d", visible.Line(shownID(s.Key)), s.Events[0].Seq, s.Fold.Seq)
+	fmt.Fprintf(p.Stdout, "\n%s\n", p.lookOf(p.Stdout).Paint(render.Bold, title))
 	for _, e := range s.Events {
-		out.event(e)
+		out.Event(e)
 	}
-	out.finish()
+	out.Finish()
 }
+
+// maxCell is how many characters of a value are shown.
+const maxCell = 40
 
 // printEnds prints what differs in the end.
 func (p *program) printEnds(d *checkpoint.Diff) error {
@@ -148,10 +153,10 @@ func (p *program) printEnds(d *checkpoint.Diff) error {
 	}
 	fmt.Fprintln(p.Stdout)
 	table := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "AT THE END\t%s\t%s\n", oneLine(shownID(d.A.Key)), oneLine(shownID(d.B.Key)))
+	fmt.Fprintf(table, "AT THE END\t%s\t%s\n", visible.Line(shownID(d.A.Key)), visible.Line(shownID(d.B.Key)))
 	for _, r := range rows {
 		for i, cell := range r {
-			if r[i] = cut(oneLine(cell), maxWords); r[i] == "" {
+			if r[i] = render.Cut(visible.Line(cell), maxCell); r[i] == "" {
 				r[i] = "-"
 			}
 		}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentfile"
+	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/runner"
 )
 
@@ -81,14 +83,14 @@ func (p *program) report(err error) {
 		p.say("interrupted")
 	case errors.As(err, &files):
 		lines := fileProblems(files)
-		p.say("%s in the agents' files", count(len(lines), "problem"))
+		p.say("%s in the agents' files", render.Count(len(lines), "problem"))
 		for _, line := range lines {
-			fmt.Fprintln(p.Stderr, oneLine(line))
+			fmt.Fprintln(p.Stderr, visible.Line(line))
 		}
 	case errors.As(err, &tree):
-		p.say("%s in the tree of agents", count(len(tree.Problems), "problem"))
+		p.say("%s in the tree of agents", render.Count(len(tree.Problems), "problem"))
 		for _, problem := range tree.Problems {
-			fmt.Fprintln(p.Stderr, oneLine(problem.String()))
+			fmt.Fprintln(p.Stderr, visible.Line(problem.String()))
 		}
 	default:
 		p.say("%s", strings.TrimSpace(err.Error()))
@@ -98,15 +100,8 @@ func (p *program) report(err error) {
 // say writes one line about the command itself to standard error. It may be called
 // from any goroutine.
 func (p *program) say(format string, args ...any) {
-	line := fmt.Sprintf("%s: %s\n", p.name, oneLine(fmt.Sprintf(format, args...)))
+	line := fmt.Sprintf("%s: %s\n", p.name, visible.Line(fmt.Sprintf(format, args...)))
 	p.saying.Lock()
 	defer p.saying.Unlock()
 	_, _ = io.WriteString(p.Stderr, line) // there is nowhere else to tell of an error
-}
-
-func count(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }

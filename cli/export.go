@@ -6,7 +6,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/checkpoint"
+	"github.com/agentarbor/arbor/cli/internal/render"
 	graph "github.com/agentarbor/arbor/conversation" // the name is a type of this package
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 func (p *program) exportCommand() *cobra.Command {
@@ -29,7 +31,7 @@ func (p *program) exportCommand() *cobra.Command {
 
 func (p *program) exportSession(cmd *cobra.Command, args []string) error {
 	if !slices.Contains([]string{"jsonl", "md", "html", "openai"}, p.flags.export) {
-		return usagef("--format %s: jsonl, md, html and openai are possible", oneLine(p.flags.export))
+		return usagef("--format %s: jsonl, md, html and openai are possible", visible.Line(p.flags.export))
 	}
 	s, err := p.past(cmd.Context(), args[0])
 	if err != nil {
@@ -41,10 +43,10 @@ func (p *program) exportSession(cmd *cobra.Command, args []string) error {
 	}
 	switch p.flags.export {
 	case "jsonl":
-		_, err = s.replay(cmd.Context(), at, jsonLines{p.Stdout})
+		_, err = s.replay(cmd.Context(), at, render.JSONLines(p.Stdout))
 		return err
 	case "md":
-		_, err = s.replay(cmd.Context(), at, &markdown{w: p.Stdout, title: args[0]})
+		_, err = s.replay(cmd.Context(), at, render.Markdown(p.Stdout, args[0]))
 		return err
 	}
 	moment := &checkpoint.Moment{Graph: graph.New()}
@@ -57,5 +59,10 @@ func (p *program) exportSession(cmd *cobra.Command, args []string) error {
 		writeChat(p.Stdout, chatMessages(graph.Messages(moment.Graph, graph.Active{})))
 		return nil
 	}
-	return s.writePage(cmd.Context(), moment, at)
+	facts := ""
+	if moment.Fold != nil {
+		facts = s.moment(moment.Fold)
+	}
+	thread := graph.Thread(moment.Graph, graph.Active{}, graph.ThreadOptions{})
+	return render.Page(p.Stdout, "Session "+visible.Line(shownID(s.Key)), facts, thread, s.until(cmd.Context(), at))
 }

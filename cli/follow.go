@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/tail"
@@ -92,24 +93,23 @@ func (p *program) follow(ctx context.Context, tail followed, info session.Info, 
 			fold.Apply(e)
 		}
 	}
-	out := newPrinter(p.Stdout, p.lookOf(p.Stdout), nil)
-	out.transcript = true
-	defer out.spin.hide()
+	out := render.Transcript(p.Stdout, p.lookOf(p.Stdout))
+	defer out.Hide()
 	for entry, err := range tail.Follow(ctx, info.Key, p.flags.after) {
 		if err != nil {
 			return err
 		}
 		if p.flags.json {
-			writeJSON(p.Stdout, jsonEntry{entry.ID, entry.Event})
+			render.JSON(p.Stdout, jsonEntry{entry.ID, entry.Event})
 		} else {
-			out.event(entry.Event)
+			out.Event(entry.Event)
 		}
 		if err := p.out.failed(); err != nil {
 			return err
 		}
 		fold.Apply(entry.Event)
 		if p.flags.untilEnd && !entry.Event.Partial && fold.Seq >= info.Seq && fold.Turn.ID != "" && !fold.Unfinished() {
-			out.finish()
+			out.Finish()
 			return nil
 		}
 	}

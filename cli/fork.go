@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
 )
 
@@ -46,7 +47,7 @@ func (p *program) forkSession(cmd *cobra.Command, args []string) error {
 	if err := s.Fork(cmd.Context(), s.Key, at, to); err != nil {
 		return s.explain(err, to)
 	}
-	return p.begun(cmd.Context(), s.db, to, fmt.Sprintf("shares %s with %s", count(int(at), "event"), shownID(s.Key)))
+	return p.begun(cmd.Context(), s.db, to, fmt.Sprintf("shares %s with %s", render.Count(int(at), "event"), shownID(s.Key)))
 }
 
 func (p *program) editCommand() *cobra.Command {
@@ -59,7 +60,7 @@ stays as it is. The new session's id is printed; resume has the message answered
 Without TEXT, or for -, the message is read from standard input.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 2 {
-				return fmt.Errorf("%s too many: %q; put a message of several words in quotes", count(len(args)-2, "argument"), args[2])
+				return fmt.Errorf("%s too many: %q; put a message of several words in quotes", render.Count(len(args)-2, "argument"), args[2])
 			}
 			return exactly("ID")(cmd, args[:min(len(args), 1)])
 		},
@@ -108,7 +109,7 @@ func (p *program) editSession(cmd *cobra.Command, args []string) error {
 	if err := s.Edit(cmd.Context(), s.Key, at, msg.Content, to); err != nil {
 		return s.explain(err, to)
 	}
-	return p.begun(cmd.Context(), s.db, to, fmt.Sprintf("shares %s with %s", count(int(at)-1, "event"), shownID(s.Key)))
+	return p.begun(cmd.Context(), s.db, to, fmt.Sprintf("shares %s with %s", render.Count(int(at)-1, "event"), shownID(s.Key)))
 }
 
 // userMessages returns the positions of what the user said.

@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/internal/confined"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 func (p *program) graphCommand() *cobra.Command {
@@ -86,7 +88,7 @@ func (p *program) validateGraph(file string, agents graphAgents, asJSON bool) er
 		p.say("%s:%d: %s", file, w.Line, w.Message)
 	}
 	if !asJSON {
-		fmt.Fprintf(p.Stdout, "ok: %s, %s\n", count(len(graph.Nodes), "agent"), count(len(graph.Edges), "edge"))
+		fmt.Fprintf(p.Stdout, "ok: %s, %s\n", render.Count(len(graph.Nodes), "agent"), render.Count(len(graph.Edges), "edge"))
 	}
 	return nil
 }
@@ -101,13 +103,13 @@ func (p *program) badGraph(file string, err error, asJSON bool) error {
 	case !errors.As(err, &bad):
 		return usagef("%s", strings.TrimPrefix(err.Error(), "agentgraph: "))
 	case asJSON:
-		writeJSON(p.Stdout, bad.Problems)
+		render.JSON(p.Stdout, bad.Problems)
 	default:
 		for _, problem := range bad.Problems {
-			fmt.Fprintln(p.Stdout, oneLine(bad.Line(problem)))
+			fmt.Fprintln(p.Stdout, visible.Line(bad.Line(problem)))
 		}
 	}
-	p.say("%s", count(len(bad.Problems), "problem"))
+	p.say("%s", render.Count(len(bad.Problems), "problem"))
 	return statusError(StatusUsage)
 }
 

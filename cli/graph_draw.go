@@ -12,6 +12,8 @@ import (
 
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agentgraph/graphdraw"
+	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 func (p *program) graphDrawCommand() *cobra.Command {
@@ -32,7 +34,7 @@ not drawn: they are printed as by validate, and the status is 2.`,
 func (p *program) drawGraph(file, format string) error {
 	draw := map[string]func(io.Writer, *agentgraph.Graph) error{"mermaid": graphdraw.Mermaid, "dot": graphdraw.DOT, "svg": graphdraw.SVG}[format]
 	if draw == nil {
-		return usagef("--format %s: mermaid, dot and svg are possible", oneLine(format))
+		return usagef("--format %s: mermaid, dot and svg are possible", visible.Line(format))
 	}
 	graph, err := agentgraph.LoadFile(file, agentgraph.WithAnyRef())
 	var bad *agentgraph.Error
@@ -41,9 +43,9 @@ func (p *program) drawGraph(file, format string) error {
 		return usagef("%s: there is no such file", file)
 	case errors.As(err, &bad):
 		for _, problem := range bad.Problems {
-			fmt.Fprintln(p.Stdout, oneLine(bad.Line(problem)))
+			fmt.Fprintln(p.Stdout, visible.Line(bad.Line(problem)))
 		}
-		p.say("%s", count(len(bad.Problems), "problem"))
+		p.say("%s", render.Count(len(bad.Problems), "problem"))
 		return statusError(StatusUsage)
 	case err != nil:
 		return usagef("%s", strings.TrimPrefix(err.Error(), "agentgraph: "))

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // readInput returns the input as JSON in one line.
@@ -56,7 +58,7 @@ func checkInput(data []byte, from string) (json.RawMessage, error) {
 	}
 	var raw json.RawMessage
 	if err := json.Unmarshal([]byte(text), &raw); err != nil {
-		return nil, usagef("%s is not JSON (%w): a text needs quotes of its own, such as '\"%s\"', or --text TEXT", from, err, cut(oneLine(strings.Trim(text, `"`)), 20))
+		return nil, usagef("%s is not JSON (%w): a text needs quotes of its own, such as '\"%s\"', or --text TEXT", from, err, render.Cut(visible.Line(strings.Trim(text, `"`)), 20))
 	}
 	return event.EncodeJSON(raw), nil
 }

@@ -18,7 +18,9 @@ import (
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agentgraph/graphtest"
+	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/internal/confined"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 )
 
@@ -216,9 +218,9 @@ func (p *program) refuse(err error) error {
 		return usageError{err}
 	}
 	for _, problem := range bad.Problems {
-		fmt.Fprintln(p.Stderr, oneLine(problem.String()))
+		fmt.Fprintln(p.Stderr, visible.Line(problem.String()))
 	}
-	p.say("%s", count(len(bad.Problems), "problem"))
+	p.say("%s", render.Count(len(bad.Problems), "problem"))
 	return statusError(StatusUsage)
 }
 
@@ -258,8 +260,8 @@ func (p *program) noAgents(err error) error {
 		return usageError{err}
 	}
 	for _, line := range lines {
-		fmt.Fprintln(p.Stderr, oneLine(line))
+		fmt.Fprintln(p.Stderr, visible.Line(line))
 	}
-	p.say("%s with the graph's agents", count(len(lines), "problem"))
+	p.say("%s with the graph's agents", render.Count(len(lines), "problem"))
 	return statusError(StatusUsage)
 }

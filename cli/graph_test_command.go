@@ -12,6 +12,8 @@ import (
 
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agentgraph/graphtest"
+	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 func (p *program) graphTestCommand() *cobra.Command {
@@ -92,11 +94,11 @@ func (p *program) testGraphs(ctx context.Context, files []string, only string, a
 		}
 	}
 	if ran == 0 {
-		return usagef("--run %s: none of %s has such a name", quoteArg(only), count(len(cases), "case"))
+		return usagef("--run %s: none of %s has such a name", quoteArg(only), render.Count(len(cases), "case"))
 	}
-	total := count(ran, "case") + " passed"
+	total := render.Count(ran, "case") + " passed"
 	if failed > 0 {
-		total = fmt.Sprintf("%d of %s failed", failed, count(ran, "case"))
+		total = fmt.Sprintf("%d of %s failed", failed, render.Count(ran, "case"))
 	}
 	if p.flags.json {
 		p.say("%s", total)
@@ -150,16 +152,16 @@ func (p *program) tested(c *graphtest.Case, out *graphtest.Outcome) {
 		if t.Differences == nil {
 			t.Differences = []string{}
 		}
-		writeJSON(p.Stdout, t)
+		render.JSON(p.Stdout, t)
 		return
 	}
 	look := p.lookOf(p.Stdout)
-	word := look.paint(green, "ok  ")
+	word := look.Paint(render.Green, "ok  ")
 	if !out.OK() {
-		word = look.paint(red, "FAIL")
+		word = look.Paint(render.Red, "FAIL")
 	}
-	fmt.Fprintf(p.Stdout, "%s %s\n", word, oneLine(c.Name))
+	fmt.Fprintf(p.Stdout, "%s %s\n", word, visible.Line(c.Name))
 	for _, d := range out.Differences {
-		fmt.Fprintf(p.Stdout, "     %s\n", oneLine(d))
+		fmt.Fprintf(p.Stdout, "     %s\n", visible.Line(d))
 	}
 }

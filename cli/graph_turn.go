@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -84,13 +85,13 @@ func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.A
 		return err
 	}
 	if p.flags.json {
-		writeJSON(p.Stdout, result)
+		render.JSON(p.Stdout, result)
 	} else {
 		waits := make([]string, len(asked))
 		for i, q := range asked {
 			waits[i] = questionOf(q).Agent
 		}
-		g.summary(root.Graph(), result, failures(log), waits)
+		render.GraphRun(p.Stdout, p.lookOf(p.Stdout), root.Graph(), result, failures(log), waits)
 	}
 	if result.Status == agentgraph.Waiting && failed == nil {
 		g.waiting(c, asked)
@@ -105,8 +106,8 @@ func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.A
 // follow waits for the end of a run, and shows on a terminal which agent is at work. It
 // returns whether anything happened at all, and how the graph's own run ended.
 func (g *graphRun) follow(events iter.Seq2[*event.Event, error]) (began bool, end event.FinishReason, failed error) {
-	spin := newSpinner(g.p.Stdout, g.p.lookOf(g.p.Stdout))
-	defer spin.hide()
+	spin := render.NewSpinner(g.p.Stdout, g.p.lookOf(g.p.Stdout))
+	defer spin.Hide()
 	for e, err := range events {
 		if err != nil {
 			return began, end, err
@@ -114,7 +115,7 @@ func (g *graphRun) follow(events iter.Seq2[*event.Event, error]) (began bool, en
 		began = true
 		switch d := e.Data.(type) {
 		case *event.HarnessStart:
-			spin.show(e.Agent)
+			spin.Show(e.Agent)
 		case *event.HarnessEnd:
 			if e.Scope == "" {
 				end = d.FinishReason

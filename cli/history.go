@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -52,12 +54,12 @@ func (p *program) showHistory(cmd *cobra.Command, args []string) error {
 		for _, e := range c.Events {
 			fold.Apply(e)
 		}
-		line := jsonCheckpoint{c.Seq, c.Time.UTC(), stepLine(c.Events), activeOf(fold), len(c.Events), c.Seq <= s.ParentSeq}
+		line := jsonCheckpoint{c.Seq, c.Time.UTC(), render.Step(c.Events), activeOf(fold), len(c.Events), c.Seq <= s.ParentSeq}
 		if p.flags.json {
-			writeJSON(p.Stdout, line)
+			render.JSON(p.Stdout, line)
 			continue
 		}
-		active := oneLine(line.Active)
+		active := visible.Line(line.Active)
 		if active == "" {
 			active = "-"
 		}

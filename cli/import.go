@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/checkpoint"
+	"github.com/agentarbor/arbor/cli/internal/render"
 )
 
 // maxImport bounds what is imported, in bytes.
@@ -70,15 +71,15 @@ func (p *program) importMessages(cmd *cobra.Command, args []string) error {
 	case errors.Is(err, agent.ErrConflict):
 		return usagef("session %q exists already: give another id with --to", to.ID)
 	case errors.Is(err, agent.ErrBadInput) && system > 0:
-		return usagef("%s, without %s: %w", name, count(system, "system message"), err)
+		return usagef("%s, without %s: %w", name, render.Count(system, "system message"), err)
 	case errors.Is(err, agent.ErrBadInput):
 		return usagef("%s: %w", name, err)
 	case err != nil:
 		return err
 	}
-	news := "has " + count(len(messages), "message")
+	news := "has " + render.Count(len(messages), "message")
 	if system > 0 {
-		news += fmt.Sprintf("; %s left out, because agents have instructions of their own", count(system, "system message"))
+		news += fmt.Sprintf("; %s left out, because agents have instructions of their own", render.Count(system, "system message"))
 	}
 	return p.begun(cmd.Context(), db, to, news)
 }

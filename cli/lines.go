@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/chzyer/readline"
+
+	"github.com/agentarbor/arbor/cli/internal/render"
 )
 
 // lines are what a person or a pipe says to chat, one after the other.
@@ -24,7 +26,7 @@ var errInterrupt = errors.New("interrupt at the prompt")
 // lines returns a line editor if a person sits at both ends, else a plain
 // reader. historyFile may be empty.
 func (p *program) lines(historyFile string) (lines, error) {
-	if p.Stdin == os.Stdin && isTerminal(p.Stdin) && p.lookOf(p.Stdout).live {
+	if p.Stdin == os.Stdin && isTerminal(p.Stdin) && p.lookOf(p.Stdout).Live {
 		return p.newEditor(historyFile)
 	}
 	r := &pipedLines{r: bufio.NewReader(p.Stdin), ask: make(chan struct{}), got: make(chan gotLine)}
@@ -82,7 +84,7 @@ type editor struct {
 }
 
 func (p *program) newEditor(historyFile string) (*editor, error) {
-	prompt := p.lookOf(p.Stdout).paint(bold, "you") + "> "
+	prompt := p.lookOf(p.Stdout).Paint(render.Bold, "you") + "> "
 	rl, err := readline.NewEx(&readline.Config{
 		Prompt:                 prompt,
 		HistoryLimit:           maxHistory,

@@ -8,6 +8,9 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentfile"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 func (p *program) lintCommand() *cobra.Command {
@@ -36,9 +39,9 @@ The status is then 2. No model is called or needed, and nothing is fetched.`,
 			return err
 		}
 		for _, line := range lines {
-			fmt.Fprintln(p.Stdout, oneLine(line))
+			fmt.Fprintln(p.Stdout, visible.Line(line))
 		}
-		p.say("%s", count(len(lines), "problem"))
+		p.say("%s", render.Count(len(lines), "problem"))
 		return statusError(StatusUsage)
 	})
 }
@@ -59,7 +62,7 @@ func (p *program) mention(path string) {
 func (p *program) sound(tree *agent.Tree) {
 	graphs, nodes := 0, 0
 	for n := range tree.Walk() {
-		g := graphOf(n.Agent)
+		g := render.GraphOf(n.Agent)
 		if g == nil {
 			continue
 		}
@@ -68,11 +71,22 @@ func (p *program) sound(tree *agent.Tree) {
 			p.say("the graph %s, line %d: %s", n.Agent.Name(), w.Line, w.Message)
 		}
 	}
-	line := count(tree.Len(), "agent")
-	if inGraphs := count(graphs, "graph") + " with " + count(nodes, "node"); graphs == tree.Len() {
+	line := render.Count(tree.Len(), "agent")
+	if inGraphs := render.Count(graphs, "graph") + " with " + render.Count(nodes, "node"); graphs == tree.Len() {
 		line = inGraphs
 	} else if graphs > 0 {
 		line += ", of which " + inGraphs
 	}
 	fmt.Fprintf(p.Stdout, "ok: %s\n", line)
+}
+
+// countNodes counts the nodes of a graph and of those within it.
+func countNodes(g *agentgraph.Graph) int {
+	n := len(g.Nodes)
+	for _, node := range g.Nodes {
+		if node.Graph != nil {
+			n += countNodes(node.Graph)
+		}
+	}
+	return n
 }

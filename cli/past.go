@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"iter"
 	"strings"
 	"unicode/utf8"
 
@@ -13,6 +14,8 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/checkpoint"
+	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -55,22 +58,28 @@ func (s *past) position(cmd *cobra.Command) (int64, error) {
 
 // replay sends the events until a position to a sink, and returns what they
 // amount to.
-func (s *past) replay(ctx context.Context, until int64, out sink) (*session.Fold, error) {
+func (s *past) replay(ctx context.Context, until int64, out render.Sink) (*session.Fold, error) {
 	fold := &session.Fold{}
-	if until > 0 { // a fork may share nothing, and then has no events
-		for e, err := range s.Replay(ctx, s.Key, until) {
-			if err != nil {
-				return nil, err
-			}
-			fold.Apply(e)
-			out.event(e)
-			if err := s.p.out.failed(); err != nil {
-				return nil, err
-			}
+	for e, err := range s.until(ctx, until) {
+		if err != nil {
+			return nil, err
+		}
+		fold.Apply(e)
+		out.Event(e)
+		if err := s.p.out.failed(); err != nil {
+			return nil, err
 		}
 	}
-	out.finish()
+	out.Finish()
 	return fold, nil
+}
+
+// until returns the events until a position. A fork may share nothing, and then has none.
+func (s *past) until(ctx context.Context, at int64) iter.Seq2[*event.Event, error] {
+	if at == 0 {
+		return func(func(*event.Event, error) bool) {}
+	}
+	return s.Replay(ctx, s.Key, at)
 }
 
 // target returns the key of a new session: that of --to, or one like the session's

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -51,7 +52,7 @@ func (p *program) removeSessions(cmd *cobra.Command, args []string) error {
 		}
 	}
 	return db.remove(ctx, found, func(s session.Info) {
-		p.say("removed session %s, which had %s", shownID(s.Key), count(int(s.Seq), "event"))
+		p.say("removed session %s, which had %s", shownID(s.Key), render.Count(int(s.Seq), "event"))
 	})
 }
 

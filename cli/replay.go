@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
 )
 
@@ -40,17 +41,16 @@ func (p *program) replaySession(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	out := newPrinter(p.Stdout, p.lookOf(p.Stdout), nil)
-	out.transcript = true
+	out := render.Transcript(p.Stdout, p.lookOf(p.Stdout))
 	ctx, done := p.interrupts.turn(cmd.Context())
 	defer done()
-	play := &player{printer: out, ctx: ctx, speed: p.flags.speed}
+	play := &player{Printer: out, ctx: ctx, speed: p.flags.speed}
 	if !isTerminal(p.Stdout) {
 		play.speed = 0
 	}
 	_, err = s.replay(ctx, at, play)
 	if ctx.Err() != nil {
-		out.spin.hide()
+		out.Hide()
 		return statusError(StatusInterrupted)
 	}
 	return err
@@ -58,19 +58,19 @@ func (p *program) replaySession(cmd *cobra.Command, args []string) error {
 
 // player prints events with the pauses that lay between them.
 type player struct {
-	*printer
+	*render.Printer
 	ctx   context.Context // its end is the end of all pauses
 	speed float64
 	last  time.Time
 }
 
-func (p *player) event(e *event.Event) {
+func (p *player) Event(e *event.Event) {
 	if !p.last.IsZero() {
 		sleep(p.ctx, pause(e.Time.Sub(p.last), p.speed))
 	}
 	p.last = e.Time
 	if p.ctx.Err() == nil {
-		p.printer.event(e)
+		p.Printer.Event(e)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/runner"
 )
@@ -97,8 +98,8 @@ func (p *program) resumeTurn(cmd *cobra.Command, path string, _ []string) error 
 	}
 	some := false
 	err = c.turn(cmd.Context(), func(ctx context.Context) iter.Seq2[*event.Event, error] {
-		if out, ok := c.out.(*printer); ok {
-			out.wait("waiting for the session")
+		if out, ok := c.out.(*render.Printer); ok {
+			out.Wait("waiting for the session")
 		}
 		return noting(c.Resume(ctx, c.key, decisions...), &some)
 	})

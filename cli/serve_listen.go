@@ -12,6 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/cli/internal/render"
 )
 
 // stopWithin bounds how long serve waits for turns and connections to end.
@@ -20,7 +21,7 @@ const stopWithin = 10 * time.Second
 // listen opens the address that a flag gives. It is closed at the end of the command.
 func (p *program) listen(flag, addr string) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(addr); err != nil {
-		return nil, usagef("%s %s: an address is HOST:PORT, such as 127.0.0.1:8420", flag, cut(addr, 60))
+		return nil, usagef("%s %s: an address is HOST:PORT, such as 127.0.0.1:8420", flag, render.Cut(addr, 60))
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -28,7 +29,7 @@ func (p *program) listen(flag, addr string) (net.Listener, error) {
 		if errors.As(err, &cause) {
 			err = cause.Err // the address is said already
 		}
-		return nil, usagef("%s %s: %w; port 0 takes any that is free", flag, cut(addr, 60), err)
+		return nil, usagef("%s %s: %w; port 0 takes any that is free", flag, render.Cut(addr, 60), err)
 	}
 	p.atEnd(func() { _ = l.Close() })
 	return l, nil

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -38,7 +40,7 @@ func exactly(names ...string) cobra.PositionalArgs {
 			return fmt.Errorf("%s is missing; see %s --help", names[len(args)], cmd.CommandPath())
 		}
 		if len(args) > len(names) {
-			return fmt.Errorf("%s too many: %q; see %s --help", count(len(args)-len(names), "argument"), args[len(names):], cmd.CommandPath())
+			return fmt.Errorf("%s too many: %q; see %s --help", render.Count(len(args)-len(names), "argument"), args[len(names):], cmd.CommandPath())
 		}
 		return nil
 	}
@@ -72,7 +74,7 @@ func (p *program) listSessions(cmd *cobra.Command, _ []string) error {
 	}
 	if p.flags.json {
 		for _, s := range all {
-			writeJSON(p.Stdout, jsonSession{s.Key.ID, s.Key.App, s.Key.User, s.Seq, s.Created.UTC(), s.Updated.UTC(), s.Parent.ID, s.ParentSeq})
+			render.JSON(p.Stdout, jsonSession{s.Key.ID, s.Key.App, s.Key.User, s.Seq, s.Created.UTC(), s.Updated.UTC(), s.Parent.ID, s.ParentSeq})
 		}
 		return nil
 	}
@@ -87,9 +89,9 @@ func (p *program) listSessions(cmd *cobra.Command, _ []string) error {
 	}
 	fmt.Fprintln(table, head)
 	for _, s := range all {
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s", oneLine(shownID(s.Key)), s.Seq, stamp(s.Created), stamp(s.Updated))
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s", visible.Line(shownID(s.Key)), s.Seq, stamp(s.Created), stamp(s.Updated))
 		if isFork(s) {
-			fmt.Fprintf(table, "\t%s at %d", oneLine(shownID(s.Parent)), s.ParentSeq)
+			fmt.Fprintf(table, "\t%s at %d", visible.Line(shownID(s.Parent)), s.ParentSeq)
 		} else if forks {
 			fmt.Fprint(table, "\t")
 		}
@@ -184,7 +186,7 @@ func (db *database) byID(ctx context.Context, id string) ([]session.Info, error)
 
 func (db *database) byPrinted(ctx context.Context, name string) ([]session.Info, error) {
 	all, err := db.List(ctx, session.Key{}, session.Page{})
-	return slices.DeleteFunc(all, func(s session.Info) bool { return oneLine(shownID(s.Key)) != name }), err
+	return slices.DeleteFunc(all, func(s session.Info) bool { return visible.Line(shownID(s.Key)) != name }), err
 }
 
 // noSession is the error of an id that nothing is stored under.

@@ -3,15 +3,14 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -77,38 +76,30 @@ func (p *program) showSession(cmd *cobra.Command, args []string) error {
 }
 
 // shown returns what the flags of show want to be done with the events.
-func (p *program) shown() (sink, error) {
+func (p *program) shown() (render.Sink, error) {
 	switch {
 	case p.flags.state || p.flags.view != "":
-		return nothing{}, nil
+		return render.Nothing{}, nil
 	case p.flags.usage:
-		l := &ledger{w: p.Stdout, json: p.flags.json}
+		var prices llm.Prices
 		if p.flags.prices != "" {
 			var err error
-			if l.prices, err = readPrices(p.flags.prices); err != nil {
+			if prices, err = readPrices(p.flags.prices); err != nil {
 				return nil, err
 			}
 		}
-		return l, nil
+		return render.Usage(p.Stdout, p.flags.json, prices), nil
 	case p.flags.json:
-		return jsonLines{p.Stdout}, nil
+		return render.JSONLines(p.Stdout), nil
 	}
 	return p.transcript(), nil
 }
 
-// nothing is a sink that shows nothing.
-type nothing struct{}
-
-func (nothing) event(*event.Event) {}
-func (nothing) finish()            {}
-
 // transcript returns a printer of stored events.
-func (p *program) transcript() *printer {
+func (p *program) transcript() *render.Printer {
 	l := p.lookOf(p.Stdout)
-	l.live = false
-	out := newPrinter(p.Stdout, l, nil)
-	out.transcript = true
-	return out
+	l.Live = false // nothing is awaited
+	return render.Transcript(p.Stdout, l)
 }
 
 // moment tells in one line what a session was.
@@ -216,10 +207,10 @@ func pendingCalls(f *session.Fold) []jsonPending {
 // printJSON writes one object: in one line with --json, else indented.
 func (p *program) printJSON(v any) error {
 	if p.flags.json {
-		writeJSON(p.Stdout, v)
+		render.JSON(p.Stdout, v)
 		return nil
 	}
-	return encodeJSON(p.Stdout, v, "  ")
+	return render.IndentedJSON(p.Stdout, v)
 }
 
 // jsonView is the form of sessions show --view: a request of the chat completions
@@ -279,52 +270,11 @@ func (s *past) showView(cmd *cobra.Command, at int64) error {
 			c.Function.Name, c.Function.Description, c.Function.Parameters = t.Name, t.Description, t.Parameters
 			v.Tools = append(v.Tools, c)
 		}
-		writeJSON(p.Stdout, v)
+		render.JSON(p.Stdout, v)
 		return nil
 	}
-	printView(p.Stdout, p.lookOf(p.Stdout), preview.Request)
+	render.View(p.Stdout, p.lookOf(p.Stdout), preview.Request)
 	p.say("what the model of %s is shown at position %d of %d: %s, %s, %s", name, at, s.Seq,
-		count(len(preview.Messages), "message"), count(len(preview.Tools), "tool"), count(preview.Tokens, "token"))
+		render.Count(len(preview.Messages), "message"), render.Count(len(preview.Tools), "tool"), render.Count(preview.Tokens, "token"))
 	return nil
-}
-
-// printView prints a request for people.
-func printView(w io.Writer, l look, req *llm.Request) {
-	say := func(role, words string) {
-		fmt.Fprintf(w, "%s: %s\n", l.paint(cyan, role), visible.Text(strings.TrimSpace(words)))
-	}
-	if req.System != "" {
-		say("system", req.System)
-	}
-	for _, m := range req.Messages {
-		if words := m.PlainText(); words != "" {
-			say(string(m.Role), words)
-		}
-		for _, part := range m.Parts {
-			switch part := part.(type) {
-			case llm.Media:
-				fmt.Fprintf(w, "  (%s)\n", oneLine(mediaWords(part)))
-			case llm.ToolCall:
-				fmt.Fprintf(w, "  %s calls %s\n", m.Role, callLine(&event.ToolCall{Name: part.Name, Input: event.ObjectInput(part.Arguments)}))
-			case llm.ToolResult:
-				say("tool "+oneLine(part.Name), part.Output)
-			}
-		}
-	}
-	var tools []string
-	for _, t := range req.Tools {
-		tools = append(tools, oneLine(t.Name))
-	}
-	if len(tools) > 0 {
-		fmt.Fprintf(w, "%s\n", l.paint(faint, "(tools: "+strings.Join(tools, ", ")+")"))
-	}
-}
-
-// mediaWords tells of an image or a file.
-func mediaWords(m llm.Media) string {
-	words := []string{string(m.Kind), m.MediaType, m.Name}
-	if m.URL != "" {
-		words = append(words, m.URL)
-	}
-	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }

@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sqlite"
@@ -87,7 +88,7 @@ func (p *program) openStore(ctx context.Context, create bool) (*database, error)
 	}
 	if scheme, _, ok := strings.Cut(p.flags.db, "://"); ok {
 		if scheme != "postgres" && scheme != "postgresql" {
-			return nil, usagef("--db %s://…: a SQLite file or a postgres:// address is possible", cut(scheme, 20))
+			return nil, usagef("--db %s://…: a SQLite file or a postgres:// address is possible", render.Cut(scheme, 20))
 		}
 		return p.openPostgres(ctx)
 	}
@@ -184,5 +185,5 @@ func checkName(id string) error {
 }
 
 func badID(id string) error {
-	return usagef("session %q: an id has 1 to %d bytes of text without control characters and without space around it", cut(id, 40), maxSessionID)
+	return usagef("session %q: an id has 1 to %d bytes of text without control characters and without space around it", render.Cut(id, 40), maxSessionID)
 }

@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"iter"
 	"strings"
 
+	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/runner"
@@ -22,19 +20,13 @@ type conversation struct {
 	db   *database
 	key  session.Key
 	path string // of the tree, "" if it is part of the program
-	out  sink
+	out  render.Sink
 
 	models *models // nil if the tree has models of its own
 	noted  bool    // the user knows whether a model is used
 
 	chatting bool    // answers are typed, not given as flags
 	pages    *editor // of a chat on a terminal, else nil
-}
-
-// sink takes the events of a turn.
-type sink interface {
-	event(e *event.Event)
-	finish()
 }
 
 // converse loads the tree, opens the database and puts both together.
@@ -58,10 +50,8 @@ func (p *program) converse(ctx context.Context, path string, opts ...runner.Opti
 	if c.Runner, err = runner.New(tree.Root().Agent, db.Store, opts...); err != nil {
 		return nil, err
 	}
-	if c.out = (jsonLines{p.Stdout}); !p.flags.json {
-		out := newPrinter(p.Stdout, p.lookOf(p.Stdout), c.Tree())
-		out.deciding = true
-		c.out = out
+	if c.out = render.JSONLines(p.Stdout); !p.flags.json {
+		c.out = render.Conversation(p.Stdout, p.lookOf(p.Stdout), c.Tree())
 	}
 	c.models = models
 	return c, nil
@@ -81,7 +71,7 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 			failure = err
 			break
 		}
-		c.out.event(e)
+		c.out.Event(e)
 		switch d := e.Data.(type) {
 		case *event.HarnessEnd:
 			if e.Scope == "" {
@@ -94,7 +84,7 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 			break
 		}
 	}
-	c.out.finish()
+	c.out.Finish()
 	switch {
 	case failure != nil && ctx.Err() != nil, failure == nil && ctx.Err() != nil && !answered(end):
 		return context.Canceled
@@ -127,7 +117,7 @@ func (c *conversation) waiting(asked []*event.Relay) {
 	}
 	for _, d := range asked {
 		if call := d.ToolCallID; c.chatting {
-			c.p.say("the turn waits: /approve %[1]s or /deny %[1]s REASON", oneLine(call))
+			c.p.say("the turn waits: /approve %[1]s or /deny %[1]s REASON", visible.Line(call))
 		} else {
 			c.p.say("the turn waits for an approval: %s, or --deny %s --reason TEXT", c.again("resume", "--approve", quoteArg(call)), quoteArg(call))
 		}
@@ -142,10 +132,10 @@ func (c *conversation) waitingElsewhere(name string) {
 	case c.chatting:
 		goOn, say = "/resume", "a new message"
 	case !c.persistent():
-		c.p.say("%s waits for something that is done elsewhere, and nothing is kept of the conversation: give --session or --db to go on with it later", oneLine(name))
+		c.p.say("%s waits for something that is done elsewhere, and nothing is kept of the conversation: give --session or --db to go on with it later", visible.Line(name))
 		return
 	}
-	c.p.say("%s waits for something that is done elsewhere; when it is done: %s; to say something instead: %s", oneLine(name), goOn, say)
+	c.p.say("%s waits for something that is done elsewhere; when it is done: %s; to say something instead: %s", visible.Line(name), goOn, say)
 }
 
 func answered(end event.FinishReason) bool {
@@ -197,29 +187,3 @@ func quoteArg(s string) string {
 }
 
 func (c *conversation) persistent() bool { return c.db.path != memoryDB }
-
-// jsonLines writes one event a line, as it is stored.
-type jsonLines struct {
-	w io.Writer
-}
-
-func (j jsonLines) event(e *event.Event) { writeJSON(j.w, e) }
-func (j jsonLines) finish()              {}
-
-// writeJSON writes a value and a line break in one write. Errors of the writer
-// are the writer's to keep; events always have a JSON form.
-func writeJSON(w io.Writer, v any) { _ = encodeJSON(w, v, "") }
-
-// encodeJSON writes a value with escapes for what no terminal should get, each level of
-// it on lines of its own if there is an indentation.
-func encodeJSON(w io.Writer, v any, indentation string) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", indentation)
-	if err := enc.Encode(v); err != nil {
-		return err
-	}
-	_, _ = w.Write(visible.JSON(b.Bytes()))
-	return nil
-}

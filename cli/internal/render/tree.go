@@ -1,38 +1,16 @@
-package cli
+package render
 
 import (
 	"fmt"
 	"io"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph/graphdraw"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
 )
-
-func (p *program) treeCommand() *cobra.Command {
-	cmd := p.withPath(&cobra.Command{
-		Short: "Draw the tree of agents",
-		Long: `Draws the tree: agents, what they are for, their tools, and to whom else than its
-own children an agent may hand over. Of an agent that is a graph the nodes and the
-edges are drawn. No model is called or needed.`,
-	}, "tree", 0, func(_ *cobra.Command, path string, _ []string) error {
-		draw := map[string]func(io.Writer, *agent.Tree, look) error{"text": drawText, "mermaid": drawMermaid, "dot": drawDOT, "json": drawJSON}[p.flags.tree]
-		if draw == nil {
-			return usagef("--format %s: text, mermaid, dot and json are possible", oneLine(p.flags.tree))
-		}
-		tree, err := p.lookAt(path)
-		if err != nil {
-			return err
-		}
-		return draw(p.Stdout, tree, p.lookOf(p.Stdout))
-	})
-	cmd.Flags().StringVar(&p.flags.tree, "format", "text", "text, mermaid, dot or json")
-	return cmd
-}
 
 // beyond returns the targets of an agent that are not its children.
 func beyond(n *agent.Node) []string {
@@ -49,7 +27,7 @@ func toolNames(a agent.Agent) []string {
 	var names []string
 	if a, ok := a.(interface{ Tools() []tools.Tool }); ok {
 		for _, t := range a.Tools() {
-			names = append(names, oneLine(t.Info().Name))
+			names = append(names, visible.Line(t.Info().Name))
 		}
 	}
 	return names
@@ -62,7 +40,7 @@ func remoteURL(a agent.Agent) (url string, remote bool) {
 	if !remote {
 		return "", false
 	}
-	return oneLine(r.CardURL()), true
+	return visible.Line(r.CardURL()), true
 }
 
 // labels returns the lines that drawings show of an agent.
@@ -73,21 +51,34 @@ func labels(a agent.Agent) []string {
 	return []string{a.Name()}
 }
 
-func drawText(w io.Writer, tree *agent.Tree, l look) error {
-	drawMarked(w, tree, l, "")
+// TreeAs returns what draws a tree in a format: text, mermaid, dot or json; nil for another.
+func TreeAs(format string) func(w io.Writer, tree *agent.Tree, l Look) error {
+	switch format {
+	case "text":
+		return func(w io.Writer, tree *agent.Tree, l Look) error {
+			Tree(w, tree, l, "")
+			return nil
+		}
+	case "mermaid":
+		return drawMermaid
+	case "dot":
+		return drawDOT
+	case "json":
+		return drawJSON
+	}
 	return nil
 }
 
-// drawMarked draws the tree with a mark at the agent that is active.
-func drawMarked(w io.Writer, tree *agent.Tree, l look, active string) {
+// Tree draws the tree with a mark at the agent that is active.
+func Tree(w io.Writer, tree *agent.Tree, l Look, active string) {
 	var draw func(n *agent.Node, first, rest string)
 	draw = func(n *agent.Node, first, rest string) {
 		name := n.Agent.Name()
-		line := first + l.paint(cyan, name)
+		line := first + l.Paint(Cyan, name)
 		if name == active {
-			line += l.paint(green, " ← active")
+			line += l.Paint(Green, " ← active")
 		}
-		if d := oneLine(n.Agent.Description()); d != "" {
+		if d := visible.Line(n.Agent.Description()); d != "" {
 			line += "  " + d
 		}
 		fmt.Fprintln(w, line)
@@ -98,15 +89,15 @@ func drawMarked(w io.Writer, tree *agent.Tree, l look, active string) {
 			under += "  "
 		}
 		if url, remote := remoteURL(n.Agent); remote {
-			fmt.Fprintln(w, l.paint(faint, under+"  remote: "+url))
+			fmt.Fprintln(w, l.Paint(Faint, under+"  remote: "+url))
 		}
 		if t := toolNames(n.Agent); len(t) > 0 {
-			fmt.Fprintln(w, l.paint(faint, under+"  tools: "+strings.Join(t, ", ")))
+			fmt.Fprintln(w, l.Paint(Faint, under+"  tools: "+strings.Join(t, ", ")))
 		}
 		if b := beyond(n); len(b) > 0 {
-			fmt.Fprintln(w, l.paint(faint, under+"  may also hand over to: "+strings.Join(b, ", ")))
+			fmt.Fprintln(w, l.Paint(Faint, under+"  may also hand over to: "+strings.Join(b, ", ")))
 		}
-		if g := graphOf(n.Agent); g != nil {
+		if g := GraphOf(n.Agent); g != nil {
 			drawNodes(w, g, l, under+"  ")
 		}
 		for i, child := range n.Children() {
@@ -129,11 +120,11 @@ func numbered(tree *agent.Tree) map[*agent.Node]string {
 	return ids
 }
 
-func drawMermaid(w io.Writer, tree *agent.Tree, _ look) error {
+func drawMermaid(w io.Writer, tree *agent.Tree, _ Look) error {
 	ids := numbered(tree)
 	fmt.Fprintln(w, "flowchart TD")
 	for n := range tree.Walk() {
-		g := graphOf(n.Agent)
+		g := GraphOf(n.Agent)
 		if g == nil {
 			fmt.Fprintf(w, "    %s[\"%s\"]\n", ids[n], strings.Join(labels(n.Agent), "<br>"))
 			continue
@@ -156,17 +147,17 @@ func drawMermaid(w io.Writer, tree *agent.Tree, _ look) error {
 	return nil
 }
 
-func drawDOT(w io.Writer, tree *agent.Tree, _ look) error {
+func drawDOT(w io.Writer, tree *agent.Tree, _ Look) error {
 	ids := numbered(tree)
 	fmt.Fprintln(w, "digraph agents {")
 	for n := range tree.Walk() {
-		if graphOf(n.Agent) != nil {
+		if GraphOf(n.Agent) != nil {
 			fmt.Fprintln(w, "  compound=true;\n  node [shape=box];")
 			break
 		}
 	}
 	for n := range tree.Walk() {
-		g := graphOf(n.Agent)
+		g := GraphOf(n.Agent)
 		if g == nil {
 			fmt.Fprintf(w, "  %s [label=%q, shape=box];\n", ids[n], strings.Join(labels(n.Agent), "\n"))
 			continue
@@ -183,7 +174,7 @@ func drawDOT(w io.Writer, tree *agent.Tree, _ look) error {
 			if t.Parent != n {
 				list = append(list, "style=dashed", "constraint=false")
 			}
-			if graphOf(t.Agent) != nil {
+			if GraphOf(t.Agent) != nil {
 				to += "_input"
 				list = append(list, "lhead=cluster_"+ids[t])
 			}
@@ -211,8 +202,8 @@ type jsonNode struct {
 	SubAgents []*jsonNode `json:"subAgents,omitempty"`
 }
 
-func drawJSON(w io.Writer, tree *agent.Tree, _ look) error {
-	writeJSON(w, nodeJSON(tree.Root()))
+func drawJSON(w io.Writer, tree *agent.Tree, _ Look) error {
+	JSON(w, nodeJSON(tree.Root()))
 	return nil
 }
 
@@ -222,7 +213,7 @@ func nodeJSON(n *agent.Node) *jsonNode {
 		j.Model = a.Model().Name()
 	}
 	j.Remote, _ = remoteURL(n.Agent)
-	if g := graphOf(n.Agent); g != nil {
+	if g := GraphOf(n.Agent); g != nil {
 		j.jsonGraph = graphJSON(g)
 	}
 	for _, t := range n.Targets() {

@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"fmt"
@@ -8,44 +8,34 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// graphOf returns the graph that an agent runs, or nil.
-func graphOf(a agent.Agent) *agentgraph.Graph {
+// GraphOf returns the graph that an agent runs, or nil.
+func GraphOf(a agent.Agent) *agentgraph.Graph {
 	if g, ok := a.(interface{ Graph() *agentgraph.Graph }); ok {
 		return g.Graph()
 	}
 	return nil
 }
 
-// countNodes counts the nodes of a graph and of those within it.
-func countNodes(g *agentgraph.Graph) int {
-	n := len(g.Nodes)
-	for _, node := range g.Nodes {
-		if node.Graph != nil {
-			n += countNodes(node.Graph)
-		}
-	}
-	return n
-}
-
 // drawNodes lists the nodes of a graph in an order in which they could run, each with
 // where its edges lead.
-func drawNodes(w io.Writer, g *agentgraph.Graph, l look, indent string) {
+func drawNodes(w io.Writer, g *agentgraph.Graph, l Look, indent string) {
 	out := make(map[string][]agentgraph.Edge, len(g.Nodes))
 	for _, e := range g.Edges {
 		out[e.From] = append(out[e.From], e)
 	}
 	for i, n := range inOrder(g) {
-		line := indent + oneLine(n.ID)
+		line := indent + visible.Line(n.ID)
 		if n.Ref != "" && n.Ref != n.ID {
-			line += l.paint(faint, " ("+oneLine(n.Ref)+")")
+			line += l.Paint(Faint, " ("+visible.Line(n.Ref)+")")
 		}
 		plain := !slices.ContainsFunc(out[n.ID], func(e agentgraph.Edge) bool { return edgeText(e) != "" })
 		if plain && len(out[n.ID]) > 0 {
 			targets := make([]string, len(out[n.ID]))
 			for i, e := range out[n.ID] {
-				targets[i] = oneLine(e.To)
+				targets[i] = visible.Line(e.To)
 			}
 			line += " → " + strings.Join(targets, ", ")
 		}
@@ -54,14 +44,14 @@ func drawNodes(w io.Writer, g *agentgraph.Graph, l look, indent string) {
 			notes = strings.TrimSuffix("first; "+notes, "; ")
 		}
 		if notes != "" {
-			line += l.paint(faint, "  "+notes)
+			line += l.Paint(Faint, "  "+notes)
 		}
 		fmt.Fprintln(w, line)
 		if !plain {
 			for _, e := range out[n.ID] {
-				line := indent + "  → " + oneLine(e.To)
+				line := indent + "  → " + visible.Line(e.To)
 				if text := edgeText(e); text != "" {
-					line += l.paint(faint, "  "+text)
+					line += l.Paint(Faint, "  "+text)
 				}
 				fmt.Fprintln(w, line)
 			}
@@ -113,14 +103,14 @@ func nodeText(g *agentgraph.Graph, n agentgraph.Node) string {
 		notes = append(notes, "waits for an approval")
 	}
 	if n.Loop != nil {
-		text := fmt.Sprintf("at most %s", count(n.Loop.Max, "time"))
+		text := fmt.Sprintf("at most %s", Count(n.Loop.Max, "time"))
 		if n.Loop.Until != nil {
-			text = "until " + oneLine(n.Loop.Until.Source()) + ", " + text
+			text = "until " + visible.Line(n.Loop.Until.Source()) + ", " + text
 		}
 		notes = append(notes, text)
 	}
 	if n.Next != nil {
-		notes = append(notes, "goes to "+oneLine(n.Next.Source()))
+		notes = append(notes, "goes to "+visible.Line(n.Next.Source()))
 	}
 	return strings.Join(notes, "; ")
 }
@@ -132,7 +122,7 @@ func edgeText(e agentgraph.Edge) string {
 	when, change := e.Functions()
 	switch {
 	case e.Condition != nil:
-		notes = append(notes, "if "+oneLine(e.Condition.Source()))
+		notes = append(notes, "if "+visible.Line(e.Condition.Source()))
 	case when:
 		notes = append(notes, "if a function says so")
 	}
@@ -141,7 +131,7 @@ func edgeText(e agentgraph.Edge) string {
 	}
 	switch {
 	case e.Transform != nil:
-		notes = append(notes, "with "+oneLine(e.Transform.Source()))
+		notes = append(notes, "with "+visible.Line(e.Transform.Source()))
 	case change:
 		notes = append(notes, "with a function's value")
 	}

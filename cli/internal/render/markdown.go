@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"fmt"
@@ -10,7 +10,9 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// markdown writes a session's events as a document.
+// Markdown returns a sink that writes a session's events as a document.
+func Markdown(w io.Writer, title string) Sink { return &markdown{w: w, title: title} }
+
 type markdown struct {
 	w     io.Writer
 	title string
@@ -18,10 +20,10 @@ type markdown struct {
 	asked map[string]string // the tools that approvals were asked for
 }
 
-func (m *markdown) event(e *event.Event) {
+func (m *markdown) Event(e *event.Event) {
 	if m.calls == nil {
 		m.calls, m.asked = make(map[string]string), make(map[string]string)
-		fmt.Fprintf(m.w, "# Session %s\n", oneLine(m.title))
+		fmt.Fprintf(m.w, "# Session %s\n", visible.Line(m.title))
 	}
 	if e.Scope != "" {
 		return // what came of it is the result of the call that opened the scope
@@ -72,7 +74,7 @@ func (m *markdown) event(e *event.Event) {
 	}
 }
 
-func (m *markdown) finish() {}
+func (m *markdown) Finish() {}
 
 // ask shows a call that waits for an approval with all of its arguments, as code in
 // which nothing is markup.
@@ -98,12 +100,12 @@ func (m *markdown) decided(d *event.RelayResolved) {
 
 func (m *markdown) say(who, words string) {
 	if words = strings.TrimSpace(visible.Text(words)); words != "" {
-		fmt.Fprintf(m.w, "\n**%s:** %s\n", oneLine(who), words)
+		fmt.Fprintf(m.w, "\n**%s:** %s\n", visible.Line(who), words)
 	}
 }
 
 func (m *markdown) note(format string, args ...any) {
-	fmt.Fprintf(m.w, "\n> %s\n", oneLine(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(m.w, "\n> %s\n", visible.Line(fmt.Sprintf(format, args...)))
 }
 
 // code quotes a line as Markdown code, whatever backquotes it holds.

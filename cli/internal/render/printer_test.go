@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"encoding/json"
@@ -62,11 +62,11 @@ func TestPrinter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			p := newPrinter(&out, look{}, nil)
+			p := newPrinter(&out, Look{}, nil)
 			for _, e := range tt.events {
-				p.event(e)
+				p.Event(e)
 			}
-			p.finish()
+			p.Finish()
 			require.Equal(t, tt.want, out.String())
 		})
 	}

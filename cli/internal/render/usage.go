@@ -1,20 +1,23 @@
-package cli
+package render
 
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 )
 
-// ledger is a sink that adds up what the models of each agent have used.
+// Usage returns a sink that adds up what the models of each agent have used, and at the end
+// writes a table of it, or one JSON object a line. Costs are shown if there are prices.
+func Usage(w io.Writer, asJSON bool, prices llm.Prices) Sink {
+	return &ledger{w: w, json: asJSON, prices: prices}
+}
+
 type ledger struct {
 	w      io.Writer
 	json   bool
@@ -36,7 +39,7 @@ type ledgerRow struct {
 	Unpriced     []string `json:"unpriced,omitempty"`
 }
 
-func (l *ledger) event(e *event.Event) {
+func (l *ledger) Event(e *event.Event) {
 	switch d := e.Data.(type) {
 	case *event.Usage:
 		r := l.row(e.Agent)
@@ -85,10 +88,10 @@ func (l *ledger) row(name string) *ledgerRow {
 	return l.rows[i]
 }
 
-func (l *ledger) finish() {
+func (l *ledger) Finish() {
 	if l.json {
 		for _, r := range l.rows {
-			writeJSON(l.w, r)
+			JSON(l.w, r)
 		}
 		return
 	}
@@ -118,34 +121,15 @@ func (l *ledger) finish() {
 }
 
 func (l *ledger) print(w io.Writer, r *ledgerRow) {
-	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d", oneLine(r.Agent), r.Answers, r.Discarded, r.InputTokens, r.CachedTokens, r.OutputTokens)
+	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d", visible.Line(r.Agent), r.Answers, r.Discarded, r.InputTokens, r.CachedTokens, r.OutputTokens)
 	switch {
 	case l.prices == nil:
 	case len(r.Unpriced) > 0:
-		fmt.Fprintf(w, "\tunknown: no price for %s", oneLine(strings.Join(r.Unpriced, ", ")))
+		fmt.Fprintf(w, "\tunknown: no price for %s", visible.Line(strings.Join(r.Unpriced, ", ")))
 	case r.Cost != nil:
 		fmt.Fprintf(w, "\t%.6g", *r.Cost)
 	default:
 		fmt.Fprint(w, "\t0")
 	}
 	fmt.Fprintln(w)
-}
-
-// readPrices reads a table of prices: YAML, or JSON, which is YAML too.
-func readPrices(path string) (llm.Prices, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, usagef("--prices: %w", err)
-	}
-	prices := llm.Prices{}
-	if err := yaml.UnmarshalWithOptions(data, &prices, yaml.Strict()); err != nil {
-		return nil, usagef("--prices %s: %s", path, yaml.FormatError(err, false, true))
-	}
-	if len(prices) == 0 {
-		return nil, usagef("--prices %s: there are no prices in it", path)
-	}
-	if err := prices.Check(); err != nil {
-		return nil, usagef("--prices %s: %w", path, err)
-	}
-	return prices, nil
 }

@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // How much of a tool call is shown to people, in characters and rows.
@@ -20,27 +21,27 @@ const (
 func callLine(call *event.ToolCall) string {
 	var args []string
 	for _, m := range members(call.Input) {
-		args = append(args, oneLine(m.key)+"="+cut(oneLine(string(m.value)), maxArgument))
+		args = append(args, visible.Line(m.key)+"="+Cut(visible.Line(string(m.value)), maxArgument))
 	}
-	return oneLine(call.Name) + "(" + cut(strings.Join(args, ", "), maxResult) + ")"
+	return visible.Line(call.Name) + "(" + Cut(strings.Join(args, ", "), maxResult) + ")"
 }
 
 // resultLines tells a tool's result: in one line, or for a list of objects in a
 // line that counts them and a line for each of the first ones.
 func resultLines(result *event.ToolResult) (line string, rows []string) {
 	if result.IsError {
-		return "failed: " + cut(oneLine(event.OutputText(result.Output)), maxResult), nil
+		return "failed: " + Cut(visible.Line(event.OutputText(result.Output)), maxResult), nil
 	}
 	var list []json.RawMessage
 	if json.Unmarshal(result.Output, &list) == nil && list != nil {
 		if rows = table(list); rows != nil || len(list) == 0 {
-			return count(len(list), "row"), rows
+			return Count(len(list), "row"), rows
 		}
 	}
 	if row := pairs(result.Output); row != "" {
-		return cut(row, maxResult), nil
+		return Cut(row, maxResult), nil
 	}
-	return cut(oneLine(event.OutputText(result.Output)), maxResult), nil
+	return Cut(visible.Line(event.OutputText(result.Output)), maxResult), nil
 }
 
 // table returns the rows of a list of objects, nil for any other list.
@@ -52,7 +53,7 @@ func table(list []json.RawMessage) []string {
 		case row == "":
 			return nil
 		case i < maxRows:
-			rows = append(rows, cut(row, maxResult))
+			rows = append(rows, Cut(row, maxResult))
 		case i == maxRows:
 			rows = append(rows, fmt.Sprintf("… and %d more", len(list)-maxRows))
 		}
@@ -64,7 +65,7 @@ func table(list []json.RawMessage) []string {
 func pairs(object json.RawMessage) string {
 	var parts []string
 	for _, m := range members(object) {
-		parts = append(parts, oneLine(m.key)+": "+oneLine(event.OutputText(m.value)))
+		parts = append(parts, visible.Line(m.key)+": "+visible.Line(event.OutputText(m.value)))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"fmt"
@@ -11,12 +11,12 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// printer shows events to people as they come: who speaks, the words, tool
+// Printer shows events to people as they come: who speaks, the words, tool
 // calls, transfers. It is for one goroutine.
-type printer struct {
+type Printer struct {
 	w    io.Writer
-	look look
-	spin *spinner
+	look Look
+	spin *Spinner
 	// tree tells transfers by an agent's bare name from tools; nil knows none.
 	tree *agent.Tree
 	// transcript shows what the user said too.
@@ -39,20 +39,35 @@ type pendingCall struct {
 	paused bool
 }
 
-func newPrinter(w io.Writer, l look, tree *agent.Tree) *printer {
-	return &printer{w: w, look: l, spin: newSpinner(w, l), tree: tree, streamed: make(map[string]bool)}
+// Conversation returns the printer of turns in a tree, which may be nil. It leaves the calls
+// that wait to who asks about them.
+func Conversation(w io.Writer, l Look, tree *agent.Tree) *Printer {
+	p := newPrinter(w, l, tree)
+	p.deciding = true
+	return p
 }
 
-// event shows one event. Events of inner scopes are indented, and their words
+// Transcript returns the printer of a stored session, which shows all that was said.
+func Transcript(w io.Writer, l Look) *Printer {
+	p := newPrinter(w, l, nil)
+	p.transcript = true
+	return p
+}
+
+func newPrinter(w io.Writer, l Look, tree *agent.Tree) *Printer {
+	return &Printer{w: w, look: l, spin: NewSpinner(w, l), tree: tree, streamed: make(map[string]bool)}
+}
+
+// Event shows one event. Events of inner scopes are indented, and their words
 // left out: they come back as the result of the call that opened the scope.
-func (p *printer) event(e *event.Event) {
+func (p *Printer) Event(e *event.Event) {
 	switch d := e.Data.(type) {
 	case *event.User:
 		if p.transcript {
-			p.line("%s: %s", p.look.paint(bold, "user"), visible.Text(d.Content.PlainText()))
+			p.line("%s: %s", p.look.Paint(Bold, "user"), visible.Text(d.Content.PlainText()))
 		}
 	case *event.HarnessStart:
-		p.wait(e.Agent)
+		p.Wait(e.Agent)
 	case *event.Text:
 		if e.Scope == "" {
 			p.text(e, d.Content)
@@ -60,10 +75,10 @@ func (p *printer) event(e *event.Event) {
 	case *event.ToolCall:
 		if !p.isTransfer(d.Name) {
 			p.calls = append(p.calls, pendingCall{id: e.ID, call: d, scope: e.Scope})
-			p.wait(e.Agent + ": " + d.Name)
+			p.Wait(e.Agent + ": " + d.Name)
 		}
 	case *event.ToolProgress:
-		p.wait(e.Agent + ": " + d.Name + " " + event.OutputText(d.Content))
+		p.Wait(e.Agent + ": " + d.Name + " " + event.OutputText(d.Content))
 	case *event.ToolResult:
 		p.result(e, d)
 	case *event.Relay:
@@ -71,21 +86,21 @@ func (p *printer) event(e *event.Event) {
 	case *event.Transfer:
 		p.transfer(e, d)
 	case *event.Notice:
-		p.line("%s", p.look.paint(faint, "("+oneLine(d.Message)+")"))
+		p.line("%s", p.look.Paint(Faint, "("+visible.Line(d.Message)+")"))
 	case *event.Unknown:
 		if told := unreadable(e, d); told != "" {
-			p.line("%s", p.look.paint(red, "("+told+")"))
+			p.line("%s", p.look.Paint(Red, "("+told+")"))
 		}
 	case *event.Compaction:
-		p.line("%s", p.look.paint(faint, "("+compacted(e, d)+")"))
+		p.line("%s", p.look.Paint(Faint, "("+compacted(e, d)+")"))
 	case *event.Discard:
 		p.discard(d)
 	case *event.Failure:
 		switch {
 		case event.ParentRun(e.Scope) != "":
-			p.node(e, p.look.paint(red, "failed: "+cut(oneLine(d.Message), maxResult)))
+			p.node(e, p.look.Paint(Red, "failed: "+Cut(visible.Line(d.Message), maxResult)))
 		case p.transcript:
-			p.line("%s", p.look.paint(red, "("+oneLine(e.Agent)+" failed: "+oneLine(d.Message)+")"))
+			p.line("%s", p.look.Paint(Red, "("+visible.Line(e.Agent)+" failed: "+visible.Line(d.Message)+")"))
 		}
 	case *event.HarnessEnd:
 		p.end(e, d)
@@ -93,32 +108,35 @@ func (p *printer) event(e *event.Event) {
 	}
 }
 
-// wait shows that something is under way, unless words are being printed.
-func (p *printer) wait(label string) {
+// Wait shows that something is under way, unless words are being printed.
+func (p *Printer) Wait(label string) {
 	if !p.midline {
-		p.spin.show(label)
+		p.spin.Show(label)
 	}
 }
 
-// finish ends what is open when no more events come.
-func (p *printer) finish() {
+// Hide takes away what Wait shows.
+func (p *Printer) Hide() { p.spin.Hide() }
+
+// Finish ends what is open when no more events come.
+func (p *Printer) Finish() {
 	p.closeLine()
 	for _, c := range p.calls {
 		if !c.paused {
-			p.line("%s%s → %s", indent(c.scope), callLine(c.call), p.look.paint(faint, "no result"))
+			p.line("%s%s → %s", indent(c.scope), callLine(c.call), p.look.Paint(Faint, "no result"))
 		}
 	}
 	p.calls = nil
 }
 
 // line prints whole lines, after the end of a line that is under way.
-func (p *printer) line(format string, args ...any) {
+func (p *Printer) line(format string, args ...any) {
 	p.closeLine()
 	fmt.Fprintf(p.w, format+"\n", args...)
 }
 
-func (p *printer) closeLine() {
-	p.spin.hide()
+func (p *Printer) closeLine() {
+	p.spin.Hide()
 	rest := p.words.End()
 	if p.midline {
 		fmt.Fprintln(p.w, rest)
@@ -127,7 +145,7 @@ func (p *printer) closeLine() {
 }
 
 // text prints a delta, or a block of which no deltas came.
-func (p *printer) text(e *event.Event, words string) {
+func (p *Printer) text(e *event.Event, words string) {
 	switch {
 	case !e.Partial && p.streamed[e.ID]:
 		delete(p.streamed, e.ID)
@@ -145,9 +163,9 @@ func (p *printer) text(e *event.Event, words string) {
 		p.blank = words // a model may begin with line breaks, or say nothing else
 		return
 	}
-	p.spin.hide()
+	p.spin.Hide()
 	if !p.streamed[e.ID] {
-		fmt.Fprintf(p.w, "%s: ", p.look.paint(cyan, oneLine(e.Agent)))
+		fmt.Fprintf(p.w, "%s: ", p.look.Paint(Cyan, visible.Line(e.Agent)))
 		words = strings.TrimLeft(words, " \n")
 	}
 	p.streamed[e.ID] = true
@@ -168,23 +186,23 @@ func compacted(e *event.Event, d *event.Compaction) string {
 	return e.Agent + " now sees a summary of the oldest part of the conversation"
 }
 
-func (p *printer) discard(d *event.Discard) {
+func (p *Printer) discard(d *event.Discard) {
 	shown := false
 	for _, id := range d.IDs {
 		shown = shown || p.streamed[id]
 		delete(p.streamed, id)
 	}
 	if shown {
-		p.line("%s", p.look.paint(faint, "(answer discarded, asking again)"))
+		p.line("%s", p.look.Paint(Faint, "(answer discarded, asking again)"))
 	}
 }
 
-func (p *printer) result(e *event.Event, d *event.ToolResult) {
+func (p *Printer) result(e *event.Event, d *event.ToolResult) {
 	i := slices.IndexFunc(p.calls, func(c pendingCall) bool { return c.id == e.ID })
 	if i < 0 { // a transfer's, or of a call that another process showed
 		if !p.isTransfer(d.Name) {
 			told, _ := resultLines(d)
-			p.line("%s%s → %s", indent(e.Scope), p.look.paint(faint, oneLine(d.Name)), told)
+			p.line("%s%s → %s", indent(e.Scope), p.look.Paint(Faint, visible.Line(d.Name)), told)
 		}
 		return
 	}
@@ -192,34 +210,34 @@ func (p *printer) result(e *event.Event, d *event.ToolResult) {
 	p.calls = slices.Delete(p.calls, i, i+1)
 	told, rows := resultLines(d)
 	if d.IsError {
-		told = p.look.paint(red, told)
+		told = p.look.Paint(Red, told)
 	}
-	p.line("%s%s → %s", indent(c.scope), p.look.paint(faint, callLine(c.call)), told)
+	p.line("%s%s → %s", indent(c.scope), p.look.Paint(Faint, callLine(c.call)), told)
 	for _, row := range rows {
 		p.line("%s  %s", indent(c.scope), row)
 	}
-	p.wait(e.Agent)
+	p.Wait(e.Agent)
 }
 
-func (p *printer) transfer(e *event.Event, d *event.Transfer) {
-	told := oneLine(d.From) + " → " + oneLine(d.To)
-	reason := cut(oneLine(d.Reason), maxResult)
+func (p *Printer) transfer(e *event.Event, d *event.Transfer) {
+	told := visible.Line(d.From) + " → " + visible.Line(d.To)
+	reason := Cut(visible.Line(d.Reason), maxResult)
 	switch d.Outcome {
 	case event.TransferCommitted:
-		told = p.look.paint(green, told)
+		told = p.look.Paint(Green, told)
 		if reason != "" {
 			told += " (" + reason + ")"
 		}
 	case event.TransferConflict:
 		return // the one that won is shown
 	default:
-		told = p.look.paint(red, told+" "+string(d.Outcome))
+		told = p.look.Paint(Red, told+" "+string(d.Outcome))
 	}
 	p.line("%s%s", strings.TrimPrefix(indent(e.Scope), "  "), told)
 }
 
 // end shows why a run ended, if the words do not tell it.
-func (p *printer) end(e *event.Event, d *event.HarnessEnd) {
+func (p *Printer) end(e *event.Event, d *event.HarnessEnd) {
 	if e.Scope != "" {
 		if d.Output != nil && event.ParentRun(e.Scope) != "" { // an agent tool's words are the result of its call
 			told, _ := resultLines(&event.ToolResult{Output: d.Output})
@@ -227,7 +245,7 @@ func (p *printer) end(e *event.Event, d *event.HarnessEnd) {
 		}
 		return
 	}
-	p.spin.hide() // who follows a session may see nothing more for long
+	p.spin.Hide() // who follows a session may see nothing more for long
 	told := ""
 	switch d.FinishReason {
 	case event.FinishReasonLength:
@@ -242,18 +260,18 @@ func (p *printer) end(e *event.Event, d *event.HarnessEnd) {
 		told = "stopped at a limit of the turn"
 	}
 	if told != "" {
-		p.line("%s", p.look.paint(faint, "("+told+")"))
+		p.line("%s", p.look.Paint(Faint, "("+told+")"))
 	}
 }
 
 // node shows what became of a node of a graph, in a line as those of tools.
-func (p *printer) node(e *event.Event, told string) {
-	p.line("%s%s → %s", indent(""), p.look.paint(faint, oneLine(e.Agent)), told)
+func (p *Printer) node(e *event.Event, told string) {
+	p.line("%s%s → %s", indent(""), p.look.Paint(Faint, visible.Line(e.Agent)), told)
 }
 
 // isTransfer reports whether a call of this name is a transfer, which is shown
 // by its record and not as a call.
-func (p *printer) isTransfer(name string) bool {
+func (p *Printer) isTransfer(name string) bool {
 	return name == agent.TransferTool || p.tree != nil && p.tree.Node(name) != nil
 }
 

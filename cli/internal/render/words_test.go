@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"encoding/json"
@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 func FuzzCut(f *testing.F) {
 	f.Add("a\x1b[2J\u009b\xff\r\n")
 	f.Fuzz(func(t *testing.T, s string) {
-		require.NotContains(t, oneLine(s), "\n")
-		require.LessOrEqual(t, utf8.RuneCountInString(cut(s, 5)), 5)
+		require.NotContains(t, visible.Line(s), "\n")
+		require.LessOrEqual(t, utf8.RuneCountInString(Cut(s, 5)), 5)
 	})
 }
 
@@ -41,10 +42,4 @@ func TestToolLines(t *testing.T) {
 	}
 	line, _ := resultLines(&event.ToolResult{Output: json.RawMessage(`"boom"`), IsError: true})
 	require.Equal(t, "failed: boom", line)
-}
-
-func TestQuoteArg(t *testing.T) {
-	for in, want := range map[string]string{"s-1a": "s-1a", "my tree": "'my tree'", "it's": `'it'\''s'`, "": "''", "a\"$b": `'a"$b'`} {
-		require.Equal(t, want, quoteArg(in))
-	}
 }

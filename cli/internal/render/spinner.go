@@ -1,18 +1,20 @@
-package cli
+package render
 
 import (
 	"fmt"
 	"io"
 	"sync"
 	"time"
+
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// spinner shows on the current line of a terminal that something is under way.
-// A nil spinner shows nothing. It must be hidden before anything else is
+// Spinner shows on the current line of a terminal that something is under way.
+// A nil Spinner shows nothing. It must be hidden before anything else is
 // written to the same terminal.
-type spinner struct {
+type Spinner struct {
 	w    io.Writer
-	look look
+	look Look
 
 	mu    sync.Mutex
 	label string
@@ -28,21 +30,21 @@ const (
 	spinnerTick  = 100 * time.Millisecond
 )
 
-func newSpinner(w io.Writer, l look) *spinner {
-	if !l.live {
+func NewSpinner(w io.Writer, l Look) *Spinner {
+	if !l.Live {
 		return nil
 	}
-	return &spinner{w: w, look: l}
+	return &Spinner{w: w, look: l}
 }
 
-// show begins to draw, or changes the label.
-func (s *spinner) show(label string) {
+// Show begins to draw, or changes the label.
+func (s *Spinner) Show(label string) {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.label = cut(oneLine(label), 60)
+	s.label = Cut(visible.Line(label), 60)
 	if s.stop != nil {
 		return
 	}
@@ -50,7 +52,7 @@ func (s *spinner) show(label string) {
 	go s.draw(s.stop, s.done)
 }
 
-func (s *spinner) draw(stop, done chan struct{}) {
+func (s *Spinner) draw(stop, done chan struct{}) {
 	defer close(done)
 	wait := time.NewTimer(spinnerDelay)
 	defer wait.Stop()
@@ -66,13 +68,13 @@ func (s *spinner) draw(stop, done chan struct{}) {
 		s.mu.Lock()
 		label := s.label
 		s.mu.Unlock()
-		fmt.Fprintf(s.w, "\r\x1b[K%c %s", frames[i%len(frames)], s.look.paint(faint, label))
+		fmt.Fprintf(s.w, "\r\x1b[K%c %s", frames[i%len(frames)], s.look.Paint(Faint, label))
 		wait.Reset(spinnerTick)
 	}
 }
 
-// hide erases the line and returns when nothing more will be drawn.
-func (s *spinner) hide() {
+// Hide erases the line and returns when nothing more will be drawn.
+func (s *Spinner) Hide() {
 	if s == nil {
 		return
 	}

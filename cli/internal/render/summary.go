@@ -1,11 +1,13 @@
-package cli
+package render
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // summaryWidth is how many characters of an output or of an error a summary shows.
@@ -14,12 +16,10 @@ const summaryWidth = 100
 // summaryName is how many characters of an id it shows.
 const summaryName = 40
 
-// summary prints a line for each node, in the order in which they ran and then in
-// that of the file, and how the run ended. said are the errors of nodes, and
-// waits those that wait for a person.
-func (g *graphRun) summary(graph *agentgraph.Graph, r *agentgraph.Result, said map[string]string, waits []string) {
-	p := g.p
-	look := p.lookOf(p.Stdout)
+// GraphRun prints a line for each node of a graph that was run, in the order in which they
+// ran and then in that of the file, and how the run ended. said are the errors of nodes,
+// and waits those that wait for a person.
+func GraphRun(w io.Writer, l Look, graph *agentgraph.Graph, r *agentgraph.Result, said map[string]string, waits []string) {
 	var ids []string
 	width := 0
 	shown := make(map[string]bool, len(graph.Nodes))
@@ -27,7 +27,7 @@ func (g *graphRun) summary(graph *agentgraph.Graph, r *agentgraph.Result, said m
 		if !shown[id] {
 			shown[id] = true
 			ids = append(ids, id)
-			width = max(width, utf8.RuneCountInString(cut(oneLine(id), summaryName)))
+			width = max(width, utf8.RuneCountInString(Cut(visible.Line(id), summaryName)))
 		}
 	}
 	for _, id := range r.Order {
@@ -39,31 +39,31 @@ func (g *graphRun) summary(graph *agentgraph.Graph, r *agentgraph.Result, said m
 	failed, cancelled, skipped, waiting, notRun := set(r.Failed), set(r.Cancelled), set(r.Skipped), set(waits), set(r.NotRun)
 	for _, id := range ids {
 		output, answered := r.Outputs[id]
-		what, paint, rest := "done", green, string(output)
+		what, paint, rest := "done", Green, string(output)
 		asked := id == graph.OnError.Fallback && r.Calls[id] > 0
 		switch {
 		case failed[id], asked && !answered && !cancelled[id] && said[id] != "": // a fallback that failed was not in its own place
-			what, paint, rest = "failed", red, said[id]
+			what, paint, rest = "failed", Red, said[id]
 			if rest == "" && r.Error != nil && r.Error.Agent == id { // it was not called
 				rest = r.Error.Message
 			}
 		case cancelled[id]:
-			what, paint, rest = "cancelled", faint, ""
+			what, paint, rest = "cancelled", Faint, ""
 		case skipped[id]:
-			what, paint, rest = "skipped", faint, ""
+			what, paint, rest = "skipped", Faint, ""
 		case r.Status == agentgraph.Waiting && waiting[id]:
-			what, paint, rest = "waiting", cyan, ""
+			what, paint, rest = "waiting", Cyan, ""
 		case notRun[id], r.Calls[id] == 0:
-			what, paint, rest = "not run", faint, ""
+			what, paint, rest = "not run", Faint, ""
 		}
 		if n := r.Calls[id]; n > 1 {
-			rest = fmt.Sprintf("(%s) %s", count(n, "call"), rest)
+			rest = fmt.Sprintf("(%s) %s", Count(n, "call"), rest)
 		}
-		name := cut(oneLine(id), summaryName)
-		line := name + strings.Repeat(" ", width-utf8.RuneCountInString(name)) + "  " + look.paint(paint, fmt.Sprintf("%-9s", what)) + "  " + cut(oneLine(rest), summaryWidth)
-		fmt.Fprintln(p.Stdout, strings.TrimRight(line, " "))
+		name := Cut(visible.Line(id), summaryName)
+		line := name + strings.Repeat(" ", width-utf8.RuneCountInString(name)) + "  " + l.Paint(paint, fmt.Sprintf("%-9s", what)) + "  " + Cut(visible.Line(rest), summaryWidth)
+		fmt.Fprintln(w, strings.TrimRight(line, " "))
 	}
-	fmt.Fprintln(p.Stdout, "status: "+string(r.Status))
+	fmt.Fprintln(w, "status: "+string(r.Status))
 }
 
 func set(ids []string) map[string]bool {

@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/visible"
 )
 
 // How much of a step is told in a history, in characters.
@@ -14,8 +15,8 @@ const (
 	maxWords = 40
 )
 
-// stepLine tells in a few words what the events of one step did.
-func stepLine(events []*event.Event) string {
+// Step tells in a few words what the events of one step did.
+func Step(events []*event.Event) string {
 	var told, closing []string
 	handed := make(map[string]bool) // calls of transfers, whose records tell more than their results
 	for _, e := range events {
@@ -29,7 +30,7 @@ func stepLine(events []*event.Event) string {
 		case words == "" || e.Type() == event.TypeToolResult && handed[e.ID]:
 			continue
 		case more && i > 0 && continues(events, i): // told with the call before
-			told[len(told)-1] += ", " + oneLine(e.Data.(*event.ToolCall).Name)
+			told[len(told)-1] += ", " + visible.Line(e.Data.(*event.ToolCall).Name)
 			continue
 		case e.Scope != "":
 			words = "↳ " + words
@@ -47,11 +48,11 @@ func stepLine(events []*event.Event) string {
 	if len(told) == 0 {
 		for _, e := range events {
 			if !slices.Contains(told, e.Type()) {
-				told = append(told, oneLine(e.Type()))
+				told = append(told, visible.Line(e.Type()))
 			}
 		}
 	}
-	return cut(strings.Join(told, "; "), maxStep)
+	return Cut(strings.Join(told, "; "), maxStep)
 }
 
 // continues reports whether a call stands behind another one of the same agent.
@@ -64,8 +65,8 @@ func continues(events []*event.Event, i int) bool {
 // eventWords tells one event, "" if there is nothing to tell. isCall says that it is a
 // call, of which several can be told together.
 func eventWords(e *event.Event) (words string, isCall bool) {
-	who := oneLine(e.Agent)
-	quoted := func(text string) string { return `"` + cut(oneLine(text), maxWords) + `"` }
+	who := visible.Line(e.Agent)
+	quoted := func(text string) string { return `"` + Cut(visible.Line(text), maxWords) + `"` }
 	switch d := e.Data.(type) {
 	case *event.User:
 		text := d.Content.PlainText()
@@ -76,19 +77,19 @@ func eventWords(e *event.Event) (words string, isCall bool) {
 	case *event.Text:
 		return who + " answers " + quoted(d.Content), false
 	case *event.ToolCall:
-		return who + " calls " + oneLine(d.Name), true
+		return who + " calls " + visible.Line(d.Name), true
 	case *event.ToolResult:
 		line, _ := resultLines(d)
-		return oneLine(d.Name) + ": " + cut(line, maxWords), false
+		return visible.Line(d.Name) + ": " + Cut(line, maxWords), false
 	case *event.Relay:
-		return who + " asks for approval of " + oneLine(d.Tool), false
+		return who + " asks for approval of " + visible.Line(d.Tool), false
 	case *event.RelayResolved:
 		if d.Approved {
 			return "approved", false
 		}
 		return "denied", false
 	case *event.Transfer:
-		told := oneLine(d.From) + " → " + oneLine(d.To)
+		told := visible.Line(d.From) + " → " + visible.Line(d.To)
 		if d.Outcome != event.TransferCommitted {
 			told += " " + string(d.Outcome)
 		}
@@ -96,24 +97,24 @@ func eventWords(e *event.Event) (words string, isCall bool) {
 	case *event.State:
 		var keys []string
 		for key := range d.Delta {
-			keys = append(keys, oneLine(key))
+			keys = append(keys, visible.Line(key))
 		}
 		slices.Sort(keys)
 		return "state " + strings.Join(keys, ", "), false
 	case *event.Compaction:
-		return oneLine(compacted(e, d)), false
+		return visible.Line(compacted(e, d)), false
 	case *event.Notice:
-		return "(" + cut(oneLine(d.Message), maxWords) + ")", false
+		return "(" + Cut(visible.Line(d.Message), maxWords) + ")", false
 	case *event.Unknown:
 		return unreadable(e, d), false
 	case *event.Discard:
 		return "answer discarded", false
 	case *event.Failure:
-		return who + " failed: " + cut(oneLine(d.Message), maxWords), false
+		return who + " failed: " + Cut(visible.Line(d.Message), maxWords), false
 	case *event.HarnessStart:
 		return who + " begins", false
 	case *event.HarnessEnd:
-		return fmt.Sprintf("%s ends (%s)", who, oneLine(string(d.FinishReason))), false
+		return fmt.Sprintf("%s ends (%s)", who, visible.Line(string(d.FinishReason))), false
 	case *event.Reasoning, *event.ToolProgress, *event.Usage, *event.RemoteTask: // not told
 	}
 	return "", false
@@ -127,7 +128,7 @@ func unreadable(e *event.Event, u *event.Unknown) string {
 	}
 	was := "event"
 	if damage.Was != "" {
-		was = oneLine(damage.Was)
+		was = visible.Line(damage.Was)
 	}
-	return fmt.Sprintf("%s %d cannot be read: %s", was, e.Seq, cut(oneLine(damage.Reason), maxWords))
+	return fmt.Sprintf("%s %d cannot be read: %s", was, e.Seq, Cut(visible.Line(damage.Reason), maxWords))
 }

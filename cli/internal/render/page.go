@@ -1,15 +1,15 @@
-package cli
+package render
 
 import (
 	"bytes"
-	"context"
 	_ "embed"
 	"encoding/json"
 	"html/template"
+	"io"
+	"iter"
 	"strings"
 	"sync"
 
-	"github.com/agentarbor/arbor/checkpoint"
 	graph "github.com/agentarbor/arbor/conversation" // the name is a type of this package
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
@@ -49,39 +49,35 @@ type htmlCall struct {
 	Branches           [][]htmlEntry
 }
 
-// writePage writes the session as a page.
-func (s *past) writePage(ctx context.Context, m *checkpoint.Moment, at int64) error {
-	thread := graph.Thread(m.Graph, graph.Active{}, graph.ThreadOptions{})
+// Page writes a session as a page that needs nothing besides itself: what a thread holds,
+// and where they happened the lines of those events that it does not show. Nothing is
+// written if the events end with an error.
+func Page(w io.Writer, title, facts string, thread []graph.ViewNode, events iter.Seq2[*event.Event, error]) error {
 	page := pager{hues: map[string]int{"user": 0}, calls: make(map[string]bool), lines: make(map[string][]string)}
-	if at > 0 {
-		begins := make(map[string]bool)
-		eachNode(thread, func(v *graph.ViewNode) { begins[v.ID] = true })
-		last := make(map[string]string) // scope → the node that is shown last
-		for e, err := range s.Replay(ctx, s.Key, at) {
-			if err != nil {
-				return err
-			}
-			for _, id := range []string{e.ID, e.RunID + ":" + e.Type()} {
-				if begins[id] {
-					last[e.Scope] = id
-				}
-			}
-			behind, ok := last[e.Scope]
-			if !ok {
-				behind = last[""]
-			}
-			page.collect(e, behind)
+	begins := make(map[string]bool)
+	eachNode(thread, func(v *graph.ViewNode) { begins[v.ID] = true })
+	last := make(map[string]string) // scope → the node that is shown last
+	for e, err := range events {
+		if err != nil {
+			return err
 		}
+		for _, id := range []string{e.ID, e.RunID + ":" + e.Type()} {
+			if begins[id] {
+				last[e.Scope] = id
+			}
+		}
+		behind, ok := last[e.Scope]
+		if !ok {
+			behind = last[""]
+		}
+		page.collect(e, behind)
 	}
-	out := htmlPage{Title: "Session " + oneLine(shownID(s.Key)), Entries: append(page.told(""), page.entries(thread)...)}
-	if m.Fold != nil {
-		out.Facts = s.moment(m.Fold)
-	}
+	out := htmlPage{Title: title, Facts: facts, Entries: append(page.told(""), page.entries(thread)...)}
 	var b bytes.Buffer // so that half a page is never written
 	if err := pageTemplate().Execute(&b, out); err != nil {
 		return err
 	}
-	_, err := s.p.Stdout.Write(b.Bytes())
+	_, err := w.Write(b.Bytes())
 	return err
 }
 
@@ -130,7 +126,7 @@ func (p *pager) collect(e *event.Event, behind string) {
 	default:
 		return
 	}
-	p.lines[behind] = append(p.lines[behind], oneLine(line))
+	p.lines[behind] = append(p.lines[behind], visible.Line(line))
 }
 
 func (p *pager) entries(thread []graph.ViewNode) []htmlEntry {
@@ -155,7 +151,7 @@ func (p *pager) told(id string) []htmlEntry {
 }
 
 func (p *pager) entry(v graph.ViewNode) htmlEntry {
-	e := htmlEntry{Who: oneLine(v.Agent), Text: visible.Text(v.Text), Reasoning: visible.Text(v.Reasoning)}
+	e := htmlEntry{Who: visible.Line(v.Agent), Text: visible.Text(v.Text), Reasoning: visible.Text(v.Reasoning)}
 	if v.Role == graph.RoleUser {
 		e.Who = "user"
 	}
@@ -167,7 +163,7 @@ func (p *pager) entry(v graph.ViewNode) htmlEntry {
 	if v.Content != nil && json.Unmarshal(v.Content, &content) == nil {
 		for _, part := range content.Parts {
 			if m, ok := part.(llm.Media); ok {
-				e.Media = append(e.Media, oneLine(mediaWords(m)))
+				e.Media = append(e.Media, visible.Line(Media(m)))
 			}
 		}
 	}
@@ -181,7 +177,7 @@ func (p *pager) entry(v graph.ViewNode) htmlEntry {
 	}
 	switch v.Status {
 	case graph.StatusError:
-		e.Note = oneLine("failed: " + v.Error)
+		e.Note = visible.Line("failed: " + v.Error)
 	case graph.StatusStreaming:
 		e.Note = "not finished"
 	}
@@ -200,7 +196,7 @@ func (p *pager) hue(who string) int {
 }
 
 func (p *pager) call(c graph.ViewCall) htmlCall {
-	out := htmlCall{Name: oneLine(c.Name), Line: callLine(&event.ToolCall{Name: c.Name, Input: c.Input}),
+	out := htmlCall{Name: visible.Line(c.Name), Line: callLine(&event.ToolCall{Name: c.Name, Input: c.Input}),
 		Input: strings.Join(visible.Arguments(c.Input), "\n"), Waits: c.Approval == "pending", Failed: c.Status == graph.StatusError}
 	switch {
 	case c.Approval == "pending":
@@ -218,7 +214,7 @@ func (p *pager) call(c graph.ViewCall) htmlCall {
 		out.Output = visible.Text(indented(c.Output))
 	}
 	for _, progress := range c.Progress {
-		out.Progress = append(out.Progress, oneLine(event.OutputText(progress)))
+		out.Progress = append(out.Progress, visible.Line(event.OutputText(progress)))
 	}
 	for _, b := range c.Branches {
 		out.Branches = append(out.Branches, p.entries(b))
