@@ -36,7 +36,7 @@ func (c *conversation) show(asked []*event.Relay) {
 		for _, d := range asked {
 			c.page(d)
 		}
-	case c.p.flags.json:
+	case c.json:
 		c.p.show(c.p.Stderr, asked)
 	default:
 		c.p.show(c.p.Stdout, asked)
@@ -67,12 +67,9 @@ func (c *conversation) page(d *event.Relay) {
 // asked reads a session's log: what it amounts to, and the calls that somebody is
 // asked about.
 func (db *database) asked(ctx context.Context, key session.Key) ([]*event.Relay, *session.Fold, error) {
-	fold := &session.Fold{}
-	for e, err := range db.Load(ctx, key, 0) {
-		if err != nil {
-			return nil, nil, err
-		}
-		fold.Apply(e)
+	fold, err := db.fold(ctx, key)
+	if err != nil {
+		return nil, nil, err
 	}
 	asked, err := session.Questions(ctx, db, key, fold)
 	return asked, fold, err

@@ -18,13 +18,14 @@ import (
 )
 
 func (p *program) chatCommand() *cobra.Command {
+	var f turnFlags
 	cmd := p.withPath(&cobra.Command{
 		Short: "Talk to the tree, line by line",
 		Long: `Talks to the tree: each line is a message. An interrupt (Ctrl-C) ends the turn under
 way, a second one the program. Lines that begin with a slash are commands, /help
 lists them; // at the beginning stands for a message's own slash.`,
-	}, "chat", 0, p.chat)
-	p.turnFlags(cmd)
+	}, "chat", 0, func(cmd *cobra.Command, path string, _ []string) error { return p.chat(cmd.Context(), path, f) })
+	p.turnFlags(cmd, &f)
 	return cmd
 }
 
@@ -37,8 +38,8 @@ const chatHelp = `/agents        the tree, with the agent that would answer next
 /help          this list
 /quit          leave (so does Ctrl-D)`
 
-func (p *program) chat(cmd *cobra.Command, path string, _ []string) error {
-	c, err := p.converse(cmd.Context(), path)
+func (p *program) chat(ctx context.Context, path string, f turnFlags) error {
+	c, err := p.converse(ctx, path, f)
 	if err != nil {
 		return err
 	}
@@ -48,10 +49,10 @@ func (p *program) chat(cmd *cobra.Command, path string, _ []string) error {
 		return err
 	}
 	c.pages, _ = in.(*editor)
-	if err := c.greet(cmd.Context()); err != nil {
+	if err := c.greet(ctx); err != nil {
 		return err
 	}
-	return c.loop(cmd.Context(), in)
+	return c.loop(ctx, in)
 }
 
 // greet says which session this is, and whether its last turn was cut off.

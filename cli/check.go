@@ -13,6 +13,7 @@ import (
 )
 
 func (p *program) checkCommand() *cobra.Command {
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check [ID]...",
 		Short: "Check that the logs of sessions are whole and consistent",
@@ -20,9 +21,9 @@ func (p *program) checkCommand() *cobra.Command {
 true of every log. Nothing is changed. What is wrong is printed one problem a line,
 and the exit status is then 3.`,
 		Args: cobra.ArbitraryArgs,
-		RunE: p.checkSessions,
+		RunE: func(cmd *cobra.Command, args []string) error { return p.checkSessions(cmd.Context(), args, asJSON) },
 	}
-	cmd.Flags().BoolVar(&p.flags.json, "json", false, "print one problem a line, as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one problem a line, as JSON")
 	return cmd
 }
 
@@ -34,27 +35,27 @@ type jsonProblem struct {
 	Message string `json:"message"`
 }
 
-func (p *program) checkSessions(cmd *cobra.Command, args []string) error {
-	db, err := p.openDB(cmd.Context(), false)
+func (p *program) checkSessions(ctx context.Context, args []string, asJSON bool) error {
+	db, err := p.openDB(ctx, false)
 	if err != nil {
 		return err
 	}
 	var all []session.Info
 	for _, id := range args {
-		info, err := db.find(cmd.Context(), id)
+		info, err := db.find(ctx, id)
 		if err != nil {
 			return err
 		}
 		all = append(all, info)
 	}
 	if len(args) == 0 {
-		if all, err = db.List(cmd.Context(), session.Key{}, session.Page{}); err != nil {
+		if all, err = db.List(ctx, session.Key{}, session.Page{}); err != nil {
 			return err
 		}
 	}
 	problems := 0
 	for _, info := range all {
-		n, err := p.checkSession(cmd.Context(), db, info.Key)
+		n, err := p.checkSession(ctx, db, info.Key, asJSON)
 		if err != nil {
 			return err
 		}
@@ -69,7 +70,7 @@ func (p *program) checkSessions(cmd *cobra.Command, args []string) error {
 }
 
 // checkSession prints what is wrong with one log, and how much that is.
-func (p *program) checkSession(ctx context.Context, db *database, key session.Key) (problems int, err error) {
+func (p *program) checkSession(ctx context.Context, db *database, key session.Key, asJSON bool) (problems int, err error) {
 	found, failed := integrity.Check(db.Load(ctx, key, 0))
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
@@ -78,7 +79,7 @@ func (p *program) checkSession(ctx context.Context, db *database, key session.Ke
 		found = append(found, integrity.Violation{Message: "the log cannot be read on from here: " + failed.Error()})
 	}
 	for _, v := range found {
-		if p.flags.json {
+		if asJSON {
 			render.JSON(p.Stdout, jsonProblem{shownID(key), v.Seq, v.Message})
 			continue
 		}

@@ -119,7 +119,7 @@ type program struct {
 
 	out    *firstError // Stdout
 	saying sync.Mutex  // guards Stderr
-	flags  flags
+	place  place
 	began  bool // the command line was right, and the command has begun
 	closer []func()
 }

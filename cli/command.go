@@ -14,28 +14,6 @@ import (
 	"github.com/agentarbor/arbor/internal/nearest"
 )
 
-// flags are the values of all commands' flags.
-type flags struct {
-	session, db, model string
-	tree, export       string // --format of two commands
-	json, usage        bool
-	prices             string
-	approve, deny      []string // calls
-	reason             string
-	redis              string
-
-	limit          int
-	at             int64 // whether it is given is asked of the command
-	to             string
-	last           bool
-	state          bool
-	view, treePath string
-	speed          float64
-	agent          string
-	after          string
-	untilEnd       bool
-}
-
 // command builds the tree of commands.
 func (p *program) command() *cobra.Command {
 	root := &cobra.Command{
@@ -47,7 +25,7 @@ func (p *program) command() *cobra.Command {
 		SilenceUsage:  true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			p.began = true
-			return checkDB(p.flags.db)
+			return checkDB(p.place.db)
 		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		RunE:              noCommand,
@@ -94,6 +72,19 @@ below $XDG_STATE_HOME or ~/.local/state%[4]s.
 Exit status: 0 answered, 2 bad input or configuration, 3 the model or a tool
 failed or transfers were rejected, 4 a limit was reached, 5 waiting for an
 approval, 6 the session is busy, 130 interrupted.`, p.name, path, p.stateFile(), database)
+}
+
+// group makes a command of commands.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:                use,
+		Short:              short,
+		RunE:               noCommand,
+		Args:               cobra.ArbitraryArgs,
+		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // the unknown command is the news
+	}
+	cmd.AddCommand(commands...)
+	return cmd
 }
 
 // noCommand is what a command does that has only subcommands.
@@ -197,31 +188,15 @@ func (p *program) withPath(cmd *cobra.Command, use string, extra int, run func(c
 	return cmd
 }
 
-func (p *program) dbFlag(fs *pflag.FlagSet) {
-	address := ""
-	if p.postgres != nil {
-		address = " the postgres:// address of a database,"
-	}
-	fs.StringVar(&p.flags.db, "db", "", "SQLite `FILE` that holds the sessions,"+address+" or "+memoryDB+" (default "+p.stateFile()+" in the state directory)")
-}
-
-func (p *program) redisFlag(fs *pflag.FlagSet) {
-	if p.redis == nil {
-		return
-	}
-	fs.StringVar(&p.flags.redis, "redis", "", "redis:// `URL` of a server through which sessions are followed word by word")
-}
-
-func (p *program) turnFlags(cmd *cobra.Command) {
-	fs := cmd.Flags()
-	fs.StringVar(&p.flags.session, "session", "", "`ID` of the session to go on with, or to begin (default: a new one)")
-	p.dbFlag(fs)
-	p.redisFlag(fs)
-	p.modelFlag(fs)
-}
-
-func (p *program) modelFlag(fs *pflag.FlagSet) {
-	if !p.ownModel {
-		fs.StringVar(&p.flags.model, "model", "", "`NAME` of the model for all agents, in place of OPENAI_MODEL and of the names in the files")
+// exactly is the check for arguments that must all be there.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return fmt.Errorf("%s is missing; see %s --help", names[len(args)], cmd.CommandPath())
+		}
+		if len(args) > len(names) {
+			return fmt.Errorf("%s too many: %q; see %s --help", render.Count(len(args)-len(names), "argument"), args[len(names):], cmd.CommandPath())
+		}
+		return nil
 	}
 }

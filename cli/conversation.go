@@ -18,13 +18,6 @@ import (
 )
 
 func (p *program) conversationCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:                "conversation",
-		Short:              "Turn events into the graph of a conversation",
-		RunE:               noCommand,
-		Args:               cobra.ArbitraryArgs,
-		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // the unknown command is the news
-	}
 	var how reduction
 	reduce := &cobra.Command{
 		Use:   "reduce",
@@ -38,8 +31,7 @@ func (p *program) conversationCommand() *cobra.Command {
 	reduce.Flags().StringVar(&how.active, "active", "", "the path through a conversation that branches, for thread, messages and dag: a file, or its JSON (default: the newest branch everywhere)")
 	reduce.Flags().StringSliceVar(&how.hide, "hide", nil, "what a thread leaves out: reasoning, or all of calls but ids, names and status: tools")
 	reduce.Flags().BoolVar(&how.oneLine, "json", false, "print it in one line")
-	cmd.AddCommand(reduce)
-	return cmd
+	return group("conversation", "Turn events into the graph of a conversation", reduce)
 }
 
 // reduction is what the flags say.

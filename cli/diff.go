@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,7 @@ import (
 )
 
 func (p *program) diffCommand() *cobra.Command {
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Print how two sessions differ",
@@ -23,9 +25,11 @@ how they differ in the end: who is active, the state, the tokens used. Events ar
 the same if the same agent says or does the same; times and ids may differ. The
 status is 0 whether they differ or not.`,
 		Args: exactly("A", "B"),
-		RunE: p.diffSessions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.diffSessions(cmd.Context(), args[0], args[1], asJSON)
+		},
 	}
-	cmd.Flags().BoolVar(&p.flags.json, "json", false, "print one object, as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one object, as JSON")
 	return cmd
 }
 
@@ -47,24 +51,24 @@ func sideJSON(s checkpoint.Side) jsonSide {
 	return jsonSide{momentJSON(s.Key, s.Fold), append([]*event.Event{}, s.Events...)}
 }
 
-func (p *program) diffSessions(cmd *cobra.Command, args []string) error {
-	a, err := p.past(cmd.Context(), args[0])
+func (p *program) diffSessions(ctx context.Context, one, other string, asJSON bool) error {
+	a, err := p.past(ctx, one)
 	if err != nil {
 		return err
 	}
-	b, err := a.db.find(cmd.Context(), args[1])
+	b, err := a.db.find(ctx, other)
 	if err != nil {
 		return err
 	}
-	d, err := a.Diff(cmd.Context(), a.Key, b.Key)
+	d, err := a.Diff(ctx, a.Key, b.Key)
 	if err != nil {
 		return err
 	}
-	if p.flags.json {
+	if asJSON {
 		render.JSON(p.Stdout, jsonDiff{d.Common, d.Shared, d.Same(), sideJSON(d.A), sideJSON(d.B)})
 		return nil
 	}
-	common, err := a.common(cmd, d)
+	common, err := a.common(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -76,7 +80,7 @@ func (p *program) diffSessions(cmd *cobra.Command, args []string) error {
 }
 
 // common tells what two sessions begin with.
-func (s *past) common(cmd *cobra.Command, d *checkpoint.Diff) (string, error) {
+func (s *past) common(ctx context.Context, d *checkpoint.Diff) (string, error) {
 	told := "Nothing is in common."
 	if d.Common > 0 {
 		how := "They begin with the same"
@@ -84,7 +88,7 @@ func (s *past) common(cmd *cobra.Command, d *checkpoint.Diff) (string, error) {
 			how = "They share the first"
 		}
 		var last []*event.Event
-		for c, err := range s.History(cmd.Context(), s.Key) {
+		for c, err := range s.History(ctx, s.Key) {
 			if err != nil {
 				return "", err
 			}

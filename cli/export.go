@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,8 @@ import (
 )
 
 func (p *program) exportCommand() *cobra.Command {
+	var until atFlag
+	var format string
 	cmd := &cobra.Command{
 		Use:   "export ID",
 		Short: "Write a session for other programs or for people",
@@ -22,40 +25,42 @@ func (p *program) exportCommand() *cobra.Command {
   html    a page that needs nothing besides itself
   openai  the messages in the format of chat completions, as a JSON array`,
 		Args: exactly("ID"),
-		RunE: p.exportSession,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.exportSession(cmd.Context(), args[0], until, format)
+		},
 	}
-	p.atFlag(cmd, "position until which it is written (default: the end)")
-	cmd.Flags().StringVar(&p.flags.export, "format", "jsonl", "jsonl, md, html or openai")
+	until.add(cmd, "position until which it is written (default: the end)")
+	cmd.Flags().StringVar(&format, "format", "jsonl", "jsonl, md, html or openai")
 	return cmd
 }
 
-func (p *program) exportSession(cmd *cobra.Command, args []string) error {
-	if !slices.Contains([]string{"jsonl", "md", "html", "openai"}, p.flags.export) {
-		return usagef("--format %s: jsonl, md, html and openai are possible", visible.Line(p.flags.export))
+func (p *program) exportSession(ctx context.Context, id string, until atFlag, format string) error {
+	if !slices.Contains([]string{"jsonl", "md", "html", "openai"}, format) {
+		return usagef("--format %s: jsonl, md, html and openai are possible", visible.Line(format))
 	}
-	s, err := p.past(cmd.Context(), args[0])
+	s, err := p.past(ctx, id)
 	if err != nil {
 		return err
 	}
-	at, err := s.position(cmd)
+	at, err := s.position(until)
 	if err != nil {
 		return err
 	}
-	switch p.flags.export {
+	switch format {
 	case "jsonl":
-		_, err = s.replay(cmd.Context(), at, render.JSONLines(p.Stdout))
+		_, err = s.replay(ctx, at, render.JSONLines(p.Stdout))
 		return err
 	case "md":
-		_, err = s.replay(cmd.Context(), at, render.Markdown(p.Stdout, args[0]))
+		_, err = s.replay(ctx, at, render.Markdown(p.Stdout, id))
 		return err
 	}
 	moment := &checkpoint.Moment{Graph: graph.New()}
 	if at > 0 { // a fork may share nothing, and then has no events
-		if moment, err = s.At(cmd.Context(), s.Key, at); err != nil {
+		if moment, err = s.At(ctx, s.Key, at); err != nil {
 			return err
 		}
 	}
-	if p.flags.export == "openai" {
+	if format == "openai" {
 		writeChat(p.Stdout, chatMessages(graph.Messages(moment.Graph, graph.Active{})))
 		return nil
 	}
@@ -64,5 +69,5 @@ func (p *program) exportSession(cmd *cobra.Command, args []string) error {
 		facts = s.moment(moment.Fold)
 	}
 	thread := graph.Thread(moment.Graph, graph.Active{}, graph.ThreadOptions{})
-	return render.Page(p.Stdout, "Session "+visible.Line(shownID(s.Key)), facts, thread, s.until(cmd.Context(), at))
+	return render.Page(p.Stdout, "Session "+visible.Line(shownID(s.Key)), facts, thread, s.until(ctx, at))
 }

@@ -13,7 +13,14 @@ import (
 	"github.com/agentarbor/arbor/session/tail"
 )
 
+// following is what the flags of follow say.
+type following struct {
+	after          string
+	json, untilEnd bool
+}
+
 func (p *program) followCommand() *cobra.Command {
+	var f following
 	words := " Answers come whole: the database is looked into a\nfew times a second."
 	if p.redis != nil {
 		words = ` With --redis here and there the answers come word
@@ -26,12 +33,12 @@ times a second.`
 		Long: `Prints what was said and done in a session, and then what is, until an interrupt.
 Another process runs the session.` + words + ` The session need not exist yet.`,
 		Args: exactly("ID"),
-		RunE: p.followSession,
+		RunE: func(cmd *cobra.Command, args []string) error { return p.followSession(cmd.Context(), args[0], f) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&p.flags.after, "after", "", "begin behind this `ENTRY`, such as 12-0, or 12 for the event of that position")
-	fs.BoolVar(&p.flags.json, "json", false, `print one entry a line, as JSON: {"id": …, "event": …}`)
-	fs.BoolVar(&p.flags.untilEnd, "until-end", false, "end when the turn is over")
+	fs.StringVar(&f.after, "after", "", "begin behind this `ENTRY`, such as 12-0, or 12 for the event of that position")
+	fs.BoolVar(&f.json, "json", false, `print one entry a line, as JSON: {"id": …, "event": …}`)
+	fs.BoolVar(&f.untilEnd, "until-end", false, "end when the turn is over")
 	p.redisFlag(fs)
 	return cmd
 }
@@ -45,23 +52,23 @@ type jsonEntry struct {
 	Event *event.Event `json:"event"`
 }
 
-func (p *program) followSession(cmd *cobra.Command, args []string) error {
-	after, err := session.ParsePosition(p.flags.after)
+func (p *program) followSession(ctx context.Context, id string, f following) error {
+	after, err := session.ParsePosition(f.after)
 	if err != nil {
 		return usagef("--after: %w", err)
 	}
-	if p.flags.db == memoryDB {
+	if p.place.db == memoryDB {
 		return usagef("--db %s: no other process could write to it; give a file or the address of a database", memoryDB)
 	}
-	db, err := p.openDB(cmd.Context(), false)
+	db, err := p.openDB(ctx, false)
 	if err != nil {
 		return err
 	}
-	info, err := db.find(cmd.Context(), args[0])
+	info, err := db.find(ctx, id)
 	switch {
 	case errors.Is(err, errNoSession):
-		info.Key = session.ID(args[0])
-		p.say("there is no session %q yet: waiting for it", args[0])
+		info.Key = session.ID(id)
+		p.say("there is no session %q yet: waiting for it", id)
 	case err != nil:
 		return err
 	}
@@ -69,9 +76,9 @@ func (p *program) followSession(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, done := p.interrupts.turn(cmd.Context())
+	ctx, done := p.interrupts.turn(ctx)
 	defer done()
-	err = p.follow(ctx, tail, info, after)
+	err = p.follow(ctx, tail, info, after, f)
 	if ctx.Err() != nil {
 		return statusError(StatusInterrupted)
 	}
@@ -80,9 +87,9 @@ func (p *program) followSession(cmd *cobra.Command, args []string) error {
 
 // follow prints entries until the context ends, or with --until-end until what is
 // stored is printed and the turn is over.
-func (p *program) follow(ctx context.Context, tail followed, info session.Info, after session.Position) error {
+func (p *program) follow(ctx context.Context, tail followed, info session.Info, after session.Position, f following) error {
 	fold := &session.Fold{}
-	if p.flags.untilEnd {
+	if f.untilEnd {
 		for e, err := range tail.Load(ctx, info.Key, 0) {
 			if err != nil {
 				return err
@@ -95,11 +102,11 @@ func (p *program) follow(ctx context.Context, tail followed, info session.Info, 
 	}
 	out := render.Transcript(p.Stdout, p.lookOf(p.Stdout))
 	defer out.Hide()
-	for entry, err := range tail.Follow(ctx, info.Key, p.flags.after) {
+	for entry, err := range tail.Follow(ctx, info.Key, f.after) {
 		if err != nil {
 			return err
 		}
-		if p.flags.json {
+		if f.json {
 			render.JSON(p.Stdout, jsonEntry{entry.ID, entry.Event})
 		} else {
 			out.Event(entry.Event)
@@ -108,7 +115,7 @@ func (p *program) follow(ctx context.Context, tail followed, info session.Info, 
 			return err
 		}
 		fold.Apply(entry.Event)
-		if p.flags.untilEnd && !entry.Event.Partial && fold.Seq >= info.Seq && fold.Turn.ID != "" && !fold.Unfinished() {
+		if f.untilEnd && !entry.Event.Partial && fold.Seq >= info.Seq && fold.Turn.ID != "" && !fold.Unfinished() {
 			out.Finish()
 			return nil
 		}

@@ -3,16 +3,15 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/cli/internal/render"
-	"github.com/agentarbor/arbor/event"
 )
 
 func (p *program) forkCommand() *cobra.Command {
+	var at atFlag
+	var to string
 	cmd := &cobra.Command{
 		Use:   "fork ID",
 		Short: "Begin a new session that shares another one's past",
@@ -20,122 +19,28 @@ func (p *program) forkCommand() *cobra.Command {
 itself. Nothing is copied, and the other session stays as it is. The new session's
 id is printed. If the position is in the middle of a turn, resume goes on with it.`,
 		Args: exactly("ID"),
-		RunE: p.forkSession,
+		RunE: func(cmd *cobra.Command, args []string) error { return p.forkSession(cmd.Context(), args[0], at, to) },
 	}
-	p.atFlag(cmd, "position until which both are the same (default: the end)")
-	p.toFlag(cmd)
+	at.add(cmd, "position until which both are the same (default: the end)")
+	toFlag(cmd, &to)
 	return cmd
 }
 
-func (p *program) toFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&p.flags.to, "to", "", "`ID` of the new session (default: the old one's and a random ending)")
-}
-
-func (p *program) forkSession(cmd *cobra.Command, args []string) error {
-	s, err := p.past(cmd.Context(), args[0])
+func (p *program) forkSession(ctx context.Context, id string, until atFlag, name string) error {
+	s, err := p.past(ctx, id)
 	if err != nil {
 		return err
 	}
-	at, err := s.position(cmd)
+	at, err := s.position(until)
 	if err != nil {
 		return err
 	}
-	to, err := s.target()
+	to, err := s.target(name)
 	if err != nil {
 		return err
 	}
-	if err := s.Fork(cmd.Context(), s.Key, at, to); err != nil {
+	if err := s.Fork(ctx, s.Key, at, to); err != nil {
 		return s.explain(err, to)
 	}
-	return p.begun(cmd.Context(), s.db, to, fmt.Sprintf("shares %s with %s", render.Count(int(at), "event"), shownID(s.Key)))
-}
-
-func (p *program) editCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "edit ID [TEXT|-]",
-		Short: "Begin a new session in which the user says something else",
-		Long: `Begins a new session in which one of the user's messages says TEXT instead. It shares
-what was before that message, and nothing of what came after. The other session
-stays as it is. The new session's id is printed; resume has the message answered.
-Without TEXT, or for -, the message is read from standard input.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 2 {
-				return fmt.Errorf("%s too many: %q; put a message of several words in quotes", render.Count(len(args)-2, "argument"), args[2])
-			}
-			return exactly("ID")(cmd, args[:min(len(args), 1)])
-		},
-		RunE: p.editSession,
-	}
-	p.atFlag(cmd, "position of the message")
-	cmd.Flags().BoolVar(&p.flags.last, "last", false, "take the user's last message")
-	p.toFlag(cmd)
-	return cmd
-}
-
-func (p *program) editSession(cmd *cobra.Command, args []string) error {
-	given := cmd.Flags().Changed("at")
-	if !given && !p.flags.last {
-		return usagef("which message? give --at with its position, or --last; %s lists the positions",
-			p.commandLine("sessions history", "", quoteArg(args[0])))
-	}
-	if given && p.flags.last {
-		return usagef("--at and --last exclude each other")
-	}
-	msg, err := p.message(args[1:])
-	if err != nil {
-		return err
-	}
-	s, err := p.past(cmd.Context(), args[0])
-	if err != nil {
-		return err
-	}
-	said, err := s.userMessages(cmd.Context())
-	switch {
-	case err != nil:
-		return err
-	case len(said) == 0:
-		return usagef("session %s has no message of the user", shownID(s.Key))
-	}
-	at := said[len(said)-1]
-	if given {
-		if at = p.flags.at; !slices.Contains(said, at) {
-			return usagef("--at %d: no message of the user stands there in session %s, but at %s", at, shownID(s.Key), listed(said))
-		}
-	}
-	to, err := s.target()
-	if err != nil {
-		return err
-	}
-	if err := s.Edit(cmd.Context(), s.Key, at, msg.Content, to); err != nil {
-		return s.explain(err, to)
-	}
-	return p.begun(cmd.Context(), s.db, to, fmt.Sprintf("shares %s with %s", render.Count(int(at)-1, "event"), shownID(s.Key)))
-}
-
-// userMessages returns the positions of what the user said.
-func (s *past) userMessages(ctx context.Context) ([]int64, error) {
-	var said []int64
-	for e, err := range s.db.Load(ctx, s.Key, 0) {
-		if err != nil {
-			return nil, err
-		}
-		if e.Type() == event.TypeUser {
-			said = append(said, e.Seq)
-		}
-	}
-	return said, nil
-}
-
-// listed tells positions, of many only the last ones.
-func listed(positions []int64) string {
-	const most = 10
-	var words []string
-	if len(positions) > most {
-		positions = positions[len(positions)-most:]
-		words = append(words, "…")
-	}
-	for _, n := range positions {
-		words = append(words, fmt.Sprint(n))
-	}
-	return strings.Join(words, ", ")
+	return p.begun(ctx, s.db, to, fmt.Sprintf("shares %s with %s", render.Count(int(at), "event"), shownID(s.Key)))
 }

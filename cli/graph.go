@@ -17,15 +17,8 @@ import (
 )
 
 func (p *program) graphCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:                "graph",
-		Short:              "Check, run and test graphs of agents (OSSA AgentGraph)",
-		RunE:               noCommand,
-		Args:               cobra.ArbitraryArgs,
-		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // the unknown command is the news
-	}
-	cmd.AddCommand(p.graphValidateCommand(), p.graphRunCommand(), p.graphTestCommand(), p.graphDrawCommand(), p.graphSchemaCommand())
-	return cmd
+	return group("graph", "Check, run and test graphs of agents (OSSA AgentGraph)",
+		p.graphValidateCommand(), p.graphRunCommand(), p.graphTestCommand(), p.graphDrawCommand(), p.graphSchemaCommand())
 }
 
 // graphAgents are the flags that say which agents exist.

@@ -2,17 +2,13 @@ package cli
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agentgraph/graphdraw"
-	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
@@ -37,18 +33,8 @@ func (p *program) drawGraph(file, format string) error {
 		return usagef("--format %s: mermaid, dot and svg are possible", visible.Line(format))
 	}
 	graph, err := agentgraph.LoadFile(file, agentgraph.WithAnyRef())
-	var bad *agentgraph.Error
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return usagef("%s: there is no such file", file)
-	case errors.As(err, &bad):
-		for _, problem := range bad.Problems {
-			fmt.Fprintln(p.Stdout, visible.Line(bad.Line(problem)))
-		}
-		p.say("%s", render.Count(len(bad.Problems), "problem"))
-		return statusError(StatusUsage)
-	case err != nil:
-		return usagef("%s", strings.TrimPrefix(err.Error(), "agentgraph: "))
+	if err != nil {
+		return p.badGraph(file, err, false)
 	}
 	for _, w := range graph.Warnings {
 		p.say("%s:%d: %s", file, w.Line, w.Message)
@@ -57,10 +43,8 @@ func (p *program) drawGraph(file, format string) error {
 	if err := draw(&out, graph); err != nil {
 		return usagef("%s: %s", file, strings.TrimPrefix(err.Error(), "graphdraw: "))
 	}
-	if format == "mermaid" {
-		if out.Len() > graphdraw.MermaidMaxTextSize || bytes.Count(out.Bytes(), []byte("->")) > graphdraw.MermaidMaxEdges {
-			p.say("Mermaid refuses flowcharts of this size unless maxTextSize and maxEdges are set; --format svg and dot have no such bounds")
-		}
+	if format == "mermaid" && (out.Len() > graphdraw.MermaidMaxTextSize || bytes.Count(out.Bytes(), []byte("->")) > graphdraw.MermaidMaxEdges) {
+		p.say("Mermaid refuses flowcharts of this size unless maxTextSize and maxEdges are set; --format svg and dot have no such bounds")
 	}
 	_, err = p.Stdout.Write(out.Bytes())
 	return err

@@ -33,9 +33,8 @@ type graphRun struct {
 	given       func(flag string) bool
 	mockFile    string
 	resume      bool
-	approve     []string
-	deny        []string
-	reason      string
+	decided
+	turnFlags
 }
 
 func (p *program) graphRunCommand() *cobra.Command {
@@ -65,11 +64,10 @@ another process runs the session, and 130 after an interrupt.`,
 	fs.StringVar(&g.mockFile, "mock", "", "YAML `FILE` that says what agents give, by their ids")
 	g.agents.flags(fs)
 	fs.BoolVar(&g.resume, "resume", false, "go on with the run of --session that was cut off, or waits")
-	fs.StringArrayVar(&g.approve, "approve", nil, "with --resume, let the `CALL` go on that waits for an approval; may be repeated")
-	fs.StringArrayVar(&g.deny, "deny", nil, "with --resume, refuse the `CALL` that waits for an approval; may be repeated")
-	fs.StringVar(&g.reason, "reason", "", "`TEXT` that tells why calls are denied")
-	p.turnFlags(cmd)
-	fs.BoolVar(&p.flags.json, "json", false, "print one JSON object")
+	g.decided.flags(fs, "with --resume, let the `CALL` go on that waits for an approval; may be repeated",
+		"with --resume, refuse the `CALL` that waits for an approval; may be repeated", "`TEXT` that tells why calls are denied")
+	p.turnFlags(cmd, &g.turnFlags)
+	fs.BoolVar(&g.json, "json", false, "print one JSON object")
 	return cmd
 }
 
@@ -121,14 +119,13 @@ func (g *graphRun) check() error {
 		return usagef("--input and --text exclude each other")
 	case g.resume && (g.given("input") || g.given("text")):
 		return usagef("--resume goes on with the input that the run has: leave out --input and --text")
-	case g.resume && p.flags.session == "":
+	case g.resume && g.session == "":
 		return usagef("--resume goes with --session: %s sessions ls lists the sessions", p.name)
 	case !g.resume && len(g.approve)+len(g.deny) > 0:
 		return usagef("--approve and --deny go with --resume")
-	case g.reason != "" && len(g.deny) == 0:
-		return usagef("--reason goes with --deny")
 	}
-	return nil
+	_, err := g.decisions()
+	return err
 }
 
 func (g *graphRun) mocks() (graphtest.Mocks, error) {
@@ -167,7 +164,7 @@ func (g *graphRun) load(mocks graphtest.Mocks) (*agentgraph.Graph, error) {
 	}
 	graph, err := agentgraph.LoadFile(g.file, agentgraph.WithRefs(refs...))
 	if err != nil {
-		return nil, g.p.badGraph(g.file, err, g.p.flags.json)
+		return nil, g.p.badGraph(g.file, err, g.json)
 	}
 	return graph, nil
 }
@@ -233,7 +230,7 @@ func (g *graphRun) build(graph *agentgraph.Graph, mocks graphtest.Mocks, opts []
 		resolve = agentgraph.Resolvers()
 	)
 	if len(mocks.Unmocked(graph)) > 0 {
-		if models, err = g.p.models(); err != nil {
+		if models, err = g.p.models(g.model); err != nil {
 			return nil, nil, err
 		}
 		named := func(name string) (llm.Model, error) { return models.named(name, func() { missing = true }) }

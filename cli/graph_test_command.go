@@ -16,9 +16,15 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
+// graphTesting is what the flags of graph test say.
+type graphTesting struct {
+	agents graphAgents
+	only   string // cases whose name it is found in
+	json   bool
+}
+
 func (p *program) graphTestCommand() *cobra.Command {
-	only := ""
-	var agents graphAgents
+	var f graphTesting
 	cmd := &cobra.Command{
 		Use:   "test CASES…",
 		Short: "Run graphs with mock agents and compare what becomes of them",
@@ -35,11 +41,11 @@ graph of a case, nothing is run and the status is 2.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return p.testGraphs(cmd.Context(), args, only, agents) },
+		RunE: func(cmd *cobra.Command, args []string) error { return p.testGraphs(cmd.Context(), args, f) },
 	}
-	agents.flags(cmd.Flags())
-	cmd.Flags().StringVar(&only, "run", "", "`REGEXP` of the names of the cases to run")
-	cmd.Flags().BoolVar(&p.flags.json, "json", false, "print one JSON object a line for each case")
+	f.agents.flags(cmd.Flags())
+	cmd.Flags().StringVar(&f.only, "run", "", "`REGEXP` of the names of the cases to run")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line for each case")
 	return cmd
 }
 
@@ -53,14 +59,14 @@ type testedCase struct {
 	Result      *agentgraph.Result `json:"result"`
 }
 
-func (p *program) testGraphs(ctx context.Context, files []string, only string, agents graphAgents) error {
-	wanted, err := regexp.Compile(only)
+func (p *program) testGraphs(ctx context.Context, files []string, f graphTesting) error {
+	wanted, err := regexp.Compile(f.only)
 	if err != nil {
 		return usagef("--run: %w", err)
 	}
 	var opts []graphtest.LoadOption
-	if agents.folder != "" || len(agents.names) > 0 {
-		refs, err := agents.refs("")
+	if f.agents.folder != "" || len(f.agents.names) > 0 {
+		refs, err := f.agents.refs("")
 		if err != nil {
 			return err
 		}
@@ -88,19 +94,19 @@ func (p *program) testGraphs(ctx context.Context, files []string, only string, a
 		if ran++; !out.OK() {
 			failed++
 		}
-		p.tested(c, out)
+		p.tested(c, out, f.json)
 		if err := p.out.failed(); err != nil {
 			return err
 		}
 	}
 	if ran == 0 {
-		return usagef("--run %s: none of %s has such a name", quoteArg(only), render.Count(len(cases), "case"))
+		return usagef("--run %s: none of %s has such a name", quoteArg(f.only), render.Count(len(cases), "case"))
 	}
 	total := render.Count(ran, "case") + " passed"
 	if failed > 0 {
 		total = fmt.Sprintf("%d of %s failed", failed, render.Count(ran, "case"))
 	}
-	if p.flags.json {
+	if f.json {
 		p.say("%s", total)
 	} else {
 		fmt.Fprintln(p.Stdout, total)
@@ -143,8 +149,8 @@ func (p *program) cases(files []string, opts []graphtest.LoadOption) ([]graphtes
 }
 
 // tested prints what became of a case.
-func (p *program) tested(c *graphtest.Case, out *graphtest.Outcome) {
-	if p.flags.json {
+func (p *program) tested(c *graphtest.Case, out *graphtest.Outcome, asJSON bool) {
+	if asJSON {
 		t := testedCase{c.File, c.Line, c.Name, out.OK(), out.Differences, &out.Result}
 		if c.Refused != nil {
 			t.Result = nil

@@ -18,18 +18,18 @@ import (
 // open opens the session. Without a flag that names one, nothing is kept.
 func (g *graphRun) open(ctx context.Context, root agent.Agent, models *models) (*conversation, error) {
 	p := g.p
-	key, err := p.sessionKey()
+	key, err := sessionKey(g.session)
 	if err != nil {
 		return nil, err
 	}
-	if p.flags.session == "" && p.flags.db == "" {
-		p.flags.db = memoryDB
+	if g.session == "" && p.place.db == "" {
+		p.place.db = memoryDB
 	}
 	db, err := p.openDB(ctx, true)
 	if err != nil {
 		return nil, err
 	}
-	c := &conversation{p: p, db: db, key: key, path: g.file, models: models}
+	c := &conversation{p: p, db: db, key: key, path: g.file, models: models, json: g.json}
 	var opts []runner.Option
 	if g.resume {
 		opts = append(opts, runner.WithWait(resumeWait))
@@ -49,9 +49,13 @@ func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.A
 	c.notice()
 	turn, done := p.interrupts.turn(ctx)
 	defer done()
+	decisions, err := g.decisions()
+	if err != nil {
+		return err
+	}
 	events := c.Run(turn, c.key, llm.UserText(string(input)))
 	if g.resume {
-		events = c.Resume(turn, c.key, g.decisions()...)
+		events = c.Resume(turn, c.key, decisions...)
 	}
 	began, end, failed := g.follow(events)
 	if turn.Err() != nil && !answered(end) {
@@ -84,7 +88,7 @@ func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.A
 	if err != nil {
 		return err
 	}
-	if p.flags.json {
+	if g.json {
 		render.JSON(p.Stdout, result)
 	} else {
 		waits := make([]string, len(asked))
@@ -97,7 +101,7 @@ func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.A
 		g.waiting(c, asked)
 		return statusError(StatusApproval)
 	}
-	if p.flags.session == "" && c.persistent() {
+	if g.session == "" && c.persistent() {
 		p.say("session %s keeps the run", c.key.ID)
 	}
 	return g.ended(result, failed)
@@ -190,17 +194,6 @@ func (g *graphRun) waiting(c *conversation, asked []*event.Relay) {
 	}
 }
 
-// decisions are what the flags say about calls that wait.
-func (g *graphRun) decisions() (out []runner.Decision) {
-	for _, call := range g.approve {
-		out = append(out, runner.Approve(call))
-	}
-	for _, call := range g.deny {
-		out = append(out, runner.Deny(call, g.reason))
-	}
-	return out
-}
-
 // ended tells of errors and returns the status of a run.
 func (g *graphRun) ended(result *agentgraph.Result, failed error) error {
 	switch result.Status {
@@ -239,6 +232,6 @@ func (g *graphRun) again(c *conversation) string {
 	add("--mock", g.mockFile)
 	add("--agents", g.agents.folder)
 	add("--refs", strings.Join(g.agents.names, ","))
-	add("--model", g.p.flags.model)
+	add("--model", g.model)
 	return c.again("graph run", words...)
 }

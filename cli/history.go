@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -13,6 +14,7 @@ import (
 )
 
 func (p *program) historyCommand() *cobra.Command {
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "history ID",
 		Short: "List the positions that a session can be forked at",
@@ -20,9 +22,9 @@ func (p *program) historyCommand() *cobra.Command {
 what was done in the step that ends there, and which agent then had the
 conversation.`,
 		Args: exactly("ID"),
-		RunE: p.showHistory,
+		RunE: func(cmd *cobra.Command, args []string) error { return p.showHistory(cmd.Context(), args[0], asJSON) },
 	}
-	cmd.Flags().BoolVar(&p.flags.json, "json", false, "print one checkpoint a line, as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one checkpoint a line, as JSON")
 	return cmd
 }
 
@@ -37,17 +39,17 @@ type jsonCheckpoint struct {
 	Shared bool `json:"shared,omitempty"`
 }
 
-func (p *program) showHistory(cmd *cobra.Command, args []string) error {
-	s, err := p.past(cmd.Context(), args[0])
+func (p *program) showHistory(ctx context.Context, id string, asJSON bool) error {
+	s, err := p.past(ctx, id)
 	if err != nil {
 		return err
 	}
 	table := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	if !p.flags.json {
+	if !asJSON {
 		fmt.Fprintln(table, "SEQ\tTIME\tACTIVE\tWHAT")
 	}
 	fold := &session.Fold{}
-	for c, err := range s.History(cmd.Context(), s.Key) {
+	for c, err := range s.History(ctx, s.Key) {
 		if err != nil {
 			return err
 		}
@@ -55,7 +57,7 @@ func (p *program) showHistory(cmd *cobra.Command, args []string) error {
 			fold.Apply(e)
 		}
 		line := jsonCheckpoint{c.Seq, c.Time.UTC(), render.Step(c.Events), activeOf(fold), len(c.Events), c.Seq <= s.ParentSeq}
-		if p.flags.json {
+		if asJSON {
 			render.JSON(p.Stdout, line)
 			continue
 		}
@@ -65,7 +67,7 @@ func (p *program) showHistory(cmd *cobra.Command, args []string) error {
 		}
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", line.Seq, stamp(line.Time), active, line.What)
 	}
-	if p.flags.json {
+	if asJSON {
 		return nil
 	}
 	if err := table.Flush(); err != nil {

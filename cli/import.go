@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 const maxImport = 64 << 20
 
 func (p *program) importCommand() *cobra.Command {
+	var name, to string
 	cmd := &cobra.Command{
 		Use:   "import FILE|-",
 		Short: "Make a session of another program's messages",
@@ -24,30 +26,31 @@ func (p *program) importCommand() *cobra.Command {
 or one a line. All that an assistant says in them becomes the words of the agent
 that --agent names. The new session's id is printed.`,
 		Args: exactly("FILE"),
-		RunE: p.importMessages,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.importMessages(cmd.Context(), args[0], name, to)
+		},
 	}
-	cmd.Flags().StringVar(&p.flags.agent, "agent", "", "`NAME` of the agent that said what assistants say: the root of your tree")
-	cmd.Flags().StringVar(&p.flags.to, "to", "", "`ID` of the new session (default: a random one)")
+	cmd.Flags().StringVar(&name, "agent", "", "`NAME` of the agent that said what assistants say: the root of your tree")
+	cmd.Flags().StringVar(&to, "to", "", "`ID` of the new session (default: a random one)")
 	return cmd
 }
 
-func (p *program) importMessages(cmd *cobra.Command, args []string) error {
-	if p.flags.agent == "" {
+func (p *program) importMessages(ctx context.Context, file, speaker, id string) error {
+	if speaker == "" {
 		return usagef("--agent is missing: name the agent that said what the assistant says, which is the root of your tree")
 	}
-	if err := agent.CheckName(p.flags.agent); err != nil {
+	if err := agent.CheckName(speaker); err != nil {
 		return usagef("--agent: %w", err)
 	}
-	p.flags.session = p.flags.to
-	to, err := p.sessionKey()
+	to, err := sessionKey(id)
 	if err != nil {
 		return err
 	}
-	data, err := p.readAll(args[0])
+	data, err := p.readAll(file)
 	if err != nil {
 		return err
 	}
-	name := args[0]
+	name := file
 	if name == "-" {
 		name = "standard input"
 	}
@@ -55,10 +58,10 @@ func (p *program) importMessages(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return usagef("%s: %w", name, err)
 	}
-	if p.flags.db == memoryDB {
+	if p.place.db == memoryDB {
 		return usagef("--db %s keeps nothing that could be gone on with: give a file", memoryDB)
 	}
-	db, err := p.openDB(cmd.Context(), true)
+	db, err := p.openDB(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -66,7 +69,7 @@ func (p *program) importMessages(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	err = sessions.Import(cmd.Context(), to, p.flags.agent, messages)
+	err = sessions.Import(ctx, to, speaker, messages)
 	switch {
 	case errors.Is(err, agent.ErrConflict):
 		return usagef("session %q exists already: give another id with --to", to.ID)
@@ -81,7 +84,7 @@ func (p *program) importMessages(cmd *cobra.Command, args []string) error {
 	if system > 0 {
 		news += fmt.Sprintf("; %s left out, because agents have instructions of their own", render.Count(system, "system message"))
 	}
-	return p.begun(cmd.Context(), db, to, news)
+	return p.begun(ctx, db, to, news)
 }
 
 // readAll reads a file, or standard input for "-".

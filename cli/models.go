@@ -5,6 +5,8 @@ import (
 	"errors"
 	"iter"
 
+	"github.com/spf13/pflag"
+
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/offline"
 	"github.com/agentarbor/arbor/llm/openai"
@@ -22,10 +24,17 @@ type models struct {
 	missing error
 }
 
+// modelFlag adds --model.
+func (p *program) modelFlag(fs *pflag.FlagSet, model *string) {
+	if !p.ownModel {
+		fs.StringVar(model, "model", "", "`NAME` of the model for all agents, in place of OPENAI_MODEL and of the names in the files")
+	}
+}
+
 // models reads the environment. Without an endpoint the offline model answers, in
-// this process.
-func (p *program) models() (*models, error) {
-	m := &models{override: p.flags.model, key: p.Getenv("OPENAI_API_KEY")}
+// this process. override is the name that --model gives.
+func (p *program) models(override string) (*models, error) {
+	m := &models{override: override, key: p.Getenv("OPENAI_API_KEY")}
 	base, err := openai.FromEnv(p.Getenv, m.override)
 	switch {
 	case err == nil:

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/checkpoint"
@@ -40,20 +41,28 @@ func (p *program) past(ctx context.Context, id string) (*past, error) {
 	return &past{sessions, info, p, db}, nil
 }
 
-// atFlag adds --at. Whether it was given is asked of the command.
-func (p *program) atFlag(cmd *cobra.Command, usage string) {
-	cmd.Flags().Int64Var(&p.flags.at, "at", 0, usage)
+// atFlag is --at, a position in a log.
+type atFlag struct {
+	value int64
+	flag  *pflag.Flag
 }
 
+func (a *atFlag) add(cmd *cobra.Command, usage string) {
+	cmd.Flags().Int64Var(&a.value, "at", 0, usage)
+	a.flag = cmd.Flags().Lookup("at")
+}
+
+func (a *atFlag) given() bool { return a.flag.Changed }
+
 // position returns --at, or the end of the log.
-func (s *past) position(cmd *cobra.Command) (int64, error) {
-	if !cmd.Flags().Changed("at") {
+func (s *past) position(at atFlag) (int64, error) {
+	switch {
+	case !at.given():
 		return s.Seq, nil
+	case at.value < 0 || at.value > s.Seq:
+		return 0, usagef("--at %d: session %s has the positions 0 to %d", at.value, shownID(s.Key), s.Seq)
 	}
-	if at := s.p.flags.at; at >= 0 && at <= s.Seq {
-		return at, nil
-	}
-	return 0, usagef("--at %d: session %s has the positions 0 to %d", s.p.flags.at, shownID(s.Key), s.Seq)
+	return at.value, nil
 }
 
 // replay sends the events until a position to a sink, and returns what they
@@ -82,12 +91,17 @@ func (s *past) until(ctx context.Context, at int64) iter.Seq2[*event.Event, erro
 	return s.Replay(ctx, s.Key, at)
 }
 
+// toFlag adds --to, the id of a session that is made of another one.
+func toFlag(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVar(to, "to", "", "`ID` of the new session (default: the old one's and a random ending)")
+}
+
 // target returns the key of a new session: that of --to, or one like the session's
 // own.
-func (s *past) target() (session.Key, error) {
+func (s *past) target(id string) (session.Key, error) {
 	to := s.Key
-	if s.p.flags.to != "" {
-		to.ID = s.p.flags.to
+	if id != "" {
+		to.ID = id
 		return to, checkSession(to.ID)
 	}
 	stem := to.ID

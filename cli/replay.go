@@ -12,6 +12,8 @@ import (
 )
 
 func (p *program) replayCommand() *cobra.Command {
+	var until atFlag
+	var speed float64
 	cmd := &cobra.Command{
 		Use:   "replay ID",
 		Short: "Play a session to the terminal as it went",
@@ -19,32 +21,34 @@ func (p *program) replayCommand() *cobra.Command {
 of more than two seconds are cut to two, and there are none if standard output is no
 terminal. No model is asked and no tool runs.`,
 		Args: exactly("ID"),
-		RunE: p.replaySession,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.replaySession(cmd.Context(), args[0], until, speed)
+		},
 	}
-	p.atFlag(cmd, "position at which to stop (default: the end)")
-	cmd.Flags().Float64Var(&p.flags.speed, "speed", 1, "`TIMES` as fast as it went; 0 leaves out the pauses")
+	until.add(cmd, "position at which to stop (default: the end)")
+	cmd.Flags().Float64Var(&speed, "speed", 1, "`TIMES` as fast as it went; 0 leaves out the pauses")
 	return cmd
 }
 
 // maxPause is the longest pause of a replay.
 const maxPause = 2 * time.Second
 
-func (p *program) replaySession(cmd *cobra.Command, args []string) error {
-	if s := p.flags.speed; s < 0 || math.IsNaN(s) {
-		return usagef("--speed %v: it is 0, or how many times as fast as it went", s)
+func (p *program) replaySession(ctx context.Context, id string, until atFlag, speed float64) error {
+	if speed < 0 || math.IsNaN(speed) {
+		return usagef("--speed %v: it is 0, or how many times as fast as it went", speed)
 	}
-	s, err := p.past(cmd.Context(), args[0])
+	s, err := p.past(ctx, id)
 	if err != nil {
 		return err
 	}
-	at, err := s.position(cmd)
+	at, err := s.position(until)
 	if err != nil {
 		return err
 	}
 	out := render.Transcript(p.Stdout, p.lookOf(p.Stdout))
-	ctx, done := p.interrupts.turn(cmd.Context())
+	ctx, done := p.interrupts.turn(ctx)
 	defer done()
-	play := &player{Printer: out, ctx: ctx, speed: p.flags.speed}
+	play := &player{Printer: out, ctx: ctx, speed: speed}
 	if !isTerminal(p.Stdout) {
 		play.speed = 0
 	}

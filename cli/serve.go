@@ -22,6 +22,7 @@ type serving struct {
 	signKey       string
 	webhookFile   string
 	localWebhooks bool
+	model         string
 }
 
 func (p *program) serveCommand() *cobra.Command {
@@ -57,7 +58,7 @@ with, and the status is 0. The second one ends it at once.`,
 	fs.BoolVar(&how.localWebhooks, "allow-local-webhooks", false, "send push notifications to this machine too, and over http")
 	p.dbFlag(fs)
 	p.redisFlag(fs)
-	p.modelFlag(fs)
+	p.modelFlag(fs, &how.model)
 	return cmd
 }
 
@@ -70,7 +71,7 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 	if err != nil {
 		return err
 	}
-	tree, models, err := p.loadToRun(path)
+	tree, models, err := p.loadToRun(path, how.model)
 	if err != nil {
 		return err
 	}

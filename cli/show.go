@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -16,7 +17,15 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
+// showing is what the flags of show say.
+type showing struct {
+	at                 atFlag
+	json, state, usage bool
+	view, tree, prices string
+}
+
 func (p *program) showCommand() *cobra.Command {
+	var f showing
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Print what was said and done in a session",
@@ -24,72 +33,72 @@ func (p *program) showCommand() *cobra.Command {
 had been stored when its seventh event was. --state and --view print what else the
 session was then.`,
 		Args: exactly("ID"),
-		RunE: p.showSession,
+		RunE: func(cmd *cobra.Command, args []string) error { return p.showSession(cmd.Context(), args[0], f) },
 	}
 	fs := cmd.Flags()
-	p.atFlag(cmd, "position until which the session is shown (default: the end)")
-	fs.BoolVar(&p.flags.json, "json", false, "print one event a line, as JSON")
-	fs.BoolVar(&p.flags.state, "state", false, "print instead who is active, the state, the calls that wait and the tokens used, as one JSON object")
-	fs.StringVar(&p.flags.view, "view", "", "print instead what the model of `AGENT` would be asked there")
+	f.at.add(cmd, "position until which the session is shown (default: the end)")
+	fs.BoolVar(&f.json, "json", false, "print one event a line, as JSON")
+	fs.BoolVar(&f.state, "state", false, "print instead who is active, the state, the calls that wait and the tokens used, as one JSON object")
+	fs.StringVar(&f.view, "view", "", "print instead what the model of `AGENT` would be asked there")
 	if !p.embedded() {
-		fs.StringVar(&p.flags.treePath, "tree", "", "with --view, the folder of the agents")
+		fs.StringVar(&f.tree, "tree", "", "with --view, the folder of the agents")
 	}
-	fs.BoolVar(&p.flags.usage, "usage", false, "print instead what each agent's models have used")
-	fs.StringVar(&p.flags.prices, "prices", "", "with --usage, a YAML or JSON file of prices, to print costs as well")
+	fs.BoolVar(&f.usage, "usage", false, "print instead what each agent's models have used")
+	fs.StringVar(&f.prices, "prices", "", "with --usage, a YAML or JSON file of prices, to print costs as well")
 	return cmd
 }
 
-func (p *program) showSession(cmd *cobra.Command, args []string) error {
+func (p *program) showSession(ctx context.Context, id string, f showing) error {
 	switch {
-	case p.flags.prices != "" && !p.flags.usage:
+	case f.prices != "" && !f.usage:
 		return usagef("--prices goes with --usage")
-	case p.flags.treePath != "" && p.flags.view == "":
+	case f.tree != "" && f.view == "":
 		return usagef("--tree goes with --view")
-	case p.flags.state && p.flags.usage || p.flags.view != "" && (p.flags.state || p.flags.usage):
+	case f.state && f.usage || f.view != "" && (f.state || f.usage):
 		return usagef("--state, --view and --usage exclude each other")
 	}
-	out, err := p.shown()
+	out, err := p.shown(f)
 	if err != nil {
 		return err
 	}
-	s, err := p.past(cmd.Context(), args[0])
+	s, err := p.past(ctx, id)
 	if err != nil {
 		return err
 	}
-	at, err := s.position(cmd)
+	at, err := s.position(f.at)
 	if err != nil {
 		return err
 	}
-	if p.flags.view != "" {
-		return s.showView(cmd, at)
+	if f.view != "" {
+		return s.showView(ctx, at, f)
 	}
-	fold, err := s.replay(cmd.Context(), at, out)
+	fold, err := s.replay(ctx, at, out)
 	switch {
 	case err != nil:
 		return err
-	case p.flags.state:
-		return p.printJSON(momentJSON(s.Key, fold))
-	case cmd.Flags().Changed("at") && !p.flags.json && !p.flags.usage:
+	case f.state:
+		return p.printJSON(momentJSON(s.Key, fold), f.json)
+	case f.at.given() && !f.json && !f.usage:
 		p.say("%s", s.moment(fold))
 	}
 	return nil
 }
 
 // shown returns what the flags of show want to be done with the events.
-func (p *program) shown() (render.Sink, error) {
+func (p *program) shown(f showing) (render.Sink, error) {
 	switch {
-	case p.flags.state || p.flags.view != "":
+	case f.state || f.view != "":
 		return render.Nothing{}, nil
-	case p.flags.usage:
+	case f.usage:
 		var prices llm.Prices
-		if p.flags.prices != "" {
+		if f.prices != "" {
 			var err error
-			if prices, err = readPrices(p.flags.prices); err != nil {
+			if prices, err = readPrices(f.prices); err != nil {
 				return nil, err
 			}
 		}
-		return render.Usage(p.Stdout, p.flags.json, prices), nil
-	case p.flags.json:
+		return render.Usage(p.Stdout, f.json, prices), nil
+	case f.json:
 		return render.JSONLines(p.Stdout), nil
 	}
 	return p.transcript(), nil
@@ -205,8 +214,8 @@ func pendingCalls(f *session.Fold) []jsonPending {
 }
 
 // printJSON writes one object: in one line with --json, else indented.
-func (p *program) printJSON(v any) error {
-	if p.flags.json {
+func (p *program) printJSON(v any, inOneLine bool) error {
+	if inOneLine {
 		render.JSON(p.Stdout, v)
 		return nil
 	}
@@ -234,12 +243,12 @@ type chatTool struct {
 
 // showView prints what an agent's model was shown at a position. No model is
 // called.
-func (s *past) showView(cmd *cobra.Command, at int64) error {
-	p, name := s.p, s.p.flags.view
-	if !p.embedded() && p.flags.treePath == "" {
+func (s *past) showView(ctx context.Context, at int64, f showing) error {
+	p, name := s.p, f.view
+	if !p.embedded() && f.tree == "" {
 		return usagef("--view needs --tree PATH, the folder of the agents")
 	}
-	tree, err := p.lookAt(p.flags.treePath)
+	tree, err := p.lookAt(f.tree)
 	if err != nil {
 		return err
 	}
@@ -254,13 +263,13 @@ func (s *past) showView(cmd *cobra.Command, at int64) error {
 	if err != nil {
 		return err
 	}
-	preview, err := r.PreviewAt(cmd.Context(), s.Key, at, name)
+	preview, err := r.PreviewAt(ctx, s.Key, at, name)
 	switch {
 	case err != nil:
 		return err
 	case preview == nil:
 		return usagef("--view %s: this agent has no model of its own, and so no view", name)
-	case p.flags.json:
+	case f.json:
 		v := jsonView{Agent: name, Seq: at, Tokens: preview.Tokens, Messages: chatMessages(preview.Messages), Tools: []chatTool{}}
 		if preview.System != "" {
 			v.Messages = slices.Insert(v.Messages, 0, chatMessage{Role: "system", Content: preview.System})

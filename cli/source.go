@@ -38,11 +38,11 @@ func (p *program) loadTree(path string, resolve func(name string) (llm.Model, er
 }
 
 // loadToRun loads the tree with the models that answer for it, which are nil if the tree
-// has its own.
-func (p *program) loadToRun(path string) (tree *agent.Tree, models *models, err error) {
+// has its own. model is what --model says.
+func (p *program) loadToRun(path, model string) (tree *agent.Tree, models *models, err error) {
 	resolve, missing := unused, false
 	if !p.ownModel {
-		if models, err = p.models(); err != nil {
+		if models, err = p.models(model); err != nil {
 			return nil, nil, err
 		}
 		resolve = func(name string) (llm.Model, error) { return models.named(name, func() { missing = true }) }

@@ -10,6 +10,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/spf13/pflag"
+
 	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/session"
@@ -18,6 +20,18 @@ import (
 
 // memoryDB is the value of --db that keeps sessions for one process only.
 const memoryDB = ":memory:"
+
+// place says where the sessions are.
+type place struct{ db, redis string }
+
+// dbFlag adds --db.
+func (p *program) dbFlag(fs *pflag.FlagSet) {
+	address := ""
+	if p.postgres != nil {
+		address = " the postgres:// address of a database,"
+	}
+	fs.StringVar(&p.place.db, "db", "", "SQLite `FILE` that holds the sessions,"+address+" or "+memoryDB+" (default "+p.stateFile()+" in the state directory)")
+}
 
 // stateFile is the default database below the state directory.
 func (p *program) stateFile() string { return p.name + "/" + p.name + ".db" }
@@ -83,10 +97,10 @@ func checkDB(db string) error {
 }
 
 func (p *program) openStore(ctx context.Context, create bool) (*database, error) {
-	if p.flags.db == memoryDB {
+	if p.place.db == memoryDB {
 		return &database{Store: session.NewMemory(), path: memoryDB}, nil
 	}
-	if scheme, _, ok := strings.Cut(p.flags.db, "://"); ok {
+	if scheme, _, ok := strings.Cut(p.place.db, "://"); ok {
 		if scheme != "postgres" && scheme != "postgresql" {
 			return nil, usagef("--db %s://…: a SQLite file or a postgres:// address is possible", render.Cut(scheme, 20))
 		}
@@ -98,7 +112,7 @@ func (p *program) openStore(ctx context.Context, create bool) (*database, error)
 // openFile opens a SQLite file. What it creates only its owner can read, because it
 // holds conversations. Without create a missing file is an error that is errNoFile.
 func (p *program) openFile(create bool) (*database, error) {
-	path := p.flags.db
+	path := p.place.db
 	if path == "" {
 		var err error
 		if path, err = p.defaultFile(); err != nil {
@@ -106,7 +120,7 @@ func (p *program) openFile(create bool) (*database, error) {
 		}
 	}
 	if create {
-		if p.flags.db == "" {
+		if p.place.db == "" {
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 				return nil, usagef("the sessions' folder cannot be made: %w", err)
 			}
@@ -157,9 +171,8 @@ func (db *database) fold(ctx context.Context, key session.Key) (*session.Fold, e
 	return f, nil
 }
 
-// sessionKey returns the key of --session, or of a new session.
-func (p *program) sessionKey() (session.Key, error) {
-	id := p.flags.session
+// sessionKey returns the key of an id, or of a new session if it is empty.
+func sessionKey(id string) (session.Key, error) {
 	if id == "" {
 		return session.ID("s-" + randomHex(5)), nil
 	}

@@ -6,12 +6,29 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 )
+
+// turnFlags are those of the commands that run turns.
+type turnFlags struct {
+	session, model string
+	json           bool
+}
+
+// turnFlags adds them to a command, but for --json, and those that say where sessions are.
+func (p *program) turnFlags(cmd *cobra.Command, f *turnFlags) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.session, "session", "", "`ID` of the session to go on with, or to begin (default: a new one)")
+	p.dbFlag(fs)
+	p.redisFlag(fs)
+	p.modelFlag(fs, &f.model)
+}
 
 // conversation is a session with the tree that answers in it.
 type conversation struct {
@@ -25,17 +42,18 @@ type conversation struct {
 	models *models // nil if the tree has models of its own
 	noted  bool    // the user knows whether a model is used
 
+	json     bool    // events are printed, and nothing for people
 	chatting bool    // answers are typed, not given as flags
 	pages    *editor // of a chat on a terminal, else nil
 }
 
 // converse loads the tree, opens the database and puts both together.
-func (p *program) converse(ctx context.Context, path string, opts ...runner.Option) (*conversation, error) {
-	key, err := p.sessionKey()
+func (p *program) converse(ctx context.Context, path string, f turnFlags, opts ...runner.Option) (*conversation, error) {
+	key, err := sessionKey(f.session)
 	if err != nil {
 		return nil, err
 	}
-	tree, models, err := p.loadToRun(path)
+	tree, models, err := p.loadToRun(path, f.model)
 	if err != nil {
 		return nil, err
 	}
@@ -43,14 +61,14 @@ func (p *program) converse(ctx context.Context, path string, opts ...runner.Opti
 	if err != nil {
 		return nil, err
 	}
-	if !p.flags.json {
+	if !f.json {
 		opts = append(opts, runner.WithStreaming())
 	}
-	c := &conversation{p: p, db: db, key: key, path: path}
+	c := &conversation{p: p, db: db, key: key, path: path, json: f.json}
 	if c.Runner, err = runner.New(tree.Root().Agent, db.Store, opts...); err != nil {
 		return nil, err
 	}
-	if c.out = render.JSONLines(p.Stdout); !p.flags.json {
+	if c.out = render.JSONLines(p.Stdout); !f.json {
 		c.out = render.Conversation(p.Stdout, p.lookOf(p.Stdout), c.Tree())
 	}
 	c.models = models
@@ -148,8 +166,8 @@ func cutOff(err error) bool { return errors.Is(err, context.Canceled) }
 // again tells the command line that goes on with the session.
 func (c *conversation) again(command string, rest ...string) string {
 	words := append([]string{"--session", quoteArg(c.key.ID)}, rest...)
-	if c.p.flags.redis != "" {
-		words = append(words, "--redis", quoteArg(withoutPassword(c.p.flags.redis)))
+	if c.p.place.redis != "" {
+		words = append(words, "--redis", quoteArg(withoutPassword(c.p.place.redis)))
 	}
 	return c.p.commandLine(command, quotePath(c.path), words...)
 }
@@ -162,8 +180,8 @@ func (p *program) commandLine(command, path string, rest ...string) string {
 		words = append(words, path)
 	}
 	words = append(words, rest...)
-	if p.flags.db != "" {
-		words = append(words, "--db", quoteArg(withoutPassword(p.flags.db)))
+	if p.place.db != "" {
+		words = append(words, "--db", quoteArg(withoutPassword(p.place.db)))
 	}
 	return strings.Join(words, " ")
 }

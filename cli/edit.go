@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/event"
+)
+
+// editing is what the flags of edit say.
+type editing struct {
+	at   atFlag
+	last bool
+	to   string
+}
+
+func (p *program) editCommand() *cobra.Command {
+	var f editing
+	cmd := &cobra.Command{
+		Use:   "edit ID [TEXT|-]",
+		Short: "Begin a new session in which the user says something else",
+		Long: `Begins a new session in which one of the user's messages says TEXT instead. It shares
+what was before that message, and nothing of what came after. The other session
+stays as it is. The new session's id is printed; resume has the message answered.
+Without TEXT, or for -, the message is read from standard input.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 2 {
+				return fmt.Errorf("%s too many: %q; put a message of several words in quotes", render.Count(len(args)-2, "argument"), args[2])
+			}
+			return exactly("ID")(cmd, args[:min(len(args), 1)])
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return p.editSession(cmd.Context(), args, f) },
+	}
+	f.at.add(cmd, "position of the message")
+	cmd.Flags().BoolVar(&f.last, "last", false, "take the user's last message")
+	toFlag(cmd, &f.to)
+	return cmd
+}
+
+func (p *program) editSession(ctx context.Context, args []string, f editing) error {
+	if !f.at.given() && !f.last {
+		return usagef("which message? give --at with its position, or --last; %s lists the positions",
+			p.commandLine("sessions history", "", quoteArg(args[0])))
+	}
+	if f.at.given() && f.last {
+		return usagef("--at and --last exclude each other")
+	}
+	msg, err := p.message(args[1:])
+	if err != nil {
+		return err
+	}
+	s, err := p.past(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	said, err := s.userMessages(ctx)
+	switch {
+	case err != nil:
+		return err
+	case len(said) == 0:
+		return usagef("session %s has no message of the user", shownID(s.Key))
+	}
+	at := said[len(said)-1]
+	if f.at.given() {
+		if at = f.at.value; !slices.Contains(said, at) {
+			return usagef("--at %d: no message of the user stands there in session %s, but at %s", at, shownID(s.Key), listed(said))
+		}
+	}
+	to, err := s.target(f.to)
+	if err != nil {
+		return err
+	}
+	if err := s.Edit(ctx, s.Key, at, msg.Content, to); err != nil {
+		return s.explain(err, to)
+	}
+	return p.begun(ctx, s.db, to, fmt.Sprintf("shares %s with %s", render.Count(int(at)-1, "event"), shownID(s.Key)))
+}
+
+// userMessages returns the positions of what the user said.
+func (s *past) userMessages(ctx context.Context) ([]int64, error) {
+	var said []int64
+	for e, err := range s.db.Load(ctx, s.Key, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Type() == event.TypeUser {
+			said = append(said, e.Seq)
+		}
+	}
+	return said, nil
+}
+
+// listed tells positions, of many only the last ones.
+func listed(positions []int64) string {
+	const most = 10
+	var words []string
+	if len(positions) > most {
+		positions = positions[len(positions)-most:]
+		words = append(words, "…")
+	}
+	for _, n := range positions {
+		words = append(words, fmt.Sprint(n))
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/runner"
+)
+
+// resumeWait is how long resume waits for the session's lease.
+const resumeWait = 20 * time.Second
+
+// resuming is what the flags of resume say.
+type resuming struct {
+	turnFlags
+	decided
+}
+
+func (p *program) resumeCommand() *cobra.Command {
+	var f resuming
+	cmd := p.withPath(&cobra.Command{
+		Short: "Go on with a turn that was cut off",
+		Long: `Goes on with the last turn of a session where an interrupt, a crash or a pause cut
+it off. What was recorded is not asked for again. If another process holds the
+session, resume waits up to 20 s for it, then ends with status 6.
+
+A turn that waits for approvals goes on with the calls that --approve and --deny
+name; an approved tool runs here. Deciding twice changes nothing: the recorded
+result is shown again. Where an agent waits for something else, such as an
+authorization at a remote agent, resume looks whether it is done.`,
+	}, "resume --session ID", 0, func(cmd *cobra.Command, path string, _ []string) error {
+		return p.resumeTurn(cmd.Context(), path, f)
+	})
+	p.turnFlags(cmd, &f.turnFlags)
+	f.decided.flags(cmd.Flags(), "let the `CALL` run that waits for an approval; may be repeated",
+		"refuse the `CALL` that waits for an approval; may be repeated", "`TEXT` that tells the model why calls are denied")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one event a line, as JSON")
+	return cmd
+}
+
+func (p *program) resumeTurn(ctx context.Context, path string, f resuming) error {
+	if f.session == "" {
+		return usagef("--session is missing: %s sessions ls lists the sessions", p.name)
+	}
+	decisions, err := f.decisions()
+	if err != nil {
+		return err
+	}
+	c, err := p.converse(ctx, path, f.turnFlags, runner.WithWait(resumeWait))
+	if err != nil {
+		return err
+	}
+	fold, err := c.db.fold(ctx, c.key)
+	if err != nil {
+		return err
+	}
+	if fold.Seq == 0 { // a fork that shares nothing is there all the same
+		if _, err := c.db.find(ctx, c.key.ID); err != nil {
+			return err
+		}
+	}
+	some := false
+	err = c.turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] {
+		if out, ok := c.out.(*render.Printer); ok {
+			out.Wait("waiting for the session")
+		}
+		return noting(c.Resume(ctx, c.key, decisions...), &some)
+	})
+	switch {
+	case cutOff(err):
+		p.say("interrupted; to go on: %s", c.again("resume"))
+		return statusError(StatusInterrupted)
+	case err == nil && !some:
+		p.say("the last turn of session %s is complete: there is nothing to go on with", c.key.ID)
+	}
+	return err
+}
+
+// decided is what flags say about calls that wait for an approval.
+type decided struct {
+	approve, deny []string // calls
+	reason        string
+}
+
+func (d *decided) flags(fs *pflag.FlagSet, approve, deny, reason string) {
+	fs.StringArrayVar(&d.approve, "approve", nil, approve)
+	fs.StringArrayVar(&d.deny, "deny", nil, deny)
+	fs.StringVar(&d.reason, "reason", "", reason)
+}
+
+func (d *decided) decisions() (all []runner.Decision, err error) {
+	if d.reason != "" && len(d.deny) == 0 {
+		return nil, usagef("--reason goes with --deny")
+	}
+	for _, call := range d.approve {
+		all = append(all, runner.Approve(call))
+	}
+	for _, call := range d.deny {
+		all = append(all, runner.Deny(call, d.reason))
+	}
+	return all, nil
+}
+
+// noting reports in some whether the sequence yielded something.
+func noting(seq iter.Seq2[*event.Event, error], some *bool) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		for e, err := range seq {
+			*some = true
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
