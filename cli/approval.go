@@ -43,7 +43,7 @@ func (c *conversation) show(asked []*event.Relay) {
 	}
 }
 
-// page shows a call that waits on the chat's terminal. Who stops reading is told how
+// page shows a call that waits on the chat's terminal. Who stops reading learns how
 // much is left.
 func (c *conversation) page(d *event.Relay) {
 	look := c.p.lookOf(c.p.Stdout)

@@ -102,7 +102,7 @@ func chatContent(c llm.Content) any {
 }
 
 // chatMedia writes an image or a file. A file that only its address names has no
-// form of its own in the protocol, and is told of in words.
+// form of its own in the protocol, and is described in words.
 func chatMedia(m llm.Media) chatPart {
 	url := m.URL
 	if url == "" {
@@ -137,7 +137,7 @@ func writeChat(w io.Writer, messages []chatMessage) {
 
 // readChat reads messages: an array of them, an object that holds one as
 // "messages", as requests do, or one message after the other. It counts the system
-// messages, which it leaves out: an agent's instructions stand in their place.
+// messages, which it leaves out, because agents have instructions of their own.
 func readChat(data []byte) (messages []llm.Message, system int, err error) {
 	raw, err := rawMessages(data)
 	if err != nil {

@@ -161,7 +161,7 @@ func flagError(cmd *cobra.Command, err error) error {
 
 // withPath makes a command that works on a tree: its usage begins with PATH
 // unless the tree is part of the program, and run gets the path and the rest of
-// the arguments, of which there may be at most extra.
+// the arguments, at most extra.
 func (p *program) withPath(cmd *cobra.Command, use string, extra int, run func(cmd *cobra.Command, path string, args []string) error) *cobra.Command {
 	words := strings.Fields(use)
 	if !p.embedded() {

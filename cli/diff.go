@@ -81,7 +81,7 @@ func (p *program) diffSessions(ctx context.Context, one, other string, asJSON bo
 
 // common tells what two sessions begin with.
 func (s *past) common(ctx context.Context, d *checkpoint.Diff) (string, error) {
-	told := "Nothing is in common."
+	text := "Nothing is in common."
 	if d.Common > 0 {
 		how := "They begin with the same"
 		if d.Shared == d.Common {
@@ -101,12 +101,12 @@ func (s *past) common(ctx context.Context, d *checkpoint.Diff) (string, error) {
 				break
 			}
 		}
-		told = fmt.Sprintf("%s %s, until: %s", how, render.Count(int(d.Common), "event"), render.Step(last))
+		text = fmt.Sprintf("%s %s, until: %s", how, render.Count(int(d.Common), "event"), render.Step(last))
 	}
 	if d.Same() {
-		told += "\nThere is no difference."
+		text += "\nThere is no difference."
 	}
-	return told, nil
+	return text, nil
 }
 
 // printSide prints what one session has for itself.

@@ -34,12 +34,12 @@ func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// statusError ends the command with a status after everything was said.
+// statusError ends the command with a status after all messages were printed.
 type statusError int
 
 func (e statusError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// status returns the exit status that an error stands for.
+// status returns the exit status for an error.
 func status(err error) int {
 	var (
 		said  statusError

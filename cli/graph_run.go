@@ -208,7 +208,7 @@ func mockedRefs(file string, mocks graphtest.Mocks) (refs []string) {
 	}
 }
 
-// refuse tells of the problems of a file of mocks or of cases.
+// refuse prints the problems of a file of mocks or of cases.
 func (p *program) refuse(err error) error {
 	var bad *graphtest.Error
 	if !errors.As(err, &bad) {
@@ -250,7 +250,7 @@ func (g *graphRun) build(graph *agentgraph.Graph, mocks graphtest.Mocks, opts []
 	return root, models, nil
 }
 
-// noAgents tells why agents of a graph cannot be had, which may be many things.
+// noAgents prints why agents of a graph cannot be had, which may be for several reasons.
 func (p *program) noAgents(err error) error {
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
 	if len(lines) == 1 {

@@ -117,7 +117,7 @@ func (p *program) testGraphs(ctx context.Context, files []string, f graphTesting
 	return nil
 }
 
-// cases reads all files, and tells of all problems of all of them at once.
+// cases reads all files, and prints all problems of all of them at once.
 func (p *program) cases(files []string, opts []graphtest.LoadOption) ([]graphtest.Case, error) {
 	var cases []graphtest.Case
 	var problems []graphtest.Problem

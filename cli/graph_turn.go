@@ -173,7 +173,7 @@ func questionOf(d *event.Relay) (q question) {
 	return q
 }
 
-// waiting shows which agents wait for a person and what they would get, and tells how to
+// waiting shows which agents wait for a person and what they would get, and prints how to
 // decide about them.
 func (g *graphRun) waiting(c *conversation, asked []*event.Relay) {
 	c.show(asked)
@@ -194,24 +194,25 @@ func (g *graphRun) waiting(c *conversation, asked []*event.Relay) {
 	}
 }
 
-// ended tells of errors and returns the status of a run.
+// ended prints what went wrong, and returns the status of a run.
 func (g *graphRun) ended(result *agentgraph.Result, failed error) error {
 	switch result.Status {
 	case agentgraph.Completed, agentgraph.Recovered:
 		return nil
 	case agentgraph.CompletedWithErrors:
-		g.p.say("the run completed with errors%s", told(result.Error))
+		g.p.say("the run completed with errors%s", because(result.Error))
 		return nil
 	}
 	if failed != nil {
 		g.p.report(failed)
 		return statusError(status(failed))
 	}
-	g.p.say("the run failed%s", told(result.Error))
+	g.p.say("the run failed%s", because(result.Error))
 	return statusError(StatusFailed)
 }
 
-func told(e *agentgraph.ResultError) string {
+// because returns what is printed behind the words that a run failed.
+func because(e *agentgraph.ResultError) string {
 	switch {
 	case e == nil:
 		return ""
@@ -221,7 +222,7 @@ func told(e *agentgraph.ResultError) string {
 	return ": " + e.Agent + ": " + e.Message
 }
 
-// again tells the command line that goes on with the run.
+// again returns the command line that continues the run.
 func (g *graphRun) again(c *conversation) string {
 	words := []string{"--resume"}
 	add := func(flag, value string) {

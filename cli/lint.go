@@ -46,7 +46,7 @@ The status is then 2. No model is called or needed, and nothing is fetched.`,
 	})
 }
 
-// mention says which variables a sound tree needs and does not find, so that it could
+// mention names the variables that a sound tree needs and does not find, so that it could
 // not be run here.
 func (p *program) mention(path string) {
 	_, err := p.loadTree(path, unused)

@@ -87,7 +87,7 @@ func (p *program) listSessions(ctx context.Context, limit int, asJSON bool) erro
 func isFork(s session.Info) bool { return s.Parent != (session.Key{}) }
 
 // shownID leaves out the parts of a key that the command fills in itself. An id with a
-// slash stands with all parts, so that it cannot be taken for another session's key.
+// slash is shown with all parts, so that it cannot be taken for another session's key.
 func shownID(key session.Key) string {
 	if own(key) && !strings.Contains(key.ID, "/") {
 		return key.ID

@@ -82,7 +82,7 @@ func (m *models) named(name string, needed func()) (llm.Model, error) {
 	return guard(m.base.Named(name), m.key), nil
 }
 
-// noModel stands where a model is named but not called.
+// noModel is a model that is named but not called.
 type noModel struct{ name string }
 
 func (m noModel) Name() string { return m.name }

@@ -124,8 +124,7 @@ func (s *past) explain(err error, to session.Key) error {
 	return err
 }
 
-// begun prints a new session's id, and for people what it is and how to go on with
-// it.
+// begun prints a new session's id, and for people what it is and how to continue it.
 func (p *program) begun(ctx context.Context, db *database, key session.Key, news string) error {
 	id := key.ID // as --session takes it
 	if !own(key) {
@@ -154,7 +153,7 @@ func (p *program) begun(ctx context.Context, db *database, key session.Key, news
 	return nil
 }
 
-// again tells the command line that goes on with a session of any tree.
+// again returns the command line that continues a session of any tree.
 func (p *program) again(command string, key session.Key, rest ...string) string {
 	path := "PATH"
 	if p.embedded() {

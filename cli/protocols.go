@@ -21,7 +21,7 @@ type GRPC struct {
 	Binding a2a.Binding
 	// Interface is what the card says of the server at a URL.
 	Interface func(url string) sdk.AgentInterface
-	// Server makes what serves a tree. The logger is told what clients are not.
+	// Server makes what serves a tree. It logs what clients do not get to know.
 	Server func(s *a2aserver.Server, logger *slog.Logger) (GRPCServer, error)
 }
 

@@ -61,8 +61,7 @@ func (how *serving) grpcURL(addr net.Addr) string {
 	return scheme + "://" + host
 }
 
-// keySetPath is where the public key stands with which the card's signature can be
-// verified.
+// keySetPath is where clients find the public key that verifies the card's signature.
 const keySetPath = "/.well-known/jwks.json"
 
 // handler returns the server with what the command adds to it: whether it is well, and

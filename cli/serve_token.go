@@ -35,7 +35,7 @@ func (everybody) Authenticate(context.Context, access.Credentials) (access.User,
 
 func (everybody) Schemes() map[sdk.SecuritySchemeName]sdk.SecurityScheme { return nil }
 
-// serveToken returns who lets callers in, and what people are told about it.
+// serveToken returns who lets callers in, and what is printed about it.
 func (p *program) serveToken(how *serving, listeners []net.Listener) (auth a2aserver.Authenticator, told string, err error) {
 	token := ""
 	for _, l := range listeners {

@@ -94,14 +94,14 @@ type sayer struct{ p *program }
 func (s sayer) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
 func (s sayer) Handle(_ context.Context, r slog.Record) error {
-	told := r.Message
+	text := r.Message
 	r.Attrs(func(a slog.Attr) bool {
 		if a.Key == "error" {
-			told += ": " + a.Value.String()
+			text += ": " + a.Value.String()
 		}
 		return true
 	})
-	s.p.say("%s", told)
+	s.p.say("%s", text)
 	return nil
 }
 

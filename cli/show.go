@@ -113,25 +113,25 @@ func (p *program) transcript() *render.Printer {
 
 // moment tells in one line what a session was.
 func (s *past) moment(f *session.Fold) string {
-	told := fmt.Sprintf("at position %d of %d", f.Seq, s.Seq)
+	text := fmt.Sprintf("at position %d of %d", f.Seq, s.Seq)
 	if !f.Latest.IsZero() {
-		told += ", " + stamp(f.Latest)
+		text += ", " + stamp(f.Latest)
 	}
 	if active := activeOf(f); active != "" {
-		told += "; active: " + active
+		text += "; active: " + active
 	}
 	if states := f.States(); len(states) > 0 {
-		told += "; state: " + string(event.EncodeJSON(states))
+		text += "; state: " + string(event.EncodeJSON(states))
 	}
 	var waiting []string
 	for _, c := range pendingCalls(f) {
 		waiting = append(waiting, c.Name)
 	}
 	if len(waiting) > 0 {
-		told += "; waiting: " + strings.Join(waiting, ", ")
+		text += "; waiting: " + strings.Join(waiting, ", ")
 	}
 	sum := used(f)
-	return told + fmt.Sprintf("; tokens: %d in, %d out", sum.InputTokens, sum.OutputTokens)
+	return text + fmt.Sprintf("; tokens: %d in, %d out", sum.InputTokens, sum.OutputTokens)
 }
 
 // used adds up what all models have used.

@@ -127,7 +127,7 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 	return statusError(StatusApproval)
 }
 
-// waiting shows the calls that were asked about, and tells how to decide about them.
+// waiting shows the calls that were asked about, and prints how to decide about them.
 func (c *conversation) waiting(asked []*event.Relay) {
 	c.show(asked)
 	if len(asked) == 0 {
@@ -142,7 +142,7 @@ func (c *conversation) waiting(asked []*event.Relay) {
 	}
 }
 
-// waitingElsewhere tells how to go on when an agent waits for something that is not
+// waitingElsewhere prints how to continue when an agent waits for something that is not
 // decided here, such as an authorization. Its words say what.
 func (c *conversation) waitingElsewhere(name string) {
 	goOn, say := c.again("resume"), c.again("run", `"…"`)
@@ -160,10 +160,10 @@ func answered(end event.FinishReason) bool {
 	return end != "" && end != event.FinishReasonTransfer && end != event.FinishReasonCanceled
 }
 
-// cutOff reports whether an error leaves a turn that resume can go on with.
+// cutOff reports whether an error leaves a turn that resume can continue.
 func cutOff(err error) bool { return errors.Is(err, context.Canceled) }
 
-// again tells the command line that goes on with the session.
+// again returns the command line that continues the session.
 func (c *conversation) again(command string, rest ...string) string {
 	words := append([]string{"--session", quoteArg(c.key.ID)}, rest...)
 	if c.p.place.redis != "" {
@@ -172,7 +172,7 @@ func (c *conversation) again(command string, rest ...string) string {
 	return c.p.commandLine(command, quotePath(c.path), words...)
 }
 
-// commandLine tells a command line for the database in use. The arguments are
+// commandLine returns a command line for the database in use. The arguments are
 // quoted already; the path may be empty.
 func (p *program) commandLine(command, path string, rest ...string) string {
 	words := []string{p.name, command}

@@ -11,7 +11,7 @@ import (
 // taken for a line of the command's own, such as a prompt.
 const (
 	argumentMark = "  │ "
-	brokenMark   = "  ┆ " // goes on with the row above, which was too long for the terminal
+	brokenMark   = "  ┆ " // continues the row above, which was too long for the terminal
 )
 
 // Approval words a call that somebody is to decide about, with all of its arguments:

@@ -40,8 +40,8 @@ func (m *markdown) Event(e *event.Event) {
 	case *event.ToolResult:
 		if call, ok := m.calls[e.ID]; ok {
 			delete(m.calls, e.ID)
-			told, rows := resultLines(d)
-			m.note("%s called %s → %s", e.Agent, code(call), told)
+			text, rows := resultLines(d)
+			m.note("%s called %s → %s", e.Agent, code(call), text)
 			for _, row := range rows {
 				fmt.Fprintf(m.w, "> - %s\n", row)
 			}
@@ -62,8 +62,8 @@ func (m *markdown) Event(e *event.Event) {
 	case *event.Notice:
 		m.note("%s", d.Message)
 	case *event.Unknown:
-		if told := unreadable(e, d); told != "" {
-			m.note("%s", told)
+		if text := unreadable(e, d); text != "" {
+			m.note("%s", text)
 		}
 	case *event.Compaction:
 		m.note("%s", compacted(e, d))

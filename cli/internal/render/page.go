@@ -72,7 +72,7 @@ func Page(w io.Writer, title, facts string, thread []graph.ViewNode, events iter
 		}
 		page.collect(e, behind)
 	}
-	out := htmlPage{Title: title, Facts: facts, Entries: append(page.told(""), page.entries(thread)...)}
+	out := htmlPage{Title: title, Facts: facts, Entries: append(page.linesBehind(""), page.entries(thread)...)}
 	var b bytes.Buffer // so that half a page is never written
 	if err := pageTemplate().Execute(&b, out); err != nil {
 		return err
@@ -98,15 +98,15 @@ func eachNode(thread []graph.ViewNode, visit func(*graph.ViewNode)) {
 }
 
 // pager makes a page of a thread. What a thread does not show, because it is no
-// node of the graph, stands as lines where it happened.
+// node of the graph, becomes lines at the place where it happened.
 type pager struct {
 	hues  map[string]int
-	calls map[string]bool     // of transfers, which are told as lines
-	lines map[string][]string // by the node behind which they stand
+	calls map[string]bool     // of transfers, which become lines
+	lines map[string][]string // by the node before them
 }
 
 // collect takes a line of the event, if it is one of those that a thread does not
-// show, to stand behind a node.
+// show, to be put behind a node.
 func (p *pager) collect(e *event.Event, behind string) {
 	line := ""
 	switch d := e.Data.(type) {
@@ -136,13 +136,13 @@ func (p *pager) entries(thread []graph.ViewNode) []htmlEntry {
 		if entry.Text != "" || entry.Reasoning != "" || entry.Note != "" || len(entry.Media)+len(entry.Calls)+len(entry.Branches) > 0 {
 			out = append(out, entry)
 		}
-		out = append(out, p.told(v.ID)...)
+		out = append(out, p.linesBehind(v.ID)...)
 	}
 	return out
 }
 
-// told returns the lines that stand behind a node.
-func (p *pager) told(id string) []htmlEntry {
+// linesBehind returns the lines that belong behind a node.
+func (p *pager) linesBehind(id string) []htmlEntry {
 	var out []htmlEntry
 	for _, line := range p.lines[id] {
 		out = append(out, htmlEntry{Line: line})
@@ -184,8 +184,7 @@ func (p *pager) entry(v graph.ViewNode) htmlEntry {
 	return e
 }
 
-// hue returns the number of a speaker's colour, of which there are eight besides
-// the user's.
+// hue returns the number of a speaker's colour: one of eight, or the user's.
 func (p *pager) hue(who string) int {
 	h, ok := p.hues[who]
 	if !ok {

@@ -27,7 +27,7 @@ type Printer struct {
 	open     string          // the block whose deltas are being printed, "" if none
 	blank    string          // white space at its beginning that is not printed yet
 	words    visible.Stream  // of the open block
-	streamed map[string]bool // blocks of which deltas were printed
+	streamed map[string]bool // blocks whose deltas were printed
 	calls    []pendingCall
 	midline  bool
 }
@@ -88,8 +88,8 @@ func (p *Printer) Event(e *event.Event) {
 	case *event.Notice:
 		p.line("%s", p.look.Paint(Faint, "("+visible.Line(d.Message)+")"))
 	case *event.Unknown:
-		if told := unreadable(e, d); told != "" {
-			p.line("%s", p.look.Paint(Red, "("+told+")"))
+		if text := unreadable(e, d); text != "" {
+			p.line("%s", p.look.Paint(Red, "("+text+")"))
 		}
 	case *event.Compaction:
 		p.line("%s", p.look.Paint(Faint, "("+compacted(e, d)+")"))
@@ -144,7 +144,7 @@ func (p *Printer) closeLine() {
 	p.midline, p.open, p.blank = false, "", ""
 }
 
-// text prints a delta, or a block of which no deltas came.
+// text prints a delta, or a block without deltas.
 func (p *Printer) text(e *event.Event, words string) {
 	switch {
 	case !e.Partial && p.streamed[e.ID]:
@@ -201,18 +201,18 @@ func (p *Printer) result(e *event.Event, d *event.ToolResult) {
 	i := slices.IndexFunc(p.calls, func(c pendingCall) bool { return c.id == e.ID })
 	if i < 0 { // a transfer's, or of a call that another process showed
 		if !p.isTransfer(d.Name) {
-			told, _ := resultLines(d)
-			p.line("%s%s → %s", indent(e.Scope), p.look.Paint(Faint, visible.Line(d.Name)), told)
+			text, _ := resultLines(d)
+			p.line("%s%s → %s", indent(e.Scope), p.look.Paint(Faint, visible.Line(d.Name)), text)
 		}
 		return
 	}
 	c := p.calls[i]
 	p.calls = slices.Delete(p.calls, i, i+1)
-	told, rows := resultLines(d)
+	text, rows := resultLines(d)
 	if d.IsError {
-		told = p.look.Paint(Red, told)
+		text = p.look.Paint(Red, text)
 	}
-	p.line("%s%s → %s", indent(c.scope), p.look.Paint(Faint, callLine(c.call)), told)
+	p.line("%s%s → %s", indent(c.scope), p.look.Paint(Faint, callLine(c.call)), text)
 	for _, row := range rows {
 		p.line("%s  %s", indent(c.scope), row)
 	}
@@ -220,53 +220,53 @@ func (p *Printer) result(e *event.Event, d *event.ToolResult) {
 }
 
 func (p *Printer) transfer(e *event.Event, d *event.Transfer) {
-	told := visible.Line(d.From) + " → " + visible.Line(d.To)
+	text := visible.Line(d.From) + " → " + visible.Line(d.To)
 	reason := Cut(visible.Line(d.Reason), maxResult)
 	switch d.Outcome {
 	case event.TransferCommitted:
-		told = p.look.Paint(Green, told)
+		text = p.look.Paint(Green, text)
 		if reason != "" {
-			told += " (" + reason + ")"
+			text += " (" + reason + ")"
 		}
 	case event.TransferConflict:
 		return // the one that won is shown
 	default:
-		told = p.look.Paint(Red, told+" "+string(d.Outcome))
+		text = p.look.Paint(Red, text+" "+string(d.Outcome))
 	}
-	p.line("%s%s", strings.TrimPrefix(indent(e.Scope), "  "), told)
+	p.line("%s%s", strings.TrimPrefix(indent(e.Scope), "  "), text)
 }
 
 // end shows why a run ended, if the words do not tell it.
 func (p *Printer) end(e *event.Event, d *event.HarnessEnd) {
 	if e.Scope != "" {
 		if d.Output != nil && event.ParentRun(e.Scope) != "" { // an agent tool's words are the result of its call
-			told, _ := resultLines(&event.ToolResult{Output: d.Output})
-			p.node(e, told)
+			text, _ := resultLines(&event.ToolResult{Output: d.Output})
+			p.node(e, text)
 		}
 		return
 	}
 	p.spin.Hide() // who follows a session may see nothing more for long
-	told := ""
+	text := ""
 	switch d.FinishReason {
 	case event.FinishReasonLength:
-		told = "the model's answer was cut off at its length limit"
+		text = "the model's answer was cut off at its length limit"
 	case event.FinishReasonContentFilter:
-		told = "the endpoint's content filter stopped the answer"
+		text = "the endpoint's content filter stopped the answer"
 	case event.FinishReasonCanceled:
-		if p.transcript { // elsewhere it closes a turn that was told of already
-			told = "interrupted"
+		if p.transcript { // elsewhere it closes a turn that was reported already
+			text = "interrupted"
 		}
 	case event.FinishReasonLimit:
-		told = "stopped at a limit of the turn"
+		text = "stopped at a limit of the turn"
 	}
-	if told != "" {
-		p.line("%s", p.look.Paint(Faint, "("+told+")"))
+	if text != "" {
+		p.line("%s", p.look.Paint(Faint, "("+text+")"))
 	}
 }
 
 // node shows what became of a node of a graph, in a line as those of tools.
-func (p *Printer) node(e *event.Event, told string) {
-	p.line("%s%s → %s", indent(""), p.look.Paint(Faint, visible.Line(e.Agent)), told)
+func (p *Printer) node(e *event.Event, text string) {
+	p.line("%s%s → %s", indent(""), p.look.Paint(Faint, visible.Line(e.Agent)), text)
 }
 
 // isTransfer reports whether a call of this name is a transfer, which is shown

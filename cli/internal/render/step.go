@@ -9,15 +9,15 @@ import (
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
-// How much of a step is told in a history, in characters.
+// How much of a step a history shows, in characters.
 const (
 	maxStep  = 100
 	maxWords = 40
 )
 
-// Step tells in a few words what the events of one step did.
+// Step says in a few words what the events of one step did.
 func Step(events []*event.Event) string {
-	var told, closing []string
+	var parts, closing []string
 	handed := make(map[string]bool) // calls of transfers, whose records tell more than their results
 	for _, e := range events {
 		if t, ok := e.Data.(*event.Transfer); ok {
@@ -25,12 +25,12 @@ func Step(events []*event.Event) string {
 		}
 	}
 	for i, e := range events {
-		words, more := eventWords(e)
+		words, isCall := eventWords(e)
 		switch {
 		case words == "" || e.Type() == event.TypeToolResult && handed[e.ID]:
 			continue
-		case more && i > 0 && continues(events, i): // told with the call before
-			told[len(told)-1] += ", " + visible.Line(e.Data.(*event.ToolCall).Name)
+		case isCall && i > 0 && continues(events, i): // in one part with the call before
+			parts[len(parts)-1] += ", " + visible.Line(e.Data.(*event.ToolCall).Name)
 			continue
 		case e.Scope != "":
 			words = "↳ " + words
@@ -39,31 +39,31 @@ func Step(events []*event.Event) string {
 		case event.TypeHarnessStart, event.TypeHarnessEnd:
 			closing = append(closing, words)
 		default:
-			told = append(told, words)
+			parts = append(parts, words)
 		}
 	}
-	if len(told) == 0 {
-		told = closing
+	if len(parts) == 0 {
+		parts = closing
 	}
-	if len(told) == 0 {
+	if len(parts) == 0 {
 		for _, e := range events {
-			if !slices.Contains(told, e.Type()) {
-				told = append(told, visible.Line(e.Type()))
+			if !slices.Contains(parts, e.Type()) {
+				parts = append(parts, visible.Line(e.Type()))
 			}
 		}
 	}
-	return Cut(strings.Join(told, "; "), maxStep)
+	return Cut(strings.Join(parts, "; "), maxStep)
 }
 
-// continues reports whether a call stands behind another one of the same agent.
+// continues reports whether a call comes right after another one of the same agent.
 func continues(events []*event.Event, i int) bool {
 	before := events[i-1]
 	_, call := before.Data.(*event.ToolCall)
 	return call && before.Agent == events[i].Agent
 }
 
-// eventWords tells one event, "" if there is nothing to tell. isCall says that it is a
-// call, of which several can be told together.
+// eventWords describes one event, "" if there is nothing to say. isCall says that it is a
+// call, because several of them become one part.
 func eventWords(e *event.Event) (words string, isCall bool) {
 	who := visible.Line(e.Agent)
 	quoted := func(text string) string { return `"` + Cut(visible.Line(text), maxWords) + `"` }
@@ -89,11 +89,11 @@ func eventWords(e *event.Event) (words string, isCall bool) {
 		}
 		return "denied", false
 	case *event.Transfer:
-		told := visible.Line(d.From) + " → " + visible.Line(d.To)
+		text := visible.Line(d.From) + " → " + visible.Line(d.To)
 		if d.Outcome != event.TransferCommitted {
-			told += " " + string(d.Outcome)
+			text += " " + string(d.Outcome)
 		}
-		return told, false
+		return text, false
 	case *event.State:
 		var keys []string
 		for key := range d.Delta {
@@ -115,12 +115,12 @@ func eventWords(e *event.Event) (words string, isCall bool) {
 		return who + " begins", false
 	case *event.HarnessEnd:
 		return fmt.Sprintf("%s ends (%s)", who, visible.Line(string(d.FinishReason))), false
-	case *event.Reasoning, *event.ToolProgress, *event.Usage, *event.RemoteTask: // not told
+	case *event.Reasoning, *event.ToolProgress, *event.Usage, *event.RemoteTask: // not part of a history
 	}
 	return "", false
 }
 
-// unreadable tells of a stored event that cannot be read, "" of another one.
+// unreadable describes a stored event that cannot be read; "" is another one.
 func unreadable(e *event.Event, u *event.Unknown) string {
 	damage, ok := u.Damage()
 	if !ok {

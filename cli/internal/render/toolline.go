@@ -17,7 +17,7 @@ const (
 	maxRows     = 4
 )
 
-// callLine tells a tool call in one line: name(argument="value", …).
+// callLine shows a tool call in one line: name(argument="value", …).
 func callLine(call *event.ToolCall) string {
 	var args []string
 	for _, m := range members(call.Input) {
@@ -26,7 +26,7 @@ func callLine(call *event.ToolCall) string {
 	return visible.Line(call.Name) + "(" + Cut(strings.Join(args, ", "), maxResult) + ")"
 }
 
-// resultLines tells a tool's result: in one line, or for a list of objects in a
+// resultLines shows a tool's result: in one line, or for a list of objects in a
 // line that counts them and a line for each of the first ones.
 func resultLines(result *event.ToolResult) (line string, rows []string) {
 	if result.IsError {
@@ -61,7 +61,7 @@ func table(list []json.RawMessage) []string {
 	return rows
 }
 
-// pairs tells an object in one line, "" for anything else: key: value, …
+// pairs shows an object in one line, "" for anything else: key: value, …
 func pairs(object json.RawMessage) string {
 	var parts []string
 	for _, m := range members(object) {

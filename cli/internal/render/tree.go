@@ -33,7 +33,7 @@ func toolNames(a agent.Agent) []string {
 	return names
 }
 
-// remoteURL returns where the card of a remote agent stands, without user, password and
+// remoteURL returns the address of a remote agent's card, without user, password and
 // query; "" if the program did not say. It is false for other agents.
 func remoteURL(a agent.Agent) (url string, remote bool) {
 	r, remote := a.(interface{ CardURL() string })

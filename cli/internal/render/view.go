@@ -43,7 +43,7 @@ func View(w io.Writer, l Look, req *llm.Request) {
 	}
 }
 
-// Media tells of an image or a file.
+// Media describes an image or a file.
 func Media(m llm.Media) string {
 	words := []string{string(m.Kind), m.MediaType, m.Name}
 	if m.URL != "" {
