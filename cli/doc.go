@@ -1,6 +1,6 @@
 // Package cli is the arbor command as a package, so that a program with a tree
-// of its own gets all of it: run, chat, resume, tree, lint, serve and sessions, with
-// their flags, output and exit statuses.
+// of its own gets all of it: run, chat, resume, tree, lint, graph, serve and sessions,
+// with their flags, output and exit statuses.
 //
 //	func main() { cli.Main(cli.WithTree(root)) }
 //
@@ -13,9 +13,10 @@
 // characters made visible, so that no text can drive a terminal; --json carries
 // it word for word.
 //
-// The package imports the runner, the stores, checkpoint, conversation, agentfile,
-// a2a with its server, gRPC and protocol 0.3, and the models that the environment can
-// name. It decides nothing about a conversation: whatever it shows is read from events.
+// The package imports the runner, SQLite's store, checkpoint, conversation, agentfile,
+// agentgraph, a2a with its server, and the models that the environment can name; other
+// stores and protocols come with options. It decides nothing about a conversation: whatever
+// it shows is read from events, and drawn by its internal package render.
 // It never prints or stores an API key, and never prints the password of a server's
 // address.
 package cli
