@@ -2,10 +2,10 @@ package graphdraw
 
 import (
 	"bufio"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/internal/layered"
@@ -229,10 +229,18 @@ func title(b *bufio.Writer, text string) {
 	fmt.Fprint(b, "</title>")
 }
 
+// svgEscapes are those of encoding/xml, a package that takes longer to compile than all that
+// draws.
+var svgEscapes = strings.NewReplacer(`"`, "&#34;", "'", "&#39;", "&", "&amp;", "<", "&lt;", ">", "&gt;", "\t", "&#x9;", "\n", "&#xA;", "\r", "&#xD;")
+
 // escape writes a text for XML; what XML cannot hold becomes U+FFFD.
 func escape(b *bufio.Writer, text string) {
-	// The error is that of b, which Flush reports.
-	_ = xml.EscapeText(b, []byte(text))
+	_, _ = svgEscapes.WriteString(b, strings.Map(func(r rune) rune { // Flush reports the error
+		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == '\uFFFE' || r == '\uFFFF' {
+			return '\uFFFD'
+		}
+		return r
+	}, text))
 }
 
 // texts writes lines in the middle of a box that was measured with textSize. The
