@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"io"
 	"io/fs"
 	"os"
 	"sync"
@@ -47,15 +46,6 @@ func WithFiles(fsys fs.FS, dir string) Option {
 // WithTools registers tools that Markdown agents can name.
 func WithTools(tools ...tools.Tool) Option {
 	return func(p *program) { p.tools = append(p.tools, tools...) }
-}
-
-// Streams are what a command reads and writes. Whether a stream is a terminal is
-// asked of those that are an *os.File.
-type Streams struct {
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-	// Getenv looks up an environment variable; nil finds none.
-	Getenv func(name string) string
 }
 
 // Main runs the command with the process's arguments, streams and environment
@@ -136,30 +126,4 @@ func (p *program) close() {
 		p.closer[i]()
 	}
 	p.closer = nil
-}
-
-// firstError keeps a writer's first error and writes nothing after it, so that
-// a reader that went away is noticed however the output was made.
-type firstError struct {
-	w   io.Writer
-	mu  sync.Mutex
-	err error
-}
-
-// failed returns the error, nil if all was written.
-func (f *firstError) failed() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.err
-}
-
-func (f *firstError) Write(b []byte) (int, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.err != nil {
-		return 0, f.err
-	}
-	n, err := f.w.Write(b)
-	f.err = err
-	return n, err
 }

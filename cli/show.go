@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/cli/internal/render"
@@ -286,4 +288,23 @@ func (s *past) showView(ctx context.Context, at int64, f showing) error {
 	p.say("what the model of %s is shown at position %d of %d: %s, %s, %s", name, at, s.Seq,
 		render.Count(len(preview.Messages), "message"), render.Count(len(preview.Tools), "tool"), render.Count(preview.Tokens, "token"))
 	return nil
+}
+
+// readPrices reads a table of prices: YAML, or JSON, which is YAML too.
+func readPrices(path string) (llm.Prices, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, usagef("--prices: %w", err)
+	}
+	prices := llm.Prices{}
+	if err := yaml.UnmarshalWithOptions(data, &prices, yaml.Strict()); err != nil {
+		return nil, usagef("--prices %s: %s", path, yaml.FormatError(err, false, true))
+	}
+	if len(prices) == 0 {
+		return nil, usagef("--prices %s: there are no prices in it", path)
+	}
+	if err := prices.Check(); err != nil {
+		return nil, usagef("--prices %s: %w", path, err)
+	}
+	return prices, nil
 }
