@@ -23,7 +23,7 @@ import (
 // accepts something of what can be answered, and the caller has no more calls under way
 // than it may. Bindings need not look at any of it.
 type checks struct {
-	next        a2asrv.RequestHandler
+	around
 	inputModes  []string
 	outputModes []string
 	tenants     []string
@@ -31,18 +31,55 @@ type checks struct {
 }
 
 // newChecks returns a handler that checks before another one answers. Empty modes accept
-// everything; maxOpen bounds the streams and the sends that wait of one caller, 0: 1,024.
-func newChecks(next a2asrv.RequestHandler, inputModes, outputModes, tenants []string, maxOpen int) *checks {
-	return &checks{next, inputModes, outputModes, tenants, access.NewLimit(maxOpen)}
+// everything; maxOpen bounds the streams and the sends that wait of one caller, 0: 1,024. The function after is that
+// of around.
+func newChecks(next a2asrv.RequestHandler, inputModes, outputModes, tenants []string, maxOpen int,
+	after func(ctx context.Context, operation string, err error) error,
+) *checks {
+	c := &checks{inputModes: inputModes, outputModes: outputModes, tenants: tenants, open: access.NewLimit(maxOpen)}
+	c.around = around{next: next, before: c.check, after: after}
+	return c
 }
 
-var _ a2asrv.RequestHandler = (*checks)(nil)
-
-func (c *checks) tenant(name string) error {
-	if name == "" || slices.Contains(c.tenants, name) {
-		return nil
+// check refuses a request that is incomplete, or out of bounds.
+func (c *checks) check(req any) error {
+	if name := *tenantOf(req); name != "" && !slices.Contains(c.tenants, name) {
+		return &violation{"tenant", "there is no such tenant", nil}
 	}
-	return &violation{"tenant", "there is no such tenant", nil}
+	switch r := req.(type) {
+	case *sdk.SendMessageRequest:
+		return c.send(r)
+	case *sdk.SubscribeToTaskRequest:
+		return requireFields("id", string(r.ID))
+	case *sdk.GetTaskRequest:
+		return firstError(requireFields("id", string(r.ID)), notNegative("historyLength", r.HistoryLength))
+	case *sdk.ListTasksRequest:
+		return checkList(r)
+	case *sdk.CancelTaskRequest:
+		return requireFields("id", string(r.ID))
+	case *sdk.PushConfig:
+		return requireFields("taskId", string(r.TaskID), "url", r.URL)
+	case *sdk.GetTaskPushConfigRequest:
+		return requireFields("taskId", string(r.TaskID), "id", r.ID)
+	case *sdk.ListTaskPushConfigRequest:
+		return firstError(requireFields("taskId", string(r.TaskID)), notNegative("pageSize", &r.PageSize))
+	case *sdk.DeleteTaskPushConfigRequest:
+		return requireFields("taskId", string(r.TaskID), "id", r.ID)
+	}
+	return nil
+}
+
+func checkList(req *sdk.ListTasksRequest) error {
+	if err := notNegative("historyLength", req.HistoryLength); err != nil {
+		return err
+	}
+	if req.PageSize < 0 || req.PageSize > 100 {
+		return &violation{"pageSize", fmt.Sprintf("%s, got %d", aPage.bounds(), req.PageSize), nil}
+	}
+	if req.Status != sdk.TaskStateUnspecified && !slices.Contains(stateShape.names, string(req.Status)) {
+		return &violation{"status", "must be one of " + strings.Join(stateShape.names[1:], ", "), nil}
+	}
+	return nil
 }
 
 // requireFields tells which of some ids is missing; they come in pairs of a field and its value.
@@ -73,9 +110,6 @@ func notNegative(field string, n *int) error {
 
 // send checks what is sent.
 func (c *checks) send(req *sdk.SendMessageRequest) error {
-	if err := c.tenant(req.Tenant); err != nil {
-		return err
-	}
 	m := req.Message
 	if m == nil {
 		return &violation{"message", "is required", nil}
@@ -179,106 +213,34 @@ func mediaMatches(mediaRange, t string) bool {
 	return all && strings.HasSuffix(prefix, "/") && strings.HasPrefix(t, prefix)
 }
 
+// SendMessage is counted for as long as it lasts.
 func (c *checks) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (sdk.SendMessageResult, error) {
-	if err := c.send(req); err != nil {
-		return nil, err
-	}
 	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer c.leave(ctx)
-	return c.next.SendMessage(ctx, req)
+	return c.around.SendMessage(ctx, req)
 }
 
+// SendStreamingMessage is counted for as long as it is read.
 func (c *checks) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
-	return c.stream(ctx, c.send(req), func() iter.Seq2[sdk.Event, error] { return c.next.SendStreamingMessage(ctx, req) })
+	return c.counted(ctx, c.around.SendStreamingMessage(ctx, req))
 }
 
+// SubscribeToTask is counted for as long as it is read.
 func (c *checks) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
-	err := firstError(c.tenant(req.Tenant), requireFields("id", string(req.ID)))
-	return c.stream(ctx, err, func() iter.Seq2[sdk.Event, error] { return c.next.SubscribeToTask(ctx, req) })
+	return c.counted(ctx, c.around.SubscribeToTask(ctx, req))
 }
 
-// stream counts a stream for as long as it is read.
-func (c *checks) stream(ctx context.Context, err error, events func() iter.Seq2[sdk.Event, error]) iter.Seq2[sdk.Event, error] {
+func (c *checks) counted(ctx context.Context, events iter.Seq2[sdk.Event, error]) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
-		if err != nil {
-			yield(nil, err)
-			return
-		}
 		if err := c.enter(ctx); err != nil {
 			yield(nil, err)
 			return
 		}
 		defer c.leave(ctx)
-		for event, err := range events() {
-			if !yield(event, err) || err != nil {
-				return
-			}
-		}
+		events(yield)
 	}
-}
-
-func (c *checks) GetTask(ctx context.Context, req *sdk.GetTaskRequest) (*sdk.Task, error) {
-	if err := firstError(c.tenant(req.Tenant), requireFields("id", string(req.ID)), notNegative("historyLength", req.HistoryLength)); err != nil {
-		return nil, err
-	}
-	return c.next.GetTask(ctx, req)
-}
-
-func (c *checks) ListTasks(ctx context.Context, req *sdk.ListTasksRequest) (*sdk.ListTasksResponse, error) {
-	if err := firstError(c.tenant(req.Tenant), notNegative("historyLength", req.HistoryLength)); err != nil {
-		return nil, err
-	}
-	if req.PageSize < 0 || req.PageSize > 100 {
-		return nil, &violation{"pageSize", fmt.Sprintf("%s, got %d", aPage.bounds(), req.PageSize), nil}
-	}
-	if req.Status != sdk.TaskStateUnspecified && !slices.Contains(stateShape.names, string(req.Status)) {
-		return nil, &violation{"status", "must be one of " + strings.Join(stateShape.names[1:], ", "), nil}
-	}
-	return c.next.ListTasks(ctx, req)
-}
-
-func (c *checks) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*sdk.Task, error) {
-	if err := firstError(c.tenant(req.Tenant), requireFields("id", string(req.ID))); err != nil {
-		return nil, err
-	}
-	return c.next.CancelTask(ctx, req)
-}
-
-func (c *checks) CreateTaskPushConfig(ctx context.Context, req *sdk.PushConfig) (*sdk.PushConfig, error) {
-	if err := firstError(c.tenant(req.Tenant), requireFields("taskId", string(req.TaskID), "url", req.URL)); err != nil {
-		return nil, err
-	}
-	return c.next.CreateTaskPushConfig(ctx, req)
-}
-
-func (c *checks) GetTaskPushConfig(ctx context.Context, req *sdk.GetTaskPushConfigRequest) (*sdk.PushConfig, error) {
-	if err := firstError(c.tenant(req.Tenant), requireFields("taskId", string(req.TaskID), "id", req.ID)); err != nil {
-		return nil, err
-	}
-	return c.next.GetTaskPushConfig(ctx, req)
-}
-
-func (c *checks) ListTaskPushConfigs(ctx context.Context, req *sdk.ListTaskPushConfigRequest) (*sdk.ListTaskPushConfigResponse, error) {
-	if err := firstError(c.tenant(req.Tenant), requireFields("taskId", string(req.TaskID)), notNegative("pageSize", &req.PageSize)); err != nil {
-		return nil, err
-	}
-	return c.next.ListTaskPushConfigs(ctx, req)
-}
-
-func (c *checks) DeleteTaskPushConfig(ctx context.Context, req *sdk.DeleteTaskPushConfigRequest) error {
-	if err := firstError(c.tenant(req.Tenant), requireFields("taskId", string(req.TaskID), "id", req.ID)); err != nil {
-		return err
-	}
-	return c.next.DeleteTaskPushConfig(ctx, req)
-}
-
-func (c *checks) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedAgentCardRequest) (*sdk.AgentCard, error) {
-	if err := c.tenant(req.Tenant); err != nil {
-		return nil, err
-	}
-	return c.next.GetExtendedAgentCard(ctx, req)
 }
 
 // ErrTooManyCalls is in the error of a call that is refused because its caller has too many

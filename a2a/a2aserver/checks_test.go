@@ -13,7 +13,7 @@ import (
 // Other bindings have the same checks, because they stand before the handler.
 func TestChecksOfOtherBindings(t *testing.T) {
 	handler := &stub{}
-	c := newChecks(handler, []string{"text/plain"}, []string{"text/plain"}, []string{"sales"}, 0)
+	c := newChecks(handler, []string{"text/plain"}, []string{"text/plain"}, []string{"sales"}, 0, nil)
 	message := func(change func(*sdk.SendMessageRequest)) *sdk.SendMessageRequest {
 		req := &sdk.SendMessageRequest{Message: &sdk.Message{ID: "m", Role: sdk.MessageRoleUser, Parts: sdk.ContentParts{sdk.NewTextPart("x")}}}
 		change(req)
@@ -97,7 +97,7 @@ func TestStreamsOfOneCallerAreBounded(t *testing.T) {
 func TestOpenCallsAreForgotten(t *testing.T) {
 	c := newChecks(&stub{events: func(context.Context) iter.Seq2[sdk.Event, error] {
 		return func(yield func(sdk.Event, error) bool) { panic("x") }
-	}}, nil, nil, nil, 1)
+	}}, nil, nil, nil, 1, nil)
 	req := &sdk.SubscribeToTaskRequest{ID: "t"}
 	require.Panics(t, func() {
 		for range c.SubscribeToTask(withCaller(t.Context(), "ann"), req) {

@@ -109,7 +109,7 @@ func newFront(f front) (http.Handler, error) {
 	if checked, ok := f.handler.(*checks); ok {
 		h.checks = checked
 	} else {
-		h.checks = newChecks(f.handler, f.inputModes, f.outputModes, f.tenants, f.maxStreams)
+		h.checks = newChecks(f.handler, f.inputModes, f.outputModes, f.tenants, f.maxStreams, nil)
 	}
 	if f.auth != nil {
 		for _, scheme := range f.auth.Schemes() {
@@ -121,7 +121,7 @@ func newFront(f front) (http.Handler, error) {
 	if f.compat != nil {
 		h.legacy = make(map[string]http.Handler)
 		for _, tenant := range append([]string{""}, f.tenants...) {
-			h.legacy[tenant] = f.compat.JSONRPC(&legacyHandler{h, tenant})
+			h.legacy[tenant] = f.compat.JSONRPC(newLegacyHandler(h, tenant))
 		}
 	}
 	return h, nil

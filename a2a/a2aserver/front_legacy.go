@@ -14,15 +14,21 @@ import (
 // path, because 0.3 has no tenants; and without the texts of internal errors, which that
 // binding would tell the client.
 type legacyHandler struct {
-	f      *frontHandler
-	tenant string
+	around
+	f *frontHandler
 }
 
-// legacyError is what a client may know of an error.
-func (l *legacyHandler) legacyError(ctx context.Context, err error) error {
-	if err == nil {
+func newLegacyHandler(f *frontHandler, tenant string) *legacyHandler {
+	l := &legacyHandler{f: f}
+	l.around = around{next: f.checks, after: l.told, before: func(req any) error {
+		*tenantOf(req) = tenant
 		return nil
-	}
+	}}
+	return l
+}
+
+// told is what a client may know of an error.
+func (l *legacyHandler) told(ctx context.Context, _ string, err error) error {
 	t := toWire(err, "", time.Now())
 	if t.inner && ctx.Err() == nil {
 		l.f.logger.ErrorContext(ctx, "a2a: a request of version 0.3 failed", "error", err.Error())
@@ -57,7 +63,7 @@ func (l *legacyHandler) events(ctx context.Context, events iter.Seq2[sdk.Event, 
 		}()
 		for event, err := range events {
 			outside = true
-			more := yield(event, l.legacyError(ctx, err))
+			more := yield(event, err)
 			outside = false
 			if !more {
 				return
@@ -66,65 +72,10 @@ func (l *legacyHandler) events(ctx context.Context, events iter.Seq2[sdk.Event, 
 	}
 }
 
-func (l *legacyHandler) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (sdk.SendMessageResult, error) {
-	req.Tenant = l.tenant
-	result, err := l.f.checks.SendMessage(ctx, req)
-	return result, l.legacyError(ctx, err)
-}
-
 func (l *legacyHandler) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
-	req.Tenant = l.tenant
-	return l.events(ctx, l.f.checks.SendStreamingMessage(ctx, req))
+	return l.events(ctx, l.around.SendStreamingMessage(ctx, req))
 }
 
 func (l *legacyHandler) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
-	req.Tenant = l.tenant
-	return l.events(ctx, l.f.checks.SubscribeToTask(ctx, req))
-}
-
-func (l *legacyHandler) GetTask(ctx context.Context, req *sdk.GetTaskRequest) (*sdk.Task, error) {
-	req.Tenant = l.tenant
-	task, err := l.f.checks.GetTask(ctx, req)
-	return task, l.legacyError(ctx, err)
-}
-
-func (l *legacyHandler) ListTasks(ctx context.Context, req *sdk.ListTasksRequest) (*sdk.ListTasksResponse, error) {
-	req.Tenant = l.tenant
-	list, err := l.f.checks.ListTasks(ctx, req)
-	return list, l.legacyError(ctx, err)
-}
-
-func (l *legacyHandler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*sdk.Task, error) {
-	req.Tenant = l.tenant
-	task, err := l.f.checks.CancelTask(ctx, req)
-	return task, l.legacyError(ctx, err)
-}
-
-func (l *legacyHandler) CreateTaskPushConfig(ctx context.Context, req *sdk.PushConfig) (*sdk.PushConfig, error) {
-	req.Tenant = l.tenant
-	config, err := l.f.checks.CreateTaskPushConfig(ctx, req)
-	return config, l.legacyError(ctx, err)
-}
-
-func (l *legacyHandler) GetTaskPushConfig(ctx context.Context, req *sdk.GetTaskPushConfigRequest) (*sdk.PushConfig, error) {
-	req.Tenant = l.tenant
-	config, err := l.f.checks.GetTaskPushConfig(ctx, req)
-	return config, l.legacyError(ctx, err)
-}
-
-func (l *legacyHandler) ListTaskPushConfigs(ctx context.Context, req *sdk.ListTaskPushConfigRequest) (*sdk.ListTaskPushConfigResponse, error) {
-	req.Tenant = l.tenant
-	list, err := l.f.checks.ListTaskPushConfigs(ctx, req)
-	return list, l.legacyError(ctx, err)
-}
-
-func (l *legacyHandler) DeleteTaskPushConfig(ctx context.Context, req *sdk.DeleteTaskPushConfigRequest) error {
-	req.Tenant = l.tenant
-	return l.legacyError(ctx, l.f.checks.DeleteTaskPushConfig(ctx, req))
-}
-
-func (l *legacyHandler) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedAgentCardRequest) (*sdk.AgentCard, error) {
-	req.Tenant = l.tenant
-	card, err := l.f.checks.GetExtendedAgentCard(ctx, req)
-	return card, l.legacyError(ctx, err)
+	return l.events(ctx, l.around.SubscribeToTask(ctx, req))
 }

@@ -134,9 +134,7 @@ var operations = map[string]*operation{
 	}),
 	"DeleteTaskPushNotificationConfig": unary(pushIDShape, func(x *exchange, p *sdk.DeleteTaskPushConfigRequest) error {
 		return firstError(boundTask(x, &p.Tenant, "taskId", &p.TaskID), bind("id", &p.ID, x.pathConfig))
-	}, func(h a2asrv.RequestHandler, ctx context.Context, p *sdk.DeleteTaskPushConfigRequest) (struct{}, error) {
-		return struct{}{}, h.DeleteTaskPushConfig(ctx, p) // google.protobuf.Empty is {} in JSON
-	}),
+	}, deletePushConfig),
 	"GetExtendedAgentCard": unary(cardShape, func(x *exchange, p *sdk.GetExtendedAgentCardRequest) error {
 		return bind("tenant", &p.Tenant, x.tenant)
 	}, a2asrv.RequestHandler.GetExtendedAgentCard),

@@ -38,7 +38,7 @@ func (h handler) tenant(name string) (*served, error) {
 func (h handler) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (sdk.SendMessageResult, error) {
 	s, f, err := h.send(ctx, req)
 	if err != nil {
-		return nil, h.told(ctx, "SendMessage", err)
+		return nil, err
 	}
 	config := req.Config
 	if config == nil {
@@ -47,7 +47,7 @@ func (h handler) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (
 	if !config.ReturnImmediately && !f.settled() {
 		for _, err := range s.follow(ctx, f) {
 			if err != nil {
-				return nil, h.told(ctx, "SendMessage", err)
+				return nil, err
 			}
 		}
 		if ctx.Err() != nil {
@@ -89,7 +89,7 @@ func (h handler) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageR
 	return func(yield func(sdk.Event, error) bool) {
 		s, f, err := h.send(ctx, req)
 		if err != nil {
-			yield(nil, h.told(ctx, "SendStreamingMessage", err))
+			yield(nil, err)
 			return
 		}
 		var history *int
@@ -97,18 +97,7 @@ func (h handler) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageR
 			history = req.Config.HistoryLength
 		}
 		if yield(f.snapshot(history), nil) && !f.settled() {
-			h.stream(ctx, s, f, yield)
-		}
-	}
-}
-
-func (h handler) stream(ctx context.Context, s *served, f *found, yield func(sdk.Event, error) bool) {
-	for e, err := range s.follow(ctx, f) {
-		if err != nil {
-			err = h.told(ctx, "the stream of a task", err)
-		}
-		if !yield(e, err) {
-			return
+			s.follow(ctx, f)(yield)
 		}
 	}
 }
@@ -123,7 +112,7 @@ func (h handler) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRe
 			err = sdk.NewError(sdk.ErrUnsupportedOperation, "the task is over ("+stateName(f.task.Status.State)+"): get it instead")
 		}
 		if err != nil {
-			yield(nil, h.told(ctx, "SubscribeToTask", err))
+			yield(nil, err)
 			return
 		}
 		s.adopt(f)
@@ -131,7 +120,7 @@ func (h handler) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRe
 			s.lookAgain(f)
 		}
 		if yield(f.snapshot(nil), nil) {
-			h.stream(ctx, s, f, yield)
+			s.follow(ctx, f)(yield)
 		}
 	}
 }
@@ -152,7 +141,7 @@ func (h handler) GetTask(ctx context.Context, req *sdk.GetTaskRequest) (*sdk.Tas
 	}
 	s, f, err := h.find(ctx, req.Tenant, req.ID)
 	if err != nil {
-		return nil, h.told(ctx, "GetTask", err)
+		return nil, err
 	}
 	s.adopt(f)
 	return f.snapshot(req.HistoryLength), nil
@@ -173,7 +162,7 @@ func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*s
 	defer unlock()
 	f, err := s.find(ctx, req.ID, wants(ctx))
 	if err != nil {
-		return nil, h.told(ctx, "CancelTask", err)
+		return nil, err
 	}
 	if f.task.Status.State.Terminal() {
 		return nil, sdk.NewError(sdk.ErrTaskNotCancelable, "the task is over ("+stateName(f.task.Status.State)+")")
@@ -200,7 +189,7 @@ func (h handler) CancelTask(ctx context.Context, req *sdk.CancelTaskRequest) (*s
 		err = sdk.NewError(sdk.ErrTaskNotCancelable, "the task was over before it could be canceled ("+stateName(f.task.Status.State)+")")
 	}
 	if err != nil {
-		return nil, h.told(ctx, "CancelTask", err)
+		return nil, err
 	}
 	s.push(f.key, f.task.ID)
 	return f.snapshot(nil), nil
@@ -229,12 +218,12 @@ func (h handler) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedA
 	if err == nil && h.card.Signer != nil {
 		err = h.card.Signer.Sign(card) // who verifies cards looks at this one instead of the public one
 	}
-	return card, h.told(ctx, "GetExtendedAgentCard", err)
+	return card, err
 }
 
 // told makes of an error what the client is told. What is none of the protocol's is
 // logged: its text can name files, addresses and what others said.
-func (h handler) told(ctx context.Context, operation string, err error) error {
+func (s *Server) told(ctx context.Context, operation string, err error) error {
 	var protocol *sdk.Error
 	switch {
 	case err == nil || errors.As(err, &protocol) || errors.As(err, new(*httpError)) || ctx.Err() != nil:
@@ -247,10 +236,10 @@ func (h handler) told(ctx context.Context, operation string, err error) error {
 			return err
 		}
 	}
-	if h.background.Err() != nil || errors.Is(err, live.ErrClosed) { // a turn that was cut off says so in many ways
+	if s.background.Err() != nil || errors.Is(err, live.ErrClosed) { // a turn that was cut off says so in many ways
 		return sdk.NewError(sdk.ErrInternalError, "the server is being stopped")
 	}
-	h.logger.Error("a request failed", "operation", operation, "error", err)
+	s.logger.Error("a request failed", "operation", operation, "error", err)
 	return sdk.NewError(sdk.ErrInternalError, "the request failed; the server's log says why")
 }
 

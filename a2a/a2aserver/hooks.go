@@ -22,39 +22,36 @@ func (h handler) CreateTaskPushConfig(ctx context.Context, req *sdk.PushConfig) 
 	}
 	s, f, err := h.find(ctx, req.Tenant, req.TaskID)
 	if err != nil {
-		return nil, h.told(ctx, "CreateTaskPushNotificationConfig", err)
+		return nil, err
 	}
-	cfg, err := s.hook(ctx, f, req)
-	return cfg, h.told(ctx, "CreateTaskPushNotificationConfig", err)
+	return s.hook(ctx, f, req)
 }
 
 // GetTaskPushConfig implements a2asrv.RequestHandler.
 func (h handler) GetTaskPushConfig(ctx context.Context, req *sdk.GetTaskPushConfigRequest) (*sdk.PushConfig, error) {
 	t, err := h.pushTask(ctx, req.Tenant, req.TaskID)
 	if err != nil {
-		return nil, h.told(ctx, "GetTaskPushNotificationConfig", err)
+		return nil, err
 	}
-	cfg, err := h.hooks.get(ctx, t, req.ID)
-	return cfg, h.told(ctx, "GetTaskPushNotificationConfig", err)
+	return h.hooks.get(ctx, t, req.ID)
 }
 
 // ListTaskPushConfigs implements a2asrv.RequestHandler.
 func (h handler) ListTaskPushConfigs(ctx context.Context, req *sdk.ListTaskPushConfigRequest) (*sdk.ListTaskPushConfigResponse, error) {
 	t, err := h.pushTask(ctx, req.Tenant, req.TaskID)
 	if err != nil {
-		return nil, h.told(ctx, "ListTaskPushNotificationConfigs", err)
+		return nil, err
 	}
-	list, err := h.hooks.list(ctx, t, req.PageSize, req.PageToken)
-	return list, h.told(ctx, "ListTaskPushNotificationConfigs", err)
+	return h.hooks.list(ctx, t, req.PageSize, req.PageToken)
 }
 
 // DeleteTaskPushConfig implements a2asrv.RequestHandler.
 func (h handler) DeleteTaskPushConfig(ctx context.Context, req *sdk.DeleteTaskPushConfigRequest) error {
 	t, err := h.pushTask(ctx, req.Tenant, req.TaskID)
-	if err == nil {
-		err = h.hooks.delete(ctx, t, req.ID)
+	if err != nil {
+		return err
 	}
-	return h.told(ctx, "DeleteTaskPushNotificationConfig", err)
+	return h.hooks.delete(ctx, t, req.ID)
 }
 
 func (h handler) pushTask(ctx context.Context, tenant string, id sdk.TaskID) (pushTask, error) {

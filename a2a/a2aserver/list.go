@@ -42,7 +42,7 @@ func (h handler) ListTasks(ctx context.Context, req *sdk.ListTasksRequest) (*sdk
 	}
 	w := walk{served: s, req: req, size: size, from: from}
 	if err := w.all(ctx); err != nil {
-		return nil, h.told(ctx, "ListTasks", err)
+		return nil, err
 	}
 	res := &sdk.ListTasksResponse{Tasks: []*sdk.Task{}, TotalSize: from.Shown + w.total, PageSize: size}
 	marks, more := w.marks, w.cut
@@ -54,7 +54,7 @@ func (h handler) ListTasks(ctx context.Context, req *sdk.ListTasksRequest) (*sdk
 		f, err := s.find(ctx, m.id, wants(ctx))
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil, h.told(ctx, "ListTasks", err)
+				return nil, err
 			}
 			if !errors.Is(err, sdk.ErrTaskNotFound) { // else it was deleted meanwhile
 				s.logger.Error("a task cannot be read: it is left out of a list", "task", string(m.id), "caller", s.caller(ctx))

@@ -25,7 +25,7 @@ func (s *Server) serve() error {
 		return errors.New("a2aserver: a card that is signed needs the server's public URL, so that nobody else can choose it")
 	}
 	tenants := slices.DeleteFunc(slices.Sorted(maps.Keys(s.trees)), func(name string) bool { return name == "" })
-	s.checked = newChecks(handler{s}, s.inputModes(), outputModes, tenants, s.web.MaxOpen)
+	s.checked = newChecks(handler{s}, s.inputModes(), outputModes, tenants, s.web.MaxOpen, s.told)
 	var legacy func(*sdk.AgentCard) ([]byte, error)
 	if s.compat != nil {
 		legacy = s.compat.Card
