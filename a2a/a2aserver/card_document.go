@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/agentarbor/arbor/a2a/a2aserver/internal/wire"
 )
 
 const (
@@ -89,7 +90,7 @@ func newCardDocuments(base string, render func(tenant, base string) ([]byte, err
 func (c *cardDocuments) serve(w http.ResponseWriter, r *http.Request, tenant string) {
 	base, err := c.base, error(nil)
 	if base == "" {
-		if base, err = requestBase(r); err != nil {
+		if base, err = wire.RequestBase(r); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
@@ -121,23 +122,4 @@ func (c *cardDocuments) get(tenant, base string) (*cardDocument, error) {
 	}
 	c.docs[at], c.last = d, append(c.last, at)
 	return d, nil
-}
-
-// requestBase is the base URL by which a request reached the server itself. What
-// proxies say of the request that they got is not believed, because anybody can
-// say it: a server behind one is given its public URL.
-func requestBase(r *http.Request) (string, error) {
-	host := r.Host
-	// A host and a port, or an address of IPv6 in brackets (RFC 3986, section 3.2.2).
-	odd := strings.ContainsFunc(host, func(c rune) bool {
-		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune("-._~:[]", c)
-	})
-	if host == "" || len(host) > 255 || odd {
-		return "", fmt.Errorf("the Host of the request is no name")
-	}
-	scheme := "http"
-	if r.TLS != nil {
-		scheme = "https"
-	}
-	return scheme + "://" + strings.ToLower(host), nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2aserver/internal/wire"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/live"
@@ -209,7 +210,7 @@ func (h handler) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedA
 	}
 	base := h.publicURL()
 	if base == "" {
-		base = baseOf(ctx)
+		base = wire.BaseOf(ctx)
 	}
 	if base == "" {
 		return nil, sdk.NewError(sdk.ErrExtendedCardNotConfigured, "the server does not know its public URL")
@@ -226,7 +227,7 @@ func (h handler) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedA
 func (s *Server) told(ctx context.Context, operation string, err error) error {
 	var protocol *sdk.Error
 	switch {
-	case err == nil || errors.As(err, &protocol) || errors.As(err, new(*httpError)) || ctx.Err() != nil:
+	case err == nil || errors.As(err, &protocol) || errors.As(err, new(*wire.HTTPError)) || ctx.Err() != nil:
 		return err
 	case errors.Is(err, agent.ErrConflict):
 		return sdk.NewError(sdk.ErrTaskNotFound, "the context was deleted")

@@ -18,6 +18,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2aserver/internal/wire"
 	"github.com/agentarbor/arbor/a2a/internal/origin"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
@@ -279,7 +280,7 @@ func refused(err error, key session.Key) error {
 	case errors.Is(err, agent.ErrBadInput):
 		return sdk.NewError(sdk.ErrInvalidParams, err.Error())
 	case errors.As(err, new(*access.LimitError)):
-		return tooMany(err, "more than %d turns of this caller are at work: wait for some or cancel them")
+		return wire.TooMany(err, "more than %d turns of this caller are at work: wait for some or cancel them")
 	case errors.Is(err, runner.ErrNoApproval):
 		return sdk.NewError(sdk.ErrInvalidParams, "nobody waits for the approval any more")
 	}

@@ -1,7 +1,6 @@
 package a2aserver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +9,7 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/agentarbor/arbor/a2a/a2aserver/internal/wire"
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
 )
 
@@ -25,7 +25,7 @@ func (s *Server) serve() error {
 		return errors.New("a2aserver: a card that is signed needs the server's public URL, so that nobody else can choose it")
 	}
 	tenants := slices.DeleteFunc(slices.Sorted(maps.Keys(s.trees)), func(name string) bool { return name == "" })
-	s.checked = newChecks(handler{s}, s.inputModes(), outputModes, tenants, s.web.MaxOpen, s.told)
+	s.checked = wire.NewChecks(handler{s}, s.inputModes(), outputModes, tenants, s.web.MaxOpen, s.told)
 	var legacy func(*sdk.AgentCard) ([]byte, error)
 	if s.compat != nil {
 		legacy = s.compat.Card
@@ -37,14 +37,17 @@ func (s *Server) serve() error {
 		}
 		return renderCard(card, legacy, s.card.Signer)
 	}, s.logger)
-	f := front{handler: s.checked, card: cards.serve, encodeCard: cardjson.Marshal, compat: s.compat, auth: s.auth, tenants: tenants,
-		hosts: s.web.Hosts, origins: s.web.Origins, maxBody: s.web.MaxBody, keepAlive: s.web.KeepAlive, bodyTimeout: s.web.BodyTimeout,
-		writeTimeout: s.web.WriteTimeout, logger: s.logger}
+	f := wire.Front{Handler: s.checked, Card: cards.serve, EncodeCard: cardjson.Marshal, Auth: s.auth, Tenants: tenants,
+		Hosts: s.web.Hosts, Origins: s.web.Origins, MaxBody: s.web.MaxBody, KeepAlive: s.web.KeepAlive, BodyTimeout: s.web.BodyTimeout,
+		WriteTimeout: s.web.WriteTimeout, Logger: s.logger}
+	if s.compat != nil {
+		f.Legacy = s.compat.JSONRPC
+	}
 	if s.base != nil {
-		f.hosts = append(slices.Clone(f.hosts), s.base.Host)
+		f.Hosts = append(slices.Clone(f.Hosts), s.base.Host)
 	}
 	var err error
-	s.front, err = newFront(f)
+	s.front, err = wire.New(f)
 	return err
 }
 
@@ -61,19 +64,6 @@ func (s *Server) publicURL() string {
 		return ""
 	}
 	return strings.TrimSuffix(s.base.String(), "/")
-}
-
-// baseKey is the context's key of the base URL by which a request reached the server.
-type baseKey struct{}
-
-func withBase(ctx context.Context, base string) context.Context {
-	return context.WithValue(ctx, baseKey{}, base)
-}
-
-// baseOf returns "" for a request that came over another binding than HTTP.
-func baseOf(ctx context.Context) string {
-	base, _ := ctx.Value(baseKey{}).(string)
-	return base
 }
 
 // Card returns the card of a tenant's tree, or of the tree itself for "". It needs

@@ -15,6 +15,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
+	"github.com/agentarbor/arbor/a2a/a2aserver/internal/wire"
 	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
@@ -126,6 +127,22 @@ func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l }
 func WithInterface(i sdk.AgentInterface) Option {
 	return func(c *config) { c.more = append(c.more, i) }
 }
+
+// Compat serves version 0.3 of the protocol beside version 1.0. The package a2a/a2av0 makes one.
+type Compat struct {
+	// JSONRPC returns what serves the JSON-RPC binding of version 0.3. It is called once for
+	// each tenant.
+	JSONRPC func(a2asrv.RequestHandler) http.Handler
+	// Card returns a card that peers of both versions can read.
+	Card func(*sdk.AgentCard) ([]byte, error)
+	// Notification returns what is posted to the webhooks of clients of version 0.3, and
+	// its media type; nil: they get no push notifications.
+	Notification func(sdk.Event) (body []byte, contentType string, err error)
+}
+
+// ErrTooManyCalls is in the error of a call that is refused because its caller has too many
+// under way. It is an a2a.ErrServerError, too.
+var ErrTooManyCalls = wire.ErrTooManyCalls
 
 // WithCompat also serves clients of protocol 0.3.
 func WithCompat(compat Compat) Option { return func(c *config) { c.compat = &compat } }
@@ -289,7 +306,7 @@ func (s *Server) RequestHandler() a2asrv.RequestHandler { return s.checked }
 // HTTP. The error is a2a.ErrUnauthenticated or a2a.ErrUnauthorized, or says why the
 // credentials could not be checked.
 func (s *Server) Authenticate(ctx context.Context, c access.Credentials) (context.Context, error) {
-	ctx, err := authenticate(ctx, s.auth, c)
+	ctx, err := wire.Authenticate(ctx, s.auth, c)
 	if err != nil {
 		return nil, err
 	}

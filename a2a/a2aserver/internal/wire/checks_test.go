@@ -1,4 +1,4 @@
-package a2aserver
+package wire
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // Other bindings have the same checks, because they stand before the handler.
 func TestChecksOfOtherBindings(t *testing.T) {
 	handler := &stub{}
-	c := newChecks(handler, []string{"text/plain"}, []string{"text/plain"}, []string{"sales"}, 0, nil)
+	c := NewChecks(handler, []string{"text/plain"}, []string{"text/plain"}, []string{"sales"}, 0, nil)
 	message := func(change func(*sdk.SendMessageRequest)) *sdk.SendMessageRequest {
 		req := &sdk.SendMessageRequest{Message: &sdk.Message{ID: "m", Role: sdk.MessageRoleUser, Parts: sdk.ContentParts{sdk.NewTextPart("x")}}}
 		change(req)
@@ -58,8 +58,8 @@ func TestStreamsOfOneCallerAreBounded(t *testing.T) {
 			}
 		}
 	}}
-	server := serveFront(t, front{handler: handler, maxStreams: 2,
-		auth: must(BearerTokens(map[string]string{"a": "ann", "b": "bob"}))})
+	server := serveFront(t, Front{Handler: handler, MaxOpen: 2,
+		Auth: must(bearerTokens(map[string]string{"a": "ann", "b": "bob"}))})
 	subscribe := func(token string) (resp *http.Response, stop context.CancelFunc) {
 		ctx, cancel := context.WithCancel(t.Context())
 		req, err := http.NewRequestWithContext(ctx, "GET", server.URL+"/tasks/t:subscribe", nil)
@@ -95,7 +95,7 @@ func TestStreamsOfOneCallerAreBounded(t *testing.T) {
 }
 
 func TestOpenCallsAreForgotten(t *testing.T) {
-	c := newChecks(&stub{events: func(context.Context) iter.Seq2[sdk.Event, error] {
+	c := NewChecks(&stub{events: func(context.Context) iter.Seq2[sdk.Event, error] {
 		return func(yield func(sdk.Event, error) bool) { panic("x") }
 	}}, nil, nil, nil, 1, nil)
 	req := &sdk.SubscribeToTaskRequest{ID: "t"}

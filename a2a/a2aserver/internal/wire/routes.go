@@ -1,4 +1,4 @@
-package a2aserver
+package wire
 
 import (
 	"maps"
@@ -36,7 +36,7 @@ func (f *frontHandler) routeOf(u *url.URL) (r route, tenant string) {
 		return r, ""
 	}
 	tenant, err := url.PathUnescape(segments[0])
-	if err != nil || !slices.Contains(f.tenants, tenant) {
+	if err != nil || !slices.Contains(f.Tenants, tenant) {
 		return route{}, ""
 	}
 	return f.match(segments[1:]), tenant
@@ -53,7 +53,7 @@ func (f *frontHandler) match(segments []string) route {
 	}
 	rest := func(methods map[string]string) route { return route{kind: routeREST, methods: methods} }
 	switch n := len(plain); {
-	case n == 2 && plain[0] == ".well-known" && (plain[1] == "agent-card.json" || f.compat != nil && plain[1] == "agent.json"):
+	case n == 2 && plain[0] == ".well-known" && (plain[1] == "agent-card.json" || f.Legacy != nil && plain[1] == "agent.json"):
 		return route{kind: routeCard, methods: map[string]string{"GET": "", "HEAD": ""}}
 	case plain[0] == "rpc" && (n == 1 || n == 2 && plain[1] == ""):
 		return route{kind: routeRPC, methods: map[string]string{"POST": ""}}

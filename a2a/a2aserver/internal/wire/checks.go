@@ -1,4 +1,4 @@
-package a2aserver
+package wire
 
 import (
 	"context"
@@ -17,12 +17,12 @@ import (
 	"github.com/agentarbor/arbor/access"
 )
 
-// checks stands before a request handler in every binding, and lets pass only requests that are
+// Checks stands before a request handler in every binding, and lets pass only requests that are
 // complete and within bounds: required fields are there (A2A 1.0, section 5.7), numbers are in
 // their ranges, the tenant exists, the parts are of media types that are accepted, the client
 // accepts something of what can be answered, and the caller has no more calls under way
 // than it may. Bindings need not look at any of it.
-type checks struct {
+type Checks struct {
 	around
 	inputModes  []string
 	outputModes []string
@@ -30,19 +30,19 @@ type checks struct {
 	open        *access.Limit
 }
 
-// newChecks returns a handler that checks before another one answers. Empty modes accept
+// NewChecks returns a handler that checks before another one answers. Empty modes accept
 // everything; maxOpen bounds the streams and the sends that wait of one caller, 0: 1,024. The function after is that
 // of around.
-func newChecks(next a2asrv.RequestHandler, inputModes, outputModes, tenants []string, maxOpen int,
+func NewChecks(next a2asrv.RequestHandler, inputModes, outputModes, tenants []string, maxOpen int,
 	after func(ctx context.Context, operation string, err error) error,
-) *checks {
-	c := &checks{inputModes: inputModes, outputModes: outputModes, tenants: tenants, open: access.NewLimit(maxOpen)}
+) *Checks {
+	c := &Checks{inputModes: inputModes, outputModes: outputModes, tenants: tenants, open: access.NewLimit(maxOpen)}
 	c.around = around{next: next, before: c.check, after: after}
 	return c
 }
 
 // check refuses a request that is incomplete, or out of bounds.
-func (c *checks) check(req any) error {
+func (c *Checks) check(req any) error {
 	if name := *tenantOf(req); name != "" && !slices.Contains(c.tenants, name) {
 		return &violation{"tenant", "there is no such tenant", nil}
 	}
@@ -109,7 +109,7 @@ func notNegative(field string, n *int) error {
 }
 
 // send checks what is sent.
-func (c *checks) send(req *sdk.SendMessageRequest) error {
+func (c *Checks) send(req *sdk.SendMessageRequest) error {
 	m := req.Message
 	if m == nil {
 		return &violation{"message", "is required", nil}
@@ -153,7 +153,7 @@ func (c *checks) send(req *sdk.SendMessageRequest) error {
 }
 
 // accepts tells whether anything that can be answered is among what the client accepts.
-func (c *checks) accepts(modes []string) error {
+func (c *Checks) accepts(modes []string) error {
 	if len(modes) == 0 || len(c.outputModes) == 0 {
 		return nil
 	}
@@ -214,7 +214,7 @@ func mediaMatches(mediaRange, t string) bool {
 }
 
 // SendMessage is counted for as long as it lasts.
-func (c *checks) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (sdk.SendMessageResult, error) {
+func (c *Checks) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (sdk.SendMessageResult, error) {
 	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -223,16 +223,16 @@ func (c *checks) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (
 }
 
 // SendStreamingMessage is counted for as long as it is read.
-func (c *checks) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
+func (c *Checks) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageRequest) iter.Seq2[sdk.Event, error] {
 	return c.counted(ctx, c.around.SendStreamingMessage(ctx, req))
 }
 
 // SubscribeToTask is counted for as long as it is read.
-func (c *checks) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
+func (c *Checks) SubscribeToTask(ctx context.Context, req *sdk.SubscribeToTaskRequest) iter.Seq2[sdk.Event, error] {
 	return c.counted(ctx, c.around.SubscribeToTask(ctx, req))
 }
 
-func (c *checks) counted(ctx context.Context, events iter.Seq2[sdk.Event, error]) iter.Seq2[sdk.Event, error] {
+func (c *Checks) counted(ctx context.Context, events iter.Seq2[sdk.Event, error]) iter.Seq2[sdk.Event, error] {
 	return func(yield func(sdk.Event, error) bool) {
 		if err := c.enter(ctx); err != nil {
 			yield(nil, err)
@@ -243,12 +243,11 @@ func (c *checks) counted(ctx context.Context, events iter.Seq2[sdk.Event, error]
 	}
 }
 
-// ErrTooManyCalls is in the error of a call that is refused because its caller has too many
-// under way. It is an a2a.ErrServerError, too.
+// ErrTooManyCalls is that of package a2aserver.
 var ErrTooManyCalls = fmt.Errorf("too many calls are under way: %w", sdk.ErrServerError)
 
-// tooMany tells a client that it has too much under way: the words are of what, and what to do.
-func tooMany(err error, words string) error {
+// TooMany tells a client that it has too much under way: the words are of what, and what to do.
+func TooMany(err error, words string) error {
 	var limit *access.LimitError
 	if !errors.As(err, &limit) {
 		return err
@@ -260,8 +259,8 @@ func tooMany(err error, words string) error {
 }
 
 // enter counts a call, until leave is called.
-func (c *checks) enter(ctx context.Context) error {
-	return tooMany(c.open.Enter(access.UserOf(ctx).Name), "more than %d calls of this caller are under way: close some streams and try again")
+func (c *Checks) enter(ctx context.Context) error {
+	return TooMany(c.open.Enter(access.UserOf(ctx).Name), "more than %d calls of this caller are under way: close some streams and try again")
 }
 
-func (c *checks) leave(ctx context.Context) { c.open.Leave(access.UserOf(ctx).Name) }
+func (c *Checks) leave(ctx context.Context) { c.open.Leave(access.UserOf(ctx).Name) }

@@ -1,4 +1,4 @@
-package a2aserver
+package wire
 
 import (
 	"errors"
@@ -162,6 +162,6 @@ func (x *exchange) checkAccept() error {
 			return nil
 		}
 	}
-	return &httpError{errorKind{sdk.ErrUnsupportedContentType, -32005, http.StatusNotAcceptable, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"},
+	return &HTTPError{errorKind{sdk.ErrUnsupportedContentType, -32005, http.StatusNotAcceptable, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"},
 		fmt.Sprintf("the client accepts none of %s, %s and %s", jsonType, a2aType, sseType), nil}
 }

@@ -1,4 +1,4 @@
-package a2aserver
+package wire
 
 import (
 	"context"
@@ -102,7 +102,7 @@ func TestPaths(t *testing.T) {
 		{"GET", "/.well-known/agent.json", 404, "", ""},
 	}
 	handler := &stub{}
-	server := serveFront(t, front{handler: handler, tenants: []string{"sales"}})
+	server := serveFront(t, Front{Handler: handler, Tenants: []string{"sales"}})
 	for _, test := range tests {
 		t.Run(test.method+" "+test.path, func(t *testing.T) {
 			handler.last = nil
@@ -142,12 +142,12 @@ func TestPaths(t *testing.T) {
 }
 
 func TestTheOldPathOfTheCardIsThereForOldClients(t *testing.T) {
-	server := serveFront(t, front{compat: testCompat()})
+	server := serveFront(t, Front{Legacy: testCompat()})
 	require.Equal(t, 200, call(t, "GET", server.URL+"/.well-known/agent.json", "").status)
 }
 
 func TestOptions(t *testing.T) {
-	server := serveFront(t, front{auth: refuseAll{}})
+	server := serveFront(t, Front{Auth: refuseAll{}})
 	got := call(t, "OPTIONS", server.URL+"/tasks/t", "")
 	require.Equal(t, 204, got.status)
 	require.Equal(t, "GET, HEAD, OPTIONS", got.header.Get("Allow"))
@@ -166,8 +166,8 @@ func (refuseAll) Schemes() map[sdk.SecuritySchemeName]sdk.SecurityScheme { retur
 // The front works below a path that its user gives it.
 func TestBelowAPrefix(t *testing.T) {
 	handler := &stub{}
-	f := front{handler: handler, card: func(http.ResponseWriter, *http.Request, string) {}}
-	h, err := newFront(f)
+	f := Front{Handler: handler, Card: func(http.ResponseWriter, *http.Request, string) {}}
+	h, err := New(f)
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/agents/", http.StripPrefix("/agents", h))

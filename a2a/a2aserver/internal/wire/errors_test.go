@@ -1,4 +1,4 @@
-package a2aserver
+package wire
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func TestErrorsInBothBindings(t *testing.T) {
 		{sdk.ErrUnauthorized, -31403, 403, 403, "PERMISSION_DENIED", "UNAUTHORIZED"},
 	}
 	handler := &stub{}
-	server := serveFront(t, front{handler: handler})
+	server := serveFront(t, Front{Handler: handler})
 	for _, test := range tests {
 		for form, err := range map[string]error{
 			"wrapped": fmt.Errorf("%w (while looking)", test.err),
@@ -128,7 +128,7 @@ func TestWhatAnErrorSaysComesBeforeItsCause(t *testing.T) {
 func TestDetailsOfErrorsAreKept(t *testing.T) {
 	err := sdk.NewError(sdk.ErrTaskNotFound, "gone").WithDetails(map[string]any{"since": "yesterday"}).
 		WithTypedDetails(errordetails.NewTyped("type.googleapis.com/google.rpc.RetryInfo", map[string]any{"retryDelay": "1s"}))
-	server := serveFront(t, front{handler: &stub{err: err}})
+	server := serveFront(t, Front{Handler: &stub{err: err}})
 	for _, got := range []reply{
 		call(t, "GET", server.URL+"/tasks/t", ""),
 		call(t, "POST", server.URL+"/rpc", rpcBody("GetTask", `{"id":"t"}`)),
@@ -139,7 +139,7 @@ func TestDetailsOfErrorsAreKept(t *testing.T) {
 }
 
 func TestFieldsThatAreWrongAreNamed(t *testing.T) {
-	server := serveFront(t, front{})
+	server := serveFront(t, Front{})
 	for _, got := range []reply{
 		call(t, "GET", server.URL+"/tasks?pageSize=0", ""),
 		call(t, "POST", server.URL+"/rpc", rpcBody("ListTasks", `{"pageSize":101}`)),
@@ -151,7 +151,7 @@ func TestFieldsThatAreWrongAreNamed(t *testing.T) {
 
 func TestDetailsThatCannotBeEncodedAreDropped(t *testing.T) {
 	err := sdk.NewError(sdk.ErrTaskNotFound, "gone").WithDetails(map[string]any{"f": func() {}})
-	server := serveFront(t, front{handler: &stub{err: err}})
+	server := serveFront(t, Front{Handler: &stub{err: err}})
 	require.Equal(t, -32603, call(t, "POST", server.URL+"/rpc", rpcBody("GetTask", `{"id":"t"}`)).code(t))
 	require.Contains(t, call(t, "GET", server.URL+"/tasks/t", "").body, `"INTERNAL"`)
 }

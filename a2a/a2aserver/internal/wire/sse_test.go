@@ -1,4 +1,4 @@
-package a2aserver
+package wire
 
 import (
 	"bufio"
@@ -68,8 +68,8 @@ func TestAnErrorBeforeTheFirstEventIsPlain(t *testing.T) {
 				yield(nil, sdk.ErrTaskNotFound)
 			}
 		}}
-		h := frontOf(t, front{handler: late, keepAlive: time.Second})
-		compat := frontOf(t, front{handler: late, keepAlive: time.Second, compat: testCompat()})
+		h := frontOf(t, Front{Handler: late, KeepAlive: time.Second})
+		compat := frontOf(t, Front{Handler: late, KeepAlive: time.Second, Legacy: testCompat()})
 
 		got := direct(t, h, "POST", "/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`))
 		require.Equal(t, "application/json", got.mediaType())
@@ -97,7 +97,7 @@ func TestAnErrorBeforeTheFirstEventIsPlain(t *testing.T) {
 }
 
 func TestInvalidParamsOfStreamsArePlain(t *testing.T) {
-	server := serveFront(t, front{})
+	server := serveFront(t, Front{})
 	got := call(t, "POST", server.URL+"/rpc", rpcBody("SendStreamingMessage", `{}`))
 	require.Equal(t, "application/json", got.mediaType())
 	require.Equal(t, -32602, got.code(t))
@@ -108,14 +108,14 @@ func TestAStreamWithoutEventsIsAnError(t *testing.T) {
 	none := &stub{events: func(context.Context) iter.Seq2[sdk.Event, error] {
 		return func(func(sdk.Event, error) bool) {}
 	}}
-	server := serveFront(t, front{handler: none})
+	server := serveFront(t, Front{Handler: none})
 	require.Equal(t, -32603, call(t, "POST", server.URL+"/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`)).code(t))
 	require.Equal(t, 500, call(t, "GET", server.URL+"/tasks/t:subscribe", "").status)
 
 	nothing := &stub{events: func(context.Context) iter.Seq2[sdk.Event, error] {
 		return func(yield func(sdk.Event, error) bool) { yield(nil, nil) }
 	}}
-	got := call(t, "POST", serveFront(t, front{handler: nothing}).URL+"/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`))
+	got := call(t, "POST", serveFront(t, Front{Handler: nothing}).URL+"/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`))
 	require.Equal(t, -32006, got.code(t))
 }
 
@@ -123,13 +123,13 @@ func TestEventsComeOneByOne(t *testing.T) {
 	for _, binding := range []string{"JSON-RPC", "HTTP+JSON", "0.3"} {
 		t.Run(binding, func(t *testing.T) {
 			events := make(chan sdk.Event)
-			f := front{handler: &stub{events: fromChannel(events)}, keepAlive: -1}
+			f := Front{Handler: &stub{events: fromChannel(events)}, KeepAlive: -1}
 			path, body := "/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`)
 			switch binding {
 			case "HTTP+JSON":
 				path, body = "/tasks/t:subscribe", "{}"
 			case "0.3":
-				f.compat, body = testCompat(), rpcBody("tasks/resubscribe", `{"id":"t"}`)
+				f.Legacy, body = testCompat(), rpcBody("tasks/resubscribe", `{"id":"t"}`)
 			}
 			server := serveFront(t, f)
 			go func() { events <- echo("t") }()
@@ -178,7 +178,7 @@ func TestALaterErrorIsTheLastFrame(t *testing.T) {
 		}
 	}}
 	for _, handler := range []*stub{broken, unencodable, panics} {
-		server := serveFront(t, front{handler: handler})
+		server := serveFront(t, Front{Handler: handler})
 		got := call(t, "POST", server.URL+"/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`))
 		require.Equal(t, 2, strings.Count(got.body, "data: "), got.body)
 		require.Contains(t, got.body, `"code":-32603`)
@@ -194,7 +194,7 @@ func TestALaterErrorIsTheLastFrame(t *testing.T) {
 
 func TestKeepAlivesFillSilence(t *testing.T) {
 	events := make(chan sdk.Event, 1)
-	server := serveFront(t, front{handler: &stub{events: fromChannel(events)}, keepAlive: time.Millisecond})
+	server := serveFront(t, Front{Handler: &stub{events: fromChannel(events)}, KeepAlive: time.Millisecond})
 	events <- echo("t")
 	resp := open(t, t.Context(), "POST", server.URL+"/rpc", rpcBody("SubscribeToTask", `{"id":"t"}`))
 	lines := bufio.NewScanner(resp.Body)
@@ -223,7 +223,7 @@ func TestAClientThatGoesEndsTheHandler(t *testing.T) {
 				}
 			}
 		}}
-		server := serveFront(t, front{handler: handler, keepAlive: -1})
+		server := serveFront(t, Front{Handler: handler, KeepAlive: -1})
 		ctx, cancel := context.WithCancel(t.Context())
 		body := "{}"
 		if path == "/rpc" {
@@ -247,10 +247,10 @@ func receive[T any](t *testing.T, c <-chan T) (v T) {
 }
 
 // serveNarrow serves a front over connections whose buffers are small, so that they fill soon.
-func serveNarrow(t *testing.T, f front) *httptest.Server {
+func serveNarrow(t *testing.T, f Front) *httptest.Server {
 	t.Helper()
-	f.card = func(http.ResponseWriter, *http.Request, string) {}
-	h, err := newFront(f)
+	f.Card = func(http.ResponseWriter, *http.Request, string) {}
+	h, err := New(f)
 	require.NoError(t, err)
 	server := httptest.NewUnstartedServer(h)
 	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -307,10 +307,10 @@ func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 					<-ctx.Done()
 				}
 			}
-			f := front{handler: handler, writeTimeout: 50 * time.Millisecond, keepAlive: time.Millisecond}
+			f := Front{Handler: handler, WriteTimeout: 50 * time.Millisecond, KeepAlive: time.Millisecond}
 			body := rpcBody("SubscribeToTask", `{"id":"t"}`)
 			if binding == "0.3" {
-				f.compat, body = testCompat(), rpcBody("tasks/resubscribe", `{"id":"t"}`)
+				f.Legacy, body = testCompat(), rpcBody("tasks/resubscribe", `{"id":"t"}`)
 			}
 			server := serveNarrow(t, f)
 			conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -329,7 +329,7 @@ func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 func TestStreamsLeaveNoGoroutines(t *testing.T) {
 	events := make(chan sdk.Event)
 	close(events)
-	server := serveFront(t, front{handler: &stub{}, keepAlive: time.Hour})
+	server := serveFront(t, Front{Handler: &stub{}, KeepAlive: time.Hour})
 	one := func() { call(t, "POST", server.URL+"/rpc", rpcBody("SendStreamingMessage", hello)) }
 	one()
 	before := runtime.NumGoroutine()
@@ -352,7 +352,7 @@ func TestPanicsAreInternalErrors(t *testing.T) {
 	}), nil))
 	handler := &stub{send: func(context.Context, *sdk.SendMessageRequest) (sdk.SendMessageResult, error) { panic("hunter2") },
 		events: func(context.Context) iter.Seq2[sdk.Event, error] { panic("hunter2") }}
-	server := serveFront(t, front{handler: handler, compat: testCompat(), logger: logger})
+	server := serveFront(t, Front{Handler: handler, Legacy: testCompat(), Logger: logger})
 	for _, version := range []string{"1.0", "0.3"} {
 		for _, method := range []string{"SendMessage", "SendStreamingMessage"} {
 			got := call(t, "POST", server.URL+"/rpc", rpcBody(legacyName(version, method), hello), "A2A-Version", version)
@@ -379,7 +379,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestHandlersOfOthersCanFlush(t *testing.T) {
 	flushed := false
-	server := serveFront(t, front{card: func(w http.ResponseWriter, _ *http.Request, _ string) {
+	server := serveFront(t, Front{Card: func(w http.ResponseWriter, _ *http.Request, _ string) {
 		flusher, ok := w.(http.Flusher)
 		flushed = ok
 		_, _ = io.WriteString(w, "{}")
@@ -390,7 +390,7 @@ func TestHandlersOfOthersCanFlush(t *testing.T) {
 }
 
 func TestAStreamThroughAWriterThatCannotFlush(t *testing.T) {
-	h, err := newFront(front{handler: &stub{}, card: func(http.ResponseWriter, *http.Request, string) {}})
+	h, err := New(Front{Handler: &stub{}, Card: func(http.ResponseWriter, *http.Request, string) {}})
 	require.NoError(t, err)
 	recorder := httptest.NewRecorder()
 	type plain struct{ http.ResponseWriter }

@@ -1,4 +1,4 @@
-package a2aserver
+package wire
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 func TestHostsOnLoopback(t *testing.T) {
-	server := serveFront(t, front{hosts: []string{"Agent.example.com"}})
+	server := serveFront(t, Front{Hosts: []string{"Agent.example.com"}})
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
 	require.NoError(t, err)
 	for host, ok := range map[string]bool{
@@ -37,7 +37,7 @@ func TestHostsOnLoopback(t *testing.T) {
 
 // Elsewhere a name matters only where a browser may have been led astray.
 func TestHostsElsewhere(t *testing.T) {
-	h, err := newFront(front{handler: &stub{}, hosts: []string{"agent.example.com"}, card: func(http.ResponseWriter, *http.Request, string) {}})
+	h, err := New(Front{Handler: &stub{}, Hosts: []string{"agent.example.com"}, Card: func(http.ResponseWriter, *http.Request, string) {}})
 	require.NoError(t, err)
 	status := func(host string, headers ...string) int {
 		r := httptest.NewRequest("GET", "/tasks/t", nil)
@@ -88,7 +88,7 @@ func TestOrigins(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			handler := &stub{}
-			server := serveFront(t, front{handler: handler, origins: test.allowed})
+			server := serveFront(t, Front{Handler: handler, Origins: test.allowed})
 			for i, h := range test.headers {
 				test.headers[i] = strings.ReplaceAll(h, "SELF", server.Listener.Addr().String())
 			}

@@ -1,4 +1,4 @@
-package a2aserver
+package wire
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ func TestSnakeCaseIsAccepted(t *testing.T) {
 		"metadata": {"message_id": "kept"}
 	}`
 	handler := &stub{}
-	server := serveFront(t, front{handler: handler})
+	server := serveFront(t, Front{Handler: handler})
 	three := 3
 	want := &sdk.SendMessageRequest{
 		Message: &sdk.Message{
@@ -70,7 +70,7 @@ func TestSnakeCaseIsAccepted(t *testing.T) {
 
 func TestFormsOfProtoJSONAreAccepted(t *testing.T) {
 	handler := &stub{}
-	server := serveFront(t, front{handler: handler})
+	server := serveFront(t, Front{Handler: handler})
 	got := call(t, "POST", server.URL+"/rpc", rpcBody("SendMessage", `{
 		"message": {"messageId": "m", "contextId": null, "role": 1, "parts": [
 			{"raw": "_-8", "mediaType": "image/png", "text": null},
@@ -145,7 +145,7 @@ func TestParamsThatAreRefused(t *testing.T) {
 		{"nested too deep", "SendMessage", message(valid + `,"metadata":{"a":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`), "message.metadata", -32600},
 		{"nested too deep where nobody looks", "GetTask", `{"id":"t","x":` + strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 200) + `}`, "x", -32600},
 	}
-	server := serveFront(t, front{})
+	server := serveFront(t, Front{})
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got := call(t, "POST", server.URL+"/rpc", rpcBody(test.operation, test.params))
@@ -168,7 +168,7 @@ func TestParamsThatAreRefused(t *testing.T) {
 }
 
 func TestQueriesThatAreRefused(t *testing.T) {
-	server := serveFront(t, front{})
+	server := serveFront(t, Front{})
 	for _, query := range []string{
 		"pageSize=0", "pageSize=150", "pageSize=x", "pageSize=1&pageSize=2", "pageSize=1&page_size=1", "historyLength=-5",
 		"status=TASK_STATE_RUNNING", "includeArtifacts=yes", "statusTimestampAfter=yesterday", "tenant=nobody", "a=%zz", "a=1;b=2", "contextId=%ff",

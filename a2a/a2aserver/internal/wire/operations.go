@@ -1,4 +1,4 @@
-package a2aserver
+package wire
 
 import (
 	"context"
@@ -156,8 +156,8 @@ func (x *exchange) encode(result any) ([]byte, error) {
 	if isNil(result) {
 		return nil, errNoResult
 	}
-	if card, ok := result.(*sdk.AgentCard); ok && x.f.encodeCard != nil {
-		return x.f.encodeCard(card)
+	if card, ok := result.(*sdk.AgentCard); ok && x.f.EncodeCard != nil {
+		return x.f.EncodeCard(card)
 	}
 	return json.Marshal(result)
 }

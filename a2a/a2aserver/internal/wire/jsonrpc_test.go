@@ -1,4 +1,4 @@
-package a2aserver
+package wire
 
 import (
 	"encoding/json"
@@ -72,7 +72,7 @@ func TestEnvelopes(t *testing.T) {
 		{"nested deeply", strings.Repeat("[", 20000) + strings.Repeat("]", 20000), -32700, ""},
 		{"nested deeply in params", `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"metadata":{"a":` + strings.Repeat(`[`, 5000) + strings.Repeat(`]`, 5000) + `}}}`, -32600, `1`},
 	}
-	server := serveFront(t, front{})
+	server := serveFront(t, Front{})
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got := call(t, "POST", server.URL+"/rpc", test.body)
@@ -127,7 +127,7 @@ func FuzzBodies(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":"\ud800","method":"GetTask","params":{"id":"\u0000"}}`))
 	f.Add([]byte(`[{"jsonrpc":"2.0"}]`))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"message_id":1,"messageId":null,"parts":[{"raw":"=","data":null}]}}}`))
-	h, err := newFront(front{handler: &stub{}, compat: testCompat(), card: func(http.ResponseWriter, *http.Request, string) {}})
+	h, err := New(Front{Handler: &stub{}, Legacy: testCompat(), Card: func(http.ResponseWriter, *http.Request, string) {}})
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, path := range []string{"/rpc", "/message:send", "/message:stream", "/tasks/t:cancel"} {

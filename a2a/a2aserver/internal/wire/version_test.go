@@ -1,4 +1,4 @@
-package a2aserver
+package wire
 
 import (
 	"io"
@@ -24,8 +24,8 @@ func legacyName(version, name string) string {
 
 // testCompat stands for the binding of version 0.3, which writes its answers just as the SDK's
 // of 1.0 does; only the names of some operations are other ones. What it answers has a header.
-func testCompat() *Compat {
-	return &Compat{JSONRPC: func(h a2asrv.RequestHandler) http.Handler {
+func testCompat() func(a2asrv.RequestHandler) http.Handler {
+	return func(h a2asrv.RequestHandler) http.Handler {
 		next := a2asrv.NewJSONRPCHandler(h, a2asrv.WithTransportKeepAlive(time.Millisecond))
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Legacy", "0.3")
@@ -36,7 +36,7 @@ func testCompat() *Compat {
 			r.Body = io.NopCloser(strings.NewReader(legacyNames.Replace(string(body))))
 			next.ServeHTTP(w, r)
 		})
-	}}
+	}
 }
 
 func TestVersionIsNegotiated(t *testing.T) {
@@ -65,8 +65,8 @@ func TestVersionIsNegotiated(t *testing.T) {
 		{"too many numbers", "1.0.0.0", "", refused, refused, refused},
 		{"spaces", "  1.0 ", "", modern, modern, modern},
 	}
-	plain := serveFront(t, front{})
-	compat := serveFront(t, front{compat: testCompat()})
+	plain := serveFront(t, Front{})
+	compat := serveFront(t, Front{Legacy: testCompat()})
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			for _, rpc := range []struct{ want, url string }{{test.plain, plain.URL}, {test.compat, compat.URL}} {
@@ -107,14 +107,14 @@ func TestVersionIsNegotiated(t *testing.T) {
 
 func TestCompatServesTenantsOfThePath(t *testing.T) {
 	handler := &stub{}
-	server := serveFront(t, front{handler: handler, compat: testCompat(), tenants: []string{"sales"}})
+	server := serveFront(t, Front{Handler: handler, Legacy: testCompat(), Tenants: []string{"sales"}})
 	got := call(t, "POST", server.URL+"/sales/rpc", rpcBody("tasks/get", `{"id":"t"}`))
 	require.Contains(t, got.body, `"result"`)
 	require.Contains(t, requestJSON(t, handler.seen()), `"tenant":"sales"`)
 }
 
 func TestCompatDoesNotTellInternalErrors(t *testing.T) {
-	server := serveFront(t, front{handler: &stub{err: errSecretive}, compat: testCompat()})
+	server := serveFront(t, Front{Handler: &stub{err: errSecretive}, Legacy: testCompat()})
 	for _, method := range []string{"tasks/get", "tasks/resubscribe"} {
 		got := call(t, "POST", server.URL+"/rpc", rpcBody(method, `{"id":"t"}`))
 		require.Contains(t, got.body, `"code":-32603`)
@@ -123,14 +123,14 @@ func TestCompatDoesNotTellInternalErrors(t *testing.T) {
 }
 
 func TestNamesOf10InRequestsOf03(t *testing.T) {
-	server := serveFront(t, front{compat: testCompat()})
+	server := serveFront(t, Front{Legacy: testCompat()})
 	got := call(t, "POST", server.URL+"/rpc", rpcBody("GetTask", `{"id":"t"}`))
 	require.Equal(t, -32601, got.code(t))
 	require.Contains(t, got.body, "A2A-Version: 1.0")
 }
 
 func TestParamsOf03AreLookedThrough(t *testing.T) {
-	server := serveFront(t, front{compat: testCompat()})
+	server := serveFront(t, Front{Legacy: testCompat()})
 	got := call(t, "POST", server.URL+"/rpc", rpcBody("tasks/get", `{"id":"a","id":"b"}`))
 	require.Equal(t, -32602, got.code(t))
 	got = call(t, "POST", server.URL+"/rpc", rpcBody("tasks/get", `{"id":`+strings.Repeat("[", 200)+strings.Repeat("]", 200)+`}`))
@@ -139,13 +139,13 @@ func TestParamsOf03AreLookedThrough(t *testing.T) {
 
 func TestThe03BindingDoesNotSeeCredentials(t *testing.T) {
 	var seen http.Header
-	compat := &Compat{JSONRPC: func(a2asrv.RequestHandler) http.Handler {
+	compat := func(a2asrv.RequestHandler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			seen = r.Header
 			_, _ = io.WriteString(w, "{}")
 		})
-	}}
-	server := serveFront(t, front{compat: compat, auth: must(APIKeys("header", "X-API-Key", map[string]string{"k": "ann"}))})
+	}
+	server := serveFront(t, Front{Legacy: compat, Auth: must(apiKeys("header", "X-API-Key", map[string]string{"k": "ann"}))})
 	call(t, "POST", server.URL+"/rpc", rpcBody("tasks/get", `{}`), "X-API-Key", "k", "Authorization", "Bearer k", "Cookie", "k=k", "X-A2A-Extensions", "urn:a")
 	require.Equal(t, "urn:a", seen.Get("X-A2A-Extensions"))
 	for _, name := range []string{"X-API-Key", "Authorization", "Cookie"} {

@@ -1,4 +1,4 @@
-package a2aserver
+package wire
 
 import (
 	"bytes"
@@ -75,19 +75,19 @@ func (x *exchange) serve() error {
 		return wrong
 	}
 	if route.kind == routeCard {
-		f.card(w, r, tenant)
+		f.Card(w, r, tenant)
 		return nil
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	if err := x.checkAccept(); err != nil {
 		return err
 	}
-	ctx, err := authenticate(r.Context(), f.auth, access.CredentialsOf(r))
+	ctx, err := Authenticate(r.Context(), f.Auth, access.CredentialsOf(r))
 	if err != nil {
 		return err
 	}
 	ctx, call := a2asrv.NewCallContext(ctx, f.serviceParams(r.Header))
-	if base, err := requestBase(r); err == nil {
+	if base, err := RequestBase(r); err == nil {
 		ctx = withBase(ctx, base)
 	}
 	if caller := access.UserOf(ctx).Name; caller != "" {
@@ -226,7 +226,7 @@ func (x *exchange) stream(ctx context.Context, call *a2asrv.CallContext, op *ope
 		}
 		return access.Frame{Event: "error", Data: t.rest()}
 	}
-	return serveStream(ctx, x.w, x.f.keepAlive, func() { x.activated(call) }, events, encode, failure)
+	return serveStream(ctx, x.w, x.f.KeepAlive, func() { x.activated(call) }, events, encode, failure)
 }
 
 // answer writes a whole answer.
@@ -240,7 +240,7 @@ func (x *exchange) answer(status int, data []byte) {
 // tell words an error for the client, and logs what the client is not told.
 func (x *exchange) tell(err error) wireError {
 	t := toWire(err, x.task, time.Now())
-	log, ctx := x.f.logger, x.r.Context()
+	log, ctx := x.f.Logger, x.r.Context()
 	var fault *panicError
 	switch {
 	case errors.As(err, &fault):
@@ -265,7 +265,7 @@ func (x *exchange) fail(err error) {
 		h[name] = values
 	}
 	if t.err == sdk.ErrUnauthenticated || t.err == sdk.ErrUnauthorized {
-		if all := challenges(x.f.auth, err); len(all) > 0 {
+		if all := challenges(x.f.Auth, err); len(all) > 0 {
 			h["Www-Authenticate"] = all
 		}
 	}

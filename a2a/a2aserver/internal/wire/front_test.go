@@ -1,4 +1,4 @@
-package a2aserver
+package wire
 
 import (
 	"bufio"
@@ -109,26 +109,26 @@ func (s *stub) GetExtendedAgentCard(ctx context.Context, req *sdk.GetExtendedAge
 }
 
 // serveFront serves a front over HTTP on loopback.
-func serveFront(t *testing.T, f front) *httptest.Server {
+func serveFront(t *testing.T, f Front) *httptest.Server {
 	t.Helper()
 	return listen(t, frontOf(t, f))
 }
 
-func frontOf(t *testing.T, f front) http.Handler {
+func frontOf(t *testing.T, f Front) http.Handler {
 	t.Helper()
-	if f.handler == nil {
-		f.handler = &stub{}
+	if f.Handler == nil {
+		f.Handler = &stub{}
 	}
-	if f.card == nil {
-		f.card = func(w http.ResponseWriter, _ *http.Request, tenant string) {
+	if f.Card == nil {
+		f.Card = func(w http.ResponseWriter, _ *http.Request, tenant string) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, `{"name":"`+tenant+`"}`)
 		}
 	}
-	if f.logger == nil {
-		f.logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	if f.Logger == nil {
+		f.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
-	h, err := newFront(f)
+	h, err := New(f)
 	require.NoError(t, err)
 	return h
 }
@@ -271,7 +271,7 @@ func frames(r io.Reader) iter.Seq[string] {
 
 func TestFrontServesEveryOperationInBothBindings(t *testing.T) {
 	handler := &stub{}
-	server := serveFront(t, front{handler: handler})
+	server := serveFront(t, Front{Handler: handler})
 	tests := []struct {
 		operation, params      string
 		method, path, restBody string
@@ -315,7 +315,7 @@ func TestFrontServesEveryOperationInBothBindings(t *testing.T) {
 
 func TestDeleteOverJSONRPCHasAResult(t *testing.T) {
 	const request = `{"taskId":"t","id":"p"}`
-	got := call(t, "POST", serveFront(t, front{}).URL+"/rpc", rpcBody("DeleteTaskPushNotificationConfig", request))
+	got := call(t, "POST", serveFront(t, Front{}).URL+"/rpc", rpcBody("DeleteTaskPushNotificationConfig", request))
 	require.JSONEq(t, `{"jsonrpc":"2.0","id":1,"result":{}}`, got.body)
 
 	// By itself the SDK answers with neither result nor error, which is no JSON-RPC response.
@@ -326,12 +326,12 @@ func TestDeleteOverJSONRPCHasAResult(t *testing.T) {
 func TestNewFrontRefuses(t *testing.T) {
 	card := func(http.ResponseWriter, *http.Request, string) {}
 	for _, tenants := range [][]string{{""}, {"rpc"}, {"tasks"}, {".well-known"}, {".."}, {"a/b"}, {"a", "a"}, {"message:send"}} {
-		_, err := newFront(front{handler: &stub{}, card: card, tenants: tenants})
+		_, err := New(Front{Handler: &stub{}, Card: card, Tenants: tenants})
 		require.Error(t, err, tenants)
 	}
-	_, err := newFront(front{card: card})
+	_, err := New(Front{Card: card})
 	require.Error(t, err)
-	_, err = newFront(front{handler: &stub{}})
+	_, err = New(Front{Handler: &stub{}})
 	require.Error(t, err)
 }
 
@@ -343,7 +343,7 @@ func TestExtensionsAreSplitAndActivatedOnesAnswered(t *testing.T) {
 		extensions.Activate(&sdk.AgentExtension{URI: "urn:b"})
 		return echo("t"), nil
 	}
-	server := serveFront(t, front{handler: handler})
+	server := serveFront(t, Front{Handler: handler})
 	got := call(t, "POST", server.URL+"/message:send", hello, "A2A-Extensions", "urn:a, urn:b", "Authorization", "Bearer secret", "Cookie", "k=secret")
 	require.Equal(t, "urn:b", got.header.Get("A2A-Extensions"))
 	extensions, _ := a2asrv.ExtensionsFrom(handler.ctx)

@@ -1,4 +1,4 @@
-package a2aserver
+package wire
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func BenchmarkOpenStreams(b *testing.B) {
 			}
 		}
 	}}
-	h, err := newFront(front{handler: handler, card: func(http.ResponseWriter, *http.Request, string) {}})
+	h, err := New(Front{Handler: handler, Card: func(http.ResponseWriter, *http.Request, string) {}})
 	require.NoError(b, err)
 	for name, served := range map[string]http.Handler{"front": h, "sdk": a2asrv.NewJSONRPCHandler(handler)} {
 		b.Run(name, func(b *testing.B) {
@@ -70,7 +70,7 @@ func inUse() int64 {
 // without a network.
 func BenchmarkCall(b *testing.B) {
 	handler := &stub{}
-	h, err := newFront(front{handler: handler, card: func(http.ResponseWriter, *http.Request, string) {}})
+	h, err := New(Front{Handler: handler, Card: func(http.ResponseWriter, *http.Request, string) {}})
 	require.NoError(b, err)
 	for name, served := range map[string]http.Handler{"front": h, "sdk": a2asrv.NewJSONRPCHandler(handler)} {
 		for size, text := range map[string]string{"100B": strings.Repeat("x", 100), "100kB": strings.Repeat("word ", 20000)} {

@@ -1,4 +1,4 @@
-package a2aserver
+package wire
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func newLegacyHandler(f *frontHandler, tenant string) *legacyHandler {
 func (l *legacyHandler) told(ctx context.Context, _ string, err error) error {
 	t := toWire(err, "", time.Now())
 	if t.inner && ctx.Err() == nil {
-		l.f.logger.ErrorContext(ctx, "a2a: a request of version 0.3 failed", "error", err.Error())
+		l.f.Logger.ErrorContext(ctx, "a2a: a request of version 0.3 failed", "error", err.Error())
 	}
 	kind := t.err
 	if kind == nil {
@@ -57,7 +57,7 @@ func (l *legacyHandler) events(ctx context.Context, events iter.Seq2[sdk.Event, 
 			}
 			var fault *panicError
 			if errors.As(panicked(v), &fault) {
-				l.f.logger.ErrorContext(ctx, "a2a: a request of version 0.3 made the server panic", "panic", fmt.Sprint(fault.value), "stack", string(fault.stack))
+				l.f.Logger.ErrorContext(ctx, "a2a: a request of version 0.3 made the server panic", "panic", fmt.Sprint(fault.value), "stack", string(fault.stack))
 			}
 			yield(nil, sdk.NewError(sdk.ErrInternalError, "internal error"))
 		}()

@@ -1,4 +1,4 @@
-package a2aserver
+package wire
 
 import (
 	"bytes"
@@ -101,7 +101,7 @@ func (x *exchange) serveRPC(ctx context.Context, call *a2asrv.CallContext) error
 	if err != nil {
 		return err
 	}
-	version, err := negotiate(x.r, x.query, x.f.compat != nil)
+	version, err := negotiate(x.r, x.query, x.f.Legacy != nil)
 	if err != nil {
 		return err
 	}

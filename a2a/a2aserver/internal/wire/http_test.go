@@ -1,4 +1,4 @@
-package a2aserver
+package wire
 
 import (
 	"fmt"
@@ -32,7 +32,7 @@ func TestContentTypeIsChecked(t *testing.T) {
 		{"application/json; charset", false},
 		{"", false},
 	}
-	server, bare := serveFront(t, front{}), serveBare(t, &stub{})
+	server, bare := serveFront(t, Front{}), serveBare(t, &stub{})
 	for _, test := range tests {
 		t.Run(test.contentType, func(t *testing.T) {
 			for _, request := range []struct{ path, body string }{
@@ -67,7 +67,7 @@ func TestContentTypeIsChecked(t *testing.T) {
 }
 
 func TestMediaTypesOfPartsAreChecked(t *testing.T) {
-	f := front{inputModes: []string{"text/plain", "application/json", "image/*"}, outputModes: []string{"text/plain"}}
+	f := Front{InputModes: []string{"text/plain", "application/json", "image/*"}, OutputModes: []string{"text/plain"}}
 	server := serveFront(t, f)
 	part := func(p string) string {
 		return `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"x"},` + p + `]}}`
@@ -145,7 +145,7 @@ func TestAnswersHaveTheTypeThatTheClientWants(t *testing.T) {
 		{"text/html, */*;q=0.8", "", "application/json"},
 	}
 	handler := &stub{}
-	server := serveFront(t, front{handler: handler})
+	server := serveFront(t, Front{Handler: handler})
 	for _, test := range tests {
 		t.Run(test.accept+" "+test.sent, func(t *testing.T) {
 			method, path, body := "GET", "/tasks/t", ""
@@ -172,7 +172,7 @@ func TestAnswersHaveTheTypeThatTheClientWants(t *testing.T) {
 }
 
 func TestBodiesAreBounded(t *testing.T) {
-	server := serveFront(t, front{maxBody: 1000})
+	server := serveFront(t, Front{MaxBody: 1000})
 	large := `{"x":"` + strings.Repeat("x", 2000) + `"}`
 	got := call(t, "POST", server.URL+"/message:send", large)
 	require.Equal(t, 413, got.status)
@@ -190,12 +190,12 @@ func TestBodiesAreBounded(t *testing.T) {
 	resp.Body.Close()
 	require.Equal(t, 413, resp.StatusCode)
 
-	server = serveFront(t, front{})
+	server = serveFront(t, Front{})
 	require.Equal(t, 413, call(t, "POST", server.URL+"/rpc", strings.Repeat(" ", 4<<20)+"{}").status, "the default is 4 MiB")
 }
 
 func TestABodyThatTrickles(t *testing.T) {
-	server := serveFront(t, front{bodyTimeout: 30 * time.Millisecond})
+	server := serveFront(t, Front{BodyTimeout: 30 * time.Millisecond})
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
 	require.NoError(t, err)
 	defer conn.Close()
@@ -211,13 +211,13 @@ func TestABodyThatTrickles(t *testing.T) {
 // The deadline of the body must not end an answer that takes longer.
 func TestAnAnswerMayTakeLongerThanTheBody(t *testing.T) {
 	handler := &stub{}
-	server := serveFront(t, front{handler: handler, bodyTimeout: 200 * time.Millisecond})
+	server := serveFront(t, Front{Handler: handler, BodyTimeout: 200 * time.Millisecond})
 	handler.events = slowEvents(5, 60*time.Millisecond)
 	got := call(t, "POST", server.URL+"/message:stream", hello)
 	require.Equal(t, 5, strings.Count(got.body, "data: "), got.body)
 }
 
 func TestLargeHeaders(t *testing.T) {
-	got := call(t, "GET", serveFront(t, front{}).URL+"/tasks", "", "X-Large", strings.Repeat("x", 100<<10))
+	got := call(t, "GET", serveFront(t, Front{}).URL+"/tasks", "", "X-Large", strings.Repeat("x", 100<<10))
 	require.Equal(t, 431, got.status)
 }

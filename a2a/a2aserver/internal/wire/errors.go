@@ -1,4 +1,4 @@
-package a2aserver
+package wire
 
 import (
 	"context"
@@ -53,24 +53,24 @@ var errorKinds = []errorKind{
 // internalKind is what every other error is.
 var internalKind = errorKind{sdk.ErrInternalError, -32603, 500, "INTERNAL", "INTERNAL_ERROR"}
 
-// httpError is an error that HTTP has a status for and A2A no name. In JSON-RPC too it keeps
+// HTTPError is an error that HTTP has a status for and A2A no name. In JSON-RPC too it keeps
 // its status, because what stands between client and server acts upon it.
-type httpError struct {
+type HTTPError struct {
 	errorKind
 	message string
 	header  http.Header
 }
 
-func (e *httpError) Error() string { return e.message }
-func (e *httpError) Unwrap() error { return e.err }
+func (e *HTTPError) Error() string { return e.message }
+func (e *HTTPError) Unwrap() error { return e.err }
 
 // newHTTPError returns an error that a client sees with this status and words.
-func newHTTPError(status, code int, name, reason, format string, a ...any) *httpError {
-	return &httpError{errorKind: errorKind{code: code, status: status, name: name, reason: reason}, message: fmt.Sprintf(format, a...)}
+func newHTTPError(status, code int, name, reason, format string, a ...any) *HTTPError {
+	return &HTTPError{errorKind: errorKind{code: code, status: status, name: name, reason: reason}, message: fmt.Sprintf(format, a...)}
 }
 
 func errMediaType(format string, a ...any) error {
-	return &httpError{errorKind{sdk.ErrUnsupportedContentType, -32005, 415, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"}, fmt.Sprintf(format, a...), nil}
+	return &HTTPError{errorKind{sdk.ErrUnsupportedContentType, -32005, 415, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"}, fmt.Sprintf(format, a...), nil}
 }
 
 // violation is a field of a request that is not as it must be. It is an invalid parameter.
@@ -95,7 +95,7 @@ func (v *violation) Unwrap() error {
 }
 
 // refusal is how a refusal of package access is told.
-func refusal(r *access.RefusedError) *httpError {
+func refusal(r *access.RefusedError) *HTTPError {
 	kind := errorKind{nil, -31403, r.Status, "PERMISSION_DENIED", "ORIGIN_NOT_ALLOWED"}
 	switch r.Status {
 	case http.StatusRequestEntityTooLarge:
@@ -103,7 +103,7 @@ func refusal(r *access.RefusedError) *httpError {
 	case http.StatusRequestTimeout:
 		kind = errorKind{nil, -32600, r.Status, "DEADLINE_EXCEEDED", "REQUEST_TIMEOUT"}
 	}
-	return &httpError{kind, r.Message, nil}
+	return &HTTPError{kind, r.Message, nil}
 }
 
 // wireError is an error as a client is told it.
@@ -127,11 +127,11 @@ const (
 // classify finds the error that decides how an error is told: the first that has a place in the
 // mappings, in the order in which errors were wrapped. So what an error says by itself comes
 // before what its cause says, which may be the error of another peer.
-func classify(err error) (kind errorKind, protocol *sdk.Error, own *httpError, found bool) {
+func classify(err error) (kind errorKind, protocol *sdk.Error, own *HTTPError, found bool) {
 	switch e := err.(type) {
 	case nil:
 		return errorKind{}, nil, nil, false
-	case *httpError:
+	case *HTTPError:
 		return e.errorKind, nil, e, true
 	case *access.RefusedError:
 		own = refusal(e)

@@ -1,0 +1,40 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+)
+
+// baseKey is the context's key of the base URL by which a request reached the server.
+type baseKey struct{}
+
+func withBase(ctx context.Context, base string) context.Context {
+	return context.WithValue(ctx, baseKey{}, base)
+}
+
+// BaseOf returns "" for a request that came over another binding than HTTP.
+func BaseOf(ctx context.Context) string {
+	base, _ := ctx.Value(baseKey{}).(string)
+	return base
+}
+
+// RequestBase is the base URL by which a request reached the server itself. What
+// proxies say of the request that they got is not believed, because anybody can
+// say it: a server behind one is given its public URL.
+func RequestBase(r *http.Request) (string, error) {
+	host := r.Host
+	// A host and a port, or an address of IPv6 in brackets (RFC 3986, section 3.2.2).
+	odd := strings.ContainsFunc(host, func(c rune) bool {
+		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune("-._~:[]", c)
+	})
+	if host == "" || len(host) > 255 || odd {
+		return "", errors.New("the Host of the request is no name")
+	}
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + strings.ToLower(host), nil
+}

@@ -1,0 +1,11 @@
+package wire
+
+import (
+	"context"
+
+	"github.com/agentarbor/arbor/access"
+)
+
+func withCaller(ctx context.Context, caller string) context.Context {
+	return access.WithUser(ctx, access.User{Name: caller})
+}
