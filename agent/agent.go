@@ -23,10 +23,10 @@ type Agent interface {
 	// FindAgent returns the agent of that name in this subtree, itself included,
 	// or nil.
 	FindAgent(name string) Agent
-	// Run does one step from the log and returns: one model answer, or one batch
-	// of tools. It yields [event.Continue] last if it wants another step; else the run
-	// is finished, with the reason of a [event.Finish] yielded last, or "stop". An error
-	// ends the run; what was yielded before it stays.
+	// Run does one step from the log and returns: one model answer, or one batch of
+	// tools. If the last value that it yields is [event.Continue], it gets another step.
+	// Otherwise the run is finished, with the reason of an [event.Finish] yielded last,
+	// or "stop". An error ends the run; what was yielded before it is kept.
 	Run(ctx context.Context, inv *Invocation) iter.Seq2[*event.Event, error]
 }
 
@@ -56,7 +56,7 @@ func WithRoutes(routes ...Route) Option {
 	return func(p *Properties) { p.Routes = append(p.Routes, routes...) }
 }
 
-// WithGuards checks what comes to a function agent and what it says.
+// WithGuards checks what a function agent receives and what it says.
 func WithGuards(guards ...Guard) Option {
 	return func(p *Properties) { p.Guards = append(p.Guards, guards...) }
 }

@@ -1,4 +1,4 @@
-// Package agent is for whoever writes agents: the [Agent] interface, agents made of
+// Package agent is for authors of agents: the [Agent] interface, agents made from
 // functions, transfer policies and edges, the validated [Tree], and the typed errors
 // of a turn. What agents yield are the events of package event.
 //

@@ -42,9 +42,9 @@ var (
 	// ErrRepeatedCall: a model made the same call three times in one run, though the
 	// answer to each said what is wrong with it.
 	ErrRepeatedCall = errors.New("the same invalid call again")
-	// ErrSuspended is the cause to cancel a turn's context with when the turn is to be
-	// resumed, by a process that takes the place of this one: what agents have under way
-	// elsewhere, such as remote tasks, is then left at work.
+	// ErrSuspended is the cause with which a turn's context is cancelled when another
+	// process will resume the turn. Work that agents have under way elsewhere, such as
+	// remote tasks, is then not cancelled.
 	ErrSuspended = errors.New("the turn is suspended")
 	// ErrBadInput: the user's message cannot be accepted.
 	ErrBadInput = errors.New("bad input")
@@ -155,8 +155,8 @@ func ErrorCode(err error) string {
 }
 
 // ForModel returns what a model may read of an error that ended another run, or
-// its own last one: not what a guard has refused, which the guard's error may
-// quote, and not what a panic happened to say.
+// its own last one. It leaves out what a guard has refused, which the guard's
+// error may quote, and the value of a panic.
 func ForModel(err error) string {
 	var run *RunError
 	var trip *TripwireError

@@ -8,25 +8,26 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Guard checks what reaches an agent and what leaves it. An error of a check is
-// a tripwire: it ends the turn with a [*TripwireError], and nothing more is asked
-// or run. Checks may call models or services of their own; a nil one lets
-// everything pass. The checks of one run are made one after the other, those of runs
-// side by side at once.
+// Guard checks what reaches an agent and what leaves it. An error of a check is a
+// tripwire: it ends the turn with a [*TripwireError], and no model is asked and no
+// tool run after it. Checks may call models or services of their own; a nil check
+// lets everything pass. The checks of one run are made one after the other; runs
+// that run side by side are checked concurrently.
 //
-// The guards of a workflow also check what is said in the scopes of its agents, in
-// those of agent tools in them as well: Out is asked then with the invocation of the
-// agent that says it. A refusal ends that agent's run, and what becomes of the
-// workflow is the workflow's to say.
+// The guards of a workflow also check what is said in the scopes of its agents, and
+// in the scopes of agent tools in those. Out then gets the invocation of the agent
+// that says it. A refusal ends that agent's run, and the workflow decides how it
+// continues.
 type Guard struct {
 	Name string
-	// In checks what comes in: what the user said, whenever the agent begins to
-	// answer it, also after a transfer; what an agent of an inner scope was given;
-	// and each result of the agent's tools.
+	// In checks what the agent receives: what the user said, whenever the agent
+	// begins to answer it, also after a transfer; the input of an agent in an
+	// inner scope; and each result of the agent's tools.
 	In func(ctx context.Context, inv *Invocation, in Ingress) error
-	// Out checks each text of the agent, each summary made for it, and the output that
-	// it finishes with if that is something else, before it is stored. With streaming,
-	// the consumer has seen its deltas by then, and a discard takes them back.
+	// Out checks, before it is stored, each text of the agent, each summary made for
+	// it, and the output that it finishes with if that differs. With streaming, the
+	// consumer has already seen the deltas of a refused text, and a discard takes them
+	// back.
 	Out func(ctx context.Context, inv *Invocation, text string) error
 }
 

@@ -20,10 +20,10 @@ func (n *Node) Inner(name string) (trees []*Tree) {
 	return trees
 }
 
-// Names returns the names by which the log may call an agent: of those of the tree, and
-// of those that they, or their tools, run in scopes of their own, as far as their
-// [Properties] tell. Each has the names that agents so called have themselves: one other
-// than it if a graph calls the agent by the id of a node.
+// Names returns the names by which the log may call an agent: the agents of the tree,
+// and those that they or their tools run in scopes of their own, as far as their
+// [Properties] list them. The value of each is the names that the agents called so have
+// themselves. They differ if a graph calls an agent by the id of a node.
 func (t *Tree) Names() map[string][]string {
 	names := make(map[string][]string)
 	seen := make(map[Agent]bool)

@@ -31,7 +31,7 @@ func WithTransferInput[T any]() EdgeOption {
 }
 
 // InputFor returns what a transfer from n to target must carry, nil if nothing:
-// only the edge from a parent to its child can want something.
+// only the edge from a parent to its child can require an input.
 func (n *Node) InputFor(target *Node) *TransferInput {
 	if target.Parent != n {
 		return nil
@@ -39,7 +39,7 @@ func (n *Node) InputFor(target *Node) *TransferInput {
 	return target.Edge.Input
 }
 
-// Check holds a payload against the type. A nil TransferInput wants none. The
+// Check holds a payload against the type. A nil TransferInput accepts none. The
 // error is for a model to read.
 func (in *TransferInput) Check(payload json.RawMessage) error {
 	switch {

@@ -21,8 +21,8 @@ type Interceptor interface {
 	// Turn wraps a turn, or the part of one that Resume or Advance runs. The
 	// sequence is what the turn's consumer gets.
 	Turn(ctx context.Context, t TurnInfo, next TurnFunc) iter.Seq2[*event.Event, error]
-	// ModelCall wraps one attempt at an answer of a model. The request is shared:
-	// whoever wants another passes a changed copy on.
+	// ModelCall wraps one attempt at an answer of a model. The request is shared
+	// and must not be changed: to change it, pass a changed copy to next.
 	ModelCall(ctx context.Context, c ModelCallInfo, next ModelFunc) iter.Seq2[llm.Chunk, error]
 	// ToolCall wraps one call of a tool, transfers among them. It is not asked
 	// about calls that are answered without being run. A transfer whose result
@@ -46,15 +46,15 @@ type TurnInfo struct {
 	Root string
 }
 
-// ModelCallInfo says which model is asked, on behalf of whom.
+// ModelCallInfo says which model is asked, and for which agent.
 type ModelCallInfo struct {
 	Invocation *Invocation
 	Model      llm.Model
 	Request    *llm.Request
 }
 
-// ToolCallInfo says which tool is called, on behalf of whom. ID is the call's id
-// in the log; Input is always a JSON object.
+// ToolCallInfo says which tool is called, and for which agent. ID is the call's
+// id in the log; Input is always a JSON object.
 type ToolCallInfo struct {
 	Invocation *Invocation
 	ID, Name   string

@@ -35,7 +35,7 @@ type Session interface {
 	Memo(key any, create func() any) any
 }
 
-// Runtime is what an agent may ask of the runner that runs it.
+// Runtime is what the runner does for an agent that it runs.
 type Runtime interface {
 	// Run runs another agent in a new scope of the same session: same log, own
 	// history, own active agent. The caller yields the events on. cause is the
@@ -84,7 +84,7 @@ type InvocationParams struct {
 	// Attempt counts how often the run's current step was begun, from 1; it is
 	// greater after a crash.
 	Attempt int
-	// TakenUp is the position at which the log stood when this process took the turn up.
+	// TakenUp is the last position of the log when this process took the turn up.
 	TakenUp int64
 	// Streaming asks for partial events.
 	Streaming bool
@@ -146,9 +146,9 @@ func (i *Invocation) Since() int64 { return i.p.Since }
 // Attempt counts the starts of this step, from 1.
 func (i *Invocation) Attempt() int { return i.p.Attempt }
 
-// TakenUp is the position at which the log stood when this process took the turn up.
-// What another one did before it stands at this position or before, or is not recorded;
-// what was only allowed behind it nobody has done yet.
+// TakenUp is the last position of the log when this process took the turn up. What
+// another process did is recorded at this position or before it, or not at all. What
+// was only allowed after this position nobody has done yet.
 func (i *Invocation) TakenUp() int64 { return i.p.TakenUp }
 
 // Streaming reports whether partial events are wanted.

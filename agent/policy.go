@@ -27,7 +27,7 @@ const (
 	ReturnToParent
 )
 
-// Edge is the way from a parent to a child, with the options that lie on it.
+// Edge is the way from a parent to a child, with its options.
 type Edge struct {
 	To Agent
 	// ShowReason shows the transfer's reason to the target.
@@ -37,7 +37,7 @@ type Edge struct {
 	History any
 	// When makes the edge a route; see the option of that name.
 	When Condition
-	// Input is what a transfer over the edge must carry; nil wants nothing.
+	// Input is what a transfer over the edge must carry; nil requires nothing.
 	Input *TransferInput
 	// Guards check what goes over the edge; see [GuardedBy].
 	Guards []Guard

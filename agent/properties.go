@@ -16,8 +16,8 @@ import (
 // and returns the same each time: it is asked once for each tree. An agent that wraps
 // another one returns that one's, from [PropertiesOf], with what it changes.
 type Properties struct {
-	// Edges are the ways to the sub-agents with the options that lie on them; nil
-	// means those of SubAgents, without options.
+	// Edges are the ways to the sub-agents with their options; nil means those of
+	// SubAgents, without options.
 	Edges []Edge
 	// Inner are the agents that this one runs in scopes of their own, as a graph does
 	// its nodes, so that budgets can be set for them.
@@ -28,7 +28,7 @@ type Properties struct {
 	Return ReturnPolicy
 	// Routes are ways on that need no model, besides those on the edges.
 	Routes []Route
-	// Guards check what comes to the agent and what it says.
+	// Guards check what the agent receives and what it says.
 	Guards []Guard
 	// Workflow says that the agent only runs others, as a sequence or a graph does: its
 	// children cannot transfer to it, nor to each other.
@@ -38,9 +38,10 @@ type Properties struct {
 	AnyName bool
 	// GlobalInstruction begins the instructions of the models of all agents under this one, and its own.
 	GlobalInstruction string
-	// TransferCall returns a transfer as the agent's model calls for it at its place: the
-	// name of the tool, and the arguments for that, made of those in the log, where the
-	// tool is always [TransferTool]. Nil is for an agent whose model uses that as well.
+	// TransferCall returns a transfer as the agent's own model would have called it at
+	// its place in the tree: the name of the tool, and its arguments, made from those in
+	// the log. In the log the tool is always [TransferTool]. Nil means that the agent's
+	// model uses that one too.
 	TransferCall func(at *Node, input json.RawMessage) (name string, arguments json.RawMessage)
 }
 
@@ -79,8 +80,8 @@ type Readier interface {
 }
 
 // Canceler is implemented by agents that may leave something waiting elsewhere when
-// their run ends, such as a remote task that asked for input. Cancel is asked when the
-// turn is given up; it returns what is to be recorded of that, nothing if nothing
+// their run ends, such as a remote task that asked for input. Cancel is called when
+// the turn is cancelled; it returns the events to record about that, none if nothing
 // waits. It runs while nobody else uses the session.
 type Canceler interface {
 	Cancel(ctx context.Context, inv *Invocation) ([]event.Data, error)

@@ -5,16 +5,16 @@ import "errors"
 // ErrRefused: an agent did not take over the conversation that was handed to it.
 var ErrRefused = errors.New("handover refused")
 
-// RefusedError is what an agent's first step yields when it has certainly not begun
-// to work on what it was handed: a remote agent, say, whose endpoint turned the
-// message away. It is an [ErrRefused].
+// RefusedError is the error of an agent's first step when the agent has certainly
+// not begun to work on its input, such as a remote agent whose endpoint rejected
+// the message. It is an [ErrRefused].
 //
-// If a transfer in the same turn started the run, and the run has neither said nor
-// done anything, the runner gives the conversation back: a notice, a committed
-// transfer to the source of the type [event.TransferTypeRefused], and the run's end, in one
-// write. The source then runs anew, and its model reads Reason. In every other case the
+// If a transfer in the same turn started the run, and the run has not said or done
+// anything, the runner gives the conversation back. It writes a notice, a committed
+// transfer to the source of the type [event.TransferTypeRefused], and the run's end in one
+// write. The source then runs again, and its model reads Reason. In every other case the
 // error ends the run like any other: at the beginning of a turn, inside of the refusing
-// agent, and behind a route, whose source has answered already.
+// agent, and after a route, whose source has answered already.
 //
 // An agent that cannot tell whether its words had an effect must yield another error:
 // whoever gets the conversation back may do the same thing once more.

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Route is a way on that needs no model: when the agent's run stops, the
-// conversation goes to the target in the same turn. It may lead to a child, the
-// parent or a sibling, whatever the transfer policy allows the model; a parent
-// that only conducts others is no target.
+// Route is a transfer that needs no model: when the agent's run stops, the
+// conversation goes to the target in the same turn. The target may be a child,
+// the parent or a sibling, whatever the transfer policy allows the model; a
+// parent that only runs others, such as a workflow, is no target.
 type Route struct {
 	To   string
 	When Condition // nil: always
@@ -97,8 +97,8 @@ func (n *Node) neighbours(other *Node) bool {
 	return !n.Parent.Properties.Workflow && (other == n.Parent || other.Parent == n.Parent)
 }
 
-// checkRoutes reports routes that lead in a circle, whatever their conditions:
-// in a circle without a model nothing would ever decide to stop.
+// checkRoutes reports routes that form a cycle, whatever their conditions: in a
+// cycle without a model nothing would ever decide to stop.
 func (b *treeBuilder) checkRoutes() {
 	const inside, done = 1, 2
 	state := make(map[*Node]int)
@@ -129,8 +129,8 @@ func (b *treeBuilder) checkRoutes() {
 	}
 }
 
-// Route returns the first route that is to be taken after an answer, nil if
-// none is.
+// Route returns the target of the first route whose condition holds for an
+// answer, nil if none does.
 func (n *Node) Route(ctx context.Context, inv *Invocation, answer string) (*Node, error) {
 	for _, r := range n.routes {
 		if r.When == nil {

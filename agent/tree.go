@@ -91,7 +91,7 @@ func (e *TreeError) Error() string {
 
 // NewTree validates and indexes the tree below root. The error is a
 // [*TreeError] that reports every problem: bad, reserved and duplicate names,
-// agents with two parents, cycles, routes that lead nowhere or in a circle, and
+// agents with two parents, cycles, routes without a target or in a cycle, and
 // what the agents' own checks find.
 func NewTree(root Agent) (*Tree, error) {
 	edge := edgeTo(root)

@@ -46,7 +46,7 @@ func TestTreePathsAndTargets(t *testing.T) {
 	}
 	require.Equal(t, []string{"support", "support/billing", "support/tech", "support/tech/network", "support/tech/database", "support/account"}, walked)
 	for name, want := range map[string]string{
-		"support": "billing tech account", // a root has neither parent nor peers
+		"support": "billing tech account", // a root has no parent and no peers
 		"billing": "support", "tech": "support billing network database account",
 		"network": "database", "database": "", "account": "billing tech",
 	} {

@@ -15,11 +15,11 @@ const (
 	NoticeTransferLimit = "transfer_limit"
 	// NoticeTransferRefused comes before a transfer of the type TransferTypeRefused.
 	NoticeTransferRefused = "transfer_refused"
-	// NoticeDecided, NoticeUndecided and NoticeAsksUser say what came of the question who
-	// answers, which is asked at the beginning of a run: the agent itself does, and is
-	// offered no transfer; it is open, and the agent goes on as if nothing had been asked;
-	// or the user is asked whom they mean. Where another agent answers there is a transfer
-	// instead.
+	// NoticeDecided, NoticeUndecided and NoticeAsksUser are the outcomes of the question
+	// who answers, which is asked at the beginning of a run. Decided: the agent itself
+	// answers, and is offered no transfer. Undecided: the agent continues as if nothing
+	// had been asked. AsksUser: the user is asked which agent they mean. Where another
+	// agent answers there is a transfer instead.
 	NoticeDecided   = "decided"
 	NoticeUndecided = "undecided"
 	NoticeAsksUser  = "asks_user"

@@ -76,8 +76,8 @@ func Bound(data Data) (Data, *Notice) {
 }
 
 // BoundAll bounds the payloads of events that are about to be stored in one write,
-// and puts the notices among them: behind the event that it tells of, or before it
-// if that ends a run. The list given is not changed; it is returned if nothing is too
+// and puts the notices among them: after the event that it is about, or before it if
+// that ends a run. The list given is not changed; it is returned if nothing is too
 // deep.
 func BoundAll(events []*Event) []*Event {
 	out, changed := events, false
@@ -122,8 +122,8 @@ func boundRaw(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// boundValues bounds each value of a map by itself. It copies the map only if it
-// changes one.
+// boundValues bounds each value of a map separately. It copies the map only if
+// it changes one.
 func boundValues(values map[string]any) (bounded map[string]any, changed bool) {
 	for key, value := range values {
 		if valueTooDeep(value, MaxDepth) {

@@ -20,7 +20,8 @@ type Event struct {
 	TurnID, RunID, Scope string
 	// ParentID, on a run's first event only, names the node that caused the run.
 	ParentID string
-	// Agent is the name of who speaks; Path its place in the tree (support/billing).
+	// Agent is the name of the agent that yielded the event; Path its place in the
+	// tree (support/billing).
 	Agent, Path string
 	// Time is when the event was recorded, in UTC.
 	Time time.Time
@@ -28,7 +29,7 @@ type Event struct {
 	Partial bool
 	Attempt int
 	// Streamed says that a runner has delivered deltas of this whole block before. It is
-	// neither stored nor in JSON.
+	// not stored and not in JSON.
 	Streamed bool
 	// More joins the event to the next one: both are stored in one atomic write,
 	// or neither. It never appears in JSON.
@@ -46,9 +47,9 @@ func (e *Event) Text() string {
 }
 
 // Visible returns the words for the user that are new with the event, "" if it has none:
-// what a delta adds, or a whole text of which no deltas were delivered. What is said in
-// inner scopes, of tools and graphs, is not for the user. Words of deltas may still
-// be taken back by a [Discard].
+// what a delta adds, or a whole text that was not delivered as deltas before. What is
+// said in inner scopes, of tools and graphs, is not for the user. Words of deltas may
+// still be taken back by a [Discard].
 func (e *Event) Visible() string {
 	if e.Scope != "" || e.Streamed {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Numbers of the state and of metadata are float64, as in all JSON that Go reads, but for
+// Numbers of the state and of metadata are float64, as in all JSON that Go reads, except
 // those that a float64 would change.
 func TestNumbersKeepTheirDigits(t *testing.T) {
 	for text, want := range map[string]any{

@@ -185,8 +185,8 @@ type (
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	}
-	// Discard voids a model attempt: the deltas with these ids are to be dropped.
-	// Usage is what the attempt used, if the endpoint said so.
+	// Discard voids a model attempt: drop the deltas with these ids. Usage is
+	// what the attempt used, if the endpoint said so.
 	Discard struct {
 		Code    string   `json:"code"`
 		Message string   `json:"message"`
@@ -216,7 +216,7 @@ type (
 )
 
 // Control values: an agent yields one as its last event to say what comes next.
-// They are neither stored nor delivered.
+// They are not stored and not delivered.
 type (
 	// Continue asks the runner for another step of the same run.
 	Continue struct{}

@@ -88,7 +88,7 @@ func TestEveryTypeIsBounded(t *testing.T) {
 }
 
 // TestCanonicalIsAsStored: what a session that is warm keeps of an event is what a store gives
-// back, whatever bytes stand in the fields of its payload.
+// back, whatever bytes the fields of its payload contain.
 func TestCanonicalIsAsStored(t *testing.T) {
 	tried := sessiontest.Payloads()
 	for _, typ := range event.Types() {

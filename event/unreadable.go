@@ -30,9 +30,9 @@ const (
 )
 
 // Decode returns the event that a store holds at a position, from its JSON. It never
-// fails, so that one damaged entry costs no more than itself: an event that cannot
-// be read, or says that it is another one, is an [Unknown] of [TypeUnreadable] with
-// the position's seq, and with as much of its envelope as precedes the damage. JSON
+// fails, so that only the damaged entry itself is lost. An event that cannot be
+// read, or whose JSON has another seq, is an [Unknown] of [TypeUnreadable] with the
+// position's seq, and with as much of its envelope as precedes the damage. JSON
 // deeper than [MaxDepth], which earlier versions stored, is a string, as by [Bound].
 func Decode(seq int64, data []byte) *Event {
 	e := new(Event)

@@ -20,7 +20,8 @@ type Child struct {
 	Ref string
 	// Key tells the scope from the others of the workflow's run: see [event.ChildScope].
 	Key string
-	// Order is the child's place among those that are heard at the same time.
+	// Order is the child's place among those whose events count as
+	// simultaneous.
 	Order int
 	// Cause is the parent id of the scope's first run: the harness_start of the
 	// workflow's run, or the harness_end of the run before.
@@ -78,24 +79,26 @@ func NewGroup(ctx context.Context, inv *agent.Invocation, settle time.Duration) 
 // Group runs children of a workflow side by side. It is for the goroutine of the
 // workflow's step only, which yields nothing while it is in use.
 //
-// What children store, and how they end, is heard in an order that does not depend
-// on which of them is quicker, as far as they are equally quick: what comes within
-// the group's settle time counts as simultaneous and is taken in the order of
-// [Child.Order]. Ends are stored with the next starts, in one write.
+// What children store, and how they end, is processed in an order that does not
+// depend on small differences in speed: what arrives within the group's settle
+// time counts as simultaneous and is taken in the order of [Child.Order]. Ends are
+// stored with the next starts, in one write.
 type Group interface {
 	// Start stores that the children begin, in the order given and in one write, then
 	// begins to run all of them.
 	Start(children ...*Child) error
 	// Next waits until children have ended and returns them; the slice is valid until
 	// the next call. It returns none when the time given is over, 0 for no bound, or
-	// when none runs. An error is no child's: the turn cannot go on.
+	// when none runs. An error is not that of a child: it means that the turn cannot
+	// continue.
 	Next(wait time.Duration) ([]Result, error)
 	// Add stores events of the workflow's own run with the next write.
 	Add(events ...*event.Event)
 	// Stop cancels the children that run, waits for them, and returns them in the order
 	// in which they began. Their runs are recorded as canceled. Others may begin then.
 	Stop() []*Child
-	// Close leaves what is not stored yet to the workflow's next write. Children that
-	// still run are cancelled, and waited for, but not recorded. It must be called.
+	// Close ends the group and must be called. What is not stored yet is stored with
+	// the workflow's next write. Children that still run are cancelled and waited
+	// for, but not recorded.
 	Close()
 }
