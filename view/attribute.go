@@ -9,10 +9,10 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// attribute keeps words from passing for somebody else's: a line that begins
+// attribute prevents words from looking like somebody else's. A line that begins
 // with the tag of an agent of the tree or of the user, such as "[billing] ", gets
-// the tag of who said it in front of that. All other words stay as they are,
-// byte for byte. tagged says that the first line has its tag already.
+// the tag of its speaker in front. All other words stay as they are, byte for
+// byte. tagged says that the first line has its tag already.
 func (v *View) attribute(speaker, words string, tagged bool) string {
 	if strings.IndexByte(words, '[') < 0 {
 		return words

@@ -5,8 +5,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// LeftOut stands at the front of a view after a compaction without a summary,
-// SummaryHead before the words of one that has a summary.
+// LeftOut is the first message of a view after a compaction without a summary.
+// SummaryHead is put before the summary of one that has it.
 const (
 	LeftOut     = "[The earlier part of this conversation was left out.]"
 	SummaryHead = "[Summary of the earlier part of this conversation]\n"
@@ -21,8 +21,8 @@ type dropped struct {
 }
 
 // compact drops all groups of events that end at or before the compaction's
-// UpTo, except the user's last message, and stands its summary at the front.
-// A group is a user's message, an answer with the results of all its calls, or a
+// UpTo, except the user's last message, and puts its summary at the front. A
+// group is a user's message, an answer with the results of all its calls, or a
 // line about a transfer: dropped as a whole or not at all. A compaction that
 // reaches less far than the one before it replaces its summary only.
 func (v *View) compact(c *event.Compaction, seq int64) {
@@ -37,8 +37,8 @@ func (v *View) compact(c *event.Compaction, seq int64) {
 	v.shown.keep(&front, v.shown.after(v.dropped.upTo))
 }
 
-// Summary returns the summary that stands at the front of the view, as it is in
-// the log; "" if there is none.
+// Summary returns the summary at the front of the view, as it is in the log; ""
+// if there is none.
 func (v *View) Summary() string { return v.dropped.summary }
 
 // Compactions says how often the view was compacted since the agent's last

@@ -4,7 +4,7 @@
 // request against the rules that endpoints enforce.
 //
 // It imports agent, event and llm. It reads events only, never a store, and changes
-// none. A view grows at its end alone, so that a provider's prompt cache keeps
+// none. A view only grows at its end, so that a provider's prompt cache keeps
 // hitting; the exceptions are [LastTurns], which trims in steps, and compaction
 // events.
 package view

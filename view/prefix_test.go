@@ -158,11 +158,11 @@ func (r *recorder) answer(*llm.Request) scripted.Answer {
 }
 
 // TestRequestsShareTheirPrefix runs random conversations against an endpoint over
-// HTTP. Whatever the policy, and across transfers, turns and broken ones: all
-// bytes of an agent's request up to the end of its messages stand at the
-// beginning of its next one, and the rest is the same; except where LastTurns
-// trims, once in n turns, where the agent's view was compacted, and for the tools of
-// transfers with their instruction, which are there when it has targets.
+// HTTP. Whatever the policy, and across transfers, turns and broken ones, its next
+// request begins with all bytes of an agent's request up to the end of its messages,
+// and the rest is the same. The exceptions are where LastTurns trims, once in n
+// turns, where the agent's view was compacted, and the tools of transfers with their
+// instruction, which are there when it has targets.
 func TestRequestsShareTheirPrefix(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.nofailfile", "true")) // a failure prints its seed
 	rec := &recorder{}

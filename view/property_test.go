@@ -123,7 +123,7 @@ func compacted(rt *rapid.T, tree *agent.Tree, log []*event.Event, ends map[int64
 
 // TestIncrementalViews compares, after every write of a random log, a view that
 // was asked for its messages all along with one that reads the same log at once,
-// and holds both to what is true of every view.
+// and checks both for what is true of every view.
 func TestIncrementalViews(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.nofailfile", "true")) // a failure prints its seed
 	fine, err := tools.Func("fine", "", func(tools.Context, struct{}) (string, error) { return "fine\nindeed", nil })

@@ -31,12 +31,12 @@ func (p Policy) Redact(f func(text string) string) Policy {
 	return p
 }
 
-// Redacted stands for a user's text of which a redaction leaves nothing, as no
-// endpoint takes an empty message.
+// Redacted replaces a user's text of which a redaction leaves nothing, because
+// endpoints reject empty messages.
 const Redacted = "[redacted]"
 
-// NoInput stands for the input of an agent that was started without words, such as a
-// node of a graph behind one that had nothing to say: no endpoint takes an empty message.
+// NoInput replaces the input of an agent that was started without words, such as a node
+// of a graph after one that said nothing, because endpoints reject empty messages.
 const NoInput = "[no input]"
 
 func (p Policy) redactText(s string) string {

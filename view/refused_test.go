@@ -10,7 +10,7 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// refused adds what stands in the log when an agent gives a conversation back.
+// refused adds what the log contains when an agent gives a conversation back.
 func (l *story) refused(from, to, reason string) *story {
 	return l.add(from, "", &event.Notice{Code: event.NoticeTransferRefused, Message: "hunter2"}).
 		add(from, "", &event.Transfer{From: from, To: to, Reason: reason, Outcome: event.TransferCommitted, TransferType: event.TransferTypeRefused}).

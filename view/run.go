@@ -11,13 +11,13 @@ import (
 )
 
 // AnswerWasEmpty is what an agent reads before it is asked once more, because its
-// answer had neither words nor calls. The line stays where it is, so that the view
-// grows at its end alone.
+// answer had no words and no calls. The line stays where it is, so that the view
+// only grows at its end.
 const AnswerWasEmpty = "[Your answer was empty. Answer now, in words or by calling a tool.]"
 
-// Run is what the agent's current run has come to, as far as it matters for what
-// its model may do next. It is that of no run when none is under way. A run that
-// takes up another, after a pause or in a fork, goes on with what that one had.
+// Run is the state of the agent's current run, as far as it matters for what its
+// model may do next. It is the zero value when no run is under way. A run that
+// takes up another, after a pause or in a fork, continues with that one's state.
 type Run struct {
 	// Handed is the transfer that began the run, until the agent has said something
 	// or another tool than that of transfers has answered it; nil if none began it.
@@ -37,18 +37,18 @@ type Run struct {
 	// Empty is set when the last attempt at an answer was discarded because it was
 	// empty.
 	Empty bool
-	// Failures are the calls that came to an error, in answers whose calls are all
-	// settled. The slice is shared and must not be changed.
+	// Failures are the calls that failed, in answers whose calls are all settled.
+	// The slice is shared and must not be changed.
 	Failures []Failure
 }
 
-// Failure is a call that came to an error, in one answer or several.
+// Failure is a call that failed, in one answer or several.
 type Failure struct {
 	Name string
 	// Input are the arguments as JSON whose keys are sorted.
 	Input string
-	// Error is what the first of them was told. The others were told the same, and
-	// perhaps more.
+	// Error is the error text that the first of them got as its result. The others
+	// got the same text, and perhaps more.
 	Error string
 	// Answers counts the answers that had the call.
 	Answers int
@@ -61,10 +61,10 @@ func (f *Failure) Of(name string, input json.RawMessage, failed string) bool {
 	return f.Name == name && strings.HasPrefix(failed, f.Error) && f.Input == sorted(input)
 }
 
-// Run returns what the agent's current run has come to.
+// Run returns the state of the agent's current run.
 func (v *View) Run() Run {
 	if !v.open.waits() {
-		v.flush() // takes in an answer that is complete
+		v.flush() // adds an answer that is complete
 	}
 	if v.handed != nil { // the run that it begins has not started yet
 		return Run{Handed: v.handed}
@@ -72,7 +72,7 @@ func (v *View) Run() Run {
 	return v.run
 }
 
-// settle takes in an answer of the agent's, all of whose calls are settled.
+// settle adds an answer of the agent whose calls are all settled.
 func (r *Run) settle(a *answer) {
 	done := strings.TrimSpace(a.text) != ""
 	for i := range a.calls {
@@ -88,10 +88,10 @@ func (r *Run) settle(a *answer) {
 }
 
 func (r *Run) fails(c *call, seq int64) {
-	told := event.OutputText(c.result)
-	i := slices.IndexFunc(r.Failures, func(f Failure) bool { return f.Of(c.Name, c.Input, told) })
+	failed := event.OutputText(c.result)
+	i := slices.IndexFunc(r.Failures, func(f Failure) bool { return f.Of(c.Name, c.Input, failed) })
 	if i < 0 {
-		r.Failures = append(slices.Clip(r.Failures), Failure{Name: c.Name, Input: sorted(c.Input), Error: told, Answers: 1, last: seq})
+		r.Failures = append(slices.Clip(r.Failures), Failure{Name: c.Name, Input: sorted(c.Input), Error: failed, Answers: 1, last: seq})
 		return
 	}
 	if r.Failures[i].last != seq { // a model that has not read the error yet does not insist

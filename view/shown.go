@@ -23,7 +23,7 @@ type shown struct {
 
 // mark says where a message comes from. The messages of one group, such as an
 // answer with the results of its calls, have the same seq: that of the group's
-// last event. Marks ascend; 0 is the message at the front that stands for what
+// last event. Marks ascend; 0 is the message at the front that replaces what
 // was dropped.
 type mark struct {
 	seq    int64
@@ -77,7 +77,7 @@ func (s *shown) turn(n int) int {
 	return -1
 }
 
-// front reports how many messages stand for what was dropped: 0 or 1.
+// front reports how many messages replace what was dropped: 0 or 1.
 func (s *shown) front() int {
 	if len(s.marks) > 0 && s.marks[0].seq == 0 {
 		return 1

@@ -42,8 +42,8 @@ type View struct {
 }
 
 // answer is what an agent's model said at once, with the results so far. It
-// becomes messages when it is complete, so that results stand in request order
-// and what a transfer hides is known.
+// becomes messages when it is complete: then its results can be put in request
+// order, and what a transfer hides is known.
 type answer struct {
 	agent     string
 	text      string
@@ -66,7 +66,7 @@ type call struct {
 type Call struct {
 	ID, Name string
 	// RunID is the run whose model made the call. Another may settle it: the one that
-	// goes on after an approval, or in a fork.
+	// continues after an approval, or in a fork.
 	RunID string
 	// Seq is the position of the call in the log.
 	Seq   int64
@@ -176,7 +176,7 @@ func (v *View) Apply(e *event.Event) {
 		if d.FinishReason != event.FinishReasonInputRequired || !v.waits(e.Agent) {
 			v.flush()
 		}
-		if mine && d.FinishReason != event.FinishReasonInputRequired { // else another goes on with it
+		if mine && d.FinishReason != event.FinishReasonInputRequired { // else another continues it
 			v.run = Run{}
 		}
 	case *event.Relay:
@@ -255,8 +255,8 @@ func (v *View) notice(code string) {
 // AskedUser reports whether the agent's last run has asked the user whom they mean.
 func (v *View) AskedUser() bool { return v.asked }
 
-// damaged takes in an event that cannot be read, where something has to stand in its
-// place: a user's words, and the result of a call.
+// damaged adds an event that cannot be read if the model must be shown something in
+// its place: a user's words, and the result of a call.
 func (v *View) damaged(u *event.Unknown, e *event.Event) {
 	damage, ok := u.Damage()
 	if !ok {
@@ -436,7 +436,7 @@ func (v *View) add(m llm.Message, seq int64) {
 func (v *View) addTurn(m llm.Message, seq int64) {
 	if n := v.policy.turns; n > 0 && v.shown.turns == 2*n {
 		v.shown.trim(n)
-		v.dropped.summary = "" // it stood for turns before those
+		v.dropped.summary = "" // it summed up turns before those
 		v.use.reported = 0
 	}
 	if seq > v.dropped.upTo {

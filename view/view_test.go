@@ -108,7 +108,7 @@ func render(messages []llm.Message) []string {
 	return lines
 }
 
-// shop is a conversation in which support and billing both speak and act.
+// shop is a conversation in which support and billing both talk and act.
 func shop() *story {
 	return new(story).user("I was charged twice").
 		start("support").think("support", "hm").text("support", "Let me look.").call("support", "c1", "charges", `{"of":"ann"}`).usage("support").
