@@ -20,10 +20,10 @@ func CheckKey(key Key) error {
 	return nil
 }
 
-// CheckEvents reports what forbids to store a batch, wherever the log stands:
-// an event without payload, a partial event, a control value, JSON deeper than
-// [event.MaxDepth], or a gap in the positions. Stores call it before they write
-// anything.
+// CheckEvents reports why a batch must not be stored, whatever the position of
+// the log: an event without payload, a partial event, a control value, JSON
+// deeper than [event.MaxDepth], or a gap in the positions. Stores call it
+// before they write anything.
 func CheckEvents(key Key, expectedSeq int64, events []*event.Event) error {
 	for i, e := range events {
 		want := expectedSeq + int64(i) + 1

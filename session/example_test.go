@@ -41,7 +41,7 @@ func ExampleStore() {
 }
 
 // A fold is what follows from a log: here who would answer next, and that the
-// turn is not over, because that agent has yet to begin.
+// turn is not over, because that agent has not begun.
 func ExampleFold() {
 	var f session.Fold
 	for i, data := range []event.Data{

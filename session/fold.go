@@ -11,7 +11,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Fold is what a runner must know of a log, kept up event by event: who is
+// Fold is what a runner must know of a log, updated event by event: who is
 // active, which run is open, which calls wait for a result, what the turn has
 // used. It is a function of the log alone, and its size does not grow with it.
 // The zero value is the fold of an empty log.
@@ -49,8 +49,9 @@ type Turn struct {
 }
 
 // Scope returns the state of a scope; "" is the user's conversation. An inner scope
-// whose last run has ended for good is forgotten: its state is that of a scope in
-// which nothing has run. The result is valid until the next Apply.
+// is forgotten once its last run has ended, other than by a transfer or a pause:
+// its state is then that of a scope in which nothing has run. The result is valid
+// until the next Apply.
 func (f *Fold) Scope(name string) *Scope {
 	if name == "" {
 		return &f.conversation
@@ -134,15 +135,16 @@ func (f *Fold) Paused() bool {
 
 // Waits reports whether the conversation's last run ended, in this turn, to wait for
 // something that is done elsewhere, such as an authorization that a remote agent asks
-// for: with the reason input_required and without a call that waits for an approval.
+// for. Such a run has ended with the reason input_required, and none of its calls
+// waits for an approval.
 func (f *Fold) Waits() bool {
 	run := &f.conversation.Run
 	return !run.Open && run.TurnID == f.Turn.ID && run.Finish == event.FinishReasonInputRequired && len(run.Pending) == 0
 }
 
-// Open returns the names of the scopes whose last run is open, the
-// conversation first, then the inner ones as they were opened: a scope stands
-// before those inside it.
+// Open returns the names of the scopes whose last run is open, the conversation
+// first, then the inner ones as they were opened: a scope comes before those
+// inside it.
 func (f *Fold) Open() []string {
 	var names []string
 	for name, s := range f.inner {
@@ -212,7 +214,7 @@ func (f *Fold) Apply(e *event.Event) {
 		last := s.Run
 		s.Run = Run{ID: e.RunID, Agent: e.Agent, Path: e.Path, TurnID: e.TurnID, AgentID: d.AgentID, Since: e.Seq - 1, Start: e.Seq, Open: true, Pending: last.Pending[:0]}
 		switch same := last.TurnID == e.TurnID; {
-		case same && last.Open: // a fork goes on with it here
+		case same && last.Open: // a fork continues it here
 			s.Run.Pending, s.Run.Transfer, s.Run.Said = last.Pending, last.Transfer, last.Said
 			s.Run.TakesUp = last.TakesUp || last.Answers > 0 || len(last.Pending) > 0 || last.Said != ""
 			s.Run.Since, s.Run.Before = last.Since, append(last.Before[:len(last.Before):len(last.Before)], last.ID)

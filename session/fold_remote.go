@@ -10,9 +10,9 @@ import (
 // over.
 type Remote struct {
 	event.RemoteTask
-	// The run that told of it last.
+	// The run that last recorded its status.
 	Scope, Agent, Path, RunID, TurnID string
-	// Since is what it is of that run, and First the position of the scope's first event.
+	// Since is the Since of that run, and First the position of the scope's first event.
 	Since, First int64
 	// Way leads from the conversation to the scope. It is empty for the conversation
 	// itself.
@@ -70,7 +70,8 @@ func over(status string) bool {
 // ask: who has begun the task there cancels it before that is stored.
 func asks(status string) bool { return status == "input_required" || status == "auth_required" }
 
-// way returns how the conversation has come to a scope, nil if the log does not say.
+// way returns the steps from the conversation into a scope, nil if the log does not
+// say.
 func (f *Fold) way(scope string) (way []Hosted) {
 	for range len(f.inner) {
 		s := f.inner[scope]

@@ -90,7 +90,7 @@ type Run struct {
 	Answers int
 	// Pending are the calls without a result, in request order.
 	Pending []Call
-	// TakesUp says that the run goes on where one that waited for approvals ended.
+	// TakesUp says that the run continues one that ended to wait for approvals.
 	TakesUp bool
 	// Said is what the agent said last in the run, or in the one that it takes up.
 	Said string
@@ -120,7 +120,7 @@ func (r *Run) Call(id string) *Call {
 }
 
 // Repeats reports whether a transfer from one agent to another was committed
-// before in this turn with neither text nor another tool's result since.
+// before in this turn, without text or another tool's result since.
 func (s *Scope) Repeats(from, to string) bool {
 	return slices.Contains(s.pairs, hop{from, to})
 }

@@ -362,8 +362,8 @@ func drawLog(t *rapid.T) []*event.Event {
 }
 
 // TestFoldIsAFunctionOfTheLog: however the log arrives, in one go or bit by bit
-// with parts of it delivered again, from memory or through JSON, and whatever was
-// asked of the fold in between, the fold is the same.
+// with parts of it delivered again, from memory or through JSON, and however the
+// fold was queried in between, the fold is the same.
 func TestFoldIsAFunctionOfTheLog(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := drawLog(t)
@@ -453,8 +453,8 @@ func TestFoldTimes(t *testing.T) {
 		"neither the second before the resumption counts, nor the one before a run is found cut off")
 }
 
-// TestFoldForkOfWorkflow: a fork goes on with the scopes of a workflow that was at work,
-// and of workflows in them, and with no others.
+// TestFoldForkOfWorkflow: a fork continues the scopes of a workflow that was at work,
+// and of workflows in them, and no others.
 func TestFoldForkOfWorkflow(t *testing.T) {
 	at := time.Unix(100, 0)
 	var f session.Fold

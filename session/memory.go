@@ -53,8 +53,8 @@ func NewMemory(opts ...MemoryOption) *Memory {
 	return m
 }
 
-// memorySession holds a log as compact records: what a run's events share
-// stands once, in its memoryRun. Records live in pages, so that a long log is
+// memorySession holds a log as compact records: what a run's events share is
+// held once, in its memoryRun. Records live in pages, so that a long log is
 // never copied when it grows.
 type memorySession struct {
 	mu     sync.Mutex
@@ -72,7 +72,7 @@ type memorySession struct {
 }
 
 // memoryPast is what a fork shares. Logs only grow, so that the other session may
-// go on, or be deleted.
+// grow or be deleted.
 type memoryPast struct {
 	of  *memorySession
 	key Key // of it
@@ -101,7 +101,7 @@ type memoryRun struct {
 	*memoryPlace
 }
 
-// memoryPlace is who speaks where; a session has few of them.
+// memoryPlace is an agent in a scope; a session has few of them.
 type memoryPlace struct{ scope, agent, path string }
 
 // maxPlaces bounds the places that are remembered to be shared.
@@ -114,8 +114,8 @@ const (
 	largePage  = 32
 )
 
-// noTime stands for the zero time in a record: as a number of nanoseconds it
-// would be year 1754 or so.
+// noTime is the zero time in a record, which as a number of nanoseconds would
+// be about the year 1754.
 const noTime = math.MinInt64
 
 // session returns nil if there is no such session.
@@ -264,7 +264,8 @@ func (m *Memory) Append(ctx context.Context, key Key, expectedSeq int64, lease L
 	return nil
 }
 
-// place returns where the event stands, shared with earlier events where it can.
+// place returns the event's agent and scope, sharing the value with earlier
+// events if it can.
 func (s *memorySession) place(e *event.Event) *memoryPlace {
 	p := memoryPlace{e.Scope, e.Agent, e.Path}
 	for _, known := range s.places {

@@ -18,17 +18,17 @@ type memoryOrder struct {
 type memoryUser struct{ app, user string }
 
 // memoryListed is what lists show of a session. The order's lock guards it, so that it
-// never differs from where the session stands.
+// never differs from the session's place in the order.
 type memoryListed struct {
 	key              Key
 	seq              int64
-	created, updated time.Time // zero: it stands in no list yet
+	created, updated time.Time // zero: it is in no list yet
 	gone             bool      // it was deleted
 }
 
 func (l *memoryListed) place() Place { return Place{l.updated, l.key} }
 
-// before returns how many sessions of a user stand behind a place in lists.
+// before returns how many sessions of a user come after a place in lists.
 func before(sessions []*memorySession, p Place) int {
 	n, _ := slices.BinarySearchFunc(sessions, p, func(s *memorySession, p Place) int { return p.Compare(s.listed.place()) })
 	return n

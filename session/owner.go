@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// Self returns the owner that the calling process is: the value for
-// [Store.Acquire]. It is found out once and cached.
+// Self returns the calling process as an owner: the value for [Store.Acquire].
+// It is computed once and cached.
 //
 // Host is the host's name and, on Linux, a mark of the kernel's current boot and
 // of the PID namespace. Two containers that share a file but not their PIDs are
 // therefore two hosts, and so is one host before and after a restart: a PID of
-// the other says nothing here.
+// the other means nothing here.
 func Self() Owner { return self() }
 
 var self = sync.OnceValue(func() Owner {
@@ -23,8 +23,8 @@ var self = sync.OnceValue(func() Owner {
 // Alive reports whether the owner may still be running. It is false only for a
 // process of this host that is certainly gone: no process has its PID, the one
 // that has it started at another time, or it has ended and merely waits for its
-// parent. Of other hosts' processes nothing can be known, so they count as
-// alive; their leases end by [LeaseTTL].
+// parent. Processes of other hosts cannot be checked, so they count as alive;
+// their leases end by [LeaseTTL].
 func Alive(o Owner) bool {
 	me := Self()
 	if o == me || o.Host != me.Host || o.PID <= 0 {

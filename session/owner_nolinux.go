@@ -9,6 +9,6 @@ func hostName() string {
 	return name
 }
 
-// processStart knows nothing here: a PID that is in use again looks like its
-// former owner, whose lease then ends by time.
+// processStart cannot find this out here: a PID that is in use again looks like
+// its former owner, whose lease then ends by time.
 func processStart(int) (started int64, running bool) { return 0, true }

@@ -72,12 +72,12 @@ type Info struct {
 	// ParentSeq. It is zero too when that session was deleted; ParentSeq stays.
 	Parent    Key
 	ParentSeq int64
-	// Incarnation is what it is in a [Lease]. Two infos with the same one and the same
-	// Seq are of the same log.
+	// Incarnation is the Incarnation of a [Lease] on the session. Two infos with the
+	// same one and the same Seq are of the same log.
 	Incarnation int64
 }
 
-// Place returns where the session stands in a list.
+// Place returns the session's place in a list.
 func (i Info) Place() Place { return Place{Updated: i.Updated, Key: i.Key} }
 
 // Place is a place in the list of all sessions that were ever stored: that of a session
@@ -96,10 +96,10 @@ func (p Place) Compare(o Place) int {
 
 // Page says which part of a list is wanted. The zero value is all of it.
 type Page struct {
-	// After leaves out what stands before a place, and at it. So a list that is read
-	// page by page has every session once that was not updated meanwhile, whatever
-	// was stored or deleted. One that was updated stands at the beginning again. The
-	// zero value leaves out nothing.
+	// After leaves out the sessions before a place, and the one at it. So a list
+	// that is read page by page has every session once that was not updated
+	// meanwhile, whatever was stored or deleted. One that was updated is at the
+	// beginning again. The zero value leaves out nothing.
 	After Place
 	// Limit is how many sessions are wanted; 0 is all.
 	Limit int
@@ -133,14 +133,13 @@ type Store interface {
 	Renew(ctx context.Context, key Key, lease Lease) error
 	// Release gives a lease back. Releasing a lost lease does nothing.
 	Release(ctx context.Context, key Key, lease Lease) error
-	// Fork makes a session that begins with the first seq events of another, whose
-	// storage they share: nothing is copied, and it costs the same for a log of any
-	// length. Seq 0 shares no event, but still names the parent. Events of its own, if
-	// any are given, follow, as Append would store them; the session is there with all
-	// of them or not at all. Leases are not touched, and the other session goes on as
-	// before; deleting it leaves a fork all it shares. It returns an error that is [agent.ErrBadInput]
-	// when there is no such session or position, and [agent.ErrConflict] when the
-	// new session exists already: it has events, is a fork, or is leased.
+	// Fork makes a session that begins with the first seq events of another, whose storage they share:
+	// nothing is copied, and it costs the same for a log of any length. Seq 0 shares no event, but
+	// still names the parent. Events of its own, if any are given, follow, as Append would store them;
+	// the session is there with all of them or not at all. Leases are not touched, and the other
+	// session can continue as before; deleting it leaves a fork all it shares. It returns an error
+	// that is [agent.ErrBadInput] when there is no such session or position, and [agent.ErrConflict]
+	// when the new session exists already: it has events, is a fork, or is leased.
 	Fork(ctx context.Context, of Key, seq int64, to Key, events ...*event.Event) error
 	// SharedState returns the keys with the prefixes "user:" and "app:" that the
 	// session's user and app have.

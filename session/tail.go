@@ -28,16 +28,16 @@ type Tail interface {
 
 // Entry is an event as those see it who follow a session.
 type Entry struct {
-	// ID is the text of a [Position]: what Follow takes to go on after this entry, and
-	// what a server sends as the id of a server-sent event, so that it comes back as
+	// ID is the text of a [Position]. Given to Follow, it continues after this entry.
+	// A server sends it as the id of a server-sent event, so that it comes back as
 	// Last-Event-ID (WHATWG HTML, section 9.2).
 	ID    string
 	Event *event.Event
 }
 
 // Position is a place in what followers of a session see. The stored event of
-// position Seq stands at {Seq, 0}, and the partial events that were published after
-// it, before the next one was stored, at {Seq, 1} and so on.
+// position Seq is at {Seq, 0}. The partial events that were published after it,
+// before the next one was stored, are at {Seq, 1} and so on.
 type Position struct{ Seq, Part int64 }
 
 // String returns the form of ids, such as 12-0.

@@ -56,8 +56,8 @@ func jsonOf(v any) json.RawMessage {
 	return event.EncodeJSON(v)
 }
 
-// mismatch says what a value is and what it is not, without telling the value, which may
-// be a secret.
+// mismatch says which type a value has and which it should have, without the value
+// itself, which may be a secret.
 func mismatch(v any, want reflect.Type, err error) string {
 	kind := "a value of Go's type " + fmt.Sprintf("%T", v)
 	switch v.(type) {

@@ -2,7 +2,7 @@ package integrity
 
 import "github.com/agentarbor/arbor/event"
 
-// start checks that a run may begin. One that is taken up in a fork goes on with what
+// start checks that a run may begin. One that is taken up in a fork continues what
 // the other session has left open, which gets no end here.
 func (c *Checker) start(e *event.Event, forked bool) {
 	s := c.scope(e.Scope)
@@ -52,7 +52,7 @@ func (c *Checker) begin(e *event.Event, s *scope) {
 	}
 }
 
-// takeUp checks a run that goes on with one of the shared past. What that one had opened
+// takeUp checks a run that continues one of the shared past. What that one had opened
 // stays as it is, unless it is a workflow, whose children are taken up one by one.
 func (c *Checker) takeUp(e *event.Event, s *scope) {
 	before := s.open

@@ -42,8 +42,8 @@ const (
 		UPDATE arbor.message o SET last_seq = m.last, completed = m.completed FROM head, m
 		WHERE m.first IS NULL AND o.session = head.key AND o.id = m.id
 	)`
-	// In the order of the key, so that no two appends wait for each other. What is
-	// not there need not be deleted.
+	// In the order of the key, so that no two appends wait for each other. A key
+	// that does not exist is not deleted.
 	stateSQL = `, new_state AS (
 		INSERT INTO arbor.state (app, scope, user_id, name, value)
 		SELECT $4, c.scope, c.user_id, c.name, c.value
@@ -139,11 +139,11 @@ func (s *Store) encode(a *appending, events []*event.Event, runOf lookup) error 
 	return nil
 }
 
-// store sends the append until it is known what has become of it. A try whose
+// store sends the append until it is known whether it was stored. A try whose
 // answer was lost may have been stored, or still be under way on the server, and
 // then holds the lock of the session's row or waits for it. Whichever comes second
-// finds the position taken and stores nothing; if what stands there is what was to
-// be stored, all is well.
+// finds the position taken and stores nothing. If the events at that position are
+// the ones to store, the append has succeeded.
 func (s *Store) store(ctx context.Context, a *appending) error {
 	unknown := false
 	return s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
@@ -183,7 +183,7 @@ func (a *appending) refused(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// isStored reports whether the events stand in the session's log, byte for byte.
+// isStored reports whether the session's log contains the events, byte for byte.
 func (a *appending) isStored(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	rows, err := conn.Query(ctx, storedSQL, a.row, a.seq, a.seq+int64(len(a.events)))
 	if err != nil {

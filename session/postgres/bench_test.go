@@ -53,8 +53,8 @@ func BenchmarkAppend(b *testing.B) {
 	took.report(b, "append")
 }
 
-// benchTurn is what a turn asks of the store: lease, five appends of one to three
-// events, lease back.
+// benchTurn makes the calls of a turn to the store: lease, five appends of one to
+// three events, lease back.
 func benchTurn(b *testing.B, s session.Store, key session.Key, took *durations) error {
 	lease, err := s.Acquire(b.Context(), key, session.Self())
 	if err != nil {

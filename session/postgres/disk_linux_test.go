@@ -90,7 +90,7 @@ func TestFullDisk(t *testing.T) {
 
 // TestFullDiskOfTheServer: without room for anything, its own log included, the
 // server may end. When it is back, all that was acknowledged is there, and the
-// session goes on.
+// session continues.
 func TestFullDiskOfTheServer(t *testing.T) {
 	dir := smallDisk(t, "160m")
 	require.NoError(t, os.Chmod(dir, 0o777))

@@ -15,12 +15,12 @@
 // server's machine is a question of its replication.
 //
 // An append is one statement: one round trip, one transaction. When a connection
-// breaks before its answer has come, the store connects again and compares what
-// stands in the log, so that the append is made exactly once. It goes on trying for
+// breaks before its answer has arrived, the store connects again and compares the
+// log with what it sent, so that the append is made exactly once. It retries for
 // [WithRetryTime] through restarts and failovers, refused connections, deadlocks
-// and serialization failures; then, or when the caller's context ends, it may be
-// unknown whether the append was made, and the error says so. The log is whole in
-// any case: a writer that comes late finds its position or its lease taken.
+// and serialization failures. After that, or when the caller's context ends, it may
+// be unknown whether the append was made, and the error says so. The log is whole
+// in any case: a writer that comes late finds its position or its lease taken.
 //
 // # Clocks
 //

@@ -18,7 +18,7 @@ import (
 )
 
 // TestFailover ends the server in the middle of turns, in every way there is, and
-// starts it again. The turns come to their ends, and the logs are whole.
+// starts it again. The turns finish, and the logs are whole.
 func TestFailover(t *testing.T) {
 	p := servers.NewPostgres(t)
 	url := p.Database(t)

@@ -14,12 +14,12 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Locks are taken from a session to its parent, never back, so that nobody waits
-// in a circle; what stands at a fork's own key is locked only if it is no session
-// yet, and so nobody's parent. (One circle is left: a fork waits for its key, whose
-// session is being deleted, a child of the one that is forked. The server ends one
-// of the two, which is then tried again.) While a session's row is locked, the sessions that it
-// shares events with stay, and the part that is shared.
+// Locks are taken from a session to its parent, never back, so that there is no deadlock. The
+// row at a fork's own key is locked only if it is no session yet, and therefore nobody's
+// parent. (One deadlock is possible: a fork waits for its key, whose session is being deleted,
+// a child of the one that is forked. The server aborts one of the two, which is then tried
+// again.) While a session's row is locked, the sessions that it shares events with stay, and
+// the part that is shared.
 const (
 	originSQL = `SELECT key FROM arbor.session
 		WHERE app = $1 AND user_id = $2 AND id = $3 AND created IS NOT NULL AND $4 BETWEEN 0 AND seq FOR KEY SHARE`
@@ -111,7 +111,7 @@ func (s *Store) fork(ctx context.Context, tx pgx.Tx, of session.Key, seq int64, 
 	return err
 }
 
-// occupied is what stands at a key.
+// occupied is the row at a key.
 type occupied struct {
 	key            int64
 	nonce          *int64
@@ -119,7 +119,7 @@ type occupied struct {
 	holder         session.Owner
 }
 
-// occupant returns what stands at a key, nil if nothing does.
+// occupant returns the row at a key, nil if there is none.
 func occupant(ctx context.Context, tx pgx.Tx, key session.Key, lock string, now *time.Time) (*occupied, error) {
 	var o occupied
 	err := tx.QueryRow(ctx, occupantSQL+lock, key.App, key.User, key.ID, now, session.LeaseTTL).

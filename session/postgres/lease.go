@@ -31,11 +31,10 @@ func checkKey(key session.Key) error {
 }
 
 const (
-	// takeSQL takes a lease that is free, that is the one of a dead owner ($9), that
-	// ends later than a new one because the server's clock was set back or another
-	// server has taken its place (see session.Leased), or that an earlier try of the
-	// same call has taken, whose answer was lost. If none is, it tells who holds it. A try that the server comes to only when the lease was
-	// given back takes it for nobody; that ends by time.
+	// takeSQL takes a lease that is free, or held by a dead owner ($9), or taken by an earlier try of the same call whose answer was lost.
+	// It also takes one that ends later than a new one, because the server's clock was set back or another server replaced it (see
+	// session.Leased). Otherwise it returns the holder. A try that the server runs only after the lease was given back takes it for nobody;
+	// that lease ends by time.
 	takeSQL = `WITH taken AS (
 			UPDATE arbor.session SET
 				lease_token = CASE WHEN lease_until IS NOT NULL AND lease_nonce = $8 THEN lease_token ELSE lease_token + 1 END,
@@ -75,8 +74,8 @@ func (s *Store) Acquire(ctx context.Context, key session.Key, owner session.Owne
 }
 
 func (s *Store) acquire(ctx context.Context, conn *pgx.Conn, key session.Key, owner session.Owner, nonce int64) (session.Lease, error) {
-	// Others may change the row between the statements. Each statement is right by
-	// itself; who loses a race begins again.
+	// Others may change the row between the statements. Each statement is correct
+	// on its own; who loses a race begins again.
 	for dead := int64(-1); ; {
 		var row, n, seq int64
 		var taken bool

@@ -99,8 +99,8 @@ func optional(s string) *string {
 var ownNodes = lazyregexp.New(`^(.*):(?:user|harness_start|harness_end|usage:[0-9]+|error(?::[0-9]+)?)$`)
 
 // parentRun returns the run of the node that a parentId names: one that is named
-// after its run, or that of an event. The id of an event may stand behind that of
-// its run, which a graph does to tell apart what two runs call the same.
+// after its run, or that of an event. The id of an event may follow that of its
+// run, as in graphs, to distinguish events of two runs that have the same id.
 func parentRun(id string, before []*event.Event, runOf lookup) (string, error) {
 	if m := ownNodes.FindStringSubmatch(id); m != nil {
 		return m[1], nil
@@ -130,8 +130,8 @@ func isCalled(e *event.Event, id, run string) bool {
 	return e.ID == id && (run == "" || e.RunID == run)
 }
 
-// callSQL finds the events that may have an id: those in whose text it stands as
-// one. The line is the session and those that it is a fork of, as far as it shares
+// callSQL finds the events that may have an id: those whose text contains it as an
+// id. The line is the session and those that it is a fork of, as far as it shares
 // their events.
 const callSQL = `WITH RECURSIVE line (key, parent, after, upto) AS (
 		SELECT key, parent_key, coalesce(parent_seq, 0), $2::bigint FROM arbor.session WHERE key = $1

@@ -20,7 +20,8 @@ var migrations embed.FS
 // version the function that fills the second one's table.
 const schemaVersion = 4
 
-// versionTable is where goose keeps the version, beside what it is about.
+// versionTable is where goose keeps the version, in the schema that it is the
+// version of.
 const versionTable = "arbor.goose_db_version"
 
 // lockID is the advisory lock under which one process at a time changes the

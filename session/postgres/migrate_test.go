@@ -170,7 +170,7 @@ func replay(t testing.TB, s session.Store, url string, key int64, events []*even
 }
 
 // TestMigrateStepByStep: a program that stops between two steps leaves a database
-// that the next one goes on with.
+// that the next one continues to migrate.
 func TestMigrateStepByStep(t *testing.T) {
 	for version := int64(1); version <= postgres.SchemaVersion; version++ {
 		url := servers.Database(t)

@@ -156,8 +156,8 @@ func TestOtherSettings(t *testing.T) {
 	requireMessages(t, url, key, load(t, s, key), 0)
 }
 
-// TestPoolers: the store works with every way that pgx can send statements, of
-// which poolers demand some.
+// TestPoolers: the store works with every way in which pgx can send statements,
+// because poolers require some of them.
 func TestPoolers(t *testing.T) {
 	url := servers.Database(t)
 	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {

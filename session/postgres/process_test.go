@@ -151,8 +151,8 @@ const killedSessions = 3
 
 func killedSession(name string, i int) session.Key { return session.ID(fmt.Sprint(name, i)) }
 
-// playTurns goes on with its sessions until it is killed. It tells of each event
-// that it was given.
+// playTurns continues its sessions until it is killed. It prints each event that
+// it was given.
 func playTurns(url, name string, _ *bufio.Reader) error {
 	s, err := postgres.Open(context.Background(), url)
 	if err != nil {
@@ -188,7 +188,7 @@ func playTurns(url, name string, _ *bufio.Reader) error {
 
 // TestKilledProcesses kills processes at random moments of their turns. Whatever
 // the moment, what a consumer was given is stored, what was stored stays as it was,
-// and the next process goes on with it at once.
+// and the next process continues it at once.
 func TestKilledProcesses(t *testing.T) {
 	n := *kills
 	switch {
@@ -268,7 +268,7 @@ func TestKilledProcesses(t *testing.T) {
 	infos, err := s.List(t.Context(), session.Key{}, session.Page{})
 	require.NoError(t, err)
 	r := newRunner(t, s)
-	for _, info := range infos { // each can be gone on with
+	for _, info := range infos { // each can be continued
 		for _, err := range r.Resume(t.Context(), info.Key) {
 			require.NoError(t, err)
 		}

@@ -67,10 +67,10 @@ func (s *Store) Load(ctx context.Context, key session.Key, after int64) iter.Seq
 	}
 }
 
-// segment is a part of a log that stands in one session's rows.
+// segment is a part of a log that is in one session's rows.
 type segment struct{ row, end int64 }
 
-// loading is a load that has come as far as after.
+// loading is a load that has read the events up to after.
 type loading struct {
 	*Store
 	key   session.Key
@@ -120,7 +120,7 @@ func (s *Store) load(ctx context.Context, key session.Key, after int64, yield fu
 	return nil
 }
 
-// line returns where the rest of a fork's log stands, in order.
+// line returns the segments of the rest of a fork's log, in order.
 func (l *loading) line(ctx context.Context, whole segment) (line []segment, err error) {
 	err = l.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, lineSQL, whole.row, l.after)

@@ -39,8 +39,8 @@ const (
 
 // retry runs op, on a connection of the pool, again and again while it fails for
 // reasons that may pass. The time for that counts from the first failure; the
-// wait for a connection that others use is not limited. op must bear to be
-// repeated after a failure that isUnknown.
+// wait for a connection that others use is not limited. op must be safe to
+// repeat after a failure that isUnknown.
 func (s *Store) retry(ctx context.Context, op func(context.Context, *pgx.Conn) error) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval = firstPause, lastPause
@@ -118,9 +118,9 @@ func (s *Store) acquireError(ctx context.Context, err error) error {
 }
 
 // begin starts a transaction whose statements each see what was committed before,
-// whatever the database's default. A server that does not learn of a lost
-// connection would keep the locks of its transaction for hours: this one ends when
-// nothing more comes.
+// whatever the database's default. A server that does not notice a lost connection
+// would keep the locks of its transaction for hours: this one ends when nothing
+// more comes.
 const begin = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL idle_in_transaction_session_timeout = '2s'`
 
 // transaction runs op in a transaction.

@@ -32,10 +32,10 @@ var _ session.Store = (*Store)(nil)
 // Option configures a [Store].
 type Option func(*Store)
 
-// WithRetryTime sets how long a call goes on trying after a first failure that
-// may pass, such as a lost connection, before it returns an error. A server that
-// does not answer for so long counts as one. The default is 10 s; 0 tries once.
-// The caller's context ends the trying in any case.
+// WithRetryTime sets how long a call retries after a first failure that may
+// pass, such as a lost connection, before it returns an error. A server that
+// does not answer for that long counts as such a failure. The default is 10 s; 0
+// tries once. The end of the caller's context ends the retries in any case.
 func WithRetryTime(d time.Duration) Option { return func(s *Store) { s.retryT = d } }
 
 // defaultConnections is the size of the pool if the URL does not say

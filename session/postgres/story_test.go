@@ -78,8 +78,8 @@ func turn(ctx context.Context, r *runner.Runner, key session.Key, words string) 
 	return out, nil
 }
 
-// requireSound requires of a log what holds for every log, finished or not: no id
-// stands for two things, every call has one result at most, every run one end. It
+// requireSound requires what holds for every log, finished or not: no id names
+// two things, every call has at most one result, every run at most one end. It
 // returns how many turns the user began and how many ended well.
 func requireSound(t testing.TB, log []*event.Event) (said, answered int) {
 	t.Helper()

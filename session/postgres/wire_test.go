@@ -21,7 +21,7 @@ const (
 	delayRequest             // the connection breaks, and the request gets to the server later
 )
 
-// wire stands between the store and the server, and breaks a connection at the
+// wire is between the store and the server, and breaks a connection at the
 // request that holds a mark.
 type wire struct {
 	url      string

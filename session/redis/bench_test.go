@@ -66,8 +66,8 @@ func BenchmarkAppend(b *testing.B) {
 	})
 }
 
-// BenchmarkPublish is what a turn pays for a delta while Redis keeps up, the publisher
-// and a follower at work beside it.
+// BenchmarkPublish is what a turn pays for a delta while Redis is fast enough, with
+// the publisher and a follower at work beside it.
 func BenchmarkPublish(b *testing.B) {
 	tail := newTail(b, servers.NewRedis(b).URL(), session.NewMemory())
 	key := session.ID("s")

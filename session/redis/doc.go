@@ -12,9 +12,9 @@
 // SEQ, and followers read the events from the store; an entry SEQ-N carries a partial
 // event as JSON in the field e. Other entries SEQ-N say that a lease was taken or given
 // back, and are not shown. All ids are set by the writer, so that a publication that is
-// repeated, or comes too late, does nothing. Every entry names in the field t the lease
-// of its writer, by which followers leave out what a writer publishes whose lease
-// another has taken over.
+// repeated, or comes too late, does nothing. Every entry has in the field t the lease
+// of its writer. By it followers leave out what a writer publishes after another has
+// taken over its lease.
 //
 // When a turn ends, what turns before the last two have left is trimmed, and the stream
 // expires some time later, see [WithLinger]; without any activity it expires after
@@ -24,22 +24,22 @@
 //
 // Stored events are never lost, never doubled and always in the order of the log,
 // whatever happens to Redis. Partial events are lost while Redis cannot be reached, or
-// does not keep up; the complete events stand for them. A turn never waits for Redis:
-// publications go through a bounded queue, in pipelines, in the background.
+// is too slow; followers then get only the complete events. A turn never waits for
+// Redis: publications go through a bounded queue, in pipelines, in the background.
 //
-// A follower who loses Redis goes on with the store alone, at an interval, and is told
-// so by a partial event of type notice with the code tail_degraded; one with the code
-// tail_restored follows when Redis is there again. Neither is in the log, and their
+// A follower who loses Redis continues to read the store alone, at an interval, and
+// gets a partial event of type notice with the code tail_degraded. One with the code
+// tail_restored follows when Redis is there again. Both are not in the log, and their
 // ids are that of the entry before.
 //
 // A turn that is cut off leaves blocks that are shown in part and will never be
 // complete. They are voided by a partial discard event: by the process itself when it
 // gives the lease back, else by the next one that takes the lease.
 //
-// The streams belong to the store: who replaces it by an empty one, as an in-memory
-// store is after every start, gives it another prefix, or removes the streams; else
-// partial events are lost until the old ones have expired. Stored events come in any
-// case.
+// The streams belong to the store. If you replace it by an empty one, as an
+// in-memory store is after every start, give the tail another prefix, or remove the
+// streams. Otherwise partial events are lost until the old streams have expired.
+// Stored events arrive in any case.
 //
 // Partial events are what models said: whoever can read the Redis server can read
 // them until the streams expire.

@@ -33,12 +33,11 @@ const (
 	fresh = 5 * time.Second
 )
 
-// Follow implements [session.Tail]. Each follower has a connection to Redis of its
-// own. He goes at his own pace, and slows nobody down. He ends with an error that is
-// [agent.ErrConflict] when the session is deleted, with one that is
-// [agent.ErrBadInput] when the log has no event of the position to go on from, as it is
-// after the session was deleted and made anew, and with the store's error when that
-// fails.
+// Follow implements [session.Tail]. Each follower has a connection to Redis of its own.
+// A slow follower slows nobody down. Follow ends with an error that is
+// [agent.ErrConflict] when the session is deleted, and with the store's error when that
+// fails. It ends with one that is [agent.ErrBadInput] when the log has no event at the
+// position to continue from, as after the session was deleted and made again.
 func (t *Tail) Follow(ctx context.Context, key session.Key, after string) iter.Seq2[session.Entry, error] {
 	return func(yield func(session.Entry, error) bool) {
 		pos, err := session.ParsePosition(after)
@@ -60,9 +59,9 @@ func (t *Tail) Follow(ctx context.Context, key session.Key, after string) iter.S
 // errStopped says that the consumer has broken out of its loop.
 var errStopped = errors.New("stopped")
 
-// follower is one call of Follow. The stream leads: it says what comes when, and how
-// far the log has come. The store has the stored events, and fills what the stream
-// does not have.
+// follower is one call of Follow. The stream gives the order: it says what comes
+// when, and how many events the log has. The store has the stored events, and
+// supplies what the stream does not have.
 type follower struct {
 	*Tail
 	name  string
@@ -119,7 +118,7 @@ func (f *follower) rewind() { f.cursor, f.token, f.void = before(f.log.Seq), 0, 
 
 const atOnce = -1 // instead of a time to wait
 
-// live follows the stream until Redis is lost, or for good.
+// live follows the stream until Redis is lost or the follower ends.
 func (f *follower) live(ctx context.Context) error {
 	seldom := 5 * f.poll
 	var waited int64 // for events of the store up to this one to come through the stream
@@ -381,7 +380,8 @@ func (c *connection) drop() {
 	c.closeAll()
 }
 
-// end closes the connection for good. It may be called by anybody at any time.
+// end closes the connection, which is not opened again. It is safe for
+// concurrent use.
 func (c *connection) end() {
 	c.cancel()
 	c.mu.Lock()

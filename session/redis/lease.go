@@ -55,8 +55,8 @@ func (p *publisher) greet(o *op) ([]command, error) {
 	return p.add(cmds, o, at.Seq, fieldLease, "1"), nil
 }
 
-// orphans returns what voids the blocks of earlier leases for which there is nothing
-// in the log.
+// orphans returns the discards for blocks of earlier leases that never got into the
+// log.
 func (p *publisher) orphans(o *op) ([]op, error) {
 	ctx, cancel := p.deadline()
 	defer cancel()

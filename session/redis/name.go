@@ -35,10 +35,10 @@ const (
 	fieldMark    = "m" // the id of the last stored event
 	fieldLease   = "l" // the lease was taken
 	fieldRelease = "z" // the lease was given back, and no block is open: where its turn began
-	fieldDeleted = "d" // the session is gone
+	fieldDeleted = "d" // the session was deleted
 )
 
-// entry is what stands in a stream.
+// entry is an entry of a stream.
 type entry struct {
 	id      string
 	at      session.Position

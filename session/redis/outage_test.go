@@ -24,7 +24,7 @@ import (
 
 const patience = 20 * time.Second
 
-// log is what a logger was told.
+// log is what a logger was given.
 type log struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -390,7 +390,7 @@ func TestSlowRedis(t *testing.T) {
 	c.sound(tail, key)
 }
 
-// TestForeignValue: something else stands under the name of a stream.
+// TestForeignValue: something else has the name of a stream.
 func TestForeignValue(t *testing.T) {
 	server := servers.NewRedis(t)
 	var heard log

@@ -18,7 +18,7 @@ import (
 
 // The tests in this file cut one machine off, while Redis goes on.
 
-// proxy stands between a tail and Redis, and can be cut.
+// proxy is between a tail and Redis, and can be cut.
 type proxy struct {
 	listener net.Listener
 	target   string

@@ -67,8 +67,8 @@ func (p *publisher) add(cmds []command, o *op, seq int64, field string, value an
 	return append(cmds, command{s: o.s, at: o.s.at, token: o.token, field: field, value: value, part: true})
 }
 
-// send sends commands in one pipeline. Those that were sent are gone from the list,
-// unless there is an error; then all can be sent again.
+// send sends commands in one pipeline. Those that were sent are removed from the
+// list, unless there is an error; then all can be sent again.
 func (p *publisher) send(cmds *[]command) error {
 	for tries := 0; len(*cmds) > 0; tries++ {
 		refused, err := p.pipeline(*cmds)
@@ -89,7 +89,8 @@ func (p *publisher) send(cmds *[]command) error {
 	return nil
 }
 
-// pipeline returns the entries that were refused since their stream has gone further.
+// pipeline returns the entries that Redis refused because their stream already has a
+// later one.
 func (p *publisher) pipeline(cmds []command) (refused map[*stream][]command, err error) {
 	ctx, cancel := p.deadline()
 	defer cancel()
@@ -171,9 +172,9 @@ func (p *publisher) top(s *stream) (last entry, ok bool, err error) {
 	return last, ok, nil
 }
 
-// settle decides about entries that a stream has refused: they are there already, or
-// come from a writer whose lease another has, and then nothing is left to do; or the
-// stream is one of a session that was deleted, or such a writer has been faster.
+// settle decides about entries that a stream has refused. If they are there already,
+// or come from a writer whose lease another has, nothing is left to do. Otherwise
+// the stream is one of a session that was deleted, or such a writer has been faster.
 func (p *publisher) settle(s *stream, refused []command) (again []command, err error) {
 	last, ok, err := p.top(s)
 	if isOfKey(err) {

@@ -99,7 +99,7 @@ func (p *publisher) finish(batch []op) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.queue) == 0 {
-		p.lost = false // Redis keeps up again
+		p.lost = false // Redis is fast enough again
 	}
 	for _, o := range batch {
 		o.s.pending--
@@ -122,7 +122,7 @@ func (p *publisher) miss(batch []op) {
 	}
 }
 
-// lookAgain goes on with a Redis that has come back.
+// lookAgain resumes publishing when Redis is reachable again.
 func (p *publisher) lookAgain() {
 	if p.isClosed() || time.Now().Before(p.next) {
 		return

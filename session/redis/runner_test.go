@@ -219,7 +219,8 @@ func TestCancelInMidAnswer(t *testing.T) {
 	})
 }
 
-// TestTurnsDoNotWaitForRedis: turns go on, complete and correct, while Redis is gone.
+// TestTurnsDoNotWaitForRedis: turns continue, complete and correct, while Redis is
+// down.
 func TestTurnsDoNotWaitForRedis(t *testing.T) {
 	server := servers.NewRedis(t)
 	tail := newTail(t, server.URL(), session.NewMemory(), redis.WithPoll(20*time.Millisecond))

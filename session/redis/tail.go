@@ -55,9 +55,9 @@ var _ interface {
 // Option configures a [Tail].
 type Option func(*Tail)
 
-// WithLogger sets the logger, which hears when Redis is lost and when it is back. By
-// default nothing is logged. The go-redis library writes what it has to say about
-// connections to standard error by itself; its function SetLogger changes that.
+// WithLogger sets the logger, which is used when Redis is lost and when it is back.
+// By default nothing is logged. The go-redis library itself writes messages about
+// connections to standard error; its function SetLogger changes that.
 func WithLogger(l *slog.Logger) Option { return func(t *Tail) { t.logger = l } }
 
 // WithPrefix sets what the names of streams begin with, for installations that share
@@ -72,8 +72,8 @@ func WithPoll(interval time.Duration) Option { return func(t *Tail) { t.poll = i
 // WithTTL sets how long a stream lives without activity. The default is 1 hour.
 func WithTTL(d time.Duration) Option { return func(t *Tail) { t.ttl = d } }
 
-// WithLinger sets how long the partial events of a turn can be had after its end. Who
-// reconnects later gets the complete events alone. The default is 1 minute.
+// WithLinger sets how long the partial events of a turn are kept after its end. Who
+// reconnects later gets only the complete events. The default is 1 minute.
 func WithLinger(d time.Duration) Option { return func(t *Tail) { t.linger = d } }
 
 // WithMaxQueue bounds the partial events that wait to be published, by number and by
@@ -165,7 +165,7 @@ type stream struct {
 	greeted int64            // the token whose lease was announced
 	before  int64            // where the turn before began
 	fenced  int64            // a token that another lease has replaced
-	broken  bool             // somebody else's value stands under the name
+	broken  bool             // somebody else's value has the name
 }
 
 // op is something to be published.
@@ -323,7 +323,7 @@ func (t *Tail) Delete(ctx context.Context, key session.Key) error {
 
 // Publish implements [session.Tail]. Only the holder of the lease can publish: to a
 // session whose lease was not taken through this Tail, or is lost, it returns an error
-// that is [agent.ErrConflict]. It does not wait for Redis, and knows nothing of its
+// that is [agent.ErrConflict]. It does not wait for Redis, and does not return its
 // errors.
 func (t *Tail) Publish(_ context.Context, key session.Key, events ...*event.Event) error {
 	own, err := tail.Partials(key, events)
@@ -353,7 +353,7 @@ func (t *Tail) Publish(_ context.Context, key session.Key, events ...*event.Even
 	return nil
 }
 
-// forget drops a stream of which nothing is to be known. The caller holds the mutex.
+// forget drops a stream that no longer has to be known. The caller holds the mutex.
 func (t *Tail) forget(s *stream) {
 	if s.lease == 0 && s.pending == 0 && t.sessions[s.key] == s {
 		delete(t.sessions, s.key)

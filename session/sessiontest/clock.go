@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Clock is a clock that stands still until it is advanced, for stores that take
-// a function like time.Now. It is safe for concurrent use.
+// Clock is a clock that shows the same time until it is advanced, for stores
+// that take a function like time.Now. It is safe for concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time

@@ -117,7 +117,7 @@ func payloadsOf(log []*event.Event) (data []event.Data) {
 }
 
 // nested returns every payload that holds JSON of others, each with one value of so
-// many levels, or one more where an object has to stand.
+// many levels, or one more where an object is required.
 func nested(levels int) []event.Data {
 	list := json.RawMessage(deepList(levels))
 	object := json.RawMessage(`{"a":` + string(list) + `}`)

@@ -18,7 +18,7 @@ func durable(run func(*fixture)) func(*fixture) {
 	}
 }
 
-// reopened closes the store and goes on with it opened again.
+// reopened closes the store and opens it again.
 func (f *fixture) reopened() {
 	f.Helper()
 	f.store = f.mustOpen(f.suite.reopen(f.T, f.store))

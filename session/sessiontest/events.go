@@ -99,7 +99,7 @@ func Payloads() []event.Data {
 	}
 }
 
-// difficult are texts that stores of text have been known to spoil.
+// difficult are texts that stores of text have been known to damage.
 func difficult() map[string]string {
 	var control strings.Builder
 	for r := range rune(0xa0) {

@@ -70,7 +70,7 @@ var pageTests = []test{
 		}
 	}},
 	{"sessions of one time stand in the order of their keys", func(f *fixture) {
-		f.pass(0) // needs a clock that stands still
+		f.pass(0) // needs a clock that the test sets
 		var want []string
 		for _, app := range []string{f.app, f.app + "-b"} {
 			for _, user := range []string{"ann", "bob"} {

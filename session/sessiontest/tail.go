@@ -272,8 +272,8 @@ func words(entries []session.Entry) []string {
 }
 
 // sound requires what holds for every sequence of entries: ids grow, stored events
-// come in order without gaps after the position from, and partial events stand
-// where they were published.
+// come in order without gaps after the position from, and partial events are where
+// they were published.
 func (f *tailFixture) sound(entries []session.Entry, from session.Position) {
 	f.Helper()
 	at := from

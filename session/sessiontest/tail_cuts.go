@@ -71,7 +71,7 @@ func (s *story) turn() {
 	start.ParentID = user.RunID + ":user"
 	s.do(user, start)
 	for range 1 + s.rng.IntN(3) {
-		if s.rng.IntN(4) == 0 { // an attempt that comes to nothing
+		if s.rng.IntN(4) == 0 { // an attempt that is discarded
 			id := s.id("b")
 			s.deltas(in, id, false)
 			s.do(in(s.id("d"), &event.Discard{Code: "retry", Message: "again", IDs: []string{id}}))
@@ -209,7 +209,7 @@ func (f *tailFixture) cutAtRandom(tails ...session.Tail) {
 	rng := rand.New(rand.NewPCG(4, 4))
 
 	// The writer runs ahead of the client by a number of entries that changes, so that
-	// cuts hit the end of the stream as well as what lies behind it.
+	// cuts hit the end of the stream as well as earlier entries.
 	ahead := make(chan struct{}, story.shown+64)
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -98,8 +98,8 @@ func oneTurn(n, seq int64, transfer bool) [][]*event.Event {
 		answer(b, "billing"))
 }
 
-// BenchmarkTurn is what a turn asks of the store: lease, two or five appends,
-// lease back.
+// BenchmarkTurn makes the calls of a turn to the store: lease, two or five
+// appends, lease back.
 func BenchmarkTurn(b *testing.B) {
 	for name, transfer := range map[string]bool{"plain": false, "transfer": true} {
 		b.Run(name, func(b *testing.B) {

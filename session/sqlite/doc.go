@@ -17,16 +17,15 @@
 // the log that this and other processes see, but a crash before the next commit
 // may bring them back; load the session again before going on.
 //
-// Leases are written with synchronous=NORMAL: without an fsync of their own.
-// The log of changes is one sequence, of which a crash of the system can only cut
-// off an end, and the fsync of an append covers everything before it. So a lease
-// that was lost in such a crash is one under which nothing was stored that
-// survived. Its token may then be given out a second time, which is harmless:
-// WAL needs memory that all users of the file share, so that all of them ran on
-// the system that crashed and no writer with the first token can be left. A
-// crash of the process alone loses nothing. What is not covered is a writer that
-// is thawed from a snapshot of its memory beside a file that is older than the
-// snapshot.
+// Leases are written with synchronous=NORMAL: without an fsync of their own. The
+// log of changes is one sequence. A crash of the system can only cut off its end,
+// and the fsync of an append covers everything before it. So if a lease was lost
+// in such a crash, nothing that was stored under it survived either. Its token
+// may then be given out a second time, which is harmless: WAL needs memory that
+// all users of the file share, so that all of them ran on the system that crashed
+// and no writer with the first token can be left. A crash of the process alone
+// loses nothing. One case is not covered: a writer restored from a snapshot of
+// its memory, with a file that is older than the snapshot.
 //
 // # Forks
 //
@@ -41,9 +40,9 @@
 // Open brings a file up to date in one transaction, or leaves it as it was. A
 // process with the older version that has the file open meanwhile loses its leases:
 // its next append is a conflict, and its next lease is refused with an error that
-// says why; one whose files still had the table message gets an error from its next
-// append that begins or ends a run. What it had stored is there, and of what fails
-// nothing is. An older version does not open a newer file.
+// says why. One whose files still had the table message gets an error from its next
+// append that begins or ends a run. What it had stored is there; an append that
+// fails stores nothing. An older version does not open a newer file.
 //
 // # What to keep to
 //

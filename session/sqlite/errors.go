@@ -20,7 +20,7 @@ func code(err error) int {
 	return -1
 }
 
-// isBusy reports whether another connection stands in the way for a moment. The
+// isBusy reports whether another connection blocks this one for a moment. The
 // second code is a race in the setting up of a write-ahead log.
 func isBusy(err error) bool {
 	switch code(err) {

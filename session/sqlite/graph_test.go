@@ -43,7 +43,7 @@ func TestGraphFromTheFile(t *testing.T) {
 	log := loadAll(t, s, key)
 	sameGraph(t, live, graphOf(log))
 
-	// Forks at every position, before and after they have gone on.
+	// Forks at every position, before and after they have been continued.
 	for seq := range int64(len(log) + 1) {
 		fork := session.ID(fmt.Sprint("fork", seq))
 		require.NoError(t, s.Fork(t.Context(), key, seq, fork))

@@ -25,7 +25,7 @@ type appending struct {
 	encoded []string
 	changes []stateChange
 
-	done chan struct{} // closed when err stands
+	done chan struct{} // closed when err is set
 	err  error
 }
 

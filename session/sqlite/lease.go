@@ -51,7 +51,7 @@ func (s *Store) acquire(key session.Key, owner session.Owner) (session.Lease, er
 	now := s.now()
 	expires := now.Add(session.LeaseTTL).UnixNano()
 	// Other processes may change the row between the statements. Each statement
-	// is right by itself; who loses a race begins again.
+	// is correct on its own; who loses a race begins again.
 	for {
 		lease, ok, err := takeLease(w.take, owner.Host, owner.PID, owner.Started, expires, key.App, key.User, key.ID, now.UnixNano())
 		if ok || err != nil {

@@ -13,8 +13,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// applicationID stands in the file's header and says that a database is ours:
-// "Arbo" in ASCII.
+// applicationID is written in the file's header and says that a database is
+// ours: "Arbo" in ASCII.
 const applicationID = 0x4172626f
 
 // checkFile refuses another program's database before anything is written to it.

@@ -137,7 +137,7 @@ func TestMigrateFromVersion1(t *testing.T) {
 	require.Equal(t, session.Lease{Token: 5<<32 | 2, Seq: 4, Incarnation: 5}, lease)
 	require.NoError(t, s.Append(t.Context(), infos[0].Key, 4, lease, batch(4, 2)...))
 
-	// Keys go on where they were, and not where the last one is that is left.
+	// Keys continue where they were, and not after the last one that is left.
 	lease, err = s.Acquire(t.Context(), session.ID("deleted"), session.Self())
 	require.NoError(t, err)
 	require.EqualValues(t, 8, lease.Incarnation)
@@ -196,7 +196,7 @@ func TestMigrateFromVersion3(t *testing.T) {
 }
 
 // TestMigrationIsWholeOrNot: a file that cannot be brought up to date stays as it
-// is, so that the program that wrote it goes on.
+// is, so that the program that wrote it still works.
 func TestMigrationIsWholeOrNot(t *testing.T) {
 	path := version1(t, "PRAGMA foreign_keys = OFF", `INSERT INTO event VALUES (99, 1, '{}')`)
 	everything := func() string {
@@ -305,8 +305,8 @@ func (p *program1) changes(name string, args ...any) int64 {
 }
 
 // TestProgramOfVersion1GoesOn: a program that opened the file before it was
-// brought up to date loses its leases, is told why it gets no others, and can
-// spoil nothing. It can read the sessions that are no forks.
+// brought up to date loses its leases, gets an error that says why it gets no
+// others, and can damage nothing. It can read the sessions that are no forks.
 func TestProgramOfVersion1GoesOn(t *testing.T) {
 	path := version1(t)
 	old := openProgram1(t, path)

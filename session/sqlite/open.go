@@ -62,9 +62,9 @@ func checkPath(path string) (string, error) {
 }
 
 // firstDSN names the file to the first connection, which makes it if it is
-// missing. SQLite gives a new file the permissions of the file modeof, and so we
-// hold out an empty one that only its owner may read: the database is never
-// there with wider ones, and nobody opens and closes it beside SQLite.
+// missing. SQLite gives a new file the permissions of the file modeof, and so
+// modeof names an empty one that only its owner may read. The database never has
+// wider permissions, and only SQLite opens and closes it.
 func (s *Store) firstDSN() (dsn string, cleanUp func(), err error) {
 	if _, err := os.Stat(s.path); err == nil {
 		return s.dsn("FULL"), func() {}, nil

@@ -71,7 +71,7 @@ func (s *Store) Load(ctx context.Context, key session.Key, after int64) iter.Seq
 	}
 }
 
-// segment is a part of a log that stands in one session's rows.
+// segment is a part of a log that is in one session's rows.
 type segment struct{ row, end int64 }
 
 func (s *Store) load(ctx context.Context, key session.Key, after int64, yield func(*event.Event, error) bool) error {
@@ -115,7 +115,7 @@ func deleted(key session.Key) error {
 	return fmt.Errorf("session %s was deleted while it was loaded: %w", key, agent.ErrConflict)
 }
 
-// loading is a load that has come as far as after.
+// loading is a load that has read the events up to after.
 type loading struct {
 	*Store
 	key   session.Key
