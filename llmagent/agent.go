@@ -76,7 +76,7 @@ func WithRoutes(routes ...agent.Route) Option {
 	return func(a *Agent) { a.properties.Routes = append(a.properties.Routes, routes...) }
 }
 
-// WithGuards checks what comes to the agent and what it says.
+// WithGuards checks what the agent receives and what it says.
 func WithGuards(guards ...agent.Guard) Option {
 	return func(a *Agent) { a.properties.Guards = append(a.properties.Guards, guards...) }
 }
@@ -85,13 +85,12 @@ func WithGuards(guards ...agent.Guard) Option {
 // text given to New is then unused.
 func WithInstructionFunc(f InstructionFunc) Option { return func(a *Agent) { a.instructions = f } }
 
-// WithGlobalInstruction sets what the models of this agent and of all LLM agents under it
-// are told first, before their own instructions; global instructions from further up
-// come before it. It is the place for what all of them have to know, above all if that
-// is long: the requests of a tree then begin alike, and an endpoint that keeps what it
-// has computed of a prompt need not compute it again when the conversation moves. The
-// agents of a graph and those behind an agent tool are trees of their own, which it does
-// not reach.
+// WithGlobalInstruction sets the text that precedes the own instructions of this agent
+// and of all LLM agents under it; global instructions from further up come before it. Use
+// it for what all of them have to know, above all if that is long. The requests of a tree
+// then begin with the same text, and an endpoint with a prompt cache need not compute it
+// again when the conversation moves. The agents of a graph and those behind an agent tool
+// are trees of their own, and do not get it.
 func WithGlobalInstruction(text string) Option {
 	return func(a *Agent) { a.properties.GlobalInstruction = text }
 }

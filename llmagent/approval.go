@@ -13,8 +13,8 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// nobodyToAsk is what a model is told whose agent runs in an inner scope: only
-// the conversation can pause.
+// nobodyToAsk is the result of a call in an inner scope that needs an approval:
+// only the conversation can pause.
 const nobodyToAsk = "denied: this call needs an approval, which cannot be asked for inside of another tool"
 
 // sort parts the calls that can be settled now from those that wait for an
@@ -51,8 +51,8 @@ func (a *Agent) denied(c view.Call, inv *agent.Invocation) string {
 	return ""
 }
 
-// begun reports whether a call may have run before, in a process that is gone. It has not
-// if this process has stored the call, or the decision that allows it.
+// begun reports whether a call may have run before, in another process. It has not if
+// this process has stored the call, or the decision that allows it.
 func begun(c view.Call, inv *agent.Invocation) bool {
 	return inv.Attempt() > 1 && max(c.Seq, c.Answered) <= inv.TakenUp()
 }

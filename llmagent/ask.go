@@ -39,11 +39,11 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 }
 
 // reply gets one answer from a model, whose deltas it yields. An attempt that is cut off
-// is discarded and asked for again, and so is one that is empty, of which the model then
-// reads in the next request. It returns nil and no error if the consumer wants no more.
+// or empty is discarded, and the model is asked again; after an empty one the next
+// request says so. It returns nil and no error if the consumer wants no more.
 //
-// A call that failed and showed nothing leaves nothing to discard. But where the turn may
-// go on after it the log must say that a model was asked: goesOn.
+// A call that failed and showed nothing leaves nothing to discard. But if the turn may
+// continue after it (goesOn), the log must say that a model was asked.
 func reply(ctx context.Context, inv *agent.Invocation, v *view.View, model llm.Model, goesOn bool, yield func(*event.Event, error) bool,
 	request func() (*llm.Request, error)) (*answer, error) {
 	req, err := request()
@@ -257,14 +257,14 @@ func (ans *answer) empty() bool {
 	return len(ans.calls) == 0 && ans.finish != llm.FinishLength && ans.finish != llm.FinishContentFilter && strings.TrimSpace(ans.text.String()) == ""
 }
 
-// usageOf returns what the answer used; modelName stands in for a model that the
-// endpoint does not name.
+// usageOf returns what the answer used; modelName is used if the endpoint does
+// not name the model.
 func (ans *answer) usageOf(modelName string) *event.Usage {
 	return &event.Usage{InputTokens: ans.usage.InputTokens, OutputTokens: ans.usage.OutputTokens,
 		CachedTokens: ans.usage.CachedTokens, Model: cmp.Or(ans.model, modelName)}
 }
 
-// used returns what an answer that came to nothing used, nil if that is unknown.
+// used returns what a discarded answer used, nil if that is unknown.
 func (ans *answer) used(modelName string) *event.Usage {
 	if ans.usage == (llm.Usage{}) {
 		return nil

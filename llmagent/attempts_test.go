@@ -84,8 +84,8 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// checkDeltas holds deltas to their promise: one id and one attempt a block,
-// and in the end either the whole event or a discard that names the id.
+// checkDeltas checks what deltas promise: one id and one attempt a block, and
+// at the end either the whole event or a discard that names the id.
 func checkDeltas(t *testing.T, events []*event.Event, streaming bool) {
 	attempts := make(map[string]int)
 	shown := make(map[string]string)

@@ -10,8 +10,8 @@ import (
 )
 
 // choice reads the answer to the question who answers: one of the names, and how it is
-// written in the answer; "" if it is none. Where nothing has held the model to the form,
-// JSON may stand between other words, or the name alone.
+// written in the answer; "" if it is none. If the endpoint did not enforce the form,
+// JSON may be between other words, or the answer may be only the name.
 func choice(text string, names []string) (name, written string) {
 	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
 	var answer struct {
@@ -85,8 +85,8 @@ func beginning(t llm.LogProb, names []string) (at []int) {
 }
 
 // confidence is how probable the chosen name was against the other ones, and false if the
-// log probabilities do not tell. At each token of the name, only those tokens count that go
-// on with one of the names: the others could not have been chosen.
+// log probabilities do not say. At each token of the name, only those tokens count that
+// continue one of the names: the others could not have been chosen.
 func confidence(tokens []llm.LogProb, name, written string, names []string) (float64, bool) {
 	var all strings.Builder
 	for _, t := range tokens {
@@ -128,7 +128,7 @@ func confidence(tokens []llm.LogProb, name, written string, names []string) (flo
 	return sure, true
 }
 
-// alternatives are the tokens that might stand at a place, the one that does included.
+// alternatives are the possible tokens at a place, including the one that was chosen.
 func alternatives(t llm.LogProb) []llm.LogProb {
 	if slices.ContainsFunc(t.Top, func(o llm.LogProb) bool { return o.Token == t.Token }) {
 		return t.Top

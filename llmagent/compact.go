@@ -219,7 +219,7 @@ func (a *Agent) oldest(v *view.View, fixed int, harder bool) (upTo int64, old []
 		share := float64(counted) / float64(request)
 		limit, keep = int(share*float64(limit)), int(share*float64(keep))
 	}
-	// What stands at the front needs room as well.
+	// The message at the front needs room as well.
 	if c.Summarizer != nil || v.Summary() != "" {
 		limit -= llm.MessageTokens + c.Count(view.SummaryHead) + c.maxSummary()
 	} else {

@@ -186,7 +186,7 @@ func TestALongConversation(t *testing.T) {
 			}
 			require.Len(t, small.requests, len(done))
 			if name == "the last turns" {
-				return // there a summary goes with the turns that it stood for
+				return // there a summary is trimmed with the turns that it sums up
 			}
 			require.Contains(t, strings.ToLower(words(model.last())), "i looked.")
 			require.Contains(t, strings.ToLower(words(small.last())), "they asked about things", "an earlier summary is summarised too")
@@ -329,7 +329,7 @@ func TestTheEndpointSaysTooLong(t *testing.T) {
 		require.NotZero(t, compacted)
 		require.Equal(t, answered, len(model.requests), "as many are refused as there are summaries")
 	}
-	// It gives up in the end.
+	// At last it gives up.
 	store := sessiontest.Memory(t)
 	wide := &endpoint{t: t, name: "wide", answer: says("Well.")}
 	for i := range 8 {

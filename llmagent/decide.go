@@ -112,8 +112,8 @@ func (a *Agent) asksWho(n *agent.Node, run view.Run) bool {
 	return a.decides != nil && !run.Answered && len(a.offered(n, run).targets) > 0
 }
 
-// who asks who answers, and yields what comes of it. What is stored says that it was
-// asked, so that the run does not ask again, whoever goes on with it.
+// who asks who answers, and yields the outcome. The stored outcome prevents the run
+// from asking again, whichever process continues it.
 func (a *Agent) who(ctx context.Context, inv *agent.Invocation, v *view.View, yield func(*event.Event, error) bool) {
 	all := a.candidates(inv, v.Run())
 	req, err := a.whoRequest(ctx, inv, v, all)
@@ -185,7 +185,7 @@ func (a *Agent) who(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 	}
 }
 
-// undecided records that the question has come to nothing.
+// undecided records that the question got no usable answer.
 func (a *Agent) undecided(said *answer, answered bool, why string) {
 	notice := &event.Event{Data: &event.Notice{Code: event.NoticeUndecided, Message: "who answers is not decided: " + why}, More: answered}
 	if !said.yield(notice, nil) {

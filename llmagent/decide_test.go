@@ -277,8 +277,8 @@ func TestTheLikeliestName(t *testing.T) {
 	}
 }
 
-// TestALongMessage is shortened in the question: what the user wants stands before or
-// behind what they paste.
+// TestALongMessage is shortened in the question: what the user wants is before or
+// after what they paste.
 func TestALongMessage(t *testing.T) {
 	var asked *llm.Request
 	m := scripted.Func("m", func(req *llm.Request) scripted.Answer { asked = req; return reply(scripted.Text("billing")) })

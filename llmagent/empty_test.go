@@ -84,8 +84,8 @@ func TestEmptyAnswers(t *testing.T) {
 	}
 }
 
-// TestAskedOnceMoreAcrossACrash: that an answer was empty stands in the log. Whoever
-// goes on asks what would have been asked, and no third time.
+// TestAskedOnceMoreAcrossACrash: the log says that an answer was empty. The process
+// that continues asks the same, and not a third time.
 func TestAskedOnceMoreAcrossACrash(t *testing.T) {
 	s := newSolo(t, replies(empty, empty, good), nil)
 	var seq int64

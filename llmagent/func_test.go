@@ -55,7 +55,7 @@ func newCoded(t *testing.T, run func(*llmagent.Step) error, toolOpts []tools.Opt
 // does runs something on a runner.
 type does = func(*runner.Runner) iter.Seq2[*event.Event, error]
 
-// turn runs a turn, or goes on with one, in a new process, as far as the consumer wants.
+// turn runs or continues a turn in a new process, as far as the consumer wants.
 func (c *coded) turn(run does, enough func(*event.Event) bool, opts ...runner.Option) (said []string, failed error) {
 	r, err := runner.New(c.tree, c.store, opts...)
 	require.NoError(c.t, err)
@@ -233,8 +233,9 @@ func TestFuncWaitsForApproval(t *testing.T) {
 	}
 }
 
-// TestFuncDoesNotRepeatACall: a call that may have had its effect in a process that is
-// gone is not run again, and the function learns it; calls after it run as ever.
+// TestFuncDoesNotRepeatACall: a call that may have had its effect in an earlier
+// process is not run again, and the function gets an error that says so; calls after
+// it run as usual.
 func TestFuncDoesNotRepeatACall(t *testing.T) {
 	var messages []string
 	c := newCoded(t, func(s *llmagent.Step) error {

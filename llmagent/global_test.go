@@ -18,8 +18,8 @@ import (
 )
 
 // Global instructions come first, those from further up before the others. The agents of a
-// graph and those behind an agent tool are trees of their own. The endpoint's adapter
-// learns who asks.
+// graph and those behind an agent tool are trees of their own. The request to the
+// endpoint's adapter names the agent.
 func TestGlobalInstruction(t *testing.T) {
 	type asked struct{ agent, system string }
 	var requests []asked

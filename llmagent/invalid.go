@@ -19,7 +19,7 @@ const maxRepeats = 3
 const schemaLimit = 2000
 
 // invalid says what is wrong with a call that can never be executed, "" if nothing
-// is. It is what the model is told of it first.
+// is. It is the model's result for the first such call.
 func (a *Agent) invalid(inv *agent.Invocation, run view.Run, name string, input json.RawMessage) string {
 	if t := a.byName[name]; t != nil {
 		if wrong := tools.Check(t, input); wrong != nil {
@@ -38,21 +38,21 @@ func (a *Agent) invalid(inv *agent.Invocation, run view.Run, name string, input 
 	return fmt.Sprintf("there is no tool %q. The tools: %s", name, strings.Join(names, ", "))
 }
 
-// correct is what the model is told of an invalid call: what is wrong with it, and more
-// if it was told that before.
+// correct is the model's result for an invalid call: what is wrong with it, and more if
+// it got that result before.
 func (a *Agent) correct(c view.Call, wrong string, run view.Run) string {
 	if repeated(run, c.Name, c.Input, wrong) == 0 {
 		return wrong
 	}
-	told := wrong + ". You have made this very call before, with this very error: do not make it again"
+	text := wrong + ". You have made this very call before, with this very error: do not make it again"
 	if t := a.byName[c.Name]; t != nil {
 		schema := string(t.Info().Parameters)
 		if len(schema) > schemaLimit {
 			schema = strings.ToValidUTF8(schema[:schemaLimit], "") + "…"
 		}
-		return told + ". Arguments that fit this JSON schema are valid: " + schema
+		return text + ". Arguments that fit this JSON schema are valid: " + schema
 	}
-	return told + "; call one of the tools that are there, or answer in words."
+	return text + "; call one of the tools that are there, or answer in words."
 }
 
 // repeated returns how many answers of the run have had the call, with this error.
@@ -66,8 +66,9 @@ func repeated(run view.Run, name string, input json.RawMessage, wrong string) in
 }
 
 // insists returns the error that ends the run of a model that made the same invalid
-// call too often. It looks at the log alone, so that it does not matter who goes on
-// with the run. A tool that fails for reasons of its own may be called again.
+// call too often. It looks only at the log, so that every process that continues
+// the run decides the same. A tool that fails for reasons of its own may be called
+// again.
 func (a *Agent) insists(inv *agent.Invocation, run view.Run) error {
 	for i := range run.Failures {
 		f := &run.Failures[i]

@@ -30,7 +30,7 @@ func TestRepeatedCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers []scripted.Answer
 		asked   int
-		told    int // how many calls were told that they were made before
+		told    int // how many results say that the call was made before
 		fails   bool
 	}{
 		"three times":               {replies(wrong("{}"), wrong("{}"), wrong("{}"), good), 3, 2, true},
@@ -100,7 +100,7 @@ func (m mends) ToolCall(ctx context.Context, _ agent.ToolCallInfo, next agent.To
 	return next(ctx, json.RawMessage(`{"order":1}`))
 }
 
-// TestRepeatedCallsThatAreMended: a call whose arguments somebody puts right is not
+// TestRepeatedCallsThatAreMended: a call whose arguments somebody corrects is not
 // invalid, and neither is one that fails for another reason.
 func TestRepeatedCallsThatAreMended(t *testing.T) {
 	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct {

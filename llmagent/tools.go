@@ -24,8 +24,8 @@ import (
 // ends it.
 const maxRefused = 3
 
-// malformedTool stands in the log for a call whose tool name no endpoint would
-// take back; the name itself is kept in its input.
+// malformedTool is the tool name in the log of a call whose own no endpoint
+// would accept; that name is kept in the call's input.
 const malformedTool = "malformed_tool_name"
 
 func toolName(name string) bool { return tools.CheckName(name) == nil }
@@ -67,11 +67,10 @@ func (a *Agent) runTools(ctx context.Context, inv *agent.Invocation, run view.Ru
 // than that of the agents of a workflow: what is inside has settled when they do.
 const together = workflow.Settle / 2
 
-// execute runs tools and yields their results. What is there at the same time, which is
-// within a short time, is yielded in the order of the calls, so that the order of the
-// log is not a matter of which processor was quicker; a tool that takes longer holds up
-// nobody's result. It reports whether to go on, and returns only when no tool runs any
-// more.
+// execute runs tools and yields their results. Results that arrive within a short time
+// are yielded in the order of the calls, so that the order of the log does not depend
+// on which processor was quicker. A tool that takes longer does not delay other
+// results. It reports whether to go on, and returns only when no tool runs any more.
 func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run, calls []view.Call, yield func(*event.Event, error) bool) bool {
 	if len(calls) == 1 && a.quick(calls[0], inv) {
 		return yield(a.refuse(calls[0], inv, run), nil)
@@ -178,8 +177,8 @@ func (a *Agent) quick(c view.Call, inv *agent.Invocation) bool {
 // refuse answers a call that is not run.
 func (a *Agent) refuse(c view.Call, inv *agent.Invocation, run view.Run) *event.Event {
 	message := "interrupted; outcome unknown; check before you repeat it"
-	if told := a.denied(c, inv); told != "" {
-		message = told
+	if reason := a.denied(c, inv); reason != "" {
+		message = reason
 	}
 	if a.byName[c.Name] == nil {
 		message = a.correct(c, a.invalid(inv, run, c.Name, c.Input), run)
@@ -311,14 +310,14 @@ type decision struct {
 	verdict
 }
 
-// verdict is what has come of the calls so far. It is small enough to be copied at no
-// cost.
+// verdict is the outcome of the calls so far. It is small, so that copying it costs
+// next to nothing.
 type verdict struct {
 	events  []*event.Event
 	winner  *event.Transfer
 	asked   []view.Call // the transfer that waits for an approval
 	refused int
-	last    string // what the last refused call was told
+	last    string // the result of the last refused call
 	err     error  // ends the run
 }
 

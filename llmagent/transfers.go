@@ -22,11 +22,11 @@ type wording struct {
 // transfer.OneTool, or by one for each, transfer.ToolPerTarget: transfer_to_NAME, with
 // the description of the agent NAME. In the log a call of either is the same.
 //
-// The default, also of 0, is one for each; but one for all where a tool would get no legal
-// name (names of targets may have 52 characters, and must not make that of another
-// tool), where WithTransferTool names the one tool, and where the tool choice is
-// transfer_to_agent. If transfer.ToolPerTarget is asked for and a name is not legal, the
-// tree cannot be built.
+// The default, also of 0, is one for each. It is one for all where WithTransferTool names
+// the one tool, where the tool choice is transfer_to_agent, and where a tool would get no
+// legal name: names of targets may have 52 characters, and must not make the name of
+// another tool. If transfer.ToolPerTarget is asked for and a name is not legal, the tree
+// cannot be built.
 func WithTransferTools(t transfer.Tools) Option { return func(a *Agent) { a.wording.tools = t } }
 
 // WithTransferInstruction replaces all that the system text says about transfers, which
@@ -38,10 +38,10 @@ func WithTransferInstruction(text string) Option {
 	return func(a *Agent) { a.wording.instruction = &text }
 }
 
-// WithTransferTool gives the transfer tool another name and description on the
-// wire; an empty one leaves what it is. With transfer.ToolPerTarget the name is what
-// the names of all the tools begin with, and the description stands in each. The targets
-// follow the description, and in the log the tool is always agent.TransferTool.
+// WithTransferTool gives the transfer tool another name and description on the wire; an
+// empty one changes nothing. With transfer.ToolPerTarget the names of all the tools
+// begin with the name, and each has the description. The targets follow the description,
+// and in the log the tool is always agent.TransferTool.
 func WithTransferTool(name, description string) Option {
 	return func(a *Agent) { a.wording.name, a.wording.description = name, description }
 }

@@ -71,8 +71,8 @@ func linesOf(all []candidate) string {
 
 // whoRequest is the question who answers. Small models understand it by examples: each
 // description is a message that the agent with it answers, and so are the user's messages
-// before the last one. The descriptions stand in the reverse order of the list, so that
-// being the first or the last of one of them decides nothing.
+// before the last one. The descriptions are in the reverse order of the list, so that the
+// first or last place in one of them decides nothing.
 func (a *Agent) whoRequest(ctx context.Context, inv *agent.Invocation, v *view.View, all []candidate) (*llm.Request, error) {
 	req, err := a.request(ctx, inv, view.Run{Decided: true}, nil)
 	if err != nil {
@@ -159,7 +159,7 @@ func sharedWords(said string, all []candidate) []float64 {
 }
 
 // shorten keeps the beginning and the end of a text that is too long for a question
-// about it: what a user wants stands before or behind what they have pasted.
+// about it: what a user wants is before or after what they have pasted.
 func shorten(text string) string {
 	const most = 2000
 	if len(text) <= most {
