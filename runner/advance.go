@@ -9,7 +9,7 @@ import (
 )
 
 // Begin stores the user's message and starts the active agent, but takes no
-// step: an engine that makes turns durable goes on with [Runner.Advance]. It
+// step: an engine that makes turns durable continues with [Runner.Advance]. It
 // returns what it stored. Errors are those of Run before anything was stored.
 func (r *Runner) Begin(ctx context.Context, key session.Key, msg llm.Message, opts ...TurnOption) ([]*event.Event, error) {
 	o, err := turnOptionsOf(key, msg, opts)
@@ -61,7 +61,8 @@ func (r *Runner) collect(ctx context.Context, key session.Key, msg *llm.Message,
 	return events, failed
 }
 
-// over reports whether the scope's last run has ended for good.
+// over reports whether the scope's last run has ended, other than by a
+// transfer.
 func (l *lane) over() bool {
 	run, _ := l.state()
 	return !run.Open && run.Finish != event.FinishReasonTransfer

@@ -15,8 +15,8 @@ import (
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
-// TestPanicAfterATransfer: a function that breaks down when it has handed over has handed
-// over all the same.
+// TestPanicAfterATransfer: a function that panics after its transfer has transferred all
+// the same.
 func TestPanicAfterATransfer(t *testing.T) {
 	a, err := agent.New("a", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {

@@ -16,7 +16,7 @@ var ErrNoApproval = errors.New("no approval was asked for")
 type Decision struct {
 	CallID   string
 	Approved bool
-	// Reason is told to the model when the call is denied.
+	// Reason is for the model, in the result of a call that is denied.
 	Reason string
 	// By says who decided; it is kept in the log.
 	By string
@@ -64,7 +64,7 @@ func (t *turn) decide(decisions []Decision) error {
 		if len(decisions) == len(settled) && !t.w.fold.Unfinished() {
 			return nil
 		}
-		// The run that another decision opened was cut off; it goes on with this one.
+		// The run that another decision opened was cut off; this one continues it.
 		if err := t.branch(events...); err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ func newCashier(t *testing.T, script string, opts ...llmagent.Option) *cashier {
 	return &cashier{t: t, script: s, store: store, opts: opts}
 }
 
-// process returns a runner that knows nothing but what is stored.
+// process returns a runner that knows only what is stored.
 func (c *cashier) process() *runner.Runner {
 	type in struct {
 		Amount int `json:"amount"`
@@ -187,8 +187,8 @@ support: "Both."`)
 }
 
 // TestApprovalAfterACrash: of two calls that wait the first is approved, and the run that
-// goes on with it is cut off at any event. The second one has not run by then, and does
-// when it is approved, once; a decision that a process found in the log may have been
+// continues with it is cut off at any event. The second one has not run until then, and
+// runs once when it is approved; a decision that a process found in the log may have been
 // acted upon by the one before it.
 func TestApprovalAfterACrash(t *testing.T) {
 	for n := 1; ; n++ {

@@ -37,13 +37,12 @@ type Budget struct {
 // the session. What inner scopes use is counted.
 type Budgets struct {
 	Turn, Session Budget
-	// Agents bounds what single agents use in a session, by name. The agent of a
-	// graph's node has two: the node's id, and its own, by which all nodes that it
-	// stands in count together. Nodes of one id in several graphs count together as
-	// well. A name that no agent of the tree has, nor one that is inside an agent of the tree
-	// tells of, is an error of [New].
+	// Agents bounds what single agents use in a session, by name. The agent of a graph's node
+	// has two: the node's id, and its own. By its own name, all nodes that use the agent
+	// count together. Nodes of one id in several graphs count together as well. [New] returns
+	// an error for a name that no agent of the tree, and no agent inside of them, has.
 	Agents map[string]Budget
-	// MissingUsage says what becomes of an answer whose endpoint does not report what it
+	// MissingUsage says how an answer is charged whose endpoint does not report what it
 	// has used. An answer that broke off is always charged an estimate of what was sent
 	// and of what came.
 	MissingUsage MissingUsage
@@ -85,7 +84,7 @@ func (r *Runner) checkBudgets() error {
 	return nil
 }
 
-// bound notes which agents fall under the budget of a name.
+// bound notes which agents the budget of a name is for.
 func (r *Runner) bound(name string, names map[string][]string) error {
 	var known []string
 	found := false
@@ -282,7 +281,7 @@ func (l *lane) watch(run session.Run) (stop func() bool, spent error) {
 	l.t.mu.Lock()
 	times, outer, began := l.t.w.fold.Times(), l.t.w.fold.Scope("").Began(), l.t.w.fold.Scope(l.scope).Began()
 	now := l.t.r.now()
-	running := max(0, now.Sub(outer)) // the log's times may be ahead of a clock that stands still
+	running := max(0, now.Sub(outer)) // the log's times may be ahead of a clock that does not advance
 	b := l.t.r.budgets
 	left := time.Duration(math.MaxInt64)
 	holds := func(of string, budget, used time.Duration) {

@@ -57,7 +57,7 @@ func TestTokenBudgets(t *testing.T) {
 			for range c.turns {
 				_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
 				require.NoError(t, err)
-				r = newRunner(t, paidDesk(t), store, runner.WithBudgets(c.budgets)) // what is spent stands in the log
+				r = newRunner(t, paidDesk(t), store, runner.WithBudgets(c.budgets)) // what is spent is in the log
 			}
 			events, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
 			checkLog(t, r, load(t, r, s1))
@@ -122,7 +122,7 @@ func TestCostBudget(t *testing.T) {
 	})
 }
 
-// TestDiscardedAnswersCount: an answer that came to nothing was paid for.
+// TestDiscardedAnswersCount: a discarded answer was paid for.
 func TestDiscardedAnswersCount(t *testing.T) {
 	cut := scripted.Reply(scripted.Call("x", "{}"), scripted.Usage(100, 400, 0), scripted.Finish(llm.FinishLength))
 	solo, err := llmagent.New("solo", "", scripted.Always("m", cut))

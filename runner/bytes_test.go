@@ -26,8 +26,8 @@ import (
 
 // FuzzBytes has an endpoint answer with any bytes, which may be a call with any
 // arguments, and a tool give any bytes as its output, its progress and its state.
-// Whatever the conversation comes to, another program that opens the file reads every
-// event of it, as whoever saw the turn, and can go on.
+// Whatever happens, another program that opens the file reads every event of the
+// conversation, as the turn's consumer did, and can continue it.
 func FuzzBytes(f *testing.F) {
 	for i, odd := range oddbytes.JSON() {
 		f.Add([]byte(oddAnswers(odd)[i%4]), []byte(odd), byte(i))

@@ -108,8 +108,8 @@ func (r *Runner) warm(ctx context.Context, key session.Key, lease *session.Lease
 	return w, nil
 }
 
-// load takes in the events after a position. It reports false if the last one that
-// is known, which is among them if it stands behind that, is no longer the same.
+// load adds the events after a position. It reports false if the last known event
+// is no longer the same; that event is checked if it comes after the position.
 func (w *warm) load(events iter.Seq2[*event.Event, error], after int64) (same bool, err error) {
 	same = after == w.fold.Seq
 	for e, err := range events {

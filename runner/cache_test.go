@@ -12,7 +12,7 @@ import (
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
-// TestSessionMadeAnew: what is known of a session that was deleted is not taken for
+// TestSessionMadeAnew: what is known of a session that was deleted is not used for
 // one that has its key now, whether it was learned with a lease or without one.
 func TestSessionMadeAnew(t *testing.T) {
 	ctx := context.Background()

@@ -11,15 +11,15 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Cancel ends the session's last turn for good if it was cut off or waits for
-// something: calls without a result are answered, approvals that nobody gave are
-// withdrawn, the runs end as canceled, and an agent.Canceler gives up what waits for
-// it elsewhere: the agent that answered last, and each that has a task at a remote agent
-// which the log does not say to be over, also inside of tools and of graphs. All of it is
-// one write, whose events are returned. A turn that is over is left as it is, unless its
-// agent has something waiting elsewhere. A turn that runs
-// is not stopped: the error is agent.ErrSessionBusy. Whoever runs it cancels its
-// context first. Of the options, [At] makes sure that it is the turn that was meant.
+// Cancel ends the session's last turn if it was cut off or waits for something: it cannot
+// be resumed after that. Calls without a result are answered, approvals that nobody gave
+// are withdrawn, and the runs end as canceled. An agent.Canceler cancels what it has
+// waiting elsewhere. That is done for the agent that answered last, and for each that has
+// a task at a remote agent which is not over by the log, also inside of tools and of
+// graphs. All of it is one write, whose events are returned. A turn that is over is left
+// as it is, unless its agent has something waiting elsewhere. A turn that runs is not
+// stopped: the error is agent.ErrSessionBusy. Whoever runs it cancels its context first.
+// Of the options, [At] makes sure that it is the turn that was meant.
 func (r *Runner) Cancel(ctx context.Context, key session.Key, opts ...TurnOption) ([]*event.Event, error) {
 	if err := session.CheckKey(key); err != nil {
 		return nil, err
@@ -103,10 +103,10 @@ func (t *turn) giveUp() error {
 	return t.append(t.ctx, append(events, &end))
 }
 
-// everywhere has the tasks given up that agents have at remote ones, in all scopes, but
-// for the conversation's own run. It returns what is to be recorded of that in scopes that
-// are open, and what is left to the conversation. All are asked at once: each may have to
-// wait for a peer that does not answer. What one of them fails with keeps no other.
+// everywhere cancels the tasks that agents have at remote ones, in all scopes except the
+// conversation's own run. It returns the events for scopes that are open, and the rest for
+// the conversation. All are cancelled at once, since each may have to wait for a peer that
+// does not answer. An error of one does not stop the others.
 func (t *turn) everywhere(own *session.Run) (inner []*event.Event, rest []event.Data) {
 	tasks := slices.Clone(t.w.fold.Remote())
 	tasks = slices.DeleteFunc(tasks, func(r session.Remote) bool {

@@ -21,11 +21,11 @@ type child struct {
 	group    *group
 	spec     *workflow.Child
 	number   int            // of those of the group
-	call     int            // more than 0 if it is the voice of a tool: the call's place in the answer
+	call     int            // more than 0 if it stores for a tool: the call's place in the answer
 	at       int            // in live
 	start    *event.Event   // of its scope, nil if that was there
 	closing  []*event.Event // the last write, which ends the run
-	alone    bool           // it runs on the workflow's goroutine
+	inline   bool           // it runs on the workflow's goroutine
 	unstored error          // why something could not be stored meanwhile, which ends the turn
 	err      error
 	done     bool
@@ -35,8 +35,8 @@ type child struct {
 	reply chan error
 }
 
-// resume goes on with the scope that the child had, in a fork in a run of its own. It
-// reports whether the log has the scope.
+// resume continues the scope that the child had, in a fork with a new run. It reports
+// whether the log has the scope.
 func (c *child) resume() bool {
 	t, scope := c.t, cmp.Or(c.spec.Scope, c.scope)
 	t.mu.Lock()
@@ -96,8 +96,8 @@ func (c *child) runAll() {
 	g.mu.Unlock()
 }
 
-// grow makes the stack of a goroutine large enough for most steps while there is nothing
-// on it that has to be moved.
+// grow makes the stack of a goroutine large enough for most steps while it is empty, so
+// that nothing has to be moved later.
 //
 //go:noinline
 func grow(i int) byte {
@@ -119,7 +119,7 @@ func (c *child) store(ctx context.Context, events []*event.Event) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, agent.ErrLimit) {
 		return cause
 	}
-	if c.alone {
+	if c.inline {
 		c.consuming = true
 		err := c.group.store(events)
 		c.consuming = false
@@ -135,7 +135,7 @@ func (c *child) deliver() bool { return true }
 
 // show hands an event to the workflow's consumer.
 func (c *child) show(e *event.Event) bool {
-	if c.alone {
+	if c.inline {
 		c.consuming = true
 		goOn := c.group.l.show(c.group.l.current, e)
 		c.consuming = false
@@ -145,10 +145,10 @@ func (c *child) show(e *event.Event) bool {
 	return c.post(&c.group.shows) == nil
 }
 
-// voice returns what the scope of an agent tool that this lane calls stores by, nil if
-// it can do so itself: if no agent beside it is at work that a workflow has started, with
-// which it would have to come to an order.
-func (l *lane) voice(call string) *child {
+// via returns the child through which the scope of an agent tool of this lane stores its
+// events. It is nil if the scope stores them itself, because no agent that a workflow has
+// started runs beside it: then there is no order to keep.
+func (l *lane) via(call string) *child {
 	l.t.mu.Lock()
 	place := slices.IndexFunc(l.t.w.fold.Scope(l.scope).Run.Pending, func(c session.Call) bool { return c.ID == call })
 	l.t.mu.Unlock()
@@ -159,9 +159,10 @@ func (l *lane) voice(call string) *child {
 	return &child{group: of.group, spec: of.spec, number: of.number, call: 2 + place}
 }
 
-// within implements outlet: the child itself, unless it is alone.
+// within implements outlet: the child itself, unless it runs on the workflow's
+// goroutine.
 func (c *child) within() *child {
-	if c.alone {
+	if c.inline {
 		return c.group.l.outlet.within()
 	}
 	return c
@@ -173,8 +174,8 @@ func (l *lane) ofWorkflow() bool {
 	return ok
 }
 
-// speak stores events of a tool's scope in the order of the workflow.
-func (c *child) speak(ctx context.Context, events []*event.Event) error {
+// storeInner stores events of a tool's scope in the order of the workflow.
+func (c *child) storeInner(ctx context.Context, events []*event.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
@@ -185,7 +186,8 @@ func (c *child) speak(ctx context.Context, events []*event.Event) error {
 	return c.post(&c.group.inbox)
 }
 
-// post waits in a queue until the workflow has done what is asked of it.
+// post puts the child in a queue, and waits until the workflow has stored or
+// shown its events.
 func (c *child) post(queue *[]*child) error {
 	g := c.group
 	if c.reply == nil {
@@ -198,7 +200,7 @@ func (c *child) post(queue *[]*child) error {
 	}
 	*queue = append(*queue, c)
 	if c.call > 0 {
-		g.voices++
+		g.fromTools++
 	}
 	g.alert()
 	g.mu.Unlock()
@@ -229,9 +231,9 @@ func (c *child) close(last *event.Event, end *event.HarnessEnd, events []*event.
 	}
 }
 
-// unheard returns what is kept of a run that was over, and stopped before its workflow
-// heard of that: what the answer in its last write has used.
-func (c *child) unheard() []*event.Event {
+// lostUsage returns what is kept of a run that was over but stopped before its
+// workflow took its end: what the answer in its last write has used.
+func (c *child) lostUsage() []*event.Event {
 	for _, e := range c.closing {
 		if u, ok := e.Data.(*event.Usage); ok {
 			lost := *e

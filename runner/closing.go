@@ -8,7 +8,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// What models are told about calls that got no result.
+// What models read as the result of calls that got none.
 const (
 	interrupted = "interrupted; outcome unknown"
 	withdrawn   = "withdrawn: the user went on"
@@ -32,11 +32,11 @@ func (t *turn) closeScope(events []*event.Event, scope, message string) []*event
 	}
 	envelope := event.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path}
 	for _, c := range run.Pending {
-		e, told := envelope, message
+		e, text := envelope, message
 		if message == interrupted && c.Relay != "" && !c.Resolved { // it waits for an approval, and has not run
-			told = withdrawn
+			text = withdrawn
 		}
-		e.ID, e.RunID, e.Data = c.ID, c.RunID, &event.ToolResult{Name: c.Name, Output: event.EncodeJSON(told), IsError: true}
+		e.ID, e.RunID, e.Data = c.ID, c.RunID, &event.ToolResult{Name: c.Name, Output: event.EncodeJSON(text), IsError: true}
 		events = append(events, &e)
 	}
 	if !run.Open { // paused: its end is in the log
@@ -52,15 +52,15 @@ func (t *turn) closeScope(events []*event.Event, scope, message string) []*event
 	return append(events, &e)
 }
 
-// errClosed is what a run is told that was closed meanwhile, because the run or the call
+// errClosed is the error of a run that was closed meanwhile, because the run or the call
 // that had opened its scope is over.
 var errClosed = errors.New("the run was closed")
 
-// ordered returns the events of a write as the log may have them, whoever has put them
-// together: scopes close from the inside out, so that what is open inside of a run that
-// ends, or of a call that gets its result, is closed before; and a run ends once and says
-// nothing after that, so that what comes of a scope that was closed is left out. The
-// ends that wait to be stored with other events are in the same write, or in one before.
+// ordered returns the events of a write in a form that obeys the laws of the log. Scopes
+// close from the inside out: what is open inside of a run that ends, or of a call that
+// gets its result, is closed before. A run ends once and has no events after that: events
+// of a scope that was closed are left out. The ends that wait to be stored with other
+// events are in the same write, or in one before.
 func (t *turn) ordered(events []*event.Event) []*event.Event {
 	f := &t.w.fold
 	var room [8]string
@@ -162,7 +162,7 @@ func (t *turn) closeInside(events []*event.Event, run *session.Run) []*event.Eve
 	opens(run)
 	f := &t.w.fold
 	var scopes []string
-	for _, scope := range f.Open() { // those around a scope stand before it
+	for _, scope := range f.Open() { // outer scopes come before inner ones
 		if scope == "" || !within[f.Opener(scope)] {
 			continue
 		}

@@ -146,9 +146,9 @@ func (c *campaign) checkRecord(r record) {
 	}
 }
 
-// checkEnd looks at a session whose story has come to its end: the log is whole,
-// there is nothing to resume, and who decides once more, or differently, gets the
-// recorded result.
+// checkEnd looks at a session whose story is over: the log is whole, there is
+// nothing to resume, and who decides once more, or differently, gets the recorded
+// result.
 func (c *campaign) checkEnd(dir string, r record) {
 	root, err := c.story.tree(&stage{path: filepath.Join(dir, "calls"), odometer: &odometer{}})
 	require.NoError(c, err)
@@ -262,7 +262,7 @@ type accountant struct {
 }
 
 // name numbers ids in the order in which their scope brings them up. (The id of
-// a run may stand in that of a node.)
+// a node may contain that of a run.)
 func (a *accountant) name(id string) string {
 	id, rest, _ := strings.Cut(id, ":")
 	if id != "" && a.names[id] == "" {

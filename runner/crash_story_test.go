@@ -21,7 +21,7 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// crashStory is a conversation that processes of TestCrash go on with from
+// crashStory is a conversation that processes of TestCrash continue from
 // wherever the log is. Its models and tools are functions of what they see, so
 // that another process does what the first one would have done.
 type crashStory struct {
@@ -46,8 +46,8 @@ var crashStories = []crashStory{
 	{name: "several hops and turns", messages: []string{"Where is it?", "Cancel it", "And hello"}, asks: 1, streaming: true, once: []string{"cancel"}, tree: orderDesk},
 }
 
-// play goes on with the story to its end, as a program would that knows only
-// what is stored.
+// play continues the story to its end, as a program would that knows only what
+// is stored.
 func (s *crashStory) play(dir string, o *odometer) error {
 	root, err := s.tree(&stage{path: filepath.Join(dir, "calls"), odometer: o})
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *crashStory) next(r *runner.Runner) (iter.Seq2[*event.Event, error], err
 		again = append(again, d)
 	}
 	switch {
-	case fold.Unfinished(): // who decided does not know whether it was heard, and says it again
+	case fold.Unfinished(): // who decided does not know whether it was recorded, and decides again
 		return r.Resume(ctx, s1, again...), nil
 	case turns < len(s.messages):
 		return r.Run(ctx, s1, llm.UserText(s.messages[turns]), runner.WithState(map[string]any{"turn:message": turns + 1})), nil
@@ -304,7 +304,8 @@ func researchDesk(d *stage) (agent.Agent, error) {
 }
 
 // orderDesk is three levels deep; its last agent hands back to the second one in
-// a later turn. Texts come in deltas, and texts stand beside transfers.
+// a later turn. Texts come in deltas, and some answers have a text beside a
+// transfer.
 func orderDesk(d *stage) (agent.Agent, error) {
 	invoices := d.agent("invoices", func(said string, _ llm.Message) items {
 		if strings.Contains(said, "Cancel it") {

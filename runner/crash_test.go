@@ -70,14 +70,14 @@ func (o *odometer) points() (all []killPoint) {
 	return all
 }
 
-// crashOrder is what a process of TestCrash is told to do.
+// crashOrder is what a process of TestCrash must do.
 type crashOrder struct {
 	Story, Dir string
 	Kill       killPoint
 }
 
-// TestCrashChild is the process that TestCrash kills: it goes on with a story
-// from wherever the log is, to the story's end or to its own.
+// TestCrashChild is the process that TestCrash kills: it continues a story from
+// wherever the log is, to the story's end or to its own.
 func TestCrashChild(t *testing.T) {
 	text := os.Getenv("ARBOR_CRASH")
 	if text == "" {
@@ -235,7 +235,7 @@ func (c *campaign) run() {
 	}
 }
 
-// contest lets two processes go on with one turn at once, and kills one of them.
+// contest lets two processes continue one turn at once, and kills one of them.
 func (c *campaign) contest(dir string, before record) record {
 	before = c.checked(dir, before, c.kill(dir, killPoint{onEvent, 1 + c.random.IntN(4)}))
 	one, other := begin(c.T, crashOrder{Story: c.story.name, Dir: dir}), begin(c.T, crashOrder{Story: c.story.name, Dir: dir})
@@ -245,8 +245,8 @@ func (c *campaign) contest(dir string, before record) record {
 	return c.checked(dir, before, killed)
 }
 
-// session runs a session that is disturbed, then goes on with it to the end,
-// and compares.
+// session runs a session that is disturbed, then continues it to the end, and
+// compares.
 func (c *campaign) session(name string, disturb func(dir string, before record) record) {
 	passed := c.Run(name, func(t *testing.T) {
 		outer := c.T

@@ -21,7 +21,7 @@ import (
 )
 
 // The benchmarks in this file run turns on a SQLite file, each of whose appends
-// waits for the disk. docs/durable.md says what they came to, and how the share
+// waits for the disk. docs/durable.md has their results, and says how the share
 // of the disk is found.
 
 // memoryDisk is where Linux keeps files in memory: what a turn costs there is
@@ -249,8 +249,8 @@ func checkDurable(b *testing.B, d *durable, sessions, turns int) (written float6
 }
 
 // BenchmarkDurableMemory measures what stays in memory of a session of 10 turns
-// that lies in a file: while the runner keeps it warm, and when it does not. What
-// SQLite keeps of the file for itself does not grow with the sessions, and is not
+// in a file: while the runner keeps it warm, and when it does not. What SQLite
+// keeps of the file for itself does not grow with the sessions, and is not
 // counted. It measures once, whatever b.N.
 func BenchmarkDurableMemory(b *testing.B) {
 	const sessions, turns = 100, 10

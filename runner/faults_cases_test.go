@@ -127,7 +127,7 @@ type breakage struct {
 	begun    bool
 }
 
-func (b *breakage) write(s string) { _, _ = b.w.Write([]byte(s)) } // if this fails the client has gone
+func (b *breakage) write(s string) { _, _ = b.w.Write([]byte(s)) } // if this fails the client has disconnected
 
 // flush sends what is written, header and all in one piece.
 func (b *breakage) flush() { _ = http.NewResponseController(b.w).Flush() }

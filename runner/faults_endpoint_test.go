@@ -104,8 +104,8 @@ func (s *sick) strikesNext(agent string) bool {
 const badly = "X-Badly"
 
 // RoundTrip sends a request. What goes wrong is decided and counted here, where
-// requests are sent, and not where they arrive: a client that has run out of
-// patience may be gone by then.
+// requests are sent, and not where they arrive: a client that has timed out may
+// have disconnected before.
 func (s *sick) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer r.Body.Close()
 	body, err := io.ReadAll(r.Body)
@@ -142,7 +142,7 @@ func (s *sick) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Stream bool
 	}
 	if err := json.NewDecoder(r.Body).Decode(&head); err != nil {
-		return // the client is gone
+		return // the client has disconnected
 	}
 	_, _ = io.Copy(io.Discard, r.Body) // else the server does not see the client go
 	b := &breakage{w: w, r: r, streamed: head.Stream, tool: "refund", input: fmt.Sprintf(`{"order":%s}`, wrong)}

@@ -204,7 +204,7 @@ func (c faultCase) requests() int {
 	return 2
 }
 
-// discards is how many attempts at an answer the consumer is told to forget.
+// discards is how many attempts at an answer the consumer must forget.
 func (c faultCase) discards() int {
 	switch {
 	case c.again == theAgent && c.always:

@@ -18,7 +18,7 @@ import (
 
 var forked = session.ID("forked")
 
-// fork forks the cashier's session where it stands.
+// fork forks the cashier's session at its end.
 func (c *cashier) fork() []*event.Event {
 	past := load(c.t, c.process(), s1)
 	require.NoError(c.t, c.store.Fork(context.Background(), s1, int64(len(past)), forked))
@@ -33,7 +33,7 @@ func (c *cashier) resumeFork(decisions ...runner.Decision) ([]*event.Event, erro
 }
 
 // TestApprovalInAFork: a fork of a session that waits for an approval waits, too. The
-// call runs when it is approved there, whatever becomes of it in the other session.
+// call runs when it is approved there, whatever happens to it in the other session.
 func TestApprovalInAFork(t *testing.T) {
 	c := newCashier(t, refundAndHandOver+"\nbilling: \"Done, too.\"")
 	c.say("Money back")
@@ -87,7 +87,7 @@ support: "Both."`)
 }
 
 // TestTheUserGoesOnInAFork: a call that waits for an approval there has not run, and
-// the model is not told that it may have.
+// the model does not read that it may have.
 func TestTheUserGoesOnInAFork(t *testing.T) {
 	c := newCashier(t, `
 support: call refund#c1 {"amount": 19}

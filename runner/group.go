@@ -19,8 +19,8 @@ var errStopped = errors.New("stopped by its workflow")
 
 // group runs the children of one workflow's run. Each has a lane and a goroutine.
 // What they store goes through the workflow's own lane, on the workflow's goroutine:
-// they hand it over and wait, so that the order of the log can be that of the
-// workflow where they are equally quick.
+// they hand it over and wait, so that simultaneous writes can be stored in the order
+// of the workflow.
 type group struct {
 	l      *lane // the workflow's
 	run    string
@@ -33,7 +33,7 @@ type group struct {
 	wg     sync.WaitGroup
 
 	live    []*child // that run, in any order
-	alone   *child   // the only one, while it has no goroutine
+	inline  *child   // the only one, while it has no goroutine
 	begun   []*child
 	count   int            // of all children
 	events  []*event.Event // of a write that is put together
@@ -41,14 +41,14 @@ type group struct {
 	ended   []workflow.Result
 	timer   *time.Timer
 
-	mu     sync.Mutex // guards what follows
-	inbox  []*child   // that wait to be heard, or are done
-	voices int        // how many in the inbox are of tools
-	batch  []*child   // the inbox before, not guarded
-	shows  []*child   // that wait for an event to be shown
-	need   int        // how many in the inbox are worth waking up for
-	wake   chan struct{}
-	closed error // why nothing is heard any more
+	mu        sync.Mutex // guards what follows
+	inbox     []*child   // that wait for a write, or are done
+	fromTools int        // how many in the inbox store for a tool
+	batch     []*child   // the inbox before, not guarded
+	shows     []*child   // that wait for an event to be shown
+	need      int        // how many in the inbox are worth waking up for
+	wake      chan struct{}
+	closed    error // why nothing is taken any more
 }
 
 // Group implements agent.Runtime.
@@ -88,10 +88,10 @@ func (g *group) Start(children ...*workflow.Child) error {
 		c.at, g.live = len(g.live), append(g.live, c)
 	}
 	if len(g.live) == 1 && len(g.begun) == 1 {
-		g.alone = g.begun[0]
+		g.inline = g.begun[0]
 		return nil
 	}
-	g.accompany()
+	g.spawn()
 	g.wg.Add(len(g.begun))
 	for _, c := range g.begun {
 		go c.runAll()
@@ -99,10 +99,10 @@ func (g *group) Start(children ...*workflow.Child) error {
 	return nil
 }
 
-// accompany gives the only child a goroutine, because others come to run beside it.
-func (g *group) accompany() {
-	if c := g.alone; c != nil {
-		g.alone = nil
+// spawn gives the only child a goroutine, because others are to run beside it.
+func (g *group) spawn() {
+	if c := g.inline; c != nil {
+		g.inline = nil
 		g.wg.Add(1)
 		go c.runAll()
 	}
@@ -135,13 +135,13 @@ func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 	}
 	over := g.ctx.Done()
 	g.ended = g.ended[:0]
-	if c := g.alone; c != nil && due == nil {
-		g.alone = nil
+	if c := g.inline; c != nil && due == nil {
+		g.inline = nil
 		return g.runAlone(c)
 	}
-	g.accompany()
+	g.spawn()
 	for yields := 0; ; {
-		some, all, shown := g.listen()
+		some, all, shown := g.poll()
 		switch {
 		case shown:
 			continue
@@ -197,7 +197,7 @@ const maxYields = 32
 // runAlone runs the only child on the workflow's goroutine, which has nothing else to
 // do.
 func (g *group) runAlone(c *child) ([]workflow.Result, error) {
-	c.alone = true
+	c.inline = true
 	c.err, c.done = c.lane.run(), true
 	c.unbound()
 	if err := cmp.Or(c.unstored, g.over(c)); err != nil {
@@ -206,13 +206,13 @@ func (g *group) runAlone(c *child) ([]workflow.Result, error) {
 	return g.ended, nil
 }
 
-// listen shows what children want to be shown. It reports whether some of them, and
-// whether all, wait to be heard.
-func (g *group) listen() (some, all, shown bool) {
+// poll shows what children want to be shown. It reports whether some of them, and
+// whether all, wait for a write or are done.
+func (g *group) poll() (some, all, shown bool) {
 	g.mu.Lock()
 	shows := g.shows
 	g.shows = nil
-	some, all = len(g.inbox) > 0, len(g.inbox) > 0 && len(g.inbox)-g.voices == len(g.live)
+	some, all = len(g.inbox) > 0, len(g.inbox) > 0 && len(g.inbox)-g.fromTools == len(g.live)
 	g.need = 1
 	if some {
 		g.need = len(g.live)
@@ -226,9 +226,9 @@ func (g *group) listen() (some, all, shown bool) {
 
 // showAll shows events. Every child gets its reply, also if the consumer's code panics.
 func (g *group) showAll(shows []*child) {
-	told := 0
+	replied := 0
 	defer func() {
-		for _, c := range shows[told:] {
+		for _, c := range shows[replied:] {
 			c.reply <- context.Canceled
 		}
 	}()
@@ -238,15 +238,15 @@ func (g *group) showAll(shows []*child) {
 			err = context.Canceled
 		}
 		c.reply <- err
-		told++
+		replied++
 	}
 }
 
-// take stores what the children in the inbox want stored, and takes in those that
-// are done.
+// take stores what the children in the inbox want stored, and records the ends of
+// those that are done.
 func (g *group) take() error {
 	g.mu.Lock()
-	g.batch, g.inbox, g.voices = g.inbox, g.batch[:0], 0
+	g.batch, g.inbox, g.fromTools = g.inbox, g.batch[:0], 0
 	g.mu.Unlock()
 	if len(g.batch) > 1 {
 		slices.SortFunc(g.batch, func(a, b *child) int {
@@ -282,7 +282,7 @@ func (g *group) take() error {
 	return err
 }
 
-// over takes in how a child has ended. The error is one of the turn.
+// over records how a child has ended. The error is one of the turn.
 func (g *group) over(c *child) error {
 	last := g.live[len(g.live)-1]
 	last.at, g.live[c.at] = c.at, last
@@ -303,12 +303,13 @@ func (g *group) over(c *child) error {
 	return nil
 }
 
-// drain cancels the children and waits for them. Nothing more is heard of them.
+// drain cancels the children and waits for them. Nothing more is taken from
+// them.
 func (g *group) drain(cause error) {
 	g.mu.Lock()
 	g.closed = cause
 	waiting := append(g.inbox, g.shows...)
-	g.inbox, g.shows, g.voices = nil, nil, 0
+	g.inbox, g.shows, g.fromTools = nil, nil, 0
 	g.mu.Unlock()
 	g.cancel(cause)
 	for _, c := range waiting {
@@ -317,7 +318,7 @@ func (g *group) drain(cause error) {
 		}
 	}
 	g.wg.Wait()
-	g.alone = nil // it never began to run
+	g.inline = nil // it never began to run
 }
 
 // Stop implements workflow.Group.
@@ -327,7 +328,7 @@ func (g *group) Stop() []*workflow.Child {
 	children := make([]*workflow.Child, len(g.live))
 	for i, c := range g.live {
 		children[i] = c.spec
-		g.pending = append(g.pending, c.unheard()...)
+		g.pending = append(g.pending, c.lostUsage()...)
 	}
 	g.live = g.live[:0]
 	g.ctx, g.cancel = context.WithCancelCause(g.parent) // others may begin

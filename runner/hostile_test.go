@@ -70,8 +70,8 @@ var hostile = []string{
 	"null", `""`, "[]", "{}", "0", "%s%n%!d(MISSING)", "{{.transfer}} ${transfer} {transfer}",
 }
 
-// harmless stands where hostile content stands in the story that others are
-// compared with.
+// harmless replaces the hostile content in the story that others are compared
+// with.
 const harmless = "HARMLESS"
 
 // request is what an agent's model was asked.

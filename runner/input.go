@@ -138,8 +138,8 @@ func (p *idPool) next() string {
 	return id
 }
 
-// usableID reports whether an endpoint's call id can stand in a log and go back
-// on the wire.
+// usableID reports whether an endpoint's call id can be stored in a log and
+// sent back to it.
 func usableID(id string) bool {
 	if id == "" || len(id) > 64 {
 		return false

@@ -281,8 +281,8 @@ func TestASlowInterceptorIsCancelled(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// TestRefusedWordsBesideOthers: what stands in one write with refused words is
-// refused with them, a transfer above all.
+// TestRefusedWordsBesideOthers: what is in one write with refused words is
+// refused with them, above all a transfer.
 func TestRefusedWordsBesideOthers(t *testing.T) {
 	for name, events := range map[string][]*event.Event{
 		"more words": {{Data: &event.Text{Content: "4111"}, More: true}, {Data: &event.Text{Content: "fine"}}},

@@ -27,7 +27,8 @@ func (s *readStore) Load(ctx context.Context, key session.Key, after int64) iter
 	return s.Store.Load(ctx, key, after)
 }
 
-// A warm session's log is not read again: what the last turn stored is at hand.
+// A warm session's log is not read again: what the last turn stored is in
+// memory.
 func TestAWarmTurnReadsNothing(t *testing.T) {
 	s := &readStore{Store: sessiontest.Memory(t)}
 	r := newRunner(t, chain(t, 1, "I refund one."), s)
@@ -40,7 +41,7 @@ func TestAWarmTurnReadsNothing(t *testing.T) {
 }
 
 // TestAPolicyThatPanics: a panic of a view's own function ends the turn with an
-// error, and what was half done is not gone on with.
+// error, and what was half done is not continued.
 func TestAPolicyThatPanics(t *testing.T) {
 	broken := true
 	policy := view.Full().Redact(func(s string) string {

@@ -38,7 +38,7 @@ type lane struct {
 	joined    []*event.Event  // held back until the write they belong to is whole
 	ready     string          // the target that said in this step that it can start
 	steps     int             // of the current run in this process
-	again     bool            // the next step goes on with a run that was cut off
+	again     bool            // the next step continues a run that was cut off
 	session   agent.Session   // what the scope's agents see of the session
 	stopped   bool            // the consumer broke out of its loop
 	consuming bool            // the consumer's code runs, not ours
@@ -46,7 +46,8 @@ type lane struct {
 	asked     bool            // the turn counts a call of an inner scope's model as under way
 }
 
-// run takes steps until the scope's last run has ended for good.
+// run takes steps until the scope's last run has ended, other than by a
+// transfer.
 func (l *lane) run() error {
 	for {
 		done, err := l.step()

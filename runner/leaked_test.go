@@ -172,8 +172,8 @@ billing harness_end stop
 	}
 }
 
-// TestLeakedToolCall: the call of another tool is one as well, and stands in the
-// next request as a native one.
+// TestLeakedToolCall: the call of another tool is recognised as well, and is a
+// native one in the next request.
 func TestLeakedToolCall(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		r, s := wordyDesk(t, "paid", map[string][]string{"support": {"I look.\n<tool_call>\n{\"name\": \"lookup\", \"arguments\": {\"id\": 7}}\n</tool_call>", "It is paid."}}, stream)

@@ -196,8 +196,8 @@ func TestMemosMayLookAtTheSession(t *testing.T) {
 	require.Equal(t, got[1], got[2], "it is made once")
 }
 
-// TestWhoIsLeftRunningSeesNoOtherTurn: an agent behind a tool that does not heed the end
-// of its time reads the session while the next turn writes to it. It shares nothing with
+// TestWhoIsLeftRunningSeesNoOtherTurn: an agent behind a tool that ignores the end of
+// its time reads the session while the next turn writes to it. It shares nothing with
 // that turn, and what it stores comes too late.
 func TestWhoIsLeftRunningSeesNoOtherTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -228,7 +228,8 @@ func TestWhoIsLeftRunningSeesNoOtherTurn(t *testing.T) {
 	})
 }
 
-// sickForInner fails as often as it is told to write what an inner tool gave.
+// sickForInner fails the writes of an inner tool's result, as often as it is
+// set to.
 type sickForInner struct {
 	session.Store
 	left int

@@ -18,7 +18,8 @@ import (
 type Limits struct {
 	// Transfers bounds committed transfers; without it nothing looks for circles.
 	Transfers int
-	// ModelCalls bounds the answers asked of models, discarded ones included.
+	// ModelCalls bounds the answers requested from models, discarded ones
+	// included.
 	ModelCalls int
 	// ToolCalls bounds the calls of tools, in the order in which the log has them. Those
 	// of one answer are run all or none.

@@ -10,7 +10,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// MissingUsage says what becomes of a budget of tokens or cost when an endpoint does not
+// MissingUsage says what a budget of tokens or cost is charged when an endpoint does not
 // report what an answer has used, or reports what cannot be true.
 type MissingUsage int
 
@@ -19,9 +19,9 @@ const (
 	// asked next: the budget cannot be kept.
 	RefuseMissingUsage MissingUsage = iota
 	// EstimateMissingUsage charges an estimate, by the runner's token counter, of the
-	// request and of the answer that came. It stands in the answer's usage event, and a
-	// notice with the code usage_estimated beside it says so. Answers that the log has
-	// without usage from before count nothing.
+	// request and of the answer that came. The answer's usage event has it, with a
+	// notice beside it that has the code usage_estimated. Earlier answers without usage
+	// in the log count nothing.
 	EstimateMissingUsage
 )
 
@@ -69,7 +69,7 @@ func (l *lane) charge(model llm.Model, req *llm.Request, m *meter) *llm.Usage {
 	return u
 }
 
-// meter notes what has come of an answer.
+// meter notes what an answer has used.
 type meter struct {
 	text     strings.Builder // and the reasoning
 	content  llm.Content     // the calls

@@ -76,7 +76,7 @@ type toolRun struct {
 
 func (r *toolRun) store(ctx context.Context, events []*event.Event) error {
 	if r.via != nil {
-		return r.via.speak(ctx, events)
+		return r.via.storeInner(ctx, events)
 	}
 	return r.lane.t.append(ctx, events)
 }

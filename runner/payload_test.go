@@ -137,8 +137,8 @@ func TestTransferInputOfAFunction(t *testing.T) {
 }
 
 // TestTransferInputIsForTheWayDown: only a transfer from the parent carries what
-// the edge to a child wants. Those from below and from the side go without, are
-// not told of it, and what they bring all the same is dropped.
+// the edge to a child requires. The models of other sources do not see the
+// input, and what they send all the same is dropped.
 func TestTransferInputIsForTheWayDown(t *testing.T) {
 	var offered []string
 	hands := func(name, arguments string, opts ...llmagent.Option) *llmagent.Agent {

@@ -81,8 +81,8 @@ func TestPreviewIsWhatIsSent(t *testing.T) {
 	}
 }
 
-// TestPreviewsThatCannotBe: what an agent is made of may fail here, too, and the
-// session goes on all the same.
+// TestPreviewsThatCannotBe: an agent's own functions may fail here, too, and the
+// session continues all the same.
 func TestPreviewsThatCannotBe(t *testing.T) {
 	broken := true
 	boom := errors.New("boom")

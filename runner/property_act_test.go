@@ -29,7 +29,7 @@ type act struct {
 	seeded bool
 	// recalled are results that were recorded before and come first.
 	recalled []*event.Event
-	// refused are the errors of which it must fail with one, storing nothing.
+	// refused are the errors one of which it must return, storing nothing.
 	refused []error
 }
 
@@ -260,7 +260,7 @@ func (w *world) disturb(r *runner.Runner, how string) {
 	ctx := context.Background()
 	switch how {
 	case "cancel":
-		w.halt()
+		w.interrupt()
 	case "busy":
 		events, err := collect(w.runner().Resume(ctx, s1))
 		require.ErrorIs(w.t, err, agent.ErrSessionBusy)
@@ -281,7 +281,7 @@ type delivery struct {
 	w      *world
 	events []*event.Event // without partial ones
 	err    error
-	shown  map[string]bool // blocks of which deltas came, until they are stored or discarded
+	shown  map[string]bool // blocks whose deltas came, until they are stored or discarded
 }
 
 // take takes in what comes next, which sessiontest.Turn has looked at.

@@ -200,8 +200,8 @@ func (w *world) checkCalls() {
 	}
 }
 
-// checkRoutes: the condition of a route gets what its agent said last in the
-// run, or in the one that waited for an approval before it, as it stands in the log.
+// checkRoutes: the condition of a route gets what its agent said last in the run, or
+// in the one that waited for an approval before it, as the log has it.
 func (w *world) checkRoutes() {
 	before, end := make(map[string]string), new(event.Event)
 	for _, e := range w.log {
@@ -294,8 +294,8 @@ func (w *world) checkCounts(added []*event.Event) {
 	}
 }
 
-// checkWarm compares the runner, warm by now, with one that knows nothing but
-// the log, and both with the log itself.
+// checkWarm compares the runner, warm by now, with one that knows only the log,
+// and both with the log itself.
 func (w *world) checkWarm(r *runner.Runner) {
 	cold := w.runner()
 	n := r.Tree().Root()

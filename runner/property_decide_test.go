@@ -25,8 +25,8 @@ var someDecision = rapid.SampledFrom([]llmagent.Option{nil, nil, nil, nil, nil, 
 // decidesWith is what the questions say of the form of their answers.
 var decidesWith = []string{"\nReply with the name and nothing else.", "\nReply with JSON and nothing else: {\"agent\": NAME}, where NAME is one of these names."}
 
-// candidates returns the names of which a request asks for one, nil if it is another
-// request. The agent's own is the last.
+// candidates returns the names that a question who answers lets the model choose
+// from, nil for any other request. The agent's own is the last.
 func candidates(req *llm.Request) (names []string) {
 	if table, brief := strings.CutPrefix(req.System, "agents = {\n"); brief {
 		for line := range strings.Lines(strings.TrimSuffix(table, "}")) {
@@ -108,7 +108,7 @@ func (w *world) decided(n *agent.Node, s sent, targets []string, answered bool) 
 }
 
 // asksAbout reports whether the last words of a question who answers are about what the
-// user said, of which a long message shows the beginning and the end.
+// user said; of a long message they have the beginning and the end.
 func asksAbout(asked, said string) bool {
 	asked, said = strings.TrimSuffix(strings.TrimPrefix(asked, `Message: "`), "\nName:"), strings.TrimSpace(said)
 	asked = strings.TrimSuffix(asked, `"`)
@@ -121,7 +121,7 @@ func asksAbout(asked, said string) bool {
 	return asked == said
 }
 
-// reachable are the agents that a conversation can come to from a node by way of these of
+// reachable are the agents that a conversation can reach from a node by way of these of
 // its targets, and not through the node itself or its other targets, in the tree's order.
 func reachable(n *agent.Node, targets []string) (names []string) {
 	passed := map[*agent.Node]bool{n: true}

@@ -82,7 +82,7 @@ func (w *world) steps(s *llmagent.Step) error {
 	case "panic":
 		panic("the function panics")
 	case "stop":
-		w.halt()
+		w.interrupt()
 		return s.Say("stopped")
 	case "":
 		return nil
@@ -90,7 +90,7 @@ func (w *world) steps(s *llmagent.Step) error {
 	return &llm.Error{Code: llm.CodeServer, Message: "broken function"}
 }
 
-// stepKey names the work of a run, which the runs that take it up go on with.
+// stepKey names the work of a run, which the runs that take it up continue.
 type stepKey struct {
 	agent string
 	since int64

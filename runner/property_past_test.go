@@ -36,7 +36,8 @@ func (w *world) notes(m *plannedModel, req *llm.Request) {
 	w.sent = append(w.sent, sent{w.key, infos[0].Seq, m.name, req, m.history.redacts})
 }
 
-// checkSent: what a model was asked can be had at any time later, from the log alone.
+// checkSent: what a model was asked can be rebuilt at any time later, from the log
+// alone.
 func (w *world) checkSent() {
 	r := w.runner()
 	for _, s := range w.sent {

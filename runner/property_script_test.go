@@ -117,7 +117,7 @@ func (p plan) stream(ctx context.Context, targets []string, yield func(llm.Chunk
 	}
 	switch p.End {
 	case "stop":
-		worldOf(ctx).halt()
+		worldOf(ctx).interrupt()
 		yield(llm.Chunk{}, ctx.Err())
 	case "panic":
 		panic("the model's adapter panics")
@@ -281,7 +281,7 @@ func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*
 		case p.End == "panic":
 			panic("the function panics")
 		case p.End == "stop":
-			w.halt()
+			w.interrupt()
 			yield(nil, ctx.Err())
 		case p.End != "":
 			yield(nil, &llm.Error{Code: llm.CodeServer, Message: "broken function"})

@@ -19,8 +19,8 @@ func (w *world) seed() (o runner.TurnOption, some bool) {
 	return runner.WithState(map[string]any{"turn:seed": w.turn, "seed": "é", "user:seed": nil}), true
 }
 
-// checkSeed: the state that a turn begins with stands once in the log, right behind what
-// the user said.
+// checkSeed: the state that a turn begins with is in the log once, right after what the
+// user said.
 func (w *world) checkSeed(i int) {
 	d, ok := w.log[i].Data.(*event.State)
 	if !ok || w.log[i].Agent != "user" {
@@ -45,7 +45,7 @@ func (w *world) budgets(b runner.Budgets) runner.Option {
 }
 
 // checkEstimate: where estimates are charged no answer of a model is without usage, and
-// the notice that a usage is an estimate stands behind that, in its run.
+// the notice that a usage is an estimate comes after it, in its run.
 func (w *world) checkEstimate(i int) {
 	if used, ok := w.log[i].Data.(*event.Usage); ok && w.estimates && used.Model != "" && used.InputTokens == 0 {
 		w.t.Fatalf("seq %d: an answer without usage is charged nothing", w.log[i].Seq)

@@ -20,7 +20,7 @@ type logStory struct {
 	byRelay    map[string]*question
 	scopes     map[string]bool // of agent tools, whether the conversation has called them
 	runs       map[string]*runStory
-	promised   map[string][]string // what calls were told that brought the run's end about, by scope
+	promised   map[string][]string // the results of calls that ended the run, by scope
 	awaited    map[string]string   // who has to run next in the scope of a call of the conversation
 
 	handed    map[string]*event.Transfer // the last one of each scope

@@ -27,11 +27,11 @@ const shards = 16
 
 // TestProperties plays random conversations on random trees of agents with
 // random models, breaks, cancels, crashes and decides about approvals at random,
-// and holds all of it against what is always true.
+// and checks all of it against what is always true.
 //
 // -rapid.checks=N plays N cases in all, side by side on all processors; without
 // it they are few. They are the same in every run. -rapid.seed=S plays others,
-// one after the other, first the one of which a failure has printed this seed.
+// one after the other, first the one whose failure has printed this seed.
 func TestProperties(t *testing.T) {
 	total := 500
 	flag.Visit(func(f *flag.Flag) {
@@ -124,7 +124,7 @@ func (t rapidTB) Fatalf(format string, args ...any) {
 	t.rt.Fatalf(format, args...)
 }
 
-// tally counts what cases have come to, because checks of what never happens
+// tally counts what happens in the cases, because checks of what never happens
 // prove nothing.
 type tally struct {
 	mu     sync.Mutex
@@ -251,8 +251,8 @@ func (w *world) newID() string {
 	return "i" + strconv.FormatInt(w.ids, 10)
 }
 
-// halt cancels the action under way, from within.
-func (w *world) halt() {
+// interrupt cancels the action under way, from within.
+func (w *world) interrupt() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stopped = true
@@ -308,8 +308,8 @@ var someForks = rapid.SampledFrom([]int{0, 0, 1, 2})
 
 var someLimit = rapid.IntRange(0, 4)
 
-// process returns one of up to three runners on the session, which hold what
-// they knew of it when they ran last.
+// process returns one of up to three runners on the session, which keep what
+// they read of it when they ran last.
 func (w *world) process() *runner.Runner {
 	i := rapid.IntRange(0, 2).Draw(w.rt, "process")
 	if i >= len(w.processes) {

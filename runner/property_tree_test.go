@@ -282,7 +282,7 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 			return strings.Repeat("é", 300), nil
 		}),
 		tool("stop", func(c tools.Context, _ in) (any, error) {
-			worldOf(c).halt()
+			worldOf(c).interrupt()
 			return "stopped", nil
 		}),
 		tool("odd", func(c tools.Context, in in) (any, error) { return odd(c, in.N) }),

@@ -92,7 +92,7 @@ func TestRefusedHandover(t *testing.T) {
 	checkLog(t, r, load(t, r, s1))
 }
 
-// A source that hands over again and again comes to an end.
+// A source that hands over again and again is stopped.
 func TestRefusalsAreTransfers(t *testing.T) {
 	s := scripted.New().Add("support", handsOver("desk"), handsOver("desk"), scripted.Reply(scripted.ExpectTools(), scripted.ExpectResult("has just come to you from desk"), scripted.Text("I will do it.")))
 	support, err := llmagent.New("support", "", s.Model("support"), llmagent.WithSubAgents(refuses(t, "desk")))
@@ -184,7 +184,7 @@ func TestRefusedRoute(t *testing.T) {
 	checkLog(t, r, load(t, r, s1))
 }
 
-// Wherever the turn is cut off, Resume comes to the same end.
+// Wherever the turn is cut off, Resume ends it in the same way.
 func TestRefusedHandoverCutOff(t *testing.T) {
 	var whole string
 	for cut := 0; ; cut++ {

@@ -10,7 +10,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Result is what a turn has come to.
+// Result is the outcome of a turn.
 type Result struct {
 	event.Answer
 	// Pending are the calls about which these events ask for an approval and which still
@@ -25,8 +25,8 @@ type Result struct {
 }
 
 // Collect runs a turn, the sequence that [Runner.Run] or [Runner.Resume] returns, to its
-// end and returns what it has come to. With an error, which is the turn's, the result
-// is what had come until then.
+// end and returns its outcome. With an error, which is the turn's, the result is the
+// outcome until then.
 func Collect(turn iter.Seq2[*event.Event, error]) (*Result, error) {
 	res := &Result{}
 	asked := make(map[string]*event.Relay)

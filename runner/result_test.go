@@ -18,7 +18,7 @@ import (
 	"github.com/agentarbor/arbor/tools"
 )
 
-// A turn's result is what its events come to, streamed or not.
+// A turn's result follows from its events, streamed or not.
 func TestCollect(t *testing.T) {
 	for _, streamed := range []bool{false, true} {
 		s := scripted.New()

@@ -84,9 +84,9 @@ func WithLogger(l *slog.Logger) Option { return func(r *Runner) { r.logger = l }
 // WithClock sets the clock that events are stamped with.
 func WithClock(now func() time.Time) Option { return func(r *Runner) { r.now = now } }
 
-// WithIDs sets the source of ids. It must be safe for concurrent use and never
-// repeat an id within a session. An id has no slash, by which the scopes of workflows
-// are told from others.
+// WithIDs sets the source of ids. It must be safe for concurrent use and never repeat
+// an id within a session. An id must not contain a slash, which marks the scopes of
+// workflows.
 func WithIDs(newID func() string) Option { return func(r *Runner) { r.newID = newID } }
 
 // WithCache bounds how many recently used sessions are kept warm; 0 keeps none.
@@ -166,10 +166,10 @@ func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message, opts
 // sequence is empty.
 //
 // A turn that ended to wait for something else, such as an authorization that a remote
-// agent asks for, goes on with a new run of the same agent, which looks whether it is
-// there.
+// agent asks for, continues with a new run of the same agent, which checks whether it
+// has arrived.
 //
-// A turn that waits for approvals goes on with the decisions given, in this
+// A turn that waits for approvals continues with the decisions given, in any
 // process, also days after the question; what is not decided keeps waiting. A
 // call that was decided and settled before is not run again: its recorded result
 // is yielded. An error that is [ErrNoApproval] says that nobody asked about a
@@ -286,7 +286,7 @@ func (r *Runner) preview(ctx context.Context, w *warm, name string) (preview *Pr
 
 // active returns the node that answers next, and whether the log names an agent
 // that is no longer in the tree.
-func (r *Runner) active(f *session.Fold) (n *agent.Node, gone bool) {
+func (r *Runner) active(f *session.Fold) (n *agent.Node, missing bool) {
 	name := f.Scope("").Active
 	if name == "" || r.resumeRoot {
 		return r.tree.Root(), false

@@ -30,7 +30,7 @@ func (l *lane) Run(ctx context.Context, a agent.Agent, cause string, input llm.C
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		inner := &lane{t: l.t, ctx: ctx, cancel: cancel, scope: l.t.newID(), tree: tree, around: l.around}
-		out := &toolRun{lane: inner, via: l.voice(cause), seen: l.t.Seq(), yield: yield}
+		out := &toolRun{lane: inner, via: l.via(cause), seen: l.t.Seq(), yield: yield}
 		inner.outlet, inner.session = out, &scopeSession{turn: l.t, after: out.seen}
 		defer inner.close()
 		_, turn := l.state()

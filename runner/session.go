@@ -34,8 +34,8 @@ func (t *turn) Seq() int64 {
 	return t.w.fold.Seq
 }
 
-// Events implements agent.Session. The events of this turn are at hand, earlier
-// ones come from the store.
+// Events implements agent.Session. The events of this turn are in memory,
+// earlier ones come from the store.
 func (t *turn) Events(ctx context.Context, after int64) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		t.mu.Lock()
@@ -107,8 +107,8 @@ func (t *turn) Memo(key any, create func() any) any {
 	return v
 }
 
-// learn keeps the shared state that is at hand in step with what was stored.
-func (t *turn) learn(e *event.Event) {
+// updateShared applies a stored event to the shared state in memory.
+func (t *turn) updateShared(e *event.Event) {
 	if s, ok := e.Data.(*event.State); ok && t.shared != nil {
 		for key, value := range s.Delta {
 			switch {

@@ -6,7 +6,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// block is one of which deltas are shown, in its scope.
+// block is a block whose deltas are shown, in its scope.
 type block struct{ scope, id string }
 
 // showing notes that a delta of a scope is shown: its block is to be stored as a whole,
@@ -19,8 +19,9 @@ func (t *turn) showing(scope, id string) {
 	}
 }
 
-// unsettled returns the blocks of a scope of which deltas were shown and which neither
-// the log nor the events of the next write complete or discard. The caller holds mu.
+// unsettled returns the blocks of a scope whose deltas were shown, and which are not
+// completed or discarded in the log or in the events of the next write. The caller
+// holds mu.
 func (t *turn) unsettled(scope string, events []*event.Event) (ids []string) {
 	for _, b := range t.shown {
 		if b.scope == scope && !slices.ContainsFunc(events, b.settledBy) {
@@ -30,8 +31,8 @@ func (t *turn) unsettled(scope string, events []*event.Event) (ids []string) {
 	return ids
 }
 
-// settle takes in what a stored event says about blocks of which deltas were shown, and
-// notes on a whole block that they were. The caller holds mu.
+// settle updates the blocks whose deltas were shown by a stored event, and marks a
+// whole block whose deltas were shown. The caller holds mu.
 func (t *turn) settle(e *event.Event) {
 	if len(t.shown) == 0 {
 		return

@@ -18,7 +18,7 @@ import (
 )
 
 // A graph stops another graph in it, whose node is in the middle of a word: the consumer
-// learns that the rest does not come.
+// gets an event that says that the rest does not come.
 func TestDeltasInsideOfAStoppedGraph(t *testing.T) {
 	spoke := make(chan struct{})
 	speaker, err := agent.New("speaker", "", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {

@@ -36,7 +36,7 @@ func (s *timedStore) Append(ctx context.Context, key session.Key, seq int64, lea
 }
 
 // benchmarkStores opens the stores that are compared, those whose servers can be
-// had.
+// started.
 func benchmarkStores(b *testing.B) (names []string, stores []*timedStore) {
 	add := func(name string, s session.Store, err error) {
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // TestTimeOfACutOffTurn: what agents did until a turn was cut off is counted, in
-// agent tools, too, and not the days until somebody goes on with it, here or in a
+// agent tools, too, and not the days until somebody continues it, here or in a
 // fork.
 func TestTimeOfACutOffTurn(t *testing.T) {
 	for _, inner := range []bool{false, true} {

@@ -105,8 +105,8 @@ func TestSlowToolHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// TestResultsBesideAFailure: what is there together with a failure that ends the run is
-// kept, whichever of the calls stands first.
+// TestResultsBesideAFailure: results that arrive together with a failure that ends the
+// run are kept, whichever of the calls is first.
 func TestResultsBesideAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := []tools.Tool{timed(t, "bad", time.Second), timed(t, "good", time.Second)}

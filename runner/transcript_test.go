@@ -327,7 +327,7 @@ func errorNames(err error) string {
 }
 
 // writeEvent writes a stored event as one line. Ids of runs and texts count up
-// in order, but differ with streaming, so runs stand by their agents' names.
+// in order, but differ with streaming, so runs have their agents' names.
 func writeEvent(w *strings.Builder, e *event.Event) {
 	fmt.Fprintf(w, "%d %s %s", e.Seq, e.Agent, e.Type())
 	switch d := e.Data.(type) {
@@ -425,7 +425,7 @@ var (
 // TestTranscriptsInTheOtherForm plays the transcripts with agents that are offered a tool
 // for each target, whether their models call these or, all the same, transfer_to_agent;
 // and has models call transfer_to_NAME that are offered one tool. What is stored is the
-// same, but for lists of tools in what a model is told.
+// same, except lists of tools in what a model reads.
 func TestTranscriptsInTheOtherForm(t *testing.T) {
 	for _, tr := range transcripts(t) {
 		plain := &transcript{tr.file, &txtar.Archive{Files: slices.Clone(tr.archive.Files)}}

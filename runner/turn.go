@@ -34,7 +34,7 @@ type turn struct {
 	ids    idPool
 	named  []*event.Event    // calls of inner scopes that were given ids and are not stored yet
 	naming [4]*event.Event   // room for few
-	shown  []block           // blocks of which deltas were shown, without the whole, by scope
+	shown  []block           // blocks whose deltas were shown, but not yet the whole, by scope
 	shared map[string]any    // state of user and app, nil until it is read
 	asking map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
 
@@ -44,7 +44,7 @@ type turn struct {
 	whole     map[string]struct{} // the blocks of inner scopes that it has to the end
 	recalled  []*event.Event      // results that a repeated decision asks for again
 	resumed   bool                // the conversation's open run was cut off before this turn took it up
-	gone      warm                // what is left to those who still run when the turn is over
+	leftover  warm                // what is left to those who still run when the turn is over
 }
 
 // turn takes the lease, brings the session up to date, opens the turn with
@@ -111,8 +111,8 @@ func (t *turn) leave() {
 	t.warmViews()
 	t.mu.Lock()
 	w := t.w
-	t.gone.key = w.key
-	t.w = &t.gone
+	t.leftover.key = w.key
+	t.w = &t.leftover
 	t.mu.Unlock()
 	t.r.cache.put(w)
 }
@@ -231,8 +231,8 @@ func (t *turn) begin(msg llm.Message, o turnOptions) error {
 
 // answer starts the agent that answers a user event.
 func (t *turn) answer(events []*event.Event, turnID, userRunID string) []*event.Event {
-	n, gone := t.r.active(&t.w.fold)
-	if gone {
+	n, missing := t.r.active(&t.w.fold)
+	if missing {
 		events = append(events, &event.Event{TurnID: turnID, RunID: userRunID, Agent: "user", Data: &event.Notice{Code: "agent_gone",
 			Message: fmt.Sprintf("the agent %q is no longer in the tree: %s answers", t.w.fold.Scope("").Active, n.Agent.Name())}})
 	}
@@ -268,11 +268,11 @@ func (t *turn) resume(decisions []Decision) error {
 }
 
 // conducted returns the open scopes that the conversation's own run, a workflow's, has
-// opened, and those that workflows in them have: they go on with it.
+// opened, and those that workflows in them have opened: they continue with it.
 func (t *turn) conducted(open []string) map[string]bool {
 	kept := make(map[string]bool)
 	runs := make(map[string]bool)
-	for _, scope := range open { // those around a scope stand before it
+	for _, scope := range open { // outer scopes come before inner ones
 		if scope == "" || runs[event.ParentRun(scope)] {
 			kept[scope] = true
 			run := &t.w.fold.Scope(scope).Run
@@ -325,7 +325,7 @@ func (t *turn) append(ctx context.Context, events []*event.Event) error {
 		return errClosed
 	}
 	// Times never go back, and no two writes have the same: a position where the
-	// time changes is one at which the log has stood.
+	// time changes is the end of a write.
 	events = event.BoundAll(events)
 	now := t.r.now().UTC()
 	if last := t.w.fold.Latest; !now.After(last) {
@@ -360,7 +360,7 @@ func (t *turn) append(ctx context.Context, events []*event.Event) error {
 	}
 	for _, e := range events {
 		t.w.apply(e)
-		t.learn(e)
+		t.updateShared(e)
 		t.account(e)
 		t.settle(e)
 		if i := slices.Index(t.named, e); i >= 0 {
@@ -371,9 +371,9 @@ func (t *turn) append(ctx context.Context, events []*event.Event) error {
 	return nil
 }
 
-// identify gives a tool call an id of its own if the endpoint's cannot stand in
-// the log after the events before it. In a fork none can: some endpoints only count,
-// and two forks are branches of one conversation. It is settled when the call is stored.
+// identify gives a tool call an id of its own if the log cannot have the endpoint's
+// after the events before it. In a fork none can: some endpoints only count, and two
+// forks are branches of one conversation. It is settled when the call is stored.
 //
 // Agents of inner scopes run side by side, and endpoints that count give their calls the
 // same ids: there an id belongs to the first call that has it, stored or not.

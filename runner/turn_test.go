@@ -39,7 +39,7 @@ func collect(seq iter.Seq2[*event.Event, error]) (events []*event.Event, failed 
 	return gather(sessiontest.Turn(panics{}, seq))
 }
 
-// gather does the same with a turn whose store may be gone.
+// gather does the same with a turn whose store may fail.
 func gather(seq iter.Seq2[*event.Event, error]) (events []*event.Event, failed error) {
 	for e, err := range seq {
 		if err != nil {
@@ -51,7 +51,7 @@ func gather(seq iter.Seq2[*event.Event, error]) (events []*event.Event, failed e
 	return events, failed
 }
 
-// panics fails a test by a panic, where there is none at hand.
+// panics fails a test by a panic, for code that has no test value.
 type panics struct{}
 
 func (panics) Errorf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
@@ -95,7 +95,7 @@ func (m lenient) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.C
 }
 
 // TestBreakAnywhere breaks out of every transcript's first turn after each
-// event, streamed or not, and goes on with the next turn or with Resume.
+// event, streamed or not, and continues with the next turn or with Resume.
 func TestBreakAnywhere(t *testing.T) {
 	for _, tr := range transcripts(t) {
 		for _, m := range modes[:2] {

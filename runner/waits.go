@@ -12,13 +12,13 @@ import (
 func (t *turn) lookAgain() error {
 	run := t.w.fold.Scope("").Run
 	n := t.r.tree.Node(run.Agent)
-	gone := n == nil
-	if gone {
+	missing := n == nil
+	if missing {
 		n = t.r.tree.Root()
 	}
 	start := t.start(n, run.TurnID, endNode(run.ID), "", nil)
 	events := append(t.closing(interrupted), start) // of inner scopes, if any could not be closed
-	if gone {
+	if missing {
 		notice := *start
 		notice.ParentID = ""
 		notice.Data = &event.Notice{Code: "agent_gone", Message: fmt.Sprintf("the agent %q is no longer in the tree: %s goes on", run.Agent, n.Agent.Name())}

@@ -33,10 +33,9 @@ func quoting() agent.Guard {
 		Out: func(_ context.Context, _ *agent.Invocation, text string) error { return check(text) }}
 }
 
-// TestRefusedWordsReachNoModel: what a guard refused comes back to a model
-// neither as words nor by the error that quotes them, not in the turn and not in
-// the next one; and where a call is answered, the model is told that something
-// was withheld.
+// TestRefusedWordsReachNoModel: what a guard refused never reaches a model, as
+// words or by the error that quotes them, in this turn or the next one. Where a
+// call is answered, the result says that something was withheld.
 func TestRefusedWordsReachNoModel(t *testing.T) {
 	const card = "Your card is 4111."
 	type model = func(name string, answers ...scripted.Answer) llm.Model
@@ -53,7 +52,7 @@ func TestRefusedWordsReachNoModel(t *testing.T) {
 	guards := llmagent.WithGuards(quoting())
 	for name, c := range map[string]struct {
 		root func(m model) agent.Agent
-		told string // what stands in the result that a model reads
+		told string // the text of the result that a model reads
 		err  bool   // the first turn ends with it
 	}{
 		"words beside a call": {func(m model) agent.Agent {
