@@ -14,9 +14,9 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// TestAbandonedTool: an agent behind a tool that does not heed the end of its time holds
-// nobody up, and what it says much later is heard by nobody: neither while its graph
-// still runs nor after it. That no goroutine waits for ever then, synctest sees to.
+// TestAbandonedTool: an agent behind a tool that ignores the end of its time delays
+// nobody. What it says much later is dropped, while its graph still runs and after it.
+// synctest checks that no goroutine waits for ever then.
 func TestAbandonedTool(t *testing.T) {
 	for name, rest := range map[string]time.Duration{"the graph is over": time.Minute, "the graph runs": 3 * time.Hour} {
 		t.Run(name, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
-// TestGraphBehindTool: what a graph gives is the result of the tool that it stands
-// behind.
+// TestGraphBehindTool: the output of a graph is the result of the tool that runs
+// it.
 func TestGraphBehindTool(t *testing.T) {
 	s := &scene{}
 	root := s.hasTool("root", "Done.", s.agentTool(s.inner("graph")))

@@ -38,7 +38,7 @@ func spender(t testing.TB, name string, opts ...llmagent.Option) agent.Agent {
 	return a
 }
 
-// spenders is a graph with agents everywhere that one can stand: two nodes share an
+// spenders is a graph with agents everywhere that one can be: two nodes share an
 // agent, one asks an agent tool, one is a graph, and one hands over.
 func spenders(t testing.TB) agent.Agent {
 	t.Helper()
@@ -56,7 +56,7 @@ func spenders(t testing.TB) agent.Agent {
 }
 
 // TestBudgetsOfNodes: a budget finds an agent of a graph by the id of its node and by its
-// own name, nodes that share an agent together, wherever the graph stands.
+// own name, nodes that share an agent together, wherever the graph is.
 func TestBudgetsOfNodes(t *testing.T) {
 	wrapped, err := agenttool.New(spenders(t))
 	require.NoError(t, err)

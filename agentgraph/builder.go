@@ -8,10 +8,10 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Values are what a function on an edge or of a node sees: the output of the edge's
-// source or the node, the input of the run, and the state that the nodes share, as
-// encoding/json decodes them, but with numbers as json.Number. They are the function's
-// own.
+// Values are what a function on an edge or of a node gets: the output of the edge's
+// source or of the node, the input of the run, and the state that the nodes share.
+// They are as encoding/json decodes them, but with numbers as json.Number. The
+// function may change them.
 type Values struct {
 	Output, Input any
 	State         map[string]any

@@ -225,8 +225,8 @@ func (c *checker) reach(entry, fallback int, maybe []int) {
 	walk()
 	behind := make([]bool, 0)
 	if fallback >= 0 && !seen[fallback] {
-		// What can be reached from the fallback alone never runs: its output is the
-		// end of a run, or stands for that of another agent.
+		// What can only be reached from the fallback never runs: its output ends a
+		// run, or replaces that of another agent.
 		before := append([]bool(nil), seen...)
 		mark(fallback)
 		walk()
@@ -323,7 +323,7 @@ func (r *reader) refs(o *options, known *refs) {
 // refs is a set of agents' names, which may have versions.
 type refs struct {
 	exact map[string]bool
-	bare  map[string]bool // names of which some version is there
+	bare  map[string]bool // names that exist in some version
 	names []string
 }
 
@@ -343,8 +343,8 @@ func (s *refs) add(name string) {
 	}
 }
 
-// has: a reference without a version is any version, and an agent without a version
-// stands for all.
+// has: a reference without a version means any version, and an agent without a
+// version counts as every version.
 func (s *refs) has(ref string) bool {
 	if s.exact[ref] || s.bare[ref] {
 		return true

@@ -51,7 +51,7 @@ func mayBeJSON(text string) bool {
 	return text != "" && strings.IndexByte(`{["-0123456789tfn`, text[0]) >= 0
 }
 
-// fenced returns what stands in a code block, if the text is one.
+// fenced returns the content of a code block, if the text is one.
 func fenced(text string) (string, bool) {
 	rest, ok := strings.CutPrefix(text, "```")
 	if !ok {

@@ -28,8 +28,8 @@ var repeats = flag.Int("repeats", 8, "how often TestDeterminism runs each graph"
 // processor happens to prefer. -repeats=N runs each graph N times.
 //
 // Ids are counted here. Agents that run side by side draw theirs when they need them,
-// so that it is the scheduler's doing who gets which; ids say nothing but who is who,
-// and are compared as such: each is replaced by the place at which it comes first.
+// so that the scheduler decides who gets which. Ids only say who is who, and are
+// compared as such: each is replaced by the place at which it comes first.
 func TestDeterminism(t *testing.T) {
 	for name, build := range map[string]func(*scene) *agentgraph.Agent{
 		"diamond": func(s *scene) *agentgraph.Agent {

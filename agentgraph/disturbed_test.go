@@ -54,9 +54,9 @@ func undisturbed(t testing.TB, build func(*scene) agent.Agent, graph *agentgraph
 	return results[0], logOf(t, r), s.take()
 }
 
-// requireNotAgain holds what a process has called that went on with a log against that
-// log: whoever had finished in it is not called, and no answer that stands in it is
-// asked for again. What agents behind tools had done is lost with the call of the tool.
+// requireNotAgain compares a log with the calls of a process that continued it: what
+// had finished in the log is not called, and no answer in it is asked for again. What
+// agents behind tools had done is lost with the call of the tool.
 func requireNotAgain(t testing.TB, log []*event.Event, whole, called map[string]int, where string) {
 	answers, finished := make(map[string]int), make(map[string]bool)
 	for _, e := range log {
@@ -83,7 +83,7 @@ func requireNotAgain(t testing.TB, log []*event.Event, whole, called map[string]
 }
 
 // TestDisturbed breaks off, cancels and panics at every event of a run. No goroutine is
-// left, which synctest sees to, whoever goes on comes to the same result, and the
+// left, which synctest checks, the process that continues gets the same result, and the
 // session takes a new message.
 func TestDisturbed(t *testing.T) {
 	build := func(s *scene) agent.Agent { return s.variety() }

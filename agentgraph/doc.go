@@ -8,9 +8,9 @@
 // A graph that Load returns has no problem. New makes an agent of it, with the agents
 // that a Resolver finds; a Builder makes one in Go.
 //
-// A run is a function of its input and of how its nodes' calls ended, told in the order
-// of the session's log. So it goes on after a crash where the log ends, and Results
-// reads from a log what became of a run.
+// A run is a function of its input and of how its nodes' calls ended, in the order of
+// the session's log. So it continues after a crash where the log ends, and Results
+// reads the outcome of a run from a log.
 //
 // The package imports agent, agent/workflow, event and, for the documents of kind Agent in
 // a file, llmagent, llm and tools; from internal, the expressions, schemas and the reader

@@ -37,7 +37,7 @@ func (r *reader) documents(data []byte) *yamldoc.File {
 	return file
 }
 
-// anchorsOf finds the values of a document that aliases can stand for.
+// anchorsOf finds the values of a document that aliases can refer to.
 func (r *reader) anchorsOf(doc yamldoc.Node) {
 	r.anchors = map[string]yamldoc.Node{}
 	doc.EachAnchor(func(name string, a yamldoc.Node) {
@@ -49,8 +49,8 @@ func (r *reader) anchorsOf(doc yamldoc.Node) {
 	})
 }
 
-// resolve returns the value that an anchor or an alias stands for. Nothing is a value
-// that is not there, which has been reported.
+// resolve returns the value that an anchor or an alias refers to. A value that does
+// not exist has been reported, and is the zero Node.
 func (r *reader) resolve(n yamldoc.Node) yamldoc.Node {
 	for range maxDepth {
 		if value, ok := n.Anchor(); ok {
@@ -76,7 +76,8 @@ func (r *reader) resolve(n yamldoc.Node) yamldoc.Node {
 	return yamldoc.Node{}
 }
 
-// once reports a problem of aliases, of which one can have many.
+// once reports a problem of aliases, unless the same text was reported: one
+// alias can cause many.
 func (r *reader) once(n yamldoc.Node, format string, args ...any) {
 	p := r.problem(CodeYAML, "", n.Line(), format, args...)
 	if !r.said[p.Message] {

@@ -192,10 +192,10 @@ func toolChoice(choice llm.ToolChoice, among []tools.Tool) string {
 // refVersion is what references choose by.
 type refVersion struct{ name, version string }
 
-// pick returns the agent that a reference means, or -1: the one with just that name
-// and version; or for a name alone the one with the highest version, the first of
-// equals; or for a version that is not there an agent that has none, which stands for
-// all of them.
+// pick returns the agent that a reference means, or -1. It is the one with exactly
+// that name and version. For a name without version it is the one with the highest
+// version, the first of equals. For a version that does not exist it is the agent
+// without a version, which counts as every version.
 func pick(all []refVersion, ref string) int {
 	best := -1
 	for i, a := range all {

@@ -22,10 +22,10 @@ import (
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
-// requireEnds holds a log against what is true of the runs in it, whatever became of
-// them: a run starts once, ends at most once, and nothing of it comes after its end;
-// and scopes close from the inside out, so that no scope is open that a run has opened
-// when the run ends, or that a call has opened when the call gets its result.
+// requireEnds checks what is true of the runs in a log, however they ended. A run
+// starts once, ends at most once, and nothing of it comes after its end. Scopes close
+// from the inside out: no scope that a run has opened is open when the run ends, and
+// none that a call has opened when the call gets its result.
 func requireEnds(t testing.TB, events []*event.Event, where string) {
 	t.Helper()
 	started, ended := make(map[string]bool), make(map[string]bool)

@@ -148,8 +148,8 @@ func TestArborGraph(t *testing.T) {
 	require.ErrorContains(t, err, "spec.agents[0].update.total: total must be a text")
 }
 
-// TestArborReadsOSSA: a graph of v0.2.7 is one of arbor/v1 as it stands, and its
-// problems are the same.
+// TestArborReadsOSSA: a graph of v0.2.7 is one of arbor/v1 without changes, and
+// its problems are the same.
 func TestArborReadsOSSA(t *testing.T) {
 	arbor := func(file string) string {
 		return strings.ReplaceAll(file, "ossa.ai/v0.2.7", APIVersionArbor)

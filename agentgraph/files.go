@@ -12,23 +12,23 @@ import (
 
 // The bounds of graphs within graphs.
 const (
-	maxNested = 8        // graphs that stand in each other, the first included
-	maxNodes  = 100_000  // of a graph and all within it, each as often as it stands there
+	maxNested = 8        // levels of graphs inside graphs, the first included
+	maxNodes  = 100_000  // of a graph and all within it, each as often as it occurs
 	maxTotal  = 16 << 20 // bytes of all files of a graph
 )
 
-// files are the files of which a graph is made.
+// files are the files that a graph is made from.
 type files struct {
 	options *options
 	open    []string // that are being read, each in the one before
 	drafts  map[string]*draft
 	bytes   int
 	readers []*reader         // of all files, the graph's own first
-	known   map[string]string // where agents stand
+	known   map[string]string // where agents are
 }
 
-// include reads the file of a graph that stands in a node's place. A file is read
-// once.
+// include reads the file of a graph that a node runs in place of an agent. A file
+// is read once.
 func (r *reader) include(d *draft, name, at string, f field) *draft {
 	all := r.files
 	wrong := func(code Code, format string, args ...any) *draft {

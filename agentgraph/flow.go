@@ -11,9 +11,9 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// flow is the state of one run. It starts nothing itself: it is told how calls ended,
-// and says which are to be made next. So it is the same function whether the ends
-// come from agents or, after a crash, from the log.
+// flow is the state of one run. It starts nothing itself: it receives how calls
+// ended, and returns which are to be made next. So it is the same function whether
+// the ends come from agents or, after a crash, from the log.
 type flow struct {
 	*plan
 	input data
@@ -27,7 +27,7 @@ type flow struct {
 	saved   bool       // the fallback was asked to save the run, if there is one
 	rescued bool       // and it has given the run's output
 	errs    []*failure // all that went wrong
-	outputs int        // how many nodes have an output, or one that stands for it
+	outputs int        // how many nodes have an output, their own or a fallback's
 	// records are what the graph's own run puts into the log besides, in this order.
 	records []event.Data
 	held    []int           // nodes that wait for an approval
@@ -86,7 +86,7 @@ type call struct {
 	until  time.Time // when the pause is over, once it is known
 }
 
-// failure is one thing that went wrong.
+// failure is one error of a run.
 type failure struct {
 	node     int
 	edge     int    // -1 if it was none
@@ -412,7 +412,7 @@ func (f *flow) note(fail *failure) {
 	}
 }
 
-// fail handles a node whose agent failed for good.
+// fail handles a node whose agent failed and is not tried again.
 func (f *flow) fail(fail *failure) {
 	f.nodes[fail.node].phase = failed
 	f.note(fail)

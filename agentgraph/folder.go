@@ -19,7 +19,7 @@ const (
 	maxFrontMatter = 32 << 10
 )
 
-// Folder is the agents that stand in a folder, for graphs to refer to.
+// Folder is the agents of a folder, for graphs to refer to.
 type Folder struct {
 	Agents []FolderAgent // in the order of the files, those of sub-folders behind their parent
 }
@@ -35,8 +35,8 @@ type FolderAgent struct {
 }
 
 // ReadFolder finds the agents in a folder: those in Markdown, and the documents of kind
-// Agent in files that end in .yaml or .yml. As sub-agents do, Markdown agents may stand
-// in a folder that is named like their parent's file; other folders are not read. Files
+// Agent in files that end in .yaml or .yml. Like sub-agents, Markdown agents may be in
+// a folder that is named like their parent's file; other folders are not read. Files
 // that hold no agent, or cannot be understood, are left out: a reference to one of them
 // is then unknown.
 func ReadFolder(fsys fs.FS) (*Folder, error) {

@@ -87,8 +87,8 @@ func TestManyRunsInOneLog(t *testing.T) {
 	}
 }
 
-// TestStopWithoutRestart: who goes on with fewer agents at once, and has to stop, ends
-// also those that it has not come to.
+// TestStopWithoutRestart: a process that continues with fewer agents at once, and has
+// to stop, also ends those that it has not started.
 func TestStopWithoutRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		build := func(opts ...agentgraph.AgentOption) *agentgraph.Agent {

@@ -10,12 +10,12 @@ import (
 // from agents to agents without a circle, and all agents can be reached from the
 // entrypoint. It is shared: nobody may change it or what it holds.
 type Graph struct {
-	// APIVersion is ossa.ai/v0.2.7, another v0.2 with a warning, or arbor/v1. It is
-	// that of the file around it in a graph that stands inline in another one.
+	// APIVersion is ossa.ai/v0.2.7, another v0.2 with a warning, or arbor/v1. In an
+	// inline graph it is that of the file around it.
 	APIVersion                 string
 	Name, Version, Description string
-	// Metadata holds the other keys of the metadata block, such as labels; nothing
-	// is made of them.
+	// Metadata holds the other keys of the metadata block, such as labels; they
+	// have no effect.
 	Metadata map[string]any
 
 	Nodes      []Node // in the order of the file, at least one
@@ -32,7 +32,7 @@ type Graph struct {
 	// codes are those of problems.
 	Warnings []Problem
 
-	sound bool // it was checked: New takes no other
+	sound bool // it was checked: New refuses other graphs
 }
 
 // Node is one agent's place in a graph. Two nodes may have the same agent. Of its
@@ -44,8 +44,8 @@ type Node struct {
 	// none. Its values are those of JSON, with whole numbers as int64, or uint64
 	// above the largest.
 	Config map[string]any
-	// Graph stands in the place of an agent: its entrypoint gets the node's input, and
-	// what the run of it gives is the node's output. Nil is none.
+	// Graph takes the place of an agent: its entrypoint gets the node's input, and the
+	// output of its run is the node's output. Nil is none.
 	Graph *Graph
 	// Loop calls the node again with its own output; nil is one call.
 	Loop *Loop
@@ -55,9 +55,9 @@ type Node struct {
 	// it in this run: a text, or a list of texts. Edges to others are not taken,
 	// whatever their conditions say. Nil leaves it to the conditions.
 	Next *Expression
-	// Update are the node's writes to the shared state, made when a call of it has given
-	// an output, before anything else is made of that. All of them see the state as it
-	// was before.
+	// Update are the node's writes to the shared state. They are made when a call of it
+	// has given an output, before that is used for anything else. All of them see the
+	// state as it was before.
 	Update []Update
 	// Timeout is what one call of the node may take; 0 is no limit of its own.
 	Timeout time.Duration
@@ -72,7 +72,7 @@ type Loop struct {
 	// Until ends the loop if it holds for the output of a call.
 	Until *Expression
 	// Max is the largest number of calls, from 1 to [MaxLoop]. The last one's output
-	// stands, whether Until holds for it or not.
+	// is used, whether Until holds for it or not.
 	Max int
 }
 
@@ -136,10 +136,10 @@ type Edge struct {
 	Condition *Expression
 	// Transform makes what To gets of the output of From; nil is the output itself.
 	Transform *Expression
-	// Priority makes the edge one of several of which a node takes one: of the edges
-	// of one source that have a priority only the first that holds is taken, the
-	// largest number first. It is from 1 to [MaxPriority], and 0 is none: such an
-	// edge does not compete. Only an edge of arbor/v1 has one.
+	// Priority makes edges of one source exclude each other. Of those that have a
+	// priority only the first that holds is taken, the largest number first. It is
+	// from 1 to [MaxPriority]. 0 is none: such an edge does not compete. Only an
+	// edge of arbor/v1 has one.
 	Priority int
 	Line     int
 

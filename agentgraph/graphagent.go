@@ -16,9 +16,9 @@ import (
 // ErrUnknownRef is the error of a [Resolver] that knows no agent of that name.
 var ErrUnknownRef = errors.New("unknown agent")
 
-// Resolver makes the agent of one node. It is asked once for each node, so that two
-// nodes with one reference are agents of their own. ref is as it stands in the graph,
-// config the node's own, nil if it has none.
+// Resolver makes the agent of one node. It is called once for each node, so that two
+// nodes with one reference have two agents. ref is as written in the graph, config
+// the node's own, nil if it has none.
 type Resolver func(ref string, config map[string]any) (agent.Agent, error)
 
 // Resolvers asks several resolvers, until one knows the reference.
@@ -36,8 +36,8 @@ func Resolvers(resolvers ...Resolver) Resolver {
 // AgentOption configures an Agent.
 type AgentOption func(*Agent)
 
-// WithAgent gives a node its agent; no resolver is asked about it. A node of a graph that
-// stands in a node's place is named by both ids with a slash between them.
+// WithAgent gives a node its agent; no resolver is called for it. A node of a graph
+// inside a node is named by both ids with a slash between them.
 func WithAgent(id string, a agent.Agent) AgentOption {
 	return func(g *Agent) { g.given[id] = a }
 }
@@ -74,14 +74,15 @@ func WithDescription(d string) AgentOption { return func(g *Agent) { g.descripti
 // cannot hand on itself.
 func WithReturn(p agent.ReturnPolicy) AgentOption { return func(g *Agent) { g.returns = p } }
 
-// Agent runs a graph. It can stand wherever an agent can: as the root of a tree, as a
-// target of transfers, behind an agent tool, or as a node of another graph. It is
+// Agent runs a graph. It can be used wherever an agent can: as the root of a tree, as
+// a target of transfers, behind an agent tool, or as a node of another graph. It is
 // immutable and safe for concurrent use.
 //
-// Its input is what the user says, or what an inner scope is given. Each node runs in a
-// scope of its own, and sees nothing but what its edges give it. The run's output is
-// that of the one node at which every run ends, or else a mapping from the ids of those
-// at which it did end to their outputs. In a conversation the same is said as text.
+// Its input is what the user says, or the input of an inner scope. Each node runs in a
+// scope of its own, and sees only what its edges give it. If every run ends at one
+// node, the run's output is that node's output. Otherwise it is a mapping from the ids
+// of the nodes at which it did end to their outputs. In a conversation the same is said
+// as text.
 type Agent struct {
 	graph             *Graph
 	plan              *plan
@@ -95,9 +96,9 @@ type Agent struct {
 	bounded           bool // maxBackoff holds for the nodes' own pauses too
 }
 
-// New makes an agent of a graph that [Load] has returned, and refuses one that a program
-// has put together itself, for which there is the [Builder]. The error names every node
-// whose agent cannot be had, or is not valid.
+// New makes an agent from a graph that [Load] has returned. It refuses one that a
+// program has put together itself: use a [Builder] for that. The error names every node
+// whose agent cannot be resolved, or is not valid.
 func New(g *Graph, resolve Resolver, opts ...AgentOption) (*Agent, error) {
 	if g == nil {
 		return nil, errors.New("agentgraph: the graph is nil")

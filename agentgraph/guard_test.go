@@ -215,13 +215,13 @@ func requireWithheld(t *testing.T, events []*event.Event) {
 }
 
 // TestGuardsOfGraphsWithStrategies: a node whose words the graph's guard refuses has
-// failed, and the graph's strategy says what becomes of it. Those beside it and after it
-// are asked about as well.
+// failed, and the graph's strategy decides how to continue. The guard checks nodes
+// beside it and after it as well.
 func TestGuardsOfGraphsWithStrategies(t *testing.T) {
 	g := &guarded{}
-	var told string
+	var given string
 	fallback := does(t, "fallback", func(_ context.Context, in any) (any, error) {
-		told = fmt.Sprint(in)
+		given = fmt.Sprint(in)
 		return "instead", nil
 	})
 	a, err := agentgraph.NewBuilder("graph").Node("a", gives(t, "start")).Node("bad", talks(t, "writer", words(card))).Node("good", talks(t, "clerk", words("Hello."))).
@@ -238,7 +238,7 @@ func TestGuardsOfGraphsWithStrategies(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, agentgraph.CompletedWithErrors, results[0].Status)
 	require.Equal(t, []string{"bad"}, results[0].Failed)
-	require.NotContains(t, told, "4111")
+	require.NotContains(t, given, "4111")
 	said := make(map[string]int)
 	for _, s := range g.said {
 		said[s]++

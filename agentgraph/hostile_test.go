@@ -45,7 +45,7 @@ func beside(t testing.TB, a agent.Agent, ended *atomic.Int64, opts ...agentgraph
 }
 
 // TestBadAgents: whatever an agent of a node does, the run ends with an error that says
-// what, and those beside it are told to stop.
+// what, and those beside it are cancelled.
 func TestBadAgents(t *testing.T) {
 	for name, c := range map[string]struct {
 		step func(ctx context.Context, inv *agent.Invocation, yield func(*event.Event, error) bool)
@@ -113,8 +113,8 @@ func TestBadAgents(t *testing.T) {
 	}
 }
 
-// TestLateAgent: an agent that does not heed its context holds the turn up, but not for
-// ever, and what it gives then counts for nothing.
+// TestLateAgent: an agent that ignores its context delays the turn, but not for ever,
+// and its late output is dropped.
 func TestLateAgent(t *testing.T) {
 	late := func(t testing.TB) agent.Agent {
 		return does(t, "late", func(context.Context, any) (any, error) {
@@ -283,7 +283,7 @@ func (s *failingStore) Append(ctx context.Context, key session.Key, seq int64, l
 }
 
 // TestFailingStore: a store that fails at any write ends the turn with its error, and
-// the session can be gone on with.
+// the session can be continued.
 func TestFailingStore(t *testing.T) {
 	for _, dead := range []bool{false, true} {
 		t.Run(fmt.Sprint("dead ", dead), func(t *testing.T) {

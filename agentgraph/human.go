@@ -82,8 +82,8 @@ func (fail *failure) parent() string {
 	return endOf(fail.cause)
 }
 
-// hear takes in an event of the graph's own run about approvals.
-func (rp *replay) hear(e *event.Event) {
+// applyApproval applies an event of the graph's own run about approvals.
+func (rp *replay) applyApproval(e *event.Event) {
 	find := func(ok func(q *question) bool) *question {
 		if i := slices.IndexFunc(rp.questions, func(q *question) bool { return ok(q) }); i >= 0 {
 			return rp.questions[i]

@@ -40,7 +40,7 @@ func (w words[V]) find(word string) (is V, ok bool) {
 
 // feature is what AgentGraph v0.2.7 does not have.
 type feature struct {
-	what string // what it is that is "not part of"
+	what string // the feature that is "not part of" the format
 	key  string // where arbor/v1 has it; "" is nowhere
 }
 

@@ -30,8 +30,8 @@ import (
 
 var kills = flag.Int("kills", 6, "how many processes TestKill kills at least")
 
-// killOrder is what a process of TestKill is told: where the session is, and when to
-// kill itself, if it does: when something has happened for the N-th time.
+// killOrder is the order to a process of TestKill: where the session is, and when to
+// kill itself, if at all: when something has happened for the N-th time.
 type killOrder struct {
 	Dir string
 	On  string // "call": an agent, a model or a tool is called; "write", "written": the store is about to be written, or was; "event": one was delivered
@@ -68,7 +68,7 @@ func (s countedStore) Append(ctx context.Context, key session.Key, seq int64, le
 	return err
 }
 
-// playToEnd begins or goes on with the session in a folder, to the end of its turn.
+// playToEnd begins or continues the session in a folder, to the end of its turn.
 func playToEnd(s *suicide) error {
 	store, err := sqlite.Open(filepath.Join(s.Dir, "s.db"))
 	if err != nil {
@@ -223,9 +223,9 @@ func process(t *testing.T, order killOrder, after time.Duration) bool {
 const killTime = 50 * time.Second
 
 // TestKill kills processes that run a graph with SIGKILL: in its agents, before and
-// after writes, at events and at random instants. Others go on, and are killed too,
-// until one comes to the end. What had finished is not called again, and what becomes
-// of the run is what became of one that nobody killed. -kills=N kills at least N.
+// after writes, at events and at random instants. Others continue, and are killed
+// too, until one reaches the end. What had finished is not called again, and the run
+// has the outcome of one that nobody killed. -kills=N kills at least N.
 func TestKill(t *testing.T) {
 	whole := &killed{dir: t.TempDir()}
 	undisturbed := &suicide{killOrder: killOrder{Dir: whole.dir}}
@@ -262,7 +262,7 @@ func TestKill(t *testing.T) {
 	require.Positive(t, done.Load())
 }
 
-// story runs processes on a session, which are killed, until one comes to its end.
+// story runs processes on a session, which are killed, until one finishes it.
 func (k *killed) story(t *testing.T, dice *rand.Rand, life time.Duration, undisturbed *suicide, called map[string]int) (story []string) {
 	for {
 		log, order, after := k.log, killOrder{Dir: k.dir}, time.Duration(0)

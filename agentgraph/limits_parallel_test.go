@@ -90,7 +90,8 @@ func TestToolCallsSideBySide(t *testing.T) {
 }
 
 // TestTransfersSideBySide: the limit of transfers holds exactly for agents that run side
-// by side, whoever makes them. Models are told to answer themselves, the others fail.
+// by side, whoever makes them. Models get the result that they must answer themselves,
+// the others fail.
 func TestTransfersSideBySide(t *testing.T) {
 	const most = 3
 	slowTarget := func(t *testing.T, s *scene) agent.Agent {
@@ -107,13 +108,13 @@ func TestTransfersSideBySide(t *testing.T) {
 			return items{scripted.Call(agent.TransferTool, `{"agent_name":"target"}`)}
 		}, llmagent.WithSubAgents(slowTarget(t, s)))
 	}
-	told := []string{id(3), id(4), id(5), id(6), id(7)}
+	refused := []string{id(3), id(4), id(5), id(6), id(7)}
 	for name, c := range map[string]struct {
 		node     func(t *testing.T, s *scene, i int) agent.Agent
-		answered []string // that were told to answer themselves
+		answered []string // whose results say to answer themselves
 		failed   int
 	}{
-		"models": {model, told, 0},
+		"models": {model, refused, 0},
 		"functions": {func(t *testing.T, s *scene, i int) agent.Agent {
 			a, err := agent.New(id(i), "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 				return func(yield func(*event.Event, error) bool) {
@@ -133,7 +134,7 @@ func TestTransfersSideBySide(t *testing.T) {
 				}
 				return items{scripted.Call(agent.TransferTool, `{"agent_name":"target"}`)}
 			}, llmagent.WithSubAgents(slowly{slowTarget(t, s).(*llmagent.Agent), time.Duration(9-i) * time.Second}))
-		}, told, 0},
+		}, refused, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 5 {

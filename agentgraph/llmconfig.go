@@ -13,7 +13,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// LLMConfig is a configuration as an LLM agent understands it. Its zero value says
+// LLMConfig is a configuration as an LLM agent understands it. Its zero value sets
 // nothing.
 type LLMConfig struct {
 	Model        string // a name; "" if the configuration does not say
@@ -28,19 +28,18 @@ type LLMConfig struct {
 
 // ConfigError is a configuration with a value that cannot be used.
 type ConfigError struct {
-	Key     string // such as temperature, or llm.temperature if it stands below llm
-	Message string // what it must be, and what it is
+	Key     string // such as temperature, or llm.temperature if it is written below llm
+	Message string // what the value must be, and what it is
 }
 
 // Error returns the key and the message.
 func (e *ConfigError) Error() string { return "config." + e.Key + " " + e.Message }
 
-// ReadLLMConfig lays configurations over each other, later ones over earlier ones as
-// [MergeConfig] does, and reads what comes of it. Understood are model;
-// instructions, or role if there are none; and the settings temperature, topP,
-// maxTokens, stop, toolChoice, parallelToolCalls, leakedCalls and responseFormat, which
-// is a JSON schema. Their names may be written with underscores as well, and they may stand in
-// a mapping llm. null is as good as absent. The error is a [*ConfigError].
+// ReadLLMConfig merges configurations, later ones over earlier ones as [MergeConfig] does, and
+// reads the result. It understands model; instructions, or role if there are none; and the
+// settings temperature, topP, maxTokens, stop, toolChoice, parallelToolCalls, leakedCalls and
+// responseFormat, which is a JSON schema. Their names may be written with underscores as well,
+// and they may be in a mapping llm. null is the same as absent. The error is a [*ConfigError].
 func ReadLLMConfig(layers ...map[string]any) (LLMConfig, error) {
 	var merged map[string]any
 	for _, layer := range layers {
@@ -150,8 +149,8 @@ func camelKey(key string) string {
 }
 
 // Prompt is the system prompt of an agent with these instructions of its own: the
-// configuration's instructions take their place, and the keys that mean nothing to an
-// endpoint stand in a last line, as JSON.
+// configuration's instructions take their place, and a last line has, as JSON, the
+// keys that mean nothing to an endpoint.
 func (c LLMConfig) Prompt(own string) string {
 	if c.Instructions != "" {
 		own = c.Instructions

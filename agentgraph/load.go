@@ -28,13 +28,13 @@ type options struct {
 func WithFile(name string) Option { return func(o *options) { o.file = name } }
 
 // WithRefs names agents that exist besides those of the file itself, as name or
-// name@version. A name without version stands for every version.
+// name@version. A name without version means every version.
 func WithRefs(names ...string) Option {
 	return func(o *options) { o.refs = append(o.refs, names...) }
 }
 
 // WithExists asks a function whether an agent exists that the file and WithRefs do
-// not have. ref is as it stands in the file.
+// not have. ref is as written in the file.
 func WithExists(exists func(ref string) bool) Option {
 	return func(o *options) { o.exists = exists }
 }
@@ -56,8 +56,8 @@ func WithFS(fsys fs.FS, name string) Option {
 }
 
 // Load reads and checks a graph. The error is an [*Error] with all problems; the
-// graph is then nil. Time and memory grow with the length of data, of which at most
-// [MaxFile] bytes are read, and of the files that it names.
+// graph is then nil. Time and memory grow with the length of data, and of the files
+// that it names. At most [MaxFile] bytes of data are read.
 func Load(data []byte, opts ...Option) (*Graph, error) {
 	var o options
 	if err := option.Apply(&o, opts); err != nil {

@@ -92,7 +92,7 @@ func TestExamples(t *testing.T) {
 	}
 	require.Contains(t, err.Error(), "testdata/ossa/support-router.yaml:9: spec.agents[0].agentRef: ")
 
-	// The definition of the resource is no graph, and is told apart by its name.
+	// The definition of the resource is no graph, and is recognised by its name.
 	_, err = LoadFile("testdata/ossa/resource-definition.yaml", WithAnyRef())
 	require.Len(t, Problems(err), 1)
 	require.Equal(t, CodeWrongKind, Problems(err)[0].Code)

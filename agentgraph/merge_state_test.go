@@ -9,8 +9,8 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// TestMergeIsItsOwn: a mapping that grows by merges is neither that of another run nor
-// that of an event that told of it before.
+// TestMergeIsItsOwn: a mapping that grows by merges is not shared with another run, or
+// with an event that had it before.
 func TestMergeIsItsOwn(t *testing.T) {
 	a := build(t, `
 	entrypoint: a
@@ -27,16 +27,16 @@ func TestMergeIsItsOwn(t *testing.T) {
 		result, events, err := try(t, a, "go")
 		require.NoError(t, err)
 		require.JSONEq(t, `{"deep":{"zero":0,"one":1,"two":2,"three":3}}`, string(result.State["m"]), "of an update with an error nothing is written")
-		var told []string
+		var deltas []string
 		for _, e := range events {
 			if d, ok := e.Data.(*event.State); ok {
-				told = append(told, raw(t, d.Delta))
+				deltas = append(deltas, raw(t, d.Delta))
 			}
 		}
-		require.Len(t, told, 4)
-		require.Contains(t, told[0], `{"deep":{"zero":0}}`)
-		require.Contains(t, told[1], `{"deep":{"one":1,"zero":0}}`)
-		require.Contains(t, told[2], `{"deep":{"one":1,"two":2,"zero":0}}`, "b and c end together")
-		require.Contains(t, told[3], `{"deep":{"one":1,"three":3,"two":2,"zero":0}}`)
+		require.Len(t, deltas, 4)
+		require.Contains(t, deltas[0], `{"deep":{"zero":0}}`)
+		require.Contains(t, deltas[1], `{"deep":{"one":1,"zero":0}}`)
+		require.Contains(t, deltas[2], `{"deep":{"one":1,"two":2,"zero":0}}`, "b and c end together")
+		require.Contains(t, deltas[3], `{"deep":{"one":1,"three":3,"two":2,"zero":0}}`)
 	}
 }

@@ -47,7 +47,7 @@ func AskFirst(question string) NodeOption {
 	return func(n *Node) { n.Human = &Approval{question} }
 }
 
-// Priority makes the edge one of several of which a node takes one: see [Edge].
+// Priority makes the edge exclude others of its source: see [Edge].
 func Priority(n int) EdgeOption { return func(e *Edge) { e.Priority = n } }
 
 // State declares a key of the state that the nodes share. initial must have a JSON

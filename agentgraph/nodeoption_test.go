@@ -20,7 +20,7 @@ func number(v any) int64 {
 	return n
 }
 
-// TestNodeOptions: what files have under arbor/v1 can be had in Go.
+// TestNodeOptions: what files can say under arbor/v1 can be set in Go.
 func TestNodeOptions(t *testing.T) {
 	make := func() *agentgraph.Agent {
 		inner, err := agentgraph.NewBuilder("inner").Node("x", adds(t)).Node("y", adds(t)).Edge("x", "y").Build()

@@ -210,10 +210,10 @@ func (g *gate) wait(ctx context.Context) error {
 // on working.
 func TestSpeaksAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		heard := make(chan struct{})
+		received := make(chan struct{})
 		quiet := does(t, "quiet", func(ctx context.Context, _ any) (any, error) {
 			select {
-			case <-heard:
+			case <-received:
 				return nil, nil
 			case <-ctx.Done():
 				return nil, context.Cause(ctx)
@@ -222,7 +222,7 @@ func TestSpeaksAlone(t *testing.T) {
 		speaks, err := agent.New("speaks", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
 			return func(yield func(*event.Event, error) bool) {
 				if yield(&event.Event{Data: &event.Text{Content: "I speak."}}, nil) { // and it was stored
-					close(heard)
+					close(received)
 				}
 			}
 		})

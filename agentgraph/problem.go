@@ -17,7 +17,7 @@ const (
 	CodeBadMaxRetries     Code = "bad_max_retries"    // no whole number from 0
 	CodeBadStrategy       Code = "bad_strategy"       // none of fail-fast, continue and retry
 	CodeBadVersion        Code = "bad_version"        // metadata.version is no semantic version
-	CodeCycle             Code = "cycle"              // an edge that closes a circle, or files that stand in each other
+	CodeCycle             Code = "cycle"              // an edge that closes a cycle, or files that include each other
 	CodeDuplicateID       Code = "duplicate_id"       // an id that another agent has, or a priority that another edge has
 	CodeMissingField      Code = "missing_field"      // a required key that is absent or empty
 	CodeUnknownAgentRef   Code = "unknown_agent_ref"  // a reference to an agent, or to a file with a graph, that does not exist
@@ -28,10 +28,10 @@ const (
 	CodeUnreachable       Code = "unreachable"        // an agent to which no way leads from the entrypoint
 	CodeWrongAPIVersion   Code = "wrong_api_version"  // neither ossa.ai/v0.2.x nor arbor/v1
 	CodeWrongKind         Code = "wrong_kind"         // no AgentGraph, or something besides it and its agents
-	CodeYAML              Code = "yaml"               // text that is no YAML, or says something that cannot stand there
+	CodeYAML              Code = "yaml"               // text that is no YAML, or something that is not allowed there
 )
 
-// Problem is one thing that is wrong with a file.
+// Problem is one error in a file.
 type Problem struct {
 	Code Code `json:"code"`
 	// Path is the place in the graph's document, such as spec.edges[1].condition.

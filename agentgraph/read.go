@@ -36,7 +36,7 @@ type reader struct {
 	said     map[string]bool
 	hints    int
 
-	values, most int // that were made of the file, and may be made
+	values, most int // that were made from the file, and may be made
 
 	file   string // for problems; empty for the graph's own file
 	depth  int    // of the file's graph in others
@@ -47,13 +47,13 @@ type reader struct {
 	agents []AgentDocument
 }
 
-// draft is a graph that is being read: that of a document, or one that stands in
-// the place of an agent.
+// draft is a graph that is being read: that of a document, or one in place of an
+// agent.
 type draft struct {
 	graph *Graph
 	base  string // the path of its spec
 	depth int    // 1 for the graph's own document
-	// Where the parts of nodes and of edges stand.
+	// The lines of the parts of nodes and of edges.
 	nodeLines []nodeLines
 	edgeLines [][2]int // from, to
 	state     expression.Language

@@ -23,8 +23,9 @@ import (
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
-// This file is what the interpreter knows of arbor/v1. What the expressions of nodes
-// give it takes from the expressions themselves; what is made of that it says on its own.
+// This file is the interpreter's part for arbor/v1. It takes the values of nodes'
+// expressions from the expressions themselves, and does by its own rules what follows
+// from them.
 
 // takes is how long a call of a node's agent takes, at most until its time is over.
 func (r *reference) takes(id string) time.Duration {
@@ -315,8 +316,8 @@ func TestReferenceArbor(t *testing.T) {
 	}
 }
 
-// TestCutArbor cuts random graphs off between any two writes, and goes on with each of
-// them in another process, to the same end. Their agents take no time, because what ends
+// TestCutArbor cuts random graphs off between any two writes, and continues each of them
+// in another process, to the same end. Their agents take no time, because what ends
 // before what can change by a cut.
 func TestCutArbor(t *testing.T) {
 	few(t, 40)
@@ -344,7 +345,7 @@ func TestCutArbor(t *testing.T) {
 // cut returns what is wrong, "" if nothing is.
 func (c *extended) cut(t sessiontest.TB, cuts *int) string {
 	ctx, store := context.Background(), sessiontest.Memory(t)
-	// on goes on with a session, deciding on what it asks, and returns its result.
+	// on continues a session, decides on what it asks, and returns its result.
 	on := func(key session.Key, begin bool) (string, error) {
 		a, err := c.agent()
 		if err != nil {

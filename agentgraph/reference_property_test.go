@@ -228,7 +228,7 @@ func (c *randomGraph) agent(opts ...agentgraph.AgentOption) (*agentgraph.Agent, 
 }
 
 // TestReference plays random graphs, with agents that fail and take their time, and
-// holds what becomes of them against the interpreter. -rapid.checks=N plays N of them.
+// compares their outcomes with the interpreter's. -rapid.checks=N plays N of them.
 func TestReference(t *testing.T) {
 	counts := make(map[string]int)
 	few(t, 600)
@@ -275,7 +275,7 @@ type played struct {
 	results []agentgraph.Result
 }
 
-// play runs the graph, or goes on with a log.
+// play runs the graph, or continues a log.
 func (c *randomGraph) play(t sessiontest.TB, log ...*event.Event) (p played) {
 	a, err := c.agent()
 	if err != nil {
@@ -330,16 +330,16 @@ func (c *randomGraph) compare(t *rapid.T, want *outlook, p played) {
 	same("notRun", list(want.NotRun), got.NotRun)
 	same("calls", want.Calls, got.Calls)
 	inputs := maps.Clone(want.Inputs)
-	for id, v := range inputs { // what a fallback is told: the words of the error are the engine's
-		if told, ok := v.(map[string]any); ok && told["attempts"] != nil {
-			var heard struct{ Error string }
-			require.NoError(t, json.Unmarshal(got.Inputs[id], &heard))
-			for _, part := range told["error"].([]string) {
-				require.Contains(t, heard.Error, part)
+	for id, v := range inputs { // what a fallback is given: the words of the error are the engine's
+		if report, ok := v.(map[string]any); ok && report["attempts"] != nil {
+			var reported struct{ Error string }
+			require.NoError(t, json.Unmarshal(got.Inputs[id], &reported))
+			for _, part := range report["error"].([]string) {
+				require.Contains(t, reported.Error, part)
 			}
-			told = maps.Clone(told)
-			told["error"] = heard.Error
-			inputs[id] = told
+			report = maps.Clone(report)
+			report["error"] = reported.Error
+			inputs[id] = report
 		}
 	}
 	same("inputs", inputs, got.Inputs)

@@ -11,10 +11,11 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 )
 
-// The interpreter in this file says what a run of a graph comes to: a second time,
-// slowly and without agents, events or goroutines, so that the engine can be held
-// against it. It follows the specification and not the engine. It knows the time that
-// each call takes, and with it what runs beside what and what a failure cancels.
+// The interpreter in this file computes the outcome of a run of a graph a second
+// time, slowly and without agents, events or goroutines, so that the engine can be
+// compared with it. It follows the specification and not the engine. It knows the
+// time that each call takes, and with it what runs beside what and what a failure
+// cancels.
 
 // behaviour is what the agent of one node does.
 type behaviour struct {
@@ -30,7 +31,7 @@ type judge struct {
 	change func(output, input any) (any, error)
 }
 
-// outlook is what a run comes to.
+// outlook is the outcome of a run.
 type outlook struct {
 	Status                                    string
 	Order, Skipped, Failed, Cancelled, NotRun []string
@@ -174,7 +175,7 @@ func (r *reference) start(concurrency int) {
 		r.live = append(r.live, c)
 		r.look.Calls[c.node]++
 		r.asked = r.asked || c.kind != "own"
-		if (c.kind != "stand-in" || !n.ownCall) && (c.kind != "own" || n.rounds == 0) { // what stands in for others does not hide its own part
+		if (c.kind != "stand-in" || !n.ownCall) && (c.kind != "own" || n.rounds == 0) { // an output that replaces others' does not hide its own part
 			r.look.Inputs[c.node] = c.input
 		}
 		n.ownCall = n.ownCall || c.kind == "own"

@@ -31,7 +31,7 @@ func newReplay(p *plan, runID, scope string, input json.RawMessage) *replay {
 	return rp
 }
 
-// takenUp notes that another run of the graph goes on with the work of the first.
+// takenUp notes that another run of the graph continues the work of the first.
 func (rp *replay) takenUp(runID string) { rp.runs = append(rp.runs, runID) }
 
 // apply takes in an event of the log. Those of other agents are ignored.
@@ -40,7 +40,7 @@ func (rp *replay) apply(e *event.Event) {
 		if isRecord(e) {
 			rp.recorded++
 		} else {
-			rp.hear(e)
+			rp.applyApproval(e)
 		}
 		return
 	}
@@ -100,8 +100,8 @@ func (rp *replay) key(scope string) (string, bool) {
 	return "", false
 }
 
-// start takes in that a call was made. One that was cut off is gone on with in its scope,
-// in a fork by another run.
+// start notes that a call was made. One that was cut off is continued in its scope, in a
+// fork by another run.
 func (rp *replay) start(key, scope string) {
 	if rp.begun == nil {
 		rp.begun, rp.scopes = make(map[string]*call), make(map[string]string)
@@ -133,7 +133,8 @@ func (rp *replay) index() {
 	rp.starts, rp.delayed = len(rp.flow.starts), len(rp.flow.delayed)
 }
 
-// rest ends the replay. It returns the calls that were cut off, to be gone on with.
+// rest ends the replay. It returns the calls that were cut off, which are to be
+// continued.
 func (rp *replay) rest() (cut []*call) {
 	f := rp.flow
 	made := func(c *call) bool { return c.begun }

@@ -17,8 +17,8 @@ const (
 	CompletedWithErrors Status = "completed_with_errors" // under Continue
 	Failed              Status = "failed"
 	Recovered           Status = "recovered" // the fallback's output is the run's
-	Waiting             Status = "waiting"   // for approvals of nodes; Resume goes on with it
-	Cancelled           Status = "cancelled" // it was cut off, and nobody has gone on with it
+	Waiting             Status = "waiting"   // for approvals of nodes; Resume continues it
+	Cancelled           Status = "cancelled" // it was cut off, and nobody has continued it
 )
 
 // Result is what became of one run, as the session's log has it. Lists of nodes are
@@ -27,8 +27,8 @@ const (
 type Result struct {
 	Status Status `json:"status"`
 	// Order has the nodes that were called: none before one of its sources, and of two
-	// that could change places the one that stands first in the file. The fallback is
-	// last if it was asked. When each began is in the log.
+	// that could change places the first in the file. The fallback is last if it was
+	// called. When each began is in the log.
 	Order     []string                   `json:"order"`
 	Skipped   []string                   `json:"skipped"`   // no edge to them was taken, and they were not asked as the fallback
 	Failed    []string                   `json:"failed"`    // their agents gave errors to the last; also the fallback's
@@ -130,7 +130,7 @@ func (a *Agent) Results(events iter.Seq2[*event.Event, error]) ([]Result, error)
 	return results, nil
 }
 
-// status says what has become of the run.
+// status is the outcome of the run.
 func (f *flow) status() Status {
 	switch {
 	case f.rescued:

@@ -53,9 +53,9 @@ func mayEndAt(events []*event.Event, k int) bool {
 	return !last.Time.Equal(next.Time) || bound(last) && bound(next)
 }
 
-// TestCutAnywhere cuts the log of a run behind each of its writes, and lets another
-// process go on. What has finished is not called again, and what becomes of the run is
-// what became of the one that was not cut.
+// TestCutAnywhere cuts the log of a run after each of its writes, and lets another
+// process continue. What has finished is not called again, and the run has the outcome
+// of the one that was not cut.
 func TestCutAnywhere(t *testing.T) {
 	for name, tree := range trees {
 		t.Run(name, func(t *testing.T) {

@@ -214,9 +214,9 @@ func TestPriority(t *testing.T) {
 	require.Equal(t, []string{"b", "c"}, result.Skipped)
 }
 
-// cutAnywhere runs a graph, then again from every position at which its log has stood
-// between two writes, as after a crash there. What becomes of it is the same each time.
-// Its agents give the same for the same input. It returns the uncut run.
+// cutAnywhere runs a graph, then again from the end of every write of its log, as after
+// a crash there. The outcome is the same each time. Its agents give the same for the
+// same input. It returns the uncut run.
 func cutAnywhere(t *testing.T, make func() *agentgraph.Agent, input string) (agentgraph.Result, []*event.Event) {
 	t.Helper()
 	store, ctx := sessiontest.Memory(t), context.Background()
@@ -502,7 +502,7 @@ func TestLoopStopped(t *testing.T) {
 	}
 }
 
-// TestSameNames: a node may have the name of the graph in which it stands.
+// TestSameNames: a node may have the name of the graph that it is in.
 func TestSameNames(t *testing.T) {
 	a := build(t, `
 	entrypoint: extended

@@ -258,7 +258,7 @@ func (s *scene) steady(opts ...agentgraph.AgentOption) *agentgraph.Agent {
 	return s.build(b.Edge("join", "last"), opts...)
 }
 
-// grid makes a graph of so many function nodes in random order, each of which says
+// grid makes a graph of so many function nodes in random order. Each says
 // something, keeps something and finishes.
 func (s *scene) grid(edges func(b *agentgraph.Builder, n int), n int, opts ...agentgraph.AgentOption) *agentgraph.Agent {
 	b := agentgraph.NewBuilder("grid")

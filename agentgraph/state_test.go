@@ -134,7 +134,8 @@ func TestStateErrors(t *testing.T) {
 	}
 }
 
-// TestStateOfFailedCalls: what failed writes nothing, and what stands in for it neither.
+// TestStateOfFailedCalls: what failed writes nothing, and a fallback in its place does
+// not either.
 func TestStateOfFailedCalls(t *testing.T) {
 	a := build(t, `
 	entrypoint: a

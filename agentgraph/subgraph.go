@@ -7,8 +7,8 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// subgraph reads the graph that stands in a node's place. v are the fields id,
-// agentRef, config and graph.
+// subgraph reads the graph that a node has in place of an agent. v are the
+// fields id, agentRef, config and graph.
 func (r *reader) subgraph(d *draft, node *Node, at string, v []field) {
 	f, path := v[3], at+".graph"
 	line := f.key.Line() // the value of a mapping begins below
@@ -51,8 +51,8 @@ func (r *reader) inside(d, inner *draft, node *Node, path string, line int) {
 	}
 }
 
-// inner makes the agent of the graph that stands in a node's place. What was set for
-// the graph around it holds for it as well.
+// inner makes the agent of the graph that a node has in place of an agent. What was
+// set for the graph around it also applies to it.
 func (a *Agent) inner(n *planNode, resolve Resolver) (agent.Agent, error) {
 	opts := []AgentOption{WithName(legalName(n.ID)), WithConcurrency(a.concurrency), WithSettle(a.settle),
 		func(in *Agent) { in.backoff, in.maxBackoff, in.bounded = a.backoff, a.maxBackoff, a.bounded }}

@@ -27,7 +27,7 @@ func TestNewRefusesUncheckedGraphs(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestBuilderEmptyIDs: an edge without an end, or no entrypoint, is not taken for the
+// TestBuilderEmptyIDs: an edge without an end, or no entrypoint, does not mean the
 // first node.
 func TestBuilderEmptyIDs(t *testing.T) {
 	two := func() *agentgraph.Builder {

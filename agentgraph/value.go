@@ -19,8 +19,8 @@ type field struct {
 
 func (f field) there() bool { return f.found }
 
-// line returns where the value stands, or the key if there is none, and 0 if the key
-// is not there.
+// line returns the line of the value, or of the key if there is no value, and 0 if
+// the key is missing.
 func (f field) line() int {
 	switch {
 	case !f.there():
@@ -89,8 +89,8 @@ func (r *reader) mapping(f field, path string) map[string]any {
 	return v
 }
 
-// count counts a value that is made of the file. Without aliases there are fewer of
-// them than tokens; with aliases a value can be met many times.
+// count counts a value that is made from the file. Without aliases there are fewer
+// of them than tokens; with aliases a value can be read many times.
 func (r *reader) count() bool {
 	if r.values++; r.values > r.most {
 		r.once(yamldoc.Node{}, "aliases make the file more than %d values larger", maxExpanded)

@@ -70,7 +70,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// between returns what stands between two texts of a drawing.
+// between returns what is between two texts of a drawing.
 func between(t *testing.T, draw func(io.Writer, *agentgraph.Graph) error, g *agentgraph.Graph, from, to string) string {
 	t.Helper()
 	var out bytes.Buffer

@@ -34,8 +34,8 @@ func (d *drawing) mermaid(w io.Writer) error {
 	return b.Flush()
 }
 
-// mermaidPart writes a graph whose identifiers begin with a prefix. They are made of
-// numbers: Mermaid has many words that are no identifiers.
+// mermaidPart writes a graph whose identifiers begin with a prefix. They are
+// numbered, because Mermaid has many words that cannot be identifiers.
 func (d *drawing) mermaidPart(b *bufio.Writer, prefix, indent string) {
 	fmt.Fprintf(b, "%s%sinput([\"%s\"])\n", indent, prefix, inputText)
 	for i, n := range d.nodes {

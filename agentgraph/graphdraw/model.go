@@ -8,7 +8,7 @@ import (
 	"github.com/agentarbor/arbor/agentgraph"
 )
 
-// MaxDepth is how many graphs can stand within each other in a drawing.
+// MaxDepth is how many levels of graphs within graphs a drawing can have.
 const MaxDepth = 32
 
 // ErrInvalid is an error about a graph that no file and no builder would give: an
@@ -44,7 +44,7 @@ type node struct {
 	lines []string // the id, then what else is said about the node
 	tip   string   // more of the same
 	asks  bool     // whether a person is asked first
-	inner *drawing // the graph that stands in its place, or nil
+	inner *drawing // the graph that it runs, or nil
 }
 
 type edge struct {

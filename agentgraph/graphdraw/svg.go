@@ -124,7 +124,7 @@ func (d *drawing) svg(w io.Writer) error {
 }
 
 // The colours. Boxes have backgrounds of their own, and lines are of a grey and a red
-// that stand out from white as much as from black.
+// that contrast with white as much as with black.
 const (
 	ink, paleInk        = "#1a2433", "#475569"
 	line, errorLine     = "#7c7c7c", "#d1493f"

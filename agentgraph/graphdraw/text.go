@@ -9,8 +9,8 @@ import (
 )
 
 // short makes one line of a text and shows at most so many letters of it. Characters
-// that cannot be seen, and those that would turn the direction of what stands around
-// the text, are escaped.
+// that cannot be seen, and those that would turn the direction of the text around
+// it, are escaped.
 func short(text string, most int) string {
 	text = strings.TrimSpace(text)
 	cut := len(text) > most*16

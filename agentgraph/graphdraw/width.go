@@ -75,7 +75,8 @@ func asciiWidth(r rune) int {
 }
 
 // measurable says whether the estimate of a text can be relied on. Letters of other
-// scripts join and grow in ways that only a font knows: such a text is told its width.
+// scripts join and grow in ways that only a font knows: such a text gets its width as
+// an attribute.
 func measurable(text string) bool {
 	for _, r := range text {
 		if r >= 0x500 && r != '…' && r != '→' || unicode.Is(unicode.M, r) {

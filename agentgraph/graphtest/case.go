@@ -43,8 +43,8 @@ type Expect struct {
 	Status string
 	// Order is compared as it is, the other lists of ids whatever their order.
 	Order, Skipped, Failed, Cancelled, NotRun []string
-	// Parallel are groups of nodes of which all must have started before any of them
-	// ended. Their mocks wait for each other.
+	// Parallel are groups of nodes. All nodes of a group must have started before
+	// any of them ended. Their mocks wait for each other.
 	Parallel [][]string
 	// Calls, Inputs and Outputs are looked at for the ids that they name, Terminal is
 	// the whole. Values are the same if their JSON is, numbers if their values are.
@@ -162,8 +162,8 @@ func (r *reader) testCase(body yamldoc.Node) Case {
 	return c
 }
 
-// graph loads a graph that stands in a case. The lines of its problems are those of
-// the case's file.
+// graph loads a graph that is written in a case. The lines of its problems are
+// those of the case's file.
 func (r *reader) graph(p *pair) *agentgraph.Graph {
 	if p.value.Kind() == yamldoc.Mapping {
 		r.add(p.line, "graph must be a text: put | behind graph: and indent what follows, or name a file with graphFile")

@@ -10,8 +10,8 @@ import (
 	"github.com/agentarbor/arbor/agent"
 )
 
-// TestDifferences: everything that is expected is compared, and all that differs is
-// told at once.
+// TestDifferences: everything that is expected is compared, and all differences are
+// reported at once.
 func TestDifferences(t *testing.T) {
 	text := `name: wrong
 graph: |
@@ -68,7 +68,7 @@ expect:
 		"configSeen.b.n: got none, want 1",
 	}, out.Differences)
 
-	// An error instead, told in one line.
+	// An error instead, reported in one line.
 	text = strings.Replace(strings.Split(text, "expect:")[0], "b: {output: 2}", "b: {error: \"down\\nfor good\"}", 1)
 	cases, err = LoadCases([]byte(text+"expect: {status: completed, error: {agent: a, contains: [down, up]}, parallel: [[b, c]]}\n"), "c.yaml")
 	require.NoError(t, err)

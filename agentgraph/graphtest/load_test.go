@@ -21,7 +21,7 @@ spec:
     - {from: a, to: b}
 `
 
-// case returns a file with one case, whose graph stands last.
+// case returns a file with one case, whose graph is last.
 func withGraph(rest string) string {
 	return rest + "graph: |\n  " + strings.ReplaceAll(strings.TrimSuffix(graph, "\n"), "\n", "\n  ") + "\n"
 }

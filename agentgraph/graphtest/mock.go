@@ -16,8 +16,8 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Mock says what stands in for the agent of one node does. The zero value gives
-// null at once.
+// Mock says what the mock agent of one node does. The zero value gives null at
+// once.
 type Mock struct {
 	// Output is what every call gives: anything that has a JSON form.
 	Output any
@@ -217,8 +217,8 @@ func (r *reader) mock(p pair) Mock {
 	return m
 }
 
-// place is a node in its place: of a node within a graph that stands in a node's place,
-// the id is that of both, as outer/inner.
+// place is a node in its place: the id of a node of a graph inside a node is that of
+// both, as outer/inner.
 type place struct {
 	id   string
 	node *agentgraph.Node
@@ -278,7 +278,7 @@ func (m Mocks) unmocked(out []agentgraph.Node, g *agentgraph.Graph, prefix strin
 }
 
 // Refs returns the references of the nodes that have mocks, for
-// [agentgraph.WithRefs]: nothing needs to stand behind them.
+// [agentgraph.WithRefs]: they need no other agents.
 func (m Mocks) Refs(g *agentgraph.Graph) (refs []string) {
 	for _, p := range places(g) {
 		if _, ok := m[p.id]; ok && p.node.Ref != "" {
@@ -290,8 +290,8 @@ func (m Mocks) Refs(g *agentgraph.Graph) (refs []string) {
 
 // Agents returns the options that put the mocks in the places of the graph's agents. A
 // mock can take the place of a node, or under an id such as outer/inner that of a node
-// of the graph that stands in a node's place. A mock for an id that the graph does not
-// have is an error.
+// of the graph inside a node. A mock for an id that the graph does not have is an
+// error.
 func (m Mocks) Agents(g *agentgraph.Graph) ([]agentgraph.AgentOption, error) { return m.agents(g, nil) }
 
 func (m Mocks) agents(g *agentgraph.Graph, first map[string]func(context.Context) error) ([]agentgraph.AgentOption, error) {

@@ -77,7 +77,7 @@ func TestMock(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestMockDelay: a mock takes the time that it is told, and ends with its context.
+// TestMockDelay: a mock takes the time of its delay, and ends with its context.
 func TestMockDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, err := Mock{Delay: time.Minute, Error: "late", Times: 1, Output: 1}.Agent("m")

@@ -8,7 +8,7 @@ import (
 	"github.com/agentarbor/arbor/internal/nearest"
 )
 
-// Problem is one thing that is wrong with a file of cases or of mocks.
+// Problem is one error in a file of cases or of mocks.
 type Problem struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"` // from 1

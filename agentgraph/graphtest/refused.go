@@ -59,15 +59,15 @@ func (c *Case) refusal() *Outcome {
 	var d differences
 	codes, want := slices.Sorted(maps.Keys(got)), slices.Sorted(slices.Values(c.Refused.Codes))
 	if !slices.Equal(codes, want) {
-		d.add("code: got %s, want %s%s", list(codes), list(want), c.told())
+		d.add("code: got %s, want %s%s", list(codes), list(want), c.problemText())
 	} else if !there {
-		d.add("where: no such problem is at %s%s", c.Refused.Where, c.told())
+		d.add("where: no such problem is at %s%s", c.Refused.Where, c.problemText())
 	}
 	return &Outcome{Differences: d}
 }
 
-// told are the problems in words.
-func (c *Case) told() string {
+// problemText is the list of the problems, "" if there are none.
+func (c *Case) problemText() string {
 	if len(c.problems) == 0 {
 		return ""
 	}

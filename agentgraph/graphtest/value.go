@@ -23,7 +23,7 @@ func encode(v any) (json.RawMessage, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-// decode reads JSON with its numbers as they stand there.
+// decode reads JSON with its numbers as they are written.
 func decode(data []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()

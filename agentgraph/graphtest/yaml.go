@@ -14,7 +14,7 @@ import (
 // maxDepth bounds how deep values are nested.
 const maxDepth = 64
 
-// Anchors, aliases and tags are not read, so that what stands in a file is all there is.
+// Anchors, aliases and tags are not read, so that everything is written out in the file.
 const notRead = "anchors, aliases and tags are not read here: write the value out"
 
 // reader reads a file of cases or of mocks.
@@ -223,7 +223,7 @@ func (r *reader) duration(p *pair) time.Duration {
 	return time.Duration(ms * float64(time.Millisecond))
 }
 
-// any converts a value of any kind to what encoding/json would make of it, except as
+// any converts a value of any kind as encoding/json would decode it, except as
 // [yamldoc.Node.Scalar] says.
 func (r *reader) any(n yamldoc.Node, depth int) any {
 	if depth > maxDepth {
