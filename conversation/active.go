@@ -29,10 +29,10 @@ var ErrRunExists = errors.New("conversation: the run exists")
 type Active struct {
 	next      map[string]string // run → the run that follows it
 	begins    map[string]bool   // runs without a parent that were chosen among those beside them
-	beside    map[string]string // run that Edit made → the one that it stands beside; both have no parent
+	beside    map[string]string // run that Edit made → the one that it is beside; both have no parent
 	ends      map[string]ending // run → where the path ends unless something newer follows
 	collapsed map[string]bool   // runs
-	summaries map[string]string // run → what stands for it and for all before it
+	summaries map[string]string // run → the text in place of it and of all before it
 }
 
 // ending says that a path ends at a node, or with its run if there is no node,
@@ -152,9 +152,9 @@ func (a Active) Collapse(g *Graph, id string) (Active, error) {
 	return a, nil
 }
 
-// Summarize returns the path on which a text stands for the run of a node and
-// for all that precedes it on the path. It stands nowhere as long as the path
-// does not lead through that run, and nowhere for a run inside of another one.
+// Summarize returns the path on which a text replaces the run of a node and all
+// that precedes it on the path. The text is not shown as long as the path does
+// not lead through that run, and never for a run inside of another one.
 // [Active.Expand] undoes it. The error is [ErrNoNode].
 func (a Active) Summarize(g *Graph, id, summary string) (Active, error) {
 	place := g.find(id)
@@ -167,9 +167,9 @@ func (a Active) Summarize(g *Graph, id, summary string) (Active, error) {
 }
 
 // Expand returns the path on which the run of a node is shown in full: it undoes
-// Collapse, of that run and of those that it works inside of, and the summaries
-// on the path that stand for it, also for runs beside it. Where there is nothing
-// to undo the path is as before. The error is [ErrNoNode].
+// Collapse, of that run and of those that it works inside of. It also undoes the
+// summaries on the path that replace it, also those of runs beside it. Where
+// there is nothing to undo the path is as before. The error is [ErrNoNode].
 func (a Active) Expand(g *Graph, id string) (Active, error) {
 	place := g.find(id)
 	if place == none {

@@ -128,7 +128,7 @@ func TestEdit(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "u Hello | a A | u More | a  look() | a A more", said(edited, old))
 
-	// The first message has no parent, and neither has what stands beside it.
+	// The first message has no parent, and what is beside it has none either.
 	edited, a, err = Active{}.Edit(g, "u1:user", "u0", llm.Content{Text: "Bye"})
 	require.NoError(t, err)
 	require.Equal(t, "u Bye", said(edited, a))
@@ -202,7 +202,7 @@ func TestExpand(t *testing.T) {
 	short, err = short.Summarize(g, "u2:user", "More was wanted.")
 	require.NoError(t, err)
 	require.Equal(t, "s More was wanted. | a A more", said(g, short))
-	partly, err := short.Expand(g, "u2:user") // it stands behind the first of the two
+	partly, err := short.Expand(g, "u2:user") // it comes after the first of the two
 	require.NoError(t, err)
 	require.Equal(t, "s They greeted. | u More | a A more", said(g, partly))
 	open, err = short.Expand(g, Thread(g, short, ThreadOptions{})[0].ID) // what the window shows of the summaries
@@ -288,7 +288,7 @@ func TestActiveJSON(t *testing.T) {
 	require.Equal(t, said(g, Active{}), said(g, read))
 }
 
-// TestBeginningsBesideEachOther: of messages without a parent that stand beside
+// TestBeginningsBesideEachOther: of messages without a parent that are beside
 // each other one is on the path, with what followed it.
 func TestBeginningsBesideEachOther(t *testing.T) {
 	turn := func(n int) []string {

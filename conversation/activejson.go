@@ -35,7 +35,7 @@ type endingJSON struct {
 //   - ends: where the path ends, by run: at a node, or with the run without one.
 //     Of what follows there, the runs in without are not on the path.
 //   - collapsed: runs that are folded.
-//   - summaries: texts, by the last run that they stand for.
+//   - summaries: texts, by the last run that they replace.
 func (a Active) MarshalJSON() ([]byte, error) {
 	out := activeJSON{Next: a.next, Begins: slices.Sorted(maps.Keys(a.begins)), Beside: a.beside,
 		Collapsed: slices.Sorted(maps.Keys(a.collapsed)), Summaries: a.summaries}

@@ -57,7 +57,7 @@ func caseNames(t testing.TB) []string {
 }
 
 // TestCases reduces the streams of testdata/cases and compares the graphs with
-// what stands beside them.
+// the files beside them.
 func TestCases(t *testing.T) {
 	for _, name := range caseNames(t) {
 		t.Run(name, func(t *testing.T) {

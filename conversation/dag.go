@@ -44,8 +44,8 @@ type Edge struct {
 }
 
 // DAG draws what is on the path, with the sub-agents inside of it, in layers:
-// every box stands one layer below its parent. What goes on in a run stays in one
-// column, and what hangs on it stands in columns to the right, so that a drawing
+// every box is one layer below its parent. What happens in a run stays in one
+// column, and what hangs on it is in columns to the right, so that a drawing
 // takes time in proportion to the boxes.
 func DAG(g *Graph, active Active) Layout {
 	d := drawing{g: g, active: active, boxOf: make(map[int32]int)}

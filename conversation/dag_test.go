@@ -147,8 +147,8 @@ func TestDAGOfACase(t *testing.T) {
 	require.Equal(t, "I'll search...", boxes["p1"].Label)
 }
 
-// large makes a graph of at least n nodes: runs of ten, each of which hangs on an
-// earlier one, as a part of it or behind it.
+// large makes a graph of at least n nodes: runs of ten. Each hangs on an earlier
+// one, as a part of it or after it.
 func large(n int) *Graph {
 	g := New()
 	for i := 0; g.Len() < n; i++ {

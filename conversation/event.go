@@ -40,8 +40,8 @@ type field struct {
 	value json.RawMessage
 }
 
-// lookup returns a member's value, nil if it is absent. Of a name that stands
-// twice the last one counts, as in JavaScript.
+// lookup returns a member's value, nil if it is absent. If a name occurs twice
+// the last one counts, as in JavaScript.
 func lookup(fields []field, name string) json.RawMessage {
 	for _, f := range slices.Backward(fields) {
 		if f.name == name {

@@ -67,7 +67,7 @@ func (f *family) say(key session.Key, words string) {
 	}
 }
 
-// fork makes a session of an earlier moment of another one and goes on with it.
+// fork makes a session from an earlier moment of another one and continues it.
 func (f *family) fork() {
 	of, to := f.keys[f.c.n(len(f.keys))], session.ID(fmt.Sprint("s", len(f.keys)))
 	var moments, users []int64
@@ -149,10 +149,10 @@ func readable(messages []llm.Message) string {
 	return b.String()
 }
 
-// TestForksMakeOneGraph reduces a session and its forks, which were taken at any
-// checkpoint, also in the middle of a run, into one graph: nothing of any of them
-// is lost or stands twice, whichever comes first, and the path to where a session
-// ends shows that session as a graph of its own would.
+// TestForksMakeOneGraph reduces a session and its forks, taken at any checkpoint,
+// also in the middle of a run, into one graph. Nothing of any of them is lost or
+// occurs twice, whichever comes first. The path to where a session ends shows
+// that session as a graph of its own would.
 func TestForksMakeOneGraph(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range uint64(16) {
@@ -233,8 +233,8 @@ func (c *chance) perm(n int) []int {
 	return c.rng.Perm(n)
 }
 
-// TestEditedTurns: messages that were said anew, in forks, stand beside the first
-// ones in one graph, whichever session comes first.
+// TestEditedTurns: messages that were edited, in forks, are beside the first ones
+// in one graph, whichever session comes first.
 func TestEditedTurns(t *testing.T) {
 	model := scripted.New().Add("solo", scripted.Reply(scripted.Text("One.")), scripted.Reply(scripted.Text("Two.")), scripted.Reply(scripted.Text("Two again.")), scripted.Reply(scripted.Text("One again.")))
 	solo, err := llmagent.New("solo", "You answer.", model.Model("solo"))
@@ -350,7 +350,7 @@ func withoutTransfers(messages []llm.Message) (kept []llm.Message) {
 	return kept
 }
 
-// joined is readable with the words of an assistant in one message where they stand
+// joined is readable with the words of an assistant in one message where they are
 // in several, one after the other.
 func joined(messages []llm.Message) string {
 	var out []llm.Message

@@ -21,8 +21,8 @@ type Graph struct {
 	whole   int32 // the last place at which a node became whole
 
 	// The run of the latest event, if there are runs. As most events are of the
-	// same run as the one before, its record stands here, and the one in runs is
-	// old, until another run's turn comes.
+	// same run as the one before, its record is here, and the one in runs is
+	// old, until an event of another run comes.
 	latest    int32
 	latestRun *run
 
@@ -32,8 +32,8 @@ type Graph struct {
 // New returns the empty graph.
 func New() *Graph { return &Graph{} }
 
-// node is a node and its links. But for next it is immutable: a change makes a
-// copy, which is why what never changes stands in body.
+// node is a node and its links. Except next it is immutable: a change makes a
+// copy, which is why what never changes is in body.
 type node struct {
 	id       string
 	body     *body
@@ -72,13 +72,13 @@ type branch struct {
 	rest *branch
 }
 
-// run is what the reducer knows of a run. It is immutable.
+// run is the reducer's record of a run. It is immutable.
 type run struct {
 	id          string
 	first, last int32 // nodes; none if all were discarded
 	parent      int32 // the node that the run hangs on, or none
 	waitsFor    string
-	open        int32 // nodes of which only deltas have come
+	open        int32 // nodes that have only deltas
 	seq         int64 // the last one seen
 	usages      int32
 	errors      int32
@@ -167,7 +167,7 @@ func (g *Graph) setRun(place int32, r *run) {
 	g.runs.set(int(place), r)
 }
 
-// makeLatest makes a run the one whose record stands in the graph itself.
+// makeLatest makes a run the one whose record is in the graph itself.
 func (g *Graph) makeLatest(place int32) {
 	if place == g.latest {
 		return

@@ -37,7 +37,7 @@ func (g *Graph) Hypergraph() Hypergraph { return g.hypergraph(func(int32) bool {
 
 // HypergraphOf derives the three tiers of what is on the path, with the
 // sub-agents inside of it. Of a collapsed run only the words are left, and
-// nothing of what a summary stands for.
+// nothing of what a summary replaces.
 func HypergraphOf(g *Graph, active Active) Hypergraph {
 	shown := make(map[int32]bool)
 	_, _, steps := active.summarized(g)

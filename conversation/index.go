@@ -8,13 +8,13 @@ import (
 )
 
 // An index finds places by name for a whole family of graphs: all that grew
-// from one another, in whichever directions. Entries are only added. Most hold
-// for some of the graphs and not for others, so that an entry is a hint, and
-// whoever asks checks it against a graph. It is safe for concurrent use.
+// from one another, in whichever directions. Entries are only added. Most are
+// true for some of the graphs and not for others. So an entry is a hint, which
+// the caller checks against a graph. It is safe for concurrent use.
 //
-// This is much faster than a persistent map, and costs one thing: what a graph
-// that nobody holds any more has added stays until the index is made anew, which
-// a graph does when most of the entries are not its own; see [Graph.index].
+// This is much faster than a persistent map. Its cost is that the entries of a
+// graph that nobody holds any more stay until the index is made again. A graph
+// does that when most of the entries are not its own; see [Graph.index].
 type index struct {
 	seed    maphash.Seed
 	mu      sync.Mutex

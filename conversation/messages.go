@@ -25,11 +25,11 @@ const NoResult = "This call has no result: it was not finished, and what it did 
 //   - A user's message has words or parts, and these are text and media. A summary
 //     is a user's message.
 //   - An assistant's message has words, or calls, or both; its parts are calls.
-//     The id of a call stands once in all messages. It is the node's if that has 1
-//     to 64 printable ASCII characters and no space, and else call_1, call_2 and
+//     The id of a call is used once in all messages. It is the node's if that has
+//     1 to 64 printable ASCII characters and no space, and else call_1, call_2 and
 //     so on. Names have 1 to 64 letters, digits, underscores and hyphens, and
 //     arguments are JSON objects.
-//   - Directly behind an assistant's message with calls stand messages of the role
+//   - Directly after an assistant's message with calls come messages of the role
 //     tool, each with one result, in the order of the calls. The result of a call
 //     that has none is [NoResult], as an error. Nothing else has that role.
 //   - No other roles and no other parts occur, and no message is empty.

@@ -14,8 +14,8 @@ import (
 type Node struct {
 	// ID is the node's id: the event's for text, reasoning, tool_call,
 	// tool_progress and relay, CALL:result for a tool_result, RUN:usage:1 and so on
-	// for usage, RUN:TYPE for the others. RUN: stands before an id that another
-	// run had first.
+	// for usage, RUN:TYPE for the others. RUN: precedes an id that another run had
+	// first.
 	ID    string
 	RunID string
 	Kind  Kind

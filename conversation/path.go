@@ -20,11 +20,11 @@ func (a Active) path(g *Graph) []step {
 }
 
 // beginnings are the runs without a parent. They are parts of one conversation:
-// each follows the one that was seen before it. But some stand beside each other,
-// where the one that was seen first stands: what Edit made stands beside what it
-// was made of, and so do two messages of the user with the same seq, because a log
-// has every seq once: they are the first ones of a session and of a fork that
-// shares nothing with it.
+// each follows the one that was seen before it. But some are beside each other, at
+// the place of the one that was seen first. What Edit made is beside the message
+// that it was made from. Two messages of the user with the same seq are beside
+// each other too: a log has every seq once, so they are the first ones of a
+// session and of a fork that shares nothing with it.
 type beginnings struct {
 	before map[int32]int32   // the one that each follows, or none
 	after  map[int32][]int32 // those that follow one, or none
@@ -152,18 +152,18 @@ func (g *Graph) spawnedBy(place int32) []int32 {
 }
 
 // follows reports whether a run follows the one that it hangs on, rather than
-// being a part of what that one does: whether it is the user's, or answers the
-// user, or hangs on the end of a run, or takes up one that was cut off. A run
-// without a parent follows nothing.
+// being a part of what that one does. It does if it is the user's, or answers
+// the user, or hangs on the end of a run, or takes up one that was cut off. A
+// run without a parent follows nothing.
 func (g *Graph) follows(ri int32) bool {
 	r := g.runAt(ri)
 	return r.parent != none && r.first != none && (g.at(r.first).body.kind == KindUser || g.isEnd(r.parent) || g.continues(ri))
 }
 
-// continues reports whether a run takes up another one where that one was cut
-// off, as it happens in a fork in the middle of a run: it is the same agent's, and
-// hangs on what that agent said, used or learnt, or on its start. What works inside
-// of a run is another agent's, or hangs on a call.
+// continues reports whether a run takes up another one where that one was cut off,
+// as in a fork in the middle of a run. Such a run is the same agent's, and hangs on
+// what that agent said, used or was given, or on its start. What works inside of a
+// run is another agent's, or hangs on a call.
 func (g *Graph) continues(ri int32) bool {
 	r := g.runAt(ri)
 	if r.parent == none || r.first == none {
@@ -190,7 +190,7 @@ func (g *Graph) isEnd(place int32) bool {
 	return false
 }
 
-// summarized returns the latest summary on the path, the runs that it stands for,
+// summarized returns the latest summary on the path, the runs that it replaces,
 // and those that follow.
 func (a Active) summarized(g *Graph) (summary string, before, steps []step) {
 	steps = a.path(g)
@@ -240,8 +240,8 @@ func (a Active) visit(g *Graph, steps []step, f func(s step, collapsed bool)) {
 }
 
 // resultOf returns the place of the result of a call that is made in a step, or
-// none. It can stand anywhere; but if another run takes up this one, its results
-// come first, and else those of the run itself: in a graph of several sessions a
+// none. It can be anywhere. If another run takes up this one, its results come
+// first, and otherwise those of the run itself: in a graph of several sessions a
 // call can have several.
 func (g *Graph) resultOf(s step, call *node) int32 {
 	for _, ri := range append(s.by[:len(s.by):len(s.by)], call.run) {

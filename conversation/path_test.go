@@ -197,7 +197,7 @@ func TestSwitchLeadsThroughTheNode(t *testing.T) {
 			require.NoError(t, err)
 			seen, err = seen.Switch(g, n.ID)
 			require.NoError(t, err)
-			seen, err = seen.Expand(g, n.ID) // what stands on the way that it switched to
+			seen, err = seen.Expand(g, n.ID) // a summary on the way that it switched to
 			require.NoError(t, err)
 			require.Contains(t, onPath(g, seen), n.ID)
 			require.Equal(t, asJSONOf(t, seen), asJSONOf(t, must(t)(seen.Expand(g, n.ID))), "once is enough")

@@ -22,9 +22,9 @@ func (g *Graph) Reduce(e *event.Event) *Graph {
 
 // ReduceJSON is Reduce for the JSON form of an event. It keeps the payload's
 // fields as they were received: what is null, empty or absent stays so. Events
-// may lack id, seq and time. One that is nested deeper than a stored event can be
-// changes nothing. The error says that the line is not a JSON object;
-// the graph is then returned unchanged.
+// may have no id, seq and time. One that is nested deeper than a stored event can
+// be changes nothing. The error says that the line is not a JSON object; the
+// graph is then returned unchanged.
 func (g *Graph) ReduceJSON(line []byte) (*Graph, error) {
 	in, err := ofJSON(line)
 	if err != nil {
@@ -85,8 +85,8 @@ func (g *Graph) take(ri int32, e *received) bool {
 	case e.partial && n.complete:
 		return false // a delta that comes late
 	case !n.body.kind.isBlock() || n.body.kind != e.kind || !e.partial && n.streamed:
-		// Something whole stands for what was there. What was decided about a
-		// relay is not undecided by it.
+		// Something whole replaces what was there. It does not undo a decision
+		// about a relay.
 		if n.body.kind != e.kind {
 			n.streamed, n.relay = e.partial, relayOpen
 		}
@@ -278,7 +278,7 @@ func (g *Graph) link(ri int32, r *run, place int32) {
 }
 
 // arrived completes the edges of the runs that wait for an id. An edge that would
-// close a circle is left out for good.
+// close a cycle is left out, and not added later.
 func (g *Graph) arrived(id string, place int32) {
 	x := g.names.Load()
 	for _, wi := range x.all(&x.waiting, id) {

@@ -19,10 +19,10 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// TestStreamAndLogAreEqual: what a client sees of two turns, deltas and given up
-// attempts included, the same without deltas, and the stored log, written and
-// read as JSON or not, all reduce to one graph; so does a client's view of the
-// first turn with the log of the second.
+// TestStreamAndLogAreEqual: three views of two turns reduce to one graph,
+// written and read as JSON or not: what a client sees, deltas and discarded
+// attempts included; the same without deltas; and the stored log. So does a
+// client's view of the first turn with the log of the second.
 func TestStreamAndLogAreEqual(t *testing.T) {
 	script, err := scripted.Parse([]byte(`
 support: "One " "moment." call lookup#k1 {"id": 1}

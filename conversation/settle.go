@@ -6,10 +6,10 @@ package conversation
 // graph of a client equal to it. They look at events with a seq alone, because
 // only those come from a log.
 
-// settle moves a block of whose deltas the stored event has come to the end of
-// its run and of the list of nodes. It is called if other nodes have become whole
-// since the first delta: they stand before it in the log. It returns the node's
-// new place.
+// settle moves a block to the end of its run and of the list of nodes, when the
+// stored event for its deltas has arrived. It is called if other nodes have
+// become whole since the first delta: they come before it in the log. It returns
+// the node's new place.
 func (g *Graph) settle(place int32) int32 {
 	n := g.at(place).copy()
 	r := *g.runAt(n.run)

@@ -7,7 +7,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Status says how far something has come.
+// Status says how far something has progressed.
 type Status string
 
 // The values of a status.
@@ -21,7 +21,7 @@ const (
 const (
 	RoleUser      = "user"
 	RoleAssistant = "assistant"
-	RoleSummary   = "summary" // what stands for the messages before; see [Active.Summarize]
+	RoleSummary   = "summary" // what replaces the messages before; see [Active.Summarize]
 )
 
 // ViewNode is one message of a chat window: what the user said, or one answer of
@@ -43,8 +43,8 @@ type ViewNode struct {
 	Status   Status       `json:"status"`
 	Error    string       `json:"error,omitempty"`
 	// Alternatives are, on a run's first view node and if there are several, the
-	// first nodes of the runs that can stand here, this one among them, from the
-	// oldest to the newest; [Active.Switch] chooses.
+	// first nodes of the runs that can be shown here, including this one, from
+	// the oldest to the newest; [Active.Switch] chooses.
 	Alternatives []string `json:"alternatives,omitempty"`
 }
 
@@ -232,7 +232,7 @@ func (t *threader) inside(place int32) []int32 {
 }
 
 // later notes that the threads of runs are still to be made, and returns the list
-// in which they will stand.
+// in which they will be.
 func (t *threader) later(runs []int32) [][]ViewNode {
 	if len(runs) == 0 {
 		return nil

@@ -6,9 +6,9 @@ import "sync/atomic"
 // and cost a bounded number of small copies, however long the list is. It is
 // safe for concurrent use.
 //
-// Items stand in leaves of 16. The last leaf is kept apart: an append by whoever
-// holds the longest value writes into its free place, which shorter values never
-// look at. All other leaves hang in trees of four levels, a million items each.
+// Items are in leaves of 16. The last leaf is kept apart: an append to the
+// longest value writes into its free place, which shorter values never look at.
+// All other leaves hang in trees of four levels, a million items each.
 type vector[T any] struct {
 	n     int
 	trees []*fan[fan[fan[fan[leaf[T]]]]]

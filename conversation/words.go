@@ -67,7 +67,7 @@ func (w words) json() json.RawMessage {
 	return out
 }
 
-// inside returns what stands between the quotes of a JSON string.
+// inside returns what is between the quotes of a JSON string.
 func inside(s json.RawMessage) []byte { return s[1 : len(s)-1] }
 
 // quote is the inverse of unquote.
