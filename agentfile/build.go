@@ -100,8 +100,8 @@ func (d *definition) targets() (names []string) {
 	return names
 }
 
-// checkModel resolves the agent's model. That the default model is not to be had
-// is no file's fault, and is reported once by check.
+// checkModel resolves the agent's model. A default model that cannot be made is
+// no file's fault, and is reported once by check.
 func (l *loader) checkModel(r *report, d *definition) {
 	if _, err := l.modelOf(d.model); err != nil && d.model != "" {
 		r.add(d.file, d.at["model"], "the model %q cannot be used: %s", d.model, err)
@@ -132,7 +132,7 @@ func (l *loader) modelOf(name string) (llm.Model, error) {
 	return l.models[name], l.failed[name]
 }
 
-// absentModel stands where models are not looked at, or where the lack of one is
+// absentModel is used where models are not checked, or where a missing one is
 // reported later.
 type absentModel string
 

@@ -6,7 +6,7 @@ import (
 	"github.com/agentarbor/arbor/llmagent"
 )
 
-// decideKeys are what stands below transfer.decide.
+// decideKeys are the keys below transfer.decide.
 type decideKeys struct {
 	model, question string
 	threshold       *float64

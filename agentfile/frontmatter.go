@@ -17,8 +17,8 @@ const (
 // split cuts a file into front matter and body. ok is false for a file that has
 // no front matter and so is no agent. The front matter starts on line 2 of the
 // file; lines end in \n in both parts, however they ended in the file. A problem
-// says what is wrong with a file that has a front matter, nothing of which is
-// then returned.
+// says what is wrong with a file that has a front matter; the parts are then
+// empty.
 func split(data []byte) (front, body string, ok bool, at pos, problem string) {
 	if yamldoc.UTF16(data) {
 		return "", "", true, pos{1, 0}, "the file is UTF-16: save it as UTF-8"

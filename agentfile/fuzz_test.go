@@ -14,8 +14,8 @@ import (
 	"github.com/agentarbor/arbor/internal/oddbytes"
 )
 
-// FuzzLoad loads folders that are made of a txtar archive: it never panics, ends
-// in a tree or in problems, and every problem has a place that exists.
+// FuzzLoad loads folders that are made from a txtar archive: it never panics,
+// ends in a tree or in problems, and every problem has a place that exists.
 func FuzzLoad(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil {

@@ -134,7 +134,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// draw writes what a tree's agents are and what their models would be told.
+// draw writes what a tree's agents are and what their models would read.
 func draw(t *testing.T, tree *Tree) string {
 	var b strings.Builder
 	for n := range tree.Index().Walk() {

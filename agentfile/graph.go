@@ -17,7 +17,7 @@ import (
 // graphFile is a graph's file, read and checked once.
 type graphFile struct {
 	file    string            // relative to the folder of the tree
-	graph   *agentgraph.Graph // nil if no agent can be made of the file
+	graph   *agentgraph.Graph // nil if no agent can be made from the file
 	agents  *agentFolder      // beside the file
 	resolve agentgraph.Resolver
 	name    string // of the graph's agent, unless a front matter has another one

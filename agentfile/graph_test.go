@@ -145,7 +145,7 @@ func TestResolverOptions(t *testing.T) {
 	_, err = ResolverFS(nil, ".", WithModel(resolve))
 	require.ErrorContains(t, err, "the file system is nil")
 
-	// A default model that is not to be had matters to those who need it.
+	// A missing default model matters only to agents that need it.
 	cause := errors.New("set OPENAI_MODEL")
 	named, err := Resolver(dir, testTools(t, "refund"), WithModel(func(name string) (llm.Model, error) {
 		if name == "" {

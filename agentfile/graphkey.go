@@ -40,8 +40,8 @@ func within(file, name string) (rel, problem string) {
 	return rel, ""
 }
 
-// graphAlone reports what stands beside the key graph and means nothing there.
-func (p *parser) graphAlone() {
+// graphOnly reports keys beside the key graph that mean nothing there.
+func (p *parser) graphOnly() {
 	if !p.d.isGraph {
 		return
 	}

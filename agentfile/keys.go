@@ -238,7 +238,7 @@ type definition struct {
 	isRemote    bool   // the key a2a is there
 	remote      remoteKeys
 
-	at map[string]pos // where a key's value stands, by its dotted name
+	at map[string]pos // the place of a key's value, by its dotted name
 
 	children []*edge
 	parents  []*edge
@@ -250,7 +250,7 @@ type definition struct {
 // leaf reports whether the agent can have no sub-agents, whatever its folder holds.
 func (d *definition) leaf() bool { return d.isGraph || d.isRemote }
 
-// pos returns where the agent's name stands, or the file's first line.
+// pos returns the place of the agent's name, or the file's first line.
 func (d *definition) pos() pos {
 	if at, ok := d.at["name"]; ok {
 		return at
@@ -258,7 +258,7 @@ func (d *definition) pos() pos {
 	return pos{1, 0}
 }
 
-// folder is where the agent's sub-agents stand if it lists none.
+// folder is where the agent's sub-agents are if it lists none.
 func (d *definition) folder() string { return d.file[:len(d.file)-len(".md")] }
 
 // allKeys returns the names of all keys, those of mappings with their mapping's

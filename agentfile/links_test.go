@@ -51,7 +51,8 @@ func TestLinksAndOddFiles(t *testing.T) {
 	require.Regexp(t, "(?m)^root/pipes.md:3: .* no regular file", found)
 	require.NotContains(t, found, "secret")
 
-	// A graph that is named as the tree may be a link: its folder is where it stands.
+	// A graph that is named as the tree may be a link: its folder is where the file
+	// really is.
 	_, err = Load(filepath.Join(dir, "g.yaml"), WithModel(resolve))
 	require.ErrorContains(t, err, filepath.Join(outside, "g.yaml"))
 }

@@ -42,8 +42,9 @@ func WithTools(t ...tools.Tool) Option {
 	return func(c *config) { c.tools = append(c.tools, t...) }
 }
 
-// WithGetenv says what environment variables hold, whose names stand in the files of
-// remote agents; "" is a variable that is not set. The default is os.Getenv.
+// WithGetenv sets the function that reads the environment variables named in the
+// files of remote agents; "" is a variable that is not set. The default is
+// os.Getenv.
 func WithGetenv(getenv func(name string) string) Option {
 	return func(c *config) { c.getenv = getenv }
 }
@@ -146,7 +147,7 @@ type loader struct {
 	sources  map[string]*source
 	graphs   map[string]*graphFile
 	folders  map[string]*agentFolder
-	listed   map[string]*definition // of graphs that stand in lists of sub-agents
+	listed   map[string]*definition // of graphs in lists of sub-agents
 	models   map[string]llm.Model
 	failed   map[string]error
 	tolerant bool // that there is no default model is reported at the end
@@ -162,7 +163,7 @@ func open(dir string, opts []Option) (*loader, error) {
 		folder, file = filepath.Split(dir)
 		folder = filepath.Clean(folder)
 	}
-	if linked, err := filepath.EvalSymlinks(dir); err == nil && file != "" && info != nil && info.Mode().IsRegular() { // a graph's folder is where it really stands
+	if linked, err := filepath.EvalSymlinks(dir); err == nil && file != "" && info != nil && info.Mode().IsRegular() { // a graph's folder is where the file really is
 		folder, file = filepath.Dir(linked), filepath.Base(linked)
 	}
 	given := func(rel string) string { return filepath.Join(folder, filepath.FromSlash(rel)) }

@@ -24,7 +24,7 @@ type parser struct {
 	// mapping's in front.
 	keyAt pos
 	name  string
-	// Where the keys of the front matter itself stand.
+	// The places of the keys of the front matter itself.
 	keys map[string]pos
 	// The mappings that were read, by their dotted names.
 	opened map[string]bool
@@ -82,8 +82,8 @@ func (p *parser) front(front string) {
 			return
 		}
 		p.pairs(keys(), "", doc)
-		p.graphAlone()
-		p.remoteAlone()
+		p.graphOnly()
+		p.remoteOnly()
 	}
 }
 
@@ -154,8 +154,8 @@ func find(table []key, name string) *key {
 	return nil
 }
 
-// suggestKey looks for the key that is meant: first among those that may stand
-// here, then in the whole front matter.
+// suggestKey looks for the key that is meant: first among those that are
+// allowed here, then in the whole front matter.
 func suggestKey(table []key, prefix, name string) string {
 	var here []string
 	for _, k := range table {

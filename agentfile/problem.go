@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong with a folder of agents.
+// Problem is one error in a folder of agents.
 type Problem struct {
 	// File begins with the path that Load or Check was given. It is the folder
 	// itself where no single file is to blame.

@@ -9,8 +9,8 @@ import (
 var referenceText string
 
 // Reference returns the reference page about agents' files, in Markdown. Its
-// tables are made of the description that drives the parser; docs/agentfile.md
-// is this text.
+// tables are made from the description that drives the parser;
+// docs/agentfile.md is this text.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString("| key | value | default | meaning |\n|---|---|---|---|\n")

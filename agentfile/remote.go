@@ -48,7 +48,8 @@ func (l *loader) checkRemote(r *report, d *definition) {
 
 func (v value) isAddress() bool { return v.key == "a2a" || strings.HasSuffix(v.key, "_url") }
 
-// held returns what a value stands for: "" for a variable that is not set.
+// held returns a value's text, or what its variable holds: "" for a variable
+// that is not set.
 func (l *loader) held(v value) string {
 	if v.variable == "" {
 		return v.text

@@ -9,8 +9,8 @@ import (
 	"github.com/agentarbor/arbor/internal/yamldoc"
 )
 
-// value is a text of a front matter, or what an environment variable holds, whose
-// name stands there with a $ in front.
+// value is a text of a front matter, or the name of an environment variable,
+// written with a $ in front.
 type value struct {
 	key      string // dotted, as problems name it
 	text     string
@@ -157,8 +157,8 @@ func absolute(u *url.URL) bool {
 	return u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// secret reads the name of a variable. No message repeats what stands there instead,
-// because that may be the secret.
+// secret reads the name of a variable. No message repeats what is written there
+// instead, because that may be the secret.
 func secret(field func(*definition) *value) func(*parser, *key, yamldoc.Node) {
 	return func(p *parser, k *key, n yamldoc.Node) {
 		text, ok := textOf(n)
@@ -187,9 +187,9 @@ func word(field func(*definition) *value) func(*parser, *key, yamldoc.Node) {
 	}
 }
 
-// remoteAlone reports what stands beside the key a2a and means nothing there, and
+// remoteOnly reports keys beside the key a2a that mean nothing there, and
 // credentials that are not complete.
-func (p *parser) remoteAlone() {
+func (p *parser) remoteOnly() {
 	at, there := p.keys["auth"]
 	if _, p.d.isRemote = p.keys["a2a"]; !p.d.isRemote {
 		if there {

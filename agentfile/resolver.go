@@ -48,10 +48,10 @@ func (l *loader) resolver(dir string) (agentgraph.Resolver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agentfile: the folder %s cannot be read: %w", dir, cause(err))
 	}
-	var alone sync.Mutex
+	var mu sync.Mutex
 	return func(ref string, config map[string]any) (agent.Agent, error) {
-		alone.Lock()
-		defer alone.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
 		return f.resolve(ref, config)
 	}, nil
 }

@@ -70,7 +70,7 @@ func (p *parser) list(k *key, n yamldoc.Node) (items []item) {
 	return items
 }
 
-// names reads a list of texts of which none may stand there twice.
+// names reads a list of texts without duplicates.
 func (p *parser) names(k *key, n yamldoc.Node) (items []item) {
 	seen := map[string]bool{}
 	for _, i := range p.list(k, n) {

@@ -58,14 +58,14 @@ type Input struct {
 	Input string `json:"input" jsonschema:"minLength=1,description=The task\\, with everything that is needed to do it: the agent sees nothing of this conversation"`
 }
 
-// New makes a tool of an agent and of all below it. The tool is safe for
+// New makes a tool from an agent and all below it. The tool is safe for
 // concurrent use: several calls in one answer run side by side, each in its own
 // scope.
 //
 // Whatever ends the inner run without an answer (a failure, a limit of the turn,
 // an agent that says nothing) is an error result for the calling model, which
-// then goes on as far as the limits allow. Canceling the turn cancels the inner
-// run.
+// then continues as far as the limits allow. Canceling the turn cancels the
+// inner run.
 //
 // The error of New says what is wrong with the name, or is the *agent.TreeError
 // of the agents below a.

@@ -32,7 +32,7 @@ func scopesOf(events []*event.Event) (scopes []string) {
 	return scopes
 }
 
-// meet returns an item that waits until n streams have come to it.
+// meet returns an item that waits until n streams have reached it.
 func meet(n int) func() scripted.Item {
 	arrived := make(chan struct{}, n)
 	all := make(chan struct{})
@@ -118,8 +118,8 @@ func bare(types []string) (bare []string) {
 	return bare
 }
 
-// The same agent called twice in one answer has two scopes that know nothing of
-// each other.
+// The same agent called twice in one answer has two scopes that do not see each
+// other.
 func TestSameAgentTwice(t *testing.T) {
 	s := scripted.New().
 		Add("support",
@@ -534,7 +534,7 @@ func TestLimitsOfParallelScopes(t *testing.T) {
 	})
 }
 
-// asStored returns events without what only their consumer is told.
+// asStored returns events without what only their consumer gets.
 func asStored(events []*event.Event) []*event.Event {
 	stored := make([]*event.Event, len(events))
 	for i, e := range events {
