@@ -44,7 +44,8 @@ func New(store session.Store, opts ...Option) (*Sessions, error) {
 	return s, nil
 }
 
-// Checkpoint is a position at which a session's log has stood.
+// Checkpoint is a position at which a write of a session's log ended, or one
+// right before or after a user message.
 type Checkpoint struct {
 	// Seq is the position of its last event.
 	Seq int64
@@ -87,7 +88,7 @@ func (s *Sessions) History(ctx context.Context, key session.Key) iter.Seq2[Check
 	}
 }
 
-// between reports whether a checkpoint lies between two events of a log.
+// between reports whether there is a checkpoint between two events of a log.
 func between(e, next *event.Event) bool {
 	return e.Type() == event.TypeUser || next.Type() == event.TypeUser || !e.Time.Equal(next.Time)
 }

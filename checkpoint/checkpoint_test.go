@@ -30,7 +30,7 @@ var (
 	fork = session.ID("fork")
 )
 
-// desk is a tree support → billing on a store, and what was asked of it.
+// desk is a tree support → billing on a store, and the requests to its models.
 type desk struct {
 	t      testing.TB
 	store  session.Store

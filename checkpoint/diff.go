@@ -90,7 +90,7 @@ func (s *Sessions) Diff(ctx context.Context, a, b session.Key) (*Diff, error) {
 	return d, nil
 }
 
-// alike reports whether two events are the same but for where and when they stand.
+// alike reports whether two events are the same except for their place and time.
 func alike(a, b *event.Event) bool {
 	if a.Type() != b.Type() || a.Agent != b.Agent || a.Path != b.Path || (a.Scope == "") != (b.Scope == "") {
 		return false

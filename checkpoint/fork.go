@@ -12,15 +12,15 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Fork makes a session that has the events of another until a checkpoint, and goes
-// on by itself from there. Both share what they have in common, so that a fork costs
+// Fork makes a session that has the events of another until a checkpoint, and is
+// separate from there on. Both share what they have in common, so that a fork costs
 // the same wherever it is taken; the other session is not touched, and may be in the
 // middle of a turn.
 //
-// Resume goes on with a turn that the checkpoint stands in the middle of, as after a
+// If the checkpoint is in the middle of a turn, Resume continues that turn, as after a
 // crash: what is recorded is not asked for again, and a tool whose outcome is not
 // recorded runs again only if it is idempotent. To have a message answered again, fork
-// behind it. Run says something new.
+// right after it and call Resume. Run says something new.
 //
 // The error is [agent.ErrBadInput] if the position is no checkpoint of the session,
 // and [agent.ErrConflict] if the new session exists.
@@ -36,9 +36,9 @@ func (s *Sessions) Fork(ctx context.Context, of session.Key, seq int64, to sessi
 
 // Edit makes a session in which a user message of another says something else. It
 // shares the past before that message, and the message waits for its answer: Resume
-// gives it. seq is the message's position. Beside the errors of [Sessions.Fork],
-// [agent.ErrBadInput] says that no user message stands there, or that this is none:
-// see [llm.CheckUser].
+// gives it. seq is the message's position. Besides the errors of [Sessions.Fork],
+// it is [agent.ErrBadInput] if no user message is there, or if content cannot be
+// one: see [llm.CheckUser].
 func (s *Sessions) Edit(ctx context.Context, of session.Key, seq int64, content llm.Content, to session.Key) error {
 	if err := session.CheckKey(to); err != nil {
 		return err

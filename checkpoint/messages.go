@@ -15,11 +15,10 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Import makes a session of messages, such as those that [conversation.Messages]
+// Import makes a session from messages, such as those that [conversation.Messages]
 // gives, or another program's. All that assistants say becomes the named agent's,
-// which should be the root of the tree that goes on with it; the calls by which
-// agents handed over are left out. If the last message is the user's, Resume answers
-// it.
+// which should be the root of the tree that continues it; the calls by which agents
+// handed over are left out. If the last message is the user's, Resume answers it.
 //
 // The error is [agent.ErrBadInput] if the messages are no conversation that a model
 // could be shown, and [agent.ErrConflict] if the session exists.

@@ -130,7 +130,7 @@ func TestImport(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, infos)
 
-	// Ids that stand twice, arguments that are no object, calls without a result.
+	// Ids that occur twice, arguments that are no object, calls without a result.
 	require.NoError(t, d.past.Import(ctx, fork, "support", []llm.Message{llm.UserText("Hi"),
 		assistant("Let me see.", call("c"), llm.ToolCall{ID: "d", Name: "lookup", Arguments: "{oops"}), result("c"),
 		assistant("", call("c"), call("")), result("c"), result(""), assistant("Done.")}))
@@ -142,8 +142,8 @@ func TestImport(t *testing.T) {
 	require.Len(t, d.history(fork), 17)
 }
 
-// TestImportedCalls: a session made of messages asks its models the same wherever it
-// is kept, and what no endpoint would take is not in it.
+// TestImportedCalls: a session made from messages asks its models the same wherever
+// it is kept, and what no endpoint would take is not in it.
 func TestImportedCalls(t *testing.T) {
 	onStores(t, func(t *testing.T, d *desk) {
 		ids := []string{"", "a b", strings.Repeat("x", 65), "\xff", "fine"}

@@ -130,8 +130,8 @@ func TestBrokenArguments(t *testing.T) {
 		attr(b.named("chat support")[0], "gen_ai.output.messages").AsString())
 }
 
-// The turn's answer is what the conversation was told, not what an agent told
-// another one.
+// The turn's answer is what was said in the conversation, not what an agent
+// said to another one.
 func TestATurnWithoutAnAnswer(t *testing.T) {
 	s := scripted.New().Add("support", scripted.Reply(scripted.Call("desk", `{"input":"look"}`)), scripted.Reply(scripted.Finish(llm.FinishLength))).Add("desk", scripted.Reply(scripted.Text("Found.")))
 	b := newBench(t, newAgent(t, s, "support", llmagent.WithTools(agentTool(t, newAgent(t, s, "desk")))), []telemetry.Option{telemetry.WithContent()})

@@ -11,9 +11,9 @@ import (
 
 // current is the span that the agents of the conversation find in their context.
 // All of a turn's runs get the same context, one after the other; so this span
-// stands for that of the run which is under way, or for the turn's between two
-// runs. What an agent does without asking a model or a tool, such as calling a
-// remote agent over HTTP, nests below its own run in this way.
+// delegates to that of the run which is under way, or to the turn's between two
+// runs. In this way what an agent does without asking a model or a tool, such as
+// calling a remote agent over HTTP, nests below its own run.
 type current struct {
 	trace.Span // the turn's
 	run        atomic.Pointer[run]
@@ -26,8 +26,9 @@ func (c *current) now() trace.Span {
 	return c.Span
 }
 
-// in returns the span that a context's span stands for, and whether that is this one.
-// Two spans are never compared: those that record nothing need not be comparable.
+// in returns the span that a context's span delegates to, and whether the latter is
+// this one. Two spans are never compared: those that record nothing need not be
+// comparable.
 func (c *current) in(ctx context.Context) (s trace.Span, ours bool) {
 	s = trace.SpanFromContext(ctx)
 	if found, ok := s.(*current); ok && found == c {

@@ -3,7 +3,7 @@
 // each attempt at a model's answer and each call of a tool, and the metrics of
 // model calls. [New] makes the interceptor for runner.WithInterceptors.
 //
-// A transfer shows as what it is. The run that hands over, the call of
+// A transfer has no nesting: the run that hands over, the call of
 // transfer_to_agent and the run that takes over are siblings below the turn:
 //
 //	invoke_workflow support

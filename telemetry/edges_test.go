@@ -182,7 +182,7 @@ func recorded(t *testing.T) (agent.Interceptor, *tracetest.SpanRecorder) {
 	return i, spans
 }
 
-// What lies inside of the interceptor may fail in ways of its own.
+// The code inside of the interceptor may fail in ways of its own.
 func TestTurnsThatGoWrong(t *testing.T) {
 	start := &event.Event{Seq: 1, TurnID: "t", RunID: "r", Agent: "a", Path: "a", Data: &event.HarnessStart{AgentID: "a"}}
 	failed := &event.Event{Seq: 2, TurnID: "t", RunID: "r", Agent: "a", Path: "a", Data: &event.HarnessEnd{AgentID: "a", FinishReason: event.FinishReasonError}}

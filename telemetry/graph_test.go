@@ -14,8 +14,8 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// Every node of a graph has a span, which stands in that of the graph, also if the
-// graph is itself a node; the calls of its model stand in it.
+// Every node of a graph has a span below that of the graph, also if the graph is
+// itself a node; the calls of its model are below it.
 func TestNodesOfGraphs(t *testing.T) {
 	s := scripted.New().Add("writer", scripted.Reply(scripted.Text("Written."))).Add("judge", scripted.Reply(scripted.Text("Good.")))
 	plain, err := agent.New("plain", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {

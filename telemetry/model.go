@@ -174,7 +174,8 @@ func (a *attempt) response(how ending) {
 	a.span.SetAttributes(attributes...)
 }
 
-// measure records the metrics. Tokens count only if the endpoint has told them.
+// measure records the metrics. Tokens count only if the endpoint has reported
+// them.
 func (a *attempt) measure(ctx context.Context, took time.Duration, class string) {
 	first := a.stream && a.begun
 	if !a.duration.Enabled(ctx) && (!first || !a.firstChunk.Enabled(ctx)) && (!a.used || !a.tokens.Enabled(ctx)) {

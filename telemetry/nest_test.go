@@ -216,7 +216,7 @@ func TestToolsFindTheirSpan(t *testing.T) {
 	require.Equal(t, b.one("execute_tool fetch").SpanContext(), seen)
 }
 
-// The turn stands below the span of the caller's context.
+// The turn's span is below the span of the caller's context.
 func TestTheCallersSpan(t *testing.T) {
 	s := scripted.New().Always("support", scripted.Reply(scripted.Text("Hello.")))
 	b := newBench(t, newAgent(t, s, "support"), nil)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// docs/telemetry.md names every attribute and every metric, and no other.
+// docs/telemetry.md names every attribute and every metric, and no others.
 func TestThePageIsComplete(t *testing.T) {
 	page, err := os.ReadFile("../docs/telemetry.md")
 	require.NoError(t, err)

@@ -39,15 +39,15 @@ type run struct {
 
 	failure string // the code of its error event
 	usage   llm.Usage
-	used    bool // an endpoint has told its usage
+	used    bool // an endpoint has reported its usage
 }
 
 func (t *turn) find(id string) *run {
 	return t.byID[id]
 }
 
-// heard notes that a run has started.
-func (t *turn) heard(e *event.Event) {
+// started notes that a run has started.
+func (t *turn) started(e *event.Event) {
 	if e.Scope == "" {
 		t.finish = ""
 	}
@@ -76,8 +76,8 @@ func (t *turn) add(r *run, turnID string) *run {
 	return r
 }
 
-// cause finds out what an inner run stands under: its tool call, or what the
-// run before it in its scope does, or the run that started it.
+// cause finds the parent of an inner run: its tool call, or the parent of the
+// run before it in its scope, or the run that started it.
 func (t *turn) cause(r *run, parentID string) (parent trace.Span, under *call, certain bool) {
 	for _, c := range t.calls {
 		if c.id == parentID {
@@ -98,10 +98,10 @@ func (t *turn) cause(r *run, parentID string) (parent trace.Span, under *call, c
 	return t.span, nil, false
 }
 
-// spoke begins the span of a run that has made no call: that of an agent without
-// a model, or of one that goes on after a crash, whose start lies in an earlier
-// part of the turn.
-func (t *turn) spoke(e *event.Event) {
+// ensureSpan begins the span of a run that has made no call: that of an agent
+// without a model, or of one that continues after a crash, whose start is in an
+// earlier part of the turn.
+func (t *turn) ensureSpan(e *event.Event) {
 	r := t.find(e.RunID)
 	if r == nil && e.Scope == "" {
 		r = t.add(&run{id: e.RunID, agent: e.Agent, path: e.Path}, e.TurnID)

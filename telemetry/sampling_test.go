@@ -19,8 +19,8 @@ import (
 	"github.com/agentarbor/arbor/telemetry"
 )
 
-// desk is a tree with everything below which a span can stand: support asks an agent
-// tool, then hands over to a graph, of whose nodes one asks an agent tool, one is a graph
+// desk is a tree with everything below which a span can be. Support asks an agent tool,
+// then hands over to a graph. One of the graph's nodes asks an agent tool, one is a graph
 // and one hands over.
 func desk(t testing.TB) agent.Agent {
 	t.Helper()
@@ -107,7 +107,7 @@ func TestSampledTurns(t *testing.T) {
 	}
 }
 
-// counted gives ids of which every second one is sampled at a ratio of a half.
+// counted gives ids: at a ratio of a half, every second one is sampled.
 type counted struct{ traces, spans byte }
 
 func (c *counted) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
@@ -132,8 +132,8 @@ func (s without) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingRe
 
 func (s without) Description() string { return "without " + string(s) }
 
-// A sampler that drops single spans, the turn's among them, changes nothing of how the
-// others stand in each other and in those that are not there.
+// A sampler that drops single spans, the turn's among them, does not change how the
+// others nest in each other and in those that are missing.
 func TestSamplersThatDropSingleSpans(t *testing.T) {
 	whole := newBench(t, desk(t), nil)
 	_, err := whole.say(context.Background(), session.ID("s1"))
@@ -159,7 +159,7 @@ func TestSamplersThatDropSingleSpans(t *testing.T) {
 }
 
 // families lists the spans that have children, each with them, without those of a name:
-// of such a parent only its children are told.
+// of such a parent only its children are listed.
 func families(spans []sdktrace.ReadOnlySpan, dropped string) (all []string) {
 	names := make(map[trace.SpanID]string)
 	children := make(map[trace.SpanID][]string)

@@ -19,8 +19,8 @@ type call struct {
 }
 
 // ToolCall implements agent.Interceptor: every call is a span below the run that
-// makes it. Only a transfer stands beside that run, because it belongs to neither
-// of the two agents.
+// makes it. Only a transfer is beside that run, because it does not belong to
+// either of the two agents.
 func (i *interceptor) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (res *event.ToolResult, err error) {
 	ctx, now := i.call(ctx, c)
 	how := panicked // unless it gets to say otherwise

@@ -26,7 +26,7 @@ type turn struct {
 
 	mu     sync.Mutex
 	id     string // in the log, once it is known
-	runs   []*run // in the order in which they were heard of
+	runs   []*run // in the order in which they became known
 	byID   map[string]*run
 	latest map[string]*run // the last that has begun in a scope
 	calls  []*call         // likewise
@@ -73,7 +73,7 @@ func (i *interceptor) Turn(ctx context.Context, info agent.TurnInfo, next agent.
 	}
 }
 
-// ending is how an operation came to its end.
+// ending is how an operation ended.
 type ending int
 
 const (
@@ -163,14 +163,14 @@ func (t *turn) see(e *event.Event, err error) {
 	}
 	switch d := e.Data.(type) {
 	case *event.HarnessStart:
-		t.heard(e)
+		t.started(e)
 	case *event.Text:
-		t.spoke(e)
+		t.ensureSpan(e)
 		if t.content && e.Scope == "" {
 			t.answer = d.Content
 		}
 	case *event.Reasoning, *event.ToolCall, *event.Transfer:
-		t.spoke(e)
+		t.ensureSpan(e)
 	case *event.Failure:
 		if r := t.find(e.RunID); r != nil {
 			r.failure = d.Code

@@ -31,9 +31,9 @@ func NeedsApproval() Option { return func(i *Info) { i.Approval = Ask } }
 type Rule struct {
 	// Tool is a tool's name, or a pattern as of path.Match, such as "refund_*".
 	Tool string
-	// Args maps names of arguments to RE2 expressions, all of which must match
-	// the argument: a string's content, any other value's JSON. An argument that
-	// is absent matches nothing.
+	// Args maps names of arguments to RE2 expressions. Each must match its
+	// argument: a string's content, any other value's JSON. An argument that is
+	// absent matches nothing.
 	Args map[string]string
 	// Decision holds for calls that match; [Allow] takes nothing back that
 	// another rule or the tool itself demands.

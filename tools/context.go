@@ -21,8 +21,8 @@ type Context struct {
 	call *call
 }
 
-// CallInfo is what a Context is made of. An agent fills it in; a test of a tool
-// can leave all of it empty.
+// CallInfo is what a Context is made from. An agent fills it in; a test of a
+// tool can leave all of it empty.
 type CallInfo struct {
 	Session session.Key
 	Agent   string
@@ -103,9 +103,9 @@ func (c Context) Get(key string) (any, bool) {
 // together with the call's result, also a failed one's. Keys with the prefixes
 // "turn:", "user:" and "app:" belong to those scopes.
 //
-// The value is kept as what its JSON is read back as, so that Get returns the
-// same before and after a restart: every number is a float64, or a json.Number if a
-// float64 would change its digits, a struct is a map, and what is nested deeper than [event.MaxDepth] levels the text of its JSON.
+// The value is kept as it is read back from its JSON, so that Get returns the same before and after a restart. Every number is a
+// float64, or a json.Number if a float64 would change its digits. A struct is a map. What is nested deeper than [event.MaxDepth]
+// levels is the text of its JSON.
 func (c Context) Set(key string, value any) {
 	raw := event.EncodeJSON(value)
 	var plain any = raw // until it is stored, where a notice tells that it is text

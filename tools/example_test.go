@@ -45,7 +45,7 @@ func ExampleFunc() {
 	// true "the arguments do not fit the schema: /amount: minimum: got 0, want 1"
 }
 
-// SchemaOf shows what a model is told about a type.
+// SchemaOf shows what a model reads about a type.
 func ExampleSchemaOf() {
 	schema, err := tools.SchemaOf[refundIn]()
 	if err != nil {

@@ -41,22 +41,23 @@ const prefix = "transfer_to_"
 
 // What an instruction about transfers can hold, for what a request offers.
 const (
-	// ToolHere stands for the name of the tool, or with [ToolPerTarget] for what the
-	// names of all begin with.
+	// ToolHere is replaced by the name of the tool, or with [ToolPerTarget] by what
+	// the names of all begin with.
 	ToolHere = "{tool}"
-	// TargetsHere stands for the targets, each in a line "- NAME: DESCRIPTION".
+	// TargetsHere is replaced by the targets, each in a line "- NAME:
+	// DESCRIPTION".
 	TargetsHere = "{targets}"
 )
 
-// Instruction is what an agent that has targets is told about transfers, unless it brings
-// words of its own. Of the words that were measured with small models
-// (docs/routing.md) these route best.
+// Instruction tells a model with targets about transfers, unless its agent brings words
+// of its own. Of the words that were measured with small models (docs/routing.md) these
+// route best.
 const Instruction = "Other agents work beside you:\n" + TargetsHere +
 	"\nWhen the user's message is about what one of them is for, hand the conversation over at once by calling " + ToolHere +
 	" for that agent: do not ask the user anything first, do not answer, do not announce it." +
 	" The other agent reads the whole conversation and answers. Answer yourself only what none of them is for."
 
-// What a model is told about a tool, unless its agent brings words of its own. The
+// The descriptions of the tools, unless an agent brings words of its own. The
 // tool's targets follow, as in the instruction.
 const (
 	Description          = "Hands the conversation to another agent, who sees all of it and answers in your place. The agents:" // of [OneTool]
@@ -80,10 +81,10 @@ func DefaultForm(t Tools) Form {
 	return Form{t, agent.TransferTool, Description, Instruction}
 }
 
-// Offer returns what an agent's model is offered that may hand over from its place to
-// these of its targets: the tools, and the instruction for the system text, nothing of
-// both if there are none. Targets stand in the order given, names and descriptions byte
-// for byte as they are. The inputs that targets need are the property "input".
+// Offer returns what a model is offered for transfers from the agent's place to these
+// of its targets: the tools, and the instruction for the system text, both empty
+// without targets. Targets are in the order given, names and descriptions byte for byte
+// as they are. The inputs that targets need are the property "input".
 func (f Form) Offer(n *agent.Node, targets []*agent.Node) (specs []llm.ToolSpec, instruction string) {
 	switch {
 	case len(targets) == 0:
@@ -193,9 +194,9 @@ func (f Form) Called(n *agent.Node, name string) (target string, ok bool) {
 	return target, ok && target != ""
 }
 
-// Call returns a call for a transfer as a model makes it, of the arguments that stand in
-// the log: the tool's name, and its arguments. It undoes what [Input] does, whether the
-// target is legal or not.
+// Call returns a transfer as a model would call it, from the arguments in the log: the
+// tool's name, and its arguments. It undoes what [Input] does, whether the target is
+// legal or not.
 func (f Form) Call(input json.RawMessage) (name string, arguments json.RawMessage) {
 	if f.Tools != ToolPerTarget {
 		return f.Name, input

@@ -44,8 +44,8 @@ func TestToolPerTarget(t *testing.T) {
 	require.Equal(t, []string{"billing", "transfer_to_billing", "tech", "transfer_to_tech"}, one[0].Aliases)
 }
 
-// Words of one's own are shown as they are, and what stands for targets in a
-// description is no placeholder.
+// Words of one's own are shown as they are, and a placeholder for targets in a
+// description is not replaced.
 func TestWordsOfOnesOwn(t *testing.T) {
 	tree, err := agent.NewTree(node(t, "root", "", closed, node(t, "leaf", "{tool} {targets}", closed)))
 	require.NoError(t, err)

@@ -1,7 +1,7 @@
-// Package transfer is the built-in tool transfer_to_agent: what is offered to a
-// model, and by which names it may call ([Form]), how its call is read ([Parse]), how a
-// name that is almost right is mended ([Repair]), which targets there are at a moment
-// ([Withheld]), and which of them a call means ([Resolve]).
+// Package transfer is the built-in tool transfer_to_agent. [Form] is what a model is
+// offered, and the names by which it may call. [Parse] reads a call, and [Repair]
+// corrects a name that is almost right. [Withheld] says which target is left out at
+// the moment, and [Resolve] which target a call means.
 //
 // It imports agent, llm and tools. It decides about one call; committing a transfer is
 // the agent's and the runner's part.
