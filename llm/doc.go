@@ -1,6 +1,6 @@
 // Package llm defines what a language model is to the rest of Arbor: messages,
 // tool specifications, requests and streamed answers, token usage and typed
-// errors. It knows nothing of agents, sessions or trees, and imports nothing of
+// errors. It has no notion of agents, sessions or trees, and imports nothing of
 // this module.
 //
 // A [Model] turns one [Request] into a sequence of [Chunk] values. Adapters for

@@ -11,7 +11,7 @@ import (
 type Role string
 
 // The roles of the chat-completions protocol. The system message is not a
-// Message: it stands in [Request.System].
+// Message: it is in [Request.System].
 const (
 	RoleUser      Role = "user"
 	RoleAssistant Role = "assistant"

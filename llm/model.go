@@ -62,7 +62,7 @@ type Settings struct {
 	LeakedCalls LeakedCalls
 }
 
-// LeakedCalls is what becomes of a tool call that a model writes as words.
+// LeakedCalls says what is done with a tool call that a model writes as words.
 type LeakedCalls string
 
 // Leaked calls are read as calls where they cannot be anything else, or stay
@@ -105,8 +105,8 @@ type Chunk struct {
 	// Text and Reasoning are deltas.
 	Text      string
 	Reasoning string
-	// LogProbs are those of the tokens that the text is made of, if the request asks for
-	// them and the endpoint has them. They come with the text, or after it.
+	// LogProbs are those of the tokens of the text, if the request asks for them and the
+	// endpoint has them. They come with the text, or after it.
 	LogProbs []LogProb
 	// Call is a whole tool call.
 	Call *ToolCall

@@ -15,17 +15,17 @@ const (
 	CallTokens = 8
 	// ReplyTokens opens the model's answer.
 	ReplyTokens = 3
-	// MediaTokens stands for one image or file. It is a flat figure, near that of
-	// a picture of a million pixels; what an endpoint really charges depends on
-	// size and detail, and a long document is more.
+	// MediaTokens is the estimate for one image or file. It is a flat figure,
+	// near that of a picture of a million pixels; what an endpoint really charges
+	// depends on size and detail, and a long document is more.
 	MediaTokens = 1000
 )
 
-// EstimateTokens says roughly how many tokens a text is, for a model that is
-// not known, from its characters alone: four ASCII letters or spaces are a
-// token, two digits, punctuation marks or letters of the European alphabets
-// beyond ASCII, one character of any other script, half an emoji. English prose,
-// code and JSON come out within a fifth of what the models of OpenAI count; other
+// EstimateTokens says roughly how many tokens a text is, for a model that is not
+// known, from its characters alone: four ASCII letters or spaces are a token, two
+// digits, punctuation marks or letters of the European alphabets beyond ASCII,
+// one character of any other script, half an emoji. For English prose, code and
+// JSON the estimate is within a fifth of what the models of OpenAI count. Other
 // languages may be half of it for newer models and twice as much for old ones;
 // hashes and encoded bytes can be twice as much. It allocates nothing and is
 // linear in the text.

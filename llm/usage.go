@@ -13,9 +13,9 @@ type Usage struct {
 const maxPlausible = 1 << 30
 
 // Plausible returns the usage of one answer as it may be counted, and whether it may.
-// A negative number, or one that no model's answer comes to, would lift a budget or
-// use it up: the usage is unknown then, and all zero. Cached tokens that cannot be
-// are left out.
+// A negative number, or one that no model's answer can have, would lift a budget or
+// use it up: the usage is unknown then, and all zero. An impossible number of cached
+// tokens is left out.
 func (u Usage) Plausible() (Usage, bool) {
 	for _, n := range [...]int{u.InputTokens, u.OutputTokens} {
 		if n < 0 || n > maxPlausible {
@@ -28,7 +28,8 @@ func (u Usage) Plausible() (Usage, bool) {
 	return u, true
 }
 
-// Add returns the sum of two usages, no number of which is negative or overflows.
+// Add returns the sum of two usages. None of its numbers is negative or
+// overflows.
 func (u Usage) Add(v Usage) Usage {
 	return Usage{
 		InputTokens:  saturated(u.InputTokens, v.InputTokens),

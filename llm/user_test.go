@@ -8,7 +8,7 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// TestCheckUserNames: what stands beside the data of a file must be text as well, or
+// TestCheckUserNames: what is beside the data of a file must be text as well, or
 // logs could not keep it as it is.
 func TestCheckUserNames(t *testing.T) {
 	media := func(change func(*llm.Media)) llm.Message {

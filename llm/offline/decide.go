@@ -34,7 +34,7 @@ type turn struct {
 	results []llm.ToolResult
 	worked  bool            // a tool of this agent has answered
 	settled bool            // it spoke, was refused, or got the conversation back: no handing on
-	from    map[string]bool // agents whose words stand after the user's
+	from    map[string]bool // agents whose words come after the user's
 }
 
 func readTurn(req *llm.Request) turn {
@@ -184,7 +184,7 @@ func (m *Model) decide(req *llm.Request, t turn) (*llm.ToolCall, string, error) 
 }
 
 // whoAnswers answers the question which agent answers, as the model would decide with
-// calls; false if this is not asked. The names stand in the last list of the system text,
+// calls; false if this is not asked. The names are in the last list of the system text,
 // the agent's own at its end, and the message in quotes.
 func (m *Model) whoAnswers(req *llm.Request) (string, bool) {
 	asked := req.System != "" && len(req.Messages) > 0

@@ -1,9 +1,9 @@
 // Package offline is an [llm.Model] that needs neither key nor network, to try a
 // tree before there is an endpoint. It understands no language and says so: it
 // compares the user's words with the descriptions in the request (BM25), and
-// hands over, calls a tool with values found in the text, or makes a sentence
-// of tool results. It knows no tree, keeps nothing between calls, and answers
-// equal requests alike.
+// hands over, calls a tool with values found in the text, or makes a sentence of
+// tool results. It knows no tree, keeps nothing between calls, and gives equal
+// requests equal answers.
 //
 // It relies on conventions: the description of the tool transfer_to_agent
 // lists its targets in lines "- NAME: DESCRIPTION", and so does that of transfer_to_NAME
@@ -95,11 +95,11 @@ func (m *Model) answer(req *llm.Request) (string, *llm.ToolCall, error) {
 	}
 	t := readTurn(req)
 	call, reply, err := m.decide(req, t)
-	told := describe(t.results)
+	described := describe(t.results)
 	if err == nil && call == nil && req.ResponseFormat != nil {
-		reply, err = respond(req.ResponseFormat.Schema, t.text, told)
+		reply, err = respond(req.ResponseFormat.Schema, t.text, described)
 	}
-	return cmp.Or(reply, told, about(req.System)), call, err
+	return cmp.Or(reply, described, about(req.System)), call, err
 }
 
 // about says what the model is and which instructions it cannot follow.
@@ -117,26 +117,27 @@ var speaks = lazyregexp.New(`^\d{4}-\d\d-\d\d|\S \S|^\D+$`)
 func describe(results []llm.ToolResult) string {
 	var sentences []string
 	for _, r := range results {
-		told := `"` + strings.Trim(strings.TrimSpace(r.Output), `"`) + `"`
+		output := `"` + strings.Trim(strings.TrimSpace(r.Output), `"`) + `"`
 		if json.Valid([]byte(r.Output)) && strings.ContainsAny(r.Output[:1], "{[") {
 			d := json.NewDecoder(strings.NewReader(r.Output))
 			d.UseNumber()
-			told = phrase(d, "")
+			output = phrase(d, "")
 		}
 		verb := map[bool]string{true: "failed:", false: "returned"}[r.IsError]
-		sentences = append(sentences, fmt.Sprintf("%s %s %s.", cmp.Or(r.Name, "The tool"), verb, cut(told, 600)))
+		sentences = append(sentences, fmt.Sprintf("%s %s %s.", cmp.Or(r.Name, "The tool"), verb, cut(output, 600)))
 	}
 	return strings.Join(sentences, " ")
 }
 
-// phrase tells the next value of valid JSON, which stands under key.
+// phrase returns the next value of valid JSON, which has the given key, in
+// words.
 func phrase(d *json.Decoder, key string) string {
 	token, _ := d.Token()
 	label := strings.TrimSuffix(strings.ReplaceAll(key, "_", " "), " id")
-	told := strings.Join(strings.Fields(fmt.Sprint(token)), " ")
+	text := strings.Join(strings.Fields(fmt.Sprint(token)), " ")
 	switch token := token.(type) {
 	case string:
-		if speaks.MatchString(told) {
+		if speaks.MatchString(text) {
 			label = ""
 		}
 	case json.Delim:
@@ -150,19 +151,19 @@ func phrase(d *json.Decoder, key string) string {
 			parts = append(parts, phrase(d, name))
 		}
 		_, _ = d.Token() // the closing bracket
-		if told = strings.Join(parts, ", "); token == '[' {
-			label, told = fmt.Sprintf("%d %s:", len(parts), cmp.Or(label, "rows")), strings.Join(parts, "; ")
+		if text = strings.Join(parts, ", "); token == '[' {
+			label, text = fmt.Sprintf("%d %s:", len(parts), cmp.Or(label, "rows")), strings.Join(parts, "; ")
 			if len(parts) == 1 {
 				label = strings.TrimSuffix(label, "s:") + ":"
 			}
 		} else if key != "" {
-			told = "(" + told + ")"
+			text = "(" + text + ")"
 		}
 	}
-	if token == nil || told == "" {
-		told = "none"
+	if token == nil || text == "" {
+		text = "none"
 	}
-	return strings.TrimSpace(label + " " + told)
+	return strings.TrimSpace(label + " " + text)
 }
 
 // cut shortens s to n characters.

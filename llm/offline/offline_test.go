@@ -38,7 +38,7 @@ func transfers(targets ...string) (all []llm.ToolSpec) {
 }
 
 // TestFormsOfTransfers: one tool for all targets, or one for each, and the targets in
-// the instructions as well, come to the same choice.
+// the instructions as well, lead to the same choice.
 func TestFormsOfTransfers(t *testing.T) {
 	targets := []string{"billing: Refunds, invoices. Customers charged twice", "tech: Network; database.\nAnd sign-in problems", "a", "ab: Boats. Harbours"}
 	listed := " Other agents work beside you:\n- " + strings.Join(targets, "\n- ") + "\nWhen the user's message is about what one of them is for, hand the conversation over at once by calling "

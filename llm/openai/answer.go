@@ -17,7 +17,7 @@ const afterFinish = 5 * time.Second
 // reading is what is known of an answer so far.
 type reading struct {
 	ev      event
-	chunks  []llm.Chunk // made of the last event, not handed out yet
+	chunks  []llm.Chunk // made from the last event, not handed out yet
 	calls   callList
 	leaks   *leaks // holds back words that may be a call
 	probs   bool   // log probabilities were asked for

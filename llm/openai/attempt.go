@@ -58,7 +58,7 @@ func (c *client) try(ctx context.Context, body []byte, req *llm.Request) (*attem
 }
 
 // send sends the request and returns when the head of the answer is there.
-// Every failure is an *llm.Error, made with the response's headers at hand.
+// Every failure is an *llm.Error, made with the response's headers.
 func (a *attempt) send(body []byte) error {
 	c := a.client
 	ctx := a.watch.trace(context.WithValue(a.ctx, attemptKey{}, a))

@@ -78,7 +78,7 @@ func (b *answerBody) next() ([]byte, error) {
 }
 
 // begin looks at what the body starts with. It returns the whole answer if the
-// body is one JSON object, and nothing if it is made of events.
+// body is one JSON object, and nothing if it consists of events.
 func (b *answerBody) begin() ([]byte, error) {
 	if bom, _ := b.in.Peek(3); string(bom) == "\ufeff" {
 		_, _ = b.in.Discard(3) // they are buffered
@@ -140,7 +140,7 @@ func (b *answerBody) whole() ([]byte, error) {
 	return oneLine(data), nil
 }
 
-// oneLine replaces line ends, which in JSON can only stand between tokens.
+// oneLine replaces line ends, which in JSON can only be between tokens.
 func oneLine(data []byte) []byte {
 	for i, c := range data {
 		if c == '\n' || c == '\r' {
@@ -151,7 +151,7 @@ func oneLine(data []byte) []byte {
 }
 
 // readLine returns the next line without its end, valid until the next call.
-// With io.EOF it returns what stood behind the last line end.
+// With io.EOF it returns what follows the last line end.
 func (b *answerBody) readLine() ([]byte, error) {
 	line, err := b.in.ReadSlice('\n')
 	if err == bufio.ErrBufferFull {

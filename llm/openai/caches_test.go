@@ -11,8 +11,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// An endpoint is told which prompt cache a request goes with if an option says so, and
-// the rest of the request stays as it is.
+// A request names its prompt cache if an option says so, and the rest of the request
+// stays as it is.
 func TestPromptCaches(t *testing.T) {
 	var body map[string]any
 	record := func(w http.ResponseWriter, r *http.Request) {

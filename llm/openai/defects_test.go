@@ -82,7 +82,7 @@ func TestDefect3_ErrorsUnderStatus200(t *testing.T) {
 			}
 		})
 	}
-	// null is no error, wherever it stands
+	// null is no error, wherever it is
 	got, err := ask(t, serve(t, bodyOf(`data: {"error":null,"choices":[{"delta":{"content":"ok"},"finish_reason":"stop"}]}`+"\n\n"+done)), helloS)
 	require.NoError(t, err)
 	require.Equal(t, "ok", got.Text)

@@ -1,6 +1,6 @@
 // Package openai is the llm.Model for endpoints that speak OpenAI's
 // chat-completions protocol: OpenAI itself, DeepSeek, OpenRouter, vLLM, Ollama,
-// llama.cpp and many more. Requests are made of the types of
+// llama.cpp and many more. Requests are made from the types of
 // github.com/sashabaranov/go-openai; besides, it imports llm and cenkalti/backoff.
 //
 // [New] makes a model, [FromEnv] makes one from OPENAI_BASE_URL, OPENAI_API_KEY
@@ -24,10 +24,11 @@
 // them is edited. It follows no redirects, which could carry secrets elsewhere.
 //
 // Small models write tool calls as words. A whole one that ends an answer, in a
-// known form, is handed out as the call that it is, if it names something that
-// the request offers, no native call came, and neither the user nor a tool wrote
-// it: see docs/models.md, and [WithLeakedCalls] to turn it off. Until it is clear
-// what words are they are held back, at most 64 KiB of them; others go on as they
-// come. Besides, it never repairs what a model wrote, beyond the shape that the
-// protocol demands, and keeps no state between calls but idle connections.
+// known form, is handed out as a call if it names something that the request
+// offers, no native call came, and the text of the user and of tools does not
+// contain it: see docs/models.md, and [WithLeakedCalls] to turn it off. Words
+// that may be such a call are held back until that is clear, at most 64 KiB of
+// them; others are handed out as they come. Besides, a Model never repairs what a
+// language model wrote, beyond the shape that the protocol demands. It keeps no
+// state between calls except idle connections.
 package openai

@@ -108,7 +108,7 @@ func (c *client) htmlError(page []byte) *llm.Error {
 }
 
 // excerpt returns the beginning of what an endpoint wrote, in one line and
-// without secrets, which are removed first lest half a one be left over.
+// without secrets, which are removed first, so that no half of one is left.
 func (c *client) excerpt(data []byte) string {
 	const most = 300
 	s := c.redact(string(data))

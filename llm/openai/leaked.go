@@ -22,15 +22,15 @@ const (
 	maxLeakedCalls = 32
 )
 
-// leaks stands between the words of one answer and who reads them. It hands on
-// all words as they come but those from a place on where a call may begin, until
-// it is clear whether they are one. Each byte is looked at once. A nil *leaks
-// holds nothing back.
+// leaks filters the words of one answer. It hands on all words as they come,
+// except those from a place on where a call may begin: these wait until it is
+// clear whether they are one. Each byte is looked at once. A nil *leaks holds
+// nothing back.
 type leaks struct {
 	req   *llm.Request
 	place spot   // behind the last word
 	held  []byte // may still be a call; at is then its state
-	alone bool   // nothing was said before it
+	first bool   // nothing was said before it
 	at    candidate
 	over  bool // a native call came: words are words
 }
@@ -103,7 +103,7 @@ func (l *leaks) end() (words string, calls []llm.ToolCall) {
 	switch {
 	case l.at.whole() && !l.quoted():
 		return "", l.at.calls
-	case l.alone && l.at.blank():
+	case l.first && l.at.blank():
 		return "", nil // marks around nothing are no answer
 	}
 	return string(l.drop()), nil
@@ -114,7 +114,7 @@ func (l *leaks) end() (words string, calls []llm.ToolCall) {
 // code. The zero value is the beginning.
 type spot struct {
 	inText bool   // something was said
-	inLine bool   // something stands on this line
+	inLine bool   // this line has text
 	gap    bool   // the last byte is white space
 	last   uint32 // the last bytes that are none
 	ticks  int    // at the beginning of this line
@@ -162,7 +162,7 @@ func (p *spot) pass(c byte) {
 
 func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// marks stand around calls.
+// marks enclose calls.
 var marks = [...]struct{ open, close string }{
 	{"```", "```"}, {"<tool_call>", "</tool_call>"}, {"<tools>", "</tools>"},
 }
@@ -209,7 +209,7 @@ func (c *candidate) blank() bool {
 	return c.closed && len(c.calls) == 0 && len(c.open) == 0 && c.object.depth == 0 && c.token == 0
 }
 
-// filled reports whether a call stands in the innermost mark.
+// filled reports whether the innermost mark contains a call.
 func (c *candidate) filled() bool {
 	return len(c.open) == 0 || len(c.calls) > c.open[len(c.open)-1].calls
 }
@@ -218,7 +218,7 @@ func (c *candidate) filled() bool {
 // byte is not held, and the answer is false.
 func (l *leaks) step(c byte) bool {
 	if len(l.held) == 0 {
-		l.alone = !l.place.inText
+		l.first = !l.place.inText
 	}
 	l.held = append(l.held, c)
 	if !l.take(c) {
@@ -267,7 +267,7 @@ func (c *candidate) mark(held []byte) bool {
 	for _, m := range marks {
 		switch {
 		case len(c.open) > 1, len(c.open) == 1 && (m.open == fence || c.open[0].close != fence):
-			// Marks stand in a fence, and not in each other.
+			// Marks can be in a fence, but not in each other.
 		case m.open == token:
 			c.open, c.token, c.info = append(c.open, opened{m.close, len(c.calls)}), 0, m.open == fence
 			return true

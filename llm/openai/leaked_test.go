@@ -46,8 +46,8 @@ func split(words string, n int) (deltas []string) {
 	return append(deltas, words[from:])
 }
 
-// answers plays an answer in every way that it can come in, and returns what each
-// made of it; all must be the same.
+// answers plays an answer in every way that it can come in, and returns what it
+// became in each; all must be the same.
 func answers(t *testing.T, words string, req *llm.Request, opts ...Option) result {
 	t.Helper()
 	return answersIn(t, []int{1, 2, 3, 7, 16, 0, -1}, words, req, opts...)
@@ -94,7 +94,7 @@ func answersIn(t *testing.T, sizes []int, words string, req *llm.Request, opts .
 }
 
 // Every form in which a call leaks, recorded from small models and made up after
-// them, is the call that it stands for.
+// them, is read as that call.
 func TestLeakedCalls(t *testing.T) {
 	billing := llm.ToolCall{Name: "transfer_to_agent", Arguments: toBillingArgs}
 	cases := map[string]struct {
@@ -168,8 +168,8 @@ func TestLeakedCalls(t *testing.T) {
 	}
 }
 
-// An answer of nothing but the marks that stand around calls is an empty one; beside
-// words they are words.
+// An answer of only the marks around calls is an empty one; beside words they are
+// words.
 func TestMarksAroundNothing(t *testing.T) {
 	for _, words := range []string{"<tools></tools>", "<tool_call>\n</tool_call>\n", "```json\n```", "```\n<tool_call></tool_call>\n```"} {
 		got := answers(t, words, asking())
@@ -242,7 +242,7 @@ func TestLeakedNamesOfTransfers(t *testing.T) {
 	}
 }
 
-// What is no whole call, or stands in the middle, comes out byte for byte.
+// What is no whole call, or is in the middle, comes out byte for byte.
 func TestWordsThatAreNoCalls(t *testing.T) {
 	for name, words := range map[string]string{
 		"a brace behind all":          `{"name": "billing", "arguments": {}}}`,

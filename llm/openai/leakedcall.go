@@ -12,11 +12,11 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// parse reads a call from JSON: an object with a name that may be called and
-// with arguments, which are an object or a string that holds one, and nothing
-// else but a type and an id; or such an object with arguments as the member "function",
-// as calls are on the wire. Doubled braces, which models copy from templates that had to escape
-// them, count as single ones.
+// parse reads a call from JSON. It is an object with a name that may be called, with arguments,
+// which are an object or a string that holds one, and with nothing else but a type and an id.
+// Or it has such a name and arguments in the member "function", as calls have on the wire.
+// Doubled braces, which models copy from templates that had to escape them, count as single
+// ones.
 func (l *leaks) parse(raw []byte) (llm.ToolCall, bool) {
 	forms := [][]byte{raw}
 	if bytes.Contains(raw, []byte("{{")) {
@@ -100,9 +100,9 @@ func single(raw []byte) []byte {
 
 // quoted reports whether a message of the user or the result of a tool holds one
 // of the calls: the model may then have copied what others wrote, which must not
-// have effects. A text holds a call if all members of the call stand in it, in
-// whatever order, between whatever else, escaped or not. That is more than calls,
-// which is the safe side: a call too few is words.
+// have effects. A text counts as holding a call if it contains all members of the
+// call, in whatever order, between whatever else, escaped or not. That may match
+// too much, which is the safe side: such a call stays words.
 func (l *leaks) quoted() bool {
 	var given []string
 	hear := func(text string) {
@@ -183,7 +183,7 @@ func plain(s string) string {
 }
 
 // unescaped resolves the escapes of JSON strings, however often they were escaped
-// again: what stands behind any number of backslashes. White space is left out.
+// again: what follows any number of backslashes. White space is left out.
 func unescaped(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s

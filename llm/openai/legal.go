@@ -42,7 +42,7 @@ func wireName(name string) string {
 }
 
 // wireArguments makes a JSON object of arguments that are none, as endpoints
-// demand: what a model wrote in its place stands under "raw".
+// demand: what a model wrote instead is under "raw".
 func wireArguments(args string) string {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" {

@@ -17,7 +17,7 @@ const defaultBaseURL = "https://api.openai.com/v1"
 // Timeouts bound one attempt at an answer. A field of zero keeps the default, a
 // negative one means no limit.
 type Timeouts struct {
-	// Connect is the time until a connection stands, name resolution and TLS
+	// Connect is the time to open a connection, name resolution and TLS
 	// included. Default 10 s.
 	Connect time.Duration
 	// FirstByte is the time from a connection to the first byte of a streamed
@@ -134,12 +134,12 @@ func WithLeakedCalls(l llm.LeakedCalls) Option { return func(c *config) { c.leak
 // endpoints may refuse the field, so the default is not to send it.
 func WithPromptCacheKey(prefix string) Option { return func(c *config) { c.cacheKey = &prefix } }
 
-// WithSlots sends the field id_slot, by which a llama.cpp server is told which of its
-// slots to answer in: each agent of a tree has one of its own, so that what was computed
-// of its prompt is still there when the conversation comes back to it. The n slots are
-// dealt out in the order in which agents first ask, and again from the first one when
-// there are more agents. The server wants as many (--parallel N). Other endpoints may
-// refuse the field, so the default is not to send it; 0 is none.
+// WithSlots sends the field id_slot, which tells a llama.cpp server in which of its
+// slots to answer. Each agent of a tree has a slot, so that what was computed of its
+// prompt is still there when the conversation comes back to it. The n slots are assigned
+// in the order in which agents first ask, and again from the first one when there are
+// more agents. The server needs as many (--parallel N). Other endpoints may refuse the
+// field, so the default is not to send it; 0 is none.
 func WithSlots(n int) Option { return func(c *config) { c.slots.n = n } }
 
 // WithLogger logs each attempt, and each call that was written as words, at level

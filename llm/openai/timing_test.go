@@ -266,8 +266,8 @@ func TestWhatIsTriedAgain(t *testing.T) {
 			}
 		}, WithRetries(2))
 	}
-	// An error that stands in place of an answer has shown nobody anything, and is
-	// tried again as if its status had said so.
+	// An error in place of an answer has shown nobody anything, and is tried again
+	// as if its status had said so.
 	role := delta(`{"role":"assistant","content":""}`, "")
 	call := toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{"}}`)
 	for body, requests := range map[string]int{

@@ -16,8 +16,8 @@ import (
 )
 
 // Answer is one scripted answer of a model. The zero value is an empty answer
-// that finishes with stop. Answers are values: one may stand in a script
-// several times.
+// that finishes with stop. Answers are values: one may be in a script several
+// times.
 type Answer struct {
 	ops    []op
 	checks []func(*llm.Request) error
@@ -39,7 +39,7 @@ type Item struct{ apply func(*Answer) }
 
 // Reply makes an answer of items. The order of items is the order of the
 // stream, whatever follows [Fail], [Status] or [Cut] is never reached; [Usage],
-// [Finish] and the expectations may stand anywhere.
+// [Finish] and the expectations may be anywhere.
 func Reply(items ...Item) Answer {
 	var a Answer
 	for _, it := range items {
@@ -67,8 +67,8 @@ func Text(deltas ...string) Item {
 }
 
 // Likely streams a delta of text that is one token: p is its probability, others are
-// tokens that might have stood in its place, with theirs. A request that asks for no
-// log probabilities gets the text alone.
+// tokens that were possible in its place, with theirs. A request that asks for no
+// log probabilities gets only the text.
 func Likely(text string, p float64, others map[string]float64) Item {
 	probs := llm.LogProb{Token: text, LogProb: math.Log(p), Top: []llm.LogProb{{Token: text, LogProb: math.Log(p)}}}
 	for _, other := range slices.Sorted(maps.Keys(others)) {
@@ -146,8 +146,8 @@ func Fail(err error) Item {
 }
 
 // Status ends the stream here with the *llm.Error that an endpoint's HTTP
-// status stands for. retryAfter is how long the endpoint asks to wait; 0 if it
-// does not say.
+// status means. retryAfter is how long the endpoint asks to wait; 0 if it does
+// not say.
 func Status(status int, retryAfter time.Duration) Item {
 	e := &llm.Error{
 		Code:       statusCode(status),

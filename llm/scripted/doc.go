@@ -54,6 +54,6 @@
 //	    "I see " "two charges."
 //	billing: "part" fault=cut
 //
-// An answer whose items come to nothing is an empty answer that finishes with
-// stop. Nothing can follow a fault.
+// An answer whose items add nothing is an empty answer that finishes with stop.
+// Nothing can follow a fault.
 package scripted

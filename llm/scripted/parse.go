@@ -211,7 +211,7 @@ func (p *parser) parseItem() (Item, error) {
 	return bad("%q is no item; it can be finish=, usage=, model= or fault=", w)
 }
 
-// streamed refuses items of the stream that stand behind a fault.
+// streamed refuses items of the stream that follow a fault.
 func (p *parser) streamed(it Item, err error) (Item, error) {
 	if err == nil && p.faulty {
 		err = p.errorf("nothing of the stream can follow a fault")

@@ -232,8 +232,8 @@ func Always(name string, a Answer) llm.Model {
 	return &funcModel{name, func(*llm.Request) *answer { return &c }}
 }
 
-// Func returns a model that answers each call with what f makes of the request.
-// f may run in several goroutines at once.
+// Func returns a model that answers each call with f's answer to the request. f
+// may run in several goroutines at once.
 func Func(name string, f func(*llm.Request) Answer) llm.Model {
 	return &funcModel{name, func(req *llm.Request) *answer {
 		c := f(req).compile(name, 1)

@@ -46,11 +46,11 @@ var families = []struct {
 }
 
 // Counter returns the exact counter for a model, which may be fine-tuned (ft:…),
-// stand behind the name of a provider (openai/…), or be the name of an encoding.
-// The error for any other name lists the encodings. The first call for an
-// encoding builds its tables, which takes up to 0.1 s and 6 MB. The counter is safe
-// for concurrent use; what looks like a special token is counted as the text that
-// it is.
+// have the name of a provider in front (openai/…), or be the name of an encoding.
+// The error for any other name lists the encodings. The first call for an encoding
+// builds its tables, which takes up to 0.1 s and 6 MB. The counter is safe for
+// concurrent use; what looks like a special token is counted as the text that it
+// is.
 func Counter(model string) (llm.TokenCounter, error) {
 	encoding, ok := encodingOf(model)
 	if !ok {

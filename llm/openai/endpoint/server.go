@@ -34,7 +34,7 @@ func WithRecording() Option {
 }
 
 // Start serves models on a free port of 127.0.0.1 until Close. An error says
-// that no port could be had.
+// that no port could be opened.
 func Start(models func(name string) (llm.Model, bool), opts ...Option) (*Server, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
