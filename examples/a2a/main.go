@@ -85,7 +85,7 @@ type refundIn struct {
 	ChargeID string `json:"charge_id" jsonschema:"description=The charge to pay back\\, such as ch_1001"`
 }
 
-// billingTeam is a tree that another team runs. It knows nothing of the support desk.
+// billingTeam is a tree that another team runs. It does not know the support desk.
 func billingTeam(model llm.Model) (agent.Agent, error) {
 	refund, err := tools.Func("refund_charge", "Refund one charge in full.", func(_ tools.Context, in refundIn) (string, error) {
 		return "Charge " + in.ChargeID + " is refunded.", nil

@@ -10,7 +10,7 @@ import (
 )
 
 // The conversation crosses to the other tree, waits there for the user's approval, and
-// goes on with it.
+// continues with it.
 func TestExample(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, converse(t.Context(), &out, offline.New(), "I was charged twice, please refund charge ch_1004", "yes"))

@@ -14,8 +14,8 @@ import (
 	"github.com/agentarbor/arbor/cli"
 )
 
-// TestMain runs the example itself if it is told to, so that each turn of the
-// test is a process of its own.
+// TestMain runs the example itself if a variable says so, so that each turn of
+// the test is a process of its own.
 func TestMain(m *testing.M) {
 	if os.Getenv("SUPPORT_TEST_PROGRAM") != "" {
 		main()
@@ -41,7 +41,8 @@ func support(t *testing.T, home string, args ...string) (stdout, stderr string) 
 }
 
 // The example's first command without any endpoint: a transfer, a call, two rows
-// of the database, a sentence made of them, and one line that no model is used.
+// of the database, a sentence made from them, and one line that no model is
+// used.
 func TestChargedTwice(t *testing.T) {
 	home := t.TempDir()
 	out, errs := support(t, home, "run", "I'm being charged twice for my subscription", "--session", "s1")

@@ -1,5 +1,5 @@
-// Package confined reads the files of a folder and nothing beyond it: a link that leads
-// out of the folder is an error, whoever named it, and so is what is no regular file,
+// Package confined reads the files of a folder and nothing beyond it. A link that leads
+// out of the folder is an error, whoever named it. So is anything but a regular file,
 // such as a pipe, which would keep its reader waiting. It imports the standard library
 // only.
 package confined
@@ -22,8 +22,8 @@ var (
 	ErrIrregular = errors.New("it is no regular file")
 )
 
-// Folder returns the files in a folder and below it. Each use opens the folder anew, so
-// that there is nothing to close.
+// Folder returns the files in a folder and below it. Each use opens the folder again,
+// so that the caller has nothing to close.
 func Folder(dir string) fs.FS { return folder(dir) }
 
 type folder string

@@ -1,13 +1,13 @@
 // Package dialguard keeps connections away from addresses that a stranger must not
 // reach through this program: loopback, private networks, link-local addresses with
 // the metadata services of clouds, and everything else that is not the public
-// Internet. It stands where an address is dialed, after names were resolved, so
-// that neither a name nor a redirect nor a record that changes between two look-ups
-// leads past it.
+// Internet. It checks each address when it is dialed, after names were resolved, so
+// that no name, redirect or record that changes between two look-ups gets around
+// it.
 //
 // It imports the standard library only. It never resolves and never dials: its
-// [Guard.Control] belongs into a net.Dialer. A proxy that connects on behalf of the
-// program is out of its sight.
+// [Guard.Control] belongs into a net.Dialer. It cannot check what a proxy connects
+// to on behalf of the program.
 package dialguard
 
 import (
@@ -36,8 +36,8 @@ func AllowPrivate() Option {
 	return func(g *Guard) { g.kinds[Loopback], g.kinds[Private] = true, true }
 }
 
-// AllowPrefix allows addresses, whatever they are. A prefix of IPv4 stands for the
-// same addresses mapped into IPv6 too.
+// AllowPrefix allows addresses, whatever they are. A prefix of IPv4 also means the
+// same addresses mapped into IPv6.
 func AllowPrefix(p ...netip.Prefix) Option {
 	return func(g *Guard) { g.prefixes = append(g.prefixes, p...) }
 }

@@ -9,7 +9,7 @@ import (
 // Kind is what an address is for.
 type Kind string
 
-// The kinds of addresses, of which only [Public] is for everybody.
+// The kinds of addresses. Only [Public] is for everybody.
 const (
 	Public      Kind = "a public address"
 	Loopback    Kind = "a loopback address"
@@ -62,8 +62,8 @@ var (
 	sixTo4 = netip.MustParsePrefix("2002::/16")    // RFC 3056
 )
 
-// KindOf says what an address is for. An address of IPv6 that stands for one of
-// IPv4, so that a translator or a tunnel would lead there, is of that one's kind.
+// KindOf says what an address is for. An address of IPv6 that means one of IPv4,
+// to which a translator or a tunnel would lead, is of that one's kind.
 func KindOf(addr netip.Addr) Kind {
 	addr = addr.Unmap().WithZone("")
 	if !addr.IsValid() {

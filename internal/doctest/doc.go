@@ -3,7 +3,7 @@
 // with the code that they are about. It has no code besides its tests, and
 // nothing imports it.
 //
-// What a fenced block is for stands behind its language:
+// The words after a fenced block's language say what it is for:
 //
 //	sh             run in a folder of the page's own, with arbor on the PATH; it must end with status 0
 //	sh status=2    the same, but it must end with this status

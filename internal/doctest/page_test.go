@@ -18,7 +18,7 @@ const root = "../.."
 type page struct {
 	path   string // from the root
 	text   string
-	prose  string // text without what stands in blocks
+	prose  string // text without blocks
 	blocks []block
 }
 
@@ -121,12 +121,12 @@ func requireOutput(t testing.TB, want, got string) {
 	t.Helper()
 	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(want)), "…", "(?s:.*?)")
 	if !regexp.MustCompile(`\A` + pattern + `\z`).MatchString(strings.TrimSpace(got)) {
-		require.Equal(t, strings.TrimSpace(want), strings.TrimSpace(got)) // … stands for anything
+		require.Equal(t, strings.TrimSpace(want), strings.TrimSpace(got)) // … matches anything
 	}
 }
 
-// section returns what stands below a heading, up to the next one of its level
-// or above, without blocks.
+// section returns what is below a heading, up to the next one of its level or
+// above, without blocks.
 func (p *page) section(t testing.TB, heading string) string {
 	t.Helper()
 	i := strings.Index(p.prose, "\n"+heading+"\n")

@@ -235,7 +235,7 @@ func typeName(goType string) string {
 }
 
 // compilePattern compiles the regular expression of matches, whose cost is known
-// because it stands in the source.
+// because it is written in the source.
 func compilePattern(text string) (pattern, error) {
 	if len(text) > maxPattern {
 		return pattern{}, fmt.Errorf("the pattern has %d bytes, and %d are the most", len(text), maxPattern)

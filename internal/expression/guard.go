@@ -7,7 +7,7 @@ import (
 )
 
 // guard walks a syntax tree and refuses what an expression must not do. It counts
-// a part that stands in the tree twice each time that it is met, as evaluation
+// a part that is in the tree twice each time that it is visited, as evaluation
 // would.
 type guard struct {
 	source    []rune

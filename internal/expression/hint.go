@@ -35,7 +35,7 @@ func hint(source string) string {
 	return ""
 }
 
-// blankTexts replaces what stands in quotes by spaces.
+// blankTexts replaces what is in quotes by spaces.
 func blankTexts(source string) string {
 	var out strings.Builder
 	quote, escaped := rune(0), false

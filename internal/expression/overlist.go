@@ -23,7 +23,7 @@ func (m *machine) overList(n *ast.BuiltinNode) (any, error) {
 			body = p.Node
 		}
 	}
-	defer func() { m.item = nil }() // they do not stand inside of each other
+	defer func() { m.item = nil }() // they are never inside of each other
 	at := func(i int) (any, error) {
 		if m.item, err = canonical(list[i]); err != nil {
 			return nil, err

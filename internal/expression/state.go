@@ -69,8 +69,9 @@ func (g *guard) stateKey(n *ast.MemberNode) error {
 	return g.fail(n, "the state has no key %q; it has %s", short(name.Value), short(strings.Join(g.language.keys, ", ")))
 }
 
-// Constants returns the texts that stand in the source as what the expression may
-// give: it itself, an item of its list, or what a condition or ?? chooses from.
+// Constants returns the texts written in the source that the expression may give:
+// the expression itself, an item of its list, or what a condition or ?? chooses
+// from.
 func (p *Program) Constants() []string { return constants(p.node, nil) }
 
 func constants(n ast.Node, found []string) []string {

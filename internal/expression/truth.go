@@ -6,9 +6,10 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// neverTrue returns the part of a condition that can be neither true nor false whatever
-// the values are, and what it is instead; nil if there is none. The type checker finds
-// the others: to it, arithmetic with a value that is not known can give anything.
+// neverTrue returns the part of a condition that cannot be true or false whatever the
+// values are, and what it is instead; nil if there is none. The type checker finds
+// other cases, but accepts arithmetic with an unknown value, which for it can give
+// anything.
 func neverTrue(n ast.Node) (part ast.Node, is string) {
 	switch n := n.(type) {
 	case *ast.BinaryNode:

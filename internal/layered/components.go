@@ -1,8 +1,8 @@
 package layered
 
-// together moves parts of the graph that no edge connects towards each other: nothing
-// else keeps them from standing far apart. A part that stands to the right of
-// everything in its layers moves to the left, then the same from the other side.
+// together moves parts of the graph that no edge connects towards each other:
+// otherwise they could be far apart. A part to the right of everything in its layers
+// moves to the left, then the same from the other side.
 func (l *layout) together() {
 	part, parts := l.parts()
 	if parts < 2 {

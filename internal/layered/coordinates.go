@@ -49,7 +49,7 @@ func (l *layout) distance(left, right int) int {
 	return (l.size[left].Width+1)/2 + (l.size[right].Width+1)/2 + gap
 }
 
-// weight says how much it matters that two places stand one below the other: long
+// weight says how much it matters that two places are one below the other: long
 // edges should be straight.
 func (l *layout) weight(a, b int) int {
 	switch {
@@ -68,7 +68,7 @@ func (l *layout) shift(layer int, neighbours [][]int) {
 	type block struct{ sum, weight, count int }
 	at := func(b block) int { return floorDiv(b.sum, b.weight) }
 	var blocks []block
-	offset := 0 // of a place from the first one, if all stand as near as they may
+	offset := 0 // of a place from the first one, if all are as near as allowed
 	for i, v := range l.layers[layer] {
 		if i > 0 {
 			offset += l.distance(l.layers[layer][i-1], v)
@@ -136,7 +136,8 @@ func (l *layout) drawing() Drawing {
 			} else {
 				y += gapLayers
 			}
-			// Edges that lead far to a side need some height to be told apart.
+			// Edges that lead far to a side need some height to be
+			// distinguishable.
 			far := 0
 			for _, v := range layer {
 				for _, above := range l.up[v] {
@@ -177,7 +178,7 @@ func (l *layout) drawing() Drawing {
 }
 
 // ports returns where each edge leaves its box and where it enters the other one. The
-// edges of a box stand side by side, in the order of where they come from or lead to.
+// edges of a box are side by side, in the order of where they come from or lead to.
 func (l *layout) ports() (starts, ends []int) {
 	n := len(l.edges)
 	starts, ends = make([]int, n), make([]int, n)

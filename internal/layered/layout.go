@@ -17,7 +17,7 @@ type Edge struct {
 	Label    Size // the room for its label; the zero value is none
 }
 
-// Drawing is where everything stands. The upper left corner is 0, 0.
+// Drawing is the place of everything. The upper left corner is 0, 0.
 type Drawing struct {
 	Size  Size
 	Boxes []Point // their upper left corners
@@ -78,7 +78,7 @@ func Layout(boxes []Size, edges []Edge) (Drawing, error) {
 }
 
 // rank gives every box the number of its layer: the length of the longest way to it.
-// A box to which no edge leads stands right above what it leads to.
+// A box to which no edge leads is right above what it leads to.
 func rank(n int, edges []Edge) ([]int, error) {
 	out := make([][]int, n)
 	waits := make([]int, n)
@@ -120,7 +120,7 @@ func rank(n int, edges []Edge) ([]int, error) {
 }
 
 // layout is a drawing in the making. Its places are the boxes, in their order, and
-// one for each layer that an edge crosses, which is also where its label stands.
+// one for each layer that an edge crosses, which is also the place of its label.
 type layout struct {
 	boxes []Size
 	edges []Edge
@@ -139,7 +139,7 @@ type layout struct {
 
 // place makes the places, and the layers with them in a first order.
 func (l *layout) place(ranks []int) error {
-	// Below a layer of boxes stands one of labels, if there is a label for it.
+	// Below a layer of boxes is one of labels, if there is a label for it.
 	last := 0
 	for _, r := range ranks {
 		last = max(last, r)

@@ -101,7 +101,7 @@ func TestShapes(t *testing.T) {
 	require.Equal(t, []Point{{68, 0}, {0, 93}, {136, 93}}, d.Boxes)
 	require.Equal(t, Size{236, 133}, d.Size)
 
-	// What comes from nowhere stands right above what it leads to.
+	// A box without incoming edges is right above what it leads to.
 	d, err = Layout([]Size{box, box, box, box}, []Edge{{From: 0, To: 1}, {From: 1, To: 2}, {From: 3, To: 2}})
 	require.NoError(t, err)
 	require.Equal(t, d.Boxes[1].Y, d.Boxes[3].Y)
@@ -111,7 +111,7 @@ func TestShapes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, d.Boxes[1].X < d.Boxes[2].X, d.Boxes[4].X < d.Boxes[3].X)
 
-	// Parts that nothing connects stand side by side, and not far apart.
+	// Parts that nothing connects are side by side, and not far apart.
 	wide := Size{600, 40}
 	d, err = Layout([]Size{box, wide, wide, box, box}, []Edge{{From: 0, To: 1}, {From: 0, To: 2}, {From: 3, To: 4}})
 	require.NoError(t, err)

@@ -8,7 +8,7 @@ import "strings"
 func Deep(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
 // JSON returns values that are JSON, or nearly: deep ones, numbers that fit nowhere,
-// halves of surrogate pairs, control characters, and names that stand twice. They are
+// halves of surrogate pairs, control characters, and names that occur twice. They are
 // small, so that a fuzz target has time for others.
 func JSON() []string {
 	return []string{

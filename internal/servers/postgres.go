@@ -64,8 +64,8 @@ func NewPostgres(t testing.TB, settings ...string) *Postgres {
 	return p
 }
 
-// Database returns the URL of a new, empty database of this server. It is gone
-// when the server is.
+// Database returns the URL of a new, empty database of this server. It ends
+// with the server.
 func (p *Postgres) Database(t testing.TB) string {
 	t.Helper()
 	base := p.URL("postgres")

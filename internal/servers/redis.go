@@ -18,7 +18,7 @@ import (
 // example redis://localhost:6379. Without it a temporary server is started.
 const RedisURL = "ARBOR_TEST_REDIS"
 
-// Redis is a temporary Redis server without persistence: what it holds is gone when it
+// Redis is a temporary Redis server without persistence: what it holds is lost when it
 // stops. It ends with the test's process even if that is killed: a second process,
 // which waits for the end of a pipe, kills the server then and removes its folder.
 type Redis struct {
@@ -162,7 +162,8 @@ func (r *Redis) startWatch(pid int) error {
 	return nil
 }
 
-// Kill kills the server, which loses all it holds. It returns when the server is gone.
+// Kill kills the server, which loses all it holds. It returns when the server has
+// ended.
 func (r *Redis) Kill() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -26,9 +26,9 @@ func Inline(input json.RawMessage) (line string, whole bool) {
 	return line, utf8.RuneCountInString(line) <= inline
 }
 
-// Arguments shows all of a call's arguments, which are JSON, in lines: one for each,
-// and more for values within values. Texts stand in quotes with the escapes of JSON, and
-// a line break in one is written and ends the line, as in
+// Arguments shows all of a call's arguments, which are JSON, in lines: one for each, and
+// more for values within values. Texts are in quotes with the escapes of JSON, and a
+// line break in one is written and ends the line, as in
 //
 //	note: "first\n"
 //	      "second"
@@ -120,7 +120,7 @@ func (w *argumentWriter) name(s string) {
 	w.text(s)
 }
 
-// value writes a value of which the first token was read.
+// value writes a value whose first token was read.
 func (w *argumentWriter) value(d *json.Decoder, t json.Token) bool {
 	open, ok := t.(json.Delim)
 	if !ok {
@@ -208,7 +208,7 @@ func (w *argumentWriter) text(s string) {
 }
 
 // Wrap breaks lines into rows of at most width columns, so that a terminal breaks none
-// of them where a row would have no prefix. first stands before the first row of a line,
+// of them where a row would have no prefix. first is put before the first row of a line,
 // more before the others. With width 0 lines stay whole.
 func Wrap(lines []string, first, more string, width int) []string {
 	rows := make([]string, 0, len(lines))

@@ -52,13 +52,13 @@ func suspect(r rune) bool {
 	return unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r) || unicode.Is(unseen, r) || r == unicode.ReplacementChar
 }
 
-// hides reports whether a suspect character is to be escaped where it stands. Those
-// that people write with stay: a joiner or non-joiner inside of a word whose script
-// needs it, as Persian and Hindi do, a joiner between two pictures that are drawn as
-// one, and a single selector behind what it can select a variant of. Elsewhere, as
-// between Latin letters, they change nothing that is seen, and hide a difference or a
-// message. All marks of direction are escaped: a text is read right without them, and
-// with them it can be read as another one.
+// hides reports whether a suspect character is to be escaped at its place. Those that
+// people write with stay. These are a joiner or non-joiner inside of a word whose
+// script needs it, as Persian and Hindi do, a joiner between two pictures that are
+// drawn as one, and a single selector after what it can select a variant of.
+// Elsewhere, as between Latin letters, they change nothing that is seen, and hide a
+// difference or a message. All marks of direction are escaped: a text is read right
+// without them, and with them it can be read as another one.
 func hides(before, r, after rune) bool {
 	switch {
 	case r == nonJoiner || r == joiner:

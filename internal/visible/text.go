@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns a text with escapes for what is not seen or harms what stands around it.
+// Text returns a text with escapes for what is not seen or harms the text around it.
 // Line breaks and tabs stay, and carriage returns are left out. Other control characters
 // below the space become their pictures, as ESC does ␛, and what else is escaped becomes
 // \u202e, or \U000e0041 beyond four digits. Bytes that are no UTF-8 become U+FFFD.

@@ -29,7 +29,7 @@ func (n Node) Anchor() (value Node, ok bool) {
 	return n, false
 }
 
-// Alias returns the name of the anchor that an alias stands for.
+// Alias returns the name of the anchor that an alias refers to.
 func (n Node) Alias() (name string, ok bool) {
 	v, ok := n.ast.(*ast.AliasNode)
 	if ok && v.Value != nil {

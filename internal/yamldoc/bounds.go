@@ -34,7 +34,7 @@ func (l *levels) endFlow() {
 func over(n, bound int) bool { return bound > 0 && n > bound }
 
 // bounded refuses what could make a short text expensive, or mean something else
-// than what stands there.
+// than what is written.
 func (f *File) bounded(tokens token.Tokens) bool {
 	rules := &f.rules
 	if over(len(tokens), rules.Tokens) {

@@ -110,7 +110,7 @@ func (n Node) Pair(i int) Pair {
 	return Pair{Node{p.Key, n.file}, Node{p.Value, n.file}}
 }
 
-// Text returns a text as it stands in the file.
+// Text returns a text as it is written in the file.
 func (n Node) Text() (string, bool) {
 	switch v := n.ast.(type) {
 	case *ast.StringNode:
@@ -133,8 +133,8 @@ func (n Node) Block() string {
 	return ""
 }
 
-// Written returns a value as it stands in the file, if that is one word: what a number or
-// true was before it became one.
+// Written returns a value as it is written in the file, if that is one word: the text of
+// a number or of true before it was read.
 func (n Node) Written() string {
 	if n.ast == nil {
 		return ""
@@ -150,7 +150,8 @@ func (n Node) Word() (string, bool) {
 	return "", false
 }
 
-// Name is Word, and what stands in the place of a word, such as 1 and true.
+// Name is Word, and also reads what is in the place of a word, such as 1 and
+// true.
 func (n Node) Name() (string, bool) {
 	switch n.ast.(type) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode:

@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// Problem is one thing that is wrong with a text, at a place in its file.
+// Problem is one error in a text, at a place in its file.
 type Problem struct {
 	Line, Col int // from 1, Col in characters; a Col of 0 is not known
 	Message   string
 }
 
 // Decode returns the text of a file of at most so many bytes, with lines that end in \n,
-// or what can be told to be wrong from the bytes alone.
+// or a problem that the bytes alone show.
 func Decode(data []byte, most int) (string, *Problem) {
 	if len(data) > most {
 		return "", &Problem{1, 0, fmt.Sprintf("the file is larger than %d MiB, which is the most that is read", most>>20)}
