@@ -28,8 +28,8 @@ type Scenario struct {
 	Stream bool     // the user sees deltas
 	Loop   bool     // agents transfer to their parents too, more often than a limit would let them
 
-	// Calls counts the questions asked of models, and Seen is the number of
-	// messages in the last one. They show that a framework did the work.
+	// Calls counts the requests to models, and Seen is the number of messages
+	// in the last one. They show that a framework did the work.
 	Calls, Seen int
 
 	answer func(agent string) Answer

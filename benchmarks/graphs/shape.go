@@ -16,7 +16,7 @@ import (
 
 // Shape is a graph without a circle. Its first node is the only one without
 // sources, its last one the only one that is nobody's source, and the sources of a
-// node stand before it.
+// node come before it.
 type Shape struct {
 	Name  string
 	Nodes []Node

@@ -57,7 +57,7 @@ func say(ctx context.Context, r *runner.Runner, id string, p prompt) (turn, erro
 	moved, handed := false, false
 	for e, err := range r.Run(ctx, session.ID(id), llm.UserText(p.Text)) {
 		if err != nil {
-			// An endpoint that is gone says nothing about the model.
+			// An unreachable endpoint says nothing about the model.
 			if e := (*llm.Error)(nil); errors.As(err, &e) && e.Code == llm.CodeUnreachable {
 				return turn{}, err
 			}

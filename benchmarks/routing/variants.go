@@ -39,7 +39,7 @@ func variants() []variant {
 	}
 }
 
-// Words that Arbor had before it was measured what small models make of them.
+// Words that Arbor had before small models were measured with them.
 const (
 	permissive = "You may hand this conversation to another agent by calling " + transfer.ToolHere + ". Do so when another agent is better suited to" +
 		" the user's request. Do not announce it and do not explain it: the other agent reads the whole conversation and answers. When you are the right one, answer yourself."
