@@ -103,9 +103,10 @@ func (c Context) Get(key string) (any, bool) {
 // together with the call's result, also a failed one's. Keys with the prefixes
 // "turn:", "user:" and "app:" belong to those scopes.
 //
-// The value is kept as it is read back from its JSON, so that Get returns the same before and after a restart. Every number is a
-// float64, or a json.Number if a float64 would change its digits. A struct is a map. What is nested deeper than [event.MaxDepth]
-// levels is the text of its JSON.
+// The value is kept as it is read back from its JSON, so that Get returns the same
+// before and after a restart. Every number is a float64, or a json.Number if a float64
+// would change its digits. A struct is a map. What is nested deeper than
+// [event.MaxDepth] levels is the text of its JSON.
 func (c Context) Set(key string, value any) {
 	raw := event.EncodeJSON(value)
 	var plain any = raw // until it is stored, where a notice tells that it is text

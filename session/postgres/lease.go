@@ -31,10 +31,12 @@ func checkKey(key session.Key) error {
 }
 
 const (
-	// takeSQL takes a lease that is free, or held by a dead owner ($9), or taken by an earlier try of the same call whose answer was lost.
-	// It also takes one that ends later than a new one, because the server's clock was set back or another server replaced it (see
-	// session.Leased). Otherwise it returns the holder. A try that the server runs only after the lease was given back takes it for nobody;
-	// that lease ends by time.
+	// takeSQL takes a lease that is free, or held by a dead owner ($9), or taken by an
+	// earlier try of the same call whose answer was lost. It also takes one that ends
+	// later than a new one, because the server's clock was set back or another server
+	// replaced it (see session.Leased). Otherwise it returns the holder. A try that the
+	// server runs only after the lease was given back takes it for nobody; that lease ends
+	// by time.
 	takeSQL = `WITH taken AS (
 			UPDATE arbor.session SET
 				lease_token = CASE WHEN lease_until IS NOT NULL AND lease_nonce = $8 THEN lease_token ELSE lease_token + 1 END,
