@@ -118,15 +118,15 @@ func (l *loader) checkNodes(g *graphFile) {
 			}
 			plain[n.Ref] = plain[n.Ref] || len(n.Config) == 0
 			if _, err := g.resolve(n.Ref, n.Config); err != nil {
-				g.blame(path+n.ID, at, err)
+				g.reportNode(path+n.ID, at, err)
 			}
 		}
 	}
 	check(g.graph, "", 0)
 }
 
-// blame reports what keeps a node from having an agent, in the file where it is wrong.
-func (g *graphFile) blame(node string, line int, err error) {
+// reportNode reports what keeps a node from having an agent, in the file where it is wrong.
+func (g *graphFile) reportNode(node string, line int, err error) {
 	var (
 		files    *Error
 		document *agentgraph.DocumentError

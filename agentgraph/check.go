@@ -68,7 +68,7 @@ func (c *checker) check() {
 		return
 	}
 	if !c.unsure {
-		c.reach(entry, fallback, maybe)
+		c.unreachable(entry, fallback, maybe)
 	}
 }
 
@@ -197,9 +197,9 @@ func (c *checker) cycles() {
 // maxRing is the largest number of agents of a circle that a message names.
 const maxRing = 20
 
-// reach reports the agents to which no way leads from the entrypoint. The fallback
+// unreachable reports the agents to which no way leads from the entrypoint. The fallback
 // needs no way.
-func (c *checker) reach(entry, fallback int, maybe []int) {
+func (c *checker) unreachable(entry, fallback int, maybe []int) {
 	g := c.graph
 	seen := make([]bool, len(g.Nodes))
 	var queue []int

@@ -108,7 +108,7 @@ func (s *Sessions) check(ctx context.Context, key session.Key, seq int64) error 
 			at = e
 			continue
 		case !between(at, e):
-			return s.notOne(ctx, key, seq)
+			return s.noCheckpoint(ctx, key, seq)
 		}
 		return nil
 	}
@@ -122,8 +122,8 @@ func noPosition(key session.Key, seq int64) error {
 	return fmt.Errorf("session %s has no position %d: %w", key, seq, agent.ErrBadInput)
 }
 
-// notOne is the error of a position inside of a step; it names those around it.
-func (s *Sessions) notOne(ctx context.Context, key session.Key, seq int64) error {
+// noCheckpoint is the error of a position inside of a step; it names those around it.
+func (s *Sessions) noCheckpoint(ctx context.Context, key session.Key, seq int64) error {
 	before := int64(0)
 	for c, err := range s.History(ctx, key) {
 		if err != nil {

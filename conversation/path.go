@@ -14,7 +14,7 @@ func (a Active) path(g *Graph) []step {
 	var steps []step
 	b := a.beginnings(g)
 	for ri := b.choose(g, a, none); ri != none; ri = b.choose(g, a, ri) {
-		steps = append(steps, a.onward(g, ri)...)
+		steps = append(steps, a.following(g, ri)...)
 	}
 	return steps
 }
@@ -74,8 +74,8 @@ func (b beginnings) choose(g *Graph, a Active, ri int32) int32 {
 	return chosen
 }
 
-// onward returns a run and those that follow it, one after the other.
-func (a Active) onward(g *Graph, ri int32) []step {
+// following returns a run and those that follow it, one after the other.
+func (a Active) following(g *Graph, ri int32) []step {
 	var steps []step
 	for ri != none {
 		next := a.follower(g, ri)
@@ -231,7 +231,7 @@ func (a Active) visit(g *Graph, steps []step, f func(s step, collapsed bool)) {
 			for _, place := range g.inStep(s) {
 				for _, ri := range g.spawnedBy(place) {
 					if !g.follows(ri) {
-						todo = append(todo, a.onward(g, ri))
+						todo = append(todo, a.following(g, ri))
 					}
 				}
 			}

@@ -92,7 +92,7 @@ func Thread(g *Graph, active Active, opts ThreadOptions) []ViewNode {
 	for len(t.todo) > 0 {
 		b := t.todo[len(t.todo)-1]
 		t.todo = t.todo[:len(t.todo)-1]
-		*b.to = append([]ViewNode{}, t.thread(active.onward(g, b.run))...)
+		*b.to = append([]ViewNode{}, t.thread(active.following(g, b.run))...)
 	}
 	return out
 }

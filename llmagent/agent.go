@@ -220,7 +220,7 @@ func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event
 			a.runTools(ctx, inv, v.Run(), calls, yield)
 			return
 		}
-		if err := a.insists(inv, v.Run()); err != nil {
+		if err := a.checkRepeats(inv, v.Run()); err != nil {
 			yield(nil, err)
 			return
 		}

@@ -65,11 +65,11 @@ func repeated(run view.Run, name string, input json.RawMessage, wrong string) in
 	return 0
 }
 
-// insists returns the error that ends the run of a model that made the same invalid
+// checkRepeats returns the error that ends the run of a model that made the same invalid
 // call too often. It looks only at the log, so that every process that continues
 // the run decides the same. A tool that fails for reasons of its own may be called
 // again.
-func (a *Agent) insists(inv *agent.Invocation, run view.Run) error {
+func (a *Agent) checkRepeats(inv *agent.Invocation, run view.Run) error {
 	for i := range run.Failures {
 		f := &run.Failures[i]
 		if f.Answers < maxRepeats {

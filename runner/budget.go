@@ -105,9 +105,9 @@ func (r *Runner) bound(name string, names map[string][]string) error {
 	return fmt.Errorf("runner: a budget is set for %q: %s%s", name, hint, nearest.Hint(name, known))
 }
 
-// fallsUnder returns a function that reports whether an agent falls under the budget of
-// a name.
-func (r *Runner) fallsUnder(name string) func(called string) bool {
+// inBudget returns a function that reports whether the budget of a name applies to an
+// agent.
+func (r *Runner) inBudget(name string) func(called string) bool {
 	return func(called string) bool { return slices.Contains(r.bounding[called], name) }
 }
 
@@ -162,7 +162,7 @@ func (l *lane) reserve(inv *agent.Invocation, model llm.Model, req *llm.Request)
 		return &agent.LimitError{Name: "answers of one agent", Limit: int64(steps)}
 	}
 	if r.budgeted.tokens || r.budgeted.cost {
-		if err := l.afford(next); err != nil {
+		if err := l.withinBudgets(next); err != nil {
 			return err
 		}
 	}
@@ -213,8 +213,8 @@ func unknownPrice(model string) error {
 	return fmt.Errorf("%w: the model %q has none, so the budget of cost cannot be kept; set it with runner.WithPrices", agent.ErrUnknownPrice, model)
 }
 
-// afford holds the next call against every budget that it falls under.
-func (l *lane) afford(next amount) error {
+// withinBudgets checks the next call against every budget that applies to it.
+func (l *lane) withinBudgets(next amount) error {
 	r, b := l.t.r, l.t.r.budgets
 	everybody := func(string) bool { return true }
 	ever := func(s session.Spent) session.Use { return s.Session }
@@ -222,7 +222,7 @@ func (l *lane) afford(next amount) error {
 		l.within(b.Turn, "the turn", next, everybody, func(s session.Spent) session.Use { return s.Turn }),
 		l.within(b.Session, "the session", next, everybody, ever))
 	for _, name := range r.bounding[next.agent] {
-		err = cmp.Or(err, l.within(b.Agents[name], "the agent "+name, next, r.fallsUnder(name), ever))
+		err = cmp.Or(err, l.within(b.Agents[name], "the agent "+name, next, r.inBudget(name), ever))
 	}
 	return err
 }
@@ -293,7 +293,7 @@ func (l *lane) watch(run session.Run) (stop func() bool, spent error) {
 	holds("the turn", b.Turn.Time, times.Turn+running)
 	holds("the session", b.Session.Time, times.Session+running)
 	for _, name := range l.t.r.bounding[run.Agent] {
-		used, counts := max(0, now.Sub(began)), l.t.r.fallsUnder(name)
+		used, counts := max(0, now.Sub(began)), l.t.r.inBudget(name)
 		for _, t := range times.Agents {
 			if counts(t.Agent) {
 				used += t.Session

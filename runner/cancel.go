@@ -57,7 +57,7 @@ func (t *turn) giveUp() error {
 	if !f.Unfinished() && !f.Paused() && !f.Waits() && len(elsewhere) == 0 {
 		return nil
 	}
-	inner, rest := t.everywhere(&run)
+	inner, rest := t.cancelRemote(&run)
 	if run.Open && run.TurnID == f.Turn.ID {
 		for _, d := range rest {
 			elsewhere = append(elsewhere, &event.Event{TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path, Data: d})
@@ -103,11 +103,11 @@ func (t *turn) giveUp() error {
 	return t.append(t.ctx, append(events, &end))
 }
 
-// everywhere cancels the tasks that agents have at remote ones, in all scopes except the
+// cancelRemote cancels the tasks that agents have at remote ones, in all scopes except the
 // conversation's own run. It returns the events for scopes that are open, and the rest for
 // the conversation. All are cancelled at once, since each may have to wait for a peer that
 // does not answer. An error of one does not stop the others.
-func (t *turn) everywhere(own *session.Run) (inner []*event.Event, rest []event.Data) {
+func (t *turn) cancelRemote(own *session.Run) (inner []*event.Event, rest []event.Data) {
 	tasks := slices.Clone(t.w.fold.Remote())
 	tasks = slices.DeleteFunc(tasks, func(r session.Remote) bool {
 		return r.Scope == "" && r.Agent == own.Agent && own.TurnID == t.w.fold.Turn.ID

@@ -137,7 +137,7 @@ func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 	g.ended = g.ended[:0]
 	if c := g.inline; c != nil && due == nil {
 		g.inline = nil
-		return g.runAlone(c)
+		return g.runInline(c)
 	}
 	g.spawn()
 	for yields := 0; ; {
@@ -194,9 +194,9 @@ func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 // woken costs more than children do that are quick.
 const maxYields = 32
 
-// runAlone runs the only child on the workflow's goroutine, which has nothing else to
+// runInline runs the only child on the workflow's goroutine, which has nothing else to
 // do.
-func (g *group) runAlone(c *child) ([]workflow.Result, error) {
+func (g *group) runInline(c *child) ([]workflow.Result, error) {
 	c.inline = true
 	c.err, c.done = c.lane.run(), true
 	c.unbound()

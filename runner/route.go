@@ -21,7 +21,7 @@ func (l *lane) route(n *agent.Node, run session.Run) (transfer *event.Event, err
 		return nil, err
 	}
 	record := &event.Transfer{From: run.Agent, To: to.Agent.Name(), Outcome: event.TransferCommitted, TransferType: event.TransferTypeRoute}
-	err = l.withinTransfers(run.Agent, record.To, l.spoke())
+	err = l.withinTransfers(run.Agent, record.To, l.hasText())
 	if err == nil {
 		err = l.isReady(l.ctx, record.To)
 	}
@@ -38,8 +38,8 @@ func (l *lane) route(n *agent.Node, run session.Run) (transfer *event.Event, err
 	return &event.Event{Data: record}, nil
 }
 
-// spoke reports whether the write that is being put together has words in it.
-func (l *lane) spoke() bool {
+// hasText reports whether the write that is being put together has text in it.
+func (l *lane) hasText() bool {
 	return slices.ContainsFunc(l.joined, func(e *event.Event) bool {
 		t, ok := e.Data.(*event.Text)
 		return ok && strings.TrimSpace(t.Content) != ""

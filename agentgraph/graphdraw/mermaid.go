@@ -96,9 +96,9 @@ func mermaidLine(b *strings.Builder, line string) {
 		case r == '&':
 			b.WriteString("#amp;")
 		case strings.ContainsRune("#;:%$*`\\[]|~@{}", r),
-			r == '_' && (!wordly(previous) || !wordly(next)),
+			r == '_' && (!isWordRune(previous) || !isWordRune(next)),
 			r == '.' && lastThree == "www",
-			start && r < utf8.RuneSelf && !wordly(r) && r != ' ':
+			start && r < utf8.RuneSelf && !isWordRune(r) && r != ' ':
 			fmt.Fprintf(b, "#%d;", r)
 		default:
 			b.WriteRune(r)
@@ -121,7 +121,7 @@ func mermaidLine(b *strings.Builder, line string) {
 // wordJoiner cannot be seen, and takes no room.
 const wordJoiner = '\u2060'
 
-// wordly says whether an underline beside a character is part of a word.
-func wordly(r rune) bool {
+// isWordRune says whether an underline beside a character is part of a word.
+func isWordRune(r rune) bool {
 	return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 }

@@ -86,7 +86,7 @@ func (a *attempt) event() error {
 		}
 		if c.FinishReason != "" {
 			r.finish = string(c.FinishReason)
-			a.watch.hurry(afterFinish)
+			a.watch.shortenSilence(afterFinish)
 		}
 	}
 	return nil

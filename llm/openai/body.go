@@ -41,7 +41,7 @@ var doneMark = []byte("[DONE]")
 // so that the connection can be used again.
 func (b *answerBody) finish() {
 	if b.done && !b.json {
-		b.src.a.watch.hurry(100 * time.Millisecond)
+		b.src.a.watch.shortenSilence(100 * time.Millisecond)
 		_, _ = io.CopyN(io.Discard, b.in, 4096) // if this fails the connection is not used again
 	}
 	_ = b.src.Close()

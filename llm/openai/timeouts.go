@@ -94,8 +94,8 @@ func (w *watchdog) pause() {
 	w.timer.Stop()
 }
 
-// hurry lowers the longest silence allowed from here on.
-func (w *watchdog) hurry(d time.Duration) {
+// shortenSilence lowers the longest silence allowed from here on.
+func (w *watchdog) shortenSilence(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.limits.Idle <= 0 || d < w.limits.Idle {

@@ -95,7 +95,7 @@ func (f *follower) run(ctx context.Context) error {
 		if !errors.Is(err, errLost) {
 			return err
 		}
-		if err := f.alone(ctx); err != nil {
+		if err := f.followStore(ctx); err != nil {
 			return err
 		}
 	}
@@ -187,8 +187,8 @@ func (f *follower) underWay() bool {
 	return ok && (unread || !last.release)
 }
 
-// alone follows the store until Redis is back.
-func (f *follower) alone(ctx context.Context) error {
+// followStore follows the store until Redis is back.
+func (f *follower) followStore(ctx context.Context) error {
 	f.conn.drop()
 	if err := f.notice(ctx, NoticeDegraded, "live words cannot be shown at the moment: complete answers still appear"); err != nil {
 		return err

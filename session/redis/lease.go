@@ -7,9 +7,9 @@ import (
 	"github.com/agentarbor/arbor/session/tail"
 )
 
-// greet announces the lease that an op was made under, and voids what the holder of an
+// announce announces the lease that an op was made under, and voids what the holder of an
 // earlier one has shown and left incomplete.
-func (p *publisher) greet(o *op) ([]command, error) {
+func (p *publisher) announce(o *op) ([]command, error) {
 	s := o.s
 	last, ok, err := p.top(s)
 	if isOfKey(err) {

@@ -40,7 +40,7 @@ func (p *publisher) run() {
 		batch := p.take()
 		switch {
 		case batch == nil && p.isClosed():
-			p.lastWishes()
+			p.removeDeleted()
 			return
 		case p.down:
 			p.miss(batch)
@@ -201,11 +201,11 @@ func (p *publisher) publish(batch []op) {
 				if err := p.send(&cmds); err != nil { // in order
 					return err
 				}
-				greeting, err := p.greet(o)
+				announcement, err := p.announce(o)
 				if err != nil {
 					return err
 				}
-				cmds = greeting
+				cmds = announcement
 			}
 			cmds = p.translate(cmds, o)
 		}
@@ -242,8 +242,8 @@ func (p *publisher) again(do func() error) error {
 	return err
 }
 
-// lastWishes removes the streams of deleted sessions, if it can.
-func (p *publisher) lastWishes() {
+// removeDeleted removes the streams of deleted sessions, if it can.
+func (p *publisher) removeDeleted() {
 	if len(p.gone) == 0 {
 		return
 	}
