@@ -39,9 +39,9 @@ func choice(text string, names []string) (name, written string) {
 
 // likeliest is the name with which the answer would have begun with the greatest
 // probability, and how probable it was against the other ones: for models that answer the
-// user in place of the question. A token with which several names begin says nothing, and
-// where all names together have less than one in a hundred, none is meant. What else speaks
-// for a name is added to its log probability, unless it is nil.
+// user in place of the question. A token with which several names begin does not count, and
+// if all names together have less than one in a hundred, none is meant. plus, unless it is
+// nil, is added to the names' log probabilities.
 func likeliest(tokens []llm.LogProb, names []string, plus []float64) (name string, sure float64) {
 	if len(tokens) == 0 {
 		return "", 0
