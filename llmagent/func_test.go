@@ -343,6 +343,31 @@ func TestFuncGoesOnWithoutAnAnswer(t *testing.T) {
 	}
 }
 
+// TestFuncGoesOnAfterARefusedTransfer: nothing of it is recorded, and the function gets an
+// error again, also if the target could take over by now.
+func TestFuncGoesOnAfterARefusedTransfer(t *testing.T) {
+	for _, to := range []string{"nobody", "billing"} {
+		runs := 0
+		c := newCoded(t, func(s *llmagent.Step) error {
+			runs++
+			target := to
+			if runs == 1 {
+				target = "nobody"
+			}
+			require.ErrorIs(t, s.Transfer(target, ""), map[string]error{"nobody": agent.ErrUnknownTarget, "billing": agent.ErrTransferRejected}[target])
+			if err := s.Say("I stay."); err != nil {
+				return err
+			}
+			return s.Say("Bye.")
+		}, nil)
+		_, err := c.turn(hears("hello"), func(e *event.Event) bool { return e.Text() == "I stay." })
+		require.NoError(t, err)
+		said, err := c.turn(resumes(), nil)
+		require.NoError(t, err)
+		require.Equal(t, []string{"Bye."}, said)
+	}
+}
+
 // TestFuncIsWithinLimits: what ends a turn ends the run of a function that would go on.
 func TestFuncIsWithinLimits(t *testing.T) {
 	var c *coded

@@ -216,9 +216,7 @@ func (s *Step) TransferWith(to, reason string, input any) error {
 	if err := s.may(); err != nil {
 		return err
 	}
-	if s.failures(); len(s.before) > 0 {
-		return s.strayed("hand over")
-	}
+	s.failures()
 	t := &event.Transfer{From: s.agent.name, To: to, Reason: reason, Outcome: event.TransferCommitted}
 	if input != nil {
 		var err error
@@ -228,6 +226,9 @@ func (s *Step) TransferWith(to, reason string, input any) error {
 	}
 	if err := s.inv.Runtime().CheckTransfer(s.ctx, s.inv, to); err != nil {
 		return err
+	}
+	if len(s.before) > 0 { // what the function did then shows that it was refused
+		return fmt.Errorf("%w: the run has continued without it before", agent.ErrTransferRejected)
 	}
 	s.yield(&event.Event{Data: t}, nil)
 	s.over = ErrOver
