@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/a2a/a2aserver/push"
 )
 
 // serving is what the flags of serve say.
@@ -132,15 +133,15 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 
 // serveOptions returns the options that do not depend on the address.
 func (p *program) serveOptions(how *serving) ([]a2aserver.Option, error) {
-	push := a2aserver.PushOptions{AllowLoopback: how.localWebhooks, AllowHTTP: how.localWebhooks}
+	webhooks := push.Options{AllowLoopback: how.localWebhooks, AllowHTTP: how.localWebhooks}
 	if how.webhookFile != "" {
-		file, err := a2aserver.NewPushFile(how.webhookFile)
+		file, err := push.NewFile(how.webhookFile)
 		if err != nil {
-			return nil, usagef("--webhook-file: %s", strings.TrimPrefix(err.Error(), "a2aserver: "))
+			return nil, usagef("--webhook-file: %s", strings.TrimPrefix(err.Error(), "push: "))
 		}
-		push.Store = file
+		webhooks.Store = file
 	}
-	opts := []a2aserver.Option{a2aserver.WithLogger(p.warnings()), a2aserver.WithPush(push)}
+	opts := []a2aserver.Option{a2aserver.WithLogger(p.warnings()), a2aserver.WithPush(webhooks)}
 	if how.url != "" {
 		if u, err := url.Parse(how.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 			return nil, usagef("--url must be such as https://agents.example.com, without user, query and fragment")

@@ -21,6 +21,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aconformance"
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/a2a/a2aserver/push"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -194,10 +195,10 @@ func TestServer(t *testing.T) {
 	s := newSite(t, func() []a2aserver.Option {
 		auth, err := a2aserver.BearerTokens(map[string]string{"token-of-ann": "ann", "token-of-bob": "bob"})
 		require.NoError(t, err)
-		store, err := a2aserver.NewPushFile(hooks)
+		store, err := push.NewFile(hooks)
 		require.NoError(t, err)
 		return []a2aserver.Option{a2aserver.WithAuthenticator(auth),
-			a2aserver.WithPush(a2aserver.PushOptions{AllowHTTP: true, AllowLoopback: true, Store: store})}
+			a2aserver.WithPush(push.Options{AllowHTTP: true, AllowLoopback: true, Store: store})}
 	})
 	target := s.target(func(caller string) string { return "Bearer token-of-" + caller })
 	target.Callers, target.Stranger = []string{"ann", "bob"}, "eve"

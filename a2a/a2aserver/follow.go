@@ -7,6 +7,7 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/agentarbor/arbor/a2a/a2aserver/push"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/session"
@@ -64,7 +65,7 @@ func (s *served) follow(ctx context.Context, f *found) iter.Seq2[sdk.Event, erro
 // recover goes on with the tasks whose webhooks have not heard how they ended, after a
 // restart.
 func (s *Server) recover() error {
-	return s.hooks.resume(s.background, func(ctx context.Context, t pushTask) (*sdk.Task, error) {
+	return s.hooks.Resume(s.background, func(ctx context.Context, t push.Task) (*sdk.Task, error) {
 		tree := s.trees[t.Tenant]
 		if tree == nil {
 			return nil, nil
@@ -73,7 +74,7 @@ func (s *Server) recover() error {
 		f, err := tree.find(ctx, t.Task, false)
 		switch {
 		case errors.Is(err, sdk.ErrTaskNotFound): // the session was deleted
-			return nil, s.hooks.drop(ctx, t)
+			return nil, s.hooks.Drop(ctx, t)
 		case err != nil:
 			return nil, err
 		case f.settled():

@@ -67,7 +67,7 @@ func (h handler) send(ctx context.Context, req *sdk.SendMessageRequest) (*served
 		return nil, nil, sdk.ErrPushNotificationNotSupported
 	}
 	if req.Config != nil && req.Config.PushConfig != nil { // before anything is begun
-		if err := h.hooks.refuses(h.protocol(ctx), req.Config.PushConfig); err != nil {
+		if err := h.hooks.Refuses(h.protocol(ctx), req.Config.PushConfig); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
+	"github.com/agentarbor/arbor/a2a/a2aserver/push"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/session"
 )
@@ -33,7 +34,7 @@ func (h handler) GetTaskPushConfig(ctx context.Context, req *sdk.GetTaskPushConf
 	if err != nil {
 		return nil, err
 	}
-	return h.hooks.get(ctx, t, req.ID)
+	return h.hooks.Get(ctx, t, req.ID)
 }
 
 // ListTaskPushConfigs implements a2asrv.RequestHandler.
@@ -42,7 +43,7 @@ func (h handler) ListTaskPushConfigs(ctx context.Context, req *sdk.ListTaskPushC
 	if err != nil {
 		return nil, err
 	}
-	return h.hooks.list(ctx, t, req.PageSize, req.PageToken)
+	return h.hooks.List(ctx, t, req.PageSize, req.PageToken)
 }
 
 // DeleteTaskPushConfig implements a2asrv.RequestHandler.
@@ -51,29 +52,29 @@ func (h handler) DeleteTaskPushConfig(ctx context.Context, req *sdk.DeleteTaskPu
 	if err != nil {
 		return err
 	}
-	return h.hooks.delete(ctx, t, req.ID)
+	return h.hooks.Delete(ctx, t, req.ID)
 }
 
-func (h handler) pushTask(ctx context.Context, tenant string, id sdk.TaskID) (pushTask, error) {
+func (h handler) pushTask(ctx context.Context, tenant string, id sdk.TaskID) (push.Task, error) {
 	if h.hooks == nil {
-		return pushTask{}, sdk.ErrPushNotificationNotSupported
+		return push.Task{}, sdk.ErrPushNotificationNotSupported
 	}
 	s, f, err := h.find(ctx, tenant, id)
 	if err != nil {
-		return pushTask{}, err
+		return push.Task{}, err
 	}
 	return s.pushTask(f), nil
 }
 
-func (s *served) pushTask(f *found) pushTask {
-	return pushTask{Tenant: s.tenant, Caller: f.key.User, Task: f.task.ID}
+func (s *served) pushTask(f *found) push.Task {
+	return push.Task{Tenant: s.tenant, Caller: f.key.User, Task: f.task.ID}
 }
 
 // hook saves a config for a task and has its events posted from now on.
 func (s *served) hook(ctx context.Context, f *found, cfg *sdk.PushConfig) (*sdk.PushConfig, error) {
-	saved, err := s.hooks.save(ctx, s.pushTask(f), s.protocol(ctx), cfg)
+	saved, err := s.hooks.Save(ctx, s.pushTask(f), s.protocol(ctx), cfg)
 	if err == nil {
-		s.hooks.behind(s.pushTask(f), saved.ID)
+		s.hooks.Behind(s.pushTask(f), saved.ID)
 		s.push(f.key, f.task.ID) // also of a task that is over, so that the webhook hears of it
 	}
 	return saved, err
@@ -92,11 +93,15 @@ func (s *Server) protocol(ctx context.Context) sdk.ProtocolVersion {
 	return sdk.Version
 }
 
+// longestPause is the longest before a task that could not be read is read again for its
+// webhooks.
+const longestPause = time.Minute
+
 // push has what happens to a task posted to its webhooks, if it has any, beginning
 // with the task as it is. It returns at once.
 func (s *served) push(key session.Key, id sdk.TaskID) {
-	t := pushTask{Tenant: s.tenant, Caller: key.User, Task: id}
-	if s.hooks == nil || !s.hooks.follows(t) {
+	t := push.Task{Tenant: s.tenant, Caller: key.User, Task: id}
+	if s.hooks == nil || !s.hooks.Follows(t) {
 		return
 	}
 	s.mu.Lock()
@@ -113,14 +118,14 @@ func (s *served) push(key session.Key, id sdk.TaskID) {
 	go func() {
 		defer s.posts.Done()
 		ctx := access.WithUser(s.background, access.User{Name: t.Caller})
-		pause := s.hooks.retry.first
+		pause := s.firstPause
 		for again := true; again; {
 			f, err := s.find(ctx, id, false)
 			if err == nil {
 				err = s.post(ctx, t, f)
 			}
 			if errors.Is(err, sdk.ErrTaskNotFound) { // the session was deleted
-				err = s.hooks.drop(ctx, t)
+				err = s.hooks.Drop(ctx, t)
 			}
 			failed := err != nil && ctx.Err() == nil
 			if failed { // the store will be there again, or the session is gone
@@ -131,8 +136,8 @@ func (s *served) push(key session.Key, id sdk.TaskID) {
 				case <-ctx.Done():
 					timer.Stop()
 				}
-				pause = min(2*pause, s.hooks.retry.most)
-				failed = s.hooks.follows(t)
+				pause = min(2*pause, longestPause)
+				failed = s.hooks.Follows(t)
 			}
 			s.mu.Lock()
 			if again = (s.posting[t] || failed) && s.background.Err() == nil; again {
@@ -148,7 +153,7 @@ func (s *served) push(key session.Key, id sdk.TaskID) {
 // left has the webhooks of the task that a session has left for another one told that it
 // is over, if it waited for somebody: nobody follows it then.
 func (s *served) left(ctx context.Context, key session.Key) {
-	if s.hooks == nil || !s.hooks.has(pushCaller{s.tenant, key.User}) {
+	if s.hooks == nil || !s.hooks.Has(s.tenant, key.User) {
 		return
 	}
 	marks, err := s.lately(ctx, key, 2)
@@ -160,8 +165,8 @@ func (s *served) left(ctx context.Context, key session.Key) {
 }
 
 // post has the task as it is posted, and then what happens to it until it is settled.
-func (s *served) post(ctx context.Context, t pushTask, f *found) error {
-	s.hooks.notify(t, f.current(), f.current)
+func (s *served) post(ctx context.Context, t push.Task, f *found) error {
+	s.hooks.Notify(t, f.current(), f.current)
 	if f.settled() {
 		return nil
 	}
@@ -169,7 +174,7 @@ func (s *served) post(ctx context.Context, t pushTask, f *found) error {
 		if err != nil {
 			return err
 		}
-		s.hooks.notify(t, e, f.current)
+		s.hooks.Notify(t, e, f.current)
 	}
 	return nil
 }

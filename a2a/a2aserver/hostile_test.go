@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2aserver/push"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -137,7 +138,7 @@ func within(d time.Duration, done func() bool) bool {
 }
 
 func (w *sea) serve() *Server {
-	s, err := New(w.root, w.store, WithWait(20*time.Millisecond), WithLogger(slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))), WithPush(PushOptions{AllowHTTP: true, AllowLoopback: true, GiveUpAfter: 50 * time.Millisecond}))
+	s, err := New(w.root, w.store, WithWait(20*time.Millisecond), WithLogger(slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))), WithPush(push.Options{AllowHTTP: true, AllowLoopback: true, GiveUpAfter: 50 * time.Millisecond}))
 	require.NoError(w.t, err)
 	return s
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver/internal/wire"
+	"github.com/agentarbor/arbor/a2a/a2aserver/push"
 	"github.com/agentarbor/arbor/a2a/cardsign"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
@@ -33,7 +34,7 @@ type Server struct {
 	store   live.Store
 	shared  bool               // the turns of the tree itself are others' too
 	trees   map[string]*served // by tenant
-	hooks   *pushes            // nil: no push notifications
+	hooks   *push.Sender       // nil: no push notifications
 	front   http.Handler
 	checked a2asrv.RequestHandler // the operations behind the checks of all bindings
 	ledgers ledgers
@@ -42,9 +43,10 @@ type Server struct {
 	stop       context.CancelFunc
 	posts      sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
-	closed  bool
-	posting map[pushTask]bool // tasks whose events are posted; true: look at it again
+	mu         sync.Mutex // guards what follows
+	closed     bool
+	posting    map[push.Task]bool // tasks whose events are posted; true: look at it again
+	firstPause time.Duration      // before a task that could not be read is read again for its webhooks
 }
 
 // served is one tree of a server.
@@ -67,7 +69,7 @@ type config struct {
 	logger     *slog.Logger
 	more       []sdk.AgentInterface
 	compat     *Compat
-	pushOpts   *PushOptions
+	pushOpts   *push.Options
 	web        HTTPOptions
 	card       CardOptions
 	errs       []error
@@ -148,7 +150,7 @@ var ErrTooManyCalls = wire.ErrTooManyCalls
 func WithCompat(compat Compat) Option { return func(c *config) { c.compat = &compat } }
 
 // WithPush configures push notifications; WithoutPush refuses them.
-func WithPush(o PushOptions) Option { return func(c *config) { c.pushOpts = &o } }
+func WithPush(o push.Options) Option { return func(c *config) { c.pushOpts = &o } }
 
 // WithoutPush refuses push notifications, and the card says so.
 func WithoutPush() Option { return func(c *config) { c.pushOpts = nil } }
@@ -229,9 +231,9 @@ func NewOn(turns *live.Turns, opts ...Option) (*Server, error) {
 }
 
 func newServer(root agent.Agent, turns *live.Turns, store live.Store, opts []Option) (*Server, error) {
-	s := &Server{store: store, shared: turns != nil, posting: make(map[pushTask]bool), trees: make(map[string]*served)}
+	s := &Server{store: store, shared: turns != nil, posting: make(map[push.Task]bool), firstPause: time.Second, trees: make(map[string]*served)}
 	s.config = config{app: session.DefaultApp, roots: map[string]agent.Agent{"": root}, wait: 30 * time.Second,
-		logger: slog.New(slog.DiscardHandler), pushOpts: &PushOptions{}}
+		logger: slog.New(slog.DiscardHandler), pushOpts: &push.Options{}}
 	s.ledgers.byID = make(map[session.Key]*ledger)
 	if err := option.Apply(&s.config, opts); err != nil {
 		return nil, fmt.Errorf("a2aserver: %w", err)
@@ -248,12 +250,12 @@ func newServer(root agent.Agent, turns *live.Turns, store live.Store, opts []Opt
 	}
 	if s.pushOpts != nil {
 		var err error
-		deps := pushDeps{log: s.logger}
+		var legacy push.Encoder
 		if s.compat != nil {
-			deps.legacy = s.compat.Notification
+			legacy = s.compat.Notification
 		}
-		if s.hooks, err = newPushes(*s.pushOpts, deps); err != nil {
-			return nil, err
+		if s.hooks, err = push.New(*s.pushOpts, s.logger, legacy); err != nil {
+			return nil, fmt.Errorf("a2aserver: %w", err)
 		}
 	}
 	if err := s.serve(); err != nil {
@@ -363,11 +365,11 @@ func (s *Server) Close(ctx context.Context) error {
 // do not answer at once hear the rest after the restart.
 func (s *Server) closeHooks(ctx context.Context) error {
 	if s.pushOpts.Store == nil {
-		return s.hooks.close(ctx)
+		return s.hooks.Close(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if err := s.hooks.close(ctx); err != nil {
+	if err := s.hooks.Close(ctx); err != nil {
 		s.logger.Info("webhooks are told the rest after the restart", "error", err)
 	}
 	return nil

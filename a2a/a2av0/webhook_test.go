@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/a2a/a2aserver/push"
 	"github.com/agentarbor/arbor/a2a/a2av0"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -29,7 +30,7 @@ func TestWebhook(t *testing.T) {
 	defer hook.Close()
 	greeter, err := llmagent.New("greeter", "Greet.", scripted.Always("m", scripted.Reply(scripted.Text("Hello ", "there."))))
 	require.NoError(t, err)
-	s, err := a2aserver.New(greeter, sessiontest.Memory(t), a2av0.Server(), a2aserver.WithPush(a2aserver.PushOptions{AllowHTTP: true, AllowLoopback: true}))
+	s, err := a2aserver.New(greeter, sessiontest.Memory(t), a2av0.Server(), a2aserver.WithPush(push.Options{AllowHTTP: true, AllowLoopback: true}))
 	require.NoError(t, err)
 	defer s.Close(t.Context())
 	srv := httptest.NewServer(s)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/a2a/a2aserver/push"
 )
 
 // posted is what a webhook got.
@@ -53,7 +54,7 @@ func until(t *testing.T, got chan posted, want state) (all []posted) {
 
 func TestClientIsPushed(t *testing.T) {
 	eachSpeaker(t, func(t *testing.T, s *speaker) {
-		to := s.target(serve(t, support(t), a2aserver.WithPush(a2aserver.PushOptions{AllowHTTP: true, AllowLoopback: true})))
+		to := s.target(serve(t, support(t), a2aserver.WithPush(push.Options{AllowHTTP: true, AllowLoopback: true})))
 		url, got := newWebhook(t)
 		config := map[string]any{"id": "c1", "url": url, "token": "check-me",
 			"authentication": map[string]any{"scheme": "Bearer", "credentials": "hook-secret"}}

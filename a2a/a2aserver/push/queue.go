@@ -1,4 +1,4 @@
-package a2aserver
+package push
 
 import (
 	"context"
@@ -15,32 +15,32 @@ const maxJoined = 256
 // webhook is a config with the events that wait for it. At most one worker posts
 // them, so that they arrive in their order.
 type webhook struct {
-	task  pushTask
+	task  Task
 	id    string
-	place pushPlace
+	place place
 	limit int
 
 	ctx    context.Context // canceled when the config is deleted
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
-	record  PushRecord
+	record  Record
 	waiting []sdk.Event
 	stale   bool // an event was lost, so that the next one must be a snapshot
 	working bool // a worker runs
 	gone    bool
 }
 
-func newWebhook(ctx context.Context, r PushRecord, limit int) *webhook {
+func newWebhook(ctx context.Context, r Record, limit int) *webhook {
 	w := &webhook{
-		task: r.task(), id: r.Config.ID, place: pushPlace{r.Created.UnixNano(), r.Config.ID},
+		task: r.task(), id: r.Config.ID, place: place{r.Created.UnixNano(), r.Config.ID},
 		limit: limit, record: r,
 	}
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	return w
 }
 
-func (w *webhook) current() PushRecord {
+func (w *webhook) current() Record {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.record
@@ -53,13 +53,13 @@ func (w *webhook) open() bool {
 	return w.record.Ended.IsZero()
 }
 
-func (w *webhook) replace(r PushRecord) {
+func (w *webhook) replace(r Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.record = r
 }
 
-// drop forgets what waits and cancels what is being sent.
+// Drop forgets what waits and cancels what is being sent.
 func (w *webhook) drop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,12 +113,12 @@ func (w *webhook) last() sdk.Event {
 
 // next takes the event that is to be posted, and the config as it is now. False
 // ends the worker.
-func (w *webhook) next() (sdk.Event, PushRecord, bool) {
+func (w *webhook) next() (sdk.Event, Record, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.waiting) == 0 {
 		w.waiting, w.working = nil, false
-		return nil, PushRecord{}, false
+		return nil, Record{}, false
 	}
 	e := w.waiting[0]
 	w.waiting[0] = nil

@@ -1,4 +1,4 @@
-package a2aserver
+package push
 
 import (
 	"bytes"
@@ -19,67 +19,74 @@ import (
 
 const hookURL = "https://hooks.example.com/a2a?secret=QUERY"
 
-func testPushes(t testing.TB, opts PushOptions, deps ...pushDeps) *pushes {
-	p, err := newPushes(opts, append(deps, pushDeps{log: slog.New(slog.NewTextHandler(t.Output(), nil))})[0])
+// deps are what a sender needs besides options.
+type deps struct {
+	log    *slog.Logger
+	legacy Encoder
+}
+
+func newSender(t testing.TB, opts Options, with ...deps) *Sender {
+	d := append(with, deps{log: slog.New(slog.NewTextHandler(t.Output(), nil))})[0]
+	p, err := New(opts, d.log, d.legacy)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = p.close(ctx)
+		_ = p.Close(ctx)
 	})
 	return p
 }
 
-func aTask(caller string) pushTask {
-	return pushTask{Tenant: "eu", Caller: caller, Task: "turn.context"}
+func aTask(caller string) Task {
+	return Task{Tenant: "eu", Caller: caller, Task: "turn.context"}
 }
 
 func TestPushConfigs(t *testing.T) {
-	for name, store := range map[string]func(t *testing.T) PushStore{
-		"memory": func(*testing.T) PushStore { return nil },
-		"file": func(t *testing.T) PushStore {
-			s, err := NewPushFile(filepath.Join(t.TempDir(), "push.json"))
+	for name, store := range map[string]func(t *testing.T) Store{
+		"memory": func(*testing.T) Store { return nil },
+		"file": func(t *testing.T) Store {
+			s, err := NewFile(filepath.Join(t.TempDir(), "push.json"))
 			require.NoError(t, err)
 			return s
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := testPushes(t, PushOptions{Store: store(t)})
+			p := newSender(t, Options{Store: store(t)})
 			ctx, mine, others := t.Context(), aTask("alice"), aTask("bob")
-			require.False(t, p.follows(mine))
+			require.False(t, p.Follows(mine))
 
 			in := &sdk.PushConfig{Tenant: "wrong", TaskID: "wrong", URL: hookURL, Token: "TOKEN", Auth: &sdk.PushAuthInfo{Scheme: "Bearer", Credentials: "CREDENTIALS"}}
-			saved, err := p.save(ctx, mine, "1.0", in)
+			saved, err := p.Save(ctx, mine, "1.0", in)
 			require.NoError(t, err)
 			require.NotEmpty(t, saved.ID)
 			want := &sdk.PushConfig{Tenant: "eu", TaskID: "turn.context", ID: saved.ID, URL: hookURL, Token: "TOKEN", Auth: &sdk.PushAuthInfo{Scheme: "Bearer", Credentials: "CREDENTIALS"}}
 			require.Equal(t, want, saved)
 			require.Empty(t, in.ID, "the request is not changed")
 			saved.Auth.Credentials, in.Auth.Credentials = "changed", "changed" // what was given away is a copy
-			got, err := p.get(ctx, mine, saved.ID)
+			got, err := p.Get(ctx, mine, saved.ID)
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 
-			require.True(t, p.follows(mine))
-			require.False(t, p.follows(others))
-			for _, who := range []pushTask{others, {Tenant: "", Caller: "alice", Task: mine.Task}, {Tenant: "eu", Caller: "alice", Task: "other"}} {
-				_, err = p.get(ctx, who, saved.ID)
+			require.True(t, p.Follows(mine))
+			require.False(t, p.Follows(others))
+			for _, who := range []Task{others, {Tenant: "", Caller: "alice", Task: mine.Task}, {Tenant: "eu", Caller: "alice", Task: "other"}} {
+				_, err = p.Get(ctx, who, saved.ID)
 				require.ErrorIs(t, err, sdk.ErrTaskNotFound)
-				require.NoError(t, p.delete(ctx, who, saved.ID))
-				list, err := p.list(ctx, who, 0, "")
+				require.NoError(t, p.Delete(ctx, who, saved.ID))
+				list, err := p.List(ctx, who, 0, "")
 				require.NoError(t, err)
 				require.NotNil(t, list.Configs)
 				require.Empty(t, list.Configs)
 			}
-			_, err = p.get(ctx, mine, "other")
+			_, err = p.Get(ctx, mine, "other")
 			require.ErrorIs(t, err, sdk.ErrTaskNotFound)
 
 			// The same id again replaces; another id is another config.
-			_, err = p.save(ctx, mine, "", &sdk.PushConfig{ID: saved.ID, URL: "https://other.example.com"})
+			_, err = p.Save(ctx, mine, "", &sdk.PushConfig{ID: saved.ID, URL: "https://other.example.com"})
 			require.NoError(t, err)
-			_, err = p.save(ctx, mine, "", &sdk.PushConfig{ID: "second", URL: hookURL})
+			_, err = p.Save(ctx, mine, "", &sdk.PushConfig{ID: "second", URL: hookURL})
 			require.NoError(t, err)
-			list, err := p.list(ctx, mine, 0, "")
+			list, err := p.List(ctx, mine, 0, "")
 			require.NoError(t, err)
 			require.Len(t, list.Configs, 2)
 			require.Empty(t, list.NextPageToken)
@@ -88,13 +95,13 @@ func TestPushConfigs(t *testing.T) {
 			require.Nil(t, list.Configs[0].Auth)
 
 			for range 2 {
-				require.NoError(t, p.delete(ctx, mine, saved.ID))
-				_, err = p.get(ctx, mine, saved.ID)
+				require.NoError(t, p.Delete(ctx, mine, saved.ID))
+				_, err = p.Get(ctx, mine, saved.ID)
 				require.ErrorIs(t, err, sdk.ErrTaskNotFound)
 			}
-			require.True(t, p.follows(mine))
-			require.NoError(t, p.delete(ctx, mine, "second"))
-			require.False(t, p.follows(mine))
+			require.True(t, p.Follows(mine))
+			require.NoError(t, p.Delete(ctx, mine, "second"))
+			require.False(t, p.Follows(mine))
 			require.Empty(t, p.tasks)
 			require.Empty(t, p.callers)
 		})
@@ -102,7 +109,7 @@ func TestPushConfigs(t *testing.T) {
 }
 
 func TestPushConfigPages(t *testing.T) {
-	p := testPushes(t, PushOptions{PerTask: 200})
+	p := newSender(t, Options{PerTask: 200})
 	now := time.Unix(1, 0)
 	p.now = func() time.Time { return now }
 	task := aTask("alice")
@@ -110,14 +117,14 @@ func TestPushConfigPages(t *testing.T) {
 		if i%3 == 0 {
 			now = now.Add(time.Nanosecond) // some are of the same time
 		}
-		_, err := p.save(t.Context(), task, "", &sdk.PushConfig{ID: fmt.Sprintf("c%03d", i), URL: hookURL})
+		_, err := p.Save(t.Context(), task, "", &sdk.PushConfig{ID: fmt.Sprintf("c%03d", i), URL: hookURL})
 		require.NoError(t, err)
 	}
 	for size, pages := range map[int]int{0: 3, 1: 120, 7: 18, 60: 2, 120: 2, 1000: 2} {
 		var ids []string
 		token, n := "", 0
 		for {
-			res, err := p.list(t.Context(), task, size, token)
+			res, err := p.List(t.Context(), task, size, token)
 			require.NoError(t, err)
 			n++
 			for _, c := range res.Configs {
@@ -134,22 +141,22 @@ func TestPushConfigPages(t *testing.T) {
 		}
 	}
 	// A page goes on where it was, even if that config is gone.
-	res, err := p.list(t.Context(), task, 10, "")
+	res, err := p.List(t.Context(), task, 10, "")
 	require.NoError(t, err)
-	require.NoError(t, p.delete(t.Context(), task, "c009"))
-	res, err = p.list(t.Context(), task, 1, res.NextPageToken)
+	require.NoError(t, p.Delete(t.Context(), task, "c009"))
+	res, err = p.List(t.Context(), task, 1, res.NextPageToken)
 	require.NoError(t, err)
 	require.Equal(t, "c010", res.Configs[0].ID)
 	for _, token := range []string{"x", "!!", "eA", "MQ"} {
-		_, err = p.list(t.Context(), task, 10, token)
+		_, err = p.List(t.Context(), task, 10, token)
 		require.ErrorIs(t, err, sdk.ErrInvalidParams)
 	}
-	_, err = p.list(t.Context(), task, -1, "")
+	_, err = p.List(t.Context(), task, -1, "")
 	require.ErrorIs(t, err, sdk.ErrInvalidParams)
 }
 
 func TestPushConfigsThatAreRefused(t *testing.T) {
-	p := testPushes(t, PushOptions{AllowHost: func(h string) bool { return h != "refused.example.com" }})
+	p := newSender(t, Options{AllowHost: func(h string) bool { return h != "refused.example.com" }})
 	for what, c := range map[string]*sdk.PushConfig{
 		"nothing":       nil,
 		"no url":        {},
@@ -180,34 +187,34 @@ func TestPushConfigsThatAreRefused(t *testing.T) {
 		"long id":       {URL: hookURL, ID: strings.Repeat("x", 300)},
 		"control in id": {URL: hookURL, ID: "a\x00"},
 	} {
-		_, err := p.save(t.Context(), aTask("alice"), "", c)
+		_, err := p.Save(t.Context(), aTask("alice"), "", c)
 		require.ErrorIs(t, err, sdk.ErrInvalidParams, what)
 		for _, secret := range []string{"TOKEN", "CREDENTIALS", "QUERY"} {
 			require.NotContains(t, err.Error(), secret, what)
 		}
 	}
-	_, err := p.save(t.Context(), aTask("alice"), "0.3", &sdk.PushConfig{URL: hookURL})
+	_, err := p.Save(t.Context(), aTask("alice"), "0.3", &sdk.PushConfig{URL: hookURL})
 	require.ErrorIs(t, err, sdk.ErrPushNotificationNotSupported)
-	require.False(t, p.follows(aTask("alice")))
+	require.False(t, p.Follows(aTask("alice")))
 
-	p = testPushes(t, PushOptions{AllowHTTP: true, AllowLoopback: true})
+	p = newSender(t, Options{AllowHTTP: true, AllowLoopback: true})
 	for _, u := range []string{"http://127.0.0.1:1/", "http://localhost:1", "https://[::1]", "http://hooks.example.com"} {
-		_, err := p.save(t.Context(), aTask("alice"), "", &sdk.PushConfig{URL: u})
+		_, err := p.Save(t.Context(), aTask("alice"), "", &sdk.PushConfig{URL: u})
 		require.NoError(t, err, u)
 	}
-	_, err = p.save(t.Context(), aTask("alice"), "", &sdk.PushConfig{URL: "http://10.0.0.1/"})
+	_, err = p.Save(t.Context(), aTask("alice"), "", &sdk.PushConfig{URL: "http://10.0.0.1/"})
 	require.ErrorIs(t, err, sdk.ErrInvalidParams)
 
-	for _, o := range []PushOptions{{Timeout: -1}, {GiveUpAfter: -1}, {Retain: -1}, {PerTask: -1}, {PerCaller: -1}, {Queue: -1}} {
-		_, err := newPushes(o, pushDeps{})
+	for _, o := range []Options{{Timeout: -1}, {GiveUpAfter: -1}, {Retain: -1}, {PerTask: -1}, {PerCaller: -1}, {Queue: -1}} {
+		_, err := New(o, nil, nil)
 		require.Error(t, err)
 	}
 }
 
 func TestPushConfigsAreFew(t *testing.T) {
-	p := testPushes(t, PushOptions{PerTask: 2, PerCaller: 5})
+	p := newSender(t, Options{PerTask: 2, PerCaller: 5})
 	save := func(caller, task, id string) error {
-		_, err := p.save(t.Context(), pushTask{Caller: caller, Task: sdk.TaskID(task)}, "", &sdk.PushConfig{ID: id, URL: hookURL})
+		_, err := p.Save(t.Context(), Task{Caller: caller, Task: sdk.TaskID(task)}, "", &sdk.PushConfig{ID: id, URL: hookURL})
 		return err
 	}
 	require.NoError(t, save("alice", "1", "a"))
@@ -221,90 +228,90 @@ func TestPushConfigsAreFew(t *testing.T) {
 	require.NoError(t, save("bob", "3", "b"), "others have room of their own")
 
 	// What has done its work makes room.
-	p.ended(p.find(pushTask{Caller: "alice", Task: "2"}, "a"))
+	p.ended(p.find(Task{Caller: "alice", Task: "2"}, "a"))
 	require.NoError(t, save("alice", "3", "b"))
-	_, err := p.get(t.Context(), pushTask{Caller: "alice", Task: "2"}, "a")
+	_, err := p.Get(t.Context(), Task{Caller: "alice", Task: "2"}, "a")
 	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
 	require.ErrorIs(t, save("alice", "4", "a"), sdk.ErrInvalidParams)
 }
 
 func TestPushConfigsOfEndedTasksAreForgotten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "push.json")
-	store, err := NewPushFile(path)
+	store, err := NewFile(path)
 	require.NoError(t, err)
-	p := testPushes(t, PushOptions{Retain: time.Hour, Store: store})
+	p := newSender(t, Options{Retain: time.Hour, Store: store})
 	now := time.Now()
 	p.now = func() time.Time { return now }
 	task := aTask("alice")
 	for _, id := range []string{"a", "b"} {
-		_, err = p.save(t.Context(), task, "", &sdk.PushConfig{ID: id, URL: hookURL})
+		_, err = p.Save(t.Context(), task, "", &sdk.PushConfig{ID: id, URL: hookURL})
 		require.NoError(t, err)
 	}
 	p.ended(p.find(task, "a"))
 	now = now.Add(time.Hour)
-	_, err = p.get(t.Context(), task, "a")
+	_, err = p.Get(t.Context(), task, "a")
 	require.NoError(t, err)
 	now = now.Add(time.Second)
-	_, err = p.get(t.Context(), task, "a")
+	_, err = p.Get(t.Context(), task, "a")
 	require.ErrorIs(t, err, sdk.ErrTaskNotFound)
-	_, err = p.save(t.Context(), aTask("bob"), "", &sdk.PushConfig{URL: hookURL})
+	_, err = p.Save(t.Context(), aTask("bob"), "", &sdk.PushConfig{URL: hookURL})
 	require.NoError(t, err)
 	require.Len(t, p.tasks[task], 1)
 	require.Len(t, store.records, 2)
-	_, err = p.get(t.Context(), task, "b")
+	_, err = p.Get(t.Context(), task, "b")
 	require.NoError(t, err, "a task that goes on keeps its configs")
 }
 
 // failingStore refuses changes.
 type failingStore struct {
-	PushStore
+	Store
 	err error
 }
 
-func (s *failingStore) Put(ctx context.Context, r PushRecord) error {
+func (s *failingStore) Put(ctx context.Context, r Record) error {
 	if s.err != nil {
 		return s.err
 	}
-	return s.PushStore.Put(ctx, r)
+	return s.Store.Put(ctx, r)
 }
 
-func (s *failingStore) Delete(ctx context.Context, r PushRecord) error {
+func (s *failingStore) Delete(ctx context.Context, r Record) error {
 	if s.err != nil {
 		return s.err
 	}
-	return s.PushStore.Delete(ctx, r)
+	return s.Store.Delete(ctx, r)
 }
 
 func TestPushStoreThatFails(t *testing.T) {
-	file, err := NewPushFile(filepath.Join(t.TempDir(), "push.json"))
+	file, err := NewFile(filepath.Join(t.TempDir(), "push.json"))
 	require.NoError(t, err)
-	store := &failingStore{PushStore: file}
-	p := testPushes(t, PushOptions{Store: store})
+	store := &failingStore{Store: file}
+	p := newSender(t, Options{Store: store})
 	task := aTask("alice")
-	_, err = p.save(t.Context(), task, "", &sdk.PushConfig{ID: "a", URL: hookURL})
+	_, err = p.Save(t.Context(), task, "", &sdk.PushConfig{ID: "a", URL: hookURL})
 	require.NoError(t, err)
 
 	store.err = errors.New("disk full")
-	_, err = p.save(t.Context(), task, "", &sdk.PushConfig{ID: "b", URL: hookURL})
+	_, err = p.Save(t.Context(), task, "", &sdk.PushConfig{ID: "b", URL: hookURL})
 	require.ErrorIs(t, err, store.err)
-	_, err = p.get(t.Context(), task, "b")
+	_, err = p.Get(t.Context(), task, "b")
 	require.ErrorIs(t, err, sdk.ErrTaskNotFound, "what is not stored is not there")
-	require.ErrorIs(t, p.delete(t.Context(), task, "a"), store.err)
-	_, err = p.get(t.Context(), task, "a")
+	require.ErrorIs(t, p.Delete(t.Context(), task, "a"), store.err)
+	_, err = p.Get(t.Context(), task, "a")
 	require.NoError(t, err)
 }
 
 func TestPushFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "push.json")
-	store, err := NewPushFile(path)
+	store, err := NewFile(path)
 	require.NoError(t, err)
-	p := testPushes(t, PushOptions{Store: store}, pushDeps{legacy: func(sdk.Event) ([]byte, string, error) { return nil, "", nil }})
+	p := newSender(t, Options{Store: store}, deps{legacy: func(sdk.Event) ([]byte, string, error) { return nil, "", nil }})
 	task := aTask("alice")
 	for _, id := range []string{"a", "b", "c"} {
-		_, err = p.save(t.Context(), task, "0.3", &sdk.PushConfig{ID: id, URL: hookURL, Token: "TOKEN"})
+		_, err = p.Save(t.Context(), task, "0.3", &sdk.PushConfig{ID: id, URL: hookURL, Token: "TOKEN"})
 		require.NoError(t, err)
 	}
-	require.NoError(t, p.delete(t.Context(), task, "b"))
+	require.NoError(t, p.Delete(t.Context(), task, "b"))
 	p.ended(p.find(task, "c"))
 	info, err := os.Stat(path)
 	require.NoError(t, err)
@@ -313,45 +320,45 @@ func TestPushFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{path}, left, "no temporary file stays")
 
-	again, err := NewPushFile(path)
+	again, err := NewFile(path)
 	require.NoError(t, err)
-	p2 := testPushes(t, PushOptions{Store: again})
-	want, err := p.list(t.Context(), task, 0, "")
+	p2 := newSender(t, Options{Store: again})
+	want, err := p.List(t.Context(), task, 0, "")
 	require.NoError(t, err)
-	got, err := p2.list(t.Context(), task, 0, "")
+	got, err := p2.List(t.Context(), task, 0, "")
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 	require.Equal(t, p.find(task, "a").current(), p2.find(task, "a").current())
 	require.False(t, p2.find(task, "c").open())
 
 	require.NoError(t, os.Chmod(path, 0o640))
-	_, err = NewPushFile(path)
+	_, err = NewFile(path)
 	require.ErrorContains(t, err, "0600")
 	require.NoError(t, os.Chmod(path, 0o600))
 	for _, bad := range []string{"", "{", `{"version":2}`, `{"version":1,"configs":{"token":"TOKEN"}}`} {
 		require.NoError(t, os.WriteFile(path, []byte(bad), 0o600))
-		_, err = NewPushFile(path)
+		_, err = NewFile(path)
 		require.Error(t, err)
 		require.NotContains(t, err.Error(), "TOKEN")
 	}
-	_, err = NewPushFile(filepath.Join(t.TempDir(), "missing", "push.json"))
+	_, err = NewFile(filepath.Join(t.TempDir(), "missing", "push.json"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 
 	// A write that fails changes nothing.
 	dir := t.TempDir()
-	store, err = NewPushFile(filepath.Join(dir, "push.json"))
+	store, err = NewFile(filepath.Join(dir, "push.json"))
 	require.NoError(t, err)
 	require.NoError(t, os.RemoveAll(dir))
-	require.Error(t, store.Put(t.Context(), PushRecord{}))
+	require.Error(t, store.Put(t.Context(), Record{}))
 	require.Empty(t, store.records)
-	require.NoError(t, store.Delete(t.Context(), PushRecord{}))
+	require.NoError(t, store.Delete(t.Context(), Record{}))
 }
 
 func TestPushFileIsSafeForConcurrentUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "push.json")
-	store, err := NewPushFile(path)
+	store, err := NewFile(path)
 	require.NoError(t, err)
-	p := testPushes(t, PushOptions{Store: store})
+	p := newSender(t, Options{Store: store})
 	// Whoever reads the file at any time reads a whole one.
 	stop, read := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -362,7 +369,7 @@ func TestPushFileIsSafeForConcurrentUse(t *testing.T) {
 				return
 			default:
 			}
-			if _, err := NewPushFile(path); err != nil {
+			if _, err := NewFile(path); err != nil {
 				read <- err
 				return
 			}
@@ -374,9 +381,9 @@ func TestPushFileIsSafeForConcurrentUse(t *testing.T) {
 			task := aTask(fmt.Sprint(i))
 			for j := range 5 {
 				id := fmt.Sprint(j)
-				_, err := p.save(t.Context(), task, "", &sdk.PushConfig{ID: id, URL: hookURL})
+				_, err := p.Save(t.Context(), task, "", &sdk.PushConfig{ID: id, URL: hookURL})
 				if err == nil && j%2 == 0 {
-					err = p.delete(t.Context(), task, id)
+					err = p.Delete(t.Context(), task, id)
 				}
 				if err != nil {
 					t.Error(err)
@@ -387,13 +394,13 @@ func TestPushFileIsSafeForConcurrentUse(t *testing.T) {
 	wg.Wait()
 	close(stop)
 	require.NoError(t, <-read)
-	again, err := NewPushFile(path)
+	again, err := NewFile(path)
 	require.NoError(t, err)
 	require.Len(t, again.records, 16)
 }
 
 func TestPushRecordsShowNoSecrets(t *testing.T) {
-	r := PushRecord{Caller: "alice", Config: sdk.PushConfig{ID: "a", TaskID: "t", URL: hookURL, Token: "TOKEN", Auth: &sdk.PushAuthInfo{Scheme: "Bearer", Credentials: "CREDENTIALS"}}}
+	r := Record{Caller: "alice", Config: sdk.PushConfig{ID: "a", TaskID: "t", URL: hookURL, Token: "TOKEN", Auth: &sdk.PushAuthInfo{Scheme: "Bearer", Credentials: "CREDENTIALS"}}}
 	var b bytes.Buffer
 	slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "record", r)
 	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "record", r)
@@ -407,21 +414,21 @@ func TestPushRecordsShowNoSecrets(t *testing.T) {
 // A caller who has as many configs as may be asks for one more: nothing of others' is
 // looked at for that, however many they have and whatever is being done with them.
 func TestFullCallerIsNobodyElsesWork(t *testing.T) {
-	p := testPushes(t, PushOptions{PerCaller: 2, PerTask: 10})
+	p := newSender(t, Options{PerCaller: 2, PerTask: 10})
 	ctx := context.Background()
 	now := time.Unix(1_000_000, 0)
 	p.now = func() time.Time { return now }
-	_, err := p.save(ctx, aTask("bob"), "", &sdk.PushConfig{ID: "bob's", URL: hookURL})
+	_, err := p.Save(ctx, aTask("bob"), "", &sdk.PushConfig{ID: "bob's", URL: hookURL})
 	require.NoError(t, err)
 	for _, id := range []string{"1", "2"} {
-		_, err := p.save(ctx, aTask("alice"), "", &sdk.PushConfig{ID: id, URL: hookURL})
+		_, err := p.Save(ctx, aTask("alice"), "", &sdk.PushConfig{ID: id, URL: hookURL})
 		require.NoError(t, err)
 	}
 	busy := p.find(aTask("bob"), "bob's")
 	busy.mu.Lock()
 	done := make(chan error)
 	go func() {
-		_, err := p.save(ctx, aTask("alice"), "", &sdk.PushConfig{ID: "3", URL: hookURL})
+		_, err := p.Save(ctx, aTask("alice"), "", &sdk.PushConfig{ID: "3", URL: hookURL})
 		done <- err
 	}()
 	select {
@@ -436,12 +443,12 @@ func TestFullCallerIsNobodyElsesWork(t *testing.T) {
 // All configs are looked through from time to time, and not at every save after a time in
 // which none had to go.
 func TestConfigsAreSweptFromTimeToTime(t *testing.T) {
-	p := testPushes(t, PushOptions{Retain: time.Hour})
+	p := newSender(t, Options{Retain: time.Hour})
 	ctx := context.Background()
 	now := time.Unix(1_000_000, 0)
 	p.now = func() time.Time { return now }
 	save := func(id string) {
-		_, err := p.save(ctx, aTask("alice"), "", &sdk.PushConfig{ID: id, URL: hookURL})
+		_, err := p.Save(ctx, aTask("alice"), "", &sdk.PushConfig{ID: id, URL: hookURL})
 		require.NoError(t, err)
 	}
 	save("1")

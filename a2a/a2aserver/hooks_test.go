@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"log/slog"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2aserver/internal/webhooktest"
+	"github.com/agentarbor/arbor/a2a/a2aserver/push"
 	"github.com/agentarbor/arbor/a2a/a2atest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
@@ -24,7 +28,7 @@ import (
 
 // until reads what a webhook gets until its task is over, and returns what the task's
 // artifacts are by then.
-func (r *receiver) until(t testing.TB, state sdk.TaskState) map[sdk.ArtifactID]string {
+func until(t testing.TB, r *webhooktest.Receiver, state sdk.TaskState) map[sdk.ArtifactID]string {
 	t.Helper()
 	have := make(map[sdk.ArtifactID]string)
 	text := func(a *sdk.Artifact) (all string) {
@@ -34,7 +38,7 @@ func (r *receiver) until(t testing.TB, state sdk.TaskState) map[sdk.ArtifactID]s
 		return all
 	}
 	for {
-		switch e := r.next(t).event.(type) {
+		switch e := r.Next(t).Event.(type) {
 		case *sdk.Task:
 			clear(have)
 			for _, a := range e.Artifacts {
@@ -85,16 +89,16 @@ func speaker(t testing.TB, pieces ...string) (begun, next chan struct{}, a agent
 
 // A webhook that is added while a text is on its way gets all of it.
 func TestWebhookAddedInMidText(t *testing.T) {
-	one, two := newReceiver(t, nil), newReceiver(t, nil)
+	one, two := webhooktest.New(t, nil), webhooktest.New(t, nil)
 	begun, next, a := speaker(t, "One ", "two ", "three.")
-	h := newTestServer(t, a, sessiontest.Memory(t), WithPush(PushOptions{AllowLoopback: true, TLS: one.tls()})).RequestHandler()
+	h := newTestServer(t, a, sessiontest.Memory(t), WithPush(push.Options{AllowLoopback: true, TLS: one.TLSConfig()})).RequestHandler()
 	ctx := context.Background()
 	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "count"),
 		Config: &sdk.SendMessageConfig{ReturnImmediately: true, PushConfig: &sdk.PushConfig{URL: one.URL}}})
 	require.NoError(t, err)
 	<-begun
 	for { // what is posted so far is begun with the first words
-		if u, ok := one.next(t).event.(*sdk.TaskArtifactUpdateEvent); ok {
+		if u, ok := one.Next(t).Event.(*sdk.TaskArtifactUpdateEvent); ok {
 			require.False(t, u.Append)
 			break
 		}
@@ -102,49 +106,55 @@ func TestWebhookAddedInMidText(t *testing.T) {
 	_, err = h.CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: res.(*sdk.Task).ID, URL: two.URL})
 	require.NoError(t, err)
 	next <- struct{}{}
-	first := two.next(t).event.(*sdk.Task)
+	first := two.Next(t).Event.(*sdk.Task)
 	require.Equal(t, "One two ", first.Artifacts[0].Parts[0].Text())
-	two.got <- posted{event: first}
+	two.Got <- webhooktest.Posted{Event: first}
 	next <- struct{}{}
 	next <- struct{}{}
-	for _, text := range two.until(t, sdk.TaskStateCompleted) {
+	for _, text := range until(t, two, sdk.TaskStateCompleted) {
 		require.Equal(t, "One two three.", text)
 	}
+}
+
+// givenUp is a log that tells of each event that could not be delivered.
+type givenUp chan struct{}
+
+func (g givenUp) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), "could not be delivered") {
+		g <- struct{}{}
+	}
+	return len(line), nil
 }
 
 // A webhook that refuses the beginning of a text has all of it in the end.
 func TestWebhookThatRefusesTheBeginning(t *testing.T) {
 	var accepts atomic.Bool
-	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
+	r := webhooktest.New(t, func(w http.ResponseWriter, _ *http.Request) {
 		if !accepts.Load() {
 			w.WriteHeader(http.StatusBadRequest)
 		}
 	})
 	begun, next, a := speaker(t, "One ", "two ", "three.")
-	s := newTestServer(t, a, sessiontest.Memory(t), WithPush(PushOptions{AllowLoopback: true, TLS: r.tls()}))
-	res, err := s.RequestHandler().SendMessage(context.Background(), &sdk.SendMessageRequest{Message: userMessage("m1", "count"),
+	given := make(givenUp, 100)
+	s := newTestServer(t, a, sessiontest.Memory(t), WithPush(push.Options{AllowLoopback: true, TLS: r.TLSConfig()}), WithLogger(slog.New(slog.NewTextHandler(given, nil))))
+	_, err := s.RequestHandler().SendMessage(context.Background(), &sdk.SendMessageRequest{Message: userMessage("m1", "count"),
 		Config: &sdk.SendMessageConfig{ReturnImmediately: true, PushConfig: &sdk.PushConfig{ID: "w", URL: r.URL}}})
 	require.NoError(t, err)
 	<-begun
 	for shown := false; !shown; { // the first words are posted
-		switch e := r.next(t).event.(type) {
+		switch e := r.Next(t).Event.(type) {
 		case *sdk.TaskArtifactUpdateEvent:
 			shown = true
 		case *sdk.Task:
 			shown = len(e.Artifacts) > 0
 		}
+		<-given
 	}
-	w := s.hooks.find(pushTask{Caller: session.DefaultUser, Task: res.(*sdk.Task).ID}, "w")
-	require.Eventually(t, func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return w.stale && !w.working
-	}, 10*time.Second, time.Millisecond)
 	accepts.Store(true)
 	for range 3 {
 		next <- struct{}{}
 	}
-	for _, text := range r.until(t, sdk.TaskStateCompleted) {
+	for _, text := range until(t, r, sdk.TaskStateCompleted) {
 		require.Equal(t, "One two three.", text)
 	}
 }
@@ -152,43 +162,43 @@ func TestWebhookThatRefusesTheBeginning(t *testing.T) {
 // A task that waited for an authorization and is asked for again goes on, and its
 // webhook hears how.
 func TestWebhookAfterAuthorization(t *testing.T) {
-	r := newReceiver(t, nil)
+	r := webhooktest.New(t, nil)
 	signed := make(chan struct{})
 	mock := a2atest.New().Add(a2atest.Reply(a2atest.AuthRequired("Sign in."), a2atest.WaitFor(signed), a2atest.Text("Refunded.")))
 	far, err := a2a.Remote("far", "", a2a.WithClient(mock))
 	require.NoError(t, err)
-	h := newTestServer(t, far, sessiontest.Memory(t), WithPush(PushOptions{AllowLoopback: true, TLS: r.tls()})).RequestHandler()
+	h := newTestServer(t, far, sessiontest.Memory(t), WithPush(push.Options{AllowLoopback: true, TLS: r.TLSConfig()})).RequestHandler()
 	ctx := context.Background()
 	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "refund"),
 		Config: &sdk.SendMessageConfig{PushConfig: &sdk.PushConfig{URL: r.URL}}})
 	require.NoError(t, err)
 	task := res.(*sdk.Task)
 	require.Equal(t, sdk.TaskStateAuthRequired, task.Status.State)
-	r.until(t, sdk.TaskStateAuthRequired)
+	until(t, r, sdk.TaskStateAuthRequired)
 	close(signed)
 	for range h.SubscribeToTask(ctx, &sdk.SubscribeToTaskRequest{ID: task.ID}) {
 		break // and goes away
 	}
-	r.until(t, sdk.TaskStateCompleted)
+	until(t, r, sdk.TaskStateCompleted)
 }
 
 // The webhook of a task that waits hears that the conversation went on without it.
 func TestWebhookOfATaskThatWasLeft(t *testing.T) {
-	r := newReceiver(t, nil)
+	r := webhooktest.New(t, nil)
 	var ran []string
 	script := scripted.New().Add("billing", scripted.Reply(scripted.Call("refund", `{"order":"A1"}`)), scripted.Reply(scripted.Text("Fine.")))
 	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithTools(refundTool(t, &ran)))
 	require.NoError(t, err)
-	h := newTestServer(t, billing, sessiontest.Memory(t), WithPush(PushOptions{AllowLoopback: true, TLS: r.tls()})).RequestHandler()
+	h := newTestServer(t, billing, sessiontest.Memory(t), WithPush(push.Options{AllowLoopback: true, TLS: r.TLSConfig()})).RequestHandler()
 	ctx := context.Background()
 	res, err := h.SendMessage(ctx, &sdk.SendMessageRequest{Message: userMessage("m1", "refund A1"),
 		Config: &sdk.SendMessageConfig{PushConfig: &sdk.PushConfig{URL: r.URL}}})
 	require.NoError(t, err)
-	r.until(t, sdk.TaskStateInputRequired)
+	until(t, r, sdk.TaskStateInputRequired)
 	next := userMessage("m2", "what is the weather?")
 	next.ContextID = res.(*sdk.Task).ContextID
 	sendTask(t, h, ctx, next)
-	r.until(t, sdk.TaskStateCanceled)
+	until(t, r, sdk.TaskStateCanceled)
 }
 
 // moody is a store that fails to be read when it is told to.
@@ -209,31 +219,31 @@ func (m *moody) Load(ctx context.Context, key session.Key, after int64) iter.Seq
 // A store that cannot be read for a moment does not keep the end of a task from its
 // webhook.
 func TestWebhookAfterAStoreFailed(t *testing.T) {
-	r := newReceiver(t, nil)
+	r := webhooktest.New(t, nil)
 	store := &moody{Store: sessiontest.Memory(t)}
 	b, slow := newBlocked(t)
-	s := newTestServer(t, slow, store, WithPush(PushOptions{AllowLoopback: true, TLS: r.tls()}))
-	s.hooks.retry.first = time.Millisecond
+	s := newTestServer(t, slow, store, WithPush(push.Options{AllowLoopback: true, TLS: r.TLSConfig()}))
+	s.firstPause = time.Millisecond
 	_, err := s.RequestHandler().SendMessage(context.Background(), &sdk.SendMessageRequest{Message: userMessage("m1", "think"),
 		Config: &sdk.SendMessageConfig{ReturnImmediately: true, PushConfig: &sdk.PushConfig{URL: r.URL}}})
 	require.NoError(t, err)
 	<-b.begun
-	r.next(t)
+	r.Next(t)
 	store.fail.Store(3)
 	close(b.free)
-	r.until(t, sdk.TaskStateCompleted)
+	until(t, r, sdk.TaskStateCompleted)
 }
 
 // The configs of a task whose session was deleted go, while it is followed and after a
 // restart: they count for their caller, who could not delete them.
 func TestWebhooksOfADeletedSession(t *testing.T) {
-	r := newReceiver(t, nil)
+	r := webhooktest.New(t, nil)
 	path := t.TempDir() + "/hooks.json"
 	ctx := context.Background()
 	for _, restart := range []bool{false, true} {
-		hooks, err := NewPushFile(path)
+		hooks, err := push.NewFile(path)
 		require.NoError(t, err)
-		options := WithPush(PushOptions{AllowLoopback: true, TLS: r.tls(), Store: hooks})
+		options := WithPush(push.Options{AllowLoopback: true, TLS: r.TLSConfig(), Store: hooks})
 		store := sessiontest.Memory(t)
 		b, slow := newBlocked(t)
 		s, err := New(slow, store, options)
@@ -242,7 +252,7 @@ func TestWebhooksOfADeletedSession(t *testing.T) {
 			Config: &sdk.SendMessageConfig{ReturnImmediately: true, PushConfig: &sdk.PushConfig{URL: r.URL}}})
 		require.NoError(t, err)
 		<-b.begun
-		r.next(t)
+		r.Next(t)
 		key := session.ID(res.(*sdk.Task).ContextID)
 		if restart {
 			require.NoError(t, s.Close(ctx))

@@ -1,4 +1,4 @@
-package a2aserver
+package push
 
 import (
 	"context"
@@ -15,51 +15,51 @@ import (
 	"sync"
 )
 
-// PushFile is a PushStore in a file that only its owner can read. Every change
+// File is a Store in a file that only its owner can read. Every change
 // writes the file anew and replaces it at once, so that a crash leaves the old
 // one or the new one: it is for hundreds of configs, not for millions. The file
 // belongs to one process at a time.
-type PushFile struct {
+type File struct {
 	path string
 
 	mu      sync.Mutex
-	records map[pushKey]PushRecord
+	records map[recordKey]Record
 }
 
-// pushFile is what the file holds.
-type pushFile struct {
-	Version int          `json:"version"`
-	Configs []PushRecord `json:"configs"`
+// fileForm is what the file holds.
+type fileForm struct {
+	Version int      `json:"version"`
+	Configs []Record `json:"configs"`
 }
 
-// NewPushFile opens the file, which may not exist yet; its folder must. A file that
+// NewFile opens the file, which may not exist yet; its folder must. A file that
 // others can read is an error, because it holds the secrets of clients.
-func NewPushFile(path string) (*PushFile, error) {
-	s := &PushFile{path: path, records: make(map[pushKey]PushRecord)}
+func NewFile(path string) (*File, error) {
+	s := &File{path: path, records: make(map[recordKey]Record)}
 	info, err := os.Stat(filepath.Dir(path))
 	if err == nil && !info.IsDir() {
 		err = errors.New("its folder is none")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("a2aserver: the file of push notification configs: %w", err)
+		return nil, fmt.Errorf("push: the file of push notification configs: %w", err)
 	}
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 		return s, nil
 	case err != nil:
-		return nil, fmt.Errorf("a2aserver: the file of push notification configs: %w", err)
+		return nil, fmt.Errorf("push: the file of push notification configs: %w", err)
 	case info.Mode().Perm()&0o077 != 0 && filepath.Separator == '/':
-		return nil, fmt.Errorf("a2aserver: the file of push notification configs %s can be read by others (mode %04o): set it to 0600",
+		return nil, fmt.Errorf("push: the file of push notification configs %s can be read by others (mode %04o): set it to 0600",
 			path, info.Mode().Perm())
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("a2aserver: the file of push notification configs: %w", err)
+		return nil, fmt.Errorf("push: the file of push notification configs: %w", err)
 	}
-	var f pushFile
+	var f fileForm
 	if err := json.Unmarshal(b, &f); err != nil || f.Version != 1 {
 		// The cause may quote a secret.
-		return nil, fmt.Errorf("a2aserver: the file of push notification configs %s is none of version 1", path)
+		return nil, fmt.Errorf("push: the file of push notification configs %s is none of version 1", path)
 	}
 	for _, r := range f.Configs {
 		s.records[r.key()] = r
@@ -67,29 +67,29 @@ func NewPushFile(path string) (*PushFile, error) {
 	return s, nil
 }
 
-// Put implements PushStore.
-func (s *PushFile) Put(_ context.Context, r PushRecord) error {
+// Put implements Store.
+func (s *File) Put(_ context.Context, r Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.change(func(m map[pushKey]PushRecord) { m[r.key()] = r })
+	return s.change(func(m map[recordKey]Record) { m[r.key()] = r })
 }
 
-// Delete implements PushStore.
-func (s *PushFile) Delete(_ context.Context, r PushRecord) error {
+// Delete implements Store.
+func (s *File) Delete(_ context.Context, r Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.records[r.key()]; !ok {
 		return nil
 	}
-	return s.change(func(m map[pushKey]PushRecord) { delete(m, r.key()) })
+	return s.change(func(m map[recordKey]Record) { delete(m, r.key()) })
 }
 
-// All implements PushStore: oldest first.
-func (s *PushFile) All(context.Context) iter.Seq2[PushRecord, error] {
+// All implements Store: oldest first.
+func (s *File) All(context.Context) iter.Seq2[Record, error] {
 	s.mu.Lock()
 	records := sortedRecords(s.records)
 	s.mu.Unlock()
-	return func(yield func(PushRecord, error) bool) {
+	return func(yield func(Record, error) bool) {
 		for _, r := range records {
 			if !yield(r, nil) {
 				return
@@ -99,22 +99,22 @@ func (s *PushFile) All(context.Context) iter.Seq2[PushRecord, error] {
 }
 
 // change makes a change in a copy, which becomes the truth once it is on the disk.
-func (s *PushFile) change(do func(map[pushKey]PushRecord)) error {
+func (s *File) change(do func(map[recordKey]Record)) error {
 	next := maps.Clone(s.records)
 	do(next)
-	b, err := json.MarshalIndent(pushFile{1, sortedRecords(next)}, "", "  ")
+	b, err := json.MarshalIndent(fileForm{1, sortedRecords(next)}, "", "  ")
 	if err != nil {
-		return fmt.Errorf("a2aserver: push notification configs have no JSON form: %w", err)
+		return fmt.Errorf("push: push notification configs have no JSON form: %w", err)
 	}
 	if err := replaceFile(s.path, append(b, '\n')); err != nil {
-		return fmt.Errorf("a2aserver: the file of push notification configs: %w", err)
+		return fmt.Errorf("push: the file of push notification configs: %w", err)
 	}
 	s.records = next
 	return nil
 }
 
-func sortedRecords(m map[pushKey]PushRecord) []PushRecord {
-	return slices.SortedFunc(maps.Values(m), func(a, b PushRecord) int {
+func sortedRecords(m map[recordKey]Record) []Record {
+	return slices.SortedFunc(maps.Values(m), func(a, b Record) int {
 		if c := a.Created.Compare(b.Created); c != 0 {
 			return c
 		}

@@ -1,4 +1,11 @@
-package a2aserver
+// Package push posts what happens to the tasks of an A2A server to the webhooks of its
+// clients (A2A 1.0, sections 4.3 and 13.2): a [Sender] keeps their configs, in a [Store] if
+// there is one, and posts events in their order, again after failures, and never to an
+// address that is not public unless [Options] allow it.
+//
+// It imports the A2A library and nothing of sessions or agents. Package a2aserver asks it;
+// users give that one Options, and a Store such as [File].
+package push
 
 import (
 	"cmp"
@@ -21,13 +28,13 @@ import (
 	"github.com/agentarbor/arbor/internal/dialguard"
 )
 
-// PushOptions say how clients are told of their tasks by webhooks (A2A 1.0,
+// Options say how clients are told of their tasks by webhooks (A2A 1.0,
 // sections 4.3 and 13.2). The zero value is safe: configs are kept in memory,
 // only https is accepted, and no connection is made to an address that is not
 // public, whatever name led to it.
-type PushOptions struct {
+type Options struct {
 	// Store keeps the configs over restarts. Nil keeps them in memory.
-	Store PushStore
+	Store Store
 	// AllowHTTP accepts http besides https: what is sent, tokens included, can
 	// then be read on the way.
 	AllowHTTP bool
@@ -61,34 +68,30 @@ type PushOptions struct {
 	resolver *net.Resolver // nil is the system's
 }
 
-// pushTask names a task as one caller of one tenant sees it. Two callers whose
+// Task names a task as one caller of one tenant sees it. Two callers whose
 // tasks have the same id never meet.
-type pushTask struct {
+type Task struct {
 	Tenant string
 	Caller string
 	Task   sdk.TaskID
 }
 
-// pushDeps is what pushes need of the server.
-type pushDeps struct {
-	log *slog.Logger // nil logs nothing
-	// legacy encodes an event for the clients of protocol 0.3; nil if 0.3 is off.
-	legacy func(sdk.Event) (body []byte, contentType string, err error)
-}
+// Encoder encodes an event for the clients of protocol 0.3.
+type Encoder func(sdk.Event) (body []byte, contentType string, err error)
 
-// pushes keeps the push notification configs of tasks and posts the tasks'
+// Sender keeps the push notification configs of tasks and posts the tasks'
 // events to them. All methods are safe for concurrent use. None checks that a
 // task exists: whoever calls has done so.
-type pushes struct {
-	opts   PushOptions
-	deps   pushDeps
+type Sender struct {
+	opts   Options
+	legacy Encoder // nil if 0.3 is off
 	log    *slog.Logger
 	client *http.Client
 	guard  *dialguard.Guard
 	retry  retryTimes
 	now    func() time.Time
 
-	ctx    context.Context // canceled by close, when its time is up
+	ctx    context.Context // canceled by Close, when its time is up
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the workers
 
@@ -96,18 +99,20 @@ type pushes struct {
 	swept   time.Time  // when all were looked through; guarded by writing
 
 	mu      sync.RWMutex // guards what follows; never held during I/O
-	tasks   map[pushTask][]*webhook
-	callers map[pushCaller]map[*webhook]struct{}
+	tasks   map[Task][]*webhook
+	callers map[caller]map[*webhook]struct{}
 	closed  bool
 }
 
-type pushCaller struct{ tenant, caller string }
+type caller struct{ tenant, caller string }
 
-func (t pushTask) by() pushCaller { return pushCaller{t.Tenant, t.Caller} }
+func (t Task) by() caller { return caller{t.Tenant, t.Caller} }
 
-// newPushes reads the configs that the store holds. Whoever calls it calls
-// close.
-func newPushes(opts PushOptions, deps pushDeps) (*pushes, error) {
+// New makes a sender with the configs that the store holds. It logs what could not be
+// delivered, never where to; a nil logger logs nothing. Without an encoder clients of
+// protocol 0.3 are refused. The error says which option is wrong, or that the store
+// cannot be read. Whoever calls it calls [Sender.Close].
+func New(opts Options, log *slog.Logger, legacy Encoder) (*Sender, error) {
 	for _, n := range []struct {
 		name string
 		v    int64
@@ -116,7 +121,7 @@ func newPushes(opts PushOptions, deps pushDeps) (*pushes, error) {
 		{"PerTask", int64(opts.PerTask)}, {"PerCaller", int64(opts.PerCaller)}, {"Queue", int64(opts.Queue)},
 	} {
 		if n.v < 0 {
-			return nil, fmt.Errorf("a2aserver: PushOptions.%s is negative; leave it 0 for the default", n.name)
+			return nil, fmt.Errorf("push: Options.%s is negative; leave it 0 for the default", n.name)
 		}
 	}
 	opts.Timeout = cmp.Or(opts.Timeout, 15*time.Second)
@@ -132,23 +137,23 @@ func newPushes(opts PushOptions, deps pushDeps) (*pushes, error) {
 	if len(opts.AllowAddresses) > 0 {
 		allowed = append(allowed, dialguard.AllowPrefix(opts.AllowAddresses...))
 	}
-	p := &pushes{
+	p := &Sender{
 		guard: dialguard.New(allowed...),
-		opts:  opts, deps: deps, log: deps.log, now: time.Now,
+		opts:  opts, legacy: legacy, log: log, now: time.Now,
 		retry:   retryTimes{first: time.Second, most: time.Minute},
-		tasks:   make(map[pushTask][]*webhook),
-		callers: make(map[pushCaller]map[*webhook]struct{}),
+		tasks:   make(map[Task][]*webhook),
+		callers: make(map[caller]map[*webhook]struct{}),
 	}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
-	p.client = newPushClient(opts, p.guard)
+	p.client = newClient(opts, p.guard)
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	if opts.Store != nil {
 		for r, err := range opts.Store.All(p.ctx) {
 			if err != nil {
 				p.cancel()
-				return nil, fmt.Errorf("a2aserver: the push notification configs cannot be read: %w", err)
+				return nil, fmt.Errorf("push: the push notification configs cannot be read: %w", err)
 			}
 			p.index(r)
 		}
@@ -156,21 +161,21 @@ func newPushes(opts PushOptions, deps pushDeps) (*pushes, error) {
 	return p, nil
 }
 
-// save creates the config, or replaces the one of the same id, and returns it as
+// Save creates the config, or replaces the one of the same id, and returns it as
 // it is stored: with an id, the task and the tenant. Protocol is the version of
 // the request ("" is 1.0), which decides the form of what is posted. The error
 // is ErrInvalidParams for what a client can correct, and says what.
-func (p *pushes) save(ctx context.Context, t pushTask, protocol sdk.ProtocolVersion, cfg *sdk.PushConfig) (*sdk.PushConfig, error) {
-	r := PushRecord{Tenant: t.Tenant, Caller: t.Caller, Protocol: protocol, Created: p.now().UTC()}
+func (p *Sender) Save(ctx context.Context, t Task, protocol sdk.ProtocolVersion, cfg *sdk.PushConfig) (*sdk.PushConfig, error) {
+	r := Record{Tenant: t.Tenant, Caller: t.Caller, Protocol: protocol, Created: p.now().UTC()}
 	if cfg == nil {
-		return nil, invalidPush("it is missing")
+		return nil, invalid("it is missing")
 	}
-	r.Config = *clonePush(cfg)
+	r.Config = *clone(cfg)
 	r.Config.Tenant, r.Config.TaskID = t.Tenant, t.Task
 	if r.Config.ID == "" {
 		r.Config.ID = rand.Text()
 	}
-	if err := p.refuses(protocol, &r.Config); err != nil {
+	if err := p.Refuses(protocol, &r.Config); err != nil {
 		return nil, err
 	}
 
@@ -186,11 +191,11 @@ func (p *pushes) save(ctx context.Context, t pushTask, protocol sdk.ProtocolVers
 	if p.opts.Store != nil {
 		for _, w := range dropped {
 			if err := p.opts.Store.Delete(ctx, w.current()); err != nil {
-				return nil, fmt.Errorf("a2aserver: an old push notification config cannot be deleted: %w", err)
+				return nil, fmt.Errorf("push: an old push notification config cannot be deleted: %w", err)
 			}
 		}
 		if err := p.opts.Store.Put(ctx, r); err != nil {
-			return nil, fmt.Errorf("a2aserver: the push notification config cannot be stored: %w", err)
+			return nil, fmt.Errorf("push: the push notification config cannot be stored: %w", err)
 		}
 	}
 	for _, w := range dropped {
@@ -201,34 +206,34 @@ func (p *pushes) save(ctx context.Context, t pushTask, protocol sdk.ProtocolVers
 	} else {
 		p.index(r)
 	}
-	return clonePush(&r.Config), nil
+	return clone(&r.Config), nil
 }
 
-// refuses says why a config cannot be saved, whatever its task; nil if it can, as far as
+// Refuses says why a config cannot be saved, whatever its task; nil if it can, as far as
 // there is room.
-func (p *pushes) refuses(protocol sdk.ProtocolVersion, cfg *sdk.PushConfig) error {
+func (p *Sender) Refuses(protocol sdk.ProtocolVersion, cfg *sdk.PushConfig) error {
 	if err := p.check(cfg); err != nil {
 		return err
 	}
-	if isLegacy(protocol) && p.deps.legacy == nil {
+	if isLegacy(protocol) && p.legacy == nil {
 		return sdk.NewError(sdk.ErrPushNotificationNotSupported, "push notifications of protocol 0.3 are not supported")
 	}
 	return nil
 }
 
-// get returns ErrTaskNotFound if the task has no such config, as section 3.1.8
+// Get returns ErrTaskNotFound if the task has no such config, as section 3.1.8
 // asks.
-func (p *pushes) get(_ context.Context, t pushTask, id string) (*sdk.PushConfig, error) {
+func (p *Sender) Get(_ context.Context, t Task, id string) (*sdk.PushConfig, error) {
 	if w := p.find(t, id); w != nil {
 		r := w.current()
-		return clonePush(&r.Config), nil
+		return clone(&r.Config), nil
 	}
 	return nil, sdk.NewError(sdk.ErrTaskNotFound, "the task has no push notification config of this id")
 }
 
-// list returns the task's configs, oldest first, in pages of at most pageSize
+// List returns the task's configs, oldest first, in pages of at most pageSize
 // (0 is 50, and more than 100 is 100). The list is never nil.
-func (p *pushes) list(_ context.Context, t pushTask, pageSize int, pageToken string) (*sdk.ListTaskPushConfigResponse, error) {
+func (p *Sender) List(_ context.Context, t Task, pageSize int, pageToken string) (*sdk.ListTaskPushConfigResponse, error) {
 	switch {
 	case pageSize < 0:
 		return nil, sdk.NewError(sdk.ErrInvalidParams, "pageSize must not be negative")
@@ -237,7 +242,7 @@ func (p *pushes) list(_ context.Context, t pushTask, pageSize int, pageToken str
 	case pageSize > 100:
 		pageSize = 100
 	}
-	after, err := readPushToken(pageToken)
+	after, err := readToken(pageToken)
 	if err != nil {
 		return nil, err
 	}
@@ -245,10 +250,10 @@ func (p *pushes) list(_ context.Context, t pushTask, pageSize int, pageToken str
 	hooks := slices.Clone(p.tasks[t])
 	p.mu.RUnlock()
 	res := &sdk.ListTaskPushConfigResponse{Configs: []*sdk.PushConfig{}}
-	var last pushPlace
+	var last place
 	for _, w := range hooks { // in the order of their places
 		r := w.current()
-		place := pushPlace{r.Created.UnixNano(), r.Config.ID}
+		place := place{r.Created.UnixNano(), r.Config.ID}
 		if place.compare(after) <= 0 {
 			continue
 		}
@@ -256,14 +261,14 @@ func (p *pushes) list(_ context.Context, t pushTask, pageSize int, pageToken str
 			res.NextPageToken = last.token()
 			break
 		}
-		res.Configs, last = append(res.Configs, clonePush(&r.Config)), place
+		res.Configs, last = append(res.Configs, clone(&r.Config)), place
 	}
 	return res, nil
 }
 
-// delete removes a config, drops what waits for its webhook and cancels what is
+// Delete removes a config, drops what waits for its webhook and cancels what is
 // being sent. Deleting what is not there is no error (section 3.1.10).
-func (p *pushes) delete(ctx context.Context, t pushTask, id string) error {
+func (p *Sender) Delete(ctx context.Context, t Task, id string) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	w := p.find(t, id)
@@ -272,50 +277,50 @@ func (p *pushes) delete(ctx context.Context, t pushTask, id string) error {
 	}
 	if p.opts.Store != nil {
 		if err := p.opts.Store.Delete(ctx, w.current()); err != nil {
-			return fmt.Errorf("a2aserver: the push notification config cannot be deleted: %w", err)
+			return fmt.Errorf("push: the push notification config cannot be deleted: %w", err)
 		}
 	}
 	p.forget(w)
 	return nil
 }
 
-// drop removes all configs of a task that is there no more, which nobody could delete.
-func (p *pushes) drop(ctx context.Context, t pushTask) error {
+// Drop removes all configs of a task that is there no more, which nobody could delete.
+func (p *Sender) Drop(ctx context.Context, t Task) error {
 	p.mu.RLock()
 	hooks := slices.Clone(p.tasks[t])
 	p.mu.RUnlock()
 	for _, w := range hooks {
-		if err := p.delete(ctx, t, w.id); err != nil {
+		if err := p.Delete(ctx, t, w.id); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// follows reports whether anybody is still to be told of the task. It costs a look
+// Follows reports whether anybody is still to be told of the task. It costs a look
 // into a map.
-func (p *pushes) follows(t pushTask) bool {
+func (p *Sender) Follows(t Task) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return slices.ContainsFunc(p.tasks[t], (*webhook).open)
 }
 
-// has reports whether a caller has any configs.
-func (p *pushes) has(c pushCaller) bool {
+// Has reports whether a caller has any configs.
+func (p *Sender) Has(tenant, user string) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return len(p.callers[c]) > 0
+	return len(p.callers[caller{tenant, user}]) > 0
 }
 
-// behind says that a webhook has not seen what there is of its task: it gets a snapshot
+// Behind says that a webhook has not seen what there is of its task: it gets a snapshot
 // instead of the next event, which may be of use only to who has seen all before.
-func (p *pushes) behind(t pushTask, id string) {
+func (p *Sender) Behind(t Task, id string) {
 	if w := p.find(t, id); w != nil {
 		w.lost()
 	}
 }
 
-// notify queues an event of the task for each of its configs and returns at
+// Notify queues an event of the task for each of its configs and returns at
 // once. Events of one task must be given in their order, one after the other;
 // they reach each webhook in that order. The event is shared and must not change
 // afterwards.
@@ -325,9 +330,9 @@ func (p *pushes) behind(t pushTask, id string) {
 // earlier event could not be delivered, then the newest state of the task takes
 // the place of all that waits: snapshot is called for it, within notify and at
 // most once. It returns the task as it is after the event, or nil if that is not
-// known, and must not call pushes. After an event that ends the task, and its
+// known, and must not call Sender. After an event that ends the task, and its
 // delivery, the configs are forgotten in time.
-func (p *pushes) notify(t pushTask, e sdk.Event, snapshot func() *sdk.Task) {
+func (p *Sender) Notify(t Task, e sdk.Event, snapshot func() *sdk.Task) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if p.closed {
@@ -349,14 +354,14 @@ func (p *pushes) notify(t pushTask, e sdk.Event, snapshot func() *sdk.Task) {
 	}
 }
 
-// resume is called once after a restart. It asks load for each task of which a
+// Resume is called once after a restart. It asks load for each task of which a
 // webhook has not heard the end, and posts what it returns: the task's state, if
 // the task is over or waits for its user. Load returns nil for a task about
 // which there is nothing to tell yet. A webhook may hear the same twice, and
 // never nothing.
-func (p *pushes) resume(ctx context.Context, load func(context.Context, pushTask) (*sdk.Task, error)) error {
+func (p *Sender) Resume(ctx context.Context, load func(context.Context, Task) (*sdk.Task, error)) error {
 	p.mu.RLock()
-	var open []pushTask
+	var open []Task
 	for t, hooks := range p.tasks {
 		if slices.ContainsFunc(hooks, (*webhook).open) {
 			open = append(open, t)
@@ -369,18 +374,18 @@ func (p *pushes) resume(ctx context.Context, load func(context.Context, pushTask
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
-			errs = append(errs, fmt.Errorf("a2aserver: task %s, which has push notification configs, cannot be read: %w", t.Task, err))
+			errs = append(errs, fmt.Errorf("push: task %s, which has push notification configs, cannot be read: %w", t.Task, err))
 		case task != nil:
-			p.notify(t, task, func() *sdk.Task { return task })
+			p.Notify(t, task, func() *sdk.Task { return task })
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// close takes no more events and waits until those that wait are delivered, or
+// Close takes no more events and waits until those that wait are delivered, or
 // given up on. When ctx is done before that, the rest is not delivered, and the
-// error says so; [pushes.resume] makes up for it after a restart.
-func (p *pushes) close(ctx context.Context) error {
+// error says so; [Sender.Resume] makes up for it after a restart.
+func (p *Sender) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
@@ -397,13 +402,13 @@ func (p *pushes) close(ctx context.Context) error {
 	case <-ctx.Done():
 		p.cancel()
 		<-done
-		return fmt.Errorf("a2aserver: not all push notifications were delivered: %w", context.Cause(ctx))
+		return fmt.Errorf("push: not all push notifications were delivered: %w", context.Cause(ctx))
 	}
 }
 
 func isLegacy(v sdk.ProtocolVersion) bool { return strings.HasPrefix(string(v), "0.") }
 
-func clonePush(c *sdk.PushConfig) *sdk.PushConfig {
+func clone(c *sdk.PushConfig) *sdk.PushConfig {
 	out := *c
 	if c.Auth != nil {
 		auth := *c.Auth

@@ -1,4 +1,4 @@
-package a2aserver
+package push
 
 import (
 	"bytes"
@@ -20,20 +20,20 @@ import (
 	"github.com/agentarbor/arbor/internal/dialguard"
 )
 
-// pushTokenHeader carries the token of a config, by which the receiver knows
+// tokenHeader carries the token of a config, by which the receiver knows
 // that the notification is of its own making.
-const pushTokenHeader = "X-A2A-Notification-Token"
+const tokenHeader = "X-A2A-Notification-Token"
 
-// maxPushAnswer is how much of an answer's body is read, to use the connection
+// maxAnswer is how much of an answer's body is read, to use the connection
 // again. It is never looked at.
-const maxPushAnswer = 4 << 10
+const maxAnswer = 4 << 10
 
 // retryTimes are the pauses between attempts.
 type retryTimes struct{ first, most time.Duration }
 
-// newPushClient makes a client without a proxy, which would connect in its place
+// newClient makes a client without a proxy, which would connect in its place
 // and past the guard, and without redirects, which would take tokens elsewhere.
-func newPushClient(opts PushOptions, guard *dialguard.Guard) *http.Client {
+func newClient(opts Options, guard *dialguard.Guard) *http.Client {
 	dialer := &net.Dialer{Timeout: opts.Timeout, KeepAlive: 30 * time.Second, Control: guard.Control, Resolver: opts.resolver}
 	t := &http.Transport{
 		DialContext:            dialer.DialContext,
@@ -55,7 +55,7 @@ func newPushClient(opts PushOptions, guard *dialguard.Guard) *http.Client {
 }
 
 // work posts what waits for the webhook, one after the other, until nothing does.
-func (p *pushes) work(w *webhook) {
+func (p *Sender) work(w *webhook) {
 	defer p.wg.Done()
 	for {
 		e, r, ok := w.next()
@@ -69,7 +69,7 @@ func (p *pushes) work(w *webhook) {
 		if err != nil {
 			w.lost()
 			p.log.Warn("a push notification could not be delivered", "task", w.task.Task, "config", w.id,
-				"host", pushHost(r.Config.URL), "error", err)
+				"host", hostOf(r.Config.URL), "error", err)
 		}
 		if endsTask(e) {
 			p.ended(w)
@@ -79,7 +79,7 @@ func (p *pushes) work(w *webhook) {
 
 // deliver posts one event until it is taken, or refused, or too much time has
 // gone by.
-func (p *pushes) deliver(ctx context.Context, r PushRecord, e sdk.Event) error {
+func (p *Sender) deliver(ctx context.Context, r Record, e sdk.Event) error {
 	body, contentType, err := p.encode(r.Protocol, e)
 	if err != nil {
 		return fmt.Errorf("the event has no JSON form: %w", err)
@@ -94,18 +94,18 @@ func (p *pushes) deliver(ctx context.Context, r PushRecord, e sdk.Event) error {
 	return err
 }
 
-func (p *pushes) encode(v sdk.ProtocolVersion, e sdk.Event) (body []byte, contentType string, err error) {
+func (p *Sender) encode(v sdk.ProtocolVersion, e sdk.Event) (body []byte, contentType string, err error) {
 	if isLegacy(v) {
-		if p.deps.legacy == nil {
+		if p.legacy == nil {
 			return nil, "", errors.New("protocol 0.3 is off")
 		}
-		return p.deps.legacy(e)
+		return p.legacy(e)
 	}
 	body, err = json.Marshal(sdk.StreamResponse{Event: e})
 	return body, "application/a2a+json", err
 }
 
-func (p *pushes) attempt(ctx context.Context, c *sdk.PushConfig, body []byte, contentType string) error {
+func (p *Sender) attempt(ctx context.Context, c *sdk.PushConfig, body []byte, contentType string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, bytes.NewReader(body))
@@ -114,7 +114,7 @@ func (p *pushes) attempt(ctx context.Context, c *sdk.PushConfig, body []byte, co
 	}
 	req.Header.Set("Content-Type", contentType)
 	if c.Token != "" {
-		req.Header.Set(pushTokenHeader, c.Token)
+		req.Header.Set(tokenHeader, c.Token)
 	}
 	if c.Auth != nil && c.Auth.Scheme != "" && c.Auth.Credentials != "" {
 		req.Header.Set("Authorization", c.Auth.Scheme+" "+c.Auth.Credentials)
@@ -130,7 +130,7 @@ func (p *pushes) attempt(ctx context.Context, c *sdk.PushConfig, body []byte, co
 		return err
 	}
 	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, maxPushAnswer)
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer)
 	return answered(resp, p.now())
 }
 
@@ -166,7 +166,7 @@ func retryAfter(s string, now time.Time) time.Duration {
 	return 0
 }
 
-func pushHost(s string) string {
+func hostOf(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {
 		return ""

@@ -1,4 +1,4 @@
-package a2aserver
+package push
 
 import (
 	"cmp"
@@ -13,11 +13,11 @@ import (
 
 // admit finds the config that would be replaced, or else makes sure that there
 // is room for one more. It returns the caller's configs of old that have to go.
-func (p *pushes) admit(t pushTask, id string) (dropped []*webhook, old *webhook, err error) {
+func (p *Sender) admit(t Task, id string) (dropped []*webhook, old *webhook, err error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if p.closed {
-		return nil, nil, fmt.Errorf("a2aserver: the server is closed: %w", sdk.ErrServerError)
+		return nil, nil, fmt.Errorf("push: the server is closed: %w", sdk.ErrServerError)
 	}
 	hooks := p.tasks[t]
 	if i := slices.IndexFunc(hooks, func(w *webhook) bool { return w.id == id }); i >= 0 {
@@ -42,7 +42,7 @@ func (p *pushes) admit(t pushTask, id string) (dropped []*webhook, old *webhook,
 			}
 		}
 	}
-	gone := func(of func(pushTask) bool) (n int) {
+	gone := func(of func(Task) bool) (n int) {
 		for _, w := range dropped {
 			if of(w.task) {
 				n++
@@ -52,15 +52,15 @@ func (p *pushes) admit(t pushTask, id string) (dropped []*webhook, old *webhook,
 	}
 	switch {
 	case old != nil:
-	case len(hooks)-gone(func(o pushTask) bool { return o == t }) >= p.opts.PerTask:
-		return nil, nil, invalidPush(fmt.Sprintf("the task has %d of them, and may not have more", len(hooks)))
-	case len(own)-gone(func(o pushTask) bool { return o.by() == t.by() }) >= p.opts.PerCaller:
-		return nil, nil, invalidPush(fmt.Sprintf("the caller has %d of them, and may not have more: delete some", len(own)))
+	case len(hooks)-gone(func(o Task) bool { return o == t }) >= p.opts.PerTask:
+		return nil, nil, invalid(fmt.Sprintf("the task has %d of them, and may not have more", len(hooks)))
+	case len(own)-gone(func(o Task) bool { return o.by() == t.by() }) >= p.opts.PerCaller:
+		return nil, nil, invalid(fmt.Sprintf("the caller has %d of them, and may not have more: delete some", len(own)))
 	}
 	return dropped, old, nil
 }
 
-func (p *pushes) find(t pushTask, id string) *webhook {
+func (p *Sender) find(t Task, id string) *webhook {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	for _, w := range p.tasks[t] {
@@ -75,7 +75,7 @@ func (p *pushes) find(t pushTask, id string) *webhook {
 	return nil
 }
 
-func (p *pushes) index(r PushRecord) {
+func (p *Sender) index(r Record) {
 	w := newWebhook(p.ctx, r, p.opts.Queue)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +91,7 @@ func (p *pushes) index(r PushRecord) {
 	}
 }
 
-func (p *pushes) forget(w *webhook) {
+func (p *Sender) forget(w *webhook) {
 	w.drop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +105,7 @@ func (p *pushes) forget(w *webhook) {
 }
 
 // ended notes that the webhook has heard the end of its task.
-func (p *pushes) ended(w *webhook) {
+func (p *Sender) ended(w *webhook) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	r := w.current()
@@ -123,29 +123,29 @@ func (p *pushes) ended(w *webhook) {
 	w.replace(r)
 }
 
-// pushPlace is where a config stands in the list of its task's.
-type pushPlace struct {
+// place is where a config stands in the list of its task's.
+type place struct {
 	created int64 // Unix nanoseconds
 	id      string
 }
 
-func (a pushPlace) compare(b pushPlace) int {
+func (a place) compare(b place) int {
 	return cmp.Or(cmp.Compare(a.created, b.created), strings.Compare(a.id, b.id))
 }
 
-func (a pushPlace) token() string {
+func (a place) token() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(a.created, 36) + "." + a.id))
 }
 
-func readPushToken(token string) (pushPlace, error) {
+func readToken(token string) (place, error) {
 	if token == "" {
-		return pushPlace{created: -1 << 63}, nil
+		return place{created: -1 << 63}, nil
 	}
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	created, id, ok := strings.Cut(string(b), ".")
 	n, err2 := strconv.ParseInt(created, 36, 64)
 	if err != nil || err2 != nil || !ok {
-		return pushPlace{}, sdk.NewError(sdk.ErrInvalidParams, "pageToken is none that this server gave")
+		return place{}, sdk.NewError(sdk.ErrInvalidParams, "pageToken is none that this server gave")
 	}
-	return pushPlace{n, id}, nil
+	return place{n, id}, nil
 }

@@ -1,13 +1,11 @@
-package a2aserver
+package push
 
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -29,81 +27,35 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 	"pgregory.net/rapid"
 
+	"github.com/agentarbor/arbor/a2a/a2aserver/internal/webhooktest"
 	"github.com/agentarbor/arbor/internal/dialguard"
 )
 
-// posted is what a webhook got.
-type posted struct {
-	header http.Header
-	body   []byte
-	event  sdk.Event
-}
-
-// receiver is a webhook. What it gets arrives in got, before it answers.
-type receiver struct {
-	*httptest.Server
-	got chan posted
-}
-
-func newReceiver(t testing.TB, answer http.HandlerFunc) *receiver {
-	r := &receiver{got: make(chan posted, 10_000)}
-	r.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		p := posted{header: req.Header}
-		var err error
-		p.body, err = io.ReadAll(req.Body)
-		var sr sdk.StreamResponse
-		if err == nil && json.Unmarshal(p.body, &sr) == nil {
-			p.event = sr.Event
-		}
-		r.got <- p
-		if answer != nil {
-			answer(w, req)
-		}
-	}))
-	t.Cleanup(r.Close)
-	return r
-}
-
-// tls trusts the receiver's certificate.
-func (r *receiver) tls() *tls.Config {
-	return r.Client().Transport.(*http.Transport).TLSClientConfig
-}
-
-func (r *receiver) next(t testing.TB) posted {
-	t.Helper()
-	select {
-	case p := <-r.got:
-		return p
-	case <-time.After(20 * time.Second):
-		require.FailNow(t, "nothing was posted")
-		return posted{}
-	}
-}
-
-func (r *receiver) pushes(t testing.TB, opts PushOptions, deps ...pushDeps) *pushes {
-	opts.AllowLoopback, opts.TLS = true, r.tls()
-	p := testPushes(t, opts, deps...)
+// quickly makes a sender for a receiver, whose pauses are short.
+func quickly(t testing.TB, r *webhooktest.Receiver, opts Options, with ...deps) *Sender {
+	opts.AllowLoopback, opts.TLS = true, r.TLSConfig()
+	p := newSender(t, opts, with...)
 	p.retry = retryTimes{first: time.Millisecond, most: 2 * time.Millisecond}
 	return p
 }
 
-func follow(t testing.TB, p *pushes, task pushTask, cfg sdk.PushConfig) *webhook {
-	saved, err := p.save(t.Context(), task, sdk.Version, &cfg)
+func follow(t testing.TB, p *Sender, task Task, cfg sdk.PushConfig) *webhook {
+	saved, err := p.Save(t.Context(), task, sdk.Version, &cfg)
 	require.NoError(t, err)
 	return p.find(task, saved.ID)
 }
 
-func drain(t testing.TB, p *pushes) {
+func drain(t testing.TB, p *Sender) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	require.NoError(t, p.close(ctx))
+	require.NoError(t, p.Close(ctx))
 }
 
-func status(task pushTask, state sdk.TaskState) *sdk.TaskStatusUpdateEvent {
+func status(task Task, state sdk.TaskState) *sdk.TaskStatusUpdateEvent {
 	return &sdk.TaskStatusUpdateEvent{TaskID: task.Task, ContextID: "context", Status: sdk.TaskStatus{State: state}}
 }
 
-func words(task pushTask, id string, add bool, texts ...string) *sdk.TaskArtifactUpdateEvent {
+func words(task Task, id string, add bool, texts ...string) *sdk.TaskArtifactUpdateEvent {
 	u := &sdk.TaskArtifactUpdateEvent{TaskID: task.Task, ContextID: "context", Append: add, Artifact: &sdk.Artifact{ID: sdk.ArtifactID(id)}}
 	for _, text := range texts {
 		u.Artifact.Parts = append(u.Artifact.Parts, sdk.NewTextPart(text))
@@ -111,65 +63,65 @@ func words(task pushTask, id string, add bool, texts ...string) *sdk.TaskArtifac
 	return u
 }
 
-func snapshotOf(task pushTask, state sdk.TaskState) func() *sdk.Task {
+func snapshotOf(task Task, state sdk.TaskState) func() *sdk.Task {
 	return func() *sdk.Task {
 		return &sdk.Task{ID: task.Task, ContextID: "context", Status: sdk.TaskStatus{State: state}}
 	}
 }
 
 func TestPushIsPosted(t *testing.T) {
-	r := newReceiver(t, nil)
-	p := r.pushes(t, PushOptions{})
+	r := webhooktest.New(t, nil)
+	p := quickly(t, r, Options{})
 	task := aTask("alice")
 	follow(t, p, task, sdk.PushConfig{URL: r.URL + "/hook?x=1", Token: "TOKEN", Auth: &sdk.PushAuthInfo{Scheme: "Bearer", Credentials: "CREDENTIALS"}})
 
 	started := status(task, sdk.TaskStateWorking)
-	p.notify(task, started, snapshotOf(task, sdk.TaskStateWorking))
-	got := r.next(t)
-	require.Equal(t, "application/a2a+json", got.header.Get("Content-Type"))
-	require.Equal(t, "TOKEN", got.header.Get("X-A2A-Notification-Token"))
-	require.Equal(t, "Bearer CREDENTIALS", got.header.Get("Authorization"))
-	require.Equal(t, started, got.event)
+	p.Notify(task, started, snapshotOf(task, sdk.TaskStateWorking))
+	got := r.Next(t)
+	require.Equal(t, "application/a2a+json", got.Header.Get("Content-Type"))
+	require.Equal(t, "TOKEN", got.Header.Get("X-A2A-Notification-Token"))
+	require.Equal(t, "Bearer CREDENTIALS", got.Header.Get("Authorization"))
+	require.Equal(t, started, got.Event)
 	var m map[string]any
-	require.NoError(t, json.Unmarshal(got.body, &m))
+	require.NoError(t, json.Unmarshal(got.Body, &m))
 	require.Len(t, m, 1)
 	require.Contains(t, m, "statusUpdate")
 
 	// Every kind of event; others' are not posted.
-	p.notify(aTask("bob"), started, nil)
+	p.Notify(aTask("bob"), started, nil)
 	for _, e := range []sdk.Event{
 		&sdk.Message{ID: "m", Role: sdk.MessageRoleAgent, Parts: sdk.ContentParts{sdk.NewTextPart("hi")}},
 		words(task, "a", false, "hi"),
 		snapshotOf(task, sdk.TaskStateCompleted)(),
 	} {
-		p.notify(task, e, snapshotOf(task, sdk.TaskStateWorking))
-		require.Equal(t, e, r.next(t).event)
+		p.Notify(task, e, snapshotOf(task, sdk.TaskStateWorking))
+		require.Equal(t, e, r.Next(t).Event)
 	}
 	drain(t, p)
-	require.Empty(t, r.got)
+	require.Empty(t, r.Got)
 }
 
 func TestPushWithoutSecrets(t *testing.T) {
-	r := newReceiver(t, nil)
-	p := r.pushes(t, PushOptions{})
+	r := webhooktest.New(t, nil)
+	p := quickly(t, r, Options{})
 	task := aTask("alice")
 	follow(t, p, task, sdk.PushConfig{URL: r.URL})
-	p.notify(task, status(task, sdk.TaskStateWorking), snapshotOf(task, sdk.TaskStateWorking))
-	got := r.next(t)
-	require.NotContains(t, got.header, "Authorization")
-	require.NotContains(t, got.header, "X-A2a-Notification-Token")
+	p.Notify(task, status(task, sdk.TaskStateWorking), snapshotOf(task, sdk.TaskStateWorking))
+	got := r.Next(t)
+	require.NotContains(t, got.Header, "Authorization")
+	require.NotContains(t, got.Header, "X-A2a-Notification-Token")
 }
 
 func TestPushKeepsOrder(t *testing.T) {
 	// The second webhook fails at first, which must not hold up or reorder anything.
 	var fails atomic.Int32
-	a := newReceiver(t, nil)
-	b := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
+	a := webhooktest.New(t, nil)
+	b := webhooktest.New(t, func(w http.ResponseWriter, _ *http.Request) {
 		if fails.Add(1)%3 != 0 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	p := a.pushes(t, PushOptions{Queue: 1000})
+	p := quickly(t, a, Options{Queue: 1000})
 	task := aTask("alice")
 	follow(t, p, task, sdk.PushConfig{URL: a.URL})
 	follow(t, p, task, sdk.PushConfig{URL: b.URL})
@@ -177,13 +129,13 @@ func TestPushKeepsOrder(t *testing.T) {
 	for i := range n {
 		u := status(task, sdk.TaskStateWorking)
 		u.Metadata = map[string]any{"n": float64(i)}
-		p.notify(task, u, snapshotOf(task, sdk.TaskStateWorking))
+		p.Notify(task, u, snapshotOf(task, sdk.TaskStateWorking))
 	}
 	drain(t, p)
-	for _, r := range []*receiver{a, b} {
+	for _, r := range []*webhooktest.Receiver{a, b} {
 		var order []float64
-		for len(r.got) > 0 {
-			order = append(order, r.next(t).event.Meta()["n"].(float64))
+		for len(r.Got) > 0 {
+			order = append(order, r.Next(t).Event.Meta()["n"].(float64))
 		}
 		require.True(t, slices.IsSorted(order))
 		require.Len(t, slices.Compact(order), n)
@@ -204,14 +156,14 @@ func TestPushIsTriedAgain(t *testing.T) {
 		{200, 200, 200}: 1, {204, 200, 200}: 1, {500, 503, 200}: 3, {429, 200, 200}: 2, {408, 200, 200}: 2, {425, 502, 299}: 3,
 		{400, 200, 200}: 1, {401, 200, 200}: 1, {404, 200, 200}: 1, {410, 200, 200}: 1, {301, 200, 200}: 1, {307, 200, 200}: 1, {500, 403, 200}: 2,
 	} {
-		r := newReceiver(t, script(codes[:]...))
-		p := r.pushes(t, PushOptions{})
+		r := webhooktest.New(t, script(codes[:]...))
+		p := quickly(t, r, Options{})
 		task := aTask("alice")
 		follow(t, p, task, sdk.PushConfig{URL: r.URL})
-		p.notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
+		p.Notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
 		drain(t, p)
-		require.Len(t, r.got, tries, codes)
-		require.False(t, p.follows(task), "told, or given up")
+		require.Len(t, r.Got, tries, codes)
+		require.False(t, p.Follows(task), "told, or given up")
 	}
 }
 
@@ -229,8 +181,8 @@ func answer(code int, header ...string) (*http.Response, error) {
 }
 
 func TestPushPauses(t *testing.T) {
-	run := func(t *testing.T, opts PushOptions, f func(n int) (*http.Response, error)) (times []time.Duration, p *pushes) {
-		p, err := newPushes(opts, pushDeps{})
+	run := func(t *testing.T, opts Options, f func(n int) (*http.Response, error)) (times []time.Duration, p *Sender) {
+		p, err := New(opts, nil, nil)
 		require.NoError(t, err)
 		begin, n := time.Now(), 0
 		p.client.Transport = transport(func(*http.Request) (*http.Response, error) {
@@ -240,14 +192,14 @@ func TestPushPauses(t *testing.T) {
 		})
 		task := aTask("alice")
 		follow(t, p, task, sdk.PushConfig{URL: hookURL})
-		p.notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
-		require.NoError(t, p.close(context.Background()))
-		require.False(t, p.follows(task))
+		p.Notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
+		require.NoError(t, p.Close(context.Background()))
+		require.False(t, p.Follows(task))
 		return times, p
 	}
 	t.Run("grow, and there is an end", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			times, _ := run(t, PushOptions{}, func(int) (*http.Response, error) { return answer(503) })
+			times, _ := run(t, Options{}, func(int) (*http.Response, error) { return answer(503) })
 			require.Zero(t, times[0])
 			for i := 1; i < len(times); i++ {
 				mean := min(float64(time.Second)*pow(1.5, i-1), float64(time.Minute))
@@ -261,7 +213,7 @@ func TestPushPauses(t *testing.T) {
 	t.Run("are as long as the webhook asks", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			begin := time.Now()
-			times, _ := run(t, PushOptions{}, func(n int) (*http.Response, error) {
+			times, _ := run(t, Options{}, func(n int) (*http.Response, error) {
 				switch n {
 				case 1:
 					return answer(429, "Retry-After", "30")
@@ -277,13 +229,13 @@ func TestPushPauses(t *testing.T) {
 	})
 	t.Run("are not longer than the time that is left", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			times, _ := run(t, PushOptions{}, func(int) (*http.Response, error) { return answer(429, "Retry-After", "999999999999") })
+			times, _ := run(t, Options{}, func(int) (*http.Response, error) { return answer(429, "Retry-After", "999999999999") })
 			require.Equal(t, []time.Duration{0}, times)
 		})
 	})
 	t.Run("after errors of the network", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			times, _ := run(t, PushOptions{}, func(n int) (*http.Response, error) {
+			times, _ := run(t, Options{}, func(n int) (*http.Response, error) {
 				if n < 4 {
 					return nil, syscall.ECONNREFUSED
 				}
@@ -294,7 +246,7 @@ func TestPushPauses(t *testing.T) {
 	})
 	t.Run("not after an address that is refused", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			times, _ := run(t, PushOptions{}, func(int) (*http.Response, error) {
+			times, _ := run(t, Options{}, func(int) (*http.Response, error) {
 				return nil, &net.OpError{Op: "dial", Err: &dialguard.Error{Address: netip.MustParseAddr("10.0.0.1"), Kind: dialguard.Private}}
 			})
 			require.Len(t, times, 1)
@@ -302,7 +254,7 @@ func TestPushPauses(t *testing.T) {
 	})
 	t.Run("an attempt has its time", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			p, err := newPushes(PushOptions{Timeout: 20 * time.Second}, pushDeps{})
+			p, err := New(Options{Timeout: 20 * time.Second}, nil, nil)
 			require.NoError(t, err)
 			var waited []time.Duration
 			p.client.Transport = transport(func(r *http.Request) (*http.Response, error) {
@@ -314,8 +266,8 @@ func TestPushPauses(t *testing.T) {
 			task := aTask("alice")
 			follow(t, p, task, sdk.PushConfig{URL: hookURL})
 			begin := time.Now()
-			p.notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
-			require.NoError(t, p.close(context.Background()))
+			p.Notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
+			require.NoError(t, p.Close(context.Background()))
 			require.LessOrEqual(t, time.Since(begin), 5*time.Minute)
 			require.Greater(t, len(waited), 3)
 			require.Equal(t, 20*time.Second, waited[0])
@@ -332,23 +284,23 @@ func pow(x float64, n int) float64 {
 }
 
 func TestPushFollowsNoRedirects(t *testing.T) {
-	second := newReceiver(t, nil)
-	first := newReceiver(t, func(w http.ResponseWriter, r *http.Request) {
+	second := webhooktest.New(t, nil)
+	first := webhooktest.New(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, second.URL, http.StatusTemporaryRedirect)
 	})
-	p := first.pushes(t, PushOptions{})
+	p := quickly(t, first, Options{})
 	task := aTask("alice")
 	follow(t, p, task, sdk.PushConfig{URL: first.URL, Token: "TOKEN"})
-	p.notify(task, status(task, sdk.TaskStateWorking), snapshotOf(task, sdk.TaskStateWorking))
+	p.Notify(task, status(task, sdk.TaskStateWorking), snapshotOf(task, sdk.TaskStateWorking))
 	drain(t, p)
-	require.Len(t, first.got, 1)
-	require.Empty(t, second.got)
+	require.Len(t, first.Got, 1)
+	require.Empty(t, second.Got)
 }
 
 // A name that is public when the config is made, and leads into our own network
 // when the connection is: only the guard at the dial sees it.
 func TestPushGuardsTheDial(t *testing.T) {
-	r := newReceiver(t, nil)
+	r := webhooktest.New(t, nil)
 	_, port, err := net.SplitHostPort(r.Listener.Addr().String())
 	require.NoError(t, err)
 	var asked atomic.Int32
@@ -357,30 +309,30 @@ func TestPushGuardsTheDial(t *testing.T) {
 		return netip.MustParseAddr("127.0.0.1")
 	})
 	var log bytes.Buffer
-	p := testPushes(t, PushOptions{TLS: r.tls(), resolver: resolver}, pushDeps{log: slog.New(slog.NewTextHandler(&log, nil))})
+	p := newSender(t, Options{TLS: r.TLSConfig(), resolver: resolver}, deps{log: slog.New(slog.NewTextHandler(&log, nil))})
 	task := aTask("alice")
 	follow(t, p, task, sdk.PushConfig{URL: "https://rebinding.example:" + port + "/?secret=QUERY", Token: "TOKEN"})
-	p.notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
+	p.Notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
 	drain(t, p)
-	require.Empty(t, r.got)
+	require.Empty(t, r.Got)
 	require.Positive(t, asked.Load())
 	require.Contains(t, log.String(), "loopback")
 	require.NotContains(t, log.String(), "QUERY")
-	require.False(t, p.follows(task), "there is no use in trying again")
+	require.False(t, p.Follows(task), "there is no use in trying again")
 
 	// The same with loopback allowed: it was the guard.
-	cfg := r.tls().Clone()
+	cfg := r.TLSConfig().Clone()
 	cfg.ServerName = "example.com"
-	p = testPushes(t, PushOptions{TLS: cfg, resolver: resolver, AllowLoopback: true})
+	p = newSender(t, Options{TLS: cfg, resolver: resolver, AllowLoopback: true})
 	follow(t, p, task, sdk.PushConfig{URL: "https://rebinding.example:" + port + "/"})
-	p.notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
-	r.next(t)
+	p.Notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
+	r.Next(t)
 
 	// And with the address allowed by name.
-	p = testPushes(t, PushOptions{TLS: cfg, resolver: resolver, AllowAddresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
+	p = newSender(t, Options{TLS: cfg, resolver: resolver, AllowAddresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
 	follow(t, p, task, sdk.PushConfig{URL: "https://rebinding.example:" + port + "/"})
-	p.notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
-	r.next(t)
+	p.Notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
+	r.Next(t)
 }
 
 // nameServer is a resolver of the only server of names that a test knows.
@@ -424,7 +376,7 @@ func nameServer(t testing.TB, lookup func(name string) netip.Addr) *net.Resolver
 
 func TestPushIgnoresTheAnswer(t *testing.T) {
 	released := make(chan int)
-	r := newReceiver(t, func(w http.ResponseWriter, req *http.Request) {
+	r := webhooktest.New(t, func(w http.ResponseWriter, req *http.Request) {
 		n := 0 // of an answer without an end
 		for req.Context().Err() == nil {
 			m, err := w.Write(make([]byte, 1024))
@@ -434,20 +386,20 @@ func TestPushIgnoresTheAnswer(t *testing.T) {
 		}
 		released <- n
 	})
-	p := r.pushes(t, PushOptions{})
+	p := quickly(t, r, Options{})
 	task := aTask("alice")
 	follow(t, p, task, sdk.PushConfig{URL: r.URL})
-	p.notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
+	p.Notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
 	require.Less(t, <-released, 64<<20)
 	drain(t, p)
-	require.Len(t, r.got, 1)
-	require.False(t, p.follows(task))
+	require.Len(t, r.Got, 1)
+	require.False(t, p.Follows(task))
 }
 
 // held is a webhook that answers when it is told to.
-func held(t testing.TB) (r *receiver, release func()) {
+func held(t testing.TB) (r *webhooktest.Receiver, release func()) {
 	ch := make(chan struct{})
-	r = newReceiver(t, func(_ http.ResponseWriter, req *http.Request) {
+	r = webhooktest.New(t, func(_ http.ResponseWriter, req *http.Request) {
 		select {
 		case <-ch:
 		case <-req.Context().Done():
@@ -458,37 +410,37 @@ func held(t testing.TB) (r *receiver, release func()) {
 
 func TestSlowWebhookGetsASnapshot(t *testing.T) {
 	slow, release := held(t)
-	quick := newReceiver(t, nil)
+	quick := webhooktest.New(t, nil)
 	defer release()
-	p := slow.pushes(t, PushOptions{Queue: 4})
+	p := quickly(t, slow, Options{Queue: 4})
 	task := aTask("alice")
 	follow(t, p, task, sdk.PushConfig{URL: slow.URL})
 	other := aTask("bob")
 	follow(t, p, other, sdk.PushConfig{URL: quick.URL})
-	p.notify(task, status(task, sdk.TaskStateWorking), nil2)
-	slow.next(t) // is in hand, and stays so
-	p.notify(other, status(other, sdk.TaskStateWorking), nil2)
-	quick.next(t) // which is nothing to others
+	p.Notify(task, status(task, sdk.TaskStateWorking), nil2)
+	slow.Next(t) // is in hand, and stays so
+	p.Notify(other, status(other, sdk.TaskStateWorking), nil2)
+	quick.Next(t) // which is nothing to others
 
 	asked := 0
 	for i := range 1002 {
 		u := status(task, sdk.TaskStateWorking)
 		u.Metadata = map[string]any{"n": float64(i)}
-		p.notify(task, u, func() *sdk.Task {
+		p.Notify(task, u, func() *sdk.Task {
 			asked++
 			s := snapshotOf(task, sdk.TaskStateWorking)()
 			s.Metadata = u.Metadata
 			return s
 		})
 	}
-	p.notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
+	p.Notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
 	release()
 	drain(t, p)
 	require.Equal(t, 1000/4, asked, "one snapshot for a queue full of events")
 
 	var got []sdk.Event
-	for len(slow.got) > 0 {
-		got = append(got, slow.next(t).event)
+	for len(slow.Got) > 0 {
+		got = append(got, slow.Next(t).Event)
 	}
 	require.Len(t, got, 3)
 	_, ok := got[0].(*sdk.Task)
@@ -508,11 +460,11 @@ func TestSlowWebhookGetsASnapshot(t *testing.T) {
 func TestWaitingUpdatesAreJoined(t *testing.T) {
 	slow, release := held(t)
 	defer release()
-	p := slow.pushes(t, PushOptions{Queue: 4})
+	p := quickly(t, slow, Options{Queue: 4})
 	task := aTask("alice")
 	follow(t, p, task, sdk.PushConfig{URL: slow.URL})
-	p.notify(task, status(task, sdk.TaskStateWorking), nil2)
-	slow.next(t)
+	p.Notify(task, status(task, sdk.TaskStateWorking), nil2)
+	slow.Next(t)
 
 	events := []*sdk.TaskArtifactUpdateEvent{words(task, "a", false, "0")}
 	for i := 1; i < 100; i++ {
@@ -522,18 +474,18 @@ func TestWaitingUpdatesAreJoined(t *testing.T) {
 	last.LastChunk = true
 	events = append(events, last, words(task, "b", false, "other"))
 	for _, e := range events {
-		p.notify(task, e, nil2)
+		p.Notify(task, e, nil2)
 	}
 	release()
 	drain(t, p)
-	require.Len(t, slow.got, 2)
-	one := slow.next(t).event.(*sdk.TaskArtifactUpdateEvent)
+	require.Len(t, slow.Got, 2)
+	one := slow.Next(t).Event.(*sdk.TaskArtifactUpdateEvent)
 	require.False(t, one.Append)
 	require.True(t, one.LastChunk)
 	require.Len(t, one.Artifact.Parts, 101)
 	require.Equal(t, "100", one.Artifact.Parts[100].Text())
 	require.Len(t, events[0].Artifact.Parts, 1, "events are shared with others, and stay as they are")
-	require.Equal(t, sdk.ArtifactID("b"), slow.next(t).event.(*sdk.TaskArtifactUpdateEvent).Artifact.ID)
+	require.Equal(t, sdk.ArtifactID("b"), slow.Next(t).Event.(*sdk.TaskArtifactUpdateEvent).Artifact.ID)
 }
 
 // nil2 fails a test that needs a snapshot where none may be needed.
@@ -621,23 +573,23 @@ func TestUpdatesThatAreNotJoined(t *testing.T) {
 // After an event that did not arrive there is no use in the rest of an artifact:
 // the next event is the whole task.
 func TestLostEventIsMadeUpFor(t *testing.T) {
-	r := newReceiver(t, script(400, 200))
-	p := r.pushes(t, PushOptions{})
+	r := webhooktest.New(t, script(400, 200))
+	p := quickly(t, r, Options{})
 	task := aTask("alice")
 	w := follow(t, p, task, sdk.PushConfig{URL: r.URL})
-	p.notify(task, words(task, "a", false, "lost"), nil2)
+	p.Notify(task, words(task, "a", false, "lost"), nil2)
 	require.Eventually(t, func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return w.stale && !w.working
 	}, 20*time.Second, time.Millisecond)
-	r.next(t)
-	p.notify(task, words(task, "a", true, "more"), snapshotOf(task, sdk.TaskStateWorking))
-	require.Equal(t, snapshotOf(task, sdk.TaskStateWorking)(), r.next(t).event)
-	p.notify(task, words(task, "a", true, "more"), nil2)
-	require.Equal(t, words(task, "a", true, "more"), r.next(t).event)
+	r.Next(t)
+	p.Notify(task, words(task, "a", true, "more"), snapshotOf(task, sdk.TaskStateWorking))
+	require.Equal(t, snapshotOf(task, sdk.TaskStateWorking)(), r.Next(t).Event)
+	p.Notify(task, words(task, "a", true, "more"), nil2)
+	require.Equal(t, words(task, "a", true, "more"), r.Next(t).Event)
 
-	w = newWebhook(t.Context(), PushRecord{}, 10)
+	w = newWebhook(t.Context(), Record{}, 10)
 	w.waiting = []sdk.Event{words(task, "a", true, "x"), status(task, sdk.TaskStateWorking), words(task, "b", false, "y")}
 	w.lost()
 	require.Equal(t, []sdk.Event{status(task, sdk.TaskStateWorking), words(task, "b", false, "y")}, w.waiting)
@@ -650,72 +602,72 @@ func TestLostEventIsMadeUpFor(t *testing.T) {
 func TestDeletedConfigHearsNothingMore(t *testing.T) {
 	slow, release := held(t)
 	defer release()
-	p := slow.pushes(t, PushOptions{})
+	p := quickly(t, slow, Options{})
 	task := aTask("alice")
 	w := follow(t, p, task, sdk.PushConfig{URL: slow.URL})
-	p.notify(task, status(task, sdk.TaskStateWorking), nil2)
-	slow.next(t)
-	p.notify(task, status(task, sdk.TaskStateCompleted), nil2)
-	require.NoError(t, p.delete(t.Context(), task, w.id))
-	p.notify(task, status(task, sdk.TaskStateCompleted), nil2)
+	p.Notify(task, status(task, sdk.TaskStateWorking), nil2)
+	slow.Next(t)
+	p.Notify(task, status(task, sdk.TaskStateCompleted), nil2)
+	require.NoError(t, p.Delete(t.Context(), task, w.id))
+	p.Notify(task, status(task, sdk.TaskStateCompleted), nil2)
 	drain(t, p) // the attempt in hand is given up, though the webhook never answers
-	require.Empty(t, slow.got)
+	require.Empty(t, slow.Got)
 }
 
 func TestReplacedConfigTakesOver(t *testing.T) {
 	slow, release := held(t)
 	defer release()
-	p := slow.pushes(t, PushOptions{})
+	p := quickly(t, slow, Options{})
 	task := aTask("alice")
 	follow(t, p, task, sdk.PushConfig{ID: "a", URL: slow.URL, Token: "old"})
-	p.notify(task, status(task, sdk.TaskStateWorking), nil2)
-	require.Equal(t, "old", slow.next(t).header.Get("X-A2A-Notification-Token"))
-	p.notify(task, status(task, sdk.TaskStateCompleted), nil2)
+	p.Notify(task, status(task, sdk.TaskStateWorking), nil2)
+	require.Equal(t, "old", slow.Next(t).Header.Get("X-A2A-Notification-Token"))
+	p.Notify(task, status(task, sdk.TaskStateCompleted), nil2)
 	follow(t, p, task, sdk.PushConfig{ID: "a", URL: slow.URL, Token: "new"})
 	release()
-	require.Equal(t, "new", slow.next(t).header.Get("X-A2A-Notification-Token"))
+	require.Equal(t, "new", slow.Next(t).Header.Get("X-A2A-Notification-Token"))
 }
 
 // What was not told when the server went away is told by its successor.
 func TestPushAfterRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "push.json")
-	open := func() *PushFile {
-		s, err := NewPushFile(path)
+	open := func() *File {
+		s, err := NewFile(path)
 		require.NoError(t, err)
 		return s
 	}
 	slow, release := held(t)
 	defer release()
-	quick := newReceiver(t, nil)
-	p := slow.pushes(t, PushOptions{Store: open()})
+	quick := webhooktest.New(t, nil)
+	p := quickly(t, slow, Options{Store: open()})
 	task, other, goesOn, gone := aTask("alice"), aTask("bob"), aTask("carol"), aTask("dave")
 	follow(t, p, task, sdk.PushConfig{ID: "slow", URL: slow.URL})
 	follow(t, p, task, sdk.PushConfig{ID: "quick", URL: quick.URL})
-	for _, of := range []pushTask{other, goesOn, gone} {
+	for _, of := range []Task{other, goesOn, gone} {
 		follow(t, p, of, sdk.PushConfig{URL: quick.URL})
 	}
-	for _, of := range []pushTask{task, other} {
-		p.notify(of, status(of, sdk.TaskStateCompleted), nil2)
+	for _, of := range []Task{task, other} {
+		p.Notify(of, status(of, sdk.TaskStateCompleted), nil2)
 	}
-	slow.next(t)
+	slow.Next(t)
 	for range 2 {
-		quick.next(t)
+		quick.Next(t)
 	}
-	require.Eventually(t, func() bool { return !p.find(task, "quick").open() && !p.follows(other) }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !p.find(task, "quick").open() && !p.Follows(other) }, 20*time.Second, time.Millisecond)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	why := errors.New("no time left")
 	cancel(why)
-	require.ErrorIs(t, p.close(ctx), why)
-	require.True(t, p.follows(task))
-	_, err := p.save(t.Context(), task, "", &sdk.PushConfig{URL: hookURL})
+	require.ErrorIs(t, p.Close(ctx), why)
+	require.True(t, p.Follows(task))
+	_, err := p.Save(t.Context(), task, "", &sdk.PushConfig{URL: hookURL})
 	require.ErrorIs(t, err, sdk.ErrServerError)
-	p.notify(task, status(task, sdk.TaskStateCompleted), nil2)
+	p.Notify(task, status(task, sdk.TaskStateCompleted), nil2)
 
 	release()
-	p = slow.pushes(t, PushOptions{Store: open()})
-	var asked []pushTask
+	p = quickly(t, slow, Options{Store: open()})
+	var asked []Task
 	missing := errors.New("no such task")
-	err = p.resume(t.Context(), func(_ context.Context, of pushTask) (*sdk.Task, error) {
+	err = p.Resume(t.Context(), func(_ context.Context, of Task) (*sdk.Task, error) {
 		asked = append(asked, of)
 		switch of {
 		case task:
@@ -726,53 +678,53 @@ func TestPushAfterRestart(t *testing.T) {
 		return nil, missing
 	})
 	require.ErrorIs(t, err, missing)
-	require.ElementsMatch(t, []pushTask{task, goesOn, gone}, asked)
-	require.Equal(t, snapshotOf(task, sdk.TaskStateCompleted)(), slow.next(t).event)
+	require.ElementsMatch(t, []Task{task, goesOn, gone}, asked)
+	require.Equal(t, snapshotOf(task, sdk.TaskStateCompleted)(), slow.Next(t).Event)
 	drain(t, p)
-	require.Empty(t, quick.got, "who has heard the end does not hear it again")
-	require.False(t, p.follows(task))
-	require.True(t, p.follows(goesOn))
+	require.Empty(t, quick.Got, "who has heard the end does not hear it again")
+	require.False(t, p.Follows(task))
+	require.True(t, p.Follows(goesOn))
 
-	p = slow.pushes(t, PushOptions{Store: open()})
-	require.False(t, p.follows(task))
-	require.True(t, p.follows(goesOn))
-	require.ErrorIs(t, p.resume(ctx, func(context.Context, pushTask) (*sdk.Task, error) { return nil, missing }), why)
+	p = quickly(t, slow, Options{Store: open()})
+	require.False(t, p.Follows(task))
+	require.True(t, p.Follows(goesOn))
+	require.ErrorIs(t, p.Resume(ctx, func(context.Context, Task) (*sdk.Task, error) { return nil, missing }), why)
 }
 
 func TestPushForLegacyClients(t *testing.T) {
-	r := newReceiver(t, nil)
-	p := r.pushes(t, PushOptions{}, pushDeps{legacy: func(e sdk.Event) ([]byte, string, error) {
+	r := webhooktest.New(t, nil)
+	p := quickly(t, r, Options{}, deps{legacy: func(e sdk.Event) ([]byte, string, error) {
 		if _, ok := e.(*sdk.Message); ok {
 			return nil, "", errors.New("no form")
 		}
 		return []byte(`{"kind":"status-update"}`), "application/json", nil
 	}})
 	task := aTask("alice")
-	_, err := p.save(t.Context(), task, "0.3.0", &sdk.PushConfig{URL: r.URL})
+	_, err := p.Save(t.Context(), task, "0.3.0", &sdk.PushConfig{URL: r.URL})
 	require.NoError(t, err)
-	p.notify(task, &sdk.Message{}, snapshotOf(task, sdk.TaskStateWorking))
-	p.notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
+	p.Notify(task, &sdk.Message{}, snapshotOf(task, sdk.TaskStateWorking))
+	p.Notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
 	drain(t, p)
-	require.Len(t, r.got, 1)
-	got := r.next(t)
-	require.Equal(t, `{"kind":"status-update"}`, string(got.body))
-	require.Equal(t, "application/json", got.header.Get("Content-Type"))
+	require.Len(t, r.Got, 1)
+	got := r.Next(t)
+	require.Equal(t, `{"kind":"status-update"}`, string(got.Body))
+	require.Equal(t, "application/json", got.Header.Get("Content-Type"))
 }
 
 func TestFailuresLogNoSecrets(t *testing.T) {
 	var log lockedBuffer
-	deps := pushDeps{log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
-	closed := newReceiver(t, nil)
+	logs := deps{log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	closed := webhooktest.New(t, nil)
 	closed.Close()
-	refuses := newReceiver(t, script(403))
+	refuses := webhooktest.New(t, script(403))
 	untrusted := httptest.NewTLSServer(http.NotFoundHandler())
 	defer untrusted.Close()
 	for _, url := range []string{closed.URL, refuses.URL, untrusted.URL, "https://missing.invalid"} {
-		p := refuses.pushes(t, PushOptions{GiveUpAfter: 20 * time.Millisecond}, deps)
+		p := quickly(t, refuses, Options{GiveUpAfter: 20 * time.Millisecond}, logs)
 		p.client.Transport.(*http.Transport).TLSClientConfig.RootCAs = nil
 		task := aTask("alice")
 		follow(t, p, task, sdk.PushConfig{URL: url + "/path?secret=QUERY", Token: "TOKEN", Auth: &sdk.PushAuthInfo{Scheme: "Bearer", Credentials: "CREDENTIALS"}})
-		p.notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
+		p.Notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
 		drain(t, p)
 	}
 	require.Equal(t, 4, strings.Count(log.String(), "could not be delivered"))

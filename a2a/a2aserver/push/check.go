@@ -1,0 +1,85 @@
+package push
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/internal/dialguard"
+	"github.com/agentarbor/arbor/internal/httptoken"
+)
+
+// The longest that the texts of a config may be.
+const (
+	maxURL    = 2048
+	maxSecret = 8192
+	maxID     = 256
+)
+
+func invalid(what string) error {
+	return sdk.NewError(sdk.ErrInvalidParams, "push notification config: "+what)
+}
+
+// check refuses a config that could never be used, and says why in words for the
+// client, without its secrets. An address that is refused here is refused again
+// when a connection is made, because a name may lead elsewhere by then.
+func (p *Sender) check(c *sdk.PushConfig) error {
+	if len(c.ID) > maxID || strings.ContainsFunc(c.ID, isControl) {
+		return invalid(fmt.Sprintf("id must be at most %d bytes, without control characters", maxID))
+	}
+	if err := p.checkURL(c.URL); err != nil {
+		return err
+	}
+	if len(c.Token) > maxSecret || strings.ContainsFunc(c.Token, isControl) {
+		return invalid(fmt.Sprintf("token must be the value of an HTTP header, of at most %d bytes", maxSecret))
+	}
+	if c.Auth == nil {
+		return nil
+	}
+	if len(c.Auth.Scheme) > maxID || !httptoken.Valid(c.Auth.Scheme) {
+		return invalid(`authentication.scheme must be an HTTP authentication scheme, such as "Bearer"`)
+	}
+	if len(c.Auth.Credentials) > maxSecret || strings.ContainsFunc(c.Auth.Credentials, isControl) {
+		return invalid(fmt.Sprintf("authentication.credentials must be the value of an HTTP header, of at most %d bytes", maxSecret))
+	}
+	return nil
+}
+
+func (p *Sender) checkURL(s string) error {
+	switch u, err := url.Parse(s); {
+	case s == "":
+		return invalid("url is missing")
+	case len(s) > maxURL:
+		return invalid(fmt.Sprintf("url is longer than %d bytes", maxURL))
+	case err != nil || u.Host == "" || u.Hostname() == "" || u.Opaque != "":
+		return invalid("url is no absolute URL with a host")
+	case u.Scheme != "https" && (u.Scheme != "http" || !p.opts.AllowHTTP):
+		return invalid("url must be https")
+	case u.User != nil:
+		return invalid("url must not hold credentials: use authentication")
+	case p.opts.AllowHost != nil && !p.opts.AllowHost(u.Hostname()):
+		return invalid("url: notifications are not sent to this host")
+	default:
+		return p.checkHost(u.Hostname())
+	}
+}
+
+// checkHost refuses what is known without a look-up to be no public address.
+func (p *Sender) checkHost(host string) error {
+	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	if !p.opts.AllowLoopback && (name == "localhost" || strings.HasSuffix(name, ".localhost")) {
+		return invalid("url: notifications are not sent to this machine")
+	}
+	if addr, err := netip.ParseAddr(host); err == nil {
+		if refused, ok := errors.AsType[*dialguard.Error](p.guard.Check(addr)); ok {
+			return invalid("url: notifications are not sent to " + string(refused.Kind))
+		}
+	}
+	return nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
