@@ -1,6 +1,7 @@
 package llmagent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,8 +77,8 @@ func (f *function) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*ev
 		if err == nil {
 			err = f.run(s)
 		}
-		if s.writing != nil && err == nil {
-			err = s.writing.Close()
+		if s.writing != nil { // what was shown is kept, also before an error
+			err = cmp.Or(err, s.writing.Close())
 		}
 		if err != nil && s.over == nil {
 			yield(nil, err)

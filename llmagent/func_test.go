@@ -286,6 +286,26 @@ func TestFuncErrors(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b", "Billing here."}, said)
 
+	// What was shown before an error is kept.
+	c = newCoded(t, func(s *llmagent.Step) error {
+		_, err := io.WriteString(s.Stream(), "So far")
+		require.NoError(t, err)
+		return errors.New("and no further")
+	}, nil)
+	said, err = c.turn(hears("hello"), nil, runner.WithStreaming())
+	require.ErrorContains(t, err, "and no further")
+	require.Equal(t, []string{"So far"}, said)
+	r, err := runner.New(c.tree, c.store)
+	require.NoError(t, err)
+	var kept []string
+	for e, err := range r.History(context.Background(), key) {
+		require.NoError(t, err)
+		if e.Text() != "" {
+			kept = append(kept, e.Text())
+		}
+	}
+	require.Equal(t, []string{"So far"}, kept)
+
 	// An error of the function ends the turn; one that it does not return does not.
 	c = newCoded(t, func(s *llmagent.Step) error { return errors.New("out of paper") }, nil)
 	_, err = c.turn(hears("hello"), nil)

@@ -266,7 +266,9 @@ func (w *world) checkCounts(added []*event.Event) {
 		case *event.Usage:
 			answers++
 		case *event.Discard:
-			if d.Code != event.CodeTripwire && !w.remotes[w.story.runs[e.RunID].agent] { // such an answer has its usage as well
+			agent := w.story.runs[e.RunID].agent
+			shown := w.traits[agent].steps && d.Message == "the answer was not completed" // the function's own words, perhaps
+			if d.Code != event.CodeTripwire && !w.remotes[agent] && !shown {              // such an answer has its usage as well
 				answers++
 			}
 		case *event.Failure:

@@ -19,7 +19,7 @@ import (
 
 // stepping makes an agent of a function that uses its Step.
 func (w *world) stepping(name string, box []tools.Tool, opts ...llmagent.Option) agent.Agent {
-	t := traits{rules: somePolicy.Draw(w.rt, "rules"), model: true}
+	t := traits{rules: somePolicy.Draw(w.rt, "rules"), model: true, steps: true}
 	w.traits[name] = t
 	a, err := llmagent.Func(name, "A function.", w.steps, append(opts, llmagent.WithTools(box...), llmagent.WithToolPolicy(t.rules))...)
 	require.NoError(w.t, err)

@@ -215,6 +215,8 @@ type traits struct {
 	model bool
 	// decides: a question begins its runs
 	decides bool
+	// steps: it is a function that uses a Step
+	steps bool
 	// outside: it is a graph or a remote agent
 	outside bool
 }
