@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -386,6 +387,38 @@ func TestFuncGoesOnAfterARefusedTransfer(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"Bye."}, said)
 	}
+}
+
+// TestFuncUnderANodesName: in a graph an agent has the name of its node, and so have its
+// events.
+func TestFuncUnderANodesName(t *testing.T) {
+	c := newCoded(t, func(s *llmagent.Step) error {
+		if err := s.Say("One."); err != nil {
+			return err
+		}
+		if err := s.Call("refund", order{1}, nil); err != nil {
+			return err
+		}
+		return s.Say("Two.")
+	}, nil)
+	var err error
+	c.tree, err = agentgraph.NewBuilder("g").Node("first", c.tree).Build()
+	require.NoError(t, err)
+	_, err = c.turn(hears("hello"), func(e *event.Event) bool { _, done := e.Data.(*event.ToolResult); return done })
+	require.NoError(t, err)
+	_, err = c.turn(resumes(), nil)
+	require.NoError(t, err)
+	r, err := runner.New(c.tree, c.store)
+	require.NoError(t, err)
+	var said []string
+	for e, err := range r.History(context.Background(), key) {
+		require.NoError(t, err)
+		if e.Text() != "" {
+			said = append(said, e.Agent+": "+e.Text())
+		}
+	}
+	require.Equal(t, []string{"first: One.", "first: Two.", "g: Two."}, said)
+	require.Equal(t, []int{1}, c.called)
 }
 
 // TestFuncIsWithinLimits: what ends a turn ends the run of a function that would go on.

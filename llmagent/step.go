@@ -217,7 +217,7 @@ func (s *Step) TransferWith(to, reason string, input any) error {
 		return err
 	}
 	s.failures()
-	t := &event.Transfer{From: s.agent.name, To: to, Reason: reason, Outcome: event.TransferCommitted}
+	t := &event.Transfer{From: s.inv.Agent().Name(), To: to, Reason: reason, Outcome: event.TransferCommitted}
 	if input != nil {
 		var err error
 		if t.Payload, err = object(input); err != nil {
@@ -266,7 +266,7 @@ func (s *Step) recall() error {
 		if err != nil {
 			return err
 		}
-		if e.Scope != s.inv.Scope() || e.Agent != s.agent.name {
+		if e.Scope != s.inv.Scope() || e.Agent != s.inv.Agent().Name() { // in a graph it has the name of its node
 			continue
 		}
 		switch d := e.Data.(type) {

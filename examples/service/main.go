@@ -177,6 +177,10 @@ func (s *service) accepted(w http.ResponseWriter, turn *live.Turn, err error) {
 		s.refuse(w, err)
 		return
 	}
+	if turn.First == nil { // there was nothing to go on with
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
 	answer(w, http.StatusAccepted, map[string]string{"turn": turn.First.TurnID})
 }
 
