@@ -1,0 +1,190 @@
+package human
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+// ErrUnavailable says that the desk cannot take a handoff: it is closed, or nobody is there. It
+// is not tried again.
+var ErrUnavailable = errors.New("human: the desk is not available")
+
+// ErrGone says that the leg is over or was never known, to the desk or to the session.
+var ErrGone = errors.New("human: the handoff is gone")
+
+// Desk is where persons answer. It is called from many goroutines at once. An error that is
+// neither [ErrUnavailable] nor [ErrGone] may pass by itself.
+type Desk interface {
+	// RequestTransfer asks for a person. After a crash it may be called again with the
+	// same Request.ID, which then means the same handoff.
+	RequestTransfer(ctx context.Context, r Request) (Update, error)
+	// Send passes on what the user has said, oldest first. A message that comes twice has
+	// the same ID and counts once.
+	Send(ctx context.Context, leg Leg, messages []Message) error
+	// Cancel says that the user has given the handoff up. It may be called again.
+	Cancel(ctx context.Context, leg Leg, reason string) error
+}
+
+// Leg is one handoff, from the request to its end. It can be compared.
+type Leg struct {
+	ID      string // unique in the session
+	Session agent.SessionKey
+}
+
+// Request asks for a person.
+type Request struct {
+	Leg
+	From          string    // the agent that hands over
+	Reason        string    // why, in words of a rule, a model or the user
+	RouteDecision string    // the target that a router chose; empty if none did
+	GraphPath     []string  // the names from the outermost router down; empty without a router
+	Conversation  []Message // what was said so far, oldest first
+}
+
+// Message is something that was said.
+type Message struct {
+	ID     string    `json:"id"`     // unique in the session
+	Author string    `json:"author"` // "user" or the name of an agent
+	Text   string    `json:"text"`
+	Time   time.Time `json:"time"`
+}
+
+// Update is what a desk says of a leg. In the answer to a request the zero Status means [Queued],
+// in an [Event] that the status is what it was.
+type Update struct {
+	Status        Status
+	TargetAgent   string         // the person or queue; with a final status the agent that is to go on
+	Reason        string         // why
+	QueuePosition *int           // how many come before and oneself: 1 is next; nil if not known
+	EstimatedWait *time.Duration // nil if not known
+}
+
+// Event is a word of the desk: a new status, a text for the user, or both. Its JSON has the
+// members id, handoffId, status, text, targetAgent, reason, queuePosition and estimatedWaitTime,
+// which is a number of seconds; members without a value are left out.
+type Event struct {
+	ID        string // unique in the leg: an event that comes again changes nothing
+	HandoffID string // the ID of the leg
+	Update
+	Text string
+}
+
+const (
+	maxID   = 256  // bytes of the ID of an event or a leg
+	maxWait = 1e9  // seconds, about 30 years
+	maxWord = 4096 // bytes of a target agent or a reason
+)
+
+// Validate says what is wrong with an event that cannot be delivered to any session: IDs that are
+// missing, longer than 256 bytes or hold control characters, a status that is not known, numbers
+// below zero, a target or a reason of more than 4096 bytes, or nothing said at all.
+func (e Event) Validate() error {
+	for _, id := range []struct{ name, value string }{{"id", e.ID}, {"handoffId", e.HandoffID}} {
+		if id.value == "" || len(id.value) > maxID || strings.ContainsFunc(id.value, isControl) {
+			return fmt.Errorf("human: %s must be 1 to %d bytes without control characters", id.name, maxID)
+		}
+	}
+	if e.Update == (Update{}) && e.Text == "" {
+		return errors.New("human: an event needs a status, a text or another thing to say")
+	}
+	return e.Update.validate()
+}
+
+func (u Update) validate() error {
+	switch {
+	case u.Status != "" && (u.Status == None || !u.Status.Known()):
+		return fmt.Errorf("human: status must be one of requested, queued, connecting, ringing, connected, on_hold, completed, ended, cancelled and failed, not %.40q", string(u.Status))
+	case len(u.TargetAgent) > maxWord || len(u.Reason) > maxWord:
+		return fmt.Errorf("human: targetAgent and reason must be at most %d bytes", maxWord)
+	case u.QueuePosition != nil && *u.QueuePosition < 0:
+		return errors.New("human: queuePosition must not be below zero")
+	case u.EstimatedWait != nil && *u.EstimatedWait < 0:
+		return errors.New("human: estimatedWaitTime must not be below zero")
+	default:
+		return nil
+	}
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+// said is the JSON of an event, and of an update without the IDs and the text.
+type said struct {
+	ID            string   `json:"id,omitempty"`
+	HandoffID     string   `json:"handoffId,omitempty"`
+	Status        Status   `json:"status,omitempty"`
+	Text          string   `json:"text,omitempty"`
+	TargetAgent   string   `json:"targetAgent,omitempty"`
+	Reason        string   `json:"reason,omitempty"`
+	QueuePosition *int     `json:"queuePosition,omitempty"`
+	EstimatedWait *float64 `json:"estimatedWaitTime,omitempty"`
+}
+
+// MarshalJSON writes the members that have a value.
+func (e Event) MarshalJSON() ([]byte, error) {
+	s := said{ID: e.ID, HandoffID: e.HandoffID, Status: e.Status, Text: e.Text, TargetAgent: e.TargetAgent,
+		Reason: e.Reason, QueuePosition: e.QueuePosition}
+	if e.EstimatedWait != nil {
+		s.EstimatedWait = new(e.EstimatedWait.Seconds())
+	}
+	return json.Marshal(s)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes and ignores members that it does not know. It
+// returns an error for what [Event.Validate] refuses.
+func (e *Event) UnmarshalJSON(b []byte) error {
+	read, err := readSaid(b)
+	if err = cmp.Or(err, read.Validate()); err == nil {
+		*e = read
+	}
+	return err
+}
+
+// MarshalJSON writes an update as an [Event] has it.
+func (u Update) MarshalJSON() ([]byte, error) { return Event{Update: u}.MarshalJSON() }
+
+// UnmarshalJSON reads what MarshalJSON writes, as [Event.UnmarshalJSON] does.
+func (u *Update) UnmarshalJSON(b []byte) error {
+	read, err := readSaid(b)
+	if err = cmp.Or(err, read.validate()); err == nil {
+		*u = read.Update
+	}
+	return err
+}
+
+func readSaid(b []byte) (Event, error) {
+	var s said
+	if err := json.Unmarshal(b, &s); err != nil {
+		return Event{}, fmt.Errorf("human: not the JSON of a desk's word: %w", err)
+	}
+	e := Event{ID: s.ID, HandoffID: s.HandoffID, Text: s.Text,
+		Update: Update{Status: s.Status, TargetAgent: s.TargetAgent, Reason: s.Reason, QueuePosition: s.QueuePosition}}
+	if s.EstimatedWait != nil {
+		if *s.EstimatedWait > maxWait {
+			return Event{}, fmt.Errorf("human: estimatedWaitTime must be at most %.0f seconds", maxWait)
+		}
+		e.EstimatedWait = new(time.Duration(*s.EstimatedWait * float64(time.Second)))
+	}
+	return e, nil
+}
+
+// Log is the desk of those who read the session's log to see what users say, and answer through
+// the runner's Deliver. It tells nobody, and every handoff is queued.
+type Log struct{}
+
+// RequestTransfer says that the handoff is queued.
+func (Log) RequestTransfer(context.Context, Request) (Update, error) {
+	return Update{Status: Queued}, nil
+}
+
+// Send does nothing: the message is in the log.
+func (Log) Send(context.Context, Leg, []Message) error { return nil }
+
+// Cancel does nothing: it is in the log.
+func (Log) Cancel(context.Context, Leg, string) error { return nil }
