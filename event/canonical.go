@@ -35,6 +35,15 @@ func readBack(data Data) Data {
 // ValidText returns a text as it is stored: what is no UTF-8 becomes U+FFFD.
 func ValidText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
+func validTexts(texts []string) bool {
+	for _, s := range texts {
+		if !utf8.ValidString(s) {
+			return false
+		}
+	}
+	return true
+}
+
 // isCompact reports whether raw JSON is valid UTF-8 and free of spaces outside
 // strings.
 func isCompact(raw json.RawMessage) bool {

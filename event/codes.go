@@ -7,7 +7,35 @@ const (
 	TransferTypeRefused = "refused"
 	// TransferTypeRoute: a route made the transfer.
 	TransferTypeRoute = "route"
+	// TransferTypeBotToBot: a router chose the target, or an agent that failed gives the
+	// conversation up to it.
+	TransferTypeBotToBot = "bot_to_bot"
+	// TransferTypeBotToHuman: the conversation goes to a person, by whatever way.
+	TransferTypeBotToHuman = "bot_to_human"
+	// TransferTypeHumanToBot: no person can be had, and the agent that asked for one goes on.
+	TransferTypeHumanToBot = "human_to_bot"
 )
+
+// Other values of TransferType that contact centres use. Nothing here makes such a
+// transfer; agents of others may.
+const (
+	TransferTypeHumanToHuman      = "human_to_human"
+	TransferTypeSupervisorConsult = "supervisor_consult"
+	TransferTypeBlind             = "blind"
+	TransferTypeWarm              = "warm"
+)
+
+// Routed reports whether a router made the transfer, so that it counts against no limit.
+func (d *Transfer) Routed() bool { return d.RouteDecision != nil }
+
+// HandoffOver reports whether nothing follows a status of a handoff but another handoff.
+func HandoffOver(status string) bool {
+	switch status {
+	case "completed", "ended", "cancelled", "failed":
+		return true
+	}
+	return false
+}
 
 // The codes of notices that something depends on.
 const (

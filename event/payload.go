@@ -35,6 +35,8 @@ var stored = [...]struct {
 	{TypeRelay, func() Data { return new(Relay) }},
 	{TypeRelayResolved, func() Data { return new(RelayResolved) }},
 	{TypeTransfer, func() Data { return new(Transfer) }},
+	{TypeRoute, func() Data { return new(Route) }},
+	{TypeHandoffStatus, func() Data { return new(HandoffStatus) }},
 	{TypeState, func() Data { return new(State) }},
 	{TypeUsage, func() Data { return new(Usage) }},
 	{TypeRemoteTask, func() Data { return new(RemoteTask) }},
@@ -76,6 +78,8 @@ const (
 	TypeRelay         = "relay"
 	TypeRelayResolved = "relay_resolved"
 	TypeTransfer      = "transfer"
+	TypeRoute         = "route"
+	TypeHandoffStatus = "handoff_status"
 	TypeState         = "state"
 	TypeUsage         = "usage"
 	TypeRemoteTask    = "remote_task"
@@ -150,6 +154,45 @@ type (
 		TransferType  string          `json:"transferType,omitempty"`
 		RouteDecision json.RawMessage `json:"routeDecision,omitempty"`
 		GraphPath     []string        `json:"graphPath,omitempty"`
+	}
+	// Route is a router's decision, or that another agent goes on for one that failed. It
+	// is stored in one write with the transfer that it leads to.
+	Route struct {
+		From string `json:"from"`
+		To   string `json:"to"`
+		// RuleIndex is the place of the rule that decided, from 0; nil if none matched.
+		RuleIndex        *int    `json:"ruleIndex"`
+		Reason           string  `json:"reason,omitempty"`
+		IntentLabel      string  `json:"intentLabel,omitempty"`
+		IntentConfidence float64 `json:"intentConfidence,omitempty"`
+		// Sentiment is what was measured of the user's words, from 0 to 1, by its label.
+		Sentiment map[string]float64 `json:"sentiment,omitempty"`
+		LatencyMs float64            `json:"latencyMs"`
+		// GraphPath leads from the outermost router to the target.
+		GraphPath []string `json:"graphPath"`
+		// Failed says why From gave the conversation up, nil if From is a router.
+		Failed *Failure `json:"failed,omitempty"`
+	}
+	// HandoffStatus is a step of the handoff of a conversation to a person, or news about
+	// one under way, which has the status of the step before. Package human says
+	// which statuses there are, and which may follow which.
+	HandoffStatus struct {
+		HandoffID string `json:"handoffId"`
+		Status    string `json:"status"`
+		// TargetAgent is the person or the queue that the conversation goes to, as the desk
+		// calls it; with a final status, the agent of the tree that goes on.
+		TargetAgent   string `json:"targetAgent,omitempty"`
+		Reason        string `json:"reason,omitempty"`
+		QueuePosition *int   `json:"queuePosition,omitempty"`
+		// EstimatedWaitTime is in seconds.
+		EstimatedWaitTime *float64 `json:"estimatedWaitTime,omitempty"`
+		// RouteDecision and GraphPath are those of the router that led here, if one did.
+		RouteDecision string   `json:"routeDecision,omitempty"`
+		GraphPath     []string `json:"graphPath,omitempty"`
+		// UpTo says that the desk has the conversation up to this position of the log.
+		UpTo int64 `json:"upTo,omitempty"`
+		// DeskEventID is the id of the desk's word that it comes from, if it does.
+		DeskEventID string `json:"deskEventId,omitempty"`
 	}
 	// State changes the session's state: a null deletes its key. Keys that begin
 	// with "turn:", "user:" or "app:" belong to those scopes, others to the session.
@@ -237,6 +280,8 @@ func (*ToolResult) EventType() string    { return TypeToolResult }
 func (*Relay) EventType() string         { return TypeRelay }
 func (*RelayResolved) EventType() string { return TypeRelayResolved }
 func (*Transfer) EventType() string      { return TypeTransfer }
+func (*Route) EventType() string         { return TypeRoute }
+func (*HandoffStatus) EventType() string { return TypeHandoffStatus }
 func (*State) EventType() string         { return TypeState }
 func (*Usage) EventType() string         { return TypeUsage }
 func (*RemoteTask) EventType() string    { return TypeRemoteTask }
@@ -259,6 +304,8 @@ func (*ToolResult) eventData()    {}
 func (*Relay) eventData()         {}
 func (*RelayResolved) eventData() {}
 func (*Transfer) eventData()      {}
+func (*Route) eventData()         {}
+func (*HandoffStatus) eventData() {}
 func (*State) eventData()         {}
 func (*Usage) eventData()         {}
 func (*RemoteTask) eventData()    {}
@@ -390,9 +437,14 @@ func (d *ToolResult) canonical() (Data, bool) {
 }
 
 func (d *Transfer) canonical() (Data, bool) {
-	return d, d == nil || d.RouteDecision == nil && d.GraphPath == nil && isCompact(d.Payload) &&
+	return d, d == nil || len(d.GraphPath) == 0 == (d.GraphPath == nil) && isCompact(d.RouteDecision) && isCompact(d.Payload) && validTexts(d.GraphPath) &&
 		utf8.ValidString(d.From) && utf8.ValidString(d.To) && utf8.ValidString(d.Reason) && utf8.ValidString(d.ToolCallID) &&
 		utf8.ValidString(string(d.Outcome)) && utf8.ValidString(d.TransferType)
+}
+
+func (d *Route) canonical() (Data, bool) {
+	return d, d == nil || len(d.GraphPath) > 0 && d.Sentiment == nil && d.Failed == nil && validTexts(d.GraphPath) &&
+		utf8.ValidString(d.From) && utf8.ValidString(d.To) && utf8.ValidString(d.Reason) && utf8.ValidString(d.IntentLabel)
 }
 
 func (d *State) canonical() (Data, bool) {

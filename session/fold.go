@@ -36,9 +36,10 @@ type Fold struct {
 
 // Turn counts what the current user turn has used, over all scopes.
 type Turn struct {
-	ID         string
-	UserRunID  string
-	Started    time.Time
+	ID        string
+	UserRunID string
+	Started   time.Time
+	// Transfers leaves out those of routers.
 	Transfers  int
 	ModelCalls int
 	// ToolCalls counts the calls of tools that models have asked for, those without a
@@ -310,6 +311,10 @@ func (f *Fold) Apply(e *event.Event) {
 		}
 	case *event.RemoteTask:
 		f.remoteTask(e, d)
+	case *event.HandoffStatus:
+		if e.Scope == "" {
+			f.handoff(s, d)
+		}
 	case *event.State:
 		f.setState(d.Delta)
 	}
@@ -345,8 +350,20 @@ func (f *Fold) leave(now time.Time) {
 func (f *Fold) transfer(s *Scope, t *event.Transfer) {
 	if t.Outcome == event.TransferCommitted {
 		s.Active, s.handed, s.given = t.To, t, s.Run.Transfer
-		s.pairs = append(s.pairs, hop{t.From, t.To})
-		f.Turn.Transfers++
+		if !t.Routed() {
+			s.pairs = append(s.pairs, hop{t.From, t.To})
+			f.Turn.Transfers++
+		}
+	}
+}
+
+// handoff keeps a person active while a handoff is under way.
+func (f *Fold) handoff(s *Scope, d *event.HandoffStatus) {
+	switch {
+	case !event.HandoffOver(d.Status):
+		s.Active = agent.Human
+	case d.TargetAgent != "" && s.Active == agent.Human:
+		s.Active = d.TargetAgent
 	}
 }
 

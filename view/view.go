@@ -236,7 +236,9 @@ func (v *View) Apply(e *event.Event) {
 		if mine && d.Code == event.CodeEmptyAnswer {
 			v.wasEmpty()
 		}
-	case *event.ToolProgress, *event.State, *event.RemoteTask, *event.Failure: // models never see them
+	case *event.ToolProgress, *event.State, *event.RemoteTask, *event.Failure, *event.Route: // models never see them
+	case *event.HandoffStatus:
+		v.handedBack(d, e.Seq)
 	}
 }
 
@@ -313,6 +315,14 @@ func (v *View) transfer(t *event.Transfer, seq int64, mine bool) {
 			line += " " + oneLine(clip(string(v.policy.redactJSON(t.Payload)), FactLimit))
 		}
 		v.add(llm.UserText(line), seq)
+	}
+}
+
+// handedBack tells the agent that goes on after a person that it does.
+func (v *View) handedBack(d *event.HandoffStatus, seq int64) {
+	if d.TargetAgent == v.agent && event.HandoffOver(d.Status) {
+		v.flush()
+		v.add(llm.UserText("[human] handed the conversation back to you."), seq)
 	}
 }
 

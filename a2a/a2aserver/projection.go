@@ -37,6 +37,7 @@ type projection struct {
 	said    string // the run's last complete text
 	failure *event.Failure
 	remote  string // how a remote task of the current run stands
+	person  bool   // the conversation is with a person, or waits for one
 	pending []question
 	usage   []modelUsage
 }
@@ -96,6 +97,8 @@ func (p *projection) apply(e *event.Event) []sdk.Event {
 		return p.resolved(e, d)
 	case *event.RemoteTask:
 		p.remote = d.Status
+	case *event.HandoffStatus:
+		p.person = !event.HandoffOver(d.Status)
 	case *event.Usage:
 		p.used(d)
 	case *event.Failure:
@@ -103,7 +106,7 @@ func (p *projection) apply(e *event.Event) []sdk.Event {
 	case *event.HarnessEnd:
 		return p.ended(e, d)
 	case *event.User: // above, whatever its scope
-	case *event.Reasoning, *event.ToolProgress, *event.State, *event.Compaction, *event.Notice: // peers are not told
+	case *event.Reasoning, *event.ToolProgress, *event.State, *event.Compaction, *event.Notice, *event.Route: // peers are not told
 	}
 	return nil
 }
@@ -286,7 +289,7 @@ func (p *projection) ended(e *event.Event, end *event.HarnessEnd) []sdk.Event {
 		}
 		return p.status(e, state, p.words(e))
 	}
-	if p.remote == "input_required" { // a remote agent's question is ours
+	if p.remote == "input_required" || p.person { // a remote agent's question is ours, and a person may say more
 		return p.status(e, sdk.TaskStateInputRequired, p.words(e))
 	}
 	return append(p.output(e, end), p.status(e, sdk.TaskStateCompleted, nil)...)

@@ -272,6 +272,15 @@ func (c *Checker) payload(e *event.Event, s *scope, r *run) {
 		default:
 			c.fail(e, "a transfer with the outcome %q", d.Outcome)
 		}
+	case *event.HandoffStatus:
+		switch over := event.HandoffOver(d.Status); {
+		case e.Scope != "":
+			c.fail(e, "a handoff to a person stands in an inner scope")
+		case !over:
+			c.active = "human"
+		case d.TargetAgent != "" && c.active == "human":
+			c.active = d.TargetAgent
+		}
 	case *event.HarnessEnd:
 		c.end(e, d, s, r)
 	}

@@ -42,7 +42,7 @@ func (n *counts) add(e *event.Event) {
 	case *event.ToolCall:
 		n.turn.calls++
 	case *event.Transfer:
-		if d.Outcome == event.TransferCommitted {
+		if d.Outcome == event.TransferCommitted && !d.Routed() {
 			n.turn.transfers++
 		}
 	}

@@ -59,6 +59,12 @@ func (m *markdown) Event(e *event.Event) {
 		default:
 			m.note("%s → %s (%s)", d.From, d.To, d.Reason)
 		}
+	case *event.Route:
+		if d.Failed != nil {
+			m.note("%s", routed(d))
+		}
+	case *event.HandoffStatus:
+		m.note("%s", handoff(d))
 	case *event.Notice:
 		m.note("%s", d.Message)
 	case *event.Unknown:

@@ -85,6 +85,12 @@ func (p *Printer) Event(e *event.Event) {
 		p.relay(e, d)
 	case *event.Transfer:
 		p.transfer(e, d)
+	case *event.Route:
+		if d.Failed != nil {
+			p.line("%s", p.look.Paint(Red, "("+visible.Line(routed(d))+")"))
+		}
+	case *event.HandoffStatus:
+		p.line("%s", p.look.Paint(Faint, "("+visible.Line(handoff(d))+")"))
 	case *event.Notice:
 		p.line("%s", p.look.Paint(Faint, "("+visible.Line(d.Message)+")"))
 	case *event.Unknown:

@@ -94,6 +94,10 @@ func eventWords(e *event.Event) (words string, isCall bool) {
 			text += " " + string(d.Outcome)
 		}
 		return text, false
+	case *event.Route:
+		return visible.Line(routed(d)), false
+	case *event.HandoffStatus:
+		return visible.Line(handoff(d)), false
 	case *event.State:
 		var keys []string
 		for key := range d.Delta {
