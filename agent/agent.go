@@ -145,7 +145,7 @@ func CheckName(name string) error {
 			return fmt.Errorf("agent name %q holds %q: only letters a-z and A-Z, digits, _ and - are allowed", name, c)
 		}
 	}
-	if name == "user" || name == "human" {
+	if name == "user" || name == Human {
 		return fmt.Errorf("agent name %q is reserved", name)
 	}
 	return nil

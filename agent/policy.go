@@ -1,8 +1,8 @@
 package agent
 
 // TransferPolicy says where an agent may transfer to besides its own children,
-// which are always allowed. The zero value allows nothing more. (Both are
-// opt-in, as redpanda-data/ai-sdk-go issue 95 asks.)
+// which are always allowed, and a person. The zero value allows nothing more. (Parents
+// and peers are opt-in, as redpanda-data/ai-sdk-go issue 95 asks.)
 type TransferPolicy struct {
 	AllowTransferToParent bool
 	AllowTransferToPeers  bool
@@ -12,6 +12,9 @@ type TransferPolicy struct {
 	// the sender's description often fits as well. It widens nothing else, and does not
 	// concern functions, or a target that did not take over.
 	AllowTransferBack bool
+	// NoHuman keeps the agent from transferring to a person. Without it an agent of a
+	// runner that has a desk may do so.
+	NoHuman bool
 }
 
 // ReturnPolicy says who answers the user's next message after an agent that the
@@ -41,6 +44,8 @@ type Edge struct {
 	Input *TransferInput
 	// Guards check what goes over the edge; see [GuardedBy].
 	Guards []Guard
+	// OnError names who goes on if the agent fails; see the option of that name.
+	OnError string
 }
 
 // EdgeOption changes an edge. View policies of package view are edge options.
@@ -53,6 +58,16 @@ func (f edgeOptionFunc) ApplyEdge(e *Edge) { f(e) }
 // ShowReason lets the target of the edge read why it was handed the conversation.
 func ShowReason() EdgeOption {
 	return edgeOptionFunc(func(e *Edge) { e.ShowReason = true })
+}
+
+// OnError names the agent that goes on in the same turn, with the whole conversation, if a
+// run of the child, or of an agent below it, ends with an error: an error of its model, of its
+// endpoint or of its own, a timeout, a panic. What the agent has said stays, and a
+// [event.Route] says what failed. A turn that was cancelled, that has reached a limit or that
+// a guard has ended is over all the same. The target is any agent of the tree but the child and
+// those below it.
+func OnError(target string) EdgeOption {
+	return edgeOptionFunc(func(e *Edge) { e.OnError = target })
 }
 
 // Via wraps a child with options for the edge that leads to it. The wrapper is

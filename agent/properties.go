@@ -33,6 +33,10 @@ type Properties struct {
 	// Workflow says that the agent only runs others, as a sequence or a graph does: its
 	// children cannot transfer to it, nor to each other.
 	Workflow bool
+	// Router says that the agent chooses without a model who answers. It may transfer to any
+	// agent below it, not only to its children; its transfers count against no limit; and a
+	// turn whose active agent is below it begins with it, or with another router above it.
+	Router bool
 	// AnyName says that the name is a label in a workflow, which no model is shown: it
 	// may be any text.
 	AnyName bool

@@ -75,6 +75,11 @@ func (b *treeBuilder) findRoutes(n *Node) {
 		}
 		n.routes = append(n.routes, NodeRoute{to, route.When})
 	}
+	for _, kid := range n.kids {
+		if n.Properties.Router && kid.Edge.Input != nil {
+			b.problem(n.Agent.Name(), n.Path, "the router cannot give %s the input that transfers to it need", kid.Agent.Name())
+		}
+	}
 	// Only whoever decides about a transfer can give it an input.
 	for _, r := range n.routes {
 		if n.InputFor(r.To) != nil {
@@ -85,16 +90,26 @@ func (b *treeBuilder) findRoutes(n *Node) {
 
 // neighbours reports whether a transfer from n to other is possible at all.
 func (n *Node) neighbours(other *Node) bool {
-	if other == nil || other == n {
+	switch {
+	case other == nil || other == n:
 		return false
-	}
-	if other.Parent == n {
+	case other.Parent == n, n.virtual, other.virtual, n.Properties.Router && n.above(other):
 		return true
 	}
 	if n.Parent == nil {
 		return false
 	}
 	return !n.Parent.Properties.Workflow && (other == n.Parent || other.Parent == n.Parent)
+}
+
+// above reports whether other is below n, at whatever depth.
+func (n *Node) above(other *Node) bool {
+	for ; other != nil; other = other.Parent {
+		if other.Parent == n {
+			return true
+		}
+	}
+	return false
 }
 
 // checkRoutes reports routes that form a cycle, whatever their conditions: in a

@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// Human is the name of the person whom a conversation can go to. No agent may have it.
+const Human = "human"
+
 // Tree is the index of a validated tree of agents: paths, parents, edges and
 // who may transfer to whom. It is immutable and safe for concurrent use.
 type Tree struct {
@@ -25,6 +28,8 @@ type Node struct {
 	Properties Properties
 	Depth      int // 0 for the root
 
+	tree    *Tree
+	virtual bool // a person: beside the tree, and nobody's child
 	order   int
 	kids    []*Node
 	targets []*Node
@@ -42,13 +47,65 @@ func (n *Node) Children() []*Node { return n.kids }
 // MayTransferTo reports whether a transfer to target is within the policy. It
 // is what both the offer of the transfer tool and its execution ask.
 func (n *Node) MayTransferTo(target *Node) bool {
-	if !n.neighbours(target) || target.Parent == n {
-		return n.neighbours(target)
-	}
-	if target == n.Parent {
+	switch {
+	case !n.neighbours(target):
+		return false
+	case target.virtual:
+		return !n.Properties.Policy.NoHuman && !n.Properties.Workflow
+	case n.virtual, target.Parent == n, n.Properties.Router && n.above(target):
+		return true
+	case target == n.Parent:
 		return n.Properties.Policy.AllowTransferToParent
 	}
 	return n.Properties.Policy.AllowTransferToPeers
+}
+
+// Human returns the node of the person whom a conversation of the tree can go to, nil if there
+// is none.
+func (n *Node) Human() *Node {
+	if h := n.tree.byName[Human]; h != nil && h.virtual {
+		return h
+	}
+	return nil
+}
+
+// Virtual reports whether the node is not in the tree but beside it, as that of a person is.
+func (n *Node) Virtual() bool { return n.virtual }
+
+// FirstRouter returns the outermost router above the node, or the node itself if it is
+// one; nil if there is none. Turns begin there.
+func (n *Node) FirstRouter() (router *Node) {
+	for ; n != nil; n = n.Parent {
+		if n.Properties.Router {
+			router = n
+		}
+	}
+	return router
+}
+
+// GraphPath returns the names from the outermost router above the node, or the node itself, down
+// to it; nil if there is no router.
+func (n *Node) GraphPath() []string {
+	first := n.FirstRouter()
+	if first == nil {
+		return nil
+	}
+	path := make([]string, n.Depth-first.Depth+1)
+	for i := range path {
+		path[len(path)-1-i] = n.Agent.Name()
+		n = n.Parent
+	}
+	return path
+}
+
+// OnError returns who goes on if a run of the node's agent fails, nil if nobody does.
+func (n *Node) OnError() *Node {
+	for at := n; at != nil; at = at.Parent {
+		if to := at.tree.byName[at.Edge.OnError]; to != nil {
+			return to
+		}
+	}
+	return nil
 }
 
 func (n *Node) findTargets() {
@@ -56,12 +113,26 @@ func (n *Node) findTargets() {
 	if n.Parent != nil {
 		near = append(append(near, n.Parent), n.Parent.kids...)
 	}
+	if human := n.Human(); human != nil {
+		near = append(near, human)
+	}
 	for _, other := range near {
 		if n.MayTransferTo(other) {
 			n.targets = append(n.targets, other)
 		}
 	}
 	slices.SortFunc(n.targets, func(a, b *Node) int { return a.order - b.order })
+}
+
+// TreeOption puts something beside a tree.
+type TreeOption func(*Tree)
+
+// WithHuman puts an agent beside the tree that stands for a person, under the name [Human]. Its
+// parent is nil, no walk visits it, and all agents whose policy allows it may transfer to it.
+func WithHuman(a Agent) TreeOption {
+	return func(t *Tree) {
+		t.byName[Human] = &Node{Agent: a, Path: Human, Properties: PropertiesOf(a), tree: t, virtual: true, order: len(t.nodes)}
+	}
 }
 
 // Problem is one thing that is wrong with a tree.
@@ -93,13 +164,16 @@ func (e *TreeError) Error() string {
 // [*TreeError] that reports every problem: bad, reserved and duplicate names,
 // agents with two parents, cycles, routes without a target or in a cycle, and
 // what the agents' own checks find.
-func NewTree(root Agent) (*Tree, error) {
+func NewTree(root Agent, opts ...TreeOption) (*Tree, error) {
 	edge := edgeTo(root)
 	if root = edge.To; root == nil {
 		return nil, &TreeError{[]Problem{{Message: "the root agent is nil"}}}
 	}
 	b := &treeBuilder{tree: &Tree{byName: make(map[string]*Node)}, place: make(map[Agent]*Node), on: make(map[Agent]bool)}
 	b.add(root, nil, edge)
+	for _, opt := range opts {
+		opt(b.tree)
+	}
 	for _, n := range b.tree.nodes {
 		n.findTargets()
 		b.findRoutes(n)
@@ -109,6 +183,7 @@ func NewTree(root Agent) (*Tree, error) {
 		}
 	}
 	b.checkRoutes()
+	b.checkOnError()
 	for _, n := range b.tree.nodes {
 		if c, ok := As[Checker](n.Agent); ok {
 			for _, msg := range c.CheckNode(n) {
@@ -156,7 +231,7 @@ func (b *treeBuilder) add(a Agent, parent *Node, edge Edge) {
 	if err := CheckName(name); err != nil && !properties.AnyName {
 		b.problem(name, path, "%s", err)
 	}
-	n := &Node{Agent: a, Path: path, Parent: parent, Edge: edge, Properties: properties, order: len(b.tree.nodes)}
+	n := &Node{Agent: a, Path: path, Parent: parent, Edge: edge, Properties: properties, tree: b.tree, order: len(b.tree.nodes)}
 	if parent != nil {
 		n.Depth = parent.Depth + 1
 		parent.kids = append(parent.kids, n)
@@ -181,6 +256,31 @@ func (b *treeBuilder) add(a Agent, parent *Node, edge Edge) {
 		b.add(e.To, n, e)
 	}
 	b.on[a] = false
+}
+
+// checkOnError reports edges whose agent would go on for itself, and such in a circle.
+func (b *treeBuilder) checkOnError() {
+	for _, n := range b.tree.nodes {
+		name := n.Edge.OnError
+		if name == "" {
+			continue
+		}
+		to := b.tree.byName[name]
+		switch {
+		case to == nil:
+			b.problem(n.Agent.Name(), n.Path, "%q is to go on when %s fails: there is no such agent", name, n.Agent.Name())
+			continue
+		case to == n, n.above(to), to.above(n):
+			b.problem(n.Agent.Name(), n.Path, "%s cannot go on when %s fails: one is below the other", name, n.Agent.Name())
+			continue
+		}
+		for steps := 0; to != nil && steps <= len(b.tree.nodes); steps++ {
+			if to = to.OnError(); to == n {
+				b.problem(n.Agent.Name(), n.Path, "when %s fails, others go on in a circle that leads back to it", n.Agent.Name())
+				break
+			}
+		}
+	}
 }
 
 // Root returns the root's node.
