@@ -7,5 +7,5 @@
 //
 // Desks keep nothing that must not be lost: the log of the session has every step and every word.
 //
-// It imports agent and nothing else of this module besides what agent needs, and knows no HTTP.
+// It imports agent and event and nothing else of this module, and knows no HTTP.
 package human

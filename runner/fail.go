@@ -24,18 +24,23 @@ func (l *lane) failed(run session.Run, err error) error {
 	if errors.Is(err, agent.ErrConflict) {
 		return err // the log belongs to another writer now
 	}
-	if len(run.Pending) > 0 { // the step ran their tools, and some may have done their work
+	l.answerRunning(run)
+	return l.fail(run, err)
+}
+
+// answerRunning answers the calls that a step has run, some of which may have done their work.
+func (l *lane) answerRunning(run session.Run) {
+	if len(run.Pending) > 0 {
 		l.answerPending(run, "interrupted; outcome unknown; check before you repeat it", func(c session.Call) bool {
 			return c.Name == agent.TransferTool || c.Relay != "" && !c.Resolved // these have not run
 		})
 	}
-	return l.fail(run, err)
 }
 
 // fail stores the error event and the run's end, together with the answers to
 // calls that will never get another, and returns the turn's error.
 func (l *lane) fail(run session.Run, err error) error {
-	failure := &event.Failure{Code: errorCode(err), Message: err.Error(), Retryable: llm.Retryable(err)}
+	failure := failureOf(err)
 	reason := event.FinishReasonError
 	if errors.Is(err, agent.ErrLimit) || errors.Is(err, agent.ErrTransferLimit) {
 		reason = event.FinishReasonLimit
@@ -59,6 +64,10 @@ func (l *lane) fail(run session.Run, err error) error {
 		return err
 	}
 	return &agent.RunError{Agent: run.Agent, Code: failure.Code, Err: err}
+}
+
+func failureOf(err error) *event.Failure {
+	return &event.Failure{Code: errorCode(err), Message: err.Error(), Retryable: llm.Retryable(err)}
 }
 
 // void returns what tells the consumer to drop the deltas of an answer that

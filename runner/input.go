@@ -20,6 +20,8 @@ type turnOptions struct {
 	state    map[string]any
 	at       int64 // the position that the log must have
 	pinned   bool  // it must have that one
+	person   bool  // the user wants one
+	reason   string
 }
 
 // WithMetadata keeps what belongs to the user's message but is not part of its words
@@ -38,6 +40,13 @@ func WithMetadata(metadata map[string]any) TurnOption {
 // their digits, see session.GetAs.
 func WithState(state map[string]any) TurnOption {
 	return func(o *turnOptions) { o.state = state }
+}
+
+// CallHuman begins the turn with the handoff to a person whom the user asked for, for example with
+// a button. The reason is shown at the desk. If the conversation is with a person already the
+// option changes nothing. The error of the turn is agent.ErrBadInput if the runner has no desk.
+func CallHuman(reason string) TurnOption {
+	return func(o *turnOptions) { o.person, o.reason = true, reason }
 }
 
 // At begins the turn only if the session's log ends at a position, that of the last event

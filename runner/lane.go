@@ -116,6 +116,9 @@ func (l *lane) step() (done bool, err error) {
 		if refused := l.refusal(run, err); refused != nil {
 			return false, l.handBack(run, refused)
 		}
+		if to := l.fallback(n, err); to != nil {
+			return false, l.handOn(run, n, to, err)
+		}
 		return false, l.failed(run, err)
 	case out.transfer != nil:
 		end := &event.Event{Data: &event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonTransfer, Target: out.transfer.To}}
@@ -204,6 +207,9 @@ func (l *lane) recovered(run session.Run, err *error) {
 func (l *lane) origin(run session.Run, p *agent.InvocationParams) {
 	if run.Transfer != nil {
 		p.Payload = run.Transfer.Payload
+	}
+	if l.t.word != nil && l.scope == "" {
+		p.Payload = l.t.word
 	}
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
@@ -324,6 +330,9 @@ func (l *lane) allowed(inv *agent.Invocation, to string) error {
 	target := l.tree.Node(to)
 	if !inv.Node().MayTransferTo(target) {
 		return fmt.Errorf("%s may not transfer to %q: %w", inv.Agent().Name(), to, agent.ErrUnknownTarget)
+	}
+	if n := inv.Node(); n.Properties.Router || n.Virtual() { // they ask no model, and cannot go round without those who do
+		return nil
 	}
 	return l.withinTransfers(inv.Agent().Name(), to, false)
 }

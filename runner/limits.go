@@ -69,11 +69,19 @@ func (l *lane) own(d *event.Transfer) (*event.Transfer, error) {
 		return nil, fmt.Errorf("the agent %s yielded a transfer with the outcome %.40q: it is %s, or none, to hand over: %w",
 			from, outcome, event.TransferCommitted, agent.ErrTransferRejected)
 	}
-	if from == d.From && outcome == d.Outcome {
+	kind := d.TransferType
+	if kind == "" && d.To == agent.Human {
+		kind = event.TransferTypeBotToHuman
+	}
+	routed := d.Routed() && outcome == event.TransferCommitted && !l.inv.Node().Properties.Router // which only routers may say
+	if from == d.From && outcome == d.Outcome && kind == d.TransferType && !routed {
 		return d, nil
 	}
 	own := *d
-	own.From, own.Outcome = from, outcome
+	own.From, own.Outcome, own.TransferType = from, outcome, kind
+	if routed {
+		own.RouteDecision, own.GraphPath = nil, nil
+	}
 	return &own, nil
 }
 

@@ -26,6 +26,8 @@ func (l *lane) refusal(run session.Run, err error) *agent.RefusedError {
 		return nil
 	case from.TransferType == event.TransferTypeRoute: // the source has answered, and would answer again
 		return nil
+	case from.Routed(): // a router names who goes on
+		return nil
 	case l.tree.Node(from.From) == nil:
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -35,6 +36,7 @@ type Runner struct {
 	newID      func() string // nil: random ids
 	owner      session.Owner
 
+	person       *human.Agent // of the desk, nil without one
 	interceptors []agent.Interceptor
 	budgets      Budgets
 	bounding     map[string][]string // the names in budgets that an agent falls under, by what the log calls it
@@ -67,6 +69,13 @@ func (r *Runner) fixedOf(n *agent.Node) fixed {
 
 // Option configures a Runner.
 type Option func(*Runner)
+
+// WithDesk lets conversations go to a person at a desk: by a router, by the user's wish, by an
+// agent of the tree whose transfer policy allows it. The tree gets a node named
+// [agent.Human], which is nobody's child. What the person says comes by [Runner.Deliver].
+func WithDesk(desk human.Desk, opts ...human.Option) Option {
+	return func(r *Runner) { r.person = human.NewAgent(desk, opts...) }
+}
 
 // WithStreaming also delivers partial events, as models produce them.
 func WithStreaming() Option { return func(r *Runner) { r.streaming = true } }
@@ -104,19 +113,10 @@ func ResumeRoot() Option { return func(r *Runner) { r.resumeRoot = true } }
 // New makes a runner for the tree below root. The error reports every problem
 // of the tree at once, as an *agent.TreeError.
 func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error) {
-	tree, err := agent.NewTree(root)
-	if err != nil {
-		return nil, err
-	}
-	// The payloads that are the same in every run of an agent are made once.
-	payloads := make(map[*agent.Node]fixed, tree.Len())
-	for n := range tree.Walk() {
-		payloads[n] = newFixed(n.Agent.Name())
-	}
 	if store == nil {
 		return nil, errors.New("runner: the store is nil")
 	}
-	r := &Runner{tree: tree, fixed: payloads, store: store, cache: newCache(1024), limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler),
+	r := &Runner{store: store, cache: newCache(1024), limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler),
 		now: time.Now, owner: session.Self(), tokens: llm.EstimateTokens}
 	r.tail, _ = store.(session.Tail)
 	for i, o := range opts {
@@ -124,6 +124,9 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 			return nil, fmt.Errorf("runner: option %d is nil", i)
 		}
 		o(r)
+	}
+	if err := r.plant(root); err != nil {
+		return nil, err
 	}
 	if r.now == nil || r.logger == nil || slices.Contains(r.interceptors, nil) {
 		return nil, errors.New("runner: a clock, a logger or an interceptor is nil")
@@ -135,6 +138,26 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 		return nil, err
 	}
 	return r, nil
+}
+
+// plant makes the tree.
+func (r *Runner) plant(root agent.Agent) (err error) {
+	var beside []agent.TreeOption
+	if r.person != nil {
+		if err := r.person.Check(); err != nil {
+			return err
+		}
+		beside = append(beside, agent.WithHuman(r.person))
+	}
+	if r.tree, err = agent.NewTree(root, beside...); err != nil {
+		return err
+	}
+	// The payloads that are the same in every run of an agent are made once.
+	r.fixed = make(map[*agent.Node]fixed, r.tree.Len())
+	for n := range r.tree.Walk() {
+		r.fixed[n] = newFixed(n.Agent.Name())
+	}
+	return nil
 }
 
 // Tree returns the validated tree.
@@ -288,6 +311,9 @@ func (r *Runner) preview(ctx context.Context, w *warm, name string) (preview *Pr
 // that is no longer in the tree.
 func (r *Runner) active(f *session.Fold) (n *agent.Node, missing bool) {
 	name := f.Scope("").Active
+	if name == agent.Human && r.person != nil { // while a handoff is under way
+		return r.tree.Node(name), false
+	}
 	if name == "" || r.resumeRoot {
 		return r.tree.Root(), false
 	}
@@ -296,6 +322,9 @@ func (r *Runner) active(f *session.Fold) (n *agent.Node, missing bool) {
 	}
 	for n.Parent != nil && n.Properties.Return == agent.ReturnToParent {
 		n = n.Parent
+	}
+	if router := n.FirstRouter(); router != nil {
+		return router, false
 	}
 	return n, false
 }

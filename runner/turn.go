@@ -44,6 +44,7 @@ type turn struct {
 	whole     map[string]struct{} // the blocks of inner scopes that it has to the end
 	recalled  []*event.Event      // results that a repeated decision asks for again
 	resumed   bool                // the conversation's open run was cut off before this turn took it up
+	word      []byte              // of the desk, which the run under way takes in
 	leftover  warm                // what is left to those who still run when the turn is over
 }
 
@@ -199,10 +200,11 @@ func (n *renewal) stop() {
 // begin stores the user's event, after closing what the last turn left open,
 // and starts the active agent: all in one write.
 func (t *turn) begin(msg llm.Message, o turnOptions) error {
-	if err := t.expect(o); err != nil {
-		return err
+	err := t.expect(o)
+	if err == nil {
+		err = t.branch()
 	}
-	if err := t.branch(); err != nil {
+	if err != nil {
 		return err
 	}
 	conversation := t.w.fold.Scope("")
@@ -226,7 +228,13 @@ func (t *turn) begin(msg llm.Message, o turnOptions) error {
 	if len(o.state) > 0 { // behind the user event, which ends the state of the turn before
 		events = append(events, &event.Event{TurnID: user.TurnID, RunID: user.RunID, Agent: user.Agent, Data: &event.State{Delta: o.state}})
 	}
-	return t.append(t.ctx, t.answer(events, user.TurnID, user.RunID))
+	events = t.answer(events, user.TurnID, user.RunID)
+	if o.person {
+		if events, err = t.callPerson(events, o.reason); err != nil {
+			return err
+		}
+	}
+	return t.append(t.ctx, events)
 }
 
 // answer starts the agent that answers a user event.

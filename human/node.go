@@ -1,0 +1,322 @@
+package human
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+)
+
+// Option configures the agent that stands for a person.
+type Option func(*Agent)
+
+// WithPatience sets how long a desk that cannot be reached is tried again within a turn. The
+// default is 10 seconds; 0 tries once.
+func WithPatience(d time.Duration) Option { return func(a *Agent) { a.patience = d } }
+
+// WithDescription sets what models are told of the person, so that they know when to hand over.
+func WithDescription(text string) Option { return func(a *Agent) { a.description = text } }
+
+// Words are what the user reads that no person has said. An empty one is not said.
+type Words struct {
+	Asked       string // a person was asked for
+	Unreachable string // nobody can be reached, and an agent goes on
+	Undelivered string // what the user said did not reach the desk yet
+}
+
+// WithWords replaces the words, which are English by default.
+func WithWords(w Words) Option { return func(a *Agent) { a.words = w } }
+
+// Agent stands for a person in a tree. Its runs pass on what the user says, and what the desk
+// says. A runner makes it; see runner.WithDesk.
+type Agent struct {
+	desk        Desk
+	description string
+	patience    time.Duration
+	words       Words
+}
+
+// NewAgent returns the agent of a desk. [Agent.Check] says what is wrong with it.
+func NewAgent(desk Desk, opts ...Option) *Agent {
+	a := &Agent{desk: desk, patience: 10 * time.Second,
+		description: "A person. Hand over to them if the user asks for a person, or if nobody else here can help.",
+		words: Words{
+			Asked:       "I have asked for a person to join us.",
+			Unreachable: "No person can be reached right now.",
+			Undelivered: "Your message has not reached the person yet. It will be passed on as soon as possible.",
+		}}
+	for _, opt := range opts {
+		if opt != nil {
+			opt(a)
+		}
+	}
+	return a
+}
+
+// Check says what is wrong with the agent.
+func (a *Agent) Check() error {
+	switch {
+	case a.desk == nil:
+		return errors.New("human: the desk is nil")
+	case a.patience < 0:
+		return errors.New("human: the patience is negative")
+	}
+	return nil
+}
+
+// Name implements agent.Agent.
+func (a *Agent) Name() string { return agent.Human }
+
+// Description implements agent.Agent.
+func (a *Agent) Description() string { return a.description }
+
+// SubAgents implements agent.Agent: there are none.
+func (a *Agent) SubAgents() []agent.Agent { return nil }
+
+// FindAgent implements agent.Agent.
+func (a *Agent) FindAgent(name string) agent.Agent {
+	if name == agent.Human {
+		return a
+	}
+	return nil
+}
+
+// Run implements agent.Agent.
+func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		r := &run{a: a, ctx: ctx, inv: inv, yield: yield}
+		var err error
+		if l, failed := follow(ctx, inv.Session()); failed != nil {
+			err = failed
+		} else {
+			own := *l // what is not stored must not stay
+			r.leg, err = &own, nil
+			err = r.step()
+		}
+		if err != nil && !r.over {
+			yield(nil, err)
+		}
+	}
+}
+
+// Knows reports whether the desk's word is in the log of the session already. An error says
+// that it cannot be taken in.
+func (a *Agent) Knows(ctx context.Context, s agent.Session, word Event) (bool, error) {
+	l, err := follow(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	if l.id == word.HandoffID && l.heard[word.ID] {
+		return true, nil
+	}
+	if l.id != word.HandoffID || !l.open(s.Key()) {
+		return false, ErrGone
+	}
+	_, err = l.steps(word.Status)
+	return false, err
+}
+
+// Cancel implements agent.Canceler: the user gives the handoff up.
+func (a *Agent) Cancel(ctx context.Context, inv *agent.Invocation) ([]event.Data, error) {
+	key := inv.Session().Key()
+	l, err := follow(ctx, inv.Session())
+	if err != nil || !l.open(key) {
+		return nil, err
+	}
+	const reason = "the user went on without a person"
+	if err := a.desk.Cancel(ctx, Leg{l.id, key}, reason); err != nil {
+		inv.Logger().Warn("the desk does not know that a handoff was cancelled", "handoff", l.id, "error", err)
+	}
+	return []event.Data{l.status(Cancelled, l.from, reason), index(key, l, Cancelled)}, nil
+}
+
+// run is one run of the agent.
+type run struct {
+	a     *Agent
+	ctx   context.Context
+	inv   *agent.Invocation
+	leg   *leg
+	yield func(*event.Event, error) bool
+	over  bool // the runner wants nothing more
+}
+
+func (r *run) step() error {
+	word, heard, err := agent.InputOf[Event](r.inv)
+	key := r.inv.Session().Key()
+	switch {
+	case err != nil:
+		return err
+	case heard && word.HandoffID != "":
+		return r.hear(word)
+	case !r.leg.open(key):
+		r.leg = r.leg.next(legID(key, r.inv.NewID()))
+		if !r.store(r.leg.asked, index(key, r.leg, Requested)) {
+			return nil
+		}
+		return r.ask()
+	case r.leg.upTo == 0: // a crash came between the request and what the desk said of it
+		return r.ask()
+	}
+	return r.pass()
+}
+
+// ask asks the desk for a person.
+func (r *run) ask() error {
+	session := r.inv.Session()
+	key, l := session.Key(), r.leg
+	upTo, said, err := messages(r.ctx, session, 0)
+	if err != nil {
+		return err
+	}
+	request := Request{Leg: Leg{l.id, key}, From: l.from, Reason: l.asked.Reason, RouteDecision: l.asked.RouteDecision, GraphPath: l.asked.GraphPath, Conversation: said}
+	var answer Update
+	err = r.try(r.a.patience, func() (err error) {
+		answer, err = r.a.desk.RequestTransfer(r.ctx, request)
+		return err
+	})
+	if cause := context.Cause(r.ctx); cause != nil {
+		return cause
+	}
+	if answer.Status == "" {
+		answer.Status = Queued
+	}
+	steps, refused := l.steps(answer.Status)
+	switch {
+	case err == nil:
+		err = refused
+	case errors.Is(err, ErrUnavailable):
+		answer.Reason = "nobody is there"
+	default:
+		answer.Reason = "the desk cannot be reached"
+	}
+	if err != nil || answer.Status.Final() {
+		return r.giveBack(answer.Reason, err)
+	}
+	l.upTo = upTo
+	r.store(append(r.talk(r.a.words.Asked), append(l.walk(steps, answer, ""), index(key, l, answer.Status))...)...)
+	return nil
+}
+
+// giveBack ends the leg within the user's turn: the agent that asked for a person goes on.
+func (r *run) giveBack(reason string, err error) error {
+	if err != nil {
+		r.inv.Logger().Warn("a handoff failed", "handoff", r.leg.id, "error", err)
+	}
+	failed := r.leg.status(Failed, r.leg.from, reason)
+	events := append(r.talk(r.a.words.Unreachable), failed, index(r.inv.Session().Key(), r.leg, Failed))
+	if r.inv.Tree().Node(r.leg.from) != nil {
+		events = append(events, &event.Transfer{To: r.leg.from, Reason: reason, TransferType: event.TransferTypeHumanToBot})
+	}
+	r.store(events...)
+	return nil
+}
+
+// pass passes on what the user has said.
+func (r *run) pass() error {
+	upTo := r.leg.upTo
+	err := r.send(r.a.patience)
+	if cause := context.Cause(r.ctx); cause != nil {
+		return cause
+	}
+	switch {
+	case errors.Is(err, ErrGone), errors.Is(err, ErrUnavailable):
+		return r.giveBack("the desk has closed the handoff", err)
+	case err != nil:
+		r.inv.Logger().Warn("the desk cannot be reached", "handoff", r.leg.id, "error", err)
+		r.store(append(r.talk(r.a.words.Undelivered), r.leg.status(r.leg.ctl.Status(), "", ""))...)
+	case r.leg.upTo > upTo:
+		r.store(r.leg.status(r.leg.ctl.Status(), "", ""))
+	}
+	return nil
+}
+
+// send sends what the user has said since the desk was told last, if there is anything.
+func (r *run) send(patience time.Duration) error {
+	session := r.inv.Session()
+	upTo, said, err := messages(r.ctx, session, r.leg.upTo)
+	said = slices.DeleteFunc(said, func(m Message) bool { return m.Author != "user" })
+	if err != nil || len(said) == 0 {
+		return err
+	}
+	err = r.try(patience, func() error { return r.a.desk.Send(r.ctx, Leg{r.leg.id, session.Key()}, said) })
+	if err == nil {
+		r.leg.upTo = upTo
+	}
+	return err
+}
+
+// hear takes in a word of the desk.
+func (r *run) hear(word Event) error {
+	r.leg.upTo = max(r.leg.upTo, r.leg.askedAt) // the desk has the request, because it answers
+	if err := r.send(0); err != nil {           // what the user said before comes first
+		if cause := context.Cause(r.ctx); cause != nil {
+			return cause
+		}
+		r.inv.Logger().Warn("the desk cannot be reached", "handoff", r.leg.id, "error", err)
+	}
+	key, l := r.inv.Session().Key(), r.leg
+	steps, err := l.steps(word.Status)
+	if err != nil {
+		return err
+	}
+	status := l.ctl.Status()
+	if len(steps) > 0 {
+		status = steps[len(steps)-1]
+	}
+	if status.Final() {
+		if r.inv.Tree().Node(word.TargetAgent) == nil {
+			word.TargetAgent = l.from
+		}
+		if word.Text == "" && status == Failed {
+			word.Text = r.a.words.Unreachable
+		}
+	}
+	events := append(r.talk(word.Text), l.walk(steps, word.Update, word.ID)...)
+	if len(steps) > 0 || word.QueuePosition != nil {
+		events = append(events, index(key, l, status))
+	}
+	r.store(events...)
+	return nil
+}
+
+func (r *run) talk(text string) []event.Data {
+	if text == "" {
+		return nil
+	}
+	return []event.Data{&event.Text{Content: text}}
+}
+
+// store yields events that are one write.
+func (r *run) store(data ...event.Data) bool {
+	for i, d := range data {
+		if !r.yield(&event.Event{Data: d, More: i < len(data)-1}, nil) {
+			r.over = true
+			return false
+		}
+	}
+	return true
+}
+
+// try calls a desk again while it cannot be reached and there is time.
+func (r *run) try(patience time.Duration, call func() error) error {
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.MaxInterval = 100*time.Millisecond, 2*time.Second
+	opts := []backoff.RetryOption{backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(patience)}
+	if patience == 0 {
+		opts = append(opts, backoff.WithMaxTries(1))
+	}
+	_, err := backoff.Retry(r.ctx, func() (struct{}, error) {
+		err := call()
+		if errors.Is(err, ErrUnavailable) || errors.Is(err, ErrGone) {
+			err = backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	}, opts...)
+	return err
+}

@@ -1,0 +1,164 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+)
+
+// fails is an agent that says something and then ends as it is told.
+func fails(t testing.TB, name string, end func() error) agent.Agent {
+	t.Helper()
+	a, err := agent.New(name, "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			if yield(&event.Event{Data: &event.Text{Content: name + " begins."}}, nil) {
+				if err := end(); err != nil {
+					yield(nil, err)
+				}
+			}
+		}
+	})
+	require.NoError(t, err)
+	return a
+}
+
+// TestOnError: another agent goes on for one that failed, in the same turn.
+func TestOnError(t *testing.T) {
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		end  func() error
+		said string
+		fail bool
+	}{
+		"an error": {func() error { return broken }, "a begins.|b begins.", false},
+		"a panic":  {func() error { panic("oh") }, "a begins.|b begins.", false},
+		"a limit":  {func() error { return &agent.LimitError{Name: "x", Limit: 1} }, "a begins.", true},
+		"nothing":  {func() error { return nil }, "a begins.", false},
+		"a guard":  {func() error { return &agent.TripwireError{Guard: "g", Agent: "a", Err: broken} }, "a begins.", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := fails(t, "a", c.end), fails(t, "b", func() error { return nil })
+			root, err := agent.New("root", "", goesTo("a"), agent.WithSubAgents(agent.Via(a, agent.OnError("b")), b))
+			require.NoError(t, err)
+			r, err := runner.New(root, sessiontest.Memory(t))
+			require.NoError(t, err)
+			var said []string
+			var failed *event.Route
+			var last error
+			for e, err := range sessiontest.Turn(t, r.Run(t.Context(), session.ID("s"), llm.UserText("Hello"))) {
+				if last = err; err != nil {
+					break
+				}
+				if words := e.Visible(); words != "" {
+					said = append(said, words)
+				}
+				if d, ok := e.Data.(*event.Route); ok {
+					failed = d
+				}
+			}
+			require.Equal(t, c.fail, last != nil, last)
+			require.Equal(t, c.said, join(said))
+			require.Equal(t, c.said == "a begins.|b begins.", failed != nil)
+			if failed != nil {
+				require.Equal(t, []string{"b"}, failed.GraphPath)
+				require.NotEmpty(t, failed.Failed.Message)
+			}
+		})
+	}
+}
+
+// TestOnErrorBelow: who goes on for an agent goes on for those below it as well, and may be a
+// person.
+func TestOnErrorBelow(t *testing.T) {
+	desk := &noting{}
+	below := fails(t, "below", func() error { return errors.New("broken") })
+	a, err := agent.New("a", "", goesTo("below"), agent.WithSubAgents(below))
+	require.NoError(t, err)
+	root, err := agent.New("root", "", goesTo("a"), agent.WithSubAgents(agent.Via(a, agent.OnError(agent.Human))))
+	require.NoError(t, err)
+	r, err := runner.New(root, sessiontest.Memory(t), runner.WithDesk(desk))
+	require.NoError(t, err)
+	require.Equal(t, "below begins.|I have asked for a person to join us.", tells(t, r, session.ID("s"), "Hello"))
+	require.Equal(t, "below", desk.requests[0].From)
+	_, err = runner.New(root, sessiontest.Memory(t))
+	require.ErrorContains(t, err, `"human" is to go on when a fails: there is no such agent`)
+}
+
+func goesTo(name string) agent.RunFunc {
+	return func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.Transfer{To: name}}, nil)
+		}
+	}
+}
+
+func join(said []string) (all string) {
+	for i, s := range said {
+		if i > 0 {
+			all += "|"
+		}
+		all += s
+	}
+	return all
+}
+
+// chooser is a router that follows the user's words.
+type chooser struct{ agent.Agent }
+
+func (c *chooser) Properties() agent.Properties {
+	p := agent.PropertiesOf(c.Agent)
+	p.Router = true
+	return p
+}
+
+func newChooser(t testing.TB, name string, opts ...agent.Option) agent.Agent {
+	t.Helper()
+	a, err := agent.New(name, "", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			target := inv.Message().PlainText()
+			raw, _ := json.Marshal(target)
+			yield(&event.Event{More: true, Data: &event.Route{From: name, To: target, GraphPath: inv.Tree().Node(target).GraphPath()}}, nil)
+			yield(&event.Event{Data: &event.Transfer{To: target, RouteDecision: raw, TransferType: event.TransferTypeBotToBot}}, nil)
+		}
+	}, opts...)
+	require.NoError(t, err)
+	return &chooser{a}
+}
+
+// TestRouter: a turn below a router begins with the router, which reaches everybody below
+// it, at the cost of no transfer.
+func TestRouter(t *testing.T) {
+	deep := says(t, "deep", "Deep.")
+	mid := newChooser(t, "mid", agent.WithSubAgents(deep))
+	root := newChooser(t, "front", agent.WithSubAgents(mid, says(t, "near", "Near.")))
+	limits := runner.DefaultLimits()
+	limits.Transfers = 1
+	r, err := runner.New(root, sessiontest.Memory(t), runner.WithLimits(limits))
+	require.NoError(t, err)
+	key := session.ID("s")
+	for _, turn := range [][2]string{{"near", "Near."}, {"deep", "Deep."}, {"near", "Near."}} {
+		require.Equal(t, turn[1], tells(t, r, key, turn[0]))
+		who, err := r.Active(t.Context(), key)
+		require.NoError(t, err)
+		require.Equal(t, "front", who)
+	}
+	require.Equal(t, []string{"front", "mid", "deep"}, r.Tree().Node("deep").GraphPath())
+	for e, err := range r.Run(t.Context(), key, llm.UserText("front")) {
+		if err != nil {
+			require.ErrorIs(t, err, agent.ErrTransferRejected)
+			continue
+		}
+		require.NotEqual(t, "transfer", e.Type())
+	}
+}
