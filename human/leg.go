@@ -15,11 +15,13 @@ import (
 // takes in event by event.
 type leg struct {
 	seq     int64 // the position up to which the log was read
+	at      time.Time
 	id      string
 	from    string // the agent that handed over
 	asked   *event.HandoffStatus
-	askedAt int64 // the position of asked
-	upTo    int64 // the desk has the conversation until there; 0: it has not answered the request
+	askedAt int64     // the position of asked
+	since   time.Time // when somebody asked
+	upTo    int64     // the desk has the conversation until there; 0: it has not answered the request
 	ctl     Controller
 	heard   map[string]bool // the desk's words, by their ids
 	handed  *event.Transfer // the last one that led to a person
@@ -40,7 +42,7 @@ func follow(ctx context.Context, s agent.Session) (*leg, error) {
 }
 
 func (l *leg) apply(e *event.Event) {
-	l.seq = e.Seq
+	l.seq, l.at = e.Seq, e.Time
 	if e.Scope != "" {
 		return
 	}
@@ -51,7 +53,7 @@ func (l *leg) apply(e *event.Event) {
 		}
 	case *event.HandoffStatus:
 		if d.HandoffID != l.id {
-			*l = leg{seq: e.Seq, id: d.HandoffID, asked: d, askedAt: e.Seq, handed: l.handed}
+			*l = leg{seq: e.Seq, at: e.Time, id: d.HandoffID, asked: d, askedAt: e.Seq, since: e.Time, handed: l.handed}
 			if l.handed != nil {
 				l.from = l.handed.From
 			}
@@ -69,7 +71,7 @@ func (l *leg) apply(e *event.Event) {
 
 // next begins another leg.
 func (l *leg) next(id string) *leg {
-	n := &leg{seq: l.seq, id: id, handed: l.handed}
+	n := &leg{seq: l.seq, at: l.at, since: l.at, id: id, handed: l.handed}
 	n.asked = n.status(Requested, "", "")
 	if n.handed != nil {
 		n.from, n.asked.Reason, n.asked.GraphPath = n.handed.From, n.handed.Reason, n.handed.GraphPath
@@ -138,7 +140,8 @@ const IndexPrefix = "app:handoff:"
 func index(key agent.SessionKey, l *leg, s Status) *event.State {
 	var entry any
 	if !s.Final() {
-		entry = map[string]any{"user": key.User, "session": key.ID, "status": string(s), "from": l.from, "reason": l.asked.Reason}
+		entry = map[string]any{"user": key.User, "session": key.ID, "status": string(s), "from": l.from, "reason": l.asked.Reason,
+			"since": l.since.UTC().Format(time.RFC3339)}
 	}
 	return &event.State{Delta: map[string]any{IndexPrefix + l.id: entry}}
 }

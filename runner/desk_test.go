@@ -126,7 +126,10 @@ func TestPerson(t *testing.T) {
 	require.Equal(t, []string{"user: still there?"}, desk.words)
 	state, err := store.SharedState(t.Context(), key)
 	require.NoError(t, err)
-	require.Equal(t, map[string]any{"user": key.User, "session": key.ID, "status": "queued", "from": "bot", "reason": ""}, state[human.IndexPrefix+req.ID])
+	entry := state[human.IndexPrefix+req.ID].(map[string]any)
+	require.NotEmpty(t, entry["since"])
+	delete(entry, "since")
+	require.Equal(t, map[string]any{"user": key.User, "session": key.ID, "status": "queued", "from": "bot", "reason": ""}, entry)
 
 	deliver := func(e human.Event) error {
 		e.HandoffID = req.ID
