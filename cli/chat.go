@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
@@ -69,6 +70,7 @@ func (c *conversation) greet(ctx context.Context) error {
 	if fold.Waits() {
 		c.waitingElsewhere(fold.Scope("").Run.Agent)
 	}
+	c.seen, c.person = fold.Seq, fold.Scope("").Active == agent.Human
 	if fold.Unfinished() {
 		c.p.say("the last turn was cut off: /resume goes on with it, a new message leaves it as it is")
 	}
@@ -82,7 +84,7 @@ func (c *conversation) loop(ctx context.Context, in lines) error {
 	interrupted := false
 	var last error
 	for !c.p.interrupts.over() {
-		line, err := in.next(ctx)
+		line, err := c.next(ctx, in)
 		switch {
 		case errors.Is(err, errInterrupt) && interrupted:
 			return statusError(StatusInterrupted)
@@ -117,6 +119,29 @@ func (c *conversation) loop(ctx context.Context, in lines) error {
 		}
 	}
 	return statusError(StatusInterrupted)
+}
+
+// next waits for a line, and meanwhile prints what a person says who has the conversation.
+func (c *conversation) next(ctx context.Context, in lines) (string, error) {
+	if !c.person {
+		return in.next(ctx)
+	}
+	heard, over := context.WithCancel(ctx)
+	wait, err := c.p.overhear(heard, c.db, c.key, c.seen, in, func(e *event.Event) bool {
+		c.seen = e.Seq
+		if d, ok := e.Data.(*event.HandoffStatus); ok {
+			c.person = !event.HandoffOver(d.Status)
+		}
+		return true
+	})
+	if err != nil {
+		over()
+		return "", err
+	}
+	line, err := in.next(ctx)
+	over()
+	wait()
+	return line, err
 }
 
 // line does what one line asks for.

@@ -9,6 +9,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
@@ -46,6 +47,13 @@ func WithFiles(fsys fs.FS, dir string) Option {
 // WithTools registers tools that Markdown agents can name.
 func WithTools(tools ...tools.Tool) Option {
 	return func(p *program) { p.tools = append(p.tools, tools...) }
+}
+
+// WithDesk lets conversations of the program's tree go to a person at a desk, and those of
+// other trees if --desk is given. Without it they wait for who answers with the command
+// desk, which is [human.Log].
+func WithDesk(desk human.Desk, opts ...human.Option) Option {
+	return func(p *program) { p.desk, p.deskOptions = desk, opts }
 }
 
 // Main runs the command with the process's arguments, streams and environment
@@ -100,6 +108,9 @@ type program struct {
 	files    fs.FS // nil unless given
 	dir      string
 	tools    []tools.Tool
+
+	desk        human.Desk // nil unless given
+	deskOptions []human.Option
 
 	postgres      func(ctx context.Context, address string) (session.Store, error) // nil: not built in
 	redis         Redis                                                            // nil: not built in

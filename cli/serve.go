@@ -23,6 +23,7 @@ type serving struct {
 	signKey       string
 	webhookFile   string
 	localWebhooks bool
+	desk          bool
 	model         string
 }
 
@@ -60,6 +61,7 @@ with, and the status is 0. The second one ends it at once.`,
 	p.dbFlag(fs)
 	p.redisFlag(fs)
 	p.modelFlag(fs, &how.model)
+	deskFlag(fs, &how.desk)
 	return cmd
 }
 
@@ -113,6 +115,7 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 	if err != nil {
 		return err
 	}
+	opts = append(opts, a2aserver.WithRunnerOptions(p.seats(tree, how.desk)...))
 	server, err := a2aserver.New(tree.Root().Agent, store, opts...)
 	if err != nil {
 		return usageError{err}

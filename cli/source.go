@@ -5,9 +5,13 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/spf13/pflag"
+
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentfile"
+	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
 )
 
 // lookAt is loadTree for commands that run nothing: they need no model, and none of
@@ -69,7 +73,28 @@ func (p *program) builtTree(resolve func(name string) (llm.Model, error)) (*agen
 	if err != nil {
 		return nil, usageError{err}
 	}
-	return agent.NewTree(root)
+	if p.desk == nil {
+		return agent.NewTree(root)
+	}
+	return agent.NewTree(root, agent.WithHuman(human.NewAgent(p.desk, p.deskOptions...)))
+}
+
+// seats returns the runner's options for a tree whose conversations may go to a person: if
+// --desk is given, or the tree has somebody hand over to one.
+func (p *program) seats(tree *agent.Tree, wanted bool) []runner.Option {
+	if !wanted && tree.Root().Human() == nil {
+		return nil
+	}
+	var desk human.Desk = human.Log{}
+	if p.desk != nil {
+		desk = p.desk
+	}
+	return []runner.Option{runner.WithDesk(desk, p.deskOptions...)}
+}
+
+// deskFlag adds --desk.
+func deskFlag(fs *pflag.FlagSet, desk *bool) {
+	fs.BoolVar(desk, "desk", false, "let agents hand a conversation over to a person, who answers with the command desk")
 }
 
 // fileProblems returns the lines file:line: message.

@@ -18,7 +18,7 @@ import (
 // turnFlags are those of the commands that run turns.
 type turnFlags struct {
 	session, model string
-	json           bool
+	json, desk     bool
 }
 
 // turnFlags adds them to a command, but for --json, and those that say where sessions are.
@@ -28,6 +28,7 @@ func (p *program) turnFlags(cmd *cobra.Command, f *turnFlags) {
 	p.dbFlag(fs)
 	p.redisFlag(fs)
 	p.modelFlag(fs, &f.model)
+	deskFlag(fs, &f.desk)
 }
 
 // conversation is a session with the tree that answers in it.
@@ -38,6 +39,9 @@ type conversation struct {
 	key  session.Key
 	path string // of the tree, "" if it is part of the program
 	out  render.Sink
+
+	seen   int64 // the position of the last event that was shown
+	person bool  // the conversation is with a person, or waits for one
 
 	models *models // nil if the tree has models of its own
 	noted  bool    // the user knows whether a model is used
@@ -64,6 +68,7 @@ func (p *program) converse(ctx context.Context, path string, f turnFlags, opts .
 	if !f.json {
 		opts = append(opts, runner.WithStreaming())
 	}
+	opts = append(opts, p.seats(tree, f.desk)...)
 	c := &conversation{p: p, db: db, key: key, path: path, json: f.json}
 	if c.Runner, err = runner.New(tree.Root().Agent, db.Store, opts...); err != nil {
 		return nil, err
@@ -90,7 +95,10 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 			break
 		}
 		c.out.Event(e)
+		c.seen = max(c.seen, e.Seq)
 		switch d := e.Data.(type) {
+		case *event.HandoffStatus:
+			c.person = !event.HandoffOver(d.Status)
 		case *event.HarnessEnd:
 			if e.Scope == "" {
 				end = d.FinishReason

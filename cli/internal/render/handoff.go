@@ -8,6 +8,19 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
+// handoffs notes how handoffs stand, so that news which say nothing to people are not shown.
+type handoffs struct{ last string }
+
+// news says how a handoff stands, "" if there is nothing new about it.
+func (h *handoffs) news(d *event.HandoffStatus) string {
+	same := h.last == d.HandoffID+d.Status
+	h.last = d.HandoffID + d.Status
+	if same && d.TargetAgent == "" && d.Reason == "" && d.QueuePosition == nil && d.EstimatedWaitTime == nil {
+		return ""
+	}
+	return handoff(d)
+}
+
 // handoff says how a handoff to a person stands.
 func handoff(d *event.HandoffStatus) string {
 	text := "a person: " + strings.ReplaceAll(d.Status, "_", " ")

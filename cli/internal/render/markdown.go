@@ -18,6 +18,8 @@ type markdown struct {
 	title string
 	calls map[string]string // calls that wait for their result
 	asked map[string]string // the tools that approvals were asked for
+
+	handoffs handoffs
 }
 
 func (m *markdown) Event(e *event.Event) {
@@ -64,7 +66,9 @@ func (m *markdown) Event(e *event.Event) {
 			m.note("%s", routed(d))
 		}
 	case *event.HandoffStatus:
-		m.note("%s", handoff(d))
+		if text := m.handoffs.news(d); text != "" {
+			m.note("%s", text)
+		}
 	case *event.Notice:
 		m.note("%s", d.Message)
 	case *event.Unknown:

@@ -29,6 +29,7 @@ type Printer struct {
 	words    visible.Stream  // of the open block
 	streamed map[string]bool // blocks whose deltas were printed
 	calls    []pendingCall
+	handoffs handoffs
 	midline  bool
 }
 
@@ -90,7 +91,9 @@ func (p *Printer) Event(e *event.Event) {
 			p.line("%s", p.look.Paint(Red, "("+visible.Line(routed(d))+")"))
 		}
 	case *event.HandoffStatus:
-		p.line("%s", p.look.Paint(Faint, "("+visible.Line(handoff(d))+")"))
+		if text := p.handoffs.news(d); text != "" {
+			p.line("%s", p.look.Paint(Faint, "("+visible.Line(text)+")"))
+		}
 	case *event.Notice:
 		p.line("%s", p.look.Paint(Faint, "("+visible.Line(d.Message)+")"))
 	case *event.Unknown:

@@ -1,0 +1,316 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+func (p *program) deskCommand() *cobra.Command {
+	var asJSON bool
+	cmd := group("desk", "Answer conversations that were handed over to a person", p.deskTake(), p.deskSay(), p.deskSet())
+	cmd.Long = `Lists the conversations that wait for a person or are with one, the oldest first. A
+HANDOFF is named by its id, by the beginning of it, or by its session's id.`
+	refuse := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return refuse(cmd, args)
+		}
+		return p.listHandoffs(cmd.Context(), asJSON)
+	}
+	p.dbFlag(cmd.PersistentFlags())
+	p.redisFlag(cmd.PersistentFlags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one handoff a line, as JSON")
+	return cmd
+}
+
+func (p *program) deskTake() *cobra.Command {
+	var name string
+	cmd := &cobra.Command{
+		Use:   "take [HANDOFF]",
+		Short: "Talk to the user, line by line",
+		Long: `Joins a conversation, the one that waits longest if none is named. What was said is
+printed, and then what the user says. Each line goes to the user, but for
+  /done [WORDS]  all is done: the agent that handed over goes on
+  /end           end it otherwise
+  /hold, /unhold leave for a while, and come back
+  /quit          leave the conversation as it is, to be taken again (so does Ctrl-D)`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.takeHandoff(cmd.Context(), strings.Join(args, ""), name)
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", "", "your `NAME`, which the log keeps")
+	return cmd
+}
+
+func (p *program) deskSay() *cobra.Command {
+	return &cobra.Command{
+		Use:   "say HANDOFF WORDS",
+		Short: "Say one thing to the user",
+		Args:  exactly("HANDOFF", "WORDS"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := p.seat(cmd.Context(), args[0], "")
+			if err != nil {
+				return err
+			}
+			return s.deliver(cmd.Context(), human.Event{Text: args[1]})
+		},
+	}
+}
+
+func (p *program) deskSet() *cobra.Command {
+	var name, to, reason string
+	cmd := &cobra.Command{
+		Use:   "set HANDOFF STATUS",
+		Short: "Say how a handoff stands",
+		Long: `Sets the status: connecting, ringing, connected, on_hold, completed, ended, cancelled
+or failed. Steps between are filled in.`,
+		Args: exactly("HANDOFF", "STATUS"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			status := human.Status(args[1])
+			if !status.Known() || status == human.None {
+				return usagef("%s is no status of a handoff; see %s --help", render.Cut(visible.Line(args[1]), 40), cmd.CommandPath())
+			}
+			s, err := p.seat(cmd.Context(), args[0], to)
+			if err != nil {
+				return err
+			}
+			return s.deliver(cmd.Context(), human.Event{Update: human.Update{Status: status, TargetAgent: cmp.Or(to, name), Reason: reason}})
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", "", "your `NAME`, which the log keeps")
+	cmd.Flags().StringVar(&to, "to", "", "with completed or ended, the `AGENT` that goes on (default: the one that handed over)")
+	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that says why")
+	return cmd
+}
+
+// handoff is one that is under way, and the form of desk --json.
+type handoff struct {
+	ID      string `json:"id"`
+	Session string `json:"session"`
+	User    string `json:"user"`
+	Status  string `json:"status"`
+	From    string `json:"from"`
+	Reason  string `json:"reason"`
+	Since   string `json:"since"`
+}
+
+// handoffs returns those that are under way, the oldest first.
+func (db *database) handoffs(ctx context.Context) ([]handoff, error) {
+	state, err := db.SharedState(ctx, session.ID("desk"))
+	if err != nil {
+		return nil, err
+	}
+	var all []handoff
+	for key, value := range state {
+		entry, ok := value.(map[string]any)
+		if id, is := strings.CutPrefix(key, human.IndexPrefix); is && ok {
+			text := func(name string) string { s, _ := entry[name].(string); return s }
+			all = append(all, handoff{id, text("session"), text("user"), text("status"), text("from"), text("reason"), text("since")})
+		}
+	}
+	slices.SortFunc(all, func(a, b handoff) int { return cmp.Or(strings.Compare(a.Since, b.Since), strings.Compare(a.ID, b.ID)) })
+	return all, nil
+}
+
+func (p *program) listHandoffs(ctx context.Context, asJSON bool) error {
+	db, err := p.openDB(ctx, false)
+	if errors.Is(err, errNoFile) && p.place.db == "" {
+		p.say("nobody waits for a person")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	all, err := db.handoffs(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		for _, h := range all {
+			render.JSON(p.Stdout, h)
+		}
+		return nil
+	}
+	if len(all) == 0 {
+		p.say("nobody waits for a person")
+		return nil
+	}
+	table := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "HANDOFF\tSTATUS\tSESSION\tFROM\tSINCE\tREASON")
+	for _, h := range all {
+		since := h.Since
+		if at, err := time.Parse(time.RFC3339, h.Since); err == nil {
+			since = stamp(at)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", visible.Line(h.ID), visible.Line(h.Status), visible.Line(shownID(h.key())), visible.Line(h.From), since, render.Cut(visible.Line(h.Reason), 60))
+	}
+	return table.Flush()
+}
+
+func (h handoff) key() session.Key {
+	return session.Key{App: session.DefaultApp, User: h.User, ID: h.Session}
+}
+
+// seat is where one handoff is answered.
+type seat struct {
+	*runner.Runner
+	p  *program
+	db *database
+	handoff
+}
+
+// seat finds a handoff, the oldest one that waits if the name is empty. Agents of the tree are
+// not needed, because none runs: after the handoff the agent named to goes on, if that is given.
+func (p *program) seat(ctx context.Context, name, to string) (*seat, error) {
+	if p.place.db == memoryDB {
+		return nil, usagef("--db %s: no other process could write to it; give a file or the address of a database", memoryDB)
+	}
+	db, err := p.openDB(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	all, err := db.handoffs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := slices.DeleteFunc(all, func(h handoff) bool {
+		if name == "" {
+			return h.Status == string(human.Connected) || h.Status == string(human.OnHold)
+		}
+		return h.Session != name && shownID(h.key()) != name && !strings.HasPrefix(h.ID, name)
+	})
+	switch {
+	case len(found) == 0 && name == "":
+		return nil, usagef("nobody waits for a person")
+	case len(found) == 0:
+		return nil, usagef("no handoff %s is under way; %s lists them", render.Cut(visible.Line(name), 60), p.commandLine("desk", ""))
+	case len(found) > 1 && name != "":
+		return nil, usagef("%d handoffs begin with %s: give more of the id", len(found), render.Cut(visible.Line(name), 60))
+	}
+	nobody, err := agent.New(cmp.Or(to, "nobody"), "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(func(*event.Event, error) bool) {}
+	})
+	if err != nil {
+		return nil, usagef("--to: %w", err)
+	}
+	run, err := runner.New(nobody, db.Store, runner.WithDesk(human.Log{}), runner.WithWait(resumeWait))
+	if err != nil {
+		return nil, err
+	}
+	return &seat{run, p, db, found[0]}, nil
+}
+
+func (s *seat) deliver(ctx context.Context, e human.Event) error {
+	e.ID, e.HandoffID = randomHex(8), s.ID
+	err := s.Deliver(ctx, s.key(), e)
+	switch {
+	case errors.Is(err, human.ErrGone):
+		return usagef("the handoff %s is over", visible.Line(s.ID))
+	case errors.Is(err, human.ErrTransition):
+		return usageError{err}
+	}
+	return err
+}
+
+// takeHandoff lets a person at the desk talk to the user.
+func (p *program) takeHandoff(ctx context.Context, name, who string) error {
+	s, err := p.seat(ctx, name, "")
+	if err != nil {
+		return err
+	}
+	in, err := p.lines("")
+	if err != nil {
+		return err
+	}
+	if s.Status != string(human.Connected) {
+		if err := s.deliver(ctx, human.Event{Update: human.Update{Status: human.Connected, TargetAgent: who}}); err != nil {
+			return err
+		}
+	}
+	p.say("session %s; each line goes to the user, /done and /quit leave", shownID(s.key()))
+	ctx, over := context.WithCancel(ctx)
+	defer over()
+	wait, err := s.listen(ctx, in, over)
+	if err != nil {
+		return err
+	}
+	err = s.loop(ctx, in)
+	over()
+	wait()
+	return err
+}
+
+// listen prints what was said and what the user says, until the context or the handoff ends.
+func (s *seat) listen(ctx context.Context, in lines, over func()) (wait func(), err error) {
+	return s.p.overhear(ctx, s.db, s.key(), 0, in, func(e *event.Event) bool {
+		if d, ok := e.Data.(*event.HandoffStatus); ok && d.HandoffID == s.ID && event.HandoffOver(d.Status) {
+			over()
+		}
+		return true
+	})
+}
+
+func (s *seat) loop(ctx context.Context, in lines) error {
+	for {
+		line, err := in.next(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, errInterrupt):
+			return statusError(StatusInterrupted)
+		case err != nil: // the end of the input
+			return nil
+		}
+		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		e := human.Event{Text: strings.TrimSpace(line)}
+		switch word {
+		case "":
+			continue
+		case "/quit", "/exit":
+			return nil
+		case "/done":
+			e = human.Event{Text: strings.TrimSpace(rest), Update: human.Update{Status: human.Completed}}
+		case "/end":
+			e = human.Event{Update: human.Update{Status: human.Ended}}
+		case "/hold":
+			e = human.Event{Update: human.Update{Status: human.OnHold}}
+		case "/unhold":
+			e = human.Event{Update: human.Update{Status: human.Connected}}
+		default:
+			if strings.HasPrefix(word, "/") && !strings.HasPrefix(word, "//") {
+				s.p.say("unknown command %s: /done, /end, /hold, /unhold and /quit are possible", render.Cut(visible.Line(word), 40))
+				continue
+			}
+			e.Text = strings.TrimPrefix(e.Text, "/")
+		}
+		if err := s.deliver(ctx, e); err != nil {
+			if e.Status == "" && s.p.failed(err) { // the log cannot be written: nothing more can be said
+				return err
+			}
+			s.p.report(err)
+		}
+		if e.Status.Final() {
+			return nil
+		}
+	}
+}
+
+func (p *program) failed(err error) bool { return !errors.As(err, new(usageError)) }

@@ -1,0 +1,98 @@
+package cli_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/cli"
+)
+
+// TestDesk: one process hands a conversation over, others list and answer it.
+func TestDesk(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	run := func(status int, args ...string) string {
+		t.Helper()
+		got := invocation{home: home}.run(t, args...)
+		require.Equal(t, status, got.status, got.err)
+		return got.out + got.err
+	}
+	require.Contains(t, run(0, "desk"), "nobody waits")
+	run(0, "run", desk, "let me talk to a human person", "--session", "s0")
+	require.Contains(t, run(0, "desk"), "nobody waits", "without --desk nobody is asked")
+	run(0, "run", desk, "let me talk to a human person", "--session", "s1", "--desk")
+	var h struct{ ID, Session, Status, From, Since string }
+	require.NoError(t, json.Unmarshal([]byte(strings.TrimSpace(run(0, "desk", "--json"))), &h))
+	require.Equal(t, "s1", h.Session)
+	require.Equal(t, "queued", h.Status)
+	require.NotEmpty(t, h.Since)
+
+	run(0, "desk", "say", "s1", "We are coming.")
+	run(0, "desk", "set", h.ID[:14], "connected", "--name", "Ann")
+	require.Contains(t, run(cli.StatusUsage, "desk", "set", "s1", "queued"), `a handoff that is "connected" cannot become "queued"`)
+	require.Contains(t, run(cli.StatusUsage, "desk", "set", "s1", "happy"), "happy is no status")
+	require.Contains(t, run(cli.StatusUsage, "desk", "say", "s2", "x"), "no handoff s2")
+	require.Contains(t, run(cli.StatusUsage, "desk", "tkae"), `unknown command "tkae"`)
+	require.Contains(t, run(cli.StatusUsage, "desk", "say", "s1", "x", "--db", ":memory:"), "no other process")
+	run(0, "run", desk, "are you there?", "--session", "s1", "--desk")
+	run(0, "desk", "set", "s1", "completed", "--to", "tech")
+	require.Contains(t, run(cli.StatusUsage, "desk", "take"), "nobody waits")
+	require.Contains(t, run(0, "run", desk, "thanks", "--session", "s1", "--desk"), "tech: ", "the agent that the desk has named goes on")
+	shown := run(0, "sessions", "show", "s1")
+	require.Contains(t, shown, "human: We are coming.\n")
+	require.Contains(t, shown, "(a person: connected, Ann)\n")
+	require.Contains(t, run(0, "sessions", "check"), "nothing is wrong")
+}
+
+// TestDeskAndChat: two people at two terminals.
+func TestDeskAndChat(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	start := func(args ...string) (say io.WriteCloser, hears func(string)) {
+		cmd := invocation{home: home}.command(t, args...)
+		in, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
+		lines := bufio.NewScanner(out)
+		return in, func(want string) {
+			t.Helper()
+			var heard []string
+			for lines.Scan() {
+				if heard = append(heard, lines.Text()); strings.Contains(lines.Text(), want) {
+					return
+				}
+			}
+			t.Fatalf("%q was never heard, but %q", want, heard)
+		}
+	}
+	tell := func(w io.Writer, line string) {
+		_, err := io.WriteString(w, line+"\n")
+		require.NoError(t, err)
+	}
+	user, userHears := start("chat", desk, "--session", "s1", "--desk")
+	tell(user, "let me talk to a human person")
+	userHears("I have asked for a person")
+	userHears("queued")
+	person, personHears := start("desk", "take", "--name", "Ann")
+	personHears("let me talk to a human person")
+	userHears("connected, Ann")
+	tell(person, "Hello, I am Ann.")
+	userHears("human: Hello, I am Ann.")
+	tell(user, "My router is slow.")
+	personHears("user: My router is slow.")
+	tell(person, "I have sent you another one.")
+	userHears("human: I have sent you another one.")
+	tell(person, "/done Bye.")
+	userHears("human: Bye.")
+	userHears("completed")
+	tell(user, "Good bye")
+	userHears("support: ")
+}
