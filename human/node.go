@@ -33,8 +33,8 @@ type Words struct {
 // WithWords replaces the words, which are English by default.
 func WithWords(w Words) Option { return func(a *Agent) { a.words = w } }
 
-// Agent stands for a person in a tree. Its runs pass on what the user says, and what the desk
-// says. A runner makes it; see runner.WithDesk.
+// Agent stands for a person in a tree. Its runs ask the desk and pass on what the user says. A
+// runner makes it; see runner.WithDesk.
 type Agent struct {
 	desk        Desk
 	description string
@@ -105,21 +105,44 @@ func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event
 	}
 }
 
-// Knows reports whether the desk's word is in the log of the session already. An error says
-// that it cannot be taken in.
-func (a *Agent) Knows(ctx context.Context, s agent.Session, word Event) (bool, error) {
-	l, err := follow(ctx, s)
+// Hear returns the events by which the desk's word enters the log, in one write; none if it is
+// there already. What the user said and the desk does not know yet is sent to it before. The
+// error is [ErrGone], a [*TransitionError], or that of reading the log.
+func (a *Agent) Hear(ctx context.Context, inv *agent.Invocation, word Event) ([]event.Data, error) {
+	key := inv.Session().Key()
+	l, err := follow(ctx, inv.Session())
+	switch {
+	case err != nil:
+		return nil, err
+	case l.id == word.HandoffID && l.heard[word.ID]:
+		return nil, nil
+	case l.id != word.HandoffID || !l.open(key):
+		return nil, ErrGone
+	}
+	steps, err := l.steps(word.Status)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	if l.id == word.HandoffID && l.heard[word.ID] {
-		return true, nil
+	own := *l
+	r := &run{a: a, ctx: ctx, inv: inv, leg: &own}
+	r.leg.upTo = max(r.leg.upTo, r.leg.askedAt) // the desk has the request, because it answers
+	if err := r.send(0); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, cause
+		}
+		inv.Logger().Warn("the desk cannot be reached", "handoff", l.id, "error", err)
 	}
-	if l.id != word.HandoffID || !l.open(s.Key()) {
-		return false, ErrGone
+	status := l.ctl.Status()
+	if len(steps) > 0 {
+		status = steps[len(steps)-1]
 	}
-	_, err = l.steps(word.Status)
-	return false, err
+	if status.Final() && (word.TargetAgent == agent.Human || inv.Tree().Node(word.TargetAgent) == nil) {
+		word.TargetAgent = l.from
+	}
+	if status == Failed && word.Text == "" {
+		word.Text = a.words.Unreachable
+	}
+	return append(append(talk(word.Text), own.walk(steps, word.Update, word.ID)...), index(key, l, status)), nil
 }
 
 // Cancel implements agent.Canceler: the user gives the handoff up.
@@ -147,13 +170,8 @@ type run struct {
 }
 
 func (r *run) step() error {
-	word, heard, err := agent.InputOf[Event](r.inv)
 	key := r.inv.Session().Key()
 	switch {
-	case err != nil:
-		return err
-	case heard && word.HandoffID != "":
-		return r.hear(word)
 	case !r.leg.open(key):
 		r.leg = r.leg.next(legID(key, r.inv.NewID()))
 		if !r.store(r.leg.asked, index(key, r.leg, Requested)) {
@@ -199,7 +217,7 @@ func (r *run) ask() error {
 		return r.giveBack(answer.Reason, err)
 	}
 	l.upTo = upTo
-	r.store(append(r.talk(r.a.words.Asked), append(l.walk(steps, answer, ""), index(key, l, answer.Status))...)...)
+	r.store(append(talk(r.a.words.Asked), append(l.walk(steps, answer, ""), index(key, l, answer.Status))...)...)
 	return nil
 }
 
@@ -209,7 +227,7 @@ func (r *run) giveBack(reason string, err error) error {
 		r.inv.Logger().Warn("a handoff failed", "handoff", r.leg.id, "error", err)
 	}
 	failed := r.leg.status(Failed, r.leg.from, reason)
-	events := append(r.talk(r.a.words.Unreachable), failed, index(r.inv.Session().Key(), r.leg, Failed))
+	events := append(talk(r.a.words.Unreachable), failed, index(r.inv.Session().Key(), r.leg, Failed))
 	if r.inv.Tree().Node(r.leg.from) != nil {
 		events = append(events, &event.Transfer{To: r.leg.from, Reason: reason, TransferType: event.TransferTypeHumanToBot})
 	}
@@ -229,7 +247,7 @@ func (r *run) pass() error {
 		return r.giveBack("the desk has closed the handoff", err)
 	case err != nil:
 		r.inv.Logger().Warn("the desk cannot be reached", "handoff", r.leg.id, "error", err)
-		r.store(append(r.talk(r.a.words.Undelivered), r.leg.status(r.leg.ctl.Status(), "", ""))...)
+		r.store(append(talk(r.a.words.Undelivered), r.leg.status(r.leg.ctl.Status(), "", ""))...)
 	case r.leg.upTo > upTo:
 		r.store(r.leg.status(r.leg.ctl.Status(), "", ""))
 	}
@@ -251,41 +269,7 @@ func (r *run) send(patience time.Duration) error {
 	return err
 }
 
-// hear takes in a word of the desk.
-func (r *run) hear(word Event) error {
-	r.leg.upTo = max(r.leg.upTo, r.leg.askedAt) // the desk has the request, because it answers
-	if err := r.send(0); err != nil {           // what the user said before comes first
-		if cause := context.Cause(r.ctx); cause != nil {
-			return cause
-		}
-		r.inv.Logger().Warn("the desk cannot be reached", "handoff", r.leg.id, "error", err)
-	}
-	key, l := r.inv.Session().Key(), r.leg
-	steps, err := l.steps(word.Status)
-	if err != nil {
-		return err
-	}
-	status := l.ctl.Status()
-	if len(steps) > 0 {
-		status = steps[len(steps)-1]
-	}
-	if status.Final() {
-		if r.inv.Tree().Node(word.TargetAgent) == nil {
-			word.TargetAgent = l.from
-		}
-		if word.Text == "" && status == Failed {
-			word.Text = r.a.words.Unreachable
-		}
-	}
-	events := append(r.talk(word.Text), l.walk(steps, word.Update, word.ID)...)
-	if len(steps) > 0 || word.QueuePosition != nil {
-		events = append(events, index(key, l, status))
-	}
-	r.store(events...)
-	return nil
-}
-
-func (r *run) talk(text string) []event.Data {
+func talk(text string) []event.Data {
 	if text == "" {
 		return nil
 	}

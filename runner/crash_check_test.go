@@ -24,6 +24,7 @@ type record struct {
 	events []*event.Event
 	models int
 	tools  []toolRun
+	desk   []string // requests, and words by their ids, each once
 }
 
 type toolRun struct{ name, call string }
@@ -39,6 +40,10 @@ func inspect(t testing.TB, dir string) (r record) {
 			r.models++
 		case "tool":
 			r.tools = append(r.tools, toolRun{f[1], f[2]})
+		case "request", "word":
+			if line = strings.TrimSpace(line); !slices.Contains(r.desk, line) { // what comes twice has the same ids
+				r.desk = append(r.desk, line)
+			}
 		}
 	}
 	store, err := sqlite.Open(filepath.Join(dir, "s.db"))
@@ -139,11 +144,40 @@ func (c *campaign) checkRecord(r record) {
 		}
 	}
 	require.Equal(c, turns, seeds)
+	c.checkDesk(r)
 	for _, run := range r.tools {
 		if run.name == "refund" {
 			require.True(c, approved[run.call], "%s ran for the call %s, which nobody approved", run.name, run.call)
 		}
 	}
+}
+
+// checkDesk holds what the desk was told against the log: one request a handoff, and then what
+// the user said, in order.
+func (c *campaign) checkDesk(r record) {
+	var want []string
+	handoff, conversation := "", 0
+	for _, e := range r.events {
+		switch d := e.Data.(type) {
+		case *event.User:
+			if conversation++; handoff != "" {
+				want = append(want, fmt.Sprintf("word %s %s %s", handoff, e.ID, d.Content.Text))
+			}
+		case *event.Text:
+			conversation++
+		case *event.HandoffStatus:
+			if handoff == "" {
+				want = append(want, fmt.Sprintf("request %s support %d", d.HandoffID, conversation))
+			}
+			if handoff = d.HandoffID; event.HandoffOver(d.Status) {
+				handoff = ""
+			}
+		}
+	}
+	if len(want) > len(r.desk) { // the last one is about to be told
+		want = want[:len(want)-1]
+	}
+	require.Equal(c, strings.Join(want, "\n"), strings.Join(r.desk, "\n"))
 }
 
 // checkEnd looks at a session whose story is over: the log is whole, there is
@@ -206,6 +240,9 @@ func activeAfter(events []*event.Event, name string) string {
 	for _, e := range events {
 		if d, ok := e.Data.(*event.Transfer); ok && e.Scope == "" && d.Outcome == event.TransferCommitted {
 			name = d.To
+		}
+		if d, ok := e.Data.(*event.HandoffStatus); ok && event.HandoffOver(d.Status) {
+			name = d.TargetAgent
 		}
 	}
 	return name
@@ -325,6 +362,10 @@ func (a *accountant) event(e *event.Event) string {
 		data = event.EncodeJSON(&event.Relay{Kind: d.Kind, Tool: d.Tool, Params: d.Params, ToolCallID: a.name(d.ToolCallID)})
 	case *event.RelayResolved:
 		data = event.EncodeJSON(&event.RelayResolved{Approved: d.Approved, Reason: d.Reason, RelayID: a.name(d.RelayID)})
+	case *event.HandoffStatus:
+		same := *d
+		same.HandoffID, same.UpTo = "", 0
+		data = event.EncodeJSON(&same)
 	case *event.Transfer:
 		data = event.EncodeJSON(&event.Transfer{From: d.From, To: d.To, Reason: d.Reason, Outcome: d.Outcome, ToolCallID: a.name(d.ToolCallID)})
 	}

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -29,8 +31,9 @@ type crashStory struct {
 	messages  []string
 	decisions map[int][]bool // by turn, from 1: the answers to its questions, in their order
 	streaming bool
-	asks      int      // so many models may be asked at once
-	once      []string // tools that must not run again when their outcome is unknown
+	delivers  map[int][]human.Event // by turn: what the desk says when it is over
+	asks      int                   // so many models may be asked at once
+	once      []string              // tools that must not run again when their outcome is unknown
 	tree      func(*stage) (agent.Agent, error)
 }
 
@@ -43,6 +46,11 @@ var crashStories = []crashStory{
 	{name: "approval of transfers", messages: []string{"Billing, please", "Now, please"}, asks: 1, tree: guardedDesk,
 		decisions: map[int][]bool{1: {false}, 2: {true}}},
 	{name: "agent tools", messages: []string{"Find out"}, asks: 2, once: []string{"audit", "stamp"}, tree: researchDesk},
+	{name: "a person", messages: []string{"Hello", "A person, please", "My name is Bob", "Thanks"}, asks: 1, tree: deskOfPersons,
+		delivers: map[int][]human.Event{
+			2: {{ID: "1", Update: human.Update{Status: human.Connected, TargetAgent: "Ann"}}, {ID: "2", Text: "Ann here. Who are you?"}},
+			3: {{ID: "3", Text: "Done, Bob.", Update: human.Update{Status: human.Completed}}},
+		}},
 	{name: "several hops and turns", messages: []string{"Where is it?", "Cancel it", "And hello"}, asks: 1, streaming: true, once: []string{"cancel"}, tree: orderDesk},
 }
 
@@ -61,6 +69,9 @@ func (s *crashStory) play(dir string, o *odometer) error {
 	opts := []runner.Option{runner.WithWait(20 * time.Second)}
 	if s.streaming {
 		opts = append(opts, runner.WithStreaming())
+	}
+	if s.delivers != nil {
+		opts = append(opts, runner.WithDesk(paperDesk{&stage{path: filepath.Join(dir, "calls"), odometer: o}}))
 	}
 	r, err := runner.New(root, watchedStore{store, o}, opts...)
 	if err != nil {
@@ -87,7 +98,7 @@ func (s *crashStory) next(r *runner.Runner) (iter.Seq2[*event.Event, error], err
 	var fold session.Fold
 	turns := 0
 	var asked []*event.Event // the questions of this turn
-	decided := make(map[string]bool)
+	decided, heard, handoff := make(map[string]bool), make(map[string]bool), ""
 	for e, err := range r.History(ctx, s1) {
 		if err != nil {
 			return nil, err
@@ -101,6 +112,17 @@ func (s *crashStory) next(r *runner.Runner) (iter.Seq2[*event.Event, error], err
 			asked = append(asked, e)
 		case *event.RelayResolved:
 			decided[d.RelayID] = true
+		case *event.HandoffStatus:
+			handoff, heard[d.DeskEventID] = d.HandoffID, true
+		}
+	}
+	for _, word := range s.delivers[turns] {
+		if word.HandoffID = handoff; !heard[word.ID] && !fold.Unfinished() {
+			return func(yield func(*event.Event, error) bool) {
+				if err := errors.Join(r.Deliver(ctx, s1, word), r.Deliver(ctx, s1, word)); err != nil {
+					yield(nil, err)
+				}
+			}, nil
 		}
 	}
 	var again []runner.Decision
@@ -301,6 +323,38 @@ func researchDesk(d *stage) (agent.Agent, error) {
 		}
 		return items{scripted.Call("research", `{"input":"Find it"}`), scripted.Call("audit", `{"input":"Stamp it"}`)}
 	}, llmagent.WithTools(d.agentTool(research, agenttool.Idempotent()), d.agentTool(audit))), d.err
+}
+
+// deskOfPersons hands over to a person who is asked for.
+func deskOfPersons(d *stage) (agent.Agent, error) {
+	return d.agent("support", func(said string, _ llm.Message) items {
+		if strings.Contains(said, "Thanks") {
+			return items{scripted.Text("You are welcome.")}
+		}
+		if strings.Contains(said, "person") {
+			return items{scripted.Text("Of course."), to(agent.Human)}
+		}
+		return items{scripted.Text("Good day.")}
+	}), d.err
+}
+
+// paperDesk is a desk that notes what it is told before it does anything.
+type paperDesk struct{ *stage }
+
+func (d paperDesk) RequestTransfer(_ context.Context, r human.Request) (human.Update, error) {
+	d.note("request %s %s %d", r.ID, r.From, len(r.Conversation))
+	return human.Update{QueuePosition: new(1)}, nil
+}
+
+func (d paperDesk) Send(_ context.Context, l human.Leg, messages []human.Message) error {
+	for _, m := range messages {
+		d.note("word %s %s %s", l.ID, m.ID, m.Text)
+	}
+	return nil
+}
+
+func (d paperDesk) Cancel(context.Context, human.Leg, string) error {
+	return errors.New("nobody cancels")
 }
 
 // orderDesk is three levels deep; its last agent hands back to the second one in

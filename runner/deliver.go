@@ -2,10 +2,10 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/session"
 )
@@ -13,8 +13,8 @@ import (
 var errNoDesk = fmt.Errorf("the runner has no desk where a person could answer: give it one with runner.WithDesk: %w", agent.ErrBadInput)
 
 // Deliver takes in what a desk says: the words of a person, or how a handoff stands. It is
-// stored in the session's current turn, and whoever follows the session sees it. Words for
-// the desk that did not reach it before are sent to it on the way.
+// stored in one write, in the session's last turn, and whoever follows the session sees it.
+// Words for the desk that did not reach it before are sent to it on the way.
 //
 // An event that was delivered before changes nothing and is no error. Else the error is
 // human.ErrGone if its handoff is not under way in the session, a *human.TransitionError if
@@ -32,28 +32,28 @@ func (r *Runner) Deliver(ctx context.Context, key session.Key, word human.Event)
 		return fmt.Errorf("%w: %w", err, agent.ErrBadInput)
 	}
 	begin := func(t *turn) error {
-		known, err := r.person.Knows(ctx, t, word)
-		if known || err != nil {
+		f, person := &t.w.fold, r.tree.Node(agent.Human)
+		said, err := r.person.Hear(ctx, agent.NewInvocation(agent.InvocationParams{Node: person, Tree: r.tree, Session: t, TurnID: f.Turn.ID,
+			NewID: t.newID, Logger: r.logger}), word)
+		if len(said) == 0 || err != nil {
 			return err
 		}
 		if err := t.branch(); err != nil {
 			return err
 		}
-		if t.word, err = json.Marshal(word); err != nil {
-			return err
-		}
-		events := t.closing(interrupted)
-		cause := t.w.fold.Scope("").LastEnd
-		if open := t.w.fold.Scope("").Run; open.Open {
+		cause := f.Scope("").LastEnd
+		if open := f.Scope("").Run; open.Open {
 			cause = open.ID
 		}
-		return t.append(ctx, append(events, t.start(r.tree.Node(agent.Human), t.w.fold.Turn.ID, endNode(cause), "", nil)))
-	}
-	_, err := r.collect(ctx, key, nil, begin, func(l *lane) error {
-		if l.t.word == nil {
-			return nil
+		start := t.start(person, f.Turn.ID, endNode(cause), "", nil)
+		events := append(t.closing(interrupted), start)
+		for _, d := range append(said, &event.HarnessEnd{AgentID: agent.Human, FinishReason: event.FinishReasonStop}) {
+			e := *start
+			e.ParentID, e.Data = "", d
+			events = append(events, &e)
 		}
-		return l.run()
-	})
+		return t.append(ctx, events)
+	}
+	_, err := r.collect(ctx, key, nil, begin, func(*lane) error { return nil })
 	return err
 }

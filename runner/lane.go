@@ -208,9 +208,6 @@ func (l *lane) origin(run session.Run, p *agent.InvocationParams) {
 	if run.Transfer != nil {
 		p.Payload = run.Transfer.Payload
 	}
-	if l.t.word != nil && l.scope == "" {
-		p.Payload = l.t.word
-	}
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
 	user := l.t.w.fold.Turn.User

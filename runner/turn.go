@@ -44,7 +44,6 @@ type turn struct {
 	whole     map[string]struct{} // the blocks of inner scopes that it has to the end
 	recalled  []*event.Event      // results that a repeated decision asks for again
 	resumed   bool                // the conversation's open run was cut off before this turn took it up
-	word      []byte              // of the desk, which the run under way takes in
 	leftover  warm                // what is left to those who still run when the turn is over
 }
 
