@@ -1,0 +1,283 @@
+package human
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/option"
+)
+
+// Deliver takes a word of the desk to its session, as a runner's Deliver does. An event that
+// comes again changes nothing. [ErrGone] and [ErrTransition] mean that it will never be taken.
+type Deliver func(ctx context.Context, key agent.SessionKey, e Event) error
+
+// Room is a desk in the same process, for tests and for programs where persons answer. What it
+// holds is lost with the process; handoffs that are open then are gone. It is safe for
+// concurrent use.
+type Room struct {
+	mu      sync.Mutex
+	max     int
+	closed  bool
+	count   int // of the words said here, and the ID of the last
+	deliver Deliver
+	legs    map[Leg]*place
+}
+
+// place is where one leg is worked on.
+type place struct {
+	number   int
+	request  Request
+	state    Controller
+	person   string
+	messages []Message
+	seen     map[string]bool // the IDs of messages
+	talking  chan struct{}   // one word at a time, so that they arrive as they were said
+	failed   Event           // the word that may or may not have arrived
+}
+
+// RoomOption configures a [Room].
+type RoomOption func(*Room)
+
+// WithMaxLegs bounds the handoffs that are open at a time: 1000 without this option.
+func WithMaxLegs(n int) RoomOption { return func(r *Room) { r.max = n } }
+
+// NewRoom opens a room. It takes requests at once, and words of persons after [Room.Serve].
+func NewRoom(opts ...RoomOption) (*Room, error) {
+	r := &Room{max: 1000, legs: map[Leg]*place{}}
+	if err := option.Apply(r, opts); err != nil {
+		return nil, fmt.Errorf("human: room: %w", err)
+	}
+	if r.max < 1 {
+		return nil, fmt.Errorf("human: room: at most %d legs: it must be at least 1", r.max)
+	}
+	return r, nil
+}
+
+// Serve gives the room the function that words are delivered with.
+func (r *Room) Serve(deliver Deliver) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deliver = deliver
+}
+
+// Close refuses further requests with [ErrUnavailable]. Handoffs that are open go on.
+func (r *Room) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+}
+
+// RequestTransfer queues a handoff. It returns [ErrUnavailable] if the room is closed or full.
+func (r *Room) RequestTransfer(_ context.Context, req Request) (Update, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.legs[req.Leg]; p != nil {
+		return Update{Status: p.state.Status(), TargetAgent: p.person}, nil
+	}
+	switch {
+	case r.closed:
+		return Update{}, fmt.Errorf("%w: the room is closed", ErrUnavailable)
+	case len(r.legs) >= r.max:
+		return Update{}, fmt.Errorf("%w: %d handoffs are open, which is the most", ErrUnavailable, r.max)
+	}
+	r.count++
+	p := &place{number: r.count, request: req, seen: map[string]bool{}, talking: make(chan struct{}, 1)}
+	p.apply(Update{Status: Queued})
+	p.hear(req.Conversation)
+	r.legs[req.Leg] = p
+	waiting := 0
+	for _, other := range r.legs {
+		if other.state.Status() == Queued {
+			waiting++
+		}
+	}
+	return Update{Status: Queued, QueuePosition: &waiting}, nil
+}
+
+// Send keeps what the user has said.
+func (r *Room) Send(_ context.Context, leg Leg, messages []Message) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, err := r.at(leg)
+	if err == nil {
+		p.hear(messages)
+	}
+	return err
+}
+
+// Cancel forgets the leg.
+func (r *Room) Cancel(_ context.Context, leg Leg, _ string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, err := r.at(leg)
+	delete(r.legs, leg)
+	return err
+}
+
+// Waiting is an open handoff in a [Room].
+type Waiting struct {
+	Request
+	Status Status
+	Person string // who accepted it; empty before
+}
+
+// Legs returns the open handoffs, in the order in which they came.
+func (r *Room) Legs() []Waiting {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	places := slices.SortedFunc(maps.Values(r.legs), func(a, b *place) int { return a.number - b.number })
+	legs := make([]Waiting, len(places))
+	for i, p := range places {
+		legs[i] = Waiting{Request: p.request, Status: p.state.Status(), Person: p.person}
+	}
+	return legs
+}
+
+// Messages returns a copy of what was said in an open handoff, by the person too; nil if it is gone.
+func (r *Room) Messages(leg Leg) []Message {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.legs[leg]; p != nil {
+		return slices.Clone(p.messages)
+	}
+	return nil
+}
+
+// Accept connects a person with the user. The name of another person moves the handoff to them.
+//
+// It and the methods below return what the delivery returned, and then the room is as it was.
+// Whoever calls again with the same words does not say them twice. They return [ErrGone] if
+// the handoff is over, and a [*TransitionError] if it cannot be done in its present state.
+func (r *Room) Accept(ctx context.Context, leg Leg, person string) error {
+	if person == "" {
+		return errors.New("human: a person who accepts a handoff needs a name")
+	}
+	return r.say(ctx, leg, Update{Status: Connected, TargetAgent: person}, "")
+}
+
+// Say tells the user something.
+func (r *Room) Say(ctx context.Context, leg Leg, text string) error {
+	return r.say(ctx, leg, Update{}, text)
+}
+
+// Hold lets the user wait for a while.
+func (r *Room) Hold(ctx context.Context, leg Leg) error {
+	return r.say(ctx, leg, Update{Status: OnHold}, "")
+}
+
+// Unhold ends [Room.Hold].
+func (r *Room) Unhold(ctx context.Context, leg Leg) error {
+	return r.say(ctx, leg, Update{Status: Connected}, "")
+}
+
+// Complete says that the person has done what was to do. The agent named next goes on with the
+// user, or the one that handed over if it is empty.
+func (r *Room) Complete(ctx context.Context, leg Leg, next string) error {
+	return r.say(ctx, leg, Update{Status: Completed, TargetAgent: next}, "")
+}
+
+// End says that the conversation with the person is over for another reason.
+func (r *Room) End(ctx context.Context, leg Leg, reason string) error {
+	return r.say(ctx, leg, Update{Status: Ended, Reason: reason}, "")
+}
+
+// Refuse says that nobody will take the handoff, or go on with it.
+func (r *Room) Refuse(ctx context.Context, leg Leg, reason string) error {
+	return r.say(ctx, leg, Update{Status: Failed, Reason: reason}, "")
+}
+
+// say delivers a word without the lock, because the turn that it leads to may ask the room for
+// another handoff, and then takes it over into the room.
+func (r *Room) say(ctx context.Context, leg Leg, u Update, text string) error {
+	r.mu.Lock()
+	p, err := r.at(leg)
+	r.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	select {
+	case p.talking <- struct{}{}:
+		defer func() { <-p.talking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	e, deliver, err := r.word(leg, Event{HandoffID: leg.ID, Update: u, Text: text})
+	if err != nil {
+		return err
+	}
+	err = deliver(ctx, leg.Session, e)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		p.failed = e
+		if errors.Is(err, ErrGone) {
+			delete(r.legs, leg)
+		}
+		return err
+	}
+	p.failed = Event{}
+	p.apply(u)
+	if u.Status.Final() {
+		delete(r.legs, leg)
+	}
+	if text != "" {
+		p.messages = append(p.messages, Message{ID: "desk-" + e.ID, Author: p.person, Text: text, Time: time.Now()})
+	}
+	return nil
+}
+
+// word gives a word its ID: that of the last one if it failed and said the same.
+func (r *Room) word(leg Leg, e Event) (Event, Deliver, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, err := r.at(leg)
+	if err != nil {
+		return e, nil, err
+	}
+	if r.deliver == nil {
+		return e, nil, errors.New("human: the room has nobody to deliver words to: call Serve first")
+	}
+	if from, way := p.state.Status(), p.state.Way(e.Status); e.Status != "" && e.Status != from &&
+		(way == nil || len(way) > 1 && (e.Status != Connected || e.TargetAgent == "")) { // only Accept takes several steps
+		return e, nil, &TransitionError{From: from, To: e.Status}
+	}
+	e.ID = p.failed.ID
+	if e.ID == "" || !reflect.DeepEqual(e, p.failed) {
+		r.count++
+		e.ID = strconv.Itoa(r.count)
+	}
+	return e, r.deliver, e.Validate()
+}
+
+func (r *Room) at(leg Leg) (*place, error) {
+	if p := r.legs[leg]; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("%w: the room has no handoff %.40q", ErrGone, leg.ID)
+}
+
+func (p *place) apply(u Update) {
+	for _, s := range p.state.Way(u.Status) {
+		_ = p.state.Apply(Step{Status: s, TargetAgent: u.TargetAgent, Reason: u.Reason, Time: time.Now()}) // Way is lawful
+	}
+	if !u.Status.Final() && u.TargetAgent != "" {
+		p.person = u.TargetAgent
+	}
+}
+
+func (p *place) hear(messages []Message) {
+	for _, m := range messages {
+		if !p.seen[m.ID] {
+			p.seen[m.ID] = true
+			p.messages = append(p.messages, m)
+		}
+	}
+}
