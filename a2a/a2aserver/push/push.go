@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -26,6 +25,7 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/internal/dialguard"
+	"github.com/agentarbor/arbor/internal/outbound"
 )
 
 // Options say how clients are told of their tasks by webhooks (A2A 1.0,
@@ -86,9 +86,8 @@ type Sender struct {
 	opts   Options
 	legacy Encoder // nil if 0.3 is off
 	log    *slog.Logger
-	client *http.Client
+	poster *outbound.Poster
 	guard  *dialguard.Guard
-	retry  retryTimes
 	now    func() time.Time
 
 	ctx    context.Context // canceled by Close, when its time is up
@@ -140,14 +139,13 @@ func New(opts Options, log *slog.Logger, legacy Encoder) (*Sender, error) {
 	p := &Sender{
 		guard: dialguard.New(allowed...),
 		opts:  opts, legacy: legacy, log: log, now: time.Now,
-		retry:   retryTimes{first: time.Second, most: time.Minute},
 		tasks:   make(map[Task][]*webhook),
 		callers: make(map[caller]map[*webhook]struct{}),
 	}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
-	p.client = newClient(opts, p.guard)
+	p.poster = outbound.New(p.guard, opts.Timeout, opts.GiveUpAfter, opts.TLS, opts.resolver)
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	if opts.Store != nil {
 		for r, err := range opts.Store.All(p.ctx) {
@@ -394,7 +392,7 @@ func (p *Sender) Close(ctx context.Context) error {
 		defer close(done)
 		p.wg.Wait()
 	}()
-	defer p.client.CloseIdleConnections()
+	defer p.poster.Client.CloseIdleConnections()
 	defer p.cancel()
 	select {
 	case <-done:

@@ -35,7 +35,7 @@ import (
 func quickly(t testing.TB, r *webhooktest.Receiver, opts Options, with ...deps) *Sender {
 	opts.AllowLoopback, opts.TLS = true, r.TLSConfig()
 	p := newSender(t, opts, with...)
-	p.retry = retryTimes{first: time.Millisecond, most: 2 * time.Millisecond}
+	p.poster.First, p.poster.Most = time.Millisecond, 2*time.Millisecond
 	return p
 }
 
@@ -185,7 +185,7 @@ func TestPushPauses(t *testing.T) {
 		p, err := New(opts, nil, nil)
 		require.NoError(t, err)
 		begin, n := time.Now(), 0
-		p.client.Transport = transport(func(*http.Request) (*http.Response, error) {
+		p.poster.Client.Transport = transport(func(*http.Request) (*http.Response, error) {
 			times = append(times, time.Since(begin))
 			n++
 			return f(n)
@@ -257,7 +257,7 @@ func TestPushPauses(t *testing.T) {
 			p, err := New(Options{Timeout: 20 * time.Second}, nil, nil)
 			require.NoError(t, err)
 			var waited []time.Duration
-			p.client.Transport = transport(func(r *http.Request) (*http.Response, error) {
+			p.poster.Client.Transport = transport(func(r *http.Request) (*http.Response, error) {
 				begin := time.Now()
 				<-r.Context().Done()
 				waited = append(waited, time.Since(begin))
@@ -721,7 +721,7 @@ func TestFailuresLogNoSecrets(t *testing.T) {
 	defer untrusted.Close()
 	for _, url := range []string{closed.URL, refuses.URL, untrusted.URL, "https://missing.invalid"} {
 		p := quickly(t, refuses, Options{GiveUpAfter: 20 * time.Millisecond}, logs)
-		p.client.Transport.(*http.Transport).TLSClientConfig.RootCAs = nil
+		p.poster.Client.Transport.(*http.Transport).TLSClientConfig.RootCAs = nil
 		task := aTask("alice")
 		follow(t, p, task, sdk.PushConfig{URL: url + "/path?secret=QUERY", Token: "TOKEN", Auth: &sdk.PushAuthInfo{Scheme: "Bearer", Credentials: "CREDENTIALS"}})
 		p.Notify(task, status(task, sdk.TaskStateCompleted), snapshotOf(task, sdk.TaskStateCompleted))
