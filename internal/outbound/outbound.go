@@ -63,6 +63,16 @@ type StatusError struct{ Code int }
 
 func (e *StatusError) Error() string { return fmt.Sprintf("the webhook answered %d", e.Code) }
 
+// Temporary says whether the same may be taken when it is posted again.
+func (e *StatusError) Temporary() bool {
+	switch e.Code {
+	case http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusTooEarly:
+		return true
+	default:
+		return e.Code >= 500
+	}
+}
+
 // Post posts until it is taken, or refused, or too much time has gone by, and returns the
 // beginning of the answer. Each attempt has the headers that are set for it. No error holds the
 // URL, whose query may be a secret.
@@ -71,8 +81,18 @@ func (p *Poster) Post(ctx context.Context, to string, body []byte, set func(http
 	defer cancel()
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval = p.First, p.Most
-	return backoff.Retry(ctx, func() ([]byte, error) { return p.attempt(ctx, to, body, set) },
-		backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(p.GiveUpAfter))
+	var last error
+	answer, err := backoff.Retry(ctx, func() (answer []byte, err error) {
+		answer, err = p.attempt(ctx, to, body, set)
+		if ctx.Err() == nil {
+			last = err
+		}
+		return answer, err
+	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(p.GiveUpAfter))
+	if err != nil && ctx.Err() != nil && last != nil {
+		err = fmt.Errorf("%w: before that %w", ctx.Err(), last)
+	}
+	return answer, err
 }
 
 func (p *Poster) attempt(ctx context.Context, to string, body []byte, set func(http.Header)) ([]byte, error) {
@@ -109,7 +129,7 @@ func answered(resp *http.Response, now time.Time) error {
 		return nil
 	case code >= 300 && code < 400:
 		return backoff.Permanent(fmt.Errorf("%w, and redirects are not followed", err))
-	case code == http.StatusTooManyRequests, code == http.StatusRequestTimeout, code == http.StatusTooEarly, code >= 500:
+	case err.Temporary():
 		if d := retryAfter(resp.Header.Get("Retry-After"), now); d > 0 {
 			return fmt.Errorf("%w: %w", err, &backoff.RetryAfterError{Duration: d})
 		}

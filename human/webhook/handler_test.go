@@ -1,0 +1,311 @@
+package webhook_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/human/webhook"
+)
+
+func readJSON(t *testing.T, file string, v any) {
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, v))
+}
+
+// word is what a desk posts; what is not set is right.
+type word struct {
+	id, secret, body, timestamp, signature, method string
+}
+
+func body(event string) string {
+	return `{"type":"handoff.event","timestamp":"2026-01-02T03:04:05Z","data":{"session":{"app":"app","user":"ann","id":"s"},` + event + `}}`
+}
+
+func (p word) request(target string) *http.Request {
+	or := func(s *string, other string) {
+		if *s == "" {
+			*s = other
+		}
+	}
+	or(&p.id, "1")
+	or(&p.secret, secret)
+	or(&p.body, body(`"id":"e1","handoffId":"h","text":"hello"`))
+	or(&p.timestamp, strconv.FormatInt(time.Now().Unix(), 10))
+	or(&p.signature, signed(p.secret, p.id, p.timestamp, p.body))
+	or(&p.method, http.MethodPost)
+	r := httptest.NewRequest(p.method, target, strings.NewReader(p.body))
+	r.RequestURI = ""
+	r.Header.Set("Webhook-Id", p.id)
+	r.Header.Set("Webhook-Timestamp", p.timestamp)
+	r.Header.Set("Webhook-Signature", p.signature)
+	return r
+}
+
+func (p word) post(h http.Handler) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, p.request("/"))
+	return w
+}
+
+// sessionOf is the other end of a handler: a handoff that refuses what cannot follow and counts
+// an event once, as a runner does.
+type sessionOf struct {
+	mu     sync.Mutex
+	calls  int
+	state  human.Controller
+	events map[string]bool
+	texts  []string
+	fail   error
+}
+
+func (s *sessionOf) deliver(_ context.Context, key agent.SessionKey, e human.Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	switch {
+	case s.fail != nil:
+		return s.fail
+	case key != session || e.HandoffID != "h" || s.state.Status().Final():
+		return fmt.Errorf("%w: %s", human.ErrGone, e.HandoffID)
+	case s.events[e.ID]:
+		return nil
+	}
+	if e.Status != "" && e.Status != s.state.Status() {
+		way := s.state.Way(e.Status)
+		if way == nil {
+			return &human.TransitionError{From: s.state.Status(), To: e.Status}
+		}
+		for _, status := range way {
+			if err := s.state.Apply(human.Step{Status: status}); err != nil {
+				return err
+			}
+		}
+	}
+	if s.events == nil {
+		s.events = map[string]bool{}
+	}
+	s.events[e.ID] = true
+	s.texts = append(s.texts, e.Text)
+	return nil
+}
+
+func deskAt(t testing.TB, opts ...webhook.Option) *webhook.Desk {
+	d, err := webhook.New("https://desk.example.com/", secret, opts...)
+	require.NoError(t, err)
+	return d
+}
+
+func TestHandler(t *testing.T) {
+	var s sessionOf
+	server := httptest.NewServer(deskAt(t).Handler(s.deliver))
+	defer server.Close()
+	post := func(id, event string) int {
+		resp, err := server.Client().Do(word{id: id, body: body(event)}.request(server.URL))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		return resp.StatusCode
+	}
+	require.Equal(t, 204, post("1", `"id":"1","handoffId":"h","status":"connected","targetAgent":"anna"`))
+	require.Equal(t, 204, post("2", `"id":"2","handoffId":"h","text":"hello"`))
+	require.Equal(t, 204, post("2", `"id":"2","handoffId":"h","text":"hello"`), "the answer was lost")
+	require.Equal(t, 409, post("3", `"id":"3","handoffId":"h","status":"ringing"`), "it comes too late")
+	require.Equal(t, 410, post("4", `"id":"4","handoffId":"other","text":"hello"`))
+	require.Equal(t, 204, post("5", `"id":"5","handoffId":"h","status":"completed"`))
+	require.Equal(t, 410, post("6", `"id":"6","handoffId":"h","text":"one more thing"`))
+	require.Equal(t, []string{"", "hello", ""}, s.texts)
+	require.Equal(t, 6, s.calls, "what was delivered before is not delivered again")
+}
+
+func TestHandlerRefuses(t *testing.T) {
+	var s sessionOf
+	h := deskAt(t, webhook.WithMaxBody(1000)).Handler(s.deliver)
+	at := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(d).Unix(), 10) }
+	ours := deskBody(t)
+	for name, c := range map[string]struct {
+		word word
+		code int
+		says string
+	}{
+		"another secret":    {word{secret: secret2}, 401, "does not match"},
+		"no version":        {word{signature: "v2," + signed(secret, "1", at(0), "")[3:]}, 401, "does not match"},
+		"half a signature":  {word{signature: "v1,"}, 401, "does not match"},
+		"garbage":           {word{signature: " , ,,v1 v1,\x80"}, 401, "does not match"},
+		"stale":             {word{timestamp: at(-6 * time.Minute)}, 401, "five minutes"},
+		"from the future":   {word{timestamp: at(6 * time.Minute)}, 401, "five minutes"},
+		"end of time":       {word{timestamp: "9223372036854775807"}, 401, "five minutes"},
+		"beginning of time": {word{timestamp: "-9223372036854775808"}, 401, "five minutes"},
+		"no time":           {word{timestamp: "now"}, 401, "malformed"},
+		"long id":           {word{id: strings.Repeat("x", 300)}, 401, "malformed"},
+		"large":             {word{body: strings.Repeat(" ", 1001)}, 413, "too large"},
+		"GET":               {word{method: http.MethodGet}, 405, "POST"},
+		"no JSON":           {word{body: "hello"}, 400, "not a JSON object"},
+		"other type":        {word{body: ours}, 400, `type must be "handoff.event"`},
+		"no data":           {word{body: `{"type":"handoff.event"}`}, 400, "JSON"},
+		"no session":        {word{body: `{"type":"handoff.event","data":{"id":"1","handoffId":"h","text":"x"}}`}, 400, "data.session"},
+		"odd session":       {word{body: `{"type":"handoff.event","data":{"id":"1","handoffId":"h","text":"x","session":"s"}}`}, 400, "data.session"},
+		"odd status":        {word{body: body(`"id":"1","handoffId":"h","status":"asleep"`)}, 400, `"asleep"`},
+		"nothing said":      {word{body: body(`"id":"1","handoffId":"h"`)}, 400, "needs a status"},
+	} {
+		w := c.word.post(h)
+		require.Equal(t, c.code, w.Code, name)
+		require.Contains(t, w.Body.String(), c.says, name)
+		require.NotContains(t, w.Body.String(), "whsec", name)
+	}
+	r := word{}.request("/")
+	r.Header.Del("Webhook-Id")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	require.Equal(t, 401, w.Code)
+	require.Zero(t, s.calls)
+	require.Equal(t, 204, word{timestamp: at(-4 * time.Minute), body: body(`"id":"1","handoffId":"h","status":"connected"`)}.post(h).Code)
+}
+
+// deskBody is what we post ourselves: sent back with its own signature it is no word of the desk.
+func deskBody(t *testing.T) string {
+	f := newFar(t)
+	require.NoError(t, newDesk(t, f.URL).Cancel(t.Context(), leg, ""))
+	return f.heard[0].body
+}
+
+func TestHandlerErrors(t *testing.T) {
+	var log bytes.Buffer
+	var s sessionOf
+	h := deskAt(t, webhook.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Handler(s.deliver)
+	for err, code := range map[error]int{
+		fmt.Errorf("s: %w", agent.ErrSessionBusy):            503,
+		fmt.Errorf("s: %w", agent.ErrConflict):               503,
+		fmt.Errorf("s: %w", human.ErrGone):                   410,
+		&human.TransitionError{From: "ended", To: "ringing"}: 409,
+		errors.New("password=hidden"):                        500,
+	} {
+		s.fail = err
+		w := word{}.post(h)
+		require.Equal(t, code, w.Code, err)
+		require.Equal(t, code == 503, w.Header().Get("Retry-After") != "")
+		require.NotContains(t, w.Body.String(), "hidden")
+	}
+	require.Contains(t, log.String(), "hidden", "it is in the log, for those who run the server")
+	require.NotContains(t, log.String(), "hello")
+	s.fail = nil
+	require.Equal(t, 204, word{}.post(h).Code, "the same again, after it failed")
+	require.Equal(t, []string{"hello"}, s.texts)
+}
+
+// TestHandlerHangUp delivers a word whose desk did not wait for the answer.
+func TestHandlerHangUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var got error
+	h := deskAt(t).Handler(func(ctx context.Context, _ agent.SessionKey, _ human.Event) error {
+		cancel()
+		got = ctx.Err()
+		return nil
+	})
+	h.ServeHTTP(httptest.NewRecorder(), word{}.request("/").WithContext(ctx))
+	require.NoError(t, got)
+}
+
+// TestHandlerForgets delivers a request again only when its signature has long been too old, or
+// after a restart, and then the event is known.
+func TestHandlerForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s sessionOf
+		d := deskAt(t)
+		h := d.Handler(s.deliver)
+		first := word{timestamp: strconv.FormatInt(time.Now().Add(5*time.Minute).Unix(), 10)}
+		require.Equal(t, 204, first.post(h).Code)
+		for range 10 {
+			time.Sleep(time.Minute - time.Millisecond)
+			require.Equal(t, 204, first.post(h).Code)
+			require.Equal(t, 1, s.calls)
+		}
+		time.Sleep(time.Minute)
+		require.Equal(t, 401, first.post(h).Code)
+
+		for i := range 9000 {
+			require.Equal(t, 204, word{id: fmt.Sprint("n", i)}.post(h).Code)
+		}
+		calls := s.calls
+		require.Equal(t, 204, word{id: "n0"}.post(h).Code)
+		require.Equal(t, calls, s.calls)
+		require.Equal(t, 204, word{id: "n0"}.post(d.Handler(s.deliver)).Code)
+		require.Equal(t, calls+1, s.calls)
+		require.Equal(t, []string{"hello"}, s.texts)
+	})
+}
+
+func FuzzHandler(f *testing.F) {
+	f.Add([]byte(body(`"id":"e1","handoffId":"h","text":"hello"`)))
+	f.Add([]byte(body(`"id":"e1","handoffId":"h","status":"queued","queuePosition":1,"estimatedWaitTime":1e9`)))
+	f.Add([]byte(`{"type":"handoff.event","data":null}`))
+	f.Add([]byte(`{"type":"handoff.event","data":[{}]}`))
+	f.Add([]byte(strings.Repeat("[", 20000)))
+	d := deskAt(f)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var heard []human.Event
+		h := d.Handler(func(_ context.Context, key agent.SessionKey, e human.Event) error {
+			require.NotEmpty(t, key.ID)
+			heard = append(heard, e)
+			return nil
+		})
+		at := strconv.FormatInt(time.Now().Unix(), 10)
+		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(b))
+		r.Header.Set("Webhook-Id", "1")
+		r.Header.Set("Webhook-Timestamp", at)
+		r.Header.Set("Webhook-Signature", signed(secret, "1", at, string(b)))
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if len(heard) == 0 {
+			require.Equal(t, 400, w.Code)
+			require.Less(t, w.Body.Len(), 1000)
+			return
+		}
+		require.Equal(t, 204, w.Code)
+		require.NoError(t, heard[0].Validate())
+		again, err := json.Marshal(heard[0])
+		require.NoError(t, err)
+		var e human.Event
+		require.NoError(t, json.Unmarshal(again, &e))
+	})
+}
+
+// BenchmarkThousandLegs takes one word for each of a thousand open handoffs.
+func BenchmarkThousandLegs(b *testing.B) {
+	open := make(map[string]int, 1000)
+	var mu sync.Mutex
+	h := deskAt(b).Handler(func(_ context.Context, _ agent.SessionKey, e human.Event) error {
+		mu.Lock()
+		defer mu.Unlock()
+		open[e.HandoffID]++
+		return nil
+	})
+	n := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		for i := range 1000 {
+			n++
+			id := strconv.Itoa(n)
+			if w := (word{id: id, body: body(`"id":"` + id + `","handoffId":"` + strconv.Itoa(i) + `","text":"hello"`)}).post(h); w.Code != 204 {
+				b.Fatal(w.Code)
+			}
+		}
+	}
+	require.Len(b, open, 1000)
+}

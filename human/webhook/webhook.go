@@ -1,0 +1,243 @@
+// Package webhook is a desk behind HTTP: what persons need to know is posted to a URL, and what
+// they say is posted back to a [Desk.Handler]. Both ways are signed after Standard Webhooks, by
+// libraries that exist for most languages.
+//
+//	desk, err := webhook.New("https://desk.example.com/handoffs", secret)
+//	...
+//	mux.Handle("POST /desk", desk.Handler(deliver))
+//
+// It keeps nothing but the IDs of requests that were delivered lately. Nothing is posted to an
+// address that is not public unless an option allows it.
+//
+// It imports human, agent and the standard library of Standard Webhooks, and never a runner.
+package webhook
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/dialguard"
+	"github.com/agentarbor/arbor/internal/option"
+	"github.com/agentarbor/arbor/internal/outbound"
+)
+
+// The types of what is posted: the first three to the desk, the last by it.
+const (
+	TypeRequested = "handoff.requested"
+	TypeMessage   = "handoff.message"
+	TypeCancelled = "handoff.cancelled"
+	TypeEvent     = "handoff.event"
+)
+
+// Desk is a [human.Desk] behind a URL. It is safe for concurrent use.
+type Desk struct {
+	to, host string
+	keys     []*standardwebhooks.Webhook
+	poster   *outbound.Poster
+	log      *slog.Logger
+	maxBody  int64
+}
+
+type options struct {
+	secrets []string
+	http    bool
+	guard   []dialguard.Option
+	tls     *tls.Config
+	giveUp  time.Duration
+	maxBody int64
+	log     *slog.Logger
+}
+
+// Option configures a [Desk].
+type Option func(*options)
+
+// WithSecrets adds secrets, to change the first without a break: what is posted is signed with
+// all of them, and what is signed with one of them is accepted.
+func WithSecrets(secrets ...string) Option {
+	return func(o *options) { o.secrets = append(o.secrets, secrets...) }
+}
+
+// WithHTTP allows a URL of http: conversations can then be read on the way.
+func WithHTTP() Option { return func(o *options) { o.http = true } }
+
+// WithLoopback allows a desk on this machine.
+func WithLoopback() Option {
+	return func(o *options) { o.guard = append(o.guard, dialguard.AllowLoopback()) }
+}
+
+// WithAddresses allows a desk at these addresses even if they are not public.
+func WithAddresses(p ...netip.Prefix) Option {
+	return func(o *options) { o.guard = append(o.guard, dialguard.AllowPrefix(p...)) }
+}
+
+// WithTLS sets the configuration of connections to the desk, as for a private authority.
+func WithTLS(c *tls.Config) Option { return func(o *options) { o.tls = c } }
+
+// WithGiveUpAfter bounds all attempts to post one thing, 30 seconds without this option. The
+// user waits that long at most.
+func WithGiveUpAfter(d time.Duration) Option { return func(o *options) { o.giveUp = d } }
+
+// WithMaxBody bounds what the handler reads of a request, 256 KiB without this option.
+func WithMaxBody(bytes int64) Option { return func(o *options) { o.maxBody = bytes } }
+
+// WithLogger logs words that could not be delivered, without what they say. Nil logs nothing.
+func WithLogger(l *slog.Logger) Option { return func(o *options) { o.log = l } }
+
+// New makes a desk of a URL and a secret, which is base64 of 24 to 64 bytes with or without
+// "whsec_" before it. The errors say what is wrong and hold neither.
+func New(to, secret string, opts ...Option) (*Desk, error) {
+	o := options{secrets: []string{secret}, giveUp: 30 * time.Second, maxBody: 256 << 10}
+	if err := option.Apply(&o, opts); err != nil {
+		return nil, fmt.Errorf("webhook: %w", err)
+	}
+	u, err := url.Parse(to)
+	switch {
+	case err != nil || u.Hostname() == "" || u.Opaque != "":
+		return nil, errors.New("webhook: the URL is not absolute, with a host")
+	case u.Scheme != "https" && (u.Scheme != "http" || !o.http):
+		return nil, errors.New("webhook: the URL must be https")
+	case u.User != nil:
+		return nil, errors.New("webhook: the URL must not hold credentials: requests are signed")
+	case o.giveUp <= 0 || o.maxBody <= 0:
+		return nil, errors.New("webhook: the time to give up after and the most of a body must be above 0")
+	}
+	d := &Desk{to: to, host: u.Hostname(), log: o.log, maxBody: o.maxBody}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	for i, s := range o.secrets {
+		raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s, "whsec_"))
+		if err != nil || len(raw) < 24 || len(raw) > 64 {
+			return nil, fmt.Errorf("webhook: secret %d must be base64 of 24 to 64 bytes, with or without whsec_ before it", i+1)
+		}
+		key, err := standardwebhooks.NewWebhookRaw(raw)
+		if err != nil {
+			return nil, fmt.Errorf("webhook: secret %d cannot be used", i+1)
+		}
+		d.keys = append(d.keys, key)
+	}
+	d.poster = outbound.New(dialguard.New(o.guard...), min(15*time.Second, o.giveUp), o.giveUp, o.tls, nil)
+	d.poster.Answer = 64 << 10
+	return d, nil
+}
+
+// key is the JSON of a session.
+type key struct {
+	App  string `json:"app"`
+	User string `json:"user"`
+	ID   string `json:"id"`
+}
+
+// data is the JSON of what is posted to the desk.
+type data struct {
+	HandoffID     string          `json:"handoffId"`
+	Session       key             `json:"session"`
+	From          string          `json:"from,omitempty"`
+	Reason        string          `json:"reason,omitempty"`
+	RouteDecision string          `json:"routeDecision,omitempty"`
+	GraphPath     []string        `json:"graphPath,omitempty"`
+	Conversation  []human.Message `json:"conversation,omitempty"`
+	Message       *human.Message  `json:"message,omitempty"`
+}
+
+// RequestTransfer posts the request. The desk may answer with an update as JSON. A desk that
+// refuses is [human.ErrUnavailable].
+func (d *Desk) RequestTransfer(ctx context.Context, r human.Request) (human.Update, error) {
+	answer, err := d.post(ctx, TypeRequested, r.Leg, "", data{From: r.From, Reason: r.Reason,
+		RouteDecision: r.RouteDecision, GraphPath: r.GraphPath, Conversation: r.Conversation})
+	status, refused := errors.AsType[*outbound.StatusError](err)
+	_, guarded := errors.AsType[*dialguard.Error](err)
+	if guarded || refused && !status.Temporary() {
+		return human.Update{}, fmt.Errorf("%w: %w", human.ErrUnavailable, err)
+	}
+	u := human.Update{}
+	if err == nil && strings.HasPrefix(strings.TrimSpace(string(answer)), "{") {
+		if err = json.Unmarshal(answer, &u); err != nil {
+			err = fmt.Errorf("webhook: %s answered a request with something else than an update: %w", d.host, err)
+		}
+	}
+	if u.Status == "" && err == nil {
+		u.Status = human.Queued
+	}
+	return u, err
+}
+
+// Send posts each message. After an error those that were posted may be sent again.
+func (d *Desk) Send(ctx context.Context, leg human.Leg, messages []human.Message) error {
+	for i := range messages {
+		if _, err := d.post(ctx, TypeMessage, leg, messages[i].ID, data{Message: &messages[i]}); err != nil {
+			return gone(err)
+		}
+	}
+	return nil
+}
+
+// Cancel posts that the user has given the handoff up.
+func (d *Desk) Cancel(ctx context.Context, leg human.Leg, reason string) error {
+	_, err := d.post(ctx, TypeCancelled, leg, "", data{Reason: reason})
+	return gone(err)
+}
+
+func gone(err error) error {
+	if status, ok := errors.AsType[*outbound.StatusError](err); ok && status.Code == http.StatusGone {
+		return fmt.Errorf("%w: %w", human.ErrGone, err)
+	}
+	return err
+}
+
+// post signs and posts. The ID of what is posted depends on nothing but what it is, so that it is
+// the same on each attempt and after a crash.
+func (d *Desk) post(ctx context.Context, what string, leg human.Leg, message string, v data) ([]byte, error) {
+	v.HandoffID, v.Session = leg.ID, key(leg.Session)
+	body, err := json.Marshal(map[string]any{"type": what, "timestamp": d.poster.Now().UTC(), "data": v})
+	if err != nil {
+		return nil, fmt.Errorf("webhook: %s has no JSON: %w", what, err)
+	}
+	id := idOf(what, leg, message)
+	answer, err := d.poster.Post(ctx, d.to, body, func(h http.Header) {
+		now := d.poster.Now()
+		h.Set("Content-Type", "application/json")
+		h.Set(standardwebhooks.HeaderWebhookID, id)
+		h.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
+		h.Set(standardwebhooks.HeaderWebhookSignature, d.sign(id, now, body))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("webhook: %s could not be posted to %s: %w", what, d.host, err)
+	}
+	return answer, nil
+}
+
+func (d *Desk) sign(id string, at time.Time, body []byte) string {
+	var signatures []string
+	for _, k := range d.keys {
+		if s, err := k.Sign(id, at, body); err == nil { // it never fails
+			signatures = append(signatures, s)
+		}
+	}
+	return strings.Join(signatures, " ")
+}
+
+// idOf is made of a hash, because IDs of legs and messages are unique in their session only and
+// may hold what a header must not.
+func idOf(what string, leg human.Leg, message string) string {
+	k := leg.Session
+	b, _ := json.Marshal([]string{what, k.App, k.User, k.ID, leg.ID, message}) // strings have JSON
+	sum := sha256.Sum256(b)
+	return "msg_" + hex.EncodeToString(sum[:16])
+}
