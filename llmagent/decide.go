@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/choice"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/view"
 )
@@ -135,15 +136,15 @@ func (a *Agent) who(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 		return
 	}
 	names := namesOf(all)
-	name, written := choice(s.text.String(), names)
-	confidence, known := confidence(s.probs, name, written, names)
+	name, written := choice.Read(s.text.String(), names)
+	confidence, known := choice.Confidence(s.probs, name, written, names)
 	var plus []float64
 	if a.decides.brief {
 		said, _ := v.Exchanges()
 		plus = sharedWords(said, all)
 	}
-	if failure == nil && (name == "" || a.decides.brief && beginsOne(s.probs, names)) {
-		name, confidence = likeliest(s.probs, names, plus)
+	if failure == nil && (name == "" || a.decides.brief && choice.BeginsOne(s.probs, names)) {
+		name, confidence = choice.Likeliest(s.probs, names, plus)
 		known = name != ""
 	}
 	how := "decided"

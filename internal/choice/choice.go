@@ -1,4 +1,6 @@
-package llmagent
+// Package choice reads which of some names a model has chosen, and how sure it was by the
+// log probabilities of its answer. Of this module it imports llm.
+package choice
 
 import (
 	"encoding/json"
@@ -9,10 +11,10 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// choice reads the answer to the question who answers: one of the names, and how it is
+// Read reads the answer to the question who answers: one of the names, and how it is
 // written in the answer; "" if it is none. If the endpoint did not enforce the form,
 // JSON may be between other words, or the answer may be only the name.
-func choice(text string, names []string) (name, written string) {
+func Read(text string, names []string) (name, written string) {
 	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
 	var answer struct {
 		Agent string `json:"agent"`
@@ -37,12 +39,12 @@ func choice(text string, names []string) (name, written string) {
 	return name, written
 }
 
-// likeliest is the name with which the answer would have begun with the greatest
+// Likeliest is the name with which the answer would have begun with the greatest
 // probability, and how probable it was against the other ones: for models that answer the
 // user in place of the question. A token with which several names begin does not count, and
 // if all names together have less than one in a hundred, none is meant. plus, unless it is
 // nil, is added to the names' log probabilities.
-func likeliest(tokens []llm.LogProb, names []string, plus []float64) (name string, sure float64) {
+func Likeliest(tokens []llm.LogProb, names []string, plus []float64) (name string, sure float64) {
 	if len(tokens) == 0 {
 		return "", 0
 	}
@@ -67,9 +69,9 @@ func likeliest(tokens []llm.LogProb, names []string, plus []float64) (name strin
 	return names[slices.Index(each, best)], best / sum
 }
 
-// beginsOne reports whether the answer has begun with a token with which one name begins,
+// BeginsOne reports whether the answer has begun with a token with which one name begins,
 // so that the other names can be weighed against it at that token.
-func beginsOne(tokens []llm.LogProb, names []string) bool {
+func BeginsOne(tokens []llm.LogProb, names []string) bool {
 	return len(tokens) > 0 && len(beginning(tokens[0], names)) == 1
 }
 
@@ -84,10 +86,10 @@ func beginning(t llm.LogProb, names []string) (at []int) {
 	return at
 }
 
-// confidence is how probable the chosen name was against the other ones, and false if the
+// Confidence is how probable the chosen name was against the other ones, and false if the
 // log probabilities do not say. At each token of the name, only those tokens count that
 // continue one of the names: the others could not have been chosen.
-func confidence(tokens []llm.LogProb, name, written string, names []string) (float64, bool) {
+func Confidence(tokens []llm.LogProb, name, written string, names []string) (float64, bool) {
 	var all strings.Builder
 	for _, t := range tokens {
 		all.WriteString(t.Token)
