@@ -9,6 +9,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/bm25"
+	"github.com/agentarbor/arbor/internal/choice"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
@@ -84,7 +85,7 @@ func (a *Agent) whoRequest(ctx context.Context, inv *agent.Invocation, v *view.V
 	}
 	req.System = paragraphs(req.System, put.list)
 	req.Messages = nil
-	ask := func(text string) { req.Messages = append(req.Messages, llm.UserText(put.ask(shorten(text)))) }
+	ask := func(text string) { req.Messages = append(req.Messages, llm.UserText(put.ask(choice.Shorten(text)))) }
 	example := func(text, name string) {
 		if strings.TrimSpace(text) != "" && slices.Contains(names, name) {
 			ask(text)
@@ -155,17 +156,7 @@ func sharedWords(said string, all []candidate) []float64 {
 	for i, c := range all {
 		texts[i] = bm25.Split(c.Agent.Name() + " " + c.Agent.Description())
 	}
-	return bm25.Scores(bm25.Split(shorten(said)), texts)
-}
-
-// shorten keeps the beginning and the end of a text that is too long for a question
-// about it: what a user wants is before or after what they have pasted.
-func shorten(text string) string {
-	const most = 2000
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most/2], "") + " … " + strings.ToValidUTF8(text[len(text)-most/2:], "")
+	return bm25.Scores(bm25.Split(choice.Shorten(said)), texts)
 }
 
 // choiceOf is the schema of an answer that is one of the names.

@@ -142,3 +142,13 @@ func alternatives(t llm.LogProb) []llm.LogProb {
 func leads(said, name string) bool {
 	return strings.HasPrefix(name, said) || strings.HasPrefix(said, name)
 }
+
+// Shorten keeps the beginning and the end of a text that is too long for a question
+// about it: what a user wants is before or after what they have pasted.
+func Shorten(text string) string {
+	const most = 2000
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most/2], "") + " … " + strings.ToValidUTF8(text[len(text)-most/2:], "")
+}

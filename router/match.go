@@ -1,0 +1,356 @@
+package router
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/expression"
+	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/internal/phrases"
+	searched "github.com/agentarbor/arbor/internal/words"
+)
+
+// Matcher says which turns a rule is for. It is immutable; its String is how it is written.
+// The matchers are those of this package.
+type Matcher interface {
+	String() string
+	compile(*compiler) condition
+}
+
+// matcher is a [Matcher] as it is written, and what makes its condition.
+type matcher struct {
+	written string
+	build   func(*compiler) condition
+}
+
+func (m matcher) String() string                { return m.written }
+func (m matcher) compile(c *compiler) condition { return m.build(c) }
+
+// condition is a matcher in an engine. Why says what of the turn has matched, after holds
+// was true; nil is the matcher as it is written.
+type condition struct {
+	holds func(*deciding) bool
+	why   func(*deciding) string
+}
+
+// never stands for what cannot be compiled.
+var never = condition{holds: func(*deciding) bool { return false }}
+
+// Turn is what a [Predicate] sees.
+type Turn struct {
+	Message  string         // what the user said, as plain text
+	Metadata map[string]any // of the message; shared and not to be changed
+	state    func(key string) (any, bool)
+}
+
+// State returns a value of the session's state, and whether there is one.
+func (t Turn) State(key string) (any, bool) { return t.state(key) }
+
+// Keyword matches if the message holds one of the words or phrases. Case does not count,
+// nor does how much space is between the words of a phrase. In scripts with spaces a word
+// is matched whole, or by its beginning if it is written with a * at its end; in scripts
+// without it may stand anywhere.
+func Keyword(words ...string) Matcher {
+	words = slices.Clone(words)
+	return matcher{call("keyword", words), func(c *compiler) condition {
+		slot := c.slot()
+		if len(words) == 0 {
+			c.problem("a keyword matcher has no words")
+		}
+		for i, w := range words {
+			if !c.words.Word(w, slot, int32(i)+1) {
+				c.problem("the keyword %q is empty", w)
+			}
+		}
+		return condition{
+			func(d *deciding) bool { return d.heard()[slot] != 0 },
+			func(d *deciding) string { return "keyword " + strconv.Quote(words[d.heard()[slot]-1]) },
+		}
+	}}
+}
+
+// Regexp matches if the message holds a match of a regular expression of Go's package
+// regexp. It is run on messages that hold the literal texts which every match must hold.
+func Regexp(re string) Matcher {
+	return matcher{call("regexp", []string{re}), func(c *compiler) condition {
+		compiled, err := regexp.Compile(re)
+		if err != nil {
+			c.problem("the regular expression cannot be read: %v", err)
+			return never
+		}
+		var slots []int32
+		for _, set := range searched.Literals(re) {
+			slot := c.slot()
+			slots = append(slots, slot)
+			for _, text := range set {
+				c.words.Text(text, slot, 1)
+			}
+		}
+		return condition{holds: func(d *deciding) bool {
+			for _, slot := range slots {
+				if d.heard()[slot] == 0 {
+					return false
+				}
+			}
+			return compiled.MatchString(d.text)
+		}}
+	}}
+}
+
+// Predicate matches if f returns true. It is called on the step's goroutine, by decisions
+// of many sessions at once, and should depend on the turn alone.
+func Predicate(f func(Turn) bool) Matcher {
+	return matcher{"predicate", func(c *compiler) condition {
+		if f == nil {
+			c.problem("the function of a predicate is nil")
+		}
+		return condition{holds: func(d *deciding) bool { return f(d.turn) }}
+	}}
+}
+
+// Language matches if the turn is in one of the languages: by the metadata key "language"
+// of the message, or else by the likeliest label of a classifier of languages. A tag of BCP
+// 47 matches those that continue it: "de" matches "de-AT", and "de-AT" not "de".
+func Language(tags ...string) Matcher {
+	tags = slices.Clone(tags)
+	return matcher{call("language", tags), func(c *compiler) condition {
+		if len(tags) == 0 {
+			c.problem("a language matcher has no tags")
+		}
+		for _, tag := range tags {
+			if tag == "" || strings.ContainsFunc(tag, func(r rune) bool { return r != '-' && (r > unicode.MaxASCII || !isAlphanumeric(byte(r))) }) {
+				c.problem("%q is no language tag, such as de or de-AT", tag)
+			}
+		}
+		return condition{func(d *deciding) bool {
+			is := d.language()
+			return slices.ContainsFunc(tags, func(tag string) bool {
+				n := len(tag)
+				return len(is) >= n && strings.EqualFold(is[:n], tag) && (len(is) == n || !isAlphanumeric(is[n]))
+			})
+		}, func(d *deciding) string { return "language " + d.language() }}
+	}}
+}
+
+func isAlphanumeric(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'
+}
+
+// Intent matches if the confidence that the user means a label is at least above.
+func Intent(label string, above float64) Matcher { return level{KindIntent, label, above, 1} }
+
+// Sentiment matches if a sentiment, such as "frustration", is at least 0.5 in this turn;
+// Above and OverTurns say something else.
+func Sentiment(label string) SentimentMatcher {
+	return SentimentMatcher{level{KindSentiment, label, 0.5, 1}}
+}
+
+// SentimentMatcher is a [Matcher] made by [Sentiment].
+type SentimentMatcher struct{ level }
+
+// Above sets the strength from which on it matches, over 0 and up to 1.
+func (m SentimentMatcher) Above(x float64) SentimentMatcher { m.above = x; return m }
+
+// OverTurns demands that the sentiment was as strong in each of the last n turns that the
+// router has measured, this one included, at most 16. A router with such a rule measures
+// the sentiment in every turn that it decides.
+func (m SentimentMatcher) OverTurns(n int) SentimentMatcher { m.turns = n; return m }
+
+const maxTurns = 16
+
+type level struct {
+	kind  Kind
+	label string
+	above float64
+	turns int
+}
+
+func (l level) String() string {
+	s := fmt.Sprintf("%s(%q, %v)", l.kind, l.label, l.above)
+	if l.turns != 1 {
+		s += fmt.Sprintf(" over %d turns", l.turns)
+	}
+	return s
+}
+
+func (l level) compile(c *compiler) condition {
+	if !(l.above > 0 && l.above <= 1) {
+		c.problem("%s: %v is not over 0 and up to 1", l.kind, l.above)
+	}
+	if l.turns < 1 || l.turns > maxTurns {
+		c.problem("%s: %d turns: it must be 1 to %d", l.kind, l.turns, maxTurns)
+		return never
+	}
+	if given := c.classifiers[l.kind]; given == nil {
+		c.problem("there is no classifier for %s %q: give one by Signals", l.kind, l.label)
+	} else if known := given.Labels(); known != nil && !slices.Contains(known, l.label) {
+		c.problem("the classifier knows no %s %q%s", l.kind, l.label, nearest.Hint(l.label, known))
+	}
+	c.turns = max(c.turns, l.turns)
+	return condition{func(d *deciding) bool {
+		n := len(d.before) - l.turns + 1
+		return d.measure(l.kind).of(l.label) >= l.above && n >= 0 &&
+			!slices.ContainsFunc(d.before[n:], func(m mood) bool { return m.values[l.label] < l.above })
+	}, func(d *deciding) string {
+		return fmt.Sprintf("%s %s %.2f", l.kind, l.label, d.measure(l.kind).of(l.label))
+	}}
+}
+
+// State matches if a key of the session's state has a value, compared as JSON; nil
+// matches a key that is not there.
+func State(key string, value any) Matcher {
+	encoded := event.EncodeJSON(value)
+	return matcher{fmt.Sprintf("state(%q, %s)", key, encoded), func(c *compiler) condition {
+		if key == "" {
+			c.problem("a state matcher has no key")
+		}
+		return condition{holds: func(d *deciding) bool {
+			switch v, _ := d.turn.State(key); v := v.(type) {
+			case string, bool, nil:
+				return v == value
+			default:
+				return bytes.Equal(event.EncodeJSON(v), encoded)
+			}
+		}}
+	}}
+}
+
+// WantsHuman matches if the user asks for a person: if the metadata key "wantsHuman" of
+// the message is true, or in words, of which it knows the usual ones in English, German,
+// French, Spanish, Portuguese, Italian, Dutch, Polish, Russian, Turkish, Chinese, Japanese
+// and Korean. That the words human or agent are there is not enough.
+func WantsHuman() Matcher {
+	return matcher{"wantsHuman()", func(c *compiler) condition {
+		asked, declined := phrases.AskForPerson()
+		said, not := c.compile(Keyword(asked...)), c.compile(Keyword(declined...))
+		marked := func(d *deciding) bool { return d.turn.Metadata["wantsHuman"] == true }
+		return condition{func(d *deciding) bool { return marked(d) || said.holds(d) && !not.holds(d) }, func(d *deciding) string {
+			if marked(d) {
+				return "wantsHuman in the metadata"
+			}
+			return "asks for a person: " + said.why(d)
+		}}
+	}}
+}
+
+// Expr matches if an expression is true, in the language of the conditions of graphs. It sees
+// input.message, input.metadata, input.language, input.intent.label,
+// input.intent.confidence and input.sentiment, a mapping of labels; and state, with the
+// keys that are given here. Signals are asked for if the source names them. What cannot be
+// evaluated does not match, and a notice says so.
+func Expr(source string, stateKeys ...string) Matcher {
+	stateKeys = slices.Clone(stateKeys)
+	return matcher{call("expr", []string{source}), func(c *compiler) condition {
+		program, err := expression.WithState(stateKeys...).CompileCondition(source)
+		if err != nil {
+			c.problem("the expression %q: %v", source, err)
+			return never
+		}
+		var needs []Kind
+		for _, kind := range kinds {
+			if !strings.Contains(source, string(kind)) {
+				continue
+			}
+			if needs = append(needs, kind); kind != KindLanguage && c.classifiers[kind] == nil && strings.Contains(source, "input."+string(kind)) {
+				c.problem("the expression %q names input.%s, and there is no classifier of that kind: give one by Signals", source, kind)
+			}
+		}
+		rule := c.rule
+		return condition{holds: func(d *deciding) bool {
+			state := make(map[string]any, len(stateKeys))
+			for _, key := range stateKeys {
+				if v, ok := d.turn.State(key); ok {
+					state[key] = v
+				}
+			}
+			ok, err := program.Test(expression.Env{Input: d.expressed(needs), State: state})
+			if err != nil {
+				d.logger.Warn("the expression of a rule has no value", "router", d.engine.name, "rule", rule, "error", err)
+				d.notice(NoticeRuleFailed, "rule %d does not match: its expression has no value for this turn", rule)
+			}
+			return ok
+		}}
+	}}
+}
+
+// All matches if all matchers do. They are asked in order, until one does not.
+func All(m ...Matcher) Matcher {
+	return several("all", m, func(parts []condition) condition {
+		return condition{func(d *deciding) bool {
+			for i := range parts {
+				if !parts[i].holds(d) {
+					return false
+				}
+			}
+			return true
+		}, func(d *deciding) string {
+			var texts []string
+			for _, p := range parts {
+				texts = append(texts, p.why(d))
+			}
+			return strings.Join(texts, " and ")
+		}}
+	})
+}
+
+// Any matches if one of the matchers does. They are asked in order, until one does.
+func Any(m ...Matcher) Matcher {
+	return several("any", m, func(parts []condition) condition {
+		first := func(d *deciding) *condition {
+			for i := range parts {
+				if parts[i].holds(d) {
+					return &parts[i]
+				}
+			}
+			return nil
+		}
+		return condition{func(d *deciding) bool { return first(d) != nil }, func(d *deciding) string {
+			if c := first(d); c != nil { // else a predicate has changed its mind
+				return c.why(d)
+			}
+			return "any"
+		}}
+	})
+}
+
+// Not matches if the matcher does not.
+func Not(m Matcher) Matcher {
+	return several("not", []Matcher{m}, func(parts []condition) condition {
+		return condition{holds: func(d *deciding) bool { return !parts[0].holds(d) }}
+	})
+}
+
+func several(op string, of []Matcher, join func([]condition) condition) Matcher {
+	of = slices.Clone(of)
+	texts := make([]string, len(of))
+	for i, m := range of {
+		if texts[i] = "nil"; m != nil {
+			texts[i] = m.String()
+		}
+	}
+	return matcher{op + "(" + strings.Join(texts, ", ") + ")", func(c *compiler) condition {
+		if len(of) == 0 {
+			c.problem("%s() has no matchers", op)
+		}
+		parts := make([]condition, len(of))
+		for i, m := range of {
+			parts[i] = c.compile(m)
+		}
+		return join(parts)
+	}}
+}
+
+// call is how a matcher with texts is written.
+func call(name string, args []string) string {
+	out := make([]string, len(args))
+	for i, t := range args {
+		out[i] = strconv.Quote(t)
+	}
+	return name + "(" + strings.Join(out, ", ") + ")"
+}

@@ -1,0 +1,326 @@
+package router
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+)
+
+const human = agent.Human
+
+// Target is where a rule leads: an agent, or a person. Rules take the handle and no name,
+// so that a misspelt one does not compile.
+type Target struct {
+	name    string
+	agent   agent.Agent // nil for a person
+	reason  string      // of a person
+	onError *Target
+	wrong   string
+}
+
+// TargetOption configures a [Target].
+type TargetOption func(*Target)
+
+// OnError names who answers in the same turn if the specialist cannot start, or ends with an error.
+func OnError(t *Target) TargetOption {
+	return func(s *Target) {
+		if s.onError = t; t == nil {
+			s.wrong = "the target of OnError is nil"
+		}
+	}
+}
+
+// Specialist makes an agent a target: a local one, a remote one, another router. It
+// becomes a sub-agent of the router whose rules or default lead to it; agent.Via may be
+// around it. An agent has one handle a router.
+func Specialist(a agent.Agent, opts ...TargetOption) *Target {
+	t := &Target{agent: a}
+	if a == nil {
+		t.wrong = "the agent of a specialist is nil"
+	} else {
+		t.name = a.Name()
+	}
+	for _, o := range opts {
+		if o == nil {
+			t.wrong = "an option is nil"
+			continue
+		}
+		o(t)
+	}
+	return t
+}
+
+// Human is a person at the runner's desk, with what the person is told of why.
+func Human(reason string) *Target { return &Target{name: human, reason: reason} }
+
+// Rule sends the turns that a matcher is for to a target.
+type Rule struct {
+	when   Matcher
+	to     *Target
+	reason string
+}
+
+// Clause is a rule without its target.
+type Clause struct{ when Matcher }
+
+// When begins a rule.
+func When(m Matcher) Clause { return Clause{m} }
+
+// To ends a rule.
+func (c Clause) To(t *Target) Rule { return Rule{when: c.when, to: t} }
+
+// ToHuman ends a rule that leads to a person: it is To(Human(reason)).
+func (c Clause) ToHuman(reason string) Rule { return c.To(Human(reason)) }
+
+// Because gives the rule the reason that its transfers have. Without one it is what of the
+// message matched.
+func (r Rule) Because(reason string) Rule { r.reason = reason; return r }
+
+// Option configures a [Router].
+type Option func(*builder)
+
+type builder struct {
+	description string
+	rules       []Rule
+	defaults    []*Target
+	sticky      bool
+	classifiers []Classifier
+	now         func() time.Time
+	wrong       []string
+}
+
+// Rules adds rules behind those that are there. The first that matches decides.
+func Rules(rules ...Rule) Option { return func(b *builder) { b.rules = append(b.rules, rules...) } }
+
+// Default says who answers where no rule matches.
+func Default(t *Target) Option { return func(b *builder) { b.defaults = append(b.defaults, t) } }
+
+// Wrap puts the router before an agent, which answers where no rule matches: it is the
+// default without a handle for rules.
+func Wrap(a agent.Agent) Option { return Default(Specialist(a)) }
+
+// Sticky keeps the specialist that was active before in charge where no rule matches.
+func Sticky() Option { return func(b *builder) { b.sticky = true } }
+
+// Description tells other agents, and their models, what the router is for.
+func Description(text string) Option { return func(b *builder) { b.description = text } }
+
+// Signals gives the router classifiers, one of a kind. Without one of sentiments it has
+// [HeuristicSentiment].
+func Signals(c ...Classifier) Option {
+	return func(b *builder) { b.classifiers = append(b.classifiers, c...) }
+}
+
+// WithClock measures how long decisions take by another clock, for tests.
+func WithClock(now func() time.Time) Option { return func(b *builder) { b.now = now } }
+
+// Error lists everything that is wrong with a router.
+type Error struct {
+	Router   string
+	Problems []string
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("router %q: %s", e.Router, strings.Join(e.Problems, "\n  "))
+}
+
+// Router is an agent without a model: rules decide who answers. It is immutable and safe
+// for concurrent use.
+type Router struct {
+	description string
+	engine      engine
+	fallback    *Target
+	sticky      bool
+	now         func() time.Time
+	targets     []*Target // the agents, in the order of the sub-agents
+	people      []string  // what leads to a person
+	properties  agent.Properties
+	children    []agent.Agent
+	index       map[string]agent.Agent
+}
+
+// New makes a router. The error is an [*Error] with all that is wrong.
+func New(name string, opts ...Option) (*Router, error) {
+	b := builder{now: time.Now}
+	for i, o := range opts {
+		if o == nil {
+			b.problem("option %d is nil", i)
+			continue
+		}
+		o(&b)
+	}
+	if err := agent.CheckName(name); err != nil {
+		b.problem("%v", err)
+	}
+	if b.now == nil {
+		b.problem("the clock is nil")
+	}
+	r := &Router{description: b.description, sticky: b.sticky, now: b.now}
+	c := compiler{classifiers: b.signals()}
+	handles := make(map[string]*Target)
+	for i, rule := range b.rules {
+		c.rule = i
+		if rule.when == nil && rule.to == nil {
+			c.problem("it is empty: a rule is When(…).To(…)")
+			continue
+		}
+		made := compiled{when: c.compile(rule.when), to: rule.to, reason: rule.reason}
+		if rule.when != nil {
+			made.written = rule.when.String()
+		}
+		b.target(r, handles, "rule "+strconv.Itoa(i), rule.to)
+		if rule.to != nil && rule.to.name == human {
+			made.reason = cmp.Or(rule.reason, rule.to.reason)
+		}
+		r.engine.rules = append(r.engine.rules, made)
+	}
+	switch len(b.defaults) {
+	case 0:
+		b.problem("no default: say by Default or Wrap who answers where no rule matches")
+	case 1:
+		r.fallback = b.defaults[0]
+		b.target(r, handles, "the default", r.fallback)
+	default:
+		b.problem("there are %d defaults", len(b.defaults))
+	}
+	if problems := append(b.wrong, c.problems...); len(problems) > 0 {
+		return nil, &Error{name, problems}
+	}
+	e := &r.engine
+	e.name, e.words, e.slots, e.classifiers = name, c.words.Build(), c.slots, c.classifiers
+	e.turns = c.turns
+	r.properties.Router = true
+	for _, t := range r.targets {
+		edge := agent.EdgesOf([]agent.Agent{t.agent})[0]
+		if t.onError != nil {
+			edge.OnError = t.onError.name
+		}
+		r.properties.Edges = append(r.properties.Edges, edge)
+	}
+	r.children = agent.AgentsOf(r.properties.Edges)
+	r.index = agent.Index(r)
+	return r, nil
+}
+
+func (b *builder) problem(format string, args ...any) {
+	b.wrong = append(b.wrong, fmt.Sprintf(format, args...))
+}
+
+// signals returns the classifiers by kind.
+func (b *builder) signals() map[Kind]Classifier {
+	given := make(map[Kind]Classifier)
+	for i, c := range b.classifiers {
+		switch {
+		case c == nil:
+			b.problem("classifier %d is nil", i)
+		case c.Kind().place() < 0:
+			b.problem("classifier %d is of the unknown kind %q", i, c.Kind())
+		case given[c.Kind()] != nil:
+			b.problem("there are two classifiers of the kind %s", c.Kind())
+		default:
+			given[c.Kind()] = c
+			if _, deadline := unwrapped(c); deadline < 0 {
+				b.problem("the deadline %s of the classifier of the kind %s is negative", deadline, c.Kind())
+			}
+		}
+	}
+	if given[KindSentiment] == nil {
+		given[KindSentiment] = HeuristicSentiment()
+	}
+	return given
+}
+
+// target notes where something leads, and all that follows on errors.
+func (b *builder) target(r *Router, handles map[string]*Target, from string, t *Target) {
+	switch {
+	case t == nil:
+		b.problem("%s has no target", from)
+		return
+	case t.wrong != "" && handles[t.name] != t:
+		b.problem("%s: %s", from, t.wrong)
+	case t.agent == nil && t.name == human:
+		if strings.TrimSpace(t.reason) == "" {
+			b.problem("%s leads to a person without a reason", from)
+		}
+		r.people = append(r.people, from)
+		return
+	case t.name == human:
+		b.problem("%s: the name %q is reserved for persons", from, human)
+		return
+	case handles[t.name] != nil && handles[t.name] != t:
+		b.problem("%s: there are two handles of the agent %q: make one by Specialist and use it everywhere", from, t.name)
+		return
+	}
+	if handles[t.name] == nil && t.agent != nil {
+		handles[t.name] = t
+		r.targets = append(r.targets, t)
+		if t.onError != nil {
+			b.target(r, handles, "OnError of "+t.name, t.onError)
+		}
+	}
+}
+
+// Name implements agent.Agent.
+func (r *Router) Name() string { return r.engine.name }
+
+// Description implements agent.Agent.
+func (r *Router) Description() string { return r.description }
+
+// SubAgents implements agent.Agent: the specialists, in the order in which rules, their
+// OnError targets and the default name them first.
+func (r *Router) SubAgents() []agent.Agent { return r.children }
+
+// FindAgent implements agent.Agent.
+func (r *Router) FindAgent(name string) agent.Agent { return r.index[name] }
+
+// Properties says what the tree and the runner have to know of a router.
+func (r *Router) Properties() agent.Properties { return r.properties }
+
+// RuleInfo is a rule as data.
+type RuleInfo struct {
+	Index  int    `json:"index"`
+	When   string `json:"when"` // the matcher as it is written
+	To     string `json:"to"`   // the agent's name, or "human"
+	Reason string `json:"reason,omitempty"`
+}
+
+// Rules returns the rules as data.
+func (r *Router) Rules() []RuleInfo {
+	infos := make([]RuleInfo, len(r.engine.rules))
+	for i, rule := range r.engine.rules {
+		infos[i] = RuleInfo{i, rule.written, rule.to.name, rule.reason}
+	}
+	return infos
+}
+
+// Default returns the name of who answers where no rule matches.
+func (r *Router) Default() string { return r.fallback.name }
+
+// Sticky reports whether a specialist stays in charge where no rule matches.
+func (r *Router) Sticky() bool { return r.sticky }
+
+// CheckNode implements agent.Checker.
+func (r *Router) CheckNode(n *agent.Node) (wrong []string) {
+	if n.Human() == nil && len(r.people) > 0 {
+		wrong = append(wrong, "the router leads to a person ("+strings.Join(r.people, ", ")+"), and there is no desk: give the runner one by runner.WithDesk")
+	}
+	return wrong
+}
+
+// target returns the handle of a sub-agent, nil if it is none.
+func (r *Router) target(name string) *Target {
+	if i := slices.IndexFunc(r.targets, func(t *Target) bool { return t.name == name }); i >= 0 {
+		return r.targets[i]
+	}
+	return nil
+}
+
+var _ interface {
+	agent.Agent
+	agent.Checker
+} = (*Router)(nil)

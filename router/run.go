@@ -1,0 +1,207 @@
+package router
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// ErrNobodyLeft ends a turn in which everybody who might answer has given the conversation
+// back to the router, or has failed.
+var ErrNobodyLeft = errors.New("nobody is left to answer")
+
+// Run implements agent.Agent: one decision, and the transfer that follows from it.
+func (r *Router) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		p, err := r.past(ctx, inv)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		turn := Turn{Message: inv.Message().PlainText(), Metadata: inv.Metadata(), state: inv.Session().State}
+		if in := inv.Input(); in != nil {
+			turn.Message = event.OutputText(in)
+		}
+		d := r.engine.begin(ctx, turn, p.felt(inv.TurnID()), inv.Logger())
+		defer d.end()
+		d.generate = func(ctx context.Context, model llm.Model, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+			return inv.Runtime().Ask(ctx, inv, model, req)
+		}
+		began := r.now()
+		c, err := r.decide(d, inv, p)
+		if err == nil {
+			err = r.ready(ctx, inv, d, p, &c)
+		}
+		for _, data := range d.events {
+			if !yield(&event.Event{Data: data, More: true}, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		route := d.route(c, r.now().Sub(began))
+		route.GraphPath = path(inv, c.to)
+		if !yield(&event.Event{Data: route, More: true}, nil) {
+			return
+		}
+		kind := event.TransferTypeBotToBot
+		if c.to == human {
+			kind = event.TransferTypeBotToHuman
+		}
+		yield(&event.Event{Data: &event.Transfer{From: r.Name(), To: c.to, Reason: c.reason, Outcome: event.TransferCommitted,
+			TransferType: kind, RouteDecision: event.EncodeJSON(c.to), GraphPath: route.GraphPath}}, nil)
+	}
+}
+
+// chosen is who answers, and why.
+type chosen struct {
+	to     string
+	rule   int // -1: none
+	reason string
+	why    string // what of the turn has matched
+}
+
+// decide chooses who answers. Without an invocation there is no past.
+func (r *Router) decide(d *deciding, inv *agent.Invocation, p *past) (chosen, error) {
+	out := func(name string) bool { return p != nil && r.out(p, name) }
+	c := chosen{rule: d.match(out), reason: "no rule matches"}
+	if r.engine.turns > 1 { // for later turns
+		d.measure(KindSentiment)
+	}
+	if c.rule >= 0 {
+		rule := r.engine.rules[c.rule]
+		c.to, c.why = rule.to.name, rule.when.why(d)
+		c.reason = cmp.Or(rule.reason, c.why)
+	}
+	if err := d.ctx.Err(); err != nil {
+		return c, context.Cause(d.ctx)
+	}
+	if c.to == "" && p != nil {
+		if n, why := r.stays(inv, p); n != nil {
+			c.to, c.reason = n.Agent.Name(), why
+		}
+	}
+	if c.to == "" && !out(r.fallback.name) {
+		c.to, c.reason = r.fallback.name, cmp.Or(r.fallback.reason, c.reason)
+	}
+	if c.to == "" {
+		return c, fmt.Errorf("router %s: %w: %q has given the conversation back or failed, and no rule names another", r.Name(), ErrNobodyLeft, p.gone)
+	}
+	return c, nil
+}
+
+// out reports whether a target has given the conversation back in this turn or has failed,
+// or somebody below it has.
+func (r *Router) out(p *past, name string) bool {
+	if len(p.gone) == 0 {
+		return false
+	}
+	t := r.target(name)
+	return slices.ContainsFunc(p.gone, func(gone string) bool {
+		return gone == name || t != nil && t.agent.FindAgent(gone) != nil
+	})
+}
+
+// ready follows OnError while the target cannot start, each time with a record.
+func (r *Router) ready(ctx context.Context, inv *agent.Invocation, d *deciding, p *past, c *chosen) error {
+	for {
+		err := inv.Runtime().CheckTransfer(ctx, inv, c.to)
+		if !errors.Is(err, agent.ErrTargetNotReady) {
+			return err
+		}
+		d.emit(&event.Transfer{From: r.Name(), To: c.to, Reason: c.reason, Outcome: event.TransferFailed,
+			TransferType: event.TransferTypeBotToBot, RouteDecision: event.EncodeJSON(c.to), GraphPath: path(inv, c.to)})
+		child := inv.Tree().Node(c.to)
+		for child.Parent != inv.Node() {
+			child = child.Parent
+		}
+		next := r.target(child.Agent.Name()).onError
+		if next == nil || r.out(p, next.name) {
+			return err
+		}
+		inv.Logger().Warn("the target of a router cannot start", "router", r.Name(), "target", c.to, "error", err)
+		c.to, c.reason = next.name, c.to+" is not ready"
+	}
+}
+
+// path are the names from the outermost router above down to a target.
+func path(inv *agent.Invocation, to string) []string {
+	if to == human {
+		return append(inv.Node().GraphPath(), human)
+	}
+	return inv.Tree().Node(to).GraphPath()
+}
+
+// route is the record of a decision.
+func (d *deciding) route(c chosen, took time.Duration) *event.Route {
+	top := d.signals[KindIntent.place()].top()
+	e := &event.Route{From: d.engine.name, To: c.to, Reason: c.reason, IntentLabel: top.Label, IntentConfidence: top.Value,
+		LatencyMs: float64(took) / float64(time.Millisecond)}
+	if c.rule >= 0 {
+		e.RuleIndex = &c.rule
+	}
+	if s := d.signals[KindSentiment.place()]; s.scores != nil {
+		e.Sentiment = make(map[string]float64, len(s.scores))
+		for _, score := range s.scores {
+			e.Sentiment[score.Label] = score.Value
+		}
+	}
+	return e
+}
+
+// Decision is what a router would decide, and why.
+type Decision struct {
+	Router    string             `json:"router"`
+	To        string             `json:"to"`        // the agent's name, or "human"
+	RuleIndex *int               `json:"ruleIndex"` // nil: no rule matched
+	When      string             `json:"when,omitempty"`
+	Matched   string             `json:"matched,omitempty"` // what of the message matched
+	Reason    string             `json:"reason"`
+	Intent    []Score            `json:"intent,omitempty"` // the highest first; signals that no rule needed are not there
+	Sentiment map[string]float64 `json:"sentiment,omitempty"`
+	Language  string             `json:"language,omitempty"`
+	Notices   []string           `json:"notices,omitempty"` // signals that were late or failed
+	Latency   time.Duration      `json:"-"`
+	LatencyMs float64            `json:"latencyMs"`
+}
+
+// Explain decides about a message without a session: nothing came before it, nobody has
+// to stay in charge, and all targets are ready. A classifier may ask its model, outside
+// of all limits. The error is that of the context.
+func (r *Router) Explain(ctx context.Context, message string, metadata, state map[string]any) (Decision, error) {
+	turn := Turn{Message: event.ValidText(message), Metadata: metadata, state: func(key string) (any, bool) { v, ok := state[key]; return v, ok }}
+	d := r.engine.begin(ctx, turn, nil, slog.New(slog.DiscardHandler))
+	defer d.end()
+	d.generate = func(ctx context.Context, model llm.Model, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+		return model.Generate(ctx, req)
+	}
+	began := r.now()
+	c, err := r.decide(d, nil, nil)
+	took := r.now().Sub(began)
+	if err != nil {
+		return Decision{}, err
+	}
+	e := d.route(c, took)
+	made := Decision{Router: r.Name(), To: c.to, RuleIndex: e.RuleIndex, Matched: c.why, Reason: c.reason, Intent: d.signals[KindIntent.place()].scores,
+		Sentiment: e.Sentiment, Language: d.language(), Latency: took, LatencyMs: e.LatencyMs}
+	if c.rule >= 0 {
+		made.When = r.engine.rules[c.rule].written
+	}
+	for _, data := range d.events {
+		if n, ok := data.(*event.Notice); ok {
+			made.Notices = append(made.Notices, n.Message)
+		}
+	}
+	return made, nil
+}

@@ -1,0 +1,268 @@
+package router
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/choice"
+	"github.com/agentarbor/arbor/internal/examples"
+	"github.com/agentarbor/arbor/internal/phrases"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// Kind is what a classifier finds out about a message.
+type Kind string
+
+// The kinds of signals.
+const (
+	KindIntent    Kind = "intent"    // what the user wants; the values are confidences
+	KindSentiment Kind = "sentiment" // how the user feels; the values are strengths
+	KindLanguage  Kind = "language"  // labels are BCP 47 tags; metadata goes before it
+)
+
+var kinds = [...]Kind{KindIntent, KindSentiment, KindLanguage}
+
+func (k Kind) place() int { return slices.Index(kinds[:], k) }
+
+// Score is how much a label fits, from 0 to 1.
+type Score struct {
+	Label string  `json:"label"`
+	Value float64 `json:"value"`
+}
+
+// Classifier measures one kind of signal. It is safe for concurrent use.
+//
+// Classify is called at most once a decision, and only if a rule that needs it is reached,
+// on a goroutine of its own that is abandoned when its context ends: it must return then.
+// Labels that it does not name have the value 0.
+type Classifier interface {
+	Kind() Kind
+	// Labels are all that it may give, nil if that is not known. Rules that ask for
+	// others are then an error of [New].
+	Labels() []string
+	Classify(ctx context.Context, in Input) ([]Score, error)
+}
+
+// Input is what a classifier sees of a turn.
+type Input struct {
+	Text     string         // what the user said
+	Metadata map[string]any // of the message; shared and not to be changed
+	ask      func(ctx context.Context, model llm.Model, req *llm.Request) (string, []llm.LogProb, error)
+}
+
+// DefaultDeadline is how long a classifier may take without [Within].
+const DefaultDeadline = 50 * time.Millisecond
+
+// Within gives a classifier another deadline. A message whose signal comes later is routed
+// without it, and a notice says so.
+func Within(d time.Duration, c Classifier) Classifier { return &timed{c, d} }
+
+type timed struct {
+	Classifier
+	deadline time.Duration
+}
+
+// own is implemented by the classifiers of this package: they end with their context, and
+// so need no goroutine.
+type own interface{ deadline() time.Duration }
+
+// unwrapped returns what Within has wrapped, and the deadline.
+func unwrapped(c Classifier) (Classifier, time.Duration) {
+	d := time.Duration(0)
+	for t, ok := c.(*timed); ok; t, ok = c.(*timed) {
+		c, d = t.Classifier, cmp.Or(d, t.deadline)
+	}
+	if own, ok := c.(own); ok {
+		d = cmp.Or(d, own.deadline())
+	}
+	return c, cmp.Or(d, DefaultDeadline)
+}
+
+// The codes of the notices that a router writes.
+const (
+	NoticeSignalLate   = "signal_late"   // a classifier has missed its deadline
+	NoticeSignalFailed = "signal_failed" // it has failed
+	NoticeRuleFailed   = "rule_failed"   // an expression has no value, so its rule does not match
+)
+
+// signal is the outcome of a classifier for one decision.
+type signal struct {
+	measured bool
+	scores   []Score // the highest first; nil if it came too late or not at all
+}
+
+func (s *signal) of(label string) float64 {
+	for _, o := range s.scores {
+		if o.Label == label {
+			return o.Value
+		}
+	}
+	return 0
+}
+
+func (s *signal) top() Score {
+	if len(s.scores) == 0 {
+		return Score{}
+	}
+	return s.scores[0]
+}
+
+// maxScores bounds what a decision keeps of a classifier's labels.
+const maxScores = 32
+
+// plausible are the scores that can be true, the highest first.
+func plausible(scores []Score) []Score {
+	all := make([]Score, 0, len(scores))
+	for _, s := range scores {
+		if s.Label != "" && !math.IsNaN(s.Value) {
+			all = append(all, Score{event.ValidText(s.Label), max(0, min(s.Value, 1))})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Score) int { return cmp.Compare(b.Value, a.Value) })
+	return all[:min(len(all), maxScores)]
+}
+
+// measure asks the classifier of a kind, once a decision.
+func (d *deciding) measure(kind Kind) *signal {
+	s := &d.signals[kind.place()]
+	if s.measured || d.engine.classifiers[kind] == nil {
+		return s
+	}
+	s.measured = true
+	c, deadline := unwrapped(d.engine.classifiers[kind])
+	ctx, cancel := context.WithTimeout(d.ctx, deadline)
+	defer cancel()
+	scores, err := d.classify(ctx, c)
+	switch {
+	case d.ctx.Err() != nil: // the turn is over
+	case ctx.Err() != nil:
+		d.notice(NoticeSignalLate, "the %s of the message is not known: that took longer than %s", kind, deadline)
+	case err != nil: // whose words may quote anything
+		code := agent.ErrorCode(err)
+		d.logger.Warn("a classifier failed", "router", d.engine.name, "kind", string(kind), "error", err)
+		d.notice(NoticeSignalFailed, "the %s of the message is not known: %s", kind, cmp.Or(code, "the classifier failed"))
+	default:
+		s.scores = plausible(scores)
+	}
+	return s
+}
+
+// classify runs a classifier. One that is not of this package has a goroutine of its own,
+// which cannot use the turn.
+func (d *deciding) classify(ctx context.Context, c Classifier) ([]Score, error) {
+	in := Input{Text: d.turn.Message, Metadata: d.turn.Metadata}
+	if _, ok := c.(own); ok {
+		in.ask = d.ask
+		return c.Classify(ctx, in)
+	}
+	type outcome struct {
+		scores []Score
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		var o outcome
+		defer func() {
+			if p := recover(); p != nil {
+				o.err = fmt.Errorf("the classifier panicked: %v", p)
+			}
+			done <- o
+		}()
+		o.scores, o.err = c.Classify(ctx, in)
+	}()
+	select {
+	case o := <-done:
+		return o.scores, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// ask asks a model, on the step's own goroutine. What it used is recorded, with a discard
+// if there is no whole answer.
+func (d *deciding) ask(ctx context.Context, model llm.Model, req *llm.Request) (answer string, probs []llm.LogProb, err error) {
+	var text strings.Builder
+	var usage llm.Usage
+	name, finished, begun := model.Name(), false, false
+	for chunk, failed := range d.generate(ctx, model, req) {
+		if err = failed; err != nil {
+			break
+		}
+		text.WriteString(chunk.Text)
+		probs = append(probs, chunk.LogProbs...)
+		if chunk.Usage != nil {
+			usage, _ = chunk.Usage.Plausible()
+		}
+		name, finished, begun = cmp.Or(chunk.Model, name), finished || chunk.Finish != "", true
+	}
+	if err == nil && !finished {
+		err = &llm.Error{Code: llm.CodeTruncated, Message: "the answer ended before its terminal signal"}
+	}
+	err = cmp.Or(ctx.Err(), err)
+	used := &event.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, CachedTokens: usage.CachedTokens, Model: name}
+	switch {
+	case err == nil:
+		d.emit(used)
+	case begun || !errors.Is(err, agent.ErrLimit) && !errors.Is(err, agent.ErrUnknownPrice) && !errors.Is(err, agent.ErrUnknownUsage): // else it was not asked
+		void := &event.Discard{Code: cmp.Or(agent.ErrorCode(err), NoticeSignalFailed), Message: "the question what the user wants has no whole answer"}
+		if ctx.Err() != nil {
+			void.Code = NoticeSignalLate
+		}
+		if usage != (llm.Usage{}) {
+			void.Usage = used
+		}
+		d.emit(void)
+	}
+	return text.String(), probs, err
+}
+
+// HeuristicIntent makes a classifier of intents from what users say who mean each label,
+// ten or more examples a label. It compares words, pairs of words and parts of words; the
+// same examples give the same classifier. The confidence is how much better the label fits
+// than the others, less if little of the message is like any example. It knows the endings
+// of English words; other languages are compared by the parts of words.
+func HeuristicIntent(of map[string][]string) (Classifier, error) {
+	c, err := examples.Learn(of)
+	if err != nil {
+		return nil, fmt.Errorf("router: the examples of intents: %w", err)
+	}
+	return &byExample{c}, nil
+}
+
+type byExample struct{ *examples.Classes }
+
+func (c *byExample) Kind() Kind              { return KindIntent }
+func (c *byExample) deadline() time.Duration { return DefaultDeadline }
+
+func (c *byExample) Classify(ctx context.Context, in Input) ([]Score, error) {
+	values := c.Classes.Classify(choice.Shorten(in.Text))
+	scores := make([]Score, len(values))
+	for i, label := range c.Labels() {
+		scores[i] = Score{label, values[i]}
+	}
+	return scores, ctx.Err()
+}
+
+// HeuristicSentiment makes a classifier of the label "frustration", for English. It adds
+// up words and phrases that frustrated people write, several marks of exclamation, and
+// whole sentences in capital letters; thanks and patience take away. One strong word makes
+// about 0.7, a mild one 0.4. It knows no irony.
+func HeuristicSentiment() Classifier { return lexical{} }
+
+type lexical struct{}
+
+func (lexical) Kind() Kind              { return KindSentiment }
+func (lexical) Labels() []string        { return []string{"frustration"} }
+func (lexical) deadline() time.Duration { return DefaultDeadline }
+
+func (lexical) Classify(ctx context.Context, in Input) ([]Score, error) {
+	return []Score{{"frustration", phrases.Frustration(choice.Shorten(in.Text))}}, ctx.Err()
+}
