@@ -157,6 +157,9 @@ func BenchmarkDecision(b *testing.B) {
 // TestAllocationBudget holds decisions to a number of allocations, whatever the number of
 // rules.
 func TestAllocationBudget(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
 	for _, mixed := range []bool{false, true} {
 		few, messages := many(t, 10, mixed)
 		lots, _ := many(t, 1000, mixed)
