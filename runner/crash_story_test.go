@@ -35,9 +35,11 @@ type crashStory struct {
 	asks      int                   // so many models may be asked at once
 	once      []string              // tools that must not run again when their outcome is unknown
 	tree      func(*stage) (agent.Agent, error)
+
+	interceptors []agent.Interceptor
 }
 
-var crashStories = []crashStory{
+var crashStories = behindRouters([]crashStory{
 	{name: "cash desk", messages: []string{"Pay"}, asks: 1, once: []string{"pay"}, tree: cashDesk},
 	{name: "approvals", messages: []string{"Money back", "Thanks"}, asks: 1, once: []string{"refund"}, tree: refundDesk,
 		decisions: map[int][]bool{1: {true, false, true}}},
@@ -52,7 +54,7 @@ var crashStories = []crashStory{
 			3: {{ID: "3", Text: "Done, Bob.", Update: human.Update{Status: human.Completed}}},
 		}},
 	{name: "several hops and turns", messages: []string{"Where is it?", "Cancel it", "And hello"}, asks: 1, streaming: true, once: []string{"cancel"}, tree: orderDesk},
-}
+})
 
 // play continues the story to its end, as a program would that knows only what
 // is stored.
@@ -66,7 +68,7 @@ func (s *crashStory) play(dir string, o *odometer) error {
 		return err
 	}
 	defer store.Close()
-	opts := []runner.Option{runner.WithWait(20 * time.Second)}
+	opts := []runner.Option{runner.WithWait(20 * time.Second), runner.WithInterceptors(s.interceptors...)}
 	if s.streaming {
 		opts = append(opts, runner.WithStreaming())
 	}

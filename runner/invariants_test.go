@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -65,6 +66,13 @@ func (c *inCharge) next(e *event.Event) *agent.Node {
 		if d.Outcome == event.TransferCommitted {
 			c.active = d.To
 		}
+	case *event.HandoffStatus:
+		switch over := slices.Contains([]string{"completed", "ended", "cancelled", "failed"}, d.Status); {
+		case !over:
+			c.active = agent.Human
+		case d.TargetAgent != "" && c.active == agent.Human:
+			c.active = d.TargetAgent
+		}
 	case *event.HarnessEnd:
 		c.begun, c.goesOn = true, d.FinishReason == event.FinishReasonInputRequired
 	case *event.HarnessStart:
@@ -84,7 +92,7 @@ func (c *inCharge) responsible() *agent.Node {
 		n = c.tree.Node(c.active)
 	}
 	switch {
-	case n == nil || c.begun: // in mid-turn nobody returns
+	case n == nil || c.begun, n.Agent.Name() == agent.Human: // in mid-turn nobody returns, and a person stays
 		return n
 	case c.resumeRoot:
 		return c.tree.Root()
@@ -92,13 +100,19 @@ func (c *inCharge) responsible() *agent.Node {
 	return returned(n)
 }
 
-// returned follows the agents' return policies up the tree.
+// returned follows the agents' return policies up the tree, and then goes to the outermost
+// router.
 func returned(n *agent.Node) *agent.Node {
 	for n.Parent != nil {
 		if n.Properties.Return != agent.ReturnToParent {
 			break
 		}
 		n = n.Parent
+	}
+	for above := n; above != nil; above = above.Parent {
+		if above.Properties.Router {
+			n = above
+		}
 	}
 	return n
 }

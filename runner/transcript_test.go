@@ -221,9 +221,10 @@ func (m checked) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.C
 type mode struct {
 	name         string
 	http, stream bool
+	behind       bool // a router
 }
 
-var modes = []mode{{"in process", false, false}, {"in process, streamed", false, true}, {"http", true, false}, {"http, streamed", true, true}}
+var modes = []mode{{name: "in process"}, {name: "in process, streamed", stream: true}, {name: "http", http: true}, {name: "http, streamed", http: true, stream: true}}
 
 // play runs a transcript and returns what came out.
 func (tr *transcript) play(t *testing.T, m mode, all ...llmagent.Option) (events, wire string) {
@@ -256,7 +257,12 @@ func (tr *transcript) play(t *testing.T, m mode, all ...llmagent.Option) (events
 	if m.stream {
 		opts = append(opts, runner.WithStreaming())
 	}
-	r, err := runner.New(parseTree(t, tr.section("agents"), model, all...), sessiontest.Memory(t), opts...)
+	root := parseTree(t, tr.section("agents"), model, all...)
+	if m.behind {
+		root, err = behindRouter(root)
+		require.NoError(t, err)
+	}
+	r, err := runner.New(root, sessiontest.Memory(t), opts...)
 	require.NoError(t, err)
 
 	key := session.ID("s1")

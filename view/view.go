@@ -305,7 +305,7 @@ func (v *View) transfer(t *event.Transfer, seq int64, mine bool) {
 		v.add(llm.UserText(line), seq)
 		return
 	}
-	if t.Outcome == event.TransferCommitted && t.To == v.agent && (v.acted || v.showReason) {
+	if t.Outcome == event.TransferCommitted && t.To == v.agent && (v.acted && !t.Routed() || v.showReason) { // a router's choice is no news to who answered before
 		v.flush()
 		line := "[" + t.From + "] handed the conversation to you."
 		if v.showReason && t.Reason != "" {

@@ -1,0 +1,114 @@
+package runner_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/router"
+)
+
+// behindName is the name of the router in front.
+const behindName = "behind"
+
+// behindRouter puts a router in front of a tree that changes nothing about who answers.
+func behindRouter(root agent.Agent) (agent.Agent, error) {
+	return router.New(behindName, router.Wrap(root), router.Sticky())
+}
+
+// behindRouters returns the stories that are also told with a router in front of their tree.
+func behindRouters(stories []crashStory) (behind []crashStory) {
+	for _, s := range stories {
+		tree := s.tree
+		s.name += " behind a router"
+		s.tree = func(d *stage) (agent.Agent, error) {
+			root, err := tree(d)
+			if err != nil {
+				return nil, err
+			}
+			return behindRouter(root)
+		}
+		behind = append(behind, s)
+	}
+	return append(stories, behind...)
+}
+
+var (
+	routerLines = regexp.MustCompile(`(?m)^\d+ behind .*\n`)
+	positions   = regexp.MustCompile(`(?m)^\d+ |#i\d+`) // and ids that the runner gives
+)
+
+// TestTranscriptsBehindRouter: with a router in front of a tree its agents store the same, and
+// their models are asked the same.
+func TestTranscriptsBehindRouter(t *testing.T) {
+	for _, tr := range transcripts(t) {
+		for _, m := range []mode{{name: "in process, streamed", stream: true, behind: true}, {name: "http", http: true, behind: true}} {
+			t.Run(strings.TrimSuffix(filepath.Base(tr.file), ".txtar")+", "+m.name, func(t *testing.T) {
+				events, wire := tr.play(t, m)
+				require.Contains(t, events, " behind route ")
+				require.Equal(t, positions.ReplaceAllString(tr.section("events"), ""), positions.ReplaceAllString(routerLines.ReplaceAllString(events, ""), ""))
+				require.Equal(t, positions.ReplaceAllString(tr.section("wire"), ""), positions.ReplaceAllString(wire, ""))
+			})
+		}
+	}
+}
+
+// sees notes what an interceptor is asked about.
+type sees struct {
+	agent.Passthrough
+	mu   sync.Mutex
+	seen []string
+}
+
+func (s *sees) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = append(s.seen, fmt.Sprintf(format, args...))
+}
+
+func (s *sees) Turn(ctx context.Context, t agent.TurnInfo, next agent.TurnFunc) iter.Seq2[*event.Event, error] {
+	s.note("turn %v", t.Message != nil)
+	return next(ctx)
+}
+
+func (s *sees) ModelCall(ctx context.Context, c agent.ModelCallInfo, next agent.ModelFunc) iter.Seq2[llm.Chunk, error] {
+	s.note("%s is asked with %d messages", c.Invocation.Agent().Name(), len(c.Request.Messages))
+	return next(ctx, c.Request)
+}
+
+func (s *sees) ToolCall(ctx context.Context, c agent.ToolCallInfo, next agent.ToolFunc) (*event.ToolResult, error) {
+	s.note("%s calls %s", c.Invocation.Agent().Name(), c.Name)
+	return next(ctx, c.Input)
+}
+
+// TestInterceptorsBehindRouter: interceptors are asked about the same turns, models and tools,
+// in the same order, whether approvals and agent tools are involved or not.
+func TestInterceptorsBehindRouter(t *testing.T) {
+	for i := range len(crashStories) / 2 {
+		plain, behind := crashStories[i], crashStories[i+len(crashStories)/2]
+		if plain.asks > 1 { // whoever is faster
+			continue
+		}
+		t.Run(plain.name, func(t *testing.T) {
+			var all [2][]string
+			for j, s := range []crashStory{plain, behind} {
+				var seen sees
+				s.interceptors = []agent.Interceptor{&seen}
+				require.NoError(t, s.play(t.TempDir(), &odometer{}))
+				all[j] = seen.seen
+			}
+			require.NotEmpty(t, all[0])
+			require.Equal(t, all[0], all[1])
+		})
+	}
+}
