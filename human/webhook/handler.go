@@ -116,6 +116,8 @@ func (d *Desk) refuse(w http.ResponseWriter, session agent.SessionKey, e human.E
 		code, says = http.StatusGone, "the handoff is over or unknown"
 	case errors.Is(err, human.ErrTransition):
 		code, says = http.StatusConflict, "the handoff cannot become that from its present status"
+	case errors.Is(err, agent.ErrBadInput):
+		code, says = http.StatusBadRequest, "no session here can take it"
 	case errors.Is(err, agent.ErrSessionBusy), errors.Is(err, agent.ErrConflict):
 		w.Header().Set("Retry-After", "1")
 		code, says = http.StatusServiceUnavailable, "the session is busy: send it again"

@@ -194,6 +194,7 @@ func TestHandlerErrors(t *testing.T) {
 		fmt.Errorf("s: %w", agent.ErrConflict):               503,
 		fmt.Errorf("s: %w", human.ErrGone):                   410,
 		&human.TransitionError{From: "ended", To: "ringing"}: 409,
+		fmt.Errorf("key hidden: %w", agent.ErrBadInput):      400,
 		errors.New("password=hidden"):                        500,
 	} {
 		s.fail = err

@@ -89,7 +89,7 @@ func WithAddresses(p ...netip.Prefix) Option {
 // WithTLS sets the configuration of connections to the desk, as for a private authority.
 func WithTLS(c *tls.Config) Option { return func(o *options) { o.tls = c } }
 
-// WithGiveUpAfter bounds all attempts to post one thing, 30 seconds without this option. The
+// WithGiveUpAfter bounds all attempts to post one thing, 10 seconds without this option. The
 // user waits that long at most.
 func WithGiveUpAfter(d time.Duration) Option { return func(o *options) { o.giveUp = d } }
 
@@ -102,7 +102,7 @@ func WithLogger(l *slog.Logger) Option { return func(o *options) { o.log = l } }
 // New makes a desk of a URL and a secret, which is base64 of 24 to 64 bytes with or without
 // "whsec_" before it. The errors say what is wrong and hold neither.
 func New(to, secret string, opts ...Option) (*Desk, error) {
-	o := options{secrets: []string{secret}, giveUp: 30 * time.Second, maxBody: 256 << 10}
+	o := options{secrets: []string{secret}, giveUp: 10 * time.Second, maxBody: 256 << 10}
 	if err := option.Apply(&o, opts); err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
