@@ -30,12 +30,11 @@ func (d *Desk) Handler(deliver human.Deliver) http.Handler {
 			http.Error(w, "only POST", http.StatusMethodNotAllowed)
 			return
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, d.maxBody))
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			http.Error(w, "the body is too large", http.StatusRequestEntityTooLarge)
 			return
-		}
-		if err != nil {
+		} else if err != nil {
 			http.Error(w, "the body cannot be read", http.StatusBadRequest)
 			return
 		}
@@ -44,20 +43,18 @@ func (d *Desk) Handler(deliver human.Deliver) http.Handler {
 			http.Error(w, refusal(err), http.StatusUnauthorized)
 			return
 		}
-		if done.has(id, time.Now()) {
-			w.WriteHeader(http.StatusNoContent)
-			return
+		if !done.has(id, time.Now()) {
+			session, e, err := read(body)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			if err := deliver(context.WithoutCancel(r.Context()), session, e); err != nil {
+				d.refuse(w, session, e, err)
+				return
+			}
+			done.add(id, time.Now())
 		}
-		session, e, err := read(body)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		if err := deliver(context.WithoutCancel(r.Context()), session, e); err != nil {
-			d.refuse(w, session, e, err)
-			return
-		}
-		done.add(id, time.Now())
 		w.WriteHeader(http.StatusNoContent)
 	})
 }
@@ -84,7 +81,7 @@ func refusal(err error) string {
 	}
 }
 
-func read(body []byte) (agent.SessionKey, human.Event, error) {
+func read(body []byte) (session agent.SessionKey, e human.Event, err error) {
 	var m struct {
 		Type string          `json:"type"`
 		Data json.RawMessage `json:"data"`
@@ -92,18 +89,17 @@ func read(body []byte) (agent.SessionKey, human.Event, error) {
 	var to struct {
 		Session key `json:"session"`
 	}
-	var e human.Event
-	if err := json.Unmarshal(body, &m); err != nil {
-		return agent.SessionKey{}, e, errors.New("the body is not a JSON object with type and data")
+	if err = json.Unmarshal(body, &m); err != nil {
+		return session, e, errors.New("the body is not a JSON object with type and data")
 	}
 	if m.Type != TypeEvent {
-		return agent.SessionKey{}, e, errors.New(`type must be "` + TypeEvent + `"`)
+		return session, e, errors.New(`type must be "` + TypeEvent + `"`)
 	}
-	if err := json.Unmarshal(m.Data, &e); err != nil {
-		return agent.SessionKey{}, e, err
+	if err = json.Unmarshal(m.Data, &e); err != nil {
+		return session, e, err
 	}
-	if err := json.Unmarshal(m.Data, &to); err != nil || to.Session.ID == "" {
-		return agent.SessionKey{}, e, errors.New("data.session must have app, user and id, as in what was posted to the desk")
+	if err = json.Unmarshal(m.Data, &to); err != nil || to.Session.ID == "" {
+		return session, e, errors.New("data.session must have app, user and id, as in what was posted to the desk")
 	}
 	return agent.SessionKey(to.Session), e, nil
 }
@@ -136,6 +132,7 @@ type recent struct {
 }
 
 const (
+	maxBody    = 256 << 10
 	remembered = 10000
 	tolerance  = 10 * time.Minute // five before and five after
 )

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -136,7 +138,7 @@ func TestHandler(t *testing.T) {
 
 func TestHandlerRefuses(t *testing.T) {
 	var s sessionOf
-	h := deskAt(t, webhook.WithMaxBody(1000)).Handler(s.deliver)
+	h := deskAt(t).Handler(s.deliver)
 	at := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(d).Unix(), 10) }
 	ours := deskBody(t)
 	for name, c := range map[string]struct {
@@ -154,7 +156,7 @@ func TestHandlerRefuses(t *testing.T) {
 		"beginning of time": {word{timestamp: "-9223372036854775808"}, 401, "five minutes"},
 		"no time":           {word{timestamp: "now"}, 401, "malformed"},
 		"long id":           {word{id: strings.Repeat("x", 300)}, 401, "malformed"},
-		"large":             {word{body: strings.Repeat(" ", 1001)}, 413, "too large"},
+		"large":             {word{body: strings.Repeat(" ", 256<<10+1)}, 413, "too large"},
 		"GET":               {word{method: http.MethodGet}, 405, "POST"},
 		"no JSON":           {word{body: "hello"}, 400, "not a JSON object"},
 		"other type":        {word{body: ours}, 400, `type must be "handoff.event"`},
@@ -174,6 +176,11 @@ func TestHandlerRefuses(t *testing.T) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	require.Equal(t, 401, w.Code)
+	r = word{}.request("/")
+	r.Body = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))
+	w = httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	require.Equal(t, 400, w.Code, "the rest of the body did not come")
 	require.Zero(t, s.calls)
 	require.Equal(t, 204, word{timestamp: at(-4 * time.Minute), body: body(`"id":"1","handoffId":"h","status":"connected"`)}.post(h).Code)
 }

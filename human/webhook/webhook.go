@@ -48,91 +48,78 @@ const (
 // Desk is a [human.Desk] behind a URL. It is safe for concurrent use.
 type Desk struct {
 	to, host string
+	secrets  []string
 	keys     []*standardwebhooks.Webhook
+	http     bool
+	guard    []dialguard.Option
+	tls      *tls.Config
+	giveUp   time.Duration
 	poster   *outbound.Poster
 	log      *slog.Logger
-	maxBody  int64
-}
-
-type options struct {
-	secrets []string
-	http    bool
-	guard   []dialguard.Option
-	tls     *tls.Config
-	giveUp  time.Duration
-	maxBody int64
-	log     *slog.Logger
 }
 
 // Option configures a [Desk].
-type Option func(*options)
+type Option func(*Desk)
 
 // WithSecrets adds secrets, to change the first without a break: what is posted is signed with
 // all of them, and what is signed with one of them is accepted.
 func WithSecrets(secrets ...string) Option {
-	return func(o *options) { o.secrets = append(o.secrets, secrets...) }
+	return func(d *Desk) { d.secrets = append(d.secrets, secrets...) }
 }
 
 // WithHTTP allows a URL of http: conversations can then be read on the way.
-func WithHTTP() Option { return func(o *options) { o.http = true } }
+func WithHTTP() Option { return func(d *Desk) { d.http = true } }
 
 // WithLoopback allows a desk on this machine.
 func WithLoopback() Option {
-	return func(o *options) { o.guard = append(o.guard, dialguard.AllowLoopback()) }
+	return func(d *Desk) { d.guard = append(d.guard, dialguard.AllowLoopback()) }
 }
 
 // WithAddresses allows a desk at these addresses even if they are not public.
 func WithAddresses(p ...netip.Prefix) Option {
-	return func(o *options) { o.guard = append(o.guard, dialguard.AllowPrefix(p...)) }
+	return func(d *Desk) { d.guard = append(d.guard, dialguard.AllowPrefix(p...)) }
 }
 
 // WithTLS sets the configuration of connections to the desk, as for a private authority.
-func WithTLS(c *tls.Config) Option { return func(o *options) { o.tls = c } }
+func WithTLS(c *tls.Config) Option { return func(d *Desk) { d.tls = c } }
 
 // WithGiveUpAfter bounds all attempts to post one thing, 10 seconds without this option. The
 // user waits that long at most.
-func WithGiveUpAfter(d time.Duration) Option { return func(o *options) { o.giveUp = d } }
-
-// WithMaxBody bounds what the handler reads of a request, 256 KiB without this option.
-func WithMaxBody(bytes int64) Option { return func(o *options) { o.maxBody = bytes } }
+func WithGiveUpAfter(t time.Duration) Option { return func(d *Desk) { d.giveUp = t } }
 
 // WithLogger logs words that could not be delivered, without what they say. Nil logs nothing.
-func WithLogger(l *slog.Logger) Option { return func(o *options) { o.log = l } }
+func WithLogger(l *slog.Logger) Option { return func(d *Desk) { d.log = l } }
 
 // New makes a desk of a URL and a secret, which is base64 of 24 to 64 bytes with or without
 // "whsec_" before it. The errors say what is wrong and hold neither.
 func New(to, secret string, opts ...Option) (*Desk, error) {
-	o := options{secrets: []string{secret}, giveUp: 10 * time.Second, maxBody: 256 << 10}
-	if err := option.Apply(&o, opts); err != nil {
+	d := &Desk{to: to, secrets: []string{secret}, giveUp: 10 * time.Second}
+	if err := option.Apply(d, opts); err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
 	u, err := url.Parse(to)
 	switch {
 	case err != nil || u.Hostname() == "" || u.Opaque != "":
 		return nil, errors.New("webhook: the URL is not absolute, with a host")
-	case u.Scheme != "https" && (u.Scheme != "http" || !o.http):
+	case u.Scheme != "https" && (u.Scheme != "http" || !d.http):
 		return nil, errors.New("webhook: the URL must be https")
 	case u.User != nil:
 		return nil, errors.New("webhook: the URL must not hold credentials: requests are signed")
-	case o.giveUp <= 0 || o.maxBody <= 0:
-		return nil, errors.New("webhook: the time to give up after and the most of a body must be above 0")
+	case d.giveUp <= 0:
+		return nil, errors.New("webhook: the time to give up after must be above 0")
 	}
-	d := &Desk{to: to, host: u.Hostname(), log: o.log, maxBody: o.maxBody}
-	if d.log == nil {
+	if d.host = u.Hostname(); d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
-	for i, s := range o.secrets {
+	for i, s := range d.secrets {
 		raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s, "whsec_"))
-		if err != nil || len(raw) < 24 || len(raw) > 64 {
+		key, failed := standardwebhooks.NewWebhookRaw(raw)
+		if err != nil || failed != nil || len(raw) < 24 || len(raw) > 64 {
 			return nil, fmt.Errorf("webhook: secret %d must be base64 of 24 to 64 bytes, with or without whsec_ before it", i+1)
-		}
-		key, err := standardwebhooks.NewWebhookRaw(raw)
-		if err != nil {
-			return nil, fmt.Errorf("webhook: secret %d cannot be used", i+1)
 		}
 		d.keys = append(d.keys, key)
 	}
-	d.poster = outbound.New(dialguard.New(o.guard...), min(15*time.Second, o.giveUp), o.giveUp, o.tls, nil)
+	d.poster = outbound.New(dialguard.New(d.guard...), d.giveUp, d.giveUp, d.tls, nil)
 	d.poster.Answer = 64 << 10
 	return d, nil
 }
@@ -166,7 +153,7 @@ func (d *Desk) RequestTransfer(ctx context.Context, r human.Request) (human.Upda
 	if guarded || refused && !status.Temporary() {
 		return human.Update{}, fmt.Errorf("%w: %w", human.ErrUnavailable, err)
 	}
-	u := human.Update{}
+	var u human.Update
 	if err == nil && strings.HasPrefix(strings.TrimSpace(string(answer)), "{") {
 		if err = json.Unmarshal(answer, &u); err != nil {
 			err = fmt.Errorf("webhook: %s answered a request with something else than an update: %w", d.host, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,8 @@ import (
 	"github.com/agentarbor/arbor/agentgraph/graphtest"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/checkpoint"
+	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/human/webhook"
 	turns "github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm/offline"
 	"github.com/agentarbor/arbor/llm/openai"
@@ -58,6 +61,11 @@ func TestNilOptions(t *testing.T) {
 			run, err := runner.New(node, tail)
 			require.NoError(t, err)
 			_, err = turns.New(run, tail, nil)
+			return err
+		},
+		"room": func() error { _, err := human.NewRoom(nil); return err },
+		"webhook": func() error {
+			_, err := webhook.New("https://desk.example.com/", "whsec_"+strings.Repeat("a", 32), nil)
 			return err
 		},
 		"openai": func() error { _, err := openai.New("m", nil); return err },
