@@ -194,8 +194,8 @@ func (r *run) ask() error {
 	}
 	request := Request{Leg: Leg{l.id, key}, From: l.from, Reason: l.asked.Reason, RouteDecision: l.asked.RouteDecision, GraphPath: l.asked.GraphPath, Conversation: said}
 	var answer Update
-	err = r.try(r.a.patience, func() (err error) {
-		answer, err = r.a.desk.RequestTransfer(r.ctx, request)
+	err = r.try(r.a.patience, func(ctx context.Context) (err error) {
+		answer, err = r.a.desk.RequestTransfer(ctx, request)
 		return err
 	})
 	if cause := context.Cause(r.ctx); cause != nil {
@@ -262,7 +262,7 @@ func (r *run) send(patience time.Duration) error {
 	if err != nil || len(said) == 0 {
 		return err
 	}
-	err = r.try(patience, func() error { return r.a.desk.Send(r.ctx, Leg{r.leg.id, session.Key()}, said) })
+	err = r.try(patience, func(ctx context.Context) error { return r.a.desk.Send(ctx, Leg{r.leg.id, session.Key()}, said) })
 	if err == nil {
 		r.leg.upTo = upTo
 	}
@@ -287,16 +287,22 @@ func (r *run) store(data ...event.Data) bool {
 	return true
 }
 
-// try calls a desk again while it cannot be reached and there is time.
-func (r *run) try(patience time.Duration, call func() error) error {
+// oneTry bounds a call of the desk that is not repeated.
+const oneTry = 2 * time.Second
+
+// try calls a desk again while it cannot be reached and there is time. The session is held
+// meanwhile.
+func (r *run) try(patience time.Duration, call func(context.Context) error) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval = 100*time.Millisecond, 2*time.Second
 	opts := []backoff.RetryOption{backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(patience)}
 	if patience == 0 {
 		opts = append(opts, backoff.WithMaxTries(1))
 	}
-	_, err := backoff.Retry(r.ctx, func() (struct{}, error) {
-		err := call()
+	ctx, cancel := context.WithTimeout(r.ctx, max(patience, oneTry))
+	defer cancel()
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		err := call(ctx)
 		if errors.Is(err, ErrUnavailable) || errors.Is(err, ErrGone) {
 			err = backoff.Permanent(err)
 		}
