@@ -447,6 +447,11 @@ func (d *Route) canonical() (Data, bool) {
 		utf8.ValidString(d.From) && utf8.ValidString(d.To) && utf8.ValidString(d.Reason) && utf8.ValidString(d.IntentLabel)
 }
 
+func (d *HandoffStatus) canonical() (Data, bool) {
+	return d, d == nil || len(d.GraphPath) == 0 == (d.GraphPath == nil) && validTexts(d.GraphPath) && validTexts([]string{
+		d.HandoffID, d.Status, d.TargetAgent, d.Reason, d.RouteDecision, d.DeskEventID})
+}
+
 func (d *State) canonical() (Data, bool) {
 	if d == nil {
 		return d, true

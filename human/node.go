@@ -142,7 +142,11 @@ func (a *Agent) Hear(ctx context.Context, inv *agent.Invocation, word Event) ([]
 	if status == Failed && word.Text == "" {
 		word.Text = a.words.Unreachable
 	}
-	return append(append(talk(word.Text), own.walk(steps, word.Update, word.ID)...), index(key, l, status)), nil
+	events := append(talk(word.Text), own.walk(steps, word.Update, word.ID)...)
+	if len(steps) > 0 {
+		events = append(events, index(key, l, status))
+	}
+	return events, nil
 }
 
 // Cancel implements agent.Canceler: the user gives the handoff up.

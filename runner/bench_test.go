@@ -285,6 +285,7 @@ func TestAllocationBudget(t *testing.T) {
 		budget float64
 	}{
 		{"transfer turn", chain(t, 1, "I see two charges."), nil, 115},
+		{"routed turn", ruled(t), nil, 95},
 		{"eight levels deep", chain(t, 8, "I see two charges."), nil, 480},
 		{"1,000 chunks", chain(t, 1, words...), []runner.Option{runner.WithStreaming()}, 1200},
 	} {
