@@ -1,0 +1,65 @@
+package a2aserver
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session/sessiontest"
+)
+
+// TestPerson: a task asks for more as long as a person has the conversation, shows what the
+// person says, and is completed with the handoff; who cancels it gives the handoff up.
+func TestPerson(t *testing.T) {
+	ctx := context.Background()
+	room, err := human.NewRoom()
+	require.NoError(t, err)
+	script := scripted.New()
+	for range 2 {
+		script.Add("support", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"human"}`)))
+	}
+	support, err := llmagent.New("support", "You help.", script.Model("support"))
+	require.NoError(t, err)
+	store := sessiontest.Memory(t)
+	s := newTestServer(t, support, store, WithRunnerOptions(runner.WithDesk(room)))
+	desk, err := runner.New(support, store, runner.WithDesk(room), runner.WithWait(10*time.Second)) // another process
+	require.NoError(t, err)
+	room.Serve(desk.Deliver)
+	h := s.RequestHandler()
+
+	task := sendTask(t, h, ctx, userMessage("m1", "A person, please"))
+	require.Equal(t, sdk.TaskStateInputRequired, task.Status.State)
+	require.Equal(t, "I have asked for a person to join us.", task.Status.Message.Parts[0].Text())
+	leg := room.Legs()[0].Leg
+	require.NoError(t, room.Accept(ctx, leg, "Ann"))
+	require.NoError(t, room.Say(ctx, leg, "Which order?"))
+	look := func() *sdk.Task {
+		task, err := h.GetTask(ctx, &sdk.GetTaskRequest{ID: task.ID})
+		require.NoError(t, err)
+		return task
+	}
+	require.Equal(t, sdk.TaskStateInputRequired, look().Status.State)
+	require.Equal(t, "Which order?", look().Status.Message.Parts[0].Text())
+	answer := userMessage("m2", "1234")
+	answer.TaskID, answer.ContextID = task.ID, task.ContextID
+	require.Equal(t, sdk.TaskStateInputRequired, sendTask(t, h, ctx, answer).Status.State)
+	require.NoError(t, room.Say(ctx, leg, "Refunded."))
+	require.NoError(t, room.Complete(ctx, leg, ""))
+	done := look()
+	require.Equal(t, sdk.TaskStateCompleted, done.Status.State)
+	require.Equal(t, "Refunded.", done.Artifacts[len(done.Artifacts)-1].Parts[0].Text())
+
+	task = sendTask(t, h, ctx, userMessage("m3", "A person, please"))
+	_, err = h.CancelTask(ctx, &sdk.CancelTaskRequest{ID: task.ID})
+	require.NoError(t, err)
+	require.Equal(t, sdk.TaskStateCanceled, look().Status.State)
+	require.Empty(t, room.Legs())
+}
