@@ -23,7 +23,7 @@ type candidate struct {
 }
 
 // candidates are all who may answer: those whom the conversation reaches on the shortest
-// way from one of the targets that are offered, in the order of the tree, and the agent.
+// way from one of the targets that are offered, in the order of the tree, a person, and the agent.
 // The agent from which it has just come is none of them where it is not offered, nor is
 // anybody who is reached only through it.
 func (a *Agent) candidates(inv *agent.Invocation, run view.Run) []candidate {
@@ -50,6 +50,9 @@ func (a *Agent) candidates(inv *agent.Invocation, run view.Run) []candidate {
 		if via[t] != nil {
 			all = append(all, candidate{t, via[t]})
 		}
+	}
+	if person := n.Human(); via[person] != nil { // beside the tree
+		all = append(all, candidate{person, via[person]})
 	}
 	return append(all, candidate{Node: n})
 }

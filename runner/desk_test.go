@@ -221,6 +221,21 @@ func TestCallHuman(t *testing.T) {
 	require.ErrorIs(t, bare.Deliver(t.Context(), key, human.Event{ID: "1", HandoffID: "h", Text: "x"}), agent.ErrBadInput)
 }
 
+// TestPersonDecided: who is asked who answers may say that a person does.
+func TestPersonDecided(t *testing.T) {
+	desk := &noting{}
+	model := scripted.Func("bot", func(req *llm.Request) scripted.Answer {
+		require.Equal(t, []string{agent.Human, "bot"}, candidates(req))
+		return scripted.Reply(scripted.Text(agent.Human))
+	})
+	a, err := llmagent.New("bot", "You answer.", model, llmagent.WithDecision(nil))
+	require.NoError(t, err)
+	r, err := runner.New(a, sessiontest.Memory(t), runner.WithDesk(desk))
+	require.NoError(t, err)
+	require.Equal(t, "I have asked for a person to join us.", tells(t, r, session.ID("s1"), "a person please"))
+	require.Len(t, desk.requests, 1)
+}
+
 // TestPersonAndFork: a fork of a conversation with a person has none, and asks for one anew.
 func TestPersonAndFork(t *testing.T) {
 	desk, key, fork := &noting{}, session.ID("s1"), session.ID("s2")
