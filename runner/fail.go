@@ -12,9 +12,13 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// failed ends a run with the error of its agent's step. A cancelled turn stores
-// nothing; a limit of time that cancelled it does.
-func (l *lane) failed(run session.Run, err error) error {
+// failed ends a run with the error of its agent's step, and with the transfer to who goes on for
+// the agent, if there is somebody. A cancelled turn stores nothing; a limit of time that
+// cancelled it does.
+func (l *lane) failed(run session.Run, n *agent.Node, err error) error {
+	if to := l.fallback(n, err); to != nil {
+		return l.handOn(run, n, to, err)
+	}
 	if cause := context.Cause(l.ctx); cause != nil {
 		if !errors.Is(cause, agent.ErrLimit) && !errors.Is(cause, agent.ErrTimeout) {
 			return cause

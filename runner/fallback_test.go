@@ -10,8 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -76,6 +79,37 @@ func TestOnError(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOnErrorOfARoute: an agent fails as well if nobody can say whether its route leads on.
+func TestOnErrorOfARoute(t *testing.T) {
+	b := fails(t, "b", func() error { return nil })
+	unclear := func(context.Context, *agent.Invocation, string) (bool, error) { return false, errors.New("who knows") }
+	a, err := agent.New("a", "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return func(yield func(*event.Event, error) bool) {
+			yield(&event.Event{Data: &event.Text{Content: "a begins."}}, nil)
+		}
+	}, agent.WithRoutes(agent.OnStop("c", unclear)))
+	require.NoError(t, err)
+	root, err := agent.New("root", "", goesTo("a"), agent.WithSubAgents(agent.Via(a, agent.OnError("b")), b, fails(t, "c", func() error { return nil })))
+	require.NoError(t, err)
+	r, err := runner.New(root, sessiontest.Memory(t))
+	require.NoError(t, err)
+	require.Equal(t, "a begins.|b begins.", tells(t, r, session.ID("s"), "Hello"))
+}
+
+// TestOnErrorOfAGraph: a transfer that a node has tried is not under way when its graph fails.
+func TestOnErrorOfAGraph(t *testing.T) {
+	model := scripted.Always("m", scripted.Reply(scripted.Call(agent.TransferTool, `{"agent_name":"x"}`), scripted.Call(agent.TransferTool, `{"agent_name":"y"}`)))
+	node, err := llmagent.New("node", "You hand over.", model)
+	require.NoError(t, err)
+	a, err := agentgraph.NewBuilder("a").Node("n", node).Build()
+	require.NoError(t, err)
+	limits := runner.DefaultLimits()
+	limits.Transfers = 1
+	r, err := runner.New(newChooser(t, "front", agent.WithSubAgents(agent.Via(a, agent.OnError("b")), says(t, "b", "Near."))), sessiontest.Memory(t), runner.WithLimits(limits))
+	require.NoError(t, err)
+	require.Equal(t, "Near.", tells(t, r, session.ID("s"), "a"))
 }
 
 // TestOnErrorBelow: who goes on for an agent goes on for those below it as well, and may be a

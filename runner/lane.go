@@ -116,10 +116,7 @@ func (l *lane) step() (done bool, err error) {
 		if refused := l.refusal(run, err); refused != nil {
 			return false, l.handBack(run, refused)
 		}
-		if to := l.fallback(n, err); to != nil {
-			return false, l.handOn(run, n, to, err)
-		}
-		return false, l.failed(run, err)
+		return false, l.failed(run, n, err)
 	case out.transfer != nil:
 		end := &event.Event{Data: &event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonTransfer, Target: out.transfer.To}}
 		return false, l.commit(run, end)
@@ -132,7 +129,7 @@ func (l *lane) step() (done bool, err error) {
 	if stopped := cmp.Or(out.finish.Reason, event.FinishReasonStop) == event.FinishReasonStop; stopped && len(n.Routes()) > 0 {
 		switch to, err := l.route(n, run); {
 		case err != nil:
-			return false, l.failed(run, err)
+			return false, l.failed(run, n, err)
 		case to != nil:
 			return false, l.commit(run, to, &event.Event{Data: &event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonTransfer,
 				Target: to.Data.(*event.Transfer).To, Output: out.finish.Output}})

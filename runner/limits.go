@@ -135,6 +135,11 @@ func (l *lane) withinTransfers(from, to string, spoke bool) error {
 		return nil
 	}
 	l.t.mu.Lock()
+	for _, e := range l.joined { // scopes that end with the write of this very transfer
+		if _, over := e.Data.(*event.HarnessEnd); over {
+			delete(l.t.passages, e.Scope)
+		}
+	}
 	p := l.t.passage(l.scope)
 	circle := !spoke && l.t.w.fold.Scope(l.scope).Repeats(from, to)
 	l.t.mu.Unlock()
