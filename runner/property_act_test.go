@@ -23,6 +23,8 @@ type act struct {
 	start func(ctx context.Context) iter.Seq2[*event.Event, error]
 	// whole: it goes on to the end of the turn, and its consumer can break out.
 	whole bool
+	// silent: its consumer gets no events
+	silent bool
 	// said is what the user says.
 	said *llm.Message
 	// seeded: the turn begins with state.
@@ -49,6 +51,13 @@ func (w *world) action(r *runner.Runner) {
 		choice = whenUnfinished
 	}
 	what := choice.Draw(w.rt, "action")
+	switch {
+	case w.desk == nil:
+	case w.story.active == agent.Human && oneInTen.Draw(w.rt, "with a person") >= 2:
+		what = withPerson.Draw(w.rt, "said or done")
+	case oneInTen.Draw(w.rt, "for a person") >= 5:
+		what = forPerson.Draw(w.rt, "wish")
+	}
 	w.happened[what] = true
 	w.acts = append(w.acts, what)
 	switch what {
@@ -59,6 +68,15 @@ func (w *world) action(r *runner.Runner) {
 	case "begin":
 		msg := w.message()
 		w.act(r, act{said: &msg, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return whole(r.Begin(ctx, s1, msg)) }})
+	case "a person wanted":
+		msg := w.message()
+		w.act(r, act{whole: true, said: &msg, start: func(ctx context.Context) iter.Seq2[*event.Event, error] {
+			return r.Run(ctx, s1, msg, runner.CallHuman("the button"))
+		}})
+	case "a word of the desk":
+		w.deliver(r)
+	case "the turn given up":
+		w.act(r, act{start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return whole(r.Cancel(ctx, s1)) }})
 	case "resume":
 		w.act(r, act{whole: true, start: func(ctx context.Context) iter.Seq2[*event.Event, error] { return r.Resume(ctx, s1) }})
 	case "advance":
@@ -184,7 +202,7 @@ var (
 func (w *world) act(r *runner.Runner, a act) bool {
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), worldKey{}, w))
 	defer cancel()
-	w.key, w.stop, w.stopped, w.asked, w.acted = s1, cancel, false, 0, 0
+	w.key, w.stop, w.stopped, w.stoppedAt, w.asked, w.acted = s1, cancel, false, 0, 0, 0
 	how, at := someStops.Draw(w.rt, "disturb"), 0
 	switch how {
 	case "":
@@ -234,6 +252,8 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	checkLogOf(w.t, r, w.log, w.resumeRoot)
 	w.checkGraphs(w.log)
 	w.checkGuards(w.log)
+	w.checkDesk()
+	w.checkSteps(w.log)
 	w.checkDelivery(&got, a, before, cut)
 	w.checkCalls()
 	w.checkRoutes()
@@ -351,7 +371,7 @@ func (w *world) checkError(err error, a act, died bool) {
 	case "tripwire":
 		require.ErrorIs(w.t, err, errGuard)
 	case "agent_error":
-		require.True(w.t, errors.Is(err, errCondition) || errors.Is(err, errMeddle), "%v", err)
+		require.True(w.t, errors.Is(err, errCondition) || errors.Is(err, errMeddle) || errors.Is(err, errNobody), "%v", err)
 	default:
 		var me *llm.Error
 		require.ErrorAs(w.t, err, &me)

@@ -3,10 +3,12 @@ package runner_test
 import (
 	"bytes"
 	"context"
+	"maps"
 	"strings"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
@@ -29,6 +31,8 @@ func (w *world) read(r *runner.Runner) {
 		w.checkSeed(len(w.known) - 1)
 		w.checkEstimate(len(w.known) - 1)
 		w.asksUser(e)
+		w.checkRouted(len(w.known) - 1)
+		w.checkHandoff(e)
 		w.story.add(e, w.happened)
 	}
 }
@@ -56,6 +60,7 @@ func (w *world) checkLimits(e *event.Event) {
 		case d.TransferType == event.TransferTypeRefused && d.To != s.handed[e.Scope].From:
 			w.t.Fatalf("seq %d: what %s handed over goes back to %s", e.Seq, s.handed[e.Scope].From, d.To)
 		case d.Outcome != event.TransferCommitted || limits.Transfers == 0 || d.TransferType == event.TransferTypeRefused: // what goes back goes back
+		case d.Routed(), d.TransferType == event.TransferTypeHumanToBot: // without a model
 		case s.transfers >= limits.Transfers:
 			w.t.Fatalf("seq %d: transfer %d of a turn that may have %d", e.Seq, s.transfers+1, limits.Transfers)
 		case e.Scope == "" && s.hops[[2]string{d.From, d.To}]:
@@ -113,7 +118,7 @@ func (w *world) checkDelivery(got *delivery, a act, before int, cut bool) {
 	if len(a.refused) > 0 && len(added)+len(got.events) > 0 {
 		w.t.Fatalf("%d events of a refused call were stored", len(added))
 	}
-	if cut {
+	if cut || a.silent {
 		return
 	}
 	if len(events) < len(added) {
@@ -167,7 +172,7 @@ func (w *world) checkCalls() {
 	}
 	box, _ := propertyTools()
 	for id, c := range w.story.calls {
-		if c.scopes > 1 && (c.tool != "nested_again" || c.scopes > 1+w.cuts) {
+		if c.scopes > 1 && (!strings.HasSuffix(c.tool, "_again") || c.scopes > 1+w.cuts) {
 			w.t.Fatalf("the call %s of %s was executed %d times", id, c.tool, c.scopes)
 		}
 		if c.scope != "" || !w.traits[c.agent].model {
@@ -191,7 +196,7 @@ func (w *world) checkCalls() {
 		}
 	}
 	for _, e := range w.log {
-		if d, ok := e.Data.(*event.Transfer); ok && d.Outcome == event.TransferCommitted && d.TransferType != event.TransferTypeRoute && e.Scope == "" && w.traits[e.Agent].asks {
+		if d, ok := e.Data.(*event.Transfer); ok && d.Outcome == event.TransferCommitted && (d.TransferType == "" || d.ToolCallID != "") && e.Scope == "" && w.traits[e.Agent].asks {
 			c := w.story.calls[d.ToolCallID]
 			if c.question == nil || c.question.resolved == nil || !c.question.resolved.Approved {
 				w.t.Fatalf("seq %d: a transfer that nobody approved", e.Seq)
@@ -261,18 +266,25 @@ func (w *world) allowed(c *callStory, info tools.Info) bool {
 // stored in the meantime, and both with the limits.
 func (w *world) checkCounts(added []*event.Event) {
 	answers, failures, compactions := 0, 0, 0
+	functions := make(map[string]bool) // runs
+	for _, k := range w.stepped {
+		maps.Copy(functions, k.runs)
+	}
 	for _, e := range added {
 		switch d := e.Data.(type) {
 		case *event.Usage:
 			answers++
 		case *event.Discard:
-			agent := w.story.runs[e.RunID].agent
-			shown := w.traits[agent].steps && d.Message == "the answer was not completed" // the function's own words, perhaps
-			if d.Code != event.CodeTripwire && !w.remotes[agent] && !shown {              // such an answer has its usage as well
+			shown := functions[e.RunID] && d.Message == "the answer was not completed"             // the function's own words, perhaps
+			if d.Code != event.CodeTripwire && !w.remotes[w.story.runs[e.RunID].agent] && !shown { // such an answer has its usage as well
 				answers++
 			}
 		case *event.Failure:
 			failures++
+		case *event.Route:
+			if d.Failed != nil {
+				failures++
+			}
 		case *event.HarnessEnd:
 			if d.FinishReason == event.FinishReasonCanceled {
 				failures++ // a graph that stops does not wait for what its nodes have asked
@@ -301,7 +313,9 @@ func (w *world) checkCounts(added []*event.Event) {
 func (w *world) checkWarm(r *runner.Runner) {
 	cold := w.runner()
 	n := r.Tree().Root()
-	if w.story.active != "" && !w.resumeRoot {
+	if w.story.active == agent.Human {
+		n = r.Tree().Node(agent.Human)
+	} else if w.story.active != "" && !w.resumeRoot {
 		n = returned(r.Tree().Node(w.story.active))
 		if n.Agent.Name() != w.story.active {
 			w.happened["a return to the parent"] = true

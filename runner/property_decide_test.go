@@ -157,6 +157,7 @@ func reachable(n *agent.Node, targets []string) (names []string) {
 		}
 	}
 	inOrder(root)
+	order = append(order, agent.Human)
 	slices.SortFunc(names, func(a, b string) int { return slices.Index(order, a) - slices.Index(order, b) })
 	return names
 }

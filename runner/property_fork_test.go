@@ -48,6 +48,14 @@ func (w *world) fork(to session.Key) {
 		seq = rapid.SampledFrom(seqs).Draw(w.rt, "checkpoint")
 		require.NoError(w.t, past.Fork(ctx, s1, seq, to))
 	}
+	fold := &session.Fold{}
+	for _, e := range w.log[:seq] {
+		fold.Apply(e)
+	}
+	open, paused := fold.Scope("").Run.Open, fold.Paused()
+	if paused && what == "resume" && rapid.Bool().Draw(w.rt, "decide after all") {
+		what = "decide" // which does little where nothing waits
+	}
 	w.happened["a fork"] = true
 	w.acts, w.forks = append(w.acts, fmt.Sprintf("%s behind seq %d, then %s twice", to, seq, what)), append(w.forks, to)
 
@@ -55,11 +63,6 @@ func (w *world) fork(to session.Key) {
 	last, ran := w.last, w.ran
 	w.last, w.ran = make(map[string]shown), make(map[string]*execution)
 	defer func() { w.last, w.ran = last, ran }()
-	fold := &session.Fold{}
-	for _, e := range w.log[:seq] {
-		fold.Apply(e)
-	}
-	open, paused := fold.Scope("").Run.Open, fold.Paused()
 	if open && slices.ContainsFunc(fold.Open(), func(scope string) bool { return scope != "" }) {
 		w.happened["a fork inside of an agent tool"] = true
 	}
@@ -76,6 +79,7 @@ func (w *world) fork(to session.Key) {
 	checkLogOf(w.t, w.runner(), slices.Concat(shared, own), w.resumeRoot)
 	w.checkGraphs(slices.Concat(shared, own))
 	w.checkGuards(own)
+	w.checkSteps(slices.Concat(shared, own))
 	asked := make(map[string]bool) // in the fork
 	for _, e := range own {
 		if d, ok := e.Data.(*event.Relay); ok {

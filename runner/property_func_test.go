@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"slices"
+	"strings"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,31 +19,46 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// stepping makes an agent of a function that uses its Step.
+// stepping makes an agent of the conversation of a function that uses its Step.
 func (w *world) stepping(name string, box []tools.Tool, opts ...llmagent.Option) agent.Agent {
-	t := traits{rules: somePolicy.Draw(w.rt, "rules"), model: true, steps: true}
+	t := traits{rules: somePolicy.Draw(w.rt, "rules"), model: true}
 	w.traits[name] = t
-	a, err := llmagent.Func(name, "A function.", w.steps, append(opts, llmagent.WithTools(box...), llmagent.WithToolPolicy(t.rules))...)
+	a, err := llmagent.Func(name, "A function.", steps, append(opts, llmagent.WithTools(box...), llmagent.WithToolPolicy(t.rules))...)
 	require.NoError(w.t, err)
 	return a
 }
 
 // steps says, asks and calls what a plan says. It does the same when it is called again
 // for the same work.
-func (w *world) steps(s *llmagent.Step) error {
-	inv := s.Invocation()
-	place := stepKey{inv.Agent().Name(), inv.Since()}
-	w.mu.Lock()
-	p, again := w.stepped[place]
-	w.mu.Unlock()
-	if again {
-		w.happen("a function called again")
-	} else {
-		p = w.next()
-		w.mu.Lock()
-		w.stepped[place] = p
-		w.mu.Unlock()
+func steps(s *llmagent.Step) error {
+	w := worldOf(s.Context())
+	k, err := w.work(s)
+	if err != nil {
+		return err
 	}
+	parts := []func(*llmagent.Step) error{k.plan.talks, k.plan.acts}
+	if k.plan.Finish != "" {
+		slices.Reverse(parts)
+	}
+	for _, part := range parts {
+		if err := part(s); err != nil {
+			return err
+		}
+	}
+	switch k.plan.End {
+	case "panic":
+		panic("the function panics")
+	case "stop":
+		w.interrupt()
+		return s.Say("stopped")
+	case "":
+		return nil
+	}
+	return &llm.Error{Code: llm.CodeServer, Message: "broken function"}
+}
+
+// talks says what the plan says, and asks a model for more.
+func (p plan) talks(s *llmagent.Step) error {
 	for i, text := range p.Texts {
 		if i%2 == 0 {
 			if err := s.Say(text); err != nil {
@@ -58,19 +75,27 @@ func (w *world) steps(s *llmagent.Step) error {
 		_ = io.Closer(out) // ended by what follows
 	}
 	if p.Usage {
-		if _, err := s.Ask(steppedModel{}, "You go on."); err != nil && (p.Finish == "" || errors.Is(err, llmagent.ErrOver)) {
+		if _, err := s.Ask(steppedModel{s.Invocation().Scope() != ""}, "You go on."); err != nil && (p.Finish == "" || errors.Is(err, llmagent.ErrOver)) {
 			return err
 		}
 	}
+	return nil
+}
+
+// acts makes the calls of the plan.
+func (p plan) acts(s *llmagent.Step) error {
+	inv := s.Invocation()
 	for _, c := range p.Calls {
-		input := event.ObjectInput(aim(c.Args, w.targets(inv.Agent().Name())))
+		input := event.ObjectInput(aim(c.Args, targets(inv.Node())))
 		var err error
 		if c.Name == agent.TransferTool {
 			var args struct {
 				To string `json:"agent_name"`
 			}
 			_ = json.Unmarshal(input, &args)
-			err = s.Transfer(args.To, "as planned")
+			if err = s.Transfer(args.To, "as planned"); err == nil {
+				worldOf(s.Context()).happen("a function that hands over" + inside(inv))
+			}
 		} else {
 			err = s.Call(c.Name, input, nil)
 		}
@@ -78,30 +103,123 @@ func (w *world) steps(s *llmagent.Step) error {
 			return err
 		}
 	}
-	switch p.End {
-	case "panic":
-		panic("the function panics")
-	case "stop":
-		w.interrupt()
-		return s.Say("stopped")
-	case "":
-		return nil
-	}
-	return &llm.Error{Code: llm.CodeServer, Message: "broken function"}
+	return nil
 }
 
 // stepKey names the work of a run, which the runs that take it up continue.
 type stepKey struct {
-	agent string
-	since int64
+	agent, scope string
+	since        int64
+}
+
+// stepWork is what a function was to do, and the runs in which it was called for it.
+type stepWork struct {
+	plan plan
+	runs map[string]bool
+}
+
+// work is what a function has to do in a run. Inner scopes run side by side, so that it
+// depends on nothing there but the scope.
+func (w *world) work(s *llmagent.Step) (*stepWork, error) {
+	inv := s.Invocation()
+	key := stepKey{inv.Agent().Name(), inv.Scope(), inv.Since()}
+	before := 0
+	if inv.Scope() != "" {
+		for e, err := range inv.Session().Events(s.Context(), 0) {
+			if err != nil {
+				return nil, err
+			}
+			if e.Scope == inv.Scope() && e.Seq <= inv.Since() {
+				before++
+			}
+		}
+	}
+	w.mu.Lock()
+	k := w.stepped[key]
+	w.mu.Unlock()
+	where := inside(inv)
+	switch {
+	case k != nil:
+		w.happen("a function called again" + where)
+	case inv.Scope() == "":
+		k = &stepWork{w.next(), make(map[string]bool)}
+	default:
+		w.happen("a function" + where)
+		k = &stepWork{w.planOf(inv.Agent().Name()+s.Message(), before), make(map[string]bool)}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stepped[key] = k
+	k.runs[inv.RunID()] = true
+	return k, nil
+}
+
+// inside says what a function is inside of.
+func inside(inv *agent.Invocation) string {
+	switch {
+	case inv.Scope() == "":
+		return ""
+	case event.ParentRun(inv.Scope()) == "":
+		return " in an agent tool"
+	}
+	return " in a graph"
+}
+
+// checkSteps: a function says and calls what it was to, in this order and once, however
+// often it was called.
+func (w *world) checkSteps(log []*event.Event) {
+	for key, k := range w.stepped {
+		var said, calls int // how much of the plan
+		asked := !k.plan.Usage
+		for _, e := range log {
+			if e.Scope != key.scope || e.Agent != key.agent || !k.runs[e.RunID] {
+				continue
+			}
+			switch d := e.Data.(type) {
+			case *event.Text:
+				for said < len(k.plan.Texts) && k.plan.Texts[said] == "" {
+					said++
+				}
+				switch {
+				case said < len(k.plan.Texts):
+					if want := strings.ToValidUTF8(k.plan.Texts[said], "\uFFFD"); strings.ToValidUTF8(d.Content, "\uFFFD") != want {
+						w.t.Fatalf("seq %d: %s says %q, and was to say %q", e.Seq, e.Agent, d.Content, want)
+					}
+					said++
+				case !asked: // the words of a model
+					asked = true
+				case k.plan.End == "stop" && d.Content == "stopped":
+				default:
+					w.t.Fatalf("seq %d: %s says %q, and was to say nothing more", e.Seq, e.Agent, d.Content)
+				}
+			case *event.Transfer:
+				if d.Outcome != event.TransferCommitted || d.TransferType != "" {
+					continue
+				}
+				for calls < len(k.plan.Calls) && k.plan.Calls[calls].Name != agent.TransferTool {
+					calls++
+				}
+				if calls++; calls > len(k.plan.Calls) {
+					w.t.Fatalf("seq %d: %s hands over, and had gone on", e.Seq, e.Agent)
+				}
+			case *event.ToolCall:
+				for calls < len(k.plan.Calls) && k.plan.Calls[calls].Name != d.Name {
+					calls++
+				}
+				if calls++; calls > len(k.plan.Calls) {
+					w.t.Fatalf("seq %d: %s calls %s, and was not to, or has done so before", e.Seq, e.Agent, d.Name)
+				}
+			}
+		}
+	}
 }
 
 // steppedModel is what functions ask.
-type steppedModel struct{}
+type steppedModel struct{ inner bool }
 
 func (steppedModel) Name() string { return "stepped" }
 
-func (steppedModel) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+func (m steppedModel) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		w := worldOf(ctx)
 		w.countAsked()
@@ -112,6 +230,10 @@ func (steppedModel) Generate(ctx context.Context, req *llm.Request) iter.Seq2[ll
 			w.problem("a function's request offers tools")
 		}
 		w.happen("a function that asks a model")
+		if m.inner {
+			w.inner(req).stream(ctx, nil, yield)
+			return
+		}
 		w.next().stream(ctx, nil, yield)
 	}
 }

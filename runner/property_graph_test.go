@@ -25,8 +25,9 @@ import (
 )
 
 var (
-	someNodes    = rapid.OneOf(rapid.IntRange(1, 5), rapid.IntRange(4, 8))
-	nodeKinds    = rapid.SampledFrom([]string{"worker", "worker", "pair", "guarded", "function", "function", "graph", "remote"})
+	someNodes = rapid.OneOf(rapid.IntRange(1, 5), rapid.IntRange(4, 8))
+	nodeKinds = rapid.SampledFrom([]string{"worker", "worker", "pair", "guarded", "function", "function", "graph", "remote",
+		"steps", "steps", "guarded_steps", "steps_on"})
 	someStrategy = rapid.SampledFrom([]agentgraph.Strategy{agentgraph.FailFast, agentgraph.Continue, agentgraph.Retry})
 	errNode      = errors.New("the node gives up")
 )
@@ -168,12 +169,22 @@ var propertyNodes = sync.OnceValues(func() (map[string]agent.Agent, error) {
 		errs = append(errs, err)
 		return a
 	}
+	function := func(name string, opts ...llmagent.Option) agent.Agent {
+		a, err := llmagent.Func(name, "A function.", steps, append(opts, llmagent.WithTools(by["fine"], by["again"], by["ask"], by["nested"], by["nested_again"], by["nested_steps"], by["broken"], by["remember"]))...)
+		errs = append(errs, err)
+		return a
+	}
 	both := agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}
 	return map[string]agent.Agent{
 		"worker": make("worker", llmagent.WithTools(by["fine"], by["again"], by["nested"], by["broken"], by["remember"])),
 		"pair": make("pair", llmagent.WithTools(by["fine"]), llmagent.WithSubAgents(
-			make("second", llmagent.WithTransferPolicy(both), llmagent.WithTools(by["again"], by["ask"])))),
-		"guarded": make("guarded", llmagent.WithTools(by["fine"], by["nested_again"]), llmagent.WithGuards(propertyGuard)),
+			make("second", llmagent.WithTransferPolicy(both), llmagent.WithTools(by["again"], by["ask"])),
+			function("third", llmagent.WithTransferPolicy(both)))),
+		"guarded":       make("guarded", llmagent.WithTools(by["fine"], by["nested_again"]), llmagent.WithGuards(propertyGuard)),
+		"steps":         function("steps"),
+		"guarded_steps": function("guarded_steps", llmagent.WithGuards(propertyGuard)),
+		"steps_on": function("steps_on", llmagent.WithSubAgents(
+			function("steps_back", llmagent.WithTransferPolicy(both)), make("fourth", llmagent.WithTransferPolicy(both), llmagent.WithTools(by["fine"])))),
 	}, errors.Join(errs...)
 })
 

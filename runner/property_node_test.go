@@ -163,7 +163,7 @@ func (w *world) checkNodeEnd(g *graphStory, e *event.Event, d *event.HarnessEnd)
 	switch {
 	case c.ok:
 		g.failures[c.node] = 0
-		function := c.said != "" && (strings.HasSuffix(d.AgentID, "-a") || strings.HasSuffix(d.AgentID, "-f"))
+		function := c.said != "" && (strings.HasSuffix(d.AgentID, "-a") || strings.HasSuffix(d.AgentID, "-f") || d.AgentID == "steps")
 		if said := event.OutputText(d.Output); (d.AgentID == "worker" || function) && said != c.said {
 			w.t.Fatalf("seq %d: the node %s gave %q, and has said %q", e.Seq, c.node, said, c.said)
 		}
@@ -199,7 +199,7 @@ func (w *world) checkGuards(log []*event.Event) {
 	for _, e := range log {
 		switch d := e.Data.(type) {
 		case *event.HarnessStart:
-			guarded[e.RunID] = d.AgentID == "guarded" || e.Scope == "" && w.guarded[e.Agent]
+			guarded[e.RunID] = strings.HasPrefix(d.AgentID, "guarded") || e.Scope == "" && w.guarded[e.Agent]
 		case *event.Text:
 			if guarded[e.RunID] && strings.Contains(d.Content, "é") {
 				w.t.Fatalf("seq %d: %s says what its guard refuses: %q", e.Seq, e.Agent, d.Content)

@@ -101,7 +101,7 @@ func (w *world) checkOffer(n *agent.Node, s sent) {
 	}
 	var targets []string
 	for _, t := range n.Targets() {
-		withheld := began != nil && (began.TransferType == "" && !w.traits[s.agent].back || began.TransferType == event.TransferTypeRefused)
+		withheld := began != nil && began.TransferType != event.TransferTypeRoute && (!w.traits[s.agent].back || began.TransferType == event.TransferTypeRefused)
 		if limited || !done && withheld && began.From == t.Agent.Name() {
 			continue
 		}

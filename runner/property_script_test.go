@@ -46,9 +46,14 @@ func (w *world) next() plan {
 // inner is the plan of a model in an inner scope. Such scopes run side by side,
 // so it is a function of the request alone: the script from some point on.
 func (w *world) inner(req *llm.Request) plan {
+	return w.planOf(req.Messages[0].Text, len(req.Messages)-1)
+}
+
+// planOf is a plan of the script for what was said first, and so much since then.
+func (w *world) planOf(first string, since int) plan {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(req.Messages[0].Text))
-	i := int(h.Sum32()%8) + len(req.Messages) - 1
+	_, _ = h.Write([]byte(first))
+	i := int(h.Sum32()%8) + since
 	if i >= len(w.script) {
 		return plan{Texts: []string{"ok"}}
 	}
@@ -98,8 +103,11 @@ func aim(text string, targets []string) string {
 
 // targets returns where an agent of the conversation may transfer to.
 func (w *world) targets(name string) []string {
-	var names []string
-	for _, n := range w.processes[0].Tree().Node(name).Targets() {
+	return targets(w.processes[0].Tree().Node(name))
+}
+
+func targets(n *agent.Node) (names []string) {
+	for _, n := range n.Targets() {
 		names = append(names, n.Agent.Name())
 	}
 	return names
@@ -295,7 +303,7 @@ func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*
 var (
 	someWords  = rapid.SampledFrom([]string{"Hello.", " ", "", "é世界", "[a0] said", "line\nline", "bad \xff byte"})
 	someIDs    = rapid.SampledFrom([]string{"", "c1", "c1", "c2", "bad id\n", strings.Repeat("x", 70)})
-	someTools  = rapid.SampledFrom([]string{"fine", "nested", "ask", "again", "broken", "remember", "nested_again", "panics", "stop", "outside", "outside", "odd"})
+	someTools  = rapid.SampledFrom([]string{"fine", "nested", "ask", "again", "broken", "remember", "nested_again", "nested_steps", "nested_steps", "nested_steps_again", "panics", "stop", "outside", "outside", "odd"})
 	oddTools   = rapid.SampledFrom([]string{agent.TransferTool, "fine", "nested", "unknown", "bad name", "\xff", strings.Repeat("n", 65)})
 	plainArgs  = rapid.SampledFrom([]string{"", `{"n": 3}`, `{"n": 4}`, `{"n": 15}`, `{"n": 16}`, `{"n": 19}`, `{"n": 2}`, `{"n": 0}`})
 	aims       = rapid.SampledFrom([]string{`{"agent_name": "@0"}`, `{"agent_name": "@1"}`, `{"agent_name": "@2", "reason": "so", "input": {"n": 1}}`, ""})
@@ -309,7 +317,7 @@ var (
 )
 
 func (w *world) plans() *rapid.Generator[plan] {
-	name := rapid.SampledFrom(append(w.names[:len(w.names):len(w.names)], "left", "nobody", "", "A0", " a0 "))
+	name := rapid.SampledFrom(append(w.names[:len(w.names):len(w.names)], "left", "nobody", "", "A0", " a0 ", agent.Human))
 	args := rapid.OneOf(
 		rapid.SampledFrom([]string{"", "{}", `{"n": 3}`, `{"n": "x"}`, "[1]", "{oops", `"text"`, "null", `{"input":"do it"}`, "{\"n\": 1,\n\"x\": \"\xff\"}"}),
 		rapid.Map(name, func(n string) string { return fmt.Sprintf(`{"agent_name": %q, "reason": "because\nof it"}`, n) }),

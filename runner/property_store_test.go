@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/session"
@@ -18,6 +19,8 @@ var errStoreDied = errors.New("the store died")
 type propertyStore struct {
 	session.Store
 	codec bool
+
+	written atomic.Int64 // the end of the log of s1
 
 	mu   sync.Mutex
 	left int  // writes until it dies, negative: it lives
@@ -65,6 +68,9 @@ func (s *propertyStore) Append(ctx context.Context, key session.Key, seq int64, 
 }
 
 func (s *propertyStore) append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events []*event.Event) error {
+	if key == s1 {
+		s.written.Store(seq + int64(len(events)))
+	}
 	if !s.codec {
 		return s.Store.Append(ctx, key, seq, lease, events...)
 	}

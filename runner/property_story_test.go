@@ -23,6 +23,7 @@ type logStory struct {
 	promised   map[string][]string // the results of calls that ended the run, by scope
 	awaited    map[string]string   // who has to run next in the scope of a call of the conversation
 
+	handoffs  []*handoff                 // in their order
 	handed    map[string]*event.Transfer // the last one of each scope
 	transfers int                        // of this turn, in all scopes
 	asked     map[string]string          // the run in which an agent has asked the user whom they mean, if it was its last
@@ -116,11 +117,12 @@ func (s *logStory) add(e *event.Event, happened map[string]bool) {
 		case event.TransferRejected:
 			s.runs[e.RunID].refused++
 		case event.TransferCommitted:
-			s.transfers++
-			s.handed[e.Scope] = d
+			if s.handed[e.Scope] = d; !d.Routed() {
+				s.transfers++
+			}
 			if conversation {
 				s.active = d.To
-				s.hops[[2]string{d.From, d.To}] = true
+				s.hops[[2]string{d.From, d.To}] = !d.Routed() || s.hops[[2]string{d.From, d.To}]
 				happened["a transfer"] = true
 				if d.TransferType == event.TransferTypeRoute {
 					happened["a route"] = true
@@ -132,6 +134,13 @@ func (s *logStory) add(e *event.Event, happened map[string]bool) {
 				happened["a transfer in an agent tool"] = true
 			}
 		}
+	case *event.HandoffStatus:
+		if over := event.HandoffOver(d.Status); !over {
+			s.active = agent.Human
+		} else if d.TargetAgent != "" && s.active == agent.Human {
+			s.active = d.TargetAgent
+		}
+		happened["a handoff that is "+d.Status] = true
 	case *event.ToolCall:
 		s.calls[e.ID] = &callStory{id: e.ID, scope: e.Scope, agent: e.Agent, tool: d.Name, input: d.Input}
 	case *event.ToolResult:
@@ -174,11 +183,17 @@ func kind(toolName string) string {
 
 // mustHappen are the things without which the properties say little.
 var mustHappen = []string{
+	"a router that chooses", "a router that sticks to who was active", "an agent that goes on for one that failed",
+	"a desk asked again", "a desk that is lost", "a desk that is down", "a desk that is gone", "a desk that is unavailable", "a desk that is stop",
+	"a handoff that is on_hold", "a handoff that is completed", "a handoff that is cancelled", "a handoff that is failed",
+	"a person wanted", "the turn given up", "a word of the desk taken in", "a word of the desk that comes again",
 	"a remote agent", "a graph", "a graph inside of another", "a node that waits for a decision", "an error of a graph or a remote agent", "hostile words",
 	"around: pass", "around: no tracer", "around: trace", "around: meddle", "around: trace and meddle",
 	"run", "a turn that begins with state", "begin", "resume", "advance", "decide", "break", "cancel", "store dies", "answer lost", "busy", "peek",
 	"a compaction", "a compaction with a summary", "a compaction whose summary failed",
 	"a route", "a transfer with an input", "error tripwire", "error agent_error",
+	"a function called again", "a function that asks a model", "a function that hands over", "a function in an agent tool", "a function that hands over in an agent tool",
+	"a function in a graph", "a function called again in a graph", "a function that hands over in a graph",
 	"a transfer", "a transfer in an agent tool", "an agent tool", "an agent tool inside of another",
 	"a question who answers", "a decision: decided", "a decision: undecided", "a user asked whom they mean", "no transfer offered after a decision",
 	"a transfer beyond the limit", "no transfer offered after a limit", "a sender that is no target yet",

@@ -16,6 +16,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
@@ -199,9 +200,13 @@ type world struct {
 	sent     []sent                // what the conversation's models were asked
 	routed   []routed              // conditions that were asked in this action
 	happened map[string]bool
-	stepped  map[stepKey]plan // what functions were to do
-	spans    spans
-	remotes  map[string]bool // agents behind A2A
+	desk     *propertyDesk // nil without one
+	words    []human.Event // that it has said
+	// stoppedAt is the end of the log when the action was stopped from within, 0 if it was not.
+	stoppedAt int64
+	stepped   map[stepKey]*stepWork // what functions were to do
+	spans     spans
+	remotes   map[string]bool // agents behind A2A
 }
 
 // routed is a question to the condition of a route.
@@ -215,8 +220,6 @@ type traits struct {
 	model bool
 	// decides: a question begins its runs
 	decides bool
-	// steps: it is a function that uses a Step
-	steps bool
 	// outside: it is a graph or a remote agent
 	outside bool
 }
@@ -231,7 +234,7 @@ type execution struct {
 func newWorld(t testing.TB, rt *rapid.T) *world {
 	return &world{t: t, rt: rt, traits: make(map[string]traits), remotes: make(map[string]bool), graphs: make(map[string]*graphShape),
 		guarded: make(map[string]bool), reasons: make(map[string]bool), attempt: 1, story: newStory(), ran: make(map[string]*execution),
-		last: make(map[string]shown), stepped: make(map[stepKey]plan), happened: make(map[string]bool)}
+		last: make(map[string]shown), stepped: make(map[stepKey]*stepWork), happened: make(map[string]bool)}
 }
 
 // worldKey is under which models and tools, which all cases share, find the
@@ -258,6 +261,9 @@ func (w *world) interrupt() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stopped = true
+	if w.key == s1 && w.stoppedAt == 0 {
+		w.stoppedAt = w.store.written.Load()
+	}
 	w.stop()
 }
 
@@ -266,6 +272,9 @@ func (w *world) play(told *failedCase) {
 	w.tree()
 	w.store = newPropertyStore(w.t, rapid.Bool().Draw(w.rt, "codec"))
 	w.opts = append(w.opts, runner.WithIDs(w.newID))
+	if w.desk != nil {
+		w.opts = append(w.opts, runner.WithDesk(w.desk, human.WithPatience(0)))
+	}
 	if w.streaming = rapid.Bool().Draw(w.rt, "streaming"); w.streaming {
 		w.opts = append(w.opts, runner.WithStreaming())
 	}

@@ -47,6 +47,19 @@ func (w *world) tree() {
 		insists := plan{Calls: []plannedCall{{Name: "unknown", Args: `{"n": 3}`}}, Usage: true}
 		w.script = slices.Insert(w.script, i, insists, insists, insists)
 	}
+	w.desk = w.newDesk()
+	routers := make([]bool, n)
+	for i := 1; i < n; i++ {
+		if p := parent[i]; p == 0 && oneInFour.Draw(w.rt, "router in front") == 3 || p > 0 && oneInTen.Draw(w.rt, "router") == 9 {
+			routers[p] = true
+		}
+	}
+	below := func(i, j int) bool { // also if it is j
+		for i > j {
+			i = parent[i]
+		}
+		return i == j
+	}
 	kids, inputs := make([][]agent.Agent, n), make([]bool, n)
 	for i := n - 1; i >= 0; i-- {
 		history := someHistory.Draw(w.rt, "history")
@@ -54,6 +67,9 @@ func (w *world) tree() {
 			history = viewChoice{policy: view.Full()}
 		}
 		var routes []agent.Route
+		if routers[i] && history.onEdge {
+			history = viewChoice{policy: view.Full()}
+		}
 		for j := i + 1; j < n; j++ { // to children and later siblings: never in a circle
 			if (parent[j] == i || i > 0 && parent[j] == parent[i]) && oneInTen.Draw(w.rt, "route") == 9 {
 				if inputs[j] {
@@ -66,6 +82,8 @@ func (w *world) tree() {
 		switch {
 		case alone:
 			a = w.planned(w.names[i])
+		case routers[i]:
+			a = w.router(w.names[i], rapid.Bool().Draw(w.rt, "sticky"), kids[i])
 		case i > 0 && len(kids[i])+len(routes) == 0:
 			a = w.outside(w.names[i])
 		}
@@ -81,6 +99,13 @@ func (w *world) tree() {
 			opts = append(opts, agent.ShowReason())
 			w.reasons[w.names[i]] = true
 		}
+		if oneInTen.Draw(w.rt, "on error") >= 7 { // to an earlier one: never in a circle
+			if j := rapid.IntRange(0, i-1).Draw(w.rt, "goes on"); !below(i, j) {
+				opts = append(opts, agent.OnError(w.names[j]))
+			} else if w.desk != nil {
+				opts = append(opts, agent.OnError(agent.Human))
+			}
+		}
 		if history.onEdge {
 			opts = append(opts, history.policy)
 		}
@@ -89,6 +114,9 @@ func (w *world) tree() {
 			opts = append(opts, agent.GuardedBy(propertyGuard))
 			w.guarded[w.names[i]] = true
 		case 8:
+			if routers[parent[i]] {
+				break // who cannot give one
+			}
 			opts = append(opts, someInput)
 			inputs[i] = true
 		case 9:
@@ -176,7 +204,7 @@ func (w *world) condition(_ context.Context, inv *agent.Invocation, answer strin
 func (w *world) agent(name string, history viewChoice, routes []agent.Route, kids []agent.Agent) agent.Agent {
 	policy := agent.TransferPolicy{
 		AllowTransferToParent: rapid.Bool().Draw(w.rt, "to parent"), AllowTransferToPeers: rapid.Bool().Draw(w.rt, "to peers"),
-		AllowTransferBack: rapid.Bool().Draw(w.rt, "back")}
+		AllowTransferBack: rapid.Bool().Draw(w.rt, "back"), NoHuman: oneInFour.Draw(w.rt, "no human") == 3}
 	returns := agent.StayActive
 	if oneInFour.Draw(w.rt, "returns") == 2 {
 		returns = agent.ReturnToParent
@@ -257,6 +285,11 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 		errs = append(errs, err)
 		return a
 	}
+	function := func(name string, box []tools.Tool, opts ...llmagent.Option) agent.Agent {
+		a, err := llmagent.Func(name, "A function.", steps, append(opts, llmagent.WithTools(box...))...)
+		errs = append(errs, err)
+		return a
+	}
 	nested := func(a agent.Agent, opts ...agenttool.Option) tools.Tool {
 		t, err := agenttool.New(a, opts...)
 		errs = append(errs, err)
@@ -271,6 +304,7 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 	both := agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}
 	tree := inner("inner", llmagent.WithTools(fine, ask, deep), llmagent.WithSubAgents(
 		inner("left", llmagent.WithTransferPolicy(both), llmagent.WithDecision(nil), llmagent.WithTools(fine)),
+		function("right", []tools.Tool{fine, again, ask, deep}, llmagent.WithTransferPolicy(both)),
 		inner("a1", llmagent.WithTransferPolicy(both), llmagent.WithTransferTools(transfer.OneTool), llmagent.WithTransferApproval(), llmagent.WithTools(deep))))
 	return []tools.Tool{
 		fine, again, ask,
@@ -287,12 +321,16 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 		}),
 		tool("odd", func(c tools.Context, in in) (any, error) { return odd(c, in.N) }),
 		nested(tree, agenttool.WithName("nested")),
+		nested(function("steps", []tools.Tool{fine, again, ask, deep}, llmagent.WithSubAgents(
+			function("steps_aside", []tools.Tool{fine}, llmagent.WithTransferPolicy(both)))), agenttool.WithName("nested_steps")),
+		nested(function("steps_again", []tools.Tool{fine, again}), agenttool.WithName("nested_steps_again"), agenttool.Idempotent()),
 		nested(inner("alone", llmagent.WithTools(again)), agenttool.WithName("nested_again"), agenttool.Idempotent()),
 	}, errors.Join(errs...)
 })
 
-// innerTargets says who may transfer to whom in the inner tree.
-var innerTargets = map[string][]string{"inner": {"left", "a1"}, "left": {"inner", "a1"}, "a1": {"inner", "left"}}
+// innerTargets says to whom the models of inner scopes may transfer.
+var innerTargets = map[string][]string{"inner": {"left", "right", "a1"}, "left": {"inner", "right", "a1"}, "a1": {"inner", "left", "right"},
+	"pair": {"second", "third"}, "second": {"pair", "third"}, "fourth": {"steps_on", "steps_back"}}
 
 // runs notes that a tool runs.
 func (w *world) runs(ctx tools.Context, info tools.Info) {

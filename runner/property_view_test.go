@@ -66,9 +66,11 @@ func (w *world) checkWords(m *plannedModel, msg *llm.Message, text string) {
 	if m.inner || said == nil || said[1] == "user" {
 		return
 	}
-	transferred := strings.HasPrefix(said[2], "handed the conversation to you") || strings.HasPrefix(said[2], "did not take the conversation over")
+	transferred := strings.HasPrefix(said[2], "handed the conversation to you") || strings.HasPrefix(said[2], "did not take the conversation over") ||
+		said[1] == agent.Human && said[2] == "handed the conversation back to you."
 	called := strings.HasPrefix(said[2], "called ")
 	switch known := w.names; {
+	case said[1] == agent.Human && w.desk != nil && (transferred || !m.history.own):
 	case !strings.HasPrefix(said[1], "a"), len(said[1]) > len(known[len(known)-1])+1:
 		wrong("words of no agent of the conversation")
 	case transferred && strings.HasPrefix(said[2], "handed the conversation to you: ") && !w.reasons[m.name]:
