@@ -154,7 +154,7 @@ func featuresOf(text string, give func(uint64)) {
 		give(hash(before*prime^1, w.Stem))
 		before = word
 		padded := []rune("^" + w.Text + "$")
-		for size := 3; size <= 5 && w.Stem[0] != '~'; size++ {
+		for size := 3; size <= 4; size++ {
 			for i := 0; i+size <= len(padded); i++ {
 				give(hash(offset^uint64(size), string(padded[i:i+size])))
 			}
