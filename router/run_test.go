@@ -338,7 +338,9 @@ func TestSignals(t *testing.T) {
 	require.Empty(t, of[*event.Route](c)[0].IntentLabel, "no rule that was reached needs it")
 
 	for _, bad := range []func(context.Context, router.Input) ([]router.Score, error){
-		func(context.Context, router.Input) ([]router.Score, error) { return nil, errors.New("the key is sk-123") },
+		func(context.Context, router.Input) ([]router.Score, error) {
+			return nil, errors.New("the key is sk-123")
+		},
 		func(context.Context, router.Input) ([]router.Score, error) { panic("sk-123") },
 	} {
 		c = newTalk(t, signalled(t, classifier{router.KindIntent, bad}))
