@@ -116,7 +116,7 @@ func (d *deciding) language() string {
 	if is, _ := d.turn.Metadata["language"].(string); is != "" {
 		return is
 	}
-	return d.measure(KindLanguage).top().Label
+	return d.measure(KindLanguage).top.Label
 }
 
 // expressed is what expressions see as input, with the signals that they need.
@@ -132,7 +132,7 @@ func (d *deciding) expressed(needs []Kind) map[string]any {
 		case KindLanguage:
 			d.input["language"] = d.language()
 		case KindIntent:
-			top := d.measure(kind).top()
+			top := d.measure(kind).top
 			d.input["intent"] = map[string]any{"label": top.Label, "confidence": top.Value}
 		case KindSentiment:
 			values := map[string]any{}

@@ -185,12 +185,12 @@ func TestNewReportsEverything(t *testing.T) {
 		`rule 3 leads to a person without a reason`, `rule 4: a keyword matcher has no words`, `rule 4: a matcher is nil`, `rule 4: any() has no matchers`, `rule 4: the agent of a specialist is nil`,
 		`rule 5: sentiment: 17 turns`, `rule 6: the expression "input.message +"`, `rule 7: the expression "state.tier == 1"`,
 		`rule 8: "de AT" is no language tag`, `rule 9: intent: 1.1 is not over 0`, `rule 9: the target of OnError is nil`, `rule 10: the function of a predicate is nil`,
-		`rule 11: a state matcher has no key`, `rule 12: it is empty`, `there are two classifiers of the kind intent`, `classifier 2 is nil`, `unknown kind "odd"`,
-		`deadline -1ns`, `no default`,
+		`rule 11: a state matcher has no key`, `rule 12: a matcher is nil`, `rule 12 has no target`, `there are two classifiers of the kind intent`, `classifier 2 is nil`, `unknown kind "odd"`,
+		`deadline -1ns`, `there are 0 defaults`,
 	} {
 		require.Contains(t, err.Error(), problem)
 	}
-	require.Len(t, all.Problems, 27, err.Error())
+	require.Len(t, all.Problems, 28, err.Error())
 	_, err = router.New("front", router.Wrap(a), router.Default(one))
 	require.ErrorContains(t, err, "there are 2 defaults")
 	_, err = router.New("front", router.Rules(router.When(router.Intent("x", 0.5)).To(one)), router.Default(one))

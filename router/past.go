@@ -68,6 +68,10 @@ func (p *past) apply(e *event.Event, r *Router) {
 		if d.TaskID != "" && (d.Status == "input_required" || d.Status == "auth_required") {
 			p.waits(r, asks{e.Agent, true})
 		}
+	case *event.HandoffStatus: // as session.Fold follows it
+		if event.HandoffOver(d.Status) && d.TargetAgent != "" && p.active == human {
+			p.active = d.TargetAgent
+		}
 	case *event.Transfer:
 		if d.Outcome != event.TransferCommitted {
 			return

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -165,28 +164,20 @@ func New(name string, opts ...Option) (*Router, error) {
 	handles := make(map[string]*Target)
 	for i, rule := range b.rules {
 		c.rule = i
-		if rule.when == nil && rule.to == nil {
-			c.problem("it is empty: a rule is When(…).To(…)")
-			continue
-		}
 		made := compiled{when: c.compile(rule.when), to: rule.to, reason: rule.reason}
 		if rule.when != nil {
 			made.written = rule.when.String()
 		}
-		b.target(r, handles, "rule "+strconv.Itoa(i), rule.to)
-		if rule.to != nil && rule.to.name == human {
+		if b.target(r, handles, fmt.Sprintf("rule %d", i), rule.to); rule.to != nil {
 			made.reason = cmp.Or(rule.reason, rule.to.reason)
 		}
 		r.engine.rules = append(r.engine.rules, made)
 	}
-	switch len(b.defaults) {
-	case 0:
-		b.problem("no default: say by Default or Wrap who answers where no rule matches")
-	case 1:
+	if n := len(b.defaults); n == 1 {
 		r.fallback = b.defaults[0]
 		b.target(r, handles, "the default", r.fallback)
-	default:
-		b.problem("there are %d defaults", len(b.defaults))
+	} else {
+		b.problem("there are %d defaults: say once, by Default or Wrap, who answers where no rule matches", n)
 	}
 	if problems := append(b.wrong, c.problems...); len(problems) > 0 {
 		return nil, &Error{name, problems}
@@ -319,8 +310,3 @@ func (r *Router) target(name string) *Target {
 	}
 	return nil
 }
-
-var _ interface {
-	agent.Agent
-	agent.Checker
-} = (*Router)(nil)

@@ -145,7 +145,7 @@ func path(inv *agent.Invocation, to string) []string {
 
 // route is the record of a decision.
 func (d *deciding) route(c chosen, took time.Duration) *event.Route {
-	top := d.signals[KindIntent.place()].top()
+	top := d.signals[KindIntent.place()].top
 	e := &event.Route{From: d.engine.name, To: c.to, Reason: c.reason, IntentLabel: top.Label, IntentConfidence: top.Value,
 		LatencyMs: float64(took) / float64(time.Millisecond)}
 	if c.rule >= 0 {
@@ -160,20 +160,14 @@ func (d *deciding) route(c chosen, took time.Duration) *event.Route {
 	return e
 }
 
-// Decision is what a router would decide, and why.
+// Decision is what a router would decide, and why: the record that a turn would have, and
+// what of the message has led to it. Signals that no rule needed are not there.
 type Decision struct {
-	Router    string             `json:"router"`
-	To        string             `json:"to"`        // the agent's name, or "human"
-	RuleIndex *int               `json:"ruleIndex"` // nil: no rule matched
-	When      string             `json:"when,omitempty"`
-	Matched   string             `json:"matched,omitempty"` // what of the message matched
-	Reason    string             `json:"reason"`
-	Intent    []Score            `json:"intent,omitempty"` // the highest first; signals that no rule needed are not there
-	Sentiment map[string]float64 `json:"sentiment,omitempty"`
-	Language  string             `json:"language,omitempty"`
-	Notices   []string           `json:"notices,omitempty"` // signals that were late or failed
-	Latency   time.Duration      `json:"-"`
-	LatencyMs float64            `json:"latencyMs"`
+	event.Route
+	When     string   `json:"when,omitempty"`    // the matcher of the rule, as it is written
+	Matched  string   `json:"matched,omitempty"` // what of the turn it matched
+	Language string   `json:"language,omitempty"`
+	Notices  []string `json:"notices,omitempty"` // signals that were late or failed
 }
 
 // Explain decides about a message without a session: nothing came before it, nobody has
@@ -188,13 +182,11 @@ func (r *Router) Explain(ctx context.Context, message string, metadata, state ma
 	}
 	began := r.now()
 	c, err := r.decide(d, nil, nil)
-	took := r.now().Sub(began)
 	if err != nil {
 		return Decision{}, err
 	}
-	e := d.route(c, took)
-	made := Decision{Router: r.Name(), To: c.to, RuleIndex: e.RuleIndex, Matched: c.why, Reason: c.reason, Intent: d.signals[KindIntent.place()].scores,
-		Sentiment: e.Sentiment, Language: d.language(), Latency: took, LatencyMs: e.LatencyMs}
+	made := Decision{Route: *d.route(c, r.now().Sub(began)), Matched: c.why, Language: d.language()}
+	made.GraphPath = []string{r.Name(), c.to}
 	if c.rule >= 0 {
 		made.When = r.engine.rules[c.rule].written
 	}

@@ -97,22 +97,14 @@ const (
 type signal struct {
 	measured bool
 	scores   []Score // the highest first; nil if it came too late or not at all
+	top      Score
 }
 
 func (s *signal) of(label string) float64 {
-	for _, o := range s.scores {
-		if o.Label == label {
-			return o.Value
-		}
+	if i := slices.IndexFunc(s.scores, func(o Score) bool { return o.Label == label }); i >= 0 {
+		return s.scores[i].Value
 	}
 	return 0
-}
-
-func (s *signal) top() Score {
-	if len(s.scores) == 0 {
-		return Score{}
-	}
-	return s.scores[0]
 }
 
 // maxScores bounds what a decision keeps of a classifier's labels.
@@ -150,7 +142,9 @@ func (d *deciding) measure(kind Kind) *signal {
 		d.logger.Warn("a classifier failed", "router", d.engine.name, "kind", string(kind), "error", err)
 		d.notice(NoticeSignalFailed, "the %s of the message is not known: %s", kind, cmp.Or(code, "the classifier failed"))
 	default:
-		s.scores = plausible(scores)
+		if s.scores = plausible(scores); len(s.scores) > 0 {
+			s.top = s.scores[0]
+		}
 	}
 	return s
 }
@@ -163,24 +157,21 @@ func (d *deciding) classify(ctx context.Context, c Classifier) ([]Score, error) 
 		in.ask = d.ask
 		return c.Classify(ctx, in)
 	}
-	type outcome struct {
-		scores []Score
-		err    error
-	}
-	done := make(chan outcome, 1)
+	done := make(chan func() ([]Score, error), 1)
 	go func() {
-		var o outcome
+		var scores []Score
+		var err error
 		defer func() {
 			if p := recover(); p != nil {
-				o.err = fmt.Errorf("the classifier panicked: %v", p)
+				err = fmt.Errorf("the classifier panicked: %v", p)
 			}
-			done <- o
+			done <- func() ([]Score, error) { return scores, err }
 		}()
-		o.scores, o.err = c.Classify(ctx, in)
+		scores, err = c.Classify(ctx, in)
 	}()
 	select {
-	case o := <-done:
-		return o.scores, o.err
+	case outcome := <-done:
+		return outcome()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
