@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -355,10 +356,10 @@ func TestSignals(t *testing.T) {
 func TestLateSignal(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			release, calls := make(chan struct{}), 0
+			release, calls := make(chan struct{}), new(atomic.Int32)
 			began := time.Now()
 			c := newTalk(t, signalled(t, router.Within(80*time.Millisecond, classifier{router.KindIntent, func(ctx context.Context, in router.Input) ([]router.Score, error) {
-				calls++
+				calls.Add(1)
 				if deaf {
 					<-release
 				}
@@ -369,7 +370,7 @@ func TestLateSignal(t *testing.T) {
 			require.Equal(t, 80*time.Millisecond, time.Since(began))
 			require.Equal(t, []*event.Notice{{Code: router.NoticeSignalLate, Message: "the intent of the message is not known: that took longer than 80ms"}}, of[*event.Notice](c))
 			require.Empty(t, of[*event.Route](c)[0].IntentLabel)
-			require.Equal(t, 1, calls, "it is asked once for all rules")
+			require.EqualValues(t, 1, calls.Load(), "it is asked once for all rules")
 			close(release)
 		})
 	}
