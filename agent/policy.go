@@ -64,8 +64,8 @@ func ShowReason() EdgeOption {
 // run of the child, or of an agent below it, ends with an error: an error of its model, of its
 // endpoint or of its own, a timeout, a panic. What the agent has said stays, and a
 // [event.Route] says what failed. A turn that was cancelled, that has reached a limit or that
-// a guard has ended is over all the same. The target is any agent of the tree but the child and
-// those below it.
+// a guard has ended is over all the same. The target is any agent of the tree that is neither
+// below nor above the child, or [Human].
 func OnError(target string) EdgeOption {
 	return edgeOptionFunc(func(e *Edge) { e.OnError = target })
 }

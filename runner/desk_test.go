@@ -252,3 +252,14 @@ func TestPersonAndFork(t *testing.T) {
 	require.NotEqual(t, desk.requests[0].ID, desk.requests[1].ID)
 	require.NoError(t, r.Deliver(t.Context(), key, human.Event{ID: "1", HandoffID: desk.requests[0].ID, Text: "x"}))
 }
+
+// TestPersonBeyondLimits: who hands over with the last answer of a turn reaches the person.
+func TestPersonBeyondLimits(t *testing.T) {
+	desk := &noting{}
+	limits := runner.DefaultLimits()
+	limits.ModelCalls = 1
+	r, err := runner.New(escalates(t), sessiontest.Memory(t), runner.WithDesk(desk), runner.WithLimits(limits))
+	require.NoError(t, err)
+	require.Equal(t, "I have asked for a person to join us.", tells(t, r, session.ID("s"), "a person please"))
+	require.Len(t, desk.requests, 1)
+}

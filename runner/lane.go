@@ -94,7 +94,7 @@ func (l *lane) step() (done bool, err error) {
 	if n == nil {
 		return false, l.fail(run, &agent.RunError{Agent: run.Agent, Code: "agent_gone", Err: fmt.Errorf("the agent is no longer in the tree")})
 	}
-	if err := l.withinLimits(run, turn); err != nil {
+	if err := l.withinLimits(run, turn); err != nil && !n.Virtual() { // a person needs no model
 		return false, l.fail(run, err)
 	}
 	if l.scope != "" {

@@ -305,6 +305,9 @@ func (v *View) transfer(t *event.Transfer, seq int64, mine bool) {
 		v.add(llm.UserText(line), seq)
 		return
 	}
+	if t.TransferType == event.TransferTypeHumanToBot { // the status before it has said so
+		return
+	}
 	if t.Outcome == event.TransferCommitted && t.To == v.agent && (v.acted && !t.Routed() || v.showReason) { // a router's choice is no news to who answered before
 		v.flush()
 		line := "[" + t.From + "] handed the conversation to you."
