@@ -27,6 +27,7 @@ way, a second one the program. Lines that begin with a slash are commands, /help
 lists them; // at the beginning stands for a message's own slash.`,
 	}, "chat", 0, func(cmd *cobra.Command, path string, _ []string) error { return p.chat(cmd.Context(), path, f) })
 	p.turnFlags(cmd, &f)
+	deskFlag(cmd.Flags(), &f.desk)
 	return cmd
 }
 

@@ -23,19 +23,22 @@ import (
 )
 
 func (p *program) deskCommand() *cobra.Command {
-	var asJSON bool
-	cmd := group("desk", "Answer conversations that were handed over to a person", p.deskTake(), p.deskSay(), p.deskSet())
-	cmd.Long = `Lists the conversations that wait for a person or are with one, the oldest first. A
-HANDOFF is named by its id, by the beginning of it, or by its session's id.`
-	refuse := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return refuse(cmd, args)
-		}
-		return p.listHandoffs(cmd.Context(), asJSON)
-	}
+	cmd := group("desk", "Answer conversations that were handed over to a person", p.deskList(), p.deskTake(), p.deskSay(), p.deskSet())
 	p.dbFlag(cmd.PersistentFlags())
 	p.redisFlag(cmd.PersistentFlags())
+	return cmd
+}
+
+func (p *program) deskList() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the conversations that wait for a person or are with one",
+		Long: `Lists the conversations that wait for a person or are with one, the oldest first. A
+HANDOFF is named by its id, by the beginning of it, or by its session's id.`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.listHandoffs(cmd.Context(), asJSON) },
+	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one handoff a line, as JSON")
 	return cmd
 }
@@ -101,7 +104,7 @@ or failed. Steps between are filled in.`,
 	return cmd
 }
 
-// handoff is one that is under way, and the form of desk --json.
+// handoff is one that is under way, and the form of desk ls --json.
 type handoff struct {
 	ID      string `json:"id"`
 	Session string `json:"session"`
@@ -201,7 +204,7 @@ func (p *program) seat(ctx context.Context, name, to string) (*seat, error) {
 	case len(found) == 0 && name == "":
 		return nil, usagef("nobody waits for a person")
 	case len(found) == 0:
-		return nil, usagef("no handoff %s is under way; %s lists them", render.Cut(visible.Line(name), 60), p.commandLine("desk", ""))
+		return nil, usagef("no handoff %s is under way; %s lists them", render.Cut(visible.Line(name), 60), p.commandLine("desk ls", ""))
 	case len(found) > 1 && name != "":
 		return nil, usagef("%d handoffs begin with %s: give more of the id", len(found), render.Cut(visible.Line(name), 60))
 	}

@@ -22,12 +22,12 @@ func TestDesk(t *testing.T) {
 		require.Equal(t, status, got.status, got.err)
 		return got.out + got.err
 	}
-	require.Contains(t, run(0, "desk"), "nobody waits")
+	require.Contains(t, run(0, "desk", "ls"), "nobody waits")
 	run(0, "run", desk, "let me talk to a human person", "--session", "s0")
-	require.Contains(t, run(0, "desk"), "nobody waits", "without --desk nobody is asked")
+	require.Contains(t, run(0, "desk", "ls"), "nobody waits", "without --desk nobody is asked")
 	run(0, "run", desk, "let me talk to a human person", "--session", "s1", "--desk")
 	var h struct{ ID, Session, Status, From, Since string }
-	require.NoError(t, json.Unmarshal([]byte(strings.TrimSpace(run(0, "desk", "--json"))), &h))
+	require.NoError(t, json.Unmarshal([]byte(strings.TrimSpace(run(0, "desk", "ls", "--json"))), &h))
 	require.Equal(t, "s1", h.Session)
 	require.Equal(t, "queued", h.Status)
 	require.NotEmpty(t, h.Since)

@@ -40,6 +40,7 @@ authorization at a remote agent, resume looks whether it is done.`,
 	p.turnFlags(cmd, &f.turnFlags)
 	f.decided.flags(cmd.Flags(), "let the `CALL` run that waits for an approval; may be repeated",
 		"refuse the `CALL` that waits for an approval; may be repeated", "`TEXT` that tells the model why calls are denied")
+	deskFlag(cmd.Flags(), &f.desk)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one event a line, as JSON")
 	return cmd
 }

@@ -20,6 +20,7 @@ a message that begins with a dash.`,
 		return p.runTurn(cmd.Context(), path, args, f)
 	})
 	p.turnFlags(cmd, &f)
+	deskFlag(cmd.Flags(), &f.desk)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one event a line, as JSON")
 	return cmd
 }

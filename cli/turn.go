@@ -28,7 +28,6 @@ func (p *program) turnFlags(cmd *cobra.Command, f *turnFlags) {
 	p.dbFlag(fs)
 	p.redisFlag(fs)
 	p.modelFlag(fs, &f.model)
-	deskFlag(fs, &f.desk)
 }
 
 // conversation is a session with the tree that answers in it.
