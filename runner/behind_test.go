@@ -30,7 +30,7 @@ func behindRouter(root agent.Agent) (agent.Agent, error) {
 func behindRouters(stories []crashStory) (behind []crashStory) {
 	for _, s := range stories {
 		tree := s.tree
-		s.name += " behind a router"
+		s.name, s.some = s.name+" behind a router", true
 		s.tree = func(d *stage) (agent.Agent, error) {
 			root, err := tree(d)
 			if err != nil {

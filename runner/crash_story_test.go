@@ -37,6 +37,7 @@ type crashStory struct {
 	tree      func(*stage) (agent.Agent, error)
 
 	interceptors []agent.Interceptor
+	some         bool // some of the points at which processes can be killed are enough
 }
 
 var crashStories = behindRouters([]crashStory{

@@ -203,7 +203,7 @@ func (c *campaign) newDir() string {
 // at random instants.
 func (c *campaign) run() {
 	points := c.points
-	if most := max(1, c.share/3); *crashes < 500 && len(points) > most {
+	if most := max(1, c.share/3); (*crashes < 500 || c.story.some) && len(points) > most {
 		spread := make([]killPoint, most)
 		for i := range spread {
 			spread[i] = points[(2*i+1)*len(points)/(2*most)]

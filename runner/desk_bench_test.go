@@ -89,8 +89,8 @@ func BenchmarkDesk(b *testing.B) {
 	}
 }
 
-// TestDeskBudget: a word and its answer cost the same with 10 and with 1,000 handoffs open.
-func TestDeskBudget(t *testing.T) {
+// TestAllocationBudgetOfADesk: a word and its answer cost the same with 10 and with 1,000 handoffs open.
+func TestAllocationBudgetOfADesk(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates on its own")
 	}
