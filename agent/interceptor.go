@@ -44,6 +44,8 @@ type TurnInfo struct {
 	Message *llm.Message
 	// Root is the agent at the root of the tree.
 	Root string
+	// Tree is all of the tree.
+	Tree *Tree
 }
 
 // ModelCallInfo says which model is asked, and for which agent.

@@ -28,7 +28,7 @@ func (r *Runner) events(ctx context.Context, key session.Key, msg *llm.Message, 
 	turn := agent.TurnFunc(func(ctx context.Context) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) { r.turn(ctx, key, yield, begin, run) }
 	})
-	info := agent.TurnInfo{Session: key, Message: msg, Root: r.tree.Root().Agent.Name()}
+	info := agent.TurnInfo{Session: key, Message: msg, Root: r.tree.Root().Agent.Name(), Tree: r.tree}
 	for i := len(r.interceptors) - 1; i >= 0; i-- {
 		outer, inner := r.interceptors[i], turn
 		turn = func(ctx context.Context) iter.Seq2[*event.Event, error] { return outer.Turn(ctx, info, inner) }

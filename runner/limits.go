@@ -36,6 +36,9 @@ func DefaultLimits() Limits {
 	return Limits{Transfers: 8, ModelCalls: 50, ToolCalls: 200, Steps: 25}
 }
 
+// Limits returns the limits that hold for each turn.
+func (r *Runner) Limits() Limits { return r.limits }
+
 // legal checks a transfer that an agent yields as committed, so that function
 // agents are held to the rules that bind models.
 func (l *lane) legal(inv *agent.Invocation, d *event.Transfer) error {
