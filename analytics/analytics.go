@@ -1,0 +1,173 @@
+package analytics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/option"
+	"github.com/agentarbor/arbor/internal/redact"
+)
+
+// Option configures the interceptor that [New] makes.
+type Option func(*Interceptor)
+
+// WithTexts also records what users and agents say, and the reasons that people give for their decisions about calls.
+func WithTexts() Option { return func(i *Interceptor) { i.texts = true } }
+
+// WithRedactor passes reasons, messages of errors, and texts if there are any, through f, the first two after secrets
+// were taken out of them.
+func WithRedactor(f func(text string) string) Option { return func(i *Interceptor) { i.redact = f } }
+
+// WithQueue bounds how many events wait for the sink; more are dropped. The default is 4096.
+func WithQueue(events int) Option { return func(i *Interceptor) { i.room = events } }
+
+// WithLogger sets the logger that is told when events are lost; by default nothing is logged.
+func WithLogger(l *slog.Logger) Option { return func(i *Interceptor) { i.logger = l } }
+
+// Stats counts events.
+type Stats struct {
+	Recorded uint64 // by the sink, without an error
+	Failed   uint64 // the sink returned an error or panicked, or Close had no more time
+	Dropped  uint64 // there was no room for them, or the interceptor was closed
+}
+
+// Interceptor derives events from turns and gives them to a sink. It is safe for concurrent use and may serve any
+// number of runners. Give it to runner.WithInterceptors first: then it sees what the turn's consumer sees.
+type Interceptor struct {
+	agent.Passthrough
+	sink   Sink
+	texts  bool
+	redact func(string) string
+	room   int
+	logger *slog.Logger
+
+	ctx    context.Context // of the sink
+	cancel context.CancelFunc
+	queue  chan *Event
+	done   chan struct{} // closed when nothing is written any more
+
+	recorded, failed, dropped atomic.Uint64
+
+	mu     sync.Mutex
+	closed bool
+}
+
+// New returns an interceptor for a sink. Close it when the runners are done. The error says what is wrong with an
+// option, or that the sink is nil.
+func New(sink Sink, opts ...Option) (*Interceptor, error) {
+	i := &Interceptor{sink: sink, room: 4096, logger: slog.New(slog.DiscardHandler), done: make(chan struct{})}
+	if err := option.Apply(i, opts); err != nil {
+		return nil, fmt.Errorf("analytics: %w", err)
+	}
+	if i.sink == nil || i.logger == nil || i.room < 1 {
+		return nil, errors.New("analytics: the sink or the logger is nil, or there is no room in the queue")
+	}
+	i.ctx, i.cancel = context.WithCancel(context.Background())
+	i.queue = make(chan *Event, i.room)
+	go i.write()
+	return i, nil
+}
+
+// Stats returns what became of the events so far; those that wait are not counted.
+func (i *Interceptor) Stats() Stats {
+	return Stats{i.recorded.Load(), i.failed.Load(), i.dropped.Load()}
+}
+
+// Close gives the sink what waits, and returns when it has it. If ctx ends before, what still waits is lost and the
+// error is the context's. Turns that run on are not told any more.
+func (i *Interceptor) Close(ctx context.Context) error {
+	i.mu.Lock()
+	if !i.closed {
+		i.closed = true
+		close(i.queue)
+	}
+	i.mu.Unlock()
+	select {
+	case <-i.done:
+		return nil
+	case <-ctx.Done():
+		i.cancel()
+		return fmt.Errorf("analytics: not all events were recorded: %w", ctx.Err())
+	}
+}
+
+// Turn implements agent.Interceptor.
+func (i *Interceptor) Turn(ctx context.Context, info agent.TurnInfo, next agent.TurnFunc) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		f := &fold{emit: i.put, texts: i.texts, session: info.Session.ID, tree: info.Tree, resumed: info.Message == nil}
+		how, failed := panicked, error(nil)
+		defer func() { f.end(how, failed, ctx.Err() != nil) }()
+		for e, err := range next(ctx) {
+			if failed = err; e != nil && err == nil {
+				f.apply(e)
+			}
+			how = "the consumer of the turn panicked" // if it does
+			if !yield(e, err) {
+				how = "the consumer of the turn wanted no more"
+				return
+			}
+			how = panicked
+		}
+		how = ""
+	}
+}
+
+// put gives an event to the sink if there is room.
+func (i *Interceptor) put(e *Event) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.closed {
+		select {
+		case i.queue <- e:
+			return
+		default:
+		}
+	}
+	i.dropped.Add(1)
+}
+
+// write gives the sink what waits until Close, and says how many events were lost on the way.
+func (i *Interceptor) write() {
+	defer close(i.done)
+	defer i.cancel()
+	told := uint64(0)
+	for e := range i.queue {
+		if lost := i.dropped.Load() - told; lost > 0 {
+			told += lost
+			i.logger.Warn("events of analytics were dropped, because the sink is too slow", "events", lost)
+			i.hand(Event{Type: TypeDropped, Timestamp: time.Now().UTC(), Dropped: lost})
+		}
+		i.hand(*e)
+	}
+}
+
+// hand gives the sink an event, if there is time.
+func (i *Interceptor) hand(e Event) {
+	err := i.ctx.Err()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the sink or the redactor panicked: %v", p)
+		}
+		if err == nil {
+			i.recorded.Add(1)
+			return
+		}
+		i.failed.Add(1)
+		i.logger.Warn("an event of analytics was not recorded", "type", e.Type, "error", err)
+	}()
+	e.Reason, e.Message = redact.Text(e.Reason), redact.Text(e.Message)
+	if i.redact != nil {
+		e.Reason, e.Message, e.Text = i.redact(e.Reason), i.redact(e.Message), i.redact(e.Text)
+	}
+	if err == nil {
+		err = i.sink.Record(i.ctx, e)
+	}
+}

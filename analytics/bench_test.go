@@ -1,0 +1,63 @@
+package analytics_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/analytics"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// routed returns a function that runs one turn of a new session, in which a router chooses an agent
+// with a model.
+func routed(t testing.TB, interceptors ...agent.Interceptor) func() {
+	billing, err := llmagent.New("billing", "You handle refunds.", scripted.Always("m", scripted.Reply(scripted.Text("I refund one charge."))))
+	require.NoError(t, err)
+	root := newRouter(t, "front", byWords, agent.WithSubAgents(billing))
+	var r *runner.Runner
+	n := 0
+	return func() {
+		if n%100 == 0 { // what earlier sessions left in memory is not this one's cost
+			r, err = runner.New(root, session.NewMemory(), runner.WithCache(1), runner.WithInterceptors(interceptors...))
+			require.NoError(t, err)
+		}
+		n++
+		for _, err := range r.Run(context.Background(), session.ID(fmt.Sprint("s", n)), llm.UserText("billing")) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func interceptor(t testing.TB) *analytics.Interceptor {
+	i, err := analytics.New(analytics.SinkFunc(func(context.Context, analytics.Event) error { return nil }))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, i.Close(context.Background())) })
+	return i
+}
+
+func BenchmarkTurn(b *testing.B) {
+	b.Run("without", func(b *testing.B) {
+		turn := routed(b)
+		b.ReportAllocs()
+		for b.Loop() {
+			turn()
+		}
+	})
+	b.Run("with", func(b *testing.B) {
+		turn := routed(b, interceptor(b))
+		b.ReportAllocs()
+		for b.Loop() {
+			turn()
+		}
+	})
+}

@@ -1,0 +1,290 @@
+package analytics
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// fold makes events of analytics from those of a turn.
+type fold struct {
+	emit    func(*Event)
+	texts   bool
+	session string
+	tree    *agent.Tree
+	resumed bool
+	graphs  []*graph // that are entered and not exited, in that order
+}
+
+// graph is one that the turn is in.
+type graph struct {
+	id, scope, turn string
+	root, last      string // the paths of the outermost router, and of who had the conversation last
+	entered         time.Time
+	run             string         // of the log, the one under way
+	route           []string       // the last decision's path
+	human           bool           // a person has the conversation
+	errored         *event.Failure // what the run under way has told last
+	failure         *event.Failure // what the specialist has failed with
+	now             specialist
+}
+
+// specialist is the one of a graph that runs; the zero value is nobody.
+type specialist struct {
+	id, path, url, task   string
+	told                  bool      // that it was started
+	started, first, ended time.Time // first: its first words
+	finish                event.FinishReason
+	events                int
+}
+
+// apply takes in the next event of the turn.
+func (f *fold) apply(e *event.Event) {
+	g := f.follow(e)
+	var told *Event
+	switch d := e.Data.(type) {
+	case *event.User:
+		text := d.Content.PlainText()
+		told = &Event{Type: TypeMessageReceived, ID: e.ID, Text: text, Size: new(len(text))}
+	case *event.Text:
+		if d.Content != "" && e.Scope == "" && !e.Partial {
+			told = &Event{Type: TypeMessageSent, ID: e.ID, Text: d.Content, Size: new(len(d.Content))}
+		}
+	case *event.Relay:
+		told = &Event{Type: TypeApprovalRequested, ID: e.ID, Tool: d.Tool, ToolCallID: d.ToolCallID}
+	case *event.RelayResolved:
+		told = &Event{Type: TypeApprovalResolved, ID: d.RelayID, Approved: new(d.Approved), By: d.By, Text: d.Reason}
+	case *event.HandoffStatus:
+		told = &Event{Type: TypeHandoffStatus, ID: d.HandoffID, Status: d.Status, TargetAgent: d.TargetAgent, Reason: d.Reason, QueuePosition: d.QueuePosition,
+			EstimatedWaitTime: d.EstimatedWaitTime, RouteDecision: d.RouteDecision, GraphPath: d.GraphPath}
+	}
+	if told == nil {
+		return
+	}
+	if !f.texts {
+		told.Text = ""
+	}
+	told.Timestamp, told.Agent = e.Time, e.Agent
+	if g == nil {
+		g = &graph{scope: e.Scope, turn: e.TurnID}
+	}
+	told.SpecialistID = g.now.id
+	f.send(g, told)
+}
+
+// follow takes an event into the graph that it belongs to and returns that, nil if there is none any more.
+func (f *fold) follow(e *event.Event) (g *graph) {
+	if i := slices.IndexFunc(f.graphs, func(g *graph) bool { return g.scope == e.Scope }); i >= 0 {
+		g = f.graphs[i]
+	}
+	if (g == nil || e.RunID != g.run) && runs(e) {
+		g = f.begin(g, e)
+	}
+	if g == nil || e.RunID != g.run {
+		return g
+	}
+	if !e.Partial {
+		g.now.events++
+	}
+	if typ := e.Type(); g.now.first.IsZero() && (typ == event.TypeText || typ == event.TypeReasoning) {
+		g.now.first = e.Time
+	}
+	switch d := e.Data.(type) {
+	case *event.HarnessStart:
+		return g
+	case *event.Route:
+		if g.route = d.GraphPath; d.Failed != nil {
+			g.failure = d.Failed
+			break
+		}
+		if !g.now.told { // it is a router
+			g.now = specialist{}
+		}
+		f.settle(g, e.Time)
+		f.send(g, &Event{Type: TypeRouted, Timestamp: e.Time, From: d.From, To: d.To, RuleIndex: d.RuleIndex, Reason: d.Reason, IntentLabel: d.IntentLabel,
+			IntentConfidence: d.IntentConfidence, Sentiment: d.Sentiment, LatencyMs: d.LatencyMs, GraphPath: d.GraphPath})
+	case *event.RemoteTask:
+		g.now.task = cmp.Or(d.TaskID, g.now.task)
+	case *event.Failure:
+		g.errored = d
+	case *event.HarnessEnd:
+		g.now.ended, g.now.finish = e.Time, d.FinishReason
+		switch d.FinishReason {
+		case event.FinishReasonTransfer: // the next run says what that means
+			return g
+		case event.FinishReasonError, event.FinishReasonLimit:
+			f.exit(g, e.Time, cmp.Or(g.errored, &event.Failure{Code: string(d.FinishReason)}))
+		case event.FinishReasonCanceled:
+			f.exit(g, e.Time, &event.Failure{Code: CodeCanceled, Message: "the run was cut off", Retryable: true})
+		default:
+			f.exit(g, e.Time, nil)
+		}
+		return nil
+	}
+	f.tell(g)
+	return g
+}
+
+// runs reports whether an event shows that its run is under way. Those that close a run, or repeat what it did, may
+// come when it is not.
+func runs(e *event.Event) bool {
+	switch d := e.Data.(type) {
+	case *event.HarnessStart, *event.Text, *event.Reasoning, *event.ToolCall, *event.ToolProgress, *event.Usage, *event.Relay, *event.Route, *event.Transfer:
+		return true
+	case *event.Notice:
+		return d.Code == event.NoticeResumed
+	}
+	return false
+}
+
+// begin notes that a run is under way, and returns the graph that it is in.
+func (f *fold) begin(g *graph, e *event.Event) *graph {
+	var n *agent.Node // nil if it is of another tree
+	if f.tree != nil {
+		if n = f.tree.Node(e.Agent); n != nil && n.Path != e.Path {
+			n = nil
+		}
+	}
+	r, router := e.Data.(*event.Route)
+	if router = router && r.Failed == nil; n != nil {
+		router = n.Properties.Router
+	}
+	person := e.Agent == agent.Human
+	if g != nil && !person && !below(e.Path, g.root) {
+		f.exit(g, e.Time, nil)
+		g = nil
+	}
+	entered := g == nil
+	if entered {
+		g = &graph{id: e.Agent, root: e.Path, scope: e.Scope, turn: e.TurnID, entered: e.Time}
+		if n != nil && n.FirstRouter() != nil {
+			g.id, g.root = n.FirstRouter().Agent.Name(), n.FirstRouter().Path
+		} else if n != nil || !router {
+			return nil
+		}
+		f.graphs = append(f.graphs, g)
+		f.send(g, &Event{Type: TypeGraphEntered, Timestamp: e.Time, Resumed: f.resumed})
+	}
+	g.run, g.human, g.errored = e.RunID, person, nil
+	if !person {
+		g.last = e.Path
+	}
+	if !person && !router && g.now.id != "" && below(e.Path, g.now.path) { // it has handed on below itself
+		g.failure, g.now.ended, g.now.finish = nil, time.Time{}, ""
+		return g
+	}
+	if f.settle(g, e.Time); person || router {
+		return g
+	}
+	if g.now = (specialist{id: e.Agent, path: e.Path, started: e.Time}); n == nil {
+		return g // it may be a router: the next event says
+	}
+	for entered && n.Parent != nil && !n.Parent.Properties.Router { // nobody knows whom the router had chosen
+		n = n.Parent
+	}
+	g.now.id, g.now.path = n.Agent.Name(), n.Path
+	if remote, ok := agent.As[interface{ CardURL() string }](n.Agent); ok {
+		g.now.url = remote.CardURL() // and the next event may name the task
+	} else {
+		f.tell(g)
+	}
+	return g
+}
+
+// tell says that the specialist was started, if there is one and it was not said.
+func (f *fold) tell(g *graph) {
+	if s := &g.now; s.id != "" && !s.told {
+		s.told = true
+		f.send(g, &Event{Type: TypeSpecialistStarted, Timestamp: s.started, SpecialistID: s.id, AgentCardURL: s.url, TaskID: s.task})
+	}
+}
+
+// settle tells how the specialist ended, if there is one.
+func (f *fold) settle(g *graph, at time.Time) {
+	f.tell(g)
+	s, failure := g.now, g.failure
+	if g.now, g.failure = (specialist{}), nil; s.id == "" {
+		return
+	}
+	if !s.ended.IsZero() {
+		at = s.ended
+	}
+	told := &Event{Type: TypeSpecialistCompleted, Timestamp: at, SpecialistID: s.id, AgentCardURL: s.url, TaskID: s.task, DurationMs: since(s.started, at),
+		EventCount: s.events, FinishReason: string(s.finish)}
+	if !s.first.IsZero() {
+		told.FirstEventMs = since(s.started, s.first)
+	}
+	if failure != nil {
+		told.Type, told.FinishReason = TypeSpecialistFailed, ""
+		told.Code, told.Message, told.Retryable = failure.Code, failure.Message, new(failure.Retryable)
+	}
+	f.send(g, told)
+}
+
+// exit ends a graph. What the specialist that runs has failed with may be nothing.
+func (f *fold) exit(g *graph, at time.Time, failure *event.Failure) {
+	if g.now.finish != event.FinishReasonTransfer { // else it was done before that
+		g.failure = failure
+	}
+	failure = cmp.Or(failure, g.failure)
+	f.settle(g, at)
+	path := strings.Split(g.last[max(0, len(g.root)-len(g.id)):], "/")
+	told := &Event{Type: TypeGraphExited, Timestamp: at, Outcome: OutcomeSpecialist, DurationMs: since(g.entered, at)}
+	if g.human {
+		told.Outcome, path = OutcomeHuman, append(path, agent.Human)
+		if len(g.route) > 0 && g.route[len(g.route)-1] == agent.Human {
+			path = g.route
+		}
+	}
+	if told.GraphPath = path; failure != nil {
+		told.Outcome, told.Code, told.Message, told.Retryable = OutcomeFailed, failure.Code, failure.Message, new(failure.Retryable)
+		if failure.Code == CodeCanceled {
+			told.Outcome = OutcomeCancelled
+		}
+	}
+	f.send(g, told)
+	f.graphs = slices.DeleteFunc(f.graphs, func(other *graph) bool { return other == g })
+}
+
+const panicked = "the turn panicked"
+
+// end exits what is left when no event comes any more. It says how the sequence ended, "" if by itself, and whether the
+// context of the turn had.
+func (f *fold) end(how string, err error, cancelled bool) {
+	var failure *event.Failure
+	switch {
+	case len(f.graphs) == 0, err == nil && how == "": // the next part of the turn goes on
+	case err == nil && how == panicked:
+		failure = &event.Failure{Code: event.CodeInternal, Message: how}
+	case err == nil, cancelled, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		failure = &event.Failure{Code: CodeCanceled, Message: cmp.Or(how, "the turn was cut off"), Retryable: true}
+	default:
+		failure = &event.Failure{Code: cmp.Or(agent.ErrorCode(err), "turn_failed"), Message: err.Error(), Retryable: llm.Retryable(err)}
+	}
+	for at := time.Now().UTC(); len(f.graphs) > 0; {
+		f.exit(f.graphs[len(f.graphs)-1], at, failure)
+	}
+}
+
+// send gives out an event of a graph.
+func (f *fold) send(g *graph, e *Event) {
+	e.SessionID, e.TurnID, e.GraphID, e.Scope = f.session, g.turn, g.id, g.scope
+	f.emit(e)
+}
+
+// below reports whether a path is another one or leads on from it.
+func below(path, of string) bool {
+	return strings.HasPrefix(path, of) && (len(path) == len(of) || path[len(of)] == '/')
+}
+
+// since is a time in milliseconds.
+func since(from, to time.Time) *float64 {
+	return new(float64(max(0, to.Sub(from)).Microseconds()) / 1000)
+}
