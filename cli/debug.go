@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/debugbundle"
+	"github.com/agentarbor/arbor/runner"
+)
+
+func (p *program) debugCommand() *cobra.Command {
+	var tree string
+	var decisions int
+	var inOneLine bool
+	cmd := &cobra.Command{
+		Use:   "debug ID",
+		Short: "Print why a session is where it is, without what was said in it",
+		Long: `Prints one JSON object to look for the cause of something with, or to attach to a
+report: who is active, what routers have decided last, how the handoff to a person
+stands, and with the tree how it is made. It has nothing that people, models or tools
+said, and what looks like a secret is taken out of reasons and addresses.`,
+		Args: exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if decisions < 1 {
+				return usagef("--decisions %d: it is a number from 1", decisions)
+			}
+			b, err := p.debugBundle(cmd.Context(), args[0], tree, debugbundle.Options{Decisions: decisions})
+			if err != nil {
+				return err
+			}
+			return p.printJSON(b, inOneLine)
+		},
+	}
+	fs := cmd.Flags()
+	fs.IntVar(&decisions, "decisions", 20, "how many of the last decisions are printed")
+	fs.BoolVar(&inOneLine, "json", false, "print it in one line")
+	if !p.embedded() {
+		fs.StringVar(&tree, "tree", "", "also print the agents of this folder or file")
+	}
+	return cmd
+}
+
+func (p *program) debugBundle(ctx context.Context, id, path string, o debugbundle.Options) (*debugbundle.Bundle, error) {
+	s, err := p.past(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if path == "" && !p.embedded() {
+		return debugbundle.Stored(ctx, s.db.Store, s.Key, o)
+	}
+	tree, err := p.lookAt(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := runner.New(tree.Root().Agent, s.db.Store, p.seats(tree, false)...)
+	if err != nil {
+		return nil, err
+	}
+	return debugbundle.New(ctx, r, s.Key, o)
+}
