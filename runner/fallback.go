@@ -57,20 +57,3 @@ func (l *lane) handOn(run session.Run, n, to *agent.Node, err error) error {
 		&event.Event{Data: &event.Transfer{From: run.Agent, To: name, Reason: run.Agent + " failed", Outcome: event.TransferCommitted, TransferType: kind}},
 		&event.Event{Data: &event.HarnessEnd{AgentID: run.AgentID, FinishReason: event.FinishReasonTransfer, Target: name}})...)
 }
-
-// callPerson adds to the events that begin a turn the transfer to a person, in the place of
-// the answer of the agent that they start.
-func (t *turn) callPerson(events []*event.Event, reason string) ([]*event.Event, error) {
-	start := events[len(events)-1]
-	if t.r.person == nil {
-		return nil, errNoDesk
-	}
-	if start.Agent == agent.Human {
-		return events, nil
-	}
-	said, ended := *start, *start
-	said.ParentID, ended.ParentID = "", ""
-	said.Data = &event.Transfer{From: start.Agent, To: agent.Human, Reason: reason, Outcome: event.TransferCommitted, TransferType: event.TransferTypeBotToHuman}
-	ended.Data = &event.HarnessEnd{AgentID: start.Agent, FinishReason: event.FinishReasonTransfer, Target: agent.Human}
-	return append(events, &said, &ended), nil
-}

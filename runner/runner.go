@@ -70,13 +70,6 @@ func (r *Runner) fixedOf(n *agent.Node) fixed {
 // Option configures a Runner.
 type Option func(*Runner)
 
-// WithDesk lets conversations go to a person at a desk: by a router, by the user's wish, by an
-// agent of the tree whose transfer policy allows it. The tree gets a node named
-// [agent.Human], which is nobody's child. What the person says comes by [Runner.Deliver].
-func WithDesk(desk human.Desk, opts ...human.Option) Option {
-	return func(r *Runner) { r.person = human.NewAgent(desk, opts...) }
-}
-
 // WithStreaming also delivers partial events, as models produce them.
 func WithStreaming() Option { return func(r *Runner) { r.streaming = true } }
 
