@@ -213,3 +213,20 @@ func TestDesk(t *testing.T) {
 	require.True(t, errors.As(err, &wrong))
 	require.Contains(t, fmt.Sprint(err), "the router leads to a person (rule 0, the default), and there is no desk")
 }
+
+// TestSpecialists: those to which no rule leads are in the tree too, and come first.
+func TestSpecialists(t *testing.T) {
+	var made []*router.Target
+	for _, name := range []string{"a", "b", "c"} {
+		made = append(made, router.Specialist(quiet(t, name)))
+	}
+	r, err := router.New("front", router.Default(made[0]), router.Specialists(made[2], made[1]))
+	require.NoError(t, err)
+	var names []string
+	for _, a := range r.SubAgents() {
+		names = append(names, a.Name())
+	}
+	require.Equal(t, []string{"c", "b", "a"}, names)
+	_, err = router.New("front", router.Default(made[0]), router.Specialists(nil))
+	require.ErrorContains(t, err, "specialist 0 has no target")
+}

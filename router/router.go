@@ -86,6 +86,7 @@ type Option func(*builder)
 type builder struct {
 	description string
 	rules       []Rule
+	specialists []*Target
 	defaults    []*Target
 	sticky      bool
 	classifiers []Classifier
@@ -95,6 +96,12 @@ type builder struct {
 
 // Rules adds rules behind those that are there. The first that matches decides.
 func Rules(rules ...Rule) Option { return func(b *builder) { b.rules = append(b.rules, rules...) } }
+
+// Specialists puts agents below the router to which no rule has to lead, because others
+// hand over to them, or because they shall come first among the sub-agents.
+func Specialists(t ...*Target) Option {
+	return func(b *builder) { b.specialists = append(b.specialists, t...) }
+}
 
 // Default says who answers where no rule matches.
 func Default(t *Target) Option { return func(b *builder) { b.defaults = append(b.defaults, t) } }
@@ -162,6 +169,9 @@ func New(name string, opts ...Option) (*Router, error) {
 	r := &Router{description: b.description, sticky: b.sticky, now: b.now}
 	c := compiler{classifiers: b.signals()}
 	handles := make(map[string]*Target)
+	for i, t := range b.specialists {
+		b.target(r, handles, fmt.Sprintf("specialist %d", i), t)
+	}
 	for i, rule := range b.rules {
 		c.rule = i
 		made := compiled{when: c.compile(rule.when), to: rule.to, reason: rule.reason}
@@ -262,8 +272,8 @@ func (r *Router) Name() string { return r.engine.name }
 // Description implements agent.Agent.
 func (r *Router) Description() string { return r.description }
 
-// SubAgents implements agent.Agent: the specialists, in the order in which rules, their
-// OnError targets and the default name them first.
+// SubAgents implements agent.Agent: the specialists, in the order in which
+// Specialists, rules, their OnError targets and the default name them first.
 func (r *Router) SubAgents() []agent.Agent { return r.children }
 
 // FindAgent implements agent.Agent.
