@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
@@ -30,6 +31,8 @@ func (l *loader) checkDefinition(r *report, d *definition) {
 		}
 	case d.isRemote:
 		l.checkRemote(r, d)
+	case d.router != nil:
+		l.checkRouter(r, d)
 	default:
 		l.checkTools(r, d)
 		l.checkModel(r, d)
@@ -156,7 +159,11 @@ func (l *loader) load() (*Tree, error) {
 	if err := l.report.err(); err != nil {
 		return nil, err
 	}
-	index, err := agent.NewTree(root)
+	var opts []agent.TreeOption
+	if l.people {
+		opts = append(opts, agent.WithHuman(human.NewAgent(human.Log{}))) // the runner has a desk of its own
+	}
+	index, err := agent.NewTree(root, opts...)
 	var invalid *agent.TreeError
 	if errors.As(err, &invalid) {
 		for _, p := range invalid.Problems {
@@ -180,6 +187,8 @@ func (l *loader) build(r *report, d *definition, sources map[string]Source) agen
 		a, err = l.graphs[d.graph].agent(d)
 	case d.isRemote:
 		a, err = l.remoteAgent(d)
+	case d.router != nil:
+		a, err = l.routerAgent(r, d, sources)
 	default:
 		a, err = l.llmAgent(r, d, sources)
 	}

@@ -52,6 +52,8 @@ func (r *reader) folder(dir, rel string, depth int) error {
 			}
 		case len(name) > len(".md") && strings.EqualFold(path.Ext(name), ".md"):
 			r.file(at)
+		case isYAML(name) && r.kind(at) == "Router":
+			r.file(at)
 		case depth == 0 && isYAML(name):
 			r.yaml = append(r.yaml, at)
 		}
@@ -60,7 +62,7 @@ func (r *reader) folder(dir, rel string, depth int) error {
 }
 
 func (r *reader) file(rel string) {
-	s := r.markdown(rel)
+	s := r.source(rel)
 	if s == nil {
 		return
 	}
@@ -73,14 +75,14 @@ func (r *reader) file(rel string) {
 	}
 }
 
-// source is a Markdown file that was read.
+// source is a file of an agent that was read: Markdown, or a router in YAML.
 type source struct {
 	d        *definition // nil without front matter, or if it cannot be read
 	problems []Problem
 }
 
-// markdown reads a file once. It returns nil for what is no regular file.
-func (l *loader) markdown(rel string) *source {
+// source reads a file once. It returns nil for what is no regular file.
+func (l *loader) source(rel string) *source {
 	if s, done := l.sources[rel]; done {
 		return s
 	}
@@ -97,6 +99,8 @@ func (l *loader) markdown(rel string) *source {
 	r, s := &report{given: l.report.given}, &source{}
 	if err != nil {
 		r.add(rel, pos{1, 0}, "the file cannot be read: %s", cause(err))
+	} else if isYAML(rel) {
+		s.d = parseRouter(r, rel, data)
 	} else {
 		s.d = parse(r, rel, data)
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"reflect"
+	"slices"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
@@ -50,18 +51,37 @@ func (l *loader) agentsIn(dir string) (*agentFolder, error) {
 		if a.Document != nil {
 			continue
 		}
-		s := l.markdown(path.Join(dir, a.File))
+		s := l.source(path.Join(dir, a.File))
 		if s == nil || s.d == nil {
 			continue
 		}
-		f.defs = append(f.defs, s.d)
-		if f.named[s.d.name] == nil {
-			f.named[s.d.name] = s.d
-		}
-		f.inside[path.Dir(s.d.file)] = append(f.inside[path.Dir(s.d.file)], s.d)
+		f.add(s.d)
+	}
+	for _, d := range append([]*definition{{file: path.Join(dir, "x.md")}}, f.defs...) {
+		f.routers(path.Dir(d.file))
+		f.routers(d.folder())
 	}
 	l.folders[dir] = f
 	return f, nil
+}
+
+func (f *agentFolder) add(d *definition) {
+	f.defs = append(f.defs, d)
+	if f.named[d.name] == nil {
+		f.named[d.name] = d
+	}
+	f.inside[path.Dir(d.file)] = append(f.inside[path.Dir(d.file)], d)
+}
+
+// routers adds the routers in YAML of a folder, which may not be there.
+func (f *agentFolder) routers(dir string) {
+	for _, name := range f.yamlFiles(dir) {
+		file := path.Join(dir, name)
+		known := slices.ContainsFunc(f.defs, func(d *definition) bool { return d.file == file })
+		if !known && f.kind(file) == "Router" {
+			f.add(f.source(file).d)
+		}
+	}
 }
 
 // resolve is an [agentgraph.Resolver].
@@ -105,7 +125,7 @@ func (f *agentFolder) markdownAgent(file string, config map[string]any) (agent.A
 		return nil, err
 	}
 	r := &report{given: f.report.given}
-	if d.leaf() { // it has no model of its own
+	if d.leaf() || d.router != nil { // it has no model of its own
 	} else if d.model == tree.root.model {
 		f.checkModel(r, d)
 	} else if _, err := f.modelOf(d.model); err != nil {
@@ -135,7 +155,7 @@ func (f *agentFolder) tree(file string) *smallTree {
 		if s := f.sources[d.file]; s != nil { // none of a graph in a list
 			r.problems = append(r.problems, s.problems...)
 		}
-		if d == t.root && !d.leaf() {
+		if d == t.root && !d.leaf() && d.router == nil {
 			f.checkTools(r, d) // a node's configuration may change the model
 			continue
 		}
@@ -153,6 +173,9 @@ func (l *loader) configured(d *definition, config map[string]any) (*definition, 
 	}
 	if d.isGraph {
 		return nil, fmt.Errorf("the agent %q is a graph, and a graph has no configuration: configure its nodes", d.name)
+	}
+	if d.router != nil {
+		return nil, fmt.Errorf("the agent %q is a router, and a router has no configuration", d.name)
 	}
 	if d.isRemote {
 		return nil, fmt.Errorf("the agent %q is remote, and a remote agent has no configuration", d.name)

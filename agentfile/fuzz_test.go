@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
 
 	"github.com/agentarbor/arbor/internal/oddbytes"
@@ -87,6 +88,39 @@ func FuzzFrontMatter(f *testing.F) {
 		for _, p := range r.problems {
 			if p.Line < 1 || p.Line > strings.Count(text, "\n")+1 || p.Col < 0 || strings.Contains(p.Message, "\n") {
 				t.Fatalf("%+v", p)
+			}
+		}
+	})
+}
+
+// FuzzRouter reads a router in YAML beside two agents: it never panics, and every
+// problem is on a line that exists.
+func FuzzRouter(f *testing.F) {
+	files, err := filepath.Glob("testdata/router*.txtar")
+	require.NoError(f, err)
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		require.NoError(f, err)
+		for _, file := range archive.Files {
+			if isYAML(file.Name) {
+				f.Add(string(file.Data))
+			}
+		}
+	}
+	f.Add("kind: Router\ndefault: a\nrules: [{when: {not: {not: {state: {key: k, equals: {x: [1, null]}}}}}, to: human}]\nspecialists: [{agent: a, onError: a}]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		fsys := mapFS(map[string]string{"front.yaml": text, "a.md": "---\n---\n", "b.md": "---\nrules: []\ndefault: human\n---\n"})
+		tree, err := LoadFS(fsys, "front.yaml", WithModel(resolve), WithoutCredentials())
+		if err == nil {
+			require.NotZero(t, tree.Index().Len())
+			return
+		}
+		var problems *Error
+		require.ErrorAs(t, err, &problems)
+		for _, p := range problems.Problems {
+			require.NotContains(t, p.Message, "\n")
+			if p.File == "front.yaml" && p.Line > strings.Count(text, "\n")+1 {
+				t.Fatalf("%s: there are fewer lines", p)
 			}
 		}
 	})

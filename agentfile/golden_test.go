@@ -20,6 +20,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/router"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/transfer"
 )
@@ -155,6 +156,19 @@ func draw(t *testing.T, tree *Tree) string {
 		}
 		if a, ok := n.Agent.(interface{ CardURL() string }); ok {
 			line("remote", a.CardURL())
+			continue
+		}
+		if r, ok := n.Agent.(*router.Router); ok {
+			for _, rule := range r.Rules() {
+				line("rule", fmt.Sprintf("%s: %s (%s)", rule.When, rule.To, rule.Reason))
+			}
+			line("default", fmt.Sprintf("%s, sticky: %t", r.Default(), r.Sticky()))
+			for _, child := range n.Children() {
+				if child.Edge.OnError != "" {
+					line("after an error of "+child.Agent.Name(), child.Edge.OnError)
+				}
+			}
+			line("a person", fmt.Sprint(n.Human() != nil))
 			continue
 		}
 		a := n.Agent.(*llmagent.Agent)

@@ -178,17 +178,32 @@ func (g *graphFile) agent(d *definition) (agent.Agent, error) {
 	return agentgraph.New(g.graph, g.resolve, opts...)
 }
 
-// listGraphs returns the graphs whose files an agent lists among its sub-agents.
+// listGraphs returns what an agent lists among its sub-agents that is no agent of the
+// folder by its name: the files of graphs and routers, and specialists without a file.
 func (l *loader) listGraphs(r *report, d *definition) (graphs []*definition) {
 	for i := range d.subagents {
 		item := &d.subagents[i]
-		if d.leaf() || !isYAML(item.value) {
+		if item.def != nil && item.special {
+			graphs = append(graphs, item.def)
+		}
+		name := item.value
+		for _, ending := range []string{".yaml", ".yml"} {
+			if d.router != nil && item.def == nil && l.kind(path.Join(path.Dir(d.file), name+ending)) == "AgentGraph" {
+				name += ending
+			}
+		}
+		if d.leaf() || item.def != nil && item.special || !isYAML(name) {
 			continue
 		}
-		file, problem := within(d.file, item.value)
+		file, problem := within(d.file, name)
 		if problem != "" {
 			r.add(d.file, item.at, "%s", problem)
 			item.void, d.unsure = true, true
+			continue
+		}
+		if l.kind(file) == "Router" {
+			item.def = l.source(file).d
+			graphs = append(graphs, item.def)
 			continue
 		}
 		g := l.graphAt(r, file, d.file, item.at)
@@ -200,22 +215,31 @@ func (l *loader) listGraphs(r *report, d *definition) (graphs []*definition) {
 			l.listed[file] = &definition{file: file, name: g.name, isGraph: true, graph: file,
 				at: map[string]pos{"name": {1, 0}}}
 		}
-		item.graph = file
+		item.def = l.listed[file]
 		graphs = append(graphs, l.listed[file])
 	}
 	return graphs
 }
 
-var graphKind = lazyregexp.New(`(?m)^kind:[ \t]*["']?AgentGraph\b`)
+var kindLine = lazyregexp.New(`(?m)^kind:[ \t]*["']?(AgentGraph|Router)\b`)
+
+// kind says what a YAML file is by its looks: AgentGraph, Router or "".
+func (l *loader) kind(file string) string {
+	name := path.Join(l.dir, file)
+	if info, err := fs.Stat(l.fsys, name); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	data, err := l.read(name, agentgraph.MaxFile)
+	if found := kindLine.FindStringSubmatch(string(data)); err == nil && found != nil {
+		return found[1]
+	}
+	return ""
+}
 
 // graphsOf returns those of some files that are graphs by their looks.
 func (l *loader) graphsOf(files []string) (graphs []string) {
 	for _, file := range files {
-		name := path.Join(l.dir, file)
-		if info, err := fs.Stat(l.fsys, name); err != nil || !info.Mode().IsRegular() {
-			continue
-		}
-		if data, err := l.read(name, agentgraph.MaxFile); err == nil && graphKind.Get().Match(data) {
+		if l.kind(file) == "AgentGraph" {
 			graphs = append(graphs, file)
 		}
 	}

@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -32,7 +33,7 @@ type key struct {
 }
 
 func keys() []key {
-	return slices.Concat(ownKeys(), remoteTable(), []key{notAvailable("mcp", "Tools of MCP servers.")})
+	return slices.Concat(ownKeys(), routerTable(), remoteTable(), []key{notAvailable("mcp", "Tools of MCP servers.")})
 }
 
 // ownKeys are those of agents with a model, and of graphs.
@@ -69,6 +70,9 @@ func ownKeys() []key {
 				{name: "back", typ: "true or false", example: "true", def: "false",
 					meaning: "At once to the agent that has just handed the conversation over, if that is one of those it may hand over to. Otherwise only after the agent has said something or used a tool.",
 					read:    boolean(func(d *definition, b bool) { d.policy.AllowTransferBack = b })},
+				{name: "human", typ: "true or false", example: "false", def: "true",
+					meaning: "To [a person](command-desk.md), where the tree has somebody hand over to one or the program has a desk.",
+					read:    boolean(func(d *definition, b bool) { d.policy.NoHuman = !b })},
 				{name: "tools", typ: "a text", example: "one", def: "`each`, where all names are legal",
 					meaning: "How the agent's model is offered the agents it may hand over to: `each` has a tool, `transfer_to_NAME`, or there is `one` for all, `transfer_to_agent`. See [the tool](transfer.md#the-tool).",
 					read: func(p *parser, k *key, n yamldoc.Node) {
@@ -205,9 +209,11 @@ func history(p *parser, k *key, n yamldoc.Node) {
 type item struct {
 	value string
 	at    pos
-	// Of a sub-agent that is the path of a graph: the file, or that it cannot be used.
-	graph string
-	void  bool
+	// Of a sub-agent that is no agent of the folder: what it is instead, or that it cannot
+	// be used.
+	def     *definition
+	void    bool
+	special bool // it is of a router's list of specialists
 }
 
 // definition is what one file says about its agent.
@@ -237,14 +243,16 @@ type definition struct {
 	graph       string // the graph's file, relative to the folder
 	isRemote    bool   // the key a2a is there
 	remote      remoteKeys
+	router      *routerKeys // nil for other agents
 
 	at map[string]pos // the place of a key's value, by its dotted name
 
 	children []*edge
 	parents  []*edge
-	inGraph  bool // a graph refers to it
-	doubled  bool // another file has the name already
-	hinted   bool // a misspelt sub-agent is probably this one
+	copyOf   *definition // nil for what is no copy
+	inGraph  bool        // a graph refers to it
+	doubled  bool        // another file has the name already
+	hinted   bool        // a misspelt sub-agent is probably this one
 }
 
 // leaf reports whether the agent can have no sub-agents, whatever its folder holds.
@@ -259,7 +267,7 @@ func (d *definition) pos() pos {
 }
 
 // folder is where the agent's sub-agents are if it lists none.
-func (d *definition) folder() string { return d.file[:len(d.file)-len(".md")] }
+func (d *definition) folder() string { return strings.TrimSuffix(d.file, path.Ext(d.file)) }
 
 // allKeys returns the names of all keys, those of mappings with their mapping's
 // name in front.

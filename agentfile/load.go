@@ -150,6 +150,7 @@ type loader struct {
 	listed   map[string]*definition // of graphs in lists of sub-agents
 	models   map[string]llm.Model
 	failed   map[string]error
+	people   bool // somebody may hand over to a person
 	tolerant bool // that there is no default model is reported at the end
 }
 
@@ -216,9 +217,13 @@ func (l *loader) check() error {
 	case err != nil && l.file != "":
 		l.report.add(l.file, pos{}, "there is no such file")
 	case isYAML(l.file):
+		if l.kind(l.file) == "Router" {
+			l.checkRouterFile(l.file)
+			break
+		}
 		l.checkGraph(l.file)
 	case err == nil:
-		l.report.add(l.file, pos{}, "this is a file: give the folder that holds the agents, or a graph of agents, whose file ends in .yaml or .yml")
+		l.report.add(l.file, pos{}, "this is a file: give the folder that holds the agents, or a router or a graph of agents, whose file ends in .yaml or .yml")
 	default:
 		l.report.add(".", pos{}, "there is no such folder")
 	}
@@ -250,13 +255,17 @@ func (l *loader) checkFiles() {
 		return
 	}
 	defs := r.defs
-	for _, d := range r.defs {
-		if d.isGraph { // before the shape of the tree, to which a graph's agents do not belong
+	for i := 0; i < len(defs); i++ {
+		d := defs[i]
+		if d.isGraph && i < len(r.defs) { // before the shape of the tree, to which a graph's agents do not belong
 			l.checkDefinition(&l.report, d)
 		}
 		for _, g := range l.listGraphs(&l.report, d) {
 			if !slices.Contains(defs, g) {
 				defs = append(defs, g)
+				if s := l.sources[g.file]; s != nil {
+					l.report.problems = append(l.report.problems, s.problems...)
+				}
 			}
 		}
 	}

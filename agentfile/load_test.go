@@ -86,7 +86,7 @@ func TestPaths(t *testing.T) {
 	file := filepath.Join(dir, "a.md")
 	for path, want := range map[string]string{
 		filepath.Join(dir, "none"):      "there is no such folder",
-		file:                            "this is a file: give the folder that holds the agents, or a graph of agents, whose file ends in .yaml or .yml",
+		file:                            "this is a file: give the folder that holds the agents, or a router or a graph of agents, whose file ends in .yaml or .yml",
 		filepath.Join(dir, "none.yaml"): "there is no such file",
 	} {
 		problems, err := Check(path)

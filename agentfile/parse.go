@@ -20,6 +20,7 @@ var rules = yamldoc.Rules{
 type parser struct {
 	report *report
 	d      *definition
+	top    []key // of a front matter
 	// The key whose value is being read: its place, and its name with the
 	// mapping's in front.
 	keyAt pos
@@ -40,13 +41,13 @@ func parse(r *report, file string, data []byte) *definition {
 	}
 	base := path.Base(file)
 	base = base[:len(base)-len(".md")]
-	d := &definition{file: file, base: base, name: base, body: body, at: map[string]pos{}}
+	d := &definition{file: file, base: base, name: base, body: body, at: map[string]pos{}, router: &routerKeys{}}
 	if problem != "" {
 		r.add(file, at, "%s", problem)
-		d.broken, d.unsure = true, true
+		d.broken, d.unsure, d.router = true, true, nil
 		return d
 	}
-	p := &parser{report: r, d: d, keys: map[string]pos{}, opened: map[string]bool{}}
+	p := &parser{report: r, d: d, top: keys(), keys: map[string]pos{}, opened: map[string]bool{}}
 	lines := strings.Count(front, "\n")
 	d.bodyAt = pos{lines + 3 + blankLines(data, lines+2), 0}
 	p.front(front)
@@ -59,32 +60,42 @@ func (p *parser) add(at pos, format string, args ...any) {
 
 // fail reports what makes the front matter unreadable.
 func (p *parser) fail(at pos, format string, args ...any) {
-	p.d.broken, p.d.unsure = true, true
+	p.d.broken, p.d.unsure, p.d.router = true, true, nil
 	p.add(at, format, args...)
 }
 
 func (p *parser) front(front string) {
-	file, problems := yamldoc.Parse(front, rules)
+	if p.document(front, rules, p.top, "name: billing") {
+		p.graphOnly()
+		p.remoteOnly()
+		p.routerOnly()
+	} else if p.d.broken {
+		p.recoverName(front)
+	}
+}
+
+// document reads a text that holds one mapping, by its table of keys. It is false if there
+// is none.
+func (p *parser) document(text string, rules yamldoc.Rules, table []key, such string) bool {
+	file, problems := yamldoc.Parse(text, rules)
 	for _, problem := range problems {
 		p.fail(pos{problem.Line, problem.Col}, "%s", problem.Message)
 	}
 	if file == nil {
-		p.recoverName(front)
-		return
+		return false
 	}
 	for i, doc := range file.Documents {
 		switch {
 		case i > 0:
-			p.fail(p.at(doc), "the front matter must be one YAML document")
-			return
+			p.fail(p.at(doc), "%s must be one YAML document", rules.What)
+			return false
 		case doc.Kind() != yamldoc.Mapping:
-			p.fail(p.at(doc), "the front matter must be a mapping such as name: billing, not %s", describe(doc))
-			return
+			p.fail(p.at(doc), "%s must be a mapping such as %s, not %s", rules.What, such, describe(doc))
+			return false
 		}
-		p.pairs(keys(), "", doc)
-		p.graphOnly()
-		p.remoteOnly()
+		p.pairs(table, "", doc)
 	}
+	return true
 }
 
 // recoverName finds the name in a front matter that is not YAML, so that other
@@ -120,7 +131,7 @@ func (p *parser) pairs(table []key, prefix string, mapping yamldoc.Node) {
 		first[name] = at.line
 		k := find(table, name)
 		if k == nil {
-			hint := suggestKey(table, prefix, name)
+			hint := suggestKey(p.top, table, prefix, name)
 			p.add(at, "unknown key %q%s", prefix+name, hint)
 			p.d.unsure = p.d.unsure || strings.Contains(hint, `"subagents"`)
 			continue
@@ -156,7 +167,7 @@ func find(table []key, name string) *key {
 
 // suggestKey looks for the key that is meant: first among those that are
 // allowed here, then in the whole front matter.
-func suggestKey(table []key, prefix, name string) string {
+func suggestKey(top, table []key, prefix, name string) string {
 	var here []string
 	for _, k := range table {
 		if k.typ != "" {
@@ -166,7 +177,7 @@ func suggestKey(table []key, prefix, name string) string {
 	if hint := nearest.Hint(name, here); hint != "" {
 		return hint
 	}
-	all := allKeys(keys(), "")
+	all := allKeys(top, "")
 	names := make([]string, len(all))
 	for i, k := range all {
 		_, names[i] = leaf(k)

@@ -14,7 +14,8 @@ import (
 type edge struct {
 	parent, child *definition
 	at            pos
-	back          bool // it closes a cycle
+	as            string // the parent's name for it, "" for one of its folder
+	back          bool   // it closes a cycle
 }
 
 // shape finds out which agent is whose sub-agent and returns the root, or nil if
@@ -29,13 +30,12 @@ func shape(r *report, defs []*definition, graphs func() []string) *definition {
 		if d.leaf() {
 			continue
 		}
-		if d.listed {
-			listed(r, d, defs, defs, byName)
-			continue
+		if !d.listed {
+			for _, child := range byFolder[d.folder()] {
+				connect(d, child, pos{1, 0}, "")
+			}
 		}
-		for _, child := range byFolder[d.folder()] {
-			connect(d, child, pos{1, 0})
-		}
+		listed(r, d, defs, defs, byName)
 	}
 	roots := cycles(r, defs)
 	parents(r, defs)
@@ -76,11 +76,14 @@ func listed(r *report, d *definition, defs, all []*definition, byName map[string
 			continue
 		}
 		if child := i.child(defs, byName); child != nil {
-			if slices.ContainsFunc(d.children, func(e *edge) bool { return e.child == child }) {
-				r.add(d.file, i.at, "subagents names %q twice", child.name)
-				continue
+			switch e := d.edge(child); {
+			case e == nil:
+				connect(d, child, i.at, i.value)
+			case e.as == "": // it is in the folder
+				e.as = i.value
+			default:
+				r.add(d.file, i.at, "%s names %q twice", d.list(), child.name)
 			}
-			connect(d, child, i.at)
 			continue
 		}
 		known := make([]string, 0, len(all))
@@ -100,8 +103,8 @@ func listed(r *report, d *definition, defs, all []*definition, byName map[string
 
 // child returns the agent that a list names, or nil.
 func (i item) child(defs []*definition, byName map[string]*definition) *definition {
-	if i.graph != "" {
-		at := slices.IndexFunc(defs, func(d *definition) bool { return d.file == i.graph })
+	if i.def != nil {
+		at := slices.IndexFunc(defs, func(d *definition) bool { return d == i.def || d.copyOf == i.def })
 		return defs[at]
 	}
 	if d := byName[i.value]; d != nil {
@@ -123,8 +126,24 @@ func byBase(defs []*definition, base string) (found *definition) {
 	return found
 }
 
-func connect(parent, child *definition, at pos) {
-	e := &edge{parent: parent, child: child, at: at}
+// edge returns the edge to a sub-agent, nil if there is none.
+func (d *definition) edge(child *definition) *edge {
+	if at := slices.IndexFunc(d.children, func(e *edge) bool { return e.child == child }); at >= 0 {
+		return d.children[at]
+	}
+	return nil
+}
+
+// list is the key that lists the sub-agents.
+func (d *definition) list() string {
+	if d.router != nil {
+		return "specialists"
+	}
+	return "subagents"
+}
+
+func connect(parent, child *definition, at pos, as string) {
+	e := &edge{parent: parent, child: child, at: at, as: as}
 	parent.children = append(parent.children, e)
 	child.parents = append(child.parents, e)
 }
@@ -245,7 +264,7 @@ func root(r *report, defs, roots []*definition, graphs func() []string) *definit
 		case d.isGraph && d.base != "":
 			closed[d.folder()] = r.given(d.file) + " is a graph, so its folder does not count"
 		case d.listed:
-			closed[d.folder()] = r.given(d.file) + " has a list subagents, so its folder does not count"
+			closed[d.folder()] = r.given(d.file) + " has a list " + d.list() + ", so its folder does not count"
 		}
 	}
 	for _, d := range roots {

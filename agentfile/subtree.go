@@ -12,40 +12,40 @@ func (f *agentFolder) subtree(r *report, root *definition) *definition {
 			return
 		}
 		c := *d
-		c.children, c.parents = nil, nil
+		c.children, c.parents, c.copyOf = nil, nil, d
 		copies[d] = &c
 		all, originals = append(all, &c), append(originals, d)
 	}
 	add(root)
 	for i := 0; i < len(originals); i++ {
 		d := originals[i]
-		switch {
-		case d.leaf():
-		case d.listed:
-			known := append(f.listGraphs(r, d), f.defs...)
-			for _, name := range d.subagents {
-				if !name.void {
-					add(name.child(known, f.named))
-				}
-			}
-		default:
+		if d.leaf() {
+			continue
+		}
+		if !d.listed {
 			for _, child := range f.inside[d.folder()] {
 				add(child)
+			}
+		}
+		known := append(f.listGraphs(r, d), f.defs...)
+		for _, name := range d.subagents {
+			if !name.void {
+				add(name.child(known, f.named))
 			}
 		}
 	}
 	own := names(r, all)
 	for i, d := range originals {
-		switch c := all[i]; {
-		case d.leaf():
-		case d.listed:
-			c.subagents = d.subagents
-			listed(r, c, all, f.defs, own)
-		default:
+		c := all[i]
+		if d.leaf() {
+			continue
+		}
+		if c.subagents = d.subagents; !d.listed {
 			for _, child := range f.inside[d.folder()] {
-				connect(c, copies[child], pos{1, 0})
+				connect(c, copies[child], pos{1, 0}, "")
 			}
 		}
+		listed(r, c, all, f.defs, own)
 	}
 	cycles(r, all)
 	parents(r, all)

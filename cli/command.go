@@ -36,7 +36,7 @@ func (p *program) command() *cobra.Command {
 	root.SetErr(p.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
-	root.AddCommand(p.runCommand(), p.chatCommand(), p.resumeCommand(), p.treeCommand(), p.lintCommand(), p.sessionsCommand(), p.conversationCommand(), p.graphCommand(), p.serveCommand(), p.deskCommand())
+	root.AddCommand(p.runCommand(), p.chatCommand(), p.resumeCommand(), p.treeCommand(), p.lintCommand(), p.sessionsCommand(), p.conversationCommand(), p.graphCommand(), p.routerCommand(), p.serveCommand(), p.deskCommand())
 	return root
 }
 
@@ -48,7 +48,7 @@ func version() string {
 }
 
 func (p *program) help() string {
-	path := "PATH is a folder of Markdown agents, or the file of a graph of agents.\n\n"
+	path := "PATH is a folder of Markdown agents, or the file of a router or a graph.\n\n"
 	if p.embedded() {
 		path = ""
 	}
@@ -172,7 +172,7 @@ func (p *program) withPath(cmd *cobra.Command, use string, extra int, run func(c
 		path := ""
 		if !p.embedded() {
 			if len(args) == 0 {
-				return usagef("PATH is missing: name a folder of Markdown agents, or a graph's file; see %s --help", cmd.CommandPath())
+				return usagef("PATH is missing: name a folder of Markdown agents, or the file of a router or a graph; see %s --help", cmd.CommandPath())
 			}
 			path, args = args[0], args[1:]
 		}

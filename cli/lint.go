@@ -25,25 +25,52 @@ The status is then 2. No model is called or needed, and nothing is fetched.`,
 			p.mention(path)
 			return nil
 		}
-		var files *agentfile.Error
-		var bad *agent.TreeError
-		var lines []string
-		switch {
-		case errors.As(err, &files):
-			lines = fileProblems(files)
-		case errors.As(err, &bad):
-			for _, problem := range bad.Problems {
-				lines = append(lines, problem.String())
-			}
-		default:
-			return err
-		}
-		for _, line := range lines {
-			fmt.Fprintln(p.Stdout, visible.Line(line))
-		}
-		p.say("%s", render.Count(len(lines), "problem"))
-		return statusError(StatusUsage)
+		return p.badFiles(err, false)
 	})
+}
+
+// problem is one of a tree that cannot be loaded. Those of a tree that a program made have
+// no file.
+type problem struct {
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Message string `json:"message"`
+	text    string
+}
+
+// problemsOf returns the problems that an error holds, none of another error.
+func problemsOf(err error) (all []problem) {
+	var files *agentfile.Error
+	var bad *agent.TreeError
+	switch {
+	case errors.As(err, &files):
+		for _, f := range files.Problems {
+			all = append(all, problem{f.File, f.Line, f.Message, f.String()})
+		}
+	case errors.As(err, &bad):
+		for _, t := range bad.Problems {
+			all = append(all, problem{Message: t.String(), text: t.String()})
+		}
+	}
+	return all
+}
+
+// badFiles prints the problems of a tree that could not be loaded, and returns the
+// command's error.
+func (p *program) badFiles(err error, asJSON bool) error {
+	problems := problemsOf(err)
+	switch {
+	case problems == nil:
+		return err
+	case asJSON:
+		render.JSON(p.Stdout, problems)
+	default:
+		for _, problem := range problems {
+			fmt.Fprintln(p.Stdout, visible.Line(problem.text))
+		}
+	}
+	p.say("%s", render.Count(len(problems), "problem"))
+	return statusError(StatusUsage)
 }
 
 // mention names the variables that a sound tree needs and does not find, so that it could
@@ -60,8 +87,12 @@ func (p *program) mention(path string) {
 
 // sound says what a tree without a problem has in it, and what is odd about it.
 func (p *program) sound(tree *agent.Tree) {
-	graphs, nodes := 0, 0
+	graphs, nodes, routers, rules := 0, 0, 0, 0
 	for n := range tree.Walk() {
+		if r := render.RouterOf(n.Agent); r != nil {
+			routers, rules = routers+1, rules+len(r.Rules())
+			p.idleRules(r)
+		}
 		g := render.GraphOf(n.Agent)
 		if g == nil {
 			continue
@@ -76,6 +107,9 @@ func (p *program) sound(tree *agent.Tree) {
 		line = inGraphs
 	} else if graphs > 0 {
 		line += ", of which " + inGraphs
+	}
+	if routers > 0 {
+		line += ", " + render.Count(routers, "router") + " with " + render.Count(rules, "rule")
 	}
 	fmt.Fprintf(p.Stdout, "ok: %s\n", line)
 }

@@ -21,7 +21,7 @@ func DOT(w io.Writer, g *agentgraph.Graph) error {
 
 func (d *drawing) dot(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "digraph \"%s\" {\n", dotText(short(d.name, maxTip)))
+	fmt.Fprintf(b, "digraph \"%s\" {\n", DOTText(short(d.name, maxTip)))
 	fmt.Fprintln(b, "  compound=true;")
 	fmt.Fprintln(b, "  node [shape=box];")
 	d.dotPart(b, "", "  ")
@@ -33,19 +33,19 @@ func (d *drawing) dotPart(b *bufio.Writer, prefix, indent string) {
 	fmt.Fprintf(b, "%s%sinput [label=\"%s\", shape=oval];\n", indent, prefix, inputText)
 	for i, n := range d.nodes {
 		if n.inner == nil {
-			fmt.Fprintf(b, "%s%sn%d [label=\"%s\", tooltip=\"%s\"];\n", indent, prefix, i, dotText(n.lines...), dotText(n.tip))
+			fmt.Fprintf(b, "%s%sn%d [label=\"%s\", tooltip=\"%s\"];\n", indent, prefix, i, DOTText(n.lines...), DOTText(n.tip))
 			continue
 		}
 		fmt.Fprintf(b, "%ssubgraph cluster_%sn%d {\n", indent, prefix, i)
-		fmt.Fprintf(b, "%s  label=\"%s\"; tooltip=\"%s\";\n", indent, dotText(n.lines...), dotText(n.tip))
+		fmt.Fprintf(b, "%s  label=\"%s\"; tooltip=\"%s\";\n", indent, DOTText(n.lines...), DOTText(n.tip))
 		n.inner.dotPart(b, fmt.Sprintf("%sn%d_", prefix, i), indent+"  ")
 		fmt.Fprintf(b, "%s}\n", indent)
 	}
 	d.dotEdge(b, indent, prefix+"input", "", prefix, d.entry, "")
 	for _, e := range d.edges {
-		attributes := fmt.Sprintf(`tooltip="%s"`, dotText(e.tip))
+		attributes := fmt.Sprintf(`tooltip="%s"`, DOTText(e.tip))
 		if len(e.lines) > 0 {
-			attributes = fmt.Sprintf(`label="%s", `, dotText(e.lines...)) + attributes
+			attributes = fmt.Sprintf(`label="%s", `, DOTText(e.lines...)) + attributes
 		}
 		from, tail := d.dotEnd(prefix, e.from, false)
 		d.dotEdge(b, indent, from, tail, prefix, e.to, attributes)
@@ -96,6 +96,6 @@ func (d *drawing) dotEnd(prefix string, i int, enters bool) (end, cluster string
 
 var dotEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "&", "&amp;", "\n", `\n`)
 
-// dotText escapes lines for a text in quotes. Graphviz reads HTML's names of
+// DOTText escapes lines for a text in quotes of DOT. Graphviz reads HTML's names of
 // characters in all of them, and escapes of its own such as \N.
-func dotText(lines ...string) string { return dotEscapes.Replace(strings.Join(lines, "\n")) }
+func DOTText(lines ...string) string { return dotEscapes.Replace(strings.Join(lines, "\n")) }

@@ -40,10 +40,10 @@ func (d *drawing) mermaidPart(b *bufio.Writer, prefix, indent string) {
 	fmt.Fprintf(b, "%s%sinput([\"%s\"])\n", indent, prefix, inputText)
 	for i, n := range d.nodes {
 		if n.inner == nil {
-			fmt.Fprintf(b, "%s%sn%d[\"%s\"]\n", indent, prefix, i, mermaidText(n.lines))
+			fmt.Fprintf(b, "%s%sn%d[\"%s\"]\n", indent, prefix, i, MermaidText(n.lines))
 			continue
 		}
-		fmt.Fprintf(b, "%ssubgraph %sn%d[\"%s\"]\n", indent, prefix, i, mermaidText(n.lines))
+		fmt.Fprintf(b, "%ssubgraph %sn%d[\"%s\"]\n", indent, prefix, i, MermaidText(n.lines))
 		fmt.Fprintf(b, "%s    direction TB\n", indent)
 		n.inner.mermaidPart(b, fmt.Sprintf("%sn%d_", prefix, i), indent+"    ")
 		fmt.Fprintf(b, "%send\n", indent)
@@ -52,7 +52,7 @@ func (d *drawing) mermaidPart(b *bufio.Writer, prefix, indent string) {
 	for _, e := range d.edges {
 		label := ""
 		if len(e.lines) > 0 {
-			label = `|"` + mermaidText(e.lines) + `"|`
+			label = `|"` + MermaidText(e.lines) + `"|`
 		}
 		fmt.Fprintf(b, "%s%sn%d -->%s %sn%d\n", indent, prefix, e.from, label, prefix, e.to)
 	}
@@ -62,8 +62,8 @@ func (d *drawing) mermaidPart(b *bufio.Writer, prefix, indent string) {
 	}
 }
 
-// mermaidText escapes lines for a text in quotes.
-func mermaidText(lines []string) string {
+// MermaidText escapes lines for a text in quotes of a Mermaid flowchart.
+func MermaidText(lines []string) string {
 	var b strings.Builder
 	for i, line := range lines {
 		if i > 0 {

@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
@@ -94,7 +95,9 @@ func Tree(w io.Writer, tree *agent.Tree, l Look, active string) {
 		if t := toolNames(n.Agent); len(t) > 0 {
 			fmt.Fprintln(w, l.Paint(Faint, under+"  tools: "+strings.Join(t, ", ")))
 		}
-		if b := beyond(n); len(b) > 0 {
+		if r := RouterOf(n.Agent); r != nil {
+			drawRules(w, n, r, l, under+"  ")
+		} else if b := beyond(n); len(b) > 0 {
 			fmt.Fprintln(w, l.Paint(Faint, under+"  may also hand over to: "+strings.Join(b, ", ")))
 		}
 		if g := GraphOf(n.Agent); g != nil {
@@ -117,16 +120,44 @@ func numbered(tree *agent.Tree) map[*agent.Node]string {
 	for n := range tree.Walk() {
 		ids[n] = fmt.Sprintf("n%d", len(ids))
 	}
+	if h := tree.Root().Human(); h != nil {
+		ids[h] = agent.Human
+	}
 	return ids
+}
+
+// shape is what a drawing has around an agent's name.
+func shape(n *agent.Node, plain, router, human string) string {
+	switch {
+	case n.Virtual():
+		return human
+	case RouterOf(n.Agent) != nil:
+		return router
+	}
+	return plain
+}
+
+// drawn yields the agents of a tree, and the person beside it.
+func drawn(tree *agent.Tree) iter.Seq[*agent.Node] {
+	return func(yield func(*agent.Node) bool) {
+		for n := range tree.Walk() {
+			if !yield(n) {
+				return
+			}
+		}
+		if h := tree.Root().Human(); h != nil {
+			yield(h)
+		}
+	}
 }
 
 func drawMermaid(w io.Writer, tree *agent.Tree, _ Look) error {
 	ids := numbered(tree)
 	fmt.Fprintln(w, "flowchart TD")
-	for n := range tree.Walk() {
+	for n := range drawn(tree) {
 		g := GraphOf(n.Agent)
 		if g == nil {
-			fmt.Fprintf(w, "    %s[\"%s\"]\n", ids[n], strings.Join(labels(n.Agent), "<br>"))
+			fmt.Fprintf(w, shape(n, "    %s[\"%s\"]\n", "    %s{{\"%s\"}}\n", "    %s([\"%s\"])\n"), ids[n], strings.Join(labels(n.Agent), "<br>"))
 			continue
 		}
 		fmt.Fprintf(w, "    subgraph %s[\"%s\"]\n        direction TB\n", ids[n], n.Agent.Name())
@@ -136,12 +167,15 @@ func drawMermaid(w io.Writer, tree *agent.Tree, _ Look) error {
 		fmt.Fprintln(w, "    end")
 	}
 	for n := range tree.Walk() {
-		for _, t := range n.Targets() {
-			arrow := "-.->"
-			if t.Parent == n {
-				arrow = "-->"
+		for _, a := range arrows(n) {
+			line := "-->"
+			if a.faint {
+				line = "-.->"
 			}
-			fmt.Fprintf(w, "    %s %s %s\n", ids[n], arrow, ids[t])
+			if len(a.lines) > 0 {
+				line += `|"` + graphdraw.MermaidText(a.lines) + `"|`
+			}
+			fmt.Fprintf(w, "    %s %s %s\n", ids[n], line, ids[a.to])
 		}
 	}
 	return nil
@@ -156,10 +190,10 @@ func drawDOT(w io.Writer, tree *agent.Tree, _ Look) error {
 			break
 		}
 	}
-	for n := range tree.Walk() {
+	for n := range drawn(tree) {
 		g := GraphOf(n.Agent)
 		if g == nil {
-			fmt.Fprintf(w, "  %s [label=%q, shape=box];\n", ids[n], strings.Join(labels(n.Agent), "\n"))
+			fmt.Fprintf(w, "  %s [label=%q, shape=%s];\n", ids[n], strings.Join(labels(n.Agent), "\n"), shape(n, "box", "hexagon", "ellipse"))
 			continue
 		}
 		fmt.Fprintf(w, "  subgraph cluster_%s {\n    label=%q;\n", ids[n], n.Agent.Name())
@@ -169,14 +203,17 @@ func drawDOT(w io.Writer, tree *agent.Tree, _ Look) error {
 		fmt.Fprintln(w, "  }")
 	}
 	for n := range tree.Walk() {
-		for _, t := range n.Targets() {
-			to, list := ids[t], []string{}
-			if t.Parent != n {
+		for _, a := range arrows(n) {
+			to, list := ids[a.to], []string{}
+			if a.faint {
 				list = append(list, "style=dashed", "constraint=false")
 			}
-			if GraphOf(t.Agent) != nil {
+			if len(a.lines) > 0 {
+				list = append(list, `label="`+graphdraw.DOTText(a.lines...)+`"`)
+			}
+			if GraphOf(a.to.Agent) != nil {
 				to += "_input"
-				list = append(list, "lhead=cluster_"+ids[t])
+				list = append(list, "lhead=cluster_"+ids[a.to])
 			}
 			attributes := ""
 			if len(list) > 0 {
@@ -199,6 +236,7 @@ type jsonNode struct {
 	Tools       []string `json:"tools,omitempty"`
 	Targets     []string `json:"targets,omitempty"`
 	*jsonGraph
+	Router    *jsonRouter `json:"router,omitempty"`
 	SubAgents []*jsonNode `json:"subAgents,omitempty"`
 }
 
@@ -215,6 +253,9 @@ func nodeJSON(n *agent.Node) *jsonNode {
 	j.Remote, _ = remoteURL(n.Agent)
 	if g := GraphOf(n.Agent); g != nil {
 		j.jsonGraph = graphJSON(g)
+	}
+	if r := RouterOf(n.Agent); r != nil {
+		j.Router = &jsonRouter{r.Rules(), r.Default(), r.Sticky(), onErrors(n)}
 	}
 	for _, t := range n.Targets() {
 		j.Targets = append(j.Targets, t.Agent.Name())

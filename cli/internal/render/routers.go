@@ -1,0 +1,135 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/router"
+)
+
+// RouterOf returns a router, nil for an agent that is none.
+func RouterOf(a agent.Agent) *router.Router {
+	r, _ := a.(*router.Router)
+	return r
+}
+
+// onErrors returns who goes on after an error of an agent below a router, by its name.
+func onErrors(n *agent.Node) map[string]string {
+	instead := map[string]string{}
+	for _, child := range n.Children() {
+		if child.Edge.OnError != "" {
+			instead[child.Agent.Name()] = child.Edge.OnError
+		}
+	}
+	return instead
+}
+
+// drawRules lists the rules of a router in the order in which they are asked.
+func drawRules(w io.Writer, n *agent.Node, r *router.Router, l Look, indent string) {
+	for _, rule := range r.Rules() {
+		line := fmt.Sprintf("%d  %s → %s", rule.Index, Cut(visible.Line(rule.When), 100), rule.To)
+		if reason := visible.Line(rule.Reason); reason != "" && rule.Reason != rule.When {
+			line += l.Paint(Faint, "  "+reason)
+		}
+		fmt.Fprintln(w, indent+line)
+	}
+	stays := ""
+	if r.Sticky() {
+		stays = "the agent that was in charge before, or "
+	}
+	fmt.Fprintf(w, "%selse → %s%s\n", indent, stays, r.Default())
+	instead := onErrors(n)
+	for _, child := range n.Children() {
+		if to := instead[child.Agent.Name()]; to != "" {
+			fmt.Fprintln(w, l.Paint(Faint, indent+"after an error of "+child.Agent.Name()+": "+to))
+		}
+	}
+}
+
+// arrow is what drawings show between two agents.
+type arrow struct {
+	to    *agent.Node
+	lines []string // what is written at it
+	faint bool     // no way down the tree
+}
+
+// arrows returns where an agent may hand the conversation over to: of a router, where its
+// rules lead.
+func arrows(n *agent.Node) (all []*arrow) {
+	r := RouterOf(n.Agent)
+	if r == nil {
+		for _, t := range n.Targets() {
+			all = append(all, &arrow{to: t, faint: t.Parent != n})
+		}
+		return all
+	}
+	by := map[string]*arrow{}
+	add := func(to *agent.Node) *arrow {
+		a := &arrow{to: to}
+		by[to.Agent.Name()], all = a, append(all, a)
+		return a
+	}
+	for _, child := range n.Children() {
+		add(child)
+	}
+	write := func(to, line string) {
+		a := by[to]
+		if a == nil {
+			a = add(n.Human())
+		}
+		if a.lines = append(a.lines, line); len(a.lines) > maxArrowLines {
+			a.lines = append(a.lines[:maxArrowLines-1], "…")
+		}
+	}
+	for _, rule := range r.Rules() {
+		write(rule.To, fmt.Sprintf("%d %s", rule.Index, Cut(visible.Line(rule.When), 60)))
+	}
+	write(r.Default(), "else")
+	return all
+}
+
+// maxArrowLines bounds what is written at an arrow.
+const maxArrowLines = 6
+
+// jsonRouter is the part of tree --format json that only routers have.
+type jsonRouter struct {
+	Rules   []router.RuleInfo `json:"rules"`
+	Default string            `json:"default"`
+	Sticky  bool              `json:"sticky"`
+	OnError map[string]string `json:"onError,omitempty"`
+}
+
+// Decision shows what a router would decide about a message, and why.
+func Decision(w io.Writer, d router.Decision, l Look) {
+	why := "no rule matches"
+	if d.RuleIndex != nil {
+		why = fmt.Sprintf("rule %d", *d.RuleIndex)
+	}
+	fmt.Fprintf(w, "%s: %s → %s\n", l.Paint(Cyan, d.From), why, l.Paint(Cyan, d.To))
+	line := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(w, "  %-10s %s\n", name, visible.Line(text))
+		}
+	}
+	line("rule", d.When)
+	line("matched", d.Matched)
+	if d.Reason != d.Matched {
+		line("reason", d.Reason)
+	}
+	if d.IntentLabel != "" {
+		line("intent", fmt.Sprintf("%s %.2f", d.IntentLabel, d.IntentConfidence))
+	}
+	for _, label := range slices.Sorted(maps.Keys(d.Sentiment)) {
+		line("sentiment", fmt.Sprintf("%s %.2f", label, d.Sentiment[label]))
+	}
+	line("language", d.Language)
+	for _, n := range d.Notices {
+		line("notice", n)
+	}
+	line("time", time.Duration(d.LatencyMs*float64(time.Millisecond)).String())
+}

@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentfile"
+	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/router"
+)
+
+func (p *program) routerCommand() *cobra.Command {
+	return group("router", "Check routers, and ask them how they would decide", p.routerValidateCommand(), p.routerExplainCommand())
+}
+
+func (p *program) routerValidateCommand() *cobra.Command {
+	var asJSON bool
+	cmd := p.withPath(&cobra.Command{
+		Short: "Report every problem of a router, with file and line",
+		Long: `Checks a router and the agents to which it leads, and prints every problem on a line
+of its own, as file:line: message. The status is then 2. Rules that never match are
+mentioned on standard error. No model is called or needed, and nothing is fetched.`,
+	}, "validate", 0, func(_ *cobra.Command, path string, _ []string) error {
+		tree, err := p.lookAt(path)
+		if err != nil {
+			return p.badFiles(err, asJSON)
+		}
+		all, err := routersOf(tree)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			fmt.Fprintln(p.Stdout, "[]")
+		}
+		rules := 0
+		for _, r := range all {
+			rules += len(r.Rules())
+			p.idleRules(r)
+		}
+		if !asJSON {
+			fmt.Fprintf(p.Stdout, "ok: %s with %s, %s\n", render.Count(len(all), "router"), render.Count(rules, "rule"), render.Count(tree.Len(), "agent"))
+		}
+		return nil
+	})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the problems as a JSON array of {file, line, message}")
+	return cmd
+}
+
+// explanation are the flags of explain.
+type explanation struct {
+	router, language string
+	metadata, state  []string
+	json             bool
+}
+
+func (p *program) routerExplainCommand() *cobra.Command {
+	var e explanation
+	cmd := p.withPath(&cobra.Command{
+		Short: "Say where a router would send a message, and why",
+		Long: `Decides about a message as the first of a session, and prints which rule matches,
+what of the message, and who would answer. If that is a router, it decides too. No
+agent is run. A model is asked only if a router's signals name one and there is an
+endpoint; standard error says so.
+
+VALUE is JSON, or else a text.`,
+	}, "explain MESSAGE", 1, func(cmd *cobra.Command, path string, args []string) error {
+		if len(args) == 0 {
+			return usagef("MESSAGE is missing; see %s --help", cmd.CommandPath())
+		}
+		return p.explain(cmd.Context(), path, args[0], e)
+	})
+	cmd.Flags().StringVar(&e.router, "router", "", "`NAME` of the router, if there are several and none is the root")
+	cmd.Flags().StringVar(&e.language, "language", "", "the message's language, a `TAG` such as de-AT")
+	cmd.Flags().StringArrayVar(&e.metadata, "metadata", nil, "`KEY=VALUE` of the message's metadata")
+	cmd.Flags().StringArrayVar(&e.state, "state", nil, "`KEY=VALUE` of the session's state")
+	cmd.Flags().BoolVar(&e.json, "json", false, "print one decision a line, as JSON")
+	return cmd
+}
+
+func (p *program) explain(ctx context.Context, path, message string, e explanation) error {
+	metadata, err := pairs("--metadata", e.metadata)
+	if err != nil {
+		return err
+	}
+	state, err := pairs("--state", e.state)
+	if err != nil {
+		return err
+	}
+	if e.language != "" {
+		metadata["language"] = e.language
+	}
+	m := &models{}
+	if !p.ownModel {
+		if m, err = p.models(""); err != nil {
+			return err
+		}
+	}
+	tree, err := p.loadTree(path, func(name string) (llm.Model, error) {
+		if m.base == nil {
+			return told{noModel{name}, p, "is not asked, because there is no endpoint: set OPENAI_API_KEY or OPENAI_BASE_URL"}, nil
+		}
+		model, err := m.named(name, func() {})
+		if err != nil {
+			return nil, err
+		}
+		return told{model, p, "is asked"}, nil
+	}, agentfile.WithoutCredentials())
+	if err != nil {
+		return err
+	}
+	r, err := chosenRouter(tree, e.router)
+	for err == nil && r != nil {
+		var d router.Decision
+		if d, err = r.Explain(ctx, message, metadata, state); err != nil {
+			break
+		}
+		if e.json {
+			render.JSON(p.Stdout, d)
+		} else {
+			render.Decision(p.Stdout, d, p.lookOf(p.Stdout))
+		}
+		r = render.RouterOf(tree.Node(d.To).Agent)
+	}
+	return err
+}
+
+// told is a model that says on standard error what becomes of questions to it.
+type told struct {
+	llm.Model
+	p    *program
+	what string
+}
+
+func (m told) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	m.p.say("the model %s %s", m.Name(), m.what)
+	return m.Model.Generate(ctx, req)
+}
+
+// pairs reads the values of a flag, which are KEY=VALUE.
+func pairs(flag string, values []string) (map[string]any, error) {
+	all := make(map[string]any)
+	for _, text := range values {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return nil, usagef("%s %s: it must be KEY=VALUE", flag, text)
+		}
+		var v any
+		if json.Unmarshal([]byte(value), &v) != nil {
+			v = value
+		}
+		all[key] = v
+	}
+	return all, nil
+}
+
+// routersOf returns the routers of a tree, in its order.
+func routersOf(tree *agent.Tree) (all []*router.Router, err error) {
+	for n := range tree.Walk() {
+		if r := render.RouterOf(n.Agent); r != nil {
+			all = append(all, r)
+		}
+	}
+	if len(all) == 0 {
+		return nil, usagef("there is no router: it is a file with kind: Router, or an agent in Markdown with rules")
+	}
+	return all, nil
+}
+
+// chosenRouter returns the router of a name; for "" the root, or the only one.
+func chosenRouter(tree *agent.Tree, name string) (*router.Router, error) {
+	all, err := routersOf(tree)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(all))
+	for i, r := range all {
+		if names[i] = r.Name(); r.Name() == name || name == "" && (len(all) == 1 || r == tree.Root().Agent) {
+			return r, nil
+		}
+	}
+	if name == "" {
+		return nil, usagef("there are several routers: give --router one of %s", strings.Join(names, ", "))
+	}
+	return nil, usagef("--router %s: there is no such router%s", name, nearest.Hint(name, names))
+}
+
+// idleRules mentions rules that never match, because an earlier one always does then.
+func (p *program) idleRules(r *router.Router) {
+	first := make(map[string]int)
+	always := -1
+	for _, rule := range r.Rules() {
+		before, again := first[rule.When]
+		switch {
+		case always >= 0:
+			p.say("router %s: rule %d never matches, because rule %d always does", r.Name(), rule.Index, always)
+		case again:
+			p.say("router %s: rule %d never matches, because rule %d is for the same: %s", r.Name(), rule.Index, before, visible.Line(render.Cut(rule.When, 100)))
+		default:
+			first[rule.When] = rule.Index
+		}
+		switch rule.When {
+		case `expr("true")`, `regexp(".*")`, `regexp("")`:
+			if always < 0 {
+				always = rule.Index
+			}
+		}
+	}
+}
