@@ -1,0 +1,57 @@
+// Command router is the smallest tree behind a router: two specialists, and rules that
+// choose between them. No model decides; the offline model answers. The folder desk has
+// the same in files.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"os"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/offline"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/router"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+func main() {
+	if err := converse(context.Background(), os.Stdout, "I want a refund", "Thank you", "My screen is black"); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// converse says something to a new session, and writes who was chosen and why.
+func converse(ctx context.Context, w io.Writer, messages ...string) error {
+	billing := router.Specialist(must(llmagent.New("billing", "You handle money.", offline.New())))
+	support := router.Specialist(must(llmagent.New("support", "You help.", offline.New())))
+	front, err := router.New("front", router.Sticky(), router.Default(support), router.Rules(
+		router.When(router.Keyword("refund", "invoice", "charged")).To(billing),
+		router.When(router.Regexp(`(?i)\b(screen|keyboard)\b`)).To(support).Because("a device")))
+	if err != nil {
+		return err
+	}
+	r := must(runner.New(front, session.NewMemory()))
+	for _, text := range messages {
+		for ev, err := range r.Run(ctx, session.ID("s1"), llm.UserText(text)) {
+			if err != nil {
+				return err
+			}
+			if d, ok := ev.Data.(*event.Route); ok {
+				fmt.Fprintf(w, "%s: %s → %s (%s)\n", text, d.From, d.To, d.Reason)
+			}
+		}
+	}
+	return nil
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}
