@@ -174,12 +174,12 @@ func (r *remote) locate(cardURL string) error {
 	return nil
 }
 
-func (r *remote) Name() string                 { return r.name }
-func (r *remote) Description() string          { return r.description }
+func (r *remote) Name() string        { return r.name }
+func (r *remote) Description() string { return r.description }
 func (r *remote) Properties() agent.Properties {
 	return agent.Properties{Return: r.returns, Policy: agent.TransferPolicy{NoHuman: true}} // its peer hands nothing over here
 }
-func (r *remote) SubAgents() []agent.Agent     { return nil }
+func (r *remote) SubAgents() []agent.Agent { return nil }
 func (r *remote) FindAgent(name string) agent.Agent {
 	if name == r.name {
 		return r

@@ -171,9 +171,7 @@ func (t *Builder) Build() *Set {
 		a.root[r] = t.kids[0][rune(r)]
 	}
 	queue := make([]int32, 0, n) // breadth first: suffixes are shorter
-	for _, to := range a.next[:a.first[1]] {
-		queue = append(queue, to)
-	}
+	queue = append(queue, a.next[:a.first[1]]...)
 	for i := 0; i < len(queue); i++ {
 		s := queue[i]
 		if a.found[s] = a.found[a.fail[s]]; len(a.ends[s]) > 0 {
