@@ -111,7 +111,7 @@ func TestBundle(t *testing.T) {
 			require.Equal(t, []debugbundle.Node{{"front", "front", "router", ""}, {"a", "front/a", "specialist", ""}, {"BELOW", "front/a/BELOW", "agent", ""},
 				{"b", "front/b", "specialist", ""}, {"far", "front/far", "remote", "https://h.test/card.json"}, {"human", "human", "human", ""}}, b.AgentGraph.Topology.Nodes)
 			require.Equal(t, []debugbundle.Edge{{"front", "a", "b"}, {"a", "BELOW", ""}, {"front", "b", ""}, {"front", "far", ""}, {"front", "human", ""},
-				{"a", "human", ""}, {"BELOW", "human", ""}, {"b", "human", ""}, {"far", "human", ""}}, b.AgentGraph.Topology.Edges)
+				{"a", "human", ""}, {"BELOW", "human", ""}, {"b", "human", ""}}, b.AgentGraph.Topology.Edges)
 			var decided []string
 			for _, d := range b.AgentGraph.Decisions {
 				decided = append(decided, fmt.Sprintf("%s→%s %v", d.From, d.To, d.Failed != nil))
