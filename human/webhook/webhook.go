@@ -9,14 +9,13 @@
 // It keeps nothing but the IDs of requests that were delivered lately. Nothing is posted to an
 // address that is not public unless an option allows it.
 //
-// It imports human, agent and the standard library of Standard Webhooks, and never a runner.
+// It imports human and agent, and never a runner.
 package webhook
 
 import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -25,16 +24,14 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
-
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/internal/dialguard"
 	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/internal/outbound"
+	"github.com/agentarbor/arbor/internal/signed"
 )
 
 // The types of what is posted: the first three to the desk, the last by it.
@@ -49,7 +46,7 @@ const (
 type Desk struct {
 	to, host string
 	secrets  []string
-	keys     []*standardwebhooks.Webhook
+	keys     signed.Keys
 	http     bool
 	guard    []dialguard.Option
 	tls      *tls.Config
@@ -111,13 +108,8 @@ func New(to, secret string, opts ...Option) (*Desk, error) {
 	if d.host = u.Hostname(); d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
-	for i, s := range d.secrets {
-		raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s, "whsec_"))
-		key, failed := standardwebhooks.NewWebhookRaw(raw)
-		if err != nil || failed != nil || len(raw) < 24 || len(raw) > 64 {
-			return nil, fmt.Errorf("webhook: secret %d must be base64 of 24 to 64 bytes, with or without whsec_ before it", i+1)
-		}
-		d.keys = append(d.keys, key)
+	if d.keys, err = signed.NewKeys(d.secrets...); err != nil {
+		return nil, fmt.Errorf("webhook: %w", err)
 	}
 	d.poster = outbound.New(dialguard.New(d.guard...), d.giveUp, d.giveUp, d.tls, nil)
 	d.poster.Answer = 64 << 10
@@ -198,26 +190,13 @@ func (d *Desk) post(ctx context.Context, what string, leg human.Leg, message str
 	}
 	id := idOf(what, leg, message)
 	answer, err := d.poster.Post(ctx, d.to, body, func(h http.Header) {
-		now := d.poster.Now()
 		h.Set("Content-Type", "application/json")
-		h.Set(standardwebhooks.HeaderWebhookID, id)
-		h.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
-		h.Set(standardwebhooks.HeaderWebhookSignature, d.sign(id, now, body))
+		d.keys.Sign(h, id, d.poster.Now(), body)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("webhook: %s could not be posted to %s: %w", what, d.host, err)
 	}
 	return answer, nil
-}
-
-func (d *Desk) sign(id string, at time.Time, body []byte) string {
-	var signatures []string
-	for _, k := range d.keys {
-		if s, err := k.Sign(id, at, body); err == nil { // it never fails
-			signatures = append(signatures, s)
-		}
-	}
-	return strings.Join(signatures, " ")
 }
 
 // idOf is made of a hash, because IDs of legs and messages are unique in their session only and
