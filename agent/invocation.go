@@ -12,7 +12,9 @@ import (
 
 // SessionKey names a session. Every store is keyed by all three parts.
 type SessionKey struct {
-	App, User, ID string
+	App  string `json:"app"`
+	User string `json:"user"`
+	ID   string `json:"id"`
 }
 
 func (k SessionKey) String() string { return k.App + "/" + k.User + "/" + k.ID }

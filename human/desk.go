@@ -34,18 +34,18 @@ type Desk interface {
 
 // Leg is one handoff, from the request to its end. It can be compared.
 type Leg struct {
-	ID      string // unique in the session
-	Session agent.SessionKey
+	ID      string           `json:"handoffId"` // unique in the session
+	Session agent.SessionKey `json:"session"`
 }
 
 // Request asks for a person.
 type Request struct {
 	Leg
-	From          string    // the agent that hands over
-	Reason        string    // why, in words of a rule, a model or the user
-	RouteDecision string    // the target that a router chose; empty if none did
-	GraphPath     []string  // the names from the outermost router down; empty without a router
-	Conversation  []Message // what was said so far, oldest first
+	From          string    `json:"from,omitempty"`          // the agent that hands over
+	Reason        string    `json:"reason,omitempty"`        // why, in words of a rule, a model or the user
+	RouteDecision string    `json:"routeDecision,omitempty"` // the target that a router chose; empty if none did
+	GraphPath     []string  `json:"graphPath,omitempty"`     // the names from the outermost router down; empty without a router
+	Conversation  []Message `json:"conversation,omitempty"`  // what was said so far, oldest first
 }
 
 // Message is something that was said.

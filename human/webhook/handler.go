@@ -39,9 +39,7 @@ func read(body []byte) (session agent.SessionKey, e human.Event, err error) {
 		Type string          `json:"type"`
 		Data json.RawMessage `json:"data"`
 	}
-	var to struct {
-		Session key `json:"session"`
-	}
+	var to human.Leg
 	if err = json.Unmarshal(body, &m); err != nil {
 		return session, e, errors.New("the body is not a JSON object with type and data")
 	}
@@ -54,7 +52,7 @@ func read(body []byte) (session agent.SessionKey, e human.Event, err error) {
 	if err = json.Unmarshal(m.Data, &to); err != nil || to.Session.ID == "" {
 		return session, e, errors.New("data.session must have app, user and id, as in what was posted to the desk")
 	}
-	return agent.SessionKey(to.Session), e, nil
+	return to.Session, e, nil
 }
 
 // refuse answers after a failed delivery. The words of an error that nobody expected stay here.

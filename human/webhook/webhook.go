@@ -116,30 +116,16 @@ func New(to, secret string, opts ...Option) (*Desk, error) {
 	return d, nil
 }
 
-// key is the JSON of a session.
-type key struct {
-	App  string `json:"app"`
-	User string `json:"user"`
-	ID   string `json:"id"`
-}
-
-// data is the JSON of what is posted to the desk.
-type data struct {
-	HandoffID     string          `json:"handoffId"`
-	Session       key             `json:"session"`
-	From          string          `json:"from,omitempty"`
-	Reason        string          `json:"reason,omitempty"`
-	RouteDecision string          `json:"routeDecision,omitempty"`
-	GraphPath     []string        `json:"graphPath,omitempty"`
-	Conversation  []human.Message `json:"conversation,omitempty"`
-	Message       *human.Message  `json:"message,omitempty"`
+// said is what is posted to the desk.
+type said struct {
+	human.Request
+	Message *human.Message `json:"message,omitempty"`
 }
 
 // RequestTransfer posts the request. The desk may answer with an update as JSON. A desk that
 // refuses is [human.ErrUnavailable].
 func (d *Desk) RequestTransfer(ctx context.Context, r human.Request) (human.Update, error) {
-	answer, err := d.post(ctx, TypeRequested, r.Leg, "", data{From: r.From, Reason: r.Reason,
-		RouteDecision: r.RouteDecision, GraphPath: r.GraphPath, Conversation: r.Conversation})
+	answer, err := d.post(ctx, TypeRequested, said{Request: r})
 	status, refused := errors.AsType[*outbound.StatusError](err)
 	_, guarded := errors.AsType[*dialguard.Error](err)
 	if guarded || refused && !status.Temporary() {
@@ -160,7 +146,7 @@ func (d *Desk) RequestTransfer(ctx context.Context, r human.Request) (human.Upda
 // Send posts each message. After an error those that were posted may be sent again.
 func (d *Desk) Send(ctx context.Context, leg human.Leg, messages []human.Message) error {
 	for i := range messages {
-		if _, err := d.post(ctx, TypeMessage, leg, messages[i].ID, data{Message: &messages[i]}); err != nil {
+		if _, err := d.post(ctx, TypeMessage, said{human.Request{Leg: leg}, &messages[i]}); err != nil {
 			return gone(err)
 		}
 	}
@@ -169,7 +155,7 @@ func (d *Desk) Send(ctx context.Context, leg human.Leg, messages []human.Message
 
 // Cancel posts that the user has given the handoff up.
 func (d *Desk) Cancel(ctx context.Context, leg human.Leg, reason string) error {
-	_, err := d.post(ctx, TypeCancelled, leg, "", data{Reason: reason})
+	_, err := d.post(ctx, TypeCancelled, said{Request: human.Request{Leg: leg, Reason: reason}})
 	return gone(err)
 }
 
@@ -182,13 +168,12 @@ func gone(err error) error {
 
 // post signs and posts. The ID of what is posted depends on nothing but what it is, so that it is
 // the same on each attempt and after a crash.
-func (d *Desk) post(ctx context.Context, what string, leg human.Leg, message string, v data) ([]byte, error) {
-	v.HandoffID, v.Session = leg.ID, key(leg.Session)
+func (d *Desk) post(ctx context.Context, what string, v said) ([]byte, error) {
 	body, err := json.Marshal(map[string]any{"type": what, "timestamp": d.poster.Now().UTC(), "data": v})
 	if err != nil {
 		return nil, fmt.Errorf("webhook: %s has no JSON: %w", what, err)
 	}
-	id := idOf(what, leg, message)
+	id := idOf(what, v)
 	answer, err := d.poster.Post(ctx, d.to, body, func(h http.Header) {
 		h.Set("Content-Type", "application/json")
 		d.keys.Sign(h, id, d.poster.Now(), body)
@@ -201,9 +186,13 @@ func (d *Desk) post(ctx context.Context, what string, leg human.Leg, message str
 
 // idOf is made of a hash, because IDs of legs and messages are unique in their session only and
 // may hold what a header must not.
-func idOf(what string, leg human.Leg, message string) string {
-	k := leg.Session
-	b, _ := json.Marshal([]string{what, k.App, k.User, k.ID, leg.ID, message}) // strings have JSON
+func idOf(what string, v said) string {
+	message := ""
+	if v.Message != nil {
+		message = v.Message.ID
+	}
+	k := v.Session
+	b, _ := json.Marshal([]string{what, k.App, k.User, k.ID, v.ID, message}) // strings have JSON
 	sum := sha256.Sum256(b)
 	return "msg_" + hex.EncodeToString(sum[:16])
 }
