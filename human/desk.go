@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/agentarbor/arbor/agent"
 )
@@ -59,11 +60,11 @@ type Message struct {
 // Update is what a desk says of a leg. In the answer to a request the zero Status means [Queued],
 // in an [Event] that the status is what it was.
 type Update struct {
-	Status        Status
-	TargetAgent   string         // the person or queue; with a final status the agent that is to go on
-	Reason        string         // why
-	QueuePosition *int           // how many come before and oneself: 1 is next; nil if not known
-	EstimatedWait *time.Duration // nil if not known
+	Status        Status         `json:"status,omitempty"`
+	TargetAgent   string         `json:"targetAgent,omitempty"`   // the person or queue; with a final status the agent that is to go on
+	Reason        string         `json:"reason,omitempty"`        // why
+	QueuePosition *int           `json:"queuePosition,omitempty"` // how many come before and oneself: 1 is next; nil if not known
+	EstimatedWait *time.Duration `json:"-"`                       // nil if not known
 }
 
 // Event is a word of the desk: a new status, a text for the user, or both. Its JSON has the
@@ -87,7 +88,7 @@ const (
 // below zero, a target or a reason of more than 4096 bytes, or nothing said at all.
 func (e Event) Validate() error {
 	for _, id := range []struct{ name, value string }{{"id", e.ID}, {"handoffId", e.HandoffID}} {
-		if id.value == "" || len(id.value) > maxID || strings.ContainsFunc(id.value, isControl) {
+		if id.value == "" || len(id.value) > maxID || strings.ContainsFunc(id.value, unicode.IsControl) {
 			return fmt.Errorf("human: %s must be 1 to %d bytes without control characters", id.name, maxID)
 		}
 	}
@@ -112,26 +113,23 @@ func (u Update) validate() error {
 	}
 }
 
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }
-
 // said is the JSON of an event, and of an update without the IDs and the text.
 type said struct {
-	ID            string   `json:"id,omitempty"`
-	HandoffID     string   `json:"handoffId,omitempty"`
-	Status        Status   `json:"status,omitempty"`
-	Text          string   `json:"text,omitempty"`
-	TargetAgent   string   `json:"targetAgent,omitempty"`
-	Reason        string   `json:"reason,omitempty"`
-	QueuePosition *int     `json:"queuePosition,omitempty"`
-	EstimatedWait *float64 `json:"estimatedWaitTime,omitempty"`
+	ID        string `json:"id,omitempty"`
+	HandoffID string `json:"handoffId,omitempty"`
+	update
+	Text string   `json:"text,omitempty"`
+	Wait *float64 `json:"estimatedWaitTime,omitempty"` // seconds
 }
+
+// update has the members of an update and not its methods, which would write a said.
+type update Update
 
 // MarshalJSON writes the members that have a value.
 func (e Event) MarshalJSON() ([]byte, error) {
-	s := said{ID: e.ID, HandoffID: e.HandoffID, Status: e.Status, Text: e.Text, TargetAgent: e.TargetAgent,
-		Reason: e.Reason, QueuePosition: e.QueuePosition}
+	s := said{ID: e.ID, HandoffID: e.HandoffID, update: update(e.Update), Text: e.Text}
 	if e.EstimatedWait != nil {
-		s.EstimatedWait = new(e.EstimatedWait.Seconds())
+		s.Wait = new(e.EstimatedWait.Seconds())
 	}
 	return json.Marshal(s)
 }
@@ -163,13 +161,12 @@ func readSaid(b []byte) (Event, error) {
 	if err := json.Unmarshal(b, &s); err != nil {
 		return Event{}, fmt.Errorf("human: not the JSON of a desk's word: %w", err)
 	}
-	e := Event{ID: s.ID, HandoffID: s.HandoffID, Text: s.Text,
-		Update: Update{Status: s.Status, TargetAgent: s.TargetAgent, Reason: s.Reason, QueuePosition: s.QueuePosition}}
-	if s.EstimatedWait != nil {
-		if *s.EstimatedWait > maxWait {
+	e := Event{ID: s.ID, HandoffID: s.HandoffID, Update: Update(s.update), Text: s.Text}
+	if s.Wait != nil {
+		if *s.Wait > maxWait {
 			return Event{}, fmt.Errorf("human: estimatedWaitTime must be at most %.0f seconds", maxWait)
 		}
-		e.EstimatedWait = new(time.Duration(*s.EstimatedWait * float64(time.Second)))
+		e.EstimatedWait = new(time.Duration(*s.Wait * float64(time.Second)))
 	}
 	return e, nil
 }

@@ -25,7 +25,8 @@ const (
 	Failed     Status = "failed"     // the desk could not do it
 )
 
-// next says where each state may lead to. Those that are not final may also be cancelled or fail.
+// next says where each state may lead to, the one that is furthest on the way last. Those that are
+// not final may also be cancelled or fail.
 func (s Status) next() []Status {
 	switch s {
 	case None, Completed, Ended, Cancelled, Failed:
@@ -123,21 +124,13 @@ func (c *Controller) Way(to Status) []Status {
 	if from.Final() || from == to {
 		return nil
 	}
-	ways := [][]Status{{from}}
-	seen := map[Status]bool{from: true}
-	for len(ways) > 0 {
-		way := ways[0]
-		ways = ways[1:]
-		at := way[len(way)-1]
-		if at.leadsTo(to) {
-			return append(way, to)[1:]
+	var way []Status
+	for at := from; !at.leadsTo(to); {
+		next := at.next()
+		if at = next[len(next)-1]; at.Final() {
+			return nil
 		}
-		for _, s := range at.next() {
-			if !seen[s] && !s.Final() {
-				seen[s] = true
-				ways = append(ways, append(slices.Clone(way), s))
-			}
-		}
+		way = append(way, at)
 	}
-	return nil
+	return append(way, to)
 }
