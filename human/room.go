@@ -1,11 +1,11 @@
 package human
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -33,10 +33,8 @@ type Room struct {
 
 // place is where one leg is worked on.
 type place struct {
+	Waiting
 	number   int
-	request  Request
-	state    Controller
-	person   string
 	messages []Message
 	seen     map[string]bool // the IDs of messages
 	talking  chan struct{}   // one word at a time, so that they arrive as they were said
@@ -80,7 +78,7 @@ func (r *Room) RequestTransfer(_ context.Context, req Request) (Update, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if p := r.legs[req.Leg]; p != nil {
-		return Update{Status: p.state.Status(), TargetAgent: p.person}, nil
+		return Update{Status: p.Status, TargetAgent: p.Person}, nil
 	}
 	switch {
 	case r.closed:
@@ -89,13 +87,12 @@ func (r *Room) RequestTransfer(_ context.Context, req Request) (Update, error) {
 		return Update{}, fmt.Errorf("%w: %d handoffs are open, which is the most", ErrUnavailable, r.max)
 	}
 	r.count++
-	p := &place{number: r.count, request: req, seen: map[string]bool{}, talking: make(chan struct{}, 1)}
-	p.apply(Update{Status: Queued})
+	p := &place{Waiting: Waiting{Request: req, Status: Queued}, number: r.count, seen: map[string]bool{}, talking: make(chan struct{}, 1)}
 	p.hear(req.Conversation)
 	r.legs[req.Leg] = p
 	waiting := 0
 	for _, other := range r.legs {
-		if other.state.Status() == Queued {
+		if other.Status == Queued {
 			waiting++
 		}
 	}
@@ -136,7 +133,7 @@ func (r *Room) Legs() []Waiting {
 	places := slices.SortedFunc(maps.Values(r.legs), func(a, b *place) int { return a.number - b.number })
 	legs := make([]Waiting, len(places))
 	for i, p := range places {
-		legs[i] = Waiting{Request: p.request, Status: p.state.Status(), Person: p.person}
+		legs[i] = p.Waiting
 	}
 	return legs
 }
@@ -224,12 +221,12 @@ func (r *Room) say(ctx context.Context, leg Leg, u Update, text string) error {
 		return err
 	}
 	p.failed = Event{}
-	p.apply(u)
+	p.Status, p.Person = cmp.Or(u.Status, p.Status), cmp.Or(u.TargetAgent, p.Person)
 	if u.Status.Final() {
 		delete(r.legs, leg)
 	}
 	if text != "" {
-		p.messages = append(p.messages, Message{ID: "desk-" + e.ID, Author: p.person, Text: text, Time: time.Now()})
+		p.messages = append(p.messages, Message{ID: "desk-" + e.ID, Author: p.Person, Text: text, Time: time.Now()})
 	}
 	return nil
 }
@@ -245,12 +242,11 @@ func (r *Room) word(leg Leg, e Event) (Event, Deliver, error) {
 	if r.deliver == nil {
 		return e, nil, errors.New("human: the room has nobody to deliver words to: call Serve first")
 	}
-	if from, way := p.state.Status(), p.state.Way(e.Status); e.Status != "" && e.Status != from &&
-		(way == nil || len(way) > 1 && (e.Status != Connected || e.TargetAgent == "")) { // only Accept takes several steps
-		return e, nil, &TransitionError{From: from, To: e.Status}
+	accepted := e.Status == Connected && e.TargetAgent != "" // the steps between are filled in
+	if e.Status != "" && e.Status != p.Status && !accepted && !p.Status.leadsTo(e.Status) {
+		return e, nil, &TransitionError{From: p.Status, To: e.Status}
 	}
-	e.ID = p.failed.ID
-	if e.ID == "" || !reflect.DeepEqual(e, p.failed) {
+	if e.ID = p.failed.ID; e != p.failed {
 		r.count++
 		e.ID = strconv.Itoa(r.count)
 	}
@@ -262,15 +258,6 @@ func (r *Room) at(leg Leg) (*place, error) {
 		return p, nil
 	}
 	return nil, fmt.Errorf("%w: the room has no handoff %.40q", ErrGone, leg.ID)
-}
-
-func (p *place) apply(u Update) {
-	for _, s := range p.state.Way(u.Status) {
-		_ = p.state.Apply(Step{Status: s, TargetAgent: u.TargetAgent, Reason: u.Reason, Time: time.Now()}) // Way is lawful
-	}
-	if !u.Status.Final() && u.TargetAgent != "" {
-		p.person = u.TargetAgent
-	}
 }
 
 func (p *place) hear(messages []Message) {
