@@ -23,7 +23,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strings"
 	"time"
 
@@ -94,18 +93,14 @@ func New(to, secret string, opts ...Option) (*Desk, error) {
 	if err := option.Apply(d, opts); err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
-	u, err := url.Parse(to)
-	switch {
-	case err != nil || u.Hostname() == "" || u.Opaque != "":
-		return nil, errors.New("webhook: the URL is not absolute, with a host")
-	case u.Scheme != "https" && (u.Scheme != "http" || !d.http):
-		return nil, errors.New("webhook: the URL must be https")
-	case u.User != nil:
-		return nil, errors.New("webhook: the URL must not hold credentials: requests are signed")
-	case d.giveUp <= 0:
+	var err error
+	if d.host, err = outbound.Host(to, d.http); err != nil {
+		return nil, fmt.Errorf("webhook: the URL %w", err)
+	}
+	if d.giveUp <= 0 {
 		return nil, errors.New("webhook: the time to give up after must be above 0")
 	}
-	if d.host = u.Hostname(); d.log == nil {
+	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
 	if d.keys, err = signed.NewKeys(d.secrets...); err != nil {

@@ -58,6 +58,21 @@ func New(guard *dialguard.Guard, timeout, giveUpAfter time.Duration, tls *tls.Co
 	}
 }
 
+// Host checks the URL of a webhook and returns the host in it, without its port. The error goes on
+// after words for the URL, which it does not hold.
+func Host(to string, allowHTTP bool) (string, error) {
+	switch u, err := url.Parse(to); {
+	case err != nil || u.Hostname() == "" || u.Opaque != "":
+		return "", errors.New("is not absolute, with a host")
+	case u.Scheme != "https" && (u.Scheme != "http" || !allowHTTP):
+		return "", errors.New("must be https")
+	case u.User != nil:
+		return "", errors.New("must not hold credentials")
+	default:
+		return u.Hostname(), nil
+	}
+}
+
 // StatusError is an answer that is not success.
 type StatusError struct{ Code int }
 

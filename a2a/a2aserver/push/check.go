@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"net/url"
 	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/internal/dialguard"
 	"github.com/agentarbor/arbor/internal/httptoken"
+	"github.com/agentarbor/arbor/internal/outbound"
 )
 
 // The longest that the texts of a config may be.
@@ -50,21 +50,17 @@ func (p *Sender) check(c *sdk.PushConfig) error {
 }
 
 func (p *Sender) checkURL(s string) error {
-	switch u, err := url.Parse(s); {
+	switch host, err := outbound.Host(s, p.opts.AllowHTTP); {
 	case s == "":
 		return invalid("url is missing")
 	case len(s) > maxURL:
 		return invalid(fmt.Sprintf("url is longer than %d bytes", maxURL))
-	case err != nil || u.Host == "" || u.Hostname() == "" || u.Opaque != "":
-		return invalid("url is no absolute URL with a host")
-	case u.Scheme != "https" && (u.Scheme != "http" || !p.opts.AllowHTTP):
-		return invalid("url must be https")
-	case u.User != nil:
-		return invalid("url must not hold credentials: use authentication")
-	case p.opts.AllowHost != nil && !p.opts.AllowHost(u.Hostname()):
+	case err != nil:
+		return invalid("url " + err.Error())
+	case p.opts.AllowHost != nil && !p.opts.AllowHost(host):
 		return invalid("url: notifications are not sent to this host")
 	default:
-		return p.checkHost(u.Hostname())
+		return p.checkHost(host)
 	}
 }
 
