@@ -33,6 +33,12 @@ type mark struct {
 
 func (s *shown) init() { s.marks = s.few[:0] }
 
+// spoke reports whether the agent's own words are the last, to which nothing may be added.
+func (s *shown) spoke() bool {
+	n := len(s.msgs)
+	return n > 0 && s.msgs[n-1].Role == llm.RoleAssistant
+}
+
 func (s *shown) messages() []llm.Message { return s.msgs[:len(s.msgs):len(s.msgs)] }
 
 func (s *shown) add(m llm.Message, seq int64, turn bool) {

@@ -308,8 +308,11 @@ func (v *View) transfer(t *event.Transfer, seq int64, mine bool) {
 	if t.TransferType == event.TransferTypeHumanToBot { // the status before it has said so
 		return
 	}
-	if t.Outcome == event.TransferCommitted && t.To == v.agent && (v.acted && !t.Routed() || v.showReason) { // a router's choice is no news to who answered before
-		v.flush()
+	if t.Outcome != event.TransferCommitted || t.To != v.agent || !v.acted && !v.showReason {
+		return
+	}
+	v.flush()
+	if v.showReason || !t.Routed() || v.shown.spoke() { // a router's choice is no news, unless it asks for more than was just said
 		line := "[" + t.From + "] handed the conversation to you."
 		if v.showReason && t.Reason != "" {
 			line = "[" + t.From + "] handed the conversation to you: " + oneLine(clip(v.policy.redactText(t.Reason), FactLimit))

@@ -242,6 +242,23 @@ func TestShowReason(t *testing.T) {
 	require.Less(t, len(got[1]), 500)
 }
 
+// TestRoutedBack: a router's choice is no news to an agent, unless its own words were the last:
+// it cannot go on after those without somebody else's.
+func TestRoutedBack(t *testing.T) {
+	l := new(story).user("Hi")
+	routed := func() {
+		l.start("support").add("support", "", &event.Transfer{From: "support", To: "billing", Outcome: event.TransferCommitted, RouteDecision: json.RawMessage(`"billing"`)})
+		l.end("support", event.FinishReasonTransfer).start("billing")
+	}
+	routed()
+	l.text("billing", "Well.").end("billing", event.FinishReasonStop).user("And?")
+	routed()
+	require.Equal(t, []string{"user Hi", "assistant Well.", "user And?"}, see(t, l, "billing", view.Full()))
+	l.text("billing", "So.").over("billing", "tech", "c1").transfer("tech", "support", "", event.TransferCommitted).end("tech", event.FinishReasonTransfer)
+	routed()
+	require.Equal(t, []string{"user Hi", "assistant Well.", "user And?", "assistant So.", "user [support] handed the conversation to you."}, see(t, l, "billing", view.Full()))
+}
+
 func TestFactsAreOneShortLine(t *testing.T) {
 	for name, c := range map[string]struct{ in, out, want string }{
 		"short":    {`{"a":1}`, `"fine"`, `[support] called t({"a":1}): fine`},
