@@ -11,6 +11,7 @@ import (
 // past is what a router must know of the log, updated event by event. Its size does not
 // grow with the log.
 type past struct {
+	name   string // the router's, which in a graph is that of its node
 	seq    int64
 	turn   string
 	active string   // the target of the last committed transfer
@@ -37,7 +38,8 @@ type pastKey struct{ router, scope string }
 // past returns what the log says, brought up to date.
 func (r *Router) past(ctx context.Context, inv *agent.Invocation) (*past, error) {
 	s := inv.Session()
-	p := s.Memo(pastKey{r.Name(), inv.Scope()}, func() any { return new(past) }).(*past)
+	name := inv.Agent().Name()
+	p := s.Memo(pastKey{name, inv.Scope()}, func() any { return &past{name: name} }).(*past)
 	for e, err := range s.Events(ctx, p.seq) {
 		if err != nil {
 			return nil, err
@@ -76,14 +78,14 @@ func (p *past) apply(e *event.Event, r *Router) {
 		if d.Outcome != event.TransferCommitted {
 			return
 		}
-		if p.active = d.To; d.To == r.Name() && (d.From == human || r.FindAgent(d.From) != nil) {
+		if p.active = d.To; d.To == p.name && (d.From == human || r.FindAgent(d.From) != nil) {
 			p.gone = append(p.gone, d.From)
 		}
 	case *event.Route:
 		switch {
 		case d.Failed != nil:
 			p.gone = append(p.gone, d.From)
-		case d.From == r.Name() && d.Sentiment != nil:
+		case d.From == p.name && d.Sentiment != nil:
 			if n := len(p.moods); n > 0 && p.moods[n-1].turn == e.TurnID {
 				p.moods = p.moods[:n-1]
 			}
@@ -101,7 +103,7 @@ func (p *past) answered(name string, task bool) {
 
 // waits notes who asks, if it is an agent below the router: there are not many of them.
 func (p *past) waits(r *Router, a asks) {
-	if a.agent != r.Name() && r.FindAgent(a.agent) != nil {
+	if a.agent != p.name && r.FindAgent(a.agent) != nil {
 		p.answered(a.agent, a.task)
 		p.asking = append(p.asking, a)
 	}

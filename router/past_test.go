@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
@@ -75,6 +76,22 @@ func TestNobodyIsChosenTwice(t *testing.T) {
 	require.NoError(t, c.err)
 	require.Equal(t, "front b front", c.say("bee down b@front"))
 	require.ErrorIs(t, c.err, agent.ErrTargetNotReady, "nor in place of another one")
+}
+
+// TestARouterInAGraph: a node has a name of its own, under which its router is handed back to.
+func TestARouterInAGraph(t *testing.T) {
+	back := router.Specialist(made(t, "back", func(_ context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
+		return yields(&event.Transfer{To: inv.Node().Parent.Agent.Name()})(nil, nil)
+	}, toParent))
+	front := newRouter(t, "front", router.Rules(router.When(router.Keyword("back")).To(back)), router.Wrap(made(t, "rest", says("r"))))
+	plan, err := agentgraph.NewBuilder("plan").Node("choice", front).Build()
+	require.NoError(t, err)
+	c := newTalk(t, plan)
+	require.Equal(t, "plan choice back choice rest", c.say("back"))
+	for _, d := range of[*event.Route](c) {
+		require.Equal(t, "choice", d.From)
+		require.Equal(t, []string{"choice", d.To}, d.GraphPath)
+	}
 }
 
 // sometimes is an agent that can start only sometimes.

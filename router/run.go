@@ -51,7 +51,7 @@ func (r *Router) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*even
 			return
 		}
 		route := d.route(c, r.now().Sub(began))
-		route.GraphPath = path(inv, c.to)
+		route.From, route.GraphPath = p.name, path(inv, c.to)
 		if !yield(&event.Event{Data: route, More: true}, nil) {
 			return
 		}
@@ -59,7 +59,7 @@ func (r *Router) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*even
 		if c.to == human {
 			kind = event.TransferTypeBotToHuman
 		}
-		yield(&event.Event{Data: &event.Transfer{From: r.Name(), To: c.to, Reason: c.reason, Outcome: event.TransferCommitted,
+		yield(&event.Event{Data: &event.Transfer{To: c.to, Reason: c.reason, Outcome: event.TransferCommitted,
 			TransferType: kind, RouteDecision: event.EncodeJSON(c.to), GraphPath: route.GraphPath}}, nil)
 	}
 }
@@ -120,7 +120,7 @@ func (r *Router) ready(ctx context.Context, inv *agent.Invocation, d *deciding, 
 		if !errors.Is(err, agent.ErrTargetNotReady) {
 			return err
 		}
-		d.emit(&event.Transfer{From: r.Name(), To: c.to, Reason: c.reason, Outcome: event.TransferFailed,
+		d.emit(&event.Transfer{To: c.to, Reason: c.reason, Outcome: event.TransferFailed,
 			TransferType: event.TransferTypeBotToBot, RouteDecision: event.EncodeJSON(c.to), GraphPath: path(inv, c.to)})
 		child := inv.Tree().Node(c.to)
 		for child.Parent != inv.Node() {
