@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/router"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
 )
@@ -203,6 +204,7 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), worldKey{}, w))
 	defer cancel()
 	w.key, w.stop, w.stopped, w.stoppedAt, w.asked, w.acted = s1, cancel, false, 0, 0, 0
+	clear(w.taken)
 	how, at := someStops.Draw(w.rt, "disturb"), 0
 	switch how {
 	case "":
@@ -256,6 +258,7 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	w.checkSteps(w.log)
 	w.checkDelivery(&got, a, before, cut)
 	w.checkCalls()
+	w.checkAnswers()
 	w.checkRoutes()
 	if !cut {
 		w.checkCounts(w.log[before:])
@@ -371,7 +374,7 @@ func (w *world) checkError(err error, a act, died bool) {
 	case "tripwire":
 		require.ErrorIs(w.t, err, errGuard)
 	case "agent_error":
-		require.True(w.t, errors.Is(err, errCondition) || errors.Is(err, errMeddle) || errors.Is(err, errNobody), "%v", err)
+		require.True(w.t, errors.Is(err, errCondition) || errors.Is(err, errMeddle) || errors.Is(err, errNobody) || errors.Is(err, router.ErrNobodyLeft) || errors.Is(err, agent.ErrTargetNotReady), "%v", err)
 	default:
 		var me *llm.Error
 		require.ErrorAs(w.t, err, &me)

@@ -205,6 +205,30 @@ func (w *world) checkCalls() {
 	}
 }
 
+// checkAnswers: the calls of one answer run all or none, as the limit of calls says.
+func (w *world) checkAnswers() {
+	if w.limits.ToolCalls == 0 {
+		return
+	}
+	number, calls := 0, make(map[string][]*event.Event) // of the turn, and of an answer by its run
+	for _, e := range w.log {
+		switch e.Data.(type) {
+		case *event.User:
+			number = 0
+		case *event.ToolCall:
+			number++
+			calls[e.RunID] = append(calls[e.RunID], e)
+		case *event.Usage:
+			for _, c := range calls[e.RunID] {
+				if story := w.story.calls[c.ID]; number > w.limits.ToolCalls && c.Time.Equal(e.Time) && (w.ran[c.ID] != nil || story.scopes > 0) {
+					w.t.Fatalf("seq %d: a call was executed of an answer whose last is call %d of a turn that may have %d", c.Seq, number, w.limits.ToolCalls)
+				}
+			}
+			delete(calls, e.RunID)
+		}
+	}
+}
+
 // checkRoutes: the condition of a route gets what its agent said last in the run, or
 // in the one that waited for an approval before it, as the log has it.
 func (w *world) checkRoutes() {

@@ -131,6 +131,7 @@ func (w *world) goOn(ctx context.Context, key session.Key, what string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w.key, w.stop, w.stopped = key, cancel, false
+	clear(w.taken)
 	finish := collect
 	if oneInFour.Draw(w.rt, "dies") == 0 {
 		finish = gather

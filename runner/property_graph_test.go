@@ -27,7 +27,7 @@ import (
 var (
 	someNodes = rapid.OneOf(rapid.IntRange(1, 5), rapid.IntRange(4, 8))
 	nodeKinds = rapid.SampledFrom([]string{"worker", "worker", "pair", "guarded", "function", "function", "graph", "remote",
-		"steps", "steps", "guarded_steps", "steps_on"})
+		"steps", "steps", "guarded_steps", "steps_on", "switch"})
 	someStrategy = rapid.SampledFrom([]agentgraph.Strategy{agentgraph.FailFast, agentgraph.Continue, agentgraph.Retry})
 	errNode      = errors.New("the node gives up")
 )
@@ -161,6 +161,8 @@ var propertyNodes = sync.OnceValues(func() (map[string]agent.Agent, error) {
 	for _, t := range box {
 		by[t.Info().Name] = t
 	}
+	routing, err := propertyRouter()
+	errs = append(errs, err)
 	make := func(name string, opts ...llmagent.Option) agent.Agent {
 		a, err := llmagent.New(name, "", &plannedModel{name: name, inner: true}, append(opts,
 			llmagent.WithInstructionFunc(func(_ context.Context, inv *agent.Invocation) (string, error) {
@@ -181,6 +183,7 @@ var propertyNodes = sync.OnceValues(func() (map[string]agent.Agent, error) {
 			make("second", llmagent.WithTransferPolicy(both), llmagent.WithTools(by["again"], by["ask"])),
 			function("third", llmagent.WithTransferPolicy(both)))),
 		"guarded":       make("guarded", llmagent.WithTools(by["fine"], by["nested_again"]), llmagent.WithGuards(propertyGuard)),
+		"switch":        routing.Agent,
 		"steps":         function("steps"),
 		"guarded_steps": function("guarded_steps", llmagent.WithGuards(propertyGuard)),
 		"steps_on": function("steps_on", llmagent.WithSubAgents(
@@ -194,6 +197,7 @@ var (
 		a2atest.Reply(a2atest.Text("Well, ", "so.")),
 		a2atest.Reply(a2atest.Message("Hello from afar.")),
 		a2atest.Reply(a2atest.Progress("looking"), a2atest.Text("found é")),
+		a2atest.Reply(a2atest.InputRequired("Which one?")),
 		a2atest.Reply(a2atest.InputRequired("Which one?")),
 		a2atest.Reply(a2atest.AuthRequired("Log in there.")),
 		a2atest.Reply(a2atest.Failed("no")),
@@ -218,8 +222,12 @@ func (w *world) remote(name string) agent.Agent {
 
 // outside makes an agent of the conversation that is neither a model nor a function of
 // this process, nil most often.
-func (w *world) outside(name string) agent.Agent {
-	switch oneInTen.Draw(w.rt, "outside") {
+func (w *world) outside(name string, routed bool) agent.Agent {
+	how := oneInTen.Draw(w.rt, "outside")
+	if routed && how >= 5 { // who asks the user something
+		how = 7
+	}
+	switch how {
 	case 7, 8:
 		w.traits[name] = traits{outside: true}
 		a := w.remote(name)

@@ -205,7 +205,7 @@ func (w *world) checkGuards(log []*event.Event) {
 				w.t.Fatalf("seq %d: %s says what its guard refuses: %q", e.Seq, e.Agent, d.Content)
 			}
 		case *event.ToolResult:
-			if guarded[e.RunID] && event.OutputText(d.Output) == "asked" {
+			if text := event.OutputText(d.Output); guarded[e.RunID] && (text == "asked" || text == "again") {
 				w.t.Fatalf("seq %d: %s gets a result that its guard refuses", e.Seq, e.Agent)
 			}
 		}

@@ -95,6 +95,7 @@ var endsTurn = []string{"limit", "budget", "transfer_limit", "tripwire", "unknow
 func (w *world) checkRouted(i int) {
 	e, s := w.log[i], &w.story
 	tree := w.processes[0].Tree()
+	w.checkRuled(i)
 	switch d := e.Data.(type) {
 	case *event.Route:
 		if i+1 == len(w.log) {
@@ -104,6 +105,9 @@ func (w *world) checkRouted(i int) {
 		if !ok || to.To != d.To || to.From != d.From || to.Outcome != event.TransferCommitted {
 			w.t.Fatalf("seq %d: the decision for %s is not followed by its transfer", e.Seq, d.To)
 		}
+		if e.Scope != "" {
+			return
+		}
 		from := tree.Node(d.From)
 		if d.Failed == nil {
 			require.True(w.t, from.Properties.Router, "seq %d: %s decides, and is no router", e.Seq, d.From)
@@ -111,7 +115,12 @@ func (w *world) checkRouted(i int) {
 		}
 		w.happened["an agent that goes on for one that failed"] = true
 		require.NotContains(w.t, endsTurn, d.Failed.Code, "seq %d: somebody goes on after that", e.Seq)
-		require.NotNil(w.t, from.OnError(), "seq %d: somebody goes on for %s", e.Seq, d.From)
+		next := from.OnError()
+		for next != nil && w.away[next.Agent.Name()] {
+			w.happened["an agent that would go on and cannot start"] = true
+			next = next.OnError()
+		}
+		require.True(w.t, next != nil && next.Agent.Name() == d.To, "seq %d: %s goes on for %s", e.Seq, d.To, d.From)
 		if w.stoppedAt > 0 && e.Seq > w.stoppedAt {
 			w.t.Fatalf("seq %d: %s goes on for %s after the turn was stopped at %d", e.Seq, d.To, d.From, w.stoppedAt)
 		}
@@ -124,6 +133,9 @@ func (w *world) checkRouted(i int) {
 			return
 		}
 		to := tree.Node(e.Agent).OnError()
+		for to != nil && w.away[to.Agent.Name()] {
+			to = to.OnError()
+		}
 		for _, code := range endsTurn {
 			if d.Code == code {
 				return

@@ -229,11 +229,22 @@ func (summarizer) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.
 	}
 }
 
+// goesOn counts the steps that a run of a function takes in an action: an answer and its
+// tools are two for a model, and who has none may take as many.
+func (w *world) goesOn(runID string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.taken[runID]++; w.limits.Steps > 0 && w.taken[runID] > 2*w.limits.Steps-1 {
+		w.problems = append(w.problems, fmt.Sprintf("a function takes %d steps in a run that may have %d answers", w.taken[runID], w.limits.Steps))
+	}
+}
+
 // function is a function agent: it says the texts of a plan, and transfers
 // without asking first. Calls that an earlier step of its run has left, before
 // or after a crash, it answers first.
 func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
+		w.goesOn(inv.RunID())
 		var open []string
 		for e, err := range inv.Session().Events(ctx, 0) {
 			if err != nil {
@@ -293,7 +304,7 @@ func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*
 			yield(nil, ctx.Err())
 		case p.End != "":
 			yield(nil, &llm.Error{Code: llm.CodeServer, Message: "broken function"})
-		case p.Finish == llm.FinishToolCalls:
+		case p.Finish != "" || len(p.Texts) == 3:
 			yield(&event.Event{Data: &event.Continue{}}, nil)
 		}
 	}
@@ -303,7 +314,7 @@ func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*
 var (
 	someWords  = rapid.SampledFrom([]string{"Hello.", " ", "", "é世界", "[a0] said", "line\nline", "bad \xff byte"})
 	someIDs    = rapid.SampledFrom([]string{"", "c1", "c1", "c2", "bad id\n", strings.Repeat("x", 70)})
-	someTools  = rapid.SampledFrom([]string{"fine", "nested", "ask", "again", "broken", "remember", "nested_again", "nested_steps", "nested_steps", "nested_steps_again", "panics", "stop", "outside", "outside", "odd"})
+	someTools  = rapid.SampledFrom([]string{"fine", "nested", "ask", "again", "broken", "remember", "nested_again", "nested_steps", "nested_steps", "nested_steps_again", "nested_switch", "panics", "stop", "outside", "outside", "odd"})
 	oddTools   = rapid.SampledFrom([]string{agent.TransferTool, "fine", "nested", "unknown", "bad name", "\xff", strings.Repeat("n", 65)})
 	plainArgs  = rapid.SampledFrom([]string{"", `{"n": 3}`, `{"n": 4}`, `{"n": 15}`, `{"n": 16}`, `{"n": 19}`, `{"n": 2}`, `{"n": 0}`})
 	aims       = rapid.SampledFrom([]string{`{"agent_name": "@0"}`, `{"agent_name": "@1"}`, `{"agent_name": "@2", "reason": "so", "input": {"n": 1}}`, ""})

@@ -74,6 +74,7 @@ func (s *propertyStore) append(ctx context.Context, key session.Key, seq int64, 
 	if !s.codec {
 		return s.Store.Append(ctx, key, seq, lease, events...)
 	}
+	ctx = context.WithoutCancel(ctx) // a store may make a write although nobody waits for it any more
 	decoded := make([]*event.Event, len(events))
 	for i, e := range events {
 		data, err := e.MarshalJSON() // as stores do

@@ -194,6 +194,7 @@ type world struct {
 	panics   bool
 	asked    int                   // how often models were asked in this action
 	acted    int                   // how many tools ran in this action
+	taken    map[string]int        // steps of functions in this action, by run
 	ran      map[string]*execution // by call
 	last     map[string]shown      // the last request of each agent
 	key      session.Key           // of the session that acts
@@ -207,6 +208,8 @@ type world struct {
 	stepped   map[stepKey]*stepWork // what functions were to do
 	spans     spans
 	remotes   map[string]bool // agents behind A2A
+	ruleds    map[string]*rulesOf
+	away      map[string]bool // agents that cannot start
 }
 
 // routed is a question to the condition of a route.
@@ -232,8 +235,8 @@ type execution struct {
 }
 
 func newWorld(t testing.TB, rt *rapid.T) *world {
-	return &world{t: t, rt: rt, traits: make(map[string]traits), remotes: make(map[string]bool), graphs: make(map[string]*graphShape),
-		guarded: make(map[string]bool), reasons: make(map[string]bool), attempt: 1, story: newStory(), ran: make(map[string]*execution),
+	return &world{t: t, rt: rt, traits: make(map[string]traits), remotes: make(map[string]bool), ruleds: make(map[string]*rulesOf), away: make(map[string]bool), graphs: make(map[string]*graphShape),
+		guarded: make(map[string]bool), reasons: make(map[string]bool), attempt: 1, story: newStory(), ran: make(map[string]*execution), taken: make(map[string]int),
 		last: make(map[string]shown), stepped: make(map[stepKey]*stepWork), happened: make(map[string]bool)}
 }
 

@@ -83,9 +83,13 @@ func (w *world) tree() {
 		case alone:
 			a = w.planned(w.names[i])
 		case routers[i]:
+			if oneInFour.Draw(w.rt, "by rules") > 0 {
+				a = w.ruled(w.names[i], kids[i])
+				break
+			}
 			a = w.router(w.names[i], rapid.Bool().Draw(w.rt, "sticky"), kids[i])
 		case i > 0 && len(kids[i])+len(routes) == 0:
-			a = w.outside(w.names[i])
+			a = w.outside(w.names[i], routers[parent[i]])
 		}
 		if a == nil {
 			a = w.agent(w.names[i], history, routes, kids[i])
@@ -93,6 +97,9 @@ func (w *world) tree() {
 		if i == 0 {
 			w.root = a
 			break
+		}
+		if routers[parent[i]] && len(kids[i])+len(routes) == 0 && oneInTen.Draw(w.rt, "away") == 9 {
+			a, w.away[w.names[i]] = away{a}, true
 		}
 		var opts []agent.EdgeOption
 		if oneInFour.Draw(w.rt, "show reason") == 3 {
@@ -177,7 +184,7 @@ var (
 	// propertyGuard refuses some words of its agent, some of users and of tools.
 	propertyGuard = agent.Guard{Name: "guard",
 		In: func(_ context.Context, _ *agent.Invocation, in agent.Ingress) error {
-			if text := in.Content.PlainText(); text == "asked" || text == "Both" {
+			if text := in.Content.PlainText(); text == "asked" || text == "again" || text == "Both" {
 				return errGuard
 			}
 			return nil
@@ -306,6 +313,8 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 		inner("left", llmagent.WithTransferPolicy(both), llmagent.WithDecision(nil), llmagent.WithTools(fine)),
 		function("right", []tools.Tool{fine, again, ask, deep}, llmagent.WithTransferPolicy(both)),
 		inner("a1", llmagent.WithTransferPolicy(both), llmagent.WithTransferTools(transfer.OneTool), llmagent.WithTransferApproval(), llmagent.WithTools(deep))))
+	routing, err := propertyRouter()
+	errs = append(errs, err)
 	return []tools.Tool{
 		fine, again, ask,
 		tool("broken", func(tools.Context, in) (any, error) { return nil, errors.New("on fire\nall of it") }),
@@ -320,7 +329,7 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 			return "stopped", nil
 		}),
 		tool("odd", func(c tools.Context, in in) (any, error) { return odd(c, in.N) }),
-		nested(tree, agenttool.WithName("nested")),
+		nested(tree, agenttool.WithName("nested")), routing.tool,
 		nested(function("steps", []tools.Tool{fine, again, ask, deep}, llmagent.WithSubAgents(
 			function("steps_aside", []tools.Tool{fine}, llmagent.WithTransferPolicy(both)))), agenttool.WithName("nested_steps")),
 		nested(function("steps_again", []tools.Tool{fine, again}), agenttool.WithName("nested_steps_again"), agenttool.Idempotent()),
@@ -330,6 +339,7 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 
 // innerTargets says to whom the models of inner scopes may transfer.
 var innerTargets = map[string][]string{"inner": {"left", "right", "a1"}, "left": {"inner", "right", "a1"}, "a1": {"inner", "left", "right"},
+	"inner_two": {"switch_below", "function_one"}, "inner_four": {"switch", "function_three", "switch_below"},
 	"pair": {"second", "third"}, "second": {"pair", "third"}, "fourth": {"steps_on", "steps_back"}}
 
 // runs notes that a tool runs.
