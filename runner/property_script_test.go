@@ -230,11 +230,12 @@ func (summarizer) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.
 }
 
 // goesOn counts the steps that a run of a function takes in an action: an answer and its
-// tools are two for a model, and who has none may take as many.
-func (w *world) goesOn(runID string) {
+// tools are two for a model, and who has none may take as many. A step that finds calls
+// without results is not held to the limit.
+func (w *world) goesOn(runID string, waits bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.taken[runID]++; w.limits.Steps > 0 && w.taken[runID] > 2*w.limits.Steps-1 {
+	if w.taken[runID]++; w.limits.Steps > 0 && !waits && w.taken[runID] > 2*w.limits.Steps-1 {
 		w.problems = append(w.problems, fmt.Sprintf("a function takes %d steps in a run that may have %d answers", w.taken[runID], w.limits.Steps))
 	}
 }
@@ -244,7 +245,6 @@ func (w *world) goesOn(runID string) {
 // or after a crash, it answers first.
 func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
-		w.goesOn(inv.RunID())
 		var open []string
 		for e, err := range inv.Session().Events(ctx, 0) {
 			if err != nil {
@@ -260,6 +260,7 @@ func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*
 				open = slices.DeleteFunc(open, func(id string) bool { return id == e.ID })
 			}
 		}
+		w.goesOn(inv.RunID(), len(open) > 0)
 		for _, id := range open {
 			if !yield(&event.Event{ID: id, Data: &event.ToolResult{Name: "own", Output: json.RawMessage(`"forgotten"`)}}, nil) {
 				return
@@ -290,7 +291,7 @@ func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*
 				if !yield(&event.Event{Data: &event.State{Delta: map[string]any{"seen": true}}, More: true}, nil) {
 					return
 				}
-			case "broken": // a call that it forgets
+			case "broken", "ask", "nested": // a call that it forgets
 				if !yield(&event.Event{ID: c.ID, Data: &event.ToolCall{Name: "own", Input: event.ObjectInput(c.Args)}, More: p.Usage}, nil) {
 					return
 				}

@@ -98,7 +98,7 @@ func (w *world) tree() {
 			w.root = a
 			break
 		}
-		if routers[parent[i]] && len(kids[i])+len(routes) == 0 && oneInTen.Draw(w.rt, "away") == 9 {
+		if len(kids[i])+len(routes) == 0 && oneInTen.Draw(w.rt, "away") == 9 {
 			a, w.away[w.names[i]] = away{a}, true
 		}
 		var opts []agent.EdgeOption
