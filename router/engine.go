@@ -96,11 +96,25 @@ func (d *deciding) end() {
 // left out; -1 if none does.
 func (d *deciding) match(out func(target string) bool) int {
 	for i := range d.engine.rules {
-		if r := &d.engine.rules[i]; !out(r.to.name) && r.when.holds(d) {
+		if r := &d.engine.rules[i]; r.when.possible(d) && !out(r.to.name) && r.when.holds(d) {
 			return i
 		}
 	}
 	return -1
+}
+
+// possible reports whether the words are there without which the condition cannot hold.
+func (c *condition) possible(d *deciding) bool {
+	if c.needs == nil {
+		return true
+	}
+	hits := d.heard()
+	for _, slot := range c.needs {
+		if hits[slot] != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // heard returns what was found of the words of all rules, which are searched once.

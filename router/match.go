@@ -37,6 +37,7 @@ func (m matcher) compile(c *compiler) condition { return m.build(c) }
 type condition struct {
 	holds func(*deciding) bool
 	why   func(*deciding) string
+	needs []int32 // it cannot hold unless words were heard in one of these slots; nil: it can
 }
 
 // never stands for what cannot be compiled.
@@ -71,6 +72,7 @@ func Keyword(words ...string) Matcher {
 		return condition{
 			func(d *deciding) bool { return d.heard()[slot] != 0 },
 			func(d *deciding) string { return "keyword " + strconv.Quote(words[d.heard()[slot]-1]) },
+			[]int32{slot},
 		}
 	}}
 }
@@ -92,7 +94,7 @@ func Regexp(re string) Matcher {
 				c.words.Text(text, slot, 1)
 			}
 		}
-		return condition{holds: func(d *deciding) bool {
+		return condition{needs: slots[:min(len(slots), 1)], holds: func(d *deciding) bool {
 			for _, slot := range slots {
 				if d.heard()[slot] == 0 {
 					return false
@@ -128,13 +130,13 @@ func Language(tags ...string) Matcher {
 				c.problem("%q is no language tag, such as de or de-AT", tag)
 			}
 		}
-		return condition{func(d *deciding) bool {
+		return condition{holds: func(d *deciding) bool {
 			is := d.language()
 			return slices.ContainsFunc(tags, func(tag string) bool {
 				n := len(tag)
 				return len(is) >= n && strings.EqualFold(is[:n], tag) && (len(is) == n || !isAlphanumeric(is[n]))
 			})
-		}, func(d *deciding) string { return "language " + d.language() }}
+		}, why: func(d *deciding) string { return "language " + d.language() }}
 	}}
 }
 
@@ -193,11 +195,11 @@ func (l level) compile(c *compiler) condition {
 		c.problem("the classifier knows no %s %q%s", l.kind, l.label, nearest.Hint(l.label, known))
 	}
 	c.turns = max(c.turns, l.turns)
-	return condition{func(d *deciding) bool {
+	return condition{holds: func(d *deciding) bool {
 		n := len(d.before) - l.turns + 1
 		return d.measure(l.kind).of(l.label) >= l.above && n >= 0 &&
 			!slices.ContainsFunc(d.before[n:], func(m mood) bool { return m.values[l.label] < l.above })
-	}, func(d *deciding) string {
+	}, why: func(d *deciding) string {
 		return fmt.Sprintf("%s %s %.2f", l.kind, l.label, d.measure(l.kind).of(l.label))
 	}}
 }
@@ -230,7 +232,7 @@ func WantsHuman() Matcher {
 		asked, declined := phrases.AskForPerson()
 		said, not := c.compile(Keyword(asked...)), c.compile(Keyword(declined...))
 		marked := func(d *deciding) bool { return d.turn.Metadata["wantsHuman"] == true }
-		return condition{func(d *deciding) bool { return marked(d) || said.holds(d) && !not.holds(d) }, func(d *deciding) string {
+		return condition{holds: func(d *deciding) bool { return marked(d) || said.holds(d) && !not.holds(d) }, why: func(d *deciding) string {
 			if marked(d) {
 				return "wantsHuman in the metadata"
 			}
@@ -282,14 +284,20 @@ func Expr(source string, stateKeys ...string) Matcher {
 // All matches if all matchers do. They are asked in order, until one does not.
 func All(m ...Matcher) Matcher {
 	return several("all", m, func(parts []condition) condition {
-		return condition{func(d *deciding) bool {
+		var needs []int32
+		for _, p := range parts {
+			if needs = p.needs; needs != nil { // those of one part are enough
+				break
+			}
+		}
+		return condition{needs: needs, holds: func(d *deciding) bool {
 			for i := range parts {
 				if !parts[i].holds(d) {
 					return false
 				}
 			}
 			return true
-		}, func(d *deciding) string {
+		}, why: func(d *deciding) string {
 			var texts []string
 			for _, p := range parts {
 				texts = append(texts, p.why(d))
@@ -310,7 +318,14 @@ func Any(m ...Matcher) Matcher {
 			}
 			return nil
 		}
-		return condition{func(d *deciding) bool { return first(d) != nil }, func(d *deciding) string {
+		var needs []int32
+		for _, p := range parts {
+			if needs = append(needs, p.needs...); p.needs == nil {
+				needs = nil
+				break
+			}
+		}
+		return condition{needs: needs, holds: func(d *deciding) bool { return first(d) != nil }, why: func(d *deciding) string {
 			if c := first(d); c != nil { // else a predicate has changed its mind
 				return c.why(d)
 			}
