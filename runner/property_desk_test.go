@@ -42,6 +42,7 @@ type deskLeg struct {
 	asked int
 	said  []string        // the ids of the user's messages, as they came first
 	known map[string]bool // these
+	taken map[string]int  // those of which it has said so, by how often the process had been cut off then
 }
 
 // newDesk makes a desk, in most cases nil.
@@ -84,7 +85,7 @@ func (d *propertyDesk) answer(ctx context.Context, how string) error {
 func (d *propertyDesk) hear(leg human.Leg, messages []human.Message) {
 	l := d.legs[leg]
 	if l == nil {
-		l = &deskLeg{known: make(map[string]bool)}
+		l = &deskLeg{known: make(map[string]bool), taken: make(map[string]int)}
 		d.legs[leg] = l
 	}
 	for _, m := range messages {
@@ -123,7 +124,17 @@ func (d *propertyDesk) Send(ctx context.Context, leg human.Leg, messages []human
 	if hears {
 		d.hear(leg, messages)
 	}
-	return d.answer(ctx, how)
+	err := d.answer(ctx, how)
+	for _, m := range messages {
+		l := d.legs[leg]
+		if cuts, taken := l.taken[m.ID]; taken && cuts == d.w.cuts {
+			d.w.problem("the desk is sent %s again, which it has taken", m.ID)
+		}
+		if err == nil {
+			l.taken[m.ID] = d.w.cuts
+		}
+	}
+	return err
 }
 
 // Cancel implements human.Desk.
@@ -145,6 +156,15 @@ type handoff struct {
 
 // checkHandoff holds the next event of the log against the table of states.
 func (w *world) checkHandoff(e *event.Event) {
+	switch d := e.Data.(type) {
+	case *event.Transfer:
+		if e.RunID == w.story.owes {
+			require.Equal(w.t, event.TransferTypeHumanToBot, d.TransferType, "seq %d", e.Seq)
+			w.story.owes = ""
+		}
+	case *event.HarnessEnd:
+		require.NotEqual(w.t, w.story.owes, e.RunID, "seq %d: nobody goes on after a handoff that failed", e.Seq)
+	}
 	d, ok := e.Data.(*event.HandoffStatus)
 	if !ok {
 		return
@@ -154,6 +174,9 @@ func (w *world) checkHandoff(e *event.Event) {
 		h = w.story.handoffs[n-1]
 	}
 	status := human.Status(d.Status)
+	if status == human.Failed && d.DeskEventID == "" { // nobody was there: an agent goes on in the same turn
+		w.story.owes = e.RunID
+	}
 	if h == nil || h.id != d.HandoffID {
 		require.Equal(w.t, human.Requested, status, "seq %d: a handoff does not begin with its request", e.Seq)
 		require.True(w.t, h == nil || h.ctl.Status().Final(), "seq %d: a handoff begins before the last one is over", e.Seq)

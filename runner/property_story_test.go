@@ -23,6 +23,7 @@ type logStory struct {
 	promised   map[string][]string // the results of calls that ended the run, by scope
 	awaited    map[string]string   // who has to run next in the scope of a call of the conversation
 
+	owes      string                     // the run of a person that must hand the conversation back
 	handoffs  []*handoff                 // in their order
 	handed    map[string]*event.Transfer // the last one of each scope
 	transfers int                        // of this turn, in all scopes
