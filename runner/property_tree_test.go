@@ -117,7 +117,7 @@ func (w *world) tree() {
 			opts = append(opts, history.policy)
 		}
 		switch oneInTen.Draw(w.rt, "edge") {
-		case 7:
+		case 5, 6, 7:
 			opts = append(opts, agent.GuardedBy(propertyGuard))
 			w.guarded[w.names[i]] = true
 		case 8:
