@@ -144,12 +144,36 @@ func TestBrokenCalls(t *testing.T) {
 }
 
 // TestTerminatedConnections ends the server's side of all connections at random
-// moments, while four sessions are written.
+// moments, while four sessions are written. Each of them has stored something between two
+// ends, or a machine that is slower than the ends come would give up rightly.
 func TestTerminatedConnections(t *testing.T) {
 	url := servers.Database(t)
 	s := open(t, url)
 	const sessions, appends = 4, 50
-	done := make(chan struct{})
+	const over = 1000
+	var mu sync.Mutex
+	moved := sync.NewCond(&mu)
+	var stored [sessions]int
+	store := func(i, n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		stored[i] += n
+		moved.Broadcast()
+	}
+	goOn := func() bool { // waits until all have stored something, and reports whether somebody has more to store
+		mu.Lock()
+		defer mu.Unlock()
+		for before := stored; ; moved.Wait() {
+			working, waiting := false, false
+			for i := range stored {
+				working = working || stored[i] < over
+				waiting = waiting || stored[i] < over && stored[i] == before[i]
+			}
+			if !working || !waiting {
+				return working
+			}
+		}
+	}
 	var killer, writers sync.WaitGroup
 	killed := 0
 	killer.Go(func() {
@@ -159,12 +183,8 @@ func TestTerminatedConnections(t *testing.T) {
 			return
 		}
 		defer conn.Close(context.Background())
-		for {
-			select {
-			case <-done:
-				return
-			case <-time.After(time.Duration(rand.IntN(20)) * time.Millisecond):
-			}
+		for goOn() {
+			time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond) // a random moment
 			var n int
 			err := conn.QueryRow(context.Background(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 				WHERE datname = current_database() AND pid <> pg_backend_pid()`).Scan(&n)
@@ -183,14 +203,15 @@ func TestTerminatedConnections(t *testing.T) {
 				state := saying(seq+2, "")
 				state.Data = &event.State{Delta: map[string]any{"app:last": i, "user:last": seq}}
 				err = s.Append(t.Context(), key, seq, lease, saying(seq+1, fmt.Sprint(seq/2)), state)
+				store(i, 1)
 			}
+			store(i, over)
 			if err != nil {
 				t.Error(i, err)
 			}
 		})
 	}
 	writers.Wait()
-	close(done)
 	killer.Wait()
 	t.Logf("%d connections were ended during %d appends", killed, sessions*appends)
 	require.Greater(t, killed, 10)
