@@ -266,9 +266,9 @@ func (r *Runner) preview(ctx context.Context, w *warm, name string) (preview *Pr
 	if n == nil {
 		return nil, fmt.Errorf("runner: no agent %q in the tree", name)
 	}
-	a, ok := n.Agent.(interface {
+	a, ok := agent.As[interface {
 		Request(context.Context, *agent.Invocation) (*llm.Request, error)
-	})
+	}](n.Agent)
 	if !ok {
 		return nil, nil
 	}
