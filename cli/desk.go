@@ -272,6 +272,7 @@ func (s *seat) listen(ctx context.Context, in lines, over func()) (wait func(), 
 }
 
 func (s *seat) loop(ctx context.Context, in lines) error {
+	var last error // the last line's, so that a script learns of it
 	for {
 		line, err := in.next(ctx)
 		switch {
@@ -280,7 +281,7 @@ func (s *seat) loop(ctx context.Context, in lines) error {
 		case errors.Is(err, errInterrupt):
 			return statusError(StatusInterrupted)
 		case err != nil: // the end of the input
-			return nil
+			return last
 		}
 		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		e := human.Event{Text: strings.TrimSpace(line)}
@@ -288,7 +289,7 @@ func (s *seat) loop(ctx context.Context, in lines) error {
 		case "":
 			continue
 		case "/quit", "/exit":
-			return nil
+			return last
 		case "/done":
 			e = human.Event{Text: strings.TrimSpace(rest), Update: human.Update{Status: human.Completed}}
 		case "/end":
@@ -304,16 +305,13 @@ func (s *seat) loop(ctx context.Context, in lines) error {
 			}
 			e.Text = strings.TrimPrefix(e.Text, "/")
 		}
-		if err := s.deliver(ctx, e); err != nil {
-			if e.Status == "" && s.p.failed(err) { // the log cannot be written: nothing more can be said
-				return err
-			}
-			s.p.report(err)
+		if last = s.deliver(ctx, e); last != nil { // nothing of it is stored: it can be said again
+			s.p.report(last)
+			last = statusError(status(last))
+			continue
 		}
 		if e.Status.Final() {
 			return nil
 		}
 	}
 }
-
-func (p *program) failed(err error) bool { return !errors.As(err, new(usageError)) }
