@@ -25,7 +25,19 @@ func (n *Node) Inner(name string) (trees []*Tree) {
 // [Properties] list them. The value of each is the names that the agents called so have
 // themselves. They differ if a graph calls an agent by the id of a node.
 func (t *Tree) Names() map[string][]string {
-	names := make(map[string][]string)
+	names, _ := t.everybody()
+	return names
+}
+
+// Budgets returns the budgets that agents bring along for themselves, by their own names: those
+// of the agents that Names tells.
+func (t *Tree) Budgets() map[string]Budget {
+	_, budgets := t.everybody()
+	return budgets
+}
+
+func (t *Tree) everybody() (names map[string][]string, budgets map[string]Budget) {
+	names, budgets = make(map[string][]string), make(map[string]Budget)
 	seen := make(map[Agent]bool)
 	var add func(a Agent)
 	add = func(a Agent) {
@@ -39,6 +51,9 @@ func (t *Tree) Names() map[string][]string {
 		if !slices.Contains(names[called], a.Name()) {
 			names[called] = append(names[called], a.Name())
 		}
+		if own := properties.Budgets.Own; own != (Budget{}) {
+			budgets[a.Name()] = budgets[a.Name()].Stricter(own)
+		}
 		if !reflect.ValueOf(a).Comparable() || seen[a] {
 			return
 		}
@@ -51,5 +66,5 @@ func (t *Tree) Names() map[string][]string {
 		}
 	}
 	add(t.Root().Agent)
-	return names
+	return names, budgets
 }

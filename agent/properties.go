@@ -30,6 +30,8 @@ type Properties struct {
 	Routes []Route
 	// Guards check what the agent receives and what it says.
 	Guards []Guard
+	// Budgets bound what the agent may spend, and of the root what everybody may.
+	Budgets Budgets
 	// Workflow says that the agent only runs others, as a sequence or a graph does: its
 	// children cannot transfer to it, nor to each other.
 	Workflow bool

@@ -81,6 +81,11 @@ func WithGuards(guards ...agent.Guard) Option {
 	return func(a *Agent) { a.properties.Guards = append(a.properties.Guards, guards...) }
 }
 
+// WithBudgets bounds what the agent may spend, and what everybody may if it is the root.
+func WithBudgets(b agent.Budgets) Option {
+	return func(a *Agent) { a.properties.Budgets = b }
+}
+
 // WithInstructionFunc makes the system prompt a function of the invocation; the
 // text given to New is then unused.
 func WithInstructionFunc(f InstructionFunc) Option { return func(a *Agent) { a.instructions = f } }

@@ -17,14 +17,7 @@ import (
 )
 
 // Budget bounds what may be spent. Zero sets no bound.
-type Budget struct {
-	// Tokens bounds input and output tokens together, discarded answers included.
-	Tokens int64
-	// Cost bounds what the answers cost, in the currency of the price table.
-	Cost float64
-	// Time bounds how long agents run. Waiting for an approval is not counted.
-	Time time.Duration
-}
+type Budget = agent.Budget
 
 // Budgets bound what sessions spend. Before a model is asked, the tokens of the
 // request (an estimate) and those its settings allow for the answer are
@@ -48,7 +41,9 @@ type Budgets struct {
 	MissingUsage MissingUsage
 }
 
-// WithBudgets sets budgets; by default there are none.
+// WithBudgets sets budgets, besides those that agents bring along in their
+// [agent.Properties]; by default there are none. Where both bound something, the stricter
+// bound holds.
 func WithBudgets(b Budgets) Option { return func(r *Runner) { r.budgets = b } }
 
 // WithPrices sets the prices by which a budget of cost is kept. A model without
@@ -57,6 +52,7 @@ func WithPrices(p llm.Prices) Option { return func(r *Runner) { r.prices = p } }
 
 // checkBudgets checks what the options have set, and notes what must be watched.
 func (r *Runner) checkBudgets() error {
+	r.broughtAlong()
 	all := []Budget{r.budgets.Turn, r.budgets.Session}
 	if len(r.budgets.Agents) > 0 {
 		names := r.tree.Names()
@@ -82,6 +78,17 @@ func (r *Runner) checkBudgets() error {
 		return fmt.Errorf("runner: %w", err)
 	}
 	return nil
+}
+
+// broughtAlong adds the budgets of the agents' own.
+func (r *Runner) broughtAlong() {
+	root := r.tree.Root().Properties.Budgets
+	r.budgets.Turn, r.budgets.Session = r.budgets.Turn.Stricter(root.Turn), r.budgets.Session.Stricter(root.Session)
+	own := r.tree.Budgets()
+	for name, b := range r.budgets.Agents {
+		own[name] = own[name].Stricter(b)
+	}
+	r.budgets.Agents = own
 }
 
 // bound notes which agents the budget of a name is for.
@@ -260,12 +267,12 @@ func (l *lane) within(b Budget, of string, next amount, counts func(agentName st
 			used.add(a)
 		}
 	}
-	return b.allows(of, used, next)
+	return allows(b, of, used, next)
 }
 
 // allows returns nil or the *agent.BudgetError of the first unit that would be
 // exceeded.
-func (b Budget) allows(of string, used, next amount) error {
+func allows(b Budget, of string, used, next amount) error {
 	switch {
 	case b.Tokens > 0 && saturated(used.tokens, next.tokens) > b.Tokens:
 		return &agent.BudgetError{Of: of, Unit: "tokens", Budget: float64(b.Tokens), Used: float64(used.tokens), Needs: float64(next.tokens)}

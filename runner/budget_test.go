@@ -407,3 +407,55 @@ func TestBudgetOfAnInnerAgent(t *testing.T) {
 	require.ErrorAs(t, err, &budget)
 	require.Equal(t, "the agent helper", budget.Of)
 }
+
+// TestBudgetsThatAgentsBring: who runs a tree need not know of its budgets, and can make them
+// stricter only.
+func TestBudgetsThatAgentsBring(t *testing.T) {
+	tokens := func(n int64) agent.Budget { return agent.Budget{Tokens: n} }
+	for name, c := range map[string]struct {
+		root, specialist agent.Budgets
+		program          runner.Budgets
+		of               string
+		turns            int // that are answered before one ends at the budget, as in TestTokenBudgets
+	}{
+		"own":                      {specialist: agent.Budgets{Own: tokens(900)}, of: "the agent billing", turns: 3},
+		"turn":                     {root: agent.Budgets{Turn: tokens(150)}, of: "the turn"},
+		"session":                  {root: agent.Budgets{Session: tokens(1000)}, of: "the session", turns: 3},
+		"of no root":               {specialist: agent.Budgets{Turn: tokens(1), Session: tokens(1)}, turns: 3},
+		"the program's is larger":  {root: agent.Budgets{Session: tokens(1000)}, program: runner.Budgets{Session: tokens(9000)}, of: "the session", turns: 3},
+		"the program's is smaller": {specialist: agent.Budgets{Own: tokens(9000)}, program: runner.Budgets{Agents: map[string]runner.Budget{"billing": tokens(500)}}, of: "the agent billing", turns: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			billing := spender(t, "billing", 300, 100, llmagent.WithBudgets(c.specialist))
+			root, err := llmagent.New("support", "", scripted.Always("support-model", scripted.Reply(
+				scripted.Call(agent.TransferTool, `{"agent_name":"billing"}`), scripted.Usage(100, 50, 0))), llmagent.WithSubAgents(billing), llmagent.WithBudgets(c.root))
+			require.NoError(t, err)
+			r := newRunner(t, root, sessiontest.Memory(t), runner.WithBudgets(c.program))
+			for range c.turns {
+				_, err := collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
+				require.NoError(t, err)
+			}
+			_, err = collect(r.Run(context.Background(), s1, llm.UserText("Hello")))
+			if c.of == "" {
+				require.NoError(t, err)
+				return
+			}
+			var budget *agent.BudgetError
+			require.ErrorAs(t, err, &budget)
+			require.Equal(t, c.of, budget.Of)
+		})
+	}
+	root := spender(t, "solo", 1, 1, llmagent.WithBudgets(agent.Budgets{Own: agent.Budget{Time: -1}}))
+	_, err := runner.New(root, sessiontest.Memory(t))
+	require.ErrorContains(t, err, "a budget is negative")
+
+	// What an agent tool runs is found, too.
+	inner := spender(t, "inner", 300, 100, llmagent.WithBudgets(agent.Budgets{Own: tokens(500)}))
+	ask, err := agenttool.New(inner)
+	require.NoError(t, err)
+	outer, err := llmagent.New("outer", "", spender(t, "x", 1, 1).Model(), llmagent.WithTools(ask))
+	require.NoError(t, err)
+	tree, err := agent.NewTree(outer)
+	require.NoError(t, err)
+	require.Equal(t, map[string]agent.Budget{"inner": tokens(500)}, tree.Budgets())
+}
