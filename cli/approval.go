@@ -9,15 +9,17 @@ import (
 	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 )
 
-// show writes calls that wait, each whole.
+// show writes what somebody is asked, each question whole.
 func (p *program) show(w io.Writer, asked []*event.Relay) {
 	look := p.lookOf(w)
 	var b strings.Builder
 	for _, d := range asked {
-		line, rows := render.Approval(d, look.Columns)
+		line, rows := render.Question(d, look.Columns)
 		b.WriteString("  " + look.Paint(render.Bold, line) + "\n")
 		for _, row := range rows {
 			b.WriteString(row + "\n")
@@ -28,7 +30,7 @@ func (p *program) show(w io.Writer, asked []*event.Relay) {
 	_, _ = io.WriteString(w, b.String()) // errors of the output are kept by it
 }
 
-// show shows calls that wait: in a chat on a terminal page by page, and beside JSON on
+// show shows what is asked: in a chat on a terminal page by page, and beside JSON on
 // standard error.
 func (c *conversation) show(asked []*event.Relay) {
 	switch {
@@ -43,11 +45,11 @@ func (c *conversation) show(asked []*event.Relay) {
 	}
 }
 
-// page shows a call that waits on the chat's terminal. Who stops reading learns how
+// page shows a question on the chat's terminal. Who stops reading learns how
 // much is left.
 func (c *conversation) page(d *event.Relay) {
 	look := c.p.lookOf(c.p.Stdout)
-	line, rows := render.Approval(d, look.Columns)
+	line, rows := render.Question(d, look.Columns)
 	fmt.Fprintln(c.p.Stdout, "  "+look.Paint(render.Bold, line))
 	most := max(look.Rows-3, 5)
 	for shown := 0; len(rows) > 0; {
@@ -64,8 +66,7 @@ func (c *conversation) page(d *event.Relay) {
 	}
 }
 
-// asked reads a session's log: what it amounts to, and the calls that somebody is
-// asked about.
+// asked reads a session's log: what it amounts to, and what somebody is asked.
 func (db *database) asked(ctx context.Context, key session.Key) ([]*event.Relay, *session.Fold, error) {
 	fold, err := db.fold(ctx, key)
 	if err != nil {
@@ -73,4 +74,18 @@ func (db *database) asked(ctx context.Context, key session.Key) ([]*event.Relay,
 	}
 	asked, err := session.Questions(ctx, db, key, fold)
 	return asked, fold, err
+}
+
+// answer makes the decision that gives words to what a call asks.
+func (c *conversation) answer(ctx context.Context, call, words string) (runner.Decision, error) {
+	asked, _, err := c.db.asked(ctx, c.key)
+	if err != nil {
+		return runner.Decision{}, err
+	}
+	for _, d := range asked {
+		if d.ToolCallID == call && d.Kind == event.RelayInput {
+			return runner.Decision{CallID: call, Approved: true, Content: live.Content(d, words)}, nil
+		}
+	}
+	return runner.Decision{}, usagef("call %s of session %s asks nothing", render.Cut(call, 40), c.key.ID)
 }

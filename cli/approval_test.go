@@ -69,7 +69,7 @@ func TestApprovalIsWhole(t *testing.T) {
 	got = s.run(t, "chat", "--session", "a", "--db", s.db)
 	require.Equal(t, 0, got.status, got.err)
 	require.Equal(t, 3, strings.Count(got.out, `"last-one"`), "when chat begins, and as often as it is asked")
-	require.Contains(t, got.err, "no call nothing waits for an approval")
+	require.Contains(t, got.err, "no call nothing waits for you")
 	requireWhole(t, got.out, prefix)
 	require.Contains(t, got.out, "careful: Refunded.")
 

@@ -34,8 +34,9 @@ lists them; // at the beginning stands for a message's own slash.`,
 const chatHelp = `/agents        the tree, with the agent that would answer next
 /session       the session's id, and how to come back to it
 /resume        go on with a turn that was cut off
-/show          the calls that wait for an approval, with all their arguments
+/show          what waits for you: calls with all their arguments, and questions
 /approve CALL  let a call run that waits for an approval
+/answer CALL … answer what a call asks
 /deny CALL WHY refuse it
 /help          this list
 /quit          leave (so does Ctrl-D)`
@@ -182,7 +183,7 @@ func (c *conversation) slash(ctx context.Context, line string) (quit bool, err e
 		fmt.Fprintln(c.p.Stdout)
 	case "/show":
 		return false, c.showWaiting(ctx, strings.TrimSpace(line[len(name):]))
-	case "/resume", "/approve", "/deny":
+	case "/resume", "/approve", "/answer", "/deny":
 		return false, c.goOn(ctx, line)
 	default:
 		c.p.say("unknown command %s; /help lists the commands, and // begins a message with a slash", render.Cut(name, 40))
@@ -206,14 +207,14 @@ func (c *conversation) showWaiting(ctx context.Context, call string) error {
 	case len(asked) > 0:
 		c.waiting(asked)
 	case call != "":
-		return usagef("no call %s waits for an approval", render.Cut(call, 40))
+		return usagef("no call %s waits for you", render.Cut(call, 40))
 	default:
-		c.p.say("no call waits for an approval")
+		c.p.say("no call waits for you")
 	}
 	return nil
 }
 
-// goOn resumes the last turn: /resume, /approve CALL, /deny CALL REASON.
+// goOn resumes the last turn: /resume, /approve CALL, /answer CALL WORDS, /deny CALL REASON.
 func (c *conversation) goOn(ctx context.Context, line string) error {
 	name, rest, _ := strings.Cut(line, " ")
 	call, reason, _ := strings.Cut(strings.TrimSpace(rest), " ")
@@ -224,6 +225,12 @@ func (c *conversation) goOn(ctx context.Context, line string) error {
 		return usagef("%s needs the call: %[1]s CALL", name)
 	case name == "/approve":
 		decisions = append(decisions, runner.Approve(call))
+	case name == "/answer":
+		answer, err := c.answer(ctx, call, strings.TrimSpace(reason))
+		if err != nil {
+			return err
+		}
+		decisions = append(decisions, answer)
 	default:
 		decisions = append(decisions, runner.Deny(call, strings.TrimSpace(reason)))
 	}

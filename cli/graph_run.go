@@ -121,11 +121,10 @@ func (g *graphRun) check() error {
 		return usagef("--resume goes on with the input that the run has: leave out --input and --text")
 	case g.resume && g.session == "":
 		return usagef("--resume goes with --session: %s sessions ls lists the sessions", p.name)
-	case !g.resume && len(g.approve)+len(g.deny) > 0:
-		return usagef("--approve and --deny go with --resume")
+	case !g.resume && len(g.approve)+len(g.answer)+len(g.deny) > 0:
+		return usagef("--approve, --answer and --deny go with --resume")
 	}
-	_, err := g.decisions()
-	return err
+	return g.decided.check()
 }
 
 func (g *graphRun) mocks() (graphtest.Mocks, error) {

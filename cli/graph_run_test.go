@@ -151,7 +151,7 @@ func TestGraphRunBadInput(t *testing.T) {
 		"resume what":        {run("--resume"), "--resume goes with --session: arbor sessions ls", ""},
 		"resume with input":  {run("--resume", "--session", "s", "--input", "1"), "leave out --input and --text", ""},
 		"resume nothing":     {run("--mock", f["m.yaml"], "--resume", "--session", "nobody"), `there is no session "nobody"`, ""},
-		"approve what":       {run("--approve", "x", "--input", "1"), "--approve and --deny go with --resume", ""},
+		"approve what":       {run("--approve", "x", "--input", "1"), "--approve, --answer and --deny go with --resume", ""},
 		"reason for what":    {run("--resume", "--session", "s", "--reason", "x"), "--reason goes with --deny", ""},
 		"misspelt flag":      {run("--mocks", "x"), "unknown flag: --mocks; did you mean --mock?", ""},
 	} {

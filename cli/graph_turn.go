@@ -49,7 +49,7 @@ func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.A
 	c.notice()
 	turn, done := p.interrupts.turn(ctx)
 	defer done()
-	decisions, err := g.decisions()
+	decisions, err := g.decisions(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,10 @@ func (g *graphRun) waiting(c *conversation, asked []*event.Relay) {
 	c.show(asked)
 	for _, d := range asked {
 		q := questionOf(d)
-		what := "the run waits for an approval"
+		what, how := "the run waits for an approval", "--approve "+quoteArg(d.ToolCallID)
+		if d.Kind == event.RelayInput {
+			what, how = "the run waits for an answer", "--answer "+quoteArg(d.ToolCallID)+"=WORDS"
+		}
 		if q.Agent != "" {
 			what = q.Agent + " waits for an approval"
 		}
@@ -190,7 +193,7 @@ func (g *graphRun) waiting(c *conversation, asked []*event.Relay) {
 			g.p.say("%s, and nothing is kept of the run: give --session or --db to go on with it later", what)
 			continue
 		}
-		g.p.say("%s: %s --approve %s, or --deny %[3]s --reason TEXT", what, g.again(c), quoteArg(d.ToolCallID))
+		g.p.say("%s: %s %s, or --deny %s --reason TEXT", what, g.again(c), how, quoteArg(d.ToolCallID))
 	}
 }
 

@@ -142,8 +142,7 @@ func (p *program) begun(ctx context.Context, db *database, key session.Key, news
 	case !own(key): // not one that run could name
 	case fold.Paused() && len(asked) > 0:
 		p.show(p.Stderr, asked)
-		call := quoteArg(asked[0].ToolCallID)
-		news += "; it waits for an approval: " + p.again("resume", key, "--approve", call) + ", or --deny " + call + " --reason TEXT"
+		news += "; it waits for " + toAnswer(asked[0], func(flag, value string) string { return p.again("resume", key, flag, value) })
 	case fold.Unfinished() || fold.Paused() || fold.Waits():
 		news += "; to go on: " + p.again("resume", key)
 	default:

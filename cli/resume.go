@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,7 @@ it off. What was recorded is not asked for again. If another process holds the
 session, resume waits up to 20 s for it, then ends with status 6.
 
 A turn that waits for approvals goes on with the calls that --approve and --deny
-name; an approved tool runs here. Deciding twice changes nothing: the recorded
+name, one that asks something with --answer; an approved tool runs here. Deciding twice changes nothing: the recorded
 result is shown again. Where an agent waits for something else, such as an
 authorization at a remote agent, resume looks whether it is done.`,
 	}, "resume --session ID", 0, func(cmd *cobra.Command, path string, _ []string) error {
@@ -49,11 +50,14 @@ func (p *program) resumeTurn(ctx context.Context, path string, f resuming) error
 	if f.session == "" {
 		return usagef("--session is missing: %s sessions ls lists the sessions", p.name)
 	}
-	decisions, err := f.decisions()
-	if err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	c, err := p.converse(ctx, path, f.turnFlags, runner.WithWait(resumeWait))
+	if err != nil {
+		return err
+	}
+	decisions, err := f.decisions(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -86,21 +90,42 @@ func (p *program) resumeTurn(ctx context.Context, path string, f resuming) error
 // decided is what flags say about calls that wait for an approval.
 type decided struct {
 	approve, deny []string // calls
+	answer        []string // CALL=WORDS, to what calls ask
 	reason        string
 }
 
 func (d *decided) flags(fs *pflag.FlagSet, approve, deny, reason string) {
 	fs.StringArrayVar(&d.approve, "approve", nil, approve)
 	fs.StringArrayVar(&d.deny, "deny", nil, deny)
+	fs.StringArrayVar(&d.answer, "answer", nil, "give the call the words that it asks for, as `CALL=WORDS`; may be repeated")
 	fs.StringVar(&d.reason, "reason", "", reason)
 }
 
-func (d *decided) decisions() (all []runner.Decision, err error) {
-	if d.reason != "" && len(d.deny) == 0 {
-		return nil, usagef("--reason goes with --deny")
+// check looks at what the flags say together.
+func (d *decided) check() error {
+	for _, given := range d.answer {
+		if !strings.Contains(given, "=") {
+			return usagef("--answer %s: it is CALL=WORDS", render.Cut(given, 40))
+		}
 	}
+	if d.reason != "" && len(d.deny) == 0 {
+		return usagef("--reason goes with --deny")
+	}
+	return nil
+}
+
+// decisions are those of the flags. What --answer gives depends on what was asked.
+func (d *decided) decisions(ctx context.Context, c *conversation) (all []runner.Decision, err error) {
 	for _, call := range d.approve {
 		all = append(all, runner.Approve(call))
+	}
+	for _, given := range d.answer {
+		call, words, _ := strings.Cut(given, "=")
+		answer, err := c.answer(ctx, call, words)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, answer)
 	}
 	for _, call := range d.deny {
 		all = append(all, runner.Deny(call, d.reason))

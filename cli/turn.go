@@ -134,19 +134,33 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 	return statusError(StatusApproval)
 }
 
-// waiting shows the calls that were asked about, and prints how to decide about them.
+// waiting shows what was asked, and prints how to answer.
 func (c *conversation) waiting(asked []*event.Relay) {
 	c.show(asked)
 	if len(asked) == 0 {
 		c.p.say("the turn waits for an approval")
 	}
 	for _, d := range asked {
-		if call := d.ToolCallID; c.chatting {
+		call, input := d.ToolCallID, d.Kind == event.RelayInput
+		switch {
+		case c.chatting && input:
+			c.p.say("the turn waits: /answer %[1]s WORDS or /deny %[1]s REASON", visible.Line(call))
+		case c.chatting:
 			c.p.say("the turn waits: /approve %[1]s or /deny %[1]s REASON", visible.Line(call))
-		} else {
-			c.p.say("the turn waits for an approval: %s, or --deny %s --reason TEXT", c.again("resume", "--approve", quoteArg(call)), quoteArg(call))
+		default:
+			c.p.say("the turn waits for %s", toAnswer(d, func(flag, value string) string { return c.again("resume", flag, value) }))
 		}
 	}
+}
+
+// toAnswer says what is waited for, and how to give it on the command line.
+func toAnswer(d *event.Relay, again func(flag, value string) string) string {
+	call := quoteArg(d.ToolCallID)
+	what := "an approval: " + again("--approve", call)
+	if d.Kind == event.RelayInput {
+		what = "an answer: " + again("--answer", call+"=WORDS")
+	}
+	return what + ", or --deny " + call + " --reason TEXT"
 }
 
 // waitingElsewhere prints how to continue when an agent waits for something that is not

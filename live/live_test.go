@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -589,5 +590,26 @@ func TestYesOrNo(t *testing.T) {
 	} {
 		yes, understood := YesOrNo(words)
 		require.Equal(t, want, [2]bool{yes, understood}, words)
+	}
+}
+
+func TestContent(t *testing.T) {
+	for schema, answers := range map[string]map[string]string{
+		"":                   {"two words": `"two words"`, `{"a":1}`: `"{\"a\":1}"`},
+		`{"type":"integer"}`: {"3": `3`, "three": `"three"`},
+		`{"type":"string"}`:  {"3": `"3"`},
+		`{"type":"object","properties":{"seats":{"type":"integer"}}}`:       {"3": `{"seats":3}`, ` {"seats":4}`: ` {"seats":4}`, "x y": `{"seats":"x y"}`},
+		`{"type":"object","properties":{"name":{"type":"string"}}}`:         {"7": `{"name":"7"}`},
+		`{"type":"object","properties":{"a":{"type":"string"},"b":{}}}`:     {`{"a":"x"}`: `{"a":"x"}`, "x": `"x"`},
+		`{"type":["object","null"],"properties":{"a":{"type":["string"]}}}`: {"x": `"x"`},
+		`not a schema`: {"x": `"x"`, "1": "1"},
+	} {
+		for words, want := range answers {
+			d := &event.Relay{}
+			if schema != "" {
+				d.Schema = json.RawMessage(schema)
+			}
+			require.Equal(t, want, string(Content(d, words)), "%s: %s", schema, words)
+		}
 	}
 }

@@ -1,9 +1,12 @@
 package live
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/agentarbor/arbor/event"
 )
 
 // What people say when they agree or refuse. A yes with anything more to it than
@@ -27,4 +30,38 @@ func YesOrNo(words string) (yes, understood bool) {
 		return !more, !more
 	}
 	return false, slices.Contains(noWords, said[0])
+}
+
+// Content makes the answer to a question of the kind [event.RelayInput] of words that somebody
+// has typed: the words themselves if the question wants words, else the JSON value that they
+// are. Where the answer is an object with one member, that member's value is enough. What the
+// question does not allow is refused by the runner.
+func Content(d *event.Relay, words string) json.RawMessage {
+	if d.Schema == nil {
+		return event.EncodeJSON(words)
+	}
+	var schema struct {
+		Type       string                     `json:"type"`
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	_ = json.Unmarshal(d.Schema, &schema) // what is no such object has no member to wrap
+	if schema.Type != "object" || len(schema.Properties) != 1 || strings.HasPrefix(strings.TrimSpace(words), "{") {
+		return value(d.Schema, words)
+	}
+	for name, of := range schema.Properties {
+		return event.EncodeJSON(map[string]json.RawMessage{name: value(of, words)})
+	}
+	return nil
+}
+
+// value reads words as the JSON value that a schema wants.
+func value(schema json.RawMessage, words string) json.RawMessage {
+	var of struct {
+		Type any `json:"type"`
+	}
+	_ = json.Unmarshal(schema, &of)
+	if of.Type != "string" && json.Valid([]byte(words)) {
+		return json.RawMessage(words)
+	}
+	return event.EncodeJSON(words)
 }

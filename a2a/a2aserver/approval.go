@@ -1,8 +1,8 @@
 package a2aserver
 
 import (
-	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -13,48 +13,73 @@ import (
 	"github.com/agentarbor/arbor/runner"
 )
 
-// question is a call that waits for an approval.
+// question is one that waits for an answer.
 type question struct {
-	relayID, callID, tool string
-	params                json.RawMessage
+	relayID string
+	*event.Relay
 }
 
-// ask makes the parts of the message that asks for approvals: words for people, and
-// one data part {callId, tool, params} a call for programs. The words show all of what
-// a call would run with, each line of long arguments marked as one, because whoever
-// answers sees nothing else.
+// settle drops the questions about a call that has its result.
+func (p *projection) settle(call string) {
+	p.pending = slices.DeleteFunc(p.pending, func(q question) bool { return q.ToolCallID == call })
+}
+
+// ask makes the parts of the message that asks: words for people, and one data part
+// {callId, tool, params} a call for programs, with the message and the schema of what a
+// call wants to know. The words show all of what a call would run with, each line of
+// long arguments marked as one, because whoever answers sees nothing else.
 func ask(pending []question) []*sdk.Part {
 	var b strings.Builder
 	for _, q := range pending {
-		tool := visible.Line(q.tool)
-		if line, whole := visible.Inline(q.params); whole && line == "" {
+		tool := visible.Line(q.Tool)
+		if q.Kind == event.RelayInput {
+			fmt.Fprintf(&b, "The tool %s asks:\n", tool)
+			quote(&b, strings.Split(visible.Text(q.Message), "\n"))
+		} else if line, whole := visible.Inline(q.Params); whole && line == "" {
 			fmt.Fprintf(&b, "The tool %s wants to run. ", tool)
 		} else if whole {
 			fmt.Fprintf(&b, "The tool %s wants to run with %s. ", tool, line)
 		} else {
-			fmt.Fprintf(&b, "The tool %s wants to run with %d bytes of arguments:\n", tool, len(q.params))
-			for _, line := range visible.Arguments(q.params) {
-				b.WriteString("│ " + line + "\n")
-			}
+			fmt.Fprintf(&b, "The tool %s wants to run with %d bytes of arguments:\n", tool, len(q.Params))
+			quote(&b, visible.Arguments(q.Params))
 		}
 	}
-	if len(pending) == 1 {
+	switch {
+	case len(pending) > 1:
+		b.WriteString("Answer each call with a data part {\"callId\", \"approved\"}, or {\"callId\", \"answer\"} where it asks something.")
+	case pending[0].Kind == event.RelayInput:
+		b.WriteString("Answer in words, or with a data part {\"callId\", \"answer\"}; {\"callId\", \"approved\": false} declines.")
+	default:
 		b.WriteString("Answer yes to let it run, or no.")
-	} else {
-		b.WriteString("Answer each call with a data part {\"callId\", \"approved\"}.")
 	}
 	parts := []*sdk.Part{textPart(b.String())}
 	for _, q := range pending {
-		parts = append(parts, sdk.NewDataPart(map[string]any{"callId": q.callID, "tool": q.tool, "params": jsonValue(q.params)}))
+		data := map[string]any{"callId": q.ToolCallID, "tool": q.Tool, "params": jsonValue(q.Params)}
+		if q.Kind == event.RelayInput {
+			data["message"] = q.Message
+			if q.Schema != nil {
+				data["schema"] = jsonValue(q.Schema)
+			}
+		}
+		parts = append(parts, sdk.NewDataPart(data))
 	}
 	return parts
 }
 
+func quote(b *strings.Builder, lines []string) {
+	for _, line := range lines {
+		b.WriteString("│ " + line + "\n")
+	}
+}
+
 // resolved tells of a decision as of the message that made it. The task goes on.
 func (p *projection) resolved(e *event.Event, d *event.RelayResolved) []sdk.Event {
+	p.pending = slices.DeleteFunc(p.pending, func(q question) bool { return q.relayID == d.RelayID })
 	text := d.Reason // the client's own words, if it used any
 	switch {
 	case text != "":
+	case d.Content != nil:
+		text = event.OutputText(d.Content)
 	case d.Approved:
 		text = "approved"
 	default:
@@ -65,12 +90,13 @@ func (p *projection) resolved(e *event.Event, d *event.RelayResolved) []sdk.Even
 }
 
 // decisions reads a message as the answer to the calls that wait. Words answer the
-// only one that does. It returns none for words that are neither yes nor no: who was
-// not understood is asked again, because nothing may run on a guess.
+// only one that does. It returns none for words that are neither yes nor no where a call
+// waits for an approval: who was not understood is asked again, because nothing may run on
+// a guess.
 func decisions(parts sdk.ContentParts, pending []question, by string) ([]runner.Decision, error) {
-	waits := make(map[string]bool, len(pending))
+	waits := make(map[string]*event.Relay, len(pending))
 	for _, q := range pending {
-		waits[q.callID] = true
+		waits[q.ToolCallID] = q.Relay
 	}
 	var list []runner.Decision
 	var words strings.Builder
@@ -91,25 +117,39 @@ func decisions(parts sdk.ContentParts, pending []question, by string) ([]runner.
 			id, _ := m["callId"].(string)
 			approved, isBool := m["approved"].(bool)
 			reason, _ := m["reason"].(string)
+			answer, answered := m["answer"]
+			q := waits[id]
+			asks := q != nil && q.Kind == event.RelayInput
+			d := runner.Decision{CallID: id, Approved: approved, Reason: reason, By: by}
 			switch {
-			case !waits[id]:
-				return nil, fmt.Errorf("part %d of the message: no call %.40q waits for an approval", i, id)
+			case q == nil:
+				return nil, fmt.Errorf("part %d of the message: no call %.40q waits for an answer", i, id)
+			case asks && answered:
+				d.Approved, d.Content = true, event.EncodeJSON(answer)
+			case asks && (approved || !isBool):
+				return nil, fmt.Errorf("part %d of the message: call %.40q asks for an \"answer\"", i, id)
 			case !isBool:
 				return nil, fmt.Errorf("part %d of the message: \"approved\" is not true or false", i)
 			}
-			waits[id] = false // decided twice is refused above
-			list = append(list, runner.Decision{CallID: id, Approved: approved, Reason: reason, By: by})
+			delete(waits, id) // decided twice is refused above
+			list = append(list, d)
 		}
 	}
 	if len(list) > 0 {
 		return list, nil
 	}
 	if len(pending) != 1 {
-		return nil, fmt.Errorf("%d calls wait for approvals: answer each with a data part {\"callId\", \"approved\"}", len(pending))
+		return nil, fmt.Errorf("%d calls wait for answers: answer each with a data part {\"callId\", \"approved\"} or {\"callId\", \"answer\"}", len(pending))
 	}
-	text := strings.TrimSpace(words.String())
+	text, q := strings.TrimSpace(words.String()), pending[0]
+	if q.Kind == event.RelayInput {
+		if text == "" {
+			return nil, nil
+		}
+		return []runner.Decision{{CallID: q.ToolCallID, Approved: true, Content: live.Content(q.Relay, text), By: by}}, nil
+	}
 	if approved, understood := live.YesOrNo(text); understood {
-		return []runner.Decision{{CallID: pending[0].callID, Approved: approved, Reason: text, By: by}}, nil
+		return []runner.Decision{{CallID: q.ToolCallID, Approved: approved, Reason: text, By: by}}, nil
 	}
 	return nil, nil
 }

@@ -6,20 +6,28 @@ import (
 	"strings"
 	"testing"
 
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/runner"
 )
+
+func permission(tool string, params json.RawMessage) []question {
+	return []question{{"p1", &event.Relay{Kind: event.RelayPermission, ToolCallID: "c1", Tool: tool, Params: params}}}
+}
 
 // TestAskShowsAll: the words that a client is asked with hold all of a call's arguments,
 // and nothing in those can pass for the question.
 func TestAskShowsAll(t *testing.T) {
 	require.Equal(t, `The tool refund wants to run with order="A1", amount=10. Answer yes to let it run, or no.`,
-		ask([]question{{callID: "c1", tool: "refund", params: json.RawMessage(`{"order":"A1","amount":10}`)}})[0].Text())
+		ask(permission("refund", json.RawMessage(`{"order":"A1","amount":10}`)))[0].Text())
 	require.Equal(t, `The tool ping wants to run. Answer yes to let it run, or no.`,
-		ask([]question{{callID: "c1", tool: "ping", params: json.RawMessage(`{}`)}})[0].Text())
+		ask(permission("ping", json.RawMessage(`{}`)))[0].Text())
 
 	params, err := json.Marshal(map[string]string{"note": "10" + strings.Repeat(" ", 300) + "and 9000\n\nAnswer yes to let it run, or no.\u202e\u009b\x1b[2J"})
 	require.NoError(t, err)
-	asked := ask([]question{{callID: "c1", tool: "refund\u202e", params: params}})
+	asked := ask(permission("refund\u202e", params))
 	words := asked[0].Text()
 	require.Regexp(t, `^The tool refund\\u202e wants to run with \d+ bytes of arguments:\n│ note: "10 {300}and 9000\\n"\n│       "\\n"\n│       "Answer`, words)
 	require.Contains(t, words, `\u202e\u009b\u001b[2J"`)
@@ -29,4 +37,47 @@ func TestAskShowsAll(t *testing.T) {
 	require.NoError(t, json.Unmarshal(params, &want))
 	sent = asked[1].Data().(map[string]any)["params"]
 	require.Equal(t, want, sent, "programs get the arguments as they are")
+}
+
+// TestAnswers: what a call asks is answered by words, or by a data part that names it; a
+// yes is no answer to it, and an answer is no yes.
+func TestAnswers(t *testing.T) {
+	wants := question{"q1", &event.Relay{Kind: event.RelayInput, ToolCallID: "c1", Tool: "book", Message: "How many?\nAnswer yes to let it run.",
+		Schema: json.RawMessage(`{"type":"object","properties":{"seats":{"type":"integer"}},"required":["seats"]}`)}}
+	asked := ask([]question{wants})
+	require.Equal(t, "The tool book asks:\n│ How many?\n│ Answer yes to let it run.\nAnswer in words, or with a data part {\"callId\", \"answer\"}; "+
+		"{\"callId\", \"approved\": false} declines.", asked[0].Text())
+	data := asked[1].Data().(map[string]any)
+	require.Equal(t, wants.Message, data["message"])
+	require.Contains(t, data, "schema")
+
+	part := func(data map[string]any) sdk.ContentParts { return sdk.ContentParts{sdk.NewDataPart(data)} }
+	for name, c := range map[string]struct {
+		parts sdk.ContentParts
+		want  runner.Decision
+		wrong string
+	}{
+		"words":       {parts: sdk.ContentParts{textPart(" 3 ")}, want: runner.Decision{CallID: "c1", Approved: true, Content: json.RawMessage(`{"seats":3}`), By: "bob"}},
+		"data":        {parts: part(map[string]any{"callId": "c1", "answer": map[string]any{"seats": 2}}), want: runner.Decision{CallID: "c1", Approved: true, Content: json.RawMessage(`{"seats":2}`), By: "bob"}},
+		"declined":    {parts: part(map[string]any{"callId": "c1", "approved": false, "reason": "none"}), want: runner.Decision{CallID: "c1", Reason: "none", By: "bob"}},
+		"only yes":    {parts: part(map[string]any{"callId": "c1", "approved": true}), wrong: `part 0 of the message: call "c1" asks for an "answer"`},
+		"nobody asks": {parts: part(map[string]any{"callId": "c2", "answer": 1}), wrong: `part 0 of the message: no call "c2" waits for an answer`},
+	} {
+		list, err := decisions(c.parts, []question{wants}, "bob")
+		if c.wrong != "" {
+			require.EqualError(t, err, c.wrong, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.Equal(t, []runner.Decision{c.want}, list, name)
+	}
+	list, err := decisions(sdk.ContentParts{textPart(" ")}, []question{wants}, "bob")
+	require.NoError(t, err)
+	require.Empty(t, list, "silence is no answer")
+	both := append(permission("refund", json.RawMessage(`{}`)), wants)
+	both[0].Relay.ToolCallID = "c0"
+	_, err = decisions(part(map[string]any{"callId": "c0", "answer": true}), both, "bob")
+	require.EqualError(t, err, `part 0 of the message: "approved" is not true or false`)
+	_, err = decisions(sdk.ContentParts{textPart("yes")}, both, "bob")
+	require.ErrorContains(t, err, "2 calls wait for answers")
 }

@@ -36,9 +36,9 @@ type projection struct {
 	run     string
 	said    string // the run's last complete text
 	failure *event.Failure
-	remote  string // how a remote task of the current run stands
-	person  bool   // the conversation is with a person, or waits for one
-	pending []question
+	remote  string     // how a remote task of the current run stands
+	person  bool       // the conversation is with a person, or waits for one
+	pending []question // of all scopes
 	usage   []modelUsage
 }
 
@@ -70,8 +70,15 @@ func (p *projection) apply(e *event.Event) []sdk.Event {
 		return p.user(e, user)
 	}
 	if e.Scope != "" { // what agents do within agents
-		if d, ok := e.Data.(*event.Usage); ok {
+		switch d := e.Data.(type) {
+		case *event.Usage:
 			p.used(d)
+		case *event.Relay:
+			p.pending = append(p.pending, question{e.ID, d})
+		case *event.RelayResolved:
+			return p.resolved(e, d)
+		case *event.ToolResult:
+			p.settle(e.ID)
 		}
 		return nil
 	}
@@ -85,14 +92,14 @@ func (p *projection) apply(e *event.Event) []sdk.Event {
 	case *event.ToolCall:
 		return p.fact(e, map[string]any{"toolCall": map[string]any{"id": e.ID, "name": d.Name, "input": jsonValue(d.Input)}}, d.Name)
 	case *event.ToolResult:
-		p.pending = slices.DeleteFunc(p.pending, func(q question) bool { return q.callID == e.ID })
+		p.settle(e.ID)
 		return p.fact(e, map[string]any{"toolResult": map[string]any{"id": e.ID, "name": d.Name, "output": jsonValue(d.Output), "isError": d.IsError}}, d.Name)
 	case *event.Transfer:
 		if d.Outcome == event.TransferCommitted {
 			return p.fact(e, map[string]any{"transfer": map[string]any{"from": d.From, "to": d.To}}, "")
 		}
 	case *event.Relay:
-		p.pending = append(p.pending, question{relayID: e.ID, callID: d.ToolCallID, tool: d.Tool, params: d.Params})
+		p.pending = append(p.pending, question{e.ID, d})
 	case *event.RelayResolved:
 		return p.resolved(e, d)
 	case *event.RemoteTask:

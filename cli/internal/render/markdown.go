@@ -86,22 +86,30 @@ func (m *markdown) Event(e *event.Event) {
 
 func (m *markdown) Finish() {}
 
-// ask shows a call that waits for an approval with all of its arguments, as code in
-// which nothing is markup.
+// ask shows a question, with all that it is about.
 func (m *markdown) ask(e *event.Event, d *event.Relay) {
 	m.asked[e.ID] = d.Tool
-	m.note("%s asks for approval of %s, call %s, with %s of arguments:", e.Agent, d.Tool, d.ToolCallID, grouped(len(d.Params), "byte"))
-	for _, line := range append([]string{""}, visible.Arguments(d.Params)...) {
+	if d.Kind == event.RelayInput {
+		m.note("%s%s, tool %s asks, call %s:", e.Agent, within(d), d.Tool, d.ToolCallID)
+		m.code(asked(d))
+		return
+	}
+	m.note("%s%s asks for approval of %s, call %s, with %s of arguments:", e.Agent, within(d), d.Tool, d.ToolCallID, grouped(len(d.Params), "byte"))
+	m.code(visible.Arguments(d.Params))
+}
+
+// code writes lines in which nothing is markup.
+func (m *markdown) code(lines []string) {
+	for _, line := range append([]string{""}, lines...) {
 		fmt.Fprintln(m.w, strings.TrimRight(">     "+line, " "))
 	}
 }
 
 func (m *markdown) decided(d *event.RelayResolved) {
-	said := "denied: "
-	if d.Approved {
-		said = "approved: "
+	said := verdict(d) + ": " + m.asked[d.RelayID]
+	if d.Content != nil {
+		said += " → " + event.OutputText(d.Content)
 	}
-	said += m.asked[d.RelayID]
 	if d.Reason != "" {
 		said += " (" + d.Reason + ")"
 	}

@@ -55,6 +55,17 @@ func Step(events []*event.Event) string {
 	return Cut(strings.Join(parts, "; "), maxStep)
 }
 
+// verdict is how a question was answered.
+func verdict(d *event.RelayResolved) string {
+	switch {
+	case !d.Approved:
+		return "denied"
+	case d.Content != nil:
+		return "answered"
+	}
+	return "approved"
+}
+
 // continues reports whether a call comes right after another one of the same agent.
 func continues(events []*event.Event, i int) bool {
 	before := events[i-1]
@@ -82,12 +93,12 @@ func eventWords(e *event.Event) (words string, isCall bool) {
 		line, _ := resultLines(d)
 		return visible.Line(d.Name) + ": " + Cut(line, maxWords), false
 	case *event.Relay:
+		if d.Kind == event.RelayInput {
+			return who + ": " + visible.Line(d.Tool) + " asks " + quoted(d.Message), false
+		}
 		return who + " asks for approval of " + visible.Line(d.Tool), false
 	case *event.RelayResolved:
-		if d.Approved {
-			return "approved", false
-		}
-		return "denied", false
+		return verdict(d), false
 	case *event.Transfer:
 		text := visible.Line(d.From) + " → " + visible.Line(d.To)
 		if d.Outcome != event.TransferCommitted {
