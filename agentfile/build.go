@@ -36,6 +36,7 @@ func (l *loader) checkDefinition(r *report, d *definition) {
 	default:
 		l.checkTools(r, d)
 		l.checkModel(r, d)
+		l.checkCompaction(r, d)
 	}
 }
 
@@ -55,6 +56,8 @@ func (l *loader) checkTools(r *report, d *definition) {
 	for _, wrong := range d.transfers().Check(targets, d.owns) {
 		r.add(d.file, cmp.Or(d.at["transfer.tools"], d.pos()), "%s", wrong)
 	}
+	l.checkToolRules(r, d)
+	d.checkRoutes(r)
 	if wrong := l.toolChoice(d); wrong != "" {
 		r.add(d.file, d.at["settings.tool_choice"], "tool_choice %s", wrong)
 	}
@@ -189,8 +192,11 @@ func (l *loader) build(r *report, d *definition, sources map[string]Source) agen
 		a, err = l.remoteAgent(d)
 	case d.router != nil:
 		a, err = l.routerAgent(r, d, sources)
-	default:
+	default: // which takes guards and budgets itself
 		a, err = l.llmAgent(r, d, sources)
+	}
+	if d.isGraph || d.isRemote || d.router != nil {
+		a = l.extend(a, d)
 	}
 	if err != nil {
 		r.add(d.file, d.pos(), "%s", err)
@@ -231,6 +237,24 @@ func (l *loader) llmAgent(r *report, d *definition, sources map[string]Source) (
 	if err != nil {
 		return nil, fmt.Errorf("the model %q cannot be used: %w", d.decide.model, err)
 	}
+	policy, err := d.toolPolicy()
+	if err != nil {
+		return nil, err
+	}
+	if policy != nil {
+		opts = append(opts, llmagent.WithToolPolicy(policy))
+	}
+	if d.askTransfer {
+		opts = append(opts, llmagent.WithTransferApproval())
+	}
+	if d.compaction != nil {
+		o, err := l.compactionOf(d, model)
+		if err != nil {
+			return nil, fmt.Errorf("the model %q cannot be used: %w", d.compaction.summarizer, err)
+		}
+		opts = append(opts, o)
+	}
+	opts = append(opts, llmagent.WithRoutes(l.onStop(d)...), llmagent.WithGuards(l.guardsOf(d)...), llmagent.WithBudgets(d.budgets))
 	return llmagent.New(d.name, d.body, model, append(opts,
 		llmagent.WithDescription(d.description), llmagent.WithGlobalInstruction(d.global), llmagent.WithTools(list...), llmagent.WithSubAgents(children...),
 		llmagent.WithTransferPolicy(d.policy), llmagent.WithTransferTools(d.form), llmagent.WithSettings(settings), llmagent.WithHistory(d.history))...)

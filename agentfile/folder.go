@@ -155,6 +155,7 @@ func (f *agentFolder) tree(file string) *smallTree {
 		if s := f.sources[d.file]; s != nil { // none of a graph in a list
 			r.problems = append(r.problems, s.problems...)
 		}
+		f.checkProperties(r, d, d == t.root && file == f.file)
 		if d == t.root && !d.leaf() && d.router == nil {
 			f.checkTools(r, d) // a node's configuration may change the model
 			continue

@@ -82,7 +82,7 @@ func TestGolden(t *testing.T) {
 				inputs = append(inputs, f)
 				fsys["agents/"+f.Name] = &fstest.MapFile{Data: f.Data}
 			}
-			opts := []Option{WithModel(resolve), testTools(t, "lookup_order", "refund", "billing", agent.TransferTool), WithGetenv(testEnv)}
+			opts := []Option{WithModel(resolve), testTools(t, "lookup_order", "refund", "billing", agent.TransferTool), WithGetenv(testEnv), WithGuards(agent.Guard{Name: "no-cards"}, agent.Guard{Name: "polite"})}
 
 			given := "agents"
 			if _, file, ok := strings.Cut(string(archive.Comment), "\nload "); ok {
@@ -148,17 +148,26 @@ func draw(t *testing.T, tree *Tree) string {
 			}
 		}
 		line("description", n.Agent.Description())
-		if a, ok := n.Agent.(interface{ Graph() *agentgraph.Graph }); ok {
+		for _, g := range n.Guards() {
+			line("guard", g.Name)
+		}
+		if b := n.Properties.Budgets; b != (agent.Budgets{}) {
+			line("budgets", fmt.Sprintf("%v", b))
+		}
+		for _, route := range n.Routes() {
+			line("route", fmt.Sprintf("%s, always: %t", route.To.Agent.Name(), route.When == nil))
+		}
+		if a, ok := agent.As[interface{ Graph() *agentgraph.Graph }](n.Agent); ok {
 			for _, n := range a.Graph().Nodes {
 				line("node", n.ID+" "+n.Ref)
 			}
 			continue
 		}
-		if a, ok := n.Agent.(interface{ CardURL() string }); ok {
+		if a, ok := agent.As[interface{ CardURL() string }](n.Agent); ok {
 			line("remote", a.CardURL())
 			continue
 		}
-		if r, ok := n.Agent.(*router.Router); ok {
+		if r, ok := agent.As[*router.Router](n.Agent); ok {
 			for _, rule := range r.Rules() {
 				line("rule", fmt.Sprintf("%s: %s (%s)", rule.When, rule.To, rule.Reason))
 			}

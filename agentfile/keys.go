@@ -33,7 +33,7 @@ type key struct {
 }
 
 func keys() []key {
-	return slices.Concat(ownKeys(), routerTable(), remoteTable(), []key{notAvailable("mcp", "Tools of MCP servers.")})
+	return slices.Concat(ownKeys(), propertyKeys(), routerTable(), remoteTable(), []key{notAvailable("mcp", "Tools of MCP servers.")})
 }
 
 // ownKeys are those of agents with a model, and of graphs.
@@ -83,13 +83,17 @@ func ownKeys() []key {
 						}
 					}},
 				decideKey(),
+				transferApproveKey(),
 			}},
 		{name: "tools", typ: "a list of names", example: "[" + summarize.Name + "]", def: "none",
 			meaning: "The tools the agent can call: those that the program registers, and the built-in `" + summarize.Name + "`, which uses the agent's own model.",
 			read:    func(p *parser, k *key, n yamldoc.Node) { p.d.tools = p.names(k, n) }},
+		approveKey(),
+		routesKey(),
 		{name: "history", typ: "a text or a mapping", example: "{last_turns: 6}", def: "`full`",
 			meaning: "How much of the conversation the agent's model sees: `full`; `text_only`, without what other agents' tools did; `own`, without what other agents said and did; or `last_turns: N`, at least the last N turns of the user.",
 			read:    history},
+		compactionKey(),
 		{name: "settings", typ: "a mapping", def: "the endpoint's own",
 			meaning: "How the model answers.",
 			keys: []key{
@@ -135,7 +139,7 @@ func ownKeys() []key {
 					}},
 			}},
 		{name: "graph", typ: "a text", example: "triage.yaml", def: "none",
-			meaning: "A file with a [graph of agents](agentgraph.md) that is the agent, in place of a prompt. The path begins in the folder of this file. Beside it only `name` and `description` are possible, and no body.",
+			meaning: "A file with a [graph of agents](agentgraph.md) that is the agent, in place of a prompt. The path begins in the folder of this file. Beside it only `name`, `description`, `guards` and `budgets` are possible, and no body.",
 			read:    graphPath},
 	}
 }
@@ -235,6 +239,13 @@ type definition struct {
 	form        transfer.Tools // 0 for the default
 	decide      *decideKeys    // nil: the model's calls decide
 	tools       []item
+	toolRules   []toolRule
+	aboutTools  bool // the key rules is about tools
+	askTransfer bool
+	routes      []routeKeys
+	guards      []item
+	budgets     agent.Budgets
+	compaction  *compactionKeys // nil: never
 	history     view.Policy
 	settings    llm.Settings
 	body        string

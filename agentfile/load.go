@@ -24,6 +24,8 @@ type config struct {
 	model    func(name string) (llm.Model, error)
 	tools    []tools.Tool
 	registry *tools.Registry
+	given    []agent.Guard
+	guards   map[string]agent.Guard
 	getenv   func(name string) string
 	anyEnv   bool // a variable that is not set is no problem
 	remotes  []a2a.Option
@@ -40,6 +42,11 @@ func WithModel(resolve func(name string) (llm.Model, error)) Option {
 // built-in one takes its place.
 func WithTools(t ...tools.Tool) Option {
 	return func(c *config) { c.tools = append(c.tools, t...) }
+}
+
+// WithGuards makes guards available under their names, for the key guards.
+func WithGuards(g ...agent.Guard) Option {
+	return func(c *config) { c.given = append(c.given, g...) }
 }
 
 // WithGetenv sets the function that reads the environment variables named in the
@@ -198,6 +205,13 @@ func newLoader(fsys fs.FS, dir, file string, given func(string) string, opts []O
 			return nil, fmt.Errorf("agentfile: tool %d is nil", i)
 		}
 	}
+	l.guards = make(map[string]agent.Guard, len(l.given))
+	for i, g := range l.given {
+		if _, there := l.guards[g.Name]; there || g.Name == "" {
+			return nil, fmt.Errorf("agentfile: guard %d has the name %q: each needs a name of its own", i, g.Name)
+		}
+		l.guards[g.Name] = g
+	}
 	var err error
 	if l.registry, err = tools.NewRegistry(l.tools...); err != nil {
 		return nil, fmt.Errorf("agentfile: %w", err)
@@ -272,6 +286,7 @@ func (l *loader) checkFiles() {
 	l.root = shape(&l.report, defs, func() []string { return l.graphsOf(r.yaml) })
 	for _, d := range defs {
 		l.checkDefinition(&l.report, d)
+		l.checkProperties(&l.report, d, l.root == nil || d == l.root)
 	}
 }
 

@@ -203,7 +203,7 @@ func (p *parser) remoteOnly() {
 	for _, k := range keys() {
 		at, there := p.keys[k.name]
 		switch k.name {
-		case "name", "description", "history", "a2a", "auth", "mcp":
+		case "name", "description", "history", "guards", "budgets", "a2a", "auth", "mcp":
 			continue
 		}
 		if there {

@@ -58,8 +58,8 @@ type leafMatcher struct {
 // routerTable describes the keys of routers.
 func routerTable() []key {
 	return []key{
-		{name: "rules", typ: "a list of mappings", example: "[{when: {keywords: [refund]}, to: billing}]", def: "none",
-			meaning: "The rules by which [a router](router-files.md) chooses who answers, in place of a model: the first that matches decides. The other keys of routers are below it.",
+		{name: "rules", typ: "a list of mappings", example: "[{tool: refund, decision: ask}]", def: "none",
+			meaning: "Of an agent with tools: which calls run, wait or are denied; see [rules about tools](#rules-about-tools). Of [a router](router-files.md), such as `[{when: {keywords: [refund]}, to: billing}]`: who answers, in place of a model; the first that matches decides. The other keys of routers are below it.",
 			read:    readRules},
 		{name: "specialists", typ: "a list of mappings", example: "[{agent: billing, onError: support}]", def: "the agents in the folder that is named like the file",
 			meaning: "Of a router: the agents that it may choose, and who answers in their place after an error.",
@@ -77,14 +77,7 @@ func routerTable() []key {
 			keys: []key{
 				{name: "deadline", typ: "a time with its unit", example: "50ms", def: "50 ms, and 3 s for a model",
 					meaning: "How long a message waits for a signal; it is then routed without it.",
-					read: func(p *parser, k *key, n yamldoc.Node) {
-						v, _ := n.Text()
-						d, err := time.ParseDuration(v)
-						if err != nil || d <= 0 {
-							p.wrongType(k, n)
-						}
-						p.d.router.signals.deadline = d
-					}},
+					read:    duration(func(d *definition) *time.Duration { return &d.router.signals.deadline })},
 				{name: "intent", typ: "a mapping", example: "{examples: {billing: [I was charged twice]}}", def: "none",
 					meaning: "What tells the intents apart: `examples`, for each label what users say, or a `model`, with `labels` that describe them.",
 					read:    readIntent},
@@ -99,7 +92,7 @@ func routerFile() []key {
 			p.wrongType(k, n)
 		}
 	}}
-	return slices.Concat([]key{kind, *find(ownKeys(), "name"), *find(ownKeys(), "description")}, routerTable())
+	return slices.Concat([]key{kind, *find(ownKeys(), "name"), *find(ownKeys(), "description")}, routerTable(), propertyKeys())
 }
 
 var routerYAML = yamldoc.Rules{
@@ -126,10 +119,18 @@ func parseRouter(r *report, file string, data []byte) *definition {
 // routerOnly makes the definition that of a router, or reports its keys where there is none.
 func (p *parser) routerOnly() {
 	at, there := p.keys["rules"]
-	if there = there && !p.d.leaf(); !there {
-		for _, k := range routerTable() {
-			if at, there := p.keys[k.name]; there && !p.d.leaf() {
-				p.add(at, "the key %q is for routers, and there is no key rules", k.name)
+	others := slices.DeleteFunc(routerTable(), func(k key) bool { _, there := p.keys[k.name]; return !there || k.name == "rules" })
+	if there = there && !p.d.leaf() && !p.d.aboutTools && len(others)+len(p.d.router.rules) > 0; !there {
+		why := "there is no key rules"
+		if p.d.aboutTools {
+			why = "the rules are about tools"
+		}
+		if p.d.aboutTools && len(p.d.router.rules) > 0 {
+			p.add(at, "some rules are about tools, with tool and decision, and others those of a router, with when and to: a router has no tools")
+		}
+		for _, k := range others {
+			if !p.d.leaf() {
+				p.add(p.keys[k.name], "the key %q is for routers, and %s", k.name, why)
 			}
 		}
 		p.d.router = nil
@@ -210,6 +211,11 @@ func (p *parser) needs(mapping yamldoc.Node, in string, names ...string) {
 
 func readRules(p *parser, k *key, n yamldoc.Node) {
 	p.entries(k, n, func(n yamldoc.Node) {
+		if !isYAML(p.d.file) && isToolRule(n) {
+			p.d.aboutTools = true
+			readToolRule(p, n)
+			return
+		}
 		var rule routerRule
 		p.pairs([]key{
 			{name: "when", typ: "a mapping", example: "{keywords: [refund]}", read: func(p *parser, k *key, n yamldoc.Node) { rule.when = p.matcher(n) }},
@@ -391,11 +397,15 @@ func (p *parser) expression(in string, at pos, source string) router.Matcher {
 			p.add(at, "%s: input has no %q%s", in, f[1], cmp.Or(nearest.Hint(f[1], fields), "; it has "+strings.Join(fields, ", ")))
 		}
 	}
-	var keys []string
+	return router.Expr(source, stateKeys(source)...)
+}
+
+// stateKeys returns the keys of the state that an expression names.
+func stateKeys(source string) (keys []string) {
 	for _, found := range stateKey.Get().FindAllStringSubmatch(source, -1) {
 		keys = append(keys, found[1]+found[2])
 	}
-	return router.Expr(source, keys...)
+	return keys
 }
 
 func readIntent(p *parser, k *key, n yamldoc.Node) {

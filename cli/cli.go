@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
 )
@@ -47,6 +48,17 @@ func WithFiles(fsys fs.FS, dir string) Option {
 // WithTools registers tools that Markdown agents can name.
 func WithTools(tools ...tools.Tool) Option {
 	return func(p *program) { p.tools = append(p.tools, tools...) }
+}
+
+// WithGuards registers guards that Markdown agents can name.
+func WithGuards(guards ...agent.Guard) Option {
+	return func(p *program) { p.guards = append(p.guards, guards...) }
+}
+
+// WithRunnerOptions configures the runners of the commands that run turns: limits, budgets,
+// prices, interceptors.
+func WithRunnerOptions(opts ...runner.Option) Option {
+	return func(p *program) { p.runnerOptions = append(p.runnerOptions, opts...) }
 }
 
 // WithDesk lets conversations of the program's tree go to a person at a desk, and those of
@@ -108,6 +120,9 @@ type program struct {
 	files    fs.FS // nil unless given
 	dir      string
 	tools    []tools.Tool
+	guards   []agent.Guard
+
+	runnerOptions []runner.Option
 
 	desk        human.Desk // nil unless given
 	deskOptions []human.Option

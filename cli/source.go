@@ -26,7 +26,7 @@ func (p *program) loadTree(path string, resolve func(name string) (llm.Model, er
 	if p.build != nil {
 		return p.builtTree(resolve)
 	}
-	opts = append(opts, agentfile.WithModel(resolve), agentfile.WithTools(p.tools...), agentfile.WithGetenv(p.Getenv), p.bindings())
+	opts = append(opts, agentfile.WithModel(resolve), agentfile.WithTools(p.tools...), agentfile.WithGuards(p.guards...), agentfile.WithGetenv(p.Getenv), p.bindings())
 	load := func() (*agentfile.Tree, error) { return agentfile.LoadFS(p.files, p.dir, opts...) }
 	if p.files == nil {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

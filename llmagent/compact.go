@@ -53,11 +53,17 @@ type Compaction struct {
 // For an endpoint that reports no usage, an instruction function is called once
 // more in every step, because its text counts.
 func WithCompaction(c Compaction) Option {
+	c = c.filled()
+	return func(a *Agent) { a.compaction = &compaction{Compaction: c} }
+}
+
+// filled returns the settings with their defaults.
+func (c Compaction) filled() Compaction {
 	c.At, c.Keep = cmp.Or(c.At, 0.8), cmp.Or(c.Keep, 0.5)
 	if c.Count == nil {
 		c.Count = llm.EstimateTokens
 	}
-	return func(a *Agent) { a.compaction = &compaction{Compaction: c} }
+	return c
 }
 
 // compaction is what an agent keeps of its settings.
@@ -76,9 +82,16 @@ type frame struct {
 
 // check reports settings that cannot work.
 func (c *compaction) check(maxTokens int) error {
-	switch {
-	case c == nil:
+	if c == nil {
 		return nil
+	}
+	return c.Compaction.Check(maxTokens)
+}
+
+// Check reports settings that cannot work for an agent whose answers may have so many tokens; 0
+// is any number.
+func (c Compaction) Check(maxTokens int) error {
+	switch c = c.filled(); {
 	case c.Window <= 0:
 		return errors.New("compaction: the model's window is not given")
 	case !(0 < c.Keep && c.Keep < c.At && c.At <= 1):

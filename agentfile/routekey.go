@@ -1,0 +1,163 @@
+package agentfile
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/internal/yamldoc"
+)
+
+// routeKeys is a way on that needs no model.
+type routeKeys struct {
+	to   item
+	when *agentgraph.Expression // nil: always
+	keys []string               // of the state, that the condition may ask for
+}
+
+func routesKey() key {
+	return key{name: "routes", typ: "a list of mappings", example: `[{to: review, when: "output contains 'refund'"}]`, def: "none",
+		meaning: "To whom the conversation goes in the same turn when the agent has answered, without a model: the first whose condition holds. See [routes](#routes).",
+		read: func(p *parser, k *key, n yamldoc.Node) {
+			p.entries(k, n, func(n yamldoc.Node) {
+				var r routeKeys
+				before := len(p.report.problems)
+				p.pairs([]key{
+					{name: "to", typ: "a text", example: "review", read: func(p *parser, k *key, n yamldoc.Node) { r.to = p.target(k, n) }},
+					{name: "when", typ: "a text", example: "output contains 'refund'", read: func(p *parser, k *key, n yamldoc.Node) {
+						if source, ok := p.text(k, n); ok {
+							r.when, r.keys = p.condition(source, p.at(n))
+						}
+					}},
+				}, k.name+".", n)
+				p.needs(n, k.name, "to")
+				if len(p.report.problems) == before {
+					p.d.routes = append(p.d.routes, r)
+				}
+			})
+		}}
+}
+
+// condition compiles a condition, which may ask for any key of the state.
+func (p *parser) condition(source string, at pos) (*agentgraph.Expression, []string) {
+	keys := stateKeys(source)
+	when, err := agentgraph.Condition(source, keys...)
+	if err != nil {
+		p.add(at, "%s: %s", p.name, err)
+	}
+	return when, keys
+}
+
+// holds is the condition in Go. What has no value, such as a comparison with a key that is not
+// there, does not hold.
+func (r routeKeys) holds(_ context.Context, inv *agent.Invocation, answer string) (bool, error) {
+	state := make(map[string]any, len(r.keys))
+	for _, key := range r.keys {
+		if v, ok := inv.Session().State(key); ok {
+			state[key] = v
+		}
+	}
+	message := inv.Message().PlainText()
+	if inv.Scope() != "" {
+		message = event.OutputText(inv.Input())
+	}
+	input := map[string]any{"message": message, "metadata": inv.Metadata()}
+	ok, err := r.when.WithState(state).Test(agentgraph.OutputValue(event.EncodeJSON(answer)), input)
+	if err != nil {
+		inv.Logger().Warn("the condition of a route has no value", "agent", inv.Agent().Name(), "to", r.to.value, "error", err)
+		return false, nil
+	}
+	return ok, nil
+}
+
+// way returns the agent that a route leads to, nil for one that the agent cannot reach. A person
+// is a definition of that name.
+func (d *definition) way(i item) *definition {
+	if i.value == agent.Human {
+		return &definition{name: agent.Human}
+	}
+	near := d.near()
+	for _, other := range near {
+		if other.name == i.value {
+			return other
+		}
+	}
+	if e := slices.IndexFunc(d.children, func(e *edge) bool { return e.as == i.value }); e >= 0 {
+		return d.children[e].child
+	}
+	return byBase(near, i.value)
+}
+
+// near returns the sub-agents, the parent and its other sub-agents.
+func (d *definition) near() (all []*definition) {
+	for _, e := range d.children {
+		all = append(all, e.child)
+	}
+	for _, e := range d.parents {
+		all = append(all, e.parent)
+		for _, peer := range e.parent.children {
+			if peer.child != d {
+				all = append(all, peer.child)
+			}
+		}
+	}
+	return all
+}
+
+// checkRoutes reports routes that lead nowhere, or in a circle.
+func (d *definition) checkRoutes(r *report) {
+	for _, route := range d.routes {
+		to := d.way(route.to)
+		if to == nil {
+			known := []string{agent.Human}
+			for _, other := range d.near() {
+				known = append(known, other.name)
+			}
+			r.add(d.file, route.to.at, "the route to %q leads nowhere%s",
+				route.to.value, cmp.Or(nearest.Hint(route.to.value, known), ": routes lead to a sub-agent, the parent, another sub-agent of the parent, or "+agent.Human))
+			continue
+		}
+		if circle := to.wayTo(d, map[*definition]bool{}); circle != nil {
+			r.add(d.file, route.to.at, "routes lead in a circle, %s: in a circle without a model nothing would ever decide to stop",
+				strings.Join(append([]string{d.name}, circle...), " → "))
+		}
+	}
+}
+
+// wayTo returns the names along routes from an agent to another one, nil if none lead there.
+func (d *definition) wayTo(other *definition, seen map[*definition]bool) []string {
+	if d == other {
+		return []string{d.name}
+	}
+	if seen[d] {
+		return nil
+	}
+	seen[d] = true
+	for _, route := range d.routes {
+		if to := d.way(route.to); to != nil {
+			if rest := to.wayTo(other, seen); rest != nil {
+				return append([]string{d.name}, rest...)
+			}
+		}
+	}
+	return nil
+}
+
+// onStop makes the routes.
+func (l *loader) onStop(d *definition) (routes []agent.Route) {
+	for _, route := range d.routes {
+		to := d.way(route.to).name
+		l.people = l.people || to == agent.Human
+		if route.when == nil {
+			routes = append(routes, agent.OnStop(to))
+			continue
+		}
+		routes = append(routes, agent.OnStop(to, route.holds))
+	}
+	return routes
+}
