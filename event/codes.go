@@ -61,6 +61,8 @@ const (
 	// NoticeTooDeep comes with an event whose JSON was deeper than [MaxDepth] and is
 	// kept as a string.
 	NoticeTooDeep = "too_deep"
+	// NoticeToolset says that an agent goes without tools of one of its sets, and why.
+	NoticeToolset = "toolset"
 )
 
 // The codes of errors and discards that something depends on.

@@ -75,6 +75,11 @@ const (
 // ToolChoice is auto, none, required, or the name of the one tool to call.
 type ToolChoice string
 
+// Mode reports whether the choice names no tool.
+func (c ToolChoice) Mode() bool {
+	return c == "" || c == ToolChoiceAuto || c == ToolChoiceNone || c == ToolChoiceRequired
+}
+
 // The tool choices that are not a tool's name.
 const (
 	ToolChoiceAuto     ToolChoice = "auto"

@@ -39,7 +39,10 @@ type Agent struct {
 
 	ownView any // the memo key of the view of the user's conversation
 
-	offers sync.Map // *agent.Node → *offer: all that a place in a tree has
+	sets       []tools.Set
+	equipped   bool      // with the tools of sets, see equip
+	offers     *sync.Map // *agent.Node → *offer: all that a place in a tree has
+	equipments *sync.Map // *agent.Node → *equipment: the agent with the tools of its sets
 }
 
 // InstructionFunc returns the system prompt for one invocation. An error ends
@@ -142,6 +145,7 @@ func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, er
 // configure applies options, and returns everything that is wrong with the agent then.
 func (a *Agent) configure(opts []Option) (errs []error) {
 	a.ownView, a.parallel = viewKey{a.name, ""}, 8
+	a.offers, a.equipments = new(sync.Map), new(sync.Map)
 	for i, o := range opts {
 		if o == nil {
 			errs = append(errs, fmt.Errorf("option %d is nil", i))
@@ -168,6 +172,11 @@ func (a *Agent) configure(opts []Option) (errs []error) {
 	for i, c := range a.children {
 		if c == nil {
 			errs = append(errs, fmt.Errorf("sub-agent %d is nil", i))
+		}
+	}
+	for i, s := range a.sets {
+		if s == nil {
+			errs = append(errs, fmt.Errorf("set of tools %d is nil", i))
 		}
 	}
 	for i, t := range a.tools {
@@ -216,9 +225,13 @@ func (a *Agent) Tools() []tools.Tool { return a.tools }
 // Run implements agent.Agent: one model answer, or the tools of the last one.
 func (a *Agent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
+		a, problems := a.withSets(ctx, inv.Node())
 		v, err := a.view(ctx, inv)
 		if err != nil {
 			yield(nil, err)
+			return
+		}
+		if !v.Run().Answered && !tell(problems, yield) { // once a run
 			return
 		}
 		if calls := v.Pending(); len(calls) > 0 {
@@ -270,6 +283,7 @@ func (a *Agent) newView(n *agent.Node, scope string) *view.View {
 // Request returns what the agent's model would be asked now, or the one that decides
 // who answers.
 func (a *Agent) Request(ctx context.Context, inv *agent.Invocation) (*llm.Request, error) {
+	a, _ = a.withSets(ctx, inv.Node())
 	v, err := a.view(ctx, inv)
 	if err != nil {
 		return nil, err
@@ -295,7 +309,7 @@ func (a *Agent) request(ctx context.Context, inv *agent.Invocation, run view.Run
 	switch {
 	case len(o.tools) == 0:
 		req.ToolChoice, req.ParallelToolCalls = "", nil
-	case !o.has(req.ToolChoice) && a.place(inv.Node()).has(req.ToolChoice): // endpoints refuse the name of a tool that is not there
+	case !o.has(req.ToolChoice) && (a.place(inv.Node()).has(req.ToolChoice) || a.equipped && !req.ToolChoice.Mode()): // endpoints refuse the name of a tool that is not there
 		req.ToolChoice = ""
 	}
 	return req, nil

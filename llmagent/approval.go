@@ -70,6 +70,7 @@ func (a *Agent) checkRules(n *agent.Node) (problems []string) {
 	}
 	var first *Agent
 	var names []string
+	sets := false // nobody knows yet which tools these will have
 	var note func(*agent.Node)
 	note = func(at *agent.Node) {
 		b, ok := at.Agent.(*Agent)
@@ -77,6 +78,7 @@ func (a *Agent) checkRules(n *agent.Node) (problems []string) {
 			b, ok = a, true
 		}
 		if ok && b.rules == a.rules {
+			sets = sets || len(b.sets) > 0
 			first = cmp.Or(first, b)
 			names = slices.AppendSeq(names, maps.Keys(b.byName))
 		}
@@ -85,7 +87,7 @@ func (a *Agent) checkRules(n *agent.Node) (problems []string) {
 		}
 	}
 	note(root)
-	if first != a {
+	if first != a || sets {
 		return nil
 	}
 	slices.Sort(names) // for the same hint every time

@@ -67,13 +67,18 @@ func (f *function) SubAgents() []agent.Agent                 { return f.like.chi
 func (f *function) FindAgent(name string) agent.Agent        { return f.like.index[name] }
 func (f *function) Properties() agent.Properties             { return f.like.properties }
 func (f *function) Tools() []tools.Tool                      { return f.like.tools }
+func (f *function) Toolsets() []tools.Set                    { return f.like.sets }
 func (f *function) CheckNode(n *agent.Node) (wrong []string) { return f.like.CheckNode(n) }
 
 // Run implements agent.Agent: the whole run.
 func (f *function) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
-		s := &Step{ctx: ctx, inv: inv, agent: f.like, yield: yield}
+		like, problems := f.like.withSets(ctx, inv.Node())
+		s := &Step{ctx: ctx, inv: inv, agent: like, yield: yield}
 		err := s.recall()
+		if err == nil && len(s.before) == 0 && !tell(problems, yield) {
+			return
+		}
 		if err == nil {
 			err = f.run(s)
 		}

@@ -35,6 +35,8 @@ type Rule struct {
 	// argument: a string's content, any other value's JSON. An argument that is
 	// absent matches nothing.
 	Args map[string]string
+	// ReadOnly, if it is not nil, must be what [Info.ReadOnly] says of the tool.
+	ReadOnly *bool
 	// Decision holds for calls that match; [Allow] takes nothing back that
 	// another rule or the tool itself demands.
 	Decision Decision
@@ -95,7 +97,7 @@ func (p *Policy) Decide(info Info, input json.RawMessage) Decision {
 	var args map[string]json.RawMessage
 	_ = json.Unmarshal(input, &args) // what is no object has no arguments that match
 	for i := range p.rules {
-		if r := &p.rules[i]; r.Decision > decision && r.matches(info.Name, args) {
+		if r := &p.rules[i]; r.Decision > decision && r.matches(info, args) {
 			decision = r.Decision
 		}
 	}
@@ -108,8 +110,8 @@ func (r *compiledRule) about(tool string) bool {
 	return ok
 }
 
-func (r *compiledRule) matches(name string, args map[string]json.RawMessage) bool {
-	if !r.about(name) {
+func (r *compiledRule) matches(info Info, args map[string]json.RawMessage) bool {
+	if !r.about(info.Name) || r.ReadOnly != nil && *r.ReadOnly != info.ReadOnly {
 		return false
 	}
 	for arg, re := range r.args {

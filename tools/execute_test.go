@@ -290,3 +290,19 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// What a tool says of itself allows nothing; a rule that somebody writes may go by it.
+func TestRulesAboutReadOnlyTools(t *testing.T) {
+	yes, no := true, false
+	p, err := tools.NewPolicy(tools.Rule{Tool: "*", ReadOnly: &no, Decision: tools.Ask}, tools.Rule{Tool: "secret", ReadOnly: &yes, Decision: tools.Deny})
+	require.NoError(t, err)
+	info := func(name string, readOnly bool) tools.Info {
+		return tools.Info{ToolSpec: llm.ToolSpec{Name: name}, ReadOnly: readOnly}
+	}
+	require.Equal(t, tools.Allow, p.Decide(info("look", true), nil))
+	require.Equal(t, tools.Ask, p.Decide(info("write", false), nil))
+	require.Equal(t, tools.Deny, p.Decide(info("secret", true), nil))
+	asks := info("look", true)
+	asks.Approval = tools.Ask
+	require.Equal(t, tools.Ask, p.Decide(asks, nil), "the hint takes nothing back")
+}

@@ -34,6 +34,9 @@ type Info struct {
 	// Resumable tools do nothing themselves that must not be done twice: they are called
 	// again after a crash, and the agents that they run go on where they were.
 	Resumable bool
+	// ReadOnly is what whoever made the tool says: that a call changes nothing. It allows
+	// nothing by itself; the rules of a policy may look at it.
+	ReadOnly bool
 	// Timeout bounds one call; 0 means DefaultTimeout, a negative value none.
 	Timeout time.Duration
 	// Approval is what the tool itself demands of every call: nothing, or Ask.

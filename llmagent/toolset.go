@@ -1,0 +1,90 @@
+package llmagent
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// WithToolset gives the agent's model the tools of sets, after those of WithTools and in
+// the order of their names. A set is asked in every step: a change of its list
+// counts from the next one on. A tool whose name is taken, by another tool of the agent,
+// by an agent that it can transfer to or by the tools for that, is left out, and a notice
+// says so; and so it does if a set fails. The turn goes on without those tools.
+func WithToolset(sets ...tools.Set) Option {
+	return func(a *Agent) { a.sets = append(a.sets, sets...) }
+}
+
+// Toolsets returns the sets of tools that the agent has besides its Tools.
+func (a *Agent) Toolsets() []tools.Set { return a.sets }
+
+// equipment is an agent with the tools that its sets had at a time.
+type equipment struct {
+	from  []*tools.Registry
+	agent *Agent
+	left  []string // what was left out, and why
+}
+
+// withSets returns the agent with the tools that its sets have now, and what is wrong
+// with them.
+func (a *Agent) withSets(ctx context.Context, n *agent.Node) (*Agent, []string) {
+	if len(a.sets) == 0 {
+		return a, nil
+	}
+	var problems []string
+	from := make([]*tools.Registry, len(a.sets))
+	for i, s := range a.sets {
+		r, err := s.Tools(ctx)
+		if err != nil && ctx.Err() == nil {
+			problems = append(problems, err.Error())
+		}
+		from[i] = r
+	}
+	e, ok := a.equipments.Load(n)
+	if !ok || !slices.Equal(e.(*equipment).from, from) {
+		e = a.equip(n, from)
+		a.equipments.Store(n, e)
+	}
+	return e.(*equipment).agent, append(problems, e.(*equipment).left...)
+}
+
+func (a *Agent) equip(n *agent.Node, from []*tools.Registry) *equipment {
+	b := *a // with places of its own, because it offers other tools
+	b.sets, b.offers, b.equipped = nil, new(sync.Map), true
+	b.tools, b.byName = slices.Clone(a.tools), maps.Clone(a.byName)
+	e := &equipment{from: from, agent: &b}
+	targets, form := targetNames(n), a.formAt(n)
+	for _, r := range from {
+		for _, name := range r.Names() {
+			_, transfers := form.Called(n, name)
+			switch {
+			case b.owns(name):
+				e.left = append(e.left, fmt.Sprintf("the tool %q is left out: another tool of agent %q has the name", name, a.name))
+			case slices.Contains(targets, name):
+				e.left = append(e.left, fmt.Sprintf("the tool %q is left out: it is named like an agent that %q can transfer to", name, a.name))
+			case transfers, name == agent.TransferTool, name == a.form.Name, name == malformedTool:
+				e.left = append(e.left, fmt.Sprintf("the tool %q is left out: the name is reserved", name))
+			default:
+				t := r.Get(name)
+				b.tools, b.byName[name] = append(b.tools, t), t
+			}
+		}
+	}
+	return e
+}
+
+// tell yields notices about sets of tools, and reports whether to go on.
+func tell(problems []string, yield func(*event.Event, error) bool) bool {
+	for _, p := range problems {
+		if !yield(&event.Event{Data: &event.Notice{Code: event.NoticeToolset, Message: p}}, nil) {
+			return false
+		}
+	}
+	return true
+}
