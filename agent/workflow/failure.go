@@ -1,0 +1,37 @@
+package workflow
+
+import (
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+)
+
+// Failure returns why a child that is over has no output, nil if it has one. Its text is
+// what the log says, so that it is the same when the result comes from there; it wraps
+// Err, or without that agent.ErrLimit for a limit of the turn.
+func (r *Result) Failure() error {
+	f := &failure{r.Message, r.Err}
+	switch r.Reason {
+	case event.FinishReasonStop:
+		return nil
+	case event.FinishReasonLength:
+		f.message = "the answer was cut off at the model's limit of tokens"
+	case event.FinishReasonContentFilter:
+		f.message = "the endpoint's content filter cut the answer off"
+	case event.FinishReasonLimit:
+		if f.err == nil {
+			f.err = agent.ErrLimit
+		}
+	}
+	if f.message == "" {
+		f.message = "the run ended with the reason " + string(r.Reason)
+	}
+	return f
+}
+
+type failure struct {
+	message string
+	err     error
+}
+
+func (f *failure) Error() string { return f.message }
+func (f *failure) Unwrap() error { return f.err }
