@@ -21,6 +21,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
@@ -33,6 +34,7 @@ import (
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
+	"github.com/agentarbor/arbor/workflowagent"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected events and wire of the transcripts")
@@ -42,7 +44,8 @@ var update = flag.Bool("update", false, "rewrite the expected events and wire of
 // requests on the wire. Each is played four times, with the models in process
 // and behind a real HTTP endpoint, streamed and not, and must come out the same.
 //
-//	-- agents --       one a line, children indented: NAME [parent] [peers] [back] [each] [decide[=MODEL]] [TOOL…] [| DESCRIPTION]
+//	-- agents --       one a line, children indented: NAME [parent] [peers] [back] [each] [decide[=MODEL]] [TOOL…] [| DESCRIPTION];
+//	                   with the word tool it is an agent tool of its parent, with sequential, parallel or loop a workflow of its children
 //	-- script --       see package llm/scripted
 //	-- user --         one message a line
 //	-- events --       written by -update
@@ -102,7 +105,9 @@ func testTools(t testing.TB) *tools.Registry {
 		ch, _ := firsts.LoadOrStore(run, make(chan struct{}))
 		return ch.(chan struct{})
 	}
-	r, err := tools.NewRegistry(
+	exit, err := workflowagent.ExitTool()
+	require.NoError(t, err)
+	r, err := tools.NewRegistry(exit,
 		tool("lookup", func(_ tools.Context, in in) (any, error) { return map[string]any{"id": in.ID, "amount": 19}, nil }),
 		tool("broken", func(tools.Context, in) (any, error) { return nil, errors.New("the database is on fire") }),
 		tool("panics", func(tools.Context, in) (any, error) { panic("boom") }),
@@ -140,10 +145,20 @@ func parseTree(t testing.TB, text string, model func(name string) llm.Model, all
 		desc  string
 		words []string
 		kids  []agent.Agent
+		tools []tools.Tool
 	}
 	registry := testTools(t)
 	build := func(s *spec) agent.Agent {
-		opts := slices.Concat([]llmagent.Option{llmagent.WithTransferTools(transfer.OneTool), llmagent.WithDescription(s.desc), llmagent.WithSubAgents(s.kids...)}, all)
+		for kind, make := range map[string]func(string, string, []agent.Agent, ...workflowagent.Option) (agent.Agent, error){
+			"sequential": workflowagent.Sequential, "parallel": workflowagent.Parallel, "loop": workflowagent.Loop} {
+			if slices.Contains(s.words, kind) {
+				a, err := make(s.name, s.desc, s.kids)
+				require.NoError(t, err)
+				return a
+			}
+		}
+		opts := slices.Concat([]llmagent.Option{llmagent.WithTransferTools(transfer.OneTool), llmagent.WithDescription(s.desc), llmagent.WithSubAgents(s.kids...),
+			llmagent.WithTools(s.tools...)}, all)
 		var policy agent.TransferPolicy
 		for _, w := range s.words {
 			if w, other, ok := strings.Cut(w, "="); ok && w == "decide" {
@@ -159,6 +174,7 @@ func parseTree(t testing.TB, text string, model func(name string) llm.Model, all
 				policy.AllowTransferToPeers = true
 			case "back":
 				policy.AllowTransferBack = true
+			case "tool":
 			case "each":
 				opts = append(opts, llmagent.WithTransferTools(transfer.ToolPerTarget))
 			default:
@@ -176,7 +192,13 @@ func parseTree(t testing.TB, text string, model func(name string) llm.Model, all
 			last := open[len(open)-1]
 			open = open[:len(open)-1]
 			parent := open[len(open)-1]
-			parent.kids = append(parent.kids, build(last))
+			if !slices.Contains(last.words, "tool") {
+				parent.kids = append(parent.kids, build(last))
+				continue
+			}
+			tool, err := agenttool.New(build(last))
+			require.NoError(t, err)
+			parent.tools = append(parent.tools, tool)
 		}
 	}
 	for line := range strings.Lines(text) {
@@ -280,7 +302,7 @@ func (tr *transcript) play(t *testing.T, m mode, all ...llmagent.Option) (events
 				deltas[e.ID] += partialText(e)
 				continue
 			}
-			if d := partialText(e); m.stream && d != "" {
+			if d := partialText(e); m.stream && d != "" && strings.Contains(tr.section("script"), e.Agent+": ") { // a workflow has no model
 				require.Equal(t, d, deltas[e.ID], "deltas and the complete event differ")
 			}
 			stored = append(stored, e)
@@ -335,7 +357,11 @@ func errorNames(err error) string {
 // writeEvent writes a stored event as one line. Ids of runs and texts count up
 // in order, but differ with streaming, so runs have their agents' names.
 func writeEvent(w *strings.Builder, e *event.Event) {
-	fmt.Fprintf(w, "%d %s %s", e.Seq, e.Agent, e.Type())
+	inside := ""
+	if e.Scope != "" {
+		inside = "> "
+	}
+	fmt.Fprintf(w, "%d %s%s %s", e.Seq, inside, e.Agent, e.Type())
 	switch d := e.Data.(type) {
 	case *event.User:
 		fmt.Fprintf(w, " %q", d.Content.PlainText())
