@@ -21,6 +21,7 @@ import (
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sqlite"
 	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/workflowagent"
 )
 
 // crashStory is a conversation that processes of TestCrash continue from
@@ -49,6 +50,7 @@ var crashStories = behindRouters([]crashStory{
 	{name: "approval of transfers", messages: []string{"Billing, please", "Now, please"}, asks: 1, tree: guardedDesk,
 		decisions: map[int][]bool{1: {false}, 2: {true}}},
 	{name: "agent tools", messages: []string{"Find out"}, asks: 2, once: []string{"audit", "stamp"}, tree: researchDesk},
+	{name: "workflows", messages: []string{"Write a report"}, asks: 2, once: []string{"stamp"}, tree: reportDesk},
 	{name: "a person", messages: []string{"Hello", "A person, please", "My name is Bob", "Thanks"}, asks: 1, tree: deskOfPersons,
 		delivers: map[int][]human.Event{
 			2: {{ID: "1", Update: human.Update{Status: human.Connected, TargetAgent: "Ann"}}, {ID: "2", Text: "Ann here. Who are you?"}},
@@ -326,6 +328,41 @@ func researchDesk(d *stage) (agent.Agent, error) {
 		}
 		return items{scripted.Call("research", `{"input":"Find it"}`), scripted.Call("audit", `{"input":"Stamp it"}`)}
 	}, llmagent.WithTools(d.agentTool(research, agenttool.Idempotent()), d.agentTool(audit))), d.err
+}
+
+// reportDesk hands over to a sequence of a loop that an agent ends, and two side by side.
+func reportDesk(d *stage) (agent.Agent, error) {
+	exit, err := workflowagent.ExitTool()
+	d.failed(err)
+	write := d.agent("write", func(said string, last llm.Message) items {
+		return items{scripted.Text(strings.TrimSpace(last.PlainText()) + " é")}
+	})
+	critic := d.agent("critic", func(said string, last llm.Message) items {
+		switch {
+		case last.Role == llm.RoleTool:
+			return items{scripted.Text("Good.")}
+		case strings.Count(said, "é") > 1:
+			return items{scripted.Call(workflowagent.ExitToolName, "{}")}
+		}
+		return items{scripted.Text(strings.TrimSpace(said))}
+	}, llmagent.WithTools(exit))
+	audit := d.agent("audit", func(_ string, last llm.Message) items {
+		if last.Role == llm.RoleTool {
+			return items{scripted.Text("Stamped.")}
+		}
+		return items{scripted.Call("stamp", "{}")}
+	}, llmagent.WithTools(d.tool("stamp")))
+	title := d.agent("title", func(string, llm.Message) items { return items{scripted.Text("Title")} })
+	if d.err != nil {
+		return nil, d.err
+	}
+	polish, err := workflowagent.Loop("polish", "", []agent.Agent{write, critic})
+	d.failed(err)
+	both, err := workflowagent.Parallel("both", "", []agent.Agent{audit, title})
+	d.failed(err)
+	report, err := workflowagent.Sequential("report", "Reports", []agent.Agent{polish, both})
+	d.failed(err)
+	return d.agent("support", func(string, llm.Message) items { return items{scripted.Text("One moment."), to("report")} }, llmagent.WithSubAgents(report)), d.err
 }
 
 // deskOfPersons hands over to a person who is asked for.

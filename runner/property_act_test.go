@@ -253,6 +253,7 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	w.checkError(got.err, a, died)
 	checkLogOf(w.t, r, w.log, w.resumeRoot)
 	w.checkGraphs(w.log)
+	w.checkFlows(w.log)
 	w.checkGuards(w.log)
 	w.checkDesk()
 	w.checkSteps(w.log)
@@ -329,7 +330,7 @@ func (d *delivery) take(e *event.Event, err error) {
 
 // outsideCodes are those of errors that a remote agent or the node of a graph ends a turn with.
 var outsideCodes = []string{"transfer_limit", "transfer_rejected", "limit", "budget", "output_truncated", "internal", "unknown_usage", "tripwire",
-	"agent_error", "denied", "empty_answer", "repeated_call", "timeout", "routing_error", "graph_failed", "content_filter",
+	"agent_error", "denied", "empty_answer", "repeated_call", "timeout", "routing_error", "graph_failed", "workflow_failed", "content_filter",
 	string(a2a.CodeProtocol), string(a2a.CodeTaskFailed), string(a2a.CodeTaskRejected), string(a2a.CodeTaskCanceled), string(a2a.CodeTaskGone),
 	string(a2a.CodeAuthRequired), string(a2a.CodeUnreachable), string(a2a.CodeNothingToSend), string(a2a.CodeInputRequired),
 	string(llm.CodeTruncated), string(llm.CodeServer), string(llm.CodeRateLimited), string(llm.CodeContextLength)}

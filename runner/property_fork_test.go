@@ -78,6 +78,7 @@ func (w *world) fork(to session.Key) {
 	require.Equal(w.t, w.known, w.encoded(load(w.t, w.runner(), s1)), "the fork has changed the session")
 	checkLogOf(w.t, w.runner(), slices.Concat(shared, own), w.resumeRoot)
 	w.checkGraphs(slices.Concat(shared, own))
+	w.checkFlows(slices.Concat(shared, own))
 	w.checkGuards(own)
 	w.checkSteps(slices.Concat(shared, own))
 	asked := make(map[string]bool) // in the fork

@@ -26,7 +26,7 @@ import (
 
 var (
 	someNodes = rapid.OneOf(rapid.IntRange(1, 5), rapid.IntRange(4, 8))
-	nodeKinds = rapid.SampledFrom([]string{"worker", "worker", "pair", "guarded", "function", "function", "graph", "remote",
+	nodeKinds = rapid.SampledFrom([]string{"worker", "worker", "pair", "guarded", "function", "function", "graph", "flow", "remote",
 		"steps", "steps", "guarded_steps", "steps_on", "switch"})
 	someStrategy = rapid.SampledFrom([]agentgraph.Strategy{agentgraph.FailFast, agentgraph.Continue, agentgraph.Retry})
 	errNode      = errors.New("the node gives up")
@@ -118,7 +118,9 @@ func (w *world) node(id string, inside bool) agent.Agent {
 	case kind == "graph" && !inside:
 		w.happened["a graph inside of another"] = true
 		return w.graph(id+"-g", true)
-	case kind == "graph", kind == "function":
+	case kind == "flow" && !inside:
+		return w.flow(id+"-w", true)
+	case kind == "graph", kind == "flow", kind == "function":
 		return w.computes(id + "-a")
 	case kind == "remote":
 		return w.remote(id + "-r")
@@ -240,18 +242,24 @@ func (w *world) outside(name string, routed bool) agent.Agent {
 	return nil
 }
 
-// planned makes an agent of the conversation that is a graph.
+// planned makes an agent of the conversation that is a graph or a workflow.
 func (w *world) planned(name string) agent.Agent {
 	w.traits[name] = traits{outside: true}
+	if oneInFour.Draw(w.rt, "workflow") >= 2 {
+		return w.flow(name, false)
+	}
 	return w.graph(name, false)
 }
 
 // outsideTool makes an agent tool of such an agent.
 func (w *world) outsideTool() (tools.Tool, error) {
 	var a agent.Agent
-	if rapid.Bool().Draw(w.rt, "remote tool") {
+	switch oneInFour.Draw(w.rt, "outside tool") {
+	case 0, 1:
 		a = w.remote("far")
-	} else {
+	case 2:
+		a = w.flow("flow"+strconv.Itoa(len(w.flows)), false)
+	default:
 		a = w.graph("plan"+strconv.Itoa(len(w.graphs)), false)
 	}
 	return agenttool.New(a, agenttool.WithName("outside"))

@@ -164,6 +164,7 @@ type world struct {
 	names      []string          // of the agents in the tree
 	traits     map[string]traits // by agent
 	graphs     map[string]*graphShape
+	flows      map[string]*flowShape
 	guarded    map[string]bool // agents whose edge has a guard
 	reasons    map[string]bool // agents that are shown why somebody hands over to them
 	root       agent.Agent
@@ -235,7 +236,7 @@ type execution struct {
 }
 
 func newWorld(t testing.TB, rt *rapid.T) *world {
-	return &world{t: t, rt: rt, traits: make(map[string]traits), remotes: make(map[string]bool), ruleds: make(map[string]*rulesOf), away: make(map[string]bool), graphs: make(map[string]*graphShape),
+	return &world{t: t, rt: rt, traits: make(map[string]traits), remotes: make(map[string]bool), ruleds: make(map[string]*rulesOf), away: make(map[string]bool), graphs: make(map[string]*graphShape), flows: make(map[string]*flowShape),
 		guarded: make(map[string]bool), reasons: make(map[string]bool), attempt: 1, story: newStory(), ran: make(map[string]*execution), taken: make(map[string]int),
 		last: make(map[string]shown), stepped: make(map[stepKey]*stepWork), happened: make(map[string]bool)}
 }

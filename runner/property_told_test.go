@@ -69,6 +69,9 @@ func (w *world) tell(why string) string {
 			fmt.Fprintf(b, "  %s %+v\n", id, *n)
 		}
 	}
+	for name, f := range w.flows {
+		fmt.Fprintf(b, "workflow %s: %+v\n", name, *f)
+	}
 	fmt.Fprintf(b, "%+v, streaming %v, resume at the root %v\n-- script --\n", w.limits, w.streaming, w.resumeRoot)
 	for i, p := range w.script {
 		fmt.Fprintf(b, "%d: thinks %.60q, says %.60q, calls %.200q, ends %q %q\n", i, p.Thoughts, p.Texts, p.Calls, p.Finish, p.End)
