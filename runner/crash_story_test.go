@@ -360,7 +360,7 @@ func reportDesk(d *stage) (agent.Agent, error) {
 	d.failed(err)
 	both, err := workflowagent.Parallel("both", "", []agent.Agent{audit, title})
 	d.failed(err)
-	report, err := workflowagent.Sequential("report", "Reports", []agent.Agent{polish, both})
+	report, err := workflowagent.Sequential("report", "Reports", []agent.Agent{polish, both}, workflowagent.WithReturn(agent.StayActive))
 	d.failed(err)
 	return d.agent("support", func(string, llm.Message) items { return items{scripted.Text("One moment."), to("report")} }, llmagent.WithSubAgents(report)), d.err
 }
