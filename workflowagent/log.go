@@ -42,6 +42,7 @@ const (
 // the group.
 type step struct {
 	workflow.Result                 // without a Reason while the child runs
+	child           workflow.Child
 	scope           string          // "" before it has begun
 	input           json.RawMessage // as the log has it
 	asks, given     json.RawMessage // what the exit tool makes its output, once it is called and has answered
@@ -87,10 +88,11 @@ func (r *run) read(ctx context.Context) error {
 // of returns the step that has the scope, nil if none of this workflow has.
 func (r *run) of(scope string) *step {
 	for _, run := range r.runs {
-		rest, _ := strings.CutPrefix(scope, run+".")
-		number, _, key := strings.Cut(rest, "/")
-		if n, err := strconv.Atoi(number); key && err == nil && len(rest) < len(scope) {
-			return r.step(n)
+		if rest, ok := strings.CutPrefix(scope, run); ok && strings.HasPrefix(rest, ".") {
+			number, _, _ := strings.Cut(rest[1:], "/")
+			if n, err := strconv.Atoi(number); err == nil {
+				return r.step(n)
+			}
 		}
 	}
 	return nil

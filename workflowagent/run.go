@@ -133,7 +133,7 @@ func (r *run) over(ctx context.Context, n int, output json.RawMessage) (bool, er
 
 // together runs the children side by side.
 func (r *run) together(ctx context.Context, input json.RawMessage) error {
-	for next := 1; ; {
+	for next, cause := 1, r.runs[0]+":harness_start"; ; {
 		for n := 1; n <= len(r.steps); n++ {
 			s := r.step(n)
 			if err := s.Failure(); s.over() && err != nil && s.Reason != event.FinishReasonCanceled && (!r.collect || s.Reason == event.FinishReasonLimit) {
@@ -143,7 +143,7 @@ func (r *run) together(ctx context.Context, input json.RawMessage) error {
 		}
 		for ; next <= len(r.steps) && (r.concurrency == 0 || r.live < r.concurrency); next++ {
 			if !r.step(next).over() {
-				r.begin(next, input, r.runs[0]+":harness_start")
+				r.begin(next, input, cause)
 			}
 		}
 		if r.live == 0 {
@@ -177,10 +177,11 @@ func (r *run) together(ctx context.Context, input json.RawMessage) error {
 
 // begin makes a child ready to be started: anew, or where it was cut off or waits.
 func (r *run) begin(n int, input json.RawMessage, cause string) {
-	scope := r.step(n).scope
+	s := r.step(n)
+	s.child = workflow.Child{Tree: r.tree(n), Key: strconv.Itoa(n) + "/" + r.child(n), Order: n, Cause: cause, Input: input,
+		Resume: s.scope != "", Scope: s.scope, Timeout: r.timeout, Data: s}
 	r.live++
-	r.batch = append(r.batch, &workflow.Child{Tree: r.tree(n), Key: strconv.Itoa(n) + "/" + r.child(n), Order: n, Cause: cause, Input: input,
-		Resume: scope != "", Scope: scope, Timeout: r.timeout, Data: n})
+	r.batch = append(r.batch, &s.child)
 }
 
 // await starts what is ready, and takes in which children have ended.
@@ -195,7 +196,7 @@ func (r *run) await(ctx context.Context) error {
 	}
 	for _, e := range ended {
 		r.live--
-		r.step(e.Child.Data.(int)).ended(e)
+		e.Child.Data.(*step).ended(e)
 	}
 	return err
 }

@@ -1,0 +1,5 @@
+//go:build race
+
+package workflowagent_test
+
+const raceEnabled = true
