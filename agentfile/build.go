@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/policy"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/summarize"
@@ -112,6 +114,11 @@ func (l *loader) checkModel(r *report, d *definition) {
 	if _, err := l.modelOf(d.model); err != nil && d.model != "" {
 		r.add(d.file, d.at["model"], "the model %q cannot be used: %s", d.model, err)
 	}
+	for _, i := range d.fallbacks {
+		if _, err := l.modelOf(i.value); err != nil {
+			r.add(d.file, i.at, "the model %q cannot be used: %s", i.value, err)
+		}
+	}
 	if d.decide == nil || d.decide.model == "" {
 		return
 	}
@@ -136,6 +143,37 @@ func (l *loader) modelOf(name string) (llm.Model, error) {
 		return absentModel(name), nil
 	}
 	return l.models[name], l.failed[name]
+}
+
+// chainOf returns the model of an agent. Agents that name the same models share one
+// chain, and so what it knows of their failures.
+func (l *loader) chainOf(d *definition) (llm.Model, error) {
+	names := []string{d.model}
+	for _, i := range d.fallbacks {
+		names = append(names, i.value)
+	}
+	models := make([]llm.Model, len(names))
+	for i, name := range names {
+		var err error
+		if models[i], err = l.modelOf(name); err != nil {
+			if name == "" {
+				return nil, fmt.Errorf("the default model cannot be used: %w", err)
+			}
+			return nil, fmt.Errorf("the model %q cannot be used: %w", name, err)
+		}
+	}
+	if len(models) == 1 {
+		return models[0], nil
+	}
+	of := strings.Join(names, "\x00")
+	if l.chains[of] == nil {
+		chain, err := policy.NewFallback(models)
+		if err != nil {
+			return nil, err
+		}
+		l.chains[of] = chain
+	}
+	return l.chains[of], nil
 }
 
 // absentModel is used where models are not checked, or where a missing one is
@@ -212,12 +250,9 @@ func (l *loader) llmAgent(r *report, d *definition, sources map[string]Source) (
 			children = append(children, child)
 		}
 	}
-	model, err := l.modelOf(d.model)
+	model, err := l.chainOf(d)
 	if err != nil {
-		if d.model == "" {
-			return nil, fmt.Errorf("the default model cannot be used: %w", err)
-		}
-		return nil, fmt.Errorf("the model %q cannot be used: %w", d.model, err)
+		return nil, err
 	}
 	list := make([]tools.Tool, 0, len(d.tools))
 	for _, i := range d.tools {

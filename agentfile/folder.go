@@ -191,6 +191,9 @@ func (l *loader) configured(d *definition, config map[string]any) (*definition, 
 	}
 	changed := *d
 	changed.model, changed.settings, changed.body = c.Model, c.Settings, c.Prompt(d.body)
+	if c.Model != d.model { // the node's own has nothing behind it
+		changed.fallbacks = nil
+	}
 	if wrong := l.toolChoice(&changed); wrong != "" {
 		return nil, &agentgraph.ConfigError{Key: "toolChoice", Message: wrong}
 	}

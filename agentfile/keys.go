@@ -45,9 +45,9 @@ func ownKeys() []key {
 		{name: "description", typ: "a text", example: "Refunds and invoices", def: "empty",
 			meaning: "What the agent is for. Other agents' models read it when they decide whom to hand the conversation to.",
 			read:    text(func(d *definition) *string { return &d.description })},
-		{name: "model", typ: "a text", example: "gpt-4o-mini", def: "the program's default model",
-			meaning: "The name of the model that the agent uses.",
-			read:    text(func(d *definition) *string { return &d.model })},
+		{name: "model", typ: "a text or a list of texts", example: "gpt-4o-mini", def: "the program's default model",
+			meaning: "The name of the model that the agent uses. Of a list such as `[large, small]` the first is used, and if that fails the next: see [fallbacks](policies.md#fallbacks).",
+			read:    models},
 		{name: "subagents", typ: "a list of names", example: "[billing, tech]", def: "the agents in the folder that is named like the file",
 			meaning: "The agents this one can hand the conversation to, in this order. If the key is there, only the listed agents count.",
 			read: func(p *parser, k *key, n yamldoc.Node) {
@@ -184,6 +184,19 @@ func number(low, high float64, field func(*definition) **float64) func(*parser, 
 	}
 }
 
+func models(p *parser, k *key, n yamldoc.Node) {
+	if n.Kind() != yamldoc.List {
+		p.d.model, _ = p.text(k, n)
+		return
+	}
+	switch list := p.names(k, n); {
+	case len(list) > 0:
+		p.d.model, p.d.fallbacks = list[0].value, list[1:]
+	case n.Len() == 0:
+		p.add(p.at(n), "%s is an empty list: remove the key if none is meant", p.name)
+	}
+}
+
 func history(p *parser, k *key, n yamldoc.Node) {
 	if n.Kind() != yamldoc.Mapping {
 		v, ok := p.text(k, n)
@@ -233,6 +246,7 @@ type definition struct {
 	description string
 	global      string
 	model       string
+	fallbacks   []item // the models behind it, in their order
 	subagents   []item
 	listed      bool // the key subagents is there
 	policy      agent.TransferPolicy

@@ -157,8 +157,9 @@ type loader struct {
 	listed   map[string]*definition // of graphs in lists of sub-agents
 	models   map[string]llm.Model
 	failed   map[string]error
-	people   bool // somebody may hand over to a person
-	tolerant bool // that there is no default model is reported at the end
+	chains   map[string]llm.Model // of models with fallbacks, by their names
+	people   bool                 // somebody may hand over to a person
+	tolerant bool                 // that there is no default model is reported at the end
 }
 
 func open(dir string, opts []Option) (*loader, error) {
@@ -193,7 +194,7 @@ func openFS(fsys fs.FS, dir string, opts []Option) (*loader, error) {
 
 func newLoader(fsys fs.FS, dir, file string, given func(string) string, opts []Option) (*loader, error) {
 	l := &loader{fsys: fsys, dir: dir, file: file, report: report{given: given}, sources: map[string]*source{}, graphs: map[string]*graphFile{},
-		folders: map[string]*agentFolder{}, listed: map[string]*definition{}, models: map[string]llm.Model{}, failed: map[string]error{}}
+		folders: map[string]*agentFolder{}, listed: map[string]*definition{}, models: map[string]llm.Model{}, failed: map[string]error{}, chains: map[string]llm.Model{}}
 	if err := option.Apply(&l.config, opts); err != nil {
 		return nil, fmt.Errorf("agentfile: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/policy"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
@@ -149,6 +150,44 @@ func TestModelsAndTools(t *testing.T) {
 	tree, err = Load(dir, WithModel(count), WithTools(mine))
 	require.NoError(t, err)
 	require.Equal(t, []tools.Tool{mine}, tree.Root().(*llmagent.Agent).Tools())
+}
+
+// TestModelList: a list is a chain, which agents that name the same models share; every
+// name is checked where it stands.
+func TestModelList(t *testing.T) {
+	dir := write(t, map[string]string{
+		"a.md":   "---\nmodel: [m1, m2]\ntools: [summarize_text]\n---\n",
+		"a/b.md": "---\nmodel: [m1, m2]\n---\n", "a/c.md": "---\nmodel: [m2, m1]\n---\n", "a/d.md": "---\nmodel: [m1]\n---\n",
+	})
+	tree, err := Load(dir, WithModel(resolve))
+	require.NoError(t, err)
+	models := func(name string) (names []string) {
+		m := tree.Index().Node(name).Agent.(*llmagent.Agent).Model()
+		if chain, ok := m.(*policy.Fallback); ok {
+			for _, m := range chain.Models() {
+				names = append(names, m.Name())
+			}
+			return names
+		}
+		return []string{m.Name()}
+	}
+	require.Equal(t, []string{"m1", "m2"}, models("a"))
+	require.Equal(t, []string{"m2", "m1"}, models("c"))
+	require.Equal(t, []string{"m1"}, models("d"))
+	require.Same(t, tree.Root().(*llmagent.Agent).Model(), tree.Index().Node("b").Agent.(*llmagent.Agent).Model())
+
+	for front, want := range map[string]string{
+		"model: [m1, bad]": `a.md:2: the model "bad" cannot be used: no`, "model: []": "a.md:2: model is an empty list",
+		"model: [m1, m1]": `names "m1" twice`, "model: [m1, 7]": "one of them is", "model: {}": "a text or a list of texts"} {
+		dir := write(t, map[string]string{"a.md": "---\n" + front + "\n---\n"})
+		_, err := Load(dir, WithModel(func(name string) (llm.Model, error) {
+			if name == "bad" {
+				return nil, errors.New("no")
+			}
+			return namedModel(name), nil
+		}))
+		require.ErrorContains(t, err, want, front)
+	}
 }
 
 func TestOptions(t *testing.T) {

@@ -34,6 +34,9 @@ type Request struct {
 	// or empty. No model sees it: it is for adapters that tell the endpoint which
 	// prompt cache the request goes with.
 	Agent string
+	// Once asks an adapter not to repeat a request that failed, because its caller has
+	// something better to do, such as to ask another model. No model sees it.
+	Once bool
 	Settings
 }
 
@@ -121,6 +124,10 @@ type Chunk struct {
 	Model string
 	// Finish is set on the terminal chunk only.
 	Finish FinishReason
+	// Lost and Notice come in chunks that have nothing of an answer, from models that ask
+	// others.
+	Lost   *Attempt
+	Notice *Notice
 }
 
 // LogProb is a token of an answer with the natural logarithm of its probability, and

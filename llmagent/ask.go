@@ -190,6 +190,9 @@ func (ans *answer) take(chunk llm.Chunk, err error) bool {
 		ans.failed = err
 		return false
 	}
+	if chunk.Lost != nil || chunk.Notice != nil {
+		return ans.beside(&chunk)
+	}
 	ans.begun = true
 	if chunk.Reasoning != "" && !ans.delta(&ans.reasoning, chunk.Reasoning, true) {
 		return false
@@ -209,6 +212,26 @@ func (ans *answer) take(chunk llm.Chunk, err error) bool {
 	ans.model = cmp.Or(chunk.Model, ans.model)
 	ans.finish = cmp.Or(chunk.Finish, ans.finish)
 	return true
+}
+
+// beside records what a model that asks others has tried, and reports whether to go on.
+func (ans *answer) beside(c *llm.Chunk) bool {
+	var of []*event.Event
+	if n := c.Notice; n != nil {
+		of = append(of, &event.Event{Data: &event.Notice{Code: n.Code, Message: n.Message}, More: true})
+	}
+	if a := c.Lost; a != nil {
+		void := &event.Discard{Code: string(a.Code), Message: a.Message}
+		if a.Usage != nil {
+			u, _ := a.Usage.Plausible()
+			void.Usage = &event.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens, Model: a.Model}
+		}
+		of = append(of, &event.Event{Data: void}) // stored at once: the next request may take long
+	}
+	for _, e := range of {
+		ans.stopped = ans.stopped || !ans.yield(e, nil)
+	}
+	return !ans.stopped
 }
 
 // delta shows a piece of a block and reports whether to go on.

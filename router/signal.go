@@ -187,6 +187,19 @@ func (d *deciding) ask(ctx context.Context, model llm.Model, req *llm.Request) (
 		if err = failed; err != nil {
 			break
 		}
+		if a := chunk.Lost; a != nil {
+			void := &event.Discard{Code: string(a.Code), Message: a.Message}
+			if u := a.Usage; u != nil {
+				void.Usage = &event.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens, Model: a.Model}
+			}
+			d.emit(void)
+		}
+		if n := chunk.Notice; n != nil {
+			d.emit(&event.Notice{Code: n.Code, Message: n.Message})
+		}
+		if chunk.Lost != nil || chunk.Notice != nil {
+			continue
+		}
 		text.WriteString(chunk.Text)
 		probs = append(probs, chunk.LogProbs...)
 		if chunk.Usage != nil {

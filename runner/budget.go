@@ -141,8 +141,9 @@ func saturated(a, b int64) int64 {
 
 // reserve makes sure that one more model call is within the limits and the
 // budgets. Inner scopes run side by side, so what a call of theirs may use
-// counts from here on, not only when its answer is stored.
-func (l *lane) reserve(inv *agent.Invocation, model llm.Model, req *llm.Request) error {
+// counts from here on, not only when its answer is stored. Beside is how many requests
+// for the same answer are under way already.
+func (l *lane) reserve(inv *agent.Invocation, model llm.Model, req *llm.Request, beside int) error {
 	r, limit, steps := l.t.r, l.t.r.limits.ModelCalls, l.t.r.limits.Steps
 	next := amount{agent: inv.Agent().Name()}
 	if r.budgeted.tokens || r.budgeted.cost {
@@ -150,10 +151,14 @@ func (l *lane) reserve(inv *agent.Invocation, model llm.Model, req *llm.Request)
 		if next, err = r.expect(next.agent, model, req); err != nil {
 			return err
 		}
+		one := next
+		for range beside { // the same request, so about as much
+			next.add(one)
+		}
 	}
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
-	calls := l.t.w.fold.Turn.ModelCalls + len(l.t.asking)
+	calls := l.t.w.fold.Turn.ModelCalls + len(l.t.asking) + beside
 	if _, mine := l.t.asking[l.scope]; mine {
 		calls--
 	}

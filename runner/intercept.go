@@ -43,8 +43,13 @@ func (r *Runner) events(ctx context.Context, key session.Key, msg *llm.Message, 
 
 // Ask implements agent.Runtime.
 func (l *lane) Ask(ctx context.Context, inv *agent.Invocation, model llm.Model, req *llm.Request) iter.Seq2[llm.Chunk, error] {
-	if err := l.reserve(inv, model, req); err != nil {
+	if err := l.reserve(inv, model, req, 0); err != nil {
 		return func(yield func(llm.Chunk, error) bool) { yield(llm.Chunk{}, err) }
+	}
+	if _, ok := model.(llm.Composite); ok {
+		ctx = llm.WithAdmission(ctx, func(another llm.Model, req *llm.Request, beside int) error {
+			return l.reserve(inv, another, req, beside)
+		})
 	}
 	if len(l.t.r.interceptors) == 0 {
 		return l.metered(model, req, model.Generate(ctx, req))

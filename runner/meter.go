@@ -40,12 +40,18 @@ func (l *lane) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.C
 		var m meter
 		for chunk, err := range chunks {
 			switch {
+			case chunk.Lost != nil:
+				if lost := *chunk.Lost; lost.Begun && lost.Usage == nil {
+					lost.Usage = l.charge(lost.Model, req, new(meter))
+					chunk.Lost = &lost
+				}
+			case err == nil && chunk.Notice != nil:
 			case err == nil:
 				m.take(&chunk)
 				if m.whole && !m.reported && l.t.r.budgets.MissingUsage == EstimateMissingUsage {
-					chunk.Usage = l.charge(model, req, &m)
+					chunk.Usage = l.charge(model.Name(), req, &m)
 				}
-			case m.broken(err) && !yield(llm.Chunk{Usage: l.charge(model, req, &m)}, nil):
+			case m.broken(err) && !yield(llm.Chunk{Usage: l.charge(model.Name(), req, &m)}, nil):
 				return
 			}
 			if !yield(chunk, err) || err != nil {
@@ -53,19 +59,19 @@ func (l *lane) metered(model llm.Model, req *llm.Request, chunks iter.Seq2[llm.C
 			}
 		}
 		if m.broken(nil) {
-			yield(llm.Chunk{Usage: l.charge(model, req, &m)}, nil)
+			yield(llm.Chunk{Usage: l.charge(model.Name(), req, &m)}, nil)
 		}
 	}
 }
 
 // charge estimates what an answer has used, and keeps what a notice says about it.
-func (l *lane) charge(model llm.Model, req *llm.Request, m *meter) *llm.Usage {
+func (l *lane) charge(model string, req *llm.Request, m *meter) *llm.Usage {
 	content := m.content
 	content.Text = m.text.String()
 	answer := llm.Message{Role: llm.RoleAssistant, Content: content}
 	u := &llm.Usage{InputTokens: llm.CountRequest(req, l.t.r.tokens), OutputTokens: llm.CountMessage(&answer, l.t.r.tokens) - llm.MessageTokens}
 	l.estimate = fmt.Sprintf("the endpoint of the model %q did not say what its answer has used; by an estimate it is %d tokens of input and %d of output",
-		model.Name(), u.InputTokens, u.OutputTokens)
+		model, u.InputTokens, u.OutputTokens)
 	return u
 }
 

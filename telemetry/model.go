@@ -108,6 +108,9 @@ func (a *attempt) take(chunk llm.Chunk, err error) {
 		a.err = err
 		return
 	}
+	if chunk.Lost != nil || chunk.Notice != nil {
+		return
+	}
 	if !a.begun {
 		a.begun, a.first = true, time.Since(a.started)
 	}

@@ -16,7 +16,10 @@ import (
 // sendWithRetries sends a request until an answer begins, or trying again is of
 // no use.
 func (c *client) sendWithRetries(ctx context.Context, model string, body []byte, req *llm.Request) (*attempt, error) {
-	tries := 0
+	tries, most := 0, uint(c.retries)+1
+	if req.Once {
+		most = 1
+	}
 	a, err := backoff.Retry(ctx, func() (*attempt, error) {
 		tries++
 		start := time.Now()
@@ -37,7 +40,7 @@ func (c *client) sendWithRetries(ctx context.Context, model string, body []byte,
 		return nil, err
 	},
 		backoff.WithBackOff(&fullJitter{base: c.retryBase, limit: c.retryMax}),
-		backoff.WithMaxTries(uint(c.retries)+1),
+		backoff.WithMaxTries(most),
 		backoff.WithMaxElapsedTime(0), // the number of tries bounds it, and the context
 		backoff.WithNotify(func(err error, wait time.Duration) {
 			c.log.LogAttrs(ctx, slog.LevelWarn, "model call is tried again",

@@ -1,0 +1,129 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// Hedge asks a second model, which may be the same again, if nothing of the first one's
+// answer has come after a while, and so on. The answer is that of the one that begins
+// first; the others are cancelled, and told as an [llm.Attempt], because they have to be
+// paid for too. A request that the turn's limits or budgets do not allow is not sent.
+type Hedge struct {
+	after  time.Duration
+	models []llm.Model
+}
+
+// NewHedge makes a hedge of two models or more. Its name is that of the first.
+func NewHedge(after time.Duration, models ...llm.Model) (*Hedge, error) {
+	if after <= 0 {
+		return nil, errors.New("policy: a hedge needs a time above zero after which it asks again")
+	}
+	return &Hedge{after, slices.Clone(models)}, checkModels("a hedge needs two models or more", models, 2)
+}
+
+// Name is the name of the first model.
+func (h *Hedge) Name() string { return h.models[0].Name() }
+
+// Models returns the models in their order.
+func (h *Hedge) Models() []llm.Model { return slices.Clone(h.models) }
+
+// Generate asks for one answer; see llm.Model. If all requests fail before an answer has
+// begun, the error is that of the first model.
+func (h *Hedge) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		arrivals := make(chan piece)
+		racers := []*racer{start(ctx, h.models[0], req, arrivals)}
+		timer := time.NewTimer(h.after)
+		defer timer.Stop()
+		var first error // of the first model
+		running := 1
+		for {
+			select {
+			case <-ctx.Done():
+				yield(llm.Chunk{}, ctx.Err())
+				return
+			case <-timer.C:
+				next := h.models[len(racers)]
+				if llm.Admit(ctx, next, req, running) != nil {
+					continue
+				}
+				if !yield(noticed(NoticeHedged, fmt.Sprintf("%s is asked, because %s has not begun to answer in %s", next.Name(), h.Name(), h.after)), nil) {
+					return
+				}
+				racers, running = append(racers, start(ctx, next, req, arrivals)), running+1
+				if len(racers) < len(h.models) {
+					timer.Reset(h.after)
+				}
+			case p := <-arrivals:
+				switch {
+				case p.panic != nil:
+					panic(p.panic) // on the caller's goroutine, which knows what to do
+				case ctx.Err() != nil:
+					yield(llm.Chunk{}, ctx.Err())
+					return
+				case p.err == nil && !p.end && aside(&p.chunk):
+					if !yield(p.chunk, nil) {
+						return
+					}
+				case p.err != nil || p.end:
+					err := p.err
+					if err == nil {
+						err = cutOff()
+					}
+					p.of.over, running = true, running-1
+					if p.of == racers[0] {
+						first = err
+					}
+					if running == 0 {
+						yield(llm.Chunk{}, cmp.Or(first, err))
+						return
+					}
+					if !yield(lost(p.of, codeOf(err), err.Error(), false), nil) {
+						return
+					}
+				default:
+					h.finish(ctx, p, racers, arrivals, yield)
+					return
+				}
+			}
+		}
+	}
+}
+
+// finish hands out the answer of the one that has begun, after it has cancelled the others.
+func (h *Hedge) finish(ctx context.Context, won piece, racers []*racer, arrivals chan piece, yield func(llm.Chunk, error) bool) {
+	for _, r := range racers {
+		if r != won.of && !r.over {
+			r.cancel()
+			if !yield(lost(r, llm.CodeHedged, "given up, because "+won.of.model.Name()+" was faster", true), nil) {
+				return
+			}
+		}
+	}
+	won.chunk.Model = cmp.Or(won.chunk.Model, won.of.model.Name())
+	for p := won; !p.end; {
+		switch {
+		case p.of != won.of: // it was on its way when it was cancelled
+		case p.panic != nil:
+			panic(p.panic)
+		case !yield(p.chunk, p.err) || p.err != nil:
+			return
+		}
+		select {
+		case p = <-arrivals:
+		case <-ctx.Done():
+			yield(llm.Chunk{}, ctx.Err())
+			return
+		}
+	}
+}

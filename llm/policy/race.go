@@ -1,0 +1,57 @@
+package policy
+
+import (
+	"context"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+// racer is one request of a hedge. The consumer takes a piece at a time, so that no more
+// is read than it wants.
+type racer struct {
+	model  llm.Model
+	cancel context.CancelFunc
+	over   bool
+}
+
+type piece struct {
+	of    *racer
+	chunk llm.Chunk
+	err   error
+	end   bool
+	panic any
+}
+
+func lost(r *racer, code llm.ErrorCode, message string, begun bool) llm.Chunk {
+	return llm.Chunk{Lost: &llm.Attempt{Model: r.model.Name(), Code: code, Message: r.model.Name() + ": " + message, Begun: begun}}
+}
+
+// start sends a request. Its goroutine ends with the answer, or when it is cancelled.
+func start(ctx context.Context, m llm.Model, req *llm.Request, arrivals chan<- piece) *racer {
+	ctx, cancel := context.WithCancel(ctx)
+	r := &racer{model: m, cancel: cancel}
+	send := func(p piece) bool {
+		p.of = r
+		select {
+		case arrivals <- p:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	go func() {
+		defer cancel()
+		defer func() {
+			if p := recover(); p != nil {
+				send(piece{panic: p})
+			}
+		}()
+		for c, err := range m.Generate(ctx, req) {
+			if !send(piece{chunk: c, err: err}) || err != nil {
+				return
+			}
+		}
+		send(piece{end: true})
+	}()
+	return r
+}
