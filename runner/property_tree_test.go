@@ -261,7 +261,7 @@ func (w *world) agent(name string, history viewChoice, routes []agent.Route, kid
 	if !history.onEdge {
 		opts = append(opts, llmagent.WithHistory(history.policy))
 	}
-	a, err := llmagent.New(name, "You are "+name+".", m, opts...)
+	a, err := llmagent.New(name, "You are "+name+".", w.withFallback(m), opts...)
 	require.NoError(w.t, err)
 	return a
 }
