@@ -46,6 +46,10 @@ var (
 	// process will resume the turn. Work that agents have under way elsewhere, such as
 	// remote tasks, is then not cancelled.
 	ErrSuspended = errors.New("the turn is suspended")
+	// ErrNoFile: the session has no file of that name or digest.
+	ErrNoFile = errors.New("no such file")
+	// ErrFileTooLarge: a file has more bytes than the runner keeps.
+	ErrFileTooLarge = errors.New("the file is too large")
 	// ErrBadInput: the user's message cannot be accepted.
 	ErrBadInput = errors.New("bad input")
 	// ErrWaits: what was to be done waits for somebody outside, such as a decision about a

@@ -54,7 +54,7 @@ func (k Kind) makesNode() bool {
 	case KindUser, KindHarnessStart, KindHarnessEnd, KindText, KindReasoning, KindToolCall, KindToolProgress, KindToolResult, KindRelay, KindUsage, KindError:
 		return true
 	case event.TypeRelayResolved, event.TypeDiscard: // change a node
-	case event.TypeTransfer, event.TypeRoute, event.TypeHandoffStatus, event.TypeState, event.TypeRemoteTask, event.TypeCompaction, event.TypeNotice: // are no part of the graph
+	case event.TypeTransfer, event.TypeRoute, event.TypeHandoffStatus, event.TypeState, event.TypeFile, event.TypeRemoteTask, event.TypeCompaction, event.TypeNotice: // are no part of the graph
 	}
 	return false
 }

@@ -38,6 +38,7 @@ var stored = [...]struct {
 	{TypeRoute, func() Data { return new(Route) }},
 	{TypeHandoffStatus, func() Data { return new(HandoffStatus) }},
 	{TypeState, func() Data { return new(State) }},
+	{TypeFile, func() Data { return new(File) }},
 	{TypeUsage, func() Data { return new(Usage) }},
 	{TypeRemoteTask, func() Data { return new(RemoteTask) }},
 	{TypeCompaction, func() Data { return new(Compaction) }},
@@ -81,6 +82,7 @@ const (
 	TypeRoute         = "route"
 	TypeHandoffStatus = "handoff_status"
 	TypeState         = "state"
+	TypeFile          = "file"
 	TypeUsage         = "usage"
 	TypeRemoteTask    = "remote_task"
 	TypeCompaction    = "compaction"
@@ -210,6 +212,20 @@ type (
 	State struct {
 		Delta map[string]any `json:"delta"`
 	}
+	// File names a file that an agent or a tool has made. Its bytes are kept beside the
+	// log, see session.Blobs, and are there before the event is.
+	File struct {
+		// Name is one element of a path, such as report.pdf. Two files of a session may
+		// have the same; the later one is meant then.
+		Name      string `json:"name"`
+		MediaType string `json:"mediaType"`
+		// Size is the number of bytes.
+		Size int64 `json:"size"`
+		// Digest names the bytes: "sha256:" and 64 hexadecimal digits.
+		Digest string `json:"digest"`
+		// ToolCallID is the call that has made it, "" if the agent did so itself.
+		ToolCallID string `json:"toolCallId,omitempty"`
+	}
 	// Usage closes every recorded model answer; zeros if the endpoint sent none, or
 	// none that can be true.
 	Usage struct {
@@ -300,6 +316,7 @@ func (*Transfer) EventType() string      { return TypeTransfer }
 func (*Route) EventType() string         { return TypeRoute }
 func (*HandoffStatus) EventType() string { return TypeHandoffStatus }
 func (*State) EventType() string         { return TypeState }
+func (*File) EventType() string          { return TypeFile }
 func (*Usage) EventType() string         { return TypeUsage }
 func (*RemoteTask) EventType() string    { return TypeRemoteTask }
 func (*Compaction) EventType() string    { return TypeCompaction }
@@ -324,6 +341,7 @@ func (*Transfer) eventData()      {}
 func (*Route) eventData()         {}
 func (*HandoffStatus) eventData() {}
 func (*State) eventData()         {}
+func (*File) eventData()          {}
 func (*Usage) eventData()         {}
 func (*RemoteTask) eventData()    {}
 func (*Compaction) eventData()    {}
@@ -487,6 +505,10 @@ func (d *State) canonical() (Data, bool) {
 		delta[ValidText(key)] = jsonValue(value)
 	}
 	return &State{Delta: delta}, true
+}
+
+func (d *File) canonical() (Data, bool) {
+	return d, d == nil || validTexts([]string{d.Name, d.MediaType, d.Digest, d.ToolCallID})
 }
 
 func (d *Usage) canonical() (Data, bool) { return d, d == nil || utf8.ValidString(d.Model) }

@@ -64,6 +64,7 @@ type memorySession struct {
 	run    *memoryRun // of the last record
 	places []*memoryPlace
 	listed memoryListed
+	blobs  map[string]memoryBlob // by digest
 
 	born    int64 // a token of its own
 	token   int64

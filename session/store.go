@@ -149,8 +149,10 @@ type Store interface {
 	// recently updated first. If the filter names app and user, a page costs what its
 	// sessions cost, however many there are; else the store may look at all of them.
 	List(ctx context.Context, filter Key, page Page) ([]Info, error)
-	// Delete removes a session and its events. The user's and app's state stay.
+	// Delete removes a session, its events and the bytes of its files, but what forks
+	// of it share. The user's and app's state stay.
 	Delete(ctx context.Context, key Key) error
+	Blobs
 	// Close releases what the store holds; it must not be used afterwards.
 	Close() error
 }

@@ -113,7 +113,7 @@ func (p *projection) apply(e *event.Event) []sdk.Event {
 	case *event.HarnessEnd:
 		return p.ended(e, d)
 	case *event.User: // above, whatever its scope
-	case *event.Reasoning, *event.ToolProgress, *event.State, *event.Compaction, *event.Notice, *event.Route: // peers are not told
+	case *event.Reasoning, *event.ToolProgress, *event.State, *event.File, *event.Compaction, *event.Notice, *event.Route: // peers are not told
 	}
 	return nil
 }

@@ -272,6 +272,13 @@ func (c *Checker) payload(e *event.Event, s *scope, r *run) {
 		default:
 			c.fail(e, "a transfer with the outcome %q", d.Outcome)
 		}
+	case *event.File:
+		if err := d.Check(); err != nil {
+			c.fail(e, "%v", err)
+		}
+		if d.ToolCallID != "" && s.pending[d.ToolCallID] == nil {
+			c.fail(e, "a file of %q, which is no open call", d.ToolCallID)
+		}
 	case *event.HandoffStatus:
 		switch over := event.HandoffOver(d.Status); {
 		case e.Scope != "":

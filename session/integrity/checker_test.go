@@ -23,6 +23,7 @@ t1 r1 support text {"content":"One moment."}
 t1 r1 support tool_call {"name":"look","input":{}} #c1
 t1 r1 support tool_call {"name":"transfer_to_agent","input":{}} #c2
 t1 r1 support usage {}
+t1 r1 support file {"name":"a.txt","mediaType":"text/plain","size":1,"digest":"sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881","toolCallId":"c1"}
 t1 r1 support tool_result {"name":"look","output":1} #c1
 t1 r1 support tool_result {"name":"transfer_to_agent","output":"ok"} #c2
 t1 r1 support transfer {"from":"support","to":"billing","toolCallId":"c2","outcome":"committed"}
@@ -114,7 +115,7 @@ func TestWhole(t *testing.T) {
 	require.Empty(t, check(t, whole))
 	lines := strings.SplitAfter(strings.TrimSpace(whole), "\n")
 	for n := range lines { // a log obeys the laws wherever it was cut off, but within a write
-		if n == 9 {
+		if n == 10 {
 			continue
 		}
 		require.Empty(t, check(t, strings.Join(lines[:n+1], "")), "the first %d", n+1)
@@ -158,6 +159,9 @@ func TestViolations(t *testing.T) {
 		"the user in between":  {"t2 r5 graph harness_end {\"agentId\":\"graph\",\"finishReason\":\"canceled\"}", "t3 u3 user user {\"content\":\"And\"}", "the user speaks while"},
 		"another turn":         {"t1 r4 billing harness_start", "t2 r4 billing harness_start", "starts in another turn"},
 		"another turn's words": {"t1 r4 billing text", "t2 r4 billing text", "of another turn"},
+		"a file of nothing":    {"\"toolCallId\":\"c1\"}", "\"toolCallId\":\"c9\"}", "no open call"},
+		"a file without bytes": {"sha256:2d71", "sha256:", "the file a.txt has no media type, size or digest"},
+		"a file elsewhere":     {"\"a.txt\"", "\"../a.txt\"", "the file name"},
 		"takes up nothing": {"t2 r5 graph harness_start {\"agentId\":\"graph\"} <u2:user\n",
 			"t2 r5 graph harness_start {\"agentId\":\"graph\"} <u2:user\nt2 r5 graph notice {\"code\":\"forked\",\"message\":\"\"}\n", "takes up nothing"},
 	} {

@@ -48,7 +48,7 @@ func isConflict(err error) bool { return errors.Is(err, agent.ErrConflict) }
 // explain makes the one error that callers see of what went wrong with the
 // database: its name, what is the matter, and what to do.
 func (s *Store) explain(doing string, err error) error {
-	if err == nil || isConflict(err) || errors.Is(err, agent.ErrSessionBusy) || errors.Is(err, agent.ErrBadInput) ||
+	if err == nil || isConflict(err) || errors.Is(err, agent.ErrSessionBusy) || errors.Is(err, agent.ErrBadInput) || errors.Is(err, agent.ErrNoFile) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}

@@ -44,6 +44,7 @@ const (
 		lease_host = NULL, lease_pid = NULL, lease_started = NULL, lease_until = NULL WHERE key = $1 AND id IS NOT NULL`
 	partSQL        = `SELECT parent_seq FROM arbor.session WHERE parent_key = $1 ORDER BY parent_seq DESC LIMIT 1`
 	trimEventSQL   = `DELETE FROM arbor.event WHERE session = $1 AND seq > $2`
+	trimBlobSQL    = `DELETE FROM arbor.blob WHERE session = $1 AND seq >= $2`
 	trimMessageSQL = `DELETE FROM arbor.message WHERE session = $1 AND first_seq > $2`
 	removeSQL      = `DELETE FROM arbor.session WHERE key = $1 RETURNING coalesce(parent_key, 0)` // its events follow
 	hiddenSQL      = `SELECT id IS NULL FROM arbor.session WHERE key = $1 FOR UPDATE`
@@ -162,11 +163,12 @@ func collect(ctx context.Context, tx pgx.Tx, row int64) error {
 		var part int64
 		err := tx.QueryRow(ctx, partSQL, row).Scan(&part)
 		if err == nil { // it has forks
-			_, err := tx.Exec(ctx, trimEventSQL, row, part)
-			if err == nil {
-				_, err = tx.Exec(ctx, trimMessageSQL, row, part)
+			for _, trim := range []string{trimEventSQL, trimMessageSQL, trimBlobSQL} {
+				if _, err := tx.Exec(ctx, trim, row, part); err != nil {
+					return err
+				}
 			}
-			return err
+			return nil
 		}
 		var parent int64
 		if errors.Is(err, pgx.ErrNoRows) {

@@ -101,6 +101,11 @@ func (s *checked) check(ctx context.Context, key session.Key, lease session.Leas
 			s.t.Errorf("session %s: seq %d cannot be read back: %v", key, e.Seq, err)
 			return
 		}
+		if f, ok := e.Data.(*event.File); ok && session.IsDigest(f.Digest) {
+			if data, err := s.Store.Blob(ctx, key, f.Digest); err != nil || int64(len(data)) != f.Size {
+				s.t.Errorf("session %s: seq %d names the file %s, whose bytes are not stored: %v", key, e.Seq, f.Name, err)
+			}
+		}
 		if was, ok := l.written[e.Seq]; ok && !bytes.Equal(was, data) {
 			s.t.Errorf("session %s: seq %d does not read back as it was written:\n%s\n%s", key, e.Seq, was, data)
 		}

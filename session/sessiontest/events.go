@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
 )
 
 var recorded = time.Date(2026, 2, 3, 4, 5, 6, 789012345, time.UTC)
@@ -94,6 +95,8 @@ func Payloads() []event.Data {
 		&event.HandoffStatus{HandoffID: "h1", Status: "queued", TargetAgent: "Ann", Reason: "frustrated", QueuePosition: new(int), EstimatedWaitTime: new(float64),
 			RouteDecision: "human", GraphPath: []string{"front", "human"}, UpTo: 12, DeskEventID: "d1"},
 		state("mood", "calm", "turn:step", 3.0, "gone", nil, "nested", map[string]any{"k": []any{1.0, "two"}}),
+		&event.File{Name: "refund <1>.pdf", MediaType: "application/pdf", Size: 12_000, Digest: session.Digest([]byte("refund")), ToolCallID: "c1"},
+		&event.File{Name: "notes.txt", MediaType: "text/plain; charset=utf-8", Digest: session.Digest(nil)},
 		&event.Usage{InputTokens: 12, OutputTokens: 5, CachedTokens: 3, Model: "m-1"},
 		&event.RemoteTask{TaskID: "task", ContextID: "ctx", Status: "working", URL: "https://example.test/rpc"},
 		&event.Compaction{UpTo: 40, Summary: "They talked about bills."},

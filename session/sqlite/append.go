@@ -17,6 +17,7 @@ type logWriter struct {
 	begin, commit, rollback *sql.Stmt
 	advance, insert, holder *sql.Stmt
 	setState, dropState     *sql.Stmt
+	putBlob                 *sql.Stmt
 	*forkWriter
 }
 
@@ -32,7 +33,9 @@ func newLogWriter(p *preparer) *logWriter {
 			WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL AND app = ? AND user = ? AND id = ?`),
 		setState: p.prepare(`INSERT INTO state (app, scope, user, name, value) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET value = excluded.value`),
-		dropState:  p.prepare("DELETE FROM state WHERE app = ? AND scope = ? AND user = ? AND name = ?"),
+		dropState: p.prepare("DELETE FROM state WHERE app = ? AND scope = ? AND user = ? AND name = ?"),
+		putBlob: p.prepare(`INSERT INTO blob (session, digest, seq, data) SELECT key, ?, seq, ? FROM session
+			WHERE key = ? AND lease_token = ? AND lease_until IS NOT NULL AND app = ? AND user = ? AND id = ? ON CONFLICT DO NOTHING`),
 		forkWriter: newForkWriter(p),
 	}
 }

@@ -33,7 +33,7 @@ func isBusy(err error) bool {
 // explain makes the one error that callers see of what went wrong with the file:
 // its name, what is the matter, and what to do.
 func (s *Store) explain(doing string, err error) error {
-	if err == nil || errors.Is(err, agent.ErrConflict) || errors.Is(err, agent.ErrSessionBusy) || errors.Is(err, agent.ErrBadInput) ||
+	if err == nil || errors.Is(err, agent.ErrConflict) || errors.Is(err, agent.ErrSessionBusy) || errors.Is(err, agent.ErrBadInput) || errors.Is(err, agent.ErrNoFile) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -54,7 +54,7 @@ func (s *Store) explain(doing string, err error) error {
 	case codes.SQLITE_IOERR:
 		advice = "the disk or its file system failed: check them, and the space that is left"
 	case codes.SQLITE_TOOBIG:
-		advice = "one event is too large for SQLite"
+		advice = "one event or file is too large for SQLite"
 	}
 	if advice == "" {
 		return fmt.Errorf("sqlite: %s %s: %w", doing, s.path, err)

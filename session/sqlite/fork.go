@@ -17,6 +17,7 @@ type forkWriter struct {
 	keeper, create, occupant *sql.Stmt
 	find, hide, trim         *sql.Stmt
 	remove, hidden, shared   *sql.Stmt
+	trimBlob                 *sql.Stmt
 }
 
 func newForkWriter(p *preparer) *forkWriter {
@@ -34,10 +35,11 @@ func newForkWriter(p *preparer) *forkWriter {
 		find: p.prepare("SELECT key FROM session WHERE app = ? AND user = ? AND id = ?"),
 		hide: p.prepare(`UPDATE session SET app = NULL, user = NULL, id = NULL, seq = 0, created = NULL, updated = NULL,
 			lease_host = NULL, lease_pid = NULL, lease_started = NULL, lease_until = NULL WHERE key = ?`),
-		shared: p.prepare("SELECT parent_seq FROM session WHERE parent_key = ? ORDER BY parent_seq DESC LIMIT 1"),
-		trim:   p.prepare("DELETE FROM event WHERE session = ? AND seq > ?"),
-		remove: p.prepare("DELETE FROM session WHERE key = ? RETURNING coalesce(parent_key, 0)"), // its events follow
-		hidden: p.prepare("SELECT id IS NULL FROM session WHERE key = ?"),
+		shared:   p.prepare("SELECT parent_seq FROM session WHERE parent_key = ? ORDER BY parent_seq DESC LIMIT 1"),
+		trim:     p.prepare("DELETE FROM event WHERE session = ? AND seq > ?"),
+		trimBlob: p.prepare("DELETE FROM blob WHERE session = ? AND seq >= ?"),
+		remove:   p.prepare("DELETE FROM session WHERE key = ? RETURNING coalesce(parent_key, 0)"), // its events follow
+		hidden:   p.prepare("SELECT id IS NULL FROM session WHERE key = ?"),
 	}
 }
 
@@ -140,6 +142,9 @@ func (s *Store) collect(row int64) error {
 		}
 		if hasForks {
 			_, err := w.trim.ExecContext(ctx, row, shared)
+			if err == nil {
+				_, err = w.trimBlob.ExecContext(ctx, row, shared)
+			}
 			return err
 		}
 		var parent int64

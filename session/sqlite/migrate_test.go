@@ -106,7 +106,7 @@ func TestMigrateFromVersion1(t *testing.T) {
 	fresh := newFile(t)
 	open(t, fresh)
 	require.Equal(t, dump(t, fresh, schema), dump(t, path, schema))
-	require.Equal(t, "1\n2\n3\n4\n", dump(t, path, "SELECT version FROM schema_version ORDER BY version"))
+	require.Equal(t, "1\n2\n3\n4\n5\n", dump(t, path, "SELECT version FROM schema_version ORDER BY version"))
 
 	infos, err := s.List(t.Context(), session.Key{}, session.Page{})
 	require.NoError(t, err)
@@ -241,7 +241,7 @@ func TestManyMigrateAtOnce(t *testing.T) {
 		require.Len(t, contents(t, s, session.ID(fmt.Sprint(i))), 2)
 	}
 	require.Len(t, contents(t, s, session.ID("story")), 29)
-	require.Equal(t, "1\n2\n3\n4\n", dump(t, path, "SELECT version FROM schema_version ORDER BY version"))
+	require.Equal(t, "1\n2\n3\n4\n5\n", dump(t, path, "SELECT version FROM schema_version ORDER BY version"))
 	sound(t, path)
 }
 

@@ -144,7 +144,7 @@ func TestFileSettings(t *testing.T) {
 	db := raw(t, path)
 	require.Equal(t, "wal", scalar(t, db, "PRAGMA journal_mode"))
 	require.Equal(t, fmt.Sprint(0x4172626f), scalar(t, db, "PRAGMA application_id"))
-	require.Equal(t, "4", scalar(t, db, "SELECT max(version) FROM schema_version"))
+	require.Equal(t, "5", scalar(t, db, "SELECT max(version) FROM schema_version"))
 	for _, column := range []string{"parent_key", "parent_seq", "lease_token", "lease_host", "lease_pid", "lease_started", "lease_until"} {
 		require.Equal(t, "1", scalar(t, db, "SELECT count(*) FROM pragma_table_info('session') WHERE name = '"+column+"'"), column)
 	}
@@ -164,7 +164,7 @@ func TestJSONInTheFile(t *testing.T) {
 func TestNewerSchema(t *testing.T) {
 	path := newFile(t)
 	open(t, path)
-	raw(t, path, "INSERT INTO schema_version (version, name) VALUES (5, '0005_future.sql')")
+	raw(t, path, "INSERT INTO schema_version (version, name) VALUES (6, '0006_future.sql')")
 	_, err := sqlite.Open(path)
 	require.ErrorContains(t, err, path)
 	require.ErrorContains(t, err, "newer version of this program")

@@ -16,7 +16,7 @@ import (
 
 // reader is a pool of connections that only read. WAL lets them read beside a
 // writer; nobody holds one while a caller's code runs.
-type reader struct{ find, line, page, state, list, ofUser, info *sql.Stmt }
+type reader struct{ find, line, page, state, list, ofUser, info, blob *sql.Stmt }
 
 const (
 	infos = `SELECT s.app, s.user, s.id, s.seq, s.created, s.updated,
@@ -47,6 +47,11 @@ func newReader(p *preparer) *reader {
 			AND (s.updated < ?4 OR s.updated = ?4 AND (s.app, s.user, s.id) > (?5, ?6, ?7))
 			ORDER BY s.updated DESC, s.app, s.user, s.id LIMIT ?8`),
 		ofUser: p.prepare(ofUser),
+		blob: p.prepare(`WITH RECURSIVE line (key, parent, shared, before) AS (
+				SELECT key, parent_key, parent_seq, 9223372036854775807 FROM session WHERE app = ? AND user = ? AND id = ?
+				UNION ALL
+				SELECT s.key, s.parent_key, s.parent_seq, min(line.before, line.shared) FROM line CROSS JOIN session s ON s.key = line.parent)
+			SELECT data FROM line CROSS JOIN blob ON blob.session = line.key WHERE blob.digest = ? AND blob.seq < before LIMIT 1`),
 		info: p.prepare(infos + ` AND s.app = ?1 AND s.user = ?2 AND s.id = ?3
 			AND (s.updated < ?4 OR s.updated = ?4 AND (s.app, s.user, s.id) > (?5, ?6, ?7)) LIMIT ?8`),
 	}

@@ -69,6 +69,8 @@ func (m *markdown) Event(e *event.Event) {
 		if text := m.handoffs.news(d); text != "" {
 			m.note("%s", text)
 		}
+	case *event.File:
+		m.note("file %s", d)
 	case *event.Notice:
 		m.note("%s", d.Message)
 	case *event.Unknown:

@@ -94,6 +94,8 @@ func (p *Printer) Event(e *event.Event) {
 		if text := p.handoffs.news(d); text != "" {
 			p.line("%s", p.look.Paint(Faint, "("+visible.Line(text)+")"))
 		}
+	case *event.File:
+		p.line("%s", p.look.Paint(Faint, "(file "+visible.Line(d.String())+")"))
 	case *event.Notice:
 		p.line("%s", p.look.Paint(Faint, "("+visible.Line(d.Message)+")"))
 	case *event.Unknown:

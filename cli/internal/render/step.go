@@ -116,6 +116,8 @@ func eventWords(e *event.Event) (words string, isCall bool) {
 		}
 		slices.Sort(keys)
 		return "state " + strings.Join(keys, ", "), false
+	case *event.File:
+		return who + " makes " + visible.Line(d.Name), false
 	case *event.Compaction:
 		return visible.Line(compacted(e, d)), false
 	case *event.Notice:

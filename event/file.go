@@ -1,0 +1,91 @@
+package event
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// NewFile describes a file; its digest and its call are for others to fill in. An empty
+// media type is found out from the bytes. The error says what is wrong with the name,
+// which has to be one element of a path of 1 to 255 bytes that can be seen, or with the
+// media type.
+func NewFile(name, mediaType string, data []byte) (*File, error) {
+	if err := CheckFileName(name); err != nil {
+		return nil, err
+	}
+	if mediaType == "" {
+		mediaType = http.DetectContentType(data)
+	} else {
+		given := mediaType
+		base, params, err := mime.ParseMediaType(given)
+		if mediaType = mime.FormatMediaType(base, params); err != nil || mediaType == "" || len(mediaType) > 255 {
+			return nil, fmt.Errorf("the media type %.80q of the file %s is none, such as text/plain", given, name)
+		}
+	}
+	return &File{Name: name, MediaType: mediaType, Size: int64(len(data))}, nil
+}
+
+// CheckFileName reports what forbids a name to be a file's: it is used as the name of a
+// file on disks and in lines that people and models read.
+func CheckFileName(name string) error {
+	odd := func(r rune) bool { return r == '/' || r == '\\' || !unicode.IsPrint(r) }
+	switch {
+	case name == "" || len(name) > 255 || !utf8.ValidString(name) || strings.ContainsFunc(name, odd):
+		return fmt.Errorf("the file name %.80q: 1 to 255 bytes without /, \\ and characters that cannot be seen are allowed", name)
+	case strings.Trim(name, ".") == "" || strings.TrimSpace(name) != name:
+		return fmt.Errorf("the file name %q: it consists of dots, or begins or ends with a space", name)
+	}
+	return nil
+}
+
+// FileName makes a name that [CheckFileName] allows of one that somebody else has given,
+// which may be a path: its last element, without what is not allowed; other is taken if
+// nothing is left of it.
+func FileName(name, other string) string {
+	name = strings.ToValidUTF8(name, "")
+	name = name[strings.LastIndexAny(name, `/\`)+1:]
+	name = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, name))
+	for len(name) > 255 {
+		_, n := utf8.DecodeLastRuneInString(name)
+		name = strings.TrimSpace(name[:len(name)-n])
+	}
+	if CheckFileName(name) != nil {
+		return other
+	}
+	return name
+}
+
+// Check reports what is wrong with a file that is to be stored.
+func (d *File) Check() error {
+	f, err := NewFile(d.Name, d.MediaType, nil)
+	sum, ok := strings.CutPrefix(d.Digest, "sha256:")
+	if err == nil && (!ok || len(sum) != 64 || strings.Trim(sum, "0123456789abcdef") != "" || d.Size < 0 || f.MediaType != d.MediaType) {
+		err = errors.New("the file " + d.Name + " has no media type, size or digest as the runner gives them")
+	}
+	return err
+}
+
+// String returns the file in words, such as "report.pdf, application/pdf, 12 kB".
+func (d *File) String() string {
+	size := fmt.Sprintf("%d bytes", d.Size)
+	scale := int64(1)
+	for _, unit := range []string{"kB", "MB", "GB"} {
+		if scale *= 1000; d.Size >= scale {
+			size = fmt.Sprintf("%d %s", (d.Size+scale/2)/scale, unit)
+		}
+	}
+	if d.Size == 1 {
+		size = "1 byte"
+	}
+	return d.Name + ", " + d.MediaType + ", " + size
+}

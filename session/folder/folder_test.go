@@ -1,0 +1,104 @@
+package folder_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/folder"
+	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/session/sqlite"
+)
+
+type place struct{ dir, path string }
+
+func TestStore(t *testing.T) {
+	clock := sessiontest.NewClock()
+	places := make(map[session.Store]place)
+	openAt := func(t *testing.T, p place) session.Store {
+		logs, err := sqlite.Open(p.path, sqlite.WithClock(clock.Now))
+		require.NoError(t, err)
+		s, err := folder.New(p.dir, logs)
+		require.NoError(t, err)
+		places[s] = p
+		return s
+	}
+	sessiontest.Run(t,
+		func(t *testing.T) session.Store {
+			return openAt(t, place{filepath.Join(t.TempDir(), "files"), filepath.Join(t.TempDir(), "sessions.db")})
+		},
+		sessiontest.WithAdvance(clock.Advance),
+		sessiontest.WithPeer(func(t *testing.T, of session.Store) session.Store { return openAt(t, places[of]) }),
+		sessiontest.WithReopen(func(t *testing.T, old session.Store) session.Store {
+			require.NoError(t, old.Close())
+			return openAt(t, places[old])
+		}))
+}
+
+func open(t *testing.T, dir string) *folder.Store {
+	s, err := folder.New(dir, session.NewMemory())
+	require.NoError(t, err)
+	return s
+}
+
+func put(t *testing.T, s session.Store, key session.Key, data string) string {
+	lease, err := s.Acquire(t.Context(), key, session.Self())
+	require.NoError(t, err)
+	digest, err := s.PutBlob(t.Context(), key, lease, []byte(data))
+	require.NoError(t, err)
+	require.NoError(t, s.Release(t.Context(), key, lease))
+	return digest
+}
+
+func files(t *testing.T, dir string) (all []string) {
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			all = append(all, path)
+		}
+		return err
+	}))
+	return all
+}
+
+// TestNothingIsLeft: the folder is empty again when all sessions are deleted, and a fork
+// that fails leaves nothing.
+func TestNothingIsLeft(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	key, to := session.Key{App: "..", User: "/", ID: "a\x00*[b"}, session.ID("fork")
+	put(t, s, key, "x")
+	put(t, s, key, "x")
+	require.Len(t, files(t, dir), 1)
+	require.ErrorIs(t, s.Fork(t.Context(), key, 1, to), agent.ErrBadInput)
+	require.Len(t, files(t, dir), 1)
+	require.NoError(t, s.Delete(t.Context(), key))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+// TestDamagedBytes are an error, and are never handed out.
+func TestDamagedBytes(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	digest := put(t, s, session.ID("s"), "words")
+	require.NoError(t, os.WriteFile(files(t, dir)[0], []byte("other"), 0o600))
+	_, err := s.Blob(t.Context(), session.ID("s"), digest)
+	require.ErrorContains(t, err, "damaged")
+	require.NotErrorIs(t, err, agent.ErrNoFile)
+}
+
+func TestNew(t *testing.T) {
+	_, err := folder.New(t.TempDir(), nil)
+	require.ErrorContains(t, err, "the store is nil")
+	_, err = folder.New("", session.NewMemory())
+	require.ErrorContains(t, err, "is empty")
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err = folder.New(file, session.NewMemory())
+	require.ErrorContains(t, err, "folder: ")
+}

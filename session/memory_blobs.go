@@ -1,0 +1,58 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"math"
+)
+
+// memoryBlob is bytes that were put when the log was at a position.
+type memoryBlob struct {
+	seq  int64
+	data []byte
+}
+
+// PutBlob implements [Blobs].
+func (m *Memory) PutBlob(ctx context.Context, key Key, lease Lease, data []byte) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	digest, copied := Digest(data), bytes.Clone(data)
+	s := m.session(key)
+	if s == nil {
+		return "", LeaseLost(key)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.held || s.token != lease.Token {
+		return "", LeaseLost(key)
+	}
+	if _, ok := s.blobs[digest]; !ok {
+		if s.blobs == nil {
+			s.blobs = make(map[string]memoryBlob)
+		}
+		s.blobs[digest] = memoryBlob{s.seq, copied}
+	}
+	return digest, nil
+}
+
+// Blob implements [Blobs].
+func (m *Memory) Blob(ctx context.Context, key Key, digest string) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	before := int64(math.MaxInt64)
+	for s := m.session(key); s != nil; s = s.past.of {
+		s.mu.Lock()
+		b, ok := s.blobs[digest]
+		s.mu.Unlock()
+		if ok && b.seq < before {
+			return WholeBlob(key, digest, b.data)
+		}
+		if s.past == nil {
+			break
+		}
+		before = min(before, s.past.seq)
+	}
+	return nil, NoBlob(key, digest)
+}

@@ -1,0 +1,161 @@
+package sessiontest
+
+import (
+	"bytes"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/session"
+)
+
+// put stores bytes for a session in a turn of its own, and an event behind them.
+func (f *fixture) put(key session.Key, data []byte) (digest string) {
+	f.Helper()
+	lease := f.acquire(key)
+	digest, err := f.store.PutBlob(f.Context(), key, lease, data)
+	require.NoError(f, err)
+	f.append(key, lease.Seq, lease, text("named"))
+	f.release(key, lease)
+	return digest
+}
+
+func (f *fixture) hasBlob(key session.Key, data []byte) {
+	f.Helper()
+	got, err := f.store.Blob(f.Context(), key, session.Digest(data))
+	require.NoError(f, err)
+	require.True(f, bytes.Equal(data, got), "%d bytes instead of %d", len(got), len(data))
+}
+
+func (f *fixture) hasNoBlob(key session.Key, digest string) {
+	f.Helper()
+	_, err := f.store.Blob(f.Context(), key, digest)
+	require.ErrorIs(f, err, agent.ErrNoFile)
+}
+
+var blobTests = []test{
+	{"bytes come back as they were", func(f *fixture) {
+		all := make([]byte, 256)
+		for i := range all {
+			all[i] = byte(i)
+		}
+		for _, data := range [][]byte{nil, {0}, all, bytes.Repeat(all, 1<<12)} {
+			digest := f.put(f.key, data)
+			require.Equal(f, session.Digest(data), digest)
+			require.True(f, session.IsDigest(digest))
+			f.hasBlob(f.key, data)
+		}
+		f.hasBlob(f.key, all)
+	}},
+	{"the store keeps nothing of the caller's slice", func(f *fixture) {
+		data := []byte("before")
+		f.put(f.key, data)
+		copy(data, "after!")
+		f.hasBlob(f.key, []byte("before"))
+	}},
+	{"what was not put is not there", func(f *fixture) {
+		for _, digest := range []string{session.Digest([]byte("x")), "", "x", "sha256:", "\x00\xff", "../../x"} {
+			f.hasNoBlob(f.key, digest)
+		}
+		digest := f.put(f.key, []byte("x"))
+		f.hasNoBlob(f.another("s2"), digest)
+		f.write(f.another("s2"), text("a"))
+		f.hasNoBlob(f.another("s2"), digest)
+	}},
+	{"the same bytes twice", func(f *fixture) {
+		f.put(f.key, []byte("x"))
+		f.put(f.key, []byte("x"))
+		f.put(f.another("s2"), []byte("x"))
+		f.hasBlob(f.key, []byte("x"))
+		require.NoError(f, f.store.Delete(f.Context(), f.key))
+		f.hasBlob(f.another("s2"), []byte("x"))
+	}},
+	{"bytes need the lease", func(f *fixture) {
+		stale := f.acquire(f.key)
+		put := func(lease session.Lease) {
+			_, err := f.store.PutBlob(f.Context(), f.key, lease, []byte("x"))
+			require.ErrorIs(f, err, agent.ErrConflict)
+			f.hasNoBlob(f.key, session.Digest([]byte("x")))
+		}
+		put(session.Lease{})
+		f.release(f.key, stale)
+		put(stale)
+		f.acquire(f.key)
+		put(stale)
+	}},
+	{"a lease that was taken over puts nothing", func(f *fixture) {
+		stale := f.acquire(f.key)
+		f.pass(session.LeaseTTL + time.Second)
+		f.acquire(f.key)
+		_, err := f.store.PutBlob(f.Context(), f.key, stale, []byte("x"))
+		require.ErrorIs(f, err, agent.ErrConflict)
+	}},
+	{"they go with their session", func(f *fixture) {
+		digest := f.put(f.key, []byte("x"))
+		require.NoError(f, f.store.Delete(f.Context(), f.key))
+		f.hasNoBlob(f.key, digest)
+		f.write(f.key, text("of the same name"))
+		f.hasNoBlob(f.key, digest)
+	}},
+	{"a fork reads what it shares, and no more", func(f *fixture) {
+		f.put(f.key, []byte("1"))
+		f.put(f.key, []byte("2"))
+		first, whole := f.fork(f.key, 1, "first"), f.fork(f.key, 2, "whole")
+		none, later := f.fork(f.key, 0, "none"), f.put(f.key, []byte("3"))
+		f.hasBlob(first, []byte("1"))
+		f.hasNoBlob(first, session.Digest([]byte("2")))
+		f.hasBlob(whole, []byte("2"))
+		f.hasNoBlob(whole, later)
+		f.hasNoBlob(none, session.Digest([]byte("1")))
+		own := f.put(first, []byte("own"))
+		f.hasNoBlob(f.key, own)
+		f.hasNoBlob(whole, own)
+		second := f.fork(first, 2, "second")
+		f.hasBlob(second, []byte("own"))
+		f.hasBlob(second, []byte("1"))
+		f.hasNoBlob(second, session.Digest([]byte("2")))
+	}},
+	{"a fork keeps what it shares when the other is deleted", func(f *fixture) {
+		f.put(f.key, []byte("1"))
+		f.put(f.key, []byte("2"))
+		fork := f.fork(f.key, 1, "fork")
+		require.NoError(f, f.store.Delete(f.Context(), f.key))
+		f.hasNoBlob(f.key, session.Digest([]byte("1")))
+		f.hasBlob(fork, []byte("1"))
+		f.hasNoBlob(fork, session.Digest([]byte("2")))
+		f.put(fork, []byte("2"))
+		f.hasBlob(fork, []byte("2"))
+		require.NoError(f, f.store.Delete(f.Context(), fork))
+		f.hasNoBlob(fork, session.Digest([]byte("1")))
+	}},
+	{"side by side", func(f *fixture) {
+		lease := f.acquire(f.key)
+		var wg sync.WaitGroup
+		errs := make([]error, 16)
+		for i := range errs {
+			wg.Go(func() { _, errs[i] = f.store.PutBlob(f.Context(), f.key, lease, []byte{byte(i / 2)}) })
+		}
+		seq := f.append(f.key, 0, lease, texts(4, "a")...)
+		wg.Wait()
+		f.append(f.key, seq, lease, text("b"))
+		for i := range errs {
+			require.NoError(f, errs[i])
+			f.hasBlob(f.key, []byte{byte(i / 2)})
+		}
+	}},
+	{"they last", durable(func(f *fixture) {
+		f.put(f.key, []byte("x"))
+		fork := f.fork(f.key, 1, "fork")
+		f.reopened()
+		f.hasBlob(f.key, []byte("x"))
+		f.hasBlob(fork, []byte("x"))
+	})},
+	{"another process has them", withPeer(func(f *fixture, peer session.Store) {
+		digest := f.put(f.key, []byte("x"))
+		got, err := peer.Blob(f.Context(), f.key, digest)
+		require.NoError(f, err)
+		require.Equal(f, "x", string(got))
+	})},
+}
