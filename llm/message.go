@@ -54,12 +54,16 @@ const (
 // Media is an image or a file, given either as bytes or as a URL that the
 // endpoint can reach. MediaType is a MIME type such as image/png. Name is a
 // file's name and optional.
+//
+// Digest alone stands for a file of the session whose bytes are put in its place before
+// a model is asked; a Model never sees it without them.
 type Media struct {
 	Kind      MediaKind
 	MediaType string
 	Data      []byte
 	URL       string
 	Name      string
+	Digest    string
 }
 
 // ToolCall is a model's wish to have a tool run. Arguments is what the model

@@ -18,6 +18,8 @@ type Policy struct {
 	hideOther bool
 	keep      func(*event.Event) bool
 	redact    func(string) string
+	files     bool // are parts
+	lines     bool // of what users send
 }
 
 // Full shows everything: the user's words, the agent's own turns as they were,
@@ -39,6 +41,20 @@ func LastTurns(n int) Policy { return Policy{turns: max(n, 1)} }
 // a pure function of the event.
 func Func(keep func(e *event.Event) bool) Policy { return Policy{keep: keep} }
 
+// WithFiles returns the policy with the files that agents and tools have made as parts of
+// messages, for models that read images or files. Without it, each is one line with its name.
+func (p Policy) WithFiles() Policy {
+	p.files = true
+	return p
+}
+
+// WithoutMedia returns the policy with one line in the place of each image and file that
+// the user has sent, for models that read neither. Tools can read what has a name.
+func (p Policy) WithoutMedia() Policy {
+	p.lines = true
+	return p
+}
+
 // ApplyEdge implements agent.EdgeOption.
 func (p Policy) ApplyEdge(e *agent.Edge) { e.History = p }
 
@@ -55,8 +71,17 @@ func For(n *agent.Node, own Policy) Policy {
 	return p.Redact(edge)
 }
 
-// Parse reads a policy's name: full, text_only, own or last_turns:N.
+// Parse reads a policy's name: full, text_only, own or last_turns:N. Behind it, +files is
+// [Policy.WithFiles], and +no_media [Policy.WithoutMedia].
 func Parse(s string) (Policy, error) {
+	if before, ok := strings.CutSuffix(s, "+files"); ok {
+		p, err := Parse(before)
+		return p.WithFiles(), err
+	}
+	if before, ok := strings.CutSuffix(s, "+no_media"); ok {
+		p, err := Parse(before)
+		return p.WithoutMedia(), err
+	}
 	switch name, arg, _ := strings.Cut(s, ":"); {
 	case s == "full":
 		return Full(), nil

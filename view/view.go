@@ -60,6 +60,7 @@ type call struct {
 	settled bool
 	hidden  bool
 	wire    string // its tool, as the agent's model knows it
+	files   []*event.File
 }
 
 // Call is a tool call of the agent that has no result yet.
@@ -147,7 +148,7 @@ func (v *View) Apply(e *event.Event) {
 	case *event.User:
 		v.flush()
 		v.run, v.handed = Run{}, nil // a run that was cut off or paused is over
-		m := llm.Message{Role: llm.RoleUser, Content: v.userWords(v.policy.redactContent(d.Content))}
+		m := llm.Message{Role: llm.RoleUser, Content: v.userWords(v.policy.withoutMedia(v.policy.redactContent(d.Content)))}
 		v.said.user(m.PlainText(), v.policy)
 		v.addTurn(m, e.Seq)
 	case *event.HarnessStart:
@@ -218,6 +219,8 @@ func (v *View) Apply(e *event.Event) {
 			c.result, c.isError, c.settled = d.Output, d.IsError, true
 			v.open.last = e.Seq
 		}
+	case *event.File:
+		v.file(d, e, mine)
 	case *event.Unknown:
 		v.damaged(d, e)
 	case *event.Usage:
@@ -376,6 +379,11 @@ func (v *View) flush() {
 		v.addNative(a)
 	} else {
 		v.addAttributed(a)
+	}
+	for i := range a.calls {
+		for _, f := range a.calls[i].files {
+			v.addFile(f, a.agent, a.last)
+		}
 	}
 	*a = answer{calls: a.calls[:0]}
 }
