@@ -31,6 +31,10 @@ type Session interface {
 	// State returns the value of a state key, and whether there is one. See the
 	// [event.State] event for the prefixes of scopes.
 	State(key string) (any, bool)
+	// File returns the file that is meant by a name, or by the digest of a file event: of
+	// several of one name the last that an agent has made or the user has sent, in whatever scope.
+	// The error is ErrNoFile if there is none. The bytes are shared and must not be changed.
+	File(ctx context.Context, name string) (*event.File, []byte, error)
 	// Memo keeps a value beside the cached session, such as an incremental
 	// reducer over its log: the first call for a key stores what create returns.
 	// A memo may be dropped at any time and is never shared between sessions.
@@ -53,6 +57,11 @@ type Runtime interface {
 	// the model was not asked. A run asks one model at a time: limits and budgets
 	// do not see calls of one run that are made side by side.
 	Ask(ctx context.Context, inv *Invocation, model llm.Model, req *llm.Request) iter.Seq2[llm.Chunk, error]
+	// SaveFile keeps the bytes of a file and returns the payload of the event that names
+	// it, for the agent to yield: only then is it a file of the session. An empty media
+	// type is found out from the bytes. The error wraps ErrBadInput if the name or
+	// the media type is none, ErrFileTooLarge, or what the store says.
+	SaveFile(ctx context.Context, name, mediaType string, data []byte) (*event.File, error)
 	// Call runs one call of a tool through the interceptors.
 	Call(ctx context.Context, c ToolCallInfo, run ToolFunc) (*event.ToolResult, error)
 }

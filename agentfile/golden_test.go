@@ -245,6 +245,9 @@ func (emptySession) Key() agent.SessionKey               { return agent.SessionK
 func (emptySession) Seq() int64                          { return 0 }
 func (emptySession) State(string) (any, bool)            { return nil, false }
 func (emptySession) Memo(key any, create func() any) any { return create() }
+func (emptySession) File(context.Context, string) (*event.File, []byte, error) {
+	return nil, nil, agent.ErrNoFile
+}
 func (emptySession) Events(context.Context, int64) iter.Seq2[*event.Event, error] {
 	return func(func(*event.Event, error) bool) {}
 }

@@ -103,6 +103,9 @@ func (noSession) Key() agent.SessionKey             { return agent.SessionKey{} 
 func (noSession) Seq() int64                        { return 0 }
 func (noSession) State(string) (any, bool)          { return nil, false }
 func (noSession) Memo(_ any, create func() any) any { return create() }
+func (noSession) File(context.Context, string) (*event.File, []byte, error) {
+	return nil, nil, agent.ErrNoFile
+}
 func (noSession) Events(context.Context, int64) iter.Seq2[*event.Event, error] {
 	return func(func(*event.Event, error) bool) {}
 }

@@ -305,7 +305,7 @@ func (a *Agent) request(ctx context.Context, inv *agent.Invocation, run view.Run
 	} else {
 		system = paragraphs(paragraphs(o.global, system), o.transfer)
 	}
-	req := &llm.Request{System: system, Messages: messages, Tools: o.tools, Stream: inv.Streaming(), Agent: inv.Node().Path, Settings: a.settings}
+	req := &llm.Request{System: system, Messages: view.Fill(ctx, messages, inv.Session().File), Tools: o.tools, Stream: inv.Streaming(), Agent: inv.Node().Path, Settings: a.settings}
 	switch {
 	case len(o.tools) == 0:
 		req.ToolChoice, req.ParallelToolCalls = "", nil

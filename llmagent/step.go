@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/nearest"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/view"
 )
 
 // Step is a run of an agent made by [Func]. It is valid until the function returns, and for
@@ -103,7 +104,7 @@ func (s *Step) Ask(model llm.Model, instructions string) (string, error) {
 		if n := len(messages); n > 0 && messages[n-1].Role == llm.RoleAssistant {
 			messages = append(messages[:n:n], llm.UserText(goOn))
 		}
-		return &llm.Request{System: system, Messages: messages, Stream: s.inv.Streaming(), Agent: s.inv.Node().Path, Settings: s.settings()}, nil
+		return &llm.Request{System: system, Messages: view.Fill(s.ctx, messages, s.inv.Session().File), Stream: s.inv.Streaming(), Agent: s.inv.Node().Path, Settings: s.settings()}, nil
 	})
 	switch {
 	case err != nil && (s.ctx.Err() != nil || spent(err)):
@@ -191,6 +192,34 @@ func (s *Step) Call(tool string, args, result any) error {
 	return outcome(given, result)
 }
 
+// SaveFile makes a file of the session. The name is one element of a path, and an empty
+// media type is found out from the bytes; what is wrong with them is an [agent.ErrBadInput],
+// after which the function may go on.
+func (s *Step) SaveFile(name, mediaType string, data []byte) (*event.File, error) {
+	if err := s.may(); err != nil {
+		return nil, err
+	}
+	f, err := s.inv.Runtime().SaveFile(s.ctx, name, mediaType, data) // again, too, so that what is refused is refused again
+	if err != nil {
+		return nil, err
+	}
+	switch before, again, err := recalled[*event.File](s, "save a file"); {
+	case err != nil:
+		return nil, err
+	case again && (before.Name != name || before.Digest != f.Digest):
+		return nil, s.strayed("save " + name)
+	case again:
+		return before, nil
+	}
+	return f, s.emit(&event.Event{Data: f})
+}
+
+// ReadFile returns the bytes of a file of the session, see [agent.Session].
+func (s *Step) ReadFile(name string) ([]byte, error) {
+	_, data, err := s.inv.Session().File(s.ctx, name)
+	return data, err
+}
+
 // outcome is what came of a call.
 func outcome(r *event.ToolResult, into any) error {
 	switch {
@@ -275,6 +304,10 @@ func (s *Step) recall() error {
 				if t, ok := s.before[n-1].(*event.Text); ok {
 					s.before[n-1] = &said{t.Content}
 				}
+			}
+		case *event.File:
+			if d.ToolCallID == "" { // else it comes again with what the call has given
+				s.before = append(s.before, d)
 			}
 		case *event.Text, *event.ToolCall, *event.ToolResult, *event.Discard:
 			s.before = append(s.before, d)

@@ -199,6 +199,7 @@ func (a *Agent) call(ctx context.Context, inv *agent.Invocation, run view.Run, c
 	info := tools.CallInfo{
 		Session: inv.Session().Key(), Agent: inv.Agent().Name(), RunID: c.RunID, CallID: c.ID,
 		Logger: inv.Logger(), Metadata: inv.Metadata(), State: inv.Session().State,
+		SaveFile: inv.Runtime().SaveFile, File: inv.Session().File,
 		Progress: func(content json.RawMessage) {
 			send(&event.Event{Data: &event.ToolProgress{ToolCallID: c.ID, Name: c.Name, Content: content}})
 		},
@@ -206,7 +207,7 @@ func (a *Agent) call(ctx context.Context, inv *agent.Invocation, run view.Run, c
 			return runInner(ctx, inv, inner, c.ID, input, send)
 		},
 	}
-	var state map[string]any
+	var done tools.Result
 	res, err := inv.Runtime().Call(ctx, agent.ToolCallInfo{Invocation: inv, ID: c.ID, Name: c.Name, Input: c.Input},
 		func(ctx context.Context, input json.RawMessage) (*event.ToolResult, error) {
 			res, err := tools.Execute(ctx, a.byName[c.Name], info, input)
@@ -218,17 +219,21 @@ func (a *Agent) call(ctx context.Context, inv *agent.Invocation, run view.Run, c
 					res.Output = event.EncodeJSON(a.correct(c, wrong, run))
 				}
 			}
-			state = res.State
+			done = res
 			return &event.ToolResult{Name: c.Name, Output: res.Output, IsError: res.IsError}, nil
 		})
 	if err != nil {
 		return nil, err
 	}
-	settled := result(c, res.Output, res.IsError)
-	if len(state) > 0 {
-		return []*event.Event{{Data: &event.State{Delta: state}, More: true}, settled}, nil
+	var events []*event.Event
+	if len(done.State) > 0 {
+		events = append(events, &event.Event{Data: &event.State{Delta: done.State}, More: true})
 	}
-	return []*event.Event{settled}, nil
+	for _, f := range done.Files {
+		f.ToolCallID = c.ID
+		events = append(events, &event.Event{Data: f, More: true})
+	}
+	return append(events, result(c, res.Output, res.IsError)), nil
 }
 
 // runInner runs an agent in a scope of its own and returns the last words of

@@ -18,6 +18,7 @@ type warm struct {
 	memos memos
 	calls map[string]struct{} // the ids of all tool calls
 	born  int64               // the incarnation of the session, 0 if no lease was seen yet
+	files files               // that the log names
 	last  string              // the id of the log's last event
 
 	prev, next *warm // in the cache, by last use

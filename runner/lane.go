@@ -265,6 +265,12 @@ func (l *lane) take(e *event.Event, err error) bool {
 			l.err = fmt.Errorf("the agent yielded a tool_result for %q, which is no call that waits for one", e.ID)
 			return false
 		}
+	case *event.File:
+		if e.Seq == 0 {
+			if l.err = l.checkFile(d); l.err != nil {
+				return false
+			}
+		}
 	case *event.Transfer:
 		if e.Seq == 0 {
 			if d, l.err = l.own(d); l.err != nil {

@@ -42,6 +42,7 @@ type Runner struct {
 	bounding     map[string][]string // the names in budgets that an agent falls under, by what the log calls it
 	prices       llm.Prices
 	budgeted     budgeted
+	fileLimit    int64
 	tokens       llm.TokenCounter
 
 	innerMu sync.Mutex
@@ -110,7 +111,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 		return nil, errors.New("runner: the store is nil")
 	}
 	r := &Runner{store: store, cache: newCache(1024), limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler),
-		now: time.Now, owner: session.Self(), tokens: llm.EstimateTokens}
+		now: time.Now, owner: session.Self(), tokens: llm.EstimateTokens, fileLimit: 32 << 20}
 	r.tail, _ = store.(session.Tail)
 	for i, o := range opts {
 		if o == nil {
@@ -126,6 +127,9 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 	}
 	if r.limits.Transfers < 0 || r.limits.ModelCalls < 0 || r.limits.ToolCalls < 0 || r.limits.Steps < 0 || r.limits.Time < 0 {
 		return nil, errors.New("runner: a limit is negative; 0 switches it off")
+	}
+	if r.fileLimit <= 0 {
+		return nil, errors.New("runner: the limit of files is not positive")
 	}
 	if err := r.checkBudgets(); err != nil {
 		return nil, err

@@ -16,11 +16,16 @@ import (
 func (w *warm) apply(e *event.Event) {
 	w.fold.Apply(e)
 	w.last = e.ID
-	if _, ok := e.Data.(*event.ToolCall); ok {
+	switch d := e.Data.(type) {
+	case *event.ToolCall:
 		if w.calls == nil {
 			w.calls = make(map[string]struct{})
 		}
 		w.calls[e.ID] = struct{}{}
+	case *event.File:
+		w.files.add(d, 0)
+	case *event.User:
+		w.files.sent(d, e.Seq)
 	}
 }
 

@@ -38,6 +38,7 @@ type turn struct {
 	shared map[string]any    // state of user and app, nil until it is read
 	asking map[string]amount // inner scopes whose model is asked, its answer not stored yet, and what is reserved for it
 
+	saved    map[string]int64   // the sizes of files that agents of this turn have saved, by digest
 	passages map[string]passage // inner scopes that have a transfer under way
 
 	delivered int                 // how much of log the consumer has; the conversation's lane only

@@ -36,6 +36,10 @@ type CallInfo struct {
 	State func(key string) (any, bool)
 	// Progress takes what the tool reports while it runs; nil drops it.
 	Progress func(content json.RawMessage)
+	// SaveFile keeps the bytes of a file; nil keeps nothing, and describes it all the same.
+	SaveFile func(ctx context.Context, name, mediaType string, data []byte) (*event.File, error)
+	// File reads a file of the session; nil finds none.
+	File func(ctx context.Context, name string) (*event.File, []byte, error)
 	// RunAgent runs an agent in a scope of its own and returns its last words.
 	RunAgent func(ctx context.Context, a agent.Agent, input llm.Content) (string, error)
 	// Answers are what the questions of this call were answered so far, in order.
@@ -48,6 +52,7 @@ type call struct {
 	CallInfo
 	mu           sync.Mutex
 	delta        map[string]any
+	files        []*event.File
 	lastProgress time.Time
 	asked        int // how many questions
 	ended        bool

@@ -21,6 +21,8 @@ type Result struct {
 	IsError bool
 	// State holds the changes the call made to the session's state, nil if none.
 	State map[string]any
+	// Files are those that the call has saved, in that order.
+	Files []*event.File
 
 	waits error // an agent.ErrWaits
 }
@@ -78,7 +80,7 @@ func Execute(ctx context.Context, t Tool, info CallInfo, input json.RawMessage) 
 	if res.IsError && errors.Is(callCtx.Err(), context.DeadlineExceeded) {
 		res.Output = event.EncodeJSON(fmt.Sprintf("the tool %s timed out after %s; its outcome is unknown", ti.Name, timeout))
 	}
-	res.State = c.stateDelta()
+	res.State, res.Files = c.stateDelta(), c.saved()
 	return res, nil
 }
 
