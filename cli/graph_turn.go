@@ -30,7 +30,10 @@ func (g *graphRun) open(ctx context.Context, root agent.Agent, models *models) (
 		return nil, err
 	}
 	c := &conversation{p: p, db: db, key: key, path: g.file, models: models, json: g.json}
-	var opts []runner.Option
+	opts, err := p.runnerOpts(g.prices)
+	if err != nil {
+		return nil, err
+	}
 	if g.resume {
 		opts = append(opts, runner.WithWait(resumeWait))
 	}

@@ -25,6 +25,7 @@ type serving struct {
 	localWebhooks bool
 	desk          bool
 	model         string
+	prices        string
 }
 
 func (p *program) serveCommand() *cobra.Command {
@@ -61,6 +62,7 @@ with, and the status is 0. The second one ends it at once.`,
 	p.dbFlag(fs)
 	p.redisFlag(fs)
 	p.modelFlag(fs, &how.model)
+	pricesFlag(fs, &how.prices)
 	deskFlag(fs, &how.desk)
 	return cmd
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
@@ -18,6 +20,7 @@ import (
 // turnFlags are those of the commands that run turns.
 type turnFlags struct {
 	session, model string
+	prices         string // file
 	json, desk     bool
 }
 
@@ -28,6 +31,22 @@ func (p *program) turnFlags(cmd *cobra.Command, f *turnFlags) {
 	p.dbFlag(fs)
 	p.redisFlag(fs)
 	p.modelFlag(fs, &f.model)
+	pricesFlag(fs, &f.prices)
+}
+
+// pricesFlag adds --prices.
+func pricesFlag(fs *pflag.FlagSet, prices *string) {
+	fs.StringVar(prices, "prices", "", "YAML or JSON `FILE` with the prices by which budgets of cost are kept")
+}
+
+// runnerOpts returns the program's options of runners, and the prices of a file unless it is "".
+func (p *program) runnerOpts(prices string) ([]runner.Option, error) {
+	opts := slices.Clone(p.runnerOptions)
+	if prices == "" {
+		return opts, nil
+	}
+	table, err := readPrices(prices)
+	return append(opts, runner.WithPrices(table)), err
 }
 
 // conversation is a session with the tree that answers in it.
@@ -64,7 +83,11 @@ func (p *program) converse(ctx context.Context, path string, f turnFlags, opts .
 	if err != nil {
 		return nil, err
 	}
-	if !f.json {
+	own, err := p.runnerOpts(f.prices)
+	if err != nil {
+		return nil, err
+	}
+	if opts = append(opts, own...); !f.json {
 		opts = append(opts, runner.WithStreaming())
 	}
 	opts = append(opts, p.seats(tree, f.desk)...)

@@ -57,7 +57,7 @@ func (t *Turns) Cancel(ctx context.Context, key session.Key) ([]*event.Event, er
 // again if the log has grown meanwhile, up to ten times, beyond which the error is
 // agent.ErrConflict.
 func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(context.Context) (seq int64, rests bool, err error)) ([]*event.Event, error) {
-	release, err := t.hold(ctx, key)
+	run, release, err := t.hold(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(contex
 		if err != nil {
 			return nil, err
 		}
-		events, err := t.run.Cancel(ctx, key, runner.At(seq))
+		events, err := run.Cancel(ctx, key, runner.At(seq))
 		switch {
 		case errors.Is(err, agent.ErrConflict) && tries < 10:
 			if ctx.Err() != nil {
@@ -85,13 +85,13 @@ func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(contex
 
 // hold ends the turn that this process runs in a session, and keeps others from taking it up
 // until release is called. A turn that waits has said all that it had to say, and holds the
-// session for a moment longer.
-func (t *Turns) hold(ctx context.Context, key session.Key) (release func(), err error) {
+// session for a moment longer. The runner is the one to cancel with.
+func (t *Turns) hold(ctx context.Context, key session.Key) (run *runner.Runner, release func(), err error) {
 	held := &Turn{key: key, cancel: func(error) {}, done: make(chan struct{})}
 	t.mu.Lock()
 	if t.closed {
 		t.mu.Unlock()
-		return nil, ErrClosed
+		return nil, nil, ErrClosed
 	}
 	delete(t.stopped, key)
 	running := slices.Clone(t.running[key])
@@ -103,7 +103,7 @@ func (t *Turns) hold(ctx context.Context, key session.Key) (release func(), err 
 	}
 	if err := end(ctx, running, ErrCanceled); err != nil {
 		release()
-		return nil, err
+		return nil, nil, err
 	}
-	return release, nil
+	return held.tenure.run, release, nil
 }

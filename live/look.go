@@ -52,7 +52,7 @@ func (t *Turns) Look(ctx context.Context, key session.Key) (Status, error) {
 		s.State = Running
 	}
 	var err error
-	if s.Agent, err = t.run.Active(ctx, key); err != nil {
+	if s.Agent, err = t.Runner().Active(ctx, key); err != nil {
 		return Status{}, err
 	}
 	s.Pending, err = session.Questions(ctx, t.store, key, &f)

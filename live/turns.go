@@ -28,7 +28,6 @@ type Store interface {
 // Turns runs the turns of one tree in the sessions of one store. It is safe for concurrent use.
 // The zero value is not usable.
 type Turns struct {
-	run    *runner.Runner
 	store  Store
 	limit  *access.Limit
 	resume func(*event.User) bool
@@ -39,6 +38,7 @@ type Turns struct {
 	ended      sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
+	tenure  *tenure    // of the runner that new turns get
 	closed  bool
 	running map[session.Key][]*Turn
 	locked  map[session.Key]chan struct{} // closed by who unlocks
@@ -65,7 +65,7 @@ func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 	if run == nil || store == nil {
 		return nil, errors.New("live: the runner or the store is nil")
 	}
-	t := &Turns{run: run, store: store, limit: access.NewLimit(0), resume: func(*event.User) bool { return true }, logger: slog.New(slog.DiscardHandler),
+	t := &Turns{tenure: &tenure{run: run}, store: store, limit: access.NewLimit(0), resume: func(*event.User) bool { return true }, logger: slog.New(slog.DiscardHandler),
 		running: make(map[session.Key][]*Turn), locked: make(map[session.Key]chan struct{}), stopped: make(map[session.Key]struct{})}
 	if err := option.Apply(t, opts); err != nil {
 		return nil, fmt.Errorf("live: %w", err)
@@ -77,8 +77,12 @@ func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 	return t, nil
 }
 
-// Runner returns the runner.
-func (t *Turns) Runner() *runner.Runner { return t.run }
+// Runner returns the runner that the next turn gets.
+func (t *Turns) Runner() *runner.Runner {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.tenure.run
+}
 
 // Store returns the store.
 func (t *Turns) Store() Store { return t.store }
@@ -102,6 +106,7 @@ type Turn struct {
 	First *event.Event
 
 	key     session.Key
+	tenure  *tenure
 	cancel  context.CancelCauseFunc
 	counts  bool          // among those that its user has at work
 	takesUp bool          // nobody asked for it
@@ -125,8 +130,8 @@ func (x *Turn) Wait(ctx context.Context) error {
 // is canceled, because nobody knows of it. The error is that of a turn which stored nothing, such
 // as agent.ErrSessionBusy, an *access.LimitError, or [ErrClosed].
 func (t *Turns) Begin(ctx context.Context, key session.Key, msg llm.Message, opts ...runner.TurnOption) (*Turn, error) {
-	return t.start(ctx, key, func(ctx context.Context) iter.Seq2[*event.Event, error] {
-		return sinceWords(t.run.Run(ctx, key, msg, opts...))
+	return t.start(ctx, key, func(ctx context.Context, run *runner.Runner) iter.Seq2[*event.Event, error] {
+		return sinceWords(run.Run(ctx, key, msg, opts...))
 	})
 }
 
@@ -152,13 +157,16 @@ func sinceWords(events iter.Seq2[*event.Event, error]) iter.Seq2[*event.Event, e
 // when something happens in the turn, which a model may take its time for. The errors are those of
 // [Turns.Begin], and runner.ErrNoApproval.
 func (t *Turns) Resume(ctx context.Context, key session.Key, decisions ...runner.Decision) (*Turn, error) {
-	return t.start(ctx, key, func(ctx context.Context) iter.Seq2[*event.Event, error] {
-		return t.run.Resume(ctx, key, decisions...)
+	return t.start(ctx, key, func(ctx context.Context, run *runner.Runner) iter.Seq2[*event.Event, error] {
+		return run.Resume(ctx, key, decisions...)
 	})
 }
 
+// turnFunc is a turn of a runner.
+type turnFunc func(context.Context, *runner.Runner) iter.Seq2[*event.Event, error]
+
 // start runs a turn in the background and returns it with its first event.
-func (t *Turns) start(ctx context.Context, key session.Key, events func(context.Context) iter.Seq2[*event.Event, error]) (*Turn, error) {
+func (t *Turns) start(ctx context.Context, key session.Key, events turnFunc) (*Turn, error) {
 	t.mu.Lock()
 	delete(t.stopped, key)
 	t.mu.Unlock()
@@ -196,7 +204,7 @@ func (t *Turns) TakeUp(key session.Key, begun func()) {
 		return
 	}
 	// Whether it could be begun does not matter: who looks again tries again.
-	_, _, _ = t.launch(&Turn{key: key, takesUp: true}, func(ctx context.Context) iter.Seq2[*event.Event, error] {
+	_, _, _ = t.launch(&Turn{key: key, takesUp: true}, func(ctx context.Context, run *runner.Runner) iter.Seq2[*event.Event, error] {
 		return func(yield func(*event.Event, error) bool) {
 			for _, x := range before { // one that rests already has yet to let go of the session
 				select {
@@ -205,7 +213,7 @@ func (t *Turns) TakeUp(key session.Key, begun func()) {
 					return
 				}
 			}
-			for e, err := range t.run.Resume(ctx, key) {
+			for e, err := range run.Resume(ctx, key) {
 				if begun != nil && err == nil && !e.Partial {
 					begun()
 					begun = nil
@@ -220,7 +228,7 @@ func (t *Turns) TakeUp(key session.Key, begun func()) {
 
 // launch runs a turn in the background. The first event comes out of first, which is closed when
 // the turn has ended.
-func (t *Turns) launch(x *Turn, events func(context.Context) iter.Seq2[*event.Event, error]) (_ *Turn, first <-chan *event.Event, err error) {
+func (t *Turns) launch(x *Turn, events turnFunc) (_ *Turn, first <-chan *event.Event, err error) {
 	run, cancel := context.WithCancelCause(t.background)
 	x.cancel, x.done, x.counts = cancel, make(chan struct{}), true
 	if err := t.enter(x); err != nil {
@@ -234,7 +242,7 @@ func (t *Turns) launch(x *Turn, events func(context.Context) iter.Seq2[*event.Ev
 		defer cancel(nil)
 		defer close(begun)
 		told, stored := false, false
-		for e, err := range events(run) {
+		for e, err := range events(run, x.tenure.run) {
 			if err != nil {
 				if x.err = err; errors.Is(err, context.Canceled) && run.Err() != nil {
 					x.err = context.Cause(run)
@@ -273,6 +281,8 @@ func (t *Turns) enter(x *Turn) error {
 // add registers a turn. It is called with the mutex.
 func (t *Turns) add(x *Turn) {
 	t.ended.Add(1)
+	x.tenure = t.tenure
+	x.tenure.turns++
 	t.running[x.key] = append(t.running[x.key], x)
 }
 
@@ -282,6 +292,8 @@ func (t *Turns) exit(x *Turn) {
 	if t.running[x.key] = rest; len(rest) == 0 {
 		delete(t.running, x.key)
 	}
+	x.tenure.turns--
+	t.release(x.tenure)
 	t.mu.Unlock()
 	if x.counts {
 		t.limit.Leave(x.key.User)

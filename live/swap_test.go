@@ -1,0 +1,87 @@
+package live
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+)
+
+// A turn that runs ends with the tree that it has; what begins later, and what waits, has the new
+// one. The old tree is over when its last turn is, and not before.
+func TestSwap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		d, a := newDesk(t)
+		turns := newTurns(t, a, sessiontest.Memory(t))
+		next := func(words string) *runner.Runner {
+			b, err := llmagent.New("desk", "You are new.", scripted.Always("desk", scripted.Reply(scripted.Text(words))))
+			require.NoError(t, err)
+			run, err := runner.New(b, turns.Store(), runner.WithStreaming())
+			require.NoError(t, err)
+			return run
+		}
+		begin := func(id, words string) *Turn {
+			x, err := turns.Begin(ctx, session.ID(id), llm.UserText(words))
+			require.NoError(t, err)
+			return x
+		}
+		said := func(id string) (last string) {
+			for e, err := range turns.Store().Load(ctx, session.ID(id), 0) {
+				require.NoError(t, err)
+				if text, ok := e.Data.(*event.Text); ok {
+					last = text.Content
+				}
+			}
+			return last
+		}
+		first, second := begin("1", "think"), begin("2", "think")
+		require.NoError(t, begin("asks", "ask").Wait(ctx))
+		over := 0
+		require.NoError(t, turns.Swap(next("I am new."), func() { over++ }))
+		require.NoError(t, begin("3", "hello").Wait(ctx))
+		require.Equal(t, "I am new.", said("3"))
+
+		// What waits goes on with the new tree, which knows no such tool any more.
+		x, err := turns.Resume(ctx, session.ID("asks"), runner.Approve(stateIs(t, turns, session.ID("asks"), Waiting).Pending[0].ToolCallID))
+		require.NoError(t, err)
+		require.NoError(t, x.Wait(ctx))
+		require.Equal(t, "I am new.", said("asks"))
+
+		d.free <- struct{}{}
+		<-d.thinks
+		<-d.thinks
+		synctest.Wait()
+		require.Zero(t, over, "one turn of the old tree is still at work")
+		_, err = turns.Cancel(ctx, session.ID("1")) // one of both has ended, and the other is canceled
+		require.NoError(t, err)
+		_, err = turns.Cancel(ctx, session.ID("2"))
+		require.NoError(t, err)
+		_, _ = first.Wait(ctx), second.Wait(ctx)
+		synctest.Wait()
+		require.Equal(t, 1, over)
+
+		// Without a turn at work the old tree is over at once.
+		again := next("I am newer.")
+		require.NoError(t, turns.Swap(again, func() { over++ }))
+		require.Same(t, again, turns.Runner())
+		synctest.Wait()
+		require.Equal(t, 2, over)
+		require.NoError(t, turns.Swap(next("I am the newest."), nil))
+
+		require.ErrorContains(t, turns.Swap(nil, nil), "the runner is nil")
+		require.NoError(t, turns.Close(ctx))
+		require.ErrorIs(t, turns.Swap(again, func() { over++ }), ErrClosed)
+		synctest.Wait()
+		require.Equal(t, 2, over)
+	})
+}
