@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver/internal/wire"
+	"github.com/agentarbor/arbor/agent"
 )
 
 const (
@@ -23,6 +24,7 @@ const (
 
 // cardDocument is a card as it is sent. It is immutable.
 type cardDocument struct {
+	tree     *agent.Tree // that it describes
 	body     []byte
 	etag     string // strong, of the body
 	modified time.Time
@@ -30,7 +32,7 @@ type cardDocument struct {
 
 func newCardDocument(body []byte, modified time.Time) *cardDocument {
 	sum := sha256.Sum256(body)
-	return &cardDocument{body, `"` + base64.RawURLEncoding.EncodeToString(sum[:]) + `"`, modified}
+	return &cardDocument{nil, body, `"` + base64.RawURLEncoding.EncodeToString(sum[:]) + `"`, modified}
 }
 
 // ServeHTTP answers GET and HEAD, with 304 to whoever has the document already.
@@ -64,7 +66,8 @@ func (d *cardDocument) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // know its public URL, by the host that is asked for them. They are made when
 // they are first asked for.
 type cardDocuments struct {
-	base     string // "" takes that of the request
+	base     string                          // "" takes that of the request
+	tree     func(tenant string) *agent.Tree // of a tenant that exists, as it is now
 	render   func(tenant, base string) ([]byte, error)
 	modified time.Time
 	log      *slog.Logger
@@ -76,12 +79,12 @@ type cardDocuments struct {
 
 type cardPlace struct{ tenant, base string }
 
-// newCardDocuments takes what makes the card of a tenant for a base URL, and the
+// newCardDocuments takes what makes the card of a tenant's tree for a base URL, and the
 // public base URL if there is one. Without it, the card names the host of each
 // request, which a stranger may have chosen: a card like this must not be signed.
-func newCardDocuments(base string, render func(tenant, base string) ([]byte, error), log *slog.Logger) *cardDocuments {
+func newCardDocuments(base string, tree func(tenant string) *agent.Tree, render func(tenant, base string) ([]byte, error), log *slog.Logger) *cardDocuments {
 	return &cardDocuments{
-		base: strings.TrimSuffix(base, "/"), render: render, modified: time.Now(), log: log,
+		base: strings.TrimSuffix(base, "/"), tree: tree, render: render, modified: time.Now(), log: log,
 		docs: make(map[cardPlace]*cardDocument),
 	}
 }
@@ -107,15 +110,25 @@ func (c *cardDocuments) serve(w http.ResponseWriter, r *http.Request, tenant str
 func (c *cardDocuments) get(tenant, base string) (*cardDocument, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at := cardPlace{tenant, base}
-	if d := c.docs[at]; d != nil {
-		return d, nil
+	at, tree, modified := cardPlace{tenant, base}, c.tree(tenant), c.modified
+	before := c.docs[at]
+	switch {
+	case before == nil:
+	case before.tree == tree:
+		return before, nil
+	default:
+		modified = time.Now()
 	}
 	body, err := c.render(tenant, base)
 	if err != nil {
 		return nil, err
 	}
-	d := newCardDocument(body, c.modified)
+	d := newCardDocument(body, modified)
+	d.tree = tree
+	if before != nil {
+		c.docs[at] = d
+		return d, nil
+	}
 	if c.base == "" && len(c.last) >= maxCardHosts {
 		delete(c.docs, c.last[0])
 		c.last = c.last[1:]

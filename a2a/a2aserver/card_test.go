@@ -279,7 +279,7 @@ func TestCardNamesThePublicURL(t *testing.T) {
 	}
 	log := slog.New(slog.DiscardHandler)
 
-	c := newCardDocuments("https://agents.example.com/a/", render, log)
+	c := newCardDocuments("https://agents.example.com/a/", oneTree, render, log)
 	for _, host := range []string{"evil.example", "", "a b"} {
 		code, body := get(c, host, "eu", forwarded)
 		require.Equal(t, 200, code)
@@ -288,7 +288,7 @@ func TestCardNamesThePublicURL(t *testing.T) {
 	require.EqualValues(t, 1, made.Load())
 
 	made.Store(0)
-	c = newCardDocuments("", render, log)
+	c = newCardDocuments("", oneTree, render, log)
 	for host, want := range map[string]string{
 		"localhost:8080": "http://localhost:8080", "LOCALHOST:8080": "http://localhost:8080", "[::1]:80": "http://[::1]:80", "a.example": "http://a.example",
 	} {
@@ -322,8 +322,11 @@ func TestCardNamesThePublicURL(t *testing.T) {
 	require.Zero(t, made.Load())
 	require.False(t, slices.Contains(c.last, cardPlace{"", "http://a.example"}))
 
-	broken := newCardDocuments("", func(string, string) ([]byte, error) { return nil, errors.New("SECRET") }, log)
+	broken := newCardDocuments("", oneTree, func(string, string) ([]byte, error) { return nil, errors.New("SECRET") }, log)
 	code, body := get(broken, "a.example", "")
 	require.Equal(t, 500, code)
 	require.NotContains(t, body, "SECRET")
 }
+
+// oneTree is that of a server whose tree never changes.
+func oneTree(string) *agent.Tree { return nil }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/a2aserver/internal/wire"
 	"github.com/agentarbor/arbor/a2a/internal/cardjson"
+	"github.com/agentarbor/arbor/agent"
 )
 
 // What a tree can be given, if nobody says otherwise, and what it answers.
@@ -30,7 +31,8 @@ func (s *Server) serve() error {
 	if s.compat != nil {
 		legacy = s.compat.Card
 	}
-	cards := newCardDocuments(s.publicURL(), func(tenant, base string) ([]byte, error) {
+	tree := func(tenant string) *agent.Tree { return s.trees[tenant].turns.Runner().Tree() }
+	cards := newCardDocuments(s.publicURL(), tree, func(tenant, base string) ([]byte, error) {
 		card, err := s.cardAt(tenant, base)
 		if err != nil {
 			return nil, err

@@ -2,11 +2,15 @@ package a2aserver
 
 import (
 	"context"
+	"iter"
+	"net/http/httptest"
 	"testing"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -70,4 +74,43 @@ func TestServerOnSharedTurns(t *testing.T) {
 
 	_, err = NewOn(nil)
 	require.Error(t, err)
+}
+
+// A card describes the tree that the next turn gets, also for who has seen the other one.
+func TestCardFollowsTheTree(t *testing.T) {
+	ctx := context.Background()
+	store, err := tail.New(sessiontest.Memory(t))
+	require.NoError(t, err)
+	named := func(name string) *runner.Runner {
+		a, err := agent.New(name, "About "+name, func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] { return nil })
+		require.NoError(t, err)
+		run, err := runner.New(a, store)
+		require.NoError(t, err)
+		return run
+	}
+	turns, err := live.New(named("old"), store)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, turns.Close(ctx)) }()
+	for _, opts := range [][]Option{nil, {WithURL("https://agents.example.com")}} {
+		require.NoError(t, turns.Swap(named("old"), nil))
+		s, err := NewOn(turns, opts...)
+		require.NoError(t, err)
+		get := func(tag string) (int, string, string) {
+			r := httptest.NewRequest("GET", "http://localhost/.well-known/agent-card.json", nil)
+			r.Header.Set("If-None-Match", tag)
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			return w.Code, w.Header().Get("ETag"), w.Body.String()
+		}
+		_, old, body := get("")
+		require.Contains(t, body, `"name":"old"`)
+		require.NoError(t, turns.Swap(named("new"), nil))
+		status, tag, body := get(old)
+		require.Equal(t, 200, status)
+		require.Contains(t, body, `"name":"new"`)
+		require.Contains(t, body, `"description":"About new"`)
+		status, _, _ = get(tag)
+		require.Equal(t, 304, status)
+		require.NoError(t, s.Close(ctx))
+	}
 }
