@@ -131,7 +131,7 @@ func TestManyProcessesOpenANewDatabase(t *testing.T) {
 		for i := range all {
 			require.Equal(t, []string{strconv.Itoa(i)}, contents(t, s, session.ID(strconv.Itoa(i))))
 		}
-		require.Equal(t, "5", run(t, url, "SELECT count(*) FROM arbor.goose_db_version"), "one row a step, and goose's first")
+		require.Equal(t, "6", run(t, url, "SELECT count(*) FROM arbor.goose_db_version"), "one row a step, and goose's first")
 	}
 }
 
