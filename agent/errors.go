@@ -48,6 +48,10 @@ var (
 	ErrSuspended = errors.New("the turn is suspended")
 	// ErrBadInput: the user's message cannot be accepted.
 	ErrBadInput = errors.New("bad input")
+	// ErrWaits: what was to be done waits for somebody outside, such as a decision about a
+	// call inside of it. It is no failure: whoever gets it returns it, the turn pauses, and
+	// the same is done again when it goes on.
+	ErrWaits = errors.New("it waits for somebody outside")
 )
 
 // RunError is the error that ends a turn while an agent runs. It wraps the

@@ -127,19 +127,30 @@ type (
 		Output  json.RawMessage `json:"output"`
 		IsError bool            `json:"isError,omitempty"`
 	}
-	// Relay asks somebody outside for a decision, such as a permission.
+	// Relay asks somebody outside: whether a call may run, or for something that a call
+	// under way has to know.
 	Relay struct {
+		// Kind is RelayPermission or RelayInput.
 		Kind       string          `json:"kind"`
 		ToolCallID string          `json:"toolCallId"`
 		Tool       string          `json:"tool"`
 		Params     json.RawMessage `json:"params"`
+		// Message is what a call asks, and Schema the JSON schema of the answer, nil for
+		// words.
+		Message string          `json:"message,omitempty"`
+		Schema  json.RawMessage `json:"schema,omitempty"`
+		// Within are the agents around the one that asks, the conversation's first. The
+		// runner fills it in; it is empty for a question of the conversation's own agent.
+		Within []string `json:"within,omitempty"`
 	}
-	// RelayResolved is the decision.
+	// RelayResolved is the decision. Content is the answer to a RelayInput that was not
+	// declined.
 	RelayResolved struct {
-		RelayID  string `json:"relayId"`
-		Approved bool   `json:"approved"`
-		Reason   string `json:"reason,omitempty"`
-		By       string `json:"by,omitempty"`
+		RelayID  string          `json:"relayId"`
+		Approved bool            `json:"approved"`
+		Reason   string          `json:"reason,omitempty"`
+		By       string          `json:"by,omitempty"`
+		Content  json.RawMessage `json:"content,omitempty"`
 	}
 	// Transfer records a transfer, or an attempt at one. Payload is the typed
 	// input that a transfer may carry. An agent that yields one hands over if the
@@ -258,6 +269,12 @@ type (
 	}
 )
 
+// The kinds of questions of a Relay.
+const (
+	RelayPermission = "permission"
+	RelayInput      = "input"
+)
+
 // Control values: an agent yields one as its last event to say what comes next.
 // They are not stored and not delivered.
 type (
@@ -364,12 +381,21 @@ func (d *ToolResult) bound() (Data, *Notice) {
 }
 
 func (d *Relay) bound() (Data, *Notice) {
-	if d == nil || !TooDeep(d.Params) {
+	if d == nil || !TooDeep(d.Params) && !TooDeep(d.Schema) {
 		return d, nil
 	}
 	c := *d
-	c.Params = rawText(d.Params)
+	c.Params, c.Schema = boundRaw(d.Params), boundRaw(d.Schema)
 	return &c, tooDeep("what " + d.Tool + " asks")
+}
+
+func (d *RelayResolved) bound() (Data, *Notice) {
+	if d == nil || !TooDeep(d.Content) {
+		return d, nil
+	}
+	c := *d
+	c.Content = rawText(d.Content)
+	return &c, tooDeep("the answer to a question")
 }
 
 func (d *Transfer) bound() (Data, *Notice) {

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,10 +13,13 @@ import (
 // ErrNoApproval: nobody asked for an approval of the call, or it was withdrawn.
 var ErrNoApproval = errors.New("no approval was asked for")
 
-// Decision answers the question whether a call may run.
+// Decision answers the question whether a call may run, or what a call asks.
 type Decision struct {
 	CallID   string
 	Approved bool
+	// Content answers what a call asks: the JSON form of a value that the question's
+	// schema allows, or of a text if it has none. It is nil for a permission.
+	Content json.RawMessage
 	// Reason is for the model, in the result of a call that is denied.
 	Reason string
 	// By says who decided; it is kept in the log.
@@ -29,7 +33,12 @@ type Decision struct {
 // Approve lets a call run that waits for an approval.
 func Approve(callID string) Decision { return Decision{CallID: callID, Approved: true} }
 
-// Deny refuses a call that waits for an approval.
+// Answer gives a call what it asks for: any value that has a JSON form.
+func Answer(callID string, content any) Decision {
+	return Decision{CallID: callID, Approved: true, Content: event.EncodeJSON(content)}
+}
+
+// Deny refuses a call that waits for an approval, or declines to answer one.
 func Deny(callID, reason string) Decision { return Decision{CallID: callID, Reason: reason} }
 
 // decide stores the decisions and opens a run that takes up what the paused one

@@ -38,6 +38,10 @@ type CallInfo struct {
 	Progress func(content json.RawMessage)
 	// RunAgent runs an agent in a scope of its own and returns its last words.
 	RunAgent func(ctx context.Context, a agent.Agent, input llm.Content) (string, error)
+	// Answers are what the questions of this call were answered so far, in order.
+	Answers []*event.RelayResolved
+	// Ask takes the question that has no answer yet; nil says that nobody can be asked.
+	Ask func(message string, schema json.RawMessage)
 }
 
 type call struct {
@@ -45,6 +49,7 @@ type call struct {
 	mu           sync.Mutex
 	delta        map[string]any
 	lastProgress time.Time
+	asked        int // how many questions
 	ended        bool
 }
 
@@ -141,11 +146,51 @@ func (c Context) Progress(content any) {
 
 // RunAgent runs an agent in a scope of its own: it sees input and nothing of
 // the conversation, and its last words are returned.
+//
+// If the agent has to wait for somebody outside, such as for an approval, the error is
+// agent.ErrWaits. The tool returns it, the turn pauses, and when it goes on the tool is
+// called again from its beginning. Its calls of RunAgent with the same agents and inputs, in
+// the same order, then get what they got before, and the one that waited goes on.
 func (c Context) RunAgent(a agent.Agent, input string) (string, error) {
 	if c.call.RunAgent == nil {
 		return "", errors.New("agents cannot be run from here")
 	}
 	return c.call.RunAgent(c.Context, a, llm.Content{Text: input})
+}
+
+// DeclinedError is the error of Ask when the user declines to answer.
+type DeclinedError struct {
+	Reason string // the user's, for the model
+}
+
+func (e *DeclinedError) Error() string {
+	if e.Reason == "" {
+		return "the user declined to answer"
+	}
+	return "the user declined to answer: " + e.Reason
+}
+
+// Ask asks the user in mid-call, and returns the answer: a value that the JSON schema
+// allows, or a text if that is nil. The first time the error is agent.ErrWaits: the tool
+// returns it, and the turn pauses until there is an answer. Then the tool is called again from
+// its beginning, and the n-th Ask of a call returns the n-th answer. So whatever comes before an
+// Ask is done again, and must bear it. A user who declines is a *DeclinedError.
+func (c Context) Ask(message string, schema json.RawMessage) (json.RawMessage, error) {
+	c.call.mu.Lock()
+	defer c.call.mu.Unlock()
+	n := c.call.asked
+	switch c.call.asked++; {
+	case n < len(c.call.Answers):
+		if a := c.call.Answers[n]; !a.Approved {
+			return nil, &DeclinedError{a.Reason}
+		}
+		return c.call.Answers[n].Content, nil
+	case c.call.CallInfo.Ask == nil:
+		return nil, errors.New("nobody can be asked from here")
+	case n == len(c.call.Answers) && !c.call.ended: // one question after the other
+		c.call.CallInfo.Ask(message, schema)
+	}
+	return nil, agent.ErrWaits
 }
 
 // end makes what the call has left running harmless.

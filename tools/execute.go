@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 )
 
@@ -20,6 +21,8 @@ type Result struct {
 	IsError bool
 	// State holds the changes the call made to the session's state, nil if none.
 	State map[string]any
+
+	waits error // an agent.ErrWaits
 }
 
 // grace is how long a tool may take to return after its context has ended. A
@@ -29,7 +32,8 @@ const grace = 2 * time.Second
 // Execute runs one call: it validates the input, guards against panics, bounds
 // time and output. What goes wrong is a Result the model can read. The error is
 // the context's own, when the caller's context ended before the tool did; the
-// outcome of the call is then unknown.
+// outcome of the call is then unknown. Or it is the tool's, if that is agent.ErrWaits: the
+// call has no outcome yet.
 func Execute(ctx context.Context, t Tool, info CallInfo, input json.RawMessage) (Result, error) {
 	ti := t.Info()
 	if err := Check(t, input); err != nil {
@@ -68,6 +72,9 @@ func Execute(ctx context.Context, t Tool, info CallInfo, input json.RawMessage) 
 	if err := ctx.Err(); err != nil && res.IsError {
 		return Result{}, err
 	}
+	if res.waits != nil {
+		return Result{}, res.waits
+	}
 	if res.IsError && errors.Is(callCtx.Err(), context.DeadlineExceeded) {
 		res.Output = event.EncodeJSON(fmt.Sprintf("the tool %s timed out after %s; its outcome is unknown", ti.Name, timeout))
 	}
@@ -96,7 +103,11 @@ func guarded(c Context, t Tool, info Info, input json.RawMessage) (res Result) {
 	}()
 	out, err := t.Call(c, input)
 	if err != nil {
-		return failed(capText(valid(err.Error()), info.MaxOutput))
+		res = failed(capText(valid(err.Error()), info.MaxOutput))
+		if errors.Is(err, agent.ErrWaits) {
+			res.waits = err
+		}
+		return res
 	}
 	return Result{Output: encode(out, info.MaxOutput)}
 }

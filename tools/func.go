@@ -17,6 +17,11 @@ type Option func(*Info)
 // Idempotent marks a tool that may be run again after a crash.
 func Idempotent() Option { return func(i *Info) { i.Idempotent = true } }
 
+// Resumable marks a tool that only runs agents, by [Context.RunAgent], and does nothing
+// besides that must not be done twice. It is called again after a crash: what its agents
+// have answered is not asked for again, and those that were cut off go on.
+func Resumable() Option { return func(i *Info) { i.Resumable = true } }
+
 // Timeout bounds one call of the tool.
 func Timeout(d time.Duration) Option { return func(i *Info) { i.Timeout = d } }
 

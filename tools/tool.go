@@ -31,6 +31,9 @@ type Info struct {
 	llm.ToolSpec
 	// Idempotent tools may be run again when a crash left their outcome unknown.
 	Idempotent bool
+	// Resumable tools do nothing themselves that must not be done twice: they are called
+	// again after a crash, and the agents that they run go on where they were.
+	Resumable bool
 	// Timeout bounds one call; 0 means DefaultTimeout, a negative value none.
 	Timeout time.Duration
 	// Approval is what the tool itself demands of every call: nothing, or Ask.
