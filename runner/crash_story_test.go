@@ -325,7 +325,7 @@ func researchDesk(d *stage) (agent.Agent, error) {
 			return items{scripted.Text("Found and stamped.")}
 		}
 		return items{scripted.Call("research", `{"input":"Find it"}`), scripted.Call("audit", `{"input":"Stamp it"}`)}
-	}, llmagent.WithTools(d.agentTool(research, agenttool.Idempotent()), d.agentTool(audit))), d.err
+	}, llmagent.WithTools(d.agentTool(research), d.agentTool(audit))), d.err
 }
 
 // deskOfPersons hands over to a person who is asked for.

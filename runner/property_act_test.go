@@ -176,7 +176,7 @@ func (w *world) decide(r *runner.Runner) {
 			a.recalled = append(a.recalled, c.result)
 			w.happened["a decision that comes again"] = true
 		case c.question.resolved != nil: // the turn was cut off since
-		case fresh[c.question] != runner.Decision{}:
+		case fresh[c.question].CallID != "":
 			a.refused = append(a.refused, agent.ErrBadInput)
 		default:
 			fresh[c.question] = d
