@@ -43,9 +43,14 @@ type Session interface {
 
 // Runtime is what the runner does for an agent that it runs.
 type Runtime interface {
-	// Run runs another agent in a new scope of the same session: same log, own
+	// Run runs another agent in a scope of the same session: same log, own
 	// history, own active agent. The caller yields the events on. cause is the
 	// parent id of the scope's first run, such as the id of the tool call.
+	//
+	// A call that is run again, after a pause or a crash, gets for the same agent and
+	// input the scope that it has opened before: its events from the beginning, and
+	// what comes now, unless it is over. The error is ErrWaits if the agent waits for
+	// somebody outside.
 	Run(ctx context.Context, a Agent, cause string, input llm.Content) iter.Seq2[*event.Event, error]
 	// CheckTransfer reports whether from may hand its conversation to the agent
 	// named to at this moment: nil, or an error that wraps ErrUnknownTarget,

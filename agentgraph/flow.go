@@ -31,7 +31,7 @@ type flow struct {
 	// records are what the graph's own run puts into the log besides, in this order.
 	records []event.Data
 	held    []int           // nodes that wait for an approval
-	inner   bool            // nobody can be asked for one
+	waits   []*call         // whose agents wait for somebody
 	state   map[string]any  // shared by the nodes; nil if the graph has none
 	large   map[string]bool // keys of it that are not written to the log any more
 }
@@ -43,6 +43,7 @@ const (
 	asking               // for an approval
 	due                  // to be started
 	running
+	halted // its agent waits for somebody
 	finished
 	failed
 	skipped
@@ -101,8 +102,8 @@ type failure struct {
 	input    json.RawMessage
 }
 
-func newFlow(p *plan, input json.RawMessage, cause string, inner bool) *flow {
-	f := &flow{plan: p, inner: inner, input: dataOf(input), nodes: make([]nodeState, len(p.nodes))}
+func newFlow(p *plan, input json.RawMessage, cause string) *flow {
+	f := &flow{plan: p, input: dataOf(input), nodes: make([]nodeState, len(p.nodes))}
 	for i := range p.nodes {
 		f.nodes[i].left = p.nodes[i].in
 	}
@@ -110,7 +111,6 @@ func newFlow(p *plan, input json.RawMessage, cause string, inner bool) *flow {
 	n := &f.nodes[p.entry]
 	n.input, n.cause = f.input.raw, cause
 	f.begin(p.entry)
-	f.refuseAll()
 	return f
 }
 
@@ -149,6 +149,16 @@ func (f *flow) started(c *call) {
 	n.phase = running
 }
 
+// goesOn notes that a call is taken up that was cut off, or waited.
+func (f *flow) goesOn(c *call) {
+	if at := slices.Index(f.waits, c); at >= 0 {
+		f.waits = slices.Delete(f.waits, at, at+1)
+		if f.nodes[c.node].phase == halted {
+			f.nodes[c.node].phase = running
+		}
+	}
+}
+
 // outcome is how a call ended.
 type outcome struct {
 	run     string // the run whose harness_end is the call's last event
@@ -164,8 +174,6 @@ func (o *outcome) problem() string {
 	switch o.reason {
 	case event.FinishReasonStop:
 		return ""
-	case event.FinishReasonInputRequired:
-		return "the agent waits for somebody, which no agent of a graph can do"
 	case event.FinishReasonLength:
 		return "the answer was cut off at the model's limit of tokens"
 	case event.FinishReasonContentFilter:
@@ -179,12 +187,17 @@ func (o *outcome) problem() string {
 
 // end takes in how a call ended.
 func (f *flow) end(c *call, o outcome) {
-	f.ended(c, o)
-	f.refuseAll()
-}
-
-func (f *flow) ended(c *call, o outcome) {
 	problem := o.problem()
+	switch {
+	case o.reason == event.FinishReasonInputRequired && (f.stopped == nil || c.rescue):
+		f.waits = append(f.waits, c)
+		if f.nodes[c.node].phase == running {
+			f.nodes[c.node].phase = halted
+		}
+		return
+	case o.reason == event.FinishReasonInputRequired: // for what nobody needs any more
+		o.reason = event.FinishReasonCanceled
+	}
 	switch {
 	case o.reason == event.FinishReasonCanceled:
 		if c.standIn < 0 && !c.rescue {
@@ -476,6 +489,10 @@ func (f *flow) stop(fail *failure) {
 	}
 	f.starts, f.delayed = nil, nil
 	f.held = nil
+	for _, c := range f.waits {
+		f.end(c, outcome{reason: event.FinishReasonCanceled})
+	}
+	f.waits = nil
 }
 
 // save asks the fallback to save a run that was stopped, once.

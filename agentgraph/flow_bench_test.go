@@ -26,7 +26,7 @@ func BenchmarkFlow(b *testing.B) {
 				p := newPlan(g)
 				b.ReportAllocs()
 				for b.Loop() {
-					f := newFlow(p, json.RawMessage(`"go"`), "run:harness_start", true)
+					f := newFlow(p, json.RawMessage(`"go"`), "run:harness_start")
 					calls := 0
 					for {
 						batch := append([]*call(nil), f.due(math.MaxInt)...)

@@ -89,9 +89,6 @@ func TestBadAgents(t *testing.T) {
 			yield(&event.Event{Data: &event.ToolCall{Name: "x", Input: []byte(`{}`)}}, nil)
 			yield(nil, errors.New("no result"))
 		}, "no result"},
-		"asks somebody": {func(_ context.Context, _ *agent.Invocation, yield func(*event.Event, error) bool) {
-			yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonInputRequired}}, nil)
-		}, "waits for somebody"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -15,10 +15,6 @@ const ApprovalTool = "approve_agent"
 // codeDenied is the code of a node's failure that a person has denied.
 const codeDenied = "denied"
 
-// nobodyToAsk is why a node fails that needs an approval in an inner scope: only the
-// conversation can pause.
-const nobodyToAsk = "the agent needs an approval, and inside of another agent nobody can be asked for one"
-
 // question is one that was put to a person.
 type question struct {
 	node    int
@@ -62,16 +58,6 @@ func (f *flow) decide(i int, verdict *event.RelayResolved) {
 func (f *flow) refuse(i int, why string) {
 	n := &f.nodes[i]
 	f.fail(&failure{node: i, edge: -1, code: codeDenied, message: why, after: n.cause, input: n.input})
-}
-
-// refuseAll fails the nodes that wait for an approval where nobody can be asked. It is
-// called when what made them wait has been taken in wholly.
-func (f *flow) refuseAll() {
-	for f.inner && len(f.held) > 0 && f.stopped == nil {
-		i := f.held[0]
-		f.held = f.held[1:]
-		f.refuse(i, nobodyToAsk)
-	}
 }
 
 // parent is what the failure was caused by, as the parent of a run.
@@ -145,10 +131,14 @@ func (r *run) answer(yield func(*event.Event, error) bool) bool {
 }
 
 // pauses asks about the nodes that wait for an approval when nothing else is left to do,
-// and ends the run until somebody answers. It reports whether there are any.
+// and ends the run until somebody answers, or does what agents of nodes wait for. It reports
+// whether there are any.
 func (r *run) pauses(yield func(*event.Event, error) bool) bool {
 	f := r.flow
-	if len(f.held) == 0 || f.stopped != nil {
+	if f.stopped != nil {
+		f.held = nil
+	}
+	if len(f.held) == 0 && len(f.waits) == 0 {
 		return false
 	}
 	slices.Sort(f.held)

@@ -26,7 +26,7 @@ type replay struct {
 
 // newReplay begins the run of a graph with its input.
 func newReplay(p *plan, runID, scope string, input json.RawMessage) *replay {
-	rp := &replay{flow: newFlow(p, input, runID+":harness_start", scope != ""), runs: []string{runID}}
+	rp := &replay{flow: newFlow(p, input, runID+":harness_start"), runs: []string{runID}}
 	rp.settle()
 	return rp
 }
@@ -57,7 +57,12 @@ func (rp *replay) apply(e *event.Event) {
 		}
 		rp.failed[e.RunID] = d
 	case *event.HarnessEnd:
-		if c := rp.begun[key]; c != nil && rp.scopes[key] == e.Scope && d.FinishReason != event.FinishReasonTransfer {
+		c := rp.begun[key]
+		switch {
+		case c == nil || rp.scopes[key] != e.Scope || d.FinishReason == event.FinishReasonTransfer:
+		case d.FinishReason == event.FinishReasonInputRequired: // until it goes on
+			rp.flow.end(c, outcome{run: e.RunID, reason: d.FinishReason})
+		default:
 			o := outcome{run: e.RunID, reason: d.FinishReason, output: d.Output}
 			if fail := rp.failed[e.RunID]; fail != nil {
 				o.code, o.message = fail.Code, fail.Message
@@ -117,6 +122,7 @@ func (rp *replay) start(key, scope string) {
 		rp.begun[key] = c
 	}
 	rp.scopes[key] = scope
+	rp.flow.goesOn(rp.begun[key])
 }
 
 // index makes the calls that the flow wants made known by their keys.
@@ -133,7 +139,7 @@ func (rp *replay) index() {
 	rp.starts, rp.delayed = len(rp.flow.starts), len(rp.flow.delayed)
 }
 
-// rest ends the replay. It returns the calls that were cut off, which are to be
+// rest ends the replay. It returns the calls that were cut off or wait, which are to be
 // continued.
 func (rp *replay) rest() (cut []*call) {
 	f := rp.flow

@@ -17,7 +17,7 @@ const (
 	CompletedWithErrors Status = "completed_with_errors" // under Continue
 	Failed              Status = "failed"
 	Recovered           Status = "recovered" // the fallback's output is the run's
-	Waiting             Status = "waiting"   // for approvals of nodes; Resume continues it
+	Waiting             Status = "waiting"   // for approvals of nodes, or what their agents wait for; Resume continues it
 	Cancelled           Status = "cancelled" // it was cut off, and nobody has continued it
 )
 
@@ -135,6 +135,8 @@ func (f *flow) status() Status {
 	switch {
 	case f.rescued:
 		return Recovered
+	case f.stopped != nil && len(f.waits) > 0: // the fallback
+		return Waiting
 	case f.stopped != nil:
 		return Failed
 	}
@@ -144,7 +146,7 @@ func (f *flow) status() Status {
 		}
 	}
 	switch {
-	case len(f.held) > 0:
+	case len(f.held) > 0, len(f.waits) > 0:
 		return Waiting
 	case f.first == nil:
 		return Completed

@@ -20,7 +20,7 @@ type run struct {
 	inv       *agent.Invocation
 	flow      *flow
 	group     workflow.Group
-	cut       []*call // that a crash cut off
+	cut       []*call // that a crash cut off, or that wait
 	running   int
 	batch     []*workflow.Child
 	questions []*question
@@ -72,6 +72,9 @@ func (r *run) all(ctx context.Context) error {
 			return err
 		}
 		if r.running == 0 && len(f.delayed) == 0 {
+			if len(f.waits) > 0 {
+				return nil
+			}
 			return f.failed()
 		}
 		ended, err := r.group.Next(r.wait())
@@ -111,7 +114,9 @@ func (r *run) start() error {
 	r.batch = r.batch[:0]
 	begin := func(calls []*call) {
 		for _, c := range calls {
-			if !c.begun {
+			if c.begun {
+				f.goesOn(c)
+			} else {
 				f.started(c)
 			}
 			r.batch = append(r.batch, &c.Child)

@@ -131,7 +131,7 @@ func (s *scene) agentTool(a agent.Agent) tools.Tool {
 	if s.err != nil {
 		return nil
 	}
-	t, err := agenttool.New(a, agenttool.Idempotent())
+	t, err := agenttool.New(a)
 	s.failed(err)
 	return t
 }

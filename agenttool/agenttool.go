@@ -49,10 +49,6 @@ func WithTimeout(d time.Duration) Option {
 // is longer is cut, and says so.
 func WithMaxOutput(n int) Option { return func(i *tools.Info) { i.MaxOutput = n } }
 
-// Idempotent allows a call to be run again, from its beginning, when a crash left
-// its outcome unknown. Give it only to agents whose tools may all be repeated.
-func Idempotent() Option { return func(i *tools.Info) { i.Idempotent = true } }
-
 // Input is what the calling model gives.
 type Input struct {
 	Input string `json:"input" jsonschema:"minLength=1,description=The task\\, with everything that is needed to do it: the agent sees nothing of this conversation"`
@@ -67,6 +63,10 @@ type Input struct {
 // then continues as far as the limits allow. Canceling the turn cancels the
 // inner run.
 //
+// An agent that has to wait for somebody outside, such as for an approval, pauses the turn
+// with it, and goes on where it was. So it does after a crash: what it has answered is not
+// asked for again.
+//
 // The error of New says what is wrong with the name, or is the *agent.TreeError
 // of the agents below a.
 func New(a agent.Agent, opts ...Option) (tools.Tool, error) {
@@ -80,7 +80,7 @@ func New(a agent.Agent, opts ...Option) (tools.Tool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent tool %q: %w", a.Name(), err)
 	}
-	info := tools.Info{Timeout: -1}
+	info := tools.Info{Timeout: -1, Resumable: true}
 	info.Name, info.Description, info.Parameters = a.Name(), a.Description(), schema
 	if err := option.Apply(&info, opts); err != nil {
 		return nil, fmt.Errorf("agent tool %q: %w", a.Name(), err)

@@ -167,15 +167,14 @@ func TestInfo(t *testing.T) {
 		"description":"The task, with everything that is needed to do it: the agent sees nothing of this conversation"}},
 		"required":["input"],"additionalProperties":false}`, string(info.Parameters))
 	require.Negative(t, info.Timeout, "no timeout: the default of tools is too short for agents")
-	require.False(t, info.Idempotent)
+	require.True(t, info.Resumable)
 
 	info = newTool(t, agent.Via(research), agenttool.WithName("ask_research"), agenttool.WithDescription("Ask."), agenttool.WithMaxOutput(10),
-		agenttool.WithTimeout(5), agenttool.Idempotent()).Info()
+		agenttool.WithTimeout(5)).Info()
 	require.Equal(t, "ask_research", info.Name)
 	require.Equal(t, "Ask.", info.Description)
 	require.Equal(t, 10, info.MaxOutput)
 	require.EqualValues(t, 5, info.Timeout)
-	require.True(t, info.Idempotent)
 }
 
 func TestNewErrors(t *testing.T) {

@@ -72,8 +72,7 @@ func (db *database) asked(ctx context.Context, key session.Key) ([]*event.Relay,
 	if err != nil {
 		return nil, nil, err
 	}
-	asked, err := session.Questions(ctx, db, key, fold)
-	return asked, fold, err
+	return fold.Questions(), fold, nil
 }
 
 // answer makes the decision that gives words to what a call asks.

@@ -87,10 +87,7 @@ func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.A
 		p.say("the last run of session %s is over: there is nothing to go on with", c.key.ID)
 	}
 	result := &results[len(results)-1]
-	asked, err := session.Questions(ctx, c.db, c.key, fold)
-	if err != nil {
-		return err
-	}
+	asked := fold.Questions()
 	if g.json {
 		render.JSON(p.Stdout, result)
 	} else {

@@ -55,8 +55,8 @@ func (t *Turns) Look(ctx context.Context, key session.Key) (Status, error) {
 	if s.Agent, err = t.Runner().Active(ctx, key); err != nil {
 		return Status{}, err
 	}
-	s.Pending, err = session.Questions(ctx, t.store, key, &f)
-	return s, err
+	s.Pending = f.Questions()
+	return s, nil
 }
 
 // stateOf is what the log says of the last turn.

@@ -13,15 +13,11 @@ import (
 	"github.com/agentarbor/arbor/view"
 )
 
-// nobodyToAsk is the result of a call in an inner scope that needs an approval:
-// only the conversation can pause.
-const nobodyToAsk = "denied: this call needs an approval, which cannot be asked for inside of another tool"
-
 // sort parts the calls that can be settled now from those that wait for an
-// approval.
-func (a *Agent) sort(inv *agent.Invocation, calls []view.Call) (now, later []view.Call) {
+// approval or an answer.
+func (a *Agent) sort(calls []view.Call) (now, later []view.Call) {
 	for _, c := range calls {
-		if c.Answer == nil && a.decision(c) == tools.Ask && inv.Scope() == "" {
+		if c.Asked || c.Answer == nil && a.decision(c) == tools.Ask {
 			later = append(later, c)
 		} else {
 			now = append(now, c)
@@ -37,16 +33,13 @@ func (a *Agent) decision(c view.Call) tools.Decision {
 	return tools.Allow
 }
 
-// denied returns why a call must not run, "" if it may. Nobody can be asked
-// from an inner scope, because only the conversation can pause.
-func (a *Agent) denied(c view.Call, inv *agent.Invocation) string {
-	switch decision := a.decision(c); {
-	case decision == tools.Deny:
+// denied returns why a call must not run, "" if it may.
+func (a *Agent) denied(c view.Call) string {
+	switch {
+	case a.decision(c) == tools.Deny:
 		return "denied: this call is not allowed"
 	case c.Answer != nil && !c.Answer.Approved:
 		return refusal(c.Answer)
-	case decision == tools.Ask && c.Answer == nil && inv.Scope() != "":
-		return nobodyToAsk
 	}
 	return ""
 }
@@ -105,15 +98,21 @@ func refusal(r *event.RelayResolved) string {
 	return "denied: " + r.Reason
 }
 
-// pause yields a question for each call about which none was
-// asked before, and ends the run until somebody answers.
-func pause(calls []view.Call, yield func(*event.Event, error) bool) {
+// permissions returns the questions about the calls that wait for an approval, but those that
+// were asked before.
+func permissions(calls []view.Call) (asked []*event.Relay) {
 	for _, c := range calls {
-		if c.Asked {
-			continue
+		if !c.Asked {
+			asked = append(asked, &event.Relay{Kind: event.RelayPermission, ToolCallID: c.ID, Tool: c.Name, Params: c.Input})
 		}
-		e := &event.Event{Data: &event.Relay{Kind: "permission", ToolCallID: c.ID, Tool: c.Name, Params: c.Input}, More: true}
-		if !yield(e, nil) {
+	}
+	return asked
+}
+
+// pause yields the questions, and ends the run until somebody answers.
+func pause(asked []*event.Relay, yield func(*event.Event, error) bool) {
+	for _, q := range asked {
+		if !yield(&event.Event{Data: q, More: true}, nil) {
 			return
 		}
 	}

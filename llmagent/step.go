@@ -137,8 +137,9 @@ func (s *Step) settings() llm.Settings {
 
 // Call calls a tool of the agent's: with its timeout, within the tool policy, through
 // interceptors. Args become a JSON object; nil is the empty one. The output is decoded
-// into result as by json.Unmarshal, unless that is nil. If the call has to be approved, the
-// turn pauses, and Call returns ErrOver; after the decision the function is called again.
+// into result as by json.Unmarshal, unless that is nil. If the call has to be approved, or
+// waits for somebody, the turn pauses, and Call returns ErrOver; after that the function is
+// called again.
 // A tool that fails, or is denied, is a *CallError, after which the function may go on.
 func (s *Step) Call(tool string, args, result any) error {
 	if !s.agent.owns(tool) {
@@ -174,19 +175,23 @@ func (s *Step) Call(tool string, args, result any) error {
 		return err
 	}
 	run, calls := v.Run(), v.Pending()
-	if _, waits := s.agent.sort(s.inv, calls); len(waits) > 0 {
-		pause(waits, s.yield)
+	if _, later := s.agent.sort(calls); len(later) > 0 {
+		pause(permissions(later), s.yield)
 		return s.end()
 	}
 	var given *event.ToolResult
-	if !s.agent.execute(s.ctx, s.inv, run, calls, func(e *event.Event, err error) bool {
+	w, goOn := s.agent.execute(s.ctx, s.inv, run, calls, func(e *event.Event, err error) bool {
 		if e != nil {
 			if r, ok := e.Data.(*event.ToolResult); ok && e.ID == calls[0].ID {
 				given = r
 			}
 		}
 		return s.yield(e, err)
-	}) || given == nil {
+	})
+	if goOn && w.any {
+		pause(w.asked, s.yield)
+	}
+	if !goOn || given == nil {
 		return s.end()
 	}
 	return outcome(given, result)

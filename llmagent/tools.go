@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
@@ -48,12 +49,17 @@ func (a *Agent) runTools(ctx context.Context, inv *agent.Invocation, run view.Ru
 			plain = append(plain, c)
 		}
 	}
-	now, later := a.sort(inv, plain)
-	if len(now) > 0 && !a.execute(ctx, inv, run, now, yield) {
-		return
+	now, later := a.sort(plain)
+	asked, waits := permissions(later), len(later) > 0
+	if len(now) > 0 {
+		w, goOn := a.execute(ctx, inv, run, now, yield)
+		if !goOn {
+			return
+		}
+		asked, waits = append(asked, w.asked...), waits || w.any
 	}
-	if len(later) > 0 {
-		pause(later, yield)
+	if waits {
+		pause(asked, yield)
 		return
 	}
 	if len(transfers) > 0 {
@@ -70,10 +76,11 @@ const together = workflow.Settle / 2
 // execute runs tools and yields their results. Results that arrive within a short time
 // are yielded in the order of the calls, so that the order of the log does not depend
 // on which processor was quicker. A tool that takes longer does not delay other
-// results. It reports whether to go on, and returns only when no tool runs any more.
-func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run, calls []view.Call, yield func(*event.Event, error) bool) bool {
+// results. It returns what waits, reports whether to go on, and returns only when no tool runs
+// any more.
+func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run, calls []view.Call, yield func(*event.Event, error) bool) (w waiting, goOn bool) {
 	if len(calls) == 1 && a.quick(calls[0], inv) {
-		return yield(a.refuse(calls[0], inv, run), nil)
+		return w, yield(a.refuse(calls[0], inv, run), nil)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -89,7 +96,8 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run
 		}
 	}
 	var wg sync.WaitGroup
-	begun, running, goOn := 0, 0, true
+	begun, running := 0, 0
+	goOn = true
 	defer func() {
 		if running > 0 { // yield panicked: the turn ends, and nothing may run on beyond it
 			cancel()
@@ -103,8 +111,9 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run
 			running++
 			call := begun
 			wg.Go(func() {
-				events, err := a.call(ctx, inv, run, calls[call], send)
-				ends <- ended{call, events, err}
+				e := a.call(ctx, inv, run, calls[call], send)
+				e.call = call
+				ends <- e
 			})
 		}
 		if running == 0 {
@@ -117,6 +126,10 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run
 			}
 		case e := <-ends:
 			running--
+			if e.waits {
+				w.add(e)
+				break
+			}
 			there = append(there, e)
 			if settled == nil && running > 0 {
 				settled = time.After(together)
@@ -136,16 +149,33 @@ func (a *Agent) execute(ctx context.Context, inv *agent.Invocation, run view.Run
 	}
 	if goOn && ctx.Err() != nil {
 		yield(nil, ctx.Err())
-		return false
+		return w, false
 	}
-	return goOn
+	return w, goOn
 }
 
 // ended is how a call has ended.
 type ended struct {
 	call   int // its place in the answer
 	events []*event.Event
-	err    error // ends the run
+	err    error        // ends the run
+	waits  bool         // it has no result yet
+	asked  *event.Relay // what it asks, nil if something inside of it does
+}
+
+// waiting is what of the calls of one answer has to wait.
+type waiting struct {
+	any   bool
+	asked []*event.Relay // in the order of the calls
+	calls []int
+}
+
+func (w *waiting) add(e ended) {
+	w.any = true
+	if e.asked != nil {
+		at, _ := slices.BinarySearch(w.calls, e.call)
+		w.calls, w.asked = slices.Insert(w.calls, at, e.call), slices.Insert(w.asked, at, e.asked)
+	}
 }
 
 // settle yields what calls have given, in the order of the calls, and then the first of
@@ -171,13 +201,20 @@ func settle(there []ended, yield func(*event.Event, error) bool) bool {
 // quick reports whether a call is answered without running anything.
 func (a *Agent) quick(c view.Call, inv *agent.Invocation) bool {
 	t := a.byName[c.Name]
-	return t == nil || begun(c, inv) && !t.Info().Idempotent || a.denied(c, inv) != ""
+	if t == nil || a.denied(c) != "" {
+		return true
+	}
+	if !begun(c, inv) {
+		return false
+	}
+	info := t.Info()
+	return !info.Idempotent && !info.Resumable
 }
 
 // refuse answers a call that is not run.
 func (a *Agent) refuse(c view.Call, inv *agent.Invocation, run view.Run) *event.Event {
 	message := "interrupted; outcome unknown; check before you repeat it"
-	if reason := a.denied(c, inv); reason != "" {
+	if reason := a.denied(c); reason != "" {
 		message = reason
 	}
 	if a.byName[c.Name] == nil {
@@ -190,12 +227,13 @@ func result(c view.Call, output json.RawMessage, isError bool) *event.Event {
 	return &event.Event{ID: c.ID, Data: &event.ToolResult{Name: c.Name, Output: output, IsError: isError}}
 }
 
-// call runs one tool and returns the events that settle it, or an error that
-// ends the run.
-func (a *Agent) call(ctx context.Context, inv *agent.Invocation, run view.Run, c view.Call, send func(...*event.Event) bool) ([]*event.Event, error) {
+// call runs one tool and returns the events that settle it, or that it waits, or an error
+// that ends the run.
+func (a *Agent) call(ctx context.Context, inv *agent.Invocation, run view.Run, c view.Call, send func(...*event.Event) bool) (end ended) {
 	if a.quick(c, inv) {
-		return []*event.Event{a.refuse(c, inv, run)}, nil
+		return ended{events: []*event.Event{a.refuse(c, inv, run)}}
 	}
+	var inside atomic.Bool // an agent that the tool runs waits
 	info := tools.CallInfo{
 		Session: inv.Session().Key(), Agent: inv.Agent().Name(), RunID: c.RunID, CallID: c.ID,
 		Logger: inv.Logger(), Metadata: inv.Metadata(), State: inv.Session().State,
@@ -204,12 +242,22 @@ func (a *Agent) call(ctx context.Context, inv *agent.Invocation, run view.Run, c
 			send(&event.Event{Data: &event.ToolProgress{ToolCallID: c.ID, Name: c.Name, Content: content}})
 		},
 		RunAgent: func(ctx context.Context, inner agent.Agent, input llm.Content) (string, error) {
-			return runInner(ctx, inv, inner, c.ID, input, send)
+			answer, err := runInner(ctx, inv, inner, c.ID, input, send)
+			if errors.Is(err, agent.ErrWaits) {
+				inside.Store(true)
+			}
+			return answer, err
+		},
+		Answers: c.Answers,
+		Ask: func(message string, schema json.RawMessage) {
+			end.asked = &event.Relay{Kind: event.RelayInput, ToolCallID: c.ID, Tool: c.Name, Params: c.Input, Message: message, Schema: schema}
 		},
 	}
 	var done tools.Result
 	res, err := inv.Runtime().Call(ctx, agent.ToolCallInfo{Invocation: inv, ID: c.ID, Name: c.Name, Input: c.Input},
 		func(ctx context.Context, input json.RawMessage) (*event.ToolResult, error) {
+			end.asked = nil // by an attempt before
+			inside.Store(false)
 			res, err := tools.Execute(ctx, a.byName[c.Name], info, input)
 			if err != nil {
 				return nil, err
@@ -222,8 +270,15 @@ func (a *Agent) call(ctx context.Context, inv *agent.Invocation, run view.Run, c
 			done = res
 			return &event.ToolResult{Name: c.Name, Output: res.Output, IsError: res.IsError}, nil
 		})
-	if err != nil {
-		return nil, err
+	switch waits := errors.Is(err, agent.ErrWaits); {
+	case waits && (end.asked != nil || inside.Load()):
+		end.waits = true
+		return end
+	case waits: // for nobody who could ever end it
+		message := fmt.Sprintf("the tool %s says that it waits, and neither asks anybody nor runs an agent that does", c.Name)
+		return ended{events: []*event.Event{result(c, event.EncodeJSON(message), true)}}
+	case err != nil:
+		return ended{err: err}
 	}
 	var events []*event.Event
 	if len(done.State) > 0 {
@@ -233,7 +288,7 @@ func (a *Agent) call(ctx context.Context, inv *agent.Invocation, run view.Run, c
 		f.ToolCallID = c.ID
 		events = append(events, &event.Event{Data: f, More: true})
 	}
-	return append(events, result(c, res.Output, res.IsError)), nil
+	return ended{events: append(events, result(c, res.Output, res.IsError))}
 }
 
 // runInner runs an agent in a scope of its own and returns the last words of
@@ -285,7 +340,7 @@ func (a *Agent) decide(ctx context.Context, inv *agent.Invocation, run view.Run,
 		return
 	}
 	if len(d.asked) > 0 {
-		pause(d.asked, yield)
+		pause(permissions(d.asked), yield)
 		return
 	}
 	if d.winner != nil {
@@ -390,9 +445,6 @@ func (d *decision) settle(ctx context.Context, c view.Call) {
 	}
 	var limit *agent.TransferLimitError
 	switch {
-	case err == nil && d.agent.askTransfer && c.Answer == nil && d.inv.Scope() != "":
-		d.answer(c, nobodyToAsk, true)
-		d.record(c, call, event.TransferFailed)
 	case err == nil && d.agent.askTransfer && c.Answer == nil:
 		if len(d.asked) == 0 { // the first legal one is the one to ask about
 			d.asked = []view.Call{c}

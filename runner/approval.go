@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/schema"
 )
 
 // ErrNoApproval: nobody asked for an approval of the call, or it was withdrawn.
@@ -41,27 +42,41 @@ func Answer(callID string, content any) Decision {
 // Deny refuses a call that waits for an approval, or declines to answer one.
 func Deny(callID, reason string) Decision { return Decision{CallID: callID, Reason: reason} }
 
-// decide stores the decisions and opens a run that takes up what the paused one
-// waited for, in one write. Decisions that were made before only deliver the
-// recorded results.
+// decide stores the decisions, each in the scope of its call, and opens a run of the
+// conversation that takes up what the paused one waited for, in one write. Inner scopes are
+// taken up by who has opened them. Decisions that were made before only deliver the recorded
+// results.
 func (t *turn) decide(decisions []Decision) error {
-	run := &t.w.fold.Scope("").Run
-	paused := t.w.fold.Paused()
+	f := &t.w.fold
+	run, held := &f.Scope("").Run, f.Held()
 	var events []*event.Event
 	var settled []string
+	took := make(map[string]string) // scopes to the runs that take them up, in a fork
 	for _, d := range decisions {
-		c := run.Call(d.CallID)
+		c, scope := f.Call(d.CallID)
 		switch {
 		case d.ID != "" && !usableID(d.ID):
 			return fmt.Errorf("the decision about call %q has an id that no event can have: %w", d.CallID, agent.ErrBadInput)
 		case c == nil || c.Relay == "":
 			settled = append(settled, d.CallID)
 		case c.Resolved: // and still to be run: the log goes on from there
-		case slices.ContainsFunc(events, func(e *event.Event) bool { return e.Data.(*event.RelayResolved).RelayID == c.Relay }):
+		case slices.ContainsFunc(events, func(e *event.Event) bool { r, ok := e.Data.(*event.RelayResolved); return ok && r.RelayID == c.Relay }):
 			return fmt.Errorf("call %q is decided twice: %w", d.CallID, agent.ErrBadInput)
 		default:
-			events = append(events, &event.Event{ID: d.ID, TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path,
-				Data: &event.RelayResolved{RelayID: c.Relay, Approved: d.Approved, Reason: d.Reason, By: d.By}})
+			if err := d.answers(c.Asks); err != nil {
+				return err
+			}
+			of := &f.Scope(scope).Run
+			by := of.ID
+			if scope != "" && t.past(of) {
+				if took[scope] == "" {
+					events = append(events, t.takeUp(scope)...)
+					took[scope] = events[len(events)-1].RunID
+				}
+				by = took[scope]
+			}
+			events = append(events, &event.Event{ID: d.ID, TurnID: of.TurnID, RunID: by, Scope: scope, Agent: of.Agent, Path: of.Path,
+				Data: &event.RelayResolved{RelayID: c.Relay, Approved: d.Approved, Reason: d.Reason, By: d.By, Content: d.Content}})
 		}
 	}
 	if len(settled) > 0 {
@@ -69,8 +84,8 @@ func (t *turn) decide(decisions []Decision) error {
 			return err
 		}
 	}
-	if !paused || len(events) == 0 {
-		if len(decisions) == len(settled) && !t.w.fold.Unfinished() {
+	if !held || len(events) == 0 {
+		if held && !t.branches() || len(decisions) == len(settled) && !f.Unfinished() {
 			return nil
 		}
 		// The run that another decision opened was cut off; this one continues it.
@@ -80,8 +95,10 @@ func (t *turn) decide(decisions []Decision) error {
 		return t.resume(nil)
 	}
 	n := t.r.tree.Node(run.Agent)
-	branches := t.branches()
-	if branches {
+	if n == nil { // and nobody is left to take up what is inside
+		events = slices.DeleteFunc(events, func(e *event.Event) bool { return e.Scope != "" })
+	}
+	if t.branches() {
 		if err := t.branch(events...); err != nil || n != nil {
 			return err
 		}
@@ -89,12 +106,41 @@ func (t *turn) decide(decisions []Decision) error {
 	}
 	if n == nil {
 		n = t.r.tree.Root()
-		events = t.closeScope(events, "", fmt.Sprintf("not executed: the agent %s is no longer in the tree", run.Agent))
-	}
-	if !branches {
-		events = append(t.closing(interrupted), events...) // inner scopes, if any could not be closed
+		events = append(events, t.withdraw(run)...)
 	}
 	return t.append(t.ctx, append(events, t.start(n, run.TurnID, endNode(run.ID), "", nil)))
+}
+
+// answers checks that a decision is one about what was asked, and brings it into the form in
+// which it is stored.
+func (d *Decision) answers(asked *event.Relay) error {
+	wrong := func(why string) error {
+		return fmt.Errorf("the decision about call %q: %s: %w", d.CallID, why, agent.ErrBadInput)
+	}
+	switch input := asked.Kind == event.RelayInput; {
+	case !d.Approved || !input && d.Content == nil:
+		d.Content = nil
+		return nil
+	case !input:
+		return wrong("it is asked whether the call may run, and takes no answer besides: use Approve or Deny")
+	case d.Content == nil:
+		return wrong("the call asks for an answer: use Answer, or Deny to decline")
+	case event.TooDeep(d.Content) || !json.Valid(d.Content):
+		return wrong("the answer is no JSON, or nested too deeply")
+	}
+	d.Content = event.CompactJSON(d.Content)
+	form := asked.Schema
+	if len(form) == 0 {
+		form = json.RawMessage(`{"type":"string"}`)
+	}
+	check, err := schema.Compile(form)
+	if err != nil {
+		return wrong("the answer cannot be held against the schema of the question, which is none: " + err.Error())
+	}
+	if err := check.Validate(d.Content); err != nil {
+		return wrong("the answer does not fit: " + err.Error())
+	}
+	return nil
 }
 
 // recall queues the recorded results of calls that were decided and settled

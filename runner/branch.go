@@ -8,23 +8,25 @@ import (
 )
 
 // branches reports whether the session is a fork that was taken in the middle of a
-// run, or where one waits for approvals, and that nothing was stored in since.
+// run, or where one waits for somebody, and that nothing was stored in since.
 func (t *turn) branches() bool {
 	f := &t.w.fold
-	return t.lease.Fork && t.lease.Shared == f.Seq && (f.Scope("").Run.Open || f.Paused())
+	return t.lease.Fork && t.lease.Shared == f.Seq && (f.Scope("").Run.Open || f.Held())
 }
 
 // branch opens a run of its own in such a fork: the new run takes up what the other
 // left, which stays as it is. So no run is written to in two sessions, and a
-// conversation's forks make one graph. The events, of the run that is open or waits,
-// are stored in the same write, in a fork as the new run's.
+// conversation's forks make one graph. The events are stored in the same write: those of
+// the run that is open or waits as the new run's.
 func (t *turn) branch(events ...*event.Event) error {
 	if !t.branches() {
 		return t.append(t.ctx, events)
 	}
 	took := t.takeUp("")
 	for _, e := range events {
-		e.RunID = took[0].RunID
+		if e.Scope == "" {
+			e.RunID = took[0].RunID
+		}
 	}
 	return t.append(t.ctx, append(took, events...))
 }
@@ -40,6 +42,23 @@ func (t *turn) takeUp(scope string) []*event.Event {
 	notice.ParentID = ""
 	notice.Data = &event.Notice{Code: event.NoticeForked, Message: fmt.Sprintf("the fork goes on from position %d", t.lease.Shared)}
 	return []*event.Event{start, &notice}
+}
+
+// goOn makes the events by which an inner scope that is not over goes on here: those that
+// open a run, or none if it has one that was cut off, which again reports. It reports ok if
+// there is anything to do; else the scope waits as before. The caller holds mu.
+func (t *turn) goOn(scope string) (events []*event.Event, again, ok bool) {
+	run := &t.w.fold.Scope(scope).Run
+	switch past := t.past(run); {
+	case !t.w.fold.GoesOn(scope):
+		return nil, false, false
+	case past && (run.Open || run.Waits()):
+		return t.takeUp(scope), run.Open, true
+	case run.Waits():
+		return []*event.Event{{TurnID: run.TurnID, RunID: t.newID(), Scope: scope, ParentID: endNode(run.ID), Agent: run.Agent, Path: run.Path,
+			Data: &event.HarnessStart{AgentID: run.AgentID}}}, false, true
+	}
+	return t.takenUp(scope), run.Open && run.Start <= t.lease.Seq, true
 }
 
 // past reports whether a run is of the session that this one is a fork of. Nothing is

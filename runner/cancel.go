@@ -54,7 +54,7 @@ func (t *turn) giveUp() error {
 			elsewhere = append(elsewhere, &event.Event{TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path, Data: d})
 		}
 	}
-	if !f.Unfinished() && !f.Paused() && !f.Waits() && len(elsewhere) == 0 {
+	if !f.Unfinished() && !f.Held() && len(elsewhere) == 0 {
 		return nil
 	}
 	inner, rest := t.cancelRemote(&run)
@@ -82,7 +82,7 @@ func (t *turn) giveUp() error {
 	events = append(events, start)
 	closed := *start
 	closed.ParentID = ""
-	if f.Paused() {
+	if f.Held() {
 		for _, c := range run.Pending {
 			e := closed
 			e.ID, e.Data = c.ID, &event.ToolResult{Name: c.Name, Output: event.EncodeJSON(withdrawn), IsError: true}

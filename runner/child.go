@@ -35,21 +35,22 @@ type child struct {
 	reply chan error
 }
 
-// resume continues the scope that the child had, in a fork with a new run. It reports
-// whether the log has the scope.
-func (c *child) resume() bool {
+// resume continues the scope that the child had: with the run that was cut off, or with a
+// new one if it waits, or in a fork. It reports whether the log has the scope, and whether
+// that waits as before.
+func (c *child) resume() (had, waits bool) {
 	t, scope := c.t, cmp.Or(c.spec.Scope, c.scope)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.w.fold.Scope(scope)
 	if s.Run.ID == "" {
-		return false
+		return false, false
 	}
-	c.again, c.scope, c.scoped.after = true, scope, max(0, s.First()-1)
-	if s.Run.Open && t.past(&s.Run) {
-		c.group.events = append(c.group.events, t.takeUp(scope)...)
-	}
-	return true
+	c.scope, c.scoped.after = scope, max(0, s.First()-1)
+	events, again, goesOn := t.goOn(scope)
+	c.again = again
+	c.group.events = append(c.group.events, events...)
+	return true, !goesOn
 }
 
 // bound gives a child its context: the group's, or one that can end by itself.

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/agentarbor/arbor/event"
@@ -12,17 +13,30 @@ import (
 const (
 	interrupted = "interrupted; outcome unknown"
 	withdrawn   = "withdrawn: the user went on"
+	needless    = "withdrawn: nothing waits for it any more"
 )
 
-// closing makes the events that end all open runs of an interrupted turn, the
-// conversation's last.
+// closing makes the events that end all that is open in an interrupted turn, or waits
+// inside of it, the conversation's run last.
 func (t *turn) closing(message string) []*event.Event {
 	var events []*event.Event
-	open := t.w.fold.Open()
-	for i := len(open) - 1; i >= 0; i-- {
-		events = t.closeScope(events, open[i], message)
+	for _, scope := range slices.Backward(t.w.fold.Inner()) {
+		events = t.closeScope(events, scope, message)
+	}
+	if t.w.fold.Scope("").Run.Open {
+		events = t.closeScope(events, "", message)
 	}
 	return events
+}
+
+// withdraw makes the events that give up what a turn waits for, as the agent that it
+// waits for is no longer there.
+func (t *turn) withdraw(run *session.Run) []*event.Event {
+	var events []*event.Event
+	for _, scope := range slices.Backward(t.w.fold.Inner()) {
+		events = t.closeScope(events, scope, needless)
+	}
+	return t.closeScope(events, "", fmt.Sprintf("not executed: the agent %s is no longer in the tree", run.Agent))
 }
 
 func (t *turn) closeScope(events []*event.Event, scope, message string) []*event.Event {
@@ -33,7 +47,7 @@ func (t *turn) closeScope(events []*event.Event, scope, message string) []*event
 	envelope := event.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path}
 	for _, c := range run.Pending {
 		e, text := envelope, message
-		if message == interrupted && c.Relay != "" && !c.Resolved { // it waits for an approval, and has not run
+		if message == interrupted && (c.Open() || !run.Open) { // it waits for an approval, and has not run
 			text = withdrawn
 		}
 		e.ID, e.RunID, e.Data = c.ID, c.RunID, &event.ToolResult{Name: c.Name, Output: event.EncodeJSON(text), IsError: true}
@@ -106,11 +120,13 @@ func startsIn(events []*event.Event, run string) bool {
 	})
 }
 
-// leftOpen adds to the events before e the ends of what is open inside of what e ends.
+// leftOpen adds to the events before e the ends of what is open inside of what e ends, and
+// withdraws what waits there, unless e is the end of a run that waits for it.
 func (t *turn) leftOpen(before []*event.Event, e *event.Event) []*event.Event {
 	f := &t.w.fold
-	switch e.Data.(type) {
+	switch d := e.Data.(type) {
 	case *event.HarnessEnd:
+		waits := d.FinishReason == event.FinishReasonInputRequired
 		if run := &f.Scope(e.Scope).Run; run.ID == e.RunID {
 			for k := -1; k < len(run.Before); k++ {
 				opener := run.ID
@@ -118,26 +134,31 @@ func (t *turn) leftOpen(before []*event.Event, e *event.Event) []*event.Event {
 					opener = run.Before[k]
 				}
 				if t.open(before, opener) > 0 {
-					return t.closeInside(before, run)
+					return t.closeInside(before, run, waits)
+				}
+			}
+			for i := range run.Pending { // what still runs of a call that waits
+				if waits && f.Inside(run.Pending[i].ID) > 0 {
+					return t.closeInside(before, run, true)
 				}
 			}
 		}
 	case *event.ToolResult:
 		if t.open(before, e.ID) > 0 {
-			return t.closeInside(before, &session.Run{Pending: []session.Call{{ID: e.ID}}})
+			return t.closeInside(before, &session.Run{Pending: []session.Call{{ID: e.ID}}}, false)
 		}
 	}
 	return before
 }
 
-// open counts the scopes that something has opened, but those that events close.
+// open counts the scopes that something has opened, but those that events end.
 func (t *turn) open(events []*event.Event, opener string) int {
 	n := t.w.fold.Inside(opener)
 	if n == 0 {
 		return 0
 	}
 	for _, e := range events {
-		if _, ok := e.Data.(*event.HarnessEnd); ok && t.w.fold.Opener(e.Scope) == opener {
+		if d, ok := e.Data.(*event.HarnessEnd); ok && d.FinishReason != event.FinishReasonInputRequired && t.w.fold.Opener(e.Scope) == opener {
 			n--
 		}
 	}
@@ -146,41 +167,43 @@ func (t *turn) open(events []*event.Event, opener string) int {
 
 // closeInside adds to events the ends of the runs that are open inside of a run: in the
 // scopes that it has opened, as a workflow or by calls that have no result, and in those
-// inside of them. An end that is among the events already is not made again. The caller
-// holds mu.
-func (t *turn) closeInside(events []*event.Event, run *session.Run) []*event.Event {
+// inside of them. What waits in these is withdrawn, unless the run waits for it. What is
+// among the events already is not made again. The caller holds mu.
+func (t *turn) closeInside(events []*event.Event, run *session.Run, waits bool) []*event.Event {
 	within := make(map[string]bool)
-	opens := func(run *session.Run) {
-		within[run.ID] = true
-		for _, id := range run.Before {
-			within[id] = true
-		}
-		for i := range run.Pending {
-			within[run.Pending[i].ID] = true
-		}
-	}
-	opens(run)
+	note := func(id string) { within[id] = true }
+	run.Opens(note)
 	f := &t.w.fold
 	var scopes []string
-	for _, scope := range f.Open() { // outer scopes come before inner ones
-		if scope == "" || !within[f.Opener(scope)] {
+	for _, scope := range f.Inner() { // outer scopes come before inner ones
+		if !within[f.Opener(scope)] {
 			continue
 		}
 		inner := &f.Scope(scope).Run
-		opens(inner)
-		if !endsIn(events, inner.ID) {
+		inner.Opens(note)
+		if inner.Open && !closedIn(events, inner) || inner.Waits() && !waits && !closedIn(events, inner) {
 			scopes = append(scopes, scope)
 		}
 	}
 	for _, scope := range slices.Backward(scopes) {
-		events = t.closeScope(events, scope, interrupted)
+		message := interrupted
+		if !f.Scope(scope).Run.Open {
+			message = needless
+		}
+		events = t.closeScope(events, scope, message)
 	}
 	return events
 }
 
-func endsIn(events []*event.Event, run string) bool {
+// closedIn reports whether events end a run that is open, or withdraw one that waits.
+func closedIn(events []*event.Event, run *session.Run) bool {
 	return slices.ContainsFunc(events, func(e *event.Event) bool {
-		_, ok := e.Data.(*event.HarnessEnd)
-		return ok && e.RunID == run
+		switch e.Data.(type) {
+		case *event.HarnessEnd:
+			return run.Open && e.RunID == run.ID
+		case *event.ToolResult:
+			return !run.Open && run.Call(e.ID) != nil
+		}
+		return false
 	})
 }

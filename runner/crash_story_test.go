@@ -327,7 +327,7 @@ func researchDesk(d *stage) (agent.Agent, error) {
 			return items{scripted.Text("Found and stamped.")}
 		}
 		return items{scripted.Call("research", `{"input":"Find it"}`), scripted.Call("audit", `{"input":"Stamp it"}`)}
-	}, llmagent.WithTools(d.agentTool(research, agenttool.Idempotent()), d.agentTool(audit))), d.err
+	}, llmagent.WithTools(d.agentTool(research), d.agentTool(audit))), d.err
 }
 
 // reportDesk hands over to a sequence of a loop that an agent ends, and two side by side.

@@ -39,6 +39,7 @@ type group struct {
 	events  []*event.Event // of a write that is put together
 	pending []*event.Event // ends that are not stored yet
 	ended   []workflow.Result
+	waiting []workflow.Result // of children that wait as before
 	timer   *time.Timer
 
 	mu        sync.Mutex // guards what follows
@@ -66,13 +67,19 @@ func (g *group) Start(children ...*workflow.Child) error {
 		n := spec.Tree.Root()
 		g.count++
 		c := &child{group: g, spec: spec, number: g.count}
-		c.lane = lane{t: g.l.t, scope: event.ChildScope(g.run, spec.Key), tree: spec.Tree, outlet: c, around: g.guards}
+		c.lane = lane{t: g.l.t, scope: event.ChildScope(g.run, spec.Key), tree: spec.Tree, outlet: c, around: g.guards, outer: g.l, host: g.l.current.Agent}
 		c.joined = c.room[:0]
 		c.scoped.turn, c.session = g.l.t, &c.scoped
-		g.begun = append(g.begun, c)
-		if spec.Resume && c.resume() {
-			continue
+		if spec.Resume {
+			if had, waits := c.resume(); waits {
+				g.waiting = append(g.waiting, workflow.Result{Child: spec, RunID: g.l.t.runOf(c.scope).ID, Reason: event.FinishReasonInputRequired})
+				continue
+			} else if had {
+				g.begun = append(g.begun, c)
+				continue
+			}
 		}
+		g.begun = append(g.begun, c)
 		c.start = &event.Event{TurnID: g.turn, RunID: g.l.t.newID(), Scope: c.scope, ParentID: spec.Cause, Agent: n.Agent.Name(), Path: n.Path,
 			Data: &event.HarnessStart{AgentID: cmp.Or(spec.Ref, n.Agent.Name()), Input: spec.Input}}
 		g.events = append(g.events, c.start)
@@ -126,6 +133,10 @@ func (g *group) store(events []*event.Event) error {
 func (g *group) Next(wait time.Duration) ([]workflow.Result, error) {
 	if err := g.flush(); err != nil {
 		return nil, err
+	}
+	if len(g.waiting) > 0 {
+		g.ended, g.waiting = append(g.ended[:0], g.waiting...), g.waiting[:0]
+		return g.ended, nil
 	}
 	var due, settled <-chan time.Time
 	if wait > 0 {
@@ -334,7 +345,7 @@ func (g *group) Stop() []*workflow.Child {
 	g.ctx, g.cancel = context.WithCancelCause(g.parent) // others may begin
 	g.closed = nil
 	g.l.t.mu.Lock()
-	g.pending = g.l.t.closeInside(g.pending, &g.l.current) // also those that were cut off once, and did not begin again
+	g.pending = g.l.t.closeInside(g.pending, &g.l.current, false) // also those that were cut off once, and did not begin again
 	g.l.t.mu.Unlock()
 	return children
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
@@ -23,6 +24,8 @@ type lane struct {
 	scope  string
 	tree   *agent.Tree
 	outlet outlet // where its events go
+	outer  *lane  // around an inner scope
+	host   string // the agent that runs it there
 
 	takes   func(*event.Event, error) bool // the method take, bound once
 	current session.Run                    // whose step runs
@@ -123,7 +126,7 @@ func (l *lane) step() (done bool, err error) {
 	case out.more:
 		return false, l.commit(run)
 	}
-	if out.finish.Reason != event.FinishReasonInputRequired { // else they wait for an approval
+	if out.finish.Reason != event.FinishReasonInputRequired { // else they wait for somebody
 		l.answerPending(run, "not executed: the agent ended its run", nil)
 	}
 	if stopped := cmp.Or(out.finish.Reason, event.FinishReasonStop) == event.FinishReasonStop; stopped && len(n.Routes()) > 0 {
@@ -271,6 +274,12 @@ func (l *lane) take(e *event.Event, err error) bool {
 				return false
 			}
 		}
+	case *event.Relay:
+		if e.Seq == 0 && l.outer != nil {
+			own := *d
+			own.Within = l.hosts()
+			e.Data = &own
+		}
 	case *event.Transfer:
 		if e.Seq == 0 {
 			if d, l.err = l.own(d); l.err != nil {
@@ -311,6 +320,15 @@ func (l *lane) take(e *event.Event, err error) bool {
 		l.err = cmp.Or(l.commit(l.current), tripped)
 	}
 	return l.err == nil && !l.stopped
+}
+
+// hosts names the agents around the lane's own, the conversation's first.
+func (l *lane) hosts() (names []string) {
+	for ; l.outer != nil; l = l.outer {
+		names = append(names, l.host)
+	}
+	slices.Reverse(names)
+	return names
 }
 
 // isReady asks the target whether it can start, and remembers that it can: a

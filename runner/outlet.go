@@ -2,7 +2,9 @@ package runner
 
 import (
 	"context"
+	"errors"
 
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 )
 
@@ -79,6 +81,33 @@ func (r *toolRun) store(ctx context.Context, events []*event.Event) error {
 		return r.via.storeInner(ctx, events)
 	}
 	return r.lane.t.append(ctx, events)
+}
+
+// recorded hands on the events of a scope that is over, and returns the error with which it
+// has ended.
+func (r *toolRun) recorded() (failed error) {
+	for e, err := range r.lane.t.Events(r.lane.ctx, r.seen) {
+		if err != nil {
+			return err
+		}
+		if e.Scope != r.lane.scope {
+			continue
+		}
+		if !r.lane.hand(e, r.yield) {
+			r.lane.stopped = true
+			return nil
+		}
+		switch d := e.Data.(type) {
+		case *event.Failure:
+			failed = &agent.RunError{Agent: e.Agent, Code: d.Code, Err: errors.New(d.Message)}
+			if d.Code == event.CodeTripwire { // whose words no model reads
+				failed = &agent.TripwireError{Guard: "of " + e.Agent, Agent: e.Agent, Err: failed}
+			}
+		case *event.HarnessStart:
+			failed = nil
+		}
+	}
+	return failed
 }
 
 func (r *toolRun) within() *child { return r.via }

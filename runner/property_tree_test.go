@@ -332,8 +332,8 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 		nested(tree, agenttool.WithName("nested")), routing.tool,
 		nested(function("steps", []tools.Tool{fine, again, ask, deep}, llmagent.WithSubAgents(
 			function("steps_aside", []tools.Tool{fine}, llmagent.WithTransferPolicy(both)))), agenttool.WithName("nested_steps")),
-		nested(function("steps_again", []tools.Tool{fine, again}), agenttool.WithName("nested_steps_again"), agenttool.Idempotent()),
-		nested(inner("alone", llmagent.WithTools(again)), agenttool.WithName("nested_again"), agenttool.Idempotent()),
+		nested(function("steps_again", []tools.Tool{fine, again}), agenttool.WithName("nested_steps_again")),
+		nested(inner("alone", llmagent.WithTools(again)), agenttool.WithName("nested_again")),
 	}, errors.Join(errs...)
 })
 

@@ -13,8 +13,8 @@ import (
 // Result is the outcome of a turn.
 type Result struct {
 	event.Answer
-	// Pending are the calls about which these events ask for an approval and which still
-	// wait for it: [Runner.Resume] takes the decisions. After Resume others may wait that
+	// Pending are the calls about which these events ask, for an approval or an answer, and
+	// which still wait for it, in all scopes: [Runner.Resume] takes the decisions. After Resume others may wait that
 	// were asked about before; [Runner.Pending] knows them all.
 	Pending []*event.Relay
 	// Transfers are those of the user's conversation that were committed, in order.
@@ -54,6 +54,8 @@ func Collect(turn iter.Seq2[*event.Event, error]) (*Result, error) {
 		case *event.Relay:
 			asked[e.ID] = d
 			res.Pending = append(res.Pending, d)
+		case *event.ToolResult: // what it asked is needless
+			res.Pending = slices.DeleteFunc(res.Pending, func(p *event.Relay) bool { return p.ToolCallID == e.ID })
 		case *event.RelayResolved:
 			res.settle(asked[d.RelayID])
 		case *event.HarnessEnd:
@@ -69,8 +71,8 @@ func (r *Result) settle(d *event.Relay) {
 	r.Pending = slices.DeleteFunc(r.Pending, func(p *event.Relay) bool { return p == d })
 }
 
-// Pending returns the calls of a session that wait for an approval, in the order of the
-// calls: what a page asks about that was loaded anew. [Runner.Resume] takes the decisions.
+// Pending returns what the session's turn waits for, inside of agents that tools and graphs
+// run as well, in the order in which it was asked: what a page asks about that was loaded anew. [Runner.Resume] takes the decisions.
 func (r *Runner) Pending(ctx context.Context, key session.Key) ([]*event.Relay, error) {
 	w, err := r.warm(ctx, key, nil)
 	if err != nil {
@@ -80,5 +82,5 @@ func (r *Runner) Pending(ctx context.Context, key session.Key) ([]*event.Relay, 
 	if !w.fold.Paused() {
 		return nil, nil
 	}
-	return session.Questions(ctx, r.store, key, &w.fold)
+	return w.fold.Questions(), nil
 }

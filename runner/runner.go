@@ -181,8 +181,9 @@ func (r *Runner) Run(ctx context.Context, key session.Key, msg llm.Message, opts
 }
 
 // Resume continues a turn that a crash or a cancellation cut off, from the log
-// alone: what is recorded is not asked for again. A tool whose outcome is
-// unknown is run again only if it is idempotent. Without an unfinished turn the
+// alone: what is recorded is not asked for again, inside of agents that tools and graphs run
+// as well. A tool whose outcome is unknown is run again only if it is idempotent or
+// resumable. Without an unfinished turn the
 // sequence is empty.
 //
 // A turn that ended to wait for something else, such as an authorization that a remote

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,9 +14,9 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// Run implements agent.Runtime: it runs an agent in a new scope of the same
-// session and yields the scope's events, stored already. It may be called from
-// the goroutine of a tool; the conversation's lane delivers the events.
+// Run implements agent.Runtime: it runs an agent in a scope of the same session, and yields
+// the scope's events, stored already. It may be called from the goroutine of a tool; the
+// conversation's lane delivers the events.
 func (l *lane) Run(ctx context.Context, a agent.Agent, cause string, input llm.Content) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		if strings.TrimSpace(input.PlainText()) == "" {
@@ -29,19 +30,66 @@ func (l *lane) Run(ctx context.Context, a agent.Agent, cause string, input llm.C
 		}
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		inner := &lane{t: l.t, ctx: ctx, cancel: cancel, scope: l.t.newID(), tree: tree, around: l.around}
-		out := &toolRun{lane: inner, via: l.via(cause), seen: l.t.Seq(), yield: yield}
-		inner.outlet, inner.session = out, &scopeSession{turn: l.t, after: out.seen}
+		inner := &lane{t: l.t, ctx: ctx, cancel: cancel, tree: tree, around: l.around, outer: l, host: l.current.Agent}
+		out := &toolRun{lane: inner, via: l.via(cause), yield: yield}
+		inner.outlet = out
+		events, over, err := inner.enter(l, out, cause, inputJSON(input))
+		if over || err != nil {
+			if err != nil && !inner.stopped {
+				yield(nil, err)
+			}
+			return
+		}
+		inner.session = &scopeSession{turn: l.t, after: out.seen}
 		defer inner.close()
-		_, turn := l.state()
-		if err := inner.append([]*event.Event{l.t.start(tree.Root(), turn.ID, cause, inner.scope, inputJSON(input))}); err != nil {
+		if err := inner.append(events); err != nil {
 			yield(nil, err)
 			return
 		}
-		if err := inner.run(); err != nil && !inner.stopped {
+		err = inner.run()
+		if run := l.t.runOf(inner.scope); err == nil && run.Waits() {
+			err = fmt.Errorf("%s: %w", run.Agent, agent.ErrWaits)
+		}
+		if err != nil && !inner.stopped {
 			yield(nil, err)
 		}
 	}
+}
+
+// enter finds the scope in which an agent runs for a call, and makes the events by which a
+// run opens there. If the call was begun before this turn was taken up, that is the scope that
+// it has opened for the same agent with the same input: of several, each is entered once. One
+// that is over yields what is recorded, and one for which nobody has done anything waits as
+// before: the error is agent.ErrWaits.
+func (l *lane) enter(around *lane, out *toolRun, cause string, input json.RawMessage) (events []*event.Event, over bool, err error) {
+	t := l.t
+	run, turn := around.state()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if run.Call(cause) != nil {
+		for _, o := range t.w.fold.Opened(cause) {
+			if o.First > t.lease.Seq || t.entered[o.Scope] || o.Agent != l.tree.Root().Agent.Name() || !bytes.Equal(event.CompactJSON(o.Input), event.CompactJSON(input)) {
+				continue
+			}
+			if t.entered == nil {
+				t.entered = make(map[string]bool)
+			}
+			t.entered[o.Scope] = true
+			l.scope, out.seen = o.Scope, o.First-1
+			if o.Over {
+				t.mu.Unlock()
+				defer t.mu.Lock()
+				return nil, true, out.recorded()
+			}
+			var goesOn bool
+			if events, l.again, goesOn = t.goOn(o.Scope); !goesOn {
+				err = agent.ErrWaits
+			}
+			return events, false, err
+		}
+	}
+	l.scope, out.seen = t.newID(), t.w.fold.Seq
+	return []*event.Event{t.start(l.tree.Root(), turn.ID, cause, l.scope, input)}, false, nil
 }
 
 // close ends a run that is still open because its tool call ended first. When

@@ -43,6 +43,7 @@ type turn struct {
 
 	delivered int                 // how much of log the consumer has; the conversation's lane only
 	whole     map[string]struct{} // the blocks of inner scopes that it has to the end
+	entered   map[string]bool     // inner scopes of before that go on in this turn, by mu
 	recalled  []*event.Event      // results that a repeated decision asks for again
 	resumed   bool                // the conversation's open run was cut off before this turn took it up
 	leftover  warm                // what is left to those who still run when the turn is over
@@ -213,7 +214,7 @@ func (t *turn) begin(msg llm.Message, o turnOptions) error {
 		last = conversation.Run.ID
 	}
 	events := t.closing(interrupted)
-	if t.w.fold.Paused() {
+	if t.w.fold.Held() {
 		events = t.closeScope(events, "", withdrawn)
 	}
 	events = slices.Grow(events, 2)
@@ -247,12 +248,11 @@ func (t *turn) answer(events []*event.Event, turnID, userRunID string) []*event.
 	return append(events, t.start(n, turnID, userRunID+":user", "", nil))
 }
 
-// resume takes up a turn that was cut off, or one that waits for approvals.
-// Inner scopes that were cut off are closed, but those of workflows; the open run
-// goes on in run.
+// resume takes up a turn that was cut off, or one that waits for decisions. The open run
+// goes on in run, and inner scopes when who has opened them runs again.
 func (t *turn) resume(decisions []Decision) error {
 	f := &t.w.fold
-	if len(decisions) > 0 || f.Paused() {
+	if len(decisions) > 0 || f.Held() {
 		return t.decide(decisions)
 	}
 	if !f.Unfinished() {
@@ -264,43 +264,17 @@ func (t *turn) resume(decisions []Decision) error {
 			return err
 		}
 	}
-	var events []*event.Event
-	open := f.Open()
-	kept := t.conducted(open)
-	for _, scope := range slices.Backward(open) {
-		if scope != "" && !kept[scope] {
-			events = t.closeScope(events, scope, interrupted)
-		}
-	}
-	return t.append(t.ctx, append(events, t.takenUp()...))
+	return t.append(t.ctx, t.takenUp(""))
 }
 
-// conducted returns the open scopes that the conversation's own run, a workflow's, has
-// opened, and those that workflows in them have opened: they continue with it.
-func (t *turn) conducted(open []string) map[string]bool {
-	kept := make(map[string]bool)
-	runs := make(map[string]bool)
-	for _, scope := range open { // outer scopes come before inner ones
-		if scope == "" || runs[event.ParentRun(scope)] {
-			kept[scope] = true
-			run := &t.w.fold.Scope(scope).Run
-			runs[run.ID] = true
-			for _, id := range run.Before {
-				runs[id] = true
-			}
-		}
-	}
-	return kept
-}
-
-// takenUp makes the notice that an open run goes on here, if a budget of time
+// takenUp makes the notice that the open run of a scope goes on here, if a budget of time
 // has to know since when nothing ran.
-func (t *turn) takenUp() []*event.Event {
-	run := t.w.fold.Scope("").Run
-	if !run.Open || !t.r.budgeted.time {
+func (t *turn) takenUp(scope string) []*event.Event {
+	run := &t.w.fold.Scope(scope).Run
+	if !run.Open || !t.r.budgeted.time || run.Start > t.lease.Seq {
 		return nil
 	}
-	return []*event.Event{{TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path,
+	return []*event.Event{{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path,
 		Data: &event.Notice{Code: event.NoticeResumed, Message: "the run goes on here"}}}
 }
 

@@ -7,17 +7,19 @@ import (
 )
 
 // lookAgain opens a run that goes on where the last one ended to wait for something
-// that is done elsewhere. Only Resume does so: engines that take a turn step by step
+// that is done elsewhere, in the conversation or inside of it. Only Resume does so: engines that take a turn step by step
 // see that it is over, as with one that waits for approvals.
 func (t *turn) lookAgain() error {
 	run := t.w.fold.Scope("").Run
 	n := t.r.tree.Node(run.Agent)
 	missing := n == nil
+	var events []*event.Event
 	if missing {
 		n = t.r.tree.Root()
+		events = t.withdraw(&run)
 	}
 	start := t.start(n, run.TurnID, endNode(run.ID), "", nil)
-	events := append(t.closing(interrupted), start) // of inner scopes, if any could not be closed
+	events = append(events, start)
 	if missing {
 		notice := *start
 		notice.ParentID = ""

@@ -25,7 +25,8 @@ type Fold struct {
 
 	conversation Scope
 	inner        map[string]*Scope // of the current turn
-	inside       map[string]int    // of them, how many are open, by what opened them
+	inside       map[string]int    // of them, how many are not over, by what opened them
+	over         []Opened          // inner scopes that are over, whose calls have no result
 	free         []*Scope          // of scopes that are over
 	state        map[string]any
 	spent        []Spent
@@ -50,7 +51,8 @@ type Turn struct {
 }
 
 // Scope returns the state of a scope; "" is the user's conversation. An inner scope
-// is forgotten once its last run has ended, other than by a transfer or a pause:
+// is forgotten once its last run has ended, other than by a transfer or a pause, or what
+// has opened it is over:
 // its state is then that of a scope in which nothing has run. The result is valid
 // until the next Apply.
 func (f *Fold) Scope(name string) *Scope {
@@ -90,27 +92,22 @@ const maxFree = 16
 func (f *Fold) forget(name string) {
 	s := f.inner[name]
 	delete(f.inner, name)
-	if s != nil && s.Run.Open {
-		f.closed(s)
+	if s == nil {
+		return
 	}
-	if s != nil && len(f.free) < maxFree {
+	if s.opener != "" {
+		if f.inside[s.opener]--; f.inside[s.opener] <= 0 {
+			delete(f.inside, s.opener)
+		}
+	}
+	if len(f.free) < maxFree {
 		*s = Scope{}
 		f.free = append(f.free, s)
 	}
 }
 
-// closed counts an open scope no more.
-func (f *Fold) closed(s *Scope) {
-	if s.opener == "" {
-		return
-	}
-	if f.inside[s.opener]--; f.inside[s.opener] <= 0 {
-		delete(f.inside, s.opener)
-	}
-}
-
-// Inside returns how many scopes are open that were opened by the run of a workflow,
-// for a child, or by a call, for the agent of a tool.
+// Inside returns how many scopes are not over that were opened by the run of a workflow,
+// for a child, or by a call, for the agent of a tool: a run of them is open, or waits.
 func (f *Fold) Inside(opener string) int { return f.inside[opener] }
 
 // Runs reports whether a run of an inner scope is open, or waits there for something.
@@ -126,21 +123,6 @@ func (f *Fold) Opener(scope string) string {
 		return s.opener
 	}
 	return ""
-}
-
-// Paused reports whether the conversation waits for approvals.
-func (f *Fold) Paused() bool {
-	run := &f.conversation.Run
-	return !run.Open && run.TurnID == f.Turn.ID && run.Finish == event.FinishReasonInputRequired && len(run.Pending) > 0
-}
-
-// Waits reports whether the conversation's last run ended, in this turn, to wait for
-// something that is done elsewhere, such as an authorization that a remote agent asks
-// for. Such a run has ended with the reason input_required, and none of its calls
-// waits for an approval.
-func (f *Fold) Waits() bool {
-	run := &f.conversation.Run
-	return !run.Open && run.TurnID == f.Turn.ID && run.Finish == event.FinishReasonInputRequired && len(run.Pending) == 0
 }
 
 // Open returns the names of the scopes whose last run is open, the conversation
@@ -201,6 +183,7 @@ func (f *Fold) Apply(e *event.Event) {
 		}
 		clear(f.inner)
 		clear(f.inside)
+		f.over = f.over[:0]
 		for key := range f.state {
 			if strings.HasPrefix(key, "turn:") {
 				delete(f.state, key)
@@ -234,18 +217,15 @@ func (f *Fold) Apply(e *event.Event) {
 			if e.Scope != "" {
 				s.opener = cmp.Or(event.ParentRun(e.Scope), e.ParentID)
 			}
-		}
-		if !last.Open && s.opener != "" {
-			if f.inside == nil {
-				f.inside = make(map[string]int)
+			if s.opener != "" {
+				if f.inside == nil {
+					f.inside = make(map[string]int)
+				}
+				f.inside[s.opener]++
 			}
-			f.inside[s.opener]++
 		}
 		s.began = e.Time.UnixNano()
 	case *event.HarnessEnd:
-		if s.Run.Open {
-			f.closed(s)
-		}
 		s.Run.Open, s.Run.Finish, s.Run.Target = false, d.FinishReason, d.Target
 		s.LastEnd = e.RunID
 		if d.FinishReason == event.FinishReasonCanceled {
@@ -253,8 +233,11 @@ func (f *Fold) Apply(e *event.Event) {
 		} else {
 			f.took(e, e.Time.UnixNano())
 		}
-		if e.Scope != "" && d.FinishReason != event.FinishReasonTransfer && d.FinishReason != event.FinishReasonInputRequired {
-			f.forget(e.Scope)
+		if d.FinishReason != event.FinishReasonInputRequired {
+			f.abandon(&s.Run)
+			if e.Scope != "" && d.FinishReason != event.FinishReasonTransfer {
+				f.ended(e.Scope, s)
+			}
 		}
 	case *event.Text:
 		if strings.TrimSpace(d.Content) != "" {
@@ -265,20 +248,20 @@ func (f *Fold) Apply(e *event.Event) {
 		s.Run.Pending = append(s.Run.Pending, Call{ID: e.ID, Name: d.Name, RunID: e.RunID, Number: f.Turn.ToolCalls})
 	case *event.Relay:
 		if c := s.Run.Call(d.ToolCallID); c != nil {
-			c.Relay = e.ID
+			c.Relay, c.Resolved, c.Asks, c.at = e.ID, false, d, e.Seq
 		}
 	case *event.RelayResolved:
 		for i := range s.Run.Pending {
 			if c := &s.Run.Pending[i]; c.Relay != "" && c.Relay == d.RelayID {
-				c.Resolved = true
+				c.Resolved, c.at = true, e.Seq
 			}
 		}
 	case *event.Unknown:
 		if unreadable {
-			s.settle(e.ID) // it was the result, or else no call is of that id
+			f.settle(s, e.ID) // it was the result, or else no call is of that id
 		}
 	case *event.ToolResult:
-		s.settle(e.ID)
+		f.settle(s, e.ID)
 		if d.Name != agent.TransferTool {
 			s.pairs = s.pairs[:0]
 		}
@@ -320,18 +303,13 @@ func (f *Fold) Apply(e *event.Event) {
 	}
 }
 
-// leave drops the inner scopes of the session that a fork was taken of, but those that
-// the conversation's own run, a workflow's, has opened, and those that workflows in them
-// have. They are taken up as well. The time until then is nobody's.
+// leave drops the inner scopes of the session that a fork was taken of, but those that the
+// conversation's own run has opened, as a workflow or by calls that have no result, and those
+// in them. They are taken up as well. The time until then is nobody's.
 func (f *Fold) leave(now time.Time) {
 	names := slices.SortedFunc(maps.Keys(f.inner), func(a, b string) int { return cmp.Compare(f.inner[a].first, f.inner[b].first) })
-	runs := make(map[string]bool)
-	note := func(r *Run) {
-		runs[r.ID] = true
-		for _, id := range r.Before {
-			runs[id] = true
-		}
-	}
+	within := make(map[string]bool)
+	note := func(r *Run) { r.Opens(func(id string) { within[id] = true }) }
 	note(&f.conversation.Run)
 	for _, name := range names {
 		s := f.inner[name]
@@ -339,7 +317,7 @@ func (f *Fold) leave(now time.Time) {
 			f.took(&event.Event{Scope: name, Agent: s.Run.Agent}, f.before)
 			s.began = now.UnixNano()
 		}
-		if parent := event.ParentRun(name); parent != "" && runs[parent] {
+		if within[s.opener] {
 			note(&s.Run)
 			continue
 		}

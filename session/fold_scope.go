@@ -101,13 +101,20 @@ type Run struct {
 // Call is a tool call without a result. RunID is the run whose model made it,
 // which a paused run's successor may settle. Number is its place among the calls of the
 // turn, from 1. Relay is the id of the question about it, if one was asked, and Resolved
-// says that it was answered.
+// says that it was answered. Asks is the question itself; a call under way may ask several, one
+// after the other, of which it is the last.
 type Call struct {
 	ID, Name, RunID string
 	Number          int
 	Relay           string
 	Resolved        bool
+	Asks            *event.Relay
+
+	at int64 // the position of the question, or of the answer
 }
+
+// Open reports whether somebody was asked about the call who has not answered.
+func (c *Call) Open() bool { return c.Relay != "" && !c.Resolved }
 
 // Call returns the pending call of an id, or nil.
 func (r *Run) Call(id string) *Call {
@@ -117,6 +124,23 @@ func (r *Run) Call(id string) *Call {
 		}
 	}
 	return nil
+}
+
+// Opens calls yield with what scopes inside of the run are opened by: the run itself, those
+// whose work it takes up, and its calls without a result.
+func (r *Run) Opens(yield func(opener string)) {
+	yield(r.ID)
+	for _, id := range r.Before {
+		yield(id)
+	}
+	for i := range r.Pending {
+		yield(r.Pending[i].ID)
+	}
+}
+
+// Waits reports whether the run has ended to wait for somebody outside.
+func (r *Run) Waits() bool {
+	return r.ID != "" && !r.Open && r.Finish == event.FinishReasonInputRequired
 }
 
 // Repeats reports whether a transfer from one agent to another was committed
@@ -142,9 +166,15 @@ func (s *Scope) mark(e *event.Event) {
 	s.node = n
 }
 
-// settle notes that a call has its result.
-func (s *Scope) settle(call string) {
+// settle notes that a call has its result: what it has opened is over.
+func (f *Fold) settle(s *Scope, call string) {
 	if i := slices.IndexFunc(s.Run.Pending, func(c Call) bool { return c.ID == call }); i >= 0 {
 		s.Run.Pending = slices.Delete(s.Run.Pending, i, i+1)
+	}
+	if f.inside[call] > 0 {
+		f.drop(call)
+	}
+	if len(f.over) > 0 {
+		f.over = slices.DeleteFunc(f.over, func(o Opened) bool { return o.call == call })
 	}
 }

@@ -72,13 +72,16 @@ type Call struct {
 	// Seq is the position of the call in the log.
 	Seq   int64
 	Input json.RawMessage
-	// Asked is set when an approval was asked for, Answer when it was given or
-	// refused, and Answered is the position of that in the log.
+	// Asked is set while somebody is asked about the call. Answer is set when an approval
+	// was given or refused, Answers are those to what the call itself has asked, in order, and
+	// Answered is the position of the last of them in the log.
 	Asked    bool
 	Answer   *event.RelayResolved
+	Answers  []*event.RelayResolved
 	Answered int64
 
 	relay string
+	input bool // the relay is one for an answer
 }
 
 // New returns the empty view of an agent in its place, for one scope.
@@ -182,12 +185,16 @@ func (v *View) Apply(e *event.Event) {
 		}
 	case *event.Relay:
 		if c := v.find(d.ToolCallID); c != nil {
-			c.Asked, c.relay = true, e.ID
+			c.Asked, c.relay, c.input = true, e.ID, d.Kind == event.RelayInput
 		}
 	case *event.RelayResolved:
 		for i := range v.open.calls {
 			if c := &v.open.calls[i]; c.Asked && c.relay == d.RelayID {
-				c.Answer, c.Answered = d, e.Seq
+				if c.Asked, c.Answered = false, e.Seq; c.input {
+					c.Answers = append(c.Answers, d)
+				} else {
+					c.Answer = d
+				}
 			}
 		}
 	case *event.Text:

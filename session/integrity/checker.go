@@ -3,6 +3,7 @@ package integrity
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/agentarbor/arbor/event"
@@ -51,12 +52,12 @@ type Checker struct {
 	turn   string
 	runs   map[string]*run
 	scopes map[string]*scope
-	ids    map[string]bool   // of all events but results, which share their call's
-	nodes  map[string]string // what may have caused a run, with its scope
-	opened map[string]*scope // by the call that has opened it
-	calls  map[string]bool   // of all that were made
-	commit *event.Transfer   // whose run must end now
-	active string            // the target of the last transfer of the conversation
+	ids    map[string]bool     // of all events but results, which share their call's
+	nodes  map[string]string   // what may have caused a run, with its scope
+	opened map[string][]*scope // by the call that has opened them
+	calls  map[string]bool     // of all that were made
+	commit *event.Transfer     // whose run must end now
+	active string              // the target of the last transfer of the conversation
 	counts counts
 }
 
@@ -74,6 +75,8 @@ type scope struct {
 	last    string // the run that ended last in this turn
 	within  string // the scope around an inner one
 	known   bool   // within is
+	opener  string // the workflow's run, or the call, that has opened it
+	over    bool   // its last run has ended, or what has opened it is over
 	handed  string // the target of the transfer that the last run has ended with, until it runs
 	past    bool   // of a session that this one is a fork of; nothing of it is closed here
 	pending map[string]*call
@@ -91,7 +94,7 @@ type call struct {
 func (c *Checker) Add(e *event.Event) {
 	if c.runs == nil {
 		c.runs, c.scopes, c.nodes = make(map[string]*run), make(map[string]*scope), make(map[string]string)
-		c.ids, c.calls, c.opened = make(map[string]bool), make(map[string]bool), make(map[string]*scope)
+		c.ids, c.calls, c.opened = make(map[string]bool), make(map[string]bool), make(map[string][]*scope)
 	}
 	c.fold.Apply(e)
 	if c.blind = c.blind || e.Type() == event.TypeUnreadable; c.blind {
@@ -257,10 +260,12 @@ func (c *Checker) payload(e *event.Event, s *scope, r *run) {
 		c.calls[e.ID] = true
 	case *event.Relay:
 		switch call := s.pending[d.ToolCallID]; {
-		case call == nil || call.relay != "" || call.tool != d.Tool:
+		case call == nil || call.tool != d.Tool || call.relay != "" && !(call.resolved && d.Kind == event.RelayInput):
 			c.fail(e, "a question about %q, which is no open call that nobody asked about", d.ToolCallID)
+		case !slices.Equal(d.Within, c.around(s)):
+			c.fail(e, "a question about %q inside of %q, and not of %q", d.ToolCallID, c.around(s), d.Within)
 		default:
-			call.relay = e.ID
+			call.relay, call.resolved = e.ID, false
 		}
 	case *event.Transfer:
 		switch d.Outcome {
@@ -326,10 +331,27 @@ func (c *Checker) result(e *event.Event, d *event.ToolResult, s *scope) {
 	case call.run != e.RunID || call.tool != d.Name:
 		c.fail(e, "a result of %q in the run %s for a call of %q in the run %s", d.Name, e.RunID, call.tool, call.run)
 	}
-	if inner := c.opened[e.ID]; inner != nil && inner.handed != "" && !d.IsError {
-		c.fail(e, "the call %q has a result before the agent has run that the conversation inside of it went to", e.ID)
+	for _, inner := range c.opened[e.ID] {
+		if inner.over || inner.past {
+			continue
+		}
+		if inner.handed != "" && !d.IsError {
+			c.fail(e, "the call %q has a result before the agent has run that the conversation inside of it went to", e.ID)
+		}
+		c.leave(e, inner, fmt.Sprintf("the call %q has a result", e.ID))
 	}
 	delete(s.pending, e.ID)
+}
+
+// leave notes that what has opened a scope is over: nothing may be open or asked there.
+func (c *Checker) leave(e *event.Event, inner *scope, why string) {
+	switch {
+	case inner.open != "":
+		c.fail(e, "%s before the run %s has ended that is inside of it", why, inner.open)
+	case len(inner.pending) > 0:
+		c.fail(e, "%s before the calls have results that wait inside of it", why)
+	}
+	inner.over, inner.paused = true, ""
 }
 
 func (c *Checker) resolved(e *event.Event, d *event.RelayResolved, s *scope) {

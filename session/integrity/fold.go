@@ -35,8 +35,32 @@ func (c *Checker) compare() {
 	if conversation.Active != c.active {
 		wrong("says that %q is active, and not %q", conversation.Active, c.active)
 	}
-	if s := c.scopes[""]; s != nil && c.fold.Paused() != (s.paused != "" && len(s.pending) > 0) {
-		wrong("is wrong about whether decisions are waited for")
+	s := c.scopes[""]
+	if s == nil {
+		return
+	}
+	held, questions := s.paused != "", 0
+	if c.fold.Held() != held {
+		wrong("is wrong about whether the turn waits")
+	}
+	for name, s := range c.scopes {
+		if s.past { // some of what is left of the session that this one is a fork of goes on
+			return
+		}
+		for _, call := range s.pending {
+			if call.relay != "" && !call.resolved {
+				questions++
+			}
+		}
+		if name != "" && held && s.open != "" {
+			wrong("has the scope %q open in a turn that waits", name)
+		}
+		if (name != "" && !s.over) != slices.Contains(c.fold.Inner(), name) && s.known {
+			wrong("is wrong about whether the scope %q is over", name)
+		}
+	}
+	if c.fold.Paused() != (held && questions > 0) || len(c.fold.Questions()) != questions {
+		wrong("is wrong about what is asked")
 	}
 }
 

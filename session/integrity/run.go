@@ -1,6 +1,11 @@
 package integrity
 
-import "github.com/agentarbor/arbor/event"
+import (
+	"slices"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+)
 
 // start checks that a run may begin. One that is taken up in a fork continues what
 // the other session has left open, which gets no end here.
@@ -22,6 +27,9 @@ func (c *Checker) start(e *event.Event, forked bool) {
 	}
 	c.runs[e.RunID] = &run{agent: e.Agent, scope: e.Scope}
 	s.open, s.paused, s.past, s.handed = e.RunID, "", false, ""
+	if s.over {
+		c.fail(e, "the run %s starts in a scope that is over", e.RunID)
+	}
 }
 
 // begin checks a run that nothing of the kind was before.
@@ -40,12 +48,11 @@ func (c *Checker) begin(e *event.Event, s *scope) {
 		return
 	}
 	if parent := c.runs[event.ParentRun(e.Scope)]; parent != nil {
-		s.within, s.known = parent.scope, true
+		s.within, s.known, s.opener = parent.scope, true, event.ParentRun(e.Scope)
 	} else {
 		s.within, s.known = c.nodes[e.ParentID]
-	}
-	if c.calls[e.ParentID] {
-		c.opened[e.ParentID] = s
+		s.opener = e.ParentID
+		c.opened[e.ParentID] = append(c.opened[e.ParentID], s)
 	}
 	if !s.known || c.scope(s.within).open == "" {
 		c.fail(e, "no open run has opened the scope %q", e.Scope)
@@ -79,18 +86,26 @@ func (c *Checker) takeUp(e *event.Event, s *scope) {
 
 // end checks that a run may end.
 func (c *Checker) end(e *event.Event, d *event.HarnessEnd, s *scope, r *run) {
+	waits := d.FinishReason == event.FinishReasonInputRequired
 	switch {
-	case d.FinishReason == event.FinishReasonInputRequired:
-		if s.paused = e.RunID; !asks(s) {
+	case waits:
+		if s.paused = e.RunID; !c.asks(s) {
 			c.fail(e, "a run waits, but nobody was asked about its calls")
 		}
 	case len(s.pending) > 0:
 		c.fail(e, "a run ends with calls that have no result")
 	}
 	for name, inner := range c.scopes {
-		if inner.known && inner.within == e.Scope && inner.open != "" && !inner.past {
+		switch {
+		case name == "" || !inner.known || inner.within != e.Scope || inner.past || inner.over:
+		case inner.open != "":
 			c.fail(e, "a run ends before the scope %q that it has opened", name)
+		case !waits:
+			c.leave(e, inner, "a run ends")
 		}
+	}
+	if s.over = e.Scope != "" && !waits && d.FinishReason != event.FinishReasonTransfer; s.over {
+		s.paused = ""
 	}
 	r.ended = true
 	s.open, s.last, s.handed = "", e.RunID, ""
@@ -99,12 +114,32 @@ func (c *Checker) end(e *event.Event, d *event.HarnessEnd, s *scope, r *run) {
 	}
 }
 
-// asks reports whether somebody was asked about a call, if there are any.
-func asks(s *scope) bool {
-	for _, call := range s.pending {
-		if call.relay != "" && !call.resolved {
-			return true
+// asks reports whether each call that has no result, if there are any, waits for somebody: who
+// was asked about it, or for what it has opened. A transfer waits for the others.
+func (c *Checker) asks(s *scope) bool {
+	waits := len(s.pending) == 0
+	for id, call := range s.pending {
+		asked := call.relay != "" && !call.resolved
+		for _, inner := range c.opened[id] {
+			asked = asked || inner.paused != ""
+		}
+		if waits = waits || asked; !asked && call.tool != agent.TransferTool {
+			return false
 		}
 	}
-	return len(s.pending) == 0
+	return waits
+}
+
+// around names the agents whose runs are around a scope, the conversation's first.
+func (c *Checker) around(s *scope) (names []string) {
+	for range len(c.scopes) {
+		if s.opener == "" {
+			break
+		}
+		if s = c.scope(s.within); c.runs[s.open] != nil {
+			names = append(names, c.runs[s.open].agent)
+		}
+	}
+	slices.Reverse(names)
+	return names
 }

@@ -37,7 +37,7 @@ func story() (agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	ask, err := agenttool.New(expert, agenttool.WithName("ask_expert"), agenttool.Idempotent())
+	ask, err := agenttool.New(expert, agenttool.WithName("ask_expert"))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,195 @@
+package session
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/agentarbor/arbor/event"
+)
+
+// Held reports whether the conversation's last run ended, in this turn, to wait for somebody
+// outside: it is Paused, or Waits, or both.
+func (f *Fold) Held() bool {
+	run := &f.conversation.Run
+	return run.Waits() && run.TurnID == f.Turn.ID
+}
+
+// Paused reports whether the turn waits for decisions: of the conversation, or in scopes
+// inside of it.
+func (f *Fold) Paused() bool { return f.Held() && len(f.questions()) > 0 }
+
+// Waits reports whether the turn waits for something that is done elsewhere, such as an
+// authorization that a remote agent asks for: the conversation's last run has ended in this
+// turn with the reason input_required, and there, or in a scope inside that waits as well,
+// nobody was asked for a decision.
+func (f *Fold) Waits() bool {
+	if !f.Held() {
+		return false
+	}
+	if f.elsewhere(&f.conversation) {
+		return true
+	}
+	for _, s := range f.inner {
+		if s.Run.Waits() && f.elsewhere(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// elsewhere reports whether a scope that waits does so for neither a decision nor something
+// inside of it.
+func (f *Fold) elsewhere(s *Scope) bool {
+	waits := false
+	s.Run.Opens(func(opener string) { waits = waits || f.inside[opener] > 0 })
+	return !waits && !slices.ContainsFunc(s.Run.Pending, func(c Call) bool { return c.Relay != "" })
+}
+
+// Questions returns what nobody has decided yet, of the conversation and of all scopes inside
+// of it, in the order of the log.
+func (f *Fold) Questions() (asked []*event.Relay) {
+	for _, c := range f.questions() {
+		asked = append(asked, c.Asks)
+	}
+	return asked
+}
+
+func (f *Fold) questions() (open []*Call) {
+	add := func(s *Scope) {
+		for i := range s.Run.Pending {
+			if c := &s.Run.Pending[i]; c.Open() {
+				open = append(open, c)
+			}
+		}
+	}
+	add(&f.conversation)
+	for _, s := range f.inner {
+		add(s)
+	}
+	slices.SortFunc(open, func(a, b *Call) int { return cmp.Compare(a.at, b.at) })
+	return open
+}
+
+// Call returns a call that has no result, and the scope in which it was made; nil if there
+// is none of this id. It is valid until the next Apply.
+func (f *Fold) Call(id string) (c *Call, scope string) {
+	if c = f.conversation.Run.Call(id); c != nil {
+		return c, ""
+	}
+	for name, s := range f.inner {
+		if c = s.Run.Call(id); c != nil {
+			return c, name
+		}
+	}
+	return nil, ""
+}
+
+// Inner returns the names of the inner scopes that are not over, as they were opened: a
+// scope comes before those inside it. A run of each is open, or waits, or a transfer's target
+// has not started.
+func (f *Fold) Inner() []string {
+	if len(f.inner) == 0 {
+		return nil
+	}
+	return slices.SortedFunc(maps.Keys(f.inner), func(a, b string) int { return cmp.Compare(f.inner[a].first, f.inner[b].first) })
+}
+
+// GoesOn reports whether there is something to do in an inner scope that is not over: its
+// run is open, or it waits and something was decided since, in it or in a scope inside, or
+// what it waits for is done elsewhere, which can only be found out there.
+func (f *Fold) GoesOn(scope string) bool {
+	s := f.inner[scope]
+	if s == nil || !s.Run.Waits() || f.elsewhere(s) {
+		return s != nil
+	}
+	goesOn := slices.ContainsFunc(s.Run.Pending, func(c Call) bool { return c.Resolved && c.at > s.Run.Start })
+	s.Run.Opens(func(opener string) {
+		if f.inside[opener] == 0 {
+			return
+		}
+		for name, inner := range f.inner {
+			goesOn = goesOn || inner.opener == opener && f.GoesOn(name)
+		}
+	})
+	return goesOn
+}
+
+// Opened is a scope that a call has opened for an agent.
+type Opened struct {
+	Scope string
+	// First is the position of its first event.
+	First int64
+	Agent string
+	Input json.RawMessage
+	// Over says that its last run has ended, and not to wait for something.
+	Over bool
+
+	call string
+}
+
+// Opened returns the scopes that a call without a result has opened, as they were opened,
+// but those that were canceled.
+func (f *Fold) Opened(call string) (opened []Opened) {
+	for _, o := range f.over {
+		if o.call == call {
+			opened = append(opened, o)
+		}
+	}
+	if f.inside[call] > 0 {
+		for name, s := range f.inner {
+			if s.opener == call {
+				opened = append(opened, s.opened(name))
+			}
+		}
+	}
+	slices.SortFunc(opened, func(a, b Opened) int { return cmp.Compare(a.First, b.First) })
+	return opened
+}
+
+func (s *Scope) opened(name string) Opened {
+	return Opened{Scope: name, First: s.first, Agent: s.root, Input: s.Input, call: s.opener}
+}
+
+// ended forgets an inner scope whose last run has ended. What a call has opened is known until
+// the call has its result: if the process ends before, it need not be done again.
+func (f *Fold) ended(name string, s *Scope) {
+	if event.ParentRun(name) == "" && s.Run.Finish != event.FinishReasonCanceled {
+		o := s.opened(name)
+		o.Over = true
+		f.over = append(f.over, o)
+	}
+	f.forget(name)
+}
+
+// abandon forgets what still waits inside of a run that has ended.
+func (f *Fold) abandon(r *Run) {
+	if len(f.inside) == 0 {
+		return
+	}
+	for k := -1; k < len(r.Before); k++ {
+		opener := r.ID
+		if k >= 0 {
+			opener = r.Before[k]
+		}
+		if f.inside[opener] > 0 {
+			f.drop(opener)
+		}
+	}
+}
+
+// drop forgets the scopes that something has opened, and all inside of them.
+func (f *Fold) drop(opener string) {
+	for name, s := range f.inner {
+		if s.opener == opener {
+			run := s.Run
+			f.forget(name)
+			run.Opens(func(id string) {
+				if f.inside[id] > 0 {
+					f.drop(id)
+				}
+			})
+		}
+	}
+}
