@@ -3,6 +3,7 @@ package agentgraph_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -238,34 +239,56 @@ func TestHumanAnywhere(t *testing.T) {
 	}
 }
 
-// TestHumanInside: in an inner scope nobody can be asked.
+// TestHumanInside: a graph inside of another one asks as well, in whichever process, and what
+// stands beside it has finished and stays so.
 func TestHumanInside(t *testing.T) {
 	for strategy, status := range map[string]agentgraph.Status{"fail-fast": agentgraph.Failed, "continue": agentgraph.Completed} {
-		inner := build(t, fmt.Sprintf(`
+		var calls atomic.Int64
+		once := does(t, "once", func(context.Context, any) (any, error) { return calls.Add(1), nil })
+		s := begin(t, "go", func() *agentgraph.Agent {
+			inner := build(t, fmt.Sprintf(`
 	entrypoint: a
 	agents: [{id: a, agentRef: x}, {id: b, agentRef: x, when: human}, {id: c, agentRef: x}]
 	edges: [{from: a, to: b}, {from: a, to: c}, {from: b, to: c}]
 	errorHandling: {strategy: %s}
 `, strategy), map[string]agent.Agent{"x": gives(t, 1)})
-		outer, err := agentgraph.NewBuilder("outer").Node("in", inner).Build()
-		require.NoError(t, err)
-		result, events, err := try(t, outer, "go")
+			outer, err := agentgraph.NewBuilder("outer").Node("start", gives(t, 0)).Node("in", inner).Node("beside", once).
+				Edge("start", "in").Edge("start", "beside").Build()
+			require.NoError(t, err)
+			return outer
+		})
+		waits := func() []*event.Relay {
+			pending, err := s.process().Pending(t.Context(), s.key)
+			require.NoError(t, err)
+			return pending
+		}
+		require.Equal(t, agentgraph.Waiting, s.result().Status)
+		require.Len(t, waits(), 1)
+		require.Equal(t, []string{"outer", "in"}[:1], waits()[0].Within)
+		require.Empty(t, s.resume(), "nothing was decided")
+		require.Len(t, waits(), 1)
+		failed := s.resume(runner.Deny(waits()[0].ToolCallID, "no"))
+		result := s.result()
 		require.Equal(t, status, result.Status)
 		if strategy == "fail-fast" {
-			require.ErrorContains(t, err, "inside of another agent nobody can be asked")
-			continue
+			require.Contains(t, failed, "denied: no")
+		} else {
+			require.Empty(t, failed)
+			require.Equal(t, "1", string(result.Terminal["in"]))
 		}
-		require.NoError(t, err)
-		require.Equal(t, "1", string(result.Terminal["in"]))
-		_ = events
+		require.EqualValues(t, 1, calls.Load())
 	}
-	// As the first node already.
-	inner := build(t, "  entrypoint: a\n  agents: [{id: a, agentRef: x, when: human}, {id: f, agentRef: x}]\n  errorHandling: {fallbackAgent: f}\n", map[string]agent.Agent{"x": gives(t, "f")})
-	outer, err := agentgraph.NewBuilder("outer").Node("in", inner).Build()
+	// As the first node already, and approved.
+	s := begin(t, "go", func() *agentgraph.Agent {
+		inner := build(t, "  entrypoint: a\n  agents: [{id: a, agentRef: x, when: human}, {id: f, agentRef: x}]\n  errorHandling: {fallbackAgent: f}\n", map[string]agent.Agent{"x": gives(t, "f")})
+		outer, err := agentgraph.NewBuilder("outer").Node("in", inner).Build()
+		require.NoError(t, err)
+		return outer
+	})
+	pending, err := s.process().Pending(t.Context(), s.key)
 	require.NoError(t, err)
-	result, _, err := try(t, outer, "go")
-	require.NoError(t, err)
-	require.Equal(t, `"f"`, string(result.Terminal["in"]))
+	require.Empty(t, s.resume(runner.Approve(pending[0].ToolCallID)))
+	require.Equal(t, `"f"`, string(s.result().Terminal["in"]))
 }
 
 // TestHumanInConversation: a graph that was handed a conversation asks, and the agent that

@@ -488,12 +488,11 @@ func TestBreakAnywhere(t *testing.T) {
 	require.Greater(t, total, 30)
 }
 
-// A call that a crash cut off is not run again by Resume: the agent behind it
-// may have acted.
+// A call that a crash cut off goes on by Resume: the agent behind it continues its run.
 func TestResume(t *testing.T) {
 	s := scripted.New().
-		Add("support", scripted.Reply(scripted.CallID("c1", "slow", `{"input":"x"}`)), scripted.Reply(scripted.ExpectResult("unknown"), scripted.Text("I will check."))).
-		Add("slow", scripted.Reply(scripted.WaitFor(make(chan int)), scripted.Text("never finished")))
+		Add("support", scripted.Reply(scripted.CallID("c1", "slow", `{"input":"x"}`)), scripted.Reply(scripted.ExpectResult("At last."), scripted.Text("There it is."))).
+		Add("slow", scripted.Reply(scripted.WaitFor(make(chan int)), scripted.Text("never finished")), scripted.Reply(scripted.Text("At last.")))
 	support := newAgent(t, s, "support", llmagent.WithTools(newTool(t, newAgent(t, s, "slow"))))
 	store := sessiontest.Memory(t)
 	r := newRunner(t, support, store)
@@ -508,10 +507,11 @@ func TestResume(t *testing.T) {
 		require.NoError(t, err)
 		events = append(events, e)
 	}
-	require.True(t, result(t, events, "c1").IsError)
+	require.False(t, result(t, events, "c1").IsError)
 	ends := find[*event.HarnessEnd](events)
 	require.Equal(t, "slow", ends[0].Agent)
-	require.Equal(t, event.FinishReasonCanceled, ends[0].Data.(*event.HarnessEnd).FinishReason)
+	require.Equal(t, event.FinishReasonStop, ends[0].Data.(*event.HarnessEnd).FinishReason)
+	require.Len(t, find[*event.HarnessStart](log(t, store)), 2, "no other run begins")
 	checkLog(t, log(t, store))
 }
 

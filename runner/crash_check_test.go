@@ -282,7 +282,7 @@ func requireAccount(t testing.TB, want, got []line, s *crashStory) {
 // account writes a log without what differs between two runs of one story: ids
 // become numbers, times are left out, results of tools that ran side by side come
 // in the order of their calls, each with its state and with what an agent inside
-// the call did. Of an agent inside that was run again, the last run counts.
+// the call did.
 func account(events []*event.Event) []line {
 	a := &accountant{scopes: make(map[string][]*event.Event), causes: make(map[string][]string), names: make(map[string]string), counts: make(map[string]int)}
 	for _, e := range events {
@@ -324,7 +324,7 @@ func (a *accountant) conversation(scope string) (lines []line) {
 	flush := func() {
 		slices.SortStableFunc(results, func(x, y result) int { return order[x.ID] - order[y.ID] })
 		for _, r := range results {
-			lines = append(lines, a.result(r.Event, r.state))
+			lines = append(lines, a.result(r.Event, r.state)...)
 		}
 		results = nil
 	}
@@ -363,9 +363,11 @@ func (a *accountant) event(e *event.Event) string {
 		id = a.name(e.ID)
 	case *event.Relay:
 		id = a.name(e.ID)
-		data = event.EncodeJSON(&event.Relay{Kind: d.Kind, Tool: d.Tool, Params: d.Params, ToolCallID: a.name(d.ToolCallID)})
+		same := *d
+		same.ToolCallID = a.name(d.ToolCallID)
+		data = event.EncodeJSON(&same)
 	case *event.RelayResolved:
-		data = event.EncodeJSON(&event.RelayResolved{Approved: d.Approved, Reason: d.Reason, RelayID: a.name(d.RelayID)})
+		data = event.EncodeJSON(&event.RelayResolved{Approved: d.Approved, Reason: d.Reason, RelayID: a.name(d.RelayID), Content: d.Content})
 	case *event.Route:
 		same := *d
 		same.LatencyMs = 0
@@ -380,18 +382,20 @@ func (a *accountant) event(e *event.Event) string {
 	return fmt.Sprintf("turn %s run %s parent %s %s %s %s %s", a.name(e.TurnID), a.name(e.RunID), a.name(e.ParentID), e.Path, e.Type(), id, data)
 }
 
-func (a *accountant) result(e *event.Event, state []string) line {
+func (a *accountant) result(e *event.Event, state []string) (lines []line) {
 	d := e.Data.(*event.ToolResult)
 	l := line{tool: d.Name, unknown: strings.Contains(string(d.Output), interrupted)}
 	l.text = fmt.Sprintf("turn %s run %s %s %s: %s, %v, state %v", a.name(e.TurnID), a.name(e.RunID), d.Name, a.name(e.ID), d.Output, d.IsError, state)
-	if scopes := a.causes[e.ID]; len(scopes) > 0 && !l.unknown {
-		outer, inner := a.scope, scopes[len(scopes)-1] // those before it were cut off
+	lines = append(lines, l)
+	for _, inner := range a.causes[e.ID] {
+		outer := a.scope
 		a.names[inner] = a.name(e.ID)
 		a.scope = inner
 		for _, in := range a.conversation(inner) {
-			l.text += "\n    " + strings.ReplaceAll(in.text, "\n", "\n    ")
+			in.text = "    " + in.text
+			lines = append(lines, in)
 		}
 		a.scope = outer
 	}
-	return l
+	return lines
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,7 @@ type crashStory struct {
 	name      string
 	messages  []string
 	decisions map[int][]bool // by turn, from 1: the answers to its questions, in their order
+	denies    string         // or this tool alone is denied, wherever it is asked about
 	streaming bool
 	delivers  map[int][]human.Event // by turn: what the desk says when it is over
 	asks      int                   // so many models may be asked at once
@@ -49,8 +51,9 @@ var crashStories = behindRouters([]crashStory{
 		decisions: map[int][]bool{1: {true, true, true}}},
 	{name: "approval of transfers", messages: []string{"Billing, please", "Now, please"}, asks: 1, tree: guardedDesk,
 		decisions: map[int][]bool{1: {false}, 2: {true}}},
-	{name: "agent tools", messages: []string{"Find out"}, asks: 2, once: []string{"audit", "stamp"}, tree: researchDesk},
 	{name: "workflows", messages: []string{"Write a report"}, asks: 2, once: []string{"stamp"}, tree: reportDesk},
+	{name: "agent tools", messages: []string{"Find out"}, asks: 2, once: []string{"stamp"}, tree: researchDesk},
+	{name: "approvals inside of agent tools", messages: []string{"Buy", "Thanks"}, asks: 2, once: []string{"order"}, tree: buyingDesk, denies: "sign"},
 	{name: "a person", messages: []string{"Hello", "A person, please", "My name is Bob", "Thanks"}, asks: 1, tree: deskOfPersons,
 		delivers: map[int][]human.Event{
 			2: {{ID: "1", Update: human.Update{Status: human.Connected, TargetAgent: "Ann"}}, {ID: "2", Text: "Ann here. Who are you?"}},
@@ -131,11 +134,21 @@ func (s *crashStory) next(r *runner.Runner) (iter.Seq2[*event.Event, error], err
 		}
 	}
 	var again []runner.Decision
+	if s.denies != "" { // side by side, others may ask first
+		slices.SortFunc(asked, func(a, b *event.Event) int {
+			return strings.Compare(a.Data.(*event.Relay).Tool, b.Data.(*event.Relay).Tool)
+		})
+	}
 	for i, e := range asked {
-		if i >= len(s.decisions[turns]) {
-			return nil, fmt.Errorf("a question that nobody expects: %s", event.EncodeJSON(e.Data))
+		q := e.Data.(*event.Relay)
+		approved := q.Tool != s.denies
+		if s.denies == "" {
+			if i >= len(s.decisions[turns]) {
+				return nil, fmt.Errorf("a question that nobody expects: %s", event.EncodeJSON(e.Data))
+			}
+			approved = s.decisions[turns][i]
 		}
-		d := decision(e.Data.(*event.Relay).ToolCallID, s.decisions[turns][i])
+		d := decision(q.ToolCallID, approved)
 		if !decided[e.ID] {
 			if fold.Paused() { // one question at a time, as if each had its own to answer it
 				return r.Resume(ctx, s1, d), nil
@@ -363,6 +376,40 @@ func reportDesk(d *stage) (agent.Agent, error) {
 	report, err := workflowagent.Sequential("report", "Reports", []agent.Agent{polish, both}, workflowagent.WithReturn(agent.StayActive))
 	d.failed(err)
 	return d.agent("support", func(string, llm.Message) items { return items{scripted.Text("One moment."), to("report")} }, llmagent.WithSubAgents(report)), d.err
+}
+
+// buyingDesk calls two agents as tools at once. One asks for an approval and then calls a third
+// one, which asks as well and hands over inside; the other one's only call is denied.
+func buyingDesk(d *stage) (agent.Agent, error) {
+	after := func(call, text string) func(string, llm.Message) items {
+		return func(_ string, last llm.Message) items {
+			if last.Role == llm.RoleTool {
+				return items{scripted.Text(text)}
+			}
+			return items{scripted.Call(call, "{}")}
+		}
+	}
+	notary := d.agent("notary", after("seal", "Sealed."), llmagent.WithTools(d.tool("seal", tools.NeedsApproval(), tools.Idempotent())))
+	clerk := d.agent("clerk", func(string, llm.Message) items { return items{scripted.Text("The notary does it."), to("notary")} }, llmagent.WithSubAgents(notary))
+	buyer := d.agent("buyer", func(_ string, last llm.Message) items {
+		if last.Role != llm.RoleTool {
+			return items{scripted.Call("order", "{}"), scripted.Call("lookup", "{}")}
+		}
+		if last.Parts[0].(llm.ToolResult).Name == "clerk" {
+			return items{scripted.Text("Bought.")}
+		}
+		return items{scripted.Call("clerk", `{"input":"Have it sealed"}`)}
+	}, llmagent.WithTools(d.tool("order", tools.NeedsApproval()), d.tool("lookup", tools.Idempotent()), d.agentTool(clerk)))
+	lawyer := d.agent("lawyer", after("sign", "Not signed."), llmagent.WithTools(d.tool("sign", tools.NeedsApproval())))
+	return d.agent("support", func(said string, last llm.Message) items {
+		switch {
+		case strings.Contains(said, "Thanks"):
+			return items{scripted.Text("You are welcome.")}
+		case last.Role == llm.RoleTool:
+			return items{scripted.Text("Bought, and not signed.")}
+		}
+		return items{scripted.Call("buyer", `{"input":"Buy it"}`), scripted.Call("lawyer", `{"input":"Sign it"}`)}
+	}, llmagent.WithTools(d.agentTool(buyer), d.agentTool(lawyer))), d.err
 }
 
 // deskOfPersons hands over to a person who is asked for.

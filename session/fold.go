@@ -317,7 +317,7 @@ func (f *Fold) leave(now time.Time) {
 			f.took(&event.Event{Scope: name, Agent: s.Run.Agent}, f.before)
 			s.began = now.UnixNano()
 		}
-		if within[s.opener] {
+		if s.opener != "" && within[s.opener] {
 			note(&s.Run)
 			continue
 		}

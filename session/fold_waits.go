@@ -18,7 +18,7 @@ func (f *Fold) Held() bool {
 
 // Paused reports whether the turn waits for decisions: of the conversation, or in scopes
 // inside of it.
-func (f *Fold) Paused() bool { return f.Held() && len(f.questions()) > 0 }
+func (f *Fold) Paused() bool { return f.Held() && (len(f.questions()) > 0 || !f.Waits()) }
 
 // Waits reports whether the turn waits for something that is done elsewhere, such as an
 // authorization that a remote agent asks for: the conversation's last run has ended in this

@@ -351,7 +351,7 @@ func (c *Checker) leave(e *event.Event, inner *scope, why string) {
 	case len(inner.pending) > 0:
 		c.fail(e, "%s before the calls have results that wait inside of it", why)
 	}
-	inner.over, inner.paused = true, ""
+	inner.over, inner.paused, inner.handed = true, "", ""
 }
 
 func (c *Checker) resolved(e *event.Event, d *event.RelayResolved, s *scope) {
