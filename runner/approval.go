@@ -133,11 +133,7 @@ func (d *Decision) answers(asked *event.Relay) error {
 	if len(form) == 0 {
 		form = json.RawMessage(`{"type":"string"}`)
 	}
-	check, err := schema.Compile(form)
-	if err != nil {
-		return wrong("the answer cannot be held against the schema of the question, which is none: " + err.Error())
-	}
-	if err := check.Validate(d.Content); err != nil {
+	if err := schema.Fits(form, d.Content); err != nil {
 		return wrong("the answer does not fit: " + err.Error())
 	}
 	return nil

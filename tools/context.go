@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/schema"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
 )
@@ -175,12 +177,17 @@ func (e *DeclinedError) Error() string {
 	return "the user declined to answer: " + e.Reason
 }
 
-// Ask asks the user in mid-call, and returns the answer: a value that the JSON schema
+// Ask asks the user in mid-call, and returns the answer: a value that the JSON schema form
 // allows, or a text if that is nil. The first time the error is agent.ErrWaits: the tool
 // returns it, and the turn pauses until there is an answer. Then the tool is called again from
 // its beginning, and the n-th Ask of a call returns the n-th answer. So whatever comes before an
 // Ask is done again, and must bear it. A user who declines is a *DeclinedError.
-func (c Context) Ask(message string, schema json.RawMessage) (json.RawMessage, error) {
+func (c Context) Ask(message string, form json.RawMessage) (json.RawMessage, error) {
+	if len(form) > 0 {
+		if err := schema.Check(form); err != nil {
+			return nil, fmt.Errorf("the schema of the answer to %q: %w", message, err)
+		}
+	}
 	c.call.mu.Lock()
 	defer c.call.mu.Unlock()
 	n := c.call.asked
@@ -193,7 +200,7 @@ func (c Context) Ask(message string, schema json.RawMessage) (json.RawMessage, e
 	case c.call.CallInfo.Ask == nil:
 		return nil, errors.New("nobody can be asked from here")
 	case n == len(c.call.Answers) && !c.call.ended: // one question after the other
-		c.call.CallInfo.Ask(message, schema)
+		c.call.CallInfo.Ask(message, form)
 	}
 	return nil, agent.ErrWaits
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -11,22 +13,46 @@ import (
 // Check returns what is wrong with a JSON schema of any type, in one line: the first
 // of its mistakes. Nothing is opened for a reference.
 func Check(schema json.RawMessage) error {
+	_, err := compile(schema)
+	return err
+}
+
+func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(jsonschema.SchemeURLLoader{})
 	const url = "mem:///schema.json"
 	if err := c.AddResource(url, doc); err != nil {
-		return err
+		return nil, err
 	}
-	_, err = c.Compile(url)
+	compiled, err := c.Compile(url)
 	var bad *jsonschema.SchemaValidationError
 	var invalid *jsonschema.ValidationError
 	if errors.As(err, &bad) && errors.As(bad.Err, &invalid) {
-		return errors.New(violations(invalid)[0])
+		return nil, errors.New(violations(invalid)[0])
+	}
+	return compiled, err
+}
+
+// Fits returns what of a value a JSON schema of any type does not allow, with the place of
+// each violation, or what is wrong with the schema.
+func Fits(schema, value json.RawMessage) error {
+	compiled, err := compile(schema)
+	if err != nil {
+		return fmt.Errorf("the schema: %w", err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		return fmt.Errorf("it is not JSON: %w", err)
+	}
+	err = compiled.Validate(doc)
+	var invalid *jsonschema.ValidationError
+	if errors.As(err, &invalid) {
+		return errors.New(strings.Join(violations(invalid), "; "))
 	}
 	return err
 }
