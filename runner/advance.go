@@ -37,7 +37,7 @@ func (r *Runner) Advance(ctx context.Context, key session.Key, attempt int) (eve
 		if t.branches() { // what the other session's run was about to do, it may have done
 			return t.resume(nil)
 		}
-		return t.append(t.ctx, t.takenUp("")) // between two steps nothing runs
+		return t.append(t.ctx, t.takenUp()) // between two steps nothing runs
 	}
 	events, err = r.collect(ctx, key, nil, begin, func(l *lane) (err error) {
 		if done, err = l.step(); err == nil && !done {

@@ -264,18 +264,24 @@ func (t *turn) resume(decisions []Decision) error {
 			return err
 		}
 	}
-	return t.append(t.ctx, t.takenUp(""))
+	return t.append(t.ctx, t.takenUp())
 }
 
-// takenUp makes the notice that the open run of a scope goes on here, if a budget of time
-// has to know since when nothing ran.
-func (t *turn) takenUp(scope string) []*event.Event {
-	run := &t.w.fold.Scope(scope).Run
-	if !run.Open || !t.r.budgeted.time || run.Start > t.lease.Seq {
+// takenUp makes the notices that open runs go on here, in all scopes, if a budget of time has
+// to know since when nothing ran.
+func (t *turn) takenUp() (events []*event.Event) {
+	if !t.r.budgeted.time {
 		return nil
 	}
-	return []*event.Event{{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path,
-		Data: &event.Notice{Code: event.NoticeResumed, Message: "the run goes on here"}}}
+	for _, scope := range append([]string{""}, t.w.fold.Inner()...) {
+		run := &t.w.fold.Scope(scope).Run
+		if !run.Open || scope != "" && t.past(run) {
+			continue
+		}
+		events = append(events, &event.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path,
+			Data: &event.Notice{Code: event.NoticeResumed, Message: "the run goes on here"}})
+	}
+	return events
 }
 
 // start makes the event that opens a run.
