@@ -35,6 +35,9 @@ type Properties struct {
 	// Workflow says that the agent only runs others, as a sequence or a graph does: its
 	// children cannot transfer to it, nor to each other.
 	Workflow bool
+	// Flow is how a workflow runs its Inner agents, for those who draw it: FlowSequential,
+	// FlowParallel or FlowLoop; "" for a graph, which draws itself.
+	Flow string
 	// Router says that the agent chooses without a model who answers. It may transfer to any
 	// agent below it, not only to its children; its transfers count against no limit; and a
 	// turn whose active agent is below it begins with it, or with another router above it.
@@ -50,6 +53,13 @@ type Properties struct {
 	// model uses that one too.
 	TransferCall func(at *Node, input json.RawMessage) (name string, arguments json.RawMessage)
 }
+
+// The values of [Properties.Flow].
+const (
+	FlowSequential = "sequential"
+	FlowParallel   = "parallel"
+	FlowLoop       = "loop"
+)
 
 // PropertiesOf returns the properties of an agent, or of the one that it wraps.
 func PropertiesOf(a Agent) Properties {

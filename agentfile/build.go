@@ -18,10 +18,11 @@ import (
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/summarize"
 	"github.com/agentarbor/arbor/tools/transfer"
+	"github.com/agentarbor/arbor/workflowagent"
 )
 
 // builtin are the tools that need no registration.
-func builtin() []string { return []string{summarize.Name} }
+func builtin() []string { return []string{summarize.Name, workflowagent.ExitToolName} }
 
 // checkDefinition reports what is wrong with an agent whose place in the tree is known.
 func (l *loader) checkDefinition(r *report, d *definition) {
@@ -35,6 +36,8 @@ func (l *loader) checkDefinition(r *report, d *definition) {
 		l.checkRemote(r, d)
 	case d.router != nil:
 		l.checkRouter(r, d)
+	case d.isWorkflow():
+		l.checkWorkflow(r, d)
 	default:
 		l.checkTools(r, d)
 		l.checkModel(r, d)
@@ -96,6 +99,9 @@ func (d *definition) targets() (names []string) {
 		names = append(names, e.child.name)
 	}
 	for _, e := range d.parents {
+		if d.inWorkflow() {
+			break
+		}
 		if d.policy.AllowTransferToParent {
 			names = append(names, e.parent.name)
 		}
@@ -230,10 +236,12 @@ func (l *loader) build(r *report, d *definition, sources map[string]Source) agen
 		a, err = l.remoteAgent(d)
 	case d.router != nil:
 		a, err = l.routerAgent(r, d, sources)
+	case d.isWorkflow():
+		a, err = l.workflowAgent(r, d, sources)
 	default: // which takes guards and budgets itself
 		a, err = l.llmAgent(r, d, sources)
 	}
-	if d.isGraph || d.isRemote || d.router != nil {
+	if d.isGraph || d.isRemote || d.router != nil || d.isWorkflow() {
 		a = l.extend(a, d)
 	}
 	if err != nil {
@@ -258,7 +266,12 @@ func (l *loader) llmAgent(r *report, d *definition, sources map[string]Source) (
 	for _, i := range d.tools {
 		tool := l.registry.Get(i.value)
 		if tool == nil { // check has seen that it is the built-in one
-			if tool, err = summarize.New(model); err != nil {
+			if i.value == workflowagent.ExitToolName {
+				tool, err = workflowagent.ExitTool()
+			} else {
+				tool, err = summarize.New(model)
+			}
+			if err != nil {
 				return nil, err
 			}
 		}

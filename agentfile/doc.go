@@ -2,8 +2,9 @@
 // front matter of a file configures an agent, its body is the system prompt. An
 // agent may be a graph of agents, and a graph's file may be the tree; the graph's
 // own agents come from the same folder, which is what Resolver is for. An agent may
-// be a remote one, whose address and credentials the front matter names, or a router,
-// whose rules stand in the front matter or in a YAML file of its own.
+// be a remote one, whose address and credentials the front matter names, a router,
+// whose rules stand in the front matter or in a YAML file of its own, or a workflow, which
+// runs other agents of the folder.
 // docs/agentfile.md is the reference; it is written from the same table of keys
 // that drives the parser.
 //
@@ -12,6 +13,6 @@
 // remote agent, and writes nothing. What it reads besides files are the environment
 // variables that the front matters of remote agents name.
 //
-// It imports a2a, agent, agentgraph, human, llmagent, llm, router, tools and view. It
+// It imports a2a, agent, agentgraph, human, llmagent, llm, router, tools, view and workflowagent. It
 // never runs an agent: that is the part of package runner.
 package agentfile

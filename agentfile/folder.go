@@ -125,7 +125,7 @@ func (f *agentFolder) markdownAgent(file string, config map[string]any) (agent.A
 		return nil, err
 	}
 	r := &report{given: f.report.given}
-	if d.leaf() || d.router != nil { // it has no model of its own
+	if d.leaf() || d.router != nil || d.isWorkflow() { // it has no model of its own
 	} else if d.model == tree.root.model {
 		f.checkModel(r, d)
 	} else if _, err := f.modelOf(d.model); err != nil {
@@ -156,7 +156,7 @@ func (f *agentFolder) tree(file string) *smallTree {
 			r.problems = append(r.problems, s.problems...)
 		}
 		f.checkProperties(r, d, d == t.root && file == f.file)
-		if d == t.root && !d.leaf() && d.router == nil {
+		if d == t.root && !d.leaf() && d.router == nil && !d.isWorkflow() {
 			f.checkTools(r, d) // a node's configuration may change the model
 			continue
 		}
@@ -177,6 +177,9 @@ func (l *loader) configured(d *definition, config map[string]any) (*definition, 
 	}
 	if d.router != nil {
 		return nil, fmt.Errorf("the agent %q is a router, and a router has no configuration", d.name)
+	}
+	if d.isWorkflow() {
+		return nil, fmt.Errorf("the agent %q is a workflow, and a workflow has no configuration: its agents have their own", d.name)
 	}
 	if d.isRemote {
 		return nil, fmt.Errorf("the agent %q is remote, and a remote agent has no configuration", d.name)

@@ -136,6 +136,18 @@ func must[T any](v T, err error) T {
 }
 
 // draw writes what a tree's agents are and what their models would read.
+func inner(a agent.Agent) string {
+	var names []string
+	for _, child := range agent.PropertiesOf(a).Inner {
+		name := child.Name()
+		if of := agent.PropertiesOf(child); of.Flow != "" {
+			name += " " + of.Flow + " (" + inner(child) + ")"
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}
+
 func draw(t *testing.T, tree *Tree) string {
 	var b strings.Builder
 	for n := range tree.Index().Walk() {
@@ -161,6 +173,10 @@ func draw(t *testing.T, tree *Tree) string {
 			for _, n := range a.Graph().Nodes {
 				line("node", n.ID+" "+n.Ref)
 			}
+			continue
+		}
+		if n.Properties.Flow != "" {
+			line(n.Properties.Flow, inner(n.Agent))
 			continue
 		}
 		if a, ok := agent.As[interface{ CardURL() string }](n.Agent); ok {

@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/tools/summarize"
 	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
+	"github.com/agentarbor/arbor/workflowagent"
 )
 
 // key is one key of the front matter. The table that keys returns is the only
@@ -33,7 +34,7 @@ type key struct {
 }
 
 func keys() []key {
-	return slices.Concat(ownKeys(), propertyKeys(), routerTable(), remoteTable(), []key{notAvailable("mcp", "Tools of MCP servers.")})
+	return slices.Concat(ownKeys(), propertyKeys(), workflowTable(), routerTable(), remoteTable(), []key{notAvailable("mcp", "Tools of MCP servers.")})
 }
 
 // ownKeys are those of agents with a model, and of graphs.
@@ -86,7 +87,7 @@ func ownKeys() []key {
 				transferApproveKey(),
 			}},
 		{name: "tools", typ: "a list of names", example: "[" + summarize.Name + "]", def: "none",
-			meaning: "The tools the agent can call: those that the program registers, and the built-in `" + summarize.Name + "`, which uses the agent's own model.",
+			meaning: "The tools the agent can call: those that the program registers, and the built-in `" + summarize.Name + "`, which uses the agent's own model, and `" + workflowagent.ExitToolName + "`, which ends [the loop](#workflows) around the agent.",
 			read:    func(p *parser, k *key, n yamldoc.Node) { p.d.tools = p.names(k, n) }},
 		approveKey(),
 		routesKey(),
@@ -269,6 +270,7 @@ type definition struct {
 	isRemote    bool   // the key a2a is there
 	remote      remoteKeys
 	router      *routerKeys // nil for other agents
+	workflow    workflowKeys
 
 	at map[string]pos // the place of a key's value, by its dotted name
 

@@ -69,6 +69,7 @@ func (p *parser) front(front string) {
 		p.graphOnly()
 		p.remoteOnly()
 		p.routerOnly()
+		p.workflowOnly()
 	} else if p.d.broken {
 		p.recoverName(front)
 	}

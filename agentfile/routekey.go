@@ -56,12 +56,7 @@ func (p *parser) condition(source string, at pos) (*agentgraph.Expression, []str
 // holds is the condition in Go. What has no value, such as a comparison with a key that is not
 // there, does not hold.
 func (r routeKeys) holds(_ context.Context, inv *agent.Invocation, answer string) (bool, error) {
-	state := make(map[string]any, len(r.keys))
-	for _, key := range r.keys {
-		if v, ok := inv.Session().State(key); ok {
-			state[key] = v
-		}
-	}
+	state := stateOf(inv, r.keys)
 	message := inv.Message().PlainText()
 	if inv.Scope() != "" {
 		message = event.OutputText(inv.Input())
@@ -73,6 +68,17 @@ func (r routeKeys) holds(_ context.Context, inv *agent.Invocation, answer string
 		return false, nil
 	}
 	return ok, nil
+}
+
+// stateOf returns those of some keys that have a value.
+func stateOf(inv *agent.Invocation, keys []string) map[string]any {
+	state := make(map[string]any, len(keys))
+	for _, key := range keys {
+		if v, ok := inv.Session().State(key); ok {
+			state[key] = v
+		}
+	}
+	return state
 }
 
 // way returns the agent that a route leads to, nil for one that the agent cannot reach. A person
@@ -99,6 +105,9 @@ func (d *definition) near() (all []*definition) {
 		all = append(all, e.child)
 	}
 	for _, e := range d.parents {
+		if d.inWorkflow() {
+			break
+		}
 		all = append(all, e.parent)
 		for _, peer := range e.parent.children {
 			if peer.child != d {

@@ -139,6 +139,9 @@ func (d *definition) list() string {
 	if d.router != nil {
 		return "specialists"
 	}
+	if d.isWorkflow() {
+		return "agents"
+	}
 	return "subagents"
 }
 

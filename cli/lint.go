@@ -87,7 +87,21 @@ func (p *program) mention(path string) {
 
 // sound says what a tree without a problem has in it, and what is odd about it.
 func (p *program) sound(tree *agent.Tree) {
-	graphs, nodes, routers, rules := 0, 0, 0, 0
+	graphs, nodes, routers, rules, workflows, inside := 0, 0, 0, 0, 0, 0
+	var look func(n *agent.Node)
+	look = func(n *agent.Node) {
+		if n.Properties.Flow != "" {
+			workflows++
+		}
+		for _, child := range render.Runs(n) {
+			inside++
+			look(child)
+		}
+		for _, child := range n.Children() {
+			look(child)
+		}
+	}
+	look(tree.Root())
 	for n := range tree.Walk() {
 		if r := render.RouterOf(n.Agent); r != nil {
 			routers, rules = routers+1, rules+len(r.Rules())
@@ -107,6 +121,9 @@ func (p *program) sound(tree *agent.Tree) {
 		line = inGraphs
 	} else if graphs > 0 {
 		line += ", of which " + inGraphs
+	}
+	if workflows > 0 {
+		line += ", " + render.Count(workflows, "workflow") + " with " + render.Count(inside, "agent")
 	}
 	if routers > 0 {
 		line += ", " + render.Count(routers, "router") + " with " + render.Count(rules, "rule")

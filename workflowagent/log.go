@@ -41,7 +41,7 @@ const (
 // step is what is known of one run of a child: from the log, and before that has it from
 // the group.
 type step struct {
-	workflow.Result                 // without a Reason while the child runs
+	workflow.Result // without a Reason while the child runs
 	child           workflow.Child
 	scope           string          // "" before it has begun
 	input           json.RawMessage // as the log has it

@@ -338,10 +338,10 @@ func TestConstructors(t *testing.T) {
 		"agent 1: ":                      func() (agent.Agent, error) { return workflowagent.Sequential("x", "", []agent.Agent{a, nil}) },
 		`two agents have the name "a"`:   func() (agent.Agent, error) { return workflowagent.Parallel("x", "", []agent.Agent{a, a}) },
 		"option 0 is nil":                func() (agent.Agent, error) { return workflowagent.Sequential("x", "", []agent.Agent{a}, nil) },
-		"Collect is an option of a parallel workflow, and this is a loop": func() (agent.Agent, error) {
+		"Collect is an option of parallel workflows, and this is loop": func() (agent.Agent, error) {
 			return workflowagent.Loop("x", "", []agent.Agent{a}, workflowagent.Collect())
 		},
-		"Until is an option of a loop, and this is a sequence": func() (agent.Agent, error) {
+		"Until is an option of loop workflows, and this is sequential": func() (agent.Agent, error) {
 			return workflowagent.Sequential("x", "", []agent.Agent{a}, longer(1))
 		},
 		"a limit of 0 rounds": func() (agent.Agent, error) {

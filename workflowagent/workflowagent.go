@@ -27,7 +27,7 @@ import (
 
 // flow is a workflow. It is immutable.
 type flow struct {
-	kind        kind
+	kind        string
 	name        string
 	steps       []*agent.Tree
 	properties  agent.Properties
@@ -41,9 +41,7 @@ type flow struct {
 	errs        []error // what is wrong with it
 }
 
-type kind string
-
-const sequential, parallel, loop kind = "a sequence", "a parallel workflow", "a loop"
+const sequential, parallel, loop = agent.FlowSequential, agent.FlowParallel, agent.FlowLoop
 
 // Condition says after a round whether a loop is over. The output is that of the round's
 // last agent. It should depend on its arguments only: after a crash it may be asked again.
@@ -92,10 +90,10 @@ func FailAtLimit() Option { return only(loop, "FailAtLimit", func(f *flow) { f.s
 // ErrLoopLimit is the error of a Loop with [FailAtLimit].
 var ErrLoopLimit = errors.New("the loop has reached its limit of rounds")
 
-func only(k kind, option string, set func(*flow)) Option {
+func only(kind, option string, set func(*flow)) Option {
 	return func(f *flow) {
-		if set(f); f.kind != k {
-			f.wrong("%s is an option of %s, and this is %s", option, k, f.kind)
+		if set(f); f.kind != kind {
+			f.wrong("%s is an option of %s workflows, and this is %s", option, kind, f.kind)
 		}
 	}
 }
@@ -126,8 +124,8 @@ func Loop(name, description string, agents []agent.Agent, opts ...Option) (agent
 }
 
 // newFlow makes a workflow. The error names it and everything that is wrong with it.
-func newFlow(k kind, name, description string, agents []agent.Agent, opts []Option) (agent.Agent, error) {
-	f := &flow{kind: k, name: name, limit: DefaultLimit, properties: agent.Properties{Workflow: true, Return: agent.ReturnToParent}}
+func newFlow(kind, name, description string, agents []agent.Agent, opts []Option) (agent.Agent, error) {
+	f := &flow{kind: kind, name: name, limit: DefaultLimit, properties: agent.Properties{Workflow: true, Flow: kind, Return: agent.ReturnToParent}}
 	if err := option.Apply(f, opts); err != nil {
 		f.wrong("%w", err)
 	}
@@ -146,7 +144,7 @@ func newFlow(k kind, name, description string, agents []agent.Agent, opts []Opti
 			f.wrong("agent %d: %w", i, err)
 			continue
 		}
-		if k == parallel && slices.ContainsFunc(f.properties.Inner, func(a agent.Agent) bool { return a.Name() == child.Name() }) {
+		if kind == parallel && slices.ContainsFunc(f.properties.Inner, func(a agent.Agent) bool { return a.Name() == child.Name() }) {
 			f.wrong("two agents have the name %q, by which their outputs are told apart", child.Name())
 		}
 		f.steps = append(f.steps, tree)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strconv"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
@@ -44,8 +45,40 @@ func remoteURL(a agent.Agent) (url string, remote bool) {
 	return visible.Line(r.CardURL()), true
 }
 
+// flowWords says how a workflow runs its agents, "" of other agents.
+func flowWords(n *agent.Node) string {
+	return map[string]string{agent.FlowSequential: "in turn", agent.FlowParallel: "side by side", agent.FlowLoop: "in rounds"}[n.Properties.Flow]
+}
+
+// Runs returns the agents that a workflow runs, each in its own tree.
+func Runs(n *agent.Node) (roots []*agent.Node) {
+	for _, inner := range n.Properties.Inner {
+		if tree, err := agent.NewTree(inner); err == nil && n.Properties.Flow != "" {
+			roots = append(roots, tree.Root())
+		}
+	}
+	return roots
+}
+
+// flowLine names the agents that a workflow runs, those of workflows in it too.
+func flowLine(n *agent.Node) string {
+	var names []string
+	for _, child := range Runs(n) {
+		name := child.Agent.Name()
+		if child.Properties.Flow != "" {
+			name += " (" + flowLine(child) + ")"
+		}
+		names = append(names, name)
+	}
+	return flowWords(n) + ": " + strings.Join(names, ", ")
+}
+
 // labels returns the lines that drawings show of an agent.
-func labels(a agent.Agent) []string {
+func labels(n *agent.Node) []string {
+	a := n.Agent
+	if n.Properties.Flow != "" {
+		return []string{a.Name(), flowLine(n)}
+	}
 	if url, remote := remoteURL(a); remote && url != "" {
 		return []string{a.Name(), url}
 	}
@@ -103,6 +136,16 @@ func Tree(w io.Writer, tree *agent.Tree, l Look, active string) {
 		if g := GraphOf(n.Agent); g != nil {
 			drawNodes(w, g, l, under+"  ")
 		}
+		if words := flowWords(n); words != "" {
+			fmt.Fprintln(w, l.Paint(Faint, under+"  "+words+":"))
+			for i, child := range Runs(n) {
+				mark := "• "
+				if n.Properties.Flow != agent.FlowParallel {
+					mark = strconv.Itoa(i+1) + ". "
+				}
+				draw(child, under+"  "+mark, under+"  "+strings.Repeat(" ", len([]rune(mark))))
+			}
+		}
 		for i, child := range n.Children() {
 			if i == len(n.Children())-1 {
 				draw(child, rest+"└─ ", rest+"   ")
@@ -157,7 +200,7 @@ func drawMermaid(w io.Writer, tree *agent.Tree, _ Look) error {
 	for n := range drawn(tree) {
 		g := GraphOf(n.Agent)
 		if g == nil {
-			fmt.Fprintf(w, shape(n, "    %s[\"%s\"]\n", "    %s{{\"%s\"}}\n", "    %s([\"%s\"])\n"), ids[n], strings.Join(labels(n.Agent), "<br>"))
+			fmt.Fprintf(w, shape(n, "    %s[\"%s\"]\n", "    %s{{\"%s\"}}\n", "    %s([\"%s\"])\n"), ids[n], strings.Join(labels(n), "<br>"))
 			continue
 		}
 		fmt.Fprintf(w, "    subgraph %s[\"%s\"]\n        direction TB\n", ids[n], n.Agent.Name())
@@ -193,7 +236,7 @@ func drawDOT(w io.Writer, tree *agent.Tree, _ Look) error {
 	for n := range drawn(tree) {
 		g := GraphOf(n.Agent)
 		if g == nil {
-			fmt.Fprintf(w, "  %s [label=%q, shape=%s];\n", ids[n], strings.Join(labels(n.Agent), "\n"), shape(n, "box", "hexagon", "ellipse"))
+			fmt.Fprintf(w, "  %s [label=%q, shape=%s];\n", ids[n], strings.Join(labels(n), "\n"), shape(n, "box", "hexagon", "ellipse"))
 			continue
 		}
 		fmt.Fprintf(w, "  subgraph cluster_%s {\n    label=%q;\n", ids[n], n.Agent.Name())
@@ -236,6 +279,8 @@ type jsonNode struct {
 	Tools       []string `json:"tools,omitempty"`
 	Targets     []string `json:"targets,omitempty"`
 	*jsonGraph
+	Flow      string      `json:"flow,omitempty"`   // how a workflow runs its agents: sequential, parallel or loop
+	Agents    []*jsonNode `json:"agents,omitempty"` // that it runs
 	Router    *jsonRouter `json:"router,omitempty"`
 	SubAgents []*jsonNode `json:"subAgents,omitempty"`
 }
@@ -256,6 +301,10 @@ func nodeJSON(n *agent.Node) *jsonNode {
 	}
 	if r := RouterOf(n.Agent); r != nil {
 		j.Router = &jsonRouter{r.Rules(), r.Default(), r.Sticky(), onErrors(n)}
+	}
+	j.Flow = n.Properties.Flow
+	for _, child := range Runs(n) {
+		j.Agents = append(j.Agents, nodeJSON(child))
 	}
 	for _, t := range n.Targets() {
 		j.Targets = append(j.Targets, t.Agent.Name())
