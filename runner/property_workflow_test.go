@@ -69,6 +69,7 @@ type flowStory struct {
 	begun  int
 	open   map[string]bool // scopes
 	ok     map[string]bool
+	waits  map[string]bool
 	failed string // the child after whose failure nothing begins
 }
 
@@ -89,12 +90,14 @@ func (w *world) checkFlows(log []*event.Event) {
 			}
 			f := byScope[e.Scope]
 			if f == nil || !f.goesOn || f.flowShape != shape || f.turn != e.TurnID {
-				f = &flowStory{flowShape: shape, turn: e.TurnID, open: make(map[string]bool), ok: make(map[string]bool)}
+				f = &flowStory{flowShape: shape, turn: e.TurnID, open: make(map[string]bool), ok: make(map[string]bool), waits: make(map[string]bool)}
 			}
 			f.goesOn = true
 			byRun[e.RunID], byScope[e.Scope] = f, f
 		case *event.HarnessEnd:
-			if around != nil && d.FinishReason != event.FinishReasonTransfer && d.FinishReason != event.FinishReasonInputRequired {
+			if around != nil && d.FinishReason == event.FinishReasonInputRequired {
+				around.open[e.Scope], around.waits[e.Scope] = false, true
+			} else if around != nil && d.FinishReason != event.FinishReasonTransfer {
 				around.open[e.Scope], around.ok[e.Scope] = false, d.FinishReason == event.FinishReasonStop
 				if !around.ok[e.Scope] && d.FinishReason != event.FinishReasonCanceled && (!around.collect || d.FinishReason == event.FinishReasonLimit) {
 					around.failed = e.Agent
@@ -108,7 +111,7 @@ func (w *world) checkFlows(log []*event.Event) {
 				break
 			}
 			for scope, open := range f.open {
-				if open || !f.ok[scope] && !f.collect {
+				if open || f.waits[scope] || !f.ok[scope] && !f.collect {
 					w.t.Fatalf("seq %d: the workflow is done, and %s is not", e.Seq, scope)
 				}
 			}
@@ -123,6 +126,7 @@ func (w *world) checkFlows(log []*event.Event) {
 func (w *world) checkChild(f *flowStory, e *event.Event) {
 	if _, again := f.open[e.Scope]; again {
 		f.open[e.Scope] = true
+		delete(f.waits, e.Scope)
 		return
 	}
 	key := e.Scope[strings.LastIndexByte(e.Scope[:strings.LastIndexByte(e.Scope, '/')], '.')+1:]
