@@ -171,18 +171,10 @@ type outcome struct {
 
 // problem returns what is wrong with an outcome, "" if nothing is.
 func (o *outcome) problem() string {
-	switch o.reason {
-	case event.FinishReasonStop:
+	if o.reason == event.FinishReasonStop {
 		return ""
-	case event.FinishReasonLength:
-		return "the answer was cut off at the model's limit of tokens"
-	case event.FinishReasonContentFilter:
-		return "the endpoint's content filter cut the answer off"
 	}
-	if o.message != "" {
-		return o.message
-	}
-	return "the run ended with the reason " + string(o.reason)
+	return (&workflow.Result{Reason: o.reason, Message: o.message}).Failure().Error()
 }
 
 // end takes in how a call ended.

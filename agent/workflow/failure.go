@@ -9,10 +9,11 @@ import (
 // what the log says, so that it is the same when the result comes from there; it wraps
 // Err, or without that agent.ErrLimit for a limit of the turn.
 func (r *Result) Failure() error {
+	if r.Reason == event.FinishReasonStop {
+		return nil
+	}
 	f := &failure{r.Message, r.Err}
 	switch r.Reason {
-	case event.FinishReasonStop:
-		return nil
 	case event.FinishReasonLength:
 		f.message = "the answer was cut off at the model's limit of tokens"
 	case event.FinishReasonContentFilter:
