@@ -100,6 +100,8 @@ type InvocationParams struct {
 	// Attempt counts how often the run's current step was begun, from 1; it is
 	// greater after a crash.
 	Attempt int
+	// Around is where an inner scope was opened, if its tree's root has an edge with Around.
+	Around *Around
 	// TakenUp is the last position of the log when this process took the turn up.
 	TakenUp int64
 	// Streaming asks for partial events.
@@ -107,6 +109,18 @@ type InvocationParams struct {
 	// NewID returns an id that is unique in the session.
 	NewID  func() string
 	Logger *slog.Logger
+}
+
+// Around is the conversation in which an inner scope was opened.
+type Around struct {
+	Session Session
+	// Scope names it, "" for the user's own; Tree has the agents that talk there.
+	Scope string
+	Tree  *Tree
+	// UpTo is its last position before the scope was opened.
+	UpTo int64
+	// Around is what is around that scope, nil for the user's own.
+	Around *Around
 }
 
 // NewInvocation makes an Invocation.
@@ -150,6 +164,10 @@ func (i *Invocation) Input() json.RawMessage { return i.p.Input }
 // Message is what the user said in this turn; empty in an inner scope, where
 // there is Input instead.
 func (i *Invocation) Message() llm.Content { return i.p.Message }
+
+// Around is the conversation in which the inner scope was opened, if the agent is to
+// see it; else nil.
+func (i *Invocation) Around() *Around { return i.p.Around }
 
 // Metadata is what the user event of this turn keeps beside the words, also in an inner
 // scope; nil if there is nothing. It is shared and must not be changed.

@@ -38,6 +38,10 @@ type Edge struct {
 	// History is the view policy that replaces the target's own on this edge. It
 	// is opaque here; package view gives and reads it.
 	History any
+	// Around is the view policy by which the agents behind the edge, where they run in a scope
+	// of their own, see the conversation around; nil shows nothing of it. Package view gives and
+	// reads it.
+	Around any
 	// When makes the edge a route; see the option of that name.
 	When Condition
 	// Input is what a transfer over the edge must carry; nil requires nothing.

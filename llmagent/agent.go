@@ -269,6 +269,9 @@ func (a *Agent) view(ctx context.Context, inv *agent.Invocation) (*view.View, er
 		create = func() any { return a.newView(n, scope) }
 	}
 	v := s.Memo(a.viewKey(inv.Node(), inv.Scope()), create).(*view.View)
+	if err := v.Begin(ctx, inv); err != nil {
+		return nil, err
+	}
 	return v, v.CatchUp(s.Events(ctx, v.Seq()))
 }
 

@@ -217,9 +217,21 @@ func (l *lane) origin(run session.Run, p *agent.InvocationParams) {
 	switch {
 	case l.scope != "":
 		p.Input = l.t.w.fold.Scope(l.scope).Input
+		if l.tree.Root().Edge.Around != nil {
+			p.Around = l.surroundings()
+		}
 	case user != nil:
 		p.Message = user.Content
 	}
+}
+
+// surroundings returns what is around an inner scope. The caller holds mu.
+func (l *lane) surroundings() *agent.Around {
+	if l.outer == nil {
+		return nil
+	}
+	return &agent.Around{Session: l.outer.session, Scope: l.outer.scope, Tree: l.outer.tree,
+		UpTo: l.t.w.fold.Scope(l.scope).First() - 1, Around: l.outer.surroundings()}
 }
 
 // take receives what the agent's step yields, and reports whether to go on.

@@ -50,11 +50,8 @@ func (v *View) isTag(s string) bool {
 		}
 		return r
 	}, name))
-	root := v.node
-	for root.Parent != nil {
-		root = root.Parent
-	}
-	return strings.EqualFold(name, "user") || named(root, name)
+	return strings.EqualFold(name, "user") || named(outermost(v.node), name) ||
+		slices.ContainsFunc(v.outside, func(root *agent.Node) bool { return named(root, name) })
 }
 
 func named(n *agent.Node, name string) bool {

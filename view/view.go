@@ -39,6 +39,8 @@ type View struct {
 	use     use
 	dropped dropped
 	said    exchanges
+	entered bool          // the input of the scope was seen
+	outside []*agent.Node // the roots of the trees whose agents talk around the scope
 }
 
 // answer is what an agent's model said at once, with the results so far. It
@@ -158,13 +160,9 @@ func (v *View) Apply(e *event.Event) {
 		if !v.waits(e.Agent) {
 			v.flush()
 		}
-		if len(d.Input) > 0 && len(v.shown.msgs) == 0 {
-			in := v.policy.redactUser(event.OutputText(d.Input))
-			if strings.TrimSpace(in) == "" {
-				in = NoInput
-			}
-			v.said.user(in, v.policy)
-			v.addTurn(llm.UserText(v.attribute("user", in, false)), e.Seq)
+		if len(d.Input) > 0 && !v.entered {
+			v.entered = true
+			v.input(d, e.Seq)
 		}
 		if mine {
 			v.acted = true

@@ -23,6 +23,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/internal/option"
+	"github.com/agentarbor/arbor/view"
 )
 
 // flow is a workflow. It is immutable.
@@ -58,6 +59,11 @@ func WithReturn(p agent.ReturnPolicy) Option { return func(f *flow) { f.properti
 // WithGuards checks what the workflow receives, and what it and its children say.
 func WithGuards(guards ...agent.Guard) Option {
 	return func(f *flow) { f.properties.Guards = append(f.properties.Guards, guards...) }
+}
+
+// WithHistory shows the children the conversation around the workflow, as the policy says.
+func WithHistory(p view.Policy) Option {
+	return func(f *flow) { f.around = append(f.around, view.Around(p)) }
 }
 
 // WithTimeout bounds each run of a child, which fails with agent.ErrTimeout then. 0, the

@@ -1,0 +1,130 @@
+package view
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// Around shows the agents behind an edge, which run in a scope of their own, the
+// conversation in which that scope was opened: what was there until then, as the policy says,
+// in front of their input. All who talk there are others to them. What they themselves
+// redact is redacted there too. If the conversation around is that of an inner scope, they see
+// of what is around that scope what its own agents see.
+func Around(p Policy) agent.EdgeOption { return around(p) }
+
+type around Policy
+
+func (p around) ApplyEdge(e *agent.Edge) { e.Around = Policy(p) }
+
+// outermost returns the root of the node's tree.
+func outermost(n *agent.Node) *agent.Node {
+	for n.Parent != nil {
+		n = n.Parent
+	}
+	return n
+}
+
+// Begin puts the conversation around an inner scope into an empty view, if the tree of its agent is
+// to see it. It does nothing else, and is called before each CatchUp.
+func (v *View) Begin(ctx context.Context, inv *agent.Invocation) error {
+	if v.seq > 0 || inv.Around() == nil {
+		return nil
+	}
+	return v.surround(ctx, v.node, inv.Around())
+}
+
+// surround shows what is around the scope of the view, whose agents are in the tree of n.
+func (v *View) surround(ctx context.Context, n *agent.Node, a *agent.Around) error {
+	root := outermost(n)
+	p, ok := root.Edge.Around.(Policy)
+	if !ok {
+		return nil
+	}
+	redact := p.redact
+	p.redact = v.policy.redact
+	p = p.Redact(redact)
+	create := func() *View { return &View{node: outermost(a.Tree.Root()), scope: a.Scope, policy: p} }
+	if a.Scope != "" { // it is short, and goes with its scope
+		h := create()
+		h.shown.init()
+		if err := h.surround(ctx, a.Tree.Root(), a.Around); err != nil {
+			return err
+		}
+		return v.follow(ctx, h, a)
+	}
+	kept := a.Session.Memo(aroundKey{root, v.node}, func() any { return new(remembered) }).(*remembered)
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	h := kept.view
+	if h == nil || h.seq > a.UpTo { // several scopes are open, and this one was opened before another that was looked at
+		h = create()
+		h.shown.init()
+	}
+	if kept.view == nil || kept.view.seq <= a.UpTo {
+		kept.view = h
+	}
+	return v.follow(ctx, h, a)
+}
+
+// aroundKey is by what the conversation's view is kept from scope to scope.
+type aroundKey struct{ root, agent *agent.Node }
+
+// remembered is a view of the conversation, which tools that run side by side share.
+type remembered struct {
+	mu   sync.Mutex
+	view *View
+}
+
+// follow brings the view of what is around up to the opening of the scope, and puts it in front.
+func (v *View) follow(ctx context.Context, h *View, a *agent.Around) error {
+	for e, err := range a.Session.Events(ctx, h.seq) {
+		if err != nil {
+			return err
+		}
+		if e.Seq > a.UpTo {
+			break
+		}
+		h.Apply(e)
+	}
+	v.outside = append(h.outside[:len(h.outside):len(h.outside)], h.node)
+	for i, m := range h.shown.msgs {
+		v.shown.add(m, h.shown.marks[i].seq, h.shown.marks[i].turn)
+	}
+	if h.open.agent != "" { // whose calls are under way: one of them has opened the scope
+		last := &View{node: h.node, policy: h.policy, open: h.open, outside: h.outside}
+		last.shown.init()
+		last.open.calls = slices.Clone(h.open.calls)
+		for i := range last.open.calls {
+			last.open.calls[i].hidden = last.open.calls[i].hidden || !last.open.calls[i].settled
+		}
+		last.flush()
+		for i, m := range last.shown.msgs {
+			v.shown.add(m, last.shown.marks[i].seq, false)
+		}
+	}
+	if n := v.policy.turns; n > 0 && v.shown.turns > 2*n {
+		v.shown.trim(n)
+	}
+	v.said.last = slices.Clone(h.said.last)
+	v.seq = a.UpTo
+	return nil
+}
+
+// input shows what an inner scope was given, unless it is the user's message that was shown last.
+func (v *View) input(d *event.HarnessStart, seq int64) {
+	in := v.policy.redactUser(event.OutputText(d.Input))
+	if strings.TrimSpace(in) == "" {
+		in = NoInput
+	}
+	if n := len(v.shown.marks); n > 0 && v.shown.marks[n-1].turn && v.shown.msgs[n-1].PlainText() == in {
+		return
+	}
+	v.said.user(in, v.policy)
+	v.addTurn(llm.UserText(v.attribute("user", in, false)), seq)
+}
