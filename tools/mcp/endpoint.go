@@ -1,0 +1,120 @@
+package mcp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Endpoint is where a server is: [Stdio], [HTTP] or a [Transport].
+type Endpoint interface {
+	check() error
+	// dial begins a connection. Why tells afterwards what is known of its failure, "" or
+	// ": " and some words.
+	dial(s *Server) (t sdk.Transport, why func() string, err error)
+}
+
+// startError is the error of a server that could not even be begun with.
+type startError struct{ err error }
+
+func (e *startError) Error() string { return "it cannot be started: " + e.err.Error() }
+func (e *startError) Unwrap() error { return e.err }
+
+func nothing() string { return "" }
+
+// Transport is a transport of the protocol's SDK, made anew for each connection.
+type Transport func() (sdk.Transport, error)
+
+func (t Transport) check() error {
+	if t == nil {
+		return errors.New("the transport is nil")
+	}
+	return nil
+}
+
+func (t Transport) dial(*Server) (sdk.Transport, func() string, error) {
+	made, err := t()
+	return made, nothing, err
+}
+
+// HTTP is a server behind a URL, over streamable HTTP.
+type HTTP struct {
+	URL string
+	// Headers go with each request, such as Authorization. They are sent to the host of
+	// the URL alone, and redirections to another one are refused.
+	Headers map[string]string
+	// Client makes the requests; nil is a client with the transport of the standard
+	// library. Its own redirection policy is not used.
+	Client *http.Client
+}
+
+func (h HTTP) check() error {
+	if u, err := url.Parse(h.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return errors.New("the URL is no http or https address")
+	}
+	for name, value := range h.Headers {
+		if name == "" || strings.ContainsAny(name, " \r\n:") || strings.ContainsAny(value, "\r\n") {
+			return fmt.Errorf("the header %q cannot be sent", name)
+		}
+	}
+	return nil
+}
+
+func (h HTTP) dial(*Server) (sdk.Transport, func() string, error) {
+	client := http.Client{}
+	if h.Client != nil {
+		client = *h.Client
+	}
+	base := client.Transport
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	client.Transport = &bounded{base, h}
+	client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		if first := via[0].URL; req.URL.Host != first.Host || req.URL.Scheme != first.Scheme || len(via) > 5 {
+			return errors.New("the server redirects to another place, which is refused")
+		}
+		return nil
+	}
+	return &sdk.StreamableClientTransport{Endpoint: h.URL, HTTPClient: &client, MaxEventSize: MaxMessage}, nothing, nil
+}
+
+// bounded sends the headers, and bounds the answers that are no streams; the SDK reads
+// these as long as they are.
+type bounded struct {
+	http.RoundTripper
+	at HTTP
+}
+
+func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	if len(b.at.Headers) > 0 {
+		req = req.Clone(req.Context())
+		for name, value := range b.at.Headers {
+			req.Header.Set(name, value)
+		}
+	}
+	resp, err := b.RoundTripper.RoundTrip(req)
+	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		resp.Body = &limited{resp.Body, MaxMessage}
+	}
+	return resp, err
+}
+
+type limited struct {
+	io.ReadCloser
+	left int
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, fmt.Errorf("the answer has more than %d bytes", MaxMessage)
+	}
+	n, err := l.ReadCloser.Read(p[:min(len(p), l.left)])
+	l.left -= n
+	return n, err
+}

@@ -1,0 +1,189 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// The bounds of a list of tools, and of one of them in bytes.
+const (
+	maxPages       = 100
+	maxListed      = 10_000
+	maxDescription = 8 << 10
+	maxSchema      = 64 << 10
+)
+
+// listing is a list of tools, as it was when it was last asked for.
+type listing struct {
+	of       *conn
+	digest   [sha256.Size]byte
+	registry *tools.Registry
+	problem  error
+}
+
+// list asks for the tools, and notes them. A list that has not changed keeps its registry.
+func (s *Server) list(ctx context.Context, c *conn) error {
+	c.stale.Store(false) // before, so that a change in the meantime is not lost
+	ctx, cancel := context.WithTimeout(ctx, s.start)
+	defer cancel()
+	found, err := c.tools(ctx)
+	if err != nil {
+		c.stale.Store(true)
+		return s.errorf("its tools cannot be listed: %s", plain(err))
+	}
+	b, err := json.Marshal(found)
+	if err != nil {
+		return s.errorf("its tools cannot be read: %w", err)
+	}
+	next := listing{of: c, digest: sha256.Sum256(b)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listing.registry != nil && s.listing.digest == next.digest {
+		s.listing.of = c
+		return nil
+	}
+	next.registry, next.problem = s.registry(found)
+	s.listing = next
+	return nil
+}
+
+// tools returns all pages of the list.
+func (c *conn) tools(ctx context.Context) (all []*sdk.Tool, err error) {
+	if init := c.session.InitializeResult(); init == nil || init.Capabilities == nil || init.Capabilities.Tools == nil {
+		return nil, nil
+	}
+	params := &sdk.ListToolsParams{}
+	for range maxPages {
+		page, err := c.session.ListTools(ctx, params)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Tools...)
+		if page.NextCursor == "" || len(all) >= maxListed {
+			return all, nil
+		}
+		params = &sdk.ListToolsParams{Cursor: page.NextCursor}
+	}
+	return nil, fmt.Errorf("the list has more than %d pages", maxPages)
+}
+
+// registry makes tools of what the server lists. The error says what is left out.
+func (s *Server) registry(found []*sdk.Tool) (*tools.Registry, error) {
+	found = slices.DeleteFunc(slices.Clone(found), func(t *sdk.Tool) bool { return t == nil })
+	var problems []string
+	left := func(name, format string, args ...any) {
+		problems = append(problems, fmt.Sprintf("the tool %s is left out: %s", visible.Line(clip(name, 100)), fmt.Sprintf(format, args...)))
+	}
+	for _, p := range s.filter {
+		if !slices.ContainsFunc(found, func(t *sdk.Tool) bool { return matches(p, t.Name) }) {
+			problems = append(problems, fmt.Sprintf("it has no tool %s", p))
+		}
+	}
+	if len(s.filter) > 0 {
+		found = slices.DeleteFunc(found, func(t *sdk.Tool) bool { return !chosen(s.filter, t.Name) })
+	}
+	if n := len(found); n > s.maxTools {
+		found = found[:s.maxTools]
+		problems = append(problems, fmt.Sprintf("it lists %d tools, of which the first %d are used: choose those that are needed by their names", n, s.maxTools))
+	}
+	var all []tools.Tool
+	taken := map[string]bool{}
+	add := func(name string, t tools.Tool, err error) {
+		switch {
+		case err != nil:
+			left(name, "%s", clip(err.Error(), 300))
+		case taken[t.Info().Name]:
+			left(name, "another one has its name, %s", t.Info().Name)
+		default:
+			taken[t.Info().Name] = true
+			all = append(all, t)
+		}
+	}
+	for _, t := range found {
+		made, err := s.tool(t)
+		add(t.Name, made, err)
+	}
+	for _, t := range s.extras() {
+		made, err := tools.New(t.info, t.call)
+		add(t.info.Name, made, err)
+	}
+	registry, err := tools.NewRegistry(all...)
+	if err != nil {
+		return nil, s.errorf("%w", err)
+	}
+	if len(problems) > 6 {
+		problems = append(problems[:5], fmt.Sprintf("and %d more", len(problems)-5))
+	}
+	if len(problems) > 0 {
+		err = s.errorf("%s", strings.Join(problems, "; "))
+	}
+	return registry, err
+}
+
+// tool makes a tool of one that the server lists.
+func (s *Server) tool(t *sdk.Tool) (tools.Tool, error) {
+	schema, err := json.Marshal(t.InputSchema)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(schema) > maxSchema:
+		return nil, fmt.Errorf("its schema has %d bytes, and at most %d are possible", len(schema), maxSchema)
+	case t.InputSchema == nil:
+		schema = json.RawMessage(`{"type":"object"}`)
+	case t.Name == "":
+		return nil, errors.New("it has no name")
+	}
+	info := tools.Info{
+		ToolSpec:   llm.ToolSpec{Name: legal(s.prefix + t.Name), Description: clip(cmp.Or(t.Description, t.Title), maxDescription), Parameters: schema},
+		Idempotent: chosen(s.idempotent, t.Name), ReadOnly: t.Annotations != nil && t.Annotations.ReadOnlyHint,
+		Timeout: s.timeout, MaxOutput: s.maxOutput,
+	}
+	name := t.Name
+	return tools.New(info, func(ctx tools.Context, input json.RawMessage) (any, error) { return s.call(ctx, name, input) })
+}
+
+// legal makes a name that a tool may have. Servers may use dots and slashes, which
+// endpoints refuse.
+func legal(name string) string {
+	mapped := strings.Map(func(c rune) rune {
+		if tools.CheckName(string(c)) != nil {
+			return '_'
+		}
+		return c
+	}, name)
+	if len(mapped) <= 64 {
+		return mapped
+	}
+	sum := sha256.Sum256([]byte(name))
+	return mapped[:55] + "_" + hex.EncodeToString(sum[:4])
+}
+
+func chosen(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, name) })
+}
+
+func matches(pattern, name string) bool {
+	ok, _ := path.Match(pattern, name) // New has seen that it is a pattern
+	return ok || pattern == name
+}
+
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}

@@ -1,0 +1,277 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/agentarbor/arbor/internal/option"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// The limits of a server that sets none.
+const (
+	// DefaultStartTimeout bounds how long a server may take to start and to list its tools.
+	DefaultStartTimeout = 30 * time.Second
+	// DefaultMaxTools is how many tools of a server are used; endpoints refuse long lists.
+	DefaultMaxTools = 100
+	// MaxMessage bounds, in bytes, one message of a server. The call that a longer one
+	// answers fails.
+	MaxMessage = 16 << 20
+)
+
+// The bounds of calls that are kept while a turn waits for an answer.
+const (
+	maxParked = 64
+	parkedFor = 30 * time.Minute
+)
+
+// The time between two attempts to reach a server that cannot be reached.
+const (
+	firstPause = time.Second
+	lastPause  = time.Minute
+)
+
+// ErrClosed is the error of a Server that was closed.
+var ErrClosed = errors.New("mcp: the server is closed")
+
+// Server is a server of the Model Context Protocol as a source of tools. It is started
+// when tools are first asked for, once for all agents that use it, and again when it has
+// ended. It is safe for concurrent use.
+type Server struct {
+	name string
+	at   Endpoint
+	config
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	conn    *conn         // nil before the first one
+	dialing chan struct{} // closed when the attempt under way has ended
+	legacy  bool          // it speaks only the protocol before version 2026-07-28
+	failed  error         // the last attempt
+	pause   time.Duration // before the next one
+	next    time.Time
+	listing listing
+	parked  map[place]*call
+}
+
+type config struct {
+	prefix     string
+	filter     []string
+	idempotent []string
+	timeout    time.Duration
+	start      time.Duration
+	maxOutput  int
+	maxTools   int
+	resources  bool
+	prompts    bool
+	sampling   func(context.Context, *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error)
+	logger     *slog.Logger
+}
+
+// Option configures a Server.
+type Option func(*config)
+
+// WithPrefix begins the names of all its tools with a text, such as "files_".
+func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
+
+// WithTools chooses tools by the names that the server gives them, without the prefix:
+// names, or patterns as of path.Match. Without it all are used.
+func WithTools(patterns ...string) Option {
+	return func(c *config) { c.filter = append(c.filter, patterns...) }
+}
+
+// WithIdempotent says of which tools a call may be made again after a crash has left its
+// outcome unknown, as WithTools names them. What the server says of that counts for
+// nothing.
+func WithIdempotent(patterns ...string) Option {
+	return func(c *config) { c.idempotent = append(c.idempotent, patterns...) }
+}
+
+// WithTimeout bounds one call. 0 is tools.DefaultTimeout.
+func WithTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
+
+// WithStartTimeout bounds how long the server may take to start and to list its tools. 0 is
+// DefaultStartTimeout.
+func WithStartTimeout(d time.Duration) Option { return func(c *config) { c.start = d } }
+
+// WithMaxOutput bounds, in bytes, what a model reads of one result. 0 is
+// tools.DefaultMaxOutput.
+func WithMaxOutput(n int) Option { return func(c *config) { c.maxOutput = n } }
+
+// WithMaxTools bounds how many tools are used, the first of those that WithTools chooses. 0 is
+// DefaultMaxTools.
+func WithMaxTools(n int) Option { return func(c *config) { c.maxTools = n } }
+
+// WithResources adds the tools list_resources and read_resource.
+func WithResources() Option { return func(c *config) { c.resources = true } }
+
+// WithPrompts adds the tools list_prompts and get_prompt.
+func WithPrompts() Option { return func(c *config) { c.prompts = true } }
+
+// WithSampling answers the server's requests to ask a model. Without it they are refused.
+// Their cost counts towards no budget of a turn.
+func WithSampling(answer func(context.Context, *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error)) Option {
+	return func(c *config) { c.sampling = answer }
+}
+
+// WithLogger logs what a subprocess writes to standard error, and what is wrong with what
+// a server sends. Without it nothing is logged.
+func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
+
+// New makes a source of tools. Its name stands in messages to people and to models. Nothing
+// is started yet; the error says what is wrong with the name, the endpoint or an option.
+func New(name string, at Endpoint, opts ...Option) (*Server, error) {
+	s := &Server{name: name, at: at, parked: map[place]*call{}, pause: firstPause}
+	err := option.Apply(&s.config, opts)
+	switch {
+	case name == "":
+		err = errors.New("the name is empty")
+	case err != nil:
+	case at == nil:
+		err = errors.New("the endpoint is nil")
+	case s.timeout < 0 || s.start < 0 || s.maxOutput < 0 || s.maxTools < 0:
+		err = errors.New("a limit is negative")
+	case s.prefix != "" && tools.CheckName(s.prefix) != nil:
+		err = fmt.Errorf("the prefix %q: letters, digits, _ and - are allowed", s.prefix)
+	default:
+		err = at.check()
+	}
+	for _, p := range slices.Concat(s.filter, s.idempotent) {
+		if _, bad := path.Match(p, ""); err == nil && (bad != nil || p == "") {
+			err = fmt.Errorf("%q is no pattern for tools' names", p)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("mcp server %q: %w", name, err)
+	}
+	if s.start == 0 {
+		s.start = DefaultStartTimeout
+	}
+	if s.maxTools == 0 {
+		s.maxTools = DefaultMaxTools
+	}
+	if s.logger == nil {
+		s.logger = slog.New(slog.DiscardHandler)
+	}
+	s.logger = s.logger.With("mcp", name)
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Name returns the name that was given to New.
+func (s *Server) Name() string { return s.name }
+
+// Close ends the server's process or its connection, and the calls that run. It waits for
+// both, some seconds at most, and may be called more than once.
+func (s *Server) Close() error {
+	s.cancel()
+	s.mu.Lock()
+	c, dialing := s.conn, s.dialing
+	s.mu.Unlock()
+	if dialing != nil {
+		<-dialing
+		s.mu.Lock()
+		c = s.conn
+		s.mu.Unlock()
+	}
+	if c != nil {
+		c.close()
+	}
+	return nil
+}
+
+// errorf is an error for people and models, with the server's name.
+func (s *Server) errorf(format string, args ...any) error {
+	return fmt.Errorf("mcp server %s: "+format, append([]any{s.name}, args...)...)
+}
+
+// connection returns a connection that works. It waits for an attempt that is under way,
+// which goes on if ctx ends first.
+func (s *Server) connection(ctx context.Context) (*conn, error) {
+	for {
+		s.mu.Lock()
+		switch {
+		case s.ctx.Err() != nil:
+			s.mu.Unlock()
+			return nil, ErrClosed
+		case s.conn != nil && s.conn.alive():
+			c := s.conn
+			s.mu.Unlock()
+			return c, nil
+		case s.dialing == nil && s.failed != nil && time.Now().Before(s.next):
+			err := s.failed
+			s.mu.Unlock()
+			return nil, err
+		case s.dialing == nil:
+			s.dialing = make(chan struct{})
+			go s.dial(s.dialing)
+		}
+		dialing := s.dialing
+		s.mu.Unlock()
+		select {
+		case <-dialing:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		s.mu.Lock()
+		err := s.failed
+		s.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// dial makes one attempt to reach the server, and notes what came of it.
+func (s *Server) dial(done chan struct{}) {
+	c, err := s.connect(s.legacy)
+	if unstarted := (*startError)(nil); err != nil && !s.legacy && s.ctx.Err() == nil && !errors.As(err, &unstarted) {
+		// Servers from before version 2026-07-28 may end, or say nothing, when they are
+		// asked what they are instead of being greeted.
+		if old, again := s.connect(true); again == nil {
+			c, err, s.legacy = old, nil, true
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer close(done)
+	s.dialing = nil
+	if s.failed = err; err != nil {
+		s.next = time.Now().Add(s.pause)
+		s.pause = min(2*s.pause, lastPause)
+		s.logger.Warn("an MCP server cannot be reached", "error", err)
+		return
+	}
+	s.conn, s.pause = c, firstPause
+}
+
+// Tools implements tools.Set. The registry stays the same until the server says that its
+// list has changed, or is started again with another one. The error says what of it cannot
+// be used, or that the server cannot be reached; then there is the list of before.
+func (s *Server) Tools(ctx context.Context) (*tools.Registry, error) {
+	s.mu.Lock()
+	if l := s.listing; s.conn != nil && l.of == s.conn && s.conn.alive() && !s.conn.stale.Load() {
+		s.mu.Unlock()
+		return l.registry, l.problem
+	}
+	s.mu.Unlock()
+	c, err := s.connection(ctx)
+	if err == nil {
+		err = s.list(ctx, c)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil && (s.listing.registry == nil || errors.Is(err, ErrClosed)) {
+		return s.listing.registry, err
+	}
+	return s.listing.registry, s.listing.problem // a call will say that the server is away
+}

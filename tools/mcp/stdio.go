@@ -1,0 +1,248 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/agentarbor/arbor/internal/lazyregexp"
+	"github.com/agentarbor/arbor/internal/redact"
+	"github.com/agentarbor/arbor/internal/visible"
+)
+
+// Stdio is a server that is started as a subprocess, with which messages are exchanged
+// over its standard input and output.
+type Stdio struct {
+	// Command is the program, a path or a name that is looked for in the PATH of this
+	// process.
+	Command string
+	Args    []string
+	// Env is the whole environment of the subprocess, NAME=VALUE each: nothing is handed
+	// on from this process. Programs that look for others need a PATH in it.
+	Env []string
+	// Dir is where it runs; "" is the working directory of this process.
+	Dir string
+}
+
+func (p Stdio) check() error {
+	if p.Command == "" {
+		return errors.New("the command is empty")
+	}
+	for _, e := range p.Env {
+		if name, _, ok := strings.Cut(e, "="); !ok || name == "" {
+			return errors.New("a variable of the environment is not NAME=VALUE")
+		}
+	}
+	return nil
+}
+
+func (p Stdio) dial(s *Server) (sdk.Transport, func() string, error) {
+	cmd := exec.Command(p.Command, p.Args...)
+	cmd.Env, cmd.Dir = append([]string{}, p.Env...), p.Dir // nil would hand on ours
+	said := &stderr{logger: s.logger}
+	cmd.Stderr, cmd.WaitDelay = said, time.Second
+	ownGroup(cmd)
+	return &process{cmd: cmd, logger: s.logger}, said.last, nil
+}
+
+// process is the transport, and then the connection, of a subprocess. The SDK's own ends
+// the connection at the first line that is no message, at one that is too long, and never
+// while the server does not read.
+type process struct {
+	cmd    *exec.Cmd
+	logger *slog.Logger
+	in     *os.File // of the server
+	out    *os.File
+	reader *bufio.Reader
+	write  sync.Mutex
+	closed sync.Once
+	err    error
+}
+
+// How long a server may take to read a message, and to end when its input has ended, and
+// when it is told to.
+const (
+	writeTimeout = 10 * time.Second
+	endTimeout   = 2 * time.Second
+)
+
+func (p *process) Connect(context.Context) (sdk.Connection, error) {
+	in, toServer, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	fromServer, out, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, in.Close(), toServer.Close())
+	}
+	p.cmd.Stdin, p.cmd.Stdout, p.in, p.out = in, out, toServer, fromServer
+	err = p.cmd.Start()
+	_, _ = in.Close(), out.Close() // those of the server are its own
+	if err != nil {
+		_, _ = toServer.Close(), fromServer.Close()
+		return nil, &startError{err}
+	}
+	p.reader = bufio.NewReaderSize(fromServer, 64<<10)
+	return p, nil
+}
+
+func (p *process) SessionID() string { return "" }
+
+func (p *process) Write(_ context.Context, m jsonrpc.Message) error {
+	b, err := jsonrpc.EncodeMessage(m)
+	if err != nil {
+		return err
+	}
+	p.write.Lock()
+	defer p.write.Unlock()
+	_ = p.in.SetWriteDeadline(time.Now().Add(writeTimeout)) // where pipes have none it may hang as long as the server
+	_, err = p.in.Write(append(b, '\n'))
+	return err
+}
+
+// Read returns the next message. What is none, such as a greeting that the server prints,
+// is passed over. One that is too long becomes an error for the call that it answers.
+func (p *process) Read(context.Context) (jsonrpc.Message, error) {
+	for {
+		line, cut, err := p.line()
+		if cut > 0 {
+			if m := tooLong(line, cut); m != nil {
+				return m, nil
+			}
+		} else if at := bytes.IndexByte(line, '{'); at >= 0 {
+			if m, err := jsonrpc.DecodeMessage(line[at:]); err == nil {
+				return m, nil
+			}
+		}
+		if len(bytes.TrimSpace(line)) > 0 {
+			p.logger.Debug("an MCP server has written a line that is no message", "line", clip(string(line), 200))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// edge is how much is kept of both ends of a line that is too long.
+const edge = 4 << 10
+
+// line returns the next line. If it is too long cut is its length, and there are only its
+// ends.
+func (p *process) line() (line []byte, cut int, err error) {
+	chunk, err := p.reader.ReadSlice('\n')
+	if err == nil {
+		return chunk, 0, nil // valid until the next read, and decoding copies
+	}
+	line = append(line, chunk...)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		chunk, err = p.reader.ReadSlice('\n')
+		if cut == 0 && len(line)+len(chunk) > MaxMessage {
+			line, cut = append([]byte(nil), line[:edge]...), len(line) // and the rest of it can be freed
+		}
+		if cut += min(cut, 1) * len(chunk); cut > 0 && len(line)+len(chunk) > 4*edge {
+			line = append(line[:edge], line[max(edge, len(line)-edge):]...)
+			chunk = chunk[max(0, len(chunk)-edge):]
+		}
+		line = append(line, chunk...)
+	}
+	return line, cut, err
+}
+
+var idOf = lazyregexp.New(`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,|"id"\s*:\s*(\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
+
+// tooLong is the answer in place of one that is too long, if its ends tell of which call
+// it is.
+func tooLong(line []byte, n int) jsonrpc.Message {
+	m := idOf.Get().FindSubmatch(line)
+	if m == nil {
+		return nil
+	}
+	decoded, err := jsonrpc.DecodeMessage(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"the answer has %d bytes, and at most %d are read"}}`,
+		append(m[1], m[2]...), n, MaxMessage))
+	if err != nil {
+		return nil
+	}
+	return decoded
+}
+
+// Close ends the subprocess: by the end of its input, then by a signal, then by force, and
+// with it what it has started.
+func (p *process) Close() error {
+	p.closed.Do(func() {
+		_ = p.in.Close()
+		done := make(chan struct{})
+		go func() {
+			p.err = p.cmd.Wait()
+			close(done)
+		}()
+		for _, end := range []func(){func() {}, func() { _ = p.cmd.Process.Signal(syscall.SIGTERM) }} {
+			end()
+			select {
+			case <-done:
+			case <-time.After(endTimeout):
+				continue
+			}
+			break
+		}
+		endGroup(p.cmd)
+		<-done
+		_ = p.out.Close()
+	})
+	return nil
+}
+
+// stderr logs the lines that a server writes to standard error, and keeps the last.
+type stderr struct {
+	logger *slog.Logger
+	mu     sync.Mutex
+	part   []byte
+	line   string
+}
+
+func (e *stderr) Write(b []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := len(b)
+	for len(b) > 0 {
+		line, rest, ended := bytes.Cut(b, []byte("\n"))
+		e.part = append(e.part, line[:min(len(line), edge-min(edge, len(e.part)))]...)
+		if b = rest; ended {
+			e.flush()
+		}
+	}
+	return n, nil
+}
+
+func (e *stderr) flush() {
+	if text := strings.TrimSpace(string(e.part)); text != "" {
+		e.line = text
+		e.logger.Debug("an MCP server has written to standard error", "line", text)
+	}
+	e.part = e.part[:0]
+}
+
+// last is for people: what the server has said last, without what looks like a secret.
+func (e *stderr) last() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.flush()
+	if e.line == "" {
+		return ""
+	}
+	return "; it said: " + clip(visible.Line(redact.Text(e.line)), 300)
+}
+
+var _ io.Writer = (*stderr)(nil)
