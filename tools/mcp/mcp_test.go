@@ -66,7 +66,7 @@ func TestAServerOverStdio(t *testing.T) {
 	s := start(t, "kind", mcp.WithPrefix("k_"), mcp.WithResources(), mcp.WithPrompts(), mcp.WithIdempotent("o*"))
 	r := list(t, s)
 	require.Equal(t, []string{"k_book", "k_echo", "k_env_list", "k_fail", "k_get_prompt", "k_grow", "k_list_prompts", "k_list_resources",
-		"k_object", "k_parts", "k_read_resource", "k_steps"}, r.Names())
+		"k_object", "k_parts", "k_read_resource", "k_reserve", "k_steps"}, r.Names())
 	require.Same(t, r, list(t, s))
 
 	info := r.Get("k_echo").Info()

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -21,13 +23,18 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "kind":
-		if err := kind().Run(context.Background(), &sdk.StdioTransport{}); err != nil {
-			os.Exit(1)
-		}
+		_ = kind().Run(context.Background(), &sdk.StdioTransport{})
+	case "kind-legacy":
+		_ = kind().Run(context.Background(), legacy{&sdk.StdioTransport{}})
 	default:
 		hostile(mode)
 	}
 }
+
+// legacy is a transport that speaks the protocol before version 2026-07-28.
+type legacy struct{ sdk.Transport }
+
+func (legacy) SupportsProtocolVersion(v string) bool { return v < "2026-07-28" }
 
 type words struct {
 	Text string `json:"text"`
@@ -85,19 +92,46 @@ func kind() *sdk.Server {
 		s.RemoveTools("parts")
 		return say("grown"), nil, nil
 	})
-	calls := 0
+	var calls atomic.Int64
+	both := make(chan bool, 2)
+	seat := json.RawMessage(`{"type":"object","properties":{"seat":{"type":"string"}},"required":["seat"]}`)
+	question := func(i int) *sdk.ElicitParams {
+		return &sdk.ElicitParams{Message: fmt.Sprintf("Which seat, %d?", i+1), RequestedSchema: seat}
+	}
+	booked := func(text string, n int64, answers []string) *sdk.CallToolResult {
+		return say(fmt.Sprintf("%s: %s; call %d", text, strings.Join(answers, ", "), n))
+	}
+	// book asks while it runs, as before version 2026-07-28, and reserve as since then.
 	add("book", func(ctx context.Context, req *sdk.CallToolRequest, in words) (*sdk.CallToolResult, any, error) {
-		calls++
-		answers := []string{in.Text}
+		n := calls.Add(1)
+		if in.Text == "together" { // only asks when two calls run
+			both <- true
+			for len(both) < 2 {
+				runtime.Gosched()
+			}
+		}
+		var answers []string
 		for i := range max(in.N, 1) {
-			got, err := req.Session.Elicit(ctx, &sdk.ElicitParams{Message: fmt.Sprintf("Which seat, %d?", i+1), RequestedSchema: json.RawMessage(
-				`{"type":"object","properties":{"seat":{"type":"string"}},"required":["seat"]}`)})
+			got, err := req.Session.Elicit(ctx, question(i))
 			if err != nil {
 				return nil, nil, err
 			}
 			answers = append(answers, fmt.Sprintf("%s %v", got.Action, got.Content["seat"]))
 		}
-		return say(fmt.Sprintf("%s; call %d", strings.Join(answers, ", "), calls)), nil, nil
+		return booked(in.Text, n, answers), nil, nil
+	})
+	add("reserve", func(ctx context.Context, req *sdk.CallToolRequest, in words) (*sdk.CallToolResult, any, error) {
+		state := strings.Fields(req.Params.RequestState) // the number of the call, and the answers
+		if len(state) == 0 {
+			state = []string{fmt.Sprint(calls.Add(1))}
+		}
+		if r, ok := req.Params.InputResponses["q"].(*sdk.ElicitResult); ok {
+			state = append(state, fmt.Sprintf("%s-%v", r.Action, r.Content["seat"]))
+		}
+		if len(state) <= max(in.N, 1) {
+			return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"q": question(len(state) - 1)}, RequestState: strings.Join(state, " ")}, nil, nil
+		}
+		return say(fmt.Sprintf("%s: %s; call %s", in.Text, strings.ReplaceAll(strings.Join(state[1:], ", "), "-", " "), state[0])), nil, nil
 	})
 	s.AddResource(&sdk.Resource{URI: "memo:one", Name: "one", MIMEType: "text/plain"}, func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: "memo:one", Text: "the first memo"}}}, nil
