@@ -99,7 +99,7 @@ func (s *Server) call(ctx tools.Context, name string, input json.RawMessage) (an
 				}
 				continue
 			}
-			return s.output(o)
+			return s.output(ctx, name, o)
 		}
 	}
 }
@@ -130,10 +130,10 @@ func unsent(err error) bool {
 }
 
 // output is what the model gets.
-func (s *Server) output(o outcome) (any, error) {
+func (s *Server) output(ctx tools.Context, tool string, o outcome) (any, error) {
 	switch {
 	case o.err == nil:
-		return content(o.result)
+		return content(ctx, legal(tool), o.result)
 	case s.ctx.Err() != nil:
 		return nil, ErrClosed
 	case errors.Is(o.err, io.EOF), errors.Is(o.err, io.ErrUnexpectedEOF), unsent(o.err):

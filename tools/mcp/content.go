@@ -4,19 +4,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"mime"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/agentarbor/arbor/tools"
 )
 
 // content is the result of a call for the model. One text that is a JSON object or list is
-// passed on as that; what has structure and no words is that JSON. What is no text is named
-// in a line.
-func content(r *sdk.CallToolResult) (any, error) {
+// passed on as that; what has structure and no words is that JSON. Images and other bytes
+// become files of the session, which a line names.
+func content(ctx tools.Context, tool string, r *sdk.CallToolResult) (any, error) {
 	if r == nil {
 		return nil, errors.New("the server has answered with nothing")
 	}
-	text := texts(r.Content)
+	w := writer{ctx: ctx, tool: tool}
+	text := w.all(r.Content)
 	switch {
 	case r.IsError && text == "":
 		return nil, errors.New("the server says that the call has failed, and not why")
@@ -24,7 +28,7 @@ func content(r *sdk.CallToolResult) (any, error) {
 		return nil, errors.New(text)
 	case len(r.Content) == 0 && r.StructuredContent != nil:
 		return r.StructuredContent, nil
-	case len(r.Content) == 1 && strings.HasPrefix(text, "{") || strings.HasPrefix(text, "["):
+	case len(r.Content) == 1 && (strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")):
 		if raw := json.RawMessage(text); json.Valid(raw) {
 			return raw, nil
 		}
@@ -32,42 +36,60 @@ func content(r *sdk.CallToolResult) (any, error) {
 	return text, nil
 }
 
-func texts(parts []sdk.Content) string {
+// writer makes text of what a server answers to a call.
+type writer struct {
+	ctx   tools.Context
+	tool  string
+	files int
+}
+
+func (w *writer) all(parts []sdk.Content) string {
 	if len(parts) == 1 {
-		return text(parts[0])
+		return w.text(parts[0])
 	}
 	lines := make([]string, 0, len(parts))
 	for _, p := range parts {
-		lines = append(lines, text(p))
+		lines = append(lines, w.text(p))
 	}
 	return strings.Join(lines, "\n")
 }
 
-func text(part sdk.Content) string {
+func (w *writer) text(part sdk.Content) string {
 	switch p := part.(type) {
 	case *sdk.TextContent:
 		return p.Text
 	case *sdk.ImageContent:
-		return bytesLine("image", "", p.MIMEType, len(p.Data))
+		return w.file(p.MIMEType, p.Data)
 	case *sdk.AudioContent:
-		return bytesLine("audio", "", p.MIMEType, len(p.Data))
+		return w.file(p.MIMEType, p.Data)
 	case *sdk.ResourceLink:
 		return strings.TrimSpace(fmt.Sprintf("[resource %s %s] %s", p.URI, p.Name, p.Description))
 	case *sdk.EmbeddedResource:
 		if p.Resource != nil {
-			return resource(p.Resource)
+			return w.resource(p.Resource)
 		}
 	}
 	return "[content that cannot be shown]"
 }
 
-func resource(r *sdk.ResourceContents) string {
+func (w *writer) resource(r *sdk.ResourceContents) string {
 	if r.Blob != nil {
-		return bytesLine("resource", r.URI, r.MIMEType, len(r.Blob))
+		return w.file(r.MIMEType, r.Blob)
 	}
 	return r.Text
 }
 
-func bytesLine(kind, uri, mediaType string, n int) string {
-	return "[" + strings.Join(strings.Fields(fmt.Sprintf("%s %s %s, %d bytes]", kind, uri, mediaType, n)), " ")
+// file saves bytes, and returns a line about them.
+func (w *writer) file(mediaType string, data []byte) string {
+	w.files++
+	mediaType, _, _ = mime.ParseMediaType(mediaType) // "" is found out from the bytes
+	name := fmt.Sprintf("%s-%d", w.tool, w.files)
+	if endings, _ := mime.ExtensionsByType(mediaType); len(endings) > 0 {
+		name += endings[0]
+	}
+	f, err := w.ctx.SaveFile(name, mediaType, data)
+	if err != nil {
+		return fmt.Sprintf("[%d bytes that are not kept: %s]", len(data), err)
+	}
+	return "[file " + f.String() + "]"
 }

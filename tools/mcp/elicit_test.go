@@ -39,6 +39,7 @@ func (u *turn) answer(content string) {
 // What a server asks pauses the call. In the same process the server's call is kept and
 // goes on with the answer; in another one it is made again.
 func TestElicitation(t *testing.T) {
+	t.Parallel()
 	const schema = `{"properties":{"seat":{"type":"string"}},"required":["seat"],"type":"object"}`
 	for _, c := range []struct{ mode, tool string }{{"kind-legacy", "book"}, {"kind", "reserve"}} {
 		t.Run(c.mode, func(t *testing.T) {
@@ -78,6 +79,7 @@ func TestElicitation(t *testing.T) {
 
 // A server that is started again in the meantime is called again.
 func TestElicitationOfAServerThatEnded(t *testing.T) {
+	t.Parallel()
 	s := start(t, "kind-legacy")
 	u := &turn{id: "c1"}
 	_, err := u.run(t, s, "book", `{"text":"t"}`)
@@ -92,6 +94,7 @@ func TestElicitationOfAServerThatEnded(t *testing.T) {
 // Calls that ask at the same time: where the protocol does not say which of them asks,
 // questions of one conversation reach its user, and those of several reach nobody.
 func TestElicitationSideBySide(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		mode, tool     string
 		one, cancelled bool

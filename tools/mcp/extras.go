@@ -71,9 +71,10 @@ func (s *Server) extras() (all []extra) {
 					return nil, err
 				}
 				var parts []string
+				w := writer{ctx: ctx, tool: "resource"}
 				for _, r := range res.Contents {
 					if r != nil {
-						parts = append(parts, resource(r))
+						parts = append(parts, w.resource(r))
 					}
 				}
 				return strings.Join(parts, "\n"), nil
@@ -106,9 +107,10 @@ func (s *Server) extras() (all []extra) {
 					return nil, err
 				}
 				var lines []string
+				w := writer{ctx: ctx, tool: "prompt"}
 				for _, m := range res.Messages {
 					if m != nil {
-						lines = append(lines, string(m.Role)+": "+text(m.Content))
+						lines = append(lines, string(m.Role)+": "+w.text(m.Content))
 					}
 				}
 				return strings.Join(lines, "\n"), nil

@@ -75,6 +75,7 @@ func TestLongAnswers(t *testing.T) {
 }
 
 func TestHostileLists(t *testing.T) {
+	t.Parallel()
 	t.Run("thousands", func(t *testing.T) {
 		r, err := start(t, "thousands").Tools(t.Context())
 		require.ErrorContains(t, err, "it lists 5002 tools, of which the first 100 are used")
@@ -98,6 +99,7 @@ func TestHostileLists(t *testing.T) {
 
 // Answers that a server gives to the wrong calls reach those, and nothing else happens.
 func TestAnswersOfOtherCalls(t *testing.T) {
+	t.Parallel()
 	r := list(t, start(t, "swaps"))
 	var group sync.WaitGroup
 	got := make([]string, 2)
@@ -114,6 +116,7 @@ func TestAnswersOfOtherCalls(t *testing.T) {
 // A server that cannot be started is an error that says why, and is not tried at each
 // question to the model.
 func TestServersThatDoNotStart(t *testing.T) {
+	t.Parallel()
 	_, err := start(t, "exits").Tools(t.Context())
 	require.ErrorContains(t, err, "mcp server peer: it does not start: ")
 	require.ErrorContains(t, err, "; it said: cannot read the config, token=[redacted]")
@@ -135,6 +138,7 @@ func TestServersThatDoNotStart(t *testing.T) {
 
 // Close ends a server that neither the end of its input nor a signal ends.
 func TestClose(t *testing.T) {
+	t.Parallel()
 	s := start(t, "stubborn")
 	r := list(t, s)
 	require.Equal(t, "fine", good(t, r, "bad", `{}`))

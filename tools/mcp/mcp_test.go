@@ -80,7 +80,7 @@ func TestAServerOverStdio(t *testing.T) {
 	require.Contains(t, bad(t, r, "k_echo", `{"text":7}`), "do not fit the schema")
 	require.Contains(t, bad(t, r, "k_fail", `{"text":""}`), "the disk is full")
 	require.JSONEq(t, `{"n":4}`, good(t, r, "k_object", `{"text":"","n":4}`))
-	require.Equal(t, "look:\n[image image/png, 5 bytes]\n[resource file:///a a]\nin b", good(t, r, "k_parts", `{"text":""}`))
+	require.Equal(t, "look:\n[file parts-1.png, image/png, 5 bytes]\n[resource file:///a a]\nin b", good(t, r, "k_parts", `{"text":""}`))
 	env := good(t, r, "k_env_list", `{"text":""}`)
 	require.Contains(t, env, "NAMED=yes")
 	require.NotContains(t, env, "SECRET")
@@ -94,6 +94,7 @@ func TestAServerOverStdio(t *testing.T) {
 }
 
 func TestProgress(t *testing.T) {
+	t.Parallel()
 	r := list(t, start(t, "kind"))
 	got := make(chan string)
 	var group sync.WaitGroup
@@ -108,6 +109,7 @@ func TestProgress(t *testing.T) {
 
 // A list that changes is another registry, with the tools that are there now.
 func TestListChanged(t *testing.T) {
+	t.Parallel()
 	s := start(t, "kind")
 	r := list(t, s)
 	require.Equal(t, "grown", good(t, r, "grow", `{"text":"late"}`))
@@ -120,6 +122,7 @@ func TestListChanged(t *testing.T) {
 }
 
 func TestFilter(t *testing.T) {
+	t.Parallel()
 	s := start(t, "kind", mcp.WithTools("e*", "missing"))
 	r, err := s.Tools(t.Context())
 	require.ErrorContains(t, err, "mcp server peer: it has no tool missing")
@@ -129,6 +132,7 @@ func TestFilter(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
+	t.Parallel()
 	for what, c := range map[string]struct {
 		name string
 		at   mcp.Endpoint

@@ -259,7 +259,7 @@ func hostile(mode string) {
 			case "asks-again": // an answer is asked for of a call that is no more
 				send(`{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{}}}}`)
 			case "flood":
-				for i := range 20000 {
+				for i := range 3000 {
 					send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"1","progress":%d}}`, i)
 					send(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 				}
