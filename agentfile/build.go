@@ -62,6 +62,7 @@ func (l *loader) checkTools(r *report, d *definition) {
 		r.add(d.file, cmp.Or(d.at["transfer.tools"], d.pos()), "%s", wrong)
 	}
 	l.checkToolRules(r, d)
+	l.toolsets(r, d)
 	d.checkRoutes(r)
 	if wrong := l.toolChoice(d); wrong != "" {
 		r.add(d.file, d.at["settings.tool_choice"], "tool_choice %s", wrong)
@@ -77,7 +78,7 @@ func (l *loader) toolChoice(d *definition) string {
 	callable = append(callable, d.transfers().Names(d.targets())...)
 	choice := string(d.settings.ToolChoice)
 	modes := []string{string(llm.ToolChoiceAuto), string(llm.ToolChoiceNone), string(llm.ToolChoiceRequired)}
-	if choice == "" || slices.Contains(modes, choice) || slices.Contains(callable, choice) {
+	if choice == "" || slices.Contains(modes, choice) || slices.Contains(callable, choice) || len(d.mcp) > 0 {
 		return ""
 	}
 	return fmt.Sprintf("%q is neither auto, none nor required, nor a tool of this agent%s", choice, nearest.Hint(choice, append(modes, callable...)))
@@ -304,6 +305,6 @@ func (l *loader) llmAgent(r *report, d *definition, sources map[string]Source) (
 	}
 	opts = append(opts, llmagent.WithRoutes(l.onStop(d)...), llmagent.WithGuards(l.guardsOf(d)...), llmagent.WithBudgets(d.budgets))
 	return llmagent.New(d.name, d.body, model, append(opts,
-		llmagent.WithDescription(d.description), llmagent.WithGlobalInstruction(d.global), llmagent.WithTools(list...), llmagent.WithSubAgents(children...),
+		llmagent.WithDescription(d.description), llmagent.WithGlobalInstruction(d.global), llmagent.WithTools(list...), llmagent.WithToolset(l.toolsets(r, d)...), llmagent.WithSubAgents(children...),
 		llmagent.WithTransferPolicy(d.policy), llmagent.WithTransferTools(d.form), llmagent.WithSettings(settings), llmagent.WithHistory(d.history))...)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"reflect"
 	"slices"
@@ -105,7 +106,7 @@ func (f *agentFolder) resolve(ref string, config map[string]any) (agent.Agent, e
 		}
 		return nil, r.err()
 	}
-	made, err := agentgraph.ResolveDocuments([]agentgraph.AgentDocument{*a.Document}, f.modelOf, f.tools...)(ref, config)
+	made, err := withoutMCP(agentgraph.ResolveDocuments([]agentgraph.AgentDocument{*a.Document}, f.modelOf, f.tools...))(ref, config)
 	var document *agentgraph.DocumentError
 	if errors.As(err, &document) {
 		document.File = f.report.given(file)
@@ -184,7 +185,15 @@ func (l *loader) configured(d *definition, config map[string]any) (*definition, 
 	if d.isRemote {
 		return nil, fmt.Errorf("the agent %q is remote, and a remote agent has no configuration", d.name)
 	}
-	own := d.config()
+	own, servers := d.config(), d.mcp
+	if more, there := config["mcp"]; there {
+		var err error
+		if servers, err = mcpOf(d, more); err != nil {
+			return nil, err
+		}
+		config = maps.Clone(config)
+		delete(config, "mcp")
+	}
 	c, err := agentgraph.ReadLLMConfig(own, config)
 	if err != nil {
 		return nil, err
@@ -193,6 +202,7 @@ func (l *loader) configured(d *definition, config map[string]any) (*definition, 
 		c.Settings.ResponseFormat = d.settings.ResponseFormat // with its keys in order
 	}
 	changed := *d
+	changed.mcp = servers
 	changed.model, changed.settings, changed.body = c.Model, c.Settings, c.Prompt(d.body)
 	if c.Model != d.model { // the node's own has nothing behind it
 		changed.fallbacks = nil

@@ -51,6 +51,18 @@ func testEnv(name string) string {
 	}[name]
 }
 
+// testSet stands for the tools of a server of the Model Context Protocol.
+type testSet struct{ MCPServer }
+
+func (testSet) Tools(context.Context) (*tools.Registry, error) { return nil, nil }
+
+func testServer(s MCPServer) (tools.Set, error) {
+	if s.Command == "no-such" {
+		return nil, errors.New("its prefix is bad")
+	}
+	return testSet{s}, nil
+}
+
 func testTools(t testing.TB, names ...string) Option {
 	list := make([]tools.Tool, 0, len(names))
 	for _, name := range names {
@@ -82,7 +94,7 @@ func TestGolden(t *testing.T) {
 				inputs = append(inputs, f)
 				fsys["agents/"+f.Name] = &fstest.MapFile{Data: f.Data}
 			}
-			opts := []Option{WithModel(resolve), testTools(t, "lookup_order", "refund", "billing", agent.TransferTool), WithGetenv(testEnv), WithGuards(agent.Guard{Name: "no-cards"}, agent.Guard{Name: "polite"})}
+			opts := []Option{WithModel(resolve), testTools(t, "lookup_order", "refund", "billing", agent.TransferTool), WithGetenv(testEnv), WithMCP(testServer), WithGuards(agent.Guard{Name: "no-cards"}, agent.Guard{Name: "polite"})}
 
 			given := "agents"
 			if _, file, ok := strings.Cut(string(archive.Comment), "\nload "); ok {
@@ -178,6 +190,11 @@ func draw(t *testing.T, tree *Tree) string {
 		if n.Properties.Flow != "" {
 			line(n.Properties.Flow, inner(n.Agent))
 			continue
+		}
+		if a, ok := agent.As[interface{ Toolsets() []tools.Set }](n.Agent); ok {
+			for _, s := range a.Toolsets() {
+				line("server", strings.ReplaceAll(fmt.Sprintf("%+v", s), "s3cret", "SECRET"))
+			}
 		}
 		if a, ok := agent.As[interface{ CardURL() string }](n.Agent); ok {
 			line("remote", a.CardURL())

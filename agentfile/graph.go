@@ -85,7 +85,7 @@ func (l *loader) readGraph(g *graphFile) (problem string) {
 		return ""
 	}
 	g.graph = loaded
-	g.resolve = agentgraph.Resolvers(loaded.DocumentAgents(l.modelOf, l.tools...), g.agents.resolve)
+	g.resolve = agentgraph.Resolvers(withoutMCP(loaded.DocumentAgents(l.modelOf, l.tools...)), g.agents.resolve)
 	return ""
 }
 

@@ -48,7 +48,7 @@ func (p *parser) graphOnly() {
 	for _, k := range keys() {
 		at, there := p.keys[k.name]
 		switch k.name {
-		case "name", "description", "guards", "budgets", "graph", "mcp":
+		case "name", "description", "guards", "budgets", "graph":
 			continue
 		}
 		if there {

@@ -34,7 +34,7 @@ type key struct {
 }
 
 func keys() []key {
-	return slices.Concat(ownKeys(), propertyKeys(), workflowTable(), routerTable(), remoteTable(), []key{notAvailable("mcp", "Tools of MCP servers.")})
+	return slices.Concat(ownKeys(), propertyKeys(), workflowTable(), routerTable(), remoteTable())
 }
 
 // ownKeys are those of agents with a model, and of graphs.
@@ -89,6 +89,7 @@ func ownKeys() []key {
 		{name: "tools", typ: "a list of names", example: "[" + summarize.Name + "]", def: "none",
 			meaning: "The tools the agent can call: those that the program registers, and the built-in `" + summarize.Name + "`, which uses the agent's own model, and `" + workflowagent.ExitToolName + "`, which ends [the loop](#workflows) around the agent.",
 			read:    func(p *parser, k *key, n yamldoc.Node) { p.d.tools = p.names(k, n) }},
+		mcpKey(),
 		approveKey(),
 		routesKey(),
 		{name: "history", typ: "a text or a mapping", example: "{last_turns: 6}", def: "`full`",
@@ -143,15 +144,6 @@ func ownKeys() []key {
 			meaning: "A file with a [graph of agents](agentgraph.md) that is the agent, in place of a prompt. The path begins in the folder of this file. Beside it only `name`, `description`, `guards` and `budgets` are possible, and no body.",
 			read:    graphPath},
 	}
-}
-
-// notAvailable is a key that is planned: it is refused by name, so that nobody
-// believes that it works.
-func notAvailable(name, meaning string) key {
-	return key{name: name, typ: "", meaning: meaning + " Not available in this version: the key is refused.",
-		read: func(p *parser, k *key, n yamldoc.Node) {
-			p.add(p.keyAt, "the key %q is not available in this version", p.name)
-		}}
 }
 
 func text(field func(*definition) *string) func(*parser, *key, yamldoc.Node) {
@@ -254,6 +246,7 @@ type definition struct {
 	form        transfer.Tools // 0 for the default
 	decide      *decideKeys    // nil: the model's calls decide
 	tools       []item
+	mcp         []*mcpKeys
 	toolRules   []toolRule
 	aboutTools  bool // the key rules is about tools
 	askTransfer bool
@@ -301,7 +294,9 @@ func (d *definition) folder() string { return strings.TrimSuffix(d.file, path.Ex
 func allKeys(table []key, prefix string) (names []string) {
 	for _, k := range table {
 		names = append(names, prefix+k.name)
-		names = append(names, allKeys(k.keys, prefix+k.name+".")...)
+		if k.read == nil { // not those of the mappings in a list
+			names = append(names, allKeys(k.keys, prefix+k.name+".")...)
+		}
 	}
 	return names
 }

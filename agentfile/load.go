@@ -26,6 +26,7 @@ type config struct {
 	registry *tools.Registry
 	given    []agent.Guard
 	guards   map[string]agent.Guard
+	mcp      func(MCPServer) (tools.Set, error) // nil: not built in
 	getenv   func(name string) string
 	anyEnv   bool // a variable that is not set is no problem
 	remotes  []a2a.Option

@@ -145,7 +145,7 @@ func address(field func(*definition) *value) func(*parser, *key, yamldoc.Node) {
 				p.add(v.at, "%s must be an http or https address such as %s, or the name of an environment variable with a $ in front", p.name, k.example)
 				return
 			case u.User != nil:
-				p.add(v.at, "%s holds a user or a password: secrets do not belong into a file, use the keys below auth", p.name)
+				p.add(v.at, "%s holds a user or a password: secrets do not belong into a file, use the keys below %s", p.name, map[bool]string{true: "headers", false: "auth"}[k.name == "url"])
 				return
 			}
 		}
@@ -203,7 +203,7 @@ func (p *parser) remoteOnly() {
 	for _, k := range keys() {
 		at, there := p.keys[k.name]
 		switch k.name {
-		case "name", "description", "history", "guards", "budgets", "a2a", "auth", "mcp":
+		case "name", "description", "history", "guards", "budgets", "a2a", "auth":
 			continue
 		}
 		if there {

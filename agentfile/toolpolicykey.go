@@ -45,7 +45,7 @@ func isToolRule(n yamldoc.Node) bool {
 	about := false
 	for i := range n.Len() {
 		switch name, _ := n.Pair(i).Key.Word(); name {
-		case "tool", "args", "decision":
+		case "tool", "args", "read_only", "decision":
 			about = true
 		case "when", "to":
 			return false
@@ -71,6 +71,7 @@ func readToolRule(p *parser, n yamldoc.Node) {
 				r.Args[arg] = text
 			})
 		}},
+		{name: "read_only", typ: "true or false", example: "false", read: boolean(func(_ *definition, b bool) { r.ReadOnly = &b })},
 		{name: "decision", typ: "a text", example: "ask", read: func(p *parser, k *key, n yamldoc.Node) {
 			v, ok := p.text(k, n)
 			decision, known := map[string]tools.Decision{"allow": tools.Allow, "ask": tools.Ask, "deny": tools.Deny}[v]
@@ -88,6 +89,9 @@ func readToolRule(p *parser, n yamldoc.Node) {
 // checkToolRules reports rules about tools that the agent does not have: calls that somebody
 // meant to hold up would go through.
 func (l *loader) checkToolRules(r *report, d *definition) {
+	if len(d.mcp) > 0 { // nobody knows yet which tools these have
+		return
+	}
 	var own []string
 	for _, t := range d.tools {
 		own = append(own, t.value)

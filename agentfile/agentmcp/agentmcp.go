@@ -1,0 +1,75 @@
+// Package agentmcp opens the servers of the Model Context Protocol that files of agents
+// name, for agentfile.WithMCP. It imports agentfile and tools/mcp; programs whose files name
+// no such servers need neither it nor the protocol's SDK.
+package agentmcp
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/agentarbor/arbor/agentfile"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/tools/mcp"
+)
+
+// Servers are the servers of one program. Agents whose files describe a server in the same
+// words share it, also those of a tree that is loaded again. They are safe for concurrent use.
+type Servers struct {
+	opts []mcp.Option
+
+	mu   sync.Mutex
+	open map[string]*mcp.Server // by their descriptions
+}
+
+// New makes an empty set. The options are for all servers; what a file says comes after
+// them.
+func New(opts ...mcp.Option) *Servers {
+	return &Servers{opts: opts, open: map[string]*mcp.Server{}}
+}
+
+// Open returns the server of a description. It is started when its tools are first asked
+// for.
+func (s *Servers) Open(c agentfile.MCPServer) (tools.Set, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := string(event.EncodeJSON(c))
+	if found := s.open[key]; found != nil {
+		return found, nil
+	}
+	var at mcp.Endpoint = mcp.Stdio{Command: c.Command, Args: c.Args, Env: c.Env, Dir: c.Dir}
+	if c.URL != "" {
+		at = mcp.HTTP{URL: c.URL, Headers: c.Headers}
+	}
+	opts := append(s.opts[:len(s.opts):len(s.opts)], mcp.WithPrefix(c.Prefix), mcp.WithTools(c.Tools...), mcp.WithTimeout(c.Timeout))
+	if c.Resources {
+		opts = append(opts, mcp.WithResources())
+	}
+	if c.Prompts {
+		opts = append(opts, mcp.WithPrompts())
+	}
+	made, err := mcp.New(c.Name, at, opts...)
+	if err != nil {
+		return nil, err
+	}
+	s.open[key] = made
+	return made, nil
+}
+
+// Close ends all servers, side by side.
+func (s *Servers) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var group sync.WaitGroup
+	errs := make(chan error, len(s.open))
+	for _, server := range s.open {
+		group.Go(func() { errs <- server.Close() })
+	}
+	group.Wait()
+	close(errs)
+	var all []error
+	for err := range errs {
+		all = append(all, err)
+	}
+	return errors.Join(all...)
+}
