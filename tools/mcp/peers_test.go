@@ -13,39 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/mcppeers"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/mcp"
 )
 
-// peer is the path of a program of a peer, or the test is skipped.
-func peer(t *testing.T, kind, program, file string) (command, path string) {
-	t.Helper()
-	root, err := filepath.Abs(filepath.Join("testdata", "peers"))
-	require.NoError(t, err)
-	path, missing := filepath.Join(root, file), ""
-	switch kind {
-	case "node":
-		command, err = exec.LookPath(program)
-		missing = "with Node.js 20 or later: npm --prefix tools/mcp/testdata/peers ci --ignore-scripts"
-		if _, bad := os.Stat(path); err == nil {
-			err = bad
-		}
-	default:
-		command = filepath.Join(root, "venv", "bin", program)
-		missing = "with Python 3.10 or later: python3 -m venv tools/mcp/testdata/peers/venv && tools/mcp/testdata/peers/venv/bin/pip install -r tools/mcp/testdata/peers/requirements.txt"
-		_, err = os.Stat(command)
-	}
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
-	}
-	return command, path
-}
-
 func everything(t *testing.T) (command, path string) {
-	return peer(t, "node", "node", "node_modules/@modelcontextprotocol/server-everything/dist/index.js")
+	return mcppeers.Node(t, "node_modules", "@modelcontextprotocol", "server-everything", "dist", "index.js")
 }
 
 // The server with which the protocol's makers try out clients.
@@ -108,7 +82,7 @@ func tryEverything(t *testing.T, s *mcp.Server) {
 
 func TestPeerFilesystem(t *testing.T) {
 	t.Parallel()
-	node, script := peer(t, "node", "node", "node_modules/@modelcontextprotocol/server-filesystem/dist/index.js")
+	node, script := mcppeers.Node(t, "node_modules", "@modelcontextprotocol", "server-filesystem", "dist", "index.js")
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "note.txt"), []byte("milk"), 0o600))
@@ -129,7 +103,7 @@ func TestPeerFilesystem(t *testing.T) {
 // A server made with FastMCP, one of whose tools prints to standard output.
 func TestPeerFastMCP(t *testing.T) {
 	t.Parallel()
-	python, script := peer(t, "python", "python", "fast.py")
+	python, script := mcppeers.Python(t, "fast.py")
 	r := list(t, open(t, mcp.Stdio{Command: python, Args: []string{script}}, mcp.WithResources(), mcp.WithTimeout(20*time.Second)))
 	require.Equal(t, "5", good(t, r, "add", `{"a":2,"b":3}`))
 	require.JSONEq(t, `{"name":"Ann","letters":3}`, good(t, r, "person", `{"name":"Ann"}`))

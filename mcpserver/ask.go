@@ -1,0 +1,323 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Question is something that a turn waits for, in the structured content of a result.
+type Question struct {
+	CallID string `json:"callId"`
+	Tool   string `json:"tool"`
+	// Params are what the call would run with.
+	Params json.RawMessage `json:"params,omitempty"`
+	// Message and Schema are what the call asks; without a message it needs an approval.
+	Message string          `json:"message,omitempty"`
+	Schema  json.RawMessage `json:"schema,omitempty"`
+}
+
+// Result is the structured content of a result of ask.
+type Result struct {
+	Session   string     `json:"session"`
+	Agent     string     `json:"agent,omitempty"`
+	Questions []Question `json:"questions,omitempty"`
+}
+
+type askInput struct {
+	Message string         `json:"message,omitempty" jsonschema:"What to say"`
+	Session string         `json:"session,omitempty" jsonschema:"The session of an earlier result, to go on with its conversation"`
+	Answers map[string]any `json:"answers,omitempty" jsonschema:"Answers to the questions of an earlier result, by callId: true or false for an approval, else what is asked"`
+}
+
+// connection is one session of a client.
+type connection struct {
+	server  *Server
+	user    string
+	session string // of the conversation that is meant if the client names none
+}
+
+// maxRounds bounds how often one call asks the user.
+const maxRounds = 20
+
+func (c *connection) ask(ctx context.Context, req *sdk.CallToolRequest, in askInput) (*sdk.CallToolResult, any, error) {
+	t := &turn{connection: c, req: req, runner: c.server.runner.Load(), key: session.Key{App: session.DefaultApp, User: c.user, ID: c.session}}
+	if id := req.Params.RequestState; id != "" { // the client has answered
+		in.Session = id
+	}
+	if in.Session != "" {
+		if !strings.HasPrefix(in.Session, SessionPrefix) {
+			return nil, nil, fmt.Errorf("there is no session %q: give that of an earlier result", in.Session)
+		}
+		t.key.ID = in.Session
+	}
+	var err error
+	switch answered := req.Params.InputResponses; {
+	case answered != nil:
+		err = t.decide(ctx, func(q *event.Relay) (runner.Decision, bool) {
+			r, _ := answered[q.ToolCallID].(*sdk.ElicitResult)
+			return decision(q, r)
+		})
+	case len(in.Answers) > 0:
+		err = t.decide(ctx, func(q *event.Relay) (runner.Decision, bool) {
+			a, there := in.Answers[q.ToolCallID]
+			if !there {
+				return runner.Decision{}, false
+			}
+			return spoken(q, a), true
+		})
+	case strings.TrimSpace(in.Message) == "":
+		return nil, nil, errors.New("the message is empty")
+	default:
+		err = t.play(t.runner.Run(ctx, t.key, llm.UserText(in.Message)))
+	}
+	for range maxRounds {
+		if err != nil {
+			return nil, nil, errors.New(agent.ForModel(err))
+		}
+		pending, failed := t.pending(ctx)
+		if failed != nil {
+			return nil, nil, errors.New(agent.ForModel(failed))
+		}
+		if len(pending) == 0 {
+			return t.result(nil), nil, nil
+		}
+		if !t.canAsk() || req.Params.InputResponses != nil && !t.decided { // the user wants to say nothing now
+			return t.result(pending), nil, nil
+		}
+		if t.latest() {
+			asks := sdk.InputRequestMap{}
+			for _, q := range pending {
+				asks[q.ToolCallID] = elicit(q)
+			}
+			return &sdk.CallToolResult{InputRequests: asks, RequestState: t.key.ID}, nil, nil
+		}
+		answers := map[string]*sdk.ElicitResult{}
+		for _, q := range pending {
+			if answers[q.ToolCallID], err = req.Session.Elicit(ctx, elicit(q)); err != nil {
+				if ctx.Err() != nil {
+					return nil, nil, ctx.Err()
+				}
+				return t.result(pending), nil, nil // a client that has promised too much
+			}
+		}
+		t.decided = false
+		err = t.decide(ctx, func(q *event.Relay) (runner.Decision, bool) { return decision(q, answers[q.ToolCallID]) })
+		if err == nil && !t.decided {
+			return t.result(pending), nil, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("the turn has asked %d times: call again with the session %s to go on", maxRounds, t.key.ID)
+}
+
+// turn is one call of ask.
+type turn struct {
+	*connection
+	req     *sdk.CallToolRequest
+	runner  *runner.Runner
+	key     session.Key
+	answer  event.Answer
+	steps   float64
+	decided bool // something was, by the last answers
+}
+
+// play runs a turn, and tells the client what happens.
+func (t *turn) play(events iter.Seq2[*event.Event, error]) error {
+	for e, err := range events {
+		if err != nil {
+			return err
+		}
+		if e.Scope == "" {
+			t.answer.Apply(e)
+		}
+		t.progress(e)
+	}
+	return nil
+}
+
+func (t *turn) progress(e *event.Event) {
+	token := t.req.Params.GetProgressToken()
+	if token == nil || e.Partial {
+		return
+	}
+	var message string
+	switch d := e.Data.(type) {
+	case *event.Text:
+		message = e.Agent + ": " + d.Content
+	case *event.Transfer:
+		if d.Outcome == event.TransferCommitted {
+			message = d.From + " → " + d.To
+		}
+	case *event.ToolCall:
+		if d.Name != agent.TransferTool {
+			message = e.Agent + " calls " + d.Name
+		}
+	case *event.ToolProgress:
+		message = d.Name + ": " + event.OutputText(d.Content)
+	}
+	if message == "" {
+		return
+	}
+	t.steps++
+	err := t.req.Session.NotifyProgress(context.Background(), &sdk.ProgressNotificationParams{ProgressToken: token, Progress: t.steps, Message: message})
+	if err != nil {
+		t.server.logger.Debug("progress could not be told", "error", err)
+	}
+}
+
+// pending returns what the turn waits for.
+func (t *turn) pending(ctx context.Context) ([]*event.Relay, error) {
+	if t.answer.FinishReason != event.FinishReasonInputRequired {
+		return nil, nil
+	}
+	return t.runner.Pending(ctx, t.key)
+}
+
+// decide resumes the turn with the decisions about its questions that there are.
+func (t *turn) decide(ctx context.Context, about func(*event.Relay) (runner.Decision, bool)) error {
+	pending, err := t.runner.Pending(ctx, t.key)
+	if err != nil {
+		return err
+	}
+	var all []runner.Decision
+	for _, q := range pending {
+		if d, ok := about(q); ok {
+			d.By = t.user
+			all = append(all, d)
+		}
+	}
+	if len(all) == 0 {
+		if len(pending) == 0 {
+			return errors.New("nothing waits for an answer in this session")
+		}
+		t.answer.FinishReason = event.FinishReasonInputRequired
+		return nil
+	}
+	t.decided = true
+	return t.play(t.runner.Resume(ctx, t.key, all...))
+}
+
+// canAsk reports whether the client can ask its user.
+func (t *turn) canAsk() bool {
+	p := t.req.Session.InitializeParams()
+	return p != nil && p.Capabilities != nil && p.Capabilities.Elicitation != nil
+}
+
+// latest reports whether the client speaks version 2026-07-28 of the protocol, in which the
+// result asks.
+func (t *turn) latest() bool {
+	p := t.req.Session.InitializeParams()
+	return p != nil && p.ProtocolVersion >= "2026-07-28"
+}
+
+// elicit makes the form that asks.
+func elicit(q *event.Relay) *sdk.ElicitParams {
+	if q.Kind != event.RelayInput {
+		return &sdk.ElicitParams{Message: words(q), RequestedSchema: json.RawMessage(
+			`{"type":"object","properties":{"approve":{"type":"boolean","title":"Let it run"},"reason":{"type":"string","title":"Why not"}},"required":["approve"]}`)}
+	}
+	p := &sdk.ElicitParams{Message: words(q), RequestedSchema: q.Schema}
+	if !flat(q.Schema) {
+		p.RequestedSchema = json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"]}`)
+		if q.Schema != nil {
+			p.Message += "\nThe answer is JSON of this schema: " + string(q.Schema)
+		}
+	}
+	return p
+}
+
+// flat reports whether a schema is one that clients can make a form of.
+func flat(schema json.RawMessage) bool {
+	var s struct {
+		Type       string
+		Properties map[string]struct{ Type any }
+	}
+	if json.Unmarshal(schema, &s) != nil || s.Type != "object" || len(s.Properties) == 0 {
+		return false
+	}
+	for p := range maps.Values(s.Properties) {
+		if name, _ := p.Type.(string); !slices.Contains([]string{"string", "number", "integer", "boolean"}, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// decision reads what a user has answered; it is false for none.
+func decision(q *event.Relay, r *sdk.ElicitResult) (runner.Decision, bool) {
+	switch {
+	case r == nil || r.Action == "cancel":
+		return runner.Decision{}, false
+	case r.Action != "accept":
+		return runner.Deny(q.ToolCallID, ""), true
+	case q.Kind != event.RelayInput:
+		return spoken(q, r.Content), true
+	case flat(q.Schema):
+		return runner.Answer(q.ToolCallID, r.Content), true
+	}
+	text, _ := r.Content["answer"].(string)
+	return runner.Decision{CallID: q.ToolCallID, Approved: true, Content: live.Content(q, text)}, true
+}
+
+// spoken reads what a client has answered. Nothing runs on a guess: what is not a clear yes
+// is a no.
+func spoken(q *event.Relay, a any) runner.Decision {
+	m, _ := a.(map[string]any)
+	if q.Kind == event.RelayInput {
+		if text, ok := a.(string); ok {
+			return runner.Decision{CallID: q.ToolCallID, Approved: true, Content: live.Content(q, text)}
+		}
+		return runner.Answer(q.ToolCallID, a)
+	}
+	reason, _ := m["reason"].(string)
+	if a == true || m["approve"] == true {
+		return runner.Approve(q.ToolCallID)
+	}
+	return runner.Deny(q.ToolCallID, reason)
+}
+
+// words are a question for people, with all that a call would run with.
+func words(q *event.Relay) string {
+	tool := visible.Line(q.Tool)
+	if q.Kind == event.RelayInput {
+		return visible.Text(q.Message)
+	}
+	if line, whole := visible.Inline(q.Params); whole {
+		return strings.TrimSpace("The tool "+tool+" wants to run. "+line) + " Let it run?"
+	}
+	return "The tool " + tool + " wants to run. Let it run?\n" + strings.Join(visible.Arguments(q.Params), "\n")
+}
+
+// result is what the client gets when the turn is over, or waits.
+func (t *turn) result(pending []*event.Relay) *sdk.CallToolResult {
+	out := Result{Session: t.key.ID, Agent: t.answer.Agent}
+	text := t.answer.Text
+	switch {
+	case len(pending) > 0:
+		lines := []string{"The turn waits for answers."}
+		for _, q := range pending {
+			lines = append(lines, fmt.Sprintf("%s: %s", q.ToolCallID, words(q)))
+			out.Questions = append(out.Questions, Question{CallID: q.ToolCallID, Tool: q.Tool, Params: q.Params, Message: q.Message, Schema: q.Schema})
+		}
+		lines = append(lines, fmt.Sprintf("Ask your user, then call ask with session %q and answers, such as {%q: true}.", t.key.ID, pending[0].ToolCallID))
+		text = strings.TrimSpace(text + "\n\n" + strings.Join(lines, "\n"))
+	case t.answer.FinishReason == event.FinishReasonInputRequired:
+		text = strings.TrimSpace(text + "\n\nThe turn waits for something outside. Say something in the session " + t.key.ID + " later to go on.")
+	}
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, StructuredContent: out}
+}
