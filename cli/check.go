@@ -71,7 +71,9 @@ func (p *program) checkSessions(ctx context.Context, args []string, asJSON bool)
 
 // checkSession prints what is wrong with one log, and how much that is.
 func (p *program) checkSession(ctx context.Context, db *database, key session.Key, asJSON bool) (problems int, err error) {
-	found, failed := integrity.Check(db.Load(ctx, key, 0))
+	var files []integrity.Violation
+	found, failed := integrity.Check(withFiles(ctx, db, key, &files))
+	found = append(found, files...)
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}

@@ -9,12 +9,13 @@ import (
 	"github.com/agentarbor/arbor/checkpoint"
 	"github.com/agentarbor/arbor/cli/internal/render"
 	graph "github.com/agentarbor/arbor/conversation" // the name is a type of this package
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
 func (p *program) exportCommand() *cobra.Command {
 	var until atFlag
-	var format string
+	var format, files string
 	cmd := &cobra.Command{
 		Use:   "export ID",
 		Short: "Write a session for other programs or for people",
@@ -26,15 +27,16 @@ func (p *program) exportCommand() *cobra.Command {
   openai  the messages in the format of chat completions, as a JSON array`,
 		Args: exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.exportSession(cmd.Context(), args[0], until, format)
+			return p.exportSession(cmd.Context(), args[0], until, format, files)
 		},
 	}
 	until.add(cmd, "position until which it is written (default: the end)")
 	cmd.Flags().StringVar(&format, "format", "jsonl", "jsonl, md, html or openai")
+	cmd.Flags().StringVar(&files, "files", "", "`DIR` to write the session's files to as well")
 	return cmd
 }
 
-func (p *program) exportSession(ctx context.Context, id string, until atFlag, format string) error {
+func (p *program) exportSession(ctx context.Context, id string, until atFlag, format, files string) error {
 	if !slices.Contains([]string{"jsonl", "md", "html", "openai"}, format) {
 		return usagef("--format %s: jsonl, md, html and openai are possible", visible.Line(format))
 	}
@@ -45,6 +47,17 @@ func (p *program) exportSession(ctx context.Context, id string, until atFlag, fo
 	at, err := s.position(until)
 	if err != nil {
 		return err
+	}
+	if files != "" {
+		made, err := s.filesOf(ctx, at)
+		if err != nil {
+			return err
+		}
+		for _, e := range made {
+			if _, err := put(ctx, s.db.Store, s.Key, files, e.Data.(*event.File)); err != nil {
+				return err
+			}
+		}
 	}
 	switch format {
 	case "jsonl":

@@ -43,6 +43,21 @@ var programs = map[string]func(){
 			return llmagent.New("solo", "You are alone.", model)
 		}))
 	},
+	// maker makes files.
+	"maker": func() {
+		maker, err := llmagent.Func("maker", "", func(s *llmagent.Step) error {
+			for _, words := range []string{"first\n", "second\x00"} {
+				if _, err := s.SaveFile("a.txt", "text/plain", []byte(words)); err != nil {
+					return err
+				}
+			}
+			return s.Say("Made.")
+		})
+		if err != nil {
+			os.Exit(99)
+		}
+		cli.Main(cli.WithName("maker"), cli.WithTree(maker))
+	},
 	// careful has a tool that needs an approval.
 	"careful": func() {
 		cli.Main(cli.WithName("careful"), cli.WithTreeFunc(func(model llm.Model) (agent.Agent, error) {

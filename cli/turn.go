@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -21,6 +22,7 @@ import (
 type turnFlags struct {
 	session, model string
 	prices         string // file
+	files          string
 	json, desk     bool
 }
 
@@ -32,6 +34,7 @@ func (p *program) turnFlags(cmd *cobra.Command, f *turnFlags) {
 	p.redisFlag(fs)
 	p.modelFlag(fs, &f.model)
 	pricesFlag(fs, &f.prices)
+	filesFlag(fs, &f.files)
 }
 
 // pricesFlag adds --prices.
@@ -52,11 +55,12 @@ func (p *program) runnerOpts(prices string) ([]runner.Option, error) {
 // conversation is a session with the tree that answers in it.
 type conversation struct {
 	*runner.Runner
-	p    *program
-	db   *database
-	key  session.Key
-	path string // of the tree, "" if it is part of the program
-	out  render.Sink
+	p     *program
+	db    *database
+	key   session.Key
+	path  string // of the tree, "" if it is part of the program
+	out   render.Sink
+	files string // where files are written to, "" if they are not
 
 	seen   int64 // the position of the last event that was shown
 	person bool  // the conversation is with a person, or waits for one
@@ -91,7 +95,7 @@ func (p *program) converse(ctx context.Context, path string, f turnFlags, opts .
 		opts = append(opts, runner.WithStreaming())
 	}
 	opts = append(opts, p.seats(tree, f.desk)...)
-	c := &conversation{p: p, db: db, key: key, path: path, json: f.json}
+	c := &conversation{p: p, db: db, key: key, path: path, json: f.json, files: f.files}
 	if c.Runner, err = runner.New(tree.Root().Agent, db.Store, opts...); err != nil {
 		return nil, err
 	}
@@ -119,6 +123,8 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 		c.out.Event(e)
 		c.seen = max(c.seen, e.Seq)
 		switch d := e.Data.(type) {
+		case *event.File:
+			failure = c.made(ctx, d)
 		case *event.HandoffStatus:
 			c.person = !event.HandoffOver(d.Status)
 		case *event.HarnessEnd:
@@ -128,7 +134,7 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 		case *event.Relay:
 			asked = append(asked, d)
 		}
-		if failure = c.p.out.failed(); failure != nil {
+		if failure = cmp.Or(failure, c.p.out.failed()); failure != nil {
 			break
 		}
 	}
