@@ -30,6 +30,7 @@ type answer struct {
 	old       map[string]string
 	quiet     bool // a question that was asked before is not asked again
 	usage     []event.Usage
+	files     fileList
 
 	shown    []byte // what was given out by next
 	pending  []byte // to be given out by next
@@ -58,11 +59,13 @@ type progress struct {
 	size  int
 }
 
-func (a *answer) progress() progress { return progress{a.state, a.blocks.size + a.said.size} }
+func (a *answer) progress() progress {
+	return progress{a.state, a.blocks.size + a.said.size + a.files.size}
+}
 
 // tooLarge reports whether more was received than may be kept.
 func (a *answer) tooLarge() bool {
-	return a.limit > 0 && a.blocks.size+a.said.size+len(a.final) > a.limit
+	return a.limit > 0 && a.blocks.size+a.said.size+a.files.size+len(a.final) > a.limit
 }
 
 // baseline notes what a task held before it was given new words, which is no
@@ -167,6 +170,7 @@ func (a *answer) add(e sdk.Event) {
 		}
 		a.message = true
 		a.final = partsText(e.Parts)
+		a.files.put("", e.Parts, false)
 		a.account(e.Metadata)
 	case *sdk.Task:
 		snapshot, a.blind = true, false
@@ -213,6 +217,7 @@ func (a *answer) status(s sdk.TaskStatus) {
 		a.say(s.Message)
 		return
 	}
+	a.files.put("message "+s.Message.ID, s.Message.Parts, false)
 	if text := partsText(s.Message.Parts); text != a.old["message "+s.Message.ID] || text == "" {
 		a.final = text
 	} else if interrupted(a.state) && !a.quiet {
@@ -251,6 +256,7 @@ func (a *answer) say(m *sdk.Message) {
 
 func (a *answer) put(artifact *sdk.Artifact, more bool) {
 	id, text := string(artifact.ID), partsText(artifact.Parts)
+	a.files.put("artifact "+id, artifact.Parts, more)
 	if !more {
 		text = strings.TrimPrefix(text, a.old["artifact "+id])
 	}
@@ -393,7 +399,7 @@ func (l *list) joined() []byte {
 	return joined
 }
 
-// partsText returns parts as text: data as JSON, files by their names. Our own servers
+// partsText returns parts as text, data as JSON, without files. Our own servers
 // ask for an approval in words and in a data part for programs, which is left out beside
 // the words.
 func partsText(parts sdk.ContentParts) string {
@@ -423,14 +429,6 @@ func partsText(parts sdk.ContentParts) string {
 			if data, err := json.Marshal(c.Value); err == nil {
 				b.Write(data)
 			}
-		case sdk.Raw, sdk.URL:
-			b.WriteString("[file")
-			for _, s := range []string{p.Filename, p.MediaType, string(p.URL())} {
-				if s != "" {
-					b.WriteString(" " + s)
-				}
-			}
-			b.WriteString("]")
 		}
 	}
 	return b.String()

@@ -64,7 +64,7 @@ func TestAnswer(t *testing.T) {
 			History: []*sdk.Message{sdk.NewMessage(sdk.MessageRoleUser, text("hi")), says("m", "one")}}}, "", "one"},
 		"a message": {[]sdk.Event{sdk.NewMessage(sdk.MessageRoleAgent, text("one"))}, "", "one"},
 		"data and files": {[]sdk.Event{sdk.NewMessage(sdk.MessageRoleAgent, text("see "), sdk.NewDataPart(map[string]any{"n": 1}), sdk.NewFileURLPart("https://x.test/y", "image/png"))},
-			"", `see {"n":1}[file image/png https://x.test/y]`},
+			"", `see {"n":1}`},
 		"a question about a call": {[]sdk.Event{state(sdk.TaskStateInputRequired, &sdk.Message{ID: "q", Parts: sdk.ContentParts{text("May it run?"),
 			sdk.NewDataPart(map[string]any{"callId": "c", "tool": "refund", "params": map[string]any{}})}})}, "", "May it run?"},
 		"data beside words": {[]sdk.Event{sdk.NewMessage(sdk.MessageRoleAgent, text("see:"), sdk.NewDataPart(1))}, "", "see:\n1"},

@@ -27,6 +27,9 @@
 // packages a2agrpc and a2av0 have [Binding] values for gRPC and for A2A 0.3, and
 // [WithClient] does without card and bindings, above all in tests.
 //
+// File parts of its answers become files of the session. One at an address is not
+// fetched: the event says where it is.
+//
 // A peer is a stranger. What it sends in a form of its own is mended where that can be
 // done. Credentials ([WithBearer], [WithAPIKey],
 // [WithClientCredentials], [WithClientCertificate], and more) go to the card's own
@@ -41,6 +44,6 @@
 // follows a card to a token endpoint, a key or a webhook.
 //
 // Not there: OAuth 2.0 flows with a user in them and OpenID Connect, for which a
-// token has to be got elsewhere; extended cards; push notifications, since a node
-// follows its tasks itself; and files in answers, for which their names appear.
+// token has to be got elsewhere; extended cards; and push notifications, since a node
+// follows its tasks itself.
 package a2a

@@ -117,7 +117,14 @@ func TestAllKindsOfParts(t *testing.T) {
 		})
 		events, _, err := newRunner(t, newRemote(t, srv.cardURL())).turn("hi")
 		require.NoError(t, err)
-		require.Equal(t, []string{`See {"n":1}[file bill.pdf application/pdf][file image/png https://x.test/y]`}, said(events))
+		require.Equal(t, []string{`See {"n":1}`}, said(events))
+		var files []string
+		for _, e := range events {
+			if f, ok := e.Data.(*event.File); ok {
+				files = append(files, f.String())
+			}
+		}
+		require.Equal(t, []string{"bill.pdf, application/pdf, 1 byte", "y, image/png, https://x.test/y"}, files)
 	}
 }
 

@@ -70,7 +70,7 @@ func (x *exchange) rejoin(m *memory) (bool, *Error) {
 	case err != nil:
 		return true, x.failed(err)
 	}
-	if known(task.Status.State) == sdk.TaskStateCanceled && !waited && len(m.news()) > 0 {
+	if known(task.Status.State) == sdk.TaskStateCanceled && !waited && len(m.news(x.ctx, x.inv.Session().File)) > 0 {
 		return false, nil // by us, when the turn was cut off
 	}
 	x.answer.recall(task, m.said)

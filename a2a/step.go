@@ -130,7 +130,7 @@ func (x *exchange) run() *Error {
 // send gives the peer the new words and takes in what it answers at once. It reports
 // whether the peer answers with streams.
 func (x *exchange) send(m *memory) (streams bool, failed *Error) {
-	parts := m.news()
+	parts := m.news(x.ctx, x.inv.Session().File)
 	if len(parts) == 0 {
 		return false, x.fault(CodeNothingToSend, "there are no new words for the remote agent")
 	}
@@ -307,6 +307,15 @@ func (x *exchange) finish() *Error {
 		x.cancelTask()
 		return x.nobodyToAsk(state, text)
 	}
+	m, err := x.memory(x.ctx, x.inv)
+	if err != nil {
+		return x.failed(err)
+	}
+	lines, err := x.keep(m.files)
+	if err != nil {
+		return x.failed(err)
+	}
+	text = inWords(text, lines)
 	x.waits = state == sdk.TaskStateAuthRequired
 	if text == "" && interrupted(state) && !x.answer.quiet {
 		text = "(" + strings.ReplaceAll(status(state), "_", " ") + ")"

@@ -19,6 +19,7 @@ type memory struct {
 	task  event.RemoteTask // the last one that was recorded
 	runID string           // the run that recorded it
 	seq   int64            // and where
+	files []*event.File    // that it has made since then
 	said  []string         // what the agent has said since the task was first recorded
 	begun []int64          // where tasks were first recorded, in this turn
 
@@ -49,7 +50,7 @@ func (r *remote) memory(ctx context.Context, inv *agent.Invocation) (*memory, er
 		switch d := e.Data.(type) {
 		case *event.RemoteTask:
 			if d.TaskID != m.task.TaskID {
-				m.said = nil
+				m.said, m.files = nil, nil
 				if d.TaskID != "" {
 					m.begun = append(m.begun, e.Seq)
 				}
@@ -59,6 +60,10 @@ func (r *remote) memory(ctx context.Context, inv *agent.Invocation) (*memory, er
 				if messages := m.view.Messages(); len(messages) > 0 {
 					m.heard, m.last = len(messages), messages[len(messages)-1].PlainText()
 				}
+			}
+		case *event.File:
+			if m.task.TaskID != "" {
+				m.files = append(m.files, d)
 			}
 		case *event.Text:
 			if m.task.TaskID != "" {
@@ -83,8 +88,8 @@ func (m *memory) tasks(since int64) int {
 // news returns what was said since the remote agent last spoke, or last had nothing to
 // say: the user's words as they are, others' with their names. Words with which its task
 // failed or was canceled are sent again, because it may not remember them.
-func (m *memory) news() []*sdk.Part {
-	messages := m.view.Messages()
+func (m *memory) news(ctx context.Context, load func(context.Context, string) (*event.File, []byte, error)) []*sdk.Part {
+	messages := view.Fill(ctx, m.view.Messages(), load)
 	first := 0
 	for i := len(messages) - 1; i >= 0 && first == 0; i-- {
 		if messages[i].Role == llm.RoleAssistant {

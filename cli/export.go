@@ -54,7 +54,11 @@ func (p *program) exportSession(ctx context.Context, id string, until atFlag, fo
 			return err
 		}
 		for _, e := range made {
-			if _, err := put(ctx, s.db.Store, s.Key, files, e.Data.(*event.File)); err != nil {
+			d := e.Data.(*event.File)
+			if d.URL != "" {
+				continue
+			}
+			if _, err := put(ctx, s.db.Store, s.Key, files, d); err != nil {
 				return err
 			}
 		}

@@ -94,6 +94,9 @@ func (p *program) writeFile(ctx context.Context, id, name, output string) error 
 	if found == nil {
 		return usagef("session %s has no file %q; %s sessions file %s lists them", visible.Line(id), name, p.name, quoteArg(id))
 	}
+	if found.URL != "" {
+		return usagef("the file %s is not here, but at %s", visible.Line(name), visible.Line(found.URL))
+	}
 	data, err := s.db.Blob(ctx, s.Key, found.Digest)
 	if err != nil {
 		return err
@@ -156,6 +159,7 @@ func exists(path string) bool {
 // says how to get it.
 func (c *conversation) made(ctx context.Context, d *event.File) error {
 	switch {
+	case d.URL != "": // the line that names it says where it is
 	case c.files != "":
 		path, err := put(context.WithoutCancel(ctx), c.db.Store, c.key, c.files, d)
 		if err == nil && !c.json {
@@ -176,7 +180,7 @@ func withFiles(ctx context.Context, db *database, key session.Key, wrong *[]inte
 				return
 			}
 			d, ok := e.Data.(*event.File)
-			if !ok {
+			if !ok || d.URL != "" {
 				continue
 			}
 			data, err := db.Blob(ctx, key, d.Digest)

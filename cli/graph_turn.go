@@ -29,7 +29,7 @@ func (g *graphRun) open(ctx context.Context, root agent.Agent, models *models) (
 	if err != nil {
 		return nil, err
 	}
-	c := &conversation{p: p, db: db, key: key, path: g.file, models: models, json: g.json}
+	c := &conversation{p: p, db: db, key: key, path: g.file, models: models, json: g.json, files: g.files}
 	opts, err := p.runnerOpts(g.prices)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.A
 	if g.resume {
 		events = c.Resume(turn, c.key, decisions...)
 	}
-	began, end, failed := g.follow(events)
+	began, end, failed := g.follow(ctx, c, events)
 	if turn.Err() != nil && !answered(end) {
 		if !c.persistent() {
 			return context.Canceled
@@ -109,7 +109,7 @@ func (g *graphRun) turn(ctx context.Context, c *conversation, root *agentgraph.A
 
 // follow waits for the end of a run, and shows on a terminal which agent is at work. It
 // returns whether anything happened at all, and how the graph's own run ended.
-func (g *graphRun) follow(events iter.Seq2[*event.Event, error]) (began bool, end event.FinishReason, failed error) {
+func (g *graphRun) follow(ctx context.Context, c *conversation, events iter.Seq2[*event.Event, error]) (began bool, end event.FinishReason, failed error) {
 	spin := render.NewSpinner(g.p.Stdout, g.p.lookOf(g.p.Stdout))
 	defer spin.Hide()
 	for e, err := range events {
@@ -120,6 +120,11 @@ func (g *graphRun) follow(events iter.Seq2[*event.Event, error]) (began bool, en
 		switch d := e.Data.(type) {
 		case *event.HarnessStart:
 			spin.Show(e.Agent)
+		case *event.File:
+			spin.Hide()
+			if err := c.made(ctx, d); err != nil {
+				return began, end, err
+			}
 		case *event.HarnessEnd:
 			if e.Scope == "" {
 				end = d.FinishReason

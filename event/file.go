@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"net/url"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -68,11 +69,17 @@ func FileName(name, other string) string {
 // Check reports what is wrong with a file that is to be stored.
 func (d *File) Check() error {
 	f, err := NewFile(d.Name, d.MediaType, nil)
-	sum, ok := strings.CutPrefix(d.Digest, "sha256:")
-	if err == nil && (!ok || len(sum) != 64 || strings.Trim(sum, "0123456789abcdef") != "" || d.Size < 0 || f.MediaType != d.MediaType) {
-		err = errors.New("the file " + d.Name + " has no media type, size or digest as the runner gives them")
+	if err != nil {
+		return err
 	}
-	return err
+	sum, digest := strings.CutPrefix(d.Digest, "sha256:")
+	digest = digest && len(sum) == 64 && strings.Trim(sum, "0123456789abcdef") == "" && d.Size >= 0
+	u, wrong := url.Parse(d.URL)
+	address := d.URL != "" && len(d.URL) <= 4096 && wrong == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && d.Size == 0
+	if f.MediaType != d.MediaType || digest == (d.URL != "") || address == (d.Digest != "") {
+		return errors.New("the file " + d.Name + " has no media type, size and digest as the runner gives them, and no address in place of a digest")
+	}
+	return nil
 }
 
 // String returns the file in words, such as "report.pdf, application/pdf, 12 kB".
@@ -84,7 +91,10 @@ func (d *File) String() string {
 			size = fmt.Sprintf("%d %s", (d.Size+scale/2)/scale, unit)
 		}
 	}
-	if d.Size == 1 {
+	switch {
+	case d.URL != "":
+		size = d.URL
+	case d.Size == 1:
 		size = "1 byte"
 	}
 	return d.Name + ", " + d.MediaType + ", " + size

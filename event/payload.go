@@ -222,7 +222,10 @@ type (
 		// Size is the number of bytes.
 		Size int64 `json:"size"`
 		// Digest names the bytes: "sha256:" and 64 hexadecimal digits.
-		Digest string `json:"digest"`
+		Digest string `json:"digest,omitempty"`
+		// URL is where the file is if nobody has its bytes here, which are not fetched: a
+		// remote agent's. It takes the place of the digest, and the size is 0.
+		URL string `json:"url,omitempty"`
 		// ToolCallID is the call that has made it, "" if the agent did so itself.
 		ToolCallID string `json:"toolCallId,omitempty"`
 	}
@@ -508,7 +511,7 @@ func (d *State) canonical() (Data, bool) {
 }
 
 func (d *File) canonical() (Data, bool) {
-	return d, d == nil || validTexts([]string{d.Name, d.MediaType, d.Digest, d.ToolCallID})
+	return d, d == nil || validTexts([]string{d.Name, d.MediaType, d.Digest, d.URL, d.ToolCallID})
 }
 
 func (d *Usage) canonical() (Data, bool) { return d, d == nil || utf8.ValidString(d.Model) }

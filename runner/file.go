@@ -84,6 +84,9 @@ func (l *lane) checkFile(d *event.File) error {
 	if d.ToolCallID != "" && !l.awaits(d.ToolCallID) {
 		return fmt.Errorf("the agent yielded a file of %q, which is no call that waits for a result", d.ToolCallID)
 	}
+	if d.URL != "" {
+		return nil
+	}
 	l.t.mu.Lock()
 	size, ok := l.t.saved[d.Digest]
 	l.t.mu.Unlock()
@@ -121,6 +124,8 @@ func (t *turn) File(ctx context.Context, name string) (*event.File, []byte, erro
 		return nil, nil, fmt.Errorf("%.80q: %w", name, agent.ErrNoFile)
 	case found.seq > 0:
 		return t.sentFile(ctx, found)
+	case found.URL != "":
+		return nil, nil, fmt.Errorf("%.80q is at an address, and its bytes are not here: %w", name, agent.ErrNoFile)
 	}
 	data, err := t.r.store.Blob(ctx, key, found.Digest)
 	if err != nil {

@@ -33,7 +33,7 @@ func (v *View) addFile(d *event.File, by string, seq int64) {
 		v.add(llm.UserText(line), seq)
 		return
 	}
-	v.add(llm.UserParts(llm.TextPart{Text: line}, llm.Media{Kind: kindOf(d.MediaType), MediaType: d.MediaType, Name: d.Name, Digest: d.Digest}), seq)
+	v.add(llm.UserParts(llm.TextPart{Text: line}, llm.Media{Kind: kindOf(d.MediaType), MediaType: d.MediaType, Name: d.Name, URL: d.URL, Digest: d.Digest}), seq)
 }
 
 func kindOf(mediaType string) llm.MediaKind {

@@ -45,17 +45,47 @@ func (h handler) SendMessage(ctx context.Context, req *sdk.SendMessageRequest) (
 	if config == nil {
 		config = &sdk.SendMessageConfig{}
 	}
-	if !config.ReturnImmediately && !f.settled() {
-		for _, err := range s.follow(ctx, f) {
-			if err != nil {
-				return nil, err
-			}
+	if !config.ReturnImmediately {
+		if err := s.untilSettled(ctx, f); err != nil {
+			return nil, err
 		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+		if m := h.directly(req.Message, f); m != nil {
+			return m, nil
 		}
 	}
 	return f.snapshot(config.HistoryLength), nil
+}
+
+// untilSettled follows a task until it is.
+func (s *served) untilSettled(ctx context.Context, f *found) error {
+	if f.settled() {
+		return nil
+	}
+	for _, err := range s.follow(ctx, f) {
+		if err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// directly returns the message that answers another one, nil if a task does.
+func (h handler) directly(m *sdk.Message, f *found) *sdk.Message {
+	if !h.answersDirectly(m) || f.task.Status.State != sdk.TaskStateCompleted {
+		return nil
+	}
+	answer := &sdk.Message{ID: string(f.task.ID), Role: sdk.MessageRoleAgent, ContextID: f.task.ContextID}
+	for _, a := range f.task.Artifacts {
+		answer.Parts = append(answer.Parts, a.Parts...)
+	}
+	if len(answer.Parts) == 0 {
+		answer.Parts = sdk.ContentParts{textPart("")}
+	}
+	return answer
+}
+
+func (h handler) answersDirectly(m *sdk.Message) bool {
+	return h.direct != nil && m.TaskID == "" && h.direct(m)
 }
 
 func (h handler) send(ctx context.Context, req *sdk.SendMessageRequest) (*served, *found, error) {
@@ -96,6 +126,16 @@ func (h handler) SendStreamingMessage(ctx context.Context, req *sdk.SendMessageR
 		var history *int
 		if req.Config != nil {
 			history = req.Config.HistoryLength
+		}
+		if h.answersDirectly(req.Message) {
+			if err := s.untilSettled(ctx, f); err != nil {
+				yield(nil, err)
+			} else if m := h.directly(req.Message, f); m != nil {
+				yield(m, nil)
+			} else {
+				yield(f.snapshot(history), nil)
+			}
+			return
 		}
 		if yield(f.snapshot(history), nil) && !f.settled() {
 			s.follow(ctx, f)(yield)

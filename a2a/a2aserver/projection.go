@@ -40,6 +40,9 @@ type projection struct {
 	person  bool       // the conversation is with a person, or waits for one
 	pending []question // of all scopes
 	usage   []modelUsage
+
+	blob    func(digest string) ([]byte, error) // reads the bytes of files; nil if nothing of them is wanted
+	maxFile int64                               // of those that are sent
 }
 
 // block is a text under way: what was shown of it.
@@ -68,6 +71,9 @@ func (p *projection) apply(e *event.Event) []sdk.Event {
 	}
 	if user, ok := e.Data.(*event.User); ok {
 		return p.user(e, user)
+	}
+	if d, ok := e.Data.(*event.File); ok { // of whatever scope: it is the session's
+		return p.file(e, d)
 	}
 	if e.Scope != "" { // what agents do within agents
 		switch d := e.Data.(type) {
@@ -112,8 +118,8 @@ func (p *projection) apply(e *event.Event) []sdk.Event {
 		p.failure = d
 	case *event.HarnessEnd:
 		return p.ended(e, d)
-	case *event.User: // above, whatever its scope
-	case *event.Reasoning, *event.ToolProgress, *event.State, *event.File, *event.Compaction, *event.Notice, *event.Route: // peers are not told
+	case *event.User, *event.File: // above, whatever their scope
+	case *event.Reasoning, *event.ToolProgress, *event.State, *event.Compaction, *event.Notice, *event.Route: // peers are not told
 	}
 	return nil
 }

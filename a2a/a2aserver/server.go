@@ -72,6 +72,8 @@ type config struct {
 	pushOpts   *push.Options
 	web        HTTPOptions
 	card       CardOptions
+	maxFile    int64
+	direct     func(*sdk.Message) bool
 	errs       []error
 }
 
@@ -198,6 +200,19 @@ type CardOptions struct {
 // WithCard says more in the card.
 func WithCard(o CardOptions) Option { return func(c *config) { c.card = o } }
 
+// WithMaxFile bounds the bytes of a file that is sent as a part of an artifact, 4 MiB without
+// it. In the place of a larger one is a line that says so.
+func WithMaxFile(bytes int64) Option { return func(c *config) { c.maxFile = bytes } }
+
+// WithDirectAnswers answers the messages that direct says with a message instead of a task,
+// once the turn is over: it holds all that the agent has said and made. Over a stream it is
+// the only event. The client gets a task nevertheless if it does not want to wait, and if the
+// turn does not come to its end, because it failed or waits for something. What continues a task is never
+// answered so. direct must be safe for concurrent use, and must not change the message.
+func WithDirectAnswers(direct func(*sdk.Message) bool) Option {
+	return func(c *config) { c.direct = direct }
+}
+
 // New makes a server for the tree below root. Tasks are projections of the sessions in
 // the store, so they are there after a restart, and a session that was begun elsewhere
 // is a context. The store stays the caller's; if it is a session.Tail, tasks can be
@@ -233,7 +248,7 @@ func NewOn(turns *live.Turns, opts ...Option) (*Server, error) {
 func newServer(root agent.Agent, turns *live.Turns, store live.Store, opts []Option) (*Server, error) {
 	s := &Server{store: store, shared: turns != nil, posting: make(map[push.Task]bool), firstPause: time.Second, trees: make(map[string]*served)}
 	s.config = config{app: session.DefaultApp, roots: map[string]agent.Agent{"": root}, wait: 30 * time.Second,
-		logger: slog.New(slog.DiscardHandler), pushOpts: &push.Options{}}
+		logger: slog.New(slog.DiscardHandler), pushOpts: &push.Options{}, maxFile: 4 << 20}
 	s.ledgers.byID = make(map[session.Key]*ledger)
 	if err := option.Apply(&s.config, opts); err != nil {
 		return nil, fmt.Errorf("a2aserver: %w", err)

@@ -72,6 +72,7 @@ func (s *served) findAt(ctx context.Context, id sdk.TaskID, at *event.Event, ext
 				return nil, notFound(id)
 			}
 			f.projection = newProjection(key, e)
+			f.maxFile, f.blob = s.maxFile, func(digest string) ([]byte, error) { return s.store.Blob(ctx, key, digest) }
 			f.extended = extended
 			f.a2a = began(user)
 		}

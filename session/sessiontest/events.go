@@ -96,6 +96,7 @@ func Payloads() []event.Data {
 			RouteDecision: "human", GraphPath: []string{"front", "human"}, UpTo: 12, DeskEventID: "d1"},
 		state("mood", "calm", "turn:step", 3.0, "gone", nil, "nested", map[string]any{"k": []any{1.0, "two"}}),
 		&event.File{Name: "refund <1>.pdf", MediaType: "application/pdf", Size: 12_000, Digest: session.Digest([]byte("refund")), ToolCallID: "c1"},
+		&event.File{Name: "far.txt", MediaType: "text/plain", URL: "https://example.test/a?b=c&d"},
 		&event.File{Name: "notes.txt", MediaType: "text/plain; charset=utf-8", Digest: session.Digest(nil)},
 		&event.Usage{InputTokens: 12, OutputTokens: 5, CachedTokens: 3, Model: "m-1"},
 		&event.RemoteTask{TaskID: "task", ContextID: "ctx", Status: "working", URL: "https://example.test/rpc"},

@@ -1,0 +1,125 @@
+package a2a
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/session"
+)
+
+// fileList is the file parts of artifacts and messages, in the order in which these came.
+type fileList struct {
+	ids   []string
+	parts map[string][]*sdk.Part
+	size  int // of the bytes
+}
+
+// put takes in the parts of an artifact or a message: the whole of it, or more.
+func (l *fileList) put(id string, parts sdk.ContentParts, more bool) {
+	var files []*sdk.Part
+	for _, p := range parts {
+		if p == nil {
+			continue
+		}
+		switch p.Content.(type) {
+		case sdk.Raw, sdk.URL:
+			files = append(files, p)
+		}
+	}
+	old := l.parts[id]
+	if len(files)+len(old) == 0 {
+		return
+	}
+	if l.parts == nil {
+		l.parts = make(map[string][]*sdk.Part)
+	}
+	if !slices.Contains(l.ids, id) {
+		l.ids = append(l.ids, id)
+	}
+	if more {
+		files = append(old, files...)
+	}
+	l.parts[id] = files
+	l.size = 0
+	for _, parts := range l.parts {
+		for _, p := range parts {
+			l.size += len(p.Raw()) + len(p.URL()) + len(p.Filename) + len(p.MediaType) + 64
+		}
+	}
+}
+
+// all returns the parts.
+func (l *fileList) all() (parts []*sdk.Part) {
+	for _, id := range l.ids {
+		parts = append(parts, l.parts[id]...)
+	}
+	return parts
+}
+
+// named makes a file of a part; its bytes are not stored yet.
+func named(p *sdk.Part) *event.File {
+	data, name := p.Raw(), p.Filename
+	if u, err := url.Parse(string(p.URL())); err == nil && name == "" {
+		name = u.Path
+	}
+	name = event.FileName(name, "file")
+	f, err := event.NewFile(name, p.MediaType, data)
+	if err != nil { // of the media type
+		f, _ = event.NewFile(name, "application/octet-stream", data)
+	}
+	if f.URL = string(p.URL()); f.URL == "" {
+		f.Digest = session.Digest(data)
+	} else if p.MediaType == "" {
+		f.MediaType = "application/octet-stream"
+	}
+	return f
+}
+
+// keep saves the files of the answer, but those that the log has of this task, and returns what it
+// says in words of those that cannot be kept.
+func (x *exchange) keep(had []*event.File) (lines []string, err error) {
+	for _, p := range x.answer.files.all() {
+		f := named(p)
+		if slices.ContainsFunc(had, func(h *event.File) bool { return h.Name == f.Name && h.Digest == f.Digest && h.URL == f.URL }) {
+			continue
+		}
+		if wrong := f.Check(); f.URL != "" && wrong != nil {
+			lines = append(lines, "(a file at an address that is none)")
+			continue
+		}
+		if f.URL == "" {
+			saved, err := x.inv.Runtime().SaveFile(x.ctx, f.Name, f.MediaType, p.Raw())
+			switch {
+			case errors.Is(err, agent.ErrFileTooLarge):
+				lines = append(lines, "(the file "+f.String()+", is too large to be kept)")
+				continue
+			case err != nil:
+				return nil, err
+			}
+			f = saved
+		}
+		lines = append(lines, "[file "+f.String()+"]")
+		if !x.give(&event.Event{Data: f, More: true}) {
+			break
+		}
+	}
+	return lines, nil
+}
+
+// inWords returns an answer, or the names of its files if it has no words.
+func inWords(text string, lines []string) string {
+	lost := slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return strings.HasPrefix(l, "[") })
+	switch {
+	case text == "":
+		return strings.Join(lines, "\n")
+	case len(lost) > 0:
+		return text + separator + strings.Join(lost, "\n")
+	}
+	return text
+}
