@@ -42,6 +42,11 @@ func (l *loader) checkDefinition(r *report, d *definition) {
 		l.checkTools(r, d)
 		l.checkModel(r, d)
 		l.checkCompaction(r, d)
+		for _, i := range d.state {
+			if !strings.Contains(d.body, "{"+i.value+"}") && !strings.Contains(d.body, "{"+i.value+"?}") {
+				r.add(d.file, i.at, "state names %q, and the body does not hold {%s}", i.value, i.value)
+			}
+		}
 	}
 }
 
@@ -304,6 +309,13 @@ func (l *loader) llmAgent(r *report, d *definition, sources map[string]Source) (
 		opts = append(opts, o)
 	}
 	opts = append(opts, llmagent.WithRoutes(l.onStop(d)...), llmagent.WithGuards(l.guardsOf(d)...), llmagent.WithBudgets(d.budgets))
+	if d.withState {
+		var keys []string
+		for _, i := range d.state {
+			keys = append(keys, i.value)
+		}
+		opts = append(opts, llmagent.WithStateInInstructions(keys...))
+	}
 	return llmagent.New(d.name, d.body, model, append(opts,
 		llmagent.WithDescription(d.description), llmagent.WithGlobalInstruction(d.global), llmagent.WithTools(list...), llmagent.WithToolset(l.toolsets(r, d)...), llmagent.WithSubAgents(children...),
 		llmagent.WithTransferPolicy(d.policy), llmagent.WithTransferTools(d.form), llmagent.WithSettings(settings), llmagent.WithHistory(d.history))...)

@@ -96,6 +96,9 @@ func ownKeys() []key {
 			meaning: "How much of the conversation the agent's model sees: `full`; `text_only`, without what other agents' tools did; `own`, without what other agents said and did; or `last_turns: N`, at least the last N turns of the user.",
 			read:    history},
 		compactionKey(),
+		{name: "state", typ: "true, or a list of names", example: "[customer, user:plan]", def: "braces have no meaning",
+			meaning: "The [state](tools.md#the-state-of-a-session) in the body: `{customer}` becomes the value of that key, of all keys or of those listed. `{customer?}` may be without a value, `{{customer}}` stays as `{customer}`.",
+			read:    stateKeys},
 		{name: "settings", typ: "a mapping", def: "the endpoint's own",
 			meaning: "How the model answers.",
 			keys: []key{
@@ -190,6 +193,15 @@ func models(p *parser, k *key, n yamldoc.Node) {
 	}
 }
 
+func stateKeys(p *parser, k *key, n yamldoc.Node) {
+	if all, ok := n.Bool(); ok {
+		p.d.withState = all
+		return
+	}
+	p.d.state = p.names(k, n)
+	p.d.withState = len(p.d.state) > 0
+}
+
 func history(p *parser, k *key, n yamldoc.Node) {
 	if n.Kind() != yamldoc.Mapping {
 		v, ok := p.text(k, n)
@@ -256,6 +268,8 @@ type definition struct {
 	compaction  *compactionKeys // nil: never
 	history     view.Policy
 	settings    llm.Settings
+	withState   bool   // the body names keys of the state
+	state       []item // if not all of them
 	body        string
 	bodyAt      pos
 	isGraph     bool   // the key graph is there

@@ -15,6 +15,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/policy"
 	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/view"
 )
@@ -279,4 +281,27 @@ func TestHelpdesk(t *testing.T) {
 	require.Equal(t, agent.TransferPolicy{}, tree.Root().(*llmagent.Agent).Properties().Policy)
 	source, _ := tree.Source("auth")
 	require.Equal(t, Source{filepath.FromSlash("../examples/helpdesk/tech/auth.md"), 2}, source)
+}
+
+// TestStateKey: all keys or those that are listed, which have to stand in the body.
+func TestStateKey(t *testing.T) {
+	for front, wrong := range map[string]string{"state: true": "", "state: [name]": "", "state: false": "", "": "",
+		"state: [nmae]": `a.md:2: state names "nmae", and the body does not hold {nmae}`, "state: 7": "true, or a list of names"} {
+		dir := write(t, map[string]string{"a.md": "---\n" + front + "\n---\nHello {name} and {other?}.\n"})
+		tree, err := Load(dir, WithModel(resolve))
+		if wrong != "" {
+			require.ErrorContains(t, err, wrong)
+			continue
+		}
+		require.NoError(t, err)
+		r, err := runner.New(tree.Root(), session.NewMemory())
+		require.NoError(t, err)
+		preview, err := r.Preview(t.Context(), session.ID("s"), "a")
+		if front == "state: true" || front == "state: [name]" {
+			require.ErrorAs(t, err, new(*llmagent.StateError))
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, "Hello {name} and {other?}.", strings.TrimSpace(preview.System))
+	}
 }

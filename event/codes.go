@@ -72,6 +72,9 @@ const (
 	// CodeEmptyAnswer is that of an answer that was discarded because it was empty, of the
 	// notice that the next one was as well, and of the run that ended with that.
 	CodeEmptyAnswer = "empty_answer"
+	// CodeBadOutput is that of an answer that was discarded because it had not the form
+	// that its agent's answers have, and of the run that ended with that.
+	CodeBadOutput = "bad_output"
 	// CodeTripwire is that of the error event of a turn that a guard ended, and of the
 	// discard that takes back the words which it refused.
 	CodeTripwire = "tripwire"

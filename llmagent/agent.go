@@ -2,6 +2,7 @@ package llmagent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -36,6 +37,10 @@ type Agent struct {
 	askTransfer  bool
 	compaction   *compaction // nil: never
 	decides      *deciding   // nil: its own model does, by calling the transfer tool
+	output       *output     // nil: words
+	noFunction   bool        // an option gave none
+	withState    bool        // the prompt names keys of the state
+	stateKeys    []string    // if not all of them
 
 	ownView any // the memo key of the view of the user's conversation
 
@@ -91,7 +96,9 @@ func WithBudgets(b agent.Budgets) Option {
 
 // WithInstructionFunc makes the system prompt a function of the invocation; the
 // text given to New is then unused.
-func WithInstructionFunc(f InstructionFunc) Option { return func(a *Agent) { a.instructions = f } }
+func WithInstructionFunc(f InstructionFunc) Option {
+	return func(a *Agent) { a.instructions, a.noFunction = f, f == nil }
+}
 
 // WithGlobalInstruction sets the text that precedes the own instructions of this agent
 // and of all LLM agents under it; global instructions from further up come before it. Use
@@ -127,13 +134,19 @@ func WithParallelTools(n int) Option { return func(a *Agent) { a.parallel = n } 
 // built.
 func New(name, instructions string, model llm.Model, opts ...Option) (*Agent, error) {
 	a := &Agent{name: name, prompt: instructions, model: model}
-	a.instructions = func(context.Context, *agent.Invocation) (string, error) { return instructions, nil }
 	errs := a.configure(opts)
+	switch {
+	case a.noFunction:
+		errs = append(errs, errors.New("the instruction function is nil"))
+	case a.withState && a.instructions != nil:
+		errs = append(errs, errors.New("the state is put into the instructions given to New, and an option sets a function in their place"))
+	case a.withState:
+		errs = append(errs, a.useState()...)
+	case a.instructions == nil:
+		a.instructions = func(context.Context, *agent.Invocation) (string, error) { return instructions, nil }
+	}
 	if model == nil {
 		errs = append(errs, errors.New("the model is nil"))
-	}
-	if a.instructions == nil {
-		errs = append(errs, errors.New("the instruction function is nil"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("agent %q: %w", name, err)
@@ -167,6 +180,9 @@ func (a *Agent) configure(opts []Option) (errs []error) {
 		errs = append(errs, err)
 	}
 	if err := a.decides.check(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := a.output.configured(a.settings); err != nil {
 		errs = append(errs, err)
 	}
 	for i, c := range a.children {
@@ -218,6 +234,14 @@ func (a *Agent) Properties() agent.Properties { return a.properties }
 
 // Model returns the agent's model.
 func (a *Agent) Model() llm.Model { return a.model }
+
+// OutputSchema returns the JSON schema of the agent's answers, nil without [WithOutput].
+func (a *Agent) OutputSchema() json.RawMessage {
+	if a.output == nil {
+		return nil
+	}
+	return a.output.format.Schema
+}
 
 // Tools returns the agent's tools, the built-in transfer tool not among them.
 func (a *Agent) Tools() []tools.Tool { return a.tools }
@@ -315,5 +339,6 @@ func (a *Agent) request(ctx context.Context, inv *agent.Invocation, run view.Run
 	case !o.has(req.ToolChoice) && (a.place(inv.Node()).has(req.ToolChoice) || a.equipped && !req.ToolChoice.Mode()): // endpoints refuse the name of a tool that is not there
 		req.ToolChoice = ""
 	}
+	a.output.ask(req, run.Misfit)
 	return req, nil
 }

@@ -3,6 +3,7 @@ package llmagent
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -27,7 +28,7 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 		a.who(ctx, inv, v, yield)
 		return
 	}
-	ans, err := reply(ctx, inv, v, a.model, inv.Scope() != "", yield, func() (*llm.Request, error) {
+	ans, err := reply(ctx, inv, v, a.model, a.output, inv.Scope() != "", yield, func() (*llm.Request, error) {
 		return a.request(ctx, inv, v.Run(), v.Messages())
 	})
 	switch {
@@ -39,12 +40,13 @@ func (a *Agent) ask(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 }
 
 // reply gets one answer from a model, whose deltas it yields. An attempt that is cut off
-// or empty is discarded, and the model is asked again; after an empty one the next
-// request says so. It returns nil and no error if the consumer wants no more.
+// or empty, or has not the form of typed, is discarded, and the model is asked again;
+// after an empty or misshapen one the next request says so. It returns nil and no error
+// if the consumer wants no more.
 //
 // A call that failed and showed nothing leaves nothing to discard. But if the turn may
 // continue after it (goesOn), the log must say that a model was asked.
-func reply(ctx context.Context, inv *agent.Invocation, v *view.View, model llm.Model, goesOn bool, yield func(*event.Event, error) bool,
+func reply(ctx context.Context, inv *agent.Invocation, v *view.View, model llm.Model, typed *output, goesOn bool, yield func(*event.Event, error) bool,
 	request func() (*llm.Request, error)) (*answer, error) {
 	req, err := request()
 	if err != nil {
@@ -71,7 +73,12 @@ func reply(ctx context.Context, inv *agent.Invocation, v *view.View, model llm.M
 				err = fmt.Errorf("%w: the model %s has answered with neither words nor calls, twice", agent.ErrEmptyAnswer, model.Name())
 			}
 		case err == nil:
-			return ans, nil
+			var wrong error
+			if ans.output, wrong = typed.of(ans); wrong == nil {
+				return ans, nil
+			}
+			code, message = event.CodeBadOutput, wrong.Error()
+			err = typed.misfit(inv, wrong, v.Run().Misfit)
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		default:
@@ -100,7 +107,7 @@ func reply(ctx context.Context, inv *agent.Invocation, v *view.View, model llm.M
 		if !yield(void, nil) {
 			return nil, nil
 		}
-		if code != event.CodeEmptyAnswer {
+		if code != event.CodeEmptyAnswer && code != event.CodeBadOutput {
 			continue
 		}
 		// The same request might well have the same answer.
@@ -130,6 +137,7 @@ type answer struct {
 
 	text, reasoning block
 	calls           []llm.ToolCall
+	output          json.RawMessage // of an answer that has to have a form
 	probs           []llm.LogProb
 	usage           llm.Usage
 	model           string
@@ -322,6 +330,8 @@ func (ans *answer) deliver(inv *agent.Invocation, a *Agent) {
 		return
 	}
 	switch {
+	case ans.output != nil:
+		ans.yield(&event.Event{Data: &event.Finish{Reason: event.FinishReasonStop, Output: ans.output}}, nil)
 	case len(ans.calls) > 0:
 		ans.yield(&event.Event{Data: &event.Continue{}}, nil)
 	case ans.finish == llm.FinishLength:

@@ -39,7 +39,7 @@ func Func(name, description string, run func(*Step) error, opts ...Option) (agen
 		given bool
 		what  string
 	}{
-		{a.instructions != nil, "instructions"}, {a.compaction != nil, "a compaction"}, {a.decides != nil, "a decision"},
+		{a.instructions != nil || a.withState, "instructions"}, {a.compaction != nil, "a compaction"}, {a.decides != nil, "a decision"}, {a.output != nil, "a form of answers"},
 		{a.askTransfer, "approvals of transfers"}, {a.wording != wording{}, "how a model transfers"},
 	} {
 		if unfit.given {

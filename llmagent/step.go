@@ -99,7 +99,7 @@ func (s *Step) Ask(model llm.Model, instructions string) (string, error) {
 		return "", err
 	}
 	system := paragraphs(s.agent.place(s.inv.Node()).global, instructions)
-	ans, err := reply(s.ctx, s.inv, v, model, true, s.yield, func() (*llm.Request, error) {
+	ans, err := reply(s.ctx, s.inv, v, model, nil, true, s.yield, func() (*llm.Request, error) {
 		messages := v.Messages()
 		if n := len(messages); n > 0 && messages[n-1].Role == llm.RoleAssistant {
 			messages = append(messages[:n:n], llm.UserText(goOn))

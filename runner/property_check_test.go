@@ -33,6 +33,7 @@ func (w *world) read(r *runner.Runner) {
 		w.asksUser(e)
 		w.checkRouted(len(w.known) - 1)
 		w.checkHandoff(e)
+		w.checkOutput(e)
 		w.story.add(e, w.happened)
 	}
 }

@@ -193,7 +193,7 @@ var mustHappen = []string{
 	"a remote agent", "a graph", "a graph inside of another", "a node that waits for a decision", "an error of a graph or a remote agent", "hostile words",
 	"around: pass", "around: no tracer", "around: trace", "around: meddle", "around: trace and meddle",
 	"run", "a turn that begins with state", "begin", "resume", "advance", "decide", "break", "cancel", "store dies", "answer lost", "busy", "peek",
-	"a fallback", "a compaction", "a compaction with a summary", "a compaction whose summary failed",
+	"a fallback", "an answer with a form", "an answer without the form it should have", "error bad_output", "a compaction", "a compaction with a summary", "a compaction whose summary failed",
 	"a route", "a transfer with an input", "error tripwire", "error agent_error",
 	"a function called again", "a function that asks a model", "a function that hands over", "a function in an agent tool", "a function that hands over in an agent tool",
 	"a function in a graph", "a function called again in a graph", "a function that hands over in a graph",

@@ -200,10 +200,13 @@ type world struct {
 	last     map[string]shown      // the last request of each agent
 	key      session.Key           // of the session that acts
 	sent     []sent                // what the conversation's models were asked
-	routed   []routed              // conditions that were asked in this action
-	happened map[string]bool
-	desk     *propertyDesk // nil without one
-	words    []human.Event // that it has said
+	// What the agent that answers has said, and whether it asks whom the user means.
+	saidTyped  string
+	askedTyped bool
+	routed     []routed // conditions that were asked in this action
+	happened   map[string]bool
+	desk       *propertyDesk // nil without one
+	words      []human.Event // that it has said
 	// stoppedAt is the end of the log when the action was stopped from within, 0 if it was not.
 	stoppedAt int64
 	stepped   map[stepKey]*stepWork // what functions were to do
@@ -224,6 +227,8 @@ type traits struct {
 	model bool
 	// decides: a question begins its runs
 	decides bool
+	// typed: its answers have a form
+	typed bool
 	// outside: it is a graph or a remote agent
 	outside bool
 }

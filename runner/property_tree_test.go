@@ -181,6 +181,9 @@ var (
 	someInput    = agent.WithTransferInput[struct {
 		N int `json:"n"`
 	}]()
+	someOutput = llmagent.WithOutput[struct {
+		N int `json:"n"`
+	}]()
 	// propertyGuard refuses some words of its agent, some of users and of tools.
 	propertyGuard = agent.Guard{Name: "guard",
 		In: func(_ context.Context, _ *agent.Invocation, in agent.Ingress) error {
@@ -252,6 +255,11 @@ func (w *world) agent(name string, history viewChoice, routes []agent.Route, kid
 	}
 	if t.asks {
 		opts = append(opts, llmagent.WithTransferApproval())
+	}
+	if m.typed = oneInTen.Draw(w.rt, "typed") == 9; m.typed {
+		t.typed = true
+		w.traits[name] = t
+		opts = append(opts, someOutput)
 	}
 	if decides := someDecision.Draw(w.rt, "decides"); decides != nil {
 		t.decides = true

@@ -2,6 +2,9 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -22,6 +25,33 @@ type Result struct {
 	// Usage is the sum of what models were asked in the turn, inside of tools and
 	// graphs as well; see [event.Usage]. What remote agents say of theirs is not in it.
 	Usage llm.Usage
+	// Output is what the agent that answers has finished with besides its words, such as
+	// the value of llmagent.WithOutput or the output of a graph; nil if it has none.
+	Output json.RawMessage
+}
+
+// ErrNoOutput is wrapped by the error of a result that has no output to decode.
+var ErrNoOutput = errors.New("the turn has no output")
+
+// Decode decodes the output into what v points to, as json.Unmarshal does. The error wraps
+// [ErrNoOutput] if the turn has none: it ended otherwise, or an agent has answered in
+// words.
+func (r *Result) Decode(v any) error {
+	if len(r.Output) == 0 {
+		return fmt.Errorf("%w: %s has ended it with %q", ErrNoOutput, r.Agent, r.FinishReason)
+	}
+	if err := json.Unmarshal(r.Output, v); err != nil {
+		return fmt.Errorf("the output of %s: %w", r.Agent, err)
+	}
+	return nil
+}
+
+// CollectAs is [Collect] for a turn that ends with an output, which it decodes.
+func CollectAs[T any](turn iter.Seq2[*event.Event, error]) (value T, res *Result, err error) {
+	if res, err = Collect(turn); err == nil {
+		err = res.Decode(&value)
+	}
+	return value, res, err
 }
 
 // Collect runs a turn, the sequence that [Runner.Run] or [Runner.Resume] returns, to its
@@ -58,7 +88,14 @@ func Collect(turn iter.Seq2[*event.Event, error]) (*Result, error) {
 			res.Pending = slices.DeleteFunc(res.Pending, func(p *event.Relay) bool { return p.ToolCallID == e.ID })
 		case *event.RelayResolved:
 			res.settle(asked[d.RelayID])
+		case *event.HarnessStart:
+			if e.Scope == "" {
+				res.Output = nil
+			}
 		case *event.HarnessEnd:
+			if e.Scope == "" {
+				res.Output = d.Output
+			}
 			if e.Scope == "" && d.FinishReason != event.FinishReasonInputRequired {
 				res.Pending = nil
 			}

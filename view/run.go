@@ -2,6 +2,7 @@ package view
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -37,6 +38,9 @@ type Run struct {
 	// Empty is set when the last attempt at an answer was discarded because it was
 	// empty.
 	Empty bool
+	// Misfit is set when the last attempt at an answer was discarded because it had not
+	// the form that the agent's answers have.
+	Misfit bool
 	// Failures are the calls that failed, in answers whose calls are all settled.
 	// The slice is shared and must not be changed.
 	Failures []Failure
@@ -111,6 +115,20 @@ func sorted(input json.RawMessage) string {
 		return string(input)
 	}
 	return string(event.EncodeJSON(v))
+}
+
+// answerMisfits is what an agent reads before it is asked once more, because its answer
+// had not the form that was asked for; %s is what was wrong.
+const answerMisfits = "[Your answer did not have the form that was asked for: %s. Answer again, in that form and with nothing else.]"
+
+// misfit takes in that an answer of the agent's was discarded because of its form. The
+// model may be told several times in a run, each time after it has answered with calls.
+func (v *View) misfit(wrong string) {
+	v.flush()
+	v.run.Misfit = true
+	if n := len(v.shown.marks); n > 0 {
+		v.shown.add(llm.UserText(fmt.Sprintf(answerMisfits, v.policy.redactText(wrong))), v.shown.marks[n-1].seq, false)
+	}
 }
 
 // wasEmpty takes in that an answer of the agent's was discarded because it was

@@ -241,8 +241,11 @@ func (v *View) Apply(e *event.Event) {
 			v.notice(d.Code)
 		}
 	case *event.Discard:
-		if mine && d.Code == event.CodeEmptyAnswer {
+		switch {
+		case mine && d.Code == event.CodeEmptyAnswer:
 			v.wasEmpty()
+		case mine && d.Code == event.CodeBadOutput:
+			v.misfit(d.Message)
 		}
 	case *event.ToolProgress, *event.State, *event.RemoteTask, *event.Failure, *event.Route: // models never see them
 	case *event.HandoffStatus:
