@@ -242,6 +242,12 @@ func (d *definition) config() map[string]any {
 	if s.ParallelToolCalls != nil {
 		c["parallelToolCalls"] = *s.ParallelToolCalls
 	}
+	if s.Seed != nil {
+		c["seed"] = *s.Seed
+	}
+	if s.ReasoningEffort != "" {
+		c["reasoningEffort"] = s.ReasoningEffort
+	}
 	if s.LeakedCalls != "" {
 		c["leakedCalls"] = string(s.LeakedCalls)
 	}

@@ -131,6 +131,16 @@ func ownKeys() []key {
 				{name: "parallel_tool_calls", typ: "true or false", example: "false", def: "the endpoint's own",
 					meaning: "Whether one answer may hold several tool calls.",
 					read:    boolean(func(d *definition, b bool) { d.settings.ParallelToolCalls = &b })},
+				{name: "seed", typ: "a whole number", example: "7", def: "none",
+					meaning: "Asks for answers that repeat themselves, as far as the endpoint can.",
+					read: func(p *parser, k *key, n yamldoc.Node) {
+						if v, ok := p.integer(k, n); ok {
+							p.d.settings.Seed = &v
+						}
+					}},
+				{name: "reasoning_effort", typ: "a text", example: "low", def: "the endpoint's own",
+					meaning: "How much the model thinks before it answers, in a word that its endpoint knows.",
+					read:    text(func(d *definition) *string { return &d.settings.ReasoningEffort })},
 				{name: "response_format", typ: "a mapping", example: "{type: object, required: [intent], properties: {intent: {enum: [billing, other]}}}", def: "free text",
 					meaning: "A JSON schema: the agent answers with JSON that follows it.",
 					read:    responseFormat},

@@ -37,7 +37,7 @@ func (e *ConfigError) Error() string { return "config." + e.Key + " " + e.Messag
 
 // ReadLLMConfig merges configurations, later ones over earlier ones as [MergeConfig] does, and
 // reads the result. It understands model; instructions, or role if there are none; and the
-// settings temperature, topP, maxTokens, stop, toolChoice, parallelToolCalls, leakedCalls and
+// settings temperature, topP, maxTokens, stop, toolChoice, parallelToolCalls, seed, reasoningEffort, leakedCalls and
 // responseFormat, which is a JSON schema. Their names may be written with underscores as well,
 // and they may be in a mapping llm. null is the same as absent. The error is a [*ConfigError].
 func ReadLLMConfig(layers ...map[string]any) (LLMConfig, error) {
@@ -88,7 +88,12 @@ var configKeys = map[string]func(c *LLMConfig, v any) string{
 	"toolChoice":        func(c *LLMConfig, v any) string { return setToolChoice(&c.Settings, v) },
 	"parallelToolCalls": func(c *LLMConfig, v any) string { return setParallel(&c.Settings, v) },
 	"leakedCalls":       func(c *LLMConfig, v any) string { return setLeakedCalls(&c.Settings, v) },
-	"responseFormat":    func(c *LLMConfig, v any) string { return setResponseFormat(&c.Settings, v) },
+	"seed":              setSeed,
+	"reasoningEffort": func(c *LLMConfig, v any) (wrong string) {
+		c.Settings.ReasoningEffort, wrong = settingText(v)
+		return wrong
+	},
+	"responseFormat": func(c *LLMConfig, v any) string { return setResponseFormat(&c.Settings, v) },
 }
 
 // canonicalConfig gives the understood keys of a configuration one spelling, and takes
@@ -236,6 +241,16 @@ func setMaxTokens(c *LLMConfig, v any) string {
 		return "must be a whole number from 1, not " + showSetting(v)
 	}
 	c.Settings.MaxTokens = int(f)
+	return ""
+}
+
+func setSeed(c *LLMConfig, v any) string {
+	f, ok := settingNumber(v)
+	if !ok || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return "must be a whole number, not " + showSetting(v)
+	}
+	seed := int64(f)
+	c.Settings.Seed = &seed
 	return ""
 }
 

@@ -97,7 +97,7 @@ func TestPrompt(t *testing.T) {
 		require.NotContains(t, got[len(c.own):], "\n\n\n")
 	}
 	// What is left of llm is for the model too.
-	c, err := ReadLLMConfig(map[string]any{"llm": map[string]any{"seed": 7, "model": "m"}})
+	c, err := ReadLLMConfig(map[string]any{"llm": map[string]any{"grain": 7, "model": "m"}})
 	require.NoError(t, err)
-	require.Equal(t, `Configuration: {"llm":{"seed":7}}`, c.Prompt(""))
+	require.Equal(t, `Configuration: {"llm":{"grain":7}}`, c.Prompt(""))
 }

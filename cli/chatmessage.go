@@ -40,10 +40,16 @@ type chatPart struct {
 	Refusal  string     `json:"refusal,omitempty"`
 	ImageURL *chatImage `json:"image_url,omitempty"`
 	File     *chatFile  `json:"file,omitempty"`
+	Audio    *chatAudio `json:"input_audio,omitempty"`
 }
 
 type chatImage struct {
 	URL string `json:"url"`
+}
+
+type chatAudio struct {
+	Data   string `json:"data"`
+	Format string `json:"format"`
 }
 
 type chatFile struct {
@@ -113,6 +119,8 @@ func chatMedia(m llm.Media) chatPart {
 		url = "data:" + mediaType + ";base64," + base64.StdEncoding.EncodeToString(m.Data)
 	}
 	switch {
+	case m.Kind == llm.MediaAudio && m.URL == "":
+		return chatPart{Type: "input_audio", Audio: &chatAudio{base64.StdEncoding.EncodeToString(m.Data), strings.TrimPrefix(m.MediaType, "audio/")}}
 	case m.Kind == llm.MediaImage:
 		return chatPart{Type: "image_url", ImageURL: &chatImage{url}}
 	case m.URL != "":
@@ -254,6 +262,12 @@ func readPart(p chatPart) (llm.Part, error) {
 		return llm.TextPart{Text: p.Refusal}, nil
 	case p.Type == "image_url" && p.ImageURL != nil && p.ImageURL.URL != "":
 		return readMedia(llm.Media{Kind: llm.MediaImage}, p.ImageURL.URL)
+	case p.Type == "input_audio" && p.Audio != nil && p.Audio.Data != "":
+		data, err := base64.StdEncoding.DecodeString(p.Audio.Data)
+		if err != nil {
+			return nil, errors.New("its audio is not in base64")
+		}
+		return llm.Media{Kind: llm.MediaAudio, MediaType: "audio/" + p.Audio.Format, Data: data}, nil
 	case p.Type == "file" && p.File != nil && p.File.Data != "":
 		return readMedia(llm.Media{Kind: llm.MediaFile, Name: p.File.Name}, p.File.Data)
 	case p.Type == "file":

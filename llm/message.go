@@ -42,16 +42,17 @@ type Part interface{ part() }
 // TextPart is text beside media in a user message.
 type TextPart struct{ Text string }
 
-// MediaKind tells an image from any other file.
+// MediaKind tells images, and audio that a model is to hear, from any other file.
 type MediaKind string
 
 // The kinds of media that a user message can carry.
 const (
 	MediaImage MediaKind = "image"
 	MediaFile  MediaKind = "file"
+	MediaAudio MediaKind = "audio"
 )
 
-// Media is an image or a file, given either as bytes or as a URL that the
+// Media is an image, audio or a file, given either as bytes or as a URL that the
 // endpoint can reach. MediaType is a MIME type such as image/png. Name is a
 // file's name and optional.
 //
@@ -178,7 +179,7 @@ func (c *Content) UnmarshalJSON(data []byte) error {
 		switch p.Type {
 		case "text":
 			c.Parts = append(c.Parts, TextPart{p.Text})
-		case string(MediaImage), string(MediaFile):
+		case string(MediaImage), string(MediaFile), string(MediaAudio):
 			c.Parts = append(c.Parts, Media{Kind: MediaKind(p.Type), MediaType: p.MediaType, Data: p.Data, URL: p.URL, Name: p.Name})
 		default:
 			return fmt.Errorf("llm: content part %d has the unknown type %q", i, p.Type)

@@ -59,6 +59,11 @@ type Settings struct {
 	// of the likeliest tokens at each place; 0 asks for none. Some endpoints refuse a
 	// request that asks for them, some ignore it, and OpenAI's gives at most 20.
 	TopLogProbs int
+	// Seed asks for answers that repeat themselves, as far as an endpoint can; nil sends none.
+	Seed *int64
+	// ReasoningEffort says how much a model thinks before it answers, in words that its
+	// endpoint knows, such as low; empty sends none.
+	ReasoningEffort string
 	// LeakedCalls says whether a whole tool call that the model writes as words is
 	// read as a call; empty means what the adapter does otherwise. It is about the
 	// answer, and never sent.

@@ -26,7 +26,7 @@ func CheckUser(m Message) error {
 			}
 			empty = empty && strings.TrimSpace(p.Text) == ""
 		case Media:
-			if (p.Kind != MediaImage && p.Kind != MediaFile) || (len(p.Data) == 0) == (p.URL == "") {
+			if (p.Kind != MediaImage && p.Kind != MediaFile && p.Kind != MediaAudio) || (len(p.Data) == 0) == (p.URL == "") {
 				return fmt.Errorf("part %d of the message needs a kind, and either data or a URL", i)
 			}
 			if !utf8.ValidString(p.Name) || !utf8.ValidString(p.MediaType) || !utf8.ValidString(p.URL) {
@@ -34,7 +34,7 @@ func CheckUser(m Message) error {
 			}
 			empty = false
 		default:
-			return fmt.Errorf("part %d of the message is a %T: users send text, images and files", i, p)
+			return fmt.Errorf("part %d of the message is a %T: users send text, images, audio and files", i, p)
 		}
 	}
 	if empty {

@@ -59,6 +59,9 @@ type config struct {
 	leaked        llm.LeakedCalls
 	cacheKey      *string // the prefix
 	slots         slots
+	tier          string
+	completion    bool // the name of the token limit is max_completion_tokens
+	inPrompt      bool // schemas of answers are
 	log           *slog.Logger
 }
 
@@ -133,6 +136,20 @@ func WithLeakedCalls(l llm.LeakedCalls) Option { return func(c *config) { c.leak
 // prefix for a part of one's users spreads what would be too much for one machine. Other
 // endpoints may refuse the field, so the default is not to send it.
 func WithPromptCacheKey(prefix string) Option { return func(c *config) { c.cacheKey = &prefix } }
+
+// WithServiceTier sends the field service_tier, by which OpenAI's endpoint chooses how
+// fast and at what price it answers, such as flex or priority. Empty is none.
+func WithServiceTier(tier string) Option { return func(c *config) { c.tier = strings.TrimSpace(tier) } }
+
+// WithMaxCompletionTokens sends the limit of an answer's tokens as max_completion_tokens.
+// OpenAI has renamed max_tokens so. The new name is used by itself for OpenAI's own endpoint
+// and for models whose names are those of OpenAI's newer ones; most others know only the
+// old one.
+func WithMaxCompletionTokens() Option { return func(c *config) { c.completion = true } }
+
+// WithSchemaInPrompt writes the schema that an answer has to follow into the system
+// message, for endpoints that know no response_format of the type json_schema.
+func WithSchemaInPrompt() Option { return func(c *config) { c.inPrompt = true } }
 
 // WithSlots sends the field id_slot, which tells a llama.cpp server in which of its
 // slots to answer. Each agent of a tree has a slot, so that what was computed of its

@@ -1,8 +1,11 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -15,14 +18,15 @@ import (
 
 // writeRequest returns the body of a request.
 func (c *client) writeRequest(model string, req *llm.Request) ([]byte, error) {
-	w := wireRequest{Model: model}
+	w := wireRequest{Model: model, Seed: req.Seed}
+	w.ServiceTier, w.ReasoningEffort = goopenai.ServiceTier(c.tier), req.ReasoningEffort
 	w.Stream, w.Stop, w.LogProbs, w.TopLogProbs = req.Stream, req.Stop, req.TopLogProbs > 0, req.TopLogProbs
 	if req.Stream {
 		w.StreamOptions = &goopenai.StreamOptions{IncludeUsage: true}
 	}
 	w.Messages = make([]wireMessage, 0, len(req.Messages)+1)
-	if req.System != "" {
-		w.Messages = append(w.Messages, wireMessage{Role: goopenai.ChatMessageRoleSystem, Content: req.System})
+	if system := c.system(req); system != "" {
+		w.Messages = append(w.Messages, wireMessage{Role: goopenai.ChatMessageRoleSystem, Content: system})
 	}
 	for i := range req.Messages {
 		var err error
@@ -57,7 +61,7 @@ func (c *client) writeRequest(model string, req *llm.Request) ([]byte, error) {
 			w.ParallelToolCalls = *req.ParallelToolCalls
 		}
 	}
-	if f := req.ResponseFormat; f != nil {
+	if f := req.ResponseFormat; f != nil && !c.inPrompt {
 		if !json.Valid(f.Schema) {
 			return nil, c.errorf(llm.CodeBadRequest, nil, "the schema of the response format %q is no JSON", f.Name)
 		}
@@ -70,7 +74,7 @@ func (c *client) writeRequest(model string, req *llm.Request) ([]byte, error) {
 			JSONSchema: &goopenai.ChatCompletionResponseFormatJSONSchema{Name: name, Schema: f.Schema, Strict: f.Strict},
 		}
 	}
-	if takesCompletionTokens(model, c.official) {
+	if c.completion || takesCompletionTokens(model, c.official) {
 		w.MaxCompletionTokens = max(req.MaxTokens, 0)
 	} else {
 		w.MaxTokens = max(req.MaxTokens, 0)
@@ -121,7 +125,11 @@ func (c *client) appendMessage(list []wireMessage, m *llm.Message) ([]wireMessag
 				parts = append(parts, textPart(part.Text))
 			}
 		case llm.Media:
-			parts = append(parts, mediaPart(part))
+			media, err := mediaPart(part)
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, media)
 		default:
 			return nil, &misplacedError{m.Role, part}
 		}
@@ -159,25 +167,50 @@ func (c *client) appendAssistant(list []wireMessage, m *llm.Message) []wireMessa
 	return append(list, out)
 }
 
-func mediaPart(m llm.Media) wirePart {
-	url := m.URL
-	if url == "" {
-		mediaType := m.MediaType
-		if mediaType == "" {
-			mediaType = "application/octet-stream"
-		}
-		url = "data:" + mediaType + ";base64," + base64.StdEncoding.EncodeToString(m.Data)
+// system is the system message of a request.
+func (c *client) system(req *llm.Request) string {
+	f := req.ResponseFormat
+	if f == nil || !c.inPrompt {
+		return req.System
 	}
+	return strings.TrimPrefix(req.System+"\n\nAnswer with JSON that follows this schema, and with nothing else: "+string(f.Schema), "\n\n")
+}
+
+// dataURL is the address of a media part, which may be the data itself.
+func dataURL(m llm.Media) string {
+	if m.URL != "" {
+		return m.URL
+	}
+	return "data:" + cmp.Or(m.MediaType, "application/octet-stream") + ";base64," + base64.StdEncoding.EncodeToString(m.Data)
+}
+
+// audioFormats are what endpoints call the media types of audio that they take.
+var audioFormats = map[string]string{"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/vnd.wave": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+
+func audioOf(m llm.Media) (*wireAudio, error) {
+	mediaType, _, _ := strings.Cut(m.MediaType, ";")
+	format := audioFormats[strings.ToLower(strings.TrimSpace(mediaType))]
+	switch {
+	case format == "":
+		return nil, fmt.Errorf("audio of the type %q: only audio/wav and audio/mpeg can be sent", m.MediaType)
+	case len(m.Data) == 0:
+		return nil, errors.New("audio that only its address names: its data has to be sent")
+	}
+	return &wireAudio{base64.StdEncoding.EncodeToString(m.Data), format}, nil
+}
+
+func mediaPart(m llm.Media) (wirePart, error) {
+	if m.Kind == llm.MediaAudio {
+		audio, err := audioOf(m)
+		return wirePart{ChatMessagePart: goopenai.ChatMessagePart{Type: "input_audio"}, Audio: audio}, err
+	}
+	url := dataURL(m)
 	if m.Kind == llm.MediaImage {
 		return wirePart{ChatMessagePart: goopenai.ChatMessagePart{
 			Type: goopenai.ChatMessagePartTypeImageURL, ImageURL: &goopenai.ChatMessageImageURL{URL: url},
-		}}
+		}}, nil
 	}
-	name := m.Name
-	if name == "" {
-		name = "file"
-	}
-	return wirePart{ChatMessagePart: goopenai.ChatMessagePart{Type: "file"}, File: &wireFile{name, url}}
+	return wirePart{ChatMessagePart: goopenai.ChatMessagePart{Type: "file"}, File: &wireFile{cmp.Or(m.Name, "file"), url}}, nil
 }
 
 // misplacedError is a part that has no place in a message of this role.

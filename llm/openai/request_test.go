@@ -202,3 +202,18 @@ func TestBodyIsStable(t *testing.T) {
 	}
 	require.Equal(t, build(), build())
 }
+
+// TestAudioThatCannotBeSent is refused before anything is sent.
+func TestAudioThatCannotBeSent(t *testing.T) {
+	m := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("something was sent") })
+	for want, media := range map[string]llm.Media{
+		`audio of the type "audio/ogg"`: {Kind: llm.MediaAudio, MediaType: "audio/ogg", Data: []byte{1}},
+		"only its address names":        {Kind: llm.MediaAudio, MediaType: "audio/wav", URL: "https://example.com/a.wav"},
+	} {
+		_, err := ask(t, m, &llm.Request{Messages: []llm.Message{llm.UserParts(media)}})
+		var e *llm.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, llm.CodeBadRequest, e.Code)
+		require.ErrorContains(t, err, want)
+	}
+}

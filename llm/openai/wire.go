@@ -19,6 +19,7 @@ type (
 		TopP                json.Number `json:"top_p,omitempty"`
 		MaxTokens           int         `json:"max_tokens,omitempty"`
 		MaxCompletionTokens int         `json:"max_completion_tokens,omitempty"`
+		Seed                *int64      `json:"seed,omitempty"`
 		PromptCacheKey      string      `json:"prompt_cache_key,omitempty"`
 		Slot                *int        `json:"id_slot,omitempty"`
 	}
@@ -33,7 +34,12 @@ type (
 	}
 	wirePart struct {
 		goopenai.ChatMessagePart
-		File *wireFile `json:"file,omitempty"`
+		File  *wireFile  `json:"file,omitempty"`
+		Audio *wireAudio `json:"input_audio,omitempty"`
+	}
+	wireAudio struct {
+		Data   string `json:"data"`
+		Format string `json:"format"`
 	}
 	wireFile struct {
 		Name string `json:"filename"`

@@ -76,6 +76,7 @@ func Payloads() []event.Data {
 			llm.TextPart{Text: "look"},
 			llm.Media{Kind: llm.MediaImage, MediaType: "image/png", Data: []byte{0, 1, 2, 255}},
 			llm.Media{Kind: llm.MediaFile, MediaType: "text/plain", URL: "https://example.test/a?b=c&d=e", Name: "a <b>.txt"},
+			llm.Media{Kind: llm.MediaAudio, MediaType: "audio/wav", Data: []byte("RIFF")},
 		}}},
 		&event.HarnessStart{AgentID: "support", Input: raw(`{"order":7}`)},
 		text("One moment."),

@@ -129,6 +129,14 @@ func (c *checker) request(r map[string]any) {
 	if _, both := r["max_completion_tokens"]; both && r["max_tokens"] != nil {
 		c.addf("max_tokens", "cannot stand beside max_completion_tokens")
 	}
+	if c.number(r, "seed", math.MinInt64, math.MaxInt64) {
+		if _, err := r["seed"].(json.Number).Int64(); err != nil {
+			c.addf("seed", "must be an integer")
+		}
+	}
+	c.word(r, "service_tier", "auto", "default", "flex", "priority", "scale")
+	c.word(r, "reasoning_effort", "none", "minimal", "low", "medium", "high", "xhigh")
+	c.word(r, "prompt_cache_key")
 	logProbs := c.boolean(r, "logprobs")
 	if c.number(r, "top_logprobs", 0, 20) && !logProbs {
 		c.addf("top_logprobs", "is allowed only when logprobs is true")
@@ -170,6 +178,19 @@ func (c *checker) number(r map[string]any, key string, low, high float64) bool {
 		return false
 	}
 	return true
+}
+
+// word checks a text, which has to be one of some words if there are any.
+func (c *checker) word(r map[string]any, key string, words ...string) {
+	v, present := r[key]
+	s, ok := v.(string)
+	switch {
+	case !present:
+	case !ok || s == "":
+		c.addf(key, "must be a non-empty string")
+	case len(words) > 0 && !slices.Contains(words, s):
+		c.addf(key, "is %q and must be one of %s", s, strings.Join(words, ", "))
+	}
 }
 
 func (c *checker) boolean(r map[string]any, key string) bool {

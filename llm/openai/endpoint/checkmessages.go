@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -151,6 +152,13 @@ func (c *checker) contentPart(at string, v any, types []string) {
 		}
 	case "input_audio":
 		c.fields(at, obj, "data", "format")
+		data, _ := obj["data"].(string)
+		if raw, err := base64.StdEncoding.DecodeString(data); err != nil || len(raw) == 0 {
+			c.addf(at+".data", "must be base64")
+		}
+		if f, _ := obj["format"].(string); f != "wav" && f != "mp3" {
+			c.addf(at+".format", "is %q and must be wav or mp3", f)
+		}
 	}
 }
 

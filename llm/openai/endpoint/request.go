@@ -19,6 +19,8 @@ type wireRequest struct {
 	} `json:"stream_options"`
 	Temperature         *float64        `json:"temperature"`
 	TopP                *float64        `json:"top_p"`
+	Seed                *int64          `json:"seed"`
+	ReasoningEffort     string          `json:"reasoning_effort"`
 	N                   int             `json:"n"`
 	MaxTokens           int             `json:"max_tokens"`
 	MaxCompletionTokens int             `json:"max_completion_tokens"`
@@ -70,6 +72,10 @@ type wirePart struct {
 		Data string `json:"file_data"`
 		Name string `json:"filename"`
 	} `json:"file"`
+	Audio struct {
+		Data   []byte `json:"data"`
+		Format string `json:"format"`
+	} `json:"input_audio"`
 }
 
 // parseRequest turns a checked body into what a model sees.
@@ -83,6 +89,7 @@ func parseRequest(body []byte) (*wireRequest, *llm.Request, error) {
 	}
 	req := &llm.Request{Stream: w.Stream}
 	req.Temperature, req.TopP, req.ParallelToolCalls = w.Temperature, w.TopP, w.ParallelToolCalls
+	req.Seed, req.ReasoningEffort = w.Seed, w.ReasoningEffort
 	req.MaxTokens = max(w.MaxTokens, w.MaxCompletionTokens)
 	if w.LogProbs {
 		req.TopLogProbs = max(w.TopLogProbs, 1) // the token's own is always there
@@ -193,6 +200,8 @@ func (m *wireMessage) content() (llm.Content, error) {
 			}
 			media.Name = p.File.Name
 			c.Parts = append(c.Parts, media)
+		case "input_audio":
+			c.Parts = append(c.Parts, llm.Media{Kind: llm.MediaAudio, MediaType: map[string]string{"wav": "audio/wav", "mp3": "audio/mpeg"}[p.Audio.Format], Data: p.Audio.Data})
 		default:
 			return c, fmt.Errorf("parts of type %q are not served here", p.Type)
 		}

@@ -54,7 +54,7 @@ function readPart(value: unknown): Part | undefined {
   got.data = got.data.replace(/[\r\n]/g, "");
   if (!base64.test(got.data)) return undefined;
   if (got.type === "text") return { type: "text", ...(got.text !== "" && { text: got.text }) };
-  if (got.type !== "image" && got.type !== "file") return undefined;
+  if (got.type !== "image" && got.type !== "file" && got.type !== "audio") return undefined;
   return {
     type: got.type,
     ...(got.mediatype !== "" && { mediaType: got.mediatype }),
