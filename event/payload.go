@@ -107,9 +107,11 @@ type (
 	Text struct {
 		Content string `json:"content"`
 	}
-	// Reasoning is a block of a model's thinking, or a delta of one.
+	// Reasoning is a block of a model's thinking, or a delta of one. Sealed is what its
+	// endpoint wants to be given back with it, and of no use to anybody else.
 	Reasoning struct {
 		Content string `json:"content"`
+		Sealed  string `json:"sealed,omitempty"`
 	}
 	// ToolCall is a model's call. Input is always a JSON object; arguments that
 	// were none are kept as {"raw": "…"}.
@@ -469,10 +471,10 @@ func (d *Text) canonical() (Data, bool) {
 }
 
 func (d *Reasoning) canonical() (Data, bool) {
-	if d == nil || utf8.ValidString(d.Content) {
+	if d == nil || utf8.ValidString(d.Content) && utf8.ValidString(d.Sealed) {
 		return d, true
 	}
-	return &Reasoning{Content: ValidText(d.Content)}, true
+	return &Reasoning{Content: ValidText(d.Content), Sealed: ValidText(d.Sealed)}, true
 }
 
 func (d *ToolCall) canonical() (Data, bool) {

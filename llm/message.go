@@ -83,8 +83,9 @@ type ToolResult struct {
 	IsError bool
 }
 
-// Reasoning is an assistant's thinking, where an endpoint discloses it.
-type Reasoning struct{ Text string }
+// Reasoning is an assistant's thinking, where an endpoint discloses it. Sealed is what the
+// endpoint wants to be given back with it, in a form that only its adapter knows.
+type Reasoning struct{ Text, Sealed string }
 
 func (TextPart) part()   {}
 func (Media) part()      {}

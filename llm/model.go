@@ -121,6 +121,8 @@ type Chunk struct {
 	// LogProbs are those of the tokens of the text, if the request asks for them and the
 	// endpoint has them. They come with the text, or after it.
 	LogProbs []LogProb
+	// Sealed is the [Reasoning] of the answer as its endpoint wants it back, whole.
+	Sealed string
 	// Call is a whole tool call.
 	Call *ToolCall
 	// Usage, when not nil, holds the totals of the answer so far.

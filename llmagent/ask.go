@@ -136,6 +136,7 @@ type answer struct {
 	yield   func(*event.Event, error) bool
 
 	text, reasoning block
+	sealed          string // the reasoning, for its endpoint
 	calls           []llm.ToolCall
 	output          json.RawMessage // of an answer that has to have a form
 	probs           []llm.LogProb
@@ -211,6 +212,7 @@ func (ans *answer) take(chunk llm.Chunk, err error) bool {
 	if chunk.LogProbs != nil {
 		ans.probs = append(ans.probs, chunk.LogProbs...)
 	}
+	ans.sealed += chunk.Sealed
 	if chunk.Call != nil {
 		ans.calls = append(ans.calls, *chunk.Call)
 	}
@@ -343,8 +345,8 @@ func (ans *answer) deliver(inv *agent.Invocation, a *Agent) {
 
 // words yields the texts of a whole answer, and reports whether to go on.
 func (ans *answer) words() bool {
-	if r := ans.reasoning.String(); r != "" {
-		if !ans.yield(&event.Event{ID: ans.reasoning.id, Data: &event.Reasoning{Content: r}, More: true}, nil) {
+	if r := ans.reasoning.String(); r != "" || ans.sealed != "" {
+		if !ans.yield(&event.Event{ID: ans.reasoning.id, Data: &event.Reasoning{Content: r, Sealed: ans.sealed}, More: true}, nil) {
 			return false
 		}
 	}

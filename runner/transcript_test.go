@@ -41,8 +41,9 @@ var update = flag.Bool("update", false, "rewrite the expected events and wire of
 
 // A transcript is a txtar file: the agents of a tree, what their models answer,
 // what the user says, and then what must come out: the stored events and the
-// requests on the wire. Each is played four times, with the models in process
-// and behind a real HTTP endpoint, streamed and not, and must come out the same.
+// requests on the wire. Each is played six times, with the models in process and
+// behind a real HTTP endpoint, by chat completions and by the Responses API, streamed and
+// not, and must come out the same.
 //
 //	-- agents --       one a line, children indented: NAME [parent] [peers] [back] [each] [decide[=MODEL]] [TOOL…] [| DESCRIPTION];
 //	                   with the word tool it is an agent tool of its parent, with sequential, parallel or loop a workflow of its children
@@ -243,10 +244,12 @@ func (m checked) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.C
 type mode struct {
 	name         string
 	http, stream bool
+	responses    bool // the other protocol of OpenAI's
 	behind       bool // a router
 }
 
-var modes = []mode{{name: "in process"}, {name: "in process, streamed", stream: true}, {name: "http", http: true}, {name: "http, streamed", http: true, stream: true}}
+var modes = []mode{{name: "in process"}, {name: "in process, streamed", stream: true}, {name: "http", http: true}, {name: "http, streamed", http: true, stream: true},
+	{name: "responses", http: true, responses: true}, {name: "responses, streamed", http: true, responses: true, stream: true}}
 
 // play runs a transcript and returns what came out.
 func (tr *transcript) play(t *testing.T, m mode, all ...llmagent.Option) (events, wire string) {
@@ -270,7 +273,11 @@ func (tr *transcript) play(t *testing.T, m mode, all ...llmagent.Option) (events
 		require.NoError(t, err)
 		defer server.Close()
 		model = func(name string) llm.Model {
-			client, err := openai.New(name, openai.WithBaseURL(server.URL()), openai.WithRetries(0))
+			opts := []openai.Option{openai.WithBaseURL(server.URL()), openai.WithRetries(0)}
+			if m.responses {
+				opts = append(opts, openai.WithResponses(), openai.WithReasoningEcho())
+			}
+			client, err := openai.New(name, opts...)
 			require.NoError(t, err)
 			return checked{client}
 		}

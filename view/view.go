@@ -50,6 +50,7 @@ type answer struct {
 	agent     string
 	text      string
 	reasoning string
+	sealed    string // for the endpoint that it is from
 	show      bool
 	calls     []call
 	last      int64 // the seq of its last event
@@ -208,7 +209,7 @@ func (v *View) Apply(e *event.Event) {
 	case *event.Reasoning:
 		if mine {
 			a := v.answer(e, mine)
-			a.reasoning += d.Content
+			a.reasoning, a.sealed = a.reasoning+d.Content, d.Sealed
 			a.last = e.Seq
 		}
 	case *event.ToolCall:
@@ -412,8 +413,11 @@ func (v *View) addNative(a *answer) {
 		return
 	}
 	parts := make([]llm.Part, 0, shown+1)
-	if a.reasoning != "" {
-		parts = append(parts, llm.Reasoning{Text: p.redactText(a.reasoning)})
+	if p.redact != nil {
+		a.sealed = "" // nobody can look into it
+	}
+	if a.reasoning != "" || a.sealed != "" {
+		parts = append(parts, llm.Reasoning{Text: p.redactText(a.reasoning), Sealed: a.sealed})
 	}
 	for i := range a.calls {
 		if c := &a.calls[i]; !c.hidden {

@@ -27,6 +27,7 @@ type reading struct {
 	finish  string
 	choice  bool // the answer holds one
 	refused bool // it is an error object
+	items        // of an answer of the Responses API
 }
 
 // event takes in one event of the answer; io.EOF at a regular end.
@@ -43,6 +44,9 @@ func (a *attempt) event() error {
 		}
 		a.client.log.LogAttrs(a.ctx, slog.LevelDebug, "an answer broke off after its finish reason, and counts", slog.Any("error", err))
 		return io.EOF
+	}
+	if a.client.responses {
+		return a.responsesEvent(data)
 	}
 	r.ev.reset()
 	if err := json.Unmarshal(data, &r.ev); err != nil {
@@ -121,7 +125,7 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 		return a.err
 	}
 	switch {
-	case r.finish == "" && !a.body.done:
+	case r.finish == "" && (a.client.responses || !a.body.done):
 		return a.client.truncated(nil)
 	case !r.choice:
 		return a.client.errorf(llm.CodeBadResponse, nil, "the answer holds no choices; does this endpoint speak the chat-completions protocol?")
@@ -131,6 +135,11 @@ func (a *attempt) read(yield func(llm.Chunk) error) error {
 	words, leaked := r.leaks.end()
 	if words != "" {
 		if err := yield(llm.Chunk{Text: words}); err != nil {
+			return err
+		}
+	}
+	if sealed := r.seal(); sealed != "" {
+		if err := yield(llm.Chunk{Sealed: sealed}); err != nil {
 			return err
 		}
 	}

@@ -11,13 +11,18 @@ func (c *client) caches(w *wireRequest, agent string) {
 	if agent == "" {
 		return
 	}
-	if c.cacheKey != nil {
-		w.PromptCacheKey = strings.TrimPrefix(*c.cacheKey+"/"+agent, "/")
-	}
+	w.PromptCacheKey = c.promptCacheKey(agent)
 	if c.slots.n > 0 {
 		slot := c.slots.of(agent)
 		w.Slot = &slot
 	}
+}
+
+func (c *client) promptCacheKey(agent string) string {
+	if c.cacheKey == nil || agent == "" {
+		return ""
+	}
+	return strings.TrimPrefix(*c.cacheKey+"/"+agent, "/")
 }
 
 // slots deals the slots of a server to agents.

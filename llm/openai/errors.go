@@ -87,8 +87,8 @@ func (c *client) badEvent(data []byte, cause error) *llm.Error {
 	if cause == nil {
 		cause = errors.New("it is no JSON")
 	}
-	return c.errorf(llm.CodeBadResponse, cause, "the answer is not what the chat-completions protocol promises (%v): %s; %s",
-		cause, c.excerpt(data), checkURL)
+	return c.errorf(llm.CodeBadResponse, cause, "the answer is not what %s promises (%v): %s; %s",
+		c.protocol(), cause, c.excerpt(data), checkURL)
 }
 
 var htmlTitle = lazyregexp.New(`(?is)<title[^>]*>(.*?)</title>`)

@@ -49,7 +49,7 @@ func New(model string, opts ...Option) (*Model, error) {
 	}
 	c.timeouts = c.timeouts.withDefaults()
 	c.secrets = secretsOf(&c.config, u)
-	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/chat/completions") + "/chat/completions"
+	u.Path = strings.TrimSuffix(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), chatPath), responsesPath) + c.path()
 	u.RawPath, u.Fragment = "", ""
 	c.url, c.where = u.String(), u.Host+u.EscapedPath()
 	c.official = u.Hostname() == "api.openai.com"
@@ -111,7 +111,11 @@ func (m *Model) generate(ctx context.Context, req *llm.Request, yield func(llm.C
 		return err
 	}
 	c := m.endpoint()
-	body, err := c.writeRequest(m.name, req)
+	write := c.writeRequest
+	if c.responses {
+		write = c.writeResponses
+	}
+	body, err := write(m.name, req)
 	if err != nil {
 		return err
 	}

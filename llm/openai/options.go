@@ -62,6 +62,7 @@ type config struct {
 	tier          string
 	completion    bool // the name of the token limit is max_completion_tokens
 	inPrompt      bool // schemas of answers are
+	responses     bool // the other protocol is spoken
 	log           *slog.Logger
 }
 
@@ -150,6 +151,13 @@ func WithMaxCompletionTokens() Option { return func(c *config) { c.completion = 
 // WithSchemaInPrompt writes the schema that an answer has to follow into the system
 // message, for endpoints that know no response_format of the type json_schema.
 func WithSchemaInPrompt() Option { return func(c *config) { c.inPrompt = true } }
+
+// WithResponses speaks OpenAI's Responses API in place of chat completions. Nothing is
+// kept at the endpoint: each request has the whole conversation. Reasoning models give
+// their reasoning encrypted and get it back with the calls that it has led to; with
+// [WithReasoningEcho] they are also asked for a summary of it. The API has no stop strings,
+// so a request with some is an error, and no seed, which is left out.
+func WithResponses() Option { return func(c *config) { c.responses = true } }
 
 // WithSlots sends the field id_slot, which tells a llama.cpp server in which of its
 // slots to answer. Each agent of a tree has a slot, so that what was computed of its

@@ -239,11 +239,14 @@ func (e *misplacedError) Error() string {
 // takesCompletionTokens says under which name the endpoint takes the limit of
 // output tokens: OpenAI has renamed max_tokens to max_completion_tokens, and its
 // newer models refuse the old name; most other endpoints know only the old one.
-func takesCompletionTokens(model string, official bool) bool {
+func takesCompletionTokens(model string, official bool) bool { return official || reasons(model) }
+
+// reasons reports whether a name is that of a reasoning model of OpenAI's.
+func reasons(model string) bool {
 	if _, name, ok := strings.Cut(model, "/"); ok {
 		model = name // of a router's "openai/o3"
 	}
-	return official || slices.ContainsFunc([]string{"o1", "o3", "o4", "gpt-5", "gpt-6"}, func(prefix string) bool {
+	return slices.ContainsFunc([]string{"o1", "o3", "o4", "gpt-5", "gpt-6"}, func(prefix string) bool {
 		return strings.HasPrefix(model, prefix)
 	})
 }

@@ -23,7 +23,7 @@ func (c *client) sendWithRetries(ctx context.Context, model string, body []byte,
 	a, err := backoff.Retry(ctx, func() (*attempt, error) {
 		tries++
 		start := time.Now()
-		a, err := c.try(ctx, body, req)
+		a, err := c.try(ctx, model, body, req)
 		c.log.LogAttrs(ctx, slog.LevelDebug, "model call",
 			slog.String("model", model), slog.String("endpoint", c.where), slog.Int("attempt", tries),
 			slog.Duration("took", time.Since(start)), slog.Any("error", err))

@@ -22,12 +22,12 @@ import (
 
 // through serves a model over HTTP and returns the client's model of it, without
 // retries.
-func through(t testing.TB, m llm.Model) *openai.Model {
+func through(t testing.TB, m llm.Model, opts ...openai.Option) *openai.Model {
 	t.Helper()
 	s, err := endpoint.Start(endpoint.Models(m))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	client, err := openai.New(m.Name(), openai.WithBaseURL(s.URL()), openai.WithRetries(0))
+	client, err := openai.New(m.Name(), append(opts, openai.WithBaseURL(s.URL()), openai.WithRetries(0))...)
 	require.NoError(t, err)
 	return client
 }
@@ -85,10 +85,17 @@ func TestSameInProcessAndOverHTTP(t *testing.T) {
 	for name, items := range answers {
 		t.Run(name, func(t *testing.T) {
 			local := scripted.Always("m", scripted.Reply(items...))
-			remote := through(t, local)
-			for _, stream := range []bool{true, false} {
+			remote, other := through(t, local), through(t, local, openai.WithResponses(), openai.WithReasoningEcho())
+			for i := range 4 {
+				stream, remote := i%2 == 0, remote
 				req := &llm.Request{Messages: []llm.Message{llm.UserText("hi")}, Stream: stream}
 				wantMsg, wantLast, wantErr := play(local, req)
+				if i >= 2 {
+					remote = other
+					if name == "odd" { // which has no name there
+						wantLast.Finish = llm.FinishStop
+					}
+				}
 				gotMsg, gotLast, err := play(remote, req)
 				if wantErr == nil {
 					require.NoError(t, err)

@@ -80,7 +80,7 @@ func Payloads() []event.Data {
 		}}},
 		&event.HarnessStart{AgentID: "support", Input: raw(`{"order":7}`)},
 		text("One moment."),
-		&event.Reasoning{Content: "The user is billed by two systems."},
+		&event.Reasoning{Content: "The user is billed by two systems.", Sealed: `[{"<":1}]`},
 		&event.ToolCall{Name: "lookup", Input: raw(`{"id":12345678901234567890,"when":null}`)},
 		&event.ToolProgress{ToolCallID: "c1", Name: "lookup", Content: raw(`"half"`)},
 		&event.ToolResult{Name: "lookup", Output: raw(`[1,2.50,{"a":"b"}]`), IsError: true},

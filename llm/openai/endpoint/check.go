@@ -24,14 +24,17 @@ func (v Violation) String() string {
 
 // CheckError lists what is wrong with a request body, at most 50 violations; it
 // is never empty.
-type CheckError struct{ Violations []Violation }
+type CheckError struct {
+	Violations []Violation
+	protocol   string
+}
 
 func (e *CheckError) Error() string {
 	all := make([]string, len(e.Violations))
 	for i, v := range e.Violations {
 		all[i] = v.String()
 	}
-	return "the request breaks the chat-completions protocol: " + strings.Join(all, "; ")
+	return "the request breaks the " + e.protocol + ": " + strings.Join(all, "; ")
 }
 
 // CheckBody reports all rules of the chat-completions protocol that the body of
@@ -41,6 +44,10 @@ func (e *CheckError) Error() string {
 // https://platform.openai.com/docs/api-reference/chat/create and
 // https://api-docs.deepseek.com/api/create-chat-completion.
 func CheckBody(body []byte) error {
+	return checkBody(body, "chat-completions protocol", (*checker).request)
+}
+
+func checkBody(body []byte, protocol string, check func(*checker, map[string]any)) error {
 	var c checker
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
@@ -52,12 +59,12 @@ func CheckBody(body []byte) error {
 	} else if obj, ok := top.(map[string]any); !ok {
 		c.addf("", "the body is no JSON object")
 	} else {
-		c.request(obj)
+		check(&c, obj)
 	}
 	if c.found == nil {
 		return nil
 	}
-	return &CheckError{c.found}
+	return &CheckError{c.found, protocol}
 }
 
 // maxViolations bounds the error for a body that is wrong everywhere.

@@ -53,7 +53,7 @@ func Models(models ...llm.Model) func(name string) (llm.Model, bool) {
 // Handler serves the models that a lookup func finds by a request's model name.
 // The func must be safe for concurrent use.
 func Handler(models func(name string) (llm.Model, bool), opts ...Option) http.Handler {
-	h := &handler{models: models, maxBody: 32 << 20}
+	h := &handler{models: models, maxBody: 32 << 20, seal: newSeal()}
 	for _, o := range opts {
 		if o != nil {
 			o(h)
@@ -62,6 +62,7 @@ func Handler(models func(name string) (llm.Model, bool), opts ...Option) http.Ha
 	mux := http.NewServeMux()
 	for _, prefix := range []string{"", "/v1"} {
 		mux.HandleFunc("POST "+prefix+"/chat/completions", h.chat)
+		mux.HandleFunc("POST "+prefix+"/responses", h.responses)
 		mux.HandleFunc("GET "+prefix+"/models", h.list)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -80,6 +81,7 @@ type handler struct {
 	record  func([]byte)
 	answers atomic.Int64
 	server  *Server // nil for a Handler of its own
+	seal    seal
 }
 
 func (h *handler) authorize(next http.Handler) http.Handler {
@@ -110,24 +112,8 @@ func (h *handler) list(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (h *handler) chat(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.maxBody))
-	if err != nil {
-		status := http.StatusBadRequest
-		if tooBig := (*http.MaxBytesError)(nil); errors.As(err, &tooBig) {
-			status = http.StatusRequestEntityTooLarge
-		}
-		fail(w, status, wireError{Message: "reading the body: " + err.Error(), Type: "invalid_request_error"})
-		return
-	}
-	if h.record != nil {
-		h.record(body)
-	}
-	if err := CheckBody(body); err != nil {
-		e := wireError{Message: err.Error(), Type: "invalid_request_error"}
-		if check := (*CheckError)(nil); errors.As(err, &check) {
-			e.Param = check.Violations[0].Param
-		}
-		fail(w, http.StatusBadRequest, e)
+	body, ok := h.body(w, r, CheckBody)
+	if !ok {
 		return
 	}
 	wire, req, err := parseRequest(body)
@@ -135,12 +121,8 @@ func (h *handler) chat(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, wireError{Message: err.Error(), Type: "invalid_request_error"})
 		return
 	}
-	model, ok := h.models(wire.Model)
+	model, ok := h.model(w, wire.Model)
 	if !ok {
-		fail(w, http.StatusNotFound, wireError{
-			Message: fmt.Sprintf("the model %q does not exist", wire.Model),
-			Type:    "invalid_request_error", Param: "model", Code: "model_not_found",
-		})
 		return
 	}
 	answer := wireAnswer{
@@ -153,6 +135,43 @@ func (h *handler) chat(w http.ResponseWriter, r *http.Request) {
 	} else {
 		h.whole(r.Context(), w, model, req, answer)
 	}
+}
+
+// body reads the body of a request and checks it. It answers what is refused.
+func (h *handler) body(w http.ResponseWriter, r *http.Request, check func([]byte) error) ([]byte, bool) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.maxBody))
+	if err != nil {
+		status := http.StatusBadRequest
+		if tooBig := (*http.MaxBytesError)(nil); errors.As(err, &tooBig) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		fail(w, status, wireError{Message: "reading the body: " + err.Error(), Type: "invalid_request_error"})
+		return nil, false
+	}
+	if h.record != nil {
+		h.record(body)
+	}
+	if err := check(body); err != nil {
+		e := wireError{Message: err.Error(), Type: "invalid_request_error"}
+		if check := (*CheckError)(nil); errors.As(err, &check) {
+			e.Param = check.Violations[0].Param
+		}
+		fail(w, http.StatusBadRequest, e)
+		return nil, false
+	}
+	return body, true
+}
+
+// model finds a model by its name. It answers if there is none.
+func (h *handler) model(w http.ResponseWriter, name string) (llm.Model, bool) {
+	model, ok := h.models(name)
+	if !ok {
+		fail(w, http.StatusNotFound, wireError{
+			Message: fmt.Sprintf("the model %q does not exist", name),
+			Type:    "invalid_request_error", Param: "model", Code: "model_not_found",
+		})
+	}
+	return model, ok
 }
 
 func (h *handler) streamed(ctx context.Context, w http.ResponseWriter, model llm.Model, req *llm.Request, s *stream) {

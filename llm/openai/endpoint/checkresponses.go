@@ -1,0 +1,280 @@
+package endpoint
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// CheckResponses reports all rules of OpenAI's Responses API that the body of a request
+// breaks, as a *[CheckError]; nil if there is none. It is about requests that leave
+// nothing at the endpoint: what refers to stored responses or items is refused. See
+// https://platform.openai.com/docs/api-reference/responses/create.
+func CheckResponses(body []byte) error {
+	return checkBody(body, "Responses API", (*checker).responses)
+}
+
+var responsesFields = strings.Fields(`include input instructions max_output_tokens metadata model parallel_tool_calls prompt_cache_key reasoning
+	safety_identifier service_tier store stream temperature text tool_choice tools top_logprobs top_p truncation`)
+
+func (c *checker) responses(r map[string]any) {
+	c.fields("", r, responsesFields...)
+	c.word(r, "model")
+	c.word(r, "instructions")
+	c.word(r, "prompt_cache_key")
+	c.word(r, "service_tier", "auto", "default", "flex", "priority", "scale")
+	c.boolean(r, "stream")
+	if store, ok := r["store"].(bool); !ok || store {
+		c.addf("store", "must be false: nothing is kept here")
+	}
+	c.number(r, "temperature", 0, 2)
+	c.number(r, "top_p", 0, 1)
+	for key, low := range map[string]float64{"max_output_tokens": 16, "top_logprobs": 0} {
+		if c.number(r, key, low, math.MaxInt32) {
+			if _, err := r[key].(json.Number).Int64(); err != nil {
+				c.addf(key, "must be an integer")
+			}
+		}
+	}
+	included := c.include(r)
+	if _, present := r["top_logprobs"]; present && !included["message.output_text.logprobs"] {
+		c.addf("top_logprobs", "is allowed only when message.output_text.logprobs is included")
+	}
+	c.flatTools(r)
+	c.flatChoice(r)
+	c.thinking(r)
+	c.textFormat(r)
+	c.input(r, included["reasoning.encrypted_content"])
+}
+
+func (c *checker) include(r map[string]any) map[string]bool {
+	v, present := r["include"]
+	found := map[string]bool{}
+	list, ok := v.([]any)
+	if present && !ok {
+		c.addf("include", "must be an array")
+	}
+	for i, v := range list {
+		s, _ := v.(string)
+		if s != "reasoning.encrypted_content" && s != "message.output_text.logprobs" {
+			c.addf(fmt.Sprintf("include[%d]", i), "%q cannot be included here", s)
+		}
+		found[s] = true
+	}
+	return found
+}
+
+func (c *checker) flatTools(r map[string]any) {
+	v, present := r["tools"]
+	if !present {
+		return
+	}
+	c.tools = map[string]bool{}
+	list, ok := v.([]any)
+	if !ok || len(list) == 0 {
+		c.addf("tools", "must be a non-empty array, or absent")
+	}
+	for i, v := range list {
+		at := fmt.Sprintf("tools[%d]", i)
+		t, _ := v.(map[string]any)
+		c.fields(at, t, "type", "name", "description", "parameters", "strict")
+		name, _ := t["name"].(string)
+		switch {
+		case t["type"] != "function":
+			c.addf(at+".type", `must be "function"`)
+		case !functionName.MatchString(name):
+			c.addf(at+".name", "%q does not match %s", name, functionName)
+		case c.tools[name]:
+			c.addf(at+".name", "%q is the name of two tools", name)
+		}
+		c.tools[name] = true
+		strict, given := t["strict"].(bool)
+		c.objectSchema(at+".parameters", t["parameters"], strict || !given)
+	}
+}
+
+func (c *checker) flatChoice(r map[string]any) {
+	for _, k := range []string{"tool_choice", "parallel_tool_calls"} {
+		if _, present := r[k]; present && c.tools == nil {
+			c.addf(k, "is allowed only when tools are given")
+		}
+	}
+	c.boolean(r, "parallel_tool_calls")
+	switch v := r["tool_choice"].(type) {
+	case nil:
+	case map[string]any:
+		c.fields("tool_choice", v, "type", "name")
+		if name, _ := v["name"].(string); v["type"] != "function" || !c.tools[name] {
+			c.addf("tool_choice", `must be {"type": "function", "name": …} with the name of a tool`)
+		}
+	default:
+		c.word(r, "tool_choice", "none", "auto", "required")
+	}
+}
+
+func (c *checker) thinking(r map[string]any) {
+	v, present := r["reasoning"]
+	if !present {
+		return
+	}
+	t, _ := v.(map[string]any)
+	if len(t) == 0 {
+		c.addf("reasoning", "must be an object with fields, or absent")
+	}
+	c.fields("reasoning", t, "effort", "summary")
+	for key, words := range map[string][]string{"effort": {"none", "minimal", "low", "medium", "high", "xhigh"}, "summary": {"auto", "concise", "detailed"}} {
+		if v, present := t[key]; present {
+			if s, _ := v.(string); !slices.Contains(words, s) {
+				c.addf("reasoning."+key, "must be one of %s", strings.Join(words, ", "))
+			}
+		}
+	}
+}
+
+func (c *checker) textFormat(r map[string]any) {
+	v, present := r["text"]
+	if !present {
+		return
+	}
+	t, _ := v.(map[string]any)
+	c.fields("text", t, "format", "verbosity")
+	f, _ := t["format"].(map[string]any)
+	if f["type"] != "json_schema" {
+		c.addf("text.format.type", `must be "json_schema"`)
+		return
+	}
+	c.fields("text.format", f, "type", "name", "description", "schema", "strict")
+	if name, _ := f["name"].(string); !functionName.MatchString(name) {
+		c.addf("text.format.name", "%q does not match %s", name, functionName)
+	}
+	strict, _ := f["strict"].(bool)
+	c.objectSchema("text.format.schema", f["schema"], strict)
+}
+
+// input checks the items: calls are answered by what comes behind them, and reasoning
+// leads to something of the assistant's.
+func (c *checker) input(r map[string]any, encrypted bool) {
+	list, ok := r["input"].([]any)
+	if !ok || len(list) == 0 {
+		c.addf("input", "must be a non-empty array")
+		return
+	}
+	open, seen, thought := map[string]string{}, map[string]bool{}, ""
+	for i, v := range list {
+		at := fmt.Sprintf("input[%d]", i)
+		item, _ := v.(map[string]any)
+		kind, _ := item["type"].(string)
+		if kind == "" && item["role"] != nil {
+			kind = "message"
+		}
+		said := kind == "function_call" || kind == "message" && item["role"] == "assistant"
+		if thought != "" && !said && kind != "reasoning" {
+			c.addf(thought, "reasoning without the item that it has led to")
+		}
+		if thought = ""; kind == "reasoning" {
+			thought = at
+		}
+		if kind == "message" && len(open) > 0 {
+			c.addf(at, "a message before the calls are answered")
+			clear(open)
+		}
+		switch kind {
+		case "message":
+			c.inputMessage(at, item)
+		case "reasoning":
+			c.fields(at, item, "type", "id", "summary", "encrypted_content")
+			if s, _ := item["encrypted_content"].(string); s == "" || !encrypted {
+				c.addf(at, "needs encrypted_content, and reasoning.encrypted_content included: nothing is kept here")
+			}
+			if _, ok := item["summary"].([]any); !ok {
+				c.addf(at+".summary", "must be an array")
+			}
+		case "function_call":
+			c.fields(at, item, "type", "id", "call_id", "name", "arguments", "status")
+			id, _ := item["call_id"].(string)
+			if id == "" || len(id) > 64 || seen[id] {
+				c.addf(at+".call_id", "%q must be a new string of 1 to 64 characters", id)
+			}
+			open[id], seen[id] = at, true
+			if name, _ := item["name"].(string); !functionName.MatchString(name) {
+				c.addf(at+".name", "%q does not match %s", name, functionName)
+			}
+			if args, _ := item["arguments"].(string); !isObject(args) {
+				c.addf(at+".arguments", "does not hold a JSON object: %.60q", args)
+			}
+		case "function_call_output":
+			c.fields(at, item, "type", "id", "call_id", "output", "status")
+			id, _ := item["call_id"].(string)
+			if open[id] == "" {
+				c.addf(at+".call_id", "no call %q waits for an output", id)
+			}
+			delete(open, id)
+			if _, ok := item["output"].(string); !ok {
+				c.addf(at+".output", "must be a string")
+			}
+		default:
+			c.addf(at+".type", "%q is no item that can be sent here", kind)
+		}
+		if i == len(list)-1 && said && kind == "message" {
+			c.addf(at, "the last item must not be the assistant's words")
+		}
+	}
+	if thought != "" {
+		c.addf(thought, "reasoning without the item that it has led to")
+	}
+	for id, at := range open {
+		c.addf(at, "the call %q is not answered", id)
+	}
+}
+
+func (c *checker) inputMessage(at string, m map[string]any) {
+	c.fields(at, m, "type", "role", "content", "id", "status")
+	if role, _ := m["role"].(string); role != "user" && role != "assistant" {
+		c.addf(at+".role", "is %q and must be user or assistant", role)
+	}
+	at += ".content"
+	switch v := m["content"].(type) {
+	case string:
+		if v == "" {
+			c.addf(at, "must not be empty")
+		}
+	case []any:
+		if len(v) == 0 || m["role"] == "assistant" {
+			c.addf(at, "must be a string, or the user's parts")
+		}
+		for i, p := range v {
+			c.inputPart(fmt.Sprintf("%s[%d]", at, i), p)
+		}
+	default:
+		c.addf(at, "must be a string or a list of parts")
+	}
+}
+
+func (c *checker) inputPart(at string, v any) {
+	p, _ := v.(map[string]any)
+	text := func(key string) string { s, _ := p[key].(string); return s }
+	web := func(s string) bool { return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") }
+	switch kind := text("type"); kind {
+	case "input_text":
+		c.fields(at, p, "type", "text")
+		if text("text") == "" {
+			c.addf(at+".text", "must be a non-empty string")
+		}
+	case "input_image":
+		c.fields(at, p, "type", "image_url", "detail")
+		if url := text("image_url"); !web(url) && !isDataURL(url, "image/") {
+			c.addf(at+".image_url", "must be a web address or a base64 data URL of an image")
+		}
+	case "input_file":
+		c.fields(at, p, "type", "filename", "file_data", "file_url")
+		if !web(text("file_url")) && (text("filename") == "" || !isDataURL(text("file_data"), "")) {
+			c.addf(at, "must hold a file_url, or a filename and base64 file_data as a data URL")
+		}
+	case "input_audio":
+		c.contentPart(at, v, []string{"input_audio"})
+	default:
+		c.addf(at+".type", "is %q and must be one of input_text, input_image, input_file, input_audio", kind)
+	}
+}

@@ -1,0 +1,293 @@
+package openai
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"math"
+	"strconv"
+
+	"github.com/agentarbor/arbor/llm"
+)
+
+const (
+	chatPath      = "/chat/completions"
+	responsesPath = "/responses"
+
+	minOutputTokens = 16 // less is refused
+)
+
+func (c *client) path() string {
+	if c.responses {
+		return responsesPath
+	}
+	return chatPath
+}
+
+func (c *client) protocol() string {
+	if c.responses {
+		return "the Responses API"
+	}
+	return "the chat-completions protocol"
+}
+
+// The body of a request of the Responses API.
+type (
+	responsesRequest struct {
+		Model             string          `json:"model"`
+		Instructions      string          `json:"instructions,omitempty"`
+		Input             []any           `json:"input"`
+		Stream            bool            `json:"stream"`
+		Store             bool            `json:"store"` // false is not the default
+		Include           []string        `json:"include,omitempty"`
+		Tools             []responsesTool `json:"tools,omitempty"`
+		ToolChoice        any             `json:"tool_choice,omitempty"`
+		ParallelToolCalls *bool           `json:"parallel_tool_calls,omitempty"`
+		Temperature       json.Number     `json:"temperature,omitempty"`
+		TopP              json.Number     `json:"top_p,omitempty"`
+		MaxOutputTokens   int             `json:"max_output_tokens,omitempty"`
+		TopLogProbs       int             `json:"top_logprobs,omitempty"`
+		Text              *responsesText  `json:"text,omitempty"`
+		Reasoning         *responsesThink `json:"reasoning,omitempty"`
+		ServiceTier       string          `json:"service_tier,omitempty"`
+		PromptCacheKey    string          `json:"prompt_cache_key,omitempty"`
+	}
+	responsesTool struct {
+		Type        string          `json:"type"`
+		Name        string          `json:"name"`
+		Description string          `json:"description,omitempty"`
+		Parameters  json.RawMessage `json:"parameters,omitempty"`
+		Strict      *bool           `json:"strict,omitempty"` // absent is true
+	}
+	responsesText struct {
+		Format responsesFormat `json:"format"`
+	}
+	responsesFormat struct {
+		Type   string          `json:"type"`
+		Name   string          `json:"name"`
+		Schema json.RawMessage `json:"schema"`
+		Strict bool            `json:"strict"`
+	}
+	responsesThink struct {
+		Effort  string `json:"effort,omitempty"`
+		Summary string `json:"summary,omitempty"`
+	}
+	responsesMessage struct {
+		Role    string `json:"role"`
+		Content any    `json:"content"` // a string, or []responsesPart
+	}
+	responsesPart struct {
+		Type     string     `json:"type"`
+		Text     string     `json:"text,omitempty"`
+		ImageURL string     `json:"image_url,omitempty"`
+		Filename string     `json:"filename,omitempty"`
+		FileData string     `json:"file_data,omitempty"`
+		FileURL  string     `json:"file_url,omitempty"`
+		Audio    *wireAudio `json:"input_audio,omitempty"`
+	}
+	responsesCall struct {
+		Type      string `json:"type"`
+		CallID    string `json:"call_id"`
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	}
+	responsesOutput struct {
+		Type   string `json:"type"`
+		CallID string `json:"call_id"`
+		Output string `json:"output"`
+	}
+)
+
+// writeResponses returns the body of a request of the Responses API.
+func (c *client) writeResponses(model string, req *llm.Request) ([]byte, error) {
+	w := responsesRequest{Model: model, Instructions: c.system(req), Stream: req.Stream, Input: make([]any, 0, len(req.Messages)),
+		ServiceTier: c.tier, PromptCacheKey: c.promptCacheKey(req.Agent)}
+	if req.MaxTokens > 0 {
+		w.MaxOutputTokens = max(req.MaxTokens, minOutputTokens)
+	}
+	if len(req.Stop) > 0 {
+		return nil, c.errorf(llm.CodeBadRequest, nil, "the Responses API has no stop strings: leave them out of the settings")
+	}
+	by := c.sealer(model)
+	for i := range req.Messages {
+		var err error
+		if w.Input, err = appendInput(w.Input, &req.Messages[i], by); err != nil {
+			return nil, c.errorf(llm.CodeBadRequest, err, "message %d of the request cannot be sent: %v", i, err)
+		}
+	}
+	if err := c.responsesTools(&w, req); err != nil {
+		return nil, err
+	}
+	if f := req.ResponseFormat; f != nil && !c.inPrompt {
+		if !json.Valid(f.Schema) {
+			return nil, c.errorf(llm.CodeBadRequest, nil, "the schema of the response format %q is no JSON", f.Name)
+		}
+		w.Text = &responsesText{responsesFormat{"json_schema", cmp.Or(f.Name, "response"), f.Schema, f.Strict}}
+	}
+	if thinks := reasons(model) || req.ReasoningEffort != ""; thinks || c.echo {
+		w.Include = append(w.Include, "reasoning.encrypted_content") // models that do not reason refuse it
+		if w.Reasoning = (&responsesThink{Effort: req.ReasoningEffort}); c.echo {
+			w.Reasoning.Summary = "auto"
+		}
+		if *w.Reasoning == (responsesThink{}) {
+			w.Reasoning = nil
+		}
+	}
+	if req.TopLogProbs > 0 {
+		w.TopLogProbs, w.Include = req.TopLogProbs, append(w.Include, "message.output_text.logprobs")
+	}
+	for _, f := range []struct {
+		name string
+		from *float64
+		to   *json.Number
+	}{{"temperature", req.Temperature, &w.Temperature}, {"top_p", req.TopP, &w.TopP}} {
+		switch {
+		case f.from == nil:
+		case math.IsNaN(*f.from) || math.IsInf(*f.from, 0):
+			return nil, c.errorf(llm.CodeBadRequest, nil, "%s is %v, which cannot be sent", f.name, *f.from)
+		default:
+			*f.to = json.Number(strconv.FormatFloat(*f.from, 'f', -1, 64))
+		}
+	}
+	body, err := json.Marshal(&w)
+	if err != nil {
+		return nil, c.errorf(llm.CodeBadRequest, err, "the request cannot be built: %v", err)
+	}
+	return body, nil
+}
+
+func (c *client) responsesTools(w *responsesRequest, req *llm.Request) error {
+	if len(req.Tools) == 0 {
+		return nil
+	}
+	no := false
+	for _, t := range req.Tools {
+		params := t.Parameters
+		if len(params) == 0 {
+			params = json.RawMessage(`{"type":"object","properties":{}}`)
+		}
+		if !json.Valid(params) {
+			return c.errorf(llm.CodeBadRequest, nil, "the parameters of tool %q are no JSON", t.Name)
+		}
+		w.Tools = append(w.Tools, responsesTool{"function", t.Name, t.Description, params, &no})
+	}
+	w.ParallelToolCalls = req.ParallelToolCalls
+	switch req.ToolChoice {
+	case "":
+	case llm.ToolChoiceAuto, llm.ToolChoiceNone, llm.ToolChoiceRequired:
+		w.ToolChoice = string(req.ToolChoice)
+	default:
+		w.ToolChoice = responsesTool{Type: "function", Name: string(req.ToolChoice)}
+	}
+	return nil
+}
+
+// appendInput adds a message as items.
+func appendInput(list []any, m *llm.Message, by string) ([]any, error) {
+	switch m.Role {
+	case llm.RoleAssistant:
+		return appendSaid(list, m, by), nil
+	case llm.RoleTool:
+		for _, part := range m.Parts {
+			res, ok := part.(llm.ToolResult)
+			if !ok {
+				return nil, &misplacedError{m.Role, part}
+			}
+			list = append(list, responsesOutput{"function_call_output", wireID(res.CallID), res.Output})
+		}
+		return list, nil
+	}
+	if len(m.Parts) == 0 {
+		return append(list, responsesMessage{string(m.Role), m.Text}), nil
+	}
+	var parts []responsesPart
+	if m.Text != "" {
+		parts = append(parts, responsesPart{Type: "input_text", Text: m.Text})
+	}
+	for _, part := range m.Parts {
+		switch part := part.(type) {
+		case llm.TextPart:
+			if part.Text != "" {
+				parts = append(parts, responsesPart{Type: "input_text", Text: part.Text})
+			}
+		case llm.Media:
+			p, err := inputMedia(part)
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, p)
+		default:
+			return nil, &misplacedError{m.Role, part}
+		}
+	}
+	return append(list, responsesMessage{string(m.Role), parts}), nil
+}
+
+func inputMedia(m llm.Media) (responsesPart, error) {
+	switch {
+	case m.Kind == llm.MediaAudio:
+		audio, err := audioOf(m)
+		return responsesPart{Type: "input_audio", Audio: audio}, err
+	case m.Kind == llm.MediaImage:
+		return responsesPart{Type: "input_image", ImageURL: dataURL(m)}, nil
+	case m.URL != "":
+		return responsesPart{Type: "input_file", FileURL: m.URL}, nil
+	}
+	return responsesPart{Type: "input_file", Filename: cmp.Or(m.Name, "file"), FileData: dataURL(m)}, nil
+}
+
+// appendSaid adds what the assistant has said and called, each reasoning item in front of
+// what it has led to.
+func appendSaid(list []any, m *llm.Message, by string) []any {
+	var said []any
+	var thought []sealedItem
+	if text := m.PlainText(); text != "" {
+		said = append(said, responsesMessage{"assistant", text})
+	}
+	calls := len(said)
+	for _, part := range m.Parts {
+		switch part := part.(type) {
+		case llm.Reasoning:
+			thought = append(thought, unseal(part.Sealed, by)...)
+		case llm.ToolCall:
+			said = append(said, responsesCall{"function_call", wireID(part.ID), wireName(part.Name), wireArguments(part.Arguments)})
+		}
+	}
+	for i, item := range said {
+		for _, t := range thought {
+			if at := t.Call; at < 0 && i == 0 || at >= 0 && calls+at == i {
+				list = append(list, t.Item)
+			}
+		}
+		list = append(list, item)
+	}
+	return list
+}
+
+// sealedItem is a reasoning item as its endpoint gave it, and the call that it came in
+// front of, -1 for the words.
+type sealedItem struct {
+	Call int             `json:"call"`
+	Item json.RawMessage `json:"item"`
+}
+
+type sealed struct {
+	By    string       `json:"by"`
+	Items []sealedItem `json:"items"`
+}
+
+// sealer names who can read what a model of the endpoint has encrypted.
+func (c *client) sealer(model string) string {
+	sum := sha256.Sum256([]byte(c.where + " " + model))
+	return hex.EncodeToString(sum[:8])
+}
+
+// unseal returns the items of another answer of the same model, nil of any other's.
+func unseal(text, by string) []sealedItem {
+	var s sealed
+	if text == "" || json.Unmarshal([]byte(text), &s) != nil || s.By != by {
+		return nil
+	}
+	return s.Items
+}
