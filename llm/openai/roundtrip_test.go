@@ -144,7 +144,7 @@ func (s *spy) Generate(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk,
 // Any legal conversation passes the strict check and arrives as it was.
 func TestRequestsArriveAsTheyWere(t *testing.T) {
 	s := &spy{}
-	m := through(t, s)
+	m, other := through(t, s), through(t, s, openai.WithResponses())
 	word := rapid.StringMatching(`[ -~äß🦜\n"\\<>]{1,12}`)
 	rapid.Check(t, func(t *rapid.T) {
 		req := &llm.Request{System: rapid.SampledFrom([]string{"", "be good", "<b>&\""}).Draw(t, "system"), Stream: rapid.Bool().Draw(t, "stream")}
@@ -189,6 +189,12 @@ func TestRequestsArriveAsTheyWere(t *testing.T) {
 			req.ResponseFormat = &llm.ResponseFormat{Name: "r", Schema: json.RawMessage(`{"type":"object"}`)}
 		}
 		_, _, err := play(m, req)
+		require.NoError(t, err)
+		require.Equal(t, req, s.got)
+		if req.Stop = nil; req.MaxTokens > 0 {
+			req.MaxTokens += 16
+		}
+		_, _, err = play(other, req)
 		require.NoError(t, err)
 		require.Equal(t, req, s.got)
 	})

@@ -196,3 +196,40 @@ func FuzzCheckBody(f *testing.F) {
 		require.NotEmpty(t, err.Error())
 	})
 }
+
+func TestCheckResponses(t *testing.T) {
+	const hi = `{"role":"user","content":"hi"}`
+	with := func(more string, items ...string) string {
+		if len(items) == 0 {
+			items = []string{hi}
+		}
+		return `{"model":"m","store":false,"input":[` + strings.Join(items, ",") + `]` + more + `}`
+	}
+	const call, output = `{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}`, `{"type":"function_call_output","call_id":"c","output":"x"}`
+	const thought, include = `{"type":"reasoning","id":"r","summary":[],"encrypted_content":"E"}`, `,"include":["reasoning.encrypted_content"]`
+	require.NoError(t, endpoint.CheckResponses([]byte(with(include, hi, thought, call, output))))
+	for body, want := range map[string]string{
+		`{`: "the body is not JSON", `{"model":"m","input":[` + hi + `]}`: "store: must be false", with(`,"previous_response_id":"r"`): "previous_response_id: unknown field",
+		with(`,"messages":[]`): "messages: unknown field", with(`,"max_output_tokens":5`): "max_output_tokens: is 5", with(`,"max_output_tokens":20.5`): "must be an integer",
+		with(`,"include":["x"]`): `include[0]: "x" cannot`, with(`,"include":{}`): "include: must be an array", with(`,"top_logprobs":3`): "top_logprobs: is allowed only when",
+		with(`,"tools":[]`): "tools: must be a non-empty array", with(`,"tools":[{"type":"function","function":{}}]`): "tools[0].function: unknown field",
+		with(`,"tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{"a":{}}}}]`): "in a strict schema",
+		with(`,"tools":[{"type":"x"}]`): `tools[0].type: must be "function"`, with(`,"tools":[{"type":"function","name":"a b"}]`): "does not match",
+		with(`,"tool_choice":"auto"`): "tool_choice: is allowed only", with(`,"tool_choice":{"type":"function","name":"g"}`): "with the name of a tool",
+		with(`,"reasoning":{}`): "reasoning: must be an object with fields", with(`,"reasoning":{"effort":"very"}`): "reasoning.effort: must be one of",
+		with(`,"text":{"format":{"type":"json_object"}}`): "text.format.type", with(`,"text":{"format":{"type":"json_schema","schema":{"type":"object"}}}`): "text.format.name",
+		with("", `{"role":"system","content":"x"}`): `input[0].role: is "system"`, with("", `{"role":"user","content":""}`): "must not be empty", with("", `{"role":"user","content":[]}`): "must be a string, or",
+		with("", `{"role":"user","content":1}`): "must be a string or a list", with("", `{"role":"user","content":[{"type":"text","text":"x"}]}`): `is "text" and must be one of`,
+		with("", `{"role":"user","content":[{"type":"input_text"}]}`): "must be a non-empty string", with("", `{"role":"user","content":[{"type":"input_image","image_url":"x"}]}`): "image_url: must be a web address",
+		with("", `{"role":"user","content":[{"type":"input_file","file_data":"x"}]}`): "must hold a file_url", with("", `{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"","format":"x"}}]}`): "must be wav or mp3",
+		with("", hi, `{"role":"assistant","content":"x"}`): "the last item must not be", with("", hi, call): `the call "c" is not answered`, with("", hi, output): `no call "c" waits`,
+		with("", hi, call, hi, output): "a message before the calls are answered", with("", hi, call, output, call, output): "must be a new string", with("", hi, `{"type":"item_reference","id":"x"}`): `"item_reference" is no item`,
+		with("", hi, `{"type":"function_call","call_id":"c","name":"f g","arguments":"[]"}`, output): "does not match", with("", hi, call, `{"type":"function_call_output","call_id":"c","output":{}}`): "output: must be a string",
+		with("", hi, thought, call, output): "reasoning.encrypted_content included", with(include, hi, thought, hi): "reasoning without the item", with(include, hi, thought): "reasoning without the item",
+		with(include, hi, `{"type":"reasoning","id":"r","status":"completed","encrypted_content":"E"}`, call, output): "status: unknown field", `{"model":"m","store":false,"input":[]}`: "input: must be a non-empty array",
+	} {
+		err := endpoint.CheckResponses([]byte(body))
+		require.ErrorContains(t, err, want, body)
+		require.ErrorContains(t, err, "Responses API")
+	}
+}

@@ -1,0 +1,127 @@
+package runner_test
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/openai"
+	"github.com/agentarbor/arbor/llm/openai/endpoint"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/view"
+)
+
+// TestEncryptedReasoning: what a model has thought before a call goes back to it with the
+// call's result, from the log, in another process too. Nobody else gets it: not an agent
+// with another model, nor a view that redacts what it cannot look into.
+func TestEncryptedReasoning(t *testing.T) {
+	for name, c := range map[string]struct {
+		second string // the model of the second process
+		opts   []llmagent.Option
+		given  bool
+	}{
+		"the same model":  {"o4", nil, true},
+		"another model":   {"o3", nil, false},
+		"a redacted view": {"o4", []llmagent.Option{llmagent.WithHistory(view.Full().Redact(strings.ToUpper))}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var thoughts []string
+			served := func(name string) (llm.Model, bool) {
+				return scripted.Func(name, func(req *llm.Request) scripted.Answer {
+					last := req.Messages[len(req.Messages)-1]
+					if last.Role != llm.RoleTool {
+						return scripted.Reply(scripted.Think("It is ", "the first."), scripted.Call("lookup", `{"id": 1}`))
+					}
+					for _, p := range req.Messages[len(req.Messages)-2].Parts {
+						if r, ok := p.(llm.Reasoning); ok {
+							thoughts = append(thoughts, r.Text)
+						}
+					}
+					return scripted.Reply(scripted.Text("Found."))
+				}), true
+			}
+			server, err := endpoint.Start(served)
+			require.NoError(t, err)
+			defer server.Close()
+			store, key := sessiontest.Memory(t), session.ID("s")
+			process := func(model string) *runner.Runner {
+				m, err := openai.New(model, openai.WithBaseURL(server.URL()), openai.WithResponses())
+				require.NoError(t, err)
+				a, err := llmagent.New("desk", "You look.", m, append(c.opts, llmagent.WithTools(testTools(t).Get("lookup")))...)
+				require.NoError(t, err)
+				r, err := runner.New(a, store, runner.WithStreaming())
+				require.NoError(t, err)
+				return r
+			}
+			sealed := false
+			for e, err := range process("o4").Run(t.Context(), key, llm.UserText("Which?")) {
+				require.NoError(t, err)
+				if r, ok := e.Data.(*event.Reasoning); ok && !e.Partial {
+					require.Empty(t, r.Content, "a summary was not asked for")
+					require.NotContains(t, r.Sealed, "the first")
+					sealed = r.Sealed != ""
+				}
+				if _, ok := e.Data.(*event.ToolResult); ok {
+					break // the process ends here
+				}
+			}
+			require.True(t, sealed)
+			res, err := runner.Collect(process(c.second).Resume(t.Context(), key))
+			require.NoError(t, err)
+			require.Equal(t, "Found.", res.Text)
+			want := []string(nil)
+			if c.given {
+				want = []string{"It is the first."}
+			}
+			require.Equal(t, want, thoughts)
+		})
+	}
+}
+
+// TestForgedReasoning: an endpoint that refuses what it has not encrypted fails the call
+// with its words, as for every bad request.
+func TestForgedReasoning(t *testing.T) {
+	server, err := endpoint.Start(endpoint.Models(scripted.Always("o4", scripted.Reply(scripted.Think("Hm."), scripted.Call("lookup", `{"id": 1}`)))))
+	require.NoError(t, err)
+	defer server.Close()
+	m, err := openai.New("o4", openai.WithBaseURL(server.URL()), openai.WithResponses())
+	require.NoError(t, err)
+	a, err := llmagent.New("desk", "", m, llmagent.WithTools(testTools(t).Get("lookup")))
+	require.NoError(t, err)
+	r, err := runner.New(a, sessiontest.Memory(t), runner.WithInterceptors(forging{}))
+	require.NoError(t, err)
+	_, err = runner.Collect(r.Run(t.Context(), session.ID("s"), llm.UserText("Which?")))
+	var failed *llm.Error
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, llm.CodeBadRequest, failed.Code)
+	require.ErrorContains(t, err, "was not encrypted here")
+}
+
+// forging changes what a model gets back of its reasoning.
+type forging struct{ agent.Passthrough }
+
+func (forging) ModelCall(ctx context.Context, c agent.ModelCallInfo, next agent.ModelFunc) iter.Seq2[llm.Chunk, error] {
+	req := *c.Request
+	req.Messages = slices.Clone(req.Messages)
+	for i, m := range req.Messages {
+		req.Messages[i].Parts = slices.Clone(m.Parts)
+		for j, p := range m.Parts {
+			if r, ok := p.(llm.Reasoning); ok {
+				r.Sealed = strings.Replace(r.Sealed, `"encrypted_content":"`, `"encrypted_content":"AAAA`, 1)
+				req.Messages[i].Parts[j] = r
+			}
+		}
+	}
+	return next(ctx, &req)
+}
