@@ -98,7 +98,7 @@ func ownKeys() []key {
 		compactionKey(),
 		{name: "state", typ: "true, or a list of names", example: "[customer, user:plan]", def: "braces have no meaning",
 			meaning: "The [state](tools.md#the-state-of-a-session) in the body: `{customer}` becomes the value of that key, of all keys or of those listed. `{customer?}` may be without a value, `{{customer}}` stays as `{customer}`.",
-			read:    stateKeys},
+			read:    bodyState},
 		{name: "settings", typ: "a mapping", def: "the endpoint's own",
 			meaning: "How the model answers.",
 			keys: []key{
@@ -203,7 +203,7 @@ func models(p *parser, k *key, n yamldoc.Node) {
 	}
 }
 
-func stateKeys(p *parser, k *key, n yamldoc.Node) {
+func bodyState(p *parser, k *key, n yamldoc.Node) {
 	if all, ok := n.Bool(); ok {
 		p.d.withState = all
 		return
