@@ -1,10 +1,11 @@
 // Package openai is the llm.Model for endpoints that speak OpenAI's
 // chat-completions protocol: OpenAI itself, DeepSeek, OpenRouter, vLLM, Ollama,
-// llama.cpp and many more. Requests are made from the types of
+// llama.cpp and many more; with [WithResponses] for those that speak OpenAI's
+// Responses API. Requests of the former are made from the types of
 // github.com/sashabaranov/go-openai; besides, it imports llm and cenkalti/backoff.
 //
 // [New] makes a model, [FromEnv] makes one from OPENAI_BASE_URL, OPENAI_API_KEY
-// and OPENAI_MODEL, and [Model.Named] gives another model of the same endpoint.
+// OPENAI_MODEL and OPENAI_API, and [Model.Named] gives another model of the same endpoint.
 //
 // What a Model does when something goes wrong:
 //

@@ -16,6 +16,8 @@ var ErrNoEndpoint = errors.New("openai: no endpoint is configured: OPENAI_BASE_U
 // up with getenv, usually os.Getenv. An address without a key is right for
 // endpoints that need none: no Authorization header is sent.
 //
+// OPENAI_API is chat, which is the default, or responses for [WithResponses].
+//
 // The fallback is the model's name if OPENAI_MODEL is empty, for callers that
 // know one from elsewhere; it may be empty. Options given count more than the
 // environment.
@@ -42,6 +44,13 @@ func FromEnv(getenv func(string) string, fallback string, opts ...Option) (*Mode
 		model = fallback
 	}
 	env := []Option{WithAPIKey(key)}
+	switch api := get("OPENAI_API"); api {
+	case "", "chat":
+	case "responses":
+		env = append(env, WithResponses())
+	default:
+		return nil, fmt.Errorf("openai: OPENAI_API is %q, and can be chat or responses", api)
+	}
 	if base != "" {
 		env = append(env, WithBaseURL(base))
 	}

@@ -65,6 +65,9 @@ func TestFromEnv(t *testing.T) {
 		"url, no model":    {map[string]string{base: "http://x", key: testKey}, "", "", "OPENAI_BASE_URL is set, but no model is named: set OPENAI_MODEL"},
 		"model alone":      {map[string]string{model: "a"}, "", "", "neither OPENAI_API_KEY nor OPENAI_BASE_URL"},
 		"bad url":          {map[string]string{base: "x/v1", model: "a", key: testKey}, "", "", "must begin with http"},
+		"responses":        {map[string]string{base: "http://x/v1/responses", model: "a", "OPENAI_API": "responses"}, "", "a at x/v1/responses", ""},
+		"chat":             {map[string]string{base: "http://x/v1/responses", model: "a", "OPENAI_API": "chat"}, "", "a at x/v1/chat/completions", ""},
+		"another api":      {map[string]string{base: "http://x/v1", model: "a", "OPENAI_API": "gemini"}, "", "", "can be chat or responses"},
 		"spaces are empty": {map[string]string{key: " "}, "b", "", "are not set"},
 	}
 	for name, c := range cases {
@@ -84,7 +87,7 @@ func TestFromEnv(t *testing.T) {
 	_, err := FromEnv(func(string) string { return "" }, "b")
 	require.ErrorIs(t, err, ErrNoEndpoint)
 
-	m, err := FromEnv(func(string) string { return "x" }, "", WithBaseURL("http://y/v1"))
+	m, err := FromEnv(func(name string) string { return map[string]string{key: "x", base: "x", model: "x"}[name] }, "", WithBaseURL("http://y/v1"))
 	require.NoError(t, err)
 	require.Equal(t, "y/v1/chat/completions", m.endpoint().where, "options count more")
 }

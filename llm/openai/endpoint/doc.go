@@ -1,10 +1,11 @@
-// Package endpoint serves any llm.Model over the chat-completions protocol, so
-// that offline and scripted models can be reached through a real HTTP client,
+// Package endpoint serves any llm.Model over the chat-completions protocol and
+// OpenAI's Responses API, so that offline and scripted models can be reached through a real HTTP client,
 // and so that a client's requests are checked as strictly as by the strictest
 // real endpoints.
 //
-// [Handler] answers POST /v1/chat/completions (streamed and not) and GET
-// /v1/models, both also without /v1. Each body passes [CheckBody] first; a
+// [Handler] answers POST /v1/chat/completions and POST /v1/responses (streamed
+// and not) and GET /v1/models, all also without /v1. Each body passes [CheckBody]
+// or [CheckResponses] first; a
 // violation is a 400 with an OpenAI-shaped error object. A model's errors
 // become what a real endpoint does in the same case, so that a client sees
 // them. An *llm.Error before the first chunk becomes an HTTP status with an
