@@ -225,7 +225,7 @@ func (l *loader) load() (*Tree, error) {
 		}
 		return nil, l.report.err()
 	}
-	t.index = index
+	t.index, t.closers = index, l.closers
 	return t, err
 }
 

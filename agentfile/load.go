@@ -72,6 +72,7 @@ func WithRemoteOptions(opts ...a2a.Option) Option {
 type Tree struct {
 	index   *agent.Tree
 	sources map[string]Source
+	closers []func() error
 }
 
 // Source says which file an agent comes from.
@@ -85,6 +86,18 @@ func (t *Tree) Root() agent.Agent { return t.index.Root().Agent }
 
 // Index returns the agents in their places.
 func (t *Tree) Index() *agent.Tree { return t.index }
+
+// Close ends what was begun for the tree's agents and is nobody else's, such as the processes of
+// their tools. Whoever has loaded the tree calls it when no turn of it runs any more. The
+// options' own, such as the tools of WithTools, stay open.
+func (t *Tree) Close() error {
+	var errs []error
+	for _, c := range slices.Backward(t.closers) {
+		errs = append(errs, c())
+	}
+	t.closers = nil
+	return errors.Join(errs...)
+}
 
 // Source returns where an agent comes from; it is false for an unknown name.
 func (t *Tree) Source(name string) (Source, bool) {
@@ -159,6 +172,7 @@ type loader struct {
 	models   map[string]llm.Model
 	failed   map[string]error
 	chains   map[string]llm.Model // of models with fallbacks, by their names
+	closers  []func() error       // of what was begun for the tree
 	people   bool                 // somebody may hand over to a person
 	tolerant bool                 // that there is no default model is reported at the end
 }

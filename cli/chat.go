@@ -27,6 +27,7 @@ way, a second one the program. Lines that begin with a slash are commands, /help
 lists them; // at the beginning stands for a message's own slash.`,
 	}, "chat", 0, func(cmd *cobra.Command, path string, _ []string) error { return p.chat(cmd.Context(), path, f) })
 	p.turnFlags(cmd, &f)
+	p.reloadFlag(cmd.Flags(), &f.noReload)
 	deskFlag(cmd.Flags(), &f.desk)
 	return cmd
 }
@@ -42,6 +43,7 @@ const chatHelp = `/agents        the tree, with the agent that would answer next
 /quit          leave (so does Ctrl-D)`
 
 func (p *program) chat(ctx context.Context, path string, f turnFlags) error {
+	files := p.watch(path, f.noReload)
 	c, err := p.converse(ctx, path, f)
 	if err != nil {
 		return err
@@ -52,10 +54,43 @@ func (p *program) chat(ctx context.Context, path string, f turnFlags) error {
 		return err
 	}
 	c.pages, _ = in.(*editor)
+	c.follow(ctx, files, f)
 	if err := c.greet(ctx); err != nil {
 		return err
 	}
 	return c.loop(ctx, in)
+}
+
+// follow has the next line answered by the tree that the files describe then.
+func (c *conversation) follow(ctx context.Context, files *watched, f turnFlags) {
+	w := c.p.Stderr
+	if c.pages != nil { // which puts its line below what is printed
+		w = c.pages.rl.Stderr()
+	}
+	c.p.atEnd(func() { c.takeUp() })
+	c.p.keepUp(ctx, files, w, func() (*agent.Tree, error) {
+		next, err := c.p.plant(c.path, f.model)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.p.start(next, c.db.Store, f.desk, f.prices, runner.WithStreaming()); err != nil {
+			next.end()
+			return nil, err
+		}
+		if unused := c.newer.Swap(next); unused != nil {
+			unused.end()
+		}
+		return next.tree, nil
+	})
+}
+
+// takeUp goes on with the newest tree. No turn runs.
+func (c *conversation) takeUp() {
+	if next := c.newer.Swap(nil); next != nil {
+		c.end()
+		c.planted = next
+		c.draw()
+	}
 }
 
 // greet says which session this is, and whether its last turn was cut off.
@@ -148,6 +183,7 @@ func (c *conversation) next(ctx context.Context, in lines) (string, error) {
 
 // line does what one line asks for.
 func (c *conversation) line(ctx context.Context, line string) (quit bool, err error) {
+	c.takeUp()
 	switch {
 	case line == "":
 		return false, nil

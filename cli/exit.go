@@ -76,32 +76,43 @@ func (p *program) report(err error) {
 		said  statusError
 		tree  *agent.TreeError
 		files *agentfile.Error
+		what  string
 	)
 	switch {
 	case err == nil, errors.As(err, &said), errors.Is(err, syscall.EPIPE):
+		return
 	case errors.Is(err, context.Canceled):
 		p.say("interrupted")
+		return
 	case errors.As(err, &files):
-		lines := fileProblems(files)
-		p.say("%s in the agents' files", render.Count(len(lines), "problem"))
-		for _, line := range lines {
-			fmt.Fprintln(p.Stderr, visible.Line(line))
-		}
+		what = "agents' files"
 	case errors.As(err, &tree):
-		p.say("%s in the tree of agents", render.Count(len(tree.Problems), "problem"))
-		for _, problem := range tree.Problems {
-			fmt.Fprintln(p.Stderr, visible.Line(problem.String()))
-		}
-	default:
-		p.say("%s", strings.TrimSpace(err.Error()))
+		what = "tree of agents"
 	}
+	lines := problemLines(err)
+	if what != "" {
+		lines = append([]string{render.Count(len(lines), "problem") + " in the " + what}, lines...)
+	}
+	p.sayTo(p.Stderr, lines...)
 }
 
 // say writes one line about the command itself to standard error. It may be called
 // from any goroutine.
 func (p *program) say(format string, args ...any) {
-	line := fmt.Sprintf("%s: %s\n", p.name, visible.Line(fmt.Sprintf(format, args...)))
+	p.sayTo(p.Stderr, fmt.Sprintf(format, args...))
+}
+
+// sayTo writes lines about the command itself, the first with its name. It may be called from any
+// goroutine.
+func (p *program) sayTo(w io.Writer, lines ...string) {
+	var b strings.Builder
+	for i, line := range lines {
+		if i == 0 {
+			line = p.name + ": " + line
+		}
+		b.WriteString(visible.Line(line) + "\n")
+	}
 	p.saying.Lock()
 	defer p.saying.Unlock()
-	_, _ = io.WriteString(p.Stderr, line) // there is nowhere else to tell of an error
+	_, _ = io.WriteString(w, b.String()) // there is nowhere else to tell of an error
 }

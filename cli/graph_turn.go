@@ -29,7 +29,7 @@ func (g *graphRun) open(ctx context.Context, root agent.Agent, models *models) (
 	if err != nil {
 		return nil, err
 	}
-	c := &conversation{p: p, db: db, key: key, path: g.file, models: models, json: g.json, files: g.files}
+	c := &conversation{planted: &planted{models: models}, p: p, db: db, key: key, path: g.file, json: g.json, files: g.files}
 	opts, err := p.runnerOpts(g.prices)
 	if err != nil {
 		return nil, err

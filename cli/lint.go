@@ -76,7 +76,7 @@ func (p *program) badFiles(err error, asJSON bool) error {
 // mention names the variables that a sound tree needs and does not find, so that it could
 // not be run here.
 func (p *program) mention(path string) {
-	_, err := p.loadTree(path, unused)
+	_, _, err := p.loadTree(path, unused)
 	var files *agentfile.Error
 	if errors.As(err, &files) {
 		for _, line := range fileProblems(files) {

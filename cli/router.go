@@ -104,7 +104,7 @@ func (p *program) explain(ctx context.Context, path, message string, e explanati
 			return err
 		}
 	}
-	tree, err := p.loadTree(path, func(name string) (llm.Model, error) {
+	tree, _, err := p.loadTree(path, func(name string) (llm.Model, error) {
 		if m.base == nil {
 			return told{noModel{name}, p, "is not asked, because there is no endpoint: set OPENAI_API_KEY or OPENAI_BASE_URL"}, nil
 		}

@@ -11,6 +11,9 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/a2aserver/push"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/runner"
 )
 
 // serving is what the flags of serve say.
@@ -26,6 +29,7 @@ type serving struct {
 	desk          bool
 	model         string
 	prices        string
+	noReload      bool
 }
 
 func (p *program) serveCommand() *cobra.Command {
@@ -63,6 +67,7 @@ with, and the status is 0. The second one ends it at once.`,
 	p.redisFlag(fs)
 	p.modelFlag(fs, &how.model)
 	pricesFlag(fs, &how.prices)
+	p.reloadFlag(fs, &how.noReload)
 	deskFlag(fs, &how.desk)
 	return cmd
 }
@@ -76,10 +81,12 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 	if err != nil {
 		return err
 	}
-	tree, models, err := p.loadToRun(path, how.model)
+	files := p.watch(path, how.noReload)
+	tree, err := p.plant(path, how.model)
 	if err != nil {
 		return err
 	}
+	p.atEnd(func() { tree.end() }) // the newest one
 	listener, err := p.listen("--addr", how.addr)
 	if err != nil {
 		return err
@@ -117,8 +124,17 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 	if err != nil {
 		return err
 	}
-	opts = append(opts, a2aserver.WithRunnerOptions(p.seats(tree, how.desk)...))
-	server, err := a2aserver.New(tree.Root().Agent, store, opts...)
+	start := func(t *planted) error {
+		return p.start(t, store, how.desk, how.prices, runner.WithStreaming(), runner.WithLogger(p.warnings()))
+	}
+	if err := start(tree); err != nil {
+		return err
+	}
+	turns, err := live.New(tree.Runner, store, live.WithLogger(p.warnings()))
+	if err != nil {
+		return err
+	}
+	server, err := a2aserver.NewOn(turns, opts...)
 	if err != nil {
 		return usageError{err}
 	}
@@ -130,10 +146,25 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 		}
 		doors = append(doors, d)
 	}
-	(&conversation{p: p, models: models}).notice()
-	p.say("serving %s at %s; %s", tree.Root().Agent.Name(), base, told)
+	(&conversation{planted: tree, p: p}).notice()
+	p.say("serving %s at %s; %s", tree.tree.Root().Agent.Name(), base, told)
 	fmt.Fprintln(p.Stdout, strings.TrimSuffix(base, "/")+"/.well-known/agent-card.json")
-	return p.untilStopped(ctx, server, doors)
+	p.keepUp(ctx, files, p.Stderr, func() (*agent.Tree, error) {
+		next, err := p.plant(path, how.model)
+		if err != nil {
+			return nil, err
+		}
+		if err = start(next); err == nil {
+			err = turns.Swap(next.Runner, tree.end)
+		}
+		if err != nil {
+			next.end()
+			return nil, err
+		}
+		tree = next
+		return next.tree, nil
+	})
+	return p.untilStopped(ctx, server, turns, doors)
 }
 
 // serveOptions returns the options that do not depend on the address.

@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/live"
 )
 
 // stopWithin bounds how long serve waits for turns and connections to end.
@@ -121,7 +122,7 @@ func (p *program) grpcDoor(l net.Listener, s *a2aserver.Server) (door, error) {
 }
 
 // untilStopped serves until a signal, the end of ctx, or the failure of a door.
-func (p *program) untilStopped(ctx context.Context, server *a2aserver.Server, doors []door) error {
+func (p *program) untilStopped(ctx context.Context, server *a2aserver.Server, turns *live.Turns, doors []door) error {
 	ctx, done := p.interrupts.turn(ctx)
 	defer done()
 	failed := make(chan error, len(doors))
@@ -141,7 +142,7 @@ func (p *program) untilStopped(ctx context.Context, server *a2aserver.Server, do
 	for _, d := range doors {
 		go func() { stopped <- d.stop(within) }()
 	}
-	err := server.Close(within)
+	err := errors.Join(server.Close(within), turns.Close(within))
 	for range doors {
 		if <-stopped != nil {
 			err = errors.Join(err, errors.New("connections were still open"))

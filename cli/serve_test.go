@@ -29,14 +29,41 @@ type served struct {
 
 // words collects what a process writes, while it does.
 type words struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
+	mu   sync.Mutex
+	buf  bytes.Buffer
+	more chan struct{} // closed when more has come, if somebody waits
 }
 
 func (w *words) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.more != nil {
+		close(w.more)
+		w.more = nil
+	}
 	return w.buf.Write(b)
+}
+
+// until waits until a text has been written so many times.
+func (w *words) until(t *testing.T, text string, times int) {
+	t.Helper()
+	late := time.After(time.Minute)
+	for {
+		w.mu.Lock()
+		if w.more == nil {
+			w.more = make(chan struct{})
+		}
+		all, more := w.buf.String(), w.more
+		w.mu.Unlock()
+		if strings.Count(all, text) >= times {
+			return
+		}
+		select {
+		case <-more:
+		case <-late:
+			require.FailNow(t, "it was not said", "%q is not %d times in %q", text, times, all)
+		}
+	}
 }
 
 func (w *words) String() string {

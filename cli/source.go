@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
+	"sync"
 
 	"github.com/spf13/pflag"
 
@@ -12,52 +14,93 @@ import (
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
 )
 
 // lookAt is loadTree for commands that run nothing: they need no model, and none of
 // the variables that remote agents need.
 func (p *program) lookAt(path string) (*agent.Tree, error) {
-	return p.loadTree(path, unused, agentfile.WithoutCredentials())
+	tree, _, err := p.loadTree(path, unused, agentfile.WithoutCredentials())
+	return tree, err
 }
 
 // loadTree builds and checks the tree: the program's own, or the one at path.
-// resolve gives the model of a name, and for "" the default one.
-func (p *program) loadTree(path string, resolve func(name string) (llm.Model, error), opts ...agentfile.Option) (*agent.Tree, error) {
+// resolve gives the model of a name, and for "" the default one. Who runs the tree calls end when
+// no turn of it runs any more.
+func (p *program) loadTree(path string, resolve func(name string) (llm.Model, error), opts ...agentfile.Option) (tree *agent.Tree, end func(), err error) {
 	if p.build != nil {
-		return p.builtTree(resolve)
+		tree, err = p.builtTree(resolve)
+		return tree, func() {}, err
 	}
 	opts = append(opts, agentfile.WithModel(resolve), agentfile.WithTools(p.tools...), agentfile.WithGuards(p.guards...), agentfile.WithGetenv(p.Getenv), p.bindings())
 	load := func() (*agentfile.Tree, error) { return agentfile.LoadFS(p.files, p.dir, opts...) }
 	if p.files == nil {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return nil, usagef("%s: there is no such file or folder", path)
+			return nil, nil, usagef("%s: there is no such file or folder", path)
 		}
 		load = func() (*agentfile.Tree, error) { return agentfile.Load(path, opts...) }
 	}
-	tree, err := load()
+	files, err := load()
 	if err != nil {
-		return nil, usageError{err}
+		return nil, nil, usageError{err}
 	}
-	return tree.Index(), nil
+	return files.Index(), func() {
+		if err := files.Close(); err != nil {
+			p.say("not everything of the agents ended well: %s", err)
+		}
+	}, nil
 }
 
-// loadToRun loads the tree with the models that answer for it, which are nil if the tree
-// has its own. model is what --model says.
-func (p *program) loadToRun(path, model string) (tree *agent.Tree, models *models, err error) {
+// planted is a tree to run.
+type planted struct {
+	*runner.Runner // nil before start
+	tree           *agent.Tree
+	models         *models // that answer for the tree; nil if it has its own
+	end            func()  // ends what was begun for the tree, which no turn may run any more
+}
+
+// plant loads the tree at path with the models that answer for it. model is what --model says.
+func (p *program) plant(path, model string) (made *planted, err error) {
+	made = &planted{}
 	resolve, missing := unused, false
 	if !p.ownModel {
-		if models, err = p.models(model); err != nil {
-			return nil, nil, err
+		if made.models, err = p.models(model); err != nil {
+			return nil, err
 		}
-		resolve = func(name string) (llm.Model, error) { return models.named(name, func() { missing = true }) }
+		resolve = func(name string) (llm.Model, error) { return made.models.named(name, func() { missing = true }) }
 	}
-	if tree, err = p.loadTree(path, resolve); err != nil {
-		return nil, nil, err
+	if made.tree, made.end, err = p.loadTree(path, resolve); err != nil {
+		return nil, err
 	}
+	made.end = sync.OnceFunc(made.end)
 	if missing {
-		return nil, nil, models.missing
+		made.end()
+		return nil, made.models.missing
 	}
-	return tree, models, nil
+	return made, nil
+}
+
+// start makes the tree's runner, with the program's options, and the prices of a file unless it
+// is "".
+func (p *program) start(t *planted, store session.Store, desk bool, prices string, opts ...runner.Option) error {
+	own, err := p.runnerOpts(prices)
+	if err != nil {
+		return err
+	}
+	if t.Runner, err = runner.New(t.tree.Root().Agent, store, slices.Concat(own, opts, p.seats(t.tree, desk))...); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// runnerOpts returns the program's options of runners, with the prices of a file.
+func (p *program) runnerOpts(prices string) ([]runner.Option, error) {
+	opts := slices.Clone(p.runnerOptions)
+	if prices == "" {
+		return opts, nil
+	}
+	table, err := readPrices(prices)
+	return append(opts, runner.WithPrices(table)), err
 }
 
 // builtTree makes the tree of [WithTree] or [WithTreeFunc].

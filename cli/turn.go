@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -24,6 +24,7 @@ type turnFlags struct {
 	prices         string // file
 	files          string
 	json, desk     bool
+	noReload       bool // of chat
 }
 
 // turnFlags adds them to a command, but for --json, and those that say where sessions are.
@@ -42,19 +43,9 @@ func pricesFlag(fs *pflag.FlagSet, prices *string) {
 	fs.StringVar(prices, "prices", "", "YAML or JSON `FILE` with the prices by which budgets of cost are kept")
 }
 
-// runnerOpts returns the program's options of runners, and the prices of a file unless it is "".
-func (p *program) runnerOpts(prices string) ([]runner.Option, error) {
-	opts := slices.Clone(p.runnerOptions)
-	if prices == "" {
-		return opts, nil
-	}
-	table, err := readPrices(prices)
-	return append(opts, runner.WithPrices(table)), err
-}
-
 // conversation is a session with the tree that answers in it.
 type conversation struct {
-	*runner.Runner
+	*planted
 	p     *program
 	db    *database
 	key   session.Key
@@ -65,8 +56,9 @@ type conversation struct {
 	seen   int64 // the position of the last event that was shown
 	person bool  // the conversation is with a person, or waits for one
 
-	models *models // nil if the tree has models of its own
-	noted  bool    // the user knows whether a model is used
+	newer atomic.Pointer[planted] // a tree that has come since; of a chat
+
+	noted bool // the user knows whether a model is used
 
 	json     bool    // events are printed, and nothing for people
 	chatting bool    // answers are typed, not given as flags
@@ -79,31 +71,30 @@ func (p *program) converse(ctx context.Context, path string, f turnFlags, opts .
 	if err != nil {
 		return nil, err
 	}
-	tree, models, err := p.loadToRun(path, f.model)
+	tree, err := p.plant(path, f.model)
 	if err != nil {
 		return nil, err
 	}
-	db, err := p.openDB(ctx, true)
-	if err != nil {
+	c := &conversation{planted: tree, p: p, key: key, path: path, json: f.json, files: f.files}
+	p.atEnd(func() { c.end() })
+	if c.db, err = p.openDB(ctx, true); err != nil {
 		return nil, err
 	}
-	own, err := p.runnerOpts(f.prices)
-	if err != nil {
-		return nil, err
-	}
-	if opts = append(opts, own...); !f.json {
+	if !f.json {
 		opts = append(opts, runner.WithStreaming())
 	}
-	opts = append(opts, p.seats(tree, f.desk)...)
-	c := &conversation{p: p, db: db, key: key, path: path, json: f.json, files: f.files}
-	if c.Runner, err = runner.New(tree.Root().Agent, db.Store, opts...); err != nil {
+	if err := p.start(tree, c.db.Store, f.desk, f.prices, opts...); err != nil {
 		return nil, err
 	}
-	if c.out = render.JSONLines(p.Stdout); !f.json {
-		c.out = render.Conversation(p.Stdout, p.lookOf(p.Stdout), c.Tree())
-	}
-	c.models = models
+	c.draw()
 	return c, nil
+}
+
+// draw makes what prints the events of the tree's turns.
+func (c *conversation) draw() {
+	if c.out = render.JSONLines(c.p.Stdout); !c.json {
+		c.out = render.Conversation(c.p.Stdout, c.p.lookOf(c.p.Stdout), c.Tree())
+	}
 }
 
 // turn shows the events of one turn and returns how it ended. The first signal
