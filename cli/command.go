@@ -37,6 +37,9 @@ func (p *program) command() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
 	root.AddCommand(p.runCommand(), p.chatCommand(), p.resumeCommand(), p.treeCommand(), p.lintCommand(), p.sessionsCommand(), p.conversationCommand(), p.graphCommand(), p.routerCommand(), p.serveCommand(), p.deskCommand())
+	if !p.embedded() {
+		root.AddCommand(p.newCommand())
+	}
 	return root
 }
 

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/internal/visible"
+)
+
+// scaffold is the tree that the command new writes.
+//
+//go:embed scaffold
+var scaffold embed.FS
+
+func (p *program) newCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "new DIR",
+		Short: "Make a folder with a small tree of agents to begin with",
+		Long: `Makes a folder with three agents in Markdown and a page that says how to go on. They
+run without a model or a key. A folder that is there must be empty.`,
+		Args: exactly("DIR"),
+		RunE: func(_ *cobra.Command, args []string) error { return p.newTree(args[0]) },
+	}
+}
+
+func (p *program) newTree(dir string) error {
+	if dir == "" {
+		return usagef("DIR is empty: name the folder to make")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return usagef("the folder cannot be made: %w", err)
+	}
+	there, err := os.ReadDir(dir)
+	switch {
+	case err != nil:
+		return usagef("the folder cannot be read: %w", err)
+	case len(there) > 0:
+		return usagef("%s is not empty, %s is in it: name a folder that is, or a new one", dir, there[0].Name())
+	}
+	err = fs.WalkDir(scaffold, "scaffold", func(path string, d fs.DirEntry, err error) error {
+		to := filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(path, "scaffold")))
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			if err := os.Mkdir(to, 0o755); !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+			return nil
+		}
+		data, err := scaffold.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if filepath.Base(to) == "README.md" {
+			data = []byte(strings.ReplaceAll(string(data), "arbor ", p.name+" "))
+		}
+		file, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if err != nil {
+			return err
+		}
+		if _, err = file.Write(data); err != nil {
+			_ = file.Close()
+			return err
+		}
+		if err := file.Close(); err != nil {
+			return err
+		}
+		fmt.Fprintln(p.Stdout, visible.Line(to))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("the tree cannot be written: %w", err)
+	}
+	p.say("to go on: %s", p.commandLine("chat", quotePath(dir)))
+	return nil
+}

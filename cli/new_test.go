@@ -1,0 +1,62 @@
+package cli_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/cli"
+)
+
+var shellBlock = regexp.MustCompile("(?s)```sh\n(.*?)```")
+
+// The tree that new makes is sound, and does what its own page says.
+func TestNew(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	dir := filepath.Join(base, "a", "my desk")
+	got := invocation{}.run(t, "new", dir)
+	require.Equal(t, 0, got.status, got.err)
+	require.Equal(t, dir+"/README.md\n"+dir+"/support/billing.md\n"+dir+"/support/tech.md\n"+dir+"/support.md\n", filepath.ToSlash(got.out))
+	require.Equal(t, "arbor: to go on: arbor chat '"+dir+"'\n", got.err)
+
+	page, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	require.NoError(t, err)
+	blocks := shellBlock.FindAllStringSubmatch(string(page), -1)
+	require.NotEmpty(t, blocks)
+	out := ""
+	for _, block := range blocks {
+		cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", block[1])
+		cmd.Dir = dir
+		cmd.Env = []string{"HOME=" + base, "PATH=" + filepath.Dir(arbor) + string(os.PathListSeparator) + os.Getenv("PATH")}
+		said, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", said)
+		out += string(said)
+	}
+	require.Contains(t, out, "ok: 3 agents\n")
+	require.NotContains(t, out, "problem")
+	require.Contains(t, out, "support → billing")
+
+	// Nothing of anybody's is written over.
+	again := invocation{}.run(t, "new", dir)
+	require.Equal(t, cli.StatusUsage, again.status)
+	require.Equal(t, "arbor: "+dir+" is not empty, README.md is in it: name a folder that is, or a new one\n", again.err)
+	require.Contains(t, invocation{}.run(t, "new", filepath.Join(dir, "support.md")).err, "the folder cannot be made")
+	require.Contains(t, invocation{}.run(t, "new", "").err, "DIR is empty")
+	require.Contains(t, invocation{}.run(t, "new").err, "DIR is missing")
+
+	empty := filepath.Join(base, "empty")
+	require.NoError(t, os.Mkdir(empty, 0o700))
+	require.Equal(t, 0, invocation{}.run(t, "new", empty).status)
+	data, err := os.ReadFile(filepath.Join(empty, "support.md"))
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(data), "---\n"))
+
+	// A program with a tree of its own makes none.
+	require.Contains(t, invocation{program: "embedded"}.run(t, "new", dir).err, `unknown command "new"`)
+}
