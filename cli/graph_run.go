@@ -233,7 +233,7 @@ func (g *graphRun) build(graph *agentgraph.Graph, mocks graphtest.Mocks, opts []
 			return nil, nil, err
 		}
 		named := func(name string) (llm.Model, error) { return models.named(name, func() { missing = true }) }
-		beside, err := agentfile.Resolver(cmp.Or(g.agents.folder, filepath.Dir(g.file)), agentfile.WithModel(named), agentfile.WithTools(g.p.tools...), agentfile.WithGetenv(g.p.Getenv), g.p.bindings())
+		beside, err := agentfile.Resolver(cmp.Or(g.agents.folder, filepath.Dir(g.file)), agentfile.WithModel(named), agentfile.WithTools(g.p.tools...), agentfile.WithGuards(g.p.guards...), agentfile.WithGetenv(g.p.Getenv), g.p.bindings())
 		if err != nil {
 			return nil, nil, usagef("%s", strings.TrimPrefix(err.Error(), "agentfile: "))
 		}

@@ -13,7 +13,7 @@ import (
 
 // GraphOf returns the graph that an agent runs, or nil.
 func GraphOf(a agent.Agent) *agentgraph.Graph {
-	if g, ok := a.(interface{ Graph() *agentgraph.Graph }); ok {
+	if g, ok := agent.As[interface{ Graph() *agentgraph.Graph }](a); ok {
 		return g.Graph()
 	}
 	return nil

@@ -12,9 +12,9 @@ import (
 	"github.com/agentarbor/arbor/router"
 )
 
-// RouterOf returns a router, nil for an agent that is none.
+// RouterOf returns a router, or the one that an agent wraps; nil if there is none.
 func RouterOf(a agent.Agent) *router.Router {
-	r, _ := a.(*router.Router)
+	r, _ := agent.As[*router.Router](a)
 	return r
 }
 

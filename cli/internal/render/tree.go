@@ -38,7 +38,7 @@ func toolNames(a agent.Agent) []string {
 // remoteURL returns the address of a remote agent's card, without user, password and
 // query; "" if the program did not say. It is false for other agents.
 func remoteURL(a agent.Agent) (url string, remote bool) {
-	r, remote := a.(interface{ CardURL() string })
+	r, remote := agent.As[interface{ CardURL() string }](a)
 	if !remote {
 		return "", false
 	}

@@ -1,0 +1,131 @@
+package agentfile
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/tools"
+)
+
+const guardedFlow = `
+-- front.yaml --
+kind: Router
+default: helper
+rules:
+  - {when: {keywords: [work]}, to: flow}
+guards: [no-cards]
+budgets: {session: {tokens: 500}}
+-- helper.md --
+---
+---
+-- flow.md --
+---
+graph: parts/flow.yaml
+guards: [polite]
+---
+-- parts/flow.yaml --
+apiVersion: ossa.ai/v0.2.7
+kind: AgentGraph
+metadata: {name: flow, version: 1.0.0}
+spec:
+  agents:
+    - {id: x, agentRef: worker}
+  entrypoint: x
+-- parts/worker.md --
+---
+tools: [refund]
+rules: [{tool: refund, decision: deny}]
+budgets: {tokens: 100}
+---
+`
+
+// What a file says of a router, of a graph and of a node's agent holds when they run.
+func TestPropertiesOfAllKinds(t *testing.T) {
+	fsys := fstest.MapFS{}
+	for _, f := range txtar.Parse([]byte(guardedFlow)).Files {
+		fsys[f.Name] = &fstest.MapFile{Data: f.Data}
+	}
+	refuses := func(word string) func(string) error {
+		return func(text string) error {
+			if strings.Contains(text, word) {
+				return errors.New(word)
+			}
+			return nil
+		}
+	}
+	cards, fools := refuses("4111"), refuses("fool")
+	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "refunded", nil })
+	require.NoError(t, err)
+	script := scripted.New()
+	tree, err := LoadFS(fsys, "front.yaml", WithModel(func(string) (llm.Model, error) { return script.Model("m"), nil }), WithTools(refund), WithGuards(
+		agent.Guard{Name: "no-cards", In: func(_ context.Context, _ *agent.Invocation, in agent.Ingress) error {
+			return cards(in.Content.PlainText())
+		}},
+		agent.Guard{Name: "polite", Out: func(_ context.Context, _ *agent.Invocation, text string) error { return fools(text) }}))
+	require.NoError(t, err)
+	r, err := runner.New(tree.Root(), sessiontest.Memory(t))
+	require.NoError(t, err)
+	say := func(id, words string) (log string, failed error) {
+		for e, err := range sessiontest.Turn(t, r.Run(t.Context(), session.ID(id), llm.UserText(words))) {
+			if err != nil {
+				failed = err
+				continue
+			}
+			line, err := e.MarshalJSON()
+			require.NoError(t, err)
+			log += string(line)
+		}
+		return log, failed
+	}
+	var trip *agent.TripwireError
+	_, err = say("card", "My card is 4111")
+	require.ErrorAs(t, err, &trip)
+	require.Equal(t, "front no-cards", trip.Agent+" "+trip.Guard)
+
+	script.Add("m", scripted.Reply(scripted.Call("refund", "{}"), scripted.Usage(10, 1, 0)), scripted.Reply(scripted.Text("You fool."), scripted.Usage(10, 1, 0)))
+	log, err := say("rude", "work")
+	require.Contains(t, log, "this call is not allowed")
+	require.ErrorAs(t, err, &trip)
+	require.Equal(t, "polite", trip.Guard)
+
+	script.Add("m", scripted.Reply(scripted.Text("fine"), scripted.Usage(99, 2, 0)))
+	log, err = say("spent", "work")
+	require.NoError(t, err)
+	require.Contains(t, log, "fine")
+	_, err = say("spent", "work")
+	var spent *agent.BudgetError
+	require.ErrorAs(t, err, &spent)
+	require.Equal(t, "the agent worker", spent.Of)
+
+	script.Add("m", scripted.Reply(scripted.Text("fine"), scripted.Usage(400, 101, 0)))
+	_, err = say("all spent", "hello")
+	require.NoError(t, err)
+	_, err = say("all spent", "hello")
+	require.ErrorAs(t, err, &spent)
+	require.Equal(t, "the session", spent.Of)
+	require.NoError(t, script.Done())
+}
+
+// A tree is closed once, the last that was begun first, and whatever fails.
+func TestClose(t *testing.T) {
+	var closed []int
+	tree := &Tree{closers: []func() error{
+		func() error { closed = append(closed, 1); return nil },
+		func() error { closed = append(closed, 2); return errors.New("it hangs") },
+	}}
+	require.EqualError(t, tree.Close(), "it hangs")
+	require.NoError(t, tree.Close())
+	require.Equal(t, []int{2, 1}, closed)
+}
