@@ -3,6 +3,7 @@ package agentfile
 import (
 	"context"
 	"errors"
+	"iter"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/runner"
@@ -26,7 +28,7 @@ default: helper
 rules:
   - {when: {keywords: [work]}, to: flow}
 guards: [no-cards]
-budgets: {session: {tokens: 500}}
+budgets: {session: {tokens: 900}}
 -- helper.md --
 ---
 ---
@@ -45,9 +47,10 @@ spec:
   entrypoint: x
 -- parts/worker.md --
 ---
-tools: [refund]
+tools: [refund, cancel]
+approve: [cancel]
 rules: [{tool: refund, decision: deny}]
-budgets: {tokens: 100}
+budgets: {tokens: 450}
 ---
 `
 
@@ -68,8 +71,10 @@ func TestPropertiesOfAllKinds(t *testing.T) {
 	cards, fools := refuses("4111"), refuses("fool")
 	refund, err := tools.Func("refund", "Refunds.", func(tools.Context, struct{}) (string, error) { return "refunded", nil })
 	require.NoError(t, err)
+	cancel, err := tools.Func("cancel", "Cancels.", func(tools.Context, struct{}) (string, error) { return "canceled", nil })
+	require.NoError(t, err)
 	script := scripted.New()
-	tree, err := LoadFS(fsys, "front.yaml", WithModel(func(string) (llm.Model, error) { return script.Model("m"), nil }), WithTools(refund), WithGuards(
+	tree, err := LoadFS(fsys, "front.yaml", WithModel(func(string) (llm.Model, error) { return script.Model("m"), nil }), WithTools(refund, cancel), WithGuards(
 		agent.Guard{Name: "no-cards", In: func(_ context.Context, _ *agent.Invocation, in agent.Ingress) error {
 			return cards(in.Content.PlainText())
 		}},
@@ -77,8 +82,8 @@ func TestPropertiesOfAllKinds(t *testing.T) {
 	require.NoError(t, err)
 	r, err := runner.New(tree.Root(), sessiontest.Memory(t))
 	require.NoError(t, err)
-	say := func(id, words string) (log string, failed error) {
-		for e, err := range sessiontest.Turn(t, r.Run(t.Context(), session.ID(id), llm.UserText(words))) {
+	hear := func(turn iter.Seq2[*event.Event, error]) (log string, failed error) {
+		for e, err := range sessiontest.Turn(t, turn) {
 			if err != nil {
 				failed = err
 				continue
@@ -88,6 +93,9 @@ func TestPropertiesOfAllKinds(t *testing.T) {
 			log += string(line)
 		}
 		return log, failed
+	}
+	say := func(id, words string) (string, error) {
+		return hear(r.Run(t.Context(), session.ID(id), llm.UserText(words)))
 	}
 	var trip *agent.TripwireError
 	_, err = say("card", "My card is 4111")
@@ -100,7 +108,18 @@ func TestPropertiesOfAllKinds(t *testing.T) {
 	require.ErrorAs(t, err, &trip)
 	require.Equal(t, "polite", trip.Guard)
 
-	script.Add("m", scripted.Reply(scripted.Text("fine"), scripted.Usage(99, 2, 0)))
+	// What a node's agent asks pauses the turn.
+	script.Add("m", scripted.Reply(scripted.CallID("c1", "cancel", "{}"), scripted.Usage(10, 1, 0)), scripted.Reply(scripted.Text("done"), scripted.Usage(10, 1, 0)))
+	log, err = say("asks", "work")
+	require.NoError(t, err)
+	require.Contains(t, log, `"input_required"`)
+	require.NotContains(t, log, "canceled")
+	log, err = hear(r.Resume(t.Context(), session.ID("asks"), runner.Approve("c1")))
+	require.NoError(t, err)
+	require.Contains(t, log, "canceled")
+	require.Contains(t, log, "done")
+
+	script.Add("m", scripted.Reply(scripted.Text("fine"), scripted.Usage(449, 2, 0)))
 	log, err = say("spent", "work")
 	require.NoError(t, err)
 	require.Contains(t, log, "fine")
@@ -109,7 +128,7 @@ func TestPropertiesOfAllKinds(t *testing.T) {
 	require.ErrorAs(t, err, &spent)
 	require.Equal(t, "the agent worker", spent.Of)
 
-	script.Add("m", scripted.Reply(scripted.Text("fine"), scripted.Usage(400, 101, 0)))
+	script.Add("m", scripted.Reply(scripted.Text("fine"), scripted.Usage(800, 101, 0)))
 	_, err = say("all spent", "hello")
 	require.NoError(t, err)
 	_, err = say("all spent", "hello")

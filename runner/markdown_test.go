@@ -157,7 +157,7 @@ func playDesk(t *testing.T, build func(model func(name string) llm.Model, list [
 			scripted.Reply(scripted.Text("It is refunded."), used(10, 1)),
 			scripted.Reply(scripted.Text("```json\n{\"to\": \"billing\", \"score\": 2}\n```"), used(10, 1)),
 			scripted.Reply(scripted.Text(`{"to": "billing", "score": 1}`), used(10, 1)),
-			scripted.Reply(scripted.Text(`{"to": "billing"}`), used(600, 1)), // a comparison with nothing does not hold
+			scripted.Reply(scripted.Text(`{"to": "billing"}`), used(520, 1)), // a comparison with nothing does not hold
 			scripted.Reply(scripted.Text("After the summary."), used(10, 2900)),
 		).
 		Add("sums", scripted.Reply(scripted.Text("They talked."), used(5, 1))).

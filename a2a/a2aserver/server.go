@@ -237,7 +237,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Server, error)
 
 // NewOn is [New] for a tree whose turns are begun elsewhere, too: what is begun here is
 // followed there, and the other way round. The turns stay the caller's, who closes them
-// after the server. [WithRunnerOptions] and [HTTPOptions.MaxOpen] say nothing of these turns.
+// after the server. When they get another tree, the card describes that one. [WithRunnerOptions] and [HTTPOptions.MaxOpen] say nothing of these turns.
 func NewOn(turns *live.Turns, opts ...Option) (*Server, error) {
 	if turns == nil {
 		return nil, errors.New("a2aserver: the turns are nil")
