@@ -47,8 +47,8 @@ type graphStory struct {
 
 // nodeCall is one call of a node.
 type nodeCall struct {
-	node, said    string
-	open, ok, cut bool
+	node, said           string
+	open, ok, cut, waits bool
 }
 
 // checkGraphs holds the nodes of all graphs in a log against what their graphs say: in
@@ -63,6 +63,9 @@ func (w *world) checkGraphs(log []*event.Event) {
 		case *event.HarnessStart:
 			if around != nil && around.calls[e.Scope] == nil {
 				w.checkNode(around, e)
+			} else if around != nil && around.calls[e.Scope].waits {
+				around.calls[e.Scope].waits, around.calls[e.Scope].open = false, true
+				w.happened["a node that goes on after it waited"] = true
 			}
 			shape := w.graphs[d.AgentID]
 			if shape == nil {
@@ -131,8 +134,8 @@ func (w *world) checkNode(g *graphStory, e *event.Event) {
 				w.t.Fatalf("seq %d: the node %s begins after %s, which waits for it", e.Seq, id, edge.to)
 			case edge.to == id:
 				source := g.last[edge.from]
-				entry, reached = false, reached || source != nil && source.ok || g.fallback != "" // what needs an approval that nobody can give fails without a run
-				if source != nil && source.open {
+				entry, reached = false, reached || source != nil && source.ok || g.fallback != "" // what is denied fails without a run
+				if source != nil && (source.open || source.waits) {
 					w.t.Fatalf("seq %d: the node %s begins before %s has ended", e.Seq, id, edge.from)
 				}
 			}
@@ -161,6 +164,8 @@ func (w *world) checkNodeEnd(g *graphStory, e *event.Event, d *event.HarnessEnd)
 	c := g.calls[e.Scope]
 	c.open, c.ok, c.cut = false, d.FinishReason == event.FinishReasonStop, d.FinishReason == event.FinishReasonCanceled
 	switch {
+	case d.FinishReason == event.FinishReasonInputRequired:
+		c.waits = true
 	case c.ok:
 		g.failures[c.node] = 0
 		function := c.said != "" && (strings.HasSuffix(d.AgentID, "-a") || strings.HasSuffix(d.AgentID, "-f") || d.AgentID == "steps")
@@ -182,7 +187,7 @@ func (w *world) checkNoneForgotten(g *graphStory, e *event.Event) {
 		return // it was stopped
 	}
 	for id, c := range g.last {
-		if c.open || c.cut {
+		if c.open || c.cut || c.waits {
 			w.t.Fatalf("seq %d: the graph is done, and its node %s is not", e.Seq, id)
 		}
 	}

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/agentarbor/arbor/agent"
@@ -153,6 +154,14 @@ func (s *logStory) add(e *event.Event, happened map[string]bool) {
 			clear(s.hops)
 		}
 		if q := c.question; q != nil {
+			switch inside := !conversation; {
+			case inside && q.resolved == nil:
+				happened["a question withdrawn inside"] = true
+			case inside && q.resolved.Approved && !d.IsError:
+				happened["a call approved inside"] = true
+			case inside && !q.resolved.Approved:
+				happened["a call denied inside"] = true
+			}
 			switch {
 			case q.resolved == nil:
 				happened["a question withdrawn"] = true
@@ -165,6 +174,9 @@ func (s *logStory) add(e *event.Event, happened map[string]bool) {
 	case *event.Relay:
 		if d.Tool == agentgraph.ApprovalTool {
 			happened["a node that waits for a decision"] = true
+		}
+		if d.Within != nil && !strings.Contains(e.Scope, "/") {
+			happened[fmt.Sprintf("a question inside of %d", min(len(d.Within), 2))] = true
 		}
 		q := &question{call: s.calls[d.ToolCallID]}
 		q.call.question = q
@@ -200,6 +212,7 @@ var mustHappen = []string{
 	"a transfer", "a transfer in an agent tool", "an agent tool", "an agent tool inside of another",
 	"a question who answers", "a decision: decided", "a decision: undecided", "a user asked whom they mean", "no transfer offered after a decision",
 	"a transfer beyond the limit", "no transfer offered after a limit", "a sender that is no target yet",
+	"a question inside of 1", "a question inside of 2", "a call approved inside", "a call denied inside", "a question withdrawn inside", "a node that goes on after it waited",
 	"a fork", "a fork that takes up a run", "a fork inside of an agent tool", "a fork that waits for a decision", "a call approved in a fork", "a store that dies in a fork",
 	"a question withdrawn", "a call approved, a tool", "a call denied, a tool", "a call approved, a transfer", "a call denied, a transfer",
 	"a decision that comes again", "a call forbidden by a rule", "a return to the parent", "a return to the root", "forty agents",

@@ -70,6 +70,7 @@ type run struct {
 
 // scope is the conversation, or an inner one.
 type scope struct {
+	name    string
 	open    string // the open run
 	paused  string // the run that waits for a decision
 	last    string // the run that ended last in this turn
@@ -193,7 +194,7 @@ func (c *Checker) node(e *event.Event) {
 func (c *Checker) scope(name string) *scope {
 	s := c.scopes[name]
 	if s == nil {
-		s = &scope{pending: make(map[string]*call)}
+		s = &scope{name: name, pending: make(map[string]*call)}
 		c.scopes[name] = s
 	}
 	return s
@@ -352,6 +353,11 @@ func (c *Checker) leave(e *event.Event, inner *scope, why string) {
 		c.fail(e, "%s before the calls have results that wait inside of it", why)
 	}
 	inner.over, inner.paused, inner.handed = true, "", ""
+	for _, deeper := range c.scopes {
+		if deeper.known && deeper.within == inner.name && !deeper.over && !deeper.past {
+			c.leave(e, deeper, why)
+		}
+	}
 }
 
 func (c *Checker) resolved(e *event.Event, d *event.RelayResolved, s *scope) {
