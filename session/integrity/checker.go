@@ -89,6 +89,7 @@ type call struct {
 	whole     bool // the answer that it is part of is over
 	relay     string
 	resolved  bool
+	fresh     bool // it was resolved since the scope's last run began
 }
 
 // Add takes in the next event of the log.
@@ -367,7 +368,7 @@ func (c *Checker) resolved(e *event.Event, d *event.RelayResolved, s *scope) {
 	}
 	for _, call := range s.pending {
 		if call.relay == d.RelayID && !call.resolved {
-			call.resolved = true
+			call.resolved, call.fresh = true, true
 			return
 		}
 	}

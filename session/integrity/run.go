@@ -27,6 +27,9 @@ func (c *Checker) start(e *event.Event, forked bool) {
 	}
 	c.runs[e.RunID] = &run{agent: e.Agent, scope: e.Scope}
 	s.open, s.paused, s.past, s.handed = e.RunID, "", false, ""
+	for _, call := range s.pending {
+		call.fresh = false
+	}
 	if s.over {
 		c.fail(e, "the run %s starts in a scope that is over", e.RunID)
 	}
@@ -43,6 +46,9 @@ func (c *Checker) begin(e *event.Event, s *scope) {
 		c.fail(e, "a run starts without a cause")
 	case s.last != "" && e.ParentID != s.last+":"+event.TypeHarnessEnd:
 		c.fail(e, "a run was caused by %q, not by the end of %s", e.ParentID, s.last)
+	}
+	if e.Scope != "" && s.paused != "" && !c.moved(s) {
+		c.fail(e, "the run %s starts in a scope that waits, and nothing was decided there", e.RunID)
 	}
 	if e.Scope == "" || s.known {
 		return
@@ -128,6 +134,26 @@ func (c *Checker) asks(s *scope) bool {
 		}
 	}
 	return waits
+}
+
+// moved reports whether a scope that waits has something to go on with: a decision, there or in
+// a scope inside, or that nobody was asked for one.
+func (c *Checker) moved(s *scope) bool {
+	waits := false
+	for _, call := range s.pending {
+		if call.fresh {
+			return true
+		}
+		waits = waits || call.relay != ""
+	}
+	for _, inner := range c.scopes {
+		if inner.known && inner.within == s.name && !inner.over {
+			if waits = true; inner.past || inner.open != "" || inner.handed != "" || c.moved(inner) {
+				return true
+			}
+		}
+	}
+	return !waits
 }
 
 // around names the agents whose runs are around a scope, the conversation's first.
