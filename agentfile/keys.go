@@ -93,7 +93,7 @@ func ownKeys() []key {
 		approveKey(),
 		routesKey(),
 		{name: "history", typ: "a text or a mapping", example: "{last_turns: 6}", def: "`full`",
-			meaning: "How much of the conversation the agent's model sees: `full`; `text_only`, without what other agents' tools did; `own`, without what other agents said and did; or `last_turns: N`, at least the last N turns of the user.",
+			meaning: "How much of the conversation the agent's model sees: `full`; `text_only`, without what other agents' tools did; `own`, without what other agents said and did; or `last_turns: N`, at least the last N turns of the user. In a [workflow](#workflows): of the conversation around it, which its agents see.",
 			read:    history},
 		compactionKey(),
 		{name: "state", typ: "true, or a list of names", example: "[customer, user:plan]", def: "braces have no meaning",
@@ -224,12 +224,12 @@ func history(p *parser, k *key, n yamldoc.Node) {
 				v, nearest.Hint(v, []string{"full", "text_only", "own", "last_turns"}))
 			return
 		}
-		p.d.history = policy
+		p.d.history, p.d.around = policy, true
 		return
 	}
 	p.pairs([]key{{name: "last_turns", typ: "a whole number", read: func(p *parser, k *key, n yamldoc.Node) {
 		if v, ok := p.integer(k, n); ok && p.atLeastOne(k, n, v) {
-			p.d.history = view.LastTurns(int(v))
+			p.d.history, p.d.around = view.LastTurns(int(v)), true
 		}
 	}}}, "history.", n)
 	if n.Len() == 0 {
@@ -277,6 +277,7 @@ type definition struct {
 	budgets     agent.Budgets
 	compaction  *compactionKeys // nil: never
 	history     view.Policy
+	around      bool // the key history is there: in a workflow, what its agents see around
 	settings    llm.Settings
 	withState   bool   // the body names keys of the state
 	state       []item // if not all of them

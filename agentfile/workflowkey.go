@@ -163,6 +163,9 @@ func (l *loader) workflowAgent(r *report, d *definition, sources map[string]Sour
 	if k.until != nil {
 		opts = append(opts, workflowagent.Until(k.over))
 	}
+	if d.around {
+		opts = append(opts, workflowagent.WithHistory(d.history))
+	}
 	return workflowKinds[k.kind](d.name, d.description, agents, opts...)
 }
 

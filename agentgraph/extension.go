@@ -6,6 +6,7 @@ import (
 
 	"github.com/agentarbor/arbor/internal/lazyregexp"
 	"github.com/agentarbor/arbor/internal/yamldoc"
+	"github.com/agentarbor/arbor/view"
 )
 
 // MaxTimeout is the longest time that a file can give, for a call or between calls.
@@ -16,7 +17,7 @@ var duration = lazyregexp.New(`^(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s
 
 // extensions reads what arbor/v1 adds to an agent, but for graph.
 func (r *reader) extensions(d *draft, node *Node, at string, v []field) {
-	loop, when, ask, next, update, timeout, retry := v[0], v[1], v[2], v[3], v[4], v[5], v[6]
+	loop, when, ask, next, update, timeout, retry, history := v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]
 	if loop.there() {
 		node.Loop = r.loop(d, loop, at+".loop")
 	}
@@ -33,6 +34,13 @@ func (r *reader) extensions(d *draft, node *Node, at string, v []field) {
 	}
 	if retry.there() {
 		node.Retry = r.retry(retry, at+".retry")
+	}
+	if history.there() {
+		text, _ := history.value.Text()
+		policy, err := view.Parse(text)
+		if node.History = &policy; err != nil {
+			r.add(CodeYAML, at+".history", history.line(), `history must be "full", "text_only", "own" or "last_turns:N" with N from 1, not %s`, history.value.Describe())
+		}
 	}
 }
 

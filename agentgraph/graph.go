@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/internal/expression"
+	"github.com/agentarbor/arbor/view"
 )
 
 // Graph is a graph of agents without a problem: its ids are unique, its edges lead
@@ -64,7 +65,10 @@ type Node struct {
 	// Retry says how often the node is called again after an error, whatever the
 	// strategy of the graph; nil leaves it to the strategy.
 	Retry *RetryPolicy
-	Line  int
+	// History is how the node's agents see the conversation around the graph; nil shows
+	// nothing of it.
+	History *view.Policy
+	Line    int
 }
 
 // Loop is the repetition of a node, whose output is its next input.

@@ -11,6 +11,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/view"
 )
 
 // ErrUnknownRef is the error of a [Resolver] that knows no agent of that name.
@@ -154,6 +155,9 @@ func (a *Agent) resolve(n *planNode, resolve Resolver) error {
 	}
 	if member == nil {
 		return fmt.Errorf("%w %q", ErrUnknownRef, n.Ref)
+	}
+	if n.History != nil {
+		member = agent.Via(member, view.Around(*n.History))
 	}
 	tree, err := agent.NewTree(workflow.Named(member, n.ID))
 	if err != nil {

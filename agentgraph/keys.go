@@ -89,10 +89,10 @@ var (
 var (
 	arborSpecKeys = specKeys.extended([]string{"state"}, words[string]{{"sharedState", "state"}, {"reducers", "state"}, {"memory", "state"}})
 	// The first three stand as in agentKeys.
-	arborAgentKeys = agentKeys.extended([]string{"graph", "loop", "when", "ask", "next", "update", "timeout", "retry"},
+	arborAgentKeys = agentKeys.extended([]string{"graph", "loop", "when", "ask", "next", "update", "timeout", "retry", "history"},
 		words[string]{{"loops", "loop"}, {"repeat", "loop"}, {"while", "loop"}, {"until", "loop"}, {"maxIterations", "loop"}, {"graphRef", "graph"}, {"subgraph", "graph"},
 			{"retries", "retry"}, {"maxRetries", "retry"}, {"errorHandling", "retry"}, {"approval", "when"}, {"human", "when"}, {"state", "update"}, {"question", "ask"},
-			{"route", "next"}, {"router", "next"}, {"goto", "next"}})
+			{"route", "next"}, {"router", "next"}, {"goto", "next"}, {"view", "history"}, {"conversation", "history"}})
 	arborEdgeKeys = edgeKeys.extended([]string{"priority"}, words[string]{{"order", "priority"}, {"weight", "priority"}})
 	loopKeys      = table{keys: []string{"until", "max"}, arbor: true,
 		meant: words[string]{{"maxIterations", "max"}, {"limit", "max"}, {"times", "max"}, {"condition", "until"}, {"while", "until"}}}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/view"
 )
 
 // NodeOption configures a node of a [Builder], with what files have under arbor/v1.
@@ -22,6 +23,12 @@ func Timeout(d time.Duration) NodeOption {
 // graph's strategy is. 0 as the first pause is that of the graph.
 func Retries(most int, backoff time.Duration) NodeOption {
 	return func(n *Node) { n.Retry = &RetryPolicy{most, backoff} }
+}
+
+// History shows the node's agents the conversation around the graph, its images and files too,
+// as the policy says.
+func History(p view.Policy) NodeOption {
+	return func(n *Node) { n.History = &p }
 }
 
 // LoopUntil calls the node again with its own output until a function says that it is done,

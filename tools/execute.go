@@ -85,13 +85,20 @@ func Execute(ctx context.Context, t Tool, info CallInfo, input json.RawMessage) 
 }
 
 // Check holds an input against the schema of a tool that was made by [Func] or [New],
-// and returns what Execute would tell the model: nil if it fits. A tool made otherwise
-// checks its inputs itself.
+// or of one that wraps such a tool and implements Unwrap() Tool, and returns what Execute
+// would tell the model: nil if it fits. A tool made otherwise checks its inputs itself.
 func Check(t Tool, input json.RawMessage) error {
-	if v, ok := t.(interface {
-		validate(json.RawMessage) error
-	}); ok {
-		return v.validate(input)
+	for t != nil {
+		if v, ok := t.(interface {
+			validate(json.RawMessage) error
+		}); ok {
+			return v.validate(input)
+		}
+		w, ok := t.(interface{ Unwrap() Tool })
+		if !ok {
+			return nil
+		}
+		t = w.Unwrap()
 	}
 	return nil
 }
