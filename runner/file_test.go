@@ -112,8 +112,8 @@ func TestToolsMakeFiles(t *testing.T) {
 		require.Equal(t, e.Data.(*event.File).ToolCallID, events[i+1].ID)
 		require.Equal(t, events[i-1].Time, events[i+1].Time, "one write")
 	}
-	require.Equal(t, llm.UserText("[file a.txt, text/plain; charset=utf-8, 5 bytes]"), m.requests[1].Messages[3])
-	require.Equal(t, llm.UserText("[file b.bin, application/x-thing; a=b, 0 bytes]"), m.requests[2].Messages[6])
+	require.Equal(t, "saved\n[file a.txt, text/plain; charset=utf-8, 5 bytes]", m.requests[1].Messages[2].Parts[0].(llm.ToolResult).Output)
+	require.Equal(t, "saved\n[file b.bin, application/x-thing; a=b, 0 bytes]", m.requests[2].Messages[4].Parts[0].(llm.ToolResult).Output)
 
 	require.ElementsMatch(t, []string{"second", "first", `"c": no such file`}, results(events)[4:])
 	require.Contains(t, o.requests[0].Messages, llm.UserParts(llm.TextPart{Text: "[maker] made the file a.txt, text/plain; charset=utf-8, 6 bytes"},

@@ -9,8 +9,8 @@ import (
 	"github.com/agentarbor/arbor/llm"
 )
 
-// file takes in a file that somebody has made. It is shown behind the results of the
-// answer whose call has made it.
+// file takes in a file that somebody has made. One that a call has made is named in the
+// call's result, or behind the line about another agent's call.
 func (v *View) file(d *event.File, e *event.Event, mine bool) {
 	if !mine && !v.policy.shows(e) {
 		return
@@ -21,6 +21,14 @@ func (v *View) file(d *event.File, e *event.Event, mine bool) {
 	}
 	v.flush()
 	v.addFile(d, e.Agent, e.Seq)
+}
+
+// withFiles is the output of a call with a line for each file that it has made.
+func withFiles(output string, files []*event.File) string {
+	for _, f := range files {
+		output += "\n[file " + f.String() + "]"
+	}
+	return output
 }
 
 // addFile shows a file as one line, and as a part if the policy says so.

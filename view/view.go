@@ -391,7 +391,9 @@ func (v *View) flush() {
 	}
 	for i := range a.calls {
 		for _, f := range a.calls[i].files {
-			v.addFile(f, a.agent, a.last)
+			if a.agent != v.agent || v.policy.files { // else the result names it
+				v.addFile(f, a.agent, a.last)
+			}
 		}
 	}
 	*a = answer{calls: a.calls[:0]}
@@ -432,7 +434,7 @@ func (v *View) addNative(a *answer) {
 	for i := range a.calls {
 		if c := &a.calls[i]; !c.hidden {
 			v.add(llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{
-				llm.ToolResult{CallID: c.ID, Name: c.wire, Output: p.redactText(event.OutputText(c.result)), IsError: c.isError}}}}, a.last)
+				llm.ToolResult{CallID: c.ID, Name: c.wire, Output: withFiles(p.redactText(event.OutputText(c.result)), c.files), IsError: c.isError}}}}, a.last)
 		}
 	}
 }
