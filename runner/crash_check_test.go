@@ -52,6 +52,11 @@ func inspect(t testing.TB, dir string) (r record) {
 	for e, err := range store.Load(context.Background(), s1, 0) {
 		require.NoError(t, err)
 		r.events = append(r.events, e)
+		if f, ok := e.Data.(*event.File); ok { // whenever the process has died, its bytes are there
+			data, err := store.Blob(context.Background(), s1, f.Digest)
+			require.NoError(t, err)
+			require.Equal(t, strings.TrimSuffix(f.Name, ".txt"), string(data))
+		}
 	}
 	return r
 }
@@ -340,6 +345,9 @@ func (a *accountant) conversation(scope string) (lines []line) {
 			}
 			slices.Sort(names)
 			state = append(state, names...)
+			continue
+		case *event.File:
+			state = append(state, "file "+d.Name)
 			continue
 		case *event.ToolResult:
 			results = append(results, result{e, state})

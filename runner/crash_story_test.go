@@ -193,6 +193,13 @@ func (s watchedStore) Append(ctx context.Context, key session.Key, seq int64, le
 	return err
 }
 
+func (s watchedStore) PutBlob(ctx context.Context, key session.Key, lease session.Lease, data []byte) (string, error) {
+	s.odometer.pass(onWrite)
+	digest, err := s.Store.PutBlob(ctx, key, lease, data)
+	s.odometer.pass(onWritten)
+	return digest, err
+}
+
 func (s watchedStore) Release(ctx context.Context, key session.Key, lease session.Lease) error {
 	s.odometer.pass(onWrite)
 	err := s.Store.Release(ctx, key, lease)
@@ -225,6 +232,9 @@ func (d *stage) tool(name string, opts ...tools.Option) tools.Tool {
 		d.note("tool %s %s", name, c.CallID())
 		c.Set(name, true)
 		c.Set("user:"+name, c.CallID())
+		if _, err := c.SaveFile(name+".txt", "text/plain", []byte(name)); err != nil {
+			return "", err
+		}
 		return name + " done", nil
 	}, opts...)
 	d.failed(err)

@@ -257,6 +257,7 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	w.checkGuards(w.log)
 	w.checkDesk()
 	w.checkSteps(w.log)
+	w.checkFiles(w.log)
 	w.checkDelivery(&got, a, before, cut)
 	w.checkCalls()
 	w.checkAnswers()

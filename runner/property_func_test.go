@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"slices"
@@ -73,6 +74,17 @@ func (p plan) talks(s *llmagent.Step) error {
 			}
 		}
 		_ = io.Closer(out) // ended by what follows
+	}
+	if len(p.Texts) > 1 {
+		f, err := s.SaveFile("said.txt", "", []byte(p.Texts[0]))
+		if err != nil {
+			return err
+		}
+		if data, err := s.ReadFile(f.Digest); err == nil && string(data) != p.Texts[0] {
+			return fmt.Errorf("%q is read", data)
+		} else if err != nil && s.Context().Err() == nil {
+			return err
+		}
 	}
 	if p.Usage {
 		if _, err := s.Ask(steppedModel{s.Invocation().Scope() != ""}, "You go on."); err != nil && (p.Finish == "" || errors.Is(err, llmagent.ErrOver)) {
@@ -210,6 +222,27 @@ func (w *world) checkSteps(log []*event.Event) {
 					w.t.Fatalf("seq %d: %s calls %s, and was not to, or has done so before", e.Seq, e.Agent, d.Name)
 				}
 			}
+		}
+	}
+}
+
+// checkFiles: a file that a call has made stands in the write of the call's result.
+func (w *world) checkFiles(log []*event.Event) {
+	for i, e := range log {
+		f, ok := e.Data.(*event.File)
+		if !ok {
+			continue
+		}
+		if f.ToolCallID == "" {
+			w.happen("a file of an agent")
+			continue
+		}
+		w.happen("a file of a tool")
+		if !slices.ContainsFunc(log[i:], func(r *event.Event) bool {
+			_, ok := r.Data.(*event.ToolResult)
+			return ok && r.ID == f.ToolCallID && r.Time.Equal(e.Time)
+		}) {
+			w.t.Fatalf("seq %d: the file %s is stored without the result of %s", e.Seq, f.Name, f.ToolCallID)
 		}
 	}
 }

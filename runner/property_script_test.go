@@ -293,7 +293,12 @@ func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*
 					return
 				}
 			case "remember":
-				if !yield(&event.Event{Data: &event.State{Delta: map[string]any{"seen": true}}, More: true}, nil) {
+				f, err := inv.Runtime().SaveFile(ctx, "own.txt", "", []byte(inv.RunID()))
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				if !yield(&event.Event{Data: &event.State{Delta: map[string]any{"seen": true}}, More: true}, nil) || !yield(&event.Event{Data: f}, nil) {
 					return
 				}
 			case "broken", "ask", "nested": // a call that it forgets

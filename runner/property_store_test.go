@@ -67,6 +67,17 @@ func (s *propertyStore) Append(ctx context.Context, key session.Key, seq int64, 
 	return errStoreDied
 }
 
+// PutBlob fails while the store is dead. Bytes that nobody names matter to nothing.
+func (s *propertyStore) PutBlob(ctx context.Context, key session.Key, lease session.Lease, data []byte) (string, error) {
+	s.mu.Lock()
+	dead := s.died
+	s.mu.Unlock()
+	if dead {
+		return "", errStoreDied
+	}
+	return s.Store.PutBlob(ctx, key, lease, data)
+}
+
 func (s *propertyStore) append(ctx context.Context, key session.Key, seq int64, lease session.Lease, events []*event.Event) error {
 	if key == s1 {
 		s.written.Store(seq + int64(len(events)))

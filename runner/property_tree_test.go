@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -330,6 +331,13 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 		tool("remember", func(c tools.Context, in in) (any, error) {
 			c.Set("seen", in.N)
 			c.Progress(in.N)
+			f, err := c.SaveFile(fmt.Sprintf("%d.txt", in.N), "", fmt.Append(nil, in.N))
+			if err != nil {
+				return nil, err
+			}
+			if data, err := c.ReadFile(f.Name); err != nil || string(data) != fmt.Sprint(in.N) {
+				return nil, fmt.Errorf("%q is read, %w", data, err)
+			}
 			return strings.Repeat("é", 300), nil
 		}),
 		tool("stop", func(c tools.Context, _ in) (any, error) {
