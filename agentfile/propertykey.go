@@ -80,8 +80,8 @@ func (l *loader) checkProperties(r *report, d *definition, isRoot bool) {
 		}
 	}
 	for _, unit := range []string{"budgets.tokens", "budgets.cost"} {
-		if at, there := d.at[unit]; there && d.leaf() {
-			what := "a graph asks no model, and its agents have budgets of their own"
+		if at, there := d.at[unit]; there && (d.leaf() || d.isWorkflow()) {
+			what := "it asks no model, and its agents have budgets of their own"
 			if d.isRemote {
 				what = "what a remote agent uses is counted where it runs"
 			}
