@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
@@ -41,6 +42,28 @@ func chain(b testing.TB, depth int, words ...string) agent.Agent {
 	return below
 }
 
+// delegation returns a coordinator whose model calls a specialist as a tool, and then
+// answers.
+func delegation(b testing.TB) agent.Agent {
+	specialist, err := agenttool.New(chain(b, 0, "There are two charges."))
+	if err != nil {
+		b.Fatal(err)
+	}
+	call := scripted.Reply(scripted.Call(specialist.Info().Name, `{"input":"`+complaint+`"}`))
+	answer := scripted.Reply(scripted.Text("I see two charges and refund one."))
+	model := scripted.Func("coordinator", func(req *llm.Request) scripted.Answer {
+		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+			return answer
+		}
+		return call
+	})
+	a, err := llmagent.New("coordinator", "You are coordinator.", model, llmagent.WithTools(specialist))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return a
+}
+
 func newRunner(b testing.TB, root agent.Agent, store session.Store, opts ...runner.Option) *runner.Runner {
 	r, err := runner.New(root, store, opts...)
 	if err != nil {
@@ -64,23 +87,30 @@ func turn(b testing.TB, r *runner.Runner, key session.Key) (last *event.Event) {
 func BenchmarkTransferTurn(b *testing.B) {
 	for _, depth := range []int{1, 8} {
 		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
-			root := chain(b, depth, "I see two charges and refund one.")
-			store := session.NewMemory()
-			r := newRunner(b, root, store, runner.WithCache(1))
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				key := session.ID(fmt.Sprint("s", i))
-				i++
-				turn(b, r, key)
-				if i%100 == 0 { // what earlier sessions left in memory is not this one's cost
-					b.StopTimer()
-					store = session.NewMemory()
-					r = newRunner(b, root, store, runner.WithCache(1))
-					b.StartTimer()
-				}
-			}
+			firstTurns(b, chain(b, depth, "I see two charges and refund one."))
 		})
+	}
+}
+
+// BenchmarkAgentTool measures one turn of a new session: the coordinator calls an agent
+// as a tool, and answers when that one has.
+func BenchmarkAgentTool(b *testing.B) { firstTurns(b, delegation(b)) }
+
+func firstTurns(b *testing.B, root agent.Agent) {
+	store := session.NewMemory()
+	r := newRunner(b, root, store, runner.WithCache(1))
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		key := session.ID(fmt.Sprint("s", i))
+		i++
+		turn(b, r, key)
+		if i%100 == 0 { // what earlier sessions left in memory is not this one's cost
+			b.StopTimer()
+			store = session.NewMemory()
+			r = newRunner(b, root, store, runner.WithCache(1))
+			b.StartTimer()
+		}
 	}
 }
 
@@ -287,6 +317,7 @@ func TestAllocationBudget(t *testing.T) {
 		{"transfer turn", chain(t, 1, "I see two charges."), nil, 115},
 		{"routed turn", ruled(t), nil, 95},
 		{"eight levels deep", chain(t, 8, "I see two charges."), nil, 480},
+		{"agent tool", delegation(t), nil, 220},
 		{"1,000 chunks", chain(t, 1, words...), []runner.Option{runner.WithStreaming()}, 1200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
