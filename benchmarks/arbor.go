@@ -1,16 +1,19 @@
 package benchmarks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/workflowagent"
 )
 
 // arborSystem runs with the store in memory and the default options, but for the
@@ -23,39 +26,79 @@ type arborSystem struct {
 }
 
 func newArbor(s *Scenario) (System, error) {
+	root, err := arborRoot(s)
+	if err != nil {
+		return nil, err
+	}
+	a := &arborSystem{scenario: s, root: root}
+	return a, a.Forget()
+}
+
+func arborRoot(s *Scenario) (agent.Agent, error) {
 	var below agent.Agent
+	agents := make([]agent.Agent, len(s.Agents))
 	for i := len(s.Agents) - 1; i >= 0; i-- {
 		opts := []llmagent.Option{llmagent.WithDescription(description(s.Agents[i]))}
-		if below != nil {
-			opts = append(opts, llmagent.WithSubAgents(below))
+		switch {
+		case s.Way == AsTree:
+			if below != nil {
+				opts = append(opts, llmagent.WithSubAgents(below))
+			}
+			// What ADK-Go and Eino allow by default.
+			opts = append(opts, llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: i > 0, AllowTransferBack: true}))
+		case s.Way == AsTool && below != nil:
+			tool, err := agenttool.New(below)
+			if err != nil {
+				return nil, err
+			}
+			opts = append(opts, llmagent.WithTools(tool))
 		}
-		// What ADK-Go and Eino allow by default.
-		opts = append(opts, llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: i > 0, AllowTransferBack: true}))
 		a, err := llmagent.New(s.Agents[i], instruction(s.Agents[i]), arborModel(s, s.Agents[i]), opts...)
 		if err != nil {
 			return nil, err
 		}
-		below = a
+		below, agents[i] = a, a
 	}
-	a := &arborSystem{scenario: s, root: below}
-	return a, a.Forget()
+	about := description(WorkflowName)
+	switch s.Way {
+	case InTurn:
+		return workflowagent.Sequential(WorkflowName, about, agents)
+	case AtOnce:
+		return workflowagent.Parallel(WorkflowName, about, agents)
+	case InRounds:
+		return workflowagent.Loop(WorkflowName, about, agents, workflowagent.WithLimit(s.Rounds))
+	}
+	return below, nil
 }
 
 func arborModel(s *Scenario, name string) llm.Model {
-	answers := make(map[string]scripted.Answer) // by target; text under the empty one
+	answers := make(map[string]scripted.Answer) // by target, tool or text
 	return scripted.Func(name, func(req *llm.Request) scripted.Answer {
-		answer := s.Ask(name, len(req.Messages))
-		made, ok := answers[answer.Transfer]
+		answer := s.Ask(name, len(req.Messages), func(i int) string { return arborText(req.Messages[i].Content) })
+		key := cmp.Or(answer.Transfer, answer.Tool, answer.Text)
+		made, ok := answers[key]
 		if !ok {
-			if answer.Transfer != "" {
+			switch {
+			case answer.Transfer != "":
 				made = scripted.Reply(scripted.Call(TransferTool, fmt.Sprintf(`{"agent_name":%q}`, answer.Transfer)))
-			} else {
+			case answer.Tool != "":
+				made = scripted.Reply(scripted.Call(answer.Tool, fmt.Sprintf(`{"input":%q}`, Message)))
+			default:
 				made = scripted.Reply(scripted.Text(answer.Pieces...))
 			}
-			answers[answer.Transfer] = made
+			answers[key] = made
 		}
 		return made
 	})
+}
+
+func arborText(c llm.Content) string {
+	for _, part := range c.Parts {
+		if result, ok := part.(llm.ToolResult); ok {
+			return result.Output
+		}
+	}
+	return c.Text
 }
 
 func (a *arborSystem) Turn(ctx context.Context, id, message string) (Reply, error) {
@@ -71,6 +114,9 @@ func (a *arborSystem) Turn(ctx context.Context, id, message string) (Reply, erro
 			reply.Pieces++
 		default:
 			reply.Agent, reply.Text = e.Agent, data.Content
+			if a.scenario.Way != AsTree {
+				a.scenario.Heard(e.Agent, data.Content)
+			}
 		}
 	}
 	return reply, nil
@@ -118,7 +164,7 @@ func (a *arborSystem) Forget() error {
 	if a.scenario.Stream {
 		opts = append(opts, runner.WithStreaming())
 	}
-	if a.scenario.Loop {
+	if a.scenario.Loop || a.scenario.Way == AtOnce { // more than 50 models are asked
 		opts = append(opts, runner.WithLimits(runner.Limits{}))
 	}
 	var err error

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+
+	"github.com/agentarbor/arbor/benchmarks/internal/cputime"
 )
 
 // perFramework runs a benchmark on each framework.
@@ -38,11 +40,16 @@ func turn(b *testing.B, system System, session string, want Reply) {
 // newSessions measures a turn that is the first of its session. The store is
 // emptied every 1,000 sessions, outside the measurement.
 func newSessions(b *testing.B, f Framework, s *Scenario, want Reply, calls int) {
+	sessions(b, f, s, calls, func(system System, session string) { turn(b, system, session, want) })
+}
+
+// sessions measures do, for each of many sessions.
+func sessions(b *testing.B, f Framework, s *Scenario, calls int, do func(System, string)) {
 	system := build(b, f, s)
 	b.ReportAllocs()
-	i := 0
+	i, used := 0, cputime.Used()
 	for b.Loop() {
-		turn(b, system, fmt.Sprint("s", i), want)
+		do(system, fmt.Sprint("s", i))
 		i++
 		if i%1000 == 0 {
 			b.StopTimer()
@@ -50,6 +57,7 @@ func newSessions(b *testing.B, f Framework, s *Scenario, want Reply, calls int) 
 			b.StartTimer()
 		}
 	}
+	b.ReportMetric(float64(cputime.Used()-used)/float64(i), "cpu-ns/op")
 	if s.Calls != i*calls {
 		b.Fatalf("models were asked %d times in %d turns, want %d a turn", s.Calls, i, calls)
 	}

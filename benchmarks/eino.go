@@ -9,6 +9,8 @@ import (
 
 	"github.com/cloudwego/eino/adk"
 	"github.com/cloudwego/eino/components/model"
+	"github.com/cloudwego/eino/components/tool"
+	"github.com/cloudwego/eino/compose"
 	"github.com/cloudwego/eino/schema"
 )
 
@@ -17,6 +19,7 @@ import (
 // go on, because a run begins with the agent that it was made for. The adapter
 // is such an application, with maps.
 type einoSystem struct {
+	scenario *Scenario
 	runners  map[string]*adk.Runner // by the agent that begins
 	root     string
 	stream   bool
@@ -30,28 +33,56 @@ type einoSession struct {
 
 func newEino(s *Scenario) (System, error) {
 	ctx := context.Background()
-	e := &einoSystem{runners: make(map[string]*adk.Runner), root: s.Agents[0], stream: s.Stream}
-	var below []adk.Agent
+	e := &einoSystem{scenario: s, runners: make(map[string]*adk.Runner), root: s.Agents[0], stream: s.Stream}
+	agents := make([]adk.Agent, len(s.Agents))
 	for i := len(s.Agents) - 1; i >= 0; i-- {
-		var a adk.Agent
-		a, err := adk.NewChatModelAgent(ctx, &adk.ChatModelAgentConfig{
+		config := &adk.ChatModelAgentConfig{
 			Name:        s.Agents[i],
 			Description: description(s.Agents[i]),
 			Instruction: instruction(s.Agents[i]),
 			Model:       &einoModel{s, s.Agents[i]},
-		})
+		}
+		below := agents[i+1:]
+		if s.Way == AsTool && len(below) > 0 {
+			config.ToolsConfig = adk.ToolsConfig{ToolsNodeConfig: compose.ToolsNodeConfig{
+				Tools: []tool.BaseTool{adk.NewAgentTool(ctx, below[0])},
+			}}
+		}
+		var a adk.Agent
+		a, err := adk.NewChatModelAgent(ctx, config)
 		if err != nil {
 			return nil, err
 		}
-		if below != nil {
-			if a, err = adk.SetSubAgents(ctx, a, below); err != nil {
+		if s.Way == AsTree && len(below) > 0 {
+			if a, err = adk.SetSubAgents(ctx, a, below[:1]); err != nil {
 				return nil, err
 			}
 		}
 		e.runners[s.Agents[i]] = adk.NewRunner(ctx, adk.RunnerConfig{Agent: a, EnableStreaming: s.Stream})
-		below = []adk.Agent{a}
+		agents[i] = a
+	}
+	switch workflow, err := einoWorkflow(ctx, s, agents); {
+	case err != nil:
+		return nil, err
+	case workflow != nil:
+		e.root = WorkflowName
+		e.runners[e.root] = adk.NewRunner(ctx, adk.RunnerConfig{Agent: workflow, EnableStreaming: s.Stream})
 	}
 	return e, e.Forget()
+}
+
+// einoWorkflow is the workflow around the agents; it is nil if there is none.
+func einoWorkflow(ctx context.Context, s *Scenario, agents []adk.Agent) (adk.Agent, error) {
+	about := description(WorkflowName)
+	switch s.Way {
+	case InTurn:
+		return adk.NewSequentialAgent(ctx, &adk.SequentialAgentConfig{Name: WorkflowName, Description: about, SubAgents: agents})
+	case AtOnce:
+		return adk.NewParallelAgent(ctx, &adk.ParallelAgentConfig{Name: WorkflowName, Description: about, SubAgents: agents})
+	case InRounds:
+		return adk.NewLoopAgent(ctx, &adk.LoopAgentConfig{Name: WorkflowName, Description: about, SubAgents: agents, MaxIterations: s.Rounds})
+	}
+	return nil, nil
 }
 
 // einoModel is a model.ToolCallingChatModel.
@@ -63,12 +94,12 @@ type einoModel struct {
 func (m *einoModel) WithTools([]*schema.ToolInfo) (model.ToolCallingChatModel, error) { return m, nil }
 
 func (m *einoModel) Generate(_ context.Context, input []*schema.Message, _ ...model.Option) (*schema.Message, error) {
-	return m.message(m.scenario.Ask(m.agent, len(input))), nil
+	return m.message(m.ask(input)), nil
 }
 
 func (m *einoModel) Stream(_ context.Context, input []*schema.Message, _ ...model.Option) (*schema.StreamReader[*schema.Message], error) {
-	answer := m.scenario.Ask(m.agent, len(input))
-	if answer.Transfer != "" {
+	answer := m.ask(input)
+	if answer.Text == "" {
 		return schema.StreamReaderFromArray([]*schema.Message{m.message(answer)}), nil
 	}
 	chunks := make([]*schema.Message, len(answer.Pieces))
@@ -78,15 +109,21 @@ func (m *einoModel) Stream(_ context.Context, input []*schema.Message, _ ...mode
 	return schema.StreamReaderFromArray(chunks), nil
 }
 
+func (m *einoModel) ask(input []*schema.Message) Answer {
+	return m.scenario.Ask(m.agent, len(input), func(i int) string { return input[i].Content })
+}
+
 func (m *einoModel) message(answer Answer) *schema.Message {
-	if answer.Transfer == "" {
+	var call schema.FunctionCall
+	switch {
+	case answer.Transfer != "":
+		call = schema.FunctionCall{Name: TransferTool, Arguments: `{"agent_name":"` + answer.Transfer + `"}`}
+	case answer.Tool != "":
+		call = schema.FunctionCall{Name: answer.Tool, Arguments: `{"request":"` + Message + `"}`}
+	default:
 		return schema.AssistantMessage(answer.Text, nil)
 	}
-	return schema.AssistantMessage("", []schema.ToolCall{{
-		ID:       "call_" + m.agent,
-		Type:     "function",
-		Function: schema.FunctionCall{Name: TransferTool, Arguments: `{"agent_name":"` + answer.Transfer + `"}`},
-	}})
+	return schema.AssistantMessage("", []schema.ToolCall{{ID: "call_" + m.agent, Type: "function", Function: call}})
 }
 
 func (e *einoSystem) Turn(ctx context.Context, id, message string) (Reply, error) {
@@ -116,6 +153,9 @@ func (e *einoSystem) Turn(ctx context.Context, id, message string) (Reply, error
 		if said.Role == schema.Assistant && said.Content != "" {
 			reply = Reply{Agent: event.AgentName, Text: said.Content, Pieces: pieces}
 			session.active = event.AgentName
+			if e.scenario.Way != AsTree {
+				e.scenario.Heard(event.AgentName, said.Content)
+			}
 		}
 	}
 	e.sessions[id] = session

@@ -4,8 +4,8 @@
 // The models answer from a script, in process, so that only the frameworks are
 // measured. Each file named after a framework adapts it to System in the way
 // its own documentation shows; scenario.go has the trees and what their models
-// say, bench_test.go the measurements, and cmd/report writes docs/benchmarks.md from
-// them. It is a module of its own so that nobody who uses Arbor downloads the
+// say, compose.go the other ways to put agents together, bench_test.go and
+// compose_test.go the measurements, and cmd/report writes docs/benchmarks.md from them. It is a module of its own so that nobody who uses Arbor downloads the
 // others. It never opens a connection.
 package benchmarks
 

@@ -2,6 +2,7 @@ package benchmarks
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,6 +45,25 @@ func TestScenarios(t *testing.T) {
 					require.Equal(t, (turn+1)*8, s.Calls)
 				}
 			})
+			for name, s := range map[string]*Scenario{"delegation": Delegation(), "sequence": Sequence(3), "rounds": Rounds(3), "branches": Branches(64)} {
+				t.Run(name, func(t *testing.T) {
+					if raceEnabled && f.Name == "trpc" && (s.Way == InTurn || s.Way == AtOnce) {
+						t.Skip("its ChainAgent and ParallelAgent write what its runner reads meanwhile")
+					}
+					system, err := f.New(s)
+					require.NoError(t, err)
+					for turn := range 2 { // the script starts again in each session
+						if s.Way == AtOnce {
+							s.together = new(sync.WaitGroup)
+							s.together.Add(len(s.Agents))
+						}
+						_, err := system.Turn(t.Context(), fmt.Sprint(turn), Message)
+						require.NoError(t, err)
+						require.NoError(t, s.End())
+						require.Equal(t, (turn+1)*composedCalls(s), s.Calls)
+					}
+				})
+			}
 			t.Run("history", func(t *testing.T) {
 				const turns = 12
 				s := Chain(1, Sentence)

@@ -6,19 +6,25 @@ import (
 	"time"
 
 	"trpc.group/trpc-go/trpc-agent-go/agent"
+	"trpc.group/trpc-go/trpc-agent-go/agent/chainagent"
+	"trpc.group/trpc-go/trpc-agent-go/agent/cycleagent"
 	"trpc.group/trpc-go/trpc-agent-go/agent/llmagent"
+	"trpc.group/trpc-go/trpc-agent-go/agent/parallelagent"
 	"trpc.group/trpc-go/trpc-agent-go/event"
 	"trpc.group/trpc-go/trpc-agent-go/model"
 	"trpc.group/trpc-go/trpc-agent-go/runner"
 	"trpc.group/trpc-go/trpc-agent-go/session"
 	"trpc.group/trpc-go/trpc-agent-go/session/inmemory"
 	"trpc.group/trpc-go/trpc-agent-go/team"
+	"trpc.group/trpc-go/trpc-agent-go/tool"
+	agenttool "trpc.group/trpc-go/trpc-agent-go/tool/agent"
 )
 
 // trpcSystem runs tRPC-Agent-Go with its session service in memory. Its next turn
 // begins at the root, so the adapter remembers who answered and addresses this
 // agent with agent.WithAgentByName.
 type trpcSystem struct {
+	scenario *Scenario
 	agents   map[string]agent.Agent
 	root     agent.Agent
 	sessions *inmemory.SessionService
@@ -27,21 +33,35 @@ type trpcSystem struct {
 }
 
 func newTRPC(s *Scenario) (System, error) {
-	t := &trpcSystem{agents: make(map[string]agent.Agent)}
-	var below, all []agent.Agent
+	t := &trpcSystem{scenario: s, agents: make(map[string]agent.Agent)}
+	agents := make([]agent.Agent, len(s.Agents))
 	for i := len(s.Agents) - 1; i >= 0; i-- {
-		a := llmagent.New(s.Agents[i],
+		opts := []llmagent.Option{
 			llmagent.WithDescription(description(s.Agents[i])),
 			llmagent.WithInstruction(instruction(s.Agents[i])),
 			llmagent.WithModel(&trpcModel{s, s.Agents[i]}),
 			llmagent.WithGenerationConfig(model.GenerationConfig{Stream: s.Stream}),
-			llmagent.WithSubAgents(below),
-		)
-		t.agents[s.Agents[i]], t.root = a, a
-		below, all = []agent.Agent{a}, append(all, a)
+		}
+		below := agents[i+1:]
+		switch {
+		case s.Way == AsTree:
+			opts = append(opts, llmagent.WithSubAgents(below[:min(1, len(below))]))
+		case s.Way == AsTool && len(below) > 0:
+			opts = append(opts, llmagent.WithTools([]tool.Tool{agenttool.NewTool(below[0])}))
+		}
+		a := llmagent.New(s.Agents[i], opts...)
+		t.agents[s.Agents[i]], t.root, agents[i] = a, a, a
+	}
+	switch s.Way {
+	case InTurn:
+		t.root = chainagent.New(WorkflowName, chainagent.WithSubAgents(agents))
+	case AtOnce:
+		t.root = parallelagent.New(WorkflowName, parallelagent.WithSubAgents(agents))
+	case InRounds:
+		t.root = cycleagent.New(WorkflowName, cycleagent.WithSubAgents(agents), cycleagent.WithMaxIterations(s.Rounds))
 	}
 	if s.Loop { // a child cannot transfer up; members of a swarm transfer to each other
-		swarm, err := team.NewSwarm("swarm", s.Agents[0], all, team.WithSwarmConfig(team.SwarmConfig{}))
+		swarm, err := team.NewSwarm("swarm", s.Agents[0], agents, team.WithSwarmConfig(team.SwarmConfig{}))
 		if err != nil {
 			return nil, err
 		}
@@ -80,12 +100,15 @@ func (m *trpcModel) GenerateContent(ctx context.Context, req *model.Request) (<-
 }
 
 func (m *trpcModel) GenerateContentIter(_ context.Context, req *model.Request) (model.Seq[*model.Response], error) {
-	answer := m.scenario.Ask(m.agent, len(req.Messages))
+	answer := m.scenario.Ask(m.agent, len(req.Messages), func(i int) string { return req.Messages[i].Content })
 	return func(yield func(*model.Response) bool) {
-		if answer.Transfer != "" {
+		if answer.Text == "" {
 			call := model.ToolCall{ID: "call_" + m.agent, Type: "function", Function: model.FunctionDefinitionParam{
 				Name: TransferTool, Arguments: []byte(`{"agent_name":"` + answer.Transfer + `"}`),
 			}}
+			if answer.Tool != "" {
+				call.Function.Name, call.Function.Arguments = answer.Tool, []byte(`{"request":"`+Message+`"}`)
+			}
 			yield(m.final(model.Message{Role: model.RoleAssistant, ToolCalls: []model.ToolCall{call}}, "tool_calls"))
 			return
 		}
@@ -144,6 +167,9 @@ func (t *trpcSystem) Turn(ctx context.Context, id, message string) (Reply, error
 				reply.Pieces++
 			case !e.IsPartial && c.Message.Role == model.RoleAssistant && c.Message.Content != "":
 				reply.Agent, reply.Text = e.Author, c.Message.Content
+				if t.scenario.Way != AsTree {
+					t.scenario.Heard(e.Author, c.Message.Content)
+				}
 			}
 		}
 	}

@@ -119,8 +119,7 @@ func builders(engines []graphs.Engine) []graphs.Engine {
 // graphSection is the part of the page with the figures of the graph engines.
 func graphSection(g *graphFigures, engines []graphs.Engine) string {
 	if g == nil {
-		return "This version of the page has no figures: none were measured while the machine did nothing else. " +
-			"The command at the end of the page measures them."
+		return unmeasured
 	}
 	return strings.Join([]string{
 		"Machine: " + g.machine + ". Each figure is the median of the rounds of one run of the benchmark, in one process, in which the " +

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/agentarbor/arbor/benchmarks/graphs"
+	"github.com/agentarbor/arbor/benchmarks/internal/cputime"
 )
 
 // graphBench says how the graph engines are measured.
@@ -193,14 +194,14 @@ func (c *graphCase) timed(times int, do func() error) (figure, error) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	start, used := time.Now(), cpuTime()
+	start, used := time.Now(), cputime.Used()
 	for range times {
 		if err := do(); err != nil {
 			return figure{}, err
 		}
 	}
 	took := time.Since(start)
-	used = cpuTime() - used
+	used = cputime.Used() - used
 	runtime.ReadMemStats(&after)
 	n := float64(times * len(c.work.Shape.Nodes))
 	return figure{

@@ -3,10 +3,10 @@
 //
 //	go run ./cmd/report
 //
-// It takes some minutes. What was measured is kept in results.txt and graphs.txt.
-// With -only turns or -only graphs, only the conversations or only the graph engines
-// are measured, and with -render nothing is; what is not measured is as it was the
-// last time. Graphs of 10,000 nodes take some engines long, and are left out unless
+// It takes some minutes. What was measured is kept in results.txt, composition.txt and
+// graphs.txt. With -only turns, -only composition or -only graphs, only the
+// conversations, the composed agents or the graph engines are measured, and with
+// -render nothing is; what is not measured is as it was the last time. Graphs of 10,000 nodes take some engines long, and are left out unless
 // they are asked for:
 //
 //	go run ./cmd/report -only graphs -nodes 100,1000,10000
@@ -25,6 +25,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,19 +38,20 @@ const rounds = 5
 
 // options are the flags.
 type options struct {
-	page, turns, graphs string // files
-	only                string
-	render              bool
-	nodes               []int
-	limit               time.Duration
+	page, turns, composition, graphs string // files
+	only                             string
+	render                           bool
+	nodes                            []int
+	limit                            time.Duration
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.page, "o", filepath.Join("..", "docs", "benchmarks.md"), "the page to write; none if empty")
 	flag.StringVar(&o.turns, "results", "results.txt", "the file for what the benchmarks of conversations print")
+	flag.StringVar(&o.composition, "composition", "composition.txt", "the file for what the benchmarks of composed agents print")
 	flag.StringVar(&o.graphs, "graphs", "graphs.txt", "the file for what was measured of the graph engines")
-	flag.StringVar(&o.only, "only", "", "measure only this: turns or graphs")
+	flag.StringVar(&o.only, "only", "", "measure only this: turns, composition or graphs")
 	flag.BoolVar(&o.render, "render", false, "measure nothing, and write the page from the results of the last time")
 	flag.DurationVar(&o.limit, "limit", 30*time.Second, "the time for one run of a graph; what would take longer is not run")
 	nodes := flag.String("nodes", "100,1000", "the sizes of the graphs")
@@ -79,19 +81,33 @@ func sizes(list string) ([]int, error) {
 }
 
 func run(ctx context.Context, o options) error {
-	if o.only != "" && o.only != "turns" && o.only != "graphs" {
-		return fmt.Errorf("-only %q: want turns or graphs", o.only)
+	all := []string{"turns", "composition", "graphs"}
+	if o.only != "" && !slices.Contains(all, o.only) {
+		return fmt.Errorf("-only %q: want one of %q", o.only, all)
 	}
-	if !o.render && o.only != "graphs" {
-		text, err := measure(ctx)
+	wanted := func(what string) bool { return !o.render && (o.only == "" || o.only == what) }
+	for _, of := range []struct {
+		what, file string
+		runs       []benchRun
+	}{
+		{"turns", o.turns, []benchRun{
+			{"TransferTurn|Stream|PingPong", "100ms", rounds, 1},
+			{"NextTurn", "100x", 1, rounds},
+		}},
+		{"composition", o.composition, []benchRun{{"AgentTool|Sequence|Parallel|Loop", "100ms", rounds, 1}}},
+	} {
+		if !wanted(of.what) {
+			continue
+		}
+		text, err := measure(ctx, of.runs)
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(o.turns, text, 0o644); err != nil {
+		if err := os.WriteFile(of.file, text, 0o644); err != nil {
 			return err
 		}
 	}
-	if !o.render && o.only != "turns" {
+	if wanted("graphs") {
 		var text bytes.Buffer
 		bench := graphBench{engines: graphs.Engines(), nodes: o.nodes, rounds: rounds, batch: 100 * time.Millisecond, limit: o.limit}
 		if err := bench.measure(ctx, io.MultiWriter(&text, os.Stdout)); err != nil {
@@ -112,32 +128,38 @@ func run(ctx context.Context, o options) error {
 	return writePage(ctx, o)
 }
 
-// writePage writes the page from the files of results. That of the graph engines
-// may be missing.
+// writePage writes the page from the files of results. Only that of the conversations
+// must be there.
 func writePage(ctx context.Context, o options) error {
-	text, err := os.ReadFile(o.turns)
+	m, err := read(o.turns, parse)
 	if err != nil {
 		return err
 	}
-	m, err := parse(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", o.turns, err)
-	}
-	var g *graphFigures
-	switch text, err := os.ReadFile(o.graphs); {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
+	composed, err := read(o.composition, parse)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
-	default:
-		if g, err = parseGraphs(text); err != nil {
-			return fmt.Errorf("%s: %w", o.graphs, err)
-		}
+	}
+	g, err := read(o.graphs, parseGraphs)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	versions, err := modules(ctx)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(o.page, []byte(page(m, g, versions)), 0o644)
+	return os.WriteFile(o.page, []byte(page(m, composed, g, versions)), 0o644)
+}
+
+func read[T any](file string, parse func([]byte) (*T, error)) (*T, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	found, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return found, nil
 }
 
 // machine says where this runs.
@@ -145,11 +167,17 @@ func machine() string {
 	return fmt.Sprintf("%d cores, %s, %s/%s", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// measure compiles the benchmarks once and runs them. The short ones take turns,
-// so that what disturbs the machine for a while disturbs all frameworks; those
-// on long sessions run one after the other, because most of their time goes into
-// making the sessions.
-func measure(ctx context.Context) ([]byte, error) {
+// benchRun is a run of some benchmarks. The short ones are run several times, so that
+// they take turns and what disturbs the machine for a while disturbs all frameworks;
+// those on long sessions once, each counted several times, because most of their
+// time goes into making the sessions.
+type benchRun struct {
+	benchmarks, time string
+	times, count     int
+}
+
+// measure compiles the benchmarks once and runs these.
+func measure(ctx context.Context, runs []benchRun) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "benchmarks")
 	if err != nil {
 		return nil, err
@@ -176,13 +204,12 @@ func measure(ctx context.Context) ([]byte, error) {
 		}
 		return nil
 	}
-	for range rounds {
-		if err := bench("-test.bench=TransferTurn|Stream|PingPong", "-test.benchtime=100ms"); err != nil {
-			return nil, err
+	for _, r := range runs {
+		for range r.times {
+			if err := bench("-test.bench="+r.benchmarks, "-test.benchtime="+r.time, fmt.Sprintf("-test.count=%d", r.count)); err != nil {
+				return nil, err
+			}
 		}
-	}
-	if err := bench("-test.bench=NextTurn", "-test.benchtime=100x", fmt.Sprintf("-test.count=%d", rounds)); err != nil {
-		return nil, err
 	}
 	return all.Bytes(), nil
 }

@@ -19,7 +19,8 @@ var template string
 // others.
 type scenario struct{ title, arbor, peers string }
 
-var scenarios = []scenario{
+// turns are the conversations.
+var turns = []scenario{
 	{"transfer turn: root → specialist → text", "TransferTurn/depth=1", ""},
 	{"eight levels deep", "TransferTurn/depth=8", ""},
 	{"next turn, 10 turns of history", "NextTurn/history=10", ""},
@@ -35,6 +36,19 @@ var scenarios = []scenario{
 	{"ping-pong, 1,600 hops", "PingPong/hops=1600", ""},
 }
 
+// compositions are the ways to put agents together.
+var compositions = []scenario{
+	{"agent tool: coordinator → specialist → coordinator", "AgentTool/calls=1", ""},
+	{"sequence of 8 agents", "Sequence/agents=8", ""},
+	{"8 agents side by side", "Parallel/branches=8", ""},
+	{"64 agents side by side", "Parallel/branches=64", ""},
+	{"loop of 8 rounds", "Loop/rounds=8", ""},
+}
+
+// unmeasured stands where figures would.
+const unmeasured = "This version of the page has no figures: none were measured while the machine did nothing else. " +
+	"The command at the end of the page measures them."
+
 func (s scenario) figures(m *measured, framework string) []figure {
 	name := s.arbor
 	if framework != "arbor" && s.peers != "" {
@@ -44,7 +58,7 @@ func (s scenario) figures(m *measured, framework string) []figure {
 }
 
 // page fills the template in.
-func page(m *measured, g *graphFigures, versions map[string]string) string {
+func page(m, composed *measured, g *graphFigures, versions map[string]string) string {
 	var peers []string
 	for _, f := range benchmarks.All() {
 		if f.Name != "arbor" {
@@ -54,23 +68,47 @@ func page(m *measured, g *graphFigures, versions map[string]string) string {
 	return strings.NewReplacer(
 		"{{machine}}", m.machine,
 		"{{peers}}", strings.Join(peers, "\n"),
-		"{{times}}", table(m, true, func(own, _ []figure) string {
-			values := each(own, ns)
-			return fmt.Sprintf("%s (%s–%s)", duration(median(values)), duration(slices.Min(values)), duration(slices.Max(values)))
-		}),
-		"{{ratios}}", table(m, false, func(own, arbor []figure) string {
+		"{{times}}", table(m, turns, true, timeOf),
+		"{{ratios}}", table(m, turns, false, func(own, arbor []figure) string {
 			return times(ratio(own, arbor, ns)) + " / " + times(ratio(own, arbor, allocs)) + " / " + times(ratio(own, arbor, size))
 		}),
-		"{{memory}}", table(m, true, func(own, _ []figure) string {
-			return thousands(median(each(own, allocs))) + ", " + thousands(median(each(own, size))/1000) + " kB"
-		}),
-		"{{wins}}", wins(m),
+		"{{memory}}", table(m, turns, true, memoryOf),
+		"{{wins}}", wins(m, turns),
+		"{{composition}}", compositionSection(composed),
 		"{{graphs}}", graphSection(g, graphs.Engines()),
 	).Replace(template)
 }
 
+// compositionSection is the part of the page with the figures of composed agents.
+func compositionSection(m *measured) string {
+	if m == nil {
+		return unmeasured
+	}
+	return strings.Join([]string{
+		"Machine: " + m.machine + ". A run of its own, of five rounds too. The time of a turn, its allocations and bytes:",
+		table(m, compositions, true, func(own, arbor []figure) string {
+			return timeOf(own, arbor) + "; " + memoryOf(own, arbor)
+		}),
+		"What a peer needs as a multiple of Arbor: time / time of the processors / allocations / bytes allocated:",
+		table(m, compositions, false, func(own, arbor []figure) string {
+			return times(ratio(own, arbor, ns)) + " / " + times(ratio(own, arbor, cpu)) + " / " + times(ratio(own, arbor, allocs)) + " / " + times(ratio(own, arbor, size))
+		}),
+		wins(m, compositions),
+	}, "\n\n")
+}
+
+// timeOf is the time of a turn, and memoryOf what is allocated in it.
+func timeOf(own, _ []figure) string {
+	values := each(own, ns)
+	return fmt.Sprintf("%s (%s–%s)", duration(median(values)), duration(slices.Min(values)), duration(slices.Max(values)))
+}
+
+func memoryOf(own, _ []figure) string {
+	return thousands(median(each(own, allocs))) + ", " + thousands(median(each(own, size))/1000) + " kB"
+}
+
 // table has a row for each scenario and a column for each framework.
-func table(m *measured, withArbor bool, cell func(own, arbor []figure) string) string {
+func table(m *measured, scenarios []scenario, withArbor bool, cell func(own, arbor []figure) string) string {
 	head, rule := "| |", "|---|"
 	for _, f := range benchmarks.All() {
 		if withArbor || f.Name != "arbor" {
@@ -99,7 +137,7 @@ func table(m *measured, withArbor bool, cell func(own, arbor []figure) string) s
 }
 
 // wins names every figure that is better than Arbor's.
-func wins(m *measured) string {
+func wins(m *measured, scenarios []scenario) string {
 	var found []string
 	for _, s := range scenarios {
 		for _, f := range benchmarks.All() {

@@ -30,12 +30,24 @@ func TestParse(t *testing.T) {
 	require.Equal(t, 3000.0, median(each(both["arbor"], ns)))
 	require.Equal(t, 10.0, ratio(both["adk"], both["arbor"], allocs))
 
-	text := page(m, nil, map[string]string{"adk": "v2.0.0"})
+	text := page(m, nil, nil, map[string]string{"adk": "v2.0.0"})
 	require.Contains(t, text, "| transfer turn: root → specialist → text | 3.0 µs (1.0 µs–5.0 µs) | 30 µs (10 µs–50 µs) | – | – |")
 	require.Contains(t, text, "| transfer turn: root → specialist → text | 10 × / 10 × / 0.5 × | – | – |")
 	require.Contains(t, text, "ADK-Go needs 50 % of the bytes.")
 	require.Contains(t, text, "`google.golang.org/adk/v2` v2.0.0")
 	require.NotContains(t, text, "{{")
+}
+
+func TestCompositionSection(t *testing.T) {
+	m, err := parse(results(
+		"BenchmarkParallel/framework=arbor/branches=64-2 \t 100\t N000 ns/op\t 2000 cpu-ns/op\t 12800 B/op\t 150 allocs/op",
+		"BenchmarkParallel/framework=eino/branches=64-2 \t 100\t N00 ns/op\t 1000 cpu-ns/op\t 25600 B/op\t 450 allocs/op"))
+	require.NoError(t, err)
+	text := compositionSection(m)
+	require.Contains(t, text, "| 64 agents side by side | 3.0 µs (1.0 µs–5.0 µs); 150, 13 kB | – | 300 ns (100 ns–500 ns); 450, 26 kB | – |")
+	require.Contains(t, text, "| 64 agents side by side | – | 0.1 × / 0.5 × / 3.0 × / 2.0 × | – |")
+	require.Contains(t, text, "- 64 agents side by side: Eino needs 10 % of the time.")
+	require.Contains(t, compositionSection(nil), "no figures")
 }
 
 func TestParseRefuses(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,10 +25,11 @@ type measured struct {
 }
 
 // figure is one line of go test: a benchmark in one round, per operation. Of graphs,
-// it is one of measure's lines, per node, and the time of the processors besides.
+// it is one of measure's lines, per node. The time of the processors is 0 if it was
+// not measured.
 type figure struct{ ns, cpu, bytes, allocs float64 }
 
-var line = regexp.MustCompile(`^Benchmark(\w+)/framework=(\w+)/(\w+=\d+)(?:-\d+)?\s+\d+\s+(\S+) ns/op\s+(\S+) B/op\s+(\S+) allocs/op`)
+var line = regexp.MustCompile(`^Benchmark(\w+)/framework=(\w+)/(\w+=\d+)(?:-\d+)?\s+\d+\s+(\S+) ns/op(?:\s+(\S+) cpu-ns/op)?\s+(\S+) B/op\s+(\S+) allocs/op`)
 
 // parse reads the lines that measure wrote, and fails if a benchmark has not as
 // many figures as there were rounds.
@@ -44,12 +46,11 @@ func parse(text []byte) (*measured, error) {
 			return nil, fmt.Errorf("not a line of a benchmark: %q", lines.Text())
 		}
 		var f figure
-		for i, to := range []*float64{&f.ns, &f.bytes, &f.allocs} {
-			value, err := strconv.ParseFloat(found[4+i], 64)
-			if err != nil {
+		for i, to := range []*float64{&f.ns, &f.cpu, &f.bytes, &f.allocs} {
+			var err error
+			if *to, err = strconv.ParseFloat(cmp.Or(found[4+i], "0"), 64); err != nil {
 				return nil, err
 			}
-			*to = value
 		}
 		name, framework := found[1]+"/"+found[3], found[2]
 		if m.figures[name] == nil {

@@ -1,14 +1,15 @@
 //go:build unix
 
-package main
+// Package cputime says how long the processors have worked for this process.
+package cputime
 
 import (
 	"syscall"
 	"time"
 )
 
-// cpuTime is the time that the processors have spent on this process.
-func cpuTime() time.Duration {
+// Used is the time that the processors have spent on this process.
+func Used() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
 		return 0
