@@ -45,7 +45,7 @@ func behindRouters(stories []crashStory) (behind []crashStory) {
 
 var (
 	routerLines = regexp.MustCompile(`(?m)^\d+ behind .*\n`)
-	positions   = regexp.MustCompile(`(?m)^\d+ |#i\d+`) // and ids that the runner gives
+	positions   = regexp.MustCompile(`(?m)^ *\d+ |#i\d+`) // and ids that the runner gives
 )
 
 // TestTranscriptsBehindRouter: with a router in front of a tree its agents store the same, and

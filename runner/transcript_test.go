@@ -2,7 +2,9 @@ package runner_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -21,6 +23,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
@@ -45,10 +48,11 @@ var update = flag.Bool("update", false, "rewrite the expected events and wire of
 // behind a real HTTP endpoint, by chat completions and by the Responses API, streamed and
 // not, and must come out the same.
 //
-//	-- agents --       one a line, children indented: NAME [parent] [peers] [back] [each] [decide[=MODEL]] [TOOL…] [| DESCRIPTION];
-//	                   with the word tool it is an agent tool of its parent, with sequential, parallel or loop a workflow of its children
+//	-- agents --       one a line, children indented: NAME [parent] [peers] [back] [each] [decide[=MODEL]] [asks] [TOOL…] [| DESCRIPTION];
+//	                   with the word tool it is an agent tool of its parent, with sequential, parallel or loop a workflow of its children,
+//	                   with graph one whose nodes are its children, one behind the other, which ask first if they say human
 //	-- script --       see package llm/scripted
-//	-- user --         one message a line
+//	-- user --         one message a line; or /approve CALL, or ? for the first one that waits, /deny CALL REASON, /answer CALL JSON, /resume, in a process of its own
 //	-- events --       written by -update
 //	-- wire --         written by -update
 type transcript struct {
@@ -76,7 +80,7 @@ func (tr *transcript) set(name, data string) {
 }
 
 func transcripts(t testing.TB) []*transcript {
-	files, err := filepath.Glob("testdata/transfer/*.txtar")
+	files, err := filepath.Glob("testdata/*/*.txtar")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	var all []*transcript
@@ -108,6 +112,8 @@ func testTools(t testing.TB) *tools.Registry {
 	}
 	exit, err := workflowagent.ExitTool()
 	require.NoError(t, err)
+	pay, err := tools.Func("pay", "Does pay.", func(tools.Context, in) (any, error) { return "paid", nil }, tools.NeedsApproval())
+	require.NoError(t, err)
 	r, err := tools.NewRegistry(exit,
 		tool("lookup", func(_ tools.Context, in in) (any, error) { return map[string]any{"id": in.ID, "amount": 19}, nil }),
 		tool("broken", func(tools.Context, in) (any, error) { return nil, errors.New("the database is on fire") }),
@@ -133,6 +139,10 @@ func testTools(t testing.TB) *tools.Registry {
 			}
 			return nil, ctx.Err()
 		}),
+		tool("ask", func(ctx tools.Context, _ in) (any, error) {
+			return ctx.Ask("How many?", json.RawMessage(`{"type":"integer"}`))
+		}),
+		pay,
 	)
 	require.NoError(t, err)
 	return r
@@ -147,6 +157,7 @@ func parseTree(t testing.TB, text string, model func(name string) llm.Model, all
 		words []string
 		kids  []agent.Agent
 		tools []tools.Tool
+		nodes []*spec
 	}
 	registry := testTools(t)
 	build := func(s *spec) agent.Agent {
@@ -158,6 +169,23 @@ func parseTree(t testing.TB, text string, model func(name string) llm.Model, all
 				return a
 			}
 		}
+		if slices.Contains(s.words, "graph") {
+			b, last := agentgraph.NewBuilder(s.name), ""
+			for i, node := range s.nodes {
+				var opts []agentgraph.NodeOption
+				if slices.Contains(node.words, "human") {
+					opts = append(opts, agentgraph.AskFirst("Shall it?"))
+				}
+				b.Node(node.name, s.kids[i], opts...)
+				if last != "" {
+					b.Edge(last, node.name)
+				}
+				last = node.name
+			}
+			g, err := b.Build(agentgraph.WithDescription(s.desc))
+			require.NoError(t, err)
+			return g
+		}
 		opts := slices.Concat([]llmagent.Option{llmagent.WithTransferTools(transfer.OneTool), llmagent.WithDescription(s.desc), llmagent.WithSubAgents(s.kids...),
 			llmagent.WithTools(s.tools...)}, all)
 		var policy agent.TransferPolicy
@@ -167,6 +195,9 @@ func parseTree(t testing.TB, text string, model func(name string) llm.Model, all
 				continue
 			}
 			switch w {
+			case "tool", "human":
+			case "asks":
+				opts = append(opts, llmagent.WithTransferApproval())
 			case "decide":
 				opts = append(opts, llmagent.WithDecision(nil))
 			case "parent":
@@ -175,7 +206,6 @@ func parseTree(t testing.TB, text string, model func(name string) llm.Model, all
 				policy.AllowTransferToPeers = true
 			case "back":
 				policy.AllowTransferBack = true
-			case "tool":
 			case "each":
 				opts = append(opts, llmagent.WithTransferTools(transfer.ToolPerTarget))
 			default:
@@ -192,14 +222,14 @@ func parseTree(t testing.TB, text string, model func(name string) llm.Model, all
 		for len(open) > 1 && open[len(open)-1].depth >= depth {
 			last := open[len(open)-1]
 			open = open[:len(open)-1]
-			parent := open[len(open)-1]
-			if !slices.Contains(last.words, "tool") {
-				parent.kids = append(parent.kids, build(last))
+			parent, built := open[len(open)-1], build(last)
+			if slices.Contains(last.words, "tool") {
+				made, err := agenttool.New(built)
+				require.NoError(t, err)
+				parent.tools = append(parent.tools, made)
 				continue
 			}
-			tool, err := agenttool.New(build(last))
-			require.NoError(t, err)
-			parent.tools = append(parent.tools, tool)
+			parent.kids, parent.nodes = append(parent.kids, built), append(parent.nodes, last)
 		}
 	}
 	for line := range strings.Lines(text) {
@@ -291,16 +321,27 @@ func (tr *transcript) play(t *testing.T, m mode, all ...llmagent.Option) (events
 		root, err = behindRouter(root)
 		require.NoError(t, err)
 	}
-	r, err := runner.New(root, sessiontest.Memory(t), opts...)
+	store := sessiontest.Memory(t)
+	r, err := runner.New(root, store, opts...)
 	require.NoError(t, err)
 
 	key := session.ID("s1")
 	var out strings.Builder
+	depth := depths{}
 	for message := range strings.Lines(tr.section("user")) {
 		var stored []*event.Event
 		var failed string
 		deltas := make(map[string]string)
-		for e, err := range r.Run(context.Background(), key, llm.UserText(strings.TrimSuffix(message, "\n"))) {
+		turn := r.Run(context.Background(), key, llm.UserText(strings.TrimSuffix(message, "\n")))
+		if decision, ok := strings.CutPrefix(message, "/"); ok {
+			r, err = runner.New(root, store, opts...)
+			require.NoError(t, err)
+			if pending, err := r.Pending(context.Background(), key); err == nil && len(pending) > 0 { // whose id a graph has made
+				decision = strings.Replace(decision, "?", pending[0].ToolCallID, 1)
+			}
+			turn = r.Resume(context.Background(), key, decisionsOf(decision)...)
+		}
+		for e, err := range turn {
 			if err != nil {
 				failed = fmt.Sprintf("error: %s\n", errorNames(err))
 				continue
@@ -315,13 +356,48 @@ func (tr *transcript) play(t *testing.T, m mode, all ...llmagent.Option) (events
 			stored = append(stored, e)
 		}
 		for _, e := range stored {
-			writeEvent(&out, e)
+			out.WriteString(strings.Repeat("  ", depth.of(e)))
+			var line strings.Builder
+			writeEvent(&line, e)
+			out.WriteString(approvalID.ReplaceAllString(line.String(), " approve_agent"))
 		}
 		out.WriteString(failed)
 	}
 	require.NoError(t, script.Done())
 	checkLog(t, r, load(t, r, key))
 	return out.String(), requests.String()
+}
+
+// approvalID is the id of a call that a graph makes, which differs with streaming.
+var approvalID = regexp.MustCompile(` #i\d+( permission)? approve_agent`)
+
+// decisionsOf reads a line of the user's that decides.
+func decisionsOf(line string) []runner.Decision {
+	verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+	call, rest, _ := strings.Cut(rest, " ")
+	switch verb {
+	case "approve":
+		return []runner.Decision{runner.Approve(call)}
+	case "deny":
+		return []runner.Decision{runner.Deny(call, rest)}
+	case "answer":
+		return []runner.Decision{runner.Answer(call, json.RawMessage(rest))}
+	}
+	return nil
+}
+
+// depths says how many scopes are around an event.
+type depths map[string]int
+
+func (d depths) of(e *event.Event) int {
+	if _, ok := e.Data.(*event.HarnessStart); ok && e.Scope != "" && d[e.Scope] == 0 {
+		d[e.Scope] = d[cmp.Or(event.ParentRun(e.Scope), e.ParentID)] + 1
+	}
+	d[e.RunID] = d[e.Scope]
+	if e.Type() == event.TypeToolCall {
+		d[e.ID] = d[e.Scope]
+	}
+	return d[e.Scope]
 }
 
 func partialText(e *event.Event) string {
@@ -394,6 +470,13 @@ func writeEvent(w *strings.Builder, e *event.Event) {
 		if d.Target != "" {
 			fmt.Fprintf(w, " → %s", d.Target)
 		}
+	case *event.Relay:
+		fmt.Fprintf(w, " #%s %s %s %s", d.ToolCallID, d.Kind, d.Tool, cmp.Or(d.Message, string(d.Params)))
+		if len(d.Within) > 0 {
+			fmt.Fprintf(w, " within %s", strings.Join(d.Within, " > "))
+		}
+	case *event.RelayResolved:
+		fmt.Fprintf(w, " %s", strings.Join(strings.Fields(fmt.Sprintf("approved=%v %s %s", d.Approved, d.Reason, d.Content)), " "))
 	case *event.HarnessStart, *event.Usage:
 	case *event.Discard:
 		fmt.Fprintf(w, " %s", d.Code)

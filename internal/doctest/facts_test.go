@@ -28,17 +28,19 @@ import (
 	"github.com/agentarbor/arbor/session"
 )
 
-// TestTranscripts holds docs/transfer.md against the transcripts that it names.
+// TestTranscripts holds pages against the transcripts that they name.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(root, "runner", "testdata", "transfer", "*.txtar"))
-	require.NoError(t, err)
-	var there []string
-	for _, f := range files {
-		there = append(there, filepath.Base(f))
+	for folder, page := range map[string]string{"transfer": "transfer.md", "scopes": "approvals.md"} {
+		files, err := filepath.Glob(filepath.Join(root, "runner", "testdata", folder, "*.txtar"))
+		require.NoError(t, err)
+		var there []string
+		for _, f := range files {
+			there = append(there, filepath.Base(f))
+		}
+		named := regexp.MustCompile(`[a-z0-9-]+\.txtar`).FindAllString(doc(t, page).text, -1)
+		require.ElementsMatch(t, there, unique(named), page)
 	}
 	p := doc(t, "transfer.md")
-	named := regexp.MustCompile(`[a-z0-9-]+\.txtar`).FindAllString(p.text, -1)
-	require.ElementsMatch(t, there, unique(named))
 
 	tests := regexp.MustCompile("`(Test[A-Za-z]+)`").FindAllStringSubmatch(p.text, -1)
 	require.NotEmpty(t, tests)
