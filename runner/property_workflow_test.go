@@ -12,6 +12,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agent/workflow"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/view"
 	"github.com/agentarbor/arbor/workflowagent"
 )
 
@@ -39,18 +40,23 @@ func (w *world) flow(name string, inside bool) agent.Agent {
 	w.flows[name] = shape
 	var a agent.Agent
 	var err error
+	var opts []workflowagent.Option
+	if oneInFour.Draw(w.rt, "sees what is around") == 3 {
+		opts = append(opts, workflowagent.WithHistory(view.LastTurns(2)))
+	}
 	switch shape.kind {
 	case "sequential":
-		a, err = workflowagent.Sequential(name, "In turn", children)
+		a, err = workflowagent.Sequential(name, "In turn", children, opts...)
 	case "loop":
 		shape.rounds = 2
-		a, err = workflowagent.Loop(name, "Again", children, workflowagent.WithLimit(2),
+		opts = append(opts, workflowagent.WithLimit(2),
 			workflowagent.Until(func(_ context.Context, _ *agent.Invocation, out json.RawMessage) (bool, error) {
 				return len(out) > 12, nil
 			}))
+		a, err = workflowagent.Loop(name, "Again", children, opts...)
 	default:
 		shape.concurrency = oneInFour.Draw(w.rt, "concurrency")
-		opts := []workflowagent.Option{workflowagent.WithConcurrency(shape.concurrency)}
+		opts = append(opts, workflowagent.WithConcurrency(shape.concurrency))
 		if shape.collect = rapid.Bool().Draw(w.rt, "collects"); shape.collect {
 			opts = append(opts, workflowagent.Collect())
 		}

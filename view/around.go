@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -79,6 +80,22 @@ type aroundKey struct{ root, agent *agent.Node }
 type remembered struct {
 	mu   sync.Mutex
 	view *View
+}
+
+// Seq and CatchUp keep the view warm between turns.
+func (r *remembered) Seq() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.view == nil {
+		return -1
+	}
+	return r.view.seq
+}
+
+func (r *remembered) CatchUp(events iter.Seq2[*event.Event, error]) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.view.CatchUp(events)
 }
 
 // follow brings the view of what is around up to the opening of the scope, and puts it in front.

@@ -3,7 +3,9 @@ package workflowagent_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
 	"github.com/agentarbor/arbor/view"
 	"github.com/agentarbor/arbor/workflowagent"
@@ -127,4 +130,43 @@ func TestHistoryRedacts(t *testing.T) {
 	_, err = say(t, newRunner(t, sequential(t, "line", []agent.Agent{one}, workflowagent.WithHistory(view.Full())), store), store, "card 4242")
 	require.NoError(t, err)
 	require.Equal(t, []string{"user: card …"}, shown(s, "one", 1))
+}
+
+// counting counts the events that are read from a store.
+type counting struct {
+	session.Store
+	loaded atomic.Int64
+}
+
+func (c *counting) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		for e, err := range c.Store.Load(ctx, key, after) {
+			c.loaded.Add(1)
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestHistoryOnAWarmSession: with the option or without, a turn reads nothing again from the
+// store, however long the conversation is.
+func TestHistoryOnAWarmSession(t *testing.T) {
+	for _, opts := range [][]workflowagent.Option{nil, {workflowagent.WithHistory(view.Full())}} {
+		s := scripted.New()
+		for range 20 {
+			s.Add("one", scripted.Reply(scripted.Text("One."))).Add("two", scripted.Reply(scripted.Text("Two.")))
+		}
+		store := &counting{Store: session.NewMemory()}
+		r := newRunner(t, parallel(t, "wide", []agent.Agent{speaker(t, s, "one"), speaker(t, s, "two")}, opts...), store)
+		for i := range 20 {
+			if i == 2 {
+				store.loaded.Store(0)
+			}
+			for _, err := range r.Run(t.Context(), key, llm.UserText("go")) {
+				require.NoError(t, err)
+			}
+		}
+		require.Zero(t, store.loaded.Load(), "events read again")
+	}
 }

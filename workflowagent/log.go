@@ -33,10 +33,7 @@ func ExitTool() (tools.Tool, error) {
 }
 
 // The codes of notices: a child has ended the loop around, or its limit has ended a loop.
-const (
-	noticeExit  = "loop_exit"
-	noticeLimit = "loop_limit"
-)
+const noticeExit, noticeLimit = "loop_exit", "loop_limit"
 
 // step is what is known of one run of a child: from the log, and before that has it from
 // the group.
@@ -100,12 +97,10 @@ func (r *run) of(scope string) *step {
 
 // step returns a step by its number, which counts from 1 through all rounds of a loop.
 func (r *run) step(n int) *step {
-	s := r.past[n]
-	if s == nil {
-		s = new(step)
-		r.past[n] = s
+	if r.past[n] == nil {
+		r.past[n] = new(step)
 	}
-	return s
+	return r.past[n]
 }
 
 func (s *step) apply(e *event.Event) {

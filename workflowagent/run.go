@@ -21,15 +21,14 @@ type run struct {
 	group workflow.Group
 	batch []*workflow.Child // to be started
 	live  int               // children that run, or are to be started
-	// What the log says, up to seq: of the workflow's runs, the first and those that took
-	// up its work, and of its children.
+	// What the log says, up to seq, of the workflow's runs and of its children.
 	seq   int64
 	runs  []string
 	past  map[int]*step
 	noted bool // that one has ended the loop around
 	// What comes of it.
 	output json.RawMessage
-	words  string // the output as it is said in a conversation
+	words  string // the output as it is said in a conversation, if not as it is
 	waits  bool   // a child waits for somebody
 	notice *event.Notice
 }
@@ -50,8 +49,11 @@ func (f *flow) run(ctx context.Context, inv *agent.Invocation) iter.Seq2[*event.
 		if n := r.notice; n != nil && !(n.Code == noticeExit && (r.noted || f.kind == loop)) && !yield(&event.Event{Data: n, More: n.Code != noticeExit}, nil) {
 			return
 		}
-		if inv.Scope() == "" && strings.TrimSpace(r.words) != "" && !yield(&event.Event{Data: &event.Text{Content: r.words}, More: true}, nil) {
-			return
+		if inv.Scope() == "" {
+			words := cmp.Or(r.words, event.OutputText(r.output))
+			if strings.TrimSpace(words) != "" && !yield(&event.Event{Data: &event.Text{Content: words}, More: true}, nil) {
+				return
+			}
 		}
 		yield(&event.Event{Data: &event.Finish{Output: r.output}}, nil)
 	}
@@ -72,9 +74,7 @@ func (r *run) all(ctx context.Context) (err error) {
 	if r.kind == parallel {
 		return r.together(ctx, input)
 	}
-	err = r.inTurn(ctx, input)
-	r.words = event.OutputText(r.output)
-	return err
+	return r.inTurn(ctx, input)
 }
 
 // inTurn runs the children one after the other.
@@ -178,7 +178,7 @@ func (r *run) together(ctx context.Context, input json.RawMessage) error {
 // begin makes a child ready to be started: anew, or where it was cut off or waits.
 func (r *run) begin(n int, input json.RawMessage, cause string) {
 	s := r.step(n)
-	s.child = workflow.Child{Tree: r.tree(n), Key: strconv.Itoa(n) + "/" + r.child(n), Order: n, Cause: cause, Input: input,
+	s.child = workflow.Child{Tree: r.steps[(n-1)%len(r.steps)], Key: strconv.Itoa(n) + "/" + r.child(n), Order: n, Cause: cause, Input: input,
 		Resume: s.scope != "", Scope: s.scope, Timeout: r.timeout, Data: s}
 	r.live++
 	r.batch = append(r.batch, &s.child)
@@ -201,8 +201,7 @@ func (r *run) await(ctx context.Context) error {
 	return err
 }
 
-func (r *run) tree(n int) *agent.Tree { return r.steps[(n-1)%len(r.steps)] }
-func (r *run) child(n int) string     { return r.tree(n).Root().Agent.Name() }
+func (r *run) child(n int) string { return r.steps[(n-1)%len(r.steps)].Root().Agent.Name() }
 
 func (r *run) exit(n int) {
 	r.notice = &event.Notice{Code: noticeExit, Message: r.child(n) + " has ended the loop"}

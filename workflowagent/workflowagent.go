@@ -9,8 +9,7 @@
 // nobody can transfer to a child from outside. Where a workflow is follows from the log,
 // so that after a crash or a pause it goes on with the children that had not finished.
 //
-// It imports agent, agent/workflow, event, tools and view, and runs nothing itself: the
-// runner does.
+// It imports agent, agent/workflow, event, tools and view. The runner runs the agents.
 package workflowagent
 
 import (
@@ -28,18 +27,15 @@ import (
 
 // flow is a workflow. It is immutable.
 type flow struct {
-	kind        string
-	name        string
-	steps       []*agent.Tree
-	properties  agent.Properties
-	around      []agent.EdgeOption // of every child
-	timeout     time.Duration
-	concurrency int
-	collect     bool
-	until       Condition
-	limit       int
-	strict      bool
-	errs        []error // what is wrong with it
+	kind, name         string
+	steps              []*agent.Tree
+	properties         agent.Properties
+	around             []agent.EdgeOption // of every child
+	timeout            time.Duration
+	until              Condition
+	concurrency, limit int
+	collect, strict    bool
+	errs               []error // what is wrong with it
 }
 
 const sequential, parallel, loop = agent.FlowSequential, agent.FlowParallel, agent.FlowLoop
@@ -51,9 +47,8 @@ type Condition func(ctx context.Context, inv *agent.Invocation, output json.RawM
 // Option configures a workflow.
 type Option func(*flow)
 
-// WithReturn says who answers the user's next message after a workflow that the
-// conversation was handed to. The default is agent.ReturnToParent, because a workflow
-// cannot hand on itself.
+// WithReturn says who answers next after a workflow that the conversation was handed to. The
+// default is agent.ReturnToParent, because a workflow cannot hand on itself.
 func WithReturn(p agent.ReturnPolicy) Option { return func(f *flow) { f.properties.Return = p } }
 
 // WithGuards checks what the workflow receives, and what it and its children say.
@@ -66,16 +61,14 @@ func WithHistory(p view.Policy) Option {
 	return func(f *flow) { f.around = append(f.around, view.Around(p)) }
 }
 
-// WithTimeout bounds each run of a child, which fails with agent.ErrTimeout then. 0, the
-// default, is no bound besides those of the turn.
+// WithTimeout bounds each run of a child, which fails with agent.ErrTimeout then; 0 does not.
 func WithTimeout(d time.Duration) Option { return func(f *flow) { f.timeout = d } }
 
 // Collect lets a Parallel go on when a child fails, with {"error": "what went wrong"} as
 // that child's output. A limit of the turn or a spent budget ends it all the same.
 func Collect() Option { return only(parallel, "Collect", func(f *flow) { f.collect = true }) }
 
-// WithConcurrency bounds how many children of a Parallel run at once; 0, the default, is
-// no bound.
+// WithConcurrency bounds how many children of a Parallel run at once; 0 is no bound.
 func WithConcurrency(n int) Option {
 	return only(parallel, "WithConcurrency", func(f *flow) { f.concurrency = n })
 }
@@ -135,13 +128,12 @@ func newFlow(kind, name, description string, agents []agent.Agent, opts []Option
 	if err := option.Apply(f, opts); err != nil {
 		f.wrong("%w", err)
 	}
-	if len(agents) == 0 {
+	switch {
+	case len(agents) == 0:
 		f.wrong("it has no agents")
-	}
-	if f.timeout < 0 || f.concurrency < 0 {
+	case f.timeout < 0 || f.concurrency < 0:
 		f.wrong("a bound or a time is negative")
-	}
-	if f.limit < 1 {
+	case f.limit < 1:
 		f.wrong("a limit of %d rounds: at least 1 is needed", f.limit)
 	}
 	for i, child := range agents {
