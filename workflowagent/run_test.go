@@ -103,7 +103,9 @@ func TestConcurrency(t *testing.T) {
 			agents = append(agents, c.does(t, fmt.Sprint("w", i), func(ctx context.Context, in string) (any, error) {
 				running <- struct{}{}
 				time.Sleep(time.Second)
+				c.mu.Lock()
 				most = max(most, len(running))
+				c.mu.Unlock()
 				time.Sleep(time.Second)
 				<-running
 				return i, nil
