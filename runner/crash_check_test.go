@@ -226,7 +226,7 @@ func (c *campaign) checkEnd(dir string, r record) {
 	for _, e := range r.events {
 		if d, ok := e.Data.(*event.Relay); ok {
 			for _, approve := range []bool{true, false} {
-				events, err = collect(run.Resume(ctx, s1, decision(d.ToolCallID, approve)))
+				events, err = collect(run.Resume(ctx, s1, decision(d, approve)))
 				require.NoError(c, err)
 				require.Equal(c, []*event.Event{results[d.ToolCallID]}, events)
 			}

@@ -54,6 +54,8 @@ var crashStories = behindRouters([]crashStory{
 	{name: "workflows", messages: []string{"Write a report"}, asks: 2, once: []string{"stamp"}, tree: reportDesk},
 	{name: "agent tools", messages: []string{"Find out"}, asks: 2, once: []string{"stamp"}, tree: researchDesk},
 	{name: "approvals inside of agent tools", messages: []string{"Buy", "Thanks"}, asks: 2, once: []string{"order"}, tree: buyingDesk, denies: "sign"},
+	{name: "a server of tools", messages: []string{"Pay and book"}, asks: 1, once: []string{"pay"}, tree: townDesk,
+		decisions: map[int][]bool{1: {true}}},
 	{name: "a person", messages: []string{"Hello", "A person, please", "My name is Bob", "Thanks"}, asks: 1, tree: deskOfPersons,
 		delivers: map[int][]human.Event{
 			2: {{ID: "1", Update: human.Update{Status: human.Connected, TargetAgent: "Ann"}}, {ID: "2", Text: "Ann here. Who are you?"}},
@@ -65,9 +67,13 @@ var crashStories = behindRouters([]crashStory{
 // play continues the story to its end, as a program would that knows only what
 // is stored.
 func (s *crashStory) play(dir string, o *odometer) error {
-	root, err := s.tree(&stage{path: filepath.Join(dir, "calls"), odometer: o})
+	on := &stage{path: filepath.Join(dir, "calls"), odometer: o}
+	root, err := s.tree(on)
 	if err != nil {
 		return err
+	}
+	if on.close != nil {
+		defer on.close()
 	}
 	store, err := sqlite.Open(filepath.Join(dir, "s.db"))
 	if err != nil {
@@ -148,7 +154,7 @@ func (s *crashStory) next(r *runner.Runner) (iter.Seq2[*event.Event, error], err
 			}
 			approved = s.decisions[turns][i]
 		}
-		d := decision(q.ToolCallID, approved)
+		d := decision(q, approved)
 		if !decided[e.ID] {
 			if fold.Paused() { // one question at a time, as if each had its own to answer it
 				return r.Resume(ctx, s1, d), nil
@@ -166,11 +172,14 @@ func (s *crashStory) next(r *runner.Runner) (iter.Seq2[*event.Event, error], err
 	return nil, nil
 }
 
-func decision(call string, approve bool) runner.Decision {
-	if approve {
-		return runner.Approve(call)
+func decision(asked *event.Relay, approve bool) runner.Decision {
+	switch {
+	case approve && asked.Kind == event.RelayInput:
+		return runner.Answer(asked.ToolCallID, map[string]any{"seat": 7})
+	case approve:
+		return runner.Approve(asked.ToolCallID)
 	}
-	return runner.Deny(call, "not today")
+	return runner.Deny(asked.ToolCallID, "not today")
 }
 
 // watchedStore tells the odometer of every write.
@@ -212,7 +221,8 @@ func (s watchedStore) Release(ctx context.Context, key session.Key, lease sessio
 type stage struct {
 	path     string
 	odometer *odometer
-	err      error // the first that making an agent or a tool failed with
+	err      error        // the first that making an agent or a tool failed with
+	close    func() error // ends what the story has started; may be nil
 }
 
 func (d *stage) note(format string, args ...any) {
@@ -420,6 +430,22 @@ func buyingDesk(d *stage) (agent.Agent, error) {
 		}
 		return items{scripted.Call("buyer", `{"input":"Buy it"}`), scripted.Call("lawyer", `{"input":"Sign it"}`)}
 	}, llmagent.WithTools(d.agentTool(buyer), d.agentTool(lawyer))), d.err
+}
+
+// townDesk has the tools of a server: one that must not run twice, and one that asks in
+// mid-call.
+func townDesk(d *stage) (agent.Agent, error) {
+	server, err := mcpServer(func(tool, call string) { d.note("tool %s %s", tool, call) })
+	d.failed(err)
+	if err == nil {
+		d.close = server.Close
+	}
+	return d.agent("support", func(_ string, last llm.Message) items {
+		if last.Role == llm.RoleTool {
+			return items{scripted.Text("Paid and booked.")}
+		}
+		return items{scripted.Call("pay", "{}"), scripted.Call("book", "{}")}
+	}, llmagent.WithToolset(server)), d.err
 }
 
 // deskOfPersons hands over to a person who is asked for.

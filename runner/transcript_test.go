@@ -198,6 +198,11 @@ func parseTree(t testing.TB, text string, model func(name string) llm.Model, all
 			case "tool", "human":
 			case "asks":
 				opts = append(opts, llmagent.WithTransferApproval())
+			case "mcp":
+				server, err := mcpServer(func(string, string) {})
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, server.Close()) })
+				opts = append(opts, llmagent.WithToolset(server))
 			case "decide":
 				opts = append(opts, llmagent.WithDecision(nil))
 			case "parent":

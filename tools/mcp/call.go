@@ -104,6 +104,10 @@ func (s *Server) call(ctx tools.Context, name string, input json.RawMessage) (an
 	}
 }
 
+// MetaIdempotencyKey is the name in the metadata of a call under which a server finds what
+// is the same for every execution of it, see tools.Context.IdempotencyKey.
+const MetaIdempotencyKey = "agentarbor/idempotencyKey"
+
 // begin sends a call to the server.
 func (s *Server) begin(ctx tools.Context, name string, input json.RawMessage) (*call, error) {
 	c, err := s.connection(ctx)
@@ -112,11 +116,12 @@ func (s *Server) begin(ctx tools.Context, name string, input json.RawMessage) (*
 	}
 	r := &call{conn: c, done: make(chan outcome, 1), questions: make(chan *question), ctx: ctx}
 	r.life, r.cancel = context.WithCancel(context.WithValue(s.ctx, callKey{}, r))
+	key := ctx.IdempotencyKey()
 	go func() {
 		token := c.begin(r)
 		defer c.over(r, token)
 		defer r.cancel()
-		params := &sdk.CallToolParams{Name: name, Arguments: input}
+		params := &sdk.CallToolParams{Meta: sdk.Meta{MetaIdempotencyKey: key}, Name: name, Arguments: input}
 		params.SetProgressToken(token)
 		result, err := c.session.CallTool(r.life, params)
 		r.done <- outcome{result, err}
@@ -136,7 +141,7 @@ func (s *Server) output(ctx tools.Context, tool string, o outcome) (any, error) 
 		return content(ctx, legal(tool), o.result)
 	case s.ctx.Err() != nil:
 		return nil, ErrClosed
-	case errors.Is(o.err, io.EOF), errors.Is(o.err, io.ErrUnexpectedEOF), unsent(o.err):
+	case errors.Is(o.err, io.EOF), errors.Is(o.err, io.ErrUnexpectedEOF), errors.Is(o.err, io.ErrClosedPipe), errors.Is(o.err, context.Canceled), unsent(o.err):
 		return nil, s.errorf("it has ended before it answered; the outcome of the call is unknown")
 	}
 	return nil, s.errorf("%s", plain(o.err))
