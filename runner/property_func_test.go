@@ -181,7 +181,7 @@ func inside(inv *agent.Invocation) string {
 // often it was called.
 func (w *world) checkSteps(log []*event.Event) {
 	for key, k := range w.stepped {
-		var said, calls int // how much of the plan
+		var said, calls, files int // how much of the plan
 		asked := !k.plan.Usage
 		for _, e := range log {
 			if e.Scope != key.scope || e.Agent != key.agent || !k.runs[e.RunID] {
@@ -203,6 +203,13 @@ func (w *world) checkSteps(log []*event.Event) {
 				case k.plan.End == "stop" && d.Content == "stopped":
 				default:
 					w.t.Fatalf("seq %d: %s says %q, and was to say nothing more", e.Seq, e.Agent, d.Content)
+				}
+			case *event.File:
+				if d.ToolCallID == "" {
+					files++
+				}
+				if files > 1 {
+					w.t.Fatalf("seq %d: %s saves a file again", e.Seq, e.Agent)
 				}
 			case *event.Transfer:
 				if d.Outcome != event.TransferCommitted || d.TransferType != "" {
