@@ -14,8 +14,8 @@
 // a peer that drops messages it has seen recognizes it. A task that the
 // peer has forgotten is an error, not a second message. A stream that breaks is
 // subscribed to again, or the task is polled. A task that asks for an authorization
-// makes the turn wait; inside of an agent tool or a graph, where nobody can be asked, it
-// is an error, as is a question there ([CodeAuthRequired], [CodeInputRequired]). A message that was
+// makes the turn wait, inside of an agent tool or a graph as well; a question there is an
+// error ([CodeInputRequired]). A message that was
 // certainly turned away gives the conversation back ([ErrNotSent]). What a peer that
 // speaks our [Extension] says of its usage is kept with the task's handle, and counts
 // towards no limit here.

@@ -3,12 +3,12 @@ package a2a_test
 import (
 	"context"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
@@ -193,35 +193,74 @@ func TestCancelWhileAuthIsWaitedFor(t *testing.T) {
 	require.Empty(t, events)
 }
 
-// Inside of another agent nobody can be asked: the call fails with what the peer said,
-// and the task, which nobody will go on with, is canceled.
+// Inside of another agent an authorization is a pause as well, of the turn: it goes on with the
+// task, and with what is around.
 func TestAuthRequiredInsideOfAgents(t *testing.T) {
-	newPeer := func(t *testing.T) *wire {
-		return newWire(t, asksForAuth(func(w http.ResponseWriter, c call) { c.reply(w, taskJSON("CANCELED", "")) }))
+	for name, root := range map[string]func(t *testing.T, remote agent.Agent, s *scripted.Script) agent.Agent{
+		"an agent tool": func(t *testing.T, remote agent.Agent, s *scripted.Script) agent.Agent {
+			tool, err := agenttool.New(remote)
+			require.NoError(t, err)
+			support, err := llmagent.New("support", "You ask.", s.Model("support"), llmagent.WithTools(tool))
+			require.NoError(t, err)
+			return support
+		},
+		"a node of a graph": func(t *testing.T, remote agent.Agent, _ *scripted.Script) agent.Agent {
+			g, err := agentgraph.NewBuilder("desk").Node("ask", remote).Build()
+			require.NoError(t, err)
+			return g
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newWire(t, asksForAuth(func(w http.ResponseWriter, c call) {
+				c.reply(w, taskJSON("AUTH_REQUIRED", signIn, "a", "Two charges found."))
+			}))
+			s := scripted.New()
+			if name == "an agent tool" {
+				s.Add("support", scripted.Reply(scripted.Call("billing", `{"input":"refund"}`)), scripted.Reply(scripted.ExpectResult("Refunded."), scripted.Text("Done.")))
+			}
+			f := newRunner(t, root(t, newRemote(t, p.URL), s))
+			events, _, err := f.turn("refund")
+			require.NoError(t, err)
+			require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
+			words := ""
+			for _, e := range find[*event.Text](events) {
+				words += e.Content
+			}
+			require.Contains(t, words, signIn)
+
+			// Another process looks: still nothing.
+			f = f.again(t, root(t, newRemote(t, p.URL), s))
+			events, _, err = f.resume()
+			require.NoError(t, err)
+			require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
+			require.Empty(t, find[*event.Text](events))
+
+			p.set(func(w http.ResponseWriter, c call) {
+				c.reply(w, taskJSON("COMPLETED", "", "a", "Two charges found.", "b", "Refunded."))
+			})
+			events, _, err = f.resume()
+			require.NoError(t, err)
+			require.NoError(t, s.Done())
+			require.Equal(t, event.FinishReasonStop, lastEnd(events))
+			require.Len(t, p.made(sends), 1)
+			require.Empty(t, p.made(cancels))
+		})
 	}
-	t.Run("an agent tool", func(t *testing.T) {
-		p := newPeer(t)
-		tool, err := agenttool.New(newRemote(t, p.URL))
-		require.NoError(t, err)
-		s := scripted.New().Add("support", scripted.Reply(scripted.Call("billing", `{"input":"refund"}`)),
-			scripted.Reply(scripted.ExpectResult("asks for an authorization"), scripted.ExpectResult(signIn), scripted.Text("You have to sign in.")))
-		support, err := llmagent.New("support", "You ask.", s.Model("support"), llmagent.WithTools(tool))
-		require.NoError(t, err)
-		events, _, err := newRunner(t, support).turn("refund")
-		require.NoError(t, err)
-		require.NoError(t, s.Done())
-		require.Equal(t, string(a2a.CodeAuthRequired), find[*event.Failure](events)[0].Code)
-		require.Equal(t, event.FinishReasonStop, lastEnd(events))
-		require.Len(t, p.made(cancels), 1)
-	})
-	t.Run("a node of a graph", func(t *testing.T) {
-		p := newPeer(t)
-		g, err := agentgraph.NewBuilder("desk").Node("ask", newRemote(t, p.URL)).Build()
-		require.NoError(t, err)
-		events, _, err := newRunner(t, g).turn("refund")
-		require.ErrorContains(t, err, "asks for an authorization")
-		require.ErrorContains(t, err, signIn)
-		require.NotContains(t, strings.Join(handles(events), " "), "input_required")
-		require.Len(t, p.made(cancels), 1)
-	})
+}
+
+// TestCancelAuthInsideOfAgents: who gives up a turn that waits in there cancels the task.
+func TestCancelAuthInsideOfAgents(t *testing.T) {
+	p := newWire(t, asksForAuth(func(w http.ResponseWriter, c call) { c.reply(w, taskJSON("CANCELED", "")) }))
+	tool, err := agenttool.New(newRemote(t, p.URL))
+	require.NoError(t, err)
+	s := scripted.New().Add("support", scripted.Reply(scripted.Call("billing", `{"input":"refund"}`)))
+	support, err := llmagent.New("support", "You ask.", s.Model("support"), llmagent.WithTools(tool))
+	require.NoError(t, err)
+	f := newRunner(t, support)
+	_, _, err = f.turn("refund")
+	require.NoError(t, err)
+	events, err := f.Cancel(context.Background(), key)
+	require.NoError(t, err)
+	require.Equal(t, event.FinishReasonCanceled, lastEnd(events))
+	require.Len(t, p.made(cancels), 1)
 }

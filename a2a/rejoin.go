@@ -17,7 +17,6 @@ import (
 // Codes of [Error] for tasks that are taken up, or would have to be.
 const (
 	CodeTaskGone      ErrorCode = "remote_task_gone"      // the peer took a task and does not know it any more
-	CodeAuthRequired  ErrorCode = "remote_auth_required"  // an authorization is asked for where nobody can be asked
 	CodeInputRequired ErrorCode = "remote_input_required" // the user is asked something where nobody can be asked
 )
 

@@ -303,9 +303,9 @@ func (x *exchange) finish() *Error {
 		}
 		return x.fault(code, message)
 	}
-	if interrupted(state) && x.inv.Scope() != "" { // only the conversation can wait
+	if state == sdk.TaskStateInputRequired && x.inv.Scope() != "" { // its words would be no user's
 		x.cancelTask()
-		return x.nobodyToAsk(state, text)
+		return x.nobodyToAsk(text)
 	}
 	m, err := x.memory(x.ctx, x.inv)
 	if err != nil {
@@ -343,11 +343,8 @@ func (x *exchange) showRest(text string) bool {
 }
 
 // nobodyToAsk is the error of a task that asks the user something in an inner scope.
-func (x *exchange) nobodyToAsk(state sdk.TaskState, text string) *Error {
+func (x *exchange) nobodyToAsk(text string) *Error {
 	e := x.fault(CodeInputRequired, "it asks for more input, and inside of an agent tool or a graph there is nobody to ask; give it everything at once, or make it a sub-agent and transfer to it")
-	if state == sdk.TaskStateAuthRequired {
-		e = x.fault(CodeAuthRequired, "it asks for an authorization, and inside of an agent tool or a graph there is nobody to ask; make it a sub-agent and transfer to it")
-	}
 	if text != "" {
 		e.Message += ". It asks: " + clip(x.credentials.redact(text), 2000)
 	}

@@ -66,9 +66,9 @@ func over(status string) bool {
 	return false
 }
 
-// asks reports whether a task asks for something. In an inner scope there is nobody to
+// asks reports whether a task asks the user for words. In an inner scope there is nobody to
 // ask: who has begun the task there cancels it before that is stored.
-func asks(status string) bool { return status == "input_required" || status == "auth_required" }
+func asks(status string) bool { return status == "input_required" }
 
 // way returns the steps from the conversation into a scope, nil if the log does not
 // say.
