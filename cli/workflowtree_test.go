@@ -29,6 +29,6 @@ func TestTreeDrawsWorkflows(t *testing.T) {
 	require.Contains(t, invocation{}.run(t, "tree", report, "--format", "json").out, `"flow":"parallel"`)
 	require.Equal(t, "ok: 1 agent, 3 workflows with 6 agents\n", invocation{}.run(t, "lint", report).out)
 
-	out = invocation{}.run(t, "run", report, "--offline", "How was the weather?")
+	out = invocation{}.run(t, "run", report, "How was the weather?")
 	require.Equal(t, 0, out.status, out.err)
 }
