@@ -9,6 +9,7 @@ import (
 	"github.com/agentarbor/arbor/a2a"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/human"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
@@ -130,7 +131,9 @@ type program struct {
 	postgres      func(ctx context.Context, address string) (session.Store, error) // nil: not built in
 	redis         Redis                                                            // nil: not built in
 	grpc          *GRPC                                                            // nil: not built in
-	a2a03         a2aserver.Option                                                 // nil: not built in
+	mcp           *MCP                                                             // nil: not built in
+	openMCP       func(agentfile.MCPServer) (tools.Set, error)
+	a2a03         a2aserver.Option // nil: not built in
 	a2a03Bindings []a2a.Binding
 
 	out    *firstError // Stdout

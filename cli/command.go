@@ -40,6 +40,9 @@ func (p *program) command() *cobra.Command {
 	if !p.embedded() {
 		root.AddCommand(p.newCommand())
 	}
+	if p.mcp != nil {
+		root.AddCommand(p.mcpCommand())
+	}
 	return root
 }
 

@@ -21,6 +21,7 @@ type serving struct {
 	addr, url     string
 	grpc          string // the address, "" for none
 	a2a03         bool
+	mcp           bool
 	tokenFile     string
 	noToken       bool
 	signKey       string
@@ -57,6 +58,9 @@ with, and the status is 0. The second one ends it at once.`,
 	}
 	if p.a2a03 != nil {
 		fs.BoolVar(&how.a2a03, "a2a03", false, "answer clients of protocol 0.3 as well")
+	}
+	if p.mcp != nil {
+		fs.BoolVar(&how.mcp, "mcp", false, "serve the Model Context Protocol as well, at "+mcpPath)
 	}
 	fs.StringVar(&how.tokenFile, "token-file", "", "`FILE` that holds the token (default: what "+tokenVariable+" holds, or a new one)")
 	fs.BoolVar(&how.noToken, "no-token", false, "let every program of this machine in; only at a loopback address")
@@ -138,7 +142,13 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 	if err != nil {
 		return usageError{err}
 	}
-	doors := []door{webDoor(all[0], handler(server, keys))}
+	web := handler(server, keys)
+	if how.mcp {
+		if web, err = p.serveMCP(how, tree, store, auth, web); err != nil {
+			return err
+		}
+	}
+	doors := []door{webDoor(all[0], web)}
 	if how.grpc != "" {
 		d, err := p.grpcDoor(all[1], server)
 		if err != nil {

@@ -33,6 +33,7 @@ func (p *program) loadTree(path string, resolve func(name string) (llm.Model, er
 		return tree, func() {}, err
 	}
 	opts = append(opts, agentfile.WithModel(resolve), agentfile.WithTools(p.tools...), agentfile.WithGuards(p.guards...), agentfile.WithGetenv(p.Getenv), p.bindings())
+	opts = append(opts, p.mcpServers()...)
 	load := func() (*agentfile.Tree, error) { return agentfile.LoadFS(p.files, p.dir, opts...) }
 	if p.files == nil {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

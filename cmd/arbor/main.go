@@ -13,10 +13,17 @@ import (
 	"github.com/agentarbor/arbor/a2a/a2agrpc"
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/a2av0"
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/agentfile"
+	"github.com/agentarbor/arbor/agentfile/agentmcp"
 	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/mcpserver"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/postgres"
 	"github.com/agentarbor/arbor/session/redis"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/tools/mcp"
 )
 
 func main() {
@@ -25,6 +32,7 @@ func main() {
 		cli.WithPostgres(func(ctx context.Context, address string) (session.Store, error) { return postgres.Open(ctx, address) }),
 		cli.WithRedis(liveTail),
 		cli.WithA2A03(a2av0.Bindings(), a2av0.Server()),
+		cli.WithMCP(cli.MCP{Servers: mcpServers, Server: mcpServer}),
 		cli.WithGRPC(cli.GRPC{Binding: a2agrpc.Binding(), Interface: a2agrpc.Interface, Server: grpcServer}),
 	)
 }
@@ -38,6 +46,15 @@ func liveTail(ctx context.Context, url string, s session.Store, poll time.Durati
 type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
+
+func mcpServers(logger *slog.Logger) (func(agentfile.MCPServer) (tools.Set, error), func() error) {
+	servers := agentmcp.New(mcp.WithLogger(logger))
+	return servers.Open, servers.Close
+}
+
+func mcpServer(r *runner.Runner, user string, who access.Options, logger *slog.Logger) (cli.MCPServer, error) {
+	return mcpserver.New(r, mcpserver.WithUser(user), mcpserver.WithAccess(who), mcpserver.WithLogger(logger))
+}
 
 func grpcServer(s *a2aserver.Server, logger *slog.Logger) (cli.GRPCServer, error) {
 	return a2agrpc.NewServer(s, a2agrpc.WithLogger(logger), grpc.ConnectionTimeout(10*time.Second))

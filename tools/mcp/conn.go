@@ -57,7 +57,10 @@ func (s *Server) connect(legacy bool) (*conn, error) {
 		how = &sdk.ClientSessionOptions{ProtocolVersion: "2025-11-25"}
 	}
 	if c.session, err = greet(ctx, client, c.kept, how); err != nil {
+		var unstarted *startError
 		switch said := why(); {
+		case errors.As(err, &unstarted):
+			return nil, s.errorf("%w", err)
 		case errors.Is(ctx.Err(), context.DeadlineExceeded):
 			return nil, s.errorf("it has not answered within %s%s", s.start, said)
 		case s.ctx.Err() != nil:

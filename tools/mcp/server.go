@@ -170,6 +170,9 @@ func New(name string, at Endpoint, opts ...Option) (*Server, error) {
 // Name returns the name that was given to New.
 func (s *Server) Name() string { return s.name }
 
+// String returns what drawings of a tree call the server.
+func (s *Server) String() string { return "mcp " + s.name }
+
 // Close ends the server's process or its connection, and the calls that run. It waits for
 // both, some seconds at most, and may be called more than once.
 func (s *Server) Close() error {
@@ -248,7 +251,7 @@ func (s *Server) dial(done chan struct{}) {
 	if s.failed = err; err != nil {
 		s.next = time.Now().Add(s.pause)
 		s.pause = min(2*s.pause, lastPause)
-		s.logger.Warn("an MCP server cannot be reached", "error", err)
+		s.logger.Debug("an MCP server cannot be reached", "error", err) // a notice tells it
 		return
 	}
 	s.conn, s.pause = c, firstPause

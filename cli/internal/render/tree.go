@@ -32,6 +32,13 @@ func toolNames(a agent.Agent) []string {
 			names = append(names, visible.Line(t.Info().Name))
 		}
 	}
+	if a, ok := a.(interface{ Toolsets() []tools.Set }); ok {
+		for _, s := range a.Toolsets() {
+			if named, ok := s.(fmt.Stringer); ok {
+				names = append(names, visible.Line(named.String()))
+			}
+		}
+	}
 	return names
 }
 

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentfile"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// MCP is the Model Context Protocol, as packages agentfile/agentmcp and mcpserver have it.
+type MCP struct {
+	// Servers makes what opens the servers that files name, and what ends all of them. It
+	// logs what people should know.
+	Servers func(logger *slog.Logger) (open func(agentfile.MCPServer) (tools.Set, error), end func() error)
+	// Server makes what serves a tree. Its clients are user where nobody is asked.
+	Server func(r *runner.Runner, user string, who access.Options, logger *slog.Logger) (MCPServer, error)
+}
+
+// MCPServer is what the commands need of a *mcpserver.Server.
+type MCPServer interface {
+	http.Handler
+	Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error
+}
+
+// WithMCP lets agents of files have the tools of servers of the Model Context Protocol, and
+// gives the program the command mcp and serve the flag --mcp.
+func WithMCP(m MCP) Option { return func(p *program) { p.mcp = &m } }
+
+// mcpServers lets files name servers, if the program has them built in. They are started when
+// an agent needs them, and end with the command.
+func (p *program) mcpServers() []agentfile.Option {
+	if p.mcp == nil {
+		return nil
+	}
+	if p.openMCP == nil {
+		open, end := p.mcp.Servers(p.warnings())
+		p.openMCP = open
+		p.atEnd(func() { _ = end() })
+	}
+	return []agentfile.Option{agentfile.WithMCP(p.openMCP)}
+}
+
+// mcpPath is where serve has the protocol.
+const mcpPath = "/mcp"
+
+// serveMCP adds the protocol to what serve serves.
+func (p *program) serveMCP(how *serving, tree *agent.Tree, store session.Store, users access.Authenticator, web http.Handler) (http.Handler, error) {
+	r, err := p.runnerOf(tree, store, how.desk, how.prices)
+	if err != nil {
+		return nil, err
+	}
+	who := access.Options{Users: users}
+	if u, err := url.Parse(how.url); err == nil && u.Host != "" {
+		who.Hosts = []string{u.Host}
+	}
+	server, err := p.mcp.Server(r, serveUser, who, p.warnings())
+	if err != nil {
+		return nil, usageError{err}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", web)
+	mux.Handle(mcpPath, server)
+	return mux, nil
+}
+
+// runnerOf makes the runner of a tree that is served.
+func (p *program) runnerOf(tree *agent.Tree, store session.Store, desk bool, prices string) (*runner.Runner, error) {
+	opts, err := p.runnerOpts(prices)
+	if err != nil {
+		return nil, err
+	}
+	r, err := runner.New(tree.Root().Agent, store, append(opts, p.seats(tree, desk)...)...)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return r, nil
+}
+
+func (p *program) mcpCommand() *cobra.Command {
+	var model, prices string
+	cmd := p.withPath(&cobra.Command{
+		Short: "Serve the tree to one client of the Model Context Protocol, over standard input and output",
+		Long: `Serves the tree as a server of the Model Context Protocol to the program that has
+started this command, over standard input and output, until the input ends. The
+server has one tool, ask, which hands a message to the tree and returns its answer.
+What people should know goes to standard error.`,
+	}, "mcp", 0, func(cmd *cobra.Command, path string, _ []string) error {
+		return p.mcpOverStdio(cmd.Context(), path, model, prices)
+	})
+	p.dbFlag(cmd.Flags())
+	p.modelFlag(cmd.Flags(), &model)
+	pricesFlag(cmd.Flags(), &prices)
+	return cmd
+}
+
+func (p *program) mcpOverStdio(ctx context.Context, path, model, prices string) error {
+	tree, models, err := p.loadToRun(path, model)
+	if err != nil {
+		return err
+	}
+	db, err := p.openDB(ctx, true)
+	if err != nil {
+		return err
+	}
+	r, err := p.runnerOf(tree, db, false, prices)
+	if err != nil {
+		return err
+	}
+	server, err := p.mcp.Server(r, session.DefaultUser, access.Options{}, p.warnings())
+	if err != nil {
+		return usageError{err}
+	}
+	(&conversation{p: p, models: models}).notice()
+	ctx, done := p.interrupts.turn(ctx)
+	defer done()
+	err = server.Serve(ctx, io.NopCloser(p.Stdin), unclosed{p.Stdout})
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// unclosed is an output that stays open.
+type unclosed struct{ io.Writer }
+
+func (unclosed) Close() error { return nil }

@@ -1,0 +1,92 @@
+package cli_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/llm/scripted"
+)
+
+// A tree that one command serves over its standard input and output is a tool of another
+// command's tree, by the key mcp: files, server and client of the real command.
+func TestMCPOfOneTreeInAnother(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "clerk.md"), []byte(fmt.Sprintf(`---
+mcp:
+  - name: desk
+    command: %s
+    args: [mcp, %s, --db, ":memory:"]
+    env: {HOME: $HOME}
+    prefix: desk_
+approve: [desk_other]
+---
+You ask the desk.
+`, arbor, mustAbs(t, desk))), 0o644))
+	env := serve(t, answers(
+		scripted.Reply(scripted.Call("desk_ask", `{"message":"my invoice shows two charges"}`)),
+		scripted.Reply(scripted.Text("The desk has answered.")),
+	))
+	i := invocation{env: env, home: t.TempDir()}
+	got := i.run(t, "run", dir, "ask them", "--session", "s1")
+	require.Equal(t, 0, got.status, got.err)
+	require.Contains(t, got.out, "The desk has answered.")
+	got = i.run(t, "sessions", "show", "s1")
+	require.Contains(t, got.out, "I am the offline model")
+
+	got = i.run(t, "tree", dir)
+	require.Contains(t, got.out, "mcp desk")
+	got = invocation{home: i.home}.run(t, "lint", dir)
+	require.Equal(t, 0, got.status, got.err)
+}
+
+// A server that is not there ends no turn: the user reads what is missing.
+func TestMCPServerIsMissing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "clerk.md"), []byte("---\nmcp: [{name: gone, command: /no/such/program}]\n---\n"), 0o644))
+	got := invocation{env: serve(t, answers(scripted.Reply(scripted.Text("Without tools."))))}.run(t, "run", dir, "hello")
+	require.Equal(t, 0, got.status, got.err)
+	require.Contains(t, got.out, "Without tools.")
+	require.Contains(t, got.out+got.err, "mcp server gone: it cannot be started")
+}
+
+// With --mcp the protocol is served beside A2A, to those who have the token.
+func TestServeMCP(t *testing.T) {
+	t.Parallel()
+	s := invocation{}.serve(t, desk, "--mcp", "--db", ":memory:")
+	connect := func(token string) (*sdk.ClientSession, error) {
+		return sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: s.base + "/mcp", HTTPClient: &http.Client{Transport: bearing(token)}}, nil)
+	}
+	_, err := connect("wrong")
+	require.Error(t, err)
+	c, err := connect(token)
+	require.NoError(t, err)
+	res, err := c.CallTool(context.Background(), &sdk.CallToolParams{Name: "ask", Arguments: map[string]any{"message": "an invoice shows two charges"}})
+	require.NoError(t, err)
+	require.False(t, res.IsError)
+	require.Contains(t, res.Content[0].(*sdk.TextContent).Text, "I am the offline model")
+	require.NoError(t, c.Close())
+	require.Equal(t, 0, s.stop(os.Interrupt))
+}
+
+type bearing string
+
+func (b bearing) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(b))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func mustAbs(t *testing.T, path string) string {
+	abs, err := filepath.Abs(path)
+	require.NoError(t, err)
+	return abs
+}
