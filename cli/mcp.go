@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/access"
-	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -32,6 +31,7 @@ type MCP struct {
 type MCPServer interface {
 	http.Handler
 	Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error
+	Swap(*runner.Runner)
 }
 
 // WithMCP lets agents of files have the tools of servers of the Model Context Protocol, and
@@ -55,37 +55,20 @@ func (p *program) mcpServers() []agentfile.Option {
 // mcpPath is where serve has the protocol.
 const mcpPath = "/mcp"
 
-// serveMCP adds the protocol to what serve serves.
-func (p *program) serveMCP(how *serving, tree *agent.Tree, store session.Store, users access.Authenticator, web http.Handler) (http.Handler, error) {
-	r, err := p.runnerOf(tree, store, how.desk, how.prices)
-	if err != nil {
-		return nil, err
-	}
+// serveMCP adds the protocol to what serve serves. Swap has it serve another tree.
+func (p *program) serveMCP(how *serving, r *runner.Runner, users access.Authenticator, web http.Handler) (all http.Handler, swap func(*runner.Runner), err error) {
 	who := access.Options{Users: users}
 	if u, err := url.Parse(how.url); err == nil && u.Host != "" {
 		who.Hosts = []string{u.Host}
 	}
 	server, err := p.mcp.Server(r, serveUser, who, p.warnings())
 	if err != nil {
-		return nil, usageError{err}
+		return nil, nil, usageError{err}
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", web)
 	mux.Handle(mcpPath, server)
-	return mux, nil
-}
-
-// runnerOf makes the runner of a tree that is served.
-func (p *program) runnerOf(tree *agent.Tree, store session.Store, desk bool, prices string) (*runner.Runner, error) {
-	opts, err := p.runnerOpts(prices)
-	if err != nil {
-		return nil, err
-	}
-	r, err := runner.New(tree.Root().Agent, store, append(opts, p.seats(tree, desk)...)...)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	return r, nil
+	return mux, server.Swap, nil
 }
 
 func (p *program) mcpCommand() *cobra.Command {
@@ -106,23 +89,23 @@ What people should know goes to standard error.`,
 }
 
 func (p *program) mcpOverStdio(ctx context.Context, path, model, prices string) error {
-	tree, models, err := p.loadToRun(path, model)
+	tree, err := p.plant(path, model)
 	if err != nil {
 		return err
 	}
+	p.atEnd(tree.end)
 	db, err := p.openDB(ctx, true)
 	if err != nil {
 		return err
 	}
-	r, err := p.runnerOf(tree, db, false, prices)
-	if err != nil {
+	if err := p.start(tree, db, false, prices, runner.WithLogger(p.warnings())); err != nil {
 		return err
 	}
-	server, err := p.mcp.Server(r, session.DefaultUser, access.Options{}, p.warnings())
+	server, err := p.mcp.Server(tree.Runner, session.DefaultUser, access.Options{}, p.warnings())
 	if err != nil {
 		return usageError{err}
 	}
-	(&conversation{p: p, models: models}).notice()
+	(&conversation{planted: tree, p: p}).notice()
 	ctx, done := p.interrupts.turn(ctx)
 	defer done()
 	err = server.Serve(ctx, io.NopCloser(p.Stdin), unclosed{p.Stdout})

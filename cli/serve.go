@@ -142,9 +142,9 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 	if err != nil {
 		return usageError{err}
 	}
-	web := handler(server, keys)
+	web, swap := handler(server, keys), func(*runner.Runner) {}
 	if how.mcp {
-		if web, err = p.serveMCP(how, tree, store, auth, web); err != nil {
+		if web, swap, err = p.serveMCP(how, tree.Runner, auth, web); err != nil {
 			return err
 		}
 	}
@@ -171,6 +171,7 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 			next.end()
 			return nil, err
 		}
+		swap(next.Runner)
 		tree = next
 		return next.tree, nil
 	})
