@@ -132,7 +132,7 @@ func TestEventsThatAreRefused(t *testing.T) {
 	for _, s := range []string{
 		``, `null`, `[]`, `"text"`, `{}`, `{"id":"e1"}`, `{"type":""}`, `{"type":7}`, `{"type":null}`, `{"type":"text"`, `{"type":"text"} x`,
 		`{"type":"continue"}`, `{"type":"finish","reason":"stop"}`, `{"type":"text","content":7}`, `{"type":"text","seq":"1"}`,
-		`{"type":"text","seq":1.5}`, `{"type":"text","time":"yesterday"}`, `{"type":"user","content":{}}`, `{"type":"user","content":[{"type":"audio"}]}`,
+		`{"type":"text","seq":1.5}`, `{"type":"text","time":"yesterday"}`, `{"type":"user","content":{}}`, `{"type":"user","content":[{"type":"video"}]}`,
 	} {
 		before := event.Event{ID: "kept", Data: &event.Text{Content: "kept"}}
 		e := before

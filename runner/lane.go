@@ -225,13 +225,19 @@ func (l *lane) origin(run session.Run, p *agent.InvocationParams) {
 	}
 }
 
-// surroundings returns what is around an inner scope. The caller holds mu.
+// surroundings returns what is around an inner scope: for the agent of a tool what was there
+// when its model called, whatever other calls of the same answer have given since. The caller
+// holds mu.
 func (l *lane) surroundings() *agent.Around {
 	if l.outer == nil {
 		return nil
 	}
-	return &agent.Around{Session: l.outer.session, Scope: l.outer.scope, Tree: l.outer.tree,
-		UpTo: l.t.w.fold.Scope(l.scope).First() - 1, Around: l.outer.surroundings()}
+	f := &l.t.w.fold
+	upTo := f.Scope(l.scope).First() - 1
+	if call := f.Scope(l.outer.scope).Run.Call(f.Opener(l.scope)); call != nil {
+		upTo = call.Made
+	}
+	return &agent.Around{Session: l.outer.session, Scope: l.outer.scope, Tree: l.outer.tree, UpTo: upTo, Around: l.outer.surroundings()}
 }
 
 // take receives what the agent's step yields, and reports whether to go on.

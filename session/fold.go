@@ -245,7 +245,7 @@ func (f *Fold) Apply(e *event.Event) {
 		}
 	case *event.ToolCall:
 		f.Turn.ToolCalls++
-		s.Run.Pending = append(s.Run.Pending, Call{ID: e.ID, Name: d.Name, RunID: e.RunID, Number: f.Turn.ToolCalls})
+		s.Run.Pending = append(s.Run.Pending, Call{ID: e.ID, Name: d.Name, RunID: e.RunID, Made: e.Seq, Number: f.Turn.ToolCalls})
 	case *event.Relay:
 		if c := s.Run.Call(d.ToolCallID); c != nil {
 			c.Relay, c.Resolved, c.Asks, c.at = e.ID, false, d, e.Seq
