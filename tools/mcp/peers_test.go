@@ -64,11 +64,11 @@ func tryEverything(t *testing.T, s *mcp.Server) {
 	require.Contains(t, good(t, r, "list_resources", `{}`), `"uri"`)
 	require.Contains(t, good(t, r, "get_prompt", `{"name":"simple-prompt"}`), "user: ")
 
-	var steps []string
-	_, err := tools.Execute(t.Context(), r.Get("trigger-long-running-operation"), tools.CallInfo{Progress: func(c json.RawMessage) { steps = append(steps, string(c)) }},
+	steps := make(chan string, 100)
+	_, err := tools.Execute(t.Context(), r.Get("trigger-long-running-operation"), tools.CallInfo{Progress: func(c json.RawMessage) { steps <- string(c) }},
 		json.RawMessage(`{"duration":0.5,"steps":2}`))
 	require.NoError(t, err)
-	require.JSONEq(t, `{"progress":1,"total":2}`, steps[0])
+	require.JSONEq(t, `{"progress":1,"total":2}`, <-steps)
 
 	u := &turn{id: "c1"}
 	_, err = u.run(t, s, "trigger-elicitation-request", `{}`)
