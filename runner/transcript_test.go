@@ -362,9 +362,8 @@ func (tr *transcript) play(t *testing.T, m mode, all ...llmagent.Option) (events
 			stored = append(stored, e)
 		}
 		for _, e := range stored {
-			out.WriteString(strings.Repeat("  ", depth.of(e)))
 			var line strings.Builder
-			writeEvent(&line, e)
+			writeEvent(&line, e, depth.of(e))
 			out.WriteString(approvalID.ReplaceAllString(line.String(), " approve_agent"))
 		}
 		out.WriteString(failed)
@@ -444,13 +443,10 @@ func errorNames(err error) string {
 }
 
 // writeEvent writes a stored event as one line. Ids of runs and texts count up
-// in order, but differ with streaming, so runs have their agents' names.
-func writeEvent(w *strings.Builder, e *event.Event) {
-	inside := ""
-	if e.Scope != "" {
-		inside = "> "
-	}
-	fmt.Fprintf(w, "%d %s%s %s", e.Seq, inside, e.Agent, e.Type())
+// in order, but differ with streaming, so runs have their agents' names. What happens in an
+// inner scope has a mark in front for each scope around it.
+func writeEvent(w *strings.Builder, e *event.Event, depth int) {
+	fmt.Fprintf(w, "%d %s%s %s", e.Seq, strings.Repeat("> ", depth), e.Agent, e.Type())
 	switch d := e.Data.(type) {
 	case *event.User:
 		fmt.Fprintf(w, " %q", d.Content.PlainText())
