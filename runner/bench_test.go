@@ -317,7 +317,7 @@ func TestAllocationBudget(t *testing.T) {
 		{"transfer turn", chain(t, 1, "I see two charges."), nil, 115},
 		{"routed turn", ruled(t), nil, 95},
 		{"eight levels deep", chain(t, 8, "I see two charges."), nil, 480},
-		{"agent tool", delegation(t), nil, 220},
+		{"agent tool", delegation(t), nil, 240},
 		{"1,000 chunks", chain(t, 1, words...), []runner.Option{runner.WithStreaming()}, 1200},
 	} {
 		t.Run(c.name, func(t *testing.T) {

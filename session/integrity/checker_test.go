@@ -160,7 +160,7 @@ func TestViolations(t *testing.T) {
 		"another turn":         {"t1 r4 billing harness_start", "t2 r4 billing harness_start", "starts in another turn"},
 		"another turn's words": {"t1 r4 billing text", "t2 r4 billing text", "of another turn"},
 		"a file of nothing":    {"\"toolCallId\":\"c1\"}", "\"toolCallId\":\"c9\"}", "no open call"},
-		"a file without bytes": {"sha256:2d71", "sha256:", "the file a.txt has no media type, size or digest"},
+		"a file without bytes": {"sha256:2d71", "sha256:", "the file a.txt has no media type, size and digest"},
 		"a file elsewhere":     {"\"a.txt\"", "\"../a.txt\"", "the file name"},
 		"takes up nothing": {"t2 r5 graph harness_start {\"agentId\":\"graph\"} <u2:user\n",
 			"t2 r5 graph harness_start {\"agentId\":\"graph\"} <u2:user\nt2 r5 graph notice {\"code\":\"forked\",\"message\":\"\"}\n", "takes up nothing"},

@@ -40,7 +40,7 @@ var damageTests = []test{
 			{envelope + `"type":"state","delta":{"a":` + deepList(9_999) + `}}`, event.TypeState, "depth"},
 			{envelope + `"type":"hologram","angle":` + deepList(10_000) + `}`, "hologram", "depth"},
 			{envelope + `"type":"text","content":7}`, event.TypeText, "content"},
-			{envelope + `"type":"user","content":[{"type":"audio"}]}`, event.TypeUser, "audio"},
+			{envelope + `"type":"user","content":[{"type":"video"}]}`, event.TypeUser, "video"},
 			{envelope + `"type":"text","content":"a","partial":true}`, event.TypeText, "partial"},
 			{envelope + `"type":"continue"}`, "continue", "continue"},
 			{envelope + `"content":"a"}`, "", "type"},
