@@ -204,13 +204,25 @@ func (l *loader) load() (*Tree, error) {
 	if l.model == nil {
 		return nil, errors.New("agentfile: agents need a model: use WithModel")
 	}
-	if err := l.check(); err != nil {
-		return nil, err
-	}
+	err := l.check()
 	t := &Tree{sources: map[string]Source{}}
-	root := l.build(&l.report, l.root, t.sources)
+	if err == nil {
+		root := l.build(&l.report, l.root, t.sources)
+		err = l.index(t, root)
+	}
+	if t.closers = l.closers; err == nil {
+		return t, nil
+	}
+	if closing := t.Close(); closing != nil {
+		err = errors.Join(err, closing)
+	}
+	return nil, err
+}
+
+// index puts the agents in their places.
+func (l *loader) index(t *Tree, root agent.Agent) error {
 	if err := l.report.err(); err != nil {
-		return nil, err
+		return err
 	}
 	var opts []agent.TreeOption
 	if l.people {
@@ -223,10 +235,10 @@ func (l *loader) load() (*Tree, error) {
 			s := t.sources[p.Agent]
 			l.report.problems = append(l.report.problems, Problem{File: s.File, Line: s.Line, Message: p.Message})
 		}
-		return nil, l.report.err()
+		return l.report.err()
 	}
-	t.index, t.closers = index, l.closers
-	return t, err
+	t.index = index
+	return err
 }
 
 // build makes an agent and its sub-agents. A problem is reported, and the agent

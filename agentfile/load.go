@@ -137,7 +137,7 @@ func Check(path string, opts ...Option) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	return result(l.check())
+	return result(l.look())
 }
 
 // CheckFS is Check for a folder or graph of a file system.
@@ -146,7 +146,16 @@ func CheckFS(fsys fs.FS, dir string, opts ...Option) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	return result(l.check())
+	return result(l.look())
+}
+
+// look checks, and keeps nothing.
+func (l *loader) look() error {
+	err := l.check()
+	if closing := (&Tree{closers: l.closers}).Close(); err == nil {
+		err = closing
+	}
+	return err
 }
 
 func result(err error) ([]Problem, error) {

@@ -2,6 +2,7 @@ package agentfile
 
 import (
 	"fmt"
+	"io"
 	"path"
 	"path/filepath"
 	"slices"
@@ -33,8 +34,9 @@ type MCPServer struct {
 }
 
 // WithMCP makes the key mcp of agents possible: open makes the tools of a server, without
-// starting it. It is called once for each description, and for the same one again where
-// several agents have it; package agentfile/agentmcp gives them the same server then.
+// starting it. It is called for each agent that has the server; package agentfile/agentmcp gives
+// agents whose files describe the same one the same. A set that is an io.Closer is closed by
+// [Tree.Close].
 func WithMCP(open func(MCPServer) (tools.Set, error)) Option {
 	return func(c *config) { c.mcp = open }
 }
@@ -43,6 +45,7 @@ func WithMCP(open func(MCPServer) (tools.Set, error)) Option {
 type mcpKeys struct {
 	at      pos
 	server  MCPServer
+	first   []string // arguments in command
 	dir     value
 	url     value
 	env     map[string]value
@@ -63,6 +66,7 @@ func readMCP(p *parser, k *key, n yamldoc.Node) {
 		if len(p.report.problems) > before {
 			return
 		}
+		s.server.Args = slices.Concat(s.first, s.server.Args)
 		switch byURL := s.url.there(); {
 		case byURL == (s.server.Command != ""):
 			p.add(s.at, "the server %s needs a command or a url, and not both", s.server.Name)
@@ -116,7 +120,22 @@ func serverKeys(s *mcpKeys) []key {
 	}
 	return []key{
 		word("name", "files", "required", "What messages call the server.", &s.server.Name),
-		word("command", "npx", "none", "The program to start, a path or a name in the `PATH`. It runs as long as the command or the program that loaded the files.", &s.server.Command),
+		{name: "command", typ: "a text or a list of texts", example: "npx", def: "none", meaning: "The program to start, a path or a name in the `PATH`; a list has its first arguments behind it. It runs as long as the tree that was loaded.",
+			read: func(p *parser, k *key, n yamldoc.Node) {
+				if n.Kind() != yamldoc.List {
+					s.server.Command, _ = p.text(k, n)
+					return
+				}
+				var words []string
+				for _, i := range p.list(k, n) {
+					words = append(words, i.value)
+				}
+				if len(words) == 0 {
+					p.add(p.at(n), "%s is empty", k.name)
+					return
+				}
+				s.server.Command, s.first = words[0], words[1:]
+			}},
 		list("args", "[-y, some-server, .]", "none", "Its arguments.", &s.server.Args),
 		values("env", "{PATH: $PATH, MODE: ro}", "The environment of the program. It gets nothing that is not named here.", false, &s.env),
 		{name: "cwd", typ: "a text", example: "data", def: "the working directory of the command", meaning: "The folder in which the program runs. A relative path begins in the folder of this file.",
@@ -181,6 +200,9 @@ func (l *loader) toolsets(r *report, d *definition) (sets []tools.Set) {
 		if err != nil {
 			r.add(d.file, s.at, "the server %s cannot be used: %s", server.Name, err)
 			continue
+		}
+		if c, ok := set.(io.Closer); ok {
+			l.closers = append(l.closers, c.Close)
 		}
 		sets = append(sets, set)
 	}

@@ -98,11 +98,11 @@ type Run struct {
 	Transfer *event.Transfer
 }
 
-// Call is a tool call without a result. RunID is the run whose model made it,
-// which a paused run's successor may settle. Made is the position of the call, Number its place among the calls of the
-// turn, from 1. Relay is the id of the question about it, if one was asked, and Resolved
-// says that it was answered. Asks is the question itself; a call under way may ask several, one
-// after the other, of which it is the last.
+// Call is a tool call without a result. RunID is the run whose model made it, which a paused
+// run's successor may settle. Made is its position in the log, and Number its place among the
+// calls of the turn, from 1. Relay is the id of the question about it, if one was asked, and
+// Resolved says that it was answered. Asks is the question itself; a call under way may ask
+// several, one after the other, of which it is the last.
 type Call struct {
 	ID, Name, RunID string
 	Made            int64

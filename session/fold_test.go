@@ -181,7 +181,7 @@ func TestFoldPendingCalls(t *testing.T) {
 		}
 		return calls
 	}
-	a, b, c := session.Call{ID: "a", Name: "x", RunID: "r1", Number: 1}, session.Call{ID: "b", Name: "y", RunID: "r1", Number: 2}, session.Call{ID: "c", Name: "x", RunID: "r1", Number: 3}
+	a, b, c := session.Call{ID: "a", Name: "x", RunID: "r1", Made: 3, Number: 1}, session.Call{ID: "b", Name: "y", RunID: "r1", Made: 4, Number: 2}, session.Call{ID: "c", Name: "x", RunID: "r1", Made: 5, Number: 3}
 	calls := func() []*event.Event {
 		return []*event.Event{support.call("a", "x"), support.call("b", "y"), support.call("c", "x"), support.usage()}
 	}
@@ -189,7 +189,7 @@ func TestFoldPendingCalls(t *testing.T) {
 	require.Equal(t, []session.Call{a, c}, pending(append(calls(), support.result("b", "y"))...))
 	require.Equal(t, []session.Call{a, b}, pending(append(calls(), support.result("c", "x"), support.result("never", "z"))...))
 	require.Empty(t, pending(append(calls(), support.result("c", "x"), support.result("a", "x"), support.result("b", "y"))...))
-	require.Equal(t, []session.Call{{ID: "d", Name: "z", RunID: "r1", Number: 4}}, pending(append(calls(), support.result("c", "x"), support.result("a", "x"), support.result("b", "y"), support.call("d", "z"))...))
+	require.Equal(t, []session.Call{{ID: "d", Name: "z", RunID: "r1", Made: 10, Number: 4}}, pending(append(calls(), support.result("c", "x"), support.result("a", "x"), support.result("b", "y"), support.call("d", "z"))...))
 
 	require.Empty(t, pending(append(calls(), support.end("error", ""), billing.start())...), "another run has calls of its own")
 	resumed := run{turn: "t1", id: "r9", agent: "support"}

@@ -14,28 +14,44 @@ import (
 )
 
 // Servers are the servers of one program. Agents whose files describe a server in the same
-// words share it, also those of a tree that is loaded again. They are safe for concurrent use.
+// words share it, also those of a tree that is loaded again; it ends with the last of these
+// trees. They are safe for concurrent use.
 type Servers struct {
 	opts []mcp.Option
 
 	mu   sync.Mutex
-	open map[string]*mcp.Server // by their descriptions
+	open map[string]*shared // by their descriptions
 }
+
+// shared is a server that several agents use.
+type shared struct {
+	*mcp.Server
+	users int
+}
+
+// use is one agent's use of a server.
+type use struct {
+	*mcp.Server
+	end func() error
+}
+
+// Close ends the use, and the server with the last one.
+func (u use) Close() error { return u.end() }
 
 // New makes an empty set. The options are for all servers; what a file says comes after
 // them.
 func New(opts ...mcp.Option) *Servers {
-	return &Servers{opts: opts, open: map[string]*mcp.Server{}}
+	return &Servers{opts: opts, open: map[string]*shared{}}
 }
 
-// Open returns the server of a description. It is started when its tools are first asked
-// for.
+// Open returns the server of a description, for one agent: the result is an io.Closer. The
+// server is started when its tools are first asked for.
 func (s *Servers) Open(c agentfile.MCPServer) (tools.Set, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := string(event.EncodeJSON(c))
 	if found := s.open[key]; found != nil {
-		return found, nil
+		return s.use(key, found), nil
 	}
 	var at mcp.Endpoint = mcp.Stdio{Command: c.Command, Args: c.Args, Env: c.Env, Dir: c.Dir}
 	if c.URL != "" {
@@ -52,8 +68,26 @@ func (s *Servers) Open(c agentfile.MCPServer) (tools.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.open[key] = made
-	return made, nil
+	s.open[key] = &shared{Server: made}
+	return s.use(key, s.open[key]), nil
+}
+
+// use counts one more user of a server. The caller holds mu.
+func (s *Servers) use(key string, of *shared) tools.Set {
+	of.users++
+	return use{of.Server, sync.OnceValue(func() error {
+		s.mu.Lock()
+		of.users--
+		last := of.users == 0 && s.open[key] == of
+		if last {
+			delete(s.open, key)
+		}
+		s.mu.Unlock()
+		if last {
+			return of.Server.Close()
+		}
+		return nil
+	})}
 }
 
 // Close ends all servers, side by side.
