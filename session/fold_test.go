@@ -202,7 +202,7 @@ func TestFoldPendingCalls(t *testing.T) {
 
 	f := foldOf(join(user("t1"), support.start(), support.call("a", "x"), inner.start(), inner.call("a2", "x"))...)
 	require.Equal(t, []session.Call{a}, f.Scope("").Run.Pending)
-	require.Equal(t, []session.Call{{ID: "a2", Name: "x", RunID: "r3", Number: 2}}, f.Scope("c1").Run.Pending)
+	require.Equal(t, []session.Call{{ID: "a2", Name: "x", RunID: "r3", Made: 5, Number: 2}}, f.Scope("c1").Run.Pending)
 }
 
 func TestFoldApprovals(t *testing.T) {
