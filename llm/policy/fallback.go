@@ -79,7 +79,7 @@ func (f *Fallback) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm
 				!yield(noticed(NoticeFallback, m.Name()+" is asked, because "+strings.Join(passed, " and ")+" failed a short time ago"), nil) {
 				return
 			}
-			err, begun, more := f.try(ctx, m, r, yield)
+			begun, more, err := f.try(ctx, m, r, yield)
 			switch {
 			case !more || err == nil:
 				return
@@ -103,14 +103,14 @@ func (f *Fallback) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm
 
 // try asks one model. It names the model in its answer, because the chain's name is
 // another's.
-func (f *Fallback) try(ctx context.Context, m llm.Model, req *llm.Request, yield func(llm.Chunk, error) bool) (err error, begun, more bool) {
+func (f *Fallback) try(ctx context.Context, m llm.Model, req *llm.Request, yield func(llm.Chunk, error) bool) (begun, more bool, err error) {
 	err, more = pass(m.Generate(ctx, req), func(c llm.Chunk, _ error) bool {
 		if !begun && !aside(&c) {
 			begun, c.Model = true, cmp.Or(c.Model, m.Name())
 		}
 		return yield(c, nil)
 	})
-	return err, begun, more
+	return begun, more, err
 }
 
 // order returns the models to ask, and the names of those that are passed over. If all

@@ -43,7 +43,8 @@ func (s *Server) connect(legacy bool) (*conn, error) {
 	c := &conn{server: s, kept: &keeping{Transport: transport}, ended: make(chan struct{}), calls: map[string]*call{}}
 	c.stale.Store(true)
 	options := &sdk.ClientOptions{
-		Capabilities:                &sdk.ClientCapabilities{},
+		Capabilities: &sdk.ClientCapabilities{},
+		//lint:ignore SA1019 servers still ask for it
 		CreateMessageHandler:        s.sampling,
 		ElicitationHandler:          c.elicit,
 		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { c.stale.Store(true) },

@@ -73,7 +73,7 @@ type config struct {
 	maxTools   int
 	resources  bool
 	prompts    bool
-	sampling   func(context.Context, *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error)
+	sampling   Sampler
 	logger     *slog.Logger
 }
 
@@ -117,9 +117,15 @@ func WithResources() Option { return func(c *config) { c.resources = true } }
 // WithPrompts adds the tools list_prompts and get_prompt.
 func WithPrompts() Option { return func(c *config) { c.prompts = true } }
 
+// Sampler asks a model for a server. The protocol has deprecated this since its version
+// 2026-07-28, and servers still do it.
+//
+//lint:ignore SA1019 see above
+type Sampler = func(context.Context, *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error)
+
 // WithSampling answers the server's requests to ask a model. Without it they are refused.
 // Their cost counts towards no budget of a turn.
-func WithSampling(answer func(context.Context, *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error)) Option {
+func WithSampling(answer Sampler) Option {
 	return func(c *config) { c.sampling = answer }
 }
 
