@@ -253,6 +253,7 @@ func TestOfficialClients(t *testing.T) {
 	for name, command := range map[string]func() (string, string){
 		"typescript": func() (string, string) { return mcppeers.Node(t, "ask.mjs") },
 		"python":     func() (string, string) { return mcppeers.Python(t, "ask.py") },
+		"fastmcp":    func() (string, string) { return mcppeers.Python(t, "askfast.py") },
 	} {
 		for how, args := range map[string][]string{"http": {web(t), "ann-token"}, "stdio": {"-", self}} {
 			t.Run(name+" "+how, func(t *testing.T) {

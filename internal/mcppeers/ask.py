@@ -8,21 +8,25 @@ import json
 import os
 import sys
 
-import mcp.types as types
-from fastmcp import Client
-from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
+import httpx2
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ElicitResult
 
 where, *rest = sys.argv[1:]
-if where == "-":
-    transport = StdioTransport(command=rest[0], args=rest[1:], env=dict(os.environ))
-else:
-    transport = StreamableHttpTransport(where, headers={"Authorization": "Bearer " + rest[0]})
 asked, progress = [], []
 
 
-async def elicit(message, response_type, params, context):
-    asked.append(message)
-    return {"approve": True}
+def server():
+    if where == "-":
+        return StdioServerParameters(command=rest[0], args=rest[1:], env=dict(os.environ))
+    headers = {"Authorization": "Bearer " + rest[0]}
+    return streamable_http_client(where, http_client=httpx2.AsyncClient(headers=headers, timeout=30))
+
+
+async def elicit(context, params):
+    asked.append(params.message)
+    return ElicitResult(action="accept", content={"approve": True})
 
 
 async def report(done, total, message):
@@ -30,14 +34,14 @@ async def report(done, total, message):
 
 
 async def main():
-    async with Client(transport, elicitation_handler=elicit) as client:
-        tools = [t.name for t in await client.list_tools()]
+    async with Client(server(), elicitation_callback=elicit) as client:
+        tools = [t.name for t in (await client.list_tools()).tools]
         answers, session = [], None
         for message in ["hello", "what did I say?", "refund"]:
             given = {"message": message}
             if session:
                 given["session"] = session
-            result = await client.call_tool("ask", given, progress_handler=report, raise_on_error=False)
+            result = await client.call_tool("ask", given, progress_callback=report)
             session = (result.structured_content or {}).get("session")
             answers.append({"text": result.content[0].text, "isError": result.is_error, "session": session})
         print(json.dumps({"tools": tools, "answers": answers, "asked": asked, "progress": progress}))
