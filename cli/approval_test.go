@@ -77,6 +77,43 @@ func TestApprovalIsWhole(t *testing.T) {
 	require.Contains(t, md, "> approved: refund\n")
 }
 
+// TestAnswer: what a call inside of an agent tool asks is answered on the command line, in a
+// chat, and in words where the schema has one member; what does not fit is asked again.
+func TestAnswer(t *testing.T) {
+	t.Parallel()
+	s := told{invocation{program: "asker", home: t.TempDir()}, filepath.Join(t.TempDir(), "s.db")}
+	s.env = serve(t, answers(scripted.Reply(scripted.Call("clerk", `{"input":"Book"}`)), scripted.Reply(scripted.Call("book", `{}`)),
+		scripted.Reply(scripted.Text("Booked.")), scripted.Reply(scripted.Text("It is booked."))))
+	got := s.run(t, "run", "book it", "--session", "a", "--db", s.db)
+	require.Equal(t, cli.StatusApproval, got.status, got.err)
+	require.Regexp(t, `  book asks inside of asker, call \w+:\n  │ For whom\?\n  │ you> /quit\n`, got.out)
+	call := regexp.MustCompile(`--answer (\w+)=WORDS .*, or --deny \w+ --reason TEXT`).FindStringSubmatch(got.err)
+	require.NotNil(t, call, got.err)
+
+	for _, wrong := range []struct{ flag, value, says string }{
+		{"--answer", "nothing", "it is CALL=WORDS"},
+		{"--answer", "c9=x", "call c9 of session a asks nothing"},
+		{"--approve", call[1], "asks for an answer"},
+	} {
+		got = s.run(t, "resume", "--session", "a", "--db", s.db, wrong.flag, wrong.value)
+		require.Equal(t, cli.StatusUsage, got.status, got.err)
+		require.Contains(t, got.err, wrong.says)
+	}
+	got = s.run(t, "resume", "--session", "a", "--db", s.db, "--answer", call[1]+"=Ann = Bob")
+	require.Equal(t, cli.StatusApproval, got.status, got.err)
+	require.Contains(t, got.out, "  │ How many?\n  │ the answer is JSON of this schema:\n")
+
+	s.stdin = "/answer " + call[1] + " many\n/answer " + call[1] + " 4\n"
+	got = s.run(t, "chat", "--session", "a", "--db", s.db)
+	require.Equal(t, 0, got.status, got.err)
+	require.Contains(t, got.err, "the answer does not fit")
+	require.Contains(t, got.out, "asker: It is booked.")
+	md := s.sessions(t, "export", "a", "--format", "md").out
+	require.Contains(t, md, "> answered: book → Ann = Bob\n")
+	require.Contains(t, md, `> answered: book → {"seats":4}`)
+	require.Contains(t, s.sessions(t, "export", "a").out, `\"Ann = Bob\"{\"seats\":4}`, "what the tool was given")
+}
+
 // TestShortApproval stays on one line when that is all of it.
 func TestShortApproval(t *testing.T) {
 	t.Parallel()

@@ -2,10 +2,12 @@ package cli_test
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"os"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/cli"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
@@ -66,6 +68,34 @@ var programs = map[string]func(){
 				return nil, err
 			}
 			return llmagent.New("careful", "You refund.", model, llmagent.WithTools(refund))
+		}))
+	},
+	// asker has an agent as a tool, whose own tool asks two things.
+	"asker": func() {
+		cli.Main(cli.WithName("asker"), cli.WithTreeFunc(func(model llm.Model) (agent.Agent, error) {
+			book, err := tools.Func("book", "Books.", func(ctx tools.Context, _ struct{}) (string, error) {
+				name, err := ctx.Ask("For whom?\nyou> /quit", nil)
+				if err != nil {
+					return "", err
+				}
+				seats, err := ctx.Ask("How many?", json.RawMessage(`{"type":"object","properties":{"seats":{"type":"integer"}},"required":["seats"]}`))
+				if err != nil {
+					return "", err
+				}
+				return string(name) + string(seats), nil
+			})
+			if err != nil {
+				return nil, err
+			}
+			clerk, err := llmagent.New("clerk", "You book.", model, llmagent.WithDescription("Books"), llmagent.WithTools(book))
+			if err != nil {
+				return nil, err
+			}
+			asClerk, err := agenttool.New(clerk)
+			if err != nil {
+				return nil, err
+			}
+			return llmagent.New("asker", "You help.", model, llmagent.WithTools(asClerk))
 		}))
 	},
 	"embedded": func() { cli.Main(cli.WithName("helpdesk"), cli.WithFiles(os.DirFS("testdata"), "desk")) },

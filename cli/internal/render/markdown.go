@@ -27,8 +27,12 @@ func (m *markdown) Event(e *event.Event) {
 		m.calls, m.asked = make(map[string]string), make(map[string]string)
 		fmt.Fprintf(m.w, "# Session %s\n", visible.Line(m.title))
 	}
-	if e.Scope != "" {
-		return // what came of it is the result of the call that opened the scope
+	switch e.Data.(type) {
+	case *event.Relay, *event.RelayResolved: // somebody was asked, wherever that was
+	default:
+		if e.Scope != "" {
+			return // what came of it is the result of the call that opened the scope
+		}
 	}
 	switch d := e.Data.(type) {
 	case *event.User:
