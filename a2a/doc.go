@@ -14,9 +14,9 @@
 // a peer that drops messages it has seen recognizes it. A task that the
 // peer has forgotten is an error, not a second message. A stream that breaks is
 // subscribed to again, or the task is polled. A task that asks for an authorization
-// makes the turn wait, inside of an agent tool or a graph as well; a question there is an
-// error ([CodeInputRequired]). A message that was
-// certainly turned away gives the conversation back ([ErrNotSent]). What a peer that
+// makes the turn wait, inside of an agent tool, a graph or a workflow as well; a task that
+// asks for input there makes a call of the agent ([AskTool]) that the user answers. A message
+// that was certainly turned away gives the conversation back ([ErrNotSent]). What a peer that
 // speaks our [Extension] says of its usage is kept with the task's handle, and counts
 // towards no limit here.
 //

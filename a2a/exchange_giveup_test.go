@@ -84,8 +84,7 @@ func stored(t *testing.T, store session.Store) (log []*event.Event) {
 	return log
 }
 
-// What asked for something where there is nobody to ask was canceled then, and is not
-// asked again when the turn is given up.
+// A task whose question was withdrawn was canceled then, and is not canceled again.
 func TestGiveUpOnce(t *testing.T) {
 	mock := a2atest.New().Add(a2atest.Reply(a2atest.InputRequired("Which one?")))
 	far, err := a2a.Remote("far", "", a2a.WithClient(mock))
@@ -93,9 +92,11 @@ func TestGiveUpOnce(t *testing.T) {
 	inner, err := agentgraph.NewBuilder("desk").Node("ask/peer", far).Build()
 	require.NoError(t, err)
 	f := newRunner(t, withTool(t, inner))
-	_, _, failed := f.collect(f.Run(context.Background(), key, llm.UserText("refund")))
+	_, _, err = f.collect(f.Run(context.Background(), key, llm.UserText("refund")))
+	require.NoError(t, err)
+	_, _, failed := f.collect(f.Run(context.Background(), key, llm.UserText("never mind")))
 	require.Error(t, failed, "the model has no more to say")
-	cut := f.crashed(t, event.TypeToolResult, 1)
+	cut := f.crashed(t, event.TypeRemoteTask, len(find[*event.RemoteTask](stored(t, f.store))))
 
 	r, err := runner.New(withTool(t, inner), cut)
 	require.NoError(t, err)

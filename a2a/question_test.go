@@ -2,12 +2,19 @@ package a2a_test
 
 import (
 	"context"
-	"strings"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/a2a"
+	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/a2a/a2atest"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
@@ -17,80 +24,403 @@ import (
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/tools"
+	"github.com/agentarbor/arbor/workflowagent"
 )
 
-// A question of a remote agent is no answer: where the user cannot be asked, inside of an
-// agent tool or a graph, the call fails and says who asks what. The task, which nobody
-// will go on with, is canceled, and what was shown of the words is taken back.
+// clerk is a tree on a server whose tool asks two questions, one after the other.
+type clerk struct {
+	url    string
+	server *a2aserver.Server
+	stop   atomic.Pointer[context.CancelCauseFunc] // what a call does, which gets no answer then
+}
+
+func newClerk(t *testing.T) *clerk {
+	t.Helper()
+	refund, err := tools.Func("refund", "", func(ctx tools.Context, _ struct{}) (string, error) {
+		charge, err := ctx.Ask("Which of the two charges?", nil)
+		if err != nil {
+			return "", err
+		}
+		card, err := ctx.Ask("To which card?", nil)
+		return string(charge) + " to " + string(card), err
+	})
+	require.NoError(t, err)
+	root, err := llmagent.New("clerk", "You refund.", scripted.Func("clerk", func(req *llm.Request) scripted.Answer {
+		if last := req.Messages[len(req.Messages)-1]; last.Role == llm.RoleTool {
+			return scripted.Reply(scripted.Text("Refunded " + output(last) + "."))
+		}
+		return scripted.Reply(scripted.Call("refund", "{}"))
+	}), llmagent.WithTools(refund))
+	require.NoError(t, err)
+	s, err := a2aserver.New(root, sessiontest.Memory(t))
+	require.NoError(t, err)
+	p := &clerk{server: s}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if stop := p.stop.Load(); stop != nil && req.Method == http.MethodPost {
+			_, _ = io.Copy(io.Discard, req.Body) // so that the server notices who goes away
+			(*stop)(agent.ErrSuspended)
+			<-req.Context().Done()
+			return
+		}
+		s.ServeHTTP(w, req)
+	}))
+	p.url = srv.URL
+	t.Cleanup(func() {
+		srv.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		require.NoError(t, s.Close(ctx))
+	})
+	return p
+}
+
+func output(m llm.Message) string { return m.Parts[0].(llm.ToolResult).Output }
+
+// task is the only one that the server has.
+func (c *clerk) task(t *testing.T) *sdk.Task {
+	t.Helper()
+	list, err := c.server.RequestHandler().ListTasks(context.Background(), &sdk.ListTasksRequest{})
+	require.NoError(t, err)
+	require.Len(t, list.Tasks, 1)
+	return list.Tasks[0]
+}
+
+// caller calls the agent, and says what the call gave.
+func caller(t *testing.T, inner agent.Agent) agent.Agent {
+	tool, err := agenttool.New(inner)
+	require.NoError(t, err)
+	support, err := llmagent.New("support", "You ask.", scripted.Func("support", func(req *llm.Request) scripted.Answer {
+		if last := req.Messages[len(req.Messages)-1]; last.Role == llm.RoleTool {
+			return scripted.Reply(scripted.Text("It says: " + output(last)))
+		} else if last.PlainText() == "never mind" {
+			return scripted.Reply(scripted.Text("As you like."))
+		}
+		return scripted.Reply(scripted.Call(inner.Name(), `{"input":"refund"}`))
+	}), llmagent.WithTools(tool))
+	require.NoError(t, err)
+	return support
+}
+
+func inGraph(t *testing.T, node agent.Agent) agent.Agent {
+	g, err := agentgraph.NewBuilder("desk").Node("billing", node).Build()
+	require.NoError(t, err)
+	return g
+}
+
+func inWorkflow(t *testing.T, child agent.Agent) agent.Agent {
+	w, err := workflowagent.Sequential("line", "", []agent.Agent{child})
+	require.NoError(t, err)
+	return w
+}
+
+// places are where an agent can be inside of others, with the agents around it.
+var places = map[string]struct {
+	root   func(t *testing.T, remote agent.Agent) agent.Agent
+	within []string
+	called bool // by an agent that goes on when it fails
+}{
+	"an agent tool":         {caller, []string{"support"}, true},
+	"a node of a graph":     {inGraph, []string{"desk"}, false},
+	"a child of a workflow": {inWorkflow, []string{"line"}, false},
+	"a graph in a workflow": {func(t *testing.T, remote agent.Agent) agent.Agent { return inWorkflow(t, inGraph(t, remote)) }, []string{"line", "desk"}, false},
+	"a graph behind a tool": {func(t *testing.T, remote agent.Agent) agent.Agent { return caller(t, inGraph(t, remote)) }, []string{"support", "desk"}, true},
+	"a target inside a tool": {func(t *testing.T, remote agent.Agent) agent.Agent {
+		front, err := llmagent.New("front", "You route.", scripted.Func("front", func(*llm.Request) scripted.Answer { return transfer() }), llmagent.WithSubAgents(remote))
+		require.NoError(t, err)
+		return caller(t, front)
+	}, []string{"support"}, true},
+}
+
+// asked returns the only question of a turn that waits.
+func asked(t *testing.T, events []*event.Event, err error) *event.Relay {
+	t.Helper()
+	require.NoError(t, err)
+	require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
+	relays := find[*event.Relay](events)
+	require.Len(t, relays, 1)
+	return relays[0]
+}
+
+func (f *fixture) answers(q *event.Relay, words string) ([]*event.Event, string, error) {
+	return f.collect(f.Resume(context.Background(), key, runner.Answer(q.ToolCallID, words)))
+}
+
+// words returns what the user was told by the last event that tells something.
+func words(events []*event.Event) string {
+	var a event.Answer
+	for _, e := range events {
+		if e.Scope == "" {
+			a.Apply(e)
+		}
+	}
+	return a.Text
+}
+
+// A remote agent inside of others asks the user: each time in another process the answer goes
+// to the task that asked, and the last words are the answer of the agent.
 func TestQuestionsInsideOfAgents(t *testing.T) {
-	const question = "Which of the two charges?"
-	newGraph := func(t *testing.T, node agent.Agent) agent.Agent {
-		g, err := agentgraph.NewBuilder("desk").Node("ask", node).Build()
-		require.NoError(t, err)
-		return g
-	}
-	calls := func(t *testing.T, inner agent.Agent) agent.Agent {
-		tool, err := agenttool.New(inner)
-		require.NoError(t, err)
-		s := scripted.New().Add("support", scripted.Reply(scripted.Call(inner.Name(), `{"input":"refund"}`)),
-			scripted.Reply(scripted.ExpectResult(question), scripted.ExpectResult("billing"), scripted.ExpectResult("transfer to it"), scripted.Text("Which one?")))
-		support, err := llmagent.New("support", "You ask.", s.Model("support"), llmagent.WithTools(tool))
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, s.Done()) })
-		return support
-	}
-	for name, c := range map[string]struct {
-		root   func(t *testing.T, remote agent.Agent) agent.Agent
-		called bool // by an agent that goes on; else the turn ends with the error
-	}{
-		"an agent tool":         {func(t *testing.T, remote agent.Agent) agent.Agent { return calls(t, remote) }, true},
-		"a node of a graph":     {func(t *testing.T, remote agent.Agent) agent.Agent { return newGraph(t, remote) }, false},
-		"a graph in a graph":    {func(t *testing.T, remote agent.Agent) agent.Agent { return newGraph(t, newGraph(t, remote)) }, false},
-		"a graph behind a tool": {func(t *testing.T, remote agent.Agent) agent.Agent { return calls(t, newGraph(t, remote)) }, true},
-		"a target inside a tool": {func(t *testing.T, remote agent.Agent) agent.Agent {
-			return calls(t, tree(t, scripted.New().Add("support", transfer()), remote))
-		}, true},
-		"a target inside a node": {func(t *testing.T, remote agent.Agent) agent.Agent {
-			return newGraph(t, tree(t, scripted.New().Add("support", transfer()), remote))
-		}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for _, streaming := range []bool{false, true} {
+	for name, c := range places {
+		for _, streaming := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
 				var opts []runner.Option
 				if streaming {
 					opts = append(opts, runner.WithStreaming())
 				}
-				peer := a2atest.New().Add(a2atest.Reply(a2atest.Text("There are two. "), a2atest.InputRequired(question)))
-				remote, err := a2a.Remote("billing", "", a2a.WithClient(peer))
+				p := newClerk(t)
+				root := func() agent.Agent { return c.root(t, newRemote(t, p.url)) }
+				f := newRunner(t, root(), opts...)
+				events, _, err := f.turn("refund")
+				first := asked(t, events, err)
+				require.Equal(t, event.RelayInput, first.Kind)
+				require.Equal(t, a2a.AskTool, first.Tool)
+				require.Contains(t, first.Message, "Which of the two charges?")
+				require.Empty(t, first.Schema)
+				require.Equal(t, c.within, first.Within)
+				require.JSONEq(t, string(event.EncodeJSON(map[string]string{"message": first.Message})), string(first.Params))
+				require.Empty(t, said(events), "the question is no answer")
+				require.Equal(t, sdk.TaskStateInputRequired, p.task(t).Status.State)
+
+				f = f.again(t, root(), opts...)
+				events, _, err = f.resume()
 				require.NoError(t, err)
-				events, _, err := newRunner(t, c.root(t, remote), opts...).turn("refund")
-				var failed *a2a.Error
-				if !c.called {
-					require.ErrorAs(t, err, &failed)
-					require.Equal(t, a2a.CodeInputRequired, failed.Code)
-					require.Equal(t, "billing", failed.Agent)
-					require.Equal(t, `remote agent "billing" (remote_input_required): it asks for more input, and inside of an agent tool or a graph there is nobody to ask; `+
-						`give it everything at once, or make it a sub-agent and transfer to it. It asks: There are two. `+"\n\n"+question, failed.Error())
-				} else {
+				require.Empty(t, events, "nothing was decided")
+				events, _, err = f.answers(first, "the second")
+				second := asked(t, events, err)
+				require.Contains(t, second.Message, "To which card?")
+				require.NotContains(t, second.Message, "Which of the two")
+				require.NotEqual(t, first.ToolCallID, second.ToolCallID)
+				result := find[*event.ToolResult](events)[0]
+				require.Equal(t, &event.ToolResult{Name: a2a.AskTool, Output: json.RawMessage(`"the second"`)}, result)
+
+				f = f.again(t, root(), opts...)
+				events, _, err = f.answers(second, "the red one")
+				require.NoError(t, err)
+				require.Equal(t, event.FinishReasonStop, lastEnd(events))
+				require.Contains(t, words(events), "the second")
+				require.Contains(t, words(events), "the red one")
+				require.Equal(t, sdk.TaskStateCompleted, p.task(t).Status.State)
+			})
+		}
+	}
+}
+
+// A process dies with an answer, at any place of the log, and the peer has it already or not.
+// Another process goes on, and each answer comes to the task once.
+func TestAnswersAfterACrash(t *testing.T) {
+	for name, c := range places {
+		t.Run(name, func(t *testing.T) {
+			p := newClerk(t)
+			root := c.root(t, newRemote(t, p.url))
+			f := newRunner(t, root)
+			events, _, err := f.turn("refund")
+			first := asked(t, events, err)
+			ctx, stop := context.WithCancelCause(context.Background())
+			p.stop.Store(&stop)
+			_, _, err = f.collect(f.Resume(ctx, key, runner.Answer(first.ToolCallID, "the second")))
+			require.ErrorIs(t, err, agent.ErrSuspended)
+			p.stop.Store(nil)
+			require.Equal(t, sdk.TaskStateInputRequired, p.task(t).Status.State)
+			f = f.again(t, root)
+			events, _, err = f.resume()
+			second := asked(t, events, err)
+			require.Contains(t, second.Message, "To which card?")
+
+			crashed := func(answers int, want func(f *fixture, events []*event.Event, err error)) (n int) {
+				var fold session.Fold
+				taken, log := false, stored(t, f.store)
+				for i, e := range log[:len(log)-1] {
+					fold.Apply(e)
+					if log[i+1].Time.Equal(e.Time) || e.Type() == event.TypeHarnessEnd && e.Scope == "" {
+						continue
+					}
+					if taken = taken || e.Agent == "billing" && e.Type() == event.TypeHarnessStart && len(find[*event.RelayResolved](log[:i])) == answers; !taken || fold.Held() {
+						continue // nothing was sent, or nothing is open
+					}
+					cut := &fixture{nil, sessiontest.Memory(t), t}
+					ctx := context.Background()
+					lease, err := cut.store.Acquire(ctx, key, session.Self())
 					require.NoError(t, err)
-					require.Equal(t, event.FinishReasonStop, lastEnd(events))
+					var write []*event.Event
+					for _, e := range log[:i+1] {
+						own := *e
+						write = append(write, &own)
+					}
+					require.NoError(t, cut.store.Append(ctx, key, 0, lease, write...))
+					require.NoError(t, cut.store.Release(ctx, key, lease))
+					cut = cut.again(t, c.root(t, newRemote(t, p.url)))
+					events, _, err := cut.resume()
+					want(cut, events, err)
+					n++
 				}
-				codes := map[string]bool{}
-				for _, f := range find[*event.Failure](events) {
-					codes[f.Code] = true
-				}
-				require.Equal(t, map[string]bool{string(a2a.CodeInputRequired): true}, codes)
-				require.Equal(t, 1, strings.Count(strings.Join(operations(peer), " "), "CancelTask"))
-				for _, d := range find[*event.Text](events) {
-					require.NotContains(t, d.Content, question, "the question is no answer")
-				}
-				require.NoError(t, peer.Done())
+				return n
 			}
+			n := crashed(1, func(_ *fixture, events []*event.Event, err error) {
+				require.NoError(t, err)
+				require.Equal(t, event.FinishReasonInputRequired, lastEnd(events))
+				for _, q := range find[*event.Relay](events) {
+					require.Contains(t, q.Message, "To which card?")
+				}
+				require.Equal(t, sdk.TaskStateInputRequired, p.task(t).Status.State)
+			})
+			require.Greater(t, n, 2)
+
+			_, _, err = f.answers(second, "the red one")
+			require.NoError(t, err)
+			n = crashed(2, func(_ *fixture, events []*event.Event, err error) {
+				require.NoError(t, err)
+				require.Equal(t, event.FinishReasonStop, lastEnd(events))
+				require.Contains(t, words(events), "the red one")
+				require.Equal(t, sdk.TaskStateCompleted, p.task(t).Status.State)
+			})
+			require.Greater(t, n, 2)
 		})
 	}
 }
 
+// A question that is declined ends the run with the reason, and its task, also in another
+// process. The remote agent hears no words that it could take for an answer.
+func TestDeclinedInsideOfAgents(t *testing.T) {
+	for name, c := range places {
+		t.Run(name, func(t *testing.T) {
+			p := newClerk(t)
+			f := newRunner(t, c.root(t, newRemote(t, p.url)))
+			events, _, err := f.turn("refund")
+			q := asked(t, events, err)
+			f = f.again(t, c.root(t, newRemote(t, p.url)))
+			events, _, err = f.collect(f.Resume(context.Background(), key, runner.Deny(q.ToolCallID, "that is private")))
+			if c.called {
+				require.NoError(t, err)
+				require.Contains(t, words(events), "declined")
+				require.Contains(t, words(events), "that is private")
+			} else {
+				var failed *a2a.Error
+				require.ErrorAs(t, err, &failed)
+				require.Equal(t, a2a.CodeDeclined, failed.Code)
+				require.ErrorContains(t, err, "that is private")
+			}
+			require.Equal(t, string(a2a.CodeDeclined), find[*event.Failure](events)[0].Code)
+			require.True(t, find[*event.ToolResult](events)[0].IsError)
+			require.Equal(t, []string{"canceled"}, handles(events))
+			require.Equal(t, sdk.TaskStateCanceled, p.task(t).Status.State)
+		})
+	}
+}
+
+// A question that nobody answers any more is withdrawn, and its task canceled, whether the
+// user says something else or gives the turn up.
+func TestWithdrawnInsideOfAgents(t *testing.T) {
+	for name, c := range places {
+		for how, act := range map[string]func(f *fixture) ([]*event.Event, error){
+			"canceled": func(f *fixture) ([]*event.Event, error) { return f.Cancel(context.Background(), key) },
+			"something else": func(f *fixture) (events []*event.Event, err error) {
+				events, _, err = f.turn("never mind")
+				return events, err
+			},
+		} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				p := newClerk(t)
+				f := newRunner(t, c.root(t, newRemote(t, p.url)))
+				events, _, err := f.turn("refund")
+				q := asked(t, events, err)
+				task := p.task(t)
+				f = f.again(t, c.root(t, newRemote(t, p.url)))
+				events, err = act(f)
+				require.NoError(t, err)
+				require.True(t, find[*event.ToolResult](events)[0].IsError)
+				require.Contains(t, handles(events), "canceled")
+				now, err := p.server.RequestHandler().GetTask(context.Background(), &sdk.GetTaskRequest{ID: task.ID})
+				require.NoError(t, err)
+				require.Equal(t, sdk.TaskStateCanceled, now.Status.State)
+				var fold session.Fold
+				for _, e := range stored(t, f.store) {
+					fold.Apply(e)
+				}
+				for _, r := range fold.Remote() {
+					require.NotEqual(t, string(task.ID), r.TaskID)
+				}
+				before := len(stored(t, f.store))
+				events, _, err = f.answers(q, "the second")
+				require.NoError(t, err)
+				require.Len(t, events, 1, "what became of the call, once more")
+				require.Len(t, stored(t, f.store), before)
+			})
+		}
+	}
+}
+
+// A task that went on without the answer, because somebody else has given one, is not taken for
+// ours, nor canceled. What it asks now gets no answer to another question.
+func TestAnsweredBySomebodyElse(t *testing.T) {
+	for name, now := range map[string]string{
+		"over":       taskJSON("COMPLETED", "", "a", "Refunded the first."),
+		"at work":    taskJSON("WORKING", ""),
+		"asks again": taskJSON("INPUT_REQUIRED", "To which card?"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newWire(t, func(w http.ResponseWriter, c call) { c.stream(w, taskEvent("INPUT_REQUIRED", "Which one?")) })
+			f := newRunner(t, inGraph(t, newRemote(t, p.URL)))
+			events, _, err := f.turn("refund")
+			q := asked(t, events, err)
+			require.Equal(t, "Which one?", q.Message)
+			p.set(func(w http.ResponseWriter, c call) { c.reply(w, now) })
+			events, _, err = f.answers(q, "the second")
+			var failed *a2a.Error
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, a2a.CodeTaskGone, failed.Code)
+			require.Empty(t, said(events))
+			require.Len(t, p.made(sends), 1)
+			require.Empty(t, p.made(cancels))
+		})
+	}
+}
+
+// The answer is sent again under the id that it had, to the same task and context.
+func TestAnswersAreSentUnderOneID(t *testing.T) {
+	p := newWire(t, func(w http.ResponseWriter, c call) {
+		c.stream(w, taskEvent("WORKING", ""), deltaEvent("a", "Two charges."), statusEvent("INPUT_REQUIRED", "Which one?"))
+	})
+	f := newRunner(t, inGraph(t, newRemote(t, p.URL)), runner.WithStreaming())
+	events, _, err := f.turn("refund")
+	q := asked(t, events, err)
+	require.Equal(t, "Two charges.\n\nWhich one?", q.Message)
+	require.Len(t, find[*event.Discard](events), 1, "what was shown is no answer")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	p.set(func(w http.ResponseWriter, c call) {
+		if c.Method == gets {
+			c.reply(w, taskJSON("INPUT_REQUIRED", "Which one?", "a", "Two charges."))
+			return
+		}
+		cancel(agent.ErrSuspended) // the process stops before it hears anything
+		<-c.ctx.Done()
+	})
+	_, _, err = f.collect(f.Resume(ctx, key, runner.Answer(q.ToolCallID, "the second")))
+	require.ErrorIs(t, err, agent.ErrSuspended)
+	f = f.again(t, inGraph(t, newRemote(t, p.URL)))
+	p.set(func(w http.ResponseWriter, c call) {
+		if c.Method == gets {
+			c.reply(w, taskJSON("INPUT_REQUIRED", "Which one?", "a", "Two charges."))
+			return
+		}
+		c.stream(w, taskEvent("COMPLETED", "", "a", "Two charges.", "b", "Refunded."))
+	})
+	events, _, err = f.resume()
+	require.NoError(t, err)
+	require.Equal(t, []string{"Refunded."}, said(events))
+	sent := p.made(sends)
+	require.Len(t, sent, 3)
+	first, second := sent[1].Params.Message, sent[2].Params.Message
+	require.Equal(t, first.ID, second.ID)
+	require.NotEqual(t, sent[0].Params.Message.ID, first.ID)
+	for _, m := range []*sdk.Message{first, second} {
+		require.Equal(t, []string{"the second"}, texts(m))
+		require.Equal(t, sdk.TaskID("t1"), m.TaskID)
+		require.Equal(t, "c1", m.ContextID)
+	}
+	require.Empty(t, p.made(cancels))
+}
 func operations(peer *a2atest.Mock) (names []string) {
 	for _, c := range peer.Calls() {
 		names = append(names, c.Operation)

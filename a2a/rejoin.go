@@ -14,11 +14,9 @@ import (
 	"github.com/agentarbor/arbor/event"
 )
 
-// Codes of [Error] for tasks that are taken up, or would have to be.
-const (
-	CodeTaskGone      ErrorCode = "remote_task_gone"      // the peer took a task and does not know it any more
-	CodeInputRequired ErrorCode = "remote_input_required" // the user is asked something where nobody can be asked
-)
+// CodeTaskGone is the code of an [Error]: the peer took a task and does not know it any more,
+// or it went on without the answer that it asked for.
+const CodeTaskGone ErrorCode = "remote_task_gone"
 
 // maxFailures bounds how often in a row a task is asked for in vain: for about twenty
 // seconds, in which a peer can restart.
@@ -56,13 +54,7 @@ func (x *exchange) rejoin(m *memory) (bool, *Error) {
 		return false, nil
 	}
 	id := sdk.TaskID(m.task.TaskID)
-	task, err := backoff.Retry(x.ctx, func() (*sdk.Task, error) {
-		task, err := x.getTask(id)
-		if err != nil && !x.broke(err) {
-			err = backoff.Permanent(err)
-		}
-		return task, err
-	}, backoff.WithBackOff(newBackOff()), backoff.WithMaxTries(maxFailures+1), backoff.WithMaxElapsedTime(0))
+	task, err := x.reach(id)
 	switch {
 	case errors.Is(err, sdk.ErrTaskNotFound):
 		return true, x.lost(id)
@@ -78,6 +70,17 @@ func (x *exchange) rejoin(m *memory) (bool, *Error) {
 	x.answer.taskID = id
 	x.take(task)
 	return true, nil
+}
+
+// reach gets a task, and asks again a bounded number of times while the connection breaks.
+func (x *exchange) reach(id sdk.TaskID) (*sdk.Task, error) {
+	return backoff.Retry(x.ctx, func() (*sdk.Task, error) {
+		task, err := x.getTask(id)
+		if err != nil && !x.broke(err) {
+			err = backoff.Permanent(err)
+		}
+		return task, err
+	}, backoff.WithBackOff(newBackOff()), backoff.WithMaxTries(maxFailures+1), backoff.WithMaxElapsedTime(0))
 }
 
 func (x *exchange) getTask(id sdk.TaskID) (*sdk.Task, error) {

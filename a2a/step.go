@@ -85,7 +85,7 @@ type exchange struct {
 	recorded bool     // the handle of the task is stored
 	textID   string   // of the block whose deltas were shown
 	stopped  bool     // the consumer wants no more
-	waits    bool     // the task waits for what is done elsewhere
+	waits    bool     // the task waits for an answer of the user, or for what is done elsewhere
 	gone     bool     // the peer does not know the task any more
 }
 
@@ -108,16 +108,17 @@ func (x *exchange) run() *Error {
 		return x.classify(ctx, err)
 	}
 	x.fresh = m.task.TaskID == "" || m.seq <= x.inv.Since()
+	if m.asked != nil {
+		if goOn, failed := x.settle(m.asked); !goOn {
+			return failed
+		}
+	}
 	if x.peer, err = x.cards.get(ctx); err != nil {
 		return x.cardError(ctx, err)
 	}
 	x.answer.contextID = m.task.ContextID
 	defer x.abandon()
-	streams := true
-	joined, failed := x.rejoin(m)
-	if failed == nil && !joined && !x.stopped {
-		streams, failed = x.send(m)
-	}
+	streams, failed := x.begin(m)
 	if failed != nil || x.stopped {
 		return failed
 	}
@@ -127,8 +128,19 @@ func (x *exchange) run() *Error {
 	return x.finish()
 }
 
-// send gives the peer the new words and takes in what it answers at once. It reports
-// whether the peer answers with streams.
+// begin takes up the task of the run, or gives the peer what is to be sent. It reports whether
+// the peer answers with streams.
+func (x *exchange) begin(m *memory) (streams bool, failed *Error) {
+	if m.asked != nil {
+		return x.reply(m)
+	}
+	if joined, failed := x.rejoin(m); failed != nil || joined || x.stopped {
+		return true, failed
+	}
+	return x.send(m)
+}
+
+// send gives the peer the new words.
 func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 	parts := m.news(x.ctx, x.inv.Session().File)
 	if len(parts) == 0 {
@@ -148,6 +160,12 @@ func (x *exchange) send(m *memory) (streams bool, failed *Error) {
 			return false, x.failed(err)
 		}
 	}
+	return x.deliver(msg)
+}
+
+// deliver sends a message and takes in what the peer answers at once. It reports whether the
+// peer answers with streams.
+func (x *exchange) deliver(msg *sdk.Message) (streams bool, failed *Error) {
 	events := 0
 	sending, stop := x.outlast(x.delivery.watch(x.ctx))
 	defer stop()
@@ -303,10 +321,6 @@ func (x *exchange) finish() *Error {
 		}
 		return x.fault(code, message)
 	}
-	if state == sdk.TaskStateInputRequired && x.inv.Scope() != "" { // its words would be no user's
-		x.cancelTask()
-		return x.nobodyToAsk(text)
-	}
 	m, err := x.memory(x.ctx, x.inv)
 	if err != nil {
 		return x.failed(err)
@@ -316,10 +330,15 @@ func (x *exchange) finish() *Error {
 		return x.failed(err)
 	}
 	text = inWords(text, lines)
-	x.waits = state == sdk.TaskStateAuthRequired
-	if text == "" && interrupted(state) && !x.answer.quiet {
+	asks := state == sdk.TaskStateInputRequired && x.inv.Scope() != "" // where the user's next words do not come
+	if text == "" && interrupted(state) && (asks || !x.answer.quiet) {
 		text = "(" + strings.ReplaceAll(status(state), "_", " ") + ")"
 	}
+	if asks {
+		x.ask(text)
+		return nil
+	}
+	x.waits = state == sdk.TaskStateAuthRequired
 	if x.textID != "" && !x.showRest(text) || text == "" {
 		return nil
 	}
@@ -340,15 +359,6 @@ func (x *exchange) showRest(text string) bool {
 		return x.give(&event.Event{ID: x.textID, Partial: true, Attempt: 1, Data: &event.Text{Content: rest}})
 	}
 	return true
-}
-
-// nobodyToAsk is the error of a task that asks the user something in an inner scope.
-func (x *exchange) nobodyToAsk(text string) *Error {
-	e := x.fault(CodeInputRequired, "it asks for more input, and inside of an agent tool or a graph there is nobody to ask; give it everything at once, or make it a sub-agent and transfer to it")
-	if text != "" {
-		e.Message += ". It asks: " + clip(x.credentials.redact(text), 2000)
-	}
-	return e
 }
 
 // failed makes the exchange's error of a call's, and has the card fetched anew.

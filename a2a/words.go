@@ -22,6 +22,7 @@ type memory struct {
 	files []*event.File    // that it has made since then
 	said  []string         // what the agent has said since the task was first recorded
 	begun []int64          // where tasks were first recorded, in this turn
+	asked *question        // of an inner scope, whose answer was not sent yet
 
 	heard int    // the messages that a task has dealt with, even if it gave no answer
 	last  string // the words of the last of them
@@ -47,6 +48,7 @@ func (r *remote) memory(ctx context.Context, inv *agent.Invocation) (*memory, er
 		if e.Agent != name || e.Scope != inv.Scope() {
 			continue
 		}
+		m.noteQuestion(e)
 		switch d := e.Data.(type) {
 		case *event.RemoteTask:
 			if d.TaskID != m.task.TaskID {

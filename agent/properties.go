@@ -97,7 +97,8 @@ type Readier interface {
 
 // Canceler is implemented by agents that may leave something waiting elsewhere when
 // their run ends, such as a remote task that asked for input. Cancel is called when
-// the turn is cancelled; it returns the events to record about that, none if nothing
+// the turn is cancelled, and for what waits inside of others when the user says something
+// else; it returns the events to record about that, none if nothing
 // waits. It runs while nobody else uses the session.
 type Canceler interface {
 	Cancel(ctx context.Context, inv *Invocation) ([]event.Data, error)

@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/agentarbor/arbor/agent"
@@ -57,7 +56,9 @@ func (t *turn) giveUp() error {
 	if !f.Unfinished() && !f.Held() && len(elsewhere) == 0 {
 		return nil
 	}
-	inner, rest := t.cancelRemote(&run)
+	inner, rest := t.cancelRemote(func(r session.Remote) bool {
+		return r.Scope != "" || r.Agent != run.Agent || run.TurnID != f.Turn.ID
+	})
 	if run.Open && run.TurnID == f.Turn.ID {
 		for _, d := range rest {
 			elsewhere = append(elsewhere, &event.Event{TurnID: run.TurnID, RunID: run.ID, Agent: run.Agent, Path: run.Path, Data: d})
@@ -103,15 +104,20 @@ func (t *turn) giveUp() error {
 	return t.append(t.ctx, append(events, &end))
 }
 
-// cancelRemote cancels the tasks that agents have at remote ones, in all scopes except the
-// conversation's own run. It returns the events for scopes that are open, and the rest for
-// the conversation. All are cancelled at once, since each may have to wait for a peer that
-// does not answer. An error of one does not stop the others.
-func (t *turn) cancelRemote(own *session.Run) (inner []*event.Event, rest []event.Data) {
-	tasks := slices.Clone(t.w.fold.Remote())
-	tasks = slices.DeleteFunc(tasks, func(r session.Remote) bool {
-		return r.Scope == "" && r.Agent == own.Agent && own.TurnID == t.w.fold.Turn.ID
-	})
+// cancelRemote cancels tasks that agents have at remote ones. It returns the events for
+// scopes that are open, and the rest for the conversation. All are cancelled at once, since
+// each may have to wait for a peer that does not answer. An error of one does not stop the
+// others.
+func (t *turn) cancelRemote(which func(session.Remote) bool) (inner []*event.Event, rest []event.Data) {
+	var tasks []session.Remote
+	for _, r := range t.w.fold.Remote() {
+		if which(r) {
+			tasks = append(tasks, r)
+		}
+	}
+	if len(tasks) == 0 {
+		return nil, nil
+	}
 	recorded := make([][]event.Data, len(tasks))
 	var wg sync.WaitGroup
 	for i, r := range tasks {

@@ -333,7 +333,7 @@ func (d *delivery) take(e *event.Event, err error) {
 var outsideCodes = []string{"transfer_limit", "transfer_rejected", "limit", "budget", "output_truncated", "internal", "unknown_usage", "tripwire",
 	"agent_error", "denied", "empty_answer", "repeated_call", "timeout", "routing_error", "graph_failed", "workflow_failed", "content_filter",
 	string(a2a.CodeProtocol), string(a2a.CodeTaskFailed), string(a2a.CodeTaskRejected), string(a2a.CodeTaskCanceled), string(a2a.CodeTaskGone),
-	string(a2a.CodeUnreachable), string(a2a.CodeNothingToSend), string(a2a.CodeInputRequired),
+	string(a2a.CodeUnreachable), string(a2a.CodeNothingToSend), string(a2a.CodeDeclined),
 	string(llm.CodeTruncated), string(llm.CodeServer), string(llm.CodeRateLimited), string(llm.CodeContextLength)}
 
 func (w *world) checkError(err error, a act, died bool) {

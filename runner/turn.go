@@ -213,7 +213,10 @@ func (t *turn) begin(msg llm.Message, o turnOptions) error {
 	if conversation.Run.Open {
 		last = conversation.Run.ID
 	}
+	// Nobody goes on with tasks of inner scopes.
+	inner, gone := t.cancelRemote(func(r session.Remote) bool { return r.Scope != "" })
 	events := t.closing(interrupted)
+	events = append(inner, events...)
 	if t.w.fold.Held() {
 		events = t.closeScope(events, "", withdrawn)
 	}
@@ -230,10 +233,16 @@ func (t *turn) begin(msg llm.Message, o turnOptions) error {
 		events = append(events, &event.Event{TurnID: user.TurnID, RunID: user.RunID, Agent: user.Agent, Data: &event.State{Delta: o.state}})
 	}
 	events = t.answer(events, user.TurnID, user.RunID)
+	first := len(events)
 	if o.person {
 		if events, err = t.callPerson(events, o.reason); err != nil {
 			return err
 		}
+	}
+	for _, d := range gone { // no run of theirs is open
+		e := *events[first-1]
+		e.ParentID, e.Data = "", d
+		events = slices.Insert(events, first, &e)
 	}
 	return t.append(t.ctx, events)
 }

@@ -37,7 +37,7 @@ func (f *Fold) remoteTask(e *event.Event, d *event.RemoteTask) {
 	if i < 0 && e.Scope == "" { // who gave it up may have had no other place to say so
 		i = slices.IndexFunc(f.remote, func(r Remote) bool { return r.TaskID == d.TaskID && r.URL == d.URL })
 	}
-	if d.TaskID == "" || over(d.Status) || e.Scope != "" && asks(d.Status) {
+	if d.TaskID == "" || over(d.Status) {
 		if i >= 0 {
 			f.remote = slices.Delete(f.remote, i, i+1)
 		}
@@ -65,10 +65,6 @@ func over(status string) bool {
 	}
 	return false
 }
-
-// asks reports whether a task asks the user for words. In an inner scope there is nobody to
-// ask: who has begun the task there cancels it before that is stored.
-func asks(status string) bool { return status == "input_required" }
 
 // way returns the steps from the conversation into a scope, nil if the log does not
 // say.

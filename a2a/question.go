@@ -1,0 +1,159 @@
+package a2a
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/event"
+)
+
+// AskTool is the name of the call by which a remote agent inside of another one asks the user:
+// in an agent tool, a graph or a workflow. Its input is {message}: the remote agent's words. No
+// model makes it, and no tool of that name is run.
+const AskTool = "ask_user"
+
+// CodeDeclined is the code of an [Error]: the user declined to answer what the remote agent
+// asked inside of another one, and its task was canceled.
+const CodeDeclined ErrorCode = "remote_question_declined"
+
+// question is what the task of an inner scope asked the user last, until words were sent behind
+// the answer.
+type question struct {
+	call, relay string
+	message     string
+	verdict     *event.RelayResolved
+	settled     bool // the call has its result
+}
+
+// noteQuestion takes in the agent's next event.
+func (m *memory) noteQuestion(e *event.Event) {
+	switch d := e.Data.(type) {
+	case *event.ToolCall:
+		var input askInput
+		if d.Name == AskTool && json.Unmarshal(d.Input, &input) == nil {
+			m.asked = &question{call: e.ID, message: input.Message}
+			m.said = append(m.said, input.Message)
+		}
+		return
+	case *event.RemoteTask:
+		if m.asked != nil && m.asked.settled {
+			m.asked = nil
+		}
+		return
+	}
+	q := m.asked
+	if q == nil {
+		return
+	}
+	switch d := e.Data.(type) {
+	case *event.Relay:
+		if d.ToolCallID == q.call {
+			q.relay = e.ID
+		}
+	case *event.RelayResolved:
+		if d.RelayID == q.relay {
+			q.verdict = d
+		}
+	case *event.ToolResult:
+		switch {
+		case e.ID != q.call:
+		case q.verdict == nil: // withdrawn
+			m.asked = nil
+		default:
+			q.settled = true
+		}
+	}
+}
+
+type askInput struct {
+	Message string `json:"message"`
+}
+
+// ask puts the words of the task to the user, in one write with the end of the run.
+func (x *exchange) ask(text string) {
+	if x.textID != "" { // what was shown as an answer is a question
+		void := &event.Discard{Code: "replaced", Message: "the remote agent asks", IDs: []string{x.textID}}
+		if !x.give(&event.Event{Data: void, More: true}) {
+			return
+		}
+	}
+	input := event.EncodeJSON(askInput{text})
+	call := &event.Event{Data: &event.ToolCall{Name: AskTool, Input: input}, More: true}
+	x.waits = x.give(call) && x.give(&event.Event{More: true,
+		Data: &event.Relay{Kind: event.RelayInput, ToolCallID: call.ID, Tool: AskTool, Params: input, Message: text}})
+}
+
+// settle gives the call that asked its result, and reports whether the answer is to be sent. A
+// question that nobody has decided goes on waiting.
+//
+// The remote agent is not told that the user declined: the protocol has no such message, and
+// words that say so could be taken for the answer. Its task is canceled instead.
+func (x *exchange) settle(q *question) (send bool, failed *Error) {
+	if q.verdict == nil {
+		x.waits = true
+		return false, nil
+	}
+	if q.verdict.Approved {
+		return q.settled || x.give(&event.Event{ID: q.call, Data: &event.ToolResult{Name: AskTool, Output: q.verdict.Content}}), nil
+	}
+	data, err := x.Cancel(x.ctx, x.inv)
+	if err != nil {
+		return false, x.classify(x.ctx, err)
+	}
+	why := "denied"
+	if q.verdict.Reason != "" {
+		why += ": " + q.verdict.Reason
+	}
+	// Both are stored with the error.
+	x.give(&event.Event{ID: q.call, More: true, Data: &event.ToolResult{Name: AskTool, Output: event.EncodeJSON(why), IsError: true}})
+	for _, d := range data {
+		if !x.stopped {
+			x.give(&event.Event{Data: d, More: true})
+		}
+	}
+	return false, x.fault(CodeDeclined, "the user declined to answer its question, and its task was canceled ("+why+")")
+}
+
+// stands reports whether a task that asks something asks this, as far as its status says.
+func (q *question) stands(asks *sdk.Message) bool {
+	return asks == nil || strings.Contains(q.message, strings.ToValidUTF8(partsText(asks.Parts), "\uFFFD"))
+}
+
+// reply sends the user's answer to the task that asked. If the run was cut off before, the
+// answer may have come there: a task that asks nothing, or something else, has it, and one that
+// asks the same gets it under the same message id.
+func (x *exchange) reply(m *memory) (streams bool, failed *Error) {
+	id, again := sdk.TaskID(m.task.TaskID), x.inv.Attempt() > 1
+	task, err := x.reach(id)
+	switch {
+	case errors.Is(err, sdk.ErrTaskNotFound):
+		return false, x.lost(id)
+	case err != nil:
+		return false, x.failed(err)
+	}
+	state := known(task.Status.State)
+	if again {
+		x.answer.recall(task, m.said)
+	} else {
+		x.answer.baseline(task)
+	}
+	x.answer.taskID = id
+	if state != sdk.TaskStateInputRequired || !m.asked.stands(task.Status.Message) {
+		if !again && (!state.Terminal() || state == sdk.TaskStateCompleted) {
+			x.gone = true // who answered it goes on with it
+			return false, x.fault(CodeTaskGone, "the task does not wait for this answer any more: it is "+status(state)+" without it")
+		}
+		x.take(task)
+		return true, nil
+	}
+	words := ""
+	if json.Unmarshal(m.asked.verdict.Content, &words) != nil {
+		words = string(m.asked.verdict.Content)
+	}
+	msg := &sdk.Message{ID: x.messageID(m), Role: sdk.MessageRoleUser, Parts: sdk.ContentParts{sdk.NewTextPart(words)}, ContextID: m.task.ContextID, TaskID: id}
+	chained(msg, x.inv.Metadata())
+	return x.deliver(msg)
+}
