@@ -51,11 +51,7 @@ func ownKeys() []key {
 			read:    models},
 		{name: "subagents", typ: "a list of names", example: "[billing, tech]", def: "the agents in the folder that is named like the file",
 			meaning: "The agents this one can hand the conversation to, in this order. If the key is there, only the listed agents count.",
-			read: func(p *parser, k *key, n yamldoc.Node) {
-				before := len(p.report.problems)
-				p.d.subagents, p.d.listed = p.names(k, n), true
-				p.d.unsure = p.d.unsure || len(p.report.problems) > before
-			}},
+			read:    children},
 		{name: "global_instruction", typ: "a text", example: "You work for Example Ltd.", def: "none",
 			meaning: "What the models of this agent and of all agents under it are told first, before their own words. Requests that begin alike [cost less](models.md#prompt-caches) where an endpoint keeps what it has computed of a prompt.",
 			read:    text(func(d *definition) *string { return &d.global })},
@@ -188,6 +184,12 @@ func number(low, high float64, field func(*definition) **float64) func(*parser, 
 			*field(p.d) = &v
 		}
 	}
+}
+
+func children(p *parser, k *key, n yamldoc.Node) {
+	before := len(p.report.problems)
+	p.d.subagents, p.d.listed = p.names(k, n), true
+	p.d.unsure = p.d.unsure || len(p.report.problems) > before
 }
 
 func models(p *parser, k *key, n yamldoc.Node) {

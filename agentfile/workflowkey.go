@@ -49,11 +49,7 @@ func workflowTable() []key {
 			}},
 		{name: "agents", typ: "a list of names", example: "[research, write]", def: "required in a workflow",
 			meaning: "Of a workflow: the agents that it runs, in this order, by their names or those of their files, which may be graphs. Nobody can hand the conversation to them, and they have no other parent.",
-			read: func(p *parser, k *key, n yamldoc.Node) {
-				before := len(p.report.problems)
-				p.d.subagents, p.d.listed = p.names(k, n), true
-				p.d.unsure = p.d.unsure || len(p.report.problems) > before
-			}},
+			read:    children},
 		{name: "collect", typ: "true or false", example: "true", def: "false",
 			meaning: "Of a parallel workflow: whether the others go on when one fails, with `{error: …}` as its output.",
 			read:    boolean(func(d *definition, b bool) { d.workflow.collect = b })},
