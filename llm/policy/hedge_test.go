@@ -18,13 +18,20 @@ import (
 // TestHedgeOverHTTP: the slow endpoint sees its request cancelled.
 func TestHedgeOverHTTP(t *testing.T) {
 	both(t, func(t *testing.T, stream bool) {
-		cancelled := make(chan struct{})
+		arrived, cancelled := make(chan struct{}), make(chan struct{})
 		slow, _ := served(t, "slow", scripted.Reply(scripted.Wait(func(ctx context.Context) error {
+			close(arrived)
 			<-ctx.Done()
 			close(cancelled)
 			return ctx.Err()
 		})))
-		fast, _ := served(t, "fast", scripted.Reply(scripted.Text("quick ", "one"), scripted.Call("f", "{}"), scripted.Usage(7, 3, 0)))
+		fast, _ := served(t, "fast", scripted.Reply(scripted.Wait(func(ctx context.Context) error {
+			select {
+			case <-arrived: // else nothing would have to be cancelled
+			case <-ctx.Done():
+			}
+			return nil
+		}), scripted.Text("quick ", "one"), scripted.Call("f", "{}"), scripted.Usage(7, 3, 0)))
 		m, err := policy.NewHedge(time.Millisecond, slow, fast)
 		require.NoError(t, err)
 		got := ask(t.Context(), m, hello(stream))
