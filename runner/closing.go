@@ -50,7 +50,8 @@ func (t *turn) closeScope(events []*event.Event, scope, message string) []*event
 		if message == interrupted && (c.Open() || !run.Open) { // it waits for an approval, and has not run
 			text = withdrawn
 		}
-		e.ID, e.RunID, e.Data = c.ID, c.RunID, &event.ToolResult{Name: c.Name, Output: event.EncodeJSON(text), IsError: true}
+		// Of the run that is open or waits; append gives it to the one that made the call.
+		e.ID, e.Data = c.ID, &event.ToolResult{Name: c.Name, Output: event.EncodeJSON(text), IsError: true}
 		events = append(events, &e)
 	}
 	if !run.Open { // paused: its end is in the log
