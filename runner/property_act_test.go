@@ -151,11 +151,8 @@ func (w *world) decide(r *runner.Runner) {
 	var given []runner.Decision
 	questions := w.story.questions
 	for _, q := range questions[max(0, len(questions)-6):] {
-		switch decisions.Draw(w.rt, "decision") {
-		case "approve":
-			given = append(given, runner.Approve(q.call.id))
-		case "deny":
-			given = append(given, runner.Deny(q.call.id, "because\nof it"))
+		if q == q.call.last() {
+			given = append(given, w.decision(q.asked)...)
 		}
 	}
 	if len(given) > 0 && oneInTen.Draw(w.rt, "twice") == 9 {
@@ -170,23 +167,23 @@ func (w *world) decide(r *runner.Runner) {
 	for _, d := range given {
 		c := w.story.calls[d.CallID]
 		switch {
-		case c == nil || c.question == nil:
+		case c == nil || c.last() == nil:
 			a.refused = append(a.refused, runner.ErrNoApproval)
 		case c.result != nil:
 			a.recalled = append(a.recalled, c.result)
 			w.happened["a decision that comes again"] = true
-		case c.question.resolved != nil: // the turn was cut off since
-		case fresh[c.question].CallID != "":
+		case c.last().resolved != nil: // the turn was cut off since
+		case fresh[c.last()].CallID != "", !fits(d, c.last().asked):
 			a.refused = append(a.refused, agent.ErrBadInput)
 		default:
-			fresh[c.question] = d
+			fresh[c.last()] = d
 		}
 	}
 	if !w.act(r, a) || len(a.refused) > 0 {
 		return
 	}
 	for q, d := range fresh {
-		if q.resolved == nil || q.resolved.Approved != d.Approved || q.resolved.Reason != d.Reason {
+		if q.resolved == nil || q.resolved.Approved != d.Approved || q.resolved.Reason != d.Reason || string(q.resolved.Content) != string(d.Content) {
 			w.t.Fatalf("the decision %v was not taken: %v", d, q.resolved)
 		}
 	}
@@ -258,6 +255,7 @@ func (w *world) act(r *runner.Runner, a act) bool {
 	w.checkDesk()
 	w.checkSteps(w.log)
 	w.checkFiles(w.log)
+	w.checkAsked(w.log, !w.story.unfinished && !w.story.paused)
 	w.checkDelivery(&got, a, before, cut)
 	w.checkCalls()
 	w.checkAnswers()

@@ -164,7 +164,11 @@ func (w *world) checkCalls() {
 		if c == nil || c.tool != x.info.Name || c.agent != x.agent {
 			w.t.Fatalf("%s ran for the call %s of %s, which is not recorded", x.info.Name, id, x.agent)
 		}
-		if x.times > 1 && (!x.info.Idempotent || x.times > 1+w.cuts) {
+		may := 1 + c.answered()
+		if x.info.Idempotent {
+			may += w.cuts
+		}
+		if x.times > may {
 			w.t.Fatalf("the call %s of %s was executed %d times", id, c.tool, x.times)
 		}
 		if !w.allowed(c, x.info) {
@@ -189,7 +193,7 @@ func (w *world) checkCalls() {
 			}
 			if w.traits[c.agent].rules.Decide(info, c.input) == tools.Deny {
 				w.happened["a call forbidden by a rule"] = true
-				require.Nil(w.t, c.question, "nobody is asked about what is forbidden")
+				require.Empty(w.t, c.questions, "nobody is asked about what is forbidden")
 			}
 			if c.result != nil && !c.result.Data.(*event.ToolResult).IsError && w.ran[id] == nil && c.scopes == 0 && !strings.Contains(string(c.result.Data.(*event.ToolResult).Output), "from the cache") {
 				w.t.Fatalf("the call %s of %s has a result, but was never executed", id, c.tool)
@@ -199,7 +203,7 @@ func (w *world) checkCalls() {
 	for _, e := range w.log {
 		if d, ok := e.Data.(*event.Transfer); ok && d.Outcome == event.TransferCommitted && (d.TransferType == "" || d.ToolCallID != "") && e.Scope == "" && w.traits[e.Agent].asks {
 			c := w.story.calls[d.ToolCallID]
-			if c.question == nil || c.question.resolved == nil || !c.question.resolved.Approved {
+			if q := c.permission(); q == nil || q.resolved == nil || !q.resolved.Approved {
 				w.t.Fatalf("seq %d: a transfer that nobody approved", e.Seq)
 			}
 		}
@@ -283,7 +287,8 @@ func (w *world) allowed(c *callStory, info tools.Info) bool {
 	case tools.Deny:
 		return false
 	case tools.Ask:
-		return c.question != nil && c.question.resolved != nil && c.question.resolved.Approved
+		q := c.permission()
+		return q != nil && q.resolved != nil && q.resolved.Approved
 	}
 	return true
 }

@@ -81,17 +81,26 @@ func (w *world) fork(to session.Key) {
 	w.checkFlows(slices.Concat(shared, own))
 	w.checkGuards(own)
 	w.checkSteps(slices.Concat(shared, own))
-	asked := make(map[string]bool) // in the fork
-	for _, e := range own {
-		if d, ok := e.Data.(*event.Relay); ok {
-			asked[d.ToolCallID] = true
+	w.checkAsked(slices.Concat(shared, own), false)
+	asked, answers := make(map[string]bool), make(map[string]int) // in the fork, by call
+	questions := make(map[string]string)                          // calls by question
+	for i, e := range slices.Concat(shared, own) {
+		switch d := e.Data.(type) {
+		case *event.Relay:
+			if asked[d.ToolCallID] = i >= len(shared); d.Kind == event.RelayInput {
+				questions[e.ID] = d.ToolCallID
+			}
+		case *event.RelayResolved:
+			if i >= len(shared) {
+				answers[questions[d.RelayID]]++
+			}
 		}
 	}
 	for id, x := range w.ran { // once, and not at all where the other session may have
 		call := fold.Scope("").Run.Call(id)
 		pending := call != nil
 		undecided := pending && call.Relay != "" && !call.Resolved // nobody can have run it
-		if (pending && open && !asked[id] && !undecided || x.times > 1) && !x.info.Idempotent {
+		if (pending && open && !asked[id] && !undecided || x.times > 1+answers[id]) && !x.info.Idempotent {
 			w.t.Fatalf("the call %s of %s was executed %d times in the fork", id, x.info.Name, x.times)
 		}
 		if pending && paused {
@@ -206,7 +215,7 @@ func (w *world) encoded(events []*event.Event) []string {
 	return out
 }
 
-// openDecisions approves every call that waits for a decision.
+// openDecisions approves every call that waits for a decision, and answers what others ask.
 func (w *world) openDecisions(key session.Key) []runner.Decision {
 	fold := &session.Fold{}
 	for e, err := range w.store.Load(context.Background(), key, 0) {
@@ -216,7 +225,15 @@ func (w *world) openDecisions(key session.Key) []runner.Decision {
 	var decisions []runner.Decision
 	for _, c := range fold.Scope("").Run.Pending {
 		if c.Relay != "" && !c.Resolved {
-			decisions = append(decisions, runner.Approve(c.ID))
+			d := runner.Approve(c.ID)
+			switch {
+			case c.Asks.Kind != event.RelayInput:
+			case len(c.Asks.Schema) > 0:
+				d = runner.Answer(c.ID, someNumbers.Draw(w.rt, "answer"))
+			default:
+				d = runner.Answer(c.ID, someReplies.Draw(w.rt, "answer"))
+			}
+			decisions = append(decisions, d)
 		}
 	}
 	return decisions

@@ -106,7 +106,7 @@ func (p plan) acts(s *llmagent.Step) error {
 			}
 			_ = json.Unmarshal(input, &args)
 			if err = s.Transfer(args.To, "as planned"); err == nil {
-				worldOf(s.Context()).happen("a function that hands over" + inside(inv))
+				worldOf(s.Context()).happen("a function that hands over" + where(inv.Scope()))
 			}
 		} else {
 			err = s.Call(c.Name, input, nil)
@@ -149,14 +149,14 @@ func (w *world) work(s *llmagent.Step) (*stepWork, error) {
 	w.mu.Lock()
 	k := w.stepped[key]
 	w.mu.Unlock()
-	where := inside(inv)
+	in := where(inv.Scope())
 	switch {
 	case k != nil:
-		w.happen("a function called again" + where)
+		w.happen("a function called again" + in)
 	case inv.Scope() == "":
 		k = &stepWork{w.next(), make(map[string]bool)}
 	default:
-		w.happen("a function" + where)
+		w.happen("a function" + in)
 		k = &stepWork{w.planOf(inv.Agent().Name()+s.Message(), before), make(map[string]bool)}
 	}
 	w.mu.Lock()
@@ -164,17 +164,6 @@ func (w *world) work(s *llmagent.Step) (*stepWork, error) {
 	w.stepped[key] = k
 	k.runs[inv.RunID()] = true
 	return k, nil
-}
-
-// inside says what a function is inside of.
-func inside(inv *agent.Invocation) string {
-	switch {
-	case inv.Scope() == "":
-		return ""
-	case event.ParentRun(inv.Scope()) == "":
-		return " in an agent tool"
-	}
-	return " in a graph"
 }
 
 // checkSteps: a function says and calls what it was to, in this order and once, however

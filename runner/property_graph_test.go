@@ -174,15 +174,15 @@ var propertyNodes = sync.OnceValues(func() (map[string]agent.Agent, error) {
 		return a
 	}
 	function := func(name string, opts ...llmagent.Option) agent.Agent {
-		a, err := llmagent.Func(name, "A function.", steps, append(opts, llmagent.WithTools(by["fine"], by["again"], by["ask"], by["nested"], by["nested_again"], by["nested_steps"], by["broken"], by["remember"]))...)
+		a, err := llmagent.Func(name, "A function.", steps, append(opts, llmagent.WithTools(by["fine"], by["again"], by["ask"], by[inquiry], by["nested"], by["nested_again"], by["nested_steps"], by["broken"], by["remember"]))...)
 		errs = append(errs, err)
 		return a
 	}
 	both := agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}
 	return map[string]agent.Agent{
-		"worker": make("worker", llmagent.WithTools(by["fine"], by["again"], by["nested"], by["broken"], by["remember"])),
+		"worker": make("worker", llmagent.WithTools(by["fine"], by["again"], by[inquiry], by["nested"], by["broken"], by["remember"])),
 		"pair": make("pair", llmagent.WithTools(by["fine"]), llmagent.WithSubAgents(
-			make("second", llmagent.WithTransferPolicy(both), llmagent.WithTools(by["again"], by["ask"])),
+			make("second", llmagent.WithTransferPolicy(both), llmagent.WithTools(by["again"], by["ask"], by[inquiry])),
 			function("third", llmagent.WithTransferPolicy(both)))),
 		"guarded":       make("guarded", llmagent.WithTools(by["fine"], by["nested_again"]), llmagent.WithGuards(propertyGuard)),
 		"switch":        routing.Agent,

@@ -68,7 +68,7 @@ func (w *world) checkGraphs(log []*event.Event) {
 				w.happened["a node that goes on after it waited"] = true
 			}
 			shape := w.graphs[d.AgentID]
-			if shape == nil {
+			if shape == nil || w.namesake(e) {
 				break
 			}
 			g := byScope[e.Scope]
@@ -113,6 +113,13 @@ func (w *world) checkGraphs(log []*event.Event) {
 			}
 		}
 	}
+}
+
+// namesake reports whether an event inside is of an agent that is called as one of the
+// conversation.
+func (w *world) namesake(e *event.Event) bool {
+	_, talks := w.traits[e.Agent]
+	return talks && e.Scope != ""
 }
 
 // checkNode holds the start of a node against what has happened in its graph.

@@ -301,7 +301,7 @@ func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*
 				if !yield(&event.Event{Data: &event.State{Delta: map[string]any{"seen": true}}, More: true}, nil) || !yield(&event.Event{Data: f}, nil) {
 					return
 				}
-			case "broken", "ask", "nested": // a call that it forgets
+			case "broken", "ask", inquiry, "nested": // a call that it forgets
 				if !yield(&event.Event{ID: c.ID, Data: &event.ToolCall{Name: "own", Input: event.ObjectInput(c.Args)}, More: p.Usage}, nil) {
 					return
 				}
@@ -325,7 +325,7 @@ func (w *world) function(ctx context.Context, inv *agent.Invocation) iter.Seq2[*
 var (
 	someWords  = rapid.SampledFrom([]string{"Hello.", " ", "", "é世界", "[a0] said", "line\nline", "bad \xff byte"})
 	someIDs    = rapid.SampledFrom([]string{"", "c1", "c1", "c2", "bad id\n", strings.Repeat("x", 70)})
-	someTools  = rapid.SampledFrom([]string{"fine", "nested", "ask", "again", "broken", "remember", "nested_again", "nested_steps", "nested_steps", "nested_steps_again", "nested_switch", "panics", "stop", "outside", "outside", "odd"})
+	someTools  = rapid.SampledFrom([]string{"fine", "nested", "ask", inquiry, "again", "broken", "remember", "nested_again", "nested_steps", "nested_steps", "nested_steps_again", "nested_switch", "panics", "stop", "outside", "outside", "odd"})
 	oddTools   = rapid.SampledFrom([]string{agent.TransferTool, "fine", "nested", "unknown", "bad name", "\xff", strings.Repeat("n", 65)})
 	plainArgs  = rapid.SampledFrom([]string{"", `{"n": 3}`, `{"n": 4}`, `{"n": 15}`, `{"n": 16}`, `{"n": 19}`, `{"n": 2}`, `{"n": 0}`})
 	aims       = rapid.SampledFrom([]string{`{"agent_name": "@0"}`, `{"agent_name": "@1"}`, `{"agent_name": "@2", "reason": "so", "input": {"n": 1}}`, ""})

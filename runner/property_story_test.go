@@ -42,13 +42,40 @@ type callStory struct {
 	id, scope, agent, tool string
 	input                  []byte
 	result                 *event.Event
-	question               *question
-	scopes                 int // opened by it
+	questions              []*question // in the order in which they were asked
+	scopes                 int         // opened by it
 }
 
 type question struct {
 	call     *callStory
+	asked    *event.Relay
 	resolved *event.RelayResolved
+}
+
+// permission is the question whether the call may run, nil if nobody asked that.
+func (c *callStory) permission() *question {
+	if len(c.questions) == 0 || c.questions[0].asked.Kind == event.RelayInput {
+		return nil
+	}
+	return c.questions[0]
+}
+
+// last is the question that was asked last, nil if there is none.
+func (c *callStory) last() *question {
+	if len(c.questions) == 0 {
+		return nil
+	}
+	return c.questions[len(c.questions)-1]
+}
+
+// answered counts the answers to what the call itself has asked.
+func (c *callStory) answered() (n int) {
+	for _, q := range c.questions {
+		if q.asked.Kind == event.RelayInput && q.resolved != nil {
+			n++
+		}
+	}
+	return n
 }
 
 func newStory() logStory {
@@ -153,7 +180,10 @@ func (s *logStory) add(e *event.Event, happened map[string]bool) {
 		} else if conversation {
 			clear(s.hops)
 		}
-		if q := c.question; q != nil {
+		if q := c.last(); q != nil && q.asked.Kind == event.RelayInput && q.resolved == nil {
+			happened["an answer withdrawn"+where(e.Scope)] = true
+		}
+		if q := c.permission(); q != nil {
 			switch inside := !conversation; {
 			case inside && q.resolved == nil:
 				happened["a question withdrawn inside"] = true
@@ -178,12 +208,23 @@ func (s *logStory) add(e *event.Event, happened map[string]bool) {
 		if d.Within != nil && !strings.Contains(e.Scope, "/") {
 			happened[fmt.Sprintf("a question inside of %d", min(len(d.Within), 2))] = true
 		}
-		q := &question{call: s.calls[d.ToolCallID]}
-		q.call.question = q
+		q := &question{call: s.calls[d.ToolCallID], asked: d}
+		q.call.questions = append(q.call.questions, q)
+		if q.call.answered() > 0 {
+			happened["a second question of a call"] = true
+		}
 		s.byRelay[e.ID] = q
 		s.questions = append(s.questions, q)
 	case *event.RelayResolved:
-		s.byRelay[d.RelayID].resolved = d
+		q := s.byRelay[d.RelayID]
+		q.resolved = d
+		switch {
+		case q.asked.Kind != event.RelayInput:
+		case d.Approved:
+			happened["an answer"+where(e.Scope)] = true
+		default:
+			happened["an answer declined"+where(e.Scope)] = true
+		}
 	}
 }
 
@@ -214,6 +255,8 @@ var mustHappen = []string{
 	"a transfer beyond the limit", "no transfer offered after a limit", "a sender that is no target yet",
 	"a question inside of 1", "a question inside of 2", "a call approved inside", "a call denied inside", "a question withdrawn inside", "a node that goes on after it waited",
 	"a fork", "a fork that takes up a run", "a fork inside of an agent tool", "a fork that waits for a decision", "a call approved in a fork", "a store that dies in a fork",
+	"an answer", "an answer in an agent tool", "an answer in a graph", "an answer declined", "an answer declined in an agent tool", "an answer declined in a graph",
+	"an answer withdrawn", "an answer withdrawn in an agent tool", "an answer withdrawn in a graph", "an answer that does not fit", "a second question of a call",
 	"a question withdrawn", "a call approved, a tool", "a call denied, a tool", "a call approved, a transfer", "a call denied, a transfer",
 	"a decision that comes again", "a call forbidden by a rule", "a return to the parent", "a return to the root", "forty agents",
 	"error transfer_limit", "error transfer_rejected", "error limit", "error budget", "error unknown_usage", "a usage estimated", "error output_truncated", "error empty_answer", "error repeated_call", "error internal", "error server_error", "error rate_limited",

@@ -238,6 +238,7 @@ type execution struct {
 	info  tools.Info
 	agent string
 	times int
+	heard [][]string // by the tool that asks, in each execution
 }
 
 func newWorld(t testing.TB, rt *rapid.T) *world {

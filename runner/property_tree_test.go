@@ -48,6 +48,9 @@ func (w *world) tree() {
 		insists := plan{Calls: []plannedCall{{Name: "unknown", Args: `{"n": 3}`}}, Usage: true}
 		w.script = slices.Insert(w.script, i, insists, insists, insists)
 	}
+	for range someInquiries.Draw(w.rt, "inquiries") {
+		w.script = slices.Insert(w.script, rapid.IntRange(0, min(len(w.script), 7)).Draw(w.rt, "inquires at"), curious.Draw(w.rt, "inquires"))
+	}
 	w.desk = w.newDesk()
 	routers := make([]bool, n)
 	for i := 1; i < n; i++ {
@@ -313,19 +316,20 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 	}
 	fine := tool("fine", func(_ tools.Context, in in) (any, error) { return map[string]int{"n": in.N}, nil })
 	again := tool("again", func(tools.Context, in) (any, error) { return "again", nil }, tools.Idempotent())
+	inquire := tool(inquiry, func(c tools.Context, in in) (any, error) { return inquires(c, in.N) })
 	ask := tool("ask", func(tools.Context, in) (any, error) { return "asked", nil }, tools.NeedsApproval())
 	// Agents inside of agent tools, in two levels. One has the name of an agent of
 	// the conversation, all can be handed over to.
-	deep := nested(inner("deep_inner", llmagent.WithTools(fine, again)), agenttool.WithName("nested"))
+	deep := nested(inner("deep_inner", llmagent.WithTools(fine, again, inquire)), agenttool.WithName("nested"))
 	both := agent.TransferPolicy{AllowTransferToParent: true, AllowTransferToPeers: true}
-	tree := inner("inner", llmagent.WithTools(fine, ask, deep), llmagent.WithSubAgents(
+	tree := inner("inner", llmagent.WithTools(fine, ask, inquire, deep), llmagent.WithSubAgents(
 		inner("left", llmagent.WithTransferPolicy(both), llmagent.WithDecision(nil), llmagent.WithTools(fine)),
-		function("right", []tools.Tool{fine, again, ask, deep}, llmagent.WithTransferPolicy(both)),
+		function("right", []tools.Tool{fine, again, ask, inquire, deep}, llmagent.WithTransferPolicy(both)),
 		inner("a1", llmagent.WithTransferPolicy(both), llmagent.WithTransferTools(transfer.OneTool), llmagent.WithTransferApproval(), llmagent.WithTools(deep))))
 	routing, err := propertyRouter()
 	errs = append(errs, err)
 	return []tools.Tool{
-		fine, again, ask,
+		fine, again, ask, inquire,
 		tool("broken", func(tools.Context, in) (any, error) { return nil, errors.New("on fire\nall of it") }),
 		tool("panics", func(tools.Context, in) (any, error) { panic("boom") }),
 		tool("remember", func(c tools.Context, in in) (any, error) {
@@ -346,7 +350,7 @@ var propertyTools = sync.OnceValues(func() ([]tools.Tool, error) {
 		}),
 		tool("odd", func(c tools.Context, in in) (any, error) { return odd(c, in.N) }),
 		nested(tree, agenttool.WithName("nested")), routing.tool,
-		nested(function("steps", []tools.Tool{fine, again, ask, deep}, llmagent.WithSubAgents(
+		nested(function("steps", []tools.Tool{fine, again, ask, inquire, deep}, llmagent.WithSubAgents(
 			function("steps_aside", []tools.Tool{fine}, llmagent.WithTransferPolicy(both)))), agenttool.WithName("nested_steps")),
 		nested(function("steps_again", []tools.Tool{fine, again}), agenttool.WithName("nested_steps_again")),
 		nested(inner("alone", llmagent.WithTools(again)), agenttool.WithName("nested_again")),

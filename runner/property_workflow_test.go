@@ -91,7 +91,7 @@ func (w *world) checkFlows(log []*event.Event) {
 				w.checkChild(around, e)
 			}
 			shape := w.flows[d.AgentID]
-			if shape == nil {
+			if shape == nil || w.namesake(e) {
 				break
 			}
 			f := byScope[e.Scope]
