@@ -39,22 +39,39 @@ func (t *turn) withdraw(run *session.Run) []*event.Event {
 	return t.closeScope(events, "", fmt.Sprintf("not executed: the agent %s is no longer in the tree", run.Agent))
 }
 
+// closeScope adds to events what ends a scope: results for the calls that have none, and the end
+// of its run. Of a run that is paused, in the log or by the events, the calls are withdrawn.
 func (t *turn) closeScope(events []*event.Event, scope, message string) []*event.Event {
 	run := &t.w.fold.Scope(scope).Run
 	if scope != "" && t.past(run) {
 		return events
 	}
 	envelope := event.Event{TurnID: run.TurnID, RunID: run.ID, Scope: scope, Agent: run.Agent, Path: run.Path}
-	for _, c := range run.Pending {
+	pending, open := slices.Clone(run.Pending), run.Open
+	for _, e := range events {
+		if e.Scope != scope || e.RunID != run.ID {
+			continue
+		}
+		switch d := e.Data.(type) {
+		case *event.ToolCall:
+			pending = append(pending, session.Call{ID: e.ID, Name: d.Name})
+		case *event.HarnessEnd:
+			open = false
+		}
+	}
+	for _, c := range pending {
+		if answeredIn(events, c.ID) {
+			continue
+		}
 		e, text := envelope, message
-		if message == interrupted && (c.Open() || !run.Open) { // it waits for an approval, and has not run
+		if message == interrupted && (c.Open() || !open) { // it waits for an approval, and has not run
 			text = withdrawn
 		}
 		// Of the run that is open or waits; append gives it to the one that made the call.
 		e.ID, e.Data = c.ID, &event.ToolResult{Name: c.Name, Output: event.EncodeJSON(text), IsError: true}
 		events = append(events, &e)
 	}
-	if !run.Open { // paused: its end is in the log
+	if !open {
 		return events
 	}
 	if ids := t.unsettled(scope, events); len(ids) > 0 {
@@ -175,36 +192,44 @@ func (t *turn) closeInside(events []*event.Event, run *session.Run, waits bool) 
 	note := func(id string) { within[id] = true }
 	run.Opens(note)
 	f := &t.w.fold
-	var scopes []string
+	var scopes []toClose
 	for _, scope := range f.Inner() { // outer scopes come before inner ones
 		if !within[f.Opener(scope)] {
 			continue
 		}
 		inner := &f.Scope(scope).Run
 		inner.Opens(note)
-		if inner.Open && !closedIn(events, inner) || inner.Waits() && !waits && !closedIn(events, inner) {
-			scopes = append(scopes, scope)
+		end := endIn(events, inner.ID)
+		paused := inner.Waits() || inner.Open && end != nil && end.FinishReason == event.FinishReasonInputRequired
+		switch {
+		case inner.Open && end == nil:
+			scopes = append(scopes, toClose{scope, interrupted})
+		case paused && !waits:
+			scopes = append(scopes, toClose{scope, needless})
 		}
 	}
-	for _, scope := range slices.Backward(scopes) {
-		message := interrupted
-		if !f.Scope(scope).Run.Open {
-			message = needless
-		}
-		events = t.closeScope(events, scope, message)
+	for _, c := range slices.Backward(scopes) {
+		events = t.closeScope(events, c.scope, c.message)
 	}
 	return events
 }
 
-// closedIn reports whether events end a run that is open, or withdraw one that waits.
-func closedIn(events []*event.Event, run *session.Run) bool {
-	return slices.ContainsFunc(events, func(e *event.Event) bool {
-		switch e.Data.(type) {
-		case *event.HarnessEnd:
-			return run.Open && e.RunID == run.ID
-		case *event.ToolResult:
-			return !run.Open && run.Call(e.ID) != nil
+// toClose is a scope, and what the calls in it are answered.
+type toClose struct{ scope, message string }
+
+// endIn returns how events end a run, nil if they do not.
+func endIn(events []*event.Event, run string) *event.HarnessEnd {
+	for _, e := range events {
+		if d, ok := e.Data.(*event.HarnessEnd); ok && e.RunID == run {
+			return d
 		}
-		return false
+	}
+	return nil
+}
+
+func answeredIn(events []*event.Event, call string) bool {
+	return slices.ContainsFunc(events, func(e *event.Event) bool {
+		_, ok := e.Data.(*event.ToolResult)
+		return ok && e.ID == call
 	})
 }

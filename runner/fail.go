@@ -96,7 +96,7 @@ func (l *lane) pending() []session.Call {
 		}
 	}
 	for _, e := range l.joined {
-		if d, ok := e.Data.(*event.ToolCall); ok && !l.settles(e.ID) {
+		if d, ok := e.Data.(*event.ToolCall); ok && e.Scope == l.scope && !l.settles(e.ID) { // else a child's, which ends in the same write
 			pending = append(pending, session.Call{ID: e.ID, Name: d.Name})
 		}
 	}

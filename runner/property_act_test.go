@@ -14,6 +14,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/router"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session/sessiontest"
@@ -366,6 +367,8 @@ func (w *world) checkError(err error, a act, died bool) {
 		require.ErrorIs(w.t, err, agent.ErrEmptyAnswer)
 	case "repeated_call":
 		require.ErrorIs(w.t, err, agent.ErrRepeatedCall)
+	case "bad_output":
+		require.ErrorAs(w.t, err, new(*llmagent.OutputError))
 	case "internal":
 		require.True(w.t, w.panics, "%v", err)
 	case "unknown_usage": // a budget, where models do not say what they use

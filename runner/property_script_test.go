@@ -86,7 +86,7 @@ func (m *plannedModel) Generate(ctx context.Context, req *llm.Request) iter.Seq2
 			return
 		}
 		p := w.next()
-		if m.typed && len(p.Calls) == 0 && p.End == "" && len(req.Messages)%3 != 0 {
+		if m.typed && len(p.Calls) == 0 && p.End == "" && len(req.Messages)%7 > 1 { // else it may be wrong twice
 			p.Texts = []string{`{"n": `, "1}"}
 		}
 		p.stream(ctx, w.targets(m.name), yield)
