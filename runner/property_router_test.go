@@ -141,7 +141,7 @@ func (w *world) checkRouted(i int) {
 				return
 			}
 		}
-		if to == nil || w.stopped || w.limits.Transfers > 0 && s.transfers >= w.limits.Transfers || s.hops[[2]string{e.Agent, to.Agent.Name()}] {
+		if to == nil || w.stopped || w.limits.Transfers > 0 && s.transfers >= w.limits.Transfers || s.repeats(e, to.Agent.Name()) {
 			return
 		}
 		w.t.Fatalf("seq %d: %s does not go on for %s: %s", e.Seq, to.Agent.Name(), e.Agent, d.Message)

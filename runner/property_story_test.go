@@ -3,6 +3,7 @@ package runner_test
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
@@ -30,6 +31,8 @@ type logStory struct {
 	transfers int                        // of this turn, in all scopes
 	asked     map[string]string          // the run in which an agent has asked the user whom they mean, if it was its last
 	hops      map[[2]string]bool         // of the conversation, since somebody said or did something
+	lastHops  map[[2]string]bool         // those before, and when that was stored
+	clearedAt time.Time
 }
 
 // runStory counts the answers of a run, and the transfers that were refused in it.
@@ -84,6 +87,22 @@ func newStory() logStory {
 		handed: make(map[string]*event.Transfer), asked: make(map[string]string)}
 }
 
+// clearHops notes that somebody has said or done something. A write that ends with an error was
+// decided on before that.
+func (s *logStory) clearHops(e *event.Event) {
+	if len(s.hops) > 0 {
+		s.lastHops, s.clearedAt = s.hops, e.Time
+		s.hops = make(map[[2]string]bool)
+	}
+}
+
+// repeats reports whether a transfer was made since somebody said or did something before this
+// event's write.
+func (s *logStory) repeats(e *event.Event, to string) bool {
+	hop := [2]string{e.Agent, to}
+	return s.hops[hop] || e.Time.Equal(s.clearedAt) && s.lastHops[hop]
+}
+
 // add takes in the next event, and notes what has happened.
 func (s *logStory) add(e *event.Event, happened map[string]bool) {
 	conversation := e.Scope == ""
@@ -93,7 +112,7 @@ func (s *logStory) add(e *event.Event, happened map[string]bool) {
 		clear(s.hops)
 	case *event.Text:
 		if conversation && strings.TrimSpace(d.Content) != "" {
-			clear(s.hops)
+			s.clearHops(e)
 		}
 	case *event.Usage:
 		s.runs[e.RunID].answers++
@@ -178,7 +197,7 @@ func (s *logStory) add(e *event.Event, happened map[string]bool) {
 		if d.Name == agent.TransferTool && !d.IsError {
 			s.promised[e.Scope] = append(s.promised[e.Scope], event.OutputText(d.Output))
 		} else if conversation {
-			clear(s.hops)
+			s.clearHops(e)
 		}
 		if q := c.last(); q != nil && q.asked.Kind == event.RelayInput && q.resolved == nil {
 			happened["an answer withdrawn"+where(e.Scope)] = true

@@ -59,7 +59,7 @@ func (l *lane) Run(ctx context.Context, a agent.Agent, cause string, input llm.C
 // enter finds the scope in which an agent runs for a call, and makes the events by which a
 // run opens there. If the call was begun before this turn was taken up, that is the scope that
 // it has opened for the same agent with the same input: of several, each is entered once. One
-// that is over yields what is recorded, and one for which nobody has done anything waits as
+// that is over yields what is recorded, if it was not canceled, and one for which nobody has done anything waits as
 // before: the error is agent.ErrWaits.
 func (l *lane) enter(around *lane, out *toolRun, cause string, input json.RawMessage) (events []*event.Event, over bool, err error) {
 	t := l.t
@@ -76,6 +76,9 @@ func (l *lane) enter(around *lane, out *toolRun, cause string, input json.RawMes
 			}
 			t.entered[o.Scope] = true
 			l.scope, out.seen = o.Scope, o.First-1
+			if o.Canceled { // and what its tools did then must not be done again
+				return nil, false, fmt.Errorf("the agent %s was %s", o.Agent, interrupted)
+			}
 			if o.Over {
 				t.mu.Unlock()
 				defer t.mu.Lock()

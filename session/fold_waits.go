@@ -123,14 +123,14 @@ type Opened struct {
 	First int64
 	Agent string
 	Input json.RawMessage
-	// Over says that its last run has ended, and not to wait for something.
-	Over bool
+	// Over says that its last run has ended, and not to wait for something; Canceled that it was cut
+	// off for good.
+	Over, Canceled bool
 
 	call string
 }
 
-// Opened returns the scopes that a call without a result has opened, as they were opened,
-// but those that were canceled.
+// Opened returns the scopes that a call without a result has opened, as they were opened.
 func (f *Fold) Opened(call string) (opened []Opened) {
 	for _, o := range f.over {
 		if o.call == call {
@@ -155,9 +155,9 @@ func (s *Scope) opened(name string) Opened {
 // ended forgets an inner scope whose last run has ended. What a call has opened is known until
 // the call has its result: if the process ends before, it need not be done again.
 func (f *Fold) ended(name string, s *Scope) {
-	if event.ParentRun(name) == "" && s.Run.Finish != event.FinishReasonCanceled {
+	if event.ParentRun(name) == "" {
 		o := s.opened(name)
-		o.Over = true
+		o.Over, o.Canceled = true, s.Run.Finish == event.FinishReasonCanceled
 		f.over = append(f.over, o)
 	}
 	f.forget(name)
