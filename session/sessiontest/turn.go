@@ -78,7 +78,8 @@ func (c *consumer) stored(e *event.Event) {
 	case *event.HarnessStart:
 		scope, known := c.calls[e.ParentID]
 		cause := known || strings.HasSuffix(e.ParentID, ":"+event.TypeHarnessStart) || strings.HasSuffix(e.ParentID, ":"+event.TypeHarnessEnd)
-		c.late[e.Scope] = c.late[e.Scope] || e.Scope != "" && (!cause || scope != "")
+		takenUp := !known && event.ParentRun(e.Scope) == "" // the scope of a tool, which may be that of a tool in a tool
+		c.late[e.Scope] = c.late[e.Scope] || e.Scope != "" && (!cause || scope != "" || takenUp)
 	case *event.Text, *event.Reasoning:
 		shown, ok := c.shown[e.ID]
 		shown, whole := strings.ToValidUTF8(shown, "\uFFFD"), strings.ToValidUTF8(contentOf(e), "\uFFFD")

@@ -42,6 +42,10 @@ func TestTurn(t *testing.T) {
 		"discarded, not shown":  {[]*event.Event{stored(8, "d", &event.Discard{IDs: []string{"a"}})}, nil, "a is discarded"},
 		"inside of a tool in a tool": {[]*event.Event{inner(stored(6, "c", &event.ToolCall{}), "s"), inner(&event.Event{Seq: 7, ID: "h", ParentID: "c", Data: &event.HarnessStart{}}, "deep"),
 			inner(delta("a", "Hel"), "deep"), inner(stored(8, "a", &event.Text{Content: "Hello"}), "deep")}, nil, ""},
+		"taken up inside of a tool in a tool": {[]*event.Event{inner(&event.Event{Seq: 7, ID: "h", ParentID: "r:harness_end", Data: &event.HarnessStart{}}, "deep"),
+			inner(delta("a", "Hel"), "deep"), inner(stored(8, "a", &event.Text{Content: "Hello"}), "deep")}, nil, ""},
+		"other words of a workflow's child": {[]*event.Event{inner(&event.Event{Seq: 7, ID: "h", ParentID: "r:harness_end", Data: &event.HarnessStart{}}, "r.1/a"),
+			inner(delta("a", "Hel"), "r.1/a"), inner(stored(8, "a", &event.Text{Content: "Hello"}), "r.1/a")}, nil, `"Hel" was shown of "Hello"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			said := &recorder{}
