@@ -421,12 +421,6 @@ func TestAnswersAreSentUnderOneID(t *testing.T) {
 	}
 	require.Empty(t, p.made(cancels))
 }
-func operations(peer *a2atest.Mock) (names []string) {
-	for _, c := range peer.Calls() {
-		names = append(names, c.Operation)
-	}
-	return names
-}
 
 // Words that the peer takes back are discarded before those that take their place, and a
 // question behind words that were shown is shown as well.
