@@ -263,8 +263,8 @@ func TestConcurrency(t *testing.T) {
 func TestBreaker(t *testing.T) {
 	both(t, func(t *testing.T, stream bool) {
 		bad := scripted.Reply(scripted.Status(503, 0))
-		a, asked := served(t, "a", bad, scripted.Reply(scripted.Status(400, 0)), bad, bad, text("back"), text("stays"))
-		b, err := policy.NewBreaker(2, 50*time.Millisecond)
+		a, asked := served(t, "a", bad, scripted.Reply(scripted.Status(400, 0)), bad, bad)
+		b, err := policy.NewBreaker(2, time.Hour)
 		require.NoError(t, err)
 		m := b.Wrap(a)
 		req := hello(stream)
@@ -276,11 +276,28 @@ func TestBreaker(t *testing.T) {
 		open := ask(t.Context(), m, req).err.(*llm.Error)
 		require.Equal(t, llm.CodeUnreachable, open.Code)
 		require.Positive(t, open.RetryAfter)
-		require.LessOrEqual(t, open.RetryAfter, 50*time.Millisecond)
+		require.LessOrEqual(t, open.RetryAfter, time.Hour)
 		require.EqualValues(t, 4, asked.Load())
-		time.Sleep(open.RetryAfter + 10*time.Millisecond) // the clock is what is tested
-		require.Equal(t, "back", ask(t.Context(), m, req).text)
-		require.Equal(t, "stays", ask(t.Context(), m, req).text)
+	})
+}
+
+// TestBreakerCloses: it opens for as long as it says, and the answer after that closes it.
+func TestBreakerCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := scripted.Reply(scripted.Status(503, 0))
+		b, err := policy.NewBreaker(2, time.Minute)
+		require.NoError(t, err)
+		m := b.Wrap(scripted.New().Add("a", bad, bad, text("back"), bad, text("stays")).Model("a"))
+		require.Error(t, ask(t.Context(), m, hello(true)).err)
+		require.Error(t, ask(t.Context(), m, hello(true)).err)
+		time.Sleep(time.Second)
+		open := ask(t.Context(), m, hello(true)).err.(*llm.Error)
+		require.Equal(t, llm.CodeUnreachable, open.Code)
+		require.Equal(t, 59*time.Second, open.RetryAfter)
+		time.Sleep(open.RetryAfter + 1)
+		require.Equal(t, "back", ask(t.Context(), m, hello(true)).text)
+		require.Equal(t, 503, ask(t.Context(), m, hello(true)).err.(*llm.Error).Status, "one failure of two")
+		require.Equal(t, "stays", ask(t.Context(), m, hello(true)).text)
 	})
 }
 

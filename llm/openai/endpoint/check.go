@@ -229,17 +229,22 @@ func (c *checker) stop(r map[string]any) {
 	}
 }
 
-func (c *checker) toolList(r map[string]any) {
+// offered returns the list of tools, which is not empty if it is there.
+func (c *checker) offered(r map[string]any) []any {
 	v, present := r["tools"]
 	if !present {
-		return
+		return nil
 	}
 	c.tools = map[string]bool{}
 	list, ok := v.([]any)
 	if !ok || len(list) == 0 {
 		c.addf("tools", "must be a non-empty array, or absent")
-		return
 	}
+	return list
+}
+
+func (c *checker) toolList(r map[string]any) {
+	list := c.offered(r)
 	if len(list) > 128 {
 		c.addf("tools", "holds %d tools; 128 are allowed", len(list))
 	}

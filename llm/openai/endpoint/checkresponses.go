@@ -67,16 +67,7 @@ func (c *checker) include(r map[string]any) map[string]bool {
 }
 
 func (c *checker) flatTools(r map[string]any) {
-	v, present := r["tools"]
-	if !present {
-		return
-	}
-	c.tools = map[string]bool{}
-	list, ok := v.([]any)
-	if !ok || len(list) == 0 {
-		c.addf("tools", "must be a non-empty array, or absent")
-	}
-	for i, v := range list {
+	for i, v := range c.offered(r) {
 		at := fmt.Sprintf("tools[%d]", i)
 		t, _ := v.(map[string]any)
 		c.fields(at, t, "type", "name", "description", "parameters", "strict")
