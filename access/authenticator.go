@@ -75,20 +75,29 @@ func Bearer(verify Verifier) (Authenticator, error) {
 }
 
 func (b bearer) Authenticate(ctx context.Context, c Credentials) (User, error) {
-	value, ok, err := c.header("Authorization")
+	token, err := c.bearer()
 	if err != nil {
 		return User{}, err
 	}
+	name, err := b.verify(ctx, token)
+	return User{Name: name}, err
+}
+
+// bearer returns the token of "Authorization: Bearer".
+func (c Credentials) bearer() (string, error) {
+	value, ok, err := c.header("Authorization")
+	if err != nil {
+		return "", err
+	}
 	scheme, token, _ := strings.Cut(value, " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return User{}, ErrNoCredentials
+		return "", ErrNoCredentials
 	}
 	token = strings.TrimLeft(token, " ")
 	if token == "" || strings.ContainsAny(token, " ,\t") {
-		return User{}, errWrongCredentials
+		return "", errWrongCredentials
 	}
-	name, err := b.verify(ctx, token)
-	return User{name}, err
+	return token, nil
 }
 
 // Place is where a request carries a key.
@@ -140,7 +149,7 @@ func (k keys) Authenticate(ctx context.Context, c Credentials) (User, error) {
 		return User{}, ErrNoCredentials
 	}
 	name, err := k.verify(ctx, key)
-	return User{name}, err
+	return User{Name: name}, err
 }
 
 type certificates struct {
@@ -174,7 +183,7 @@ func (a certificates) Authenticate(_ context.Context, c Credentials) (User, erro
 		return User{}, ErrNoCredentials
 	}
 	name, err := a.user(c.Certificates[0])
-	return User{name}, err
+	return User{Name: name}, err
 }
 
 type anyOf []Authenticator

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net/http"
+	"net/netip"
 )
 
 // Credentials is what a request brought along to prove who sends it, whatever the protocol.
@@ -20,9 +21,13 @@ type Credentials struct {
 	// verified it against the authorities that the server trusts. It is empty for a
 	// certificate that was presented and not verified.
 	Certificates []*x509.Certificate
+	// Remote is the address of whoever sent the request, which may be a proxy; the zero value if
+	// it is not known.
+	Remote netip.Addr
 }
 
-// CredentialsOf reads an HTTP request.
+// CredentialsOf reads an HTTP request. Cookies count only if no page of another origin has made
+// the browser send them.
 func CredentialsOf(r *http.Request) Credentials {
 	c := Credentials{
 		Header: func(name string) []string { return r.Header.Values(name) },
@@ -38,6 +43,12 @@ func CredentialsOf(r *http.Request) Credentials {
 			}
 			return ""
 		},
+	}
+	if !sameOrigin(r) {
+		c.Cookie = nil
+	}
+	if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		c.Remote = from.Addr()
 	}
 	// PeerCertificates holds what the client sent, verified or not.
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"math"
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -37,17 +40,35 @@ type Options struct {
 	// WriteTimeout bounds the time that a client takes to accept 64 KiB of an answer; 0 is
 	// 30 s. A slower one is disconnected.
 	WriteTimeout time.Duration
+	// MaxStreams bounds the streams that a user has open at once; 0 is 256. MaxAllStreams bounds those
+	// of all users; 0 is 4,096.
+	MaxStreams, MaxAllStreams int
+	// Logger hears of each request in one line, without bodies, queries and credentials, and of
+	// what failed; by default nothing is logged.
+	Logger *slog.Logger
+	// Observer hears of requests and streams; nil is nobody.
+	Observer Observer
 }
 
 // Guard stands before a handler. It is safe for concurrent use.
-type Guard struct{ opts Options }
+type Guard struct {
+	opts    Options
+	streams *Limit // by user
+	all     *Limit // of everybody, who is ""
+}
 
 // New makes a guard. It is an error if a bound is negative.
 func New(o Options) (*Guard, error) {
-	if o.MaxBody < 0 || o.BodyTimeout < 0 || o.WriteTimeout < 0 {
+	if o.MaxBody < 0 || o.BodyTimeout < 0 || o.WriteTimeout < 0 || o.MaxStreams < 0 || o.MaxAllStreams < 0 {
 		return nil, errors.New("access: a bound is negative; 0 is its default")
 	}
 	o.Challenge = cmp.Or(o.Challenge, "Bearer")
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Observer == nil {
+		o.Observer = unobserved{}
+	}
 	o.MaxBody = cmp.Or(o.MaxBody, 4<<20)
 	o.BodyTimeout = cmp.Or(o.BodyTimeout, time.Minute)
 	o.Hosts = slices.Clone(o.Hosts)
@@ -58,62 +79,113 @@ func New(o Options) (*Guard, error) {
 	for i, origin := range o.Origins {
 		o.Origins[i] = strings.ToLower(strings.TrimSuffix(origin, "/"))
 	}
-	return &Guard{o}, nil
+	return &Guard{o, NewLimit(cmp.Or(o.MaxStreams, 256)), NewLimit(cmp.Or(o.MaxAllStreams, 4096))}, nil
+}
+
+// Logger returns the logger of those who serve behind the guard.
+func (g *Guard) Logger() *slog.Logger { return g.opts.Logger }
+
+// Observer returns who hears what servers behind the guard do, never nil.
+func (g *Guard) Observer() Observer { return g.opts.Observer }
+
+// Stream counts a stream of a user until leave is called. The error is a *[LimitError] if there
+// are too many.
+func (g *Guard) Stream(user string) (leave func(), err error) {
+	if err := g.all.Enter(""); err != nil {
+		return nil, err
+	}
+	if err := g.streams.Enter(user); err != nil {
+		g.all.Leave("")
+		return nil, err
+	}
+	return func() {
+		g.streams.Leave(user)
+		g.all.Leave("")
+	}, nil
 }
 
 // RefusedError says why a request is refused, in words that its client may see.
 type RefusedError struct {
 	// Status is that of HTTP: 400 for a body that broke off, 403 for an origin, 408 for a body
-	// that is too slow, 413 for one that is too large, 421 for a host.
+	// that is too slow, 413 for one that is too large, 421 for a host, 429 for who has guessed
+	// too often.
 	Status  int
 	Message string
+	// RetryAfter is when it may be tried again; 0 says nothing.
+	RetryAfter time.Duration
 }
 
 func (e *RefusedError) Error() string { return e.Message }
 
 func refusef(status int, format string, a ...any) error {
-	return &RefusedError{status, fmt.Sprintf(format, a...)}
+	return &RefusedError{Status: status, Message: fmt.Sprintf(format, a...)}
 }
 
-// Handler makes all checks before it hands a request on, with the user in its context and with
-// a bounded body. What is refused is answered with a status and a line of text; requests in
+// ErrAnswered says that [Guard.Admit] has answered the request itself.
+var ErrAnswered = errors.New("the request was answered")
+
+// Admit makes all checks: it begins the answer, checks host and origin, and asks who calls. The
+// request that it returns carries the user, and its body is bounded. The error is a
+// *[RefusedError], that of [Guard.Authenticate], or [ErrAnswered] for a request in which a
+// browser asks whether a page may call. An open route is one for everybody: nobody is asked who
+// they are.
+func (g *Guard) Admit(bare http.ResponseWriter, r *http.Request, open bool) (*Writer, *http.Request, error) {
+	w := g.Open(bare, r)
+	err := g.CheckHost(r)
+	if err == nil {
+		err = g.CheckOrigin(w, r)
+	}
+	if err != nil {
+		return w, r, err
+	}
+	if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+		g.Preflight(w, r, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+		return w, r, ErrAnswered
+	}
+	if !open {
+		ctx, err := g.Authenticate(r)
+		if err != nil {
+			if errors.Is(err, ErrUnauthenticated) {
+				w.Header().Set("WWW-Authenticate", g.opts.Challenge)
+			}
+			return w, r, err
+		}
+		r = r.WithContext(ctx)
+	}
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = http.MaxBytesReader(bare, r.Body, g.opts.MaxBody)
+	}
+	return w, r, nil
+}
+
+// Handler makes all checks before it hands a request on, with the user in its context, which ends
+// when the user is revoked, and with a bounded body. What is refused is answered with a status and a line of text; requests in
 // which a browser asks whether a page may call are answered too.
 func (g *Guard) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(bare http.ResponseWriter, r *http.Request) {
-		w := g.Open(bare, r)
-		err := g.CheckHost(r)
-		if err == nil {
-			err = g.CheckOrigin(w, r)
+		w, r, err := g.Admit(bare, r, false)
+		switch {
+		case err == nil:
+			ctx, stop := UntilRevoked(r.Context())
+			defer stop()
+			next.ServeHTTP(w, r.WithContext(ctx))
+		case !errors.Is(err, ErrAnswered):
+			refuse(w, err)
 		}
-		if err == nil && r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
-			g.Preflight(w, r, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
-			return
-		}
-		ctx := r.Context()
-		if err == nil {
-			ctx, err = g.Authenticate(r)
-		}
-		if err != nil {
-			g.refuse(w, err)
-			return
-		}
-		r = r.WithContext(ctx)
-		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = http.MaxBytesReader(bare, r.Body, g.opts.MaxBody)
-		}
-		next.ServeHTTP(w, r)
 	})
 }
 
 // refuse answers with an error. What is none of this package's is not told.
-func (g *Guard) refuse(w http.ResponseWriter, err error) {
+func refuse(w http.ResponseWriter, err error) {
 	status, message := http.StatusInternalServerError, "the credentials could not be checked"
 	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused):
 		status, message = refused.Status, refused.Message
+		if refused.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refused.RetryAfter.Seconds()))))
+		}
 	case errors.Is(err, ErrUnauthenticated):
-		w.Header().Set("WWW-Authenticate", g.opts.Challenge)
 		status, message = http.StatusUnauthorized, err.Error()
 	case errors.Is(err, ErrForbidden):
 		status, message = http.StatusForbidden, err.Error()

@@ -21,13 +21,18 @@ func NewLimit(most int) *Limit {
 	return &Limit{most: most, n: make(map[string]int)}
 }
 
-// LimitError says that a user has too much under way.
+// LimitError says that a user has too much under way, or that all together have.
 type LimitError struct {
-	// Most is how much a user may have.
+	// Most is how much a user may have, or all together.
 	Most int
+	// All says that it is all together who have that much.
+	All bool
 }
 
 func (e *LimitError) Error() string {
+	if e.All {
+		return fmt.Sprintf("the server has %d under way, and takes no more", e.Most)
+	}
 	return fmt.Sprintf("the user has %d under way, and may not have more", e.Most)
 }
 
@@ -37,7 +42,7 @@ func (l *Limit) Enter(user string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.n[user] >= l.most {
-		return &LimitError{l.most}
+		return &LimitError{Most: l.most}
 	}
 	l.n[user]++
 	return nil

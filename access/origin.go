@@ -48,27 +48,32 @@ func (g *Guard) CheckHost(r *http.Request) error {
 	return nil
 }
 
+// sameOrigin tells whether no browser says that a page of another origin makes it send the request.
+func sameOrigin(r *http.Request) bool {
+	origins := r.Header.Values("Origin")
+	if len(origins) == 0 {
+		// Browsers leave Origin out of plain GETs and say this instead.
+		site := r.Header.Get("Sec-Fetch-Site")
+		return site == "" || site == "same-origin" || site == "none"
+	}
+	u, err := url.Parse(origins[0])
+	return err == nil && len(origins) == 1 && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+}
+
 // CheckOrigin refuses requests that a web page of another origin makes a browser send, because
 // they carry what the browser adds unasked: cookies, client certificates, and the trust in
 // whoever sits at this machine. Origins that are allowed get the headers of the Fetch standard.
 // The error is a *[RefusedError].
 func (g *Guard) CheckOrigin(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Add("Vary", "Origin")
-	origins := r.Header.Values("Origin")
-	if len(origins) == 0 {
-		// Browsers leave Origin out of plain GETs and say this instead.
-		switch site := r.Header.Get("Sec-Fetch-Site"); site {
-		case "", "same-origin", "none":
-			return nil
-		default:
-			return refusef(http.StatusForbidden, "requests of other origins (%.64s) are not allowed", site)
-		}
-	}
-	origin := strings.ToLower(origins[0])
-	u, err := url.Parse(origin)
-	if err == nil && len(origins) == 1 && u.Host != "" && strings.EqualFold(u.Host, r.Host) {
+	if sameOrigin(r) {
 		return nil
 	}
+	origins := r.Header.Values("Origin")
+	if len(origins) == 0 {
+		return refusef(http.StatusForbidden, "requests of other origins (%.64s) are not allowed", r.Header.Get("Sec-Fetch-Site"))
+	}
+	origin := strings.ToLower(origins[0])
 	if len(origins) > 1 || !slices.Contains(g.opts.Origins, origin) && (origin == "null" || !slices.Contains(g.opts.Origins, "*")) {
 		return refusef(http.StatusForbidden, "requests of the origin %.64q are not allowed", origins[0])
 	}

@@ -12,6 +12,75 @@ import (
 type User struct {
 	// Name is the user part of the keys of this user's sessions.
 	Name string
+	// Rights are what the user may do beyond their own sessions; 0 is nothing.
+	Rights Rights
+
+	revoked context.Context // ends when the user is revoked; nil is never
+}
+
+// ErrRevoked is why what a user has under way ends: the user's token or a right was taken away.
+var ErrRevoked = fmt.Errorf("%w: the user's token or a right was revoked", ErrUnauthenticated)
+
+// onRevoked calls f once the user is revoked, until stop is called.
+func (u User) onRevoked(f func()) (stop func() bool) {
+	if u.revoked == nil {
+		return func() bool { return true }
+	}
+	return context.AfterFunc(u.revoked, f)
+}
+
+// UntilRevoked returns a context that also ends, with the cause [ErrRevoked], when the user whom
+// ctx carries is revoked. Whoever answers for long without a [Stream] does so below it. Stop must
+// be called in the end.
+func UntilRevoked(ctx context.Context) (until context.Context, stop context.CancelFunc) {
+	until, cancel := context.WithCancelCause(ctx)
+	recall := UserOf(ctx).onRevoked(func() { cancel(ErrRevoked) })
+	return until, func() {
+		recall()
+		cancel(nil)
+	}
+}
+
+// May reports whether the user has all of some rights.
+func (u User) May(r Rights) bool { return u.Rights&r == r }
+
+// Rights are a set of what users may do beyond their own sessions.
+type Rights uint8
+
+// The rights.
+const (
+	// Inspect is to read the sessions of all users.
+	Inspect Rights = 1 << iota
+	// Act is to write, decide, stop and cancel in the sessions of all users.
+	Act
+	// Desk is to answer users whose conversations were handed to a person.
+	Desk
+
+	// All are all of them, as the owner of a machine has them.
+	All = Inspect | Act | Desk
+)
+
+var rightNames = [...]string{"inspect", "act", "desk"}
+
+// Names returns the names of the rights: inspect, act, desk.
+func (r Rights) Names() []string {
+	names := make([]string, 0, len(rightNames))
+	for i, name := range rightNames {
+		if r&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// RightNamed returns the right of a name, 0 if there is none.
+func RightNamed(name string) Rights {
+	for i, n := range rightNames {
+		if n == name {
+			return 1 << i
+		}
+	}
+	return 0
 }
 
 var (

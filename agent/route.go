@@ -69,6 +69,9 @@ func (b *treeBuilder) findRoutes(n *Node) {
 	}
 	for _, route := range n.Properties.Routes {
 		to := b.tree.byName[route.To]
+		if b.elsewhere(route.To) {
+			continue
+		}
 		if !n.neighbours(to) {
 			b.problem(n.Agent.Name(), n.Path, "the route to %q leads nowhere: routes lead to a child, the parent or a sibling", route.To)
 			continue

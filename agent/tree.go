@@ -166,11 +166,33 @@ func (e *TreeError) Error() string {
 // what the agents' own checks find.
 func NewTree(root Agent, opts ...TreeOption) (*Tree, error) {
 	edge := edgeTo(root)
-	if root = edge.To; root == nil {
+	if edge.To == nil {
 		return nil, &TreeError{[]Problem{{Message: "the root agent is nil"}}}
 	}
-	b := &treeBuilder{tree: &Tree{byName: make(map[string]*Node)}, place: make(map[Agent]*Node), on: make(map[Agent]bool)}
-	b.add(root, nil, edge)
+	return newTree(edge, nil, opts)
+}
+
+// Subtree returns the tree of the agent and all below it, with the agent as its root. The
+// guards of the edge that leads to the agent stay, and so does what is said to all models
+// under the agents above. Routes, and what is to go on after an error, are left out where
+// they lead to agents that the subtree has not. The error is that of [NewTree].
+func (n *Node) Subtree(opts ...TreeOption) (*Tree, error) {
+	edge := n.Edge
+	edge.To = n.Agent
+	return newTree(edge, n, opts)
+}
+
+// newTree makes the tree behind an edge; of is the place that it has in a whole one, nil if it
+// is one itself.
+func newTree(edge Edge, of *Node, opts []TreeOption) (*Tree, error) {
+	b := &treeBuilder{tree: &Tree{byName: make(map[string]*Node)}, of: of, place: make(map[Agent]*Node), on: make(map[Agent]bool)}
+	b.add(edge.To, nil, edge)
+	if of != nil {
+		root := &b.tree.nodes[0].Properties
+		for up := of.Parent; up != nil; up = up.Parent {
+			root.GlobalInstruction = strings.Trim(up.Properties.GlobalInstruction+"\n\n"+root.GlobalInstruction, "\n")
+		}
+	}
 	for _, opt := range opts {
 		opt(b.tree)
 	}
@@ -185,7 +207,7 @@ func NewTree(root Agent, opts ...TreeOption) (*Tree, error) {
 	b.checkRoutes()
 	b.checkOnError()
 	for _, n := range b.tree.nodes {
-		if c, ok := As[Checker](n.Agent); ok {
+		if c, ok := As[Checker](n.Agent); ok && of == nil { // else it was asked about the whole
 			for _, msg := range c.CheckNode(n) {
 				b.problem(n.Agent.Name(), n.Path, "%s", msg)
 			}
@@ -200,6 +222,7 @@ func NewTree(root Agent, opts ...TreeOption) (*Tree, error) {
 
 type treeBuilder struct {
 	tree     *Tree
+	of       *Node // the root's place in the tree of which this one is a part
 	place    map[Agent]*Node
 	on       map[Agent]bool // on the way from the root to here
 	problems []Problem
@@ -258,6 +281,11 @@ func (b *treeBuilder) add(a Agent, parent *Node, edge Edge) {
 	b.on[a] = false
 }
 
+// elsewhere reports whether the tree has no agent of a name, but the one of which it is a part.
+func (b *treeBuilder) elsewhere(name string) bool {
+	return b.tree.byName[name] == nil && b.of != nil && b.of.tree.byName[name] != nil
+}
+
 // checkOnError reports edges whose agent would go on for itself, and such in a circle.
 func (b *treeBuilder) checkOnError() {
 	for _, n := range b.tree.nodes {
@@ -267,6 +295,8 @@ func (b *treeBuilder) checkOnError() {
 		}
 		to := b.tree.byName[name]
 		switch {
+		case to == nil && b.elsewhere(name):
+			continue
 		case to == nil:
 			b.problem(n.Agent.Name(), n.Path, "%q is to go on when %s fails: there is no such agent", name, n.Agent.Name())
 			continue

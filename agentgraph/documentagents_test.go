@@ -92,7 +92,7 @@ func asked(t *testing.T, a agent.Agent) *llm.Request {
 	tree, err := agent.NewTree(a)
 	require.NoError(t, err)
 	inv := agent.NewInvocation(agent.InvocationParams{Node: tree.Root(), Tree: tree, Session: noSession{}})
-	req, err := a.(*llmagent.Agent).Request(t.Context(), inv)
+	_, req, err := a.(*llmagent.Agent).Asks(t.Context(), inv)
 	require.NoError(t, err)
 	return req
 }

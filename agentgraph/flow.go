@@ -34,6 +34,7 @@ type flow struct {
 	waits   []*call         // whose agents wait for somebody
 	state   map[string]any  // shared by the nodes; nil if the graph has none
 	large   map[string]bool // keys of it that are not written to the log any more
+	crossed []EdgeState     // what became of the edges, if somebody wants to know
 }
 
 type phase uint8
@@ -275,6 +276,7 @@ func (f *flow) leave(i int, ok bool) {
 			f.nodes[i].followed = true
 			f.arrive(e, value)
 		}
+		f.mark(at, taken)
 		f.resolve(e.to, i, taken)
 	}
 }
@@ -286,6 +288,17 @@ func (f *flow) try(i, at int, v *values) (value json.RawMessage, taken bool) {
 		f.misrouted(i, at, err)
 	}
 	return value, taken && err == nil
+}
+
+// mark notes what became of an edge.
+func (f *flow) mark(at int, taken bool) {
+	switch {
+	case f.crossed == nil:
+	case taken:
+		f.crossed[at] = EdgeTaken
+	default:
+		f.crossed[at] = EdgeNotTaken
+	}
 }
 
 // cross evaluates an edge: whether it is taken, and with what.
@@ -371,6 +384,7 @@ func (f *flow) resolve(to, from int, taken bool) {
 		i := skips[len(skips)-1]
 		skips = skips[:len(skips)-1]
 		for _, at := range f.plan.nodes[i].out {
+			f.mark(at, false)
 			next := f.edges[at].to
 			m := &f.nodes[next]
 			if m.left--; m.left > 0 {

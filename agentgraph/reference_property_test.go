@@ -311,6 +311,9 @@ func (c *randomGraph) play(t sessiontest.TB, log ...*event.Event) (p played) {
 func (c *randomGraph) compare(t *rapid.T, want *outlook, p played) {
 	require.NoError(t, p.err)
 	require.Len(t, p.results, 1)
+	if a, err := c.agent(); err == nil {
+		alongTheLog(t, a, p.events)
+	}
 	got, events, failed := p.results[0], p.events, p.failed
 	same := func(what string, want, got any) {
 		if w, g := inJSON(want), inJSON(got); w != g {
@@ -329,6 +332,11 @@ func (c *randomGraph) compare(t *rapid.T, want *outlook, p played) {
 	same("cancelled", list(want.Cancelled), got.Cancelled)
 	same("notRun", list(want.NotRun), got.NotRun)
 	same("calls", want.Calls, got.Calls)
+	edges := []string{}
+	for _, e := range got.Edges {
+		edges = append(edges, string(e.State))
+	}
+	same("edges", list(want.Edges), edges)
 	inputs := maps.Clone(want.Inputs)
 	for id, v := range inputs { // what a fallback is given: the words of the error are the engine's
 		if report, ok := v.(map[string]any); ok && report["attempts"] != nil {

@@ -41,6 +41,7 @@ type outlook struct {
 	ErrorSays                                 []string // parts of the message
 	State                                     map[string]any
 	Output                                    any // of the graph as an agent, if it has one
+	Edges                                     []string
 
 	// tied says that two things happen at a time at which the specification does not
 	// say which one comes first.
@@ -129,6 +130,7 @@ func interpretWith(g *agentgraph.Graph, does map[string]behaviour, judges []judg
 		r.nodes[n.ID] = &refNode{arrived: map[string]any{}}
 		r.look.Calls[n.ID] = 0
 	}
+	r.look.Edges = slices.Repeat([]string{"waiting"}, len(g.Edges))
 	for _, e := range g.Edges {
 		r.nodes[e.To].open++
 	}
@@ -350,7 +352,9 @@ func (r *reference) leave(id string, ok bool) {
 				return
 			}
 		}
+		r.look.Edges[i] = "not_taken"
 		if taken {
+			r.look.Edges[i] = "taken"
 			n.leftAlong = true
 			if _, there := to.arrived[id]; !there {
 				to.arrived[id] = value
@@ -390,8 +394,9 @@ func (r *reference) resolved(id string) {
 	}
 	if len(n.arrived) == 0 {
 		n.state = "skipped"
-		for _, e := range r.graph.Edges {
+		for i, e := range r.graph.Edges {
 			if e.From == id {
+				r.look.Edges[i] = "not_taken"
 				r.resolved(e.To)
 			}
 		}

@@ -1,9 +1,11 @@
 package agentgraph
 
 import (
+	"cmp"
 	"encoding/json"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/agentarbor/arbor/event"
 )
@@ -21,11 +23,51 @@ const (
 	Cancelled           Status = "cancelled" // it was cut off, and nobody has continued it
 )
 
+// Phase says how a node stands in a run.
+type Phase string
+
+// The phases of a node. In a run that is over there are only the last five.
+const (
+	PhaseWaiting   Phase = "waiting" // for edges
+	PhaseAsking    Phase = "asking"  // for an approval
+	PhaseDue       Phase = "due"     // it begins next, or again
+	PhaseRunning   Phase = "running"
+	PhasePaused    Phase = "paused" // its agent waits for somebody
+	PhaseFinished  Phase = "finished"
+	PhaseFailed    Phase = "failed"
+	PhaseSkipped   Phase = "skipped"
+	PhaseCancelled Phase = "cancelled"
+	PhaseNotRun    Phase = "not_run"
+)
+
+var phases = [...]Phase{waiting: PhaseWaiting, asking: PhaseAsking, due: PhaseDue, running: PhaseRunning, halted: PhasePaused,
+	finished: PhaseFinished, failed: PhaseFailed, skipped: PhaseSkipped, cancelled: PhaseCancelled}
+
+// EdgeState says what became of an edge in a run.
+type EdgeState string
+
+// The states of an edge.
+const (
+	EdgeWaiting  EdgeState = "waiting" // for its source; in a run that is over it came to nothing
+	EdgeTaken    EdgeState = "taken"
+	EdgeNotTaken EdgeState = "not_taken"
+)
+
+// ResultEdge is an edge of the graph in a run.
+type ResultEdge struct {
+	From  string    `json:"from"`
+	To    string    `json:"to"`
+	State EdgeState `json:"state"`
+}
+
 // Result is what became of one run, as the session's log has it. Lists of nodes are
 // in the order of the file, Order in that of the edges; nothing in it is nil but Error
 // and State.
 type Result struct {
 	Status Status `json:"status"`
+	// Open says that the run has neither ended nor paused: it is under way, or was cut off and
+	// can go on. The log does not tell which; the status is that of one that was cut off.
+	Open bool `json:"open,omitempty"`
 	// Order has the nodes that were called: none before one of its sources, and of two
 	// that could change places the first in the file. The fallback is last if it was
 	// called. When each began is in the log.
@@ -37,6 +79,8 @@ type Result struct {
 	Calls     map[string]int             `json:"calls"`     // of every node
 	Inputs    map[string]json.RawMessage `json:"inputs"`    // of nodes that began
 	Outputs   map[string]json.RawMessage `json:"outputs"`
+	Phases    map[string]Phase           `json:"phases"` // of every node
+	Edges     []ResultEdge               `json:"edges"`  // in the order of the file
 	// Terminal are the outputs that went nowhere. Of a run that has not failed they are
 	// its own; a run that was recovered has the fallback's alone.
 	Terminal map[string]json.RawMessage `json:"terminal"`
@@ -55,13 +99,36 @@ type ResultError struct {
 	Message string `json:"message"`
 }
 
+// Run is a run of a graph in a session, by the event with which it began.
+type Run struct {
+	ID    string    `json:"runId"`
+	Turn  string    `json:"turnId"`
+	Scope string    `json:"scope,omitempty"`
+	Seq   int64     `json:"seq"`
+	Time  time.Time `json:"time"`
+	Result
+}
+
 // Results reads from a session's log what became of each run of this agent, the oldest
 // first: of the conversation, and of inner scopes in which it runs under its own name.
 // The graph must be the one that was run. An error is one of the events' sequence.
 func (a *Agent) Results(events iter.Seq2[*event.Event, error]) ([]Result, error) {
+	runs, err := a.Runs(events)
+	var results []Result
+	if err == nil {
+		results = make([]Result, len(runs))
+	}
+	for i, r := range runs {
+		results[i] = r.Result
+	}
+	return results, err
+}
+
+// Runs is [Agent.Results] with where each run began.
+func (a *Agent) Runs(events iter.Seq2[*event.Event, error]) ([]Run, error) {
 	type own struct {
 		*replay
-		turn   string
+		began  *event.Event
 		reason event.FinishReason // of its last run
 		open   bool
 		failed *event.Failure // of a run that had to give up
@@ -87,7 +154,7 @@ func (a *Agent) Results(events iter.Seq2[*event.Event, error]) ([]Result, error)
 				break
 			}
 			within[e.RunID] = true
-			if r := last[e.Scope]; r != nil && r.turn == e.TurnID && (r.open || r.reason == event.FinishReasonInputRequired) {
+			if r := last[e.Scope]; r != nil && r.began.TurnID == e.TurnID && (r.open || r.reason == event.FinishReasonInputRequired) {
 				r.takenUp(e.RunID)
 				r.open = true
 				continue
@@ -96,7 +163,8 @@ func (a *Agent) Results(events iter.Seq2[*event.Event, error]) ([]Result, error)
 			if e.Scope != "" {
 				input = d.Input
 			}
-			r := &own{replay: newReplay(a.plan, e.RunID, e.Scope, input), turn: e.TurnID, open: true}
+			r := &own{replay: newReplay(a.plan, e.RunID, e.Scope, input), began: e, open: true}
+			r.flow.crossed = make([]EdgeState, len(a.plan.edges))
 			last[e.Scope] = r
 			all = append(all, r)
 			continue
@@ -116,18 +184,23 @@ func (a *Agent) Results(events iter.Seq2[*event.Event, error]) ([]Result, error)
 			r.apply(e)
 		}
 	}
-	results := make([]Result, len(all))
+	runs := make([]Run, len(all))
 	for i, r := range all {
 		r.rest()
-		results[i] = r.flow.result()
-		if r.failed != nil && results[i].Status == Cancelled { // by no node, but by a limit of the turn or an error of the store
-			results[i].Status = Failed
-			if results[i].Error == nil {
-				results[i].Error = &ResultError{Message: r.failed.Message}
+		b := r.began
+		runs[i] = Run{b.RunID, b.TurnID, b.Scope, b.Seq, b.Time, r.flow.result(r.open || r.reason == event.FinishReasonInputRequired)}
+		runs[i].Open = r.open
+		if !r.open && r.reason == event.FinishReasonInputRequired && runs[i].Status == Cancelled { // others are due when it goes on
+			runs[i].Status = Waiting
+		}
+		if r.failed != nil && runs[i].Status == Cancelled { // by no node, but by a limit of the turn or an error of the store
+			runs[i].Status = Failed
+			if runs[i].Error == nil {
+				runs[i].Error = &ResultError{Message: r.failed.Message}
 			}
 		}
 	}
-	return results, nil
+	return runs, nil
 }
 
 // status is the outcome of the run.
@@ -156,10 +229,35 @@ func (f *flow) status() Status {
 	return CompletedWithErrors
 }
 
-func (f *flow) result() Result {
+// phaseOf is how a node stands in a run that goes on, or may, or is over.
+func (f *flow) phaseOf(i int, goesOn bool) Phase {
+	n := &f.nodes[i]
+	switch {
+	case n.phase != waiting && n.phase != skipped || n.asked == nil:
+	case n.answered.raw != nil: // as the fallback
+		return PhaseFinished
+	case n.refused:
+		return PhaseFailed
+	case goesOn:
+		return PhaseRunning
+	default:
+		return PhaseCancelled
+	}
+	switch {
+	case goesOn:
+	case n.phase == waiting, n.phase == asking, n.phase == due:
+		return PhaseNotRun
+	case n.phase == running, n.phase == halted:
+		return PhaseCancelled
+	}
+	return phases[n.phase]
+}
+
+// result is read of a run that goes on, or may, or is over.
+func (f *flow) result(goesOn bool) Result {
 	r := Result{Status: f.status(), Order: []string{}, Skipped: []string{}, Failed: []string{}, Cancelled: []string{}, NotRun: []string{},
 		Calls: make(map[string]int, len(f.nodes)), Inputs: make(map[string]json.RawMessage), Outputs: make(map[string]json.RawMessage),
-		Terminal: make(map[string]json.RawMessage)}
+		Phases: make(map[string]Phase, len(f.nodes)), Edges: make([]ResultEdge, len(f.edges)), Terminal: make(map[string]json.RawMessage)}
 	for _, i := range f.plan.sorted() {
 		if n := &f.nodes[i]; n.attempt > 0 && n.made > 0 && (i != f.fallback || n.asked == nil) {
 			r.Order = append(r.Order, f.plan.nodes[i].ID)
@@ -170,7 +268,7 @@ func (f *flow) result() Result {
 	}
 	for i := range f.nodes {
 		n, id := &f.nodes[i], f.plan.nodes[i].ID
-		r.Calls[id] = n.made
+		r.Calls[id], r.Phases[id] = n.made, f.phaseOf(i, goesOn)
 		if n.made > 0 {
 			r.Inputs[id] = f.inputOf(i)
 		}
@@ -198,6 +296,9 @@ func (f *flow) result() Result {
 				r.NotRun = append(r.NotRun, id)
 			}
 		}
+	}
+	for i := range f.edges {
+		r.Edges[i] = ResultEdge{f.edges[i].From, f.edges[i].To, cmp.Or(f.crossed[i], EdgeWaiting)}
 	}
 	for _, i := range f.ends() {
 		r.Terminal[f.plan.nodes[i].ID] = f.outputOf(i)

@@ -78,6 +78,7 @@ func try(t testing.TB, a *agentgraph.Agent, input string, opts ...runner.Option)
 	results, err := a.Results(r.History(context.Background(), session.ID("s")))
 	require.NoError(t, err)
 	require.Len(t, results, 1)
+	alongTheLog(t, a, events)
 	return results[0], events, failed
 }
 

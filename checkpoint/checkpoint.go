@@ -21,6 +21,8 @@ type Sessions struct {
 	store session.Store
 	now   func() time.Time
 	newID func() string
+
+	repeatable bool
 }
 
 // Option configures [Sessions].
@@ -122,6 +124,33 @@ func noPosition(key session.Key, seq int64) error {
 	return fmt.Errorf("session %s has no position %d: %w", key, seq, agent.ErrBadInput)
 }
 
+// MiddleError is the error of a position in the middle of a step, or for [Sessions.Edit] of one at
+// which no words of the user stand. It is agent.ErrBadInput.
+type MiddleError struct {
+	Session session.Key
+	Seq     int64
+	// Type is that of the event there, if it should be words of the user.
+	Type string
+	// Before and After are the checkpoints, or the words of the user, around the position. Of
+	// words, 0 is none.
+	Before, After int64
+}
+
+func (e *MiddleError) Error() string {
+	return fmt.Sprintf("session %s: %s: %s", e.Session, e.Detail(), agent.ErrBadInput)
+}
+
+// Detail tells the error without the session's name.
+func (e *MiddleError) Detail() string {
+	if e.Type != "" {
+		return fmt.Sprintf("no user message stands at %d, but a %s event; such messages stand before it at %d and behind it at %d, where 0 is none", e.Seq, e.Type, e.Before, e.After)
+	}
+	return fmt.Sprintf("position %d is in the middle of a step, which begins after %d and ends at %d", e.Seq, e.Before, e.After)
+}
+
+// Is reports whether the target is agent.ErrBadInput.
+func (e *MiddleError) Is(target error) bool { return target == agent.ErrBadInput }
+
 // noCheckpoint is the error of a position inside of a step; it names those around it.
 func (s *Sessions) noCheckpoint(ctx context.Context, key session.Key, seq int64) error {
 	before := int64(0)
@@ -130,8 +159,7 @@ func (s *Sessions) noCheckpoint(ctx context.Context, key session.Key, seq int64)
 			return err
 		}
 		if c.Seq > seq {
-			return fmt.Errorf("session %s: position %d is in the middle of a step, which begins after %d and ends at %d: %w",
-				key, seq, before, c.Seq, agent.ErrBadInput)
+			return &MiddleError{Session: key, Seq: seq, Before: before, After: c.Seq}
 		}
 		before = c.Seq
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -294,6 +295,9 @@ func TestForkInTheMiddleOfAStep(t *testing.T) {
 		err := d.past.Fork(ctx, s1, seq, fork)
 		require.ErrorIs(t, err, agent.ErrBadInput)
 		require.ErrorContains(t, err, around)
+		var middle *checkpoint.MiddleError
+		require.ErrorAs(t, err, &middle)
+		require.Equal(t, around, fmt.Sprintf("after %d and ends at %d", middle.Before, middle.After))
 	}
 	for _, seq := range []int64{-1, 16, 100} {
 		require.ErrorIs(t, d.past.Fork(ctx, s1, seq, fork), agent.ErrBadInput)
@@ -303,6 +307,33 @@ func TestForkInTheMiddleOfAStep(t *testing.T) {
 	infos, err := d.store.List(ctx, session.Key{}, session.Page{})
 	require.NoError(t, err)
 	require.Len(t, infos, 1)
+}
+
+// A request that is sent twice makes one session, and one that asks for something else makes none.
+func TestRepeatable(t *testing.T) {
+	ctx := t.Context()
+	d := newDesk(t, sessiontest.Memory(t))
+	d.say(s1, "I was charged twice")
+	again := d.past.Repeatable()
+	made := func(s *checkpoint.Sessions, at int64, words, to string) []error {
+		chat := []llm.Message{llm.UserText(words), {Role: llm.RoleAssistant, Content: llm.Content{Text: "Hello."}}}
+		return []error{s.Fork(ctx, s1, at, session.ID("fork"+to)), s.Edit(ctx, s1, 1, llm.Content{Text: words}, session.ID("edit"+to)), s.Import(ctx, session.ID("import"+to), "support", chat)}
+	}
+	for range 2 {
+		for _, err := range made(again, 2, "hello", "") {
+			require.NoError(t, err)
+		}
+	}
+	for _, err := range slices.Concat(made(again, 1, "else", ""), made(d.past, 2, "hello", "")) {
+		require.ErrorIs(t, err, agent.ErrConflict)
+	}
+	d.resume(session.ID("edit"))
+	require.NoError(t, again.Edit(ctx, s1, 1, llm.Content{Text: "hello"}, session.ID("edit")), "though it has gone on")
+	require.ErrorIs(t, again.Fork(ctx, session.ID("edit"), 2, session.ID("fork")), agent.ErrConflict, "it is a fork of another session")
+	require.ErrorIs(t, again.Fork(ctx, s1, 1, session.ID("import")), agent.ErrConflict)
+	require.ErrorIs(t, again.Fork(ctx, s1, 0, session.ID("import")), agent.ErrConflict)
+	require.NoError(t, again.Fork(ctx, s1, 0, session.ID("empty")))
+	require.NoError(t, again.Fork(ctx, s1, 0, session.ID("empty")))
 }
 
 func TestEdit(t *testing.T) {
@@ -345,6 +376,9 @@ func TestEdit(t *testing.T) {
 		for _, seq := range []int64{-1, 0, 2, 15, 100} {
 			require.ErrorIs(t, d.past.Edit(ctx, s1, seq, llm.Content{Text: "x"}, session.ID("none")), agent.ErrBadInput, seq)
 		}
+		var middle *checkpoint.MiddleError
+		require.ErrorAs(t, d.past.Edit(ctx, s1, 2, llm.Content{Text: "x"}, session.ID("none")), &middle)
+		require.Equal(t, []int64{1, 16}, []int64{middle.Before, middle.After})
 		require.ErrorIs(t, d.past.Edit(ctx, s1, 16, llm.Content{}, session.ID("none")), agent.ErrBadInput)
 		require.ErrorIs(t, d.past.Edit(ctx, s1, 16, llm.Content{Text: "x"}, fork), agent.ErrConflict)
 		infos, err := d.store.List(ctx, session.Key{}, session.Page{})
@@ -378,7 +412,25 @@ func TestFamily(t *testing.T) {
 			require.Len(t, infos, 3)
 			require.Equal(t, []session.Key{s1, fork, second}, []session.Key{infos[0].Key, infos[1].Key, infos[2].Key})
 		}
-		_, err := d.past.Family(ctx, session.ID("nobody"))
+		// The sessions of others are none of this user's.
+		theirs := session.Key{App: session.DefaultApp, User: "ann", ID: "theirs"}
+		require.NoError(t, d.past.Fork(ctx, s1, 15, theirs))
+		require.NoError(t, d.past.Fork(ctx, theirs, 15, session.Key{App: session.DefaultApp, User: "ann", ID: "again"}))
+		infos, err := d.past.Family(ctx, s1)
+		require.NoError(t, err)
+		require.Len(t, infos, 3)
+		infos, err = d.past.Family(ctx, theirs)
+		require.NoError(t, err)
+		require.Equal(t, theirs, infos[0].Key)
+		g, _, err := d.past.Graph(ctx, theirs)
+		require.NoError(t, err)
+		want := conversation.New()
+		for e, err := range d.store.Load(ctx, theirs, 0) {
+			require.NoError(t, err)
+			want = want.Reduce(e)
+		}
+		require.Equal(t, want.Hypergraph(), g.Hypergraph(), "what it shares is a part of it")
+		_, err = d.past.Family(ctx, session.ID("nobody"))
 		require.ErrorIs(t, err, agent.ErrBadInput)
 	})
 }

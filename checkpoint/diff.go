@@ -55,7 +55,7 @@ func (s *Sessions) Diff(ctx context.Context, a, b session.Key) (*Diff, error) {
 			}
 			if same = ok && alike(e, other); same {
 				d.Common++
-				if d.Shared == d.Common-1 && e.ID == other.ID && e.RunID == other.RunID && e.Time.Equal(other.Time) {
+				if d.Shared == d.Common-1 && one(e, other) {
 					d.Shared++
 				}
 				continue
@@ -89,6 +89,9 @@ func (s *Sessions) Diff(ctx context.Context, a, b session.Key) (*Diff, error) {
 	}
 	return d, nil
 }
+
+// one reports whether two events are one and the same, which forks share.
+func one(a, b *event.Event) bool { return a.ID == b.ID && a.RunID == b.RunID && a.Time.Equal(b.Time) }
 
 // alike reports whether two events are the same except for their place and time.
 func alike(a, b *event.Event) bool {

@@ -11,10 +11,10 @@ import (
 )
 
 // Family returns a session with all that it was forked from and all their forks, a
-// parent before its forks. Sessions whose parent was deleted begin a family of their
-// own.
+// parent before its forks. Sessions whose parent was deleted, or is of another app or user, begin a
+// family of their own. It costs what a list of the user's sessions does.
 func (s *Sessions) Family(ctx context.Context, key session.Key) ([]session.Info, error) {
-	all, err := s.store.List(ctx, session.Key{}, session.Page{})
+	all, err := s.store.List(ctx, session.Key{App: key.App, User: key.User}, session.Page{})
 	if err != nil {
 		return nil, err
 	}
@@ -30,8 +30,8 @@ func (s *Sessions) Family(ctx context.Context, key session.Key) ([]session.Info,
 	if !ok {
 		return nil, fmt.Errorf("there is no session %s: %w", key, agent.ErrBadInput)
 	}
-	for first.Parent != (session.Key{}) {
-		first = byKey[first.Parent]
+	for parent, ok := byKey[first.Parent]; ok; parent, ok = byKey[first.Parent] {
+		first = parent
 	}
 	family := []session.Info{first}
 	for i := 0; i < len(family); i++ {
@@ -51,7 +51,7 @@ func (s *Sessions) Graph(ctx context.Context, key session.Key) (*conversation.Gr
 	g, tip := conversation.New(), ""
 	for _, info := range family {
 		after := info.ParentSeq
-		if info.Parent == (session.Key{}) || info.Key == key {
+		if info.Key == family[0].Key || info.Key == key {
 			after = 0
 		}
 		for e, err := range s.store.Load(ctx, info.Key, after) {

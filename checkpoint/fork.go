@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ import (
 // right after it and call Resume. Run says something new.
 //
 // The error is [agent.ErrBadInput] if the position is no checkpoint of the session,
-// and [agent.ErrConflict] if the new session exists.
+// and [agent.ErrConflict] if the new session exists; see also [Sessions.Repeatable].
 func (s *Sessions) Fork(ctx context.Context, of session.Key, seq int64, to session.Key) error {
 	if err := session.CheckKey(to); err != nil {
 		return err
@@ -31,7 +32,7 @@ func (s *Sessions) Fork(ctx context.Context, of session.Key, seq int64, to sessi
 	if err := s.check(ctx, of, seq); err != nil {
 		return err
 	}
-	return s.store.Fork(ctx, of, seq, to)
+	return s.made(ctx, of, seq, to, nil, s.store.Fork(ctx, of, seq, to))
 }
 
 // Edit makes a session in which a user message of another says something else. It
@@ -50,8 +51,8 @@ func (s *Sessions) Edit(ctx context.Context, of session.Key, seq int64, content 
 	if err != nil {
 		return err
 	}
-	if _, ok := old.Data.(*event.User); !ok {
-		return fmt.Errorf("session %s: no user message stands at %d, but a %s event: %w", of, seq, old.Type(), agent.ErrBadInput)
+	if old.Type() != event.TypeUser {
+		return s.noWords(ctx, of, old)
 	}
 	last := time.Time{}
 	if seq > 1 {
@@ -62,7 +63,68 @@ func (s *Sessions) Edit(ctx context.Context, of session.Key, seq int64, content 
 		last = before.Time
 	}
 	said := &event.Event{TurnID: s.newID(), RunID: s.newID(), ParentID: old.ParentID, Agent: old.Agent, Path: old.Path, Data: &event.User{Content: content.Stored()}}
-	return s.store.Fork(ctx, of, seq-1, to, s.date(seq-1, last, said)...)
+	own := s.date(seq-1, last, said)
+	return s.made(ctx, of, seq-1, to, own, s.store.Fork(ctx, of, seq-1, to, own...))
+}
+
+// Repeatable returns Sessions for requests that may be sent twice: what makes a session does nothing,
+// and is no error, if that session is there and begins with the same events.
+func (s *Sessions) Repeatable() *Sessions {
+	again := *s
+	again.repeatable = true
+	return &again
+}
+
+// made returns the error of making a session, nil if it was made before of the same: of what it
+// shares with another one until a position, if that is not 0, and of its own first events.
+func (s *Sessions) made(ctx context.Context, of session.Key, seq int64, to session.Key, own []*event.Event, err error) error {
+	if !s.repeatable || !errors.Is(err, agent.ErrConflict) {
+		return err
+	}
+	info, ok, failed := session.Find(ctx, s.store, to)
+	if failed != nil || !ok || info.ParentSeq != seq || (of == session.Key{}) != (info.Parent == session.Key{}) {
+		return cmp.Or(failed, err)
+	}
+	if seq > 0 {
+		theirs, failed := s.event(ctx, of, seq)
+		shared, failing := s.event(ctx, to, seq)
+		if failed != nil || failing != nil || !one(theirs, shared) {
+			return cmp.Or(failed, failing, err)
+		}
+	}
+	for e, failed := range s.store.Load(ctx, to, seq) {
+		switch {
+		case failed != nil:
+			return failed
+		case len(own) == 0:
+			return nil
+		case !alike(e, own[0]):
+			return err
+		}
+		own = own[1:]
+	}
+	if len(own) > 0 {
+		return err
+	}
+	return nil
+}
+
+// noWords is the error of an event that is no message of the user; it names those around it.
+func (s *Sessions) noWords(ctx context.Context, key session.Key, there *event.Event) error {
+	wrong := &MiddleError{Session: key, Seq: there.Seq, Type: there.Type()}
+	for e, err := range s.store.Load(ctx, key, 0) {
+		switch {
+		case err != nil:
+			return err
+		case e.Type() != event.TypeUser:
+		case e.Seq < there.Seq:
+			wrong.Before = e.Seq
+		default:
+			wrong.After = e.Seq
+			return wrong
+		}
+	}
+	return wrong
 }
 
 // event returns the event of a position.

@@ -39,12 +39,13 @@ func (s *Sessions) Import(ctx context.Context, to session.Key, agentName string,
 	if len(i.events) == 0 {
 		return fmt.Errorf("there are no messages: %w", agent.ErrBadInput)
 	}
-	if infos, err := s.store.List(ctx, to, session.Page{}); err != nil {
-		return err
-	} else if len(infos) > 0 {
-		return fmt.Errorf("session %s exists already: %w", to, agent.ErrConflict)
+	infos, err := s.store.List(ctx, to, session.Page{})
+	if err == nil && len(infos) > 0 {
+		err = fmt.Errorf("session %s exists already: %w", to, agent.ErrConflict)
+	} else if err == nil {
+		err = s.write(ctx, to, i.events...)
 	}
-	return s.write(ctx, to, i.events...)
+	return s.made(ctx, session.Key{}, 0, to, event.BoundAll(i.events), err)
 }
 
 // importing makes events of messages.

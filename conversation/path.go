@@ -240,11 +240,16 @@ func (a Active) visit(g *Graph, steps []step, f func(s step, collapsed bool)) {
 }
 
 // resultOf returns the place of the result of a call that is made in a step, or
-// none. It can be anywhere. If another run takes up this one, its results come
-// first, and otherwise those of the run itself: in a graph of several sessions a
-// call can have several.
+// none. It can be anywhere. If other runs take up this one, the results of the last
+// of them come first, and those of the run itself last: in a graph of several sessions
+// a call can have several, and one that was given behind the place where a later run
+// takes up is off the path.
 func (g *Graph) resultOf(s step, call *node) int32 {
-	for _, ri := range append(s.by[:len(s.by):len(s.by)], call.run) {
+	for i := len(s.by); i >= 0; i-- {
+		ri := call.run
+		if i > 0 {
+			ri = s.by[i-1]
+		}
 		for _, id := range []string{call.id + ":result", g.runAt(ri).id + ":" + call.id + ":result"} {
 			if place := g.find(id); place != none && g.at(place).run == ri {
 				return place

@@ -8,6 +8,7 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -47,20 +48,15 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 	case e.Type() == "":
 		return nil, fmt.Errorf("event: event %s has no type", e.ID)
 	}
-	env := envelope{Seq: e.Seq, ID: e.ID, TurnID: e.TurnID, RunID: e.RunID, Scope: e.Scope, ParentID: e.ParentID,
-		Type: e.Type(), Agent: e.Agent, Path: e.Path, Partial: e.Partial, Attempt: e.Attempt}
-	if !e.Time.IsZero() {
-		t := e.Time.UTC()
-		env.Time = &t
-	}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(env); err != nil {
+	out, err := e.appendEnvelope(make([]byte, 0, 320))
+	if err != nil {
 		return nil, err
 	}
-	buf.Truncate(buf.Len() - 2) // the closing brace and the newline
-	start := buf.Len()
+	if text, ok := e.Data.(*Text); ok && text != nil { // most events by far are deltas
+		return append(appendString(append(out, `,"content":`...), text.Content), '}'), nil
+	}
+	start := len(out)
+	buf := bytes.NewBuffer(out)
 	if unknown {
 		raw := u.Raw
 		if len(raw) == 0 {
@@ -72,12 +68,14 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 		}
 		buf.Write(raw)
 	} else {
+		enc := json.NewEncoder(buf)
+		enc.SetEscapeHTML(false)
 		if err := enc.Encode(e.Data); err != nil {
 			return nil, fmt.Errorf("event: payload of %s event %s: %w", e.Type(), e.ID, err)
 		}
 		buf.Truncate(buf.Len() - 1)
 	}
-	out := buf.Bytes()
+	out = buf.Bytes()
 	if !utf8.Valid(out) { // raw JSON of others, which is not checked for it
 		out = append(out[:start:start], bytes.ToValidUTF8(out[start:], []byte("\ufffd"))...)
 	}
@@ -93,6 +91,44 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 		payload[0] = ','
 		return out, nil
 	}
+}
+
+// appendEnvelope writes the fields that all events share as an envelope has them, with the brace
+// that opens the object.
+func (e *Event) appendEnvelope(out []byte) ([]byte, error) {
+	out = append(out, '{')
+	if e.Seq != 0 {
+		out = append(strconv.AppendInt(append(out, `"seq":`...), e.Seq, 10), ',')
+	}
+	for _, f := range [...]struct{ name, value string }{{"id", e.ID}, {"turnId", e.TurnID}, {"runId", e.RunID}, {"scope", e.Scope}, {"parentId", e.ParentID},
+		{"type", e.Type()}, {"agent", e.Agent}, {"path", e.Path}} {
+		if f.value != "" {
+			out = append(append(append(out, '"'), f.name...), `":`...)
+			out = append(appendString(out, f.value), ',')
+		}
+	}
+	if !e.Time.IsZero() {
+		t := e.Time.UTC()
+		if y := t.Year(); y < 0 || y > 9999 {
+			return nil, fmt.Errorf("event: the time of event %s is outside the years 0 to 9999", e.ID)
+		}
+		out = append(t.AppendFormat(append(out, `"time":"`...), time.RFC3339Nano), `",`...)
+	}
+	if e.Partial {
+		out = append(out, `"partial":true,`...)
+	}
+	if e.Attempt != 0 {
+		out = append(strconv.AppendInt(append(out, `"attempt":`...), int64(e.Attempt), 10), ',')
+	}
+	return out[:len(out)-1], nil
+}
+
+// appendString writes a string as [EncodeJSON] does.
+func appendString(out []byte, s string) []byte {
+	if plain(s) {
+		return append(append(append(out, '"'), s...), '"')
+	}
+	return append(out, EncodeJSON(s)...)
 }
 
 func isControl(typ string) bool {

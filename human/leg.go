@@ -132,20 +132,6 @@ func (l *leg) status(s Status, target, reason string) *event.HandoffStatus {
 	return d
 }
 
-// IndexPrefix begins the keys of the app's state under which the handoffs that are under way
-// are listed, one key a handoff. The value of each is an object with the members user,
-// session, status, from and reason. It is changed in one write with the handoff's status.
-const IndexPrefix = "app:handoff:"
-
-func index(key agent.SessionKey, l *leg, s Status) *event.State {
-	var entry any
-	if !s.Final() {
-		entry = map[string]any{"user": key.User, "session": key.ID, "status": string(s), "from": l.from, "reason": l.asked.Reason,
-			"since": l.since.UTC().Format(time.RFC3339)}
-	}
-	return &event.State{Delta: map[string]any{IndexPrefix + l.id: entry}}
-}
-
 // messages returns what was said in the conversation after a position, and the position of the
 // end of the log.
 func messages(ctx context.Context, s agent.Session, after int64) (upTo int64, said []Message, err error) {

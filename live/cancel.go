@@ -3,9 +3,12 @@ package live
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/runner"
@@ -14,16 +17,55 @@ import (
 
 // Stop cuts off the turn of a session that this process runs, and waits until it has ended. It
 // can be resumed, and is not taken up by followers of this process before somebody does so; a
-// follower of another one takes it up when it finds it. A turn that another process runs is
-// left alone. Without a turn nothing happens.
+// follower of another one takes it up when it finds it. Without a turn nothing happens. The error
+// is agent.ErrSessionBusy if another process runs the turn.
 func (t *Turns) Stop(ctx context.Context, key session.Key) error {
+	return t.cutOff(ctx, key, t.here(key))
+}
+
+// Abandon is [Turns.Stop] for a turn whose client has gone. It is left alone if somebody else watches
+// it, or if the session has gone on with another one.
+func (t *Turns) Abandon(ctx context.Context, key session.Key, turn string) error {
+	running := t.here(key)
+	if len(running) == 0 {
+		return nil
+	}
+	switch r, err := t.Report(ctx, key, ""); {
+	case err != nil:
+		return err
+	case r.ID != turn:
+		return nil
+	}
 	t.mu.Lock()
-	running := slices.Clone(t.running[key])
+	watched := slices.Contains(slices.Collect(maps.Values(t.watchers[key])), true)
+	t.mu.Unlock()
+	if watched {
+		return nil
+	}
+	return t.cutOff(ctx, key, running)
+}
+
+// cutOff ends turns so that they can be resumed.
+func (t *Turns) cutOff(ctx context.Context, key session.Key, running []*Turn) error {
+	t.mu.Lock()
 	if len(running) > 0 {
 		t.stopped[key] = struct{}{}
 	}
 	t.mu.Unlock()
-	return end(ctx, running, errStopped)
+	if len(running) == 0 {
+		info, _, err := session.Find(ctx, t.store, key)
+		if err == nil && info.Leased && len(t.here(key)) == 0 {
+			err = fmt.Errorf("session %s: another process runs its turn: %w", key, agent.ErrSessionBusy)
+		}
+		return err
+	}
+	err := end(ctx, running, ErrStopped)
+	t.mu.Lock()
+	for cancel := range t.watchers[key] {
+		(*cancel)(ErrStopped)
+	}
+	t.mu.Unlock()
+	return err
 }
 
 // end cancels turns and waits for them.
@@ -43,10 +85,12 @@ func end(ctx context.Context, turns []*Turn, cause error) error {
 // that waits, with [runner.Runner.Cancel]. It returns what that stored beside what the turn
 // itself did. The error is agent.ErrSessionBusy if another process runs the turn.
 func (t *Turns) Cancel(ctx context.Context, key session.Key) ([]*event.Event, error) {
-	var f session.Fold
-	return t.CancelIf(ctx, key, func(ctx context.Context) (int64, bool, error) {
-		err := t.read(ctx, key, &f)
-		return f.Seq, !f.Unfinished(), err
+	return t.CancelIf(ctx, key, func(ctx context.Context) (seq int64, rests bool, err error) {
+		err = t.reader(key).Glance(ctx, key, func(f *session.Fold) error {
+			seq, rests = f.Seq, !f.Unfinished()
+			return nil
+		})
+		return seq, rests, err
 	})
 }
 
@@ -62,7 +106,7 @@ func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(contex
 		return nil, err
 	}
 	defer release()
-	for deadline, tries := time.Now().Add(250*time.Millisecond), 1; ; tries++ {
+	for deadline, tries := time.Now().Add(letGo), 1; ; tries++ {
 		seq, rests, err := check(ctx)
 		if err != nil {
 			return nil, err
@@ -78,6 +122,9 @@ func (t *Turns) CancelIf(ctx context.Context, key session.Key, check func(contex
 				return nil, err
 			}
 		default:
+			if t.hears != nil && len(events) > 0 {
+				t.hears.Turn(ctx, access.DoorOf(ctx), string(Canceled))
+			}
 			return events, err
 		}
 	}
@@ -105,5 +152,5 @@ func (t *Turns) hold(ctx context.Context, key session.Key) (run *runner.Runner, 
 		release()
 		return nil, nil, err
 	}
-	return held.tenure.run, release, nil
+	return t.reader(key), release, nil
 }

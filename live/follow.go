@@ -38,17 +38,18 @@ func (t *Turns) Follow(ctx context.Context, key session.Key, after string) iter.
 // killed on this machine leaves a lease that can be taken at once, and less and less often. It
 // goes on until the context ends; to stop the timer then leaves nothing behind.
 func (t *Turns) watch(ctx context.Context, key session.Key) (timer *time.Timer) {
-	var fold *session.Fold // as far as the log was read
 	wait := time.Second
 	look := func() {
 		if ctx.Err() != nil { // the timer was set while it was stopped
 			return
 		}
 		if len(t.here(key)) == 0 {
-			if fold == nil {
-				fold = new(session.Fold)
-			}
-			if err := t.read(ctx, key, fold); err == nil && ctx.Err() == nil && fold.Unfinished() && t.resume(fold.Turn.User) {
+			cut := false
+			err := t.reader(key).Glance(ctx, key, func(f *session.Fold) error {
+				cut = f.Unfinished() && t.resume(f.Turn.User)
+				return nil
+			})
+			if err == nil && ctx.Err() == nil && cut {
 				t.TakeUp(key, nil)
 			}
 		}
@@ -61,15 +62,4 @@ func (t *Turns) watch(ctx context.Context, key session.Key) (timer *time.Timer) 
 	timer = time.AfterFunc(wait, func() { <-ready; look() })
 	close(ready)
 	return timer
-}
-
-// read takes in what is new in a session's log.
-func (t *Turns) read(ctx context.Context, key session.Key, f *session.Fold) error {
-	for e, err := range t.store.Load(ctx, key, f.Seq) {
-		if err != nil {
-			return err
-		}
-		f.Apply(e)
-	}
-	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -451,83 +450,6 @@ func TestLock(t *testing.T) {
 	})
 }
 
-// Several processes and clients begin, decide, stop and cancel in one session as they like.
-// Whatever comes first, the log is lawful, which the store checks, every error is one of those
-// that are promised, and in the end the session can be brought to rest.
-func TestRaces(t *testing.T) {
-	for seed := range uint64(30) {
-		synctest.Test(t, func(t *testing.T) {
-			ctx := context.Background()
-			d, a := newDesk(t)
-			store := sessiontest.Memory(t)
-			processes := []*Turns{newTurns(t, a, store), newTurns(t, a, store)}
-			var clients sync.WaitGroup
-			for i := range uint64(4) {
-				clients.Go(func() {
-					r := rand.New(rand.NewPCG(seed, i))
-					for range 12 {
-						act(t, r, processes[r.IntN(2)], d)
-						time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond) // of the bubble
-					}
-				})
-			}
-			clients.Wait()
-			for range 10 { // what waits is let go on
-				select {
-				case d.free <- struct{}{}:
-				default:
-				}
-			}
-			synctest.Wait()
-			_, err := processes[0].Cancel(ctx, key)
-			if errors.Is(err, agent.ErrSessionBusy) {
-				_, err = processes[1].Cancel(ctx, key)
-			}
-			require.NoError(t, err)
-			s, err := processes[0].Look(ctx, key)
-			require.NoError(t, err)
-			require.Contains(t, []State{"", Done, Failed, Canceled}, s.State)
-			for _, p := range processes {
-				require.NoError(t, p.Close(ctx))
-			}
-		})
-	}
-}
-
-func act(t testing.TB, r *rand.Rand, turns *Turns, d *desk) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.IntN(20))*time.Millisecond)
-	defer cancel()
-	var err error
-	switch r.IntN(8) {
-	case 0, 1:
-		_, err = turns.Begin(ctx, key, llm.UserText([]string{"hello", "think", "ask", "fail"}[r.IntN(4)]))
-	case 2:
-		var s Status
-		if s, err = turns.Look(ctx, key); err == nil && len(s.Pending) > 0 {
-			_, err = turns.Resume(ctx, key, runner.Decision{CallID: s.Pending[0].ToolCallID, Approved: r.IntN(2) == 0})
-		}
-	case 3:
-		_, err = turns.Resume(ctx, key)
-	case 4:
-		err = turns.Stop(ctx, key)
-	case 5:
-		_, err = turns.Cancel(ctx, key)
-	case 6:
-		d.free <- struct{}{}
-	case 7:
-		for _, err = range turns.Follow(ctx, key, "") {
-		}
-	}
-	for _, known := range []error{agent.ErrSessionBusy, agent.ErrConflict, runner.ErrNoApproval, context.DeadlineExceeded, agent.ErrSuspended, ErrCanceled} {
-		if err == nil || errors.Is(err, known) {
-			return
-		}
-	}
-	if !errors.As(err, new(*agent.RunError)) {
-		t.Errorf("%T %v", err, err)
-	}
-}
-
 func TestNewRefuses(t *testing.T) {
 	_, a := newDesk(t)
 	tail, err := tail.New(session.NewMemory())
@@ -541,6 +463,8 @@ func TestNewRefuses(t *testing.T) {
 		func() (*Turns, error) { return New(run, tail, WithLimit(nil)) },
 		func() (*Turns, error) { return New(run, tail, WithLogger(nil)) },
 		func() (*Turns, error) { return New(run, tail, WithTakeUp(nil)) },
+		func() (*Turns, error) { return New(run, tail, WithMaxTurns(-1)) },
+		func() (*Turns, error) { return New(run, tail, WithApp("")) },
 	} {
 		_, err := make()
 		require.Error(t, err)

@@ -12,12 +12,12 @@ type State string
 
 // The states of a turn.
 const (
-	// Running: this process works on it.
+	// Running: somebody works on it, here or in another process.
 	Running State = "running"
 	// Waiting: for decisions about calls, or for something that is done elsewhere.
 	Waiting State = "waiting"
-	// CutOff: it has not ended, and this process does not work on it. Perhaps another one does;
-	// else it can be resumed, and is taken up when somebody follows it.
+	// CutOff: it has not ended, and nobody works on it. It can be resumed, and is taken up when
+	// somebody follows it.
 	CutOff State = "cut_off"
 	// Done: it was answered.
 	Done State = "done"
@@ -34,29 +34,47 @@ type Status struct {
 	Seq int64
 	// Turn is the id of the last turn.
 	Turn string
-	// Agent is who would answer the next message.
+	// Agent is who would answer the next message, "" if the session's part of the tree is gone.
 	Agent string
 	// Pending are the calls that wait for a decision.
 	Pending []*event.Relay
 }
 
 // Look returns how a session stands. A session that does not exist has the zero state.
-func (t *Turns) Look(ctx context.Context, key session.Key) (Status, error) {
-	working := len(t.here(key)) > 0
-	var f session.Fold
-	if err := t.read(ctx, key, &f); err != nil {
-		return Status{}, err
+func (t *Turns) Look(ctx context.Context, key session.Key) (s Status, err error) {
+	run, gone := t.RunnerOf(key)
+	if gone != nil {
+		run = t.Runner()
 	}
-	s := Status{State: stateOf(&f), Seq: f.Seq, Turn: f.Turn.ID}
-	if s.State == CutOff && (working || len(t.here(key)) > 0) { // then it has ended, or begun, meanwhile
-		s.State = Running
+	for tries := 1; ; tries++ {
+		err := run.Glance(ctx, key, func(f *session.Fold) error {
+			s = Status{State: stateOf(f), Seq: f.Seq, Turn: f.Turn.ID, Pending: f.Questions()}
+			if gone == nil {
+				s.Agent = run.Next(f).Agent.Name()
+			}
+			return nil
+		})
+		if err != nil || s.State != CutOff {
+			return s, err
+		}
+		works, moved, err := t.works(ctx, key, s.Seq)
+		if works {
+			s.State = Running
+		}
+		if err != nil || works || !moved || tries == 3 {
+			return s, err
+		}
 	}
-	var err error
-	if s.Agent, err = t.Runner().Active(ctx, key); err != nil {
-		return Status{}, err
+}
+
+// works reports whether somebody works on a turn that the log leaves open at a position, here or
+// in another process, and whether the log has gone on since.
+func (t *Turns) works(ctx context.Context, key session.Key, seq int64) (works, moved bool, err error) {
+	if len(t.here(key)) > 0 {
+		return true, false, nil
 	}
-	s.Pending = f.Questions()
-	return s, nil
+	info, _, err := session.Find(ctx, t.store, key)
+	return info.Leased, info.Seq != seq, err
 }
 
 // stateOf is what the log says of the last turn.
@@ -69,7 +87,14 @@ func stateOf(f *session.Fold) State {
 	case f.Paused(), f.Waits():
 		return Waiting
 	}
-	switch f.Scope("").Run.Finish {
+	return stateAt(f.Scope("").Run.Finish)
+}
+
+// stateAt is the state of a turn whose last run has ended.
+func stateAt(reason event.FinishReason) State {
+	switch reason {
+	case event.FinishReasonInputRequired:
+		return Waiting
 	case event.FinishReasonCanceled:
 		return Canceled
 	case event.FinishReasonError, event.FinishReasonLimit:

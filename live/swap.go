@@ -2,15 +2,62 @@ package live
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
 )
 
 // tenure is a runner, with the turns that it still runs.
 type tenure struct {
 	run   *runner.Runner
 	turns int
-	over  func() // called once, after another runner has come and the last turn has ended; nil is nothing
+	over  func()                    // called once, after another runner has come and the last turn has ended; nil is nothing
+	under map[string]*runner.Runner // of parts of the tree, by their paths
+}
+
+// of returns the runner of a session's turns. It is called with the mutex of the Turns.
+func (n *tenure) of(app string, key session.Key) (*runner.Runner, error) {
+	path, part := strings.CutPrefix(key.App, app+":")
+	if !part {
+		return n.run, nil
+	}
+	if run := n.under[path]; run != nil {
+		return run, nil
+	}
+	run, err := n.run.Under(path)
+	if err != nil {
+		return nil, err
+	}
+	if n.under == nil {
+		n.under = make(map[string]*runner.Runner)
+	}
+	n.under[path] = run
+	return run, nil
+}
+
+// Runner returns the runner of the whole tree that the next turn gets.
+func (t *Turns) Runner() *runner.Runner {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.tenure.run
+}
+
+// RunnerOf returns the runner that the next turn of a session gets: that of the whole tree, or if
+// the session's app is APP:PATH, where APP is that of [WithApp], that of the agent at a path such as
+// support/billing and all below it. The error is runner.ErrNoAgent.
+func (t *Turns) RunnerOf(key session.Key) (*runner.Runner, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.tenure.of(t.app, key)
+}
+
+// reader is the runner to look at a session with, also if its agent is gone.
+func (t *Turns) reader(key session.Key) *runner.Runner {
+	if run, err := t.RunnerOf(key); err == nil {
+		return run
+	}
+	return t.Runner()
 }
 
 // Swap gives the turns that begin from now on another runner, of another tree, which must be on

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
@@ -30,8 +31,11 @@ type Store interface {
 type Turns struct {
 	store  Store
 	limit  *access.Limit
+	most   int    // turns of all users; 0 is any number
+	app    string // of the sessions of the whole tree
 	resume func(*event.User) bool
 	logger *slog.Logger
+	hears  access.Observer // nil without one
 
 	background context.Context // of all turns
 	stop       context.CancelCauseFunc
@@ -40,17 +44,31 @@ type Turns struct {
 	mu      sync.Mutex // guards what follows
 	tenure  *tenure    // of the runner that new turns get
 	closed  bool
+	drains  bool // no turn is begun any more
+	working int  // turns at work
 	running map[session.Key][]*Turn
 	locked  map[session.Key]chan struct{} // closed by who unlocks
 	stopped map[session.Key]struct{}      // not to be taken up
+	// Who watches a turn, and is told when it is stopped.
+	watchers map[session.Key]map[*context.CancelCauseFunc]bool
+	asked    map[session.Key]*requests            // what clients have asked for lately
+	changes  map[owner]map[chan struct{}]struct{} // who waits for changes
 }
 
 // Option configures Turns.
 type Option func(*Turns)
 
 // WithLimit bounds the turns that a user has at work at once, a user being the user part of a
-// session's key. By default they are 1,024. A limit may be shared with other Turns.
+// session's key. By default they are 32. A limit may be shared with other Turns.
 func WithLimit(l *access.Limit) Option { return func(t *Turns) { t.limit = l } }
+
+// WithMaxTurns bounds the turns that are at work at once for all users; 0 is no bound. The
+// default is 256.
+func WithMaxTurns(most int) Option { return func(t *Turns) { t.most = most } }
+
+// WithApp says which app the sessions of the whole tree belong to, and those of its parts; see
+// [Turns.RunnerOf]. The default is session.DefaultApp.
+func WithApp(app string) Option { return func(t *Turns) { t.app = app } }
 
 // WithTakeUp says which turns that were cut off are taken up by themselves when somebody
 // follows them, by the words that began them. By default all are.
@@ -59,29 +77,30 @@ func WithTakeUp(which func(*event.User) bool) Option { return func(t *Turns) { t
 // WithLogger sets the logger, which hears of turns that failed; by default nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(t *Turns) { t.logger = l } }
 
+// WithObserver sets who hears how many turns are under way and how they end; by default nobody
+// does. The door is that of the context that began a turn; see access.WithDoor.
+func WithObserver(o access.Observer) Option { return func(t *Turns) { t.hears = o } }
+
 // New makes Turns of a runner and the store that it runs on, which both stay the caller's.
 // Partial events need a runner with the option runner.WithStreaming.
 func New(run *runner.Runner, store Store, opts ...Option) (*Turns, error) {
 	if run == nil || store == nil {
 		return nil, errors.New("live: the runner or the store is nil")
 	}
-	t := &Turns{tenure: &tenure{run: run}, store: store, limit: access.NewLimit(0), resume: func(*event.User) bool { return true }, logger: slog.New(slog.DiscardHandler),
-		running: make(map[session.Key][]*Turn), locked: make(map[session.Key]chan struct{}), stopped: make(map[session.Key]struct{})}
+	t := &Turns{tenure: &tenure{run: run}, store: store, limit: access.NewLimit(32), most: 256, app: session.DefaultApp, resume: func(*event.User) bool { return true }, logger: slog.New(slog.DiscardHandler),
+		running: make(map[session.Key][]*Turn), locked: make(map[session.Key]chan struct{}), stopped: make(map[session.Key]struct{}),
+		watchers: make(map[session.Key]map[*context.CancelCauseFunc]bool), asked: make(map[session.Key]*requests), changes: make(map[owner]map[chan struct{}]struct{})}
 	if err := option.Apply(t, opts); err != nil {
 		return nil, fmt.Errorf("live: %w", err)
 	}
 	if t.limit == nil || t.resume == nil || t.logger == nil {
 		return nil, errors.New("live: a limit, a logger or a function is nil")
 	}
+	if t.most < 0 || t.app == "" {
+		return nil, errors.New("live: the most turns are negative, or the app has no name")
+	}
 	t.background, t.stop = context.WithCancelCause(context.Background())
 	return t, nil
-}
-
-// Runner returns the runner that the next turn gets.
-func (t *Turns) Runner() *runner.Runner {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.tenure.run
 }
 
 // Store returns the store.
@@ -94,8 +113,6 @@ var (
 
 	// ErrCanceled ends a turn that was canceled, or whose client went before it began.
 	ErrCanceled = errors.New("the client canceled the turn")
-
-	errStopped = fmt.Errorf("the turn was stopped: %w", agent.ErrSuspended)
 )
 
 // Turn is a turn, or the rest of one, that runs in the background.
@@ -106,12 +123,31 @@ type Turn struct {
 	First *event.Event
 
 	key     session.Key
+	door    string // through which it was begun
 	tenure  *tenure
+	run     *runner.Runner // of the tenure, or of a part of its tree
 	cancel  context.CancelCauseFunc
 	counts  bool          // among those that its user has at work
 	takesUp bool          // nobody asked for it
 	done    chan struct{} // closed when the turn has ended
 	err     error         // to be read after done
+	report  Report        // of a turn that began here; the same
+}
+
+// Done is closed when the turn has ended.
+func (x *Turn) Done() <-chan struct{} { return x.done }
+
+// Report returns what the turn has come to that began here, without reading the log: nil
+// before it has ended, and for one that does not rest or was resumed. It is shared.
+func (x *Turn) Report() *Report {
+	select {
+	case <-x.done:
+		if x.report.ID != "" && x.report.Rests() {
+			return &x.report
+		}
+	default:
+	}
+	return nil
 }
 
 // Wait waits until the turn has ended and returns its error, that of [runner.Runner.Run], or why
@@ -165,12 +201,37 @@ func (t *Turns) Resume(ctx context.Context, key session.Key, decisions ...runner
 // turnFunc is a turn of a runner.
 type turnFunc func(context.Context, *runner.Runner) iter.Seq2[*event.Event, error]
 
-// start runs a turn in the background and returns it with its first event.
+// letGo is how long somebody whose turn has come to rest may take to let go of the session.
+const letGo = 250 * time.Millisecond
+
+// start runs a turn in the background and returns it with its first event. Who has seen that the
+// turn before rests may be quicker than the process that lets go of the session.
 func (t *Turns) start(ctx context.Context, key session.Key, events turnFunc) (*Turn, error) {
+	for deadline := time.Now().Add(letGo); ; {
+		x, err := t.startNow(ctx, key, events)
+		if !errors.Is(err, agent.ErrSessionBusy) || !time.Now().Before(deadline) || !t.rests(ctx, key) {
+			return x, err
+		}
+		if err := t.WaitFree(ctx, key, time.Now().Add(10*time.Millisecond)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// rests reports whether the session's last turn needs nobody to work on it.
+func (t *Turns) rests(ctx context.Context, key session.Key) (rests bool) {
+	err := t.reader(key).Glance(ctx, key, func(f *session.Fold) error {
+		rests = !f.Unfinished()
+		return nil
+	})
+	return err == nil && rests
+}
+
+func (t *Turns) startNow(ctx context.Context, key session.Key, events turnFunc) (*Turn, error) {
 	t.mu.Lock()
 	delete(t.stopped, key)
 	t.mu.Unlock()
-	x, first, err := t.launch(&Turn{key: key}, events)
+	x, first, err := t.launch(&Turn{key: key, door: access.DoorOf(ctx)}, events)
 	if err != nil {
 		return nil, err
 	}
@@ -241,8 +302,9 @@ func (t *Turns) launch(x *Turn, events turnFunc) (_ *Turn, first <-chan *event.E
 		defer t.exit(x) // before: who was waiting for the end finds nobody at work
 		defer cancel(nil)
 		defer close(begun)
-		told, stored := false, false
-		for e, err := range events(run, x.tenure.run) {
+		told, stored, reason := false, false, event.FinishReason("")
+		defer func() { t.observe(x, stored, reason) }()
+		for e, err := range events(run, x.run) {
 			if err != nil {
 				if x.err = err; errors.Is(err, context.Canceled) && run.Err() != nil {
 					x.err = context.Cause(run)
@@ -253,7 +315,16 @@ func (t *Turns) launch(x *Turn, events turnFunc) (_ *Turn, first <-chan *event.E
 				told = true
 				begun <- e
 			}
-			stored = stored || !e.Partial
+			if !e.Partial && !stored {
+				stored = true
+				t.changed(x.key)
+			}
+			if _, begins := e.Data.(*event.User); begins || x.report.ID != "" {
+				x.report.Apply(e)
+			}
+			if end, ok := e.Data.(*event.HarnessEnd); ok && e.Scope == "" {
+				reason = end.FinishReason
+			}
 		}
 		refused := !stored && (errors.Is(x.err, agent.ErrSessionBusy) || errors.Is(x.err, agent.ErrBadInput) || errors.Is(x.err, agent.ErrConflict))
 		if x.err != nil && !refused && run.Err() == nil {
@@ -263,17 +334,41 @@ func (t *Turns) launch(x *Turn, events turnFunc) (_ *Turn, first <-chan *event.E
 	return x, begun, nil
 }
 
+// observe tells how a turn has ended that has stored something. One that is canceled is told
+// by who cancels it.
+func (t *Turns) observe(x *Turn, stored bool, reason event.FinishReason) {
+	if t.hears == nil || !stored || errors.Is(x.err, ErrCanceled) {
+		return
+	}
+	ctx, outcome := context.Background(), stateAt(reason)
+	switch {
+	case errors.Is(x.err, agent.ErrSuspended):
+		outcome = CutOff
+	case x.err != nil:
+		outcome = Failed
+	}
+	t.hears.Turn(ctx, x.door, string(outcome))
+}
+
 // enter registers a turn, unless its user has too many at work: who does not wait for answers
 // could begin any number of them.
 func (t *Turns) enter(x *Turn) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed {
+	if t.closed || t.drains {
 		return ErrClosed
+	}
+	if t.most > 0 && t.working >= t.most {
+		return &access.LimitError{Most: t.most, All: true}
+	}
+	var err error
+	if x.run, err = t.tenure.of(t.app, x.key); err != nil {
+		return err
 	}
 	if err := t.limit.Enter(x.key.User); err != nil {
 		return err
 	}
+	t.working++
 	t.add(x)
 	return nil
 }
@@ -283,6 +378,9 @@ func (t *Turns) add(x *Turn) {
 	t.ended.Add(1)
 	x.tenure = t.tenure
 	x.tenure.turns++
+	if t.hears != nil {
+		t.hears.Running(context.Background(), x.door, 1)
+	}
 	t.running[x.key] = append(t.running[x.key], x)
 }
 
@@ -293,11 +391,18 @@ func (t *Turns) exit(x *Turn) {
 		delete(t.running, x.key)
 	}
 	x.tenure.turns--
+	if x.counts {
+		t.working--
+	}
+	if t.hears != nil {
+		t.hears.Running(context.Background(), x.door, -1)
+	}
 	t.release(x.tenure)
 	t.mu.Unlock()
 	if x.counts {
 		t.limit.Leave(x.key.User)
 	}
+	t.changed(x.key)
 	t.ended.Done()
 }
 
@@ -306,28 +411,4 @@ func (t *Turns) here(key session.Key) []*Turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.running[key])
-}
-
-// Close stops all turns and followers, and waits for them until the context ends. What was cut
-// off can be resumed: a successor does so when somebody follows it. Closing twice does nothing.
-func (t *Turns) Close(ctx context.Context) error {
-	t.mu.Lock()
-	closed := t.closed
-	t.closed = true
-	t.mu.Unlock()
-	if closed {
-		return nil
-	}
-	t.stop(ErrClosed)
-	done := make(chan struct{})
-	go func() {
-		t.ended.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("live: not all turns have ended: %w", context.Cause(ctx))
-	}
 }

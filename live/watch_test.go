@@ -12,8 +12,10 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/session/tail"
 )
 
 // heldLoads is a store that holds reading up, if it is to.
@@ -62,4 +64,37 @@ func TestNobodyLooksForWhoHasGone(t *testing.T) {
 		require.NoError(t, one.Close(ctx))
 		require.NoError(t, two.Close(ctx))
 	})
+}
+
+// noticed is a store whose followers are first told something that belongs to no turn, as by one that shows them words
+// of other processes and cannot at the moment.
+type noticed struct{ Store }
+
+func (s noticed) Follow(ctx context.Context, key session.Key, after string) iter.Seq2[session.Entry, error] {
+	return func(yield func(session.Entry, error) bool) {
+		if yield(session.Entry{ID: after, Event: &event.Event{ID: "degraded", Partial: true, Data: &event.Notice{Code: "degraded"}}}, nil) {
+			s.Store.Follow(ctx, key, after)(yield)
+		}
+	}
+}
+
+// Who watches a turn sees it to its end, whatever the store has to say besides.
+func TestWatchGoesOnBehindANotice(t *testing.T) {
+	_, a := newDesk(t)
+	followed, err := tail.New(sessiontest.Memory(t))
+	require.NoError(t, err)
+	run, err := runner.New(a, noticed{followed})
+	require.NoError(t, err)
+	turns, err := New(run, noticed{followed})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) })
+	x, err := turns.Begin(t.Context(), key, llm.UserText("hello"))
+	require.NoError(t, err)
+	require.NoError(t, x.Wait(t.Context()))
+	var types []string
+	for entry, err := range turns.Watch(t.Context(), key, x.First.Seq, "") {
+		require.NoError(t, err)
+		types = append(types, entry.Event.Type())
+	}
+	require.Equal(t, []string{"notice", "user", "harness_start", "text", "usage", "harness_end"}, types)
 }

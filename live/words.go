@@ -2,12 +2,39 @@ package live
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/visible"
 )
+
+// Question puts into words what a call asks, or wants to run with, for people who answer in words. It shows all of
+// that, each line of long arguments marked as one, because whoever answers sees nothing else. It ends with a space
+// or a line break: how to answer is for the caller to say.
+func Question(d *event.Relay) string {
+	var b strings.Builder
+	quote := func(lines []string) {
+		for _, line := range lines {
+			b.WriteString("│ " + line + "\n")
+		}
+	}
+	tool := visible.Line(d.Tool)
+	if d.Kind == event.RelayInput {
+		fmt.Fprintf(&b, "The tool %s asks:\n", tool)
+		quote(strings.Split(visible.Text(d.Message), "\n"))
+	} else if line, whole := visible.Inline(d.Params); whole && line == "" {
+		fmt.Fprintf(&b, "The tool %s wants to run. ", tool)
+	} else if whole {
+		fmt.Fprintf(&b, "The tool %s wants to run with %s. ", tool, line)
+	} else {
+		fmt.Fprintf(&b, "The tool %s wants to run with %d bytes of arguments:\n", tool, len(d.Params))
+		quote(visible.Arguments(d.Params))
+	}
+	return b.String()
+}
 
 // What people say when they agree or refuse. A yes with anything more to it than
 // courtesy is none: "yes, but only half" is for somebody to ask about.

@@ -235,6 +235,9 @@ func (a *Agent) Properties() agent.Properties { return a.properties }
 // Model returns the agent's model.
 func (a *Agent) Model() llm.Model { return a.model }
 
+// Instructions returns the text that New was given. A function in its place is not asked.
+func (a *Agent) Instructions() string { return a.prompt }
+
 // OutputSchema returns the JSON schema of the agent's answers, nil without [WithOutput].
 func (a *Agent) OutputSchema() json.RawMessage {
 	if a.output == nil {
@@ -307,18 +310,20 @@ func (a *Agent) newView(n *agent.Node, scope string) *view.View {
 	return v
 }
 
-// Request returns what the agent's model would be asked now, or the one that decides
-// who answers.
-func (a *Agent) Request(ctx context.Context, inv *agent.Invocation) (*llm.Request, error) {
+// Asks returns the model that would be asked now, which may be the one that decides who
+// answers, and what.
+func (a *Agent) Asks(ctx context.Context, inv *agent.Invocation) (llm.Model, *llm.Request, error) {
 	a, _ = a.withSets(ctx, inv.Node())
 	v, err := a.view(ctx, inv)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if a.asksWho(inv.Node(), v.Run()) {
-		return a.whoRequest(ctx, inv, v, a.candidates(inv, v.Run()))
+		req, err := a.whoRequest(ctx, inv, v, a.candidates(inv, v.Run()))
+		return a.decider(), req, err
 	}
-	return a.request(ctx, inv, v.Run(), v.Messages())
+	req, err := a.request(ctx, inv, v.Run(), v.Messages())
+	return a.model, req, err
 }
 
 func (a *Agent) request(ctx context.Context, inv *agent.Invocation, run view.Run, messages []llm.Message) (*llm.Request, error) {

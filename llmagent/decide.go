@@ -113,6 +113,14 @@ func (a *Agent) asksWho(n *agent.Node, run view.Run) bool {
 	return a.decides != nil && !run.Answered && len(a.offered(n, run).targets) > 0
 }
 
+// decider is the model that is asked who answers.
+func (a *Agent) decider() llm.Model {
+	if a.decides.model != nil {
+		return a.decides.model
+	}
+	return a.model
+}
+
 // who asks who answers, and yields the outcome. The stored outcome prevents the run
 // from asking again, whichever process continues it.
 func (a *Agent) who(ctx context.Context, inv *agent.Invocation, v *view.View, yield func(*event.Event, error) bool) {
@@ -122,10 +130,7 @@ func (a *Agent) who(ctx context.Context, inv *agent.Invocation, v *view.View, yi
 		yield(nil, err)
 		return
 	}
-	model := a.decides.model
-	if model == nil {
-		model = a.model
-	}
+	model := a.decider()
 	s := newAside(inv, model, yield)
 	failure := s.put(ctx, req, func() error { return nil })
 	if s.stopped {

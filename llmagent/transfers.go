@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/transfer"
@@ -106,6 +107,21 @@ func (a *Agent) transferCall(n *agent.Node, input json.RawMessage) (name string,
 		return agent.TransferTool, input
 	}
 	return name, arguments
+}
+
+// Transfer reads a call of the agent's model, at a place in a tree, as the hand-over that it asks
+// for. It is false for a call of anything else, and for one that names nobody.
+func (a *Agent) Transfer(n *agent.Node, c llm.ToolCall) (transfer.Call, bool) {
+	target, ok := a.transferTo(n, c.Name)
+	if !ok {
+		return transfer.Call{}, false
+	}
+	input := event.ObjectInput(c.Arguments)
+	if target != "" {
+		input = transfer.Input(target, input)
+	}
+	call, err := transfer.Parse(input)
+	return call, err == nil
 }
 
 // CheckNode implements agent.Checker: a tool must not have the name of an agent that can

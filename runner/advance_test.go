@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -22,13 +23,13 @@ billing: call lookup#c3 {"id": 2}
 billing: "Done."`
 	ctx := context.Background()
 	root, _ := tree(t, agents, script)
-	whole := newRun(t, root, runner.WithIDs(counter()))
+	whole := newRun(t, root, runner.WithIDs(transcript.Counter()))
 	want, err := say(whole, s1, "Hi")
 	require.NoError(t, err)
 
 	root, s := tree(t, agents, script)
 	store := sessiontest.Memory(t)
-	ids := counter()
+	ids := transcript.Counter()
 	process := func() *runner.Runner {
 		r, err := runner.New(root, store, runner.WithIDs(ids))
 		require.NoError(t, err)

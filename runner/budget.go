@@ -96,7 +96,7 @@ func (r *Runner) bound(name string, names map[string][]string) error {
 	var known []string
 	found := false
 	for called, own := range names {
-		if called == name || slices.Contains(own, name) {
+		if means(name, called, own) {
 			if r.bounding == nil {
 				r.bounding = make(map[string][]string)
 			}
@@ -110,6 +110,11 @@ func (r *Runner) bound(name string, names map[string][]string) error {
 	hint := "there is no such agent in the tree, nor inside of a graph or an agent tool"
 	slices.Sort(known)
 	return fmt.Errorf("runner: a budget is set for %q: %s%s", name, hint, nearest.Hint(name, known))
+}
+
+// means reports whether the budget of a name is for an agent that has these names.
+func means(name, called string, own []string) bool {
+	return called == name || slices.Contains(own, name)
 }
 
 // inBudget returns a function that reports whether the budget of a name applies to an

@@ -31,10 +31,13 @@ type cache struct {
 	bound int
 	byKey map[session.Key]*warm
 	ends  warm // ends.next is the most recent, ends.prev the least
+
+	turns map[session.Key]*turn         // that have a session
+	busy  map[session.Key]chan struct{} // sessions that are being brought up to date; closed then, unless nil
 }
 
 func newCache(bound int) *cache {
-	c := &cache{bound: bound, byKey: make(map[session.Key]*warm)}
+	c := &cache{bound: bound, byKey: make(map[session.Key]*warm), turns: make(map[session.Key]*turn), busy: make(map[session.Key]chan struct{})}
 	c.ends.next, c.ends.prev = &c.ends, &c.ends
 	return c
 }
@@ -48,6 +51,60 @@ func (c *cache) take(key session.Key) *warm {
 		c.unlink(w)
 	}
 	return w
+}
+
+// enter waits until nobody else brings a session up to date, and keeps others from it until
+// leave.
+func (c *cache) enter(ctx context.Context, key session.Key) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		left, busy := c.busy[key]
+		if !busy {
+			c.busy[key] = nil
+			return nil
+		}
+		if left == nil {
+			left = make(chan struct{})
+			c.busy[key] = left
+		}
+		c.mu.Unlock()
+		select {
+		case <-left:
+		case <-ctx.Done():
+		}
+		c.mu.Lock()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (c *cache) leave(key session.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if left := c.busy[key]; left != nil {
+		close(left)
+	}
+	delete(c.busy, key)
+}
+
+// turn returns the turn that has a session, nil if none has.
+func (c *cache) turn(key session.Key) *turn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.turns[key]
+}
+
+// has notes which turn has a session, nil being none any more.
+func (c *cache) has(key session.Key, t *turn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t == nil {
+		delete(c.turns, key)
+	} else {
+		c.turns[key] = t
+	}
 }
 
 // put gives a session back. If another one took its place meanwhile, the one

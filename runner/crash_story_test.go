@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -435,7 +436,7 @@ func buyingDesk(d *stage) (agent.Agent, error) {
 // townDesk has the tools of a server: one that must not run twice, and one that asks in
 // mid-call.
 func townDesk(d *stage) (agent.Agent, error) {
-	server, err := mcpServer(func(tool, call string) { d.note("tool %s %s", tool, call) })
+	server, err := transcript.Server(func(tool, call string) { d.note("tool %s %s", tool, call) })
 	d.failed(err)
 	if err == nil {
 		d.close = server.Close

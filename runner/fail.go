@@ -44,7 +44,7 @@ func (l *lane) answerRunning(run session.Run) {
 // fail stores the error event and the run's end, together with the answers to
 // calls that will never get another, and returns the turn's error.
 func (l *lane) fail(run session.Run, err error) error {
-	failure := failureOf(err)
+	failure := FailureOf(err)
 	reason := event.FinishReasonError
 	if errors.Is(err, agent.ErrLimit) || errors.Is(err, agent.ErrTransferLimit) {
 		reason = event.FinishReasonLimit
@@ -70,7 +70,8 @@ func (l *lane) fail(run session.Run, err error) error {
 	return &agent.RunError{Agent: run.Agent, Code: failure.Code, Err: err}
 }
 
-func failureOf(err error) *event.Failure {
+// FailureOf tells an error of a turn or of a sample as the log tells one.
+func FailureOf(err error) *event.Failure {
 	return &event.Failure{Code: errorCode(err), Message: err.Error(), Retryable: llm.Retryable(err)}
 }
 

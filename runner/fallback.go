@@ -38,7 +38,7 @@ func (l *lane) fallback(n *agent.Node, err error) *agent.Node {
 // handOn ends a run that has failed and gives the conversation to another agent, in one write
 // with what the run wanted to have stored.
 func (l *lane) handOn(run session.Run, n, to *agent.Node, err error) error {
-	failure, name := failureOf(err), to.Agent.Name()
+	failure, name := FailureOf(err), to.Agent.Name()
 	l.answerRunning(run)
 	l.answerPending(run, "not executed: "+agent.ForModel(err), nil)
 	path, kind := slices.Concat(n.GraphPath(), []string{name}), event.TransferTypeBotToBot

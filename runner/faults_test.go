@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llmagent"
 	"github.com/agentarbor/arbor/runner"
@@ -126,7 +127,7 @@ func (c faultCase) run(t sessiontest.TB) (*faultRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := []runner.Option{runner.WithIDs(counter())}
+	opts := []runner.Option{runner.WithIDs(transcript.Counter())}
 	if c.streamed {
 		opts = append(opts, runner.WithStreaming())
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
@@ -130,7 +131,7 @@ func tellStory(t testing.TB, text string, m mode) *story {
 	if m.stream {
 		opts = append(opts, runner.WithStreaming())
 	}
-	r, err := runner.New(hostileTree(t, text, model), sessiontest.Memory(t), append(opts, runner.WithIDs(counter()))...)
+	r, err := runner.New(hostileTree(t, text, model), sessiontest.Memory(t), append(opts, runner.WithIDs(transcript.Counter()))...)
 	require.NoError(t, err)
 	key := session.ID("s1")
 	said := strings.ToValidUTF8(text, "?")

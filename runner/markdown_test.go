@@ -17,6 +17,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -175,7 +176,7 @@ func playDesk(t *testing.T, build func(model func(name string) llm.Model, list [
 		list = append(list, tool)
 	}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	r := newRunner(t, build(script.Model, list), sessiontest.Memory(t), runner.WithIDs(counter()), runner.WithClock(func() time.Time { return now }))
+	r := newRunner(t, build(script.Model, list), sessiontest.Memory(t), runner.WithIDs(transcript.Counter()), runner.WithClock(func() time.Time { return now }))
 	for i, story := range [][]string{{"Refund order 7", "/approve"}, {"Who?", "/deny"}, {"Who?", "And who?", "Well?", "More"}, {"4111111111111111"}} {
 		key := session.ID("story-" + strconv.Itoa(i))
 		asked := ""

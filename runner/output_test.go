@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
@@ -56,7 +57,7 @@ func newTypedDesk(t *testing.T, script string, streaming bool, opts ...llmagent.
 	words, err := llmagent.New("words", "You answer in words.", model("words"), llmagent.WithTransferPolicy(agent.TransferPolicy{AllowTransferToParent: true, AllowTransferBack: true}))
 	require.NoError(t, err)
 	root, err := llmagent.New("desk", "You read invoices.", model("desk"), append(opts, llmagent.WithOutput[invoice](),
-		llmagent.WithTools(testTools(t).Get("lookup"), ask), llmagent.WithSubAgents(words))...)
+		llmagent.WithTools(transcript.Tools(t).Get("lookup"), ask), llmagent.WithSubAgents(words))...)
 	require.NoError(t, err)
 	var options []runner.Option
 	if streaming {

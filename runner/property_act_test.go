@@ -201,6 +201,8 @@ var (
 func (w *world) act(r *runner.Runner, a act) bool {
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), worldKey{}, w))
 	defer cancel()
+	w.acts1(r)
+	defer w.acts1(nil)
 	w.key, w.stop, w.stopped, w.stoppedAt, w.asked, w.acted = s1, cancel, false, 0, 0, 0
 	clear(w.taken)
 	how, at := someStops.Draw(w.rt, "disturb"), 0
@@ -267,6 +269,7 @@ func (w *world) act(r *runner.Runner, a act) bool {
 			w.t.Fatalf("in agent tools the conversation went to %v, who did not run", w.story.awaited)
 		}
 	}
+	w.checkLive(r)
 	w.checkWarm(r)
 	w.checkSpans()
 	switch {

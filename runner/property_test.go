@@ -151,7 +151,7 @@ func (y *tally) report(t *testing.T, total int) {
 		return
 	}
 	for _, what := range mustHappen {
-		if y.counts[what] < total/2000 {
+		if y.counts[what] < total/10_000 {
 			t.Errorf("only %d of %d cases had %s", y.counts[what], total, what)
 		}
 	}
@@ -199,6 +199,7 @@ type world struct {
 	ran      map[string]*execution // by call
 	last     map[string]shown      // the last request of each agent
 	key      session.Key           // of the session that acts
+	acting   *runner.Runner        // who acts in s1
 	sent     []sent                // what the conversation's models were asked
 	// What the agent that answers has said, and whether it asks whom the user means.
 	saidTyped  string

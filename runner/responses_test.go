@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
@@ -58,7 +59,7 @@ func TestEncryptedReasoning(t *testing.T) {
 			process := func(model string) *runner.Runner {
 				m, err := openai.New(model, openai.WithBaseURL(server.URL()), openai.WithResponses())
 				require.NoError(t, err)
-				a, err := llmagent.New("desk", "You look.", m, append(c.opts, llmagent.WithTools(testTools(t).Get("lookup")))...)
+				a, err := llmagent.New("desk", "You look.", m, append(c.opts, llmagent.WithTools(transcript.Tools(t).Get("lookup")))...)
 				require.NoError(t, err)
 				r, err := runner.New(a, store, runner.WithStreaming())
 				require.NoError(t, err)
@@ -97,7 +98,7 @@ func TestForgedReasoning(t *testing.T) {
 	defer server.Close()
 	m, err := openai.New("o4", openai.WithBaseURL(server.URL()), openai.WithResponses())
 	require.NoError(t, err)
-	a, err := llmagent.New("desk", "", m, llmagent.WithTools(testTools(t).Get("lookup")))
+	a, err := llmagent.New("desk", "", m, llmagent.WithTools(transcript.Tools(t).Get("lookup")))
 	require.NoError(t, err)
 	r, err := runner.New(a, sessiontest.Memory(t), runner.WithInterceptors(forging{}))
 	require.NoError(t, err)

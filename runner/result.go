@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
-	"github.com/agentarbor/arbor/session"
 )
 
 // Result is the outcome of a turn.
@@ -28,6 +26,8 @@ type Result struct {
 	// Output is what the agent that answers has finished with besides its words, such as
 	// the value of llmagent.WithOutput or the output of a graph; nil if it has none.
 	Output json.RawMessage
+
+	asked map[string]*event.Relay // by their ids
 }
 
 // ErrNoOutput is wrapped by the error of a result that has no output to decode.
@@ -59,65 +59,60 @@ func CollectAs[T any](turn iter.Seq2[*event.Event, error]) (value T, res *Result
 // outcome until then.
 func Collect(turn iter.Seq2[*event.Event, error]) (*Result, error) {
 	res := &Result{}
-	asked := make(map[string]*event.Relay)
 	for e, err := range turn {
 		if err != nil {
 			return res, err
 		}
-		if e.Partial {
-			continue
-		}
-		if e.Scope == "" {
-			res.Apply(e)
-		}
-		switch d := e.Data.(type) {
-		case *event.Usage:
-			res.Usage = res.Usage.Add(d.Counted())
-		case *event.Discard:
-			if d.Usage != nil {
-				res.Usage = res.Usage.Add(d.Usage.Counted())
-			}
-		case *event.Transfer:
-			if e.Scope == "" && d.Outcome == event.TransferCommitted {
-				res.Transfers = append(res.Transfers, d)
-			}
-		case *event.Relay:
-			asked[e.ID] = d
-			res.Pending = append(res.Pending, d)
-		case *event.ToolResult: // what it asked is needless
-			res.Pending = slices.DeleteFunc(res.Pending, func(p *event.Relay) bool { return p.ToolCallID == e.ID })
-		case *event.RelayResolved:
-			res.settle(asked[d.RelayID])
-		case *event.HarnessStart:
-			if e.Scope == "" {
-				res.Output = nil
-			}
-		case *event.HarnessEnd:
-			if e.Scope == "" {
-				res.Output = d.Output
-			}
-			if e.Scope == "" && d.FinishReason != event.FinishReasonInputRequired {
-				res.Pending = nil
-			}
-		}
+		res.Apply(e)
 	}
 	return res, nil
 }
 
-func (r *Result) settle(d *event.Relay) {
-	r.Pending = slices.DeleteFunc(r.Pending, func(p *event.Relay) bool { return p == d })
+// Apply takes in the next event of the turn, of whatever scope. Deltas change nothing. It is for
+// those who follow a turn that somebody else runs.
+func (r *Result) Apply(e *event.Event) {
+	if e.Partial {
+		return
+	}
+	outer := e.Scope == ""
+	if outer {
+		r.Answer.Apply(e)
+	}
+	switch d := e.Data.(type) {
+	case *event.Usage:
+		r.Usage = r.Usage.Add(d.Counted())
+	case *event.Discard:
+		if d.Usage != nil {
+			r.Usage = r.Usage.Add(d.Usage.Counted())
+		}
+	case *event.Transfer:
+		if outer && d.Outcome == event.TransferCommitted {
+			r.Transfers = append(r.Transfers, d)
+		}
+	case *event.Relay:
+		if r.asked == nil {
+			r.asked = make(map[string]*event.Relay)
+		}
+		r.asked[e.ID] = d
+		r.Pending = append(r.Pending, d)
+	case *event.ToolResult: // what it asked is needless
+		r.Pending = slices.DeleteFunc(r.Pending, func(p *event.Relay) bool { return p.ToolCallID == e.ID })
+	case *event.RelayResolved:
+		r.settle(r.asked[d.RelayID])
+	case *event.HarnessStart:
+		if outer {
+			r.Output = nil
+		}
+	case *event.HarnessEnd:
+		if outer {
+			r.Output = d.Output
+		}
+		if outer && d.FinishReason != event.FinishReasonInputRequired {
+			r.Pending = nil
+		}
+	}
 }
 
-// Pending returns what the session's turn waits for, inside of agents that tools and graphs
-// run as well, in the order in which it was asked: what a page asks about that was loaded anew. [Runner.Resume] takes the decisions.
-func (r *Runner) Pending(ctx context.Context, key session.Key) ([]*event.Relay, error) {
-	w, err := r.warm(ctx, key, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer r.cache.put(w)
-	if !w.fold.Paused() {
-		return nil, nil
-	}
-	return w.fold.Questions(), nil
+func (r *Result) settle(d *event.Relay) {
+	r.Pending = slices.DeleteFunc(r.Pending, func(p *event.Relay) bool { return p == d })
 }

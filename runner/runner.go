@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -21,11 +20,22 @@ import (
 // Runner runs turns of one tree on the sessions of one store. It is safe for
 // concurrent use; two turns on one session at once exclude each other.
 type Runner struct {
+	config
 	tree  *agent.Tree
-	store session.Store
-	tail  session.Tail // the store, if others can follow sessions through it
 	cache *cache
 	fixed map[*agent.Node]fixed // of the runner's own tree; read-only
+
+	bounding map[string][]string // the names in budgets that an agent falls under, by what the log calls it
+	budgeted budgeted
+
+	innerMu sync.Mutex
+	inner   map[agent.Agent]*agent.Tree // of agents that run in scopes of their own
+}
+
+// config is what a runner of a part of the tree has in common with that of the whole.
+type config struct {
+	store session.Store
+	tail  session.Tail // the store, if others can follow sessions through it
 
 	limits     Limits
 	streaming  bool
@@ -39,14 +49,9 @@ type Runner struct {
 	person       *human.Agent // of the desk, nil without one
 	interceptors []agent.Interceptor
 	budgets      Budgets
-	bounding     map[string][]string // the names in budgets that an agent falls under, by what the log calls it
 	prices       llm.Prices
-	budgeted     budgeted
 	fileLimit    int64
 	tokens       llm.TokenCounter
-
-	innerMu sync.Mutex
-	inner   map[agent.Agent]*agent.Tree // of agents that run in scopes of their own
 }
 
 // fixed are the payloads that all runs of an agent share.
@@ -110,8 +115,8 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 	if store == nil {
 		return nil, errors.New("runner: the store is nil")
 	}
-	r := &Runner{store: store, cache: newCache(1024), limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler),
-		now: time.Now, owner: session.Self(), tokens: llm.EstimateTokens, fileLimit: 32 << 20}
+	r := &Runner{cache: newCache(1024), config: config{store: store, limits: DefaultLimits(), logger: slog.New(slog.DiscardHandler),
+		now: time.Now, owner: session.Self(), tokens: llm.EstimateTokens, fileLimit: 32 << 20}}
 	r.tail, _ = store.(session.Tail)
 	for i, o := range opts {
 		if o == nil {
@@ -119,7 +124,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 		}
 		o(r)
 	}
-	if err := r.plant(root); err != nil {
+	if err := r.plant(func(opts ...agent.TreeOption) (*agent.Tree, error) { return agent.NewTree(root, opts...) }); err != nil {
 		return nil, err
 	}
 	if r.now == nil || r.logger == nil || slices.Contains(r.interceptors, nil) {
@@ -138,7 +143,7 @@ func New(root agent.Agent, store session.Store, opts ...Option) (*Runner, error)
 }
 
 // plant makes the tree.
-func (r *Runner) plant(root agent.Agent) (err error) {
+func (r *Runner) plant(tree func(...agent.TreeOption) (*agent.Tree, error)) (err error) {
 	var beside []agent.TreeOption
 	if r.person != nil {
 		if err := r.person.Check(); err != nil {
@@ -146,7 +151,7 @@ func (r *Runner) plant(root agent.Agent) (err error) {
 		}
 		beside = append(beside, agent.WithHuman(r.person))
 	}
-	if r.tree, err = agent.NewTree(root, beside...); err != nil {
+	if r.tree, err = tree(beside...); err != nil {
 		return err
 	}
 	// The payloads that are the same in every run of an agent are made once.
@@ -210,99 +215,9 @@ func (r *Runner) Resume(ctx context.Context, key session.Key, decisions ...Decis
 	}
 }
 
-// Active returns the name of the agent that would answer the session's next
-// message.
-func (r *Runner) Active(ctx context.Context, key session.Key) (string, error) {
-	w, err := r.warm(ctx, key, nil)
-	if err != nil {
-		return "", err
-	}
-	defer r.cache.put(w)
-	n, _ := r.active(&w.fold)
-	return n.Agent.Name(), nil
-}
-
 // History yields all stored events of a session, oldest first.
 func (r *Runner) History(ctx context.Context, key session.Key) iter.Seq2[*event.Event, error] {
 	return r.store.Load(ctx, key, 0)
-}
-
-// Preview is what the model of an agent would be asked.
-type Preview struct {
-	*llm.Request
-	// Tokens is the size of the request, by the runner's token counter.
-	Tokens int
-}
-
-// Preview returns what the model of an agent would be asked if the session went
-// on with it now, which may be the question who answers; nil for an agent without a model of its own. It also warms the
-// session up.
-func (r *Runner) Preview(ctx context.Context, key session.Key, name string) (*Preview, error) {
-	w, err := r.warm(ctx, key, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer r.cache.put(w)
-	return r.preview(ctx, w, name)
-}
-
-// PreviewAt returns what the model of an agent would have been asked when the
-// session's log was at a position: the agent's view as it was then. The error is
-// [agent.ErrBadInput] if the log has no such position.
-func (r *Runner) PreviewAt(ctx context.Context, key session.Key, seq int64, name string) (*Preview, error) {
-	w := &warm{key: key}
-	for e, err := range r.store.Load(ctx, key, 0) {
-		if err != nil {
-			return nil, err
-		}
-		if e.Seq > seq {
-			break
-		}
-		w.apply(e)
-	}
-	if w.fold.Seq != seq {
-		return nil, fmt.Errorf("session %s has no position %d: %w", key, seq, agent.ErrBadInput)
-	}
-	return r.preview(ctx, w, name)
-}
-
-func (r *Runner) preview(ctx context.Context, w *warm, name string) (preview *Preview, failed error) {
-	n := r.tree.Node(name)
-	if n == nil {
-		return nil, fmt.Errorf("runner: no agent %q in the tree", name)
-	}
-	a, ok := agent.As[interface {
-		Request(context.Context, *agent.Invocation) (*llm.Request, error)
-	}](n.Agent)
-	if !ok {
-		return nil, nil
-	}
-	t := &turn{r: r, w: w, ctx: ctx, newID: new(idPool).next}
-	defer func() {
-		if p := recover(); p != nil {
-			t.forget()
-			r.logger.Error("an agent panicked", "agent", name, "panic", p, "stack", string(debug.Stack()))
-			failed = &agent.RunError{Agent: name, Code: event.CodeInternal, Err: fmt.Errorf("internal error: %v", p)}
-		}
-	}()
-	l := &lane{t: t, session: t, ctx: ctx, tree: r.tree}
-	conversation := w.fold.Scope("")
-	run, paused := conversation.Run, w.fold.Paused()
-	params := agent.InvocationParams{Node: n, Tree: r.tree, Session: t, Runtime: l, Streaming: r.streaming, NewID: t.newID, Logger: r.logger}
-	switch {
-	case run.TurnID != w.fold.Turn.ID: // the turn is over
-	case (run.Open || paused) && run.Agent == name:
-		params.TurnID, params.RunID = run.TurnID, run.ID
-		l.origin(run, &params)
-	case !run.Open && run.Finish == event.FinishReasonTransfer && run.Target == name: // it has not started yet
-		params.TurnID = run.TurnID
-		l.origin(session.Run{Transfer: conversation.Handed()}, &params)
-	}
-	req, err := a.Request(ctx, agent.NewInvocation(params))
-	if err != nil {
-		return nil, err
-	}
-	return &Preview{req, llm.CountRequest(req, r.tokens)}, nil
 }
 
 // active returns the node that answers next, and whether the log names an agent

@@ -4,28 +4,23 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"iter"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/agentgraph"
-	"github.com/agentarbor/arbor/agenttool"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/openai"
 	"github.com/agentarbor/arbor/llm/openai/endpoint"
@@ -34,235 +29,11 @@ import (
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sessiontest"
-	"github.com/agentarbor/arbor/tools"
 	"github.com/agentarbor/arbor/tools/transfer"
 	"github.com/agentarbor/arbor/view"
-	"github.com/agentarbor/arbor/workflowagent"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected events and wire of the transcripts")
-
-// A transcript is a txtar file: the agents of a tree, what their models answer,
-// what the user says, and then what must come out: the stored events and the
-// requests on the wire. Each is played six times, with the models in process and
-// behind a real HTTP endpoint, by chat completions and by the Responses API, streamed and
-// not, and must come out the same.
-//
-//	-- agents --       one a line, children indented: NAME [parent] [peers] [back] [each] [decide[=MODEL]] [asks] [TOOL…] [| DESCRIPTION];
-//	                   with the word tool it is an agent tool of its parent, with sequential, parallel or loop a workflow of its children,
-//	                   with graph one whose nodes are its children, one behind the other, which ask first if they say human
-//	-- script --       see package llm/scripted
-//	-- user --         one message a line; or /approve CALL, or ? for the first one that waits, /deny CALL REASON, /answer CALL JSON, /resume, in a process of its own
-//	-- events --       written by -update
-//	-- wire --         written by -update
-type transcript struct {
-	file    string
-	archive *txtar.Archive
-}
-
-func (tr *transcript) section(name string) string {
-	for _, f := range tr.archive.Files {
-		if f.Name == name {
-			return string(f.Data)
-		}
-	}
-	return ""
-}
-
-func (tr *transcript) set(name, data string) {
-	for i, f := range tr.archive.Files {
-		if f.Name == name {
-			tr.archive.Files[i].Data = []byte(data)
-			return
-		}
-	}
-	tr.archive.Files = append(tr.archive.Files, txtar.File{Name: name, Data: []byte(data)})
-}
-
-func transcripts(t testing.TB) []*transcript {
-	files, err := filepath.Glob("testdata/*/*.txtar")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	var all []*transcript
-	for _, file := range files {
-		archive, err := txtar.ParseFile(file)
-		require.NoError(t, err)
-		all = append(all, &transcript{file, archive})
-	}
-	return all
-}
-
-// testTools are the tools that agents of transcripts can have. Tools named
-// second… wait for one that is named first… so that parallel calls settle in a
-// known order.
-func testTools(t testing.TB) *tools.Registry {
-	type in struct {
-		ID int `json:"id,omitempty"`
-	}
-	tool := func(name string, f func(tools.Context, in) (any, error)) tools.Tool {
-		made, err := tools.Func(name, "Does "+name+".", f)
-		require.NoError(t, err)
-		return made
-	}
-	var firsts sync.Map // run → channel closed by "first"
-	gate := func(ctx tools.Context) chan struct{} {
-		run, _, _ := strings.Cut(ctx.IdempotencyKey(), "/")
-		ch, _ := firsts.LoadOrStore(run, make(chan struct{}))
-		return ch.(chan struct{})
-	}
-	exit, err := workflowagent.ExitTool()
-	require.NoError(t, err)
-	pay, err := tools.Func("pay", "Does pay.", func(tools.Context, in) (any, error) { return "paid", nil }, tools.NeedsApproval())
-	require.NoError(t, err)
-	r, err := tools.NewRegistry(exit,
-		tool("lookup", func(_ tools.Context, in in) (any, error) { return map[string]any{"id": in.ID, "amount": 19}, nil }),
-		tool("broken", func(tools.Context, in) (any, error) { return nil, errors.New("the database is on fire") }),
-		tool("panics", func(tools.Context, in) (any, error) { panic("boom") }),
-		tool("remember", func(ctx tools.Context, in in) (any, error) { ctx.Set("seen", in.ID); return "noted", nil }),
-		tool("first", func(ctx tools.Context, in in) (any, error) {
-			// Its own result is stored after this returns; second waits a little longer
-			// for that by reading the state that comes with it.
-			ctx.Set("turn:first", true)
-			close(gate(ctx))
-			return "first", nil
-		}),
-		tool("second", func(ctx tools.Context, in in) (any, error) {
-			select {
-			case <-gate(ctx):
-			case <-ctx.Done():
-			}
-			for ctx.Err() == nil { // the store tells nobody; the result is there within microseconds
-				if _, ok := ctx.Get("turn:first"); ok {
-					return "second", nil
-				}
-				time.Sleep(time.Microsecond)
-			}
-			return nil, ctx.Err()
-		}),
-		tool("ask", func(ctx tools.Context, _ in) (any, error) {
-			return ctx.Ask("How many?", json.RawMessage(`{"type":"integer"}`))
-		}),
-		pay,
-	)
-	require.NoError(t, err)
-	return r
-}
-
-// parseTree builds the tree of a transcript. The options are those of all agents.
-func parseTree(t testing.TB, text string, model func(name string) llm.Model, all ...llmagent.Option) agent.Agent {
-	type spec struct {
-		depth int
-		name  string
-		desc  string
-		words []string
-		kids  []agent.Agent
-		tools []tools.Tool
-		nodes []*spec
-	}
-	registry := testTools(t)
-	build := func(s *spec) agent.Agent {
-		for kind, make := range map[string]func(string, string, []agent.Agent, ...workflowagent.Option) (agent.Agent, error){
-			"sequential": workflowagent.Sequential, "parallel": workflowagent.Parallel, "loop": workflowagent.Loop} {
-			if slices.Contains(s.words, kind) {
-				a, err := make(s.name, s.desc, s.kids)
-				require.NoError(t, err)
-				return a
-			}
-		}
-		if slices.Contains(s.words, "graph") {
-			b, last := agentgraph.NewBuilder(s.name), ""
-			for i, node := range s.nodes {
-				var opts []agentgraph.NodeOption
-				if slices.Contains(node.words, "human") {
-					opts = append(opts, agentgraph.AskFirst("Shall it?"))
-				}
-				b.Node(node.name, s.kids[i], opts...)
-				if last != "" {
-					b.Edge(last, node.name)
-				}
-				last = node.name
-			}
-			g, err := b.Build(agentgraph.WithDescription(s.desc))
-			require.NoError(t, err)
-			return g
-		}
-		opts := slices.Concat([]llmagent.Option{llmagent.WithTransferTools(transfer.OneTool), llmagent.WithDescription(s.desc), llmagent.WithSubAgents(s.kids...),
-			llmagent.WithTools(s.tools...)}, all)
-		var policy agent.TransferPolicy
-		for _, w := range s.words {
-			if w, other, ok := strings.Cut(w, "="); ok && w == "decide" {
-				opts = append(opts, llmagent.WithDecision(model(other)))
-				continue
-			}
-			switch w {
-			case "tool", "human":
-			case "asks":
-				opts = append(opts, llmagent.WithTransferApproval())
-			case "mcp":
-				server, err := mcpServer(func(string, string) {})
-				require.NoError(t, err)
-				t.Cleanup(func() { require.NoError(t, server.Close()) })
-				opts = append(opts, llmagent.WithToolset(server))
-			case "decide":
-				opts = append(opts, llmagent.WithDecision(nil))
-			case "parent":
-				policy.AllowTransferToParent = true
-			case "peers":
-				policy.AllowTransferToPeers = true
-			case "back":
-				policy.AllowTransferBack = true
-			case "each":
-				opts = append(opts, llmagent.WithTransferTools(transfer.ToolPerTarget))
-			default:
-				require.NotNil(t, registry.Get(w), w)
-				opts = append(opts, llmagent.WithTools(registry.Get(w)))
-			}
-		}
-		a, err := llmagent.New(s.name, "You are "+s.name+".", model(s.name), append(opts, llmagent.WithTransferPolicy(policy))...)
-		require.NoError(t, err)
-		return a
-	}
-	var open []*spec
-	closeTo := func(depth int) {
-		for len(open) > 1 && open[len(open)-1].depth >= depth {
-			last := open[len(open)-1]
-			open = open[:len(open)-1]
-			parent, built := open[len(open)-1], build(last)
-			if slices.Contains(last.words, "tool") {
-				made, err := agenttool.New(built)
-				require.NoError(t, err)
-				parent.tools = append(parent.tools, made)
-				continue
-			}
-			parent.kids, parent.nodes = append(parent.kids, built), append(parent.nodes, last)
-		}
-	}
-	for line := range strings.Lines(text) {
-		if strings.TrimSpace(line) == "" {
-			continue
-		}
-		head, desc, _ := strings.Cut(line, "|")
-		words := strings.Fields(head)
-		s := &spec{depth: len(line) - len(strings.TrimLeft(line, " ")), name: words[0], words: words[1:], desc: strings.TrimSpace(desc)}
-		closeTo(s.depth)
-		open = append(open, s)
-	}
-	closeTo(1)
-	require.Len(t, open, 1, "one root")
-	return build(open[0])
-}
-
-// counter makes ids that are the same in every run.
-func counter() func() string {
-	var mu sync.Mutex
-	n := 0
-	return func() string {
-		mu.Lock()
-		defer mu.Unlock()
-		n++
-		return "i" + strconv.Itoa(n)
-	}
-}
 
 // checked refuses requests that an endpoint would refuse.
 type checked struct{ llm.Model }
@@ -287,10 +58,10 @@ var modes = []mode{{name: "in process"}, {name: "in process, streamed", stream: 
 	{name: "responses", http: true, responses: true}, {name: "responses, streamed", http: true, responses: true, stream: true}}
 
 // play runs a transcript and returns what came out.
-func (tr *transcript) play(t *testing.T, m mode, all ...llmagent.Option) (events, wire string) {
+func play(t *testing.T, tr *transcript.Transcript, m mode, all ...llmagent.Option) (events, wire string) {
 	var mu sync.Mutex
 	var requests bytes.Buffer
-	script, err := scripted.Parse([]byte(tr.section("script")))
+	script, err := scripted.Parse([]byte(tr.Section("script")))
 	require.NoError(t, err)
 	recorded := func(name string) llm.Model {
 		return recorder{script.Model(name), func(req *llm.Request) {
@@ -317,11 +88,11 @@ func (tr *transcript) play(t *testing.T, m mode, all ...llmagent.Option) (events
 			return checked{client}
 		}
 	}
-	opts := []runner.Option{runner.WithIDs(counter())}
+	opts := []runner.Option{runner.WithIDs(transcript.Counter())}
 	if m.stream {
 		opts = append(opts, runner.WithStreaming())
 	}
-	root := parseTree(t, tr.section("agents"), model, all...)
+	root := transcript.Tree(t, tr.Section("agents"), model, all...)
 	if m.behind {
 		root, err = behindRouter(root)
 		require.NoError(t, err)
@@ -333,7 +104,7 @@ func (tr *transcript) play(t *testing.T, m mode, all ...llmagent.Option) (events
 	key := session.ID("s1")
 	var out strings.Builder
 	depth := depths{}
-	for message := range strings.Lines(tr.section("user")) {
+	for message := range strings.Lines(tr.Section("user")) {
 		var stored []*event.Event
 		var failed string
 		deltas := make(map[string]string)
@@ -344,7 +115,7 @@ func (tr *transcript) play(t *testing.T, m mode, all ...llmagent.Option) (events
 			if pending, err := r.Pending(context.Background(), key); err == nil && len(pending) > 0 { // whose id a graph has made
 				decision = strings.Replace(decision, "?", pending[0].ToolCallID, 1)
 			}
-			turn = r.Resume(context.Background(), key, decisionsOf(decision)...)
+			turn = r.Resume(context.Background(), key, transcript.Decisions(decision)...)
 		}
 		for e, err := range turn {
 			if err != nil {
@@ -356,7 +127,7 @@ func (tr *transcript) play(t *testing.T, m mode, all ...llmagent.Option) (events
 				continue
 			}
 			// Deltas of inner scopes that come later than the whole are dropped, and a workflow has no model.
-			if d := partialText(e); m.stream && d != "" && e.Scope == "" && strings.Contains(tr.section("script"), e.Agent+": ") {
+			if d := partialText(e); m.stream && d != "" && e.Scope == "" && strings.Contains(tr.Section("script"), e.Agent+": ") {
 				require.Equal(t, d, deltas[e.ID], "deltas and the complete event differ")
 			}
 			stored = append(stored, e)
@@ -375,21 +146,6 @@ func (tr *transcript) play(t *testing.T, m mode, all ...llmagent.Option) (events
 
 // approvalID is the id of a call that a graph makes, which differs with streaming.
 var approvalID = regexp.MustCompile(` #i\d+( permission)? approve_agent`)
-
-// decisionsOf reads a line of the user's that decides.
-func decisionsOf(line string) []runner.Decision {
-	verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-	call, rest, _ := strings.Cut(rest, " ")
-	switch verb {
-	case "approve":
-		return []runner.Decision{runner.Approve(call)}
-	case "deny":
-		return []runner.Decision{runner.Deny(call, rest)}
-	case "answer":
-		return []runner.Decision{runner.Answer(call, json.RawMessage(rest))}
-	}
-	return nil
-}
 
 // depths says how many scopes are around an event.
 type depths map[string]int
@@ -551,20 +307,20 @@ var (
 // and has models call transfer_to_NAME that are offered one tool. What is stored is the
 // same, except lists of tools in what a model reads.
 func TestTranscriptsInTheOtherForm(t *testing.T) {
-	for _, tr := range transcripts(t) {
-		plain := &transcript{tr.file, &txtar.Archive{Files: slices.Clone(tr.archive.Files)}}
-		plain.set("script", expectsTransfers.ReplaceAllString(tr.section("script"), ""))
-		each := &transcript{tr.file, &txtar.Archive{Files: slices.Clone(tr.archive.Files)}}
-		each.set("script", calledByArgument.ReplaceAllString(plain.section("script"), "call transfer_to_$2$1 {$3}"))
+	for _, tr := range transcript.All(t, "testdata/*/*.txtar") {
+		plain := &transcript.Transcript{File: tr.File, Archive: &txtar.Archive{Files: slices.Clone(tr.Archive.Files)}}
+		plain.Set("script", expectsTransfers.ReplaceAllString(tr.Section("script"), ""))
+		each := &transcript.Transcript{File: tr.File, Archive: &txtar.Archive{Files: slices.Clone(tr.Archive.Files)}}
+		each.Set("script", calledByArgument.ReplaceAllString(plain.Section("script"), "call transfer_to_$2$1 {$3}"))
 		for _, m := range modes[1:3] {
-			t.Run(strings.TrimSuffix(filepath.Base(tr.file), ".txtar")+", "+m.name, func(t *testing.T) {
-				want := toolsListed.ReplaceAllString(tr.section("events"), "")
+			t.Run(tr.Name()+", "+m.name, func(t *testing.T) {
+				want := toolsListed.ReplaceAllString(tr.Section("events"), "")
 				for _, played := range []struct {
-					*transcript
+					*transcript.Transcript
 					offered transfer.Tools
 				}{{each, transfer.ToolPerTarget}, {plain, transfer.ToolPerTarget}, {each, transfer.OneTool}} {
-					events, _ := played.play(t, m, llmagent.WithTransferTools(played.offered))
-					require.Equal(t, want, toolsListed.ReplaceAllString(events, ""), played.section("script"))
+					events, _ := play(t, played.Transcript, m, llmagent.WithTransferTools(played.offered))
+					require.Equal(t, want, toolsListed.ReplaceAllString(events, ""), played.Section("script"))
 				}
 			})
 		}
@@ -572,19 +328,19 @@ func TestTranscriptsInTheOtherForm(t *testing.T) {
 }
 
 func TestTranscripts(t *testing.T) {
-	for _, tr := range transcripts(t) {
-		t.Run(strings.TrimSuffix(filepath.Base(tr.file), ".txtar"), func(t *testing.T) {
+	for _, tr := range transcript.All(t, "testdata/*/*.txtar") {
+		t.Run(tr.Name(), func(t *testing.T) {
 			if *update {
-				events, wire := tr.play(t, modes[0])
-				tr.set("events", events)
-				tr.set("wire", wire)
-				require.NoError(t, os.WriteFile(tr.file, txtar.Format(tr.archive), 0o644))
+				events, wire := play(t, tr, modes[0])
+				tr.Set("events", events)
+				tr.Set("wire", wire)
+				require.NoError(t, os.WriteFile(tr.File, txtar.Format(tr.Archive), 0o644))
 			}
 			for _, m := range modes {
 				t.Run(m.name, func(t *testing.T) {
-					events, wire := tr.play(t, m)
-					require.Equal(t, tr.section("events"), events)
-					require.Equal(t, tr.section("wire"), wire)
+					events, wire := play(t, tr, m)
+					require.Equal(t, tr.Section("events"), events)
+					require.Equal(t, tr.Section("wire"), wire)
 				})
 			}
 		})

@@ -71,7 +71,7 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*event.Ev
 			r.logger.Warn("the lease could not be given back", "session", key.String(), "error", err)
 		}
 	}()
-	if t.w, err = r.warm(ctx, key, &lease); err != nil {
+	if err := t.take(key); err != nil {
 		yield(nil, err)
 		return
 	}
@@ -106,17 +106,33 @@ func (r *Runner) turn(ctx context.Context, key session.Key, yield func(*event.Ev
 	}
 }
 
+// take gets the warm session, brought up to date.
+func (t *turn) take(key session.Key) (err error) {
+	c := t.r.cache
+	if err := c.enter(t.ctx, key); err != nil {
+		return err
+	}
+	defer c.leave(key)
+	if t.w, err = t.r.warm(t.ctx, key, &t.lease); err == nil {
+		c.has(key, t)
+	}
+	return err
+}
+
 // leave gives the warm session back to the cache. A tool that ignores the end of its
 // context may be left running, and an agent inside of it: they see an empty session from
 // now on, and not what the next turn does with this one.
 func (t *turn) leave() {
 	t.warmViews()
 	t.mu.Lock()
-	w := t.w
+	defer t.mu.Unlock()
+	w, c := t.w, t.r.cache
 	t.leftover.key = w.key
 	t.w = &t.leftover
-	t.mu.Unlock()
-	t.r.cache.put(w)
+	c.put(w)
+	if c.turn(w.key) == t { // else another one has taken the lease over
+		c.has(w.key, nil)
+	}
 }
 
 // complete notes that no delta of an inner scope's block may follow any more.

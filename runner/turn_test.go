@@ -18,6 +18,7 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/transcript"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/llm/scripted"
 	"github.com/agentarbor/arbor/llmagent"
@@ -69,7 +70,7 @@ func lastText(events []*event.Event) (agentName, text string) {
 func tree(t testing.TB, agents, script string) (agent.Agent, *scripted.Script) {
 	s, err := scripted.Parse([]byte(script))
 	require.NoError(t, err)
-	return parseTree(t, agents, func(name string) llm.Model { return checked{s.Model(name)} }), s
+	return transcript.Tree(t, agents, func(name string) llm.Model { return checked{s.Model(name)} }), s
 }
 
 func newRun(t testing.TB, root agent.Agent, opts ...runner.Option) *runner.Runner {
@@ -97,17 +98,17 @@ func (m lenient) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.C
 // TestBreakAnywhere breaks out of every transcript's first turn after each
 // event, streamed or not, and continues with the next turn or with Resume.
 func TestBreakAnywhere(t *testing.T) {
-	for _, tr := range transcripts(t) {
+	for _, tr := range transcript.All(t, "testdata/*/*.txtar") {
 		for _, m := range modes[:2] {
 			for _, resume := range []bool{false, true} {
 				for n := 1; ; n++ {
-					script, err := scripted.Parse([]byte(tr.section("script")))
+					script, err := scripted.Parse([]byte(tr.Section("script")))
 					require.NoError(t, err)
 					var opts []runner.Option
 					if m.stream {
 						opts = append(opts, runner.WithStreaming())
 					}
-					r := newRun(t, parseTree(t, tr.section("agents"), func(name string) llm.Model { return checked{lenient{script.Model(name)}} }), opts...)
+					r := newRun(t, transcript.Tree(t, tr.Section("agents"), func(name string) llm.Model { return checked{lenient{script.Model(name)}} }), opts...)
 					seen := 0
 					for _, err := range r.Run(context.Background(), s1, llm.UserText("Hello")) {
 						if seen++; err != nil || seen == n {
@@ -128,7 +129,7 @@ func TestBreakAnywhere(t *testing.T) {
 					events, err := say(r, s1, "Go on")
 					if err != nil { // the script may end the second turn with an error of its own
 						var re *agent.RunError
-						require.ErrorAs(t, err, &re, "%s, break after %d", tr.file, n)
+						require.ErrorAs(t, err, &re, "%s, break after %d", tr.File, n)
 						require.NotEqual(t, "bad_request", re.Code, "%v", err)
 					}
 					require.NotEmpty(t, events)

@@ -39,7 +39,9 @@ type Fold struct {
 type Turn struct {
 	ID        string
 	UserRunID string
-	Started   time.Time
+	// First is the position of what the user said.
+	First   int64
+	Started time.Time
 	// Transfers leaves out those of routers.
 	Transfers  int
 	ModelCalls int
@@ -175,7 +177,7 @@ func (f *Fold) Apply(e *event.Event) {
 		user, ok = &event.User{}, true // the turn is there, whatever its words were
 	}
 	if ok && user != nil {
-		f.Turn = Turn{ID: e.TurnID, UserRunID: e.RunID, Started: e.Time, User: user}
+		f.Turn = Turn{ID: e.TurnID, UserRunID: e.RunID, First: e.Seq, Started: e.Time, User: user}
 		f.conversation.pairs = f.conversation.pairs[:0]
 		f.time.Turn = 0
 		for i := range f.spent {

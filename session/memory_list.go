@@ -126,6 +126,9 @@ func (m *Memory) List(ctx context.Context, filter Key, page Page) ([]Info, error
 		return nil, err
 	}
 	infos, sessions := m.order.page(filter, m.session(filter), page)
+	for i, s := range sessions {
+		infos[i].Leased = s.leased(m.now())
+	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	for i, s := range sessions {

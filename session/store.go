@@ -75,6 +75,10 @@ type Info struct {
 	// Incarnation is the Incarnation of a [Lease] on the session. Two infos with the
 	// same one and the same Seq are of the same log.
 	Incarnation int64
+	// Leased says that somebody holds the session, by the store's clock: Acquire would
+	// return agent.ErrSessionBusy. So a turn that is not over is under way somewhere,
+	// and otherwise was cut off.
+	Leased bool
 }
 
 // Place returns the session's place in a list.

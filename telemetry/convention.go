@@ -85,6 +85,25 @@ const (
 // they have no name.
 const metricNode = "arbor.graph.node.duration"
 
+// Metrics of servers. The duration of requests is that of the semantic conventions for HTTP,
+// version 1.41 (docs/http/http-metrics.md); the conventions have no name for the others.
+const (
+	metricRequest = "http.server.request.duration"
+	metricStreams = "arbor.streams"
+	metricDelta   = "arbor.delta.duration"
+	metricRunning = "arbor.turns.running"
+	metricTurns   = "arbor.turns"
+)
+
+// Attributes of the metrics of servers.
+const (
+	keyMethod  = "http.request.method"
+	keyRoute   = "http.route"
+	keyStatus  = "http.response.status_code"
+	keyDoor    = "arbor.door"
+	keyOutcome = "arbor.turn.state"
+)
+
 // tokenBuckets and secondBuckets are the bounds that the conventions advise.
 func tokenBuckets() []float64 {
 	return []float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864}

@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/semconv/v1.41.0/genaiconv"
+	"go.opentelemetry.io/otel/semconv/v1.41.0/httpconv"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/llm"
@@ -38,6 +39,7 @@ func TestNamesAreThoseOfTheConventions(t *testing.T) {
 		keyFirstChunk: semconv.GenAIResponseTimeToFirstChunkKey, keyInputTokens: semconv.GenAIUsageInputTokensKey,
 		keyOutputTokens: semconv.GenAIUsageOutputTokensKey, keyCachedTokens: semconv.GenAIUsageCacheReadInputTokensKey, keyTokenType: semconv.GenAITokenTypeKey,
 		keySystem: semconv.GenAISystemInstructionsKey, keyInputMessages: semconv.GenAIInputMessagesKey, keyOutputMessages: semconv.GenAIOutputMessagesKey,
+		keyMethod: semconv.HTTPRequestMethodKey, keyRoute: semconv.HTTPRouteKey, keyStatus: semconv.HTTPResponseStatusCodeKey,
 	}
 	for ours, their := range theirs {
 		require.Equal(t, string(their), ours)
@@ -59,8 +61,10 @@ func TestMetricsAreThoseOfTheConventions(t *testing.T) {
 	require.NoError(t, err)
 	first, err := genaiconv.NewClientOperationTimeToFirstChunk(m)
 	require.NoError(t, err)
-	require.Equal(t, []string{tokens.Name(), duration.Name(), first.Name()}, []string{metricTokens, metricDuration, metricFirstChunk})
-	require.Equal(t, []string{"{token}", "s", "s"}, []string{tokens.Unit(), duration.Unit(), first.Unit()})
+	request, err := httpconv.NewServerRequestDuration(m)
+	require.NoError(t, err)
+	require.Equal(t, []string{tokens.Name(), duration.Name(), first.Name(), request.Name()}, []string{metricTokens, metricDuration, metricFirstChunk, metricRequest})
+	require.Equal(t, []string{"{token}", "s", "s", "s"}, []string{tokens.Unit(), duration.Unit(), first.Unit(), request.Unit()})
 }
 
 func TestClassesOfErrors(t *testing.T) {

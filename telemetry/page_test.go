@@ -13,7 +13,7 @@ func TestThePageIsComplete(t *testing.T) {
 	page, err := os.ReadFile("../docs/telemetry.md")
 	require.NoError(t, err)
 	named := make(map[string]bool)
-	for _, m := range regexp.MustCompile("`((?:gen_ai|arbor|error|user)\\.[a-z_.]+)`").FindAllStringSubmatch(string(page), -1) {
+	for _, m := range regexp.MustCompile("`((?:gen_ai|arbor|error|user|http)\\.[a-z_.]+)`").FindAllStringSubmatch(string(page), -1) {
 		named[m[1]] = true
 	}
 	all := func(string) bool { return true }

@@ -97,6 +97,29 @@ func Parse(s string) (Policy, error) {
 	return Policy{}, fmt.Errorf("view %q: full, text_only, own or last_turns:N are known, with N from 1", s)
 }
 
+// String returns the policy's name, as [Parse] reads it. What no name says is put behind it in
+// brackets: that a function chooses the events, or that something is redacted.
+func (p Policy) String() string {
+	name := "full"
+	switch {
+	case p.turns > 0:
+		name = "last_turns:" + strconv.Itoa(p.turns)
+	case p.hideOther:
+		name = "own"
+	case p.hideFacts:
+		name = "text_only"
+	}
+	for _, more := range []struct {
+		is    bool
+		words string
+	}{{p.files, "+files"}, {p.lines, "+no_media"}, {p.keep != nil, " (chosen by a function)"}, {p.redact != nil, " (redacted)"}} {
+		if more.is {
+			name += more.words
+		}
+	}
+	return name
+}
+
 func (p Policy) shows(e *event.Event) bool {
 	switch {
 	case p.hideOther:

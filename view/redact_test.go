@@ -105,7 +105,7 @@ func TestARedactionThatLeavesNothing(t *testing.T) {
 }
 
 func FuzzRedactArguments(f *testing.F) {
-	for _, s := range []string{`{}`, `{"a":"secret"}`, `{"secret":"secret"}`, `{"a" : [ "secret\\" , "\"secret" , "\u0073ecret" ]}`, `{"a":{"b":null,"c":"\ud83d\ude42 secret"}}`, `{"a":"\ud83d"}`, `[1`, `"`, ``} {
+	for _, s := range []string{`{}`, `{"a":"secret"}`, `{"secret":"secret"}`, `{"a" : [ "secret\\" , "\"secret" , "\u0073ecret" ]}`, `{"a":{"b":null,"c":"\ud83d\ude42 secret"}}`, `{"a":"\ud83d"}`, `44444E444`, `[1`, `"`, ``} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, in string) {
@@ -122,14 +122,20 @@ func FuzzRedactArguments(f *testing.F) {
 		if !json.Valid([]byte(in)) {
 			return
 		}
-		var want, have any
-		require.NoError(t, json.Unmarshal([]byte(in), &want))
-		require.NoError(t, json.Unmarshal([]byte(got), &have))
-		require.Equal(t, hushAll(want), have)
+		require.Equal(t, hushAll(decoded(t, in)), decoded(t, got))
 		if !strings.Contains(in, "ecret") {
 			require.Equal(t, in, got, "what is not touched stays byte for byte")
 		}
 	})
+}
+
+// decoded reads JSON whose numbers may be too large for Go.
+func decoded(t *testing.T, text string) (v any) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	require.NoError(t, d.Decode(&v))
+	return v
 }
 
 func hushAll(v any) any {

@@ -180,7 +180,13 @@ func TestParse(t *testing.T) {
 		got, err := view.Parse(s)
 		require.NoError(t, err, s)
 		require.Equal(t, want, got, s)
+		require.Equal(t, strings.ReplaceAll(s, " ", ""), got.String())
+		more := got.WithFiles().WithoutMedia()
+		again, err := view.Parse(more.String())
+		require.NoError(t, err, more)
+		require.Equal(t, more, again)
 	}
+	require.Equal(t, "own (redacted)", view.Own().Redact(strings.ToUpper).String())
 	for _, s := range []string{"", "Full", "all", "full:1", "own:", "last_turns", "last_turns:", "last_turns:0", "last_turns:-1", "last_turns:x", "last_turns:1:2", "last_turns:99999999999999999999"} {
 		_, err := view.Parse(s)
 		require.Error(t, err, s)

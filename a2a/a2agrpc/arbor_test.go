@@ -86,6 +86,18 @@ func (a *arbor) library(t *testing.T, opts ...grpc.DialOption) *a2aclient.Client
 	return c
 }
 
+// as is a client of this module with a token.
+func (a *arbor) as(t *testing.T, token string) a2aclient.Transport {
+	t.Helper()
+	c, err := a2agrpc.Binding().Dial(context.Background(), ptr(a2agrpc.Interface(a.address)), a2a.Environment{MaxResponse: 1 << 20,
+		Credentials: func(context.Context, *url.URL) (http.Header, error) {
+			return http.Header{"Authorization": {"Bearer " + token}}, nil
+		}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Destroy() })
+	return c
+}
+
 func talker(t *testing.T, script *scripted.Script, opts ...llmagent.Option) agent.Agent {
 	t.Helper()
 	a, err := llmagent.New("helper", "You help.", script.Model("helper"), opts...)
@@ -319,6 +331,34 @@ func TestSubscribers(t *testing.T) {
 	}
 }
 
+// What a user follows ends when the user's token is revoked; the turn goes on.
+func TestRevoked(t *testing.T) {
+	s, root := newSlow(t)
+	accounts, err := access.NewAccounts(access.Account{Name: "ann", Token: access.HashToken("ann")})
+	require.NoError(t, err)
+	auth, err := a2aserver.Declare(accounts, nil)
+	require.NoError(t, err)
+	a := newArbor(t, root, nil, a2aserver.WithAuthenticator(auth))
+	ctx, c := context.Background(), a.as(t, "ann")
+	res, err := c.SendMessage(ctx, nil, &sdk.SendMessageRequest{Message: words("go"), Config: &sdk.SendMessageConfig{ReturnImmediately: true}})
+	require.NoError(t, err)
+	<-s.begun
+	var last error
+	for _, err := range c.SubscribeToTask(ctx, nil, &sdk.SubscribeToTaskRequest{ID: res.(*sdk.Task).ID}) {
+		if err == nil {
+			require.NoError(t, accounts.Replace())
+		}
+		last = err
+	}
+	require.ErrorIs(t, last, sdk.ErrUnauthenticated)
+	require.NoError(t, accounts.Replace(access.Account{Name: "ann", Token: access.HashToken("ann")}))
+	close(s.free)
+	for _, err := range c.SubscribeToTask(ctx, nil, &sdk.SubscribeToTaskRequest{ID: res.(*sdk.Task).ID}) {
+		last = err
+	}
+	require.NotErrorIs(t, last, sdk.ErrUnauthenticated)
+}
+
 // byHeader knows callers by their bearer tokens or certificates.
 type byHeader struct{}
 
@@ -331,6 +371,8 @@ func (byHeader) Authenticate(_ context.Context, c access.Credentials) (access.Us
 		return access.User{Name: h[0][len("Bearer "):]}, nil
 	case len(h) == 1 && h[0] == "Bearer guest":
 		return access.User{}, access.ErrForbidden
+	case len(h) == 1 && h[0] == "Bearer guesser":
+		return access.User{}, &access.RefusedError{Status: http.StatusTooManyRequests, Message: "too many wrong credentials"}
 	case len(h) == 1 && h[0] == "Bearer broken":
 		return access.User{}, errors.New("the directory at ldap://secret does not answer")
 	}
@@ -345,20 +387,15 @@ func (byHeader) Schemes() map[sdk.SecuritySchemeName]sdk.SecurityScheme {
 func TestCallers(t *testing.T) {
 	script := scripted.New().Add("helper", scripted.Reply(scripted.Text("Hello Ann.")))
 	a := newArbor(t, talker(t, script), nil, a2aserver.WithAuthenticator(byHeader{}))
-	as := func(token string) a2aclient.Transport {
-		c, err := a2agrpc.Binding().Dial(context.Background(), ptr(a2agrpc.Interface(a.address)), a2a.Environment{MaxResponse: 1 << 20,
-			Credentials: func(context.Context, *url.URL) (http.Header, error) {
-				return http.Header{"Authorization": {"Bearer " + token}}, nil
-			}})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = c.Destroy() })
-		return c
-	}
+	as := func(token string) a2aclient.Transport { return a.as(t, token) }
 	ctx := context.Background()
 	_, err := a.library(t).SendMessage(ctx, &sdk.SendMessageRequest{Message: words("hi")})
 	require.ErrorIs(t, err, sdk.ErrUnauthenticated)
 	_, err = as("guest").GetTask(ctx, nil, &sdk.GetTaskRequest{ID: "x"})
 	require.ErrorIs(t, err, sdk.ErrUnauthorized)
+	_, err = as("guesser").GetTask(ctx, nil, &sdk.GetTaskRequest{ID: "x"})
+	require.ErrorIs(t, err, a2aserver.ErrTooManyCalls)
+	require.ErrorContains(t, err, "too many wrong credentials")
 	_, err = as("broken").GetTask(ctx, nil, &sdk.GetTaskRequest{ID: "x"})
 	require.ErrorIs(t, err, sdk.ErrInternalError)
 	require.NotContains(t, err.Error(), "secret")

@@ -2,6 +2,7 @@ package a2agrpc
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"strings"
 
@@ -23,6 +24,9 @@ func credentialsOf(ctx context.Context, md metadata.MD) access.Credentials {
 	if p, ok := peer.FromContext(ctx); ok {
 		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(info.State.VerifiedChains) > 0 {
 			c.Certificates = info.State.VerifiedChains[0]
+		}
+		if from, ok := p.Addr.(*net.TCPAddr); ok {
+			c.Remote = from.AddrPort().Addr()
 		}
 	}
 	return c

@@ -1,7 +1,9 @@
 package a2agrpc
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -149,8 +151,10 @@ func events[P, Q any](s *service, stream grpc.ServerStreamingServer[pb.StreamRes
 		return s.fail(ctx, sdk.NewError(sdk.ErrInvalidParams, err.Error()))
 	}
 	defer func() { stream.SetTrailer(activated(params)) }()
+	ctx, stop := access.UntilRevoked(ctx)
+	defer stop()
 	for e, err := range call(ctx, req) {
-		if err != nil {
+		if err = cmp.Or(over(ctx), err); err != nil {
 			return s.fail(ctx, err)
 		}
 		message, err := toEvent(e)
@@ -160,6 +164,17 @@ func events[P, Q any](s *service, stream grpc.ServerStreamingServer[pb.StreamRes
 		if err := s.send(stream, message); err != nil {
 			return err
 		}
+	}
+	if err := over(ctx); err != nil {
+		return s.fail(ctx, err)
+	}
+	return nil
+}
+
+// over returns why a call is over, nil if it is not: its client has gone, or was revoked.
+func over(ctx context.Context) error {
+	if cause := context.Cause(ctx); errors.Is(cause, access.ErrRevoked) {
+		return sdk.NewError(sdk.ErrUnauthenticated, cause.Error())
 	}
 	return ctx.Err()
 }

@@ -8,7 +8,6 @@ import (
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/agentarbor/arbor/event"
-	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
 )
@@ -31,18 +30,7 @@ func (p *projection) settle(call string) {
 func ask(pending []question) []*sdk.Part {
 	var b strings.Builder
 	for _, q := range pending {
-		tool := visible.Line(q.Tool)
-		if q.Kind == event.RelayInput {
-			fmt.Fprintf(&b, "The tool %s asks:\n", tool)
-			quote(&b, strings.Split(visible.Text(q.Message), "\n"))
-		} else if line, whole := visible.Inline(q.Params); whole && line == "" {
-			fmt.Fprintf(&b, "The tool %s wants to run. ", tool)
-		} else if whole {
-			fmt.Fprintf(&b, "The tool %s wants to run with %s. ", tool, line)
-		} else {
-			fmt.Fprintf(&b, "The tool %s wants to run with %d bytes of arguments:\n", tool, len(q.Params))
-			quote(&b, visible.Arguments(q.Params))
-		}
+		b.WriteString(live.Question(q.Relay))
 	}
 	switch {
 	case len(pending) > 1:
@@ -64,12 +52,6 @@ func ask(pending []question) []*sdk.Part {
 		parts = append(parts, sdk.NewDataPart(data))
 	}
 	return parts
-}
-
-func quote(b *strings.Builder, lines []string) {
-	for _, line := range lines {
-		b.WriteString("│ " + line + "\n")
-	}
 }
 
 // resolved tells of a decision as of the message that made it. The task goes on.

@@ -41,6 +41,8 @@ type drawing struct {
 const none = -1
 
 type node struct {
+	id    string
+	kind  string
 	lines []string // the id, then what else is said about the node
 	tip   string   // more of the same
 	asks  bool     // whether a person is asked first
@@ -100,7 +102,7 @@ func newDrawing(g *agentgraph.Graph, depth int) (*drawing, error) {
 }
 
 func newNode(n agentgraph.Node, depth int) (drawn node, err error) {
-	drawn.lines = []string{short(n.ID, maxName)}
+	drawn.id, drawn.kind, drawn.lines = n.ID, "node", []string{short(n.ID, maxName)}
 	tips := []string{"id: " + short(n.ID, maxTip)}
 	if n.Ref != "" {
 		tips = append(tips, "agent: "+short(n.Ref, maxTip))

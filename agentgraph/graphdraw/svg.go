@@ -45,6 +45,7 @@ type picture struct {
 	layered.Drawing
 	inner []*picture     // by node, nil for those without
 	sizes []layered.Size // of nodes, then of the beginnings of ways
+	ways  []layered.Edge // those of the graph, then those from the beginnings
 }
 
 func (d *drawing) count() int {
@@ -87,7 +88,9 @@ func (d *drawing) arrange() (*picture, error) {
 		edges = append(edges, layered.Edge{From: len(boxes), To: at})
 		boxes = append(boxes, layered.Size{Width: textWidth(text, false) + 2*padding, Height: pill})
 	}
-	begin(inputText, d.entry)
+	if d.entry != none {
+		begin(inputText, d.entry)
+	}
 	if d.fallback != none {
 		begin(errorText, d.fallback)
 	}
@@ -99,7 +102,7 @@ func (d *drawing) arrange() (*picture, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	p.sizes = boxes
+	p.sizes, p.ways = boxes, edges
 	return p, nil
 }
 
@@ -173,7 +176,8 @@ func (p *picture) write(b *bufio.Writer) {
 		rect(b, head, plate, 6, nodeFill, nodeLine, "")
 		texts(b, head, plate, n.lines, true)
 		inner := p.inner[i]
-		fmt.Fprintf(b, "<g transform=\"translate(%d %d)\">\n", at.X+(size.Width-inner.Size.Width)/2, at.Y+plate.Height+margin)
+		corner := p.within(i)
+		fmt.Fprintf(b, "<g transform=\"translate(%d %d)\">\n", corner.X, corner.Y)
 		inner.write(b)
 		fmt.Fprintln(b, `</g></g>`)
 	}

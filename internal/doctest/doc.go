@@ -7,6 +7,7 @@
 //
 //	sh             run in a folder of the page's own, with arbor on the PATH; it must end with status 0
 //	sh status=2    the same, but it must end with this status
+//	sh more        goes on with the shell of the block before, and ends with its status
 //	sh repo        run at the root of the repository
 //	sh endpoint    http://localhost:11434/v1 is the address of an endpoint that the test serves
 //	sh ci          not run here, but each line must stand in .ci/run, word for word

@@ -109,7 +109,7 @@ func help(t *testing.T, args ...string) string {
 	t.Helper()
 	var out strings.Builder
 	status := cli.Run(t.Context(), append(args, "--help"), cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: io.Discard},
-		cli.WithGRPC(cli.GRPC{}), cli.WithMCP(cli.MCP{}), cli.WithA2A03(a2av0.Bindings(), a2av0.Server()), // as cmd/arbor
+		cli.WithMetrics(func() (cli.Metrics, error) { return cli.Metrics{}, errors.ErrUnsupported }), cli.WithGRPC(cli.GRPC{}), cli.WithMCP(cli.MCP{}), cli.WithA2A03(a2av0.Bindings(), a2av0.Server()), // as cmd/arbor
 		cli.WithPostgres(func(context.Context, string) (session.Store, error) { return nil, errors.ErrUnsupported }),
 		cli.WithRedis(func(context.Context, string, session.Store, time.Duration, *slog.Logger) (session.Store, error) {
 			return nil, errors.ErrUnsupported

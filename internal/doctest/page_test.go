@@ -80,7 +80,7 @@ func read(t testing.TB, path string) *page {
 
 func (p *page) parse(t testing.TB) {
 	t.Helper()
-	known := map[string][]string{"sh": {"repo", "endpoint", "ci"}, "go": {"test", "fragment"}, "text": {"output"}}
+	known := map[string][]string{"sh": {"repo", "endpoint", "ci", "more"}, "go": {"test", "fragment"}, "text": {"output"}}
 	var open *block
 	n := 0
 	for line := range strings.Lines(p.text) {

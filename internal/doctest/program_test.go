@@ -107,7 +107,7 @@ func userModule(t *testing.T) string {
 func importPaths(t testing.TB) map[string]string {
 	t.Helper()
 	paths := make(map[string]string)
-	for _, p := range []string{"context", "encoding/json", "errors", "fmt", "iter", "log", "log/slog", "os", "strings", "testing", "time"} {
+	for _, p := range []string{"context", "encoding/json", "errors", "fmt", "iter", "log", "log/slog", "net/http", "os", "strings", "testing", "time"} {
 		paths[path.Base(p)] = p
 	}
 	for _, p := range packages(t) {

@@ -38,7 +38,7 @@ func TestCommands(t *testing.T) {
 			t.Parallel()
 			dir, env := t.TempDir(), environment(t)
 			env = append(env, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-			for _, b := range p.blocks {
+			for _, b := range joined(p.blocks) {
 				if b.lang != "sh" || b.has("ci") {
 					continue
 				}
@@ -47,6 +47,30 @@ func TestCommands(t *testing.T) {
 			}
 		})
 	}
+}
+
+// joined makes one block of a block and those that go on with its shell.
+func joined(blocks []block) (all []block) {
+	for _, b := range blocks {
+		last := len(all) - 1
+		if b.lang != "sh" || !b.has("more") || last < 0 {
+			all = append(all, b)
+			continue
+		}
+		for all[last].lang != "sh" {
+			last--
+		}
+		first := &all[last]
+		first.code += "\n" + b.code
+		if b.output != nil {
+			output := *b.output
+			if first.output != nil {
+				output = *first.output + output
+			}
+			first.output = &output
+		}
+	}
+	return all
 }
 
 func runBlock(t *testing.T, p *page, b block, dir string, env []string) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // The benchmarks in this file are those of session/sqlite, on a server on the same
@@ -198,3 +199,5 @@ func BenchmarkOpen(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkPage(b *testing.B) { sessiontest.BenchmarkPage(b, open(b, servers.Database(b))) }

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,11 +26,11 @@ func TestPageIsPartOfAnIndex(t *testing.T) {
 	require.Len(t, first, 50)
 	require.Equal(t, "id19997", first[0].Key.ID)
 	last := first[49]
-	query, args := postgres.ListSQL(session.Key{App: "app", User: "user1"}, session.Page{After: last.Place(), Limit: 50})
-	for i, arg := range []string{"'app'", "'user1'", "''", fmt.Sprintf("'%s'", last.Updated.Format("2006-01-02T15:04:05.999999Z07:00")), "'app'", "'user1'", "'" + last.Key.ID + "'", "50"} {
+	query, args := postgres.ListSQL(session.Key{App: "app", User: "user1"}, session.Page{After: last.Place(), Limit: 50}, nil)
+	for i, arg := range slices.Backward([]string{"'app'", "'user1'", "''", "now()", "'15 s'", fmt.Sprintf("'%s'", last.Updated.Format("2006-01-02T15:04:05.999999Z07:00")), "'app'", "'user1'", "'" + last.Key.ID + "'", "50"}) {
 		query = strings.ReplaceAll(query, fmt.Sprint("$", i+1), arg)
 	}
-	require.Len(t, args, 8)
+	require.Len(t, args, 10)
 	plan := strings.Join(rows(t, url, "EXPLAIN "+query), "\n")
 	require.Contains(t, plan, "session_updated")
 	require.NotContains(t, plan, "Sort")

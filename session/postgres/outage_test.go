@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -143,9 +142,8 @@ func TestBrokenCalls(t *testing.T) {
 	}
 }
 
-// TestTerminatedConnections ends the server's side of all connections at random
-// moments, while four sessions are written. Each of them has stored something between two
-// ends, or a machine that is slower than the ends come would give up rightly.
+// TestTerminatedConnections ends the server's side of all connections again and again,
+// while four sessions are written. Each of them has stored something between two ends, or a machine that is slower than the ends come would give up rightly.
 func TestTerminatedConnections(t *testing.T) {
 	url := servers.Database(t)
 	s := open(t, url)
@@ -184,7 +182,6 @@ func TestTerminatedConnections(t *testing.T) {
 		}
 		defer conn.Close(context.Background())
 		for goOn() {
-			time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond) // a random moment
 			var n int
 			err := conn.QueryRow(context.Background(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 				WHERE datname = current_database() AND pid <> pg_backend_pid()`).Scan(&n)
@@ -214,7 +211,7 @@ func TestTerminatedConnections(t *testing.T) {
 	writers.Wait()
 	killer.Wait()
 	t.Logf("%d connections were ended during %d appends", killed, sessions*appends)
-	require.Greater(t, killed, 10)
+	require.Greater(t, killed, 3)
 	for i := range sessions {
 		log := contents(t, s, session.ID(fmt.Sprint(i)))
 		require.Len(t, log, 2*appends)

@@ -32,14 +32,16 @@ const (
 	sharedSQL = `SELECT name, value::text FROM arbor.state
 		WHERE app = $1 AND value IS NOT NULL AND (scope = 'app' AND user_id = '' OR scope = 'user' AND user_id = $2)`
 	listSQL = `SELECT s.app, s.user_id, s.id, s.seq, s.created, s.updated,
-			coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user_id, ''), coalesce(p.id, ''), s.key
+			coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user_id, ''), coalesce(p.id, ''), s.key,
+			coalesce(s.lease_until > coalesce($4, clock_timestamp()) AND s.lease_until <= coalesce($4, clock_timestamp()) + $5::interval, false),
+			coalesce(s.lease_host, ''), coalesce(s.lease_pid, 0), coalesce(s.lease_started, 0)
 		FROM arbor.session s LEFT JOIN arbor.session p ON p.key = s.parent_key
 		WHERE s.id IS NOT NULL AND s.created IS NOT NULL`
 	anySQL = listSQL + ` AND ($1 = '' OR s.app = $1) AND ($2 = '' OR s.user_id = $2) AND ($3 = '' OR s.id = $3)`
 	// Both ask an index.
 	ofUserSQL = listSQL + ` AND s.app = $1 AND s.user_id = $2 AND $3 = ''`
 	infoSQL   = listSQL + ` AND s.app = $1 AND s.user_id = $2 AND s.id = $3`
-	placeSQL  = ` AND s.updated <= $4 AND (s.updated < $4 OR (s.app, s.user_id, s.id) > ($5, $6, $7))`
+	placeSQL  = ` AND s.updated <= $6 AND (s.updated < $6 OR (s.app, s.user_id, s.id) > ($7, $8, $9))`
 	orderSQL  = ` ORDER BY s.updated DESC, s.app, s.user_id, s.id LIMIT $`
 )
 
@@ -230,7 +232,7 @@ func (s *Store) List(ctx context.Context, filter session.Key, page session.Page)
 	if err := errors.Join(checkKey(filter), checkKey(page.After.Key), page.Check()); err != nil {
 		return nil, err
 	}
-	query, args := list(filter, page)
+	query, args := list(filter, page, s.time())
 	var out []session.Info
 	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, query, args...)
@@ -239,7 +241,10 @@ func (s *Store) List(ctx context.Context, filter session.Key, page session.Page)
 		}
 		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (i session.Info, err error) {
 			var created, updated time.Time
-			err = row.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated, &i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID, &i.Incarnation)
+			var holder session.Owner
+			err = row.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated, &i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID, &i.Incarnation,
+				&i.Leased, &holder.Host, &holder.PID, &holder.Started)
+			i.Leased = i.Leased && session.Alive(holder)
 			i.Created, i.Updated = created.UTC(), updated.UTC()
 			return i, err
 		})
@@ -252,7 +257,7 @@ func (s *Store) List(ctx context.Context, filter session.Key, page session.Page)
 }
 
 // list returns the statement for a page.
-func list(filter session.Key, page session.Page) (query string, args []any) {
+func list(filter session.Key, page session.Page, now *time.Time) (query string, args []any) {
 	query = anySQL
 	if filter.App != "" && filter.User != "" {
 		query = ofUserSQL
@@ -260,7 +265,7 @@ func list(filter session.Key, page session.Page) (query string, args []any) {
 			query = infoSQL
 		}
 	}
-	args = []any{filter.App, filter.User, filter.ID}
+	args = []any{filter.App, filter.User, filter.ID, now, session.LeaseTTL}
 	if page.After != (session.Place{}) {
 		query += placeSQL
 		args = append(args, page.After.Updated, page.After.Key.App, page.After.Key.User, page.After.Key.ID)

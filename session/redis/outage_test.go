@@ -264,31 +264,32 @@ func TestRestartInMidStream(t *testing.T) {
 func TestRestartsUnderLoad(t *testing.T) {
 	server := servers.NewRedis(t)
 	tail := newTail(t, server.URL(), session.NewMemory(), redis.WithPoll(10*time.Millisecond))
-	const sessions, turns = 6, 150
-	stop, killing := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(killing)
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(100 * time.Millisecond):
-				if err := server.Kill(); err != nil {
-					t.Error(err)
-				}
-				if err := server.Start(); err != nil {
-					t.Error(err)
-				}
-			}
-		}
-	}()
-	clients := make([]*client, sessions)
+	const sessions, rounds, turns = 6, 5, 30 // the server is killed once in each round
+	var halves [rounds]sync.WaitGroup        // half of a round's turns are over, in all sessions
+	var restarts [rounds]chan struct{}
+	for k := range rounds {
+		halves[k].Add(sessions)
+		restarts[k] = make(chan struct{})
+	}
 	var wg sync.WaitGroup
+	wg.Go(func() {
+		for k := range rounds {
+			halves[k].Wait()
+			if err := server.Kill(); err != nil {
+				t.Error(err)
+			}
+			if err := server.Start(); err != nil {
+				t.Error(err)
+			}
+			close(restarts[k])
+		}
+	})
+	clients := make([]*client, sessions)
 	for i := range sessions {
 		key := session.ID(fmt.Sprint(i))
 		clients[i] = follow(t, tail, key, "")
 		wg.Go(func() {
-			for n := range turns {
+			for n := range rounds * turns {
 				w := begin(t, tail, key)
 				for d := range 5 {
 					w.show(fmt.Sprint("b", n), fmt.Sprint(d))
@@ -296,13 +297,16 @@ func TestRestartsUnderLoad(t *testing.T) {
 				w.add(fmt.Sprint("b", n), "01234")
 				w.show(fmt.Sprint("x", n), "cut off")
 				w.end()
-				time.Sleep(10 * time.Millisecond) // a pace at which some restarts come in between
+				switch k := n / turns; n % turns {
+				case turns / 2:
+					halves[k].Done()
+				case turns - 1:
+					<-restarts[k]
+				}
 			}
 		})
 	}
 	wg.Wait()
-	close(stop)
-	<-killing
 	for i, c := range clients {
 		key := session.ID(fmt.Sprint(i))
 		require.Eventually(t, func() bool {
@@ -312,7 +316,7 @@ func TestRestartsUnderLoad(t *testing.T) {
 					n++
 				}
 			}
-			return n == turns
+			return n == rounds*turns
 		}, patience, time.Millisecond)
 		c.order(key)
 	}

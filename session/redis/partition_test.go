@@ -3,6 +3,7 @@ package redis_test
 import (
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/internal/servers"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/redis"
@@ -130,12 +132,16 @@ func TestLeaseTakenOverWhileCutOff(t *testing.T) {
 	clock.Advance(session.LeaseTTL)
 	w := begin(t, there, key)
 	c.sees("one.", "half", "void b")
+	back := follow(t, here, key, "")
 	p.set(false)
-	for range 40 { // while it finds its way back
-		stale.show("b", " stale")
-		time.Sleep(5 * time.Millisecond)
-	}
 	w.show("c", "new")
+	require.Eventually(t, func() bool { // while it finds its way back
+		stale.show("b", " stale")
+		return slices.ContainsFunc(back.entries(), func(e session.Entry) bool {
+			d, ok := e.Event.Data.(*event.Text)
+			return ok && d.Content == "new"
+		})
+	}, patience, 5*time.Millisecond)
 	w.add("c", "new")
 	w.end()
 	c.sees("one.", "half", "void b", "new", "new.")

@@ -50,6 +50,7 @@ func playWriter(file, url string) error {
 	if err := tail.Append(ctx, key, lease.Seq, lease, e); err != nil {
 		return err
 	}
+	pace := time.Tick(time.Millisecond)
 	for i := 0; ; i++ {
 		e := &event.Event{ID: fmt.Sprint("b", lease.Token), TurnID: "t", RunID: "r", Agent: "a", Time: time.Now().UTC(), Partial: true,
 			Data: &event.Text{Content: fmt.Sprint(i, " ")}}
@@ -59,7 +60,7 @@ func playWriter(file, url string) error {
 		if i == 20 {
 			fmt.Println("speaking")
 		}
-		time.Sleep(time.Millisecond)
+		<-pace
 	}
 }
 

@@ -92,6 +92,61 @@ var listTests = []test{
 		require.Empty(f, f.load(session.Key{App: f.app, User: "u", ID: "loaded"}, 0))
 		require.Empty(f, f.list(session.Key{App: f.app}))
 	}},
+	{"who is leased is listed so", func(f *fixture) {
+		other := session.Key{App: f.app, User: "bob", ID: "s1"}
+		f.write(other, text("x"))
+		is := func(want bool) {
+			f.Helper()
+			for _, filter := range []session.Key{{}, {App: f.app}, {App: f.app, User: f.key.User}, f.key} {
+				for _, page := range []session.Page{{}, {After: session.Place{Updated: time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)}, Limit: 1000}} {
+					infos, err := f.store.List(f.Context(), filter, page)
+					require.NoError(f, err)
+					found := false
+					for _, i := range infos {
+						if i.Key.App == f.app { // the database may hold more
+							require.Equal(f, want && i.Key == f.key, i.Leased, "%s", i.Key)
+							found = found || i.Key == f.key
+						}
+					}
+					require.True(f, found)
+				}
+			}
+		}
+		f.write(f.key, text("x"))
+		is(false)
+		lease := f.acquire(f.key)
+		is(true)
+		f.append(f.key, 1, lease, text("y"))
+		is(true)
+		f.release(f.key, session.Lease{Token: lease.Token + 1})
+		is(true)
+		f.release(f.key, lease)
+		is(false)
+		if me := session.Self(); f.deadOwners {
+			dead := session.Owner{Host: me.Host, PID: 1 << 30, Started: 1}
+			if !session.Alive(dead) {
+				_, err := f.store.Acquire(f.Context(), f.key, dead)
+				require.NoError(f, err)
+				is(false)
+			}
+		}
+		f.pass(session.LeaseTTL)
+		lease = f.acquire(f.key)
+		f.pass(session.LeaseTTL - time.Millisecond)
+		is(true)
+		require.NoError(f, f.store.Renew(f.Context(), f.key, lease))
+		f.pass(session.LeaseTTL - time.Millisecond)
+		is(true)
+		f.pass(time.Millisecond)
+		is(false)
+		require.NoError(f, f.store.Renew(f.Context(), f.key, lease), "nobody has taken it")
+		is(true)
+		f.pass(-time.Hour)
+		defer f.pass(time.Hour)
+		is(false)
+		f.acquire(f.key)
+		is(true)
+	}},
 	{"delete removes one session", func(f *fixture) {
 		other := session.Key{App: f.app, User: "ann", ID: "s2"}
 		f.write(f.key, texts(20, "a")...)

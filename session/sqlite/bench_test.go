@@ -13,6 +13,7 @@ import (
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
 )
 
 // batch makes n events of ordinary size that follow the position seq.
@@ -193,4 +194,8 @@ func BenchmarkOpen(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+func BenchmarkPage(b *testing.B) {
+	sessiontest.BenchmarkPage(b, open(b, filepath.Join(b.TempDir(), "bench.db")))
 }

@@ -112,7 +112,7 @@ func TestMigrateFromVersion1(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, infos, 4, "and not the one that was only leased")
 	for i, want := range []session.Info{
-		{Key: session.Key{App: "shop", User: "ann", ID: "held"}, Seq: 4},
+		{Key: session.Key{App: "shop", User: "ann", ID: "held"}, Seq: 4, Leased: true},
 		{Key: session.Key{App: "shop", User: "bob", ID: "ünï/'cø\"dé\n"}, Seq: 70},
 		{Key: session.Key{App: "shop", User: "ann", ID: "odd"}, Seq: 32},
 		{Key: session.ID("story"), Seq: 29},

@@ -20,7 +20,8 @@ type reader struct{ find, line, page, state, list, ofUser, info, blob *sql.Stmt 
 
 const (
 	infos = `SELECT s.app, s.user, s.id, s.seq, s.created, s.updated,
-			coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user, ''), coalesce(p.id, ''), s.key
+			coalesce(s.parent_seq, 0), coalesce(p.app, ''), coalesce(p.user, ''), coalesce(p.id, ''), s.key,
+			coalesce(s.lease_until, 0), coalesce(s.lease_host, ''), coalesce(s.lease_pid, 0), coalesce(s.lease_started, 0)
 		FROM session s LEFT JOIN session p ON p.key = s.parent_key
 		WHERE s.id IS NOT NULL AND s.created IS NOT NULL`
 	// A page of it is a part of an index.
@@ -52,8 +53,8 @@ func newReader(p *preparer) *reader {
 				UNION ALL
 				SELECT s.key, s.parent_key, s.parent_seq, min(line.before, line.shared) FROM line CROSS JOIN session s ON s.key = line.parent)
 			SELECT data FROM line CROSS JOIN blob ON blob.session = line.key WHERE blob.digest = ? AND blob.seq < before LIMIT 1`),
-		info: p.prepare(infos + ` AND s.app = ?1 AND s.user = ?2 AND s.id = ?3
-			AND (s.updated < ?4 OR s.updated = ?4 AND (s.app, s.user, s.id) > (?5, ?6, ?7)) LIMIT ?8`),
+		// Without a range, for which SQLite would plan anew at each call.
+		info: p.prepare(infos + " AND s.app = ? AND s.user = ? AND s.id = ?"),
 	}
 }
 
@@ -229,19 +230,24 @@ func (s *Store) List(ctx context.Context, filter session.Key, page session.Page)
 	switch {
 	case filter.App == "" || filter.User == "":
 	case filter.ID != "":
-		stmt = s.reader.info
+		stmt, args = s.reader.info, args[:3]
 	default:
 		stmt, args = s.reader.ofUser, append([]any{filter.App, filter.User}, place...)
 	}
 	var out []session.Info
 	err := s.each(ctx, stmt, args, func(rows *sql.Rows) error {
 		var i session.Info
-		var created, updated int64
+		var created, updated, until int64
+		var holder session.Owner
 		if err := rows.Scan(&i.Key.App, &i.Key.User, &i.Key.ID, &i.Seq, &created, &updated,
-			&i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID, &i.Incarnation); err != nil {
+			&i.ParentSeq, &i.Parent.App, &i.Parent.User, &i.Parent.ID, &i.Incarnation, &until, &holder.Host, &holder.PID, &holder.Started); err != nil {
 			return err
 		}
+		i.Leased = session.Leased(time.Unix(0, until), s.now()) && session.Alive(holder)
 		i.Created, i.Updated = time.Unix(0, created).UTC(), time.Unix(0, updated).UTC()
+		if stmt == s.reader.info && page.After != (session.Place{}) && page.After.Compare(i.Place()) >= 0 {
+			return nil
+		}
 		out = append(out, i)
 		return nil
 	})

@@ -15,7 +15,7 @@ type follower struct {
 	yield func(session.Entry, error) bool
 
 	deletions int
-	room      [32]partial
+	room      [8]partial
 }
 
 func (f *follower) run(ctx context.Context) error {

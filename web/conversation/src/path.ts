@@ -256,12 +256,13 @@ export class Path {
 
   /**
    * The place of the result of a call that is made in a step, or none. It can stand
-   * anywhere; but if another run takes up this one, its results come first, and
-   * else those of the run itself: in a graph of several sessions a call can have
-   * several.
+   * anywhere; but if other runs take up this one, the results of the last of them
+   * come first, and those of the run itself last: in a graph of several sessions a
+   * call can have several, and one that was given behind the place where a later run
+   * takes up is off the path.
    */
   resultOf(step: Step, callId: string): number {
-    for (const ri of [...step.by, step.run]) {
+    for (const ri of [...step.by].reverse().concat(step.run)) {
       for (const id of [`${callId}:result`, `${this.id(ri)}:${callId}:result`]) {
         const place = find(this.s, id);
         if (place !== none && this.item(place).run === ri) return place;

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -27,7 +30,13 @@ func Authenticate(ctx context.Context, a Authenticator, c access.Credentials) (c
 		return ctx, nil
 	}
 	ctx, err := access.Authenticate(ctx, a, c)
+	var refused *access.RefusedError
 	switch {
+	case errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests:
+		e := newHTTPError(refused.Status, -32000, "RESOURCE_EXHAUSTED", "TOO_MANY_ATTEMPTS", "%s", refused.Message)
+		e.err = ErrTooManyCalls
+		e.header = http.Header{"Retry-After": {strconv.Itoa(int(math.Ceil(refused.RetryAfter.Seconds())))}}
+		err = e
 	case errors.Is(err, access.ErrUnauthenticated):
 		err = refusedCaller{err, sdk.ErrUnauthenticated}
 	case errors.Is(err, access.ErrForbidden):

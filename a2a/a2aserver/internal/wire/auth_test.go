@@ -108,6 +108,8 @@ func TestAuthentication(t *testing.T) {
 				return "", errSecretive
 			case "nameless":
 				return "", nil
+			case "guessed":
+				return "", &access.RefusedError{Status: http.StatusTooManyRequests, Message: "too many wrong credentials", RetryAfter: 59001 * time.Millisecond}
 			}
 			return "", access.ErrUnauthenticated
 		}))
@@ -144,6 +146,7 @@ func TestAuthentication(t *testing.T) {
 		{"an access token", oauth, "", []string{"Authorization", "Bearer good"}, "ann", 0, ""},
 		{"an access token without the scope", oauth, "", []string{"Authorization", "Bearer weak"}, "", 403, `error="insufficient_scope"`},
 		{"an access token that cannot be checked", oauth, "", []string{"Authorization", "Bearer down"}, "", 500, ""},
+		{"an access token of who has guessed", oauth, "", []string{"Authorization", "Bearer guessed"}, "", 429, ""},
 		{"an access token of nobody", oauth, "", []string{"Authorization", "Bearer nameless"}, "", 500, ""},
 
 		{"either, by token", either, "", []string{"Authorization", "Bearer good"}, "ann", 0, ""},
@@ -178,10 +181,13 @@ func TestAuthentication(t *testing.T) {
 				}
 				require.Equal(t, status, got.status, got.body)
 				require.Contains(t, strings.Join(got.header.Values("WWW-Authenticate"), "; "), test.challenge)
+				if test.status == 429 {
+					require.Equal(t, "60", got.header.Get("Retry-After"))
+				}
 				require.NotContains(t, got.body, "hunter2")
 				require.NotContains(t, got.body, "good")
 				if request.path == "/rpc" {
-					require.Equal(t, map[int]int{401: -31401, 403: -31403, 500: -32603}[test.status], got.code(t))
+					require.Equal(t, map[int]int{401: -31401, 403: -31403, 429: -32000, 500: -32603}[test.status], got.code(t))
 				}
 			}
 			// The card is for everybody.

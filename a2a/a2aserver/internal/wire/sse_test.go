@@ -292,6 +292,24 @@ func TestAKeepAliveThatFailsEndsTheStream(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// A user who is revoked is told nothing more.
+func TestARevokedUsersStreamEnds(t *testing.T) {
+	accounts := must(access.NewAccounts(access.Account{Name: "ann", Token: access.HashToken("good")}))
+	ctx := must(access.Authenticate(t.Context(), accounts, access.Credentials{Header: func(string) []string { return []string{"Bearer good"} }}))
+	w := httptest.NewRecorder()
+	err := serveStream(ctx, access.NewWriter(w, 0), -1, func() {}, func(ctx context.Context) iter.Seq2[sdk.Event, error] {
+		return func(yield func(sdk.Event, error) bool) {
+			if yield(echo("t"), nil) {
+				require.NoError(t, accounts.Replace())
+				<-ctx.Done()
+				yield(nil, context.Cause(ctx))
+			}
+		}
+	}, func(sdk.Event) ([]byte, error) { return []byte("{}"), nil }, func(err error) access.Frame { return access.Frame{Data: []byte(err.Error())} })
+	require.NoError(t, err)
+	require.Equal(t, "data: {}\n\ndata: "+access.ErrRevoked.Error()+"\n\n", w.Body.String())
+}
+
 // A client that stops reading is cut off, and holds up nobody meanwhile.
 func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 	for _, binding := range []string{"JSON-RPC", "0.3", "keep-alives only"} {

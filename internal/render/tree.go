@@ -113,22 +113,8 @@ func TreeAs(format string) func(w io.Writer, tree *agent.Tree, l Look) error {
 // Tree draws the tree with a mark at the agent that is active.
 func Tree(w io.Writer, tree *agent.Tree, l Look, active string) {
 	var draw func(n *agent.Node, first, rest string)
-	draw = func(n *agent.Node, first, rest string) {
-		name := n.Agent.Name()
-		line := first + l.Paint(Cyan, name)
-		if name == active {
-			line += l.Paint(Green, " ← active")
-		}
-		if d := visible.Line(n.Agent.Description()); d != "" {
-			line += "  " + d
-		}
-		fmt.Fprintln(w, line)
-		under := rest
-		if len(n.Children()) > 0 {
-			under += "│ "
-		} else {
-			under += "  "
-		}
+	show := func(n *agent.Node, first, under string) {
+		fmt.Fprintln(w, first+agentLine(n.Agent.Name(), n.Agent.Description(), active, l))
 		if url, remote := remoteURL(n.Agent); remote {
 			fmt.Fprintln(w, l.Paint(Faint, under+"  remote: "+url))
 		}
@@ -153,14 +139,8 @@ func Tree(w io.Writer, tree *agent.Tree, l Look, active string) {
 				draw(child, under+"  "+mark, under+"  "+strings.Repeat(" ", len([]rune(mark))))
 			}
 		}
-		for i, child := range n.Children() {
-			if i == len(n.Children())-1 {
-				draw(child, rest+"└─ ", rest+"   ")
-			} else {
-				draw(child, rest+"├─ ", rest+"│  ")
-			}
-		}
 	}
+	draw = func(n *agent.Node, first, rest string) { outline(n, first, rest, (*agent.Node).Children, show) }
 	draw(tree.Root(), "", "")
 }
 
@@ -280,6 +260,7 @@ func drawDOT(w io.Writer, tree *agent.Tree, _ Look) error {
 type jsonNode struct {
 	Name        string   `json:"name"`
 	Path        string   `json:"path"`
+	*jsonPlace           // nil in tree --format json
 	Description string   `json:"description,omitempty"`
 	Model       string   `json:"model,omitempty"`
 	Remote      string   `json:"remote,omitempty"` // the address of its card
@@ -293,12 +274,12 @@ type jsonNode struct {
 }
 
 func drawJSON(w io.Writer, tree *agent.Tree, _ Look) error {
-	JSON(w, nodeJSON(tree.Root()))
+	JSON(w, nodeJSON(tree.Root(), func(*agent.Node) *jsonPlace { return nil }))
 	return nil
 }
 
-func nodeJSON(n *agent.Node) *jsonNode {
-	j := &jsonNode{Name: n.Agent.Name(), Path: n.Path, Description: n.Agent.Description(), Tools: toolNames(n.Agent)}
+func nodeJSON(n *agent.Node, place func(*agent.Node) *jsonPlace) *jsonNode {
+	j := &jsonNode{jsonPlace: place(n), Name: n.Agent.Name(), Path: n.Path, Description: n.Agent.Description(), Tools: toolNames(n.Agent)}
 	if a, ok := n.Agent.(interface{ Model() llm.Model }); ok && a.Model() != nil {
 		j.Model = a.Model().Name()
 	}
@@ -311,13 +292,13 @@ func nodeJSON(n *agent.Node) *jsonNode {
 	}
 	j.Flow = n.Properties.Flow
 	for _, child := range Runs(n) {
-		j.Agents = append(j.Agents, nodeJSON(child))
+		j.Agents = append(j.Agents, nodeJSON(child, place))
 	}
 	for _, t := range n.Targets() {
 		j.Targets = append(j.Targets, t.Agent.Name())
 	}
 	for _, child := range n.Children() {
-		j.SubAgents = append(j.SubAgents, nodeJSON(child))
+		j.SubAgents = append(j.SubAgents, nodeJSON(child, place))
 	}
 	return j
 }

@@ -1,9 +1,9 @@
-// Package render turns events, trees and graphs into what the command prints: lines for a
-// terminal, Markdown, a page of HTML, JSON. What models, tools and users wrote is printed
+// Package render turns events, trees and graphs into what the command prints and a server gives
+// out: lines for a terminal, Markdown, a page of HTML, JSON. What models, tools and users wrote is printed
 // with its control characters made visible.
 //
 // It imports the packages whose types it shows. It knows no flags, opens nothing and
-// decides nothing: a command gives it a writer and what is to be shown.
+// decides nothing: whoever uses it gives it a writer and what is to be shown.
 package render
 
 import "github.com/agentarbor/arbor/event"

@@ -1,4 +1,4 @@
-package runner_test
+package transcript
 
 import (
 	"context"
@@ -12,11 +12,11 @@ import (
 	"github.com/agentarbor/arbor/tools/mcp"
 )
 
-// mcpServer is a source of tools behind the Model Context Protocol, whose server runs in
+// Server is a source of tools behind the Model Context Protocol, whose server runs in
 // this process: weather answers, dies ends the server in mid-call, pay pays, and book asks
 // which seat. Each call of one is noted, with the id that Arbor gives it, before it does
 // anything.
-func mcpServer(note func(tool, call string)) (*mcp.Server, error) {
+func Server(note func(tool, call string)) (*mcp.Server, error) {
 	return mcp.New("town", mcp.Transport(func() (sdk.Transport, error) {
 		s := sdk.NewServer(&sdk.Implementation{Name: "town", Version: "1"}, nil)
 		here, there := net.Pipe()

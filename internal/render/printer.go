@@ -146,6 +146,10 @@ func (p *Printer) line(format string, args ...any) {
 	fmt.Fprintf(p.w, format+"\n", args...)
 }
 
+// Break ends a line that is under way, so that something else can be written; the words go on in
+// the next one.
+func (p *Printer) Break() { p.closeLine() }
+
 func (p *Printer) closeLine() {
 	p.spin.Hide()
 	rest := p.words.End()

@@ -1,0 +1,143 @@
+package access
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/agentarbor/arbor/session"
+)
+
+// Hash is the SHA-256 of a token, which is what a server needs to know of it. Nobody can call
+// with it, but the keys of sign-ins come from it: it is to be kept as a secret.
+type Hash [sha256.Size]byte
+
+// HashToken returns the hash of a token. Tokens must be random, of 128 bits or more: the hash of
+// a word that people think of gives it away.
+func HashToken(token string) Hash { return sha256.Sum256([]byte(token)) }
+
+const hashPrefix = "sha256:"
+
+// String returns the hash in the form of files: sha256: and 64 hexadecimal digits.
+func (h Hash) String() string { return hashPrefix + hex.EncodeToString(h[:]) }
+
+// ParseHash reads what [Hash.String] has written. The error does not repeat the text, which may be
+// a token.
+func ParseHash(text string) (h Hash, err error) {
+	digits, ok := strings.CutPrefix(text, hashPrefix)
+	if n, err := hex.Decode(h[:], []byte(digits[:min(len(digits), 2*len(h))])); !ok || err != nil || n != len(h) || len(digits) != 2*n {
+		return Hash{}, errors.New("the hash of a token is sha256: and 64 hexadecimal digits")
+	}
+	return h, nil
+}
+
+// Account is a user with a token.
+type Account struct {
+	Name   string
+	Token  Hash
+	Rights Rights
+}
+
+// Accounts are the users who call with tokens of their own, in "Authorization: Bearer" (RFC
+// 6750). They can be replaced while they are used, and are safe for concurrent use.
+type Accounts struct {
+	key     [sha256.Size]byte // of the codes by which tokens are looked up
+	replace sync.Mutex
+	table   atomic.Pointer[accounts]
+}
+
+type accounts struct {
+	byCode map[Hash]*account
+	byName map[string]*account
+}
+
+type account struct {
+	Account
+	ctx    context.Context // ends when the account does
+	revoke context.CancelFunc
+}
+
+func (a *account) user() User { return User{Name: a.Name, Rights: a.Rights, revoked: a.ctx} }
+
+// NewAccounts makes accounts. The error is that of [Accounts.Replace].
+func NewAccounts(all ...Account) (*Accounts, error) {
+	a := &Accounts{}
+	rand.Read(a.key[:]) // never fails: crypto/rand ends the process instead
+	a.table.Store(&accounts{})
+	return a, a.Replace(all...)
+}
+
+// Replace takes these accounts in the place of those that there were. The streams of who is not
+// among them any more end at once, and so do those of who has another token or fewer rights. It
+// is an error, and changes nothing, if a name cannot be that of a user, or if two accounts have
+// the same name or token.
+func (a *Accounts) Replace(all ...Account) error {
+	a.replace.Lock()
+	defer a.replace.Unlock()
+	old := a.table.Load()
+	next := &accounts{make(map[Hash]*account, len(all)), make(map[string]*account, len(all))}
+	for _, each := range all {
+		code := a.code(each.Token)
+		switch {
+		case each.Name == "" || session.CheckKey(session.Key{App: session.DefaultApp, User: each.Name, ID: "a"}) != nil:
+			return fmt.Errorf("access: %.64q cannot be the name of a user", each.Name)
+		case next.byName[each.Name] != nil:
+			return fmt.Errorf("access: there are two users %q", each.Name)
+		case next.byCode[code] != nil:
+			return fmt.Errorf("access: the users %q and %q have the same token", next.byCode[code].Name, each.Name)
+		}
+		now := &account{Account: each}
+		if was := old.byName[each.Name]; was != nil && was.Token == each.Token && each.Rights&was.Rights == was.Rights {
+			now.ctx, now.revoke = was.ctx, was.revoke
+		} else {
+			now.ctx, now.revoke = context.WithCancel(context.Background())
+		}
+		next.byCode[code], next.byName[each.Name] = now, now
+	}
+	a.table.Store(next)
+	for name, was := range old.byName {
+		if now := next.byName[name]; now == nil || now.ctx != was.ctx {
+			was.revoke()
+		}
+	}
+	return nil
+}
+
+// code is what a token is looked up by. The time that the look-up takes says nothing about it,
+// because nobody outside the process knows the key.
+func (a *Accounts) code(token Hash) Hash {
+	mac := hmac.New(sha256.New, a.key[:])
+	mac.Write(token[:])
+	return Hash(mac.Sum(nil))
+}
+
+// byToken returns who has a token.
+func (a *Accounts) byToken(token string) (*account, error) {
+	if found := a.table.Load().byCode[a.code(HashToken(token))]; found != nil {
+		return found, nil
+	}
+	return nil, errWrongCredentials
+}
+
+// byName returns who has a name, nil for nobody.
+func (a *Accounts) byName(name string) *account { return a.table.Load().byName[name] }
+
+// Authenticate implements [Authenticator].
+func (a *Accounts) Authenticate(_ context.Context, c Credentials) (User, error) {
+	token, err := c.bearer()
+	if err != nil {
+		return User{}, err
+	}
+	found, err := a.byToken(token)
+	if err != nil {
+		return User{}, err
+	}
+	return found.user(), nil
+}

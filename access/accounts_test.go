@@ -1,0 +1,124 @@
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+func withToken(token string) Credentials {
+	return Credentials{Header: func(name string) []string {
+		if name == "Authorization" {
+			return []string{"Bearer " + token}
+		}
+		return nil
+	}}
+}
+
+func TestHashes(t *testing.T) {
+	sum := sha256.Sum256([]byte("a token"))
+	text := "sha256:" + hex.EncodeToString(sum[:])
+	require.Equal(t, text, HashToken("a token").String())
+	require.Equal(t, HashToken("a token"), must(ParseHash(text)))
+	require.Equal(t, HashToken("a token"), must(ParseHash("sha256:"+strings.ToUpper(text[7:]))))
+	for _, bad := range []string{"", "sha256:", text[7:], text[:70], text + "00", text + "0", "sha1:" + text[7:], strings.Replace(text, ":", ": ", 1), "hunter2"} {
+		_, err := ParseHash(bad)
+		require.Error(t, err, bad)
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+}
+
+func TestAccounts(t *testing.T) {
+	ann, bob := Account{"ann", HashToken("a"), Inspect | Desk}, Account{"bob", HashToken("b"), 0}
+	a := must(NewAccounts(ann, bob))
+	user := must(a.Authenticate(t.Context(), withToken("a")))
+	require.Equal(t, "ann", user.Name)
+	require.Equal(t, Inspect|Desk, user.Rights)
+	require.Equal(t, "bob", must(a.Authenticate(t.Context(), withToken("b"))).Name)
+	for _, wrong := range []string{"c", "", "a,b", HashToken("a").String()} {
+		_, err := a.Authenticate(t.Context(), withToken(wrong))
+		require.ErrorIs(t, err, ErrUnauthenticated)
+		require.NotErrorIs(t, err, ErrNoCredentials)
+	}
+	_, err := a.Authenticate(t.Context(), Credentials{})
+	require.ErrorIs(t, err, ErrNoCredentials)
+
+	for _, bad := range [][]Account{{ann, ann}, {ann, {"eve", ann.Token, 0}}, {{"", HashToken("x"), 0}}, {{"a\x00", HashToken("x"), 0}}} {
+		require.Error(t, a.Replace(bad...))
+		_, err := NewAccounts(bad...)
+		require.Error(t, err)
+	}
+	require.Equal(t, "bob", must(a.Authenticate(t.Context(), withToken("b"))).Name, "what cannot be changes nothing")
+}
+
+// What a user has open ends with the token and with each right, and goes on whatever happens to
+// others.
+func TestStreamsEndWhenTheirUserIsRevoked(t *testing.T) {
+	ann, bob := Account{"ann", HashToken("a"), Inspect}, Account{"bob", HashToken("b"), Inspect}
+	for name, test := range map[string]struct {
+		next  []Account
+		ended bool
+	}{
+		"as it was":    {[]Account{bob, ann}, false},
+		"more rights":  {[]Account{{"ann", ann.Token, Inspect | Act}}, false},
+		"gone":         {[]Account{bob}, true},
+		"fewer rights": {[]Account{{"ann", ann.Token, Act}, bob}, true},
+		"a new token":  {[]Account{{"ann", HashToken("c"), Inspect}, bob}, true},
+		"another name": {[]Account{{"anna", ann.Token, Inspect}, bob}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := must(NewAccounts(ann, bob))
+				ctx := must(Authenticate(t.Context(), a, withToken("a")))
+				w := httptest.NewRecorder()
+				s := NewStream(ctx, w, 0)
+				until, stop := UntilRevoked(ctx)
+				defer stop()
+				require.NoError(t, a.Replace(test.next...))
+				synctest.Wait()
+				if test.ended {
+					require.ErrorIs(t, context.Cause(s.Context()), ErrRevoked)
+					require.ErrorIs(t, context.Cause(until), ErrRevoked)
+					require.NoError(t, s.Send(Frame{Event: "end", Data: []byte("revoked")}))
+					late := NewStream(ctx, httptest.NewRecorder(), 0) // it was let in just before
+					synctest.Wait()
+					require.ErrorIs(t, context.Cause(late.Context()), ErrRevoked)
+					late.Close()
+				} else {
+					require.NoError(t, s.Context().Err())
+					require.NoError(t, until.Err())
+					require.NoError(t, a.Replace())
+					synctest.Wait()
+					require.ErrorIs(t, context.Cause(s.Context()), ErrRevoked, "who was carried over is still known")
+				}
+				s.Close()
+				require.Equal(t, test.ended, w.Code == http.StatusOK && strings.Contains(w.Body.String(), "revoked"))
+			})
+		})
+	}
+	// Handlers that know nothing of it end, too.
+	a, begun := must(NewAccounts(ann)), make(chan struct{})
+	h := must(New(Options{Users: a})).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(begun)
+		<-r.Context().Done()
+	}))
+	r := httptest.NewRequest("GET", "http://localhost/", http.NoBody)
+	r.Header.Set("Authorization", "Bearer a")
+	go func() {
+		<-begun
+		_ = a.Replace()
+	}()
+	h.ServeHTTP(httptest.NewRecorder(), r)
+
+	until, stop := UntilRevoked(t.Context())
+	require.NoError(t, until.Err())
+	stop()
+	require.ErrorIs(t, context.Cause(until), context.Canceled)
+}

@@ -1,0 +1,141 @@
+package usersfile
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/access"
+)
+
+// ErrNoUser is in the error of [Remove] for a user who is not in the file.
+var ErrNoUser = errors.New("there is no such user")
+
+// ErrExists is in the error of [Add] for a user who is in the file.
+var ErrExists = errors.New("there is such a user already")
+
+// Add adds a user to a file, which is made if it is not there, and returns the token, of 130 random
+// bits. Nobody else knows it; the file has its hash. Processes that change a file at the same
+// time wait for each other.
+func Add(path, name string, rights access.Rights) (token string, err error) {
+	if err := checkName(name); err != nil {
+		return "", err
+	}
+	token = rand.Text()
+	who := access.Account{Name: name, Token: access.HashToken(token), Rights: rights}
+	entry := fmt.Sprintf("- name: %s\n  token: %s\n", quoted(name), who.Token)
+	if rights != 0 {
+		entry += "  may: [" + strings.Join(rights.Names(), ", ") + "]\n"
+	}
+	err = edit(path, true, func(text string, users []access.Account, _ []int) (string, []access.Account, error) {
+		if find(users, name) >= 0 {
+			return "", nil, fmt.Errorf("%s: %w: %s", path, ErrExists, name)
+		}
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		return text + entry, append(users, who), nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return token, nil
+}
+
+// Remove removes a user from a file. What else is in it stays as it was written.
+func Remove(path, name string) error {
+	return edit(path, false, func(text string, users []access.Account, lines []int) (string, []access.Account, error) {
+		i := find(users, name)
+		if i < 0 {
+			return "", nil, fmt.Errorf("%s: %w: %.80q", path, ErrNoUser, name)
+		}
+		all := strings.SplitAfter(text, "\n")
+		end := len(all)
+		if i+1 < len(lines) {
+			end = lines[i+1] - 1
+		}
+		begin := lines[i] - 1
+		for end > begin+1 && isComment(all[end-1]) {
+			end-- // a comment before the next entry is about that one
+		}
+		return strings.Join(slices.Delete(all, begin, end), ""), slices.Delete(users, i, i+1), nil
+	})
+}
+
+func find(users []access.Account, name string) int {
+	return slices.IndexFunc(users, func(a access.Account) bool { return a.Name == name })
+}
+
+func isComment(line string) bool {
+	line = strings.TrimSpace(line)
+	return line == "" || line[0] == '#'
+}
+
+// quoted returns a name as YAML: in quotes, if it could be anything but a text without.
+func quoted(name string) string {
+	plain := func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+	if !strings.ContainsFunc(name, func(c rune) bool { return !plain(c) }) && !slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(name)) {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", "''") + "'"
+}
+
+// edit replaces a file by what change makes of it, which says who is in it then. What people have
+// written in a form of their own may not be changed by lines: then others would be in it, and
+// nothing is written.
+func edit(path string, create bool, change func(text string, users []access.Account, lines []int) (string, []access.Account, error)) error {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	unlock, err := lock(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	data, err := load(path)
+	if err != nil && !(create && errors.Is(err, fs.ErrNotExist)) {
+		return err
+	}
+	users, lines, err := parse(path, data)
+	if err != nil {
+		return err
+	}
+	text, want, err := change(string(data), users, lines)
+	if err != nil {
+		return err
+	}
+	if got, _, err := parse(path, []byte(text)); err != nil || !slices.Equal(got, want) {
+		return fmt.Errorf("%s is not written as one entry after the other, each beginning with \"- \" at the beginning of a line: change it by hand", path)
+	}
+	return replace(path, text)
+}
+
+// replace writes a file that only its owner can read in the place of another. When it returns nil
+// the new one survives a crash of the machine.
+func replace(path, text string) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return err
+	}
+	if dir, err := os.Open(filepath.Dir(path)); err == nil {
+		_ = dir.Sync() // some file systems cannot, and need not
+		_ = dir.Close()
+	}
+	return nil
+}

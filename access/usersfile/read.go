@@ -1,0 +1,223 @@
+package usersfile
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/internal/yamldoc"
+	"github.com/agentarbor/arbor/session"
+)
+
+// maxFile bounds the file in bytes, and maxName a name.
+const maxFile, maxName = 4 << 20, 64
+
+const form = "a users file is a list whose entries are such as {name: ann, token: sha256:…, may: [inspect]}"
+
+var rules = yamldoc.Rules{Tokens: 1_000_000, Depth: 4, Flow: 4, Keys: 16, Documents: 1,
+	NoAliases: "anchors and aliases are not read in a users file: write the value out",
+	NoTags:    "tags are not read in a users file", NoDirectives: "directives are not read in a users file"}
+
+// Problem is a mistake in the file.
+type Problem struct {
+	File string
+	// Line and Col count from 1; a Col of 0 is not known.
+	Line, Col int
+	Message   string
+}
+
+// String returns the problem as file:line:col: message, without a column of 0.
+func (p Problem) String() string {
+	if p.Col == 0 {
+		return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Message)
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Col, p.Message)
+}
+
+// Error is why a file cannot be used.
+type Error struct{ Problems []Problem }
+
+// Error returns one problem a line.
+func (e *Error) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Read returns the users of a file. The error is a *[Error] with all mistakes, or that of the file
+// system. No error repeats what stands in the place of a token.
+func Read(path string) ([]access.Account, error) {
+	data, err := load(path)
+	if err != nil {
+		return nil, err
+	}
+	accounts, _, err := parse(path, data)
+	return accounts, err
+}
+
+// load reads a file within the bound. One that is not a regular file could wait for ever.
+func load(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no file", path)
+	case info.Size() > maxFile:
+		return nil, &Error{[]Problem{{path, 1, 0, fmt.Sprintf("the file is larger than %d MiB", maxFile>>20)}}}
+	}
+	return os.ReadFile(path)
+}
+
+// parse returns the users, and the lines on which their entries begin.
+func parse(path string, data []byte) (accounts []access.Account, lines []int, err error) {
+	r := &reader{path: path, names: make(map[string]int), tokens: make(map[access.Hash]int)}
+	text, problem := yamldoc.Decode(data, maxFile)
+	if problem != nil {
+		return nil, nil, &Error{[]Problem{{path, problem.Line, problem.Col, problem.Message}}}
+	}
+	file, problems := yamldoc.Parse(text, rules)
+	for _, p := range problems {
+		r.problems = append(r.problems, Problem{path, p.Line, p.Col, p.Message})
+	}
+	if file != nil {
+		for _, doc := range file.Documents {
+			r.list(doc)
+		}
+	}
+	if len(r.problems) > 0 {
+		return nil, nil, &Error{r.problems}
+	}
+	return r.accounts, r.lines, nil
+}
+
+type reader struct {
+	path     string
+	accounts []access.Account
+	lines    []int
+	names    map[string]int // their lines
+	tokens   map[access.Hash]int
+	problems []Problem
+}
+
+func (r *reader) add(at yamldoc.Node, format string, a ...any) {
+	line, col := at.Place()
+	r.problems = append(r.problems, Problem{r.path, line, col, fmt.Sprintf(format, a...)})
+}
+
+func (r *reader) list(doc yamldoc.Node) {
+	switch doc.Kind() {
+	case yamldoc.Nothing:
+		return
+	case yamldoc.List:
+	default:
+		r.add(doc, "%s", form)
+		return
+	}
+	for i := range doc.Len() {
+		r.user(doc.Item(i))
+	}
+}
+
+var keys = []string{"name", "token", "may"}
+
+func (r *reader) user(entry yamldoc.Node) {
+	if entry.Kind() != yamldoc.Mapping {
+		r.add(entry, "%s", form)
+		return
+	}
+	var who access.Account
+	values := make(map[string]yamldoc.Node, len(keys))
+	for i := range entry.Len() {
+		pair := entry.Pair(i)
+		key, _ := pair.Key.Name()
+		_, twice := values[key]
+		switch {
+		case !slices.Contains(keys, key):
+			r.add(pair.Key, "the key %.40q is not known%s", key, nearest.Hint(key, keys))
+		case twice:
+			r.add(pair.Key, "the key %s is there twice", key)
+		default:
+			values[key] = pair.Value
+		}
+	}
+	who.Name = r.name(entry, values)
+	who.Token = r.token(entry, values)
+	who.Rights = r.may(values["may"])
+	r.accounts, r.lines = append(r.accounts, who), append(r.lines, entry.Line())
+}
+
+func (r *reader) name(entry yamldoc.Node, values map[string]yamldoc.Node) string {
+	value, ok := values["name"]
+	if !ok {
+		r.add(entry, "the name is missing")
+		return ""
+	}
+	name, ok := value.Text()
+	if !ok {
+		r.add(value, "the name must be a text, not %s; quotes make a text of anything", value.Describe())
+		return ""
+	}
+	if err := checkName(name); err != nil {
+		r.add(value, "%s", err)
+	} else if line := r.names[name]; line > 0 {
+		r.add(value, "the user %s is there twice: already on line %d", name, line)
+	} else {
+		r.names[name] = value.Line()
+	}
+	return name
+}
+
+// checkName refuses names that people could not tell apart in a list, and that of the owner.
+func checkName(name string) error {
+	odd := func(c rune) bool { return c == ' ' || !unicode.IsPrint(c) }
+	switch {
+	case name == session.DefaultUser:
+		return fmt.Errorf("%s is the owner of this machine, whose token is not in this file", name)
+	case name == "" || len(name) > maxName || strings.ContainsFunc(name, odd) || strings.ContainsRune(name, '\ufffd'):
+		return fmt.Errorf("%.80q cannot be a name: it must be one word of at most %d bytes", name, maxName)
+	}
+	return nil
+}
+
+func (r *reader) token(entry yamldoc.Node, values map[string]yamldoc.Node) access.Hash {
+	value, ok := values["token"]
+	if !ok {
+		r.add(entry, "the token is missing: it is sha256: and the 64 hexadecimal digits of the token's hash")
+		return access.Hash{}
+	}
+	text, _ := value.Text()
+	hash, err := access.ParseHash(text)
+	if err != nil { // and what stands there may be the token itself
+		r.add(value, "%s; what stands here is none", err)
+		return hash
+	}
+	if line := r.tokens[hash]; line > 0 {
+		r.add(value, "the user of line %d has the same token", line)
+	}
+	r.tokens[hash] = value.Line()
+	return hash
+}
+
+func (r *reader) may(value yamldoc.Node) (rights access.Rights) {
+	if value.Kind() != yamldoc.List && value.Kind() != yamldoc.Nothing {
+		r.add(value, "may is a list of rights, such as [%s]", strings.Join(access.All.Names(), ", "))
+		return 0
+	}
+	for i := range value.Len() {
+		item := value.Item(i)
+		name, _ := item.Text()
+		right := access.RightNamed(name)
+		if right == 0 {
+			r.add(item, "%s is no right; there are %s%s", item.Describe(), strings.Join(access.All.Names(), ", "), nearest.Hint(name, access.All.Names()))
+		}
+		rights |= right
+	}
+	return rights
+}

@@ -1,0 +1,320 @@
+// Package chatform reads and writes conversations and requests in the form of the chat completions
+// protocol (https://platform.openai.com/docs/api-reference/chat), as other programs keep them. It
+// imports llm and internal/render, and asks no endpoint.
+package chatform
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/llm"
+)
+
+// Message is one message.
+type Message struct {
+	Role       string `json:"role"`
+	Content    any    `json:"content"` // null in an assistant's message without words
+	ToolCalls  []Call `json:"tool_calls,omitempty"`
+	ToolCallID string `json:"tool_call_id,omitempty"`
+}
+
+// Call is a call of a tool in an assistant's message.
+type Call struct {
+	ID       string   `json:"id"`
+	Type     string   `json:"type"`
+	Function Function `json:"function"`
+}
+
+// Function is what is called; Arguments is JSON in a text.
+type Function struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+// contentPart is a piece of a message's content.
+type contentPart struct {
+	Type     string      `json:"type"`
+	Text     string      `json:"text,omitempty"`
+	Refusal  string      `json:"refusal,omitempty"`
+	ImageURL *imageURL   `json:"image_url,omitempty"`
+	File     *inlineFile `json:"file,omitempty"`
+	Audio    *inputAudio `json:"input_audio,omitempty"`
+
+	// A file as the Responses protocol has it, beside its type.
+	FileName string `json:"filename,omitempty"`
+	FileData string `json:"file_data,omitempty"`
+	FileURL  string `json:"file_url,omitempty"`
+}
+
+type imageURL struct {
+	URL string `json:"url"`
+}
+
+// UnmarshalJSON reads an address alone as well, as the Responses protocol has it.
+func (u *imageURL) UnmarshalJSON(data []byte) error {
+	type object imageURL
+	if json.Unmarshal(data, &u.URL) == nil {
+		return nil
+	}
+	return json.Unmarshal(data, (*object)(u))
+}
+
+type inputAudio struct {
+	Data   string `json:"data"`
+	Format string `json:"format"`
+}
+
+type inlineFile struct {
+	Name string `json:"filename,omitempty"`
+	Data string `json:"file_data,omitempty"`
+	ID   string `json:"file_id,omitempty"`
+}
+
+// CallOf writes a call.
+func CallOf(c llm.ToolCall) Call { return Call{c.ID, "function", Function{c.Name, c.Arguments}} }
+
+// Messages writes messages in the form of the protocol.
+func Messages(messages []llm.Message) []Message {
+	out := []Message{}
+	for _, m := range messages {
+		c := Message{Role: string(m.Role)}
+		switch m.Role {
+		case llm.RoleTool:
+			for _, part := range m.Parts {
+				if r, ok := part.(llm.ToolResult); ok {
+					c.Content, c.ToolCallID = r.Output, r.CallID
+				}
+			}
+		case llm.RoleAssistant:
+			if words := m.PlainText(); words != "" {
+				c.Content = words
+			}
+			for _, part := range m.Parts {
+				if call, ok := part.(llm.ToolCall); ok {
+					c.ToolCalls = append(c.ToolCalls, CallOf(call))
+				}
+			}
+		default:
+			c.Content = writeContent(m.Content)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// writeContent writes what a user said: a string, or parts.
+func writeContent(c llm.Content) any {
+	if len(c.Parts) == 0 {
+		return c.Text
+	}
+	var parts []contentPart
+	if c.Text != "" {
+		parts = append(parts, contentPart{Type: "text", Text: c.Text})
+	}
+	for _, part := range c.Parts {
+		switch part := part.(type) {
+		case llm.TextPart:
+			parts = append(parts, contentPart{Type: "text", Text: part.Text})
+		case llm.Media:
+			parts = append(parts, writeMedia(part))
+		}
+	}
+	return parts
+}
+
+// writeMedia writes an image or a file. A file that only its address names has no
+// form of its own in the protocol, and is described in words.
+func writeMedia(m llm.Media) contentPart {
+	url := m.URL
+	if url == "" {
+		mediaType := m.MediaType
+		if mediaType == "" {
+			mediaType = "application/octet-stream"
+		}
+		url = "data:" + mediaType + ";base64," + base64.StdEncoding.EncodeToString(m.Data)
+	}
+	switch {
+	case m.Kind == llm.MediaAudio && m.URL == "":
+		return contentPart{Type: "input_audio", Audio: &inputAudio{base64.StdEncoding.EncodeToString(m.Data), strings.TrimPrefix(m.MediaType, "audio/")}}
+	case m.Kind == llm.MediaImage:
+		return contentPart{Type: "image_url", ImageURL: &imageURL{url}}
+	case m.URL != "":
+		return contentPart{Type: "text", Text: "(" + render.Media(m) + ")"}
+	}
+	return contentPart{Type: "file", File: &inlineFile{Name: m.Name, Data: url}}
+}
+
+// Write writes messages as a JSON array with one message a line.
+func Write(w io.Writer, messages []Message) {
+	fmt.Fprint(w, "[")
+	for i, m := range messages {
+		var line bytes.Buffer
+		render.JSON(&line, m)
+		fmt.Fprintf(w, "%s\n%s", map[bool]string{true: ","}[i > 0], bytes.TrimSuffix(line.Bytes(), []byte("\n")))
+	}
+	if len(messages) > 0 {
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w, "]")
+}
+
+// Read reads messages: an array of them, an object that holds one as
+// "messages", as requests do, or one message after the other. It counts the system
+// messages, which it leaves out, because agents have instructions of their own.
+func Read(data []byte) (messages []llm.Message, system int, err error) {
+	raw, err := rawMessages(data)
+	if err != nil {
+		return nil, 0, err
+	}
+	for n, r := range raw {
+		m, err := ReadMessage(r)
+		if err != nil {
+			return nil, 0, fmt.Errorf("message %d: %w", n+1, err)
+		}
+		if m.Role == "" {
+			system++
+			continue
+		}
+		messages = append(messages, m)
+	}
+	return messages, system, nil
+}
+
+func rawMessages(data []byte) ([]json.RawMessage, error) {
+	var raw []json.RawMessage
+	d := json.NewDecoder(bytes.NewReader(data))
+	for {
+		var next json.RawMessage
+		switch err := d.Decode(&next); {
+		case errors.Is(err, io.EOF):
+			return raw, nil
+		case err != nil:
+			return nil, fmt.Errorf("it is no JSON, after byte %d: %w", d.InputOffset(), err)
+		}
+		var list []json.RawMessage
+		var request struct {
+			Role     *string           `json:"role"`
+			Messages []json.RawMessage `json:"messages"`
+		}
+		switch {
+		case json.Unmarshal(next, &list) == nil:
+			raw = append(raw, list...)
+		case json.Unmarshal(next, &request) == nil && request.Role == nil && request.Messages != nil:
+			raw = append(raw, request.Messages...)
+		default:
+			raw = append(raw, next)
+		}
+	}
+}
+
+// ReadMessage reads one message; that of a system has no role in the result.
+func ReadMessage(data json.RawMessage) (m llm.Message, err error) {
+	var in struct {
+		Role         string          `json:"role"`
+		Content      json.RawMessage `json:"content"`
+		Refusal      string          `json:"refusal"`
+		ToolCalls    []Call          `json:"tool_calls"`
+		ToolCallID   string          `json:"tool_call_id"`
+		FunctionCall json.RawMessage `json:"function_call"`
+	}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return m, fmt.Errorf("it is no chat message: %w", err)
+	}
+	content, err := ReadContent(in.Content)
+	if err != nil {
+		return m, err
+	}
+	switch in.Role {
+	case "system", "developer":
+		return m, nil
+	case "user":
+		return llm.Message{Role: llm.RoleUser, Content: content}, nil
+	case "assistant":
+		if len(in.FunctionCall) > 0 && string(in.FunctionCall) != "null" {
+			return m, errors.New(`it has a "function_call", which "tool_calls" have replaced`)
+		}
+		m = llm.Message{Role: llm.RoleAssistant, Content: llm.Content{Text: content.PlainText()}}
+		if m.Text == "" {
+			m.Text = in.Refusal
+		}
+		for _, c := range in.ToolCalls {
+			if c.Type != "function" && c.Type != "" {
+				return m, fmt.Errorf("it calls a tool of the unknown type %.40q", c.Type)
+			}
+			m.Parts = append(m.Parts, llm.ToolCall{ID: c.ID, Name: c.Function.Name, Arguments: c.Function.Arguments})
+		}
+		return m, nil
+	case "tool":
+		result := llm.ToolResult{CallID: in.ToolCallID, Output: content.PlainText()}
+		return llm.Message{Role: llm.RoleTool, Content: llm.Content{Parts: []llm.Part{result}}}, nil
+	}
+	return m, fmt.Errorf("the role %.40q is none of system, user, assistant and tool", in.Role)
+}
+
+// ReadContent reads the content of a message: a text, or a list of parts, in the form of this protocol or of the
+// Responses protocol.
+func ReadContent(data json.RawMessage) (c llm.Content, err error) {
+	var parts []contentPart
+	switch {
+	case len(data) == 0 || string(data) == "null" || json.Unmarshal(data, &c.Text) == nil:
+		return c, nil
+	case json.Unmarshal(data, &parts) != nil:
+		return c, errors.New("its content is neither text nor a list of parts")
+	}
+	for i, p := range parts {
+		part, err := readPart(p)
+		if err != nil {
+			return c, fmt.Errorf("part %d of its content: %w", i+1, err)
+		}
+		c.Parts = append(c.Parts, part)
+	}
+	return c, nil
+}
+
+func readPart(p contentPart) (llm.Part, error) {
+	switch {
+	case p.Type == "text", p.Type == "input_text", p.Type == "output_text":
+		return llm.TextPart{Text: p.Text}, nil
+	case p.Type == "refusal":
+		return llm.TextPart{Text: p.Refusal}, nil
+	case (p.Type == "image_url" || p.Type == "input_image") && p.ImageURL != nil && p.ImageURL.URL != "":
+		return readMedia(llm.Media{Kind: llm.MediaImage}, p.ImageURL.URL)
+	case p.Type == "input_audio" && p.Audio != nil && p.Audio.Data != "":
+		data, err := base64.StdEncoding.DecodeString(p.Audio.Data)
+		if err != nil {
+			return nil, errors.New("its audio is not in base64")
+		}
+		return llm.Media{Kind: llm.MediaAudio, MediaType: "audio/" + p.Audio.Format, Data: data}, nil
+	case p.Type == "file" && p.File != nil && p.File.Data != "":
+		return readMedia(llm.Media{Kind: llm.MediaFile, Name: p.File.Name}, p.File.Data)
+	case p.Type == "input_file" && p.FileData+p.FileURL != "":
+		return readMedia(llm.Media{Kind: llm.MediaFile, Name: p.FileName}, cmp.Or(p.FileData, p.FileURL))
+	case p.Type == "file", p.Type == "input_file":
+		return nil, errors.New("the file is not in it")
+	}
+	return nil, fmt.Errorf("the type %.40q cannot be carried over", p.Type)
+}
+
+// readMedia reads a data: URL (RFC 2397), or keeps an address as it is.
+func readMedia(m llm.Media, url string) (llm.Part, error) {
+	rest, ok := strings.CutPrefix(url, "data:")
+	if !ok {
+		m.URL = url
+		return m, nil
+	}
+	head, body, ok := strings.Cut(rest, ",")
+	mediaType, encoded := strings.CutSuffix(head, ";base64")
+	data, err := base64.StdEncoding.DecodeString(body)
+	if !ok || !encoded || err != nil {
+		return nil, errors.New("its data: address is not in base64")
+	}
+	m.MediaType, m.Data = mediaType, data
+	return m, nil
+}

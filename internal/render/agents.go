@@ -1,0 +1,104 @@
+package render
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph/graphdraw"
+	"github.com/agentarbor/arbor/internal/visible"
+	"github.com/agentarbor/arbor/view"
+)
+
+// Agents is a tree as tree --format json has it, and with what holds for agents at their places.
+type Agents struct {
+	Root *jsonNode `json:"root"`
+	// Human is the person to whom the conversation can go, nil if there is none.
+	Human *jsonNode `json:"human,omitempty"`
+}
+
+// jsonPlace is an agent's place in the tree.
+type jsonPlace struct {
+	Kind   string      `json:"kind"` // router, graph, workflow, remote, human or agent
+	Edge   *jsonEdge   `json:"edge,omitempty"`
+	Routes []jsonRoute `json:"routes,omitempty"`
+}
+
+// jsonEdge is what holds for hand-overs to an agent from its parent.
+type jsonEdge struct {
+	History    string          `json:"history,omitempty"` // the policy by which it sees the conversation
+	Input      json.RawMessage `json:"input,omitempty"`   // the schema of what a hand-over must carry
+	ShowReason bool            `json:"showReason,omitempty"`
+	OnError    string          `json:"onError,omitempty"` // who goes on if it fails
+}
+
+// jsonRoute is a way on that no model chooses.
+type jsonRoute struct {
+	To          string `json:"to"`
+	Conditional bool   `json:"conditional,omitempty"`
+}
+
+// AgentsOf returns a tree in that form.
+func AgentsOf(tree *agent.Tree) Agents {
+	all := Agents{Root: nodeJSON(tree.Root(), placeJSON)}
+	if h := tree.Root().Human(); h != nil {
+		all.Human = nodeJSON(h, placeJSON)
+	}
+	return all
+}
+
+func placeJSON(n *agent.Node) *jsonPlace {
+	p := &jsonPlace{Kind: "agent"}
+	_, remote := remoteURL(n.Agent)
+	switch {
+	case n.Virtual():
+		p.Kind = "human"
+	case n.Properties.Router:
+		p.Kind = "router"
+	case GraphOf(n.Agent) != nil:
+		p.Kind = "graph"
+	case n.Properties.Workflow:
+		p.Kind = "workflow"
+	case remote:
+		p.Kind = "remote"
+	}
+	edge := jsonEdge{ShowReason: n.Edge.ShowReason, OnError: n.Edge.OnError}
+	if history, ok := n.Edge.History.(view.Policy); ok {
+		edge.History = history.String()
+	}
+	if n.Edge.Input != nil {
+		edge.Input = n.Edge.Input.Schema
+	}
+	if edge.History != "" || edge.Input != nil || edge.ShowReason || edge.OnError != "" {
+		p.Edge = &edge
+	}
+	for _, r := range n.Routes() {
+		p.Routes = append(p.Routes, jsonRoute{r.To.Agent.Name(), r.When != nil})
+	}
+	return p
+}
+
+// ErrNoDrawing says that an agent is neither a graph nor a router.
+var ErrNoDrawing = errors.New("the agent is neither a graph nor a router: there is nothing to draw")
+
+// Drawing returns the picture of an agent that is a graph, or a router with where its rules lead.
+// The error is ErrNoDrawing, or one of package graphdraw.
+func Drawing(n *agent.Node) (*graphdraw.Picture, error) {
+	if g := GraphOf(n.Agent); g != nil {
+		return graphdraw.Layout(g)
+	}
+	if RouterOf(n.Agent) == nil {
+		return nil, fmt.Errorf("%s: %w", n.Agent.Name(), ErrNoDrawing)
+	}
+	box := func(n *agent.Node) graphdraw.Box {
+		return graphdraw.Box{ID: n.Agent.Name(), Kind: placeJSON(n).Kind, Text: []string{n.Agent.Name()}, Tip: visible.Line(n.Agent.Description())}
+	}
+	boxes, lines := []graphdraw.Box{box(n)}, []graphdraw.Line(nil)
+	for i, a := range arrows(n) {
+		boxes = append(boxes, box(a.to))
+		lines = append(lines, graphdraw.Line{From: 0, To: i + 1, Text: a.lines, Tip: strings.Join(a.lines, "\n")})
+	}
+	return graphdraw.Arrange(boxes, lines)
+}

@@ -1,0 +1,63 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/internal/visible"
+)
+
+// outline draws a node with those below it. The function show writes the lines of one: its own
+// begins with first, and those under it with under.
+func outline[N any](n N, first, rest string, children func(N) []N, show func(n N, first, under string)) {
+	below := children(n)
+	under := rest + "  "
+	if len(below) > 0 {
+		under = rest + "│ "
+	}
+	show(n, first, under)
+	for i, child := range below {
+		if i == len(below)-1 {
+			outline(child, rest+"└─ ", rest+"   ", children, show)
+		} else {
+			outline(child, rest+"├─ ", rest+"│  ", children, show)
+		}
+	}
+}
+
+// agentLine is the line of an agent in a drawing for a terminal.
+func agentLine(name, description, active string, l Look) string {
+	line := l.Paint(Cyan, visible.Line(name))
+	if name == active {
+		line += l.Paint(Green, " ← active")
+	}
+	if d := visible.Line(description); d != "" {
+		line += "  " + d
+	}
+	return line
+}
+
+// Outline is what is drawn of an agent that runs elsewhere, with those below it.
+type Outline struct {
+	Name, Description, Remote string
+	Tools, Targets            []string
+	SubAgents                 []*Outline
+}
+
+// Draw draws the agents as [Tree] does, and marks the active one.
+func (o *Outline) Draw(w io.Writer, l Look, active string) {
+	below := func(o *Outline) []*Outline { return o.SubAgents }
+	outline(o, "", "", below, func(o *Outline, first, under string) {
+		fmt.Fprintln(w, first+agentLine(o.Name, o.Description, active, l))
+		beyond := slices.DeleteFunc(slices.Clone(o.Targets), func(name string) bool {
+			return slices.ContainsFunc(o.SubAgents, func(child *Outline) bool { return child.Name == name })
+		})
+		for _, line := range []struct{ what, text string }{{"remote: ", o.Remote}, {"tools: ", strings.Join(o.Tools, ", ")}, {"may also hand over to: ", strings.Join(beyond, ", ")}} {
+			if line.text != "" {
+				fmt.Fprintln(w, l.Paint(Faint, under+"  "+line.what+visible.Line(line.text)))
+			}
+		}
+	})
+}

@@ -1,0 +1,135 @@
+package live
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+)
+
+// ErrTurnOver says that a turn is not the last one of its session any more.
+var ErrTurnOver = errors.New("the turn is not the session's last one any more")
+
+// Last is [Turns.Report] for who would do something with a turn, which must be the session's last
+// one. Besides [ErrNoTurn] the error is [ErrTurnOver].
+func (t *Turns) Last(ctx context.Context, key session.Key, turn string) (*Report, error) {
+	r, err := t.Report(ctx, key, "")
+	if err != nil || r.ID == turn {
+		return r, err
+	}
+	if _, err := t.find(ctx, key, turn); err != nil {
+		return nil, err
+	}
+	return nil, ErrTurnOver
+}
+
+// DecideOnce is [Turns.Resume] with decisions for a request that may be sent twice, about the
+// last turn of the session. A request of an ID that was sent before with the same decisions is done:
+// it has Repeated, and if the turn was cut off since, it goes on. The decisions' own IDs are replaced if the request has
+// one. Of the request only ID and Wait are used. Besides the errors of Resume and of [Turns.Last]
+// it is [ErrMismatch], or runner.ErrNoApproval if the turn does not ask about one of the calls.
+func (t *Turns) DecideOnce(ctx context.Context, key session.Key, turn string, req Request, decisions ...runner.Decision) (*Begun, error) {
+	return t.patiently(ctx, key, req, func() (*Begun, error) {
+		unlock, err := t.Lock(ctx, key, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer unlock()
+		r, err := t.Last(ctx, key, turn)
+		if err != nil {
+			return nil, err
+		}
+		b := &Begun{ID: r.ID, First: r.First, From: r.Seq}
+		if req.ID != "" {
+			if b.From, err = r.named(requestName(r.ID, req.ID), decisions); err != nil {
+				return nil, err
+			}
+			if b.Repeated = b.From > 0; b.Repeated {
+				return b, t.goOn(ctx, key)
+			}
+			b.From = r.Seq
+		}
+		for _, d := range decisions {
+			if !slices.ContainsFunc(r.Pending, func(p *event.Relay) bool { return p.ToolCallID == d.CallID }) {
+				return nil, fmt.Errorf("call %.64q: %w", d.CallID, runner.ErrNoApproval)
+			}
+		}
+		b.Turn, err = t.Resume(ctx, key, decisions...)
+		return b, err
+	})
+}
+
+// Decided reports whether a request of an ID has stored decisions in the turn.
+func (r *Report) Decided(request string) bool {
+	name := requestName(r.ID, request)
+	return slices.ContainsFunc(r.decided, func(e *event.Event) bool { return strings.HasPrefix(e.ID, name) })
+}
+
+// requestName begins the ids of the decisions of a request about a turn. Clients may use a name
+// again for another turn, and no id stands twice in a log.
+func requestName(turn, id string) string {
+	sum := sha256.Sum256([]byte(turn + "/" + id))
+	return "req-" + hex.EncodeToString(sum[:16]) + "-"
+}
+
+// named gives decisions their ids, which begin with the name of their request, and returns the
+// position in front of those that were stored with that name before, 0 if there are none. The
+// error is ErrMismatch if they are others.
+func (r *Report) named(name string, decisions []runner.Decision) (from int64, err error) {
+	for i := range decisions {
+		decisions[i].ID = name + strconv.Itoa(i)
+	}
+	stored := 0
+	for _, e := range r.decided {
+		n, ok := strings.CutPrefix(e.ID, name)
+		if !ok {
+			continue
+		}
+		if stored++; stored == 1 {
+			from = e.Seq - 1
+		}
+		i, err := strconv.Atoi(n)
+		if err != nil || i < 0 || i >= len(decisions) || !r.same(e.Data.(*event.RelayResolved), decisions[i]) {
+			return 0, ErrMismatch
+		}
+	}
+	if stored > 0 && stored != len(decisions) {
+		return 0, ErrMismatch
+	}
+	return from, nil
+}
+
+// same reports whether a decision was stored as it is given.
+func (r *Report) same(stored *event.RelayResolved, d runner.Decision) bool {
+	asked := slices.IndexFunc(r.asked, func(e *event.Event) bool { return e.ID == stored.RelayID })
+	return asked >= 0 && r.asked[asked].Data.(*event.Relay).ToolCallID == d.CallID && stored.Approved == d.Approved &&
+		stored.Reason == d.Reason && string(event.CompactJSON(stored.Content)) == string(event.CompactJSON(d.Content))
+}
+
+// patiently tries something that needs the session to be free, for as long as the request waits.
+// If the log must not end at a certain place, it is tried again when it has moved.
+func (t *Turns) patiently(ctx context.Context, key session.Key, req Request, try func() (*Begun, error)) (*Begun, error) {
+	for deadline, tries := time.Now().Add(req.Wait), 1; ; tries++ {
+		b, err := try()
+		switch {
+		case errors.Is(err, agent.ErrConflict) && req.At == nil && tries < 10:
+		case errors.Is(err, agent.ErrSessionBusy) && time.Now().Before(deadline):
+			_ = t.WaitFree(ctx, key, deadline)
+		default:
+			return b, err
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package runner_test
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+)
+
+// readCount is a store that counts the events which are read from it, and may hold up who reads.
+type readCount struct {
+	session.Store
+	events atomic.Int64
+	hold   chan struct{} // nil: nobody is held up
+}
+
+func (s *readCount) Load(ctx context.Context, key session.Key, after int64) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		if s.hold != nil {
+			<-s.hold
+		}
+		for e, err := range s.Store.Load(ctx, key, after) {
+			s.events.Add(1)
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// seqOf is where a session's log ends, by a glance.
+func seqOf(t testing.TB, r *runner.Runner) (seq int64) {
+	t.Helper()
+	require.NoError(t, r.Glance(context.Background(), s1, func(f *session.Fold) error {
+		seq = f.Seq
+		return nil
+	}))
+	return seq
+}
+
+// A glance costs what is new in the log, and nothing while a turn of the runner has it.
+func TestGlance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		store := &readCount{Store: sessiontest.Memory(t)}
+		asked, let := make(chan struct{}), make(chan struct{})
+		think := scripted.Wait(func(context.Context) error {
+			asked <- struct{}{}
+			<-let
+			return nil
+		})
+		a, err := llmagent.New("solo", "", scripted.Always("solo", scripted.Reply(think, scripted.Text("Hello."))))
+		require.NoError(t, err)
+		r, other := newRunner(t, a, store), newRunner(t, a, store)
+		turn := func(r *runner.Runner, during func()) {
+			done := make(chan error)
+			go func() { done <- drain(r.Run(ctx, s1, llm.UserText("hi"))) }()
+			<-asked
+			during()
+			let <- struct{}{}
+			require.NoError(t, <-done)
+		}
+		require.Zero(t, seqOf(t, r))
+		for range 5 {
+			turn(other, func() {})
+		}
+		require.EqualValues(t, 25, seqOf(t, r))
+		store.events.Store(0)
+		require.EqualValues(t, 25, seqOf(t, r))
+		require.EqualValues(t, 1, store.events.Load(), "the last one, which tells whether it is the same log")
+
+		turn(r, func() {
+			store.events.Store(0)
+			require.EqualValues(t, 27, seqOf(t, r))
+			require.Zero(t, store.events.Load(), "the turn knows")
+			name, err := r.Active(ctx, s1)
+			require.NoError(t, err)
+			require.Equal(t, "solo", name)
+			require.EqualValues(t, 27, seqOf(t, other))
+			require.EqualValues(t, 3, store.events.Load(), "another process reads what is new")
+		})
+		require.EqualValues(t, 30, seqOf(t, r))
+
+		failed := context.DeadlineExceeded // any error
+		require.ErrorIs(t, r.Glance(ctx, s1, func(*session.Fold) error { return failed }), failed)
+	})
+}
+
+// Of many who look at once one reads the log, and the turn that begins meanwhile is told.
+func TestGlancesShareWhatTheyRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		store := &readCount{Store: sessiontest.Memory(t)}
+		a, err := llmagent.New("solo", "", scripted.Always("solo", scripted.Reply(scripted.Text("Hello."))))
+		require.NoError(t, err)
+		for range 20 {
+			_, err := say(newRunner(t, a, store), s1, "hi")
+			require.NoError(t, err)
+		}
+		r := newRunner(t, a, store)
+		store.events.Store(0)
+		store.hold = make(chan struct{})
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() { require.LessOrEqual(t, int64(100), seqOf(t, r)) })
+		}
+		synctest.Wait()
+		all.Go(func() { require.NoError(t, drain(r.Run(ctx, s1, llm.UserText("hi")))) })
+		gone, leave := context.WithCancel(ctx)
+		all.Go(func() {
+			require.ErrorIs(t, r.Glance(gone, s1, func(*session.Fold) error { return nil }), context.Canceled)
+		})
+		synctest.Wait()
+		leave() // who waits need not wait for ever
+		synctest.Wait()
+		close(store.hold)
+		all.Wait()
+		require.Less(t, store.events.Load(), int64(220), "once for all, and once by the agent who answers")
+		require.EqualValues(t, 105, seqOf(t, r))
+	})
+}

@@ -1,0 +1,65 @@
+package session
+
+import (
+	"context"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/agentarbor/arbor/event"
+)
+
+// Find returns the info of one session, and whether it is stored.
+func Find(ctx context.Context, store Store, key Key) (info Info, ok bool, err error) {
+	if CheckKey(key) != nil { // no such session can be stored, and an empty part would match others
+		return Info{}, false, nil
+	}
+	infos, err := store.List(ctx, key, Page{Limit: 1})
+	if err != nil || len(infos) == 0 {
+		return Info{}, false, err
+	}
+	return infos[0], true, nil
+}
+
+// The first and the largest piece that Backward reads, in events.
+const firstPiece, largestPiece = 64, 4096
+
+// Backward yields the events of a session before a position, newest first; 0, like a position
+// beyond the log's end, is the end. The log is read in pieces that grow, so that who looks for something near the end does
+// not pay for a long log.
+func Backward(ctx context.Context, store Store, key Key, before int64) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		if before <= 0 {
+			before = math.MaxInt64
+		}
+		for piece := int64(firstPiece); before > 1; piece = min(2*piece, largestPiece) {
+			after := max(0, before-1-piece)
+			var events []*event.Event
+			for e, err := range store.Load(ctx, key, after) {
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				if e.Seq >= before {
+					break
+				}
+				events = append(events, e)
+			}
+			if len(events) == 0 { // the log ends before
+				info, _, err := Find(ctx, store, key)
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				before = min(info.Seq, after) + 1
+				continue
+			}
+			for _, e := range slices.Backward(events) {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			before = after + 1
+		}
+	}
+}
