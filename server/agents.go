@@ -1,0 +1,41 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/agentarbor/arbor/agentgraph/graphdraw"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/server/internal/front"
+)
+
+func (d *Door) agents(c *front.Call) error {
+	t := d.treeNow()
+	if c.Fresh(t.revision) {
+		return nil
+	}
+	return c.JSON(http.StatusOK, struct {
+		Revision string `json:"revision"`
+		render.Agents
+	}{t.revision, render.AgentsOf(t.run.Tree())})
+}
+
+func (d *Door) drawing(c *front.Call) error {
+	t := d.treeNow()
+	n := t.run.Tree().Node(c.R.PathValue("agent"))
+	if n == nil {
+		return front.Missing("the tree has no such agent")
+	}
+	p, err := render.Drawing(n)
+	switch {
+	case errors.Is(err, render.ErrNoDrawing):
+		return front.Missing(err.Error())
+	case errors.Is(err, graphdraw.ErrTooLarge):
+		return front.Unprocessable("too_large_to_draw", err.Error())
+	case err != nil:
+		return err
+	case c.Fresh(t.revision):
+		return nil
+	}
+	return c.JSON(http.StatusOK, p)
+}

@@ -1,0 +1,67 @@
+package agui
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/checkpoint"
+	"github.com/agentarbor/arbor/internal/option"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server/internal/front"
+)
+
+// Door is the http.Handler of AG-UI. It is safe for concurrent use. The zero value is not usable.
+type Door struct {
+	*front.Door
+	turns     *live.Turns
+	sessions  *checkpoint.Sessions
+	reasoning bool
+}
+
+// Option configures a [Door].
+type Option func(*settings)
+
+type settings struct {
+	front.Config
+	reasoning bool
+}
+
+// WithGuard sets who lets requests in. Without one the user must be in the context already; see access.WithUser.
+func WithGuard(g *access.Guard) Option { return func(s *settings) { s.Guard = g } }
+
+// WithApp sets the app part of the keys of sessions; the default is session.DefaultApp. See live.Turns.RunnerOf.
+func WithApp(app string) Option { return func(s *settings) { s.App = app } }
+
+// WithPrefix sets the path that runs are posted to; the default is /agui.
+func WithPrefix(path string) Option { return func(s *settings) { s.Prefix = path } }
+
+// WithReasoning shows pages what models disclose of their thinking, which by default they are not shown.
+func WithReasoning() Option { return func(s *settings) { s.reasoning = true } }
+
+// New makes a door to the turns, which stay the caller's. The error says which option is wrong.
+func New(turns *live.Turns, opts ...Option) (*Door, error) {
+	s := &settings{Config: front.Config{Turns: turns, Prefix: "/agui", Fail: fail}}
+	d := &Door{turns: turns}
+	err := option.Apply(s, opts)
+	if err == nil {
+		s.Routes = []front.Route{{Method: http.MethodPost, Path: "", Handle: d.run}, {Method: http.MethodPost, Path: "/connect", Handle: d.connect}}
+		d.Door, err = front.New(s.Config)
+	}
+	if err == nil {
+		d.sessions, err = checkpoint.New(turns.Store())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("agui: %w", err)
+	}
+	d.reasoning = s.reasoning
+	return d, nil
+}
+
+// fail answers with the members of the event for errors, which the official client shows.
+func fail(c *front.Call, f *front.Fault) {
+	_ = c.JSON(f.Status, struct {
+		lifeEvent
+		Problems []front.Problem `json:"problems,omitempty"`
+	}{lifeEvent{head: head{Type: "RUN_ERROR"}, Message: f.Detail, Code: f.Code}, f.Problems})
+}

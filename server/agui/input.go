@@ -1,0 +1,195 @@
+package agui
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/session"
+)
+
+// input is what a page wants to have run. Other members are ignored, as the protocol says.
+type input struct {
+	Thread   string    `json:"threadId"`
+	Run      string    `json:"runId"`
+	Messages []message `json:"messages"`
+	Tools    []struct {
+		Name string `json:"name"`
+	} `json:"tools"`
+	Context []struct {
+		Description string `json:"description"`
+	} `json:"context"`
+	Forwarded json.RawMessage `json:"forwardedProps"`
+	Resume    []answer        `json:"resume"`
+}
+
+// answer is what a page says to an interrupt.
+type answer struct {
+	ID      string          `json:"interruptId"`
+	Status  string          `json:"status"`
+	Payload json.RawMessage `json:"payload"`
+}
+
+// read reads the input of a request, and the key of its session.
+func read(c *front.Call) (in *input, key session.Key, err error) {
+	body, err := c.Body("application/json")
+	if err != nil {
+		return nil, key, err
+	}
+	in = &input{}
+	var form *json.UnmarshalTypeError
+	switch err = json.Unmarshal(body, in); {
+	case errors.As(err, &form):
+		err = front.ProblemAt(form.Field, "does not have the form that the protocol gives it")
+	case err != nil:
+		err = front.BadRequest("the body is not JSON: %s", err)
+	case in.Thread == "":
+		err = front.ProblemAt("threadId", "is missing")
+	case in.Run == "" || len(in.Run) > 255 || strings.ContainsFunc(in.Run, func(r rune) bool { return !unicode.IsPrint(r) }):
+		err = front.ProblemAt("runId", "must be 1 to 255 bytes that can be printed")
+	case in.Messages == nil:
+		err = front.ProblemAt("messages", "is missing")
+	default:
+		key, err = c.Key(in.Thread)
+	}
+	return in, key, err
+}
+
+// ignored names what an input has that is not honoured.
+func (in *input) ignored() map[string][]string {
+	all := make(map[string][]string)
+	for _, t := range in.Tools {
+		all["tools"] = append(all["tools"], t.Name)
+	}
+	for _, c := range in.Context {
+		all["context"] = append(all["context"], c.Description)
+	}
+	for _, m := range in.Messages {
+		if m.Role == "system" || m.Role == "developer" {
+			all["messages"] = append(all["messages"], m.ID)
+		}
+	}
+	var props map[string]json.RawMessage
+	if json.Unmarshal(in.Forwarded, &props) == nil && len(props) > 0 {
+		all["forwardedProps"] = slices.Sorted(maps.Keys(props))
+	}
+	return all
+}
+
+// tail returns the place of the first of the user's messages behind the last of anybody else's.
+func (in *input) tail() int {
+	first := len(in.Messages)
+	for i, m := range slices.Backward(in.Messages) {
+		switch m.Role {
+		case "user":
+			first = i
+		case "assistant", "tool":
+			return first
+		}
+	}
+	return first
+}
+
+// words makes one message of the user's words from a place on, with the ids of the messages that it is made of.
+func (in *input) words(from int) (msg llm.Message, ids []any, err error) {
+	var all []llm.Part
+	size := 0
+	for i, m := range in.Messages[from:] {
+		if m.Role != "user" {
+			continue
+		}
+		parts, err := partsOf(from+i, m.Content)
+		if err != nil {
+			return msg, nil, err
+		}
+		if size += len(m.Content); size > front.MaxContent {
+			return msg, nil, &front.Fault{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: fmt.Sprintf("the user's words are larger than the limit of %d bytes", front.MaxContent)}
+		}
+		all, ids = append(all, parts...), append(ids, m.ID)
+	}
+	return user(all), ids, nil
+}
+
+func user(parts []llm.Part) llm.Message {
+	if len(parts) == 1 {
+		if t, ok := parts[0].(llm.TextPart); ok {
+			return llm.UserText(t.Text)
+		}
+	}
+	return llm.UserParts(parts...)
+}
+
+// kinds are the media that a model can be shown, by the types of parts.
+var kinds = map[string]llm.MediaKind{"image": llm.MediaImage, "audio": llm.MediaAudio, "video": llm.MediaFile, "document": llm.MediaFile}
+
+// partsOf reads the content of the message at a place.
+func partsOf(place int, content json.RawMessage) (all []llm.Part, err error) {
+	path := fmt.Sprintf("messages[%d].content", place)
+	var text *string
+	if json.Unmarshal(content, &text) == nil && text != nil {
+		return []llm.Part{llm.TextPart{Text: *text}}, nil
+	}
+	var parts []part
+	if json.Unmarshal(content, &parts) != nil || parts == nil {
+		return nil, front.ProblemAt(path, "must be a text or a list of parts")
+	}
+	for i, p := range parts {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		kind, media := kinds[p.Type]
+		switch {
+		case p.Type == "text" && p.Text != nil:
+			all = append(all, llm.TextPart{Text: *p.Text})
+		case !media || p.Source == nil:
+			return nil, front.ProblemAt(at, "is no text, image, audio, video or document as the protocol has them")
+		case p.Source.Type == "url":
+			all = append(all, llm.Media{Kind: kind, MediaType: p.Source.MIME, URL: p.Source.Value})
+		case p.Source.Type == "data":
+			data, err := base64.StdEncoding.DecodeString(p.Source.Value)
+			if err != nil || p.Source.MIME == "" {
+				return nil, front.ProblemAt(at, "needs a mimeType, and bytes as base64")
+			}
+			all = append(all, llm.Media{Kind: kind, MediaType: p.Source.MIME, Data: data})
+		default:
+			return nil, front.ProblemAt(at, fmt.Sprintf("has the source %.40q: data or a url is supported", p.Source.Type))
+		}
+	}
+	return all, nil
+}
+
+// earlier makes messages that a session can begin with of those before a place. What stands before the user's first
+// words is left out, such as a greeting.
+func (in *input) earlier(before int) (all []llm.Message, err error) {
+	for i, m := range in.Messages[:before] {
+		if m.Role != "user" && (len(all) == 0 || m.Role != "assistant" && m.Role != "tool") {
+			continue
+		}
+		var parts []llm.Part
+		if len(m.Content) > 0 || m.Role != "assistant" {
+			if parts, err = partsOf(i, m.Content); err != nil {
+				return nil, err
+			}
+		}
+		said := user(parts)
+		if m.Role != "user" {
+			said = llm.Message{Role: llm.Role(m.Role), Content: llm.Content{Text: said.PlainText()}}
+		}
+		for _, c := range m.Calls {
+			said.Parts = append(said.Parts, llm.ToolCall{ID: c.ID, Name: c.Function.Name, Arguments: c.Function.Arguments})
+		}
+		if m.Role == "tool" {
+			said.Content = llm.Content{Parts: []llm.Part{llm.ToolResult{CallID: m.Call, Output: said.Text}}}
+		}
+		if said.Text != "" || len(said.Parts) > 0 {
+			all = append(all, said)
+		}
+	}
+	return all, nil
+}

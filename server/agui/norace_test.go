@@ -1,0 +1,27 @@
+//go:build !race
+
+package agui
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/session"
+)
+
+// TestDeltasAreCheap: what a delta costs each page that follows.
+func TestDeltasAreCheap(t *testing.T) {
+	p := begun(t)
+	e := delta("b", " charges")
+	at := session.Position{Seq: 2}
+	allocations := testing.AllocsPerRun(1000, func() {
+		at.Part++
+		for _, out := range p.apply(at, e) {
+			_, err := json.Marshal(out)
+			require.NoError(t, err)
+		}
+	})
+	require.LessOrEqual(t, allocations, 4.0)
+}

@@ -1,0 +1,334 @@
+package agui
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/session"
+)
+
+// projection makes events of AG-UI of the events of a session, in their order. What it has opened it closes before a
+// run of AG-UI ends: clients refuse the end otherwise. The zero value stands before a log.
+type projection struct {
+	reasoning bool // is shown
+	// history returns the conversation up to a position, for when words are taken back; nil if nobody is sent anything.
+	history func(upTo int64) ([]*message, error)
+	err     error // of history
+
+	out  []any
+	at   session.Position
+	lost bool // deltas at this position were missed: what follows there has a hole in it
+
+	turn   string
+	ended  *event.HarnessEnd // of the conversation's last run in the turn, unless another one follows
+	answer event.Answer
+	usage  []used
+	asked  []interrupt               // what waits for a decision
+	posed  []interrupt               // all that was asked in the turn
+	failed map[string]*event.Failure // by inner runs, and "" is the conversation
+
+	step   string            // of the conversation's run, while one is open
+	inner  []innerRun        // those that are open, as they began
+	told   map[string]bool   // inner runs that the client knows
+	calls  map[string]string // the inner runs that have made the calls of this turn
+	scopes map[string]scope  // of this turn
+	within map[string]string // the scopes of inner runs of this turn
+	bears  map[string]string // by runs, the message that gets the calls of the answer under way
+	open   []block           // what was shown in part
+
+	agent, path string // who has the conversation
+	person      string // the name of the person who has it
+	state       map[string]any
+	stands      bool // the client has the state
+}
+
+type (
+	innerRun struct{ id, name string }
+	// scope is an inner conversation: what opened it, a call or the run of a workflow, and the last run in it.
+	scope struct{ call, parent, run string }
+)
+
+// apply takes in an event at its position and returns what the client is sent. The slice is valid until the next call.
+func (p *projection) apply(at session.Position, e *event.Event) []any {
+	p.out = p.out[:0]
+	p.move(at, e)
+	h, before := head{}, p.answer.Text
+	if e.Scope != "" {
+		h.Run = e.RunID
+	} else {
+		p.answer.Apply(e)
+	}
+	switch d := e.Data.(type) {
+	case *event.User:
+		p.begin(e.TurnID)
+	case *event.HarnessStart:
+		if delete(p.bears, e.RunID); e.Scope == "" {
+			p.start(e)
+		} else {
+			p.startInner(e)
+		}
+	case *event.Text:
+		p.words(block{head: h, id: e.ID, name: p.speaker(e)}, e, d.Content)
+	case *event.Reasoning:
+		if p.reasoning {
+			p.words(block{head: h, id: e.ID, reasoning: true}, e, d.Content)
+		}
+	case *event.ToolCall:
+		set(&p.calls, e.ID, h.Run)
+		set(&p.bears, e.RunID, cmp.Or(p.bears[e.RunID], e.ID))
+		p.emit(&itemEvent{head: h.of("TOOL_CALL_START"), Call: e.ID, CallName: d.Name, Parent: p.bears[e.RunID]})
+		p.emit(&itemEvent{head: h.of("TOOL_CALL_ARGS"), Call: e.ID, Delta: string(d.Input)})
+		p.emit(&itemEvent{head: h.of("TOOL_CALL_END"), Call: e.ID})
+	case *event.ToolProgress:
+		p.emit(&activityEvent{h.of("ACTIVITY_SNAPSHOT"), d.ToolCallID + ":progress", "arbor.tool_progress", d})
+	case *event.ToolResult:
+		p.asked = slices.DeleteFunc(p.asked, func(i interrupt) bool { return i.Call == e.ID }) // what it asked is needless
+		output := event.OutputText(d.Output)
+		r := &itemEvent{head: h.of("TOOL_CALL_RESULT"), Message: e.ID + ":result", Call: e.ID, Content: &output}
+		if d.IsError {
+			r.Metadata = map[string]any{"isError": true}
+		}
+		p.emit(r)
+	case *event.Relay:
+		q := question(h, e, d)
+		p.asked, p.posed = append(p.asked, q), append(p.posed, q)
+	case *event.RelayResolved:
+		p.asked = slices.DeleteFunc(p.asked, func(i interrupt) bool { return i.ID == d.RelayID })
+	case *event.Transfer:
+		p.emit(&customEvent{h.of("CUSTOM"), "arbor.transfer", d})
+	case *event.State:
+		p.change(h, d.Delta)
+	case *event.File:
+		p.emit(&customEvent{h.of("CUSTOM"), "arbor.file", d})
+	case *event.Notice:
+		p.emit(&customEvent{h.of("CUSTOM"), "arbor.notice", d})
+	case *event.HandoffStatus:
+		if event.HandoffOver(d.Status) {
+			p.person = ""
+		} else if e.Scope == "" {
+			p.person = cmp.Or(d.TargetAgent, p.person)
+		}
+		p.emit(&customEvent{h.of("CUSTOM"), "arbor.handoff", d})
+	case *event.Usage:
+		delete(p.bears, e.RunID)
+		p.spend(d)
+	case *event.Discard:
+		p.discard(d)
+	case *event.Failure:
+		set(&p.failed, h.Run, d)
+	case *event.HarnessEnd:
+		p.end(h, e, d, p.answer.Text != before)
+	case *event.Route, *event.RemoteTask, *event.Compaction, *event.Unknown: // pages have no use for them
+	}
+	return p.out
+}
+
+func (p *projection) emit(e any) { p.out = append(p.out, e) }
+
+func (h head) of(typ string) head { return head{typ, h.Run} }
+
+func set[V any](m *map[string]V, key string, v V) {
+	if *m == nil {
+		*m = make(map[string]V)
+	}
+	(*m)[key] = v
+}
+
+// move notes the position. Deltas between two stored events are counted, so that one that is missing shows.
+func (p *projection) move(at session.Position, e *event.Event) {
+	if p.lost = p.lost && at.Seq == p.at.Seq; e.Partial && at.Part > 0 {
+		next := int64(1)
+		if at.Seq == p.at.Seq {
+			next = p.at.Part + 1
+		}
+		p.lost = p.lost || at.Part != next
+	}
+	p.at = at
+}
+
+// begin is for the user's words: what the turn before has left is over.
+func (p *projection) begin(turn string) {
+	p.turn, p.ended, p.answer, p.usage, p.asked, p.posed, p.inner = turn, nil, event.Answer{}, nil, nil, nil, nil
+	p.failed, p.calls, p.scopes, p.within, p.bears = nil, nil, nil, nil, nil
+	maps.DeleteFunc(p.state, func(key string, _ any) bool { return strings.HasPrefix(key, "turn:") })
+}
+
+// start begins a run of the conversation. Runs follow each other there.
+func (p *projection) start(e *event.Event) {
+	p.leave()
+	delete(p.failed, "")
+	p.ended, p.step = nil, cmp.Or(e.Path, e.Agent)
+	if p.stands && (p.agent != e.Agent || p.path != p.step) {
+		p.emit(&stateEvent{head: head{Type: "STATE_DELTA"}, Delta: []op{{"replace", "/activeAgent", e.Agent}, {"replace", "/activePath", p.step}}})
+	}
+	if p.agent, p.path = e.Agent, p.step; !p.stands {
+		p.stand()
+	}
+	p.emit(&lifeEvent{head: head{Type: "STEP_STARTED"}, Step: p.step})
+}
+
+// leave ends the step of a run of the conversation.
+func (p *projection) leave() {
+	if p.step != "" {
+		p.emit(&lifeEvent{head: head{Type: "STEP_FINISHED"}, Step: p.step})
+		p.step = ""
+	}
+}
+
+// startInner begins a run of an inner scope.
+func (p *projection) startInner(e *event.Event) {
+	s, known := p.scopes[e.Scope]
+	if s.run = e.RunID; !known {
+		if s.parent = event.ParentRun(e.Scope); s.parent == "" {
+			s.call, s.parent = e.ParentID, p.calls[e.ParentID]
+		}
+	}
+	set(&p.scopes, e.Scope, s)
+	set(&p.within, e.RunID, e.Scope)
+	r := innerRun{e.RunID, e.Agent}
+	p.inner = append(p.inner, r)
+	p.introduce(r)
+}
+
+// introduce tells of an inner run, with the last run of the scope around it.
+func (p *projection) introduce(r innerRun) {
+	s := p.scopes[p.within[r.id]]
+	e := &lifeEvent{head: head{"SUBAGENT_STARTED", r.id}, Name: r.name, Call: s.call}
+	if parent := p.scopes[p.within[s.parent]].run; p.told[parent] {
+		e.Parent = parent
+	}
+	set(&p.told, r.id, true)
+	p.emit(e)
+}
+
+// reopen begins what is open anew, for a client who comes in the middle.
+func (p *projection) reopen() {
+	if p.told = nil; p.step != "" {
+		p.emit(&lifeEvent{head: head{Type: "STEP_STARTED"}, Step: p.step})
+	}
+	for _, r := range p.inner {
+		p.introduce(r)
+	}
+}
+
+// closeAll closes all that is open, the last first. The next event begins another run of AG-UI.
+func (p *projection) closeAll() {
+	for i := range slices.Backward(p.open) {
+		p.close(&p.open[i])
+	}
+	for _, r := range slices.Backward(p.inner) {
+		if p.told[r.id] {
+			p.emit(&lifeEvent{head: head{"SUBAGENT_FINISHED", r.id}, Outcome: &ending{Type: "suspended"}})
+		}
+	}
+	p.leave()
+	p.open, p.inner, p.told, p.stands = nil, nil, nil, false
+}
+
+// stand tells the state.
+func (p *projection) stand() {
+	state := make(map[string]any)
+	maps.Copy(state, p.state)
+	p.stands = true
+	p.emit(&stateEvent{head: head{Type: "STATE_SNAPSHOT"}, Snapshot: map[string]any{"activeAgent": p.agent, "activePath": p.path, "seq": p.at.Seq, "state": state}})
+}
+
+// pointed escapes a key for a JSON pointer.
+var pointed = strings.NewReplacer("~", "~0", "/", "~1")
+
+// change is for the state of the turn and the session. That of the user and the app is of other sessions, too.
+func (p *projection) change(h head, delta map[string]any) {
+	var ops []op
+	for _, key := range slices.Sorted(maps.Keys(delta)) {
+		value, path := delta[key], "/state/"+pointed.Replace(key)
+		_, there := p.state[key]
+		switch {
+		case strings.HasPrefix(key, "user:"), strings.HasPrefix(key, "app:"):
+		case value != nil:
+			set(&p.state, key, value)
+			ops = append(ops, op{"add", path, value})
+		case there: // a patch that removes what is not there fails as a whole
+			delete(p.state, key)
+			ops = append(ops, op{Op: "remove", Path: path})
+		}
+	}
+	if len(ops) > 0 && p.stands {
+		p.emit(&stateEvent{head: h.of("STATE_DELTA"), Delta: ops})
+	}
+}
+
+// question is what somebody is asked.
+func question(h head, e *event.Event, d *event.Relay) interrupt {
+	i := interrupt{Run: h.Run, ID: e.ID, Reason: "arbor:approval", Call: d.ToolCallID, Metadata: asking{e.Agent, d},
+		Message: strings.TrimSpace(live.Question(d)),
+		Schema:  []byte(`{"type":"object","properties":{"approved":{"type":"boolean"},"reason":{"type":"string"}},"required":["approved"],"additionalProperties":false}`)}
+	if d.Kind != event.RelayInput {
+		return i
+	}
+	i.Reason, i.Message, i.Schema = "arbor:input", d.Message, d.Schema
+	if len(d.Schema) == 0 {
+		i.Schema = []byte(`{"type":"string"}`)
+	} else if d.Schema[0] != '{' { // the protocol has no true
+		i.Schema = nil
+	}
+	return i
+}
+
+// spend counts what a model has used.
+func (p *projection) spend(d *event.Usage) {
+	i := slices.IndexFunc(p.usage, func(u used) bool { return u.Model == d.Model })
+	if i < 0 {
+		i, p.usage = len(p.usage), append(p.usage, used{Model: d.Model})
+	}
+	u, n := &p.usage[i], d.Counted()
+	u.Input, u.Output, u.Cached = u.Input+n.InputTokens, u.Output+n.OutputTokens, u.Cached+n.CachedTokens
+	u.Total = u.Input + u.Output
+}
+
+// end is for the end of a run, whose output may count as words.
+func (p *projection) end(h head, e *event.Event, d *event.HarnessEnd, speaks bool) {
+	p.closeSome(func(b *block) bool { return b.Run == h.Run })
+	delete(p.bears, e.RunID)
+	if e.Scope != "" {
+		p.inner = slices.DeleteFunc(p.inner, func(r innerRun) bool { return r.id == e.RunID })
+		if p.told[e.RunID] {
+			p.depart(h, e.Scope, d)
+		}
+		return
+	}
+	if speaks {
+		p.whole(&block{id: e.ID, name: e.Agent}, p.answer.Text)
+	}
+	if p.leave(); d.FinishReason != event.FinishReasonTransfer {
+		p.ended = d
+	}
+	if d.FinishReason != event.FinishReasonInputRequired {
+		p.asked = nil
+	}
+}
+
+// depart tells how an inner run has ended.
+func (p *projection) depart(h head, scope string, d *event.HarnessEnd) {
+	e := &lifeEvent{head: h.of("SUBAGENT_FINISHED")}
+	switch d.FinishReason {
+	case event.FinishReasonError, event.FinishReasonLimit, event.FinishReasonCanceled:
+		f := cmp.Or(p.failed[h.Run], &event.Failure{Code: string(d.FinishReason)})
+		e.Type, e.Message, e.Code = "SUBAGENT_ERROR", cmp.Or(f.Message, "The agent did not finish."), f.Code
+	case event.FinishReasonInputRequired:
+		e.Outcome = &ending{Type: "suspended"}
+		for _, i := range p.asked {
+			if p.within[i.Run] == scope {
+				e.Outcome.IDs = append(e.Outcome.IDs, i.ID)
+			}
+		}
+	default:
+		if e.Outcome = (&ending{Type: "success"}); len(d.Output) > 0 && string(d.Output) != "null" {
+			e.Result = d.Output
+		}
+	}
+	p.emit(e)
+}

@@ -1,0 +1,103 @@
+package agui
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/session"
+)
+
+// resume goes on with a turn by the answers to all that it asks. A run that was posted before, with the same answers,
+// shows what came of them.
+func (d *Door) resume(c *front.Call, key session.Key, in *input) error {
+	ctx := c.R.Context()
+	refuse := func(format string, a ...any) error {
+		return d.refuse(c, key, in, "bad_resume", fmt.Sprintf(format, a...))
+	}
+	p, seq, _, err := d.look(ctx, key)
+	if err != nil {
+		return err
+	}
+	from, _, err := d.news(ctx, key, seq, in, in.tail())
+	if err != nil {
+		return err
+	}
+	r, err := d.turns.Report(ctx, key, "")
+	switch {
+	case errors.Is(err, live.ErrNoTurn):
+		return refuse("the thread waits for nothing")
+	case err != nil:
+		return err
+	case from < len(in.Messages):
+		return refuse("the run has answers and new words: send the words when the turn is over")
+	}
+	if _, err = p.past(d.turns.Store().Load(ctx, key, r.First-1), r.Seq); err != nil {
+		return err
+	}
+	// What is answered again by the same run need not be open any more, and live compares the answers.
+	open := p.asked
+	if r.Decided(in.Run) {
+		open = p.posed
+	}
+	var decisions []runner.Decision
+	for i := range in.Resume {
+		a := &in.Resume[i]
+		n := slices.IndexFunc(open, func(q interrupt) bool { return q.ID == a.ID })
+		if n < 0 {
+			return refuse("resume[%d]: nothing waits for an answer under the id %.80q: there is none, or it was given", i, a.ID)
+		}
+		decision, err := a.decide(&open[n])
+		if err != nil {
+			return refuse("resume[%d]: %s", i, err)
+		}
+		decision.By = c.User.Name
+		decisions, open = append(decisions, decision), slices.Concat(open[:n], open[n+1:])
+	}
+	if len(open) > 0 && !r.Decided(in.Run) {
+		return refuse("there is no answer to %q: all that the thread waits for is to be answered at once", open[0].ID)
+	}
+	b, err := d.turns.DecideOnce(ctx, key, r.ID, live.Request{ID: in.Run, Wait: c.Prefer()}, decisions...)
+	switch {
+	case errors.Is(err, live.ErrMismatch):
+		return refuse("a run of this id had other answers")
+	case errors.Is(err, runner.ErrNoApproval), errors.Is(err, live.ErrTurnOver), errors.Is(err, agent.ErrBadInput):
+		return refuse("%s", err)
+	case err == nil && b.Repeated:
+		_, err = p.past(d.turns.Store().Load(ctx, key, r.First-1), b.From)
+	}
+	if err != nil {
+		return err
+	}
+	return d.follow(c, key, in, p, r.First)
+}
+
+// decide reads what a page answers. Nothing is approved but by a plain true.
+func (a *answer) decide(q *interrupt) (runner.Decision, error) {
+	switch {
+	case a.Status == "cancelled":
+		return runner.Deny(q.Call, ""), nil
+	case a.Status != "resolved":
+		return runner.Decision{}, errors.New("needs the status resolved, or cancelled")
+	case q.Reason == "arbor:input" && len(a.Payload) == 0:
+		return runner.Decision{}, errors.New("needs a payload: the answer, in the form of the interrupt's responseSchema")
+	case q.Reason == "arbor:input":
+		return runner.Decision{CallID: q.Call, Approved: true, Content: a.Payload}, nil
+	}
+	var said struct {
+		Approved *bool  `json:"approved"`
+		Reason   string `json:"reason"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(a.Payload))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&said); err != nil || said.Approved == nil {
+		return runner.Decision{}, errors.New(`needs the payload {"approved": true} or {"approved": false}, with a reason if there is one, and nothing else`)
+	}
+	return runner.Decision{CallID: q.Call, Approved: *said.Approved, Reason: said.Reason}, nil
+}

@@ -1,0 +1,141 @@
+package server
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/checkpoint"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/chatform"
+	"github.com/agentarbor/arbor/internal/sessionform"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server/internal/form"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/session"
+)
+
+// branch is the body of forks and, with content, of edits.
+type branch struct {
+	At     *int64 `json:"at"`
+	ID     string `json:"id"`
+	Resume bool   `json:"resume"`
+}
+
+// seq is the position that the body names.
+func (b branch) seq(info session.Info) (int64, error) {
+	if b.At == nil || *b.At < 0 || *b.At > info.Seq {
+		return 0, front.ProblemAt("at", fmt.Sprintf("must be a position of the session, from 0 to %d", info.Seq))
+	}
+	return *b.At, nil
+}
+
+func (d *Door) fork(c *front.Call, info session.Info, _ int64) error {
+	var b branch
+	if err := c.Decode(&b); err != nil {
+		return err
+	}
+	at, err := b.seq(info)
+	if err != nil {
+		return err
+	}
+	return d.make(c, info.Key, b.ID, b.Resume, func(s *checkpoint.Sessions, to session.Key) error {
+		return s.Fork(c.R.Context(), info.Key, at, to)
+	})
+}
+
+func (d *Door) edit(c *front.Call, info session.Info, _ int64) error {
+	var b struct {
+		branch
+		Content json.RawMessage `json:"content"`
+	}
+	if err := c.Decode(&b); err != nil {
+		return err
+	}
+	at, err := b.seq(info)
+	if err != nil {
+		return err
+	}
+	msg, _, err := front.Words{Content: b.Content}.Message()
+	if err != nil {
+		return err
+	}
+	return d.make(c, info.Key, b.ID, b.Resume, func(s *checkpoint.Sessions, to session.Key) error {
+		return s.Edit(c.R.Context(), info.Key, at, msg.Content, to)
+	})
+}
+
+func (d *Door) imports(c *front.Call) error {
+	base, err := c.Key("import")
+	if err != nil {
+		return err
+	}
+	var b struct {
+		Messages []json.RawMessage `json:"messages"`
+		Agent    string            `json:"agent"`
+		ID       string            `json:"id"`
+	}
+	if err := c.Decode(&b); err != nil {
+		return err
+	}
+	tree := d.treeNow().run.Tree()
+	b.Agent = cmp.Or(b.Agent, tree.Root().Agent.Name())
+	if n := tree.Node(b.Agent); n == nil || n.Virtual() {
+		return front.ProblemAt("agent", "must be the name of an agent of the tree")
+	}
+	messages, _, err := chatform.Read(event.EncodeJSON(b.Messages))
+	if err != nil {
+		return front.ProblemAt("messages", err.Error())
+	}
+	return d.make(c, base, b.ID, false, func(s *checkpoint.Sessions, to session.Key) error {
+		err := s.Import(c.R.Context(), to, b.Agent, messages)
+		if errors.Is(err, agent.ErrBadInput) {
+			return front.ProblemAt("messages", err.Error())
+		}
+		return err
+	})
+}
+
+// make makes a session of another one, once for a request with a name, and answers with it. Without
+// an id it has one that is made of the name.
+func (d *Door) make(c *front.Call, base session.Key, id string, resume bool, store func(s *checkpoint.Sessions, to session.Key) error) error {
+	name, err := c.IdempotencyKey()
+	if err != nil {
+		return err
+	}
+	sessions, to := d.stored, base
+	if name != "" {
+		sessions = d.stored.Repeatable()
+	}
+	if to.ID = cmp.Or(id, sessionform.ChildID(base.ID, sessionform.Ending(c.R.Pattern, base.ID, cmp.Or(name, rand.Text())))); session.CheckKey(to) != nil {
+		return front.ProblemAt("id", "must be 1 to 255 bytes of UTF-8, without NUL")
+	}
+	var middle *checkpoint.MiddleError
+	switch err := store(sessions, to); {
+	case errors.As(err, &middle):
+		return front.Unprocessable("not_a_checkpoint", middle.Detail())
+	case errors.Is(err, agent.ErrConflict) && name != "" && id == "":
+		return live.ErrMismatch
+	case errors.Is(err, agent.ErrConflict):
+		return front.Conflict("exists", "a session of this id exists")
+	case err != nil:
+		return err
+	}
+	if resume {
+		d.turns.TakeUp(to, nil)
+	}
+	info, err := c.Find(to.ID)
+	if err != nil {
+		return err
+	}
+	s, err := form.SessionOf(c.R.Context(), d.turns, info)
+	if err != nil {
+		return err
+	}
+	c.W.Header().Set("Location", d.link(c, to).To())
+	return c.JSON(http.StatusCreated, s)
+}

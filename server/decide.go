@@ -1,0 +1,138 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server/internal/form"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/session"
+)
+
+func (d *Door) decide(c *front.Call) error {
+	key, err := c.Key(c.R.PathValue("session"))
+	if err != nil {
+		return err
+	}
+	if _, err := d.turns.Last(c.R.Context(), key, c.R.PathValue("turn")); err != nil {
+		return err
+	}
+	if err := c.Acceptable(); err != nil {
+		return err
+	}
+	var body struct {
+		Decisions []struct {
+			CallID   string          `json:"callId"`
+			Approved *bool           `json:"approved"`
+			Content  json.RawMessage `json:"content"`
+			Reason   string          `json:"reason"`
+		} `json:"decisions"`
+	}
+	if err := c.Decode(&body); err != nil {
+		return err
+	}
+	if len(body.Decisions) == 0 {
+		return front.ProblemAt("decisions", "is empty")
+	}
+	decisions := make([]runner.Decision, len(body.Decisions))
+	for i, b := range body.Decisions {
+		if b.CallID == "" || b.Approved == nil && b.Content == nil {
+			return front.ProblemAt(fmt.Sprintf("decisions[%d]", i), "needs a callId, and approved or content")
+		}
+		decisions[i] = runner.Decision{CallID: b.CallID, Approved: b.Approved == nil || *b.Approved, Content: b.Content, Reason: b.Reason, By: c.User.Name}
+	}
+	name, err := c.IdempotencyKey()
+	if err != nil {
+		return err
+	}
+	b, err := d.turns.DecideOnce(c.R.Context(), key, c.R.PathValue("turn"), live.Request{ID: name, Wait: c.Prefer()}, decisions...)
+	if err != nil {
+		return err
+	}
+	return d.answer(c, key, b)
+}
+
+// last returns the turn that the path names, which must be the session's last.
+func (d *Door) last(c *front.Call) (session.Key, *live.Report, error) {
+	key, err := c.Key(c.R.PathValue("session"))
+	if err != nil {
+		return key, nil, err
+	}
+	r, err := d.turns.Last(c.R.Context(), key, c.R.PathValue("turn"))
+	if err == nil {
+		c.Turn = r.ID
+	}
+	return key, r, err
+}
+
+// reported answers with a turn after something was done about it.
+func (d *Door) reported(c *front.Call, key session.Key, turn string) error {
+	r, err := d.turns.Report(c.R.Context(), key, turn)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, form.TurnOf(r, d.link(c, key)))
+}
+
+func (d *Door) stop(c *front.Call) error {
+	key, r, err := d.last(c)
+	if err != nil {
+		return err
+	}
+	if err := d.turns.Stop(c.R.Context(), key); err != nil {
+		return err
+	}
+	return d.reported(c, key, r.ID)
+}
+
+func (d *Door) resume(c *front.Call) error {
+	key, r, err := d.last(c)
+	if err != nil {
+		return err
+	}
+	if err := c.Acceptable(); err != nil {
+		return err
+	}
+	b := &live.Begun{ID: r.ID, First: r.First, From: r.Seq}
+	switch {
+	case r.State == live.Running: // it goes on already
+	case r.Rests() && r.State != live.Waiting:
+		return live.ErrTurnOver
+	default:
+		b.Turn, err = d.turns.Resume(c.R.Context(), key)
+	}
+	if err != nil && !errors.Is(err, agent.ErrSessionBusy) { // then somebody else has just resumed it
+		return err
+	}
+	return d.answer(c, key, b)
+}
+
+// errRests says that there is nothing to cancel.
+var errRests = errors.New("the turn is over")
+
+func (d *Door) cancel(c *front.Call) error {
+	key, r, err := d.last(c)
+	if err != nil {
+		return err
+	}
+	_, err = d.turns.CancelIf(c.R.Context(), key, func(ctx context.Context) (seq int64, rests bool, err error) {
+		now, err := d.turns.Last(ctx, key, r.ID)
+		if err != nil {
+			return 0, false, err
+		}
+		if now.Rests() && now.State != live.Waiting {
+			return 0, false, errRests
+		}
+		return now.Seq, now.State == live.Waiting, nil
+	})
+	if err != nil && !errors.Is(err, errRests) {
+		return err
+	}
+	return d.reported(c, key, r.ID)
+}

@@ -1,0 +1,109 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/session"
+)
+
+// What persons say at the desk, each by a route of its own.
+func accept(c *front.Call) (word human.Event, err error) {
+	word.Status, word.TargetAgent = human.Connected, c.User.Name
+	return word, nil
+}
+
+func hold(*front.Call) (word human.Event, err error) {
+	word.Status = human.OnHold
+	return word, nil
+}
+
+func message(c *front.Call) (word human.Event, err error) {
+	var b struct {
+		Text string `json:"text"`
+	}
+	if err = c.Decode(&b); err == nil && strings.TrimSpace(b.Text) == "" {
+		err = front.ProblemAt("text", "is missing")
+	}
+	word.Text = b.Text
+	return word, err
+}
+
+func complete(c *front.Call) (word human.Event, err error) {
+	b := struct {
+		Status human.Status `json:"status"`
+		To     string       `json:"to"`
+		Reason string       `json:"reason"`
+	}{Status: human.Completed}
+	if err = c.Decode(&b); err == nil && !b.Status.Final() {
+		err = front.ProblemAt("status", "must be completed, ended, cancelled or failed")
+	}
+	word.Status, word.TargetAgent, word.Reason = b.Status, b.To, b.Reason
+	return word, err
+}
+
+// underWay returns the handoffs that are under way, the oldest first.
+func (d *Door) underWay(c *front.Call) ([]human.Handoff, error) {
+	if !c.User.May(access.Desk) {
+		return nil, &front.Fault{Status: http.StatusForbidden, Code: "forbidden", Detail: `the desk needs the right "desk"`}
+	}
+	state, err := d.turns.Store().SharedState(c.R.Context(), session.Key{App: d.App(), User: c.User.Name, ID: "desk"})
+	return append([]human.Handoff{}, human.Handoffs(state)...), err
+}
+
+func (d *Door) handoffs(c *front.Call) error {
+	all, err := d.underWay(c)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, map[string]any{"handoffs": all})
+}
+
+// atDesk is a route by which a person says something in a handoff. It answers with how that stands.
+func (d *Door) atDesk(said func(*front.Call) (human.Event, error)) func(*front.Call) error {
+	return func(c *front.Call) error {
+		all, err := d.underWay(c)
+		if err != nil {
+			return err
+		}
+		is := func(h human.Handoff) bool { return h.ID == c.R.PathValue("handoff") }
+		i := slices.IndexFunc(all, is)
+		if i < 0 {
+			return front.Missing("no such handoff is under way")
+		}
+		word, err := said(c)
+		if err != nil {
+			return err
+		}
+		name, err := c.IdempotencyKey()
+		if err != nil {
+			return err
+		}
+		h := all[i]
+		key := session.Key{App: d.App(), User: h.User, ID: h.Session}
+		c.Session, word.HandoffID = key.ID, h.ID
+		switch err := d.turns.DeliverOnce(c.R.Context(), key, live.Request{ID: name, Wait: c.Prefer()}, word); {
+		case errors.Is(err, human.ErrGone):
+			return front.Missing("no such handoff is under way")
+		case errors.Is(err, human.ErrTransition):
+			return front.Conflict("not_a_step", err.Error())
+		case err != nil:
+			return err
+		case word.Status != "":
+			h.Status = word.Status
+		}
+		if all, err = d.underWay(c); err != nil {
+			return err
+		}
+		if i = slices.IndexFunc(all, is); i >= 0 { // else it is over
+			h = all[i]
+		}
+		return c.JSON(http.StatusOK, h)
+	}
+}

@@ -1,0 +1,249 @@
+package server_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server"
+	"github.com/agentarbor/arbor/server/agui"
+	"github.com/agentarbor/arbor/server/inspector"
+	"github.com/agentarbor/arbor/server/openaiapi"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/session/tail"
+	"github.com/agentarbor/arbor/tools"
+)
+
+// caller sends requests with a token, or as a browser that has signed in.
+type caller struct {
+	t     *testing.T
+	base  string
+	http  *http.Client
+	token string
+	key   string // the half of a sign-in that the page keeps
+}
+
+func (c *caller) request(method, path string, body any, header ...string) *http.Response {
+	c.t.Helper()
+	var data []byte
+	if body != nil {
+		var err error
+		data, err = json.Marshal(body)
+		require.NoError(c.t, err)
+	}
+	r, err := http.NewRequestWithContext(c.t.Context(), method, c.base+path, bytes.NewReader(data))
+	require.NoError(c.t, err)
+	if data != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if c.key != "" {
+		r.Header.Set(access.KeyHeader, c.key)
+		r.Header.Set("Origin", c.base)
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	res, err := c.http.Do(r)
+	require.NoError(c.t, err)
+	return res
+}
+
+// ask sends a request and decodes its answer, which must have the status.
+func (c *caller) ask(status int, method, path string, body any, header ...string) (answer map[string]any) {
+	c.t.Helper()
+	res := c.request(method, path, body, header...)
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	require.NoError(c.t, err)
+	require.Equal(c.t, status, res.StatusCode, "%s %s: %s", method, path, data)
+	require.NoError(c.t, json.Unmarshal(data, &answer), string(data))
+	return answer
+}
+
+// frames reads a stream of server-sent events in the background, until it ends.
+func (c *caller) frames(method, path string, body any, header ...string) <-chan map[string]any {
+	c.t.Helper()
+	res := c.request(method, path, body, append(header, "Accept", "text/event-stream")...)
+	require.Equal(c.t, http.StatusOK, res.StatusCode, path)
+	out := make(chan map[string]any, 10_000)
+	go func() {
+		defer close(out)
+		defer res.Body.Close()
+		for lines := bufio.NewReader(res.Body); ; {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return
+			}
+			var frame map[string]any
+			if data, ok := strings.CutPrefix(line, "data: "); ok && json.Unmarshal([]byte(data), &frame) == nil {
+				out <- frame
+			}
+		}
+	}()
+	return out
+}
+
+// await reads frames until one fits, and returns all that came.
+func await(t *testing.T, frames <-chan map[string]any, fits func(map[string]any) bool) (all []map[string]any) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		select {
+		case f, ok := <-frames:
+			if !ok {
+				require.Fail(t, "the stream ended before", "%v", all)
+			}
+			if all = append(all, f); fits(f) {
+				return all
+			}
+		case <-deadline:
+			require.Fail(t, "nothing that fits came", "%v", all)
+		}
+	}
+}
+
+const apology = "I am sorry. The second charge was refunded."
+
+// A turn begins over A2A, is approved in a browser and read to its end with curl, while the native
+// stream, a page of AG-UI and a client of OpenAI's responses look on: all of them are told the same.
+func TestOneSessionEveryDoor(t *testing.T) {
+	refund, err := tools.Func("refund", "Refunds a charge.", func(tools.Context, struct{}) (string, error) { return "refunded", nil }, tools.NeedsApproval())
+	require.NoError(t, err)
+	script := scripted.New().
+		Add("support", scripted.Reply(scripted.Text("A moment."), scripted.Call("transfer_to_agent", `{"agent_name":"billing"}`))).
+		Add("billing", scripted.Reply(scripted.Call("refund", `{}`)), scripted.Reply(scripted.Text("I am sorry. "), scripted.Text("The second charge was refunded.")))
+	billing, err := llmagent.New("billing", "You refund.", script.Model("billing"), llmagent.WithDescription("Refunds"), llmagent.WithTools(refund))
+	require.NoError(t, err)
+	root, err := llmagent.New("support", "You hand over.", script.Model("support"), llmagent.WithSubAgents(billing))
+	require.NoError(t, err)
+	store, err := tail.New(sessiontest.Memory(t))
+	require.NoError(t, err)
+	run, err := runner.New(root, store, runner.WithStreaming())
+	require.NoError(t, err)
+	turns, err := live.New(run, store)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) })
+
+	accounts, err := access.NewAccounts(access.Account{Name: session.DefaultUser, Token: access.HashToken("owner-token"), Rights: access.All})
+	require.NoError(t, err)
+	web := httptest.NewUnstartedServer(nil)
+	at, err := url.Parse("http://" + web.Listener.Addr().String())
+	require.NoError(t, err)
+	port, err := strconv.Atoi(at.Port())
+	require.NoError(t, err)
+	signIn, err := access.NewSignIn(accounts, access.SignInOptions{Port: port})
+	require.NoError(t, err)
+	either, err := access.AnyOf(accounts, signIn)
+	require.NoError(t, err)
+	guard, err := access.New(access.Options{Users: either})
+	require.NoError(t, err)
+	api, err := server.New(turns, server.WithGuard(guard))
+	require.NoError(t, err)
+	chat, err := openaiapi.New(turns, openaiapi.WithGuard(guard))
+	require.NoError(t, err)
+	page, err := agui.New(turns, agui.WithGuard(guard))
+	require.NoError(t, err)
+	look, err := inspector.New(inspector.WithGuard(guard), inspector.WithSignIn(signIn))
+	require.NoError(t, err)
+	declared, err := a2aserver.Declare(either, nil)
+	require.NoError(t, err)
+	peers, err := a2aserver.NewOn(turns, a2aserver.WithAuthenticator(declared))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, peers.Close(context.Background())) })
+	web.Config.Handler = server.Mux(api, chat, page, look, server.At("", peers))
+	web.Start()
+	t.Cleanup(web.Close)
+	program := &caller{t: t, base: web.URL, http: web.Client(), token: "owner-token"}
+
+	// The browser signs in with a code.
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	browser := &caller{t: t, base: web.URL, http: &http.Client{Jar: jar}}
+	code, err := signIn.Code(session.DefaultUser)
+	require.NoError(t, err)
+	grant := browser.ask(200, "POST", "/inspect/sign-in", map[string]any{"code": code}, "Origin", web.URL, "Sec-Fetch-Site", "same-origin")
+	browser.key = grant["key"].(string)
+
+	// A2A begins the turn, which waits for an approval.
+	sent := program.ask(200, "POST", "/message:send", map[string]any{"message": map[string]any{"messageId": "m1", "contextId": "c1", "role": "ROLE_USER",
+		"parts": []any{map[string]any{"text": "I was charged twice"}}}})
+	task := sent["task"].(map[string]any)
+	require.Equal(t, "TASK_STATE_INPUT_REQUIRED", task["status"].(map[string]any)["state"])
+
+	// Everybody sees where it stands, and looks on.
+	turn := browser.ask(200, "GET", "/api/v1/sessions/c1/turns", nil)["turns"].([]any)[0].(map[string]any)
+	require.Equal(t, "waiting", turn["state"])
+	pending := turn["pending"].([]any)[0].(map[string]any)
+	require.Equal(t, "refund", pending["tool"])
+	id := turn["id"].(string)
+	native := browser.frames("GET", "/api/v1/sessions/c1/events", nil)
+	watching := program.frames("POST", "/agui/connect", map[string]any{"threadId": "c1", "runId": "look", "messages": []any{}, "tools": []any{}, "context": []any{}, "state": map[string]any{}, "forwardedProps": map[string]any{}})
+	asked := func(name string) func(map[string]any) bool {
+		return func(f map[string]any) bool { return f["type"] == name }
+	}
+	await(t, native, asked("harness_end"))
+	await(t, watching, asked("RUN_FINISHED"))
+
+	// The browser approves.
+	browser.ask(202, "POST", "/api/v1/sessions/c1/turns/"+id+"/decisions", map[string]any{"decisions": []any{map[string]any{"callId": pending["callId"], "approved": true}}})
+
+	// curl reads the turn to its end.
+	curl, err := exec.Command("curl", "-sS", "-N", "--max-time", "20", "-H", "Authorization: Bearer owner-token", "-H", "Accept: text/event-stream", web.URL+"/api/v1/sessions/c1/turns/"+id+"/events").CombinedOutput()
+	require.NoError(t, err, string(curl))
+	require.Contains(t, string(curl), fmt.Sprintf(`"content":%q`, apology))
+	require.Contains(t, string(curl), "event: end")
+
+	// All are told the same words.
+	said := func(frames []map[string]any, typ, field string) (words string) {
+		for _, f := range frames {
+			if f["type"] == typ {
+				words, _ = f[field].(string)
+			}
+		}
+		return words
+	}
+	all := await(t, native, func(f map[string]any) bool { return f["type"] == "harness_end" && f["finishReason"] == "stop" })
+	require.Equal(t, apology, said(all, "text", "content"))
+	shown := ""
+	for _, f := range await(t, watching, asked("RUN_FINISHED")) {
+		if f["type"] == "TEXT_MESSAGE_CONTENT" {
+			shown += f["delta"].(string)
+		}
+	}
+	require.Equal(t, apology, shown)
+	done := program.ask(200, "GET", "/tasks/"+task["id"].(string), nil)
+	require.Equal(t, "TASK_STATE_COMPLETED", done["status"].(map[string]any)["state"])
+	require.Contains(t, fmt.Sprint(done["artifacts"]), apology)
+	response := program.ask(200, "GET", "/v1/responses/resp_"+id+".c1", nil)
+	require.Equal(t, "completed", response["status"])
+	require.Contains(t, fmt.Sprint(response["output"]), apology)
+	last := browser.ask(200, "GET", "/api/v1/sessions/c1/turns/"+id, nil)
+	require.Equal(t, "done", last["state"])
+	require.Equal(t, apology, last["text"])
+	require.NoError(t, script.Done())
+}

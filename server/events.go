@@ -1,0 +1,163 @@
+package server
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"strconv"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/server/internal/form"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/server/internal/logpage"
+	"github.com/agentarbor/arbor/server/internal/stream"
+	"github.com/agentarbor/arbor/session"
+)
+
+func (d *Door) eventRoutes() []front.Route {
+	return []front.Route{
+		{Method: "GET", Path: "/sessions/{session}/events", Handle: d.events},
+		{Method: "GET", Path: "/sessions/{session}/events/{seq}", Handle: d.event},
+		{Method: "GET", Path: "/sessions/{session}/events/{seq}/media/{part}", Handle: d.media},
+		{Method: "GET", Path: "/sessions/{session}/turns/{turn}/events", Handle: d.turnEvents},
+		{Method: "GET", Path: "/sessions/{session}/files", Handle: d.files},
+		{Method: "GET", Path: "/sessions/{session}/files/{digest}", Handle: d.file},
+	}
+}
+
+func (d *Door) events(c *front.Call) error {
+	info, err := c.Find(c.R.PathValue("session"))
+	if err != nil {
+		return err
+	}
+	return d.someEvents(c, info, 1, info.Seq, func(as logpage.Shape, after session.Position) error {
+		return d.stream(c, info.Key, as, func(ctx context.Context) iter.Seq2[session.Entry, error] {
+			return d.turns.Follow(ctx, info.Key, after.String())
+		})
+	})
+}
+
+func (d *Door) turnEvents(c *front.Call) error {
+	info, err := c.Find(c.R.PathValue("session"))
+	if err != nil {
+		return err
+	}
+	r, err := d.turns.Report(c.R.Context(), info.Key, c.R.PathValue("turn"))
+	if err != nil {
+		return err
+	}
+	c.Turn, info.Seq = r.ID, max(info.Seq, r.Seq)
+	return d.someEvents(c, info, r.First, r.Seq, func(as logpage.Shape, after session.Position) error {
+		if r.Rests() && after.Seq >= r.Seq {
+			c.W.WriteHeader(http.StatusNoContent) // which ends an EventSource
+			return nil
+		}
+		return d.streamTurn(c, info.Key, r.First, after, as)
+	})
+}
+
+// someEvents answers with the events between two positions, as a page or as a stream.
+func (d *Door) someEvents(c *front.Call, info session.Info, first, last int64, follow func(logpage.Shape, session.Position) error) error {
+	typ, err := c.Accept(front.JSON, front.Lines, front.Stream)
+	if err != nil {
+		return err
+	}
+	query := c.R.URL.Query()
+	shape, err := logpage.ShapeOf(query, d.link(c, info.Key).To)
+	if err != nil {
+		return err
+	}
+	if typ == front.Stream {
+		after, err := stream.Place(c, info.Seq)
+		if err != nil {
+			return err
+		}
+		return c.Then(func() error { return follow(shape, after) })
+	}
+	page, err := logpage.Read(c.R.Context(), d.turns.Store(), info.Key, first, last, query, shape)
+	if err != nil {
+		return err
+	}
+	if typ == front.JSON {
+		return c.Bytes(http.StatusOK, typ, page.JSON())
+	}
+	if page.Next != "" {
+		query.Del("before")
+		query.Set("after", page.Next)
+		c.W.Header().Set("Link", "<"+c.R.URL.EscapedPath()+"?"+query.Encode()+`>; rel="next"`)
+	}
+	return c.Bytes(http.StatusOK, typ, page.Lines())
+}
+
+// oneEvent returns the event that the path names.
+func (d *Door) oneEvent(c *front.Call) (*event.Event, error) {
+	key, err := c.Key(c.R.PathValue("session"))
+	if err != nil {
+		return nil, err
+	}
+	if seq, err := strconv.ParseInt(c.R.PathValue("seq"), 10, 64); err == nil && seq > 0 {
+		for e, err := range d.turns.Store().Load(c.R.Context(), key, seq-1) {
+			return e, err
+		}
+	}
+	return nil, front.NotFound()
+}
+
+func (d *Door) event(c *front.Call) error {
+	e, err := d.oneEvent(c)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, e)
+}
+
+func (d *Door) media(c *front.Call) error {
+	e, err := d.oneEvent(c)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.ParseUint(c.R.PathValue("part"), 10, 31)
+	if user, ok := e.Data.(*event.User); ok && err == nil && int(n) < len(user.Content.Parts) {
+		if media, ok := user.Content.Parts[n].(llm.Media); ok && len(media.Data) > 0 {
+			return c.Attach(media.Name, media.MediaType, media.Data)
+		}
+	}
+	return front.NotFound()
+}
+
+// filesOf reads the files that a session names.
+func (d *Door) filesOf(c *front.Call) (session.Key, []form.File, error) {
+	info, err := c.Find(c.R.PathValue("session"))
+	if err != nil {
+		return info.Key, nil, err
+	}
+	files, err := form.FilesOf(c.R.Context(), d.turns.Store(), d.link(c, info.Key))
+	return info.Key, files, err
+}
+
+func (d *Door) files(c *front.Call) error {
+	_, files, err := d.filesOf(c)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, map[string][]form.File{"files": files})
+}
+
+// file answers with the bytes of a file that the log names: others of the store are none.
+func (d *Door) file(c *front.Call) error {
+	key, files, err := d.filesOf(c)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if f.Digest != "" && f.Digest == c.R.PathValue("digest") {
+			data, err := d.turns.Store().Blob(c.R.Context(), key, f.Digest)
+			if err != nil {
+				return err
+			}
+			return c.Attach(f.Name, f.MediaType, data)
+		}
+	}
+	return front.NotFound()
+}

@@ -1,0 +1,190 @@
+package inspector
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server"
+	"github.com/agentarbor/arbor/session"
+	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/session/tail"
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// host is a server with the page and the native API.
+type host struct {
+	url      string
+	accounts *access.Accounts
+	signIn   *access.SignIn
+}
+
+// serve serves so many sessions.
+func serve(t *testing.T, sessions int, opts ...Option) *host {
+	l := must(net.Listen("tcp", "127.0.0.1:0"))
+	h := &host{url: "http://" + l.Addr().String()}
+	h.accounts = must(access.NewAccounts(access.Account{Name: "local", Token: access.HashToken("the-token"), Rights: access.All}))
+	h.signIn = must(access.NewSignIn(h.accounts, access.SignInOptions{Port: l.Addr().(*net.TCPAddr).Port}))
+	guard := must(access.New(access.Options{Users: must(access.AnyOf(h.accounts, h.signIn))}))
+	door := must(New(append([]Option{WithGuard(guard), WithSignIn(h.signIn)}, opts...)...))
+	model := scripted.Func("desk", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text("Hello.")) })
+	store := must(tail.New(sessiontest.Memory(t)))
+	run := must(runner.New(must(llmagent.New("desk", "You answer.", model)), store))
+	turns := must(live.New(run, store))
+	t.Cleanup(func() { require.NoError(t, turns.Close(context.Background())) })
+	for i := range sessions {
+		key := session.Key{App: session.DefaultApp, User: session.DefaultUser, ID: fmt.Sprint("s", i)}
+		for _, err := range run.Run(t.Context(), key, llm.UserText("<img src=x onerror=alert(1)>")) {
+			require.NoError(t, err)
+		}
+	}
+	mux := server.Mux(door, must(server.New(turns, server.WithGuard(guard), server.WithDoors("api", "inspector"))))
+	web := &http.Server{Handler: mux}
+	access.Harden(web)
+	go func() { _ = web.Serve(l) }()
+	t.Cleanup(func() { web.Close() })
+	return h
+}
+
+func (h *host) ask(t *testing.T, client *http.Client, method, path, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	r := must(http.NewRequestWithContext(t.Context(), method, h.url+path, strings.NewReader(body)))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	got := must(client.Do(r))
+	defer got.Body.Close()
+	return got, string(must(io.ReadAll(got.Body)))
+}
+
+func TestFiles(t *testing.T) {
+	h := serve(t, 0)
+	for path, typ := range map[string]string{"/inspect/": "text/html; charset=utf-8", "/inspect": "text/html; charset=utf-8", "/inspect/app.js": "text/javascript; charset=utf-8",
+		"/inspect/style.css": "text/css; charset=utf-8", "/inspect/none.js": "application/problem+json", "/inspect/.git": "application/problem+json", "/inspect/%2e%2e/door.go": "application/problem+json"} {
+		got, body := h.ask(t, http.DefaultClient, "GET", path, "")
+		require.Equal(t, typ, got.Header.Get("Content-Type"), path)
+		require.Equal(t, strings.HasPrefix(typ, "text/"), got.StatusCode == 200, path)
+		require.NotContains(t, body, "<script>")
+		require.NotContains(t, body, " style=")
+		for name, value := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin",
+			"Cross-Origin-Resource-Policy": "same-origin", "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; " +
+				"img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"} {
+			require.Equal(t, []string{value}, got.Header.Values(name), path)
+		}
+	}
+	// The page's own addresses are the page, for browsers.
+	page, html := h.ask(t, http.DefaultClient, "GET", "/inspect/", "")
+	got, body := h.ask(t, http.DefaultClient, "GET", "/inspect/s/a.b?at=12", "", "Accept", "text/html,*/*")
+	require.Equal(t, 200, got.StatusCode)
+	require.Equal(t, html, body)
+	got, body = h.ask(t, http.DefaultClient, "GET", "/inspect/", "", "If-None-Match", page.Header.Get("ETag"))
+	require.Equal(t, 304, got.StatusCode)
+	require.Empty(t, body)
+	got, _ = h.ask(t, http.DefaultClient, "DELETE", "/inspect/app.js", "", "Authorization", "Bearer the-token")
+	require.Equal(t, 405, got.StatusCode)
+	require.Equal(t, "GET", got.Header.Get("Allow"))
+}
+
+func TestOwnFiles(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "index.html"), []byte("one"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".env"), []byte("hunter2"), 0o600))
+	h := serve(t, 0, WithFiles(os.DirFS(dir)))
+	_, body := h.ask(t, http.DefaultClient, "GET", "/inspect/", "")
+	require.Equal(t, "one", body)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "index.html"), []byte("two"), 0o600))
+	_, body = h.ask(t, http.DefaultClient, "GET", "/inspect/", "")
+	require.Equal(t, "two", body)
+	got, body := h.ask(t, http.DefaultClient, "GET", "/inspect/.env", "", "Accept", "text/html")
+	require.Equal(t, 200, got.StatusCode)
+	require.Equal(t, "two", body)
+	for _, opt := range []Option{nil, WithFiles(nil), WithFiles(fstest.MapFS{"app.js": {}})} {
+		_, err := New(opt)
+		require.Error(t, err)
+	}
+}
+
+func TestSignIn(t *testing.T) {
+	h := serve(t, 0)
+	client := &http.Client{Jar: must(cookiejar.New(nil))}
+	for body, status := range map[string]int{`{"token": "wrong"}`: 401, `{"code": "wrong"}`: 401, `{}`: 400, `{"token": "a", "code": "b"}`: 400, `{"token": 1}`: 400, `{"user": "x"}`: 400, `{`: 400} {
+		got, text := h.ask(t, client, "POST", "/inspect/sign-in", body)
+		require.Equal(t, status, got.StatusCode, body)
+		require.Equal(t, "application/problem+json", got.Header.Get("Content-Type"))
+		require.Empty(t, got.Cookies())
+		require.NotContains(t, text, "wrong")
+	}
+	got, _ := h.ask(t, client, "POST", "/inspect/sign-in", `{"token": "the-token"}`, "Content-Type", "text/plain")
+	require.Equal(t, 415, got.StatusCode, "a form of another page cannot say that it is JSON")
+	got, _ = h.ask(t, client, "POST", "/inspect/sign-in", `{"token": "the-token"}`, "Origin", "https://evil.example")
+	require.Equal(t, 403, got.StatusCode)
+	got, _ = h.ask(t, client, "GET", "/inspect/sign-in", "")
+	require.Equal(t, 404, got.StatusCode)
+
+	got, body := h.ask(t, client, "POST", "/inspect/sign-in", `{"code": "`+must(h.signIn.Code("local"))+`"}`)
+	require.Equal(t, 200, got.StatusCode)
+	require.Equal(t, "no-store", got.Header.Get("Cache-Control"))
+	var grant struct{ User, Key, End string }
+	require.NoError(t, json.Unmarshal([]byte(body), &grant))
+	require.Equal(t, "local", grant.User)
+	me := func(headers ...string) int {
+		got, _ := h.ask(t, client, "GET", "/api/v1/me", "", headers...)
+		return got.StatusCode
+	}
+	require.Equal(t, 200, me(access.KeyHeader, grant.Key))
+	require.Equal(t, 401, me())
+	require.Equal(t, 401, me(access.KeyHeader, grant.Key[1:]))
+	require.Equal(t, 403, me(access.KeyHeader, grant.Key, "Sec-Fetch-Site", "cross-site"))
+	got, _ = h.ask(t, http.DefaultClient, "POST", "/inspect/sign-out", "")
+	require.Equal(t, 401, got.StatusCode)
+	got, _ = h.ask(t, client, "POST", "/inspect/sign-out", "", access.KeyHeader, grant.Key)
+	require.Equal(t, 204, got.StatusCode)
+	require.Equal(t, 401, me(access.KeyHeader, grant.Key))
+
+	none := must(New(WithGuard(must(access.New(access.Options{Users: h.accounts})))))
+	w := httptest.NewRecorder()
+	none.ServeHTTP(w, httptest.NewRequest("POST", "/inspect/sign-in", strings.NewReader("{}")))
+	require.Equal(t, 404, w.Code)
+}
+
+// What came over a network in the clear gets no page and no sign-in.
+func TestPageInTheClear(t *testing.T) {
+	h := serve(t, 0)
+	door := must(New(WithSignIn(h.signIn), WithGuard(must(access.New(access.Options{})))))
+	for _, method := range []string{"GET", "POST"} {
+		r := httptest.NewRequest(method, map[string]string{"GET": "http://agents.example/inspect/", "POST": "http://agents.example/inspect/sign-in"}[method], strings.NewReader(`{"token": "the-token"}`))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		door.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7)})))
+		require.Equal(t, 403, w.Code)
+		require.Contains(t, w.Body.String(), "https")
+		require.Empty(t, w.Result().Cookies())
+	}
+}

@@ -1,0 +1,208 @@
+// Package chats finds where the conversation of a client goes on that sends it along, and names no session: in the one
+// that it is of, in a fork, or in a new one. A request that is repeated is done once, and a client that goes away
+// stops its turn after a while. What is kept here can be lost; then a conversation is imported anew.
+//
+// It imports agent, checkpoint, live, llm, runner and session, and knows no protocol.
+package chats
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/checkpoint"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/server/internal/words"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Chats are the conversations of clients with one tree. They are safe for concurrent use.
+type Chats struct {
+	turns    *live.Turns
+	sessions *checkpoint.Sessions
+	seen     *histories
+	patience time.Duration
+}
+
+// New makes Chats. The patience is how long a turn goes on whose client has gone.
+func New(turns *live.Turns, patience time.Duration) (*Chats, error) {
+	if patience <= 0 {
+		return nil, errors.New("the patience must be positive")
+	}
+	sessions, err := checkpoint.New(turns.Store())
+	return &Chats{turns: turns, sessions: sessions, seen: newHistories(maxHistories), patience: patience}, err
+}
+
+// Place finds where a conversation goes on: in the session that the client names, or in one whose history it sends,
+// or in a new one.
+func (c *Chats) Place(ctx context.Context, q *Ask) error {
+	var texts []Said
+	for _, m := range q.Past {
+		if text := m.PlainText(); text != "" { // not what tools were asked, and said
+			texts = append(texts, Said{m.Role == llm.RoleAssistant, text})
+		}
+	}
+	q.past = historyOf(q.Key, texts...)
+	q.Sum = SumOf(q.Key.App, q.Key.User, q.Key.ID, q.past, q.Now, q.Metadata, q.ID)
+	if q.Key.ID != "" {
+		_, known, err := session.Find(ctx, c.turns.Store(), q.Key)
+		if known {
+			q.Past = nil
+		}
+		return err
+	}
+	var err error
+	if q.At, err = c.where(ctx, q, texts); q.At != nil {
+		q.Key = q.At.Key
+	} else {
+		q.Key.ID = q.newID()
+	}
+	return err
+}
+
+// where finds what the client has seen, nil if its history is not known. Words that got no answer are in the log
+// already, and one that the client does not have to its end is good enough if it begins so, or if the turn has none.
+func (c *Chats) where(ctx context.Context, q *Ask, past []Said) (*Seen, error) {
+	if n := len(q.Now) - 1; n > 0 {
+		if s, ok := c.seen.find(q.past.With(saidNow(q.Now[:n])...)); ok {
+			q.said = n
+			return c.stands(ctx, s, "")
+		}
+	}
+	if len(past) == 0 {
+		return nil, nil
+	}
+	if s, ok := c.seen.find(q.past); ok && s.Seq > 0 {
+		return &s, nil
+	} else if ok {
+		return c.stands(ctx, s, "")
+	}
+	last := len(past) - 1
+	if s, ok := c.seen.find(historyOf(q.Key, past[:last]...)); ok && past[last].Assistant {
+		return c.stands(ctx, s, past[last].Text)
+	}
+	return nil, nil
+}
+
+// stands completes what is known of a turn that the client has seen a part of; nil if that is no part of it.
+func (c *Chats) stands(ctx context.Context, s Seen, part string) (*Seen, error) {
+	var said words.Script
+	var reader words.Reader
+	a := &Answer{Seen: s}
+	rep, err := c.turns.Report(ctx, s.Key, s.Turn)
+	if err == nil && rep.State == live.Done && part != "" {
+		_, err = c.Follow(ctx, a, true, func(en session.Entry, _ *live.Report) error {
+			for _, p := range reader.Next(en) {
+				_, _ = said.Take(p) // nobody reads along
+			}
+			return nil
+		})
+		if err == nil && !strings.HasPrefix(string(said.Text()), strings.TrimSpace(part)) {
+			return nil, nil
+		}
+	}
+	if errors.Is(err, live.ErrNoTurn) {
+		return nil, nil // somebody has deleted the session
+	} else if err != nil {
+		return nil, err
+	}
+	s.Seq, s.Waits = rep.Seq, rep.State == live.Waiting
+	return &s, nil
+}
+
+// Told notes what a client was told as an answer, in one or in several messages, so that it can go on from there.
+func (c *Chats) Told(a *Answer, texts ...string) {
+	h := a.past
+	for _, text := range texts {
+		h = h.With(Said{true, text})
+	}
+	if len(texts) > 0 && a.past != (History{}) { // else it was not begun by who is told
+		c.seen.note(h, a.Seen)
+	}
+}
+
+func saidNow(contents []llm.Content) (all []Said) {
+	for _, content := range contents {
+		all = append(all, Said{Text: content.PlainText()})
+	}
+	return all
+}
+
+// join makes one message of several, as a user who writes twice has one answer.
+func join(contents []llm.Content) (c llm.Content) {
+	if len(contents) == 1 {
+		return contents[0]
+	}
+	for _, one := range contents {
+		if c.Parts = append(c.Parts, one.Stored().Parts...); len(one.Parts) == 0 {
+			c.Parts = append(c.Parts, llm.TextPart{Text: one.Text})
+		}
+	}
+	return c
+}
+
+// Follow gives an answer's entries to take, each after the report knows of it, until the turn rests. If the client
+// goes away, which ctx says or an error of take, the turn goes on for a while, or to its end if it stays.
+func (c *Chats) Follow(ctx context.Context, a *Answer, stays bool, take func(session.Entry, *live.Report) error) (*live.Report, error) {
+	rep, after := &live.Report{}, ""
+	if a.After > a.First {
+		after = session.Position{Seq: a.After}.String()
+		err := c.load(ctx, a.Key, a.First-1, a.After, func(e *event.Event) error {
+			rep.Apply(e)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if a.Unseen > 0 {
+		err := c.load(ctx, a.Key, a.Unseen, a.First-1, func(e *event.Event) error {
+			return take(session.Entry{ID: session.Position{Seq: e.Seq}.String(), Event: e}, rep)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for en, err := range c.turns.Watch(ctx, a.Key, a.First, after) {
+		if err == nil {
+			rep.Apply(en.Event)
+			err = take(en, rep)
+		}
+		if err != nil && ctx.Err() != nil && !stays {
+			c.leave(a)
+		}
+		if err != nil {
+			return rep, err
+		}
+	}
+	a.Seq, a.Waits = rep.Seq, rep.State == live.Waiting
+	return rep, nil
+}
+
+// load reads the events after a position, up to another one.
+func (c *Chats) load(ctx context.Context, key session.Key, after, until int64, take func(*event.Event) error) error {
+	for e, err := range c.turns.Store().Load(ctx, key, after) {
+		if err == nil && e.Seq > until {
+			break
+		}
+		if err == nil {
+			err = take(e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leave stops a turn whose client has gone, unless it comes back in time, or somebody else watches the turn by then.
+func (c *Chats) leave(a *Answer) {
+	time.AfterFunc(c.patience, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		_ = c.turns.Abandon(ctx, a.Key, a.Turn) // it can be resumed either way
+	})
+}

@@ -1,0 +1,83 @@
+package chats
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/runner"
+)
+
+// decide gives a turn that waits for answers the client's one. It is nil if none is waited for.
+func (c *Chats) decide(ctx context.Context, q *Ask) (*Answer, error) {
+	rep, err := c.turns.Report(ctx, q.Key, "")
+	if errors.Is(err, live.ErrNoTurn) {
+		return nil, nil
+	}
+	if err == nil && q.At != nil && rep.ID != q.At.Turn {
+		if _, err = c.catchUp(ctx, q); err == nil {
+			rep, err = c.turns.Report(ctx, q.Key, "")
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	a := &Answer{Seen: Seen{Key: q.Key, Turn: rep.ID, First: rep.First, After: rep.Seq}}
+	if len(rep.Pending) == 0 {
+		if q.Decisions != nil && (q.At == nil || !q.At.Waits) {
+			return nil, runner.ErrNoApproval
+		}
+		if _, meant := live.YesOrNo(q.content.PlainText()); q.At != nil && q.At.Waits && (meant || q.Decisions != nil) { // it was answered elsewhere
+			a.After = q.At.Seq
+			return a, nil
+		}
+		return nil, nil
+	}
+	decisions := q.Decisions
+	if decisions == nil {
+		decision, understood := decisionOf(rep.Pending[0], q.content)
+		if !understood {
+			a.Again = rep
+			return a, nil
+		}
+		decisions = []runner.Decision{decision}
+	}
+	for i, given := range decisions {
+		if !slices.ContainsFunc(rep.Pending, func(d *event.Relay) bool { return d.ToolCallID == given.CallID }) {
+			return nil, runner.ErrNoApproval
+		}
+		if decisions[i].By, decisions[i].ID = q.By, q.name(); i > 0 {
+			decisions[i].ID += "-" + strconv.Itoa(i)
+		}
+	}
+	turn, err := c.turns.Resume(ctx, q.Key, decisions...)
+	switch {
+	case errors.Is(err, agent.ErrBadInput) && q.Decisions == nil:
+		a.Again, a.Refuse = rep, err.Error()
+		return a, nil
+	case err != nil:
+		return nil, err
+	case turn.First != nil:
+		a.After = max(turn.First.Seq, a.After)
+	}
+	return a, nil
+}
+
+// decisionOf reads words as the answer to a question.
+func decisionOf(asked *event.Relay, said llm.Content) (d runner.Decision, understood bool) {
+	words := strings.TrimSpace(said.PlainText())
+	d.CallID = asked.ToolCallID
+	if asked.Kind == event.RelayInput {
+		d.Approved, d.Content = true, live.Content(asked, words)
+		return d, words != ""
+	}
+	d.Approved, understood = live.YesOrNo(words)
+	d.Reason = words
+	return d, understood
+}

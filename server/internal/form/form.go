@@ -1,0 +1,114 @@
+// Package form makes what the native API answers about sessions, turns and files of what their logs
+// say; openapi.json says what the members mean.
+//
+// It imports event, live, llm and session, and knows nothing of requests.
+package form
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Link leads to what is of a session.
+type Link struct {
+	// Prefix begins all paths of the API.
+	Prefix string
+	// Caller may be somebody else than the user whose session it is.
+	Caller string
+	Key    session.Key
+}
+
+// To returns the path of something below the session.
+func (l Link) To(elements ...string) string {
+	var path strings.Builder
+	path.Grow(128)
+	path.WriteString(l.Prefix)
+	path.WriteString("/sessions/")
+	path.WriteString(escape(l.Key.ID))
+	for _, e := range elements {
+		path.WriteByte('/')
+		path.WriteString(escape(e))
+	}
+	if l.Key.User != l.Caller {
+		path.WriteString("?user=" + url.QueryEscape(l.Key.User))
+	}
+	return path.String()
+}
+
+// escape makes an element of a path of an id. Dots that would lead elsewhere are escaped as well.
+func escape(id string) string {
+	if strings.Trim(id, ".") == "" {
+		return strings.ReplaceAll(id, ".", "%2E")
+	}
+	return url.PathEscape(id)
+}
+
+// Usage is a number of tokens.
+type Usage struct {
+	InputTokens  int `json:"inputTokens"`
+	OutputTokens int `json:"outputTokens"`
+	CachedTokens int `json:"cachedTokens"`
+}
+
+func usageOf(u llm.Usage) Usage { return Usage{u.InputTokens, u.OutputTokens, u.CachedTokens} }
+
+// Question is what a turn waits for a decision about.
+type Question struct {
+	CallID  string          `json:"callId"`
+	Kind    string          `json:"kind"`
+	Tool    string          `json:"tool"`
+	Params  json.RawMessage `json:"params"`
+	Message string          `json:"message,omitempty"`
+	Schema  json.RawMessage `json:"schema,omitempty"`
+	Agent   string          `json:"agent"`
+	Path    string          `json:"path"`
+	Within  []string        `json:"within,omitempty"`
+}
+
+func questionsOf(r *live.Report) []Question {
+	asked := []Question{}
+	for _, e := range r.Questions() {
+		q := e.Data.(*event.Relay)
+		asked = append(asked, Question{q.ToolCallID, q.Kind, q.Tool, event.EncodeJSON(q.Params), q.Message, q.Schema, e.Agent, e.Path, q.Within})
+	}
+	return asked
+}
+
+// Turn is what a turn has come to.
+type Turn struct {
+	ID      string             `json:"id"`
+	Session string             `json:"session"`
+	First   int64              `json:"first"`
+	Seq     int64              `json:"seq"`
+	State   live.State         `json:"state"`
+	Agent   string             `json:"agent"`
+	Text    string             `json:"text"`
+	Finish  event.FinishReason `json:"finishReason,omitempty"`
+	Pending []Question         `json:"pending"`
+	Output  json.RawMessage    `json:"output,omitempty"`
+	Usage   Usage              `json:"usage"`
+	Error   *event.Failure     `json:"error,omitempty"`
+	Created time.Time          `json:"created"`
+	Updated time.Time          `json:"updated"`
+	Links   Links              `json:"links"`
+}
+
+// Links lead to a turn and around it.
+type Links struct {
+	Self    string `json:"self"`
+	Events  string `json:"events"`
+	Session string `json:"session"`
+}
+
+// TurnOf is the form of a report about a turn of the session that a link leads to.
+func TurnOf(r *live.Report, l Link) *Turn {
+	return &Turn{r.ID, l.Key.ID, r.First, r.Seq, r.State, r.Agent, r.Text, r.FinishReason, questionsOf(r), r.Output, usageOf(r.Usage), r.Failure, r.Began, r.Changed,
+		Links{l.To("turns", r.ID), l.To("turns", r.ID, "events"), l.To()}}
+}

@@ -1,0 +1,262 @@
+package front
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Call is one request that was let in. It belongs to the goroutine of its handler.
+type Call struct {
+	W    *access.Writer
+	R    *http.Request
+	User access.User
+	// ID is the request's, which the client and the log have too.
+	ID string
+	// Session and Turn are for the log.
+	Session, Turn string
+
+	door *Door
+	then func(*Call) error
+}
+
+// Then has the rest of the answer made once the handler has returned, so that a stream which is
+// silent for hours does not keep what the handler had on its stack.
+func (c *Call) Then(rest func() error) error {
+	c.then = func(*Call) error { return rest() }
+	return nil
+}
+
+// Key returns the key of a session of the caller, or of the user whom ?user= names if the caller
+// has the right to.
+func (c *Call) Key(id string) (session.Key, error) {
+	user := c.User.Name
+	if strings.Contains(c.R.URL.RawQuery, "user=") {
+		if other := c.R.URL.Query().Get("user"); other != "" && other != user {
+			need := access.Inspect
+			if c.R.Method != http.MethodGet && c.R.Method != http.MethodHead {
+				need = access.Act
+			}
+			if !c.User.May(need) {
+				return session.Key{}, &Fault{Status: http.StatusForbidden, Code: "forbidden", Detail: fmt.Sprintf("sessions of others need the right %q", need.Names()[0])}
+			}
+			user = other
+		}
+	}
+	key := session.Key{App: c.door.config.App, User: user, ID: id}
+	if session.CheckKey(key) != nil {
+		return session.Key{}, NotFound()
+	}
+	c.Session = id
+	return key, nil
+}
+
+// Find is [Call.Key] for a session that must be stored.
+func (c *Call) Find(id string) (session.Info, error) {
+	key, err := c.Key(id)
+	if err != nil {
+		return session.Info{}, err
+	}
+	info, ok, err := session.Find(c.R.Context(), c.door.config.Turns.Store(), key)
+	if err == nil && !ok {
+		err = NotFound()
+	}
+	return info, err
+}
+
+// Body reads the body, which must be of a media type.
+func (c *Call) Body(typ string) ([]byte, error) {
+	if header := c.R.Header.Get("Content-Type"); header == typ {
+	} else if got, _, err := mime.ParseMediaType(header); err != nil || got != typ {
+		return nil, &Fault{Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Detail: "the body must be " + typ}
+	}
+	body, err := io.ReadAll(c.R.Body)
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, &Fault{Status: http.StatusRequestEntityTooLarge, Code: "too_large", Detail: fmt.Sprintf("the body is larger than the limit of %d bytes", large.Limit)}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, &Fault{Status: http.StatusRequestTimeout, Code: "body_timeout", Detail: "the body did not arrive in time"}
+	case err != nil:
+		return nil, BadRequest("the body broke off")
+	}
+	return body, nil
+}
+
+// Decode reads a JSON body into what v points to. Members that v does not have are refused, with
+// their paths.
+func (c *Call) Decode(v any) error {
+	body, err := c.Body("application/json")
+	if err != nil {
+		return err
+	}
+	return Decode(body, v)
+}
+
+// Decode is [Call.Decode] for a body that was read.
+func Decode(body []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(v)
+	if err == nil {
+		if _, more := dec.Token(); more != io.EOF {
+			return BadRequest("there is something behind the JSON of the body")
+		}
+		return nil
+	}
+	var wrong *json.UnmarshalTypeError
+	var raw any
+	switch {
+	case json.Unmarshal(body, &raw) != nil:
+		return BadRequest("the body is not JSON: %s", err)
+	case errors.As(err, &wrong):
+		f := BadRequest("the body does not fit")
+		f.Problems = []Problem{{wrong.Field, "must be " + kindName(wrong.Type) + ", not " + wrong.Value}}
+		return f
+	}
+	f := BadRequest("the body does not fit")
+	if f.Problems = unknown(nil, raw, reflect.TypeOf(v).Elem(), ""); len(f.Problems) == 0 {
+		f.Detail = "the body does not fit: " + strings.TrimPrefix(err.Error(), "json: ")
+	}
+	return f
+}
+
+func kindName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		return "an array"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	}
+	return "a number"
+}
+
+var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+
+// unknown collects the members of a value that a type does not have.
+func unknown(found []Problem, raw any, t reflect.Type, path string) []Problem {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Implements(unmarshaler) || reflect.PointerTo(t).Implements(unmarshaler) {
+		return found
+	}
+	switch v := raw.(type) {
+	case []any:
+		if t.Kind() == reflect.Slice {
+			for i, e := range v {
+				found = unknown(found, e, t.Elem(), path+"["+strconv.Itoa(i)+"]")
+			}
+		}
+	case map[string]any:
+		if t.Kind() != reflect.Struct {
+			return found
+		}
+		members := make(map[string]reflect.Type)
+		for _, f := range reflect.VisibleFields(t) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name != "-" && !f.Anonymous {
+				members[strings.ToLower(cmp.Or(name, f.Name))] = f.Type
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			e := v[name]
+			at := strings.TrimPrefix(path+"."+name, ".")
+			if member, ok := members[strings.ToLower(name)]; ok {
+				found = unknown(found, e, member, at)
+			} else {
+				found = append(found, Problem{at, "is not known"})
+			}
+		}
+	}
+	return found
+}
+
+// JSON answers with a value.
+func (c *Call) JSON(status int, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return c.Bytes(status, "application/json", append(data, '\n'))
+}
+
+// Bytes answers with bytes of a type. The error is that of a client who has gone.
+func (c *Call) Bytes(status int, typ string, data []byte) error {
+	h := c.W.Header()
+	h.Set("Content-Type", typ)
+	if len(data) >= 2048 { // net/http counts what is shorter
+		h.Set("Content-Length", strconv.Itoa(len(data)))
+	}
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-store")
+	}
+	c.W.WriteHeader(status)
+	_, err := c.W.Write(data)
+	return err
+}
+
+// MaxWait bounds what a client may ask to wait.
+const MaxWait = time.Minute
+
+// Prefer returns how long the client would wait for an answer (RFC 7240), at most [MaxWait]; 0
+// if it does not say.
+func (c *Call) Prefer() time.Duration {
+	for _, header := range c.R.Header.Values("Prefer") {
+		for preference := range strings.SplitSeq(header, ",") {
+			name, value, _ := strings.Cut(strings.TrimSpace(preference), "=")
+			if !strings.EqualFold(strings.TrimSpace(name), "wait") {
+				continue
+			}
+			if n, err := strconv.Atoi(strings.Trim(strings.TrimSpace(value), `"`)); err == nil && n > 0 {
+				return min(time.Duration(min(n, 3600))*time.Second, MaxWait)
+			}
+		}
+	}
+	return 0
+}
+
+// Stream begins a stream of server-sent events, which counts among those of the user until
+// leave is called. Nothing is written yet.
+func (c *Call) Stream() (s *access.Stream, leave func(), err error) {
+	out, err := c.door.config.Guard.Stream(c.User.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx := context.WithoutCancel(c.R.Context())
+	c.door.config.Guard.Observer().Streams(ctx, c.door.config.Name, 1)
+	s = access.NewStream(c.R.Context(), c.W, 0)
+	return s, func() {
+		s.Close()
+		out()
+		c.door.config.Guard.Observer().Streams(ctx, c.door.config.Name, -1)
+	}, nil
+}
+
+// Sent notes that a client was sent an event, for the time that deltas take.
+func (c *Call) Sent(e *event.Event) {
+	if e.Partial && !e.Time.IsZero() {
+		c.door.config.Guard.Observer().Delta(c.R.Context(), c.door.config.Name, time.Since(e.Time))
+	}
+}

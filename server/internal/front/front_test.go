@@ -1,0 +1,122 @@
+package front_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/llm/scripted"
+	"github.com/agentarbor/arbor/llmagent"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/session/sessiontest"
+	"github.com/agentarbor/arbor/session/tail"
+)
+
+type body struct {
+	Name string `json:"name"`
+	List []struct {
+		A int `json:"a"`
+	} `json:"list"`
+}
+
+func newDoor(t *testing.T) *front.Door {
+	t.Helper()
+	a, err := llmagent.New("solo", "", scripted.Func("m", nil))
+	require.NoError(t, err)
+	store, err := tail.New(sessiontest.Memory(t))
+	require.NoError(t, err)
+	run, err := runner.New(a, store)
+	require.NoError(t, err)
+	turns, err := live.New(run, store)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, turns.Close(context.WithoutCancel(t.Context()))) })
+	verify, err := access.Secrets(map[string]string{"secret": "ann"})
+	require.NoError(t, err)
+	bearer, err := access.Bearer(verify)
+	require.NoError(t, err)
+	guard, err := access.New(access.Options{Users: bearer, MaxBody: 100})
+	require.NoError(t, err)
+	d, err := front.New(front.Config{Turns: turns, Guard: guard, Prefix: "/x", Routes: []front.Route{
+		{"GET", "/open", true, func(c *front.Call) error { return c.JSON(200, "open for "+c.User.Name) }},
+		{"GET", "/panic", false, func(c *front.Call) error { panic("oh") }},
+		{"POST", "/body", false, func(c *front.Call) error {
+			var b body
+			if err := c.Decode(&b); err != nil {
+				return err
+			}
+			return c.JSON(200, b)
+		}},
+		{"GET", "/sessions/{id}", false, func(c *front.Call) error {
+			_, err := c.Find(c.R.PathValue("id"))
+			return err
+		}},
+		{"GET", "/busy", false, func(c *front.Call) error { return fmt.Errorf("turn: %w", agent.ErrSessionBusy) }},
+		{"GET", "/broken", false, func(c *front.Call) error { return errors.New("the password of the database") }},
+	}, Fail: func(c *front.Call, f *front.Fault) {
+		require.NoError(t, c.JSON(f.Status, map[string]any{"code": f.Code, "detail": f.Detail, "problems": f.Problems}))
+	}})
+	require.NoError(t, err)
+	return d
+}
+
+func TestFront(t *testing.T) {
+	d := newDoor(t)
+	for _, c := range []struct {
+		method, path, token, body string
+		status                    int
+		says                      string
+	}{
+		{"GET", "/x/open", "", "", 200, `"open for "`},
+		{"GET", "/x/busy", "", "", 401, "unauthenticated"},
+		{"GET", "/x/busy", "secret", "", 409, "session_busy"},
+		{"GET", "/x/panic", "secret", "", 500, "internal"},
+		{"GET", "/x/broken", "secret", "", 500, "internal"},
+		{"GET", "/x/nothing", "secret", "", 404, "not_found"},
+		{"GET", "/x/nothing", "", "", 401, "unauthenticated"},
+		{"DELETE", "/x/body", "secret", "", 405, "this path is for POST"},
+		{"GET", "/x/sessions/none", "secret", "", 404, "not_found"},
+		{"GET", "/x/sessions/none?user=bob", "secret", "", 403, "right"},
+		{"POST", "/x/body", "secret", `{"name":"n","list":[{"a":1}]}`, 200, `"name":"n"`},
+		{"POST", "/x/body", "secret", `{"nam":"n","list":[{"a":1},{"b":1}]}`, 400, `"problems":[{"path":"list[1].b","message":"is not known"},{"path":"nam","message":"is not known"}]`},
+		{"POST", "/x/body", "secret", `{"name":1}`, 400, `{"path":"name","message":"must be a string, not number"}`},
+		{"POST", "/x/body", "secret", `{"name":`, 400, "is not JSON"},
+		{"POST", "/x/body", "secret", `{} {}`, 400, "behind the JSON"},
+		{"POST", "/x/body", "secret", `"` + strings.Repeat("x", 200) + `"`, 413, "too_large"},
+	} {
+		t.Run(c.method+" "+c.path+" "+c.body[:min(len(c.body), 30)], func(t *testing.T) {
+			r := httptest.NewRequest(c.method, "http://localhost"+c.path, strings.NewReader(c.body))
+			r.Header.Set("Content-Type", "application/json")
+			if c.token != "" {
+				r.Header.Set("Authorization", "Bearer "+c.token)
+			}
+			w := httptest.NewRecorder()
+			d.ServeHTTP(w, r)
+			require.Equal(t, c.status, w.Code, w.Body)
+			require.Contains(t, w.Body.String(), c.says)
+			require.NotContains(t, w.Body.String(), "password")
+			require.NotEmpty(t, w.Header().Get("X-Request-Id"))
+			if c.status == 409 {
+				require.Equal(t, "1", w.Header().Get("Retry-After"))
+			}
+		})
+	}
+}
+
+func TestPrefer(t *testing.T) {
+	for header, want := range map[string]time.Duration{"": 0, "wait=5": 5 * time.Second, `respond-async, Wait="7"`: 7 * time.Second, "wait=900": time.Minute, "wait=-1": 0, "wait=x": 0, "wait=99999999999": time.Minute} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Prefer", header)
+		require.Equal(t, want, (&front.Call{R: r}).Prefer(), header)
+	}
+}

@@ -1,0 +1,44 @@
+package front
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/session"
+)
+
+// Health answers whether something is well; nil always is.
+func Health(check func(context.Context) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		switch {
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			h.Set("Allow", "GET, HEAD")
+			WriteProblem(w, &Fault{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Detail: "this path is for GET"}, "")
+		case check != nil && check(r.Context()) != nil:
+			h.Set("Retry-After", "1")
+			WriteProblem(w, &Fault{Status: http.StatusServiceUnavailable, Code: "stopping", Detail: "no turns can be served"}, "")
+		default:
+			h.Set("Content-Type", JSON)
+			h.Set("Cache-Control", "no-store")
+			_, _ = w.Write([]byte("{\"status\":\"ok\"}\n"))
+		}
+	})
+}
+
+// Ready returns what tells why no turns can be served, if so. A store that does not answer in a
+// second is as good as none.
+func Ready(turns *live.Turns) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if turns.Stopping() {
+			return live.ErrClosed
+		}
+		_, _, err := session.Find(ctx, turns.Store(), session.ID("ready"))
+		return err
+	}
+}

@@ -1,0 +1,164 @@
+package logpage
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/session"
+)
+
+// The bounds of a page: events without a limit, events at most, and bytes.
+const few, most, size = 500, 5000, 8 << 20
+
+// Page is some events of a log, whole writes of them.
+type Page struct {
+	// Next is what comes after the page, and Previous what comes before it; "" is nothing.
+	Next, Previous string
+
+	shape       Shape
+	store       session.Store
+	key         session.Key
+	first, last int64 // of all that there are
+	limit       int
+	align       bool
+	events      [][]byte
+	bytes       int
+}
+
+// Read reads the page that a query asks for, of the events between two positions of a log.
+func Read(ctx context.Context, store session.Store, key session.Key, first, last int64, query url.Values, shape Shape) (p *Page, err error) {
+	p = &Page{shape: shape, store: store, key: key, first: first, last: last, align: query.Get("align") != ""}
+	after, err := session.ParsePosition(query.Get("after"))
+	if err != nil {
+		return nil, err
+	}
+	if p.limit, err = front.Limit(query, few, most); err != nil {
+		return nil, err
+	}
+	if p.align && query.Get("align") != "turn" {
+		return nil, front.BadRequest("align may be turn, not %.40q", query.Get("align"))
+	}
+	if query.Get("before") == "" {
+		return p, p.forward(ctx, max(after.Seq, first-1))
+	}
+	before := last + 1
+	if text := query.Get("before"); text != "end" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 1 || query.Get("after") != "" {
+			return nil, front.BadRequest("before must be a position or end, and without after")
+		}
+		before = min(n, before)
+	}
+	return p, p.backward(ctx, before)
+}
+
+// Lines returns the events, one a line.
+func (p *Page) Lines() []byte {
+	out := make([]byte, 0, p.bytes+len(p.events))
+	for _, e := range p.events {
+		out = append(append(out, e...), '\n')
+	}
+	return out
+}
+
+// JSON returns the page as an object.
+func (p *Page) JSON() []byte {
+	out := append(make([]byte, 0, p.bytes+len(p.events)+64), `{"events":[`...)
+	for i, e := range p.events {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, e...)
+	}
+	out = append(out, ']')
+	if p.Next != "" {
+		out = append(append(append(out, `,"next":"`...), p.Next...), '"')
+	}
+	if p.Previous != "" {
+		out = append(append(append(out, `,"previous":"`...), p.Previous...), '"')
+	}
+	return append(out, "}\n"...)
+}
+
+func (p *Page) full() bool { return len(p.events) >= p.limit || p.bytes >= size }
+
+func (p *Page) add(e *event.Event) error {
+	if !p.shape.Wants(e) {
+		return nil
+	}
+	data, err := p.shape.Encode(e)
+	p.events, p.bytes = append(p.events, data), p.bytes+len(data)
+	return err
+}
+
+func begins(e *event.Event) bool {
+	_, ok := e.Data.(*event.User)
+	return ok
+}
+
+func (p *Page) forward(ctx context.Context, after int64) error {
+	if p.align {
+		for e, err := range session.Backward(ctx, p.store, p.key, min(after, p.last)+2) {
+			if err != nil {
+				return err
+			}
+			if begins(e) {
+				after = e.Seq - 1
+			}
+			if begins(e) || after-e.Seq > most {
+				break
+			}
+		}
+	}
+	if after >= p.first {
+		p.Previous = strconv.FormatInt(after+1, 10)
+	}
+	var seq int64
+	var write time.Time
+	for e, err := range p.store.Load(ctx, p.key, after) {
+		switch {
+		case err != nil:
+			return err
+		case e.Seq > p.last:
+			return nil
+		case p.full() && !e.Time.Equal(write):
+			p.Next = strconv.FormatInt(seq, 10)
+			return nil
+		}
+		if err := p.add(e); err != nil {
+			return err
+		}
+		seq, write = e.Seq, e.Time
+	}
+	return nil
+}
+
+func (p *Page) backward(ctx context.Context, before int64) error {
+	if before <= p.last {
+		p.Next = strconv.FormatInt(before-1, 10)
+	}
+	var oldest *event.Event
+	for e, err := range session.Backward(ctx, p.store, p.key, before) {
+		if err != nil {
+			return err
+		}
+		if e.Seq < p.first {
+			break
+		}
+		if p.full() && !e.Time.Equal(oldest.Time) && (!p.align || begins(oldest) || len(p.events) >= most || p.bytes >= size) {
+			p.Previous = strconv.FormatInt(oldest.Seq, 10)
+			break
+		}
+		if err := p.add(e); err != nil {
+			return err
+		}
+		oldest = e
+	}
+	slices.Reverse(p.events)
+	return nil
+}

@@ -1,0 +1,149 @@
+// Package aguipeer runs the official client of AG-UI, from npm, for tests of what speaks the protocol: its verifier
+// and its schemas are the judge. Tests are skipped where it is not installed, and fail in CI.
+package aguipeer
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/peerfolder"
+)
+
+// Peer is a process of Node.js with any number of clients in it.
+type Peer struct {
+	in io.Writer
+
+	mu      sync.Mutex
+	last    int
+	waiting map[int]chan *Reply
+}
+
+// Command is what a client is to do: to run, to connect, or to leave.
+type Command struct {
+	ID   int    `json:"id"`
+	Op   string `json:"op"`
+	Page string `json:"page"` // the client, which keeps messages and state from one command to the next
+
+	URL     string            `json:"url"`
+	Thread  string            `json:"thread"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Query   string            `json:"query,omitempty"`
+
+	Run       string           `json:"run,omitempty"`
+	Say       []map[string]any `json:"say,omitempty"`      // messages that are added
+	Messages  []map[string]any `json:"messages,omitempty"` // messages that take the place of all
+	State     any              `json:"state,omitempty"`
+	Tools     []map[string]any `json:"tools,omitempty"`
+	Context   []map[string]any `json:"context,omitempty"`
+	Forwarded map[string]any   `json:"forwardedProps,omitempty"`
+	Resume    []map[string]any `json:"resume,omitempty"`
+	Forget    bool             `json:"forget,omitempty"` // what the client itself demands of answers
+	Live      bool             `json:"live,omitempty"`   // each event is a reply of its own, too
+}
+
+// Reply is what became of a command.
+type Reply struct {
+	ID         int              `json:"id"`
+	Done       bool             `json:"done"`
+	Event      map[string]any   `json:"event"` // of a live command that goes on
+	Events     []map[string]any `json:"events"`
+	Error      string           `json:"error"` // that the client has thrown
+	Status     int              `json:"status"`
+	Warnings   []string         `json:"warnings"` // about what does not fit the protocol
+	Messages   []map[string]any `json:"messages"`
+	State      map[string]any   `json:"state"`
+	Interrupts []map[string]any `json:"interrupts"`
+}
+
+// Start starts the process, which ends with the test.
+func Start(t testing.TB) *Peer {
+	t.Helper()
+	_, file, _, _ := runtime.Caller(0)
+	node, script := peerfolder.Folder{Path: filepath.Dir(file), Name: "server/internal/peers/agui", Of: "AG-UI", Probe: "@ag-ui/client"}.Node(t, "client.mjs")
+	cmd := exec.Command(node, script)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	p := &Peer{in: in, waiting: make(map[int]chan *Reply)}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		p.read(out)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-over
+		_ = cmd.Wait()
+	})
+	return p
+}
+
+// read hands replies to those who wait for them, and ends them all with the process.
+func (p *Peer) read(out io.Reader) {
+	dec := json.NewDecoder(bufio.NewReader(out))
+	for {
+		r := &Reply{}
+		err := dec.Decode(r)
+		p.mu.Lock()
+		if err != nil {
+			for _, replies := range p.waiting {
+				close(replies)
+			}
+			p.waiting = nil
+			p.mu.Unlock()
+			return
+		}
+		replies := p.waiting[r.ID]
+		if r.Event == nil {
+			delete(p.waiting, r.ID)
+		}
+		p.mu.Unlock()
+		replies <- r
+		if r.Event == nil {
+			close(replies)
+		}
+	}
+}
+
+// Begin gives a command. The last of the replies says what became of it.
+func (p *Peer) Begin(t testing.TB, c Command) <-chan *Reply {
+	t.Helper()
+	replies := make(chan *Reply, 10_000)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	require.NotNil(t, p.waiting, "the process of the clients has ended")
+	p.last++
+	c.ID = p.last
+	p.waiting[c.ID] = replies
+	line, err := json.Marshal(c)
+	require.NoError(t, err)
+	_, err = p.in.Write(append(line, '\n'))
+	require.NoError(t, err)
+	return replies
+}
+
+// Do gives a command and waits for its end. What the client warns of is an error of the test.
+func (p *Peer) Do(t testing.TB, c Command) *Reply {
+	t.Helper()
+	var last *Reply
+	for r := range p.Begin(t, c) {
+		last = r
+	}
+	require.NotNil(t, last, "the process of the clients has ended")
+	if last.Error == "" { // else it tells that one, too
+		require.Empty(t, last.Warnings)
+	}
+	return last
+}

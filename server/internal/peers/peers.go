@@ -1,0 +1,36 @@
+// Package peers has clients of the server's protocols that others wrote, from npm and PyPI, for tests
+// of its doors. Tests are skipped where they are not installed, and fail in CI.
+package peers
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/internal/peerfolder"
+)
+
+// OpenAI is the folder of the clients of OpenAI's protocols.
+func OpenAI() peerfolder.Folder {
+	_, file, _, _ := runtime.Caller(0)
+	return peerfolder.Folder{Path: filepath.Dir(file), Name: "server/internal/peers", Of: "OpenAI's protocols", Probe: "openai"}
+}
+
+// Run starts a client with a JSON value as its input, and reads its output into what out points to.
+func Run(t testing.TB, in, out any, command ...string) {
+	t.Helper()
+	input, err := json.Marshal(in)
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), os.Stderr
+	cmd.Env = append(os.Environ(), "NO_PROXY=*", "LANGSMITH_TRACING=false")
+	output, err := cmd.Output()
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(output, out), "%s", output)
+}

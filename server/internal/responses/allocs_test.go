@@ -1,0 +1,32 @@
+//go:build !race
+
+package responses
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/session"
+)
+
+// TestResponsesDeltaAllocations: what is in all deltas of an item is written once.
+func TestResponsesDeltaAllocations(t *testing.T) {
+	sent := 0
+	r := &Response{ID: ID{Turn: "t1", Session: "s1"}, Model: "support", Send: func(string, []byte) error { sent++; return nil }, last: -1, in: true}
+	e := &event.Event{ID: "b", Partial: true, Data: &event.Text{Content: " charges"}}
+	rep, at := &live.Report{}, session.Position{Seq: 2}
+	entries := make([]session.Entry, 1101)
+	for i := range entries {
+		at.Part++
+		entries[i] = session.Entry{ID: at.String(), Event: e}
+	}
+	allocs := testing.AllocsPerRun(len(entries)-1, func() {
+		require.NoError(t, r.Take(entries[0], rep))
+		entries = entries[1:]
+	})
+	require.LessOrEqual(t, allocs, 3.0)
+	require.Equal(t, 1101+2, sent)
+}

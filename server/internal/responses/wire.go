@@ -1,0 +1,130 @@
+package responses
+
+import (
+	"encoding/json"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/live"
+)
+
+// What clients are sent.
+type (
+	// Object is a response.
+	Object struct {
+		ID                string            `json:"id"`
+		Object            string            `json:"object"`
+		CreatedAt         int64             `json:"created_at"`
+		CompletedAt       *int64            `json:"completed_at"`
+		Status            string            `json:"status"`
+		Background        bool              `json:"background"`
+		Error             *Failure          `json:"error"`
+		Incomplete        *Reason           `json:"incomplete_details"`
+		Instructions      *string           `json:"instructions"`
+		Metadata          map[string]string `json:"metadata"`
+		Model             string            `json:"model"`
+		Output            []*Item           `json:"output"`
+		ParallelToolCalls bool              `json:"parallel_tool_calls"`
+		Previous          *string           `json:"previous_response_id"`
+		Conversation      Conversation      `json:"conversation"`
+		Store             bool              `json:"store"`
+		Temperature       *float64          `json:"temperature"`
+		ToolChoice        string            `json:"tool_choice"`
+		Tools             []struct{}        `json:"tools"`
+		TopP              *float64          `json:"top_p"`
+		Usage             *Usage            `json:"usage"`
+		Arbor             Arbor             `json:"arbor"`
+	}
+	// Failure is why there is no answer.
+	Failure struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}
+	// Reason is why an answer is not whole.
+	Reason struct {
+		Reason string `json:"reason"`
+	}
+	// Conversation names the session.
+	Conversation struct {
+		ID string `json:"id"`
+	}
+	// Usage is that of the response alone.
+	Usage struct {
+		Input        int `json:"input_tokens"`
+		InputDetails struct {
+			Cached int `json:"cached_tokens"`
+		} `json:"input_tokens_details"`
+		Output        int `json:"output_tokens"`
+		OutputDetails struct {
+			Reasoning int `json:"reasoning_tokens"`
+		} `json:"output_tokens_details"`
+		Total int `json:"total_tokens"`
+	}
+	// Arbor is what the protocol has no place for.
+	Arbor struct {
+		Session string         `json:"session,omitempty"`
+		Turn    string         `json:"turn,omitempty"`
+		Agent   string         `json:"agent,omitempty"`
+		State   live.State     `json:"state,omitempty"`
+		Pending []Pending      `json:"pending,omitempty"`
+		Events  []*event.Event `json:"events,omitempty"`
+	}
+	// Pending is a call that waits for an answer.
+	Pending struct {
+		CallID  string          `json:"callId"`
+		Kind    string          `json:"kind"`
+		Tool    string          `json:"tool"`
+		Params  json.RawMessage `json:"params,omitempty"`
+		Message string          `json:"message,omitempty"`
+		Schema  json.RawMessage `json:"schema,omitempty"`
+	}
+	// Item is a message, or a request for an approval.
+	Item struct {
+		Type        string  `json:"type"`
+		ID          string  `json:"id"`
+		Status      string  `json:"status,omitempty"`
+		Role        string  `json:"role,omitempty"`
+		Content     *[]Text `json:"content,omitempty"`
+		ServerLabel string  `json:"server_label,omitempty"`
+		Name        string  `json:"name,omitempty"`
+		Arguments   *string `json:"arguments,omitempty"`
+		Agent       string  `json:"agent,omitempty"`
+	}
+	// Text is what a message says.
+	Text struct {
+		Type        string     `json:"type"`
+		Text        string     `json:"text"`
+		Annotations []struct{} `json:"annotations"`
+		LogProbs    []struct{} `json:"logprobs"`
+	}
+	// Event is an event of a stream.
+	Event struct {
+		Type         string       `json:"type"`
+		Number       int64        `json:"sequence_number"`
+		Response     *Object      `json:"response,omitempty"`
+		OutputIndex  *int         `json:"output_index,omitempty"`
+		Item         *Item        `json:"item,omitempty"`
+		ItemID       string       `json:"item_id,omitempty"`
+		ContentIndex *int         `json:"content_index,omitempty"`
+		Part         *Text        `json:"part,omitempty"`
+		Delta        *string      `json:"delta,omitempty"`
+		Text         *string      `json:"text,omitempty"`
+		LogProbs     any          `json:"logprobs,omitempty"`
+		Event        *event.Event `json:"event,omitempty"` // of the log, for who asks
+		// Of an error.
+		Code    string           `json:"code,omitempty"`
+		Message string           `json:"message,omitempty"`
+		Param   *json.RawMessage `json:"param,omitempty"`
+	}
+)
+
+func textOf(s string) *Text {
+	return &Text{Type: "output_text", Text: s, Annotations: []struct{}{}, LogProbs: []struct{}{}}
+}
+
+// PendingOf tells of calls that wait.
+func PendingOf(asked []*event.Relay) (list []Pending) {
+	for _, d := range asked {
+		list = append(list, Pending{d.ToolCallID, d.Kind, d.Tool, d.Params, d.Message, d.Schema})
+	}
+	return list
+}

@@ -1,0 +1,55 @@
+package openaiapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server/internal/chats"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/session"
+)
+
+// follow is that of the chats. The error is a *front.Fault if the turn has ended without an answer.
+func (d *Door) follow(ctx context.Context, a *chats.Answer, stays bool, take func(session.Entry, *live.Report) error) (*live.Report, error) {
+	rep, err := d.chats.Follow(ctx, a, stays, take)
+	switch {
+	case errors.Is(err, live.ErrStopped):
+		err = &front.Fault{Status: http.StatusConflict, Code: "stopped", Detail: "the turn was stopped; it can be resumed"}
+	case err == nil && (rep.State == live.Failed || rep.State == live.Canceled):
+		err = failed(rep)
+	}
+	return rep, err
+}
+
+// continues reads whether the turn goes on when its client has gone.
+func continues(r *http.Request) (bool, error) {
+	switch value := r.Header.Get("Arbor-On-Disconnect"); value {
+	case "", "stop":
+		return false, nil
+	case "continue":
+		return true, nil
+	default:
+		return false, front.BadRequest("the header Arbor-On-Disconnect is %.40q; it must be stop or continue", value)
+	}
+}
+
+// question is what a client is asked in words, "" if nothing is. One question is asked at a time: a yes is the
+// answer to one.
+func question(pending []*event.Relay, refused string) string {
+	if len(pending) == 0 {
+		return ""
+	}
+	words := live.Question(pending[0])
+	if pending[0].Kind == event.RelayInput {
+		words += "Answer with your next message."
+	} else {
+		words += "Answer yes to let it run, or no."
+	}
+	if refused != "" {
+		words = "That was no answer: " + refused + "\n\n" + words
+	}
+	return words
+}

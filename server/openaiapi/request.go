@@ -1,0 +1,143 @@
+package openaiapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/chatform"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/server/internal/front"
+)
+
+// chatFields are the members of a chat completion. Agents have their own settings, so those of a sampler are of no
+// use here; who sends tools, or wants a form of the answer, counts on it.
+var chatFields = fields{
+	honoured: []string{"model", "messages", "stream", "stream_options", "metadata", "user", "arbor"},
+	ignored: strings.Fields(`temperature top_p top_k min_p presence_penalty frequency_penalty repetition_penalty logit_bias seed service_tier
+		max_tokens max_completion_tokens reasoning_effort verbosity store prediction parallel_tool_calls safety_identifier
+		prompt_cache_key prompt_cache_retention prompt_cache_options`),
+	refused: map[string][]string{"n": {"1"}, "stop": {"[]"}, "tools": {"[]"}, "functions": {"[]"}, "tool_choice": {`"none"`, `"auto"`},
+		"function_call": {`"none"`, `"auto"`}, "response_format": {`{"type":"text"}`}, "logprobs": {"false"}, "top_logprobs": {"0"}, "modalities": {`["text"]`},
+		"audio": nil, "web_search_options": nil, "moderation": nil},
+}
+
+type chatBody struct {
+	Model         string            `json:"model"`
+	Messages      []json.RawMessage `json:"messages"`
+	Stream        bool              `json:"stream"`
+	StreamOptions struct {
+		IncludeUsage       bool `json:"include_usage"`
+		IncludeObfuscation bool `json:"include_obfuscation"`
+	} `json:"stream_options"`
+	Metadata map[string]string `json:"metadata"`
+	User     string            `json:"user"`
+	Arbor    struct {
+		Events bool `json:"events"`
+	} `json:"arbor"`
+}
+
+// chatRequest is a body that was read.
+type chatRequest struct {
+	chatBody
+	agent *agent.Node
+	// past is the conversation before what is said now.
+	past []llm.Message
+	now  []llm.Content
+}
+
+// readChat reads a request. The answer's headers say what of it is ignored.
+func (d *Door) readChat(c *front.Call) (*chatRequest, error) {
+	var wrong faults
+	q := &chatRequest{}
+	ignored, err := chatFields.read(c, &q.chatBody, &wrong)
+	if err != nil {
+		return nil, err
+	}
+	for i, raw := range q.Messages {
+		path := fmt.Sprintf("messages[%d]", i)
+		if q.message(raw, path, &wrong) {
+			ignored = append(ignored, path)
+		}
+	}
+	if len(q.now) == 0 && len(wrong) == 0 {
+		wrong.addf("messages", "must end with a message of the user")
+	}
+	if err := wrong.err(); err != nil {
+		return nil, err
+	}
+	if q.agent, err = d.agent(q.Model); err != nil {
+		return nil, err
+	}
+	ignore(c, ignored)
+	return q, nil
+}
+
+// ignore tells a client what of its request changes nothing.
+func ignore(c *front.Call, names []string) {
+	if len(names) > 0 {
+		c.W.Header().Set("Arbor-Ignored", strings.Join(names, ", "))
+	}
+}
+
+// message reads one message, and reports whether it is ignored.
+func (q *chatRequest) message(raw json.RawMessage, path string, wrong *faults) (ignored bool) {
+	m, err := chatform.ReadMessage(raw)
+	if err == nil && m.Role == llm.RoleUser {
+		err = llm.CheckUser(m)
+	}
+	switch {
+	case err != nil:
+		wrong.addf(path, "cannot be read: %s", err)
+	case len(raw) > front.MaxContent:
+		wrong.addf(path, "has more than %d bytes", front.MaxContent)
+	case m.Role == llm.RoleUser:
+		q.now = append(q.now, m.Content)
+	case m.Role != "":
+		for _, said := range q.now {
+			q.past = append(q.past, llm.Message{Role: llm.RoleUser, Content: said})
+		}
+		q.now, q.past = nil, append(q.past, m)
+	default:
+		return true
+	}
+	return false
+}
+
+// kept is what of a request is kept with the words.
+func kept(metadata map[string]string, user string, wrong *faults) map[string]any {
+	all, size := make(map[string]any, len(metadata)+1), len(user)
+	if user != "" {
+		all["user"] = user
+	}
+	for k, v := range metadata {
+		if live.Reserved(k) {
+			wrong.addf("metadata."+k, "is reserved")
+		}
+		all[k] = v
+		size += len(k) + len(v)
+	}
+	if size > front.MaxMetadata {
+		wrong.addf("metadata", "has more than %d bytes", front.MaxMetadata)
+	}
+	return all
+}
+
+// repeats reads the client's name for a request, and whether the request may have been sent before: the clients of
+// OpenAI count their attempts, and others say nothing.
+func repeats(r *http.Request) (id string, repeats bool, err error) {
+	id = r.Header.Get("Idempotency-Key")
+	if len(id) > 255 || strings.ContainsFunc(id, func(c rune) bool { return c < ' ' || c > '~' }) {
+		return "", false, front.BadRequest("the header Idempotency-Key must have 1 to 255 printable characters")
+	}
+	count := r.Header.Get("X-Stainless-Retry-Count")
+	n, err := strconv.Atoi(count)
+	if count != "" && (err != nil || n < 0) {
+		return "", false, front.BadRequest("the header X-Stainless-Retry-Count is %.40q, no number", count)
+	}
+	return id, n > 0 || id != "" && count == "", nil
+}

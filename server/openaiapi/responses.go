@@ -1,0 +1,244 @@
+package openaiapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server/internal/chats"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/server/internal/responses"
+	"github.com/agentarbor/arbor/session"
+)
+
+// respond begins a response.
+func (d *Door) respond(c *front.Call) error {
+	r, err := d.readResponse(c)
+	if err != nil {
+		return err
+	}
+	stays, err := continues(c.R)
+	if err != nil {
+		return err
+	}
+	q, err := d.placeResponse(c, r)
+	if err != nil {
+		return err
+	}
+	a, err := d.chats.Begin(c.R.Context(), q)
+	if err != nil {
+		return err
+	}
+	if a.Again != nil { // nothing was begun
+		return &front.Fault{Status: http.StatusConflict, Code: "approval_required", Detail: question(a.Again.Pending, a.Refuse)}
+	}
+	seq, err := responses.Begin(c.R.Context(), d.turns, a.Key, a.Turn, a.First, a.After)
+	if err != nil {
+		return err
+	}
+	id := responses.ID{Turn: a.Turn, Seq: seq, Session: a.Key.ID}
+	if r.agent.Parent != nil {
+		id.Path = r.agent.Path
+	}
+	out := responses.New(id, r.agent.Path)
+	c.Session, c.Turn = a.Key.ID, a.Turn
+	c.W.Header().Set("Arbor-Session", a.Key.ID)
+	if r.body.Background && !r.body.Stream {
+		if err := out.Read(c.R.Context(), d.turns, a.Key); err != nil {
+			return err
+		}
+		return c.JSON(http.StatusOK, out.Object())
+	}
+	out.Events = r.body.Arbor.Events
+	return d.write(c, a, out, stays || r.body.Background, r.body.Stream)
+}
+
+// placeResponse finds where a request belongs: behind the response that it names, in a conversation, or where its
+// history is known, as that of a chat completion.
+func (d *Door) placeResponse(c *front.Call, r *responseRequest) (q *chats.Ask, err error) {
+	b := &r.body
+	var before *responses.Response
+	if b.Previous != "" {
+		if before, _, err = d.find(c, b.Previous); err != nil {
+			return nil, err
+		}
+		if before.State == live.Running {
+			return nil, agent.ErrSessionBusy
+		}
+		r.conversation, r.Model = before.ID.Session, cmp.Or(r.Model, before.Model)
+	}
+	if r.agent, err = d.agent(r.Model); err != nil {
+		return nil, err
+	}
+	if before != nil && before.Model != r.agent.Path {
+		return nil, faults{{Path: "model", Message: "is not that of the previous response, " + before.Model}}.err()
+	}
+	if r.conversation != "" {
+		key, err := d.key(c, r.agent, r.conversation)
+		if err != nil {
+			return nil, err
+		}
+		if _, known, err := session.Find(c.R.Context(), d.turns.Store(), key); err != nil || !known {
+			return nil, cmp.Or(err, error(front.NotFound()))
+		}
+		c.R.Header.Set("Arbor-Session", r.conversation)
+	}
+	if q, err = d.place(c, &r.chatRequest); err != nil {
+		return nil, err
+	}
+	if before != nil {
+		q.At = &chats.Seen{Key: q.Key, Turn: before.ID.Turn, First: before.First, Seq: before.Seq, Waits: before.State == live.Waiting && r.approvals == nil}
+	}
+	for _, given := range r.approvals {
+		q.Repeats = true // a decision is made once
+		q.Decisions = append(q.Decisions, runner.Decision{CallID: strings.TrimPrefix(given.Request, responses.ApprovalPrefix), Approved: *given.Approve, Reason: given.Reason})
+	}
+	q.Sum = chats.SumOf(q.Sum[:], b.Previous, q.Decisions)
+	q.Metadata[responses.AboutKey] = responses.About{Dropped: b.Store != nil && !*b.Store, Background: b.Background, Previous: b.Previous}
+	return q, nil
+}
+
+// write follows a response to its end.
+func (d *Door) write(c *front.Call, a *chats.Answer, out *responses.Response, stays, streams bool) error {
+	a.After, a.Unseen = a.First, 0 // its events make sense from the turn's beginning
+	ctx := c.R.Context()
+	if streams {
+		stream, leave, err := c.Stream()
+		if err != nil {
+			return err
+		}
+		defer leave()
+		ctx = stream.Context()
+		out.Send = func(kind string, data []byte) error { return stream.Send(access.Frame{Event: kind, Data: data}) }
+		if out.Started() { // who has something of it may wait for more
+			if err := stream.Begin(); err != nil {
+				return err
+			}
+		}
+	}
+	rep, err := d.follow(ctx, a, stays, func(en session.Entry, rep *live.Report) error {
+		err := out.Take(en, rep)
+		if streams && err == nil {
+			c.Sent(en.Event)
+		}
+		return err
+	})
+	var fault *front.Fault
+	switch {
+	case err == nil, errors.Is(err, responses.ErrOver), errors.As(err, &fault) && rep.State != live.Running: // what a turn ended with is data of the response
+		a.Seq, a.Waits = rep.Seq, rep.State == live.Waiting // before the client says more
+		texts := out.Texts()
+		d.chats.Told(a, texts...)
+		if len(texts) > 1 {
+			d.chats.Told(a, strings.Join(texts, "")) // as clients have it that keep no items
+		}
+		if err = out.End(); err == nil && !streams {
+			err = c.JSON(http.StatusOK, out.Object())
+		}
+	case streams && ctx.Err() == nil && !out.Began.IsZero():
+		fault = front.FaultOf(err)
+		out.Fail(fault.Code, fault.Detail)
+	}
+	return err
+}
+
+// find reads a response of the caller's.
+func (d *Door) find(c *front.Call, name string) (*responses.Response, session.Key, error) {
+	id, ok := responses.ParseID(name)
+	n := d.turns.Runner().Tree().Root()
+	if ok && id.Path != "" {
+		n, _ = d.agent(id.Path) // one that is gone has no sessions
+	}
+	if !ok || n == nil {
+		return nil, session.Key{}, front.NotFound()
+	}
+	key, err := d.key(c, n, id.Session)
+	if err != nil {
+		return nil, key, err
+	}
+	r := responses.New(id, n.Path)
+	if err = r.Read(c.R.Context(), d.turns, key); err == nil && r.About().Dropped {
+		err = front.NotFound()
+	}
+	c.Turn = id.Turn
+	return r, key, err
+}
+
+// response gives a response again, or the rest of its stream.
+func (d *Door) response(c *front.Call) error {
+	query := c.R.URL.Query()
+	streams, after := query.Get("stream") == "true", int64(-1)
+	if text := query.Get("starting_after"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 53)
+		if err != nil || !streams {
+			return front.BadRequest("starting_after is %.40q; it must be a sequence number, with stream=true", text)
+		}
+		after = int64(n)
+	}
+	r, key, err := d.find(c, c.R.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	c.W.Header().Set("Arbor-Session", key.ID)
+	ctx := c.R.Context()
+	switch {
+	case r.State != live.CutOff:
+	case streams: // who comes back for the rest wants it
+		if _, err := d.turns.Resume(ctx, key); err != nil && !errors.Is(err, agent.ErrSessionBusy) {
+			return err
+		}
+	default:
+		d.turns.TakeUp(key, nil)
+		now, err := d.turns.Look(ctx, key)
+		if err != nil {
+			return err
+		}
+		if now.State != live.CutOff {
+			r.State = live.Running
+		}
+	}
+	if !streams {
+		return c.JSON(http.StatusOK, r.Object())
+	}
+	out := &responses.Response{ID: r.ID, Model: r.Model}
+	out.Resume(after)
+	return d.write(c, &chats.Answer{Seen: chats.Seen{Key: key, Turn: r.ID.Turn, First: r.First}}, out, true, true)
+}
+
+// cancelResponse ends a response for good, if it is not over.
+func (d *Door) cancelResponse(c *front.Call) error {
+	r, key, err := d.find(c, c.R.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	ctx := c.R.Context()
+	check := func(ctx context.Context) (int64, bool, error) {
+		rep, err := d.turns.Report(ctx, key, "")
+		if err == nil && (r.Over || rep.ID != r.ID.Turn || rep.State == live.Done || rep.State == live.Failed) {
+			err = &front.Fault{Status: http.StatusConflict, Code: "turn_over", Detail: "the response is over"}
+		}
+		if err != nil {
+			return 0, false, err
+		}
+		return rep.Seq, rep.State == live.Waiting, nil
+	}
+	if r.State != live.Canceled {
+		if _, _, err := check(ctx); err != nil { // before anything is cut off
+			return err
+		}
+		if _, err := d.turns.CancelIf(ctx, key, check); err != nil {
+			return err
+		}
+		if r, key, err = d.find(c, c.R.PathValue("id")); err != nil {
+			return err
+		}
+	}
+	return c.JSON(http.StatusOK, r.Object())
+}

@@ -1,0 +1,165 @@
+package openaiapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/server/internal/responses"
+)
+
+var responseFields = fields{
+	honoured: []string{"model", "input", "stream", "stream_options", "metadata", "user", "conversation", "previous_response_id", "store", "background", "include", "text", "arbor"},
+	ignored: strings.Fields(`instructions temperature top_p max_output_tokens max_tool_calls parallel_tool_calls reasoning service_tier truncation
+		safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options context_management`),
+	refused: map[string][]string{"tools": {"[]"}, "tool_choice": {`"none"`, `"auto"`}, "top_logprobs": {"0"}, "prompt": nil, "moderation": nil},
+}
+
+type responseBody struct {
+	Model         string          `json:"model"`
+	Input         json.RawMessage `json:"input"`
+	Stream        bool            `json:"stream"`
+	StreamOptions struct {
+		IncludeObfuscation bool `json:"include_obfuscation"`
+	} `json:"stream_options"`
+	Metadata     map[string]string `json:"metadata"`
+	User         string            `json:"user"`
+	Conversation json.RawMessage   `json:"conversation"` // an id, or an object with one
+	Previous     string            `json:"previous_response_id"`
+	Store        *bool             `json:"store"`
+	Background   bool              `json:"background"`
+	Include      []string          `json:"include"`
+	Text         struct {
+		Format    json.RawMessage `json:"format"`
+		Verbosity string          `json:"verbosity"`
+	} `json:"text"`
+	Arbor struct {
+		Events bool `json:"events"`
+	} `json:"arbor"`
+}
+
+// responseRequest is a body that was read.
+type responseRequest struct {
+	chatRequest  // its words
+	body         responseBody
+	conversation string
+	approvals    []wireApproval
+}
+
+// wireApproval is an item of an input that decides.
+type wireApproval struct {
+	Request string `json:"approval_request_id"`
+	Approve *bool  `json:"approve"`
+	Reason  string `json:"reason"`
+}
+
+// readResponse reads a request. The answer's headers say what of it is ignored.
+func (d *Door) readResponse(c *front.Call) (*responseRequest, error) {
+	var wrong faults
+	q := &responseRequest{}
+	ignored, err := responseFields.read(c, &q.body, &wrong)
+	if err != nil {
+		return nil, err
+	}
+	b := &q.body
+	for i, name := range b.Include {
+		if name == "message.output_text.logprobs" {
+			wrong.addf(fmt.Sprintf("include[%d]", i), "is not supported")
+		} else {
+			ignored = append(ignored, fmt.Sprintf("include[%d]", i))
+		}
+	}
+	if format := string(event.CompactJSON(b.Text.Format)); !slices.Contains([]string{"", "null", `{"type":"text"}`}, format) {
+		wrong.addf("text.format", "is not supported")
+	}
+	if b.Text.Verbosity != "" {
+		ignored = append(ignored, "text.verbosity")
+	}
+	ignored = append(ignored, q.input(b.Input, &wrong)...)
+	q.check(&wrong)
+	if err := wrong.err(); err != nil {
+		return nil, err
+	}
+	ignore(c, ignored)
+	q.chatBody = chatBody{Model: b.Model, Metadata: b.Metadata, User: b.User}
+	return q, nil
+}
+
+// input reads what is said, and returns what of it is ignored.
+func (q *responseRequest) input(raw json.RawMessage, wrong *faults) (ignored []string) {
+	if len(raw) > 0 && raw[0] == '"' {
+		q.message(append(append([]byte(`{"role":"user","content":`), raw...), '}'), "input", wrong)
+		return nil
+	}
+	var items []json.RawMessage
+	if len(raw) > 0 && json.Unmarshal(raw, &items) != nil {
+		wrong.addf("input", "must be a string or an array of items")
+		return nil
+	}
+	for i, raw := range items {
+		path := fmt.Sprintf("input[%d]", i)
+		var item struct {
+			Type string `json:"type"`
+		}
+		if json.Unmarshal(raw, &item) != nil || bytes.Equal(raw, []byte("null")) {
+			wrong.addf(path, "is no item")
+			continue
+		}
+		switch item.Type {
+		case "", "message":
+			if q.message(raw, path, wrong) {
+				ignored = append(ignored, path)
+			}
+		case "mcp_approval_response":
+			var a wireApproval
+			if err := json.Unmarshal(raw, &a); err != nil || a.Approve == nil || !strings.HasPrefix(a.Request, responses.ApprovalPrefix) {
+				wrong.addf(path, "needs the approval_request_id of an mcp_approval_request, and approve, which is true or false")
+				continue
+			}
+			q.approvals = append(q.approvals, a)
+		case "reasoning", "mcp_approval_request": // which clients send back with the words
+			ignored = append(ignored, path)
+		default:
+			wrong.addf(path+".type", "is %.40q, which is not supported; it can be message or mcp_approval_response", item.Type)
+		}
+	}
+	return ignored
+}
+
+// check looks for what does not belong together.
+func (q *responseRequest) check(wrong *faults) {
+	b := &q.body
+	if raw := b.Conversation; len(raw) > 0 {
+		var named struct {
+			ID string `json:"id"`
+		}
+		if json.Unmarshal(raw, &q.conversation) != nil {
+			_ = json.Unmarshal(raw, &named) // then the id is missing
+			q.conversation = named.ID
+		}
+		if q.conversation == "" {
+			wrong.addf("conversation", "must be the id of a conversation, or an object with it")
+		}
+	}
+	inSession := q.conversation != "" || b.Previous != ""
+	switch {
+	case len(*wrong) > 0:
+	case q.conversation != "" && b.Previous != "":
+		wrong.addf("previous_response_id", "cannot be given with a conversation, which it has")
+	case len(q.approvals) > 0 && len(q.now) > 0:
+		wrong.addf("input", "has words beside approvals: say them when the turn has ended")
+	case len(q.approvals) > 0 && !inSession:
+		wrong.addf("previous_response_id", "must name the response that asked for the approval; or give its conversation")
+	case len(q.approvals) == 0 && len(q.now) == 0:
+		wrong.addf("input", "must end with a message of the user")
+	case len(q.past) > 0 && inSession:
+		wrong.addf("input", "has words of the assistant: the conversation has its own")
+	}
+	if b.Background && b.Store != nil && !*b.Store {
+		wrong.addf("store", "must be true with background: the response could not be read")
+	}
+}

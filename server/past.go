@@ -1,0 +1,113 @@
+package server
+
+import (
+	"bufio"
+	"cmp"
+	"iter"
+	"mime"
+	"net/http"
+	"strconv"
+
+	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/sessionform"
+	"github.com/agentarbor/arbor/server/internal/form"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/session"
+)
+
+// The bounds of a page of checkpoints or of a difference: without a limit, and at most.
+const fewPlaces, mostPlaces = 500, 5000
+
+func (d *Door) checkpoints(c *front.Call, info session.Info, _ int64) error {
+	after, limit, err := front.Places(c.R.URL.Query(), fewPlaces, mostPlaces)
+	if err != nil {
+		return err
+	}
+	page := struct {
+		Checkpoints []sessionform.Checkpoint `json:"checkpoints"`
+		Next        string                   `json:"next,omitempty"`
+	}{Checkpoints: []sessionform.Checkpoint{}}
+	for p, err := range sessionform.History(c.R.Context(), d.stored, info) {
+		if err != nil {
+			return err
+		}
+		if n := len(page.Checkpoints); n == limit {
+			page.Next = strconv.FormatInt(page.Checkpoints[n-1].Seq, 10)
+			break
+		}
+		if p.Seq > after {
+			page.Checkpoints = append(page.Checkpoints, p)
+		}
+	}
+	return c.JSON(http.StatusOK, page)
+}
+
+func (d *Door) family(c *front.Call, info session.Info, _ int64) error {
+	infos, err := d.stored.Family(c.R.Context(), info.Key)
+	if err != nil {
+		return err
+	}
+	all := []form.Session{}
+	for _, info := range infos {
+		s, err := form.SessionOf(c.R.Context(), d.turns, info)
+		if err != nil {
+			return err
+		}
+		all = append(all, s)
+	}
+	return c.JSON(http.StatusOK, map[string]any{"sessions": all})
+}
+
+// diff pages the events of both sides alike: a place is a number of events of each.
+func (d *Door) diff(c *front.Call, info session.Info, _ int64) error {
+	other, err := c.Find(c.R.PathValue("other"))
+	if err != nil {
+		return err
+	}
+	after, limit, err := front.Places(c.R.URL.Query(), fewPlaces, mostPlaces)
+	if err != nil {
+		return err
+	}
+	diff, err := d.stored.Diff(c.R.Context(), info.Key, other.Key)
+	if err != nil {
+		return err
+	}
+	page := struct {
+		sessionform.Diff
+		Next string `json:"next,omitempty"`
+	}{Diff: sessionform.DiffOf(diff)}
+	for _, side := range []*sessionform.Side{&page.A, &page.B} {
+		n := int64(len(side.Events))
+		from := min(after, n)
+		to := min(from+int64(limit), n)
+		if side.Events = side.Events[from:to]; to < n {
+			page.Next = strconv.FormatInt(to, 10)
+		}
+	}
+	return c.JSON(http.StatusOK, page)
+}
+
+func (d *Door) export(c *front.Call, info session.Info, at int64) error {
+	format := cmp.Or(c.R.URL.Query().Get("format"), "jsonl")
+	typ, ok := sessionform.Formats()[format]
+	if !ok {
+		return front.BadRequest("format must be jsonl, md, html or openai")
+	}
+	h := c.W.Header()
+	h.Set("Content-Type", typ)
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": info.Key.ID + "." + format}))
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
+	h.Set("Cache-Control", "no-store")
+	out := bufio.NewWriterSize(c.W, 32<<10)
+	err := sessionform.Export(out, format, info.Key.ID, info.Seq, func() iter.Seq2[*event.Event, error] {
+		return d.stored.Replay(c.R.Context(), info.Key, at)
+	})
+	switch {
+	case err == nil:
+		return out.Flush()
+	case c.W.Status() != 0:
+		panic(http.ErrAbortHandler) // or the client took what it has for all of it
+	}
+	h.Del("Content-Disposition")
+	return err
+}

@@ -1,0 +1,115 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/agentgraph"
+	"github.com/agentarbor/arbor/checkpoint"
+	"github.com/agentarbor/arbor/debugbundle"
+	"github.com/agentarbor/arbor/internal/sessionform"
+	"github.com/agentarbor/arbor/llm"
+	"github.com/agentarbor/arbor/server/internal/asked"
+	"github.com/agentarbor/arbor/server/internal/form"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/session"
+)
+
+// reading is what the routes need that look at trees and into the past.
+type reading struct {
+	stored   *checkpoint.Sessions
+	prices   llm.Prices
+	requests *asked.Requests
+	sampling *access.Limit // of requests for samples
+}
+
+// WithPrices sets what models cost, for the routes that tell costs.
+func WithPrices(p llm.Prices) Option { return func(s *settings) { s.prices = p } }
+
+// Requests keeps the last requests to models as they were really sent, in memory. It is an
+// interceptor for runner.WithInterceptors, to be the last one, so that it sees what the others have
+// changed. It is safe for concurrent use.
+type Requests = asked.Requests
+
+// KeepRequests makes a store of so many bytes for requests; the oldest make room. The error is about
+// a number that is not above 0.
+func KeepRequests(bytes int64) (*Requests, error) { return asked.Keep(bytes) }
+
+// WithRequests shows the requests that were kept beside the views that are computed.
+func WithRequests(kept *Requests) Option { return func(s *settings) { s.requests = kept } }
+
+func (d *Door) readingRoutes() []front.Route {
+	const of, handoff = "/sessions/{session}", "/desk/handoffs/{handoff}"
+	return []front.Route{
+		{Method: "GET", Path: "/agents", Handle: d.agents},
+		{Method: "GET", Path: "/agents/{agent}/drawing", Handle: d.drawing},
+		{Method: "GET", Path: of + "/checkpoints", Handle: d.at(d.checkpoints)},
+		{Method: "POST", Path: of + "/forks", Handle: d.at(d.fork)},
+		{Method: "POST", Path: of + "/edits", Handle: d.at(d.edit)},
+		{Method: "GET", Path: of + "/family", Handle: d.at(d.family)},
+		{Method: "GET", Path: of + "/diff/{other}", Handle: d.at(d.diff)},
+		{Method: "GET", Path: of + "/views/{agent}", Handle: d.at(d.view)},
+		{Method: "POST", Path: of + "/samples", Handle: d.at(d.samples)},
+		{Method: "GET", Path: of + "/usage", Handle: d.at(d.usage)},
+		{Method: "GET", Path: of + "/graphs", Handle: d.at(d.graphs)},
+		{Method: "GET", Path: of + "/debug", Handle: d.at(d.debug)},
+		{Method: "GET", Path: of + "/export", Handle: d.at(d.export)},
+		{Method: "POST", Path: "/sessions/import", Handle: d.imports},
+		{Method: "GET", Path: "/desk/handoffs", Handle: d.handoffs},
+		{Method: "POST", Path: handoff + "/accept", Handle: d.atDesk(accept)},
+		{Method: "POST", Path: handoff + "/hold", Handle: d.atDesk(hold)},
+		{Method: "POST", Path: handoff + "/messages", Handle: d.atDesk(message)},
+		{Method: "POST", Path: handoff + "/complete", Handle: d.atDesk(complete)},
+	}
+}
+
+func (d *Door) usage(c *front.Call, info session.Info, at int64) error {
+	if c.R.URL.Query().Has("at") {
+		f, _, err := form.Past(c.R.Context(), d.turns.Store(), info.Key, at)
+		if err != nil {
+			return err
+		}
+		return c.JSON(http.StatusOK, sessionform.UsageOf(f, d.prices))
+	}
+	var now sessionform.Usage // without reading the log anew
+	err := d.turns.Runner().Glance(c.R.Context(), info.Key, func(f *session.Fold) error {
+		now = sessionform.UsageOf(f, d.prices)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, now)
+}
+
+type graphRun struct {
+	Agent string `json:"agent"`
+	agentgraph.Run
+}
+
+func (d *Door) graphs(c *front.Call, info session.Info, at int64) error {
+	all := []graphRun{}
+	for n := range d.treeNow().run.Tree().Walk() {
+		g, ok := agent.As[*agentgraph.Agent](n.Agent)
+		if !ok {
+			continue
+		}
+		runs, err := g.Runs(d.stored.Replay(c.R.Context(), info.Key, at))
+		if err != nil {
+			return err
+		}
+		for _, r := range runs {
+			all = append(all, graphRun{g.Name(), r})
+		}
+	}
+	return c.JSON(http.StatusOK, map[string]any{"seq": at, "runs": all})
+}
+
+func (d *Door) debug(c *front.Call, info session.Info, _ int64) error {
+	b, err := debugbundle.New(c.R.Context(), d.treeNow().run, info.Key, debugbundle.Options{})
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, b)
+}

@@ -1,0 +1,117 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server/internal/form"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/session"
+)
+
+func (d *Door) sessionRoutes() []front.Route {
+	return []front.Route{
+		{Method: "GET", Path: "/sessions", Handle: d.sessions},
+		{Method: "POST", Path: "/sessions", Handle: d.newSession},
+		{Method: "GET", Path: "/sessions/{session}", Handle: d.at(d.session)},
+		{Method: "DELETE", Path: "/sessions/{session}", Handle: d.deleteSession},
+		{Method: "GET", Path: "/changes", Handle: d.changes},
+	}
+}
+
+// The bounds of a list: without a limit, at most, and where one looks for a state.
+const fewSessions, mostSessions, lookedAt = 50, 200, 500
+
+func (d *Door) sessions(c *front.Call) error {
+	key, err := c.Key("any")
+	if err != nil {
+		return err
+	}
+	query := c.R.URL.Query()
+	page := session.Page{}
+	if page.Limit, err = front.Limit(query, fewSessions, mostSessions); err != nil {
+		return err
+	}
+	limit, wanted := page.Limit, live.State(query.Get("state"))
+	if wanted != "" {
+		if !slices.Contains([]live.State{live.Running, live.Waiting, live.CutOff, live.Done, live.Failed, live.Canceled}, wanted) {
+			return front.BadRequest("no turn has the state %.40q", wanted)
+		}
+		page.Limit = lookedAt
+	}
+	if query.Get("after") != "" {
+		if page.After, err = form.PlaceOf(query.Get("after"), key); err != nil {
+			return err
+		}
+	}
+	infos, err := d.turns.Store().List(c.R.Context(), session.Key{App: key.App, User: key.User}, page)
+	if err != nil {
+		return err
+	}
+	answer := struct {
+		Sessions []form.Session `json:"sessions"`
+		Next     string         `json:"next,omitempty"`
+	}{Sessions: []form.Session{}}
+	for i, info := range infos {
+		s, err := form.SessionOf(c.R.Context(), d.turns, info)
+		if err != nil {
+			return err
+		}
+		if wanted == "" || s.State == wanted {
+			answer.Sessions = append(answer.Sessions, s)
+		}
+		if len(answer.Sessions) == limit && (i+1 < len(infos) || wanted == "") {
+			answer.Next = form.CursorOf(info.Place())
+			break
+		}
+	}
+	return c.JSON(http.StatusOK, answer)
+}
+
+func (d *Door) session(c *front.Call, info session.Info, at int64) error {
+	answer, err := form.DetailOf(c.R.Context(), d.turns, info, c.R.URL.Query().Has("at"), at)
+	if err != nil {
+		return err
+	}
+	c.W.Header().Set("ETag", front.ETag(answer.Seq))
+	return c.JSON(http.StatusOK, answer)
+}
+
+// at is a route of a stored session at the position that ?at= names, or at the end of its log.
+func (d *Door) at(handle func(c *front.Call, info session.Info, at int64) error) func(*front.Call) error {
+	return func(c *front.Call) error {
+		info, err := c.Find(c.R.PathValue("session"))
+		at := info.Seq
+		if query := c.R.URL.Query(); err == nil && query.Has("at") {
+			if at, err = strconv.ParseInt(query.Get("at"), 10, 64); err != nil || at < 0 || at > info.Seq {
+				err = front.BadRequest("at must be a position of the session, from 0 to %d", info.Seq)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return handle(c, info, at)
+	}
+}
+
+func (d *Door) deleteSession(c *front.Call) error {
+	info, err := c.Find(c.R.PathValue("session"))
+	if err != nil {
+		return err
+	}
+	// A turn under way has the lease, and none begins while the session goes.
+	ctx, store := c.R.Context(), d.turns.Store()
+	lease, err := store.Acquire(ctx, info.Key, session.Self())
+	if err != nil {
+		return err
+	}
+	if err := store.Delete(ctx, info.Key); err != nil {
+		_ = store.Release(context.WithoutCancel(ctx), info.Key, lease)
+		return err
+	}
+	c.W.WriteHeader(http.StatusNoContent)
+	return nil
+}

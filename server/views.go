@@ -1,0 +1,72 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/agentarbor/arbor/agent"
+	"github.com/agentarbor/arbor/internal/sessionform"
+	"github.com/agentarbor/arbor/server/internal/asked"
+	"github.com/agentarbor/arbor/server/internal/form"
+	"github.com/agentarbor/arbor/server/internal/front"
+	"github.com/agentarbor/arbor/session"
+)
+
+func (d *Door) view(c *front.Call, info session.Info, at int64) error {
+	t := d.treeNow()
+	n := t.run.Tree().Node(c.R.PathValue("agent"))
+	if n == nil {
+		return front.Missing("the tree has no such agent")
+	}
+	v, err := asked.ViewOf(c.R.Context(), t.run, info.Key, at, n)
+	switch {
+	case err != nil:
+		return err
+	case v == nil:
+		return front.Missing("the agent has no model of its own, and so no view")
+	}
+	v.Revision, v.Sent = t.revision, d.requests.Find(info.Key, v.Agent, at)
+	return c.JSON(http.StatusOK, v)
+}
+
+// mostSamples bounds the answers of one request, and mostSampling the requests of a user at once:
+// no bound of turns holds here.
+const mostSamples, mostSampling = 10, 4
+
+func (d *Door) samples(c *front.Call, info session.Info, _ int64) error {
+	b := struct {
+		At    int64  `json:"at"`
+		Agent string `json:"agent"`
+		N     int    `json:"n"`
+	}{At: info.Seq, N: 1}
+	if err := c.Decode(&b); err != nil {
+		return err
+	}
+	run := d.treeNow().run
+	switch {
+	case b.At < 0 || b.At > info.Seq:
+		return front.ProblemAt("at", fmt.Sprintf("must be a position of the session, from 0 to %d", info.Seq))
+	case b.N < 1 || b.N > mostSamples:
+		return front.ProblemAt("n", fmt.Sprintf("must be a number from 1 to %d", mostSamples))
+	case b.Agent == "":
+		f, _, err := form.Past(c.R.Context(), d.turns.Store(), info.Key, b.At)
+		if err != nil {
+			return err
+		}
+		b.Agent = cmp.Or(sessionform.Active(f), run.Tree().Root().Agent.Name())
+	}
+	if err := d.sampling.Enter(c.User.Name); err != nil {
+		return err
+	}
+	defer d.sampling.Leave(c.User.Name)
+	s, err := asked.SamplesOf(c.R.Context(), run, info.Key, b.At, b.Agent, b.N, d.prices)
+	if errors.Is(err, agent.ErrBadInput) {
+		return front.ProblemAt("agent", "must be an agent of the tree with a model of its own")
+	}
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, s)
+}
