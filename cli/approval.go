@@ -6,8 +6,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
@@ -77,11 +77,11 @@ func (db *database) asked(ctx context.Context, key session.Key) ([]*event.Relay,
 
 // answer makes the decision that gives words to what a call asks.
 func (c *conversation) answer(ctx context.Context, call, words string) (runner.Decision, error) {
-	asked, _, err := c.db.asked(ctx, c.key)
+	fold, err := c.look(ctx)
 	if err != nil {
 		return runner.Decision{}, err
 	}
-	for _, d := range asked {
+	for _, d := range fold.Questions() {
 		if d.ToolCallID == call && d.Kind == event.RelayInput {
 			return runner.Decision{CallID: call, Approved: true, Content: live.Content(d, words)}, nil
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/runner"
 )
@@ -24,8 +24,11 @@ func (p *program) chatCommand() *cobra.Command {
 		Short: "Talk to the tree, line by line",
 		Long: `Talks to the tree: each line is a message. An interrupt (Ctrl-C) ends the turn under
 way, a second one the program. Lines that begin with a slash are commands, /help
-lists them; // at the beginning stands for a message's own slash.`,
+lists them; // at the beginning stands for a message's own slash. What others do in
+the session is shown before the prompt. With --server and without a tree of its own
+the session is one at a server, which runs its turns.`,
 	}, "chat", 0, func(cmd *cobra.Command, path string, _ []string) error { return p.chat(cmd.Context(), path, f) })
+	p.atServer(cmd, func(cmd *cobra.Command) error { return p.chatAt(cmd.Context(), f) })
 	p.turnFlags(cmd, &f)
 	p.reloadFlag(cmd.Flags(), &f.noReload)
 	deskFlag(cmd.Flags(), &f.desk)
@@ -63,12 +66,8 @@ func (p *program) chat(ctx context.Context, path string, f turnFlags) error {
 
 // follow has the next line answered by the tree that the files describe then.
 func (c *conversation) follow(ctx context.Context, files *watched, f turnFlags) {
-	w := c.p.Stderr
-	if c.pages != nil { // which puts its line below what is printed
-		w = c.pages.rl.Stderr()
-	}
 	c.p.atEnd(func() { c.takeUp() })
-	c.p.keepUp(ctx, files, w, func() (*agent.Tree, error) {
+	c.p.keepUp(ctx, files, c.errors(), func() (*agent.Tree, error) {
 		next, err := c.p.plant(c.path, f.model)
 		if err != nil {
 			return nil, err
@@ -95,20 +94,28 @@ func (c *conversation) takeUp() {
 
 // greet says which session this is, and whether its last turn was cut off.
 func (c *conversation) greet(ctx context.Context) error {
-	asked, fold, err := c.db.asked(ctx, c.key)
+	fold, err := c.look(ctx)
 	if err != nil {
 		return err
 	}
 	c.notice()
 	c.p.say("session %s; /help lists the commands", c.key.ID)
 	if fold.Paused() {
-		c.waiting(asked)
+		c.waiting(fold.Questions())
 	}
 	if fold.Waits() {
 		c.waitingElsewhere(fold.Scope("").Run.Agent)
 	}
-	c.seen, c.person = fold.Seq, fold.Scope("").Active == agent.Human
-	if fold.Unfinished() {
+	if c.seen = fold.Seq; !fold.Unfinished() {
+		return nil
+	}
+	running, err := c.at.running(ctx)
+	switch {
+	case err != nil:
+		return err
+	case running:
+		c.p.say("a turn is under way: what comes of it is shown here")
+	default:
 		c.p.say("the last turn was cut off: /resume goes on with it, a new message leaves it as it is")
 	}
 	return nil
@@ -158,27 +165,40 @@ func (c *conversation) loop(ctx context.Context, in lines) error {
 	return statusError(StatusInterrupted)
 }
 
-// next waits for a line, and meanwhile prints what a person says who has the conversation.
+// next waits for a line. Before and meanwhile it prints what others do in the session: another
+// process, another client of the server, a person who has the conversation.
 func (c *conversation) next(ctx context.Context, in lines) (string, error) {
-	if !c.person {
-		return in.next(ctx)
+	out := c.p.overhearing(in)
+	hear := func(e *event.Event) {
+		c.seen = e.Seq
+		out.Event(e)
+		if d, ok := e.Data.(*event.Relay); ok {
+			c.p.sayTo(c.errors(), toDecide(d))
+		}
+	}
+	if c.pages == nil || c.db != nil { // else a server that is away would hold up the prompt
+		for e, err := range c.at.log(ctx, c.seen) {
+			if err != nil {
+				return "", err
+			}
+			hear(e)
+		}
 	}
 	heard, over := context.WithCancel(ctx)
-	wait, err := c.p.overhear(heard, c.db, c.key, c.seen, in, func(e *event.Event) bool {
-		c.seen = e.Seq
-		if d, ok := e.Data.(*event.HandoffStatus); ok {
-			c.person = !event.HandoffOver(d.Status)
-		}
-		return true
-	})
-	if err != nil {
-		over()
-		return "", err
-	}
+	wait := c.p.overhear(heard, c.at, c.seen, hear)
 	line, err := in.next(ctx)
 	over()
 	wait()
+	out.Finish()
 	return line, err
+}
+
+// errors is where news go while a line may be typed.
+func (c *conversation) errors() io.Writer {
+	if c.pages != nil { // which puts its line below what is printed
+		return c.pages.rl.Stderr()
+	}
+	return c.p.Stderr
 }
 
 // line does what one line asks for.
@@ -196,7 +216,7 @@ func (c *conversation) line(ctx context.Context, line string) (quit bool, err er
 	if err != nil {
 		return false, err
 	}
-	return false, c.turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] { return c.Run(ctx, c.key, msg) })
+	return false, c.turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] { return c.at.begin(ctx, msg) })
 }
 
 func (c *conversation) slash(ctx context.Context, line string) (quit bool, err error) {
@@ -206,17 +226,16 @@ func (c *conversation) slash(ctx context.Context, line string) (quit bool, err e
 	case "/help":
 		fmt.Fprintln(c.p.Stdout, chatHelp)
 	case "/agents":
-		active, err := c.Active(ctx, c.key)
-		if err != nil {
-			return false, err
-		}
-		render.Tree(c.p.Stdout, c.Tree(), c.p.lookOf(c.p.Stdout), active)
+		return false, c.at.agents(ctx, c.p.Stdout, c.p.lookOf(c.p.Stdout))
 	case "/session":
-		fmt.Fprintf(c.p.Stdout, "session %s", c.key.ID)
-		if c.persistent() {
-			fmt.Fprintf(c.p.Stdout, " in %s; to come back: %s", visible.Line(c.db.path), c.again("chat"))
+		where := ""
+		switch {
+		case c.db == nil:
+			where = " at " + c.p.server.url + "; to come back: " + c.again("chat")
+		case c.persistent():
+			where = " in " + visible.Line(c.db.path) + "; to come back: " + c.again("chat")
 		}
-		fmt.Fprintln(c.p.Stdout)
+		fmt.Fprintf(c.p.Stdout, "session %s%s\n", c.key.ID, where)
 	case "/show":
 		return false, c.showWaiting(ctx, strings.TrimSpace(line[len(name):]))
 	case "/resume", "/approve", "/answer", "/deny":
@@ -229,12 +248,13 @@ func (c *conversation) slash(ctx context.Context, line string) (quit bool, err e
 
 // showWaiting shows the calls that wait, or one of them.
 func (c *conversation) showWaiting(ctx context.Context, call string) error {
-	asked, fold, err := c.db.asked(ctx, c.key)
+	fold, err := c.look(ctx)
 	if err != nil {
 		return err
 	}
-	if !fold.Paused() {
-		asked = nil
+	var asked []*event.Relay
+	if fold.Paused() {
+		asked = fold.Questions()
 	}
 	if call != "" {
 		asked = slices.DeleteFunc(asked, func(d *event.Relay) bool { return d.ToolCallID != call })
@@ -270,9 +290,13 @@ func (c *conversation) goOn(ctx context.Context, line string) error {
 	default:
 		decisions = append(decisions, runner.Deny(call, strings.TrimSpace(reason)))
 	}
+	fold, err := c.look(ctx)
+	if err != nil {
+		return err
+	}
 	some := false
-	err := c.turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] {
-		return noting(c.Resume(ctx, c.key, decisions...), &some)
+	err = c.turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] {
+		return noting(c.at.resume(ctx, fold, decisions...), &some)
 	})
 	if err == nil && !some {
 		c.p.say("the last turn is complete: there is nothing to go on with")

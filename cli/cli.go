@@ -133,12 +133,14 @@ type program struct {
 	grpc          *GRPC                                                            // nil: not built in
 	mcp           *MCP                                                             // nil: not built in
 	openMCP       func(agentfile.MCPServer) (tools.Set, error)
-	a2a03         a2aserver.Option // nil: not built in
+	metrics       func() (Metrics, error) // nil: not built in
+	a2a03         a2aserver.Option        // nil: not built in
 	a2a03Bindings []a2a.Binding
 
 	out    *firstError // Stdout
 	saying sync.Mutex  // guards Stderr
 	place  place
+	server serverFlags
 	began  bool // the command line was right, and the command has begun
 	closer []func()
 }

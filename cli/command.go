@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/internal/render"
 )
 
 // command builds the tree of commands.
@@ -36,7 +36,7 @@ func (p *program) command() *cobra.Command {
 	root.SetErr(p.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
-	root.AddCommand(p.runCommand(), p.chatCommand(), p.resumeCommand(), p.treeCommand(), p.lintCommand(), p.sessionsCommand(), p.conversationCommand(), p.graphCommand(), p.routerCommand(), p.serveCommand(), p.deskCommand())
+	root.AddCommand(p.runCommand(), p.chatCommand(), p.resumeCommand(), p.treeCommand(), p.lintCommand(), p.sessionsCommand(), p.conversationCommand(), p.graphCommand(), p.routerCommand(), p.serveCommand(), p.usersCommand(), p.deskCommand())
 	if !p.embedded() {
 		root.AddCommand(p.newCommand())
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/cli/internal/render"
 	graph "github.com/agentarbor/arbor/conversation" // the name is a type of this package
+	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/llm"
 )
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -13,12 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
 	"github.com/agentarbor/arbor/human"
+	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
-	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -26,6 +23,7 @@ func (p *program) deskCommand() *cobra.Command {
 	cmd := group("desk", "Answer conversations that were handed over to a person", p.deskList(), p.deskTake(), p.deskSay(), p.deskSet())
 	p.dbFlag(cmd.PersistentFlags())
 	p.redisFlag(cmd.PersistentFlags())
+	p.serverFlags(cmd.PersistentFlags())
 	return cmd
 }
 
@@ -37,7 +35,7 @@ func (p *program) deskList() *cobra.Command {
 		Long: `Lists the conversations that wait for a person or are with one, the oldest first. A
 HANDOFF is named by its id, by the beginning of it, or by its session's id.`,
 		Args: exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.listHandoffs(cmd.Context(), asJSON) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.listHandoffs(cmd, asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one handoff a line, as JSON")
 	return cmd
@@ -56,7 +54,7 @@ printed, and then what the user says. Each line goes to the user, but for
   /quit          leave the conversation as it is, to be taken again (so does Ctrl-D)`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.takeHandoff(cmd.Context(), strings.Join(args, ""), name)
+			return p.takeHandoff(cmd, strings.Join(args, ""), name)
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "your `NAME`, which the log keeps")
@@ -69,7 +67,7 @@ func (p *program) deskSay() *cobra.Command {
 		Short: "Say one thing to the user",
 		Args:  exactly("HANDOFF", "WORDS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := p.seat(cmd.Context(), args[0], "")
+			s, err := p.seat(cmd, args[0], "")
 			if err != nil {
 				return err
 			}
@@ -91,7 +89,7 @@ or failed. Steps between are filled in.`,
 			if !status.Known() || status == human.None {
 				return usagef("%s is no status of a handoff; see %s --help", render.Cut(visible.Line(args[1]), 40), cmd.CommandPath())
 			}
-			s, err := p.seat(cmd.Context(), args[0], to)
+			s, err := p.seat(cmd, args[0], to)
 			if err != nil {
 				return err
 			}
@@ -104,37 +102,8 @@ or failed. Steps between are filled in.`,
 	return cmd
 }
 
-// handoff is one that is under way, and the form of desk ls --json.
-type handoff struct {
-	ID      string `json:"id"`
-	Session string `json:"session"`
-	User    string `json:"user"`
-	Status  string `json:"status"`
-	From    string `json:"from"`
-	Reason  string `json:"reason"`
-	Since   string `json:"since"`
-}
-
-// handoffs returns those that are under way, the oldest first.
-func (db *database) handoffs(ctx context.Context) ([]handoff, error) {
-	state, err := db.SharedState(ctx, session.ID("desk"))
-	if err != nil {
-		return nil, err
-	}
-	var all []handoff
-	for key, value := range state {
-		entry, ok := value.(map[string]any)
-		if id, is := strings.CutPrefix(key, human.IndexPrefix); is && ok {
-			text := func(name string) string { s, _ := entry[name].(string); return s }
-			all = append(all, handoff{id, text("session"), text("user"), text("status"), text("from"), text("reason"), text("since")})
-		}
-	}
-	slices.SortFunc(all, func(a, b handoff) int { return cmp.Or(strings.Compare(a.Since, b.Since), strings.Compare(a.ID, b.ID)) })
-	return all, nil
-}
-
-func (p *program) listHandoffs(ctx context.Context, asJSON bool) error {
-	db, err := p.openDB(ctx, false)
+func (p *program) listHandoffs(cmd *cobra.Command, asJSON bool) error {
+	d, err := p.bench(cmd, "")
 	if errors.Is(err, errNoFile) && p.place.db == "" {
 		p.say("nobody waits for a person")
 		return nil
@@ -142,7 +111,7 @@ func (p *program) listHandoffs(ctx context.Context, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	all, err := db.handoffs(ctx)
+	all, err := d.handoffs(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -163,42 +132,41 @@ func (p *program) listHandoffs(ctx context.Context, asJSON bool) error {
 		if at, err := time.Parse(time.RFC3339, h.Since); err == nil {
 			since = stamp(at)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", visible.Line(h.ID), visible.Line(h.Status), visible.Line(shownID(h.key())), visible.Line(h.From), since, render.Cut(visible.Line(h.Reason), 60))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", visible.Line(h.ID), visible.Line(string(h.Status)), visible.Line(shownID(keyOf(h))), visible.Line(h.From), since, render.Cut(visible.Line(h.Reason), 60))
 	}
 	return table.Flush()
 }
 
-func (h handoff) key() session.Key {
+func keyOf(h human.Handoff) session.Key {
 	return session.Key{App: session.DefaultApp, User: h.User, ID: h.Session}
 }
 
 // seat is where one handoff is answered.
 type seat struct {
-	*runner.Runner
-	p  *program
-	db *database
-	handoff
+	bench
+	p *program
+	human.Handoff
 }
 
-// seat finds a handoff, the oldest one that waits if the name is empty. Agents of the tree are
-// not needed, because none runs: after the handoff the agent named to goes on, if that is given.
-func (p *program) seat(ctx context.Context, name, to string) (*seat, error) {
+// seat finds a handoff, the oldest one that waits if the name is empty. After the handoff the agent
+// named to goes on, if that is given.
+func (p *program) seat(cmd *cobra.Command, name, to string) (*seat, error) {
 	if p.place.db == memoryDB {
 		return nil, usagef("--db %s: no other process could write to it; give a file or the address of a database", memoryDB)
 	}
-	db, err := p.openDB(ctx, false)
+	d, err := p.bench(cmd, to)
 	if err != nil {
 		return nil, err
 	}
-	all, err := db.handoffs(ctx)
+	all, err := d.handoffs(cmd.Context())
 	if err != nil {
 		return nil, err
 	}
-	found := slices.DeleteFunc(all, func(h handoff) bool {
+	found := slices.DeleteFunc(all, func(h human.Handoff) bool {
 		if name == "" {
-			return h.Status == string(human.Connected) || h.Status == string(human.OnHold)
+			return h.Status == human.Connected || h.Status == human.OnHold
 		}
-		return h.Session != name && shownID(h.key()) != name && !strings.HasPrefix(h.ID, name)
+		return h.Session != name && shownID(keyOf(h)) != name && !strings.HasPrefix(h.ID, name)
 	})
 	switch {
 	case len(found) == 0 && name == "":
@@ -208,22 +176,12 @@ func (p *program) seat(ctx context.Context, name, to string) (*seat, error) {
 	case len(found) > 1 && name != "":
 		return nil, usagef("%d handoffs begin with %s: give more of the id", len(found), render.Cut(visible.Line(name), 60))
 	}
-	nobody, err := agent.New(cmp.Or(to, "nobody"), "", func(context.Context, *agent.Invocation) iter.Seq2[*event.Event, error] {
-		return func(func(*event.Event, error) bool) {}
-	})
-	if err != nil {
-		return nil, usagef("--to: %w", err)
-	}
-	run, err := runner.New(nobody, db.Store, runner.WithDesk(human.Log{}), runner.WithWait(resumeWait))
-	if err != nil {
-		return nil, err
-	}
-	return &seat{run, p, db, found[0]}, nil
+	return &seat{d, p, found[0]}, nil
 }
 
 func (s *seat) deliver(ctx context.Context, e human.Event) error {
 	e.ID, e.HandoffID = randomHex(8), s.ID
-	err := s.Deliver(ctx, s.key(), e)
+	err := s.bench.deliver(ctx, s.Handoff, e)
 	switch {
 	case errors.Is(err, human.ErrGone):
 		return usagef("the handoff %s is over", visible.Line(s.ID))
@@ -234,8 +192,8 @@ func (s *seat) deliver(ctx context.Context, e human.Event) error {
 }
 
 // takeHandoff lets a person at the desk talk to the user.
-func (p *program) takeHandoff(ctx context.Context, name, who string) error {
-	s, err := p.seat(ctx, name, "")
+func (p *program) takeHandoff(cmd *cobra.Command, name, who string) error {
+	s, err := p.seat(cmd, name, "")
 	if err != nil {
 		return err
 	}
@@ -243,32 +201,31 @@ func (p *program) takeHandoff(ctx context.Context, name, who string) error {
 	if err != nil {
 		return err
 	}
-	if s.Status != string(human.Connected) {
-		if err := s.deliver(ctx, human.Event{Update: human.Update{Status: human.Connected, TargetAgent: who}}); err != nil {
+	if s.Status != human.Connected {
+		if err := s.deliver(cmd.Context(), human.Event{Update: human.Update{Status: human.Connected, TargetAgent: who}}); err != nil {
 			return err
 		}
 	}
-	p.say("session %s; each line goes to the user, /done and /quit leave", shownID(s.key()))
-	ctx, over := context.WithCancel(ctx)
+	p.say("session %s; each line goes to the user, /done and /quit leave", shownID(keyOf(s.Handoff)))
+	ctx, over := context.WithCancel(cmd.Context())
 	defer over()
-	wait, err := s.listen(ctx, in, over)
-	if err != nil {
-		return err
-	}
+	out := p.overhearing(in)
+	wait := p.overhear(ctx, s.feed(s.Handoff), 0, func(e *event.Event) {
+		if out.Event(e); s.ends(e) {
+			over()
+		}
+	})
 	err = s.loop(ctx, in)
 	over()
 	wait()
+	out.Finish()
 	return err
 }
 
-// listen prints what was said and what the user says, until the context or the handoff ends.
-func (s *seat) listen(ctx context.Context, in lines, over func()) (wait func(), err error) {
-	return s.p.overhear(ctx, s.db, s.key(), 0, in, func(e *event.Event) bool {
-		if d, ok := e.Data.(*event.HandoffStatus); ok && d.HandoffID == s.ID && event.HandoffOver(d.Status) {
-			over()
-		}
-		return true
-	})
+// ends reports whether an event is the end of the handoff.
+func (s *seat) ends(e *event.Event) bool {
+	d, ok := e.Data.(*event.HandoffStatus)
+	return ok && d.HandoffID == s.ID && event.HandoffOver(d.Status)
 }
 
 func (s *seat) loop(ctx context.Context, in lines) error {

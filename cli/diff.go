@@ -10,8 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/checkpoint"
-	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/sessionform"
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
@@ -33,24 +34,6 @@ status is 0 whether they differ or not.`,
 	return cmd
 }
 
-// jsonDiff is the form of sessions diff --json.
-type jsonDiff struct {
-	Common int64    `json:"common"`
-	Shared int64    `json:"shared"`
-	Same   bool     `json:"same"`
-	A      jsonSide `json:"a"`
-	B      jsonSide `json:"b"`
-}
-
-type jsonSide struct {
-	jsonMoment
-	Events []*event.Event `json:"events"`
-}
-
-func sideJSON(s checkpoint.Side) jsonSide {
-	return jsonSide{momentJSON(s.Key, s.Fold), append([]*event.Event{}, s.Events...)}
-}
-
 func (p *program) diffSessions(ctx context.Context, one, other string, asJSON bool) error {
 	a, err := p.past(ctx, one)
 	if err != nil {
@@ -65,7 +48,7 @@ func (p *program) diffSessions(ctx context.Context, one, other string, asJSON bo
 		return err
 	}
 	if asJSON {
-		render.JSON(p.Stdout, jsonDiff{d.Common, d.Shared, d.Same(), sideJSON(d.A), sideJSON(d.B)})
+		render.JSON(p.Stdout, sessionform.DiffOf(d))
 		return nil
 	}
 	common, err := a.common(ctx, d)
@@ -136,7 +119,7 @@ func (p *program) printEnds(d *checkpoint.Diff) error {
 	}
 	fa, fb := d.A.Fold, d.B.Fold
 	row("events", fmt.Sprint(fa.Seq), fmt.Sprint(fb.Seq))
-	row("active", activeOf(fa), activeOf(fb))
+	row("active", sessionform.Active(fa), sessionform.Active(fb))
 	sa, sb := fa.States(), fb.States()
 	keys := slices.Collect(maps.Keys(sa))
 	for key := range sb {
@@ -148,7 +131,7 @@ func (p *program) printEnds(d *checkpoint.Diff) error {
 	for _, key := range keys {
 		row("state "+key, stateWords(sa, key), stateWords(sb, key))
 	}
-	ua, ub := used(fa), used(fb)
+	ua, ub := sessionform.Used(fa), sessionform.Used(fb)
 	row("answers", fmt.Sprint(ua.Answers), fmt.Sprint(ub.Answers))
 	row("input tokens", fmt.Sprint(ua.InputTokens), fmt.Sprint(ub.InputTokens))
 	row("output tokens", fmt.Sprint(ua.OutputTokens), fmt.Sprint(ub.OutputTokens))

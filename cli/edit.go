@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/render"
 )
 
 // editing is what the flags of edit say.

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/agentarbor/arbor/access/usersfile"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentfile"
-	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/runner"
 )
@@ -76,6 +77,7 @@ func (p *program) report(err error) {
 		said  statusError
 		tree  *agent.TreeError
 		files *agentfile.Error
+		users *usersfile.Error
 		what  string
 	)
 	switch {
@@ -86,6 +88,8 @@ func (p *program) report(err error) {
 		return
 	case errors.As(err, &files):
 		what = "agents' files"
+	case errors.As(err, &users):
+		what = "users file"
 	case errors.As(err, &tree):
 		what = "tree of agents"
 	}

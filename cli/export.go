@@ -2,14 +2,12 @@ package cli
 
 import (
 	"context"
-	"slices"
+	"iter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/checkpoint"
-	"github.com/agentarbor/arbor/cli/internal/render"
-	graph "github.com/agentarbor/arbor/conversation" // the name is a type of this package
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/sessionform"
 	"github.com/agentarbor/arbor/internal/visible"
 )
 
@@ -37,7 +35,7 @@ func (p *program) exportCommand() *cobra.Command {
 }
 
 func (p *program) exportSession(ctx context.Context, id string, until atFlag, format, files string) error {
-	if !slices.Contains([]string{"jsonl", "md", "html", "openai"}, format) {
+	if _, ok := sessionform.Formats()[format]; !ok {
 		return usagef("--format %s: jsonl, md, html and openai are possible", visible.Line(format))
 	}
 	s, err := p.past(ctx, id)
@@ -58,33 +56,10 @@ func (p *program) exportSession(ctx context.Context, id string, until atFlag, fo
 			if d.URL != "" {
 				continue
 			}
-			if _, err := put(ctx, s.db.Store, s.Key, files, d); err != nil {
+			if _, err := put(ctx, stored{s.db, s.Key}.blob, files, d); err != nil {
 				return err
 			}
 		}
 	}
-	switch format {
-	case "jsonl":
-		_, err = s.replay(ctx, at, render.JSONLines(p.Stdout))
-		return err
-	case "md":
-		_, err = s.replay(ctx, at, render.Markdown(p.Stdout, id))
-		return err
-	}
-	moment := &checkpoint.Moment{Graph: graph.New()}
-	if at > 0 { // a fork may share nothing, and then has no events
-		if moment, err = s.At(ctx, s.Key, at); err != nil {
-			return err
-		}
-	}
-	if format == "openai" {
-		writeChat(p.Stdout, chatMessages(graph.Messages(moment.Graph, graph.Active{})))
-		return nil
-	}
-	facts := ""
-	if moment.Fold != nil {
-		facts = s.moment(moment.Fold)
-	}
-	thread := graph.Thread(moment.Graph, graph.Active{}, graph.ThreadOptions{})
-	return render.Page(p.Stdout, "Session "+visible.Line(shownID(s.Key)), facts, thread, s.until(ctx, at))
+	return sessionform.Export(p.Stdout, format, shownID(s.Key), s.Seq, func() iter.Seq2[*event.Event, error] { return s.until(ctx, at) })
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/integrity"
@@ -127,8 +127,8 @@ func filesFlag(fs *pflag.FlagSet, dir *string) {
 
 // put writes a file of a session to a folder, and returns where it is. What is there
 // stays: the file gets a number, unless it is the same.
-func put(ctx context.Context, store session.Store, key session.Key, dir string, f *event.File) (string, error) {
-	data, err := store.Blob(ctx, key, f.Digest)
+func put(ctx context.Context, blob func(ctx context.Context, digest string) ([]byte, error), dir string, f *event.File) (string, error) {
+	data, err := blob(ctx, f.Digest)
 	if err == nil {
 		err = os.MkdirAll(dir, 0o700)
 	}
@@ -161,11 +161,13 @@ func (c *conversation) made(ctx context.Context, d *event.File) error {
 	switch {
 	case d.URL != "": // the line that names it says where it is
 	case c.files != "":
-		path, err := put(context.WithoutCancel(ctx), c.db.Store, c.key, c.files, d)
+		path, err := put(context.WithoutCancel(ctx), c.at.blob, c.files, d)
 		if err == nil && !c.json {
 			c.p.say("%s is in %s", visible.Line(d.Name), path)
 		}
 		return err
+	case c.db == nil:
+		c.p.say("to get %s: begin the chat with --files DIR", visible.Line(d.Name))
 	case c.persistent() && !c.json:
 		c.p.say("to get %s: %s", visible.Line(d.Name), c.p.commandLine("sessions file", "", quoteArg(c.key.ID), quoteArg(d.Name)))
 	}

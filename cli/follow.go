@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/tail"
 )
@@ -16,6 +16,7 @@ import (
 // following is what the flags of follow say.
 type following struct {
 	after          string
+	from           session.Position // the same
 	json, untilEnd bool
 }
 
@@ -31,15 +32,33 @@ times a second.`
 		Use:   "follow ID",
 		Short: "Print what happens in a session while it happens",
 		Long: `Prints what was said and done in a session, and then what is, until an interrupt.
-Another process runs the session.` + words + ` The session need not exist yet.`,
+Another process runs the session.` + words + ` With --server
+they come word by word. The session need not exist yet.`,
 		Args: exactly("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error { return p.followSession(cmd.Context(), args[0], f) },
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if f.from, err = session.ParsePosition(f.after); err != nil {
+				return usagef("--after: %w", err)
+			}
+			follow := p.followSession
+			if remote, err := p.remote(cmd); err != nil {
+				return err
+			} else if remote {
+				follow = p.followServed
+			}
+			ctx, done := p.interrupts.turn(cmd.Context())
+			defer done()
+			if err = follow(ctx, args[0], f); ctx.Err() != nil {
+				return statusError(StatusInterrupted)
+			}
+			return err
+		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.after, "after", "", "begin behind this `ENTRY`, such as 12-0, or 12 for the event of that position")
 	fs.BoolVar(&f.json, "json", false, `print one entry a line, as JSON: {"id": …, "event": …}`)
 	fs.BoolVar(&f.untilEnd, "until-end", false, "end when the turn is over")
 	p.redisFlag(fs)
+	p.serverFlags(fs)
 	return cmd
 }
 
@@ -53,10 +72,6 @@ type jsonEntry struct {
 }
 
 func (p *program) followSession(ctx context.Context, id string, f following) error {
-	after, err := session.ParsePosition(f.after)
-	if err != nil {
-		return usagef("--after: %w", err)
-	}
 	if p.place.db == memoryDB {
 		return usagef("--db %s: no other process could write to it; give a file or the address of a database", memoryDB)
 	}
@@ -72,37 +87,54 @@ func (p *program) followSession(ctx context.Context, id string, f following) err
 	case err != nil:
 		return err
 	}
-	tail, err := db.tail()
+	return p.follow(ctx, render.Transcript(p.Stdout, p.lookOf(p.Stdout)), stored{db, info.Key}, info.Seq, f)
+}
+
+// followServed follows a session at a server.
+func (p *program) followServed(ctx context.Context, id string, f following) error {
+	out := render.Transcript(p.Stdout, p.lookOf(p.Stdout))
+	api, err := p.connect(ctx, func(err error) {
+		out.Break() // in the middle of words
+		p.away(err)
+	})
 	if err != nil {
 		return err
 	}
-	ctx, done := p.interrupts.turn(ctx)
-	defer done()
-	err = p.follow(ctx, tail, info, after, f)
-	if ctx.Err() != nil {
-		return statusError(StatusInterrupted)
+	s, err := api.Session(ctx, id)
+	for told := false; missing(err); told = true {
+		if !told {
+			p.say("there is no session %q yet: waiting for it", id)
+		}
+		select {
+		case <-time.After(time.Second):
+			s, err = api.Session(ctx, id)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return p.follow(ctx, out, served{api, id}, s.Seq, f)
 }
 
-// follow prints entries until the context ends, or with --until-end until what is
-// stored is printed and the turn is over.
-func (p *program) follow(ctx context.Context, tail followed, info session.Info, after session.Position, f following) error {
+// follow prints entries until the context ends, or with --until-end until what is stored, as far
+// as seq, is printed and the turn is over.
+func (p *program) follow(ctx context.Context, out *render.Printer, of feed, seq int64, f following) error {
 	fold := &session.Fold{}
 	if f.untilEnd {
-		for e, err := range tail.Load(ctx, info.Key, 0) {
+		for e, err := range of.log(ctx, 0) {
 			if err != nil {
 				return err
 			}
-			if e.Seq > after.Seq {
+			if e.Seq > f.from.Seq {
 				break
 			}
 			fold.Apply(e)
 		}
 	}
-	out := render.Transcript(p.Stdout, p.lookOf(p.Stdout))
 	defer out.Hide()
-	for entry, err := range tail.Follow(ctx, info.Key, f.after) {
+	for entry, err := range of.follow(ctx, f.after) {
 		if err != nil {
 			return err
 		}
@@ -115,7 +147,7 @@ func (p *program) follow(ctx context.Context, tail followed, info session.Info, 
 			return err
 		}
 		fold.Apply(entry.Event)
-		if f.untilEnd && !entry.Event.Partial && fold.Seq >= info.Seq && fold.Turn.ID != "" && !fold.Unfinished() {
+		if f.untilEnd && !entry.Event.Partial && fold.Seq >= seq && fold.Turn.ID != "" && !fold.Unfinished() {
 			out.Finish()
 			return nil
 		}

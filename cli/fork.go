@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/internal/render"
 )
 
 func (p *program) forkCommand() *cobra.Command {

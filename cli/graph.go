@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/agentarbor/arbor/agentgraph"
-	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/internal/confined"
+	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
 )
 

@@ -18,8 +18,8 @@ import (
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agentgraph/graphtest"
-	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/internal/confined"
+	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 )

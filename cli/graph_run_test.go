@@ -61,7 +61,8 @@ status: completed
 	got = invocation{}.run(t, "graph", "run", f["g.yaml"], "--mock", f["m.yaml"], "--input", `{"n": 9007199254740993}`, "--json")
 	require.Equal(t, outcome{0, `{"status":"completed","order":["classifier","billing"],"skipped":["general"],"failed":[],"cancelled":[],"notRun":[],` +
 		`"calls":{"billing":1,"classifier":1,"general":0},"inputs":{"billing":{"intent":"billing","say":"<&> \u001b[1m"},"classifier":{"n":9007199254740993}},` +
-		`"outputs":{"billing":"done","classifier":{"intent":"billing","say":"<&> \u001b[1m"}},"terminal":{"billing":"done"}}` + "\n", ""}, got)
+		`"outputs":{"billing":"done","classifier":{"intent":"billing","say":"<&> \u001b[1m"}},"phases":{"billing":"finished","classifier":"finished","general":"skipped"},` +
+		`"edges":[{"from":"classifier","to":"billing","state":"taken"},{"from":"classifier","to":"general","state":"not_taken"}],"terminal":{"billing":"done"}}` + "\n", ""}, got)
 }
 
 // TestGraphRunStatus: what the status of a run means for that of the command.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/agentarbor/arbor/agentgraph"
 	"github.com/agentarbor/arbor/agentgraph/graphtest"
-	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentgraph"
-	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -30,6 +30,7 @@ func (g *graphRun) open(ctx context.Context, root agent.Agent, models *models) (
 		return nil, err
 	}
 	c := &conversation{planted: &planted{models: models}, p: p, db: db, key: key, path: g.file, json: g.json, files: g.files}
+	c.at = here{stored{db, key}, c}
 	opts, err := p.runnerOpts(g.prices)
 	if err != nil {
 		return nil, err

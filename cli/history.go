@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/sessionform"
 	"github.com/agentarbor/arbor/internal/visible"
-	"github.com/agentarbor/arbor/session"
 )
 
 func (p *program) historyCommand() *cobra.Command {
@@ -28,17 +27,6 @@ conversation.`,
 	return cmd
 }
 
-// jsonCheckpoint is the form of sessions history --json.
-type jsonCheckpoint struct {
-	Seq    int64     `json:"seq"`
-	Time   time.Time `json:"time"`
-	What   string    `json:"what"`
-	Active string    `json:"active,omitempty"`
-	Events int       `json:"events"`
-	// Shared says that it is one of the session from which this one was forked.
-	Shared bool `json:"shared,omitempty"`
-}
-
 func (p *program) showHistory(ctx context.Context, id string, asJSON bool) error {
 	s, err := p.past(ctx, id)
 	if err != nil {
@@ -48,15 +36,10 @@ func (p *program) showHistory(ctx context.Context, id string, asJSON bool) error
 	if !asJSON {
 		fmt.Fprintln(table, "SEQ\tTIME\tACTIVE\tWHAT")
 	}
-	fold := &session.Fold{}
-	for c, err := range s.History(ctx, s.Key) {
+	for line, err := range sessionform.History(ctx, s.Sessions, s.Info) {
 		if err != nil {
 			return err
 		}
-		for _, e := range c.Events {
-			fold.Apply(e)
-		}
-		line := jsonCheckpoint{c.Seq, c.Time.UTC(), render.Step(c.Events), activeOf(fold), len(c.Events), c.Seq <= s.ParentSeq}
 		if asJSON {
 			render.JSON(p.Stdout, line)
 			continue

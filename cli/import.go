@@ -11,7 +11,8 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/checkpoint"
-	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/internal/chatform"
+	"github.com/agentarbor/arbor/internal/render"
 )
 
 // maxImport bounds what is imported, in bytes.
@@ -54,7 +55,7 @@ func (p *program) importMessages(ctx context.Context, file, speaker, id string) 
 	if name == "-" {
 		name = "standard input"
 	}
-	messages, system, err := readChat(data)
+	messages, system, err := chatform.Read(data)
 	if err != nil {
 		return usagef("%s: %w", name, err)
 	}

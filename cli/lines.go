@@ -11,7 +11,7 @@ import (
 
 	"github.com/chzyer/readline"
 
-	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/internal/render"
 )
 
 // lines are what a person or a pipe says to chat, one after the other.

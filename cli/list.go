@@ -11,7 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/sessionform"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/session"
 )
@@ -98,4 +99,4 @@ func shownID(key session.Key) string {
 // own reports whether a session is one of the command itself, as --session names them.
 func own(key session.Key) bool { return key == session.ID(key.ID) }
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
+func stamp(t time.Time) string { return sessionform.Stamp(t) }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -55,20 +54,13 @@ func (p *program) mcpServers() []agentfile.Option {
 // mcpPath is where serve has the protocol.
 const mcpPath = "/mcp"
 
-// serveMCP adds the protocol to what serve serves. Swap has it serve another tree.
-func (p *program) serveMCP(how *serving, r *runner.Runner, users access.Authenticator, web http.Handler) (all http.Handler, swap func(*runner.Runner), err error) {
-	who := access.Options{Users: users}
-	if u, err := url.Parse(how.url); err == nil && u.Host != "" {
-		who.Hosts = []string{u.Host}
-	}
-	server, err := p.mcp.Server(r, serveUser, who, p.warnings())
+// serveMCP makes what serves the protocol. Swap has it serve another tree.
+func (p *program) serveMCP(r *runner.Runner, who access.Options) (web http.Handler, swap func(*runner.Runner), err error) {
+	s, err := p.mcp.Server(r, owner.Name, who, p.warnings())
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/", web)
-	mux.Handle(mcpPath, server)
-	return mux, server.Swap, nil
+	return s, s.Swap, nil
 }
 
 func (p *program) mcpCommand() *cobra.Command {

@@ -56,7 +56,7 @@ func (p *program) models(override string) (*models, error) {
 
 // notice says once if no model is used, unless all agents are remote.
 func (c *conversation) notice() {
-	if c.noted || c.models == nil || c.models.offline == nil || !c.models.used {
+	if c.noted || c.planted == nil || c.models == nil || c.models.offline == nil || !c.models.used {
 		return
 	}
 	c.noted = true

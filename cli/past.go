@@ -7,16 +7,15 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/checkpoint"
-	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/sessionform"
 	"github.com/agentarbor/arbor/session"
 )
 
@@ -75,20 +74,27 @@ func (s *past) replay(ctx context.Context, until int64, out render.Sink) (*sessi
 		}
 		fold.Apply(e)
 		out.Event(e)
-		if err := s.p.out.failed(); err != nil {
-			return nil, err
-		}
 	}
 	out.Finish()
 	return fold, nil
 }
 
-// until returns the events until a position. A fork may share nothing, and then has none.
+// until returns the events until a position, or until nobody reads the command's output any more.
+// A fork may share nothing, and then has none.
 func (s *past) until(ctx context.Context, at int64) iter.Seq2[*event.Event, error] {
-	if at == 0 {
-		return func(func(*event.Event, error) bool) {}
+	return func(yield func(*event.Event, error) bool) {
+		if at == 0 {
+			return
+		}
+		for e, err := range s.Replay(ctx, s.Key, at) {
+			if err == nil {
+				err = s.p.out.failed()
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
 	}
-	return s.Replay(ctx, s.Key, at)
 }
 
 // toFlag adds --to, the id of a session that is made of another one.
@@ -104,12 +110,7 @@ func (s *past) target(id string) (session.Key, error) {
 		to.ID = id
 		return to, checkSession(to.ID)
 	}
-	stem := to.ID
-	for len(stem) > maxSessionID-8 {
-		_, size := utf8.DecodeLastRuneInString(stem)
-		stem = stem[:len(stem)-size]
-	}
-	to.ID = strings.TrimSpace(stem) + "-" + randomHex(3)
+	to.ID = sessionform.ChildID(to.ID, randomHex(3))
 	return to, nil
 }
 
@@ -159,16 +160,6 @@ func (p *program) again(command string, key session.Key, rest ...string) string 
 		path = ""
 	}
 	return p.commandLine(command, path, append([]string{"--session", quoteArg(key.ID)}, rest...)...)
-}
-
-// activeOf returns the agent that has the conversation: before the first transfer
-// the root, which is known once it has begun to run.
-func activeOf(f *session.Fold) string {
-	c := f.Scope("")
-	if c.Active != "" {
-		return c.Active
-	}
-	return c.Run.Agent
 }
 
 func randomHex(bytes int) string {

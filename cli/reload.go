@@ -11,10 +11,11 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/agentarbor/arbor/access/usersfile"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentfile"
-	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/cli/internal/watch"
+	"github.com/agentarbor/arbor/internal/render"
 )
 
 // reloadFlag adds --no-reload to a command whose tree comes from files.
@@ -99,7 +100,13 @@ func folderOf(path string) string {
 func problemLines(err error) (lines []string) {
 	var tree *agent.TreeError
 	var files *agentfile.Error
+	var users *usersfile.Error
 	switch {
+	case errors.As(err, &users):
+		for _, problem := range users.Problems {
+			lines = append(lines, problem.String())
+		}
+		return lines
 	case errors.As(err, &files):
 		return fileProblems(files)
 	case errors.As(err, &tree):

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/agent"
-	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/session"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/agentfile"
-	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/router"

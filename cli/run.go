@@ -34,7 +34,7 @@ func (p *program) runTurn(ctx context.Context, path string, args []string, f tur
 	if err != nil {
 		return err
 	}
-	err = c.turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] { return c.Run(ctx, c.key, msg) })
+	err = c.turn(ctx, func(ctx context.Context) iter.Seq2[*event.Event, error] { return c.at.begin(ctx, msg) })
 	switch {
 	case cutOff(err) && c.persistent():
 		p.say("interrupted; to go on: %s", c.again("resume"))

@@ -2,71 +2,99 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
-	"github.com/agentarbor/arbor/a2a/a2aserver/push"
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/live"
 	"github.com/agentarbor/arbor/runner"
+	"github.com/agentarbor/arbor/server"
 )
 
 // serving is what the flags of serve say.
 type serving struct {
 	addr, url     string
+	doors         []string
+	origins       []string
 	grpc          string // the address, "" for none
 	a2a03         bool
 	mcp           bool
 	tokenFile     string
 	noToken       bool
+	users         string
+	tls           access.TLSFiles
 	signKey       string
 	webhookFile   string
 	localWebhooks bool
+	inspector     string
 	desk          bool
 	model         string
 	prices        string
 	noReload      bool
+	metrics       string
+	log           string
+	drain         time.Duration
+	keep          size
+	kept          *server.Requests // nil without --keep-requests
 }
 
 func (p *program) serveCommand() *cobra.Command {
 	how := &serving{}
 	cmd := p.withPath(&cobra.Command{
-		Short: "Serve the tree to others over the A2A protocol",
-		Long: `Serves the tree as an agent of the A2A protocol, version 1.0, until an interrupt.
-The agent's card, which tells clients all they need, stands at
-/.well-known/agent-card.json; its address goes to standard output. JSON-RPC is at
-/rpc, HTTP+JSON at the root, and /healthz answers while the server is well.
+		Short: "Serve the tree over HTTP: to OpenAI clients, AG-UI, A2A, and an API of its own",
+		Long: `Serves the tree until an interrupt. One address has several doors, and a session is
+the same at all of them: the native API at /api/v1, chat completions and responses
+for OpenAI clients at /v1, AG-UI at /agui, A2A 1.0 at /rpc and the root, and a page for
+people at /inspect/. The address of the A2A card goes to standard output.
 
-Whoever calls needs a token, as "Authorization: Bearer TOKEN". It is what
-` + tokenVariable + ` or the file of --token-file holds; without either one is made and
-said on standard error. The conversations are sessions of the database, so that
-tasks are still there after a restart.
+Whoever calls needs a token, as "Authorization: Bearer TOKEN". The owner's is what
+` + tokenVariable + ` or the file of --token-file holds; without either one is made and said
+on standard error. The owner has the sessions of the other commands, and may see those
+of everybody: give others tokens of their own, with --users and "` + p.name + ` users add".
 
-The first interrupt stops the server: turns are cut off so that they can be gone on
-with, and the status is 0. The second one ends it at once.`,
+The first interrupt stops the server: no turn begins any more, those under way get the
+time of --drain to end, the rest is cut off so that it can be gone on with, and the
+status is 0. The second one ends it at once.`,
 	}, "serve", 0, func(cmd *cobra.Command, path string, _ []string) error { return p.serve(cmd.Context(), path, how) })
 	fs := cmd.Flags()
 	fs.StringVar(&how.addr, "addr", "127.0.0.1:8420", "`HOST:PORT` to listen at; port 0 is any free one")
-	fs.StringVar(&how.url, "url", "", "public `URL` of the server, for the card (default: the address that a client uses)")
+	fs.StringVar(&how.url, "url", "", "public `URL` of the server (default: the address that a client uses)")
+	fs.StringSliceVar(&how.doors, "doors", allDoors[:], "`DOORS` to open: "+strings.Join(allDoors[:], ", "))
+	fs.StringSliceVar(&how.origins, "allow-origin", nil, "`ORIGIN` of web pages that may call with a token, such as https://app.example.com")
 	if p.grpc != nil {
 		fs.StringVar(&how.grpc, "grpc", "", "`HOST:PORT` to serve gRPC at as well, without TLS")
 	}
 	if p.a2a03 != nil {
-		fs.BoolVar(&how.a2a03, "a2a03", false, "answer clients of protocol 0.3 as well")
+		fs.BoolVar(&how.a2a03, "a2a03", false, "answer clients of A2A 0.3 as well")
 	}
 	if p.mcp != nil {
 		fs.BoolVar(&how.mcp, "mcp", false, "serve the Model Context Protocol as well, at "+mcpPath)
 	}
-	fs.StringVar(&how.tokenFile, "token-file", "", "`FILE` that holds the token (default: what "+tokenVariable+" holds, or a new one)")
-	fs.BoolVar(&how.noToken, "no-token", false, "let every program of this machine in; only at a loopback address")
+	fs.StringVar(&how.tokenFile, "token-file", "", "`FILE` that holds the owner's token (default: what "+tokenVariable+" holds, or a new one)")
+	fs.BoolVar(&how.noToken, "no-token", false, "let every program of this machine in as the owner; only at a loopback address")
+	p.usersFlag(fs, &how.users)
+	fs.StringVar(&how.tls.Cert, "tls-cert", "", "PEM `FILE` with the certificate of the server; it is read again when it changes")
+	fs.StringVar(&how.tls.Key, "tls-key", "", "PEM `FILE` with the key of --tls-cert")
+	fs.StringVar(&how.tls.ClientCA, "client-ca", "", "PEM `FILE` with the authorities whose client certificates are asked for")
 	fs.StringVar(&how.signKey, "sign-key", "", "PEM `FILE` with the private key that signs the card")
 	fs.StringVar(&how.webhookFile, "webhook-file", "", "`FILE` that keeps over restarts where clients want push notifications (default: kept in memory)")
 	fs.BoolVar(&how.localWebhooks, "allow-local-webhooks", false, "send push notifications to this machine too, and over http")
+	fs.StringVar(&how.inspector, "inspector", "", "`DIR` with another page to serve at /inspect/")
+	if p.metrics != nil {
+		fs.StringVar(&how.metrics, "metrics", "", "`HOST:PORT` to serve metrics for Prometheus at, without a token")
+	}
+	fs.StringVar(&how.log, "log", "", "log a line for each request on standard error, as `FORMAT` "+logFormats)
+	fs.DurationVar(&how.drain, "drain", 0, "`TIME` that turns get to end when the server is stopped")
+	fs.Var(&how.keep, "keep-requests", "`SIZE` of memory, such as 32MiB, for the last requests to models, which the API then shows as they were sent")
 	p.dbFlag(fs)
 	p.redisFlag(fs)
 	p.modelFlag(fs, &how.model)
@@ -76,12 +104,36 @@ with, and the status is 0. The second one ends it at once.`,
 	return cmd
 }
 
+// check refuses flags that say nothing sensible, before anything is begun.
+func (how *serving) check() error {
+	if how.url != "" {
+		if u, err := url.Parse(how.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return usagef("--url must be such as https://agents.example.com, without user, query and fragment")
+		}
+	}
+	if how.drain < 0 {
+		return usagef("--drain %s: give a time such as 30s", how.drain)
+	}
+	return how.checkDoors()
+}
+
 func (p *program) serve(ctx context.Context, path string, how *serving) error {
-	opts, err := p.serveOptions(how)
+	if err := how.check(); err != nil {
+		return err
+	}
+	opts, err := p.a2aOptions(how)
 	if err != nil {
 		return err
 	}
 	keys, signer, err := how.signer()
+	if err != nil {
+		return err
+	}
+	logger, err := how.requestLog(p.Stderr)
+	if err != nil {
+		return err
+	}
+	certified, err := p.certified(how)
 	if err != nil {
 		return err
 	}
@@ -104,21 +156,24 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 		all = append(all, l)
 		opts = append(opts, a2aserver.WithInterface(p.grpc.Interface(how.grpcURL(l.Addr()))))
 	}
-	auth, told, err := p.serveToken(how, all)
+	who, err := p.callers(ctx, how, all)
 	if err != nil {
 		return err
 	}
-	base := how.url
+	base, scheme := how.url, "http://"
+	if certified != nil {
+		scheme = "https://"
+	}
 	switch {
 	case base != "":
 	case signer != nil && !onLoopback(listener.Addr()):
 		return usagef("--sign-key needs --url: a card that is signed must say where the server is for everybody")
 	default:
-		base = "http://" + reachable(listener.Addr())
+		base = scheme + reachable(listener.Addr())
 	}
-	opts = append(opts, a2aserver.WithAuthenticator(auth), a2aserver.WithCard(a2aserver.CardOptions{Signer: signer}))
-	if how.url != "" || signer != nil {
-		opts = append(opts, a2aserver.WithURL(base))
+	measured, ways, err := p.measured(how)
+	if err != nil {
+		return err
 	}
 	db, err := p.openDB(ctx, true)
 	if err != nil {
@@ -128,37 +183,74 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 	if err != nil {
 		return err
 	}
-	start := func(t *planted) error {
-		return p.start(t, store, how.desk, how.prices, runner.WithStreaming(), runner.WithLogger(p.warnings()))
+	runs := []runner.Option{runner.WithStreaming(), runner.WithLogger(p.warnings())}
+	if how.keep > 0 {
+		if how.kept, err = server.KeepRequests(int64(how.keep)); err != nil {
+			return err
+		}
+		runs = append(runs, runner.WithInterceptors(how.kept))
 	}
+	start := func(t *planted) error { return p.start(t, store, how.desk, how.prices, runs...) }
 	if err := start(tree); err != nil {
 		return err
 	}
-	turns, err := live.New(tree.Runner, store, live.WithLogger(p.warnings()))
+	turnOpts := []live.Option{live.WithLogger(p.warnings())}
+	if measured.Observer != nil {
+		turnOpts = append(turnOpts, live.WithObserver(measured.Observer))
+	}
+	turns, err := live.New(tree.Runner, store, turnOpts...)
 	if err != nil {
 		return err
 	}
-	server, err := a2aserver.NewOn(turns, opts...)
+	guard, err := access.New(access.Options{Users: who, Hosts: hostOf(how.url), Origins: how.origins, Logger: logger, Observer: measured.Observer,
+		Expose: []string{"ETag", "Location", "Retry-After", "X-Request-Id", "Arbor-Session", "Arbor-Ignored"}})
 	if err != nil {
-		return usageError{err}
+		return err
 	}
-	web, swap := handler(server, keys), func(*runner.Runner) {}
-	if how.mcp {
-		if web, swap, err = p.serveMCP(how, tree.Runner, auth, web); err != nil {
-			return err
-		}
+	doors, err := p.webDoors(how, turns, guard, who)
+	if err != nil {
+		return err
 	}
-	doors := []door{webDoor(all[0], web)}
-	if how.grpc != "" {
-		d, err := p.grpcDoor(all[1], server)
+	if !how.has(doorAPI) {
+		doors = append(doors, server.Health(turns))
+	}
+	closing := []closer{turns}
+	if how.has(doorA2A) {
+		s, err := p.a2aServer(how, turns, who, signer, base, opts)
 		if err != nil {
 			return err
 		}
-		doors = append(doors, d)
+		doors = append(doors, server.At("", named(doorA2A, s)))
+		closing = append([]closer{s}, closing...)
+		if keys != nil {
+			doors = append(doors, keySet(keys))
+		}
+		if how.grpc != "" {
+			d, err := p.grpcDoor(all[1], s)
+			if err != nil {
+				return err
+			}
+			ways = append(ways, d)
+		}
 	}
+	swap := func(*runner.Runner) {}
+	if how.mcp {
+		var mcp http.Handler
+		if mcp, swap, err = p.serveMCP(tree.Runner, access.Options{Users: who, Hosts: hostOf(how.url), Origins: how.origins}); err != nil {
+			return err
+		}
+		doors = append(doors, server.At(mcpPath, named("mcp", mcp)))
+	}
+	ways = append(ways, webDoor(listener, server.Mux(doors...), certified))
 	(&conversation{planted: tree, p: p}).notice()
-	p.say("serving %s at %s; %s", tree.tree.Root().Agent.Name(), base, told)
-	fmt.Fprintln(p.Stdout, strings.TrimSuffix(base, "/")+"/.well-known/agent-card.json")
+	p.say("serving %s at %s; %s", tree.tree.Root().Agent.Name(), base, who.told)
+	if err := p.tellPage(how, who, base); err != nil {
+		return err
+	}
+	if base = strings.TrimSuffix(base, "/"); how.has(doorA2A) {
+		base += "/.well-known/agent-card.json"
+	}
+	fmt.Fprintln(p.Stdout, base)
 	p.keepUp(ctx, files, p.Stderr, func() (*agent.Tree, error) {
 		next, err := p.plant(path, how.model)
 		if err != nil {
@@ -175,27 +267,44 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 		tree = next
 		return next.tree, nil
 	})
-	return p.untilStopped(ctx, server, turns, doors)
+	return p.untilStopped(ctx, how.drain, turns, closing, ways)
 }
 
-// serveOptions returns the options that do not depend on the address.
-func (p *program) serveOptions(how *serving) ([]a2aserver.Option, error) {
-	webhooks := push.Options{AllowLoopback: how.localWebhooks, AllowHTTP: how.localWebhooks}
-	if how.webhookFile != "" {
-		file, err := push.NewFile(how.webhookFile)
-		if err != nil {
-			return nil, usagef("--webhook-file: %s", strings.TrimPrefix(err.Error(), "push: "))
-		}
-		webhooks.Store = file
+// certified returns the server's TLS, nil without.
+func (p *program) certified(how *serving) (*tls.Config, error) {
+	if how.tls == (access.TLSFiles{}) {
+		return nil, nil
 	}
-	opts := []a2aserver.Option{a2aserver.WithLogger(p.warnings()), a2aserver.WithPush(webhooks)}
-	if how.url != "" {
-		if u, err := url.Parse(how.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			return nil, usagef("--url must be such as https://agents.example.com, without user, query and fragment")
-		}
+	how.tls.Logger = p.warnings()
+	c, err := how.tls.Config()
+	if err != nil {
+		return nil, usagef("--tls-cert: %s", strings.TrimPrefix(err.Error(), "access: "))
 	}
-	if how.a2a03 {
-		opts = append(opts, p.a2a03)
+	return c, nil
+}
+
+// hostOf returns the host of a public URL, if there is one.
+func hostOf(public string) []string {
+	if u, err := url.Parse(public); err == nil && u.Host != "" {
+		return []string{u.Host}
 	}
-	return opts, nil
+	return nil
+}
+
+// tellPage says where people look at the server. The address lets the owner in once.
+func (p *program) tellPage(how *serving, who *callers, base string) error {
+	if !how.has(doorInspector) {
+		return nil
+	}
+	page := strings.TrimSuffix(base, "/") + "/inspect/"
+	if who.signIn == nil {
+		p.say("page at %s", page)
+		return nil
+	}
+	code, err := who.signIn.Code(owner.Name)
+	if err != nil {
+		return err
+	}
+	p.say("page at %s#code=%s (once, within five minutes)", page, code)
+	return nil
 }

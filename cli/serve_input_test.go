@@ -117,7 +117,7 @@ func TestServeMakesToken(t *testing.T) {
 	s := invocation{program: "func"}.serveWith(t, "--db", ":memory:")
 	made := ""
 	require.Eventually(t, func() bool { // what it said is on its way
-		_, rest, _ := strings.Cut(s.said.String(), "the token of this run is ")
+		_, rest, _ := strings.Cut(s.said.String(), "the owner's token of this run is ")
 		made, _, _ = strings.Cut(rest, " ")
 		return strings.Contains(rest, "\n")
 	}, time.Minute, time.Millisecond)

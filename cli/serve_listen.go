@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,7 +13,7 @@ import (
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/access"
-	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/live"
 )
 
@@ -62,38 +63,21 @@ func (how *serving) grpcURL(addr net.Addr) string {
 	return scheme + "://" + host
 }
 
-// keySetPath is where clients find the public key that verifies the card's signature.
-const keySetPath = "/.well-known/jwks.json"
-
-// handler returns the server with what the command adds to it: whether it is well, and
-// the key set, which is nil without a signature.
-func handler(server http.Handler, keys []byte) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/", server)
-	answer := func(typ string, body []byte) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", typ)
-			w.Header().Set("Cache-Control", "no-store")
-			_, _ = w.Write(body) // a client that has gone needs no answer
-		}
-	}
-	mux.HandleFunc("GET /healthz", answer("text/plain; charset=utf-8", []byte("ok\n")))
-	if keys != nil {
-		mux.HandleFunc("GET "+keySetPath, answer("application/jwk-set+json", keys))
-	}
-	return mux
-}
-
 // door is a way in: what serves it until stop is called, or it fails.
 type door struct {
 	serve func() error
 	stop  func(context.Context) error
 }
 
-func webDoor(l net.Listener, h http.Handler) door {
-	web := &http.Server{Handler: h, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)} // clients' faults, such as broken connections
+// webDoor serves HTTP, under TLS if there is a certificate.
+func webDoor(l net.Listener, h http.Handler, certified *tls.Config) door {
+	web := &http.Server{Handler: h, TLSConfig: certified, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)} // clients' faults, such as broken connections
 	access.Harden(web)
-	return door{func() error { return web.Serve(l) }, func(ctx context.Context) error {
+	serve := func() error { return web.Serve(l) }
+	if certified != nil {
+		serve = func() error { return web.ServeTLS(l, "", "") }
+	}
+	return door{serve, func(ctx context.Context) error {
 		err := web.Shutdown(ctx)
 		if err != nil {
 			_ = web.Close()
@@ -121,8 +105,11 @@ func (p *program) grpcDoor(l net.Listener, s *a2aserver.Server) (door, error) {
 	}}, err
 }
 
+// closer is what ends with the server.
+type closer interface{ Close(context.Context) error }
+
 // untilStopped serves until a signal, the end of ctx, or the failure of a door.
-func (p *program) untilStopped(ctx context.Context, server *a2aserver.Server, turns *live.Turns, doors []door) error {
+func (p *program) untilStopped(ctx context.Context, drain time.Duration, turns *live.Turns, closing []closer, doors []door) error {
 	ctx, done := p.interrupts.turn(ctx)
 	defer done()
 	failed := make(chan error, len(doors))
@@ -134,15 +121,25 @@ func (p *program) untilStopped(ctx context.Context, server *a2aserver.Server, tu
 	case <-ctx.Done():
 	case failure = <-failed:
 	}
+	ctx = context.WithoutCancel(ctx)
+	if drain > 0 && failure == nil {
+		p.say("turns under way have %s to end", drain)
+		ending, cancel := context.WithTimeout(ctx, drain)
+		_ = turns.Drain(ending) // what has not ended is cut off below
+		cancel()
+	}
 	// All at once: listeners close first, and the streams that keep connections open
 	// end with the turns.
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	within, cancel := context.WithTimeout(ctx, stopWithin)
 	defer cancel()
 	stopped := make(chan error, len(doors))
 	for _, d := range doors {
 		go func() { stopped <- d.stop(within) }()
 	}
-	err := errors.Join(server.Close(within), turns.Close(within))
+	var err error
+	for _, c := range closing {
+		err = errors.Join(err, c.Close(within))
+	}
 	for range doors {
 		if <-stopped != nil {
 			err = errors.Join(err, errors.New("connections were still open"))

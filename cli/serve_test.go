@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/access/usersfile"
 )
 
 const token = "test-token-of-serve"
@@ -222,33 +225,55 @@ func (s *served) completes(id string) (k task) {
 	return k
 }
 
+// A server of A2A alone is as well as any other, and has no other door.
+func TestServeOneDoor(t *testing.T) {
+	t.Parallel()
+	s := invocation{}.serve(t, desk, "--doors", "a2a", "--db", ":memory:")
+	for _, path := range []string{"/healthz", "/readyz"} {
+		status, body := s.call("GET", path, "")
+		require.Equal(t, "200 {\"status\":\"ok\"}\n", fmt.Sprint(status, " ", body), path)
+	}
+	for _, path := range []string{"/api/v1/me", "/v1/models", "/inspect/"} {
+		status, _ := s.call("GET", path, "")
+		require.NotEqual(t, 200, status, path)
+	}
+	require.Equal(t, 0, s.stop(os.Interrupt))
+}
+
 // The card tells clients where to go; a message is answered; what was said is a session
 // of the command.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	require.Equal(t, 0, invocation{home: home}.run(t, "run", desk, "a secret", "--session", "s1").status)
-	s := invocation{home: home}.serve(t, desk)
+	users := filepath.Join(home, "users.yaml")
+	peer, err := usersfile.Add(users, "peer", 0)
+	require.NoError(t, err)
+	s := invocation{home: home}.serve(t, desk, "--users", users)
 	card := s.card("")
 	require.Equal(t, "support", card.Name)
 	require.Equal(t, s.base+"/rpc", card.SupportedInterfaces[0].URL)
 	status, body := s.call("GET", "/healthz", "")
-	require.Equal(t, "200 ok\n", fmt.Sprint(status, " ", body))
+	require.Equal(t, "200 {\"status\":\"ok\"}\n", fmt.Sprint(status, " ", body))
 
 	answered := s.send("an invoice shows two charges")
 	require.Equal(t, "TASK_STATE_COMPLETED", answered.Status.State)
 	require.Contains(t, answered.words(), "I am the offline model")
 
-	// What was said at the machine is not theirs to see.
-	status, body = s.call("POST", "/message:send", strings.Replace(sending("hello"), `{"messageId"`, `{"contextId":"s1","messageId"`, 1))
-	require.NotContains(t, body, "secret")
-	if status == 200 {
-		require.Contains(t, body, `"name":"support"`, "a new context begins at the root")
-	}
+	// What was said at the machine is the owner's to see, and nobody else's.
 	status, body = s.call("GET", "/tasks?historyLength=10", "")
 	require.Equal(t, 200, status, body)
 	require.Contains(t, body, answered.ID)
-	require.NotContains(t, body, "secret")
+	require.Contains(t, body, "a secret")
+	resp := s.open("POST", "/message:send", strings.Replace(sending("hello"), `{"messageId"`, `{"contextId":"s1","messageId"`, 1), peer)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 200, resp.StatusCode)
+	resp = s.open("GET", "/tasks?historyLength=10", "", peer)
+	said, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Contains(t, string(said), `"text":"hello"`)
+	require.NotContains(t, string(said), "secret")
 
 	for _, wrong := range []string{"", "wrong"} {
 		resp := s.open("POST", "/message:send", sending("hello"), wrong)
@@ -256,7 +281,7 @@ func TestServe(t *testing.T) {
 		require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
 	}
 	require.Equal(t, 0, s.stop(os.Interrupt), "%s", s.said)
-	require.Contains(t, s.said.String(), "arbor: serving support at "+s.base+"; the token is that of ARBOR_TOKEN\n")
+	require.Contains(t, s.said.String(), "arbor: serving support at "+s.base+"; the owner's token is that of ARBOR_TOKEN\n")
 	require.NotContains(t, s.said.String(), token)
 	require.True(t, strings.HasSuffix(s.said.String(), "arbor: stopped\n"))
 

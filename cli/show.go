@@ -2,21 +2,17 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"os"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
-	"github.com/agentarbor/arbor/cli/internal/render"
-	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/chatform"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/sessionform"
 	"github.com/agentarbor/arbor/llm"
 	"github.com/agentarbor/arbor/runner"
-	"github.com/agentarbor/arbor/session"
 )
 
 // showing is what the flags of show say.
@@ -79,9 +75,9 @@ func (p *program) showSession(ctx context.Context, id string, f showing) error {
 	case err != nil:
 		return err
 	case f.state:
-		return p.printJSON(momentJSON(s.Key, fold), f.json)
+		return p.printJSON(sessionform.MomentOf(s.Key, fold), f.json)
 	case f.at.given() && !f.json && !f.usage:
-		p.say("%s", s.moment(fold))
+		p.say("%s", sessionform.Line(fold, s.Seq))
 	}
 	return nil
 }
@@ -113,108 +109,6 @@ func (p *program) transcript() *render.Printer {
 	return render.Transcript(p.Stdout, l)
 }
 
-// moment tells in one line what a session was.
-func (s *past) moment(f *session.Fold) string {
-	text := fmt.Sprintf("at position %d of %d", f.Seq, s.Seq)
-	if !f.Latest.IsZero() {
-		text += ", " + stamp(f.Latest)
-	}
-	if active := activeOf(f); active != "" {
-		text += "; active: " + active
-	}
-	if states := f.States(); len(states) > 0 {
-		text += "; state: " + string(event.EncodeJSON(states))
-	}
-	var waiting []string
-	for _, c := range pendingCalls(f) {
-		waiting = append(waiting, c.Name)
-	}
-	if len(waiting) > 0 {
-		text += "; waiting: " + strings.Join(waiting, ", ")
-	}
-	sum := used(f)
-	return text + fmt.Sprintf("; tokens: %d in, %d out", sum.InputTokens, sum.OutputTokens)
-}
-
-// used adds up what all models have used.
-func used(f *session.Fold) (sum session.Use) {
-	for _, u := range f.Spent() {
-		sum.Answers += u.Session.Answers
-		sum.Usage = sum.Usage.Add(u.Session.Usage)
-	}
-	return sum
-}
-
-// jsonMoment is the form of sessions show --state.
-type jsonMoment struct {
-	Session string         `json:"session"`
-	Seq     int64          `json:"seq"`
-	Time    time.Time      `json:"time,omitzero"`
-	Active  string         `json:"active,omitempty"`
-	Turn    string         `json:"turn"` // none, open, waiting or over
-	State   map[string]any `json:"state"`
-	Pending []jsonPending  `json:"pending"`
-	Used    []jsonUse      `json:"used"`
-}
-
-// jsonPending is a call that has no result yet.
-type jsonPending struct {
-	CallID   string `json:"callId"`
-	Name     string `json:"name"`
-	RunID    string `json:"runId"`
-	Approval bool   `json:"approval,omitempty"` // somebody is asked about it
-}
-
-// jsonUse is what an agent has used of a model.
-type jsonUse struct {
-	Agent        string `json:"agent"`
-	Model        string `json:"model,omitempty"`
-	Answers      int    `json:"answers"`
-	InputTokens  int    `json:"inputTokens"`
-	CachedTokens int    `json:"cachedTokens"`
-	OutputTokens int    `json:"outputTokens"`
-}
-
-func momentJSON(key session.Key, f *session.Fold) jsonMoment {
-	m := jsonMoment{Session: key.ID, Seq: f.Seq, Time: f.Latest.UTC(), Active: activeOf(f), Turn: "over",
-		State: f.States(), Pending: pendingCalls(f), Used: []jsonUse{}}
-	if f.Latest.IsZero() {
-		m.Time = time.Time{}
-	}
-	if m.State == nil {
-		m.State = map[string]any{}
-	}
-	switch {
-	case f.Turn.ID == "":
-		m.Turn = "none"
-	case f.Paused(), f.Waits():
-		m.Turn = "waiting"
-	case f.Unfinished():
-		m.Turn = "open"
-	}
-	for _, u := range f.Spent() {
-		m.Used = append(m.Used, jsonUse{u.Agent, u.Model, u.Session.Answers, u.Session.InputTokens, u.Session.CachedTokens, u.Session.OutputTokens})
-	}
-	return m
-}
-
-// pendingCalls returns the calls that wait, in the conversation and in what agents
-// do inside of their calls.
-func pendingCalls(f *session.Fold) []jsonPending {
-	calls := []jsonPending{}
-	scopes := f.Open()
-	if !slices.Contains(scopes, "") {
-		scopes = append([]string{""}, scopes...)
-	}
-	for _, scope := range scopes {
-		run := f.Scope(scope).Run
-		for _, c := range run.Pending {
-			calls = append(calls, jsonPending{c.ID, c.Name, c.RunID, c.Relay != "" && !c.Resolved})
-		}
-	}
-	return calls
-}
-
 // printJSON writes one object: in one line with --json, else indented.
 func (p *program) printJSON(v any, inOneLine bool) error {
 	if inOneLine {
@@ -227,20 +121,10 @@ func (p *program) printJSON(v any, inOneLine bool) error {
 // jsonView is the form of sessions show --view: a request of the chat completions
 // protocol.
 type jsonView struct {
-	Agent    string        `json:"agent"`
-	Seq      int64         `json:"seq"`
-	Tokens   int           `json:"tokens"`
-	Messages []chatMessage `json:"messages"`
-	Tools    []chatTool    `json:"tools"`
-}
-
-type chatTool struct {
-	Type     string `json:"type"`
-	Function struct {
-		Name        string          `json:"name"`
-		Description string          `json:"description,omitempty"`
-		Parameters  json.RawMessage `json:"parameters,omitempty"`
-	} `json:"function"`
+	Agent  string `json:"agent"`
+	Seq    int64  `json:"seq"`
+	Tokens int    `json:"tokens"`
+	chatform.Request
 }
 
 // showView prints what an agent's model was shown at a position. No model is
@@ -272,16 +156,7 @@ func (s *past) showView(ctx context.Context, at int64, f showing) error {
 	case preview == nil:
 		return usagef("--view %s: this agent has no model of its own, and so no view", name)
 	case f.json:
-		v := jsonView{Agent: name, Seq: at, Tokens: preview.Tokens, Messages: chatMessages(preview.Messages), Tools: []chatTool{}}
-		if preview.System != "" {
-			v.Messages = slices.Insert(v.Messages, 0, chatMessage{Role: "system", Content: preview.System})
-		}
-		for _, t := range preview.Tools {
-			c := chatTool{Type: "function"}
-			c.Function.Name, c.Function.Description, c.Function.Parameters = t.Name, t.Description, t.Parameters
-			v.Tools = append(v.Tools, c)
-		}
-		render.JSON(p.Stdout, v)
+		render.JSON(p.Stdout, jsonView{name, at, preview.Tokens, chatform.RequestOf(preview.Request)})
 		return nil
 	}
 	render.View(p.Stdout, p.lookOf(p.Stdout), preview.Request)

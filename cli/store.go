@@ -12,8 +12,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/agentarbor/arbor/cli/internal/render"
 	"github.com/agentarbor/arbor/internal/lazyregexp"
+	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/internal/sessionform"
 	"github.com/agentarbor/arbor/session"
 	"github.com/agentarbor/arbor/session/sqlite"
 )
@@ -180,7 +181,7 @@ func sessionKey(id string) (session.Key, error) {
 }
 
 // maxSessionID bounds a session's id, in bytes.
-const maxSessionID = 200
+const maxSessionID = sessionform.MaxID
 
 func checkSession(id string) error {
 	if len(id) > maxSessionID {

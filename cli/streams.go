@@ -5,7 +5,7 @@ import (
 	"os"
 	"sync"
 
-	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/internal/render"
 )
 
 // Streams are what a command reads and writes. Whether a stream is a terminal is

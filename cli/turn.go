@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"strings"
 	"sync/atomic"
@@ -11,8 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/agentarbor/arbor/cli/internal/render"
+	"github.com/agentarbor/arbor/agent"
 	"github.com/agentarbor/arbor/event"
+	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/internal/visible"
 	"github.com/agentarbor/arbor/runner"
 	"github.com/agentarbor/arbor/session"
@@ -45,16 +47,17 @@ func pricesFlag(fs *pflag.FlagSet, prices *string) {
 
 // conversation is a session with the tree that answers in it.
 type conversation struct {
-	*planted
-	p     *program
-	db    *database
-	key   session.Key
-	path  string // of the tree, "" if it is part of the program
-	out   render.Sink
-	files string // where files are written to, "" if they are not
+	*planted // nil at a server
+	at       host
+	p        *program
+	db       *database // nil at a server
+	key      session.Key
+	path     string // of the tree, "" if it is part of the program
+	out      render.Sink
+	files    string // where files are written to, "" if they are not
 
-	seen   int64 // the position of the last event that was shown
-	person bool  // the conversation is with a person, or waits for one
+	known session.Fold // what the log amounts to, as far as it was read
+	seen  int64        // the position of the last event that was shown
 
 	newer atomic.Pointer[planted] // a tree that has come since; of a chat
 
@@ -80,6 +83,7 @@ func (p *program) converse(ctx context.Context, path string, f turnFlags, opts .
 	if c.db, err = p.openDB(ctx, true); err != nil {
 		return nil, err
 	}
+	c.at = here{stored{c.db, key}, c}
 	if !f.json {
 		opts = append(opts, runner.WithStreaming())
 	}
@@ -93,8 +97,23 @@ func (p *program) converse(ctx context.Context, path string, f turnFlags, opts .
 // draw makes what prints the events of the tree's turns.
 func (c *conversation) draw() {
 	if c.out = render.JSONLines(c.p.Stdout); !c.json {
-		c.out = render.Conversation(c.p.Stdout, c.p.lookOf(c.p.Stdout), c.Tree())
+		var tree *agent.Tree
+		if c.planted != nil {
+			tree = c.Tree()
+		}
+		c.out = render.Conversation(c.p.Stdout, c.p.lookOf(c.p.Stdout), tree)
 	}
+}
+
+// look reads what is new in the log, and returns what it amounts to.
+func (c *conversation) look(ctx context.Context) (*session.Fold, error) {
+	for e, err := range c.at.log(ctx, c.known.Seq) {
+		if err != nil {
+			return nil, err
+		}
+		c.known.Apply(e)
+	}
+	return &c.known, nil
 }
 
 // turn shows the events of one turn and returns how it ended. The first signal
@@ -116,8 +135,6 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 		switch d := e.Data.(type) {
 		case *event.File:
 			failure = c.made(ctx, d)
-		case *event.HandoffStatus:
-			c.person = !event.HandoffOver(d.Status)
 		case *event.HarnessEnd:
 			if e.Scope == "" {
 				end = d.FinishReason
@@ -137,7 +154,7 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 		return failure
 	}
 	if len(asked) == 0 { // they were asked about before the turn was taken up, or nothing is taken up
-		before, fold, err := c.db.asked(ctx, c.key)
+		fold, err := c.look(ctx)
 		if err != nil {
 			return err
 		}
@@ -148,7 +165,7 @@ func (c *conversation) turn(ctx context.Context, events func(context.Context) it
 			c.waitingElsewhere(fold.Scope("").Run.Agent)
 			return statusError(StatusApproval)
 		}
-		asked = before
+		asked = fold.Questions()
 	}
 	c.waiting(asked)
 	return statusError(StatusApproval)
@@ -161,16 +178,21 @@ func (c *conversation) waiting(asked []*event.Relay) {
 		c.p.say("the turn waits for an approval")
 	}
 	for _, d := range asked {
-		call, input := d.ToolCallID, d.Kind == event.RelayInput
-		switch {
-		case c.chatting && input:
-			c.p.say("the turn waits: /answer %[1]s WORDS or /deny %[1]s REASON", visible.Line(call))
-		case c.chatting:
-			c.p.say("the turn waits: /approve %[1]s or /deny %[1]s REASON", visible.Line(call))
-		default:
+		if c.chatting {
+			c.p.say("%s", toDecide(d))
+		} else {
 			c.p.say("the turn waits for %s", toAnswer(d, func(flag, value string) string { return c.again("resume", flag, value) }))
 		}
 	}
+}
+
+// toDecide says how to decide in a chat.
+func toDecide(d *event.Relay) string {
+	call := visible.Line(d.ToolCallID)
+	if d.Kind == event.RelayInput {
+		return fmt.Sprintf("the turn waits: /answer %[1]s WORDS or /deny %[1]s REASON", call)
+	}
+	return fmt.Sprintf("the turn waits: /approve %[1]s or /deny %[1]s REASON", call)
 }
 
 // toAnswer says what is waited for, and how to give it on the command line.
@@ -207,6 +229,9 @@ func cutOff(err error) bool { return errors.Is(err, context.Canceled) }
 // again returns the command line that continues the session.
 func (c *conversation) again(command string, rest ...string) string {
 	words := append([]string{"--session", quoteArg(c.key.ID)}, rest...)
+	if c.db == nil {
+		return c.p.commandLine(command, "", append(c.p.server.words(), words...)...)
+	}
 	if c.p.place.redis != "" {
 		words = append(words, "--redis", quoteArg(withoutPassword(c.p.place.redis)))
 	}
@@ -245,4 +270,4 @@ func quoteArg(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-func (c *conversation) persistent() bool { return c.db.path != memoryDB }
+func (c *conversation) persistent() bool { return c.db == nil || c.db.path != memoryDB }

@@ -28,13 +28,19 @@ import (
 
 func main() {
 	driver.SetLogger(silence{})
-	cli.Main(
+	cli.Main(options()...)
+}
+
+// options are what the command has beyond package cli.
+func options() []cli.Option {
+	return []cli.Option{
 		cli.WithPostgres(func(ctx context.Context, address string) (session.Store, error) { return postgres.Open(ctx, address) }),
 		cli.WithRedis(liveTail),
 		cli.WithA2A03(a2av0.Bindings(), a2av0.Server()),
 		cli.WithMCP(cli.MCP{Servers: mcpServers, Server: mcpServer}),
+		cli.WithMetrics(metrics),
 		cli.WithGRPC(cli.GRPC{Binding: a2agrpc.Binding(), Interface: a2agrpc.Interface, Server: grpcServer}),
-	)
+	}
 }
 
 func liveTail(ctx context.Context, url string, s session.Store, poll time.Duration, logger *slog.Logger) (session.Store, error) {

@@ -1,0 +1,412 @@
+//go:build unix
+
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/llm/scripted"
+)
+
+// atServer is an invocation whose commands know the token of the tests' servers.
+func atServer(t *testing.T) invocation {
+	return invocation{home: t.TempDir(), env: []string{"ARBOR_TOKEN=" + token, "NO_COLOR=1"}}
+}
+
+// freeAddress is one that a server can come back to: no connection has such a port by itself.
+func freeAddress(t *testing.T) string {
+	for range 100 {
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.N(10000))); err == nil {
+			require.NoError(t, l.Close())
+			return l.Addr().String()
+		}
+	}
+	require.FailNow(t, "no address is free")
+	return ""
+}
+
+// A chat at a server is one as at home: words as they come, commands, an interrupt that stops the
+// turn, and a way back.
+func TestChatAtServer(t *testing.T) {
+	t.Parallel()
+	slowly, asked, release := slow("never")
+	defer close(release)
+	script := answers(
+		scripted.Reply(scripted.Call("transfer_to_agent", `{"agent_name":"tech"}`)),
+		scripted.Reply(scripted.Text("Which "), scripted.Text("router?")), slowly, scripted.Reply(scripted.Text("Resumed.")))
+	s := invocation{env: serve(t, script)}.serve(t, desk, "--db", ":memory:")
+	c := atServer(t).onScreen(t, "chat", "--server", s.base, "--session", "s1")
+	c.until("session s1; /help lists the commands")
+	c.until("you> ")
+	c.enter("my line is slow\r")
+	c.until("support → tech")
+	c.until("tech: Which router?")
+	c.until("you> ")
+	c.enter("/agents\r")
+	c.until("tech ← active")
+	c.until("you> ")
+	c.enter("/session\r")
+	c.until("session s1 at " + s.base + "; to come back: arbor chat --server " + s.base + " --session s1\r\n")
+	c.enter("the blue one\r")
+	receive(t, asked)
+	c.enter("\x03") // Ctrl-C ends the turn, not the chat
+	c.until("interrupted: /resume goes on with this turn")
+	c.until("you> ")
+	c.enter("/resume\r")
+	c.until("tech: Resumed.")
+	c.until("you> ")
+	c.enter("/resume\r")
+	c.until("the last turn is complete: there is nothing to go on with")
+	c.enter("/quit\r")
+	require.Equal(t, 0, c.status())
+
+	c = atServer(t).onScreen(t, "chat", "--server", s.base+"/", "--session", "s1")
+	c.until("you> ")
+	c.enter("/agents\r")
+	c.until("tech ← active")
+	c.until("you> ")
+	c.enter("\x04")
+	require.Equal(t, 0, c.status())
+	require.Equal(t, 0, s.stop(os.Interrupt), "%s", s.said)
+}
+
+// A server that is killed in mid-turn, and comes back, is waited for: nothing is lost, and what
+// was shown of the answer that nobody completes is taken back.
+func TestChatOutlivesServer(t *testing.T) {
+	t.Parallel()
+	for name, sig := range map[string]os.Signal{"killed": syscall.SIGKILL, "stopped": syscall.SIGTERM} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr := freeAddress(t)
+			db := filepath.Join(t.TempDir(), "s.db")
+			asked, release := make(chan struct{}), make(chan struct{})
+			defer close(release)
+			half := scripted.Reply(scripted.Text("I look in"), scripted.Wait(func(ctx context.Context) error {
+				close(asked)
+				return until(release)(ctx)
+			}), scripted.Text(" never heard"))
+			script := answers(scripted.Reply(scripted.Text("One moment. "), scripted.Call("transfer_to_agent", `{"agent_name":"billing"}`)),
+				half, scripted.Reply(scripted.Text("It is refunded.")), scripted.Reply(scripted.Text("Good bye.")))
+			env := serve(t, script)
+			s := invocation{env: env}.serve(t, desk, "--db", db, "--addr", addr)
+			c := atServer(t).onScreen(t, "chat", "--server", s.base, "--session", "s1")
+			c.until("you> ")
+			c.enter("I was charged twice\r")
+			c.until("One moment.")
+			c.until("support → billing")
+			c.until("billing: I look in")
+			receive(t, asked)
+			s.stop(sig)
+			seen := c.until("the server cannot be reached: "+s.base) + c.until("; trying again")
+			s = invocation{env: env}.serve(t, desk, "--db", db, "--addr", addr)
+			seen += c.until("billing: It is refunded.") // a server that is stopped takes words back itself
+			require.Contains(t, seen, "(answer discarded, asking again)")
+			require.NotContains(t, seen, "One moment.")
+			require.NotContains(t, seen, "support → billing")
+			c.until("you> ")
+			c.enter("thanks\r")
+			seen = c.until("billing: Good bye.")
+			require.NotContains(t, seen, "refunded")
+			c.enter("/quit\r")
+			require.Equal(t, 0, c.status())
+			require.NoError(t, script.Done(), "what was recorded is not asked for again")
+			require.Equal(t, 0, s.stop(os.Interrupt))
+		})
+	}
+}
+
+// What comes in at another door is shown above the line that is being typed, and what waits is
+// decided at any of them.
+func TestChatsAtServer(t *testing.T) {
+	t.Parallel()
+	env := serve(t, answers(scripted.Reply(scripted.Call("refund", `{"order":"7"}`)), scripted.Reply(scripted.Text("Refunded."))))
+	s := invocation{program: "careful", env: env}.serve(t, "--db", ":memory:")
+	one := atServer(t).onScreen(t, "chat", "--server", s.base, "--session", "a")
+	two := atServer(t).following(t, "sessions", "follow", "a", "--server", s.base, "--until-end")
+	one.until("you> ")
+	one.enter("refund it\r")
+	one.until("the turn waits: /approve ")
+	two.until(t, "user: refund it")
+	three := atServer(t).onScreen(t, "chat", "--server", s.base, "--session", "a")
+	seen := three.until("the turn waits: /approve ")
+	require.Contains(t, seen, "order")
+	call := strings.Fields(three.until(" or /deny"))[0]
+	three.until("you> ")
+	one.enter("hm")
+	three.enter("/approve " + call + "\r")
+	three.until("Refunded.")
+	seen = one.until("Refunded.")
+	require.Contains(t, seen, "refund → ")
+	one.until("hm") // is drawn again
+	one.enter("\x03")
+	one.enter("/quit\r")
+	three.enter("/quit\r")
+	require.Equal(t, 0, one.status())
+	require.Equal(t, 0, three.status())
+	require.Equal(t, 0, two.wait(t).status)
+	require.Equal(t, 0, s.stop(os.Interrupt))
+}
+
+// One clear line for each thing that can be wrong with a server.
+func TestWrongServer(t *testing.T) {
+	t.Parallel()
+	s := invocation{}.serve(t, desk, "--db", ":memory:")
+	empty, wrong := file(t, "empty", ""), file(t, "wrong", "no-such-token\n")
+	for _, c := range []struct {
+		args   string
+		env    string
+		status int
+		says   string
+	}{
+		{"--server http://127.0.0.1:1", token, cli.StatusFailed, "the server cannot be reached: http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused"},
+		{"--server " + s.base, "", cli.StatusUsage, "the server at " + s.base + " refuses: it wants a token: set ARBOR_TOKEN, or give --token-file"},
+		{"--server " + s.base, "no-such-token", cli.StatusUsage, "the server at " + s.base + " refuses: the token of ARBOR_TOKEN is not one of its tokens"},
+		{"--server " + s.base + " --token-file " + wrong, token, cli.StatusUsage, "the server at " + s.base + " refuses: the token in " + wrong + " is not one of its tokens"},
+		{"--server " + s.base + " --token-file " + empty, token, cli.StatusUsage, "--token-file " + empty + ": the file is empty"},
+		{"--server " + s.base + "/rpc", token, cli.StatusUsage, "what answers at " + s.base + "/rpc is no server of this kind"},
+		{"--server " + strings.TrimPrefix(s.base, "http://"), token, cli.StatusUsage, "--server: the address of a server is such as http://127.0.0.1:8420"},
+		{"--server http://ann:" + token + "@127.0.0.1", token, cli.StatusUsage, "--server: the address of a server is such as"},
+		{"--token-file " + wrong, token, cli.StatusUsage, "--token-file goes with --server"},
+	} {
+		for _, command := range []string{"chat", "sessions follow s1"} {
+			got := invocation{env: []string{"ARBOR_TOKEN=" + c.env}}.run(t, strings.Fields(command+" "+c.args)...)
+			require.Equal(t, c.status, got.status, got.err)
+			require.True(t, strings.HasPrefix(got.err, "arbor: "+c.says), got.err)
+			require.Equal(t, 1, strings.Count(got.err, "\n"), got.err)
+			require.NotContains(t, got.out+got.err, token)
+			require.NotContains(t, got.out+got.err, "no-such-token")
+		}
+	}
+	for args, says := range map[string]string{
+		"chat " + desk + " --server " + s.base:             `"testdata/desk" is too much: with --server the tree is the server's`,
+		"chat --server " + s.base + " --db x":              "--db does not go with --server",
+		"chat --server " + s.base + " --desk":              "--desk does not go with --server",
+		"chat --server " + s.base + " --model x":           "--model does not go with --server",
+		"sessions follow x --server " + s.base + " --db x": "--db does not go with --server",
+	} {
+		got := atServer(t).run(t, strings.Fields(args)...)
+		require.Equal(t, cli.StatusUsage, got.status)
+		require.Contains(t, got.err, says)
+	}
+	require.Equal(t, 0, s.stop(os.Interrupt))
+}
+
+// Two people at two terminals, and a server between them.
+func TestDeskAtServer(t *testing.T) {
+	t.Parallel()
+	s := invocation{}.serve(t, desk, "--db", ":memory:", "--desk")
+	run := func(status int, args ...string) string {
+		t.Helper()
+		got := atServer(t).run(t, append(args, "--server", s.base)...)
+		require.Equal(t, status, got.status, got.err)
+		return got.out + got.err
+	}
+	require.Contains(t, run(0, "desk", "ls"), "nobody waits")
+	user := atServer(t).onScreen(t, "chat", "--server", s.base, "--session", "s1")
+	user.until("you> ")
+	user.enter("let me talk to a human person\r")
+	user.until("queued")
+	user.until("you> ")
+	var h struct{ ID, Session, Status, From string }
+	require.NoError(t, json.Unmarshal([]byte(strings.TrimSpace(run(0, "desk", "ls", "--json"))), &h))
+	require.Equal(t, []string{"s1", "queued", "support"}, []string{h.Session, h.Status, h.From})
+
+	person := atServer(t).onScreen(t, "desk", "take", "--server", s.base)
+	person.until("user: let me talk to a human person")
+	user.until("connected, local")
+	person.enter("Hello, I am here.\r")
+	user.until("human: Hello, I am here.")
+	user.enter("My router is slow.\r")
+	person.until("user: My router is slow.")
+	person.enter("/hold\r")
+	user.until("on hold")
+	person.enter("/done I have sent you another one.\r")
+	user.until("human: I have sent you another one.")
+	user.until("completed")
+	require.Equal(t, 0, person.status())
+	user.enter("Good bye\r")
+	user.until("support: ")
+	user.until("you> ")
+	user.enter("/quit\r")
+	require.Equal(t, 0, user.status())
+
+	require.Contains(t, run(cli.StatusUsage, "desk", "say", h.ID, "x"), "no handoff "+h.ID+" is under way")
+	require.Contains(t, run(cli.StatusUsage, "desk", "take", "--name", "Ann"), "--name does not go with --server")
+	require.Equal(t, 0, s.stop(os.Interrupt))
+}
+
+// An interrupt leaves a turn whose server is away; it goes on when that is back.
+func TestInterruptWhileServerIsAway(t *testing.T) {
+	t.Parallel()
+	slowly, asked, release := slow("never")
+	defer close(release)
+	s := invocation{env: serve(t, answers(slowly))}.serve(t, desk, "--db", ":memory:")
+	c := atServer(t).onScreen(t, "chat", "--server", s.base)
+	c.until("you> ")
+	c.enter("hi\r")
+	receive(t, asked)
+	s.stop(syscall.SIGKILL)
+	c.until("trying again")
+	c.enter("\x03")
+	c.until("the server could not be told to stop the turn, which goes on there: ")
+	c.until("interrupted: /resume goes on with this turn")
+	c.until("you> ")
+	c.enter("/quit\r")
+	require.Equal(t, 0, c.status())
+}
+
+// What calls ask inside of others is answered at a server, and files that are made there come here.
+func TestChatAnswersAtServer(t *testing.T) {
+	t.Parallel()
+	env := serve(t, answers(scripted.Reply(scripted.Call("clerk", `{"input":"Book"}`)), scripted.Reply(scripted.Call("book", `{}`)),
+		scripted.Reply(scripted.Text("Booked.")), scripted.Reply(scripted.Text("It is booked."))))
+	s := invocation{program: "asker", env: env}.serve(t, "--db", ":memory:")
+	c := atServer(t).onScreen(t, "chat", "--server", s.base)
+	c.until("you> ")
+	c.enter("book it\r")
+	c.until("For whom?")
+	call := strings.Fields(c.until(" WORDS or /deny"))
+	id := call[len(call)-4]
+	c.until("you> ")
+	c.enter("/approve " + id + "\r")
+	c.until("asks for an answer")
+	c.until("you> ")
+	c.enter("/answer nobody 4\r")
+	c.until("call nobody of session ")
+	c.until("you> ")
+	c.enter("/answer " + id + " Ann = Bob\r")
+	c.until("How many?")
+	c.until("you> ")
+	c.enter("/answer " + id + " 4\r")
+	c.until("asker: It is booked.")
+	c.until("you> ")
+	c.enter("/quit\r")
+	require.Equal(t, 0, c.status())
+	require.Equal(t, 0, s.stop(os.Interrupt))
+
+	s = invocation{program: "maker"}.serve(t, "--db", ":memory:")
+	dir, in := filepath.Join(t.TempDir(), "files"), atServer(t)
+	in.stdin = "go\n"
+	got := in.run(t, "chat", "--server", s.base, "--files", dir)
+	require.Equal(t, 0, got.status, got.err)
+	require.Contains(t, got.out, "(file a.txt, text/plain, 6 bytes)\n")
+	require.Equal(t, "first\n", read(t, filepath.Join(dir, "a.txt")))
+	require.Equal(t, "second\x00", read(t, filepath.Join(dir, "a-2.txt")))
+	got = in.run(t, "chat", "--server", s.base)
+	require.Contains(t, got.err, "to get a.txt: begin the chat with --files DIR\n")
+	require.Equal(t, 0, s.stop(os.Interrupt))
+}
+
+// An interrupt stops a turn also if the server has begun it, but has not said so yet.
+func TestInterruptBeforeTheAnswer(t *testing.T) {
+	t.Parallel()
+	slowly, asked, release := slow("never")
+	defer close(release)
+	s := invocation{env: serve(t, answers(slowly, scripted.Reply(scripted.Text("Resumed."))))}.serve(t, desk, "--db", ":memory:")
+	behind, err := url.Parse(s.base)
+	require.NoError(t, err)
+	begun, let := make(chan struct{}), make(chan struct{})
+	proxy := httputil.NewSingleHostReverseProxy(behind)
+	proxy.ModifyResponse = func(r *http.Response) error {
+		if r.Request.Method == http.MethodPost && r.StatusCode == http.StatusAccepted && strings.HasSuffix(r.Request.URL.Path, "/sessions") {
+			close(begun)
+			<-let
+		}
+		return nil
+	}
+	web := httptest.NewServer(proxy)
+	defer web.Close()
+	c := atServer(t).onScreen(t, "chat", "--server", web.URL, "--session", "s1")
+	c.until("you> ")
+	c.enter("hi\r")
+	receive(t, asked)
+	receive(t, begun)
+	c.enter("\x03")
+	c.until("^C")
+	close(let)
+	c.until("interrupted: /resume goes on with this turn")
+	c.until("you> ")
+	c.enter("/resume\r")
+	c.until("support: Resumed.")
+	c.until("you> ")
+	c.enter("/quit\r")
+	require.Equal(t, 0, c.status())
+	require.Equal(t, 0, s.stop(os.Interrupt))
+}
+
+// Who follows a session at a server can come before it, and reads on over a restart; the news of
+// it stand in lines of their own.
+func TestFollowAtServer(t *testing.T) {
+	t.Parallel()
+	addr := freeAddress(t)
+	db := filepath.Join(t.TempDir(), "s.db")
+	asked, release := make(chan struct{}), make(chan struct{})
+	defer close(release)
+	half := scripted.Reply(scripted.Text("I look in"), scripted.Wait(func(ctx context.Context) error {
+		close(asked)
+		return until(release)(ctx)
+	}))
+	env := serve(t, answers(half, scripted.Reply(scripted.Text("It is refunded."))))
+	s := invocation{env: env}.serve(t, desk, "--db", db, "--addr", addr)
+	f := atServer(t).onScreen(t, "sessions", "follow", "s1", "--server", s.base, "--until-end")
+	f.until(`there is no session "s1" yet: waiting for it`)
+	c := atServer(t).onScreen(t, "chat", "--server", s.base, "--session", "s1")
+	c.until("you> ")
+	c.enter("I was charged twice\r")
+	f.until("user: I was charged twice")
+	f.until("support: I look in")
+	receive(t, asked)
+	s.stop(syscall.SIGKILL)
+	f.until("\r\narbor: the server cannot be reached: ")
+	s = invocation{env: env}.serve(t, desk, "--db", db, "--addr", addr)
+	f.until("(answer discarded, asking again)")
+	f.until("support: It is refunded.")
+	require.Equal(t, 0, f.status())
+	c.until("support: It is refunded.")
+	c.until("you> ")
+	c.enter("/quit\r")
+	require.Equal(t, 0, c.status())
+	require.Equal(t, 0, s.stop(os.Interrupt))
+}
+
+// A person at the desk of a server is who the token says, and is shown what the token allows.
+func TestDeskRights(t *testing.T) {
+	t.Parallel()
+	users := filepath.Join(t.TempDir(), "users.yaml")
+	for rights, shown := range map[string]string{"desk": `what others do is not shown any more: sessions of others need the right "inspect"`, "desk,inspect": "user: a human person, please"} {
+		got := invocation{}.run(t, "users", "add", "ann", "--may", rights, "--users", users)
+		require.Equal(t, 0, got.status, got.err)
+		s := invocation{}.serve(t, desk, "--db", ":memory:", "--desk", "--users", users)
+		user := atServer(t).onScreen(t, "chat", "--server", s.base, "--session", "s1")
+		user.until("you> ")
+		user.enter("a human person, please\r")
+		user.until("queued")
+		user.until("you> ")
+		person := invocation{env: []string{"ARBOR_TOKEN=" + strings.TrimSpace(got.out), "NO_COLOR=1"}}.onScreen(t, "desk", "take", "--server", s.base)
+		person.until(shown)
+		user.until("connected, ann")
+		person.enter("/end\r")
+		user.until("ended")
+		require.Equal(t, 0, person.status())
+		user.enter("/quit\r")
+		require.Equal(t, 0, user.status())
+		require.Equal(t, 0, s.stop(os.Interrupt))
+		require.Equal(t, 0, invocation{}.run(t, "users", "rm", "ann", "--users", users).status)
+	}
+}

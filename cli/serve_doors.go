@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/agentarbor/arbor/a2a/a2aserver"
+	"github.com/agentarbor/arbor/a2a/a2aserver/push"
+	"github.com/agentarbor/arbor/a2a/cardsign"
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/live"
+	"github.com/agentarbor/arbor/server"
+	"github.com/agentarbor/arbor/server/agui"
+	"github.com/agentarbor/arbor/server/inspector"
+	"github.com/agentarbor/arbor/server/openaiapi"
+)
+
+// The doors of serve, and in what order they are told.
+const (
+	doorAPI       = "api"
+	doorOpenAI    = "openai"
+	doorAGUI      = "agui"
+	doorA2A       = "a2a"
+	doorInspector = "inspector"
+)
+
+var allDoors = [...]string{doorAPI, doorOpenAI, doorAGUI, doorA2A, doorInspector}
+
+// checkDoors refuses doors that there are not.
+func (how *serving) checkDoors() error {
+	if len(how.doors) == 0 {
+		return usagef("--doors: name at least one of %s", strings.Join(allDoors[:], ", "))
+	}
+	for _, d := range how.doors {
+		if !slices.Contains(allDoors[:], d) {
+			return usagef("--doors: there is no door %.40q; there are %s", d, strings.Join(allDoors[:], ", "))
+		}
+	}
+	if slices.Contains(how.doors, doorInspector) && !slices.Contains(how.doors, doorAPI) {
+		return usagef("--doors: %s needs %s, which its page calls", doorInspector, doorAPI)
+	}
+	return nil
+}
+
+func (how *serving) has(door string) bool { return slices.Contains(how.doors, door) }
+
+// doors makes the doors of one address but A2A.
+func (p *program) webDoors(how *serving, turns *live.Turns, guard *access.Guard, who *callers) (doors []http.Handler, err error) {
+	add := func(name string, open func() (http.Handler, error)) {
+		if err != nil || !how.has(name) {
+			return
+		}
+		var d http.Handler
+		if d, err = open(); err == nil {
+			doors = append(doors, d)
+		}
+	}
+	add(doorAPI, func() (http.Handler, error) {
+		opts := []server.Option{server.WithGuard(guard), server.WithVersion(version()), server.WithDoors(how.doors...), server.WithRequests(how.kept)}
+		if how.prices != "" {
+			prices, err := readPrices(how.prices)
+			if err != nil {
+				return nil, err
+			}
+			opts = append(opts, server.WithPrices(prices))
+		}
+		return server.New(turns, opts...)
+	})
+	add(doorOpenAI, func() (http.Handler, error) { return openaiapi.New(turns, openaiapi.WithGuard(guard)) })
+	add(doorAGUI, func() (http.Handler, error) { return agui.New(turns, agui.WithGuard(guard)) })
+	add(doorInspector, func() (http.Handler, error) {
+		opts := []inspector.Option{inspector.WithGuard(guard)}
+		if who.signIn != nil {
+			opts = append(opts, inspector.WithSignIn(who.signIn))
+		}
+		if how.inspector != "" {
+			root, err := os.OpenRoot(how.inspector) // links do not lead out of it
+			if err != nil {
+				return nil, usagef("--inspector: %w", err)
+			}
+			p.atEnd(func() { _ = root.Close() })
+			opts = append(opts, inspector.WithFiles(root.FS()))
+		}
+		d, err := inspector.New(opts...)
+		if err != nil && how.inspector != "" {
+			return nil, usagef("--inspector %s: %s", how.inspector, strings.TrimPrefix(err.Error(), "inspector: "))
+		}
+		return d, err
+	})
+	return doors, err
+}
+
+// a2aOptions returns the options of A2A that do not depend on the address.
+func (p *program) a2aOptions(how *serving) ([]a2aserver.Option, error) {
+	webhooks := push.Options{AllowLoopback: how.localWebhooks, AllowHTTP: how.localWebhooks}
+	if how.webhookFile != "" {
+		file, err := push.NewFile(how.webhookFile)
+		if err != nil {
+			return nil, usagef("--webhook-file: %s", strings.TrimPrefix(err.Error(), "push: "))
+		}
+		webhooks.Store = file
+	}
+	opts := []a2aserver.Option{a2aserver.WithLogger(p.warnings()), a2aserver.WithPush(webhooks), a2aserver.WithHTTP(a2aserver.HTTPOptions{Origins: how.origins})}
+	if how.a2a03 {
+		opts = append(opts, p.a2a03)
+	}
+	return opts, nil
+}
+
+// a2aServer makes the door of A2A.
+func (p *program) a2aServer(how *serving, turns *live.Turns, who *callers, signer *cardsign.Signer, base string, opts []a2aserver.Option) (*a2aserver.Server, error) {
+	var schemes map[sdk.SecuritySchemeName]sdk.SecurityScheme
+	if !how.noToken {
+		schemes = map[sdk.SecuritySchemeName]sdk.SecurityScheme{"bearer": sdk.HTTPAuthSecurityScheme{Scheme: "Bearer"}}
+	}
+	auth, err := a2aserver.Declare(who, schemes)
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, a2aserver.WithAuthenticator(auth), a2aserver.WithCard(a2aserver.CardOptions{Signer: signer}))
+	if how.url != "" || signer != nil {
+		opts = append(opts, a2aserver.WithURL(base))
+	}
+	s, err := a2aserver.NewOn(turns, opts...)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return s, nil
+}
+
+// keySetPath is where clients find the public key that verifies the card's signature.
+const keySetPath = "/.well-known/jwks.json"
+
+// keySet serves the public key of the card's signature.
+func keySet(keys []byte) http.Handler {
+	return server.At(keySetPath, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/jwk-set+json")
+		w.Header().Set("Cache-Control", "no-store")
+		_, _ = w.Write(keys) // a client that has gone needs no answer
+	}))
+}
+
+// named says through which door turns are begun that the handler begins.
+func named(door string, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r.WithContext(access.WithDoor(r.Context(), door)))
+	})
+}
+
+// signer returns what signs the card, and the set with its public key; nothing without
+// --sign-key.
+func (how *serving) signer() (keys []byte, signer *cardsign.Signer, err error) {
+	if how.signKey == "" {
+		return nil, nil, nil
+	}
+	text, err := readSecret("--sign-key", how.signKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	var where []cardsign.SignerOption
+	if strings.HasPrefix(how.url, "https://") { // elsewhere nobody should trust what stands there
+		where = append(where, cardsign.WithKeySetURL(strings.TrimSuffix(how.url, "/")+keySetPath))
+	}
+	if signer, err = cardsign.NewSignerPEM([]byte(text), where...); err != nil {
+		return nil, nil, usagef("--sign-key %s: %s", how.signKey, strings.TrimPrefix(err.Error(), "cardsign: "))
+	}
+	keys, err = cardsign.KeySet(signer.Key())
+	return keys, signer, err
+}

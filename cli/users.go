@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/access/usersfile"
+	"github.com/agentarbor/arbor/internal/nearest"
+	"github.com/agentarbor/arbor/internal/render"
+)
+
+// usersFlag adds --users.
+func (p *program) usersFlag(fs *pflag.FlagSet, file *string) {
+	fs.StringVar(file, "users", "", "`FILE` with those who may call besides the owner (default "+p.name+"/users.yaml in the state directory)")
+}
+
+// usersPath returns the users file that a flag names, or the default one.
+func (p *program) usersPath(file string) (string, error) {
+	if file != "" {
+		return file, nil
+	}
+	db, err := p.defaultFile()
+	return filepath.Join(filepath.Dir(db), "users.yaml"), err
+}
+
+func (p *program) usersCommand() *cobra.Command {
+	var file string
+	cmd := group("users", "Add, list and remove those who may call a server besides its owner", p.addUser(&file), p.listUsers(&file), p.removeUser(&file))
+	p.usersFlag(cmd.PersistentFlags(), &file)
+	return cmd
+}
+
+func (p *program) addUser(file *string) *cobra.Command {
+	var may []string
+	cmd := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Add a user, and print the token once",
+		Long: `Adds a user and prints the user's token, which is not kept: the file has its hash. A
+server that runs takes it within two seconds. Users see their own sessions. More may
+who has rights:
+  inspect  read the sessions of all users
+  act      also write, decide, stop and cancel there
+  desk     answer conversations that were handed over to a person`,
+		Args: exactly("NAME"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var rights access.Rights
+			for _, name := range may {
+				right := access.RightNamed(name)
+				if right == 0 {
+					return usagef("--may: %q is no right; there are %s%s", render.Cut(name, 40), strings.Join(access.All.Names(), ", "), nearest.Hint(name, access.All.Names()))
+				}
+				rights |= right
+			}
+			path, err := p.usersPath(*file)
+			if err != nil {
+				return err
+			}
+			if *file == "" {
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					return usagef("the folder of the users file cannot be made: %w", err)
+				}
+			}
+			token, err := usersfile.Add(path, args[0], rights)
+			if err != nil {
+				return usageError{err}
+			}
+			p.say("%s is in %s; the token is not shown again", args[0], path)
+			fmt.Fprintln(p.Stdout, token)
+			return nil
+		},
+	}
+	cmd.Flags().StringSliceVar(&may, "may", nil, "`RIGHTS` of the user, with commas between them: "+strings.Join(access.All.Names(), ", "))
+	return cmd
+}
+
+func (p *program) listUsers(file *string) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the users and their rights",
+		Args:  exactly(),
+		RunE: func(*cobra.Command, []string) error {
+			path, err := p.usersPath(*file)
+			if err != nil {
+				return err
+			}
+			all, err := usersfile.Read(path)
+			switch {
+			case *file == "" && errors.Is(err, fs.ErrNotExist):
+				p.say("there are no users besides the owner")
+				return nil
+			case err != nil:
+				return usageError{err}
+			}
+			table := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+			if !asJSON {
+				fmt.Fprintln(table, "NAME\tMAY")
+			}
+			for _, user := range all {
+				if !asJSON {
+					fmt.Fprintf(table, "%s\t%s\n", user.Name, cmp.Or(strings.Join(user.Rights.Names(), ", "), "-"))
+					continue
+				}
+				line, err := json.Marshal(struct {
+					Name string   `json:"name"`
+					May  []string `json:"may"`
+				}{user.Name, user.Rights.Names()})
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(p.Stdout, string(line))
+			}
+			return table.Flush()
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one user a line, as JSON")
+	return cmd
+}
+
+func (p *program) removeUser(file *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm NAME",
+		Short: "Remove a user, whose token is of no use then",
+		Long: `Removes a user from the file. A server that runs notices it within two seconds, lets the
+user in no more and ends what the user is reading. The user's sessions stay, and a turn
+that is under way goes on.`,
+		Args: exactly("NAME"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			path, err := p.usersPath(*file)
+			if err == nil {
+				err = usersfile.Remove(path, args[0])
+			}
+			if err != nil {
+				return usageError{err}
+			}
+			p.say("%s is no longer in %s", args[0], path)
+			return nil
+		},
+	}
+}
+
+// accounts returns those who may call: the owner, and who is in the users file, which is followed
+// until the command ends. The default file need not be there.
+func (p *program) accounts(ctx context.Context, file string, owner access.Account) (*access.Accounts, error) {
+	path, err := p.usersPath(file)
+	if err != nil && file == "" { // there is no state directory, and so no default file
+		return access.NewAccounts(owner)
+	}
+	users, err := usersfile.Open(path, file == "", owner)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if users.Readable() {
+		p.say("%s can be read by others, who can make sign-ins of its users: chmod 600 it", path)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		users.Follow(ctx, func(n int, err error) {
+			if err != nil {
+				p.sayTo(p.Stderr, append([]string{"the users file cannot be used; the users stay as they were"}, problemLines(err)...)...)
+				return
+			}
+			p.say("the users file has changed: the owner and %s from now on", render.Count(n, "user"))
+		})
+	}()
+	p.atEnd(func() {
+		cancel()
+		<-done
+	})
+	return users.Accounts(), nil
+}

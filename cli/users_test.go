@@ -1,0 +1,113 @@
+package cli_test
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/access"
+	"github.com/agentarbor/arbor/access/usersfile"
+	"github.com/agentarbor/arbor/cli"
+)
+
+func TestUsers(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	run := func(status int, args ...string) outcome {
+		t.Helper()
+		got := invocation{home: home}.run(t, args...)
+		require.Equal(t, status, got.status, got.err)
+		return got
+	}
+	got := run(0, "users", "ls")
+	require.Empty(t, got.out)
+	require.Contains(t, got.err, "no users besides the owner")
+	file := filepath.Join(home, ".local", "state", "arbor", "users.yaml")
+	got = run(0, "users", "add", "ann", "--may", "inspect,desk")
+	token := strings.TrimSpace(got.out)
+	require.Len(t, token, 26)
+	require.Contains(t, got.err, "ann is in "+file)
+	require.NotContains(t, got.err, token)
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	all, err := usersfile.Read(file)
+	require.NoError(t, err)
+	require.Equal(t, []access.Account{{Name: "ann", Token: access.HashToken(token), Rights: access.Inspect | access.Desk}}, all)
+
+	run(0, "users", "add", "bob")
+	require.Equal(t, "NAME  MAY\nann   inspect, desk\nbob   -\n", run(0, "users", "ls").out)
+	require.Equal(t, `{"name":"ann","may":["inspect","desk"]}`+"\n"+`{"name":"bob","may":[]}`+"\n", run(0, "users", "ls", "--json").out)
+	require.Contains(t, run(cli.StatusUsage, "users", "add", "ann").err, "such a user already: ann")
+	require.Contains(t, run(cli.StatusUsage, "users", "add", "cleo", "--may", "inspcet").err, `"inspcet" is no right; there are inspect, act, desk; did you mean "inspect"?`)
+	require.Contains(t, run(cli.StatusUsage, "users", "add", "local").err, "owner of this machine")
+	require.Contains(t, run(cli.StatusUsage, "users", "rm", "cleo").err, "no such user")
+	require.Contains(t, run(0, "users", "rm", "ann").err, "ann is no longer in")
+	require.Equal(t, "NAME  MAY\nbob   -\n", run(0, "users", "ls").out)
+
+	own := filepath.Join(home, "own.yaml")
+	require.Contains(t, run(cli.StatusUsage, "users", "ls", "--users", own).err, "no such file")
+	run(0, "users", "add", "dan", "--users", own)
+	require.NoError(t, os.WriteFile(own, []byte("- name: dan\n  token: hunter2\n- nam: x\n"), 0o600))
+	for _, args := range [][]string{{"users", "ls"}, {"users", "add", "eve"}, {"users", "rm", "dan"}, {"serve", desk}} {
+		got = run(cli.StatusUsage, append(args, "--users", own)...)
+		require.Contains(t, got.err, "4 problems in the users file\n")
+		require.Contains(t, got.err, own+":2:10: the hash of a token is sha256:")
+		require.NotContains(t, got.err, "hunter2")
+	}
+	require.Contains(t, run(cli.StatusUsage, "serve", desk, "--no-token", "--users", file).err, "exclude each other")
+}
+
+// A server takes the users of the file, from when they are in it until they are not.
+func TestServeUsers(t *testing.T) {
+	t.Parallel()
+	i := invocation{home: t.TempDir()}
+	s := i.serve(t, desk)
+	status := func(token string) int {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", s.base+"/tasks/none", http.NoBody)
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer "+token)
+		got, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		_, _ = io.Copy(io.Discard, got.Body)
+		got.Body.Close()
+		return got.StatusCode
+	}
+	require.Equal(t, 404, status(token))
+	ann := strings.TrimSpace(i.run(t, "users", "add", "ann").out)
+	require.NotEmpty(t, ann)
+	s.said.until(t, "the users file has changed: the owner and 1 user from now on", 1)
+	require.Equal(t, 404, status(ann))
+	file := filepath.Join(i.home, ".local", "state", "arbor", "users.yaml")
+	good, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, append(good, "- name: hunter2\n"...), 0o600))
+	s.said.until(t, file+":3:3: the token is missing", 1)
+	require.Equal(t, 404, status(ann), "the users stay as they were")
+	require.NoError(t, os.WriteFile(file, good, 0o600))
+	s.said.until(t, "the owner and 1 user from now on", 2)
+	r, err := http.NewRequestWithContext(t.Context(), "GET", s.base+"/api/v1/changes", http.NoBody)
+	require.NoError(t, err)
+	r.Header.Set("Authorization", "Bearer "+ann)
+	r.Header.Set("Accept", "text/event-stream")
+	stream, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer stream.Body.Close()
+	require.Equal(t, 200, stream.StatusCode)
+	require.Equal(t, 0, i.run(t, "users", "rm", "ann").status)
+	read, err := io.ReadAll(stream.Body) // which ends
+	require.NoError(t, err)
+	require.Contains(t, string(read), "event: end\ndata: {\"reason\":\"revoked\"}\n\n")
+	s.said.until(t, "the owner and 0 users from now on", 1)
+	require.Equal(t, 401, status(ann))
+	for range 30 {
+		require.Equal(t, 401, status(ann), "loopback is not bounded")
+	}
+	require.Equal(t, 404, status(token))
+	require.NotContains(t, s.said.String(), ann)
+}

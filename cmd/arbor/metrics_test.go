@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/cli"
+)
+
+// said is what a command writes while it runs.
+type said struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
+}
+
+// What a server does can be read from its metrics and from its log, without what is secret.
+func TestServeIsObserved(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "solo.md"), []byte("---\nname: solo\n---\nYou answer.\n"), 0o600))
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var out, err said
+	streams := cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err, Getenv: func(name string) string {
+		return map[string]string{"ARBOR_TOKEN": "the-secret", "XDG_STATE_HOME": dir, "HOME": dir}[name]
+	}}
+	ended := make(chan int, 1)
+	go func() {
+		ended <- cli.Run(ctx, []string{"serve", dir, "--addr", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--log", "json", "--db", ":memory:"}, streams, options()...)
+	}()
+	require.Eventually(t, func() bool { return strings.Contains(out.String(), "/.well-known/agent-card.json\n") }, time.Minute, time.Millisecond, &err)
+	base := strings.TrimSuffix(strings.TrimSpace(out.String()), "/.well-known/agent-card.json")
+	metrics := regexp.MustCompile(`metrics at (\S+)`).FindStringSubmatch(err.String())
+	require.Len(t, metrics, 2, err.String())
+
+	for path, body := range map[string]string{
+		"/api/v1/sessions":     `{"id":"private-session","content":"private words"}`,
+		"/v1/chat/completions": `{"model":"solo","stream":true,"messages":[{"role":"user","content":"private words"}]}`,
+	} {
+		r, fault := http.NewRequestWithContext(ctx, http.MethodPost, base+path+"?private=query", strings.NewReader(body))
+		require.NoError(t, fault)
+		r.Header.Set("Authorization", "Bearer the-secret")
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Prefer", "wait=30")
+		res, fault := http.DefaultClient.Do(r)
+		require.NoError(t, fault)
+		answer, fault := io.ReadAll(res.Body)
+		require.NoError(t, fault)
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, 200, res.StatusCode, string(answer))
+	}
+	var page []byte
+	require.Eventually(t, func() bool { // a request is counted when its answer has been written
+		res, fault := http.Get(metrics[1])
+		require.NoError(t, fault)
+		page, fault = io.ReadAll(res.Body)
+		require.NoError(t, fault)
+		require.NoError(t, res.Body.Close())
+		return bytes.Contains(page, []byte(`http_route="/v1/chat/completions"`)) && bytes.Contains(page, []byte(`http_route="/api/v1/sessions"`))
+	}, time.Minute, 10*time.Millisecond)
+	for _, want := range []string{`arbor_turns_total{arbor_door="api",arbor_turn_state="done"} 1`, `arbor_turns_total{arbor_door="openai",arbor_turn_state="done"} 1`,
+		`arbor_turns_running{arbor_door="openai"} 0`, `arbor_streams{arbor_door="openai"} 0`, `arbor_delta_duration_seconds_count{arbor_door="openai"}`, "gen_ai_client_token_usage_count"} {
+		require.Contains(t, string(page), want)
+	}
+	require.NotContains(t, string(page), "private")
+	require.NotContains(t, string(page), `"local"`)
+
+	stop()
+	require.Equal(t, 0, <-ended, err.String())
+	lines := 0
+	for line := range strings.Lines(err.String()) {
+		var entry struct{ Msg, Method, Route, Session, User string }
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "request" {
+			lines++
+			require.Equal(t, "POST", entry.Method)
+			require.Equal(t, "local", entry.User)
+		}
+	}
+	require.Equal(t, 2, lines)
+	require.NotContains(t, err.String(), "private words")
+	require.NotContains(t, err.String(), "private=query")
+	require.NotContains(t, err.String(), "the-secret")
+}
