@@ -175,6 +175,7 @@ type candidate struct {
 	open   []opened // marks that are not closed, the innermost last
 	token  int      // length of the part of a mark that the words end with
 	info   bool     // in the line that opens a fence
+	named  bool     // that line has words, and has not ended
 	closed bool     // a mark was closed
 	loose  bool     // directly behind a call in doubled braces, which models close once too often
 	object object   // in one, if its depth is not 0
@@ -206,7 +207,7 @@ func (c *candidate) whole() bool {
 
 // blank reports whether the words are marks around nothing.
 func (c *candidate) blank() bool {
-	return c.closed && len(c.calls) == 0 && len(c.open) == 0 && c.object.depth == 0 && c.token == 0
+	return c.closed && !c.named && len(c.calls) == 0 && len(c.open) == 0 && c.object.depth == 0 && c.token == 0
 }
 
 // filled reports whether the innermost mark contains a call.
@@ -236,7 +237,10 @@ func (l *leaks) take(c byte) bool {
 	case at.token > 0:
 		return at.mark(l.held)
 	case blank(c):
-		at.info, at.loose = at.info && c != '\n', false
+		if at.loose = false; c == '\n' || c == '\r' {
+			at.named = at.named && !at.info
+			at.info = false
+		}
 		return true
 	case c == '}' && at.loose:
 		at.loose = false
@@ -249,6 +253,7 @@ func (l *leaks) take(c byte) bool {
 		at.info = false
 		return at.mark(l.held)
 	}
+	at.named = at.info
 	return at.info && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-')
 }
 

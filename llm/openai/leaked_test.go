@@ -284,6 +284,9 @@ func TestWordsThatAreNoCalls(t *testing.T) {
 		"JSON as an answer":           "```json\n{\"name\": \"Ann\", \"age\": 7}\n```",
 		"code as an answer":           "```python\nprint({})\n```\nThat is all.",
 		"a page as an answer":         "<html>\n<tool>\n</html>",
+		"words in ticks":              "```K```",
+		"two words in ticks":          "``` a b```",
+		"ticks behind an old newline": "```\rK```",
 		"a diff as an answer":         "{\n{\n<<<<<<<\n`x`\n``\n`````\n",
 		"too deep":                    `{"name": "refund", "arguments": ` + repeat(`{"a":`, 64) + "1" + repeat("}", 65),
 		"no UTF-8 in deltas":          "{\"name\": \"é\"}",
@@ -492,7 +495,7 @@ func TestRequestsDoNotTellOfLeakedCalls(t *testing.T) {
 }
 
 // marksOnly finds answers without words and calls.
-var marksOnly = regexp.MustCompile("^(\\s|```[A-Za-z0-9_-]*|</?tool_call>|</?tools>)*$")
+var marksOnly = regexp.MustCompile("^(\\s|```([A-Za-z0-9_ \t-]*[\r\n])?|</?tool_call>|</?tools>)*$")
 
 // FuzzLeakedCalls holds that nothing is lost or doubled, whatever a model writes
 // and however it is cut: either all words come out, byte for byte, or words and
