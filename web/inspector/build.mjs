@@ -1,0 +1,73 @@
+// Builds the page into the folder that the server embeds: node build.mjs [FOLDER]
+//
+// The same sources give the same bytes on every machine. Names carry no hash, so that Git stores
+// differences; index.html asks for app.js?v=HASH instead.
+import { createHash } from "node:crypto";
+import { copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const out = resolve(process.argv[2] ?? join(here, "../../server/inspector/dist"));
+
+const made = await build({
+  absWorkingDir: here,
+  entryPoints: { app: "src/main.tsx" },
+  outdir: out,
+  bundle: true,
+  splitting: true,
+  format: "esm",
+  target: "es2022",
+  minify: true,
+  charset: "utf8",
+  legalComments: "none",
+  jsx: "automatic",
+  jsxImportSource: "preact",
+  alias: { "@agentarbor/conversation": join(here, "../conversation/src/index.ts") },
+  loader: { ".woff2": "file", ".svg": "file" },
+  assetNames: "[name]",
+  chunkNames: "part-[name]-[hash]",
+  metafile: true,
+  write: false,
+});
+
+// Parts are named after the first of their sources, so that their names stay as sources change.
+const names = new Map();
+for (const [path, { inputs, entryPoint }] of Object.entries(made.metafile.outputs)) {
+  const name = basename(path);
+  if (!name.startsWith("part-")) continue;
+  const source = entryPoint ?? Object.keys(inputs).sort()[0] ?? "empty";
+  const stem = `${entryPoint ? "" : "with-"}${basename(source).replace(/\.[a-z]+$/, "")}`;
+  let stable = `${stem}.js`;
+  for (let n = 2; [...names.values()].includes(stable); n++) stable = `${stem}-${n}.js`;
+  names.set(name, stable);
+}
+
+const rename = (text) => [...names].reduce((text, [from, to]) => text.replaceAll(from, to), text);
+const hash = (data) => createHash("sha256").update(data).digest("hex").slice(0, 12);
+
+await rm(out, { recursive: true, force: true });
+await mkdir(out, { recursive: true });
+const hashes = {};
+for (const file of made.outputFiles) {
+  const name = names.get(basename(file.path)) ?? basename(file.path);
+  const data = /\.(js|css)$/.test(name) ? Buffer.from(rename(file.text)) : file.contents;
+  hashes[name] = hash(data);
+  await writeFile(join(out, name), data);
+}
+
+// What app.js imports at once is asked for beside it.
+const app = Object.entries(made.metafile.outputs).find(([path]) => basename(path) === "app.js")[1];
+const preloads = app.imports
+  .filter(({ kind, external }) => kind === "import-statement" && !external)
+  .map(({ path }) => `    <link rel="modulepreload" href="/inspect/${names.get(basename(path))}" />\n`);
+const page = await readFile(join(here, "src/index.html"), "utf8");
+await writeFile(
+  join(out, "index.html"),
+  page.replace("  </head>", `${preloads.join("")}  </head>`).replace(/\bapp\.(?:js|css)\b/g, (name) => `${name}?v=${hashes[name]}`),
+);
+await copyFile(join(here, "src/mark.svg"), join(out, "mark.svg"));
+for (const font of ["inter", "jetbrains-mono"]) {
+  await copyFile(join(here, `node_modules/@fontsource-variable/${font}/LICENSE`), join(out, `${font}-LICENSE.txt`));
+}

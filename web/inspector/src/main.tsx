@@ -1,0 +1,10 @@
+import "./style/tokens.css";
+import "./style/base.css";
+import { render } from "preact";
+import { App } from "./app.js";
+import { begin } from "./state/app.js";
+import { open } from "./state/open.js";
+
+document.addEventListener("visibilitychange", () => open.value?.seen(!document.hidden));
+render(<App />, document.getElementById("page")!);
+void begin();

@@ -1,0 +1,96 @@
+// The native API, typed by its OpenAPI document. It knows the network and neither the page nor its state.
+import type { components } from "./types.js";
+
+export type Schemas = components["schemas"];
+export type Problem = Schemas["Problem"];
+
+const api = "/api/v1";
+const kept = "arbor-key";
+
+/** A request that failed: what the server said, or that it did not answer (status 0). */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly problem?: Problem,
+  ) {
+    super(message);
+  }
+}
+
+export interface Ask {
+  readonly method?: "GET" | "POST" | "DELETE";
+  readonly query?: Readonly<Record<string, string | number | undefined>>;
+  readonly body?: unknown;
+  /** Makes a POST happen once, however often it is sent. */
+  readonly key?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+
+/** The key of the sign-in, which is one half of it; the cookie is the other. */
+export const signInKey = {
+  get: (): string => localStorage.getItem(kept) ?? "",
+  set: (key: string): void => localStorage.setItem(kept, key),
+  drop: (): void => localStorage.removeItem(kept),
+};
+
+/** Sends a request below /api/v1 and returns the answer, which is an error if its status says so. */
+export async function send(path: string, ask: Ask = {}): Promise<Response> {
+  return sendTo(api + path, ask);
+}
+
+/** Asks the native API. The type is that of the answer, as the OpenAPI document has it. */
+export async function get<T>(path: string, ask: Ask = {}): Promise<T> {
+  return (await (await send(path, ask)).json()) as T;
+}
+
+export async function post<T>(path: string, body: unknown, ask: Ask = {}): Promise<T> {
+  const answer = await send(path, { ...ask, method: "POST", body });
+  return (answer.status === 204 ? undefined : await answer.json()) as T;
+}
+
+/** The address of something below /api/v1, with a query. */
+export function address(path: string, query: Ask["query"] = {}): string {
+  const set = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
+  return path + (set.length === 0 ? "" : `?${new URLSearchParams(set.map(([name, value]) => [name, String(value)])).toString()}`);
+}
+
+/** A path of segments that may contain anything. */
+export function path(...segments: (string | number)[]): string {
+  return segments.map((s) => `/${encodeURIComponent(s)}`).join("");
+}
+
+async function sendTo(url: string, ask: Ask): Promise<Response> {
+  const headers: Record<string, string> = { ...ask.headers };
+  const key = signInKey.get();
+  if (key !== "") headers["Arbor-CSRF"] = key;
+  if (ask.key !== undefined) headers["Idempotency-Key"] = ask.key;
+  const init: RequestInit = { method: ask.method ?? "GET", headers, cache: "no-store", signal: ask.signal ?? null };
+  if (ask.body !== undefined) {
+    headers["Content-Type"] = "application/json";
+    init.body = JSON.stringify(ask.body);
+  }
+  let answer: Response;
+  try {
+    answer = await fetch(address(url, ask.query), init);
+  } catch (error) {
+    if (ask.signal?.aborted) throw error;
+    throw new ApiError(0, "unreachable", "The server does not answer.");
+  }
+  if (answer.ok) return answer;
+  const problem = (await answer.json().catch(() => undefined)) as Problem | undefined;
+  throw new ApiError(answer.status, problem?.code ?? "", problem?.detail ?? `The server answered ${answer.status}.`, problem);
+}
+
+/** Signs in with a code that the server has printed, or with a token. */
+export async function signIn(secret: { code: string } | { token: string }): Promise<void> {
+  const grant = (await (await sendTo("/inspect/sign-in", { method: "POST", body: secret })).json()) as { key: string };
+  signInKey.set(grant.key);
+}
+
+export async function signOut(): Promise<void> {
+  await sendTo("/inspect/sign-out", { method: "POST" });
+  signInKey.drop();
+}

@@ -1,0 +1,6 @@
+import type { JSX } from "preact";
+import type { OpenSession } from "../state/open.js";
+
+export function Feed({ session }: { readonly session: OpenSession }): JSX.Element {
+  return <p>{session.key.id}</p>;
+}

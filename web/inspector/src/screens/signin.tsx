@@ -1,0 +1,29 @@
+import type { JSX } from "preact";
+import { useRef } from "preact/hooks";
+import { signIn } from "../state/app.js";
+
+/** Signs in in place: the address stays. */
+export function SignIn(): JSX.Element {
+  const field = useRef<HTMLInputElement>(null);
+  const enter = (e: Event): void => {
+    e.preventDefault();
+    const { current } = field;
+    const token = current?.value ?? "";
+    if (current !== null) current.value = "";
+    if (token !== "") void signIn(token);
+  };
+  return (
+    <form class="screen" onSubmit={enter}>
+      <h1 tabIndex={-1}>Sign in</h1>
+      <p>Open the address that the server printed when it began, or give a token.</p>
+      <p>
+        <label>
+          Token <input ref={field} class="field" type="password" name="token" autocomplete="current-password" required />
+        </label>{" "}
+        <button class="button main" type="submit">
+          Sign in
+        </button>
+      </p>
+    </form>
+  );
+}

@@ -1,0 +1,47 @@
+// What a reader can do to sessions. Each is one request; what comes of it is seen in the log.
+import { type Schemas, path, post, send } from "../net/api.js";
+import { attempt } from "./app.js";
+import type { OpenSession } from "./open.js";
+import { go, route } from "./route.js";
+
+/** A key that makes a request happen once, however often it is sent. */
+export function once(): string {
+  return crypto.randomUUID();
+}
+
+/** Says something in a session that is open. It returns whether the server took it. */
+export async function say(session: OpenSession, content: Schemas["Content"], key: string): Promise<boolean> {
+  const turn = await attempt(() => post<Schemas["Turn"]>(`${session.path}/turns`, { content }, { query: session.query, key }));
+  return turn !== undefined;
+}
+
+/** Begins a session and shows it. */
+export async function start(content: Schemas["Content"], key: string): Promise<void> {
+  const { user } = route.value;
+  const turn = await attempt(() => post<Schemas["Turn"]>("/sessions", { content }, { key, query: { user } }));
+  if (turn !== undefined) go({ screen: "session", id: turn.session, middle: "talk", ...(user !== undefined && { user }) });
+}
+
+/** Answers a question of a turn. The server takes the first answer, from whatever window it comes. */
+export async function decide(session: OpenSession, turnId: string, decision: Schemas["Decision"], key: string): Promise<boolean> {
+  const to = `${session.path}/turns/${encodeURIComponent(turnId)}/decisions`;
+  return (await attempt(() => post(to, { decisions: [decision] }, { query: session.query, key }))) !== undefined;
+}
+
+/** Stops, resumes or cancels a turn. */
+export async function control(session: OpenSession, turnId: string, what: "stop" | "resume" | "cancel"): Promise<void> {
+  await attempt(() => post(`${session.path}/turns/${encodeURIComponent(turnId)}/${what}`, undefined, { query: session.query }));
+}
+
+/** Forks a session at a position, or says something else there, and shows the new session. */
+export async function branch(session: OpenSession, at: number, content?: Schemas["Content"]): Promise<void> {
+  const body = content === undefined ? { at } : { at, content };
+  const to = `${session.path}/${content === undefined ? "forks" : "edits"}`;
+  const made = await attempt(() => post<Schemas["Session"]>(to, body, { query: session.query, key: once() }));
+  if (made !== undefined) go({ screen: "session", id: made.id, middle: "talk", ...session.query });
+}
+
+/** Deletes a session for good. It returns whether the server has done so. */
+export async function remove(id: string): Promise<boolean> {
+  return (await attempt(() => send(path("sessions", id), { method: "DELETE", query: { user: route.value.user } }))) !== undefined;
+}

@@ -1,0 +1,29 @@
+// Where the page is. Everything that is shown follows from its address.
+import { signal } from "@preact/signals";
+import { type Route, type SessionRoute, format, parse } from "./address.js";
+
+export { type Middle, type Route, type Selection, type SessionRoute, type Tab, format } from "./address.js";
+
+/** Where the page is. */
+export const route = signal<Route>(parse(new URL(location.href)));
+
+/** Goes somewhere, which makes an entry in the history, unless it only replaces where the page is. */
+export function go(to: Route, how: { readonly replace?: boolean } = {}): void {
+  const url = format(to);
+  if (how.replace) history.replaceState(null, "", url);
+  else if (url !== format(route.value)) history.pushState(null, "", url);
+  route.value = to;
+}
+
+/** Changes something about the session that is shown; undefined takes it out of the address. */
+export function change(part: { readonly [K in keyof SessionRoute]?: SessionRoute[K] | undefined }, how: { readonly replace?: boolean } = {}): void {
+  const now = route.value;
+  if (now.screen !== "session") return;
+  const next: Record<string, unknown> = { ...now, ...part };
+  for (const name of Object.keys(next)) if (next[name] === undefined) delete next[name];
+  go(next as unknown as Route, how);
+}
+
+window.addEventListener("popstate", () => {
+  route.value = parse(new URL(location.href));
+});

@@ -1,0 +1,22 @@
+import { Component, type ComponentChildren } from "preact";
+
+interface Props {
+  readonly what: string;
+  readonly children: ComponentChildren;
+}
+
+/** Shows its children, and one sentence in their place if they fail; the rest of the page goes on. */
+export class Guarded extends Component<Props, { failed: string }> {
+  static override getDerivedStateFromError(error: unknown): { failed: string } {
+    return { failed: error instanceof Error ? error.message : String(error) };
+  }
+
+  override render(): ComponentChildren {
+    if (!this.state.failed) return this.props.children;
+    return (
+      <p class="failed" role="alert">
+        {this.props.what} could not be shown: {this.state.failed}
+      </p>
+    );
+  }
+}

@@ -1,0 +1,28 @@
+import "./mark.css";
+import type { JSX } from "preact";
+import { open } from "../state/open.js";
+
+const hues = 7;
+
+/** The place of an agent among those that have spoken in the open session; "none" before it speaks. */
+export function hueOf(agent: string): string {
+  const place = open.value?.moment.value.facts.spoke.indexOf(agent) ?? -1;
+  return place < 0 ? "none" : String(place % hues);
+}
+
+/** Two letters that stand for an agent. */
+export function letters(name: string): string {
+  const parts = name.split(/[^\p{L}\p{N}]+/u).filter((p) => p !== "");
+  const [one = "?", two] = parts;
+  return two === undefined ? [...one].slice(0, 2).join("") : [...one].slice(0, 1).concat([...two].slice(0, 1)).join("");
+}
+
+/** An agent's badge: its letters in its colour. The name stands beside it, so it is hidden from readers. */
+export function Mark({ agent, active = false }: { readonly agent: string; readonly active?: boolean }): JSX.Element {
+  const place = open.value?.moment.value.facts.spoke.indexOf(agent) ?? -1;
+  return (
+    <span class="mark" data-hue={hueOf(agent)} data-round={place >= hues ? "second" : undefined} data-active={active} aria-hidden="true">
+      {letters(agent)}
+    </span>
+  );
+}
