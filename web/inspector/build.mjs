@@ -49,10 +49,17 @@ const hash = (data) => createHash("sha256").update(data).digest("hex").slice(0, 
 
 await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });
-const hashes = {};
+const files = new Map();
 for (const file of made.outputFiles) {
   const name = names.get(basename(file.path)) ?? basename(file.path);
-  const data = /\.(js|css)$/.test(name) ? Buffer.from(rename(file.text)) : file.contents;
+  files.set(name, /\.(js|css)$/.test(name) ? Buffer.from(rename(file.text)) : file.contents);
+}
+// The hash of app.js is that of the page: whatever else is built is part of its last line.
+const others = [...files].filter(([name]) => name !== "app.js").sort(([a], [b]) => (a < b ? -1 : 1));
+const all = hash(others.map(([name, data]) => `${name} ${hash(data)}\n`).join(""));
+files.set("app.js", Buffer.concat([files.get("app.js"), Buffer.from(`//page ${all}\n`)]));
+const hashes = {};
+for (const [name, data] of files) {
   hashes[name] = hash(data);
   await writeFile(join(out, name), data);
 }
