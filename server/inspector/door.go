@@ -1,30 +1,20 @@
-// Package inspector serves the page of a server to browsers, and signs them in. For now the page
-// lists the doors and the caller's sessions, as the native API has them at /api/v1.
+// Package inspector serves the page of a server to browsers, and signs them in. The page shows the
+// sessions of a tree, as the native API has them at /api/v1.
 //
 // It imports access and the frame of all HTTP doors. It knows nothing of sessions: it serves files
 // and a sign-in, and the page is a client of the native API as any other.
 package inspector
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
-	"path"
-	"strings"
-	"time"
 
 	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/internal/option"
 	"github.com/agentarbor/arbor/server/internal/front"
 )
-
-//go:embed page
-var page embed.FS
 
 // Policy is what the browser lets the page do: nothing from elsewhere, nothing inline, and no text
 // that becomes HTML or a script.
@@ -36,11 +26,13 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-sr
 type Door struct {
 	*front.Door
 	settings
+	packed map[string]*file // the page of this package, nil if another one is served
 }
 
 type settings struct {
 	guard  *access.Guard
 	files  fs.FS
+	others bool // the files are those of another page
 	signIn *access.SignIn
 }
 
@@ -56,19 +48,23 @@ func WithSignIn(in *access.SignIn) Option { return func(s *settings) { s.signIn 
 
 // WithFiles serves the files of another page. They are read at each request, so that a page can be
 // changed while it is served. They must have an index.html, and name each other as /inspect/NAME.
-func WithFiles(files fs.FS) Option { return func(s *settings) { s.files = files } }
+func WithFiles(files fs.FS) Option {
+	return func(s *settings) { s.files, s.others = files, true }
+}
 
 // New makes the door, below /inspect. The error says which option is wrong.
 func New(opts ...Option) (*Door, error) {
-	own, err := fs.Sub(page, "page")
-	d := &Door{settings: settings{files: own}}
-	if err == nil {
-		err = option.Apply(&d.settings, opts)
-	}
-	if err == nil && d.files == nil {
+	d := &Door{}
+	err := option.Apply(&d.settings, opts)
+	switch {
+	case err != nil:
+	case !d.others:
+		if d.files, err = fs.Sub(built, "dist"); err == nil {
+			d.packed, err = pack(d.files)
+		}
+	case d.files == nil:
 		err = errors.New("the files are nil")
-	}
-	if err == nil {
+	default:
 		_, err = fs.Stat(d.files, "index.html")
 	}
 	if err == nil {
@@ -99,54 +95,6 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // home sends browsers to where the page's own addresses begin.
 func (d *Door) home(c *front.Call) error {
 	http.Redirect(c.W, c.R, d.Prefix()+"/", http.StatusPermanentRedirect)
-	return nil
-}
-
-// typeOf is of the files of pages alone: what machines make of the ends of names differs.
-func typeOf(name string) string {
-	switch path.Ext(name) {
-	case ".html":
-		return "text/html; charset=utf-8"
-	case ".js":
-		return "text/javascript; charset=utf-8"
-	case ".css":
-		return "text/css; charset=utf-8"
-	case ".svg":
-		return "image/svg+xml"
-	case ".png":
-		return "image/png"
-	case ".woff2":
-		return "font/woff2"
-	}
-	return "application/octet-stream"
-}
-
-// file serves a file. The page has addresses of its own: where a browser goes to one that is no
-// file, it gets the page.
-func (d *Door) file(c *front.Call) error {
-	if d.signIn != nil {
-		if err := d.signIn.Allow(c.R); err != nil {
-			return err
-		}
-	}
-	name := c.R.PathValue("path")
-	data, err := []byte(nil), fs.ErrNotExist
-	if name != "" && fs.ValidPath(name) && !strings.HasPrefix(name, ".") && !strings.Contains(name, "/.") {
-		data, err = fs.ReadFile(d.files, name)
-	}
-	if err != nil && (name == "" || strings.Contains(c.R.Header.Get("Accept"), "text/html")) {
-		name = "index.html"
-		data, err = fs.ReadFile(d.files, name)
-	}
-	if err != nil {
-		return front.NotFound()
-	}
-	sum := sha256.Sum256(data)
-	h := c.W.Header()
-	h.Set("Content-Type", typeOf(name))
-	h.Set("Cache-Control", "no-cache") // asked for each time, and sent only if it has changed
-	h.Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
-	http.ServeContent(c.W, c.R, name, time.Time{}, bytes.NewReader(data))
 	return nil
 }
 
