@@ -4,20 +4,25 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/agentarbor/arbor/access"
 	"github.com/agentarbor/arbor/agentgraph/graphdraw"
 	"github.com/agentarbor/arbor/internal/render"
 	"github.com/agentarbor/arbor/server/internal/front"
 )
 
 func (d *Door) agents(c *front.Call) error {
-	t := d.treeNow()
-	if c.Fresh(t.revision) {
+	last, t := d.reloads.now(), d.treeNow()
+	if !c.User.May(access.Inspect) {
+		last.Problems = nil // they quote files
+	}
+	if c.Fresh(last.tag(t.revision)) {
 		return nil
 	}
 	return c.JSON(http.StatusOK, struct {
 		Revision string `json:"revision"`
+		reload
 		render.Agents
-	}{t.revision, render.AgentsOf(t.run.Tree())})
+	}{t.revision, last, render.AgentsOf(t.run.Tree())})
 }
 
 func (d *Door) drawing(c *front.Call) error {

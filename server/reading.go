@@ -21,6 +21,7 @@ type reading struct {
 	stored   *checkpoint.Sessions
 	prices   llm.Prices
 	requests *asked.Requests
+	reloads  *Reloads      // nil if nobody watches the tree's files
 	sampling *access.Limit // of requests for samples
 }
 

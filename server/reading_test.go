@@ -271,6 +271,8 @@ func TestViewsAndSamples(t *testing.T) {
 	require.Equal(t, 2, asked)
 	require.Equal(t, []any{map[string]any{"name": "billing", "description": "Bills."}, map[string]any{"name": "plan"}}, s.get(t, "ann", "/sessions/s1/views/support").ok(t, 200)["targets"].([]any)[:2])
 	require.Nil(t, s.get(t, "ann", "/sessions/s1/views/support?at=0").ok(t, 200)["sent"])
+	require.Equal(t, map[string]any{"input": 2., "output": 8.}, s.get(t, "ann", "/sessions/s1/views/support").ok(t, 200)["price"])
+	require.Nil(t, s.get(t, "ann", "/sessions/s1/views/billing").ok(t, 200)["price"])
 	require.Equal(t, "not_found", s.get(t, "ann", "/sessions/s1/views/nobody").code(t))
 	require.Equal(t, 400, s.get(t, "ann", "/sessions/s1/views/support?at=1000").status)
 
@@ -283,6 +285,7 @@ func TestViewsAndSamples(t *testing.T) {
 		require.Equal(t, map[string]any{"to": "billing", "reason": "it was said"}, x["transfer"])
 		require.InDelta(t, (50*2+5*8)/1e6, x["cost"], 1e-12)
 	}
+	require.Equal(t, s.get(t, "ann", "/agents").ok(t, 200)["revision"], samples["revision"])
 	require.EqualValues(t, 500, samples["usage"].(map[string]any)["inputTokens"])
 	last := s.post(t, "/sessions/s1/samples", `{}`).ok(t, 200)
 	require.Equal(t, "billing", last["agent"], "who has the conversation")

@@ -315,7 +315,7 @@ func (s *stream) next() (f frame, ok bool) {
 		if f.data == "" {
 			continue // a comment
 		}
-		schema := map[string]string{"": "Event", "state": "StreamState", "end": "StreamEnd"}[f.event]
+		schema := map[string]string{"": "Event", "state": "StreamState", "end": "StreamEnd", "tree": "StreamTree"}[f.event]
 		if strings.HasSuffix(s.res.Request.URL.Path, "/changes") && f.event == "" {
 			schema = "Session"
 		}

@@ -18,7 +18,7 @@ func (d *Door) streamTurn(c *front.Call, key session.Key, first int64, after ses
 }
 
 func (d *Door) stream(c *front.Call, key session.Key, as logpage.Shape, entries func(context.Context) iter.Seq2[session.Entry, error]) error {
-	return stream.Send(c, d.turns, func() string { return d.treeNow().revision }, key, as, entries)
+	return stream.Send(c, d.turns, d.grown(), key, as, entries)
 }
 
 func (d *Door) changes(c *front.Call) error {
@@ -29,5 +29,10 @@ func (d *Door) changes(c *front.Call) error {
 	if _, err := c.Accept(front.Stream); err != nil {
 		return err
 	}
-	return stream.Changes(c, d.turns, key)
+	return stream.Changes(c, d.turns, d.grown(), key)
+}
+
+// grown is what streams tell of the tree.
+func (d *Door) grown() stream.Tree {
+	return stream.Tree{Revision: func() string { return d.treeNow().revision }, OnChange: d.reloads.onChange}
 }

@@ -20,7 +20,7 @@ func (d *Door) view(c *front.Call, info session.Info, at int64) error {
 	if n == nil {
 		return front.Missing("the tree has no such agent")
 	}
-	v, err := asked.ViewOf(c.R.Context(), t.run, info.Key, at, n)
+	v, err := asked.ViewOf(c.R.Context(), t.run, info.Key, at, n, d.prices)
 	switch {
 	case err != nil:
 		return err
@@ -44,7 +44,8 @@ func (d *Door) samples(c *front.Call, info session.Info, _ int64) error {
 	if err := c.Decode(&b); err != nil {
 		return err
 	}
-	run := d.treeNow().run
+	t := d.treeNow()
+	run := t.run
 	switch {
 	case b.At < 0 || b.At > info.Seq:
 		return front.ProblemAt("at", fmt.Sprintf("must be a position of the session, from 0 to %d", info.Seq))
@@ -68,5 +69,6 @@ func (d *Door) samples(c *front.Call, info session.Info, _ int64) error {
 	if err != nil {
 		return err
 	}
+	s.Revision = t.revision
 	return c.JSON(http.StatusOK, s)
 }

@@ -16,10 +16,11 @@ import (
 
 // Samples are answers of an agent's model at a position that nobody has stored.
 type Samples struct {
-	Agent   string   `json:"agent"`
-	Seq     int64    `json:"seq"`
-	Samples []Sample `json:"samples"`
-	Usage   Usage    `json:"usage"`
+	Agent    string   `json:"agent"`
+	Seq      int64    `json:"seq"`
+	Revision string   `json:"revision"` // of the tree
+	Samples  []Sample `json:"samples"`
+	Usage    Usage    `json:"usage"`
 }
 
 // Sample is one of them, or why there is none. Cost is nil if the model has no price.

@@ -23,11 +23,12 @@ func requestOf(model llm.Model, req *llm.Request) Request {
 
 // View is what the model of an agent would be asked at a position, by the log and the tree of today.
 type View struct {
-	Agent    string   `json:"agent"`
-	Seq      int64    `json:"seq"`
-	Revision string   `json:"revision"` // of the tree
-	Tokens   int      `json:"tokens"`
-	Targets  []Target `json:"targets"`
+	Agent    string     `json:"agent"`
+	Seq      int64      `json:"seq"`
+	Revision string     `json:"revision"` // of the tree
+	Tokens   int        `json:"tokens"`
+	Price    *llm.Price `json:"price"` // of the model, nil if none is known
+	Targets  []Target   `json:"targets"`
 	Request
 	// Sent is the last request that was really sent there, if it is kept.
 	Sent *Sent `json:"sent,omitempty"`
@@ -40,12 +41,15 @@ type Target struct {
 }
 
 // ViewOf returns the view of an agent, nil if it has no model of its own.
-func ViewOf(ctx context.Context, run *runner.Runner, key session.Key, seq int64, n *agent.Node) (*View, error) {
+func ViewOf(ctx context.Context, run *runner.Runner, key session.Key, seq int64, n *agent.Node, prices llm.Prices) (*View, error) {
 	p, err := run.PreviewAt(ctx, key, seq, n.Agent.Name())
 	if err != nil || p == nil {
 		return nil, err
 	}
 	v := &View{Agent: n.Agent.Name(), Seq: seq, Tokens: p.Tokens, Targets: []Target{}, Request: requestOf(p.Model, p.Request)}
+	if price, ok := prices.Find(p.Model.Name()); ok {
+		v.Price = &price
+	}
 	for _, to := range n.Targets() {
 		v.Targets = append(v.Targets, Target{to.Agent.Name(), to.Agent.Description()})
 	}

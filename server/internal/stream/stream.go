@@ -39,6 +39,13 @@ func Place(c *front.Call, end int64) (session.Position, error) {
 	return p, err
 }
 
+// Tree is what streams tell of the tree of agents: what names it, and when it was replaced or could
+// not be. OnChange has a function called then, by a goroutine of its own, until leave is called.
+type Tree struct {
+	Revision func() string
+	OnChange func(func()) (leave func())
+}
+
 // standing is the data of a frame that says how the session stands.
 type standing struct {
 	State    live.State `json:"state,omitempty"`
@@ -50,26 +57,30 @@ type standing struct {
 // streamed is a stream of one session's events to one client.
 type streamed struct {
 	*access.Stream
-	turns    *live.Turns
-	revision func() string
-	key      session.Key
+	turns *live.Turns
+	tree  Tree
+	key   session.Key
 
-	mu     sync.Mutex // a stop is told by another goroutine
+	mu     sync.Mutex // a stop and a reload are told by other goroutines
 	told   standing
 	looked int64 // where the log ended when that was looked up
 	owes   bool  // what was looked up is still to be told
 }
 
 // Send sends what entries yields of a session, and how the session stands at first and whenever that
-// changes. The function revision names the tree.
-func Send(c *front.Call, turns *live.Turns, revision func() string, key session.Key, as logpage.Shape, entries func(context.Context) iter.Seq2[session.Entry, error]) error {
+// changes, and when the tree does.
+func Send(c *front.Call, turns *live.Turns, tree Tree, key session.Key, as logpage.Shape, entries func(context.Context) iter.Seq2[session.Entry, error]) error {
 	out, leave, err := c.Stream()
 	if err != nil {
 		return err
 	}
 	defer leave()
-	s := &streamed{Stream: out, turns: turns, revision: revision, key: key}
-	if err := s.stand(retry, math.MaxInt64); err != nil {
+	s := &streamed{Stream: out, turns: turns, tree: tree, key: key}
+	s.mu.Lock() // a reload is told behind the first frame
+	defer tree.OnChange(s.reload)()
+	err = s.look(retry, math.MaxInt64)
+	s.mu.Unlock()
+	if err != nil {
 		return err
 	}
 	defer turns.OnStop(key, func() { _ = s.stand(0, math.MaxInt64) })()
@@ -124,6 +135,11 @@ func mayChange(e *event.Event) bool {
 func (s *streamed) stand(first time.Duration, at int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.look(first, at)
+}
+
+// look is stand, with the mutex.
+func (s *streamed) look(first time.Duration, at int64) error {
 	now, err := s.turns.Look(s.Context(), s.key)
 	if err != nil {
 		if s.Context().Err() != nil {
@@ -131,7 +147,7 @@ func (s *streamed) stand(first time.Duration, at int64) error {
 		}
 		return err
 	}
-	next := standing{now.State, now.Turn, now.Agent, s.revision()}
+	next := standing{now.State, now.Turn, now.Agent, s.tree.Revision()}
 	s.looked, s.owes = now.Seq, now.Seq > at
 	if s.owes || first == 0 && next == s.told {
 		return nil
@@ -168,15 +184,27 @@ func (s *streamed) end(err error) error {
 	return nil
 }
 
-// Changes sends how a session of a user stands whenever that changes.
-func Changes(c *front.Call, turns *live.Turns, key session.Key) error {
+// reload tells that the tree may be another one.
+func (s *streamed) reload() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	data := event.EncodeJSON(map[string]string{"revision": s.tree.Revision()})
+	_ = s.Send(access.Frame{Event: "tree", Data: data}) // whoever has gone is noticed soon
+}
+
+// Changes sends how a session of a user stands whenever that changes, and when the tree does.
+func Changes(c *front.Call, turns *live.Turns, tree Tree, key session.Key) error {
 	out, leave, err := c.Stream()
 	if err != nil {
 		return err
 	}
 	defer leave()
-	s := &streamed{Stream: out}
-	if out.Send(access.Frame{Retry: retry}) != nil {
+	s := &streamed{Stream: out, tree: tree}
+	s.mu.Lock()
+	defer tree.OnChange(s.reload)()
+	err = out.Send(access.Frame{Retry: retry})
+	s.mu.Unlock()
+	if err != nil {
 		return nil
 	}
 	for info, err := range turns.Changes(out.Context(), key.App, key.User) {
