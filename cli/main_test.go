@@ -49,6 +49,7 @@ type invocation struct {
 	env      []string // besides a home directory
 	stdin    string
 	home     string // "" for a new one
+	server   string // the command that serves, "" for serve
 	unlawful bool   // the test has written logs that no runner would
 }
 

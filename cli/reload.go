@@ -16,6 +16,7 @@ import (
 	"github.com/agentarbor/arbor/agentfile"
 	"github.com/agentarbor/arbor/cli/internal/watch"
 	"github.com/agentarbor/arbor/internal/render"
+	"github.com/agentarbor/arbor/server"
 )
 
 // reloadFlag adds --no-reload to a command whose tree comes from files.
@@ -94,6 +95,21 @@ func folderOf(path string) string {
 		path = real
 	}
 	return filepath.Dir(path)
+}
+
+// treeProblems returns an error of a reload as clients are told it.
+func treeProblems(err error) (all []server.TreeProblem) {
+	var files *agentfile.Error
+	if errors.As(err, &files) {
+		for _, p := range files.Problems {
+			all = append(all, server.TreeProblem{File: p.File, Line: p.Line, Message: p.Message})
+		}
+		return all
+	}
+	for _, line := range problemLines(err) {
+		all = append(all, server.TreeProblem{Message: line})
+	}
+	return all
 }
 
 // problemLines returns an error as lines, one for each problem of files or of a tree.

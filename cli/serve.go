@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/agentarbor/arbor/a2a/a2aserver"
 	"github.com/agentarbor/arbor/access"
@@ -45,6 +46,8 @@ type serving struct {
 	drain         time.Duration
 	keep          size
 	kept          *server.Requests // nil without --keep-requests
+	reloads       server.Reloads
+	open          bool // the page, in a browser, if there is one
 }
 
 func (p *program) serveCommand() *cobra.Command {
@@ -65,7 +68,12 @@ The first interrupt stops the server: no turn begins any more, those under way g
 time of --drain to end, the rest is cut off so that it can be gone on with, and the
 status is 0. The second one ends it at once.`,
 	}, "serve", 0, func(cmd *cobra.Command, path string, _ []string) error { return p.serve(cmd.Context(), path, how) })
-	fs := cmd.Flags()
+	p.serveFlags(cmd.Flags(), how)
+	return cmd
+}
+
+// serveFlags adds the flags of serve, whose values in how are the defaults.
+func (p *program) serveFlags(fs *pflag.FlagSet, how *serving) {
 	fs.StringVar(&how.addr, "addr", "127.0.0.1:8420", "`HOST:PORT` to listen at; port 0 is any free one")
 	fs.StringVar(&how.url, "url", "", "public `URL` of the server (default: the address that a client uses)")
 	fs.StringSliceVar(&how.doors, "doors", allDoors[:], "`DOORS` to open: "+strings.Join(allDoors[:], ", "))
@@ -101,7 +109,6 @@ status is 0. The second one ends it at once.`,
 	pricesFlag(fs, &how.prices)
 	p.reloadFlag(fs, &how.noReload)
 	deskFlag(fs, &how.desk)
-	return cmd
 }
 
 // check refuses flags that say nothing sensible, before anything is begun.
@@ -251,7 +258,14 @@ func (p *program) serve(ctx context.Context, path string, how *serving) error {
 		base += "/.well-known/agent-card.json"
 	}
 	fmt.Fprintln(p.Stdout, base)
-	p.keepUp(ctx, files, p.Stderr, func() (*agent.Tree, error) {
+	p.keepUp(ctx, files, p.Stderr, func() (_ *agent.Tree, err error) {
+		defer func() {
+			if err != nil {
+				how.reloads.Refused(treeProblems(err)...)
+			} else {
+				how.reloads.Took()
+			}
+		}()
 		next, err := p.plant(path, how.model)
 		if err != nil {
 			return nil, err
@@ -291,7 +305,8 @@ func hostOf(public string) []string {
 	return nil
 }
 
-// tellPage says where people look at the server. The address lets the owner in once.
+// tellPage says where people look at the server, and opens it for a developer. The address lets the
+// owner in once.
 func (p *program) tellPage(how *serving, who *callers, base string) error {
 	if !how.has(doorInspector) {
 		return nil
@@ -299,12 +314,15 @@ func (p *program) tellPage(how *serving, who *callers, base string) error {
 	page := strings.TrimSuffix(base, "/") + "/inspect/"
 	if who.signIn == nil {
 		p.say("page at %s", page)
+		p.openPage(how, page)
 		return nil
 	}
 	code, err := who.signIn.Code(owner.Name)
 	if err != nil {
 		return err
 	}
-	p.say("page at %s#code=%s (once, within five minutes)", page, code)
+	page += "#code=" + code
+	p.say("page at %s (once, within five minutes)", page)
+	p.openPage(how, page)
 	return nil
 }

@@ -60,7 +60,7 @@ func (p *program) webDoors(how *serving, turns *live.Turns, guard *access.Guard,
 		}
 	}
 	add(doorAPI, func() (http.Handler, error) {
-		opts := []server.Option{server.WithGuard(guard), server.WithVersion(version()), server.WithDoors(how.doors...), server.WithRequests(how.kept)}
+		opts := []server.Option{server.WithGuard(guard), server.WithVersion(version()), server.WithDoors(how.doors...), server.WithRequests(how.kept), server.WithReloads(&how.reloads)}
 		if how.prices != "" {
 			prices, err := readPrices(how.prices)
 			if err != nil {

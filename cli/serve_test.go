@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -84,7 +85,7 @@ func (i invocation) serve(t *testing.T, args ...string) *served {
 
 func (i invocation) serveWith(t *testing.T, args ...string) *served {
 	t.Helper()
-	s := &served{running: &running{Cmd: i.command(t, append([]string{"serve", "--addr", "127.0.0.1:0"}, args...)...)}, t: t, said: &words{}}
+	s := &served{running: &running{Cmd: i.command(t, append([]string{cmp.Or(i.server, "serve"), "--addr", "127.0.0.1:0"}, args...)...)}, t: t, said: &words{}}
 	s.Stderr = s.said
 	out, err := s.StdoutPipe()
 	require.NoError(t, err)

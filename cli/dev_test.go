@@ -1,0 +1,211 @@
+//go:build unix
+
+package cli_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentarbor/arbor/cli"
+	"github.com/agentarbor/arbor/llm/scripted"
+)
+
+// agents is what the tests read of the answer of GET /agents.
+type agents struct {
+	Revision string
+	Changed  time.Time
+	Problems []struct {
+		File    string
+		Line    int
+		Message string
+	}
+	Root struct{ Name string }
+}
+
+func (s *served) agents() (a agents) {
+	s.t.Helper()
+	status, body := s.call("GET", "/api/v1/agents", "")
+	require.Equal(s.t, 200, status, body)
+	require.NoError(s.t, json.Unmarshal([]byte(body), &a))
+	return a
+}
+
+// A developer saves files: the next turn has the new ones, and a turn under way ends with the old
+// ones. What cannot be used is told on standard error and by the API, word by word, until it is put
+// right. The requests to models are kept.
+func TestDev(t *testing.T) {
+	t.Parallel()
+	dir, save := ownDesk(t)
+	tech, err := os.ReadFile(filepath.Join(dir, "tech.md"))
+	require.NoError(t, err)
+	answer, asked, release := slow("By the first tree.")
+	script := answers(answer, scripted.Reply(scripted.Text("By the second.")), scripted.Reply(scripted.Text("Still by the second.")), scripted.Reply(scripted.Text("By the third.")))
+	s := invocation{env: append(serve(t, script), "DISPLAY=:9", "PATH="), server: "dev"}.serve(t, dir, "--db", ":memory:")
+	first := s.agents()
+	require.Equal(t, "support", first.Root.Name)
+	require.Zero(t, first.Changed)
+	changes := s.open("GET", "/api/v1/changes", "", token)
+	defer changes.Body.Close()
+	frames := bufio.NewScanner(changes.Body)
+	reloaded := func() (revision string) {
+		t.Helper()
+		for event := ""; frames.Scan(); {
+			name, value, _ := strings.Cut(frames.Text(), ": ")
+			if name == "event" {
+				event = value
+			} else if name == "data" && event == "tree" {
+				var data struct{ Revision string }
+				require.NoError(t, json.Unmarshal([]byte(value), &data))
+				return data.Revision
+			} else if name == "" {
+				event = ""
+			}
+		}
+		require.NoError(t, frames.Err())
+		require.FailNow(t, "the stream has ended")
+		return ""
+	}
+	turn := func(id, words string) string {
+		t.Helper()
+		resp := s.open("POST", "/api/v1/sessions", `{"id":"`+id+`","content":"`+words+`"}`, token)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, 202, resp.StatusCode, string(body))
+		return resp.Header.Get("Location")
+	}
+	said := func(turn string) string {
+		t.Helper()
+		resp := s.open("GET", turn+"/events?types=text", "", token) // as a page
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return string(body)
+	}
+	ends := func(turn string) string {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			_, body := s.call("GET", turn, "")
+			return strings.Contains(body, `"state":"done"`)
+		}, time.Minute, 10*time.Millisecond)
+		return said(turn)
+	}
+
+	begun := turn("s1", "hello")
+	receive(t, asked)
+	save("support.md", strings.Replace(rewritten, ", night", "", 1))
+	revision := reloaded()
+	second := s.agents()
+	require.Equal(t, revision, second.Revision)
+	require.NotEqual(t, first.Revision, second.Revision)
+	require.Equal(t, "front", second.Root.Name)
+	require.WithinDuration(t, time.Now(), second.Changed, time.Minute)
+	require.Contains(t, ends(turn("s2", "hello")), "By the second.")
+	close(release)
+	require.Contains(t, ends(begun), "By the first tree.")
+
+	save("tech.md", "---\nname: tech\ndescripton: typo\n---\n")
+	require.Equal(t, second.Revision, reloaded())
+	broken := s.agents()
+	require.Equal(t, second.Revision, broken.Revision)
+	require.Equal(t, second.Changed, broken.Changed)
+	require.Len(t, broken.Problems, 1)
+	require.Equal(t, filepath.Join(dir, "tech.md"), broken.Problems[0].File)
+	require.Equal(t, 3, broken.Problems[0].Line)
+	require.Equal(t, `unknown key "descripton"; did you mean "description"?`, broken.Problems[0].Message)
+	s.said.until(t, "the tree stays as it was\n"+broken.Problems[0].File+":3: "+broken.Problems[0].Message+"\n", 1)
+	require.Contains(t, ends(turn("s3", "hello")), "Still by the second.")
+
+	// One mistake is put right, and another one is made.
+	save("billing.md", "---\nname: front\ndescription: Another one\n---\nYou bill.\n")
+	save("tech.md", string(tech))
+	require.Eventually(t, func() bool {
+		p := s.agents().Problems
+		return len(p) > 0 && !strings.Contains(p[0].Message, "descripton")
+	}, time.Minute, 10*time.Millisecond)
+	for _, p := range s.agents().Problems {
+		require.NotEmpty(t, p.Message)
+	}
+	billing, err := os.ReadFile(filepath.Join(desk, "billing.md"))
+	require.NoError(t, err)
+	save("billing.md", string(billing)+"You are kind.\n")
+	require.Eventually(t, func() bool { return s.agents().Problems == nil }, time.Minute, 10*time.Millisecond)
+	require.NotEqual(t, second.Revision, s.agents().Revision)
+	require.Contains(t, ends(turn("s4", "hello")), "By the third.")
+
+	status, body := s.call("GET", "/api/v1/sessions/s4/views/front?at=2", "")
+	require.Equal(t, 200, status, body)
+	require.Contains(t, body, `"sent":`)
+	require.Equal(t, 0, s.stop(os.Interrupt), "%s", s.said)
+	require.NotContains(t, s.said.String(), "browser", "there is no terminal")
+}
+
+// On a terminal with a display the page is opened, with the address that is printed.
+func TestDevOpens(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "darwin" {
+		t.Skip("every terminal of macOS has a display")
+	}
+	bin, ways := t.TempDir(), filepath.Join(t.TempDir(), "address")
+	cat, err := exec.LookPath("cat")
+	require.NoError(t, err)
+	sh, err := exec.LookPath("sh")
+	require.NoError(t, err)
+	require.NoError(t, exec.Command("mkfifo", ways).Run())
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "xdg-open"), []byte("#!"+sh+"\n"+cat+" > '"+ways+"' <<END\n$1\nEND\n"), 0o700))
+	env := []string{"ARBOR_TOKEN=" + token, "NO_COLOR=1", "TERM=dumb"}
+	args := []string{"dev", desk, "--addr", "127.0.0.1:0", "--db", ":memory:"}
+
+	s := invocation{env: append(env, "DISPLAY=:9", "PATH="+bin)}.onScreen(t, args...)
+	seen := s.until("(once, within five minutes)")
+	opened := make(chan struct{})
+	var address []byte
+	go func() {
+		address, err = os.ReadFile(ways)
+		close(opened)
+	}()
+	receive(t, opened)
+	require.NoError(t, err)
+	said := pageAddress.FindStringSubmatch(seen)
+	require.NotNil(t, said, seen)
+	require.Equal(t, said[1]+"/inspect/#code="+said[2]+"\n", string(address))
+	stop := func(s *screen) (seen string) {
+		t.Helper()
+		seen = s.until("/.well-known/agent-card.json") // on standard output, when all else was said
+		resp, err := http.Get(seen[strings.LastIndex(seen, "http://"):])
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		s.enter("\x03")
+		require.Equal(t, 0, s.status())
+		return seen
+	}
+	stop(s)
+
+	none := t.TempDir()
+	for _, tt := range []struct {
+		env, args []string
+		tried     bool
+	}{
+		{[]string{"WAYLAND_DISPLAY=wayland-0"}, nil, true},
+		{nil, nil, false},
+		{[]string{"DISPLAY=:9"}, []string{"--no-open"}, false},
+		{[]string{"DISPLAY=:9"}, []string{"--doors", "api,a2a"}, false},
+	} {
+		seen := stop(invocation{env: append(append(env, "PATH="+none), tt.env...)}.onScreen(t, append(args, tt.args...)...))
+		require.Equal(t, tt.tried, strings.Contains(seen, "no browser was opened: "), seen)
+	}
+	got := invocation{}.run(t, "serve", desk, "--no-open")
+	require.Equal(t, cli.StatusUsage, got.status)
+	require.Contains(t, got.err, "unknown flag: --no-open")
+}
