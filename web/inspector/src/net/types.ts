@@ -697,8 +697,22 @@ export interface components {
         Agents: {
             /** @description Changes when the tree does. */
             revision: string;
+            /**
+             * Format: date-time
+             * @description When this tree was taken from changed files; absent if it has not changed since the server began.
+             */
+            changed?: string;
+            /** @description Why files that have changed since cannot be used; this tree still answers. For callers with the right `inspect`. */
+            problems?: components["schemas"]["TreeProblem"][];
             root: components["schemas"]["Agent"];
             human?: components["schemas"]["Agent"];
+        };
+        /** @description What is wrong with files of a tree. Without a file none of them alone is to blame. */
+        TreeProblem: {
+            file?: string;
+            /** @description From 1; absent if it is about the whole file. */
+            line?: number;
+            message: string;
         };
         /** @description An agent at its place in the tree. */
         Agent: {
@@ -984,6 +998,7 @@ export interface components {
             revision: string;
             /** @description How long the request is, as the server counts. */
             tokens: number;
+            price: components["schemas"]["Price"];
             /** @description To whom the agent may hand over. */
             targets: {
                 name: string;
@@ -1029,6 +1044,8 @@ export interface components {
              * @description The position.
              */
             seq: number;
+            /** @description That of the tree which was asked. */
+            revision: string;
             samples: components["schemas"]["Sample"][];
             usage: components["schemas"]["Usage"];
         };
@@ -1060,6 +1077,13 @@ export interface components {
             /** @description How long runs took. */
             seconds?: number;
         };
+        /** @description Of a million tokens; null where none is known. */
+        Price: {
+            input: number;
+            /** @description Of input from the provider's cache, if it has a price of its own. */
+            cachedInput?: number;
+            output: number;
+        } | null;
         /** @description What models were asked, for the last turn and for all of the session. Times are differences of the log's. */
         SessionUsage: {
             /**
@@ -1073,13 +1097,7 @@ export interface components {
             models: {
                 agent: string;
                 model: string;
-                /** @description Of a million tokens; null where none is known. */
-                price: {
-                    input: number;
-                    /** @description Of input from the provider's cache, if it has a price of its own. */
-                    cachedInput?: number;
-                    output: number;
-                } | null;
+                price: components["schemas"]["Price"];
                 turn: components["schemas"]["Spent"];
                 session: components["schemas"]["Spent"];
             }[];
@@ -1602,6 +1620,11 @@ export interface components {
             /** @description Who would answer the next message. */
             active: string;
             /** @description That of the tree. */
+            revision: string;
+        };
+        /** @description The data of a frame of the event `tree`: the tree was replaced, or its files have changed and cannot be used. `GET /agents` says which. */
+        StreamTree: {
+            /** @description That of the tree which answers. */
             revision: string;
         };
         /** @description The data of a frame of the event `end`, the last one of a stream: the turn rests; the session was deleted; the server stops, and its successor goes on with the same ids; the caller may not read any more. */
