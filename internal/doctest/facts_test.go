@@ -123,6 +123,7 @@ var (
 	subcommand = regexp.MustCompile(`(?m)^  ([a-z]+) +\S`)
 	flag       = regexp.MustCompile(`(?m)^ +(?:-[a-z], )?(--[a-z0-9-]+)`)
 	docFlag    = regexp.MustCompile("(?m)^\\| `(--[a-z0-9-]+)")
+	sameFlags  = regexp.MustCompile("all flags of \\[`([^`]+)`\\]")
 )
 
 // TestCommandPages compares docs/command.md, and the pages of reference beside it,
@@ -161,7 +162,11 @@ func TestCommandPages(t *testing.T) {
 				want = append(want, m[1])
 			}
 		}
-		for _, m := range docFlag.FindAllStringSubmatch(sections["`"+usage[1]+"`"], -1) {
+		section := sections["`"+usage[1]+"`"]
+		if m := sameFlags.FindStringSubmatch(section); m != nil {
+			section += sections["`"+m[1]+"`"]
+		}
+		for _, m := range docFlag.FindAllStringSubmatch(section, -1) {
 			got = append(got, m[1])
 		}
 		require.ElementsMatch(t, want, got, usage[1])
