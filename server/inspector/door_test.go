@@ -87,7 +87,7 @@ func (h *host) ask(t *testing.T, client *http.Client, method, path, body string,
 func TestFiles(t *testing.T) {
 	h := serve(t, 0)
 	for path, typ := range map[string]string{"/inspect/": "text/html; charset=utf-8", "/inspect": "text/html; charset=utf-8", "/inspect/app.js": "text/javascript; charset=utf-8",
-		"/inspect/style.css": "text/css; charset=utf-8", "/inspect/none.js": "application/problem+json", "/inspect/.git": "application/problem+json", "/inspect/%2e%2e/door.go": "application/problem+json"} {
+		"/inspect/app.css": "text/css; charset=utf-8", "/inspect/none.js": "application/problem+json", "/inspect/.git": "application/problem+json", "/inspect/%2e%2e/door.go": "application/problem+json"} {
 		got, body := h.ask(t, http.DefaultClient, "GET", path, "")
 		require.Equal(t, typ, got.Header.Get("Content-Type"), path)
 		require.Equal(t, strings.HasPrefix(typ, "text/"), got.StatusCode == 200, path)

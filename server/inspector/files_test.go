@@ -113,7 +113,7 @@ func TestSizes(t *testing.T) {
 	for _, m := range named {
 		name, version := string(m[1]), string(m[2])
 		load(name)
-		if name == "app.js" || name == "style.css" || version != "" {
+		if name == "app.js" || name == "app.css" || version != "" {
 			require.Equal(t, hashOf(d.packed[name].data), version, "index.html names another %s", name)
 		}
 	}
@@ -123,7 +123,7 @@ func TestSizes(t *testing.T) {
 			initial += len(d.packed[name].packed)
 		}
 	}
-	require.True(t, loaded["app.js"] && loaded["style.css"])
+	require.True(t, loaded["app.js"] && loaded["app.css"])
 	t.Logf("initial load %d bytes and all script %d bytes, packed; all files %d bytes", initial, scripts, all)
 	require.LessOrEqual(t, initial, 75_000)
 	require.LessOrEqual(t, scripts, 140_000)
