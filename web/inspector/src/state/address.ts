@@ -77,7 +77,7 @@ export function parse(url: URL): Route {
     case "desk":
       return { screen: "desk", ...given("handoff", one || undefined), ...whose };
   }
-  return { screen: "nowhere", path: url.pathname, ...whose };
+  return { screen: "nowhere", path: url.pathname };
 }
 
 /** Writes an address. */
@@ -127,7 +127,7 @@ export function format(route: Route): string {
 function selection(text: string | undefined): Selection | undefined {
   const [kind = "", ...rest] = (text ?? "").split(":");
   const id = rest.join(":");
-  if (kind === "ev") return Number(id) > 0 ? { kind, seq: Number(id) } : undefined;
+  if (kind === "ev") return Number.isSafeInteger(Number(id)) && Number(id) > 0 ? { kind, seq: Number(id) } : undefined;
   return (kind === "call" || kind === "run") && id !== "" ? { kind, id } : undefined;
 }
 

@@ -1,5 +1,6 @@
 // Numbers as people read them.
 const whole = new Intl.NumberFormat("en");
+const small = new Intl.NumberFormat("en", { minimumSignificantDigits: 2, maximumSignificantDigits: 2 });
 
 export function count(n: number): string {
   return whole.format(n);
@@ -14,23 +15,23 @@ export function counted(n: number, one: string, many = `${one}s`): string {
 export function money(dollars: number | null | undefined): string {
   if (dollars === null || dollars === undefined) return "price unknown";
   if (dollars === 0) return "$0";
-  return `$${dollars < 0.01 ? dollars.toPrecision(2) : dollars.toFixed(dollars < 1 ? 4 : 2)}`;
+  return `$${dollars < 0.01 ? small.format(dollars) : dollars.toFixed(dollars < 1 ? 4 : 2)}`;
 }
 
 export function bytes(n: number): string {
   if (n < 1000) return counted(n, "byte");
   const units = ["KB", "MB", "GB"];
-  let i = -1;
-  for (; n >= 1000 && i < units.length - 1; i++) n /= 1000;
-  return `${n < 10 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
+  let i = 0;
+  for (n /= 1000; Math.round(n) >= 1000 && i < units.length - 1; i++) n /= 1000;
+  return `${n < 9.95 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
 }
 
 /** A difference of times: 40 ms, 1.2 s, 3 min, 4 h, 2 d. */
 export function span(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
-  if (ms < 3_600_000) return `${Math.round(ms / 60_000)} min`;
-  if (ms < 86_400_000) return `${Math.round(ms / 3_600_000)} h`;
+  if (Math.round(ms) < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
+  const units = [[60_000, 60, "min"], [3_600_000, 24, "h"]] as const;
+  for (const [unit, most, name] of units) if (Math.round(ms / unit) < most) return `${Math.round(ms / unit)} ${name}`;
   return `${Math.round(ms / 86_400_000)} d`;
 }
 
