@@ -3,17 +3,18 @@ import type { ComponentType, JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { Desk } from "./screens/desk.js";
 import { Nowhere } from "./screens/nowhere.js";
-import { Session } from "./screens/session.js";
+import { Session, SessionTitle } from "./screens/session.js";
 import { Sessions } from "./screens/sessions.js";
 import { SignIn } from "./screens/signin.js";
-import { may, me, outdated, putAway, signedOut, signOut, told } from "./state/app.js";
-import { open } from "./state/open.js";
+import { lostSince, may, me, outdated, putAway, signedOut, told } from "./state/app.js";
 import { type Route, route } from "./state/route.js";
 import { clock } from "./ui/amount.js";
 import { Guarded } from "./ui/guarded.js";
 import { Icon } from "./ui/icons.js";
 import { later } from "./ui/later.js";
+import { shown } from "./ui/keys.js";
 import { Link } from "./ui/link.js";
+import { Menu } from "./ui/menu.js";
 import { HelpOfKeys, Palette, openPalette } from "./ui/palette.js";
 
 // Screens that few sessions need are loaded when somebody goes there.
@@ -29,56 +30,80 @@ const screens: { readonly [S in Route["screen"]]: ComponentType } = {
 };
 
 export function App(): JSX.Element {
-  const { screen } = route.value;
-  const main = useRef<HTMLElement>(null);
-  const before = useRef(screen);
+  const { value } = route;
+  const place = placeOf(value);
+  const before = useRef(place);
   useEffect(() => {
     // A new screen has the focus at its heading, so that a reader hears where it is.
-    if (before.current !== screen) main.current?.querySelector<HTMLElement>("h1")?.focus();
-    before.current = screen;
-  }, [screen]);
-  const Screen = screens[screen];
+    if (before.current !== place) document.querySelector<HTMLElement>("h1")?.focus();
+    before.current = place;
+  }, [place]);
+  const Screen = screens[value.screen];
   return (
     <div class="frame">
+      <a class="skip" href="#content" onClick={skip}>
+        Skip to the content
+      </a>
       <Header />
       <Bars />
-      <main ref={main}>
+      <main id="content" tabIndex={-1}>
         {signedOut.value ? (
           <SignIn />
         ) : me.value === undefined ? (
           <p class="screen soft">Asking the server…</p>
         ) : (
-          <Guarded key={screen} what="This screen">
+          <Guarded key={place} what="This screen">
             <Screen />
           </Guarded>
         )}
       </main>
-      <Palette />
-      <HelpOfKeys />
+      {me.value !== undefined && !signedOut.value && (
+        <>
+          <Palette />
+          <HelpOfKeys />
+        </>
+      )}
     </div>
   );
+}
+
+/** What is one screen to a reader: each session has its own. */
+function placeOf(to: Route): string {
+  if (to.screen === "session") return `s/${to.id}`;
+  return to.screen === "desk" ? `desk/${to.handoff ?? ""}` : to.screen;
+}
+
+function skip(e: MouseEvent): void {
+  e.preventDefault();
+  document.getElementById("content")?.focus();
 }
 
 function Header(): JSX.Element {
   const { screen, user } = route.value;
   const whose = user === undefined ? {} : { user };
+  const entered = me.value !== undefined && !signedOut.value;
   return (
-    <header>
-      <Link to={{ screen: "sessions", ...whose }} class="brand">
-        <img src="/inspect/mark.svg" width="16" height="16" alt="" /> Arbor
+    <header data-screen={screen}>
+      <Link to={{ screen: "sessions", ...whose }} class="brand" label="Arbor: all sessions">
+        <img src="/inspect/mark.svg" width="16" height="16" alt="" /> <span>Arbor</span>
       </Link>
-      {me.value !== undefined && (
+      {entered && screen === "session" && (
+        <Guarded what="The title">
+          <SessionTitle />
+        </Guarded>
+      )}
+      {entered && screen !== "session" && (
         <nav aria-label="Screens">
-          <Link to={{ screen: "sessions", ...whose }} class="button plain kept" current={screen === "sessions"}>
+          <Link to={{ screen: "sessions", ...whose }} class="button plain" current={screen === "sessions"}>
             Sessions
           </Link>
-          <Link to={{ screen: "tree" }} class="button plain kept" current={screen === "tree"}>
+          <Link to={{ screen: "tree" }} class="button plain" current={screen === "tree"}>
             Tree
           </Link>
           <Link to={{ screen: "usage", ...whose }} class="button plain" current={screen === "usage"}>
             Usage
           </Link>
-          {me.value.desk && may("desk") && (
+          {me.value?.desk && may("desk") && (
             <Link to={{ screen: "desk" }} class="button plain" current={screen === "desk"}>
               Desk
             </Link>
@@ -86,26 +111,24 @@ function Header(): JSX.Element {
         </nav>
       )}
       <span class="space" />
-      {me.value !== undefined && (
+      {entered && (
         <>
-          <button class="button" onClick={openPalette}>
-            <Icon name="search" /> Go to anything <kbd>⌘K</kbd>
+          <button class="button anything" onClick={openPalette}>
+            <Icon name="search" /> <span>Go to anything</span> <kbd>{shown("mod+k")}</kbd>
           </button>
-          <button class="button plain" onClick={() => void signOut()} title={`Signed in as ${me.value.user}`}>
-            Sign out
-          </button>
+          <Menu />
         </>
       )}
     </header>
   );
 }
 
-/** What stands above every screen: a lost connection, another version of the server, what was told. */
+/** What stands above every screen: a lost connection, another page of the server, what was told. */
 function Bars(): JSX.Element {
-  const since = open.value?.lostSince.value;
+  const since = lostSince.value;
   return (
     <div class="bars" role="status">
-      {since !== undefined && <div class="bar asked">Not connected since {clock(since.toISOString())}. Trying again.</div>}
+      {since !== undefined && <div class="bar asked">Not connected since {clock(since.toISOString())}, trying again.</div>}
       {outdated.value && (
         <div class="bar">
           The server is another version than this page.

@@ -3,8 +3,12 @@ import "./style/base.css";
 import { render } from "preact";
 import { App } from "./app.js";
 import { begin } from "./state/app.js";
+import { list } from "./state/list.js";
 import { open } from "./state/open.js";
 
-document.addEventListener("visibilitychange", () => open.value?.seen(!document.hidden));
+document.addEventListener("visibilitychange", () => {
+  open.value?.seen(!document.hidden);
+  list.value?.seen(!document.hidden);
+});
 render(<App />, document.getElementById("page")!);
-void begin();
+void begin(new URL(import.meta.url).searchParams.get("v") ?? "");

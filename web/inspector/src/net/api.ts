@@ -84,6 +84,12 @@ async function sendTo(url: string, ask: Ask): Promise<Response> {
   throw new ApiError(answer.status, problem?.code ?? "", problem?.detail ?? `The server answered ${answer.status}.`, problem);
 }
 
+/** The version of the page that the server has now, as its index.html names it; "" if it names none. */
+export async function pageVersion(): Promise<string> {
+  const answer = await fetch("/inspect/", { cache: "no-cache" }).catch(() => undefined);
+  return answer?.ok ? (/app\.js\?v=(\w+)/.exec(await answer.text())?.[1] ?? "") : "";
+}
+
 /** Signs in with a code that the server has printed, or with a token. */
 export async function signIn(secret: { code: string } | { token: string }): Promise<void> {
   const grant = (await (await sendTo("/inspect/sign-in", { method: "POST", body: secret })).json()) as { key: string };

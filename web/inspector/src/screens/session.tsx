@@ -1,5 +1,5 @@
 import "../style/session.css";
-import type { JSX } from "preact";
+import type { ComponentType, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Cost } from "../panes/cost.js";
 import { ConversationGraph } from "../panes/convgraph.js";
@@ -11,15 +11,24 @@ import { Talk } from "../panes/talk.js";
 import { TreePane } from "../panes/treepane.js";
 import { WhatIf } from "../panes/whatif.js";
 import { Why } from "../panes/why.js";
+import { agentAt, tree } from "../state/app.js";
 import { type OpenSession, open } from "../state/open.js";
 import { type Middle, type SessionRoute, type Tab, change, route } from "../state/route.js";
 import { tokens } from "../state/session.js";
 import { count, counted } from "../ui/amount.js";
+import { Copy } from "../ui/copy.js";
 import { Guarded } from "../ui/guarded.js";
 import { useKeys } from "../ui/keys.js";
 import { Link } from "../ui/link.js";
+import { Mark } from "../ui/mark.js";
+import { usePage } from "../ui/page.js";
+import { Separator } from "../ui/separator.js";
+import { Sheet } from "../ui/sheet.js";
+import { State, signOf, states } from "../ui/state.js";
+import { columns, nextWidth, widths } from "../ui/width.js";
+import { Ask } from "./ask.js";
 
-type Pane = (props: { readonly session: OpenSession }) => JSX.Element;
+type Pane = ComponentType<{ readonly session: OpenSession }>;
 
 const middles: readonly (readonly [Middle, string, Pane])[] = [
   ["talk", "Conversation", Talk],
@@ -35,19 +44,11 @@ const details: readonly (readonly [Tab, string, Pane])[] = [
   ["if", "What if", WhatIf],
 ];
 
-/** How the server says that a session stands, in words. */
-const states: Readonly<Record<string, string>> = {
-  running: "at work",
-  waiting: "waits for you",
-  cut_off: "was cut off",
-  done: "done",
-  failed: "failed",
-  canceled: "canceled",
-};
-
 export function Session(): JSX.Element {
   const now = route.value as SessionRoute;
   const session = open.value;
+  const state = session?.state.value;
+  usePage(`${state === "waiting" ? `${states[state]} · ` : ""}${session?.detail.value?.title || now.id}`, signOf(state));
   useKeys({
     t: ["Conversation", () => change({ middle: "talk" })],
     f: ["Feed", () => change({ middle: "feed" })],
@@ -57,34 +58,75 @@ export function Session(): JSX.Element {
     2: ["Seen", () => change({ tab: "seen" })],
     3: ["Cost", () => change({ tab: "cost" })],
     4: ["What if", () => change({ tab: "if" })],
-    Escape: ["Back", () => (now.tab === undefined && now.sel === undefined ? false : change({ tab: undefined, sel: undefined }))],
+    "[": ["Next width of the tree", () => nextWidth("tree")],
+    "]": ["Next width of the details", () => nextWidth("details")],
+    Escape: ["Back", () => (now.tab === undefined && now.sel === undefined ? false : closeDetails())],
   });
   if (session === undefined) return <p class="screen soft">Opening {now.id}…</p>;
   const error = session.error.value;
-  if (session.phase.value === "failed" && error !== undefined) {
+  if (error !== undefined && (session.phase.value === "failed" || session.phase.value === "ended")) {
     return (
       <div class="screen">
         <h1 tabIndex={-1}>This session cannot be shown</h1>
         <p>{error.message}</p>
         <p>
-          <Link to={{ screen: "sessions" }}>Go to the sessions</Link>
+          <Link to={{ screen: "sessions", ...session.query }}>Go to the sessions</Link>
         </p>
       </div>
     );
   }
-  const Middle = middles.find(([name]) => name === now.middle)![2];
-  const tab = now.tab ?? "why";
-  const Details = details.find(([name]) => name === tab)![2];
-  const past = session.inPast.value;
+  return columns.value === 1 ? <One session={session} now={now} /> : <Several session={session} now={now} />;
+}
+
+function closeDetails(): void {
+  change({ tab: undefined, sel: undefined });
+}
+
+/** Two or three columns, and the slider below them. */
+function Several({ session, now }: { readonly session: OpenSession; readonly now: SessionRoute }): JSX.Element {
+  const { tree: left, details: right } = widths.value;
+  const three = columns.value === 3;
+  const covered = !three && now.tab !== undefined;
   return (
-    <div class="session" data-past={past} data-details={now.tab !== undefined}>
-      <Title session={session} />
-      <section class="column tree-column" aria-label="Tree">
-        <Guarded what="The tree">
-          <TreePane session={session} />
+    <div
+      class="session"
+      data-past={session.inPast.value}
+      data-columns={columns.value}
+      style={{ "--tree": `${three ? left : Math.max(left, 38)}%`, "--details": `${right}%` }}
+    >
+      {!covered && (
+        <section class="column tree-column" aria-label="Tree">
+          <Guarded what="The tree">
+            <TreePane session={session} />
+          </Guarded>
+        </section>
+      )}
+      <MiddleColumn session={session} now={now} />
+      {(three || covered) && (
+        <aside class="column details-column" aria-label="Details">
+          <Details session={session} now={now} close={covered} />
+        </aside>
+      )}
+      <section class="slider-row" aria-label="Time">
+        <Guarded what="The slider">
+          <Slider session={session} />
         </Guarded>
       </section>
-      <section class="column middle-column" aria-label="Session">
+      {three && (
+        <>
+          <Separator side="tree" label="Width of the tree" />
+          <Separator side="details" label="Width of the details" />
+        </>
+      )}
+    </div>
+  );
+}
+
+function MiddleColumn({ session, now }: { readonly session: OpenSession; readonly now: SessionRoute }): JSX.Element {
+  const Middle = middles.find(([name]) => name === now.middle)![2];
+  return (
+    <section class="column middle-column" aria-label="Session">
+      {columns.value > 1 && (
         <nav class="tabs" aria-label="Views of the session">
           {middles.map(([name, title]) => (
             <Link key={name} to={{ ...now, middle: name }} class="tab" current={now.middle === name}>
@@ -92,77 +134,153 @@ export function Session(): JSX.Element {
             </Link>
           ))}
         </nav>
-        <Guarded key={now.middle} what="This view">
-          <Middle session={session} />
-        </Guarded>
-      </section>
-      <aside class="column details-column" aria-label="Details">
-        <nav class="tabs" aria-label="Details">
-          {details.map(([name, title]) => (
-            <Link key={name} to={{ ...now, tab: name }} class="tab" current={tab === name}>
-              {title}
-            </Link>
-          ))}
-          <button class="button plain close-details" onClick={() => change({ tab: undefined })}>
+      )}
+      <Guarded key={now.middle} what="This view">
+        <Middle session={session} />
+      </Guarded>
+    </section>
+  );
+}
+
+function Details({ session, now, close }: { readonly session: OpenSession; readonly now: SessionRoute; readonly close: boolean }): JSX.Element {
+  const tab = now.tab ?? "why";
+  const Shown = details.find(([name]) => name === tab)![2];
+  return (
+    <>
+      <nav class="tabs" aria-label="Details">
+        {details.map(([name, title]) => (
+          <Link key={name} to={{ ...now, tab: name }} class="tab" current={tab === name}>
+            {title}
+          </Link>
+        ))}
+        {close && (
+          <button class="button plain close-details" onClick={closeDetails}>
             Close
           </button>
-        </nav>
-        <Guarded key={tab} what="This view">
-          <Details session={session} />
-        </Guarded>
-      </aside>
-      <section class="slider-row" aria-label="Time">
-        <Guarded what="The slider">
-          <Slider session={session} />
-        </Guarded>
-      </section>
-      <Bottom now={now} />
+        )}
+      </nav>
+      <Guarded key={tab} what="This view">
+        <Shown session={session} />
+      </Guarded>
+    </>
+  );
+}
+
+/** One column, as on a phone: the rest comes as sheets from below. */
+function One({ session, now }: { readonly session: OpenSession; readonly now: SessionRoute }): JSX.Element {
+  const [sheet, show] = useState<"" | "tree" | "time" | "more">("");
+  const close = (): void => show("");
+  const question = session.inPast.value ? undefined : session.log.value.end.facts.questions[0];
+  return (
+    <div class="session" data-past={session.inPast.value} data-columns="1">
+      <Chips session={session} onOpen={() => show("tree")} />
+      <MiddleColumn session={session} now={now} />
+      {question !== undefined && (
+        <div class="ask ask-bar" role="region" aria-label="What is asked">
+          <Ask key={question.callId} place={session} turn={session.log.value.end.facts.turnId} call={question} keys={false} short />
+        </div>
+      )}
+      <nav class="bottom" aria-label="Views of the session">
+        <Link to={{ ...now, middle: "talk" }} class="button plain" current={now.middle === "talk"}>
+          Talk
+        </Link>
+        <button class="button plain" aria-haspopup="dialog" onClick={() => show("tree")}>
+          Tree
+        </button>
+        <Link to={{ ...now, middle: "feed" }} class="button plain" current={now.middle === "feed"}>
+          Feed
+        </Link>
+        <button class="button plain" aria-haspopup="dialog" onClick={() => show("more")}>
+          More
+        </button>
+      </nav>
+      {sheet === "tree" && (
+        <Sheet title="Tree" onClose={close}>
+          <Guarded what="The tree">
+            <TreePane session={session} />
+          </Guarded>
+        </Sheet>
+      )}
+      {sheet === "time" && (
+        <Sheet title="Time" onClose={close}>
+          <Guarded what="The slider">
+            <Slider session={session} />
+          </Guarded>
+        </Sheet>
+      )}
+      {sheet === "more" && (
+        <Sheet title="More" onClose={close}>
+          <div class="menu" onClick={(e) => e.target instanceof HTMLElement && e.target.closest("a") !== null && close()}>
+            {middles.slice(2).map(([name, title]) => (
+              <Link key={name} to={{ ...now, middle: name }} class="button plain" current={now.middle === name}>
+                {title}
+              </Link>
+            ))}
+            <button class="button plain" onClick={() => show("time")}>
+              Time
+            </button>
+            <hr />
+            {details.map(([name, title]) => (
+              <Link key={name} to={{ ...now, tab: name }} class="button plain">
+                {title}
+              </Link>
+            ))}
+          </div>
+        </Sheet>
+      )}
+      {now.tab !== undefined && sheet === "" && (
+        <Sheet title="Details" onClose={closeDetails} bare>
+          <Details session={session} now={now} close />
+        </Sheet>
+      )}
     </div>
   );
 }
 
-function Title({ session }: { readonly session: OpenSession }): JSX.Element {
+/** The way from the root to the agent that has the conversation. */
+function Chips({ session, onOpen }: { readonly session: OpenSession; readonly onOpen: () => void }): JSX.Element {
+  const { active } = session.moment.value.facts;
+  const way = (agentAt(active, tree.value?.root)?.path ?? active).split("/").filter((name) => name !== "");
+  return (
+    <button class="chips" aria-haspopup="dialog" aria-label={`Tree: ${way.join(" › ") || "nobody has spoken"}`} onClick={onOpen}>
+      {way.length === 0 && <span class="soft">Tree</span>}
+      {way.map((name, i) => (
+        <>
+          {i > 0 && <span class="soft">›</span>}
+          <span class="chip" data-active={i === way.length - 1}>
+            <Mark agent={name} /> {name}
+          </span>
+        </>
+      ))}
+    </button>
+  );
+}
+
+/** What stands in the header of the page: the session, how it stands and what it took. */
+export function SessionTitle(): JSX.Element | null {
+  const session = open.value;
+  if (session === undefined || session.error.value !== undefined) return null;
   const { facts } = session.moment.value;
-  const detail = session.detail.value;
-  const state = session.state.value;
-  const past = session.inPast.value;
+  const end = session.log.value.end.seq;
   return (
     <div class="session-title">
-      <h1 tabIndex={-1}>{detail?.title || session.key.id}</h1>
-      <span class="code soft">{session.key.id}</span>
+      <h1 tabIndex={-1}>{session.detail.value?.title || session.key.id}</h1>
+      <span class="title-id">
+        <span class="code soft">{session.key.id}</span>
+        <Copy text={session.key.id} what="the id of the session" />
+      </span>
       {session.phase.value === "loading" ? (
         <span class="soft">loading…</span>
-      ) : past ? (
-        <span class="asked">
-          as it was at {count(facts.seq)} of {count(session.log.value.end.seq)}
+      ) : session.inPast.value ? (
+        <span class="past-words">
+          as it was at {count(facts.seq)} of {count(end)}
         </span>
       ) : (
-        <span class={state === "waiting" ? "asked" : state === "failed" ? "failed" : "soft"}>{states[state ?? ""] ?? "new"}</span>
+        <State state={session.state.value} />
       )}
-      <span class="soft">
+      <span class="soft title-amounts">
         {counted(facts.turns, "turn")} · {count(tokens(facts).all)} tokens
       </span>
     </div>
-  );
-}
-
-/** On a phone there is one column, and this chooses which. */
-function Bottom({ now }: { readonly now: SessionRoute }): JSX.Element {
-  const [tree, show] = useState(false);
-  return (
-    <nav class="bottom" aria-label="Columns" data-tree={tree}>
-      <Link to={{ ...now, middle: "talk" }} class="button plain" current={now.middle === "talk" && !tree}>
-        Talk
-      </Link>
-      <button class="button plain" aria-expanded={tree} onClick={() => show(!tree)}>
-        Tree
-      </button>
-      <Link to={{ ...now, middle: "feed" }} class="button plain" current={now.middle === "feed"}>
-        Feed
-      </Link>
-      <Link to={{ ...now, tab: now.tab ?? "why" }} class="button plain">
-        More
-      </Link>
-    </nav>
   );
 }

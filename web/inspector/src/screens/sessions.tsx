@@ -1,5 +1,384 @@
+import "./sessions.css";
 import type { JSX } from "preact";
+import { useRef, useState } from "preact/hooks";
+import { path } from "../net/api.js";
+import { once, remove, start } from "../state/actions.js";
+import { type Agent, attempt, may, me, tell, tree } from "../state/app.js";
+import { type Filter, type Listed, type SessionList, families, fits, formatFilter, list, parseFilter } from "../state/list.js";
+import { go, route } from "../state/route.js";
+import { clock, count, counted } from "../ui/amount.js";
+import { Copy } from "../ui/copy.js";
+import { Icon } from "../ui/icons.js";
+import { useKeys } from "../ui/keys.js";
+import { Link } from "../ui/link.js";
+import { Mark } from "../ui/mark.js";
+import { usePage } from "../ui/page.js";
+import { Sheet } from "../ui/sheet.js";
+import { State, states } from "../ui/state.js";
+import { Ask } from "./ask.js";
 
 export function Sessions(): JSX.Element {
-  return <h1 tabIndex={-1}>Sessions</h1>;
+  const { value } = route;
+  const all = list.value;
+  const waiting = all?.inbox.value.length ?? 0;
+  usePage(waiting > 0 ? `${waiting} waiting · Sessions` : "Sessions", waiting > 0 ? "waiting" : "");
+  const filter = parseFilter(value.screen === "sessions" ? value.filter : "");
+  const other = value.user !== undefined && value.user !== me.value?.user ? value.user : undefined;
+  const ready = all !== undefined && all.phase.value !== "loading";
+  const empty = ready && all.sessions.value.length === 0 && filter.state === undefined;
+  return (
+    <div class="screen sessions">
+      <h1 tabIndex={-1}>Sessions{other !== undefined && ` of ${other}`}</h1>
+      {(other === undefined || may("act")) && <Begin empty={empty} />}
+      {all?.phase.value === "failed" ? (
+        <p class="failed" role="alert">
+          The sessions cannot be shown: {all.error.value?.message}
+        </p>
+      ) : !ready ? (
+        <p class="soft">Loading…</p>
+      ) : (
+        <>
+          <Inbox all={all} />
+          <section aria-label="All sessions">
+            {(!empty || value.user !== undefined || may("inspect")) && <Filters filter={filter} />}
+            {empty ? other === undefined ? <Nothing /> : <p>{other} has no session here.</p> : <Table all={all} filter={filter} />}
+          </section>
+        </>
+      )}
+    </div>
+  );
+}
+
+function Inbox({ all }: { readonly all: SessionList }): JSX.Element | null {
+  const waiting = all.inbox.value;
+  if (waiting.length === 0) return null;
+  const query = all.user === undefined ? {} : { user: all.user };
+  let first = true;
+  return (
+    <section aria-label="Inbox">
+      <h2>Inbox · {counted(waiting.length, "session waits for a decision", "sessions wait for a decision")}</h2>
+      <div class="inbox">
+        {waiting.map((s) => (
+          <article key={s.id} class="ask" aria-label={`${s.title || s.id} waits`}>
+            <p class="ask-head fact">
+              <Link to={{ screen: "session", id: s.id, middle: "talk", ...query }}>{s.title || s.id}</Link>
+              <span class="soft">
+                {s.active} · since {clock(s.updated)}
+              </span>
+            </p>
+            {s.pending.map((call) => {
+              const keys = first;
+              first = false;
+              return <Ask key={call.callId} place={{ path: path("sessions", s.id), query }} turn={s.turn ?? ""} call={call} keys={keys} />;
+            })}
+          </article>
+        ))}
+      </div>
+    </section>
+  );
+}
+
+/** Begins a session with the first words. */
+function Begin({ empty }: { readonly empty: boolean }): JSX.Element {
+  const [text, setText] = useState("");
+  const [busy, setBusy] = useState(false);
+  const key = useRef(once());
+  const field = useRef<HTMLTextAreaElement>(null);
+  const root = tree.value?.root.name ?? "the tree";
+  const send = (): void => {
+    if (text.trim() === "" || busy) return;
+    setBusy(true);
+    // The key stays the same until the words change, so that sending again begins no second session.
+    void start(text, key.current).finally(() => setBusy(false));
+  };
+  const write = (words: string): void => {
+    key.current = once();
+    setText(words);
+  };
+  useKeys({
+    c: ["Begin a session", () => field.current?.focus()],
+    "mod+Enter": ["Send", () => (document.activeElement === field.current ? send() : false)],
+  });
+  return (
+    <>
+      <form
+        class="begin"
+        onSubmit={(e) => {
+          e.preventDefault();
+          send();
+        }}
+      >
+        <textarea
+          ref={field}
+          class="field"
+          rows={2}
+          aria-label="First message of a new session"
+          placeholder={`Write to ${root}…`}
+          value={text}
+          onInput={(e) => write(e.currentTarget.value)}
+        />
+        <button class="button main" disabled={busy || text.trim() === ""}>
+          Begin a session
+        </button>
+      </form>
+      {empty && (
+        <div class="first-words">
+          <p class="soft">For example:</p>
+          {examples(tree.value?.root).map((words) => (
+            <button
+              key={words}
+              class="button"
+              onClick={() => {
+                write(words);
+                field.current?.focus();
+              }}
+            >
+              {words}
+            </button>
+          ))}
+        </div>
+      )}
+    </>
+  );
+}
+
+/** Three first messages, made of what the agents are said to do. */
+function examples(root: Agent | undefined): string[] {
+  const made: string[] = [];
+  const visit = (agents: readonly Agent[] | undefined): void => {
+    for (const a of agents ?? []) if (a.description) made.push(`I need help with this: ${a.description.replace(/\.$/, "")}.`);
+    for (const a of agents ?? []) visit(a.subAgents);
+  };
+  visit(root?.subAgents);
+  return [...new Set([...made.slice(0, 2), "Hello, what can you do?", ...made.slice(2)])].slice(0, 3);
+}
+
+/** What stands where no session is yet: the tree, and how a program begins one. */
+function Nothing(): JSX.Element {
+  const root = tree.value?.root;
+  const line = `curl ${location.origin}/api/v1/sessions -H "Authorization: Bearer $ARBOR_TOKEN" -H "Content-Type: application/json" -d '{"content": "Hello"}'`;
+  return (
+    <>
+      <h2>No session yet</h2>
+      <p>Write the first words above, or send them from a program:</p>
+      <div class="curl">
+        <pre tabIndex={0}>{line}</pre>
+        <Copy text={line} what="the command" />
+      </div>
+      {root !== undefined && (
+        <section class="agents-list" aria-label="The tree">
+          <h2>Who answers</h2>
+          <ul>
+            <Branch agent={root} left={{ n: 24 }} />
+          </ul>
+        </section>
+      )}
+    </>
+  );
+}
+
+function Branch({ agent, left }: { readonly agent: Agent; readonly left: { n: number } }): JSX.Element | null {
+  if (left.n-- <= 0) return null;
+  return (
+    <li>
+      <span>
+        <Mark agent={agent.name} />
+        <span>
+          <Link to={{ screen: "tree", path: agent.path }}>{agent.name}</Link> <span class="soft">{agent.description}</span>
+        </span>
+      </span>
+      {(agent.subAgents?.length ?? 0) > 0 && (
+        <ul>
+          {agent.subAgents!.map((child) => (
+            <Branch key={child.path} agent={child} left={left} />
+          ))}
+        </ul>
+      )}
+    </li>
+  );
+}
+
+function Filters({ filter }: { readonly filter: Filter }): JSX.Element {
+  const { user } = route.value;
+  const field = useRef<HTMLInputElement>(null);
+  useKeys({ "/": ["Filter", () => field.current?.focus()] });
+  const show = (next: Filter): void => {
+    const text = formatFilter(next);
+    go({ screen: "sessions", ...(text !== "" && { filter: text }), ...(user !== undefined && { user }) }, { replace: true });
+  };
+  const whose = (e: SubmitEvent): void => {
+    e.preventDefault();
+    const name = String(new FormData(e.currentTarget as HTMLFormElement).get("user") ?? "").trim();
+    go({ screen: "sessions", ...(name !== "" && name !== me.value?.user && { user: name }) });
+  };
+  return (
+    <div class="filters">
+      <input
+        ref={field}
+        class="field"
+        type="search"
+        aria-label="Filter by words"
+        placeholder="Filter by title, id or agent"
+        value={filter.words}
+        onInput={(e) => show({ ...filter, words: e.currentTarget.value })}
+      />
+      <select
+        class="field"
+        aria-label="State"
+        value={filter.state ?? ""}
+        onChange={(e) => {
+          const { value } = e.currentTarget;
+          show({ words: filter.words, ...(value !== "" && { state: value as NonNullable<Filter["state"]> }) });
+        }}
+      >
+        <option value="">in any state</option>
+        {Object.entries(states).map(([state, word]) => (
+          <option key={state} value={state}>
+            {word}
+          </option>
+        ))}
+      </select>
+      {may("inspect") && (
+        <form onSubmit={whose}>
+          <label>
+            Sessions of <input key={user ?? ""} class="field" name="user" defaultValue={user ?? ""} placeholder={me.value?.user ?? ""} size={14} />
+          </label>
+          <button class="button">Show</button>
+        </form>
+      )}
+    </div>
+  );
+}
+
+/** How many rows are in the document at a time. */
+const rows = 100;
+
+function Table({ all, filter }: { readonly all: SessionList; readonly filter: Filter }): JSX.Element {
+  const [asked, ask] = useState<Listed | undefined>();
+  const [busy, setBusy] = useState(false);
+  const [from, setFrom] = useState(0);
+  const body = useRef<HTMLTableSectionElement>(null);
+  const shown = families(all.sessions.value.filter((s) => filter.words === "" || fits(s, filter.words)));
+  const whose = all.user === undefined ? {} : { user: all.user };
+  const step = (by: 1 | -1) => (): void => {
+    const links = [...(body.current?.querySelectorAll<HTMLElement>("a.title") ?? [])];
+    const at = links.findIndex((link) => link.closest("tr")?.contains(document.activeElement));
+    links[at < 0 ? (by > 0 ? 0 : links.length - 1) : Math.max(0, Math.min(links.length - 1, at + by))]?.focus();
+  };
+  useKeys({ j: ["Next row", step(1)], k: ["Previous row", step(-1)] });
+  const part = shown.slice(from, from + rows);
+  const more = (): void => {
+    if (from + rows < shown.length) return setFrom(from + rows);
+    setBusy(true);
+    void attempt(() => all.more()).finally(() => setBusy(false));
+  };
+  return (
+    <>
+      {part.length === 0 ? (
+        <p>
+          No session {filter.state !== undefined && `that is “${states[filter.state]}” `}
+          {filter.words !== "" && `with the words “${filter.words}” `}
+          {all.next.value !== undefined && "among those that are loaded "}was found.{" "}
+          <button class="button" onClick={() => go({ screen: "sessions", ...whose })}>
+            Remove the filter
+          </button>
+        </p>
+      ) : (
+        <table class="list">
+          <thead>
+            <tr>
+              <th scope="col">Session</th>
+              <th scope="col" class="w-state">
+                State
+              </th>
+              <th scope="col" class="w-agent">
+                Active agent
+              </th>
+              <th scope="col" class="w-number number">
+                Events
+              </th>
+              <th scope="col" class="w-time">
+                Last change
+              </th>
+              <th scope="col" class="w-do">
+                <span class="hidden-words">Delete</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody ref={body}>
+            {part.map(({ session: s, depth }) => (
+              <tr key={s.id}>
+                <td style={{ "--depth": Math.min(depth, 6) }}>
+                  <Link to={{ screen: "session", id: s.id, middle: "talk", ...whose }} class="title">
+                    {s.title || s.id}
+                  </Link>{" "}
+                  {s.parent !== undefined && (
+                    <span class="soft fact">
+                      fork {depth === 0 && `of ${s.parent.id ?? "a deleted session"} `}at {count(s.parent.seq)}
+                    </span>
+                  )}
+                </td>
+                <td>
+                  <State state={s.state} />
+                </td>
+                <td>{s.active}</td>
+                <td class="number">{count(s.seq)}</td>
+                <td class="soft">
+                  <time dateTime={s.updated}>{clock(s.updated)}</time>
+                </td>
+                <td>
+                  {(all.user === undefined || may("act")) && (
+                    <button class="button plain" aria-label={`Delete ${s.title || s.id}`} title="Delete" onClick={() => ask(s)}>
+                      <Icon name="close" />
+                    </button>
+                  )}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      <p class="paging">
+        {from > 0 && (
+          <button class="button" onClick={() => setFrom(Math.max(0, from - rows))}>
+            Newer
+          </button>
+        )}
+        {(all.next.value !== undefined || from + rows < shown.length) && (
+          <button class="button" disabled={busy} onClick={more}>
+            More
+          </button>
+        )}
+      </p>
+      {asked !== undefined && <Delete session={asked} all={all} close={() => ask(undefined)} />}
+    </>
+  );
+}
+
+function Delete({ session, all, close }: { readonly session: Listed; readonly all: SessionList; readonly close: () => void }): JSX.Element {
+  const sure = (): void => {
+    close();
+    void remove(session.id).then((gone) => {
+      if (!gone) return;
+      all.drop(session.id);
+      tell(`Deleted ${session.title || session.id}.`);
+    });
+  };
+  return (
+    <Sheet title="Delete this session?" from="middle" onClose={close}>
+      <div class="screen">
+        <p>
+          “{session.title || session.id}” and its {counted(session.seq, "event")} are gone for good. Its forks stay.
+        </p>
+        <p class="ask-actions">
+          <button class="button" onClick={sure}>
+            Delete
+          </button>
+          <button class="button" data-first onClick={close}>
+            Keep it
+          </button>
+        </p>
+      </div>
+    </Sheet>
+  );
 }

@@ -22,8 +22,11 @@ export async function start(content: Schemas["Content"], key: string): Promise<v
   if (turn !== undefined) go({ screen: "session", id: turn.session, middle: "talk", ...(user !== undefined && { user }) });
 }
 
+/** Where a session is in the native API. An open session is one. */
+export type Place = Pick<OpenSession, "path" | "query">;
+
 /** Answers a question of a turn. The server takes the first answer, from whatever window it comes. */
-export async function decide(session: OpenSession, turnId: string, decision: Schemas["Decision"], key: string): Promise<boolean> {
+export async function decide(session: Place, turnId: string, decision: Schemas["Decision"], key: string): Promise<boolean> {
   const to = `${session.path}/turns/${encodeURIComponent(turnId)}/decisions`;
   return (await attempt(() => post(to, { decisions: [decision] }, { query: session.query, key }))) !== undefined;
 }

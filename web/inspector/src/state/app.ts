@@ -1,6 +1,7 @@
 // What the page knows besides sessions: who is signed in, what is served, and what was told.
-import { effect, signal } from "@preact/signals";
-import { ApiError, type Schemas, get, signIn as enter, signInKey, signOut as leave } from "../net/api.js";
+import { computed, effect, signal, untracked } from "@preact/signals";
+import { ApiError, type Schemas, get, pageVersion, send, signIn as enter, signInKey, signOut as leave } from "../net/api.js";
+import { SessionList, list, parseFilter } from "./list.js";
 import { OpenSession, open } from "./open.js";
 import { go, route } from "./route.js";
 
@@ -13,8 +14,10 @@ export const me = signal<Me | undefined>(undefined);
 export const signedOut = signal(false);
 /** The tree that is served. */
 export const tree = signal<Schemas["Agents"] | undefined>(undefined);
-/** The version of the server that this page came from; another one asks for a reload. */
+/** Whether the server has another page now than this one. */
 export const outdated = signal(false);
+/** Since when the server has not answered. */
+export const lostSince = computed(() => open.value?.lostSince.value ?? list.value?.lostSince.value);
 
 /** One sentence about something that did not work, or was done. */
 export interface Told {
@@ -49,33 +52,85 @@ export function may(right: Me["rights"][number]): boolean {
   return me.value?.rights.includes(right) ?? false;
 }
 
+let treeTag = "";
+
 /** Asks who is signed in and what is served. Called at the start, and after each sign-in. */
 export async function refresh(): Promise<void> {
   await attempt(async () => {
-    const now = await get<Me>("/me");
-    if (me.value !== undefined && me.value.version !== now.version) outdated.value = true;
-    me.value = now;
+    me.value = await get<Me>("/me");
     signedOut.value = false;
-    tree.value = await get<Schemas["Agents"]>("/agents");
+    await refreshTree();
   });
 }
 
-/** Signs in with the code of the address, if it has one, which works once. */
-export async function begin(): Promise<void> {
+/** Asks for the tree again, which is a short answer if it is the one that is known. */
+export async function refreshTree(): Promise<void> {
+  try {
+    const answer = await send("/agents", { headers: treeTag === "" ? {} : { "If-None-Match": treeTag } });
+    treeTag = answer.headers.get("ETag") ?? "";
+    tree.value = (await answer.json()) as Schemas["Agents"];
+  } catch (error) {
+    if (!(error instanceof ApiError && error.status === 304)) throw error;
+  }
+}
+
+/** Sees what changed while there was no connection: the tree, or the page itself. */
+async function cameBack(own: string): Promise<void> {
+  await attempt(async () => {
+    await refreshTree();
+    const now = await pageVersion();
+    outdated.value = own !== "" && now !== "" && now !== own;
+  });
+}
+
+/** Signs in with the code of the address, if it has one, which works once. `own` is the page's version. */
+export async function begin(own: string): Promise<void> {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
   if (code !== null) {
     history.replaceState(null, "", location.pathname + location.search);
     await attempt(() => enter({ code }));
   }
   await refresh();
+  effect(openSession);
+  effect(openList);
+  // A session whose stream was refused has no reader any more; they sign in where they are.
   effect(() => {
-    const { value } = route;
-    const key = value.screen === "session" && me.value !== undefined && !signedOut.value ? { id: value.id, user: value.user } : undefined;
-    const now = open.peek();
-    if (now?.key.id === key?.id && now?.key.user === key?.user) return;
-    now?.close();
-    open.value = key === undefined ? undefined : new OpenSession({ id: key.id, ...(key.user !== undefined && { user: key.user }) });
+    const error = open.value?.error.value ?? list.value?.error.value;
+    if (error?.status === 401) signedOut.value = true;
   });
+  let lost = false;
+  effect(() => {
+    const now = lostSince.value !== undefined;
+    if (lost && !now && !signedOut.peek()) void cameBack(own);
+    lost = now;
+  });
+  effect(() => {
+    const said = (open.value?.trees.value ?? 0) + (list.value?.trees.value ?? 0);
+    if (said > 0) void attempt(refreshTree);
+  });
+}
+
+const entered = computed(() => me.value !== undefined && !signedOut.value);
+
+/** Has the session of the address open, if it is one's. */
+function openSession(): void {
+  const { value } = route;
+  const key = value.screen === "session" && entered.value ? { id: value.id, user: value.user } : undefined;
+  const now = open.peek();
+  if (now?.key.id === key?.id && now?.key.user === key?.user) return;
+  now?.close();
+  open.value = key === undefined ? undefined : new OpenSession({ id: key.id, ...(key.user !== undefined && { user: key.user }) });
+}
+
+/** Follows the sessions of a user as long as a screen shows them. */
+function openList(): void {
+  const { value } = route;
+  const { state } = value.screen === "sessions" ? parseFilter(value.filter) : {};
+  const shown = value.screen === "sessions" && entered.value;
+  const now = list.peek();
+  if (shown && now !== undefined && now.user === value.user && now.state === state) return;
+  now?.close();
+  list.value = shown ? untracked(() => new SessionList(value.user, state)) : undefined;
 }
 
 export async function signIn(token: string): Promise<void> {

@@ -40,6 +40,8 @@ export class OpenSession {
   readonly state = signal<Schemas["State"] | undefined>(undefined);
   /** The revision of the tree that serves the session. */
   readonly revision = signal("");
+  /** How often the server said that its tree answers otherwise now. */
+  readonly trees = signal(0);
   private readonly held = signal(new Log());
   private stopped = false;
   private disconnect: (() => void) | undefined;
@@ -204,7 +206,8 @@ export class OpenSession {
         const now = frame.data as Schemas["StreamState"];
         this.state.value = now.state;
         this.revision.value = now.revision;
-      } else if (frame.type === "end") this.end(frame.data as Schemas["StreamEnd"]);
+      } else if (frame.type === "tree") this.trees.value++;
+      else if (frame.type === "end") this.end(frame.data as Schemas["StreamEnd"]);
     }
     try {
       this.held.value.add(events);

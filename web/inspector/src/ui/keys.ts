@@ -1,7 +1,8 @@
 // Keys of the page. A view names what its keys do as long as it is shown; the newest view has the
-// first say. Single letters do nothing in fields, and nothing at all where they are switched off.
+// first say, and one within another before that. Single letters do nothing in fields, and nothing at
+// all where they are switched off.
 import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 
 /** What a key does. It returns false if it does not apply now, so that others may have the key. */
 export type Does = () => void | false;
@@ -9,7 +10,13 @@ export type Does = () => void | false;
 /** The name of a key is its `key`, behind "shift+", "alt+" and "mod+" (Control, or Command on a Mac). */
 export type Keys = Readonly<Record<string, readonly [what: string, does: Does]>>;
 
-const views: Keys[] = [];
+interface View {
+  keys: Keys;
+  /** Whether the views below have no keys: a sheet covers them. */
+  readonly alone: boolean;
+}
+
+const views: View[] = [];
 
 /** Whether single letters are keys; kept in the browser. */
 export const letters = signal(localStorage.getItem("arbor-letters") !== "off");
@@ -19,23 +26,56 @@ export function setLetters(on: boolean): void {
   localStorage.setItem("arbor-letters", on ? "on" : "off");
 }
 
-/** Has keys do something as long as the component is shown. */
-export function useKeys(keys: Keys): void {
-  useEffect(() => {
-    views.push(keys);
-    return () => {
-      views.splice(views.lastIndexOf(keys), 1);
-    };
-  });
+/** Has keys do something as long as the component is shown; alone, if it covers all others. */
+export function useKeys(keys: Keys, alone = false): void {
+  const view = useRef<View | undefined>(undefined);
+  if (view.current === undefined) views.push((view.current = { keys, alone }));
+  view.current.keys = keys;
+  useEffect(
+    () => () => {
+      views.splice(views.indexOf(view.current!), 1);
+    },
+    [],
+  );
+}
+
+export interface Command {
+  readonly key: string;
+  readonly what: string;
+  readonly does: Does;
+}
+
+/** All keys that do something now but for what covers the page, the newest view's first. */
+export function commands(): Command[] {
+  const seen = new Map<string, Command>();
+  for (const { keys, alone } of [...views].reverse()) {
+    if (alone) continue;
+    for (const [key, [what, does]] of Object.entries(keys)) if (!seen.has(key)) seen.set(key, { key, what, does });
+  }
+  return [...seen.values()];
 }
 
 /** All keys that do something now, for the list of them. */
 export function allKeys(): (readonly [key: string, what: string])[] {
-  const seen = new Map<string, string>();
-  for (const keys of [...views].reverse()) {
-    for (const [key, [what]] of Object.entries(keys)) if (!seen.has(key)) seen.set(key, what);
-  }
-  return [...seen];
+  return commands().map(({ key, what }) => [key, what] as const);
+}
+
+const mac = /Mac|iP(hone|ad)/.test(globalThis.navigator?.platform ?? "");
+const signs: Readonly<Record<string, string>> = {
+  "mod": mac ? "⌘" : "Ctrl",
+  "shift": "⇧",
+  "alt": mac ? "⌥" : "Alt",
+  "ArrowLeft": "←",
+  "ArrowRight": "→",
+  "ArrowUp": "↑",
+  "ArrowDown": "↓",
+  "Escape": "Esc",
+};
+
+/** The name of a key as it stands on a keyboard. */
+export function shown(key: string): string {
+  const parts = key === "+" ? ["+"] : key.split("+");
+  return parts.map((part) => signs[part] ?? (part.length === 1 && parts.length > 1 ? part.toUpperCase() : part)).join(" ");
 }
 
 function nameOf(e: KeyboardEvent): string {
@@ -45,8 +85,10 @@ function nameOf(e: KeyboardEvent): string {
   return mod + (e.altKey ? "alt+" : "") + shift + key;
 }
 
-function inField(target: EventTarget | null): boolean {
+/** Whether what has the focus wants a key for itself. */
+function wants(target: EventTarget | null, name: string): boolean {
   if (!(target instanceof HTMLElement)) return false;
+  if (target instanceof HTMLInputElement && /^(range|checkbox|radio|button|submit)$/.test(target.type)) return name.length > 1;
   return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
 }
 
@@ -54,14 +96,16 @@ window.addEventListener("keydown", (e) => {
   if (e.defaultPrevented || e.isComposing) return;
   const name = nameOf(e);
   const plain = !name.startsWith("mod+") && name !== "Escape";
-  if (plain && inField(e.target)) return;
-  if (e.key.length === 1 && plain && !letters.value) return;
+  if (plain && wants(e.target, name)) return;
+  if (e.key.length === 1 && e.key !== " " && plain && !letters.value) return;
   // Buttons and links have Enter and the space bar for themselves.
   if ((name === "Enter" || name === "Space") && e.target instanceof HTMLElement && e.target.closest("button,a,summary,[role=button]")) return;
-  for (const keys of [...views].reverse()) {
+  for (const { keys, alone } of [...views].reverse()) {
     const found = keys[name];
-    if (found === undefined || found[1]() === false) continue;
-    e.preventDefault();
-    return;
+    if (found !== undefined && found[1]() !== false) {
+      e.preventDefault();
+      return;
+    }
+    if (alone) return;
   }
 });

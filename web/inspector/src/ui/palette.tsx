@@ -1,11 +1,200 @@
+import "./palette.css";
+import { signal } from "@preact/signals";
 import type { JSX } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type Schemas, get } from "../net/api.js";
+import { type Agent, attempt, may, me, signOut, tree } from "../state/app.js";
+import { parse } from "../state/address.js";
+import { type Route, change, go, route } from "../state/route.js";
+import { copy } from "./copy.js";
+import { commands, letters, setLetters, shown, useKeys } from "./keys.js";
+import { best } from "./match.js";
+import { Sheet } from "./sheet.js";
+import { type Scheme, scheme, setScheme } from "./theme.js";
 
-export function openPalette(): void {}
+const covering = signal<"" | "palette" | "keys">("");
 
-export function Palette(): JSX.Element | null {
-  return null;
+export function openPalette(): void {
+  covering.value = "palette";
 }
 
+export function openKeys(): void {
+  covering.value = "keys";
+}
+
+export function copyAddress(): void {
+  void copy(location.href);
+}
+
+const close = (): void => {
+  covering.value = "";
+};
+
+interface Item {
+  readonly id: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly more?: string;
+  readonly does: () => void;
+}
+
+/** The list of everything that one can go to or do. */
+export function Palette(): JSX.Element | null {
+  useKeys({
+    "mod+k": ["Go to anything", openPalette],
+    "?": ["All keys", openKeys],
+    y: ["Copy the address", copyAddress],
+  });
+  return covering.value === "palette" ? <Open /> : null;
+}
+
+/** How many rows are shown at once; more words find what is not among them. */
+const most = 60;
+
+function Open(): JSX.Element {
+  const [query, setQuery] = useState("");
+  const [at, setAt] = useState(0);
+  const [sessions, setSessions] = useState<readonly Schemas["Session"][]>([]);
+  // What the keys of the page do is asked before the palette covers them.
+  const doings = useMemo(commands, []);
+  const options = useRef<HTMLUListElement>(null);
+  useEffect(() => {
+    void attempt(() => get<Schemas["Sessions"]>("/sessions", { query: { user: route.peek().user, limit: 200 } })).then(
+      (answer) => answer !== undefined && setSessions(answer.sessions),
+    );
+  }, []);
+  const all = useMemo(() => [...places(), ...things(doings), ...agents(tree.value?.root), ...sessions.map(ofSession)], [doings, sessions, tree.value]);
+  const found = [...typed(query), ...best(query, all, (i) => `${i.name} ${i.more ?? ""} ${i.kind}`)].slice(0, most);
+  const chosen = Math.min(at, found.length - 1);
+  useEffect(() => {
+    options.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
+  }, [chosen, query]);
+  const choose = (item: Item | undefined): void => {
+    if (item === undefined) return;
+    close();
+    item.does();
+  };
+  const keys = (e: KeyboardEvent): void => {
+    const to = { ArrowDown: chosen + 1, ArrowUp: chosen - 1, Home: 0, End: found.length - 1, PageDown: chosen + 8, PageUp: chosen - 8 }[e.key];
+    if (e.key === "Enter" && !e.isComposing) choose(found[chosen]);
+    else if (to === undefined || ((e.key === "Home" || e.key === "End") && query !== "")) return;
+    else setAt(e.key.startsWith("Arrow") ? (to + found.length) % Math.max(1, found.length) : Math.max(0, Math.min(found.length - 1, to)));
+    e.preventDefault();
+  };
+  return (
+    <Sheet title="Go to anything" from="middle" onClose={close} bare>
+      <input
+        class="palette-field"
+        data-first
+        role="combobox"
+        aria-label="Go to anything"
+        aria-expanded="true"
+        aria-controls="palette-options"
+        aria-activedescendant={found[chosen] === undefined ? undefined : `palette-${chosen}`}
+        aria-autocomplete="list"
+        autocomplete="off"
+        spellcheck={false}
+        placeholder="An agent, a session, a command, an address"
+        value={query}
+        onInput={(e) => {
+          setQuery(e.currentTarget.value);
+          setAt(0);
+        }}
+        onKeyDown={keys}
+      />
+      <ul id="palette-options" ref={options} class="palette-options" role="listbox" aria-label="What was found">
+        {found.map((item, i) => (
+          <li key={item.id} id={`palette-${i}`} role="option" aria-selected={i === chosen} onClick={() => choose(item)} onPointerMove={() => setAt(i)}>
+            <span class="palette-kind">{item.kind}</span>
+            <span class="palette-name">
+              {item.name} <span class="soft">{item.more}</span>
+            </span>
+          </li>
+        ))}
+      </ul>
+      {found.length === 0 && <p class="palette-none soft">Nothing has these words.</p>}
+    </Sheet>
+  );
+}
+
+const to = (kind: string, name: string, where: Route, more?: string): Item => ({
+  id: `${kind} ${name} ${more ?? ""}`,
+  kind,
+  name,
+  does: () => go(where),
+  ...(more !== undefined && { more }),
+});
+
+function places(): Item[] {
+  return [
+    to("screen", "Sessions", { screen: "sessions" }),
+    to("screen", "Tree", { screen: "tree" }),
+    to("screen", "Usage", { screen: "usage" }),
+    ...(me.value?.desk && may("desk") ? [to("screen", "Desk", { screen: "desk" })] : []),
+  ];
+}
+
+function things(doings: ReturnType<typeof commands>): Item[] {
+  const does = (name: string, what: () => void, more?: string): Item => ({ id: `do ${name}`, kind: "do", name, does: what, ...(more !== undefined && { more }) });
+  const other: readonly Scheme[] = ["system", "light", "dark"];
+  return [
+    ...doings.filter(({ key }) => key !== "mod+k" && key !== "Escape").map(({ key, what, does: it }) => does(what, it, shown(key))),
+    ...other.filter((s) => s !== scheme.value).map((s) => does(`Colours: ${s === "system" ? "as the system has them" : s}`, () => setScheme(s))),
+    does("Sign out", () => void signOut()),
+  ];
+}
+
+function agents(from: Agent | undefined): Item[] {
+  if (from === undefined) return [];
+  const below = [...(from.subAgents ?? []), ...(from.agents ?? [])].flatMap(agents);
+  return [to("agent", from.name, { screen: "tree", path: from.path }, from.path === from.name ? from.description : from.path), ...below];
+}
+
+function ofSession(s: Schemas["Session"]): Item {
+  const { user } = route.peek();
+  return to("session", s.title || s.id, { screen: "session", id: s.id, middle: "talk", ...(user !== undefined && { user }) }, s.id);
+}
+
+/** What the words themselves say: an address of this page, or a position of the session that is shown. */
+function typed(query: string): Item[] {
+  const text = query.trim();
+  const items: Item[] = [];
+  const position = Number(text);
+  if (route.value.screen === "session" && Number.isSafeInteger(position) && position > 0) {
+    items.push({ id: "position", kind: "time", name: `Position ${position}`, does: () => change({ at: position }) });
+  }
+  if (/^(https?:\/\/|\/inspect\/|(s|diff|tree|graph|desk|usage)\/)/.test(text)) {
+    const url = URL.canParse(text) ? new URL(text) : new URL(text.startsWith("/") ? text : `/inspect/${text}`, location.origin);
+    const where = url.origin === location.origin && url.pathname.startsWith("/inspect/") ? parse(url) : undefined;
+    if (where !== undefined && where.screen !== "nowhere") items.push(to("address", text, where));
+  }
+  return items;
+}
+
+/** All keys that do something now, and the switch for single letters. */
 export function HelpOfKeys(): JSX.Element | null {
-  return null;
+  return covering.value === "keys" ? <Listed /> : null;
+}
+
+function Listed(): JSX.Element {
+  const all = useMemo(commands, []);
+  return (
+    <Sheet title="Keys" from="middle" onClose={close}>
+      <div class="keys-list">
+        <label class="keys-switch">
+          <input type="checkbox" checked={letters.value} onChange={(e) => setLetters(e.currentTarget.checked)} /> Single letters are keys
+        </label>
+        <dl>
+          {all.map(({ key, what }) => (
+            <div key={key}>
+              <dt>
+                <kbd>{shown(key)}</kbd>
+              </dt>
+              <dd>{what}</dd>
+            </div>
+          ))}
+        </dl>
+      </div>
+    </Sheet>
+  );
 }

@@ -1,0 +1,70 @@
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { may, me, signOut } from "../state/app.js";
+import { route } from "../state/route.js";
+import { Icon } from "./icons.js";
+import { Link } from "./link.js";
+import { copyAddress, openKeys } from "./palette.js";
+import { Sheet } from "./sheet.js";
+import { type Scheme, scheme, setScheme } from "./theme.js";
+
+const schemes: readonly (readonly [Scheme, string])[] = [
+  ["system", "As the system"],
+  ["light", "Light"],
+  ["dark", "Dark"],
+];
+
+/** The button with what every screen has: the other screens, the colours, the keys, signing out. */
+export function Menu(): JSX.Element {
+  const [open, show] = useState(false);
+  const { screen, user } = route.value;
+  const whose = user === undefined ? {} : { user };
+  const close = (): void => show(false);
+  return (
+    <>
+      <button class="button plain menu-button" aria-label="Menu" aria-haspopup="dialog" title="Menu" onClick={() => show(true)}>
+        <Icon name="menu" />
+      </button>
+      {open && (
+        <Sheet title={`Signed in as ${me.value?.user ?? ""}`} from="corner" onClose={close}>
+          <div class="menu" onClick={(e) => e.target instanceof HTMLElement && e.target.closest("a,button") !== null && close()}>
+            <Link to={{ screen: "sessions", ...whose }} class="button plain" current={screen === "sessions"}>
+              Sessions
+            </Link>
+            <Link to={{ screen: "tree" }} class="button plain" current={screen === "tree"}>
+              Tree
+            </Link>
+            <Link to={{ screen: "usage", ...whose }} class="button plain" current={screen === "usage"}>
+              Usage
+            </Link>
+            {me.value?.desk && may("desk") && (
+              <Link to={{ screen: "desk" }} class="button plain" current={screen === "desk"}>
+                Desk
+              </Link>
+            )}
+            <hr />
+            <fieldset>
+              <legend class="soft fact">Colours</legend>
+              {schemes.map(([name, words]) => (
+                <label key={name}>
+                  <input type="radio" name="scheme" checked={scheme.value === name} onChange={() => setScheme(name)} /> {words}
+                </label>
+              ))}
+            </fieldset>
+            <hr />
+            <button class="button plain" onClick={copyAddress}>
+              Copy the address <kbd>y</kbd>
+            </button>
+            <button class="button plain" onClick={() => setTimeout(openKeys)}>
+              All keys <kbd>?</kbd>
+            </button>
+            <button class="button plain" onClick={() => void signOut()}>
+              Sign out
+            </button>
+            <p class="soft fact menu-version">Arbor {me.value?.version}</p>
+          </div>
+        </Sheet>
+      )}
+    </>
+  );
+}
