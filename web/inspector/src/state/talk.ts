@@ -1,0 +1,214 @@
+// What stands in a conversation, in the order of the log: the messages of the graph and, between
+// them, events that are no nodes of it, such as transfers.
+import { type Active, type Graph, type ViewNode, thread } from "@agentarbor/conversation";
+import type { LogEvent } from "./events.js";
+import type { Log, Moment } from "./log.js";
+
+export type Event<T extends LogEvent["type"]> = Extract<LogEvent, { type: T }>;
+type Between = "transfer" | "route" | "handoff_status" | "compaction" | "notice" | "discard" | "file" | "relay";
+
+export type Row = {
+  /** The same as long as the row says something about the same. */
+  readonly key: string;
+  /** Where it begins in the log; absent as long as it is not stored. */
+  readonly seq?: number;
+} & (
+  | {
+      readonly kind: "said";
+      readonly view: ViewNode;
+      /** Whether another row, or nothing, is before it: its agent is named. */
+      readonly named: boolean;
+      /** The id of the node with which the next message of the same run begins. */
+      readonly next?: string;
+    }
+  | { readonly kind: "event"; readonly event: Event<Exclude<Between, "relay">>; readonly route?: Event<"route"> }
+  | { readonly kind: "question"; readonly event: Event<"relay">; readonly resolved?: Event<"relay_resolved">; readonly open: boolean }
+);
+
+/** Events of a log that stand between messages, by scope; kept up to date as the log grows. */
+class Marks {
+  private done = 0;
+  private readonly scopes = new Map<string, LogEvent[]>();
+  readonly resolved = new Map<string, Event<"relay_resolved">>();
+  /** Calls that a transfer stands for, and where it stands. */
+  readonly transfers = new Map<string, number>();
+
+  constructor(private readonly log: Log) {}
+
+  update(): this {
+    const { events } = this.log;
+    for (; this.done < events.length; this.done++) this.take(events[this.done]!);
+    return this;
+  }
+
+  of(scope: string): readonly LogEvent[] {
+    return this.scopes.get(scope) ?? [];
+  }
+
+  private take(event: LogEvent): void {
+    switch (event.type) {
+      case "relay_resolved":
+        this.resolved.set(event.relayId, event);
+        return;
+      case "transfer":
+        if (event.toolCallId !== undefined) this.transfers.set(event.toolCallId, event.seq ?? 0);
+        break;
+      case "relay": // whoever is asked has to see it, however deep it was asked
+        return this.put("", event);
+      case "route":
+      case "handoff_status":
+      case "compaction":
+      case "notice":
+      case "discard":
+      case "file":
+        break;
+      default:
+        return;
+    }
+    this.put(event.scope ?? "", event);
+  }
+
+  private put(scope: string, event: LogEvent): void {
+    const list = this.scopes.get(scope);
+    if (list === undefined) this.scopes.set(scope, [event]);
+    else list.push(event);
+  }
+}
+
+const known = new WeakMap<Log, Marks>();
+
+function marksOf(log: Log): Marks {
+  let marks = known.get(log);
+  if (marks === undefined) known.set(log, (marks = new Marks(log)));
+  return marks.update();
+}
+
+/** The rows of the conversation at a moment, on a path through it. */
+export function rowsAt(log: Log, moment: Moment, active: Active = {}): Row[] {
+  return rowsOf(log, moment, thread(moment.graph, active), "");
+}
+
+/** The rows of messages that stand in one scope. */
+export function rowsOf(log: Log, moment: Moment, views: readonly ViewNode[], scope = scopeOf(log, moment.graph, views)): Row[] {
+  const marks = marksOf(log);
+  const open = new Set(moment.facts.questions.map((q) => q.relayId));
+  const between = marks.of(scope);
+  const rows: Row[] = [];
+  const counts = new Map<string, number>();
+  let done = 0;
+  const pass = (until: number): void => {
+    for (; done < between.length; done++) {
+      const event = between[done]!;
+      if ((event.seq ?? 0) >= until || (event.seq ?? 0) > moment.seq) return;
+      put(rows, event, marks, open, moment.seq);
+    }
+  };
+  for (const [i, view] of views.entries()) {
+    const seq = moment.graph.node(view.id)?.seq;
+    pass(seq ?? Infinity);
+    const nth = counts.get(view.runId) ?? 0;
+    counts.set(view.runId, nth + 1);
+    if (isHandOver(view, marks, moment.seq)) continue;
+    const before = rows.at(-1);
+    const next = views[i + 1]?.runId === view.runId ? views[i + 1]!.id : undefined;
+    rows.push({
+      kind: "said",
+      key: `${view.runId}#${nth}`,
+      ...(seq !== undefined && { seq }),
+      view,
+      named: before?.kind !== "said" || before.view.runId !== view.runId,
+      ...(next !== undefined && { next }),
+    });
+  }
+  pass(Infinity);
+  return rows;
+}
+
+function put(rows: Row[], event: LogEvent, marks: Marks, open: ReadonlySet<string>, until: number): void {
+  const seq = event.seq!;
+  const key = `ev${seq}`;
+  const before = rows.at(-1);
+  switch (event.type) {
+    case "relay": {
+      const resolved = marks.resolved.get(event.id ?? "");
+      const decided = resolved !== undefined && (resolved.seq ?? 0) <= until ? { resolved } : {};
+      rows.push({ kind: "question", key, seq, event, ...decided, open: open.has(event.id ?? "") });
+      return;
+    }
+    case "transfer":
+      // A router's decision and the transfer that it makes are one thing to a reader.
+      if (before?.kind === "event" && before.event.type === "route" && before.event.to === event.to && before.event.from === event.from) {
+        rows[rows.length - 1] = { kind: "event", key: before.key, seq, event, route: before.event };
+        return;
+      }
+      rows.push({ kind: "event", key, seq, event });
+      return;
+    case "route":
+    case "handoff_status":
+    case "compaction":
+    case "notice":
+    case "discard":
+    case "file":
+      rows.push({ kind: "event", key, seq, event });
+  }
+}
+
+// isHandOver says whether a message is nothing but calls that transfers stand for.
+function isHandOver({ text, reasoning, error, branches, toolCalls, content }: ViewNode, marks: Marks, until: number): boolean {
+  if (text !== undefined || reasoning !== undefined || error !== undefined || content !== undefined || branches !== undefined) return false;
+  return toolCalls !== undefined && toolCalls.every(({ id }) => (marks.transfers.get(id) ?? Infinity) <= until);
+}
+
+/** The calls of a message that no transfer stands for. */
+export function callsOf(log: Log, moment: Moment, view: ViewNode): NonNullable<ViewNode["toolCalls"]> {
+  const { transfers } = marksOf(log);
+  return (view.toolCalls ?? []).filter(({ id }) => (transfers.get(id) ?? Infinity) > moment.seq);
+}
+
+function scopeOf(log: Log, graph: Graph, views: readonly ViewNode[]): string {
+  for (const { id } of views) {
+    const seq = graph.node(id)?.seq;
+    if (seq !== undefined) return log.event(seq)?.scope ?? "";
+  }
+  return "none"; // nothing of it is stored yet, so nothing can stand between
+}
+
+/** What an answer took, by the times of the log, and what it used; and the events of its words. */
+export interface Measured {
+  readonly ms?: number;
+  readonly tokens?: number;
+  readonly words: readonly number[];
+  readonly thoughts: readonly number[];
+}
+
+export function measure(graph: Graph, view: ViewNode, next: string | undefined): Measured {
+  let before = "";
+  let at = "";
+  let tokens: number | undefined;
+  let inside = false;
+  const words: number[] = [];
+  const thoughts: number[] = [];
+  for (const node of graph.run(view.runId)) {
+    if (node.id === view.id) inside = true;
+    else if (node.id === next) break;
+    if (!inside) {
+      before = node.time ?? "";
+      continue;
+    }
+    if (node.kind === "text" && node.seq !== undefined) words.push(node.seq);
+    if (node.kind === "reasoning" && node.seq !== undefined) thoughts.push(node.seq);
+    if (node.kind === "usage") {
+      tokens = (tokens ?? 0) + node.inputTokens + node.outputTokens;
+      at = node.time ?? "";
+    }
+  }
+  const ms = before === "" || at === "" ? undefined : Date.parse(at) - Date.parse(before);
+  return { words, thoughts, ...(ms !== undefined && { ms }), ...(tokens !== undefined && { tokens }) };
+}
+
+/** The row in which something of the log stands: the last one that begins at a position or before it. */
+export function rowAt(rows: readonly Row[], seq: number): number {
+  let found = -1;
+  for (const [i, row] of rows.entries()) if (row.seq !== undefined && row.seq <= seq) found = i;
+  return found;
+}

@@ -1,0 +1,201 @@
+// Markdown as elements. It is read by the lexer of marked; HTML in it is text, pictures are links,
+// and links lead only where a browser may be sent from here.
+import { type Token, type Tokens, lexer } from "marked";
+import { type ComponentChild, type JSX, Component } from "preact";
+import { useRef } from "preact/hooks";
+import { Pre } from "./words.js";
+
+/** The most elements that one text is drawn with; what is behind them is shown as it was written. */
+const most = 500;
+
+interface Read {
+  readonly text: string;
+  readonly blocks: readonly Token[];
+}
+
+/**
+ * Reads blocks. Of a text that has grown only the last blocks are read anew, so that a long answer
+ * costs no more with each word.
+ */
+function read(text: string, before: Read | undefined): Read {
+  if (before !== undefined && text.startsWith(before.text)) {
+    const kept = before.blocks.slice(0, -2);
+    const from = kept.reduce((sum, { raw }) => sum + raw.length, 0);
+    // What marked has changed on its way, such as tabs, cannot be cut by length.
+    if (kept.length > 0 && text.startsWith(kept.at(-1)!.raw, from - kept.at(-1)!.raw.length)) {
+      return { text, blocks: [...kept, ...lexer(text.slice(from))] };
+    }
+  }
+  return { text, blocks: lexer(text) };
+}
+
+export function Markdown({ text, growing = false }: { readonly text: string; readonly growing?: boolean }): JSX.Element {
+  const last = useRef<Read | undefined>(undefined);
+  if (last.current?.text !== text) last.current = read(text, growing ? last.current : undefined);
+  const { blocks } = last.current!;
+  let left = most;
+  const drawn: ComponentChild[] = [];
+  for (const [i, block] of blocks.entries()) {
+    left -= size(block, left);
+    if (left <= 0) {
+      drawn.push(
+        <p key="rest" class="as-is">
+          {blocks.slice(i).map(({ raw }) => raw).join("")}
+        </p>,
+      );
+      break;
+    }
+    drawn.push(<Block key={i} token={block} />);
+  }
+  return (
+    <div class="words" dir="auto">
+      {drawn}
+    </div>
+  );
+}
+
+// size counts the tokens within a token, as far as it matters.
+function size(token: Token, limit: number): number {
+  let n = 0;
+  const stack: unknown[] = [token];
+  for (let next = stack.pop(); next !== undefined && n <= limit; next = stack.pop()) {
+    n++;
+    const { tokens, items, rows, header } = next as Tokens.Generic;
+    for (const inner of [tokens, items, header, ...(rows ?? [])]) if (Array.isArray(inner)) stack.push(...inner);
+  }
+  return n;
+}
+
+/** A block is drawn anew only if it has changed. */
+class Block extends Component<{ readonly token: Token }> {
+  override shouldComponentUpdate({ token }: { readonly token: Token }): boolean {
+    return token !== this.props.token && token.raw !== this.props.token.raw;
+  }
+
+  override render(): ComponentChild {
+    return block(this.props.token as Tokens.Generic, 0);
+  }
+}
+
+const deepest = 24;
+
+function block(token: Tokens.Generic, depth: number): ComponentChild {
+  if (depth > deepest) return token.raw;
+  const inner = (): ComponentChild[] => (token.tokens ?? []).map((t) => block(t as Tokens.Generic, depth + 1));
+  switch (token.type) {
+    case "space":
+      return null;
+    case "code":
+      return <Pre text={token["text"]} label={token["lang"] ? `the ${token["lang"]} code` : "the code"} />;
+    case "heading": {
+      const Level = `h${Math.min(6, token["depth"] + 3)}` as "h4";
+      return <Level>{inline(token.tokens, depth)}</Level>;
+    }
+    case "hr":
+      return <hr />;
+    case "blockquote":
+      return <blockquote>{inner()}</blockquote>;
+    case "list": {
+      const items = (token["items"] as Tokens.ListItem[]).map((item, i) => (
+        <li key={i}>
+          {item.task && (item.checked ? "☑ " : "☐ ")}
+          {item.tokens.filter((t) => t.type !== "checkbox").map((t) => block(t as Tokens.Generic, depth + 1))}
+        </li>
+      ));
+      return token["ordered"] ? <ol start={Number(token["start"]) || 1}>{items}</ol> : <ul>{items}</ul>;
+    }
+    case "paragraph":
+      return <p>{inline(token.tokens, depth)}</p>;
+    case "table":
+      return table(token as Tokens.Table, depth);
+    case "text":
+      return token.tokens === undefined ? entities(token["text"]) : inline(token.tokens, depth);
+    default: // HTML, definitions, and what is not known
+      return <p class="as-is">{token.raw.trimEnd()}</p>;
+  }
+}
+
+function table({ header, rows }: Tokens.Table, depth: number): JSX.Element {
+  return (
+    <div class="table" tabIndex={0} role="region" aria-label="A table">
+      <table>
+        <thead>
+          <tr>
+            {header.map((cell, i) => (
+              <th key={i} data-align={cell.align ?? undefined}>
+                {inline(cell.tokens, depth)}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row, r) => (
+            <tr key={r}>
+              {row.map((cell, i) => (
+                <td key={i} data-align={cell.align ?? undefined}>
+                  {inline(cell.tokens, depth)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function inline(tokens: readonly Token[] | undefined, depth: number): ComponentChild[] {
+  return (tokens ?? []).map((token) => phrase(token as Tokens.Generic, depth + 1));
+}
+
+function phrase(token: Tokens.Generic, depth: number): ComponentChild {
+  if (depth > deepest) return token.raw;
+  const inner = (): ComponentChild[] => inline(token.tokens, depth);
+  switch (token.type) {
+    case "text":
+      return token.tokens === undefined ? entities(token["text"]) : inner();
+    case "escape":
+      return token["text"];
+    case "strong":
+      return <strong>{inner()}</strong>;
+    case "em":
+      return <em>{inner()}</em>;
+    case "del":
+      return <del>{inner()}</del>;
+    case "codespan":
+      return <code>{token["text"]}</code>;
+    case "br":
+      return <br />;
+    case "link":
+      return outside(token["href"], inner(), token.raw);
+    case "image":
+      return outside(token["href"], [`picture: ${token["text"] || token["href"]}`], token.raw);
+    default:
+      return token.raw;
+  }
+}
+
+/** A link to another place, if it is one that a browser may be sent to; otherwise what was written. */
+function outside(href: string, words: ComponentChild[], raw: string): ComponentChild {
+  const url = URL.parse?.(href) ?? tried(href);
+  if (url === null || !["http:", "https:", "mailto:"].includes(url.protocol)) return raw;
+  return (
+    <a href={url.href} target="_blank" rel="noreferrer noopener" title={url.href}>
+      {words}
+    </a>
+  );
+}
+
+function tried(href: string): URL | null {
+  try {
+    return new URL(href);
+  } catch {
+    return null;
+  }
+}
+
+const named: Readonly<Record<string, string>> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0" };
+
+function entities(text: string): string {
+  return text.replace(/&(?:(amp|lt|gt|quot|apos|nbsp)|#39);/g, (_, name?: string) => (name === undefined ? "'" : named[name]!));
+}

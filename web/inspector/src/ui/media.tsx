@@ -1,0 +1,73 @@
+import "./media.css";
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { bytesOf } from "../state/bytes.js";
+import { bytes } from "./amount.js";
+import { visible } from "./visible.js";
+
+/** Types that a browser shows as a picture, without running anything. */
+const pictures = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"];
+
+interface Props {
+  readonly name: string;
+  readonly type: string;
+  readonly size?: number;
+  /** Where the bytes are, below the native API. */
+  readonly from?: string;
+  /** Where they are, if that is somewhere else: it is named, and never loaded. */
+  readonly url?: string;
+  readonly user?: string | undefined;
+}
+
+/** An image or a file: a link with its type and size. A picture is shown when somebody asks for it. */
+export function Media({ name, type, size, from, url, user }: Props): JSX.Element {
+  const [shown, show] = useState("");
+  const [asking, ask] = useState(false);
+  useEffect(() => () => URL.revokeObjectURL(shown), [shown]);
+  const facts = [type, ...(size === undefined ? [] : [bytes(size)])].join(" · ");
+  const fetched = async (use: (url: string) => void): Promise<void> => {
+    ask(true);
+    const blob = await bytesOf(from!, user, type);
+    ask(false);
+    if (blob !== undefined) use(URL.createObjectURL(blob));
+  };
+  const save = (): Promise<void> =>
+    fetched((made) => {
+      const a = document.createElement("a");
+      a.href = made;
+      a.download = name;
+      a.click();
+      setTimeout(() => URL.revokeObjectURL(made), 60_000);
+    });
+  if (from === undefined) {
+    const http = url !== undefined && /^https?:/i.test(url);
+    return (
+      <div class="media fact">
+        {http ? (
+          <a href={url} target="_blank" rel="noreferrer noopener" dir="auto">
+            {visible(name || url)}
+          </a>
+        ) : (
+          <bdi>{visible(name || url || "a file")}</bdi>
+        )}
+        <span class="soft">{facts}{http && " · elsewhere"}</span>
+      </div>
+    );
+  }
+  return (
+    <div class="media fact" aria-busy={asking}>
+      {pictures.includes(type) ? (
+        <button class="button" aria-expanded={shown !== ""} onClick={() => (shown === "" ? void fetched(show) : show(""))}>
+          {shown === "" ? "Show" : "Hide"} <bdi>{visible(name)}</bdi>
+        </button>
+      ) : (
+        <bdi>{visible(name)}</bdi>
+      )}
+      <button class="button plain" onClick={() => void save()} aria-label={`Download ${name}`}>
+        Download
+      </button>
+      <span class="soft">{facts}</span>
+      {shown !== "" && <img src={shown} alt={name} />}
+    </div>
+  );
+}

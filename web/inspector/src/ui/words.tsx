@@ -1,0 +1,77 @@
+import "./words.css";
+import { signal } from "@preact/signals";
+import type { ComponentChildren, ComponentType, JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { count } from "./amount.js";
+import { visible } from "./visible.js";
+
+/** Above this length words are shown as they are, since drawing them would hold the page up. */
+const longest = 60_000;
+
+interface Drawn {
+  readonly text: string;
+  /** Whether more of it is to come. */
+  readonly growing?: boolean;
+}
+
+// The part of the page that reads Markdown is loaded when it is first needed.
+const markdown = signal<ComponentType<Drawn> | undefined>(undefined);
+let asked = false;
+
+function load(): void {
+  if (asked) return;
+  asked = true;
+  import("./markdown.js").then(
+    ({ Markdown }) => (markdown.value = Markdown),
+    () => (asked = false), // the words are there as they are
+  );
+}
+
+/** What a model or a person has said, drawn as Markdown: never as HTML, and nothing outside is loaded. */
+export function Words({ text, growing = false }: Drawn): JSX.Element {
+  useEffect(load, []);
+  const Markdown = text.length > longest ? undefined : markdown.value;
+  return Markdown === undefined ? <AsIs text={text} /> : <Markdown text={visible(text)} growing={growing} />;
+}
+
+/** Words as they are, line by line. */
+export function AsIs({ text }: { readonly text: string }): JSX.Element {
+  return (
+    <div class="words as-is" dir="auto">
+      {visible(text)}
+    </div>
+  );
+}
+
+/** Code, arguments, output: in a box of its own, with a button that copies it. */
+export function Pre({ text, wrapped = false, label }: { readonly text: string; readonly wrapped?: boolean; readonly label: string }): JSX.Element {
+  const [all, showAll] = useState(text.length < 8_000);
+  const [copied, setCopied] = useState(false);
+  const copy = (): void => {
+    void navigator.clipboard?.writeText(text).then(() => {
+      setCopied(true);
+      setTimeout(() => setCopied(false), 2_000);
+    });
+  };
+  return (
+    <div class="pre-box">
+      <pre class={wrapped ? "wrapped" : undefined} dir="auto" tabIndex={0} aria-label={label}>
+        <code>{visible(all ? text : text.slice(0, 8_000))}</code>
+        {!all && (
+          <More onClick={() => showAll(true)}>show all ({count(text.length)} letters)</More>
+        )}
+      </pre>
+      <button class="button" onClick={copy} aria-label={`Copy ${label}`}>
+        {copied ? "Copied" : "Copy"}
+      </button>
+    </div>
+  );
+}
+
+export function More({ onClick, children }: { readonly onClick: () => void; readonly children: ComponentChildren }): JSX.Element {
+  return (
+    <button class="more-link" onClick={onClick}>
+      {children}
+    </button>
+  );
+}
