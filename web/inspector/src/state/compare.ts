@@ -1,0 +1,116 @@
+// How two requests to a model differ, and what a request itself says about what was left out of it.
+import type { Schemas } from "../net/api.js";
+
+export type Request = Pick<Schemas["ModelRequest"], "model" | "messages" | "tools" | "settings">;
+export type Message = Schemas["ChatMessage"];
+
+/** What is new in a request since another one. */
+export interface Difference {
+  readonly system: "same" | "changed";
+  /** With how many messages behind the system's both begin alike. */
+  readonly same: number;
+  /** How many messages of the other one are not in this one any more. */
+  readonly gone: number;
+  readonly newTools: ReadonlySet<string>;
+  readonly changedTools: ReadonlySet<string>;
+  readonly goneTools: readonly string[];
+  readonly model: boolean;
+  readonly settings: boolean;
+}
+
+/** The system message and the others. */
+export function split({ messages }: Request): { readonly system: readonly Message[]; readonly rest: readonly Message[] } {
+  const n = messages.findIndex((m) => m.role !== "system");
+  return n < 0 ? { system: messages, rest: [] } : { system: messages.slice(0, n), rest: messages.slice(n) };
+}
+
+export function compare(now: Request, before: Request): Difference {
+  const a = split(now);
+  const b = split(before);
+  let same = 0;
+  while (same < a.rest.length && same < b.rest.length && alike(a.rest[same], b.rest[same])) same++;
+  const old = new Map(before.tools.map((t) => [t.function.name, t]));
+  const names = new Set(now.tools.map((t) => t.function.name));
+  const fresh = now.tools.filter((t) => !old.has(t.function.name));
+  const changed = now.tools.filter((t) => old.has(t.function.name) && !alike(t, old.get(t.function.name)));
+  return {
+    system: alike(a.system, b.system) ? "same" : "changed",
+    same,
+    gone: b.rest.length - same,
+    newTools: new Set(fresh.map((t) => t.function.name)),
+    changedTools: new Set(changed.map((t) => t.function.name)),
+    goneTools: [...old.keys()].filter((name) => !names.has(name)),
+    model: now.model !== before.model,
+    settings: !alike(now.settings, before.settings),
+  };
+}
+
+/** What a difference comes to, one clause a kind; none if there is no difference. */
+export function clauses(d: Difference, now: Request): readonly string[] {
+  const { rest } = split(now);
+  const list = (names: Iterable<string>): string => [...names].join(", ");
+  return [
+    ...(d.model ? ["another model"] : []),
+    ...(d.system === "changed" ? ["another system message"] : []),
+    ...(d.same < rest.length || d.gone > 0
+      ? [`messages differ from number ${d.same + 1} on (${rest.length - d.same} here, ${d.gone} there)`]
+      : []),
+    ...(d.newTools.size > 0 ? [`tools only here: ${list(d.newTools)}`] : []),
+    ...(d.goneTools.length > 0 ? [`tools only there: ${list(d.goneTools)}`] : []),
+    ...(d.changedTools.size > 0 ? [`tools with another description or schema: ${list(d.changedTools)}`] : []),
+    ...(d.settings ? ["other settings"] : []),
+  ];
+}
+
+/** Whether two JSON values are the same, whatever the order of their members. */
+export function alike(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (a === null || b === null || typeof a !== "object" || typeof b !== "object" || Array.isArray(a) !== Array.isArray(b)) return false;
+  const one = Object.entries(a);
+  return one.length === Object.keys(b).length && one.every(([key, value]) => Object.hasOwn(b, key) && alike(value, (b as Record<string, unknown>)[key]));
+}
+
+/** The words of a message; parts that are no text are named. */
+export function said({ content }: Message): string {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return "";
+  return content.map((p: { type?: string; text?: string }) => (p.type === "text" ? (p.text ?? "") : `[${(p.type ?? "part").replace("_url", "")}]`)).join("\n");
+}
+
+// How the server writes what is left out of a request, or said in it by nobody.
+const summary = "[Summary of the earlier part of this conversation]";
+const leftOut = "[The earlier part of this conversation was left out.]";
+
+/** What a reader should know about a message: that it stands for others, was redacted, or was cut. */
+export function noteOf(message: Message): string {
+  const text = said(message);
+  if (text.startsWith(summary)) return "compacted: stands for what came before";
+  if (text.startsWith(leftOut)) return "compacted: what came before was left out";
+  if (text === "[redacted]") return "redacted: nothing was left";
+  if (text === "[no input]") return "there was no input";
+  if (message.role !== "user") return "";
+  if (text.startsWith("[Your answer ")) return "said by the agent's program, not by the user";
+  if (/^\[[^\]\n]+\] called /.test(text)) return text.includes("…") ? "what another agent did, cut" : "what another agent did, in one line";
+  if (/^\[[^\]\n]+\] handed the conversation /.test(text)) return "the reason of the hand-over";
+  if (/^\[[^\]\n]+\] /.test(text)) return "another agent's words";
+  return "";
+}
+
+/** Words of 3 letters and more, without those that every text has. */
+const common = new Set(
+  "about after all and any are but can cannot could did does for from get had has have her him his how into its just let like may might more not now off one our out over please shall she should some such than that the their them then there these they this those too under until very was way were what when where which who why will with would you your".split(" "),
+);
+
+export function sharedWords(one: string, other: string): readonly string[] {
+  const list = (text: string): string[] => text.toLowerCase().match(/[\p{L}\p{N}]{3,}/gu) ?? [];
+  const there = new Set(list(other));
+  return [...new Set(list(one))].filter((word) => there.has(word) && !common.has(word));
+}
+
+/** Whether a request offers a hand-over to a target: it has a tool for it, or one tool that lists it. */
+export function offers(request: Request, target: string): boolean {
+  return request.tools.some(({ function: f }) => {
+    const names = (f.parameters as { properties?: { agent_name?: { enum?: unknown } } } | undefined)?.properties?.agent_name?.enum;
+    return f.name.endsWith(`_${target}`) || (Array.isArray(names) && names.includes(target)) || (f.description ?? "").includes(`\n- ${target}`);
+  });
+}

@@ -1,0 +1,157 @@
+import "./request.css";
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { type Difference, type Message, type Request, noteOf, said, split } from "../state/compare.js";
+import { counted } from "./amount.js";
+import { CopyText } from "./copytext.js";
+import { Folded, Json } from "./json.js";
+
+/** How many messages are shown at once. */
+const page = 60;
+
+interface Props {
+  readonly request: Request;
+  /** What is new since the agent's last request, if there was one. */
+  readonly since?: Difference | undefined;
+  /** What users said, word for word, so that what was changed for the model is seen. */
+  readonly words?: ReadonlySet<string>;
+}
+
+/** A request to a model: what it was shown, what of it is new, and what was left out. */
+export function RequestView({ request, since, words }: Props): JSX.Element {
+  const { system, rest } = split(request);
+  const [unfolded, unfold] = useState(false);
+  const [older, more] = useState(page);
+  const hidden = since === undefined || unfolded ? 0 : since.same;
+  const shown = rest.slice(hidden);
+  const skipped = Math.max(0, shown.length - older);
+  const settings = Object.keys(request.settings).length > 0;
+  return (
+    <div class="request">
+      {system.map((m, i) => (
+        <Part key={`s${i}`} sign={since?.system === "changed" ? "≠" : since === undefined ? "" : "="} title="system" state={since === undefined ? "" : since.system === "same" ? "unchanged" : "changed"} open={since?.system !== "same"}>
+          <Words text={said(m)} />
+        </Part>
+      ))}
+      {since !== undefined && since.same > 0 && (
+        <button class="request-fold" aria-expanded={unfolded} onClick={() => unfold(!unfolded)}>
+          <span aria-hidden="true">{unfolded ? "▾" : "▸"}</span> {counted(since.same, "message")} unchanged
+        </button>
+      )}
+      {since !== undefined && since.gone > 0 && (
+        <p class="request-gone">− {counted(since.gone, "message")} of the last request {since.gone === 1 ? "is" : "are"} not in this one</p>
+      )}
+      {skipped > 0 && (
+        <button class="request-fold" onClick={() => more(older + 5 * page)}>
+          {counted(skipped, "older message")}
+        </button>
+      )}
+      {shown.slice(skipped).map((m, i) => {
+        const n = hidden + skipped + i;
+        return <MessageView key={n} message={m} fresh={since !== undefined && n >= since.same} words={words} />;
+      })}
+      <Tools request={request} since={since} />
+      {settings && (
+        <Part sign={since?.settings ? "≠" : ""} title="settings" state={since?.settings ? "changed" : ""} open>
+          <Json value={request.settings} label="Settings" />
+        </Part>
+      )}
+      <div class="request-actions">
+        <CopyText label="Copy as JSON" text={() => JSON.stringify(body(request), null, 2)} />
+        <CopyText label="Copy as curl" text={() => curl(request)} />
+      </div>
+    </div>
+  );
+}
+
+function body({ model, messages, tools, settings }: Request): unknown {
+  return { model, messages, ...(tools.length > 0 && { tools }), ...settings };
+}
+
+function curl(request: Request): string {
+  const data = JSON.stringify(body(request)).replaceAll("'", "'\\''");
+  return `curl "$OPENAI_BASE_URL/chat/completions" -H "Authorization: Bearer $OPENAI_API_KEY" -H "Content-Type: application/json" -d '${data}'`;
+}
+
+interface PartProps {
+  readonly sign: string;
+  readonly title: string;
+  readonly state: string;
+  readonly note?: string;
+  readonly open?: boolean;
+  readonly children: preact.ComponentChildren;
+}
+
+function Part({ sign, title, state, note = "", open = false, children }: PartProps): JSX.Element {
+  return (
+    <details class="request-part" data-new={sign === "+"} open={open}>
+      <summary>
+        <span class="request-sign" aria-hidden="true">
+          {sign}
+        </span>
+        <span class="request-title">{title}</span>
+        <span class="soft">{state}</span>
+        {note !== "" && <span class="request-note">{note}</span>}
+      </summary>
+      {children}
+    </details>
+  );
+}
+
+function MessageView({ message, fresh, words }: { readonly message: Message; readonly fresh: boolean; readonly words: ReadonlySet<string> | undefined }): JSX.Element {
+  const text = said(message);
+  let note = noteOf(message);
+  if (note === "" && message.role === "user" && words !== undefined && !words.has(text)) note = "not word for word what the log has: redacted, cut or put together";
+  const media = Array.isArray(message.content) && message.content.some((p: { type?: string }) => p.type !== "text");
+  return (
+    <Part sign={fresh ? "+" : ""} title={message.role} state={fresh ? "new" : ""} note={note} open>
+      {text !== "" && <Words text={text} />}
+      {message.tool_calls?.map(({ id, function: f }) => (
+        <p key={id} class="code request-words">
+          {f.name}
+          <Folded text={f.arguments} />
+        </p>
+      ))}
+      {media && <p class="fact soft">Images and files are named, not shown. “Copy as JSON” has them.</p>}
+    </Part>
+  );
+}
+
+function Words({ text }: { readonly text: string }): JSX.Element {
+  return (
+    <p class="request-words">
+      <Folded text={text} most={900} />
+    </p>
+  );
+}
+
+function Tools({ request, since }: { readonly request: Request; readonly since: Difference | undefined }): JSX.Element {
+  const { tools } = request;
+  const changed = since !== undefined && since.newTools.size + since.changedTools.size + since.goneTools.length > 0;
+  const [all, show] = useState(false);
+  if (tools.length === 0 && !changed) return <p class="fact soft request-gone">no tools</p>;
+  return (
+    <Part sign={changed ? "≠" : ""} title={counted(tools.length, "tool")} state={since === undefined ? "" : changed ? "changed" : "unchanged"} open={since === undefined || changed}>
+      {since?.goneTools.map((name) => (
+        <p key={name} class="request-gone">
+          − <span class="code">{name}</span> is not offered any more
+        </p>
+      ))}
+      {tools.slice(0, all ? 500 : 30).map(({ function: f }) => (
+        <details key={f.name} class="request-tool">
+          <summary>
+            <span class="code">{f.name}</span> {since?.newTools.has(f.name) && <span class="request-note">new</span>}
+            {since?.changedTools.has(f.name) && <span class="request-note">changed</span>}
+          </summary>
+          {f.description !== undefined && <Words text={f.description} />}
+          <Json value={f.parameters ?? {}} label={`Schema of ${f.name}`} />
+        </details>
+      ))}
+      {tools.length > 30 && !all && (
+        <button class="request-fold" onClick={() => show(true)}>
+          {counted(tools.length - 30, "more tool")}
+        </button>
+      )}
+    </Part>
+  );
+}
