@@ -1,6 +1,255 @@
 import type { JSX } from "preact";
+import type { Schemas } from "../net/api.js";
 import type { OpenSession } from "../state/open.js";
+import { route } from "../state/route.js";
+import { type Answer, type Story, type ToolCall, between, storyOf } from "../state/story.js";
+import { usageAt } from "../state/views.js";
+import { count, counted, money, span } from "../ui/amount.js";
+import { Agent, Bar, Fact, Place, Waiting, ordinal } from "./detail.js";
 
+/** How many of the slowest answers and calls are listed. */
+const few = 8;
+
+/** What a session has cost at the moment, who used it, and what was slow. */
 export function Cost({ session }: { readonly session: OpenSession }): JSX.Element {
-  return <p>{session.key.id}</p>;
+  const { seq } = session.moment.value;
+  const story = storyOf(session.log.value);
+  const sel = route.value.screen === "session" ? route.value.sel : undefined;
+  const place = sel === undefined ? 0 : story.place(sel);
+  const { value, error } = usageAt(session, lastCounted(session, seq));
+  return (
+    <div class="details-body">
+      {place > 0 && <Selected session={session} story={story} place={place} usage={value} />}
+      {value === undefined ? <Waiting error={error} what="what it cost" /> : <Sums usage={value} />}
+      <Slow story={story} seq={seq} />
+    </div>
+  );
+}
+
+/** The last position until which anything was counted, so that other events ask for nothing. */
+function lastCounted(session: OpenSession, seq: number): number {
+  const log = session.log.value;
+  for (let n = seq; n >= log.from; n--) {
+    const type = log.event(n)?.type;
+    if (type === "usage" || type === "discard" || type === "harness_end" || type === "user") return n;
+  }
+  return seq;
+}
+
+function priceOf(usage: Schemas["SessionUsage"] | undefined, answer: Answer): number | null | undefined {
+  const use = answer.usage;
+  if (use === undefined || usage === undefined) return undefined;
+  const price = usage.models.find((m) => m.agent === answer.agent && m.model === (use.model ?? ""))?.price;
+  if (price === undefined || price === null) return null;
+  const cached = Math.min(use.cachedTokens ?? 0, use.inputTokens);
+  return ((use.inputTokens - cached) * price.input + cached * (price.cachedInput ?? price.input) + use.outputTokens * price.output) / 1e6;
+}
+
+/** The selected answer, call or run. */
+function Selected({ session, story, place, usage }: { readonly session: OpenSession; readonly story: Story; readonly place: number; readonly usage: Schemas["SessionUsage"] | undefined }): JSX.Element | null {
+  const event = session.log.value.event(place);
+  const call = story.calls.findLast((c) => c.seq === place || c.end === place);
+  const isRun = event?.type === "harness_start" || event?.type === "harness_end";
+  const answer = story.answerOf(place);
+  if (call !== undefined) {
+    return (
+      <section>
+        <h2>Selected call</h2>
+        <dl>
+          <Fact name="tool">
+            <span class="code">{call.name}</span>
+          </Fact>
+          <Fact name="time">{call.ended === undefined ? "open" : timeOf(call)}</Fact>
+          <Fact name="answer">{answer !== undefined && <Tokens answers={[answer]} usage={usage} />}</Fact>
+        </dl>
+      </section>
+    );
+  }
+  const run = isRun ? story.runs.get(event.runId ?? "") : undefined;
+  const answers = run !== undefined ? story.answers.filter((a) => a.runId === run.id) : answer === undefined ? [] : [answer];
+  if (answers.length === 0) return null;
+  const [first] = answers;
+  const last = answers.at(-1)!;
+  const end = run === undefined ? last.ended : session.log.value.event(run.last)?.time;
+  const begun = run === undefined ? first!.begun : session.log.value.event(run.start)?.time;
+  return (
+    <section>
+      <h2>{run === undefined ? "Selected answer" : "Selected run"}</h2>
+      <dl>
+        <Fact name="agent">
+          <Agent name={first!.agent} />
+        </Fact>
+        <Fact name="time">{span(between(begun, end))}</Fact>
+        <Fact name={counted(answers.length, "answer")}>
+          <Tokens answers={answers} usage={usage} />
+        </Fact>
+      </dl>
+    </section>
+  );
+}
+
+function Tokens({ answers, usage }: { readonly answers: readonly Answer[]; readonly usage: Schemas["SessionUsage"] | undefined }): JSX.Element {
+  const sum = (of: (u: Schemas["UsageEvent"]) => number): number => answers.reduce((n, a) => n + (a.usage === undefined ? 0 : of(a.usage)), 0);
+  const prices = answers.map((a) => priceOf(usage, a));
+  const cost = prices.some((p) => p === undefined || p === null) ? null : prices.reduce<number>((n, p) => n + (p ?? 0), 0);
+  return (
+    <>
+      {count(sum((u) => u.inputTokens))} in · {share(sum((u) => u.cachedTokens ?? 0), sum((u) => u.inputTokens))} cached · {count(sum((u) => u.outputTokens))} out · {money(cost)}
+    </>
+  );
+}
+
+function share(part: number, of: number): string {
+  return of === 0 ? "–" : `${Math.round((100 * part) / of)} %`;
+}
+
+/** This turn and the session, by agent and model, the dearest first. */
+function Sums({ usage }: { readonly usage: Schemas["SessionUsage"] }): JSX.Element {
+  const { turn, session, models, agents } = usage;
+  const weight = (s: Schemas["Spent"]): number => s.cost ?? 0;
+  const rows = [...models].sort(
+    (a, b) => weight(b.session) - weight(a.session) || b.session.inputTokens + b.session.outputTokens - a.session.inputTokens - a.session.outputTokens,
+  );
+  const longest = Math.max(...agents.map((a) => a.seconds), 0);
+  return (
+    <>
+      <section class="d-scroll">
+        <table class="d-table">
+          <caption>
+            <h2>At {count(usage.seq)}</h2>
+          </caption>
+          <Head first="" />
+          <tbody>
+            <Row name="this turn" spent={turn} />
+            <Row name="session" spent={session} />
+          </tbody>
+        </table>
+      </section>
+      {rows.length > 0 && (
+        <section class="d-scroll">
+          <table class="d-table">
+            <caption>
+              <h2>By agent and model, the dearest first</h2>
+            </caption>
+            <Head first="agent · model" />
+            <tbody>
+              {rows.map((m) => (
+                <Row key={`${m.agent} ${m.model}`} name={`${m.agent} · ${m.model || "unknown model"}`} spent={m.session} />
+              ))}
+            </tbody>
+          </table>
+        </section>
+      )}
+      {agents.length > 0 && (
+        <section class="d-scroll">
+          <table class="d-bars">
+            <caption>
+              <h2>Time of runs by agent</h2>
+            </caption>
+            <tbody>
+              {[...agents]
+                .sort((a, b) => b.seconds - a.seconds)
+                .map((a) => (
+                  <tr key={a.agent}>
+                    <th scope="row">
+                      <Agent name={a.agent} />
+                    </th>
+                    <td>{span(a.seconds * 1000)}</td>
+                    <td class="d-bar">
+                      <Bar share={longest === 0 ? 0 : a.seconds / longest} />
+                    </td>
+                  </tr>
+                ))}
+            </tbody>
+          </table>
+        </section>
+      )}
+    </>
+  );
+}
+
+function Head({ first }: { readonly first: string }): JSX.Element {
+  return (
+    <thead>
+      <tr>
+        {first === "" ? <td /> : <th scope="col">{first}</th>}
+        <th scope="col">cost</th>
+        <th scope="col">in</th>
+        <th scope="col">cached</th>
+        <th scope="col">out</th>
+        <th scope="col">answers</th>
+      </tr>
+    </thead>
+  );
+}
+
+function Row({ name, spent }: { readonly name: string; readonly spent: Schemas["Spent"] }): JSX.Element {
+  return (
+    <tr>
+      <th scope="row">{name}</th>
+      <td>{money(spent.cost)}</td>
+      <td>{count(spent.inputTokens)}</td>
+      <td>{share(spent.cachedTokens, spent.inputTokens)}</td>
+      <td>{count(spent.outputTokens)}</td>
+      <td>{count(spent.answers)}</td>
+    </tr>
+  );
+}
+
+function timeOf(call: ToolCall): string {
+  return span(between(call.begun, call.ended)) + (call.asked ? ", with the wait for a person" : "");
+}
+
+/** The slowest answers and calls until the moment. */
+function Slow({ story, seq }: { readonly story: Story; readonly seq: number }): JSX.Element {
+  const answers = slowest(story.answers.filter((a) => a.last <= seq), (a) => between(a.begun, a.ended));
+  const calls = slowest(story.calls.filter((c) => c.end !== undefined && c.end <= seq), (c) => between(c.begun, c.ended));
+  return (
+    <section>
+      <h2>Slowest</h2>
+      <p class="soft fact">Times are differences of the log's times: of an answer and what came before it in its run, of a call and its result.</p>
+      {answers.length === 0 && <p class="soft">Nobody has answered yet.</p>}
+      <table class="d-bars">
+        <tbody>
+          {answers.map(([a, ms]) => (
+            <tr key={a.first}>
+              <th scope="row">
+                <Place seq={a.first}>
+                  {a.agent}'s {ordinal(a.no)} answer
+                </Place>
+              </th>
+              <td>{span(ms)}</td>
+              <td class="d-bar">
+                <Bar share={ms / (answers[0]![1] || 1)} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+        <tbody>
+          {calls.map(([c, ms]) => (
+            <tr key={c.seq}>
+              <th scope="row">
+                <Place seq={c.seq}>
+                  {c.agent} <span class="code">{c.name}</span>
+                </Place>
+                {c.isError && <span class="failed"> ✗ failed</span>}
+                {c.asked && <span class="soft"> waited for a person</span>}
+              </th>
+              <td>{span(ms)}</td>
+              <td class="d-bar">
+                <Bar share={ms / (calls[0]![1] || 1)} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function slowest<T>(all: readonly T[], ms: (item: T) => number): readonly (readonly [T, number])[] {
+  return all
+    .map((item) => [item, ms(item)] as const)
+    .sort((a, b) => b[1] - a[1])
+    .slice(0, few);
 }

@@ -1,6 +1,217 @@
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import type { Schemas } from "../net/api.js";
+import { tree } from "../state/app.js";
+import { said } from "../state/compare.js";
 import type { OpenSession } from "../state/open.js";
+import { route } from "../state/route.js";
+import { type Answer, storyOf, textOf } from "../state/story.js";
+import { type View, askedAgain, fork, viewAt } from "../state/views.js";
+import { clock, count, counted, money } from "../ui/amount.js";
+import { Folded } from "../ui/json.js";
+import { Link } from "../ui/link.js";
+import { AskButton, Bars, Price, Waiting, useFork, withoutModel } from "./detail.js";
 
+type Way = "say" | "ask" | "go";
+
+/** The most answers that the server gives to one request. */
+const most = 10;
+
+/** What would have happened otherwise: other words, the same asked again, or the tree as it is now. */
 export function WhatIf({ session }: { readonly session: OpenSession }): JSX.Element {
-  return <p>{session.key.id}</p>;
+  const { seq } = session.moment.value;
+  const story = storyOf(session.log.value);
+  const sel = route.value.screen === "session" ? route.value.sel : undefined;
+  const place = (sel === undefined ? 0 : story.place(sel)) || seq;
+  const user = story.words(place);
+  const answer = sel === undefined && user !== undefined ? story.answerOf(user.seq ?? 0) : story.answerOf(place);
+  if (user === undefined) return <p class="details-body">Nobody has said anything before this position.</p>;
+  return <Ways key={`${user.seq} ${answer?.first}`} session={session} user={user} answer={answer} />;
+}
+
+interface WaysProps {
+  readonly session: OpenSession;
+  readonly user: Schemas["UserEvent"];
+  readonly answer: Answer | undefined;
+}
+
+function Ways({ session, user, answer }: WaysProps): JSX.Element {
+  const told = textOf(user.content);
+  const without = answer === undefined ? "No model has answered these words." : withoutModel(answer.agent, answer.scope);
+  const [way, choose] = useState<Way>(without === "" ? "ask" : "say");
+  const [words, say] = useState(told);
+  const [n, times] = useState(5);
+  const [made, make] = useState<readonly Schemas["Session"][]>([]);
+  const [busy, work] = useState(false);
+  const at = answer?.at ?? user.seq ?? 0;
+  const begin = useFork(session, at);
+  const view = answer === undefined || without !== "" ? undefined : viewAt(session, answer.agent, at);
+  const option = (name: Way, label: ComponentChildren, more: ComponentChildren, off = false): JSX.Element => (
+    <div class="d-option" data-on={way === name}>
+      <label>
+        <input type="radio" name="what-if" checked={way === name} disabled={off} onChange={() => choose(name)} /> {label}
+      </label>
+      {more}
+    </div>
+  );
+  const forkIt = async (): Promise<void> => {
+    const where = way === "say" ? user.seq : begin.at;
+    if (busy || where === undefined) return;
+    work(true);
+    const one = await fork(session, where, way === "say" ? words : undefined);
+    work(false);
+    if (one !== undefined) make([one, ...made]);
+  };
+  return (
+    <div class="details-body">
+      <h2>
+        At {at}, behind “<Folded text={told} most={60} />”
+      </h2>
+      <fieldset class="d-options">
+        <legend class="hidden-words">What is to be otherwise</legend>
+        {option(
+          "say",
+          "say something else",
+          <textarea class="field" aria-label="What the user says instead" value={words} onFocus={() => choose("say")} onInput={(e) => say(e.currentTarget.value)} />,
+        )}
+        {option(
+          "ask",
+          <>
+            ask {answer?.agent ?? "the agent"} again
+            <input class="field d-number" type="number" aria-label="How many times" min={1} max={most} value={n} disabled={without !== ""} onInput={(e) => times(Math.max(1, Math.min(most, Math.round(e.currentTarget.valueAsNumber) || 1)))} />
+            times, no tool runs
+          </>,
+          without === "" ? null : <p class="soft fact">{without}</p>,
+          without !== "",
+        )}
+        {option("go", `go on ${begin.words}, in the tree as it is now`, <Changed since={answer?.begun} />, begin.at === undefined)}
+      </fieldset>
+      {view !== undefined && view.value === undefined && <Waiting error={view.error} what="the length of the request" />}
+      <Costs session={session} view={view?.value} way={way} n={n} />
+      <p class="d-ask">
+        {way === "ask" && view?.value !== undefined && <AskButton session={session} view={view.value} n={n} label="Ask" />}
+        <button class={way === "ask" ? "button" : "button main"} aria-disabled={busy || (way === "say" && words.trim() === "")} onClick={() => void (words.trim() !== "" && forkIt())}>
+          {busy ? "Forking…" : way === "ask" ? "Fork instead" : "Fork"}
+        </button>
+      </p>
+      {answer !== undefined && without === "" && <Results session={session} agent={answer.agent} at={at} />}
+      <Forks session={session} made={made} />
+    </div>
+  );
+}
+
+/** What it costs, before anything is asked. */
+function Costs({ session, view, way, n }: { readonly session: OpenSession; readonly view: View | undefined; readonly way: Way; readonly n: number }): JSX.Element | null {
+  if (way === "ask") return view === undefined ? null : <p><Price session={session} view={view} n={n} /></p>;
+  return (
+    <p>
+      {view === undefined ? "at least one answer, if a model answers" : <Price session={session} view={view} n={1} least />}
+      <span class="soft"> · a session of its own, in which tools run</span>
+    </p>
+  );
+}
+
+function Changed({ since }: { readonly since: string | undefined }): JSX.Element | null {
+  const { value } = tree;
+  if (value === undefined) return null;
+  const { changed } = value;
+  const later = changed !== undefined && since !== undefined && new Date(changed) > new Date(since);
+  return (
+    <p class="soft fact">
+      {changed === undefined
+        ? "The tree has not changed since the server began."
+        : later
+          ? `The tree has changed since this was answered, at ${clock(changed)}.`
+          : `The tree last changed at ${clock(changed)}, before this was answered.`}
+    </p>
+  );
+}
+
+/** What the model said when it was asked again. */
+function Results({ session, agent, at }: { readonly session: OpenSession; readonly agent: string; readonly at: number }): JSX.Element | null {
+  const asked = askedAgain(session, agent, at);
+  const { samples, revision } = asked;
+  // Focus and reading go on at the result, which is announced as it comes.
+  if (samples.length === 0) return <p class="hidden-words" aria-live="polite" />;
+  const used = samples.reduce((sum, s) => sum + s.usage.inputTokens + s.usage.outputTokens, 0);
+  const cost = samples.some((s) => s.cost === null) ? null : samples.reduce((sum, s) => sum + (s.cost ?? 0), 0);
+  const other = revision !== undefined && tree.value !== undefined && revision !== tree.value.revision;
+  return (
+    <section>
+      <h2>Answers</h2>
+      <p aria-live="polite">
+        {counted(samples.length, "answer")} · {count(used)} tokens · {money(cost)}
+        {other && <span class="soft"> · some by a tree that has changed since</span>}
+      </p>
+      <Bars asked={asked} agent={agent} />
+      <ol class="d-samples">
+        {samples.map((s, i) => (
+          <li key={i}>
+            {s.error !== undefined && (
+              <p class="failed">
+                {s.error.code}: {s.error.message}
+              </p>
+            )}
+            {s.transfer !== undefined && (
+              <p>
+                → <b>{s.transfer.to}</b> {s.transfer.reason}
+              </p>
+            )}
+            {s.message !== undefined && said(s.message) !== "" && (
+              <p>
+                <Folded text={said(s.message)} most={280} />
+              </p>
+            )}
+            {s.message?.tool_calls?.map(({ id, function: f }) => (
+              <p key={id} class="code soft">
+                {f.name}
+                <Folded text={f.arguments} most={200} />
+              </p>
+            ))}
+            <p class="soft fact">
+              {count(s.usage.inputTokens + s.usage.outputTokens)} tokens · {money(s.cost)}
+              {s.finishReason !== undefined && ` · ${s.finishReason}`}
+            </p>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+/** Forks of the session, the ones that were made here first, each with what it differs in. */
+function Forks({ session, made }: { readonly session: OpenSession; readonly made: readonly Schemas["Session"][] }): JSX.Element | null {
+  const { id } = session.key;
+  const family = session.family.value;
+  const parent = session.detail.value?.parent;
+  const all = [...made, ...family.filter((s) => s.parent?.id === id && !made.some((m) => m.id === s.id))].slice(0, 20);
+  const whose = session.query;
+  const [latest] = made;
+  useEffect(() => {
+    if (latest !== undefined) document.getElementById("what-if-made")?.focus();
+  }, [latest]);
+  if (all.length === 0 && parent?.id === undefined) return null;
+  return (
+    <section>
+      <h2 id="what-if-made" tabIndex={-1}>
+        Forks
+      </h2>
+      {parent?.id !== undefined && (
+        <p>
+          This session is a fork of {parent.id} at {parent.seq}. <Link to={{ screen: "diff", a: parent.id, b: id, ...whose }}>Compare</Link>
+        </p>
+      )}
+      <ul class="d-samples">
+        {all.map((s) => (
+          <li key={s.id}>
+            <Link to={{ screen: "session", id: s.id, middle: "talk", ...whose }}>{s.title || s.id}</Link>{" "}
+            <span class="soft">
+              from {s.parent?.seq ?? 0} · <span class="code">{s.id}</span>
+            </span>{" "}
+            <Link to={{ screen: "diff", a: id, b: s.id, ...whose }}>Compare</Link>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
 }

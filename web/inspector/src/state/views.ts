@@ -3,19 +3,11 @@
 // is asked without a click.
 import { type Signal, signal } from "@preact/signals";
 import { type Schemas, get, path, post } from "../net/api.js";
+import { once } from "./actions.js";
 import { attempt, tree } from "./app.js";
 import type { OpenSession } from "./open.js";
-import { once } from "./actions.js";
 
-/** Dollars for a million tokens. */
-export interface Price {
-  readonly input: number;
-  readonly cachedInput?: number;
-  readonly output: number;
-}
-
-export type View = Schemas["View"] & { readonly price?: Price | null };
-export type Samples = Schemas["Samples"] & { readonly revision?: string };
+export type View = Schemas["View"];
 
 /** What was asked for: neither value nor error means that the server has not answered yet. */
 export interface Fetched<T> {
@@ -123,7 +115,7 @@ export async function askAgain(session: OpenSession, agent: string, at: number, 
   const state = held(session, agent, at);
   if (state.peek().asking > 0) return;
   state.value = { ...state.peek(), asking: n };
-  const made = await attempt(() => post<Samples>(`${session.path}/samples`, { at, agent, n }, { query: session.query }));
+  const made = await attempt(() => post<Schemas["Samples"]>(`${session.path}/samples`, { at, agent, n }, { query: session.query }));
   const { samples, revision } = state.peek();
   const now = made?.revision ?? revision;
   state.value = { asking: 0, samples: [...samples, ...(made?.samples ?? [])], ...(now !== undefined && { revision: now }) };

@@ -1,0 +1,158 @@
+// What the four tabs beside a session have in common.
+import "../style/details.css";
+import type { ComponentChildren, JSX } from "preact";
+import { tree, agentAt } from "../state/app.js";
+import type { OpenSession } from "../state/open.js";
+import { type SessionRoute, route } from "../state/route.js";
+import { type Asked, type View, askAgain, askedAgain, forkable } from "../state/views.js";
+import { count, counted, money } from "../ui/amount.js";
+import { Link } from "../ui/link.js";
+import { Mark } from "../ui/mark.js";
+
+export function Agent({ name }: { readonly name: string }): JSX.Element {
+  return (
+    <span class="d-agent">
+      <Mark agent={name} /> {name}
+    </span>
+  );
+}
+
+/** A fact with its name; none if there is nothing to say. */
+export function Fact({ name, children }: { readonly name: string; readonly children: ComponentChildren }): JSX.Element | null {
+  if (children === undefined || children === null || children === false || children === "") return null;
+  return (
+    <div class="d-fact">
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+/** Stands where an answer of the server is to come. */
+export function Waiting({ error, what }: { readonly error: string | undefined; readonly what: string }): JSX.Element {
+  return error === undefined ? <p class="soft">Asking for {what}…</p> : <p class="failed" role="alert">{error}</p>;
+}
+
+/** A link to a position of the open session, with what is selected there. */
+export function Place({ seq, tab, children }: { readonly seq: number; readonly tab?: SessionRoute["tab"]; readonly children: ComponentChildren }): JSX.Element {
+  const now = route.value as SessionRoute;
+  return <Link to={{ ...now, sel: { kind: "ev", seq }, ...(tab !== undefined && { tab }) }}>{children}</Link>;
+}
+
+/** Why an agent has no request to a model, "" if it has one. */
+export function withoutModel(name: string, scope: string): string {
+  if (scope !== "") return "This was said in an inner conversation. The server computes requests of the user's own conversation only.";
+  if (name === "user") return "The user said this.";
+  const { value } = tree;
+  if (value === undefined) return "";
+  const agent = value.human !== undefined && value.human.name === name ? value.human : agentAt(name);
+  switch (agent?.kind) {
+    case undefined:
+      return `The tree as it is now has no agent ${name}, so its request cannot be computed.`;
+    case "router":
+      return `${name} is a router: rules decided, and no model was shown anything.`;
+    case "graph":
+      return `${name} is a graph: its nodes ran, and it has no model of its own.`;
+    case "workflow":
+      return `${name} is a workflow: its agents ran, and it has no model of its own.`;
+    case "remote":
+      return `${name} runs on another machine. What its model was shown there is not known here.`;
+    case "human":
+      return `${name} is a person at the desk. No model was asked.`;
+    default:
+      return "";
+  }
+}
+
+/** What n answers come to: a count before anything is asked. */
+export interface Estimate {
+  readonly tokens: number;
+  readonly dollars: number | null;
+  /** Whether the length of answers is known from earlier ones of the session. */
+  readonly measured: boolean;
+}
+
+/** Estimates n answers: the request as the server counts it, and answers as long as the agent's own so far. */
+export function estimate(session: OpenSession, view: View, n: number): Estimate {
+  const { spent } = session.log.value.end.facts;
+  const own = spent.filter((s) => s.agent === view.agent && s.answers > 0);
+  const of = own.length > 0 ? own : spent.filter((s) => s.answers > 0);
+  const answers = of.reduce((sum, s) => sum + s.answers, 0);
+  const output = answers === 0 ? 0 : of.reduce((sum, s) => sum + s.outputTokens, 0) / answers;
+  const { price = null } = view;
+  const dollars = price === null ? null : (n * (view.tokens * price.input + output * price.output)) / 1e6;
+  return { tokens: Math.round(n * (view.tokens + output)), dollars, measured: answers > 0 };
+}
+
+/** "5 answers · about 2,100 tokens · $0.0004" */
+export function Price({ session, view, n, least = false }: { readonly session: OpenSession; readonly view: View; readonly n: number; readonly least?: boolean }): JSX.Element {
+  const { tokens, dollars, measured } = estimate(session, view, n);
+  return (
+    <span class="d-price">
+      {least ? "at least " : ""}
+      {counted(n, "answer")} · about {count(tokens)} tokens{measured ? "" : " and the answers"} · {money(dollars)}
+    </span>
+  );
+}
+
+/** Asks the model the same again: the number and the price stand beside the button before anything is asked. */
+export function AskButton({ session, view, n, label }: { readonly session: OpenSession; readonly view: View; readonly n: number; readonly label: string }): JSX.Element {
+  const { asking } = askedAgain(session, view.agent, view.seq);
+  return (
+    <button class="button main" aria-disabled={asking > 0} onClick={() => void askAgain(session, view.agent, view.seq, n)}>
+      {asking > 0 ? `Asking ${asking} times…` : label}
+    </button>
+  );
+}
+
+/** To whom the model handed over when it was asked again, as bars with their numbers. */
+export function Bars({ asked, agent }: { readonly asked: Asked; readonly agent: string }): JSX.Element | null {
+  const { samples } = asked;
+  if (samples.length === 0) return null;
+  const sums = new Map<string, number>();
+  for (const s of samples) {
+    const what = s.error !== undefined ? "no answer" : (s.transfer?.to ?? "answers itself");
+    sums.set(what, (sums.get(what) ?? 0) + 1);
+  }
+  const rows = [...sums].sort((a, b) => b[1] - a[1]);
+  return (
+    <table class="d-bars">
+      <caption class="soft">
+        {agent} was asked {counted(samples.length, "time")}. Nothing of it is stored.
+      </caption>
+      <tbody>
+        {rows.map(([what, n]) => (
+          <tr key={what}>
+            <th scope="row">{what}</th>
+            <td>{n}</td>
+            <td class="d-bar">
+              <Bar share={n / samples.length} />
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** A bar that says nothing that does not stand beside it as a number. */
+export function Bar({ share }: { readonly share: number }): JSX.Element {
+  return (
+    <span class="bar-track" aria-hidden="true">
+      <span style={{ width: `${Math.round(Math.max(0, Math.min(1, share)) * 100)}%` }} />
+    </span>
+  );
+}
+
+/** Where a fork at a position would begin: at the checkpoint at or before it. */
+export function useFork(session: OpenSession, at: number): { readonly at?: number; readonly words: string } {
+  const { value, error } = forkable(session, at);
+  if (value === undefined) return { words: error ?? "Looking for the checkpoint…" };
+  return { at: value.seq, words: value.seq === at ? `from position ${value.seq}` : `from position ${value.seq}, the checkpoint before ${at}` };
+}
+
+export function ordinal(n: number): string {
+  const last = n % 100;
+  if (last >= 11 && last <= 13) return `${n}th`;
+  return `${n}${["th", "st", "nd", "rd"][n % 10] ?? "th"}`;
+}
