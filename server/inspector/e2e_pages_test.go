@@ -1,6 +1,10 @@
 package inspector_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
 
 // Browsers sign in with a code or a token, stay signed in over a restart, and sign out.
 func TestSigningIn(t *testing.T) {
@@ -8,25 +12,73 @@ func TestSigningIn(t *testing.T) {
 	play(t, support(t), "signin", nil)
 }
 
-// The worlds of these tests are as the scripts expect them.
-func TestWorlds(t *testing.T) {
-	for name, make := range map[string]func(testing.TB) *host{"support": support, "office": office, "hostile": hostiles, "big": func(t testing.TB) *host { return big(t, 10_000) }} {
+// screen is what is looked at: an address, and what must be there before.
+type screen map[string]any
+
+// Every screen is looked at in both schemes and three widths: by axe, for what is cut off or overlaps, and for how
+// many elements it has. With ARBOR_SHOTS=FOLDER pictures are kept.
+func TestScreens(t *testing.T) {
+	look := func(name string, make func(testing.TB) *host, screens []screen, more map[string]any) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := make(t)
-			for _, id := range []string{"s1", "edited", "forked", "routed", "analysed", "person", "hostile", "long", "short"} {
-				events, err := h.log(id)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if len(events) == 0 {
-					continue
-				}
-				t.Log(id, len(events))
-				for _, e := range events[:min(len(events), 40)] {
-					s := e.Text()
-					t.Logf("%d %s %s %.80q", e.Seq, e.Type(), e.Agent, s)
-				}
+			given := map[string]any{"world": name, "screens": screens}
+			for k, v := range more {
+				given[k] = v
 			}
+			play(t, h, "screens", given)
 		})
 	}
+	look("support", support, []screen{
+		{"name": "sessions", "path": "", "text": "My router is slow"},
+		{"name": "sessions-filtered", "path": "?f=nothing", "waits": [][2]string{{"heading", "sessions"}}},
+		{"name": "talk", "path": "s/s1", "waits": [][2]string{{"button", "approve"}}},
+		{"name": "why", "path": "s/s1?sel=ev:6&tab=why", "text": "charged, twice"},
+		{"name": "seen", "path": "s/s1?sel=ev:13&tab=seen", "text": "You are billing"},
+		{"name": "cost", "path": "s/s1?tab=cost", "text": "cached"},
+		{"name": "if", "path": "s/s1?sel=ev:1&tab=if", "text": "What if|say something else"},
+		{"name": "past", "path": "s/s1?at=9", "text": "as it was at 9 of"},
+		{"name": "feed", "path": "s/s1/feed", "waits": [][2]string{{"grid", ""}}},
+		{"name": "runs", "path": "s/s1/runs", "text": "list_charges"},
+		{"name": "graph", "path": "s/s1/graph", "text": "billing"},
+		{"name": "diff", "path": "diff/s1/edited", "text": "in common"},
+		{"name": "tree", "path": "tree", "text": "Refunds, invoices, charges"},
+		{"name": "agent", "path": "tree/support/billing", "text": "list_charges"},
+		{"name": "usage", "path": "usage", "text": "billing"},
+		{"name": "palette", "path": "s/s1", "press": "Control+k", "waits": [][2]string{{"log", ""}}},
+		{"name": "keys", "path": "s/s1", "press": "?", "waits": [][2]string{{"log", ""}}},
+		{"name": "gone", "path": "s/none", "text": "go to the sessions"},
+		{"name": "nowhere", "path": "somewhere/else", "text": "go to the sessions"},
+		{"name": "no-position", "path": "s/s1?at=999"},
+	}, map[string]any{"expected": []string{"status of 404", "status of 400"}})
+	look("office", office, []screen{
+		{"name": "router", "path": "graph/front?s=routed", "text": "refund"},
+		{"name": "graph", "path": "graph/pipeline?s=analysed", "text": "error-handler"},
+		{"name": "desk", "path": "desk", "text": "wants a person"},
+		{"name": "why-router", "path": "s/routed?sel=ev:3&tab=why", "text": "rule"},
+		{"name": "talk-person", "path": "s/person", "waits": [][2]string{{"log", ""}}},
+		{"name": "runs-graph", "path": "s/analysed/runs", "text": "error-handler"},
+	}, nil)
+	look("big", func(t testing.TB) *host { return big(t, 10_000) }, []screen{
+		{"name": "talk", "path": "s/long", "waits": [][2]string{{"log", ""}}},
+		{"name": "feed", "path": "s/long/feed", "waits": [][2]string{{"grid", ""}}},
+		{"name": "runs", "path": "s/long/runs"},
+		{"name": "graph", "path": "s/long/graph"},
+		{"name": "tree", "path": "tree", "text": "Knows about"},
+		{"name": "usage", "path": "usage", "text": "a0"},
+	}, nil)
+	look("empty", func(t testing.TB) *host { return serve(t, supportWorld(t)) }, []screen{
+		{"name": "sessions", "path": "", "text": "curl"},
+		{"name": "usage", "path": "usage"},
+		{"name": "tree", "path": "tree", "text": "Refunds, invoices, charges"},
+	}, nil)
+}
+
+// Whatever is said in a session is shown as text, and does nothing else.
+func TestHostileContent(t *testing.T) {
+	t.Parallel()
+	h := hostiles(t)
+	events, err := h.log("hostile")
+	require.NoError(t, err)
+	play(t, h, "hostile", map[string]any{"last": len(events)})
 }

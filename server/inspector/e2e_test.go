@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -40,6 +41,10 @@ const web = "../../web/inspector"
 
 // token is that of the owner.
 const token = "the-token"
+
+// pageFolder has the page that is served in place of the one in the binary: what
+// "node build.mjs FOLDER" has made of changed sources.
+var pageFolder = flag.String("page", "", "folder with another page to test")
 
 // world is what a server of these tests serves.
 type world struct {
@@ -148,7 +153,11 @@ func (h *host) start() error {
 	if err != nil {
 		return err
 	}
-	page, err := inspector.New(inspector.WithGuard(guard), inspector.WithSignIn(h.signIn))
+	opts := []inspector.Option{inspector.WithGuard(guard), inspector.WithSignIn(h.signIn)}
+	if *pageFolder != "" {
+		opts = append(opts, inspector.WithFiles(os.DirFS(*pageFolder)))
+	}
+	page, err := inspector.New(opts...)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/
 const maxElements = 3000;
 
 /** Conditions that take longer than this will not come. */
-const patience = 15_000;
+const patience = Number(process.env.ARBOR_PATIENCE ?? 15_000);
 
 const faults = [];
 let where = "";
@@ -216,15 +216,13 @@ export async function close(page) {
   if (context.pages().length === 0) await context.close();
 }
 
-/** Checks the page against WCAG 2.2 AA as far as a program can. */
-export async function axe(page, name = page.url()) {
+const standard = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+
+/** Checks the page against WCAG 2.2 AA as far as a program can, or by the rules that are named. */
+export async function axe(page, name = page.url(), rules) {
   if (!(await page.evaluate(() => Boolean(window.axe)))) await page.evaluate(axeSource);
-  const { violations } = await page.evaluate(() =>
-    window.axe.run(document, {
-      runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
-      resultTypes: ["violations"],
-    }),
-  );
+  const runOnly = rules ? { type: "rule", values: rules } : { type: "tag", values: standard };
+  const { violations } = await page.evaluate((runOnly) => window.axe.run(document, { runOnly, resultTypes: ["violations"] }), runOnly);
   for (const v of violations) {
     const nodes = v.nodes.slice(0, 4).map((n) => `\n    ${n.target.join(" ")}: ${n.any.concat(n.all, n.none).map((c) => c.message).join("; ")}`);
     fault(`axe, ${name}: ${v.id} (${v.nodes.length}): ${v.help}${nodes.join("")}`);

@@ -1,0 +1,61 @@
+// What users, models and tools say is shown as text: nothing of it runs, is loaded, or gets out of its place.
+import { axe, check, geometry, given, log, measure, newPage, run, same, screenshot, settled, step, visit } from "./lib.mjs";
+
+const events = await log("hostile");
+const of = (type) => events.filter((e) => e.type === type).at(-1);
+const screens = {
+  sessions: "",
+  talk: "s/hostile",
+  feed: "s/hostile/feed",
+  runs: "s/hostile/runs",
+  graph: "s/hostile/graph",
+  why: `s/hostile?sel=ev:${of("transfer").seq}&tab=why`,
+  seen: `s/hostile?sel=ev:${of("text").seq}&tab=seen`,
+  cost: "s/hostile?tab=cost",
+  tree: "tree",
+  usage: "usage",
+};
+
+async function inert(page, name) {
+  const found = await page.evaluate(() => ({
+    hit: window.hit ?? null,
+    elements: [...document.querySelectorAll("script, iframe, object, embed, style, link, base, form, img, svg [onload]")]
+      .filter((e) => !(e instanceof HTMLImageElement && new URL(e.src).pathname.startsWith("/inspect/")))
+      .filter((e) => !e.matches("head > script[src^='/inspect/'], head > link[href^='/inspect/'], head > style, form.composer, form[role=search]"))
+      .map((e) => e.outerHTML.slice(0, 120)),
+    handlers: [...document.querySelectorAll("*")].filter((e) => [...e.attributes].some((a) => /^on/i.test(a.name))).length,
+    links: [...document.querySelectorAll("a[href]")].map((a) => a.href).filter((h) => !/^https?:/.test(h)),
+    bidi: getComputedStyle(document.documentElement).direction,
+  }));
+  same(found.hit, null, `${name}: something ran`);
+  same(found.elements.filter((e) => !e.startsWith("<form")), [], `${name}: elements that nobody made`);
+  same(found.handlers, 0, `${name}: elements with handlers`);
+  same(found.links, [], `${name}: links to something else than pages`);
+}
+
+await run(async () => {
+  const page = await newPage();
+  for (const [name, path] of Object.entries(screens)) {
+    await step(name, async () => {
+      await visit(page, path);
+      check((await page.getByText(/could not be shown/).count()) === 0, "a view has failed");
+      await inert(page, name);
+      await geometry(page, name);
+      await measure(page);
+      await screenshot(page, `hostile-${name}`);
+    });
+  }
+  // Each of the texts is in the window once.
+  await step("all of it", async () => {
+    for (const middle of ["", "/feed"]) {
+      for (const e of events.filter((e) => e.type === "user" || e.type === "tool_result")) {
+        await visit(page, `s/hostile${middle}?at=${e.seq}&sel=ev:${e.seq}`);
+        await inert(page, `${middle || "talk"} at ${e.seq}`);
+      }
+      await settled(page);
+      await geometry(page, middle || "talk");
+      await axe(page, middle || "talk");
+    }
+  });
+  same(given.last, (await log("hostile")).length, "looking stored something");
+});

@@ -1,0 +1,38 @@
+// Opens every screen that is given, in both schemes and three widths: axe, geometry, number of elements, a picture.
+import { axe, check, geometry, given, measure, newPage, run, screenshot, settled, step, visit } from "./lib.mjs";
+
+const widths = { 1440: 900, 1024: 768, 390: 844 };
+
+/** What a screen must show before it is looked at, and what is done to get there. */
+async function ready(page, screen) {
+  for (const [role, name] of screen.waits ?? []) {
+    await page.getByRole(role, { name: new RegExp(name, "i") }).first().waitFor({ state: "attached" });
+  }
+  if (screen.text) await page.getByText(new RegExp(screen.text, "i")).first().waitFor({ state: "attached" });
+  if (screen.press) await page.keyboard.press(screen.press);
+  if (screen.press) await settled(page);
+}
+
+await run(async () => {
+  const page = await newPage({ expected: (text) => (given.expected ?? []).some((e) => text.includes(e)) });
+  for (const screen of given.screens) {
+    for (const [width, height] of Object.entries(widths)) {
+      await step(`${screen.name} ${width}`, async () => {
+        await page.emulateMedia({ colorScheme: "light" });
+        await page.setViewportSize({ width: Number(width), height });
+        await visit(page, screen.path);
+        await ready(page, screen);
+        check((await page.getByRole("heading", { level: 1 }).count()) === 1, "there is not one heading of level 1");
+        check((await page.getByText(/could not be shown/).count()) === 0, "a view has failed");
+        await geometry(page, "layout");
+        await measure(page);
+        for (const scheme of ["light", "dark"]) {
+          await page.emulateMedia({ colorScheme: scheme });
+          await settled(page);
+          await axe(page, scheme, scheme === "light" ? undefined : ["color-contrast"]);
+          await screenshot(page, `${given.world}-${screen.name}-${width}-${scheme}`);
+        }
+      });
+    }
+  }
+});
