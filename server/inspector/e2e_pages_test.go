@@ -1,6 +1,7 @@
 package inspector_test
 
 import (
+	"flag"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -81,4 +82,32 @@ func TestHostileContent(t *testing.T) {
 	events, err := h.log("hostile")
 	require.NoError(t, err)
 	play(t, h, "hostile", map[string]any{"last": len(events)})
+}
+
+// What happens in a session appears everywhere while it happens: in two windows and for a program, over cut streams,
+// and over a restart.
+func TestLive(t *testing.T) {
+	t.Parallel()
+	play(t, support(t), "live", nil)
+}
+
+// The five jobs that the page is for, by as many clicks as they may take, and by the keyboard alone.
+func TestJobs(t *testing.T) {
+	t.Parallel()
+	play(t, support(t), "jobs", nil)
+}
+
+// budgets has TestBudgets hold times to their goals, on a machine that does nothing else.
+var budgets = flag.Bool("budgets", false, "hold the page to the times of its budgets, as medians of five")
+
+// The page stays within its budgets with 500 agents and 10,000 events. Times are bounded by five times the goal,
+// because other tests run beside this one.
+func TestBudgets(t *testing.T) {
+	given := map[string]any{"slack": 5, "repeats": 1}
+	if *budgets {
+		given = map[string]any{"slack": 1, "repeats": 5}
+	} else {
+		t.Parallel()
+	}
+	play(t, big(t, 10_000), "budgets", given)
 }

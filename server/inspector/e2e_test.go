@@ -65,6 +65,7 @@ type host struct {
 	signIn   *access.SignIn
 	kept     *server.Requests
 	cuts     cuts
+	version  string
 
 	mu    sync.Mutex
 	web   *http.Server
@@ -99,7 +100,7 @@ func needBrowser(t testing.TB) {
 func serve(t testing.TB, w *world) *host {
 	t.Helper()
 	needBrowser(t)
-	h := &host{world: w, t: t, addr: "127.0.0.1:0", db: filepath.Join(t.TempDir(), "sessions.db")}
+	h := &host{world: w, t: t, version: "test", addr: "127.0.0.1:0", db: filepath.Join(t.TempDir(), "sessions.db")}
 	require.NoError(t, h.start())
 	t.Cleanup(func() { require.NoError(t, h.stop()) })
 	return h
@@ -149,7 +150,7 @@ func (h *host) start() error {
 	if err != nil {
 		return err
 	}
-	api, err := server.New(turns, server.WithGuard(guard), server.WithDoors("api", "inspector"), server.WithVersion("test"), server.WithRequests(h.kept), server.WithPrices(h.prices))
+	api, err := server.New(turns, server.WithGuard(guard), server.WithDoors("api", "inspector"), server.WithVersion(h.version), server.WithRequests(h.kept), server.WithPrices(h.prices))
 	if err != nil {
 		return err
 	}
@@ -234,6 +235,7 @@ func (h *host) control(name string, body []byte) (any, error) {
 	var in struct {
 		Session string
 		Token   string
+		Version string
 		After   int
 		Inside  bool
 		Times   int
@@ -254,6 +256,9 @@ func (h *host) control(name string, body []byte) (any, error) {
 	case "stop":
 		return nil, h.stop()
 	case "start":
+		if in.Version != "" {
+			h.version = in.Version
+		}
 		return nil, h.start()
 	case "cut":
 		h.cuts.set(in.After, in.Inside, in.Times)
