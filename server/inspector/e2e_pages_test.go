@@ -38,6 +38,7 @@ func TestScreens(t *testing.T) {
 		{"name": "seen", "path": "s/s1?sel=ev:13&tab=seen", "text": "You are billing"},
 		{"name": "cost", "path": "s/s1?tab=cost", "text": "cached"},
 		{"name": "if", "path": "s/s1?sel=ev:1&tab=if", "text": "What if|say something else"},
+		{"name": "failed", "path": "s/failed", "waits": [][2]string{{"log", ""}}, "text": "failed"},
 		{"name": "past", "path": "s/s1?at=9", "text": "as it was at 9 of"},
 		{"name": "feed", "path": "s/s1/feed", "waits": [][2]string{{"grid", ""}}},
 		{"name": "runs", "path": "s/s1/runs", "text": "list_charges"},
@@ -95,6 +96,12 @@ func TestLive(t *testing.T) {
 func TestJobs(t *testing.T) {
 	t.Parallel()
 	play(t, support(t), "jobs", nil)
+}
+
+// A person at the desk answers in one window what is asked in another.
+func TestDesk(t *testing.T) {
+	t.Parallel()
+	play(t, office(t), "desk", nil)
 }
 
 // budgets has TestBudgets hold times to their goals, on a machine that does nothing else.

@@ -154,8 +154,8 @@ func supportWorld(t testing.TB) *world {
 }
 
 // support serves the help desk with session s1 of two turns, of which the second waits for an
-// approval; edited, in which the first words are others; and forked, which went another way after
-// the first turn.
+// approval; edited, in which the first words are others; forked, which went another way after the
+// first turn; and failed, whose model has failed.
 func support(t testing.TB) *host {
 	t.Helper()
 	h := serve(t, supportWorld(t))
@@ -174,6 +174,10 @@ func support(t testing.TB) *host {
 	}
 	require.NoError(t, past.Fork(t.Context(), key("s1"), second-1, key("forked")))
 	h.say("forked", "Which charges were there?")
+	h.say("failed", "I was charged twice")
+	turn, err := h.turns.Begin(t.Context(), key("failed"), llm.UserText("Fail, please"))
+	require.NoError(t, err)
+	require.Error(t, turn.Wait(t.Context()))
 	return h
 }
 
@@ -363,8 +367,8 @@ var hostile = []string{
 	strings.Repeat("1", 1<<20),
 }
 
-// hostileWorld is a tree in which everything that people may write says the same texts: descriptions,
-// answers, reasons, names and outputs of tools, and their errors.
+// hostileWorld is a tree in which everything that people may write says such texts: descriptions,
+// answers, reasons, outputs of tools and their errors. One of its agents has 10,000 tools.
 func hostileWorld(t testing.TB) *world {
 	t.Helper()
 	type in struct {
@@ -407,8 +411,14 @@ func hostileWorld(t testing.TB) *world {
 
 func hostileKid(t testing.TB, short string) agent.Agent {
 	t.Helper()
+	var many []tools.Tool
+	for i := range 10_000 {
+		tool, err := tools.Func(fmt.Sprintf("tool_%d", i), short, func(tools.Context, struct{}) (string, error) { return "", nil })
+		require.NoError(t, err)
+		many = append(many, tool)
+	}
 	kid, err := llmagent.New("kid", short, scripted.Func("last", func(*llm.Request) scripted.Answer { return scripted.Reply(scripted.Text(short)) }),
-		llmagent.WithDescription(hostile[0]+strings.Repeat("x", 5000)))
+		llmagent.WithTools(many...), llmagent.WithDescription(hostile[0]+strings.Repeat("x", 5000)))
 	require.NoError(t, err)
 	return kid
 }

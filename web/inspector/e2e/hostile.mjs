@@ -1,5 +1,5 @@
 // What users, models and tools say is shown as text: nothing of it runs, is loaded, or gets out of its place.
-import { axe, check, geometry, given, log, measure, newPage, run, same, screenshot, settled, step, visit } from "./lib.mjs";
+import { axe, check, geometry, given, log, measure, newPage, run, same, screenshot, step, visit } from "./lib.mjs";
 
 const events = await log("hostile");
 const of = (type) => events.filter((e) => e.type === type).at(-1);
@@ -45,17 +45,17 @@ await run(async () => {
       await screenshot(page, `hostile-${name}`);
     });
   }
-  // Each of the texts is in the window once.
-  await step("all of it", async () => {
-    for (const middle of ["", "/feed"]) {
-      for (const e of events.filter((e) => e.type === "user" || e.type === "tool_result")) {
+  // Each of the texts stands in the window once: what the user said in the conversation, what a tool gave in the feed.
+  for (const [type, middle] of [["user", ""], ["tool_result", "/feed"]]) {
+    await step(`all of ${type}`, async () => {
+      for (const e of events.filter((e) => e.type === type && !e.error)) {
         await visit(page, `s/hostile${middle}?at=${e.seq}&sel=ev:${e.seq}`);
-        await inert(page, `${middle || "talk"} at ${e.seq}`);
+        await inert(page, `position ${e.seq}`);
+        if (type === "user") await page.getByRole("log").getByText(e.content.slice(0, 12)).first().waitFor();
       }
-      await settled(page);
-      await geometry(page, middle || "talk");
-      await axe(page, middle || "talk");
-    }
-  });
+      await geometry(page, "layout");
+      await axe(page, "a position");
+    });
+  }
   same(given.last, (await log("hostile")).length, "looking stored something");
 });

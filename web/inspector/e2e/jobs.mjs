@@ -28,8 +28,6 @@ async function tabTo(page, locator, most = 80) {
   throw new Error(`${locator} is not reached by ${most} tabs`);
 }
 
-const decided = async (id) => (await log(id)).filter((e) => e.type === "relay" && e.direction !== "asked").length;
-
 const answers = {
   why: (page) => says(details(page), "charged, twice", "billing", "tech", "account", /by the model/i, "Refunds, invoices, charges"),
   seen: (page) => says(details(page), "You are billing.", "I was charged twice", /new/i),

@@ -1,5 +1,5 @@
 // What happens in a session appears in every window while it happens, however often connections break.
-import { api, check, control, log, newPage, run, same, screenshot, step, until, visit, words } from "./lib.mjs";
+import { api, axe, check, control, geometry, log, newPage, run, same, screenshot, step, until, visit, words } from "./lib.mjs";
 
 const numbers = (n) => Array.from({ length: n }, (_, i) => `${i + 1} `).join("").trim();
 const plain = (text) => text.replace(/[*`]/g, "").replace(/\s+/g, " ").trim();
@@ -51,6 +51,7 @@ await run(async () => {
     await control("step", { steps: 5 });
     await shows(a, numbers(5));
     await conversation(a).and(a.locator("[aria-busy=true]")).or(conversation(a).locator("[aria-busy=true]")).first().waitFor();
+    await axe(a, "streaming");
     await screenshot(a, "live-streaming");
 
     const b = await newPage(); // in the midst of the answer
@@ -126,6 +127,8 @@ await run(async () => {
     await composer(page).fill("What I wanted to say");
     await control("stop");
     await page.getByText(/not connected since/i).waitFor();
+    await axe(page, "offline");
+    await geometry(page, "offline");
     await screenshot(page, "live-offline");
     await shows(page, numbers(7)); // it stays readable
     await control("start");
