@@ -100,11 +100,11 @@ func supportWorld(t testing.TB) *world {
 	require.NoError(t, err)
 
 	steps := newPace()
-	var asked atomic.Int64 // how often support was asked about charges: the second sample differs
+	var wavers atomic.Bool // support decides otherwise, once
 	support := scripted.Func("large", func(req *llm.Request) scripted.Answer {
 		switch text, _ := heard(req); {
 		case strings.Contains(text, "charged twice"):
-			if asked.Add(1) == 3 {
+			if wavers.Swap(false) {
 				return scripted.Reply(handOver("tech", "not sure"), scripted.Usage(412, 18, 256))
 			}
 			return scripted.Reply(handOver("billing", "charged, twice"), scripted.Usage(412, 18, 256))
@@ -150,7 +150,10 @@ func supportWorld(t testing.TB) *world {
 		child("account", "Sign-in, addresses", says("Which address?"))))
 	require.NoError(t, err)
 	return &world{root: root, prices: llm.Prices{"large": {Input: 2, CachedInput: 0.5, Output: 8}, "small": {Input: 0.2, CachedInput: 0.1, Output: 0.8}},
-		controls: map[string]func([]byte) (any, error){"step": steps.control}}
+		controls: map[string]func([]byte) (any, error){"step": steps.control, "waver": func([]byte) (any, error) {
+			wavers.Store(true)
+			return nil, nil
+		}}}
 }
 
 // support serves the help desk with session s1 of two turns, of which the second waits for an

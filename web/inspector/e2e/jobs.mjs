@@ -1,6 +1,6 @@
 // The five jobs that the page is for. Jobs 1 to 3 take one click from the session, job 4 three, job 5 one key; all of
 // them can be done by keys alone.
-import { api, check, hands, log, newPage, run, same, screenshot, settled, step, until, visit } from "./lib.mjs";
+import { api, check, control, hands, log, newPage, run, same, screenshot, settled, step, until, visit } from "./lib.mjs";
 
 const details = (page) => page.getByRole("complementary", { name: /details/i });
 const plain = (text) => text.replace(/\s+/g, " ");
@@ -56,6 +56,7 @@ await run(async () => {
     await screenshot(page, "job-1-why");
     // Five samples, of which the price is told before.
     const before = (await log("s1")).length;
+    await control("waver");
     await details(page).getByRole("button", { name: /ask again|ask .*again|sample/i }).first().click();
     await says(details(page), /billing\W+4/, /tech\W+1/);
     same((await log("s1")).length, before, "samples were stored");
