@@ -48,7 +48,10 @@ export async function step(name, work) {
   try {
     return await work();
   } catch (error) {
-    fault(String(error?.stack ?? error));
+    const [said, ...more] = String(error?.message ?? error).replace(/\x1b\[\d+m/g, "").split("\n");
+    const waited = more.find((line) => line.includes("waiting for"))?.trim() ?? "";
+    const line = String(error?.stack).match(new RegExp(`${given.script}\\.mjs:\\d+`))?.[0] ?? "";
+    fault([line, said, waited].filter(Boolean).join(" "));
   } finally {
     where = outer;
   }
@@ -288,6 +291,17 @@ export async function geometry(page, name = page.url()) {
   });
   for (const w of wrong) fault(`geometry, ${name}: ${w}`);
 }
+
+/** Where the landmarks of a page are, in whole pixels: what does not change with the browser's drawing. */
+export const landmarks = (page) =>
+  page.evaluate(() => {
+    const found = [...document.querySelectorAll("header, main, nav, aside, footer, section[aria-label], dialog[open]")];
+    const boxes = found
+      .filter((e) => e.checkVisibility({ visibilityProperty: true }))
+      .map((e) => [`${e.tagName.toLowerCase()} ${e.getAttribute("aria-label") ?? ""}`.trim(), e.getBoundingClientRect()])
+      .filter(([, b]) => b.width > 0 && b.height > 0);
+    return Object.fromEntries(boxes.map(([name, b]) => [name, [b.left, b.top, b.width, b.height].map(Math.round)]));
+  });
 
 /** Waits until a function gives something true, looking again whenever the page or the server may have changed. */
 export async function until(what, look, timeout = patience) {

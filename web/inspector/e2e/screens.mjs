@@ -1,5 +1,24 @@
 // Opens every screen that is given, in both schemes and three widths: axe, geometry, number of elements, a picture.
-import { axe, check, geometry, given, measure, newPage, run, screenshot, settled, step, visit } from "./lib.mjs";
+//
+// Where the landmarks of each are stands in geometry/WORLD.json, and holds to 4 px. With ARBOR_GEOMETRY=write these
+// files are written anew.
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { axe, check, geometry, given, landmarks, measure, newPage, run, screenshot, settled, step, visit } from "./lib.mjs";
+
+const kept = new URL(`geometry/${given.world}.json`, import.meta.url);
+const boxes = existsSync(kept) ? JSON.parse(readFileSync(kept, "utf8")) : {};
+const found = {};
+
+/** Holds where things are against where they were. */
+function compare(name, now) {
+  found[name] = now;
+  if (process.env.ARBOR_GEOMETRY === "write") return;
+  const then = boxes[name] ?? {};
+  for (const part of new Set([...Object.keys(then), ...Object.keys(now)])) {
+    const near = then[part] && now[part] && then[part].every((n, i) => Math.abs(n - now[part][i]) <= 4);
+    check(near, `${part} is at ${now[part] ?? "no place"}, and was at ${then[part] ?? "no place"} (left, top, width, height)`);
+  }
+}
 
 const widths = { 1440: 900, 1024: 768, 390: 844 };
 
@@ -25,6 +44,7 @@ await run(async () => {
         check((await page.getByRole("heading", { level: 1 }).count()) === 1, "there is not one heading of level 1");
         check((await page.getByText(/could not be shown/).count()) === 0, "a view has failed");
         await geometry(page, "layout");
+        compare(`${screen.name} ${width}`, await landmarks(page));
         await measure(page);
         for (const scheme of ["light", "dark"]) {
           await page.emulateMedia({ colorScheme: scheme });
@@ -34,5 +54,10 @@ await run(async () => {
         }
       });
     }
+  }
+  if (process.env.ARBOR_GEOMETRY === "write") {
+    mkdirSync(new URL("geometry", import.meta.url), { recursive: true });
+    const lines = Object.entries(found).map(([name, b]) => `  ${JSON.stringify(name)}: ${JSON.stringify(b)}`);
+    writeFileSync(kept, `{\n${lines.join(",\n")}\n}\n`);
   }
 });
