@@ -4,7 +4,10 @@ import { api, check, control, figure, given, log, measure, newPage, run, settled
 
 const events = await log("long");
 const turns = events.filter((e) => e.type === "user").length;
-const last = events.filter((e) => e.type === "text").at(-1).content.replaceAll("*", "");
+const last = events
+  .filter((e) => e.type === "text")
+  .at(-1)
+  .content.replaceAll("*", "");
 
 function bound(name, value, goal, unit = "ms", slack = given.slack) {
   figure(name, `${value.toFixed(1)} ${unit} (goal ${goal})`);
@@ -18,7 +21,8 @@ const p95 = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.lengt
 async function frames(page, target, count, each, arg) {
   const cdp = await page.context().newCDPSession(page);
   await cdp.send("Performance.enable");
-  const look = async () => Object.fromEntries((await cdp.send("Performance.getMetrics")).metrics.map((m) => [m.name, m.value * 1000]));
+  const look = async () =>
+    Object.fromEntries((await cdp.send("Performance.getMetrics")).metrics.map((m) => [m.name, m.value * 1000]));
   const before = await look();
   const times = await target.evaluate(
     (element, { count, each, arg }) =>
@@ -27,7 +31,15 @@ async function frames(page, target, count, each, arg) {
           wheel: (e, i, ctrlKey) => {
             const b = e.getBoundingClientRect();
             const way = i % 60 < 30 ? 1 : -1;
-            const init = { deltaX: ctrlKey ? 0 : 8 * way, deltaY: 8 * way, ctrlKey, clientX: b.left + 50, clientY: b.top + 50, bubbles: true, cancelable: true };
+            const init = {
+              deltaX: ctrlKey ? 0 : 8 * way,
+              deltaY: 8 * way,
+              ctrlKey,
+              clientX: b.left + 50,
+              clientY: b.top + 50,
+              bubbles: true,
+              cancelable: true,
+            };
             e.dispatchEvent(new WheelEvent("wheel", init));
           },
           scroll: (e, i) => (e.scrollTop += i < 120 ? 60 : -60),
@@ -54,7 +66,13 @@ async function frames(page, target, count, each, arg) {
   );
   const after = await look();
   const of = (name) => (after[name] - before[name]) / count;
-  return { layout: of("LayoutDuration"), style: of("RecalcStyleDuration"), script: of("ScriptDuration"), task: of("TaskDuration"), p95: p95(times) };
+  return {
+    layout: of("LayoutDuration"),
+    style: of("RecalcStyleDuration"),
+    script: of("ScriptDuration"),
+    task: of("TaskDuration"),
+    p95: p95(times),
+  };
 }
 
 /** The next ancestor that scrolls, or the element itself. */
@@ -87,7 +105,9 @@ await run(async () => {
         { last, turns },
       );
       await page.goto(`${given.base}/inspect/s/long`);
-      const marks = await page.waitForFunction(() => window.arborMarks.whole && window.arborMarks.shown && window.arborMarks);
+      const marks = await page.waitForFunction(
+        () => window.arborMarks.whole && window.arborMarks.shown && window.arborMarks,
+      );
       const { shown, whole } = await marks.jsonValue();
       seen.paint.push(await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime));
       seen.shown.push(shown);
@@ -101,7 +121,10 @@ await run(async () => {
 
   const page = await newPage();
   await visit(page, "s/long");
-  await page.waitForFunction((turns) => document.querySelector("h1")?.parentElement?.textContent?.replaceAll(",", "").includes(`${turns} turns`), turns);
+  await page.waitForFunction(
+    (turns) => document.querySelector("h1")?.parentElement?.textContent?.replaceAll(",", "").includes(`${turns} turns`),
+    turns,
+  );
 
   await step("memory", async () => {
     const cdp = await page.context().newCDPSession(page);
@@ -130,7 +153,10 @@ await run(async () => {
     for (const path of ["s/long", "tree"]) {
       await visit(page, path);
       const tree = page.getByRole("tree").first();
-      for (const [name, zooms] of [["pan", false], ["zoom", true]]) {
+      for (const [name, zooms] of [
+        ["pan", false],
+        ["zoom", true],
+      ]) {
         const m = await frames(page, tree, 180, "wheel", zooms);
         bound(`${path}, ${name}: layout a frame`, m.layout, 0.2);
         bound(`${path}, ${name}: script a frame`, m.script, 4);
@@ -145,7 +171,10 @@ await run(async () => {
     await settled(page);
     await api("POST", "/sessions/long/turns", { content: "Please pour" });
     await control("step", { steps: 50 });
-    await page.getByText(/word49/).first().waitFor();
+    await page
+      .getByText(/word49/)
+      .first()
+      .waitFor();
     // How long a word takes from the model to the document.
     const ways = [];
     for (let i = 50; i < 60; i++) {
@@ -170,17 +199,25 @@ await run(async () => {
     figure("a word from the model to the document", `${median(ways)} ms`);
     await page.evaluate(() => {
       window.arborLong = [];
-      new PerformanceObserver((list) => window.arborLong.push(...list.getEntries().map((e) => e.duration))).observe({ type: "longtask" });
+      new PerformanceObserver((list) => window.arborLong.push(...list.getEntries().map((e) => e.duration))).observe({
+        type: "longtask",
+      });
     });
     const pouring = control("step", { steps: 600, perSecond: 200 });
     const m = await frames(page, page.locator("body"), 150, "nothing");
     await pouring;
-    await page.getByText(/word659/).first().waitFor();
+    await page
+      .getByText(/word659/)
+      .first()
+      .waitFor();
     bound("200 deltas a second, main thread a frame", m.task, 6);
     bound("200 deltas a second, longest task", Math.max(0, ...(await page.evaluate(() => window.arborLong))), 50);
     await control("step", { steps: 2000 });
     await until("the end of the answer", async () => (await api("GET", "/sessions/long")).state === "done");
-    await page.getByText(/word1999/).first().waitFor();
+    await page
+      .getByText(/word1999/)
+      .first()
+      .waitFor();
     await measure(page);
   });
 });

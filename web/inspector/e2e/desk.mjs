@@ -12,7 +12,10 @@ await run(async () => {
     await says(user, "I have asked for a person to join us.");
     await visit(desk, "desk");
     await desk.getByText("wants a person").first().waitFor();
-    await desk.getByRole("button", { name: /accept/i }).first().click();
+    await desk
+      .getByRole("button", { name: /accept/i })
+      .first()
+      .click();
     const write = desk.getByRole("textbox").last();
     await write.waitFor();
     await says(desk, "I want a person");
@@ -27,7 +30,10 @@ await run(async () => {
     check(/desk\/./.test(desk.url()), `the handoff has no address: ${desk.url()}`);
   });
   await step("given back", async () => {
-    await desk.getByRole("button", { name: /give back/i }).first().click();
+    await desk
+      .getByRole("button", { name: /give back/i })
+      .first()
+      .click();
     const sure = desk.getByRole("dialog").getByRole("button", { name: /give back/i });
     if (await sure.isVisible().catch(() => false)) await sure.click();
     await until("another agent", async () => (await api("GET", "/sessions/person")).active !== "human");

@@ -19,16 +19,28 @@ const screens = {
 async function inert(page, name) {
   const found = await page.evaluate(() => ({
     hit: window.hit ?? null,
-    elements: [...document.querySelectorAll("script, iframe, object, embed, style, link, base, form, img, svg [onload]")]
+    elements: [
+      ...document.querySelectorAll("script, iframe, object, embed, style, link, base, form, img, svg [onload]"),
+    ]
       .filter((e) => !(e instanceof HTMLImageElement && new URL(e.src).pathname.startsWith("/inspect/")))
-      .filter((e) => !e.matches("head > script[src^='/inspect/'], head > link[href^='/inspect/'], head > style, form.composer, form[role=search]"))
+      .filter(
+        (e) =>
+          !e.matches(
+            "head > script[src^='/inspect/'], head > link[href^='/inspect/'], head > style, form.composer, form[role=search]",
+          ),
+      )
       .map((e) => e.outerHTML.slice(0, 120)),
-    handlers: [...document.querySelectorAll("*")].filter((e) => [...e.attributes].some((a) => /^on/i.test(a.name))).length,
+    handlers: [...document.querySelectorAll("*")].filter((e) => [...e.attributes].some((a) => /^on/i.test(a.name)))
+      .length,
     links: [...document.querySelectorAll("a[href]")].map((a) => a.href).filter((h) => !/^https?:/.test(h)),
     bidi: getComputedStyle(document.documentElement).direction,
   }));
   same(found.hit, null, `${name}: something ran`);
-  same(found.elements.filter((e) => !e.startsWith("<form")), [], `${name}: elements that nobody made`);
+  same(
+    found.elements.filter((e) => !e.startsWith("<form")),
+    [],
+    `${name}: elements that nobody made`,
+  );
   same(found.handlers, 0, `${name}: elements with handlers`);
   same(found.links, [], `${name}: links to something else than pages`);
 }
@@ -46,7 +58,10 @@ await run(async () => {
     });
   }
   // Each of the texts stands in the window once: what the user said in the conversation, what a tool gave in the feed.
-  for (const [type, middle] of [["user", ""], ["tool_result", "/feed"]]) {
+  for (const [type, middle] of [
+    ["user", ""],
+    ["tool_result", "/feed"],
+  ]) {
     await step(`all of ${type}`, async () => {
       for (const e of events.filter((e) => e.type === type && !e.error)) {
         await visit(page, `s/hostile${middle}?at=${e.seq}&sel=ev:${e.seq}`);

@@ -1,6 +1,20 @@
 // The five jobs that the page is for. Jobs 1 to 3 take one click from the session, job 4 three, job 5 one key; all of
 // them can be done by keys alone.
-import { api, check, control, hands, log, newPage, run, same, screenshot, settled, step, until, visit } from "./lib.mjs";
+import {
+  api,
+  check,
+  control,
+  hands,
+  log,
+  newPage,
+  run,
+  same,
+  screenshot,
+  settled,
+  step,
+  until,
+  visit,
+} from "./lib.mjs";
 
 const details = (page) => page.getByRole("complementary", { name: /details/i });
 const plain = (text) => text.replace(/\s+/g, " ");
@@ -29,13 +43,21 @@ async function tabTo(page, locator, most = 80) {
 }
 
 const answers = {
-  why: (page) => says(details(page), "charged, twice", "billing", "tech", "account", /by the model/i, "Refunds, invoices, charges"),
+  why: (page) =>
+    says(details(page), "charged, twice", "billing", "tech", "account", /by the model/i, "Refunds, invoices, charges"),
   seen: (page) => says(details(page), "You are billing.", "I was charged twice", /new/i),
   async cost(page) {
     const usage = await api("GET", "/sessions/s1/usage");
     const { inputTokens, outputTokens, cost } = usage.session;
     const n = new Intl.NumberFormat("en").format(inputTokens + outputTokens);
-    await says(details(page), new RegExp(n), /cached/i, "support", "billing", new RegExp(`\\$${String(cost.toPrecision(2)).replace(".", "\\.")}`));
+    await says(
+      details(page),
+      new RegExp(n),
+      /cached/i,
+      "support",
+      "billing",
+      new RegExp(`\\$${String(cost.toPrecision(2)).replace(".", "\\.")}`),
+    );
   },
 };
 
@@ -57,7 +79,10 @@ await run(async () => {
     // Five samples, of which the price is told before.
     const before = (await log("s1")).length;
     await control("waver");
-    await details(page).getByRole("button", { name: /ask again|ask .*again|sample/i }).first().click();
+    await details(page)
+      .getByRole("button", { name: /ask again|ask .*again|sample/i })
+      .first()
+      .click();
     await says(details(page), /billing\W+4/, /tech\W+1/);
     same((await log("s1")).length, before, "samples were stored");
   });
@@ -81,8 +106,16 @@ await run(async () => {
     await click(page.getByRole("link", { name: "What if", exact: true }));
     const words = details(page).getByRole("textbox").first();
     await words.fill("My router is slow");
-    await click(details(page).getByRole("button", { name: /fork|try|go/i }).last());
-    await until("a fork", async () => !page.url().includes("/s/s1") || (await page.getByRole("link", { name: /compare|diff/i }).count()) > 0);
+    await click(
+      details(page)
+        .getByRole("button", { name: /fork|try|go/i })
+        .last(),
+    );
+    await until(
+      "a fork",
+      async () =>
+        !page.url().includes("/s/s1") || (await page.getByRole("link", { name: /compare|diff/i }).count()) > 0,
+    );
     if (!page.url().includes("/diff/")) await click(page.getByRole("link", { name: /compare|diff/i }).first());
     await says(page.getByRole("main"), "router, slow", "charged, twice", "Restart the router.");
     check(counted.clicks <= 3, `${counted.clicks} clicks`);
@@ -120,9 +153,12 @@ await run(async () => {
     }
     await Promise.all([page.keyboard.press("a"), other.keyboard.press("a")]);
     for (const p of [page, other]) await says(p.getByRole("log"), "come back within three days.");
-    const results = (await log("both")).filter((e) => e.type === "tool_result" && JSON.stringify(e).includes("refunded"));
+    const results = (await log("both")).filter(
+      (e) => e.type === "tool_result" && JSON.stringify(e).includes("refunded"),
+    );
     same(results.length, 1, "refunds");
-    for (const p of [page, other]) same(await p.getByRole("button", { name: /^approve/i }).count(), 0, "buttons that are left");
+    for (const p of [page, other])
+      same(await p.getByRole("button", { name: /^approve/i }).count(), 0, "buttons that are left");
   });
 
   await step("5 in the inbox", async () => {
@@ -136,11 +172,21 @@ await run(async () => {
   await step("by keys alone", async () => {
     await story("keys");
     await visit(page, "");
-    await tabTo(page, page.getByRole("main").getByRole("link", { name: /charged twice/ }).first());
+    await tabTo(
+      page,
+      page
+        .getByRole("main")
+        .getByRole("link", { name: /charged twice/ })
+        .first(),
+    );
     await page.keyboard.press("Enter");
     await conversation.waitFor();
     await visit(page, "s/s1");
-    for (const [key, tab] of [["1", "why"], ["2", "seen"], ["3", "cost"]]) {
+    for (const [key, tab] of [
+      ["1", "why"],
+      ["2", "seen"],
+      ["3", "cost"],
+    ]) {
       await page.keyboard.press(key);
       await until(`the tab ${tab}`, () => page.url().includes(`tab=${tab}`));
       if (tab !== "why") await answers[tab](page);
@@ -157,10 +203,14 @@ await run(async () => {
     await tabTo(page, words);
     await page.keyboard.press("Control+A");
     await page.keyboard.type("Where is my address?");
-    const go = details(page).getByRole("button", { name: /fork|try|go/i }).last();
+    const go = details(page)
+      .getByRole("button", { name: /fork|try|go/i })
+      .last();
     await tabTo(page, go);
     await page.keyboard.press("Enter");
-    await until("a fork", async () => (await api("GET", "/sessions?limit=50")).sessions.some((s) => s.title === "Where is my address?"));
+    await until("a fork", async () =>
+      (await api("GET", "/sessions?limit=50")).sessions.some((s) => s.title === "Where is my address?"),
+    );
     await visit(page, "s/keys");
     await page.getByRole("button", { name: /^approve/i }).waitFor();
     await page.keyboard.press("a");
@@ -177,7 +227,10 @@ await run(async () => {
     await slider.waitFor();
     await page.keyboard.press("ArrowLeft");
     await until("a moment in the address", () => /[?&]at=\d+/.test(page.url()));
-    await page.getByText(/as it was at/).first().waitFor();
+    await page
+      .getByText(/as it was at/)
+      .first()
+      .waitFor();
     same(await page.getByRole("button", { name: /^approve/i }).count(), 0, "buttons to decide in the past");
     const entries = await page.evaluate(() => history.length);
     await page.keyboard.press("ArrowLeft");

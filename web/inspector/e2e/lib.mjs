@@ -48,7 +48,9 @@ export async function step(name, work) {
   try {
     return await work();
   } catch (error) {
-    const [said, ...more] = String(error?.message ?? error).replace(/\x1b\[\d+m/g, "").split("\n");
+    const [said, ...more] = String(error?.message ?? error)
+      .replace(/\x1b\[\d+m/g, "")
+      .split("\n");
     const waited = more.find((line) => line.includes("waiting for"))?.trim() ?? "";
     const line = String(error?.stack).match(new RegExp(`${given.script}\\.mjs:\\d+`))?.[0] ?? "";
     fault([line, said, waited].filter(Boolean).join(" "));
@@ -143,7 +145,8 @@ export async function newPage({ signIn = true, expected = () => false, context, 
   });
   page.on("request", (r) => {
     const url = new URL(r.url());
-    if (url.origin !== base && !["data:", "blob:", "about:"].includes(url.protocol)) tell(`asked ${r.url()} for something`);
+    const inside = url.origin === base || ["data:", "blob:", "about:"].includes(url.protocol);
+    if (!inside) tell(`asked ${r.url()} for something`);
   });
   page.on("crash", () => tell("has crashed"));
   return page;
@@ -225,9 +228,11 @@ const standard = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-
 export async function axe(page, name = page.url(), rules) {
   if (!(await page.evaluate(() => Boolean(window.axe)))) await page.evaluate(axeSource);
   const runOnly = rules ? { type: "rule", values: rules } : { type: "tag", values: standard };
-  const { violations } = await page.evaluate((runOnly) => window.axe.run(document, { runOnly, resultTypes: ["violations"] }), runOnly);
+  const options = { runOnly, resultTypes: ["violations"] };
+  const { violations } = await page.evaluate((options) => window.axe.run(document, options), options);
   for (const v of violations) {
-    const nodes = v.nodes.slice(0, 4).map((n) => `\n    ${n.target.join(" ")}: ${n.any.concat(n.all, n.none).map((c) => c.message).join("; ")}`);
+    const why = (n) => [...n.any, ...n.all, ...n.none].map((c) => c.message).join("; ");
+    const nodes = v.nodes.slice(0, 4).map((n) => `\n    ${n.target.join(" ")}: ${why(n)}`);
     fault(`axe, ${name}: ${v.id} (${v.nodes.length}): ${v.help}${nodes.join("")}`);
   }
 }
@@ -236,7 +241,8 @@ export async function axe(page, name = page.url(), rules) {
 export async function screenshot(page, name) {
   if (!process.env.ARBOR_SHOTS) return;
   mkdirSync(process.env.ARBOR_SHOTS, { recursive: true });
-  await page.screenshot({ path: path.join(process.env.ARBOR_SHOTS, `${name}.png`), animations: "disabled", caret: "hide" });
+  const file = path.join(process.env.ARBOR_SHOTS, `${name}.png`);
+  await page.screenshot({ path: file, animations: "disabled", caret: "hide" });
 }
 
 /** Checks that nothing scrolls sideways, landmarks neither overlap nor leave the window, and no label is cut off. */
@@ -244,32 +250,42 @@ export async function geometry(page, name = page.url()) {
   const wrong = await page.evaluate(() => {
     const out = [];
     const show = (e) => {
-      const label = e.getAttribute("aria-label") || e.className || "";
-      return `${e.tagName.toLowerCase()}${e.getAttribute("role") ? `[role=${e.getAttribute("role")}]` : ""}${label ? ` "${String(label).slice(0, 40)}"` : ""}`;
+      const role = e.getAttribute("role");
+      const label = String(e.getAttribute("aria-label") || e.getAttribute("class") || "").slice(0, 40);
+      return `${e.tagName.toLowerCase()}${role ? `[role=${role}]` : ""}${label ? ` "${label}"` : ""}`;
     };
     const box = (b) => `${Math.round(b.left)},${Math.round(b.top)} ${Math.round(b.width)}×${Math.round(b.height)}`;
     const root = document.documentElement;
     if (root.scrollWidth > window.innerWidth) {
-      const wide = [...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > window.innerWidth + 0.5);
-      out.push(`scrolls sideways: ${root.scrollWidth} of ${window.innerWidth}, for example by ${wide.slice(0, 3).map(show).join(", ")}`);
+      const all = [...document.querySelectorAll("body *")];
+      const wide = all.filter((e) => e.getBoundingClientRect().right > window.innerWidth + 0.5).slice(0, 3);
+      out.push(
+        `scrolls sideways: ${root.scrollWidth} of ${window.innerWidth}, for example by ${wide.map(show).join(", ")}`,
+      );
     }
-    const landmarks = [
-      ...document.querySelectorAll("header, main, nav, aside, footer, section[aria-label], section[aria-labelledby], dialog[open], [role=banner], " +
-        "[role=main], [role=navigation], [role=complementary], [role=contentinfo], [role=region], [role=search], [role=dialog]"),
-    ].filter((e) => e.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && e.getBoundingClientRect().height > 0);
+    const marks =
+      "header, main, nav, aside, footer, section[aria-label], section[aria-labelledby], dialog[open], [role=banner], [role=main], " +
+      "[role=navigation], [role=complementary], [role=contentinfo], [role=region], [role=search], [role=dialog]";
+    const landmarks = [...document.querySelectorAll(marks)].filter((e) => {
+      const seen = e.checkVisibility({ visibilityProperty: true, opacityProperty: true });
+      return seen && e.getBoundingClientRect().height > 0;
+    });
     const scrolls = (e) => {
       for (let p = e.parentElement; p && p !== document.body; p = p.parentElement) {
-        if (/(auto|scroll|hidden|clip)/.test(getComputedStyle(p).overflowX + getComputedStyle(p).overflowY)) return true;
+        if (/(auto|scroll|hidden|clip)/.test(getComputedStyle(p).overflowX + getComputedStyle(p).overflowY))
+          return true;
       }
       return false;
     };
     const above = (e) => {
-      for (let p = e; p; p = p.parentElement) if (getComputedStyle(p).position === "fixed" || p.tagName === "DIALOG") return true;
+      for (let p = e; p; p = p.parentElement)
+        if (getComputedStyle(p).position === "fixed" || p.tagName === "DIALOG") return true;
       return false;
     };
     for (const e of landmarks) {
       const b = e.getBoundingClientRect();
-      if (!scrolls(e) && (b.left < -0.5 || b.right > window.innerWidth + 0.5)) out.push(`${show(e)} leaves the window: ${box(b)}`);
+      if (!scrolls(e) && (b.left < -0.5 || b.right > window.innerWidth + 0.5))
+        out.push(`${show(e)} leaves the window: ${box(b)}`);
     }
     for (const [i, a] of landmarks.entries()) {
       for (const b of landmarks.slice(i + 1)) {
@@ -298,7 +314,10 @@ export const landmarks = (page) =>
     const found = [...document.querySelectorAll("header, main, nav, aside, footer, section[aria-label], dialog[open]")];
     const boxes = found
       .filter((e) => e.checkVisibility({ visibilityProperty: true }))
-      .map((e) => [`${e.tagName.toLowerCase()} ${e.getAttribute("aria-label") ?? ""}`.trim(), e.getBoundingClientRect()])
+      .map((e) => [
+        `${e.tagName.toLowerCase()} ${e.getAttribute("aria-label") ?? ""}`.trim(),
+        e.getBoundingClientRect(),
+      ])
       .filter(([, b]) => b.width > 0 && b.height > 0);
     return Object.fromEntries(boxes.map(([name, b]) => [name, [b.left, b.top, b.width, b.height].map(Math.round)]));
   });
@@ -306,7 +325,7 @@ export const landmarks = (page) =>
 /** Waits until a function gives something true, looking again whenever the page or the server may have changed. */
 export async function until(what, look, timeout = patience) {
   const end = Date.now() + timeout;
-  for (let last; ; ) {
+  for (let last; ;) {
     try {
       const got = await look();
       if (got) return got;
@@ -314,7 +333,8 @@ export async function until(what, look, timeout = patience) {
     } catch (error) {
       last = error;
     }
-    if (Date.now() > end) throw new Error(`${what} did not come: ${last instanceof Error ? last.message : JSON.stringify(last)}`);
+    if (Date.now() > end)
+      throw new Error(`${what} did not come: ${last instanceof Error ? last.message : JSON.stringify(last)}`);
     await new Promise((next) => setTimeout(next, 20));
   }
 }

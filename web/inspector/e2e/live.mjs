@@ -1,7 +1,25 @@
 // What happens in a session appears in every window while it happens, however often connections break.
-import { api, axe, check, control, geometry, log, newPage, run, same, screenshot, step, until, visit, words } from "./lib.mjs";
+import {
+  api,
+  axe,
+  check,
+  control,
+  geometry,
+  log,
+  newPage,
+  run,
+  same,
+  screenshot,
+  step,
+  until,
+  visit,
+  words,
+} from "./lib.mjs";
 
-const numbers = (n) => Array.from({ length: n }, (_, i) => `${i + 1} `).join("").trim();
+const numbers = (n) =>
+  Array.from({ length: n }, (_, i) => `${i + 1} `)
+    .join("")
+    .trim();
 const plain = (text) => text.replace(/[*`]/g, "").replace(/\s+/g, " ").trim();
 const conversation = (page) => page.getByRole("log");
 const shown = async (page) => plain(await conversation(page).innerText());
@@ -50,7 +68,11 @@ await run(async () => {
     await visit(a, "s/live");
     await control("step", { steps: 5 });
     await shows(a, numbers(5));
-    await conversation(a).and(a.locator("[aria-busy=true]")).or(conversation(a).locator("[aria-busy=true]")).first().waitFor();
+    await conversation(a)
+      .and(a.locator("[aria-busy=true]"))
+      .or(conversation(a).locator("[aria-busy=true]"))
+      .first()
+      .waitFor();
     await axe(a, "streaming");
     await screenshot(a, "live-streaming");
 
@@ -71,7 +93,8 @@ await run(async () => {
     }
     await composer(a).fill("And my router again");
     await composer(a).press("Control+Enter");
-    for (const page of [a, b]) await until("two answers", async () => (await shown(page)).split("Restart the router.").length === 3);
+    for (const page of [a, b])
+      await until("two answers", async () => (await shown(page)).split("Restart the router.").length === 3);
     same(await composer(a).inputValue(), "", "the composer behind what was sent");
     for (const page of [a, b]) same((await agrees(page, "live")).active, "tech", "who is active");
 
@@ -82,7 +105,10 @@ await run(async () => {
     await b.getByRole("button", { name: /^stop/i }).click();
     await until("a stop", async () => (await api("GET", "/sessions/stopped")).state === "cut_off");
     for (const page of [a, b]) {
-      await page.getByText(/was cut off/).first().waitFor();
+      await page
+        .getByText(/was cut off/)
+        .first()
+        .waitFor();
       await until("no stop button", async () => (await page.getByRole("button", { name: /^stop/i }).count()) === 0);
     }
   });

@@ -3,7 +3,20 @@
 // Where the landmarks of each are stands in geometry/WORLD.json, and holds to 4 px. With ARBOR_GEOMETRY=write these
 // files are written anew.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { axe, check, geometry, given, landmarks, measure, newPage, run, screenshot, settled, step, visit } from "./lib.mjs";
+import {
+  axe,
+  check,
+  geometry,
+  given,
+  landmarks,
+  measure,
+  newPage,
+  run,
+  screenshot,
+  settled,
+  step,
+  visit,
+} from "./lib.mjs";
 
 const kept = new URL(`geometry/${given.world}.json`, import.meta.url);
 const boxes = existsSync(kept) ? JSON.parse(readFileSync(kept, "utf8")) : {};
@@ -16,7 +29,10 @@ function compare(name, now) {
   const then = boxes[name] ?? {};
   for (const part of new Set([...Object.keys(then), ...Object.keys(now)])) {
     const near = then[part] && now[part] && then[part].every((n, i) => Math.abs(n - now[part][i]) <= 4);
-    check(near, `${part} is at ${now[part] ?? "no place"}, and was at ${then[part] ?? "no place"} (left, top, width, height)`);
+    check(
+      near,
+      `${part} is at ${now[part] ?? "no place"}, and was at ${then[part] ?? "no place"} (left, top, width, height)`,
+    );
   }
 }
 
@@ -25,7 +41,10 @@ const widths = { 1440: 900, 1024: 768, 390: 844 };
 /** What a screen must show before it is looked at, and what is done to get there. */
 async function ready(page, screen) {
   for (const [role, name] of screen.waits ?? []) {
-    await page.getByRole(role, { name: new RegExp(name, "i") }).first().waitFor({ state: "attached" });
+    await page
+      .getByRole(role, { name: new RegExp(name, "i") })
+      .first()
+      .waitFor({ state: "attached" });
   }
   if (screen.text) await page.getByText(new RegExp(screen.text, "i")).first().waitFor({ state: "attached" });
   if (screen.press) await page.keyboard.press(screen.press);

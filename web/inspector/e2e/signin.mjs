@@ -1,5 +1,19 @@
 // Browsers sign in with a code or a token, stay signed in over a restart of the server, and sign out.
-import { base, check, control, enter, newPage, run, same, step, until, visit, axe, geometry, screenshot } from "./lib.mjs";
+import {
+  base,
+  check,
+  control,
+  enter,
+  newPage,
+  run,
+  same,
+  step,
+  until,
+  visit,
+  axe,
+  geometry,
+  screenshot,
+} from "./lib.mjs";
 
 const refused = (text) => /status of 401/.test(text);
 const field = (page) => page.getByLabel(/token/i);
@@ -41,7 +55,11 @@ await run(async () => {
       await page.reload();
       await table(page).waitFor();
       const out = page.getByRole("button", { name: /sign out/i });
-      if (!(await out.isVisible())) await page.getByRole("button", { name: /menu|more|local/i }).first().click();
+      if (!(await out.isVisible()))
+        await page
+          .getByRole("button", { name: /menu|more|local/i })
+          .first()
+          .click();
       await out.click();
       await field(page).waitFor();
       same(await page.evaluate(() => localStorage.getItem("arbor-key")), null, "the key is kept");
@@ -77,7 +95,9 @@ await run(async () => {
 
   await step("nothing inline", async () => {
     let told = 0;
-    const page = await newPage({ expected: (text) => /Content Security Policy|Trusted ?(HTML|Script|Type)/.test(text) && ++told > 0 });
+    const page = await newPage({
+      expected: (text) => /Content Security Policy|Trusted ?(HTML|Script|Type)/.test(text) && ++told > 0,
+    });
     await visit(page, "");
     const said = await page.evaluate(() => {
       try {
