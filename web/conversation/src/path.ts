@@ -51,7 +51,10 @@ function list(ids: ReadonlySet<string>): string[] | undefined {
   return ids.size === 0 ? undefined : [...ids].sort();
 }
 
-/** A path through one graph. */
+// Nodes on which a run can hang that takes up another one.
+const canBeCutAt: ReadonlySet<string> = new Set(["harness_start", "text", "reasoning", "tool_result", "tool_progress", "relay", "usage", "error"]);
+
+/** A path through a graph. */
 export class Path {
   readonly next: Map<string, string>;
   readonly begins: Set<string>;
@@ -61,7 +64,8 @@ export class Path {
   readonly summaries: Map<string, string>;
 
   constructor(
-    readonly s: State,
+    /** The graph, which may become another one of the same events. */
+    public s: State,
     active: Active,
   ) {
     this.next = entries(active.next);
@@ -136,8 +140,8 @@ export class Path {
     return { before, after };
   }
 
-  // choose returns the one that follows a beginning, or none.
-  private choose(b: Beginnings, ri: number): number {
+  /** The one that follows a beginning on the path, or none. */
+  choose(b: Beginnings, ri: number): number {
     const all = b.after.get(ri) ?? [];
     return all.find((next) => this.begins.has(this.id(next))) ?? all.at(-1) ?? none;
   }
@@ -193,8 +197,24 @@ export class Path {
   /** The runs that follow a run: the alternatives. */
   followers(ri: number): number[] {
     const found: number[] = [];
-    for (const [, item] of inRun(this.s, ri)) found.push(...this.spawnedBy(item).filter((ni) => this.follows(ni)));
+    for (let place = runAt(this.s, ri).first; place !== none; ) {
+      const item = this.item(place);
+      if (item.spawned !== null) {
+        for (const ni of this.spawnedBy(item)) if (this.follows(ni)) found.push(ni);
+      }
+      place = item.next;
+    }
     return found;
+  }
+
+  /**
+   * The runs that could stand where a run does, itself among them: those that follow
+   * the same one. One that follows nothing has none.
+   */
+  rivals(ri: number, b: Beginnings): readonly number[] {
+    const { parent } = runAt(this.s, ri);
+    if (this.follows(ri)) return this.followers(this.item(parent).run);
+    return parent === none ? (b.after.get(b.before.get(ri)!) ?? []) : [];
   }
 
   /** The runs that hang on a node, in the order of first sight. */
@@ -224,7 +244,7 @@ export class Path {
     const run = runAt(this.s, ri);
     if (run.parent === none || run.first === none) return false;
     const parent = this.item(run.parent);
-    if (!["harness_start", "text", "reasoning", "tool_result", "tool_progress", "relay", "usage", "error"].includes(parent.content.kind)) return false;
+    if (!canBeCutAt.has(parent.content.kind)) return false;
     const first = this.item(run.first).content;
     const other = this.item(runAt(this.s, parent.run).first).content;
     return first.kind === "harness_start" && first.agent !== "" && first.agent === other.agent && first.path === other.path;
@@ -262,14 +282,15 @@ export class Path {
    * takes up is off the path.
    */
   resultOf(step: Step, callId: string): number {
-    for (const ri of [...step.by].reverse().concat(step.run)) {
-      for (const id of [`${callId}:result`, `${this.id(ri)}:${callId}:result`]) {
-        const place = find(this.s, id);
-        if (place !== none && this.item(place).run === ri) return place;
-      }
-    }
     const place = find(this.s, `${callId}:result`);
+    const has = place === none ? none : this.item(place).run;
+    for (let i = step.by.length; i >= 0; i--) {
+      const ri = i > 0 ? step.by[i - 1]! : step.run;
+      if (has === ri) return place;
+      const own = find(this.s, `${this.id(ri)}:${callId}:result`);
+      if (own !== none && this.item(own).run === ri) return own;
+    }
     // Not the answer that the call got in a fork, off the path.
-    return place !== none && this.continues(this.item(place).run) ? none : place;
+    return place !== none && this.continues(has) ? none : place;
   }
 }

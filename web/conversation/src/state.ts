@@ -10,6 +10,7 @@ export const none = -1;
  * of first sight; a place is never used again. All of it is immutable.
  */
 export interface State {
+  readonly family: object | null; // the same for all that have grown from one first event
   readonly nodes: Vector<Item | null>; // null where a node was discarded
   readonly runs: Vector<Run>;
   readonly size: number; // nodes that are not null
@@ -24,8 +25,8 @@ export interface State {
 export type Draft = { -readonly [K in keyof State]: State[K] };
 
 export function draftOf(s: State): Draft {
-  const { nodes, runs, size, whole, byId, byEvent, byRun, waiting } = s;
-  return { nodes, runs, size, whole, byId, byEvent, byRun, waiting };
+  const { family, nodes, runs, size, whole, byId, byEvent, byRun, waiting } = s;
+  return { family: family ?? {}, nodes, runs, size, whole, byId, byEvent, byRun, waiting };
 }
 
 /** A node and its links. */
@@ -58,6 +59,7 @@ export interface Run {
 }
 
 export const noState: State = {
+  family: null,
   nodes: Vector.empty(),
   runs: Vector.empty(),
   size: 0,

@@ -11,6 +11,8 @@ const mask = width - 1;
 // Leaves hold items, all other arrays hold arrays.
 type Branch<T> = readonly (Branch<T> | T)[];
 
+const nothing: Branch<never> = [];
+
 export class Vector<T> {
   private constructor(
     readonly length: number,
@@ -61,6 +63,33 @@ export class Vector<T> {
       return new Vector(this.length, this.root, this.shift, tail);
     }
     return new Vector(this.length, replace(this.root, this.shift, place, item), this.shift, this.tail);
+  }
+
+  /**
+   * Calls visit for each place at which two lists hold different items, with
+   * undefined where a list has none. Lists that have grown from one another share
+   * most of their arrays, and what they share is not looked at.
+   */
+  compare(other: Vector<T>, visit: (place: number, mine: T | undefined, others: T | undefined) => void): void {
+    const starts = [this.tailStart(), other.tailStart()] as const;
+    let shift = this.shift;
+    let [a, b] = [this.root, other.root];
+    for (; shift < other.shift; shift += bits) a = [a];
+    for (let low = other.shift; low < shift; low += bits) b = [b];
+    const below = (a: Branch<T>, b: Branch<T>, shift: number, base: number): void => {
+      // A leaf that stands apart in one of them can hang in the tree of the other.
+      if (shift === 0 && a === nothing && base === starts[0]) a = this.tail;
+      if (shift === 0 && b === nothing && base === starts[1]) b = other.tail;
+      for (let i = 0; a !== b && i < Math.max(a.length, b.length); i++) {
+        if (a[i] === b[i]) continue;
+        if (shift === 0) visit(base + i, a[i] as T | undefined, b[i] as T | undefined);
+        else below((a[i] as Branch<T> | undefined) ?? nothing, (b[i] as Branch<T> | undefined) ?? nothing, shift - bits, base + (i << shift));
+      }
+    };
+    below(a, b, shift, 0);
+    if (starts[0] === starts[1]) below(this.tail, other.tail, 0, starts[0]);
+    else if (starts[0] < starts[1]) below(nothing, other.tail, 0, starts[1]);
+    else below(this.tail, nothing, 0, starts[0]);
   }
 }
 

@@ -5,12 +5,14 @@
 import { createInterface } from "node:readline";
 import { branch, collapse, edit, empty, expand, messages, reduce, reduceJSON, stringify, summarize, switchTo, thread, tip } from "../dist/index.js";
 import { difference, unreadable } from "./compare.mjs";
+import { fresh } from "./fresh.mjs";
 
 const changes = { switchTo, branch, collapse, expand, summarize: (graph, active, id) => summarize(graph, active, id, "In short.") };
 
 function compare({ events, graph, views }) {
   let asText = empty;
   let asValues = empty;
+  const all = [];
   for (const event of events) {
     if (unreadable(event)) {
       try {
@@ -22,6 +24,7 @@ function compare({ events, graph, views }) {
       continue;
     }
     asText = reduceJSON(asText, event);
+    all.push(asText);
     asValues = reduce(asValues, JSON.parse(event));
   }
   if (stringify(asText) !== graph) return `the graph: ${stringify(asText)}`;
@@ -40,6 +43,16 @@ function compare({ events, graph, views }) {
     if (wrong !== "") return `the thread of ${JSON.stringify(view)}, ${wrong}`;
     wrong = difference(view.messages, messages(asText, active));
     if (wrong !== "") return `the messages of ${JSON.stringify(view)}, ${wrong}`;
+  }
+  return growing(all, {}, {}) || (views === undefined ? "" : growing(all, active, views.at(-1).options));
+}
+
+// What is shown after every event must be what a first call shows there.
+function growing(graphs, active, options) {
+  for (const [i, graph] of graphs.entries()) {
+    const want = JSON.stringify(fresh(graph, active, options));
+    const got = JSON.stringify(thread(graph, active, options));
+    if (got !== want) return `after ${i + 1} events the path ${JSON.stringify(active)} shows ${got}, and at first sight ${want}`;
   }
   return "";
 }
