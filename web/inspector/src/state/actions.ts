@@ -36,12 +36,24 @@ export async function control(session: OpenSession, turnId: string, what: "stop"
   await attempt(() => post(`${session.path}/turns/${encodeURIComponent(turnId)}/${what}`, undefined, { query: session.query }));
 }
 
-/** Forks a session at a position, or says something else there, and shows the new session. */
-export async function branch(session: OpenSession, at: number, content?: Schemas["Content"]): Promise<void> {
-  const body = content === undefined ? { at } : { at, content };
+/** Forks a session at a position, or says something else there in the place of the user's words, and shows the new session. */
+export async function branch(session: OpenSession, at: number, content?: Schemas["Content"], key = once()): Promise<boolean> {
+  const body = content === undefined ? { at } : { at, content, resume: true };
   const to = `${session.path}/${content === undefined ? "forks" : "edits"}`;
-  const made = await attempt(() => post<Schemas["Session"]>(to, body, { query: session.query, key: once() }));
+  const made = await attempt(() => post<Schemas["Session"]>(to, body, { query: session.query, key }));
   if (made !== undefined) go({ screen: "session", id: made.id, middle: "talk", ...session.query });
+  return made !== undefined;
+}
+
+/** Forks a session at a checkpoint, says something in the new one, and shows it. */
+export async function branchAndSay(session: OpenSession, at: number, content: Schemas["Content"], key: string): Promise<boolean> {
+  const made = await attempt(async () => {
+    const fork = await post<Schemas["Session"]>(`${session.path}/forks`, { at }, { query: session.query, key });
+    await post(path("sessions", fork.id, "turns"), { content }, { query: session.query, key });
+    return fork;
+  });
+  if (made !== undefined) go({ screen: "session", id: made.id, middle: "talk", ...session.query });
+  return made !== undefined;
 }
 
 /** Deletes a session for good. It returns whether the server has done so. */
