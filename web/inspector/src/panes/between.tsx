@@ -1,0 +1,151 @@
+// What stands between the messages of a conversation: who handed over to whom and why, what a
+// router decided, persons, files, notices, and attempts that were given up.
+import type { ComponentChildren, JSX } from "preact";
+import { words } from "../state/events.js";
+import { type SessionRoute, change, route } from "../state/route.js";
+import { type Event, type Row } from "../state/talk.js";
+import { open } from "../state/open.js";
+import { count, span } from "../ui/amount.js";
+import { Fold } from "../ui/fold.js";
+import { Link } from "../ui/link.js";
+import { Media } from "../ui/media.js";
+import { visible } from "../ui/visible.js";
+import { AsIs } from "../ui/words.js";
+import { ShowAll } from "./long.js";
+import { selectionOf } from "./said.js";
+import { wholeEvent } from "../state/whole.js";
+
+export type BetweenRow = Extract<Row, { kind: "event" }>;
+
+export function Between({ row }: { readonly row: BetweenRow }): JSX.Element {
+  const { event, route: decided } = row;
+  switch (event.type) {
+    case "transfer":
+      return <Transfer row={row} event={event} decided={decided} />;
+    case "route":
+      return (
+        <Divider row={row} what={`${event.from} → ${event.to || "nobody"}`} failed={event.failed !== undefined} why>
+          {routed(event)}
+          {event.failed !== undefined && `: ${words(event.failed.message).text}`}
+        </Divider>
+      );
+    case "handoff_status":
+      return (
+        <Divider row={row} what={`a person: ${event.status.replaceAll("_", " ")}`} why>
+          {[
+            words(event.reason).text,
+            event.targetAgent && `with ${event.targetAgent}`,
+            event.queuePosition && `place ${count(event.queuePosition)}`,
+            event.estimatedWaitTime && `about ${span(event.estimatedWaitTime * 1000)}`,
+          ]
+            .filter(Boolean)
+            .join(" · ")}
+        </Divider>
+      );
+    case "compaction":
+      return <Compaction event={event} />;
+    case "file":
+      return (
+        <div class="note">
+          <span class="fact soft">{visible(event.agent ?? "")} made</span>
+          <Media
+            name={event.name}
+            type={event.mediaType}
+            size={event.size}
+            {...(event.digest !== undefined && open.value !== undefined && { from: `${open.value.path}/files/${encodeURIComponent(event.digest)}` })}
+            {...(event.url !== undefined && { url: event.url })}
+            user={open.value?.key.user}
+          />
+        </div>
+      );
+    case "notice":
+    case "discard":
+      return (
+        <p class="note fact soft" dir="auto">
+          {event.type === "discard" && "An attempt was given up: "}
+          {visible(words(event.message).text)} <span class="code">{visible(event.code)}</span>
+        </p>
+      );
+  }
+}
+
+function Transfer({ row, event, decided }: { readonly row: BetweenRow; readonly event: Event<"transfer">; readonly decided: Event<"route"> | undefined }): JSX.Element {
+  const refused = event.outcome !== "committed";
+  return (
+    <Divider row={row} what={`${event.from} ${refused ? "✗" : "→"} ${event.to}`} failed={refused} why>
+      {[refused && outcomes[event.outcome], event.transferType === "refused" && "goes back", decided && routed(decided), words(event.reason).text]
+        .filter(Boolean)
+        .join(" · ")}
+    </Divider>
+  );
+}
+
+const outcomes: Readonly<Record<string, string>> = {
+  rejected: "was refused",
+  conflict: "came too late",
+  failed: "could not start",
+};
+
+/** How a router came to its decision. */
+function routed(event: Event<"route">): string {
+  return [
+    event.ruleIndex === null ? "no rule" : `rule ${event.ruleIndex + 1}`,
+    event.intentLabel && `${event.intentLabel}${event.intentConfidence === undefined ? "" : ` ${Math.round(event.intentConfidence * 100)} %`}`,
+    `${event.latencyMs < 1 ? event.latencyMs.toPrecision(1) : Math.round(event.latencyMs)} ms`,
+    words(event.reason).text,
+  ]
+    .filter(Boolean)
+    .join(", ");
+}
+
+interface DividerProps {
+  readonly row: BetweenRow;
+  readonly what: string;
+  readonly failed?: boolean;
+  readonly why?: boolean;
+  readonly children: ComponentChildren;
+}
+
+function Divider({ row, what, failed = false, why = false, children }: DividerProps): JSX.Element {
+  const here = selectionOf(row);
+  return (
+    <div class="divider">
+      <button class={failed ? "divider-what failed" : "divider-what"} data-select dir="auto" onClick={() => change(here)}>
+        {visible(what)}
+      </button>
+      <span class="divider-why soft" dir="auto">
+        {typeof children === "string" ? visible(children) : children}
+      </span>
+      {why && (
+        <Link to={{ ...(route.value as SessionRoute), ...here }} class="talk-do">
+          Why?
+        </Link>
+      )}
+    </div>
+  );
+}
+
+function Compaction({ event }: { readonly event: Event<"compaction"> }): JSX.Element {
+  const { text, clip } = words(event.summary);
+  const session = open.value;
+  const whole = session === undefined ? undefined : wholeEvent(session, event.seq!);
+  return (
+    <div class="note">
+      <Fold
+        id={`compaction:${event.seq}`}
+        summary={
+          <span class="fact soft">
+            From here on {visible(event.agent ?? "the agent")} is shown a summary in the place of what was before {count(event.upTo + 1)}
+          </span>
+        }
+      >
+        {() => (
+          <>
+            <AsIs text={whole?.type === "compaction" ? words(whole.summary).text : text || "It has no words: something was left out."} />
+            {clip !== undefined && whole === undefined && session !== undefined && <ShowAll session={session} seqs={[event.seq!]} size={clip.bytes} />}
+          </>
+        )}
+      </Fold>
+    </div>
+  );
+}

@@ -1,0 +1,185 @@
+// Where somebody says something in a session, and stops or resumes what goes on in it.
+import "./composer.css";
+import type { JSX } from "preact";
+import { useRef, useState } from "preact/hooks";
+import { branchAndSay, control, say } from "../state/actions.js";
+import { may } from "../state/app.js";
+import { checkpointAt } from "../state/checkpoint.js";
+import { draftOf } from "../state/draft.js";
+import type { OpenSession } from "../state/open.js";
+import { route } from "../state/route.js";
+import { bytes, count } from "../ui/amount.js";
+import { Icon } from "../ui/icons.js";
+import { useKeys } from "../ui/keys.js";
+import { visible } from "../ui/visible.js";
+
+export function Composer({ session }: { readonly session: OpenSession }): JSX.Element {
+  const draft = draftOf(session);
+  const field = useRef<HTMLTextAreaElement>(null);
+  const files = useRef<HTMLInputElement>(null);
+  const [over, setOver] = useState(false);
+  const { facts } = session.moment.value;
+  const past = session.inPast.value;
+  const state = session.state.value;
+  const at = past ? checkpointAt(session.log.value, facts.seq) : 0;
+  const sending = draft.sending.value;
+  const busy = !past && state === "running";
+  const mine = route.value.user === undefined || may("act");
+  const live = session.phase.value !== "ended" && session.phase.value !== "failed" && session.phase.value !== "loading";
+  const able = mine && live && !sending && !busy && !draft.empty;
+  const send = (): void => {
+    if (!able) return;
+    void draft.send((content, key) => (past ? branchAndSay(session, at, content, key) : say(session, content, key)));
+  };
+  const turn = (what: "stop" | "resume" | "cancel") => (): void => void control(session, facts.turnId, what);
+  useKeys({
+    c: ["Write", () => field.current?.focus()],
+    "mod+Enter": ["Send", send],
+    "mod+.": ["Stop", () => (busy ? turn("stop")() : false)],
+  });
+  if (!mine) return <p class="composer composer-note soft">You may read this session. Writing in it needs the right to act.</p>;
+  const keys = (e: KeyboardEvent): void => {
+    if (e.key === "Escape") return field.current?.blur();
+    if (e.key !== "Enter" || e.shiftKey || e.isComposing) return;
+    e.preventDefault();
+    e.stopPropagation();
+    send();
+  };
+  const paste = (e: ClipboardEvent): void => {
+    const pasted = [...(e.clipboardData?.files ?? [])];
+    if (pasted.length === 0) return;
+    e.preventDefault();
+    void draft.attach(pasted);
+  };
+  const drop = (e: DragEvent): void => {
+    e.preventDefault();
+    setOver(false);
+    void draft.attach([...(e.dataTransfer?.files ?? [])]);
+  };
+  const whom = past ? `Fork at ${count(at)} and say…` : `Write to ${visible(facts.active || "the session")}…`;
+  return (
+    <form
+      class="composer"
+      data-over={over}
+      onSubmit={(e) => {
+        e.preventDefault();
+        send();
+      }}
+      onDragOver={(e) => {
+        e.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={drop}
+    >
+      <Note session={session} past={past} busy={busy} at={at} />
+      {draft.attached.value.length > 0 && (
+        <ul class="composer-files" aria-label="Attached">
+          {draft.attached.value.map(({ part, size }, i) => (
+            <li key={i} class="fact">
+              <bdi>{visible(part.name ?? "")}</bdi> <span class="soft">{bytes(size)}</span>
+              <button type="button" class="talk-do" aria-label={`Remove ${part.name}`} onClick={() => draft.remove(i)}>
+                <Icon name="close" />
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+      <div class="composer-line">
+        <textarea
+          ref={field}
+          class="field"
+          rows={1}
+          dir="auto"
+          aria-label={past ? "Fork here and say" : `Write to ${facts.active || "the session"}`}
+          placeholder={whom}
+          value={draft.text.value}
+          onInput={(e) => draft.write(e.currentTarget.value)}
+          onKeyDown={keys}
+          onPaste={paste}
+        />
+        <input
+          ref={files}
+          type="file"
+          multiple
+          class="hidden-words"
+          tabIndex={-1}
+          aria-label="Files to attach"
+          onChange={(e) => {
+            void draft.attach([...(e.currentTarget.files ?? [])]);
+            e.currentTarget.value = "";
+          }}
+        />
+        <button type="button" class="button plain" aria-label="Attach files" onClick={() => files.current?.click()}>
+          <Icon name="attach" />
+        </button>
+        {busy ? (
+          <button type="button" class="button" onClick={turn("stop")}>
+            <Icon name="stop" /> Stop
+          </button>
+        ) : (
+          <button class="button main" disabled={!able}>
+            {past ? (
+              <>
+                <Icon name="fork" /> Fork and say
+              </>
+            ) : (
+              <>
+                <Icon name="send" /> Send
+              </>
+            )}
+          </button>
+        )}
+      </div>
+    </form>
+  );
+}
+
+interface NoteProps {
+  readonly session: OpenSession;
+  readonly past: boolean;
+  readonly busy: boolean;
+  readonly at: number;
+}
+
+/** One sentence about what writing does now, with what else can be done. */
+function Note({ session, past, busy, at }: NoteProps): JSX.Element | null {
+  const { facts } = session.moment.value;
+  const state = session.state.value;
+  const turn = (what: "resume" | "cancel") => (): void => void control(session, facts.turnId, what);
+  if (past) {
+    return (
+      <p class="composer-note fact soft">
+        This is the past. What you say goes to a fork that begins behind {count(at)}
+        {at === facts.seq ? "" : ", the checkpoint before"}; this session stays as it is.
+      </p>
+    );
+  }
+  if (session.phase.value === "lost") return <p class="composer-note fact asked">Not connected. What you write stays here until it is sent.</p>;
+  if (busy) return <p class="composer-note fact soft">{visible(facts.active || "The agent")} answers. Stop it, or wait, to say something.</p>;
+  if (state === "cut_off") {
+    return (
+      <div class="composer-note fact asked">
+        The turn was cut off.
+        <button type="button" class="button" onClick={turn("resume")}>
+          Resume
+        </button>
+        <button type="button" class="button" onClick={turn("cancel")}>
+          Cancel the turn
+        </button>
+      </div>
+    );
+  }
+  if (state === "waiting") {
+    const { length } = facts.questions;
+    return (
+      <div class="composer-note fact asked">
+        {length === 0 ? "It waits for something that is done elsewhere." : "It waits for a decision. A message instead withdraws the question."}
+        <button type="button" class="button" onClick={turn("cancel")}>
+          Cancel the turn
+        </button>
+      </div>
+    );
+  }
+  return null;
+}

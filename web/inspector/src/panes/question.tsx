@@ -1,0 +1,189 @@
+// A question to a person: whether a call may run, or something that a call has to know.
+import "./question.css";
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Schemas } from "../net/api.js";
+import { decide, once } from "../state/actions.js";
+import { me } from "../state/app.js";
+import { words } from "../state/events.js";
+import type { OpenSession } from "../state/open.js";
+import type { Row } from "../state/talk.js";
+import { wholeEvent } from "../state/whole.js";
+import { clock } from "../ui/amount.js";
+import { Mark } from "../ui/mark.js";
+import { asText, visible } from "../ui/visible.js";
+import { Fields, emptyAnswer } from "./fields.js";
+import { ShowAll } from "./long.js";
+
+export type QuestionRow = Extract<Row, { kind: "question" }>;
+
+// One key a card and decision: a decision that is sent again is the same decision.
+const keys = new Map<string, string>();
+function keyOf(session: OpenSession, row: QuestionRow, decision: string): string {
+  const name = `${session.path} ${row.event.id} ${decision}`;
+  const key = keys.get(name) ?? once();
+  keys.set(name, key);
+  return key;
+}
+
+const sent = new Set<string>();
+
+/** Sends a decision once; what comes of it is seen in the log. */
+export async function answer(session: OpenSession, row: QuestionRow, decision: Omit<Schemas["Decision"], "callId">): Promise<boolean> {
+  const id = `${session.path} ${row.event.id}`;
+  if (sent.has(id) || !row.open || session.inPast.value) return false;
+  sent.add(id);
+  const turn = row.event.turnId ?? session.moment.value.facts.turnId;
+  const done = await decide(session, turn, { callId: row.event.toolCallId, ...decision }, keyOf(session, row, JSON.stringify(decision)));
+  sent.delete(id);
+  return done;
+}
+
+interface Props {
+  readonly session: OpenSession;
+  readonly row: QuestionRow;
+  readonly denying: boolean;
+  readonly deny: (yes: boolean) => void;
+  /** Whether the buttons at the foot of the conversation decide about this one, on a phone. */
+  readonly target: boolean;
+}
+
+export function QuestionCard({ session, row, denying, deny, target }: Props): JSX.Element {
+  const { event, resolved, open } = row;
+  const [sending, send] = useState(false);
+  const past = session.inPast.value;
+  const input = event.kind === "input";
+  const [given, give] = useState<unknown>(() => emptyAnswer(event.schema));
+  const decided = (decision: Omit<Schemas["Decision"], "callId">): void => {
+    send(true);
+    void answer(session, row, decision).then((done) => {
+      // The button stays as it is pressed until the log says what was decided.
+      if (!done) send(false);
+    });
+  };
+  const within = event.within ?? [];
+  return (
+    <div class="question" data-open={open} data-target={target && !input}>
+      <h3 class="question-head">
+        <button class="talk-name" data-select>
+          <Mark agent={event.agent ?? ""} active={open && !past} /> <bdi>{visible(event.agent ?? "")}</bdi>
+        </button>
+        <span class="fact soft">{[...within.map(visible), clock(event.time)].join(" › ")}</span>
+      </h3>
+      <div class="question-card">
+        <p class="question-what" dir="auto">
+          <strong class="code">{visible(event.tool)}</strong> {input ? "asks" : "wants to run"}
+        </p>
+        {event.message !== undefined && <p dir="auto">{visible(words(event.message).text)}</p>}
+        <Arguments session={session} row={row} />
+        {open && !past && denying ? (
+          <Denial sending={sending} deny={(reason) => decided({ approved: false, ...(reason !== "" && { reason }) })} close={() => deny(false)} />
+        ) : open ? (
+          <>
+            {input && <Fields schema={event.schema} value={given} change={give} disabled={past || sending} />}
+            <p class="fact soft">{past ? "It waited for a decision here." : "Nothing has happened yet."}</p>
+            <div class="question-do">
+              <button
+                class="button main"
+                data-approve
+                disabled={sending || past}
+                onClick={() => decided(input ? { content: given } : { approved: true })}
+              >
+                {input ? "Answer" : "Approve"} {!input && <kbd>A</kbd>}
+              </button>
+              <button class="button" data-deny disabled={sending || past} onClick={() => deny(true)}>
+                {input ? "Decline…" : "Deny…"} <kbd>D</kbd>
+              </button>
+              {sending && <span class="fact soft">Sending…</span>}
+            </div>
+          </>
+        ) : (
+          <Decided resolved={resolved} input={input} />
+        )}
+      </div>
+    </div>
+  );
+}
+
+/** The arguments, one a row, whole: whoever decides sees what is decided. */
+function Arguments({ session, row }: { readonly session: OpenSession; readonly row: QuestionRow }): JSX.Element | null {
+  const { event } = row;
+  const whole = wholeEvent(session, event.seq!);
+  const params = whole?.type === "relay" ? whole.params : event.params;
+  const clipped = whole === undefined && JSON.stringify(params ?? null).includes('"clipped":');
+  const rows = typeof params === "object" && params !== null && !Array.isArray(params) ? Object.entries(params) : params == null ? [] : [["", params]];
+  if (rows.length === 0) return event.kind === "input" ? null : <p class="fact soft">It has no arguments.</p>;
+  return (
+    <>
+      <dl class="question-args" tabIndex={0} aria-label="Arguments">
+        {rows.map(([name, value]) => (
+          <div key={String(name)}>
+            <dt class="soft">{visible(String(name))}</dt>
+            <dd class="code" dir="auto">
+              {asText(value, 2)}
+            </dd>
+          </div>
+        ))}
+      </dl>
+      {clipped && <ShowAll session={session} seqs={[event.seq!]} size={JSON.stringify(params).length} />}
+    </>
+  );
+}
+
+function Denial({ sending, deny, close }: { readonly sending: boolean; readonly deny: (reason: string) => void; readonly close: () => void }): JSX.Element {
+  const [why, say] = useState("");
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.focus(), []);
+  return (
+    <form
+      class="question-why"
+      onSubmit={(e) => {
+        e.preventDefault();
+        deny(why.trim());
+      }}
+      onKeyDown={(e) => {
+        if (e.key !== "Escape") return;
+        e.preventDefault();
+        e.stopPropagation();
+        close();
+      }}
+    >
+      <label class="fact soft">
+        Why? The model reads it.
+        <input ref={field} class="field" dir="auto" maxLength={2000} value={why} onInput={(e) => say(e.currentTarget.value)} />
+      </label>
+      <div class="question-do">
+        <button class="button main" disabled={sending}>
+          Deny
+        </button>
+        <button type="button" class="button" onClick={close} disabled={sending}>
+          Back
+        </button>
+      </div>
+    </form>
+  );
+}
+
+/** What was decided takes the place of the buttons, in their height. */
+function Decided({ resolved, input }: { readonly resolved: QuestionRow["resolved"]; readonly input: boolean }): JSX.Element {
+  const reason = words(resolved?.reason).text;
+  const by = resolved?.by === undefined || resolved.by === "" ? "" : ` by ${resolved.by === me.value?.user ? `${resolved.by} (you)` : resolved.by}`;
+  const what = resolved === undefined ? "Withdrawn" : resolved.approved ? (input ? "Answered" : "✓ Approved") : input ? "✗ Declined" : "✗ Denied";
+  return (
+    <div class="question-decided">
+      <p class="fact soft" dir="auto">
+        {resolved === undefined
+          ? "Nobody decided: the turn went on without it."
+          : reason !== ""
+            ? `“${visible(reason)}”`
+            : resolved.content !== undefined
+              ? asText(resolved.content)
+              : "No reason was given."}
+      </p>
+      <p class="question-do">
+        {what}
+        {visible(by)} <span class="fact soft">{clock(resolved?.time)}</span>
+      </p>
+    </div>
+  );
+}

@@ -1,0 +1,164 @@
+// One message of the conversation: what the user said, or an answer of an agent with its calls.
+import type { ComponentChildren, JSX } from "preact";
+import { type LogEvent, words } from "../state/events.js";
+import type { Parting } from "../state/family.js";
+import type { OpenSession } from "../state/open.js";
+import { type Selection, type SessionRoute, type Tab, change, route } from "../state/route.js";
+import { type Event, type Row, callsOf, measure } from "../state/talk.js";
+import { clock, count, span } from "../ui/amount.js";
+import { Fold } from "../ui/fold.js";
+import { Icon } from "../ui/icons.js";
+import { Link } from "../ui/link.js";
+import { Mark } from "../ui/mark.js";
+import { Media } from "../ui/media.js";
+import { oneLine, visible } from "../ui/visible.js";
+import { Branches, Call } from "./calls.js";
+import { EditWords } from "./edit.js";
+import { Clipped, Long } from "./long.js";
+import { Alternatives, Relatives } from "./picker.js";
+
+export type SaidRow = Extract<Row, { kind: "said" }>;
+
+interface Props {
+  readonly session: OpenSession;
+  readonly row: SaidRow;
+  readonly parting?: Parting | undefined;
+  readonly editing?: boolean;
+  readonly edit?: (yes: boolean) => void;
+  readonly depth?: number;
+}
+
+export function Said(props: Props): JSX.Element {
+  return props.row.view.role === "user" ? <User {...props} /> : <Answer {...props} />;
+}
+
+/** What is selected with a message, and the tab that says most about it. */
+export function selectionOf(row: Row): { readonly sel: Selection; readonly tab: Tab } {
+  if (row.kind === "said") {
+    const sel: Selection = row.seq === undefined ? { kind: "run", id: row.view.runId } : { kind: "ev", seq: row.seq };
+    return { sel, tab: row.view.role === "user" ? "if" : "seen" };
+  }
+  return { sel: { kind: "ev", seq: row.seq! }, tab: "why" };
+}
+
+function User({ session, row, parting, editing = false, edit }: Props): JSX.Element {
+  const { view, seq } = row;
+  const event = seq === undefined ? undefined : (session.log.value.event(seq) as Event<"user"> | undefined);
+  return (
+    <>
+      <Head session={session} row={row} mark={<span class="talk-you">{route.value.user === undefined ? "you" : "user"}</span>} facts={clock(event?.time)} parting={parting}>
+        {seq !== undefined && edit !== undefined && (
+          <button class="talk-do" onClick={() => edit(!editing)}>
+            <Icon name="edit" /> Edit
+          </button>
+        )}
+      </Head>
+      <div class="talk-body">
+        {editing && event !== undefined && edit !== undefined ? (
+          <EditWords session={session} event={event} close={() => edit(false)} />
+        ) : Array.isArray(event?.content) ? (
+          event.content.map((part, i) =>
+            part.type === "text" ? (
+              <Clipped key={i} session={session} seq={seq!} plain text={words(part.text).text} clip={words(part.text).clip} whole={(e) => partOf(e, i)} />
+            ) : (
+              <Media
+                key={i}
+                name={part.name ?? `${part.type} ${i + 1}`}
+                type={part.mediaType ?? part.type}
+                {...(typeof part.data === "object" && { size: part.data.bytes, from: `${session.path}/events/${seq}/media/${i}` })}
+                {...(part.url !== undefined && { url: part.url })}
+                user={session.key.user}
+              />
+            ),
+          )
+        ) : (
+          <Clipped session={session} seq={seq} plain text={view.text ?? ""} clip={session.log.value.clips.get(seq ?? 0)} whole={textOf} />
+        )}
+      </div>
+    </>
+  );
+}
+
+function partOf(event: LogEvent, i: number): string {
+  const content = event.type === "user" ? event.content : undefined;
+  return Array.isArray(content) ? words(content[i]?.text).text : "";
+}
+
+function textOf(event: LogEvent): string {
+  if (event.type === "text" || event.type === "reasoning") return words(event.content).text;
+  return event.type === "user" && typeof event.content === "string" ? event.content : "";
+}
+
+function Answer({ session, row, parting, depth = 0 }: Props): JSX.Element {
+  const { view, next } = row;
+  const moment = session.moment.value;
+  const log = session.log.value;
+  const took = measure(moment.graph, view, next);
+  const growing = view.status === "streaming" && !session.inPast.value;
+  const calls = callsOf(log, moment, view);
+  const agent = view.agent ?? "";
+  const active = agent === moment.facts.active && moment.facts.turn !== "over" && view.status === "streaming";
+  const facts = [
+    ...(took.ms === undefined ? [] : [span(took.ms)]),
+    ...(took.tokens === undefined ? [] : [`${count(took.tokens)} tokens`]),
+    ...(growing ? [view.text === undefined && calls.length === 0 ? "is asked…" : "answers…"] : []),
+  ].join(" · ");
+  const name = (
+    <>
+      <Mark agent={agent} active={active} /> <bdi>{visible(agent)}</bdi>
+    </>
+  );
+  return (
+    <>
+      <Head session={session} row={row} mark={row.named ? name : <span class="hidden-words">{visible(agent)}</span>} facts={facts} parting={parting} />
+      <div class="talk-body" aria-busy={growing}>
+        {view.reasoning !== undefined && (
+          <Fold id={`thought:${view.id}`} class="talk-thought" summary={<>Thought <span class="soft">{oneLine(visible(view.reasoning), 72)}</span></>}>
+            {() => <Long session={session} seqs={took.thoughts} text={view.reasoning!} plain />}
+          </Fold>
+        )}
+        {view.text !== undefined && <Long session={session} seqs={took.words} text={view.text} growing={growing} />}
+        {calls.map((call) => (
+          <Call key={call.id} session={session} call={call} depth={depth} />
+        ))}
+        {view.branches !== undefined && <Branches session={session} id={view.id} branches={view.branches} depth={depth} />}
+        {view.status === "error" && <p class="failed">✗ {visible(view.error ?? "It failed.")}</p>}
+      </div>
+    </>
+  );
+}
+
+interface HeadProps {
+  readonly session: OpenSession;
+  readonly row: SaidRow;
+  readonly mark: ComponentChildren;
+  readonly facts: string;
+  readonly parting: Parting | undefined;
+  readonly children?: ComponentChildren;
+}
+
+function Head({ session, row, mark, facts, parting, children }: HeadProps): JSX.Element {
+  const here = selectionOf(row);
+  const now = route.value as SessionRoute;
+  const link = (tab: Tab, title: string): JSX.Element => (
+    <Link to={{ ...now, sel: here.sel, tab }} class="talk-do">
+      {title}
+    </Link>
+  );
+  return (
+    <div class="talk-head">
+      <h3>
+        <button class="talk-name" data-select onClick={() => change(here)}>
+          {mark}
+        </button>
+      </h3>
+      <span class="fact soft">{facts}</span>
+      <span class="talk-links fact">
+        {children}
+        {row.view.role === "assistant" && link("why", "Why?")}
+        {row.view.role === "assistant" && link("seen", "Seen")}
+      </span>
+      {parting !== undefined ? <Relatives parting={parting} /> : <Alternatives session={session} view={row.view} />}
+    </div>
+  );
+}

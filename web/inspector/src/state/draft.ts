@@ -1,0 +1,108 @@
+// What somebody writes and has not sent yet. It is kept for each session in this window, and goes
+// out with one key as long as it says the same, so that nothing is said twice.
+import { signal } from "@preact/signals";
+import type { Schemas } from "../net/api.js";
+import { once } from "./actions.js";
+import { tell } from "./app.js";
+import type { OpenSession } from "./open.js";
+
+/** The most that the server takes of one message, in bytes of its JSON. */
+const most = 1 << 20;
+
+export interface Attached {
+  readonly part: Schemas["Part"];
+  readonly size: number;
+}
+
+export class Draft {
+  readonly text = signal("");
+  readonly attached = signal<readonly Attached[]>([]);
+  readonly sending = signal(false);
+  private key = "";
+  private readonly kept: string;
+
+  constructor(session: OpenSession) {
+    this.kept = `arbor-draft:${session.key.user ?? ""}/${session.key.id}`;
+    const [key = "", ...text] = (sessionStorage.getItem(this.kept) ?? "").split("\n");
+    this.key = key;
+    this.text.value = text.join("\n");
+  }
+
+  write(text: string): void {
+    if (text === this.text.value) return;
+    this.text.value = text;
+    this.key = "";
+    this.keep();
+  }
+
+  remove(i: number): void {
+    this.attached.value = this.attached.value.filter((_, at) => at !== i);
+    this.key = "";
+    this.keep();
+  }
+
+  async attach(files: Iterable<File>): Promise<void> {
+    for (const file of files) {
+      const data = await base64(file);
+      const type = file.type.startsWith("image/") ? "image" : file.type.startsWith("audio/") ? "audio" : "file";
+      const part: Schemas["Part"] = { type, mediaType: file.type || "application/octet-stream", data, name: file.name || "pasted" };
+      const all = [...this.attached.value, { part, size: file.size }];
+      if (JSON.stringify(all.map((a) => a.part)).length + this.text.value.length > most) {
+        tell(`${part.name} is too large: a message takes 1 MB in all, and files grow by a third on their way.`, true);
+        continue;
+      }
+      this.attached.value = all;
+      this.key = "";
+      this.keep();
+    }
+  }
+
+  get empty(): boolean {
+    return this.text.value.trim() === "" && this.attached.value.length === 0;
+  }
+
+  /** Sends what was written; it stays if that fails. */
+  async send(by: (content: Schemas["Content"], key: string) => Promise<boolean>): Promise<void> {
+    if (this.empty || this.sending.value) return;
+    const text = this.text.value;
+    const parts = this.attached.value.map((a) => a.part);
+    const content = parts.length === 0 ? text : [...(text.trim() === "" ? [] : [{ type: "text" as const, text }]), ...parts];
+    this.key ||= once();
+    this.keep();
+    this.sending.value = true;
+    const done = await by(content, this.key);
+    this.sending.value = false;
+    if (!done) return;
+    this.key = "";
+    if (this.attached.value.length === parts.length) this.attached.value = [];
+    if (this.text.value === text) this.text.value = "";
+    this.keep();
+  }
+
+  private keep(): void {
+    const { value } = this.text;
+    // Files are not kept, so that a key for words and files is not either.
+    const key = this.attached.value.length === 0 ? this.key : "";
+    try {
+      if (value === "") sessionStorage.removeItem(this.kept);
+      else sessionStorage.setItem(this.kept, `${key}\n${value}`);
+    } catch {
+      // A full storage keeps what it has; the words are still in the field.
+    }
+  }
+}
+
+async function base64(file: File): Promise<string> {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  let text = "";
+  for (let i = 0; i < bytes.length; i += 0x8000) text += String.fromCharCode(...bytes.subarray(i, i + 0x8000));
+  return btoa(text);
+}
+
+const drafts = new WeakMap<OpenSession, Draft>();
+
+export function draftOf(session: OpenSession): Draft {
+  let draft = drafts.get(session);
+  if (draft === undefined) drafts.set(session, (draft = new Draft(session)));
+  return draft;
+}
