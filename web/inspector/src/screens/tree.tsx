@@ -1,5 +1,117 @@
+import "../style/treepane.css";
+import "../style/tree.css";
 import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import type { Schemas } from "../net/api.js";
+import { agentAt, tree } from "../state/app.js";
+import { go, route } from "../state/route.js";
+import { AgentFacts, AgentList, TreeProblems, placeOf } from "../ui/agentfacts.js";
+import { clock } from "../ui/amount.js";
+import { Link } from "../ui/link.js";
+import { Mark } from "../ui/mark.js";
+import { TreeBar } from "../ui/treebar.js";
+import { TreeView, sizeOf } from "../ui/treeview.js";
 
+type Agent = Schemas["Agent"];
+
+/** The tree that is served, without a session. */
 export function Tree(): JSX.Element {
-  return <h1 tabIndex={-1}>Tree</h1>;
+  const now = route.value;
+  const [search, find] = useState("");
+  const [list, show] = useState(false);
+  const agents = tree.value;
+  if (now.screen !== "tree" || agents === undefined) {
+    return (
+      <div class="screen">
+        <h1 tabIndex={-1}>Tree</h1>
+        <p class="soft">Asking for the tree…</p>
+      </div>
+    );
+  }
+  const { root, human, problems, changed } = agents;
+  const agent = now.path === undefined ? root : now.path === human?.path ? human : agentAt(now.path);
+  return (
+    <div class="tree-screen">
+      <div class="screen-head">
+        <h1 tabIndex={-1}>Tree of {root.name}</h1>
+        {changed !== undefined && <span class="soft">taken anew from its files at {clock(changed)}</span>}
+      </div>
+      <TreeProblems problems={problems} />
+      <section class="tree-drawing" aria-label="Agents">
+        <TreeBar search={search} find={find} list={list} show={show} />
+        {list ? (
+          <AgentList root={root} human={human} search={search} to={(a) => ({ screen: "tree", path: a.path })} />
+        ) : (
+          <TreeView
+            root={root}
+            human={human}
+            spoke={agent === undefined ? [] : [agent.name]}
+            chosen={agent?.path}
+            search={search}
+            choose={(a) => go({ screen: "tree", path: a.path })}
+            open={(a) => go(placeOf(a))}
+          />
+        )}
+      </section>
+      <p class="treepane-foot fact soft">{sizeOf(root)}</p>
+      <aside class="tree-details" aria-label="The chosen agent">
+        {agent === undefined ? (
+          <>
+            <h2>Nobody</h2>
+            <p>The tree that is served has no agent at {now.path}.</p>
+            <p>
+              <Link to={{ screen: "tree" }}>Show {root.name}, the first</Link>
+            </p>
+          </>
+        ) : (
+          <Details agent={agent} />
+        )}
+      </aside>
+    </div>
+  );
+}
+
+function Details({ agent }: { readonly agent: Agent }): JSX.Element {
+  const { router } = agent;
+  const below = [...(agent.subAgents ?? []), ...(agent.agents ?? [])];
+  return (
+    <>
+      <h2 class="tree-agent">
+        <Mark agent={agent.name} /> {agent.name} · {agent.kind}
+      </h2>
+      <AgentFacts agent={agent} />
+      {(agent.kind === "graph" || agent.kind === "router") && (
+        <p>
+          <Link to={placeOf(agent)} class="button">
+            Show the drawing
+          </Link>
+        </p>
+      )}
+      {router !== undefined && (
+        <>
+          <h3>Rules</h3>
+          <ol class="fact">
+            {router.rules.map((r) => (
+              <li key={r.index}>
+                {r.index} → {r.to} <span class="code">{r.when}</span>
+              </li>
+            ))}
+          </ol>
+        </>
+      )}
+      {below.length > 0 && (
+        <>
+          <h3>{agent.agents === undefined ? "Sub-agents" : "Runs"}</h3>
+          <ul>
+            {below.slice(0, 50).map((a) => (
+              <li key={a.path}>
+                <Link to={{ screen: "tree", path: a.path }}>{a.name}</Link> <span class="soft">{a.description}</span>
+              </li>
+            ))}
+            {below.length > 50 && <li class="soft">and {below.length - 50} more, which the search finds</li>}
+          </ul>
+        </>
+      )}
+    </>
+  );
 }

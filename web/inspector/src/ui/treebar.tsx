@@ -1,0 +1,40 @@
+import type { JSX } from "preact";
+import { useRef } from "preact/hooks";
+import { useKeys } from "./keys.js";
+
+interface Props {
+  readonly search: string;
+  readonly find: (text: string) => void;
+  readonly list: boolean;
+  readonly show: (list: boolean) => void;
+  /** Whether the key of the search is somebody else's now. */
+  readonly away?: () => boolean;
+}
+
+/** What stands above a tree: its search, and the choice between the drawing and the list. */
+export function TreeBar({ search, find, list, show, away }: Props): JSX.Element {
+  const field = useRef<HTMLInputElement>(null);
+  useKeys({ "/": ["Search agents", () => (away?.() ? false : field.current?.focus())] });
+  return (
+    <div class="tree-bar">
+      <input
+        ref={field}
+        class="field"
+        type="search"
+        aria-label="Search agents"
+        placeholder="Search  /"
+        value={search}
+        onInput={(e) => find(e.currentTarget.value)}
+        onKeyDown={(e) => {
+          if (e.key !== "Escape") return;
+          e.preventDefault();
+          find("");
+          field.current?.blur();
+        }}
+      />
+      <button class="button" aria-pressed={list} onClick={() => show(!list)}>
+        As a list
+      </button>
+    </div>
+  );
+}
