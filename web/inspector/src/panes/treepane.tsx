@@ -11,7 +11,7 @@ import { Icon } from "../ui/icons.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
 import { TreeBar } from "../ui/treebar.js";
-import { type Hand, TreeView, type TreeViewProps, sizeOf } from "../ui/treeview.js";
+import { type Hand, TreeView, type TreeViewProps } from "../ui/treeview.js";
 
 type Agent = Schemas["Agent"];
 
@@ -59,7 +59,6 @@ export function TreePane({ session }: { readonly session: OpenSession }): JSX.El
       )}
       {gone && <p class="treepane-none soft">{facts.active} has the conversation and is not in the tree of now.</p>}
       {agent !== undefined && <Card agent={agent} session={session} close={() => choose(undefined)} />}
-      <p class="treepane-foot fact soft">{sizeOf(root)}</p>
     </div>
   );
 }

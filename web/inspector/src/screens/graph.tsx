@@ -1,5 +1,123 @@
-import type { JSX } from "preact";
+import "../style/graph.css";
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { type Schemas, get, path } from "../net/api.js";
+import { agentAt, tree } from "../state/app.js";
+import { type Route, go, route } from "../state/route.js";
+import { Link } from "../ui/link.js";
+import { Mark } from "../ui/mark.js";
+import { useWatched } from "../ui/watched.js";
+import { GraphTopology, RunOfGraph } from "../panes/graphrun.js";
+import { Router } from "../panes/routerview.js";
 
+type GraphRoute = Extract<Route, { screen: "graph" }>;
+
+/** A graph of agents with its runs, or a router with what it has decided. */
 export function GraphScreen(): JSX.Element {
-  return <h1 tabIndex={-1}>GraphScreen</h1>;
+  const now = route.value as GraphRoute;
+  const agent = agentAt(now.name);
+  const [picture, error] = usePicture(now.name);
+  const { session, user } = now;
+  if (tree.value === undefined) return <Page now={now} title={now.name}><p class="soft">Asking for the tree…</p></Page>;
+  if (agent === undefined || error !== undefined) {
+    return (
+      <Page now={now} title={now.name}>
+        <p>{agent === undefined ? `The tree that is served has no agent ${now.name}.` : error}</p>
+        <p>
+          <Link to={{ screen: "tree", ...(agent !== undefined && { path: agent.path }) }}>Show the tree</Link>
+        </p>
+      </Page>
+    );
+  }
+  if (picture === undefined) return <Page now={now} title={agent.name}><p class="soft">Asking for the drawing…</p></Page>;
+  return (
+    <Page now={now} title={agent.name} kind={agent.kind} wide>
+      {agent.router !== undefined ? (
+        <Router agent={agent} picture={picture} session={session} user={user} />
+      ) : session === undefined ? (
+        <GraphTopology agent={agent} picture={picture} />
+      ) : (
+        <Runs now={now} agent={agent} picture={picture} id={session} />
+      )}
+    </Page>
+  );
+}
+
+interface PageProps {
+  readonly now: GraphRoute;
+  readonly title: string;
+  readonly kind?: string;
+  readonly wide?: boolean;
+  readonly children: ComponentChildren;
+}
+
+function Page({ now, title, kind, wide = false, children }: PageProps): JSX.Element {
+  const { session, user } = now;
+  return (
+    <div class={wide ? "graph-screen" : "screen"}>
+      <div class="screen-head">
+        <Mark agent={title} />
+        <h1 tabIndex={-1}>{title}</h1>
+        {kind !== undefined && <span class="soft">{kind}</span>}
+        {session !== undefined && (
+          <Link to={{ screen: "session", id: session, middle: "talk", ...(user !== undefined && { user }) }}>session {session}</Link>
+        )}
+        {kind !== undefined && <Link to={{ screen: "tree", path: agentAt(title)?.path ?? title }}>In the tree</Link>}
+      </div>
+      {children}
+    </div>
+  );
+}
+
+interface RunsProps {
+  readonly now: GraphRoute;
+  readonly agent: Schemas["Agent"];
+  readonly picture: Schemas["Picture"];
+  readonly id: string;
+}
+
+function Runs({ now, agent, picture, id }: RunsProps): JSX.Element {
+  const { value, error } = useWatched<Schemas["GraphRuns"]>(id, "/graphs", now.user);
+  const runs = value?.runs.filter((r) => r.agent === agent.name) ?? [];
+  const run = now.run === undefined ? runs.at(-1) : runs.find((r) => r.runId === now.run);
+  let says: string | undefined;
+  if (value === undefined) says = error ?? "Asking for the runs…";
+  else if (error !== undefined) says = `What is shown may be old: ${error}`;
+  else if (runs.length === 0) says = `${agent.name} has not run in this session.`;
+  else if (run === undefined) says = `This session has no run ${now.run} of ${agent.name}.`;
+  const note = says === undefined ? null : <p class="soft">{says}</p>;
+  if (run === undefined) return <GraphTopology agent={agent} picture={picture} note={note} />;
+  const choose = (e: Event): void => go({ ...now, run: (e.currentTarget as HTMLSelectElement).value });
+  return (
+    <RunOfGraph key={run.runId} agent={agent} picture={picture} run={run} session={id} user={now.user} note={note}>
+      <label>
+        Run{" "}
+        <select class="field" value={run.runId} onChange={choose}>
+          {runs.map((r, i) => (
+            <option key={r.runId} value={r.runId}>
+              {`${i + 1} of ${runs.length}, at ${new Date(r.time).toLocaleTimeString("en-GB")}`}
+            </option>
+          ))}
+        </select>
+      </label>
+    </RunOfGraph>
+  );
+}
+
+/** The drawing of an agent, asked for again when the tree has changed. */
+function usePicture(name: string): readonly [Schemas["Picture"] | undefined, string | undefined] {
+  const [got, set] = useState<{ readonly of: string; readonly picture?: Schemas["Picture"]; readonly error?: string }>();
+  const revision = tree.value?.revision;
+  useEffect(() => {
+    const stop = new AbortController();
+    if (revision === undefined) return;
+    get<Schemas["Picture"]>(`${path("agents", name)}/drawing`, { signal: stop.signal }).then(
+      (picture) => set({ of: name, picture }),
+      (error: unknown) => {
+        if (!stop.signal.aborted) set({ of: name, error: error instanceof Error ? error.message : String(error) });
+      },
+    );
+    return () => stop.abort();
+  }, [name, revision]);
+  return got?.of === name ? [got.picture, got.error] : [undefined, undefined];
 }

@@ -1,4 +1,5 @@
 import "../style/treepane.css";
+import "../style/graph.css";
 import "../style/tree.css";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -10,7 +11,7 @@ import { clock } from "../ui/amount.js";
 import { Link } from "../ui/link.js";
 import { Mark } from "../ui/mark.js";
 import { TreeBar } from "../ui/treebar.js";
-import { TreeView, sizeOf } from "../ui/treeview.js";
+import { TreeView } from "../ui/treeview.js";
 
 type Agent = Schemas["Agent"];
 
@@ -53,7 +54,6 @@ export function Tree(): JSX.Element {
           />
         )}
       </section>
-      <p class="treepane-foot fact soft">{sizeOf(root)}</p>
       <aside class="tree-details" aria-label="The chosen agent">
         {agent === undefined ? (
           <>
@@ -76,7 +76,7 @@ function Details({ agent }: { readonly agent: Agent }): JSX.Element {
   const below = [...(agent.subAgents ?? []), ...(agent.agents ?? [])];
   return (
     <>
-      <h2 class="tree-agent">
+      <h2 class="tree-agent as-is">
         <Mark agent={agent.name} /> {agent.name} · {agent.kind}
       </h2>
       <AgentFacts agent={agent} />

@@ -152,15 +152,31 @@ export function standsIn(drawn: Drawn, branch: Branch | undefined): Placed | und
   return undefined;
 }
 
-/** The way from the right of one box to the left of another, or around the right if they share a column. */
-export function way(from: Placed, to: Placed): string {
+type Point = readonly [x: number, y: number];
+
+/** From the right of one box to the left of another, or around the right if they share a column. */
+function curve(from: Placed, to: Placed): readonly [Point, Point, Point, Point] {
   const [a, b] = [from.y + box.height / 2, to.y + box.height / 2];
   if (from.x === to.x) {
     const x = from.x + box.width;
-    const out = x + Math.min(34, 14 + Math.abs(b - a) / 8);
-    return `M${x} ${a}C${out} ${a} ${out} ${b} ${x} ${b}`;
+    const out = x + Math.min(40, 20 + Math.abs(b - a) / 8);
+    return [[x, a], [out, a], [out, b], [x, b]];
   }
   const [start, end] = from.x < to.x ? [from.x + box.width, to.x] : [from.x, to.x + box.width];
   const middle = (start + end) / 2;
-  return `M${start} ${a}C${middle} ${a} ${middle} ${b} ${end} ${b}`;
+  return [[start, a], [middle, a], [middle, b], [end, b]];
+}
+
+/** The way from one box to another, as SVG has it. */
+export function way(from: Placed, to: Placed): string {
+  const [a, b, c, d] = curve(from, to);
+  return `M${a.join(" ")}C${b.join(" ")} ${c.join(" ")} ${d.join(" ")}`;
+}
+
+/** The point of a way behind a part of it, from 0 to 1. */
+export function along(from: Placed, to: Placed, t: number): { readonly x: number; readonly y: number } {
+  const points = curve(from, to);
+  const weights = [(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t ** 3];
+  const sum = (axis: 0 | 1): number => points.reduce((all, p, i) => all + p[axis] * weights[i]!, 0);
+  return { x: sum(0), y: sum(1) };
 }

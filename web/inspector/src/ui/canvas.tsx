@@ -8,11 +8,13 @@ interface Props {
   readonly width: number;
   readonly height: number;
   readonly label: string;
+  /** What stands beside the buttons. */
+  readonly foot?: ComponentChildren;
   readonly children: ComponentChildren;
 }
 
 /** A box of its own for a drawing, which is moved and scaled in it. */
-export function Canvas({ view, width, height, label, children }: Props): JSX.Element {
+export function Canvas({ view, width, height, label, foot, children }: Props): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
   useEffect(() => view.attach(box.current!, content.current!), [view]);
@@ -25,6 +27,7 @@ export function Canvas({ view, width, height, label, children }: Props): JSX.Ele
         </div>
       </div>
       <div class="canvas-zoom" role="group" aria-label="Zoom">
+        <span class="fact soft">{foot}</span>
         <button class="button" aria-label="Zoom out" onClick={() => view.zoom(1 / 1.25)}>
           −
         </button>

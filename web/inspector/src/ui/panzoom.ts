@@ -95,14 +95,14 @@ export class PanZoom {
     this.draw();
   }
 
-  /** Shows all of the drawing, but no smaller than a scale; then its left, and its middle, are seen. */
+  /** Shows all of the drawing, but no smaller than a scale; then its left, and its middle, are seen. A small one begins at the top. */
   fit(floor = least): void {
     const { size } = this;
     const { width: w, height: h } = this.room;
     if (w === 0) return;
     this.k = Math.max(floor, Math.min(1, w / size.width, h / size.height));
     this.x = Math.max(0, (w - size.width * this.k) / 2);
-    this.y = (h - size.height * this.k) / 2;
+    this.y = Math.min(8, (h - size.height * this.k) / 2);
     this.draw();
   }
 

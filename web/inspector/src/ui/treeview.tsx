@@ -7,6 +7,7 @@ import {
   type Drawn,
   type Item,
   type Placed,
+  along,
   box,
   branchOf,
   crowdOf,
@@ -141,7 +142,7 @@ export function TreeView(props: TreeViewProps): JSX.Element {
 
   return (
     <>
-      <Canvas view={view} width={drawn.width} height={drawn.height} label="The tree, drawn">
+      <Canvas view={view} width={drawn.width} height={drawn.height} label="The tree, drawn" foot={sizeOf(branch)}>
         <Lines drawn={drawn} hands={hands} byName={byName} />
         <div ref={nodes} role="tree" aria-label="Agents" onKeyDown={key}>
           {inside.map((p) => (
@@ -180,8 +181,7 @@ export function TreeView(props: TreeViewProps): JSX.Element {
 }
 
 /** "4 agents · 2 deep". */
-export function sizeOf(root: Agent): string {
-  const branch = branchOf(root);
+function sizeOf(branch: Branch): string {
   return `${counted(branch.size, "agent")} · ${depthOf(branch)} deep`;
 }
 
@@ -260,7 +260,7 @@ function Lines({ drawn, hands, byName }: LinesProps): JSX.Element {
       <path class="tree-line" d={owned} />
       <path class="tree-line run" d={run} />
       {[...between].map(([key, { from, to, name, count }]) => {
-        const { x, y } = middle(from, to);
+        const { x, y } = along(from, to, 0.68);
         return (
           <g key={key} class="tree-hand" data-hue={hueOf(name)}>
             <path d={way(from, to)} />
@@ -275,14 +275,6 @@ function Lines({ drawn, hands, byName }: LinesProps): JSX.Element {
       })}
     </svg>
   );
-}
-
-/** A place on the way that ways from the other end do not share. */
-function middle(from: Placed, to: Placed): { readonly x: number; readonly y: number } {
-  const half = box.height / 2;
-  if (from.x !== to.x) return { x: (from.x + to.x + box.width) / 2 + (from.x < to.x ? 6 : -6), y: (from.y + to.y) / 2 + half + (from.y === to.y ? 0 : (to.y - from.y) * 0.12) };
-  const out = Math.min(34, 14 + Math.abs(to.y - from.y) / 8);
-  return { x: from.x + box.width + out * 0.75, y: (from.y + to.y) / 2 + half };
 }
 
 /** What has the focus after a row that stands for many is unfolded. */

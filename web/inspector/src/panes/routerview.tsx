@@ -1,0 +1,222 @@
+import type { JSX } from "preact";
+import { useMemo, useState } from "preact/hooks";
+import type { Schemas } from "../net/api.js";
+import { agentAt, tree } from "../state/app.js";
+import type { Route } from "../state/route.js";
+import { AgentFacts, Fact } from "../ui/agentfacts.js";
+import { clock, counted, span } from "../ui/amount.js";
+import { Link } from "../ui/link.js";
+import { PictureView, type Standing, lineKey } from "../ui/picture.js";
+import { useWatched } from "../ui/watched.js";
+
+type Agent = Schemas["Agent"];
+type Decided = Schemas["Decided"];
+
+interface Props {
+  readonly agent: Agent;
+  readonly picture: Schemas["Picture"];
+  readonly session: string | undefined;
+  readonly user: string | undefined;
+}
+
+/** A router's rules, and with a session what it has decided there lately. */
+export function Router({ agent, picture, session, user }: Props): JSX.Element {
+  const { value, error } = useWatched<Schemas["DebugBundle"]>(session, "/debug", user);
+  const [chosen, choose] = useState("");
+  const decisions = useMemo(() => (value?.agentGraph.decisions ?? []).filter((d) => d.from === agent.name), [value, agent.name]);
+  const standing = useMemo(() => {
+    const all = new Map<string, Standing>();
+    const last = decisions.at(-1);
+    picture.lines.forEach((line, i) => {
+      const to = picture.boxes[line.to]?.id;
+      const n = decisions.filter((d) => d.to === to).length;
+      if (n > 0) all.set(lineKey("", i), { sign: "●", words: `×${n}`, tone: "done" });
+      if (to !== undefined && to === last?.to) all.set(to, { sign: "●", words: "the last", tone: "now" });
+    });
+    return all;
+  }, [decisions, picture]);
+  const line = chosen.startsWith("#") ? picture.lines[Number(chosen.slice(1))] : undefined;
+  const to = line === undefined ? undefined : picture.boxes[line.to]?.id;
+  const other = line !== undefined || chosen === "" ? undefined : chosen === tree.value?.human?.name ? tree.value.human : agentAt(chosen);
+  return (
+    <>
+      {session !== undefined && value === undefined && <p class="soft graph-bar">{error ?? "Asking for the decisions…"}</p>}
+      {value !== undefined && error !== undefined && <p class="failed graph-bar">What is shown may be old: {error}</p>}
+      <div class="graph-main">
+        <section class="graph-drawing" aria-label="Drawing">
+          <PictureView
+            picture={picture}
+            label={`Router ${agent.name}, drawn`}
+            chosen={chosen}
+            choose={(key) => choose(key === chosen ? "" : key)}
+            standing={standing}
+          />
+        </section>
+        <section class="graph-details" aria-label="Details">
+          {to !== undefined ? (
+            <>
+              <h2>To {to}</h2>
+              <Rules agent={agent} to={to} />
+              {session !== undefined && <p class="fact soft">{counted(decisions.filter((d) => d.to === to).length, "recent decision")}</p>}
+            </>
+          ) : (
+            <>
+              <h2>{(other ?? agent).kind}</h2>
+              <h3>{(other ?? agent).name}</h3>
+              <AgentFacts agent={other ?? agent} />
+            </>
+          )}
+        </section>
+      </div>
+      <div class="graph-below">
+        {session !== undefined && value !== undefined && <Recent decisions={decisions} agent={agent} session={session} user={user} />}
+        <section aria-label="Rules">
+          <h2>Rules</h2>
+          <Rules agent={agent} />
+        </section>
+      </div>
+    </>
+  );
+}
+
+/** The rules in their order, or those that lead to one agent. */
+function Rules({ agent, to }: { readonly agent: Agent; readonly to?: string }): JSX.Element {
+  const { rules, default: otherwise, sticky, onError = {} } = agent.router!;
+  const some = rules.filter((r) => to === undefined || r.to === to);
+  return (
+    <dl class="agent-facts fact router-rules">
+      {some.map((r) => (
+        <Fact key={r.index} name={`${r.index} → ${r.to}`}>
+          <code>{r.when}</code>
+          {r.reason !== undefined && <span class="soft"> {r.reason}</span>}
+        </Fact>
+      ))}
+      {(to === undefined || otherwise === to) && <Fact name={`else → ${otherwise}`}>no rule matches</Fact>}
+      {sticky && to === undefined && <Fact name="no rule matches">who has answered goes on; the first time {otherwise}</Fact>}
+      {Object.entries(onError)
+        .filter(([from, next]) => to === undefined || next === to || from === to)
+        .map(([from, next]) => (
+          <Fact key={from} name={`error → ${next}`}>
+            {from} cannot answer
+          </Fact>
+        ))}
+    </dl>
+  );
+}
+
+interface RecentProps {
+  readonly decisions: readonly Decided[];
+  readonly agent: Agent;
+  readonly session: string;
+  readonly user: string | undefined;
+}
+
+function Recent({ decisions, agent, session, user }: RecentProps): JSX.Element {
+  const [all, show] = useState(false);
+  if (decisions.length === 0) {
+    return (
+      <section aria-label="Recent decisions">
+        <h2>Recent</h2>
+        <p>
+          {agent.name} has decided nothing in session {session}.
+        </p>
+      </section>
+    );
+  }
+  const groups = new Map<string, Decided[]>();
+  for (const d of decisions) {
+    const key = `${d.to}\n${how(d)}`;
+    groups.set(key, [...(groups.get(key) ?? []), d]);
+  }
+  const to = (d: Decided): Route => ({
+    screen: "session",
+    id: session,
+    middle: "talk",
+    sel: { kind: "ev", seq: d.seq },
+    tab: "why",
+    ...(user !== undefined && { user }),
+  });
+  return (
+    <section aria-label="Recent decisions">
+      <h2>Recent</h2>
+      <div class="agent-list" tabIndex={0} role="region" aria-label="Recent decisions, counted">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">To</th>
+              <th scope="col">By</th>
+              <th scope="col">How often</th>
+              <th scope="col">Took</th>
+            </tr>
+          </thead>
+          <tbody>
+            {[...groups].map(([key, some]) => (
+              <tr key={key}>
+                <th scope="row">{some[0]!.to}</th>
+                <td>{how(some[0]!)}</td>
+                <td>×{some.length}</td>
+                <td>{took(some)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+        <button class="button" aria-expanded={all} onClick={() => show(!all)}>
+          {all ? "Hide each" : `Show each of the last ${decisions.length}`}
+        </button>
+        {all && (
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">When</th>
+                <th scope="col">To</th>
+                <th scope="col">By</th>
+                <th scope="col">Why</th>
+                <th scope="col">Scores</th>
+                <th scope="col">Took</th>
+              </tr>
+            </thead>
+            <tbody>
+              {[...decisions].reverse().map((d) => (
+                <tr key={d.seq}>
+                  <th scope="row">
+                    <Link to={to(d)} label={`Why? Decision at ${d.seq}`}>
+                      {clock(d.time)}
+                    </Link>
+                  </th>
+                  <td>{d.to}</td>
+                  <td>{how(d)}</td>
+                  <td>{d.reason ?? "–"}</td>
+                  <td>{scores(d)}</td>
+                  <td>{span1(d.latencyMs)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        )}
+      </div>
+    </section>
+  );
+}
+
+/** By what a decision was made. */
+function how(d: Decided): string {
+  if (d.failed !== undefined) return "an error";
+  return d.ruleIndex === null ? "no rule" : `rule ${d.ruleIndex}`;
+}
+
+function scores(d: Decided): string {
+  const all = Object.entries(d.sentiment ?? {}).map(([name, score]) => `${name} ${score.toFixed(2)}`);
+  if (d.intentLabel !== undefined) all.unshift(`intent ${d.intentLabel} ${d.intentConfidence?.toFixed(2) ?? ""}`);
+  return all.join(" · ") || "–";
+}
+
+function took(some: readonly Decided[]): string {
+  const times = some.map((d) => d.latencyMs);
+  const [least, most] = [Math.min(...times), Math.max(...times)];
+  return some.length === 1 ? span1(most) : `${span1(least)} to ${span1(most)}`;
+}
+
+/** A decision by rules takes parts of a millisecond. */
+function span1(ms: number): string {
+  return ms < 10 ? `${ms.toFixed(2)} ms` : span(ms);
+}
