@@ -64,7 +64,7 @@ function Ways({ session, user, answer }: WaysProps): JSX.Element {
   };
   return (
     <div class="details-body">
-      <h2>
+      <h2 class="d-hand">
         At {at}, behind “<Folded text={told} most={60} />”
       </h2>
       <fieldset class="d-options">
@@ -102,7 +102,19 @@ function Ways({ session, user, answer }: WaysProps): JSX.Element {
 
 /** What it costs, before anything is asked. */
 function Costs({ session, view, way, n }: { readonly session: OpenSession; readonly view: View | undefined; readonly way: Way; readonly n: number }): JSX.Element | null {
-  if (way === "ask") return view === undefined ? null : <p><Price session={session} view={view} n={n} /></p>;
+  if (way === "ask") {
+    if (view === undefined) return null;
+    return (
+      <div>
+        <p>
+          <Price session={session} view={view} n={n} />
+        </p>
+        <p class="soft fact">
+          Forked instead: <Price session={session} view={view} n={1} least /> in a session of its own, in which tools run.
+        </p>
+      </div>
+    );
+  }
   return (
     <p>
       {view === undefined ? "at least one answer, if a model answers" : <Price session={session} view={view} n={1} least />}

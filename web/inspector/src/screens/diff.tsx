@@ -1,5 +1,226 @@
+import "../style/diff.css";
 import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { type Schemas, get, path } from "../net/api.js";
+import { type Item, type Row, align, items } from "../state/align.js";
+import { attempt } from "../state/app.js";
+import { alike } from "../state/compare.js";
+import type { LogEvent } from "../state/events.js";
+import { type Route, route } from "../state/route.js";
+import { count, counted } from "../ui/amount.js";
+import { Folded } from "../ui/json.js";
+import { Link } from "../ui/link.js";
+import { Mark } from "../ui/mark.js";
 
+type Side = "a" | "b";
+
+/** How many events of each side are asked for at once, and how many rows are shown at first. */
+const page = 1000;
+const few = 200;
+
+/** How two sessions differ: what both begin with, and what each has for itself, side by side. */
 export function Diff(): JSX.Element {
-  return <h1 tabIndex={-1}>Diff</h1>;
+  const now = route.value;
+  const { a, b } = now.screen === "diff" ? now : { a: "", b: "" };
+  const { user } = now;
+  const [diff, set] = useState<Schemas["Diff"]>();
+  const [failed, fail] = useState("");
+  const ask = (after?: string): Promise<Schemas["Diff"]> =>
+    get(path("sessions", a, "diff", b), { query: { user, after, limit: page } });
+  useEffect(() => {
+    let here = true;
+    set(undefined);
+    fail("");
+    ask().then(
+      (d) => here && set(d),
+      (error: unknown) => here && fail(error instanceof Error ? error.message : String(error)),
+    );
+    return () => {
+      here = false;
+    };
+  }, [a, b, user]);
+  const more = async (): Promise<void> => {
+    if (diff?.next === undefined) return;
+    const next = await attempt(() => ask(diff.next));
+    if (next === undefined) return;
+    const join = (side: Side): Schemas["DiffSide"] => ({ ...next[side], events: [...diff[side].events, ...next[side].events] });
+    set({ ...next, a: join("a"), b: join("b") });
+  };
+  return (
+    <div class="screen diff">
+      <h1 tabIndex={-1}>
+        <span class="hidden-words">Difference of </span>
+        {a} <span aria-label="and">⇄</span> {b}
+      </h1>
+      {failed !== "" && (
+        <p class="failed" role="alert">
+          {failed} <Link to={{ screen: "sessions", ...(user !== undefined && { user }) }}>Go to the sessions</Link>
+        </p>
+      )}
+      {failed === "" && diff === undefined && <p class="soft">Comparing…</p>}
+      {diff !== undefined && <Sides diff={diff} user={user} more={() => void more()} />}
+    </div>
+  );
+}
+
+interface SidesProps {
+  readonly diff: Schemas["Diff"];
+  readonly user: string | undefined;
+  readonly more: () => void;
+}
+
+function Sides({ diff, user, more }: SidesProps): JSX.Element {
+  const [side, show] = useState<Side>("b");
+  const [limit, grow] = useState(few);
+  if (diff.same) return <p>Both sessions say the same: {counted(diff.common, "event")}, and nothing else.</p>;
+  const rows = align(items(diff.a.events as LogEvent[]), items(diff.b.events as LogEvent[]));
+  return (
+    <>
+      <p>
+        {diff.common === 0 ? "They have nothing in common" : `${counted(diff.common, "event")} in common, then they part`}
+        {diff.shared > 0 && <span class="soft"> · {diff.shared === diff.common ? "all" : diff.shared} of them one and the same</span>}
+      </p>
+      <div class="diff-switch" role="group" aria-label="Side">
+        {(["a", "b"] as const).map((s) => (
+          <button key={s} class="button" aria-pressed={side === s} onClick={() => show(s)}>
+            {side === s ? "✓ " : ""}
+            {diff[s].session}
+          </button>
+        ))}
+      </div>
+      <table class="diff-table" data-side={side}>
+        <thead>
+          <tr>
+            <th scope="col" class="diff-sign">
+              <span class="hidden-words">Difference</span>
+            </th>
+            {(["a", "b"] as const).map((s) => (
+              <th key={s} scope="col" data-side={s}>
+                <Link to={sessionAt(diff[s].session, diff.common, user)}>{diff[s].session}</Link> <span class="soft">at {diff.common}</span>
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.slice(0, limit).map((row, i) => (
+            <RowView key={i} row={row} />
+          ))}
+          {rows.length === 0 && (
+            <tr>
+              <td />
+              <td colSpan={2} class="soft">
+                Only beginnings and ends of runs differ.
+              </td>
+            </tr>
+          )}
+        </tbody>
+        <tfoot>
+          <Foot diff={diff} />
+        </tfoot>
+      </table>
+      {rows.length > limit && (
+        <p>
+          <button class="button" onClick={() => grow(limit + 5 * few)}>
+            Show more of {counted(rows.length, "row")}
+          </button>
+        </p>
+      )}
+      {diff.next !== undefined && (
+        <p>
+          <button class="button" onClick={more}>
+            Load more events
+          </button>{" "}
+          <span class="soft">Rows below the {count(page)}th event may be aligned otherwise then.</span>
+        </p>
+      )}
+    </>
+  );
+}
+
+function sessionAt(id: string, at: number, user: string | undefined): Route {
+  return { screen: "session", id, middle: "talk", ...(at > 0 && { at }), ...(user !== undefined && { user }) };
+}
+
+const signs = { "=": "the same", "≠": "differs", "–": "only on one side" } as const;
+
+function RowView({ row }: { readonly row: Row }): JSX.Element {
+  return (
+    <tr data-sign={row.sign}>
+      <th scope="row" class="diff-sign">
+        <span aria-hidden="true">{row.sign}</span>
+        <span class="hidden-words">{signs[row.sign]}</span>
+      </th>
+      <Cell item={row.a} side="a" />
+      <Cell item={row.b} side="b" />
+    </tr>
+  );
+}
+
+function Cell({ item, side }: { readonly item: Item | undefined; readonly side: Side }): JSX.Element {
+  if (item === undefined) {
+    return (
+      <td data-side={side} class="soft">
+        –
+      </td>
+    );
+  }
+  const { who, text, more, kind, failed } = item;
+  return (
+    <td data-side={side}>
+      <p class={kind === "hand-over" ? "diff-hand" : undefined}>
+        {kind !== "hand-over" && (
+          <span class="diff-who">
+            <Mark agent={who} /> {who}:{" "}
+          </span>
+        )}
+        <span class={kind === "call" ? "code" : failed ? "failed" : undefined}>
+          <Folded text={text} most={600} />
+        </span>
+        {kind === "hand-over" && more !== "" && <span class="soft"> {more}</span>}
+      </p>
+      {kind !== "hand-over" && more !== "" && (
+        <p class={failed ? "failed code" : "soft code"}>
+          {failed ? "✗ " : "→ "}
+          <Folded text={more} most={300} />
+        </p>
+      )}
+    </td>
+  );
+}
+
+/** Where both stand at their ends. */
+function Foot({ diff: { a, b } }: { readonly diff: Schemas["Diff"] }): JSX.Element {
+  const keys = [...new Set([...Object.keys(a.state), ...Object.keys(b.state)])].filter((key) => !alike(a.state[key], b.state[key])).sort();
+  const tokens = ({ used }: Schemas["DiffSide"]): number => used.reduce((n, u) => n + u.inputTokens + u.outputTokens, 0);
+  const answers = ({ used }: Schemas["DiffSide"]): number => used.reduce((n, u) => n + u.answers, 0);
+  const pending = (s: Schemas["DiffSide"]): string => s.pending.map((p) => p.name).join(", ") || "none";
+  const value = (s: Schemas["DiffSide"], key: string): string => (Object.hasOwn(s.state, key) ? JSON.stringify(s.state[key]) : "–");
+  const facts: readonly (readonly [string, string, string])[] = [
+    ["active", a.active ?? "nobody", b.active ?? "nobody"],
+    ["turn", a.turn, b.turn],
+    ["tokens", count(tokens(a)), count(tokens(b))],
+    ["answers", count(answers(a)), count(answers(b))],
+    ["events", count(a.seq), count(b.seq)],
+    ...(a.pending.length + b.pending.length > 0 ? [["open calls", pending(a), pending(b)] as const] : []),
+    ...keys.slice(0, 100).map((key) => [`state ${key}`, value(a, key), value(b, key)] as const),
+  ];
+  return (
+    <>
+      {facts.map(([name, one, other]) => (
+        <tr key={name}>
+          <th scope="row" class="diff-sign">
+            <span aria-hidden="true">{one === other ? "=" : "≠"}</span>
+            <span class="hidden-words">
+              {name}: {signs[one === other ? "=" : "≠"]}
+            </span>
+          </th>
+          {([["a", one], ["b", other]] as const).map(([s, text]) => (
+            <td key={s} data-side={s}>
+              <span class="soft">{name}</span> <Folded text={text} most={200} />
+            </td>
+          ))}
+        </tr>
+      ))}
+    </>
+  );
 }

@@ -1,5 +1,174 @@
+import "../style/usage.css";
 import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { type Schemas, get, path } from "../net/api.js";
+import { type Column, type Total, Totals } from "../state/totals.js";
+import { route } from "../state/route.js";
+import { count, counted, money } from "../ui/amount.js";
+import { Link } from "../ui/link.js";
 
+/** How many sessions are summed up at most, and how many are asked for at once. */
+const most = 200;
+const atOnce = 4;
+
+const kinds = ["agent", "model", "session", "day"] as const;
+type Kind = (typeof kinds)[number];
+
+const columns: readonly (readonly [Column, string])[] = [
+  ["cost", "cost"],
+  ["inputTokens", "tokens in"],
+  ["cachedTokens", "cached"],
+  ["outputTokens", "tokens out"],
+  ["answers", "answers"],
+  ["seconds", "time of runs"],
+];
+
+/** What sessions have cost: by agent, model, session and day. */
 export function Usage(): JSX.Element {
-  return <h1 tabIndex={-1}>Usage</h1>;
+  const { user } = route.value;
+  const [totals, set] = useState(new Totals());
+  const [all, setAll] = useState<{ readonly sessions: number; readonly more: boolean }>();
+  const [failed, fail] = useState("");
+  const [kind, choose] = useState<Kind>("agent");
+  useEffect(() => {
+    const abort = new AbortController();
+    set(new Totals());
+    fail("");
+    sum(user, abort.signal, set, setAll).catch((error: unknown) => {
+      if (!abort.signal.aborted) fail(error instanceof Error ? error.message : String(error));
+    });
+    return () => abort.abort();
+  }, [user]);
+  const done = all !== undefined && totals.sessions + totals.failed === all.sessions;
+  return (
+    <div class="screen usage">
+      <h1 tabIndex={-1}>Usage{user === undefined ? "" : ` of ${user}`}</h1>
+      {failed !== "" && (
+        <p class="failed" role="alert">
+          {failed}
+        </p>
+      )}
+      <p aria-live="polite" aria-busy={!done}>
+        {all === undefined
+          ? failed === "" && "Asking for the sessions…"
+          : all.sessions === 0
+            ? "There are no sessions yet, so nothing was used."
+            : `${done ? "" : `${totals.sessions} of `}${counted(all.sessions, "session")}${all.more ? `, the ${most} that changed last; older ones are not counted` : ""}`}
+        {totals.failed > 0 && ` · ${counted(totals.failed, "session")} could not be asked`}
+      </p>
+      {totals.sessions > 0 && (
+        <>
+          <p class="usage-sum">
+            <b>{money(totals.all.cost)}</b> · {count(totals.all.inputTokens)} tokens in, {share(totals.all)} of them cached · {count(totals.all.outputTokens)} out ·{" "}
+            {counted(totals.all.answers, "answer")}
+          </p>
+          {totals.all.cost === null && <p class="soft">Some models have no price here, so the sum is not known. The server takes prices with --prices.</p>}
+          <div class="usage-kinds" role="group" aria-label="By">
+            {kinds.map((k) => (
+              <button key={k} class="button" aria-pressed={kind === k} onClick={() => choose(k)}>
+                {kind === k ? "✓ " : ""}by {k}
+              </button>
+            ))}
+          </div>
+          {kind === "day" && <p class="soft">A session counts on the day on which it last changed, by the clock of this browser.</p>}
+          <Table key={kind} kind={kind} rows={totals.rows(kind)} user={user} />
+        </>
+      )}
+    </div>
+  );
+}
+
+function share(t: Total): string {
+  return t.inputTokens === 0 ? "none" : `${Math.round((100 * t.cachedTokens) / t.inputTokens)} %`;
+}
+
+/** Asks for the newest sessions and then for what each used, a few at a time. */
+async function sum(user: string | undefined, signal: AbortSignal, show: (t: Totals) => void, list: (all: { sessions: number; more: boolean }) => void): Promise<void> {
+  const sessions: Schemas["Session"][] = [];
+  let next: string | undefined;
+  do {
+    const page = await get<Schemas["Sessions"]>("/sessions", { query: { user, after: next, limit: 100 }, signal });
+    sessions.push(...page.sessions);
+    next = page.next;
+  } while (next !== undefined && sessions.length < most);
+  const newest = sessions.slice(0, most);
+  list({ sessions: newest.length, more: next !== undefined || sessions.length > most });
+  let totals = new Totals();
+  const queue = newest.values();
+  const work = async (): Promise<void> => {
+    for (const session of queue) {
+      try {
+        const usage = await get<Schemas["SessionUsage"]>(`${path("sessions", session.id)}/usage`, { query: { user }, signal });
+        totals = totals.add(session, usage);
+      } catch (error) {
+        if (signal.aborted) throw error;
+        totals = totals.miss();
+      }
+      if (!signal.aborted) show(totals);
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, work));
+}
+
+interface TableProps {
+  readonly kind: Kind;
+  readonly rows: readonly Total[];
+  readonly user: string | undefined;
+}
+
+function Table({ kind, rows, user }: TableProps): JSX.Element {
+  const [by, sort] = useState<Column | "name">(kind === "day" ? "name" : "cost");
+  const sorted = [...rows].sort((x, y) => {
+    if (by === "name") return kind === "day" ? y.name.localeCompare(x.name) : x.name.localeCompare(y.name);
+    return (y[by] ?? -1) - (x[by] ?? -1) || y.inputTokens - x.inputTokens;
+  });
+  const measure: Column = by === "name" || (by === "cost" && rows.every((r) => !r.cost)) ? "inputTokens" : by;
+  const top = Math.max(...rows.map((r) => r[measure] ?? 0), 0);
+  const used = columns.filter(([name]) => name !== "seconds" || rows.every((r) => r.seconds !== undefined));
+  const head = (name: Column | "name", title: string): JSX.Element => (
+    <th key={name} scope="col" aria-sort={by === name ? (name === "name" && kind !== "day" ? "ascending" : "descending") : undefined}>
+      <button class="usage-sort" onClick={() => sort(name)}>
+        {title}
+        {by === name ? (name === "name" && kind !== "day" ? " ▴" : " ▾") : ""}
+      </button>
+    </th>
+  );
+  return (
+    <div class="usage-scroll" tabIndex={0} role="region" aria-label={`Usage by ${kind}`}>
+      <table class="usage-table">
+        <thead>
+          <tr>
+            {head("name", kind)}
+            {used.map(([name, title]) => head(name, title))}
+            <td />
+          </tr>
+        </thead>
+        <tbody>
+          {sorted.slice(0, most).map((r) => (
+            <tr key={r.name}>
+              <th scope="row">
+                {kind === "session" ? (
+                  <Link to={{ screen: "session", id: r.name, middle: "talk", tab: "cost", ...(user !== undefined && { user }) }}>{r.title || r.name}</Link>
+                ) : (
+                  r.name
+                )}
+              </th>
+              {used.map(([name]) => (
+                <td key={name}>{cell(r, name)}</td>
+              ))}
+              <td class="usage-bar">
+                <span aria-hidden="true" style={{ width: `${top === 0 ? 0 : Math.round((100 * (r[measure] ?? 0)) / top)}%` }} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function cell(r: Total, name: Column): string {
+  if (name === "cost") return money(r.cost);
+  if (name === "seconds") return `${(r.seconds ?? 0).toFixed((r.seconds ?? 0) < 10 ? 2 : 0)} s`;
+  return name === "cachedTokens" ? share(r) : count(r[name] ?? 0);
 }

@@ -260,6 +260,12 @@ export function textOf(content: unknown): string {
 
 /** The difference of two times of the log, in milliseconds; 0 if one is missing. */
 export function between(begun: string | undefined, ended: string | undefined): number {
-  const ms = new Date(ended ?? "").getTime() - new Date(begun ?? "").getTime();
+  const ms = at(ended) - at(begun);
   return Number.isFinite(ms) && ms > 0 ? ms : 0;
+}
+
+/** A time in milliseconds. Times of the log are finer than those of JavaScript. */
+function at(time = ""): number {
+  const fraction = /\.(\d+)/.exec(time)?.[1] ?? "";
+  return new Date(time).getTime() + Number(`0.${fraction.slice(3) || "0"}`);
 }

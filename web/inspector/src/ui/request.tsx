@@ -1,6 +1,7 @@
 import "./request.css";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import type { Schemas } from "../net/api.js";
 import { type Difference, type Message, type Request, noteOf, said, split } from "../state/compare.js";
 import { counted } from "./amount.js";
 import { CopyText } from "./copytext.js";
@@ -30,7 +31,7 @@ export function RequestView({ request, since, words }: Props): JSX.Element {
     <div class="request">
       {system.map((m, i) => (
         <Part key={`s${i}`} sign={since?.system === "changed" ? "≠" : since === undefined ? "" : "="} title="system" state={since === undefined ? "" : since.system === "same" ? "unchanged" : "changed"} open={since?.system !== "same"}>
-          <Words text={said(m)} />
+          <Words text={said(m)} most={480} />
         </Part>
       ))}
       {since !== undefined && since.same > 0 && (
@@ -86,9 +87,11 @@ function Part({ sign, title, state, note = "", open = false, children }: PartPro
   return (
     <details class="request-part" data-new={sign === "+"} open={open}>
       <summary>
-        <span class="request-sign" aria-hidden="true">
-          {sign}
-        </span>
+        {sign !== "" && (
+          <span class="request-sign" aria-hidden="true">
+            {sign}
+          </span>
+        )}
         <span class="request-title">{title}</span>
         <span class="soft">{state}</span>
         {note !== "" && <span class="request-note">{note}</span>}
@@ -117,10 +120,10 @@ function MessageView({ message, fresh, words }: { readonly message: Message; rea
   );
 }
 
-function Words({ text }: { readonly text: string }): JSX.Element {
+function Words({ text, most = 900 }: { readonly text: string; readonly most?: number }): JSX.Element {
   return (
     <p class="request-words">
-      <Folded text={text} most={900} />
+      <Folded text={text} most={most} />
     </p>
   );
 }
@@ -137,15 +140,8 @@ function Tools({ request, since }: { readonly request: Request; readonly since: 
           − <span class="code">{name}</span> is not offered any more
         </p>
       ))}
-      {tools.slice(0, all ? 500 : 30).map(({ function: f }) => (
-        <details key={f.name} class="request-tool">
-          <summary>
-            <span class="code">{f.name}</span> {since?.newTools.has(f.name) && <span class="request-note">new</span>}
-            {since?.changedTools.has(f.name) && <span class="request-note">changed</span>}
-          </summary>
-          {f.description !== undefined && <Words text={f.description} />}
-          <Json value={f.parameters ?? {}} label={`Schema of ${f.name}`} />
-        </details>
+      {tools.slice(0, all ? 500 : 30).map((tool) => (
+        <Tool key={tool.function.name} tool={tool} state={since?.newTools.has(tool.function.name) ? "new" : since?.changedTools.has(tool.function.name) ? "changed" : ""} />
       ))}
       {tools.length > 30 && !all && (
         <button class="request-fold" onClick={() => show(true)}>
@@ -153,5 +149,19 @@ function Tools({ request, since }: { readonly request: Request; readonly since: 
         </button>
       )}
     </Part>
+  );
+}
+
+/** A tool; its description and schema are there when it is opened. */
+function Tool({ tool: { function: f }, state }: { readonly tool: Schemas["ChatTool"]; readonly state: string }): JSX.Element {
+  const [open, set] = useState(false);
+  return (
+    <details class="request-tool" open={open} onToggle={(e) => set(e.currentTarget.open)}>
+      <summary>
+        <span class="code">{f.name}</span> {state !== "" && <span class="request-note">{state}</span>}
+      </summary>
+      {open && f.description !== undefined && <Words text={f.description} />}
+      {open && <Json value={f.parameters ?? {}} label={`Schema of ${f.name}`} />}
+    </details>
   );
 }

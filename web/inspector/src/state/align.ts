@@ -1,0 +1,127 @@
+// Two sessions side by side: rows of what was said and done, aligned by content and then by position.
+import type { LogEvent } from "./events.js";
+import { words } from "./events.js";
+import { textOf } from "./story.js";
+
+/** Something said or done, in one row. */
+export interface Item {
+  readonly seq: number;
+  readonly kind: "said" | "call" | "hand-over" | "else";
+  readonly who: string;
+  readonly text: string;
+  /** The result of a call, or the reason of a hand-over. */
+  readonly more: string;
+  readonly failed: boolean;
+  /** What makes two items the same, whatever their ids, positions and times. */
+  readonly same: string;
+}
+
+/** A row of both sides: the same, different, or only on one of them. */
+export interface Row {
+  readonly sign: "=" | "≠" | "–";
+  readonly a?: Item;
+  readonly b?: Item;
+}
+
+/** What the events of one side come to; what only frames a run is left out. */
+export function items(events: readonly LogEvent[]): readonly Item[] {
+  const out: Item[] = [];
+  const calls = new Map<string, number>(); // places in out, by id
+  const add = (e: LogEvent, kind: Item["kind"], text: string, more = "", failed = false): void => {
+    const who = e.type === "user" ? "user" : (e.agent ?? "");
+    out.push({ seq: e.seq ?? 0, kind, who, text, more, failed, same: JSON.stringify([kind, who, e.scope === undefined, text, more]) });
+  };
+  for (const e of events) {
+    switch (e.type) {
+      case "user":
+      case "text":
+        add(e, "said", textOf(e.content));
+        break;
+      case "tool_call":
+        calls.set(e.id ?? "", out.length);
+        add(e, "call", `${e.name}(${short(e.input)})`);
+        break;
+      case "tool_result": {
+        const place = calls.get(e.id ?? "");
+        const result = typeof e.output === "string" ? e.output : JSON.stringify(e.output);
+        if (place === undefined) add(e, "call", e.name, result, e.isError);
+        else {
+          const call = out[place]!;
+          out[place] = { ...call, more: result, failed: e.isError ?? false, same: call.same + result };
+        }
+        break;
+      }
+      case "transfer": {
+        const place = calls.get(e.toolCallId ?? "");
+        // The transfer tells more than the call that asked for it.
+        if (place !== undefined && place === out.length - 1) out.pop();
+        const refused = e.outcome !== "committed";
+        add(e, "hand-over", `${e.from} → ${e.to}${refused ? ` (${e.outcome})` : ""}`, words(e.reason).text, refused);
+        break;
+      }
+      case "handoff_status":
+        add(e, "hand-over", `person: ${e.status}`, words(e.reason).text);
+        break;
+      case "relay":
+        add(e, "else", `asks: ${e.tool}`, words(e.message).text);
+        break;
+      case "relay_resolved":
+        add(e, "else", e.approved ? "approved" : "denied", words(e.reason).text);
+        break;
+      case "state":
+        add(e, "else", `state ${short(e.delta ?? {})}`);
+        break;
+      case "error":
+        add(e, "else", `${e.code}: ${words(e.message).text}`, "", true);
+        break;
+      case "file":
+        add(e, "else", `made the file ${e.name}`);
+        break;
+    }
+  }
+  return out;
+}
+
+function short(input: unknown): string {
+  const text = JSON.stringify(input) ?? "";
+  return text.startsWith("{") ? text.slice(1, -1) : text;
+}
+
+/** Above so many comparisons, rows are aligned by position alone. */
+const most = 4_000_000;
+
+/** Aligns two sides: what is the same in the same order stands beside each other, the rest by position. */
+export function align(a: readonly Item[], b: readonly Item[]): readonly Row[] {
+  const out: Row[] = [];
+  let i = 0;
+  let j = 0;
+  for (const [x, y] of [...anchors(a, b), [a.length, b.length] as const]) {
+    while (i < x && j < y) out.push({ sign: "≠", a: a[i++]!, b: b[j++]! });
+    while (i < x) out.push({ sign: "–", a: a[i++]! });
+    while (j < y) out.push({ sign: "–", b: b[j++]! });
+    if (x < a.length && y < b.length) out.push({ sign: "=", a: a[i++]!, b: b[j++]! });
+  }
+  return out;
+}
+
+/** The longest common subsequence, as pairs of places. */
+function anchors(a: readonly Item[], b: readonly Item[]): readonly (readonly [number, number])[] {
+  if (a.length * b.length > most) return [];
+  const width = b.length + 1;
+  const lengths = new Uint32Array((a.length + 1) * width);
+  for (let i = a.length - 1; i >= 0; i--) {
+    for (let j = b.length - 1; j >= 0; j--) {
+      lengths[i * width + j] =
+        a[i]!.same === b[j]!.same
+          ? lengths[(i + 1) * width + j + 1]! + 1
+          : Math.max(lengths[(i + 1) * width + j]!, lengths[i * width + j + 1]!);
+    }
+  }
+  const out: [number, number][] = [];
+  for (let i = 0, j = 0; i < a.length && j < b.length; ) {
+    if (a[i]!.same === b[j]!.same) out.push([i++, j++]);
+    else if (lengths[(i + 1) * width + j]! >= lengths[i * width + j + 1]!) i++;
+    else j++;
+  }
+  return out;
+}

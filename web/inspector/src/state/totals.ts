@@ -1,0 +1,75 @@
+// What many sessions have used, summed up.
+import type { Schemas } from "../net/api.js";
+
+export type Column = "cost" | "inputTokens" | "cachedTokens" | "outputTokens" | "answers" | "seconds";
+
+/** A sum. Its cost is null if a part of it has no price; its seconds are absent where they are not counted. */
+export interface Total {
+  readonly name: string;
+  readonly title?: string;
+  readonly cost: number | null;
+  readonly inputTokens: number;
+  readonly cachedTokens: number;
+  readonly outputTokens: number;
+  readonly answers: number;
+  readonly seconds?: number;
+}
+
+type Kind = "agent" | "model" | "session" | "day";
+
+function plus(sum: Total | undefined, name: string, s: Partial<Schemas["Spent"]>, title?: string): Total {
+  const used = (s.answers ?? 0) + (s.inputTokens ?? 0) + (s.outputTokens ?? 0) > 0;
+  const old: Total = sum ?? { name, ...(title !== undefined && { title }), cost: 0, inputTokens: 0, cachedTokens: 0, outputTokens: 0, answers: 0 };
+  const seconds = s.seconds === undefined ? old.seconds : (old.seconds ?? 0) + s.seconds;
+  return {
+    ...old,
+    cost: !used ? old.cost : old.cost === null || s.cost === null || s.cost === undefined ? null : old.cost + s.cost,
+    inputTokens: old.inputTokens + (s.inputTokens ?? 0),
+    cachedTokens: old.cachedTokens + (s.cachedTokens ?? 0),
+    outputTokens: old.outputTokens + (s.outputTokens ?? 0),
+    answers: old.answers + (s.answers ?? 0),
+    ...(seconds !== undefined && { seconds }),
+  };
+}
+
+export class Totals {
+  constructor(
+    readonly sessions = 0,
+    readonly failed = 0,
+    readonly all: Total = plus(undefined, "all", {}),
+    private readonly by: ReadonlyMap<string, Total> = new Map(),
+  ) {}
+
+  /** With one more session: a new value. */
+  add(session: Schemas["Session"], usage: Schemas["SessionUsage"]): Totals {
+    const by = new Map(this.by);
+    const put = (kind: Kind, name: string, s: Partial<Schemas["Spent"]>, title?: string): void => {
+      const key = `${kind} ${name}`;
+      by.set(key, plus(by.get(key), name, s, title));
+    };
+    for (const m of usage.models) {
+      put("agent", m.agent, m.session);
+      put("model", m.model || "unknown model", m.session);
+    }
+    for (const a of usage.agents) put("agent", a.agent, { seconds: a.seconds });
+    put("session", session.id, usage.session, session.title);
+    put("day", dayOf(session.updated), usage.session);
+    return new Totals(this.sessions + 1, this.failed, plus(this.all, "all", usage.session), by);
+  }
+
+  /** With one more session that could not be asked. */
+  miss(): Totals {
+    return new Totals(this.sessions, this.failed + 1, this.all, this.by);
+  }
+
+  rows(kind: Kind): readonly Total[] {
+    return [...this.by].filter(([key]) => key.startsWith(`${kind} `)).map(([, total]) => total);
+  }
+}
+
+/** The day of a time where the reader is, as 2026-03-01. */
+export function dayOf(time: string): string {
+  const t = new Date(time);
+  const two = (n: number): string => String(n).padStart(2, "0");
+  return `${t.getFullYear()}-${two(t.getMonth() + 1)}-${two(t.getDate())}`;
+}
