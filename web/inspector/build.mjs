@@ -3,7 +3,7 @@
 // The same sources give the same bytes on every machine. Names carry no hash, so that Git stores
 // differences; index.html asks for app.js?v=HASH instead.
 import { createHash } from "node:crypto";
-import { copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -47,8 +47,9 @@ for (const [path, { inputs, entryPoint }] of Object.entries(made.metafile.output
 const rename = (text) => [...names].reduce((text, [from, to]) => text.replaceAll(from, to), text);
 const hash = (data) => createHash("sha256").update(data).digest("hex").slice(0, 12);
 
-await rm(out, { recursive: true, force: true });
+// The folder itself stays: a server that was told to show it has it open.
 await mkdir(out, { recursive: true });
+for (const name of await readdir(out)) await rm(join(out, name), { recursive: true, force: true });
 const files = new Map();
 for (const file of made.outputFiles) {
   const name = names.get(basename(file.path)) ?? basename(file.path);
