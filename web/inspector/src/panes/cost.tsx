@@ -113,6 +113,10 @@ function Sums({ usage }: { readonly usage: Schemas["SessionUsage"] }): JSX.Eleme
   const longest = Math.max(...agents.map((a) => a.seconds), 0);
   return (
     <>
+      <p>
+        <b>{money(session.cost)}</b> · {count(session.inputTokens + session.outputTokens)} tokens
+        {session.seconds !== undefined && <span class="soft"> · runs took {span(session.seconds * 1000)}</span>}
+      </p>
       <section class="d-scroll">
         <table class="d-table">
           <caption>

@@ -4,8 +4,8 @@ import type { Schemas } from "../net/api.js";
 import { tree } from "../state/app.js";
 import { said } from "../state/compare.js";
 import type { OpenSession } from "../state/open.js";
-import { route } from "../state/route.js";
-import { type Answer, storyOf, textOf } from "../state/story.js";
+import { change, route } from "../state/route.js";
+import { type Answer, type Story, storyOf, textOf } from "../state/story.js";
 import { type View, askedAgain, fork, viewAt } from "../state/views.js";
 import { clock, count, counted, money } from "../ui/amount.js";
 import { Folded } from "../ui/json.js";
@@ -16,26 +16,32 @@ type Way = "say" | "ask" | "go";
 
 /** The most answers that the server gives to one request. */
 const most = 10;
+/** How many of the user's messages before and behind one can be chosen in its place. */
+const few = 25;
 
-/** What would have happened otherwise: other words, the same asked again, or the tree as it is now. */
+/**
+ * What would have happened otherwise: other words, the same asked again, or the tree as it is now.
+ * Without a selection it is about the last hand-over, or else the last words of the user.
+ */
 export function WhatIf({ session }: { readonly session: OpenSession }): JSX.Element {
   const { seq } = session.moment.value;
   const story = storyOf(session.log.value);
   const sel = route.value.screen === "session" ? route.value.sel : undefined;
-  const place = (sel === undefined ? 0 : story.place(sel)) || seq;
+  const place = (sel === undefined ? story.handOvers.findLast((h) => h.seq <= seq)?.seq : story.place(sel)) || seq;
   const user = story.words(place);
-  const answer = sel === undefined && user !== undefined ? story.answerOf(user.seq ?? 0) : story.answerOf(place);
   if (user === undefined) return <p class="details-body">Nobody has said anything before this position.</p>;
-  return <Ways key={`${user.seq} ${answer?.first}`} session={session} user={user} answer={answer} />;
+  const answer = story.decisionAt(place) ?? story.answerOf(user.seq ?? 0);
+  return <Ways key={`${user.seq} ${answer?.first}`} session={session} story={story} user={user} answer={answer} />;
 }
 
 interface WaysProps {
   readonly session: OpenSession;
+  readonly story: Story;
   readonly user: Schemas["UserEvent"];
   readonly answer: Answer | undefined;
 }
 
-function Ways({ session, user, answer }: WaysProps): JSX.Element {
+function Ways({ session, story, user, answer }: WaysProps): JSX.Element {
   const told = textOf(user.content);
   const without = answer === undefined ? "No model has answered these words." : withoutModel(answer.agent, answer.scope);
   const [way, choose] = useState<Way>(without === "" ? "ask" : "say");
@@ -64,9 +70,16 @@ function Ways({ session, user, answer }: WaysProps): JSX.Element {
   };
   return (
     <div class="details-body">
-      <h2 class="d-hand">
-        At {at}, behind “<Folded text={told} most={60} />”
-      </h2>
+      <label class="d-behind">
+        <span>At {at}, behind</span>
+        <select class="field" value={user.seq} onChange={(e) => change({ sel: { kind: "ev", seq: Number(e.currentTarget.value) } })}>
+          {story.said(user.seq ?? 0, few).map((u) => (
+            <option key={u.seq} value={u.seq}>
+              {textOf(u.content).slice(0, 80) || "no words"}
+            </option>
+          ))}
+        </select>
+      </label>
       <fieldset class="d-options">
         <legend class="hidden-words">What is to be otherwise</legend>
         {option(

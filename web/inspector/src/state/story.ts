@@ -63,6 +63,7 @@ export class Story {
   readonly calls: ToolCall[] = [];
   readonly handOvers: HandOver[] = [];
   readonly runs = new Map<string, Run>();
+  private readonly users: Schemas["UserEvent"][] = [];
   private read = 0;
   private readonly said = new Map<string, number>(); // by agent
   private readonly open = new Map<string, Answer>(); // by run
@@ -84,6 +85,9 @@ export class Story {
       case "harness_start":
         this.runs.set(runId, { id: runId, agent, scope, start: seq, last: seq });
         this.open.delete(runId);
+        break;
+      case "user":
+        if (scope === "") this.users.push(event);
         break;
       case "text":
       case "reasoning":
@@ -212,13 +216,22 @@ export class Story {
     return led === undefined ? { led: true } : { found: led, led: true };
   }
 
+  /** The answer that an event is part of or led to; of a hand-over the one that asked for it. */
+  decisionAt(seq: number): Answer | undefined {
+    const call = this.handOvers.findLast((h) => h.seq === seq)?.transfer?.toolCallId;
+    const asked = call === undefined ? undefined : this.calls.findLast((c) => c.id === call && c.seq < seq);
+    return this.answerOf(asked?.seq ?? seq);
+  }
+
+  /** The user's messages around a position, so many before it and so many behind it at most. */
+  said(seq: number, most: number): readonly Schemas["UserEvent"][] {
+    const place = this.users.findLastIndex((u) => (u.seq ?? 0) <= seq);
+    return this.users.slice(Math.max(0, place - most), place + most + 1);
+  }
+
   /** What the user had said last at a position. */
   words(seq: number): Schemas["UserEvent"] | undefined {
-    for (let n = seq; n >= this.log.from; n--) {
-      const event = this.log.event(n);
-      if (event?.type === "user" && (event.scope ?? "") === "") return event;
-    }
-    return undefined;
+    return this.users.findLast((u) => (u.seq ?? 0) <= seq);
   }
 }
 

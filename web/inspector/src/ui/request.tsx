@@ -1,5 +1,5 @@
 import "./request.css";
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
 import { type Difference, type Message, type Request, noteOf, said, split } from "../state/compare.js";
@@ -30,13 +30,13 @@ export function RequestView({ request, since, words }: Props): JSX.Element {
   return (
     <div class="request">
       {system.map((m, i) => (
-        <Part key={`s${i}`} sign={since?.system === "changed" ? "≠" : since === undefined ? "" : "="} title="system" state={since === undefined ? "" : since.system === "same" ? "unchanged" : "changed"} open={since?.system !== "same"}>
+        <Part key={`s${i}`} sign={since?.system === "changed" ? "≠" : since === undefined ? "" : "="} title="system" state={since === undefined ? "" : since.system === "same" ? "unchanged" : "changed"} begins={since?.system === "same" ? said(m) : ""} open={since?.system !== "same"}>
           <Words text={said(m)} most={480} />
         </Part>
       ))}
       {since !== undefined && since.same > 0 && (
         <button class="request-fold" aria-expanded={unfolded} onClick={() => unfold(!unfolded)}>
-          <span aria-hidden="true">{unfolded ? "▾" : "▸"}</span> {counted(since.same, "message")} unchanged
+          <span aria-hidden="true">{unfolded ? "▾" : "▸"}</span> {counted(since.same, "message")} unchanged <Begins text={said(rest[0]!)} />
         </button>
       )}
       {since !== undefined && since.gone > 0 && (
@@ -79,11 +79,13 @@ interface PartProps {
   readonly title: string;
   readonly state: string;
   readonly note?: string;
+  /** What a folded part begins with. */
+  readonly begins?: string;
   readonly open?: boolean;
-  readonly children: preact.ComponentChildren;
+  readonly children: ComponentChildren;
 }
 
-function Part({ sign, title, state, note = "", open = false, children }: PartProps): JSX.Element {
+function Part({ sign, title, state, note = "", begins = "", open = false, children }: PartProps): JSX.Element {
   return (
     <details class="request-part" data-new={sign === "+"} open={open}>
       <summary>
@@ -95,6 +97,7 @@ function Part({ sign, title, state, note = "", open = false, children }: PartPro
         <span class="request-title">{title}</span>
         <span class="soft">{state}</span>
         {note !== "" && <span class="request-note">{note}</span>}
+        <Begins text={begins} />
       </summary>
       {children}
     </details>
@@ -118,6 +121,10 @@ function MessageView({ message, fresh, words }: { readonly message: Message; rea
       {media && <p class="fact soft">Images and files are named, not shown. “Copy as JSON” has them.</p>}
     </Part>
   );
+}
+
+function Begins({ text }: { readonly text: string }): JSX.Element | null {
+  return text === "" ? null : <span class="request-begins">{text.slice(0, 120)}</span>;
 }
 
 function Words({ text, most = 900 }: { readonly text: string; readonly most?: number }): JSX.Element {
