@@ -73,7 +73,7 @@ function Ways({ session, story, user, answer }: WaysProps): JSX.Element {
       <label class="d-behind">
         <span>At {at}, behind</span>
         <select class="field" value={user.seq} onChange={(e) => change({ sel: { kind: "ev", seq: Number(e.currentTarget.value) } })}>
-          {story.said(user.seq ?? 0, few).map((u) => (
+          {story.messages(user.seq ?? 0, few).map((u) => (
             <option key={u.seq} value={u.seq}>
               {textOf(u.content).slice(0, 80) || "no words"}
             </option>

@@ -224,7 +224,7 @@ export class Story {
   }
 
   /** The user's messages around a position, so many before it and so many behind it at most. */
-  said(seq: number, most: number): readonly Schemas["UserEvent"][] {
+  messages(seq: number, most: number): readonly Schemas["UserEvent"][] {
     const place = this.users.findLastIndex((u) => (u.seq ?? 0) <= seq);
     return this.users.slice(Math.max(0, place - most), place + most + 1);
   }
