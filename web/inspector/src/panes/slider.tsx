@@ -1,6 +1,232 @@
+import "./slider.css";
 import type { JSX } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { branch } from "../state/actions.js";
+import { Course } from "../state/course.js";
 import type { OpenSession } from "../state/open.js";
+import { type SessionRoute, change, route } from "../state/route.js";
+import { tokens } from "../state/session.js";
+import { count } from "../ui/amount.js";
+import { Icon } from "../ui/icons.js";
+import { useKeys } from "../ui/keys.js";
+import { line } from "../ui/line.js";
+import { EditWords } from "./editwords.js";
+import { type Paint, draw, scaleOf, seqAt, xOf } from "./strip.js";
 
+/** How long each event is shown while the session is played, in milliseconds. */
+const beat = 200;
+
+/** Where the page looks at the session: a bar an event, and buttons and keys that go through them. */
 export function Slider({ session }: { readonly session: OpenSession }): JSX.Element {
-  return <p>{session.key.id}</p>;
+  const log = session.log.value;
+  const { at } = route.value as SessionRoute;
+  const kept = useRef<Course | undefined>(undefined);
+  if (kept.current?.log !== log) kept.current = new Course(log);
+  const course = kept.current.grow();
+  const end = log.end.seq;
+  const here = at === undefined ? end : Math.min(at, end);
+  const [playing, play] = useState(false);
+  const [editing, edit] = useState<number | undefined>(undefined);
+
+  const to = (seq: number, replace = false): void => {
+    if (end > 0) change({ at: seq >= end ? undefined : Math.max(1, seq) }, { replace });
+  };
+  const fork = course.checkpoint(here);
+  const words = course.turns.findLast((t) => t <= here);
+  const forkHere = (): void | false => (fork < 1 ? false : void branch(session, fork));
+  const editHere = (): void | false => (words === undefined ? false : edit(words));
+  const toggle = (): void => {
+    if (!playing && at === undefined) to(course.turns.at(-1) ?? 1);
+    play(!playing);
+  };
+  const keys = {
+    ArrowLeft: ["Event before", () => to(here - 1, true)],
+    ArrowRight: ["Next event", () => to(here + 1, true)],
+    "shift+ArrowLeft": ["Checkpoint before", () => to(course.beside(here, -1), true)],
+    "shift+ArrowRight": ["Next checkpoint", () => to(course.beside(here, 1), true)],
+    "alt+ArrowLeft": ["Turn before", () => to(course.turn(here, -1), true)],
+    "alt+ArrowRight": ["Next turn", () => to(course.turn(here, 1), true)],
+    Space: ["Play the session, or stop", toggle],
+    ".": ["To the live end", () => to(end)],
+    F: ["Fork here", forkHere],
+    E: ["Say something else here", editHere],
+  } as const;
+  useKeys(keys);
+
+  useEffect(() => {
+    if (!playing) return;
+    const timer = setInterval(() => {
+      const now = (route.peek() as SessionRoute).at;
+      if (now === undefined) play(false);
+      else to(now + 1, true);
+    }, beat);
+    return () => clearInterval(timer);
+  }, [playing, end]);
+
+  const what = headline(session, here);
+  const onKey = (e: KeyboardEvent): void => {
+    const name = `${e.altKey ? "alt+" : ""}${e.shiftKey ? "shift+" : ""}${e.key}` as keyof typeof keys;
+    if (e.ctrlKey || e.metaKey || !name.includes("Arrow") || keys[name] === undefined) return;
+    e.preventDefault();
+    keys[name][1]();
+  };
+  return (
+    <div class="slider">
+      <Strip session={session} course={course} here={here} to={to}>
+        <input
+          type="range"
+          class="slider-range"
+          aria-label="Position in the log"
+          min={Math.min(1, end)}
+          max={end}
+          value={here}
+          aria-valuetext={end === 0 ? "empty" : `${here}: ${what}`}
+          onInput={(e) => to(Number(e.currentTarget.value), true)}
+          onKeyDown={onKey}
+        />
+      </Strip>
+      <div class="slider-line">
+        <span class="slider-steps">
+          <Step label="Event before" does={() => to(here - 1)} off={here <= 1} icon="left" />
+          <Step label="Next event" does={() => to(here + 1)} off={at === undefined} icon="right" />
+          <span class="soft slider-of">event</span>
+          <Step label="Turn before" does={() => to(course.turn(here, -1))} off={here <= 1} icon="first" />
+          <Step label="Next turn" does={() => to(course.turn(here, 1))} off={at === undefined} icon="last" />
+          <span class="soft slider-of">turn</span>
+          <button class="button plain" aria-pressed={playing} onClick={toggle} disabled={end === 0}>
+            <Icon name={playing ? "stop" : "play"} /> {playing ? "stop" : "play"}
+          </button>
+          <button class="button plain" aria-pressed={at === undefined} onClick={() => to(end)}>
+            live
+          </button>
+        </span>
+        <span class="slider-where">
+          <b>
+            {count(here)} of {count(end)}
+          </b>
+          {at === undefined ? " · live" : ""}
+        </span>
+        <span class="slider-what soft" title={what}>
+          <Facts session={session} here={here} what={what} />
+        </span>
+        <span class="slider-does">
+          <button class="button" onClick={() => editHere()} disabled={words === undefined} title={words === undefined ? "There are no words of the user yet." : `Says something else in place of event ${words}`}>
+            <Icon name="edit" /> Edit <kbd>E</kbd>
+          </button>
+          <button class="button" onClick={() => forkHere()} disabled={fork < 1} aria-description={`at checkpoint ${fork}`} title={`Forks at checkpoint ${fork}`}>
+            <Icon name="fork" /> Fork here <kbd>F</kbd>
+          </button>
+          <span class="fact soft slider-fork">{fork < 1 ? "" : `at ${count(fork)}`}</span>
+        </span>
+      </div>
+      {editing !== undefined && <EditWords session={session} seq={editing} close={() => edit(undefined)} />}
+    </div>
+  );
+}
+
+/** What happened at a position, in one line. */
+function headline(session: OpenSession, seq: number): string {
+  const event = session.log.value.event(seq);
+  return event === undefined ? (seq === 0 ? "nothing yet" : "not loaded yet") : line(event, 80) || event.type;
+}
+
+function Facts({ session, here, what }: { readonly session: OpenSession; readonly here: number; readonly what: string }): JSX.Element {
+  const { facts, seq } = session.moment.value;
+  if (here === 0) return <>nothing yet</>;
+  if (seq !== here) return <>loading what was before {count(session.log.value.from)}…</>;
+  const open = facts.questions.map((q) => q.tool).join(", ") || "none";
+  return (
+    <>
+      {count(here)}: {what} · active {facts.active || "nobody"} · open: {open} · {count(tokens(facts).all)} tokens
+    </>
+  );
+}
+
+function Step({ label, does, off, icon }: { readonly label: string; readonly does: () => void; readonly off: boolean; readonly icon: "left" | "right" | "first" | "last" }): JSX.Element {
+  return (
+    <button class="button plain slider-step" aria-label={label} title={label} onClick={does} disabled={off}>
+      <Icon name={icon} />
+    </button>
+  );
+}
+
+interface StripProps {
+  readonly session: OpenSession;
+  readonly course: Course;
+  readonly here: number;
+  readonly to: (seq: number, replace?: boolean) => void;
+  readonly children: JSX.Element;
+}
+
+/** The bars with the position on them. Only what changes is drawn anew: a step moves one element. */
+function Strip({ session, course, here, to, children }: StripProps): JSX.Element {
+  const box = useRef<HTMLDivElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const probe = useRef<HTMLSpanElement>(null);
+  const [width, measure] = useState(0);
+  const [theme, repaint] = useState(0);
+  const log = session.log.value;
+  const end = log.end;
+  const scale = scaleOf(course, Math.min(1, end.seq), end.seq, Math.max(1, width));
+  const marks = session.checkpoints.value;
+
+  useLayoutEffect(() => {
+    const sized = new ResizeObserver(() => measure(box.current?.clientWidth ?? 0));
+    sized.observe(box.current!);
+    const anew = (): void => repaint((n) => n + 1);
+    const schemes = [matchMedia("(prefers-color-scheme: dark)"), matchMedia("(prefers-contrast: more)"), matchMedia(`(resolution: ${devicePixelRatio}dppx)`)];
+    for (const s of schemes) s.addEventListener("change", anew);
+    const chosen = new MutationObserver(anew);
+    chosen.observe(document.documentElement, { attributes: true });
+    void document.fonts.ready.then(anew);
+    return () => {
+      sized.disconnect();
+      chosen.disconnect();
+      for (const s of schemes) s.removeEventListener("change", anew);
+    };
+  }, []);
+  useLayoutEffect(() => {
+    if (canvas.current !== null && probe.current !== null && width > 0) draw(canvas.current, course, scale, end.facts.spoke, paintOf(probe.current), log.whole ? [] : marks);
+  }, [log, end.seq, width, theme, marks]);
+
+  const drag = (e: PointerEvent): void => {
+    if (e.buttons === 0 && e.type !== "pointerdown") return;
+    const x = e.clientX - box.current!.getBoundingClientRect().left;
+    const seq = seqAt(scale, x);
+    if (seq !== here) to(seq, true);
+  };
+  return (
+    <div
+      class="slider-strip"
+      ref={box}
+      onPointerDown={(e) => {
+        if (e.button !== 0) return;
+        e.currentTarget.setPointerCapture(e.pointerId);
+        drag(e);
+      }}
+      onPointerMove={drag}
+    >
+      {children}
+      <canvas ref={canvas} aria-hidden="true" />
+      <span class="slider-past" style={{ transform: `translateX(${xOf(scale, here) + scale.unit}px)` }} />
+      <span class="slider-probe" ref={probe} aria-hidden="true">
+        {["0", "1", "2", "3", "4", "5", "6"].map((hue) => (
+          <i key={hue} data-hue={hue} />
+        ))}
+      </span>
+    </div>
+  );
+}
+
+function paintOf(probe: HTMLElement): Paint {
+  const page = getComputedStyle(probe);
+  const value = (name: string): string => page.getPropertyValue(name).trim();
+  return {
+    hues: [...probe.children].map((el) => getComputedStyle(el).color),
+    nobody: value("--edge"),
+    user: value("--ink"),
+    soft: value("--soft"),
+    line: value("--line"),
+    font: "11px Inter, system-ui, sans-serif",
+  };
 }

@@ -7,11 +7,24 @@ export { type Middle, type Route, type Selection, type SessionRoute, type Tab, f
 /** Where the page is. */
 export const route = signal<Route>(parse(new URL(location.href)));
 
+/** Browsers refuse more than some addresses a second: those that only replace the one before wait a little. */
+const pause = 250;
+let waiting: ReturnType<typeof setTimeout> | undefined;
+
+function write(): void {
+  clearTimeout(waiting);
+  waiting = undefined;
+  history.replaceState(null, "", format(route.value));
+}
+
 /** Goes somewhere, which makes an entry in the history, unless it only replaces where the page is. */
 export function go(to: Route, how: { readonly replace?: boolean } = {}): void {
   const url = format(to);
-  if (how.replace) history.replaceState(null, "", url);
-  else if (url !== format(route.value)) history.pushState(null, "", url);
+  if (how.replace) waiting ??= setTimeout(write, pause);
+  else if (url !== format(route.value)) {
+    if (waiting !== undefined) write();
+    history.pushState(null, "", url);
+  }
   route.value = to;
 }
 
@@ -24,6 +37,11 @@ export function change(part: { readonly [K in keyof SessionRoute]?: SessionRoute
   go(next as unknown as Route, how);
 }
 
+window.addEventListener("pagehide", () => {
+  if (waiting !== undefined) write();
+});
 window.addEventListener("popstate", () => {
+  clearTimeout(waiting);
+  waiting = undefined;
   route.value = parse(new URL(location.href));
 });

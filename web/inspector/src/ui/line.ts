@@ -1,0 +1,125 @@
+// What an event says in one line, for rows, bars and the slider.
+import { type LogEvent, words } from "../state/events.js";
+import { bytes, count } from "./amount.js";
+
+/** The types of which a sign is known; any other is shown by its name. */
+const signs: Readonly<Record<string, string>> = {
+  user: "›",
+  harness_start: "▸",
+  harness_end: "■",
+  text: "¶",
+  reasoning: "∴",
+  tool_call: "ƒ",
+  tool_progress: "…",
+  tool_result: "↵",
+  relay: "?",
+  relay_resolved: "!",
+  transfer: "⇄",
+  route: "⤳",
+  handoff_status: "☎",
+  state: "=",
+  file: "▤",
+  usage: "#",
+  remote_task: "⇡",
+  compaction: "⊟",
+  notice: "ⓘ",
+  discard: "⌫",
+  error: "✗",
+};
+
+export function sign(type: string): string {
+  return signs[type] ?? "◌";
+}
+
+/** How much an event matters: transfers 4, approvals 3, what is said 2, the rest 1. */
+export function weight(type: string): 1 | 2 | 3 | 4 {
+  switch (type) {
+    case "transfer":
+    case "handoff_status":
+      return 4;
+    case "relay":
+    case "relay_resolved":
+    case "error":
+      return 3;
+    case "user":
+    case "text":
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+/** Who an event is of; what the user says is of nobody. */
+export function whose(event: LogEvent): string {
+  return event.type === "user" ? "" : (event.agent ?? "");
+}
+
+/** An event in one line, at most so many letters of it. */
+export function line(event: LogEvent, most = 240): string {
+  const text = said(event).replace(/\s+/gu, " ").trim();
+  return text.length > most ? `${text.slice(0, most)}…` : text;
+}
+
+const short = (value: unknown): string => (value === undefined ? "" : typeof value === "string" ? value.slice(0, 400) : JSON.stringify(value).slice(0, 400));
+const after = (text: string): string => (text === "" ? "" : `: ${text}`);
+
+function said(event: LogEvent): string {
+  switch (event.type) {
+    case "user":
+      return plain(event.content);
+    case "harness_start":
+      return `${event.agent ?? event.agentId} begins`;
+    case "harness_end":
+      return `${event.agent ?? event.agentId} ends, ${event.finishReason}${event.target ? ` to ${event.target}` : ""}`;
+    case "text":
+    case "reasoning":
+      return words(event.content).text.slice(0, 400);
+    case "tool_call":
+      return `${event.name}${after(short(event.input))}`;
+    case "tool_progress":
+      return `${event.name}${after(short(event.content))}`;
+    case "tool_result":
+      return `${event.name}${event.isError ? " failed" : ""}${after(short(event.output))}`;
+    case "relay":
+      return `${event.tool} ${event.kind === "input" ? "asks for something" : "wants to run"}${after(words(event.message).text)}`;
+    case "relay_resolved":
+      return `${event.approved ? "approved" : "denied"}${event.by ? ` by ${event.by}` : ""}${after(words(event.reason).text)}`;
+    case "transfer":
+      return `${event.from} → ${event.to}${event.outcome === "committed" ? "" : `, ${event.outcome}`}${after(words(event.reason).text)}`;
+    case "route":
+      return `${event.from} → ${event.to}, ${event.ruleIndex === null ? "no rule" : `rule ${event.ruleIndex + 1}`}${after(words(event.reason).text)}`;
+    case "handoff_status":
+      return `handoff ${event.status}${event.targetAgent ? `, to ${event.targetAgent}` : ""}${after(words(event.reason).text)}`;
+    case "state":
+      return Object.entries(event.delta ?? {})
+        .map(([name, value]) => `${name} = ${short(value)}`)
+        .join(", ");
+    case "file":
+      return `${event.name}, ${event.mediaType}, ${bytes(event.size)}`;
+    case "usage":
+      return `${count(event.inputTokens)} tokens in, ${count(event.outputTokens)} out${event.model ? `, ${event.model}` : ""}`;
+    case "remote_task":
+      return `task ${event.taskId}${event.status ? `, ${event.status}` : ""}`;
+    case "compaction":
+      return `a summary stands for what is up to ${event.upTo}${after(words(event.summary).text)}`;
+    case "notice":
+    case "discard":
+    case "error":
+      return `${event.code}${after(words(event.message).text)}`;
+    default:
+      return (event as { readonly type: string }).type;
+  }
+}
+
+function plain(content: Extract<LogEvent, { type: "user" }>["content"]): string {
+  if (content === undefined) return "";
+  if (!Array.isArray(content)) return words(content as string).text.slice(0, 400);
+  const parts = content as readonly { readonly type?: string; readonly text?: unknown; readonly name?: string; readonly mediaType?: string }[];
+  return parts.map((p) => (p.type === "text" ? words(p.text as string).text.slice(0, 400) : `[${p.name ?? p.mediaType ?? p.type ?? "part"}]`)).join(" ");
+}
+
+/** When an event was recorded, in milliseconds; undefined if the log does not say. */
+export function timeOf(event: LogEvent | undefined): number | undefined {
+  const ms = event?.time === undefined ? NaN : Date.parse(event.time);
+  return Number.isNaN(ms) ? undefined : ms;
+}
