@@ -213,20 +213,17 @@ function Strip({ session, course, here, to, children }: StripProps): JSX.Element
         {["0", "1", "2", "3", "4", "5", "6"].map((hue) => (
           <i key={hue} data-hue={hue} />
         ))}
+        <b class="edge" />
+        <b class="ink" />
+        <b class="soft" />
+        <b class="line" />
       </span>
     </div>
   );
 }
 
 function paintOf(probe: HTMLElement): Paint {
-  const page = getComputedStyle(probe);
-  const value = (name: string): string => page.getPropertyValue(name).trim();
-  return {
-    hues: [...probe.children].map((el) => getComputedStyle(el).color),
-    nobody: value("--edge"),
-    user: value("--ink"),
-    soft: value("--soft"),
-    line: value("--line"),
-    font: "11px Inter, system-ui, sans-serif",
-  };
+  const colours = (of: string): string[] => [...probe.querySelectorAll(of)].map((el) => getComputedStyle(el).color);
+  const [nobody = "", user = "", soft = "", line = ""] = colours("b");
+  return { hues: colours("i"), nobody, user, soft, line, font: "11px Inter, system-ui, sans-serif" };
 }

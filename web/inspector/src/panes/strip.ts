@@ -80,7 +80,7 @@ export function draw(canvas: HTMLCanvasElement, course: Course, scale: Scale, sp
     const wide = pen.measureText(label).width;
     if (x < free || x + wide > width) return;
     pen.fillStyle = paint.soft;
-    pen.fillText(label, x + 3, 0);
+    pen.fillText(label, x + 3, 2);
     free = x + wide + 12;
   });
   pen.textAlign = "center";

@@ -21,17 +21,25 @@ export class Log {
   /** By position: words of which only the beginning was sent. */
   readonly clips = new Map<number, Clip>();
   private readonly marks: Moment[] = [];
-  private now: Moment;
+  private stored: Moment; // what follows from stored events alone
+  private live: Moment; // with deltas
+  private flying: LogEvent[] = []; // deltas of what is not stored yet
   private past: Moment | undefined; // the last moment that was asked for
 
   constructor(readonly from = 1) {
-    this.now = { seq: from - 1, graph: empty, facts: { ...nothing, seq: from - 1 } };
-    this.marks.push(this.now);
+    this.stored = { seq: from - 1, graph: empty, facts: { ...nothing, seq: from - 1 } };
+    this.live = this.stored;
+    this.marks.push(this.stored);
   }
 
   /** The live end, deltas included. */
   get end(): Moment {
-    return this.now;
+    return this.live;
+  }
+
+  /** Deltas of words that are not stored yet. */
+  get deltas(): readonly LogEvent[] {
+    return this.flying;
   }
 
   /** Whether the log is there from its beginning, so that all that follows from it is right. */
@@ -45,27 +53,41 @@ export class Log {
 
   /** Takes in stored events and deltas in the order in which they came. What is known is left out. */
   add(events: readonly LogEvent[]): void {
-    let { graph, facts } = this.now;
-    for (const received of events) {
-      const { event, clip } = unclip(received);
-      if (!event.partial) {
-        if (event.seq === undefined || event.seq <= facts.seq) continue;
-        if (event.seq !== facts.seq + 1) throw new Error(`event ${event.seq} came where ${facts.seq + 1} was to come`);
-        if (clip !== undefined) this.clips.set(event.seq, clip);
+    let { graph, facts } = this.stored;
+    let live = this.live.graph;
+    try {
+      for (const received of events) {
+        const { event, clip } = unclip(received);
+        if (event.partial) {
+          this.flying.push(event);
+          live = reduce(live, event as Event);
+          continue;
+        }
+        const { seq } = event;
+        if (seq === undefined || seq <= facts.seq) continue;
+        if (seq !== facts.seq + 1) throw new Error(`Event ${seq} came where ${facts.seq + 1} was to come. Reload the page.`);
+        if (clip !== undefined) this.clips.set(seq, clip);
         this.events.push(event);
         facts = step(facts, event);
+        graph = reduce(graph, event as Event);
+        if (this.flying.length > 0) {
+          live = reduce(live, event as Event);
+          this.flying = this.flying.filter((delta) => !settles(event, delta));
+        }
+        if (this.flying.length === 0) live = graph;
+        if ((seq - this.from + 1) % kept === 0) this.marks.push({ seq, graph, facts });
       }
-      graph = reduce(graph, event as Event);
-      if (!event.partial && (facts.seq - this.from + 1) % kept === 0) this.marks.push({ seq: facts.seq, graph, facts });
+    } finally {
+      this.stored = { seq: facts.seq, graph, facts };
+      this.live = live === graph ? this.stored : { seq: facts.seq, graph: live, facts };
     }
-    this.now = { seq: facts.seq, graph, facts };
   }
 
-  /** The session as it was at a position. */
+  /** The session as it was at a position, of stored events only if it is in the past. */
   at(seq: number): Moment {
-    if (seq >= this.now.seq) return this.now;
-    const from = Math.max(0, Math.floor((seq - this.from + 1) / kept));
-    let moment = this.marks[Math.min(from, this.marks.length - 1)]!;
+    if (seq >= this.live.seq) return this.live;
+    const before = Math.max(0, Math.floor((seq - this.from + 1) / kept));
+    let moment = this.marks[Math.min(before, this.marks.length - 1)]!;
     if (this.past !== undefined && this.past.seq <= seq && this.past.seq > moment.seq) moment = this.past;
     let { graph, facts } = moment;
     for (let n = moment.seq + 1; n <= seq; n++) {
@@ -77,4 +99,13 @@ export class Log {
     this.past = { seq: facts.seq, graph, facts };
     return this.past;
   }
+}
+
+/** Whether a delta is settled by a stored event: by the whole of it, by what gives it up, or by its run's end. */
+function settles(event: LogEvent, delta: LogEvent): boolean {
+  if (event.type === "discard" && event.ids?.includes(delta.id ?? "")) return true;
+  if (event.runId !== delta.runId) return false;
+  if (event.type === "harness_end" || event.type === "usage" || event.type === "discard") return delta.type !== "tool_progress" || event.type === "harness_end";
+  if (event.type === "tool_result" && delta.type === "tool_progress") return event.id === delta.toolCallId;
+  return event.type === delta.type && event.id === delta.id;
 }

@@ -1,8 +1,9 @@
 // The session that is open: its log, which is loaded from its end and followed, and where the page
 // looks at it.
-import { computed, signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 import { ApiError, type Schemas, get, path } from "../net/api.js";
 import { type Frame, follow } from "../net/stream.js";
+import { attempt, tell } from "./app.js";
 import type { LogEvent } from "./events.js";
 import { Log, type Moment } from "./log.js";
 import { route } from "./route.js";
@@ -40,6 +41,10 @@ export class OpenSession {
   readonly state = signal<Schemas["State"] | undefined>(undefined);
   /** The revision of the tree that serves the session. */
   readonly revision = signal("");
+  /** Whether events before the first one of the log are being loaded. */
+  readonly loadingOlder = signal(false);
+  /** Positions that the session can be forked at, of a log that is too long to be loaded as a whole. */
+  readonly checkpoints = signal<readonly number[]>([]);
   /** How often the server said that its tree answers otherwise now. */
   readonly trees = signal(0);
   private readonly held = signal(new Log());
@@ -50,9 +55,23 @@ export class OpenSession {
   private drawing = false;
   private lastId = "";
 
+  private readonly stopLooking: () => void;
+
   constructor(readonly key: Key) {
+    // Whoever looks at a position before the first loaded event has those before it loaded.
+    this.stopLooking = effect(() => {
+      const { from } = this.held.value;
+      const at = this.asked.value;
+      if (at !== undefined && at < from && this.phase.value !== "loading") void this.reach(at);
+    });
     void this.load();
   }
+
+  /** The position of the address; undefined is the live end. */
+  private readonly asked = computed(() => {
+    const now = route.value;
+    return now.screen === "session" && now.id === this.key.id ? now.at : undefined;
+  });
 
   /** The log; it grows, and `version` says when. */
   readonly log = computed((): Log => {
@@ -63,15 +82,15 @@ export class OpenSession {
   /** What the page shows: the live end, or the position of the address. */
   readonly moment = computed((): Moment => {
     const log = this.log.value;
-    const at = route.value.screen === "session" ? route.value.at : undefined;
+    const at = this.asked.value;
     return at === undefined ? log.end : log.at(at);
   });
 
   /** Whether the page shows a position in the past. */
-  readonly inPast = computed(() => {
-    const at = route.value.screen === "session" ? route.value.at : undefined;
-    return at !== undefined && at < this.log.value.end.seq;
-  });
+  readonly inPast = computed(() => (this.asked.value ?? Infinity) < this.log.value.end.seq);
+
+  /** Whether the address names a position that the log does not have, so that its end is shown. */
+  readonly beyond = computed(() => this.phase.value !== "loading" && (this.asked.value ?? 0) > this.log.value.end.seq);
 
   /** The path of the session in the native API. */
   get path(): string {
@@ -84,6 +103,7 @@ export class OpenSession {
 
   close(): void {
     this.stopped = true;
+    this.stopLooking();
     this.disconnect?.();
     clearTimeout(this.hiding);
   }
@@ -102,10 +122,9 @@ export class OpenSession {
 
   private async load(): Promise<void> {
     try {
-      const query = { ...this.query, media: "omit", clip: 16_384 };
       const [detail, newest] = await Promise.all([
         get<Schemas["SessionDetail"]>(this.path, { query: this.query }),
-        get<Schemas["Events"]>(`${this.path}/events`, { query: { ...query, before: "end", align: "turn", limit: first } }),
+        this.page({ before: "end", align: "turn", limit: first }),
       ]);
       if (this.stopped) return;
       this.detail.value = detail;
@@ -119,43 +138,96 @@ export class OpenSession {
       this.lastId = log.end.seq > 0 ? String(log.end.seq) : "";
       this.connect();
       void this.relatives();
-      if (!log.whole && log.end.seq <= most) await this.older(log.from);
+      if (log.end.seq <= most) void this.reach(1);
+      else void this.loadCheckpoints();
     } catch (error) {
       this.fail(error);
     }
   }
 
   /** Loads what is older than the log goes back, if somebody wants to see it. */
-  async loadAll(): Promise<void> {
-    const { from } = this.held.value;
-    if (from > 1) await this.older(from).catch((error: unknown) => this.fail(error));
+  loadAll(): Promise<void> {
+    return this.reach(1);
   }
 
   private async relatives(): Promise<void> {
-    const { sessions } = await get<Schemas["Sessions"]>(`${this.path}/family`, { query: this.query });
-    if (!this.stopped) this.family.value = sessions;
+    const family = await attempt(() => get<Schemas["Sessions"]>(`${this.path}/family`, { query: this.query }));
+    if (family !== undefined && !this.stopped) this.family.value = family.sessions;
   }
 
-  /** Loads the log from its beginning beside the one that is shown, whose place it then takes. */
-  private async older(before: number): Promise<void> {
-    const whole = new Log();
-    const query = { ...this.query, media: "omit", clip: 16_384, limit: page };
-    while (!this.stopped && whole.end.seq < before - 1) {
-      const { events } = await get<Schemas["Events"]>(`${this.path}/events`, { query: { ...query, after: whole.end.seq } });
-      if (events.length === 0) return;
-      await this.sliced(whole, (events as LogEvent[]).filter((e) => (e.seq ?? 0) < before));
+  private async loadCheckpoints(): Promise<void> {
+    let after: string | undefined = "0";
+    const query = { ...this.query, limit: 5000 };
+    while (after !== undefined && !this.stopped) {
+      const page: Schemas["Checkpoints"] | undefined = await attempt(() => get(`${this.path}/checkpoints`, { query: { ...query, after } }));
+      if (page === undefined) return;
+      this.checkpoints.value = [...this.checkpoints.value, ...page.checkpoints.map((c) => c.seq)];
+      after = page.next;
     }
-    const held = this.held.value;
-    let done = 0;
-    while (!this.stopped && done < held.events.length) {
+  }
+
+  /** Loads events until a position is there. What fails is told, and the page goes on with what it has. */
+  private async reach(seq: number): Promise<void> {
+    if (this.loadingOlder.peek() || this.held.peek().from <= seq) return;
+    this.loadingOlder.value = true;
+    try {
+      await this.older(seq);
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 401) this.fail(error);
+      else tell(`What was before event ${this.held.peek().from} could not be loaded. ${error instanceof Error ? error.message : ""}`, true);
+    } finally {
+      this.loadingOlder.value = false;
+    }
+  }
+
+  /**
+   * Loads the log from its beginning, or what is needed of a long one, beside the log that is shown,
+   * whose place it then takes.
+   */
+  private async older(seq: number): Promise<void> {
+    const before = this.held.peek().from;
+    const whole = await (before > most ? this.backTo(seq, before) : this.fromBeginning(before));
+    // What came meanwhile has been added to the log that is shown, and is taken over from there.
+    const held = this.held.peek();
+    for (let done = 0; !this.stopped && done < held.events.length; ) {
       const some = held.events.slice(done, done + 256);
       await this.sliced(whole, some);
       done += some.length;
     }
-    if (this.stopped) return;
-    for (const [seq, clip] of held.clips) whole.clips.set(seq, clip);
+    if (this.stopped || whole.end.seq !== held.end.seq) return;
+    for (const [at, clip] of held.clips) whole.clips.set(at, clip);
+    whole.add(held.deltas);
     this.held.value = whole;
     this.version.value++;
+  }
+
+  private async fromBeginning(before: number): Promise<Log> {
+    const whole = new Log();
+    while (!this.stopped && whole.end.seq < before - 1) {
+      const { events } = await this.page({ after: whole.end.seq, limit: page });
+      if (events.length === 0) throw new Error("The server has fewer events than before.");
+      await this.sliced(whole, (events as LogEvent[]).filter((e) => (e.seq ?? 0) < before));
+    }
+    return whole;
+  }
+
+  private async backTo(seq: number, before: number): Promise<Log> {
+    const pages: LogEvent[][] = [];
+    let first = before;
+    while (!this.stopped && first > seq) {
+      const events = (await this.page({ before: first, limit: page, align: "turn" })).events as LogEvent[];
+      const some = events.filter((e) => (e.seq ?? 0) < first);
+      if (some.length === 0) throw new Error("The server has fewer events than before.");
+      pages.unshift(some);
+      first = some[0]!.seq ?? 1;
+    }
+    const log = new Log(first);
+    for (const some of pages) await this.sliced(log, some);
+    return log;
+  }
+
+  private page(query: Readonly<Record<string, string | number>>): Promise<Schemas["Events"]> {
+    return get<Schemas["Events"]>(`${this.path}/events`, { query: { ...this.query, media: "omit", clip: 16_384, ...query } });
   }
 
   private async sliced(log: Log, events: readonly LogEvent[]): Promise<void> {
@@ -174,7 +246,7 @@ export class OpenSession {
       after: this.lastId,
       frames: (frames) => this.receive(frames),
       connected: (yes) => {
-        if (this.stopped) return;
+        if (this.stopped || this.phase.value === "failed") return;
         if (yes) this.lostSince.value = undefined;
         else this.lostSince.value ??= new Date();
         this.phase.value = yes ? "live" : "lost";
@@ -185,7 +257,10 @@ export class OpenSession {
 
   /** Frames wait for the next picture of the browser: many make one change of the page. */
   private receive(frames: readonly Frame[]): void {
-    for (const frame of frames) this.queue.push(frame);
+    for (const frame of frames) {
+      this.queue.push(frame);
+      if (frame.id !== "") this.lastId = frame.id;
+    }
     if (this.drawing) return;
     this.drawing = true;
     const draw = (): void => {
@@ -200,7 +275,6 @@ export class OpenSession {
     if (this.stopped) return;
     const events: LogEvent[] = [];
     for (const frame of frames) {
-      if (frame.id !== "") this.lastId = frame.id;
       if (frame.type === "") events.push(frame.data as LogEvent);
       else if (frame.type === "state") {
         const now = frame.data as Schemas["StreamState"];
@@ -220,18 +294,16 @@ export class OpenSession {
 
   private end({ reason }: Schemas["StreamEnd"]): void {
     if (reason === "stopping" || reason === "turn") return; // the stream goes on with the next process
-    this.disconnect?.();
-    this.error.value =
-      reason === "deleted"
-        ? new ApiError(404, "not_found", "This session was deleted while it was open.")
-        : new ApiError(401, "unauthorized", "Your token no longer holds.");
-    this.phase.value = "ended";
+    if (reason === "deleted") this.fail(new ApiError(404, "not_found", "This session was deleted while it was open."));
+    else this.fail(new ApiError(401, "unauthorized", "You may not read this session any more."));
   }
 
   private fail(error: unknown): void {
     if (this.stopped) return;
     this.error.value = error instanceof ApiError ? error : new ApiError(0, "page", error instanceof Error ? error.message : String(error));
     this.phase.value = "failed";
+    this.lostSince.value = undefined;
+    this.disconnect?.();
   }
 }
 
