@@ -9,6 +9,7 @@ import type { OpenSession } from "../state/open.js";
 import { type SessionRoute, change, route } from "../state/route.js";
 import { Sifted } from "../state/sift.js";
 import { bytes, clock, count, counted, span } from "../ui/amount.js";
+import { Json } from "../ui/json.js";
 import { useKeys } from "../ui/keys.js";
 import { line, sign, timeOf, weight, whose } from "../ui/line.js";
 import { Mark } from "../ui/mark.js";
@@ -124,7 +125,7 @@ function Whole({ session, log, event }: { readonly session: OpenSession; readonl
   const seq = event.seq ?? 0;
   const clip = log.clips.get(seq);
   const [whole, set] = useState<unknown>();
-  const text = useRef<HTMLPreElement>(null);
+  const text = useRef<HTMLDivElement>(null);
   useEffect(() => text.current?.scrollTo(0, 0), [seq]);
   const load = async (): Promise<void> => {
     const got = await attempt(() => get<unknown>(`${session.path}/events/${seq}`, { query: session.query }));
@@ -152,9 +153,9 @@ function Whole({ session, log, event }: { readonly session: OpenSession; readonl
           Close
         </button>
       </div>
-      <pre ref={text} tabIndex={0} class="feed-json" aria-label={`JSON of event ${seq}`}>
-        {JSON.stringify(whole ?? event, null, 2)}
-      </pre>
+      <div ref={text} tabIndex={0} class="feed-json" role="group" aria-label={`Event ${seq}, whole`}>
+        <Json value={whole ?? event} label={`JSON of event ${seq}`} />
+      </div>
     </section>
   );
 }
