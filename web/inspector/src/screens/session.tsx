@@ -242,8 +242,8 @@ function Chips({ session, onOpen }: { readonly session: OpenSession; readonly on
   const { active } = session.moment.value.facts;
   const way = (agentAt(active, tree.value?.root)?.path ?? active).split("/").filter((name) => name !== "");
   return (
-    <button class="chips" aria-haspopup="dialog" aria-label={`Tree: ${way.join(" › ") || "nobody has spoken"}`} onClick={onOpen}>
-      {way.length === 0 && <span class="soft">Tree</span>}
+    <button class="chips" aria-haspopup="dialog" onClick={onOpen}>
+      <span class={way.length === 0 ? "soft" : "hidden-words"}>Tree</span>
       {way.map((name, i) => (
         <>
           {i > 0 && <span class="soft">›</span>}

@@ -63,7 +63,10 @@ function Open(): JSX.Element {
       (answer) => answer !== undefined && setSessions(answer.sessions),
     );
   }, []);
-  const all = useMemo(() => [...places(), ...things(doings), ...agents(tree.value?.root), ...sessions.map(ofSession)], [doings, sessions, tree.value]);
+  const all = useMemo(() => {
+    const [recent, older] = [sessions.slice(0, 6).map(ofSession), sessions.slice(6).map(ofSession)];
+    return [...places(), ...recent, ...things(doings), ...agents(tree.value?.root), ...older];
+  }, [doings, sessions, tree.value]);
   const found = [...typed(query), ...best(query, all, (i) => `${i.name} ${i.more ?? ""} ${i.kind}`)].slice(0, most);
   const chosen = Math.min(at, found.length - 1);
   useEffect(() => {
