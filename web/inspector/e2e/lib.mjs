@@ -206,6 +206,11 @@ export async function settled(page) {
   );
 }
 
+/** Whether all views of a screen could be shown. */
+export async function whole(page) {
+  for (const said of await page.getByText(/could not be shown/).allInnerTexts()) fault(said);
+}
+
 /** Looks at how much the document has, which any test may do at any time. */
 export async function measure(page) {
   const n = await page.evaluate(() => document.querySelectorAll("*").length);
