@@ -243,7 +243,7 @@ function Chips({ session, onOpen }: { readonly session: OpenSession; readonly on
   const way = (agentAt(active, tree.value?.root)?.path ?? active).split("/").filter((name) => name !== "");
   return (
     <button class="chips" aria-haspopup="dialog" onClick={onOpen}>
-      <span class={way.length === 0 ? "soft" : "hidden-words"}>Tree</span>
+      {way.length === 0 ? <span class="soft">Tree</span> : <span class="hidden-words">Tree: </span>}
       {way.map((name, i) => (
         <>
           {i > 0 && <span class="soft">›</span>}

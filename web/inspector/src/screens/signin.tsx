@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
-import { signIn } from "../state/app.js";
+import { refused, signIn } from "../state/app.js";
 
 /** Signs in in place: the address stays. */
 export function SignIn(): JSX.Element {
@@ -16,6 +16,9 @@ export function SignIn(): JSX.Element {
     <form class="screen" onSubmit={enter}>
       <h1 tabIndex={-1}>Sign in</h1>
       <p>Open the address that the server printed when it began, or give a token.</p>
+      <p class="failed" role="alert">
+        {refused.value}
+      </p>
       <p>
         <label>
           Token <input ref={field} class="field" type="password" name="token" autocomplete="current-password" required />

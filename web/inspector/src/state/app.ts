@@ -12,6 +12,8 @@ export type Agent = Schemas["Agent"];
 export const me = signal<Me | undefined>(undefined);
 /** Whether somebody has to sign in before anything else. */
 export const signedOut = signal(false);
+/** Why the last sign-in was refused; "" if it was not. */
+export const refused = signal("");
 /** The tree that is served. */
 export const tree = signal<Schemas["Agents"] | undefined>(undefined);
 /** Whether the server has another page now than this one. */
@@ -88,7 +90,7 @@ export async function begin(own: string): Promise<void> {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
   if (code !== null) {
     history.replaceState(null, "", location.pathname + location.search);
-    await attempt(() => enter({ code }));
+    await attempt(() => entering({ code }, "The code of this address was not accepted: it works once, for five minutes. Give a token."));
   }
   await refresh();
   effect(openSession);
@@ -134,8 +136,21 @@ function openList(): void {
 }
 
 export async function signIn(token: string): Promise<void> {
-  await attempt(() => enter({ token }));
-  await refresh();
+  await attempt(async () => {
+    await entering({ token }, "The token was not accepted.");
+    await refresh();
+  });
+}
+
+/** Signs in, or keeps why that was refused beside the field. */
+async function entering(by: { code: string } | { token: string }, why: string): Promise<void> {
+  refused.value = "";
+  try {
+    await enter(by);
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 401) refused.value = why;
+    throw error;
+  }
 }
 
 export async function signOut(): Promise<void> {
