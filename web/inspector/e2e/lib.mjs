@@ -166,9 +166,11 @@ async function signedIn() {
 
 /** Goes to the page with a code, and waits until it has signed in. */
 export async function enter(page, path = "/inspect/") {
-  const answered = page.waitForResponse((r) => r.url().endsWith("/inspect/sign-in"), { timeout: patience });
-  await page.goto(`${base}${path}#code=${await control("code")}`);
-  const answer = await answered;
+  const code = await control("code");
+  const [answer] = await Promise.all([
+    page.waitForResponse((r) => r.url().endsWith("/inspect/sign-in"), { timeout: patience }),
+    page.goto(`${base}${path}#code=${code}`),
+  ]);
   if (answer.status() !== 200) throw new Error(`signing in: ${answer.status()}`);
   await page.waitForFunction(() => location.hash === "" && localStorage.length > 0, null, { timeout: patience });
 }

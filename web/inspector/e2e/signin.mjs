@@ -16,12 +16,13 @@ import {
 } from "./lib.mjs";
 
 const refused = (text) => /status of 401/.test(text);
+const lost = (text) => /ERR_|Failed to (fetch|load)/.test(text); // while the server is not there
 const field = (page) => page.getByLabel(/token/i);
 const table = (page) => page.getByRole("link", { name: /I was charged twice/ }).first();
 
 await run(async () => {
   await step("a code", async () => {
-    const page = await newPage({ signIn: false });
+    const page = await newPage({ signIn: false, expected: (text) => lost(text) });
     await enter(page, "/inspect/");
     await table(page).waitFor();
     same(page.url(), `${base}/inspect/`, "the code stays in the address");
@@ -51,7 +52,7 @@ await run(async () => {
     });
 
     await step("signing out", async () => {
-      page.arbor.expected = (text) => refused(text) || /ERR_|Failed to (fetch|load)/.test(text); // it has seen the restart
+      page.arbor.expected = (text) => refused(text) || lost(text);
       await page.reload();
       await table(page).waitFor();
       const out = page.getByRole("button", { name: /sign out/i });
