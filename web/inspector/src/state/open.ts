@@ -1,6 +1,6 @@
 // The session that is open: its log, which is loaded from its end and followed, and where the page
 // looks at it.
-import { computed, effect, signal } from "@preact/signals";
+import { type Signal, computed, effect, signal } from "@preact/signals";
 import { ApiError, type Schemas, get, path } from "../net/api.js";
 import { type Frame, follow } from "../net/stream.js";
 import { attempt, tell } from "./app.js";
@@ -73,11 +73,8 @@ export class OpenSession {
     return now.screen === "session" && now.id === this.key.id ? now.at : undefined;
   });
 
-  /** The log; it grows, and `version` says when. */
-  readonly log = computed((): Log => {
-    this.version.value;
-    return this.held.value;
-  });
+  /** The log. It is one object that grows, so who reads it here is told of each new version. */
+  readonly log = growing(this.version, this.held);
 
   /** What the page shows: the live end, or the position of the address. */
   readonly moment = computed((): Moment => {
@@ -309,3 +306,14 @@ export class OpenSession {
 
 /** The session of the address, if it is one's screen. It stays open as long as the address names it. */
 export const open = signal<OpenSession | undefined>(undefined);
+
+// growing reads a log that changes without becoming another object. A computed signal would tell nobody.
+function growing(version: Signal<number>, held: Signal<Log>): { readonly value: Log; peek(): Log } {
+  return {
+    get value(): Log {
+      version.value;
+      return held.value;
+    },
+    peek: () => held.peek(),
+  };
+}
