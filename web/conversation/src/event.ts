@@ -58,7 +58,9 @@ export interface Read {
   ids: readonly string[]; // of discard
 }
 
-function isHighHalf(code: number): boolean {
+/** Says whether words end in the first half of a surrogate pair. */
+export function endsInHalf(words: string): boolean {
+  const code = words.charCodeAt(words.length - 1);
   return code >= 0xd800 && code < 0xdc00;
 }
 
@@ -74,37 +76,37 @@ const maxDepth = 1002;
 /** Reads an event. raw has its members as they were written, if that is known. */
 export function readEvent(event: object, raw?: Map<string, string>): Read {
   if (raw === undefined && isDeeper(event, maxDepth)) return readEvent({});
-  const get = (name: string): unknown => (Object.hasOwn(event, name) ? (event as Record<string, unknown>)[name] : undefined);
-  const type = str(get("type"));
+  const e = event as Readonly<Record<string, unknown>>;
+  const type = str(e["type"]);
   const names = payloadNames.get(type);
   const fields: Field[] = [];
   for (const name of names ?? []) {
-    const value = get(name);
+    const value = e[name];
     if (value === undefined) continue;
     let json = raw?.get(name);
     if (json !== undefined && json === JSON.stringify(value)) json = undefined;
     let half: boolean | undefined;
     if (typeof value === "string" && isBlock(type as Kind)) {
-      half = isHighHalf(value.charCodeAt(value.length - 1));
+      half = endsInHalf(value);
       json = json?.slice(1, -1);
     }
     fields.push({ name, value, json, half });
   }
-  const ids = type === "discard" ? get("ids") : undefined;
+  const ids = type === "discard" ? e["ids"] : undefined;
   return {
     type,
     kind: names === undefined ? undefined : (type as Kind),
-    id: str(get("id")),
-    runId: str(get("runId")),
-    parentId: str(get("parentId")),
-    agent: str(get("agent")),
-    path: str(get("path")),
-    seq: sequence(get("seq"), raw?.get("seq")),
-    time: utc(str(get("time"))),
-    partial: get("partial") === true,
-    fields,
-    relayId: type === "relay_resolved" ? str(get("relayId")) : "",
-    approved: type === "relay_resolved" && get("approved") === true,
+    id: str(e["id"]),
+    runId: str(e["runId"]),
+    parentId: str(e["parentId"]),
+    agent: str(e["agent"]),
+    path: str(e["path"]),
+    seq: sequence(e["seq"], raw?.get("seq")),
+    time: utc(str(e["time"])),
+    partial: e["partial"] === true,
+    fields: fields.slice(), // which is as short as can be; there is room for 17 in what was pushed to
+    relayId: type === "relay_resolved" ? str(e["relayId"]) : "",
+    approved: type === "relay_resolved" && e["approved"] === true,
     ids: Array.isArray(ids) ? ids.map(str) : [],
   };
 }

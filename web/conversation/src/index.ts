@@ -11,5 +11,5 @@ export { type Call, type Message, messages, noResult } from "./messages.js";
 export type { Kind, Node } from "./node.js";
 export type { Active } from "./path.js";
 export type { Part } from "./payload.js";
-export { reduce, reduceJSON } from "./reduce.js";
+export { reduce, reduceJSON, reduceMany } from "./reduce.js";
 export { type Status, type ThreadOptions, type ViewCall, type ViewNode, thread } from "./thread.js";

@@ -43,8 +43,10 @@ export function deeper(text: string, limit: number): boolean {
 export function isDeeper(value: unknown, limit: number): boolean {
   if (typeof value !== "object" || value === null) return false;
   if (limit === 0) return true;
-  for (const inner of Object.values(value)) {
-    if (isDeeper(inner, limit - 1)) return true;
+  if (Array.isArray(value)) return value.some((inner) => isDeeper(inner, limit - 1));
+  for (const name in value) { // half the time of Object.values, and nothing for the collector
+    const inner = (value as Readonly<Record<string, unknown>>)[name];
+    if (typeof inner === "object" && isDeeper(inner, limit - 1)) return true;
   }
   return false;
 }

@@ -1,9 +1,9 @@
 import { discard, dropOpen } from "./discard.js";
-import { type Event, type Read, parseEvent, readEvent } from "./event.js";
+import { type Event, type Read, endsInHalf, parseEvent, readEvent } from "./event.js";
 import { Graph } from "./graph.js";
 import { Content, isBlock } from "./node.js";
 import { settle } from "./settle.js";
-import { type Draft, type Run, type State, at, changeItem, changeRun, draftOf, eventKey, find, findRun, none, owned, runAt } from "./state.js";
+import { type Draft, type Run, type State, at, changeItem, changeRun, closeDraft, draftOf, eventKey, find, findRun, none, openDraft, owned, runAt } from "./state.js";
 
 /**
  * Returns the graph with an event. The graph itself stays as it was. An event
@@ -24,26 +24,91 @@ export function reduceJSON(graph: Graph, text: string): Graph {
 }
 
 function reduceRead(graph: Graph, e: Read): Graph {
-  const before = graph.state;
-  if (e.runId === "") return graph;
-  const ri = findRun(before, e.runId);
-  if (ri !== none && e.seq > 0 && e.seq <= runAt(before, ri).seq) return graph;
-  const d = draftOf(before);
+  const d = draftOf(graph.state);
+  return takeNews(d, e) ? new Graph(d) : graph;
+}
+
+/**
+ * Returns the graph with many events, the same one as reduce returns for one after
+ * the other. It makes no graphs between them, and changes nodes of its own until it
+ * returns, so that it takes about a third of the time, and less for deltas of one
+ * text that come one after the other. No graph that anybody has changes.
+ */
+export function reduceMany(graph: Graph, events: Iterable<Event>): Graph {
+  const d = openDraft(graph.state);
   let changed = false;
-  if (e.kind !== undefined) {
-    changed = take(d, ri, e);
-  } else if (e.type === "discard" && ri !== none) {
+  let last: Event | undefined; // a delta
+  let words = ""; // of those that continue it
+  const end = (): void => {
+    if (last === undefined || words === "") return;
+    changed = takeNews(d, readEvent({ ...last, content: words })) || changed;
+    words = "";
+  };
+  for (const event of events) {
+    if (last !== undefined && continues(event, last)) {
+      words += event["content"] as string;
+      // What follows half of a character is noted in another way.
+      if (endsInHalf(event["content"] as string)) end();
+      continue;
+    }
+    end();
+    changed = takeNews(d, readEvent(event)) || changed;
+    last = isDelta(event) ? event : undefined;
+  }
+  end();
+  return changed ? new Graph(closeDraft(d)) : graph;
+}
+
+function takeNews(d: Draft, e: Read): boolean {
+  return isNews(d, e) && change(d, e);
+}
+
+// runOf finds the run of an event, which most often is that of the event before it.
+function runOf(d: Draft, id: string): number {
+  const { own } = d;
+  if (own === null) return findRun(d, id);
+  if (own.run === none || runAt(d, own.run).id !== id) own.run = findRun(d, id);
+  return own.run;
+}
+
+// isDelta says whether others can continue an event: a piece of a text, without a
+// position, and without members that would have to be looked into.
+function isDelta(event: Event): boolean {
+  if ((event.type !== "text" && event.type !== "reasoning") || event.partial !== true) return false;
+  if (typeof event["content"] !== "string" || event.seq !== undefined) return false;
+  for (const name in event) {
+    if (typeof event[name] === "object") return false;
+  }
+  return true;
+}
+
+// continues says whether an event is another piece of the same text. Once a piece was
+// taken or left out, so are those that follow it directly.
+function continues(event: Event, last: Event): boolean {
+  return event.id === last.id && event.runId === last.runId && event.type === last.type && isDelta(event);
+}
+
+// isNews says whether an event is one of a run, and was not seen before.
+function isNews(d: Draft, e: Read): boolean {
+  if (e.runId === "") return false;
+  const ri = e.seq > 0 ? runOf(d, e.runId) : none;
+  return ri === none || e.seq > runAt(d, ri).seq;
+}
+
+// change changes a draft by an event, and says whether it did. If not, it has changed
+// nothing.
+function change(d: Draft, e: Read): boolean {
+  const ri = runOf(d, e.runId);
+  if (e.kind !== undefined) return take(d, ri, e);
+  let changed = false;
+  if (e.type === "discard" && ri !== none) {
     changed = discard(d, ri, e.ids);
   } else if (e.type === "relay_resolved") {
     changed = resolve(d, ri, e);
   }
-  if (!changed) return graph;
-  if (e.kind === undefined && ri !== none && e.seq > runAt(d, ri).seq) changeRun(d, ri, { seq: e.seq });
-  return new Graph(d);
+  if (changed && ri !== none && e.seq > runAt(d, ri).seq) changeRun(d, ri, { seq: e.seq });
+  return changed;
 }
-
-// The functions below change a draft. Those of one kind of event say whether they
-// did; if not, the draft is thrown away.
 
 // take adds a node for an event, or changes the one that is there.
 function take(d: Draft, ri: number, e: Read): boolean {
@@ -75,9 +140,9 @@ function take(d: Draft, ri: number, e: Read): boolean {
   } else {
     content = old.plus(e.fields);
   }
+  const completed = !item.complete && !e.partial;
   changeItem(d, place, { content, complete: item.complete || !e.partial, streamed: streamed || e.partial });
   if (content.event !== "") d.byEvent = d.byEvent.set(eventKey(content.kind, ri, content.event), place);
-  const completed = !item.complete && !e.partial;
   if (completed || seq !== run.seq || usages !== run.usages || errors !== run.errors) {
     changeRun(d, ri, { seq, usages, errors, open: completed ? run.open - 1 : run.open });
   }

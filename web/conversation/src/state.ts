@@ -22,11 +22,38 @@ export interface State {
 }
 
 /** A state that nobody else has seen: it can be changed until it is handed out. */
-export type Draft = { -readonly [K in keyof State]: State[K] };
+export type Draft = { -readonly [K in keyof State]: State[K] } & {
+  own: Own | null; // while several events change it
+};
 
+// The nodes and runs that only one draft has, and can change in place: those from a
+// place on, as they are new, and copies.
+interface Own {
+  readonly nodesFrom: number;
+  readonly nodes: Set<number>;
+  readonly runsFrom: number;
+  readonly runs: Set<number>;
+  run: number; // the one that was asked for last
+}
+
+/** A draft for one event. */
 export function draftOf(s: State): Draft {
   const { family, nodes, runs, size, whole, byId, byEvent, byRun, waiting } = s;
-  return { family: family ?? {}, nodes, runs, size, whole, byId, byEvent, byRun, waiting };
+  return { family: family ?? {}, nodes, runs, size, whole, byId, byEvent, byRun, waiting, own: null };
+}
+
+/** A draft for many events. It copies what it changes once, and is to be closed. */
+export function openDraft(s: State): Draft {
+  const d = draftOf(s);
+  for (const part of ["nodes", "runs", "byId", "byEvent", "byRun", "waiting"] as const) (d[part] as { edit(): unknown }) = d[part].edit();
+  d.own = { nodesFrom: s.nodes.length, nodes: new Set(), runsFrom: s.runs.length, runs: new Set(), run: none };
+  return d;
+}
+
+export function closeDraft(d: Draft): State {
+  for (const part of ["nodes", "runs", "byId", "byEvent", "byRun", "waiting"] as const) d[part].done();
+  d.own = null;
+  return d;
 }
 
 /** A node and its links. */
@@ -93,7 +120,18 @@ export function runAt(s: State, place: number): Run {
 
 /** Changes a node's links, or what it says. */
 export function changeItem(d: Draft, place: number, change: Partial<Item>): void {
-  const item = at(d, place);
+  const item: { -readonly [K in keyof Item]: Item[K] } = at(d, place);
+  const { own } = d;
+  if (own !== null && (place >= own.nodesFrom || own.nodes.has(place))) {
+    if (change.content !== undefined) item.content = change.content;
+    if (change.prev !== undefined) item.prev = change.prev;
+    if (change.next !== undefined) item.next = change.next;
+    if (change.spawned !== undefined) item.spawned = change.spawned;
+    if (change.complete !== undefined) item.complete = change.complete;
+    if (change.streamed !== undefined) item.streamed = change.streamed;
+    return;
+  }
+  own?.nodes.add(place);
   d.nodes = d.nodes.set(place, {
     content: change.content ?? item.content,
     run: item.run,
@@ -106,7 +144,20 @@ export function changeItem(d: Draft, place: number, change: Partial<Item>): void
 }
 
 export function changeRun(d: Draft, place: number, change: Partial<Run>): void {
-  const run = runAt(d, place);
+  const run: { -readonly [K in keyof Run]: Run[K] } = runAt(d, place);
+  const { own } = d;
+  if (own !== null && (place >= own.runsFrom || own.runs.has(place))) {
+    if (change.first !== undefined) run.first = change.first;
+    if (change.last !== undefined) run.last = change.last;
+    if (change.parent !== undefined) run.parent = change.parent;
+    if (change.waitsFor !== undefined) run.waitsFor = change.waitsFor;
+    if (change.open !== undefined) run.open = change.open;
+    if (change.seq !== undefined) run.seq = change.seq;
+    if (change.usages !== undefined) run.usages = change.usages;
+    if (change.errors !== undefined) run.errors = change.errors;
+    return;
+  }
+  own?.runs.add(place);
   d.runs = d.runs.set(place, {
     id: run.id,
     first: change.first ?? run.first,

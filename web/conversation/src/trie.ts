@@ -1,6 +1,7 @@
 // A persistent map from strings: set and remove return a new value and copy one
 // small array a level, of which there are seven at most and four in a million
-// entries.
+// entries. While it is edited, they change the value itself and copy only what it
+// shares with others.
 //
 // It is a hash array mapped trie (Phil Bagwell, "Ideal Hash Trees", 2001).
 
@@ -16,9 +17,13 @@ interface Leaf<V> {
 
 // A fork has one kid for each bit that is set in its bitmap.
 interface Fork<V> {
-  readonly bitmap: number;
-  readonly kids: readonly (Leaf<V> | Fork<V>)[];
+  bitmap: number;
+  readonly kids: (Leaf<V> | Fork<V>)[];
+  readonly owner: Owner; // who can change it
 }
+
+// A value that is edited, as long as it is.
+type Owner = object | null;
 
 type Item<V> = Leaf<V> | Fork<V>;
 
@@ -27,10 +32,24 @@ function isFork<V>(item: Item<V>): item is Fork<V> {
 }
 
 export class Trie<V> {
-  private constructor(private readonly root: Fork<V>) {}
+  private constructor(
+    private root: Fork<V>,
+    private owner: Owner = null,
+  ) {}
 
   static empty<V>(): Trie<V> {
-    return new Trie<V>({ bitmap: 0, kids: [] });
+    return new Trie<V>({ bitmap: 0, kids: [], owner: null });
+  }
+
+  /** A copy to be edited, until it is done. */
+  edit(): Trie<V> {
+    return new Trie(this.root, {});
+  }
+
+  /** Ends the editing. */
+  done(): this {
+    this.owner = null;
+    return this;
   }
 
   get isEmpty(): boolean {
@@ -52,64 +71,66 @@ export class Trie<V> {
   }
 
   set(key: string, value: V): Trie<V> {
-    return new Trie(put(this.root, 0, { hash: hashOf(key), key, value, other: null }));
+    return this.with(put(this.root, 0, { hash: hashOf(key), key, value, other: null }, this.owner));
   }
 
   remove(key: string): Trie<V> {
-    return new Trie(take(this.root, 0, hashOf(key), key));
+    return this.with(take(this.root, 0, hashOf(key), key, this.owner));
+  }
+
+  private with(root: Fork<V>): Trie<V> {
+    if (this.owner === null) return new Trie(root);
+    this.root = root;
+    return this;
   }
 }
 
-function put<V>(fork: Fork<V>, shift: number, leaf: Leaf<V>): Fork<V> {
+// writable returns the fork if it is the owner's, and else a copy.
+function writable<V>(fork: Fork<V>, owner: Owner): Fork<V> {
+  return owner !== null && fork.owner === owner ? fork : { bitmap: fork.bitmap, kids: fork.kids.slice(), owner };
+}
+
+function put<V>(at: Fork<V>, shift: number, leaf: Leaf<V>, owner: Owner): Fork<V> {
   const bit = 1 << ((leaf.hash >>> shift) & mask);
+  const fork = writable(at, owner);
   const i = count(fork.bitmap & (bit - 1));
-  const kids = fork.kids.slice();
   const kid = fork.kids[i];
   if ((fork.bitmap & bit) === 0 || kid === undefined) {
-    kids.splice(i, 0, leaf);
-    return { bitmap: fork.bitmap | bit, kids };
-  }
-  if (isFork(kid)) {
-    kids[i] = put(kid, shift + bits, leaf);
+    fork.kids.splice(i, 0, leaf);
+    fork.bitmap |= bit;
+  } else if (isFork(kid)) {
+    fork.kids[i] = put(kid, shift + bits, leaf, owner);
   } else if (kid.hash === leaf.hash) {
-    kids[i] = { ...leaf, other: without(kid, leaf.key) };
+    fork.kids[i] = { ...leaf, other: without(kid, leaf.key) };
   } else {
-    kids[i] = part(kid, leaf, shift + bits);
+    fork.kids[i] = part(kid, leaf, shift + bits, owner);
   }
-  return { bitmap: fork.bitmap, kids };
+  return fork;
 }
 
 // part makes a fork of two leaves whose hashes differ.
-function part<V>(a: Leaf<V>, b: Leaf<V>, shift: number): Fork<V> {
+function part<V>(a: Leaf<V>, b: Leaf<V>, shift: number, owner: Owner): Fork<V> {
   const i = (a.hash >>> shift) & mask;
   const j = (b.hash >>> shift) & mask;
-  if (i === j) return { bitmap: 1 << i, kids: [part(a, b, shift + bits)] };
-  return { bitmap: (1 << i) | (1 << j), kids: i < j ? [a, b] : [b, a] };
+  if (i === j) return { bitmap: 1 << i, kids: [part(a, b, shift + bits, owner)], owner };
+  return { bitmap: (1 << i) | (1 << j), kids: i < j ? [a, b] : [b, a], owner };
 }
 
-function take<V>(fork: Fork<V>, shift: number, hash: number, key: string): Fork<V> {
+function take<V>(at: Fork<V>, shift: number, hash: number, key: string, owner: Owner): Fork<V> {
   const bit = 1 << ((hash >>> shift) & mask);
-  const i = count(fork.bitmap & (bit - 1));
-  const kid = fork.kids[i];
-  if ((fork.bitmap & bit) === 0 || kid === undefined) return fork;
-  const kids = fork.kids.slice();
-  if (isFork(kid)) {
-    const rest = take(kid, shift + bits, hash, key);
-    if (rest.bitmap !== 0) {
-      kids[i] = rest;
-      return { bitmap: fork.bitmap, kids };
-    }
-  } else if (kid.hash === hash) {
-    const rest = without(kid, key);
-    if (rest !== null) {
-      kids[i] = rest;
-      return { bitmap: fork.bitmap, kids };
-    }
+  const i = count(at.bitmap & (bit - 1));
+  const kid = at.kids[i];
+  if ((at.bitmap & bit) === 0 || kid === undefined) return at;
+  if (!isFork(kid) && kid.hash !== hash) return at;
+  const rest = isFork(kid) ? take(kid, shift + bits, hash, key, owner) : without(kid, key);
+  const fork = writable(at, owner);
+  if (rest !== null && !(isFork(rest) && rest.bitmap === 0)) {
+    fork.kids[i] = rest;
   } else {
-    return fork;
+    fork.kids.splice(i, 1);
+    fork.bitmap &= ~bit;
   }
-  kids.splice(i, 1);
-  return { bitmap: fork.bitmap & ~bit, kids };
+  return fork;
 }
 
 // without returns a list of leaves of one hash without a key.
@@ -126,9 +147,21 @@ function count(n: number): number {
   return Math.imul((n + (n >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
 }
 
-// hashOf is FNV-1a over UTF-16, with a last step that mixes the upper bits, which
-// are the better ones, into those that are used first.
+// The last hash, because what is looked for in vain is put there next.
+let hashed = "";
+let lastHash = fnv("");
+
 function hashOf(key: string): number {
+  if (key !== hashed) {
+    lastHash = fnv(key);
+    hashed = key;
+  }
+  return lastHash;
+}
+
+// fnv is FNV-1a over UTF-16, with a last step that mixes the upper bits, which
+// are the better ones, into those that are used first.
+function fnv(key: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < key.length; i++) {
     hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193);

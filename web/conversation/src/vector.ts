@@ -1,5 +1,6 @@
 // A persistent list: push and set return a new value and copy at most a few
-// small arrays, however long the list is.
+// small arrays, however long the list is. While it is edited, they change the value
+// itself and copy only what it shares with others.
 //
 // It is a tree of arrays of 32. The last, unfinished leaf stands apart, because
 // most of what happens, happens there.
@@ -11,15 +12,32 @@ const mask = width - 1;
 // Leaves hold items, all other arrays hold arrays.
 type Branch<T> = readonly (Branch<T> | T)[];
 
+type Own = Set<readonly unknown[]> | null;
+
 const nothing: Branch<never> = [];
 
 export class Vector<T> {
+  private own: Own = null; // while it is edited: the arrays that nobody else has
+
   private constructor(
-    readonly length: number,
-    private readonly root: Branch<T>, // all full leaves
-    private readonly shift: number, // bits that stand above the root's
-    private readonly tail: readonly T[],
+    public length: number,
+    private root: Branch<T>, // all full leaves
+    private shift: number, // bits that stand above the root's
+    private tail: readonly T[],
   ) {}
+
+  /** A copy to be edited, until it is done. */
+  edit(): Vector<T> {
+    const copy = new Vector(this.length, this.root, this.shift, this.tail);
+    copy.own = new Set();
+    return copy;
+  }
+
+  /** Ends the editing. */
+  done(): this {
+    this.own = null;
+    return this;
+  }
 
   static empty<T>(): Vector<T> {
     return new Vector<T>(0, [], bits, []);
@@ -41,28 +59,38 @@ export class Vector<T> {
   }
 
   push(item: T): Vector<T> {
-    if (this.tail.length < width) {
-      const tail = this.tail.slice();
-      tail.push(item);
-      return new Vector(this.length + 1, this.root, this.shift, tail);
-    }
-    const start = this.tailStart();
     let { root, shift } = this;
-    if (start >>> shift >= width) {
-      root = [root]; // the tree is full and grows by a level
-      shift += bits;
+    let tail: T[];
+    if (this.tail.length < width) {
+      tail = writable(this.tail, this.own);
+    } else {
+      const start = this.tailStart();
+      if (start >>> shift >= width) {
+        root = [root]; // the tree is full and grows by a level
+        shift += bits;
+      }
+      root = hang(root, shift, start, this.tail, this.own);
+      tail = writable([], this.own);
     }
-    return new Vector(this.length + 1, hang(root, shift, start, this.tail), shift, [item]);
+    tail.push(item);
+    return this.with(this.length + 1, root, shift, tail);
   }
 
   /** Replaces the item at a place, which must be there. */
   set(place: number, item: T): Vector<T> {
-    if (place >= this.tailStart()) {
-      const tail = this.tail.slice();
-      tail[place & mask] = item;
-      return new Vector(this.length, this.root, this.shift, tail);
-    }
-    return new Vector(this.length, replace(this.root, this.shift, place, item), this.shift, this.tail);
+    if (place < this.tailStart()) return this.with(this.length, replace(this.root, this.shift, place, item, this.own), this.shift, this.tail);
+    const tail = writable(this.tail, this.own);
+    tail[place & mask] = item;
+    return this.with(this.length, this.root, this.shift, tail);
+  }
+
+  private with(length: number, root: Branch<T>, shift: number, tail: readonly T[]): Vector<T> {
+    if (this.own === null) return new Vector(length, root, shift, tail);
+    this.length = length;
+    this.root = root;
+    this.shift = shift;
+    this.tail = tail;
+    return this;
   }
 
   /**
@@ -93,17 +121,25 @@ export class Vector<T> {
   }
 }
 
-// hang puts a full leaf behind the last one.
-function hang<T>(at: Branch<T>, shift: number, place: number, leaf: readonly T[]): Branch<T> {
-  const copy = at.slice();
-  const i = (place >>> shift) & mask;
-  copy[i] = shift === bits ? leaf : hang((at[i] as Branch<T> | undefined) ?? [], shift - bits, place, leaf);
+// writable returns the array if it is an own one, and else a copy that is.
+function writable<T>(array: readonly T[], own: Own): T[] {
+  if (own?.has(array) === true) return array as T[];
+  const copy = array.slice();
+  own?.add(copy);
   return copy;
 }
 
-function replace<T>(at: Branch<T>, shift: number, place: number, item: T): Branch<T> {
-  const copy = at.slice();
+// hang puts a full leaf behind the last one.
+function hang<T>(at: Branch<T>, shift: number, place: number, leaf: readonly T[], own: Own): Branch<T> {
   const i = (place >>> shift) & mask;
-  copy[i] = shift === 0 ? item : replace(at[i] as Branch<T>, shift - bits, place, item);
+  const copy = writable(at, own);
+  copy[i] = shift === bits ? leaf : hang((at[i] as Branch<T> | undefined) ?? [], shift - bits, place, leaf, own);
+  return copy;
+}
+
+function replace<T>(at: Branch<T>, shift: number, place: number, item: T, own: Own): Branch<T> {
+  const i = (place >>> shift) & mask;
+  const copy = writable(at, own);
+  copy[i] = shift === 0 ? item : replace(at[i] as Branch<T>, shift - bits, place, item, own);
   return copy;
 }

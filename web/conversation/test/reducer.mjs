@@ -3,7 +3,7 @@
 // comes in, where each path is the one before it after a change, and a line with
 // what differs goes out, "" if nothing does.
 import { createInterface } from "node:readline";
-import { branch, collapse, edit, empty, expand, messages, reduce, reduceJSON, stringify, summarize, switchTo, thread, tip } from "../dist/index.js";
+import { branch, collapse, edit, empty, expand, messages, reduce, reduceJSON, reduceMany, stringify, summarize, switchTo, thread, tip } from "../dist/index.js";
 import { difference, unreadable } from "./compare.mjs";
 import { fresh } from "./fresh.mjs";
 
@@ -13,6 +13,7 @@ function compare({ events, graph, views }) {
   let asText = empty;
   let asValues = empty;
   const all = [];
+  const values = [];
   for (const event of events) {
     if (unreadable(event)) {
       try {
@@ -25,11 +26,16 @@ function compare({ events, graph, views }) {
     }
     asText = reduceJSON(asText, event);
     all.push(asText);
-    asValues = reduce(asValues, JSON.parse(event));
+    values.push(JSON.parse(event));
+    asValues = reduce(asValues, values.at(-1));
   }
   if (stringify(asText) !== graph) return `the graph: ${stringify(asText)}`;
   let wrong = difference(JSON.parse(graph), asValues.flat());
   if (wrong !== "") return `the graph of values, ${wrong}`;
+  for (const half of [0, values.length >> 1]) {
+    const many = reduceMany(reduceMany(empty, values.slice(0, half)), values.slice(half));
+    if (stringify(many) !== stringify(asValues)) return `the graph of many values: ${stringify(many)}, and one by one: ${stringify(asValues)}`;
+  }
   let active = {};
   for (const view of views ?? []) {
     if (view.change === "edit") {

@@ -55,3 +55,61 @@ test("a vector is a list, and old ones stay", () => {
     assert.equal(vector.get(list.length), undefined);
   }
 });
+
+test("what is edited is a value of its own", () => {
+  const n = random(3);
+  let [trie, vector] = [Trie.empty(), Vector.empty()];
+  const map = new Map();
+  const list = [];
+  const past = [];
+  for (let round = 0; round < 60; round++) {
+    past.push([trie, new Map(map), vector, list.slice()]);
+    [trie, vector] = [trie.edit(), vector.edit()];
+    for (let i = n(200); i >= 0; i--) {
+      const key = `key ${n(400)}`;
+      if (n(3) === 0) {
+        trie = trie.remove(key);
+        map.delete(key);
+      } else {
+        trie = trie.set(key, i);
+        map.set(key, i);
+      }
+      const place = n(2 * list.length + 1);
+      vector = place < list.length ? vector.set(place, i) : vector.push(i);
+      list[Math.min(place, list.length)] = i;
+    }
+    [trie, vector] = [trie.done(), vector.done()];
+  }
+  past.push([trie, map, vector, list]);
+  for (const [trie, map, vector, list] of past) {
+    for (let i = 0; i < 400; i++) assert.equal(trie.get(`key ${i}`), map.get(`key ${i}`));
+    assert.deepEqual(Array.from({ length: vector.length }, (_, i) => vector.get(i)), list);
+  }
+});
+
+test("two vectors tell where they differ", () => {
+  const n = random(4);
+  let vector = Vector.empty();
+  const all = [[vector, []]];
+  for (let i = 0; i < 400; i++) {
+    let [from, list] = all[n(5) > 0 ? all.length - 1 : n(all.length)];
+    [vector, list] = [from, list.slice()];
+    for (let k = n(3) === 0 ? n(2000) : n(40); k > 0; k--) {
+      const place = n(4) === 0 && list.length > 0 ? n(list.length) : list.length;
+      vector = place < list.length ? vector.set(place, i) : vector.push(i);
+      list[place] = i;
+    }
+    all.push([vector, list]);
+  }
+  for (let i = 0; i < 200; i++) {
+    const [[a, mine], [b, others]] = [all[n(all.length)], all[n(all.length)]];
+    const found = new Map();
+    a.compare(b, (place, x, y) => found.set(place, [x, y]));
+    for (let place = 0; place < Math.max(mine.length, others.length); place++) {
+      const want = mine[place] === others[place] ? undefined : [mine[place], others[place]];
+      assert.deepEqual(found.get(place), want);
+      found.delete(place);
+    }
+    assert.equal(found.size, 0);
+  }
+});
