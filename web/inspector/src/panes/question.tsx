@@ -7,6 +7,7 @@ import { decide, once } from "../state/actions.js";
 import { me } from "../state/app.js";
 import { words } from "../state/events.js";
 import type { OpenSession } from "../state/open.js";
+import { change } from "../state/route.js";
 import type { Row } from "../state/talk.js";
 import { wholeEvent } from "../state/whole.js";
 import { clock } from "../ui/amount.js";
@@ -14,6 +15,7 @@ import { Mark } from "../ui/mark.js";
 import { asText, visible } from "../ui/visible.js";
 import { Fields, emptyAnswer } from "./fields.js";
 import { ShowAll } from "./long.js";
+import { selectionOf } from "./said.js";
 
 export type QuestionRow = Extract<Row, { kind: "question" }>;
 
@@ -65,7 +67,7 @@ export function QuestionCard({ session, row, denying, deny, target }: Props): JS
   return (
     <div class="question" data-open={open} data-target={target && !input}>
       <h3 class="question-head">
-        <button class="talk-name" data-select>
+        <button class="talk-name" data-select onClick={() => change(selectionOf(row))}>
           <Mark agent={event.agent ?? ""} active={open && !past} /> <bdi>{visible(event.agent ?? "")}</bdi>
         </button>
         <span class="fact soft">{[...within.map(visible), clock(event.time)].join(" › ")}</span>

@@ -41,6 +41,8 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
   });
   const atEnd = virtual.isAtEnd(64);
   const fresh = useFresh(rows, atEnd, past);
+  const last = rows.at(-1);
+  const growing = !past && last?.kind === "said" && last.view.status === "streaming";
   const asked = rows.flatMap((row, i) => (row.kind === "question" && row.open ? [{ row, i }] : []));
   const target = asked.find(({ i }) => i === selected) ?? (asked.length === 1 ? asked[0] : undefined);
 
@@ -155,9 +157,9 @@ export function Talk({ session }: { readonly session: OpenSession }): JSX.Elemen
           </p>
         )}
       </div>
-      {!atEnd && fresh > 0 && (
+      {!atEnd && (fresh > 0 || growing) && (
         <button class="button talk-chip" onClick={() => virtual.scrollToEnd()}>
-          <Icon name="down" /> {count(fresh)} new below
+          <Icon name="down" /> {fresh > 0 ? `${count(fresh)} new below` : "It goes on below"}
         </button>
       )}
       <Announcer rows={rows} past={past} />
