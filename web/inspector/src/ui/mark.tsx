@@ -1,12 +1,17 @@
 import "./mark.css";
+import { computed } from "@preact/signals";
 import type { JSX } from "preact";
 import { open } from "../state/open.js";
 
 const hues = 7;
 
+const nobody: readonly string[] = [];
+/** Who has spoken, in order. Marks follow this, which no delta changes, and not the moment. */
+const spoke = computed((): readonly string[] => open.value?.moment.value.facts.spoke ?? nobody);
+
 /** The place of an agent among those that have spoken in the open session; "none" before it speaks. */
 export function hueOf(agent: string): string {
-  const place = open.value?.moment.value.facts.spoke.indexOf(agent) ?? -1;
+  const place = spoke.value.indexOf(agent);
   return place < 0 ? "none" : String(place % hues);
 }
 
@@ -19,7 +24,7 @@ export function letters(name: string): string {
 
 /** An agent's badge: its letters in its colour. The name stands beside it, so it is hidden from readers. */
 export function Mark({ agent, active = false }: { readonly agent: string; readonly active?: boolean }): JSX.Element {
-  const place = open.value?.moment.value.facts.spoke.indexOf(agent) ?? -1;
+  const place = spoke.value.indexOf(agent);
   return (
     <span class="mark" data-hue={hueOf(agent)} data-round={place >= hues ? "second" : undefined} data-active={active} aria-hidden="true">
       {letters(agent)}
