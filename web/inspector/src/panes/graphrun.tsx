@@ -3,8 +3,10 @@ import { useMemo, useState } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
 import { AgentFacts, Fact } from "../ui/agentfacts.js";
 import { clock } from "../ui/amount.js";
+import { Json } from "../ui/json.js";
 import { Link } from "../ui/link.js";
 import { PictureView, type Standing, lineKey } from "../ui/picture.js";
+import { visible } from "../ui/visible.js";
 
 type Agent = Schemas["Agent"];
 type Run = Schemas["GraphRun"];
@@ -101,7 +103,7 @@ export function RunOfGraph({ children, ...props }: RunProps): JSX.Element {
         {run.error !== undefined && (
           <span class="failed graph-error">
             {run.error.agent !== undefined && `${run.error.agent}: `}
-            {run.error.message}
+            {visible(run.error.message)}
           </span>
         )}
       </div>
@@ -176,7 +178,7 @@ function NodeFacts({ id, node, run, how }: NodeProps): JSX.Element {
         {own && <Fact name="called">{times(run.calls[id] ?? 0)}</Fact>}
         {run?.error?.agent === id && (
           <Fact name="error">
-            <span class="failed">{run.error.message}</span>
+            <span class="failed">{visible(run.error.message)}</span>
           </Fact>
         )}
       </dl>
@@ -201,7 +203,7 @@ function EdgeFacts({ edge, run, how }: { readonly edge: Edge; readonly run: Run 
         {edge.priority !== undefined && <Fact name="priority">{edge.priority}</Fact>}
         {run?.error?.edge === `${edge.from}->${edge.to}` && (
           <Fact name="error">
-            <span class="failed">{run.error.message}</span>
+            <span class="failed">{visible(run.error.message)}</span>
           </Fact>
         )}
       </dl>
@@ -211,18 +213,11 @@ function EdgeFacts({ edge, run, how }: { readonly edge: Edge; readonly run: Run 
   );
 }
 
-const most = 20_000;
-
-/** A value as JSON, a text as it is. */
 function Value({ name, value }: { readonly name: string; readonly value: unknown }): JSX.Element {
-  const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
   return (
     <>
       <h3>{name}</h3>
-      <pre class="agent-json" tabIndex={0}>
-        {text.slice(0, most)}
-      </pre>
-      {text.length > most && <p class="soft">The first {most.toLocaleString("en")} letters of {text.length.toLocaleString("en")}.</p>}
+      <Json value={value} label={name} />
     </>
   );
 }

@@ -7,6 +7,7 @@ import { AgentFacts, Fact } from "../ui/agentfacts.js";
 import { clock, counted, span } from "../ui/amount.js";
 import { Link } from "../ui/link.js";
 import { PictureView, type Standing, lineKey } from "../ui/picture.js";
+import { visible } from "../ui/visible.js";
 import { useWatched } from "../ui/watched.js";
 
 type Agent = Schemas["Agent"];
@@ -88,7 +89,7 @@ function Rules({ agent, to }: { readonly agent: Agent; readonly to?: string }): 
       {some.map((r) => (
         <Fact key={r.index} name={`${r.index} → ${r.to}`}>
           <code>{r.when}</code>
-          {r.reason !== undefined && <span class="soft"> {r.reason}</span>}
+          {r.reason !== undefined && <span class="soft"> {visible(r.reason)}</span>}
         </Fact>
       ))}
       {(to === undefined || otherwise === to) && <Fact name={`else → ${otherwise}`}>no rule matches</Fact>}
@@ -185,7 +186,7 @@ function Recent({ decisions, agent, session, user }: RecentProps): JSX.Element {
                   </th>
                   <td>{d.to}</td>
                   <td>{how(d)}</td>
-                  <td>{d.reason ?? "–"}</td>
+                  <td>{visible(d.reason ?? "–")}</td>
                   <td>{scores(d)}</td>
                   <td>{span1(d.latencyMs)}</td>
                 </tr>

@@ -140,7 +140,7 @@ export function layout(root: Item | undefined, alone: readonly Item[] = []): Dra
     bottom += box.down;
   }
   for (const [key, p] of items) items.set(key, { ...p, x: Math.round(p.x) + 8, y: Math.round(p.y - top) + 8 });
-  return { items, width: right + box.width + 16 + 36, height: bottom - top - box.down + box.height + 16 };
+  return { items, width: right + box.width + 16 + 24, height: bottom - top - box.down + box.height + 16 };
 }
 
 /** The item that an agent stands in: its own, or the nearest that it is folded behind. */

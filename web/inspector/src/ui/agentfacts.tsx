@@ -5,9 +5,11 @@ import type { Schemas } from "../net/api.js";
 import type { Route } from "../state/route.js";
 import { branchOf, everyone, matches } from "../state/shape.js";
 import { counted } from "./amount.js";
+import { Json } from "./json.js";
 import { Link } from "./link.js";
 import { Mark } from "./mark.js";
 import type { Hand } from "./treeview.js";
+import { visible } from "./visible.js";
 
 type Agent = Schemas["Agent"];
 
@@ -22,7 +24,7 @@ export function AgentFacts({ agent, short = false }: { readonly agent: Agent; re
   const { edge, router } = agent;
   return (
     <>
-      <p class="agent-words">{agent.description ?? <span class="soft">It has no description.</span>}</p>
+      <p class="agent-words">{agent.description === undefined ? <span class="soft">It has no description.</span> : visible(agent.description)}</p>
       <dl class="agent-facts fact">
         {!short && <Fact name="path">{agent.path}</Fact>}
         {agent.model !== undefined && <Fact name="model">{agent.model}</Fact>}
@@ -53,7 +55,7 @@ export function AgentFacts({ agent, short = false }: { readonly agent: Agent; re
         {edge?.onError !== undefined && <Fact name="if it fails">{edge.onError} goes on</Fact>}
         {edge?.input !== undefined && !short && (
           <Fact name="a hand-over must carry">
-            <pre class="agent-json">{JSON.stringify(edge.input, null, 2)}</pre>
+            <Json value={edge.input} label="What a hand-over must carry" />
           </Fact>
         )}
       </dl>
@@ -89,7 +91,7 @@ export function TreeProblems({ problems }: { readonly problems: Schemas["Agents"
                 {line !== undefined && `:${line}`}{" "}
               </span>
             )}
-            {message}
+            {visible(message)}
           </li>
         ))}
       </ul>
@@ -108,6 +110,13 @@ interface ListProps {
 }
 
 const step = 100;
+
+/** The first of many names: the agent's own page has all. */
+function some(names: readonly string[] = []): string {
+  const most = 6;
+  if (names.length === 0) return "–";
+  return names.slice(0, most).join(" · ") + (names.length > most ? ` and ${names.length - most} more` : "");
+}
 
 /** The tree as a table, with the facts of the drawing. */
 export function AgentList({ root, human, active, hands, search, to }: ListProps): JSX.Element {
@@ -136,7 +145,7 @@ export function AgentList({ root, human, active, hands, search, to }: ListProps)
               </th>
               <td>{level}</td>
               <td>{parent?.agent.name ?? "–"}</td>
-              <td>{agent.targets?.join(" · ") ?? "–"}</td>
+              <td>{some(agent.targets)}</td>
               {hands !== undefined && (
                 <td>
                   {hands

@@ -14,6 +14,8 @@ const most = 2;
 const slack = 4;
 /** What is shown is told in steps of this many pixels of the drawing. */
 const tile = 512;
+/** How far the box can be scrolled to each side, which only the browser does; as in canvas.css. */
+const margin = 60_000;
 
 /** Moves one element inside of another. Sizes are those of the drawing, in its own pixels. */
 export class PanZoom {
@@ -47,15 +49,15 @@ export class PanZoom {
     for (const type of ["pointerup", "pointercancel"]) on<PointerEvent>(type, (e) => this.up(e));
     // The end of a drag is no click.
     on<MouseEvent>("click", (e) => this.dragging && e.detail > 0 && (e.stopPropagation(), e.preventDefault()), { capture: true });
-    // The browser scrolls to what has the focus; the drawing moves there instead.
-    on("scroll", () => box.scrollTo(0, 0));
-    on<FocusEvent>("focusin", (e) => {
-      if (!(e.target instanceof HTMLElement) || !e.target.matches(":focus-visible")) return;
-      box.scrollTo(0, 0);
-      this.reveal(e.target);
+    // The browser scrolls to what has the focus or was searched for: the drawing moves instead.
+    on("scroll", () => {
+      const [x, y] = [margin - box.scrollLeft, margin - box.scrollTop];
+      this.middle();
+      if ((x !== 0 || y !== 0) && Math.abs(x) < margin && Math.abs(y) < margin) this.pan(x, y);
     });
     const sizes = new ResizeObserver(() => {
       const before = this.room.width;
+      this.middle();
       this.room = { width: box.clientWidth, height: box.clientHeight };
       if (before === 0 || !this.moved) this.fit(this.floor);
       else this.draw();
@@ -70,6 +72,8 @@ export class PanZoom {
 
   /** The least scale that the drawing begins with. */
   floor = 0.75;
+  /** What is seen first of a drawing that is larger than its box. */
+  home: Rect | undefined;
 
   /** Says how large the drawing is. It is fitted as long as nobody has moved it. */
   measure(width: number, height: number): void {
@@ -95,14 +99,17 @@ export class PanZoom {
     this.draw();
   }
 
-  /** Shows all of the drawing, but no smaller than a scale; then its left, and its middle, are seen. A small one begins at the top. */
+  /** Shows all of the drawing, but no smaller than a scale; a small one begins at the top. */
   fit(floor = least): void {
     const { size } = this;
     const { width: w, height: h } = this.room;
     if (w === 0) return;
     this.k = Math.max(floor, Math.min(1, w / size.width, h / size.height));
-    this.x = Math.max(0, (w - size.width * this.k) / 2);
-    this.y = Math.min(8, (h - size.height * this.k) / 2);
+    const [width, height] = [size.width * this.k, size.height * this.k];
+    const { x, y, width: hw, height: hh } = this.home ?? { x: 0, y: 0, width: 0, height: size.height };
+    const to = (middle: number, room: number, all: number): number => Math.min(0, Math.max(room - all, room / 2 - middle * this.k));
+    this.x = width > w ? to(x + hw / 2, w, width) : (w - width) / 2;
+    this.y = height > h ? to(y + hh / 2, h, height) : Math.min(8, h - height);
     this.draw();
   }
 
@@ -110,22 +117,13 @@ export class PanZoom {
   show(part: Rect): void {
     const { k, room } = this;
     if (room.width === 0) return;
-    const margin = 12;
-    this.x += nearer(part.x * k + this.x, part.width * k, room.width, margin);
-    this.y += nearer(part.y * k + this.y, part.height * k, room.height, margin);
+    this.x += nearer(part.x * k + this.x, part.width * k, room.width);
+    this.y += nearer(part.y * k + this.y, part.height * k, room.height);
     this.draw();
   }
 
-  private reveal(element: HTMLElement): void {
-    const outer = this.box!.getBoundingClientRect();
-    const inner = element.getBoundingClientRect();
-    const { k } = this;
-    this.show({
-      x: (inner.x - outer.x - this.x) / k,
-      y: (inner.y - outer.y - this.y) / k,
-      width: inner.width / k,
-      height: inner.height / k,
-    });
+  private middle(): void {
+    this.box!.scrollTo(margin, margin);
   }
 
   private wheel(e: WheelEvent): void {
@@ -191,9 +189,10 @@ export class PanZoom {
   }
 }
 
-function nearer(start: number, length: number, room: number, margin: number): number {
-  if (start < margin || length > room - 2 * margin) return margin - start;
-  return Math.min(0, room - margin - start - length);
+function nearer(start: number, length: number, room: number): number {
+  const border = 12;
+  if (start < border || length > room - 2 * border) return border - start;
+  return Math.min(0, room - border - start - length);
 }
 
 function around({ x, y, width, height }: Rect): Rect {

@@ -47,6 +47,8 @@ const many = 300;
 export function PictureView({ picture, label, chosen, choose, standing }: PictureProps): JSX.Element {
   const [view] = useState(() => new PanZoom());
   const { boxes, lines } = useMemo(() => flat(picture), [picture]);
+  // What begins is seen first.
+  view.home = boxes.find((b) => b.box.kind === "input") ?? boxes[0];
   const window = view.shown.value;
   const all = boxes.length + lines.length <= many;
   const near = (r: Rect): boolean => all || meets(r, window);

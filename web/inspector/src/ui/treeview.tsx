@@ -82,12 +82,14 @@ export function TreeView(props: TreeViewProps): JSX.Element {
   const current = drawn.items.has(focus) ? focus : drawn.items.has(props.chosen ?? "") ? props.chosen! : (at?.item.key ?? branch.agent.path);
   const window = view.shown.value;
   const few = drawn.items.size <= many;
-  const inside = [...drawn.items.values()].filter((p) => few || p.item.key === current || meets({ ...p, ...box }, window));
+  const inside = [...drawn.items.values()].filter((p) => few || p.item.key === current || meets({ x: p.x, y: p.y, ...box }, window));
 
   // The agent that has the conversation stays in sight, unless the reader has moved the drawing.
   const spot = at?.item.key ?? "";
+  const home = at ?? drawn.items.get(current);
+  view.home = home && { x: home.x, y: home.y, ...box };
   useEffect(() => {
-    if (at !== undefined && !view.moved) view.show({ x: at.x, y: at.y, width: box.width, height: box.height });
+    if (at !== undefined && !view.moved) view.show({ x: at.x, y: at.y, ...box });
   }, [spot, drawn]);
   useEffect(() => {
     if (!moving.current) return;
