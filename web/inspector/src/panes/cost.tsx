@@ -1,4 +1,5 @@
 import type { JSX } from "preact";
+import { useMemo } from "preact/hooks";
 import type { Schemas } from "../net/api.js";
 import type { OpenSession } from "../state/open.js";
 import { route } from "../state/route.js";
@@ -201,13 +202,13 @@ function Row({ name, spent }: { readonly name: string; readonly spent: Schemas["
 }
 
 function timeOf(call: ToolCall): string {
-  return span(between(call.begun, call.ended)) + (call.asked ? ", with the wait for a person" : "");
+  return span(call.ms) + (call.asked ? ", with the wait for a person" : "");
 }
 
 /** The slowest answers and calls until the moment. */
 function Slow({ story, seq }: { readonly story: Story; readonly seq: number }): JSX.Element {
-  const answers = slowest(story.answers.filter((a) => a.last <= seq), (a) => between(a.begun, a.ended));
-  const calls = slowest(story.calls.filter((c) => c.end !== undefined && c.end <= seq), (c) => between(c.begun, c.ended));
+  const answers = useMemo(() => slowest(story.answers.filter((a) => a.last <= seq)), [story, seq]);
+  const calls = useMemo(() => slowest(story.calls.filter((c) => c.end !== undefined && c.end <= seq)), [story, seq]);
   return (
     <section>
       <h2>Slowest</h2>
@@ -215,22 +216,22 @@ function Slow({ story, seq }: { readonly story: Story; readonly seq: number }): 
       {answers.length === 0 && <p class="soft">Nobody has answered yet.</p>}
       <table class="d-bars">
         <tbody>
-          {answers.map(([a, ms]) => (
+          {answers.map((a) => (
             <tr key={a.first}>
               <th scope="row">
                 <Place seq={a.first}>
                   {a.agent}'s {ordinal(a.no)} answer
                 </Place>
               </th>
-              <td>{span(ms)}</td>
+              <td>{span(a.ms)}</td>
               <td class="d-bar">
-                <Bar share={ms / (answers[0]![1] || 1)} />
+                <Bar share={a.ms / (answers[0]!.ms || 1)} />
               </td>
             </tr>
           ))}
         </tbody>
         <tbody>
-          {calls.map(([c, ms]) => (
+          {calls.map((c) => (
             <tr key={c.seq}>
               <th scope="row">
                 <Place seq={c.seq}>
@@ -239,9 +240,9 @@ function Slow({ story, seq }: { readonly story: Story; readonly seq: number }): 
                 {c.isError && <span class="failed"> ✗ failed</span>}
                 {c.asked && <span class="soft"> waited for a person</span>}
               </th>
-              <td>{span(ms)}</td>
+              <td>{span(c.ms)}</td>
               <td class="d-bar">
-                <Bar share={ms / (calls[0]![1] || 1)} />
+                <Bar share={c.ms / (calls[0]!.ms || 1)} />
               </td>
             </tr>
           ))}
@@ -251,9 +252,6 @@ function Slow({ story, seq }: { readonly story: Story; readonly seq: number }): 
   );
 }
 
-function slowest<T>(all: readonly T[], ms: (item: T) => number): readonly (readonly [T, number])[] {
-  return all
-    .map((item) => [item, ms(item)] as const)
-    .sort((a, b) => b[1] - a[1])
-    .slice(0, few);
+function slowest<T extends { readonly ms: number }>(all: readonly T[]): readonly T[] {
+  return [...all].sort((a, b) => b.ms - a.ms).slice(0, few);
 }

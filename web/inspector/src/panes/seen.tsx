@@ -5,7 +5,7 @@ import { words } from "../state/events.js";
 import type { Log } from "../state/log.js";
 import type { OpenSession } from "../state/open.js";
 import { route } from "../state/route.js";
-import { type Answer, type Story, between, storyOf, textOf } from "../state/story.js";
+import { type Answer, type Story, storyOf, textOf } from "../state/story.js";
 import { type View, viewAt } from "../state/views.js";
 import { clock, count, counted, span } from "../ui/amount.js";
 import { Folded, Json } from "../ui/json.js";
@@ -37,7 +37,7 @@ export function Seen({ session }: { readonly session: OpenSession }): JSX.Elemen
         </span>
       </h2>
       {without !== "" ? <p>{without}</p> : <Shown session={session} story={story} answer={answer} log={log} />}
-      <Said answer={answer} log={log} />
+      <Said answer={answer} story={story} log={log} />
     </div>
   );
 }
@@ -75,7 +75,7 @@ function Shown({ session, story, answer, log }: ShownProps): JSX.Element {
         <Compacted log={log} agent={agent} at={at} since={earlier?.at ?? 0} />
       </dl>
       <SentView view={view} shown={sent} show={showSent} />
-      <RequestView key={`${agent} ${at} ${sent}`} request={request} since={sent && since !== undefined && before.value !== undefined ? compare(request, before.value) : since} words={usersWords(log, at)} />
+      <RequestView key={`${agent} ${at} ${sent}`} request={request} before={before.value} since={sent && since !== undefined && before.value !== undefined ? compare(request, before.value) : since} words={usersWords(story, log, at)} />
     </section>
   );
 }
@@ -99,16 +99,11 @@ function Compacted({ log, agent, at, since }: { readonly log: Log; readonly agen
   );
 }
 
-function usersWords(log: Log, at: number): ReadonlySet<string> | undefined {
-  if (!log.whole) return undefined; // or words would be said to be others that are not loaded
-  const all = new Set<string>();
-  for (const e of log.events) {
-    if ((e.seq ?? 0) > at) break;
-    if (e.type !== "user") continue;
-    if (log.clips.has(e.seq ?? 0)) return undefined;
-    all.add(Array.isArray(e.content) ? saidIn({ role: "user", content: e.content.map((p) => (p.type === "text" ? { type: "text", text: textOf(p.text) } : p)) }) : textOf(e.content));
-  }
-  return all;
+/** What users said until a position, word for word; undefined if not all of it is loaded. */
+function usersWords(story: Story, log: Log, at: number): ReadonlySet<string> | undefined {
+  const before = story.users.filter((u) => (u.seq ?? 0) <= at);
+  if (!log.whole || before.some((u) => log.clips.has(u.seq ?? 0))) return undefined;
+  return new Set(before.map(({ content }) => (Array.isArray(content) ? saidIn({ role: "user", content: content.map((p) => ({ ...p, text: textOf(p.text) })) }) : textOf(content))));
 }
 
 /** The request as it was really sent, if the server has it, and where it differs. */
@@ -146,9 +141,9 @@ function SentView({ view, shown, show }: { readonly view: View; readonly shown: 
 }
 
 /** The answer itself, as the log has it. */
-function Said({ answer, log }: { readonly answer: Answer; readonly log: Log }): JSX.Element {
+function Said({ answer, story, log }: { readonly answer: Answer; readonly story: Story; readonly log: Log }): JSX.Element {
   const { usage } = answer;
-  const end = finish(answer, log);
+  const end = finish(answer, log, story.runs.get(answer.runId)?.last ?? 0);
   return (
     <section>
       <h2>Answer</h2>
@@ -177,7 +172,7 @@ function Said({ answer, log }: { readonly answer: Answer; readonly log: Log }): 
       })}
       <dl>
         <Fact name="time">
-          {span(between(answer.begun, answer.ended))} <span class="soft">by the log's times</span>
+          {span(answer.ms)} <span class="soft">by the log's times</span>
         </Fact>
         <Fact name="tokens">
           {usage !== undefined &&
@@ -191,9 +186,9 @@ function Said({ answer, log }: { readonly answer: Answer; readonly log: Log }): 
 }
 
 /** What came of an answer: calls that ran, a hand-over, or the end of its run. */
-function finish(answer: Answer, log: Log): string {
+function finish(answer: Answer, log: Log, last: number): string {
   const calls = answer.events.filter((e) => e.type === "tool_call").length;
-  for (let n = answer.last + 1; n <= log.end.seq; n++) {
+  for (let n = answer.last + 1; n <= last; n++) {
     const event = log.event(n);
     if (event?.runId !== answer.runId) continue;
     if (event.type === "harness_end") return `the run ended: ${event.finishReason}`;

@@ -187,7 +187,7 @@ function Results({ session, agent, at }: { readonly session: OpenSession; readon
                 <Folded text={said(s.message)} most={280} />
               </p>
             )}
-            {s.message?.tool_calls?.map(({ id, function: f }) => (
+            {(s.transfer === undefined || s.message?.tool_calls?.length !== 1 ? s.message?.tool_calls : [])?.map(({ id, function: f }) => (
               <p key={id} class="code soft">
                 {f.name}
                 <Folded text={f.arguments} most={200} />

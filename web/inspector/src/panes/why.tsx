@@ -17,16 +17,22 @@ export function Why({ session }: { readonly session: OpenSession }): JSX.Element
   const sel = route.value.screen === "session" ? route.value.sel : undefined;
   const place = sel === undefined ? 0 : story.place(sel);
   if (sel !== undefined && place === 0) return <p class="details-body">What is selected is not in the part of the log that is loaded.</p>;
-  const { found, led } = place > 0 ? story.handOverOf(place) : { found: story.handOvers.findLast((h) => h.seq <= seq), led: false };
-  if (found !== undefined && !led) return <Handed session={session} story={story} hand={found} />;
+  const own = place > 0 ? story.handOverOf(place) : story.handOvers.findLast((h) => h.seq <= seq);
+  if (own !== undefined) return <Handed story={story} session={session} hand={own} />;
+  const led = story.handOverTo(place);
+  const begins = session.log.value.event(place)?.type === "harness_start";
+  if (begins && led !== undefined) return <Handed story={story} session={session} hand={led} />;
   const answer = place > 0 ? story.answerOf(place) : story.answers.findLast((a) => a.last <= seq);
-  if (answer === undefined) return <p class="details-body">{found === undefined ? <Nothing /> : <Led hand={found} />}</p>;
+  if (answer === undefined) return <p class="details-body">{led === undefined ? <Nothing /> : <Led hand={led} />}</p>;
+  const asked = story.handOverBy(answer);
+  if (asked !== undefined) return <Handed story={story} session={session} hand={asked} />;
+  const before = story.handOverTo(answer.first);
   return (
     <div class="details-body">
       <h2>
         <Agent name={answer.agent} /> answered
       </h2>
-      <p>{found === undefined ? <Root agent={answer.agent} /> : <Led hand={found} />}</p>
+      <p>{before === undefined ? <Root agent={answer.agent} /> : <Led hand={before} />}</p>
       <Choice session={session} story={story} answer={answer} chosen="" />
     </div>
   );
@@ -37,13 +43,13 @@ function Nothing(): JSX.Element {
 }
 
 function Root({ agent }: { readonly agent: string }): JSX.Element {
-  return <>{agent} had the conversation from its beginning: no hand-over led here.</>;
+  return <>{agent} had the conversation without a hand-over that the loaded log knows of.</>;
 }
 
 function Led({ hand }: { readonly hand: HandOver }): JSX.Element {
   return (
     <>
-      {to(hand)} had the conversation since position {hand.seq}, from {from(hand)}. <Place seq={hand.seq}>Why?</Place>
+      {to(hand)} got the conversation at position {hand.seq}, from {from(hand)}. <Place seq={hand.seq}>Why?</Place>
     </>
   );
 }

@@ -58,6 +58,7 @@ export function Usage(): JSX.Element {
       </p>
       {totals.sessions > 0 && (
         <>
+          <p class="soft fact">What a fork shares with the session that it was forked from is counted there alone.</p>
           <p class="usage-sum">
             <b>{money(totals.all.cost)}</b> · {count(totals.all.inputTokens)} tokens in, {share(totals.all)} of them cached · {count(totals.all.outputTokens)} out ·{" "}
             {counted(totals.all.answers, "answer")}
@@ -98,8 +99,13 @@ async function sum(user: string | undefined, signal: AbortSignal, show: (t: Tota
   const work = async (): Promise<void> => {
     for (const session of queue) {
       try {
-        const usage = await get<Schemas["SessionUsage"]>(`${path("sessions", session.id)}/usage`, { query: { user }, signal });
-        totals = totals.add(session, usage);
+        const ask = (at?: number): Promise<Schemas["SessionUsage"]> =>
+          get(`${path("sessions", session.id)}/usage`, { query: { user, at }, signal });
+        const { parent } = session;
+        const usage = await ask();
+        // If the session that it was forked from was deleted, all is its own.
+        const shared = parent?.id === undefined || parent.seq === 0 ? undefined : await ask(parent.seq);
+        totals = totals.add(session, usage, shared);
       } catch (error) {
         if (signal.aborted) throw error;
         totals = totals.miss();

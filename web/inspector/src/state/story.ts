@@ -19,6 +19,8 @@ export interface Answer {
   /** When what came before in the run was recorded, and when the answer was. */
   readonly begun: string;
   ended: string;
+  /** The difference of the two, in milliseconds. */
+  ms: number;
   usage?: Schemas["UsageEvent"];
   readonly events: LogEvent[];
 }
@@ -34,6 +36,8 @@ export interface ToolCall {
   readonly begun: string;
   end?: number;
   ended?: string;
+  /** How long it took, in milliseconds; 0 while it is open. */
+  ms: number;
   /** Somebody was asked about it, so that its time is not the tool's alone. */
   asked: boolean;
   isError: boolean;
@@ -63,7 +67,7 @@ export class Story {
   readonly calls: ToolCall[] = [];
   readonly handOvers: HandOver[] = [];
   readonly runs = new Map<string, Run>();
-  private readonly users: Schemas["UserEvent"][] = [];
+  readonly users: Schemas["UserEvent"][] = [];
   private read = 0;
   private readonly said = new Map<string, number>(); // by agent
   private readonly open = new Map<string, Answer>(); // by run
@@ -139,19 +143,20 @@ export class Story {
       const no = (this.said.get(agent) ?? 0) + 1;
       this.said.set(agent, no);
       const begun = this.times.get(runId) ?? time;
-      answer = { agent, runId, scope, turnId, no, first: seq, last: seq, at: seq - 1, begun, ended: time, events: [] };
+      answer = { agent, runId, scope, turnId, no, first: seq, last: seq, at: seq - 1, begun, ended: time, ms: 0, events: [] };
       this.open.set(runId, answer);
       this.answers.push(answer);
     }
     answer.events.push(event);
     answer.last = seq;
+    if (answer.ended !== time || answer.events.length === 1) answer.ms = between(answer.begun, time);
     answer.ended = time;
     return answer;
   }
 
   private call(event: Schemas["ToolCallEvent"], seq: number): void {
     const { id = "", runId = "", scope = "", agent = "", time = "" } = event;
-    const call = { id, name: event.name, agent, runId, scope, seq, begun: time, asked: false, isError: false };
+    const call = { id, name: event.name, agent, runId, scope, seq, begun: time, ms: 0, asked: false, isError: false };
     this.calls.push(call);
     this.pending.set(`${scope}/${id}`, call);
   }
@@ -162,6 +167,7 @@ export class Story {
     if (call === undefined) return;
     call.end = seq;
     call.ended = event.time ?? "";
+    call.ms = between(call.begun, call.ended);
     call.isError = event.isError ?? false;
     this.pending.delete(key);
   }
@@ -202,18 +208,24 @@ export class Story {
     }
   }
 
-  /** The hand-over that an event is part of, or else the one that led to its run. */
-  handOverOf(seq: number): { readonly found?: HandOver; readonly led: boolean } {
+  /** The hand-over that an event is part of. */
+  handOverOf(seq: number): HandOver | undefined {
     const event = this.log.event(seq);
-    if (event === undefined) return { led: false };
-    const own = this.handOvers.findLast(
-      (h) => h.seq === seq || (h.route !== undefined && h.route.seq === seq) || partOf(h, event),
-    );
-    if (own !== undefined) return { found: own, led: false };
-    const run = this.runs.get(event.runId ?? "");
-    const start = run?.start ?? seq;
-    const led = this.handOvers.findLast((h) => h.seq < start && committed(h) && (run === undefined || to(h) === run.agent));
-    return led === undefined ? { led: true } : { found: led, led: true };
+    return this.handOvers.findLast((h) => h.seq === seq || h.route?.seq === seq || (event !== undefined && partOf(h, event)));
+  }
+
+  /** The hand-over that an answer asked for, the one that was done before others. */
+  handOverBy(answer: Answer): HandOver | undefined {
+    const ids = new Set(answer.events.map((e) => (e.type === "tool_call" ? e.id : undefined)));
+    const all = this.handOvers.filter(({ transfer: t }) => t?.toolCallId !== undefined && t.runId === answer.runId && ids.has(t.toolCallId));
+    return all.find(committed) ?? all[0];
+  }
+
+  /** The hand-over that led to the run of an event. */
+  handOverTo(seq: number): HandOver | undefined {
+    const run = this.runs.get(this.log.event(seq)?.runId ?? "");
+    if (run === undefined) return undefined;
+    return this.handOvers.findLast((h) => h.seq < run.start && committed(h) && to(h) === run.agent && scopeOf(h) === run.scope);
   }
 
   /** The answer that an event is part of or led to; of a hand-over the one that asked for it. */
@@ -238,6 +250,10 @@ export class Story {
 function partOf({ transfer }: HandOver, event: LogEvent): boolean {
   if (transfer?.toolCallId === undefined || (event.type !== "tool_call" && event.type !== "tool_result")) return false;
   return event.id === transfer.toolCallId && (event.scope ?? "") === (transfer.scope ?? "");
+}
+
+function scopeOf({ transfer, route, back }: HandOver): string {
+  return (transfer ?? route ?? back)?.scope ?? "";
 }
 
 export function committed({ transfer, back }: HandOver): boolean {

@@ -32,6 +32,18 @@ function plus(sum: Total | undefined, name: string, s: Partial<Schemas["Spent"]>
   };
 }
 
+function minus(s: Schemas["Spent"], shared: Schemas["Spent"] | undefined): Schemas["Spent"] {
+  if (shared === undefined) return s;
+  return {
+    answers: s.answers - shared.answers,
+    inputTokens: s.inputTokens - shared.inputTokens,
+    cachedTokens: s.cachedTokens - shared.cachedTokens,
+    outputTokens: s.outputTokens - shared.outputTokens,
+    cost: s.cost === null || shared.cost === null ? null : Math.max(0, s.cost - shared.cost),
+    ...(s.seconds !== undefined && { seconds: Math.max(0, s.seconds - (shared.seconds ?? 0)) }),
+  };
+}
+
 export class Totals {
   constructor(
     readonly sessions = 0,
@@ -40,21 +52,28 @@ export class Totals {
     private readonly by: ReadonlyMap<string, Total> = new Map(),
   ) {}
 
-  /** With one more session: a new value. */
-  add(session: Schemas["Session"], usage: Schemas["SessionUsage"]): Totals {
+  /**
+   * With one more session: a new value. What a fork shares with the session that it was forked from
+   * is that one's, and is not counted again.
+   */
+  add(session: Schemas["Session"], usage: Schemas["SessionUsage"], shared?: Schemas["SessionUsage"]): Totals {
     const by = new Map(this.by);
     const put = (kind: Kind, name: string, s: Partial<Schemas["Spent"]>, title?: string): void => {
       const key = `${kind} ${name}`;
       by.set(key, plus(by.get(key), name, s, title));
     };
     for (const m of usage.models) {
-      put("agent", m.agent, m.session);
-      put("model", m.model || "unknown model", m.session);
+      const own = minus(m.session, shared?.models.find((s) => s.agent === m.agent && s.model === m.model)?.session);
+      put("agent", m.agent, own);
+      put("model", m.model || "unknown model", own);
     }
-    for (const a of usage.agents) put("agent", a.agent, { seconds: a.seconds });
-    put("session", session.id, usage.session, session.title);
-    put("day", dayOf(session.updated), usage.session);
-    return new Totals(this.sessions + 1, this.failed, plus(this.all, "all", usage.session), by);
+    for (const a of usage.agents) {
+      put("agent", a.agent, { seconds: a.seconds - (shared?.agents.find((s) => s.agent === a.agent)?.seconds ?? 0) });
+    }
+    const own = minus(usage.session, shared?.session);
+    put("session", session.id, own, session.title);
+    put("day", dayOf(session.updated), own);
+    return new Totals(this.sessions + 1, this.failed, plus(this.all, "all", own), by);
   }
 
   /** With one more session that could not be asked. */

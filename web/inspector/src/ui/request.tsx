@@ -12,14 +12,15 @@ const page = 60;
 
 interface Props {
   readonly request: Request;
-  /** What is new since the agent's last request, if there was one. */
+  /** The agent's last request, and what is new since, if there was one. */
+  readonly before?: Request | undefined;
   readonly since?: Difference | undefined;
   /** What users said, word for word, so that what was changed for the model is seen. */
   readonly words?: ReadonlySet<string>;
 }
 
 /** A request to a model: what it was shown, what of it is new, and what was left out. */
-export function RequestView({ request, since, words }: Props): JSX.Element {
+export function RequestView({ request, before, since, words }: Props): JSX.Element {
   const { system, rest } = split(request);
   const [unfolded, unfold] = useState(false);
   const [older, more] = useState(page);
@@ -31,6 +32,7 @@ export function RequestView({ request, since, words }: Props): JSX.Element {
     <div class="request">
       {system.map((m, i) => (
         <Part key={`s${i}`} sign={since?.system === "changed" ? "≠" : since === undefined ? "" : "="} title="system" state={since === undefined ? "" : since.system === "same" ? "unchanged" : "changed"} begins={since?.system === "same" ? said(m) : ""} open={since?.system !== "same"}>
+          {since?.system === "changed" && before !== undefined && <Lines now={said(m)} before={split(before).system.map(said).join("\n")} />}
           <Words text={said(m)} most={480} />
         </Part>
       ))}
@@ -120,6 +122,29 @@ function MessageView({ message, fresh, words }: { readonly message: Message; rea
       ))}
       {media && <p class="fact soft">Images and files are named, not shown. “Copy as JSON” has them.</p>}
     </Part>
+  );
+}
+
+/** The lines that only one of two texts has. */
+function Lines({ now, before }: { readonly now: string; readonly before: string }): JSX.Element {
+  const [here, there] = [now.split("\n"), before.split("\n")];
+  const only = (some: readonly string[], others: readonly string[]): readonly string[] => {
+    const known = new Set(others);
+    return some.filter((line) => line.trim() !== "" && !known.has(line)).slice(0, 20);
+  };
+  return (
+    <ul class="request-lines" aria-label="Lines that differ">
+      {only(there, here).map((line, i) => (
+        <li key={`-${i}`}>
+          <span aria-label="gone">−</span> <del>{line}</del>
+        </li>
+      ))}
+      {only(here, there).map((line, i) => (
+        <li key={`+${i}`}>
+          <span aria-label="new">+</span> {line}
+        </li>
+      ))}
+    </ul>
   );
 }
 
